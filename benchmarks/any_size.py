@@ -132,7 +132,7 @@ def stages(attributes, order, rows):
                 break
     return {
         "tables": len(plan.tables),
-        "answers": plan.answers,
+        "answers": plan.noisy_answers,
         "plan": made - start,
         "count": spent["count"],
         "noise": spent["noise"],
@@ -174,7 +174,7 @@ def adult(folder):
                     error = values.ravel() - np.bincount(key, minlength=values.size)
                     squares[len(table.attributes)].append(error**2)
             d = plan.decomposition
-            expected = math.sqrt(float(plan.variances @ d.counted / d.counted.sum()))
+            expected = math.sqrt(float(plan.variances @ d.numbers_per_row / d.numbers_per_row.sum()))
             of = {k: math.sqrt(np.concatenate(v).mean()) for k, v in squares.items()}
             out.append(
                 {

@@ -234,7 +234,7 @@ class Drawn:
         for i, (plan, counter, x) in enumerate(zip(plans, counters, data, strict=True)):
             records = len(x) if isinstance(x, pd.DataFrame) else int(x.sum())
             tally = Tally(counter.count(list(plan.strategy.margins())), None)
-            exact = plan.strategy.exact(tally, plan.order.adjacency, records)
+            exact = plan.strategy.exact_answers(tally, plan.order.adjacency, records)
             self.silent.append(np.concatenate(exact).astype(np.float64)[None])
             drawn = (plan.strategy.draw(tuple(y.copy() for y in exact), noise) for _ in range(releases - ALONE))
             made = [*(pair[i].answers for pair in real), *drawn]
@@ -350,14 +350,22 @@ def main(given):
         kinds = given.privacy or ("zcdp", "pure")
         plans = {kind: fn.plan(fn.Workload(DOMAIN, shown), privacy=kind) for kind in kinds}
         for kind, plan in plans.items():
-            run(kind, given.releases, given.only, [plan, plan], data, counters, asked, truths)
+            run(kind, given.releases, given.table_part, [plan, plan], data, counters, asked, truths)
         if len(plans) > 1:
-            mixed = tuple(x for x in ("growth", "change") if x.startswith(given.only))
+            mixed = tuple(x for x in ("growth", "change") if x.startswith(given.table_part))
             run("zcdp and pure", given.releases, mixed, [*plans.values()], data, counters, asked, truths)
         if "zcdp" in plans:
             more = fn.plan(fn.Workload(DOMAIN, [fn.table("area", "kind", margin=25), fn.table("area", margin=10)]))
             alike = [data[0]] * 2, [counters[0]] * 2
-            run("combined", given.releases, given.only, [plans["zcdp"], more], *alike, asked_of_both, truths_of_both)
+            run(
+                "combined",
+                given.releases,
+                given.table_part,
+                [plans["zcdp"], more],
+                *alike,
+                asked_of_both,
+                truths_of_both,
+            )
     if "amounts" in given.of:
         shown = [
             fn.table("group", margin=15),
@@ -370,7 +378,7 @@ def main(given):
         for kind in given.privacy or ("zcdp", "pure"):
             plans = [fn.plan(fn.Workload(AMOUNTS, shown), privacy=kind)] * 2
             of = asked_of_amounts, truths_of_amounts
-            run(f"{kind}, amounts", given.releases, given.only, plans, data, counters, *of)
+            run(f"{kind}, amounts", given.releases, given.table_part, plans, data, counters, *of)
 
 
 if __name__ == "__main__":

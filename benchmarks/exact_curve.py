@@ -98,8 +98,8 @@ def accounts() -> None:
     print("\n| ε at δ = 1e-6 | ρ = ε²/2 of what is pure | ρ by numbers | μ² | complete |\n|---|---|---|---|---|")
     for name, mix in mixes.items():
         each = [kept[what] for what, times in mix.items() for _ in range(times)]
-        loss = sum((x for x, _ in each), Loss.nothing())
-        whole = loss.dearest + sum(e**2 / 2 for e in loss.pure)
+        loss = sum((x for x, _ in each), Loss.zero())
+        whole = loss.max_cell_rho + sum(e**2 / 2 for e in loss.pure_epsilons)
         mu = math.sqrt(loss.mu_squared) * (1 + 1e-12)
         shown = (
             privacy.zcdp_epsilon(whole, 1e-6),

@@ -87,7 +87,7 @@ def uneven(name, how):
         planning.MAX_DENSE_LEAVES = 0
     first, *also = (fn.Publication(fn.Workload(domain, group)) for group in groups)
     start = time.perf_counter()
-    plan = fn.plan(fn.Publication(first.workload, also=tuple(also)))
+    plan = fn.plan(fn.Publication(first.workload, further_groups=tuple(also)))
     return {
         "tree": name,
         "counties": f"{len(rows):,}",
@@ -173,7 +173,7 @@ def national(levels, people, both=("age", "sex")):
     shown = () if leaf == "group" else ("sex",)
     _ = release.count(area=districts, by=shown).std_error
     stages.done("435 districts")
-    size = {"plan MB": f"{size / 1e6:.1f}", "noisy numbers": f"{plan.answers:,}"}
+    size = {"plan MB": f"{size / 1e6:.1f}", "noisy numbers": f"{plan.noisy_answers:,}"}
     made = {"leaves": f"{len(rows):,}", "tracts by": " by ".join(both), "mechanism": plan.mechanism}
     return made | {"rho": f"{plan.rho:.7f}", "gap": f"{plan.gap:.2%}"} | size | stages.seconds | stages.peaks
 
@@ -213,7 +213,7 @@ def redistricting(path):
         if not all(check.holds for check in fn.verify(f"{folder}/out").checks):
             raise SystemExit("a release does not hold")
         stages.done("verified")
-    size = {"persons": f"{len(data):,}", "blocks": f"{len(rows):,}", "noisy numbers": f"{plan.answers:,}"}
+    size = {"persons": f"{len(data):,}", "blocks": f"{len(rows):,}", "noisy numbers": f"{plan.noisy_answers:,}"}
     return size | {"rho": f"{plan.rho:.5f}", "gap": f"{plan.gap:.2%}"} | stages.seconds | stages.peaks
 
 

@@ -92,7 +92,7 @@ def summed(attributes, values, orders):
     workload = tables(attributes, values, attributes, orders)
     start = time.perf_counter()
     plan = fn.plan(workload, objective=fn.Objective("total-error"))
-    total = float(plan.variances @ plan.only.decomposition.counted)
+    total = float(plan.variances @ plan.table_part.decomposition.numbers_per_row)
     return {
         "total error, by prefix": f"{attributes} of {values}",
         "tables of": ", ".join(map(str, orders)),
@@ -116,7 +116,7 @@ def ranges(values):
     every = [(i, j) for i in range(1, values + 1) for j in range(i, values + 1)]
     workload = fn.Workload(domain, [fn.table(ranges={"a": every, "b": every}, variance=1)])
     start = time.perf_counter()
-    asked = ProductProblem.of(decompose_by_axis(workload))
+    asked = ProductProblem.from_decomposition(decompose_by_axis(workload))
     form, weights = solve(asked)
     return {
         "all ranges of": f"{values} × {values}",
@@ -152,7 +152,7 @@ def released(attributes, values):
     return {
         "attributes": f"{attributes} of {values}",
         "joint cells": f"{values**attributes:.0e}",
-        "noisy numbers": f"{plan.answers:,}",
+        "noisy numbers": f"{plan.noisy_answers:,}",
         "published": f"{plan.numbers:,}",
         "planned s": f"{ready - start:.1f}",
         "released s": f"{done - begun:.1f}",

@@ -264,7 +264,7 @@ def in_total_error(case):
     w, c = case.draw(0)
     workload = case.tables() if case.tables else fn.matrix_workload(w, variances=c)
     plans = fn.plan(workload), near(lambda gap: fn.plan(workload, objective=Objective(Goal.TOTAL_ERROR), gap=gap))
-    ours, least = (float(p.variances @ p.decomposition.counted) * p.cost_squared for p in plans)
+    ours, least = (float(p.variances @ p.decomposition.numbers_per_row) * p.cost_squared for p in plans)
     return ours / least
 
 

@@ -129,14 +129,14 @@ def timed(n):
     release = real_release(plan, counts)
     start = time.perf_counter()
     (space,) = making._spaces(release, list(release))
-    found = nearest(space.times, space.atoms(space.estimates), making.TOLERANCE, making.STEPS)
-    near = space.at(found.values)
+    found = nearest(space.apply_normal_matrix, space.atoms(space.estimates), making.TOLERANCE, making.STEPS)
+    near = space.tables_at(found.values)
     nearby = time.perf_counter()
     numbers = adjacent(space.flat(near), space.sums, 3600.0)
     rounded = time.perf_counter()
     space.simulated(near, 1)
     done = time.perf_counter()
-    if numbers is None or not space.kept(numbers):
+    if numbers is None or not space.satisfies(numbers):
         raise SystemExit("the whole numbers are none")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(

@@ -26,7 +26,7 @@ def table_matrix(table, domain):
     """Rows in the released order, columns the cells of the whole domain in C order."""
     if table.matrix is not None:
         return table.matrix.matrix
-    shown = {domain.home(a): a for a in table.attributes}
+    shown = {domain.attribute_of(a): a for a in table.attributes}
     factors = [
         rules.dense(table.view(shown[a]).operator(domain[shown[a]])) @ merging(domain, a, shown[a])
         if a in shown
@@ -80,7 +80,7 @@ def cell_order(plan):
     """For each (exchangeable…, structured…) cell the flat cells of the domain it is made of, as a 0/1 matrix."""
     d, domain = plan.decomposition, plan.publication.workload.domain
     kept = [*d.exchangeable, *d.structured]
-    own = {a: [k for k in domain.sizes if k in kept and domain.home(k) == a] for a in domain}
+    own = {a: [k for k in domain.sizes if k in kept and domain.attribute_of(k) == a] for a in domain}
     own = {a: sorted(axes, key=domain.depth) for a, axes in own.items()}
     axes = []
     for a in domain:  # the shares of a hierarchy, from the top down, are its deepest level

@@ -139,11 +139,13 @@ def cells_beside(design, names, place):
 def plan_of(publication, strategy, evidence, status, setting=None):
     """A plan for tables of one part, with this strategy."""
     (asked,) = publication.groups
-    return Plan.of(publication, [TablePart(mechanism_for(asked).mechanism, asked, strategy, evidence, status, setting)])
+    return Plan.from_parts(
+        publication, [TablePart(mechanism_for(asked).mechanism, asked, strategy, evidence, status, setting)]
+    )
 
 
 def remade(plan, *, publication=None, finite=None, **part):
     """A plan with another publication, other mechanisms for its questions, or another strategy, evidence, …"""
     asked = publication or plan.publication
     groups = [replace(p, publication=own, **part) for p, own in zip(plan.groups, asked.groups, strict=True)]
-    return Plan.of(asked, groups, plan.finite if finite is None else finite)
+    return Plan.from_parts(asked, groups, plan.finite if finite is None else finite)

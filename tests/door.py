@@ -56,14 +56,14 @@ class Replay:
         own = tuple(weights)
         return self._output("categorical", (len(own), sum(own)), (len(own),), own)[0]
 
-    def by_distance(self, alpha, steps, weights, top, place):
+    def by_distance(self, alpha, steps, weights, top, point):
         held = weights.tobytes()
         public = (alpha, tuple(steps), weights.shape, held, top)
-        return self._output("by distance", public, weights.shape, (alpha, tuple(steps), weights.shape, held, place))
+        return self._output("by distance", public, weights.shape, (alpha, tuple(steps), weights.shape, held, point))
 
-    def clamped(self, alpha, steps, shape, place):
+    def clamped(self, alpha, steps, shape, point):
         public = (alpha, tuple(steps), tuple(shape))
-        return self._output("clamped", public, shape, (*public, tuple(place)))
+        return self._output("clamped", public, shape, (*public, tuple(point)))
 
 
 @lru_cache(maxsize=4096)

@@ -412,7 +412,7 @@ def publication(x: Document) -> fn.Publication:
             objective=objective(y.get("objective", {})),
             cell_budgets=cell_budgets(budgets),
             privacy=privacy,
-            small=small(y),
+            small_database=small(y),
             **extra,
         )
 
@@ -422,14 +422,14 @@ def publication(x: Document) -> fn.Publication:
         x.get("accuracy", {}).get("gap"),
         promise.get("cell_budgets"),
         cap=budget(promise.get("cap"), delta),
-        beside=tuple(plan(name).hash for name in promise.get("beside", ())),
-        free=promise.get("free", False),
+        composed_with=tuple(plan(name).hash for name in promise.get("beside", ())),
+        must_be_free=promise.get("free", False),
         finite=tuple(question(q) for q in x.get("finite", ())),
         other_units=tuple(
             unit({"neighbours": promise.get("neighbours", "add-or-remove-one")} | u) for u in promise.get("also", ())
         ),
         series=x.get("series", {}).get("attribute"),
-        also=tuple(
+        further_groups=tuple(
             part(y, PROMISES[y.get("privacy", "zcdp")], y.get("gap"), y.get("cell_budgets")) for y in x.get("also", ())
         ),
     )
@@ -554,8 +554,8 @@ def price(loss: Loss) -> dict[str, Any]:
     return {
         "rho": exact([loss.rho]),
         "epsilon": None if loss.epsilon is None else exact([loss.epsilon]),
-        "by cell": exact([*loss.costs, *loss.implied]),
-        "pure": exact(loss.pure),
+        "by cell": exact([*loss.costs, *loss.implied_rho]),
+        "pure": exact(loss.pure_epsilons),
         "finest": exact([loss.precision]),
         "at delta": close([loss.epsilon_at(1e-6), loss.mu, loss.best_guess]),
     }
@@ -566,11 +566,11 @@ def of_tables(part: TablePart) -> dict[str, Any]:
     names = part.publication.workload.tables.names
     unbiased = part.unbiased_bound
     result = {
-        "bounds": close([part.value, part.bound, part.relaxation, part.separate_rho]),
+        "bounds": close([part.objective_value, part.bound, part.relaxation, part.separate_rho]),
         "unbiased bound": None if unbiased is None else close(unbiased),
         "weighted price": exact([part.exact_weighted_cost]),
         "variances": close(part.variances),
-        "shares": close(part.shares),
+        "shares": close(part.price_shares),
         "by table": close(np.concatenate([np.ravel(part.table_variances(n)) for n in names])),
         "margins": close(np.concatenate([np.ravel(part.table_margins(n)) for n in names])),
     }
@@ -655,7 +655,7 @@ def released(name: str) -> dict[str, Any]:
             if column in frame:
                 columns[key].extend(frame[column].tolist())
     result |= {key: close(numbers) for key, numbers in columns.items() if numbers}
-    complete = [b for b in release.biased if b is not None and b.whole]
+    complete = [b for b in release.biased if b is not None and b.has_histogram]
     return result | ({"records made": close(np.concatenate([b.histogram for b in complete]))} if complete else {})
 
 

@@ -108,8 +108,8 @@ def check_plan(plan, gap=GAP):
     """Certificate, targets, exact price and document, against dense matrices."""
     d, publication = plan.decomposition, plan.publication
     workload, budget, objective = publication.workload, publication.budget, publication.objective
-    assert 0 < plan.bound <= plan.value <= plan.bound * (1 + gap)
-    assert plan.gap == pytest.approx(plan.value / plan.bound - 1, abs=1e-15)
+    assert 0 < plan.bound <= plan.objective_value <= plan.bound * (1 + gap)
+    assert plan.gap == pytest.approx(plan.objective_value / plan.bound - 1, abs=1e-15)
     if objective.goal is not Goal.TOTAL_ERROR:
         assert (plan.variances <= d.variances * plan.relaxation * (1 + 1e-15)).all()
     if budget is None:
@@ -165,7 +165,7 @@ def check_price(plan):
     """The exact price is what the columns of the integer strategy say, equal for all exchangeable values."""
     d, unit = plan.decomposition, plan.publication.unit
     rows, scales = strategy_matrix(plan)
-    assert len(rows) == plan.answers
+    assert len(rows) == plan.noisy_answers
     if isinstance(plan.strategy, PureStrategy):
         check_pure_price(plan, rows)
         return
@@ -226,11 +226,11 @@ def check_accuracy(plan):
     if goal is Goal.FIT_FOR_USE:
         assert terms.weights is terms.trade is None
     else:
-        omega = publication.objective.weights.of(c)
+        omega = publication.objective.weights.for_targets(c)
         np.testing.assert_allclose(shared_out(plan, terms.weights), omega, rtol=EXACT)
         assert terms.trade == publication.objective.trade
         value += (terms.trade or 0) * float(omega @ stated)
-    assert plan.value == pytest.approx(value, rel=EXACT)
+    assert plan.objective_value == pytest.approx(value, rel=EXACT)
     if goal is Goal.TOTAL_ERROR:
         assert omega @ stated == pytest.approx(omega @ c * plan.relaxation, rel=EXACT)
     else:
@@ -297,7 +297,7 @@ def counter_of_counts(counts, domain):
 def measured(plan, counts, door):
     with fn.Ledger(":memory:") as ledger:
         counter = counter_of_counts(counts, plan.publication.workload.domain)
-        return measuring.measure(plan.order, counter, ledger, door=door)
+        return measuring.measure(plan.order, counter, ledger, noise=door)
 
 
 def by_command(*command):
@@ -342,10 +342,10 @@ def check_mechanism(plan, rng):
     workload = plan.publication.workload
     domain = workload.domain
     counts = rng.integers(0, 50, size=domain.shape)
-    for size in plan.only.sizes:
+    for size in plan.table_part.sizes:
         counts = rng.multinomial(size.records - 1, np.full(domain.size, 1 / domain.size)).reshape(domain.shape)
     check_variances(plan)
-    check_part(plan.only)
+    check_part(plan.table_part)
     quiet = measured(plan, counts, Replay())
     shift = plan.decomposition.query_shift
 
@@ -403,14 +403,19 @@ def check_mechanism(plan, rng):
     assert reconstruct.covariance(plan, *combos) == pytest.approx(expected, abs=1e-5 * size)
 
     # biased numbers come in addition to the unbiased ones, and are declared as biased
-    biased = plan.only.mechanism.biased(plan.only, noisy.answers[0])
-    says = plan.only.mechanism.words(plan.only)
-    assert plan.only.mechanism.unbiased == (biased is None) == (says == UNBIASED_TEXT) == ("biased" not in says.split())
+    biased = plan.table_part.mechanism.biased(plan.table_part, noisy.answers[0])
+    says = plan.table_part.mechanism.bias_text(plan.table_part)
+    assert (
+        plan.table_part.mechanism.unbiased
+        == (biased is None)
+        == (says == UNBIASED_TEXT)
+        == ("biased" not in says.split())
+    )
 
 
 def check_part(part):
     """No value is below the bound that is proven, both are recomputed, and a part that is written is read back."""
-    assert 0 < part.bound <= part.value
+    assert 0 < part.bound <= part.objective_value
     assert part.certificate == part.mechanism.certificate(part)
     assert part.loss == part.design.loss(part.publication.adjacency)
     assert not part.publication.budget or part.exact_weighted_cost / 2 <= part.publication.budget.gaussian_rho
@@ -431,7 +436,7 @@ def check_answer(part):
     rows = []
     for result in part.mechanism.graph.results:
         door = Replay()
-        part.design.draw((np.atleast_1d(part.mechanism.place(result)),), door)
+        part.design.draw((np.atleast_1d(part.mechanism.index_of(result)),), door)
         (asked,) = door.laws
         row = law(*asked)
         rows.append([Fraction(x) / sum(row) for x in row])
@@ -445,11 +450,11 @@ def check_ranks(part):
     assert (told.hit_rate, told.mae, told.rmse, told.moe, told.leakage) == (None,) * 5
     for x in itertools.product(range(part.query.people + 1), repeat=mechanism.graph.n):
         door = Replay()
-        part.design.draw((np.array(mechanism.place(x)),), door)
+        part.design.draw((np.array(mechanism.index_of(x)),), door)
         (asked,) = door.laws
         n, upto = sum(x), np.cumsum(x)
         row = law(*asked)
-        wanted = part.query.share * n
+        wanted = part.query.quantile_level * n
         far = [max(int(c) - own - wanted, wanted - int(c)) for c, own in zip(upto, x, strict=True)]
         within = sum(w for d, w in zip(far, row, strict=True) if d <= told.rank_moe)
         assert n > part.query.people or within >= told.confidence * sum(row)
@@ -536,7 +541,7 @@ def check_design(design, adjacency, rng, *, exact=True):
     counts = counts_of(design, table)
     for held in (counts, {m: counts[m] for m in maximal(counts)}):
         watched = Watched(Tally(held))
-        again = design.draw(design.exact(watched, adjacency, 2**40), Replay())
+        again = design.draw(design.exact_answers(watched, adjacency, 2**40), Replay())
         assert watched.asked == set(counts)
         assert same(again, answers)
 
@@ -552,7 +557,7 @@ def check_design(design, adjacency, rng, *, exact=True):
             assert all(same(y, in_ring(z, y.dtype)) for y, z in zip(found, truth, strict=True))
 
     # the copy: the same integers, without the values computed from them
-    fresh = poisoned(design).afresh(adjacency)
+    fresh = poisoned(design).without_cache(adjacency)
     assert same(fresh, design)
     assert fresh.loss(adjacency) == design.loss(adjacency)
     assert same(replayed(fresh, adjacency, table)[0], answers)
@@ -565,7 +570,7 @@ def check_design(design, adjacency, rng, *, exact=True):
         for other in (sizes | {a: sizes[a] + 1}, {b: n for b, n in sizes.items() if b != a}):
             with refused("plan.made-for-another-domain"):
                 design.check(other, steps)
-    json.loads(json.dumps(design.detail(adjacency)), parse_float=pytest.fail)
+    json.loads(json.dumps(design.ledger_detail(adjacency)), parse_float=pytest.fail)
 
 
 def check_loss(design, adjacency, rng, *, exact=False):
@@ -631,10 +636,10 @@ def check_noise(design, adjacency, loss, tables, near, runs, *, exact):
         return
     axes, paid = design.over.structured, [adjacency.records * root(x) for x in design.profile()]
     check_moves(design, adjacency, tables, near, runs, (1, loss.epsilon, axes, paid), exact=exact)
-    assert loss.dearest == 0
+    assert loss.max_cell_rho == 0
     products = [m.rows.astype(object).T @ m.rows.astype(object) for m in design.asked]
     exact = exact and (adjacency.by_cell or min(x.min() for x in products) >= 0)
-    check_moves(design, adjacency, tables, near, runs, (2, loss.rho, loss.axes, loss.implied), exact=exact)
+    check_moves(design, adjacency, tables, near, runs, (2, loss.rho, loss.axes, loss.implied_rho), exact=exact)
 
 
 def check_moves(design, adjacency, tables, near, runs, stated, *, exact):
@@ -701,7 +706,7 @@ def replayed(design, adjacency, table, seed=None, records=2**40):
     """
     counts = counts_of(design, table)
     before = {m: x.copy() for m, x in counts.items()}
-    exact, door = design.exact(Tally(counts), adjacency, records), Replay(seed)
+    exact, door = design.exact_answers(Tally(counts), adjacency, records), Replay(seed)
     truth = [y.astype(object) for y in exact]
     noisy = design.draw(exact, door)
     drawn = np.split(np.array(door.drawn, dtype=object), np.cumsum([len(y) for y in noisy])[:-1])

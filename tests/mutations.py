@@ -188,7 +188,7 @@ def ledger_file():
         book.set_cap(person, Fraction(1))
         for i in range(8):
             beside = [f"{i - 1:064x}"] if i % 2 else []
-            book.charge(record, cells, {"plan": f"{i:064x}"} | sectors, also={person: cells}, beside=beside)
+            book.charge(record, cells, {"plan": f"{i:064x}"} | sectors, also={person: cells}, composed_with=beside)
         for i in range(6):
             book.charge(homes, pure, {"plan": f"{i:064x}"} | sectors)
         drawn = [ledgers.DrawnPeriod(i, f"{i:064x}") for i in (1, 2)]

@@ -105,7 +105,7 @@ class Charge:
     account: Any
     cost: Cost
     plan: str | None
-    beside: tuple
+    composed_plans: tuple
     also: dict
 
     def under(self, account):
@@ -250,7 +250,7 @@ class Reference:
         """Charges that were promised to be on the same records, directly or by way of others."""
         label = {}
         for i, charge in enumerate(charges):
-            old = {label[j] for j, other in enumerate(charges[:i]) if other in charge.beside}
+            old = {label[j] for j, other in enumerate(charges[:i]) if other in charge.composed_plans}
             label = {j: i if name in old else name for j, name in label.items()} | {i: i}
         return [[charges[i] for i in label if label[i] == name] for name in sorted(set(label.values()))]
 

@@ -210,7 +210,7 @@ def test_many_laws_become_one_that_is_above_all(monkeypatch):
     assert len(design.laws(ADD)) == 1
     monkeypatch.setattr(margins, "MOST_ENTRIES", 5)
     assert design.laws(ADD) is None
-    assert design.detail(ADD)["numbers"] == [None]
+    assert design.ledger_detail(ADD)["numbers"] == [None]
 
 
 def test_as_many_laws_are_told_as_may_be(monkeypatch):
@@ -269,20 +269,20 @@ def apart(entries):
 def test_what_the_ledger_keeps_is_what_was_released(plans, tmp_path):
     made = [plans[name] for name in ("gaussian", "pure", "both", "question")]
     entries = charged(tmp_path, *made)
-    gaussian, pure, both, question = (ReleasedCharge.of(e, RECORD) for e in entries)
+    gaussian, pure, both, question = (ReleasedCharge.from_entry(e, RECORD) for e in entries)
     assert [x.whole for x in (gaussian, pure)] == [(e.mu_squared, e.rho) for e in entries[:2]]
     gaussian, pure, both, question = (replace(x, whole=None) for x in (gaussian, pure, both, question))
     own = plans["gaussian"].loss.gaussian_mu_squared
     assert own <= gaussian.mu_squared <= own + Fraction(1, 2**64)
     assert (gaussian.tables, gaussian.answers) == ((), ())
     assert (pure.mu_squared, pure.answers, len(pure.tables)) == (0, (), 1)
-    exact = plans["pure"].only.strategy.laws(ADD)
+    exact = plans["pure"].table_part.strategy.laws(ADD)
     assert [list(law) for law in pure.tables[0]] == exact
     assert (both.mu_squared, both.answers) == (gaussian.mu_squared, plans["both"].finite_epsilons)
     assert (question.tables, question.answers) == (pure.tables, plans["question"].finite_epsilons)
     whole = curve(apart(entries), RECORD)
     assert tuple(replace(x, whole=None) for x in whole.released) == (gaussian, pure, both, question)
-    together = sum((p.loss for p in made), Loss.nothing())
+    together = sum((p.loss for p in made), Loss.zero())
     assert 0 < whole.epsilon(1e-6) < together.epsilon_at(1e-6)
     for plan, entry in zip(made, entries, strict=True):  # alone, it is no more than what the plan says
         assert curve(apart([entry]), RECORD).epsilon(1e-6) <= plan.epsilon(1e-6) * (1 + 1e-4)
@@ -293,13 +293,13 @@ def test_other_units_pay_what_is_known_of_them(plans, tmp_path):
     """The bound uses μ², or ε if that is lower; for persons nothing is known number by number."""
     entries = charged(tmp_path, plans["pure"], plans["gaussian"])
     household = Account("default", fn.PrivacyUnit("household", 3))
-    pure, gaussian = (ReleasedCharge.of(e, household) for e in entries)
+    pure, gaussian = (ReleasedCharge.from_entry(e, household) for e in entries)
     assert gaussian.mu_squared == entries[1].price(household).mu_squared == 9 * entries[1].mu_squared
     price = entries[0].price(household)
     assert pure == ReleasedCharge(price.mu_squared, whole=(price.mu_squared, price.rho))
     (entry,) = charged(tmp_path / "..", plans["persons"])
     assert entry.detail["numbers"] == [None]
-    assert ReleasedCharge.of(entry, entry.account) == ReleasedCharge(
+    assert ReleasedCharge.from_entry(entry, entry.account) == ReleasedCharge(
         entry.mu_squared, whole=(entry.mu_squared, entry.rho)
     )
 
@@ -307,7 +307,7 @@ def test_other_units_pay_what_is_known_of_them(plans, tmp_path):
 def test_one_number_that_is_pure_is_known_by_its_epsilon(tmp_path):
     with Ledger(tmp_path / "ledger.db") as ledger:
         entry = ledger.charge(RECORD, Loss.of_epsilon(Fraction(2), by_cell=True), {})
-    assert ReleasedCharge.of(entry, RECORD) == ReleasedCharge(
+    assert ReleasedCharge.from_entry(entry, RECORD) == ReleasedCharge(
         answers=(Fraction(2),), whole=(entry.mu_squared, entry.rho)
     )
     assert curve(apart([entry]), RECORD).delta(0.0) == pytest.approx(math.tanh(1), rel=1e-6)
@@ -345,10 +345,12 @@ def test_what_is_on_the_same_records_is_added_up_by_cell(plans, tmp_path):
 
 
 def test_beside_a_pure_plan_the_sums_are_of_the_joint_cost(plans, tmp_path):
-    beside = replace(plans["gaussian"].order, beside=(plans["pure"].hash,))
+    beside = replace(plans["gaussian"].order, composed_with=(plans["pure"].hash,))
     with Ledger(tmp_path / "ledger.db") as ledger:
         fn.release(plans["pure"], COUNTS, ledger=ledger)
-        ledger.charge(RECORD, beside.charged(), {"plan": plans["gaussian"].hash}, beside=beside.beside)
+        ledger.charge(
+            RECORD, beside.ledger_loss(), {"plan": plans["gaussian"].hash}, composed_with=beside.composed_with
+        )
         (group,) = ledger.groups(RECORD)
         quote = ledger.balance(RECORD)
     one, other = curve([group], RECORD).released

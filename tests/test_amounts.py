@@ -148,8 +148,8 @@ def test_only_numbers_that_are_valid_are_amounts():
         (lambda: fn.Amount(0, 5, ceilings=[2.5]), ("domain.amount-steps-invalid", "domain.ceilings-invalid")),
         (lambda: fn.Amount(0, 5, ceilings=[math.nan]), "domain.amount-number-invalid"),
         (lambda: fn.Amount(0, 5, ceilings=3), "domain.ceilings-not-a-list"),
-        (lambda: TOPS.top(300), "domain.ceiling-not-declared"),
-        (lambda: TOPS.top(True), "domain.ceiling-not-declared"),
+        (lambda: TOPS.upper_limit(300), "domain.ceiling-not-declared"),
+        (lambda: TOPS.upper_limit(True), "domain.ceiling-not-declared"),
         (lambda: fn.Amount(0, 5, missing={"unknown": [3]}), "domain.missing-code-is-value"),
         (lambda: fn.Amount(0, 5, missing={"4": [-9]}), "domain.missing-cell-ambiguous"),
         (lambda: PAY.position(500), "domain.amount-by-value"),
@@ -184,7 +184,7 @@ def test_amounts_with_ceilings_have_a_cell_for_every_knot():
     assert TOPS.values == (0, 200, 500, 1000, "none", "unknown")
     assert TOPS.position("unknown") == 5
     assert [TOPS.cell(x) for x in (199, 201, 499, 1e9, "N", -9)] == [PAY.cell(x) for x in (199, 201, 499, 1e9, "N", -9)]
-    assert [TOPS.top(x) for x in (None, 200, 500.0, np.int64(1000))] == [1000, 200, 500, 1000]
+    assert [TOPS.upper_limit(x) for x in (None, 200, 500.0, np.int64(1000))] == [1000, 200, 500, 1000]
     assert fn.Amount(-1, 1, step=0.25, ceilings=[-0.5, 0]).own_values == (-1, -0.5, 0, 1)
 
 
@@ -330,7 +330,7 @@ class Given(Counter):
 
 def answers(design, domain, records, declared=2**40):
     tally = Tally(Given(domain, records).count(list(design.margins())))
-    return np.concatenate([y.astype(object) for y in design.exact(tally, Adjacency(), declared)])
+    return np.concatenate([y.astype(object) for y in design.exact_answers(tally, Adjacency(), declared)])
 
 
 def made(rng, steps, extra=0, sizes=(2, 3)):
@@ -595,7 +595,7 @@ def test_pure_answers_are_the_same_in_wide_and_in_narrow_integers(rng):
     assert many * 2**39 * most > 2**64
     assert wide.magnitude(2**20) < 2**62
     for declared in (2**20, 2**40):
-        found = wide.exact(Tally(Given(domain, own).count([("p0",)])), Adjacency(), declared)[0]
+        found = wide.exact_answers(Tally(Given(domain, own).count([("p0",)])), Adjacency(), declared)[0]
         assert found.dtype == (np.int64 if declared == 2**20 else object)
         assert found.tolist() == [many * 2**19, many * (2**39 - 2**20)]
 
@@ -697,7 +697,7 @@ def test_more_records_than_are_declared_are_refused_where_amounts_are_summed(rng
         with refused("data.more-records-than-counted") as caught:
             measuring.measure(own, Many(domain, most + 1), ledger)
         assert not ledger.entries()
-        measuring.measure(own, Many(domain, most), ledger, door=Replay())
+        measuring.measure(own, Many(domain, most), ledger, noise=Replay())
     assert f"{most + 1:,}" not in str(caught.value)
     leaks_nothing(caught.value)
 
@@ -802,7 +802,7 @@ def test_too_many_amounts_are_told_of_a_way_out_that_they_have():
     with refused("workload.too-many-cells-for-laplace"):
         planned_pure(domain, *tables[:13])
     first, *others = (fn.Workload(domain, tables[i : i + 5]) for i in (0, 5, 10))
-    plan = fn.plan(fn.Publication(first, also=[fn.Publication(w) for w in others]))
+    plan = fn.plan(fn.Publication(first, further_groups=[fn.Publication(w) for w in others]))
     assert len(plan.groups) == 3
 
 
@@ -1077,7 +1077,7 @@ def test_pure_counts_and_sums_in_one_plan_cost_what_was_computed_for_them(most):
     assert apart == pytest.approx(0.05657, rel=1e-4)
     assert apart / float(together.exact_epsilon) == pytest.approx(2**0.5, rel=1e-4)
     assert together.relaxation <= 1 + 1e-9
-    assert [m.attributes for m in together.only.strategy.asked] == [(0, 1)]
+    assert [m.attributes for m in together.table_part.strategy.asked] == [(0, 1)]
 
 
 def test_a_pure_mean_costs_what_both_ends_do():
@@ -1097,7 +1097,7 @@ def test_several_amounts_of_many_steps_are_asked_one_by_one_beside_their_rests(a
     plan = planned_pure(domain, fn.table(variance=1), *tables)
     assert float(plan.exact_epsilon) == pytest.approx(cost, rel=1e-4)
     assert "cells and sums by what is asked" in plan.status
-    assert {len(m) for m in plan.only.design.margins()} <= {0, 1}  # no joint cells of amounts are counted
+    assert {len(m) for m in plan.table_part.design.margins()} <= {0, 1}  # no joint cells of amounts are counted
 
 
 @pytest.mark.no_cover
@@ -1127,7 +1127,7 @@ def test_small_costs_leave_fewer_bits_and_the_noise_can_be_drawn(more):
     domain = fn.Domain(state=fn.Categorical(range(5)), pay=fn.Amount(0, 2**20))
     plan = planned_pure(domain, fn.table("state", margin=10**6), fn.table("state", sum="pay", margin=2.0**40), **more)
     check_price(plan)
-    assert plan.only.strategy.scale <= MAX_NOISE_SCALE
+    assert plan.table_part.strategy.scale <= MAX_NOISE_SCALE
     assert plan.ratio < 2
 
 
@@ -1137,7 +1137,7 @@ def test_pure_plans_charge_what_the_dearest_step_costs(neighbours):
     """Every j of the range, alone and replaced by every other, with a count, a product and cells for missing values."""
     workload = with_ceilings()
     plan = planned_quickly(workload, unit=PrivacyUnit(neighbours=neighbours))
-    design, rate = plan.only.design, plan.only.design.rate
+    design, rate = plan.table_part.design, plan.table_part.design.rate
     found = [moved(design, workload.domain, more, fewer) for more, fewer in at_every_step(neighbours)]
     assert max(sum(x) for x in found) * rate == plan.exact_epsilon == plan.order.loss.epsilon
     assert max(sum(x**2) for x in found) * rate**2 <= 2 * plan.order.loss.rho
@@ -1158,18 +1158,18 @@ def test_pure_plans_of_amounts_obey_the_law_of_designs(neighbours, rng):
         fn.table(sum="pay", ceiling=-1, variance=12),
         fn.table(sum=["hours", "pay"], variance=20),
     ]
-    design = planned_quickly(fn.Workload(domain, tables)).only.design
+    design = planned_quickly(fn.Workload(domain, tables)).table_part.design
     check_design(design, zoo.ADJACENCIES[neighbours], rng)
 
 
 def test_kinds_of_noise_are_compared_for_amounts_as_for_counts():
     domain = fn.Domain(state=fn.Categorical(range(5)), pay=fn.Amount(0, 2000), hours=fn.Amount(0, 60))
     tables = [fn.table("state", margin=20), fn.table("state", sum="pay", margin=30_000)]
-    found = fn.compare(fn.Workload(domain, tables), every=True)
+    found = fn.compare(fn.Workload(domain, tables), all_families=True)
     assert {a.privacy for a in found.alternatives} == {fn.Privacy.PURE, fn.Privacy.ZCDP}
     assert found.plan.publication.privacy is fn.Privacy.PURE
     assert fn.plan(fn.Workload(domain, tables), privacy="auto").exact_epsilon == found.plan.exact_epsilon
-    several = fn.compare(fn.Workload(domain, [*tables, fn.table("state", sum="hours", margin=900)]), every=True)
+    several = fn.compare(fn.Workload(domain, [*tables, fn.table("state", sum="hours", margin=900)]), all_families=True)
     pure_ones = {a.family for a in several.alternatives if a.privacy is fn.Privacy.PURE}
     assert {"every cell on its own", "cells and sums by margin", "cells and sums by what is asked"} <= pure_ones
 
@@ -1199,10 +1199,10 @@ def test_pure_plans_of_amounts_keep_the_laws_of_plans(pure_plan):
     check_price(pure_plan)
     check_accuracy(pure_plan)
     check_variances(pure_plan)
-    check_part(pure_plan.only)
+    check_part(pure_plan.table_part)
     again = fn.Plan.from_json(pure_plan.to_json())
     assert (again.hash, again.exact_epsilon) == (pure_plan.hash, pure_plan.exact_epsilon)
-    assert again.only.strategy.over.steps == (("pay", (100,)),)
+    assert again.table_part.strategy.over.steps == (("pay", (100,)),)
     for summary in pure_plan.summaries:
         assert summary.achieved_moe <= summary.target_moe * (1 + 1e-9)
     told = {x["table"]: x for x in document(plan_report(pure_plan))["amounts"]}
@@ -1224,8 +1224,8 @@ def test_without_noise_a_pure_release_says_the_truth_and_charges_its_epsilon(pur
     with fn.Ledger(tmp_path / "ledger.sqlite") as book:
         entry, _ = book.entries()
         assert entry.epsilon == pure_plan.exact_epsilon
-        told = ReleasedCharge.of(entry, entry.account)
-        assert told.tables == (tuple(tuple(law) for law in pure_plan.only.design.laws(Adjacency())),)
+        told = ReleasedCharge.from_entry(entry, entry.account)
+        assert told.tables == (tuple(tuple(law) for law in pure_plan.table_part.design.laws(Adjacency())),)
 
 
 @pytest.mark.no_cover
@@ -1237,7 +1237,7 @@ def test_intervals_of_pure_sums_and_means_hold_as_often_as_they_say(pure_plan, p
     means, whose intervals take longest, of 8 that most do not hold, and of 50 coverage below 0.75.
     """
     monkeypatch.setattr(noise, "discrete_laplaces", Replay().discrete_laplaces)
-    first, strategy = released(pure_plan, people), pure_plan.only.strategy
+    first, strategy = released(pure_plan, people), pure_plan.table_part.strategy
     draws = [noise.discrete_laplace(strategy.scale, count * n).reshape(count, n) for n in strategy.lengths]
     by_state = truth(people).groupby("state")["pay"]
     sums, means, hits, inside = by_state.sum().to_numpy(), by_state.mean().to_numpy(), [], []
@@ -1714,7 +1714,7 @@ def test_all_tables_of_a_pattern_may_be_of_sums():
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"small": fn.SmallDatabase(100), "budget": fn.Budget(epsilon=1, delta=1e-6)}, "small database"),
+        ({"small_database": fn.SmallDatabase(100), "budget": fn.Budget(epsilon=1, delta=1e-6)}, "small database"),
         ({"unit": PrivacyUnit("person", 2, once_per=("pay",))}, "pattern"),
         ({"cell_budgets": fn.CellBudgets(("pay",), (1, 1, 1, 1))}, "cell budgets"),
         ({"finite": [fn.FiniteQuery.count("q", people=5, epsilon=1, where={"pay": ["none"]})]}, "question"),
@@ -1794,7 +1794,7 @@ def test_specifications_say_amounts_and_are_written_again():
         "state by pay sum up to 500.5",
         "state by pay sum up to 250",
     ]
-    again = Spec.of(publication).publication()
+    again = Spec.from_publication(publication).publication()
     assert again == publication
     plan = fn.plan(publication)
     assert fn.Plan.from_json(plan.to_json()).hash == plan.hash

@@ -48,7 +48,7 @@ Mechanisms ask of what is theirs, and `request` checks what users say together; 
 """
 
 ASKED = re.compile(
-    r"(exact_epsilon|loss\.epsilon|exact|\.small|small|\.setting|setting) is (not )?None"
+    r"(exact_epsilon|loss\.epsilon|exact|\.small_database|small|\.setting|setting) is (not )?None"
     r"|privacy (is|is not|==) Privacy"
     r"|isinstance\([^()]*(\([^()]*\))?[^()]*(Part|PartialSeries|Strategy|Mechanism)\b"
     r"|mechanism(\.name)? (is|is not|==|!=|in|not in) [\"'A-Z({\[]"

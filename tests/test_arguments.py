@@ -267,8 +267,9 @@ MADE = {
 """Public functions that make things before planning, each with the arguments that it needs."""
 
 EXTRA = {
-    "Publication": "unit source delta gap cap budget title objective cell_budgets beside free privacy finite small "
-    "also other_units",
+    "Publication": "unit source delta gap cap budget title objective cell_budgets composed_with must_be_free "
+    "privacy finite small_database "
+    "further_groups other_units",
     "Objective": "goal weights trade",
     "Budget": "rho mu epsilon delta",
     "Budget of ε": "delta",
@@ -320,7 +321,7 @@ def finished(tmp_path_factory):
         *(("release", x) for x in ("plan", "ledger", "directory", "tables", "table", "private_key", "progress")),
         *(("count", x) for x in ("plan", "file", "public_key", "plain", "table")),
         *(("plan", x) for x in ("workload", "epsilon", "start", "max_iterations", "refine", "gap")),
-        *(("plan_free", x) for x in ("workload", "beside", "gap")),
+        *(("plan_free", x) for x in ("workload", "composed_with", "gap")),
         *(("combine", x) for x in ("first", "same_records")),
         *(("make_integer_tables", x) for x in ("release", "tables", "simulations")),
         *((f, x) for f in ("report", "export") for x in ("path", "language", "bands", "totals", "tables")),
@@ -335,7 +336,7 @@ def test_what_is_no_plan_no_release_no_file_is_told(name, argument, finished, tm
         "release": {"plan": plan, "data": data, "ledger": "ledger.db"},
         "count": {"plan": plan, "data": data, "file": "counts", "plain": True},
         "plan": {"workload": workload()},
-        "plan_free": {"workload": workload(), "beside": plan},
+        "plan_free": {"workload": workload(), "composed_with": plan},
         "combine": {"first": release},
         "make_integer_tables": {"release": release},
         "report": {"what": release, "path": "report.html"},

@@ -563,7 +563,7 @@ def test_what_cannot_be_computed_is_refused():
         ("release.factor-not-finite", lambda: by_state * math.nan),
         ("release.factor-not-finite", lambda: by_state * 10**400),
         ("release.factor-not-finite", lambda: by_state / 10**5000),
-        ("release.more-than-one-number", by_state.one),
+        ("release.more-than-one-number", by_state.to_estimate),
         ("release.different-releases-added", lambda: by_state + released(plan(), COUNTS).count(by="state")),
     ]:
         with refused(words):
@@ -768,7 +768,7 @@ def test_ratios_are_rates_and_growth():
     np.testing.assert_allclose((share + 1).value - 1, share.value)
     np.testing.assert_allclose((2 + share * 3).value, 2 + 3 * share.value)
     one = share["A"]
-    assert one.told
+    assert one.is_significant
     assert one.interval() == pytest.approx((frame["low"][0], frame["high"][0]))
     assert share.summary == "2 ratios by state"
     assert len(one) == 1
@@ -789,7 +789,7 @@ def test_a_denominator_not_told_from_zero_leaves_rays():
     wide = cells[0, 0] / cells[1, 1]
     low, high = wide.interval(0.999999)
     assert (low, high) == (0, math.inf)
-    assert not (cells[0, 0] / (cells[1, 1] - cells[1, 1])).told
+    assert not (cells[0, 0] / (cells[1, 1] - cells[1, 1])).is_significant
     assert math.isnan((cells[0, 0] / (cells[1, 1] - cells[1, 1])).value)
 
 

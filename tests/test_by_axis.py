@@ -108,7 +108,7 @@ def possible(make, workload):
 def planned(workload, **more):
     """The plan has product form, for any number of joint cells."""
     part = planning._by_axis(fn.Publication(workload, **more), refine=False, progress=None)
-    return Plan.of(part.publication, [part])
+    return Plan.from_parts(part.publication, [part])
 
 
 @settings(max_examples=40)
@@ -131,7 +131,7 @@ def test_it_is_what_dense_matrices_say(data, more, summed, seed):
     check_mechanism(plan, np.random.default_rng(seed))
     check_accuracy(plan)
     dense = fn.plan(workload, gap=1e-4, **more)
-    assert dense.only.mechanism.name == "fit-for-use"
+    assert dense.table_part.mechanism.name == "fit-for-use"
     assert plan.bound <= dense.cost_squared * (1 + 1e-12)
     assert dense.bound <= plan.cost_squared * (1 + 1e-12)
     alone = [x.separate_rho * x.relaxation for x in (plan, dense)]
@@ -349,7 +349,7 @@ def test_total_error_of_pairs_by_prefix(always, count, n, orders, upper, lower):
     """Sum of all variances at Δ² = 1; of 10²⁰ cells its root mean: QuerySmasher has 461.5 and 17.978."""
     plan = fn.plan(by_prefix(count, n, orders), objective=TOTAL)
     assert plan.mechanism == "fit-for-use by axis"
-    numbers = plan.only.decomposition.counted
+    numbers = plan.table_part.decomposition.numbers_per_row
     total = float(plan.variances @ numbers)
     assert plan.relaxation == pytest.approx(total / numbers.sum())
     if upper is None:
@@ -437,7 +437,7 @@ def test_too_many_places_of_different_numbers_are_refused_with_a_way_out():
     with refused("workload.too-many-joint-cells"):
         fn.plan(fn.Workload(domain, [*tables[0], *tables[1]]))
     first, second = (fn.Publication(fn.Workload(domain, x)) for x in tables)
-    plan = fn.plan(replace(first, also=(second,)))
+    plan = fn.plan(replace(first, further_groups=(second,)))
     assert [part.gap <= 1e-6 for part in plan.groups] == [True, True]
 
 
@@ -473,7 +473,7 @@ def test_a_budget_is_spent_and_units_of_several_records_cost_their_square(always
     plan = fn.plan(workload, budget=fn.Budget(rho=1))
     assert 1 - 1e-8 < plan.exact_rho <= 1
     assert plan.relaxation == pytest.approx(free.cost_squared / plan.cost_squared, rel=1e-6)
-    check_part(plan.only)
+    check_part(plan.table_part)
     check_accuracy(plan)
     three = fn.plan(workload, unit=fn.PrivacyUnit("person", 3))
     assert three.exact_cost == 9 * free.exact_cost
@@ -639,7 +639,7 @@ def plan():
 
 def test_the_zoo_s_own(plan):
     assert plan.mechanism == "fit-for-use by axis"
-    check_part(plan.only)
+    check_part(plan.table_part)
     assert Plan.from_json(plan.to_json()).hash == plan.hash
     assert plan.separate_rho > plan.rho
     assert plan.numbers == 33 * 40 + 2 + 40
@@ -701,13 +701,13 @@ def test_weights_that_prove_nothing_are_refused(plan, change):
 
 def test_a_factor_that_cannot_be_inverted_is_refused():
     with refused("plan.singular-product-factor"):
-        by_axis.FactorInverse.of(np.array([[1.0, 1.0, 1.0], [0.0, 1.0, 2.0]]), np.arange(3), always=False)
+        by_axis.FactorInverse.from_integers(np.array([[1.0, 1.0, 1.0], [0.0, 1.0, 2.0]]), np.arange(3), always=False)
 
 
 def test_a_factor_may_not_tell_apart_what_tables_do_not(always):
     domain = fn.Domain(o=fn.Ordered(0, 3), u=fn.Ordered(0, 3))
     groups = {"o": {"low": [0, 1], "high": [2, 3]}}
-    part = fn.plan(fn.Workload(domain, [fn.table(recode=groups, prefix="u", variance=2)])).only
+    part = fn.plan(fn.Workload(domain, [fn.table(recode=groups, prefix="u", variance=2)])).table_part
     place = part.strategy.over.names.index("o")
     rows = part.strategy.factors[place].rows.copy()
     rows[0, 1] += 1

@@ -76,7 +76,7 @@ def test_a_number_is_read_in_the_range_of_its_class():
         "by size, and beyond as the ends: small 0 to 2 in steps of 1; middle 0 to 20 in steps of 10; large 0 to 100 in "
         "steps of 50; none 0 to 4 in steps of 2, but for codes of missing values"
     )
-    assert [DOMAIN["sales"].largest(None), DOMAIN["sales"].top(None)] == [100, 2]
+    assert [DOMAIN["sales"].largest(None), DOMAIN["sales"].upper_limit(None)] == [100, 2]
     with pytest.raises(AssertionError):
         DOMAIN["sales"].cell(1)  # it cannot be read alone
 
@@ -140,7 +140,7 @@ def test_of_ranges_in_order_and_by_name_the_documents_are_the_same():
             lambda: Steps(Fraction(0), Fraction(3), Fraction(1), by="a", classes=(one_range(3, (Fraction(1),)),)),
             "domain.class-range-invalid",
         ),
-        (lambda: DOMAIN["sales"].top(2), "domain.ceiling-not-declared"),
+        (lambda: DOMAIN["sales"].upper_limit(2), "domain.ceiling-not-declared"),
         (lambda: fn.ByAttribute("a", {1: 2, "1": 3}), "workload.by-value-repeated"),
     ],
 )
@@ -494,10 +494,10 @@ def test_records_at_different_ends_by_the_classes_of_two_releases_pay_for_both()
         for own in (one, other):
             cells = own.domain.cells(record)
             paid += shift(*own.designs, own.domain, [tuple(cells.values())]) / 2
-        assert (other.charged() + one.charged()).rho == 4 >= paid
+        assert (other.ledger_loss() + one.ledger_loss()).rho == 4 >= paid
         assert axis_key(other.domain, "sales") != axis_key(one.domain, "sales")
     again = order(fn.Categorical(["s", "l"]), [2, 0])
-    assert (again.charged() + one.charged()).rho == 2
+    assert (again.ledger_loss() + one.ledger_loss()).rho == 2
     assert axis_key(again.domain, "sales") == axis_key(one.domain, "sales")
 
 

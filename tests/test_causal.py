@@ -149,18 +149,18 @@ def test_what_is_known_of_a_period_never_gets_better_nor_worse(domain):
     """The covariance of the rows of some periods is that which the complete strategy gives these numbers."""
     whole = plan(domain)
     for t in (1, 2, 3):
-        part = whole.through(t)
+        part = whole.truncate(t)
         assert (part.hash, part.exact_rho, part.to_json()) == (whole.hash, whole.exact_rho, whole.to_json())
         assert part.periods == whole.periods[:t]
-        assert isinstance(part.only.mechanism, PartialSeries)
-        assert part.only.certificate == whole.only.certificate
+        assert isinstance(part.table_part.mechanism, PartialSeries)
+        assert part.table_part.certificate == whole.table_part.certificate
         for name in whole.publication.workload.tables.names:
             axis = whole.publication.workload[name].attributes.index("month")
             known = np.take(whole.table_variances(name), range(t), axis)
             np.testing.assert_allclose(part.table_variances(name), known, rtol=1e-9)
         assert [s.price for s in part.summaries] == pytest.approx([s.price for s in whole.summaries])
         assert (part.relaxation, part.separate_rho) == (whole.relaxation, whole.separate_rho)
-        assert (part.value, part.unbiased_bound) == (whole.value, whole.unbiased_bound)
+        assert (part.objective_value, part.unbiased_bound) == (whole.objective_value, whole.unbiased_bound)
 
 
 def test_a_plan_of_a_series_is_read_as_it_was_written():
@@ -170,14 +170,14 @@ def test_a_plan_of_a_series_is_read_as_it_was_written():
 
 
 def test_a_plan_out_of_time_is_refused():
-    part = plan(ORDERED).only
+    part = plan(ORDERED).table_part
     (first, *others) = part.strategy.groups
     swapped = replace(first, basis=first.basis[::-1])
     mixed = replace(first, mixing=first.mixing.transpose(0, 2, 1))
     for wrong in (swapped, mixed):
         strategy = replace(part.strategy, groups=(wrong, *others))
         with refused("plan.series-out-of-order"):
-            Plan.of(plan(ORDERED).publication, [replace(part, strategy=strategy)])
+            Plan.from_parts(plan(ORDERED).publication, [replace(part, strategy=strategy)])
     with refused("plan.series-without-sectors"):
         refuse_out_of_time(replace(part, mechanism=PartialSeries(part)))
     free = fn.plan(fn.Workload(ORDERED, TO_DATE), unit=UNIT).to_json()
@@ -188,9 +188,9 @@ def test_a_plan_out_of_time_is_refused():
 @pytest.mark.parametrize("periods", [0, 4])
 def test_a_series_has_as_many_periods_as_it_has(periods):
     with refused("plan.period-out-of-range"):
-        plan().through(periods)
+        plan().truncate(periods)
     with refused("plan.period-out-of-range"):
-        plan().through(1).through(1)
+        plan().truncate(1).truncate(1)
 
 
 SPEC = """
@@ -217,7 +217,7 @@ margin = 30
 def test_a_specification_says_which_attribute_is_the_period():
     asked = Spec.from_toml(SPEC).publication()
     assert asked.series == "month"
-    assert Spec.of(asked).publication() == asked
+    assert Spec.from_publication(asked).publication() == asked
     assert Spec.from_toml(Spec.from_toml(SPEC).to_toml()).publication() == asked
 
 
@@ -241,16 +241,16 @@ def asking(*tables, domain=DOMAIN, **more):
             "spec.series-attribute-unusable",
         ),
         (
-            lambda: asking(also=(Publication(fn.Workload(DOMAIN, [fn.table("age", margin=3)])),)),
+            lambda: asking(further_groups=(Publication(fn.Workload(DOMAIN, [fn.table("age", margin=3)])),)),
             "spec.series-unsupported",
         ),
-        (lambda: asking(beside=("a" * 64,)), "spec.series-unsupported"),
+        (lambda: asking(composed_with=("a" * 64,)), "spec.series-unsupported"),
         (lambda: asking(objective=fn.Objective("total-error")), "spec.series-unsupported"),
         (lambda: asking(privacy="pure"), "spec.series-unsupported"),
         (lambda: asking(unit=fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)), "spec.series-unsupported"),
         (lambda: asking(cell_budgets=fn.CellBudgets(("region",), (1.0, 0.5))), "spec.series-unsupported"),
         (
-            lambda: asking(small=fn.SmallDatabase(9), budget=fn.Budget(epsilon=1.0, delta=1e-6)),
+            lambda: asking(small_database=fn.SmallDatabase(9), budget=fn.Budget(epsilon=1.0, delta=1e-6)),
             "spec.series-unsupported",
         ),
         (
@@ -507,7 +507,7 @@ def test_a_series_is_released_by_period_and_no_other_plan_is(tmp_path):
     with refused("plan.unknown-period"):
         fn.release(plan(), records(), **where, period="2026-04", series=tmp_path)
     with refused("plan.wrong-type"):
-        plan().through("2026-01")
+        plan().truncate("2026-01")
     ordinary = fn.plan(fn.Workload(DOMAIN, [fn.table("month", margin=30)]))
     with refused("plan.plan-without-periods"):
         fn.release(ordinary, records(), **where, period="2026-01")
@@ -538,7 +538,7 @@ def test_a_period_that_was_not_written_is_written_from_what_is_kept(tmp_path, mo
         assert fn.verify(tmp_path / "2", ledger=ledger).ok
         assert [e.kind for e in ledger.entries()] == ["charge", "answers", "period", "answers"]
     assert fn.Release.read(tmp_path / "2") == written
-    assert [p.kept for p in fn.list_periods(plan(), **ways(tmp_path))] == [True, True, False]
+    assert [p.has_answers for p in fn.list_periods(plan(), **ways(tmp_path))] == [True, True, False]
 
 
 def test_a_wrong_name_of_the_folder_is_no_loss(tmp_path):
@@ -578,7 +578,7 @@ def test_frozen_counts_that_are_not_as_they_were_are_named(tmp_path, what):
     else:
         path.write_bytes(path.read_bytes()[:-1] + b"?")
     found = fn.list_periods(plan(), **ways(tmp_path))
-    assert [(one.kept, one.frozen) for one in found] == [(True, True), (True, False), (False, True)]
+    assert [(one.has_answers, one.frozen) for one in found] == [(True, True), (True, False), (False, True)]
     words = " ".join(periods_report(plan(), found).sections[0].words)
     assert "the frozen counts of 2026-02 are not as they were" in words
     assert "next" not in words
@@ -605,7 +605,7 @@ def failing(real):
 def test_lost_answers_are_drawn_again_only_when_asked_and_at_a_price(tmp_path):
     released(tmp_path, 2)
     next(iter(sorted((tmp_path / "state").glob("0002*.drawn")))).unlink()
-    assert [p.kept for p in fn.list_periods(plan(), **ways(tmp_path))] == [True, False, False]
+    assert [p.has_answers for p in fn.list_periods(plan(), **ways(tmp_path))] == [True, False, False]
     for call in (
         lambda: fn.read_period(plan(), "2026-02", **ways(tmp_path)),
         lambda: fn.release(plan(), records([3]), **ways(tmp_path), period="2026-03"),

@@ -33,7 +33,7 @@ def random_pairs(d, rng, *, alone):
     """Some kinds of pairs, and weights for them."""
     n = int(rng.integers(1, 9))
     first, second = rng.integers(0, d.cells, n), rng.integers(-1 if alone else 0, d.cells, n)
-    return RecordPairs.of(zip(rng.integers(0, 2 ** len(d.sizes), n), first, second, strict=True)), rng.dirichlet(
+    return RecordPairs.from_keys(zip(rng.integers(0, 2 ** len(d.sizes), n), first, second, strict=True)), rng.dirichlet(
         np.ones(n)
     )
 
@@ -41,10 +41,14 @@ def random_pairs(d, rng, *, alone):
 def random_terms(d, goal, rng):
     omega = rng.random(len(d.variances)) + 0.1
     if goal == "total error":
-        return ObjectiveTerms(weights=omega, factor=int(rng.integers(1, 4)) ** 2, alone=True)
+        return ObjectiveTerms(weights=omega, factor=int(rng.integers(1, 4)) ** 2, allows_add_or_remove=True)
     if goal == "hybrid":
-        return ObjectiveTerms(weights=omega / d.variances, trade=float(rng.uniform(0.01, 3)), factor=4, alone=True)
-    return ObjectiveTerms(relative=rng.uniform(0.1, 1, d.cells) if goal == "budgets" else None, alone=True)
+        return ObjectiveTerms(
+            weights=omega / d.variances, trade=float(rng.uniform(0.01, 3)), factor=4, allows_add_or_remove=True
+        )
+    return ObjectiveTerms(
+        relative=rng.uniform(0.1, 1, d.cells) if goal == "budgets" else None, allows_add_or_remove=True
+    )
 
 
 GOALS = ("targets", "budgets", "total error", "hybrid")
@@ -132,7 +136,7 @@ def test_the_bound_is_one_for_the_queries_that_were_asked(over, rng):
         c = (asked**2).sum(axis=1)
         d = decompose(fn.matrix_workload(asked, variances=c))
         pairs, p = (None, rng.random(5)) if over == "cells" else random_pairs(d, rng, alone=True)
-        evidence, terms = Evidence(p, rng.random(6), pairs), ObjectiveTerms(alone=True)
+        evidence, terms = Evidence(p, rng.random(6), pairs), ObjectiveTerms(allows_add_or_remove=True)
         w, p = evidence.numbers / evidence.numbers.sum() / c, p / p.sum()
         moment = np.diag(p) if pairs is None else pairs.moment(p, pairs.chi((), ()), 5)
         own, axes = np.linalg.eigh(moment)
@@ -181,7 +185,11 @@ def weights_of(kind):
     plan = zoo_plan("prefix")
     d, evidence = plan.decomposition, plan.evidence
     if kind == "pairs":
-        return d, dataclasses.replace(evidence, pairs=RecordPairs.of((0, o, 7 - o) for o in range(8))), ObjectiveTerms()
+        return (
+            d,
+            dataclasses.replace(evidence, pairs=RecordPairs.from_keys((0, o, 7 - o) for o in range(8))),
+            ObjectiveTerms(),
+        )
     if kind == "hybrid":
         return d, evidence, ObjectiveTerms(np.ones(8), 0.1)
     return d, evidence, ObjectiveTerms()
@@ -216,12 +224,12 @@ def test_total_error_has_no_weights_of_numbers():
 @pytest.mark.parametrize("pair", [(0, 8, 0), (0, -1, 0), (0, 0, 8), (0, 0, -2)])
 def test_pairs_of_cells_that_do_not_exist_prove_nothing(pair):
     d, evidence, terms = weights_of("pairs")
-    evidence = Evidence(np.ones(2), evidence.numbers, RecordPairs.of([(0, 0, 1), pair]))
+    evidence = Evidence(np.ones(2), evidence.numbers, RecordPairs.from_keys([(0, 0, 1), pair]))
     with refused("plan.evidence-cell-missing"):
         lower_bound(d, evidence, terms)
 
 
-@pytest.mark.parametrize("pairs", [None, RecordPairs.of([(0, 0, 1)])])
+@pytest.mark.parametrize("pairs", [None, RecordPairs.from_keys([(0, 0, 1)])])
 def test_evidence_is_about_the_plan_s_own_neighbours(pairs):
     unit = fn.PrivacyUnit(neighbours=REPLACE if pairs is None else fn.Neighbours.ADD_OR_REMOVE_ONE)
     plan = fn.plan(zoo.WORKLOADS["prefix"](), unit=unit)
@@ -246,7 +254,7 @@ def test_cancellation_does_not_raise_the_bound_for_replace_one():
     d = dataclasses.replace(
         d, tables=(dataclasses.replace(table, variances=w.tables[0].variances(w.domain, 0.95)[None, :]),)
     )
-    pairs = RecordPairs.of([(0, 0, 1), (0, 0, 2), (0, 1, 2)])
+    pairs = RecordPairs.from_keys([(0, 0, 1), (0, 0, 2), (0, 1, 2)])
     assert lower_bound(d, Evidence(np.ones(3), np.full(2, 0.5), pairs), ObjectiveTerms()) <= 1e-10
 
 
@@ -255,10 +263,12 @@ def test_records_that_cannot_come_or_go_prove_nothing():
     w = fn.matrix_workload([[1, 1, 1], [1, 0, 0], [0, 1, 0], [0, 0, 1]], variances=[1e-3, 1, 1, 1])
     plan = fn.plan(w, unit=fn.PrivacyUnit(neighbours=REPLACE))
     add = fn.plan(w)
-    forged = Evidence(add.evidence.cells, add.evidence.numbers, RecordPairs.of((0, o, NO_RECORD) for o in range(3)))
+    forged = Evidence(
+        add.evidence.cells, add.evidence.numbers, RecordPairs.from_keys((0, o, NO_RECORD) for o in range(3))
+    )
     with refused("plan.evidence-single-record"):
         lower_bound(plan.decomposition, forged, plan.terms)
-    assert lower_bound(plan.decomposition, forged, ObjectiveTerms(alone=True)) > 100 * plan.cost_squared
+    assert lower_bound(plan.decomposition, forged, ObjectiveTerms(allows_add_or_remove=True)) > 100 * plan.cost_squared
 
 
 def test_tiny_budgets_of_some_cells_do_not_raise_the_bound_of_tables_by_structure(monkeypatch):

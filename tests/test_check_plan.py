@@ -342,7 +342,7 @@ def test_designs_cost_what_the_kernel_says(checker, name):
         if adjacency.unit.pattern.names <= set(domain):
             source = fn.DataSource(outside_domain="drop" if adjacency.drops else "refuse")
             publication = fn.Publication(fn.Workload(domain, tables), adjacency.unit, source)
-            spec = json.loads(json.dumps(Spec.of(publication).document()))
+            spec = json.loads(json.dumps(Spec.from_publication(publication).document()))
             size = cells.cells_of(spec["domain"]) | dict(design.over.structured)  # of amounts their knots
             unit = checker.Unit(spec, size)
             if isinstance(design, ProductStrategy):
@@ -370,7 +370,7 @@ def test_products_with_a_scale_for_every_row_cost_what_the_kernel_says(checker, 
     strategy = json.loads(json.dumps(products_document(design)))
     unit = SimpleNamespace(replaces=False, alone=True, records=2)
     found = importlib.import_module("check_products").axis_by_axis(strategy, dict.fromkeys(design.over.names, 3), unit)
-    assert found == 4 * design.dearest
+    assert found == 4 * design.max_record_cost
 
 
 @pytest.mark.parametrize("choices", [1024, 8, 1])
@@ -397,7 +397,7 @@ def test_places_cost_what_the_kernel_says(checker):
     for adjacency in (zoo.ADJACENCIES[x] for x in ("add or remove", "add or remove 3", "replace", "replace 2")):
         source = fn.DataSource(outside_domain="drop" if adjacency.drops else "refuse")
         publication = fn.Publication(fn.Workload(domain, [fn.table("a2", "a0", margin=3)]), adjacency.unit, source)
-        spec = json.loads(json.dumps(Spec.of(publication).document()))
+        spec = json.loads(json.dumps(Spec.from_publication(publication).document()))
         size = importlib.import_module("check_cells").cells_of(spec["domain"])
         found = importlib.import_module("check_places").by_place(strategy, spec, size, checker.Unit(spec, size))
         assert found == design.loss(publication.adjacency).cost_squared
@@ -421,7 +421,7 @@ def test_answers_are_private_and_no_more_so_than_they_are(checker, name, kind):
     assert isinstance(design, AnswerDesign)
     check = importlib.import_module("check_answers").check
     publication = fn.Publication(fn.Workload(design.domain, []), adjacency.unit, finite=(design.query,))
-    spec = json.loads(json.dumps(Spec.of(publication).document()))
+    spec = json.loads(json.dumps(Spec.from_publication(publication).document()))
     size = importlib.import_module("check_cells").cells_of(spec["domain"])
     unit, asked = checker.Unit(spec, size), spec["finite"][0]
     document = json.loads(json.dumps(documents.document(design.mechanism)))

@@ -282,12 +282,12 @@ def test_every_goal_is_told(run, here, case):
         assert line in words
     plan = fn.Plan.from_json((here / "plan.json").read_text(encoding="utf-8"))
     shown, bound = map(float, re.search(r"^proof .*? ([\d.]+) ≥ bound ([\d.]+): ", out, re.MULTILINE).groups())
-    assert (shown, bound) == (pytest.approx(plan.value, rel=1e-7), pytest.approx(plan.bound, rel=1e-7))
+    assert (shown, bound) == (pytest.approx(plan.objective_value, rel=1e-7), pytest.approx(plan.bound, rel=1e-7))
     document = json.loads(run("plan", "spec.toml", "--json")[1])
     assert document["hash"] == plan.hash
     assert {k: document[k] for k in keys} == keys
     for key in ("value", "cost_squared", "bound", "rho"):
-        assert document[key] == getattr(plan, key)
+        assert document[key] == getattr(plan, "objective_value" if key == "value" else key)
     if "profile" in keys:
         assert "profile  " not in out
     else:
@@ -1145,7 +1145,7 @@ def test_free_queries_from_plans_and_from_the_ledger_are_the_same(run, here, sou
     assert (code, err.splitlines()[0], err.splitlines()[-1]) == (0, "planning …", "wrote free.json")
     assert f"beside     {south.hash[:12]}, on the same records: " in out
     plan = read_plan("free.json")
-    assert plan.publication.beside == (south.hash,)
+    assert plan.publication.composed_with == (south.hash,)
     assert fn.verify("free.json").ok
 
     release = ("people.csv", "--ledger", "budget.db", "-o")
@@ -1715,7 +1715,7 @@ def test_the_whole_pure_path_for_people(run, here, promised):
     assert f"\nprice      epsilon = {plan.epsilon():.7f}, pure, for {UNIT}\n" in out
     assert f"           which implies rho = {plan.rho:.7f} and mu = {plan.mu:.6f}\n" in out
     assert re.search(
-        rf"\nproof      epsilon\^2/2 = {plan.value:.8g}, {plan.ratio:.4g} times a bound: no .* Laplace", out
+        rf"\nproof      epsilon\^2/2 = {plan.objective_value:.8g}, {plan.ratio:.4g} times a bound: no .* Laplace", out
     )
     least = float(re.search(r" below epsilon = ([\d.]+)\n", out)[1])
     assert least == pytest.approx((2 * plan.bound) ** 0.5, rel=1e-5)
@@ -1869,7 +1869,7 @@ def test_both_kinds_of_noise_are_compared_for_people(run, here, promised):
     assert [float(row[2]) for row in rows] == sorted(float(row[2]) for row in rows)
     gaussian = fn.plan(fn.load_spec("spec.toml"))
     (row,) = (row for row in rows if row[0] == "zcdp")
-    assert row[2:5] == [f"{gaussian.epsilon():.4f}", "1.000", str(gaussian.answers)]
+    assert row[2:5] == [f"{gaussian.epsilon():.4f}", "1.000", str(gaussian.noisy_answers)]
     assert lines[-3] == "at the targets; delta = 1e-06 for Gaussian noise, none for pure"
     better, worse = (min(float(r[2]) for r in rows if (r[0] == rows[0][0]) is same) for same in (True, False))
     words = {"pure": "Gaussian noise at delta = 1e-06", "zcdp": "pure noise"}[rows[0][0]]

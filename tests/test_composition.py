@@ -173,7 +173,7 @@ def test_one_key_of_two_sizes_is_refused(sizes: tuple[int, int]) -> None:
 
 @given(st.lists(st.builds(Fraction, st.integers(0, 10**30), st.integers(1, 10**30)), min_size=1, max_size=6))
 def test_every_cost_is_rounded_up_by_less_than_one_step(costs: list[Fraction]) -> None:
-    p = Profile.of([("age", len(costs))], iter(costs))
+    p = Profile.from_rho([("age", len(costs))], iter(costs))
     assert all(c <= v * UNIT < c + UNIT for v, c in zip(p.values, costs, strict=True))
     assert p.largest == math.ceil(max(costs) / UNIT) * UNIT
 
@@ -227,7 +227,7 @@ def test_what_is_no_profile_is_refused(axes: Any, values: Any) -> None:
 @pytest.mark.parametrize("cost", [0.5, 1, True, "1/2", None, Fraction(-1, 2), -UNIT / 2])
 def test_only_fractions_of_at_least_0_make_a_profile(cost: Any) -> None:
     with refused("ledger.profile-costs-invalid"):
-        Profile.of([("age", 2)], [Fraction(1), cost])
+        Profile.from_rho([("age", 2)], [Fraction(1), cost])
 
 
 GOOD: dict[str, Any] = {"axes": [["age", 2]], "values": [1, 2]}

@@ -455,12 +455,12 @@ def test_one_meaning_has_one_form_and_words():
     assert one == two
     assert hash(one) == hash(two)
     assert replace(one) == one
-    assert [c.words for c in one.conditions] == ["'a' is 'x' or 'y'", "'b' is 3", "'c' is at least 0 and below 2.5"]
+    assert [c.describe for c in one.conditions] == ["'a' is 'x' or 'y'", "'b' is 3", "'c' is at least 0 and below 2.5"]
     assert [c.document for c in one.conditions] == [["x", "y"], 3, {"at_least": 0, "below": 2.5}]
     assert type(one.conditions[2].at_least) is int
-    long = DataSource(where={"\x1b": [str(i) for i in range(100, 130)]}).conditions[0].words
+    long = DataSource(where={"\x1b": [str(i) for i in range(100, 130)]}).conditions[0].describe
     assert long == "'\\x1b' is " + " or ".join(f"'{i}'" for i in range(100, 108)) + ", or one of 22 more"
-    assert DataSource(where={"t": True}).conditions[0].words == "'t' is true"
+    assert DataSource(where={"t": True}).conditions[0].describe == "'t' is true"
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, max_value=1e308), st.floats())
@@ -542,7 +542,7 @@ def test_a_specification_and_python_say_the_same(register):
     publication = fn.load_spec("spec.toml")
     where = {"kind": ["b", "a"], "year": {"below": 2022, "at_least": 2020}, "country": ["SI"]}
     assert publication.source == fn.DataSource("register", where=where)
-    spec = Spec.of(publication)
+    spec = Spec.from_publication(publication)
     assert spec.publication() == publication
     assert Spec.from_toml(spec.to_toml()).publication() == publication
     plan = fn.plan(publication)

@@ -161,16 +161,16 @@ WINDOWS = {
 def test_whole_numbers_are_looked_up_as_they_are_declared(name, kind, rng):
     """This also holds at both ends of every integer, and for any content in place of a missing number."""
     coding, ends = WINDOWS[name], np.iinfo(kind)
-    window = Window.of(coding)
+    window = Window.from_coding(coding)
     near = [x for x in range(-320, 1010) if ends.min <= x <= ends.max]
     numbers = np.array([*near, ends.min, ends.min + 1, ends.max - 1, ends.max], dtype=kind)
     wanted = np.array([cell_of(coding, x) for x in numbers])
-    np.testing.assert_array_equal(window.places(numbers, None), wanted)
+    np.testing.assert_array_equal(window.cells_of(numbers, None), wanted)
     missing = rng.random(len(numbers)) < 0.3
-    np.testing.assert_array_equal(window.places(numbers, missing), np.where(missing, cell_of(coding, None), wanted))
+    np.testing.assert_array_equal(window.cells_of(numbers, missing), np.where(missing, cell_of(coding, None), wanted))
     inside = numbers[wanted >= 0]
-    np.testing.assert_array_equal(window.places(inside, None), wanted[wanted >= 0])
-    assert len(window.places(numbers[:0], None)) == 0
+    np.testing.assert_array_equal(window.cells_of(inside, None), wanted[wanted >= 0])
+    assert len(window.cells_of(numbers[:0], None)) == 0
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_whole_numbers_are_looked_up_as_they_are_declared(name, kind, rng):
     ],
 )
 def test_what_is_not_looked_up(coding):
-    assert Window.of(coding) is None
+    assert Window.from_coding(coding) is None
 
 
 WORDS = {
@@ -271,7 +271,7 @@ def test_how_many_records_there_are_is_known_without_reading_them_or_not_at_all(
     records = open_counter(FORMS[form](frame, tmp_path), domain, DataSource(table="t"))._records
     with sources.engine() as connection:
         records.relation(connection, [0, 1])
-        assert records.known(connection) == (None if form in ("csv", "stream") else 50)
+        assert records.known_size(connection) == (None if form in ("csv", "stream") else 50)
 
 
 def test_how_far_a_histogram_is():

@@ -135,12 +135,12 @@ def test_every_margin_has_one_table_that_holds_it(kind, records):
     margins = [*itertools.combinations(sizes, width), tuple(sizes), (), ("q1", "q0")]
     made = joint_tables(margins, sizes, records)
     assert made == joint_tables(margins, sizes, records)
-    told = [m for t in made for m in t.members] + [t.attributes for t in made if t.asked]
+    told = [m for t in made for m in t.members] + [t.attributes for t in made if t.margins]
     assert sorted(told) == sorted(margins)
     for t in made:
         assert all(set(m) <= set(t.attributes) for m in t.members)
         assert len(set(t.attributes)) == len(t.attributes)
-        assert t.asked or (math.prod(sizes[a] for a in t.attributes) <= records and len(t.attributes) <= 12)
+        assert t.margins or (math.prod(sizes[a] for a in t.attributes) <= records and len(t.attributes) <= 12)
     if records == 10**5:
         assert len(made) <= most + 3
 

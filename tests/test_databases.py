@@ -535,13 +535,13 @@ LEFT_OUT = ("words, an empty one missing", "range, absent ones refused")
 @pytest.mark.parametrize("drop", [True, False])
 def test_an_engine_that_leaves_out_others_is_not_admitted(drop, monkeypatch):
     """Detects one that keeps what an attribute drops, or drops what it refuses."""
-    kept = Dialect.kept
+    kept = Dialect.is_counted_sql
     for wrong in (
         lambda self, coding, kind, key, *, drop: kept(self, coding, kind, key, drop=drop) and "1 = 1",
         lambda self, coding, kind, key, *, drop: f"{self.cell(coding, kind, key)} > 0",
     ):
         with monkeypatch.context() as patch:
-            patch.setattr(Dialect, "kept", wrong)
+            patch.setattr(Dialect, "is_counted_sql", wrong)
             with few("words", *LEFT_OUT), refused("data.engine-counts-differently"):
                 tried(DUCKDB, drop=drop, beside=True)
     with few("words", *LEFT_OUT):

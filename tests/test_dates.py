@@ -478,7 +478,7 @@ def test_conditions_on_dates_have_one_form():
     one = DataSource(where={"d": {"at_least": datetime.date(2024, 1, 1), "below": "2025-01-01"}})
     assert one == DataSource(where={"d": {"at_least": "2024-01-01", "below": datetime.date(2025, 1, 1)}})
     (condition,) = one.conditions
-    assert condition.words == "'d' is at least 2024-01-01 and below 2025-01-01"
+    assert condition.describe == "'d' is at least 2024-01-01 and below 2025-01-01"
     assert condition.document == {"at_least": "2024-01-01", "below": "2025-01-01"}
     assert DataSource(where={"d": datetime.date(2024, 1, 1)}).conditions[0].document == {
         "at_least": "2024-01-01",
@@ -486,7 +486,7 @@ def test_conditions_on_dates_have_one_form():
     }
     text = SPEC + '\n[data]\nwhere = { seen = { at_least = 2024-01-01, below = "2025-01-01" }, born = 2000-02-29 }\n'
     publication = Spec.from_toml(text).publication()
-    assert Spec.of(publication).publication() == publication
+    assert Spec.from_publication(publication).publication() == publication
     assert [c.column for c in publication.source.conditions] == ["born", "seen"]
     for wrong in (
         {"at_least": "2024-01-01", "below": 2025},
@@ -668,8 +668,8 @@ def test_a_specification_and_python_say_the_same():
     assert domain["age"] == fn.Ordered(0, 85, True, "birth_date", read={"age_on": "2024-12-31"})
     assert domain["month"] == fn.Categorical([1, 2, 3], column="seen", read="month")
     assert domain["year"] == fn.Binned([2020], column="seen", read="year")
-    assert Spec.of(publication).publication() == publication
-    assert Spec.from_toml(Spec.of(publication).to_toml()).publication() == publication
+    assert Spec.from_publication(publication).publication() == publication
+    assert Spec.from_toml(Spec.from_publication(publication).to_toml()).publication() == publication
     assert Spec.from_toml(SPEC.replace('"2024-12-31"', "2024-12-31")).publication() == publication
     plan = fn.plan(publication)
     assert fn.Plan.from_json(plan.to_json()).hash == plan.hash

@@ -89,8 +89,8 @@ def test_an_answer_for_other_neighbours_is_refused_or_covers_them(name, neighbou
     for of in zoo.ADJACENCIES.values() if design is not None else ():
         if of.records > 1:
             with refused("plan.mechanism-of-another-question"):
-                design.afresh(of)
-        for own in (lambda: design, lambda of=of: design.afresh(of)):
+                design.without_cache(of)
+        for own in (lambda: design, lambda of=of: design.without_cache(of)):
             try:
                 own().loss(of)
             except (PlanError, WorkloadError):

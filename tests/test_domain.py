@@ -31,12 +31,12 @@ def test_every_attribute_is_read_as_it_is_written(name):
     attribute = zoo.ATTRIBUTES[name].attribute
     publication = fn.Publication(fn.Workload(fn.Domain(x=attribute), [fn.table("x", margin=1)]))
     if attribute.kind in KINDS:
-        spec = Spec.of(publication)
+        spec = Spec.from_publication(publication)
         for again in (spec, Spec.from_toml(spec.to_toml())):
             assert again.publication().workload.domain["x"] == attribute
     else:
         with refused("spec.attribute-class-unknown"):
-            Spec.of(publication)
+            Spec.from_publication(publication)
 
 
 def test_equal_attributes_have_equal_documents_and_others_have_others():
@@ -171,7 +171,7 @@ def test_a_file_of_codes_that_cannot_be_read(tmp_path):
 def test_missing_values_have_cells_beside_the_others():
     age = Ordered(0, 2, missing={"not applicable": ["N"], "unknown": ["", -9.0]}, absent="unknown")
     assert age.values == (0, 1, 2, "not applicable", "unknown")
-    assert (age.size, age.own_size, age.beside) == (5, 3, ("not applicable", "unknown"))
+    assert (age.size, age.own_size, age.missing_cells) == (5, 3, ("not applicable", "unknown"))
     assert [age.position(v) for v in (2, "not applicable", "unknown")] == [2, 3, 4]
     assert age.missing == (("not applicable", ("N",)), ("unknown", ("", -9)))
     assert age == replace(age) == Ordered(0, 2, missing=dict(age.missing), absent="unknown")

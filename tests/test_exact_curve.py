@@ -207,7 +207,7 @@ def test_how_often_a_guess_is_right():
         right = 1 / (1 + math.exp(-epsilon))
         assert right <= Loss.of_epsilon(epsilon, by_cell=True).best_guess <= right * (1 + 1e-8)
     assert Loss.concentrated(Fraction(10**6)).best_guess == 1
-    assert 0.5 <= Loss.nothing().best_guess <= 0.5 + 1e-15
+    assert 0.5 <= Loss.zero().best_guess <= 0.5 + 1e-15
 
 
 def test_a_guess_is_bounded_by_whatever_is_known():

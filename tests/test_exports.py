@@ -168,7 +168,7 @@ def test_a_data_package_says_what_its_columns_hold(tmp_path):
 def test_a_package_of_a_small_database_says_that_it_is_biased(tmp_path):
     workload = fn.Workload(fn.Domain(a=fn.Categorical(["x", "y"])), [fn.table("a", margin=4)])
     budget = fn.Budget(epsilon=1, delta=1e-6)
-    plan = fn.plan(workload, small=fn.SmallDatabase(40, index=2, temperature=0.03), budget=budget)
+    plan = fn.plan(workload, small_database=fn.SmallDatabase(40, index=2, temperature=0.03), budget=budget)
     release = answered(plan)
     folder = fn.export(release, tmp_path / "p", bands=RULE)
     (resource,) = json.loads((folder / "datapackage.json").read_text())["resources"]

@@ -289,7 +289,7 @@ def both_index(one, two, result):
 
 
 def test_changes_found_by_halving_are_those_of_the_secant():
-    search = Search(SIX, DistanceQuotient.of(SIX, cells(SIX)))
+    search = Search(SIX, DistanceQuotient.from_graph(SIX, cells(SIX)))
     for lower, upper, above, expected in ((0.6, 0.8, True, math.log(2)), (0.3, 0.4, False, math.log(2) / 2)):
         for low, high in (search._bisected(lower, upper, above), search._switch(upper, lower, above)):
             assert low < expected * (1 + 1e-15)
@@ -382,9 +382,9 @@ def test_a_system_without_solution():
 @settings(max_examples=40)
 @given(graphs(6), st.fractions(Fraction(1, 20), Fraction(9, 10), max_denominator=30))
 def test_enclosures_hold_the_exact_solution(graph, alpha):
-    quotient = DistanceQuotient.of(graph, cells(graph))
+    quotient = DistanceQuotient.from_graph(graph, cells(graph))
     found = enclose(*quotient.fixed(level(None, alpha)), np.array([1 << BITS] * quotient.cells.m, dtype=object))
-    matrix, scale = quotient.whole(alpha)
+    matrix, scale = quotient.integer_matrix(alpha)
     exact = exact_solve(matrix, np.array([scale] * quotient.cells.m, dtype=object))
     if found is None:
         return

@@ -156,7 +156,7 @@ def test_bounds_of_rows_hold_the_rows_of_any_weights(graph, epsilon, bits):
             values = found.values.ravel().tolist()
             assert all(abs(v - unit * e) <= found.off for v, e in zip(values, exact, strict=True))
             assert found.off <= (60 + 10 / (1 - alpha)) + 3 * 70 / -math.log(alpha)
-            assert found.spread is None or found.spread >= max(exact) / min(exact)
+            assert found.ratio_bound is None or found.ratio_bound >= max(exact) / min(exact)
         within = room.layers(box, alpha, weights, 1)
         for i in range(graph.n):
             here = np.array(place_of(stand_in, i))
@@ -302,9 +302,9 @@ def test_only_what_is_within_so_many_units_is_summed(within):
 
 def test_a_smallest_number_that_may_be_0_bounds_nothing():
     values = np.array([5, 2, 9])
-    assert room.EnclosedIntegers(values, 1, 7).spread == 10
-    assert room.EnclosedIntegers(values, 0, 7).spread == Fraction(9, 2)
-    assert room.EnclosedIntegers(values, 2, 7).spread is None
+    assert room.EnclosedIntegers(values, 1, 7).ratio_bound == 10
+    assert room.EnclosedIntegers(values, 0, 7).ratio_bound == Fraction(9, 2)
+    assert room.EnclosedIntegers(values, 2, 7).ratio_bound is None
 
 
 @pytest.mark.parametrize("cut", [0, 1, 31])
@@ -317,7 +317,7 @@ def test_products_of_halves_are_exact(rng, cut):
 @pytest.mark.no_cover
 def test_weights_that_are_changed_are_proven_anew_or_refused():
     mechanism = lazy_tight_constraints(sum_query(4, 5), 1)
-    top = mechanism.top
+    top = mechanism.max_weight
     seen = set()
     for i, up in itertools.product([0, 5, 10, 20], [2**5, 2**20, 2**40, 2**56]):
         weights = mechanism.weights.copy()
@@ -483,7 +483,7 @@ def test_an_unknown_result_is_refused_without_being_named(graph, unknown):
     mechanism = lazy_tight_constraints(graph, 2)
     for label in unknown:
         with refused("workload.unknown-result") as caught:
-            mechanism.place(label)
+            mechanism.index_of(label)
         assert "725" not in str(caught.value)
         assert caught.value.__context__ is None
 
@@ -492,18 +492,18 @@ def test_places_and_labels_are_inverse():
     for graph, epsilon in [(sum_query(8, 5), 1), (independent_counts(3, 4), 1.3), (bundle(path(4)), 1)]:
         mechanism = lazy_tight_constraints(graph, epsilon)
         for i, label in enumerate(graph.results):
-            place = mechanism.place(label)
+            place = mechanism.index_of(label)
             assert place == place_of(mechanism, i)
             assert mechanism.label(place) == label
         for nowhere in [(), (-1,) * len(place), (99,) * len(place), (*place, 0), mechanism.weights.shape]:
             with refused("workload.place-outside-box"):
                 mechanism.label(nowhere)
     numbers = lazy_tight_constraints(sum_query(8, 5), 1)
-    assert numbers.place(np.int64(7)) == numbers.place(7.0) == numbers.place(7) == (7,)
+    assert numbers.index_of(np.int64(7)) == numbers.index_of(7.0) == numbers.index_of(7) == (7,)
     pairs = lazy_tight_constraints(independent_counts(3, 4), 1.3)
-    assert pairs.place((np.int32(2), 3.0)) == (2, 3)
+    assert pairs.index_of((np.int32(2), 3.0)) == (2, 3)
     named = QueryGraph(("none", "one", "two"), Box((3,), (1,)))
-    assert lazy_tight_constraints(named, 1).place("two") == (2,)
+    assert lazy_tight_constraints(named, 1).index_of("two") == (2,)
 
 
 # --- Limits -----------------------------------------------------------------------------------------------
@@ -554,18 +554,18 @@ def test_tries_are_what_all_whole_points_weigh_over_what_a_row_does(graph, epsil
     points = [1, *(after - before for before, after in itertools.pairwise(within))]
     whole = sum(float(mechanism.alpha) ** m * k for m, k in enumerate(points))
     least = min(sum(row_of(mechanism, i)) for i in range(graph.n))
-    assert mechanism.tries == pytest.approx(whole * mechanism.top / float(least), rel=1e-9)
+    assert mechanism.tries == pytest.approx(whole * mechanism.max_weight / float(least), rel=1e-9)
 
 
 def test_rows_are_even_where_that_is_proven(monkeypatch):
     even, uneven = lazy_tight_constraints(path(9), 1), given(path(4), 3, Fraction(1, 2), np.array([3, 0, 5, 4]))
-    assert even.even
-    assert not uneven.even
-    spread = even.bounds.spread
+    assert even.is_constant_time
+    assert not uneven.is_constant_time
+    spread = even.bounds.ratio_bound
     monkeypatch.setattr(room, "MAX_ROW_SUM_RATIO", spread)
-    assert even.even
+    assert even.is_constant_time
     monkeypatch.setattr(room, "MAX_ROW_SUM_RATIO", spread - Fraction(1, 2**100))
-    assert not even.even
+    assert not even.is_constant_time
 
 
 def test_weights_are_held_in_64_bits_of_the_shape_of_the_box_and_cannot_be_changed():
@@ -583,9 +583,9 @@ def test_weights_are_held_in_64_bits_of_the_shape_of_the_box_and_cannot_be_chang
 def test_on_another_graph_the_proof_is_another():
     mechanism = lazy_tight_constraints(path(9), 1)
     named = QueryGraph(tuple("abcdefghi"), Box((9,), (1,)))
-    assert mechanism.anew(named).graph is named
+    assert mechanism.on_graph(named).graph is named
     with refused("plan.ratio-above-epsilon"):
-        mechanism.anew(sum_query(4, 2))
+        mechanism.on_graph(sum_query(4, 2))
 
 
 def test_what_is_no_graph_of_a_query_is_no_box():
@@ -615,8 +615,8 @@ def test_an_output_is_the_place_that_chance_gives():
     mechanism = lazy_tight_constraints(independent_counts(3, 4), 1.3)
     same = type("", (), {"by_distance": staticmethod(lambda *law: law[-1])})  # the true law, for any law
     for place in np.ndindex(4, 5):
-        assert 0 <= mechanism.drawn(place, noise) < mechanism.outputs
-        assert mechanism.read(mechanism.drawn(place, same)) == mechanism.label(place)
+        assert 0 <= mechanism.draw_output(place, noise) < mechanism.outputs
+        assert mechanism.read(mechanism.draw_output(place, same)) == mechanism.label(place)
 
 
 # --- Drawing ----------------------------------------------------------------------------------------------
@@ -632,7 +632,7 @@ DRAWN = [
 
 
 def draws(mechanism, place, size):
-    given = (mechanism.alpha, mechanism.steps, mechanism.weights, mechanism.top, place)
+    given = (mechanism.alpha, mechanism.steps, mechanism.weights, mechanism.max_weight, place)
     found = [noise.by_distance(*given) for _ in range(size)]
     return np.bincount(
         [int(np.ravel_multi_index(o, mechanism.weights.shape)) for o in found], minlength=mechanism.outputs
@@ -675,13 +675,13 @@ def tries_of(monkeypatch, mechanism, place, size):
     original = noise._uniform
 
     def counting(words, count):
-        asked[-1] += count == mechanism.top
+        asked[-1] += count == mechanism.max_weight
         return original(words, count)
 
     monkeypatch.setattr(noise, "_uniform", counting)
     for _ in range(size):
         asked.append(0)
-        noise.by_distance(mechanism.alpha, mechanism.steps, mechanism.weights, mechanism.top, place)
+        noise.by_distance(mechanism.alpha, mechanism.steps, mechanism.weights, mechanism.max_weight, place)
     monkeypatch.setattr(noise, "_uniform", original)
     return np.array(asked)
 
@@ -857,7 +857,10 @@ def test_draws_are_fresh_whatever_the_seeds_of_other_generators():
         random.seed(1)
         np.random.seed(1)
         found.append(
-            [noise.by_distance(mechanism.alpha, (1,), mechanism.weights, mechanism.top, (50,)) for _ in range(40)]
+            [
+                noise.by_distance(mechanism.alpha, (1,), mechanism.weights, mechanism.max_weight, (50,))
+                for _ in range(40)
+            ]
         )
     assert found[0] != found[1]  # equal once in 10^50
 
@@ -873,11 +876,11 @@ def test_draws_are_fresh_whatever_the_seeds_of_other_generators():
         ({"steps": (1, 1)}, ValueError, "equally many axes"),
         ({"steps": (1.0,)}, TypeError, "whole numbers"),
         ({"steps": (True,)}, TypeError, "whole numbers"),
-        ({"place": (725,)}, ValueError, "not in the box"),
-        ({"place": (-1,)}, ValueError, "not in the box"),
-        ({"place": (3,)}, ValueError, "not in the box"),
-        ({"place": (0, 725)}, ValueError, "equally many axes"),
-        ({"place": (1.0,)}, TypeError, "whole numbers"),
+        ({"point": (725,)}, ValueError, "not in the box"),
+        ({"point": (-1,)}, ValueError, "not in the box"),
+        ({"point": (3,)}, ValueError, "not in the box"),
+        ({"point": (0, 725)}, ValueError, "equally many axes"),
+        ({"point": (1.0,)}, TypeError, "whole numbers"),
         ({"weights": [1, 2, 3]}, TypeError, "int64"),
         ({"weights": np.array([1.0, 2, 3])}, TypeError, "int64"),
         ({"weights": np.array([725, 725, 725])}, ValueError, "a weight is not from 0"),
@@ -887,7 +890,7 @@ def test_draws_are_fresh_whatever_the_seeds_of_other_generators():
     ],
 )
 def test_what_cannot_be_drawn_from_is_refused_without_being_named(changed, error, why):
-    arguments = {"alpha": Fraction(1, 2), "steps": (1,), "weights": np.array([1, 2, 3]), "top": 3, "place": (1,)}
+    arguments = {"alpha": Fraction(1, 2), "steps": (1,), "weights": np.array([1, 2, 3]), "top": 3, "point": (1,)}
     with pytest.raises(error, match=why) as caught:
         noise.by_distance(**(arguments | changed))
     assert "no noise was drawn" in str(caught.value)
@@ -1033,7 +1036,7 @@ def test_a_million_results(graph, epsilon, rate):
     assert mechanism.tries < 5
     margin = accuracy(mechanism).margin(0.95)
     drawn = [
-        noise.by_distance(mechanism.alpha, mechanism.steps, mechanism.weights, mechanism.top, middle)
+        noise.by_distance(mechanism.alpha, mechanism.steps, mechanism.weights, mechanism.max_weight, middle)
         for _ in range(2000)
     ]
     covered = sum(max(abs(a - b) for a, b in zip(o, middle, strict=True)) <= margin for o in drawn)

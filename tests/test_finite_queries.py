@@ -150,9 +150,9 @@ def test_how_many_people_and_counts_there_may_be():
 
 def test_shares_of_quantiles_are_fractions_of_small_denominators():
     assert FiniteQuery("q", "quantile", 3, Fraction(1), "debt", at=0.9).at == Fraction(9, 10)
-    assert FiniteQuery.quantile("q", "debt", at=Fraction(1, 1000), **ASK).share == Fraction(1, 1000)
-    assert FiniteQuery.quantile("q", "debt", at=math.pi / 10, **ASK).share == Fraction(71, 226)
-    assert (QUESTIONS["median"].share, QUESTIONS["sum"].share) == (Fraction(1, 2), None)
+    assert FiniteQuery.quantile("q", "debt", at=Fraction(1, 1000), **ASK).quantile_level == Fraction(1, 1000)
+    assert FiniteQuery.quantile("q", "debt", at=math.pi / 10, **ASK).quantile_level == Fraction(71, 226)
+    assert (QUESTIONS["median"].quantile_level, QUESTIONS["sum"].quantile_level) == (Fraction(1, 2), None)
     assert QUESTIONS["median"].ranks(Adjacency()) == RankScores(Fraction(1, 2), PEOPLE, replaces=False)
     assert QUESTIONS["quantile"].ranks(Adjacency(REPLACE)) == RankScores(Fraction(9, 10), PEOPLE, replaces=True)
     assert QUESTIONS["sum"].ranks(Adjacency()) is None
@@ -230,7 +230,7 @@ def test_a_step_costs_its_share_of_what_a_unit_may():
 
 
 def made_for(graph, epsilon=EPSILON, even=True):
-    return SimpleNamespace(graph=graph, epsilon=epsilon, even=even)
+    return SimpleNamespace(graph=graph, epsilon=epsilon, is_constant_time=even)
 
 
 def test_a_mechanism_is_for_a_question_where_its_graph_and_its_price_are():
@@ -241,8 +241,8 @@ def test_a_mechanism_is_for_a_question_where_its_graph_and_its_price_are():
     assert equal is not own
     for graph in (own, equal):
         assert query.bounds(DOMAIN, of, made_for(graph, EPSILON / 2))
-        assert query.fits(DOMAIN, of, made_for(graph))
-        assert not query.fits(DOMAIN, of, made_for(graph, EPSILON / 2))
+        assert query.accepts(DOMAIN, of, made_for(graph))
+        assert not query.accepts(DOMAIN, of, made_for(graph, EPSILON / 2))
         assert not query.bounds(DOMAIN, of, made_for(graph, even=False))
     for other in (
         QueryGraph(range(37), Box((37,), (2,))),
@@ -252,7 +252,7 @@ def test_a_mechanism_is_for_a_question_where_its_graph_and_its_price_are():
         SimpleNamespace(structure=equal.structure, n=37, results=equal.results),
     ):
         assert not query.bounds(DOMAIN, of, made_for(other))
-        assert not query.fits(DOMAIN, of, made_for(other))
+        assert not query.accepts(DOMAIN, of, made_for(other))
     apart = QUESTIONS["disjoint"]
     graph = apart.graph(DOMAIN, of)
     assert apart.bounds(DOMAIN, of, made_for(disjoint_counts(PEOPLE, 2)))
@@ -268,7 +268,7 @@ def test_a_mechanism_is_for_a_question_where_its_graph_and_its_price_are():
 def test_ranks_are_those_of_the_question_and_of_its_neighbours():
     query = QUESTIONS["median"]
     ranked = by_ranks(query.graph(DOMAIN, Adjacency()), EPSILON, query.ranks(Adjacency()))
-    assert query.fits(DOMAIN, Adjacency(), ranked)
+    assert query.accepts(DOMAIN, Adjacency(), ranked)
     assert not query.bounds(DOMAIN, SWAPPED, ranked)
     assert not replace(query, people=PEOPLE + 1).bounds(DOMAIN, Adjacency(), ranked)
 
@@ -383,10 +383,10 @@ def test_persons_of_whom_records_are_left_out_are_a_question_of_those_by_an_id()
     for most in (1, 7):
         by_id = Adjacency(fn.PrivacyUnit("person", most, id="p"))
         assert (query.steps(by_id), query.record_epsilon(by_id)) == (1, EPSILON)
-        assert query.steps(by_id.of(fn.PrivacyUnit("person", 3, fn.Neighbours.REPLACE_ONE))) == 1
-        assert query.steps(by_id.of(fn.PrivacyUnit())) == 1
-        assert query.steps(by_id.of(fn.PrivacyUnit("home", 9))) == 9
-        assert query.steps(by_id.of(fn.PrivacyUnit("home", 9, fn.Neighbours.REPLACE_ONE))) == 18
+        assert query.steps(by_id.for_unit(fn.PrivacyUnit("person", 3, fn.Neighbours.REPLACE_ONE))) == 1
+        assert query.steps(by_id.for_unit(fn.PrivacyUnit())) == 1
+        assert query.steps(by_id.for_unit(fn.PrivacyUnit("home", 9))) == 9
+        assert query.steps(by_id.for_unit(fn.PrivacyUnit("home", 9, fn.Neighbours.REPLACE_ONE))) == 18
     with refused("spec.left-out-question-needs-id"):
         fn.Publication(workload(), fn.PrivacyUnit("person", 2), finite=(query,))
 
@@ -564,7 +564,7 @@ def test_a_plan_pays_for_tables_and_answers(plan):
     assert plan.epsilon() > alone.epsilon()
     assert plan.mu > alone.mu
     assert plan.gap == alone.gap
-    assert plan.value == alone.value
+    assert plan.objective_value == alone.objective_value
 
 
 def test_a_pure_plan_adds_every_epsilon():
@@ -685,7 +685,7 @@ def test_names_are_given_once_and_free_is_not_asked_for():
     with refused("plan.free-with-question"):
         fn.plan_free(more, [first])
     with refused("spec.free-with-questions"):
-        replace(more, beside=(first.hash,), free=True)
+        replace(more, composed_with=(first.hash,), must_be_free=True)
 
 
 def test_cell_budgets_do_not_go_with_answers():
@@ -696,7 +696,7 @@ def test_cell_budgets_do_not_go_with_answers():
 
 def test_beside_another_plan_the_answers_are_added_everywhere(plan, tmp_path, rng):
     first = fn.plan(workload())
-    beside = fn.plan(replace(plan.publication, beside=(first.hash,)))
+    beside = fn.plan(replace(plan.publication, composed_with=(first.hash,)))
     data = people(rng)
     with Ledger(tmp_path / "l.sqlite") as ledger:
         fn.release(first, data, ledger=ledger)
@@ -755,11 +755,11 @@ def test_specifications_say_questions_and_say_them_again(tmp_path):
     kids, two = publication.finite
     assert kids == QUESTIONS["sum"]
     assert two == replace(QUESTIONS["independent"], aim=Aim.MEAN_ABSOLUTE_ERROR)
-    again = Spec.of(publication)
+    again = Spec.from_publication(publication)
     assert again.publication() == publication
     assert Spec.from_toml(again.to_toml()).publication() == publication
     assert "finite" in json_schema()["properties"]
-    assert "finite" not in Spec.of(replace(publication, finite=())).document()
+    assert "finite" not in Spec.from_publication(replace(publication, finite=())).document()
 
 
 @pytest.mark.parametrize(
@@ -789,7 +789,7 @@ def test_specifications_are_refused_where_they_are_wrong(old, new, error):
 def measured(plan, data, door=noise):
     counter = open_counter(data, plan.publication.workload.domain, plan.publication.source)
     with Ledger(":memory:") as ledger:
-        return measuring.measure(plan.order, counter, ledger, door=door)
+        return measuring.measure(plan.order, counter, ledger, noise=door)
 
 
 def test_the_ledger_is_charged_for_everything_once(plan, rng):
@@ -809,7 +809,7 @@ def test_what_is_drawn_depends_on_the_true_answer_alone(plan, rng):
     assert [int(x.item()) for (x,) in measured(plan, data, door).answers[1:]] == [0, 0, 0]
     records = list(data.itertuples(index=False, name=None))
     by_value = [sum(d == v for _, _, d in records) for v in range(-2, 2)]
-    truth = [naive("sum", records), naive("independent", records), plan.finite[2].place(by_value)]
+    truth = [naive("sum", records), naive("independent", records), plan.finite[2].index_of(by_value)]
     assert door.laws == [("categorical", m.row(t)) for m, t in zip(plan.finite, truth, strict=True)]
 
 
@@ -834,8 +834,8 @@ def test_released_answers_follow_the_law_of_the_plan(name, rng):
     query = FAMILIES[name][0] if name in FAMILIES else QUESTIONS[name]
     mechanism = choose(query, DOMAIN, Adjacency()).mechanism
     truth = (7, 5) if name == "independent" else (2, 3, 1, 6) if name == "median" else 14
-    place = tuple(np.atleast_1d(mechanism.place(truth)).tolist())
-    draws = [mechanism.drawn(place, noise) for _ in range(4_000)]
+    place = tuple(np.atleast_1d(mechanism.index_of(truth)).tolist())
+    draws = [mechanism.draw_output(place, noise) for _ in range(4_000)]
     seen = collections.Counter(mechanism.read(o) for o in draws)
     if isinstance(mechanism, ImplicitMechanism):
         x = np.arange(mechanism.weights.size)
@@ -901,7 +901,7 @@ def test_clamped_noise_costs_what_its_weights_say_and_no_more_than_was_asked():
     assert ClampedMechanism(graph, Fraction(1), Fraction(3, 4)).log_ratio() == log_above(Fraction(4, 3))
     tight = clamped_staircase(graph, Fraction(1, 2))
     assert log_above(1 / tight.alpha) - Fraction(1, 10**15) < tight.log_ratio() <= Fraction(1, 2)
-    again = tight.anew(other)
+    again = tight.on_graph(other)
     assert again.graph is other
     assert (again.epsilon, again.alpha) == (tight.epsilon, tight.alpha)
 
@@ -975,7 +975,7 @@ def test_clamped_noise_is_made_up_to_its_limits(monkeypatch):
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("name", [name for name, query in QUESTIONS.items() if query.share is None])
+@pytest.mark.parametrize("name", [name for name, query in QUESTIONS.items() if query.quantile_level is None])
 def test_margins_of_answers_cover_the_truth(name):
     """The guarantee holds for any truth: 3,000 draws at the worst of several truths, at 1e-6."""
     mechanism = choose(QUESTIONS[name], DOMAIN, Adjacency()).mechanism

@@ -51,7 +51,7 @@ def two_of_a_kind():
 
 def alongside(plan, *hashes):
     """Return the measurements as a plan on the records of other plans, at any price."""
-    return remade(plan, publication=replace(plan.publication, beside=hashes, free=False))
+    return remade(plan, publication=replace(plan.publication, composed_with=hashes, must_be_free=False))
 
 
 def three_sets():
@@ -127,13 +127,13 @@ def cell_costs(plan):
 
 
 def profile_of(plan):
-    return plan.order.charged().profile
+    return plan.order.ledger_loss().profile
 
 
 def counted(plan, ledger, door=None):
     domain = plan.publication.workload.domain
     counter = HistogramCounter(np.zeros(domain.shape, dtype=int), domain)
-    return measuring.measure(plan.order, counter, ledger, door=door or Replay())
+    return measuring.measure(plan.order, counter, ledger, noise=door or Replay())
 
 
 def spent(ledger, plan):
@@ -151,7 +151,7 @@ def check_free(plan, *others):
     assert joint([*profiles, profile_of(plan)]) == joint(profiles)  # also rounded up, as the ledger adds
     left = max(before) - before
     assert max(x / y for x, y in zip(own, left, strict=True) if y) == pytest.approx(1, rel=1e-7)
-    assert plan.publication.beside == tuple(p.hash for p in others)
+    assert plan.publication.composed_with == tuple(p.hash for p in others)
     check_plan(plan)
 
 
@@ -194,7 +194,7 @@ def test_the_ledger_agrees(case):
         ledger.set_cap(account, before)
         check_refused(alongside(plan), ledger, "ledger.over-cap")
         entry = counted(plan, ledger).charge
-        assert (entry.rho, entry.beside) == (profile_of(plan).largest, plan.publication.beside)
+        assert (entry.rho, entry.composed_plans) == (profile_of(plan).largest, plan.publication.composed_with)
         assert spent(ledger, plan) == before
         ledger.set_cap(account, 9 * before)  # a free plan stays free under any cap
         check_refused(plan, ledger)
@@ -289,7 +289,7 @@ def test_no_independent_noise_is_more_accurate_by_a_conic_solver(seed):
     optimum = cp.Problem(cp.Minimize(k), constraints).solve(solver="CLARABEL")
     assert plan.gap <= GAP
     assert plan.relaxation == pytest.approx(optimum, rel=3e-6)
-    assert plan.bound * (1 - EXACT) <= plan.value
+    assert plan.bound * (1 - EXACT) <= plan.objective_value
 
 
 def test_twice_the_accuracy_beside_leaves_twice_as_much():
@@ -356,7 +356,7 @@ def test_its_mechanism_is_one_like_all_others(rng):
 def test_a_file_keeps_it(case, tmp_path):
     plan = made(case)
     again = Plan.from_json(plan.to_json())
-    assert (again.hash, again.publication.beside) == (plan.hash, tuple(p.hash for p in bases(case)))
+    assert (again.hash, again.publication.composed_with) == (plan.hash, tuple(p.hash for p in bases(case)))
     (tmp_path / "free.json").write_text(plan.to_json(), encoding="utf-8")
     checked = fn.verify(tmp_path / "free.json")
     assert checked.ok, [c for c in checked.checks if not c.holds]
@@ -474,7 +474,7 @@ REFUSED = {
         lambda: (later(cell_budgets=fn.CellBudgets(("cell",), (0, 1, 1))), steps()),
         "plan.free-with-limits",
     ),
-    "beside": (lambda: (later(beside=(steps().hash,)), steps()), "plan.free-with-limits"),
+    "beside": (lambda: (later(composed_with=(steps().hash,)), steps()), "plan.free-with-limits"),
 }  # fmt: skip
 
 
@@ -539,7 +539,7 @@ def test_charges_without_profiles_are_refused():
 
 def test_charges_whose_cells_are_not_kept_leave_nothing():
     """For a plan with too many cells the ledger stores the cost of the costliest for all."""
-    flat = ChargedPlan(steps().hash, Profile.of([], [steps().exact_rho]))
+    flat = ChargedPlan(steps().hash, Profile.from_rho([], [steps().exact_rho]))
     with refused("plan.nothing-free"):
         fn.plan_free(later(), [flat])
 

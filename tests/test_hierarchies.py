@@ -97,21 +97,21 @@ def test_the_leaves_may_be_called_as_the_hierarchy():
 def test_a_level_is_laid_out_along_the_levels_above_it():
     domain = fn.Domain(geo=zoo.places(2, 3, 2), sex=fn.Ordered(0, 1))
     regions, districts, tracts = "region", "district in region", "tract in district"
-    assert domain.counted(("sex", regions)) == (("sex", ("sex",)), ("region", ("region",)))
-    assert domain.counted((districts, "sex")) == (("district", (regions, districts)), ("sex", ("sex",)))
-    assert domain.counted((regions, districts, tracts)) == (("tract", (regions, districts, tracts)),)
-    assert domain.counted((tracts,)) == (("tract", ("district", tracts)),)
+    assert domain.counting_axes(("sex", regions)) == (("sex", ("sex",)), ("region", ("region",)))
+    assert domain.counting_axes((districts, "sex")) == (("district", (regions, districts)), ("sex", ("sex",)))
+    assert domain.counting_axes((regions, districts, tracts)) == (("tract", (regions, districts, tracts)),)
+    assert domain.counting_axes((tracts,)) == (("tract", ("district", tracts)),)
     for odd in ((districts, "tract in region"), ("geo", districts), ("tract in region", "district")):
         with refused("domain.shares-not-nested"):
-            domain.counted(odd)
+            domain.counting_axes(odd)
     uneven = fn.Domain(
         geo=fn.Hierarchy(list("abc"), [(1, 1, 1), (1, 1, 2), (1, 2, 3), (2, 3, 4), (2, 4, 5), (2, 4, 6)])
     )
     assert "c in b" not in uneven.sizes
     with refused("domain.shares-not-nested"):
-        uneven.counted(("b in a", "c in a"))
+        uneven.counting_axes(("b in a", "c in a"))
     with refused("domain.unknown-attribute"):
-        domain.counted(("nowhere",))
+        domain.counting_axes(("nowhere",))
     assert Share("geo", ("u", "v"), 0, 1, 3).size == 3
 
 
@@ -321,14 +321,14 @@ def test_what_arithmetic_says_of_a_tree_is_what_its_rows_say(branching):
     pairs = list(itertools.combinations_with_replacement(range(len(levels)), 2))
     for upper, lower in pairs:
         np.testing.assert_array_equal(numbers.tree.above(upper, lower), rows.tree.above(upper, lower))
-        assert numbers.tree.share(upper, lower) == rows.tree.share(upper, lower)
+        assert numbers.tree.children_per_place(upper, lower) == rows.tree.children_per_place(upper, lower)
     for view, same in zip(numbers.views, rows.views, strict=True):
         assert (view.values, view.size, view.steps) == (same.values, same.size, same.steps)
         assert (view.coding.codes, view.coding.shared) == (same.coding.codes, same.coding.shared)
         assert (view.drops(by_default=True), view.drops(by_default=False)) == (True, False)
     axes = [*levels, *(f"{lower} in {upper}" for upper, lower in itertools.combinations(levels, 2))]
     for names in [(), ("geo",), *itertools.combinations(axes, 1), *itertools.combinations(axes, 2)]:
-        assert one.alike("geo", names) == other.alike("geo", names)
+        assert one.max_cells_sharing("geo", names) == other.max_cells_sharing("geo", names)
 
 
 TWICE = {
@@ -651,7 +651,7 @@ def by_class(by_level, monkeypatch):
 
 def check_by_level(plan, rng):
     """Price, estimates and accuracy against dense algebra over all cells; and the bound."""
-    workload, part = plan.publication.workload, plan.only
+    workload, part = plan.publication.workload, plan.table_part
     check_mechanism(plan, rng)
     rows, scales = strategy_matrix(plan)
     rows = rows @ cell_order(plan).astype(object)  # of the cells of the domain
@@ -741,7 +741,7 @@ def test_levels_of_uneven_trees_against_dense_algebra(by_class, workload, seed):
     assume(uneven_levels(workload))
     plan = fn.plan(workload)
     assert plan.mechanism in ("fit-for-use by level", "fit-for-use by place")
-    assert plan.rho <= plan.only.separate_rho * (1 + 1e-8)
+    assert plan.rho <= plan.table_part.separate_rho * (1 + 1e-8)
     check_by_level(plan, np.random.default_rng(seed))
     best = fn.plan(fn.matrix_workload(workload_matrix(workload), variances=workload_variances(workload)), gap=GAP)
     assert plan.bound <= best.cost_squared * (1 + LOOSE)  # of all mechanisms
@@ -754,7 +754,7 @@ def proven_densely(plan):
     The mean over two records drawn independently, their places from p; and over two of one place that differ in some
     attributes, and in all of these.
     """
-    workload, evidence = plan.publication.workload, plan.only.evidence
+    workload, evidence = plan.publication.workload, plan.table_part.evidence
     domain, asked = workload.domain, plan.estimation.asked
     levels = [a for a in uneven_levels(workload) if domain.sizes[a] > 1]
     lies = domain["geo"].tree.above(domain.depth(levels[-1])) if levels else np.zeros(domain["geo"].size, dtype=int)
@@ -778,7 +778,7 @@ def proven_densely(plan):
     shares, q = asked.split(evidence.numbers / evidence.numbers.sum()), []
     for t, level, x in zip(workload.tables, asked.level.tolist(), shares, strict=True):
         each = (x / asked.tree.counts[level])[asked.tree.of[level]]
-        along = [len(each) if domain.home(a) == "geo" and len(each) > 1 else 1 for a in t.attributes]
+        along = [len(each) if domain.attribute_of(a) == "geo" and len(each) > 1 else 1 for a in t.attributes]
         shape = t.shape(domain)
         q.append(np.broadcast_to(each.reshape(along), shape).ravel() * len(each) / math.prod(shape))
     rows = workload_matrix(workload).astype(float) * np.sqrt(np.concatenate(q) / workload_variances(workload))[:, None]
@@ -834,7 +834,7 @@ def test_weights_of_places_known_from_others_fade_no_further_than_doubles_tell(b
     tables += [fn.table("tract", variance=fn.ByAttribute("tract", [1] * 8 + [30]))]
     plan = fn.plan(fn.Workload(domain, tables))
     assert plan.mechanism == "fit-for-use by place"
-    assert plan.rho < plan.only.separate_rho
+    assert plan.rho < plan.table_part.separate_rho
     check_by_level(plan, rng)
 
 
@@ -945,9 +945,9 @@ margin = {said}
             Spec.from_toml(text).publication(tmp_path)
         return
     asked = Spec.from_toml(text).publication(tmp_path)
-    for own in (asked, *asked.also):
+    for own in (asked, *asked.further_groups):
         assert own.workload.tables[0].target.number == fn.ByAttribute("county", {"1": 30.0, "2": 12.5, "3": 12.5})
-    again = Spec.of(asked)  # in which nothing is in files
+    again = Spec.from_publication(asked)  # in which nothing is in files
     assert again.publication(None).workload.tables[0].target == asked.workload.tables[0].target
     with refused("spec.file-folder-unknown"):
         Spec.from_toml(text).publication(None)
@@ -978,7 +978,7 @@ def test_counties_of_51_uneven_states(tmp_path):
     assert 0.00753 <= plan.bound / 2 <= 0.0075418 <= plan.rho <= 0.00758
     assert plan.gap <= 5e-3
     assert plan.relaxation <= 1
-    assert plan.answers == 22 * (1 + len(COUNTIES) + sum(COUNTIES))  # of age and sex 1, 10, 1 and 10 rows
+    assert plan.noisy_answers == 22 * (1 + len(COUNTIES) + sum(COUNTIES))  # of age and sex 1, 10, 1 and 10 rows
     assert fn.Plan.from_json(plan.to_json()).bound == plan.bound
 
     places = plan.publication.domain["geo"]
@@ -1009,7 +1009,7 @@ def test_classes_of_places_and_what_weights_move(shape, seed):
     tree = uneven(shape).tree
     sizes = [len(x) for x in tree.codes]
     above = [np.zeros(sizes[0], dtype=np.intp), tree.above(0, 1), tree.above(1, 2)]
-    classes = trees.TreeQuotient.by(above)
+    classes = trees.TreeQuotient.from_parents(above)
     weights = np.random.default_rng(seed).uniform(0.1, 3, 4)
     sums = [
         np.ones((1, sizes[2])),
@@ -1143,7 +1143,7 @@ def test_budgets_by_hand_are_of_one_tree_shown_value_by_value(monkeypatch):
     workload = fn.Workload(fn.Domain(geo=geo, b=b), tables)
 
     def ways(workload, **more):
-        return list(budgets.separate_budgets_rho(fn.plan(fn.Publication(workload, **more)).only))
+        return list(budgets.separate_budgets_rho(fn.plan(fn.Publication(workload, **more)).table_part))
 
     every = ways(workload)
     assert every == [
@@ -1470,16 +1470,21 @@ def test_tables_are_told_apart_by_the_places_above(tmp_path):
     plan = fn.plan(fn.Workload(domain, tables))
     release = fn.release(plan, np.arange(8) * 100, ledger=tmp_path / "ledger.db", directory=tmp_path / "out")
     whole = release["sex by tract"]
-    pieces = dict(release.apart("sex by tract", "state"))
+    pieces = dict(release.tables_by_place("sex by tract", "state"))
     assert list(pieces) == ["b", "a"]
     for own, tracts in zip(pieces.values(), ((3, 1), (2, 9)), strict=True):
         pd.testing.assert_frame_equal(own, whole[whole["tract"].isin(tracts)].reset_index(drop=True))
-    assert [own["county"].tolist() for _, own in release.apart("county", "county")] == [["b1"], ["b2"], ["a1"], ["a2"]]
+    assert [own["county"].tolist() for _, own in release.tables_by_place("county", "county")] == [
+        ["b1"],
+        ["b2"],
+        ["a1"],
+        ["a2"],
+    ]
     for name, level in (("sex", "state"), ("county", "tract"), ("county", "sex"), ("county", "nowhere")):
         with refused("release.table-without-level"):
-            list(release.apart(name, level))
+            list(release.tables_by_place(name, level))
     with pytest.raises(KeyError, match="no table 'x'"):
-        list(release.apart("x", "state"))
+        list(release.tables_by_place("x", "state"))
 
 
 def test_plans_say_what_each_level_promises_and_costs():
@@ -1510,7 +1515,7 @@ def test_plans_say_what_each_level_promises_and_costs():
     told = document(plan_report(fn.plan(fn.Workload(fn.Domain(other), [of_one, *tables]))))["levels"]
     assert [x["tables"] for x in told] == [1, 2, 1, 1]
     first, second = (fn.Publication(fn.Workload(fn.Domain(geo), x)) for x in (tables[:3], tables[3:]))
-    assert "levels" not in document(plan_report(fn.plan(replace(first, also=(second,)))))
+    assert "levels" not in document(plan_report(fn.plan(replace(first, further_groups=(second,)))))
 
 
 def test_an_uneven_tree_is_released_level_by_level():

@@ -38,7 +38,7 @@ def book(tmp_path):
 
 
 def measured(ledger, order=PLAN.order, door=None, counts=COUNTS, **more):
-    return measure(order, HistogramCounter(counts, DOMAIN), ledger, door=door or Replay(3), **more)
+    return measure(order, HistogramCounter(counts, DOMAIN), ledger, noise=door or Replay(3), **more)
 
 
 def failing(number, text="no luck"):
@@ -351,10 +351,13 @@ def test_only_the_unfinished_charge_of_this_very_order_is_finished(book):
         (OTHER.order, charge),  # of another plan
         (OTHER.order, done),  # with answers
         (order, book.charge(order.account, dear, salted)),  # at another price
-        (order, book.charge(order.account, order.charged(), {"plan": order.plan})),  # a charge without a measurement
         (
             order,
-            book.charge(order.account, order.charged(), salted, also={HOMES: dear}),
+            book.charge(order.account, order.ledger_loss(), {"plan": order.plan}),
+        ),  # a charge without a measurement
+        (
+            order,
+            book.charge(order.account, order.ledger_loss(), salted, also={HOMES: dear}),
         ),  # for others, too
         (order, book.answer(charge, "a" * 64)),  # no charge
         (order, charge),  # with answers by now

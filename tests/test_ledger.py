@@ -160,7 +160,7 @@ def ages(*eighths: int) -> Profile:
 
 
 def spend(ledger: Ledger, plan: str, profile: Profile, *beside: str, account: Account = SURVEY) -> LedgerEntry:
-    return ledger.charge(account, loss(profile.largest, profile=profile), {"plan": plan}, beside=beside)
+    return ledger.charge(account, loss(profile.largest, profile=profile), {"plan": plan}, composed_with=beside)
 
 
 def pure(ledger: Ledger, epsilon: Fraction) -> LedgerEntry:
@@ -217,12 +217,12 @@ def test_what_is_spent_may_grow_by_so_much_and_no_more() -> None:
     with Ledger(":memory:") as ledger:
         spend(ledger, P, YOUNG)
         cost = loss(OLD.largest, profile=OLD)
-        grows = ledger.quote(SURVEY, cost, beside=[P]).increase
+        grows = ledger.quote(SURVEY, cost, composed_with=[P]).increase
         assert grows == Fraction(1, 8)
         with refused("ledger.free-plan-costs"):
-            ledger.charge(SURVEY, cost, {"plan": Q}, beside=[P], at_most=grows - UNIT)
+            ledger.charge(SURVEY, cost, {"plan": Q}, composed_with=[P], at_most=grows - UNIT)
         assert len(ledger.entries()) == 1
-        ledger.charge(SURVEY, cost, {"plan": Q}, beside=[P], at_most=grows)
+        ledger.charge(SURVEY, cost, {"plan": Q}, composed_with=[P], at_most=grows)
         assert ledger.balance(SURVEY).spent == Fraction(5, 8)
 
 
@@ -299,7 +299,7 @@ def test_on_the_same_records_only_the_dearest_cell_is_paid() -> None:
         spend(ledger, P, YOUNG)
         spend(ledger, Q, OLD)
         assert spent() == 8  # nothing is promised
-        quote = ledger.quote(SURVEY, loss(LEVEL.largest, profile=LEVEL), beside=[P, Q])
+        quote = ledger.quote(SURVEY, loss(LEVEL.largest, profile=LEVEL), composed_with=[P, Q])
         assert (quote.rho * 8, quote.increase * 8) == (2, -1)
         spend(ledger, R, LEVEL, P, Q)
         assert spent() == 7  # they were the same records all along, and no record is young and old
@@ -398,7 +398,7 @@ def test_what_is_admitted_charges_nothing_and_what_is_not_is_remembered() -> Non
         with refused("ledger.detail-has-own-keys"):
             ledger.admit(SURVEY, loss(eighth), {"units": {}})
         with refused("ledger.beside-not-charged"):
-            ledger.admit(SURVEY, loss(YOUNG.largest, profile=YOUNG), {}, beside=[P])
+            ledger.admit(SURVEY, loss(YOUNG.largest, profile=YOUNG), {}, composed_with=[P])
         assert len(ledger.entries()) == 2
         said = refusal(lambda: ledger.admit(SURVEY, loss(3 * eighth), {"plan": P}, also={PERSON: loss(eighth)}))
         assert said.code == "ledger.over-cap"
@@ -433,7 +433,9 @@ def test_beside_what_nothing_bounds_for_a_unit_nothing_bounds_what_is_added() ->
         spend(ledger, P, YOUNG, account=SWAP)
         ledger.set_cap(SURVEY, Fraction(9))
         also = {SURVEY: loss(OLD.largest, profile=OLD)}
-        said = refusal(lambda: ledger.charge(SWAP, loss(OLD.largest, profile=OLD), {"plan": Q}, also=also, beside=[P]))
+        said = refusal(
+            lambda: ledger.charge(SWAP, loss(OLD.largest, profile=OLD), {"plan": Q}, also=also, composed_with=[P])
+        )
         assert said.code == "ledger.cost-unbounded"
         assert f"{SURVEY.source!r} ({SURVEY.sentence})" in said.given
 
@@ -603,7 +605,7 @@ def test_on_the_same_records_another_unit_pays_its_own_dearest_cell() -> None:
     with Ledger(":memory:") as ledger:
         ledger.charge(SURVEY, loss(YOUNG.largest, profile=YOUNG), {"plan": P}, also=thrice)
         old = {PERSON: loss(Fraction(9, 2), profile=ages(9, 9, 36))}
-        asked = partial(ledger.charge, SURVEY, loss(OLD.largest, profile=OLD), {"plan": Q}, beside=[P])
+        asked = partial(ledger.charge, SURVEY, loss(OLD.largest, profile=OLD), {"plan": Q}, composed_with=[P])
         ledger.set_cap(PERSON, Fraction(45, 8))
         assert refusal(asked).code == "ledger.over-cap"  # 36 + 36
         asked(also=old)
@@ -643,7 +645,7 @@ def test_a_refusal_beside_others_says_by_how_much_it_would_add() -> None:
             charge = partial(spend, ledger, R, profile, *beside)
             assert re.search(words, str(refusal(charge)))
         with refused("ledger.free-plan-costs"):
-            ledger.charge(SURVEY, loss(OLD.largest, profile=OLD), {}, beside=[P], at_most=Fraction(0))
+            ledger.charge(SURVEY, loss(OLD.largest, profile=OLD), {}, composed_with=[P], at_most=Fraction(0))
 
 
 def test_a_refusal_under_a_pure_cap_says_what_is_not_pure() -> None:
@@ -686,13 +688,13 @@ def test_what_cannot_stand_beside_is_refused_and_not_recorded() -> None:
         ]:
             many: Any = beside
             for ask in (
-                lambda many: ledger.quote(SURVEY, loss(OLD.largest, profile=OLD), beside=many),
-                lambda many: ledger.charge(SURVEY, loss(OLD.largest, profile=OLD), {"plan": S}, beside=many),
+                lambda many: ledger.quote(SURVEY, loss(OLD.largest, profile=OLD), composed_with=many),
+                lambda many: ledger.charge(SURVEY, loss(OLD.largest, profile=OLD), {"plan": S}, composed_with=many),
             ):
                 with refused(words):
                     ask(many)
         with refused("ledger.beside-needs-profile"):
-            ledger.charge(SURVEY, loss(OLD.largest), {"plan": S}, beside=[P])
+            ledger.charge(SURVEY, loss(OLD.largest), {"plan": S}, composed_with=[P])
         with refused("ledger.profile-sizes-differ"):
             spend(ledger, S, ages(1, 1), P)
         assert ledger.entries() == before
@@ -1871,12 +1873,12 @@ def test_on_the_same_records_mu_squared_is_that_of_the_dearest_cell() -> None:
     rate = 2 / (1 - 4 * FINE)
     with Ledger(":memory:") as ledger:
         ledger.charge(SURVEY, gaussian(Fraction(1, 2), 4, 1, 1), {"plan": P})
-        ledger.charge(SURVEY, gaussian(Fraction(1, 2), 1, 1, 4), {"plan": Q}, beside=[P])
+        ledger.charge(SURVEY, gaussian(Fraction(1, 2), 1, 1, 4), {"plan": Q}, composed_with=[P])
         spent = ledger.balance(SURVEY).mu_squared_spent
         assert 0 <= spent - rate * Fraction(5, 8) < 4 * UNIT
         cells = [Fraction(0), Fraction(1, 8), Fraction(0)]
         numbers = Loss.of_epsilon(Fraction(1), by_cell=True, axes=(("age", 3),), implied=cells)
-        ledger.charge(SURVEY, numbers, {"plan": R}, beside=[P])
+        ledger.charge(SURVEY, numbers, {"plan": R}, composed_with=[P])
         both = ledger.balance(SURVEY).mu_squared_spent
         assert ledger.balance(SURVEY).spent == Fraction(5, 8)
         assert 0 <= both - 2 * HALF_PI * Fraction(5, 8) < 8 * UNIT  # less than twice 1, and π/8

@@ -251,7 +251,7 @@ class Steps(RuleBasedStateMachine):
         fault, content = self.reference.fault(account, cost, beside), self.path.read_bytes()
         stated = {other: loss(x) for other, x in dict(also).items()}
         with refused(fault) if fault else nullcontext():
-            quote = self.ledgers[1 - by].quote(account, loss(cost), also=stated, beside=tuple(beside))
+            quote = self.ledgers[1 - by].quote(account, loss(cost), also=stated, composed_with=tuple(beside))
             assert vars(quote) == self.reference.quote(account, cost, beside, also)
         assert self.path.read_bytes() == content
         if not fault and most is not None and quote.increase > most:
@@ -260,7 +260,7 @@ class Steps(RuleBasedStateMachine):
         full = pytest.raises(BudgetExceeded) if kind == "refusal" else nullcontext()
         with refused(fault) if fault else full as caught:
             detail = {} if plan is None else {"plan": plan}
-            self.ledgers[by].charge(account, loss(cost), detail, also=stated, beside=beside, at_most=most)
+            self.ledgers[by].charge(account, loss(cost), detail, also=stated, composed_with=beside, at_most=most)
         if kind == "refusal":
             assert f"Entry {len(self.reference.lines)} records this refusal." in caught.value.action
         if fault:

@@ -352,7 +352,7 @@ def test_refined_plan_laws(name):
     plain, plan = zoo_plan(name), fn.plan(zoo.WORKLOADS[name](), gap=GAP, refine=True)
     check_plan(plan)
     assert "profile lexicographically least (" in plan.status
-    assert plan.value == pytest.approx(plain.value, rel=2 * GAP)
+    assert plan.objective_value == pytest.approx(plain.objective_value, rel=2 * GAP)
     assert lexicographic_order(plan.profile, plain.profile, 1e-3) <= 0
     assert (plan.slack >= 0).all()
     assert plan.slack == pytest.approx(max(plan.profile) - plan.profile, abs=1e-9 * max(plan.profile))

@@ -58,12 +58,17 @@ def everywhere(loss, costs="costs"):
 @given(any_loss, any_loss, any_loss)
 def test_losses_add_in_any_order(a, b, c):
     one, other = (a + b) + c, c + (b + a)
-    assert (one.rho, one.epsilon, one.pure, one.by_cell) == (other.rho, other.epsilon, other.pure, other.by_cell)
+    assert (one.rho, one.epsilon, one.pure_epsilons, one.by_cell) == (
+        other.rho,
+        other.epsilon,
+        other.pure_epsilons,
+        other.by_cell,
+    )
     assert (one.profile is None) == (other.profile is None)
-    for costs in ("costs", "implied"):
+    for costs in ("costs", "implied_rho"):
         assert (everywhere(one, costs) == everywhere(other, costs)).all()
-    assert a + Loss.nothing() == a or not a.by_cell
-    assert (a + Loss.nothing()).rho == a.rho
+    assert a + Loss.zero() == a or not a.by_cell
+    assert (a + Loss.zero()).rho == a.rho
 
 
 @pytest.mark.no_cover
@@ -72,14 +77,14 @@ def test_cells_are_known_of_a_sum_where_they_are_of_both(a, b):
     both = a + b
     assert both.by_cell == (a.by_cell and b.by_cell)
     if not both.by_cell:
-        assert (both.axes, both.costs, both.profile) == ((), (a.dearest + b.dearest,), None)
-        assert both.implied == (max(a.implied) + max(b.implied),)
+        assert (both.axes, both.costs, both.profile) == ((), (a.max_cell_rho + b.max_cell_rho,), None)
+        assert both.implied_rho == (max(a.implied_rho) + max(b.implied_rho),)
 
 
 @given(rhos)
 def test_of_what_is_only_concentrated_no_cell_is_known(rho):
     loss = Loss.concentrated(rho)
-    assert (loss.rho, loss.epsilon, loss.pure, loss.axes, loss.by_cell) == (rho, None, (), (), False)
+    assert (loss.rho, loss.epsilon, loss.pure_epsilons, loss.axes, loss.by_cell) == (rho, None, (), (), False)
     assert loss.profile is None
 
 
@@ -94,7 +99,7 @@ def test_cells_are_added_before_the_dearest_is_taken(a, b):
 
 @given(st.lists(positive, min_size=1, max_size=4), st.booleans())
 def test_pure_answers_add_their_epsilon(epsilons, by_cell):
-    loss = sum((Loss.of_epsilon(e, by_cell=by_cell) for e in epsilons), Loss.nothing())
+    loss = sum((Loss.of_epsilon(e, by_cell=by_cell) for e in epsilons), Loss.zero())
     assert loss.epsilon == sum(epsilons)
     assert loss.rho == sum(e**2 for e in epsilons) / 2
     assert (loss.profile is None) == (not by_cell)
@@ -125,15 +130,15 @@ def test_beside_gaussian_noise_each_epsilon_adds_half_its_square_to_rho(epsilons
 @given(pure_by_cells(), pure_by_cells(), by_cells())
 def test_what_is_pure_costs_what_its_numbers_do(a, b, gaussian):
     """Cell by cell, at most ε²/2, also with Gaussian noise; several changes of a unit are one of its multiple."""
-    assert max(a.implied) == a.rho <= a.epsilon**2 / 2
-    assert (a + b).rho == (everywhere(a, "implied") + everywhere(b, "implied")).max() <= a.rho + b.rho
+    assert max(a.implied_rho) == a.rho <= a.epsilon**2 / 2
+    assert (a + b).rho == (everywhere(a, "implied_rho") + everywhere(b, "implied_rho")).max() <= a.rho + b.rho
     assert (a + b).profile.largest == ceil_dyadic((a + b).rho)
     both = a + gaussian
-    assert both.rho == (everywhere(a, "implied") + everywhere(gaussian)).max()
+    assert both.rho == (everywhere(a, "implied_rho") + everywhere(gaussian)).max()
     for loss in (a, both):
-        many = loss.repeated(3)
-        assert (many.dearest, max(many.implied)) == (9 * loss.dearest, 9 * max(loss.implied))
-        assert (many.pure, many.precision) == ((3 * a.epsilon,), loss.precision)
+        many = loss.group_loss(3)
+        assert (many.max_cell_rho, max(many.implied_rho)) == (9 * loss.max_cell_rho, 9 * max(loss.implied_rho))
+        assert (many.pure_epsilons, many.precision) == ((3 * a.epsilon,), loss.precision)
 
 
 @pytest.mark.no_cover
@@ -146,8 +151,8 @@ def test_mu_squared_bounds_every_cell(pure, gaussian, bits):
         assert loss.mu_squared is None
         return
     smoothed = 2 * everywhere(loss) / (1 - Fraction(4, 2**bits))
-    by_number = (smoothed + 2 * privacy.HALF_PI * everywhere(loss, "implied")).max()
-    apart = smoothed.max() + sum((privacy.pure_mu_squared(e) for e in loss.pure), Fraction(0))
+    by_number = (smoothed + 2 * privacy.HALF_PI * everywhere(loss, "implied_rho")).max()
+    apart = smoothed.max() + sum((privacy.pure_mu_squared(e) for e in loss.pure_epsilons), Fraction(0))
     assert loss.mu_squared == min(by_number, apart)
     assert loss.epsilon is not None or privacy.lattice_epsilon(math.sqrt(loss.mu_squared), 1e-6) >= (
         loss.epsilon_at(1e-6) * (1 - 1e-9)
@@ -171,28 +176,28 @@ HALF, EIGHTH = Fraction(1, 2), Fraction(1, 8)
 
 
 def test_what_is_free_and_what_is_pure_by_hand():
-    assert Loss.nothing() == Loss((), (Fraction(0),), (Fraction(0),), (), by_cell=True, precision=Fraction(0))
-    assert (Loss.nothing().epsilon, Loss.nothing().cost_squared) == (None, 0)
+    assert Loss.zero() == Loss((), (Fraction(0),), (Fraction(0),), (), by_cell=True, precision=Fraction(0))
+    assert (Loss.zero().epsilon, Loss.zero().cost_squared) == (None, 0)
     pure = Loss.of_epsilon(Fraction(3, 2), by_cell=True, axes=(("a", 2),), implied=[EIGHTH, Fraction(9)])
-    assert (pure.costs, pure.implied) == ((0, 0), (EIGHTH, Fraction(9, 8)))
+    assert (pure.costs, pure.implied_rho) == ((0, 0), (EIGHTH, Fraction(9, 8)))
     assert (pure.epsilon, pure.cost_squared, pure.rho) == (Fraction(3, 2), Fraction(9, 4), Fraction(9, 8))
     assert Loss.of_epsilon(Fraction(2), by_cell=True, implied=[EIGHTH]).cost_squared == 4
     with refused("ledger.loss-rho-above-epsilon"):
-        replace(pure, implied=(Fraction(0), Fraction(9, 8) + Fraction(1, 2**80)))
+        replace(pure, implied_rho=(Fraction(0), Fraction(9, 8) + Fraction(1, 2**80)))
     gaussian = Loss.of_cells((("a", 2),), [Fraction(3), Fraction(0)])
     both = gaussian + pure
     assert (both.epsilon, both.rho, both.cost_squared) == (None, Fraction(25, 8), Fraction(25, 4))
     unknown = gaussian + Loss.concentrated(Fraction(1))
     assert (unknown.by_cell, unknown.axes, unknown.costs, unknown.profile) == (False, (), (4,), None)
-    many = both.repeated(3)
-    assert (many.costs, many.implied, many.pure) == ((27,), (Fraction(81, 8),), (Fraction(9, 2),))
+    many = both.group_loss(3)
+    assert (many.costs, many.implied_rho, many.pure_epsilons) == ((27,), (Fraction(81, 8),), (Fraction(9, 2),))
     assert (many.axes, many.by_cell, many.precision) == ((), False, 1)
 
 
 def test_a_budget_is_shared_out_by_hand():
     axes, loss = (("a", 2),), Loss.of_cells((("a", 2),), [EIGHTH, EIGHTH])
-    assert loss.relative(axes, (0.5, 1.0)).rho == Fraction(1, 4)
-    assert Loss.of_cells(axes, [Fraction(0)] * 2).relative(axes, (0.0, 0.0)).rho == 0
+    assert loss.relative_to_budgets(axes, (0.5, 1.0)).rho == Fraction(1, 4)
+    assert Loss.of_cells(axes, [Fraction(0)] * 2).relative_to_budgets(axes, (0.0, 0.0)).rho == 0
 
 
 def test_what_is_left_of_epsilon_is_rounded_down(monkeypatch):
@@ -247,21 +252,21 @@ def test_mu_is_the_less_of_two_by_hand():
 def test_a_budget_is_relative_to_its_cells(loss, shares):
     axes = (("a", 2), ("b", 3))
     table = np.array([Fraction(x) for x in shares], dtype=object).reshape(2, 3, 1)
-    assert loss.relative(axes, shares).rho == (everywhere(loss) / table).max()
-    assert loss.relative((), ()) is loss
+    assert loss.relative_to_budgets(axes, shares).rho == (everywhere(loss) / table).max()
+    assert loss.relative_to_budgets((), ()) is loss
     with_epsilon = loss + Loss.of_epsilon(Fraction(1, 3), by_cell=True)
-    assert with_epsilon.relative(axes, (1.0,) * 6).rho == loss.dearest + Fraction(1, 18)
-    assert with_epsilon.relative(axes, shares).rho == ((everywhere(loss) + Fraction(1, 18)) / table).max()
-    assert Loss.of_epsilon(Fraction(1), by_cell=True).relative((("a", 2),), (1.0, 0.5)).rho == 1
+    assert with_epsilon.relative_to_budgets(axes, (1.0,) * 6).rho == loss.max_cell_rho + Fraction(1, 18)
+    assert with_epsilon.relative_to_budgets(axes, shares).rho == ((everywhere(loss) + Fraction(1, 18)) / table).max()
+    assert Loss.of_epsilon(Fraction(1), by_cell=True).relative_to_budgets((("a", 2),), (1.0, 0.5)).rho == 1
     with refused("plan.relative-budget-zero"):
-        with_epsilon.relative((("a", 2),), (0.0, 1.0))
+        with_epsilon.relative_to_budgets((("a", 2),), (0.0, 1.0))
 
 
 def test_records_with_no_budget_may_not_be_measured():
     loss = Loss.of_cells((("a", 2),), [Fraction(1), Fraction(0)])
-    assert loss.relative((("a", 2),), (1.0, 0.0)).rho == 1
+    assert loss.relative_to_budgets((("a", 2),), (1.0, 0.0)).rho == 1
     with refused("plan.relative-budget-zero"):
-        loss.relative((("a", 2),), (0.0, 1.0))
+        loss.relative_to_budgets((("a", 2),), (0.0, 1.0))
 
 
 def test_too_many_joint_cells_cost_what_the_dearest_do(monkeypatch):
@@ -285,13 +290,13 @@ def test_the_coarsest_lattice_counts():
     unknown, pure = Loss.of_cells((), [Fraction(1, 32)]), Loss.of_epsilon(Fraction(1, 4), by_cell=False)
     assert (fine + finer).precision == (finer + fine + pure).precision == fine.precision
     assert (fine + unknown).precision == 1
-    assert finer.relative((), ()).precision == finer.precision
-    assert finer.relative((("a", 1),), (0.5,)).precision == finer.precision
-    assert (finer + pure).relative((("a", 1),), (0.5,)).precision == 1
-    assert (finer + fine).repeated(2).epsilon_at(1e-6) < 0.95 * privacy.zcdp_epsilon(Fraction(1, 4), 1e-6)
+    assert finer.relative_to_budgets((), ()).precision == finer.precision
+    assert finer.relative_to_budgets((("a", 1),), (0.5,)).precision == finer.precision
+    assert (finer + pure).relative_to_budgets((("a", 1),), (0.5,)).precision == 1
+    assert (finer + fine).group_loss(2).epsilon_at(1e-6) < 0.95 * privacy.zcdp_epsilon(Fraction(1, 4), 1e-6)
     assert (fine + unknown).epsilon_at(1e-6) == privacy.zcdp_epsilon(Fraction(1, 16), 1e-6)
     assert (fine + finer).epsilon_at(1e-6) < 0.95 * privacy.zcdp_epsilon(Fraction(1, 16), 1e-6)
-    assert Loss.nothing().epsilon_at(1e-6) == Loss.nothing().delta_at(0.0) == 0
+    assert Loss.zero().epsilon_at(1e-6) == Loss.zero().delta_at(0.0) == 0
 
 
 def test_what_is_pure_is_put_on_the_curve_or_added_to_it():
@@ -308,7 +313,7 @@ def test_what_is_pure_is_put_on_the_curve_or_added_to_it():
 
 def test_axes_may_be_named_anew():
     loss = Loss.of_cells((("a", 2),), [Fraction(1), Fraction(2)])
-    assert loss.named({"a": "a:1f", "b": "x"}).axes == (("a:1f", 2),)
+    assert loss.with_axis_names({"a": "a:1f", "b": "x"}).axes == (("a:1f", 2),)
 
 
 @pytest.mark.parametrize(
@@ -320,8 +325,11 @@ def test_axes_may_be_named_anew():
         (lambda: Loss.of_cells((("a", 2),), [Fraction(1)]), "ledger.loss-costs-misfit-axes"),
         (lambda: Loss.of_cells((("a", 1), ("a", 1)), [Fraction(1)]), "ledger.loss-axes-invalid"),
         (lambda: replace(Loss.concentrated(Fraction(1)), axes=(("a", 1),)), "ledger.loss-axes-invalid"),
-        (lambda: replace(Loss.concentrated(Fraction(1)), implied=()), "ledger.loss-costs-misfit-axes"),
-        (lambda: replace(Loss.concentrated(Fraction(1)), implied=(Fraction(1, 99),)), "ledger.loss-rho-above-epsilon"),
+        (lambda: replace(Loss.concentrated(Fraction(1)), implied_rho=()), "ledger.loss-costs-misfit-axes"),
+        (
+            lambda: replace(Loss.concentrated(Fraction(1)), implied_rho=(Fraction(1, 99),)),
+            "ledger.loss-rho-above-epsilon",
+        ),
         (
             lambda: Loss.of_cells((("a", 1),), [Fraction(1)]) + Loss.of_cells((("a", 2),), [Fraction(1)] * 2),
             "ledger.loss-sizes-differ",

@@ -90,10 +90,10 @@ def test_margins_by_hand():
         assert design.loss(of).by_cell == (neighbours is ADD)
     assert design.magnitude(10) == 40
     told = [{"of": [], "queries": 1}, {"of": ["a0"], "queries": 2}, {"of": ["a0", "a1"], "queries": 1}]
-    assert design.detail(of) == {"margins": told, "numbers": [None]}
+    assert design.ledger_detail(of) == {"margins": told, "numbers": [None]}
     more = Fraction(1, 256)
     assert design.laws(Adjacency()) == [[(Fraction(1, 8) + more, 1), (Fraction(4, 8) + more, 1)]]
-    assert design.detail(Adjacency()) == {"margins": told, "numbers": [[[["33/256", 1], ["129/256", 1]]]]}
+    assert design.ledger_detail(Adjacency()) == {"margins": told, "numbers": [[[["33/256", 1], ["129/256", 1]]]]}
 
 
 def test_where_all_is_asked_of_everyone_adding_a_record_costs_more_than_replacing_one():
@@ -121,7 +121,7 @@ def test_answers_are_of_64_bits_as_long_as_they_fit():
     design = of_margins(over((), 1), 1.0, ((), [[1]]))
     assert design.magnitude(7) == 7
     for records, kind in [(1, np.int64), (INT64_SAFE_BOUND - 1, np.int64), (INT64_SAFE_BOUND, object)]:
-        (found,) = design.exact({(): np.array(5)}, Adjacency(), records)
+        (found,) = design.exact_answers({(): np.array(5)}, Adjacency(), records)
         assert (found.dtype, found.tolist()) == (kind, [5])
 
 

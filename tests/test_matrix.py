@@ -84,7 +84,7 @@ LINES = {
 def test_the_best_strategies_known_are_found(name, goal):
     found = known(name, goal)
     assert 1 <= found.part.ratio <= LINES[name, goal][1] * SLACK
-    assert found.part.bound <= found.part.value
+    assert found.part.bound <= found.part.objective_value
     assert found.part.relaxation <= 1 + EXACT
 
 
@@ -194,7 +194,7 @@ def test_what_is_tried_depends_on_the_tables():
     beside = fn.Domain(o=fn.Ordered(0, 4), c=fn.Categorical(["x", "y"]))
     mixed = fn.Workload(beside, [fn.table("c", prefix="o", variance=1)])
     assert families(mixed) == {f"{sums} by margin"}
-    every = matrix.search(fn.Publication(mixed, privacy="pure"), every=True)
+    every = matrix.search(fn.Publication(mixed, privacy="pure"), all_families=True)
     assert {c.family for c in every.candidates} == {cells, sums, tree, f"{sums} by margin"}
     assert every.part.epsilon() == pytest.approx(searched(mixed).part.epsilon(), rel=1e-3)
     two = fn.Workload(
@@ -293,15 +293,17 @@ def test_a_search_that_is_left_early_has_what_was_found_and_its_proof(shown, mon
     asked = fn.Workload(domain, [fn.table(*shown, prefix="o", variance=1.0), fn.table("o", variance=1.0)])
     full = fn.plan(asked, privacy="pure")
     early = fn.plan(asked, privacy="pure", seconds=1e-9)
-    assert early.only.status.startswith("every cell on its own; the search was left after 1e-09 s, as asked; the bound")
-    assert "left" not in full.only.status
-    assert early.only.bound == full.only.bound
+    assert early.table_part.status.startswith(
+        "every cell on its own; the search was left after 1e-09 s, as asked; the bound"
+    )
+    assert "left" not in full.table_part.status
+    assert early.table_part.bound == full.table_part.bound
     assert early.variances.max() <= 1
     assert early.epsilon() > full.epsilon()
     over = iter([False] * 3)
-    monkeypatch.setattr(matrix.p_identity.TimeLimit, "over", property(lambda _: next(over, True)))
+    monkeypatch.setattr(matrix.p_identity.TimeLimit, "is_over", property(lambda _: next(over, True)))
     some = fn.plan(asked, privacy="pure", seconds=9)
-    assert "the search was left after 9 s" in some.only.status
+    assert "the search was left after 9 s" in some.table_part.status
     assert full.epsilon() * (1 - EXACT) <= some.epsilon() <= early.epsilon() * (1 + EXACT)
 
 

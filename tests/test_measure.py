@@ -88,7 +88,7 @@ def run(plan, counter, ledger=None, door=None):
     """Measure without noise, unless a noise source is given."""
     order = plan if isinstance(plan, Order) else plan.order
     with contextlib.nullcontext(ledger) if ledger else Ledger(":memory:") as book:
-        return measuring.measure(order, counter, book, door=door or Replay())
+        return measuring.measure(order, counter, book, noise=door or Replay())
 
 
 def distance(plan, one, other):
@@ -281,8 +281,10 @@ def test_only_maximal_margins_are_counted(any_plan):
     assert all(list(m) == [a for a in domain.sizes if a in m] for m in margins)
     tables = any_plan.publication.workload.tables
     if all(t.matrix is None for t in tables):
-        shown = [{*(domain.home(a) for a in t.attributes), *t.weights(domain)} for t in tables]  # classes with amounts
-        assert all(any({domain.home(a) for a in m} <= s for s in shown) for m in margins)
+        shown = [
+            {*(domain.attribute_of(a) for a in t.attributes), *t.weights(domain)} for t in tables
+        ]  # classes with amounts
+        assert all(any({domain.attribute_of(a) for a in m} <= s for s in shown) for m in margins)
 
 
 # --- the price ------------------------------------------------------------------------------------------
@@ -482,7 +484,7 @@ def two_of_a_kind(records=1):
 
 
 def beside(plan, *others):
-    return remade(plan, publication=replace(plan.publication, beside=tuple(o.hash for o in others)))
+    return remade(plan, publication=replace(plan.publication, composed_with=tuple(o.hash for o in others)))
 
 
 def counted(plan, ledger, counts=None):
@@ -521,7 +523,7 @@ def test_two_releases_on_the_same_records_cost_their_largest_joint_distance(reco
         spent = ledger.balance(first.order.account).spent
         assert exact <= spent < exact + 2 * STEP
         assert spent == joint(m.charge.profile for m in made)
-        assert made[1].charge.beside == (first.hash,)
+        assert made[1].charge.composed_plans == (first.hash,)
         assert spent < Fraction(3, 4) * sum(m.charge.rho for m in made)
         seen = []
         for i in range(domain.size):  # and this is what one unit moves, in the answers themselves
@@ -835,7 +837,7 @@ def test_an_order_for_nothing_is_none():
 @pytest.mark.parametrize("question", ["count", "median", "sum of some"])
 def test_a_question_is_answered_for_whom_the_order_is(question, neighbours, rng):
     of = zoo.ADJACENCIES[neighbours]
-    of = of if of.pattern.names <= {"o"} else of.plain
+    of = of if of.pattern.names <= {"o"} else of.without_pattern
     answer = zoo.DESIGNS[f"{question} by tight constraints"](of)
     source = DataSource("homes", outside_domain=DROP if of.drops else OutsideDomain.REFUSE)
     counts = np.zeros(answer.domain.shape, dtype=int)
@@ -843,7 +845,7 @@ def test_a_question_is_answered_for_whom_the_order_is(question, neighbours, rng)
     np.add.at(counts.reshape(-1), rng.integers(counts.size, size=people), 1)
     counter = HistogramCounter(counts, answer.domain, drops=of.drops)
     order = Order(answer.domain, source, of.unit, (answer,), "0" * 64, "by hand")
-    (truth,) = answer.exact(Tally(counter.count(list(answer.margins()))), of, 2**40)
+    (truth,) = answer.exact_answers(Tally(counter.count(list(answer.margins()))), of, 2**40)
     door = Replay(5)
     result = run(order, counter, door=door)
     (drawn,) = answer.draw((truth,), again := Replay(5))
@@ -856,7 +858,7 @@ def test_counting_tells_how_far_it_is():
     order, told = zoo_plan("marginals").order, []
     counter = HistogramCounter(np.zeros(order.domain.shape, dtype=int), order.domain)
     with Ledger(":memory:") as ledger:
-        measuring.measure(order, counter, ledger, progress=told.append, door=Replay())
+        measuring.measure(order, counter, ledger, progress=told.append, noise=Replay())
     assert told[-1] == 1
 
 
@@ -918,7 +920,7 @@ def test_integers_changed_after_the_price_was_asked_for_are_priced_again():
 class Told(HistogramCounter):
     """Counts without records, of one order alone, by an id, or with records left out, as they state."""
 
-    of = bound = None
+    fingerprint = bound = None
 
     def __init__(self, domain, **said):
         super().__init__(np.zeros(domain.shape, dtype=int), domain)
@@ -930,19 +932,19 @@ class Told(HistogramCounter):
 
 def test_counts_of_one_order_are_measured_for_it_alone():
     order = zoo_plan("total").order
-    run(order, Told(order.domain, of=measuring._counts_fingerprint(order)))
+    run(order, Told(order.domain, fingerprint=measuring._counts_fingerprint(order)))
     with refused("data.counts-of-another-plan"):
-        run(order, Told(order.domain, of="0" * 64), door=CLOSED)
+        run(order, Told(order.domain, fingerprint="0" * 64), door=CLOSED)
 
 
 def test_by_an_id_or_beside_others_and_not_both():
     order = zoo_plan("total").order
     own = replace(order, unit=fn.PrivacyUnit("person", id="pid"))
     plain, by_id = Told(order.domain), Told(order.domain, bound=own.unit.bound)
-    for made, counter in ((order, plain), (replace(order, beside=("1" * 64,)), plain), (own, by_id)):
+    for made, counter in ((order, plain), (replace(order, composed_with=("1" * 64,)), plain), (own, by_id)):
         measuring._refuse(made, counter)
     with refused("plan.beside-with-id"):
-        measuring._refuse(replace(own, beside=("1" * 64,)), by_id)
+        measuring._refuse(replace(own, composed_with=("1" * 64,)), by_id)
 
 
 @pytest.mark.parametrize("asks", [(), (False,), (False, True)])
@@ -951,7 +953,7 @@ def test_it_is_counted_of_how_many_records_are_left_out_where_a_design_asks(asks
     known = {"source": DataSource(), "unit": fn.PrivacyUnit(), "max_records": lambda times: None}
     designs = [SimpleNamespace(asks_left_out=x) for x in asks]
     order = SimpleNamespace(domain=domain, sizes=(), designs=designs, **known)
-    found = measuring._count_margins(order, {("sex",): domain.counted(("sex",))}, Told(domain), None)
+    found = measuring._count_margins(order, {("sex",): domain.counting_axes(("sex",))}, Told(domain), None)
     assert found[1] == (9 if any(asks) else None)
 
 
@@ -976,7 +978,7 @@ def test_counts_by_levels_are_those_of_the_places_in_them(rng):
 
 def test_a_design_is_told_how_large_counts_can_be_and_of_how_many_records_are_left_out():
     """The largest count is the records of the source, in parts of one, as often as they were counted."""
-    design = SimpleNamespace(exact=lambda tally, adjacency, most: (tally.left_out, adjacency, most))
+    design = SimpleNamespace(exact_answers=lambda tally, adjacency, most: (tally.left_out, adjacency, most))
     source, unit = SimpleNamespace(max_records=5), SimpleNamespace(parts=3)
     order = SimpleNamespace(
         designs=(design, design), domain=SimpleNamespace(sizes={}), source=source, unit=unit, adjacency="whoever"
@@ -1022,7 +1024,7 @@ def test_what_travels_is_what_is_counted_for_the_order(monkeypatch):
     assert told[1:] == [1.0]
     for made, of in (
         (replace(order, limits=(CostLimit("cap", Fraction(0)),)), counter),
-        (order, Told(order.domain, of="1")),
+        (order, Told(order.domain, fingerprint="1")),
     ):
         with refused("data.counts-of-another-plan", "plan.plan-above-limit"):
             measuring.sealed(made, of, None)

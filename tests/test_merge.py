@@ -205,7 +205,7 @@ def test_whatever_the_records_are_each_of_a_person_becomes_what_is_declared(told
         if None not in cells:
             persons.add([person.encode()], [cells])
     found = Counter()
-    for cells, n in (x for some in persons.counted() for x in some):
+    for cells, n in (x for some in persons.iter_counted() for x in some):
         found[cells] += n
     assert found == Counter(everybody(first(rows, most, pattern, merge)))
     singles = [r for r in rows if [x[4] for x in rows].count(r[4]) == 1]
@@ -238,7 +238,7 @@ def test_amounts_with_cells_beside_are_added_up_with_the_same_cells():
     )
     far = uncut(coding)
     last = 2 * MAX_STEPS_FROM_ZERO
-    assert [far.place(x) for x in (-3, None, 100, 99, -20)] == [
+    assert [far.cell_of(x) for x in (-3, None, 100, 99, -20)] == [
         last + 1,
         last + 2,
         -2,
@@ -268,9 +268,9 @@ def test_sums_of_any_number_of_records_are_exact():
     persons._records.update(
         {(b"p", (0, 2 * MAX_STEPS_FROM_ZERO)): 10**15, (b"p", (0, 0)): 10**15, (b"p", (0, MAX_STEPS_FROM_ZERO + 7)): 1}
     )
-    assert list(persons.counted()) == [[((0, 7 + 4), 1)]]
+    assert list(persons.iter_counted()) == [[((0, 7 + 4), 1)]]
     persons._records.update({(b"p", (0, 2 * MAX_STEPS_FROM_ZERO)): 1})
-    assert list(persons.counted()) == [[((0, 64), 1)]]
+    assert list(persons.iter_counted()) == [[((0, 64), 1)]]
 
 
 LONG = f"SELECT {{}} FROM (SELECT {2**62} AS x UNION ALL SELECT {2**62} UNION ALL SELECT {2**62 + 1}) n"
@@ -376,7 +376,7 @@ def test_a_person_moves_what_so_many_records_move_and_nobody_else_s(source, most
 def test_a_record_more_moves_as_many_records_of_its_person_as_others_pay_for(pattern, merge):
     rng, dearest = np.random.default_rng(2), 0
     unit = fn.PrivacyUnit("person", 3, ADD, "person", *pattern, merge=merge)
-    paid = DOMAIN.adjacency(DataSource(outside_domain=DROP), unit).of(fn.PrivacyUnit()).records
+    paid = DOMAIN.adjacency(DataSource(outside_domain=DROP), unit).for_unit(fn.PrivacyUnit()).records
     for _ in range(400):
         own = [(*record(rng), "p") for _ in range(int(rng.integers(1, 12)))]
         before, after = (Counter(first(x, 3, pattern, merge).get("p", ())) for x in (own, [*own, (*record(rng), "p")]))
@@ -412,7 +412,7 @@ def test_no_person_moves_what_is_measured_by_more_than_is_charged(most, tmp_path
         made = open_counter(frame, DOMAIN, DataSource(outside_domain=DROP), unit.bound)
         door = Replay(1)
         with fn.Ledger(":memory:") as ledger:
-            (answers,) = measuring.measure(plan.order, made, ledger, door=door).answers
+            (answers,) = measuring.measure(plan.order, made, ledger, noise=door).answers
         return np.concatenate(answers) if isinstance(answers, list | tuple) else answers, door
 
     rest = people(8)
@@ -438,13 +438,13 @@ BY_ID = fn.PrivacyUnit("customer", id="card", merge=["turnover", "fee"])
 def test_a_unit_says_what_is_added_up():
     said = 'records of one customer alike in all else are one, with their "fee" and "turnover" added up'
     assert BY_ID.merge == BOTH
-    assert BY_ID.merged == said
+    assert BY_ID.merge_text == said
     assert BY_ID.bound == RecordBound("card", 1, NO_PATTERN, BOTH)
     told = """one customer (at most 1 record, enforced by column 'card', with "fee" and "turnover" added up), add-"""
     assert BY_ID.describe() == str(BY_ID) == f"{told}or-remove-one"
-    assert f"enforced, column 'card'; {said}; of one with more, a rule chooses" in BY_ID.kept
+    assert f"enforced, column 'card'; {said}; of one with more, a rule chooses" in BY_ID.enforcement_text
     plain = replace(BY_ID, merge=())
-    assert plain.merged is None
+    assert plain.merge_text is None
     assert BY_ID.account == plain.account == replace(BY_ID, max_records=12).account
 
 
@@ -488,9 +488,13 @@ def test_units_that_are_other_persons_pay_as_if_nothing_were_added_up():
         order(SECTORS, unit=fn.PrivacyUnit("person", 2, id="pid")),
         fn.PrivacyUnit("home", id="h", merge=["x"]),
     )
-    assert made.adjacency.of(other) is made.adjacency.of(replace(other, merge=())) is None
+    assert made.adjacency.for_unit(other) is made.adjacency.for_unit(replace(other, merge=())) is None
     promised = fn.PrivacyUnit("home", 3)
-    assert made.adjacency.of(other, promised) == made.adjacency.of(replace(other, merge=()), promised) is not None
+    assert (
+        made.adjacency.for_unit(other, promised)
+        == made.adjacency.for_unit(replace(other, merge=()), promised)
+        is not None
+    )
 
 
 def test_further_units_of_the_same_name_add_up_the_same():
@@ -552,7 +556,7 @@ def transactions():
 @pytest.mark.parametrize("sealed", [False, True])
 def test_transactions_become_customers_in_a_release_that_verifies(plan, sealed, tmp_path, without_noise):
     publication = plan.publication
-    assert fn.Spec.of(publication).publication() == publication
+    assert fn.Spec.from_publication(publication).publication() == publication
     assert fn.Plan.from_json(plan.to_json()).hash == plan.hash
     assert json.loads(plan.to_json())["spec"]["privacy"]["merge"] == ["turnover"]
     data = transactions()

@@ -51,7 +51,7 @@ def test_both_halves_have_the_bounds_of_the_whole(name, monkeypatch, rng):
         assert getattr(here, bound) == pytest.approx(getattr(there, bound), rel=EXACT)
     for one, other in zip(folded, halves.fold(halves.unfold(folded)), strict=True):
         np.testing.assert_allclose(one, other, rtol=EXACT)
-    found = halves.whole(combined.solve(halves.problem, gap=1e-7))
+    found = halves.unfold_solution(combined.solve(halves.problem, gap=1e-7))
     best = whole.evaluate(*found.primal).upper
     assert best <= whole.evaluate(*found.dual).lower * (1 + 1.1e-7)
     assert best == pytest.approx(combined.solve(whole, gap=1e-7).upper, rel=3e-7)

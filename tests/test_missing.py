@@ -122,7 +122,7 @@ def test_a_specification_says_what_python_does():
     )
     assert publication.workload.domain["income"] == income
     assert publication.workload.tables[0] == fn.table(prefix="income", missing=True, margin=9)
-    spec = Spec.of(publication)
+    spec = Spec.from_publication(publication)
     assert spec.publication() == publication
     assert Spec.from_toml(spec.to_toml()).publication() == publication
 

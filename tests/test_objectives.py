@@ -55,7 +55,7 @@ def conic(w, c, *, objective=None, r=1.0, over="cells"):
         steps += [(a - b, 1.0) for a, b in itertools.combinations(columns, 2)]
     constraints = [cp.sum(cp.multiply(precision, np.outer(b, b))) <= level * x for b, x in steps]
     variances = cp.hstack([cp.matrix_frac(row, precision) for row in lifts])
-    omega = objective.weights.of(c)
+    omega = objective.weights.for_targets(c)
     total = objective.goal is Goal.TOTAL_ERROR
     constraints.append(omega @ variances / (omega @ c) <= 1 if total else variances <= c)
     cost = level + (objective.trade or 0) * (omega @ variances)
@@ -65,14 +65,14 @@ def conic(w, c, *, objective=None, r=1.0, over="cells"):
 def agrees(plan, optimum, rounding=EXACT):
     """The optimum lies between the bound and the value, which differ by GAP."""
     assert plan.gap <= GAP
-    assert plan.bound * (1 - rounding) <= optimum <= plan.value * (1 + rounding)
+    assert plan.bound * (1 - rounding) <= optimum <= plan.objective_value * (1 + rounding)
 
 
 def same(plan, other, factor=1.0):
     """Return two certified plans of problems whose optima differ by a factor."""
     assert max(plan.gap, other.gap) <= GAP
-    assert plan.bound <= other.value * factor * (1 + EXACT)
-    assert other.bound * factor <= plan.value * (1 + EXACT)
+    assert plan.bound <= other.objective_value * factor * (1 + EXACT)
+    assert other.bound * factor <= plan.objective_value * (1 + EXACT)
 
 
 def as_matrix(workload):
@@ -109,7 +109,7 @@ def test_total_error_laws(name, objective):
     plan = fn.plan(zoo.WORKLOADS[name](), objective=objective, gap=GAP)
     check_plan(plan)
     assert 1 - 1e-8 <= plan.relaxation <= 1
-    assert plan.bound <= zoo_plan(name).value
+    assert plan.bound <= zoo_plan(name).objective_value
 
 
 @pytest.mark.parametrize("name", ["five structured cells", "crossed", "all ranges"])
@@ -121,7 +121,7 @@ def test_total_error_mechanisms(name, rng):
 def test_total_error_of_the_identity_has_a_closed_form(objective):
     """At Δ = 1 every cell has variance 1 at least, so the least Σ ω var is Σ ω, and Δ² = Σ ω / Σ ω c."""
     c = np.array([1.0, 2.0, 5.0, 11.0])
-    omega = objective.weights.of(c)
+    omega = objective.weights.for_targets(c)
     plan = fn.plan(fn.matrix_workload(np.eye(4, dtype=int), variances=c), objective=objective)
     agrees(plan, omega.sum() / (omega @ c))
 
@@ -147,7 +147,9 @@ def test_a_budget_is_spent_on_total_error(objective):
     """The covariance is equal up to a scale: relaxation = Δ²(targets)/Δ²(budget)."""
     plan = fn.plan(zoo.five_cells(), objective=objective, budget=fn.Budget(rho=Fraction(1, 50)))
     check_plan(plan)
-    assert plan.relaxation == pytest.approx(fn.plan(zoo.five_cells(), objective=objective).value * 25, rel=2 * GAP)
+    assert plan.relaxation == pytest.approx(
+        fn.plan(zoo.five_cells(), objective=objective).objective_value * 25, rel=2 * GAP
+    )
 
 
 # --- hybrid ---------------------------------------------------------------------------------------------------
@@ -166,7 +168,7 @@ def test_a_hybrid_is_the_best_sum_of_both(name, trade):
 def test_hybrid_laws(name, trade):
     plan = fn.plan(zoo.WORKLOADS[name](), objective=Objective(Goal.HYBRID, "inverse-variance", trade), gap=GAP)
     check_plan(plan)
-    assert plan.value >= zoo_plan(name).bound
+    assert plan.objective_value >= zoo_plan(name).bound
 
 
 @pytest.mark.parametrize("name", ["prefix", "marginals", "five structured cells", "random signs"])
@@ -177,12 +179,12 @@ def test_a_hybrid_between_its_limits(name):
     weak = fn.plan(fit.publication.workload, objective=Objective(Goal.HYBRID, trade=1e-9 / c.sum()))
     assert fit.bound <= weak.cost_squared <= fit.cost_squared * (1 + 2 * GAP)
     total = fn.plan(fit.publication.workload, objective=Objective(Goal.TOTAL_ERROR))
-    low, high = (x * c.sum() for x in (total.bound, total.value))
-    trade = 1e4 * fit.value**2 / low
+    low, high = (x * c.sum() for x in (total.bound, total.objective_value))
+    trade = 1e4 * fit.objective_value**2 / low
     strong = fn.plan(fit.publication.workload, objective=Objective(Goal.HYBRID, trade=trade))
     assert strong.gap <= GAP
     assert strong.bound <= 2 * (trade * high) ** 0.5
-    assert 2 * (trade * low) ** 0.5 <= strong.value
+    assert 2 * (trade * low) ** 0.5 <= strong.objective_value
     assert strong.relaxation < 1
     variance = sum(strong.table_variances(t.name).sum() for t in fit.publication.workload.tables)
     assert low <= strong.cost_squared * variance <= high * (1 + 4 * GAP)  # the covariance of total error, scaled
@@ -239,11 +241,11 @@ def test_cell_budget_laws(name):
     dearest = plan.exact_weighted_cost
     shares = [Fraction(float(r)) * dearest for r in plan.terms.relative]
     assert all(prof <= share for prof, share in zip(plan.strategy.profile(), shares, strict=True))
-    assert zoo_plan(name).bound <= plan.value * (1 + EXACT)  # budgets below 1 ask for more
+    assert zoo_plan(name).bound <= plan.objective_value * (1 + EXACT)  # budgets below 1 ask for more
     assert plan.exact_cost <= dearest
     under = fn.plan(workload, cell_budgets=budgets, budget=fn.Budget(mu=0.5))
     check_plan(under)
-    assert under.relaxation == pytest.approx(plan.value / 0.25, rel=2 * GAP)
+    assert under.relaxation == pytest.approx(plan.objective_value / 0.25, rel=2 * GAP)
 
 
 @pytest.mark.parametrize("name", ["five structured cells", "marginals", "crossed"])
@@ -365,8 +367,8 @@ def test_replace_one_of_sectors_is_that_of_the_matrix(name, how):
 def test_single_records_come_and_go_where_the_source_drops_them_or_a_unit_has_two():
     pairs, dropped, two = (fn.plan(zoo.five_cells(), **more) for more in OTHERS.values())
     same(two, dropped, 4)
-    assert pairs.value < dropped.bound
-    assert zoo_plan("five structured cells").bound < dropped.value
+    assert pairs.objective_value < dropped.bound
+    assert zoo_plan("five structured cells").bound < dropped.objective_value
 
 
 def test_with_too_many_pairs_the_plan_is_the_best_for_some_of_them_and_says_so(monkeypatch):
@@ -375,8 +377,8 @@ def test_with_too_many_pairs_the_plan_is_the_best_for_some_of_them_and_says_so(m
         monkeypatch.setattr(formulation, "MAX_KINDS", limit)
         plan = fn.plan(zoo.five_cells(), unit=SWAP)
         check_plan(plan, gap=0.01)
-        assert plan.bound <= best.value
-        assert best.bound <= plan.value
+        assert plan.bound <= best.objective_value
+        assert best.bound <= plan.objective_value
     assert plan.gap > 1e-3
 
 
@@ -396,7 +398,7 @@ def check_against_matrices(plan, monkeypatch):
     assert all(isinstance(x.queries, np.ndarray) for x in layouts(dense.decomposition))
     np.testing.assert_allclose(plan.variances, dense.variances, rtol=EXACT)
     assert plan.exact_cost == dense.exact_cost
-    assert plan.value == pytest.approx(dense.value, rel=EXACT)
+    assert plan.objective_value == pytest.approx(dense.objective_value, rel=EXACT)
     assert plan.bound == pytest.approx(dense.bound, rel=EXACT)
 
 

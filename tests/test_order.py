@@ -80,7 +80,7 @@ class Lying(type(SECTORS)):
     """A design that costs nothing."""
 
     def loss(self, of):
-        return Loss.nothing()
+        return Loss.zero()
 
 
 class Odd(fn.Categorical):
@@ -101,7 +101,7 @@ ANOTHER_TYPE = {
     "mechanism": [None, 5, Text("by hand")],
     "limits": [None, [CostLimit("cap", ONE)], ("cap",)],
     "sizes": [None, [DeclaredSize(5, exactly=False)], (5,)],
-    "beside": [None, [HASH], (5,), (Text(HASH),), HASH],
+    "composed_with": [None, [HASH], (5,), (Text(HASH),), HASH],
     "free": [None, 0, "no"],
     "units": [None, [fn.PrivacyUnit("home", 5)], ("home",), (Freely("home", 5),)],
 }
@@ -109,7 +109,7 @@ ANOTHER_TYPE = {
 
 @pytest.mark.parametrize("field", [f.name for f in fields(Order)])
 def test_a_field_of_an_order_is_of_exactly_its_type(field):
-    assert same(order(SECTORS).afresh(), order(SECTORS))
+    assert same(order(SECTORS).without_cache(), order(SECTORS))
     for value in ANOTHER_TYPE[field]:
         with refused("plan.order-field-type"):
             replace(order(SECTORS), **{field: value})
@@ -123,9 +123,9 @@ def test_a_field_of_an_order_is_of_exactly_its_type(field):
         ("plan", "G" * 64, "plan.order-plan-not-hash"),
         ("plan", "A" * 64, "plan.order-plan-not-hash"),
         ("plan", "0" * 64 + "\n", "plan.order-plan-not-hash"),
-        ("beside", (HASH, "1" * 63), "plan.order-plan-not-hash"),
-        ("beside", (HASH, HASH), "plan.order-plans-repeated"),
-        ("beside", ("0" * 64,), "plan.order-plans-repeated"),
+        ("composed_with", (HASH, "1" * 63), "plan.order-plan-not-hash"),
+        ("composed_with", (HASH, HASH), "plan.order-plans-repeated"),
+        ("composed_with", ("0" * 64,), "plan.order-plans-repeated"),
         ("mechanism", "", "plan.order-mechanism-not-printable"),
         ("mechanism", "by\nhand", "plan.order-mechanism-not-printable"),
         ("designs", (), "plan.order-without-design"),
@@ -160,9 +160,9 @@ def test_an_exact_size_is_stated_only_where_neighbours_fix_it(source):
 @pytest.mark.parametrize(
     "given",
     [
-        {"what": "floor"},
-        {"what": Text("cap")},
-        {"what": None},
+        {"name": "floor"},
+        {"name": Text("cap")},
+        {"name": None},
         {"rho": -ONE},
         {"rho": 1.0},
         {"rho": 1},
@@ -188,14 +188,14 @@ def test_an_exact_size_is_stated_only_where_neighbours_fix_it(source):
         {"axes": (("o", 2),), "shares": (1.0, math.nan)},
         {"axes": (("o", 2),), "shares": (1.0, 1)},
         {"shares": (1.0,)},
-        {"at": [1.0, 0.1]},
-        {"at": (1.0,)},
-        {"at": (1, 0.1)},
-        {"at": (0.0, 0.1)},
-        {"at": (math.inf, 0.1)},
-        {"at": (1.0, 1.0)},
-        {"at": (1.0, -0.1)},
-        {"at": (1.0, math.nan)},
+        {"epsilon_delta": [1.0, 0.1]},
+        {"epsilon_delta": (1.0,)},
+        {"epsilon_delta": (1, 0.1)},
+        {"epsilon_delta": (0.0, 0.1)},
+        {"epsilon_delta": (math.inf, 0.1)},
+        {"epsilon_delta": (1.0, 1.0)},
+        {"epsilon_delta": (1.0, -0.1)},
+        {"epsilon_delta": (1.0, math.nan)},
     ],
     ids=str,
 )
@@ -208,7 +208,7 @@ def test_a_limit_is_made_of_what_limits(given):
         "plan.limit-kind-unknown",
         "plan.limit-shares-invalid",
     ):
-        CostLimit(**{"what": "cap", "rho": ONE} | given)
+        CostLimit(**{"name": "cap", "rho": ONE} | given)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_nothing_in_a_fresh_order_can_be_changed():
     """Lists, mappings and arrays are copied, or refused; an array that was forced open is priced again, and closed."""
     made = order(SECTORS, MARGINS)
     made.designs[0].groups[0].mixing.setflags(write=True)
-    fresh = made.afresh()
+    fresh = made.without_cache()
     assert changeable(fresh.designs) is None
     assert not any(getattr(g, f.name).flags.writeable for g in fresh.designs[0].groups for f in fields(g))
     for name in ("sizes", "steps", "_named", "_shares"):
@@ -233,7 +233,7 @@ def test_nothing_in_a_fresh_order_can_be_changed():
     odd = fn.Domain({**dict(DOMAIN.attributes), "a0": Odd([1, 2, 3])})
     answer = AnswerDesign(query, odd, tight_constraints(query.graph(odd, made.adjacency), 1 / Fraction(2)))
     with refused("plan.order-field-changeable"):
-        order(answer).afresh()
+        order(answer).without_cache()
 
 
 def test_further_units_are_told_by_the_id_of_its_own_or_by_none():
@@ -256,7 +256,7 @@ def test_an_order_costs_the_sum_of_its_designs(neighbours):
     designs = (SECTORS, MARGINS, TOTALS, MARGINS)
     made = order(*designs, unit=fn.PrivacyUnit("person", 2, neighbours))
     assert made.losses == tuple(d.loss(made.adjacency) for d in designs)
-    assert made.loss == sum((d.loss(made.adjacency) for d in designs), Loss.nothing())
+    assert made.loss == sum((d.loss(made.adjacency) for d in designs), Loss.zero())
     assert made.loss.rho < sum(x.rho for x in made.losses) or not made.adjacency.by_cell
 
 
@@ -269,10 +269,10 @@ def test_an_order_costs_every_other_unit_what_its_integers_cost_there(drops):
     source = DataSource("homes", outside_domain=OutsideDomain.DROP if drops else OutsideDomain.REFUSE)
     for own, other in itertools.product(PEOPLE, PEOPLE):
         made = order(SECTORS, MARGINS, unit=own, source=source)
-        seen = made.adjacency.of(other).unit
-        assert made.cost(other) == order(SECTORS, MARGINS, unit=seen, source=source).charged()
+        seen = made.adjacency.for_unit(other).unit
+        assert made.cost(other) == order(SECTORS, MARGINS, unit=seen, source=source).ledger_loss()
         times = made.adjacency.changes(Adjacency(seen, drops=drops))
-        assert times is None or made.cost(other).rho <= made.loss.repeated(times).rho
+        assert times is None or made.cost(other).rho <= made.loss.group_loss(times).rho
 
 
 def test_a_release_that_hides_what_records_say_may_tell_how_many_there_are():
@@ -303,7 +303,7 @@ def test_a_release_that_tells_how_many_there_are_has_no_bound_for_one_who_can_co
         designs += (AnswerDesign(query, DOMAIN, tight_constraints(query.graph(DOMAIN, Adjacency(swap)), 1)),)
     made = order(*designs, unit=swap, sizes=sizes)
     assert (made.cost(fn.PrivacyUnit("home", 1)) is not None) is bounded
-    assert made.cost(fn.PrivacyUnit("home", 1, fn.Neighbours.REPLACE_ONE)) == made.charged()
+    assert made.cost(fn.PrivacyUnit("home", 1, fn.Neighbours.REPLACE_ONE)) == made.ledger_loss()
 
 
 @pytest.mark.parametrize("neighbours", fn.Neighbours)
@@ -335,16 +335,16 @@ def test_an_answer_is_measured_only_at_the_price_that_its_question_names():
     for epsilon in (Fraction(1), Fraction(1, 4)):
         made = order(AnswerDesign(query, DOMAIN, tight_constraints(query.graph(DOMAIN, of), epsilon)))
         with refused("plan.mechanism-of-another-question"):
-            made.afresh()
+            made.without_cache()
 
 
 @pytest.mark.parametrize("neighbours", zoo.ADJACENCIES)
 def test_an_answer_is_proven_and_told_of_for_whom_the_order_is(neighbours):
     of = zoo.ADJACENCIES[neighbours]
-    of = of if of.pattern.names <= {"o"} else of.plain
+    of = of if of.pattern.names <= {"o"} else of.without_pattern
     answer = zoo.DESIGNS["sum by tight constraints"](of)
     source = DataSource("homes", outside_domain=OutsideDomain.DROP if of.drops else OutsideDomain.REFUSE)
-    fresh = Order(answer.domain, source, of.unit, (answer,), "0" * 64, "by hand").afresh()
+    fresh = Order(answer.domain, source, of.unit, (answer,), "0" * 64, "by hand").without_cache()
     assert same(fresh.designs, (answer,))
     assert fresh.detail()["finite"][0]["epsilon"] == str(fresh.loss.epsilon) == str(answer.loss(of).epsilon)
 
@@ -352,7 +352,7 @@ def test_an_answer_is_proven_and_told_of_for_whom_the_order_is(neighbours):
 def test_what_was_computed_before_is_forgotten():
     made = order(SECTORS, MARGINS, limits=(CostLimit("cap", Fraction(1)),))
     spoilt = replace(made, designs=tuple(map(poisoned, made.designs)))
-    fresh = spoilt.afresh()
+    fresh = spoilt.without_cache()
     assert same(fresh.designs, made.designs)
     assert fresh.loss == made.loss
     assert (fresh.limits, fresh.plan, fresh.domain) == (made.limits, made.plan, made.domain)
@@ -369,16 +369,16 @@ def test_each_limit_counts_the_designs_it_is_for():
     made = order(SECTORS, TOTALS, MARGINS, limits=limits)
     first, second, third = made.losses
     both = second + third
-    assert list(made.against_limits()) == list(zip(limits, (made.loss, first, both, Loss.nothing()), strict=True))
-    assert [x.counted(loss).rho for x, loss in made.against_limits()][:2] == [made.loss.rho, first.rho]
-    assert limits[2].counted(both) == both.relative(*shares)
-    assert both.relative(*shares).rho > both.rho
+    assert list(made.against_limits()) == list(zip(limits, (made.loss, first, both, Loss.zero()), strict=True))
+    assert [x.relative_cost(loss).rho for x, loss in made.against_limits()][:2] == [made.loss.rho, first.rho]
+    assert limits[2].relative_cost(both) == both.relative_to_budgets(*shares)
+    assert both.relative_to_budgets(*shares).rho > both.rho
     assert list(order(SECTORS).against_limits()) == []
 
 
 def measured(made, ledger):
     counter = HistogramCounter(np.zeros(DOMAIN.shape, dtype=int), DOMAIN)
-    return measuring.measure(made, counter, ledger, door=Replay()).charge
+    return measuring.measure(made, counter, ledger, noise=Replay()).charge
 
 
 def test_a_limit_on_epsilon_is_about_nothing_else():
@@ -398,7 +398,7 @@ def test_further_units_are_charged_on_accounts_of_their_own():
         entry = measured(made, ledger)
         other = Account(made.account.source, household)
         assert ledger.accounts() == [made.account, other]
-        assert entry.price(other).rho == 9 * made.loss.rho == made.also(())[other].rho
+        assert entry.price(other).rho == 9 * made.loss.rho == made.losses_of_units(())[other].rho
 
 
 def test_what_is_charged_beside_its_own_account_is_of_its_own_name():
@@ -406,18 +406,18 @@ def test_what_is_charged_beside_its_own_account_is_of_its_own_name():
     made = order(SECTORS, units=(fn.PrivacyUnit("person", 2),))
     household, soul = fn.PrivacyUnit("household", 6), fn.PrivacyUnit("soul", id="soul")
     others = [made.account, Account("elsewhere", household), Account("homes", soul)]
-    assert made.also(others) == made.also(()) == {}
-    assert set(made.also([*others, Account("homes", household)])) == {Account("homes", household)}
+    assert made.losses_of_units(others) == made.losses_of_units(()) == {}
+    assert set(made.losses_of_units([*others, Account("homes", household)])) == {Account("homes", household)}
 
 
 def test_a_limit_at_epsilon_and_delta_is_kept_by_what_stays_within_it():
     loss = order(SECTORS, MARGINS).loss
     at = 1.0, loss.delta_at(1.0)
-    nothing = CostLimit("cap", Fraction(0), at=at)
+    nothing = CostLimit("cap", Fraction(0), epsilon_delta=at)
     assert nothing.allows(loss)
-    assert not replace(nothing, at=(1.0, math.nextafter(at[1], 0))).allows(loss)
-    assert not replace(nothing, at=None).allows(loss)
-    assert CostLimit("cap", loss.rho, at=(1.0, 0.0)).allows(loss)
+    assert not replace(nothing, epsilon_delta=(1.0, math.nextafter(at[1], 0))).allows(loss)
+    assert not replace(nothing, epsilon_delta=None).allows(loss)
+    assert CostLimit("cap", loss.rho, epsilon_delta=(1.0, 0.0)).allows(loss)
 
 
 def test_a_further_unit_that_nothing_bounds_is_refused_before_any_data_are_read():
@@ -444,7 +444,7 @@ def test_what_is_free_is_charged_only_where_nothing_grows():
     with Ledger(":memory:") as ledger:
         assert measured(order(first), ledger).rho == 8
         for design, fits in ((dear, False), (room, True)):
-            made = order(design, plan="1" * 64, beside=("0" * 64,), free=True)
+            made = order(design, plan="1" * 64, composed_with=("0" * 64,), free=True)
             if fits:
                 assert measured(made, ledger).rho == 2
             else:
@@ -461,7 +461,7 @@ def test_axes_are_charged_under_the_whole_definition_of_an_attribute():
     document = json.dumps(whole, sort_keys=True, separators=(",", ":")).encode("ascii")
     key = f"o:{hashlib.sha256(document).hexdigest()}"
     assert axis_key(DOMAIN, "o") == key
-    assert made.charged() == replace(made.loss, axes=((key, 2),))
+    assert made.ledger_loss() == replace(made.loss, axes=((key, 2),))
 
 
 def test_cells_for_missing_values_are_numbered_as_they_are_declared():
@@ -491,7 +491,7 @@ def test_a_ledger_is_told_of_every_design_in_order():
     made = order(SECTORS, MARGINS, TOTALS)
     told = made.detail()
     assert (told["plan"], told["mechanism"], told["rho"]) == ("0" * 64, "by hand", str(made.loss.rho))
-    own = [d.detail(made.adjacency) for d in made.designs]
+    own = [d.ledger_detail(made.adjacency) for d in made.designs]
     assert told["sectors"] == own[0]["sectors"] + own[2]["sectors"]
     assert told["margins"] == own[1]["margins"]
     assert told["numbers"] == own[1]["numbers"]

@@ -67,7 +67,7 @@ def test_a_specification_names_them(tmp_path, also, unit):
     )
     publication = fn.load_spec(path)
     assert publication.other_units == (unit,)
-    assert Spec.of(publication).publication() == publication
+    assert Spec.from_publication(publication).publication() == publication
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_other_units_are_units_and_said_once():
     first = fn.Publication(fn.Workload(DOMAIN, TABLES[:1]), PERSON)
     second = fn.Publication(fn.Workload(DOMAIN, TABLES[1:]), PERSON, other_units=(HOUSEHOLD,))
     with refused("spec.part-with-shared-settings"):
-        fn.Publication(first.workload, PERSON, also=(second,))
+        fn.Publication(first.workload, PERSON, further_groups=(second,))
 
 
 def test_a_unit_that_nothing_bounds_is_refused_before_any_data():

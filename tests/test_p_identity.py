@@ -100,7 +100,7 @@ def slope(function, sums):
 @pytest.mark.parametrize("even", [True, False])
 def test_total_and_its_gradient(shape, even, rng):
     a = SHAPES[shape]()
-    queries = Queries.of((a, 0.7 if even else numbers(a, rng)))
+    queries = Queries.from_pairs((a, 0.7 if even else numbers(a, rng)))
     sums = rng.uniform(0, 1, (3, 6))
     slopes, gradient = pid._TotalVariance(queries).value_and_gradient(pid._StrategyPoint(sums))
     assert slopes.wanted == pytest.approx(pid.total(queries, sums), rel=EXACT)
@@ -112,7 +112,7 @@ def test_total_and_its_gradient(shape, even, rng):
 @pytest.mark.parametrize("t", [4.0, 64.0])
 def test_norm_of_the_ratios_and_its_gradient(shape, t, rng):
     a = SHAPES[shape]()
-    queries = Queries.of((a, numbers(a, rng)), (np.eye(6)[:2], 3.0))
+    queries = Queries.from_pairs((a, numbers(a, rng)), (np.eye(6)[:2], 3.0))
     sums = rng.uniform(0, 1, (3, 6))
 
     def norm(at):
@@ -140,7 +140,7 @@ def test_both_ways_to_the_variances_agree(shape, rng):
 def test_covariance_is_that_of_least_squares(n, p, seed, scale):
     rng = np.random.default_rng(seed)
     sums = rng.uniform(0, scale, (p, n))
-    queries = Queries.of((rng.integers(-2, 3, (4, n)), 1.0), (op.Prefix(n), 2.0))
+    queries = Queries.from_pairs((rng.integers(-2, 3, (4, n)), 1.0), (op.Prefix(n), 2.0))
     found = pid.PIdentity(sums, 1.0, 1.0, 1, PIdentityStatus.FOUND)
     np.testing.assert_allclose(np.abs(found.matrix).sum(axis=0), 1.0, rtol=EXACT)
     for one, other in zip(pid.variances(queries, sums), by_definition(queries, found.matrix), strict=True):
@@ -149,7 +149,7 @@ def test_covariance_is_that_of_least_squares(n, p, seed, scale):
 
 def check_total(name, table, rng):
     queries, bound, ratio = table[name]
-    found = pid.least_total(Queries.of((queries(), 1.0)), rng)
+    found = pid.least_total(Queries.from_pairs((queries(), 1.0)), rng)
     assert 2 * found.value <= ratio * bound * SLACK
     assert 2 * found.value >= bound
 
@@ -168,13 +168,13 @@ def test_least_total_of_many_cells(name, rng):
 @pytest.mark.parametrize("name", WORST)
 def test_least_worst_ratio(name, rng):
     queries, targets, bound, ratio = WORST[name]
-    found = pid.least_worst(Queries.of((queries(), targets)), rng)
+    found = pid.least_worst(Queries.from_pairs((queries(), targets)), rng)
     assert bound <= found.value <= ratio * bound * SLACK
 
 
 def test_two_dimensional_prefix(rng):
     """Best known 3.087 times the bound, where a product of the best for each axis has 4.062."""
-    queries = Queries.of((op.Kronecker((op.Prefix(8), op.Prefix(8))), 1.0))
+    queries = Queries.from_pairs((op.Kronecker((op.Prefix(8), op.Prefix(8))), 1.0))
     bound = 35.732355**2 / 2  # bounds of products are products, each with its factor 2
     assert 2 * pid.least_total(queries, rng).value <= 3.087 * bound * SLACK
 
@@ -183,7 +183,7 @@ def test_two_dimensional_prefix(rng):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_never_worse_than_the_cells_alone(search, shape, rng):
     a = SHAPES[shape]()
-    queries = Queries.of((a, numbers(a, rng)))
+    queries = Queries.from_pairs((a, numbers(a, rng)))
     found = search(queries, rng, starts=2, iterations=20)
     measure = pid.total if search is pid.least_total else pid.worst_ratio
     assert found.value <= found.cells_alone == pytest.approx(measure(queries, np.zeros((0, 6))))
@@ -195,7 +195,7 @@ def test_never_worse_than_the_cells_alone(search, shape, rng):
 
 @pytest.mark.parametrize("search", [pid.least_total, pid.least_worst])
 def test_few_cells_are_best_alone(search, rng):
-    found = search(Queries.of((op.Identity(5), 1.0)), rng)
+    found = search(Queries.from_pairs((op.Identity(5), 1.0)), rng)
     assert found.status is PIdentityStatus.CELLS
     assert found.sums.shape == (0, 5)
     assert found.value == pytest.approx(found.cells_alone)
@@ -208,8 +208,8 @@ def test_weights_targets_and_copies(n, seed, factor):
     """A copy counts as weight 2; weights scale the total, targets divide the ratio; targets of copies do not add up."""
     rng = np.random.default_rng(seed)
     sums, w = rng.uniform(0, 1, (2, n)), rng.uniform(0.5, 2, n)
-    once, twice = Queries.of((op.Prefix(n), w)), Queries.of((op.Prefix(n), w), (op.Prefix(n), w))
-    double, scaled = Queries.of((op.Prefix(n), 2 * w)), Queries.of((op.Prefix(n), factor * w))
+    once, twice = Queries.from_pairs((op.Prefix(n), w)), Queries.from_pairs((op.Prefix(n), w), (op.Prefix(n), w))
+    double, scaled = Queries.from_pairs((op.Prefix(n), 2 * w)), Queries.from_pairs((op.Prefix(n), factor * w))
     at = pid._StrategyPoint(sums)
     assert pid.total(twice, sums) == pytest.approx(pid.total(double, sums), rel=EXACT)
     for one, other in zip(
@@ -224,7 +224,7 @@ def test_weights_targets_and_copies(n, seed, factor):
 
 
 def test_search_is_reproducible_and_tells_of_its_progress():
-    queries, told = Queries.of((op.Prefix(16), 1.0)), []
+    queries, told = Queries.from_pairs((op.Prefix(16), 1.0)), []
     first = pid.least_total(queries, np.random.default_rng(4), starts=5, progress=lambda *seen: told.append(seen))
     second = pid.least_total(queries, np.random.default_rng(4), starts=5)
     np.testing.assert_array_equal(first.sums, second.sums)
@@ -236,7 +236,7 @@ def test_search_is_reproducible_and_tells_of_its_progress():
 
 @pytest.mark.parametrize("search", [pid.least_total, pid.least_worst])
 def test_time_limit_leaves_something_valid(search, rng):
-    found = search(Queries.of((op.Prefix(64), 1.0)), rng, max_seconds=0.0)
+    found = search(Queries.from_pairs((op.Prefix(64), 1.0)), rng, max_seconds=0.0)
     assert found.status is PIdentityStatus.TIME
     assert found.value == found.cells_alone
 
@@ -245,7 +245,7 @@ def test_time_limit_leaves_something_valid(search, rng):
 def test_time_may_end_within_a_descent(search, rng, monkeypatch):
     ticks = itertools.count()
     monkeypatch.setattr(pid, "time", SimpleNamespace(monotonic=lambda: float(next(ticks))))
-    found = search(Queries.of((op.Prefix(64), 1.0)), rng, max_seconds=30.0)
+    found = search(Queries.from_pairs((op.Prefix(64), 1.0)), rng, max_seconds=30.0)
     assert found.status is PIdentityStatus.TIME
     assert found.starts <= 2
     assert found.value < found.cells_alone
@@ -253,14 +253,14 @@ def test_time_may_end_within_a_descent(search, rng, monkeypatch):
 
 def test_unbounded_sums_stay_within_the_cap(rng):
     """There are as many sums as queries: T runs off to the bound, and the value must still be right."""
-    queries = Queries.of((np.array([[1, 1, 0, 0], [0, 1, 1, 1]]), 1.0))
+    queries = Queries.from_pairs((np.array([[1, 1, 0, 0], [0, 1, 1, 1]]), 1.0))
     found = pid.least_total(queries, rng, size=4)
     assert found.sums.max(initial=0.0) <= pid.CAP
     assert found.value == pytest.approx(by_definition(queries, found.matrix)[0].sum(), rel=1e-5)
 
 
 def test_a_query_of_nothing_has_no_variance(rng):
-    found = pid.least_worst(Queries.of((np.array([[0, 0, 0], [1, 1, 0]]), 1.0)), rng)
+    found = pid.least_worst(Queries.from_pairs((np.array([[0, 0, 0], [1, 1, 0]]), 1.0)), rng)
     assert np.isfinite(found.value)
 
 
@@ -274,30 +274,33 @@ def restored(queries, reduced, classes):
 
 REDUCIBLE = {
     # queries, classes there are
-    "ranges": (lambda: Queries.of((op.Intervals(9, ((1, 3), (2, 6), (1, 6))), 1.0)), 3),
-    "one far apart": (lambda: Queries.of((op.Intervals(5, ((0, 4), (2, 2))), 1.0)), 2),
-    "groups": (lambda: Queries.of((op.Groups(6, ((0, 4), (1, 2, 5))), 1.0)), 2),
-    "sum": (lambda: Queries.of((op.Total(6), 1.0)), 1),
-    "matrix": (lambda: Queries.of((np.array([[1, 0, 1, 2, 0.0], [3, 0, 3, 3, -0.0]]), 1.0)), 2),
-    "stack": (lambda: Queries.of((op.Stack((op.Total(4), op.Intervals(4, ((0, 1),)))), 1.0)), 2),
-    "scaled": (lambda: Queries.of((op.Scaled(op.Total(4), np.array([2.0])), 1.0)), 1),
-    "scaled away": (lambda: Queries.of((op.Scaled(op.Identity(3), np.array([1.0, 0.0, 2.0])), 1.0)), 2),
-    "transpose": (lambda: Queries.of((op.Dense(np.array([[1, 2], [1, 2], [0, 0]])).T, 1.0)), 1),
-    "product": (lambda: Queries.of((op.Kronecker((op.Identity(3), op.Total(4))), 1.0)), 3),
+    "ranges": (lambda: Queries.from_pairs((op.Intervals(9, ((1, 3), (2, 6), (1, 6))), 1.0)), 3),
+    "one far apart": (lambda: Queries.from_pairs((op.Intervals(5, ((0, 4), (2, 2))), 1.0)), 2),
+    "groups": (lambda: Queries.from_pairs((op.Groups(6, ((0, 4), (1, 2, 5))), 1.0)), 2),
+    "sum": (lambda: Queries.from_pairs((op.Total(6), 1.0)), 1),
+    "matrix": (lambda: Queries.from_pairs((np.array([[1, 0, 1, 2, 0.0], [3, 0, 3, 3, -0.0]]), 1.0)), 2),
+    "stack": (lambda: Queries.from_pairs((op.Stack((op.Total(4), op.Intervals(4, ((0, 1),)))), 1.0)), 2),
+    "scaled": (lambda: Queries.from_pairs((op.Scaled(op.Total(4), np.array([2.0])), 1.0)), 1),
+    "scaled away": (lambda: Queries.from_pairs((op.Scaled(op.Identity(3), np.array([1.0, 0.0, 2.0])), 1.0)), 2),
+    "transpose": (lambda: Queries.from_pairs((op.Dense(np.array([[1, 2], [1, 2], [0, 0]])).T, 1.0)), 1),
+    "product": (lambda: Queries.from_pairs((op.Kronecker((op.Identity(3), op.Total(4))), 1.0)), 3),
     "products": (
-        lambda: Queries.of(
+        lambda: Queries.from_pairs(
             (op.Kronecker((op.Prefix(3), op.Total(4))), 1.0),
             (op.Kronecker((op.Total(3), op.Intervals(4, ((1, 2),)))), 2.0),
         ),
         6,
     ),
-    "product with gaps": (lambda: Queries.of((op.Kronecker((op.Intervals(4, ((1, 2),)), op.Prefix(2))), 1.0)), 2),
+    "product with gaps": (
+        lambda: Queries.from_pairs((op.Kronecker((op.Intervals(4, ((1, 2),)), op.Prefix(2))), 1.0)),
+        2,
+    ),
     "not a product": (
-        lambda: Queries.of((op.Kronecker((op.Total(2), op.Total(2))), 1.0), (np.array([[2, 0, 0, 0]]), 1.0)),
+        lambda: Queries.from_pairs((op.Kronecker((op.Total(2), op.Total(2))), 1.0), (np.array([[2, 0, 0, 0]]), 1.0)),
         2,
     ),
     "zeros in a product": (
-        lambda: Queries.of(
+        lambda: Queries.from_pairs(
             (op.Kronecker((op.Intervals(2, ((1, 1),)), op.Dense(np.zeros((1, 2))))), 1.0),
             (op.Kronecker((op.Dense(np.array([[1, 0]])), op.Identity(2))), 1.0),
         ),
@@ -329,7 +332,7 @@ def test_reduction_keeps_structure():
 
 @pytest.mark.parametrize("a", [op.Prefix(300), op.Identity(300), all_ranges(300)], ids=["prefix", "cells", "ranges"])
 def test_nothing_to_merge(a):
-    queries = Queries.of((a, 1.0))
+    queries = Queries.from_pairs((a, 1.0))
     reduced, place = pid.reduce_cells(queries)
     assert reduced is queries
     np.testing.assert_array_equal(place, np.arange(300))
@@ -345,9 +348,9 @@ def test_tables_too_large_to_write_out_stay_as_they_are(monkeypatch):
 
 def test_long_tables_are_compared_in_pieces(monkeypatch, rng):
     matrix = rng.integers(0, 2, (40, 3))[:, rng.integers(0, 3, 12)]
-    whole = pid.reduce_cells(Queries.of((matrix, 1.0)))[1]
+    whole = pid.reduce_cells(Queries.from_pairs((matrix, 1.0)))[1]
     monkeypatch.setattr(pid, "BLOCK", 24)
-    np.testing.assert_array_equal(pid.reduce_cells(Queries.of((matrix, 1.0)))[1], whole)
+    np.testing.assert_array_equal(pid.reduce_cells(Queries.from_pairs((matrix, 1.0)))[1], whole)
     assert whole.max() == 2
 
 
@@ -356,7 +359,7 @@ def test_long_tables_are_compared_in_pieces(monkeypatch, rng):
 def test_reduction_is_lossless(n, m, seed):
     """The reduced problem's strategy, spread over the cells, costs the same and answers the queries as well."""
     rng = np.random.default_rng(seed)
-    queries = Queries.of((random_ranges(n, m, seed), 1.0), (rng.integers(0, 2, (1, n)), 2.0))
+    queries = Queries.from_pairs((random_ranges(n, m, seed), 1.0), (rng.integers(0, 2, (1, n)), 2.0))
     if not np.any([rules.dense(a).any() for a in queries.operators]):
         return
     reduced, place = pid.reduce_cells(queries)
@@ -369,7 +372,7 @@ def test_reduction_is_lossless(n, m, seed):
 
 def test_reduction_pays(rng):
     """Ten ranges of 64 cells: a third fewer total errors with the same search."""
-    queries = Queries.of((random_ranges(64, 10), 1.0))
+    queries = Queries.from_pairs((random_ranges(64, 10), 1.0))
     reduced, _ = pid.reduce_cells(queries)
     assert reduced.cells < 22
     assert pid.least_total(reduced, rng).value < 0.8 * pid.least_total(queries, rng).value
@@ -391,20 +394,20 @@ def test_reduction_pays(rng):
 )
 def test_queries_are_checked(tables):
     with pytest.raises(WorkloadError):
-        Queries.of(*tables)
+        Queries.from_pairs(*tables)
 
 
 @pytest.mark.parametrize("wrong", [{"starts": 0}, {"size": 0}, {"iterations": 0}])
 @pytest.mark.parametrize("search", [pid.least_total, pid.least_worst])
 def test_limits_are_checked(search, wrong, rng):
     with refused("workload.not-a-whole-number"):
-        search(Queries.of((op.Prefix(4), 1.0)), rng, **wrong)
+        search(Queries.from_pairs((op.Prefix(4), 1.0)), rng, **wrong)
 
 
 @pytest.mark.parametrize("search", [pid.least_total, pid.least_worst])
 def test_something_must_be_asked(search, rng):
     with refused("workload.queries-count-nothing"):
-        search(Queries.of((np.zeros((2, 3)), 1.0)), rng)
+        search(Queries.from_pairs((np.zeros((2, 3)), 1.0)), rng)
 
 
 def test_unknown_operators_are_refused(rng):
@@ -418,14 +421,14 @@ def test_unknown_operators_are_refused(rng):
             return np.concatenate([y, 0 * y, 0 * y])
 
     with refused("workload.operator-without-rule"):
-        pid.least_total(Queries.of((Odd(), 1.0)), rng)
+        pid.least_total(Queries.from_pairs((Odd(), 1.0)), rng)
 
 
 def test_a_search_from_what_was_found_is_never_worse(rng):
     """Than its start, also where that is the best there is, nor than the cells on their own."""
     targets = rng.uniform(1, 3, size=16)
-    near = Queries.of((op.Prefix(16), targets))
-    found = pid.least_worst(Queries.of((op.Prefix(16), 1.0)), rng, starts=2, iterations=20)
+    near = Queries.from_pairs((op.Prefix(16), targets))
+    found = pid.least_worst(Queries.from_pairs((op.Prefix(16), 1.0)), rng, starts=2, iterations=20)
     begun = pid.worst_ratio(near, found.sums)
     again = pid.improve_worst(near, found.sums)
     assert again.value <= min(begun, again.cells_alone)

@@ -144,7 +144,7 @@ def test_every_kind_of_release_has_a_page(language):
     plans = [
         fn.plan(workload, unit=unit, other_units=[fn.PrivacyUnit("household", 6)], gap=1e-3),
         fn.plan(workload, finite=[question], privacy="pure", epsilon=1),
-        fn.plan(workload, small=fn.SmallDatabase(40, index=2, temperature=0.03), budget=budget),
+        fn.plan(workload, small_database=fn.SmallDatabase(40, index=2, temperature=0.03), budget=budget),
     ]
     told = [check_page(report.page(answered(plan), language=language)) for plan in plans]
     assert "old" in told[1].texts
@@ -286,7 +286,7 @@ def texts_of_templates():
     told = {*re.findall(r'\bt\("([^"]*)"', whole)} | {band.value for band in Band}
     for room in (fragments, report, workbooks, latex):
         calls = (n for n in ast.walk(ast.parse(inspect.getsource(room))) if isinstance(n, ast.Call))
-        told |= {n.args[0].value for n in calls if isinstance(n.func, ast.Attribute) and n.func.attr == "tell"}
+        told |= {n.args[0].value for n in calls if isinstance(n.func, ast.Attribute) and n.func.attr == "translate"}
     return told
 
 
@@ -411,7 +411,7 @@ def test_how_values_are_read_is_said_in_german(attribute, told):
 )
 def test_conditions_are_told_in_every_language(given, told):
     (condition,) = conditions({"it": given})
-    assert fragments.condition(translator("en"), condition) == condition.words
+    assert fragments.condition(translator("en"), condition) == condition.describe
     assert fragments.condition(translator("de"), condition) == told
 
 
@@ -424,7 +424,7 @@ def test_notes_say_how_values_are_read_in_german():
 
 def test_a_pattern_of_records_is_told_in_every_language():
     unit = fn.PrivacyUnit("person", 3, once_per=["a", "b"], per_value={"c": 2}, separation={"d": 4}, fixed=["e", "f"])
-    assert fragments.pattern(translator("en"), unit.pattern) == unit.pattern.words.strip(", ")
+    assert fragments.pattern(translator("en"), unit.pattern) == unit.pattern.describe.strip(", ")
     german = "einmal je „a“ und „b“, 2 je „c“, um 4 auseinander in „d“, gleich in „e“ und „f“"
     assert fragments.pattern(translator("de"), unit.pattern) == german
 
@@ -496,8 +496,8 @@ def test_few_values_stand_side_by_side():
     assert laid["all"].values.shape == (1, 1)
     assert laid["all"].decimals == 2
     assert laid["area alone"].confidence == 0.99
-    assert laid["area alone"].even is None
-    assert layout(demo(), "state by status").even == 15
+    assert laid["area alone"].common_margin is None
+    assert layout(demo(), "state by status").common_margin == 15
     assert [x.text for x in laid["area by job"].columns] == ["yes", "no", "unknown"]
 
 
@@ -576,7 +576,7 @@ def test_notebooks_without_templates_show_text(monkeypatch):
 def test_bands_follow_the_rule_of_the_publisher():
     values, margins = np.array([100.0, 100, 99.9, 30, 29.9, 0, -50]), np.array([10.0, 10.1, 10, 9, 9, 0.1, 1])
     R, C, W = Band
-    assert RULE.of(values, margins).tolist() == [R, C, C, C, W, W, W]
+    assert RULE.classify(values, margins).tolist() == [R, C, C, C, W, W, W]
     assert fn.Bands.parse(" 10 %, 30% ") == fn.Bands.parse("10,30") == RULE
 
 
@@ -594,7 +594,7 @@ def test_changes_averages_and_seasons_are_told_from_counts():
         assert any(said in text for text in texts), said
     fallen = layout(release, "a by month change", bands=RULE)
     assert (fallen.values < 0).any()
-    assert (fallen.bands == RULE.of(abs(fallen.values), fallen.margins)).all()
+    assert (fallen.bands == RULE.classify(abs(fallen.values), fallen.margins)).all()
 
 
 def test_bands_are_beside_numbers_and_hide_none():
@@ -655,7 +655,7 @@ def test_marks_are_where_the_numbers_are():
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (0, 0), (-3, 17), (0, 1e-9), (-2e9, 5), (0, 99.9)])
 def test_ticks_are_round_and_few(low, high):
-    scale = Scale.over(np.array([low]), np.array([high]))
+    scale = Scale.from_range(np.array([low]), np.array([high]))
     ticks = scale.ticks()
     assert 2 <= len(ticks) <= 9
     assert all(0 <= t.at <= 100 for t in ticks)

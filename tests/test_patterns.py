@@ -39,7 +39,9 @@ def form(design):
     answers = []
     for i in range(domain.size):
         counts = HistogramCounter(np.eye(domain.size, dtype=int)[i], domain).count(list(design.margins()))
-        answers.append(np.concatenate([y.astype(object) for y in design.exact(Tally(counts), Adjacency(), 2**62)]))
+        answers.append(
+            np.concatenate([y.astype(object) for y in design.exact_answers(Tally(counts), Adjacency(), 2**62)])
+        )
     rates = np.repeat([1 / Fraction(float(s)) ** 2 for s in design.scales], design.portions)
     x = np.array([[sum(rates * a * b, Fraction(0)) for b in answers] for a in answers], dtype=object)
     return x, [dict(zip(domain, place, strict=True)) for place in np.ndindex(*domain.shape)]
@@ -131,7 +133,7 @@ def test_what_tables_do_not_tell_apart_costs_as_if_nothing_were_said():
     for design, once in ((hidden, ["a0"]), (merged, ["elsewhere"]), (merged, ["o", "elsewhere"])):
         of = Adjacency(person(3, *once))
         assert design.unit_cost(of) == 9 * max(design.profile())
-        assert design.loss(of) == design.loss(of.plain)
+        assert design.loss(of) == design.loss(of.without_pattern)
     assert merged.unit_cost(Adjacency(person(2, "o"))) == 4 * max(merged.profile())
     assert merged.unit_cost(Adjacency(person(3, "o"))) == 5 * max(merged.profile())  # two of them agree at most
 
@@ -141,7 +143,7 @@ def test_who_is_replaced_pays_four_times_at_most(most):
     design = of_sectors(over((12, 2)), ([[1]], {(): ([[1]], 9)}), ([[1]], {(0,): ([[1]], 3)}))
     add = design.unit_cost(Adjacency(person(most, "a0")))
     swap = Adjacency(person(most, "a0", neighbours=REPLACE))
-    assert design.unit_cost(swap) == min(4 * add, design.unit_cost(swap.plain))
+    assert design.unit_cost(swap) == min(4 * add, design.unit_cost(swap.without_pattern))
     assert design.loss(swap).rho == design.unit_cost(swap) / 2
 
 
@@ -149,7 +151,7 @@ def test_who_is_replaced_pays_four_times_at_most(most):
 def test_margins_gain_nothing(name):
     for most, neighbours in itertools.product((1, 3), fn.Neighbours):
         of = Adjacency(person(most, "a0", "o", neighbours=neighbours))
-        assert zoo.TABLES[name].loss(of) == zoo.TABLES[name].loss(of.plain)
+        assert zoo.TABLES[name].loss(of) == zoo.TABLES[name].loss(of.without_pattern)
 
 
 def test_releases_on_the_same_records_add_up_by_mean():
@@ -157,7 +159,7 @@ def test_releases_on_the_same_records_add_up_by_mean():
     one = of_sectors(over((), 2), ([[2, 1]], {(): ([[1]], 1)}))
     two = of_sectors(over((), 2), ([[1, 2]], {(): ([[1]], 1)}))
     of = Adjacency(person(2, "o"))
-    together = sum((d.loss(of) for d in (one, two)), Loss.nothing())
+    together = sum((d.loss(of) for d in (one, two)), Loss.zero())
     assert together.rho >= Fraction(3**2 + 3**2, 2)
     assert together.rho == Fraction(12 + 6, 2)
 
@@ -479,13 +481,13 @@ def test_levels_of_places_tell_as_much_apart_as_they_do(domain, pattern, shown):
 
 @pytest.mark.parametrize("domain", [PLACES, UNEVEN], ids=["even", "uneven"])
 def test_how_many_places_lie_in_one(domain):
-    assert [domain.alike("place", axes) for axes in ([], ["region"], ["town"], ["place", "region"])] == [
+    assert [domain.max_cells_sharing("place", axes) for axes in ([], ["region"], ["town"], ["place", "region"])] == [
         len(domain["place"].values), 2, 1, 1,
     ]  # fmt: skip
-    assert (domain.alike("sex", []), domain.alike("sex", ["sex"])) == (2, 1)
+    assert (domain.max_cells_sharing("sex", []), domain.max_cells_sharing("sex", ["sex"])) == (2, 1)
     if domain is PLACES:
-        assert domain.alike("place", ["town in region"]) == 2
-        assert domain.alike("place", ["region", "town in region"]) == 1
+        assert domain.max_cells_sharing("place", ["town in region"]) == 2
+        assert domain.max_cells_sharing("place", ["region", "town in region"]) == 1
 
 
 @pytest.mark.no_cover
@@ -574,12 +576,16 @@ def test_a_unit_says_what_it_is_once_per():
         == promised.account
         == ('one person (at most 12 records, once per "a0" and "o"), add-or-remove-one')
     )
-    assert promised.kept == 'at most 12 records of each person, once per "a0" and "o": promised, not checked'
+    assert (
+        promised.enforcement_text == 'at most 12 records of each person, once per "a0" and "o": promised, not checked'
+    )
     assert enforced.describe() == (
         'one person (at most 12 records, once per "a0" and "o", enforced by column \'pid\'), add-or-remove-one'
     )
     assert enforced.account == person(1, column="pid").account == "one person (by 'pid'), add-or-remove-one"
-    assert enforced.kept.startswith('at most 12 records of each person, once per "a0" and "o": enforced, column')
+    assert enforced.enforcement_text.startswith(
+        'at most 12 records of each person, once per "a0" and "o": enforced, column'
+    )
     assert not Adjacency(person(1, "o")).pattern  # who has one record is once per anything
 
 
@@ -626,16 +632,16 @@ def test_a_promise_of_the_cells_of_others_is_not_believed():
             assert made.cost(other) == made.cost(replace(other, once_per=()))
     made = order(SECTORS, unit=once)
     assert made.loss.rho < order(SECTORS, unit=plain).loss.rho
-    assert made.cost(plain) == order(SECTORS, unit=plain).charged()
-    assert made.cost(fn.PrivacyUnit()) == order(SECTORS, unit=fn.PrivacyUnit()).charged()
+    assert made.cost(plain) == order(SECTORS, unit=plain).ledger_loss()
+    assert made.cost(fn.PrivacyUnit()) == order(SECTORS, unit=fn.PrivacyUnit()).ledger_loss()
 
 
 def test_what_is_enforced_holds_for_the_same_persons_under_another_relation():
     for most in (1, 3):
         made = order(SECTORS, unit=person(most, "a0", column="pid"))
         swap = person(most, "a0", column="pid", neighbours=REPLACE)
-        assert made.cost(swap) == order(SECTORS, unit=swap).charged()
-        assert made.cost(person(7)) == made.charged()  # the number of counted records is the same for any name
+        assert made.cost(swap) == order(SECTORS, unit=swap).ledger_loss()
+        assert made.cost(person(7)) == made.ledger_loss()  # the number of counted records is the same for any name
         other = replace(swap, once_per=())
         assert made.cost(fn.PrivacyUnit()) == order(SECTORS, unit=other).cost(fn.PrivacyUnit())  # one comes, one goes
 
@@ -707,7 +713,7 @@ def test_designs_of_which_nothing_is_proven_for_others_cost_as_if_nothing_were_s
     of = Adjacency(person(2, "o"))
     answer = zoo.DESIGNS["count by tight constraints"](of)
     made = replace(order(SECTORS), domain=domain, designs=(answer,), unit=of.unit)
-    plain = replace(made, unit=of.plain.unit)
+    plain = replace(made, unit=of.without_pattern.unit)
     for other in (fn.PrivacyUnit(), person(7), person(7, neighbours=REPLACE)):
         assert made.cost(other) == plain.cost(other)
     assert query.name == "q"

@@ -84,7 +84,7 @@ def folder(tmp_path):
 
 
 def drawn(series, book, folder, upto, door=None, counts=COUNTS):
-    return [draw(series, t, only(t, counts), book, folder, door=door or Replay()) for t in range(1, upto + 1)]
+    return [draw(series, t, only(t, counts), book, folder, noise=door or Replay()) for t in range(1, upto + 1)]
 
 
 def whole(series, found):
@@ -106,7 +106,7 @@ def whole(series, found):
 def test_the_rows_of_all_periods_are_those_of_the_strategy_and_touch_no_later_period(book, folder):
     """Exact answers, as all records at once give them; the sectors here have their rows in order of time."""
     found = drawn(SERIES, book, folder, 3)
-    at_once = measure(order(STRATEGY, plan="6" * 64), counter(), book, door=Replay()).answers[0]
+    at_once = measure(order(STRATEGY, plan="6" * 64), counter(), book, noise=Replay()).answers[0]
     for mine, theirs in zip(whole(SERIES, found), at_once, strict=True):
         assert mine.tolist() == theirs.tolist()
     squares = np.zeros(6, dtype=object)
@@ -120,8 +120,8 @@ def test_the_rows_of_all_periods_are_those_of_the_strategy_and_touch_no_later_pe
 
 def test_a_period_is_drawn_of_its_own_records_and_those_frozen_before(book, folder):
     """Records of other periods in the data, and corrections of earlier ones, change nothing."""
-    first = draw(SERIES, 1, counter(), book, folder, door=Replay(3))
-    second = draw(SERIES, 2, counter(COUNTS * [[7], [1], [0]]), book, folder, door=Replay(3))
+    first = draw(SERIES, 1, counter(), book, folder, noise=Replay(3))
+    second = draw(SERIES, 2, counter(COUNTS * [[7], [1], [0]]), book, folder, noise=Replay(3))
     with Ledger(folder.parent / "other.db") as other:
         plain = drawn(SERIES, other, folder.parent / "other", 2, Replay(3))
     for one, two in zip((first, second), plain, strict=True):
@@ -131,9 +131,9 @@ def test_a_period_is_drawn_of_its_own_records_and_those_frozen_before(book, fold
 def test_all_of_it_is_charged_at_the_first_period_and_nothing_at_any_other(book, folder):
     price = ceil_dyadic(SERIES.order.loss.rho)
     for t in (1, 2, 3):
-        entry = draw(SERIES, t, only(t), book, folder, door=Replay()).charge
+        entry = draw(SERIES, t, only(t), book, folder, noise=Replay()).charge
         assert entry.kind == ("charge" if t == 1 else "period")
-        assert (entry.drawn.period, spent(book)) == (t, price)
+        assert (entry.drawn_period.period, spent(book)) == (t, price)
     assert [e.sequence for e in book.series(SERIES.order.account, SERIES.order.plan)] == [1, 3, 5]
     assert book.series(SERIES.order.account, "6" * 64) == []
     with Ledger(folder.parent / "ledger.db") as reopened:
@@ -159,7 +159,7 @@ def check_refused(book, folder, call, code):
 
 def test_a_period_is_not_drawn_twice_nor_out_of_turn(book, folder):
     door = Replay(draws=poisoned)
-    check_refused(book, folder, lambda: draw(SERIES, 2, only(2), book, folder, door=door), "ledger.period-not-next")
+    check_refused(book, folder, lambda: draw(SERIES, 2, only(2), book, folder, noise=door), "ledger.period-not-next")
     drawn(SERIES, book, folder, 2)
     for t, words in (
         (1, "ledger.period-drawn-before"),
@@ -167,19 +167,19 @@ def test_a_period_is_not_drawn_twice_nor_out_of_turn(book, folder):
         (4, "ledger.period-not-next"),
         (0, "ledger.period-not-next"),
     ):
-        check_refused(book, folder, lambda t=t: draw(SERIES, t, counter(), book, folder, door=door), words)
+        check_refused(book, folder, lambda t=t: draw(SERIES, t, counter(), book, folder, noise=door), words)
     other = Series(order(STRATEGY, plan="6" * 64), "o0")  # a changed plan
-    check_refused(book, folder, lambda: draw(other, 3, only(3), book, folder, door=door), "ledger.period-not-next")
+    check_refused(book, folder, lambda: draw(other, 3, only(3), book, folder, noise=door), "ledger.period-not-next")
     refused(
         book,
         folder,
-        lambda: draw(other, 1, only(1), book, folder, door=door),
+        lambda: draw(other, 1, only(1), book, folder, noise=door),
         DataError,
         "data.series-folder-foreign-file",
     )
-    drawn_all = draw(SERIES, 3, only(3), book, folder, door=Replay())
-    assert drawn_all.charge.drawn.period == 3
-    check_refused(book, folder, lambda: draw(SERIES, 4, only(3), book, folder, door=door), "ledger.period-not-next")
+    drawn_all = draw(SERIES, 3, only(3), book, folder, noise=Replay())
+    assert drawn_all.charge.drawn_period.period == 3
+    check_refused(book, folder, lambda: draw(SERIES, 4, only(3), book, folder, noise=door), "ledger.period-not-next")
 
 
 def poisoned(scale, size):
@@ -211,7 +211,7 @@ def test_what_is_frozen_is_as_it_was_or_nothing_is_drawn(book, folder, what):
         (folder / "notes.txt").touch()
         words = "data.series-folder-foreign-file"
     door = Replay(draws=poisoned)
-    check_refused(book, folder, lambda: draw(SERIES, 2, only(2), book, folder, door=door), words)
+    check_refused(book, folder, lambda: draw(SERIES, 2, only(2), book, folder, noise=door), words)
     assert [e.sequence for e in touched(SERIES, book, folder)] == [1] * (
         what in ("flipped", "cut", "gone", "no folder")
     )
@@ -241,7 +241,7 @@ def test_counts_are_thawed_as_they_were_frozen_and_no_others(folder, monkeypatch
     folder.mkdir()
     shapes = [tuple(DOMAIN.sizes[a] for a in m if a != "o0") for m in margins]
     counts = [rng.integers(2**62, 2**63 - 1, shape) for shape in shapes]
-    entry = SimpleNamespace(drawn=DrawnPeriod(2, periods._freeze(SERIES, folder, 2, counts)))
+    entry = SimpleNamespace(drawn_period=DrawnPeriod(2, periods._freeze(SERIES, folder, 2, counts)))
     found = periods._thawed(SERIES, folder, entry, margins)
     assert all(x.dtype == np.int64 for x in found)
     assert [x.tolist() for x in found] == [x.tolist() for x in counts]
@@ -296,7 +296,7 @@ def test_counts_that_were_made_elsewhere_are_drawn(book, folder, tmp_path):
     assert content.startswith(PLAIN)
     (tmp_path / "counts").write_bytes(content)
     there = SealedCounter(tmp_path / "counts", DOMAIN, SERIES.order.source)
-    one = draw(SERIES, 1, there, book, folder, door=Replay())
+    one = draw(SERIES, 1, there, book, folder, noise=Replay())
     assert spent(book) == ceil_dyadic(SERIES.order.loss.rho)
     assert [x.tolist() for x in one.answers[0]] == [x.tolist() for x in drawn_alone(tmp_path, 1)[0].answers[0]]
 
@@ -322,7 +322,7 @@ def test_what_was_drawn_is_kept_and_read_again(book, folder):
 def test_answers_beyond_64_bits_are_kept_whole(book, folder):
     strategy = of_sectors(CELLS, (np.diag([2**61] * 6).tolist(), {(): (np.eye(6, dtype=int).tolist(), 2.0**50)}))
     series = Series(order(strategy), "o0")
-    draw(series, 1, counter(), book, folder, door=Replay())
+    draw(series, 1, counter(), book, folder, noise=Replay())
     (one,) = read_answers(series, book, folder)
     (values,) = one.answers[0]
     assert values.dtype == object
@@ -351,13 +351,13 @@ def test_a_period_whose_answers_are_lost_is_drawn_again_for_its_own_price(book, 
         check_refused(book, folder, lambda t=t: redraw(SERIES, t, book, folder), "ledger.period-not-lost")
     sorted(folder.glob("*.drawn"))[1].unlink()
     lost = read_answers(SERIES, book, folder)[1]
-    assert (lost.kind, lost.drawn.period) == ("period", 2)
-    found = redraw(SERIES, 2, book, folder, door=Replay())
+    assert (lost.kind, lost.drawn_period.period) == ("period", 2)
+    found = redraw(SERIES, 2, book, folder, noise=Replay())
     assert found.charge.rho == ceil_dyadic(SERIES.designs[1].loss(SERIES.order.adjacency).rho)
     assert spent(book) == ceil_dyadic(SERIES.order.loss.rho) + found.charge.rho
     assert 0 < found.charge.rho < SERIES.order.loss.rho
     assert read_answers(SERIES, book, folder)[1].charge == found.charge
-    third = draw(SERIES, 3, only(3), book, folder, door=Replay())
+    third = draw(SERIES, 3, only(3), book, folder, noise=Replay())
     plain = drawn_alone(folder.parent, 3)
     for one, two in zip((found, third), plain[1:], strict=True):
         assert [x.tolist() for x in one.answers[0]] == [x.tolist() for x in two.answers[0]]
@@ -373,23 +373,23 @@ def test_a_series_is_charged_to_every_unit_that_it_concerns(book, folder):
     with pytest.raises(BudgetExceeded):
         draw(series, 1, Poisoned(), book, folder)
     book.set_cap(other, cap)
-    assert draw(series, 1, only(1), book, folder, door=Replay()).charge.price(other).rho == cap
+    assert draw(series, 1, only(1), book, folder, noise=Replay()).charge.price(other).rho == cap
     next(folder.glob("*.drawn")).unlink()
-    once_more = ceil_dyadic(series.again(1).cost(household).rho)
+    once_more = ceil_dyadic(series.redraw_order(1).cost(household).rho)
     book.set_cap(other, cap + once_more - Fraction(1, 2**64))
     with pytest.raises(BudgetExceeded):
         redraw(series, 1, book, folder)
     book.set_cap(other, cap + once_more)
-    assert redraw(series, 1, book, folder, door=Replay()).charge.price(other).rho == once_more
+    assert redraw(series, 1, book, folder, noise=Replay()).charge.price(other).rho == once_more
     assert book.balance(other).spent == cap + once_more
 
 
 def test_a_series_is_told_of_its_counting_and_salts_what_it_writes_down(book, folder):
     told = []
-    first = draw(SERIES, 1, only(1), book, folder, progress=told.append, door=Replay()).charge
+    first = draw(SERIES, 1, only(1), book, folder, progress=told.append, noise=Replay()).charge
     assert told[-1] == 1
     next(folder.glob("*.drawn")).unlink()
-    salts = [x.detail["salt"] for x in (first, redraw(SERIES, 1, book, folder, door=Replay()).charge)]
+    salts = [x.detail["salt"] for x in (first, redraw(SERIES, 1, book, folder, noise=Replay()).charge)]
     assert all(re.fullmatch("[0-9a-f]{32}", salt) for salt in salts)
     assert salts[0] != salts[1]
 
@@ -439,10 +439,10 @@ def test_a_disk_that_is_full_after_the_charge_is_said_to_have_cost_it(book, fold
                 patched.setattr(answers, "written", lambda *_: failing(None))
             call = partial(redraw, SERIES, 1) if book.entries() else partial(draw, SERIES, 1, only(1), stages=stages)
             with pytest.raises((LedgerError, OSError)):
-                call(ledger=book, folder=folder, door=Replay())
+                call(ledger=book, folder=folder, noise=Replay())
     assert stages.charge == book.entries()[0] == read_answers(SERIES, book, folder)[0]
     assert [e.kind for e in book.entries()] == ["charge"]
-    redraw(SERIES, 1, book, folder, door=Replay())
+    redraw(SERIES, 1, book, folder, noise=Replay())
     assert spent(book) == ceil_dyadic(SERIES.order.loss.rho)  # no answers of this plan were published: it costs nothing
     assert isinstance(read_answers(SERIES, book, folder)[0], Measurement)
 
@@ -454,7 +454,7 @@ def failing(handle):
 def test_where_folders_have_no_modes_none_is_looked_at(book, folder, monkeypatch):
     monkeypatch.setattr(periods.sys, "platform", "win32")
     folder.mkdir(mode=0o755)
-    assert draw(SERIES, 1, only(1), book, folder, door=Replay()).charge.sequence == 1
+    assert draw(SERIES, 1, only(1), book, folder, noise=Replay()).charge.sequence == 1
 
 
 ID = {"id": "who"}
@@ -467,7 +467,7 @@ ID = {"id": "who"}
         (lambda: (order(of_margins(over((3,), 2), 1.0, ((0,), [[1, 2]]))), "o0"), "plan.made-for-another-domain"),
         (lambda: (order(STRATEGY), "a0"), "plan.series-needs-period-tables"),
         (lambda: (order(STRATEGY, unit=fn.PrivacyUnit(neighbours="replace-one")), "o0"), "spec.neighbours-invalid"),
-        (lambda: (order(STRATEGY, beside=("7" * 64,)), "o0"), "plan.series-plan-unsuitable"),
+        (lambda: (order(STRATEGY, composed_with=("7" * 64,)), "o0"), "plan.series-plan-unsuitable"),
         (lambda: (order(STRATEGY, sizes=(DeclaredSize(5, False),)), "o0"), "plan.series-plan-unsuitable"),
         (lambda: (order(STRATEGY, free=True), "o0"), "plan.series-plan-unsuitable"),
         (lambda: (order(STRATEGY, unit=fn.PrivacyUnit("p", 3, **ID)), "o0"), "plan.series-bound-across-periods"),
@@ -513,7 +513,7 @@ def test_what_was_computed_before_is_not_believed(book, folder):
     believed = Series(order(STRATEGY), "o0")
     believed.order.__dict__["loss"] = LOSS + LOSS
     believed.order.designs[0].__dict__["_profile"] = (Fraction(1),) * 6
-    assert draw(believed, 1, only(1), book, folder, door=Replay()).charge.rho == ceil_dyadic(LOSS.rho)
+    assert draw(believed, 1, only(1), book, folder, noise=Replay()).charge.rho == ceil_dyadic(LOSS.rho)
 
 
 def test_an_attribute_with_levels_is_no_period():
@@ -562,21 +562,21 @@ def test_the_ledger_keeps_the_turns_of_a_series(book):
         (lambda: book.charge(of, LOSS, detail, drawn=DrawnPeriod(2, OTHER)), "ledger.series-not-charged-first"),
         (lambda: book.period(of, "p", DrawnPeriod(1, HASH)), "ledger.series-not-in-turn"),
         (lambda: book.period(of, "q", DrawnPeriod(2, HASH)), "ledger.series-not-in-turn"),
-        (lambda: book.charge(of, LOSS, {"plan": "x"}, beside=("p",)), "ledger.beside-a-series"),
+        (lambda: book.charge(of, LOSS, {"plan": "x"}, composed_with=("p",)), "ledger.beside-a-series"),
     ):
         with refused(words):
             wrong()
     book.period(of, "p", DrawnPeriod(2, OTHER))
     book.charge(of, LOSS, detail, drawn=DrawnPeriod(1, HASH))  # again
-    assert [(e.sequence, e.drawn.period) for e in book.series(of, "p")] == [(3, 1), (2, 2)]
+    assert [(e.sequence, e.drawn_period.period) for e in book.series(of, "p")] == [(3, 1), (2, 2)]
     assert book.balance(of).spent == 2 * ceil_dyadic(LOSS.rho)
 
 
 def test_nothing_stands_beside_a_series(book):
     record = order(STRATEGY, unit=fn.PrivacyUnit())
-    book.charge(record.account, record.charged(), {"plan": "p"}, drawn=DrawnPeriod(1, HASH))
+    book.charge(record.account, record.ledger_loss(), {"plan": "p"}, drawn=DrawnPeriod(1, HASH))
     with refused("ledger.beside-a-series"):
-        book.charge(record.account, record.charged(), {"plan": "q"}, beside=("p",))
+        book.charge(record.account, record.ledger_loss(), {"plan": "q"}, composed_with=("p",))
 
 
 @pytest.mark.parametrize("wrong", [(0, HASH), (True, HASH), (1, "a"), (1, None)])
@@ -653,11 +653,11 @@ def test_killed_at_any_write_the_state_is_whole_and_no_period_is_drawn_twice(tmp
             for t in lost:
                 with refused("ledger.period-drawn-before"):
                     draw(SERIES, t, only(t), book, folder)
-                redraw(SERIES, t, book, folder, door=Replay(9))
+                redraw(SERIES, t, book, folder, noise=Replay(9))
             assert spent(book) == before  # no answers of this plan were published: to draw it costs nothing
             for t in range(len(known) + 1, 4):
-                draw(SERIES, t, only(t), book, folder, door=Replay(9))
-            assert [e.drawn.period for e in book.series(account, SERIES.order.plan)] == [1, 2, 3]
+                draw(SERIES, t, only(t), book, folder, noise=Replay(9))
+            assert [e.drawn_period.period for e in book.series(account, SERIES.order.plan)] == [1, 2, 3]
             answers = [[x.tolist() for x in m.answers[0]] for m in read_answers(SERIES, book, folder)]
             assert {p.suffix for p in folder.iterdir()} == {".frozen", ".drawn"}
             assert len(list(folder.iterdir())) == 6

@@ -287,7 +287,7 @@ def test_records_are_held_by_person_and_handed_over_in_pieces(monkeypatch):
     persons = PersonSelector(3, ("a",))
     persons.add([b"a", b"a", b"b", b"a"], [(0, 7), (0, 7), (1, 8), (2, 9)])
     persons.add([b"b"] * 9, [(i % 2, 8) for i in range(9)])
-    pieces = list(persons.counted())
+    pieces = list(persons.iter_counted())
     assert [len(x) for x in pieces] == [2, len(pieces[-1])]
     counted = Counter()
     for cells, n in itertools.chain(*pieces):
@@ -296,7 +296,7 @@ def test_records_are_held_by_person_and_handed_over_in_pieces(monkeypatch):
     assert (counted[0, 7], counted[2, 9]) == (2, 1)
     once = PersonSelector(3, ("a",), Pattern(("a",)))
     once.add([b"a"] * 9, [(i % 4, 7) for i in range(9)])
-    assert [n for some in once.counted() for _, n in some] == [1, 1, 1]
+    assert [n for some in once.iter_counted() for _, n in some] == [1, 1, 1]
 
 
 # --- what a person can move: the audit of neighbours ----------------------------------------------------------------
@@ -386,7 +386,7 @@ def test_who_keeps_to_the_pattern_loses_nothing(pattern):
         persons = PersonSelector(3, EVERY, pattern)
         persons.add([b"p"] * 3, chosen)
         counted = np.zeros((2, 6, 3), dtype=int)
-        for c, n in (x for some in persons.counted() for x in some):
+        for c, n in (x for some in persons.iter_counted() for x in some):
             counted[c] += n
         given = np.zeros_like(counted)
         np.add.at(given, tuple(np.array(chosen).T), 1)
@@ -403,7 +403,7 @@ def test_a_record_more_moves_as_many_records_of_its_person_as_others_pay_for(pat
     """Other units, such as a record, pay for this number if the records of persons are bounded."""
     rng, dearest = np.random.default_rng(2), 0
     unit = fn.PrivacyUnit("person", 3, ADD, "person", *pattern)
-    paid = DOMAIN.adjacency(DataSource(outside_domain=DROP), unit).of(fn.PrivacyUnit()).records
+    paid = DOMAIN.adjacency(DataSource(outside_domain=DROP), unit).for_unit(fn.PrivacyUnit()).records
     for _ in range(400):
         own = [(*record(rng), "p", 0) for _ in range(int(rng.integers(1, 12)))]
         more = [*own, (*record(rng), "p", 0)]
@@ -609,7 +609,7 @@ def by_id(most=2, neighbours=ADD, name="person", column="pid"):
 
 def measured(made, ledger, bound="as ordered"):
     bound = made.unit.bound if bound == "as ordered" else bound
-    return measuring.measure(made, ByPerson(bound), ledger, door=Replay()).charge
+    return measuring.measure(made, ByPerson(bound), ledger, noise=Replay()).charge
 
 
 BOUNDS = [RecordBound("pid", 3), RecordBound("PID", 2), RecordBound("pid", 1), RecordBound("pid", 2, Pattern(("o",)))]
@@ -717,7 +717,7 @@ def test_plans_by_an_id_stand_beside_no_others():
     with Ledger(":memory:") as ledger:
         measured(order(SECTORS, unit=by_id(), plan="1" * 64), ledger)
         with refused("plan.beside-with-id"):
-            measured(order(SECTORS, unit=by_id(), plan="2" * 64, beside=("1" * 64,)), ledger)
+            measured(order(SECTORS, unit=by_id(), plan="2" * 64, composed_with=("1" * 64,)), ledger)
 
 
 def test_records_are_counted_by_one_id():
@@ -757,7 +757,7 @@ def written(folder, more="", most=3):
 def test_a_person_with_ten_thousand_records_counts_as_three(tmp_path, monkeypatch):
     """The held example: she moved one number by hundreds of standard errors. Her plan, release and ledger say how."""
     publication = written(tmp_path)
-    assert Spec.of(publication).publication() == publication
+    assert Spec.from_publication(publication).publication() == publication
     plan = fn.plan(publication)
     frame = pd.DataFrame({"pid": ["x"] * 10_000 + ["y", "z"], "sex": ["f"] * 10_000 + ["m", "f"]})
     release = fn.release(plan, frame, ledger=tmp_path / "l.db", directory=tmp_path / "r")
@@ -820,7 +820,7 @@ def test_a_person_with_ten_thousand_records_counts_once_a_month(tmp_path, capsys
     (tmp_path / "spec.toml").write_text(MONTHLY, encoding="utf-8")
     publication = fn.load_spec(tmp_path / "spec.toml")
     assert publication.unit == fn.PrivacyUnit("person", 12, ADD, "pid", ("month",))
-    assert Spec.of(publication).publication() == publication
+    assert Spec.from_publication(publication).publication() == publication
     plan = fn.plan(publication)
     assert plan.rho < fn.plan(replace(publication, unit=replace(publication.unit, once_per=()))).rho / 12
     frame = pd.DataFrame({"pid": ["x"] * 9000, "month": ["jan", "feb", "mar"] * 3000, "sex": ["f"] * 9000})
@@ -892,7 +892,7 @@ def test_a_pattern_goes_from_a_specification_to_a_release_that_verifies(tmp_path
     publication = fn.load_spec(tmp_path / "spec.toml")
     pattern = {"per_value": {"clinic": 2}, "separation": {"month": 3}, "fixed": ["sex"]}
     assert publication.unit == fn.PrivacyUnit("person", 12, ADD, "pid", **pattern)
-    assert Spec.of(publication).publication() == publication
+    assert Spec.from_publication(publication).publication() == publication
     plan = fn.plan(publication)
     assert Plan.from_json(plan.to_json()).hash == plan.hash
     anywhere = fn.plan(replace(publication, unit=fn.PrivacyUnit("person", 4, ADD, "pid")))
@@ -1011,7 +1011,7 @@ def test_what_other_bounds_cost_is_shown_without_data(budget, tmp_path, capsys):
 def test_publications_by_an_id(tmp_path):
     workload = fn.Workload(CELLS, [fn.table("o", margin=9)])
     with refused("spec.composed-plans-with-id"):
-        fn.Publication(workload, by_id(), beside=("1" * 64,))
+        fn.Publication(workload, by_id(), composed_with=("1" * 64,))
     with refused("spec.further-unit-with-id"):
         fn.Publication(workload, by_id(), other_units=(by_id(name="home"),))
     with refused("spec.units-look-alike"):
@@ -1042,7 +1042,7 @@ def test_of_how_many_persons_records_are_left_out_goes_to_a_release_that_verifie
     plans = [fn.plan(written(tmp_path, LEFT_OUT, most)) for most in (1, 3)]
     one, three = (p.order.losses[-1].epsilon for p in plans)
     assert 0 < one == three <= Fraction(1, 2)
-    assert Spec.of(plans[1].publication).publication() == plans[1].publication
+    assert Spec.from_publication(plans[1].publication).publication() == plans[1].publication
     truths, answer = [], FiniteQuery.answer
     monkeypatch.setattr(FiniteQuery, "answer", lambda *given: truths.append(answer(*given)) or truths[-1])
     rows = pa.table({"pid": np.repeat([*range(40)], [4] * 9 + [3] * 31), "sex": ["f"] * 129})
@@ -1064,7 +1064,7 @@ def test_left_out_of_the_persons_is_the_same_question(tmp_path):
     long = LEFT_OUT.replace("persons with more", "left_out")
     whole, short = (written(tmp_path, text) for text in (long, '[privacy.left_out]\npeople = 1000\nepsilon = "1/2"\n'))
     assert short == whole
-    assert Spec.of(short).publication() == short
+    assert Spec.from_publication(short).publication() == short
     named = written(tmp_path, '[privacy.left_out]\nname = "more"\npeople = 9\nepsilon = 1\n')
     assert [q.name for q in named.finite] == ["more"]
     with refused("workload.people-out-of-range"):
@@ -1075,11 +1075,11 @@ def test_what_is_told_of_left_out_records_differs_by_what_is_charged():
     """For every true number of persons, and one more or less; with the same mechanism for any number of records."""
     query = FiniteQuery.left_out("x", people=4, epsilon=1)
     of = DOMAIN.adjacency(DataSource(), by_id(7))
-    design = AnswerDesign(query, DOMAIN, geometric(query.graph(DOMAIN, of), query.record_epsilon(of))).afresh(of)
+    design = AnswerDesign(query, DOMAIN, geometric(query.graph(DOMAIN, of), query.record_epsilon(of))).without_cache(of)
     rows = []
     for n in range(7):
         door = Replay()
-        design.draw(design.exact(Tally({}, n), of, 2**40), door)
+        design.draw(design.exact_answers(Tally({}, n), of, 2**40), door)
         rows.append(law(*door.laws[0]))
     assert len(set(rows[:5])) == 5
     assert rows[4] == rows[5] == rows[6]

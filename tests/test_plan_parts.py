@@ -23,9 +23,9 @@ def tables(*asked, **more):
 def both():
     pure = tables(fn.table("b", margin=9, name="by b"), privacy="pure")
     budget = fn.Budget(epsilon=1.0, delta=1e-6)
-    small = tables(fn.table("a", margin=9, name="few"), small=fn.SmallDatabase(50), budget=budget)
+    small = tables(fn.table("a", margin=9, name="few"), small_database=fn.SmallDatabase(50), budget=budget)
     first = [fn.table("a", "b", margin=15), fn.table("a", prefix="b", margin=30)]
-    return tables(*first, also=(pure, small), finite=(MEDIAN,))
+    return tables(*first, further_groups=(pure, small), finite=(MEDIAN,))
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def test_every_part_is_planned_by_its_own_mechanism(plan):
     assert [p.name for p in plan.finite_summaries] == ["median"]
     assert [t.name for t in plan.tables] == ["a by b", "a by b prefix", "by b", "few"]
     for part in plan.groups:
-        assert 0 < part.bound <= part.value
+        assert 0 < part.bound <= part.objective_value
         alone = fn.plan(part.publication)
         assert (alone.exact_cost, alone.bound) == (part.exact_cost, part.bound)
 
@@ -110,7 +110,7 @@ def test_questions_alone_are_a_plan(tmp_path):
 
 
 def test_a_specification_says_it(plan):
-    text = fn.Spec.of(both()).to_toml()
+    text = fn.Spec.from_publication(both()).to_toml()
     assert text.count("[[also]]") == 2
     again = fn.Spec.from_toml(text).publication()
     assert again == both()
@@ -128,21 +128,24 @@ def test_a_cap_is_for_all_parts(plan):
     ("make", "said"),
     [
         (tables, "spec.nothing-to-publish"),
-        (lambda: tables(finite=(MEDIAN,), also=(tables(fn.table("b", margin=1)),)), "spec.tables-missing"),
+        (lambda: tables(finite=(MEDIAN,), further_groups=(tables(fn.table("b", margin=1)),)), "spec.tables-missing"),
         (lambda: tables(finite=(MEDIAN,), budget=fn.Budget(rho=1)), "spec.tables-missing"),
-        (lambda: tables(fn.table("b", margin=1), also=(tables(fn.table("b", margin=2)),)), "spec.name-twice"),
+        (lambda: tables(fn.table("b", margin=1), further_groups=(tables(fn.table("b", margin=2)),)), "spec.name-twice"),
         (
-            lambda: tables(fn.table("b", margin=1), also=(tables(fn.table("a", margin=2), finite=(MEDIAN,)),)),
+            lambda: tables(
+                fn.table("b", margin=1), further_groups=(tables(fn.table("a", margin=2), finite=(MEDIAN,)),)
+            ),
             "spec.part-with-shared-settings",
         ),
         (
             lambda: tables(
-                fn.table("b", margin=1), also=(tables(fn.table("a", margin=2), source=fn.DataSource("other")),)
+                fn.table("b", margin=1),
+                further_groups=(tables(fn.table("a", margin=2), source=fn.DataSource("other")),),
             ),
             "spec.parts-of-different-records",
         ),
         (
-            lambda: tables(fn.table("b", margin=1), privacy="auto", also=(tables(fn.table("a", margin=2)),)),
+            lambda: tables(fn.table("b", margin=1), privacy="auto", further_groups=(tables(fn.table("a", margin=2)),)),
             "spec.parts-free-or-auto",
         ),
         (lambda: tables(fn.table("b", margin=1, name="median"), finite=(MEDIAN,)), "spec.name-twice"),

@@ -166,7 +166,7 @@ def test_the_size_of_weights_of_sets_of_records_does_not_matter():
 def test_evidence_about_records_that_nobody_has_proves_nothing():
     plan = planned(SMALL, TABLES, person(2, "t"))
     d, own = plan.decomposition, plan.evidence
-    assert own.together != SINGLE_RECORDS
+    assert own.distinct_weights != SINGLE_RECORDS
     for kinds in (((3, True, 1.0),), ((0, True, 1.0),), ((1, True, -1.0), (2, True, 2.0))):
         with refused("plan.evidence-too-many-records"):
             lower_bound(d, Evidence(own.cells, own.numbers, None, kinds), plan.terms)
@@ -211,7 +211,7 @@ def test_where_it_is_not_planned_for_the_charge_is_exact_all_the_same(domain, ta
     assert plan.exact_rho <= planned(domain, tables, person(unit.max_records, neighbours=unit.neighbours)).exact_rho * (
         1 + 1e-6
     )
-    assert 0 < plan.bound <= plan.value
+    assert 0 < plan.bound <= plan.objective_value
     assert "planned for single records" in plan.status
     if tables is not TABLES and domain is SMALL:  # no attribute distinguishes records
         assert plan.gap < 1e-5
@@ -228,7 +228,7 @@ def test_budgets_buy_more_once_a_month():
         )
         assert once.relaxation < whole.relaxation / 10
         assert once.exact_rho <= once.publication.budget.gaussian_rho
-        assert once.bound <= once.value
+        assert once.bound <= once.objective_value
 
 
 def test_pure_plans_and_questions_gain_nothing_and_say_what_they_cost():
@@ -249,7 +249,7 @@ def test_what_is_not_there_yet_is_refused():
     with refused("spec.cell-budgets-with-pattern"):
         fn.Publication(workload, person(2, "t"), cell_budgets=budgets)
     with refused("spec.projection-with-pattern"):
-        fn.Publication(workload, person(2, "t"), small=fn.SmallDatabase(100), budget=fn.Budget(rho=1))
+        fn.Publication(workload, person(2, "t"), small_database=fn.SmallDatabase(100), budget=fn.Budget(rho=1))
     with refused("spec.pattern-attribute-unknown"):
         fn.Publication(workload, person(2, "month"))
     places = fn.Domain(place=fn.Hierarchy(["region", "town"], [("n", "a"), ("n", "b"), ("s", "c")]))
@@ -270,7 +270,7 @@ def test_places_once_each_are_charged_as_anywhere():
     places = fn.Domain(place=fn.Hierarchy(["region", "town"], [("n", "a"), ("n", "b"), ("s", "c")]), a=fn.Ordered(0, 1))
     for name in ("region", "town", "place"):
         plan = planned(places, [fn.table(name, margin=3)], person(2, "place"))
-        assert 0 < plan.bound <= plan.value
+        assert 0 < plan.bound <= plan.objective_value
         assert plan.exact_rho <= planned(places, [fn.table(name, margin=3)], person(2)).exact_rho * (1 + 1e-6)
 
 

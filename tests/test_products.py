@@ -83,10 +83,10 @@ def made(draw):
 def test_the_price_is_that_of_the_dearest_joint_cell(design):
     """Detects integers that wrap around: squares of 64 bits do, and so do their products."""
     exact, told = dearest(design), design.cost_squared(ADD)
-    assert told == design.dearest <= sum(design.group_costs)
+    assert told == design.max_record_cost <= sum(design.group_costs)
     assert told == exact
     assert design.joint or told == sum(design.group_costs)
-    assert design.profile() == (design.dearest,)
+    assert design.profile() == (design.max_record_cost,)
     rows = strategy_matrix(Holding(design))[0]
     assert design.answers == len(rows) == sum(design.lengths) == design.portions.sum()
 
@@ -97,18 +97,18 @@ def test_beyond_the_cells_that_are_looked_at_the_price_is_a_bound(design):
     """Detects what is added to one cluster and not taken from another, and 64-bit integers that wrap around."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(products, "MAX_JOINT_CELLS", 0)
-        assert dearest(design) <= design.dearest <= sum(design.group_costs)
+        assert dearest(design) <= design.max_record_cost <= sum(design.group_costs)
 
 
 def test_what_values_cost_is_evened_out_between_clusters(monkeypatch):
     """Each on its own they would cost a third more."""
     design = replace(zoo.DISAGREEING)
-    exact = design.dearest
+    exact = design.max_record_cost
     monkeypatch.setattr(products, "MAX_JOINT_CELLS", 80)
-    bound = replace(design).dearest
+    bound = replace(design).max_record_cost
     assert exact == dearest(design) <= bound < exact * Fraction(101, 100)
     monkeypatch.setattr(products, "BALANCING_ROUNDS", 0)
-    assert exact * Fraction(130, 100) < replace(design).dearest <= sum(design.group_costs)
+    assert exact * Fraction(130, 100) < replace(design).max_record_cost <= sum(design.group_costs)
 
 
 @pytest.mark.parametrize("bits", [4, 40, 59, 62, 100, 300])
@@ -151,7 +151,7 @@ def test_what_lies_within_another_set_is_added_to_it(part, monkeypatch):
 def test_costs_of_rows_in_64_bits_would_be_too_small():
     """One scale for each row: 4·2⁶⁶ and a little for the other value."""
     design = of_products(over((2,)), ([[2**34, 0], [0, 2**20]],), {(0,): (1, [1, 3])})
-    assert design.dearest == 2**68
+    assert design.max_record_cost == 2**68
 
 
 def furthest(design):
@@ -171,7 +171,7 @@ def test_a_record_replaced_costs_no_more_than_one_removed_and_one_added(choices,
     """Computed by attribute, factor or set. Detects products of columns that wrap around, or differ the wrong way."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(products, "MOST_CHOICES", choices)
-        assert furthest(design) <= design.cost_squared(REPLACE) <= 4 * design.dearest
+        assert furthest(design) <= design.cost_squared(REPLACE) <= 4 * design.max_record_cost
 
 
 ROTATED = [[1, 1, -1, -1], [1, -1, 1, -1], [1, -1, -1, 1]]
@@ -203,7 +203,7 @@ def test_attributes_of_one_factor_are_taken_for_each_other_with_the_dearest_of_t
     dear = of_products(over((3, 3, 3)), (None,) * 3, dict.fromkeys(sets, (2, 4)))
     exact = design.cost_squared(REPLACE)
     monkeypatch.setattr(products, "MOST_CHOICES", 6)
-    fresh, dear = design.afresh(zoo.ADJACENCIES["replace"]), dear.afresh(zoo.ADJACENCIES["replace"])
+    fresh, dear = design.without_cache(zoo.ADJACENCIES["replace"]), dear.without_cache(zoo.ADJACENCIES["replace"])
     monkeypatch.setattr(products.ProductStrategy, "_alone", lambda *_: 10**100)
     assert furthest(design) == exact < fresh.cost_squared(REPLACE) == dear.cost_squared(REPLACE)
 
@@ -219,10 +219,10 @@ def test_attributes_of_different_factors_are_not_taken_for_each_other(cheap, mon
 def test_a_price_in_64_bits_would_be_too_small():
     """Products of squares in 64 bits fail: 3·2⁶⁶ is 0 modulo 2⁶⁴."""
     design = of_products(over((2, 2)), ([[2**33, 1]], [[3, 1]]), {(0, 1): (1, 1)})
-    assert design.dearest == 9 * 2**66
+    assert design.max_record_cost == 9 * 2**66
     with np.errstate(over="ignore"):
         wrapped = int((design.factors[0].rows ** 2).sum(axis=0).max()) * 9
-    assert wrapped < design.dearest
+    assert wrapped < design.max_record_cost
 
 
 def test_centrings_are_those_of_sectors():
@@ -239,11 +239,11 @@ def test_centrings_are_those_of_sectors():
     assert plain.cost_squared(REPLACE) == own.cost_squared(REPLACE)
     of = zoo.ADJACENCIES["add or remove"]
     assert own.margins() == plain.margins()
-    assert own.detail(of) == plain.detail(of)
+    assert own.ledger_detail(of) == plain.ledger_detail(of)
     for neighbours in zoo.ADJACENCIES.values():
         assert own.loss(neighbours).precision == plain.loss(neighbours).precision == Fraction(1, 9)
     counts = {m: np.arange(1, 1 + np.prod([3, 2][: len(m)] if m != ("a1",) else [2])) for m in own.margins()}
-    for mine, theirs in zip(own.exact(counts, of, 2**20), plain.exact(counts, of, 2**20), strict=True):
+    for mine, theirs in zip(own.exact_answers(counts, of, 2**20), plain.exact_answers(counts, of, 2**20), strict=True):
         assert mine.tolist() == theirs.tolist()
 
 
@@ -251,7 +251,7 @@ def test_many_scales_are_rounded_up():
     design = of_products(over((2,) * 7), (None,) * 7, *_many())
     assert len(set(design.scales)) > linear.EXACT_SCALES
     exact = dearest(design)
-    assert exact <= design.dearest <= exact * (1 + Fraction(1, 2**80))
+    assert exact <= design.max_record_cost <= exact * (1 + Fraction(1, 2**80))
 
 
 def _many():
@@ -311,7 +311,7 @@ def test_what_is_no_product_is_refused(change):
 
 
 def test_what_is_measured_stays_what_was_priced():
-    design = zoo.PRODUCTS["products of factors"].afresh(zoo.ADJACENCIES["add or remove"])
+    design = zoo.PRODUCTS["products of factors"].without_cache(zoo.ADJACENCIES["add or remove"])
     for held in (design.factors[0].rows, *(x for g in design.groups for x in (g.attributes, g.multiples, g.scales))):
         with pytest.raises(ValueError, match="read-only"):
             held[...] = 0
@@ -330,7 +330,7 @@ def test_the_largest_entries_of_factors():
 
 def test_a_price_is_computed_afresh():
     design = zoo.PRODUCTS["products of factors"]
-    fresh = design.afresh(zoo.ADJACENCIES["add or remove"])
+    fresh = design.without_cache(zoo.ADJACENCIES["add or remove"])
     for mine, theirs in zip((*fresh.factors, *fresh.groups), (*design.factors, *design.groups), strict=True):
         assert mine is not theirs
 
@@ -340,4 +340,4 @@ def test_nothing_measured_costs_nothing():
     design = replace(of_products(over((2,)), (None,), {(): (1, 2)}), groups=(none,))
     of = zoo.ADJACENCIES["add or remove"]
     assert (design.loss(of).rho, design.loss(of).precision) == (0, 0)
-    assert [len(x) for x in design.exact({}, of, 2**40)] == [0]
+    assert [len(x) for x in design.exact_answers({}, of, 2**40)] == [0]

@@ -484,7 +484,7 @@ def test_pairwise_steps_follow_a_large_support(monkeypatch):
 
 def test_a_lost_plane_is_left_to_pairwise_steps(monkeypatch):
     """No progress of the active set: the other method goes on from there."""
-    monkeypatch.setattr(projections._Plane, "settle", lambda plane: None)
+    monkeypatch.setattr(projections._Plane, "move_to_nearest", lambda plane: None)
     a, y, n = HARD["answers orthogonal"]
     assert project(a, y, n, "exactly", method="active-set").status is ProjectionStatus.STALLED
     assert project(a, y, n, "exactly").status is ProjectionStatus.CONVERGED

@@ -57,13 +57,13 @@ def test_one_release_passes_under_a_cap_whatever_month_is_made_to_mean(months, o
     with Ledger(":memory:") as ledger:
         ledger.set_cap(capped, cap)
         with refused("ledger.account-beside-cap"):
-            ledger.quote(plan.order.account, plan.order.charged())
+            ledger.quote(plan.order.account, plan.order.ledger_loss())
         ledger.set_cap(plan.order.account, Fraction(1000))
-        asked = partial(ledger.charge, plan.order.account, plan.order.charged(), {"plan": plan.hash})
-        asked(also=plan.order.also(ledger.accounts()))
+        asked = partial(ledger.charge, plan.order.account, plan.order.ledger_loss(), {"plan": plan.hash})
+        asked(also=plan.order.losses_of_units(ledger.accounts()))
         for _ in range(3):
             with refused("ledger.over-cap"):
-                asked(also=plan.order.also(ledger.accounts()))
+                asked(also=plan.order.losses_of_units(ledger.accounts()))
         assert sum(e.kind == "charge" for e in ledger.entries()) == 1
         passed = {"quarters": 8, "clipped": 35, "another column": 1}[name]  # as many as their own prices leave room for
         assert cap // ceil_dyadic(plan.exact_rho) == passed
@@ -95,7 +95,7 @@ def test_what_keeps_to_its_promise_adds_up_in_one_account(months):
     assert {p.order.account for p in (months, labelled, filtered)} == {months.order.account}
     with Ledger(":memory:") as ledger:
         for plan in (months, labelled, months):
-            ledger.charge(plan.order.account, plan.order.charged(), {"plan": plan.hash})
+            ledger.charge(plan.order.account, plan.order.ledger_loss(), {"plan": plan.hash})
         spent = 2 * ceil_dyadic(months.exact_rho) + ceil_dyadic(labelled.exact_rho)
         assert ledger.balance(months.order.account).spent == spent
 
@@ -104,7 +104,7 @@ def test_a_release_stands_beside_none_under_another_promise(months, others, tmp_
     with Ledger(tmp_path / "ledger.db") as ledger:
         released(months, ledger)
         domain = fn.Domain(month=OTHERS["quarters"], ward=WARD)
-        asked = fn.Publication(fn.Workload(domain, [fn.table("ward", margin=20)]), ONCE, beside=(months.hash,))
+        asked = fn.Publication(fn.Workload(domain, [fn.table("ward", margin=20)]), ONCE, composed_with=(months.hash,))
         plan = fn.plan(asked)
         with refused("ledger.beside-not-charged"):
             released(plan, ledger)
@@ -175,7 +175,7 @@ def test_levels_of_one_name_in_two_columns_are_two_axes(tmp_path):
         for home, region in (("home", "n"), ("work", "s")):
             domain = fn.Domain({home: fn.Hierarchy(["region", "town"], places), "ward": WARD})
             table = fn.table("ward", recode={"region": {"own": [region]}}, margin=10)
-            plan = fn.plan(fn.Publication(fn.Workload(domain, [table]), beside=before))
+            plan = fn.plan(fn.Publication(fn.Workload(domain, [table]), composed_with=before))
             entry = released(plan, ledger)
             ((key, size),) = entry.profile.axes
             assert (key.partition(":")[0], size) == ("region", 2)
@@ -234,7 +234,7 @@ def test_further_units_are_bound_likewise(months):
     """If records of these persons are replaced, the pattern is not used for their own plan, either."""
     swap = replace(ONCE, neighbours=fn.Neighbours.REPLACE_ONE)
     plans = [planned(month, other_units=[swap]) for month in (fn.Ordered(1, 12), *OTHERS.values())]
-    costs = [plan.order.also(()) for plan in plans]
+    costs = [plan.order.losses_of_units(()) for plan in plans]
     assert len({a for cost in costs for a in cost}) == len(plans)
     for plan, cost in zip(plans, costs, strict=True):
         (loss,) = cost.values()
@@ -245,5 +245,5 @@ def test_an_unknown_promise_of_a_name_is_dearer_and_never_cheaper(months, others
     """For every pair of definitions, the other account pays the cost of any records of this number."""
     plans = [months, *others.values()]
     for one, other in itertools.permutations(plans, 2):
-        paid = one.order.also([other.order.account])[other.order.account]
+        paid = one.order.losses_of_units([other.order.account])[other.order.account]
         assert paid.rho == months.exact_rho >= one.exact_rho

@@ -117,7 +117,7 @@ def test_what_each_number_is_made_of_is_what_dense_least_squares_makes_of_it(nam
         shape = t.shape(workload.domain)
         own = dense[done : done + int(np.prod(shape))]
         done += len(own)
-        group, place = d.place(i)
+        group, place = d.group_of(i)
         layout = group.layout(place)
         values, counts = plan.estimation.coefficients(group, place)
         each = np.sort(np.repeat(np.abs(values), counts.astype(int), axis=1), axis=1)
@@ -180,7 +180,10 @@ def test_epsilon_by_hand():
     assert s.lengths == (2, 3, 6)
     assert 2 * s.loss(Adjacency()).rho == Fraction(38, 64)  # 4 + 9 + 25, against 1 + 16
     assert s.loss(Adjacency()).costs == (0, 0)
-    assert [2 * x for x in s.loss(Adjacency(fn.PrivacyUnit("person", 4))).implied] == [Fraction(17, 4), Fraction(38, 4)]
+    assert [2 * x for x in s.loss(Adjacency(fn.PrivacyUnit("person", 4))).implied_rho] == [
+        Fraction(17, 4),
+        Fraction(38, 4),
+    ]
     swaps = s.loss(Adjacency(fn.PrivacyUnit("person", 1, fn.Neighbours.REPLACE_ONE)))
     assert 2 * swaps.rho == Fraction(51, 64)  # 1 + 9 on nothing, and 16 + 25
 
@@ -288,11 +291,13 @@ def test_a_strategy_that_does_not_answer_is_refused():
     workload = zoo.WORKLOADS["marginals"]()
     plan = planned("marginals")
     d = plan.decomposition
-    blind = PureStrategy(d.over, (MeasuredMargin((0,), np.array([[1]])),), 2.0**14)
+    blind = PureStrategy(d.cell_structure, (MeasuredMargin((0,), np.array([[1]])),), 2.0**14)
     with refused("plan.strategy-without-margin"):
         plan_of(replace(plan.publication, workload=workload), blind, plan.evidence, "made up").variances  # noqa: B018
     prefix = planned("prefix")
-    one = PureStrategy(prefix.decomposition.over, (MeasuredMargin((), np.ones((1, 8), dtype=np.int64)),), 2.0**14)
+    one = PureStrategy(
+        prefix.decomposition.cell_structure, (MeasuredMargin((), np.ones((1, 8), dtype=np.int64)),), 2.0**14
+    )
     with refused("plan.strategy-too-coarse"):
         plan_of(prefix.publication, one, prefix.evidence, "made up").variances  # noqa: B018
 
@@ -301,7 +306,7 @@ def test_a_strategy_that_only_rounding_makes_invertible_is_refused():
     """Two queries for three unknowns: the last pivot of AᵀA is 1e-14 and positive, and values would be far off."""
     honest = fn.plan(fn.matrix_workload(np.eye(3, dtype=int), variances=3e6**2), privacy="pure")
     rows = np.array([[-1, 5, -7], [8, 4, 3]])
-    forged = PureStrategy(honest.decomposition.over, (MeasuredMargin((), rows),), 2.0**14)
+    forged = PureStrategy(honest.decomposition.cell_structure, (MeasuredMargin((), rows),), 2.0**14)
     with refused("plan.singular-laplace-strategy"):
         plan_of(honest.publication, forged, honest.evidence, "made up").variances  # noqa: B018
 
@@ -427,7 +432,7 @@ def test_a_specification_says_pure_in_a_word():
     publication = fn.Spec.from_toml(SPEC).publication()
     assert publication.privacy is fn.Privacy.PURE
     assert publication.budget.pure == Fraction(1, 3)
-    again = fn.Spec.of(publication)
+    again = fn.Spec.from_publication(publication)
     assert again.publication() == publication
     assert again.document()["privacy"] == {"definition": "pure"}
     assert fn.Spec.from_toml(again.to_toml()).publication() == publication

@@ -237,7 +237,7 @@ def test_true_means_are_rejected_as_rarely_as_promised(privacy, case, rng):
     counts, values = TRUE[case][0], np.arange(AGES)
     found = made(privacy).mean("age", sex="f")
     mean = counts @ values / counts.sum()
-    tested = found._parts[0].plus(found._parts[1].times(-mean))
+    tested = found._parts[0].plus(found._parts[1].scale(-mean))
     mixing, draw = factors(law(tested))
     errors = draw(rng, (20_000, mixing.shape[1])) @ mixing[0]
     width = found._law.half_widths(np.array([[1.0, -mean]]), 0.95)[0]

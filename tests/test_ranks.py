@@ -79,7 +79,7 @@ def test_where_many_agree_the_median_is_published_all_but_surely():
     (alone,) = fn.plan(fn.Workload(domain, []), finite=[replace(query, prior=(1 / 86,) * 86)]).finite_summaries
     ages = np.full(86, 10)
     ages[[0, 40, 85]] += [78, 34, 28]  # 478 are younger, 44 are 40, and 478 are older
-    place = by_rank.place(ages.tolist())
+    place = by_rank.index_of(ages.tolist())
     assert query.answer(domain, Adjacency(), [ages]) == 40
     assert alone.hit_rate < 0.031
     assert by_rank.row(place)[40] > (1 - 7e-10) * ROW_SUM
@@ -93,7 +93,7 @@ def test_the_margin_holds_for_all_data_and_is_attained_by_some(at, epsilon):
     most = finite.rank_margin(mechanism, 0.8) * at.denominator
 
     def beyond(x, k):
-        scores, row = mechanism.ranks.scores(x), mechanism.row(mechanism.place(x))
+        scores, row = mechanism.ranks.scores(x), mechanism.row(mechanism.index_of(x))
         return Fraction(sum(w for u, w in zip(scores, row, strict=True) if u > k), ROW_SUM)
 
     assert max(beyond(x, most) for x in every(4, people)) <= missed
@@ -105,7 +105,7 @@ def test_the_margin_holds_for_all_data_and_is_attained_by_some(at, epsilon):
 def test_a_row_has_one_sum_and_falls_as_scores_rise():
     mechanism = made()
     for x in every(5, 3):
-        place = mechanism.place(x)
+        place = mechanism.index_of(x)
         row = mechanism.row(place)
         assert sum(row) == ROW_SUM
         best = row[place.index(0)]
@@ -120,7 +120,7 @@ def test_levels_end_where_they_fall_no_more(monkeypatch):
     monkeypatch.setattr(kernel_ranks, "LEVELS_LIMIT", 20)
     mechanism = made(people=10**6, epsilon=Fraction(50))
     assert mechanism.levels[-1] == 1
-    assert mechanism.place([10**6, 0, 0, 0, 0])[1:] == (len(mechanism.levels) - 1,) * 4
+    assert mechanism.index_of([10**6, 0, 0, 0, 0])[1:] == (len(mechanism.levels) - 1,) * 4
 
 
 def test_it_is_proven_to_the_last_digit():
@@ -133,7 +133,7 @@ def test_it_is_proven_to_the_last_digit():
     with refused("plan.ranks-above-epsilon"):
         replace(mechanism, epsilon=paid - Fraction(1, 2**400))
     other = finite.complete(5)
-    assert mechanism.anew(other).graph is other
+    assert mechanism.on_graph(other).graph is other
 
 
 def test_what_is_not_proven_or_not_told_apart_is_refused(monkeypatch):

@@ -63,8 +63,8 @@ class Classes(ByAttribute):
 class Larger(ByTableSize):
     """The same."""
 
-    def of(self, cells):
-        return 3 * super().of(cells)
+    def evaluate(self, cells):
+        return 3 * super().evaluate(cells)
 
 
 class Everyone(PublicTotal):
@@ -150,7 +150,7 @@ UNWRITTEN = {
 def test_documents_refuse_classes_that_they_would_say_as_another(name):
     make, code = UNWRITTEN[name]
     with refused(code):
-        Spec.of(make())
+        Spec.from_publication(make())
 
 
 def test_documents_refuse_a_view_that_was_put_in_later():
@@ -159,7 +159,7 @@ def test_documents_refuse_a_view_that_was_put_in_later():
     publication = fn.Publication(Workload(DOMAIN, [table]))
     object.__setattr__(table, "views", (("age", Odd()),))
     with refused("workload.view-class-unknown"):
-        Spec.of(publication)
+        Spec.from_publication(publication)
 
 
 READ_OTHERWISE = {
@@ -207,7 +207,7 @@ def put_below(**given):
 
 
 def scaled(plan):
-    for group in plan.only.strategy.groups:
+    for group in plan.table_part.strategy.groups:
         group.scales.setflags(write=True)
         group.scales[...] *= 4096
 
@@ -270,7 +270,7 @@ def test_the_first_periods_of_a_series_are_no_plan_to_release(tmp_path):
     plan = fn.plan(Workload(domain, [fn.table("month", "sex", margin=10)]), series="month")
     with refused("plan.plan-of-first-periods"):
         fn.release(
-            plan.through(1), np.ones((3, 2), int), ledger=tmp_path / "l.sqlite", period=1, series=tmp_path / "kept"
+            plan.truncate(1), np.ones((3, 2), int), ledger=tmp_path / "l.sqlite", period=1, series=tmp_path / "kept"
         )
     assert not (tmp_path / "l.sqlite").exists()
 

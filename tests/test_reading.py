@@ -27,7 +27,10 @@ KINDS = {
         ]
     },
     "pure": {"privacy": "pure"},
-    "small": {"small": fn.SmallDatabase(PEOPLE, index=1, temperature=0), "budget": fn.Budget(epsilon=1, delta=1e-6)},
+    "small": {
+        "small_database": fn.SmallDatabase(PEOPLE, index=1, temperature=0),
+        "budget": fn.Budget(epsilon=1, delta=1e-6),
+    },
 }
 
 READER = """

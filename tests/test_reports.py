@@ -39,8 +39,8 @@ PLANS = {
     "cell budgets": {"cell_budgets": fn.CellBudgets(("area",), (1, 0.25))},
     "questions": {"finite": QUESTIONS},
     "pure questions": {"finite": QUESTIONS, "privacy": "pure"},
-    "small": {"small": SMALL, "budget": BUDGET, "finite": QUESTIONS[:1]},
-    "small, as printed": {"small": fn.SmallDatabase(40, variant="paper"), "budget": BUDGET},
+    "small": {"small_database": SMALL, "budget": BUDGET, "finite": QUESTIONS[:1]},
+    "small, as printed": {"small_database": fn.SmallDatabase(40, variant="paper"), "budget": BUDGET},
 }
 
 
@@ -67,7 +67,7 @@ def plan(request):
 
 def test_plans_of_the_zoo_are_reported(any_plan):
     check_report(plan_report(any_plan))
-    check_report(release_report(answered(any_plan), every=True))
+    check_report(release_report(answered(any_plan), show_all=True))
 
 
 def test_every_kind_of_plan_is_reported(plan):
@@ -76,7 +76,7 @@ def test_every_kind_of_plan_is_reported(plan):
     told = document(report)
     assert report.title == "People"
     for key in ("hash", "rho", "mu", "value", "bound", "gap", "numbers", "answers", "status", "cost_squared"):
-        assert told[key] == getattr(plan, key)
+        assert told[key] == getattr(plan, {"value": "objective_value", "answers": "noisy_answers"}.get(key, key))
     assert (told["epsilon"], told["best_guess"]) == (plan.epsilon(), plan.best_guess)
     assert [t["achieved_moe"] for t in told["tables"]] == [s.achieved_moe for s in plan.summaries]
     assert [q["epsilon_exact"] for q in told["finite"]] == [str(e) for e in plan.finite_epsilons]
@@ -104,8 +104,8 @@ def test_a_cap_of_a_plan_says_that_it_is_of_this_plan_alone(cap, told):
 def test_a_plan_of_several_parts_is_reported_part_by_part():
     first, second = (fn.Workload(DOMAIN, [t]) for t in WORKLOAD.tables)
     third = fn.Workload(DOMAIN, [fn.table("age", margin=9, name="{by age}")])
-    also = (fn.Publication(second, privacy="pure"), fn.Publication(third, small=SMALL, budget=BUDGET))
-    plan = fn.plan(fn.Publication(first, title="People", finite=QUESTIONS, also=also))
+    also = (fn.Publication(second, privacy="pure"), fn.Publication(third, small_database=SMALL, budget=BUDGET))
+    plan = fn.plan(fn.Publication(first, title="People", finite=QUESTIONS, further_groups=also))
     report = plan_report(plan)
     check_report(report)
     check_report(release_report(answered(plan)))
@@ -115,7 +115,7 @@ def test_a_plan_of_several_parts_is_reported_part_by_part():
     for said, part in zip(told["parts"], plan.groups, strict=True):
         alone = document(Report("", tuple(_of_tables(part))))
         assert {k: said[k] for k in alone} == alone
-        assert (said["value"], said["bound"], said["rho"]) == (part.value, part.bound, part.rho)
+        assert (said["value"], said["bound"], said["rho"]) == (part.objective_value, part.bound, part.rho)
     assert [p["setting"] for p in told["parts"]] == [None, None, vars(plan.groups[2].setting)]
     assert [line.split()[0] for line in text if line.startswith(("part", "proof"))] == ["part", "proof"] * 3
     second = plan.groups[1]
@@ -126,7 +126,7 @@ def test_a_plan_of_several_parts_is_reported_part_by_part():
 def test_reports_of_releases_do_not_depend_on_the_data_but_in_answers(plan):
     one, other = answered(plan), answered(plan, 1)
     for every in (False, True):
-        first, second = release_report(one, every=every), release_report(other, every=every)
+        first, second = release_report(one, show_all=every), release_report(other, show_all=every)
         check_report(first)
         assert (first == second) == (not plan.finite)
         assert without_answers(first) == without_answers(second)
@@ -195,8 +195,8 @@ def test_comparisons_are_reported():
 
 @pytest.mark.parametrize("size", [fn.SmallDatabase(40), SMALL])
 def test_settings_are_reported(size):
-    found = projection.choose(fn.Publication(WORKLOAD, small=size, budget=BUDGET))
-    plan = fn.Plan.of(found.part.publication, [found.part])
+    found = projection.choose(fn.Publication(WORKLOAD, small_database=size, budget=BUDGET))
+    plan = fn.Plan.from_parts(found.part.publication, [found.part])
     report = settings_report(plan, found.setting, found.choice, ())
     check_report(report)
     told = document(report)

@@ -135,7 +135,7 @@ def test_any_small_pattern_obeys_the_laws(workload, seed):
 def test_classes_are_equitable(name):
     """Every sector of a class has equally many tables of each class, and every table equally many sectors of each."""
     d = decompose(zoo.WORKLOADS[name]())
-    alike = EquitablePartition.of(d, None)
+    alike = EquitablePartition.from_decomposition(d, None)
     for i, group in enumerate(d.groups):
         for m in group.members:
             rows, columns = alike.sectors[i], alike.tables[m.tables]
@@ -153,7 +153,7 @@ def test_classes_are_equitable(name):
 
 def test_equal_targets_leave_as_many_classes_as_orders():
     d = decompose(cube(7, 4, (1, 2, 3), variance=2))
-    alike = EquitablePartition.of(d, None)
+    alike = EquitablePartition.from_decomposition(d, None)
     assert [len(c) for c in alike.tables] == [1, 1, 1]
     assert [len(c) for c in alike.sectors] == [1, 1, 1, 1]
     assert len(alike.counts) == 3
@@ -164,7 +164,7 @@ def test_equal_targets_leave_as_many_classes_as_orders():
 def test_classes_change_the_size_of_the_problem_and_not_its_optimum(name, monkeypatch):
     d = decompose(zoo.WORKLOADS[name]())
     short = combined.solve(Formulation(d, ObjectiveTerms()).problem, gap=1e-10)
-    monkeypatch.setattr(EquitablePartition, "of", lambda d, *_: EquitablePartition.none(d))
+    monkeypatch.setattr(EquitablePartition, "from_decomposition", lambda d, *_: EquitablePartition.none(d))
     whole = combined.solve(Formulation(d, ObjectiveTerms()).problem, gap=1e-10)
     assert short.lower == pytest.approx(whole.upper, rel=1e-9)
 
@@ -210,7 +210,7 @@ def people(domain, count, rng):
 def test_every_table_of_a_wide_domain_is_rebuilt_without_noise(wide, rng):
     domain = wide.publication.workload.domain
     frame = people(domain, 500, rng)
-    made = measured(wide, frame, door=Replay())
+    made = measured(wide, frame, noise=Replay())
     rebuilt = reconstruct.RebuiltTables(wide, made.answers[0])
     for name in ("a3", "a0 by a1", "a7 by a29", "a28 by a29"):
         shown = wide.publication.workload[name].attributes
@@ -238,7 +238,7 @@ def test_tables_agree_on_what_they_share(wide, rng):
 def test_one_record_moves_the_answers_by_its_price(wide, rng):
     """Neighbours, through the complete counting pipeline; the price of these scales is rounded up by 2⁻⁸⁰ at most."""
     frame = people(wide.publication.workload.domain, 50, rng)
-    one, other = (measured(wide, f, door=Replay()).answers[0] for f in (frame, frame.iloc[1:]))
+    one, other = (measured(wide, f, noise=Replay()).answers[0] for f in (frame, frame.iloc[1:]))
     moved = Fraction(0)
     for g, y, z in zip(wide.strategy.groups, one, other, strict=True):
         starts = np.cumsum(g.answers) - g.answers

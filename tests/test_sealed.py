@@ -116,7 +116,7 @@ def opened(plan, path, key=None):
 def answers(plan, counter):
     door = Replay(3)
     with Ledger(":memory:") as ledger:
-        found = measuring.measure(plan.order, counter, ledger, door=door)
+        found = measuring.measure(plan.order, counter, ledger, noise=door)
     return [[np.asarray(y).tolist() for y in part] for part in found.answers], door.asked, door.laws
 
 
@@ -201,11 +201,11 @@ def test_counts_that_were_made_up_are_refused_where_they_fit_no_plan(tmp_path, p
         )
         check_refused("data.counts-cut-off", plan, tmp_path / "short")
     fewer = {m: x for m, x in counts.items() if m != margins[0]}
-    (tmp_path / "fewer").write_bytes(sealed.sealed(made.of, fewer, None, None))
+    (tmp_path / "fewer").write_bytes(sealed.sealed(made.fingerprint, fewer, None, None))
     other = opened(plan, tmp_path / "fewer")
     with Ledger(":memory:") as ledger, refused("data.counts-of-other-tables"):
         measuring.measure(plan.order, other, ledger)
-    (tmp_path / "unasked").write_bytes(sealed.sealed(made.of, counts, None, None))
+    (tmp_path / "unasked").write_bytes(sealed.sealed(made.fingerprint, counts, None, None))
     with Ledger(":memory:") as ledger:
         with refused("data.left-out-not-counted"):
             measuring.measure(plan.order, opened(plan, tmp_path / "unasked"), ledger)
@@ -246,7 +246,7 @@ def test_counts_are_of_one_plan_and_of_all_that_decides_what_is_counted(tmp_path
     found += [measuring._counts_fingerprint(replace(order, domain=domain)), measuring._counts_fingerprint(order)]
     assert len(set(found)) == len(found)
     made = opened(plan, place, keys[0])
-    assert made.of == found[-1]
+    assert made.fingerprint == found[-1]
     assert (made.drops, made.bound, made.where) == (True, asked.unit.bound, asked.source.conditions)
     with Ledger(":memory:") as ledger:
         for wrong in orders[-2:]:
@@ -262,7 +262,7 @@ def test_what_cannot_be_released_is_not_counted(tmp_path, plan, keys):
     with refused("plan.plan-above-limit"):
         measuring.sealed(dear, counter, keys[1])
     with refused("plan.beside-with-id"):
-        measuring.sealed(replace(plan.order, beside=("1" * 64,)), counter, keys[1])
+        measuring.sealed(replace(plan.order, composed_with=("1" * 64,)), counter, keys[1])
     with refused("data.bound-differs"):
         measuring.sealed(replace(plan.order, unit=replace(plan.publication.unit, id="p")), counter, keys[1])
     with refused("data.column-missing"):

@@ -35,7 +35,7 @@ def test_the_sectors_fill_each_table(name):
     """Σ_{S⊆A} mult_S = n_A: the sectors of a table's attributes are all there is."""
     d = decompose(zoo.WORKLOADS[name]())
     for t in range(len(layouts(d))):
-        group, i = d.place(t)
+        group, i = d.group_of(t)
         assert sum(s.multiplicity for s in sectors_of(d) if t in s.members) == group.cells[i]
 
 

@@ -162,7 +162,7 @@ def test_a_pair_is_a_range_in_specifications_and_in_questions_with_finitely_many
     question = asked.finite[0]
     assert question == FiniteQuery.count("q", people=9, epsilon=1, where={"age": (0, 14)})
     assert [len(own.cells(asked.domain["age"])) for _, own in question.where[0]] == [15]
-    again = Spec.of(asked)
+    again = Spec.from_publication(asked)
     assert again.publication() == asked == Spec.from_toml(again.to_toml()).publication()
     for bad, words in (
         ("[0, 5, 14]", "domain.range-not-a-pair"),
@@ -223,7 +223,7 @@ def test_a_condition_on_a_column_of_numbers_names_single_values_in_words():
     )
     asked = Spec.from_toml(written).publication()
     assert asked.source.conditions[0].codes == (2020, 2024)
-    assert Spec.from_toml(Spec.of(asked).to_toml()).publication() == asked
+    assert Spec.from_toml(Spec.from_publication(asked).to_toml()).publication() == asked
 
 
 def test_groups_keep_their_order_in_toml():

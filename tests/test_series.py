@@ -117,10 +117,10 @@ def test_months_apart_cost_more_than_a_series():
 def test_a_plan_says_what_periods_on_their_own_would_cost(asked, most, best, told):
     """The reference: with equal noise if all periods have equal targets, T²/c if the total binds."""
     plan = monthly(12, most, *asked.get("tables", ()), matrix=asked.get("matrix"))
-    found = separate_periods_rho(plan.only)
+    found = separate_periods_rho(plan.table_part)
     assert 2 * found == pytest.approx(best, rel=2e-4)
     assert 2 * found <= best * (1 + 1e-6)
-    (words,) = gained(plan.only).words
+    (words,) = gained(plan.table_part).words
     assert told in words
 
 
@@ -134,7 +134,7 @@ def test_averages_and_seasonal_differences_cost_less_than_their_months(periods, 
     assert plan.bound <= best * (1 + 1e-4)
     assert float(plan.exact_cost) == pytest.approx(best, rel=2e-4)
     assert plan.gap < 2e-4
-    assert 2 * separate_periods_rho(plan.only) == pytest.approx(alone, rel=2e-4)
+    assert 2 * separate_periods_rho(plan.table_part) == pytest.approx(alone, rel=2e-4)
 
 
 def test_regions_stand_beside_periods_that_are_planned_on_their_own():
@@ -146,7 +146,7 @@ def test_regions_stand_beside_periods_that_are_planned_on_their_own():
         plan = fn.plan(fn.Workload(domain, tables), unit=unit)
         alone = fn.Domain(region=domain["region"], kind=domain["kind"])
         year = fn.plan(fn.Workload(alone, [fn.table("region", prefix="kind", std_error=1)]))
-        assert 2 * separate_periods_rho(plan.only) == pytest.approx(4 * float(year.exact_cost), rel=2e-4)
+        assert 2 * separate_periods_rho(plan.table_part) == pytest.approx(4 * float(year.exact_cost), rel=2e-4)
 
 
 def test_a_plan_says_whose_gap_was_reached(monkeypatch):
@@ -200,8 +200,8 @@ def test_of_other_plans_nothing_is_said_of_periods():
     asked = fn.Workload(fn.Domain(month=fn.Ordered(1, 4)), [ONE])
     for more in ({"unit": unit, "budget": fn.Budget(rho=1)}, {}):
         plan = fn.plan(asked, **more)
-        assert separate_periods_rho(plan.only) is None
-        assert gained(plan.only).sentences == ()
+        assert separate_periods_rho(plan.table_part) is None
+        assert gained(plan.table_part).sentences == ()
 
 
 SMALL = fn.Domain(t=fn.Ordered(1, 3), a=fn.Categorical([*"xy"]), o=fn.Ordered(0, 1))
@@ -265,14 +265,14 @@ def test_every_objective_is_planned_for_series(more):
     plan, plain = (fn.plan(fn.Workload(SMALL, TABLES), unit=u, **more) for u in (unit, fn.PrivacyUnit("person", 3)))
     assert plan.evidence.sets is not None
     assert plan.gap < 1e-3
-    assert plan.value < plain.value if "budget" not in more else plan.relaxation < plain.relaxation
+    assert plan.objective_value < plain.objective_value if "budget" not in more else plan.relaxation < plain.relaxation
 
 
 def test_few_rounds_leave_a_plan_that_says_so(monkeypatch):
     monkeypatch.setattr(planning, "SETS_ROUNDS", 1)
     plan = monthly(6, 6, MONTHS, ONE)
     assert "too few of them" in plan.status
-    assert 0 < plan.bound <= plan.value
+    assert 0 < plan.bound <= plan.objective_value
 
 
 def test_too_many_cells_are_planned_one_record_at_a_time(monkeypatch):
@@ -280,7 +280,7 @@ def test_too_many_cells_are_planned_one_record_at_a_time(monkeypatch):
     plan = monthly(6, 6, MONTHS, ONE)
     assert "planned for single records" in plan.status
     assert plan.evidence.sets is None
-    assert 0 < plan.bound <= plan.value
+    assert 0 < plan.bound <= plan.objective_value
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_what_no_set_of_records_is_known_of_is_planned_as_before(unit):
     domain = fn.Domain(dict(SMALL) | {"unseen": fn.Ordered(0, 3)})
     plan = fn.plan(fn.Workload(domain, TABLES), unit=unit)
     assert plan.terms.sets is None
-    assert 0 < plan.bound <= plan.value
+    assert 0 < plan.bound <= plan.objective_value
 
 
 @pytest.mark.parametrize("pattern", [json.dumps(x) for x in KEPT])
@@ -422,10 +422,10 @@ def test_dear_sets_are_admissible_and_the_dearest_there_are(seed, many, monkeypa
     if many:
         monkeypatch.setattr(oracle, "sets_of", lambda *_: None)
     dear, every = CostlySets(AdmissibleSets(together, most)), sorted(values(x, together, most), reverse=True)
-    first = dear.first()
+    first = dear.initial_sets()
     assert set(first) <= {c for _, c in every}
     assert {(i,) for i in range(7)} <= set(first)
-    found = dear.dearest(x, first, 5)
+    found = dear.find_costliest(x, first, 5)
     assert found == sorted(found, reverse=True)
     for value, c in found:
         assert value == pytest.approx({own: v for v, own in every}[c])
@@ -460,7 +460,7 @@ def test_dear_sets_of_records_that_move_are_none_a_step_away_from_a_dearer_one(s
                 x = [float((p[np.ix_(cells, cells)] * one.agreement(0, f)).sum()) for f, p in products.items()]
                 costs[cells, way] = sum(x)
     begin = [(True, (0,)), (False, (1,)), (((0, 0),), (2,))]
-    found = moving.dearest(products, begin, 5)
+    found = moving.find_costliest(products, begin, 5)
     assert [v for v, _ in found] == sorted((v for v, _ in found), reverse=True)
     for value, (way, cells) in found:
         told = ((0, 0),) * len(cells) if way is True else way
@@ -512,5 +512,5 @@ def test_in_another_room_the_same_charge():
     """The charge is a function of the integers and of the unit alone, and does not depend on any search."""
     plan = small(3, json.dumps({"once_per": ["t"], "fixed": ["a", "o"]}))
     of = SMALL.adjacency(plan.publication.source, plan.publication.unit)
-    assert plan.strategy.afresh(of).loss(of) == plan.strategy.loss(of)
+    assert plan.strategy.without_cache(of).loss(of) == plan.strategy.loss(of)
     assert plan.strategy.unit_cost(of) < plan.strategy.unit_cost(Adjacency(fn.PrivacyUnit("person", 3)))

@@ -225,7 +225,7 @@ LINEAR = {
 def test_what_is_drawn_costs_as_much_for_all_parts_of_a_record_as_one_record(name, neighbours):
     """PARTS records of a unit, with noise as many times, cost exactly the charge; no unit can have more parts."""
     design = LINEAR[name]
-    finer = design.in_parts(SHARES_PER_RECORD)
+    finer = design.scaled_by(SHARES_PER_RECORD)
     charged = design.loss(Adjacency(replace(BY_SHARES, neighbours=neighbours)))
     parts = finer.loss(Adjacency(fn.PrivacyUnit("person", SHARES_PER_RECORD, neighbours, "pid")))
     assert charged.rho == parts.rho
@@ -238,12 +238,12 @@ def test_what_is_drawn_costs_as_much_for_all_parts_of_a_record_as_one_record(nam
 def test_no_person_moves_what_is_measured_by_more_than_is_charged(neighbours):
     """Any numbers of records in any cells, in shares that are rounded down: by the integers themselves."""
     rng, design = np.random.default_rng(4), SECTORS
-    finer, unit = design.in_parts(SHARES_PER_RECORD), replace(BY_SHARES, neighbours=neighbours)
+    finer, unit = design.scaled_by(SHARES_PER_RECORD), replace(BY_SHARES, neighbours=neighbours)
     charged, dearest = 2 * design.loss(Adjacency(unit)).rho, Fraction(0)
 
     def moved(x):
         tally = Tally({("o", "a0"): x, ("a0", "o"): x.T})
-        exact = finer.exact(tally, Adjacency(unit), SHARES_PER_RECORD * 10)
+        exact = finer.exact_answers(tally, Adjacency(unit), SHARES_PER_RECORD * 10)
         scales = [np.repeat(g.scales, g.answers) for g in finer.groups]
         pairs = zip(np.concatenate(exact).tolist(), np.concatenate(scales).tolist(), strict=True)
         return sum(Fraction(y) ** 2 / Fraction(s) ** 2 for y, s in pairs)
@@ -279,7 +279,7 @@ def test_orders_of_shares_are_of_no_size_no_amount_and_no_noise_beyond_the_sampl
     ):
         loud = of_sectors(CELLS, ([[1, 0], [0, 1]], {(): ([[1, 0], [0, 1]], scale)}))
         if fits:
-            assert order(loud, unit=BY_SHARES).drawn[0].scales.tolist() == [MAX_SCALE]
+            assert order(loud, unit=BY_SHARES).scaled_designs[0].scales.tolist() == [MAX_SCALE]
         else:
             with refused("plan.noise-out-of-range"):
                 order(loud, unit=BY_SHARES)
@@ -291,14 +291,14 @@ def test_what_is_measured_are_parts_with_noise_of_parts(tmp_path):
     made, door = order(SECTORS, unit=BY_SHARES), Replay(seed=3)
     open_one = open_counter(table, PLANNED, made.source, BY_SHARES.bound)
     with Ledger(":memory:") as ledger:
-        told = measuring.measure(made, open_one, ledger, door=door)
-        exact = measuring.measure(made, open_one, ledger, door=Replay())
+        told = measuring.measure(made, open_one, ledger, noise=door)
+        exact = measuring.measure(made, open_one, ledger, noise=Replay())
         assert [e.rho for e in ledger.entries()[::2]] == 2 * [ceil_dyadic(made.loss.rho)]
     assert made.account == order(SECTORS, unit=fn.PrivacyUnit("person", 5, id="pid")).account
     assert [s for _, s, _ in door.asked] == [SHARES_PER_RECORD * s for s in SECTORS.scales.tolist()]
     x = np.zeros((2, 3), dtype=np.int64)
     np.add.at(x, ([0, 1, 1, 0, 0, 1], [0, 1, 2, 0, 1, 2]), [SHARES_PER_RECORD // n for n in (2, 2, 1, 3, 3, 3)])
-    wanted = SECTORS.exact(Tally({("o", "a0"): x, ("a0", "o"): x.T}), made.adjacency, 2**40)
+    wanted = SECTORS.exact_answers(Tally({("o", "a0"): x, ("a0", "o"): x.T}), made.adjacency, 2**40)
     assert all(np.array_equal(a, b) for a, b in zip(exact.answers[0], wanted, strict=True))
     assert (np.concatenate(told.answers[0]) - np.concatenate(wanted)).tolist() == door.drawn
 
@@ -326,7 +326,7 @@ def test_other_units_pay_as_where_one_record_of_each_person_is_counted():
         priced, same = (made.cost(other) for made in (shares, one))
         assert (priced is None) == (same is None) == (other.name == "household")
         assert priced is None or priced.rho == same.rho
-    promised = Adjacency(BY_SHARES).of(others[-1], fn.PrivacyUnit("household", 4))
+    promised = Adjacency(BY_SHARES).for_unit(others[-1], fn.PrivacyUnit("household", 4))
     assert (promised.unit.count, promised.records) == (CountBasis.RECORDS, 4)
 
 
@@ -336,8 +336,8 @@ def test_other_units_pay_as_where_one_record_of_each_person_is_counted():
 def test_a_unit_says_that_its_records_are_shares():
     assert BY_SHARES.describe() == "one person (all records, in shares of one, by column 'pid'), add-or-remove-one"
     assert BY_SHARES.account == fn.PrivacyUnit("person", 12, id="pid").account
-    assert BY_SHARES.kept == "all records of each person, in equal shares of one: enforced, column 'pid'"
-    assert BY_SHARES.bound.most is None
+    assert BY_SHARES.enforcement_text == "all records of each person, in equal shares of one: enforced, column 'pid'"
+    assert BY_SHARES.bound.max_records is None
     assert BY_SHARES.cost_factor() == 1
 
 
@@ -418,7 +418,7 @@ def plan():
 def test_shares_go_from_a_specification_to_a_release_that_verifies(plan, sealed, tmp_path, without_noise, capsys):
     """A person with 5,000 records counts as one; the plan, the release and every table state that shares count."""
     publication = plan.publication
-    assert fn.Spec.of(publication).publication() == publication
+    assert fn.Spec.from_publication(publication).publication() == publication
     assert fn.Plan.from_json(plan.to_json()).hash == plan.hash
     data, truth = visits()
     if sealed:
@@ -432,7 +432,7 @@ def test_shares_go_from_a_specification_to_a_release_that_verifies(plan, sealed,
     said = json.loads((tmp_path / "r" / "release.json").read_text())
     assert said["answers_per_record"] == SHARES_PER_RECORD
     assert said["spec"]["privacy"]["count"] == "shares"
-    assert said["charge"]["records"] == publication.unit.kept
+    assert said["charge"]["records"] == publication.unit.enforcement_text
     assert said["shares"] == "each person counts one, by equal shares of all records of one"
     for report in (plan_report(plan), release_report(release)):
         told = "\n".join(lines(report))

@@ -70,7 +70,7 @@ def planned(name="marginals", **small):
     key = name, tuple(sorted(small.items()))
     if key not in PLANS:
         unit = REPLACE if small.get("region") == "exactly" else fn.PrivacyUnit()
-        PLANS[key] = fn.plan(WORKLOADS[name](), budget=BUDGET, unit=unit, small=SmallDatabase(SIZE, **small))
+        PLANS[key] = fn.plan(WORKLOADS[name](), budget=BUDGET, unit=unit, small_database=SmallDatabase(SIZE, **small))
     return PLANS[key]
 
 
@@ -95,7 +95,9 @@ def truth(plan, data):
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_row_space_has_the_weighted_gram_matrix(name, rng):
     workload = WORKLOADS[name]()
-    d = decompose(workload, apart=fn.Publication(workload, budget=BUDGET, small=SmallDatabase(5)).apart)
+    d = decompose(
+        workload, apart=fn.Publication(workload, budget=BUDGET, small_database=SmallDatabase(5)).structured_attributes
+    )
     space = row_space(d)
     assert space.rows.shape == (len(d.groups[0].basis), d.cells)
     assert space.numbers == d.rows == sum(math.prod(t.shape(workload.domain)) for t in workload.tables)
@@ -112,7 +114,7 @@ def test_row_space_refuses_sectors_and_large_domains():
     with refused("workload.too-many-cells-for-projection"):
         row_space(decompose(marginals()))
     with refused("workload.too-many-cells-for-projection"):
-        fn.plan(marginals(13, (1,)), budget=BUDGET, small=SmallDatabase(9, index=1, temperature=0))
+        fn.plan(marginals(13, (1,)), budget=BUDGET, small_database=SmallDatabase(9, index=1, temperature=0))
 
 
 # --- plans --------------------------------------------------------------------------------------------------------
@@ -127,7 +129,7 @@ def test_the_bound_is_one_for_the_queries_that_were_asked(rng):
         asked = rng.normal(size=(6, 2)) @ rng.normal(size=(2, 5)) * 10.0 ** rng.integers(-3, 3, size=(6, 1))
         c = (asked**2).sum(axis=1)
         workload = fn.matrix_workload(asked, variances=c)
-        only = fn.plan(workload, budget=BUDGET, small=SmallDatabase(9, index=k, temperature=0)).only
+        only = fn.plan(workload, budget=BUDGET, small_database=SmallDatabase(9, index=k, temperature=0)).table_part
         w, q = (1 / c) / (1 / c).mean(), only.evidence.cells / only.evidence.cells.sum()
 
         def squared(queries, w=w, q=q, k=k):
@@ -141,7 +143,7 @@ def test_the_bound_is_one_for_the_queries_that_were_asked(rng):
 
 def test_a_gap_below_what_queries_were_moved_by_is_refused(rng):
     workload = fn.matrix_workload(rng.normal(size=(6, 2)) @ rng.normal(size=(2, 5)), variances=1)
-    asked = {"budget": BUDGET, "small": SmallDatabase(9, index=2, temperature=0)}
+    asked = {"budget": BUDGET, "small_database": SmallDatabase(9, index=2, temperature=0)}
     assert fn.plan(workload, gap=1e-6, **asked).gap > 1e-9
     with refused("plan.gap-not-reached"):
         fn.plan(workload, gap=1e-10, **asked)
@@ -153,17 +155,17 @@ def test_plans_are_certified_spend_the_budget_and_are_read_back(name, region, tm
     plan = planned(name, region=region)
     allowed = BUDGET.gaussian_rho
     assert allowed * (1 - Fraction(1, 10**6)) <= plan.exact_rho <= allowed
-    assert plan.bound <= plan.value <= plan.bound * (1 + 1e-6)
+    assert plan.bound <= plan.objective_value <= plan.bound * (1 + 1e-6)
     # the sensitivity of the very integers: no column moves the noise by more than the exact price says
-    inside = np.linalg.solve(RowSpaceView(plan.only).noise_factor, RowSpaceView(plan.only).space.rows)
+    inside = np.linalg.solve(RowSpaceView(plan.table_part).noise_factor, RowSpaceView(plan.table_part).space.rows)
     lengths = (inside**2).sum(axis=0)
     if region == "at-most":
         assert lengths.max() == pytest.approx(plan.cost_squared, rel=1e-9)
     else:
         gram = inside.T @ inside
         assert (lengths[:, None] + lengths - 2 * gram).max() == pytest.approx(plan.cost_squared, rel=1e-6)
-    largest = np.sort(np.linalg.svd(RowSpaceView(plan.only).noise_factor, compute_uv=False) ** 2)[::-1]
-    assert largest[: plan.setting.index].sum() * lengths.max() == pytest.approx(plan.value, rel=1e-9)
+    largest = np.sort(np.linalg.svd(RowSpaceView(plan.table_part).noise_factor, compute_uv=False) ** 2)[::-1]
+    assert largest[: plan.setting.index].sum() * lengths.max() == pytest.approx(plan.objective_value, rel=1e-9)
     again = Plan.from_json(plan.to_json())
     assert again.hash == plan.hash
     assert again.setting == plan.setting
@@ -174,7 +176,7 @@ def test_plans_are_certified_spend_the_budget_and_are_read_back(name, region, tm
 
 def test_the_noise_of_a_plan_has_the_variances_it_states():
     plan = planned("mixed")
-    covariance = RowSpaceView(plan.only).noise_factor @ RowSpaceView(plan.only).noise_factor.T
+    covariance = RowSpaceView(plan.table_part).noise_factor @ RowSpaceView(plan.table_part).noise_factor.T
     weights = (1 / plan.decomposition.variances) / (1 / plan.decomposition.variances).mean()
     assert np.trace(covariance) == pytest.approx(weights @ plan.variances, rel=1e-9)
 
@@ -186,12 +188,12 @@ def test_the_choice_is_told_and_the_same_every_time():
     given = planned("marginals", index=3, temperature=0.05)
     assert given.setting == Setting(3, 0.05)
     assert "as asked for" in given.status
-    rank = planned("marginals", index=len(RowSpaceView(plan.only).space.rows), temperature=0.0)
+    rank = planned("marginals", index=len(RowSpaceView(plan.table_part).space.rows), temperature=0.0)
     assert "least total variance before projection" in rank.status
 
 
 def test_everything_near_the_uniform_guess_is_warned_of():
-    few = fn.plan(marginals(), budget=fn.Budget(rho=Fraction(1, 1000)), small=SmallDatabase(10))
+    few = fn.plan(marginals(), budget=fn.Budget(rho=Fraction(1, 1000)), small_database=SmallDatabase(10))
     assert "spreading 10 records evenly" in few.status
 
 
@@ -201,7 +203,7 @@ def test_targets_weigh_tables():
     even = fn.Workload(domain, [fn.table("a", variance=1), fn.table("b", variance=1)])
     odd = fn.Workload(domain, [fn.table("a", variance=1), fn.table("b", variance=100)])
     fixed = SmallDatabase(50, index=4, temperature=0.0)
-    one, other = (fn.plan(w, budget=BUDGET, small=fixed) for w in (even, odd))
+    one, other = (fn.plan(w, budget=BUDGET, small_database=fixed) for w in (even, odd))
     assert other.table_variances("a").mean() < one.table_variances("a").mean()
     assert other.table_variances("b").mean() > one.table_variances("b").mean()
 
@@ -212,13 +214,13 @@ def test_targets_weigh_tables():
         ({"budget": None}, "spec.projection-needs-budget"),
         ({"budget": fn.Budget(epsilon=Fraction(1)), "privacy": "pure"}, "spec.projection-unsupported"),
         ({"objective": fn.Objective(fn.Goal.TOTAL_ERROR)}, "spec.projection-unsupported"),
-        ({"beside": ("0" * 64,)}, "spec.projection-unsupported"),
+        ({"composed_with": ("0" * 64,)}, "spec.projection-unsupported"),
         ({"cell_budgets": fn.CellBudgets(("a0",), (1.0, 0.5))}, "spec.projection-unsupported"),
-        ({"small": SmallDatabase(9, region="exactly")}, "spec.exact-size-not-fixed"),
+        ({"small_database": SmallDatabase(9, region="exactly")}, "spec.exact-size-not-fixed"),
     ],
 )
 def test_publications_that_do_not_go_with_projection_are_refused(change, error):
-    asked = {"budget": BUDGET, "small": SmallDatabase(9)} | change
+    asked = {"budget": BUDGET, "small_database": SmallDatabase(9)} | change
     with refused(error):
         fn.Publication(marginals(), **asked)
 
@@ -244,15 +246,15 @@ def test_small_databases_that_are_none_are_refused(small, error):
 
 def test_what_cannot_be_planned_is_refused():
     with refused("workload.index-above-rank"):
-        fn.plan(marginals(), budget=BUDGET, small=SmallDatabase(9, index=27))
+        fn.plan(marginals(), budget=BUDGET, small_database=SmallDatabase(9, index=27))
     with refused("plan.effort-for-small-database"):
-        fn.plan(marginals(), budget=BUDGET, small=SmallDatabase(9), refine=True)
+        fn.plan(marginals(), budget=BUDGET, small_database=SmallDatabase(9), refine=True)
     with refused("plan.comparison-of-small-database"):
-        fn.compare(fn.Publication(marginals(), budget=BUDGET, small=SmallDatabase(9)))
+        fn.compare(fn.Publication(marginals(), budget=BUDGET, small_database=SmallDatabase(9)))
     with refused("plan.small-database-without-budget"):
         projection.choose(fn.Publication(marginals()))
     with refused("plan.plan-not-for-small-database"):
-        simulated_errors(fn.plan(marginals()).only)
+        simulated_errors(fn.plan(marginals()).table_part)
 
 
 def test_altered_plans_are_refused():
@@ -319,7 +321,7 @@ def test_without_noise_the_truth_is_released(small, tmp_path, rng, monkeypatch):
     assert made["c"]["unbiased_value"].to_numpy() == pytest.approx(counts.to_numpy(), abs=1e-6)
     if plan.setting.temperature == 0:
         assert made["c"]["biased_value"].to_numpy() == pytest.approx(counts.to_numpy(), abs=1e-3)
-    assert made.biased[0].noisy == pytest.approx(RowSpaceView(plan.only).space.rows @ cells, abs=1e-6)
+    assert made.biased[0].noisy == pytest.approx(RowSpaceView(plan.table_part).space.rows @ cells, abs=1e-6)
 
 
 @pytest.mark.usefixtures("standing_still")
@@ -419,24 +421,24 @@ def test_other_releases_have_no_histogram(tmp_path):
     with refused("release.part-without-histogram"):
         blank.synthetic(0)
     with refused("plan.plan-not-for-small-database"):
-        ProjectedTables(plan.only, blank.answers)
+        ProjectedTables(plan.table_part, blank.answers)
 
 
 def test_the_error_adapts_to_the_size_and_beats_the_unbiased_answers(rng, monkeypatch):
     """Detects a projection that does not help: 12 releases of 40 people, at 1e-6."""
-    plan = fn.plan(marginals(6), budget=BUDGET, small=SmallDatabase(40))
+    plan = fn.plan(marginals(6), budget=BUDGET, small_database=SmallDatabase(40))
     domain = plan.publication.workload.domain
     biased, unbiased = [], []
     for seed in range(12):
         data = people(np.random.default_rng(seed), domain, 40).assign(a0=0, a1=1)
         cells = truth(plan, data)
-        target = RowSpaceView(plan.only).space.rows @ cells
+        target = RowSpaceView(plan.table_part).space.rows @ cells
         counts = np.rint(plan.decomposition.groups[0].basis @ cells)
         group = plan.strategy.groups[0]
         exact = group.mixing[0].astype(float) @ counts
         noisy = exact + noise.discrete_gaussians(group.scales, group.answers)
         found = ProjectedTables(plan, [np.rint(noisy).astype(np.int64)])
-        biased.append(((RowSpaceView(plan.only).space.rows @ found.histogram - target) ** 2).sum())
+        biased.append(((RowSpaceView(plan.table_part).space.rows @ found.histogram - target) ** 2).sum())
         unbiased.append(((found.noisy - target) ** 2).sum())
     assert stats.ttest_rel(biased, unbiased, alternative="less").pvalue < SIGNIFICANCE
     assert np.mean(biased) < 0.5 * np.mean(unbiased)
@@ -450,21 +452,23 @@ def test_simulated_errors_are_what_is_seen_on_public_histograms(temperature):
     Detects errors that are reported for other numbers, of another scale, or of unprojected answers.
     """
     plan = planned("mixed", temperature=temperature)
-    told = simulated_errors(plan.only)
+    told = simulated_errors(plan.table_part)
     rng = np.random.default_rng(5)
     d = plan.decomposition
-    lift = np.empty((d.rows, len(RowSpaceView(plan.only).space.rows)))
+    lift = np.empty((d.rows, len(RowSpaceView(plan.table_part).space.rows)))
     for m in d.groups[0].members:
-        lift[d.tables[m.tables].numbers] = m.answers(np.linalg.inv(RowSpaceView(plan.only).space.triangle).T).T[None]
+        lift[d.tables[m.tables].numbers] = m.answers(np.linalg.inv(RowSpaceView(plan.table_part).space.triangle).T).T[
+            None
+        ]
     squares = []
     for histogram in projection.small.public_histograms(d.cells, SIZE):
-        target = RowSpaceView(plan.only).space.rows @ histogram.counts
-        theta = np.linalg.inv(RowSpaceView(plan.only).space.triangle) @ target
+        target = RowSpaceView(plan.table_part).space.rows @ histogram.counts
+        theta = np.linalg.inv(RowSpaceView(plan.table_part).space.triangle) @ target
         group = plan.strategy.groups[0]
         for _ in range(15):
             y = group.mixing[0].astype(float) @ theta + rng.normal(0, 1, len(theta)) * group.scales[0]
             found = ProjectedTables(plan, [np.rint(y).astype(np.int64)])
-            squares.append((lift @ (RowSpaceView(plan.only).space.rows @ found.histogram - target)) ** 2)
+            squares.append((lift @ (RowSpaceView(plan.table_part).space.rows @ found.histogram - target)) ** 2)
     seen = np.sqrt(np.mean(squares, axis=0))
     assert told.mean == pytest.approx(seen, rel=0.3)
     assert (told.mean / seen).mean() == pytest.approx(1, abs=0.1)
@@ -476,14 +480,14 @@ def test_simulated_errors_are_what_is_seen_on_public_histograms(temperature):
 
 def test_the_paper_is_released_as_printed(tmp_path, rng):
     """K = ⌊ε n⌋, the first k directions as measured, the rest in the hull; no histogram, and files that say so."""
-    plan = fn.plan(marginals(6), budget=BUDGET, small=SmallDatabase(20, variant="paper"))
+    plan = fn.plan(marginals(6), budget=BUDGET, small_database=SmallDatabase(20, variant="paper"))
     assert plan.setting == Setting(20, 0.0)
     assert "as printed" in plan.status
     assert Plan.from_json(plan.to_json()).hash == plan.hash
     data = people(rng, plan.publication.workload.domain, 20)
     release = fn.release(plan, data, ledger=tmp_path / "l.sqlite", directory=tmp_path / "r")
-    found, head = release.biased[0], RowSpaceView(plan.only).head
-    answers = RowSpaceView(plan.only).space.triangle @ found.estimates(0, np.array([0]))[0]
+    found, head = release.biased[0], RowSpaceView(plan.table_part).head
+    answers = RowSpaceView(plan.table_part).space.triangle @ found.estimates(0, np.array([0]))[0]
     assert head.T @ answers == pytest.approx(head.T @ found.noisy, abs=1e-6)
     tail = found.noisy - head @ (head.T @ found.noisy)
     assert np.linalg.norm(answers - head @ (head.T @ answers)) < np.linalg.norm(tail)
@@ -495,13 +499,13 @@ def test_the_paper_is_released_as_printed(tmp_path, rng):
     assert "Algorithm 1" in said["values"]
     assert fn.verify(tmp_path / "r").ok
     assert fn.Release.read(tmp_path / "r") == release
-    full = fn.plan(marginals(6), budget=BUDGET, small=SmallDatabase(20))
-    assert (release.biased[0].simulated.mean ** 2).mean() > (simulated_errors(full.only).mean ** 2).mean()
+    full = fn.plan(marginals(6), budget=BUDGET, small_database=SmallDatabase(20))
+    assert (release.biased[0].simulated.mean ** 2).mean() > (simulated_errors(full.table_part).mean ** 2).mean()
 
 
 def test_above_the_rank_the_paper_projects_nothing(tmp_path, rng):
-    plan = fn.plan(marginals(), budget=BUDGET, small=SmallDatabase(SIZE, variant="paper"))
-    assert plan.setting.index == len(RowSpaceView(plan.only).space.rows)
+    plan = fn.plan(marginals(), budget=BUDGET, small_database=SmallDatabase(SIZE, variant="paper"))
+    assert plan.setting.index == len(RowSpaceView(plan.table_part).space.rows)
     release = fn.release(plan, people(rng, plan.publication.workload.domain, SIZE), ledger=tmp_path / "l.sqlite")
     frame = release["a0 by a1"]
     assert frame["biased_value"].to_numpy() == pytest.approx(frame["unbiased_value"].to_numpy(), abs=1e-6)
@@ -518,7 +522,7 @@ def test_above_the_rank_the_paper_projects_nothing(tmp_path, rng):
 )
 def test_what_the_paper_does_not_define_is_refused(small, budget, error):
     with refused(error):
-        fn.plan(marginals(), budget=budget, small=SmallDatabase(**small, variant="paper"))
+        fn.plan(marginals(), budget=budget, small_database=SmallDatabase(**small, variant="paper"))
     with refused("spec.variant-unknown"):
         SmallDatabase(5, variant="printed")
 
@@ -554,16 +558,16 @@ margin = 10
 
 def test_specifications_say_the_mechanism_and_say_it_again():
     publication = Spec.from_toml(TOML).publication()
-    assert publication.small == SmallDatabase(120)
-    assert Spec.of(publication).publication() == publication
-    assert Spec.from_toml(Spec.of(publication).to_toml()).publication() == publication
+    assert publication.small_database == SmallDatabase(120)
+    assert Spec.from_publication(publication).publication() == publication
+    assert Spec.from_toml(Spec.from_publication(publication).to_toml()).publication() == publication
     printed = Spec.from_toml(TOML.replace("[budget]", '[projection]\nvariant = "paper"\n[budget]')).publication()
-    assert printed.small == SmallDatabase(120, variant="paper")
-    assert Spec.of(printed).publication() == printed
+    assert printed.small_database == SmallDatabase(120, variant="paper")
+    assert Spec.from_publication(printed).publication() == printed
     more = Spec.from_toml(TOML.replace("[budget]", "[projection]\nindex = 3\ntemperature = 0.05\n[budget]"))
-    assert more.publication().small == SmallDatabase(120, index=3, temperature=0.05)
-    assert Spec.of(more.publication()).publication() == more.publication()
-    assert not {"mechanism", "size", "projection"} & set(Spec.of(fn.Publication(mixed())).document())
+    assert more.publication().small_database == SmallDatabase(120, index=3, temperature=0.05)
+    assert Spec.from_publication(more.publication()).publication() == more.publication()
+    assert not {"mechanism", "size", "projection"} & set(Spec.from_publication(fn.Publication(mixed())).document())
 
 
 @pytest.mark.parametrize(
@@ -620,7 +624,7 @@ def test_the_command_line_plans_compares_releases_and_verifies(tmp_path, rng, ca
 @pytest.mark.slow
 def test_finite_questions_stand_beside_a_small_database():
     query = FiniteQuery.sum("o in all", "o", people=SIZE, epsilon=1)
-    plan = fn.plan(mixed(), budget=BUDGET, small=SmallDatabase(SIZE, index=3, temperature=0.0), finite=[query])
+    plan = fn.plan(mixed(), budget=BUDGET, small_database=SmallDatabase(SIZE, index=3, temperature=0.0), finite=[query])
     assert plan.finite[0].graph.n == 5 * SIZE + 1
     assert plan.exact_rho > BUDGET.gaussian_rho
     assert Plan.from_json(plan.to_json()).hash == plan.hash

@@ -391,7 +391,7 @@ def test_no_optimum_depends_on_the_basis(name, rng):
     v = v / np.sqrt(targets(len(v)))[:, None]
     m = change_of_basis(len(b), rng)
     for basis, lifts in ((b, v), (m @ b, v @ np.linalg.inv(m))):
-        block = Block.single(1.0, basis, lifts, np.arange(len(lifts)))
+        block = Block.from_lifts(1.0, basis, lifts, np.arange(len(lifts)))
         found = combined.solve(Problem([block], len(lifts)), gap=GAP)
         assert found.gap <= GAP
         assert found.lower <= bound(name) * (1 + GAP) * (1 + EXACT)

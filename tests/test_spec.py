@@ -74,7 +74,7 @@ def spellings(attribute, values):
     """Ways to write a group: single values, one alone, a list of codes; along an order a pair, and all of it."""
     if not attribute.ordered:
         return [values, values[0], {"values": values}]
-    known = [x for x in values if x not in attribute.beside]
+    known = [x for x in values if x not in attribute.missing_cells]
     whole = {"first": attribute.own_values[0], "last": attribute.own_values[-1]}
     return [values[0], {"values": values}, whole, *([x, x] for x in known[:1])]
 
@@ -87,7 +87,7 @@ def arguments(draw, domain, names, number):
         values = domain[name].values
         ordered = ["prefix", "ranges", "all"] if domain[name].ordered else []
         after = [*following] if len(domain[name].own_values) > 2 else []
-        known = ["count"] if domain[name].beside else []
+        known = ["count"] if domain[name].missing_cells else []
         view = draw(st.sampled_from(["each", "recode", *ordered, *after, *known]))
         if view == "each" or draw(st.booleans()):
             each.append(name)
@@ -198,7 +198,7 @@ def publications(draw):
     gaussian = privacy is fn.Privacy.ZCDP
     if gaussian and neighbours is fn.Neighbours.ADD_OR_REMOVE_ONE:
         limits["cell_budgets"] = draw(st.none() | cell_budgets(domain))
-        limits["beside"] = tuple(draw(st.lists(hashes, max_size=3, unique=True)))
+        limits["composed_with"] = tuple(draw(st.lists(hashes, max_size=3, unique=True)))
     goals = [g for g in fn.Goal if (gaussian and "budget" not in limits) or g is not fn.Goal.HYBRID]
     return fn.Publication(
         workload,
@@ -222,11 +222,11 @@ def publications(draw):
 @pytest.mark.slow
 @given(publications())
 def test_objects_and_documents_convert_without_loss(publication):
-    spec = Spec.of(publication)
+    spec = Spec.from_publication(publication)
     assert spec.publication() == publication
     assert Spec.from_toml(spec.to_toml()).publication() == publication
     assert Spec.parse(json.loads(json.dumps(spec.document(), allow_nan=False))).publication() == publication
-    assert Spec.of(spec.publication()) == spec
+    assert Spec.from_publication(spec.publication()) == spec
     # order has a meaning that == on mappings does not see
     again = Spec.from_toml(spec.to_toml()).publication()
     for mine, theirs in zip(publication.workload.tables, again.workload.tables, strict=True):
@@ -246,7 +246,7 @@ entries = st.integers(-(2**31), 2**31) | st.floats(-1e9, 1e9).map(lambda x: roun
 )
 def test_matrices_convert_without_loss(rows):
     publication = fn.Publication(fn.matrix_workload(np.array(rows), margins=[1.5] * len(rows), name="q"))
-    spec = Spec.of(publication)
+    spec = Spec.from_publication(publication)
     for again in (spec.publication(), Spec.from_toml(spec.to_toml()).publication()):
         mine, theirs = publication.workload["q"].matrix.matrix, again.workload["q"].matrix.matrix
         assert mine.dtype == theirs.dtype
@@ -263,8 +263,8 @@ def test_numpy_scalars_are_written_as_plain_values():
         fn.table(recode={"a": {"low": np.arange(2)}}, margin=np.int64(4), name="recoded"),
     ]
     publication = fn.Publication(fn.Workload(domain, made))
-    assert Spec.of(publication).publication() == publication
-    assert Spec.from_toml(Spec.of(publication).to_toml()).publication() == publication
+    assert Spec.from_publication(publication).publication() == publication
+    assert Spec.from_toml(Spec.from_publication(publication).to_toml()).publication() == publication
 
 
 def test_a_plan_reads_back_its_own_specification():
@@ -288,7 +288,7 @@ SAID = {
     "hybrid": {"objective": fn.Objective("hybrid", "inverse-std-error", 1e-3)},
     "cell budgets": {"cell_budgets": fn.CellBudgets(("area",), (0.1, 1))},
     "cell budgets by two": {"cell_budgets": fn.CellBudgets(("age", "area"), (1, 0.5, 0.5, 0.5, 0.5, 0.5, 0.25, 0.3))},
-    "beside": {"beside": ("ab" * 32, "01" * 32)},
+    "beside": {"composed_with": ("ab" * 32, "01" * 32)},
     "pure": {"privacy": fn.Privacy.PURE},
     "a pure budget": {"privacy": fn.Privacy.PURE, "budget": fn.Budget(epsilon=Fraction(2, 7))},
     "a pure cap": {"privacy": fn.Privacy.PURE, "cap": fn.Budget(epsilon=Fraction(10**20, 3))},
@@ -339,11 +339,11 @@ def test_patterns_are_said_in_words():
         spec = Spec.from_toml(f"{head}[[tables]]\n{text}\n")
         assert spec.publication().workload == fn.Workload(domain, [meant]), text
         assert Spec.from_toml(spec.to_toml()).publication() == spec.publication()
-        (written,) = Spec.of(spec.publication()).document()["tables"]
+        (written,) = Spec.from_publication(spec.publication()).document()["tables"]
         if "all" in text:
             assert written["all"] == {1: "singles", 2: "pairs", 3: "triples", 4: 4}[meant.order]
             assert written["among"] == list(meant.among)
-        assert Spec.of(spec.publication()).publication() == spec.publication()
+        assert Spec.from_publication(spec.publication()).publication() == spec.publication()
 
 
 def test_parts_keep_their_places():
@@ -355,7 +355,7 @@ def test_parts_keep_their_places():
         fn.table(margin=1),
     ]
     publication = fn.Publication(fn.Workload(domain, parts))
-    document = Spec.of(publication).document()
+    document = Spec.from_publication(publication).document()
     assert document["tables"] == [
         {"all": "pairs", "among": ["a", "b", "c"], "margin": [3.0, 4.0, 5.0]},
         {"name": "a", "attributes": ["a"], "margin": 2.0},
@@ -369,7 +369,7 @@ def test_parts_keep_their_places():
         },
         {"name": "total", "margin": 1.0},
     ]
-    for again in (Spec.parse(document), Spec.from_toml(Spec.of(publication).to_toml())):
+    for again in (Spec.parse(document), Spec.from_toml(Spec.from_publication(publication).to_toml())):
         assert again.publication() == publication
         assert again.publication().workload.tables.parts == tuple(parts)
     plan = fn.plan(publication)
@@ -398,14 +398,14 @@ def test_rules_may_be_given_as_parts_of_the_document():
 def test_a_plan_file_keeps_all_that_a_publication_says(said):
     plan = fn.plan(fn.Publication(SMALL, **SAID[said]))
     again = fn.Plan.from_json(plan.to_json())
-    assert again.publication == plan.publication == Spec.of(plan.publication).publication()
-    assert (again.hash, again.exact_cost, again.value, again.bound) == (
+    assert again.publication == plan.publication == Spec.from_publication(plan.publication).publication()
+    assert (again.hash, again.exact_cost, again.objective_value, again.bound) == (
         plan.hash,
         plan.exact_cost,
-        plan.value,
+        plan.objective_value,
         plan.bound,
     )
-    assert Spec.of(plan.publication) != Spec.of(fn.Publication(SMALL))  # so the hash knows
+    assert Spec.from_publication(plan.publication) != Spec.from_publication(fn.Publication(SMALL))  # so the hash knows
 
 
 def test_documents_say_only_what_is_not_usual():
@@ -417,19 +417,19 @@ def test_documents_say_only_what_is_not_usual():
     }
     workload = fn.Workload(fn.Domain(a=fn.Ordered(0, 1)), [fn.table("a", margin=2)])
     usual = fn.Publication(workload, fn.PrivacyUnit(max_records=2), fn.DataSource("people"))
-    assert json.dumps(Spec.of(usual).document()) == json.dumps(document)
+    assert json.dumps(Spec.from_publication(usual).document()) == json.dumps(document)
     said = {
         "objective": ({"goal": "hybrid", "trade": 2.0}, fn.Objective("hybrid", trade=2)),
         "cell_budgets": ({"attributes": ["a"], "values": [1.0, 0.0]}, fn.CellBudgets(["a"], [1, 0])),
         "beside": (["ab" * 32], ["ab" * 32]),
     }
     for promised in ("pure", "auto"):
-        assert Spec.of(replace(usual, privacy=promised)).document()["privacy"] == {
+        assert Spec.from_publication(replace(usual, privacy=promised)).document()["privacy"] == {
             "definition": promised,
             "max_records": 2,
         }
     for key, (written, meant) in said.items():
-        found = Spec.of(replace(usual, **{key: meant})).document()
+        found = Spec.from_publication(replace(usual, **{"composed_with" if key == "beside" else key: meant})).document()
         assert (found if key == "objective" else found["privacy"])[key] == written
 
 
@@ -546,7 +546,7 @@ def test_a_cost_is_exact_as_written():
     assert own.publication().budget == fn.Budget(epsilon=1, delta=1e-9)
     shared = Spec.from_toml("[privacy]\ndelta = 1e-5\ncap = { epsilon = 1 }\n" + REST)
     assert shared.publication().cap == fn.Budget(epsilon=1, delta=1e-5)
-    assert Spec.of(shared.publication()).document()["privacy"]["cap"] == {"epsilon": 1.0}
+    assert Spec.from_publication(shared.publication()).document()["privacy"]["cap"] == {"epsilon": 1.0}
 
 
 @pytest.mark.parametrize("privacy", list(fn.Privacy))
@@ -556,7 +556,7 @@ def test_what_is_promised_is_said_in_a_word_or_beside_the_rest(privacy):
     assert word == table
     assert word.publication().privacy is privacy
     assert word.publication() == replace(Spec.from_toml(REST).publication(), privacy=privacy)
-    written = Spec.of(word.publication())
+    written = Spec.from_publication(word.publication())
     assert Spec.from_toml(written.to_toml()) == written
     assert Spec.from_toml(word.to_toml()) == word
     assert ("privacy" in written.document()) == (privacy is not fn.Privacy.ZCDP)
@@ -580,14 +580,14 @@ def test_a_pure_epsilon_is_exact_as_written_and_has_no_delta():
         publication = Spec.from_toml(f"privacy = 'pure'\nbudget = {{ epsilon = {text} }}\n" + REST).publication()
         assert publication.budget == fn.Budget(epsilon=epsilon)
         assert (publication.budget.pure, publication.budget.delta) == (epsilon, None)
-        again = Spec.of(publication)
+        again = Spec.from_publication(publication)
         assert again.document()["budget"] == {"epsilon": str(epsilon)}
         assert again.publication() == Spec.from_toml(again.to_toml()).publication() == publication
         capped = f"privacy = {{ definition = 'pure', delta = 1e-9, cap = {{ epsilon = {text} }} }}\n" + REST
         publication = Spec.from_toml(capped).publication()
         assert (publication.cap, publication.delta) == (fn.Budget(epsilon=epsilon), 1e-9)
-        assert Spec.of(publication).document()["privacy"]["cap"] == {"epsilon": str(epsilon)}
-        assert Spec.from_toml(Spec.of(publication).to_toml()).publication() == publication
+        assert Spec.from_publication(publication).document()["privacy"]["cap"] == {"epsilon": str(epsilon)}
+        assert Spec.from_toml(Spec.from_publication(publication).to_toml()).publication() == publication
 
 
 def test_the_epsilon_of_a_choice_is_one_at_delta():
@@ -601,12 +601,12 @@ def test_the_epsilon_of_a_choice_is_one_at_delta():
             own = Spec.from_toml(head + f"budget = {{ epsilon = {text}, delta = 1e-5 }}\n" + REST).publication()
             assert own.budget == fn.Budget(epsilon=epsilon, delta=1e-5)
             for said in (publication, own):
-                assert Spec.from_toml(Spec.of(said).to_toml()).publication() == said
+                assert Spec.from_toml(Spec.from_publication(said).to_toml()).publication() == said
 
 
 def test_a_fraction_at_delta_is_the_number_it_is_written_as():
     publication = fn.Publication(SMALL, budget=fn.Budget(epsilon=Fraction(1, 3), delta=1e-6))
-    assert Spec.from_toml(Spec.of(publication).to_toml()).publication() == publication
+    assert Spec.from_toml(Spec.from_publication(publication).to_toml()).publication() == publication
 
 
 def test_goals_and_personal_privacy_are_said_in_words():
@@ -626,7 +626,7 @@ def test_goals_and_personal_privacy_are_said_in_words():
     hybrid = Spec.from_toml("[objective]\ngoal = 'hybrid'\ntrade = 1e-4\n" + REST).publication()
     assert hybrid.objective == fn.Objective("hybrid", trade=1e-4)
     beside = Spec.from_toml(f"privacy = {{ beside = ['{'0' * 64}'] }}\n" + REST).publication()
-    assert beside.beside == ("0" * 64,)
+    assert beside.composed_with == ("0" * 64,)
 
 
 NESTED = """[domain.geo]
@@ -678,13 +678,13 @@ def test_the_readme_extended_as_its_guide_says_is_read(tmp_path):
     assert pairs == fn.Workload(plain.workload.domain, [fn.all_tables(3, list(pairs.domain), std_error=by_size)])
     assert read(pure + tables) == fn.Publication(plain.workload, budget=fn.Budget(epsilon=1), privacy="pure")
     assert read(small + tables) == fn.Publication(
-        plain.workload, budget=fn.Budget(epsilon=1.0, delta=1e-6), small=fn.SmallDatabase(200)
+        plain.workload, budget=fn.Budget(epsilon=1.0, delta=1e-6), small_database=fn.SmallDatabase(200)
     )
     singles = {"status": "single"}
     assert read(head + tables + question).finite == (
         fn.FiniteQuery.sum("total age of singles", "age", where=singles, people=150, epsilon=1),
     )
-    (further,) = read(readme + also).also
+    (further,) = read(readme + also).further_groups
     margins = fn.Workload(plain.workload.domain, [fn.table("age", margin=30)])
     assert further == fn.Publication(margins, plain.unit, plain.source, privacy="pure")
 
@@ -721,7 +721,7 @@ def test_lookups_in_line_and_in_files(tmp_path):
     ):
         found = Spec.from_toml(f'{head}column = "postcode"\n{said}').publication(tmp_path)
         assert found.workload.domain["a"] == wanted
-        assert Spec.of(found).publication() == found
+        assert Spec.from_publication(found).publication() == found
     with refused("spec.file-folder-unknown"):
         Spec.from_toml(f'{head}lookup_file = "regions.csv"').publication()
     assert Spec.from_toml(f'{head}lookup = [[1, "e"], [2, "w"]]').publication().workload.domain["a"].cell(2.0) == 0
@@ -1438,7 +1438,7 @@ def test_the_schema_accepts_a_promise_in_a_word(privacy):
 @settings(max_examples=30)
 def test_the_schema_accepts_every_document_that_is_written(publication):
     schema = json_schema()
-    assert accepts(schema, Spec.of(publication).document(), schema)
+    assert accepts(schema, Spec.from_publication(publication).document(), schema)
 
 
 def test_the_schema_satisfies_an_independent_validator():

@@ -293,7 +293,7 @@ def test_answers_that_64_bits_hold_are_held_in_them():
         strategy = of_sectors(over((), 1), ([[1]], {(): ([[times]], 1.0)}))
         most = (INT64_SAFE_BOUND - 1) // abs(times)
         for records, kind in ((most, np.int64), (most + 1, object)):
-            (answers,) = strategy.exact({(): np.array([records])}, Adjacency(), records)
+            (answers,) = strategy.exact_answers({(): np.array([records])}, Adjacency(), records)
             assert (answers.dtype, answers.tolist()) == (kind, [times * records])
 
 
@@ -331,7 +331,7 @@ def test_sectors_by_hand():
     ]  # fmt: skip
     assert [magnitudes(g, 10) for g in s.groups] == [{(3,): 10 * 2 * 2, (2,): 10 * 3}, {(3, 2): 10 * 2 * 2}]
     told = [("33/2", 2, ["a0", "a1"]), ("3/2", 1, ["a0", "a1"])]
-    sectors = s.detail(Adjacency())["sectors"]
+    sectors = s.ledger_detail(Adjacency())["sectors"]
     assert [(x["cost_squared"], x["count"], x["of"]) for x in sectors] == told
 
 

@@ -116,7 +116,7 @@ def test_an_intent_is_used_once(client, at_once):
         assert client.post(f"/release/{number}", typed="people").headers["x-go"] == f"/release/{number}"
     with fn.Ledger(client.folder.root / "budget.sqlite") as ledger:
         assert [e.kind for e in ledger.entries()] == ["charge", "answers"]
-    assert client.studio.releases.asked(number) is None
+    assert client.studio.releases.open_intent(number) is None
 
 
 def test_releases_that_are_refused_before_they_are_asked(client, at_once):
@@ -151,7 +151,7 @@ def test_an_intent_is_bound_to_its_name_time_and_data(tmp_path, monkeypatch, at_
         (client.folder.root / "people.csv").write_text("area,age\nn,1\n")
         assert client.post(f"/release/{number}", typed="people").status_code == 204
         found = client.studio.releases.where(number)
-        assert (found.state, found.told, found.entry) == ("refused", True, None)
+        assert (found.state, found.has_ended, found.entry) == ("refused", True, None)
         assert not (client.folder.root / "release").exists()
 
 
@@ -165,7 +165,7 @@ def test_what_data_were_refused_for_is_told_and_not_stored(tmp_path, monkeypatch
         said = capsys.readouterr().out
         assert "records have missing values or values outside the domain" in said
         found = client.studio.releases.where(number)
-        assert (found.state, found.told, found.entry) == ("refused", True, None)
+        assert (found.state, found.has_ended, found.entry) == ("refused", True, None)
         client.studio.releases._texts[number] = said
         assert "Not for publication" in client.page(f"/release/{number}")
         stored = "".join(p.read_text() for p in (client.folder.own / "releases" / number).iterdir())
@@ -338,7 +338,7 @@ def test_a_draft_that_says_nothing_yet_says_what_is_missing(tmp_path, monkeypatc
 
 
 def test_page_and_file_give_equal_plans(any_plan, tmp_path, monkeypatch):
-    text = Spec.of(any_plan.publication).to_toml()
+    text = Spec.from_publication(any_plan.publication).to_toml()
     root = filled(tmp_path / "f", text)
     asked = {"what": "certify", "text": text, "key": "k", "folder": str(root), "language": "en"}
     answer = planner.answered(asked, lambda _: None)
@@ -624,7 +624,7 @@ def test_a_release_in_its_own_process_stops_before_the_charge_or_not_at_all(tmp_
         waiting.go.touch()
         wait(lambda: all(x.where(number).state != "releasing" for x in (releases, second)))
         where = releases.where(number)
-        assert (where.state, where.told, where.entry) == ("refused", True, None)
+        assert (where.state, where.has_ended, where.entry) == ("refused", True, None)
         wait(lambda: "The operator stopped the release" in releases.where(number).text)
         number = client.asked()
         releases.confirm(number, "people", client.folder.certified())

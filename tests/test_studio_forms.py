@@ -182,7 +182,7 @@ def test_what_pages_show_they_give_back(tmp_path, monkeypatch, quiet, which):
 
 
 def test_what_pages_show_of_the_zoo_they_give_back(any_plan, tmp_path, monkeypatch, quiet):
-    text = Spec.of(any_plan.publication).to_toml()
+    text = Spec.from_publication(any_plan.publication).to_toml()
     with opened(filled(tmp_path / "f", text), monkeypatch) as client:
         assert [*given_back(client)]
         assert client.folder.text() == text

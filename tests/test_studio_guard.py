@@ -289,14 +289,14 @@ def test_a_number_stays_that_of_its_name(tmp_path):
     folder = Folder(filled(tmp_path / "f"), ("env:URL",))
     number = str(folder.number("people.csv"))
     (folder.root / "a.csv").write_text("x\n")
-    assert folder.named(number, folder.data()) == "people.csv"
-    assert folder.named("0", folder.data()) == "env:URL"
+    assert folder.name_by_number(number, folder.data()) == "people.csv"
+    assert folder.name_by_number("0", folder.data()) == "env:URL"
     for wrong in ("", "-1", "7", "x", "٣", "1e9", "99999999999999999999"):
         with refused("release.choice-not-listed"):
-            folder.named(wrong, folder.data())
+            folder.name_by_number(wrong, folder.data())
     (folder.root / "people.csv").unlink()
     with refused("release.choice-not-listed"):
-        folder.named(number, folder.data())
+        folder.name_by_number(number, folder.data())
 
 
 def test_places_that_are_refused(tmp_path):
@@ -355,7 +355,7 @@ def test_save_refuses_what_changed_meanwhile(tmp_path):
     with refused("fitnoise.draft-changed-elsewhere"):
         folder.accept("title = 'x'", digest(SPEC))
     spec.write_text(SPEC + "# somebody else\n")
-    assert folder.moved()
+    assert folder.is_spec_changed()
     with refused("fitnoise.specification-changed-elsewhere"):
         folder.save()
     assert spec.read_text() == SPEC + "# somebody else\n"

@@ -60,9 +60,9 @@ def test_more_confidence_asks_for_less_variance(a, b):
 
 
 def test_by_name_and_in_order():
-    assert ByAttribute("x", [1, 2, 3]).along(["a", "b", "c"]) == (1, 2, 3)
-    assert ByAttribute("x", {"b": 5}, default=1).along(["a", "b", "c"]) == (1, 5, 1)
-    assert ByAttribute("x", {1: 5, 2: 6}).along([1, 2]) == (5, 6)
+    assert ByAttribute("x", [1, 2, 3]).for_labels(["a", "b", "c"]) == (1, 2, 3)
+    assert ByAttribute("x", {"b": 5}, default=1).for_labels(["a", "b", "c"]) == (1, 5, 1)
+    assert ByAttribute("x", {1: 5, 2: 6}).for_labels([1, 2]) == (5, 6)
 
 
 # --- by the size of a table -----------------------------------------------------------------------------------
@@ -75,21 +75,21 @@ def test_a_target_by_size_follows_the_power_within_its_limits(coefficient, power
     if least is not None and most is not None:
         least, most = sorted((least, most))
     by = ByTableSize(coefficient, power, least, most)
-    found = by.of(np.array(cells))
+    found = by.evaluate(np.array(cells))
     for k, x in zip(cells, found, strict=True):
         expected = coefficient * k**power
         expected = max(expected, least or 0)
         assert x == pytest.approx(min(expected, math.inf if most is None else most), rel=EXACT)
-        assert x == by.of(k)
+        assert x == by.evaluate(k)
 
 
 def test_limits_hold_where_the_power_leaves_floating_point():
     """Without a limit the target itself leaves it, without a warning: the workload refuses it."""
-    assert ByTableSize(1, 500).of(10**5) == math.inf
-    assert ByTableSize(1, -500).of(10**5) == 0
-    assert ByTableSize(1, 500, most=np.float64(7)).of(np.array([10**5, 1])).tolist() == [7, 1]
-    assert ByTableSize(1, -500, least=2).of(10**5) == 2
-    assert ByTableSize(3, 0).of(10**5) == 3
+    assert ByTableSize(1, 500).evaluate(10**5) == math.inf
+    assert ByTableSize(1, -500).evaluate(10**5) == 0
+    assert ByTableSize(1, 500, most=np.float64(7)).evaluate(np.array([10**5, 1])).tolist() == [7, 1]
+    assert ByTableSize(1, -500, least=2).evaluate(10**5) == 2
+    assert ByTableSize(3, 0).evaluate(10**5) == 3
 
 
 @pytest.mark.parametrize("kind", TargetKind)
@@ -112,7 +112,7 @@ def test_a_relative_error_of_the_mean_is_a_standard_error_by_size(relative, tota
     ways = [
         variance(TargetKind.CV, relative, cells=cells, reference=PublicTotal(total)),
         variance(TargetKind.CV, relative, cells=cells, reference=total / cells),
-        variance(TargetKind.STD_ERROR, by.of(cells)),
+        variance(TargetKind.STD_ERROR, by.evaluate(cells)),
     ]
     assert ways == pytest.approx([(relative * total / cells) ** 2] * 3, rel=EXACT)
 
@@ -157,9 +157,9 @@ def test_several_tables_have_the_max_deviations_of_each():
         (lambda: Target(TargetKind.CV, 0.1), "workload.reference-misfit"),
         (lambda: Target(TargetKind.MARGIN, 1, reference=3), "workload.reference-misfit"),
         (lambda: Target(TargetKind.CV, 0.1, reference=0), "workload.target-reference-not-positive"),
-        (lambda: ByAttribute("x", [1, 2]).along(["a"]), "workload.by-value-count"),
-        (lambda: ByAttribute("x", {"z": 2}, default=1).along(["a"]), "workload.by-value-unknown"),
-        (lambda: ByAttribute("x", {"a": 2}).along(["a", "b"]), "workload.by-value-incomplete"),
+        (lambda: ByAttribute("x", [1, 2]).for_labels(["a"]), "workload.by-value-count"),
+        (lambda: ByAttribute("x", {"z": 2}, default=1).for_labels(["a"]), "workload.by-value-unknown"),
+        (lambda: ByAttribute("x", {"a": 2}).for_labels(["a", "b"]), "workload.by-value-incomplete"),
         (lambda: z_score(0), "workload.confidence-out-of-range"),
     ],
 )

@@ -94,9 +94,9 @@ def test_the_price_is_that_of_the_dearest_place(design):
     """Detects integers that wrap around, and a class that stands for places that cost more."""
     each, weights = columns(design)
     own = [sum(w * x**2 for w, x in zip(weights, column, strict=True)) for column in each]
-    assert design.cost_squared(ADD) == design.dearest == max(own)
-    assert design.profile() == (design.dearest,)
-    assert max(design.group_costs) <= design.dearest <= sum(design.group_costs)
+    assert design.cost_squared(ADD) == design.max_record_cost == max(own)
+    assert design.profile() == (design.max_record_cost,)
+    assert max(design.group_costs) <= design.max_record_cost <= sum(design.group_costs)
     assert design.answers == len(weights) == sum(design.lengths) == design.portions.sum()
 
 
@@ -110,7 +110,7 @@ def test_a_record_replaced_costs_no_more_than_is_bounded(design):
     gram = (rows * whole) @ rows.T
     own = gram.diagonal()
     most = Fraction(int((own[:, None] + own - 2 * gram).max()), unit)
-    assert most <= design.cost_squared(REPLACE) <= 4 * design.dearest
+    assert most <= design.cost_squared(REPLACE) <= 4 * design.max_record_cost
 
 
 @given(made())
@@ -118,7 +118,7 @@ def test_of_many_attributes_only_the_largest_moves_are_looked_at(design):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trees, "MOST_MEETINGS", 0)
         rough = replace(design).cost_squared(REPLACE)
-    assert design.cost_squared(REPLACE) <= rough <= 4 * design.dearest
+    assert design.cost_squared(REPLACE) <= rough <= 4 * design.max_record_cost
 
 
 def test_where_records_meet_is_looked_at_up_to_a_limit(monkeypatch):
@@ -143,7 +143,7 @@ def test_replaced_records_meet_somewhere():
         at = {0: [1.0], 1: [float(w) ** -0.5]}
         plain = ((), 1, [[1]], at), ((0,), 1, [[1]], at)
         design = of_counties(*plain)
-        assert design.dearest == 2 * (1 + w)
+        assert design.max_record_cost == 2 * (1 + w)
         assert design.cost_squared(REPLACE) == 4 * (1 + w) == 2 * w + 2 * (1 + w) + 2
 
 
@@ -168,7 +168,7 @@ def test_weighted_sums_of_places_are_moved_by_the_heaviest_and_the_lightest():
     asked = (), 1, [[3, 1]], {0: [1.0], 1: [2.0, 2.0]}
     design = of_trees(over((2,)), (0,), (np.zeros(2, dtype=int),), ([0, 1],), asked)
     each, bound = [9 + w, 1 + w], 2 * (9 + w - 3 * 1)
-    assert design.dearest == max(each)
+    assert design.max_record_cost == max(each)
     assert (3 - 1) ** 2 + 2 * w <= design.cost_squared(REPLACE) == bound
 
 
@@ -178,14 +178,14 @@ def test_a_unit_costs_the_square_of_its_records_times_the_dearest_step(name):
     for of in (
         zoo.ADJACENCIES[x] for x in ("add or remove 3", "replace", "replace 2", "replace, dropped", "replace 3")
     ):
-        assert design.loss(of).cost_squared == of.records**2 * max(map(design.cost_squared, of.steps))
+        assert design.loss(of).cost_squared == of.records**2 * max(map(design.cost_squared, of.step_relations))
 
 
 def test_who_may_come_alone_pays_for_the_total_as_well():
     """The cost is the same for any replaced record."""
     design = of_trees(over((2,)), (0,), (np.zeros(2, dtype=int),), ([0, 0],), ((), 1, [], {0: [4.0]}))
     assert design.loss(zoo.ADJACENCIES["replace"]).cost_squared == design.cost_squared(REPLACE) == 0
-    assert design.loss(zoo.ADJACENCIES["replace, dropped"]).cost_squared == design.dearest == Fraction(1, 16)
+    assert design.loss(zoo.ADJACENCIES["replace, dropped"]).cost_squared == design.max_record_cost == Fraction(1, 16)
 
 
 def test_in_one_place_sexes_differ_by_all_they_can():
@@ -201,7 +201,7 @@ def test_many_scales_are_rounded_up():
     at = list(range(100))
     design = of_trees(over((100,)), (0,), ([0] * 100,), (at,), ((), 1, ([1] * 100,), {1: scales}))
     assert len(set(design.scales)) > linear.EXACT_SCALES
-    assert Fraction(1, 9) <= design.dearest <= Fraction(1, 9) * (1 + Fraction(1, 2**80))
+    assert Fraction(1, 9) <= design.max_record_cost <= Fraction(1, 9) * (1 + Fraction(1, 2**80))
 
 
 SEXES = of_counties(((0,), 1, [[1]], {1: [1.0]}), n=3)
@@ -218,7 +218,7 @@ def test_64_bits_are_taken_where_they_hold_every_answer(design):
         )
         counts = {m: np.zeros([design.sizes[int(a[1:])] for a in m], dtype=np.int64) for m in design.margins()}
         for records, kind in (((INT64_SAFE_BOUND - 1) // most, np.int64), ((INT64_SAFE_BOUND - 1) // most + 1, object)):
-            assert design.exact(counts, zoo.ADJACENCIES["add or remove"], records)[i].dtype == kind
+            assert design.exact_answers(counts, zoo.ADJACENCIES["add or remove"], records)[i].dtype == kind
 
 
 def test_answers_stand_by_class_and_in_a_class_as_the_places_do():
@@ -230,7 +230,7 @@ def test_answers_stand_by_class_and_in_a_class_as_the_places_do():
 
 def test_what_is_told_of_it_names_what_is_measured_and_its_price():
     design = zoo.TREES["a tree beside an attribute"]
-    assert design.detail(zoo.ADJACENCIES["add or remove"])["sectors"] == [
+    assert design.ledger_detail(zoo.ADJACENCIES["add or remove"])["sectors"] == [
         {"count": 4, "of": ["a2"], "cost_squared": str(design.group_costs[0])},
         {"count": 5, "of": ["a0", "a1", "a2"], "cost_squared": str(design.group_costs[1])},
     ]
@@ -238,7 +238,7 @@ def test_what_is_told_of_it_names_what_is_measured_and_its_price():
 
 def test_a_price_is_computed_afresh():
     design = zoo.TREES["a tree beside an attribute"]
-    fresh = design.afresh(zoo.ADJACENCIES["add or remove"])
+    fresh = design.without_cache(zoo.ADJACENCIES["add or remove"])
     assert all(mine is not theirs for mine, theirs in zip(fresh.groups, design.groups, strict=True))
 
 
@@ -319,7 +319,7 @@ def test_what_is_no_tree_is_refused(change):
 
 
 def test_what_is_measured_stays_what_was_priced():
-    design = zoo.TREES["a tree beside an attribute"].afresh(zoo.ADJACENCIES["add or remove"])
+    design = zoo.TREES["a tree beside an attribute"].without_cache(zoo.ADJACENCIES["add or remove"])
     own = [x for g in design.groups for x in (*g.factors, *g.scales.values())]
     for held in (*own, *design.above, *design.classes):
         with pytest.raises(ValueError, match="read-only"):

@@ -92,7 +92,7 @@ def test_no_plan_is_below_and_each_is_about_rho_above(name, kind):
     assert 0 < least < rho
     if kind != "hybrid":
         assert least == pytest.approx(math.log1p(plan.bound) / 2, rel=EXACT)
-        proven = dense_bound(plan, plan.only.evidence, plan.only.terms)
+        proven = dense_bound(plan, plan.table_part.evidence, plan.table_part.terms)
         bought = plan.relaxation if kind == "a budget" else 1.0
         assert least == pytest.approx(math.log1p(proven / bought) / 2, rel=1e-6)
         assert rho / least - 1 < rho * (1 + plan.gap) + 2 * plan.gap
@@ -132,7 +132,9 @@ def test_the_demo():
 def test_several_parts_say_it_each():
     workload = fn.Workload(fn.Domain(a=fn.Ordered(0, 2)), [fn.table("a", variance=4)])
     pure = fn.Publication(workload, privacy="pure")
-    plan = fn.plan(fn.Publication(fn.Workload(workload.domain, [fn.table(variance=1, name="all")]), also=(pure,)))
+    plan = fn.plan(
+        fn.Publication(fn.Workload(workload.domain, [fn.table(variance=1, name="all")]), further_groups=(pure,))
+    )
     first, second = (part.unbiased_bound for part in plan.groups)
     assert first == pytest.approx(math.log(2) / 2)
     assert second == pytest.approx(2 * math.asinh(0.25))

@@ -47,7 +47,7 @@ UNNAMED = ["", " ", " padded", "padded ", "\tpadded", "two\nlines", "nul\0", uni
 )
 def test_a_record_can_come_or_go_unless_exactly_one_is_replaced(neighbours, records, drops, steps):
     of = Adjacency(PrivacyUnit("person", records, neighbours), drops=drops)
-    assert (of.records, of.steps) == (records, steps)
+    assert (of.records, of.step_relations) == (records, steps)
     assert of.by_cell == (neighbours is ADD)
     assert of.fixes_size == (steps == (REPLACE,))
 
@@ -64,7 +64,10 @@ def shifted(*vectors):
 def reached(of, times):
     """Return all changes that `times` changes of a unit can make to the counts of two cells."""
     steps = {ADD: [(1, 0), (0, 1)], REPLACE: [(1, -1), (-1, 1)]}
-    own = {ADD: steps[ADD], REPLACE: [s for n in of.steps for s in steps[n]] + [(-1, 0), (0, -1)] * (ADD in of.steps)}
+    own = {
+        ADD: steps[ADD],
+        REPLACE: [s for n in of.step_relations for s in steps[n]] + [(-1, 0), (0, -1)] * (ADD in of.step_relations),
+    }
     unit, found = {NOWHERE}, {NOWHERE}
     for _ in range(of.records):
         unit |= {shifted(v, s) for v in unit for s in own[of.unit.neighbours]}
@@ -90,10 +93,10 @@ def test_a_unit_has_as_many_records_as_either_promise_says():
     person, persons = PrivacyUnit("person", 2), PrivacyUnit("persons", 5)
     for drops in (False, True):
         of = Adjacency(PrivacyUnit("Person", 7, REPLACE), drops=drops)
-        assert of.of(person) == Adjacency(PrivacyUnit("person", 7), drops=drops)
-        assert Adjacency(person, drops=drops).of(PrivacyUnit("person", 7)).unit == PrivacyUnit("person", 7)
-        assert Adjacency(persons, drops=drops).of(person) == Adjacency(person, drops=drops)
-        assert Adjacency(persons, drops=drops).of(person, PrivacyUnit("person", 9), persons).records == 9
+        assert of.for_unit(person) == Adjacency(PrivacyUnit("person", 7), drops=drops)
+        assert Adjacency(person, drops=drops).for_unit(PrivacyUnit("person", 7)).unit == PrivacyUnit("person", 7)
+        assert Adjacency(persons, drops=drops).for_unit(person) == Adjacency(person, drops=drops)
+        assert Adjacency(persons, drops=drops).for_unit(person, PrivacyUnit("person", 9), persons).records == 9
 
 
 BY_ID = PrivacyUnit("person", 3, id="pid")
@@ -129,14 +132,17 @@ def test_accounts_say_the_pattern_that_is_promised(name, said):
         made = Account("s", unit, tuple((a, "0" * 64) for a in unit.pattern.names))
         assert Account.parse("s", json.loads(made.key)) == made
         assert made.sentence == f"{unit.account} [{made.digits}]"
-        assert unit.kept is not None
-        assert unit.kept.endswith("promised, not checked")
+        assert unit.enforcement_text is not None
+        assert unit.enforcement_text.endswith("promised, not checked")
         assert all(f'"{a}"' in unit.account for a in unit.pattern.names)
-        assert (unit.pattern.words in unit.kept, unit.pattern.words in unit.describe()) == (True, True)
+        assert (unit.pattern.describe in unit.enforcement_text, unit.pattern.describe in unit.describe()) == (
+            True,
+            True,
+        )
         enforced = PrivacyUnit("person", 12, neighbours, "pid", **said)
         assert enforced.account == PrivacyUnit("person", 1, neighbours, "pid").account
         assert enforced.bound == RecordBound("pid", 12, unit.pattern)
-    assert Adjacency(unit).plain.unit == PrivacyUnit(name, 12, neighbours)
+    assert Adjacency(unit).without_pattern.unit == PrivacyUnit(name, 12, neighbours)
 
 
 def test_how_a_pattern_is_said():
@@ -265,10 +271,10 @@ def test_an_id_says_whose_a_record_is(name):
 
 
 def test_how_it_is_kept_that_a_unit_has_no_more_records_is_said():
-    assert PrivacyUnit().kept is None
-    assert PrivacyUnit("record", 2).kept == "at most 2 records of each record: promised, not checked"
-    assert PrivacyUnit("person").kept == "at most 1 record of each person: promised, not checked"
-    assert "at most 3 records of each person: enforced, column 'pid'; " in BY_ID.kept
+    assert PrivacyUnit().enforcement_text is None
+    assert PrivacyUnit("record", 2).enforcement_text == "at most 2 records of each record: promised, not checked"
+    assert PrivacyUnit("person").enforcement_text == "at most 1 record of each person: promised, not checked"
+    assert "at most 3 records of each person: enforced, column 'pid'; " in BY_ID.enforcement_text
     for unit in (PrivacyUnit(), PrivacyUnit("person", 12, once_per=["m"])):
         assert unit.between_draws.startswith("from draw to draw of a series every record stays in its cells, and is")
     assert BY_ID.between_draws.startswith("from draw to draw of a series one id stands for one unit")
@@ -277,7 +283,7 @@ def test_how_it_is_kept_that_a_unit_has_no_more_records_is_said():
 
 def test_a_person_by_an_id_comes_or_goes_even_where_one_is_replaced():
     of = Adjacency(PrivacyUnit("person", 1, REPLACE, "pid"))
-    assert of.steps == (REPLACE, ADD)
+    assert of.step_relations == (REPLACE, ADD)
     assert not of.fixes_size
 
 
@@ -287,24 +293,24 @@ def test_what_units_do_to_data_that_are_counted_by_an_id(neighbours, drops):
     """The same persons: as many records as are counted. Others: a record pushes out another, or two if its id moves."""
     of = Adjacency(BY_ID, drops=drops)
     for same in (PrivacyUnit("person", 9, neighbours), PrivacyUnit("Person", 1, neighbours, "pid")):
-        assert of.of(same) == Adjacency(PrivacyUnit(same.name, 3, neighbours, "pid"), drops=drops)
+        assert of.for_unit(same) == Adjacency(PrivacyUnit(same.name, 3, neighbours, "pid"), drops=drops)
     moved = 2 if neighbours is ADD else 4
     for promised in ((), (PrivacyUnit("home", 2),)):
-        found = of.of(PrivacyUnit("home", 2, neighbours), *promised)
-        assert (found.unit, found.steps) == (PrivacyUnit("home", moved, REPLACE), (REPLACE, ADD))
-    found = of.of(PrivacyUnit(neighbours=ADD))
-    assert (found.records, found.steps) == (1, (REPLACE, ADD))
-    assert of.of(PrivacyUnit("home", 2, neighbours, "hid")) is None
-    assert of.of(PrivacyUnit("home", 2, neighbours, "hid"), PrivacyUnit("home", 5)).records == moved // 2 * 5
-    assert of.of(PrivacyUnit("home", MAX_RECORDS_PER_UNIT, REPLACE)) is None
+        found = of.for_unit(PrivacyUnit("home", 2, neighbours), *promised)
+        assert (found.unit, found.step_relations) == (PrivacyUnit("home", moved, REPLACE), (REPLACE, ADD))
+    found = of.for_unit(PrivacyUnit(neighbours=ADD))
+    assert (found.records, found.step_relations) == (1, (REPLACE, ADD))
+    assert of.for_unit(PrivacyUnit("home", 2, neighbours, "hid")) is None
+    assert of.for_unit(PrivacyUnit("home", 2, neighbours, "hid"), PrivacyUnit("home", 5)).records == moved // 2 * 5
+    assert of.for_unit(PrivacyUnit("home", MAX_RECORDS_PER_UNIT, REPLACE)) is None
 
 
 def test_persons_by_an_id_in_data_that_are_not_counted_by_it():
     """Only the declared bounds of units of this name are known about them."""
     of = Adjacency(PrivacyUnit("person", 5))
-    assert of.of(BY_ID) == Adjacency(PrivacyUnit("person", 5))
-    assert Adjacency(PrivacyUnit()).of(BY_ID) is None
-    assert Adjacency(PrivacyUnit()).of(BY_ID, PrivacyUnit("person", 8)).records == 8
+    assert of.for_unit(BY_ID) == Adjacency(PrivacyUnit("person", 5))
+    assert Adjacency(PrivacyUnit()).for_unit(BY_ID) is None
+    assert Adjacency(PrivacyUnit()).for_unit(BY_ID, PrivacyUnit("person", 8)).records == 8
 
 
 def test_as_many_records_as_a_unit_may_have():
@@ -325,8 +331,8 @@ def test_how_many_records_lie_in_a_cell_at_most():
 
 GRID = SimpleNamespace(
     sizes={"m": 3, "o": 5, "a": 4},
-    home=lambda axis: {"town": "place", "region": "place"}.get(axis, axis),
-    alike=lambda name, axes: {"place": 12 // (1 + len(axes)), "sex": 5}[name],
+    attribute_of=lambda axis: {"town": "place", "region": "place"}.get(axis, axis),
+    max_cells_sharing=lambda name, axes: {"place": 12 // (1 + len(axes)), "sex": 5}[name],
 )
 
 
@@ -355,13 +361,13 @@ def test_no_more_records_than_have_place_in_a_pattern(pattern, records):
 
 def test_along_which_axes_attributes_lie():
     """Without a domain each is an axis of its own, or nothing is known about it."""
-    assert Adjacency().along(iter(["a", "b"]), ["b"]) == (["b"], 1)
-    assert Adjacency().along(["a", "b"], ["b", "b"]) == (["b"], 1)
-    assert Adjacency().along(["a"], ["a", "b"]) == (["a"], None)
+    assert Adjacency().shared_axes(iter(["a", "b"]), ["b"]) == (["b"], 1)
+    assert Adjacency().shared_axes(["a", "b"], ["b", "b"]) == (["b"], 1)
+    assert Adjacency().shared_axes(["a"], ["a", "b"]) == (["a"], None)
     of = Adjacency(grid=GRID)
-    assert of.along(iter(["region", "sex"]), ["place"]) == (["region"], 6)
-    assert of.along(["region", "town", "sex"], ["place", "sex"]) == (["region", "town", "sex"], 4 * 5)
-    assert of.along(["sex"], ["place"]) == ([], 12)
+    assert of.shared_axes(iter(["region", "sex"]), ["place"]) == (["region"], 6)
+    assert of.shared_axes(["region", "town", "sex"], ["place", "sex"]) == (["region", "town", "sex"], 4 * 5)
+    assert of.shared_axes(["sex"], ["place"]) == ([], 12)
 
 
 def test_a_unit_is_described_with_its_bound_unless_it_is_one_record():
@@ -376,7 +382,7 @@ def test_shares_are_counted_of_all_records_by_an_id():
     unit = PrivacyUnit("person", id="pid", count="shares")
     assert (unit.count, unit.parts, unit.bound) == (CountBasis.SHARES, SHARES_PER_RECORD, RecordBound("pid", None))
     assert unit.describe() == "one person (all records, in shares of one, by column 'pid'), add-or-remove-one"
-    assert unit.kept == "all records of each person, in equal shares of one: enforced, column 'pid'"
+    assert unit.enforcement_text == "all records of each person, in equal shares of one: enforced, column 'pid'"
     assert unit.account == "one person (by 'pid'), add-or-remove-one"
     plain = PrivacyUnit("person", id="pid", count=CountBasis.RECORDS)
     assert (plain.count, plain.parts, plain.bound) == (CountBasis.RECORDS, 1, RecordBound("pid", 1))
@@ -399,11 +405,11 @@ def test_records_that_become_one_are_said_to():
     assert 'enforced by column \'pid\', with "pay" and "tax" added up)' in unit.describe()
     assert "added up" not in PrivacyUnit("person", 3, id="pid").describe()
     merged = 'records of one person alike in all else are one, with their "pay" and "tax" added up'
-    assert unit.merged == merged
-    assert f"enforced, column 'pid'; {merged}; of one with more, a rule" in unit.kept
+    assert unit.merge_text == merged
+    assert f"enforced, column 'pid'; {merged}; of one with more, a rule" in unit.enforcement_text
     plain = PrivacyUnit("person", 3, id="pid")
-    assert plain.merged is None
-    assert "enforced, column 'pid'; of one with more, a rule" in plain.kept
+    assert plain.merge_text is None
+    assert "enforced, column 'pid'; of one with more, a rule" in plain.enforcement_text
     with refused("spec.merge-needs-id"):
         PrivacyUnit("person", 3, merge=["pay"])
 
@@ -420,17 +426,17 @@ def test_records_that_become_one_are_said_to():
     ],
 )
 def test_a_record_of_another_unit_pushes_out_one_or_where_several_rules_choose_all(pattern, pushed_out):
-    of = Adjacency(PrivacyUnit("person", 4, id="pid", **pattern)).of(PrivacyUnit("visit", 3))
+    of = Adjacency(PrivacyUnit("person", 4, id="pid", **pattern)).for_unit(PrivacyUnit("visit", 3))
     assert of == Adjacency(PrivacyUnit("visit", 3 * pushed_out, REPLACE), drops=True)
 
 
 def test_of_another_unit_that_is_counted_otherwise_its_promises_are_kept():
     """This holds for any merging or shares elsewhere; the largest number of records of a unit is allowed."""
     for other in (PrivacyUnit("person", id="pid", count="shares"), PrivacyUnit("person", 5, id="pid", merge=["pay"])):
-        assert Adjacency(PrivacyUnit()).of(other, PrivacyUnit("person", 2)) == Adjacency(PrivacyUnit("person", 2))
-        assert Adjacency(PrivacyUnit()).of(other) is None
+        assert Adjacency(PrivacyUnit()).for_unit(other, PrivacyUnit("person", 2)) == Adjacency(PrivacyUnit("person", 2))
+        assert Adjacency(PrivacyUnit()).for_unit(other) is None
     most = PrivacyUnit("person", MAX_RECORDS_PER_UNIT)
-    assert Adjacency(PrivacyUnit()).of(most) == Adjacency(most)
+    assert Adjacency(PrivacyUnit()).for_unit(most) == Adjacency(most)
 
 
 def test_changes_of_a_unit_that_keeps_to_a_pattern_take_one_record_at_a_time():

@@ -78,7 +78,7 @@ def cells_said(attribute, pieces):
         run = re.fullmatch(r"(-?\d+)(?:–| – )(-?\d+)", piece)
         if run and isinstance(attribute, Ordered):
             found += range(attribute.own_position(int(run[1])), attribute.own_position(int(run[2])) + 1)
-        elif isinstance(attribute, Binned) and piece not in attribute.beside:
+        elif isinstance(attribute, Binned) and piece not in attribute.missing_cells:
             below = re.fullmatch(r"under (.*)", piece)
             from_to = re.fullmatch(r"(.*) to under (.*)|(.*) or more", piece)
             low = -np.inf if below else float(from_to[1] or from_to[3])
@@ -115,7 +115,7 @@ def said(table, domain):
             assert left.sum() == len(own.pieces)
             there &= ~left.reshape(domain.shape)
             continue
-        home, attribute = domain.home(own.name), domain[own.name]
+        home, attribute = domain.attribute_of(own.name), domain[own.name]
         cells = cells_said(attribute, own.pieces)
         assert len(set(cells)) == len(cells)
         assert len(cells) + own.more == len(table.left_out(domain).get(own.name, ())) or table.matrix is not None
@@ -139,7 +139,7 @@ def test_what_is_said_not_to_be_counted_is_what_no_row_counts(name):
 @pytest.mark.parametrize("name", ASKED)
 def test_every_kind_of_view_says_what_it_does_not_count(name):
     table = fn.table(**ASKED[name], margin=5)
-    homes = {WIDE.home(a) for a in table.attributes}
+    homes = {WIDE.attribute_of(a) for a in table.attributes}
     domain = fn.Domain({a: WIDE[a] for a in WIDE if a in homes})
     fn.Workload(domain, [table])
     there, exact = said(table, domain)

@@ -457,7 +457,7 @@ def test_every_changed_answer_is_reported(good, folder):
     texts_of = "(SELECT * REPLACE (CAST(answer AS VARCHAR) AS answer) FROM old)"
     queries = [f"SELECT * EXCLUDE (i) FROM {texts_of} ORDER BY i"]
     queries += [replacing("answer", 3, text).replace("FROM old", f"FROM {texts_of}") for text in texts]
-    queries += [replacing("answer", i, "answer + 1") for i in range(PLAN.answers)]
+    queries += [replacing("answer", i, "answer + 1") for i in range(PLAN.noisy_answers)]
     queries += [
         replace.format("CAST(answer AS DOUBLE) AS answer"),
         replace.format("CAST(row AS DOUBLE) AS row"),

@@ -110,7 +110,7 @@ def test_what_sectors_move_by_is_their_covariance(name, privacy):
         gathered = rebuilding.gathered(part, stacks, known)
         assert gathered.keys() == pulled.keys()
         assert all(gathered[k] == pytest.approx(x, rel=EXACT, abs=EXACT) for k, x in pulled.items())
-    moved = rebuilding.SectorTables(part, part.estimation.moved(pulled))
+    moved = rebuilding.SectorTables(part, part.estimation.apply_covariance(pulled))
     found = sum(float((x * moved.table(name)).sum()) for name, x in h.items())
     assert found == pytest.approx(rebuilding.covariance(part, f, h), rel=LOOSE, abs=LOOSE)
 
@@ -220,7 +220,7 @@ def test_tables_planned_by_level_and_by_axis_are_made_whole(name):
 
 def test_of_a_small_database_the_unbiased_numbers_are_made_whole():
     workload = fn.Workload(DOMAIN, [fn.table("sex", "job", margin=9)])
-    plan = fn.plan(workload, small=fn.SmallDatabase(60), budget=fn.Budget(epsilon=1.0, delta=1e-6))
+    plan = fn.plan(workload, small_database=fn.SmallDatabase(60), budget=fn.Budget(epsilon=1.0, delta=1e-6))
     release = fn.Release(plan, measured(plan, np.minimum(COUNTS, 1), Replay(2)).answers[0])
     found = fn.make_integer_tables(release, simulations=2)
     assert found.check() is None
@@ -232,7 +232,7 @@ def test_of_a_small_database_the_unbiased_numbers_are_made_whole():
 
 def test_parts_of_a_release_are_made_whole_each():
     one, other = (fn.Workload(DOMAIN, [fn.table(name, margin=8)]) for name in ("sex", "job"))
-    plan = fn.plan(fn.Publication(one, also=(fn.Publication(other),)))
+    plan = fn.plan(fn.Publication(one, further_groups=(fn.Publication(other),)))
     answers = [x for part in measured(plan, COUNTS, Replay(2)).answers for x in part]
     found = fn.make_integer_tables(fn.Release(plan, answers), simulations=1)
     assert list(found) == ["sex", "job"]
@@ -325,7 +325,7 @@ def test_nearest_points_meet_their_conditions(n):
         assert found.values.min() >= 0
         assert np.abs(np.minimum(found.values, found.point)).max() <= 1e-9
     hard = -np.ones(60)
-    assert nearest(np.diag(np.geomspace(1e-6, 1, 60)).__matmul__, hard, 1e-12, 30).far > 1e-12
+    assert nearest(np.diag(np.geomspace(1e-6, 1, 60)).__matmul__, hard, 1e-12, 30).max_violation > 1e-12
 
 
 def rows(*given):
@@ -397,15 +397,17 @@ def test_of_many_tables_the_sums_in_common_are_rounded_first(tables, monkeypatch
     silent = tuple(np.zeros(n, dtype=np.int64) for n in plan.estimation.lengths)
     release = fn.Release(plan, list(plan.strategy.draw(silent, making._SimulatedNoise(3))))
     (space,) = making._spaces(release, list(release))
-    near = space.flat(space.at(nearest(space.times, space.atoms(space.estimates), 1e-10, 20_000).values))
+    near = space.flat(
+        space.tables_at(nearest(space.apply_normal_matrix, space.atoms(space.estimates), 1e-10, 20_000).values)
+    )
     together = adjacent(near, space.sums, 60.0)
     made, rounded = [], rounding._rounded
     monkeypatch.setattr(rounding, "MAX_CONNECTED_NUMBERS", 10)
     monkeypatch.setattr(rounding, "_rounded", lambda *given: made.append(rounded(*given)) or made[-1])
     apart = adjacent(near, space.sums, 60.0)
     assert len(made) == 2  # sums, and with them all tables
-    assert space.kept(together)
-    assert space.kept(apart)
+    assert space.satisfies(together)
+    assert space.satisfies(apart)
     one, other = (((x - near) ** 2).sum() for x in (together, apart))
     assert one - rounding.allowance(len(near)) <= other < 1.5 * one
     monkeypatch.setattr(rounding, "_rounded", rounded)
@@ -432,7 +434,9 @@ def test_no_other_whole_numbers_are_accepted(monkeypatch):
     """Every way to move one, two or four numbers that still add up: none but those of equal distance."""
     release = small()
     (space,) = making._spaces(release, list(release))
-    near = space.flat(space.at(nearest(space.times, space.atoms(space.estimates), 1e-10, 20_000).values))
+    near = space.flat(
+        space.tables_at(nearest(space.apply_normal_matrix, space.atoms(space.estimates), 1e-10, 20_000).values)
+    )
     made = adjacent(near, space.sums, 60.0)
     assert check_adjacent(near, made, space.sums, 60.0) is None
     cells = workload_matrix(release.plan.publication.workload).astype(int).T  # what a record in each cell adds
@@ -441,7 +445,7 @@ def test_no_other_whole_numbers_are_accepted(monkeypatch):
     for move in np.unique(moves, axis=0):
         for k in (-3, -2, -1, 1, 2, 3):
             other = made + k * move
-            if space.kept(other) and np.abs(other - near).max() <= rounding.MAX_DISTANCE:
+            if space.satisfies(other) and np.abs(other - near).max() <= rounding.MAX_DISTANCE:
                 tried += 1
                 far = ((other - near) ** 2).sum() - ((made - near) ** 2).sum()
                 problem = check_adjacent(near, other, space.sums, 60.0)

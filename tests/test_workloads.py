@@ -40,7 +40,7 @@ def test_default_names_say_what_is_asked():
 
 def test_records_with_a_value_are_counted_and_those_without_are_not():
     asked = fn.table("sex", count="wages", margin=1)
-    assert (asked.name, asked.counts) == ("sex by wages count", True)
+    assert (asked.name, asked.is_count) == ("sex by wages count", True)
     cells = {"missing": {"none": [-9]}, "absent": "none"}
     for wages in (
         fn.Ordered(0, 2, **cells),
@@ -656,11 +656,11 @@ def test_a_pattern_costs_what_its_tables_written_out_cost(case):
     long = fn.Workload(short.domain, list(short.tables), short.confidence)
     assert all(isinstance(p, fn.Table) for p in long.tables.parts)
     one, other = fn.plan(short, gap=1e-6), fn.plan(long, gap=1e-6)
-    for number in ("cost_squared", "value", "bound", "rho", "separate_rho", "relaxation"):
+    for number in ("cost_squared", "objective_value", "bound", "rho", "separate_rho", "relaxation"):
         assert getattr(one, number) == pytest.approx(getattr(other, number), rel=EXACT)
-    assert (one.numbers, one.answers, len(one.tables)) == (other.numbers, other.answers, len(other.tables))
+    assert (one.numbers, one.noisy_answers, len(one.tables)) == (other.numbers, other.noisy_answers, len(other.tables))
     assert one.profile == pytest.approx(other.profile, rel=EXACT)
-    assert one.shares == pytest.approx(other.shares, abs=EXACT)
+    assert one.price_shares == pytest.approx(other.price_shares, abs=EXACT)
     for i, t in enumerate(long.tables):
         np.testing.assert_allclose(one.table_variances(t.name), other.table_variances(t.name), rtol=EXACT)
         mine, theirs = one.tables[i], other.tables[i]
@@ -752,7 +752,7 @@ def test_one_part_alone_is_a_workload():
 def test_a_sweep_of_a_pattern_is_a_document(target):
     p = fn.Publication(fn.Workload(FOUR, [fn.all_tables(2, ["a", "b", "c"], margin=target)]))
     q = what_if.scale_margins(p, {"a by b": 2})
-    assert fn.Spec.of(q).publication() == q
+    assert fn.Spec.from_publication(q).publication() == q
     pl = fn.plan(q)
     assert fn.Plan.from_json(pl.to_json()).publication == q
 

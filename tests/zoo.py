@@ -487,7 +487,7 @@ def terms(d, kind):
         return ObjectiveTerms(weights=(1 + np.arange(m) % 5 / 2) / d.variances, trade=0.3)
     if kind == "budgets":
         return ObjectiveTerms(relative=1 / (1 + np.arange(d.cells) % 3), factor=4)
-    return ObjectiveTerms(alone=kind == "pairs or alone")
+    return ObjectiveTerms(allows_add_or_remove=kind == "pairs or alone")
 
 
 @cache
@@ -694,7 +694,7 @@ REQUESTS = {
     "fit-for-use by axis": lambda: fn.Publication(many_cells()),
     "pure-fit-for-use": lambda: fn.Publication(WORKLOADS["marginals"](), privacy="pure"),
     "projection": lambda: fn.Publication(
-        WORKLOADS["marginals"](), small=fn.SmallDatabase(40), budget=fn.Budget(epsilon=1.0, delta=1e-6)
+        WORKLOADS["marginals"](), small_database=fn.SmallDatabase(40), budget=fn.Budget(epsilon=1.0, delta=1e-6)
     ),
 }
 """A publication for each mechanism for tables, by the name of the mechanism."""
@@ -1055,7 +1055,7 @@ def _spec(plan, left=()):
     return Document(
         lambda: plan()["spec"],
         lambda d: Spec.parse(d).publication(),
-        lambda p: Spec.of(p).document(),
+        lambda p: Spec.from_publication(p).document(),
         {(*own, *leaf) for own in ((), ("also", "*")) for leaf in _ALIKE} | {*left},
     )
 
@@ -1097,9 +1097,9 @@ def _several_parts():
 
     pure = asked(fn.table("b", margin=9), privacy="pure")
     budget = fn.Budget(epsilon=1.0, delta=1e-6)
-    small = asked(fn.table("a", margin=9, name="few"), small=fn.SmallDatabase(50), budget=budget)
+    small = asked(fn.table("a", margin=9, name="few"), small_database=fn.SmallDatabase(50), budget=budget)
     median = FiniteQuery.median("median", "b", people=9, epsilon=Fraction(1, 2))
-    publication = asked(fn.table("a", "b", margin=15), also=(pure, small), finite=(median,))
+    publication = asked(fn.table("a", "b", margin=15), further_groups=(pure, small), finite=(median,))
     return json.loads(fn.plan(publication).to_json())
 
 
@@ -1148,6 +1148,8 @@ DOCUMENTS = {
     "hierarchy": _attribute(UNEVEN),
     "hierarchy by numbers": _attribute(fn.Hierarchy.regular(state=2, county=3, column="fips")),
     "profile": Document(
-        lambda: Profile.of([("k" * 64, 2)], [Fraction(1, 3), Fraction(2)]).document(), Profile.parse, Profile.document
+        lambda: Profile.from_rho([("k" * 64, 2)], [Fraction(1, 3), Fraction(2)]).document(),
+        Profile.parse,
+        Profile.document,
     ),
 }

@@ -162,7 +162,7 @@ def release(
         with contextlib.nullcontext() if place is None else staged(place, course.paid) as stage:
             for found in () if place is None else clear_leftovers(place):
                 call.told(found)
-            shown = plan if drawn is None else plan.through(drawn.period)
+            shown = plan if drawn is None else plan.truncate(drawn.period)
             written = () if stage is None else to_write(shown, tables)
             unfinished, counter = None, None
             if book is not None:
@@ -343,26 +343,26 @@ class _Course:
                 entries = [e for e in book.entries() if e.kind in ("charge", "period")]
         except (FitnoiseError, OSError):
             return None, False
-        own = (e for e in entries if stages.salt in (e.detail.get("salt"), e.drawn and e.drawn.frozen))
+        own = (e for e in entries if stages.salt in (e.detail.get("salt"), e.drawn_period and e.drawn_period.frozen))
         return next(own, None), True
 
 
-def _tidy(book: Ledger, charge: LedgerEntry, place: Path | None) -> None:
+def _tidy(book: Ledger, charge: LedgerEntry, path: Path | None) -> None:
     """Remove the files that were stored for a release until it was in its place."""
     Beside(book).forget(charge)
-    if place is not None:
-        clear_leftovers(place, digest=charge.digest)
+    if path is not None:
+        clear_leftovers(path, digest=charge.digest)
 
 
 def _in_place(
-    plan: Plan, drawn: _PeriodTurn | None, book: Ledger, place: Path, tables: str | Iterable[str] | None
+    plan: Plan, drawn: _PeriodTurn | None, book: Ledger, path: Path, tables: str | Iterable[str] | None
 ) -> Release | None:
     """Return the release in a directory if it is the requested one, according to the ledger; None otherwise."""
-    if not (place / DESCRIPTION).is_file():
+    if not (path / DESCRIPTION).is_file():
         return None
     try:
-        found = Release.read(place)
-        written = json.loads(read_text(place / DESCRIPTION))["written"]
+        found = Release.read(path)
+        written = json.loads(read_text(path / DESCRIPTION))["written"]
         asked = to_write(found.plan, tables)
     except (FitnoiseError, ValueError, KeyError, TypeError):
         return None
@@ -378,19 +378,19 @@ def _in_place(
     if charge is None or named is None or named.answers != drawn_digest(found):
         return None
     # the leftover of a process that was killed in its last moment
-    with contextlib.suppress(ReleaseError), reserved(place):
-        _tidy(book, charge, place)
+    with contextlib.suppress(ReleaseError), reserved(path):
+        _tidy(book, charge, path)
     return found
 
 
-def _charged_before(call: _Call, place: Path | None, book: Ledger, stages: Stages) -> LedgerEntry | Measurement | None:
+def _charged_before(call: _Call, path: Path | None, book: Ledger, stages: Stages) -> LedgerEntry | Measurement | None:
     """Return the charge for a release that was not finished, or its answers; None if a new charge is due.
 
     Raises:
         LedgerError: The release was finished, and no second one is requested; or another process is at work on it.
     """
     if call.drawn is not None:
-        return _drawn_before(call.drawn, place, book, stages)
+        return _drawn_before(call.drawn, path, book, stages)
     beside, before = Beside(book), charged_before(call.plan, book)
     open_ones = [(e, answers) for e, answers, finished in before if not finished]
     for entry, answers in open_ones:
@@ -435,7 +435,7 @@ def charged_before(plan: Plan, book: Ledger) -> list[tuple[LedgerEntry, tuple[An
     return found
 
 
-def _drawn_before(drawn: _PeriodTurn, place: Path | None, book: Ledger, stages: Stages) -> Measurement | None:
+def _drawn_before(drawn: _PeriodTurn, path: Path | None, book: Ledger, stages: Stages) -> Measurement | None:
     """Return the answers of the last charged period of a series, if its release is requested again."""
     known = book.series(drawn.series.order.account, drawn.series.order.plan)
     if drawn.period != len(known):
@@ -443,7 +443,7 @@ def _drawn_before(drawn: _PeriodTurn, place: Path | None, book: Ledger, stages: 
     if book.answered(known[-1]) is None:
         stages.charge = known[-1]
         return draw_again(drawn.series, drawn.period, book, drawn.folder, stages=stages)
-    found = None if place is None else _kept(drawn.series, book, drawn.folder)[-1]
+    found = None if path is None else _kept(drawn.series, book, drawn.folder)[-1]
     if not isinstance(found, Measurement):
         return None
     stages.charge, stages.answers = found.charge, book.answered(found.charge)
@@ -468,7 +468,8 @@ class PeriodStatus:
         period: The label of the period in tables.
         sequence: The number of the ledger's entry for its draw; None if it was not drawn.
         time: The time of the draw, in UTC.
-        `kept`: True if its answers are stored. The answers of a period that was drawn and has none are lost. It is then
+        `has_answers`: True if its answers are stored. The answers of a period that was drawn and has none are lost. It
+        is then
             drawn again (:func:`period`), at a price, before the next period.
         price: The cost ρ of drawing it again, rounded up; 0 if the ledger names no answers of the period.
         frozen: True if its frozen counts exist unchanged; without them no later period is drawn.
@@ -477,7 +478,7 @@ class PeriodStatus:
     period: str | int
     sequence: int | None
     time: str | None
-    kept: bool
+    has_answers: bool
     price: float
     frozen: bool = True
 
@@ -560,7 +561,7 @@ def read_period(
         for left in () if directory is None else clear_leftovers(Path(directory)):
             (notice or (lambda _: None))(left)
         book = _there(ledger, stack)
-        shown = plan.through(turn.period)
+        shown = plan.truncate(turn.period)
         written = () if stage is None else to_write(shown, tables)
         if again:
             draw_again(turn.series, turn.period, book, turn.folder, stages=course.stages)
@@ -710,9 +711,9 @@ def _released(plan: Plan, measured: Measurement) -> Release:
     return Release(plan, answers, measured.charge, [int(x.item()) for (x,) in measured.answers[count:]])
 
 
-def _known(shown: Plan, found: Sequence[Measurement]) -> Release:
+def _known(plan: Plan, measurements: Sequence[Measurement]) -> Release:
     """Return the release of a series up to its last drawn period."""
-    return Release(shown, joined(shown.only, [m.answers[0] for m in found]), found[-1].charge)
+    return Release(plan, joined(plan.table_part, [m.answers[0] for m in measurements]), measurements[-1].charge)
 
 
 @checked(ReleaseError, "Nothing was counted.")

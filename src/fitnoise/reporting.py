@@ -70,20 +70,20 @@ class ValueKind(enum.Enum):
         """True if columns of this kind are flush right."""
         return self not in (ValueKind.TEXT, ValueKind.WORDS, ValueKind.CHECK)
 
-    def words(self, given: Plain) -> str:
+    def words(self, value: Plain) -> str:
         """Return the text that people read. Text is printed unchanged in a column of any kind."""
-        if given is None or isinstance(given, str):
-            return NOTHING if given is None else given
+        if value is None or isinstance(value, str):
+            return NOTHING if value is None else value
         if self is ValueKind.CHECK:
-            return "ok" if given else "FAILS"
-        if self is ValueKind.SIMULATED and isinstance(given, Sequence):
-            mean, deviation = given
+            return "ok" if value else "FAILS"
+        if self is ValueKind.SIMULATED and isinstance(value, Sequence):
+            mean, deviation = value
             return f"{format(mean, self.rounding)} ± {format(deviation, '.2g')}"
-        if isinstance(given, Sequence):
-            return ", ".join(self.words(x) for x in given)
-        if self is ValueKind.LEVEL and isinstance(given, int | float):
-            return f"{format(100 * given, self.rounding)} %"
-        return format(given, self.rounding)
+        if isinstance(value, Sequence):
+            return ", ".join(self.words(x) for x in value)
+        if self is ValueKind.LEVEL and isinstance(value, int | float):
+            return f"{format(100 * value, self.rounding)} %"
+        return format(value, self.rounding)
 
 
 @final
@@ -242,16 +242,18 @@ def heading_beside(heading: str, names: Collection[str], number: str = "value") 
     return heading
 
 
-def aligned(table: ReportTable, shown: Callable[[str], str] = str, width: Callable[[str], int] = len) -> list[str]:
+def aligned(
+    table: ReportTable, format_cell: Callable[[str], str] = str, width: Callable[[str], int] = len
+) -> list[str]:
     """Return a table as lines of text, in columns, never cut.
 
     Args:
         table: The table, of which people see a column.
-        shown: A function that writes a cell where some letters are not available.
+        format_cell: A function that writes a cell where some letters are not available.
         width: A function that returns the width of a text, in letters of one width.
     """
     right = [c.kind.numeric for c in table.columns if c.heading is not None]
-    cells = [[shown(text) for text in row] for row in (table.headings, *table.words)]
+    cells = [[format_cell(text) for text in row] for row in (table.headings, *table.words)]
     widths = [max(map(width, column)) for column in zip(*cells, strict=True)]
     lines = []
     for row in cells:

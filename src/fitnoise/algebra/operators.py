@@ -285,31 +285,31 @@ class Averages(Operator):
     bounds: tuple[tuple[int, int], ...]
 
     def __post_init__(self) -> None:
-        _ = self.of
+        _ = self.unscaled
 
     @cached_property
-    def of(self) -> Intervals:
+    def unscaled(self) -> Intervals:
         """The sums that the means divide, in whole numbers."""
         return Intervals(self.n, self.bounds)
 
     @cached_property
     def widths(self) -> NDArray[np.intp]:
         """The number of cells of each mean, (number of intervals,)."""
-        lo, hi = self.of.ends
+        lo, hi = self.unscaled.ends
         return np.asarray(hi - lo)
 
     @property
     def shape(self) -> tuple[int, int]:
         """(number of intervals, n)."""
-        return self.of.shape
+        return self.unscaled.shape
 
     def mv(self, x: Array) -> Array:
         """Return sums, each divided by its number of cells."""
-        return np.asarray(self.of.mv(x) / self.widths.reshape(-1, *(1,) * (x.ndim - 1)))
+        return np.asarray(self.unscaled.mv(x) / self.widths.reshape(-1, *(1,) * (x.ndim - 1)))
 
     def rmv(self, y: Array) -> Array:
         """Return the adjoint of the sums of y, divided by the numbers of cells."""
-        return self.of.rmv(y / self.widths.reshape(-1, *(1,) * (y.ndim - 1)))
+        return self.unscaled.rmv(y / self.widths.reshape(-1, *(1,) * (y.ndim - 1)))
 
 
 @final
@@ -521,15 +521,15 @@ class Stack(Operator):
 class Scaled(Operator):
     """diag(w) A: each query multiplied by its own weight (m,)."""
 
-    of: Operator
+    unscaled: Operator
     weights: Array
 
     def __post_init__(self) -> None:
         w = np.array(self.weights, dtype=np.float64)
-        if w.shape != (self.of.shape[0],) or not np.isfinite(w).all():
+        if w.shape != (self.unscaled.shape[0],) or not np.isfinite(w).all():
             raise WorkloadError(
                 "query-weights-misfit",
-                f"The weights of {self.of.shape[0]} queries have the shape {w.shape}, or are not finite.",
+                f"The weights of {self.unscaled.shape[0]} queries have the shape {w.shape}, or are not finite.",
                 "",
                 "Give one finite weight for each query.",
                 "Nothing was planned.",
@@ -540,13 +540,13 @@ class Scaled(Operator):
     @property
     def shape(self) -> tuple[int, int]:
         """The shape of the scaled operator."""
-        return self.of.shape
+        return self.unscaled.shape
 
     def mv(self, x: Array) -> Array:
         """Return w ∘ (A x)."""
-        y = self.of.mv(x)
+        y = self.unscaled.mv(x)
         return np.asarray(y * self.weights.reshape(-1, *(1,) * (y.ndim - 1)))
 
     def rmv(self, y: Array) -> Array:
         """Return Aᵀ (w ∘ y)."""
-        return self.of.rmv(y * self.weights.reshape(-1, *(1,) * (y.ndim - 1)))
+        return self.unscaled.rmv(y * self.weights.reshape(-1, *(1,) * (y.ndim - 1)))

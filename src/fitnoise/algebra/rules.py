@@ -171,7 +171,7 @@ def _(a: op.Stack) -> Array:
 
 @dense.register
 def _(a: op.Scaled) -> Array:
-    return np.asarray(a.weights[:, None] * dense(a.of))
+    return np.asarray(a.weights[:, None] * dense(a.unscaled))
 
 
 # --- Gram matrices ----------------------------------------------------------------------------------
@@ -353,7 +353,7 @@ def _(a: op.Intervals, w: Array) -> Array:
 
 @weighted_gram.register
 def _(a: op.Averages, w: Array) -> Array:
-    return weighted_gram(a.of, w / _like(a.widths**2, w))
+    return weighted_gram(a.unscaled, w / _like(a.widths**2, w))
 
 
 @weighted_gram.register
@@ -391,7 +391,7 @@ def _(a: op.Stack, w: Array) -> Array:
 
 @weighted_gram.register
 def _(a: op.Scaled, w: Array) -> Array:
-    return weighted_gram(a.of, _like(a.weights**2, w) * w)
+    return weighted_gram(a.unscaled, _like(a.weights**2, w) * w)
 
 
 # --- row variances ----------------------------------------------------------------------------------
@@ -432,7 +432,7 @@ def _(a: op.Intervals, s: Array) -> Array:
 
 @row_variances.register
 def _(a: op.Averages, s: Array) -> Array:
-    found = row_variances(a.of, s)
+    found = row_variances(a.unscaled, s)
     return np.asarray(found / _like(a.widths**2, found))
 
 
@@ -463,5 +463,5 @@ def _(a: op.Stack, s: Array) -> Array:
 
 @row_variances.register
 def _(a: op.Scaled, s: Array) -> Array:
-    v = row_variances(a.of, s)
+    v = row_variances(a.unscaled, s)
     return _like(a.weights**2, v) * v

@@ -120,14 +120,14 @@ def cli() -> None:
 @click.argument("names", metavar="NAME[=TYPE]...", nargs=-1, required=True)
 @click.option("-o", "--output", type=_FILE, help="Write it here, where no file is yet; without it, it is printed.")
 @_AS_JSON
-def init_command(**asked: Any) -> None:
+def init_command(**options: Any) -> None:
     """Write a specification to begin with, for attributes with these names, with what is to be said marked in it.
 
     TYPE is categorical, which it is without one, ordered, binned, amount or hierarchy. Reads no data.
     """
     from fitnoise.interfaces import commands
 
-    commands.init_command(**asked)
+    commands.init_command(**options)
 
 
 @cli.command(
@@ -148,11 +148,11 @@ def init_command(**asked: Any) -> None:
     "--max-records", "bounds", metavar="1,2,4,8", help="Also show what other bounds on the records of one unit cost."
 )
 @_AS_JSON
-def plan_command(**asked: Any) -> None:
+def plan_command(**options: Any) -> None:
     """Plan the noise for SPEC (TOML). Reads no data."""
     from fitnoise.interfaces import commands
 
-    commands.plan_command(**asked)
+    commands.plan_command(**options)
 
 
 @cli.command(
@@ -168,7 +168,7 @@ def plan_command(**asked: Any) -> None:
 @click.option("--all", "every", is_flag=True, help="Try the strategies for pure noise that lose to others, too.")
 @click.option("-o", "--output", type=_FILE, help="Write the plan of the best alternative here.")
 @_AS_JSON
-def compare_command(**asked: Any) -> None:
+def compare_command(**options: Any) -> None:
     """Compare pure and Gaussian noise for the tables of SPEC; with --all every family of strategies. Reads no data.
 
     For each question with finitely many answers, the mechanisms that there are. For a small database, what settings of
@@ -178,7 +178,7 @@ def compare_command(**asked: Any) -> None:
     """
     from fitnoise.interfaces import commands
 
-    commands.compare_command(**asked)
+    commands.compare_command(**options)
 
 
 @cli.command(
@@ -193,7 +193,7 @@ def compare_command(**asked: Any) -> None:
 @click.option("--ledger", "ledger_file", type=_FILE, help="Every plan charged to the account, instead.")
 @click.option("-o", "--output", type=_FILE, help="Write the plan here.")
 @_AS_JSON
-def free_command(**asked: Any) -> None:
+def free_command(**options: Any) -> None:
     """Plan the most accurate further tables that cost nothing beside plans on the same records. Reads no data.
 
     The targets of SPEC say how accurate its tables are relative to each other. Release the plan with the same ledger:
@@ -201,20 +201,20 @@ def free_command(**asked: Any) -> None:
     """
     from fitnoise.interfaces import commands
 
-    commands.free_command(**asked)
+    commands.free_command(**options)
 
 
 @cli.command("keys", epilog=_example("fitnoise keys releaser.key"))
 @click.argument("file", type=_FILE)
 @_AS_JSON
-def keys_command(**asked: Any) -> None:
+def keys_command(**options: Any) -> None:
     """Make a pair of keys for `fitnoise count`: the private one in FILE, the public one in FILE.pub.
 
     FILE stays where releases are made, and only its owner may read it. FILE.pub goes to where the data are.
     """
     from fitnoise.interfaces import commands
 
-    commands.keys_command(**asked)
+    commands.keys_command(**options)
 
 
 @cli.command(
@@ -231,7 +231,7 @@ def keys_command(**asked: Any) -> None:
 @click.option("-o", "--output", type=_FILE, required=True, help="The file to make.")
 @click.option("--table", help="Table of a database or a DuckDB file: table, or schema.table.")
 @_AS_JSON
-def count_command(**asked: Any) -> None:
+def count_command(**options: Any) -> None:
     """Count for PLAN where DATA are, to release it elsewhere. Nothing is charged, and no count is shown.
 
     The file holds exact counts, and is as confidential as the data. DATA are those of `fitnoise release`, which takes
@@ -239,7 +239,7 @@ def count_command(**asked: Any) -> None:
     """
     from fitnoise.interfaces import commands
 
-    commands.count_command(**asked)
+    commands.count_command(**options)
 
 
 @cli.command(
@@ -266,7 +266,7 @@ def count_command(**asked: Any) -> None:
 @_SERIES
 @click.option("--again", is_flag=True, help="Measure a plan a second time, for a second charge to the same ledger.")
 @_AS_JSON
-def release_command(**asked: Any) -> None:
+def release_command(**options: Any) -> None:
     """Measure PLAN on DATA (CSV, Parquet, DuckDB, SQLite, or a database), once, and write the tables.
 
     CSV and Parquet files may be many: several paths, a pattern, or a folder, in which folders called column=value hold
@@ -279,7 +279,7 @@ def release_command(**asked: Any) -> None:
     """
     from fitnoise.interfaces import commands
 
-    commands.release_command(**asked)
+    commands.release_command(**options)
 
 
 @cli.group(
@@ -298,11 +298,11 @@ def series_group() -> None:
 @click.option("--series", "series", type=_FILE, required=True, help="The folder of its frozen counts.")
 @_LEDGER
 @_AS_JSON
-def series_status_command(**asked: Any) -> None:
+def series_status_command(**options: Any) -> None:
     """List the periods of the series of PLAN: which were drawn, when, and what drawing one again would cost."""
     from fitnoise.interfaces import commands
 
-    commands.series_status_command(**asked)
+    commands.series_status_command(**options)
 
 
 @series_group.command(
@@ -318,14 +318,14 @@ def series_status_command(**asked: Any) -> None:
 @click.option("-o", "--output", type=_FILE, required=True, help="The release directory to make.")
 @click.option("--again", is_flag=True, help="Its answers are lost: draw its rows again, and charge what they cost.")
 @_AS_JSON
-def series_write_command(**asked: Any) -> None:
+def series_write_command(**options: Any) -> None:
     """Write the release of a period as it was drawn: where a process was killed before it was written. Reads no data.
 
     Where even its noisy answers are lost, --again draws them once more, of the counts that were frozen, at a price.
     """
     from fitnoise.interfaces import commands
 
-    commands.series_write_command(**asked)
+    commands.series_write_command(**options)
 
 
 @cli.command(
@@ -343,14 +343,14 @@ def series_write_command(**asked: Any) -> None:
 @click.option("--by", metavar="LEVEL", help="Of nested places: a file for every place of this level.")
 @click.option("--all", "every", is_flag=True, help="List the tables of a pattern one by one.")
 @_AS_JSON
-def tables_command(**asked: Any) -> None:
+def tables_command(**options: Any) -> None:
     """List the tables and finite answers of RELEASE, or print a table as CSV.
 
     Each table is rebuilt from the noisy answers.
     """
     from fitnoise.interfaces import commands
 
-    commands.tables_command(**asked)
+    commands.tables_command(**options)
 
 
 @cli.command(
@@ -377,7 +377,7 @@ def tables_command(**asked: Any) -> None:
 @click.option("--simultaneous", is_flag=True, help="Widen the intervals so that all of them hold at once.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print a CSV file on stdout, its numbers in full.")
 @_AS_JSON
-def ask_command(**asked: Any) -> None:
+def ask_command(**options: Any) -> None:
     """Compute EXPRESSION from RELEASE: counts, sums, differences, shares, rates and growth, with their intervals.
 
     EXPRESSION is of count(...), total(...), mean(...) and quantile(...), numbers and + - * /, as in Python; and of
@@ -386,7 +386,7 @@ def ask_command(**asked: Any) -> None:
     """
     from fitnoise.interfaces import commands
 
-    commands.ask_command(**asked)
+    commands.ask_command(**options)
 
 
 @cli.command(
@@ -407,14 +407,14 @@ def ask_command(**asked: Any) -> None:
 )
 @click.option("--table", "name", help="Print this table as a CSV file on stdout.")
 @_AS_JSON
-def combine_command(**asked: Any) -> None:
+def combine_command(**options: Any) -> None:
     """Make one estimate of least variance of several releases of the same records: RELEASE, OTHER and so on.
 
     Nothing is charged. Releases of different records are compared (ask --also), never combined.
     """
     from fitnoise.interfaces import commands
 
-    commands.combine_command(**asked)
+    commands.combine_command(**options)
 
 
 @cli.command(
@@ -434,14 +434,14 @@ def combine_command(**asked: Any) -> None:
     help="How often the noise is simulated, for bias and error; default 200, of more than 20,000 numbers 20.",
 )
 @_AS_JSON
-def whole_command(**asked: Any) -> None:
+def whole_command(**options: Any) -> None:
     """Make tables of whole numbers that add up, none negative, from those of RELEASE: all, or those named.
 
     Such numbers are biased: beside each it is said how much, and what is possible. The release stays as it is.
     """
     from fitnoise.interfaces import commands
 
-    commands.whole_command(**asked)
+    commands.whole_command(**options)
 
 
 @cli.command(
@@ -455,14 +455,14 @@ def whole_command(**asked: Any) -> None:
 @click.option("--words", type=_FILE, help="A TOML file with a table [record], such as the specification.")
 @click.option("-o", "--output", type=_FILE, help="Write the record here; without it, it is printed.")
 @_AS_JSON
-def record_command(**asked: Any) -> None:
+def record_command(**options: Any) -> None:
     """Describe RELEASE for the registry of deployments of differential privacy, as a YAML file.
 
     What only people can say comes from [record]; what is missing there is marked "to be filled".
     """
     from fitnoise.interfaces import commands
 
-    commands.record_command(**asked)
+    commands.record_command(**options)
 
 
 @cli.command(
@@ -488,14 +488,14 @@ def record_command(**asked: Any) -> None:
 )
 @click.option("--table", "names", metavar="NAME", multiple=True, help="Show this table; repeatable; default all.")
 @_AS_JSON
-def report_command(**asked: Any) -> None:
+def report_command(**options: Any) -> None:
     """Write a report of a release or a plan: one HTML file for everybody, without scripts (fitnoise[report]).
 
     Of a release also that of tables in a folder that were made of it: --whole, or --combination.
     """
     from fitnoise.interfaces import commands
 
-    commands.report_command(**asked)
+    commands.report_command(**options)
 
 
 @cli.command(
@@ -522,7 +522,7 @@ def report_command(**asked: Any) -> None:
 @click.option("--licence", help="Of a data package, such as CC-BY-4.0.")
 @click.option("--table", "names", metavar="NAME", multiple=True, help="Write this table; repeatable; default all.")
 @_AS_JSON
-def export_command(**asked: Any) -> None:
+def export_command(**options: Any) -> None:
     """Write tables of RELEASE as a workbook, as LaTeX, or as a data package, by the ending of the name.
 
     A data package is a folder of CSV files and a datapackage.json, which says what their columns mean. Tables in a
@@ -530,7 +530,7 @@ def export_command(**asked: Any) -> None:
     """
     from fitnoise.interfaces import commands
 
-    commands.export_command(**asked)
+    commands.export_command(**options)
 
 
 @cli.command(
@@ -557,11 +557,11 @@ def export_command(**asked: Any) -> None:
 )
 @_AS_JSON
 @click.pass_context
-def verify_command(context: click.Context, /, **asked: Any) -> None:
+def verify_command(context: click.Context, /, **options: Any) -> None:
     """Recompute everything a plan file or a release directory claims."""
     from fitnoise.interfaces import commands
 
-    if not commands.verify_command(**asked):
+    if not commands.verify_command(**options):
         context.exit(ReleaseError.exit_code)
 
 
@@ -609,11 +609,11 @@ def verify_command(context: click.Context, /, **asked: Any) -> None:
 )
 @click.option("--plot", type=_FILE, help="Draw that epsilon against delta (svg, pdf, png); delta is 1e-6 by default.")
 @_AS_JSON
-def ledger_command(**asked: Any) -> None:
+def ledger_command(**options: Any) -> None:
     """Show the balance and the entries of a ledger, or set a cap. The chain of entries is checked first."""
     from fitnoise.interfaces import commands
 
-    commands.ledger_command(**asked)
+    commands.ledger_command(**options)
 
 
 @cli.command(
@@ -624,24 +624,24 @@ def ledger_command(**asked: Any) -> None:
 @click.option("--language", default="en", show_default=True, help="Of the pages: en, or de for German.")
 @click.option("--data", metavar="env:NAME", multiple=True, help="Data beside FOLDER, or spark:TABLE; repeatable.")
 @_AS_JSON
-def studio_command(**asked: Any) -> None:
+def studio_command(**options: Any) -> None:
     """Open FOLDER as pages of this machine: describe, see the price move, prove, release, read (fitnoise[studio]).
 
     It listens on 127.0.0.1 only, and is opened by a page, or a code, that works once.
     """
     from fitnoise.interfaces import commands
 
-    commands.studio_command(**asked)
+    commands.studio_command(**options)
 
 
 @cli.command("demo", epilog=_example("fitnoise demo"))
 @click.option("-o", "--output", type=_FILE, help="Directory to make; default fitnoise-demo, or the next free one.")
 @_AS_JSON
-def demo_command(**asked: Any) -> None:
+def demo_command(**options: Any) -> None:
     """Run the whole path on real public records: plan, measure, release, verify."""
     from fitnoise.interfaces import commands
 
-    commands.demo_command(**asked)
+    commands.demo_command(**options)
 
 
 @cli.command(
@@ -651,14 +651,14 @@ def demo_command(**asked: Any) -> None:
 @click.argument("spec", type=_FILE, required=False)
 @click.option("--example", type=_Integer(1), metavar="N", help="Print N records of the domain of SPEC, as CSV.")
 @_AS_JSON
-def schema_command(**asked: Any) -> None:
+def schema_command(**options: Any) -> None:
     """Print the JSON Schema of a specification; or with --example records to try SPEC with.
 
     These are drawn from what SPEC declares, never from data: each value by chance, and no two of them related.
     """
     from fitnoise.interfaces import commands
 
-    commands.schema_command(**asked)
+    commands.schema_command(**options)
 
 
 def main(arguments: list[str] | None = None) -> None:

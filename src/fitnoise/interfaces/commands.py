@@ -128,7 +128,7 @@ def plan_command(
             refine=refine,
             device=device,
             seconds=seconds,
-            progress=lambda i, g: tell(f"step {i}, {far.told(g)}"),
+            progress=lambda i, g: tell(f"step {i}, {far.text(g)}"),
         )
     if plot is not None:
         with progress("drawing") as tell:
@@ -152,15 +152,19 @@ def _numbers(text: str | None) -> list[int]:
     return sorted({int(n) for n in text.split(",")})
 
 
-def _bounded(publication: Publication, asked: Sequence[int], refine: bool, device: str | None) -> list[Plan]:
+def _bounded(publication: Publication, sizes: Sequence[int], refine: bool, device: str | None) -> list[Plan]:
     """Return one plan for each requested bound on the records of a unit, without a cap on the cost."""
     own, found = publication.unit, []
     with progress("planning for other bounds") as tell:
-        for most in asked:
+        for most in sizes:
             units = [replace(u, max_records=most) if u.name == own.name else u for u in publication.other_units]
-            parts = tuple(replace(p, unit=replace(own, max_records=most)) for p in publication.also)
+            parts = tuple(replace(p, unit=replace(own, max_records=most)) for p in publication.further_groups)
             wanted = replace(
-                publication, unit=replace(own, max_records=most), other_units=tuple(units), also=parts, cap=None
+                publication,
+                unit=replace(own, max_records=most),
+                other_units=tuple(units),
+                further_groups=parts,
+                cap=None,
             )
             tell(f"at most {most}")
             found.append(make_plan(wanted, refine=refine, device=device))
@@ -182,7 +186,7 @@ def compare_command(
             )
         _compare_answers(given, output, as_json)
         return
-    if given.small is not None:
+    if given.small_database is not None:
         if epsilon is not None or delta is not None:
             raise click.UsageError(
                 "--epsilon or --delta is given, and a small database is compared at the budget of its specification. "
@@ -194,7 +198,7 @@ def compare_command(
     at = publication.delta if publication.budget is None or not publication.budget.delta else publication.budget.delta
     with progress("planning") as tell:
         far = _ProgressText(publication)
-        found = compare(publication, every=every, progress=lambda i, g: tell(f"step {i}, {far.told(g)}"))
+        found = compare(publication, all_families=every, progress=lambda i, g: tell(f"step {i}, {far.text(g)}"))
     if output is not None:
         replace_file(output, found.plan.to_json().encode())
         say(f"wrote {output}")
@@ -249,7 +253,7 @@ class _ProgressText:
         told = {Privacy.ZCDP: "gap {:.1e}", Privacy.PURE: "epsilon {:.4g}, {:.1%} below the first answer"}
         self._told, self._first = told.get(publication.privacy, "reached {:.4g}"), 0.0
 
-    def told(self, x: float) -> str:
+    def text(self, x: float) -> str:
         """Return the text for the current gap or ε."""
         self._first = self._first or x
         return self._told.format(x, 1 - x / self._first)
@@ -318,13 +322,13 @@ def count_command(
         emit_json({"plan": plan.hash, "file": str(output), "sealed": not plain, **_dropped(found)})
 
 
-def _dropped(found: Sequence[Dropped]) -> dict[str, Any]:
+def _dropped(dropped: Sequence[Dropped]) -> dict[str, Any]:
     """Return the number of dropped records, for programs of the operator."""
-    return {"dropped": asdict(found[0])} if found else {}
+    return {"dropped": asdict(dropped[0])} if dropped else {}
 
 
-def _data(given: tuple[str, ...]) -> str | tuple[str, ...]:
-    return given[0] if len(given) == 1 else given
+def _data(sources: tuple[str, ...]) -> str | tuple[str, ...]:
+    return sources[0] if len(sources) == 1 else sources
 
 
 def release_command(
@@ -349,7 +353,7 @@ def release_command(
     chosen = names if names or no_tables else None
     plan = Plan.from_json(read_text(plan_file))
     price = ceil_dyadic(plan.exact_rho)
-    before = _spent(ledger_file, plan.order.account) if plan.publication.beside else None
+    before = _spent(ledger_file, plan.order.account) if plan.publication.composed_with else None
     found: list[Dropped] = []
     with progress("releasing") as tell:
         done = release(
@@ -426,7 +430,7 @@ def tables_command(
         if as_json:
             emit_json({"plan": result.plan.hash, "directory": str(output), "files": files})
     elif not names:
-        _print_report(release_report(result, every=every), as_json)
+        _print_report(release_report(result, show_all=every), as_json)
     elif as_json:
         emit_json({"plan": result.plan.hash, "tables": [_table_document(result, name) for name in names]})
     else:
@@ -494,14 +498,14 @@ def whole_command(
     _print_report(whole_report(found, output), as_json)
 
 
-def _write_made(found: DerivedTables, output: Path) -> None:
+def _write_made(tables: DerivedTables, output: Path) -> None:
     """Write tables made of releases, by the ending: a page, for other programs, or a folder of their own."""
     if output.suffix == ".html":
-        write_report(found, output)
+        write_report(tables, output)
     elif output.suffix in (".xlsx", ".tex"):
-        export(found, output)
+        export(tables, output)
     else:
-        found.write(output, notice=say)
+        tables.write(output, notice=say)
 
 
 def record_command(directory: Path, words: Path | None, output: Path | None, as_json: bool) -> None:
@@ -547,14 +551,14 @@ def _read(path: Path) -> Plan | Release:
 
 
 def _derived_tables(
-    own: Plan | Release, whole_folder: Path | None, combination: Path | None, also: Sequence[Path]
+    source: Plan | Release, whole_folder: Path | None, combination: Path | None, also: Sequence[Path]
 ) -> list[DerivedTables]:
     """Return the tables derived from a release, read from their folders."""
     made: list[DerivedTables] = []
-    if isinstance(own, Release) and whole_folder is not None:
-        made.append(read_whole(own, whole_folder))
-    if isinstance(own, Release) and combination is not None:
-        made.append(read_combination([own, *map(Release.read, also)], combination))
+    if isinstance(source, Release) and whole_folder is not None:
+        made.append(read_whole(source, whole_folder))
+    if isinstance(source, Release) and combination is not None:
+        made.append(read_combination([source, *map(Release.read, also)], combination))
     return made
 
 
@@ -734,7 +738,7 @@ def studio_command(folder: Path, language: str, data: tuple[str, ...], as_json: 
         from fitnoise.interfaces.studio.serve import serve
     except ModuleNotFoundError as error:
         raise missing_package("Pages of the studio", str(error.name), "studio", "Nothing was opened.") from None
-    serve(folder, data, language, as_json=as_json, tell=emit if as_json else say)
+    serve(folder, data, language, as_json=as_json, show=emit if as_json else say)
 
 
 def demo_command(output: Path | None, as_json: bool) -> None:
@@ -821,11 +825,11 @@ def _universe(result: Release, name: str) -> list[str]:
     return [*universe_text(result.plan, asked), f"margins or intervals are for: {words}"]
 
 
-def _check_outside(release: Path, place: Path) -> None:
-    if release.resolve() in (place.resolve(), *place.resolve().parents):
+def _check_outside(release: Path, path: Path) -> None:
+    if release.resolve() in (path.resolve(), *path.resolve().parents):
         raise ReleaseError(
             "place-inside-release",
-            f"{place.name!r} is a release, or is inside one.",
+            f"{path.name!r} is a release, or is inside one.",
             "A release is never changed.",
             "Choose a folder outside the release.",
             UNWRITTEN,
@@ -837,7 +841,7 @@ def _pieces(result: Release, name: str, by: str | None) -> Iterator[tuple[str, p
     if by is None:
         yield from ((file, pd.DataFrame(columns)) for _, file, columns in result.files([name]))
     else:
-        yield from ((slug(f"{name} {place}"), frame) for place, frame in result.apart(name, by))
+        yield from ((slug(f"{name} {place}"), frame) for place, frame in result.tables_by_place(name, by))
 
 
 def _write_tables(result: Release, names: Sequence[str], folder: Path, directory: Path, by: str | None) -> list[str]:
@@ -889,23 +893,23 @@ def _after(done: str | None) -> Iterator[None]:
         raise
 
 
-def _balance(file: Path, of: Account) -> Quote | None:
+def _balance(file: Path, account: Account) -> Quote | None:
     """Return the balance of an account after a release; None, with a word on stderr, where it cannot be read now."""
     try:
         with Ledger(file) as ledger:
-            return ledger.balance(of)
+            return ledger.balance(account)
     except (FitnoiseError, OSError) as error:
         reason = error.reason if isinstance(error, FitnoiseError) else str(error)
         say(f"the release is done; the balance cannot be read now: {reason}")
         return None
 
 
-def _spent(file: Path, of: Account) -> Fraction | None:
+def _spent(file: Path, account: Account) -> Fraction | None:
     """Return the ρ that an account has spent: 0 without a ledger file, None if no bound is known."""
     if not file.exists():
         return Fraction(0)
     with Ledger(file) as ledger:
-        return ledger.balance(of).spent
+        return ledger.balance(account).spent
 
 
 def _curves(
@@ -930,7 +934,12 @@ def _curves(
 def _remaining_releases(ledger: Ledger, plan: Plan) -> Section:
     """Return the section with the number of releases of a plan that the account still allows."""
     order = plan.order
-    quote = ledger.quote(order.account, order.charged(), also=order.also(ledger.accounts()), beside=order.beside)
+    quote = ledger.quote(
+        order.account,
+        order.ledger_loss(),
+        also=order.losses_of_units(ledger.accounts()),
+        composed_with=order.composed_with,
+    )
     return more_section(quote, plan.loss, plan.publication.delta)
 
 
@@ -990,12 +999,12 @@ def _account_chooser(
     return lambda known: _chosen(known, source, unit)
 
 
-def _chosen(known: Sequence[Account], source: str, unit: str | None) -> Account:
+def _chosen(accounts: Sequence[Account], source: str, unit: str | None) -> Account:
     """Return the only account of a source, or the one that `unit` names.
 
     The unit may have the digits of its cells, or be these digits.
     """
-    own = [a for a in known if a.source == source]
+    own = [a for a in accounts if a.source == source]
     found = [a for a in own if unit in {None, a.sentence, a.unit.account, a.digits}]
     if len(found) == 1:
         return found[0]
@@ -1006,7 +1015,8 @@ def _chosen(known: Sequence[Account], source: str, unit: str | None) -> Account:
         )
     elif not found:
         reason = (
-            f"There is no account {source!r} ({unit}). The accounts are: {_listed(known)}. Name one of them, or open "
+            f"There is no account {source!r} ({unit}). The accounts are: {_listed(accounts)}. Name one of them, or "
+            f"open "
             "one with --new and --plan"
         )
     else:

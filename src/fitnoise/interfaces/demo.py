@@ -100,12 +100,12 @@ def _separate_cost(plan: Plan) -> Section:
     return Section("otherwise", (sentence,), (Value("separately_planned_rho", rho, ValueKind.COMPARED),))
 
 
-def _tell_plan(plan: Plan, told: Report) -> None:
+def _tell_plan(plan: Plan, report: Report) -> None:
     w = plan.publication.workload
     emit("A state tax-statistics office will publish five tables about tax filing units.")
     emit(f"The domain has {w.domain.size:,} cells. It says how accurate each table must be; no data are read yet.")
     emit()
-    show(told)
+    show(report)
     emit()
 
 

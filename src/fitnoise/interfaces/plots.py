@@ -182,7 +182,7 @@ def report_figure(plan: Plan, *, progress: Told | None = None) -> Figure:
         pass
     if plan.publication.budget is not None:
         return privacy_figure(plan)
-    dearest = (-plan.shares).argsort(kind="stable")[:MAX_TABLES_DRAWN]
+    dearest = (-plan.price_shares).argsort(kind="stable")[:MAX_TABLES_DRAWN]
     names = [plan.publication.workload.tables[int(i)].name for i in dearest]
     return plan_figure(plan, sweeps(plan, names, FACTORS, gap=None, progress=progress))
 

@@ -81,9 +81,9 @@ def _rows(table: ReportTable) -> Iterator[dict[str, Plain]]:
         yield {c.name: x for c, x in zip(table.columns, row, strict=True) if not c.spoken}
 
 
-def _listed(given: Any) -> Any:
+def _listed(value: Any) -> Any:
     """Return the value in lists and dictionaries, as JSON is read back. Keys numbered from 0 make a list."""
-    if isinstance(given, Mapping):
-        inner = {key: _listed(x) for key, x in given.items()}
+    if isinstance(value, Mapping):
+        inner = {key: _listed(x) for key, x in value.items()}
         return [*inner.values()] if inner and [*inner] == [*range(len(inner))] else inner
-    return [_listed(x) for x in given] if isinstance(given, Sequence) and not isinstance(given, str) else given
+    return [_listed(x) for x in value] if isinstance(value, Sequence) and not isinstance(value, str) else value

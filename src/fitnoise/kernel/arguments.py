@@ -120,9 +120,9 @@ def refuse_unless_fields_fit(record: Any, error: type[FitnoiseError], fate: str)
     refuse_unless_fit(((x.name, getattr(record, x.name), hints[x.name]) for x in fields(record)), error, fate)
 
 
-def refuse_unless_fit(given: Iterable[Given], error: type[FitnoiseError], fate: str) -> None:
+def refuse_unless_fit(arguments: Iterable[Given], error: type[FitnoiseError], fate: str) -> None:
     """Raise the error for the first that does not fit."""
-    for name, value, hint in given:
+    for name, value, hint in arguments:
         if not matches_hint(value, hint):
             raise error(
                 "wrong-type",
@@ -256,6 +256,6 @@ class _Unknown(dict[str, Any]):
 
 
 @functools.cache
-def _hints(of: Any) -> dict[str, Any]:
+def _hints(function: Any) -> dict[str, Any]:
     """Return the annotations of a function or a dataclass."""
-    return typing.get_type_hints(of, localns=_Unknown(of.__module__))
+    return typing.get_type_hints(function, localns=_Unknown(function.__module__))

@@ -44,11 +44,11 @@ class ByValue:
         object.__setattr__(self, "default", as_python(default))
 
     @property
-    def named(self) -> bool:
+    def is_by_name(self) -> bool:
         """True if the numbers are given by name rather than in order."""
         return any(isinstance(v, tuple) for v in self.values)
 
-    def along(
+    def for_labels(
         self, labels: Sequence[str | int], what: str = "target", error: type[FitnoiseError] = WorkloadError
     ) -> tuple[float, ...]:
         """Return the number for each label.
@@ -61,7 +61,7 @@ class ByValue:
         Raises:
             WorkloadError, or the error: A number is missing, or too many are given.
         """
-        if not self.named:
+        if not self.is_by_name:
             if len(self.values) != len(labels):
                 raise error(
                     "by-value-count",

@@ -57,7 +57,7 @@ _WITHIN = re.compile(r"(?<=[^\W\d_])[I1|0]+(?=[^\W\d_])")
 _LETTERS = str.maketrans("I1|0", "lllo")
 
 
-def look_alike(one: str, other: str) -> bool:
+def look_alike(left: str, right: str) -> bool:
     """Return True if two names are read as one.
 
     Such names differ at most in case, width, spaces, dashes, or look-alike letters. The function compares two
@@ -67,7 +67,7 @@ def look_alike(one: str, other: str) -> bool:
 
     Source: Unicode Technical Standard 39, section 4, whose skeletons keep case.
     """
-    return any(x == y for x, y in zip(_skeletons(one), _skeletons(other), strict=True))
+    return any(x == y for x, y in zip(_skeletons(left), _skeletons(right), strict=True))
 
 
 def _skeletons(name: str) -> tuple[str, str]:
@@ -77,14 +77,14 @@ def _skeletons(name: str) -> tuple[str, str]:
     return plain.casefold(), seen.casefold()
 
 
-def checked_whole(name: str, value: object, least: int = 1) -> int:
+def checked_whole(name: str, value: object, minimum: int = 1) -> int:
     """Return a whole number, at least the least; raise WorkloadError otherwise."""
-    if not is_whole(value) or value < least:
+    if not is_whole(value) or value < minimum:
         raise WorkloadError(
             "not-a-whole-number",
             f"The value of {name} is {value!r}.",
-            f"It must be a whole number of {least} or more.",
-            f"Give a whole number of {least} or more.",
+            f"It must be a whole number of {minimum} or more.",
+            f"Give a whole number of {minimum} or more.",
             "Nothing was made.",
             place=name,
         )

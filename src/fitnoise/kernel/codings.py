@@ -425,7 +425,7 @@ class Steps:
         object.__setattr__(self, "most", int(steps))
         object.__setattr__(self, "pieces", tuple(map(int, pieces)))
 
-    def _check_classes(self, most: int) -> None:
+    def _check_classes(self, max_steps: int) -> None:
         """Raise DomainError for ranges of classes that are not the same number of steps, from as many above zero."""
         if len(set(self.classes)) > MOST_RANGES:
             raise DomainError(
@@ -444,10 +444,11 @@ class Steps:
                     "Give each class one plain range.",
                     "No attribute was made.",
                 )
-            if own.most != most or own.low / own.step != self.low / self.step:
+            if own.most != max_steps or own.low / own.step != self.low / self.step:
                 raise DomainError(
                     "class-steps-differ",
-                    f"One class has {most:,} steps from {float(self.low / self.step):,}, another {own.most:,} from "
+                    f"One class has {max_steps:,} steps from {float(self.low / self.step):,}, another {own.most:,} "
+                    f"from "
                     f"{float(own.low / own.step):,}.",
                     "All classes must have the same number of steps, from the same number of steps above zero.",
                     "Change the ranges of the classes.",
@@ -470,7 +471,7 @@ class Steps:
         return float(low), float(high), float(unit), float(first * unit), float(self.step * unit)
 
     @property
-    def first(self) -> int:
+    def cell_offset(self) -> int:
         """The number added to j to make it a cell: 0, except for numbers to be added up."""
         return MAX_STEPS_FROM_ZERO + self.zero if self.uncut else 0
 
@@ -486,7 +487,7 @@ class Steps:
             return None
         low, high, unit, first, stride = self.arithmetic
         j = math.floor((min(max(x, low), high) * unit - first) / stride)
-        return min(max(j + self.first, 0), self.most)
+        return min(max(j + self.cell_offset, 0), self.most)
 
 
 def _places(x: Fraction) -> int:
@@ -598,7 +599,7 @@ class CodingWithMissing:
         """Number of cells."""
         return self.of.size + len(self.codes)
 
-    def place(self, value: object) -> int:
+    def cell_of(self, value: object) -> int:
         """Return the cell of a value; or OUTSIDE, DROPPED or REFUSED for a value without a cell."""
         text = as_csv_text(value)
         coded = None if text is None else self.texts.get(text)
@@ -611,7 +612,7 @@ class CodingWithMissing:
 
     def cell(self, value: object) -> int | None:
         """Return the cell of a value; `None` for a value without a cell."""
-        place = self.place(value)
+        place = self.cell_of(value)
         return place if place >= 0 else None
 
 
@@ -622,7 +623,7 @@ Coding = Values | CodingWithMissing | Interval
 def cell_of(coding: Coding, value: object) -> int:
     """Return the cell of a value; without a cell OUTSIDE, or DROPPED or REFUSED if declared for it."""
     if isinstance(coding, CodingWithMissing):
-        return coding.place(value)
+        return coding.cell_of(value)
     cell = coding.cell(value)
     return OUTSIDE if cell is None else cell
 

@@ -136,7 +136,7 @@ class Condition:
         return bounds or (codes[0] if len(codes) == 1 else several)
 
     @property
-    def words(self) -> str:
+    def describe(self) -> str:
         """The condition, for a report: "'year' is at least 2020 and below 2025"."""
         told = " and ".join(f"{name.replace('_', ' ')} {x}" for name, x in self.bounds.items())
         if not told:
@@ -146,20 +146,20 @@ class Condition:
         return f"{self.column!r} is {told}"
 
 
-def conditions(given: object) -> tuple[Condition, ...]:
+def conditions(stated: object) -> tuple[Condition, ...]:
     """Return conditions from a user's form, {column: value, values or bounds}, ordered by column; all must be met.
 
     Raises:
         SpecError: The form is anything else, or has two conditions for one column.
     """
-    if isinstance(given, tuple) and all(type(c) is Condition for c in given):
-        found = given
-    elif isinstance(given, Mapping):
-        found = tuple(_condition(column, value) for column, value in given.items())
+    if isinstance(stated, tuple) and all(type(c) is Condition for c in stated):
+        found = stated
+    elif isinstance(stated, Mapping):
+        found = tuple(_condition(column, value) for column, value in stated.items())
     else:
         raise SpecError(
             "where-not-a-mapping",
-            f"The value of where is of the type {type(given).__name__}.",
+            f"The value of where is of the type {type(stated).__name__}.",
             "It must give each column one condition.",
             f"Give each column {_CONDITION_HELP}.",
             "Nothing was planned.",

@@ -68,9 +68,9 @@ class DateField:
             return math.inf
         if self.part is DatePart.HOUR:
             return math.inf if found[5] is None else int(found[5])
-        return self._of(day)
+        return self._from_day(day)
 
-    def _of(self, day: date) -> float:
+    def _from_day(self, day: date) -> float:
         if self.on is not None:
             before = (self.on.month, self.on.day) < (day.month, day.day)
             return self.on.year - day.year - before if day <= self.on else math.inf
@@ -95,24 +95,24 @@ def dated(value: object) -> str | None:
     return as_csv_text(value)
 
 
-def read(given: object) -> DateField | None:
+def read(value: object) -> DateField | None:
     """Return the part of a date that users state: "year", or {"age_on": "2024-12-31"}; `None` for the value itself.
 
     Raises:
         DomainError: The given value is anything else.
     """
-    if given is None or isinstance(given, DateField):
-        return given
-    if isinstance(given, str) and given in {*DatePart} - {DatePart.AGE, DatePart.DAY}:
-        return DateField(DatePart(given))
-    if isinstance(given, Mapping) and list(given) == [DatePart.AGE.value]:
-        day = as_day(given[DatePart.AGE.value])
+    if value is None or isinstance(value, DateField):
+        return value
+    if isinstance(value, str) and value in {*DatePart} - {DatePart.AGE, DatePart.DAY}:
+        return DateField(DatePart(value))
+    if isinstance(value, Mapping) and list(value) == [DatePart.AGE.value]:
+        day = as_day(value[DatePart.AGE.value])
         if day is not None:
             return DateField(DatePart.AGE, day)
     parts = ", ".join(f"'{part}'" for part in DatePart if part not in {DatePart.AGE, DatePart.DAY})
     raise DomainError(
         "read-invalid",
-        f"The value of read is {given!r}.",
+        f"The value of read is {value!r}.",
         f"It must be one of {parts}, or the age on a day.",
         'Write one of these words, or { age_on = "2024-12-31" }.',
         "No attribute was made.",
@@ -125,13 +125,13 @@ def day_number(day: date) -> int:
     return day.year * 10000 + day.month * 100 + day.day
 
 
-def as_day(given: object) -> date | None:
+def as_day(value: object) -> date | None:
     """Return the day that a date, or a text such as "2024-12-31", is; `None` for anything else."""
-    if isinstance(given, str) and re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", given):
+    if isinstance(value, str) and re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
         try:
-            return date.fromisoformat(given)
+            return date.fromisoformat(value)
         except ValueError:
             return None
-    if isinstance(given, datetime) or not isinstance(given, date):
+    if isinstance(value, datetime) or not isinstance(value, date):
         return None
-    return date(given.year, given.month, given.day)
+    return date(value.year, value.month, value.day)

@@ -134,7 +134,7 @@ class Attribute(abc.ABC):
 
     @final
     @property
-    def beside(self) -> tuple[str, ...]:
+    def missing_cells(self) -> tuple[str, ...]:
         """The names of the missing-value categories, in order."""
         return tuple(dict(self.missing))
 
@@ -142,13 +142,13 @@ class Attribute(abc.ABC):
     @property
     def values(self) -> tuple[str | int, ...]:
         """The labels of all cells in a released table, in order: the values, then the missing-value categories."""
-        return self.own_values + self.beside
+        return self.own_values + self.missing_cells
 
     @final
     def position(self, value: object) -> int:
         """Return the cell of a declared value, as users write it, or of a cell's name; raise DomainError for others."""
-        if isinstance(value, str) and value in self.beside:
-            return self.own_size + self.beside.index(value)
+        if isinstance(value, str) and value in self.missing_cells:
+            return self.own_size + self.missing_cells.index(value)
         return self.own_position(value)
 
     @property
@@ -168,9 +168,9 @@ class Attribute(abc.ABC):
         return read(self.read)
 
     @final
-    def _with_read(self, given: object, kind: type[Code]) -> None:
+    def _with_read(self, value: object, kind: type[Code]) -> None:
         """Keep what is read off a date; for constructors of subclasses."""
-        if given is not None and kind is not int:
+        if value is not None and kind is not int:
             raise DomainError(
                 "read-needs-whole-numbers",
                 "A part of a date is read, and the codes are not whole numbers.",
@@ -179,7 +179,7 @@ class Attribute(abc.ABC):
                 "No attribute was made.",
                 place="read",
             )
-        object.__setattr__(self, "read", read(given))
+        object.__setattr__(self, "read", read(value))
 
     @final
     def drops(self, by_default: bool) -> bool:
@@ -504,30 +504,36 @@ class Categorical(Attribute):
         return {"codes": list(self.codes), "labels": None if self.labels is None else list(self.labels), **lookup}
 
 
-def _lookup(given: object, codes: Codes) -> tuple[tuple[Code, Code], ...]:
+def _lookup(stated_values: object, codes: Codes) -> tuple[tuple[Code, Code], ...]:
     """Return values of the data with their codes, in order; raise DomainError for an invalid lookup."""
-    if isinstance(given, (str, Path)):
-        header, rows = read_rows(Path(given), "the file of a lookup")
+    if isinstance(stated_values, (str, Path)):
+        header, rows = read_rows(Path(stated_values), "the file of a lookup")
         if not {"value", "code"} <= set(header):
             raise DomainError(
                 "lookup-file-columns",
-                f"The lookup file {Path(given).name!r} has the columns {header}.",
+                f"The lookup file {Path(stated_values).name!r} has the columns {header}.",
                 "It needs columns named 'value' and 'code'.",
                 "Add or rename the columns.",
                 "No attribute was made.",
-                place=Path(given).name,
+                place=Path(stated_values).name,
             )
         known = {str(c).lower() if isinstance(c, bool) else str(c): c for c in codes.codes}
-        given = [
+        stated_values = [
             (v, known.get(row["code"], row["code"]))
             for v, row in zip(_codes([r["value"] for r in rows]), rows, strict=True)
         ]
-    pairs = list(given.items() if isinstance(given, Mapping) else given if isinstance(given, Iterable) else [None])
+    pairs = list(
+        stated_values.items()
+        if isinstance(stated_values, Mapping)
+        else stated_values
+        if isinstance(stated_values, Iterable)
+        else [None]
+    )
     good = [isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2 for pair in pairs]
     if not pairs or not all(good) or not all(isinstance(as_python(code), (str, int)) for _, code in pairs):
         raise DomainError(
             "lookup-invalid",
-            f"The value of lookup is {reprlib.repr(given)}.",
+            f"The value of lookup is {reprlib.repr(stated_values)}.",
             "It must give each value of the data its code.",
             "Write {value: code}, pairs, or the name of a CSV file.",
             "No attribute was made.",
@@ -843,7 +849,7 @@ class Amount(Attribute):
                 "Use one attribute for both ends.",
                 "No attribute was made.",
             )
-        named = any(x.named or x.default is not None for x in (self.low, self.high) if isinstance(x, ByValue))
+        named = any(x.is_by_name or x.default is not None for x in (self.low, self.high) if isinstance(x, ByValue))
         given = [x.values if isinstance(x, ByValue) else None for x in (self.low, self.high)]
         count = max(len(x) for x in given if x is not None)
         if named or not count or not all(x is None or len(x) == count for x in given):
@@ -887,11 +893,11 @@ class Amount(Attribute):
             )
         return Steps(zero, zero + most, Fraction(1), by=by, classes=classes)
 
-    def among(self, other: Attribute | None) -> Amount:
+    def for_classes(self, by_attribute: Attribute | None) -> Amount:
         """Return the amount in a domain: a range for every cell of the attribute of its classes, in order.
 
         Args:
-            other: The attribute of the classes; `None` if it does not exist.
+            by_attribute: The attribute of the classes; `None` if it does not exist.
 
         Raises:
             DomainError: The attribute cannot give classes, some cells have no range, or a range has no cell.
@@ -899,7 +905,7 @@ class Amount(Attribute):
         by, ends = self.by, {"low": self.low, "high": self.high}
         if by is None:
             return self
-        if not isinstance(other, (Categorical, Ordered, Binned)):
+        if not isinstance(by_attribute, (Categorical, Ordered, Binned)):
             raise DomainError(
                 "range-attribute-invalid",
                 f"The range of an amount depends on {by!r}.",
@@ -908,12 +914,12 @@ class Amount(Attribute):
                 "No domain was made.",
             )
         along = {
-            name: ByValue(by, x.along(other.values, "range", DomainError))
+            name: ByValue(by, x.for_labels(by_attribute.values, "range", DomainError))
             for name, x in ends.items()
             if isinstance(x, ByValue)
         }
         found = replace(self, **along)  # type: ignore[arg-type]  # each of its type
-        object.__setattr__(found, "_labels", tuple(map(str, other.values)))
+        object.__setattr__(found, "_labels", tuple(map(str, by_attribute.values)))
         return found
 
     @property
@@ -938,14 +944,14 @@ class Amount(Attribute):
     @property
     def coded(self) -> str | None:
         """The sentence about cut values, and the steps in which amounts are read."""
-        return self.coded_up_to(self.top(None))
+        return self.coded_up_to(self.upper_limit(None))
 
     @property
     def is_capped(self) -> bool:
         """True if there are valid numbers outside the range: not if `valid` is the range."""
         return self.by is not None or self.valid != (_short(self.exact.low), _short(self.exact.high))
 
-    def top(self, ceiling: float | None) -> float:
+    def upper_limit(self, ceiling: float | None) -> float:
         """Return a ceiling as it is declared; `None` gives the largest amount, in steps for a range by class.
 
         Args:
@@ -968,15 +974,15 @@ class Amount(Attribute):
             )
         return tops[tops.index(ceiling)]
 
-    def largest(self, ceiling: float | None, place: int | None = None) -> float:
+    def largest(self, ceiling: float | None, cell: int | None = None) -> float:
         """Return the largest absolute value that a record can add to a sum up to a ceiling.
 
         Args:
-            ceiling: See `top`.
-            place: The cell of the attribute of its classes; `None` for the largest of all.
+            ceiling: See `upper_limit`.
+            cell: The cell of the attribute of its classes; `None` for the largest of all.
         """
-        own = self.exact.classes if place is None else self.exact.classes[place : place + 1]
-        ends = [(x.low, x.high) for x in own] if own else [(self.exact.low, Fraction(self.top(ceiling)))]
+        own = self.exact.classes if cell is None else self.exact.classes[cell : cell + 1]
+        ends = [(x.low, x.high) for x in own] if own else [(self.exact.low, Fraction(self.upper_limit(ceiling)))]
         return _short(max(abs(x) for pair in ends for x in pair))
 
     def coded_up_to(self, top: float) -> str:
@@ -987,7 +993,7 @@ class Amount(Attribute):
         """
         codes = any(isinstance(code, int) for codes in dict(self.missing or ()).values() for code in codes)
         but = ", but for codes of missing values" if codes else ""
-        if not self.is_capped and top == self.top(None):
+        if not self.is_capped and top == self.upper_limit(None):
             return f"in steps of {self.step}"
         if self.by is None:
             return f"below {self.low} as {self.low}, above {top} as {top}, in steps of {self.step}{but}"
@@ -1157,11 +1163,11 @@ class Hierarchy(Attribute):
             )
         tree: Tree
         if children is not None:
-            tree = RegularTree.of(names, children)
+            tree = RegularTree.from_sizes(names, children)
         elif file is not None:
-            tree = ListedTree.of(names, _rows_of_file(Path(file), names))
+            tree = ListedTree.from_rows(names, _rows_of_file(Path(file), names))
         elif places is not None:
-            tree = ListedTree.of(names, _rows_of_frame(places, names) if hasattr(places, "columns") else places)
+            tree = ListedTree.from_rows(names, _rows_of_frame(places, names) if hasattr(places, "columns") else places)
         else:
             raise DomainError(
                 "places-not-given",
@@ -1408,7 +1414,9 @@ class Domain(Mapping[str, Attribute]):
                     "No domain was made.",
                     place=home,
                 )
-        items = {name: a.among(items.get(a.by or name)) if isinstance(a, Amount) else a for name, a in items.items()}
+        items = {
+            name: a.for_classes(items.get(a.by or name)) if isinstance(a, Amount) else a for name, a in items.items()
+        }
         for home, attribute in items.items():
             _check_coding(home, attribute.coding)
         every = {name: (home, what) for home, attribute in items.items() for name, what in _names(home, attribute)}
@@ -1512,10 +1520,10 @@ class Domain(Mapping[str, Attribute]):
         Raises:
             DomainError: There is no such attribute.
         """
-        home = self.home(name)
+        home = self.attribute_of(name)
         return self[home].column or home
 
-    def home(self, name: str) -> str:
+    def attribute_of(self, name: str) -> str:
         """Return the attribute to which a level, or a share of one, belongs; an attribute itself.
 
         Args:
@@ -1527,14 +1535,14 @@ class Domain(Mapping[str, Attribute]):
         found = self._shares.get(name)
         return found.home if found is not None else self._found(name)[0]
 
-    def lies(self, upper: str, lower: str, above: Indices) -> bool:
+    def is_nested(self, upper: str, lower: str, above: Indices) -> bool:
         """Return True if the places of a level lie in these places of a level above it.
 
         Raises:
             DomainError: There is no such attribute.
         """
-        home = self[self.home(upper)]
-        if not isinstance(home, Hierarchy) or self.home(lower) != self.home(upper):
+        home = self[self.attribute_of(upper)]
+        if not isinstance(home, Hierarchy) or self.attribute_of(lower) != self.attribute_of(upper):
             return False
         return np.array_equal(home.tree.above(self.depth(upper), self.depth(lower)), above)
 
@@ -1554,7 +1562,7 @@ class Domain(Mapping[str, Attribute]):
         a = self[name]
         return a.depth if isinstance(a, HierarchyLevel) else len(a.levels) - 1 if isinstance(a, Hierarchy) else 0
 
-    def alike(self, name: str, axes: Collection[str]) -> int:
+    def max_cells_sharing(self, name: str, axes: Collection[str]) -> int:
         """Return the largest number of cells of an attribute that lie in one place along all of these axes.
 
         Args:
@@ -1570,7 +1578,7 @@ class Domain(Mapping[str, Attribute]):
         if not axes or not isinstance(attribute, Hierarchy):
             return attribute.size
         shares = map(self._shares.get, axes)
-        return attribute.tree.together(
+        return attribute.tree.max_leaves_sharing(
             (-1 if share is None else share.upper, self.depth(a)) for a, share in zip(axes, shares, strict=True)
         )
 
@@ -1593,7 +1601,7 @@ class Domain(Mapping[str, Attribute]):
         """The number of cells of the domain, Π sizes."""
         return math.prod(self.shape)
 
-    def counted(self, margin: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    def counting_axes(self, margin: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """Return the attributes and levels by which records are counted for a margin, each with the axes it lies along.
 
         The counts of a level are laid out along a level above it and the shares from there down. `county` lies along
@@ -1603,20 +1611,20 @@ class Domain(Mapping[str, Attribute]):
             DomainError: Shares do not follow one another down the tree.
         """
         shared = dict.fromkeys(self._shares[name].home for name in margin if name in self._shares)
-        out = {home: self._path(home, [name for name in margin if self.home(name) == home]) for home in shared}
-        return tuple({own: None for name in margin for own in [out.get(self.home(name), (name, (name,)))]})
+        out = {home: self._path(home, [name for name in margin if self.attribute_of(name) == home]) for home in shared}
+        return tuple({own: None for name in margin for own in [out.get(self.attribute_of(name), (name, (name,)))]})
 
-    def _path(self, home: str, wanted: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    def _path(self, home: str, names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
         """Return the level by which levels and shares of a hierarchy are counted, and the axes along which it lies."""
-        shares = [self._shares[name] for name in wanted if name in self._shares]
-        depths = {self.depth(name) for name in wanted if name in self._named}
+        shares = [self._shares[name] for name in names if name in self._shares]
+        depths = {self.depth(name) for name in names if name in self._named}
         depths.update(depth for share in shares for depth in (share.upper, share.lower))
         path = [share.levels[depth] for share in shares[:1] for depth in sorted(depths)]
         axes = (path[0], *(f"{lower} in {upper}" for upper, lower in itertools.pairwise(path)))
-        if not set(wanted) <= set(axes) or not set(axes[1:]) <= set(self._shares):
+        if not set(names) <= set(axes) or not set(axes[1:]) <= set(self._shares):
             raise DomainError(
                 "shares-not-nested",
-                f"The shares {list(wanted)} do not follow one another down the hierarchy {home!r}.",
+                f"The shares {list(names)} do not follow one another down the hierarchy {home!r}.",
                 "Records cannot be counted by them.",
                 "Use shares of which each starts at the level where the one before ends.",
                 "Nothing was read and nothing was charged.",
@@ -1647,7 +1655,7 @@ def _names(home: str, attribute: Attribute) -> Iterator[tuple[str, Attribute]]:
 def _shares(home: str, attribute: Attribute) -> Iterator[tuple[str, Share]]:
     if isinstance(attribute, Hierarchy):
         for upper, lower in itertools.combinations(range(len(attribute.levels)), 2):
-            size = attribute.tree.share(upper, lower)
+            size = attribute.tree.children_per_place(upper, lower)
             if size is not None:
                 name = f"{attribute.levels[lower]} in {attribute.levels[upper]}"
                 yield name, Share(home, attribute.levels, upper, lower, size)
@@ -1713,7 +1721,7 @@ def attribute_document(a: Attribute) -> dict[str, Any]:
 
     Written as JSON without sorting, the documents of two attributes are equal if and only if the attributes are.
     """
-    missing = {"missing": {name: list(codes) for name, codes in dict(a.missing).items()}} if a.beside else {}
+    missing = {"missing": {name: list(codes) for name, codes in dict(a.missing).items()}} if a.missing_cells else {}
     rest = {k: v for k, v in (("absent", a.absent), ("outside", a.outside)) if v is not None}
     rest |= {} if a.derived is None else {"read": a.derived.document}
     return {"type": a.kind, **a.declared(), "column": a.column, **missing, **rest}

@@ -211,7 +211,7 @@ class Price:
             )
 
     @classmethod
-    def of(cls, loss: Loss) -> Self:
+    def from_loss(cls, loss: Loss) -> Self:
         """Return the price of a loss, rounded up."""
         if not isinstance(loss, Loss):
             raise LedgerError(
@@ -236,7 +236,7 @@ class Price:
 
     @classmethod
     def parse(cls, document: Mapping[str, Any]) -> Self:
-        """Return the price that a document states: the output of `words`, and ρ."""
+        """Return the price that a document states: the output of `as_json`, and ρ."""
         if not isinstance(document, Mapping) or not {"rho"} <= document.keys() <= {"rho", "profile", *_NUMBERS}:
             raise LedgerError(
                 "price-not-readable",
@@ -258,7 +258,7 @@ class Price:
             )
         return price
 
-    def words(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Return everything except ρ, as JSON values."""
         words: dict[str, Any] = {} if self.profile is None else {"profile": self.profile.document()}
         return words | {key: str(x) for key in _NUMBERS if (x := getattr(self, key)) is not None}
@@ -307,7 +307,7 @@ class DrawnPeriod:
                 "Nothing was charged and nothing was changed.",
             )
 
-    def words(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Return the period as JSON values."""
         return {"period": self.period, "frozen": self.frozen}
 
@@ -339,7 +339,7 @@ class LedgerEntry:
         rho: The cap, any ρ ≥ 0; a cap on ε as ε²/2, a cap on μ² as μ²/2. For a charge or refusal the cost, a positive
             multiple of 2⁻⁶⁴. For a period and for answers 0.
         time: UTC, ISO 8601, to the second, by the machine's clock: information, not evidence.
-        detail: A JSON object without floats. The ledger itself writes `"profile"`, `"beside"`, `"epsilon"`,
+        detail: A JSON object without floats. The ledger itself writes `"profile"`, `"composed_plans"`, `"epsilon"`,
             `"mu_squared"`, `"mu_rate"`, `"units"` and `"series"` to it.
         previous: The digest of the entry before; :data:`GENESIS` for the first.
         digest: The SHA-256 (hex) of the other columns as canonical JSON: sorted keys, no spaces, ASCII.
@@ -389,7 +389,7 @@ class LedgerEntry:
             raise _answers_not_digests()
         if "series" in self.detail:
             DrawnPeriod.parse(self.detail["series"])
-            if self.beside or not isinstance(self.detail.get("plan"), str):
+            if self.composed_plans or not isinstance(self.detail.get("plan"), str):
                 raise LedgerError(
                     "entry-series-invalid",
                     "An entry of a series does not name its plan, or names other plans on the same records.",
@@ -397,7 +397,7 @@ class LedgerEntry:
                     "Name the plan of the series, and no other plan.",
                     "Nothing was charged and nothing was changed.",
                 )
-        if "beside" in self.detail and not (type(self.detail["beside"]) is list and self.beside):
+        if "beside" in self.detail and not (type(self.detail["beside"]) is list and self.composed_plans):
             raise LedgerError(
                 "entry-beside-invalid",
                 "The key beside of an entry is not a list with at least one plan.",
@@ -406,7 +406,7 @@ class LedgerEntry:
                 "Nothing was charged and nothing was changed.",
             )
         if self.kind != "cap":
-            _stands(self.prices[self.account], self.beside)
+            _stands(self.prices[self.account], self.composed_plans)
         elif len(self.detail.keys() & _LIMITS) == len(_LIMITS):
             raise LedgerError(
                 "cap-with-two-kinds",
@@ -482,7 +482,7 @@ class LedgerEntry:
             prices[account] = Price.parse({key: x for key, x in words.items() if key != "unit"})
         return prices
 
-    def price(self, of: Account) -> Price | None:
+    def price(self, account: Account) -> Price | None:
         """Return the cost for the unit of another account of the same name; `None` where nothing bounds it.
 
         The price is the one that the entry states for that unit. An entry may state none, for example for an account
@@ -494,10 +494,10 @@ class LedgerEntry:
 
         **Guarantees**: The price is at least the exact cost of the integers that were measured.
         """
-        return _price(self.account, self.prices, of)
+        return _price(self.account, self.prices, account)
 
     @property
-    def beside(self) -> tuple[str, ...]:
+    def composed_plans(self) -> tuple[str, ...]:
         """The hashes of the plans on whose records this was measured."""
         return tuple(self.detail.get("beside", ()))
 
@@ -507,7 +507,7 @@ class LedgerEntry:
         return str(self.detail["answers"]) if self.kind == "answers" else None
 
     @cached_property
-    def drawn(self) -> DrawnPeriod | None:
+    def drawn_period(self) -> DrawnPeriod | None:
         """The period of a series that was drawn then, or refused; None of other entries."""
         return DrawnPeriod.parse(self.detail["series"]) if "series" in self.detail else None
 
@@ -519,13 +519,13 @@ class ChargeGroup:
 
     entries: tuple[LedgerEntry, ...]
 
-    def rho(self, of: Account) -> Fraction | None:
+    def rho(self, account: Account) -> Fraction | None:
         """Return the ρ of all charges jointly for the unit of an account; `None` where nothing bounds one of them."""
-        return _joint_cost([entry.price(of) for entry in self.entries])
+        return _joint_cost([entry.price(account) for entry in self.entries])
 
-    def mu_squared(self, of: Account) -> Fraction | None:
+    def mu_squared(self, account: Account) -> Fraction | None:
         """Return the μ² of all charges jointly for the unit of an account; `None` where the μ² of one is not known."""
-        return _together_mu([entry.price(of) for entry in self.entries])
+        return _together_mu([entry.price(account) for entry in self.entries])
 
 
 @final
@@ -654,7 +654,12 @@ class Ledger:
         return self._path is not None
 
     def quote(
-        self, account: Account, loss: Loss, *, also: Mapping[Account, Loss] | None = None, beside: Sequence[str] = ()
+        self,
+        account: Account,
+        loss: Loss,
+        *,
+        also: Mapping[Account, Loss] | None = None,
+        composed_with: Sequence[str] = (),
     ) -> Quote:
         """Return the effect of charging a loss now; `fits` covers all accounts of the name.
 
@@ -664,12 +669,12 @@ class Ledger:
             account: The protected population and unit.
             loss: The cost of the release on its own.
             also: The cost for other accounts of the name.
-            beside: Hashes of plans on whose records the release is measured.
+            composed_with: Hashes of plans on whose records the release is measured.
 
         Raises:
             LedgerError: See :meth:`charge`.
         """
-        asked = _ChargeRequest.of(account, loss, also or {}, beside)
+        asked = _ChargeRequest.from_loss(account, loss, also or {}, composed_with)
         with self._transaction("BEGIN") as chain:
             quotes = _quotes(chain, asked)
         more = min((q.more for q in quotes if q.more is not None), default=None)
@@ -697,7 +702,7 @@ class Ledger:
         detail: Mapping[str, Any],
         *,
         also: Mapping[Account, Loss] | None = None,
-        beside: Sequence[str] = (),
+        composed_with: Sequence[str] = (),
         at_most: Fraction | None = None,
         drawn: DrawnPeriod | None = None,
         once: bool = False,
@@ -712,9 +717,9 @@ class Ledger:
                 one.
             also: The cost of the release on its own for other accounts of the name; the detail keeps it. An account of
                 the name that is not in it is charged the bound of :meth:`LedgerEntry.price`.
-            beside: Hashes of plans charged to the same account. They state the promise that this release is measured on
-                the same records, unchanged, as the charge of each plan. The detail keeps them; the charge needs a
-                profile.
+            composed_with: Hashes of plans charged to the same account. They state the promise that this release is
+                measured on the same records, unchanged, as the charge of each plan. The detail keeps them; the charge
+                needs a profile.
             at_most: The largest growth of the spent ρ of the account; `None` sets no such limit.
             drawn: The drawn period of a series. The first period charges the entire series. Another charge draws a
                 period again, from its earlier counts.
@@ -727,13 +732,13 @@ class Ledger:
             LedgerError: ``detail`` is not a JSON object without floats, or has a key that only the ledger writes.
             LedgerError: The period was drawn before, from other counts. So a series is started once.
             LedgerError: The period is not the first, and was not drawn before.
-            LedgerError: A plan under `beside` was not charged to this account, was charged more than once, has no
-                profile, or is a series.
+            LedgerError: A plan under `composed_with` was not charged to this account, was charged more than once, has
+                no profile, or is a series.
             LedgerError: The spent ρ would grow by more than `at_most`.
             LedgerError: The account does not exist, and its name has a cap or looks like another.
             LedgerError: `once` is set, and the account was charged for the plan before.
         """
-        asked = _ChargeRequest.of(account, loss, also or {}, beside, drawn)
+        asked = _ChargeRequest.from_loss(account, loss, also or {}, composed_with, drawn)
         words = asked.detailed(detail)
         with self._transaction("BEGIN IMMEDIATE") as chain:
             full = _full(chain, asked, at_most)
@@ -747,7 +752,7 @@ class Ledger:
                     "Run the command again. It finishes the release of that charge, if this is still to be done.",
                     "Nothing was charged and nothing was changed.",
                 )
-            entry = self._append(chain, "refusal" if full else "charge", account, asked.own.rho, words)
+            entry = self._append(chain, "refusal" if full else "charge", account, asked.own_price.rho, words)
         if full:
             raise _refusal(full, entry)
         return entry
@@ -759,7 +764,7 @@ class Ledger:
         detail: Mapping[str, Any],
         *,
         also: Mapping[Account, Loss] | None = None,
-        beside: Sequence[str] = (),
+        composed_with: Sequence[str] = (),
         at_most: Fraction | None = None,
     ) -> None:
         """Refuse now what :meth:`charge` would refuse, before any data are read; charge nothing.
@@ -768,11 +773,11 @@ class Ledger:
 
         Args, Raises: See :meth:`charge`.
         """
-        asked = _ChargeRequest.of(account, loss, also or {}, beside)
+        asked = _ChargeRequest.from_loss(account, loss, also or {}, composed_with)
         words = asked.detailed(detail)
         with self._transaction("BEGIN IMMEDIATE") as chain:
             full = _full(chain, asked, at_most)
-            entry = self._append(chain, "refusal", account, asked.own.rho, words) if full else None
+            entry = self._append(chain, "refusal", account, asked.own_price.rho, words) if full else None
         if full and entry:
             raise _refusal(full, entry)
 
@@ -787,7 +792,7 @@ class Ledger:
         Raises:
             LedgerError: The plan was not charged to the account as a series, or it is not the turn of this period.
         """
-        words = {"plan": plan, "series": drawn.words()}
+        words = {"plan": plan, "series": drawn.as_json()}
         with self._transaction("BEGIN IMMEDIATE") as chain:
             _in_turn(chain, "period", _named_account(account), words)
             return self._append(chain, "period", account, Fraction(0), words)
@@ -831,7 +836,7 @@ class Ledger:
             plan: The hash of the plan.
         """
         with self._transaction("BEGIN") as chain:
-            return [e for e in _charges(chain, account) if e.detail.get("plan") == plan and e.drawn is None]
+            return [e for e in _charges(chain, account) if e.detail.get("plan") == plan and e.drawn_period is None]
 
     def series(self, account: Account, plan: str) -> list[LedgerEntry]:
         """Return the drawn periods of a series, in order: for each period its last entry.
@@ -1076,7 +1081,7 @@ class Ledger:
             )
         try:
             entry, recomputed = _entry(row), _digest(row[:-1])
-            _check_composed(chain, entry.account, entry.beside)
+            _check_composed(chain, entry.account, entry.composed_plans)
             _in_turn(chain, entry.kind, entry.account, entry.detail)
             _answers_once(chain, entry.kind, entry.account, entry.detail)
         except (LedgerError, TypeError, ValueError, ZeroDivisionError, RecursionError) as error:
@@ -1377,17 +1382,17 @@ def _named_account(account: Account) -> Account:
     return account
 
 
-def _stands(own: Price, beside: tuple[str, ...]) -> None:
-    """Raise unless the plans under `beside` are hashes, and a charge with such plans has a profile."""
-    if not all(isinstance(plan, str) and plan for plan in beside):
+def _stands(price: Price, composed_with: tuple[str, ...]) -> None:
+    """Raise unless the plans under `composed_with` are hashes, and a charge with such plans has a profile."""
+    if not all(isinstance(plan, str) and plan for plan in composed_with):
         raise LedgerError(
             "beside-not-hashes",
-            f"The plans on the same records are {reprlib.repr(beside)}.",
+            f"The plans on the same records are {reprlib.repr(composed_with)}.",
             "Each of these plans is named by its hash.",
             "Give the hash of each plan.",
             "Nothing was charged and nothing was changed.",
         )
-    if beside and own.profile is None:
+    if composed_with and price.profile is None:
         raise LedgerError(
             "beside-needs-profile",
             "The charge names other plans on the same records, and has no profile.",
@@ -1408,27 +1413,27 @@ class _ChargeRequest:
     drawn: DrawnPeriod | None = None
 
     @classmethod
-    def of(
+    def from_loss(
         cls,
         account: Account,
         loss: Loss,
         also: Mapping[Account, Loss],
-        beside: Sequence[str],
+        composed_with: Sequence[str],
         drawn: DrawnPeriod | None = None,
     ) -> _ChargeRequest:
         """Return the requested charge, or raise if it cannot be written or names plans without a profile of its own."""
-        if not isinstance(beside, list | tuple):  # the text of one plan is neither
+        if not isinstance(composed_with, list | tuple):  # the text of one plan is neither
             raise LedgerError(
                 "beside-not-a-list",
-                f"The plans on the same records are {reprlib.repr(beside)}.",
+                f"The plans on the same records are {reprlib.repr(composed_with)}.",
                 "",
                 "Give a list of their hashes.",
                 "Nothing was charged and nothing was changed.",
             )
-        own = Price.of(loss)
-        _stands(own, tuple(beside))
+        own = Price.from_loss(loss)
+        _stands(own, tuple(composed_with))
         name = _named_account(account).source
-        others = {_named_account(a): Price.of(x) for a, x in also.items() if a != account}
+        others = {_named_account(a): Price.from_loss(x) for a, x in also.items() if a != account}
         if any(a.source != name for a in others):
             raise LedgerError(
                 "price-of-another-source",
@@ -1437,16 +1442,16 @@ class _ChargeRequest:
                 "Remove the other accounts.",
                 "Nothing was charged and nothing was changed.",
             )
-        return cls(account, {account: own} | others, tuple(beside), drawn)
+        return cls(account, {account: own} | others, tuple(composed_with), drawn)
 
     @property
-    def own(self) -> Price:
+    def own_price(self) -> Price:
         """The price for its own unit."""
         return self.prices[self.account]
 
     def detailed(self, detail: Mapping[str, Any]) -> dict[str, Any]:
         """Return a detail with the ledger's own keys, or raise if it is invalid or the charge costs nothing."""
-        if not self.own.rho:
+        if not self.own_price.rho:
             raise LedgerError(
                 "charge-of-nothing",
                 "The charge has ρ = 0.",
@@ -1463,39 +1468,43 @@ class _ChargeRequest:
                 "Remove these keys from the detail.",
                 "Nothing was charged and nothing was changed.",
             )
-        return words | self.words()
+        return words | self.as_json()
 
-    def words(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Return the keys that the ledger itself writes into the detail."""
         others = {a: p for a, p in self.prices.items() if a != self.account}
-        units = [{"unit": a.document, "rho": str(p.rho)} | p.words() for a, p in others.items()]
-        words = self.own.words() | ({"beside": list(self.beside)} if self.beside else {})
-        words |= {} if self.drawn is None else {"series": self.drawn.words()}
+        units = [{"unit": a.document, "rho": str(p.rho)} | p.as_json() for a, p in others.items()]
+        words = self.own_price.as_json() | ({"beside": list(self.beside)} if self.beside else {})
+        words |= {} if self.drawn is None else {"series": self.drawn.as_json()}
         return words | ({"units": units} if units else {})
 
 
 def _nothing(account: Account) -> _ChargeRequest:
-    return _ChargeRequest.of(account, Loss.of_epsilon(Fraction(0), by_cell=False), {}, ())
+    return _ChargeRequest.from_loss(account, Loss.of_epsilon(Fraction(0), by_cell=False), {}, ())
 
 
-def _price(declared: Account, prices: Mapping[Account, Price], of: Account) -> Price | None:
+def _price(declared: Account, prices: Mapping[Account, Price], for_account: Account) -> Price | None:
     """Return a stated price, or the least bound from the stated prices (:meth:`LedgerEntry.price`)."""
-    if of in prices:
-        return prices[of]
+    if for_account in prices:
+        return prices[for_account]
     stated = [account.unit for account in prices]
-    known = [(price, _changes(declared.unit, account.unit, of.unit, stated)) for account, price in prices.items()]
+    known = [
+        (price, _changes(declared.unit, account.unit, for_account.unit, stated)) for account, price in prices.items()
+    ]
     bounds = (price.repeated(times) for price, times in known if times is not None)
     return min(bounds, key=lambda p: (p.rho, p.epsilon or Fraction(0), p.mu_squared or Fraction(0)), default=None)
 
 
-def _changes(declared: PrivacyUnit, known: PrivacyUnit, of: PrivacyUnit, stated: Sequence[PrivacyUnit]) -> int | None:
+def _changes(
+    declared: PrivacyUnit, declared_unit: PrivacyUnit, unit: PrivacyUnit, stated: Sequence[PrivacyUnit]
+) -> int | None:
     """Return the number of changes of one unit that make one change of another, in data declared for a third unit.
 
     The result is `None` if that number is unknown. stated: Units for which the number of records may have been
     promised; the largest number is the safe one.
     """
     counted = Adjacency(declared)
-    one, other = counted.of(known), counted.of(of, *([] if of.id is not None else stated))
+    one, other = counted.for_unit(declared_unit), counted.for_unit(unit, *([] if unit.id is not None else stated))
     if one is None or other is None or (other.unit.id is not None and one.unit.id is None):
         return None  # an account by an id does not say how many records of a person are counted, which may be many
     return one.changes(other)
@@ -1511,12 +1520,12 @@ def _all_accounts(chain: list[LedgerEntry]) -> list[Account]:
     return list(dict.fromkeys(a for e in chain for a in (e.prices if e.kind == "charge" else (e.account,))))
 
 
-def _check_composed(chain: list[LedgerEntry], account: Account, beside: tuple[str, ...]) -> None:
+def _check_composed(chain: list[LedgerEntry], account: Account, composed_with: tuple[str, ...]) -> None:
     """Raise unless every plan was charged to the account before, once, with a profile.
 
     Then every charge of the groups to unite has one: a group of more than one was united under this rule.
     """
-    for plan in beside:
+    for plan in composed_with:
         charges = [entry for entry in _charges(chain, account) if entry.detail.get("plan") == plan]
         if len(charges) > 1:
             raise LedgerError(
@@ -1536,7 +1545,7 @@ def _check_composed(chain: list[LedgerEntry], account: Account, beside: tuple[st
             )
         for entry in charges:
             _required_profile(entry)
-            if entry.drawn is not None:
+            if entry.drawn_period is not None:
                 raise LedgerError(
                     "beside-a-series",
                     f"Entry {entry.sequence} is the charge of a series.",
@@ -1562,7 +1571,7 @@ def _periods(chain: list[LedgerEntry], account: Account, plan: object) -> list[L
     """Return the drawn periods of a series, in order: for each period its last entry."""
     found: dict[int, LedgerEntry] = {}
     for entry in chain:
-        drawn = entry.drawn if entry.kind in {"charge", "period"} else None
+        drawn = entry.drawn_period if entry.kind in {"charge", "period"} else None
         if drawn is not None and entry.account == account and entry.detail["plan"] == plan:
             found[drawn.period] = entry
     return [found[period] for period in sorted(found)]
@@ -1583,7 +1592,7 @@ def _in_turn(chain: list[LedgerEntry], kind: str, account: Account, detail: Mapp
             "Draw the next period.",
             "Nothing was charged and nothing was changed.",
         )
-    if again and known[wanted.period - 1].drawn != wanted:
+    if again and known[wanted.period - 1].drawn_period != wanted:
         raise LedgerError(
             "series-counts-differ",
             f"Period {wanted.period} of the series was drawn before, from other counts.",
@@ -1654,7 +1663,7 @@ def _groups(charges: list[LedgerEntry]) -> list[list[LedgerEntry]]:
     """Return the charges in groups of those that are promised to be on the same records."""
     groups: list[list[LedgerEntry]] = []
     for entry in charges:
-        united = _holding(groups, entry.account, entry.beside) if entry.beside else []
+        united = _holding(groups, entry.account, entry.composed_plans) if entry.composed_plans else []
         if united:
             groups = [group for group in groups if group not in united]
         groups.append([*(e for group in united for e in group), entry])
@@ -1691,14 +1700,14 @@ def _together_epsilon(prices: list[Price | None]) -> Fraction | None:
     return _total([None if price is None else price.epsilon for price in prices])
 
 
-def _quotes(chain: list[LedgerEntry], asked: _ChargeRequest) -> list[Quote]:
+def _quotes(chain: list[LedgerEntry], request: _ChargeRequest) -> list[Quote]:
     """Return the effect of a charge on all accounts of its name, its own first.
 
     Raises:
         LedgerError: The account does not exist, and its name has a cap or looks like another.
         LedgerError: The charge cannot use the records of the plans that it names.
     """
-    own, stated = asked.account, list(asked.prices)
+    own, stated = request.account, list(request.prices)
     for i, account in enumerate(stated):
         _refuse_twin(chain, account)
         if any(a.unit.name != account.unit.name and look_alike(a.unit.name, account.unit.name) for a in stated[:i]):
@@ -1709,7 +1718,7 @@ def _quotes(chain: list[LedgerEntry], asked: _ChargeRequest) -> list[Quote]:
                 "Give the units names that no one confuses.",
                 "Nothing was charged and nothing was changed.",
             )
-    _check_composed(chain, own, asked.beside)
+    _check_composed(chain, own, request.beside)
     known = _accounts(chain, own)
     capped = next((e for e in chain if e.kind == "cap" and e.account in known), None)
     if own not in known and capped is not None:
@@ -1722,28 +1731,28 @@ def _quotes(chain: list[LedgerEntry], asked: _ChargeRequest) -> list[Quote]:
             "--plan ….",
             "Nothing was charged and nothing was changed.",
         )
-    return [_quote(chain, asked, account) for account in (own, *(a for a in known if a != own))]
+    return [_quote(chain, request, account) for account in (own, *(a for a in known if a != own))]
 
 
-def _otherwise(known: Sequence[Account], own: Account) -> str:
+def _otherwise(accounts: Sequence[Account], account: Account) -> str:
     """Return the part of an error about the cells of a promise; empty if no existing account promises other cells.
 
     An existing account has an equal unit. The text lists the attributes whose cells it declares otherwise.
     """
-    there = next((dict(a.cells) for a in known if a.unit == own.unit), {})
-    names = [name for name, cells in own.cells if there.get(name, cells) != cells]
+    there = next((dict(a.cells) for a in accounts if a.unit == account.unit), {})
+    names = [name for name, cells in account.cells if there.get(name, cells) != cells]
     if not names:
         return ""
     return f", which promises other cells of {' and '.join(map(repr, names))}"
 
 
-def _full(chain: list[LedgerEntry], asked: _ChargeRequest, at_most: Fraction | None) -> Quote | None:
+def _full(chain: list[LedgerEntry], request: _ChargeRequest, at_most: Fraction | None) -> Quote | None:
     """Return the quote of an account of the name under whose cap a charge does not fit; `None` if it fits under all.
 
     Raises:
         LedgerError: The spent ρ of its own account would grow by more than `at_most`; or see `_quotes`.
     """
-    quotes = _quotes(chain, asked)
+    quotes = _quotes(chain, request)
     grows = quotes[0].increase
     if at_most is not None and (grows is None or grows > at_most):
         raise LedgerError(
@@ -1757,12 +1766,12 @@ def _full(chain: list[LedgerEntry], asked: _ChargeRequest, at_most: Fraction | N
     return next((quote for quote in quotes if not quote.fits), None)
 
 
-def _quote(chain: list[LedgerEntry], asked: _ChargeRequest, of: Account) -> Quote:
+def _quote(chain: list[LedgerEntry], request: _ChargeRequest, account: Account) -> Quote:
     """Compute the quote: spent = Σ groups; cap = the last one; fits ⟺ spent + increase ≤ cap, in ρ, ε or μ²."""
-    charges = [entry for entry in chain if entry.kind == "charge" and entry.account.source == of.source]
-    groups, price = _groups(charges), _price(asked.account, asked.prices, of)
-    united = _holding(groups, asked.account, asked.beside) if asked.beside else []
-    paid = [([e.price(of) for e in group], group in united) for group in groups]
+    charges = [entry for entry in chain if entry.kind == "charge" and entry.account.source == account.source]
+    groups, price = _groups(charges), _price(request.account, request.prices, account)
+    united = _holding(groups, request.account, request.beside) if request.beside else []
+    paid = [([e.price(account) for e in group], group in united) for group in groups]
 
     def counted(cost: Callable[[list[Price | None]], Fraction | None]) -> tuple[Fraction | None, Fraction | None]:
         """Return the spent amount, and its growth."""
@@ -1773,7 +1782,7 @@ def _quote(chain: list[LedgerEntry], asked: _ChargeRequest, of: Account) -> Quot
     ways = {"rho": _joint_cost, "epsilon": _together_epsilon, "mu_squared": _together_mu}
     told = {kind: counted(cost) for kind, cost in ways.items()}
     quote = Quote(
-        of,
+        account,
         rho=None if price is None else price.rho,
         spent=told["rho"][0],
         cap=None,
@@ -1783,7 +1792,7 @@ def _quote(chain: list[LedgerEntry], asked: _ChargeRequest, of: Account) -> Quot
         epsilon_spent=told["epsilon"][0],
         mu_squared_spent=told["mu_squared"][0],
     )
-    cap = next((entry for entry in reversed(chain) if entry.kind == "cap" and entry.account == of), None)
+    cap = next((entry for entry in reversed(chain) if entry.kind == "cap" and entry.account == account), None)
     if cap is None:
         return quote
     kind, limit = cap.limit
@@ -1800,9 +1809,9 @@ def _quote(chain: list[LedgerEntry], asked: _ChargeRequest, of: Account) -> Quot
     )
 
 
-def _less(one: Fraction | None, other: Fraction | None) -> Fraction | None:
+def _less(left: Fraction | None, right: Fraction | None) -> Fraction | None:
     """Return the difference; `None` if an operand is `None`."""
-    return None if one is None or other is None else one - other
+    return None if left is None or right is None else left - right
 
 
 def _total(parts: list[Fraction | None]) -> Fraction | None:
@@ -1838,7 +1847,7 @@ def _refusal(quote: Quote, entry: LedgerEntry) -> BudgetExceeded:
         )
     cost, spent, left, cap = quote.rho, quote.spent, quote.remaining or Fraction(0), quote.cap or Fraction(0)
     change = f"{_rho_text(abs(quote.increase))} {'less' if quote.increase < 0 else 'more'}"
-    beside = f" ({change} together with the releases on the same records)" if entry.beside else ""
+    beside = f" ({change} together with the releases on the same records)" if entry.composed_plans else ""
     return BudgetExceeded(
         "over-cap",
         f"A cost of ρ = {_rho_text(cost)}{beside} does not fit into the remaining ρ = {_rho_text(left)} for {whom}.",

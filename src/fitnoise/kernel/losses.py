@@ -48,13 +48,13 @@ class Loss:
         axes: The attributes by whose joint cells the cost is known, no name twice.
         costs: ρ of the measurements that are not pure, in C order, length Π sizes. Each is an upper bound for a unit
             with all records in that cell.
-        implied: ρ of the pure measurements by cell, in the same order: at most Σ ε²/2, and less where an answer has
+        implied_rho: ρ of the pure measurements by cell, in the same order: at most Σ ε²/2, and less where an answer has
             several numbers.
-        pure: ε of every answer that is purely differentially private, in increasing order.
+        pure_epsilons: ε of every answer that is purely differentially private, in increasing order.
         precision: The largest 1/σ² of the Gaussian noise, all of which is discrete and on integers. It is 0 without
             Gaussian noise, and 1 where nothing is known of the noise: then only ρ is claimed.
         by_cell: True if a unit with records in several cells costs at most the mean of these cells. This holds where
-            neighbours add or remove a record. Otherwise `costs` and `implied` are one number each, without cells.
+            neighbours add or remove a record. Otherwise `costs` and `implied_rho` are one number each, without cells.
 
     Callers use the properties and never the kind of a loss. So another representation of the same loss (a privacy-loss
     curve, μ²) can be added to ρ without a change to callers.
@@ -66,7 +66,7 @@ class Loss:
 
     **Guarantees**
         * `+` is associative and, except for the order of axes, commutative, while all joint cells are at most
-          `PROFILE_CELLS`. Beyond, the sum is an upper bound. `Loss.nothing()` changes nothing.
+          `PROFILE_CELLS`. Beyond, the sum is an upper bound. `Loss.zero()` changes nothing.
         * (a + b).rho ≤ a.rho + b.rho while all joint cells are at most `PROFILE_CELLS`: cells are added up before the
           maximum is taken.
         * pure + pure is pure, and its ε is the sum. Its ρ is at most the sum of both ρ, and at most half the square of
@@ -76,13 +76,13 @@ class Loss:
 
     axes: Axes
     costs: tuple[Fraction, ...]
-    implied: tuple[Fraction, ...]
-    pure: tuple[Fraction, ...]
+    implied_rho: tuple[Fraction, ...]
+    pure_epsilons: tuple[Fraction, ...]
     by_cell: bool
     precision: Fraction
 
     def __post_init__(self) -> None:
-        numbers = (*self.costs, *self.implied, *self.pure, self.precision)
+        numbers = (*self.costs, *self.implied_rho, *self.pure_epsilons, self.precision)
         if not all(isinstance(x, Fraction) and x >= 0 for x in numbers):
             raise LedgerError(
                 "loss-costs-invalid",
@@ -99,7 +99,7 @@ class Loss:
                 "Name each axis once, and none where the costs are not known by cell.",
                 "Nothing was charged.",
             )
-        if not len(self.costs) == len(self.implied) == _cells(self.axes):
+        if not len(self.costs) == len(self.implied_rho) == _cells(self.axes):
             raise LedgerError(
                 "loss-costs-misfit-axes",
                 "A loss does not have one cost for each joint cell of its axes.",
@@ -107,7 +107,7 @@ class Loss:
                 "Give one cost for each joint cell.",
                 "Nothing was charged.",
             )
-        if max(self.implied) > sum((e**2 / 2 for e in self.pure), Fraction(0)):
+        if max(self.implied_rho) > sum((e**2 / 2 for e in self.pure_epsilons), Fraction(0)):
             raise LedgerError(
                 "loss-rho-above-epsilon",
                 "The ρ implied by the pure ε of a loss is too large.",
@@ -117,7 +117,7 @@ class Loss:
             )
 
     @classmethod
-    def nothing(cls) -> Self:
+    def zero(cls) -> Self:
         """Return the loss of a free release."""
         return cls((), (Fraction(0),), (Fraction(0),), (), by_cell=True, precision=Fraction(0))
 
@@ -166,24 +166,24 @@ class Loss:
         if not (by_cell and (set(axes) in (set(self.axes), set(other.axes)) or _cells(axes) <= PROFILE_CELLS)):
             axes = ()
         costs = _added((self.axes, self.costs), (other.axes, other.costs), axes)
-        implied = _added((self.axes, self.implied), (other.axes, other.implied), axes)
-        pure, precision = tuple(sorted(self.pure + other.pure)), max(self.precision, other.precision)
+        implied = _added((self.axes, self.implied_rho), (other.axes, other.implied_rho), axes)
+        pure, precision = tuple(sorted(self.pure_epsilons + other.pure_epsilons)), max(self.precision, other.precision)
         return Loss(axes, costs, implied, pure, by_cell=by_cell, precision=precision)
 
     @cached_property
-    def dearest(self) -> Fraction:
+    def max_cell_rho(self) -> Fraction:
         """The ρ of the measurements that are not pure: that of the costliest cell."""
         return max(self.costs)
 
     @property
     def epsilon(self) -> Fraction | None:
         """The exact ε if all measurements are pure; None if one is not, or if nothing is measured."""
-        return self._added_epsilon if self.pure and not self.dearest else None
+        return self._added_epsilon if self.pure_epsilons and not self.max_cell_rho else None
 
     @cached_property
     def rho(self) -> Fraction:
         """The exact ρ of all measurements: that of the costliest cell."""
-        return max(self._together)
+        return max(self._rho_by_cell)
 
     @property
     def cost_squared(self) -> Fraction:
@@ -191,13 +191,13 @@ class Loss:
         return 2 * self.rho if self.epsilon is None else self.epsilon**2
 
     @property
-    def _together(self) -> Iterator[Fraction]:
+    def _rho_by_cell(self) -> Iterator[Fraction]:
         """The ρ of all measurements, by cell."""
-        return (c + i for c, i in zip(self.costs, self.implied, strict=True))
+        return (c + i for c, i in zip(self.costs, self.implied_rho, strict=True))
 
     @property
     def _added_epsilon(self) -> Fraction:
-        return sum(self.pure, Fraction(0))
+        return sum(self.pure_epsilons, Fraction(0))
 
     @cached_property
     def profile(self) -> Profile | None:
@@ -208,20 +208,20 @@ class Loss:
         if not self.by_cell:
             return None
         if len(self.costs) > PROFILE_CELLS:
-            return Profile.of([], [self.rho])
-        return Profile.of(self.axes, self._together)
+            return Profile.from_rho([], [self.rho])
+        return Profile.from_rho(self.axes, self._rho_by_cell)
 
-    def repeated(self, times: int) -> Loss:
+    def group_loss(self, times: int) -> Loss:
         """Return a bound on the cost of k = `times` changes of the unit: k²ρ and kε (:meth:`Adjacency.changes`)."""
-        pure = tuple(times * e for e in self.pure)
-        costs, implied = (times**2 * self.dearest,), (times**2 * max(self.implied),)
+        pure = tuple(times * e for e in self.pure_epsilons)
+        costs, implied = (times**2 * self.max_cell_rho,), (times**2 * max(self.implied_rho),)
         return Loss((), costs, implied, pure, by_cell=False, precision=self.precision)
 
-    def named(self, keys: dict[str, str]) -> Loss:
+    def with_axis_names(self, keys: dict[str, str]) -> Loss:
         """Return the loss with its axes under other names: in a ledger, keys of complete attribute definitions."""
         return replace(self, axes=tuple((keys[name], n) for name, n in self.axes))
 
-    def relative(self, axes: Axes, shares: Sequence[float]) -> Loss:
+    def relative_to_budgets(self, axes: Axes, shares: Sequence[float]) -> Loss:
         """Return the loss whose ρ is the largest ρ/r over cells, for relative budgets r ≤ 1 of joint cells.
 
         Without axes, the loss itself is returned.
@@ -237,7 +237,7 @@ class Loss:
             return self
         union = _union(self.axes, axes)
         shape = [n for _, n in union]
-        spent = np.broadcast_to(_broadcast(self.axes, tuple(self._together), union), shape).ravel().tolist()
+        spent = np.broadcast_to(_broadcast(self.axes, tuple(self._rho_by_cell), union), shape).ravel().tolist()
         allowed = np.broadcast_to(_broadcast(axes, tuple(map(Fraction, shares)), union), shape).ravel().tolist()
         # ρ/0 is infinite for a record without budget, so that no relative cost exists.
         if any(cost > 0 and share == 0 for cost, share in zip(spent, allowed, strict=True)):
@@ -249,7 +249,7 @@ class Loss:
                 "Nothing was measured.",
             )
         worst = max((Fraction(x / r) for x, r in zip(spent, allowed, strict=True) if r > 0), default=Fraction(0))
-        return Loss.concentrated(worst, Fraction(1) if self.pure else self.precision)
+        return Loss.concentrated(worst, Fraction(1) if self.pure_epsilons else self.precision)
 
     # --- as ε at a δ, and as μ --------------------------------------------------------------------------
 
@@ -265,7 +265,7 @@ class Loss:
         """
         if self.epsilon is not None:
             return rounded_up(self.epsilon)
-        own = min(privacy.zcdp_epsilon(self.dearest, delta), privacy.lattice_epsilon(self._smoothed, delta))
+        own = min(privacy.zcdp_epsilon(self.max_cell_rho, delta), privacy.lattice_epsilon(self._smoothed, delta))
         joined = min(privacy.zcdp_epsilon(self.rho, delta), privacy.lattice_epsilon(self._smoothed_all, delta))
         return min(joined, rounded_up(Fraction(own) + self._added_epsilon))
 
@@ -281,7 +281,7 @@ class Loss:
             return joined
         # Rounded down: δ falls with ε, so a larger ε would understate δ.
         below = math.nextafter(float(rest), 0.0) if Fraction(float(rest)) > rest else float(rest)
-        return min(joined, privacy.zcdp_delta(self.dearest, below), privacy.lattice_delta(self._smoothed, below))
+        return min(joined, privacy.zcdp_delta(self.max_cell_rho, below), privacy.lattice_delta(self._smoothed, below))
 
     @property
     def best_guess(self) -> float:
@@ -299,21 +299,21 @@ class Loss:
         own = self.gaussian_mu_squared
         if own is None:
             return None
-        if not self.pure:
+        if not self.pure_epsilons:
             return own
-        stretch, both = self._stretch, zip(self.costs, self.implied, strict=True)
+        stretch, both = self._stretch, zip(self.costs, self.implied_rho, strict=True)
         by_number = max(stretch * c + 2 * privacy.HALF_PI * i for c, i in both)
-        return min(by_number, own + sum((privacy.pure_mu_squared(e) for e in self.pure), Fraction(0)))
+        return min(by_number, own + sum((privacy.pure_mu_squared(e) for e in self.pure_epsilons), Fraction(0)))
 
     @property
     def gaussian_mu_squared(self) -> Fraction | None:
         """μ′² of the Gaussian noise alone; None if no lattice is known."""
-        return privacy.smoothed_cost(2 * self.dearest, self.precision)
+        return privacy.smoothed_cost(2 * self.max_cell_rho, self.precision)
 
     @property
     def mu_rate(self) -> Fraction:
         """An upper bound on the ratio of μ² to ρ in every cell, where `mu_squared` is known: π if one is pure."""
-        return 2 * privacy.HALF_PI if self.pure else self._stretch
+        return 2 * privacy.HALF_PI if self.pure_epsilons else self._stretch
 
     @property
     def _stretch(self) -> Fraction:
@@ -333,14 +333,14 @@ class Loss:
     @property
     def mu(self) -> float:
         """μ of the continuous Gaussian mechanism that the integers imitate, with the μ that pure answers imply."""
-        together = zip(self.costs, self.implied, strict=True)
+        together = zip(self.costs, self.implied_rho, strict=True)
         by_number = privacy.mu(2 * max(c + privacy.HALF_PI * i for c, i in together))
-        return min(by_number, math.hypot(privacy.mu(2 * self.dearest), *map(privacy.pure_mu, self.pure)))
+        return min(by_number, math.hypot(privacy.mu(2 * self.max_cell_rho), *map(privacy.pure_mu, self.pure_epsilons)))
 
 
-def _union(own: Axes, other: Axes) -> Axes:
+def _union(own_axes: Axes, further_axes: Axes) -> Axes:
     """Return the axes of both, in order of appearance."""
-    axes = tuple(dict.fromkeys((*own, *other)))
+    axes = tuple(dict.fromkeys((*own_axes, *further_axes)))
     if len({name for name, _ in axes}) != len(axes):
         raise LedgerError(
             "loss-sizes-differ",
@@ -356,11 +356,11 @@ def _cells(axes: Axes) -> int:
     return math.prod(n for _, n in axes)
 
 
-def _added(one: _Placed, other: _Placed, axes: Axes) -> tuple[Fraction, ...]:
+def _added(left: _Placed, right: _Placed, axes: Axes) -> tuple[Fraction, ...]:
     """Return the sum of two functions of cells over axes with those of both; without axes, of their maxima."""
     if not axes:
-        return (max(one[1]) + max(other[1]),)
-    return tuple(np.ravel(np.add(_broadcast(*one, axes), _broadcast(*other, axes), dtype=object)).tolist())
+        return (max(left[1]) + max(right[1]),)
+    return tuple(np.ravel(np.add(_broadcast(*left, axes), _broadcast(*right, axes), dtype=object)).tolist())
 
 
 def best_guess(rho: Fraction | None, mu_squared: Fraction | None) -> float:
@@ -391,11 +391,11 @@ def _root_above(square: Fraction | None) -> float:
     return _MAX_CLAIMED_MU if square is None else min(_MAX_CLAIMED_MU, privacy.mu_above(square))
 
 
-def _broadcast(own: Axes, costs: Sequence[Fraction], axes: Axes) -> NDArray[Any]:
+def _broadcast(own_axes: Axes, costs: Sequence[Fraction], axes: Axes) -> NDArray[Any]:
     """Return numbers along their own axes as an array along axes that contain them, with size 1 along the others."""
-    order = [own.index(a) for a in axes if a in own]
-    held = np.array(costs, dtype=object).reshape([n for _, n in own]).transpose(order)
-    return np.asarray(held.reshape([n if (name, n) in own else 1 for name, n in axes]))
+    order = [own_axes.index(a) for a in axes if a in own_axes]
+    held = np.array(costs, dtype=object).reshape([n for _, n in own_axes]).transpose(order)
+    return np.asarray(held.reshape([n if (name, n) in own_axes else 1 for name, n in axes]))
 
 
 def rounded_up(x: Fraction) -> float:

@@ -50,7 +50,7 @@ from fitnoise.kernel.ledger import Ledger, LedgerEntry, Price
 from fitnoise.kernel.order import Order, axis_key
 
 _Wanted = Mapping[Margin, Sequence[tuple[str, tuple[str, ...]]]]
-"""The margins, each with the attributes and levels by which records are counted for it (`Domain.counted`)."""
+"""The margins, each with the attributes and levels by which records are counted for it (`Domain.counting_axes`)."""
 
 
 @final
@@ -92,7 +92,7 @@ def measure(
     once: bool = False,
     stages: Stages | None = None,
     progress: Progress | None = None,
-    door: NoiseSource = noise,
+    noise: NoiseSource = noise,
 ) -> Measurement:
     """Measure an order on data, once.
 
@@ -106,7 +106,7 @@ def measure(
         once: True to refuse a plan that was charged to the ledger before.
         stages: The record of passed stages, which `measure` updates.
         progress: A callback for the share of the counting that is done, from 0 to 1.
-        door: The source of noise.
+        noise: The source of noise.
 
     Raises:
         DataError: The data do not fit the domain or the order's policy, or have another number of records than
@@ -132,20 +132,20 @@ def measure(
         * Answers are returned only after the ledger names their digest, and for each charge it names one.
     """
     # A fresh order: prices come from the integers that are drawn, and no cached result of the caller enters.
-    order, stages = order.afresh(), stages or Stages()
+    order, stages = order.without_cache(), stages or Stages()
     _refuse(order, counter)
     if unfinished is not None:
         _refuse_other(order, ledger, unfinished)
         stages.charge = unfinished
     charge = partial(
         ledger.charge,
-        also=order.also(ledger.accounts()),
-        beside=order.beside,
+        also=order.losses_of_units(ledger.accounts()),
+        composed_with=order.composed_with,
         at_most=Fraction(0) if order.free else None,
     )
     write = partial(charge, once=once)
     salt = token_hex(16) if unfinished is None else str(unfinished.detail["salt"])
-    asked = order.account, order.charged(), order.detail() | {"salt": salt}
+    asked = order.account, order.ledger_loss(), order.detail() | {"salt": salt}
     if unfinished is None:
         # Checked before counting, so that data are not read for a charge that cannot fit.
         ledger.admit(*asked, **charge.keywords)
@@ -162,7 +162,7 @@ def measure(
         stages.salt = salt
         # The charge is durable before the first random bit is drawn.
         entry = stages.charge = unfinished or write(*asked)
-        answers = tuple(d.draw(x, door) for d, x in zip(order.drawn, exact, strict=True))
+        answers = tuple(d.draw(x, noise) for d, x in zip(order.scaled_designs, exact, strict=True))
         path = beside.path(entry)
         if room is None or path is None:
             stages.answers = ledger.answer(entry, answers_digest(y for part in answers for y in part))
@@ -196,7 +196,7 @@ def sealed(
         * Without the private key, the file reveals nothing about the counts except what follows from the plan, such as
           its length.
     """
-    order = order.afresh()
+    order = order.without_cache()
     _refuse(order, counter)
     margins, left_out = _count_margins(order, _required_margins(order), counter, progress)
     return file_of_counts(_counts_fingerprint(order), margins, left_out, key)
@@ -210,14 +210,18 @@ def is_unfinished(ledger: Ledger, entry: LedgerEntry) -> bool:
         entry: The charge.
     """
     salted = re.fullmatch("[0-9a-f]{32}", str(entry.detail.get("salt")))  # the name of a file begins with it
-    return salted is not None and entry.drawn is None and ledger.answered(entry) is None
+    return salted is not None and entry.drawn_period is None and ledger.answered(entry) is None
 
 
 def _refuse_other(order: Order, ledger: Ledger, entry: LedgerEntry) -> None:
     """Raise unless an entry is the unfinished charge of this order, at its current price for every unit."""
-    costs = {entry.account: order.charged()} | order.also(a for a in entry.prices if a != entry.account)
-    same = entry in ledger.charges(order.account, order.plan) and entry.beside == order.beside
-    if not same or {a: Price.of(x) for a, x in costs.items()} != entry.prices or not is_unfinished(ledger, entry):
+    costs = {entry.account: order.ledger_loss()} | order.losses_of_units(a for a in entry.prices if a != entry.account)
+    same = entry in ledger.charges(order.account, order.plan) and entry.composed_plans == order.composed_with
+    if (
+        not same
+        or {a: Price.from_loss(x) for a, x in costs.items()} != entry.prices
+        or not is_unfinished(ledger, entry)
+    ):
         raise LedgerError(
             "entry-not-unfinished",
             f"Entry {entry.sequence} is not an unfinished charge of this plan.",
@@ -255,7 +259,7 @@ def _refuse(order: Order, counter: Counter) -> None:
             "Nothing was read and nothing was charged.",
             place="where",
         )
-    if counter.of is not None and counter.of != _counts_fingerprint(order):
+    if counter.fingerprint is not None and counter.fingerprint != _counts_fingerprint(order):
         raise DataError(
             "counts-of-another-plan",
             "The counts were made for another plan, or by a version of fitnoise that counts differently.",
@@ -263,7 +267,7 @@ def _refuse(order: Order, counter: Counter) -> None:
             "Count again with this plan (fitnoise count).",
             "Nothing was measured and nothing was charged.",
         )
-    if order.beside and order.unit.bound is not None:
+    if order.composed_with and order.unit.bound is not None:
         raise PlanError(
             "beside-with-id",
             "The plan has an id and names other plans on the same records.",
@@ -284,12 +288,12 @@ def _refuse(order: Order, counter: Counter) -> None:
         if not limit.allows(loss):
             raise CapExceeded(
                 "plan-above-limit",
-                f"The plan costs more than the {limit.what} that it declares.",
+                f"The plan costs more than the {limit.name} that it declares.",
                 "",
-                f"Ask for less accuracy, or declare a larger {limit.what}.",
+                f"Ask for less accuracy, or declare a larger {limit.name}.",
                 "Nothing was read and nothing was charged.",
             )
-    if order.beside and order.loss.profile is None:
+    if order.composed_with and order.loss.profile is None:
         raise PlanError(
             "beside-needs-add-or-remove",
             "The plan names other plans on the same records, and its neighbours do not add or remove one record.",
@@ -301,15 +305,15 @@ def _refuse(order: Order, counter: Counter) -> None:
 
 
 def _count_margins(
-    order: Order, wanted: _Wanted, counter: Counter, progress: Progress | None, times: int = 1
+    order: Order, required: _Wanted, counter: Counter, progress: Progress | None, times: int = 1
 ) -> tuple[Margins, int | None]:
     """Return the margins of all designs; and the number of units with left-out records, if a design requests it.
 
     Counts stay exact if the counts of `times` periods are added up.
     """
-    sizes, asked = order.domain.sizes, _counter_margins(wanted)
+    sizes, asked = order.domain.sizes, _counter_margins(required)
     counter.check(sorted({a for m in asked for a in m}))
-    drops = order.domain.drops_values(order.source, order.unit.bound) and counter.of is None
+    drops = order.domain.drops_values(order.source, order.unit.bound) and counter.fingerprint is None
     # Without a table, the counter still needs one count, so that it reports dropped records.
     margins = counter.count(asked or [()] * drops, progress)
     if any(counts.shape != tuple(sizes[a] for a in m) for m, counts in margins.items()):
@@ -373,17 +377,17 @@ def _refuse_dropped(order: Order, counter: Counter) -> None:
 
 
 def _exact_answers(
-    order: Order, wanted: _Wanted, margins: Margins, left_out: int | None, times: int = 1
+    order: Order, required: _Wanted, margins: Margins, left_out: int | None, times: int = 1
 ) -> list[Answers]:
     """Return the exact answers of every design.
 
     The counts are those of `times` periods, each with at most `max_records` records.
     """
     counted = Tally(margins)
-    along = {m: _margin_counts(counted, found, m, order.domain.sizes) for m, found in wanted.items()}
+    along = {m: _margin_counts(counted, found, m, order.domain.sizes) for m, found in required.items()}
     tally = Tally(along, left_out)
     most = times * order.unit.parts * order.source.max_records
-    return [d.exact(tally, order.adjacency, most) for d in order.designs]
+    return [d.exact_answers(tally, order.adjacency, most) for d in order.designs]
 
 
 def _counts_fingerprint(order: Order) -> str:
@@ -401,12 +405,12 @@ def _counts_fingerprint(order: Order) -> str:
 
 def _required_margins(order: Order) -> _Wanted:
     """Return the largest margins of all designs, each with the attributes and levels of its counts."""
-    return {m: order.domain.counted(m) for m in maximal(_needed(order))}
+    return {m: order.domain.counting_axes(m) for m in maximal(_needed(order))}
 
 
-def _counter_margins(wanted: _Wanted) -> list[Margin]:
+def _counter_margins(required: _Wanted) -> list[Margin]:
     """Return the margins that the counter must count, sorted."""
-    return maximal([tuple(a for a, _ in found) for found in wanted.values()])
+    return maximal([tuple(a for a, _ in found) for found in required.values()])
 
 
 def _needed(order: Order) -> Collection[Margin]:
@@ -416,9 +420,9 @@ def _needed(order: Order) -> Collection[Margin]:
 
 
 def _margin_counts(
-    counted: Counts, found: Sequence[tuple[str, tuple[str, ...]]], margin: Margin, sizes: Mapping[str, int]
+    counted: Counts, attributes: Sequence[tuple[str, tuple[str, ...]]], margin: Margin, sizes: Mapping[str, int]
 ) -> NDArray[Any]:
     """Return counts over a margin, from counts over the attributes and levels by which records are counted for it."""
-    names = tuple(name for _, axes in found for name in axes)
-    counts = counted[tuple(a for a, _ in found)].reshape([sizes[name] for name in names])
+    names = tuple(name for _, axes in attributes for name in axes)
+    counts = counted[tuple(a for a, _ in attributes)].reshape([sizes[name] for name in names])
     return counts if names == margin else summed(counts, names, margin)

@@ -352,7 +352,7 @@ def _partial_sums(weights: Sequence[int] | npt.NDArray[Any]) -> list[int]:
 
 
 def by_distance(
-    alpha: Fraction, steps: Sequence[int], weights: npt.NDArray[np.int64], top: int, place: Sequence[int]
+    alpha: Fraction, steps: Sequence[int], weights: npt.NDArray[np.int64], top: int, point: Sequence[int]
 ) -> tuple[int, ...]:
     """Draw one point o of a box with a probability in proportion to α^d(place, o) · weights[o], exactly.
 
@@ -375,7 +375,7 @@ def by_distance(
         steps: One number of at least 1 for every axis.
         weights: int64, an axis for every step; none below 0.
         top: An upper bound on the largest weight, above 0.
-        place: The true position in the box, from 0, one number for every axis.
+        point: The true position in the box, from 0, one number for every axis.
 
     Returns:
         A place in the box.
@@ -405,7 +405,7 @@ def by_distance(
         raise TypeError("the largest weight needs to be a whole number; no noise was drawn")
     if top < 1:
         raise ValueError("the largest weight is below 1; no noise was drawn")
-    own, axes = _checked_box(alpha, steps, weights.shape, place)
+    own, axes = _checked_box(alpha, steps, weights.shape, point)
     words = _stream()
     points = _points(words, alpha, axes, own)
     while True:
@@ -419,7 +419,7 @@ def by_distance(
             return near
 
 
-def clamped(alpha: Fraction, steps: Sequence[int], shape: Sequence[int], place: Sequence[int]) -> tuple[int, ...]:
+def clamped(alpha: Fraction, steps: Sequence[int], shape: Sequence[int], point: Sequence[int]) -> tuple[int, ...]:
     """Draw an integer point with a probability in proportion to α^d(place, o), and clamp it to a box.
 
     d is the distance of :func:`by_distance`. This draw is the first try of that function, with every axis moved to the
@@ -429,7 +429,7 @@ def clamped(alpha: Fraction, steps: Sequence[int], shape: Sequence[int], place: 
         alpha: α, 0 < α < 1.
         steps: One number of at least 1 for every axis.
         shape: The shape of the box.
-        place: The true position in the box, from 0.
+        point: The true position in the box, from 0.
 
     Returns:
         A place in the box.
@@ -444,12 +444,12 @@ def clamped(alpha: Fraction, steps: Sequence[int], shape: Sequence[int], place: 
     - The guarantees of :func:`by_distance` hold. All that is read and done before clamping has the same law for every
       place.
     """
-    own, axes = _checked_box(alpha, steps, shape, place)
+    own, axes = _checked_box(alpha, steps, shape, point)
     x = next(_points(_stream(), alpha, axes, own))
     return tuple(min(max(k, 0), int(s) - 1) for k, s in zip(x, shape, strict=True))
 
 
-def _points(words: Iterator[int], alpha: Fraction, axes: list[int], own: list[int]) -> Iterator[list[int]]:
+def _points(words: Iterator[int], alpha: Fraction, axes: list[int], centre: list[int]) -> Iterator[list[int]]:
     """Yield independent points x with P(x) ∝ α^d(own, x), over all integer points, without end: steps 1 and 2 above."""
     p, q = alpha.numerator, alpha.denominator
     counts = [math.prod(2 * m * v + 1 for v in axes) for m in range(len(axes) + 1)]
@@ -461,24 +461,24 @@ def _points(words: Iterator[int], alpha: Fraction, axes: list[int], own: list[in
     while True:
         j = bisect_right(sums, _uniform(words, sums[-1]))
         m = j + sum(_successes(words, p, q) for _ in range(j + 1))
-        yield [i + _uniform(words, 2 * m * v + 1) - m * v for i, v in zip(own, axes, strict=True)]
+        yield [i + _uniform(words, 2 * m * v + 1) - m * v for i, v in zip(centre, axes, strict=True)]
 
 
 def _checked_box(
-    alpha: Fraction, steps: Sequence[int], shape: Sequence[int], place: Sequence[int]
+    alpha: Fraction, steps: Sequence[int], shape: Sequence[int], point: Sequence[int]
 ) -> tuple[list[int], list[int]]:
     """Return the place and the steps as Python's integers; raise an error for invalid arguments."""
     if not isinstance(alpha, Fraction):
         raise TypeError(f"alpha is a {type(alpha).__name__}; it needs to be a Fraction; no noise was drawn")
-    if not all(is_whole(n) for n in (*steps, *place, *shape)):
+    if not all(is_whole(n) for n in (*steps, *point, *shape)):
         raise TypeError("steps, places and the shape need to be whole numbers; no noise was drawn")
     if not 0 < alpha < 1 or min(steps, default=0) < 1:
         raise ValueError("alpha is not between 0 and 1, or a step is below 1; no noise was drawn")
-    if not len(steps) == len(place) == len(shape):
+    if not len(steps) == len(point) == len(shape):
         raise ValueError("steps, place and box need equally many axes; no noise was drawn")
-    if not all(0 <= i < s for i, s in zip(place, shape, strict=True)):
+    if not all(0 <= i < s for i, s in zip(point, shape, strict=True)):
         raise ValueError("the place is not in the box; no noise was drawn")
-    return [int(i) for i in place], [int(v) for v in steps]
+    return [int(i) for i in point], [int(v) for v in steps]
 
 
 def _draw_run(law: _Law, scale: float, size: int) -> Integers:

@@ -39,34 +39,34 @@ class CostLimit:
     """A limit on the cost of some or all designs together.
 
     Attributes:
-        what: The kind, "cap" or "budget".
-        rho: The largest ρ. With `at`, it is a ρ that keeps (ε, δ) for any noise; this is not checked. A loss may then
-            exceed it if its own δ at ε (:meth:`Loss.delta_at`) is at most δ.
+        name: The kind, "cap" or "budget".
+        rho: The largest ρ. With `epsilon_delta`, it is a ρ that keeps (ε, δ) for any noise; this is not checked. A loss
+            may then exceed it if its own δ at ε (:meth:`Loss.delta_at`) is at most δ.
         epsilon: The largest ε of a limit on pure ε. Then nothing else counts, and ρ is the value that follows from ε.
         designs: The positions of the order's designs; None for all.
         axes: The attributes with relative budgets by joint cell, in C order; without any, all cells have one budget.
         shares: The relative budgets of the joint cells of `axes`, from 0 to 1.
-        at: A pair (ε, δ), which allows a larger ρ where Gaussian noise is fine.
+        epsilon_delta: A pair (ε, δ), which allows a larger ρ where Gaussian noise is fine.
 
     Raises:
-        PlanError: `what` is unknown. ρ or ε is not a Fraction of at least 0. The designs are not different positions.
+        PlanError: `name` is unknown. ρ or ε is not a Fraction of at least 0. The designs are not different positions.
             The axes are not different names, each with a number of values. The shares are not one for each joint cell,
             from 0 to 1 and not all 0. Or (ε, δ) is not a pair with a finite ε above 0 and δ from 0 to below 1.
     """
 
-    what: str
+    name: str
     rho: Fraction
     designs: tuple[int, ...] | None = None
     axes: Axes = ()
     shares: tuple[float, ...] = ()
-    at: tuple[float, float] | None = None
+    epsilon_delta: tuple[float, float] | None = None
     epsilon: Fraction | None = None
 
     def __post_init__(self) -> None:
-        if type(self.what) is not str or self.what not in WHAT:
+        if type(self.name) is not str or self.name not in WHAT:
             raise PlanError(
                 "limit-kind-unknown",
-                f"A limit of the order is of the kind {describe_value(self.what)}.",
+                f"A limit of the order is of the kind {describe_value(self.name)}.",
                 "A limit is a cap or a budget.",
                 'Give the kind "cap" or "budget".',
                 "Nothing was read and nothing was charged.",
@@ -106,9 +106,9 @@ class CostLimit:
                 "Give one such share for each joint cell.",
                 "Nothing was read and nothing was charged.",
             )
-        if self.at is not None:
-            pair = type(self.at) is tuple and [*map(type, self.at)] == [float, float]
-            if not pair or not (0 < self.at[0] < math.inf and 0 <= self.at[1] < 1):
+        if self.epsilon_delta is not None:
+            pair = type(self.epsilon_delta) is tuple and [*map(type, self.epsilon_delta)] == [float, float]
+            if not pair or not (0 < self.epsilon_delta[0] < math.inf and 0 <= self.epsilon_delta[1] < 1):
                 raise PlanError(
                     "limit-at-invalid",
                     "The pair (ε, δ) of a limit is out of range.",
@@ -117,16 +117,18 @@ class CostLimit:
                     "Nothing was read and nothing was charged.",
                 )
 
-    def counted(self, loss: Loss) -> Loss:
-        """Return the loss that counts for the limit, relative to the budgets of cells (:meth:`Loss.relative`)."""
-        return loss.relative(self.axes, self.shares)
+    def relative_cost(self, loss: Loss) -> Loss:
+        """Return the loss relative to the budgets of cells (:meth:`Loss.relative_to_budgets`)."""
+        return loss.relative_to_budgets(self.axes, self.shares)
 
     def allows(self, loss: Loss) -> bool:
         """Return True if a loss is within the limit."""
         if self.epsilon is not None:
             return loss.epsilon is not None and loss.epsilon <= self.epsilon
-        counts = self.counted(loss)
-        return counts.rho <= self.rho or (self.at is not None and counts.delta_at(self.at[0]) <= self.at[1])
+        counts = self.relative_cost(loss)
+        return counts.rho <= self.rho or (
+            self.epsilon_delta is not None and counts.delta_at(self.epsilon_delta[0]) <= self.epsilon_delta[1]
+        )
 
 
 @final
@@ -183,7 +185,7 @@ class Order:
         mechanism: The name of the mechanism in a ledger.
         limits: The limits on the cost.
         sizes: The declared numbers of records.
-        `beside`: The hashes of plans measured on the same records, with which this one is composed.
+        `composed_with`: The hashes of plans measured on the same records, with which this one is composed.
         free: True if the charge must not raise the spent ρ of its account; its own cost is above 0.
         units: Further units that are charged, each on an account of its own.
 
@@ -196,8 +198,8 @@ class Order:
             is not an attribute of the domain, or an amount. The key `merge` names something that is not an amount of
             the domain. A limit names designs or cells that do not exist. There is an exact size, and neighbours can
             have different numbers of records. A plan is not a hash, is named twice, or names itself among the plans on
-            the same records. The mechanism has no printable name. Records are counted in parts and `drawn` fails. Or
-            counts of the declared number of records would not be exact (`max_records`).
+            the same records. The mechanism has no printable name. Records are counted in parts and `scaled_designs`
+            fails. Or counts of the declared number of records would not be exact (`max_records`).
     """
 
     domain: Domain
@@ -208,7 +210,7 @@ class Order:
     mechanism: str
     limits: tuple[CostLimit, ...] = ()
     sizes: tuple[DeclaredSize, ...] = ()
-    beside: tuple[str, ...] = ()
+    composed_with: tuple[str, ...] = ()
     free: bool = False
     units: tuple[PrivacyUnit, ...] = ()
 
@@ -226,7 +228,7 @@ class Order:
             # A price holds only for the domain whose attributes and amounts the design was made for.
             design.check(self.domain.sizes, self.domain.steps)
             for upper, lower, above in design.nested:
-                if not self.domain.lies(upper, lower, above):
+                if not self.domain.is_nested(upper, lower, above):
                     raise PlanError(
                         "places-nested-otherwise",
                         f"The plan assumes another nesting of the places of {lower!r} in those of {upper!r} than "
@@ -284,7 +286,7 @@ class Order:
                 place="merge",
             )
         self._check_limits()
-        _ = self.drawn, self.max_records()
+        _ = self.scaled_designs, self.max_records()
 
     def _check_kinds(self) -> None:
         """Raise PlanError for a field that is not of its type, or that could change after its check."""
@@ -299,7 +301,7 @@ class Order:
         lists: dict[str, type] = {
             "limits": CostLimit,
             "sizes": DeclaredSize,
-            "beside": str,
+            "composed_with": str,
             "units": PrivacyUnit,
         }
         wrong = [name for name, kind in kinds.items() if type(getattr(self, name)) is not kind]
@@ -320,7 +322,7 @@ class Order:
             )
         for name in kinds.keys() | lists.keys():
             _refuse_changeable(name, getattr(self, name))
-        if not all(map(is_digest, (self.plan, *self.beside))):
+        if not all(map(is_digest, (self.plan, *self.composed_with))):
             raise PlanError(
                 "order-plan-not-hash",
                 "The order names a plan by something other than its hash.",
@@ -328,7 +330,7 @@ class Order:
                 "Name each plan by its hash.",
                 "Nothing was read and nothing was charged.",
             )
-        if self.plan in self.beside or len(set(self.beside)) < len(self.beside):
+        if self.plan in self.composed_with or len(set(self.composed_with)) < len(self.composed_with):
             raise PlanError(
                 "order-plans-repeated",
                 "The order names its own plan among the plans on the same records, or one plan twice.",
@@ -411,7 +413,7 @@ class Order:
         return account(self.source, self.unit, self.domain)
 
     @cached_property
-    def drawn(self) -> tuple[Design, ...]:
+    def scaled_designs(self) -> tuple[Design, ...]:
         """The designs as they are drawn: for records counted in `parts` parts, noise is `parts` times as large.
 
         Raises:
@@ -428,15 +430,15 @@ class Order:
                 "Count records instead of shares, or remove the size and the amounts.",
                 "Nothing was read and nothing was charged.",
             )
-        return tuple(d.in_parts(self.unit.parts) for d in self.designs)
+        return tuple(d.scaled_by(self.unit.parts) for d in self.designs)
 
-    def afresh(self) -> Self:
+    def without_cache(self) -> Self:
         """Return an order of the same integers, without cached results, in read-only arrays.
 
         Raises:
             PlanError: A design holds an object that can change, or is not the kernel's own.
         """
-        designs = tuple(d.afresh(self.adjacency) for d in self.designs)
+        designs = tuple(d.without_cache(self.adjacency) for d in self.designs)
         _refuse_changeable("designs", designs)
         return replace(self, designs=designs)
 
@@ -448,37 +450,37 @@ class Order:
     @cached_property
     def loss(self) -> Loss:
         """The exact cost of all designs for one protected unit."""
-        return sum(self.losses, Loss.nothing())
+        return sum(self.losses, Loss.zero())
 
-    def cost(self, other: PrivacyUnit) -> Loss | None:
+    def cost(self, unit: PrivacyUnit) -> Loss | None:
         """Return the exact cost of all designs for another unit, from the same integers; None if nothing bounds it.
 
         If nothing is proven of a design for the other unit, a bound is the cost of k changes of its own unit. They keep
-        to no pattern: k²ρ and kε, with k of :meth:`Adjacency.changes` (:meth:`Loss.repeated`).
+        to no pattern: k²ρ and kε, with k of :meth:`Adjacency.changes` (:meth:`Loss.group_loss`).
 
         Three cases have no bound. The first: data of another number of records are refused, and the records of the unit
-        can be added or removed. An accepted measurement then reveals the number. The second: :meth:`Adjacency.of` has
-        no relation, for example for an id by which these data are not counted. The third: nothing is proven of a
+        can be added or removed. An accepted measurement then reveals the number. The second: :meth:`Adjacency.for_unit`
+        has no relation, for example for an id by which these data are not counted. The third: nothing is proven of a
         design for the other unit, and no number of changes is enough or the design requests left-out records.
 
         The pattern of another unit counts only where it is enforced here. Otherwise its attributes may be others of the
         same names.
 
         Args:
-            other: The other unit.
+            unit: The other unit.
         """
-        of = self.adjacency.of(other, *self.units)
+        of = self.adjacency.for_unit(unit, *self.units)
         if of is None:
             return None
-        of = of if of.unit.id is not None else of.plain
+        of = of if of.unit.id is not None else of.without_pattern
         told = any(s.exactly for s in self.sizes) or any(d.fixes_size(self.adjacency) for d in self.designs)
         losses = [self._cost(i, of) for i in range(len(self.designs))]
         known = [x for x in losses if x is not None]
         if (told and not of.fixes_size) or len(known) < len(losses):
             return None
-        return self._keyed(sum(known, Loss.nothing()))
+        return self._keyed(sum(known, Loss.zero()))
 
-    def also(self, accounts: Iterable[Account]) -> dict[Account, Loss]:
+    def losses_of_units(self, accounts: Iterable[Account]) -> dict[Account, Loss]:
         """Return the exact costs for other accounts of the same data source, where they are bounded.
 
         An account whose unit has the order's own name, and a pattern in other cells, is one of these.
@@ -504,28 +506,28 @@ class Order:
                 )
         return {a: loss for a, loss in costs.items() if loss is not None}
 
-    def _cost(self, i: int, of: Adjacency) -> Loss | None:
+    def _cost(self, i: int, adjacency: Adjacency) -> Loss | None:
         """Return the cost of a design for a unit of another kind; None if nothing bounds it."""
         with contextlib.suppress(FitnoiseError):
-            return self.designs[i].loss(of)
-        own = self.adjacency.plain  # A change of another unit does not keep to the pattern.
-        times = own.changes(of)
+            return self.designs[i].loss(adjacency)
+        own = self.adjacency.without_pattern  # A change of another unit does not keep to the pattern.
+        times = own.changes(adjacency)
         if times is None or self.designs[i].asks_left_out:  # Records of several persons are no change of one.
             return None
-        return self.designs[i].loss(own).repeated(times)
+        return self.designs[i].loss(own).group_loss(times)
 
     def against_limits(self) -> Iterator[tuple[CostLimit, Loss]]:
         """Yield every limit with the loss that it limits."""
         for limit in self.limits:
             over = range(len(self.losses)) if limit.designs is None else limit.designs
-            yield limit, sum((self.losses[i] for i in over), Loss.nothing())
+            yield limit, sum((self.losses[i] for i in over), Loss.zero())
 
-    def charged(self) -> Loss:
+    def ledger_loss(self) -> Loss:
         """Return the loss as a ledger stores it: each axis is named by the complete definition of its attribute."""
         return self._keyed(self.loss)
 
     def _keyed(self, loss: Loss) -> Loss:
-        return loss.named({a: axis_key(self.domain, a) for a, _ in loss.axes})
+        return loss.with_axis_names({a: axis_key(self.domain, a) for a, _ in loss.axes})
 
     def detail(self) -> dict[str, Any]:
         """Return the details of the ledger's entry, stored next to the cost: JSON values without floats."""
@@ -533,7 +535,7 @@ class Order:
         gaussian = self.loss.gaussian_mu_squared
         out |= {} if gaussian is None else {"gaussian": str(ceil_dyadic(gaussian))}
         for design in self.designs:
-            for key, values in design.detail(self.adjacency).items():
+            for key, values in design.ledger_detail(self.adjacency).items():
                 out.setdefault(key, []).extend(values)
         return out
 
@@ -551,7 +553,9 @@ def axis_key(domain: Domain, name: str) -> str:
         name: The name of the attribute.
     """
     a = domain[name]
-    whole = attribute_document(a) | ({"missing": a.missing} if a.beside else {}) | {"column": domain.column(name)}
+    whole = (
+        attribute_document(a) | ({"missing": a.missing} if a.missing_cells else {}) | {"column": domain.column(name)}
+    )
     by = classified_by(a.coding)
     whole |= {} if by is None else {"class": axis_key(domain, by)}
     # Sorted keys and no spaces: equal definitions give equal bytes, and so equal keys.
@@ -596,8 +600,12 @@ def cell_key(domain: Domain, name: str) -> str:
     """
     a = domain[name]
     said = attribute_document(a) | {"labels": None, "column": domain.column(name)}
-    if a.beside:
-        own = {what: a.beside.index(cell) for what in ("absent", "outside") if (cell := said.get(what)) in a.beside}
+    if a.missing_cells:
+        own = {
+            what: a.missing_cells.index(cell)
+            for what in ("absent", "outside")
+            if (cell := said.get(what)) in a.missing_cells
+        }
         said |= own | {"missing": list(said["missing"].values())}
     document = json.dumps(said, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(document.encode("ascii")).hexdigest()

@@ -65,7 +65,7 @@ class Series:
                 place=self.attribute,
             )
         own = self.order
-        if own.beside or own.free or own.sizes or unit.neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
+        if own.composed_with or own.free or own.sizes or unit.neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
             raise PlanError(
                 "series-plan-unsuitable",
                 "The plan has replace-one neighbours, is composed with other plans, or concerns a number of records.",
@@ -73,7 +73,7 @@ class Series:
                 "Change the specification, and plan again.",
                 _NOTHING,
             )
-        if [x for x in own.domain.sizes if own.domain.home(x) == self.attribute] != [self.attribute]:
+        if [x for x in own.domain.sizes if own.domain.attribute_of(x) == self.attribute] != [self.attribute]:
             raise PlanError(
                 "series-period-has-levels",
                 f"The attribute {self.attribute!r} has levels.",
@@ -147,10 +147,10 @@ class Series:
         labels = self.order.domain[self.attribute].values
         return str(labels[period - 1]) if 1 <= period <= len(labels) else f"number {period}"
 
-    def afresh(self) -> Self:
+    def without_cache(self) -> Self:
         """Return a series with equal integers, and without cached computations."""
-        return replace(self, order=self.order.afresh())
+        return replace(self, order=self.order.without_cache())
 
-    def again(self, period: int) -> Order:
+    def redraw_order(self, period: int) -> Order:
         """Return the order of the rows of one period alone, which prices another draw of them."""
         return replace(self.order, designs=(self.designs[period - 1],))

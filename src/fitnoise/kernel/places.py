@@ -34,7 +34,7 @@ class ListedTree:
     _above: tuple[Indices, ...] = field(repr=False, compare=False)
 
     @classmethod
-    def of(cls, levels: Sequence[str], rows: Iterable[Sequence[Code]]) -> Self:
+    def from_rows(cls, levels: Sequence[str], rows: Iterable[Sequence[Code]]) -> Self:
         """Return the tree of some leaves in any order: on every level places are ordered by first appearance.
 
         Raises:
@@ -77,32 +77,34 @@ class ListedTree:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how to make it again: the arrays of a plain copy could be written to."""
-        return ListedTree.of, (self.levels, self.rows)
+        return ListedTree.from_rows, (self.levels, self.rows)
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """The number of places of each level."""
         return tuple(map(len, self.codes))
 
-    def above(self, depth: int, of: int = -1) -> Indices:
-        """Return the place above, on the level `depth`, of each place of the level `of`; by default of each leaf.
+    def above(self, depth: int, lower_level: int = -1) -> Indices:
+        """Return the place above, on the level `depth`, of each place of the level `lower_level`.
+
+        By default of each leaf.
 
         The levels may be equal.
         """
-        return np.asarray(self._above[depth][_starts(self._above[of])])
+        return np.asarray(self._above[depth][_starts(self._above[lower_level])])
 
-    def share(self, upper: int, lower: int) -> int | None:
+    def children_per_place(self, upper: int, lower: int) -> int | None:
         """Return the number of places of a lower level in each place of an upper one; `None` if the numbers differ."""
         counts = np.bincount(self.above(upper, lower))
         return int(counts[0]) if (counts == counts[0]).all() else None
 
-    def together(self, along: Iterable[tuple[int, int]]) -> int:
+    def max_leaves_sharing(self, levels: Iterable[tuple[int, int]]) -> int:
         """Return the largest number of leaves in one joint cell.
 
-        along: For each axis two levels (upper, lower). The axis is the position of a leaf's lower place in its upper
+        levels: For each axis two levels (upper, lower). The axis is the position of a leaf's lower place in its upper
         place; among all places where upper is −1.
         """
-        cells = [self.above(lower) - self._first(upper, lower) for upper, lower in along]
+        cells = [self.above(lower) - self._first(upper, lower) for upper, lower in levels]
         return int(np.unique(np.stack(cells), axis=1, return_counts=True)[1].max())
 
     def _first(self, upper: int, lower: int) -> Indices | int:
@@ -124,7 +126,7 @@ class RegularTree:
     children: tuple[int, ...]
 
     @classmethod
-    def of(cls, levels: Sequence[str], children: Collection[int]) -> Self:
+    def from_sizes(cls, levels: Sequence[str], children: Collection[int]) -> Self:
         """Return the tree of such numbers.
 
         Raises:
@@ -188,20 +190,22 @@ class RegularTree:
         columns = (map(own.__getitem__, self.above(depth).tolist()) for depth, own in enumerate(self.codes))
         return tuple(zip(*columns, strict=True))
 
-    def above(self, depth: int, of: int = -1) -> Indices:
-        """Return the place above, on the level `depth`, of each place of the level `of`; by default of each leaf.
+    def above(self, depth: int, lower_level: int = -1) -> Indices:
+        """Return the place above, on the level `depth`, of each place of the level `lower_level`.
+
+        By default of each leaf.
 
         The levels may be equal.
         """
-        return np.arange(self.sizes[of]) // (self.sizes[of] // self.sizes[depth])
+        return np.arange(self.sizes[lower_level]) // (self.sizes[lower_level] // self.sizes[depth])
 
-    def share(self, upper: int, lower: int) -> int:
+    def children_per_place(self, upper: int, lower: int) -> int:
         """Return the number of places of a lower level in each place of an upper one."""
         return self.sizes[lower] // self.sizes[upper]
 
-    def together(self, along: Iterable[tuple[int, int]]) -> int:
+    def max_leaves_sharing(self, levels: Iterable[tuple[int, int]]) -> int:
         """Return the number of leaves in one joint cell, which is equal for all; see `ListedTree`."""
-        told = {depth for upper, lower in along for depth in range(upper + 1, lower + 1)}
+        told = {depth for upper, lower in levels for depth in range(upper + 1, lower + 1)}
         return math.prod(n for depth, n in enumerate(self.children) if depth not in told)
 
 

@@ -132,7 +132,7 @@ class Profile:
             )
 
     @classmethod
-    def of(cls, axes: Iterable[tuple[str, int]], rho: Iterable[Fraction]) -> Self:
+    def from_rho(cls, axes: Iterable[tuple[str, int]], rho: Iterable[Fraction]) -> Self:
         """Return a profile with the exact ρ of each cell rounded up to a multiple of 2⁻⁶⁴.
 
         **Guarantees**: Every value is at least its ρ, and `largest` is the largest ρ rounded up.

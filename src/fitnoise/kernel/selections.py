@@ -139,7 +139,7 @@ class Selection:
                     "Write both ends, the least and the largest value.",
                     "Nothing was selected.",
                 )
-            if isinstance(x, str) and x in attribute.beside:
+            if isinstance(x, str) and x in attribute.missing_cells:
                 raise DomainError(
                     "range-of-missing-cell",
                     f"The range {self._text} has the end {x!r}, which is a cell for missing values.",

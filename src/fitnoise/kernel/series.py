@@ -72,7 +72,7 @@ def draw(
     *,
     stages: Stages | None = None,
     progress: Progress | None = None,
-    door: NoiseSource = noise,
+    noise: NoiseSource = noise,
 ) -> Measurement:
     """Draw the next period of a series: of the data only its records count.
 
@@ -85,7 +85,7 @@ def draw(
         folder: The folder of the counts, made at the first period for its owner alone; it holds one series only.
         stages: The object that records the stages passed.
         progress: A function that receives the counted fraction, from 0 to 1.
-        door: The noise source.
+        noise: The noise source.
 
     Returns:
         The answers of the period's own design, and the entry of the ledger.
@@ -103,7 +103,7 @@ def draw(
         * The counts of a period are on the disk before its entry, and no later call changes them.
         * The draw depends on records of other periods only through the counts frozen for them.
     """
-    series, stages = series.afresh(), stages or Stages()
+    series, stages = series.without_cache(), stages or Stages()
     order = series.order
     _refuse(order, counter)
     known = ledger.series(order.account, order.plan)
@@ -112,9 +112,9 @@ def draw(
     wanted = _wanted_of(series)
     margins = _counter_margins(wanted)
     frozen = [_thawed(series, folder, entry, margins) for entry in known]
-    asked = order.account, order.charged(), order.detail() | {"salt": token_hex(16)}
+    asked = order.account, order.ledger_loss(), order.detail() | {"salt": token_hex(16)}
     if period == 1:
-        ledger.admit(*asked, also=order.also(ledger.accounts()))
+        ledger.admit(*asked, also=order.losses_of_units(ledger.accounts()))
     counts, _ = _count_margins(order, wanted, counter, progress, series.periods)
     own = {m: np.take(counts[m], period - 1, m.index(series.attribute)) for m in margins}
     with Room(folder, f"{period:04}d") as room:
@@ -123,11 +123,11 @@ def draw(
         drawn = DrawnPeriod(period, digest)
         stages.salt = digest
         if period == 1:
-            entry = ledger.charge(*asked, also=order.also(ledger.accounts()), drawn=drawn)
+            entry = ledger.charge(*asked, also=order.losses_of_units(ledger.accounts()), drawn=drawn)
         else:
             entry = ledger.period(order.account, order.plan, drawn)
         stages.charge = entry
-        found = _noisy(series, exact, length, room, _Place(ledger, folder, entry), stages=stages, door=door)
+        found = _noisy(series, exact, length, room, _Place(ledger, folder, entry), stages=stages, noise=noise)
     _clear(folder, [*known, entry])
     return found
 
@@ -139,7 +139,7 @@ def redraw(
     folder: Path,
     *,
     stages: Stages | None = None,
-    door: NoiseSource = noise,
+    noise: NoiseSource = noise,
 ) -> Measurement:
     """Draw the rows of a period again, from its frozen counts, where the earlier answers are lost.
 
@@ -151,13 +151,13 @@ def redraw(
         ledger: The ledger that charges the cost of the rows of this period on their own.
         folder: The folder of the counts.
         stages: The object that records the stages passed.
-        door: The noise source.
+        noise: The noise source.
 
     Raises:
         LedgerError: The period was not drawn before, or its answers exist; nothing was drawn.
         DataError, BudgetExceeded: See :func:`draw`.
     """
-    series, stages = series.afresh(), stages or Stages()
+    series, stages = series.without_cache(), stages or Stages()
     known = ledger.series(series.order.account, series.order.plan)
     waits = 1 <= period <= len(known) and ledger.answered(known[period - 1]) is None
     if not waits and (not 1 <= period <= len(known) or _path(folder, known[period - 1], "drawn").exists()):
@@ -168,7 +168,7 @@ def redraw(
             "Draw the next period, or publish the answers that are kept.",
             "Nothing was drawn and nothing was charged.",
         )
-    order = series.again(period)
+    order = series.redraw_order(period)
     _refuse_folder(folder, order, ledger, first=False)
     wanted = _wanted_of(series)
     frozen = [_thawed(series, folder, entry, _counter_margins(wanted)) for entry in known[:period]]
@@ -176,11 +176,11 @@ def redraw(
     with Room(folder, f"{period:04}d") as room:
         exact, length = _room(series, wanted, frozen, room)
         if not waits:
-            stages.salt, also = salt, order.also(ledger.accounts())
+            stages.salt, also = salt, order.losses_of_units(ledger.accounts())
             detail = order.detail() | {"salt": salt}
-            entry = ledger.charge(order.account, order.charged(), detail, also=also, drawn=entry.drawn)
+            entry = ledger.charge(order.account, order.ledger_loss(), detail, also=also, drawn=entry.drawn_period)
         stages.charge = entry
-        return _noisy(series, exact, length, room, _Place(ledger, folder, entry), stages=stages, door=door)
+        return _noisy(series, exact, length, room, _Place(ledger, folder, entry), stages=stages, noise=noise)
 
 
 def read_answers(series: Series, ledger: Ledger, folder: Path) -> list[Measurement | LedgerEntry]:
@@ -226,12 +226,12 @@ def _wanted_of(series: Series) -> _Wanted:
     place = {a: i for i, a in enumerate(domain.sizes)}
     needed = {m for d in (series.strategy, *series.designs) for m in d.margins()}
     whole = {tuple(sorted({*m, series.attribute}, key=place.__getitem__)) for m in needed}
-    return {m: domain.counted(m) for m in maximal(whole)}
+    return {m: domain.counting_axes(m) for m in maximal(whole)}
 
 
-def _refuse_turn(series: Series, period: int, known: int) -> None:
+def _refuse_turn(series: Series, period: int, drawn_periods: int) -> None:
     """Raise LedgerError unless a period is next."""
-    if 1 <= period <= known:
+    if 1 <= period <= drawn_periods:
         raise LedgerError(
             "period-drawn-before",
             f"Period {series.label(period)} of the series was drawn before.",
@@ -239,9 +239,9 @@ def _refuse_turn(series: Series, period: int, known: int) -> None:
             "Publish the answers that are kept, or draw the next period.",
             "Nothing was drawn and nothing was charged.",
         )
-    if period != known + 1 or period > series.periods:
-        last = f"{series.label(known + 1)} is next" if known < series.periods else "all were drawn"
-        begun = "" if known else ", and no series of this very plan was begun in this ledger"
+    if period != drawn_periods + 1 or period > series.periods:
+        last = f"{series.label(drawn_periods + 1)} is next" if drawn_periods < series.periods else "all were drawn"
+        begun = "" if drawn_periods else ", and no series of this very plan was begun in this ledger"
         raise LedgerError(
             "period-not-next",
             f"Period {series.label(period)} of the series is not next: {last}{begun}.",
@@ -273,9 +273,9 @@ def _refuse_folder(folder: Path, order: Order, ledger: Ledger, *, first: bool) -
             "Run chmod 700 on the folder, and consider who may have read it.",
             "Nothing was drawn and nothing was charged.",
         )
-    entries = [e for e in ledger.entries() if e.drawn is not None]
+    entries = [e for e in ledger.entries() if e.drawn_period is not None]
     own = {e.digest for e in entries if (e.account, e.detail["plan"]) == (order.account, order.plan)}
-    others = {e.drawn.frozen for e in entries if e.drawn is not None and e.digest not in own}
+    others = {e.drawn_period.frozen for e in entries if e.drawn_period is not None and e.digest not in own}
     for path in sorted(folder.iterdir()):
         name = _NAME.fullmatch(path.name)
         if name is None or name[2] in others or (name[3] == "drawn" and name[2] not in own):
@@ -290,7 +290,7 @@ def _refuse_folder(folder: Path, order: Order, ledger: Ledger, *, first: bool) -
 
 def _path(folder: Path, entry: LedgerEntry, what: str) -> Path:
     """Return the path of a file of a period."""
-    drawn = entry.drawn
+    drawn = entry.drawn_period
     assert drawn is not None  # noqa: S101 - of an entry of a series
     return folder / f"{drawn.period:04}-{drawn.frozen if what == 'frozen' else entry.digest}.{what}"
 
@@ -326,7 +326,7 @@ def _thawed(series: Series, folder: Path, entry: LedgerEntry, margins: Sequence[
     Raises:
         DataError: The counts are lost or altered.
     """
-    drawn, path = entry.drawn, _path(folder, entry, "frozen")
+    drawn, path = entry.drawn_period, _path(folder, entry, "frozen")
     assert drawn is not None  # noqa: S101 - of an entry of a series
     content = _read(path)
     if content is None or hashlib.sha256(content).hexdigest() != drawn.frozen:
@@ -356,16 +356,16 @@ def _thawed(series: Series, folder: Path, entry: LedgerEntry, margins: Sequence[
 
 
 def _room(
-    series: Series, wanted: _Wanted, counts: Sequence[Sequence[NDArray[np.int64]]], room: Room
+    series: Series, required: _Wanted, counts: Sequence[Sequence[NDArray[np.int64]]], room: Room
 ) -> tuple[Answers, int]:
     """Return the exact answers of the last period with counts, and the length of the room made for them."""
-    order, margins = series.order, _counter_margins(wanted)
+    order, margins = series.order, _counter_margins(required)
     design = series.designs[len(counts) - 1]
     none = [np.zeros_like(x) for x in counts[0]]
     periods = [*counts, *([none] * (series.periods - len(counts)))]
     along = {m: m.index(series.attribute) for m in margins}
     whole: Margins = {m: np.stack([x[i] for x in periods], along[m]) for i, m in enumerate(margins)}
-    (exact,) = _exact_answers(replace(order, designs=(design,)), wanted, whole, None, series.periods)
+    (exact,) = _exact_answers(replace(order, designs=(design,)), required, whole, None, series.periods)
     length = room_for([exact])
     room.make(length)
     return exact, length
@@ -382,13 +382,13 @@ class _Place:
 
 
 def _noisy(
-    series: Series, exact: Answers, length: int, room: Room, place: _Place, *, stages: Stages, door: NoiseSource
+    series: Series, exact: Answers, length: int, room: Room, path: _Place, *, stages: Stages, noise: NoiseSource
 ) -> Measurement:
     """Draw the rows of the period that an entry charged, and keep them."""
-    entry = place.charge
-    assert entry.drawn is not None  # noqa: S101 - of an entry of a series
-    answers = series.designs[entry.drawn.period - 1].draw(exact, door)
-    stages.answers = room.keep([answers], length, _path(place.folder, entry, "drawn"), place.ledger, entry)
+    entry = path.charge
+    assert entry.drawn_period is not None  # noqa: S101 - of an entry of a series
+    answers = series.designs[entry.drawn_period.period - 1].draw(exact, noise)
+    stages.answers = room.keep([answers], length, _path(path.folder, entry, "drawn"), path.ledger, entry)
     return Measurement((answers,), entry)
 
 
@@ -399,11 +399,11 @@ def _read(path: Path) -> bytes | None:
     return None
 
 
-def _clear(folder: Path, known: Collection[LedgerEntry]) -> None:
+def _clear(folder: Path, entries: Collection[LedgerEntry]) -> None:
     """Remove useless files: those that killed or refused processes left for periods that were drawn since."""
-    own = {_path(folder, entry, what).name for entry in known for what in ("frozen", "drawn")}
+    own = {_path(folder, entry, what).name for entry in entries for what in ("frozen", "drawn")}
     for path in folder.iterdir():
         name = _NAME.fullmatch(path.name)
-        if name is not None and name[1] and int(name[1]) <= len(known) and path.name not in own:
+        if name is not None and name[1] and int(name[1]) <= len(entries) and path.name not in own:
             with contextlib.suppress(OSError):
                 path.unlink()

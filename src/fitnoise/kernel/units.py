@@ -94,7 +94,7 @@ class Pattern(NamedTuple):
         return any(map(len, self))
 
     @property
-    def said(self) -> dict[str, tuple[str, ...]]:
+    def attributes_by_rule(self) -> dict[str, tuple[str, ...]]:
         """The attributes that each rule of the pattern names."""
         each, far = (tuple(a for a, _ in pairs) for pairs in (self.per_value, self.separation))
         return {"once_per": self.once_per, "per_value": each, "separation": far, "fixed": self.fixed}
@@ -102,7 +102,7 @@ class Pattern(NamedTuple):
     @property
     def names(self) -> frozenset[str]:
         """All attributes that the pattern names."""
-        return frozenset(itertools.chain(*self.said.values()))
+        return frozenset(itertools.chain(*self.attributes_by_rule.values()))
 
     @property
     def caps(self) -> tuple[tuple[tuple[str, ...], int], ...]:
@@ -115,7 +115,7 @@ class Pattern(NamedTuple):
         return tuple((tuple(a for a in names if a not in self.fixed), most) for names, most in every)
 
     @property
-    def words(self) -> str:
+    def describe(self) -> str:
         """The pattern as a part of the unit's description, such as ', once per "month"'; empty without a pattern."""
         both = '" and "'
         once = f', once per "{both.join(self.once_per)}"' if self.once_per else ""
@@ -133,14 +133,14 @@ NO_PATTERN: Final = Pattern()
 class RecordBound(NamedTuple):
     """The bound on the records of one unit that the counting enforces.
 
-    The column `id` identifies the unit of each record. `most` is the largest number of counted records of a unit. Where
-    it is `None`, all records count, in equal shares of one record (`CountBasis.SHARES`). The pattern decides which
-    records can count jointly. merge: Amounts. Records of a unit that agree in everything else are first merged into
-    one, with these amounts added up.
+    The column `id` identifies the unit of each record. `max_records` is the largest number of counted records of a
+    unit. Where it is `None`, all records count, in equal shares of one record (`CountBasis.SHARES`). The pattern
+    decides which records can count jointly. merge: Amounts. Records of a unit that agree in everything else are first
+    merged into one, with these amounts added up.
     """
 
     id: str
-    most: int | None
+    max_records: int | None
     pattern: Pattern = NO_PATTERN
     merge: tuple[str, ...] = ()
 
@@ -282,7 +282,7 @@ class PrivacyUnit:
                     place=f"privacy.{what}",
                 )
             object.__setattr__(self, what, tuple(sorted(pairs)))
-        said = next((what for what, given in self.pattern.said.items() if given), None)
+        said = next((what for what, given in self.pattern.attributes_by_rule.items() if given), None)
         if said is not None and look_alike(self.name, "record"):
             raise SpecError(
                 "pattern-needs-unit-name",
@@ -327,7 +327,7 @@ class PrivacyUnit:
                 "Nothing was planned.",
                 place="privacy.count",
             )
-        said = next((what for what, given in self.pattern.said.items() if given), None)
+        said = next((what for what, given in self.pattern.attributes_by_rule.items() if given), None)
         if self.max_records != 1 or said is not None:
             what = said or "max_records"
             raise SpecError(
@@ -374,7 +374,7 @@ class PrivacyUnit:
         plural = "record" if self.max_records == 1 else "records"
         how = "" if self.id is None else f", enforced by column '{self.id}'"
         how += f", with {self._added} added up" if self.merge else ""
-        return f"one {self.name} (at most {self.max_records} {plural}{self.pattern.words}{how}), {self.neighbours}"
+        return f"one {self.name} (at most {self.max_records} {plural}{self.pattern.describe}{how}), {self.neighbours}"
 
     def __str__(self) -> str:
         return self.describe()
@@ -398,7 +398,7 @@ class PrivacyUnit:
         return RecordBound(self.id, self.max_records if self.parts == 1 else None, self.pattern, self.merge)
 
     @property
-    def merged(self) -> str | None:
+    def merge_text(self) -> str | None:
         """The sentence about merged records of a unit; None where none are merged."""
         if not self.merge:
             return None
@@ -409,7 +409,7 @@ class PrivacyUnit:
         return " and ".join(f'"{a}"' for a in self.merge)
 
     @property
-    def kept(self) -> str | None:
+    def enforcement_text(self) -> str | None:
         """The sentence about the way in which the bound on records holds; None for a record, which is one.
 
         **Guarantees**
@@ -421,11 +421,12 @@ class PrivacyUnit:
         if self.parts > 1:
             return f"all records of each {self.name}, in equal shares of one: enforced, column '{self.id}'"
         plural = "record" if self.max_records == 1 else "records"
-        what = f"at most {self.max_records} {plural} of each {self.name}{self.pattern.words}"
+        what = f"at most {self.max_records} {plural} of each {self.name}{self.pattern.describe}"
         if self.id is None:
             return f"{what}: promised, not checked"
         return (
-            f"{what}: enforced, column '{self.id}'; {'' if self.merged is None else f'{self.merged}; '}of one with "
+            f"{what}: enforced, column '{self.id}'; {'' if self.merge_text is None else f'{self.merge_text}; '}of one "
+            f"with "
             f"more, a rule chooses from its own records which are counted, and {UNKNOWN_LEFT_OUT_TEXT}"
         )
 
@@ -464,7 +465,7 @@ class PrivacyUnit:
         another value, so v is a sum of m differences e_i − e_j. So q(v) ≤ g max_ij q(e_i − e_j), attained when all g
         move between the worst two cells. Again Δ² grows by exactly g². A record can also be added or removed, if the
         unit changes its number of records or some are dropped. Then g² multiplies the larger of this cost and max_i
-        q(e_i)²: `Adjacency.steps` names both relations.
+        q(e_i)²: `Adjacency.step_relations` names both relations.
 
         **Guarantees**
 
@@ -497,10 +498,10 @@ class DomainShape(Protocol):
     def sizes(self) -> Mapping[str, int]:
         """Number of cells of attributes, of their levels and of shares of these."""
 
-    def home(self, name: str, /) -> str:
+    def attribute_of(self, name: str, /) -> str:
         """Return the attribute to which this level or share belongs; an attribute itself."""
 
-    def alike(self, name: str, axes: Collection[str], /) -> int:
+    def max_cells_sharing(self, name: str, axes: Collection[str], /) -> int:
         """Return the largest number of cells of an attribute that lie in one place along all of these axes."""
 
 
@@ -515,7 +516,7 @@ class Adjacency:
 
     **Guarantees**
         * A change of the unit is a sum of at most `records` steps of one record each. Every step is a neighbour step of
-          one of the relations in `steps`.
+          one of the relations in `step_relations`.
         * Where shares of records are counted, the change is a mean of such steps and of the zero step. The added shares
           are at most one record in all, and so are the removed shares. A price that is convex in the change, as the
           price of linear answers, is then at most the price of the costliest step.
@@ -534,7 +535,7 @@ class Adjacency:
         return self.unit.pattern if self.records > 1 else NO_PATTERN
 
     @property
-    def plain(self) -> Adjacency:
+    def without_pattern(self) -> Adjacency:
         """This relation without the pattern of the unit; it has no fewer neighbours."""
         return replace(self, unit=replace(self.unit, once_per=(), per_value=(), separation=(), fixed=()))
 
@@ -548,7 +549,7 @@ class Adjacency:
             most += [-(-sizes[a] // n) for a, n in own.separation if a not in own.fixed]
         return min(most)
 
-    def along(self, axes: Iterable[str], names: Collection[str]) -> tuple[list[str], int | None]:
+    def shared_axes(self, axes: Iterable[str], names: Collection[str]) -> tuple[list[str], int | None]:
         """Return the axes along which attributes lie, and the largest number of their joint cells in one place.
 
         The number is `None` where one of the attributes lies along no axis and its number of cells is unknown.
@@ -557,12 +558,12 @@ class Adjacency:
         if self.grid is None:
             there = [a for a in axes if a in names]
             return there, 1 if len(there) == len(set(names)) else None
-        homes = {a: self.grid.home(a) for a in axes}
-        alike = (self.grid.alike(name, [a for a in axes if homes[a] == name]) for name in names)
+        homes = {a: self.grid.attribute_of(a) for a in axes}
+        alike = (self.grid.max_cells_sharing(name, [a for a in axes if homes[a] == name]) for name in names)
         return [a for a in axes if homes[a] in names], math.prod(alike)
 
     @property
-    def steps(self) -> tuple[Neighbours, ...]:
+    def step_relations(self) -> tuple[Neighbours, ...]:
         """The relations of which a step of one record can be.
 
         Under replace-one neighbours, a record can also be added or removed in three cases. Records outside the domain
@@ -574,11 +575,11 @@ class Adjacency:
         both = own is Neighbours.REPLACE_ONE and some
         return (own, Neighbours.ADD_OR_REMOVE_ONE) if both else (own,)
 
-    def of(self, other: PrivacyUnit, *promised: PrivacyUnit) -> Adjacency | None:
+    def for_unit(self, unit: PrivacyUnit, *promised: PrivacyUnit) -> Adjacency | None:
         """Return the relation in which data counted for this unit are neighbours for another; `None` without a bound.
 
         Args:
-            other: The unit whose records are added, removed or changed.
+            unit: The unit whose records are added, removed or changed.
             promised: Further units whose number of records in these data the publisher states.
 
         Units with equal names are the same unit, unless their ids differ. The largest number stated for them is the
@@ -596,22 +597,22 @@ class Adjacency:
         A pattern is enforced with the bound, or else it is the promise of the other unit. Only the plan of that unit
         knows the attributes that it names.
         """
-        same = look_alike(other.name, self.unit.name) and other.id in {None, self.unit.id}
+        same = look_alike(unit.name, self.unit.name) and unit.id in {None, self.unit.id}
         if self.unit.id is not None and same:
-            return replace(self, unit=replace(self.unit, name=other.name, neighbours=other.neighbours))
-        said = [u.max_records for u in (self.unit, *promised) if u.id is None and look_alike(other.name, u.name)]
-        records = max(said + ([other.max_records] if other.id is None else []), default=MAX_RECORDS_PER_UNIT + 1)
+            return replace(self, unit=replace(self.unit, name=unit.name, neighbours=unit.neighbours))
+        said = [u.max_records for u in (self.unit, *promised) if u.id is None and look_alike(unit.name, u.name)]
+        records = max(said + ([unit.max_records] if unit.id is None else []), default=MAX_RECORDS_PER_UNIT + 1)
         if self.unit.id is not None:
-            records *= 1 if other.neighbours is Neighbours.ADD_OR_REMOVE_ONE else 2
+            records *= 1 if unit.neighbours is Neighbours.ADD_OR_REMOVE_ONE else 2
             own = self.unit.pattern
             records *= 1 if len(own.caps) <= 1 and not own.separation and not own.fixed else self.records
-            other = replace(other, neighbours=Neighbours.REPLACE_ONE)
+            unit = replace(unit, neighbours=Neighbours.REPLACE_ONE)
         if records > MAX_RECORDS_PER_UNIT:
             return None
-        other = replace(other, max_records=records, id=None, count=CountBasis.RECORDS, merge=())
-        return Adjacency(other, drops=self.drops or self.unit.id is not None)
+        unit = replace(unit, max_records=records, id=None, count=CountBasis.RECORDS, merge=())
+        return Adjacency(unit, drops=self.drops or self.unit.id is not None)
 
-    def changes(self, other: Adjacency) -> int | None:
+    def changes(self, adjacency: Adjacency) -> int | None:
         """Return a number of consecutive changes of this unit that is enough to make any one change of the other unit.
 
         A change of the other is at most g' steps of one record. Where this unit can take each of these steps, it takes
@@ -624,10 +625,10 @@ class Adjacency:
         and for ρ that is group privacy of concentrated differential privacy (Bun and Steinke 2016, Proposition 1.9).
         Records are removed first, so no database in between has more of them than the larger of both.
         """
-        times = -(-other.records // (1 if self.pattern else self.records))
-        if set(other.steps) <= set(self.steps):
+        times = -(-adjacency.records // (1 if self.pattern else self.records))
+        if set(adjacency.step_relations) <= set(self.step_relations):
             return times
-        return 2 * times if Neighbours.ADD_OR_REMOVE_ONE in self.steps else None
+        return 2 * times if Neighbours.ADD_OR_REMOVE_ONE in self.step_relations else None
 
     @property
     def by_cell(self) -> bool:
@@ -637,7 +638,7 @@ class Adjacency:
     @property
     def fixes_size(self) -> bool:
         """True if neighbours have equal numbers of records; the number is then public."""
-        return self.steps == (Neighbours.REPLACE_ONE,)
+        return self.step_relations == (Neighbours.REPLACE_ONE,)
 
 
 MAX_RECORDS = 2**40

@@ -131,13 +131,13 @@ def _starts(vectors: Floats, m: int, rng: Generator, count: int) -> list[Floats]
     return starts[:count]
 
 
-def _coarse(found: strategies.Spectrum, m: int) -> list[Floats]:
+def _coarse(spectrum: strategies.Spectrum, m: int) -> list[Floats]:
     """Return rotations (m, m) to the closed forms for Haar trees; none for other profiles."""
-    n = len(found.values)
-    if n & (n - 1) or found.values[0] <= strategies.EQUALITY_TOLERANCE * found.values[-1]:
+    n = len(spectrum.values)
+    if n & (n - 1) or spectrum.values[0] <= strategies.EQUALITY_TOLERANCE * spectrum.values[-1]:
         return []
-    profile = (found.vectors * found.values) @ found.vectors.T
-    inverse = found.vectors / np.sqrt(found.values)
+    profile = (spectrum.vectors * spectrum.values) @ spectrum.vectors.T
+    inverse = spectrum.vectors / np.sqrt(spectrum.values)
     rotations = []
     try:
         for coarse in range(n.bit_length()):

@@ -74,7 +74,7 @@ class PlanPart(abc.ABC):
         """The declared numbers of records on which the answers rely."""
 
     @abc.abstractmethod
-    def limits(self, place: int) -> tuple[CostLimit, ...]:
+    def limits(self, index: int) -> tuple[CostLimit, ...]:
         """Return the limits on the privacy cost of this part alone. place: The index of its design in the order."""
 
 
@@ -95,14 +95,14 @@ class Estimation(Protocol):
     def covariance(self, f: Mapping[Place, Floats], h: Mapping[Place, Floats]) -> float:
         """Return the covariance of two combinations of sector estimates (`rebuilding.adjoint`)."""
 
-    def moved(self, f: Mapping[Place, Floats]) -> Mapping[Place, Floats]:
+    def apply_covariance(self, f: Mapping[Place, Floats]) -> Mapping[Place, Floats]:
         """Return cov(θ) f: the covariance of each sector's estimate with a combination of the estimates."""
 
 
 class AxisEstimation(Estimation, Protocol):
     """The estimation of a workload by axis."""
 
-    def spread(self, axis: int) -> Floats:
+    def value_weights(self, axis: int) -> Floats:
         """Return the weights that split a sum over an attribute among its values, (n_a,)."""
 
 
@@ -139,7 +139,7 @@ class BiasedTables(Protocol):
     """The noisy answers that the tables approximate."""
 
     @property
-    def whole(self) -> bool:
+    def has_histogram(self) -> bool:
         """True if one histogram gives all tables."""
 
     @property
@@ -170,10 +170,10 @@ class TableMechanism(abc.ABC):
     unbiased: bool
     """True if the released values are unbiased."""
 
-    share: str
+    price_label: str
     """The quantity to which the shares of tables refer."""
 
-    alike: str = "every record pays the same"
+    equal_cost_text: str = "every record pays the same"
     """The statement for a profile in which all cells have the same cost."""
 
     normal: bool
@@ -185,17 +185,17 @@ class TableMechanism(abc.ABC):
     optimal: bool = False
     """True if it searches all strategies, and not only those of one form."""
 
-    def answers(self, asked: Publication) -> bool:
+    def is_default_for(self, request: Publication) -> bool:
         """Return True if this mechanism is the default for these tables: by its privacy, unless they request more."""
-        return asked.privacy is self.privacy and asked.small is None
+        return request.privacy is self.privacy and request.small_database is None
 
-    def suits(self, asked: Publication) -> bool:
+    def supports(self, request: Publication) -> bool:
         """Return True if the mechanism supports these tables."""
-        return self.answers(asked)
+        return self.is_default_for(request)
 
-    def in_full(self, asked: Publication) -> bool:
+    def is_dense(self, request: Publication) -> bool:
         """Return True if the tables have so few cells that a search over strategies on all cells is possible."""
-        del asked
+        del request
         return self.optimal
 
     @abc.abstractmethod
@@ -215,7 +215,7 @@ class TableMechanism(abc.ABC):
         """Return the rule that estimates sectors from the noisy answers."""
 
     @abc.abstractmethod
-    def value(self, part: TablePart) -> float:
+    def objective_value(self, part: TablePart) -> float:
         """Return the objective at the integers."""
 
     @abc.abstractmethod
@@ -240,7 +240,7 @@ class TableMechanism(abc.ABC):
         del part, i
         return None
 
-    def single(self, part: TablePart, pulled: Mapping[Place, Floats]) -> tuple[Floats, float] | None:
+    def noise_coefficients(self, part: TablePart, pulled: Mapping[Place, Floats]) -> tuple[Floats, float] | None:
         """Return the coefficient of each single noise in a combination, and their scale; None for normal noise.
 
         pulled: The combination by sector (`rebuilding.adjoint`).
@@ -249,12 +249,12 @@ class TableMechanism(abc.ABC):
         return None
 
     @abc.abstractmethod
-    def between(self, one: TableNumbers, other: TableNumbers) -> Floats:
+    def covariance(self, left: TableNumbers, right: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers of its tables, (P,), in people²."""
 
-    def sums(self, one: WeightedSums, other: WeightedSums, length: int) -> Floats | None:
+    def sums(self, left: WeightedSums, right: WeightedSums, length: int) -> Floats | None:
         """Return covariances of corresponding sums of numbers, (J,), in people²; None if the caller must use pairs."""
-        del one, other, length
+        del left, right, length
         return None
 
     @abc.abstractmethod
@@ -270,18 +270,18 @@ class TableMechanism(abc.ABC):
         """Return the design as plain JSON values."""
 
     @abc.abstractmethod
-    def read(self, document: Any, over: CellStructure) -> Any:
+    def read(self, document: Any, structure: CellStructure) -> Any:
         """Return the design that `write` wrote.
 
         Raises:
             PlanError: The document is not a design of this mechanism.
         """
 
-    def over(self, asked: Publication) -> CellStructure:
+    def cell_structure(self, request: Publication) -> CellStructure:
         """Return the attributes as its design names them."""
-        sizes = asked.workload.domain.sizes
-        free, bound = exchangeable_attributes(asked.workload, asked.apart)
-        steps = asked.workload.domain.steps
+        sizes = request.workload.domain.sizes
+        free, bound = exchangeable_attributes(request.workload, request.structured_attributes)
+        steps = request.workload.domain.steps
         amounts = tuple((a, steps[a]) for a in bound if a in steps)
         return CellStructure(tuple((a, sizes[a]) for a in free), tuple((a, sizes[a]) for a in bound), amounts)
 
@@ -291,19 +291,19 @@ class TableMechanism(abc.ABC):
 
     def table_variances(self, part: TablePart, name: str) -> Floats:
         """Return achieved variances of one table, in its shape."""
-        return part.shaped(name, part.variances[part.decomposition.layout(part.number(name)).rows])
+        return part.in_table_shape(name, part.variances[part.decomposition.layout(part.table_index(name)).rows])
 
     def table_margins(self, part: TablePart, name: str, confidence: float) -> Floats:
         """Return half-widths of intervals for the numbers of one table, in its shape."""
-        group, i = part.decomposition.place(part.number(name))
-        return part.shaped(name, self.half_widths(part, group, i, confidence))
+        group, i = part.decomposition.group_of(part.table_index(name))
+        return part.in_table_shape(name, self.half_widths(part, group, i, confidence))
 
     def unbiased_bound(self, part: TablePart) -> float | None:
         """Return a lower bound on the cost of every unbiased mechanism of this privacy; None if none is known."""
         del part
         return None
 
-    def far(self, certificate: Certificate) -> str:
+    def gap_text(self, certificate: Certificate) -> str:
         """Return the distance from the bound, in words."""
         return f"gap {certificate.gap:.1e}"
 
@@ -312,21 +312,21 @@ class TableMechanism(abc.ABC):
         del part
         return ()
 
-    def words(self, part: TablePart) -> str:
+    def bias_text(self, part: TablePart) -> str:
         """Return the description of the values."""
         del part
         return UNBIASED_TEXT
 
-    def about(self, part: TablePart) -> Section:
+    def report_setting(self, part: TablePart) -> Section:
         """Return the report's section on a small database."""
         del part
         return Section("database", values=(Value("setting", None),))
 
     @abc.abstractmethod
-    def proof(self, part: TablePart) -> Iterator[Section]:
+    def report_proof(self, part: TablePart) -> Iterator[Section]:
         """Yield the report's sections on the value and on the bound."""
 
-    def beyond(self, part: TablePart) -> Section:
+    def report_universal_bound(self, part: TablePart) -> Section:
         """Return the report's section on mechanisms of any kind."""
         del part
         return Section("unbiased", values=(Value("unbiased_bound", None),))
@@ -345,5 +345,5 @@ class TableMechanism(abc.ABC):
         return None
 
     @abc.abstractmethod
-    def describe(self, part: TablePart) -> dict[str, Any]:
+    def describe_noise(self, part: TablePart) -> dict[str, Any]:
         """Return the description of the noise in release.json."""

@@ -75,10 +75,10 @@ def sectors_document(strategy: Strategy) -> list[dict[str, Any]]:
     ]
 
 
-def read_sectors(document: Sequence[Mapping[str, Any]], over: CellStructure) -> Strategy:
+def read_sectors(document: Sequence[Mapping[str, Any]], structure: CellStructure) -> Strategy:
     """Return the strategy that `sectors_document` wrote, or raise PlanError for another document."""
-    place = {a: i for i, a in enumerate(over.names)}
-    each = np.array(over.sizes, dtype=np.int64)
+    place = {a: i for i, a in enumerate(structure.names)}
+    each = np.array(structure.sizes, dtype=np.int64)
     groups = []
     for g in document:
         basis = _integers(g["basis"])
@@ -88,7 +88,7 @@ def read_sectors(document: Sequence[Mapping[str, Any]], over: CellStructure) -> 
         flat = _integers([row for matrix in g["mixing"] for row in matrix])
         mixing = flat.reshape(len(rows), len(basis), len(basis))
         groups.append(StrategyGroup(attributes, each[attributes], basis, mixing, scales))
-    return Strategy(over, tuple(groups))
+    return Strategy(structure, tuple(groups))
 
 
 def products_document(strategy: ProductStrategy) -> dict[str, Any]:
@@ -116,14 +116,16 @@ def products_document(strategy: ProductStrategy) -> dict[str, Any]:
     }
 
 
-def read_products(document: Mapping[str, Any], over: CellStructure) -> ProductStrategy:
+def read_products(document: Mapping[str, Any], structure: CellStructure) -> ProductStrategy:
     """Return the strategy that `products_document` wrote, or raise PlanError for another document."""
-    place = {a: i for i, a in enumerate(over.names)}
+    place = {a: i for i, a in enumerate(structure.names)}
     factors: dict[int, Factor] = {}
     for f in document["factors"]:
         own = Factor(None if f["rows"] is None else _integers(f["rows"]))
         factors.update({place[a]: own for a in f["attributes"]})
-    if sum(len(f["attributes"]) for f in document["factors"]) != len(over.sizes) or len(factors) != len(over.sizes):
+    if sum(len(f["attributes"]) for f in document["factors"]) != len(structure.sizes) or len(factors) != len(
+        structure.sizes
+    ):
         raise PlanError(
             "product-factors",
             "The product of the plan does not have exactly one factor for each attribute.",
@@ -138,7 +140,7 @@ def read_products(document: Mapping[str, Any], over: CellStructure) -> ProductSt
         groups.append(
             ProductGroup(np.array(rows, dtype=np.intp).reshape(len(rows), -1), multiples, _scales(g["scales"]))
         )
-    return ProductStrategy(over, tuple(factors[i] for i in range(len(over.sizes))), tuple(groups))
+    return ProductStrategy(structure, tuple(factors[i] for i in range(len(structure.sizes))), tuple(groups))
 
 
 def trees_document(strategy: TreeStrategy) -> dict[str, Any]:
@@ -162,13 +164,13 @@ def trees_document(strategy: TreeStrategy) -> dict[str, Any]:
     }
 
 
-def read_trees(document: Mapping[str, Any], over: CellStructure) -> TreeStrategy:
+def read_trees(document: Mapping[str, Any], structure: CellStructure) -> TreeStrategy:
     """Return the strategy that `trees_document` wrote, or raise PlanError for another document."""
-    place = {a: i for i, a in enumerate(over.names)}
+    place = {a: i for i, a in enumerate(structure.names)}
     above, of = [], [np.zeros(1, dtype=np.intp)]
     for x in document["levels"]:
         in_each = _integers([x["in_each"]])[0]
-        n = over.sizes[place[x["level"]]]
+        n = structure.sizes[place[x["level"]]]
         if (in_each < 1).any() or int(in_each.astype(object).sum()) != n:
             raise PlanError(
                 "tree-places",
@@ -193,7 +195,7 @@ def read_trees(document: Mapping[str, Any], over: CellStructure) -> TreeStrategy
             )
         groups.append(MeasuredTree(tuple(place[a] for a in g["attributes"]), g["multiple"], factors, scales))
     levels = tuple(place[x["level"]] for x in document["levels"])
-    return TreeStrategy(over, levels, tuple(above), tuple(of), tuple(groups))
+    return TreeStrategy(structure, levels, tuple(above), tuple(of), tuple(groups))
 
 
 def margins_document(strategy: PureStrategy) -> dict[str, Any]:
@@ -208,9 +210,9 @@ def margins_document(strategy: PureStrategy) -> dict[str, Any]:
     }
 
 
-def read_margins(document: Mapping[str, Any], over: CellStructure) -> PureStrategy:
+def read_margins(document: Mapping[str, Any], structure: CellStructure) -> PureStrategy:
     """Return the strategy that `margins_document` wrote, or raise PlanError for another document."""
-    place = {a: i for i, a in enumerate(over.names)}
+    place = {a: i for i, a in enumerate(structure.names)}
     margins = []
     for m in document["margins"]:
         if type(m["attributes"]) is not list:
@@ -221,7 +223,7 @@ def read_margins(document: Mapping[str, Any], over: CellStructure) -> PureStrate
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was measured.",
             )
-        rows = np.zeros((len(m["rows"]), over.size), dtype=np.int64)
+        rows = np.zeros((len(m["rows"]), structure.size), dtype=np.int64)
         for row, (where, values) in zip(rows, m["rows"], strict=True):
             whole = all(type(x) is int for x in (*where, *values)) and len(where) == len(values)
             if not whole or where != sorted(set(where)) or 0 in values:
@@ -232,7 +234,7 @@ def read_margins(document: Mapping[str, Any], over: CellStructure) -> PureStrate
                     "Use the plan as fitnoise wrote it, or plan again.",
                     "Nothing was measured.",
                 )
-            if where and not 0 <= where[0] <= where[-1] < over.size:
+            if where and not 0 <= where[0] <= where[-1] < structure.size:
                 raise PlanError(
                     "margin-row-cell",
                     "A row of the plan's Laplace strategy names a cell that does not exist.",
@@ -242,7 +244,7 @@ def read_margins(document: Mapping[str, Any], over: CellStructure) -> PureStrate
                 )
             row[where] = values
         margins.append(MeasuredMargin(tuple(place[a] for a in m["attributes"]), rows))
-    return PureStrategy(over, tuple(margins), float(_scales([document["scale"]])[0]))
+    return PureStrategy(structure, tuple(margins), float(_scales([document["scale"]])[0]))
 
 
 def _sparse(row: Any) -> list[list[int]]:
@@ -307,8 +309,8 @@ def evidence_document(e: Evidence) -> dict[str, Any]:
     document: dict[str, Any] = {"cells": e.cells.tolist(), "numbers": e.numbers.tolist()}
     if e.pairs is not None:
         document["pairs"] = [list(key) for key in e.pairs.keys()]  # noqa: SIM118 - no dictionary
-    if e.together != SINGLE_RECORDS:
-        document["together"] = [list(kind) for kind in e.together]
+    if e.distinct_weights != SINGLE_RECORDS:
+        document["together"] = [list(kind) for kind in e.distinct_weights]
     if e.sets is not None:
         document["sets"] = [
             [way if isinstance(way, bool) else [list(values) for values in way], *cells]
@@ -343,7 +345,7 @@ def read_evidence(document: Mapping[str, Any]) -> Evidence:
     return Evidence(
         np.array(document["cells"], dtype=np.float64),
         np.array(document["numbers"], dtype=np.float64),
-        None if pairs is None else RecordPairs.of(pairs),
+        None if pairs is None else RecordPairs.from_keys(pairs),
         tuple((m, alike, w) for m, alike, w in together),
         None if sets is None else _read_sets(sets),
         np.array(document["kinds"], dtype=np.float64) if "kinds" in document else None,
@@ -370,7 +372,7 @@ def _read_sets(document: Any) -> RecordSets:
     return RecordSets(tuple(cells), tuple(ways))
 
 
-def disagreements(stated: Any, implied: Any, place: str = "") -> list[str]:
+def disagreements(stated: Any, implied: Any, path: str = "") -> list[str]:
     """Return the places at which two JSON documents differ.
 
     Numbers with a fraction may differ by rounding; other values must be equal.
@@ -378,16 +380,16 @@ def disagreements(stated: Any, implied: Any, place: str = "") -> list[str]:
     if isinstance(stated, dict) and isinstance(implied, dict):
         if list(stated) != list(implied):
             odd = sorted(set(stated) ^ set(implied)) or ["the order of keys"]
-            return [f"{place}.{k}".removeprefix(".") for k in odd]
-        return [d for k in stated for d in disagreements(stated[k], implied[k], f"{place}.{k}")]
+            return [f"{path}.{k}".removeprefix(".") for k in odd]
+        return [d for k in stated for d in disagreements(stated[k], implied[k], f"{path}.{k}")]
     if isinstance(stated, list) and isinstance(implied, list) and len(stated) == len(implied):
         pairs = enumerate(zip(stated, implied, strict=True))
-        return [d for i, (a, b) in pairs for d in disagreements(a, b, f"{place}[{i}]")]
+        return [d for i, (a, b) in pairs for d in disagreements(a, b, f"{path}[{i}]")]
     if type(stated) is float and type(implied) is float:
         same = math.isclose(stated, implied, rel_tol=ROUNDING)
     else:
         same = type(stated) is type(implied) and stated == implied
-    return [] if same else [place.removeprefix(".")]
+    return [] if same else [path.removeprefix(".")]
 
 
 def _integers(rows: Any) -> Any:

@@ -46,7 +46,7 @@ class TableNumbers:
 
     @cached_property
     def _place(self) -> tuple[TableGroup, int]:
-        return self.part.decomposition.place(self.table)
+        return self.part.decomposition.group_of(self.table)
 
     @property
     def group(self) -> TableGroup:
@@ -126,22 +126,22 @@ def dots(x: Floats, y: Floats, v: Indices, w: Indices) -> Floats:
     return np.concatenate([np.zeros(0), *(np.einsum("pk,pk->p", x[v[s]], y[w[s]]) for s in spans)])
 
 
-def by_sector(one: TableNumbers, other: TableNumbers) -> Floats:
+def by_sector(left: TableNumbers, right: TableNumbers) -> Floats:
     """Return covariances of pairs of numbers if the sectors are estimated independently, (P,), in people²."""
-    sizes, mine, theirs = one.part.decomposition.sizes, one.axes, other.axes
+    sizes, mine, theirs = left.part.decomposition.sizes, left.axes, right.axes
     agree = {a: agreement(v, theirs[a], sizes[a]) for a, v in mine.items() if a in theirs}
     shares = [(a, mean_weight(v, sizes[a])) for axes in (mine, theirs) for a, v in axes.items()]
-    width = int(other.inner.max(initial=0)) + 1
-    pairs, which = np.unique(one.inner * width + other.inner, return_inverse=True)
+    width = int(right.inner.max(initial=0)) + 1
+    pairs, which = np.unique(left.inner * width + right.inner, return_inverse=True)
     rows, columns = np.divmod(pairs, width)
-    reached, total = dict(other.sectors()), np.zeros(len(one))
-    for (place, s), members in one.sectors():
+    reached, total = dict(right.sectors()), np.zeros(len(left))
+    for (place, s), members in left.sectors():
         if (place, s) not in reached:
             continue
-        whitener = one.part.estimation.whiteners[place][s]
-        x, y = one.rows(members, whitener), other.rows(reached[place, s], whitener)
+        whitener = left.part.estimation.whiteners[place][s]
+        x, y = left.rows(members, whitener), right.rows(reached[place, s], whitener)
         found = dots(x, y, rows, columns)[which.ravel()]
-        own = set(one.part.decomposition.groups[place].attributes[s].tolist())
+        own = set(left.part.decomposition.groups[place].attributes[s].tolist())
         for a in own:
             found *= agree[a]
         for a, part in shares:
@@ -167,15 +167,17 @@ class WeightedSums:
     factors: Floats
 
     @classmethod
-    def of(cls, part: SectorTablesPart, table: int, at: Indices, rows: sp.csr_array) -> WeightedSums:
-        """Return the sums from coefficients by row; `at` are their numbers, (columns, P)."""
+    def from_coefficients(
+        cls, part: SectorTablesPart, table: int, numbers: Indices, rows: sp.csr_array
+    ) -> WeightedSums:
+        """Return the sums from coefficients by row; `numbers` are their numbers, (columns, P)."""
         sums = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-        return cls(TableNumbers(part, table, at), sums, rows.data)
+        return cls(TableNumbers(part, table, numbers), sums, rows.data)
 
     def within(
-        self, axes: Mapping[int, Indices], own: Collection[int], kept: Sequence[int]
+        self, axes: Mapping[int, Indices], attributes: Collection[int], kept_attributes: Sequence[int]
     ) -> tuple[Indices, Indices, Floats]:
-        """Return the part of each sum in a sector, summed over the values of all `own` attributes but the `kept` ones.
+        """Return the part of each sum in a sector, summed over `attributes` but not `kept_attributes`.
 
         A sum over all values of an attribute of the sector has no part in it. Other attributes contribute their share.
 
@@ -184,46 +186,46 @@ class WeightedSums:
         """
         sizes = self.numbers.part.decomposition.sizes
         there = np.ones(len(self.numbers), dtype=bool)
-        for a in own:
+        for a in attributes:
             there &= axes[a] != SUM_OF_ALL
         some = np.flatnonzero(there)
         key, factor = self.sums[some].astype(np.int64), self.factors[some]
-        for a in axes.keys() - set(own):
+        for a in axes.keys() - set(attributes):
             factor = factor * mean_weight(axes[a][some], sizes[a])
-        for a in kept:
+        for a in kept_attributes:
             key = key * sizes[a] + axes[a][some]
         return some, key, factor
 
 
-def alternating(own: Collection[int], sizes: Sequence[int]) -> Iterator[tuple[tuple[int, ...], float]]:
+def alternating(attributes: Collection[int], sizes: Sequence[int]) -> Iterator[tuple[tuple[int, ...], float]]:
     """Yield Π_{a∈S} ([v_a = w_a] − 1/n_a) by subsets U of S: Π_{a∈U} [v_a = w_a] · Π_{a∈S∖U} (−1/n_a)."""
-    for k in range(len(own) + 1):
-        for kept in itertools.combinations(own, k):
-            yield kept, math.prod(-1 / sizes[a] for a in own if a not in kept)
+    for k in range(len(attributes) + 1):
+        for kept in itertools.combinations(attributes, k):
+            yield kept, math.prod(-1 / sizes[a] for a in attributes if a not in kept)
 
 
-def sums_by_sector(one: WeightedSums, other: WeightedSums, length: int) -> Floats | None:
+def sums_by_sector(left: WeightedSums, right: WeightedSums, length: int) -> Floats | None:
     """Return covariances of corresponding sums if the sectors are estimated independently, (J,), in people².
 
     The sum over sectors is that of `by_sector`, but numbers of equal values are added up first. So the work grows with
     the numbers and not with their pairs. Return None if structured attributes are shown.
     """
-    if one.numbers.group.inner_shape or other.numbers.group.inner_shape:
+    if left.numbers.group.inner_shape or right.numbers.group.inner_shape:
         return None
-    part, mine, theirs = one.numbers.part, one.numbers.axes, other.numbers.axes
-    reached, total = dict(other.numbers.sectors()), np.zeros(length)
-    for (place, s), members in one.numbers.sectors():
+    part, mine, theirs = left.numbers.part, left.numbers.axes, right.numbers.axes
+    reached, total = dict(right.numbers.sectors()), np.zeros(length)
+    for (place, s), members in left.numbers.sectors():
         if (place, s) not in reached:
             continue
         whitener = part.estimation.whiteners[place][s]
         scale = float(
-            (one.numbers.rows(members, whitener)[0] * other.numbers.rows(reached[place, s], whitener)[0]).sum()
+            (left.numbers.rows(members, whitener)[0] * right.numbers.rows(reached[place, s], whitener)[0]).sum()
         )
         own = part.decomposition.groups[place].attributes[s].tolist()
         for kept, sign in alternating(own, part.decomposition.sizes):
             cells = math.prod(part.decomposition.sizes[a] for a in kept)
-            _, key, factor = one.within(mine, own, kept)
-            _, beside, counter = other.within(theirs, own, kept)
+            _, key, factor = left.within(mine, own, kept)
+            _, beside, counter = right.within(theirs, own, kept)
             keys, which = np.unique(np.concatenate([key, beside]), return_inverse=True)
             f = np.bincount(which[: len(key)], factor, minlength=len(keys))
             h = np.bincount(which[len(key) :], counter, minlength=len(keys))

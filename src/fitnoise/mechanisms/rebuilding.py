@@ -85,7 +85,7 @@ class RebuiltTables:
             WorkloadError: There is no such table.
         """
         number = self.part.publication.workload.number(name)
-        group, i = self.part.decomposition.place(number)
+        group, i = self.part.decomposition.group_of(number)
         return np.asarray(self._stack(group, np.array([i]))[0])
 
     def stacks(self, among: Collection[int] | None = None) -> Iterator[tuple[Indices, Floats]]:
@@ -133,8 +133,10 @@ class SectorTables(RebuiltTables):
         known: A cache of routes, for repeated use with the same tables.
     """
 
-    def __init__(self, part: SectorTablesPart, thetas: Mapping[Place, Floats], known: Known | None = None) -> None:
-        self.part, self._thetas, self._known = part, thetas, known
+    def __init__(
+        self, part: SectorTablesPart, thetas: Mapping[Place, Floats], known_sectors: Known | None = None
+    ) -> None:
+        self.part, self._thetas, self._known = part, thetas, known_sectors
 
     def _routes(self, group: TableGroup, here: Indices) -> Iterable[Route]:
         return _routes(self.part, group, here, self._known)
@@ -146,15 +148,15 @@ class SectorTables(RebuiltTables):
         return np.stack([self._thetas.get((group, s), nothing) for s in sectors.tolist()])
 
 
-def _shares(part: SectorTablesPart, group: TableGroup, here: Indices, kept: Sequence[int]) -> Floats:
+def _shares(part: SectorTablesPart, group: TableGroup, here: Indices, kept_attributes: Sequence[int]) -> Floats:
     """Return the weights that split sums over the other axes among their values: Π 1/n, or Π w by axis."""
-    others = [i for i in range(group.axes.shape[1]) if i not in kept]
+    others = [i for i in range(group.axes.shape[1]) if i not in kept_attributes]
     if not group.views:
         return np.array(1 / math.prod(part.decomposition.sizes[a] for a in group.axes[here[0]][others]))
     estimation = cast(AxisEstimation, part.estimation)
     out: Floats = np.ones((len(here), *(1,) * (group.axes.shape[1] + 1)))
     for i in others:
-        own = np.stack([estimation.spread(int(a)) for a in group.axes[here, i]])
+        own = np.stack([estimation.value_weights(int(a)) for a in group.axes[here, i]])
         out = out * own.reshape(len(here), *(own.shape[1] if i == j else 1 for j in range(group.axes.shape[1])), 1)
     return out
 
@@ -169,17 +171,19 @@ def _reaching(part: SectorTablesPart, group: TableGroup) -> Iterator[tuple[int, 
                 yield i, m
 
 
-def _routes(part: SectorTablesPart, group: TableGroup, here: Indices, known: Known | None = None) -> Iterable[Route]:
+def _routes(
+    part: SectorTablesPart, group: TableGroup, here: Indices, known_sectors: Known | None = None
+) -> Iterable[Route]:
     """Return the positions of some tables of one group, all of the same sizes, in all sectors that they reach."""
     found = (
         (number, members, _pairs(part, group, here, number, members)) for number, members in _reaching(part, group)
     )
-    if known is None:
+    if known_sectors is None:
         return ((number, members, list(pairs)) for number, members, pairs in found)
     key = int(group.tables[0]), here.tobytes()
-    if key not in known:
-        known[key] = [(number, members, list(pairs)) for number, members, pairs in found]
-    return known[key]
+    if key not in known_sectors:
+        known_sectors[key] = [(number, members, list(pairs)) for number, members, pairs in found]
+    return known_sectors[key]
 
 
 def _pairs(
@@ -200,7 +204,7 @@ def _pairs(
         yield pattern, tables[alike], sectors[alike]
 
 
-def coefficients(part: SectorTablesPart, name: str, given: Floats) -> Floats:
+def coefficients(part: SectorTablesPart, name: str, values: Floats) -> Floats:
     """Return one coefficient for each number of a table, in its shape.
 
     Raises:
@@ -215,7 +219,7 @@ def coefficients(part: SectorTablesPart, name: str, given: Floats) -> Floats:
             "Name one of these tables.",
             "Nothing was computed.",
         )
-    found = np.asarray(given, dtype=np.float64)
+    found = np.asarray(values, dtype=np.float64)
     expected = workload[name].shape(workload.domain)
     if found.shape != expected or not np.isfinite(found).all():
         raise ReleaseError(
@@ -242,25 +246,25 @@ def adjoint(part: SectorTablesPart, combination: Mapping[str, Floats]) -> dict[P
     out: dict[Place, Floats] = {}
     for name, given in combination.items():
         own_numbers = coefficients(part, name, given)
-        group, i = d.place(workload.number(name))
+        group, i = d.group_of(workload.number(name))
         _pull(part, group, np.array([i]), own_numbers[None], out)
     return _finished(part, out)
 
 
 def gathered(
-    part: SectorTablesPart, stacks: Iterable[tuple[Indices, Floats]], known: Known | None = None
+    part: SectorTablesPart, stacks: Iterable[tuple[Indices, Floats]], known_sectors: Known | None = None
 ) -> dict[Place, Floats]:
     """Return `adjoint` for many tables.
 
     Numbers of tables of one group with coefficients, as `RebuiltTables.stacks` yields.
 
-    known: A cache of routes, for repeated use with the same tables.
+    known_sectors: A cache of routes, for repeated use with the same tables.
     """
     out: dict[Place, Floats] = {}
     for which, stack in stacks:
-        places = [part.decomposition.place(t) for t in which.tolist()]
+        places = [part.decomposition.group_of(t) for t in which.tolist()]
         here = np.array([i for _, i in places])
-        _pull(part, places[0][0], here, stack, out, known)
+        _pull(part, places[0][0], here, stack, out, known_sectors)
     return _finished(part, out)
 
 
@@ -270,7 +274,7 @@ def _pull(
     here: Indices,
     stack: Floats,
     out: dict[Place, Floats],
-    known: Known | None = None,
+    known_sectors: Known | None = None,
 ) -> None:
     """Add the part of each sector in combinations of some tables of one group, all of the same sizes, to `out`."""
     sizes = [part.decomposition.sizes[a] for a in group.axes[here[0]]]
@@ -280,12 +284,12 @@ def _pull(
     for axis, view in enumerate(views, 1):
         if view is not None:
             arranged = np.moveaxis(view.rmv(np.moveaxis(arranged, axis, 0)), 0, axis)
-    for place, members, pairs in _routes(part, group, here, known):
+    for place, members, pairs in _routes(part, group, here, known_sectors):
         for axes, tables, sectors in pairs:
             away = tuple(1 + a for a in range(len(sizes)) if a not in axes)
             summed = (arranged[tables] * _shares(part, group, here[tables], sorted(axes))).sum(axis=away)
             own = 1 + np.argsort(np.argsort(axes))
-            found = members.pulled(summed.transpose([0, *own, summed.ndim - 1]))
+            found = members.adjoint(summed.transpose([0, *own, summed.ndim - 1]))
             for s, x in zip(sectors.tolist(), found, strict=True):
                 out[place, s] = out[place, s] + x if (place, s) in out else x
 

@@ -47,17 +47,17 @@ MECHANISMS = {
 }
 
 
-def mechanism_for(asked: Publication) -> RegisteredMechanism:
+def mechanism_for(request: Publication) -> RegisteredMechanism:
     """Return the mechanism that answers a publication of tables.
 
     Raises:
         PlanError: Not exactly one mechanism answers these tables.
     """
-    own = [x for x in MECHANISMS.values() if x.mechanism.answers(asked)]
+    own = [x for x in MECHANISMS.values() if x.mechanism.is_default_for(request)]
     if len(own) != 1:
         raise PlanError(
             "privacy-without-mechanism",
-            f"No mechanism gives the privacy {Privacy(asked.privacy).value!r} for these tables.",
+            f"No mechanism gives the privacy {Privacy(request.privacy).value!r} for these tables.",
             "",
             "Set privacy = 'zcdp', 'pure' or 'auto'.",
             "No plan was made.",

@@ -40,8 +40,9 @@ class TablePart(PlanPart):
 
     **Guarantees**
         * `exact_cost` is the exact cost of `strategy` for one protected unit.
-        * `bound` ≤ the `value` of every unbiased linear mechanism of its kind of noise that meets the targets. Under a
-          budget, the targets are multiplied by `relaxation`. `bound` is recomputed from the problem and `evidence`.
+        * `bound` ≤ the `objective_value` of every unbiased linear mechanism of its kind of noise that meets the
+          targets. Under a budget, the targets are multiplied by `relaxation`. `bound` is recomputed from the problem
+          and `evidence`.
         * `variances` ≤ the targets times `relaxation`, which is at most 1 unless a budget was given. For total error
           the statement holds for the weighted total.
     """
@@ -56,7 +57,7 @@ class TablePart(PlanPart):
     def __post_init__(self) -> None:
         _own_setting(self.publication, self.setting)
         self.mechanism.check(self)
-        if self.strategy.over != self.decomposition.over:
+        if self.strategy.over != self.decomposition.cell_structure:
             raise PlanError(
                 "strategy-of-another-domain",
                 "The strategy of the plan has another domain than its publication.",
@@ -108,13 +109,13 @@ class TablePart(PlanPart):
         """The declared size of a small database."""
         return self.mechanism.sizes(self)
 
-    def limits(self, place: int) -> tuple[CostLimit, ...]:
+    def limits(self, index: int) -> tuple[CostLimit, ...]:
         """Return the budget, relative to cell budgets; empty without a budget."""
         budget, budgets = self.publication.budget, self.publication.cell_budgets
         if budget is None:
             return ()
         axes, shares = ((), ()) if budgets is None else budgets.shares(self.publication.workload.domain)
-        return (budget.limit("budget", (place,), axes, shares),)
+        return (budget.limit("budget", (index,), axes, shares),)
 
     @cached_property
     def loss(self) -> Loss:
@@ -166,12 +167,12 @@ class TablePart(PlanPart):
         return weighted_cost(self.publication, self.strategy)
 
     @cached_property
-    def value(self) -> float:
+    def objective_value(self) -> float:
         """The objective at the integers: Δ² (relative to cell budgets), plus λ Σ ω var for a hybrid objective.
 
         For pure tables it is ε²/2: Laplace noise has twice the variance per squared scale, and the bound is on ε²/2.
         """
-        return self.mechanism.value(self)
+        return self.mechanism.objective_value(self)
 
     # --- accuracy -----------------------------------------------------------------------------------
 
@@ -208,13 +209,13 @@ class TablePart(PlanPart):
         """Return achieved variances of one table, in the table's shape."""
         return self.mechanism.table_variances(self, name)
 
-    def number(self, name: str) -> int:
+    def table_index(self, name: str) -> int:
         """Return the index of the table of this name, or raise WorkloadError if no table has it."""
         return self.publication.workload.number(name)
 
-    def shaped(self, name: str, rows: Floats) -> Floats:
+    def in_table_shape(self, name: str, rows: Floats) -> Floats:
         """Return one number for every row of a table, in the table's shape."""
-        number = self.number(name)
+        number = self.table_index(name)
         layout, t = self.decomposition.layout(number), self.publication.workload.tables[number]
         outer = tuple(self.decomposition.sizes[a] for a in layout.axes)
         inner = rows.reshape(layout.inner_shape)
@@ -229,7 +230,7 @@ class TablePart(PlanPart):
         return sum(_total(g.cells) * m for g, m in zip(d.tables, per_table, strict=True))
 
     @property
-    def answers(self) -> int:
+    def noisy_answers(self) -> int:
         """The number of noisy answers to measure."""
         return int(self.strategy.answers)
 
@@ -239,7 +240,7 @@ class TablePart(PlanPart):
         return _Summaries(self)
 
     @cached_property
-    def shares(self) -> Floats:
+    def price_shares(self) -> Floats:
         """The price of every table (see :class:`TableSummary`), in the order of the tables."""
         d, q = self.decomposition, self.mechanism.prices(self)
         out = np.empty(len(self.publication.workload.tables))
@@ -263,7 +264,7 @@ class TablePart(PlanPart):
                     name=part.describe(),
                     numbers=_total(part.cells(w.domain)),
                     target=target_text(part.template.target.kind, part.targets(w.domain)),
-                    price=float(self.shares[start:stop].sum()),
+                    price=float(self.price_shares[start:stop].sum()),
                     tables=len(part),
                 )
             out.append(own)
@@ -275,7 +276,7 @@ class TablePart(PlanPart):
         t, layout = w.tables[i], self.decomposition.layout(i)
         wanted, achieved = layout.variances, self.variances[layout.rows]
         gamma = t.target.level(w.confidence)
-        group, place = self.decomposition.place(i)
+        group, place = self.decomposition.group_of(i)
         found = self.mechanism.worst(self, i)
         if found is not None:
             wanted, worst = np.array([found[0]]), 0
@@ -294,7 +295,7 @@ class TablePart(PlanPart):
             confidence=gamma,
             target_moe=z_score(gamma) * math.sqrt(wanted[worst]) / t.scale(w.domain),
             achieved_moe=float(margin[0]) / t.scale(w.domain),
-            price=float(self.shares[i]),
+            price=float(self.price_shares[i]),
         )
 
     @cached_property
@@ -327,7 +328,7 @@ class TablePart(PlanPart):
     @property
     def ratio(self) -> float:
         """Value / bound, which reports print for pure plans, because no known bound is close to them."""
-        return self.value / self.bound
+        return self.objective_value / self.bound
 
     @property
     def unbiased_bound(self) -> float | None:
@@ -377,7 +378,7 @@ class TablePart(PlanPart):
         part = cls(
             mechanism,
             publication,
-            mechanism.read(document["strategy"], mechanism.over(publication)),
+            mechanism.read(document["strategy"], mechanism.cell_structure(publication)),
             read_evidence(document["weights"]),
             str(document["status"]),
             read_setting(document.get("setting")),
@@ -403,7 +404,7 @@ class _Summaries(LazySequence[TableSummary]):
     def __len__(self) -> int:
         return len(self._part.publication.workload.tables)
 
-    def _made(self, i: int) -> TableSummary:
+    def _build(self, i: int) -> TableSummary:
         return self._part.summary(i)
 
 
@@ -415,7 +416,7 @@ def _total(cells: Floats) -> int:
 
 def _own_setting(publication: Publication, setting: Setting | None) -> None:
     """Raise PlanError unless a setting is present exactly for small databases and agrees with the publication."""
-    small = publication.small
+    small = publication.small_database
     if (small is None) != (setting is None):
         raise PlanError(
             "setting-without-small-database",

@@ -104,7 +104,7 @@ class CostedEntry(LedgerLine, Protocol):
     def sequence(self) -> int:
         """The number of the entry."""
 
-    def price(self, of: Account) -> UnitPrice | None:
+    def price(self, account: Account) -> UnitPrice | None:
         """Return the cost of the entry for the unit of an account that has the name of the entry's account."""
 
 
@@ -115,10 +115,10 @@ class CostedGroup(Protocol):
     def entries(self) -> Sequence[CostedEntry]:
         """All entries of the group."""
 
-    def rho(self, of: Account) -> Fraction | None:
+    def rho(self, account: Account) -> Fraction | None:
         """Return ρ of all entries jointly, for the unit of an account."""
 
-    def mu_squared(self, of: Account) -> Fraction | None:
+    def mu_squared(self, account: Account) -> Fraction | None:
         """Return μ² of all entries jointly, for the unit of an account."""
 
 
@@ -140,7 +140,7 @@ class ReleasedCharge:
     whole: tuple[Fraction, Fraction] | None = None
 
     @classmethod
-    def of(cls, entry: CostedEntry, account: Account) -> ReleasedCharge:
+    def from_entry(cls, entry: CostedEntry, account: Account) -> ReleasedCharge:
         """Return the releases of a charge, from the ledger, for one account of the charge's name.
 
         Raises:
@@ -279,7 +279,7 @@ def _released(group: CostedGroup, account: Account) -> Iterator[ReleasedCharge]:
 
     Gaussian noise on the same records is as private as μ² in the costliest cell, summed cell by cell.
     """
-    first, *others = (ReleasedCharge.of(entry, account) for entry in group.entries)
+    first, *others = (ReleasedCharge.from_entry(entry, account) for entry in group.entries)
     rho, mu_squared = group.rho(account), group.mu_squared(account)
     whole = None if rho is None or mu_squared is None else (mu_squared, rho)
     if others and whole is not None and not any(x.tables or x.answers for x in (first, *others)):

@@ -51,7 +51,7 @@ def plan(
     objective: Objective | None = None,
     cell_budgets: CellBudgets | None = None,
     finite: Sequence[FiniteQuery] = (),
-    small: SmallDatabase | None = None,
+    small_database: SmallDatabase | None = None,
     other_units: Sequence[PrivacyUnit] = (),
     series: str | None = None,
     refine: bool = False,
@@ -81,8 +81,8 @@ def plan(
         objective: The objective to minimise; by default every target is met at the least cost.
         cell_budgets: Relative budgets of records (personal privacy).
         finite: Questions with finitely many answers, released with the tables, each for its own ε.
-        small: The public knowledge of a small database. Plans the projection mechanism, whose answers are biased. Needs
-            a budget.
+        small_database: The public knowledge of a small database. Plans the projection mechanism, whose answers are
+            biased. Needs a budget.
         other_units: Further units. The report states the cost of each, and each has an account of its own.
         series: The attribute whose values are periods, for tables that are released period by period
             (docs/howto/release_a_series.md).
@@ -125,7 +125,7 @@ def plan(
         objective=objective,
         cell_budgets=cell_budgets,
         finite=tuple(finite) or None,
-        small=small,
+        small_database=small_database,
         other_units=tuple(other_units) or None,
         series=series,
     )
@@ -134,7 +134,7 @@ def plan(
             raise matrix.refined_without_zcdp()
         return compare(publication, device=device, seconds=seconds, progress=progress).plan
     effort = SearchOptions(
-        gap, refine, None if start is None else start.only, device, max_iterations, progress, seconds
+        gap, refine, None if start is None else start.table_part, device, max_iterations, progress, seconds
     )
     parts = [mechanism_for(tables).plan(tables, effort) for tables in publication.groups]
     return assembled(publication, parts, mechanisms_of(publication))
@@ -157,9 +157,9 @@ def assembled(publication: Publication, parts: Sequence[TablePart], chosen: Sequ
     Raises:
         CapExceeded: Jointly they cost more than the cap.
     """
-    made = Plan.of(publication, parts, [c.mechanism for c in chosen])
+    made = Plan.from_parts(publication, parts, [c.mechanism for c in chosen])
     if not _is_within_cap(made):
-        tables = sum((p.loss for p in parts), Loss.nothing())
+        tables = sum((p.loss for p in parts), Loss.zero())
         own = f"The tables cost ρ = {float(tables.rho):.6g}. " if parts else ""
         raise CapExceeded(
             "questions-exceed-cap",
@@ -232,7 +232,8 @@ class Comparison(HtmlDisplay):
         except (WorkloadError, PlanError):
             return None
         own, best = (
-            float(p.variances @ p.decomposition.counted) * float(p.exact_weighted_cost) for p in (self.gaussian, least)
+            float(p.variances @ p.decomposition.numbers_per_row) * float(p.exact_weighted_cost)
+            for p in (self.gaussian, least)
         )
         return own / best
 
@@ -250,7 +251,7 @@ def compare(
     epsilon: float | Fraction | None = None,
     delta: float = 1e-6,
     device: str | None = None,
-    every: bool = False,
+    all_families: bool = False,
     seconds: float | None = None,
     progress: Callable[[int, float], None] | None = None,
 ) -> Comparison:
@@ -261,8 +262,8 @@ def compare(
         epsilon: The ε to spend, pure or at `delta`; None compares the ε at which all targets are met.
         delta: δ of the Gaussian alternative.
         device: The device for the Gaussian alternative.
-        every: True to try all families of pure noise, also those that cannot be the best or never were. Pure noise is
-            then tried even if its proven bound is above the ε of Gaussian noise.
+        all_families: True to try all families of pure noise, also those that cannot be the best or never were. Pure
+            noise is then tried even if its proven bound is above the ε of Gaussian noise.
         seconds: The time of the search for pure noise, as in :func:`plan`.
         progress: As in :func:`plan`.
 
@@ -275,7 +276,7 @@ def compare(
         * ε of the Gaussian alternative is the guarantee of its discrete noise at δ.
     """
     whole = _publication(workload, epsilon=epsilon, delta=delta, default=Privacy.AUTO)
-    if whole.small is not None:
+    if whole.small_database is not None:
         raise PlanError(
             "comparison-of-small-database",
             "The publication is for a small database.",
@@ -308,13 +309,13 @@ def compare(
     both = {Privacy.ZCDP: replace(gaussian, publication=posed[Privacy.ZCDP])}
     found: matrix.StrategySearch | None = None
     least_pure = math.sqrt(2 * gaussian.bound)
-    hopeless = asked.budget is asked.cap is None and least_pure > gaussian.epsilon() and not every
-    sought = gaussian.mechanism.in_full(gaussian.publication)  # for pure noise all places of a tree are cells
+    hopeless = asked.budget is asked.cap is None and least_pure > gaussian.epsilon() and not all_families
+    sought = gaussian.mechanism.is_dense(gaussian.publication)  # for pure noise all places of a tree are cells
     if sought and not hopeless:
         # the tables are too large for the search, or the targets out of reach of its noise
         with contextlib.suppress(WorkloadError, PlanError):
             wanted = replace(posed[Privacy.PURE], cap=None)
-            found = matrix.search(wanted, every=every, seconds=seconds, progress=progress)
+            found = matrix.search(wanted, all_families=all_families, seconds=seconds, progress=progress)
             both[Privacy.PURE] = replace(found.part, publication=posed[Privacy.PURE])
     delta = asked.delta if asked.budget is None or asked.budget.delta is None else asked.budget.delta
     lines = [
@@ -324,7 +325,7 @@ def compare(
             gaussian.epsilon(delta),
             math.sqrt(gaussian.relaxation),
             gaussian.ratio,
-            gaussian.answers,
+            gaussian.noisy_answers,
             took,
         )
     ]
@@ -362,16 +363,16 @@ def compare(
 _CALLED = {Privacy.PURE: "pure noise", Privacy.ZCDP: "Gaussian noise at delta = {delta:g}"}
 
 
-def _is_within_cap(made: Plan | TablePart) -> bool:
+def _is_within_cap(plan: Plan | TablePart) -> bool:
     """Return True if the plan costs at most its cap."""
-    cap = made.publication.cap
-    return cap is None or cap.limit("cap").allows(made.loss)
+    cap = plan.publication.cap
+    return cap is None or cap.limit("cap").allows(plan.loss)
 
 
-def _pure(asked: Publication) -> Publication:
+def _pure(request: Publication) -> Publication:
     """Return the publication with a pure guarantee: its ε at δ becomes a pure ε."""
     limits = {}
-    for what, limit in (("budget", asked.budget), ("cap", asked.cap)):
+    for what, limit in (("budget", request.budget), ("cap", request.cap)):
         if limit is not None and limit.epsilon is None:
             raise SpecError(
                 "auto-needs-epsilon",
@@ -382,7 +383,7 @@ def _pure(asked: Publication) -> Publication:
                 place=what,
             )
         limits[what] = None if limit is None or limit.epsilon is None else Budget(epsilon=Fraction(limit.epsilon))
-    return replace(asked, privacy=Privacy.PURE, gap=None, budget=limits["budget"], cap=limits["cap"])
+    return replace(request, privacy=Privacy.PURE, gap=None, budget=limits["budget"], cap=limits["cap"])
 
 
 def _publication(

@@ -87,19 +87,19 @@ def examples(publication: Publication, records: int) -> str:
     return out.getvalue()
 
 
-def held(attribute: Attribute, cell: int, place: int = 0) -> Sequence[Any]:
+def held(attribute: Attribute, cell: int, coded_cell: int = 0) -> Sequence[Any]:
     """Return values that the data may have in one cell of a coding: dates where it reads dates, some numbers of a bin.
 
     Args:
         attribute: The attribute with the coding.
         cell: The index of the cell, from 0 to the size of the coding − 1. For an amount, 0 to K are its steps, and
             larger indices are further cells.
-        place: For an amount whose range depends on another attribute, the cell of the record along that attribute.
+        coded_cell: For an amount whose range depends on another attribute, the cell of the record along that attribute.
 
     Returns:
         At least one value, which may be None for a missing value. The result is empty if the cell is.
     """
-    coding = class_coding(attribute.coding, place)
+    coding = class_coding(attribute.coding, coded_cell)
     return [x for x in _candidates(coding, cell) if coding.cell(x) == cell]
 
 
@@ -256,5 +256,5 @@ def _columns(publication: Publication) -> Iterator[_Column]:
         )
 
 
-def _one(of: Sequence[Any], draw: FixedGenerator) -> Any:
-    return of[draw.below(len(of))]
+def _one(choices: Sequence[Any], draw: FixedGenerator) -> Any:
+    return choices[draw.below(len(choices))]

@@ -68,9 +68,9 @@ def profile_beside(plan: Plan) -> Profile | None:
     may have used all of that slack.
     """
     unit = plan.publication.unit
-    if unit.id is not None or unit.pattern or plan.publication.beside:
+    if unit.id is not None or unit.pattern or plan.publication.composed_with:
         return None
-    return plan.order.charged().profile
+    return plan.order.ledger_loss().profile
 
 
 def left_beside(plan: Plan) -> tuple[FreeValues, ...]:
@@ -104,7 +104,7 @@ def _remaining_budget(domain: Domain, unit: PrivacyUnit, charges: list[ChargedPl
 @checked(SpecError, "No plan was made.")
 def plan_free(
     workload: Workload | Publication,
-    beside: Plan | Iterable[Plan | ChargedPlan],
+    composed_with: Plan | Iterable[Plan | ChargedPlan],
     *,
     gap: float | None = None,
     max_iterations: int = 2000,
@@ -115,7 +115,7 @@ def plan_free(
     Args:
         workload: The further tables, whose targets state their relative accuracy. Or a complete publication with the
             plans' unit and source, and without a budget or cell budgets.
-        beside: The earlier plans on the same records, or their charges in a ledger
+        composed_with: The earlier plans on the same records, or their charges in a ledger
             (:func:`fitnoise.kernel.ledger.charged`). Charges need a publication.
         gap: The relative gap that must be certified; None aims at 1e-6.
         max_iterations: The largest number of iterations of the solver.
@@ -131,11 +131,12 @@ def plan_free(
 
     **Guarantees**
         * the function reads no data;
-        * the largest sum of all profiles equals that of `beside` exactly, also after rounding up to multiples of 2⁻⁶⁴.
-          The joint μ² may rise by a factor of at most 1 + 4 · 10⁻⁶, as noise on a finer lattice is nearer to normal;
+        * the largest sum of all profiles equals that of `composed_with` exactly, also after rounding up to multiples of
+          2⁻⁶⁴. The joint μ² may rise by a factor of at most 1 + 4 · 10⁻⁶, as noise on a finer lattice is nearer to
+          normal;
         * the relaxation is within the certified gap of the least possible one for independent noise.
     """
-    given: list[Plan | ChargedPlan] = [beside] if isinstance(beside, Plan) else list(beside)
+    given: list[Plan | ChargedPlan] = [composed_with] if isinstance(composed_with, Plan) else list(composed_with)
     publication = _publication(workload, given)
     charges = [_charged(x, publication) for x in given]
     if len({c.plan for c in charges}) != len(charges):
@@ -173,8 +174,8 @@ def plan_free(
         gap=publication.gap if gap is None else gap,
         budget=Budget(rho=largest),
         cell_budgets=CellBudgets(tuple(names), tuple(shares)),
-        beside=tuple(c.plan for c in charges),
-        free=True,
+        composed_with=tuple(c.plan for c in charges),
+        must_be_free=True,
     )
 
     def rest() -> str:
@@ -185,7 +186,7 @@ def plan_free(
 
     _check_cells(publication.workload, names, np.array(shares) == 0, rest)
     made = make_plan(wanted, max_iterations=max_iterations, progress=progress)
-    own = made.order.charged().profile
+    own = made.order.ledger_loss().profile
     if own is None or joint([*(c.profile for c in charges), own]) > whole:
         raise PlanError(
             "free-tables-with-many-cells",
@@ -197,8 +198,8 @@ def plan_free(
     return made
 
 
-def _publication(workload: Workload | Publication, given: list[Plan | ChargedPlan]) -> Publication:
-    if not given:
+def _publication(workload: Workload | Publication, earlier_plans: list[Plan | ChargedPlan]) -> Publication:
+    if not earlier_plans:
         raise PlanError(
             "free-without-plan",
             "No plan or charge is given.",
@@ -206,7 +207,7 @@ def _publication(workload: Workload | Publication, given: list[Plan | ChargedPla
             "Give at least one plan.",
             "Nothing was planned.",
         )
-    plans = [x.publication for x in given if isinstance(x, Plan)]
+    plans = [x.publication for x in earlier_plans if isinstance(x, Plan)]
     if isinstance(workload, Publication):
         publication = workload
     elif plans:
@@ -229,7 +230,7 @@ def _publication(workload: Workload | Publication, given: list[Plan | ChargedPla
             "Nothing was planned.",
         )
     given_limits = (publication.budget, publication.cap, publication.cell_budgets)
-    if any(x is not None for x in given_limits) or publication.beside:
+    if any(x is not None for x in given_limits) or publication.composed_with:
         raise PlanError(
             "free-with-limits",
             "The publication has a budget, a cap, cell budgets or earlier plans of its own.",
@@ -265,7 +266,7 @@ def _records(publication: Publication) -> DataSource:
 def _charged(x: Plan | ChargedPlan, publication: Publication) -> ChargedPlan:
     if isinstance(x, ChargedPlan):
         return x
-    profile = x.order.charged().profile
+    profile = x.order.ledger_loss().profile
     if profile is None:  # the unit equals that of the publication
         raise PlanError(
             "plan-without-profile",

@@ -51,7 +51,8 @@ class Plan(HtmlDisplay):
     Attributes:
         publication: The publication that the plan answers.
         parts: One part for each request, in order: tables (:class:`TablePart`), then questions.
-        `whole`: The plan of the complete series, for a plan of its first periods (:meth:`through`); None for other
+        `full_series`: The plan of the complete series, for a plan of its first periods (:meth:`truncate`); None for
+        other
             plans.
 
     The properties of *the tables* (`bound`, `variances`, …) exist for a plan whose tables are all in one part. A plan
@@ -66,7 +67,7 @@ class Plan(HtmlDisplay):
 
     publication: Publication
     parts: tuple[PlanPart, ...]
-    whole: Plan | None = None
+    full_series: Plan | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", tuple(self.parts))
@@ -76,7 +77,7 @@ class Plan(HtmlDisplay):
         same = len(tables) == len(self.publication.groups) and all(_is_same_request(a, b) for a, b in mine)
         if not same or tuple(asked) != self.publication.finite or len(tables) + len(asked) != len(self.parts):
             raise parts_of_another_publication()
-        if any(not p.mechanism.suits(p.publication) for p in self.groups):
+        if any(not p.mechanism.supports(p.publication) for p in self.groups):
             raise PlanError(
                 "mechanism-does-not-suit",
                 "Tables of the plan have another mechanism than they need.",
@@ -84,14 +85,14 @@ class Plan(HtmlDisplay):
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was measured.",
             )
-        if self.publication.series is not None and self.whole is None:
-            refuse_out_of_time(self.only)
+        if self.publication.series is not None and self.full_series is None:
+            refuse_out_of_time(self.table_part)
             _ = self.series
         refuse_boundless(2 * self.loss.rho)
         if self.publication.unit.parts > 1 or self.publication.domain.steps:
             _ = self.order  # raises if the plan cannot be drawn in parts, or if sums over `max_records` are not exact
         if self.publication.other_units:
-            self.order.also(())  # raises if the cost of one of these units has no bound
+            self.order.losses_of_units(())  # raises if the cost of one of these units has no bound
 
     def __repr__(self) -> str:
         tables = sum(len(p.workload.tables) for p in self.publication.groups)
@@ -100,7 +101,9 @@ class Plan(HtmlDisplay):
         return f"<Plan {title}tables={tables}, questions={len(self.questions)}, rho={self.rho:.6g}, unit={unit!r}>"
 
     @classmethod
-    def of(cls, publication: Publication, parts: Sequence[TablePart], questions: Sequence[Mechanism] = ()) -> Self:
+    def from_parts(
+        cls, publication: Publication, parts: Sequence[TablePart], questions: Sequence[Mechanism] = ()
+    ) -> Self:
         """Return the plan of a publication, from parts for its tables and mechanisms for its questions.
 
         Args:
@@ -126,7 +129,7 @@ class Plan(HtmlDisplay):
 
     @property
     def periods(self) -> tuple[str | int, ...]:
-        """The labels of the periods, in order; after :meth:`through`, of the first periods only.
+        """The labels of the periods, in order; after :meth:`truncate`, of the first periods only.
 
         Empty if there is no series.
         """
@@ -134,7 +137,7 @@ class Plan(HtmlDisplay):
         return () if name is None else self.publication.domain[name].values
 
     @checked(PlanError, "Nothing was measured.")
-    def through(self, periods: int) -> Plan:
+    def truncate(self, periods: int) -> Plan:
         """Return the plan of a series' first periods: their tables, with the price and proof of the complete series.
 
         Args:
@@ -146,7 +149,7 @@ class Plan(HtmlDisplay):
         Raises:
             PlanError: The plan has no series, or has fewer periods.
         """
-        if self.whole is not None or not 1 <= periods <= len(self.periods):
+        if self.full_series is not None or not 1 <= periods <= len(self.periods):
             raise PlanError(
                 "period-out-of-range",
                 f"The plan has {len(self.periods)} periods, and {periods} are requested.",
@@ -155,7 +158,7 @@ class Plan(HtmlDisplay):
                 "Nothing was computed.",
             )
         asked = cut(self.publication, periods)
-        return Plan(asked, (past(self.only, asked, periods),), self)
+        return Plan(asked, (past(self.table_part, asked, periods),), self)
 
     # --- parts --------------------------------------------------------------------------------------
 
@@ -170,7 +173,7 @@ class Plan(HtmlDisplay):
         return tuple(p for p in self.parts if isinstance(p, AnswerPart))
 
     @property
-    def only(self) -> TablePart:
+    def table_part(self) -> TablePart:
         """The part of all tables. Raises PlanError unless there is exactly one such part."""
         if len(self.groups) != 1:
             raise PlanError(
@@ -192,17 +195,17 @@ class Plan(HtmlDisplay):
         found = next(own, None)
         if found is None:
             self.publication.workload.number(table)  # raises an error that names the tables
-        return found or self.only
+        return found or self.table_part
 
     @property
     def strategy(self) -> Any:
         """The integers that will be measured for the tables."""
-        return self.only.strategy
+        return self.table_part.strategy
 
     @property
     def evidence(self) -> Evidence:
         """Dual weights, which prove the bound."""
-        return self.only.evidence
+        return self.table_part.evidence
 
     @property
     def status(self) -> str:
@@ -212,7 +215,7 @@ class Plan(HtmlDisplay):
     @property
     def setting(self) -> Setting | None:
         """The rules for measuring and estimating a small database; None for other plans."""
-        return self.only.setting
+        return self.table_part.setting
 
     @property
     def finite(self) -> tuple[Mechanism, ...]:
@@ -222,17 +225,17 @@ class Plan(HtmlDisplay):
     @property
     def decomposition(self) -> Decomposition:
         """The workload in sectors."""
-        return self.only.decomposition
+        return self.table_part.decomposition
 
     @property
     def terms(self) -> ObjectiveTerms:
         """The quantities of the minimised problem, in the letters of certificates."""
-        return self.only.terms
+        return self.table_part.terms
 
     @property
     def estimation(self) -> Estimation:
         """The estimation of sectors from the noisy answers."""
-        return self.only.estimation
+        return self.table_part.estimation
 
     @property
     def mechanism(self) -> str:
@@ -244,8 +247,8 @@ class Plan(HtmlDisplay):
     @cached_property
     def order(self) -> Order:
         """The order that measuring follows: the designs, the unit and the limits."""
-        if self.whole is not None:
-            return self.whole.order
+        if self.full_series is not None:
+            return self.full_series.order
         asked = self.publication
         caps = () if asked.cap is None else (asked.cap.limit("cap"),)
         return Order(
@@ -257,17 +260,17 @@ class Plan(HtmlDisplay):
             mechanism=self.mechanism,
             limits=(*(limit for i, p in enumerate(self.parts) for limit in p.limits(i)), *caps),
             sizes=tuple(size for p in self.parts for size in p.sizes),
-            beside=asked.beside,
-            free=asked.free,
+            composed_with=asked.composed_with,
+            free=asked.must_be_free,
             units=asked.other_units,
         )
 
     @cached_property
     def loss(self) -> Loss:
         """The exact cost of the complete release for one protected unit, or a bound on it: the ledger's charge."""
-        if self.whole is not None:
-            return self.whole.loss
-        return sum((p.loss for p in self.parts), Loss.nothing())
+        if self.full_series is not None:
+            return self.full_series.loss
+        return sum((p.loss for p in self.parts), Loss.zero())
 
     @cached_property
     def other_losses(self) -> tuple[tuple[PrivacyUnit, Loss], ...]:
@@ -276,13 +279,13 @@ class Plan(HtmlDisplay):
         Raises:
             PlanError: The cost for one of these units has no bound.
         """
-        order, costs = self.order, self.order.also(())
+        order, costs = self.order, self.order.losses_of_units(())
         return tuple((unit, costs[account(order.source, unit, order.domain)]) for unit in order.units)
 
     @property
     def exact_cost(self) -> Fraction:
         """Twice ρ of the tables for one protected unit, exact, from the integers: Δ², or ε² for pure tables."""
-        return self.only.exact_cost if self.whole is None else self.whole.exact_cost
+        return self.table_part.exact_cost if self.full_series is None else self.full_series.exact_cost
 
     @property
     def exact_epsilon(self) -> Fraction | None:
@@ -346,69 +349,69 @@ class Plan(HtmlDisplay):
     @property
     def profile(self) -> Floats:
         """Squared cost of one record in each structured cell (n_o,): the cells of a matrix workload, in C order."""
-        return self.only.profile
+        return self.table_part.profile
 
     @property
     def slack(self) -> Floats:
         """The unused cost of each structured cell, (n_o,): the largest cost of a record less its cost in the cell."""
-        return self.only.slack
+        return self.table_part.slack
 
     @property
     def exact_weighted_cost(self) -> Fraction:
         """The largest prof_o/r_o for one protected unit, exact: Δ² where all cells have equal budgets, as r ≤ 1."""
-        return self.only.exact_weighted_cost
+        return self.table_part.exact_weighted_cost
 
     # --- accuracy and proof -------------------------------------------------------------------------
 
     @property
-    def value(self) -> float:
-        """The value of the minimised objective that the integers reach (:attr:`TablePart.value`)."""
-        return self.only.value
+    def objective_value(self) -> float:
+        """The value of the minimised objective that the integers reach (:attr:`TablePart.objective_value`)."""
+        return self.table_part.objective_value
 
     @property
     def variances(self) -> Floats:
         """Achieved variances, in people² (:attr:`TablePart.variances`)."""
-        return self.only.variances
+        return self.table_part.variances
 
     @property
     def relaxation(self) -> float:
         """Largest achieved variance over target (:attr:`TablePart.relaxation`)."""
-        return self.only.relaxation
+        return self.table_part.relaxation
 
     @property
     def certificate(self) -> Certificate:
         """Value and bound, recomputed from the integers and from the problem."""
-        return self.only.certificate
+        return self.table_part.certificate
 
     @property
     def bound(self) -> float:
         """Certified lower bound on the value (:attr:`TablePart.bound`)."""
-        return self.only.bound
+        return self.table_part.bound
 
     @property
     def gap(self) -> float:
         """Value / bound − 1."""
-        return self.only.gap
+        return self.table_part.gap
 
     @property
     def ratio(self) -> float:
         """Value / bound: the measure of pure plans, because no known bound for them is tight."""
-        return self.only.ratio
+        return self.table_part.ratio
 
     @property
     def unbiased_bound(self) -> float | None:
         """The least cost of any unbiased mechanism with these variances (:attr:`TablePart.unbiased_bound`)."""
-        return self.only.unbiased_bound
+        return self.table_part.unbiased_bound
 
     @property
     def separate_rho(self) -> float:
         """ρ of the usual alternative: independent noise on every published number, each table on its own."""
-        return self.only.separate_rho
+        return self.table_part.separate_rho
 
     @property
-    def shares(self) -> Floats:
+    def price_shares(self) -> Floats:
         """The price of every table (see :class:`TableSummary`), in the order of the tables."""
-        return self.only.shares
+        return self.table_part.price_shares
 
     def table_margins(self, name: str, confidence: float | None = None) -> Floats:
         """Return the half-widths of intervals for the numbers of one table (:meth:`TablePart.table_margins`).
@@ -445,9 +448,9 @@ class Plan(HtmlDisplay):
         return sum(p.numbers for p in self.groups)
 
     @property
-    def answers(self) -> int:
+    def noisy_answers(self) -> int:
         """The number of noisy answers that will be measured for tables."""
-        return sum(p.answers for p in self.groups)
+        return sum(p.noisy_answers for p in self.groups)
 
     @property
     def tables(self) -> Sequence[TableSummary]:
@@ -479,13 +482,13 @@ class Plan(HtmlDisplay):
 
     def document(self) -> dict[str, Any]:
         """Return the plan as plain JSON values."""
-        if self.whole is not None:
-            return self.whole.document()
+        if self.full_series is not None:
+            return self.full_series.document()
         return self._document([p.document() for p in self.groups])
 
     def _document(self, tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Return the plan document with these entries for tables."""
-        spec = Spec.of(self.publication).document()
+        spec = Spec.from_publication(self.publication).document()
         answers = [p.document() for p in self.questions]
         said = [{"mechanism": p.mechanism.name, **t} for p, t in zip(self.groups, tables, strict=True)]
         return {"fitnoise_plan": FORMAT, "spec": spec, "tables": said, "finite": answers}
@@ -644,7 +647,7 @@ def read_back(plan: Plan) -> Plan:
         * the hash of the returned plan is the hash of the plan in memory, whose document is written again for it;
         * their publications are equal, field by field, and have equal classes.
     """
-    if plan.whole is not None:
+    if plan.full_series is not None:
         raise PlanError(
             "plan-of-first-periods",
             "The plan has only the released first periods of a series.",
@@ -678,6 +681,6 @@ def read_back(plan: Plan) -> Plan:
     return read
 
 
-def _is_same_request(mine: Publication, asked: Publication) -> bool:
+def _is_same_request(mine: Publication, request: Publication) -> bool:
     """Return True if a part is for the requested tables: made for this object, or for an equal one."""
-    return mine is asked or mine == asked
+    return mine is request or mine == request

@@ -149,10 +149,10 @@ def _cuts(domain: Domain, names: tuple[str, ...]) -> bool:
     return any(a.is_capped for a in found) and not any(isinstance(a, Amount) and a.ceilings for a in found)
 
 
-def _largest(attribute: Amount | Ordered, ceiling: float | None, place: int | None) -> float:
+def _largest(attribute: Amount | Ordered, ceiling: float | None, cell: int | None) -> float:
     """Return the largest absolute amount that a record can add to a sum."""
     if isinstance(attribute, Amount):
-        return attribute.largest(ceiling, place)
+        return attribute.largest(ceiling, cell)
     return float(max(abs(attribute.low), abs(attribute.high)))
 
 

@@ -271,7 +271,7 @@ class _SweepPlanner:
     publication: Publication
     device: str | None
     max_iterations: int
-    told: Told | None
+    report_progress: Told | None
     made: int = 0
     left: int = 0
 
@@ -280,8 +280,8 @@ class _SweepPlanner:
         number, total = self.made, self.made + self.left
 
         def tell(iteration: int, gap: float) -> None:
-            if self.told is not None:
-                self.told(number, total, iteration, gap)
+            if self.report_progress is not None:
+                self.report_progress(number, total, iteration, gap)
 
         return plan(
             scale_margins(self.publication, factors),
@@ -307,7 +307,7 @@ def _swept(walk: _SweepPlanner, current: Plan, name: str, factors: list[float]) 
 
 
 def _point(plan: Plan, factor: float, moe: float) -> SweepPoint:
-    return SweepPoint(factor, moe, plan.rho, plan.value / 2, plan.bound / 2, plan.gap, plan.epsilon())
+    return SweepPoint(factor, moe, plan.rho, plan.objective_value / 2, plan.bound / 2, plan.gap, plan.epsilon())
 
 
 def _scale_target(target: Target, factor: float) -> Target:
@@ -319,16 +319,16 @@ def _scale_target(target: Target, factor: float) -> Target:
     if not isinstance(number, ByAttribute):
         return replace(target, number=number * scale)
     default = None if number.default is None else number.default * scale
-    if number.named:
+    if number.is_by_name:
         named = {v[0]: v[1] * scale for v in number.values if isinstance(v, tuple)}
         return replace(target, number=ByAttribute(number.attribute, named, default))
     plain = [v * scale for v in number.values if not isinstance(v, tuple)]
     return replace(target, number=ByAttribute(number.attribute, plain, default))
 
 
-def _factors(given: Any) -> list[float]:
+def _factors(factors: Any) -> list[float]:
     """Return the factors as floats, increasing."""
-    items = list(given) if isinstance(given, Iterable) else [given]
+    items = list(factors) if isinstance(factors, Iterable) else [factors]
     for x in items:
         if not ((is_real(x) or isinstance(x, Fraction)) and 1 / MAX_FACTOR <= x <= MAX_FACTOR):
             raise WorkloadError(

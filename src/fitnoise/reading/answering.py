@@ -77,7 +77,9 @@ class QuestionMixin(abc.ABC):
             `release.count(status="joint", by="state") / release.count(by="state")`; `release.count(age=(0, 17))`;
             `release.count(area=["44001", "44003040100"])`
         """
-        return self._estimates(self._having(ReaderQuestion.of(self._domain, {**(where or {}), **columns}, by), having))
+        return self._estimates(
+            self._having(ReaderQuestion.from_names(self._domain, {**(where or {}), **columns}, by), having)
+        )
 
     def quantile(
         self,
@@ -146,18 +148,18 @@ class QuestionMixin(abc.ABC):
         Example:
             `release.mean("age", by="status").frame()`
         """
-        asked = ReaderQuestion.of(self._domain, {**(where or {}), **columns}, by)
+        asked = ReaderQuestion.from_names(self._domain, {**(where or {}), **columns}, by)
         names((attribute,))
         told = asked
         found, values = self._numeric(attribute, ceiling)
-        asked = asked.known(attribute).weighted(attribute, np.ones(found.size))
-        here = values[asked.along[attribute].chosen]
+        asked = asked.with_value(attribute).weighted(attribute, np.ones(found.size))
+        here = values[asked.along[attribute].is_counted]
         # its values are in steps: each class has the ends of its own range
         if isinstance(found, Amount) and found.by is not None:
             ends = np.array([[float(own.low), float(own.high)] for own in found.exact.classes])
-            here = ends[asked.along[found.by].chosen] if found.by in asked.along else ends
+            here = ends[asked.along[found.by].is_counted] if found.by in asked.along else ends
         total = self._estimates(asked.weighted(attribute, values), counts=False)
-        everyone = isinstance(found, Amount) and not found.beside  # all counted records are between the ends
+        everyone = isinstance(found, Amount) and not found.missing_cells  # all counted records are between the ends
         try:
             count = self._estimates(told if everyone else asked, total._forms.sources)
         except ReleaseError:
@@ -211,7 +213,7 @@ class QuestionMixin(abc.ABC):
             `release.total("income", by="state").frame()`;
             `release.total(["weight", "income"]) / release.total("weight", having="income")`
         """
-        asked, found = ReaderQuestion.of(self._domain, {**(where or {}), **columns}, by), names(attribute)
+        asked, found = ReaderQuestion.from_names(self._domain, {**(where or {}), **columns}, by), names(attribute)
         if not found or len(set(found)) < len(found):
             raise ReleaseError(
                 "wrong-attributes-of-sum",
@@ -231,16 +233,16 @@ class QuestionMixin(abc.ABC):
             )
         for name in found:
             own, values = self._numeric(name, ceiling)
-            asked = asked.known(name).weighted(name, values).summing(_cut(name, own, ceiling))
+            asked = asked.with_value(name).weighted(name, values).summing(_cut(name, own, ceiling))
         return self._estimates(self._having(asked, having), counts=False)
 
-    def _having(self, asked: ReaderQuestion, having: str | Sequence[str] | None) -> ReaderQuestion:
+    def _having(self, question: ReaderQuestion, having: str | Sequence[str] | None) -> ReaderQuestion:
         """Return the question for records with a value of some attributes."""
         for name in names(having):
             if name not in self._domain:
                 raise unknown_attribute(name, self._domain, place="having")
-            asked = asked.known(name)
-        return asked
+            question = question.with_value(name)
+        return question
 
     def _numeric(self, attribute: str, ceiling: float | None) -> tuple[Amount | Ordered, Floats]:
         """Return an attribute of numbers, and the amount that each of its cells adds to their sum, up to a ceiling."""
@@ -267,12 +269,12 @@ class QuestionMixin(abc.ABC):
         own = np.array(found.own_values, dtype=np.float64)
         if isinstance(found, Amount):
             try:
-                own = np.minimum(own, found.top(ceiling))
+                own = np.minimum(own, found.upper_limit(ceiling))
             except DomainError as error:
                 raise ReleaseError(
                     "unknown-ceiling", error.given, error.needed, error.action, UNESTIMATED, place="ceiling"
                 ) from None
-        return found, np.concatenate([own, np.zeros(len(found.beside))])
+        return found, np.concatenate([own, np.zeros(len(found.missing_cells))])
 
     def _along(
         self,
@@ -282,7 +284,7 @@ class QuestionMixin(abc.ABC):
         columns: Mapping[str, Any],
     ) -> Estimates:
         """Return counts of records with a value of an ordered attribute, which is the last name of the breakdown."""
-        asked = ReaderQuestion.of(self._domain, {**(where or {}), **columns}, (*names(by), attribute))
+        asked = ReaderQuestion.from_names(self._domain, {**(where or {}), **columns}, (*names(by), attribute))
         if not self._domain[attribute].ordered:
             raise ReleaseError(
                 "attribute-without-order",
@@ -294,10 +296,10 @@ class QuestionMixin(abc.ABC):
             )
         found = self._domain[attribute]
         cut = _cut(attribute, found, None) if isinstance(found, Amount | Ordered) else ()
-        return self._estimates(asked.known(attribute).summing(cut))
+        return self._estimates(asked.with_value(attribute).summing(cut))
 
     def _estimates(
-        self, asked: ReaderQuestion, among: Sequence[AnswerSource] | None = None, *, counts: bool = True
+        self, question: ReaderQuestion, among: Sequence[AnswerSource] | None = None, *, counts: bool = True
     ) -> Estimates:
         """Return the answers to a question from the part with the smallest errors.
 
@@ -306,16 +308,16 @@ class QuestionMixin(abc.ABC):
         counts: True if the question counts records.
         """
         sources = among or self._sources
-        found = [x for x in map(asked.forms, sources) if x is not None]
+        found = [x for x in map(question.forms, sources) if x is not None]
         if not found:
-            raise refuse(sources, asked)
+            raise refuse(sources, question)
         best = min(found, key=lambda x: float(x[1].covariances(x[1]).max())) if len(found) > 1 else found[0]
         own, forms = best
-        rows = RowLabels(own.labels, {name: own.home(name) for name in own.by})
+        rows = RowLabels(own.labels, {name: own.attribute_of(name) for name in own.by})
         return Estimates(forms, rows, self._confidence, own, counts=counts)
 
 
 def _cut(name: str, attribute: Amount | Ordered, ceiling: float | None) -> tuple[str, ...]:
     """Return the cuts of an attribute's values in words; empty if there are none."""
-    words = attribute.coded_up_to(attribute.top(ceiling)) if isinstance(attribute, Amount) else attribute.coded
+    words = attribute.coded_up_to(attribute.upper_limit(ceiling)) if isinstance(attribute, Amount) else attribute.coded
     return () if words is None else (f"{name}: {words}",)

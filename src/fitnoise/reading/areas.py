@@ -35,7 +35,7 @@ class Areas:
     depth: int
 
     @classmethod
-    def of(cls, domain: Domain, wanted: Any) -> Areas:
+    def of(cls, domain: Domain, areas: Any) -> Areas:
         """Return the requested areas: one as a list of places, several as a mapping from their names to such lists.
 
         A place is a code of any level, or a pair of a level and its code.
@@ -54,8 +54,8 @@ class Areas:
                 UNESTIMATED,
                 place=AREA,
             )
-        if isinstance(wanted, Mapping):
-            names, lists = tuple(wanted), list(wanted.values())
+        if isinstance(areas, Mapping):
+            names, lists = tuple(areas), list(areas.values())
             if not names or not all(isinstance(name, str) and name for name in names):
                 raise ReleaseError(
                     "areas-without-names",
@@ -66,7 +66,7 @@ class Areas:
                     place=AREA,
                 )
         else:
-            names, lists = None, [wanted]
+            names, lists = None, [areas]
         hierarchy = domain[homes[0]]
         assert isinstance(hierarchy, Hierarchy)  # noqa: S101 - homes are of these
         book = _PlaceIndex(hierarchy)
@@ -87,18 +87,18 @@ class _PlaceIndex:
         # a place is a slice of leaves
         self._ends = [np.searchsorted(above, np.arange(int(above[-1]) + 2)) for above in self._above]
 
-    def leaves(self, wanted: Any, whose: str) -> Indices:
+    def leaves(self, places: Any, whose: str) -> Indices:
         """Return the leaves of some places, increasing, each once."""
-        if isinstance(wanted, (str, bytes, Mapping)) or not isinstance(wanted, Iterable):
+        if isinstance(places, (str, bytes, Mapping)) or not isinstance(places, Iterable):
             raise ReleaseError(
                 "area-not-a-list",
-                f"The places{whose} are {reprlib.repr(wanted)}.",
+                f"The places{whose} are {reprlib.repr(places)}.",
                 "An area is a list of places.",
                 "Write a single place as a list, too.",
                 UNESTIMATED,
                 place=AREA,
             )
-        found = [np.arange(*self._place(code, whose)) for code in wanted]
+        found = [np.arange(*self._place(code, whose)) for code in places]
         if not found:
             raise ReleaseError(
                 "area-without-places",
@@ -110,20 +110,20 @@ class _PlaceIndex:
             )
         return np.unique(np.concatenate(found))
 
-    def _place(self, wanted: Any, whose: str) -> tuple[int, int]:
+    def _place(self, place: Any, whose: str) -> tuple[int, int]:
         levels: Sequence[str] = self._hierarchy.levels
-        code: Any = wanted
-        if isinstance(wanted, tuple):
-            if len(wanted) != 2 or wanted[0] not in levels:
+        code: Any = place
+        if isinstance(place, tuple):
+            if len(place) != 2 or place[0] not in levels:
                 raise ReleaseError(
                     "wrong-place-of-area",
-                    f"{wanted!r}{whose} is no place.",
+                    f"{place!r}{whose} is no place.",
                     f"A place is a code, or a pair of one of the levels {list(levels)} and a code.",
                     "Write the place so.",
                     UNESTIMATED,
                     place=AREA,
                 )
-            levels, code = [wanted[0]], wanted[1]
+            levels, code = [place[0]], place[1]
         found: dict[tuple[int, int], str] = {}
         for name in levels:
             depth = self._hierarchy.levels.index(name)

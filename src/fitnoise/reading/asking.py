@@ -68,9 +68,9 @@ class AxisSelection:
 
     home: The attribute.
     depth: The depth of the deepest named level.
-    chosen: True where records are counted, (leaves,).
+    is_counted: True where records are counted, (leaves,).
     weights: The weight of each leaf.
-    by: The name that breaks the numbers down.
+    label_name: The name that breaks the numbers down.
     labels: The remaining values of that name.
     place: The index of each leaf's label, (leaves,); −1 without a label.
     areas: If a leaf may have several labels, 1 where it has one, (labels, leaves), instead of `place`.
@@ -78,41 +78,41 @@ class AxisSelection:
 
     home: str
     depth: int
-    chosen: Mask
+    is_counted: Mask
     weights: Floats
-    by: str | None = None
+    label_name: str | None = None
     labels: tuple[Any, ...] = ()
     place: Indices | None = None
     areas: sp.csr_array | None = None
 
     def rows(self, leaves: Indices) -> sp.csr_array:
         """Return the weights of cells in each number, (numbers, cells), for cells that are each given by one leaf."""
-        data = self.weights[leaves] * self.chosen[leaves]
+        data = self.weights[leaves] * self.is_counted[leaves]
         if self.areas is not None:
             found = sp.csr_array(self.areas[:, leaves] @ sp.diags_array(data))
             found.eliminate_zeros()
             return found
         place = np.zeros(len(leaves), dtype=np.intp) if self.place is None else self.place[leaves]
         some = np.flatnonzero((data != 0) & (place >= 0))
-        shape = (len(self.labels) if self.by is not None else 1, len(leaves))
+        shape = (len(self.labels) if self.label_name is not None else 1, len(leaves))
         return sp.csr_array((data[some], (place[some], some)), shape=shape)
 
-    def without(self, some: Mask) -> Self:
+    def exclude(self, excluded: Mask) -> Self:
         """Return this part without some leaves, and without labels that have no leaf then."""
-        chosen = self.chosen & ~some
+        chosen = self.is_counted & ~excluded
         if self.areas is not None:
             left = np.flatnonzero(self.areas @ chosen)
             labels = tuple(self.labels[i] for i in left.tolist())
             return replace(
-                self, chosen=chosen & (self.areas[left].sum(axis=0) > 0), labels=labels, areas=self.areas[left]
+                self, is_counted=chosen & (self.areas[left].sum(axis=0) > 0), labels=labels, areas=self.areas[left]
             )
         if self.place is None:
-            return replace(self, chosen=chosen)
+            return replace(self, is_counted=chosen)
         there = np.unique(self.place[chosen])
         there = there[there >= 0]
         new = np.full(len(self.labels) + 1, -1)
         new[there] = np.arange(len(there))
-        return replace(self, chosen=chosen, labels=tuple(self.labels[i] for i in there), place=new[self.place])
+        return replace(self, is_counted=chosen, labels=tuple(self.labels[i] for i in there), place=new[self.place])
 
 
 @final
@@ -129,7 +129,7 @@ class ReaderQuestion:
     cut: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, domain: Domain, where: Mapping[str, Any], by: str | Iterable[str] | None) -> Self:
+    def from_names(cls, domain: Domain, where: Mapping[str, Any], by: str | Iterable[str] | None) -> Self:
         """Return the question with these conditions and this breakdown, by names.
 
         Raises:
@@ -143,7 +143,7 @@ class ReaderQuestion:
         whole = told if not of_areas or AREA in told else (AREA, *told)
         told = tuple(name for name in whole if not of_areas or name != AREA)
         _refuse_unknown(domain, (*names(where), *told))
-        homes = [asked.home if asked is not None and name not in told else domain.home(name) for name in whole]
+        homes = [asked.home if asked is not None and name not in told else domain.attribute_of(name) for name in whole]
         for i, home in enumerate(homes):
             if home in homes[:i]:
                 raise ReleaseError(
@@ -156,20 +156,20 @@ class ReaderQuestion:
                 )
         along: dict[str, AxisSelection] = {}
         for name in (*where, *told):
-            home = domain.home(name)
+            home = domain.attribute_of(name)
             own = along.get(home, _everyone(domain, home))
             if name in where:
-                own = replace(own, chosen=own.chosen & _cells(domain, name, where[name])[leaves(domain, name)])
+                own = replace(own, is_counted=own.is_counted & _cells(domain, name, where[name])[leaves(domain, name)])
             along[home] = replace(own, depth=max(own.depth, domain.depth(name)))
         for name in told:
-            home, attribute = domain.home(name), domain[name]
+            home, attribute = domain.attribute_of(name), domain[name]
             place = leaves(domain, name)
-            all_of_it = replace(along[home], by=name, labels=attribute.values, place=place)
-            along[home] = all_of_it.without(np.zeros(len(place), dtype=bool))
+            all_of_it = replace(along[home], label_name=name, labels=attribute.values, place=place)
+            along[home] = all_of_it.exclude(np.zeros(len(place), dtype=bool))
         if asked is not None:
             along[asked.home] = _inside(asked, along.get(asked.home, _everyone(domain, asked.home)))
         for own in along.values():
-            if not own.chosen.any():
+            if not own.is_counted.any():
                 raise ReleaseError(
                     "no-record-chosen",
                     f"The conditions on {own.home!r} exclude each other.",
@@ -182,7 +182,7 @@ class ReaderQuestion:
 
     def weighted(self, name: str, weights: Floats) -> ReaderQuestion:
         """Return the question with a weight for each cell of an attribute."""
-        home = self.domain.home(name)
+        home = self.domain.attribute_of(name)
         own = self.along.get(home, _everyone(self.domain, home))
         return replace(self, along={**self.along, home: replace(own, weights=weights[leaves(self.domain, name)])})
 
@@ -190,18 +190,18 @@ class ReaderQuestion:
         """Return the question for values that were cut as these sentences state."""
         return replace(self, cut=(*self.cut, *cut))
 
-    def known(self, name: str) -> ReaderQuestion:
+    def with_value(self, name: str) -> ReaderQuestion:
         """Return the question for records that have a value of an attribute.
 
         Raises:
             ReleaseError: There are no such records.
         """
-        home, attribute = self.domain.home(name), self.domain[name]
+        home, attribute = self.domain.attribute_of(name), self.domain[name]
         own = self.along.get(home, _everyone(self.domain, home))
-        if not attribute.beside:
+        if not attribute.missing_cells:
             return self
-        without = own.without(np.arange(attribute.size) >= attribute.own_size)
-        if not without.chosen.any():
+        without = own.exclude(np.arange(attribute.size) >= attribute.own_size)
+        if not without.is_counted.any():
             raise ReleaseError(
                 "only-missing-values-chosen",
                 f"Only missing values of {home!r} are chosen.",
@@ -215,11 +215,11 @@ class ReaderQuestion:
     @property
     def labels(self) -> dict[str, tuple[Any, ...]]:
         """The values that break the numbers down, by name."""
-        return {name: self.along[self.home(name)].labels for name in self.by}
+        return {name: self.along[self.attribute_of(name)].labels for name in self.by}
 
-    def home(self, name: str) -> str:
+    def attribute_of(self, name: str) -> str:
         """Return the attribute or hierarchy of a name in the breakdown."""
-        return next(home for home, own in self.along.items() if own.by == name)
+        return next(home for home, own in self.along.items() if own.label_name == name)
 
     @property
     def universe(self) -> str:
@@ -233,26 +233,26 @@ class ReaderQuestion:
         for home, own in self.along.items():
             attribute = self.domain[home]
             n = attribute.own_size
-            if not own.chosen[:n].all():
+            if not own.is_counted[:n].all():
                 chosen.append(self._values(home, own).words)
-            elif not own.chosen[n:].all():
-                left = [x for x, there in zip(attribute.beside, own.chosen[n:], strict=True) if not there]
+            elif not own.is_counted[n:].all():
+                left = [x for x, there in zip(attribute.missing_cells, own.is_counted[n:], strict=True) if not there]
                 without.append(f"{home} {', '.join(left)}")
         said = f"records with {'; '.join(chosen)}" if chosen else "all records"
         return f"{said}{_WITHOUT}{'; '.join(without)}" if without else said
 
-    def _values(self, home: str, own: AxisSelection) -> ValueList:
+    def _values(self, home: str, selection: AxisSelection) -> ValueList:
         """Return the chosen values on the deepest named level."""
         attribute = self.domain[home]
-        name = attribute.levels[own.depth] if isinstance(attribute, Hierarchy) else home
-        cells = np.unique(leaves(self.domain, name)[own.chosen])
+        name = attribute.levels[selection.depth] if isinstance(attribute, Hierarchy) else home
+        cells = np.unique(leaves(self.domain, name)[selection.is_counted])
         return list_values(name, self.domain[name], cells.tolist(), MAX_CHOSEN_PIECES)
 
-    def within(self, other: ReaderQuestion) -> bool:
+    def is_within(self, question: ReaderQuestion) -> bool:
         """Return True if, number by number in one breakdown, the records are a subset of those of another question."""
-        mine = ((self.along.get(home, _everyone(self.domain, home)), own) for home, own in other.along.items())
+        mine = ((self.along.get(home, _everyone(self.domain, home)), own) for home, own in question.along.items())
         inside = all(_lies(a, own) for a, own in mine)
-        return inside and self.domain == other.domain and set(other.by) <= set(self.by)
+        return inside and self.domain == question.domain and set(question.by) <= set(self.by)
 
     def picked(self, choices: Sequence[tuple[str, list[int], bool]]) -> ReaderQuestion:
         """Return the question for some of the numbers.
@@ -261,16 +261,16 @@ class ReaderQuestion:
         """
         along = dict(self.along)
         for name, labels, several in choices:
-            home = self.home(name)
+            home = self.attribute_of(name)
             own = along[home]
             if own.areas is not None:
                 some = own.areas[labels]
                 own = replace(own, labels=tuple(own.labels[i] for i in labels), areas=some if several else None)
-                own = replace(own, chosen=own.chosen & (some.sum(axis=0) > 0))
+                own = replace(own, is_counted=own.is_counted & (some.sum(axis=0) > 0))
             else:
                 assert own.place is not None  # noqa: S101 - this name breaks the numbers down
-                own = own.without(~np.isin(own.place, labels))
-            along[home] = own if several else replace(own, by=None, labels=(), place=None)
+                own = own.exclude(~np.isin(own.place, labels))
+            along[home] = own if several else replace(own, label_name=None, labels=(), place=None)
         return replace(self, along=along, by=tuple(name for name, _, several in choices if several))
 
     def forms(self, source: AnswerSource) -> tuple[ReaderQuestion, Forms] | None:
@@ -290,7 +290,11 @@ class ReaderQuestion:
     def _by_known(self) -> ReaderQuestion:
         out = self
         for name in self.by:
-            out = out.known(name) if name in self.domain and self.along[self.home(name)].chosen.all() else out
+            out = (
+                out.with_value(name)
+                if name in self.domain and self.along[self.attribute_of(name)].is_counted.all()
+                else out
+            )
         return out
 
     def _written(self, source: AnswerSource, number: int) -> Forms | None:
@@ -298,26 +302,26 @@ class ReaderQuestion:
         domain, table = self.domain, source.part.publication.workload.tables[number]
         whole, order = sp.csr_array(np.ones((1, 1))), []
         for column in table.attributes:
-            home = domain.home(column)
+            home = domain.attribute_of(column)
             own = self.along.get(home, _everyone(domain, home))
             rows = own.rows(_first_leaves(domain, column))
             along = row_coefficients(table.view(column), domain[column], rows)
             if along is None:
                 return None
             whole = sp.csr_array(sp.kron(whole, along, format="csr"))
-            order += [own.by] if own.by is not None else []
+            order += [own.label_name] if own.label_name is not None else []
         sizes = [len(self.labels[name]) for name in order]
         where = np.arange(math.prod(sizes)).reshape(sizes).transpose([order.index(name) for name in self.by]).ravel()
         return Forms(len(where), {(source, number): sp.csr_array(whole[where])})
 
 
-def names(given: Any) -> tuple[str, ...]:
+def names(names: Any) -> tuple[str, ...]:
     """Return a tuple of names, from None, one name or several.
 
     Raises:
         ReleaseError: The argument is something else.
     """
-    found = (given,) if isinstance(given, str) or not isinstance(given, (Iterable, NoneType)) else tuple(given or ())
+    found = (names,) if isinstance(names, str) or not isinstance(names, (Iterable, NoneType)) else tuple(names or ())
     for name in found:
         if not isinstance(name, str):
             raise ReleaseError(
@@ -330,9 +334,9 @@ def names(given: Any) -> tuple[str, ...]:
     return found
 
 
-def _refuse_unknown(domain: Domain, asked: Iterable[str]) -> None:
+def _refuse_unknown(domain: Domain, names: Iterable[str]) -> None:
     """Raise ReleaseError for names that are not attributes or levels in the domain."""
-    for name in asked:
+    for name in names:
         if name not in domain:
             raise unknown_attribute(name, domain, place=name)
         if name in domain.steps:
@@ -351,28 +355,28 @@ def _everyone(domain: Domain, home: str) -> AxisSelection:
     return AxisSelection(home, 0, np.ones(n, dtype=bool), np.ones(n))
 
 
-def _inside(asked: Areas, own: AxisSelection) -> AxisSelection:
+def _inside(areas: Areas, selection: AxisSelection) -> AxisSelection:
     """Return the part of a question along a hierarchy for areas only, broken down by the areas if they have names."""
-    some = asked.leaves.sum(axis=0) > 0
-    own = replace(own, depth=max(own.depth, asked.depth), chosen=own.chosen & some)
-    if asked.names is None:
-        return own
-    told = replace(own, by=AREA, labels=asked.names, areas=asked.leaves)
-    return told.without(np.zeros(len(own.chosen), dtype=bool))
+    some = areas.leaves.sum(axis=0) > 0
+    selection = replace(selection, depth=max(selection.depth, areas.depth), is_counted=selection.is_counted & some)
+    if areas.names is None:
+        return selection
+    told = replace(selection, label_name=AREA, labels=areas.names, areas=areas.leaves)
+    return told.exclude(np.zeros(len(selection.is_counted), dtype=bool))
 
 
-def _lies(mine: AxisSelection, other: AxisSelection) -> bool:
+def _lies(mine: AxisSelection, selection: AxisSelection) -> bool:
     """Return True if the chosen records are, label by label, a subset of those of another part."""
-    if not other.chosen[mine.chosen].all():
+    if not selection.is_counted[mine.is_counted].all():
         return False
-    if other.areas is None:
+    if selection.areas is None:
         return True
-    return mine.areas is not None and not (mine.areas - mine.areas.multiply(other.areas)).count_nonzero()
+    return mine.areas is not None and not (mine.areas - mine.areas.multiply(selection.areas)).count_nonzero()
 
 
 def leaves(domain: Domain, name: str) -> Indices:
     """Return the cell of an attribute or level for each leaf of its hierarchy, or else each cell itself."""
-    home = domain[domain.home(name)]
+    home = domain[domain.attribute_of(name)]
     return home.tree.above(domain.depth(name)) if isinstance(home, Hierarchy) else np.arange(home.size)
 
 
@@ -381,16 +385,16 @@ def _first_leaves(domain: Domain, name: str) -> Indices:
     return np.unique(leaves(domain, name), return_index=True)[1]
 
 
-def _cells(domain: Domain, name: str, wanted: Any) -> Mask:
+def _cells(domain: Domain, name: str, values: Any) -> Mask:
     """Return a mask of the cells of an attribute or level that a value, a range or several values choose."""
     attribute = domain[name]
     out = np.zeros(attribute.size, dtype=bool)
     try:
-        out[list(Selection.parse(wanted).cells(attribute))] = True
+        out[list(Selection.parse(values).cells(attribute))] = True
     except DomainError as error:
         raise ReleaseError(
             "wrong-selection",
-            f"{name} = {reprlib.repr(wanted)} selects no values.",
+            f"{name} = {reprlib.repr(values)} selects no values.",
             f"{error.given} {error.needed}".strip(),
             f"{error.action} The values are {reprlib.repr(list(attribute.values))}.",
             UNESTIMATED,
@@ -402,32 +406,32 @@ def _cells(domain: Domain, name: str, wanted: Any) -> Mask:
 # --- table and rows -------------------------------------------------------------------------------------
 
 
-def _showing(workload: Workload, along: Mapping[str, AxisSelection]) -> Iterator[int]:
+def _showing(workload: Workload, selections: Mapping[str, AxisSelection]) -> Iterator[int]:
     """Yield the tables that show all attributes at the required depth, the smallest first."""
     domain, found = workload.domain, list[tuple[float, int]]()
     for start, part in zip(workload.tables.starts.tolist(), workload.tables.parts, strict=False):
         if isinstance(part, Table):
-            if part.matrix is None and _shows(domain, part.attributes, along):
+            if part.matrix is None and _shows(domain, part.attributes, selections):
                 found.append((math.prod(part.shape(domain)), start))
         else:
-            found += [(cells, start + i) for cells, i in _in_family(domain, part, along)]
+            found += [(cells, start + i) for cells, i in _in_family(domain, part, selections)]
     return (number for _, number in sorted(found))
 
 
-def _shows(domain: Domain, shown: Sequence[str], along: Mapping[str, AxisSelection]) -> bool:
-    depths = {domain.home(a): domain.depth(a) for a in shown}
-    return all(home in depths and depths[home] >= own.depth for home, own in along.items())
+def _shows(domain: Domain, attributes: Sequence[str], selections: Mapping[str, AxisSelection]) -> bool:
+    depths = {domain.attribute_of(a): domain.depth(a) for a in attributes}
+    return all(home in depths and depths[home] >= own.depth for home, own in selections.items())
 
 
-def _in_family(domain: Domain, family: Family, along: Mapping[str, AxisSelection]) -> list[tuple[float, int]]:
+def _in_family(domain: Domain, family: Family, selections: Mapping[str, AxisSelection]) -> list[tuple[float, int]]:
     """Return size and number of the smallest tables of a pattern that show all attributes."""
-    beside = {domain.home(a) for a in family.template.attributes}
-    if not _shows(domain, family.template.attributes, {h: x for h, x in along.items() if h in beside}):
+    beside = {domain.attribute_of(a) for a in family.template.attributes}
+    if not _shows(domain, family.template.attributes, {h: x for h, x in selections.items() if h in beside}):
         return []
-    wanted = [own for home, own in along.items() if home not in beside]
+    wanted = [own for home, own in selections.items() if home not in beside]
     there = np.ones(len(family), dtype=bool)
     for own in wanted:
-        names = [domain.home(a) == own.home and domain.depth(a) >= own.depth for a in family.among]
+        names = [domain.attribute_of(a) == own.home and domain.depth(a) >= own.depth for a in family.among]
         there &= np.isin(family.combinations, np.flatnonzero(names)).any(axis=1)
     some = np.flatnonzero(there)
     if not len(some):
@@ -513,15 +517,15 @@ def _solved(operator: op.Operator, rows: sp.csr_array) -> sp.csr_array | None:
 # --- refusals -------------------------------------------------------------------------------------------
 
 
-def refuse(sources: Sequence[AnswerSource], asked: ReaderQuestion) -> ReleaseError:
+def refuse(sources: Sequence[AnswerSource], question: ReaderQuestion) -> ReleaseError:
     """Return the error with the reason why no table has the numbers of a question."""
     workloads = [s.part.publication.workload for s in sources]
 
     def together(homes: Iterable[str]) -> bool:
-        some = {home: asked.along[home] for home in homes}
+        some = {home: question.along[home] for home in homes}
         return any(next(_showing(w, some), None) is not None for w in workloads)
 
-    for home in asked.along:
+    for home in question.along:
         if not together([home]):
             return ReleaseError(
                 "attribute-not-shown",
@@ -531,7 +535,7 @@ def refuse(sources: Sequence[AnswerSource], asked: ReaderQuestion) -> ReleaseErr
                 UNESTIMATED,
                 place=home,
             )
-    for one, other in itertools.combinations(asked.along, 2):
+    for one, other in itertools.combinations(question.along, 2):
         if not together([one, other]):
             return ReleaseError(
                 "attributes-not-crossed",
@@ -541,7 +545,7 @@ def refuse(sources: Sequence[AnswerSource], asked: ReaderQuestion) -> ReleaseErr
                 UNESTIMATED,
                 place=other,
             )
-    names = list(asked.along)
+    names = list(question.along)
     if not together(names):
         return ReleaseError(
             "table-of-all-missing",

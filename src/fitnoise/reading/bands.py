@@ -87,7 +87,7 @@ class Bands:
             )
         return cls(*(float(x) / 100 for x in found.groups()))
 
-    def of(self, values: Floats, margins: Floats) -> npt.NDArray[Any]:
+    def classify(self, values: Floats, margins: Floats) -> npt.NDArray[Any]:
         """Return the :class:`Band` of each number, in the shape of the values; both arguments are in people.
 
         Args:

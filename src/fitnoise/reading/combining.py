@@ -87,12 +87,12 @@ class SectorInformation:
 
     source: The release, or a part of it.
     rows: The table and structured row of each entry of t, by index in the union.
-    `pulled`: V⁻¹ L, (rows, k).
+    `adjoint_answers`: V⁻¹ L, (rows, k).
     """
 
     source: AnswerSource
     rows: Sequence[tuple[int, int]]
-    pulled: Floats
+    adjoint_answers: Floats
 
 
 @final
@@ -109,7 +109,7 @@ class TableUnion:
 
     def axes(self, table: int) -> list[int]:
         """Return the exchangeable axes of a table."""
-        group, i = self.decomposition.place(table)
+        group, i = self.decomposition.group_of(table)
         return [int(a) for a in group.axes[i]]
 
     def sizes(self, table: int) -> list[int]:
@@ -120,9 +120,9 @@ class TableUnion:
         """Return the name of a table in a source."""
         return source.part.publication.workload.tables[self.where[source, table]].name
 
-    def along(self, source: AnswerSource, table: int) -> Floats:
+    def along_columns(self, source: AnswerSource, table: int) -> Floats:
         """Return a source's estimates of a table, (axes…, rows)."""
-        group, _ = self.decomposition.place(table)
+        group, _ = self.decomposition.group_of(table)
         return group.along(source.rebuilt.table(self.name(source, table)), self.sizes(table))
 
     def forms(self, source: AnswerSource, sector: Sequence[int], rows: Sequence[tuple[int, int]]) -> Forms:
@@ -140,7 +140,7 @@ class TableUnion:
 
     def _row(self, table: int, sector: Sequence[int], row: int) -> tuple[Indices, Floats]:
         """Return positions in a table, with a sum after the rows of each column, and the factors there."""
-        (group, _), axes = self.decomposition.place(table), self.axes(table)
+        (group, _), axes = self.decomposition.group_of(table), self.axes(table)
         lengths = [*self.sizes(table), *group.inner_shape]
         inside = np.unravel_index(row, group.inner_shape) if group.inner_shape else ()
 
@@ -190,7 +190,7 @@ class JointEstimation:
         """Return the covariance of two combinations of the sectors' estimates."""
         return covariance(self.whiteners, f, h)
 
-    def moved(self, f: Mapping[Place, Floats]) -> dict[Place, Floats]:
+    def apply_covariance(self, f: Mapping[Place, Floats]) -> dict[Place, Floats]:
         """Return cov(θ) f: the covariance of each sector's estimate with the combination f."""
         return apply_covariance(self.whiteners, f)
 
@@ -229,13 +229,13 @@ class CombinedSource(AnswerSource):
         """True if the noise of all parts is treated as normal."""
         return all(s.normal for s in self.of)
 
-    def between(self, one: TableNumbers, other: TableNumbers) -> Floats:
+    def covariance(self, left: TableNumbers, right: TableNumbers) -> Floats:
         """Return the covariances of pairs of its numbers, (P,), in people²: sector by sector."""
-        return by_sector(one, other)
+        return by_sector(left, right)
 
-    def sums(self, one: WeightedSums, other: WeightedSums, length: int) -> Floats | None:
+    def sums(self, left: WeightedSums, right: WeightedSums, length: int) -> Floats | None:
         """Return the covariances of sums of many numbers, one by one, (J,), in people²; None to use pairs."""
-        return sums_by_sector(one, other, length)
+        return sums_by_sector(left, right, length)
 
     def traced(self, tensors: Mapping[str, Floats]) -> dict[AnswerSource, dict[str, Floats]]:
         """Return a combination of its numbers as combinations of its parts: by table a coefficient for each number."""
@@ -244,15 +244,15 @@ class CombinedSource(AnswerSource):
         for (group, s), factors in rebuilding.adjoint(self.part, tensors).items():
             sector, whitener = d.groups[group].attributes[s].tolist(), self.part.estimation.whiteners[group][s]
             for piece in self.pieces[group, s]:
-                own = factors @ whitener @ whitener.T @ piece.pulled.T
+                own = factors @ whitener @ whitener.T @ piece.adjoint_answers.T
                 for j, (table, row) in enumerate(piece.rows):
                     key, axes = (piece.source, table), shown.axes(table)
                     if key not in along:
-                        along[key] = np.zeros((*shown.sizes(table), math.prod(d.place(table)[0].inner_shape)))
+                        along[key] = np.zeros((*shown.sizes(table), math.prod(d.group_of(table)[0].inner_shape)))
                     along[key][..., row] += _spread(own[..., j], sector, axes)
         out: dict[AnswerSource, dict[str, Floats]] = {}
         for (source, table), found in along.items():
-            layout, _ = d.place(table)
+            layout, _ = d.group_of(table)
             numbers = found.reshape(1, *shown.sizes(table), *layout.inner_shape)
             out.setdefault(source, {})[shown.name(source, table)] = layout.columns(numbers)[0]
         return out
@@ -278,22 +278,22 @@ def _varying(x: Floats, sector: Sequence[int], axes: Sequence[int]) -> Floats:
 
 
 def _joined(
-    shown: TableUnion, sources: Sequence[AnswerSource]
+    union: TableUnion, sources: Sequence[AnswerSource]
 ) -> tuple[JointEstimation, dict[Place, list[SectorInformation]]]:
-    d = shown.decomposition
+    d = union.decomposition
     whiteners = [np.empty((len(g), len(g.basis), len(g.basis))) for g in d.groups]
     thetas: dict[Place, Floats] = {}
     pieces: dict[Place, list[SectorInformation]] = {}
-    values = {key: shown.along(*key) for key in shown.where}
+    values = {key: union.along_columns(*key) for key in union.where}
     for (group, s), lifts in _reached(d):
         sector, own = d.groups[group].attributes[s].tolist(), list[SectorInformation]()
         information, seen = np.zeros(()), np.zeros(())
         for source in sources:
-            if known := [(t, lift) for t, lift in lifts if (source, t) in shown.where]:
-                piece, lift = _information(shown, source, sector, known)
-                varying = {t: _varying(values[source, t], sector, shown.axes(t)) for t, _ in known}
+            if known := [(t, lift) for t, lift in lifts if (source, t) in union.where]:
+                piece, lift = _information(union, source, sector, known)
+                varying = {t: _varying(values[source, t], sector, union.axes(t)) for t, _ in known}
                 told = np.stack([varying[t][..., row] for t, row in piece.rows], axis=-1)
-                information, seen = information + lift.T @ piece.pulled, seen + told @ piece.pulled
+                information, seen = information + lift.T @ piece.adjoint_answers, seen + told @ piece.adjoint_answers
                 own.append(piece)
         # sizes of counts and of sums of large amounts differ by many powers of ten
         sizes = np.sqrt(information.diagonal())
@@ -317,7 +317,7 @@ def _reached(d: Decomposition) -> Iterator[tuple[Place, _Lifts]]:
 
 
 def _information(
-    shown: TableUnion, source: AnswerSource, sector: Sequence[int], lifts: _Lifts
+    union: TableUnion, source: AnswerSource, sector: Sequence[int], lifts: _Lifts
 ) -> tuple[SectorInformation, Floats]:
     """Return the information of a source about a sector, and L."""
     rows = [(t, j) for t, lift in lifts for j in range(len(lift))]
@@ -326,13 +326,13 @@ def _information(
     if len(chosen) > MOST_ROWS:
         raise ReleaseError(
             "too-many-joint-cells",
-            f"A release has {len(chosen):,} joint cells of {list(shown.decomposition.structured)}.",
+            f"A release has {len(chosen):,} joint cells of {list(union.decomposition.structured)}.",
             f"At most {MOST_ROWS:,} joint cells of one release are combined.",
             "Use the releases one by one.",
             UNCOMBINED,
         )
     kept, lift = [rows[i] for i in chosen.tolist()], every[chosen]
-    forms, (i, j) = shown.forms(source, sector, kept), np.tril_indices(len(kept))
+    forms, (i, j) = union.forms(source, sector, kept), np.tril_indices(len(kept))
     noise = np.empty((len(kept), len(kept)))
     noise[i, j] = noise[j, i] = forms.take(i).covariances(forms.take(j)) / 2 ** len(sector)
     sizes = np.sqrt(noise.diagonal())
@@ -380,7 +380,9 @@ def _union_of_tables(releases: Sequence[Release]) -> tuple[Publication, TableUni
                 tables.append(replace(t, name=name))
             where.setdefault((source, number[key]), i)
     numbers = (t.target.number for p in asked for t in p.workload.tables)
-    apart = {x.attribute for x in numbers if isinstance(x, ByAttribute)} | {a for p in asked for a in p.apart}
+    apart = {x.attribute for x in numbers if isinstance(x, ByAttribute)} | {
+        a for p in asked for a in p.structured_attributes
+    }
     try:
         workload = Workload(domain, tables, first.confidence)
         decomposition = decompose(workload, apart=sorted(apart))
@@ -441,16 +443,16 @@ def _check_records(releases: Sequence[Release]) -> None:
                 )
 
 
-def _stated(one: Publication, other: Publication) -> Iterator[tuple[str, object, object]]:
+def _stated(publication: Publication, right: Publication) -> Iterator[tuple[str, object, object]]:
     """Yield the statements that determine which records are counted, as name and both values."""
-    mine, theirs = one.source, other.source
+    mine, theirs = publication.source, right.source
     yield "the source", (mine.name, mine.table, mine.population), (theirs.name, theirs.table, theirs.population)
     yield "the conditions that records meet", mine.where, theirs.where
-    yield "the privacy unit", one.unit, other.unit
-    here, there = one.workload.domain, other.workload.domain
-    left = [{name: d[name] for name in d.drops(p.source.drops)} for d, p in ((here, one), (there, other))]
+    yield "the privacy unit", publication.unit, right.unit
+    here, there = publication.workload.domain, right.workload.domain
+    left = [{name: d[name] for name in d.drops(p.source.drops)} for d, p in ((here, publication), (there, right))]
     yield "the attributes for whose values records are left out", left[0], left[1]
-    if one.unit.id is not None:  # the rule for a person's counted records depends on all attributes
+    if publication.unit.id is not None:  # the rule for a person's counted records depends on all attributes
         yield "the attributes, by which the records of a person are chosen", here, there
 
 
@@ -552,7 +554,7 @@ class Combination(DerivedTables, QuestionMixin):
     def __repr__(self) -> str:
         return f"<Combination of {len(self.releases)} releases, {len(self)} tables: {some(list(self))}>"
 
-    def alone(self, name: str) -> list[pd.DataFrame]:
+    def tables_by_release(self, name: str) -> list[pd.DataFrame]:
         """Return a table as it is in each release that has it; for means, the counts at the ends of the range.
 
         Args:
@@ -618,7 +620,7 @@ class Combination(DerivedTables, QuestionMixin):
             ReleaseError: A table is unknown, or its coefficients have another shape.
         """
         parts = ((self._combined.form(name, x), self._workload[name], x) for name, x in combination.items())
-        return added(parts, self._confidence).one(confidence)
+        return added(parts, self._confidence).to_estimate(confidence)
 
 
 def records_not_stated(option: str, comparison: str) -> ReleaseError:
@@ -739,14 +741,14 @@ def _csv(frame: Callable[[], pd.DataFrame]) -> str:
     return csv_text(frame())
 
 
-def check_tables(found: Combination, directory: Path) -> str | None:
+def check_tables(combination: Combination, directory: Path) -> str | None:
     """Return the first fault of the files in a folder as those of a combination; None if there is no fault.
 
     The function recomputes the numbers, so the last of their digits may differ; everything else must be as written.
     """
 
     def about(name: str) -> Texts:
-        return {file: partial(text, file, frame) for file, frame in found.frames(name).items()}
+        return {file: partial(text, file, frame) for file, frame in combination.frames(name).items()}
 
     def text(file: str, frame: Callable[[], pd.DataFrame]) -> str:
         own = frame()
@@ -761,4 +763,4 @@ def check_tables(found: Combination, directory: Path) -> str | None:
                 own[column] = stated
         return csv_text(own)
 
-    return found.check_files(directory, about)
+    return combination.check_files(directory, about)

@@ -219,7 +219,7 @@ class RatioExpression(LabelledNumbers):
     def _with(self, other: object, sign: str) -> Any:
         """Return the result with another operand, by one of + - * /."""
         if isinstance(other, RatioExpression):
-            rows, mine, theirs = self._rows.beside(other._rows)
+            rows, mine, theirs = self._rows.align(other._rows)
             return CombinedRatios(self._taken(rows, mine), other._taken(rows, theirs), rows, sign)
         if isinstance(other, LabelledNumbers):
             raise ReleaseError(
@@ -285,11 +285,11 @@ class ComparedRatios(RatioExpression):
     """
 
     def __init__(
-        self, one: Ratios, other: Ratios, rows: RowLabels, *, divided: bool, line: tuple[float, float] = (1.0, 0.0)
+        self, left: Ratios, other: Ratios, rows: RowLabels, *, divided: bool, line: tuple[float, float] = (1.0, 0.0)
     ) -> None:
-        self._one, self._other, self._rows, self._divided = one, other, rows, divided
+        self._one, self._other, self._rows, self._divided = left, other, rows, divided
         self._factor, self._shift = line
-        self.confidence, self._called = one.confidence, ("ratio" if divided else "difference", " of ratios")
+        self.confidence, self._called = left.confidence, ("ratio" if divided else "difference", " of ratios")
 
     @property
     def universe(self) -> str:
@@ -324,7 +324,7 @@ class ComparedRatios(RatioExpression):
         """
         gamma = checked_confidence(self.confidence if confidence is None else confidence)
         own, count = (self._one, self._other), len(self) if simultaneous else 1
-        tests = sum(ratio.varies for ratio in own)
+        tests = sum(ratio.is_random for ratio in own)
         if tests == 2 and all(ratio._law.normal for ratio in own):
             low, high = self._at_once(1 - (1 - gamma) / count)
         else:
@@ -338,7 +338,7 @@ class ComparedRatios(RatioExpression):
         """Return intervals for normal noise: one test of both ratios, where both are in their own intervals."""
         spared = BOX_ERROR_SHARE * (1 - confidence)
         own = [np.ravel(x) for ratio in (self._one, self._other) for x in ratio.interval((1 - spared) ** 0.5)]
-        (forms, values), (others, their_values) = self._one.moved, self._other.moved
+        (forms, values), (others, their_values) = self._one.shifted_forms, self._other.shifted_forms
         found = ranges(
             np.stack([*values, *their_values], axis=1),
             law(*forms, *others).covariances,
@@ -382,15 +382,15 @@ class CombinedRatios(RatioExpression):
 
     def __init__(
         self,
-        one: RatioExpression,
+        left: RatioExpression,
         other: RatioExpression,
         rows: RowLabels,
         sign: str,
         line: tuple[float, float] = (1.0, 0.0),
     ) -> None:
-        self._one, self._other, self._rows, self._sign = one, other, rows, sign
+        self._one, self._other, self._rows, self._sign = left, other, rows, sign
         self._factor, self._shift = line
-        self.confidence, self._called = one.confidence, ("number", " made of ratios")
+        self.confidence, self._called = left.confidence, ("number", " made of ratios")
 
     @property
     def universe(self) -> str:

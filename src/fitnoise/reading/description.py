@@ -113,7 +113,7 @@ def describe(plan: Plan, written: Sequence[str], entry: EntryReference | None = 
         "fitnoise_release": FORMAT,
         "title": publication.title,
         "plan": plan.hash,
-        **_by_part(plan, [p.mechanism.describe(p) for p in plan.groups], "mechanism"),
+        **_by_part(plan, [p.mechanism.describe_noise(p) for p in plan.groups], "mechanism"),
         "charge": {
             "rho": str(rho),
             "rho_decimal": rounded_up(rho),
@@ -157,16 +157,16 @@ def describe(plan: Plan, written: Sequence[str], entry: EntryReference | None = 
             else {}
         ),
         "written": "all" if every else list(written),
-        **_by_part(plan, [p.mechanism.words(p) for p in plan.groups], "values"),
+        **_by_part(plan, [p.mechanism.bias_text(p) for p in plan.groups], "values"),
         **_so_far(plan),
-        "spec": Spec.of((plan.whole or plan).publication).document(),
+        "spec": Spec.from_publication((plan.full_series or plan).publication).document(),
         "versions": {name: metadata.version(name) for name in ("fitnoise", "numpy", "duckdb")},
     }
 
 
 def _so_far(plan: Plan) -> dict[str, Any]:
     """Return a series' attribute, its last drawn period, the number of drawn periods, and that of all periods."""
-    if plan.whole is None:
+    if plan.full_series is None:
         return {}
     drawn = plan.periods
     return {
@@ -174,7 +174,7 @@ def _so_far(plan: Plan) -> dict[str, Any]:
             "attribute": plan.publication.series,
             "period": drawn[-1],
             "drawn": len(drawn),
-            "periods": len(plan.whole.periods),
+            "periods": len(plan.full_series.periods),
         }
     }
 
@@ -231,10 +231,10 @@ def universe_text(plan: Plan, part: Table | Family) -> list[str]:
     dropped = left_out(plan).get("left_out")
     every = "" if "not_counted" in told or dropped or unit.bound is not None else "all "
     own = [*shares(plan).values(), *condition_texts(plan).get("counted", [])] or [f"{every}records of {source.name}"]
-    if unit.bound is not None and unit.bound.most is not None:
+    if unit.bound is not None and unit.bound.max_records is not None:
         plural = "record" if unit.max_records == 1 else "records"
-        own.append(f"at most {unit.max_records} {plural} of each {unit.name}{unit.pattern.words}")
-    own += [] if unit.merged is None else [unit.merged]
+        own.append(f"at most {unit.max_records} {plural} of each {unit.name}{unit.pattern.describe}")
+    own += [] if unit.merge_text is None else [unit.merge_text]
     return [
         *(f"counted: {words}" for words in own),
         *([f"left out: records whose value is dropped, by {', '.join(dropped)}"] if dropped else []),
@@ -246,7 +246,7 @@ def universe_text(plan: Plan, part: Table | Family) -> list[str]:
 def condition_texts(plan: Plan) -> dict[str, list[str]]:
     """Return the conditions that counted records meet, in words; empty without conditions."""
     conditions = plan.publication.source.conditions
-    return {"counted": [c.words for c in conditions]} if conditions else {}
+    return {"counted": [c.describe for c in conditions]} if conditions else {}
 
 
 def left_out(plan: Plan) -> dict[str, list[str]]:
@@ -267,7 +267,7 @@ def enforcement_text(plan: Plan, unit: PrivacyUnit) -> str | None:
     None if the unit is a record, and the plan is released at once.
     """
     asked = [f"{q.name!r}" for q in plan.publication.finite if q.question is QuestionKind.LEFT_OUT]
-    said = unit.kept
+    said = unit.enforcement_text
     if said is not None and unit.id is not None and asked:
         said = said.replace(UNKNOWN_LEFT_OUT_TEXT, f"of how many some are left out, tells {asked[0]}")
     if plan.publication.series is None:

@@ -172,7 +172,7 @@ class RowLabels:
         left = {name: tuple(self.labels[name][i] for i in own) for name, own, several in picked if several}
         return RowLabels(left, {name: self.homes[name] for name in left}), where, picked
 
-    def beside(self, other: RowLabels) -> tuple[RowLabels, Indices, Indices]:
+    def align(self, other: RowLabels) -> tuple[RowLabels, Indices, Indices]:
         """Return the rows broken down by the names of both, and for each of them the row of this and of the other.
 
         Raises:
@@ -221,13 +221,13 @@ def _number_added() -> ReleaseError:
     )
 
 
-def _place(name: str, labels: Sequence[Any], wanted: Any) -> int:
+def _place(name: str, labels: Sequence[Any], label: Any) -> int:
     for i, x in enumerate(labels):
-        if x == wanted and isinstance(x, bool) == isinstance(wanted, (bool, np.bool_)):
+        if x == label and isinstance(x, bool) == isinstance(label, (bool, np.bool_)):
             return i
     raise ReleaseError(
         "unknown-label-of-numbers",
-        f"No number is of {name} = {wanted!r}.",
+        f"No number is of {name} = {label!r}.",
         "",
         f"Choose from {list(labels)[:20]}{' and others' if len(labels) > 20 else ''}.",
         "No number was chosen.",
@@ -235,11 +235,11 @@ def _place(name: str, labels: Sequence[Any], wanted: Any) -> int:
     )
 
 
-def _spread(own: RowLabels, both: RowLabels) -> Indices:
-    where = np.arange(math.prod(own.shape)).reshape(own.shape)
-    names = [name for name in both.labels if name in own.labels]
-    ordered = where.transpose([list(own.labels).index(name) for name in names])
-    across = ordered.reshape([len(labels) if name in own.labels else 1 for name, labels in both.labels.items()])
+def _spread(rows: RowLabels, both: RowLabels) -> Indices:
+    where = np.arange(math.prod(rows.shape)).reshape(rows.shape)
+    names = [name for name in both.labels if name in rows.labels]
+    ordered = where.transpose([list(rows.labels).index(name) for name in names])
+    across = ordered.reshape([len(labels) if name in rows.labels else 1 for name, labels in both.labels.items()])
     return np.asarray(np.broadcast_to(across, both.shape).ravel())
 
 
@@ -265,11 +265,11 @@ class Estimates(LabelledNumbers):
         forms: Forms,
         rows: RowLabels,
         confidence: float,
-        asked: ReaderQuestion | None = None,
+        question: ReaderQuestion | None = None,
         *,
         counts: bool = False,
     ) -> None:
-        self._forms, self._rows, self._asked, self._counts = forms, rows, asked, counts
+        self._forms, self._rows, self._asked, self._counts = forms, rows, question, counts
         self.confidence = confidence
 
     @property
@@ -306,7 +306,7 @@ class Estimates(LabelledNumbers):
             ReleaseError: Some numbers are from a combination, and others from a release in it. WorkloadError: The
                 confidence is not in (0, 1).
         """
-        gamma = level(self._own(confidence), len(self), normal=self._law.normal, simultaneous=simultaneous)
+        gamma = level(self._own_confidence(confidence), len(self), normal=self._law.normal, simultaneous=simultaneous)
         return self._law.half_widths(np.ones((len(self), 1)), gamma).reshape(self._rows.shape)[()]
 
     def interval(self, confidence: float | None = None, *, simultaneous: bool = False) -> tuple[Any, Any]:
@@ -356,7 +356,7 @@ class Estimates(LabelledNumbers):
         out[i, j] = out[j, i] = self._forms.take(i).covariances(self._forms.take(j))
         return out
 
-    def one(self, confidence: float | None = None) -> Estimate:
+    def to_estimate(self, confidence: float | None = None) -> Estimate:
         """Return a single number with its error.
 
         Raises:
@@ -370,12 +370,12 @@ class Estimates(LabelledNumbers):
                 "Choose one by its labels.",
                 "No number was chosen.",
             )
-        gamma = self._own(confidence)
+        gamma = self._own_confidence(confidence)
         value, error, moe = (np.ravel(x)[0] for x in (self._values, self.std_error, self.moe(gamma)))
         same = Estimates(self._forms, self._rows, gamma, self._asked, counts=self._counts)
         return Estimate(float(value), float(error), float(moe), gamma, same)
 
-    def _own(self, confidence: float | None) -> float:
+    def _own_confidence(self, confidence: float | None) -> float:
         return self.confidence if confidence is None else checked_confidence(confidence)
 
     def __getitem__(self, key: Any) -> Estimates:
@@ -385,11 +385,11 @@ class Estimates(LabelledNumbers):
         return Estimates(self._forms.take(where), rows, self.confidence, asked, counts=self._counts)
 
     @checked(ReleaseError, "Nothing was computed.", "along")
-    def change(self, along: str, lag: int = 1) -> Estimates:
+    def change(self, axis: str, lag: int = 1) -> Estimates:
         """Return each number minus an earlier number: changes, or seasonal differences if the lag is a year.
 
         Args:
-            along: The name along which numbers follow one another, such as "month", in the order of its labels.
+            axis: The name along which numbers follow one another, such as "month", in the order of its labels.
             lag: The distance to the earlier number, in labels, at least 1.
 
         Returns:
@@ -401,15 +401,15 @@ class Estimates(LabelledNumbers):
         Example:
             `release.count(by=["month", "region"]).change("month", 12).frame()`
         """
-        n, k = self._steps(along, lag, less=1)
-        return self._moved(along, sp.eye_array(n - k, n, k=k) - sp.eye_array(n - k, n), k, counts=False)
+        n, k = self._steps(axis, lag, less=1)
+        return self._combine_along(axis, sp.eye_array(n - k, n, k=k) - sp.eye_array(n - k, n), k, counts=False)
 
     @checked(ReleaseError, "Nothing was computed.", "along")
-    def average(self, along: str, width: int) -> Estimates:
+    def average(self, axis: str, width: int) -> Estimates:
         """Return moving averages: the mean of each number and the `width` − 1 numbers before it.
 
         Args:
-            along: The name along which numbers follow one another, in the order of its labels.
+            axis: The name along which numbers follow one another, in the order of its labels.
             width: The number of values in a mean, at least 1.
 
         Returns:
@@ -419,24 +419,24 @@ class Estimates(LabelledNumbers):
             ReleaseError: The numbers are not broken down by this name, or the name has too few labels, as in
                 :meth:`change`.
         """
-        n, k = self._steps(along, width, less=0)
+        n, k = self._steps(axis, width, less=0)
         window = sum((sp.eye_array(n - k + 1, n, k=i) for i in range(1, k)), start=sp.eye_array(n - k + 1, n))
-        return self._moved(along, window / k, k - 1, counts=self._counts)
+        return self._combine_along(axis, window / k, k - 1, counts=self._counts)
 
     @checked(ReleaseError, "Nothing was computed.", "along")
-    def to_date(self, along: str, season: int | None = None) -> Estimates:
+    def to_date(self, axis: str, season: int | None = None) -> Estimates:
         """Return the sum of each number and all numbers before it, from the start of its season if there are seasons.
 
         Args:
-            along: The name along which numbers follow one another, in the order of its labels.
+            axis: The name along which numbers follow one another, in the order of its labels.
             season: The number of labels after which sums start again, such as 12 months for years to date. None never
                 starts again.
 
         Raises:
             ReleaseError: As for :meth:`change`; or a sum has too many numbers.
         """
-        n, _ = self._steps(along, 1, less=0)
-        _, k = self._steps(along, n if season is None else min(season, n) if type(season) is int else season, less=0)
+        n, _ = self._steps(axis, 1, less=0)
+        _, k = self._steps(axis, n if season is None else min(season, n) if type(season) is int else season, less=0)
         if n * k > MAX_NUMBERS:
             raise ReleaseError(
                 "too-many-sums",
@@ -446,16 +446,16 @@ class Estimates(LabelledNumbers):
                 UNCOMPUTED,
             )
         whole: Any = sp.block_diag([np.tril(np.ones((min(k, n - i),) * 2)) for i in range(0, n, k)])
-        return self._moved(along, whole, 0, counts=self._counts)
+        return self._combine_along(axis, whole, 0, counts=self._counts)
 
-    def _steps(self, along: str, steps: object, *, less: int) -> tuple[int, int]:
+    def _steps(self, axis: str, steps: object, *, less: int) -> tuple[int, int]:
         """Return the number of labels of a name, and the number of steps, at most the number of labels minus `less`."""
-        labels = self._rows.labels.get(along)
+        labels = self._rows.labels.get(axis)
         if labels is None:
             names = list(self._rows.labels)
             raise ReleaseError(
                 "not-broken-down-by",
-                f"The numbers are not broken down by {along!r}.",
+                f"The numbers are not broken down by {axis!r}.",
                 "Numbers follow one another along a name by which they are broken down (by = …, --by).",
                 f"Choose one of {names}." if names else "Break the numbers down by a name first.",
                 UNCOMPUTED,
@@ -464,36 +464,36 @@ class Estimates(LabelledNumbers):
         if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= most:
             raise ReleaseError(
                 "wrong-step",
-                f"The step along {along!r} is {steps!r}.",
-                f"There are {len(labels)} labels of {along!r}.",
+                f"The step along {axis!r} is {steps!r}.",
+                f"There are {len(labels)} labels of {axis!r}.",
                 f"Choose a whole number from 1 to {most}." if most else "Choose a name with more labels.",
                 UNCOMPUTED,
             )
         return len(labels), steps
 
-    def _moved(self, along: str, matrix: Any, first: int, *, counts: bool) -> Estimates:
+    def _combine_along(self, axis: str, matrix: Any, first: int, *, counts: bool) -> Estimates:
         """Return combinations along a name, for its labels from an index on."""
         names = list(self._rows.labels)
         sides: list[Any] = [
             sp.eye_array(math.prod(len(self._rows.labels[x]) for x in some))
-            for some in (names[: names.index(along)], names[names.index(along) + 1 :])
+            for some in (names[: names.index(axis)], names[names.index(axis) + 1 :])
         ]
         whole = sp.csr_array(sp.kron(sp.kron(sides[0], matrix), sides[1]))
-        labels = {x: own[first:] if x == along else own for x, own in self._rows.labels.items()}
+        labels = {x: own[first:] if x == axis else own for x, own in self._rows.labels.items()}
         rows = RowLabels(labels, self._rows.homes)
         return Estimates(self._forms.combined(whole), rows, self.confidence, counts=counts)
 
     def _scaled(self, factor: float) -> Estimates:
-        return Estimates(self._forms.times(factor), self._rows, self.confidence, counts=self._counts and factor >= 0)
+        return Estimates(self._forms.scale(factor), self._rows, self.confidence, counts=self._counts and factor >= 0)
 
-    def _beside(self, other: Estimates) -> tuple[RowLabels, Forms, Forms]:
-        rows, mine, theirs = self._rows.beside(other._rows)
+    def _aligned_with(self, other: Estimates) -> tuple[RowLabels, Forms, Forms]:
+        rows, mine, theirs = self._rows.align(other._rows)
         return rows, self._forms.take(mine), other._forms.take(theirs)
 
     def _plus(self, other: Estimates, sign: float) -> Estimates:
-        rows, mine, theirs = self._beside(other)
+        rows, mine, theirs = self._aligned_with(other)
         counts = self._counts and other._counts and sign > 0
-        return Estimates(mine.plus(theirs.times(sign)), rows, self.confidence, counts=counts)
+        return Estimates(mine.plus(theirs.scale(sign)), rows, self.confidence, counts=counts)
 
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, Estimates):
@@ -558,7 +558,7 @@ class Estimates(LabelledNumbers):
 
     def __truediv__(self, other: Any) -> Any:
         if isinstance(other, Estimates):
-            return Ratios.of(self, other)
+            return Ratios.divide(self, other)
         if isinstance(other, LabelledNumbers):
             raise ReleaseError(
                 "estimate-divided-by-ratio",
@@ -594,8 +594,8 @@ class Ratios(RatioExpression):
         * the exact ratio, of the records as they were read, is from `low` to `high` with at least the confidence, for
           any data. The lattice of the noise can lower the confidence by at most 6·10⁻⁵. Where b is 0 there is no ratio
           and no guarantee;
-        * where b is not distinguished from 0 (`told` is false), ratios of any size may remain, and an end may be
-          infinite;
+        * where b is not distinguished from 0 (`is_significant` is false), ratios of any size may remain, and an end may
+          be infinite;
         * a part of b's records is from 0 to 1, and no ratio of counts is below 0. A mean is between the least and the
           largest possible value.
 
@@ -627,24 +627,24 @@ class Ratios(RatioExpression):
             possible: The least and the largest possible value.
             universe: The records of the mean, in words.
         """
-        rows, a, b = total._beside(count)
+        rows, a, b = total._aligned_with(count)
         low, high = (np.full(a.length, x) for x in possible)
         return cls((a, b), rows, total.confidence, (low, high), (1.0, 0.0), universe)
 
     @classmethod
-    def of(cls, top: Estimates, bottom: Estimates) -> Ratios:
+    def divide(cls, top: Estimates, bottom: Estimates) -> Ratios:
         """Return the ratios of two sets of estimates.
 
         Args:
             top: The numerators.
             bottom: The denominators; a label that only one of the two has is repeated for the other.
         """
-        rows, a, b = top._beside(bottom)
+        rows, a, b = top._aligned_with(bottom)
         n, low, high = a.length, -math.inf, math.inf
         if top._counts and bottom._counts:
             low = 0.0
             if top._asked is not None and bottom._asked is not None and a.digests == b.digests:
-                high = 1.0 if top._asked.within(bottom._asked) else math.inf
+                high = 1.0 if top._asked.is_within(bottom._asked) else math.inf
         possible = np.full(n, low), np.full(n, high)
         return cls((a, b), rows, top.confidence, possible, (1.0, 0.0), whose_ratio(top._asked, bottom._asked))
 
@@ -658,15 +658,15 @@ class Ratios(RatioExpression):
         return self._universe
 
     @property
-    def varies(self) -> bool:
+    def is_random(self) -> bool:
         """True unless the ratio was multiplied by 0, which makes it a known number."""
         return self._factor != 0
 
     @property
-    def moved(self) -> tuple[tuple[Forms, Forms], tuple[Floats, Floats]]:
+    def shifted_forms(self) -> tuple[tuple[Forms, Forms], tuple[Floats, Floats]]:
         """Two forms with the multiplied and shifted ratio, of which the second is b; and their estimates."""
         (a, b), (top, bottom) = self._parts, self._values
-        forms = a.times(self._factor).plus(b.times(self._shift)) if self._shift else a.times(self._factor)
+        forms = a.scale(self._factor).plus(b.scale(self._shift)) if self._shift else a.scale(self._factor)
         return (forms, b), (self._factor * top + self._shift * bottom, bottom)
 
     @cached_property
@@ -697,7 +697,7 @@ class Ratios(RatioExpression):
         return (self._factor * np.clip(plain, *self._possible) + self._shift).reshape(self._rows.shape)[()]
 
     @property
-    def told(self) -> Any:
+    def is_significant(self) -> Any:
         """True where b is distinguished from 0 at the release's confidence."""
         return self._ends(None, simultaneous=False)[2].reshape(self._rows.shape)[()]
 
@@ -716,7 +716,9 @@ class Ratios(RatioExpression):
         return self._moved(low, high)
 
     def frame(self, confidence: float | None = None, *, simultaneous: bool = False) -> pd.DataFrame:
-        """Return the labels with the columns value, low, high and `told`. The arguments are those of `interval`.
+        """Return the labels with the columns value, low, high and `told`.
+
+        The arguments are those of `interval`.
 
         Args:
             confidence: The confidence of each interval; default the release's.
@@ -732,7 +734,7 @@ class Ratios(RatioExpression):
 
     @property
     def _leaves(self) -> tuple[Ratios, ...]:
-        return (self,) if self.varies else ()
+        return (self,) if self.is_random else ()
 
     def _box(self, each: float) -> tuple[Any, Any]:
         return self.interval(each)
@@ -758,7 +760,7 @@ class Ratios(RatioExpression):
 
     def _compared(self, other: Ratios, *, divided: bool) -> Ratios | ComparedRatios:
         """Return the comparison of two ratios each: one ratio if they have one b, otherwise of two intervals."""
-        rows, mine, theirs = self._rows.beside(other._rows)
+        rows, mine, theirs = self._rows.align(other._rows)
         one, another = self._taken(rows, mine), other._taken(rows, theirs)
         (a, b), (c, d) = one._parts, another._parts
         shifts = (self._shift, other._shift)
@@ -768,14 +770,14 @@ class Ratios(RatioExpression):
             possible = np.where(signed, -math.inf, 0.0), np.full(len(one), math.inf)
             return Ratios((a, c), rows, self.confidence, possible, (self._factor / other._factor, 0.0))
         if same and not divided:
-            top = a.times(self._factor).plus(c.times(-other._factor))
+            top = a.scale(self._factor).plus(c.scale(-other._factor))
             return Ratios((top, b), rows, self.confidence, _apart(one, another), (1.0, shifts[0] - shifts[1]))
         return ComparedRatios(one, another, rows, divided=divided)
 
 
-def _apart(one: Ratios, other: Ratios) -> Range:
+def _apart(left: Ratios, right: Ratios) -> Range:
     """Return the possible range of their difference, without their shifts."""
-    ends = [np.sort(np.stack([x._factor * end for end in x._possible]), axis=0) for x in (one, other)]
+    ends = [np.sort(np.stack([x._factor * end for end in x._possible]), axis=0) for x in (left, right)]
     return difference(*ends[0], *ends[1])
 
 
@@ -886,16 +888,16 @@ def added(parts: Iterable[tuple[Forms, Table, npt.ArrayLike]], confidence: float
     whole, counts = Forms(1, {}), True
     for form, table, coefficients in parts:
         whole = whole.plus(form)
-        counts &= table.counts and bool((np.asarray(coefficients) >= 0).all())
+        counts &= table.is_count and bool((np.asarray(coefficients) >= 0).all())
     return Estimates(whole, RowLabels({}, {}), confidence, counts=counts)
 
 
-def _crossing(beyond: Callable[[Floats], Floats], one: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> Floats:
+def _crossing(beyond: Callable[[Floats], Floats], left: tuple[Floats, Floats], right: tuple[Floats, Floats]) -> Floats:
     """Return a root of a function between two points, from the side where it is above 0 (regula falsi, Illinois).
 
-    one, other: Each a point with its function value, above 0 for `one` and at most 0 for `other`.
+    one, other: Each a point with its function value, above 0 for `left` and at most 0 for `right`.
     """
-    (out, above), (inner, below) = one, other
+    (out, above), (inner, below) = left, right
     last = np.zeros(len(out))
     for _ in range(BISECTION_STEPS):
         with np.errstate(all="ignore"):

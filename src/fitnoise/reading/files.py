@@ -80,17 +80,17 @@ def reserved(directory: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _hold_name(place: Path) -> int:
+def _hold_name(path: Path) -> int:
     """Create or open a file and lock it; return its handle once the file certainly has its name.
 
     Raises:
         OSError: Another process holds the file (BlockingIOError), or it cannot be made.
     """
     while True:
-        handle = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             lock(handle)
-            if os.path.samestat(os.fstat(handle), place.stat()):
+            if os.path.samestat(os.fstat(handle), path.stat()):
                 return handle
         except FileNotFoundError:
             pass
@@ -193,10 +193,10 @@ def _unfinished_path(directory: Path) -> Path:
     return directory.parent / f".{directory.name}.unfinished-{secrets.token_hex(4)}"
 
 
-def _fresh(place: Path, make: Callable[[Path], None] = Path.mkdir) -> tuple[Path, int | None]:
+def _fresh(path: Path, make: Callable[[Path], None] = Path.mkdir) -> tuple[Path, int | None]:
     """Return a new folder (or another new thing) next to a place, and the lock on it; None without locks."""
     while True:
-        stage = _unfinished_path(place)
+        stage = _unfinished_path(path)
         make(stage)
         try:
             held = hold(stage)

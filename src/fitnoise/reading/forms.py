@@ -64,27 +64,27 @@ class AnswerSource:
         return self.rebuilt.part
 
     @property
-    def measured(self) -> TablePart:
+    def with_measured_design(self) -> TablePart:
         """The part with its design, as it was measured."""
         return cast("TablePart", self.rebuilt.part)
 
     @property
     def normal(self) -> bool:
         """True if its noise is treated as normal."""
-        return self.measured.mechanism.normal
+        return self.with_measured_design.mechanism.normal
 
     @property
     def parts(self) -> tuple[AnswerSource, ...]:
         """The sources of the single noises in its numbers: itself, or the sources from which it is combined."""
         return (self,)
 
-    def between(self, one: TableNumbers, other: TableNumbers) -> Floats:
+    def covariance(self, left: TableNumbers, right: TableNumbers) -> Floats:
         """Return the covariances of pairs of its numbers, (P,), in people²."""
-        return self.measured.mechanism.between(one, other)
+        return self.with_measured_design.mechanism.covariance(left, right)
 
-    def sums(self, one: WeightedSums, other: WeightedSums, length: int) -> Floats | None:
+    def sums(self, left: WeightedSums, right: WeightedSums, length: int) -> Floats | None:
         """Return the covariances of sums of many numbers, one by one, (J,); None to use pairs or all numbers."""
-        return self.measured.mechanism.sums(one, other, length)
+        return self.with_measured_design.mechanism.sums(left, right, length)
 
     def traced(self, tensors: Mapping[str, Floats]) -> dict[AnswerSource, dict[str, Floats]]:
         """Return a combination of its numbers as combinations of its parts: by table a coefficient for each number."""
@@ -155,7 +155,7 @@ class Forms:
         """Return combinations of the forms, one for each row of a matrix."""
         return Forms(int(matrix.shape[0]), {key: sp.csr_array(matrix @ x) for key, x in self.pieces.items()})
 
-    def times(self, factors: Floats | float) -> Forms:
+    def scale(self, factors: Floats | float) -> Forms:
         """Return each form times a number."""
         scale = sp.diags_array(np.broadcast_to(np.asarray(factors, dtype=np.float64), self.length))
         return Forms(self.length, {key: sp.csr_array(scale @ x) for key, x in self.pieces.items()})
@@ -213,7 +213,9 @@ def refuse_shared_noise(sources: Collection[AnswerSource]) -> None:
             "Take both numbers from the combination.",
             UNCOMPUTED,
         )
-    wholes = ((p.measured, p.measured.mechanism.complete(p.measured)) for p in parts)
+    wholes = (
+        (p.with_measured_design, p.with_measured_design.mechanism.complete(p.with_measured_design)) for p in parts
+    )
     series = [whole.publication for own, whole in wholes if whole is not own]
     if any(x in series[:i] for i, x in enumerate(series)):
         raise ReleaseError(
@@ -250,7 +252,7 @@ def _covariances(source: AnswerSource, mine: tuple[int, sp.csr_array], theirs: t
     tall = any(_tall(source.part, t) for t in (table, beside))
     for many in _pieces(np.flatnonzero(pairs > MAX_PAIRS_DIRECT), long + short):
         these, those = (
-            WeightedSums.of(source.part, t, _unfolded(source, t, z.indices), z)
+            WeightedSums.from_coefficients(source.part, t, _unfolded(source, t, z.indices), z)
             for t, z in ((table, x[many]), (beside, y[many]))
         )
         added = source.sums(these, those, len(many))
@@ -268,7 +270,7 @@ def _covariances(source: AnswerSource, mine: tuple[int, sp.csr_array], theirs: t
         i, j = x.indptr[which] + first, y.indptr[which] + second
         one = TableNumbers(source.part, table, _unfolded(source, table, x.indices[i]))
         other = TableNumbers(source.part, beside, _unfolded(source, beside, y.indices[j]))
-        found = source.between(one, other) * x.data[i] * y.data[j]
+        found = source.covariance(one, other) * x.data[i] * y.data[j]
         out += np.bincount(which, found, minlength=len(out))
     return out
 
@@ -292,7 +294,7 @@ def _name(source: AnswerSource, table: int) -> str:
 
 def _tall(part: SectorTablesPart, table: int) -> bool:
     """Return True if a table has too many structured rows to write the cells of each."""
-    group, _ = part.decomposition.place(table)
+    group, _ = part.decomposition.group_of(table)
     rows = np.prod([n + 1.0 for n in group.inner_shape])
     return bool(rows * part.decomposition.cells > MAX_ROWS_TIMES_CELLS)
 

@@ -189,7 +189,7 @@ class LaplaceSums:
 
 def single_noises(source: AnswerSource, tensors: Mapping[str, Floats]) -> tuple[Floats, float]:
     """Return the coefficients of a pure part's single noises in a combination of its numbers, and their scale."""
-    part = source.measured
-    found = part.mechanism.single(part, rebuilding.adjoint(part, tensors))
+    part = source.with_measured_design
+    found = part.mechanism.noise_coefficients(part, rebuilding.adjoint(part, tensors))
     assert found is not None  # noqa: S101 - the noise is not normal
     return found

@@ -113,25 +113,25 @@ class TableLayout:
     signed: bool
 
     @property
-    def whole(self) -> bool:
+    def is_integer(self) -> bool:
         """True if its numbers are integers."""
         return self.ends is not None and self.averaged is None
 
     @cached_property
-    def told(self) -> Floats:
+    def rounded_margins(self) -> Floats:
         """The margins as people read them, rounded up so that no printed margin is too small."""
         return np.asarray(np.ceil(self.margins * 10.0**self.decimals - 1e-6) / 10.0**self.decimals)
 
     @cached_property
-    def even(self) -> float | None:
+    def common_margin(self) -> float | None:
         """The printed margin of all numbers except totals, if they have one margin; otherwise None."""
-        own = np.unique(self.told[~self.totals])
+        own = np.unique(self.rounded_margins[~self.totals])
         return None if self.biased or self.ends is not None or len(own) != 1 else float(own[0])
 
     @cached_property
     def decimals(self) -> int:
         """The number of printed digits after the point."""
-        return 0 if self.whole else decimals(self.margins)
+        return 0 if self.is_integer else decimals(self.margins)
 
     @property
     def intervals(self) -> tuple[Floats, Floats]:
@@ -152,21 +152,21 @@ Tabled = Release | DerivedTables
 """An object with tables: a release, integer tables, or a combination."""
 
 
-def releases(of: Tabled) -> tuple[Release, ...]:
+def releases(source: Tabled) -> tuple[Release, ...]:
     """Return the releases from which it is made."""
-    return of.releases if isinstance(of, DerivedTables) else (of,)
+    return source.releases if isinstance(source, DerivedTables) else (source,)
 
 
-def publication_of(of: Tabled, name: str) -> Publication:
+def publication_of(source: Tabled, name: str) -> Publication:
     """Return the publication of one of its tables."""
-    return of.publication(name) if isinstance(of, DerivedTables) else of.plan.group(name).publication
+    return source.publication(name) if isinstance(source, DerivedTables) else source.plan.group(name).publication
 
 
-def layout(of: Tabled, name: str, *, totals: bool = False, bands: Bands | None = None) -> TableLayout:
+def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | None = None) -> TableLayout:
     """Return the layout of one table of a release, or of tables made from releases.
 
     Args:
-        of: The object with the table.
+        tabled: The object with the table.
         name: The name of the table.
         totals: True to add sums over the columns that are shown value by value.
         bands: The rule for the reliability of numbers.
@@ -174,17 +174,17 @@ def layout(of: Tabled, name: str, *, totals: bool = False, bands: Bands | None =
     Raises:
         ReleaseError: The table is unknown.
     """
-    if name not in of:
-        raise unknown_table(name, list(of), "Nothing was written.")
-    publication = publication_of(of, name)
+    if name not in tabled:
+        raise unknown_table(name, list(tabled), "Nothing was written.")
+    publication = publication_of(tabled, name)
     table, domain, held = publication.workload[name], publication.domain, None
-    if isinstance(of, IntegerTables):
-        (values, margins), held = of.unbiased(name), of[name]["value"].to_numpy()
-        source: Release | Combination = of.release
+    if isinstance(tabled, IntegerTables):
+        (values, margins), held = tabled.unbiased(name), tabled[name]["value"].to_numpy()
+        source: Release | Combination = tabled.release
         biased, several = False, "biased_value" not in source[name]
     else:
-        assert isinstance(of, Release | Combination)  # noqa: S101 - no other object is made from releases
-        source, frame = of, of[name] if table.averaged is None else of.counts_at_ends(name)
+        assert isinstance(tabled, Release | Combination)  # noqa: S101 - no other object is made from releases
+        source, frame = tabled, tabled[name] if table.averaged is None else tabled.counts_at_ends(name)
         biased = "biased_value" in frame
         several = not biased
         value, error = ("biased_value", "simulated_rmse") if biased else ("value", "moe")
@@ -211,7 +211,7 @@ def layout(of: Tabled, name: str, *, totals: bool = False, bands: Bands | None =
     elif any(sums):
         values, margins = _with_totals(source, name, (values, margins), sums, confidence)
     if held is not None:
-        whole = publication_of(of, name).unit.parts == 1
+        whole = publication_of(tabled, name).unit.parts == 1
         values, ends = held, [*possible(values, margins, held, whole=whole)]
     if ends:
         margins = np.maximum(ends[1] - values, values - ends[0])
@@ -233,7 +233,7 @@ def layout(of: Tabled, name: str, *, totals: bool = False, bands: Bands | None =
         values=values,
         margins=margins,
         ends=(ends[0], ends[1]) if ends else None,
-        bands=None if bands is None or biased else bands.of(np.abs(values) if signed else values, margins),
+        bands=None if bands is None or biased else bands.classify(np.abs(values) if signed else values, margins),
         totals=_totals(rows, columns, across=axis is not None),
         confidence=confidence,
         biased=biased,
@@ -268,26 +268,26 @@ def _heading(table: Table, attribute: Attribute | None, name: str, *, periods: b
     return Heading(name, view.word or "each", shown if ordered else 0, periods, view.steps)
 
 
-def _label(table: Table, attribute: Attribute | None, name: str, shown: str | int, place: int) -> Label:
+def _label(table: Table, attribute: Attribute | None, name: str, label: str | int, point: int) -> Label:
     """Return a label; if the attribute has labels and is shown value by value, with its code."""
     coded = isinstance(attribute, Categorical) and attribute.labels is not None and table.view(name) is EACH
-    if not coded or not isinstance(attribute, Categorical) or place >= len(attribute.codes):
-        return Label(str(shown))
-    code = str(attribute.codes[place])
-    return Label(str(shown), "" if code == str(shown) else code)
+    if not coded or not isinstance(attribute, Categorical) or point >= len(attribute.codes):
+        return Label(str(label))
+    code = str(attribute.codes[point])
+    return Label(str(label), "" if code == str(label) else code)
 
 
-def _place(of: Release | Combination, name: str) -> tuple[AnswerSource, int]:
+def _place(release: Release | Combination, name: str) -> tuple[AnswerSource, int]:
     """Return the source of a table's noise, and the number of the table there."""
-    source = next(s for s in of._sources if name in s.part.publication.workload.tables.numbered)
+    source = next(s for s in release._sources if name in s.part.publication.workload.tables.numbered)
     return source, source.part.publication.workload.number(name)
 
 
 def _with_totals(
-    of: Release | Combination, name: str, given: tuple[Floats, Floats], sums: Sequence[bool], confidence: float
+    release: Release | Combination, name: str, numbers: tuple[Floats, Floats], sums: Sequence[bool], confidence: float
 ) -> tuple[Floats, Floats]:
     """Return values and margins with sums after the rows of some columns; all other numbers are unchanged."""
-    source, number = _place(of, name)
+    source, number = _place(release, name)
     wide = source.shape(number)
     kept = np.ix_(*(range(n if s else n - 1) for n, s in zip(wide, sums, strict=True)))
     shape = tuple(n if s else n - 1 for n, s in zip(wide, sums, strict=True))
@@ -298,6 +298,6 @@ def _with_totals(
     forms = Forms(len(flat), {(source, number): each})
     found = forms.values(), law(forms).half_widths(np.ones((len(flat), 1)), confidence)
     out = np.empty(shape), np.empty(shape)
-    for whole, own, more in zip(out, given, found, strict=True):
+    for whole, own, more in zip(out, numbers, found, strict=True):
         whole[~added], whole[added] = own.ravel(), more
     return out

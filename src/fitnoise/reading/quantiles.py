@@ -107,8 +107,8 @@ class Quantiles(LabelledNumbers):
         low, high = confidence_set(self._tested.values().reshape(shape), widths)
         return np.clip(find_first(np.ravel(self._counts.value).reshape(shape), self._q), low, high), low, high
 
-    def _values(self, place: Indices) -> Any:
-        return self._shown[place].reshape(self._rows.shape)[()]
+    def _values(self, indices: Indices) -> Any:
+        return self._shown[indices].reshape(self._rows.shape)[()]
 
     @property
     def value(self) -> Any:

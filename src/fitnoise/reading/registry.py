@@ -97,16 +97,16 @@ def _declared(domain: Domain, name: str) -> str:
     if not isinstance(attribute, Amount):
         return f"{domain.sizes[name]:,} cells"
     if attribute.by is not None:
-        return ", or ".join([str(attribute.coded), *attribute.beside])
+        return ", or ".join([str(attribute.coded), *attribute.missing_cells])
     said = f"{attribute.low:,} to {attribute.high:,} in steps of {attribute.step:,}"
-    return ", or ".join([said, *attribute.beside])
+    return ", or ".join([said, *attribute.missing_cells])
 
 
 def _released(plan: Plan) -> str:
     """Return the frequency of releases of the plan."""
     if plan.publication.series is None:
         return "One release"
-    whole, last = plan if plan.whole is None else plan.whole, plan.periods[-1]
+    whole, last = plan if plan.full_series is None else plan.full_series, plan.periods[-1]
     return f"A series of {len(whole.periods)} releases by {plan.publication.series}, here until {last}"
 
 
@@ -115,8 +115,8 @@ def _neighbours(plan: Plan, unit: PrivacyUnit) -> Iterator[str]:
     replaces = unit.neighbours is Neighbours.REPLACE_ONE
     how = f"in what the records of one {unit.name} say" if replaces else f"in whether one {unit.name} is there at all"
     yield f"Two data sets are adjacent if they differ {how}"
-    if unit.kept is not None:
-        yield f"That there are {unit.kept}" if unit.parts == 1 else f"Counted are {unit.kept}"
+    if unit.enforcement_text is not None:
+        yield f"That there are {unit.enforcement_text}" if unit.parts == 1 else f"Counted are {unit.enforcement_text}"
     if plan.publication.series is not None:
         yield f"{unit.between_draws[0].upper()}{unit.between_draws[1:]}"
     for other, loss in plan.other_losses:
@@ -143,7 +143,7 @@ def _details(charge: dict[str, Any]) -> Iterator[str]:
 
 
 def _post_processing(part: TablePart) -> str:
-    return f"Tables are rebuilt from the noisy answers so that they agree: {part.mechanism.words(part)}"
+    return f"Tables are rebuilt from the noisy answers so that they agree: {part.mechanism.bias_text(part)}"
 
 
 def _composition(release: Release) -> Iterator[str]:
@@ -153,8 +153,8 @@ def _composition(release: Release) -> Iterator[str]:
     yield f"What releases about the same units cost adds up in a ledger, a chain of entries by hashes{entry}"
     if asked.series is not None:
         yield "All releases of the series are priced as one and charged at the first of them; the others add nothing"
-    if asked.beside:
-        yield f"It stands beside releases on the same records, of the plans {', '.join(asked.beside)}"
+    if asked.composed_with:
+        yield f"It stands beside releases on the same records, of the plans {', '.join(asked.composed_with)}"
 
 
 def _before(said: dict[str, Any]) -> Iterator[str]:
@@ -175,7 +175,7 @@ def _before(said: dict[str, Any]) -> Iterator[str]:
 
 def _mechanisms(plan: Plan, said: dict[str, Any]) -> Iterator[str]:
     for part in plan.groups:
-        noise, far = part.mechanism.describe(part)["noise"], part.mechanism.far(part.certificate)
+        noise, far = part.mechanism.describe_noise(part)["noise"], part.mechanism.gap_text(part.certificate)
         yield f"Tables by {part.mechanism.name}: {noise}, with a proof of how near the least cost it is ({far})"
     for asked in said.get("finite", ()):
         yield f"A {asked['query']} by {asked['mechanism']}, of exact chances, pure epsilon {asked['pure_epsilon']:.6g}"

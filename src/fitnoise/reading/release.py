@@ -271,7 +271,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
             ReleaseError: The part is not for a small database, or keeps no histogram.
         """
         found = self.biased[i]
-        if found is None or not found.whole:
+        if found is None or not found.has_histogram:
             raise ReleaseError(
                 "part-without-histogram",
                 f"Part {i + 1} of the release has no synthetic histogram.",
@@ -354,7 +354,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         """
         return ((name, self._framed(name, table)) for name, table in self.columns(names))
 
-    def apart(self, name: str, level: str) -> Iterator[tuple[str | int, pd.DataFrame]]:
+    def tables_by_place(self, name: str, level: str) -> Iterator[tuple[str | int, pd.DataFrame]]:
         """Yield a table place by place: the rows for each place of a level.
 
         Args:
@@ -366,9 +366,12 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
             ReleaseError: The table shows no places of the level or of a lower one.
         """
         frame, domain = self[name], self.plan.publication.domain
-        home = domain[domain.home(level)] if level in domain else None
+        home = domain[domain.attribute_of(level)] if level in domain else None
         shown = self.plan.group(name).publication.workload[name].attributes if isinstance(home, Hierarchy) else ()
-        at = next((a for a in shown if domain[domain.home(a)] is home and domain.depth(a) >= domain.depth(level)), None)
+        at = next(
+            (a for a in shown if domain[domain.attribute_of(a)] is home and domain.depth(a) >= domain.depth(level)),
+            None,
+        )
         if at is None or not isinstance(home, Hierarchy):
             raise ReleaseError(
                 "table-without-level",
@@ -522,7 +525,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
             (self._sources[self._part(name) or 0].form(name, x), self.plan.group(name).publication.workload[name], x)
             for name, x in combination.items()
         )
-        return added(parts, self.plan.publication.confidence).one(confidence)
+        return added(parts, self.plan.publication.confidence).to_estimate(confidence)
 
     @property
     def _domain(self) -> Domain:
@@ -716,12 +719,12 @@ def as_drawn(plan: Plan, document: str) -> Plan:
             "Nothing was read.",
             place="series.drawn",
         )
-    return plan.through(drawn)
+    return plan.truncate(drawn)
 
 
 def _read_answers(plan: Plan, folder: Path) -> list[Exact]:
     """Return the noisy answers of the tables, as they were written."""
-    frame, words = read_parquet(folder / MEASUREMENTS, plan.answers, MAX_NUMBER_DIGITS)
+    frame, words = read_parquet(folder / MEASUREMENTS, plan.noisy_answers, MAX_NUMBER_DIGITS)
     sector, row = _places(plan)
     if list(frame.columns) != ["sector", "row", "answer"] or not frame[["sector", "row"]].equals(
         pd.DataFrame({"sector": sector, "row": row})
@@ -837,59 +840,59 @@ def to_write(plan: Plan, tables: Iterable[str] | None) -> tuple[str, ...]:
     return tuple(sorted(given, key=known.__getitem__))
 
 
-def _listed(workload: Workload, table: str, column: str, wanted: Any) -> Any:
+def _listed(workload: Workload, table: str, column: str, labels: Any) -> Any:
     """Return the requested labels, if they are given along an order."""
     asked = workload[table]
     if asked.matrix is not None or isinstance(asked.view(column), (Ranges, Recode)):
-        return wanted
+        return labels
     attribute = workload.domain[column]
     if not attribute.ordered:
-        return wanted
+        return labels
     try:
-        return [attribute.values[i] for i in Selection.parse(wanted).cells(attribute)]
+        return [attribute.values[i] for i in Selection.parse(labels).cells(attribute)]
     except DomainError as error:
         reason = f"{error.given} {error.needed}".strip()
-        raise _unknown_label(wanted, attribute.values, reason, error.action, place=column) from None
+        raise _unknown_label(labels, attribute.values, reason, error.action, point=column) from None
 
 
 def _unknown_label(
-    wanted: Any, shown: Sequence[str | int], reason: str = "", advice: str = "", *, place: str | None = None
+    label: Any, labels: Sequence[str | int], reason: str = "", advice: str = "", *, point: str | None = None
 ) -> ReleaseError:
     """Return the error for a label that no row of a table has."""
     return ReleaseError(
         "unknown-label",
-        f"No row is labelled {reprlib.repr(wanted)}.",
+        f"No row is labelled {reprlib.repr(label)}.",
         reason,
-        f"{advice} Choose from {reprlib.repr(list(shown))}.".lstrip(),
+        f"{advice} Choose from {reprlib.repr(list(labels))}.".lstrip(),
         _UNSUMMED,
-        place=place,
+        place=point,
     )
 
 
-def _choose(shown: Sequence[str | int], wanted: Any) -> Floats:
+def _choose(labels_shown: Sequence[str | int], labels: Any) -> Floats:
     """Return 1 at the requested labels and 0 elsewhere; true is not 1."""
-    several = isinstance(wanted, Iterable) and not isinstance(wanted, str)
-    chosen = np.zeros(len(shown))
+    several = isinstance(labels, Iterable) and not isinstance(labels, str)
+    chosen = np.zeros(len(labels_shown))
     places: dict[tuple[bool, object], list[int]] = {}
-    for i, x in enumerate(shown):
+    for i, x in enumerate(labels_shown):
         places.setdefault((isinstance(x, bool), x), []).append(i)
-    for label in wanted if several else [wanted]:
+    for label in labels if several else [labels]:
         try:
             found = places[isinstance(label, (bool, np.bool_)), label]
         except (KeyError, TypeError):  # a value that cannot be hashed is no label
-            raise _unknown_label(label, shown) from None
+            raise _unknown_label(label, labels_shown) from None
         chosen[found] = 1
     return chosen
 
 
-def _above(workload: Workload, table: str, level: str, wanted: Any) -> tuple[str, Floats]:
+def _above(workload: Workload, table: str, level: str, places: Any) -> tuple[str, Floats]:
     """Return the column that shows places below a level, and 1 at places in the requested ones, 0 elsewhere."""
     domain, t = workload.domain, workload[table]
     for a in t.attributes if level in domain else ():
         above, depth = domain[level], domain.depth(a)
-        alike = domain.home(a) == domain.home(level) and t.view(a) is EACH
+        alike = domain.attribute_of(a) == domain.attribute_of(level) and t.view(a) is EACH
         if alike and isinstance(above, HierarchyLevel) and above.depth < depth:
-            return a, _choose(above.values, wanted)[above.of.tree.above(above.depth, depth)]
+            return a, _choose(above.values, places)[above.of.tree.above(above.depth, depth)]
     raise ReleaseError(
         "unknown-column",
         f"Table {table!r} has no column {level!r}.",
@@ -924,7 +927,7 @@ def drawn_digest(release: Release) -> str:
     Args:
         release: The release with these answers.
     """
-    if release.plan.whole is not None:
+    if release.plan.full_series is not None:
         return period_digests(release)[-1]
     return answers_digest([*release.answers, *(np.array([o]) for o in release.outputs)])
 
@@ -935,7 +938,7 @@ def period_digests(release: Release) -> list[str]:
     Args:
         release: The release with these answers.
     """
-    periods = parted(release.plan.only, release.answers, len(release.plan.periods))
+    periods = parted(release.plan.table_part, release.answers, len(release.plan.periods))
     return [answers_digest(answers) for answers in periods]
 
 

@@ -38,12 +38,12 @@ class LeafPartition:
     `place`: The group of every leaf, −1 without a group, numbered in the order of their first leaves, (leaves,).
     """
 
-    def __init__(self, place: Indices) -> None:
-        found, first, which = np.unique(place, return_index=True, return_inverse=True)
-        order = np.argsort(np.where(found < 0, len(place), first))
+    def __init__(self, groups: Indices) -> None:
+        found, first, which = np.unique(groups, return_index=True, return_inverse=True)
+        order = np.argsort(np.where(found < 0, len(groups), first))
         rank = np.empty(len(found), dtype=np.intp)
         rank[order] = np.arange(len(found))
-        self.place = np.where(place < 0, -1, rank[which.ravel()])
+        self.place = np.where(groups < 0, -1, rank[which.ravel()])
         self.size = int(self.place.max()) + 1
         self._hash = hash(self.place.tobytes())
 
@@ -60,17 +60,17 @@ class LeafPartition:
         """True if every leaf is in a group."""
         return bool((self.place >= 0).all())
 
-    def of(self, place: Indices) -> Indices | None:
+    def map_groups(self, groups: Indices) -> Indices | None:
         """Return the group here of each group of another numbering, −1 without one; None unless these are unions."""
         inside = self.place >= 0
-        if (place[inside] < 0).any():
+        if (groups[inside] < 0).any():
             return None
-        out = np.full(int(place.max()) + 1, -1, dtype=np.intp)
-        out[place[inside]] = self.place[inside]
-        there = place >= 0
-        return out if np.array_equal(out[place[there]], self.place[there]) else None
+        out = np.full(int(groups.max()) + 1, -1, dtype=np.intp)
+        out[groups[inside]] = self.place[inside]
+        there = groups >= 0
+        return out if np.array_equal(out[groups[there]], self.place[there]) else None
 
-    def common(self, other: LeafPartition) -> LeafPartition:
+    def join(self, other: LeafPartition) -> LeafPartition:
         """Return the smallest unions of groups of both."""
         n, out = self.size + other.size, self.size + other.size
         mine = np.where(self.place < 0, out, self.place)
@@ -89,16 +89,16 @@ class CountColumn:
     `place`: The atom of every leaf, −1 without an atom, (leaves,).
     atoms: The number of atoms.
     rows: The number of rows.
-    `made`: The integers that make atoms of rows, (atoms, rows); None if rows are atoms.
-    `shown`: The rows as sums of atoms, (rows, atoms), if there are more rows than atoms.
+    `atoms_from_rows`: The integers that make atoms of rows, (atoms, rows); None if rows are atoms.
+    `rows_from_atoms`: The rows as sums of atoms, (rows, atoms), if there are more rows than atoms.
     """
 
     home: str
     place: Indices
     atoms: int
     rows: int
-    made: sp.csr_array | None = None
-    shown: sp.csr_array | None = None
+    atoms_from_rows: sp.csr_array | None = None
+    rows_from_atoms: sp.csr_array | None = None
 
     @cached_property
     def parts(self) -> LeafPartition:
@@ -108,7 +108,7 @@ class CountColumn:
     def summed(self, to: LeafPartition | None) -> sp.csr_array:
         """Return the matrix from rows to sums of atoms: to groups, or to the sum of all."""
         sums = _merged(self.place, self.atoms, to)
-        return sums if self.made is None else sp.csr_array(sums @ self.made)
+        return sums if self.atoms_from_rows is None else sp.csr_array(sums @ self.atoms_from_rows)
 
 
 _COUNTS = "Integer tables are made of tables of counts."
@@ -117,7 +117,7 @@ _NAME = "Name only tables that can be made integer tables."
 
 
 def _column(domain: Domain, table: Table, name: str, view: View) -> CountColumn:
-    home, attribute, place = domain.home(name), domain[name], leaves(domain, name)
+    home, attribute, place = domain.attribute_of(name), domain[name], leaves(domain, name)
     if isinstance(view, (Sum, Mean)):
         raise ReleaseError(
             "integer-table-of-sums",
@@ -199,14 +199,14 @@ class TableOverlap:
     having: dict[Sums, list[int]]
 
     @classmethod
-    def of(cls, domain: Domain, asked: Sequence[Table]) -> TableOverlap:
+    def from_tables(cls, domain: Domain, workload_tables: Sequence[Table]) -> TableOverlap:
         """Return the shared sums of some tables.
 
         Raises:
             ReleaseError: A table shows another statistic than counts, or counts without known atoms.
         """
         made: dict[tuple[str, View], CountColumn] = {}
-        for table in asked:
+        for table in workload_tables:
             if table.matrix is not None:
                 raise ReleaseError(
                     "integer-table-of-queries",
@@ -219,13 +219,13 @@ class TableOverlap:
             for name in table.attributes:
                 if (name, table.view(name)) not in made:
                     made[name, table.view(name)] = _column(domain, table, name, table.view(name))
-        tables = [tuple(made[name, t.view(name)] for name in t.attributes) for t in asked]
+        tables = [tuple(made[name, t.view(name)] for name in t.attributes) for t in workload_tables]
         known: dict[str, list[LeafPartition]] = {}
         for own in tables:
             for column in own:
                 known.setdefault(column.home, []).append(column.parts)
         groups = {home: _closed(dict.fromkeys(found)) for home, found in known.items()}
-        coarser = functools.cache(lambda home, own: [p for p in groups[home] if p.of(own.place) is not None])
+        coarser = functools.cache(lambda home, own: [p for p in groups[home] if p.map_groups(own.place) is not None])
         having: dict[Sums, list[int]] = {}
         for i, own in enumerate(tables):
             choices = []
@@ -238,7 +238,7 @@ class TableOverlap:
         order = sorted(having, key=lambda key: -math.prod(p.size for _, p in key))
         return cls(tables, {key: having[key] for key in order})
 
-    def own(self, i: int) -> Sums:
+    def finest_sums(self, i: int) -> Sums:
         """Return all groups that a table distinguishes, by attribute."""
         return frozenset((c.home, c.parts) for c in self.tables[i] if _tells(c.parts))
 
@@ -247,8 +247,8 @@ class TableOverlap:
         """The tables that no other table contains completely: of tables that show equal sums, the first."""
         out = []
         for i in range(len(self.tables)):
-            own = self.own(i)
-            if not any(j < i or (j != i and self.own(j) != own) for j in self.having[own]):
+            own = self.finest_sums(i)
+            if not any(j < i or (j != i and self.finest_sums(j) != own) for j in self.having[own]):
                 out.append(i)
         return out
 
@@ -296,23 +296,25 @@ class TableOverlap:
 
     def atoms(self, i: int) -> sp.csr_array | None:
         """Return the matrix from a table's numbers to its atoms; None if its numbers are the atoms."""
-        if all(c.made is None for c in self.tables[i]):
+        if all(c.atoms_from_rows is None for c in self.tables[i]):
             return None
-        return _product(sp.eye_array(c.rows) if c.made is None else c.made for c in self.tables[i])
+        return _product(
+            sp.eye_array(c.rows) if c.atoms_from_rows is None else c.atoms_from_rows for c in self.tables[i]
+        )
 
     def repeated(self, i: int) -> Iterator[sp.csr_array]:
         """Yield the combinations of a table's numbers that are 0, where its columns have more rows than atoms."""
         own = self.tables[i]
         for k, column in enumerate(own):
-            if column.shown is not None and column.made is not None:
-                here = sp.csr_array(column.shown @ column.made) - sp.eye_array(column.rows)
+            if column.rows_from_atoms is not None and column.atoms_from_rows is not None:
+                here = sp.csr_array(column.rows_from_atoms @ column.atoms_from_rows) - sp.eye_array(column.rows)
                 factors = [here if j == k else sp.eye_array(c.rows) for j, c in enumerate(own)]
                 yield _product(factors)
 
 
-def _merged(place: Indices, size: int, to: LeafPartition | None) -> sp.csr_array:
+def _merged(groups: Indices, size: int, to: LeafPartition | None) -> sp.csr_array:
     """Return the matrix from groups of leaves to unions of them, or to the sum of all."""
-    of = np.zeros(size, dtype=np.intp) if to is None else to.of(place)
+    of = np.zeros(size, dtype=np.intp) if to is None else to.map_groups(groups)
     assert of is not None  # noqa: S101 - callers request only unions of these groups
     kept = np.flatnonzero(of >= 0)
     shape = (1 if to is None else to.size, size)
@@ -329,19 +331,19 @@ def _tells(parts: LeafPartition) -> bool:
     return parts.size > 1 or (parts.size == 1 and not parts.covers)
 
 
-def _closed(found: dict[LeafPartition, None]) -> list[LeafPartition]:
+def _closed(partitions: dict[LeafPartition, None]) -> list[LeafPartition]:
     """Return groups, with all their common unions."""
-    out = list(found)
+    out = list(partitions)
     for i, one in enumerate(out):
         for other in out[:i]:
-            both = one.common(other)
+            both = one.join(other)
             if both.size and both not in out:
                 out.append(both)
     return out
 
 
-def _finer(one: Sums, other: Sums) -> bool:
+def _finer(left: Sums, right: Sums) -> bool:
     """Return True if the other sums are sums of these."""
-    mine, theirs = dict(one), dict(other)
-    inside = all(home in mine and p.of(mine[home].place) is not None for home, p in theirs.items())
+    mine, theirs = dict(left), dict(right)
+    inside = all(home in mine and p.map_groups(mine[home].place) is not None for home, p in theirs.items())
     return inside and all(p.covers for home, p in mine.items() if home not in theirs)

@@ -189,7 +189,7 @@ class _RangeProblems:
                 made.append(whole.only(told & (start < end)))  # a flat rectangle is an edge of a neighbour
         return _Rectangles(*(np.concatenate([getattr(x, name) for x in made]) for name in ("row", "first", "ends")))
 
-    def _others(self, left: _Rectangles, x: Range, g: Range) -> Range:
+    def _others(self, rectangles: _Rectangles, x: Range, g: Range) -> Range:
         """Return the other ratio of r and p on these rectangles, as ranges."""
         with np.errstate(all="ignore"):
             one = (quotient if self._divided else difference)(*x, *g)
@@ -199,40 +199,43 @@ class _RangeProblems:
                 other = ends.min(axis=0), ends.max(axis=0)
             else:
                 other = x[0] + g[0], x[1] + g[1]
-        return np.where(left.first, one[0], other[0]), np.where(left.first, one[1], other[1])
+        return np.where(rectangles.first, one[0], other[0]), np.where(rectangles.first, one[1], other[1])
 
-    def _inside(self, left: _Rectangles, of: Range, *, wholly: bool) -> NDArray[np.bool_]:
+    def _inside(self, rectangles: _Rectangles, allowed: Range, *, wholly: bool) -> NDArray[np.bool_]:
         """Return True where the other ratio is partly in its box, or completely."""
-        low, high = (np.where(left.first, r[left.row], p[left.row]) for p, r in zip(self._p, self._r, strict=True))
+        low, high = (
+            np.where(rectangles.first, r[rectangles.row], p[rectangles.row])
+            for p, r in zip(self._p, self._r, strict=True)
+        )
         if wholly:
-            return np.asarray((of[0] >= low) & (of[1] <= high))
-        return np.asarray(~((of[0] > high) | (of[1] < low)))
+            return np.asarray((allowed[0] >= low) & (allowed[1] <= high))
+        return np.asarray(~((allowed[0] > high) | (allowed[1] < low)))
 
-    def _accept(self, inner: Floats, left: _Rectangles, coefficients: Floats) -> None:
+    def _accept(self, inner: Floats, rectangles: _Rectangles, coefficients: Floats) -> None:
         """Widen ranges by the accepted corners: at a corner, the coefficient is the value of f."""
-        x, g = left.along(0), left.along(1)
+        x, g = rectangles.along(0), rectangles.along(1)
         for i in (0, 1):
             for j in (0, 1):
-                inside = self._inside(left, self._others(left, (x[i], x[i]), (g[j], g[j])), wholly=True)
+                inside = self._inside(rectangles, self._others(rectangles, (x[i], x[i]), (g[j], g[j])), wholly=True)
                 taken = (coefficients[:, -i, -j] <= 0) & inside
-                np.minimum.at(inner[0], left.row[taken], g[j][taken])
-                np.maximum.at(inner[1], left.row[taken], g[j][taken])
+                np.minimum.at(inner[0], rectangles.row[taken], g[j][taken])
+                np.maximum.at(inner[1], rectangles.row[taken], g[j][taken])
 
-    def _coefficients(self, left: _Rectangles) -> tuple[Floats, Floats]:
+    def _coefficients(self, rectangles: _Rectangles) -> tuple[Floats, Floats]:
         """Return the coefficients of f on rectangles, (M, 13, 7), and the size of its terms, (M,)."""
         (x, y), (g, h) = (
-            np.moveaxis(left.ends[:, k, :1] * (1 - at[:, None]) + left.ends[:, k, 1:] * at[:, None], -1, 0)
+            np.moveaxis(rectangles.ends[:, k, :1] * (1 - at[:, None]) + rectangles.ends[:, k, 1:] * at[:, None], -1, 0)
             for k, at in enumerate(_NODES)
         )
         x, y, g, h = x[:, :, None], y[:, :, None], g[:, None, :], h[:, None, :]
-        first = left.first[:, None, None]
+        first = rectangles.first[:, None, None]
         if self._divided:
             p, s = np.where(first, x, x * g), np.where(first, y, y * h)
             r, t = np.where(first, x * h, x), np.where(first, y * g, y)
         else:
             p, s = np.where(first, x, x * h + g * y), np.where(first, y, y * h)
             r, t = np.where(first, x * h - g * y, x), np.where(first, y * h, y)
-        values, v = self._values[left.row][..., None, None], self._covariances[left.row][..., None, None]
+        values, v = self._values[rectangles.row][..., None, None], self._covariances[rectangles.row][..., None, None]
         one, other = s * values[:, 0] - p * values[:, 1], t * values[:, 2] - r * values[:, 3]
         # covariances of the residuals, and their covariances with b₁ and b₂
         of_one = s * s * v[:, 0, 0] - 2 * s * p * v[:, 0, 1] + p * p * v[:, 1, 1]

@@ -328,7 +328,8 @@ def _told_gap(part: TablePart) -> str:
     least = part.unbiased_bound
     cost = "rho" if part.mechanism.normal else "epsilon"
     anything = "" if not least else f"; any unbiased mechanism: {cost} ≥ {least:.6g}"
-    return f"{part.value:.9g} reached ≥ bound {part.bound:.9g}, {part.mechanism.far(part.certificate)}{anything}"
+    gap = part.mechanism.gap_text(part.certificate)
+    return f"{part.objective_value:.9g} reached ≥ bound {part.bound:.9g}, {gap}{anything}"
 
 
 def _check_finite(plan: Plan) -> str | None:
@@ -355,11 +356,11 @@ def _told_targets(part: TablePart) -> str:
 
 def _check_price(plan: Plan) -> str | None:
     for limit, loss in plan.order.against_limits():
-        counted = limit.counted(loss)
+        counted = limit.relative_cost(loss)
         spent = counted.rho if limit.epsilon is None else (counted.epsilon or Fraction(0)) ** 2 / 2
         if not limit.allows(loss):
-            return f"rho = {float(spent):.9g} exceeds the {limit.what} {float(limit.rho):.9g}"
-        if limit.what == "budget" and spent < limit.rho * (1 - Fraction(1, 10**6)):
+            return f"rho = {float(spent):.9g} exceeds the {limit.name} {float(limit.rho):.9g}"
+        if limit.name == "budget" and spent < limit.rho * (1 - Fraction(1, 10**6)):
             return f"rho = {float(spent):.9g} leaves a part of the budget {float(limit.rho):.9g} unspent"
     return None
 
@@ -424,7 +425,7 @@ def _verify_release(folder: Path, entries: Sequence[VerifiableEntry] | None) -> 
     if log.add(
         "the noisy answers are the plan's, unaltered",
         lambda: read.append(Release.read(folder)),
-        lambda: f"{plan.answers:,} integers",
+        lambda: f"{plan.noisy_answers:,} integers",
     ):
         if entries is not None and paid:
             log.add(
@@ -555,7 +556,7 @@ def check_description(plan: Plan, text: str, document: str, written: Sequence[st
 
 
 def _check_charge(
-    plan: Plan, document: str, entries: Sequence[VerifiableEntry], tell: Callable[[str], None]
+    plan: Plan, document: str, entries: Sequence[VerifiableEntry], report: Callable[[str], None]
 ) -> str | None:
     """Return the fault of the charge of a release, from the text of its release.json; report a correct one."""
     named = EntryReference.parse(parse(document))
@@ -566,14 +567,14 @@ def _check_charge(
     entry = entries[named.sequence - 1]
     if entry.digest != named.digest:
         return f"entry {named.sequence} of the ledger has another digest than release.json says: it is another entry"
-    if plan.whole is None:
-        tell(f"entry {entry.sequence}, rho = {float(entry.rho):.9g}")
+    if plan.full_series is None:
+        report(f"entry {entry.sequence}, rho = {float(entry.rho):.9g}")
         return _other_charge(plan, entry)
     first = next((e for e in entries if _is_series_charge(plan, e)), None)
     if first is None or first.sequence > entry.sequence:
         return f"no entry of the ledger before entry {entry.sequence} is the charge of this series"
-    tell(f"entry {entry.sequence}; charged whole by entry {first.sequence}, rho = {float(first.rho):.9g}")
-    return _other_charge(plan.whole, first) or _other_period(plan, entry)
+    report(f"entry {entry.sequence}; charged whole by entry {first.sequence}, rho = {float(first.rho):.9g}")
+    return _other_charge(plan.full_series, first) or _other_period(plan, entry)
 
 
 def _check_answers(release: Release, entries: Sequence[VerifiableEntry]) -> str | None:
@@ -583,13 +584,13 @@ def _check_answers(release: Release, entries: Sequence[VerifiableEntry]) -> str 
     """
     plan, named = release.plan, {e.detail["charge"]: e.detail["answers"] for e in entries if e.kind == "answers"}
     own = [e for e in entries if e.account == plan.order.account and e.detail.get("plan") == plan.hash]
-    digests = [drawn_digest(release)] if plan.whole is None else period_digests(release)
+    digests = [drawn_digest(release)] if plan.full_series is None else period_digests(release)
     for period, digest in enumerate(digests, 1):
-        charges = [e for e in own if plan.whole is None or e.detail.get("series", {}).get("period") == period]
+        charges = [e for e in own if plan.full_series is None or e.detail.get("series", {}).get("period") == period]
         if release.entry is not None and period == len(digests):
             charges = [e for e in charges if e.digest == release.entry.digest]
         if digest not in {named.get(e.digest) for e in charges}:
-            which = "the answers" if plan.whole is None else f"the answers of {plan.periods[period - 1]}"
+            which = "the answers" if plan.full_series is None else f"the answers of {plan.periods[period - 1]}"
             return f"{which} are not those that the ledger names for their charge"
     return None
 
@@ -626,9 +627,9 @@ def _other_charge(plan: Plan, entry: VerifiableEntry) -> str | None:
     return None
 
 
-def _versions(stated: Mapping[str, Any], own: Mapping[str, str]) -> dict[str, str]:
+def _versions(stated: Mapping[str, Any], versions: Mapping[str, str]) -> dict[str, str]:
     """Return the versions of the software that made a release: the maker's unchecked statements, if texts."""
-    return {k: stated[k] if isinstance(stated.get(k), str) else own[k] for k in own}
+    return {k: stated[k] if isinstance(stated.get(k), str) else versions[k] for k in versions}
 
 
 def _check_parquet(release: Release, names: Sequence[str], bases: Mapping[str, Path], same: set[str]) -> str | None:
@@ -667,29 +668,29 @@ def _check_histogram(folder: Path, release: Release, i: int) -> str | None:
     return None if same else "its CSV file differs from its Parquet file"
 
 
-def _difference(read: Columns, made: Columns) -> str | None:
-    if list(read) != list(made) or any(len(read[column]) != len(b) for column, b in made.items()):
+def _difference(read: Columns, columns: Columns) -> str | None:
+    if list(read) != list(columns) or any(len(read[column]) != len(b) for column, b in columns.items()):
         return "other columns or another number of rows"
-    for column, b in made.items():
+    for column, b in columns.items():
         a = read[column]
         if a.dtype.kind != b.dtype.kind:
             return f"column {column!r} is of another type"
-        if column not in number_columns(made):
+        if column not in number_columns(columns):
             same = np.array_equal(a, b) if b.dtype.kind in "bi" else a.tolist() == b.tolist()
             if not same:
                 return f"column {column!r} has other labels"
         elif column in ("simulated_rmse", "biased_value"):  # iterations can end differently on another machine
-            allowed = SIMULATED * b if column == "simulated_rmse" else ITERATIVE_TOLERANCE * made["std_error"]
+            allowed = SIMULATED * b if column == "simulated_rmse" else ITERATIVE_TOLERANCE * columns["std_error"]
             if not (np.abs(a - b) <= allowed).all():
                 return f"column {column!r} differs by up to {np.abs(a - b).max():.3g}"
-        elif not (np.abs(a - b) <= ROUNDING * (np.abs(b) + _width(made))).all():
+        elif not (np.abs(a - b) <= ROUNDING * (np.abs(b) + _width(columns))).all():
             return f"column {column!r} differs by up to {np.abs(a - b).max():.3g}"
     return None
 
 
-def _width(made: Columns) -> Floats:
+def _width(columns: Columns) -> Floats:
     """Return the uncertainty of a table's numbers: standard errors, or for means the widths of intervals."""
-    return made["std_error"] if "std_error" in made else made["high"] - made["low"]
+    return columns["std_error"] if "std_error" in columns else columns["high"] - columns["low"]
 
 
 def _extents(plan: Plan, name: str) -> dict[str, tuple[int, int]]:

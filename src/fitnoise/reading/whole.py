@@ -129,7 +129,7 @@ class _TableSpace:
         workload = part.publication.workload
         self.part, self.names, self.noisy = part, tuple(names), rebuilt
         self.numbers = [workload.number(name) for name in names]
-        self.shared = TableOverlap.of(workload.domain, [workload[name] for name in names])
+        self.shared = TableOverlap.from_tables(workload.domain, [workload[name] for name in names])
         self.largest = [self.numbers[i] for i in self.shared.largest]
         self._made = {self.numbers[i]: self.shared.atoms(i) for i in self.shared.largest}
         self._shapes = {n: workload[name].shape(workload.domain) for n, name in zip(self.numbers, names, strict=True)}
@@ -158,7 +158,7 @@ class _TableSpace:
             parts.append(tables[n].ravel() if made is None else made @ tables[n].ravel())
         return np.asarray(np.concatenate(parts) / self._errors)
 
-    def moved(self, multipliers: Floats) -> Mapping[Place, Floats]:
+    def apply_covariance(self, multipliers: Floats) -> Mapping[Place, Floats]:
         """Return V Dᵀλ of each sector, for λ in standard errors."""
         parts = dict(zip(self.largest, np.split(multipliers / self._errors, self._ends), strict=True))
         pulled: Tables = {}
@@ -166,18 +166,18 @@ class _TableSpace:
             made = self._made[n]
             pulled[n] = (x if made is None else made.T @ x).reshape(self._shapes[n])
         stacks = ((which, np.stack([pulled[n] for n in which.tolist()])) for which in self._stacks)
-        return self.part.estimation.moved(rebuilding.gathered(self.part, stacks, self._known))
+        return self.part.estimation.apply_covariance(rebuilding.gathered(self.part, stacks, self._known))
 
-    def _told(self, multipliers: Floats) -> SectorTables:
-        return SectorTables(self.part, self.moved(multipliers), self._known)
+    def _sector_tables(self, multipliers: Floats) -> SectorTables:
+        return SectorTables(self.part, self.apply_covariance(multipliers), self._known)
 
-    def times(self, multipliers: Floats) -> Floats:
+    def apply_normal_matrix(self, multipliers: Floats) -> Floats:
         """Return D V Dᵀλ."""
-        return self.atoms(_tables(self._told(multipliers), self.largest))
+        return self.atoms(_tables(self._sector_tables(multipliers), self.largest))
 
-    def at(self, multipliers: Floats) -> Tables:
+    def tables_at(self, multipliers: Floats) -> Tables:
         """Return the tables t̂ + V Dᵀλ."""
-        step = self.tables(self._told(multipliers))
+        step = self.tables(self._sector_tables(multipliers))
         return {n: x + step[n] for n, x in self.estimates.items()}
 
     def residual(self, multipliers: Floats, tables: Tables) -> float:
@@ -249,33 +249,33 @@ class _TableSpace:
         parts = zip(self.names, self.numbers, np.split(numbers, ends), strict=True)
         return {name: x.reshape(self._shapes[n]) for name, n, x in parts}
 
-    def kept(self, whole: Integers) -> bool:
+    def satisfies(self, whole: Integers) -> bool:
         """Return True if integers are nonnegative, add up and agree."""
         n = whole.astype(np.float64)
-        return bool((n >= 0).all() and (self.sums.zero @ n == 0).all() and (self.sums.least @ n >= 0).all())
+        return bool((n >= 0).all() and (self.sums.zero @ n == 0).all() and (self.sums.nonnegative @ n >= 0).all())
 
     # --- the cost -----------------------------------------------------------------------------------
 
     def _written(self) -> Callable[[Floats], Floats]:
-        """Return the function `times`, as a matrix product where the matrix is small."""
+        """Return the function `apply_normal_matrix`, as a matrix product where the matrix is small."""
         n = len(self._errors)
         if n > DENSE:
-            return self.times
-        matrix = np.stack([self.times(unit) for unit in np.eye(n)])
+            return self.apply_normal_matrix
+        matrix = np.stack([self.apply_normal_matrix(unit) for unit in np.eye(n)])
         return matrix.__matmul__
 
     def simulated(self, tables: Tables, simulations: int) -> tuple[Floats, Floats]:
         """Return bias and root mean squared error of every number, if the truth were these tables, from fixed draws."""
         point, nothing = self.atoms(tables), np.zeros(len(self.flat(tables)) if simulations else 0)
-        total, squares, times = nothing, nothing, self._written() if simulations else self.times
+        total, squares, times = nothing, nothing, self._written() if simulations else self.apply_normal_matrix
         parts = self.part.publication.unit.parts
-        strategy = self.part.strategy if parts == 1 else self.part.strategy.in_parts(parts)
+        strategy = self.part.strategy if parts == 1 else self.part.strategy.scaled_by(parts)
         for number in range(simulations):
             silent = tuple(np.zeros(n, dtype=np.int64) for n in self.part.estimation.lengths)
             noise = RebuiltTables(self.part, strategy.draw(silent, cast(NoiseSource, _SimulatedNoise(number))))
             off = self.tables(noise)
             found = nearest(times, point + self.atoms(off), SIMULATION_TOLERANCE, STEPS)
-            step = self.tables(self._told(found.values))
+            step = self.tables(self._sector_tables(found.values))
             error = self.flat({n: x + step[n] for n, x in off.items()})
             total, squares = total + error, squares + error**2
         return total / max(simulations, 1), np.sqrt(squares / max(simulations, 1))
@@ -351,9 +351,9 @@ class IntegerTables(DerivedTables):
     description = DESCRIPTION
     called = "the whole tables"
 
-    def __init__(self, release: Release, made: Sequence[_IntegerPart], simulations: int) -> None:
-        self.releases, self._made, self.simulations = (release,), tuple(made), simulations
-        self._place = {name: m for m in made for name in m.space.names}
+    def __init__(self, release: Release, parts: Sequence[_IntegerPart], simulations: int) -> None:
+        self.releases, self._made, self.simulations = (release,), tuple(parts), simulations
+        self._place = {name: m for m in parts for name in m.space.names}
 
     @property
     def release(self) -> Release:
@@ -371,7 +371,7 @@ class IntegerTables(DerivedTables):
     @cached_property
     def residual(self) -> float:
         """The recomputed distance of the proofs from exact ones: the largest `abs(min(λ, D t))`, in standard errors."""
-        return max(m.space.residual(m.multipliers, m.space.at(m.multipliers)) for m in self._made)
+        return max(m.space.residual(m.multipliers, m.space.tables_at(m.multipliers)) for m in self._made)
 
     @property
     def reach(self) -> float:
@@ -407,7 +407,7 @@ class IntegerTables(DerivedTables):
         """Return the first guarantee that these tables break; None if they keep all."""
         if not self.residual <= PROOF_TOLERANCE:
             return f"the multipliers prove nothing: they are off by {self.residual:.1e} standard errors"
-        if not all(m.space.kept(m.whole) for m in self._made):
+        if not all(m.space.satisfies(m.whole) for m in self._made):
             return "a number is negative, or tables do not add up"
         return None if self.reach <= MAX_DISTANCE else f"a number is {self.reach:.3g} away from the nearest tables"
 
@@ -422,7 +422,7 @@ class IntegerTables(DerivedTables):
     def check_simulated(self) -> str | None:
         """Return the fault of the simulated columns, or None; they are simulated again for this."""
         for made in self._made:
-            near = made.space.at(made.multipliers)
+            near = made.space.tables_at(made.multipliers)
             for stated, found in zip((made.bias, made.rmse), made.space.simulated(near, self.simulations), strict=True):
                 off = np.abs(stated - found)
                 if not (off <= RESIMULATION_TOLERANCE * (1 + made.rmse)).all():
@@ -532,8 +532,8 @@ def make_integer_tables(
 
 
 def _make_part(space: _TableSpace, simulations: int) -> _IntegerPart:
-    found = nearest(space.times, space.atoms(space.estimates), TOLERANCE, STEPS)
-    tables = space.at(found.values)
+    found = nearest(space.apply_normal_matrix, space.atoms(space.estimates), TOLERANCE, STEPS)
+    tables = space.tables_at(found.values)
     near = space.flat(tables)
     if not space.residual(found.values, tables) <= PROOF_TOLERANCE:
         raise ReleaseError(
@@ -588,7 +588,7 @@ def _spaces(release: Release, names: Sequence[str]) -> list[_TableSpace]:
     for source in release._sources:
         own = [n for n in names if n in source.part.publication.workload.tables.numbered]
         if own:
-            out.append(_TableSpace(source.measured, source.rebuilt, own))
+            out.append(_TableSpace(source.with_measured_design, source.rebuilt, own))
     return out
 
 
@@ -634,7 +634,7 @@ def _parsed(release: Release, stated: Any) -> IntegerTables:
     made = []
     for space in _spaces(release, _named(release, by_name)):
         multipliers = space.multipliers(by_name)
-        near = space.flat(space.at(multipliers))
+        near = space.flat(space.tables_at(multipliers))
         columns = [("values", int), *((x, float) for x in SIMULATED if simulations)]
         own = [np.concatenate([_numbers(by_name[name][x], kind) for name in space.names]) for x, kind in columns]
         if any(len(x) != len(near) for x in own):

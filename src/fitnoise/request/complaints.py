@@ -174,56 +174,56 @@ def _located(error: ErrorDetails, document: Any) -> tuple[str | int, ...]:
     return tuple(place)
 
 
-def _explained(place: tuple[str | int, ...], error: ErrorDetails) -> SpecError:
+def _explained(location: tuple[str | int, ...], error: ErrorDetails) -> SpecError:
     """Return the error for anything but a wrong type."""
     kind, context = error["type"], error.get("ctx", {})
     raised = context.get("error")
     if isinstance(raised, SpecError):  # a validator of fitnoise raised it
-        path = _path((*place, *_steps(raised)))
+        path = _path((*location, *_steps(raised)))
         return raised if path is None else raised.with_place(path)
     if kind == "missing":
         return SpecError(
             "key-missing",
-            f"{_subject(place)} is missing.",
+            f"{_subject(location)} is missing.",
             "",
             "Add the key.",
             OUTCOME,
-            place=_path(place),
+            place=_path(location),
         )
     if kind.startswith("union_tag"):
         return SpecError(
             "attribute-type-unknown",
-            f"{_subject((*place, 'type'))} is missing or unknown.",
+            f"{_subject((*location, 'type'))} is missing or unknown.",
             f"It must be {', '.join(map(repr, KINDS[:-1]))} or {KINDS[-1]!r}.",
             "Write one of these types.",
             OUTCOME,
-            place=_path((*place, "type")),
+            place=_path((*location, "type")),
         )
     if kind == "unknown_key":
         return SpecError(
             "unknown-key",
-            f"The key {context['key']!r} is unknown{f' in {_path(place)}' if place else ''}.",
+            f"The key {context['key']!r} is unknown{f' in {_path(location)}' if location else ''}.",
             "",
             context["action"],
             OUTCOME,
-            place=_path((*place, context["key"])),
+            place=_path((*location, context["key"])),
         )
     if kind in _LENGTHS:
         return SpecError(
             "wrong-length",
-            f"{_subject(place)} has a wrong length: {error['msg']}.",
+            f"{_subject(location)} has a wrong length: {error['msg']}.",
             "",
             "Write a value of such a length.",
             OUTCOME,
-            place=_path(place),
+            place=_path(location),
         )
     return SpecError(
         "value-unusable",
-        f"{_subject(place)} cannot be used: {error['msg']}.",
+        f"{_subject(location)} cannot be used: {error['msg']}.",
         "",
         "Write such a value.",
         OUTCOME,
-        place=_path(place),
+        place=_path(location),
     )
 
 
@@ -231,28 +231,28 @@ def _steps(error: FitnoiseError) -> tuple[str, ...]:
     return () if error.place is None else (error.place,)
 
 
-def _path(place: tuple[str | int, ...]) -> str | None:
+def _path(location: tuple[str | int, ...]) -> str | None:
     """Return the path of a place as an error shows it; None for the document itself."""
-    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
     return text.removeprefix(".") or None
 
 
-def _subject(place: tuple[str | int, ...]) -> str:
+def _subject(location: tuple[str | int, ...]) -> str:
     """Return the subject of a sentence about a place."""
-    path = _path(place)
+    path = _path(location)
     return (
         "The specification"
         if path is None
         else f"The value of {path}"
-        if isinstance(place[-1], int)
+        if isinstance(location[-1], int)
         else f"The key {path}"
     )
 
 
-def _shown(given: Any) -> str:
-    if isinstance(given, Mapping):
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
         return "a table of keys"
     try:
-        return str(given).lower() if isinstance(given, bool) else reprlib.repr(given)
+        return str(value).lower() if isinstance(value, bool) else reprlib.repr(value)
     except ValueError:  # Python writes no whole number of more than some thousand digits
         return "a whole number of too many digits"

@@ -1,7 +1,7 @@
 """The specification: the unit of protection, the tables to publish, and their accuracy.
 
 pydantic validates a document (TOML, or JSON inside a plan). It converts to the plain objects of a publication and back
-without loss: `Spec.of(publication).publication() == publication`.
+without loss: `Spec.from_publication(publication).publication() == publication`.
 
 fitnoise guesses nothing: it refuses a number given as text, true for 1, and every unknown key.
 
@@ -135,13 +135,13 @@ class ValuesSpec(SpecSection):
 _Value = bool | int | float | str
 
 
-def _way(given: Any) -> str:
+def _way(value: Any) -> str:
     """Return the form in which values are written, by their kind and keys: errors then refer to this form alone."""
-    if isinstance(given, (SpanSpec, ValuesSpec)):
-        return type(given).__name__
-    if isinstance(given, Mapping):
-        return "ValuesSpec" if "values" in given else "SpanSpec"
-    return "list" if isinstance(given, list) else "value"
+    if isinstance(value, (SpanSpec, ValuesSpec)):
+        return type(value).__name__
+    if isinstance(value, Mapping):
+        return "ValuesSpec" if "values" in value else "SpanSpec"
+    return "list" if isinstance(value, list) else "value"
 
 
 _Values = Annotated[
@@ -155,14 +155,14 @@ _Values = Annotated[
 _Pair = Annotated[list[_Value], Field(min_length=2, max_length=2)]
 
 
-def _rule(given: Any) -> str:
+def _rule(rule: Any) -> str:
     """Return the rule for a target that the keys select: errors then refer to this rule alone."""
-    if isinstance(given, (ByFileSpec, BySizeSpec)):
-        return type(given).__name__
-    if isinstance(given, Mapping):
-        if {"file", "column"} & set(given):
+    if isinstance(rule, (ByFileSpec, BySizeSpec)):
+        return type(rule).__name__
+    if isinstance(rule, Mapping):
+        if {"file", "column"} & set(rule):
             return "ByFileSpec"
-        return "BySizeSpec" if "by" not in given and set(given) & set(BySizeSpec.model_fields) else "BySpec"
+        return "BySizeSpec" if "by" not in rule and set(rule) & set(BySizeSpec.model_fields) else "BySpec"
     return "BySpec"
 
 
@@ -358,9 +358,9 @@ class TableSpec(SpecSection):
         return x
 
 
-def _unnamed_attributes(domain: Domain, beside: Iterable[str]) -> list[str]:
-    """Return all attributes except amounts, `beside`, and the hierarchies of which these are levels."""
-    named = {domain.home(a) for a in beside if a in domain}
+def _unnamed_attributes(domain: Domain, names: Iterable[str]) -> list[str]:
+    """Return all attributes except amounts, `names`, and the hierarchies of which these are levels."""
+    named = {domain.attribute_of(a) for a in names if a in domain}
     return [a for a in domain if a not in named and a not in domain.steps]
 
 
@@ -452,10 +452,10 @@ def exact_number(text: str, outcome: str = OUTCOME) -> Fraction:
     )
 
 
-def _exact(key: str, given: float | str) -> Fraction:
+def _exact(key: str, value: float | str) -> Fraction:
     """Return the number of a key, exactly; an error names the key."""
     try:
-        return exact_number(str(given))
+        return exact_number(str(value))
     except SpecError as error:
         raise error.with_place(key) from None
 
@@ -656,7 +656,7 @@ class LeftOutSpec(SpecSection):
         description='The pure ε that the answer costs one unit; a text such as "1/2" is exact.'
     )
 
-    def asked(self) -> FiniteSpec:
+    def as_finite(self) -> FiniteSpec:
         """Return this question in the form of the others."""
         return FiniteSpec(name=self.name, query=QuestionKind.LEFT_OUT, people=self.people, epsilon=self.epsilon)
 
@@ -975,7 +975,7 @@ class AlsoSpec(SpecSection):
             objective=Objective(self.objective.goal, self.objective.weights, self.objective.trade),
             cell_budgets=None if self.cell_budgets is None else self.cell_budgets.build(domain),
             privacy=promised,
-            small=_small(self.mechanism, self.size, self.projection),
+            small_database=_small(self.mechanism, self.size, self.projection),
         )
 
 
@@ -1047,11 +1047,11 @@ class Spec(SpecSection):
 
     @model_validator(mode="before")
     @classmethod
-    def _promise_alone(cls, given: Any) -> Any:
+    def _promise_alone(cls, document: Any) -> Any:
         """Replace `privacy = "pure"` by [privacy] definition = "pure"."""
-        if isinstance(given, Mapping) and isinstance(given.get("privacy"), str):
-            return {**given, "privacy": {"definition": given["privacy"]}}
-        return given
+        if isinstance(document, Mapping) and isinstance(document.get("privacy"), str):
+            return {**document, "privacy": {"definition": document["privacy"]}}
+        return document
 
     @classmethod
     def parse(cls, document: Mapping[str, Any]) -> Spec:
@@ -1113,9 +1113,9 @@ class Spec(SpecSection):
         attributes: dict[str, Attribute] = {}
         wrong = _SpecErrors()
         for name, attribute in self.domain.items():
-            with wrong.at(f"domain.{name}"):
+            with wrong.located_at(f"domain.{name}"):
                 attributes[name] = attribute.build(place)
-        with wrong.at("privacy"):
+        with wrong.located_at("privacy"):
             unit = PrivacyUnit(
                 p.unit,
                 p.max_records,
@@ -1129,44 +1129,44 @@ class Spec(SpecSection):
                 merge=tuple(p.merge),
             )
         units = wrong.each(p.also, "privacy.also", lambda other: other.build(unit))
-        with wrong.at("data"):
+        with wrong.located_at("data"):
             source = DataSource(
                 d.source, d.table, d.outside_domain, d.max_records, d.account, d.conditions(), d.max_dropped
             )
-        with wrong.at("projection"):
+        with wrong.located_at("projection"):
             small = _small(self.mechanism, self.size, self.projection)
-        with wrong.at("accuracy"):
+        with wrong.located_at("accuracy"):
             checked_confidence(self.accuracy.confidence)
-        with wrong.at("objective"):
+        with wrong.located_at("objective"):
             objective = Objective(self.objective.goal, self.objective.weights, self.objective.trade)
         implied = None if p.definition is Privacy.PURE else p.delta
         cap = budget = cells = None
-        with wrong.at("privacy.cap"):
+        with wrong.located_at("privacy.cap"):
             cap = None if p.cap is None else p.cap.build(implied)
-        with wrong.at("budget"):
+        with wrong.located_at("budget"):
             budget = None if self.budget is None else self.budget.build(implied)
         if len(attributes) < len(self.domain):
             wrong.refuse()
         with _place("domain"):
             domain = Domain(attributes)
 
-        def asked_for(wanted: TableSpec) -> Table | Family:
-            built = wanted.build(domain, place)
+        def asked_for(table: TableSpec) -> Table | Family:
+            built = table.build(domain, place)
             built.check(domain)
             return built
 
         tables = wrong.each(self.tables, "tables", asked_for)
 
-        def question(asked: FiniteSpec) -> FiniteQuery:
-            built = asked.build(domain)
+        def question(spec: FiniteSpec) -> FiniteQuery:
+            built = spec.build(domain)
             built.graph(domain, domain.adjacency(source, unit))
             return built
 
         finite = wrong.each(self.finite, "finite", question)
         if p.left_out is not None:
-            with wrong.at("privacy.left_out"):
-                finite.append(question(p.left_out.asked()))
-        with wrong.at("privacy.cell_budgets"):
+            with wrong.located_at("privacy.left_out"):
+                finite.append(question(p.left_out.as_finite()))
+        with wrong.located_at("privacy.cell_budgets"):
             cells = None if p.cell_budgets is None else p.cell_budgets.build(domain)
         wrong.refuse()
         with _place("tables"):
@@ -1183,11 +1183,11 @@ class Spec(SpecSection):
                 title=self.title,
                 objective=objective,
                 cell_budgets=cells,
-                beside=tuple(p.beside),
-                free=p.free,
+                composed_with=tuple(p.beside),
+                must_be_free=p.free,
                 privacy=p.definition,
                 finite=tuple(finite),
-                small=small,
+                small_database=small,
                 other_units=tuple(units),
                 series=None if self.series is None else self.series.attribute,
             )
@@ -1196,10 +1196,10 @@ class Spec(SpecSection):
             with _place(f"also[{i}]"):
                 also.append(group.build(domain, whole, place))
         with _place("also"):
-            return replace(whole, also=tuple(also)) if also else whole
+            return replace(whole, further_groups=tuple(also)) if also else whole
 
     @classmethod
-    def of(cls, publication: Publication) -> Spec:
+    def from_publication(cls, publication: Publication) -> Spec:
         """Return the document of a publication.
 
         Args:
@@ -1235,8 +1235,8 @@ class Spec(SpecSection):
                 "delta": publication.delta,
                 "cap": cost_document(publication.cap, publication.delta),
                 "cell_budgets": cell_budgets_document(publication.cell_budgets),
-                "beside": list(publication.beside),
-                "free": publication.free,
+                "beside": list(publication.composed_with),
+                "free": publication.must_be_free,
                 "definition": publication.privacy,
                 "also": [
                     {"unit": x.name, "max_records": x.max_records}
@@ -1251,8 +1251,8 @@ class Spec(SpecSection):
             "domain": {name: named_attribute_document(name, a) for name, a in w.domain.items()},
             "tables": [table_document(p) for p in w.tables.parts],
             "finite": [finite_document(q) for q in publication.finite],
-            **small_document(publication.small),
-            "also": [also_document(p, w.confidence) for p in publication.also],
+            **small_document(publication.small_database),
+            "also": [also_document(p, w.confidence) for p in publication.further_groups],
         }
         return cls.parse(document)
 
@@ -1269,7 +1269,7 @@ class _SpecErrors:
         self.found: list[SpecError] = []
 
     @contextlib.contextmanager
-    def at(self, where: str) -> Iterator[None]:
+    def located_at(self, where: str) -> Iterator[None]:
         """Remember an error with its place in the document."""
         try:
             yield
@@ -1280,7 +1280,7 @@ class _SpecErrors:
         """Return the results of the parts of a list; the problems of parts without a result are remembered."""
         built = []
         for i, part in enumerate(parts):
-            with self.at(f"{where}[{i}]"):
+            with self.located_at(f"{where}[{i}]"):
                 built.append(build(part))
         return built
 

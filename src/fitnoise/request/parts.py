@@ -25,19 +25,19 @@ class SpecSection(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _known_keys(cls, given: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+    def _known_keys(cls, document: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         """Refuse each unknown key with the key of *this* part that it may mean, together with all other problems."""
-        unknown = [str(k) for k in given if k not in cls.model_fields] if isinstance(given, Mapping) else []
+        unknown = [str(k) for k in document if k not in cls.model_fields] if isinstance(document, Mapping) else []
         if not unknown:
-            return handler(given)
+            return handler(document)
         wrong = [
             InitErrorDetails(
-                type=_unknown_key(k, _advice(k, list(cls.model_fields), cls.elsewhere.get(k))), input=given
+                type=_unknown_key(k, _advice(k, list(cls.model_fields), cls.elsewhere.get(k))), input=document
             )
             for k in unknown
         ]
         try:
-            handler({k: x for k, x in given.items() if k in cls.model_fields})
+            handler({k: x for k, x in document.items() if k in cls.model_fields})
         except ValidationError as error:  # what is missing may stand under the unknown key
             wrong += [_as_spec_error(e) for e in error.errors() if len(e["loc"]) > (e["type"] == "missing")]
         raise ValidationError.from_exception_data(cls.__name__, wrong)
@@ -56,9 +56,9 @@ def _unknown_key(key: str, action: str) -> PydanticCustomError:
     return PydanticCustomError("unknown_key", "unknown key {key}", {"key": key, "action": action})
 
 
-def _advice(key: str, known: Sequence[str], instead: str | None) -> str:
+def _advice(key: str, keys: Sequence[str], instead: str | None) -> str:
     """Return what to do about an unknown key, as a sentence."""
     if instead is not None:
         return instead
-    near = difflib.get_close_matches(key, known, n=1)
-    return f"Did you mean {near[0]!r}?" if near else f"Use one of these keys: {', '.join(known)}."
+    near = difflib.get_close_matches(key, keys, n=1)
+    return f"Did you mean {near[0]!r}?" if near else f"Use one of these keys: {', '.join(keys)}."

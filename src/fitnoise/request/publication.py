@@ -34,11 +34,11 @@ MAX_TEMPERATURE = 0.1
 """The largest temperature of an estimate: above it, small databases are smoothed too much."""
 
 
-def _not_one_measure(found: Sequence[str]) -> SpecError:
+def _not_one_measure(measures: Sequence[str]) -> SpecError:
     """Return the error for a privacy cost with no measure, or with several."""
     return SpecError(
         "cost-not-one-measure",
-        f"A privacy cost has {' and '.join(found) or 'none of rho, mu and epsilon'}.",
+        f"A privacy cost has {' and '.join(measures) or 'none of rho, mu and epsilon'}.",
         "It needs exactly one of rho, mu and epsilon.",
         "Give one of them.",
         "Nothing was planned.",
@@ -176,7 +176,7 @@ class ErrorWeights(StrEnum):
     INVERSE_VARIANCE = "inverse-variance"
     INVERSE_STD_ERROR = "inverse-std-error"
 
-    def of(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
+    def for_targets(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ω for target variances c, elementwise.
 
         Args:
@@ -311,7 +311,7 @@ class CellBudgets:
         """
         return tuple((a, domain[a].size) for a in self.attributes), self.values
 
-    def along(self, domain: Domain, structured: Sequence[str]) -> NDArray[np.float64]:
+    def for_structured_cells(self, domain: Domain, structured: Sequence[str]) -> NDArray[np.float64]:
         """Return r of every joint cell of the structured attributes, (n_o,), in C order.
 
         Args:
@@ -431,11 +431,11 @@ class SmallDatabase:
             )
 
 
-def aligned(domain: Domain, values: NDArray[Any], own: Sequence[str], onto: Sequence[str]) -> NDArray[Any]:
+def aligned(domain: Domain, values: NDArray[Any], names: Sequence[str], onto: Sequence[str]) -> NDArray[Any]:
     """Return values in C order over some attributes as an array along `onto`: of size 1 along its other attributes."""
-    table = values.reshape([domain[a].size for a in own])
-    ordered = table.transpose([own.index(a) for a in onto if a in own])
-    return ordered.reshape([domain[a].size if a in own else 1 for a in onto])
+    table = values.reshape([domain[a].size for a in names])
+    ordered = table.transpose([names.index(a) for a in onto if a in names])
+    return ordered.reshape([domain[a].size if a in names else 1 for a in onto])
 
 
 @final
@@ -454,17 +454,17 @@ class Publication:
         title: The title shown in reports.
         objective: The quantity that is minimised.
         cell_budgets: The relative budgets of records, by cell; None gives all cells the same budget.
-        `beside`: The hashes of plans measured on the same records. The charges of this plan are composed with theirs
-        cell by cell.
-        free: True if the release must not raise the spent cost; otherwise it is refused. Needs `beside`.
+        `composed_with`: The hashes of plans measured on the same records. The charges of this plan are composed with
+        theirs cell by cell.
+        must_be_free: True if the release must not raise the spent cost; otherwise it is refused. Needs `composed_with`.
         privacy: The definition of privacy: ρ-zCDP by Gaussian noise, or pure ε by Laplace noise; "auto" lets a plan
             choose.
         finite: Questions with finitely many answers, each charged its own ε in addition to the tables. A budget is the
             cost of the tables; a cap limits the total.
-        small: The public facts about a small database, for the projection mechanism. Its answers are biased, and far
-            more accurate for few records. Needs a budget.
-        also: Further tables of the same records, each with a mechanism, targets and a budget of their own. They are
-            measured together with these and charged as one.
+        small_database: The public facts about a small database, for the projection mechanism. Its answers are biased,
+            and far more accurate for few records. Needs a budget.
+        further_groups: Further tables of the same records, each with a mechanism, targets and a budget of their own.
+            They are measured together with these and charged as one.
         other_units: Further units, such as the household of a person. The plan states the cost of the release for each,
             and charges it to an account of its own.
         series: The attribute whose values are periods, in order of time, if the tables are released period by period
@@ -481,12 +481,12 @@ class Publication:
     title: str = ""
     objective: Objective = field(default_factory=Objective)
     cell_budgets: CellBudgets | None = None
-    beside: tuple[str, ...] = ()
-    free: bool = False
+    composed_with: tuple[str, ...] = ()
+    must_be_free: bool = False
     privacy: Privacy = Privacy.ZCDP
     finite: tuple[FiniteQuery, ...] = ()
-    small: SmallDatabase | None = None
-    also: tuple[Publication, ...] = ()
+    small_database: SmallDatabase | None = None
+    further_groups: tuple[Publication, ...] = ()
     other_units: tuple[PrivacyUnit, ...] = ()
     series: str | None = None
 
@@ -528,11 +528,11 @@ class Publication:
     def _check_amounts(self) -> None:
         """Raise SpecError if an amount is used for anything except sums and means."""
         asked = used_attributes(self.workload) if self.workload.tables else set()
-        budgets = () if self.cell_budgets is None or self.free else self.cell_budgets.attributes
+        budgets = () if self.cell_budgets is None or self.must_be_free else self.cell_budgets.attributes
         uses = {
             "once_per, per_value, separation or fixed names it": self.unit.pattern.names,
             "cell budgets go by it": budgets,
-            "a table for a small database shows it": asked if self.small is not None else set(),
+            "a table for a small database shows it": asked if self.small_database is not None else set(),
         }
         self._refuse_amounts(uses)
 
@@ -595,7 +595,7 @@ class Publication:
 
     def _check_small(self) -> None:
         """Raise SpecError if another setting does not fit a small database."""
-        if self.small is None:
+        if self.small_database is None:
             return
         if self.budget is None:
             raise SpecError(
@@ -614,7 +614,7 @@ class Publication:
                 "Use the goal fit-for-use: targets are relative to each other here.",
             ),
             "privacy.cell_budgets": (self.cell_budgets is not None, "cell budgets", "Remove cell_budgets."),
-            "privacy.beside": (bool(self.beside), "plans on the same records", "Remove `privacy.beside`."),
+            "privacy.beside": (bool(self.composed_with), "plans on the same records", "Remove `privacy.beside`."),
         }
         for key, (wrong, what, action) in refused.items():
             if wrong:
@@ -626,7 +626,11 @@ class Publication:
                     "No plan was made.",
                     place=key,
                 )
-        if self.small.variant is Variant.PAPER and self.small.index is None and self.budget.epsilon is None:
+        if (
+            self.small_database.variant is Variant.PAPER
+            and self.small_database.index is None
+            and self.budget.epsilon is None
+        ):
             raise SpecError(
                 "paper-variant-needs-index",
                 "The variant 'paper' has no index, and the budget is no epsilon.",
@@ -635,7 +639,7 @@ class Publication:
                 "No plan was made.",
                 place="projection.index",
             )
-        if self.small.region is Region.EXACTLY and not self.adjacency.fixes_size:
+        if self.small_database.region is Region.EXACTLY and not self.adjacency.fixes_size:
             raise SpecError(
                 "exact-size-not-fixed",
                 "The region is 'exactly', and a neighbour of the data can have another number of records.",
@@ -647,7 +651,7 @@ class Publication:
 
     def _check_also(self) -> None:
         """Raise SpecError if further tables count other records, or repeat what the publication states once for all."""
-        object.__setattr__(self, "also", tuple(self.also))
+        object.__setattr__(self, "further_groups", tuple(self.further_groups))
         if not self.workload.tables and not self.finite:
             raise SpecError(
                 "nothing-to-publish",
@@ -657,7 +661,9 @@ class Publication:
                 "No plan was made.",
                 place="tables",
             )
-        if not self.workload.tables and (self.also or self.budget is not None or self.small is not None):
+        if not self.workload.tables and (
+            self.further_groups or self.budget is not None or self.small_database is not None
+        ):
             raise SpecError(
                 "tables-missing",
                 "The specification has further tables, a budget or a size, and no table.",
@@ -667,7 +673,7 @@ class Publication:
                 place="tables",
             )
         taken = set(self.workload.tables.names)
-        for other in self.also:
+        for other in self.further_groups:
             if (other.workload.domain, other.unit, other.source) != (self.workload.domain, self.unit, self.source):
                 raise SpecError(
                     "parts-of-different-records",
@@ -677,7 +683,14 @@ class Publication:
                     "No plan was made.",
                     place="also",
                 )
-            once = (other.cap, other.beside, other.free, other.finite, other.also, other.other_units)
+            once = (
+                other.cap,
+                other.composed_with,
+                other.must_be_free,
+                other.finite,
+                other.further_groups,
+                other.other_units,
+            )
             if any(once) or not other.workload.tables:
                 raise SpecError(
                     "part-with-shared-settings",
@@ -692,7 +705,9 @@ class Publication:
             if twice:
                 raise _name_twice(twice[0])
             taken |= set(other.workload.tables.names)
-        if self.also and (self.free or Privacy.AUTO in {p.privacy for p in (self, *self.also)}):
+        if self.further_groups and (
+            self.must_be_free or Privacy.AUTO in {p.privacy for p in (self, *self.further_groups)}
+        ):
             raise SpecError(
                 "parts-free-or-auto",
                 "The publication has further tables, and is free or has privacy = 'auto'.",
@@ -717,11 +732,15 @@ class Publication:
             )
         names = [q.name for q in self.finite]
         taken = sorted(
-            {n for n in names if names.count(n) > 1 or any(n in p.workload.tables.numbered for p in (self, *self.also))}
+            {
+                n
+                for n in names
+                if names.count(n) > 1 or any(n in p.workload.tables.numbered for p in (self, *self.further_groups))
+            }
         )
         if taken:
             raise _name_twice(taken[0])
-        if self.finite and self.free:
+        if self.finite and self.must_be_free:
             raise SpecError(
                 "free-with-questions",
                 "The publication is free, and has a question with finitely many answers.",
@@ -748,7 +767,7 @@ class Publication:
 
     def _check_privacy(self) -> None:
         pairwise = self.unit.neighbours is Neighbours.REPLACE_ONE
-        if pairwise and (self.cell_budgets is not None or self.beside):
+        if pairwise and (self.cell_budgets is not None or self.composed_with):
             raise SpecError(
                 "single-record-options",
                 "The publication has cell budgets or plans on the same records, and replace-one neighbours.",
@@ -772,9 +791,9 @@ class Publication:
                 if isinstance(domain[a], HierarchyLevel):
                     raise SpecError(
                         "cell-budgets-by-level",
-                        f"The cell budgets are by {a!r}, which is a level of {domain.home(a)!r}.",
+                        f"The cell budgets are by {a!r}, which is a level of {domain.attribute_of(a)!r}.",
                         "",
-                        f"Give budgets by {domain.home(a)!r}, one for every leaf.",
+                        f"Give budgets by {domain.attribute_of(a)!r}, one for every leaf.",
                         "No plan was made.",
                         place="privacy.cell_budgets.attributes",
                     )
@@ -789,8 +808,8 @@ class Publication:
                     "No plan was made.",
                     place="privacy.cell_budgets.values",
                 )
-        object.__setattr__(self, "beside", tuple(self.beside))
-        for name in self.beside:
+        object.__setattr__(self, "composed_with", tuple(self.composed_with))
+        for name in self.composed_with:
             if not isinstance(name, str) or re.fullmatch("[0-9a-f]{64}", name) is None:
                 raise SpecError(
                     "plan-hash-malformed",
@@ -800,7 +819,7 @@ class Publication:
                     "No plan was made.",
                     place="privacy.beside",
                 )
-        if self.beside and self.unit.id is not None:
+        if self.composed_with and self.unit.id is not None:
             raise SpecError(
                 "composed-plans-with-id",
                 f"The publication names plans on the same records, and the unit {self.unit.name!r} has an id.",
@@ -809,7 +828,7 @@ class Publication:
                 "No plan was made.",
                 place="privacy.beside",
             )
-        if self.free and not self.beside:
+        if self.must_be_free and not self.composed_with:
             raise SpecError(
                 "free-needs-composed-plans",
                 "The publication is free, and names no plan on the same records.",
@@ -818,7 +837,7 @@ class Publication:
                 "No plan was made.",
                 place="privacy.free",
             )
-        if len(set(self.beside)) != len(self.beside):
+        if len(set(self.composed_with)) != len(self.composed_with):
             raise SpecError(
                 "plan-twice",
                 "A plan on the same records is named twice.",
@@ -831,10 +850,10 @@ class Publication:
     def _check_pattern(self) -> None:
         """Raise SpecError unless the pattern of a unit's records is stated in attributes of the domain."""
         domain, pattern = self.workload.domain, self.unit.pattern
-        for what, said in pattern.said.items():
+        for what, said in pattern.attributes_by_rule.items():
             for a in said:
                 if a not in set(domain):
-                    level = f", a level of {domain.home(a)!r}" if a in domain else ""
+                    level = f", a level of {domain.attribute_of(a)!r}" if a in domain else ""
                     raise SpecError(
                         "pattern-attribute-unknown",
                         f"The key {what} names {a!r}{level}.",
@@ -844,7 +863,7 @@ class Publication:
                         place=f"privacy.{what}",
                     )
         for a, _ in pattern.separation:
-            if not domain[a].ordered or domain[a].beside:
+            if not domain[a].ordered or domain[a].missing_cells:
                 why = "has cells beside its order" if domain[a].ordered else "has no order"
                 raise SpecError(
                     "separation-needs-order",
@@ -864,7 +883,7 @@ class Publication:
                 "No plan was made.",
                 place="privacy.cell_budgets",
             )
-        if pattern and self.small is not None:
+        if pattern and self.small_database is not None:
             raise SpecError(
                 "projection-with-pattern",
                 f"The publication has a size, and the unit {self.unit.name!r} has once_per, per_value, "
@@ -904,7 +923,7 @@ class Publication:
         """Raise SpecError if shares of records are counted for anything except tables with Gaussian noise."""
         refused = {
             "questions with finitely many answers": bool(self.finite),
-            "a small database": self.small is not None,
+            "a small database": self.small_database is not None,
             "a series": self.series is not None,
             "an amount in the domain": bool(self.workload.domain.steps),
             f"privacy = {self.privacy.value!r}": self.privacy is not Privacy.ZCDP,
@@ -926,7 +945,7 @@ class Publication:
             return
         domain, parts = self.workload.domain, self.workload.tables.parts
         period = domain.get(self.series) if self.series in set(domain) else None
-        if not isinstance(period, (Ordered, Categorical)) or period.beside:
+        if not isinstance(period, (Ordered, Categorical)) or period.missing_cells:
             raise SpecError(
                 "series-attribute-unusable",
                 f"The attribute {self.series!r} cannot be the periods of a series.",
@@ -938,9 +957,9 @@ class Publication:
             )
         refused = {
             "questions with finitely many answers": bool(self.finite),
-            "further tables (also)": bool(self.also),
-            "plans beside it": bool(self.beside),
-            "a small database": self.small is not None,
+            "further tables (also)": bool(self.further_groups),
+            "plans beside it": bool(self.composed_with),
+            "a small database": self.small_database is not None,
             "cell budgets": self.cell_budgets is not None,
             "a goal other than fit-for-use": self.objective.goal is not Goal.FIT_FOR_USE,
             "a definition of privacy other than zcdp": self.privacy is not Privacy.ZCDP,
@@ -1026,7 +1045,7 @@ class Publication:
         refused = {
             "objective.goal": ("the goal hybrid", self.objective.goal is Goal.HYBRID),
             "privacy.cell_budgets": ("cell_budgets", self.cell_budgets is not None),
-            "privacy.beside": ("plans on the same records", bool(self.beside)),
+            "privacy.beside": ("plans on the same records", bool(self.composed_with)),
         }
         for key, (what, stated) in refused.items():
             if stated:
@@ -1053,8 +1072,8 @@ class Publication:
         """The tables of each part on their own, without the questions; empty if there are no tables."""
         if not self.workload.tables:
             return ()
-        own = replace(self, finite=(), also=()) if self.finite or self.also else self
-        return (own, *self.also)
+        own = replace(self, finite=(), further_groups=()) if self.finite or self.further_groups else self
+        return (own, *self.further_groups)
 
     @property
     def domain(self) -> Domain:
@@ -1072,9 +1091,9 @@ class Publication:
         return self.workload.domain.adjacency(self.source, self.unit)
 
     @property
-    def apart(self) -> tuple[str, ...]:
+    def structured_attributes(self) -> tuple[str, ...]:
         """Attributes whose values are not interchangeable: those of budgets, or of time; all for a small database."""
-        if self.small is not None:
+        if self.small_database is not None:
             return tuple(sorted(used_attributes(self.workload)))
         if self.series is not None:
             return (self.series,)

@@ -226,7 +226,7 @@ class ByTableSize:
                 place="least",
             )
 
-    def of(self, cells: NDArray[Any] | int) -> NDArray[np.float64]:
+    def evaluate(self, cells: NDArray[Any] | int) -> NDArray[np.float64]:
         """Return the target for tables of this many numbers, elementwise.
 
         Args:

@@ -71,7 +71,7 @@ class View(abc.ABC):
     """True if a number of this view can be negative for some records."""
 
     @property
-    def called(self) -> str:
+    def name_suffix(self) -> str:
         """The name of the view in the default name of a table."""
         return f"{self.word} {self.steps}" if self.steps > 1 else self.word
 
@@ -107,7 +107,7 @@ class View(abc.ABC):
     @final
     def _names(self, attribute: Attribute) -> tuple[str, ...]:
         """Return the names of the cells that `missing` adds, as a released table shows them."""
-        return tuple(attribute.beside[i - attribute.own_size] for i in self._added(attribute))
+        return tuple(attribute.missing_cells[i - attribute.own_size] for i in self._added(attribute))
 
     @abc.abstractmethod
     def operator(self, attribute: Attribute) -> op.Operator:
@@ -173,7 +173,7 @@ class AtMost(View):
                 "Nothing was planned.",
                 place="prefix",
             )
-        if not attribute.beside:
+        if not attribute.missing_cells:
             return op.Prefix(attribute.size)
         ends = ((0, i) for i in range(attribute.own_size))
         return op.Intervals(attribute.size, (*ends, *((i, i) for i in self._added(attribute))))
@@ -408,18 +408,22 @@ class Sum(View):
     word = "sum"
 
     @property
-    def called(self) -> str:
+    def name_suffix(self) -> str:
         """The word, with the ceiling if the view has one."""
         return self.word if self.ceiling is None else f"{self.word} up to {self.ceiling}"
 
     def coded(self, attribute: Attribute) -> str | None:
         """Return in words that amounts are cut to the ceiling."""
-        return attribute.coded_up_to(attribute.top(self.ceiling)) if isinstance(attribute, Amount) else attribute.coded
+        return (
+            attribute.coded_up_to(attribute.upper_limit(self.ceiling))
+            if isinstance(attribute, Amount)
+            else attribute.coded
+        )
 
     def operator(self, attribute: Attribute) -> op.Operator:
         """Return the amount that each cell adds: whole numbers, in units of their own."""
         if isinstance(attribute, Amount):
-            values, unit = _whole_knots(attribute, attribute.top(self.ceiling))
+            values, unit = _whole_knots(attribute, attribute.upper_limit(self.ceiling))
         elif self.ceiling is not None:
             raise WorkloadError(
                 "ceiling-needs-amount",
@@ -449,12 +453,12 @@ class Sum(View):
                 "Nothing was planned.",
                 place="sum",
             )
-        row = np.array([values + [0] * len(attribute.beside)], dtype=np.int64)
+        row = np.array([values + [0] * len(attribute.missing_cells)], dtype=np.int64)
         return op.Scaled(op.Dense(row), np.array([unit]))
 
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
         """Return the word, with the ceiling."""
-        return (self.called,)
+        return (self.name_suffix,)
 
 
 @final
@@ -469,7 +473,7 @@ class NonMissing(View):
 
     def operator(self, attribute: Attribute) -> op.Operator:
         """Return one query that adds up the own cells. Raise WorkloadError if the attribute has no other cells."""
-        if not attribute.beside:
+        if not attribute.missing_cells:
             raise WorkloadError(
                 "count-needs-missing",
                 "The attribute of count has no cells for missing values.",
@@ -524,7 +528,7 @@ class Mean(View):
             return op.Groups(attribute.size, ((0,), (1,)))
         passed = np.cumsum((0, *attribute.steps))
         rows = np.stack([passed[-1] - passed, passed]) // math.gcd(*passed.tolist())
-        beside = np.zeros((2, len(attribute.beside)), dtype=np.int64)
+        beside = np.zeros((2, len(attribute.missing_cells)), dtype=np.int64)
         return op.Scaled(op.Dense(np.hstack([rows, beside])), np.full(2, 1 / int(rows.max())))
 
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
@@ -549,15 +553,15 @@ def _whole_knots(attribute: Amount, top: float) -> tuple[list[int], float]:
     return [int(knots[min(i, last)] / unit) for i in range(len(knots))], float(unit)
 
 
-def _weighted(asked: op.Operator, weights: Sequence[Fraction]) -> op.Operator:
+def _weighted(queries: op.Operator, weights: Sequence[Fraction]) -> op.Operator:
     """Return the queries with a weight for each cell, as whole numbers in units of their own."""
     below = math.lcm(*(x.denominator for x in weights))
     above = math.gcd(*(int(x * below) for x in weights))
     unit, whole = Fraction(above, below), np.array([int(x * below) // above for x in weights], dtype=object)
-    scales = np.full(asked.shape[0], float(unit))
-    if isinstance(asked, op.Averages):
-        scales, asked = scales / asked.widths, asked.of
-    rows = rules.dense(asked).astype(object) * whole
+    scales = np.full(queries.shape[0], float(unit))
+    if isinstance(queries, op.Averages):
+        scales, queries = scales / queries.widths, queries.unscaled
+    rows = rules.dense(queries).astype(object) * whole
     if np.abs(rows).max() >= EXACT_FLOAT_LIMIT:
         raise WorkloadError(
             "class-ranges-too-far-apart",
@@ -631,7 +635,7 @@ class Table:
     @property
     def default_name(self) -> str:
         """The name of a table without a given name: its attributes, each with its view."""
-        words = (f"{a} {self.view(a).called}".rstrip() for a in self.attributes)
+        words = (f"{a} {self.view(a).name_suffix}".rstrip() for a in self.attributes)
         return " by ".join(words) or "total"
 
     def view(self, attribute: str) -> View:
@@ -659,7 +663,7 @@ class Table:
         return next(((a, view) for a, view in self.views if isinstance(view, Mean)), None)
 
     @property
-    def counts(self) -> bool:
+    def is_count(self) -> bool:
         """True if its numbers count records, so that no number is negative for any records."""
         return self.matrix is None and not any(isinstance(view, Sum) or view.signed for _, view in self.views)
 
@@ -739,7 +743,7 @@ class Table:
         shape = self.shape(domain)
         number = self.target.number
         if isinstance(number, ByTableSize):
-            return np.broadcast_to(number.of(math.prod(shape)), shape)
+            return np.broadcast_to(number.evaluate(math.prod(shape)), shape)
         if not isinstance(number, ByAttribute):
             return np.broadcast_to(np.float64(number), shape)
         labels = self.labels(domain)
@@ -753,7 +757,7 @@ class Table:
                 place=number.attribute,
             )
         axis = list(labels).index(number.attribute)
-        along = np.array(number.along(labels[number.attribute]), dtype=np.float64)
+        along = np.array(number.for_labels(labels[number.attribute]), dtype=np.float64)
         return np.broadcast_to(along.reshape([-1 if i == axis else 1 for i in range(len(shape))]), shape)
 
     def variances(self, domain: Domain, confidence: float) -> NDArray[np.float64]:
@@ -866,7 +870,7 @@ class Table:
         _refuse_two_levels(domain, self.attributes)
         self.targets(domain)
 
-    def asked(self, domain: Domain, axis: str, attribute: str | None) -> op.Operator:
+    def query_matrix(self, domain: Domain, axis: str, attribute: str | None) -> op.Operator:
         """Return the queries along an attribute on its own cells; for a level of a hierarchy, on a deeper level's.
 
         Args:
@@ -880,7 +884,7 @@ class Table:
 
     def _operator(self, domain: Domain, attribute: str, axis: str) -> op.Operator:
         asked = self.view(attribute).operator(domain[attribute])
-        hierarchy = domain[domain.home(axis)]
+        hierarchy = domain[domain.attribute_of(axis)]
         if not isinstance(hierarchy, Hierarchy) or domain.depth(attribute) == domain.depth(axis):
             return asked
         above = hierarchy.tree.above(domain.depth(attribute), domain.depth(axis))
@@ -894,7 +898,7 @@ class LazySequence(Sequence[_T]):
     """A sequence that creates each item when it is read."""
 
     @abc.abstractmethod
-    def _made(self, i: int) -> _T:
+    def _build(self, i: int) -> _T:
         """Return the item at a position, counted from 0."""
 
     @overload
@@ -903,19 +907,19 @@ class LazySequence(Sequence[_T]):
     def __getitem__(self, index: slice) -> Sequence[_T]: ...
     def __getitem__(self, index: int | slice) -> _T | Sequence[_T]:
         places = range(len(self))[index]
-        return self._made(places) if isinstance(places, int) else [self._made(i) for i in places]
+        return self._build(places) if isinstance(places, int) else [self._build(i) for i in places]
 
 
 def _refuse_two_levels(domain: Domain, attributes: Sequence[str]) -> None:
     """Raise WorkloadError where two of a table's attributes are levels of one hierarchy."""
     shown: dict[str, str] = {}
     for a in attributes:
-        other = shown.setdefault(domain.home(a), a)
+        other = shown.setdefault(domain.attribute_of(a), a)
         if other != a:
             deeper = max(a, other, key=domain.depth)
             raise WorkloadError(
                 "two-levels",
-                f"The table shows {other!r} and {a!r}, two levels of {domain.home(a)!r}.",
+                f"The table shows {other!r} and {a!r}, two levels of {domain.attribute_of(a)!r}.",
                 "A table shows one level of a hierarchy.",
                 f"Show only {deeper!r}, which determines the other.",
                 "Nothing was planned.",
@@ -953,9 +957,9 @@ def _listed(value: str | Iterable[str] | None) -> tuple[str, ...]:
     return found
 
 
-def _refuse_no_names(given: Iterable[object]) -> None:
+def _refuse_no_names(names: Iterable[object]) -> None:
     """Raise WorkloadError for an object that is not an attribute's name."""
-    for a in given:
+    for a in names:
         if not isinstance(a, str):
             raise WorkloadError(
                 "attribute-name-not-text",
@@ -1134,13 +1138,13 @@ def table(
     return replace(made, name=made.default_name) if name is None else made
 
 
-def _bounds(attribute: str, given: Iterable[Any]) -> tuple[tuple[Any, Any], ...]:
+def _bounds(attribute: str, ranges: Iterable[Any]) -> tuple[tuple[Any, Any], ...]:
     """Return the ends of ranges."""
-    pairs = [x if isinstance(x, (list, tuple)) else () for x in given]
+    pairs = [x if isinstance(x, (list, tuple)) else () for x in ranges]
     if not all(len(x) == 2 for x in pairs):
         raise WorkloadError(
             "ranges-not-pairs",
-            f"The ranges of {attribute!r} are {describe_value(given)}, and some are not pairs.",
+            f"The ranges of {attribute!r} are {describe_value(ranges)}, and some are not pairs.",
             "Ranges are a list of pairs, [[first, last], …].",
             "Give both ends of each range.",
             "Nothing was planned.",
@@ -1149,10 +1153,10 @@ def _bounds(attribute: str, given: Iterable[Any]) -> tuple[tuple[Any, Any], ...]
     return tuple((x, y) for x, y in pairs)
 
 
-def _groups(attribute: str, given: Mapping[str, Any]) -> tuple[tuple[str, Selection], ...]:
+def _groups(attribute: str, groups: Mapping[str, Any]) -> tuple[tuple[str, Selection], ...]:
     """Return the groups, as they were written."""
     found = []
-    for name, values in given.items():
+    for name, values in groups.items():
         try:
             found.append((str(name), Selection.parse(values)))
         except DomainError as error:
@@ -1167,14 +1171,14 @@ def _groups(attribute: str, given: Mapping[str, Any]) -> tuple[tuple[str, Select
     return tuple(found)
 
 
-def _counts(what: str, given: Mapping[str, int] | None, least: int) -> Iterator[tuple[str, int]]:
+def _counts(what: str, counts: Mapping[str, int] | None, minimum: int) -> Iterator[tuple[str, int]]:
     """Yield each attribute with the number of its values in one query."""
-    for a, n in (given or {}).items():
-        if not is_whole(n) or n < least:
+    for a, n in (counts or {}).items():
+        if not is_whole(n) or n < minimum:
             raise WorkloadError(
                 "steps-unusable",
                 f"The number of values for {what} of {a!r} is {n!r}.",
-                f"It must be a whole number of at least {least}.",
+                f"It must be a whole number of at least {minimum}.",
                 "Give such a number.",
                 "Nothing was planned.",
                 place=what,
@@ -1331,7 +1335,7 @@ class Family(LazySequence[Table]):
         among = {a: words for a in self.among if (words := domain[a].coded) is not None}
         return among | self.template.coded(domain)
 
-    def _made(self, i: int) -> Table:
+    def _build(self, i: int) -> Table:
         shown = tuple(self.among[a] for a in self.combinations[i])
         t = self.template
         target = t.target if self.numbers is None else replace(t.target, number=self.numbers[i])
@@ -1349,9 +1353,9 @@ class Family(LazySequence[Table]):
         t = self.template
         return f"{t.name}: " if t.name else "", "".join(f" by {_described(t, a)}" for a in t.attributes)
 
-    def _named(self, shown: Iterable[str]) -> str:
+    def _named(self, attributes: Iterable[str]) -> str:
         head, tail = self._around
-        return f"{head}{' by '.join(shown)}{tail}"
+        return f"{head}{' by '.join(attributes)}{tail}"
 
     def describe(self) -> str:
         """Return the pattern in words."""
@@ -1395,7 +1399,7 @@ class Family(LazySequence[Table]):
         if self.numbers is not None:
             each = np.array(self.numbers, dtype=np.float64)
         elif isinstance(number, ByTableSize):
-            each = number.of(self.cells(domain))
+            each = number.evaluate(self.cells(domain))
         else:
             return np.broadcast_to(self.template.targets(domain), (len(self), *beside))
         return np.broadcast_to(each.reshape(-1, *(1,) * len(beside)), (len(self), *beside))
@@ -1432,9 +1436,9 @@ class Family(LazySequence[Table]):
             _refuse_two_levels(domain, self.among)
 
 
-def _each_number(given: Iterable[Any], target: Target) -> tuple[float, ...]:
+def _each_number(numbers: Iterable[Any], target: Target) -> tuple[float, ...]:
     """Return the targets of several tables as floats. Raise WorkloadError for the first that is not a target."""
-    said = tuple(given)
+    said = tuple(numbers)
     plain = all(type(x) is float for x in said) and bool(np.isfinite(said).all() and (np.array(said) > 0).all())
     for x in () if plain else said:
         if isinstance(x, (ByAttribute, ByTableSize)):
@@ -1455,7 +1459,7 @@ def _varying(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _described(t: Table, attribute: str) -> str:
-    word = t.view(attribute).called
+    word = t.view(attribute).name_suffix
     return f"{attribute} {word}" if word else attribute
 
 
@@ -1566,7 +1570,7 @@ class TableSequence(LazySequence[Table]):
     def __len__(self) -> int:
         return int(self.starts[-1])
 
-    def _made(self, i: int) -> Table:
+    def _build(self, i: int) -> Table:
         place = int(np.searchsorted(self.starts, i, side="right")) - 1
         part = self.parts[place]
         return part if isinstance(part, Table) else part[i - int(self.starts[place])]
@@ -1687,22 +1691,22 @@ class Workload:
         return self.tables.numbered[name]
 
 
-def _not_a_table(given: str) -> WorkloadError:
+def _not_a_table(value: str) -> WorkloadError:
     """Return the error for an object that is not a table of a workload."""
     return WorkloadError(
         "not-a-table",
-        f"A workload is given {given} as a table.",
+        f"A workload is given {value} as a table.",
         "A workload consists of tables (fitnoise.table) and patterns of tables (fitnoise.all_tables).",
         "Give such tables.",
         "Nothing was planned.",
     )
 
 
-def some(names: Sequence[str], most: int = 12) -> str:
-    """Return names as a list, for an error; if they are more than `most`, the first of them."""
-    if len(names) <= most:
+def some(names: Sequence[str], max_names: int = 12) -> str:
+    """Return names as a list, for an error; if they are more than `max_names`, the first of them."""
+    if len(names) <= max_names:
         return str(list(names))
-    return f"{len(names):,} tables, the first of them {list(names[:most])}"
+    return f"{len(names):,} tables, the first of them {list(names[:max_names])}"
 
 
 def _told_apart(tables: TableSequence) -> TableSequence:
@@ -1828,7 +1832,7 @@ def exchangeable_attributes(workload: Workload, apart: Iterable[str] = ()) -> tu
     structured = set(apart) | _structured(workload)
     by_home: dict[str, set[str]] = {}
     for a in used_attributes(workload) | set(apart):
-        by_home.setdefault(domain.home(a), set()).add(a)
+        by_home.setdefault(domain.attribute_of(a), set()).add(a)
     free: list[str] = []
     bound: list[str] = []
     for home in domain:
@@ -1850,8 +1854,8 @@ def uneven_levels(workload: Workload) -> list[str]:
     domain, bound = workload.domain, exchangeable_attributes(workload)[1]
     if len(bound) != 1 or any(isinstance(p, Table) and p.matrix is not None for p in workload.tables.parts):
         return []
-    home = domain.home(bound[0])
-    own = {a for a in used_attributes(workload) if domain.home(a) == home}
+    home = domain.attribute_of(bound[0])
+    own = {a for a in used_attributes(workload) if domain.attribute_of(a) == home}
     alike = isinstance(domain[home], Hierarchy) and not own & _structured(workload, targets=False)
     return _path(domain, home, own) if alike else []
 
@@ -1866,19 +1870,19 @@ def levels_of_one_tree(workload: Workload) -> list[str]:
     if uneven or exchangeable_attributes(workload)[1]:
         return uneven
     used = used_attributes(workload)
-    homes = {home for home in map(domain.home, used) if isinstance(domain[home], Hierarchy)}
+    homes = {home for home in map(domain.attribute_of, used) if isinstance(domain[home], Hierarchy)}
     if len(homes) != 1:
         return []
     (home,) = homes
-    return _path(domain, home, {a for a in used if domain.home(a) == home})
+    return _path(domain, home, {a for a in used if domain.attribute_of(a) == home})
 
 
 def attributes_by_level(workload: Workload) -> tuple[list[str], list[str]]:
     """Return the (exchangeable, structured) attributes in domain order, each of `levels_of_one_tree` as one of them."""
     domain, levels = workload.domain, levels_of_one_tree(workload)
-    places, own = list(domain), {domain.home(a) for a in levels}
-    free, bound = ([a for a in x if domain.home(a) not in own] for x in exchangeable_attributes(workload))
-    return sorted([*free, *levels], key=lambda a: places.index(domain.home(a))), bound
+    places, own = list(domain), {domain.attribute_of(a) for a in levels}
+    free, bound = ([a for a in x if domain.attribute_of(a) not in own] for x in exchangeable_attributes(workload))
+    return sorted([*free, *levels], key=lambda a: places.index(domain.attribute_of(a))), bound
 
 
 def _structured(workload: Workload, *, targets: bool = True) -> set[str]:
@@ -1890,15 +1894,15 @@ def _structured(workload: Workload, *, targets: bool = True) -> set[str]:
     return shown | by_value if targets else shown
 
 
-def _path(domain: Domain, home: str, own: Iterable[str]) -> list[str]:
+def _path(domain: Domain, home: str, levels: Iterable[str]) -> list[str]:
     """Return the levels of a hierarchy that are used, top down; for another attribute, the attribute itself."""
     hierarchy = domain[home]
     if not isinstance(hierarchy, Hierarchy):
         return [home]
-    return [hierarchy.levels[depth] for depth in sorted({domain.depth(a) for a in own})]
+    return [hierarchy.levels[depth] for depth in sorted({domain.depth(a) for a in levels})]
 
 
-def _chain(domain: Domain, home: str, own: Iterable[str]) -> list[str]:
+def _chain(domain: Domain, home: str, levels: Iterable[str]) -> list[str]:
     """Return the exchangeable attributes that the levels of a hierarchy would be; for another attribute, itself."""
-    path = _path(domain, home, own)
+    path = _path(domain, home, levels)
     return [path[0], *(f"{lower} in {upper}" for upper, lower in itertools.pairwise(path))]

@@ -196,7 +196,7 @@ def _plain_number(number: Any) -> float:
 
 def _by_document(by: ByAttribute) -> dict[str, Any]:
     values: Any = [float(v) for v in by.values if not isinstance(v, tuple)]
-    if by.named:
+    if by.is_by_name:
         values = {str(v[0]): float(v[1]) for v in by.values if isinstance(v, tuple)}
     return {"by": by.attribute, "values": values, "default": None if by.default is None else float(by.default)}
 
@@ -217,5 +217,5 @@ def also_document(p: Publication, confidence: float) -> dict[str, Any]:
         "objective": {"goal": o.goal, "weights": o.weights, "trade": None if o.trade is None else float(o.trade)},
         "budget": cost_document(p.budget, p.delta),
         "cell_budgets": cell_budgets_document(p.cell_budgets),
-        **small_document(p.small),
+        **small_document(p.small_database),
     }

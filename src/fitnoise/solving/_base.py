@@ -75,7 +75,7 @@ class Incumbent:
         self.upper, self.lower = math.inf, 0.0
         self.primal = self.dual = np.zeros(0)
 
-    def see(self, w: Floats, upper: float, lower: float) -> None:
+    def update(self, w: Floats, upper: float, lower: float) -> None:
         """Keep the weights if they are better than the best so far, for each side."""
         if upper < self.upper:
             self.upper, self.primal = upper, w

@@ -48,18 +48,18 @@ MAX_DISTANCE = 3
 class SharedSums:
     """The sums that tables have in common.
 
-    one: Each sum from the numbers of one table that has it, (C, N).
+    in_one_table: Each sum from the numbers of one table that has it, (C, N).
     nested: Rows that are 0 on these sums, (rows, C).
-    every: The sums from the numbers of all tables that have them, (rows, N).
+    in_all_tables: The sums from the numbers of all tables that have them, (rows, N).
     which: The sum that each of these rows is, (rows,).
-    within: Rows that are 0 on the numbers of one table, (rows, N).
+    zero_rows: Rows that are 0 on the numbers of one table, (rows, N).
     """
 
-    one: sp.csr_array
+    in_one_table: sp.csr_array
     nested: sp.csr_array
-    every: sp.csr_array
+    in_all_tables: sp.csr_array
     which: Indices
-    within: sp.csr_array
+    zero_rows: sp.csr_array
 
 
 @final
@@ -68,14 +68,14 @@ class SumConstraints:
     """The sums that integers must keep.
 
     zero: E, (rows, N).
-    least: L, (rows, N).
-    near: Rows whose sums stay within one.
+    nonnegative: L, (rows, N).
+    within_one: Rows whose sums stay within one.
     common: A function that returns the sums by which tables are separated.
     """
 
     zero: sp.csr_array
-    least: sp.csr_array
-    near: sp.csr_array
+    nonnegative: sp.csr_array
+    within_one: sp.csr_array
     common: Callable[[], SharedSums] | None = None
 
 
@@ -122,7 +122,7 @@ def check_adjacent(values: Floats, stated: Integers, sums: SumConstraints, secon
     common = _common(sums)
     if common is None:
         return _check(values, together, stated, until)
-    own = np.rint(common.one @ stated).astype(np.int64)
+    own = np.rint(common.in_one_table @ stated).astype(np.int64)
     problem = _check(*_coarse(values, common), own, until) or _check(values, _fine(common, own, kept), stated, until)
     if problem is None:
         return None
@@ -139,38 +139,38 @@ def allowance(numbers: int) -> float:
 
 def _kept(values: Floats, sums: SumConstraints) -> Kept:
     """Return the rows that integers keep in any case."""
-    near = sums.near @ values
+    near = sums.within_one @ values
     return [
-        (sums.least, 0.0, np.inf),
-        (sums.near, np.floor(near + INTEGER_TOLERANCE), np.ceil(near - INTEGER_TOLERANCE)),
+        (sums.nonnegative, 0.0, np.inf),
+        (sums.within_one, np.floor(near + INTEGER_TOLERANCE), np.ceil(near - INTEGER_TOLERANCE)),
     ]
 
 
 def _common(sums: SumConstraints) -> SharedSums | None:
     """Return the common sums if they are rounded before the tables; None for few numbers."""
-    large = sums.common is not None and _largest(_stacked(sums.zero, sums.least)) > MAX_CONNECTED_NUMBERS
+    large = sums.common is not None and _largest(_stacked(sums.zero, sums.nonnegative)) > MAX_CONNECTED_NUMBERS
     return sums.common() if sums.common is not None and large else None
 
 
 def _coarse(values: Floats, common: SharedSums) -> tuple[Floats, Kept]:
     """Return the common sums, and the rows that they keep."""
-    return np.maximum(common.one @ values, 0.0), [(common.nested, 0.0, 0.0)]
+    return np.maximum(common.in_one_table @ values, 0.0), [(common.nested, 0.0, 0.0)]
 
 
-def _fine(common: SharedSums, coarse: Integers, kept: Kept) -> Kept:
+def _fine(common: SharedSums, coarse: Integers, constraints: Kept) -> Kept:
     """Return the rows that all numbers keep, given the common sums."""
     held = coarse[common.which].astype(np.float64)
-    return [(common.every, held, held), (common.within, 0.0, 0.0), *kept]
+    return [(common.in_all_tables, held, held), (common.zero_rows, 0.0, 0.0), *constraints]
 
 
 def _stacked(*rows: sp.csr_array) -> sp.csr_array:
     return sp.csr_array(sp.vstack(rows, format="csr"))
 
 
-def _rounded(values: Floats, kept: Kept, until: float) -> Integers | None:
+def _rounded(values: Floats, constraints: Kept, until: float) -> Integers | None:
     """Return integers next to values, with sums between ends; None if none are found in time."""
     out = np.rint(values).astype(np.int64)
-    for part in _parts(values, kept):
+    for part in _parts(values, constraints):
         found = _rounding_moves(part, until)
         if found is None:
             return None
@@ -178,10 +178,10 @@ def _rounded(values: Floats, kept: Kept, until: float) -> Integers | None:
     return out
 
 
-def _check(values: Floats, kept: Kept, stated: Integers, until: float) -> str | None:
+def _check(values: Floats, constraints: Kept, stated: Integers, until: float) -> str | None:
     """Return the reason why numbers are not the result of `_rounded`, or None if they are."""
     alone = np.ones(len(values), dtype=bool)
-    for part in _parts(values, kept):
+    for part in _parts(values, constraints):
         alone[part.here] = False
         steps = stated[part.here] - part.low
         sums = part.own @ steps
@@ -225,36 +225,36 @@ class _Part:
         return float(((steps - self.part) ** 2).sum())
 
 
-def _parts(values: Floats, kept: Kept) -> Iterator[_Part]:
+def _parts(values: Floats, constraints: Kept) -> Iterator[_Part]:
     """Yield the numbers that are in some sum, in parts that share no sums."""
     low = np.floor(values + INTEGER_TOLERANCE)
     part = np.clip(values - low, 0.0, 1.0)
-    every = _stacked(*(rows for rows, _, _ in kept))
-    heights = [rows.shape[0] for rows, _, _ in kept]
-    floor = np.concatenate([np.broadcast_to(x, n) for n, (_, x, _) in zip(heights, kept, strict=True)])
-    ceiling = np.concatenate([np.broadcast_to(x, n) for n, (_, _, x) in zip(heights, kept, strict=True)])
+    every = _stacked(*(rows for rows, _, _ in constraints))
+    heights = [rows.shape[0] for rows, _, _ in constraints]
+    floor = np.concatenate([np.broadcast_to(x, n) for n, (_, x, _) in zip(heights, constraints, strict=True)])
+    ceiling = np.concatenate([np.broadcast_to(x, n) for n, (_, _, x) in zip(heights, constraints, strict=True)])
     for rows, here in _components(every):
         own = sp.csr_array(every[rows][:, here])
         start = own @ low[here]
         yield _Part(here, own, low[here], part[here], (floor[rows] - start, ceiling[rows] - start))
 
 
-def _largest(every: sp.csr_array) -> int:
+def _largest(matrix: sp.csr_array) -> int:
     """Return the largest number of rows and numbers that share sums."""
-    return int(np.bincount(_labels(every)).max(initial=0))
+    return int(np.bincount(_labels(matrix)).max(initial=0))
 
 
-def _labels(every: sp.csr_array) -> Indices:
+def _labels(matrix: sp.csr_array) -> Indices:
     """Return the label of the connected part of each row, then of each number."""
-    m, n = every.shape
-    entries = every.tocoo()
+    m, n = matrix.shape
+    entries = matrix.tocoo()
     graph = sp.coo_array((np.ones(entries.nnz), (entries.row, m + entries.col)), shape=(m + n, m + n))
     return np.asarray(connected_components(graph, directed=False)[1])
 
 
-def _components(every: sp.csr_array) -> list[tuple[Indices, Indices]]:
+def _components(matrix: sp.csr_array) -> list[tuple[Indices, Indices]]:
     """Return rows and numbers that share sums; small parts are joined."""
-    m, label = every.shape[0], _labels(every)
+    m, label = matrix.shape[0], _labels(matrix)
     count = int(label.max(initial=-1)) + 1
     order = np.argsort(label, kind="stable")
     held = np.bincount(label, minlength=count)

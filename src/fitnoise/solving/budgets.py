@@ -40,9 +40,9 @@ def best(problem: LevelProblem, d: Decomposition) -> Floats:
             np.add.at(weights, levels, (w / cells)[sector.tables])
             value, moved = tree.slopes(weights)
             for j, level in zip(sector.tables.tolist(), levels.tolist(), strict=True):
-                values[j] += sector.weight * value[level] / problem.wanted(j)
+                values[j] += sector.weight * value[level] / problem.class_targets(j)
                 moves[j][sector.tables] += (sector.weight / cells[sector.tables])[:, None] * (
-                    moved[level][levels] / problem.wanted(j)
+                    moved[level][levels] / problem.class_targets(j)
                 )
         largest = max(float(v.max()) for v in values)
         total = sum(float(((v / largest) ** norm).sum()) for v in values)

@@ -114,7 +114,7 @@ class RecordPairs:
     second: NDArray[np.intp]
 
     @classmethod
-    def of(cls, keys: Iterable[tuple[int, int, int]]) -> Self:
+    def from_keys(cls, keys: Iterable[tuple[int, int, int]]) -> Self:
         """Return the pairs of these (agree, first, second)."""
         listed = [(int(t), int(o), int(u)) for t, o, u in keys]
         cells = np.array([(o, u) for _, o, u in listed], dtype=np.intp).reshape(-1, 2)
@@ -227,14 +227,14 @@ class RecordSets:
 class AdmissibleSets:
     """The sets of records that one unit can have.
 
-    together: True for two structured cells that can hold two of its records, (n_o, n_o).
-    most: The largest number of its records.
+    compatible: True for two structured cells that can hold two of its records, (n_o, n_o).
+    max_records: The largest number of its records.
     fixed: Positions of exchangeable attributes in which they agree.
     sizes: n_a of every exchangeable attribute.
     """
 
-    together: NDArray[np.bool_]
-    most: int
+    compatible: NDArray[np.bool_]
+    max_records: int
     fixed: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
 
@@ -250,7 +250,7 @@ class AdmissibleSets:
 
     def check(self, sets: RecordSets) -> None:
         """Raise PlanError for sets of records that no unit has."""
-        n, room = len(self.together), [self.sizes[a] for a in self.moving]
+        n, room = len(self.compatible), [self.sizes[a] for a in self.moving]
         for cells, way in zip(sets.cells, sets.alike, strict=True):
             if not isinstance(way, bool) and not (
                 len(way) == len(cells)
@@ -263,9 +263,9 @@ class AdmissibleSets:
                     "Verify an unaltered plan, or plan again.",
                     "The plan proves nothing.",
                 )
-            inside = 1 <= len(cells) <= self.most and cells[0] >= 0 and cells[-1] < n
+            inside = 1 <= len(cells) <= self.max_records and cells[0] >= 0 and cells[-1] < n
             grown = all(a < b for a, b in itertools.pairwise(cells))
-            if not inside or not grown or not all(self.together[i, j] for i, j in itertools.combinations(cells, 2)):
+            if not inside or not grown or not all(self.compatible[i, j] for i, j in itertools.combinations(cells, 2)):
                 raise PlanError(
                     "evidence-records-impossible",
                     "The evidence uses a set of records that no unit can have.",
@@ -287,13 +287,13 @@ class DistinctRecords:
 
     attributes: Positions of these attributes.
     cells: n, their joint cells.
-    most: The largest number of records of a unit, at most n.
+    max_records: The largest number of records of a unit, at most n.
     fixed: Positions of attributes in which its records agree.
     """
 
     attributes: tuple[int, ...]
     cells: int
-    most: int
+    max_records: int
     fixed: tuple[int, ...] = ()
 
     def factors(self, kinds: Kinds, group: SectorGroup) -> Floats:
@@ -316,7 +316,7 @@ class DistinctRecords:
     def check(self, kinds: Kinds) -> None:
         """Raise PlanError for sets of records that no unit has."""
         weights = [w for _, _, w in kinds]
-        if not all(1 <= m <= self.most for m, _, _ in kinds) or not all(0 <= w < math.inf for w in weights):
+        if not all(1 <= m <= self.max_records for m, _, _ in kinds) or not all(0 <= w < math.inf for w in weights):
             raise PlanError(
                 "evidence-too-many-records",
                 "The evidence uses more records than a unit can have, or a weight that is not a number of at least 0.",
@@ -346,7 +346,7 @@ class Evidence:
     cells: p, one for each structured cell, or for each pair.
     numbers: q, one for each number; empty for total error.
     pairs: The pairs that `cells` weighs, for replace-one neighbours.
-    together: The sets of records in each cell, if units have several records that differ.
+    distinct_weights: The sets of records in each cell, if units have several records that differ.
     sets: The sets that `cells` weighs, if units have several records in different structured cells.
     kinds: The weight of each kind of pairs of neighbours that differ in a record of a tree (`trees.ByLevel`).
     """
@@ -354,7 +354,7 @@ class Evidence:
     cells: Floats
     numbers: Floats
     pairs: RecordPairs | None = None
-    together: Kinds = SINGLE_RECORDS
+    distinct_weights: Kinds = SINGLE_RECORDS
     sets: RecordSets | None = None
     kinds: Floats | None = None
 
@@ -368,7 +368,7 @@ class ObjectiveTerms:
     trade: λ of a hybrid; None for others.
     relative: r of every structured cell; None is 1.
     factor: g², for units of g records.
-    alone: True if a single record may also be added or removed, for replace-one neighbours.
+    allows_add_or_remove: True if a single record may also be added or removed, for replace-one neighbours.
     `apart`: The attributes in which records of a unit differ. None: no difference is known, or exchangeable attributes
         alone do not describe it.
     sets: The sets that these records can be, if they differ by structured attributes alone. Each record then stands for
@@ -379,7 +379,7 @@ class ObjectiveTerms:
     trade: float | None = None
     relative: Floats | None = None
     factor: int = 1
-    alone: bool = False
+    allows_add_or_remove: bool = False
     apart: DistinctRecords | None = None
     sets: AdmissibleSets | None = None
 
@@ -405,7 +405,7 @@ def lower_bound(decomposition: Decomposition, evidence: Evidence, terms: Objecti
     if evidence.sets is not None and terms.sets is not None:
         nu = _nu_of_sets(d, p, w, evidence.sets, terms.sets)
     else:
-        nu = _nu(d, p, w, evidence.pairs, None if terms.apart is None else (terms.apart, evidence.together))
+        nu = _nu(d, p, w, evidence.pairs, None if terms.apart is None else (terms.apart, evidence.distinct_weights))
     proven = nu * nu if terms.trade is None else 2 * nu - float(evidence.numbers.sum())
     if not math.isfinite(proven):
         raise _bound_not_finite()
@@ -441,8 +441,8 @@ def check_evidence(d: Decomposition, evidence: Evidence, terms: ObjectiveTerms) 
     cells = d.cells if kinds is None else len(kinds)
     _check("p", evidence.cells, cells, positive=True)
     if terms.apart is not None:
-        terms.apart.check(evidence.together)
-    elif evidence.together != SINGLE_RECORDS:
+        terms.apart.check(evidence.distinct_weights)
+    elif evidence.distinct_weights != SINGLE_RECORDS:
         raise PlanError(
             "evidence-separation-unexpected",
             "The evidence uses sets of records in different cells, and this plan has no such units.",
@@ -472,7 +472,7 @@ def check_evidence(d: Decomposition, evidence: Evidence, terms: ObjectiveTerms) 
                 "Verify an unaltered plan, or plan again.",
                 "The plan proves nothing.",
             )
-        if not terms.alone and (second == NO_RECORD).any():
+        if not terms.allows_add_or_remove and (second == NO_RECORD).any():
             raise PlanError(
                 "evidence-single-record",
                 "The evidence uses a single record, and neighbours differ here in a pair of records.",

@@ -395,10 +395,10 @@ def _subsets(axes: list[int]) -> list[tuple[int, ...]]:
     return [c for k in range(len(axes) + 1) for c in itertools.combinations(axes, k)]
 
 
-def _contracted(own: Floats, squares: list[Floats], but: int | None) -> Floats:
+def _contracted(tensor: Floats, squares: list[Floats], but: int | None) -> Floats:
     """Return a tensor of twice as many axes times symmetric matrices, summed over axes except `but`, if any."""
     n = len(squares)
-    args: list[Any] = [own, list(range(2 * n))]
+    args: list[Any] = [tensor, list(range(2 * n))]
     for j, square in enumerate(squares):
         if j != but:
             args += [square, [j, n + j]]

@@ -106,7 +106,7 @@ class _FixedPointSearch:
 
     def _accept(self, weights: Floats, value: Evaluation) -> None:
         self.weights, self.value = weights, value
-        self.best.see(weights, value.upper, value.lower)
+        self.best.update(weights, value.upper, value.lower)
 
     def advance(self) -> bool:
         """Take the extrapolated step unless the bound falls, else the plain one. Return False if neither works."""

@@ -128,13 +128,13 @@ class InteriorPointSearch:
                 progress(self.steps, self.best.gap)
         return Status.CONVERGED
 
-    def _stand(self, w: Floats, at: Linearisation) -> None:
-        self.w, self.at = w, at
-        n, v = self.problem.cells, at.value
+    def _stand(self, w: Floats, linearisation: Linearisation) -> None:
+        self.w, self.at = w, linearisation
+        n, v = self.problem.cells, linearisation.value
         rise = (self.problem.offsets + v.profile) / self.unit
         level = float(w[:n] @ (rise + self.z[:n]))  # κ: what z would be complementary to
         self.gradient = np.concatenate([level - rise, (1 - v.ratios) / self.unit])
-        self.best.see(w, v.upper, v.lower)
+        self.best.update(w, v.upper, v.lower)
 
     def advance(self) -> bool:
         """Take one Newton step. Return False if no part of it lowers the barrier function in floating point."""
@@ -213,10 +213,10 @@ class InteriorPointSearch:
 
         return apply
 
-    def _barrier(self, at: Linearisation, w: Floats, tau: float) -> float:
+    def _barrier(self, linearisation: Linearisation, w: Floats, tau: float) -> float:
         """Return f(w) − τ Σ log w."""
         n = self.problem.cells
-        f = float(w[n:].sum()) - float(self.problem.offsets @ w[:n]) - 2 * at.value.nu
+        f = float(w[n:].sum()) - float(self.problem.offsets @ w[:n]) - 2 * linearisation.value.nu
         return f / self.unit - tau * float(np.log(w).sum())
 
 

@@ -104,9 +104,9 @@ def is_supported(x: ProductProblem) -> bool:
     return numbers <= MOST_NUMBERS and scales <= MOST_SCALES and cells <= MOST_CELLS
 
 
-def solve(x: ProductProblem, evidence: Evidence, form: RealProductStrategy) -> RealJointStrategy:
+def solve(x: ProductProblem, evidence: Evidence, strategy: RealProductStrategy) -> RealJointStrategy:
     """Return the best form found, from weights that prove a bound, and w of a form with one K for each attribute."""
-    search = _AscentSearch(x, DualWeights.read(x, evidence), form)
+    search = _AscentSearch(x, DualWeights.read(x, evidence), strategy)
     best, last = search.form(), 0
     for step in range(1, STEPS + 1):
         search.move()
@@ -125,10 +125,10 @@ def solve(x: ProductProblem, evidence: Evidence, form: RealProductStrategy) -> R
 class _AscentSearch:
     """The ascent of the weights, with the strategy that is best for them."""
 
-    def __init__(self, x: ProductProblem, start: DualWeights, form: RealProductStrategy) -> None:
+    def __init__(self, x: ProductProblem, start: DualWeights, strategy: RealProductStrategy) -> None:
         self.x = x
         self.p = [np.ones(1) if kind.even else p.copy() for kind, p in zip(x.kinds, start.p, strict=True)]
-        self.w = [w.copy() for w in form.w]
+        self.w = [w.copy() for w in strategy.w]
         self.tables = []
         for f, own, theta in zip(x.families, start.q, start.theta, strict=True):
             for row, share in zip(f.axes.tolist(), theta.tolist(), strict=True):

@@ -413,20 +413,22 @@ class _RowSpaceQueries(_KyFanProblem):
             slopes = 1 / np.concatenate([roots, np.full(len(values) - t, math.sqrt(alpha))]) @ own**2
         return _KyFanPoint(p, shape, slopes, values, vectors)
 
-    def hessian(self, at: _KyFanPoint, free: NDArray[np.bool_]) -> Callable[[Floats], Floats]:
+    def hessian(self, point: _KyFanPoint, free: NDArray[np.bool_]) -> Callable[[Floats], Floats]:
         """Return the product v ↦ F''(p) v on the free cells (n,), from the eigenvectors of p.
 
         Let C = VᵀB, with f' = ½ λ^−½ on the spikes and ½ α^−½ on the rest. Two directions i, j, of which one is a
         spike, have the divided difference d_ij = (f'_i − f'_j)/(λ_i − λ_j). The rest as a whole has −¼ α^(−3/2)/(k −
         t). Then (F'' v)_e = −2 Σ_ij d_ij C_ie C_je (C diag(v) Cᵀ)_ij.
         """
-        t, alpha = len(at.top), at.alpha
+        t, alpha = len(point.top), point.alpha
         whole = self.columns if free.all() else self.columns[:, free]
-        head, tail = at.vectors[:, :t], at.vectors[:, t:]
-        own, roots = head.T @ whole, np.sqrt(at.top)[:, None]
+        head, tail = point.vectors[:, :t], point.vectors[:, t:]
+        own, roots = head.T @ whole, np.sqrt(point.top)[:, None]
         squares = np.maximum(self.squares[free] - (own**2).sum(axis=0), 0.0)
         within = -0.5 / (roots * roots.T * (roots + roots.T))
-        apart = np.maximum(at.top[:, None] - at.values[None, t:], EPS * max(float(at.values[0]), np.finfo(float).tiny))
+        apart = np.maximum(
+            point.top[:, None] - point.values[None, t:], EPS * max(float(point.values[0]), np.finfo(float).tiny)
+        )
         across = (1 / roots - 1 / math.sqrt(alpha)) / apart  # twice, for ij and ji
         rest = -0.25 * alpha**-1.5 / (self.index - t)
 
@@ -475,7 +477,7 @@ class _KyFanSearch:
             )
         return self.primal, self.dual
 
-    def see(self, p: Floats) -> _KyFanPoint:
+    def evaluate(self, p: Floats) -> _KyFanPoint:
         """Evaluate the problem at weights.
 
         Raises:
@@ -513,10 +515,10 @@ class _KyFanSearch:
     def _multiplied(self) -> _KyFanPoint:
         """Take multiplicative steps from equal weights, and return the multiple of the last where Σp = h²."""
         n = self.problem.cells
-        point = self.see(np.full(n, 1 / n))
+        point = self.evaluate(np.full(n, 1 / n))
         for _ in range(MULTIPLICATIVE):
-            point = self.see(multiplicative_step(point.weights, point.slopes))
-        return self.see(_floored(point.weights * point.height**2))
+            point = self.evaluate(multiplicative_step(point.weights, point.slopes))
+        return self.evaluate(_floored(point.weights * point.height**2))
 
     def _descended(self, start: _KyFanPoint, until: int) -> None:
         """Run L-BFGS-B up to a total of `until` evaluations."""
@@ -526,7 +528,7 @@ class _KyFanSearch:
         def value(x: Floats) -> tuple[float, Floats]:
             if self.evaluations >= until:
                 raise _EvaluationLimit
-            point = self.see(x * unit)
+            point = self.evaluate(x * unit)
             return point.objective / unit, 1 - point.slopes
 
         import scipy.optimize as so  # takes as long as a small plan
@@ -547,7 +549,7 @@ class _KyFanSearch:
     def _newton(self, rows: _RowSpaceQueries) -> None:
         """Take projected Newton steps from the best weights so far, until floating point ends it."""
         dual = self.best()[1]
-        point = self.see(_floored(dual.weights * (dual.height / float(dual.weights.sum())) ** 2))
+        point = self.evaluate(_floored(dual.weights * (dual.height / float(dual.weights.sum())) ** 2))
         damping = 1e-3
         while damping < MAX_DAMPING:
             p, slope = point.weights, 1 - point.slopes
@@ -564,7 +566,7 @@ class _KyFanSearch:
             step[free] = root * _conjugate(curve, root, damping, -slope[free] * root)
             length, found = 1.0, None
             for _ in range(12):
-                tried = self.see(_floored(p + length * step))
+                tried = self.evaluate(_floored(p + length * step))
                 if _better(tried, point, float(slope @ (tried.weights - p))):
                     found = tried
                     break
@@ -585,7 +587,7 @@ class _KyFanSearch:
         while self.gap < 0.9 * gap:
             gap = self.gap
             for _ in range(FINAL_STEPS):
-                point = self.see(multiplicative_step(point.weights, point.slopes))
+                point = self.evaluate(multiplicative_step(point.weights, point.slopes))
 
     @property
     def gap(self) -> float:
@@ -755,12 +757,12 @@ def ky_fan_design(
     )
 
 
-def _isotropic(a: Floats, kept: NDArray[np.intp], basis: Floats, rows: _RowSpaceQueries) -> KyFanDesign:
+def _isotropic(a: Floats, columns: NDArray[np.intp], basis: Floats, rows: _RowSpaceQueries) -> KyFanDesign:
     """Return the design of k = 1: all the weight on a longest column, μ its squared length."""
-    squares = (a[:, kept] ** 2).sum(axis=0)
+    squares = (a[:, columns] ** 2).sum(axis=0)
     longest = int(np.argmax(squares))
     weights = np.zeros(a.shape[1])
-    weights[kept[longest]] = 1.0
+    weights[columns[longest]] = 1.0
     mu = float(squares[longest])
     variances = np.full(len(rows.columns), mu * (1 + MARGIN))
     return KyFanDesign(

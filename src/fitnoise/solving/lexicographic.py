@@ -100,7 +100,7 @@ class _Flat:
 
     @property
     def block(self) -> Block:
-        return Block.single(self.multiplicity, self.columns, self.lifts, self.numbers)
+        return Block.from_lifts(self.multiplicity, self.columns, self.lifts, self.numbers)
 
 
 @dataclass(eq=False)
@@ -168,7 +168,7 @@ class _Recursion:
                 "Nothing was refined.",
             )
         self.progress = progress
-        scale = np.sqrt(problem.spread(np.ones(problem.cells + problem.constraints))[0])
+        scale = np.sqrt(problem.expand(np.ones(problem.cells + problem.constraints))[0])
         self.original = [x for b in problem.blocks for x in _written_out(replace(b, columns=b.columns * scale))]
         self.counts = [len(b.multiplicity) for b in problem.blocks]
         self.sectors = [
@@ -185,7 +185,7 @@ class _Recursion:
         why = f"stopped after {STAGES} stages"
         for _ in range(STAGES):
             stage = _Stage(self, start)
-            if start is not None and not stage.settled and stage.active is None:  # now without start weights
+            if start is not None and not stage.is_final and stage.active is None:  # now without start weights
                 stage = _Stage(self, None)
             level = stage.level
             if self.levels and level > self.levels[-1] * (1 + MAX_RELATIVE_RISE):
@@ -197,7 +197,7 @@ class _Recursion:
                 why = "precision was lost"
                 break
             best = found
-            if stage.settled:
+            if stage.is_final:
                 return best
             if not stage.reduce():
                 why = "what is active cannot be told in floating point"
@@ -255,7 +255,7 @@ class _Recursion:
 def _written_out(b: Block) -> list[_Flat]:
     """Return the block's sectors one by one."""
     frame = np.eye(b.rank) if b.frame is None else b.frame
-    dense = [*b.written, *((s, rules.dense(a) @ frame.T) for s, a in b.structured)]
+    dense = [*b.dense_sources, *((s, rules.dense(a) @ frame.T) for s, a in b.structured)]
     out = []
     for i, multiplicity in enumerate(b.multiplicity.tolist()):
         lifts, numbers = [np.zeros((0, b.rank))], [np.zeros(0, dtype=np.intp)]
@@ -271,27 +271,27 @@ def _written_out(b: Block) -> list[_Flat]:
 class _Stage:
     """One optimum: its level, its active cells and numbers, and the directions that these decide."""
 
-    def __init__(self, of: _Recursion, start: Weights | None) -> None:
-        self.of = of
-        self.open = [s for s in of.sectors if s.rank]
+    def __init__(self, recursion: _Recursion, start: Weights | None) -> None:
+        self.of = recursion
+        self.open = [s for s in recursion.sectors if s.rank]
         self.cells = np.flatnonzero(sum(s.multiplicity * (s.columns**2).sum(axis=0) for s in self.open))
-        self.numbers = np.flatnonzero(of.reached())
-        place = np.full(len(of.left), -1)
+        self.numbers = np.flatnonzero(recursion.reached())
+        place = np.full(len(recursion.left), -1)
         place[self.numbers] = np.arange(len(self.numbers))
         self.blocks: list[_Flat] = []
         for s in self.open:
             kept = (s.lifts**2).any(axis=1)
-            lifts = s.lifts[kept] / np.sqrt(of.left[s.numbers[kept]])[:, None]
+            lifts = s.lifts[kept] / np.sqrt(recursion.left[s.numbers[kept]])[:, None]
             self.blocks.append(_Flat(s.multiplicity, s.columns[:, self.cells], lifts, place[s.numbers[kept]]))
-        problem = Problem([b.block for b in self.blocks], len(self.numbers), offsets=of.offsets[self.cells])
+        problem = Problem([b.block for b in self.blocks], len(self.numbers), offsets=recursion.offsets[self.cells])
         if start is None:
             first = combined.solve(problem, gap=1e-8).dual
         else:
             first = start[0][self.cells], start[1][self.numbers]
         search = interior_point.InteriorPointSearch(problem, first)
-        search.run(MAX_RELATIVE_RISE / 10, interior_point.STEPS, of.progress)
+        search.run(MAX_RELATIVE_RISE / 10, interior_point.STEPS, recursion.progress)
         self.near = search.best.primal
-        search.run(STAGE_GAP, 2 * interior_point.STEPS, of.progress)
+        search.run(STAGE_GAP, 2 * interior_point.STEPS, recursion.progress)
         n = len(self.cells)
         self.p, self.q = search.w[:n], search.w[n:]
         self.problem = problem
@@ -311,7 +311,7 @@ class _Stage:
         return all(_rank(b.columns[:, cells].T) == _rank(b.lifts[numbers[b.numbers]]) for b in self.blocks)
 
     @property
-    def settled(self) -> bool:
+    def is_final(self) -> bool:
         """True if nothing is free: all cells are at the level, or the active ones decide every direction."""
         if self.active is None:
             return bool((self.cell_odds > THRESHOLDS[0]).all())
@@ -336,7 +336,7 @@ class _Stage:
             columns, lifts = b.columns[:, cells], b.lifts[kept]
             span = sl.orth(columns, rcond=RANK_TOLERANCE)
             if span.shape[1]:
-                blocks.append(Block.single(b.multiplicity, span.T @ columns, lifts @ span, place[b.numbers[kept]]))
+                blocks.append(Block.from_lifts(b.multiplicity, span.T @ columns, lifts @ span, place[b.numbers[kept]]))
         p, q = np.zeros(len(cells)), np.zeros(len(numbers))
         if blocks:
             problem = Problem(blocks, int(numbers.sum()), offsets=self.of.offsets[self.cells[cells]])

@@ -109,21 +109,21 @@ def bits(attributes: Iterable[int]) -> int:
     return sum(1 << a for a in set(attributes))
 
 
-def _members(of: int) -> list[int]:
-    return [a for a in range(of.bit_length()) if of >> a & 1]
+def _members(margin: int) -> list[int]:
+    return [a for a in range(margin.bit_length()) if margin >> a & 1]
 
 
-def _size(of: int, sizes: Sequence[int]) -> int:
-    return math.prod(sizes[a] for a in _members(of))
+def _size(margin: int, sizes: Sequence[int]) -> int:
+    return math.prod(sizes[a] for a in _members(margin))
 
 
-def _subsets(of: int) -> Iterator[int]:
-    part = of
+def _subsets(margin: int) -> Iterator[int]:
+    part = margin
     while True:
         yield part
         if part == 0:
             return
-        part = (part - 1) & of
+        part = (part - 1) & margin
 
 
 def sectors(tables: Sequence[int]) -> Bits:
@@ -131,13 +131,13 @@ def sectors(tables: Sequence[int]) -> Bits:
     return np.array(sorted({s for a in tables for s in _subsets(int(a))}), dtype=np.int64)
 
 
-def candidates(tables: Sequence[int], sizes: Sequence[int], most: int, *, cells: int = 10**7) -> Bits:
+def candidates(tables: Sequence[int], sizes: Sequence[int], max_count: int, *, cells: int = 10**7) -> Bits:
     """Return the margins that are candidates: the tables', those above them and those below them.
 
     Args:
         tables: Sets of attributes, as bits.
         sizes: n_a of the attributes.
-        most: The largest number of candidates; those of the tables are always among them.
+        max_count: The largest number of candidates; those of the tables are always among them.
         cells: The largest number of cells of a margin above the tables'.
 
     Returns:
@@ -162,7 +162,7 @@ def candidates(tables: Sequence[int], sizes: Sequence[int], most: int, *, cells:
     above = [b for b in [whole, *unions] if _size(b, sizes) <= cells]
     below = sorted({s for a in own for s in _subsets(a)}, key=lambda b: (-b.bit_count(), b))
     ordered = list(dict.fromkeys([*own, *above, *below]))
-    return np.array(sorted(ordered[: max(most, len(own))]), dtype=np.int64)
+    return np.array(sorted(ordered[: max(max_count, len(own))]), dtype=np.int64)
 
 
 def matrices(tables: Sequence[int], margins: Sequence[int], sizes: Sequence[int]) -> tuple[sp.csr_array, sp.csr_array]:
@@ -272,11 +272,11 @@ class _WeightSearch:
         self.best, self.weights, self.descents = math.inf, np.zeros(0), 0
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """True if the time is up."""
         return time.monotonic() >= self._end
 
-    def see(self, weights: Floats) -> float:
+    def update(self, weights: Floats) -> float:
         """Keep the weights if they are the best so far, and return their value."""
         value = self.objectives[0].measure(weights)
         if value < self.best:
@@ -288,12 +288,12 @@ class _WeightSearch:
 
         Weights of 0 stay 0 (the slope is positive there), so the search varies only the others.
         """
-        best, kept, now = self.see(start), start, start
+        best, kept, now = self.update(start), start, start
         for objective in which:
-            if self.over:
+            if self.is_over:
                 break
             now = self._one(objective, now, steps)
-            value = self.see(now)
+            value = self.update(now)
             if value < best:
                 best, kept = value, now
         self.descents += 1
@@ -306,7 +306,7 @@ class _WeightSearch:
         for _ in range(ROUNDS):
             around = []
             for start in _neighbours(weights):
-                if self.over:
+                if self.is_over:
                     return
                 around.append(self.descend(shapes.covered(start), self.objectives[-2:], SCREENING))
             best, kept = min(around, key=lambda pair: pair[0], default=(math.inf, weights))
@@ -321,7 +321,7 @@ class _WeightSearch:
         part = _MarginObjective(objective.information[:, varied], objective.shares, objective.numbers, objective.t)
 
         def check(xk: Floats) -> None:
-            if self.over:
+            if self.is_over:
                 raise StopIteration
 
         found = so.minimize(
@@ -356,9 +356,9 @@ class _Shapes:
             out[best] = START_SHARE
         return np.asarray(out / out.sum())
 
-    def _filling(self, asked: NDArray[np.bool_], liked: Floats) -> Iterator[int]:
+    def _filling(self, sectors: NDArray[np.bool_], liked: Floats) -> Iterator[int]:
         """Yield candidates that cover the rest: at each turn the one with the most uncovered sectors times liking."""
-        missing = np.asarray(self._pattern @ asked.astype(np.float64)) == 0
+        missing = np.asarray(self._pattern @ sectors.astype(np.float64)) == 0
         while missing.any():
             gain = np.asarray(self._columns @ missing.astype(np.float64))
             best = int(np.argmax(gain * liked))
@@ -415,7 +415,7 @@ def _search(search: _WeightSearch, orders: NDArray[np.int64], rng: Generator, nu
     found: list[tuple[float, Floats]] = []
     tried = 0
     for start in shapes.all(number):
-        if tried and search.over:
+        if tried and search.is_over:
             break
         tried += 1
         found.append(search.descend(shapes.covered(start), objectives[:1], SCREENING))
@@ -424,14 +424,14 @@ def _search(search: _WeightSearch, orders: NDArray[np.int64], rng: Generator, nu
     for value, weights in _drop_duplicates(ends):
         search.climb(value, weights, shapes)
     return MarginWeights(
-        search.weights, search.best, tried, MarginSearchStatus.TIME if search.over else MarginSearchStatus.FOUND
+        search.weights, search.best, tried, MarginSearchStatus.TIME if search.is_over else MarginSearchStatus.FOUND
     )
 
 
-def _drop_duplicates(found: list[tuple[float, Floats]]) -> list[tuple[float, Floats]]:
+def _drop_duplicates(candidates: list[tuple[float, Floats]]) -> list[tuple[float, Floats]]:
     """Return the results, the best first, without those that equal one before to a relative 10⁻⁷: probably repeats."""
     out: list[tuple[float, Floats]] = []
-    for value, weights in sorted(found, key=lambda pair: pair[0]):
+    for value, weights in sorted(candidates, key=lambda pair: pair[0]):
         if not out or value > out[-1][0] * (1 + 1e-7):
             out.append((value, weights))
     return out

@@ -61,9 +61,9 @@ class MirroredProblem:
         every[self.kept] = every[self.mate[self.kept]] = q
         return np.concatenate([p, p[: self.cells // 2][::-1]]), every
 
-    def whole(self, found: Solution) -> Solution:
+    def unfold_solution(self, solution: Solution) -> Solution:
         """Return a solution of the complete problem from one of the halves."""
-        return replace(found, primal=self.unfold(found.primal), dual=self.unfold(found.dual))
+        return replace(solution, primal=self.unfold(solution.primal), dual=self.unfold(solution.dual))
 
     @property
     def _shared(self) -> tuple[Floats, Floats]:
@@ -122,7 +122,7 @@ def _sole_factor(lifts: Floats | Operator) -> Floats | Operator:
     return lifts
 
 
-def _one_of_each(s: QuerySource, rows: Indices, place: Indices) -> QuerySource:
+def _one_of_each(s: QuerySource, rows: Indices, partners: Indices) -> QuerySource:
     """Return one row of each pair."""
     lifts = _sole_factor(s.lifts)
     if isinstance(lifts, op.Intervals):
@@ -130,7 +130,7 @@ def _one_of_each(s: QuerySource, rows: Indices, place: Indices) -> QuerySource:
         lifts = op.Intervals(lifts.shape[1], tuple(bounds[i] for i in rows.tolist()))
     elif isinstance(lifts, np.ndarray):
         lifts = lifts[rows]
-    return replace(s, lifts=lifts, numbers=place[s.numbers[:, rows]], scale=s.scale[:, rows])
+    return replace(s, lifts=lifts, numbers=partners[s.numbers[:, rows]], scale=s.scale[:, rows])
 
 
 def _half(s: QuerySource, sign: int, k: int) -> QuerySource:

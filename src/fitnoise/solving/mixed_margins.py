@@ -175,7 +175,7 @@ def _descended(problem: MixedMargins, start: Floats, clock: TimeLimit) -> Floats
     import scipy.optimize as so  # takes as long as a small plan
 
     def check(xk: Floats) -> None:
-        if clock.over:
+        if clock.is_over:
             raise StopIteration
 
     def evaluate(x: Floats) -> tuple[float, Floats]:

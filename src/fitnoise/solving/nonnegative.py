@@ -35,41 +35,41 @@ class Multipliers:
     values: λ ≥ 0.
     point: g + Kλ.
     steps: The number of multiplications by K.
-    far: The largest violation of the conditions, in the units of g.
+    max_violation: The largest violation of the conditions, in the units of g.
     """
 
     values: Floats
     point: Floats
     steps: int
-    far: float
+    max_violation: float
 
 
-def nearest(times: Callable[[Floats], Floats], given: Floats, tolerance: float, most: int) -> Multipliers:
+def nearest(times: Callable[[Floats], Floats], gradient: Floats, tolerance: float, max_steps: int) -> Multipliers:
     """Return λ with λ ≥ 0, g + Kλ ≥ 0 and λᵀ(g + Kλ) = 0, each up to a tolerance.
 
     Args:
         times: A function that multiplies by K, symmetric and positive semidefinite, of about unit diagonal.
-        given: g, such that some g + Uw ≥ 0.
+        gradient: g, such that some g + Uw ≥ 0.
         tolerance: The violation at which the function ends, in the units of g.
-        most: The number of multiplications after which the function ends too.
+        max_steps: The number of multiplications after which the function ends too.
     """
-    if (given >= 0).all():
-        return Multipliers(np.zeros_like(given), given.copy(), 0, 0.0)
-    step, steps = 1 / _norm(times, len(given)), POWER
-    x, g = np.zeros_like(given), given.copy()
+    if (gradient >= 0).all():
+        return Multipliers(np.zeros_like(gradient), gradient.copy(), 0, 0.0)
+    step, steps = 1 / _norm(times, len(gradient)), POWER
+    x, g = np.zeros_like(gradient), gradient.copy()
     p, age = np.where(x > 0, g, 0.0), 0
     while True:
         free, chopped = np.where(x > 0, g, 0.0), np.where(x > 0, 0.0, np.minimum(g, 0.0))
         reduced = np.minimum(x / step, free)
         far = max(float(np.abs(reduced).max()), -float(chopped.min()))
-        if far <= tolerance or steps >= most:
-            if not age or steps >= most:
+        if far <= tolerance or steps >= max_steps:
+            if not age or steps >= max_steps:
                 return Multipliers(x, g, steps, far)
-            g, steps, age = given + times(x), steps + 1, 0
+            g, steps, age = gradient + times(x), steps + 1, 0
             p = np.where(x > 0, g, 0.0)
             continue
         if age >= STEPS_BETWEEN_GRADIENTS:
-            g, steps, age = given + times(x), steps + 1, 0
+            g, steps, age = gradient + times(x), steps + 1, 0
             p = free = np.where(x > 0, g, 0.0)
         if chopped @ chopped > reduced @ free:
             p = chopped
@@ -85,7 +85,7 @@ def nearest(times: Callable[[Floats], Floats], given: Floats, tolerance: float, 
         else:
             x, g = np.maximum(x - most_long * p, 0.0), g - most_long * kp
             x = np.maximum(x - step * np.where(x > 0, g, 0.0), 0.0)
-            g, steps, age = given + times(x), steps + 1, 0
+            g, steps, age = gradient + times(x), steps + 1, 0
             p = np.where(x > 0, g, 0.0)
 
 

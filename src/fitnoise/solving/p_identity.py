@@ -127,7 +127,7 @@ class Queries:
     numbers: tuple[Floats, ...]
 
     @classmethod
-    def of(cls, *tables: tuple[Operator | ArrayLike, ArrayLike]) -> Queries:
+    def from_pairs(cls, *tables: tuple[Operator | ArrayLike, ArrayLike]) -> Queries:
         """Return the queries of pairs (R_i, numbers).
 
         Args:
@@ -288,7 +288,7 @@ def _refined(label: Indices, a: Operator) -> Indices:
         case op.Stack():
             return reduce(_refined, a.parts, label)
         case op.Scaled() if a.weights.all():
-            return _refined(label, a.of)
+            return _refined(label, a.unscaled)
         case op.Kronecker():
             axes = [_refined(np.zeros(f.shape[1], dtype=np.intp), f) for f in a.factors]
             sizes = [int(x.max()) + 1 for x in axes]
@@ -303,9 +303,9 @@ def _refined(label: Indices, a: Operator) -> Indices:
             return label
 
 
-def _joined(one: Indices, other: Indices) -> Indices:
+def _joined(left: Indices, right: Indices) -> Indices:
     """Return the classes of cells that are in one class of both."""
-    return np.asarray(np.unique(one * (int(other.max()) + 1) + other, return_inverse=True)[1]).ravel()
+    return np.asarray(np.unique(left * (int(right.max()) + 1) + right, return_inverse=True)[1]).ravel()
 
 
 def _blocks(a: Operator) -> Iterator[Array]:
@@ -337,7 +337,7 @@ def _looked_at(a: Operator) -> NDArray[np.bool_]:
         case op.Kronecker():
             return np.asarray(reduce(np.multiply.outer, [_looked_at(f) for f in a.factors])).ravel()
         case op.Scaled() if a.weights.all():
-            return _looked_at(a.of)
+            return _looked_at(a.unscaled)
         case _:
             return np.asarray(np.any([(block != 0).any(axis=0) for block in _blocks(a)], axis=0))
 
@@ -364,7 +364,7 @@ def _restricted(a: Operator, cells: Indices) -> Operator | None:
             parts = _all_restricted((p, cells) for p in a.parts)
             out = None if parts is None else op.Stack(parts)
         case op.Scaled():
-            parts = _all_restricted([(a.of, cells)])
+            parts = _all_restricted([(a.unscaled, cells)])
             out = None if parts is None else op.Scaled(parts[0], a.weights)
         case op.Kronecker():
             axes = [np.unique(x) for x in np.unravel_index(cells, [f.shape[1] for f in a.factors])]
@@ -478,7 +478,7 @@ def _squared(a: Operator) -> Operator:
         case op.Stack():
             return op.Stack(tuple(_squared(f) for f in a.parts))
         case op.Scaled():
-            return op.Scaled(_squared(a.of), a.weights**2)
+            return op.Scaled(_squared(a.unscaled), a.weights**2)
         case op.Transpose():
             return op.Transpose(_squared(a.of))
         case _Ranges() | op.Identity() | op.Total() | op.Prefix() | op.Intervals() | op.Groups():
@@ -491,9 +491,9 @@ def _squared(a: Operator) -> Operator:
 class _Ranges(Operator):
     """Intervals as differences of cumulative sums by a sparse matrix: many columns at a time, unlike `Intervals`."""
 
-    def __init__(self, of: op.Intervals) -> None:
-        m, n = of.shape
-        lo, hi = of.ends
+    def __init__(self, intervals: op.Intervals) -> None:
+        m, n = intervals.shape
+        lo, hi = intervals.ends
         rows = np.arange(m)
         places = np.concatenate([rows, rows]), np.concatenate([hi, lo])
         self._shape = m, n
@@ -525,7 +525,7 @@ def _quick(a: Operator) -> Operator:
         case op.Stack():
             return op.Stack(tuple(_quick(f) for f in a.parts))
         case op.Scaled():
-            return op.Scaled(_quick(a.of), a.weights)
+            return op.Scaled(_quick(a.unscaled), a.weights)
         case _:
             return a
 
@@ -729,12 +729,12 @@ class TimeLimit:
         self._end = math.inf if seconds is None else time.monotonic() + seconds
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """True if the time is up."""
         return time.monotonic() >= self._end
 
     @property
-    def left(self) -> float | None:
+    def seconds_left(self) -> float | None:
         """Remaining seconds, at least 0; None without a limit."""
         return None if self._end == math.inf else max(0.0, self._end - time.monotonic())
 
@@ -782,7 +782,7 @@ def _descend(objective: _StrategyObjective, start: Floats, iterations: int, cloc
         return slopes.value, gradient.ravel()
 
     def check(xk: Floats) -> None:
-        if clock.over:
+        if clock.is_over:
             raise StopIteration
 
     so.minimize(
@@ -903,7 +903,7 @@ def _search(
         value = math.inf
         end = sums
         for objective in which:
-            if len(sums) == 0 or clock.over:
+            if len(sums) == 0 or clock.is_over:
                 break
             end = sums = _pruned(_descend(objective, sums, steps, clock))
             new = measure(queries, sums)
@@ -917,7 +917,7 @@ def _search(
         return value, end
 
     for start in itertools.islice(starts, limits.starts):
-        if clock.over:
+        if clock.is_over:
             break
         tried += 1
         found.append(descend(start, objectives[:1], min(SCREENING, limits.iterations)))
@@ -926,7 +926,7 @@ def _search(
             ahead = sorted(found, key=lambda pair: pair[0])[:many]
             found = [descend(sums, stage, limits.iterations) for _, sums in ahead]
     ending = PIdentityStatus.FOUND if len(kept) else PIdentityStatus.CELLS
-    return PIdentity(kept, best, alone, tried, PIdentityStatus.TIME if clock.over else ending)
+    return PIdentity(kept, best, alone, tried, PIdentityStatus.TIME if clock.is_over else ending)
 
 
 def _asking(queries: Queries) -> int:

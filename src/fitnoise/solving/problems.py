@@ -70,7 +70,7 @@ class SharedWeights:
     scale: Floats
     size: int
 
-    def spread(self, x: Floats) -> Floats:
+    def expand(self, x: Floats) -> Floats:
         """Return x[owner] · scale, (n,)."""
         return np.asarray(x[self.owner] * self.scale)
 
@@ -229,7 +229,7 @@ class Block:
     halves: int = 0
 
     @classmethod
-    def single(cls, multiplicity: float, columns: Floats, lifts: Floats, numbers: Indices) -> Block:
+    def from_lifts(cls, multiplicity: float, columns: Floats, lifts: Floats, numbers: Indices) -> Block:
         """Return the block of one sector and the lifts of some numbers, (m, k)."""
         source = QuerySource(lifts, numbers[None, :], np.ones((1, len(numbers))))
         return cls(np.array([multiplicity]), columns, (source,))
@@ -242,10 +242,10 @@ class Block:
     @property
     def rows(self) -> int:
         """Rows of all sources given row by row."""
-        return sum(len(lifts) for _, lifts in self.written)
+        return sum(len(lifts) for _, lifts in self.dense_sources)
 
     @cached_property
-    def written(self) -> tuple[tuple[QuerySource, Floats], ...]:
+    def dense_sources(self) -> tuple[tuple[QuerySource, Floats], ...]:
         """Sources given row by row, with their lifts."""
         return tuple((s, s.lifts) for s in self.sources if isinstance(s.lifts, np.ndarray))
 
@@ -264,15 +264,15 @@ class Block:
             return np.asarray(sum(sign * corner for sign, corner in self._corners(sums))) / 4
         return np.asarray(sums if self.frame is None else self.frame @ sums @ self.frame.T)
 
-    def unframed(self, form: Floats) -> Floats:
+    def unframed(self, matrices: Floats) -> Floats:
         """Return Fᵀ X F, (K, n, n), for X (K, k, k)."""
         if self.halves:
             n = self.structured[0][1].shape[1]
-            out, quarter = np.zeros((len(form), n, n)), form / 4
+            out, quarter = np.zeros((len(matrices), n, n)), matrices / 4
             for sign, corner in self._corners(out):
                 corner[...] += sign * quarter
             return out
-        return np.asarray(form if self.frame is None else self.frame.T @ form @ self.frame)
+        return np.asarray(matrices if self.frame is None else self.frame.T @ matrices @ self.frame)
 
     def _corners(self, whole: Floats) -> list[tuple[int, Floats]]:
         """Return the k × k corners of a square, (K, n, n), that a half adds up, reversed, each with its sign."""
@@ -280,9 +280,9 @@ class Block:
         seen = ((1, whole), (self.halves, whole[:, ::-1]), (self.halves, whole[:, :, ::-1]), (1, whole[:, ::-1, ::-1]))
         return [(sign, x[:, :k, :k]) for sign, x in seen]
 
-    def forms(self, own: Floats) -> list[tuple[QuerySource, Floats]]:
+    def forms(self, matrices: Floats) -> list[tuple[QuerySource, Floats]]:
         """Return a_jᵀ own a_j of the numbers given by structure, (K, m) each, for own (K, n, n)."""
-        return [(s, rules.row_variances(a, np.moveaxis(own, 0, -1)).T) for s, a in self.structured]
+        return [(s, rules.row_variances(a, np.moveaxis(matrices, 0, -1)).T) for s, a in self.structured]
 
 
 @final
@@ -328,7 +328,7 @@ class _Heavy:
         self.columns = backend.put(block.columns)
         k, n = block.columns.shape
         self.plain = k <= n and block.pairwise is None and bool((block.columns == np.eye(k, n)).all())
-        self.sources = [(s, backend.put(lifts)) for s, lifts in block.written]
+        self.sources = [(s, backend.put(lifts)) for s, lifts in block.dense_sources]
 
     def at(self, p: Floats, w: Floats, grams: Floats | None) -> _Curved:
         """Return the blocks in coordinates where Σ_S = I: z_i = Z b_i and y_j = Y l_j with Σ = YᵀY, Σ⁻¹ = ZᵀZ.
@@ -386,19 +386,19 @@ class _Heavy:
                 out.append(b.triangle(stacked))
         return out[0] if len(out) == 1 else xp.concat(out, axis=0)
 
-    def change(self, dp: Floats, dw: Floats, grams: Floats | None, at: _Curved) -> Matrix:
-        """Return Z dC Zᵀ − Y dN Yᵀ, (K, k, k); grams as in `at`, for dw."""
+    def change(self, dp: Floats, dw: Floats, grams: Floats | None, curved: _Curved) -> Matrix:
+        """Return Z dC Zᵀ − Y dN Yᵀ, (K, k, k); grams as in `curved`, for dw."""
         b, block = self.backend, self.block
         if block.pairwise is not None:
-            e = at.z @ b.put(block.pairwise.kinds.moments(dp, block.pairwise.chi)) @ _turned(at.z)
-        elif at.alone:
-            e = (at.z * b.put(dp)) @ _turned(at.z)
+            e = curved.z @ b.put(block.pairwise.kinds.moments(dp, block.pairwise.chi)) @ _turned(curved.z)
+        elif curved.alone:
+            e = (curved.z * b.put(dp)) @ _turned(curved.z)
         else:
-            e = at.half_z @ ((self.columns * b.put(dp)) @ self.columns.T) @ _turned(at.half_z)
-        for (source, _), y in zip(self.sources, at.y, strict=True):
+            e = curved.half_z @ ((self.columns * b.put(dp)) @ self.columns.T) @ _turned(curved.half_z)
+        for (source, _), y in zip(self.sources, curved.y, strict=True):
             e = e - (_turned(y) * b.put(source.gather(dw))[:, None, :]) @ y
         if grams is not None:
-            e = e - at.half_y @ b.put(grams) @ _turned(at.half_y)
+            e = e - curved.half_y @ b.put(grams) @ _turned(curved.half_y)
         return e
 
 
@@ -530,7 +530,7 @@ class _Scalars:
         values: list[Floats] = []
         starts = np.cumsum([0, *(len(b.multiplicity) for b in blocks)])
         for start, block in zip(starts.tolist(), blocks, strict=False):
-            for s, own in block.written:
+            for s, own in block.dense_sources:
                 pairs = sp.coo_array([[1.0]]) if s.incidence is None else s.incidence.tocoo()
                 lifts = own[:, 0] ** 2
                 tables = pairs.coords[1]
@@ -575,7 +575,7 @@ class Linearisation:
     def hessian_times(self, v: Floats) -> Floats:
         """Return −2 ∇²ν v over (p, q), (cells + constraints,)."""
         problem = self.problem
-        dp, dw = problem.spread(v)
+        dp, dw = problem.expand(v)
         cells, numbers = np.zeros(problem.columns), np.zeros(problem.numbers)
         changes = []
         for c, grams in zip(self.curved, problem.grams(dw), strict=True):
@@ -666,16 +666,16 @@ class Problem:
 
     # --- weights of cells and constraints, and of columns and numbers ----------------------------------
 
-    def spread(self, x: Floats) -> tuple[Floats, Floats]:
+    def expand(self, x: Floats) -> tuple[Floats, Floats]:
         """Return the weights of every column and of every number for (p, q), without λ."""
         p, q = x[: self.cells], x[self.cells :]
         return (
-            p if self.shared_cells is None else self.shared_cells.spread(p),
-            q if self._constraints is None else self._constraints.spread(q),
+            p if self.shared_cells is None else self.shared_cells.expand(p),
+            q if self._constraints is None else self._constraints.expand(q),
         )
 
     def gather(self, cells: Floats, numbers: Floats) -> Floats:
-        """Apply the adjoint of `spread`."""
+        """Apply the adjoint of `expand`."""
         c, g = self.shared_cells, self._constraints
         return np.concatenate([cells if c is None else c.gather(cells), numbers if g is None else g.gather(numbers)])
 
@@ -724,7 +724,7 @@ class Problem:
         Raises:
             numpy.linalg.LinAlgError: The problem cannot be evaluated there in floating point.
         """
-        columns, w = self.spread(np.concatenate([p, q]))
+        columns, w = self.expand(np.concatenate([p, q]))
         if self.trade is not None:
             w = w + self.trade
         nu = 0.0

@@ -155,7 +155,7 @@ class ProductProblem:
     replaced: bool = False
 
     @classmethod
-    def of(
+    def from_decomposition(
         cls,
         d: Decomposition,
         weights: Floats | None = None,
@@ -275,7 +275,7 @@ def _refined(
 def _kind(
     axes: tuple[int, ...],
     n: int,
-    asked: dict[int, tuple[Operator | None, Floats]],
+    views_by_table: dict[int, tuple[Operator | None, Floats]],
     name: str,
     *,
     even: bool,
@@ -285,7 +285,7 @@ def _kind(
         return AttributeKind(axes, even=True, always=False, merged=np.arange(n), views={})
     views = {
         v: (np.eye(n) if x is None else rules.dense(x).astype(np.float64)) / np.sqrt(looser)[:, None]
-        for v, (x, looser) in asked.items()
+        for v, (x, looser) in views_by_table.items()
     }
     stacked = np.concatenate(list(views.values()))
     _, cells, merged = np.unique(stacked, axis=1, return_index=True, return_inverse=True)
@@ -421,7 +421,7 @@ class _Family:
         """Return Π hi over the slots of each mask times Π lo over the others."""
         return np.asarray(np.where(self.inside, hi, lo).prod(axis=1))
 
-    def without(self, i: int, hi: Floats, lo: Floats) -> Floats:
+    def exclude_slot(self, i: int, hi: Floats, lo: Floats) -> Floats:
         """Return these products without one slot."""
         kept = [j for j in range(self.inside.shape[1]) if j != i]
         return np.asarray(np.where(self.inside[:, kept], hi[kept], lo[kept]).prod(axis=1))
@@ -501,7 +501,7 @@ class ProductSearch:
             b, phi = dict.fromkeys(f.q, 0.0), dict.fromkeys(f.q, 0.0)
             for i, s in enumerate(f.table.slots):
                 if s in f.q:
-                    slope = f.without(i, f.hi, f.lo) * share
+                    slope = f.exclude_slot(i, f.hi, f.lo) * share
                     b[s] += float(slope[f.inside[:, i]].sum())
                     phi[s] += float(slope[~f.inside[:, i]].sum())
             self.b.append(b)
@@ -556,12 +556,12 @@ class ProductSearch:
 
     def value(self) -> float:
         """Return Δ² of the current strategy, scaled to meet its worst target, or the sum; exact except for rounding."""
-        dearest = self._dearest()
+        dearest = self._max_record_cost()
         if self.x.shares is not None:
             return float(np.sqrt(self.above * dearest).sum()) ** 2
         return float((self.s * dearest).sum()) * max(self._worst(f) for f in self.families)
 
-    def _dearest(self) -> Floats:
+    def _max_record_cost(self) -> Floats:
         """Return the cost of each sector for a record with the costliest value of every attribute, at precision 1."""
         dearest = np.array([g.max() for g in self.g])
         return np.asarray(self.free * (dearest**self.count).prod(axis=1))
@@ -579,7 +579,7 @@ class ProductSearch:
         alike = np.unique((noise / noise.max()).round(12), axis=0)  # rounding decides only which is tried
         return float(worst(parts, f.masks, alike).max() * noise.max() / f.table.variance)
 
-    def run(self, steps: int, told: Callable[[float, float], None] | None = None) -> RealProductStrategy:
+    def run(self, steps: int, report_progress: Callable[[float, float], None] | None = None) -> RealProductStrategy:
         """Return the best form found in at most `steps` steps; the search also ends when gains end."""
         close = STOP_RATIO_GAP if self.x.shares is None else CONVERGED_GAP
         self.improve()
@@ -593,14 +593,14 @@ class ProductSearch:
                 last = step if value < best.value * (1 - close / 50) else last
                 if value < best.value:
                     best = self._form(value)
-                if told is not None:
-                    told(best.value, self.nu**2)
+                if report_progress is not None:
+                    report_progress(best.value, self.nu**2)
                 if best.value <= self.nu**2 * (1 + close) or step >= last + MAX_STALLED_STEPS:
                     break
         return best
 
     def _form(self, value: float) -> RealProductStrategy:
-        own = self.s if self.x.shares is None else np.sqrt(self.above / self._dearest())
+        own = self.s if self.x.shares is None else np.sqrt(self.above / self._max_record_cost())
         s = {t: float(own[i]) for t, i in self.ids.items()}
         return RealProductStrategy([x.copy() for x in self.w], [x.copy() for x in self.k], s, value)
 
@@ -613,13 +613,13 @@ class ProductSearch:
 
 
 def solve(
-    x: ProductProblem, steps: int = 400, told: Callable[[float, float], None] | None = None
+    x: ProductProblem, steps: int = 400, report_progress: Callable[[float, float], None] | None = None
 ) -> tuple[RealProductStrategy, DualWeights]:
     """Return a strategy in product form, and weights that prove a bound."""
     one = ProductSearch(x)
-    form = one.run(steps, told)
+    form = one.run(steps, report_progress)
     if x.shares is None and one.nu**2 * (1 + STOP_RATIO_GAP) < form.value:
-        other = ProductSearch(x, MIXTURE_PRODUCTS).run(2 * steps, told)
+        other = ProductSearch(x, MIXTURE_PRODUCTS).run(2 * steps, report_progress)
         form = min(form, other, key=lambda y: y.value)
     return form, one.weights
 

@@ -130,12 +130,12 @@ class TableGroup:
             spans=self.spans,
         )
 
-    def columns(self, along: Floats) -> Floats:
+    def columns(self, tables: Floats) -> Floats:
         """Return tables of one shape, (T, axes…, inner…), in the shape of their columns."""
-        ordered = along.transpose([0, *(1 + a for a in self.transpose)])
+        ordered = tables.transpose([0, *(1 + a for a in self.transpose)])
         cuts = np.cumsum([1, *self.spans])
         shape = (math.prod(ordered.shape[a:b]) for a, b in itertools.pairwise(cuts))
-        return ordered.reshape(len(along), *shape)
+        return ordered.reshape(len(tables), *shape)
 
     def along(self, columns: Floats, sizes: Sequence[int]) -> Floats:
         """Return a table in the shape of its columns as (axes…, rows), for axes of these sizes."""
@@ -168,7 +168,7 @@ class Members:
             return np.asarray(x @ self.lift.T)
         return np.asarray(np.moveaxis(self.lift.mv(np.moveaxis(x, -1, 0)), 0, -1))
 
-    def pulled(self, y: Floats) -> Floats:
+    def adjoint(self, y: Floats) -> Floats:
         """Apply the adjoint Lᵀ along the last axis of `y`: (…, m) → (…, k)."""
         if isinstance(self.lift, np.ndarray):
             return np.asarray(y @ self.lift)
@@ -237,7 +237,7 @@ class Decomposition:
     steps: Pieces = ()
 
     @property
-    def over(self) -> CellStructure:
+    def cell_structure(self) -> CellStructure:
         """The attributes, as a design names them."""
         exchangeable = tuple(zip(self.exchangeable, self.sizes, strict=True))
         return CellStructure(exchangeable, tuple(zip(self.structured, self.shape, strict=True)), self.steps)
@@ -261,7 +261,7 @@ class Decomposition:
         return out
 
     @cached_property
-    def counted(self) -> Floats:
+    def numbers_per_row(self) -> Floats:
         """The number of published numbers that each row stands for: n_A of its table, (M,)."""
         out = np.empty(self.rows)
         for g in self.tables:
@@ -277,14 +277,14 @@ class Decomposition:
             group[g.tables], place[g.tables] = i, np.arange(len(g.tables))
         return group, place
 
-    def place(self, t: int) -> tuple[TableGroup, int]:
+    def group_of(self, t: int) -> tuple[TableGroup, int]:
         """Return the group of table t, and its place there."""
         group, place = self._places
         return self.tables[group[t]], int(place[t])
 
     def layout(self, t: int) -> TablePlacement:
         """Return the position of table t."""
-        group, i = self.place(t)
+        group, i = self.group_of(t)
         return group.layout(i)
 
 
@@ -368,14 +368,14 @@ def decompose_by_axis(workload: Workload) -> Decomposition:
     domain, names = workload.domain, [*free, *bound]
     sizes = np.array([domain.sizes[a] for a in names], dtype=np.int64)
     along = _axes(workload, free)
-    place = {domain.home(a): len(free) + i for i, a in enumerate(bound)}
+    place = {domain.attribute_of(a): len(free) + i for i, a in enumerate(bound)}
     found: dict[tuple[tuple[op.Operator | None, ...], tuple[int, ...]], list[tuple[int, list[int], float, float]]] = {}
     for number, t in enumerate(workload.tables):
         axes: list[int] = []
         views: list[op.Operator | None] = []
         for a in t.attributes:
-            own = along[a] or [place[domain.home(a)]]
-            asked = None if along[a] else t.asked(domain, names[own[0]], a)
+            own = along[a] or [place[domain.attribute_of(a)]]
+            asked = None if along[a] else t.query_matrix(domain, names[own[0]], a)
             axes += own
             views += [None if isinstance(asked, op.Identity) else asked] * len(own)
         rows = [sizes[i] if view is None else view.shape[0] for i, view in zip(axes, views, strict=True)]
@@ -424,7 +424,7 @@ def ways_out(domain: Domain, bound: Sequence[str]) -> str:
             f"Each of the amounts {amounts} has at least 2 joint cells in any table, and no table shows it "
             "value by value. Show fewer of them, or give some a group of tables of their own (also = …). "
         )
-    for home in map(domain.home, bound):
+    for home in map(domain.attribute_of, bound):
         if isinstance(domain[home], Hierarchy):
             return (
                 f"Levels of {home!r} with different numbers of places have no such limit where all attributes are "
@@ -473,7 +473,7 @@ class _TableGrouper:
         self.workload, self.free, self.bound = workload, free, bound
         self.sizes = np.array([workload.domain.sizes[a] for a in free], dtype=np.float64)
         self.axes = _axes(workload, free)
-        self.axis = {workload.domain.home(a): a for a in bound}
+        self.axis = {workload.domain.attribute_of(a): a for a in bound}
         self.queries: dict[op.Operator, Array | op.Operator] = {}
         self.moments: dict[int, Exact] = {}
         self.steps = [workload.domain.steps.get(a, ()) for a in bound]
@@ -517,16 +517,16 @@ class _TableGrouper:
             m = t.matrix.shape[0]
             self._add(numbers, np.zeros((1, 0), np.intp), wanted.reshape(1, m), t.matrix.matrix, (m,), ((0,), (1,)))
             return
-        outer, inner = self._apart(t.attributes)
+        outer, inner = self._split_attributes(t.attributes)
         ordered = wanted.transpose([t.attributes.index(a) for a in (*outer, *inner)])
         rows = _least(ordered, range(len(outer)))
         axes = np.array([[i for a in outer for i in self.axes[a]]], dtype=np.intp).reshape(1, -1)
         order = self._order(t.attributes, outer, inner)
-        self._add(numbers, axes, rows.reshape(1, -1), self._asked(t, inner), rows.shape, order)
+        self._add(numbers, axes, rows.reshape(1, -1), self._structured_queries(t, inner), rows.shape, order)
 
-    def _apart(self, attributes: Sequence[str]) -> tuple[list[str], list[str]]:
+    def _split_attributes(self, attributes: Sequence[str]) -> tuple[list[str], list[str]]:
         """Return the attributes shown along exchangeable axes, in order; and the others, in domain order."""
-        inner = {self.workload.domain.home(a): a for a in attributes if not self.axes.get(a)}
+        inner = {self.workload.domain.attribute_of(a): a for a in attributes if not self.axes.get(a)}
         return [a for a in attributes if self.axes.get(a)], [inner[home] for home in self.axis if home in inner]
 
     def _order(
@@ -552,7 +552,7 @@ class _TableGrouper:
             unlike = {family.among[a] for a in shown if a >= 0}
             names = [f"\0{i}" if a < 0 else family.among[a] for i, a in enumerate(shown)] + list(template.attributes)
             alike = [a for a in names if a.startswith("\0")]
-            others, inner = self._apart([a for a in names if a not in alike])
+            others, inner = self._split_attributes([a for a in names if a not in alike])
             outer = [*alike, *others]
             kept = [i for i, a in enumerate(shown) if a < 0]
             beside = [i for a in others for i in self.axes[a]]
@@ -569,13 +569,13 @@ class _TableGrouper:
             rows = rows.reshape(-1, *(1 if a in unlike else n for a, n in zip(inner, widths, strict=True)))
             rows = np.broadcast_to(rows, (len(here), *widths)).reshape(len(here), -1)
             order = self._order(names, outer, inner)
-            self._add(first + here, axes, rows, self._asked(template, inner), tuple(widths), order)
+            self._add(first + here, axes, rows, self._structured_queries(template, inner), tuple(widths), order)
 
-    def _asked(self, t: Table, shown: Sequence[str]) -> Array | op.Operator:
+    def _structured_queries(self, t: Table, attributes: Sequence[str]) -> Array | op.Operator:
         """Return R: the queries of a table on the structured cells if it shows these of their attributes."""
         domain = self.workload.domain
-        on = {self.axis[domain.home(a)]: a for a in shown}
-        factors = [t.asked(domain, a, on.get(a)) for a in self.bound]
+        on = {self.axis[domain.attribute_of(a)]: a for a in attributes}
+        factors = [t.query_matrix(domain, a, on.get(a)) for a in self.bound]
         asked = op.Kronecker(tuple(factors)) if factors else op.Identity(1)
         if asked not in self.queries:
             amounts = any(self.steps)
@@ -611,7 +611,7 @@ def _moments(factors: Sequence[op.Operator], steps: Sequence[tuple[int, ...]]) -
     """
     out = np.ones((1, 1), dtype=object)
     for factor, pieces in zip(factors, steps, strict=True):
-        whole = factor.of if isinstance(factor, (op.Scaled, op.Averages)) else factor
+        whole = factor.unscaled if isinstance(factor, (op.Scaled, op.Averages)) else factor
         asked = rules.dense(whole).astype(object)
         if pieces:
             knots, beside = np.split(asked * math.lcm(*pieces), [len(pieces) + 1], axis=1)
@@ -666,9 +666,10 @@ def _axes(workload: Workload, free: Sequence[str]) -> dict[str, list[int]]:
     domain = workload.domain
     places: dict[str, list[int]] = {}
     for i, a in enumerate(free):
-        places.setdefault(domain.home(a), []).append(i)
+        places.setdefault(domain.attribute_of(a), []).append(i)
     return {
-        a: _down_to(domain, free, places.get(domain.home(a), ()), domain.depth(a)) for a in used_attributes(workload)
+        a: _down_to(domain, free, places.get(domain.attribute_of(a), ()), domain.depth(a))
+        for a in used_attributes(workload)
     }
 
 

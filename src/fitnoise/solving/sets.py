@@ -50,33 +50,33 @@ class CostlySets:
 
     def __init__(self, admissible: AdmissibleSets) -> None:
         self.admissible = admissible
-        self._n = len(admissible.together)
+        self._n = len(admissible.compatible)
 
     @cached_property
     def _every(self) -> list[tuple[np.ndarray, np.ndarray]] | None:
-        return sets_of(self.admissible.together, self.admissible.most)
+        return sets_of(self.admissible.compatible, self.admissible.max_records)
 
-    def first(self) -> list[Chosen]:
+    def initial_sets(self) -> list[Chosen]:
         """Return each single cell, and from each cell on one set that takes every compatible cell up to the cap."""
         out: list[Chosen] = [(o,) for o in range(self._n)]
         for o in range(self._n):
             chosen: list[int] = []
             for i in (*range(o, self._n), *range(o)):
-                if len(chosen) < self.admissible.most and self.admissible.together[i, chosen].all():
+                if len(chosen) < self.admissible.max_records and self.admissible.compatible[i, chosen].all():
                     chosen.append(i)
             out.append(tuple(sorted(chosen)))
         return list(dict.fromkeys(out))
 
-    def dearest(self, x: Floats, known: list[Chosen], count: int) -> list[tuple[float, Chosen]]:
+    def find_costliest(self, x: Floats, starts: list[Chosen], count: int) -> list[tuple[float, Chosen]]:
         """Return the largest Σ_{i,j∈τ} x_ij found with their sets, costliest first, at most `count` of them.
 
         Args:
             x: The cost of each pair of cells, symmetric (n_o, n_o).
-            known: The sets from which the search starts if there are too many sets to enumerate.
+            starts: The sets from which the search starts if there are too many sets to enumerate.
             count: The largest number of sets to return, at least 1.
         """
         if self._every is None:
-            found = {chosen: value for start in known for chosen, value in [self._climb(x, start)]}
+            found = {chosen: value for start in starts for chosen, value in [self._climb(x, start)]}
             return sorted(((v, c) for c, v in found.items()), reverse=True)[:count]
         twice, sums, out = np.where(np.eye(self._n, dtype=bool), x, 2 * x), np.zeros(self._n), []
         for parents, places in self._every:
@@ -89,7 +89,7 @@ class CostlySets:
     def _climb(self, x: Floats, start: Chosen) -> tuple[Chosen, float]:
         inside = np.zeros(self._n, dtype=bool)
         inside[list(start)] = True
-        own, together, most = x.diagonal(), self.admissible.together, self.admissible.most
+        own, together, most = x.diagonal(), self.admissible.compatible, self.admissible.max_records
         apart = ~together & ~np.eye(self._n, dtype=bool)
         least = MIN_RELATIVE_GAIN * float(own.max())
         for _ in range(STEPS):
@@ -121,10 +121,10 @@ class CostlyMovingSets:
 
     def __init__(self, admissible: AdmissibleSets) -> None:
         self.admissible = admissible
-        most, n = admissible.most, len(admissible.together)
+        most, n = admissible.max_records, len(admissible.compatible)
         self._n, self._sizes = n, [min(admissible.sizes[a], most) for a in admissible.moving]
         self.kinds = math.prod(self._sizes)
-        self._apart = ~admissible.together & ~np.eye(n, dtype=bool)
+        self._apart = ~admissible.compatible & ~np.eye(n, dtype=bool)
 
     @property
     def few(self) -> bool:
@@ -135,13 +135,15 @@ class CostlyMovingSets:
     def _values(self) -> list[tuple[int, ...]]:
         return list(itertools.product(*map(range, self._sizes)))
 
-    def dearest(self, products: Mapping[Free, Floats], known: Sequence[Known], count: int) -> list[tuple[float, Known]]:
+    def find_costliest(
+        self, products: Mapping[Free, Floats], starts: Sequence[Known], count: int
+    ) -> list[tuple[float, Known]]:
         """Return the largest costs found with their sets, costliest first, at most `count` of them.
 
         Args:
             products: X by the attributes of its sectors, (n_o, n_o) each. A pair of records costs X times χ of their
                 values.
-            known: The costliest sets known, from which the search starts.
+            starts: The costliest sets known, from which the search starts.
             count: The largest number of sets to return, at least 1.
         """
         whole = np.sum([*products.values()], axis=0)
@@ -149,14 +151,14 @@ class CostlyMovingSets:
         values = np.array(self._values)
         parts = [(np.where(others, x, 0), agreement(values, free)) for free, x in products.items()]
         found: dict[Known, float] = {}
-        for start in (*map(self._begun, known), *map(self._scattered, range(EXTRA_SETS))):
+        for start in (*map(self._begun, starts), *map(self._scattered, range(EXTRA_SETS))):
             z, value = self._climb(whole.diagonal(), parts, start)
             found[self._named(z)] = value
         return sorted(((value, one) for one, value in found.items()), key=lambda x: -x[0])[:count]
 
-    def _begun(self, known: Known) -> Indices:
+    def _begun(self, starts: Known) -> Indices:
         """Return the joint value of each cell of a set, and -1 for the other cells."""
-        (way, cells), z = known, np.full(self._n, -1)
+        (way, cells), z = starts, np.full(self._n, -1)
         place = {v: w for w, v in enumerate(self._values)}
         if isinstance(way, bool):
             z[list(cells)] = 0 if way else np.arange(len(cells)) % self.kinds
@@ -167,7 +169,7 @@ class CostlyMovingSets:
     def _scattered(self, seed: int) -> Indices:
         """Return a largest set of compatible cells with pseudorandom joint values. It is equal on every machine."""
         words = scrambled(np.arange(2 * self._n) + 2 * self._n * seed)
-        z, left = np.full(self._n, -1), self.admissible.most
+        z, left = np.full(self._n, -1), self.admissible.max_records
         for o in np.argsort(words[: self._n]).tolist():
             if left and not (self._apart[o] & (z >= 0)).any():
                 z[o], left = int(words[self._n + o]) % self.kinds, left - 1
@@ -181,19 +183,19 @@ class CostlyMovingSets:
         values = tuple(zip(*([name[v] for v in x] for name, x in zip(names, columns, strict=True)), strict=True))
         return (True if len(set(values)) == 1 else values), tuple(cells.tolist())
 
-    def _climb(self, own: Floats, parts: Sequence[tuple[Floats, Floats]], z: Indices) -> tuple[Indices, float]:
+    def _climb(self, costs: Floats, parts: Sequence[tuple[Floats, Floats]], z: Indices) -> tuple[Indices, float]:
         """Climb from a set to one that no record added, moved, removed or exchanged for another makes costlier."""
-        z, least, apart = z.copy(), MIN_RELATIVE_GAIN * float(own.max()), self._apart
+        z, least, apart = z.copy(), MIN_RELATIVE_GAIN * float(costs.max()), self._apart
         for _ in range(STEPS):
             on, off = np.flatnonzero(z >= 0), np.flatnonzero(z < 0)
             inside = np.zeros((self._n, self.kinds))
             inside[on, z[on]] = 1
-            worth = own[:, None] + 2 * np.sum([x @ (inside @ agree) for x, agree in parts], axis=0)
+            worth = costs[:, None] + 2 * np.sum([x @ (inside @ agree) for x, agree in parts], axis=0)
             mine, hit = worth[on, z[on]], apart[:, on].sum(axis=1)
             gain = worth.copy()
             gain[on] -= mine[:, None]
             gain[off[hit[off] > 0]] = -np.inf
-            if len(on) >= self.admissible.most:
+            if len(on) >= self.admissible.max_records:
                 gain[off] = -np.inf
             at = np.unravel_index(int(gain.argmax()), gain.shape)
             if gain[at] > least:
@@ -212,4 +214,4 @@ class CostlyMovingSets:
         value = sum(
             float((x * agree[np.ix_(z[on], z[on])]).sum()) for x, agree in ((x[np.ix_(on, on)], a) for x, a in parts)
         )
-        return z, value + float(own[on].sum())
+        return z, value + float(costs[on].sum())

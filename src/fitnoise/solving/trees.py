@@ -105,7 +105,7 @@ class TreeQuotient:
     of: tuple[Indices, ...]
 
     @classmethod
-    def by(cls, above: Sequence[Indices], colours: Sequence[Indices] | None = None) -> TreeQuotient:
+    def from_parents(cls, above: Sequence[Indices], colours: Sequence[Indices] | None = None) -> TreeQuotient:
         """Return the quotient of a tree by its symmetries.
 
         Args:
@@ -257,7 +257,7 @@ class LevelProblem:
     sizes: tuple[int, ...]
 
     @classmethod
-    def of(
+    def from_decomposition(
         cls,
         d: Decomposition,
         domain: Domain,
@@ -306,7 +306,7 @@ class LevelProblem:
                 sectors[home] = replace(sectors[home], weight=sectors[home].weight + float(group.multiplicity[i]))
         counts = (1, *(domain.sizes[a] for a in real))
         told = dict(looser or {})
-        tree = TreeQuotient.by(above, _colours(counts, [(int(level[j]), x) for j, x in told.items()]))
+        tree = TreeQuotient.from_parents(above, _colours(counts, [(int(level[j]), x) for j, x in told.items()]))
         ones = [np.ones(len(x)) for x in tree.counts]
         more = tuple(
             _by_class(told[j], tree.of[own]) if j in told else ones[own] for j, own in enumerate(level.tolist())
@@ -323,7 +323,7 @@ class LevelProblem:
             sizes=counts,
         )
 
-    def wanted(self, j: int) -> Floats:
+    def class_targets(self, j: int) -> Floats:
         """Return c_j n_S² of each class of the places of a table."""
         return np.asarray(self.relative[j] * self.looser[j])
 
@@ -363,18 +363,18 @@ class LevelProblem:
         return np.array([x.sum() for x in self.split(numbers)])
 
 
-def _colours(sizes: Sequence[int], given: Sequence[tuple[int, Floats]]) -> list[Indices]:
+def _colours(sizes: Sequence[int], numbers: Sequence[tuple[int, Floats]]) -> list[Indices]:
     """Return for each level a number a place; two places have one number if all values given for them are equal."""
     out = []
     for level, n in enumerate(sizes):
-        told = [np.zeros(n), *(x for own, x in given if own == level)]
+        told = [np.zeros(n), *(x for own, x in numbers if own == level)]
         out.append(np.unique(np.column_stack(told), axis=0, return_inverse=True)[1].ravel().astype(np.intp))
     return out
 
 
-def _by_class(values: Floats, of: Indices) -> Floats:
+def _by_class(values: Floats, class_of: Indices) -> Floats:
     """Return by class a value that is equal for all places of a class."""
-    return np.asarray(values[np.unique(of, return_index=True)[1]])
+    return np.asarray(values[np.unique(class_of, return_index=True)[1]])
 
 
 def _kinds(d: Decomposition, axes: Indices) -> list[set[int]]:
@@ -387,9 +387,9 @@ def _kinds(d: Decomposition, axes: Indices) -> list[set[int]]:
     return [set(own) for n in sizes for own in itertools.combinations(sorted(used), n)]
 
 
-def _neighbour_factors(d: Decomposition, own: Sequence[int], kinds: Sequence[set[int]]) -> Floats:
+def _neighbour_factors(d: Decomposition, factors: Sequence[int], kinds: Sequence[set[int]]) -> Floats:
     """Return the cost of each kind of neighbours in a sector, as a multiple of one record's; the far kind is first."""
-    agreement = (math.prod(-1 / (d.sizes[a] - 1) for a in own if a in differ) for differ in kinds)
+    agreement = (math.prod(-1 / (d.sizes[a] - 1) for a in factors if a in differ) for differ in kinds)
     return np.array([UNRELATED_PAIR_FACTOR, *(2 * (1 - chi) for chi in agreement)])
 
 
@@ -502,7 +502,7 @@ def root(problem: LevelProblem, evidence: Evidence, grid: tuple[float, float]) -
         w = [np.zeros(len(x)) for x in counts[: sector.deep + 1]]
         for j in sector.tables.tolist():
             level = int(problem.level[j])
-            w[level] = w[level] + shares[j] / counts[level] / problem.wanted(j)
+            w[level] = w[level] + shares[j] / counts[level] / problem.class_targets(j)
         own, values, leaves = _root(tree, w, mass[: sector.deep + 1], grid)
         nu += sector.weight * own / over * (1 - ROUNDING_ALLOWANCE)
         kinds += sector.weight * own / over * sector.moved / (2 * sector.scale**2)
@@ -513,7 +513,7 @@ def root(problem: LevelProblem, evidence: Evidence, grid: tuple[float, float]) -
             leaves = tree.down(leaves, level)
         profile += sector.weight * leaves
         for j in sector.tables.tolist():
-            variances[j] += sector.weight * values[int(problem.level[j])] / problem.wanted(j)
+            variances[j] += sector.weight * values[int(problem.level[j])] / problem.class_targets(j)
     return RootBound(max(nu, 0.0) ** 2, profile, np.concatenate(variances), kinds)
 
 
@@ -601,7 +601,10 @@ def solve(problem: LevelProblem) -> list[Floats]:
             reached[j].append(c)
     for j, (level, own) in enumerate(zip(problem.level.tolist(), reached, strict=True)):
         key = level, np.array(own).tobytes()
-        targets[key] = np.minimum(problem.wanted(j), targets[key][0]) if key in targets else problem.wanted(j), own
+        targets[key] = (
+            np.minimum(problem.class_targets(j), targets[key][0]) if key in targets else problem.class_targets(j),
+            own,
+        )
     places = [(c, int(level)) for c, x in enumerate(problem.sectors) for level in x.levels]
     price = np.array([problem.sectors[c].weight for c, _ in places])
     columns = [[i for i, (own, _) in enumerate(places) if own == c] for c in range(len(problem.sectors))]
@@ -669,7 +672,7 @@ def separate_noise_cost(problem: LevelProblem, d: Decomposition, precisions: Flo
         np.add.at(weights, problem.level[sector.tables], (precisions / cells)[sector.tables])
         values, _, _ = tree.variances(list(weights))
         for j in sector.tables.tolist():
-            achieved[j] += sector.weight * values[int(problem.level[j])] / problem.wanted(j)
+            achieved[j] += sector.weight * values[int(problem.level[j])] / problem.class_targets(j)
     return float(precisions.sum()) * max(float(x.max()) for x in achieved)
 
 

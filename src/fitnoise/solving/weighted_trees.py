@@ -58,7 +58,7 @@ class LevelInformation:
     whole: tuple[Floats, ...]
 
     @classmethod
-    def of(cls, tree: TreeQuotient, x: Sequence[Floats], r: Sequence[Floats]) -> LevelInformation:
+    def from_weights(cls, tree: TreeQuotient, x: Sequence[Floats], r: Sequence[Floats]) -> LevelInformation:
         """Return the knowledge for weights by class, by level.
 
         Raises:
@@ -168,12 +168,12 @@ class TreeWeights:
             x = [np.zeros(len(n)) for n in problem.tree.counts[: sector.deep + 1]]
             for j in sector.tables.tolist():
                 level = int(problem.level[j])
-                x[level] = x[level] + cells[j] / problem.wanted(j) * sector.scale
+                x[level] = x[level] + cells[j] / problem.class_targets(j) * sector.scale
             out.append(tuple(x))
         return cls(tuple(out), tuple(tuple(np.ones(len(a)) for a in x) for x in out))
 
     @classmethod
-    def even(cls, weights: Sequence[Floats], problem: LevelProblem) -> TreeWeights:
+    def equal_within_levels(cls, weights: Sequence[Floats], problem: LevelProblem) -> TreeWeights:
         """Return the weighting with one weight for all places of a level."""
         pairs = zip(weights, problem.sectors, strict=True)
         counts = problem.tree.counts
@@ -189,7 +189,7 @@ class TreeWeights:
         """The logarithms of all weights, and of all r below the top."""
         return np.asarray(np.log(np.concatenate(self._arrays)))
 
-    def of(self, vector: Floats) -> TreeWeights:
+    def from_vector(self, vector: Floats) -> TreeWeights:
         """Return the weights of these logarithms, in the layout of this weighting."""
         parts = iter(np.split(np.exp(vector), np.cumsum([len(a) for a in self._arrays])[:-1]))
         x = tuple(tuple(next(parts) for _ in own) for own in self.x)
@@ -215,14 +215,14 @@ class AchievedErrors:
     variances: tuple[Floats, ...]
 
     @classmethod
-    def of(cls, problem: LevelProblem, weights: TreeWeights) -> AchievedErrors:
+    def from_weights(cls, problem: LevelProblem, weights: TreeWeights) -> AchievedErrors:
         """Return the sum over all sectors.
 
         Raises:
             PlanError: Weights differ too much in size.
         """
         tree = problem.tree
-        known = tuple(LevelInformation.of(tree, x, r) for x, r in zip(weights.x, weights.r, strict=True))
+        known = tuple(LevelInformation.from_weights(tree, x, r) for x, r in zip(weights.x, weights.r, strict=True))
         profile = np.zeros(len(tree.counts[-1]))
         variances = [np.zeros(len(tree.counts[level])) for level in problem.level]
         for sector, own in zip(problem.sectors, known, strict=True):
@@ -231,7 +231,7 @@ class AchievedErrors:
                 y = tree.down(y, level)
             profile += sector.weight * y
             for j in sector.tables.tolist():
-                variances[j] += sector.weight * found[int(problem.level[j])] / problem.wanted(j)
+                variances[j] += sector.weight * found[int(problem.level[j])] / problem.class_targets(j)
         return cls(known, profile, tuple(variances))
 
     @property
@@ -285,7 +285,7 @@ def solve(
     size = sum(len(a) for x in start.x for a in x)
     steps = (STEPS if size > FEW_CLASSES else 4 * STEPS) * len(problem.tree.above)
     steps = min(steps, max(10, MAX_CLASS_STEPS // size))
-    at = AchievedErrors.of(problem, start)
+    at = AchievedErrors.from_weights(problem, start)
     best = start.scaled(at.worst), at.cost
     lowest = min(float(a[a > 0].min()) for x in start.x for a in x if (a > 0).any())
     begun = TreeWeights(tuple(tuple(np.maximum(a, 1e-3 * lowest) for a in x) for x in start.x), start.r)
@@ -298,7 +298,7 @@ def solve(
 
 def polished(problem: LevelProblem, weights: TreeWeights) -> TreeWeights:
     """Return weights with the same r that are better, if the search finds any."""
-    at, size = AchievedErrors.of(problem, weights), sum(len(a) for x in weights.x for a in x)
+    at, size = AchievedErrors.from_weights(problem, weights), sum(len(a) for x in weights.x for a in x)
     lowest = min(float(a[a > 0].min()) for x in weights.x for a in x if (a > 0).any())
     begun = TreeWeights(tuple(tuple(np.maximum(a, 1e-6 * lowest) for a in x) for x in weights.x), weights.r)
     steps = min(STEPS, max(10, MAX_CLASS_STEPS // size))
@@ -319,8 +319,8 @@ def _sharpened(
 
     def reached(vector: Floats) -> float:
         nonlocal best
-        own = current.of(vector)
-        at = AchievedErrors.of(problem, own)
+        own = current.from_vector(vector)
+        at = AchievedErrors.from_weights(problem, own)
         best = min(best, (own.scaled(at.worst), at.cost), key=lambda x: x[1])
         return at.cost
 
@@ -344,7 +344,7 @@ def _sharpened(
             options={"maxiter": steps, "maxcor": 20}, callback=looked,
         )  # fmt: skip
         reached(found.x)
-        current = current.of(found.x)
+        current = current.from_vector(found.x)
     return best[0]
 
 
@@ -353,7 +353,7 @@ def _own_weights(problem: LevelProblem, deep: int, tables: Indices, q: Sequence[
     w = [np.zeros(len(n)) for n in problem.tree.counts[: deep + 1]]
     for j in tables.tolist():
         level = int(problem.level[j])
-        w[level] = w[level] + q[j] / problem.wanted(j)
+        w[level] = w[level] + q[j] / problem.class_targets(j)
     return w
 
 
@@ -362,7 +362,7 @@ def _smoothed(
 ) -> tuple[float, Floats]:
     """Return the log of the norms of costs and of variances, and its slope."""
     tree, counts = problem.tree, problem.tree.counts
-    at = AchievedErrors.of(problem, like.of(vector))
+    at = AchievedErrors.from_weights(problem, like.from_vector(vector))
     dear, worst = float(at.profile.max()), at.worst
     p = (at.profile / dear) ** (norm - 1)
     q = [(v / worst) ** (norm - 1) for v in at.variances]
@@ -412,7 +412,7 @@ def _balanced(
     for _ in range(steps):
         mass = _masses(tree, p)
         weights = _take_step(problem, weights, mass, q)
-        at = AchievedErrors.of(problem, weights)
+        at = AchievedErrors.from_weights(problem, weights)
         best = min(best, (weights.scaled(at.worst), at.cost), key=lambda x: x[1])
         if best[1] <= enough:
             break
@@ -442,7 +442,7 @@ def _take_step(problem: LevelProblem, weights: TreeWeights, mass: Sequence[Float
     """Take one step towards the best weights at some dual weights; the mean of r² below a place stays 1, by load."""
     tree, xs, rs = problem.tree, [], []
     for sector, x, r in zip(problem.sectors, weights.x, weights.r, strict=True):
-        own, w = LevelInformation.of(tree, x, r), _own_weights(problem, sector.deep, sector.tables, q)
+        own, w = LevelInformation.from_weights(tree, x, r), _own_weights(problem, sector.deep, sector.tables, q)
         less, turned = own.slopes(w)
         load, y = own.loads(mass[sector.deep]), own.prices
         new = [

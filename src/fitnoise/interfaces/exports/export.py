@@ -144,7 +144,7 @@ def verify_export(what: Release | DerivedTables, path: str | os.PathLike[str]) -
 
 def contents(
     what: Release | DerivedTables,
-    place: Path,
+    path: Path,
     *,
     language: str,
     bands: Bands | None,
@@ -154,11 +154,11 @@ def contents(
 ) -> Iterator[tuple[str, bytes]]:
     """Yield the files of an export with their names, relative to its folder."""
     told, names = translator(language), _names(what, tables)
-    if not place.suffix:
+    if not path.suffix:
         yield from ((name, text.encode()) for name, text in package(what, names, bands, licence))
         return
     laid = (layout(what, name, totals=totals, bands=bands) for name in names)
-    yield place.name, (workbook if place.suffix == ".xlsx" else latex)(what, laid, told, bands)
+    yield path.name, (workbook if path.suffix == ".xlsx" else latex)(what, laid, told, bands)
 
 
 def _names(what: Tabled, tables: str | Iterable[str] | None) -> list[str]:

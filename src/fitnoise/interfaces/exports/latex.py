@@ -49,50 +49,50 @@ def escaped(text: str) -> str:
     return "".join(_SPECIAL.get(c, c) for c in plain)
 
 
-def latex(of: Tabled, tables: Iterable[TableLayout], told: Translator, bands: Bands | None) -> bytes:
+def latex(source: Tabled, tables: Iterable[TableLayout], language: Translator, bands: Bands | None) -> bytes:
     """Return a longtable for each table.
 
     A document that includes them needs booktabs, longtable, textcomp, UTF-8 and the font encoding T1.
     """
     out = [
-        f"% {escaped(title(of))}: fitnoise {__version__}, {hashes(of)}",
+        f"% {escaped(title(source))}: fitnoise {__version__}, {hashes(source)}",
         r"% \usepackage[T1]{fontenc}\usepackage{booktabs,longtable,textcomp}",
     ]
     for table in tables:
-        out += ["", *_longtable(table, told)]
-        said = r"\par ".join(escaped(x) for x in notes(table, told, of, bands))
+        out += ["", *_longtable(table, language)]
+        said = r"\par ".join(escaped(x) for x in notes(table, language, source, bands))
         out.append(f"{{\\footnotesize\\noindent {said}\\par}}")
     return ("\n".join(out) + "\n").encode()
 
 
-def _longtable(table: TableLayout, told: Translator) -> Iterator[str]:
+def _longtable(table: TableLayout, language: Translator) -> Iterator[str]:
     stubs = "l" * max(1, len(table.stubs))
     yield rf"\begin{{longtable}}{{@{{}}{stubs}*{{{len(table.columns)}}}{{r@{{}}l}}@{{}}}}"
-    yield rf"\caption{{{escaped(table.name)}. {escaped(caption(table, told))}}}\\"
+    yield rf"\caption{{{escaped(table.name)}. {escaped(caption(table, language))}}}\\"
     yield r"\toprule"
     if table.across:
-        spanned = f"{{c}}{{{escaped(heading(told, table.across))}}}"
+        spanned = f"{{c}}{{{escaped(heading(language, table.across))}}}"
         yield f"{'&' * len(stubs)} \\multicolumn{{{2 * len(table.columns)}}}{spanned}\\\\"
-    heads = [escaped(heading(told, x)) for x in table.stubs] or [escaped(told.tell("number"))]
-    columns = [labelled(x, told) if table.across else numbers(table, told) for x in table.columns]
+    heads = [escaped(heading(language, x)) for x in table.stubs] or [escaped(language.translate("number"))]
+    columns = [labelled(x, language) if table.across else numbers(table, language) for x in table.columns]
     yield " & ".join([*heads, *(f"\\multicolumn{{2}}{{c}}{{{escaped(x)}}}" for x in columns)]) + r"\\"
     yield r"\midrule\endhead"
     for i, labels in enumerate(table.rows):
-        named = [_named(x, told) for x in labels] or [escaped(told.tell("all records"))]
-        yield " & ".join([*named, *(_number(table, i, j, told) for j in range(len(table.columns)))]) + r"\\"
+        named = [_named(x, language) for x in labels] or [escaped(language.translate("all records"))]
+        yield " & ".join([*named, *(_number(table, i, j, language) for j in range(len(table.columns)))]) + r"\\"
     yield r"\bottomrule"
     yield r"\end{longtable}"
 
 
-def _named(label: Label, told: Translator) -> str:
-    return escaped(labelled(label, told)) + (f" {{\\footnotesize {escaped(label.code)}}}" if label.code else "")
+def _named(label: Label, language: Translator) -> str:
+    return escaped(labelled(label, language)) + (f" {{\\footnotesize {escaped(label.code)}}}" if label.code else "")
 
 
-def _number(table: TableLayout, i: int, j: int, told: Translator) -> str:
+def _number(table: TableLayout, i: int, j: int, language: Translator) -> str:
     """Return a number and its mark, and its margin or interval if the caption does not state it."""
     digits = table.decimals
     mark = "" if table.bands is None else MARKS[table.bands[i, j]]
-    said = margin_text(table, told, i, j)
+    said = margin_text(table, language, i, j)
     margin = f"\\,{{\\footnotesize {said}}}" if said else ""
     raised = f"\\textsuperscript{{{escaped(mark)}}}" if mark else ""
-    return f"{escaped(told.number(table.values[i, j], digits))} & {raised}{margin.replace('±', _SPECIAL['±'])}"
+    return f"{escaped(language.number(table.values[i, j], digits))} & {raised}{margin.replace('±', _SPECIAL['±'])}"

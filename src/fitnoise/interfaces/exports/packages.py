@@ -42,19 +42,19 @@ MEAN_DESCRIPTION = "Estimated mean of {name}: a sum by a count, both noisy, and 
 """Description of the values of means."""
 
 
-def package(of: Tabled, names: list[str], bands: Bands | None, licence: str | None) -> Iterator[tuple[str, str]]:
+def package(source: Tabled, names: list[str], bands: Bands | None, licence: str | None) -> Iterator[tuple[str, str]]:
     """Yield the files of a data package with their names; the descriptor of the others comes last."""
-    publication, english, resources = releases(of)[0].plan.publication, translator("en"), []
+    publication, english, resources = releases(source)[0].plan.publication, translator("en"), []
     for name in names:
-        place, frame, laid = f"tables/{slug(name)}.csv", of[name], layout(of, name, bands=bands)
+        place, frame, laid = f"tables/{slug(name)}.csv", source[name], layout(source, name, bands=bands)
         if bands is not None and not laid.biased:
             value = frame["value"].to_numpy()
             far = frame["moe"] if "moe" in frame else np.maximum(frame["high"] - value, value - frame["low"])
             size = np.abs(value) if laid.signed else value
-            frame["reliability"] = np.array([x.value for x in bands.of(size, far.to_numpy())], dtype=object)
-        text = csv_text(frame, fixed=SIMULATED if laid.whole else (*RESERVED, "low", "high"))
+            frame["reliability"] = np.array([x.value for x in bands.classify(size, far.to_numpy())], dtype=object)
+        text = csv_text(frame, fixed=SIMULATED if laid.is_integer else (*RESERVED, "low", "high"))
         yield place, text
-        described = " ".join([caption(laid, english) + ".", *notes(laid, english, of, bands)])
+        described = " ".join([caption(laid, english) + ".", *notes(laid, english, source, bands)])
         resources.append(
             {
                 "name": re.sub(r"[^a-z0-9._-]", "-", slug(name).lower()),
@@ -67,7 +67,7 @@ def package(of: Tabled, names: list[str], bands: Bands | None, licence: str | No
                 "encoding": "utf-8",
                 "bytes": len(text.encode()),
                 "hash": f"sha256:{hashlib.sha256(text.encode()).hexdigest()}",
-                "schema": {"fields": [_field(of, laid, c) for c in frame.columns], "missingValues": []},
+                "schema": {"fields": [_field(source, laid, c) for c in frame.columns], "missingValues": []},
             }
         )
     document = {
@@ -77,24 +77,24 @@ def package(of: Tabled, names: list[str], bands: Bands | None, licence: str | No
         "description": f"Statistics with differential privacy; protected: {publication.unit.describe()}.",
         **({} if licence is None else {"licenses": [{"name": licence}]}),
         "sources": [{"title": publication.source.name}],
-        **_privacy(of),
+        **_privacy(source),
         "resources": resources,
     }
     yield "datapackage.json", to_json(document)
 
 
-def _privacy(of: Tabled) -> dict[str, Any]:
+def _privacy(source: Tabled) -> dict[str, Any]:
     """Return the privacy charge; for several releases, a list with the charge of each."""
-    charged = [{"plan": r.plan.hash, **describe(r.plan, list(r), r.entry)["charge"]} for r in releases(of)]
+    charged = [{"plan": r.plan.hash, **describe(r.plan, list(r), r.entry)["charge"]} for r in releases(source)]
     return {"privacy": charged[0]} if len(charged) == 1 else {"releases": charged}
 
 
-def _field(of: Tabled, table: TableLayout, name: str) -> dict[str, Any]:
+def _field(source: Tabled, table: TableLayout, name: str) -> dict[str, Any]:
     """Return the description of a column; for labels, those of the file and their codes."""
     if name in COLUMN_DESCRIPTIONS:
         kind = "string" if name == "reliability" else "number"
         return {"name": name, "type": kind, "description": _meaning(table, name)}
-    workload = publication_of(of, table.name).workload
+    workload = publication_of(source, table.name).workload
     asked = workload[table.name]
     shown = asked.labels(workload.domain)[name]
     kind = "integer" if all(type(x) is int for x in shown) else "string"
@@ -109,7 +109,7 @@ def _field(of: Tabled, table: TableLayout, name: str) -> dict[str, Any]:
     said |= {word: f"Values by {word}." for word in ("ranges", "recode", "change", "average", "to date", "mean")}
     described = said[view]
     if asked.matrix is None and asked.view(name).steps > 1:
-        described = f"Values by {asked.view(name).called}."
+        described = f"Values by {asked.view(name).name_suffix}."
     return {
         "name": name,
         "type": kind,

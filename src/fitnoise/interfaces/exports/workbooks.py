@@ -23,7 +23,7 @@ SHEET = re.compile(r"[^\w .-]")
 """The letters that the name of a sheet may not have."""
 
 
-def workbook(of: Tabled, tables: Iterable[TableLayout], told: Translator, bands: Bands | None) -> bytes:
+def workbook(source: Tabled, tables: Iterable[TableLayout], language: Translator, bands: Bands | None) -> bytes:
     """Return a workbook with a sheet for each table, after a sheet with their names.
 
     Raises:
@@ -35,7 +35,7 @@ def workbook(of: Tabled, tables: Iterable[TableLayout], told: Translator, bands:
         raise missing_package("Workbooks", "XlsxWriter", "report", "Nothing was written.") from None
     held = io.BytesIO()
     with Workbook(held, {"in_memory": True}) as book:
-        named = readable(title(of)) or told.tell("Untitled")
+        named = readable(title(source)) or language.translate("Untitled")
         book.set_properties({"title": named, "created": EPOCH, "comments": f"fitnoise {__version__}"})
         looks = {
             "title": book.add_format({"bold": True, "font_size": 14}),
@@ -43,7 +43,7 @@ def workbook(of: Tabled, tables: Iterable[TableLayout], told: Translator, bands:
             "stub": book.add_format({"bottom": 1, "italic": True}),
             "soft": book.add_format({"font_color": "#525d69"}),
         }
-        front = book.add_worksheet(told.tell("Contents"))
+        front = book.add_worksheet(language.translate("Contents"))
         front.set_column(0, 0, 60)
         front.write_string(0, 0, named, looks["title"])
         row = 2
@@ -52,41 +52,41 @@ def workbook(of: Tabled, tables: Iterable[TableLayout], told: Translator, bands:
             front.write_url(row, 0, f"internal:'{name}'!A1", string=readable(table.name)[:255])
             row += 1
             numbers = book.add_format({"num_format": "#,##0" + "." * (table.decimals > 0) + "0" * table.decimals})
-            _sheet(book.add_worksheet(name), table, looks | {"number": numbers}, told, of, bands)
-        unit = readable(releases(of)[0].plan.publication.unit.describe())
-        front.write_string(row + 1, 0, told.tell("Statistics with differential privacy"), looks["soft"])
-        charged = " + ".join(f"{r.plan.rho:.7g}" for r in releases(of))
+            _sheet(book.add_worksheet(name), table, looks | {"number": numbers}, language, source, bands)
+        unit = readable(releases(source)[0].plan.publication.unit.describe())
+        front.write_string(row + 1, 0, language.translate("Statistics with differential privacy"), looks["soft"])
+        charged = " + ".join(f"{r.plan.rho:.7g}" for r in releases(source))
         front.write_string(row + 2, 0, f"ρ = {charged}, {unit}", looks["soft"])
-        front.write_string(row + 3, 0, f"fitnoise {__version__}, {hashes(of)}", looks["soft"])
+        front.write_string(row + 3, 0, f"fitnoise {__version__}, {hashes(source)}", looks["soft"])
     return held.getvalue()
 
 
 def _sheet(
-    sheet: Any, table: TableLayout, looks: dict[str, Any], told: Translator, of: Tabled, bands: Bands | None
+    sheet: Any, table: TableLayout, looks: dict[str, Any], language: Translator, source: Tabled, bands: Bands | None
 ) -> None:
     """Write a title, a caption, the table and its notes. Next to each number are its margin or interval and its mark.
 
     Every column has a heading of its own, so that a program that reads the sheet by headings finds each once.
     """
     sheet.write_string(0, 0, readable(table.name), looks["title"])
-    sheet.write_string(1, 0, caption(table, told), looks["soft"])
+    sheet.write_string(1, 0, caption(table, language), looks["soft"])
     beside = [table.margins] if table.ends is None else list(table.ends)
-    heads = [" ±"] if table.ends is None else [f": {told.tell('from')}", f": {told.tell('to')}"]
+    heads = [" ±"] if table.ends is None else [f": {language.translate('from')}", f": {language.translate('to')}"]
     heads += [" †‡"] if table.bands is not None else []
     stubs, each = len(table.stubs), 1 + len(beside) + (table.bands is not None)
     for k, stub in enumerate(table.stubs):
-        named = readable(heading(told, stub))
+        named = readable(heading(language, stub))
         sheet.write_string(3, 2 * k, named, looks["stub"])
-        sheet.write_string(3, 2 * k + 1, f"{named}: {told.tell('code')}", looks["stub"])
+        sheet.write_string(3, 2 * k + 1, f"{named}: {language.translate('code')}", looks["stub"])
     for j, column in enumerate(table.columns):
         at = 2 * stubs + each * j
-        named = labelled(column, told) if table.across else numbers(table, told)
+        named = labelled(column, language) if table.across else numbers(table, language)
         sheet.write_string(3, at, named, looks["head"])
         for k, head in enumerate(heads, 1):
             sheet.write_string(3, at + k, named + head, looks["head"])
     for i, labels in enumerate(table.rows):
         for k, label in enumerate(labels):
-            sheet.write_string(4 + i, 2 * k, labelled(label, told))
+            sheet.write_string(4 + i, 2 * k, labelled(label, language))
             sheet.write_string(4 + i, 2 * k + 1, readable(label.code))
         for j in range(len(table.columns)):
             at = 2 * stubs + each * j
@@ -95,7 +95,7 @@ def _sheet(
                 sheet.write_number(4 + i, at + k, x[i, j], looks["number"])
             if table.bands is not None and MARKS[table.bands[i, j]]:
                 sheet.write_string(4 + i, at + each - 1, MARKS[table.bands[i, j]])
-    for k, text in enumerate(notes(table, told, of, bands)):
+    for k, text in enumerate(notes(table, language, source, bands)):
         sheet.write_string(5 + len(table.rows) + k, 0, readable(text), looks["soft"])
     for k in range(stubs):
         sheet.set_column(2 * k, 2 * k, 24)

@@ -47,12 +47,12 @@ class Scale:
     high: float
 
     @classmethod
-    def over(cls, low: Floats, high: Floats) -> Scale:
+    def from_range(cls, low: Floats, high: Floats) -> Scale:
         """Return the scale from the least to the largest number, extended to include 0."""
         ends = min(0.0, float(low.min())), max(0.0, float(high.max()))
         return cls(*(ends if ends[0] < ends[1] else (0.0, 1.0)))
 
-    def at(self, x: float) -> float:
+    def percent_of(self, x: float) -> float:
         """Return the place of a number, in percent."""
         return round(100 * (x - self.low) / (self.high - self.low), 2)
 
@@ -62,7 +62,7 @@ class Scale:
         power = 10.0 ** math.floor(math.log10(raw))
         step = next(k * power for k in (1, 2, 5, 10) if k * power >= raw * (1 - 1e-9))
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
-        return [Tick(self.at(i * step), i * step) for i in range(first, last + 1)]
+        return [Tick(self.percent_of(i * step), i * step) for i in range(first, last + 1)]
 
 
 @final
@@ -110,8 +110,11 @@ class Lines:
 def curve(delta: Floats, epsilon: Floats) -> Lines:
     """Return the line of ε over δ, with a logarithmic scale of δ."""
     powers = np.log10(delta)
-    along, scale = Scale(float(powers[0]), float(powers[-1])), Scale.over(epsilon, epsilon)
-    points = (f"{along.at(x):g},{100 - scale.at(y):g}" for x, y in zip(powers.tolist(), epsilon.tolist(), strict=True))
+    along, scale = Scale(float(powers[0]), float(powers[-1])), Scale.from_range(epsilon, epsilon)
+    points = (
+        f"{along.percent_of(x):g},{100 - scale.percent_of(y):g}"
+        for x, y in zip(powers.tolist(), epsilon.tolist(), strict=True)
+    )
     line = ChartLine(Label(None), " ".join(points), "")
     ticks = scale.ticks()
     digits = max(0, -math.floor(math.log10(ticks[1].number) + 1e-9))
@@ -135,12 +138,12 @@ def chart(table: TableLayout) -> Strips | Lines | None:
 def _strips(table: TableLayout, rows: Indices, columns: Indices) -> Strips:
     shown = np.ix_(rows[:MAX_STRIP_ROWS], columns)
     low, high = (x[shown] for x in table.intervals)
-    values, scale = table.values[shown], Scale.over(low, high)
-    zero = scale.at(0.0)
+    values, scale = table.values[shown], Scale.from_range(low, high)
+    zero = scale.percent_of(0.0)
 
     def mark(i: int, j: int) -> Mark:
-        ends = None if table.biased else (scale.at(low[i, j]), scale.at(high[i, j]))
-        return Mark(scale.at(values[i, j]), zero, ends)
+        ends = None if table.biased else (scale.percent_of(low[i, j]), scale.percent_of(high[i, j]))
+        return Mark(scale.percent_of(values[i, j]), zero, ends)
 
     drawn = (
         (table.rows[row], tuple(mark(i, j) for j in range(len(columns))))
@@ -151,11 +154,11 @@ def _strips(table: TableLayout, rows: Indices, columns: Indices) -> Strips:
 
 def _lines(table: TableLayout, rows: Indices, columns: Indices) -> Lines:
     low, high = (x[np.ix_(rows, columns)] for x in table.intervals)
-    values, scale = table.values[np.ix_(rows, columns)], Scale.over(low, high)
+    values, scale = table.values[np.ix_(rows, columns)], Scale.from_range(low, high)
     along = Scale(0.0, float(len(rows) - 1))
 
     def points(numbers: Floats) -> list[str]:
-        return [f"{along.at(i):g},{100 - scale.at(x):g}" for i, x in enumerate(numbers.tolist())]
+        return [f"{along.percent_of(i):g},{100 - scale.percent_of(x):g}" for i, x in enumerate(numbers.tolist())]
 
     lines = []
     for j, column in enumerate(columns.tolist()):

@@ -117,7 +117,7 @@ def environment(language: str, also: str = "") -> Environment:
         lstrip_blocks=True,
         finalize=_plain,
     )
-    made.globals |= {"language": told, "t": told.tell, "number": told.number, "kind": told.kind, "Kind": ValueKind}
+    made.globals |= {"language": told, "t": told.translate, "number": told.number, "kind": told.kind, "Kind": ValueKind}
     made.globals |= {
         "heading": partial(heading, told),
         "numbers_of": lambda table: numbers(table, told),
@@ -153,18 +153,18 @@ def _type(x: object) -> str:
     return type(x).__name__
 
 
-def heading(told: Translator, heading: Heading) -> str:
+def heading(language: Translator, heading: Heading) -> str:
     """Return the heading of a column of labels."""
-    name, n = heading.name, told.number(heading.steps)
+    name, n = heading.name, language.number(heading.steps)
     match heading.view:
         case "prefix":
-            return told.tell("{name}, at most", name=name)
+            return language.translate("{name}, at most", name=name)
         case "change":
-            return told.tell("{name}, change", name=name)
+            return language.translate("{name}, change", name=name)
         case "average":
-            return told.tell("{name}, average of {n}", name=name, n=n)
+            return language.translate("{name}, average of {n}", name=name, n=n)
         case "to date":
-            return told.tell("{name}, to date", name=name)
+            return language.translate("{name}, to date", name=name)
         case view if view in PLAIN_HEADINGS:
             return name
     raise _unknown_view(heading)
@@ -181,80 +181,90 @@ def _unknown_view(heading: Heading) -> ReleaseError:
     )
 
 
-def meaning(told: Translator, heading: Heading) -> str:
+def meaning(language: Translator, heading: Heading) -> str:
     """Return the meaning of the rows of a column; empty for one that shows value by value."""
-    name, n = heading.name, told.number(heading.steps)
+    name, n = heading.name, language.number(heading.steps)
     match heading.view:
         case "prefix":
-            return told.tell("Rows of {name} are of records with at most the value shown.", name=name)
+            return language.translate("Rows of {name} are of records with at most the value shown.", name=name)
         case "change":
-            return told.tell(
+            return language.translate(
                 "Rows of {name} are changes over {n}: the number less the one so long before.", name=name, n=n
             )
         case "average":
-            return told.tell("Rows of {name} are the mean of a number and those before it, {n} in all.", name=name, n=n)
+            return language.translate(
+                "Rows of {name} are the mean of a number and those before it, {n} in all.", name=name, n=n
+            )
         case "to date":
-            return told.tell(
+            return language.translate(
                 "Rows of {name} are of records from the beginning of their season, of {n} values, on.", name=name, n=n
             )
         case "count":
-            return told.tell("Counted are the records with a value of {name}.", name=name)
+            return language.translate("Counted are the records with a value of {name}.", name=name)
         case view if view in PLAIN_HEADINGS:
             return ""
     raise _unknown_view(heading)
 
 
-def pattern(told: Translator, given: Pattern) -> str:
+def pattern(language: Translator, unit_pattern: Pattern) -> str:
     """Return the pattern of the records of one unit; empty if none is known."""
 
     def named(*names: str) -> str:
-        return f" {told.tell('and')} ".join(told.tell('"{name}"', name=name) for name in names)
+        return f" {language.translate('and')} ".join(language.translate('"{name}"', name=name) for name in names)
 
-    said = [told.tell("once per {names}", names=named(*given.once_per))] if given.once_per else []
-    said += [told.tell("{n} for each {names}", n=told.number(n), names=named(a)) for a, n in given.per_value]
-    said += [told.tell("{n} apart in {names}", n=told.number(n), names=named(a)) for a, n in given.separation]
-    said += [told.tell("alike in {names}", names=named(*given.fixed))] if given.fixed else []
+    said = (
+        [language.translate("once per {names}", names=named(*unit_pattern.once_per))] if unit_pattern.once_per else []
+    )
+    said += [
+        language.translate("{n} for each {names}", n=language.number(n), names=named(a))
+        for a, n in unit_pattern.per_value
+    ]
+    said += [
+        language.translate("{n} apart in {names}", n=language.number(n), names=named(a))
+        for a, n in unit_pattern.separation
+    ]
+    said += [language.translate("alike in {names}", names=named(*unit_pattern.fixed))] if unit_pattern.fixed else []
     return ", ".join(said)
 
 
-def merged(told: Translator, unit: PrivacyUnit) -> str:
+def merged(language: Translator, unit: PrivacyUnit) -> str:
     """Return the rule by which records of one unit are merged, if amounts are added up."""
-    names = f" {told.tell('and')} ".join(told.tell('"{name}"', name=a) for a in unit.merge)
-    return told.tell(
+    names = f" {language.translate('and')} ".join(language.translate('"{name}"', name=a) for a in unit.merge)
+    return language.translate(
         "records of one {unit} alike in all else are one, with their {names} added up", unit=unit.name, names=names
     )
 
 
-def condition(told: Translator, given: Condition) -> str:
+def condition(language: Translator, record_condition: Condition) -> str:
     """Return the condition of counted records in a language; values as the specification has them."""
     ways = {
-        "at_least": told.tell("at least"),
-        "above": told.tell("above"),
-        "at_most": told.tell("at most"),
-        "below": told.tell("below"),
+        "at_least": language.translate("at least"),
+        "above": language.translate("above"),
+        "at_most": language.translate("at most"),
+        "below": language.translate("below"),
     }
-    values = f" {told.tell('and')} ".join(f"{ways[name]} {x}" for name, x in given.bounds.items())
+    values = f" {language.translate('and')} ".join(f"{ways[name]} {x}" for name, x in record_condition.bounds.items())
     if not values:
-        shown = [repr(c) if isinstance(c, str) else str(c).lower() for c in given.codes[:MAX_CODES_IN_TEXT]]
-        more = len(given.codes) - len(shown)
-        values = f" {told.tell('or')} ".join(shown)
-        values += f", {told.tell('or one of {n} more', n=told.number(more))}" if more else ""
-    return told.tell("{name} is {values}", name=repr(given.column), values=values)
+        shown = [repr(c) if isinstance(c, str) else str(c).lower() for c in record_condition.codes[:MAX_CODES_IN_TEXT]]
+        more = len(record_condition.codes) - len(shown)
+        values = f" {language.translate('or')} ".join(shown)
+        values += f", {language.translate('or one of {n} more', n=language.number(more))}" if more else ""
+    return language.translate("{name} is {values}", name=repr(record_condition.column), values=values)
 
 
-def fragment(name: str, language: str = "en", **given: Any) -> Markup:
+def fragment(name: str, language: str = "en", **context: Any) -> Markup:
     """Return one of the fragments, filled in.
 
     Args:
         name: The name of a macro in fragments.html.
         language: "en" or "de".
-        given: Its arguments.
+        context: Its arguments.
 
     Raises:
         ReleaseError: :func:`environment` refuses the language, or Jinja2 is not installed.
     """
     made = environment(language).get_template("fragments.html")
-    return getattr(made.module, name)(**given)  # type: ignore[no-any-return]  # macros return what is escaped
+    return getattr(made.module, name)(**context)  # type: ignore[no-any-return]  # macros return what is escaped
 
 
 @cache
@@ -271,148 +281,164 @@ def digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def labelled(label: Label, told: Translator) -> str:
+def labelled(label: Label, language: Translator) -> str:
     """Return a label without its code."""
-    return told.tell("Total") if label.text is None else readable(label.text)
+    return language.translate("Total") if label.text is None else readable(label.text)
 
 
 def render_table(
-    table: TableLayout, told: Translator, of: Tabled, place: int = 0, bands: Bands | None = None
+    table: TableLayout, language: Translator, source: Tabled, index: int = 0, bands: Bands | None = None
 ) -> RenderedTable:
     """Return a table with its numbers as people read them, its caption and its notes."""
     return RenderedTable(
-        place=place,
+        place=index,
         layout=table,
-        groups=tuple(_groups(table, told)),
+        groups=tuple(_groups(table, language)),
         drawn=chart(table),
-        caption=caption(table, told),
-        notes=tuple(notes(table, told, of, bands)),
+        caption=caption(table, language),
+        notes=tuple(notes(table, language, source, bands)),
     )
 
 
-def caption(table: TableLayout, told: Translator) -> str:
+def caption(table: TableLayout, language: Translator) -> str:
     """Return the meaning of the numbers of a table."""
     if table.biased:
-        return told.tell("Estimated numbers of records, biased; ± is their simulated error, which is no margin")
-    level, what = told.kind(ValueKind.LEVEL, table.confidence), _what(table, told)
+        return language.translate(
+            "Estimated numbers of records, biased; ± is their simulated error, which is no margin"
+        )
+    level, what = language.kind(ValueKind.LEVEL, table.confidence), _what(table, language)
     if table.ends is not None:
-        said = told.tell("{what}, with their intervals at {level} confidence", what=what, level=level)
-    elif table.even is None:
-        said = told.tell("{what}, ± their margins at {level} confidence", what=what, level=level)
+        said = language.translate("{what}, with their intervals at {level} confidence", what=what, level=level)
+    elif table.common_margin is None:
+        said = language.translate("{what}, ± their margins at {level} confidence", what=what, level=level)
     else:
-        margin = told.number(table.even, table.decimals)
-        said = told.tell("{what}, each ± {margin} at {level} confidence", what=what, margin=margin, level=level)
+        margin = language.number(table.common_margin, table.decimals)
+        said = language.translate(
+            "{what}, each ± {margin} at {level} confidence", what=what, margin=margin, level=level
+        )
     coded, capped = table.counted
     values = [
-        told.tell("values of {name} count {coded}", name=readable(name), coded=told.phrase(words).text)
+        language.translate("values of {name} count {coded}", name=readable(name), coded=language.phrase(words).text)
         for name, words in coded.items()
     ]
-    values += [told.tell("no margin or interval includes what the range cuts off")] if capped else []
+    values += [language.translate("no margin or interval includes what the range cuts off")] if capped else []
     return f"{said} ({'; '.join(values)})" if values else said
 
 
-def _what(table: TableLayout, told: Translator) -> str:
+def _what(table: TableLayout, language: Translator) -> str:
     """Return the meaning of the numbers of a table, without their margins."""
     changes = any(h.view == "change" for h in (*table.stubs, *([table.across] if table.across else ())))
     names = readable(" × ".join(table.summed))
     if table.averaged is not None:
-        return told.tell("Estimated means of {name}", name=readable(table.averaged))
-    if table.whole:
-        return told.tell("Whole numbers of records")
+        return language.translate("Estimated means of {name}", name=readable(table.averaged))
+    if table.is_integer:
+        return language.translate("Whole numbers of records")
     if changes:
         return (
-            told.tell("Estimated changes of sums of {names}", names=names)
+            language.translate("Estimated changes of sums of {names}", names=names)
             if names
-            else told.tell("Estimated changes of numbers")
+            else language.translate("Estimated changes of numbers")
         )
-    return told.tell("Estimated sums of {names}", names=names) if names else told.tell("Estimated numbers of records")
+    return (
+        language.translate("Estimated sums of {names}", names=names)
+        if names
+        else language.translate("Estimated numbers of records")
+    )
 
 
-def numbers(table: TableLayout, told: Translator) -> str:
+def numbers(table: TableLayout, language: Translator) -> str:
     """Return the heading of the numbers of a table with one column of them; no column of labels has it."""
-    stubs = [readable(heading(told, stub)) for stub in table.stubs]
+    stubs = [readable(heading(language, stub)) for stub in table.stubs]
     if table.averaged is not None:
-        own = told.tell("mean of {name}", name=readable(table.averaged))
+        own = language.translate("mean of {name}", name=readable(table.averaged))
     else:
         names = readable(" × ".join(table.summed))
-        own = told.tell("sum of {names}", names=names) if names else told.tell("records")
-    return heading_beside(own, stubs, told.tell("value"))
+        own = language.translate("sum of {names}", names=names) if names else language.translate("records")
+    return heading_beside(own, stubs, language.translate("value"))
 
 
-def title(of: Tabled) -> str:
+def title(source: Tabled) -> str:
     """Return the title of the publication; for several releases that of the first."""
-    return releases(of)[0].plan.publication.title
+    return releases(source)[0].plan.publication.title
 
 
-def hashes(of: Tabled, digits: int = 64) -> str:
+def hashes(source: Tabled, digits: int = 64) -> str:
     """Return the plans of the tables, by this many digits of their SHA-256."""
-    return ", ".join(f"plan {r.plan.hash[:digits]}" for r in releases(of))
+    return ", ".join(f"plan {r.plan.hash[:digits]}" for r in releases(source))
 
 
-def notes(table: TableLayout, told: Translator, of: Tabled, bands: Bands | None) -> Iterator[str]:
+def notes(table: TableLayout, language: Translator, tabled: Tabled, bands: Bands | None) -> Iterator[str]:
     """Yield the notes below a table: the records that it counts, its origin, the meaning of its signs."""
-    release = releases(of)[0]
+    release = releases(tabled)[0]
     plan = release.plan
-    workload, source = publication_of(of, table.name).workload, plan.publication.source.name
-    conditions = [condition(told, c) for c in plan.publication.source.conditions]
+    workload, source = publication_of(tabled, table.name).workload, plan.publication.source.name
+    conditions = [condition(language, c) for c in plan.publication.source.conditions]
     dropped = left_out(plan).get("left_out")
     asked = workload[table.name]
     left = uncounted(asked, workload.domain)
     enforced = plan.publication.unit.parts == 1 and plan.publication.unit.bound is not None
     if conditions:
-        who = told.tell("records of {source} of which {conditions}", source=source, conditions=", ".join(conditions))
+        who = language.translate(
+            "records of {source} of which {conditions}", source=source, conditions=", ".join(conditions)
+        )
     elif left or dropped or enforced:
-        who = told.tell("records of {source}", source=source)
+        who = language.translate("records of {source}", source=source)
     else:
-        who = told.tell("all records of {source}", source=source)
+        who = language.translate("all records of {source}", source=source)
     universe = [who]
     if plan.publication.unit.parts > 1:
         universe.append(
-            told.tell("each {unit} counts one, by equal shares of all its records", unit=plan.publication.unit.name)
+            language.translate(
+                "each {unit} counts one, by equal shares of all its records", unit=plan.publication.unit.name
+            )
         )
     elif plan.publication.unit.bound is not None:
         unit = plan.publication.unit
-        most = told.tell("at most {n}", n=told.number(unit.max_records))
-        kept = ", ".join([most, *([pattern(told, unit.pattern)] if unit.pattern else [])])
-        universe.append(told.tell("of each {unit} {kept}", unit=unit.name, kept=kept))
-        universe += [merged(told, unit)] if unit.merge else []
+        most = language.translate("at most {n}", n=language.number(unit.max_records))
+        kept = ", ".join([most, *([pattern(language, unit.pattern)] if unit.pattern else [])])
+        universe.append(language.translate("of each {unit} {kept}", unit=unit.name, kept=kept))
+        universe += [merged(language, unit)] if unit.merge else []
     if dropped:
-        universe.append(told.tell("without those whose value is dropped, by {names}", names=", ".join(dropped)))
-    universe += (told.tell("not counted: {values}", values=listed(x, told)) for x in left)
-    universe += (f"{name}: {told.phrase(coded).text}" for name, coded in asked.coded(workload.domain).items())
-    yield told.tell("Universe: {universe}.", universe="; ".join(universe))
-    plans = ", ".join(r.plan.hash[:12] for r in releases(of))
-    if table.whole:
-        way = told.tell(
+        universe.append(
+            language.translate("without those whose value is dropped, by {names}", names=", ".join(dropped))
+        )
+    universe += (language.translate("not counted: {values}", values=listed(x, language)) for x in left)
+    universe += (f"{name}: {language.phrase(coded).text}" for name, coded in asked.coded(workload.domain).items())
+    yield language.translate("Universe: {universe}.", universe="; ".join(universe))
+    plans = ", ".join(r.plan.hash[:12] for r in releases(tabled))
+    if table.is_integer:
+        way = language.translate(
             "Method: the nearest tables to the noisy ones that add up and hold no negative number, then whole numbers "
             "next to these that add up; plan {plan}. Small numbers are too large on average.",
             plan=plans,
         )
-    elif len(releases(of)) > 1:
-        way = told.tell(
+    elif len(releases(tabled)) > 1:
+        way = language.translate(
             "Method: one estimate of least variance of several measurements of the same records, as whoever combined "
             "them says; plans {plan}.",
             plan=plans,
         )
     else:
-        way = told.tell("Method: one measurement with noise fixed before the data were read; plan {plan}.", plan=plans)
+        way = language.translate(
+            "Method: one measurement with noise fixed before the data were read; plan {plan}.", plan=plans
+        )
     columns = (*table.stubs, *([table.across] if table.across else ()))
-    method = [way, *filter(None, (meaning(told, h) for h in columns))]
+    method = [way, *filter(None, (meaning(language, h) for h in columns))]
     if table.biased:
         group = plan.group(table.name)
-        method.append(told.sentence(group.mechanism.words(group)).text)
+        method.append(language.sentence(group.mechanism.bias_text(group)).text)
     yield " ".join(method)
     if bands is not None and table.bands is not None:
-        care, wide = (told.kind(ValueKind.LEVEL, x) for x in (bands.reliable, bands.care))
+        care, wide = (language.kind(ValueKind.LEVEL, x) for x in (bands.reliable, bands.care))
         yield (
-            told.tell(
+            language.translate(
                 "† use with care: the margin is more than {care} of the number without its sign; ‡ too wide to be used "
                 "alone: more than {wide} of it.",
                 care=care,
                 wide=wide,
             )
             if table.signed
-            else told.tell(
+            else language.translate(
                 "† use with care: the margin is more than {care} of the number; ‡ too wide to be used alone: more than "
                 "{wide} of it, or the number is not above 0.",
                 care=care,
@@ -421,20 +447,24 @@ def notes(table: TableLayout, told: Translator, of: Tabled, bands: Bands | None)
         )
 
 
-def uncounted_by_table(plan: Plan, told: Translator) -> list[tuple[str, str]]:
+def uncounted_by_table(plan: Plan, language: Translator) -> list[tuple[str, str]]:
     """Return the tables that leave values out, each with these values in a language."""
     domain = plan.publication.workload.domain
     found = ((table_label(s.name, s.tables), uncounted(table, domain)) for s, table in asked(plan))
-    return [(name, "; ".join(listed(x, told) for x in left)) for name, left in found if left]
+    return [(name, "; ".join(listed(x, language) for x in left)) for name, left in found if left]
 
 
-def listed(values: ValueList, told: Translator) -> str:
+def listed(values: ValueList, language: Translator) -> str:
     """Return a list of values in a language."""
     text = f"{values.name} {', '.join(values.pieces)}"
-    return told.tell("{values}, and {n} more", values=text, n=told.number(values.more)) if values.more else text
+    return (
+        language.translate("{values}, and {n} more", values=text, n=language.number(values.more))
+        if values.more
+        else text
+    )
 
 
-def margin_text(table: TableLayout, told: Translator, i: int, j: int, width: int = 0) -> str:
+def margin_text(table: TableLayout, language: Translator, i: int, j: int, width: int = 0) -> str:
     """Return the margin of a number, padded to a width, or its interval; empty if the caption has it.
 
     Ends are rounded outwards, as margins are rounded up.
@@ -442,18 +472,24 @@ def margin_text(table: TableLayout, told: Translator, i: int, j: int, width: int
     if table.ends is not None:
         ten = 10.0**table.decimals
         low, high = floor(table.ends[0][i, j] * ten + 1e-6) / ten, ceil(table.ends[1][i, j] * ten - 1e-6) / ten
-        return f"{told.number(low, table.decimals)}{'–' if low >= 0 else ' – '}{told.number(high, table.decimals)}"
-    said = table.even is None or bool(table.totals[i, j])
-    return f"± {told.number(float(table.told[i, j]), table.decimals).rjust(width, FIGURE_SPACE)}" if said else ""
+        return (
+            f"{language.number(low, table.decimals)}{'–' if low >= 0 else ' – '}{language.number(high, table.decimals)}"
+        )
+    said = table.common_margin is None or bool(table.totals[i, j])
+    return (
+        f"± {language.number(float(table.rounded_margins[i, j]), table.decimals).rjust(width, FIGURE_SPACE)}"
+        if said
+        else ""
+    )
 
 
-def _groups(table: TableLayout, told: Translator) -> Iterator[RowGroup]:
+def _groups(table: TableLayout, language: Translator) -> Iterator[RowGroup]:
     digits = table.decimals
-    texts = [[told.number(x, digits) for x in row] for row in table.values]
-    widths = [max(len(told.number(x, digits)) for x in column) for column in table.told.T.tolist()]
+    texts = [[language.number(x, digits) for x in row] for row in table.values]
+    widths = [max(len(language.number(x, digits)) for x in column) for column in table.rounded_margins.T.tolist()]
 
     def cell(i: int, j: int) -> Cell:
-        margin = margin_text(table, told, i, j, widths[j])
+        margin = margin_text(table, language, i, j, widths[j])
         return Cell(texts[i][j], margin, None if table.bands is None else table.bands[i, j])
 
     for over, rows in groupby(enumerate(table.rows), key=lambda row: row[1][:-1]):
@@ -461,6 +497,6 @@ def _groups(table: TableLayout, told: Translator) -> Iterator[RowGroup]:
         yield RowGroup(over, tuple((x, tuple(cell(i, j) for j in range(len(table.columns)))) for x, i in made))
 
 
-def report(found: Report, language: str = "en") -> Markup:
+def report(report: Report, language: str = "en") -> Markup:
     """Return any report as a list of sentences and tables, as on the command line."""
-    return fragment("told", language, report=found)
+    return fragment("told", language, report=report)

@@ -75,21 +75,21 @@ def _(found: DerivedTables) -> str:
     return _tables(found)
 
 
-def _tables(of: Tabled) -> str:
+def _tables(source: Tabled) -> str:
     """Return the first tables, all except one folded, up to a number of numbers, and the names of all."""
     views, numbers = [], 0
-    for name in islice(of, MAX_TABLES):
-        publication = publication_of(of, name)
+    for name in islice(source, MAX_TABLES):
+        publication = publication_of(source, name)
         numbers += math.prod(publication.workload[name].shape(publication.domain))
         if numbers > MAX_NUMBERS:
             break
-        views.append(render_table(layout(of, name), translator("en"), of))
+        views.append(render_table(layout(source, name), translator("en"), source))
     rows = ""
-    if not views and len(of) and "value" in (frame := of[name]):
+    if not views and len(source) and "value" in (frame := source[name]):
         level = publication.workload[name].target.level(publication.workload.confidence)
         labels = [str(x) for x in frame.columns[: frame.columns.get_loc("value")]]
         rows = _numbers(frame, labels, level, name, statistic(publication.workload[name], publication.domain))
-    return fragment("folded", tables=views, rows=rows, names=[*of])
+    return fragment("folded", tables=views, rows=rows, names=[*source])
 
 
 def _numbers(frame: pd.DataFrame, names: list[str], confidence: float, what: str, records: str) -> str:
@@ -110,7 +110,7 @@ def _numbers(frame: pd.DataFrame, names: list[str], confidence: float, what: str
     for i, (value, *ends) in enumerate(zip(rows["value"].tolist(), low.tolist(), high.tolist(), strict=True)):
         mark = None
         if scale is not None and math.isfinite(value):
-            at, zero, *places = (scale.at(min(max(x, scale.low), scale.high)) for x in (value, 0.0, *ends))
+            at, zero, *places = (scale.percent_of(min(max(x, scale.low), scale.high)) for x in (value, 0.0, *ends))
             mark = Mark(at, zero, (places[0], places[1]))
         labels = [str(rows[name].iloc[i]) for name in names]
         lines.append((labels, text(value), [text(x) for x in ends], mark))
@@ -129,4 +129,4 @@ def _ends(rows: pd.DataFrame) -> tuple[Any, Any]:
 def _scale(low: Any, high: Any) -> Scale:
     ends = np.concatenate([low, high])
     known = ends[np.isfinite(ends)]
-    return Scale.over(known, known) if known.size else Scale(0.0, 1.0)
+    return Scale.from_range(known, known) if known.size else Scale(0.0, 1.0)

@@ -138,7 +138,7 @@ def content(
         made = _views(what, _names(what, chosen), told, bands, totals=totals)
         return {
             **beside(),
-            "title": title(what) or told.tell("Untitled"),
+            "title": title(what) or told.translate("Untitled"),
             "whole": isinstance(what, IntegerTables),
             "releases": [(r.plan, answers_digest(r.answers)) for r in what.releases],
             "tables": made,
@@ -154,7 +154,7 @@ def content(
         **beside(),
         "plan": plan,
         "release": release,
-        "title": plan.publication.title or told.tell("Untitled"),
+        "title": plan.publication.title or told.translate("Untitled"),
         "tables": views,
         "count": count,
         "linked": len(views) == len(plan.summaries) == count,
@@ -219,23 +219,25 @@ def same(verified: Sequence[Plan | Release | DerivedTables], path: str | os.Path
     return Check(CLAIM, holds=False, found=f"written again, it differs from this file{other}")
 
 
-def _views(of: Tabled, names: list[str], told: Translator, bands: Bands | None, *, totals: bool) -> list[RenderedTable]:
-    laid = (layout(of, name, totals=totals, bands=bands) for name in names)
-    return [render_table(table, told, of, place, bands) for place, table in enumerate(laid, 1)]
+def _views(
+    source: Tabled, names: list[str], language: Translator, bands: Bands | None, *, totals: bool
+) -> list[RenderedTable]:
+    laid = (layout(source, name, totals=totals, bands=bands) for name in names)
+    return [render_table(table, language, source, place, bands) for place, table in enumerate(laid, 1)]
 
 
-def _names(of: Tabled, given: list[str] | None) -> list[str]:
+def _names(source: Tabled, names: list[str] | None) -> list[str]:
     """Return the tables to show: those that are named, or the first of all."""
-    if given is not None and len(set(given)) < len(given):
+    if names is not None and len(set(names)) < len(names):
         raise repeated_table(UNWRITTEN)
     out, numbers = [], 0
-    for name in islice(of, MAX_TABLES) if given is None else given:
-        if name not in of:
-            raise unknown_table(name, list(of), UNWRITTEN)
-        workload = publication_of(of, name).workload
+    for name in islice(source, MAX_TABLES) if names is None else names:
+        if name not in source:
+            raise unknown_table(name, list(source), UNWRITTEN)
+        workload = publication_of(source, name).workload
         numbers += math.prod(workload[name].shape(workload.domain))
         if numbers <= MAX_NUMBERS:
             out.append(name)
-        elif given is not None:
+        elif names is not None:
             raise too_many_numbers(MAX_NUMBERS, UNWRITTEN)
     return out

@@ -46,7 +46,7 @@ class Translator:
     catalogue: Mapping[str, str]
     sentences: Mapping[str, str]
 
-    def tell(self, text: str, **values: object) -> str:
+    def translate(self, text: str, **values: object) -> str:
         """Return a text of fitnoise in this language, with values in its braces."""
         said = text if self.code == "en" else self.catalogue[text]
         return said.format_map(values) if values else said
@@ -88,27 +88,27 @@ class Translator:
         for written, own in self.sentences.items():
             filled = _numbered(written).fullmatch(text) if "{" in written else None
             if filled:
-                return own.format_map({name: self.written(digits) for name, digits in filled.groupdict().items()})
+                return own.format_map({name: self.format_digits(digits) for name, digits in filled.groupdict().items()})
         raise KeyError(text)
 
     def number(self, x: float, decimals: int = 0) -> str:
         """Return a number with this many decimals."""
         text = f"{x:,.{decimals}f}"
-        return self.written(text[1:] if text.startswith("-") and not text.strip("-0.,") else text)
+        return self.format_digits(text[1:] if text.startswith("-") and not text.strip("-0.,") else text)
 
-    def kind(self, kind: ValueKind, given: Plain) -> str:
+    def kind(self, kind: ValueKind, value: Plain) -> str:
         """Return a value of a report, as people read it."""
-        number = is_plain(given) and kind.numeric
-        return self.written(kind.words(given)) if number else kind.words(given)
+        number = is_plain(value) and kind.numeric
+        return self.format_digits(kind.words(value)) if number else kind.words(value)
 
-    def written(self, digits: str) -> str:
+    def format_digits(self, digits: str) -> str:
         """Return a number of Python's form in the form of this language: 1.7e-07 as 1.7 · 10⁻⁷."""
         whole = re.sub(r" ?%", "\u202f%", digits).translate({ord(sign): own for sign, own in _SIGNS[self.code].items()})
         return re.sub(r"(?:(?<!\d)1|(\d[\d.,]*))e([+−]?)0*(\d+)", _powered, whole)
 
 
-def _powered(found: re.Match[str]) -> str:
-    digits, sign, power = found.groups()
+def _powered(match: re.Match[str]) -> str:
+    digits, sign, power = match.groups()
     ten = f"10{'⁻' if sign == '−' else ''}{power.translate(_RAISED)}"
     return ten if digits in (None, "1") else f"{digits} · {ten}"
 

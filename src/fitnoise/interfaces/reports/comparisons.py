@@ -15,7 +15,7 @@ from fitnoise.reporting import Report, ReportColumn, ReportTable, Section, Value
 from fitnoise.request.publication import Publication, Setting
 
 
-def comparison_report(publication: Publication, found: Comparison, delta: float) -> Report:
+def comparison_report(publication: Publication, comparison: Comparison, delta: float) -> Report:
     """Return both kinds of noise for the same tables, Gaussian noise at δ; and the mechanisms for questions."""
     budget = publication.budget
     columns = (
@@ -27,8 +27,8 @@ def comparison_report(publication: Publication, found: Comparison, delta: float)
         ReportColumn("answers", "noisy answers", ValueKind.COUNT),
         ReportColumn("seconds", "seconds", ValueKind.SECONDS),
     )
-    rows = ({**vars(a), "privacy": a.privacy.value} for a in found.alternatives)
-    chosen = found.plan.publication.privacy.value
+    rows = ({**vars(a), "privacy": a.privacy.value} for a in comparison.alternatives)
+    chosen = comparison.plan.publication.privacy.value
     spent = "at the targets" if budget is None else "at epsilon = {spent}"
     total = "meeting every target takes {total_error} times the least sum of variances at its cost, by Gaussian noise"
     values = (
@@ -38,26 +38,29 @@ def comparison_report(publication: Publication, found: Comparison, delta: float)
     return Report(
         publication.title,
         (
-            Section("", values=(Value("hash", found.plan.hash),)),
+            Section("", values=(Value("hash", comparison.plan.hash),)),
             Section("", tables=(ReportTable.of("alternatives", columns, rows),)),
-            separate_budgets(found),
+            separate_budgets(comparison),
             Section("", (f"{spent}; delta = {{delta}} for Gaussian noise, none for pure",), values),
             Section(
-                "choice", ("{privacy}; {why}",), (Value("privacy", chosen), Value("why", found.why)), place=("choice",)
+                "choice",
+                ("{privacy}; {why}",),
+                (Value("privacy", chosen), Value("why", comparison.why)),
+                place=("choice",),
             ),
             Section(
                 "total",
-                () if found.total_error is None else (total,),
-                (Value("total_error", found.total_error, ValueKind.RATIO),),
+                () if comparison.total_error is None else (total,),
+                (Value("total_error", comparison.total_error, ValueKind.RATIO),),
             ),
-            *choices(publication.finite, found.finite),
+            *choices(publication.finite, comparison.finite),
         ),
     )
 
 
-def separate_budgets(found: Comparison) -> Section:
+def separate_budgets(comparison: Comparison) -> Section:
     """Return the cost of manually chosen budgets of levels; empty if it is unknown."""
-    own, others = found.gaussian.rho, budgets.separate_budgets_rho(found.gaussian)
+    own, others = comparison.gaussian.rho, budgets.separate_budgets_rho(comparison.gaussian)
     columns = (
         ReportColumn("way", "of levels by hand"),
         ReportColumn("rho", "rho", ValueKind.COMPARED),

@@ -15,11 +15,11 @@ from fitnoise.reporting import Plain, Report, ReportColumn, ReportTable, Section
 
 
 def ledger_report(
-    entries: Sequence[LedgerEntry], balances: Sequence[Quote], head: tuple[int, str], left: Sequence[str] = ()
+    entries: Sequence[LedgerEntry], balances: Sequence[Quote], head: tuple[int, str], leftovers: Sequence[str] = ()
 ) -> Report:
     """Return the accounts and the entries of a ledger, with the sequence and digest of the last.
 
-    left: The names of files that killed processes left next to the ledger.
+    leftovers: The names of files that killed processes left next to the ledger.
     """
     pure = any(e.epsilon is not None for e in entries)
     columns = (
@@ -39,7 +39,10 @@ def ledger_report(
         ReportColumn("beside"),
         ReportColumn("digest"),
     )
-    rest, told = (Value("leftovers", left),), ("{leftovers}: left by processes that were killed",) if left else ()
+    rest, told = (
+        (Value("leftovers", leftovers),),
+        ("{leftovers}: left by processes that were killed",) if leftovers else (),
+    )
     last = (Value("sequence", head[0], ValueKind.COUNT), Value("digest", head[1]))
     accounts = [balance_section("", b, ("balances", i)) for i, b in enumerate(balances)]
     return Report(
@@ -49,14 +52,14 @@ def ledger_report(
             Section("", tables=(ReportTable.of("entries", columns, map(_row, entries)),)),
             *_series(entries),
             Section("", values=last, place=("head",)),
-            Section("unfinished" if left else "", told, rest),
+            Section("unfinished" if leftovers else "", told, rest),
         ),
     )
 
 
 def _series(entries: Sequence[LedgerEntry]) -> Iterator[Section]:
     """Yield the assumption between the draws of the charged series, for every unit."""
-    begun = [e for e in entries if e.kind == "charge" and e.drawn is not None and e.drawn.period == 1]
+    begun = [e for e in entries if e.kind == "charge" and e.drawn_period is not None and e.drawn_period.period == 1]
     said = dict.fromkeys(e.account.unit.between_draws for e in begun)
     for i, assumption in enumerate(said):
         own = [e.sequence for e in begun if e.account.unit.between_draws == assumption]
@@ -64,7 +67,7 @@ def _series(entries: Sequence[LedgerEntry]) -> Iterator[Section]:
         yield Section("" if i else "series", (f"entry {{entries}}: {assumption}",), values, place=("series", i))
 
 
-def balance_section(name: str, balance: Quote, place: tuple[str | int, ...] = ("balance",)) -> Section:
+def balance_section(name: str, balance: Quote, location: tuple[str | int, ...] = ("balance",)) -> Section:
     """Return the spent cost of an account, and the rest of its cap."""
     cap, spent, limit = balance.cap, balance.epsilon_spent, balance.epsilon_cap
     unspent = balance.remaining
@@ -97,7 +100,7 @@ def balance_section(name: str, balance: Quote, place: tuple[str | int, ...] = ("
         Value("pure_left", pure_left, ValueKind.COST, spoken=True),
     )
     warned, guesses = _warned(balance)
-    return Section(name, (f"{{source}} ({{privacy_unit}}): {told}", *warned), (*values, *guesses), place=place)
+    return Section(name, (f"{{source}} ({{privacy_unit}}): {told}", *warned), (*values, *guesses), place=location)
 
 
 def _warned(balance: Quote) -> tuple[list[str], tuple[Value, ...]]:
@@ -148,14 +151,16 @@ def more_section(quote: Quote, loss: Loss, delta: float) -> Section:
     return Section("plan", tuple(told), tuple(values), place=("plan",))
 
 
-def accounts_epsilon(balances: Sequence[Quote], told: Mapping[Account, float | str], delta: float) -> Iterator[Section]:
+def accounts_epsilon(
+    balances: Sequence[Quote], epsilons: Mapping[Account, float | str], delta: float
+) -> Iterator[Section]:
     """Yield ε at δ of all releases of each account, and its meaning if plans are chosen on the way.
 
-    `told`: ε of every account, or the reason why it is unknown.
+    `epsilons`: ε of every account, or the reason why it is unknown.
     """
     for i, balance in enumerate(balances):
         whom = (Value("source", balance.account.source), Value("privacy_unit", balance.account.sentence))
-        found = told[balance.account]
+        found = epsilons[balance.account]
         if isinstance(found, str):
             sentence, values = "{why}", [Value("epsilon", None), Value("why", found)]
         else:
@@ -188,7 +193,7 @@ def _instead(quote: Quote, loss: Loss, delta: float) -> tuple[float, float, int]
 
 
 def _row(entry: LedgerEntry) -> dict[str, Plain]:
-    plan, others = entry.detail.get("plan"), ", ".join(plan[:12] for plan in entry.beside)
+    plan, others = entry.detail.get("plan"), ", ".join(plan[:12] for plan in entry.composed_plans)
     own = "" if plan is None else str(plan)[:12]
     kind, most = entry.limit if entry.kind == "cap" else ("rho", entry.rho)
     other = {"rho": "", "epsilon": f" on epsilon = {float(most):g}", "mu_squared": f" on mu = {privacy.mu(most):g}"}[
@@ -208,6 +213,6 @@ def _row(entry: LedgerEntry) -> dict[str, Plain]:
         "paid": "" if entry.epsilon is None else float(entry.epsilon),
         "plan": plan,
         "named": f"{own} beside {others}" if others else own,
-        "beside": entry.beside,
+        "beside": entry.composed_plans,
         "digest": entry.digest,
     }

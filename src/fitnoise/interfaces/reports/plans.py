@@ -37,7 +37,7 @@ ROUNDING_SHIFT = 1e-12
 
 def plan_report(plan: Plan) -> Report:
     """Return the accuracy, cost and proof of a plan: of several parts, part by part; of a series, of all of it."""
-    parts = (plan.whole or plan).groups
+    parts = (plan.full_series or plan).groups
     promised = (tables(plan.summaries, *_promised(plan.groups)), _questions(plan))
     own = Section("", values=(Value("hash", plan.hash),), tables=(*promised, *_levels(plan)))
     said = (s for i, p in enumerate(parts) for s in (_of_tables(p) if len(parts) == 1 else _of_several(i, p)))
@@ -51,7 +51,7 @@ def plan_report(plan: Plan) -> Report:
         records(plan),
         *charged_to(plan),
         *units(plan),
-        *_series(plan.whole or plan),
+        *_series(plan.full_series or plan),
         _cap(plan),
         _composition_section(plan),
         *said,
@@ -82,12 +82,14 @@ def _of_tables(part: TablePart) -> Iterator[Section]:
     """Yield the sections of tables: the meaning of their targets, their mechanism, and the proof."""
     yield _targets(part)
     by_cell = sentences_for(part.loss).by_cell
-    yield gaussian.profile(part.profile, part.slack, part.publication.unit, told=by_cell, alike=part.mechanism.alike)
-    yield part.mechanism.about(part)
-    yield Section("values", (part.mechanism.words(part),))
-    yield from part.mechanism.proof(part)
+    yield gaussian.profile(
+        part.profile, part.slack, part.publication.unit, for_people=by_cell, alike=part.mechanism.equal_cost_text
+    )
+    yield part.mechanism.report_setting(part)
+    yield Section("values", (part.mechanism.bias_text(part),))
+    yield from part.mechanism.report_proof(part)
     yield _search_outcome(part)
-    yield part.mechanism.beyond(part)
+    yield part.mechanism.report_universal_bound(part)
     yield _otherwise(part)
     yield _note(part)
 
@@ -127,7 +129,7 @@ def table_label(name: str, tables: int) -> str:
 def _promised(parts: Sequence[TablePart]) -> Iterator[ReportColumn]:
     goals = {p.publication.objective.goal for p in parts}
     total = goals == {Goal.TOTAL_ERROR}
-    shares = {"value" if p.publication.objective.goal is Goal.HYBRID else p.mechanism.share for p in parts}
+    shares = {"value" if p.publication.objective.goal is Goal.HYBRID else p.mechanism.price_label for p in parts}
     share = shares.pop() if len(shares) == 1 else "part"
     yield ReportColumn("target", "target on average" if total else "target")
     yield ReportColumn("confidence", kind=ValueKind.LEVEL)
@@ -150,7 +152,8 @@ def _levels(plan: Plan) -> Iterator[ReportTable]:
         for summary, asked in zip(part.summaries, part.publication.workload.tables.parts, strict=True):
             tables = asked if isinstance(asked, Family) else [asked]
             depths = {
-                max((domain.depth(a) for a in t.attributes if domain.home(a) == name), default=-1) for t in tables
+                max((domain.depth(a) for a in t.attributes if domain.attribute_of(a) == name), default=-1)
+                for t in tables
             }
             if len(depths) > 1:
                 return
@@ -250,10 +253,10 @@ def _price(plan: Plan) -> Section:
     return Section("price", (*words.whole, *of_it), values)
 
 
-def whom(plan: Plan, *, every: bool = True) -> Section:
+def whom(plan: Plan, *, show_all: bool = True) -> Section:
     """Return the counted records, the values that each table leaves out, the coding of values, and dropped records.
 
-    every: Name the data, too, for tables that count all records.
+    show_all: Name the data, too, for tables that count all records.
     """
     domain = plan.publication.workload.domain
     parts = zip(plan.summaries, (x for p in plan.groups for x in p.publication.workload.tables.parts), strict=True)
@@ -291,7 +294,7 @@ def whom(plan: Plan, *, every: bool = True) -> Section:
     }
     said: dict[str, Any] = shares(plan) | condition_texts(plan)
     dropped = left_out(plan)
-    if every and plan.summaries and not said:
+    if show_all and plan.summaries and not said:
         whole = "dropping_of" if dropped else "every"
         said = {"kept_of" if unit.bound is not None else "some_of" if some else whole: source.name}
     said |= dropped
@@ -441,7 +444,7 @@ def _cap(plan: Plan) -> Section:
 
 
 def _composition_section(plan: Plan) -> Section:
-    beside = plan.publication.beside
+    beside = plan.publication.composed_with
     told = ("{names}, on the same records: costs add up cell by cell, so the balance may rise by less",)
     names = Value("names", [name[:12] for name in beside], spoken=True)
     return Section("beside", told if beside else (), (Value("beside", beside), names))
@@ -479,7 +482,7 @@ def _search_outcome(part: TablePart) -> Section:
     values = (
         Value("cost_squared", rounded_up(part.exact_cost), ValueKind.OPTIMUM),
         Value("status", part.status, ValueKind.WORDS),
-        Value("answers", part.answers, ValueKind.COUNT),
+        Value("answers", part.noisy_answers, ValueKind.COUNT),
         Value("numbers", part.numbers, ValueKind.COUNT),
     )
     return Section("proof", ("({status}; noisy answers: {answers}, for numbers: {numbers})",), values)

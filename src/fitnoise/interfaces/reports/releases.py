@@ -105,7 +105,7 @@ def periods_report(plan: Plan, periods: Sequence[PeriodStatus]) -> Report:
         ReportColumn("price", "again, rho", ValueKind.COST),
     )
     drawn = sum(p.sequence is not None for p in periods)
-    lost = [str(p.period) for p in periods if p.sequence is not None and not p.kept]
+    lost = [str(p.period) for p in periods if p.sequence is not None and not p.has_answers]
     touched = [str(p.period) for p in periods if not p.frozen]
     following = str(periods[drawn].period) if drawn < len(periods) else None
     sentences = (
@@ -126,7 +126,9 @@ def periods_report(plan: Plan, periods: Sequence[PeriodStatus]) -> Report:
         Value("next", following),
     )
     rows = [
-        vars(p) | {"period": str(p.period)} | {x: getattr(p, x) if p.sequence else None for x in ("kept", "frozen")}
+        vars(p)
+        | {"period": str(p.period)}
+        | {"kept": p.has_answers if p.sequence else None, "frozen": p.frozen if p.sequence else None}
         for p in periods
     ]
     return Report(
@@ -134,9 +136,9 @@ def periods_report(plan: Plan, periods: Sequence[PeriodStatus]) -> Report:
     )
 
 
-def release_report(release: Release, *, every: bool = False) -> Report:
-    """Return the tables and the finite answers of a release; with `every`, the tables of patterns one by one."""
-    summaries = release.plan.tables if every else release.plan.summaries
+def release_report(release: Release, *, show_all: bool = False) -> Report:
+    """Return the tables and the finite answers of a release; with `show_all`, the tables of patterns one by one."""
+    summaries = release.plan.tables if show_all else release.plan.summaries
     varied = any(" to " in s.target for s in summaries)  # then one margin is not that of all numbers
     columns = (
         *(ReportColumn("target", "target"),) * varied,
@@ -172,8 +174,8 @@ def _widest(release: Release, summaries: Sequence[TableSummary]) -> Iterator[tup
 
 def asked_report(
     release: Release,
-    asked: str,
-    found: Estimates | Ratios | ComparedRatios | CombinedRatios | Quantiles,
+    question: str,
+    result: Estimates | Ratios | ComparedRatios | CombinedRatios | Quantiles,
     frame: pd.DataFrame,
     *,
     simultaneous: bool,
@@ -182,13 +184,13 @@ def asked_report(
 
     Numbers without information (over a denominator that is estimated as 0), and ends that are open, are None.
     """
-    table = found.table(frame)
+    table = result.table(frame)
     open_ones = any(x is None for row in table.rows for x in row)
     together = "all intervals hold at once" if simultaneous else "each interval holds"
     values = (
         Value("plan", release.plan.hash),
-        Value("asked", asked),
-        Value("confidence", found.confidence, ValueKind.LEVEL),
+        Value("asked", question),
+        Value("confidence", result.confidence, ValueKind.LEVEL),
         Value("simultaneous", simultaneous),
     )
     sentences = (
@@ -198,49 +200,53 @@ def asked_report(
     if any(attribute.is_capped for attribute in release.plan.publication.domain.values()):
         sentences += ("they are for values as they were read: none includes what a range cuts off",)
     said = Section(
-        "records", ("{records}",) * (found.universe != MIXED_UNIVERSE_TEXT), (Value("records", found.universe),)
+        "records", ("{records}",) * (result.universe != MIXED_UNIVERSE_TEXT), (Value("records", result.universe),)
     )
     return Report(
         release.plan.publication.title,
         (
             Section("", tables=(table,)),
             said,
-            replace(whom(release.plan, every=False), tables=()),
+            replace(whom(release.plan, show_all=False), tables=()),
             Section("intervals", sentences, values),
         ),
     )
 
 
-def whole_report(found: IntegerTables, directory: Path) -> Report:
+def whole_report(result: IntegerTables, directory: Path) -> Report:
     """Return the integer tables, their distance from the release, and the number of simulations."""
-    numbers = sum(len(found.nearest(name).ravel()) for name in found)
+    numbers = sum(len(result.nearest(name).ravel()) for name in result)
     values = (
         Value("directory", str(directory)),
-        Value("plan", found.release.plan.hash),
-        Value("tables", list(found)),
-        Value("count", len(found), ValueKind.COUNT, spoken=True),
+        Value("plan", result.release.plan.hash),
+        Value("tables", list(result)),
+        Value("count", len(result), ValueKind.COUNT, spoken=True),
         Value("numbers", numbers, ValueKind.COUNT),
-        Value("residual", found.residual, ValueKind.GAP),
-        Value("reach", found.reach, ValueKind.PEOPLE),
-        Value("simulations", found.simulations, ValueKind.COUNT),
+        Value("residual", result.residual, ValueKind.GAP),
+        Value("reach", result.reach, ValueKind.PEOPLE),
+        Value("simulations", result.simulations, ValueKind.COUNT),
     )
-    tables = "table" if len(found) == 1 else "tables"
+    tables = "table" if len(result) == 1 else "tables"
     sentences = (
         f"{{numbers}} numbers in {{count}} {tables}, at most {{reach}} from the nearest that are not negative",
         "proven to {residual} standard errors that none are nearer",
-        "biased: {simulations} simulations say beside each number by how much" if found.simulations else "biased",
+        "biased: {simulations} simulations say beside each number by how much" if result.simulations else "biased",
     )
-    return Report(found.release.plan.publication.title, (Section("whole", sentences, values),))
+    return Report(result.release.plan.publication.title, (Section("whole", sentences, values),))
 
 
-def combination_report(found: Combination, directory: Path | None) -> Report:
+def combination_report(combination: Combination, directory: Path | None) -> Report:
     """Return the tables of several releases as one, with the gain in width over the best of these."""
     rows = []
-    for name in found:
-        own = found[name]
-        measured = own if "std_error" in own else found.counts_at_ends(name)
+    for name in combination:
+        own = combination[name]
+        measured = own if "std_error" in own else combination.counts_at_ends(name)
         together = float(measured["std_error"].max())
-        gain = min(float(x["std_error"].max()) for x in found.alone(name)) / together if together else None
+        gain = (
+            min(float(x["std_error"].max()) for x in combination.tables_by_release(name)) / together
+            if together
+            else None
+        )
         margin = float((own["moe"] if "moe" in own else (own["high"] - own["low"]) / 2).max())
         rows.append({"table": name, "numbers": len(own), "moe": margin, "std_error": together, "gain": gain})
     columns = (
@@ -251,8 +257,8 @@ def combination_report(found: Combination, directory: Path | None) -> Report:
         ReportColumn("gain", "error of the best alone, so many times", ValueKind.RATIO),
     )
     values = (
-        Value("releases", [r.plan.hash for r in found.releases]),
-        Value("count", len(found.releases), ValueKind.COUNT, spoken=True),
+        Value("releases", [r.plan.hash for r in combination.releases]),
+        Value("count", len(combination.releases), ValueKind.COUNT, spoken=True),
         Value("directory", None if directory is None else str(directory)),
     )
     sentences = ("{count} releases as one estimate of least variance", "their records are the same, as was said here")
@@ -302,7 +308,7 @@ def _charged(plan: Plan, rise: Fraction) -> Section:
     """Return the charge, and the reason for another rise of the balance."""
     publication, words = plan.publication, sentences_for(plan.loss)
     sentences = [words.charged]
-    if plan.whole is not None:
+    if plan.full_series is not None:
         sentences.append("for all periods of the series" + ("" if rise else ", at the first of them; now nothing was"))
     elif rise != ceil_dyadic(plan.exact_rho):
         turn = f"{'rose' if rise > 0 else 'fell'} by {{turn}}" if rise else "did not rise"
@@ -312,7 +318,7 @@ def _charged(plan: Plan, rise: Fraction) -> Section:
         Value("mu", plan.mu, ValueKind.FINE),
         Value("epsilon", plan.epsilon(), words.epsilon),
         Value("delta", publication.delta, ValueKind.NUMBER),
-        Value("beside", publication.beside),
+        Value("beside", publication.composed_with),
         Value("increase", float(rise), ValueKind.COST),
         Value("turn", float(abs(rise)), ValueKind.COST, spoken=True),
     )

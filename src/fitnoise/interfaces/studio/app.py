@@ -65,19 +65,19 @@ Handler = Callable[[Studio, Request], Response]
 
 def _shell(
     studio: Studio,
-    shown: str,
+    page_name: str,
     status: int = 200,
     *,
     on: str = "",
     parts: Mapping[str, Markup] | None = None,
-    **given: Any,
+    **context: Any,
 ) -> Response:
     """Return a complete page."""
-    on = on or shown
+    on = on or page_name
     whole = page(
-        shown,
+        page_name,
         studio.language,
-        shown=shown,
+        shown=page_name,
         on=on,
         pages=PAGES,
         folder=studio.folder,
@@ -85,14 +85,14 @@ def _shell(
         base=studio.base(),
         parts=studio.parts(on) if parts is None else parts,
         **studio.form,
-        **given,
+        **context,
     )
     return HTMLResponse(whole, status)
 
 
-def _parts(studio: Studio, shown: str, status: int = 200, *, alert: str = "") -> Response:
+def _parts(studio: Studio, page_name: str, status: int = 200, *, alert: str = "") -> Response:
     """Return the parts of a page that change by themselves, and the problem if there is one."""
-    html = Markup("\n").join(studio.parts(shown).values()) + render_part("alert", studio.language, why=alert)
+    html = Markup("\n").join(studio.parts(page_name).values()) + render_part("alert", studio.language, why=alert)
     return HTMLResponse(html, status)
 
 
@@ -107,9 +107,9 @@ def _mistake(error: Exception) -> str:
     return f"There is an error inside fitnoise ({type(error).__name__}). Reload the page to see the present state."
 
 
-def _go(place: str) -> Response:
+def _go(url: str) -> Response:
     """Send the script to a place."""
-    return Response(status_code=204, headers={"x-go": place})
+    return Response(status_code=204, headers={"x-go": url})
 
 
 def protect(studio: Studio, request: Request) -> Response:
@@ -134,7 +134,7 @@ def describe(studio: Studio, request: Request) -> Response:
     columns, why = [], ""
     if asked:
         try:
-            columns = [c for c in studio.folder.columns(studio.folder.named(asked, data)) if c not in own]
+            columns = [c for c in studio.folder.columns(studio.folder.name_by_number(asked, data)) if c not in own]
         except FitnoiseError as error:
             why = str(error)
     return _shell(
@@ -173,7 +173,7 @@ def prove(studio: Studio, request: Request) -> Response:
     plan, key = studio.folder.certified(), studio.folder.key(studio.folder.text())
     known = any(j.question.get("key") == key for j in studio.jobs.all)
     if plan is not None and not known:  # certified by an earlier server
-        studio.jobs.add("show", {"what": "show", "plan": plan, "key": key, **studio.common})
+        studio.jobs.add("show", {"what": "show", "plan": plan, "key": key, **studio.question_fields})
     try:
         names = [forms.table_words(t) for t in forms.tables_of(studio.document())]
     except FitnoiseError:
@@ -187,7 +187,7 @@ def file(studio: Studio, request: Request) -> Response:
     return _shell(studio, "file", text=studio.folder.text(), name=SPEC)
 
 
-def release(studio: Studio, request: Request, asked: Mapping[str, Any] | None = None) -> Response:
+def release(studio: Studio, request: Request, fields: Mapping[str, Any] | None = None) -> Response:
     """Show page 5: choose the data, request, release once."""
     folder, plan = studio.folder, studio.folder.certified()
     used = [(n, _release_state(studio, n)) for n in studio.releases.numbers()]
@@ -199,7 +199,7 @@ def release(studio: Studio, request: Request, asked: Mapping[str, Any] | None = 
         ledgers=[(folder.number(x), x) for x in folder.ledgers()],
         new=BUDGET,
         out=_free(folder, "release"),
-        asked=asked,
+        asked=fields,
         used=used,
         left=leftovers(folder.root),
     )
@@ -231,7 +231,7 @@ def report(studio: Studio, request: Request) -> Response:
 
 
 def _opened(studio: Studio, request: Request) -> tuple[str, Release]:
-    name = studio.folder.named(request.path_params["number"], studio.folder.releases())
+    name = studio.folder.name_by_number(request.path_params["number"], studio.folder.releases())
     return name, Release.read(studio.folder.inside(name))
 
 
@@ -282,7 +282,7 @@ def write_outputs(studio: Studio, request: Request, form: SubmittedForm) -> Resp
         write_report(read, place, language=language, totals=True)
     elif kind == "whole":
         place = studio.folder.target(_free(studio.folder, f"{base}-whole"))
-        studio.jobs.add("whole", {"what": "whole", "release": name, "out": place.name, **studio.common})
+        studio.jobs.add("whole", {"what": "whole", "release": name, "out": place.name, **studio.question_fields})
         return _parts(studio, "report")
     else:
         ending = {"xlsx": ".xlsx", "tex": ".tex", "package": ""}.get(kind)
@@ -308,7 +308,7 @@ def ledger(studio: Studio, request: Request) -> Response:
     names = folder.ledgers()
     asked = request.query_params.get("ledger", "")
     try:
-        name = folder.named(asked, names) if asked else (names[0] if names else None)
+        name = folder.name_by_number(asked, names) if asked else (names[0] if names else None)
         shown, accounts, missing = _ledger_told(studio, name) if name else (None, [], [])
         why = ""
     except FitnoiseError as error:
@@ -383,7 +383,7 @@ def set_attribute(studio: Studio, request: Request, form: SubmittedForm) -> Resp
     """Set the keys of an attribute."""
     given = form.get("file", "")
     with refused_at("file"):
-        files = [studio.folder.named(given, studio.folder.files(".csv"))] if given else []
+        files = [studio.folder.name_by_number(given, studio.folder.files(".csv"))] if given else []
     place = request.path_params["place"]
     studio.change(form, lambda d: forms.describe(d, forms.name_at(d, place), form, files))
     return describe(studio, request)
@@ -427,20 +427,20 @@ def certify(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Plan and verify, as a job."""
     text = studio.folder.text()
     key = studio.folder.key(text)  # to know the job again; what is kept goes by the planner's own
-    studio.jobs.add("certify", {"what": "certify", "text": text, "key": key, **studio.common})
+    studio.jobs.add("certify", {"what": "certify", "text": text, "key": key, **studio.question_fields})
     return _parts(studio, "prove")
 
 
 def sweep(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Compute the cost of other margins of one table, as a job."""
-    question = {"what": "sweep", "text": studio.folder.text(), "place": form.get("place", ""), **studio.common}
+    question = {"what": "sweep", "text": studio.folder.text(), "place": form.get("place", ""), **studio.question_fields}
     studio.jobs.add("sweep", question)
     return _parts(studio, "prove")
 
 
 def kinds(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Compare Laplace with Gaussian noise, as a job."""
-    studio.jobs.add("kinds", {"what": "kinds", "text": studio.folder.text(), **studio.common})
+    studio.jobs.add("kinds", {"what": "kinds", "text": studio.folder.text(), **studio.question_fields})
     return _parts(studio, "prove")
 
 
@@ -470,12 +470,12 @@ def ask_release(studio: Studio, request: Request, form: SubmittedForm) -> Respon
     with Refusals() as refusals:
         with refusals.at("data"):
             known = folder.data()
-            data = tuple(dict.fromkeys(folder.named(x, known) for x in form.all("data")))
+            data = tuple(dict.fromkeys(folder.name_by_number(x, known) for x in form.all("data")))
             if not data:
                 raise no_data()
         with refusals.at("ledger"):
             if given:
-                book = folder.named(given, folder.ledgers())
+                book = folder.name_by_number(given, folder.ledgers())
             elif folder.ledgers():
                 raise FitnoiseError(
                     "ledger-not-chosen",
@@ -509,13 +509,18 @@ def _quote(folder: Folder, name: str, plan: Plan) -> Any:
         return None
     order = plan.order
     with Ledger(folder.inside(name)) as book:
-        return book.quote(order.account, order.charged(), also=order.also(book.accounts()), beside=order.beside)
+        return book.quote(
+            order.account,
+            order.ledger_loss(),
+            also=order.losses_of_units(book.accounts()),
+            composed_with=order.composed_with,
+        )
 
 
 def confirm(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Confirm a release; each confirmation works once."""
     number, typed = request.path_params["number"], form.get("typed", "")
-    intent = studio.releases.asked(number)
+    intent = studio.releases.open_intent(number)
     wrong = intent is not None and typed != intent.source
     with refused_at("typed") if wrong else contextlib.nullcontext():
         studio.releases.confirm(number, typed, studio.folder.certified())
@@ -532,7 +537,7 @@ def stop_release(studio: Studio, request: Request, form: SubmittedForm) -> Respo
 def set_cap(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Set a cap, once its account was typed."""
     folder = studio.folder
-    name = folder.named(form.get("ledger", ""), folder.ledgers())
+    name = folder.name_by_number(form.get("ledger", ""), folder.ledgers())
     with Ledger(folder.inside(name)) as book:
         accounts = book.accounts()
         place = form.get("account", "")

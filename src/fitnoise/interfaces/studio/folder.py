@@ -142,7 +142,7 @@ class Folder:
                 self._names.append(name)
             return self._names.index(name)
 
-    def named(self, number: str, among: Sequence[str]) -> str:
+    def name_by_number(self, number: str, among: Sequence[str]) -> str:
         """Return the name that a page means by a number, among its choices.
 
         Raises:
@@ -339,7 +339,7 @@ class Folder:
         with self._lock:
             if not self._draft.exists():
                 return
-            if self.moved():
+            if self.is_spec_changed():
                 raise DraftChanged(
                     "specification-changed-elsewhere",
                     f"Another program changed {SPEC} after this draft was started.",
@@ -360,7 +360,7 @@ class Folder:
         """Return True if there is a draft in addition to the specification."""
         return self._draft.exists()
 
-    def moved(self) -> bool:
+    def is_spec_changed(self) -> bool:
         """Return True if spec.toml is not the one from which the draft was started."""
         base = self.own / "base"
         return self.drafted() and (not base.exists() or base.read_text("ascii") != self._spec_digest())
@@ -507,14 +507,14 @@ def checked_name(name: str) -> str:
     return name
 
 
-def _below(folder: Path, deep: int = MAX_DEPTH, most: int = MAX_NAMES) -> Iterator[Path]:
+def _below(folder: Path, deep: int = MAX_DEPTH, max_names: int = MAX_NAMES) -> Iterator[Path]:
     """Yield the paths in a folder and in those below, except hidden ones, up to a number; links are not followed."""
-    left = most
+    left = max_names
 
-    def within(place: Path, deep: int) -> Iterator[Path]:
+    def within(start: Path, deep: int) -> Iterator[Path]:
         nonlocal left
         try:
-            inner = sorted(place.iterdir())
+            inner = sorted(start.iterdir())
         except OSError:
             return
         for path in inner:

@@ -436,12 +436,12 @@ def domain_of(document: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def fields_of(own: Any) -> dict[str, Any]:
+def fields_of(attribute: Any) -> dict[str, Any]:
     """Return the keys of an attribute as a form shows them; empty if the attribute is not a table of keys.
 
     Numbers and ceilings given by a rule, such as one for each class, are None: the form has no field for them.
     """
-    said = own if isinstance(own, Mapping) else {}
+    said = attribute if isinstance(attribute, Mapping) else {}
     codes, children = codes_text(said), said.get("children")
     levels = said.get("levels")
     return {
@@ -460,20 +460,20 @@ def fields_of(own: Any) -> dict[str, Any]:
     }
 
 
-def name_at(document: Mapping[str, Any], place: str) -> str:
+def name_at(document: Mapping[str, Any], index: str) -> str:
     """Return the attribute at a place of the domain.
 
     Raises:
         SpecError: The place has no attribute.
     """
     names = [*domain_of(document)]
-    i = _place(place, len(names), "attribute")
+    i = _place(index, len(names), "attribute")
     return str(names[i])
 
 
-def _place(text: str, most: int, what: str) -> int:
-    i = int(text) if re.fullmatch(r"[0-9]{1,6}", text) else most
-    if i >= most:
+def _place(text: str, count: int, what: str) -> int:
+    i = int(text) if re.fullmatch(r"[0-9]{1,6}", text) else count
+    if i >= count:
         raise SpecError(
             "form-entry-missing", f"The draft has no such {what}.", "", "Reload the page.", "Nothing was changed."
         )
@@ -519,32 +519,32 @@ def _text(x: Any) -> str:
     return "" if x is None else number_text(x) if isinstance(x, float) else str(x)
 
 
-def number_shown(own: Mapping[str, Any], key: str) -> str | None:
+def number_shown(attribute: Mapping[str, Any], key: str) -> str | None:
     """Return a number of an attribute as a form shows it; None for a rule, which forms do not write."""
-    said = own.get(key)
+    said = attribute.get(key)
     return None if isinstance(said, Mapping | list) else _text(said)
 
 
-def _changed(own: Mapping[str, Any], form: SubmittedForm, key: str) -> bool:
+def _changed(attribute: Mapping[str, Any], form: SubmittedForm, key: str) -> bool:
     """Return True if a form has another number than the document, in a field that it had for it."""
-    shown = number_shown(own, key)
+    shown = number_shown(attribute, key)
     return shown is not None and form.get(key, shown) != shown
 
 
-def _ordered(own: Document, form: SubmittedForm, _files: Sequence[str]) -> None:
+def _ordered(attribute: Document, form: SubmittedForm, _files: Sequence[str]) -> None:
     with Refusals() as refusals:
         for key in ("low", "high"):
             with refusals.at(key):
-                if _changed(own, form, key):
-                    put(own, (key,), parse_integer(form[key], key) if form[key].strip() else None)
-    if "is_clip" in form and ("clip" in form) != (own.get("clip") is True):
-        own["clip"] = "clip" in form
+                if _changed(attribute, form, key):
+                    put(attribute, (key,), parse_integer(form[key], key) if form[key].strip() else None)
+    if "is_clip" in form and ("clip" in form) != (attribute.get("clip") is True):
+        attribute["clip"] = "clip" in form
 
 
-def _binned(own: Document, form: SubmittedForm, _files: Sequence[str]) -> None:
-    if "cuts" in form and form["cuts"] != cuts_text(own):
+def _binned(attribute: Document, form: SubmittedForm, _files: Sequence[str]) -> None:
+    if "cuts" in form and form["cuts"] != cuts_text(attribute):
         with refused_at("cuts"):
-            own["cuts"] = _numbers(form["cuts"], "a cut")
+            attribute["cuts"] = _numbers(form["cuts"], "a cut")
 
 
 def _numbers(text: str, what: str) -> list[float]:
@@ -552,22 +552,22 @@ def _numbers(text: str, what: str) -> list[float]:
     return [signed(x, what) for x in re.split(r"[,;\s]+", text.strip()) if x]
 
 
-def _amount(own: Document, form: SubmittedForm, _files: Sequence[str]) -> None:
+def _amount(attribute: Document, form: SubmittedForm, _files: Sequence[str]) -> None:
     with Refusals() as refusals:
         for key in ("low", "high", "step"):
             with refusals.at(key):
-                if _changed(own, form, key):
-                    put(own, (key,), signed(form[key], key) if form[key].strip() else None)
-        shown = ceilings_text(own)
+                if _changed(attribute, form, key):
+                    put(attribute, (key,), signed(form[key], key) if form[key].strip() else None)
+        shown = ceilings_text(attribute)
         with refusals.at("ceilings"):
             if shown is not None and form.get("ceilings", shown) != shown:
-                put(own, ("ceilings",), [_tidy(x) for x in _numbers(form["ceilings"], "a ceiling")] or None)
+                put(attribute, ("ceilings",), [_tidy(x) for x in _numbers(form["ceilings"], "a ceiling")] or None)
 
 
-def _hierarchy(own: Document, form: SubmittedForm, files: Sequence[str]) -> None:
-    if "levels" in form and form["levels"] != fields_of(own)["levels"]:
-        own["levels"] = [x.strip() for x in form["levels"].split(",") if x.strip()]
-    counted = "children" in form and form["children"] != fields_of(own)["children"]
+def _hierarchy(attribute: Document, form: SubmittedForm, files: Sequence[str]) -> None:
+    if "levels" in form and form["levels"] != fields_of(attribute)["levels"]:
+        attribute["levels"] = [x.strip() for x in form["levels"].split(",") if x.strip()]
+    counted = "children" in form and form["children"] != fields_of(attribute)["children"]
     if counted:
         with refused_at("children"):
             numbers = [parse_integer(x, "children") for x in form["children"].split(",") if x.strip()]
@@ -579,18 +579,18 @@ def _hierarchy(own: Document, form: SubmittedForm, files: Sequence[str]) -> None
                 "Remove the numbers, or choose no file.",
                 "Nothing was changed.",
             )
-        put(own, ("children",), numbers or None)
-    if files or (counted and "children" in own):
-        own.pop("places", None)
-        own.pop("children" if files else "file", None)
+        put(attribute, ("children",), numbers or None)
+    if files or (counted and "children" in attribute):
+        attribute.pop("places", None)
+        attribute.pop("children" if files else "file", None)
     if files:
-        own["file"] = files[0]
+        attribute["file"] = files[0]
 
 
-def _codes(own: Document, form: SubmittedForm, files: Sequence[str]) -> None:
+def _codes(attribute: Document, form: SubmittedForm, files: Sequence[str]) -> None:
     pasted = form.get("codes", "").replace("\r\n", "\n").strip("\n")
     if files:
-        if pasted not in ("", codes_text(own)):
+        if pasted not in ("", codes_text(attribute)):
             raise SpecError(
                 "form-codes-twice",
                 "The codes are given in the form and by a file.",
@@ -598,20 +598,20 @@ def _codes(own: Document, form: SubmittedForm, files: Sequence[str]) -> None:
                 "Remove the codes, or choose no file.",
                 "Nothing was changed.",
             )
-        own.pop("codes", None)
-        own.pop("labels", None)
-        own["codes_file"] = files[0]
-    elif "codes" in form and pasted != codes_text(own):
+        attribute.pop("codes", None)
+        attribute.pop("labels", None)
+        attribute["codes_file"] = files[0]
+    elif "codes" in form and pasted != codes_text(attribute):
         with refused_at("codes"):
             codes, labels = _listed(pasted)
-        own.pop("codes_file", None)
-        own["codes"] = codes
-        put(own, ("labels",), labels)
+        attribute.pop("codes_file", None)
+        attribute["codes"] = codes
+        put(attribute, ("labels",), labels)
 
 
-def codes_text(own: Mapping[str, Any]) -> str:
+def codes_text(attribute: Mapping[str, Any]) -> str:
     """Return codes as they are pasted: a line each, with `= label` where tables show a label."""
-    codes, labels = own.get("codes") or [], own.get("labels")
+    codes, labels = attribute.get("codes") or [], attribute.get("labels")
     if not isinstance(codes, list):
         return ""
     if not isinstance(labels, list) or len(labels) != len(codes):
@@ -690,24 +690,24 @@ def _unquoted(text: str) -> str:
         ) from None
 
 
-def cuts_text(own: Mapping[str, Any]) -> str:
+def cuts_text(attribute: Mapping[str, Any]) -> str:
     """Return cuts as a form shows them."""
-    cuts = own.get("cuts")
+    cuts = attribute.get("cuts")
     return ", ".join(map(_text, cuts)) if isinstance(cuts, list) else ""
 
 
-def ceilings_text(own: Mapping[str, Any]) -> str | None:
+def ceilings_text(attribute: Mapping[str, Any]) -> str | None:
     """Return ceilings as a form shows them; None if the key is not a list of numbers."""
-    said = own.get("ceilings")
+    said = attribute.get("ceilings")
     if said is None:
         return ""
     plain = isinstance(said, list) and all(map(is_plain, said))
     return ", ".join(map(_text, said)) if plain else None
 
 
-def missing_text(own: Mapping[str, Any]) -> str:
+def missing_text(attribute: Mapping[str, Any]) -> str:
     """Return the missing-value categories, a line each: `cell = code, code`."""
-    said = own.get("missing")
+    said = attribute.get("missing")
     if not isinstance(said, Mapping):
         return ""
     return "\n".join(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in said.items())
@@ -915,11 +915,11 @@ def levels_of(document: Mapping[str, Any]) -> list[str]:
     return [str(x) for levels in found if isinstance(levels, list) for x in levels]
 
 
-def remove_table(document: Document, place: str) -> Document:
+def remove_table(document: Document, index: str) -> Document:
     """Remove a table."""
     out = copy.deepcopy(document)
     listed = tables_of(out)
-    del listed[_place(place, len(listed), "table")]
+    del listed[_place(index, len(listed), "table")]
     return out
 
 

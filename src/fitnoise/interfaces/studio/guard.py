@@ -104,7 +104,7 @@ class StudioSession:
             return self._code
 
     @property
-    def shown(self) -> str:
+    def code_to_show(self) -> str:
         """The code, shown to the person who started the server; empty if there is no code."""
         return self._code or ""
 
@@ -143,8 +143,8 @@ class Tokens:
         return hmac.new(self._key, action.encode(), hashlib.sha256).hexdigest()
 
 
-def _same(one: str, other: str) -> bool:
-    return secrets.compare_digest(one.encode(), other.encode())
+def _same(left: str, right: str) -> bool:
+    return secrets.compare_digest(left.encode(), right.encode())
 
 
 class SubmittedForm(dict[str, str]):
@@ -222,12 +222,12 @@ class Guard:
         scope["root_path"] = own.token.root  # routes are called as they are below it
         return await self._change(scope, receive, asked) if changes else None
 
-    async def _change(self, scope: Scope, receive: Receive, asked: Headers) -> Response | None:
+    async def _change(self, scope: Scope, receive: Receive, headers: Headers) -> Response | None:
         """Return the reply to a change that does not come from a page of the studio."""
         foreign = _refused(403, "The change does not come from a page of the studio. Nothing was changed.")
-        if asked.getlist("x-studio") != ["1"]:
+        if headers.getlist("x-studio") != ["1"]:
             return foreign
-        refusal = await _body(scope, receive, asked, MAX_BODY_BYTES)
+        refusal = await _body(scope, receive, headers, MAX_BODY_BYTES)
         if refusal is not None:
             return refusal
         token = self._session.token(scope["path"].removeprefix(self._session.token.root))
@@ -241,9 +241,9 @@ class Guard:
         return self._session.admit(HTMLResponse(_OPENED.format(home=self._session.home)))
 
 
-async def _body(scope: Scope, receive: Receive, asked: Headers, most: int) -> Response | None:
+async def _body(scope: Scope, receive: Receive, headers: Headers, max_bytes: int) -> Response | None:
     """Read the fields of a form into the scope, or return a refusal."""
-    if asked.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
+    if headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
         return _refused(415, "The studio takes forms, and no files. Nothing was changed.")
     body, more = bytearray(), True
     try:
@@ -253,7 +253,7 @@ async def _body(scope: Scope, receive: Receive, asked: Headers, most: int) -> Re
                 if message["type"] != "http.request":
                     return _refused(400, "The request ended early. Nothing was changed.")
                 body += message.get("body", b"")
-                if len(body) > most:
+                if len(body) > max_bytes:
                     return _refused(413, "The form is too long. Nothing was changed.")
                 more = message.get("more_body", False)
         scope["form"] = form_of(bytes(body))

@@ -55,14 +55,14 @@ class PlanningInterrupted(BaseException):
 Tell = Callable[[str], None]
 
 
-def price(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
+def price(request: dict[str, Any], report_progress: Tell, root: Path) -> dict[str, Any]:
     """Return the cost of a draft, at a coarse gap if the draft requires a finer one."""
-    publication = publication_of(asked["text"], root)
+    publication = publication_of(request["text"], root)
     gap = publication.gap
     live = replace(publication, gap=None if gap is None else max(gap, LIVE_PRICE_GAP))
-    made = make_plan(live, progress=lambda i, g: tell(f"{i}, {g:.1e}"))
+    made = make_plan(live, progress=lambda i, g: report_progress(f"{i}, {g:.1e}"))
     html = render_part(
-        "price", asked["language"], plan=made, proven=proven(made), left=_remaining_cap(asked, root, made)
+        "price", request["language"], plan=made, proven=proven(made), left=_remaining_cap(request, root, made)
     )
     return {"html": html, "rho": made.rho, "epsilon": made.epsilon(), "source": publication.source.name}
 
@@ -74,24 +74,29 @@ def proven(plan: Plan) -> int:
     return next((d for d in range(1, 7) if plan.gap > 10.0**-d), 7)
 
 
-def _remaining_cap(asked: dict[str, Any], root: Path, plan: Plan) -> tuple[float, float] | None:
+def _remaining_cap(request: dict[str, Any], root: Path, plan: Plan) -> tuple[float, float] | None:
     """Return the rest of the cap after a release, and the cap, both as ρ; None without a cap or a ledger."""
-    if not asked.get("ledger"):
+    if not request.get("ledger"):
         return None
-    with Ledger(root / asked["ledger"]) as ledger:
+    with Ledger(root / request["ledger"]) as ledger:
         order = plan.order
-        quote = ledger.quote(order.account, order.charged(), also=order.also(ledger.accounts()), beside=order.beside)
+        quote = ledger.quote(
+            order.account,
+            order.ledger_loss(),
+            also=order.losses_of_units(ledger.accounts()),
+            composed_with=order.composed_with,
+        )
     if quote.cap is None or quote.remaining is None or quote.increase is None:
         return None
     return float(quote.remaining - quote.increase), float(quote.cap)
 
 
-def certify(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
+def certify(request: dict[str, Any], report_progress: Tell, root: Path) -> dict[str, Any]:
     """Plan at the requested gap, verify the written plan, and keep it by its hash."""
     folder = Folder(root)
-    key = folder.key(asked["text"])
-    publication = publication_of(asked["text"], root)
-    if folder.key(asked["text"]) != key:
+    key = folder.key(request["text"])
+    publication = publication_of(request["text"], root)
+    if folder.key(request["text"]) != key:
         raise DraftChanged(
             "codes-file-changed",
             "Another program changed a file of codes while the studio read it.",
@@ -99,7 +104,7 @@ def certify(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
             "Certify again.",
             "Nothing was planned.",
         )
-    plan = make_plan(publication, progress=lambda i, g: tell(f"{i}, {g:.1e}"))
+    plan = make_plan(publication, progress=lambda i, g: report_progress(f"{i}, {g:.1e}"))
     place = folder.plan(plan.hash)
     place.parent.mkdir(exist_ok=True)
     if not place.exists():
@@ -116,7 +121,7 @@ def certify(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
             "The plan was not kept.",
         )
     folder.certify(key, plan.hash)
-    return {"html": proof(plan, verification_report(checked), asked["language"]), "plan": plan.hash}
+    return {"html": proof(plan, verification_report(checked), request["language"]), "plan": plan.hash}
 
 
 def proof(plan: Plan, checks: Any, language: str) -> str:
@@ -135,19 +140,19 @@ def proof(plan: Plan, checks: Any, language: str) -> str:
     )
 
 
-def show(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
+def show(request: dict[str, Any], report_progress: Tell, root: Path) -> dict[str, Any]:
     """Return a plan that was certified before."""
-    place = Folder(root).plan(asked["plan"])
-    tell("")
+    place = Folder(root).plan(request["plan"])
+    report_progress("")
     plan = Plan.from_json(place.read_text(encoding="utf-8"))
-    return {"html": proof(plan, verification_report(verify(place)), asked["language"]), "plan": plan.hash}
+    return {"html": proof(plan, verification_report(verify(place)), request["language"]), "plan": plan.hash}
 
 
-def sweep(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
+def sweep(request: dict[str, Any], report_progress: Tell, root: Path) -> dict[str, Any]:
     """Return the cost of the publication with other margins of one table."""
-    publication: Publication = publication_of(asked["text"], root)
-    plan = make_plan(publication, progress=lambda i, g: tell(f"{i}, {g:.1e}"))
-    names, place = [t.name for t in plan.summaries], str(asked["place"])
+    publication: Publication = publication_of(request["text"], root)
+    plan = make_plan(publication, progress=lambda i, g: report_progress(f"{i}, {g:.1e}"))
+    names, place = [t.name for t in plan.summaries], str(request["place"])
     if not (place.isascii() and place.isdigit() and int(place[:9]) < len(names)):
         raise FitnoiseError(
             "table-not-in-plan",
@@ -156,26 +161,26 @@ def sweep(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
             "Reload the page, and choose a table.",
             "Nothing was planned.",
         )
-    found = what_if.sweep(plan, names[int(place)], progress=lambda k, n, i, g: tell(f"{k}/{n}"))
-    return {"html": render_part("sweep", asked["language"], sweep=found)}
+    found = what_if.sweep(plan, names[int(place)], progress=lambda k, n, i, g: report_progress(f"{k}/{n}"))
+    return {"html": render_part("sweep", request["language"], sweep=found)}
 
 
-def kinds(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
+def kinds(request: dict[str, Any], report_progress: Tell, root: Path) -> dict[str, Any]:
     """Compare Laplace with Gaussian noise."""
-    publication: Publication = publication_of(asked["text"], root)
+    publication: Publication = publication_of(request["text"], root)
     given = replace(publication, gap=None, cap=None)
-    found = compare(given, progress=lambda i, g: tell(f"{i}, {g:.4g}"))
-    return {"html": str(report(comparison_report(given, found, given.delta), asked["language"]))}
+    found = compare(given, progress=lambda i, g: report_progress(f"{i}, {g:.4g}"))
+    return {"html": str(report(comparison_report(given, found, given.delta), request["language"]))}
 
 
-def make_whole(asked: dict[str, Any], tell: Tell, root: Path) -> dict[str, Any]:
+def make_whole(request: dict[str, Any], report_progress: Tell, root: Path) -> dict[str, Any]:
     """Write integer tables of a release next to it."""
     folder = Folder(root)
-    tell("")
-    found = make_integer_tables(Release.read(folder.inside(asked["release"])))
-    tell("")  # what was stopped meanwhile writes nothing
-    place = found.write(folder.target(asked["out"]))
-    return {"html": str(report(whole_report(found, Path(place.name)), asked["language"]))}
+    report_progress("")
+    found = make_integer_tables(Release.read(folder.inside(request["release"])))
+    report_progress("")  # what was stopped meanwhile writes nothing
+    place = found.write(folder.target(request["out"]))
+    return {"html": str(report(whole_report(found, Path(place.name)), request["language"]))}
 
 
 TASKS: dict[str, Callable[[dict[str, Any], Tell, Path], dict[str, Any]]] = {
@@ -188,10 +193,10 @@ TASKS: dict[str, Callable[[dict[str, Any], Tell, Path], dict[str, Any]]] = {
 }
 
 
-def answered(asked: dict[str, Any], tell: Tell) -> dict[str, Any]:
+def answered(request: dict[str, Any], report_progress: Tell) -> dict[str, Any]:
     """Return the answer to a question, or the error that it raised."""
     try:
-        return {"kind": "done", **TASKS[asked["what"]](asked, tell, Path(asked["folder"]))}
+        return {"kind": "done", **TASKS[request["what"]](request, report_progress, Path(request["folder"]))}
     except FitnoiseError as error:
         return {"kind": "refused", **error_document(error)}
     except Exception as error:

@@ -121,7 +121,7 @@ class ReleaseState:
     state: "releasing", "released", "refused" (nothing was charged), or "failed" (charged, and no release there).
     stage: The last reported stage.
     entry: The entry of its charge, from the ledger.
-    `told`: True if its process came to its end.
+    `has_ended`: True if its process came to its end.
     text: Its last report, of this server's releases only.
     stopping: True if the operator requested a stop.
     """
@@ -131,7 +131,7 @@ class ReleaseState:
     state: str
     stage: str
     entry: LedgerEntry | None
-    told: bool
+    has_ended: bool
     text: str
     stopping: bool
 
@@ -205,7 +205,7 @@ class Releases:
             self._asked[number] = intent, self._clock() + INTENT_LIFETIME_SECONDS
             return number
 
-    def asked(self, number: str) -> Intent | None:
+    def open_intent(self, number: str) -> Intent | None:
         """Return an intent that can still be used."""
         with self._lock:
             intent, until = self._asked.get(number, (None, 0.0))
@@ -224,7 +224,7 @@ class Releases:
             ReleaseError: The intent is unknown or too old, another name was typed, or another release is under way.
         """
         with self._lock:
-            if self.known(number):
+            if self.is_used(number):
                 return  # a second press, a reload, a replay: the page shows where it is
             intent, until = self._asked.get(number, (None, 0.0))
             if intent is None or self._clock() >= until:
@@ -302,10 +302,10 @@ class Releases:
 
     def stop(self, number: str) -> None:
         """Request a stop of a release, which stops until the ledger is charged."""
-        if self.known(number):
+        if self.is_used(number):
             (self._places / number / "stop").touch()
 
-    def known(self, number: str) -> bool:
+    def is_used(self, number: str) -> bool:
         """Return True if this intent was used."""
         return number in self.numbers()
 
@@ -339,7 +339,7 @@ class Releases:
             ReleaseError: The release is unknown.
             LedgerError: Its ledger cannot be read.
         """
-        if not self.known(number):
+        if not self.is_used(number):
             raise ReleaseError(
                 "release-unknown", "The studio knows no such release.", "", "Reload the page.", "Nothing was opened."
             )
@@ -366,16 +366,16 @@ class Releases:
             state=state,
             stage=stage,
             entry=entry,
-            told=told,
+            has_ended=told,
             text=self._texts.get(number, ""),
             stopping=(place / "stop").exists(),
         )
 
-    def _until(self, place: Path, intent: Intent) -> int:
+    def _until(self, path: Path, intent: Intent) -> int:
         """Return the last entry of the ledger when its process was first found to have ended."""
-        settled = place / "until"
+        settled = path / "until"
         if not settled.exists():
-            if sys.platform == "win32" and place.name not in self._processes:
+            if sys.platform == "win32" and path.name not in self._processes:
                 return head_of(self._folder, intent.ledger)[0]  # no locks: whether it has ended is not known
             replace_file(settled, str(head_of(self._folder, intent.ledger)[0]).encode())
         return int(settled.read_text("ascii"))
@@ -400,10 +400,10 @@ class Releases:
             return False
 
 
-def _lines(place: Path) -> list[dict[str, Any]]:
+def _lines(path: Path) -> list[dict[str, Any]]:
     """Return the reports of a process, except for a line that it did not end."""
     try:
-        text = place.read_text("utf-8")
+        text = path.read_text("utf-8")
     except OSError:
         return []
     out = []

@@ -52,7 +52,7 @@ class Server:
         self.studio = Studio(folder, self.session, language, clock)
         self._clock = clock
         self.page = folder.page(opening_page(self.session))
-        self.code = self.session.shown
+        self.code = self.session.code_to_show
         registry = Connections(self.session)
         config = uvicorn.Config(
             Guard(application(self.studio), self.session, self._opened),
@@ -117,7 +117,7 @@ class Server:
         self._server.should_exit = True
 
 
-def serve(folder: Path, others: tuple[str, ...], language: str, *, as_json: bool, tell: Callable[[str], None]) -> None:
+def serve(folder: Path, others: tuple[str, ...], language: str, *, as_json: bool, show: Callable[[str], None]) -> None:
     """Serve a folder, and print how to open it.
 
     Raises:
@@ -127,12 +127,12 @@ def serve(folder: Path, others: tuple[str, ...], language: str, *, as_json: bool
 
     def ready() -> None:
         if as_json:
-            tell(json.dumps({"address": server.address, "page": str(server.page), "code": server.code}))
+            show(json.dumps({"address": server.address, "page": str(server.page), "code": server.code}))
             return
-        tell(f"the studio of {folder.resolve()}: open this page in a browser, within five minutes, once:")
-        tell(f"  {server.page.as_uri()}")
-        tell(f"or go to {server.address} and paste the code {server.code}")
-        tell("It ends with Ctrl-C, or by its button.")
+        show(f"the studio of {folder.resolve()}: open this page in a browser, within five minutes, once:")
+        show(f"  {server.page.as_uri()}")
+        show(f"or go to {server.address} and paste the code {server.code}")
+        show("It ends with Ctrl-C, or by its button.")
 
     server.run(ready)
 

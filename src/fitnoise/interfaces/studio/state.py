@@ -121,7 +121,7 @@ class Studio:
             mine = self._wait_for(key)
         question = {"what": "price", "text": text, "ledger": self._ledger()}
         try:
-            found = Markup(self.planner.ask(**question, **self.common)["html"])  # noqa: S704 - escaped where it was made
+            found = Markup(self.planner.ask(**question, **self.question_fields)["html"])  # noqa: S704 - escaped where it was made
         except QuestionReplaced:
             with self._lock:
                 if self._turn == mine:
@@ -139,7 +139,7 @@ class Studio:
         return self._turn
 
     @property
-    def common(self) -> dict[str, str]:
+    def question_fields(self) -> dict[str, str]:
         """The keys of every question."""
         return {"folder": str(self.folder.root), "language": self.language}
 
@@ -181,7 +181,7 @@ class Studio:
             "state",
             self.language,
             drafted=self.folder.drafted(),
-            moved=self.folder.moved(),
+            moved=self.folder.is_spec_changed(),
             plan=self.folder.certified(),
             running=self.releases.running(),
             **self.form,
@@ -201,20 +201,20 @@ class Studio:
         place = self.folder.number(found.intent.out)
         return render_part("where", self.language, found=found, place=place, **self.form)
 
-    def parts(self, shown: str) -> dict[str, Markup]:
+    def parts(self, page_name: str) -> dict[str, Markup]:
         """Return the parts of a page that change by themselves. shown: its name, or `release/ID`."""
         try:
             found = {"state": self.state_part()}
         except FitnoiseError as error:
             return {"state": render_part("lost", self.language, why=str(error))}
-        if shown in ("protect", "describe", "tables", "file"):
+        if page_name in ("protect", "describe", "tables", "file"):
             found["price"] = self.price_part()
-        if shown == "prove":
+        if page_name == "prove":
             found["jobs"] = self.jobs_part()
-        if shown == "report":
+        if page_name == "report":
             found["jobs"] = self.jobs_part("whole")
-        if shown.startswith("release/"):
-            found["where"] = self.where_part(shown.removeprefix("release/"))
+        if page_name.startswith("release/"):
+            found["where"] = self.where_part(page_name.removeprefix("release/"))
         return found
 
 

@@ -11,12 +11,12 @@ from fitnoise.interfaces.pages.fragments import environment
 WRITTEN = "fitnoise.interfaces.studio"
 
 
-def render_part(name: str, language: str, /, **given: Any) -> Markup:
+def render_part(name: str, language: str, /, **context: Any) -> Markup:
     """Return one of the parts of parts.html, filled in."""
     made = environment(language, WRITTEN).get_template("parts.html")
-    return getattr(made.module, name)(**given)  # type: ignore[no-any-return]  # macros return what is escaped
+    return getattr(made.module, name)(**context)  # type: ignore[no-any-return]  # macros return what is escaped
 
 
-def page(name: str, language: str, /, **given: Any) -> str:
+def page(name: str, language: str, /, **context: Any) -> str:
     """Return a complete page."""
-    return environment(language, WRITTEN).get_template(f"{name}.html").render(**given)
+    return environment(language, WRITTEN).get_template(f"{name}.html").render(**context)

@@ -100,7 +100,7 @@ class Lost:
 
     def told(self, domain: Domain) -> Dropped:
         """Return the numbers by attribute; a level of a hierarchy counts for the hierarchy."""
-        own = {domain.home(a): n for a, n in self._by.items() if n and a != ID_KEY}
+        own = {domain.attribute_of(a): n for a, n in self._by.items() if n and a != ID_KEY}
         return Dropped(self.records, self.dropped, own, self._by.get(ID_KEY, 0))
 
 
@@ -141,7 +141,7 @@ class Counter(abc.ABC):
         return ()
 
     @property
-    def of(self) -> str | None:
+    def fingerprint(self) -> str | None:
         """The digest of the only counts it has (:func:`fitnoise.kernel.measure.sealed`); `None` if it has all."""
         return None
 
@@ -237,8 +237,8 @@ class ProgressFilter:
 
     STEP = 0.01
 
-    def __init__(self, tell: Progress | None) -> None:
-        self._tell = tell
+    def __init__(self, report_progress: Progress | None) -> None:
+        self._tell = report_progress
         self._told = 0.0
 
     def __call__(self, fraction: float) -> None:

@@ -81,7 +81,7 @@ class Database:
             "database-not-described", f"The tables of {self.what} cannot be described.", "", ADVICE, _UNCHARGED
         )
         try:
-            yield quietly(partial(DatabaseSession.of, connection, self, table), undescribed)
+            yield quietly(partial(DatabaseSession.open_table, connection, self, table), undescribed)
         finally:
             with contextlib.suppress(Exception):  # a connection may be lost; the error about that is already raised
                 connection.close()
@@ -121,7 +121,7 @@ class DatabaseSession(Columns):
     header: bool = False
 
     @classmethod
-    def of(cls, connection: sa.Connection, database: Database, table: str | None) -> DatabaseSession:
+    def open_table(cls, connection: sa.Connection, database: Database, table: str | None) -> DatabaseSession:
         """Return the session with a table; raise DataError if there is no such table, or one that is not read."""
         import sqlalchemy as sa
 
@@ -164,9 +164,9 @@ class DatabaseSession(Columns):
             at=(schema, name),
         )
 
-    def column(self, place: int) -> str:
+    def column(self, index: int) -> str:
         """Return SQL for a column of the relation, under the name `source`."""
-        return f"source.{self.dialect.quoted(_as_stored(self.connection, self.names[place]))}"
+        return f"source.{self.dialect.quoted(_as_stored(self.connection, self.names[index]))}"
 
     def state(self) -> object:
         """Return a value that changes when records change; `None` where a statement sees one state of the table."""
@@ -407,9 +407,9 @@ def _as_stored(connection: sa.Connection, name: str) -> str:
     return str(d.denormalize_name(name)) if d.requires_name_normalize else name
 
 
-def _first(connection: sa.Connection, asked: sa.TextClause) -> Any:
+def _first(connection: sa.Connection, statement: sa.TextClause) -> Any:
     """Return the first row of a result; `None` if it is empty."""
-    return connection.execute(asked).fetchone()
+    return connection.execute(statement).fetchone()
 
 
 def _named(question: str, schema: str | None, name: str) -> dict[str, str | None]:

@@ -316,7 +316,8 @@ class Dialect:
         low, high, unit, first, stride = (self.number(v) for v in coding.arithmetic)
         cut = f"CASE WHEN {x} < {low} THEN {low} WHEN {x} > {high} THEN {high} ELSE {x} END"
         j = f"FLOOR((({cut}) * {unit} - {first}) / {stride})"
-        cell = f"{self.whole.format(x=j)} + {coding.first + 1}"  # cut first, as a product that is too large is an error
+        # cut first, as a product that is too large is an error
+        cell = f"{self.whole.format(x=j)} + {coding.cell_offset + 1}"
         if coding.valid is None:
             return cell
         least, most = map(self.number, coding.valid)
@@ -405,7 +406,7 @@ class Dialect:
         codes = self.codes(coding, kind).values()
         return f"{key} IN ({', '.join(codes)})" if codes else "1 = 0"
 
-    def kept(self, coding: Coding, kind: ColumnKind, key: str, *, drop: bool) -> str:
+    def is_counted_sql(self, coding: Coding, kind: ColumnKind, key: str, *, drop: bool) -> str:
         """Return SQL that is true if records with a key are kept; empty if all are."""
         lost = dropped(coding, drop=drop)
         if not lost:

@@ -252,7 +252,7 @@ class DuckCounter(DeclaredCounter):
     def left_out(self) -> int:
         """Return the number of units with records left out, in one more pass; the counter holds persons, coded."""
         bound = self._bound
-        if bound is None or bound.most is None:
+        if bound is None or bound.max_records is None:
             return super().left_out()
         return self._read(lambda own: own._uncounted(bound))
 
@@ -265,7 +265,7 @@ class DuckCounter(DeclaredCounter):
             try:
                 return action(self)
             except UnreadableRecords:
-                alone = self._records.alone()
+                alone = self._records.for_single_reader()
                 if alone is None:
                     raise
             again = DuckCounter(alone, self._domain, self._source, bound=self._bound, memory_limit=self._memory_limit)
@@ -277,7 +277,9 @@ class DuckCounter(DeclaredCounter):
         drop = self._source.drops
         sizes = counted_by(self._domain, margins, self._bound, drop=drop)
         names = [a for a in sizes if a != ID_KEY]
-        sizes |= {SHARE_KEY: SHARES_PER_RECORD + 1} if self._bound is not None and self._bound.most is None else {}
+        sizes |= (
+            {SHARE_KEY: SHARES_PER_RECORD + 1} if self._bound is not None and self._bound.max_records is None else {}
+        )
         tables = MarginCounts(margins, sizes, gauge, self._domain.steps)
         with contextlib.closing(self._stream(names, informed=informed)) as stream:
             while chunk := self._safely(partial(next, stream, None)):
@@ -308,13 +310,13 @@ class DuckCounter(DeclaredCounter):
         used = [a for a in counted_by(self._domain, [], bound, drop=self._source.drops) if a != ID_KEY]
         return self._row(used, lambda sql, every: _left_out_sql(sql, every, self._domain, bound))[0]
 
-    def _row(self, used: Sequence[str], asked: Callable[[str, Mapping[str, str]], str]) -> list[int]:
+    def _row(self, used: Sequence[str], statement: Callable[[str, Mapping[str, str]], str]) -> list[int]:
         """Return the numbers in the single row of a statement about the cells of all records (`_cells`)."""
         with engine(self._memory_limit) as connection:
             for setting in _SETTINGS:
                 connection.execute(f"SET {setting}")
             sql, every, codes = self._cells(used, *self._relation(connection, used))
-            rows = self._safely(lambda: connection.execute(asked(sql, every), codes).fetchall())
+            rows = self._safely(lambda: connection.execute(statement(sql, every), codes).fetchall())
         return [int(x) for x in rows[0]]
 
     def _safely(self, action: Callable[[], _T]) -> _T:
@@ -391,7 +393,7 @@ class DuckCounter(DeclaredCounter):
             for setting in _SETTINGS:
                 connection.execute(f"SET {setting}")
             relation, held = self._relation(connection, used)
-            known = self._records.known(connection) if informed else None
+            known = self._records.known_size(connection) if informed else None
             connection.execute(f"SET enable_progress_bar = {str(informed and known is None).lower()}")
             few = len(used) <= _MAX_ARRAY_COLUMNS
             windows = self._windows(used, held) if few and self._bound is None else {}
@@ -400,7 +402,7 @@ class DuckCounter(DeclaredCounter):
                 refused = any(REFUSED in without_cell(self._domain[a].coding) for a in used)
                 told = refused or not self._source.drops
                 sql = _bounded(sql, names, self._domain, self._bound, told=told)
-                names |= {ID_KEY: "person"} | ({SHARE_KEY: "share"} if self._bound.most is None else {})
+                names |= {ID_KEY: "person"} | ({SHARE_KEY: "share"} if self._bound.max_records is None else {})
             pieces = max(1, _BATCH_BYTES // (2048 * 4 * max(1, len(used))))
             rest: Generator[tuple[list[Column], int]]
             if few:
@@ -413,12 +415,12 @@ class DuckCounter(DeclaredCounter):
                     records += some
                     read = connection.query_progress() / 100 if known is None else records / max(records, known)
                     found = dict(zip(names, columns, strict=False))
-                    yield {a: windows[a].places(*c) if a in windows else c[0] for a, c in found.items()}, some, read
+                    yield {a: windows[a].cells_of(*c) if a in windows else c[0] for a, c in found.items()}, some, read
 
     def _windows(self, used: Sequence[str], held: Sequence[_ColumnContents]) -> dict[str, Window]:
         """Return the attributes whose cells this process looks up: the engine hands over the numbers."""
         found = {
-            a: Window.of(self._domain[a].coding)
+            a: Window.from_coding(self._domain[a].coding)
             for a, own in zip(used, held, strict=False)
             if own is _ColumnContents.WHOLE
         }
@@ -484,12 +486,12 @@ def _bounded(records: str, every: Mapping[str, str], domain: Domain, bound: Reco
         told: True to return records outside too.
     """
     person = f"CAST(CASE WHEN {_NAMED} THEN 0 ELSE -1 END AS SMALLINT) AS person"
-    if bound.most is None:
+    if bound.max_records is None:
         share = f"CAST({SHARES_PER_RECORD} // count(*) OVER (PARTITION BY inside, p) AS INTEGER) AS share"
         taken = "" if told else " WHERE inside"
         wanted = ", ".join(every.values())
         return f"SELECT {wanted}, {person}, {share} FROM ({_inside(records, every)}) told{taken}"
-    taken = f"turn <= {bound.most} OR NOT inside" if told else f"inside AND turn <= {bound.most}"
+    taken = f"turn <= {bound.max_records} OR NOT inside" if told else f"inside AND turn <= {bound.max_records}"
     lined, names = _lined(records, every, domain, bound)
     return f"SELECT {', '.join(names.values())}, {person} FROM ({lined}) lined WHERE {taken}"
 
@@ -497,7 +499,7 @@ def _bounded(records: str, every: Mapping[str, str], domain: Domain, bound: Reco
 def _left_out_sql(records: str, every: Mapping[str, str], domain: Domain, bound: RecordBound) -> str:
     """Return SQL for the number of persons of whom fewer records are counted than are inside."""
     lined, _ = _lined(records, every, domain, bound, more=", count(*) OVER (PARTITION BY inside, p) AS whole")
-    taken = f"SELECT p FROM ({lined}) lined WHERE inside AND turn <= {bound.most}"
+    taken = f"SELECT p FROM ({lined}) lined WHERE inside AND turn <= {bound.max_records}"
     return f"SELECT count(*) FROM ({taken} GROUP BY p HAVING count(*) < max(whole)) persons"
 
 
@@ -673,13 +675,13 @@ def _cell(coding: Coding, i: int, *, csv: bool, held: _ColumnContents) -> tuple[
     return f"CASE {coded} WHEN ({value}) >= 0 THEN {value} {rest} END", join
 
 
-def _cell_by(at: str, own: Sequence[tuple[str, Sequence[int]]]) -> str:
-    """Return SQL for the cell of an amount with a range by the cell `at`; the first range without a cell.
+def _cell_by(column: str, ranges: Sequence[tuple[str, Sequence[int]]]) -> str:
+    """Return SQL for the cell of an amount with a range by the cell `column`; the first range without a cell.
 
-    own: SQL for the cell in each range, with the cells `at` for which it holds.
+    ranges: SQL for the cell in each range, with the cells `column` for which it holds.
     """
-    (first, _), *others = own
-    when = " ".join(f"WHEN ({at}) IN ({', '.join(map(str, cells))}) THEN {cell}" for cell, cells in others)
+    (first, _), *others = ranges
+    when = " ".join(f"WHEN ({column}) IN ({', '.join(map(str, cells))}) THEN {cell}" for cell, cells in others)
     return f"CASE {when} ELSE {first} END"
 
 
@@ -705,7 +707,7 @@ def _value_cell(coding: Values | Interval, i: int, *, csv: bool, held: _ColumnCo
         if coding.valid is not None:
             outside += f" OR {x} < {_double(coding.valid[0])} OR {x} > {_double(coding.valid[1])}"
         nearest = f"floor((least(greatest({x}, {low}), {high}) * {unit} - {first}) / {stride})"
-        nearest = f"{nearest} + {_double(coding.first)}" if coding.uncut else nearest
+        nearest = f"{nearest} + {_double(coding.cell_offset)}" if coding.uncut else nearest
         kind = "BIGINT" if coding.uncut else "INTEGER"
         j = f"CAST(least(greatest({nearest}, {_double(0)}), {_double(coding.most)}) AS {kind})"
         return f"CASE WHEN {outside} THEN -1 ELSE {j} END", ""

@@ -111,7 +111,7 @@ class SqlRecords(Records):
             connection.execute(statement)
         return pick(self.reader, len(self.names), positions)
 
-    def alone(self) -> Records | None:
+    def for_single_reader(self) -> Records | None:
         """Return the records of a CSV file for one reader.
 
         Several readers, each of some megabytes, may meet a quoted text that spans two of them.
@@ -122,7 +122,7 @@ class SqlRecords(Records):
         """Return True for columns of a CSV file (it has a header line), text columns of a table, and folders."""
         return self.header or position in self.texts
 
-    def known(self, connection: duckdb.DuckDBPyConnection) -> int | None:
+    def known_size(self, connection: duckdb.DuckDBPyConnection) -> int | None:
         """Return the number of records that Parquet and DuckDB files store; `None` for CSV."""
         if self.header:
             return None
@@ -166,9 +166,9 @@ def from_path(data: FilePath | Sequence[FilePath], table: str | None) -> Records
     return quietly(read, not_read_as(files.what, form, _ADVICE[form]))
 
 
-def _union_files(files: Files, form: str) -> Records:
+def _union_files(files: Files, file_format: str) -> Records:
     """Return CSV or Parquet files of equal columns and types, as one."""
-    reader, columns_of = ("read_csv", _csv) if form == "CSV" else ("read_parquet", _parquet)
+    reader, columns_of = ("read_csv", _csv) if file_format == "CSV" else ("read_parquet", _parquet)
     with engine() as connection:
         first, *others = [columns_of(connection, f) for f in files.paths]
         names, _, options = first
@@ -208,8 +208,8 @@ def _union_files(files: Files, form: str) -> Records:
         what=files.what,
         names=(*names, *held),
         reader=scan,
-        advice=_ADVICE[form],
-        header=form == "CSV",
+        advice=_ADVICE[file_format],
+        header=file_format == "CSV",
         texts=frozenset(range(len(names), len(names) + len(held))),
         paths=tuple(files.paths),
     )

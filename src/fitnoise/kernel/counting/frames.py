@@ -63,7 +63,7 @@ class FrameRecords(Records):
         """Return False: Arrow has types."""
         return False
 
-    def known(self, connection: duckdb.DuckDBPyConnection) -> int | None:
+    def known_size(self, connection: duckdb.DuckDBPyConnection) -> int | None:
         """Return the number of records, except for a pure stream."""
         return len(self.frame) if hasattr(type(self.frame), "__len__") else None
 
@@ -115,7 +115,7 @@ class PandasRecords(Records):
         dtype = self.frame.dtypes.iloc[position]
         return dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
 
-    def known(self, connection: duckdb.DuckDBPyConnection) -> int | None:
+    def known_size(self, connection: duckdb.DuckDBPyConnection) -> int | None:
         """Return the number of records."""
         return len(self.frame)
 

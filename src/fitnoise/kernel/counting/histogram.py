@@ -103,7 +103,7 @@ class HistogramCounter(Counter):
         gauge = ProgressFilter(progress)
         counts = blank(dict.fromkeys(margins), self._domain.sizes)
         for i, m in enumerate(counts):
-            homes = tuple(dict.fromkeys(self._domain.home(a) for a in m))
+            homes = tuple(dict.fromkeys(self._domain.attribute_of(a) for a in m))
             table = summed(self._counts, self._attributes, homes)
             if homes == m:
                 counts[m] += table
@@ -116,7 +116,7 @@ class HistogramCounter(Counter):
     def _cells(self, attribute: str, homes: Margin) -> NDArray[np.intp]:
         """Return, for every cell of some attributes, the cell of one of them, or of a level of one."""
         coding = self._domain[attribute].coding
-        home = self._domain.home(attribute)
+        home = self._domain.attribute_of(attribute)
         above = coding.cells if isinstance(coding, Codes) and home != attribute else range(self._domain[attribute].size)
         cells = np.array(above, dtype=np.intp)
         place = homes.index(home)

@@ -74,22 +74,22 @@ class Tally:
         self._margins = margins
         self._holders = _MarginIndex(sorted(margins, key=lambda m: margins[m].size))
 
-    def __getitem__(self, wanted: Margin) -> NDArray[Any]:
-        """Return the margin over `wanted`; raise KeyError when no counted margin holds it."""
-        if wanted in self._margins:
-            return self._margins[wanted]
-        holder = self._holders.first(wanted)
+    def __getitem__(self, margin: Margin) -> NDArray[Any]:
+        """Return the margin over `margin`; raise KeyError when no counted margin holds it."""
+        if margin in self._margins:
+            return self._margins[margin]
+        holder = self._holders.first(margin)
         if holder is None:
-            raise KeyError(f"no counted margin holds {wanted}")
-        return summed(self._margins[holder], holder, wanted)
+            raise KeyError(f"no counted margin holds {margin}")
+        return summed(self._margins[holder], holder, margin)
 
 
-def summed(counts: NDArray[Any], holder: Margin, wanted: Margin) -> NDArray[Any]:
-    """Return the counts over the attributes of `holder`, summed down to those of `wanted`."""
-    kept = [a for a in holder if a in wanted]
-    drop = tuple(i for i, a in enumerate(holder) if a not in wanted)
+def summed(counts: NDArray[Any], holder: Margin, margin: Margin) -> NDArray[Any]:
+    """Return the counts over the attributes of `holder`, summed down to those of `margin`."""
+    kept = [a for a in holder if a in margin]
+    drop = tuple(i for i, a in enumerate(holder) if a not in margin)
     down = counts.sum(axis=drop, dtype=np.int64) if drop else counts
-    return np.asarray(down).transpose([kept.index(a) for a in wanted])
+    return np.asarray(down).transpose([kept.index(a) for a in margin])
 
 
 def blank(margins: Collection[Margin], sizes: Mapping[str, int]) -> Margins:

@@ -197,12 +197,12 @@ def _refuse_one_under_two_names(files: dict[Path, tuple[str, ...]]) -> None:
             raise _twice(other, f)
 
 
-def _twice(one: Path, other: Path) -> DataError:
+def _twice(left: Path, right: Path) -> DataError:
     return DataError(
         "file-given-twice",
-        f"The names {one.name!r} and {other.name!r} are those of one file.",
+        f"The names {left.name!r} and {right.name!r} are those of one file.",
         "The records of a file count once.",
         "Give the file once.",
         "Nothing was read.",
-        place=other.name,
+        place=right.name,
     )

@@ -91,7 +91,7 @@ def counted_by(
     depends.
     """
     asked = {a for m in margins for a in m}
-    homes = {domain.home(a) for a in asked}  # a level shows dropped records as its hierarchy does
+    homes = {domain.attribute_of(a) for a in asked}  # a level shows dropped records as its hierarchy does
     asked |= {a for a in domain.drops(drop) if a not in homes} | (set(domain) if bound is not None else set())
     asked |= {by for a in asked if a in domain and (by := classified_by(domain[a].coding))}
     sizes = {a: n for a, n in domain.sizes.items() if a in asked}
@@ -127,12 +127,12 @@ class PersonSelector:
 
     def __init__(
         self,
-        most: int | None,
+        max_records: int | None,
         names: Sequence[str],
         pattern: Pattern = NO_PATTERN,
         merge: Mapping[str, Coding] = MappingProxyType({}),
     ) -> None:
-        self._most = most
+        self._most = max_records
         self._names = names
         self._pattern = pattern
         self._ranges = {names.index(a): range_of(coding) for a, coding in merge.items()}
@@ -142,7 +142,7 @@ class PersonSelector:
         """Add records, each with its person and its cells."""
         self._records.update(zip(persons, cells, strict=True))
 
-    def counted(self) -> Iterator[list[_Alike]]:
+    def iter_counted(self) -> Iterator[list[_Alike]]:
         """Yield the counted cells, each with its number of records or of parts; a few thousand at a time."""
         every = (x for person, records in self._own().items() for x in self._first(person, records))
         while some := list(itertools.islice(every, _RECORDS_PER_BATCH)):
@@ -183,9 +183,9 @@ class PersonSelector:
             return records
         width = len(self._names)
         line = sorted(records, key=lambda r: (place_in_line(person, r[0][:width]), r[0]))
-        return _capped(self._kept(line), (), self._most)
+        return _capped(self._apply_pattern(line), (), self._most)
 
-    def _kept(self, line: list[_Alike]) -> list[_Alike]:
+    def _apply_pattern(self, line: list[_Alike]) -> list[_Alike]:
         """Return the records of a line that keep to the pattern."""
         pattern, place = self._pattern, self._names.index
         for i in map(place, pattern.fixed):
@@ -199,18 +199,18 @@ class PersonSelector:
         return line
 
 
-def _records(some: list[_Alike]) -> int:
+def _records(groups: list[_Alike]) -> int:
     """Return the number of records."""
-    return sum(n for _, n in some)
+    return sum(n for _, n in groups)
 
 
-def _capped(line: list[_Alike], along: Sequence[int], most: int) -> list[_Alike]:
-    """Return the first `most` records of a line in each joint cell along some attributes."""
+def _capped(line: list[_Alike], attributes: Sequence[int], max_records: int) -> list[_Alike]:
+    """Return the first `max_records` records of a line in each joint cell along some attributes."""
     left: dict[Cells, int] = {}
     out = []
     for cells, n in line:
-        own = tuple(cells[i] for i in along)
-        some = min(n, left.get(own, most))
-        left[own] = left.get(own, most) - some
+        own = tuple(cells[i] for i in attributes)
+        some = min(n, left.get(own, max_records))
+        left[own] = left.get(own, max_records) - some
         out += [(cells, some)] if some else []
     return out

@@ -131,7 +131,7 @@ class SealedCounter(DeclaredCounter):
         )
 
     @property
-    def of(self) -> str:
+    def fingerprint(self) -> str:
         """The digest of the counts in the file."""
         return self._of
 
@@ -139,7 +139,7 @@ class SealedCounter(DeclaredCounter):
         """Check nothing: the counting checked it."""
 
     def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:
-        """Return the margins for which the counts were made, which `of` identifies, and no others."""
+        """Return the margins for which the counts were made, which `fingerprint` identifies, and no others."""
         shapes = {m: tuple(self._domain.sizes[a] for a in m) for m in sorted(set(margins))}
         ends = np.cumsum([1, *map(math.prod, shapes.values())])
         if ends[-1] != len(self._counts):
@@ -159,11 +159,11 @@ class SealedCounter(DeclaredCounter):
         return super().left_out() if self._counts[0] < 0 else int(self._counts[0])
 
 
-def sealed(of: str, margins: Margins, left_out: int | None, key: str | PathLike[str] | None) -> bytes:
+def sealed(fingerprint: str, margins: Margins, left_out: int | None, key: str | PathLike[str] | None) -> bytes:
     """Return the content of a file with counts.
 
     Args:
-        of: The digest that identifies the counts, 64 hexadecimal digits.
+        fingerprint: The digest that identifies the counts, 64 hexadecimal digits.
         margins: All needed margins.
         left_out: The number of units with records left out; `None` if not requested.
         key: The file with the public key that seals them; `None` leaves them readable to everyone.
@@ -173,7 +173,7 @@ def sealed(of: str, margins: Margins, left_out: int | None, key: str | PathLike[
     """
     first = np.array([-1 if left_out is None else left_out])
     parts = [first, *(margins[m] for m in sorted(margins))]
-    content = b"".join([bytes.fromhex(of), *(x.astype("<i8").tobytes() for x in parts)])
+    content = b"".join([bytes.fromhex(fingerprint), *(x.astype("<i8").tobytes() for x in parts)])
     if key is None:
         return PLAIN + hashlib.sha256(content).digest() + content
     public = _nacl().public

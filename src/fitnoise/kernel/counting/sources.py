@@ -194,7 +194,7 @@ class Records(Columns, abc.ABC):
         """Return True if the column is text from which numbers and truth values are read."""
 
     @abc.abstractmethod
-    def known(self, connection: duckdb.DuckDBPyConnection) -> int | None:
+    def known_size(self, connection: duckdb.DuckDBPyConnection) -> int | None:
         """Return the number of records, where it is known without reading them; call it after `relation`."""
 
     @property
@@ -202,7 +202,7 @@ class Records(Columns, abc.ABC):
         """The files of this machine that are read when it is counted."""
         return ()
 
-    def alone(self) -> Records | None:
+    def for_single_reader(self) -> Records | None:
         """Return these records for one reader that starts at their beginning; `None` where it makes no difference."""
         return None
 
@@ -324,17 +324,17 @@ def not_opened(path: Path) -> DataError:
     )
 
 
-def not_read_as(what: str, form: str, advice: str) -> DataError:
+def not_read_as(what: str, file_format: str, advice: str) -> DataError:
     """Return the error for files that cannot be read in their format.
 
     Args:
         what: The files, as the error names them.
-        form: The format that their name shows.
+        file_format: The format that their name shows.
         advice: Sentence that says what to do.
     """
     return DataError(
         "data-file-not-read",
-        f"Fitnoise cannot read {what} as {form}.",
+        f"Fitnoise cannot read {what} as {file_format}.",
         "",
         advice,
         "Nothing was measured and nothing was charged.",

@@ -154,7 +154,7 @@ class Spark:
                     place=key,
                 )
 
-    def _found(self, own: SparkSession, table: str | None) -> SparkTable:
+    def _found(self, session: SparkSession, table: str | None) -> SparkTable:
         if self.frame is not None:
             if self.frame.isStreaming:
                 raise DataError(
@@ -167,7 +167,7 @@ class Spark:
             names = tuple(self.frame.columns)
             renamed = self.frame.toDF(*(f"c{i}" for i in range(len(names))))
             view = f"fitnoise_{secrets.token_hex(8)}"
-            return SparkTable(own, "the DataFrame", names, _kinds(self.frame), view, renamed)
+            return SparkTable(session, "the DataFrame", names, _kinds(self.frame), view, renamed)
         name = self.name or table
         if name is None:
             raise DataError(
@@ -200,7 +200,7 @@ class Spark:
             )
         parts = [*filter(None, [known.catalog]), *(known.namespace or []), known.name]
         relation = ".".join(map(SPARK.quoted, parts))
-        told = [tuple(row)[:2] for row in own.sql(f"DESCRIBE TABLE EXTENDED {relation}").collect()]
+        told = [tuple(row)[:2] for row in session.sql(f"DESCRIBE TABLE EXTENDED {relation}").collect()]
         stored = dict(told[[key for key, _ in told].index("") :]).get("Provider", "") if ("", "") in told else ""
         if stored.lower() not in _STORED:
             raise DataError(
@@ -211,8 +211,8 @@ class Spark:
                 _NOTHING,
                 place="data.table",
             )
-        frame = own.table(relation)
-        return SparkTable(own, what, tuple(frame.columns), _kinds(frame), relation)
+        frame = session.table(relation)
+        return SparkTable(session, what, tuple(frame.columns), _kinds(frame), relation)
 
 
 @final
@@ -236,10 +236,10 @@ class SparkTable(Columns):
     _used: list[int] = field(default_factory=list)
     _kept: list[Any] = field(default_factory=list)
 
-    def column(self, place: int) -> str:
+    def column(self, index: int) -> str:
         """Return SQL for a column of the relation, under the name `source`."""
-        self._used.append(place)
-        return f"source.{SPARK.quoted(self.names[place] if self.frame is None else f'c{place}')}"
+        self._used.append(index)
+        return f"source.{SPARK.quoted(self.names[index] if self.frame is None else f'c{index}')}"
 
     @property
     def relation(self) -> str:
@@ -382,10 +382,10 @@ def _is_of_others(_: logging.LogRecord) -> bool:
     return not _counting.get()
 
 
-def _release(own: Any) -> None:
+def _release(session: Any) -> None:
     """End a session of Connect. Its `stop` would end a server on this machine, too."""
-    own.client.release_session()
-    own.client.close()
+    session.client.release_session()
+    session.client.close()
 
 
 def _tried(action: Any) -> None:

@@ -153,7 +153,7 @@ def count(
     drop: bool,
     person: PersonColumn | None = None,
     pages: int = 0,
-    known: bool = False,
+    report_outside: bool = False,
     lost: Lost | None = None,
 ) -> tuple[Margins, dict[str, int]]:
     """Return the counts over margins of these fields, and for every attribute the number of records outside.
@@ -170,8 +170,8 @@ def count(
 
     All joint tables are of the same records. So they have equal totals, and equal counts in each cell of an attribute
     that they share, except for amounts. Where an engine reads several times, a write meanwhile mostly breaks this
-    equality. `known` records are literals of the statement. A difference would then be a fault of the engine, and the
-    caller checks the result itself.
+    equality. `report_outside` records are literals of the statement. A difference would then be a fault of the engine,
+    and the caller checks the result itself.
 
     lost: The counter of dropped records: while they are read, or by a statement of its own.
 
@@ -218,13 +218,13 @@ def count(
                     np.add.at(seen[a, j], c, n)
                 outside[a] += int(n[c == 0].sum()) if unseen[a] == j else 0
             inside = np.all([c > 0 for c in cells.values()], axis=0) if cells else np.full(len(n), fill_value=True)
-            for m in (*together[j].members, *([joint[j]] if together[j].asked else [])):
+            for m in (*together[j].members, *([joint[j]] if together[j].margins else [])):
                 own = tuple(cells[a][inside] - 1 for a in m)
                 if any(steps[a] for a in m):
                     sum_up(counts[m], own, [steps[a] for a in m], n[inside])
                 else:
                     np.add.at(counts[m], own, n[inside] if m else n[inside].sum())
-    if not known and (
+    if not report_outside and (
         any(x != records[0] for x in records) or any((x != seen[a, unseen[a]]).any() for (a, _), x in seen.items())
     ):
         raise DataError(
@@ -242,7 +242,7 @@ def count(
 def _lose(fetch: Fetch, d: Dialect, relation: str, fields: Mapping[str, Field], lost: Lost, *, drop: bool) -> None:
     """Add up the records that are dropped, by a statement of its own: of fields of which one drops, at least."""
     read, keys, _ = _keyed(d, fields, drop=drop)
-    kept = {a: c for a, f in fields.items() if (c := d.kept(f.coding, f.kind, keys[a], drop=drop))}
+    kept = {a: c for a, f in fields.items() if (c := d.is_counted_sql(f.coding, f.kind, keys[a], drop=drop))}
     flags = ", ".join(f"CASE WHEN {c} THEN 0 ELSE 1 END AS l{i}" for i, c in enumerate(kept.values()))
     out = " + ".join(f"l{i}" for i in range(len(kept)))
     each = [f"CASE WHEN {out} > 0 THEN 1 ELSE 0 END", *(f"l{i}" for i in range(len(kept)))]
@@ -417,7 +417,9 @@ def _keyed(d: Dialect, fields: Mapping[str, Field], *, drop: bool) -> tuple[str,
     keys = {a: _key(d, fields, f) for a, f in fields.items()}
     keys = {a: names.setdefault(key, f"k{len(names)}") for a, key in keys.items()}
     read = ", ".join(f"{key} AS {name}" for key, name in names.items()) or "0 AS k0"
-    kept = " AND ".join(filter(None, (d.kept(f.coding, f.kind, keys[a], drop=drop) for a, f in fields.items())))
+    kept = " AND ".join(
+        filter(None, (d.is_counted_sql(f.coding, f.kind, keys[a], drop=drop) for a, f in fields.items()))
+    )
     return read, keys, kept
 
 
@@ -705,7 +707,7 @@ def _stream_persons(
         for a, c in cells.items():
             outside[a] += int((c < 0).sum() if left is None else ((c < 0) & ~left).sum())
         _add(persons, names, cells, order)
-    for some in persons.counted():
+    for some in persons.iter_counted():
         kept, n = np.array([c for c, _ in some]), np.array([n for _, n in some])
         kept, told = (kept, {SHARE_KEY: n}) if person.most is None else (np.repeat(kept, n, axis=0), {})
         told |= dict(zip(order, kept.T, strict=True)) | {ID_KEY: np.zeros(len(kept), dtype=np.int64)}
@@ -763,7 +765,7 @@ def cells_of(coding: Coding, values: Sequence[bytes | float | None]) -> NDArray[
         good &= (x >= coding.valid[0]) & (x <= coding.valid[1])
     low, high, unit, first, stride = coding.arithmetic
     j = np.floor((np.clip(np.where(good, x, low), low, high) * unit - first) / stride)
-    return np.where(good, np.clip(j + coding.first, 0, coding.most), -1).astype(np.int64)
+    return np.where(good, np.clip(j + coding.cell_offset, 0, coding.most), -1).astype(np.int64)
 
 
 def _places(coding: Codes) -> dict[object, int]:

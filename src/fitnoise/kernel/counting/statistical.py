@@ -76,7 +76,7 @@ class StatisticalRecords(Records):
         """Return True: every column is untyped."""
         return True
 
-    def known(self, connection: duckdb.DuckDBPyConnection) -> int | None:
+    def known_size(self, connection: duckdb.DuckDBPyConnection) -> int | None:
         """Return `None`: not all of these formats store the number."""
         return None
 

@@ -122,12 +122,12 @@ def _error(said: bytes) -> duckdb.Error:
     return kind(told)
 
 
-def _column(own: _Array, batch: _Array, kind: np.dtype[Any]) -> Column:
-    start, stop = batch.offset + own.offset, batch.offset + own.offset + batch.length
-    values = _view(own.buffers[1], stop * kind.itemsize).view(kind)[start:]
-    if not own.buffers[0] or own.null_count == 0:  # less than 0: the nulls were not counted
+def _column(array: _Array, batch: _Array, kind: np.dtype[Any]) -> Column:
+    start, stop = batch.offset + array.offset, batch.offset + array.offset + batch.length
+    values = _view(array.buffers[1], stop * kind.itemsize).view(kind)[start:]
+    if not array.buffers[0] or array.null_count == 0:  # less than 0: the nulls were not counted
         return values, None
-    return values, np.unpackbits(_view(own.buffers[0], (stop + 7) // 8), count=stop, bitorder="little")[start:] == 0
+    return values, np.unpackbits(_view(array.buffers[0], (stop + 7) // 8), count=stop, bitorder="little")[start:] == 0
 
 
 def _view(address: int | None, size: int) -> NDArray[np.uint8]:

@@ -53,11 +53,11 @@ class CountingTimes:
 class JointMargin:
     """A counted table, and the margins that are summed down from it.
 
-    asked: True if the table is itself a requested margin, and so counted where its counts are stored.
+    margins: True if the table is itself a requested margin, and so counted where its counts are stored.
     """
 
     attributes: Margin
-    asked: bool
+    margins: bool
     members: tuple[Margin, ...]
 
 
@@ -135,7 +135,7 @@ class MarginCounts:
         self._read = 1.0
         self._count()
         for joint in self._joint or ():
-            if joint.asked:
+            if joint.margins:
                 self._sum(joint, self._counts[joint.attributes])
         return self._counts
 
@@ -162,7 +162,7 @@ class MarginCounts:
         if not self._steps.keys().isdisjoint(joint.attributes):
             steps = [self._steps.get(a, ()) for a in joint.attributes]
             sum_up(self._counts[joint.attributes], columns, steps, parts)
-        elif joint.asked:
+        elif joint.margins:
             _tabulate(self._counts[joint.attributes].reshape(-1), columns, sizes, parts)
         else:
             table = np.zeros(math.prod(sizes), dtype=np.int64)

@@ -48,7 +48,7 @@ class Window:
         self._kind = np.min_scalar_type(self._listed)
 
     @classmethod
-    def of(cls, coding: Coding) -> Self | None:
+    def from_coding(cls, coding: Coding) -> Self | None:
         """Return the window of a coding; `None` for values that are not numbers, or for too wide a range."""
         values = values_of(coding)
         codes = coding.numbers if isinstance(coding, CodingWithMissing) else {}
@@ -80,7 +80,7 @@ class Window:
             cells[np.array([*codes], dtype=np.int64) - (low - 1)] = [*codes.values()]
         return cls(low, cells, absent)
 
-    def places(self, numbers: NDArray[Any], missing: NDArray[np.bool_] | None) -> NDArray[Any]:
+    def cells_of(self, numbers: NDArray[Any], missing: NDArray[np.bool_] | None) -> NDArray[Any]:
         """Return the cell of each number; some may be missing, with any content in their place."""
         if missing is None and len(numbers):
             few = numbers.dtype.kind == "u" or self._listed <= np.iinfo(numbers.dtype).max

@@ -48,7 +48,7 @@ class Counts(Protocol):
     def left_out(self) -> int | None:
         """The number of units some of whose records are not counted; None if no design requests it."""
 
-    def __getitem__(self, wanted: Margin, /) -> NDArray[Any]:
+    def __getitem__(self, margin: Margin, /) -> NDArray[Any]:
         """Return the counts over these attributes, in the given order."""
 
 
@@ -68,11 +68,11 @@ class NoiseSource(Protocol):
         """Draw one index in proportion to integer weights."""
 
     def by_distance(
-        self, alpha: Any, steps: Sequence[int], weights: Integers, top: int, place: Sequence[int]
+        self, alpha: Any, steps: Sequence[int], weights: Integers, top: int, point: Sequence[int]
     ) -> tuple[int, ...]:
         """Draw a place of a box, in proportion to α^d times the weight of the place."""
 
-    def clamped(self, alpha: Any, steps: Sequence[int], shape: Sequence[int], place: Sequence[int]) -> tuple[int, ...]:
+    def clamped(self, alpha: Any, steps: Sequence[int], shape: Sequence[int], point: Sequence[int]) -> tuple[int, ...]:
         """Return a place plus staircase noise, clamped to a box."""
 
 
@@ -223,7 +223,7 @@ class Design(abc.ABC):
     """
 
     @abc.abstractmethod
-    def afresh(self, of: Adjacency) -> Self:
+    def without_cache(self, adjacency: Adjacency) -> Self:
         """Return a design of these integers without cached results.
 
         Its price is then proven again for this adjacency.
@@ -246,7 +246,7 @@ class Design(abc.ABC):
         """True if the design requests the number of units some of whose records are not counted."""
         return False
 
-    def in_parts(self, parts: int) -> Self:
+    def scaled_by(self, parts: int) -> Self:
         """Return the design for counts in `parts` parts of a record: the same integers, with `parts` times the noise.
 
         Only a design whose loss is convex in the contribution of the records of a unit supports this. Then its `loss`,
@@ -267,28 +267,28 @@ class Design(abc.ABC):
         )
 
     @abc.abstractmethod
-    def loss(self, of: Adjacency) -> Loss:
+    def loss(self, adjacency: Adjacency) -> Loss:
         """Return the exact privacy cost of the measurement for one protected unit.
 
         Raises:
             PlanError: Nothing is proven for this adjacency, so the cost is infinite.
         """
 
-    def fixes_size(self, of: Adjacency) -> bool:
+    def fixes_size(self, adjacency: Adjacency) -> bool:
         """Return True if the design refuses data with another number of records than declared.
 
         Such a release reveals the number of records.
         """
-        del of
+        del adjacency
         return False
 
     @abc.abstractmethod
-    def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
+    def exact_answers(self, counts: Counts, adjacency: Adjacency, records: int) -> Answers:
         """Return the answers before noise.
 
         Args:
             counts: The counts of the data.
-            of: The neighbour relation.
+            adjacency: The neighbour relation.
             records: A public bound on the number of records; it determines the width of integers.
 
         Raises:
@@ -296,11 +296,11 @@ class Design(abc.ABC):
         """
 
     @abc.abstractmethod
-    def draw(self, exact: Answers, door: NoiseSource) -> Answers:
+    def draw(self, exact: Answers, noise: NoiseSource) -> Answers:
         """Return the noisy answers; the method may overwrite `exact`."""
 
     @abc.abstractmethod
-    def detail(self, of: Adjacency) -> dict[str, list[Any]]:
+    def ledger_detail(self, adjacency: Adjacency) -> dict[str, list[Any]]:
         """Return the entry of the design in a ledger: JSON values without floats."""
 
     @abc.abstractmethod

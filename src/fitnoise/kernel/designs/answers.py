@@ -50,15 +50,15 @@ class AnswerDesign(Design):
     domain: Domain
     mechanism: Mechanism
 
-    def afresh(self, of: Adjacency) -> AnswerDesign:
+    def without_cache(self, adjacency: Adjacency) -> AnswerDesign:
         """Return these integers on the question's own graph, proven again.
 
         Raises:
             PlanError: The integers were made for another ε than the question's.
         """
-        if self.mechanism.epsilon != self.query.record_epsilon(of):
+        if self.mechanism.epsilon != self.query.record_epsilon(adjacency):
             raise foreign_mechanism()
-        return replace(self, mechanism=self.mechanism.anew(self.query.graph(self.domain, of)))
+        return replace(self, mechanism=self.mechanism.on_graph(self.query.graph(self.domain, adjacency)))
 
     def check(self, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
         """Raise PlanError unless the domain has these numbers of values, and no attribute used is an amount."""
@@ -82,17 +82,17 @@ class AnswerDesign(Design):
         """True if the question requests the number of units with left-out records."""
         return self.query.question is QuestionKind.LEFT_OUT
 
-    def loss(self, of: Adjacency) -> Loss:
+    def loss(self, adjacency: Adjacency) -> Loss:
         """Return pure ε: the cost of one step of the graph, times the number of steps of a unit."""
-        if not self.query.bounds(self.domain, of, self.mechanism):
+        if not self.query.bounds(self.domain, adjacency, self.mechanism):
             raise foreign_mechanism()
-        return Loss.of_epsilon(self.query.steps(of) * self.mechanism.log_ratio(), by_cell=of.by_cell)
+        return Loss.of_epsilon(self.query.steps(adjacency) * self.mechanism.log_ratio(), by_cell=adjacency.by_cell)
 
-    def fixes_size(self, of: Adjacency) -> bool:
+    def fixes_size(self, adjacency: Adjacency) -> bool:
         """Return True if the number of records is public: then a question needs exactly the declared number."""
-        return of.fixes_size
+        return adjacency.fixes_size
 
-    def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
+    def exact_answers(self, counts: Counts, adjacency: Adjacency, records: int) -> Answers:
         """Return the position of the true result among all results; by ranks, the level of every value.
 
         It is looked up, and data that do not fit are refused, before anything is charged.
@@ -102,16 +102,16 @@ class AnswerDesign(Design):
         if self.asks_left_out:
             own = [np.array(counts.left_out)]
         if isinstance(self.mechanism, RankMechanism):
-            return (np.array(self.mechanism.place(self.query.records(self.domain, of, own)), dtype=np.int64),)
-        place = self.mechanism.place(self.query.answer(self.domain, of, own))
+            return (np.array(self.mechanism.index_of(self.query.records(self.domain, adjacency, own)), dtype=np.int64),)
+        place = self.mechanism.index_of(self.query.answer(self.domain, adjacency, own))
         return (np.atleast_1d(np.array(place, dtype=np.int64)),)
 
-    def draw(self, exact: Answers, door: NoiseSource) -> Answers:
+    def draw(self, exact: Answers, noise: NoiseSource) -> Answers:
         """Return the output that the mechanism draws, from 0."""
         ((place),) = exact
-        return (np.array([self.mechanism.drawn(tuple(place.tolist()), door)], dtype=np.int64),)
+        return (np.array([self.mechanism.draw_output(tuple(place.tolist()), noise)], dtype=np.int64),)
 
-    def detail(self, of: Adjacency) -> dict[str, list[Any]]:
+    def ledger_detail(self, adjacency: Adjacency) -> dict[str, list[Any]]:
         """Return the question, the family of its mechanism, and its ε."""
-        epsilon = str(self.loss(of).epsilon)
+        epsilon = str(self.loss(adjacency).epsilon)
         return {"finite": [{"question": self.query.name, "family": self.mechanism.family, "epsilon": epsilon}]}

@@ -111,11 +111,11 @@ class FiniteMechanism:
         return self._charge
 
     @property
-    def even(self) -> bool:
+    def is_constant_time(self) -> bool:
         """True: rows have one sum, so that the number of random words of a draw has one law for all results."""
         return True
 
-    def anew(self, graph: Graph) -> FiniteMechanism:
+    def on_graph(self, graph: Graph) -> FiniteMechanism:
         """Return these integers on a graph, without cached results.
 
         Args:
@@ -123,14 +123,14 @@ class FiniteMechanism:
         """
         return replace(self, graph=graph, weights=replace(self.weights))
 
-    def drawn(self, place: tuple[int, ...], door: NoiseSource) -> int:
+    def draw_output(self, point: tuple[int, ...], noise: NoiseSource) -> int:
         """Return one output, from 0, for the true result at a place.
 
         Args:
-            place: The place of the true result.
-            door: The source of noise.
+            point: The place of the true result.
+            noise: The source of noise.
         """
-        return door.categorical(self.weights.row(place[0]))
+        return noise.categorical(self.weights.row(point[0]))
 
     @property
     def outputs(self) -> int:
@@ -146,9 +146,9 @@ class FiniteMechanism:
         Raises:
             WorkloadError: The query has no such result. The message does not give the label.
         """
-        return self.weights.row(self.place(result))
+        return self.weights.row(self.index_of(result))
 
-    def place(self, result: object) -> int:
+    def index_of(self, result: object) -> int:
         """Return the position of a label.
 
         Raises:
@@ -180,7 +180,7 @@ class FiniteMechanism:
         """Return the result that an output is read as, a label.
 
         Args:
-            output: The output, from 0, as `drawn` returns it.
+            output: The output, from 0, as `draw_output` returns it.
         """
         return self.graph.results[int(self.answers[output])]
 

@@ -119,11 +119,11 @@ class ClampedMechanism:
         return min(self.epsilon, log_above(1 / self.alpha))
 
     @property
-    def even(self) -> bool:
+    def is_constant_time(self) -> bool:
         """True: the noise, and so the number of random words of a draw, has one law for all results."""
         return True
 
-    def anew(self, graph: QueryGraph) -> ClampedMechanism:
+    def on_graph(self, graph: QueryGraph) -> ClampedMechanism:
         """Return these numbers on a graph, without cached results.
 
         Args:
@@ -131,21 +131,21 @@ class ClampedMechanism:
         """
         return replace(self, graph=graph)
 
-    def drawn(self, place: tuple[int, ...], door: NoiseSource) -> int:
+    def draw_output(self, point: tuple[int, ...], noise: NoiseSource) -> int:
         """Return one output, from 0, for the true result at a place.
 
         Args:
-            place: The place of the true result.
-            door: The source of noise.
+            point: The place of the true result.
+            noise: The source of noise.
         """
-        return int(np.ravel_multi_index(door.clamped(self.alpha, self.steps, self.shape, place), self.shape))
+        return int(np.ravel_multi_index(noise.clamped(self.alpha, self.steps, self.shape, point), self.shape))
 
     @property
     def outputs(self) -> int:
         """The number of outputs."""
         return self.graph.n
 
-    def place(self, result: Hashable) -> tuple[int, ...]:
+    def index_of(self, result: Hashable) -> tuple[int, ...]:
         """Return the position of a label in the box, one number for every axis.
 
         Raises:
@@ -157,7 +157,7 @@ class ClampedMechanism:
         """Return the result of an output, a label.
 
         Args:
-            output: The output, from 0, as `drawn` returns it.
+            output: The output, from 0, as `draw_output` returns it.
         """
         return self.graph.results[output]
 

@@ -158,18 +158,18 @@ class ImplicitMechanism:
         return row_sums(self.box, self.alpha, self.weights)
 
     @property
-    def even(self) -> bool:
+    def is_constant_time(self) -> bool:
         """True if the largest row sum is proven to be at most MOST_SPREAD times the smallest.
 
         Then the number of tries reveals nothing about the result beyond this factor.
         """
-        spread = self.bounds.spread
+        spread = self.bounds.ratio_bound
         return spread is not None and spread <= MAX_ROW_SUM_RATIO
 
     @cached_property
     def largest_ratio(self) -> Fraction | None:
         """A proven bound on P(o | i) / P(o | j) over edges and outputs: (1/α) max N / min N; None without one."""
-        spread = self.bounds.spread
+        spread = self.bounds.ratio_bound
         return None if spread is None else spread / self.alpha
 
     @cached_property
@@ -187,7 +187,7 @@ class ImplicitMechanism:
         """
         return self._charge
 
-    def anew(self, graph: QueryGraph) -> ImplicitMechanism:
+    def on_graph(self, graph: QueryGraph) -> ImplicitMechanism:
         """Return these integers on a graph, without cached results.
 
         Args:
@@ -208,7 +208,7 @@ class ImplicitMechanism:
         return self.box.steps
 
     @cached_property
-    def top(self) -> int:
+    def max_weight(self) -> int:
         """The largest weight."""
         return int(self.weights.max())
 
@@ -216,13 +216,13 @@ class ImplicitMechanism:
     def tries(self) -> float:
         """The largest average number of tries of a draw, T max Z / min N.
 
-        If `even`, it is that of every result, within a part of 10⁻⁹.
+        If `is_constant_time`, it is that of every result, within a part of 10⁻⁹.
         """
         odds = self.alpha / (1 - self.alpha)
         padded = sum(c * odds**j for j, c in enumerate(_differences(self.steps)))
-        return float(padded * self.top) / float(self.sums.min())
+        return float(padded * self.max_weight) / float(self.sums.min())
 
-    def place(self, result: Hashable) -> tuple[int, ...]:
+    def index_of(self, result: Hashable) -> tuple[int, ...]:
         """Return the position of a label in the box, one number for every axis, as `noise.by_distance` takes it.
 
         Raises:
@@ -230,24 +230,24 @@ class ImplicitMechanism:
         """
         return place_of(self.graph, self.weights.shape, result)
 
-    def drawn(self, place: tuple[int, ...], door: NoiseSource) -> int:
+    def draw_output(self, point: tuple[int, ...], noise: NoiseSource) -> int:
         """Return one output, from 0, for the true result at a place.
 
         Args:
-            place: The place of the true result.
-            door: The source of noise.
+            point: The place of the true result.
+            noise: The source of noise.
         """
-        drawn = door.by_distance(self.alpha, self.steps, self.weights, self.top, place)
+        drawn = noise.by_distance(self.alpha, self.steps, self.weights, self.max_weight, point)
         return int(np.ravel_multi_index(drawn, self.weights.shape))
 
-    def label(self, place: tuple[int, ...]) -> object:
+    def label(self, point: tuple[int, ...]) -> object:
         """Return the result at a place of the box: the label of a drawn answer.
 
         Raises:
             WorkloadError: The box has no such place.
         """
         shape = self.weights.shape
-        inside = len(place) == len(shape) and all(0 <= x < s for x, s in zip(place, shape, strict=True))
+        inside = len(point) == len(shape) and all(0 <= x < s for x, s in zip(point, shape, strict=True))
         if not inside:
             raise WorkloadError(
                 "place-outside-box",
@@ -256,13 +256,13 @@ class ImplicitMechanism:
                 "Give one position for each axis, within the size of the axis.",
                 "Nothing was computed.",
             )
-        return self.graph.results[int(np.ravel_multi_index(place, shape))]
+        return self.graph.results[int(np.ravel_multi_index(point, shape))]
 
     def read(self, output: int) -> object:
         """Return the label of an output: outputs are numbered as results are.
 
         Args:
-            output: The output, from 0, as `drawn` returns it.
+            output: The output, from 0, as `draw_output` returns it.
         """
         return self.graph.results[output]
 
@@ -372,7 +372,7 @@ class EnclosedIntegers:
     unit: int
 
     @property
-    def spread(self) -> Fraction | None:
+    def ratio_bound(self) -> Fraction | None:
         """A bound on the ratio of the largest to the smallest number; None if the smallest may be 0."""
         least, most = int(self.values.min()) - self.off, int(self.values.max()) + self.off
         return Fraction(most, least) if least > 0 else None

@@ -98,49 +98,49 @@ class GaussianDesign(LinearDesign):
         """Bounds on the squared cost of the queries of each group for one record that is added or removed."""
 
     @abc.abstractmethod
-    def told(self) -> list[tuple[int, list[int]]]:
+    def ledger_rows(self) -> list[tuple[int, list[int]]]:
         """Return for each group the number of queries of one scale and the positions of their attributes."""
 
-    def unit_cost(self, of: Adjacency) -> Fraction:
+    def unit_cost(self, adjacency: Adjacency) -> Fraction:
         """Return Δ² for one protected unit of up to g records.
 
         A change of the unit is a sum of at most g steps of one record each (:class:`Adjacency`). The square root of the
         squared distance is a seminorm. Hence Δ² is g² times the largest single step.
         """
-        return max(self.cost_squared(step) for step in of.steps) * of.records**2
+        return max(self.cost_squared(step) for step in adjacency.step_relations) * adjacency.records**2
 
-    def unit_profile(self, of: Adjacency) -> tuple[Fraction, ...]:
+    def unit_profile(self, adjacency: Adjacency) -> tuple[Fraction, ...]:
         """Return the cost of the records of one unit for each cell of `profile`: g² times its cost.
 
         This holds where neighbours add or remove a record. Added, or removed, records of one unit cost at most the mean
         of their costs (`sectors`).
         """
-        return tuple(of.records**2 * x for x in self.profile())
+        return tuple(adjacency.records**2 * x for x in self.profile())
 
-    def loss(self, of: Adjacency) -> Loss:
+    def loss(self, adjacency: Adjacency) -> Loss:
         """Return ρ = Δ²/2, by cell where neighbours add or remove a record."""
         finest = max((1 / Fraction(float(x.min())) ** 2 for x, _ in self.runs if len(x)), default=Fraction(0))
-        if not of.by_cell:
-            return Loss.concentrated(privacy.rho(self.unit_cost(of)), finest)
-        return Loss.of_cells(self.over.structured, [privacy.rho(x) for x in self.unit_profile(of)], finest)
+        if not adjacency.by_cell:
+            return Loss.concentrated(privacy.rho(self.unit_cost(adjacency)), finest)
+        return Loss.of_cells(self.over.structured, [privacy.rho(x) for x in self.unit_profile(adjacency)], finest)
 
-    def draw(self, exact: Answers, door: NoiseSource) -> Answers:
+    def draw(self, exact: Answers, noise: NoiseSource) -> Answers:
         """Return every answer plus one independent draw of N_Z(0, σ²), in the ring of the values (never saturating)."""
         for values, (scales, counts) in zip(exact, self.runs, strict=True):
-            _add_noise(values, scales, counts, door)
+            _add_noise(values, scales, counts, noise)
         return exact
 
-    def detail(self, of: Adjacency) -> dict[str, list[Any]]:
+    def ledger_detail(self, adjacency: Adjacency) -> dict[str, list[Any]]:
         """Return the entry of a ledger.
 
         For each group, it has the number of queries, their attributes, and their cost for one added or removed record.
         """
-        del of
+        del adjacency
         names = self.over.names
         return {
             "sectors": [
                 {"count": count, "of": [names[a] for a in shown], "cost_squared": str(cost)}
-                for (count, shown), cost in zip(self.told(), self.group_costs, strict=True)
+                for (count, shown), cost in zip(self.ledger_rows(), self.group_costs, strict=True)
             ]
         }
 
@@ -175,11 +175,11 @@ def exact_precisions(scales: Sequence[Floats]) -> tuple[int, list[Exact]]:
     return unit, out
 
 
-def _add_noise(values: Exact, scales: Floats, counts: NDArray[np.int64], door: NoiseSource) -> None:
+def _add_noise(values: Exact, scales: Floats, counts: NDArray[np.int64], noise: NoiseSource) -> None:
     """Add one independent draw of N_Z(0, σ²) to every value, a block of runs at a time."""
     starts, first = np.concatenate([[0], np.cumsum(counts)]), 0
     while first < len(scales):
         # A block holds at most DRAWN answers, or one run: memory stays bounded for large tables.
         last = max(first + 1, int(np.searchsorted(starts, starts[first] + DRAWN, side="right")) - 1)
-        values[starts[first] : starts[last]] += door.discrete_gaussians(scales[first:last], counts[first:last])
+        values[starts[first] : starts[last]] += noise.discrete_gaussians(scales[first:last], counts[first:last])
         first = last

@@ -254,13 +254,13 @@ class PureStrategy(LinearDesign):
             total = total + own[:, None] + own[None, :] - 2 * (np.minimum(gram, 0) if apart else gram)
         return int(total.max())
 
-    def unit_epsilon(self, of: Adjacency) -> Fraction:
+    def unit_epsilon(self, adjacency: Adjacency) -> Fraction:
         """Return the exact ε for one protected unit of up to g records.
 
         A change of the unit is a sum of at most g steps of one record each (:class:`Adjacency`), and ℓ1 distances add.
         So ε is g times the largest single step.
         """
-        return of.records * max(self.step(step) for step in of.steps) * self.rate
+        return adjacency.records * max(self.step(step) for step in adjacency.step_relations) * self.rate
 
     def magnitude(self, records: int) -> int:
         """Return a bound on all exact answers, for at most `records` records.
@@ -277,9 +277,9 @@ class PureStrategy(LinearDesign):
 
     # --- as a design ------------------------------------------------------------------------------------
 
-    def afresh(self, of: Adjacency) -> PureStrategy:
+    def without_cache(self, adjacency: Adjacency) -> PureStrategy:
         """Return these integers without cached results."""
-        del of
+        del adjacency
         return replace(self, asked=tuple(replace(m) for m in self.asked))
 
     @cached_property
@@ -294,25 +294,25 @@ class PureStrategy(LinearDesign):
     def _named(self, margin: MeasuredMargin, part: QueryBlock) -> list[Margin]:
         return attribute_names(self.over, np.array([margin.attributes], dtype=np.intp), part.inner)
 
-    def loss(self, of: Adjacency) -> Loss:
+    def loss(self, adjacency: Adjacency) -> Loss:
         """Return pure ε and the ρ that follows number by number: Σ_k (s_k/t)²/2 where number k moves by s_k.
 
         Number k alone is |s_k|/t-differentially private, hence (s_k/t)²/2-zCDP, and the costs of independent draws add.
         Where neighbours add or remove a record, the loss states ρ by cell. For a unit of up to g records, ‖s‖₂ ≤ g
         max_o ‖A_·,o‖₂.
         """
-        epsilon, factor = self.unit_epsilon(of), of.records**2 * self.rate**2 / 2
-        if of.by_cell:
+        epsilon, factor = self.unit_epsilon(adjacency), adjacency.records**2 * self.rate**2 / 2
+        if adjacency.by_cell:
             squares = self._squares.tolist()
             return Loss.of_epsilon(
                 epsilon, by_cell=True, axes=self.over.structured, implied=[x * factor for x in squares]
             )
-        square = max(self.step_squared(step) for step in of.steps)
+        square = max(self.step_squared(step) for step in adjacency.step_relations)
         return Loss.of_epsilon(epsilon, by_cell=False, implied=[square * factor])
 
-    def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
+    def exact_answers(self, counts: Counts, adjacency: Adjacency, records: int) -> Answers:
         """Return the exact answers by measured margin, in C order of (attributes…, rows)."""
-        del of  # The integers do not depend on the protected unit.
+        del adjacency  # The integers do not depend on the protected unit.
         dtype = np.dtype(object) if self.magnitude(records) >= INT64_SAFE_BOUND else np.dtype(np.int64)
         return tuple(self._asked(m, p, counts, dtype) for m, p in zip(self.asked, self._parts, strict=True))
 
@@ -329,23 +329,23 @@ class PureStrategy(LinearDesign):
                 out[i : i + step, part.places] = multiply(held[i : i + step], part.queries.T, dtype)
         return out.ravel()
 
-    def draw(self, exact: Answers, door: NoiseSource) -> Answers:
+    def draw(self, exact: Answers, noise: NoiseSource) -> Answers:
         """Return every answer plus one independent draw of discrete Laplace noise, in the ring of the values."""
         for values in exact:
             for i in range(0, len(values), NUMBERS_PER_BATCH):
                 part = values[i : i + NUMBERS_PER_BATCH]
-                part += door.discrete_laplaces(np.array([self.scale]), np.array([len(part)], dtype=np.int64))
+                part += noise.discrete_laplaces(np.array([self.scale]), np.array([len(part)], dtype=np.int64))
         return exact
 
-    def detail(self, of: Adjacency) -> dict[str, list[Any]]:
+    def ledger_detail(self, adjacency: Adjacency) -> dict[str, list[Any]]:
         """Return the number of queries of each margin, and the laws of the effect of one record (:meth:`laws`)."""
-        names, laws = self.over.names, self.laws(of)
+        names, laws = self.over.names, self.laws(adjacency)
         return {
             "margins": [{"of": [names[a] for a in m.attributes], "queries": len(m.rows)} for m in self.asked],
             "numbers": [laws and [[[str(e), n] for e, n in law] for law in laws]],
         }
 
-    def laws(self, of: Adjacency) -> list[list[tuple[Fraction, int]]] | None:
+    def laws(self, adjacency: Adjacency) -> list[list[tuple[Fraction, int]]] | None:
         """Return ε of every number that one record moves, under *continuous* Laplace noise, with the count of each ε.
 
         **Discrete noise.** Let a number move by s under discrete noise of scale t. Its cost is at most that of
@@ -371,7 +371,7 @@ class PureStrategy(LinearDesign):
             numbers to sort.
         """
         size = self.cells * sum(len(m.rows) for m in self.asked)
-        if of.records > 1 or of.steps != (Neighbours.ADD_OR_REMOVE_ONE,) or size > MOST_ENTRIES:
+        if adjacency.records > 1 or adjacency.step_relations != (Neighbours.ADD_OR_REMOVE_ONE,) or size > MOST_ENTRIES:
             return None
         more, columns = self.rate**2 / 4, np.concatenate([np.abs(m.rows) for m in self.asked])
         ranked = np.unique(-np.sort(-columns, axis=0), axis=1)[:, ::-1].T

@@ -89,7 +89,7 @@ class QueryBlock:
     queries: Exact
 
 
-def split(queries: Exact, over: CellStructure) -> tuple[QueryBlock, ...]:
+def split(queries: Exact, structure: CellStructure) -> tuple[QueryBlock, ...]:
     """Split queries of the joint cells of structured attributes, (m, n_o), by the attributes on which they depend.
 
     Only the margins that the queries show are then counted.
@@ -98,11 +98,11 @@ def split(queries: Exact, over: CellStructure) -> tuple[QueryBlock, ...]:
         PlanError: The queries have no integers between the knots of an amount, or multipliers of counts are too large.
     """
     groups: dict[tuple[int, ...], list[int]] = {}
-    shaped = queries.reshape(-1, *over.shape)
-    for axis, (a, _) in enumerate(over.structured, 1):
-        if a in dict(over.steps):
-            shaped = _knot_factors(shaped, axis, dict(over.steps)[a])
-    if over.steps:
+    shaped = queries.reshape(-1, *structure.shape)
+    for axis, (a, _) in enumerate(structure.structured, 1):
+        if a in dict(structure.steps):
+            shaped = _knot_factors(shaped, axis, dict(structure.steps)[a])
+    if structure.steps:
         if largest_entry(shaped) >= INT64_SAFE_LIMIT:
             raise PlanError(
                 "amount-rows-too-large",
@@ -117,9 +117,9 @@ def split(queries: Exact, over: CellStructure) -> tuple[QueryBlock, ...]:
         groups.setdefault(depends, []).append(i)
     parts = []
     for depends, places in groups.items():
-        index = tuple(slice(None) if axis in depends else 0 for axis in range(len(over.shape)))
+        index = tuple(slice(None) if axis in depends else 0 for axis in range(len(structure.shape)))
         kept = np.stack([shaped[i][index].ravel() for i in places])
-        parts.append(QueryBlock(tuple(over.structured[axis][0] for axis in depends), np.array(places), kept))
+        parts.append(QueryBlock(tuple(structure.structured[axis][0] for axis in depends), np.array(places), kept))
     return tuple(parts)
 
 
@@ -144,25 +144,27 @@ def _knot_factors(queries: Exact, axis: int, steps: tuple[int, ...]) -> Exact:
     return np.concatenate([first, first + rises // most, beside], axis=axis)
 
 
-def attribute_names(over: CellStructure, attributes: NDArray[np.intp], inner: tuple[str, ...]) -> list[tuple[str, ...]]:
+def attribute_names(
+    structure: CellStructure, attributes: NDArray[np.intp], inner: tuple[str, ...]
+) -> list[tuple[str, ...]]:
     """Return names of exchangeable attributes by their positions, (K, s), each row followed by the inner attributes."""
-    names = np.array([*over.names, *inner], dtype=object)
+    names = np.array([*structure.names, *inner], dtype=object)
     last = np.arange(len(names) - len(inner), len(names))
     rows = np.concatenate([attributes, np.tile(last, (len(attributes), 1))], axis=1)
     return [tuple(row) for row in names[rows].tolist()]
 
 
-def check_sizes(over: CellStructure, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
+def check_sizes(structure: CellStructure, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
     """Raise PlanError unless every attribute is in the domain, with these numbers of values and steps of amounts."""
-    named = (*over.exchangeable, *over.structured)
-    own = dict(over.steps)
+    named = (*structure.exchangeable, *structure.structured)
+    own = dict(structure.steps)
     if any(sizes.get(name) != n or steps.get(name) != own.get(name) for name, n in named):
         raise other_domain("strategy")
 
 
-def refuse_amounts(over: CellStructure) -> None:
+def refuse_amounts(structure: CellStructure) -> None:
     """Raise PlanError for amounts; designs for whose prices the theorem is not proven call this function."""
-    if over.steps:
+    if structure.steps:
         raise PlanError(
             "amounts-not-supported",
             "The strategy measures an amount, and its kind of noise does not support amounts.",

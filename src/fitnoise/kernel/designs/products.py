@@ -120,7 +120,7 @@ class Factor:
         """Return the largest absolute entry, at least 1."""
         return max(n - 1, 1) if self.rows is None else max(largest_entry(self.rows), 1)
 
-    def dearest(self, n: int) -> int:
+    def max_column_norm(self, n: int) -> int:
         """Return max_i ‖column i‖² in Python's integers: 64 bits would not hold it."""
         if self.rows is None:
             return 1 if n == 2 else n * (n - 1)
@@ -131,7 +131,9 @@ class Factor:
 
         A centring, whose columns have equal squares, gives one number, (1, 1).
         """
-        return np.array([[self.dearest(n)]], dtype=object) if self.rows is None else self.rows.astype(object) ** 2
+        return (
+            np.array([[self.max_column_norm(n)]], dtype=object) if self.rows is None else self.rows.astype(object) ** 2
+        )
 
     def nearest(self, n: int) -> int:
         """Return the least ⟨column i, column j⟩ of two values; with one value, its square."""
@@ -209,12 +211,12 @@ class ProductStrategy(GaussianDesign):
         groups: The sets, none twice.
 
     **Guarantees**
-        * `dearest` is the largest squared column norm of the dense integer strategy divided by σ², exactly. With more
-          than EXACT_SCALES different scales it is an upper bound, less than one part in 2⁸⁰ above. Where scales vary
-          within sets, the first two sentences hold up to CELLS joint cells; beyond, it is an upper bound.
+        * `max_record_cost` is the largest squared column norm of the dense integer strategy divided by σ², exactly.
+          With more than EXACT_SCALES different scales it is an upper bound, less than one part in 2⁸⁰ above. Where
+          scales vary within sets, the first two sentences hold up to CELLS joint cells; beyond, it is an upper bound.
         * `cost_squared` is at least the largest squared distance, in units of the noise, by which one neighbouring pair
-          can move the answers. Where neighbours add or remove a record, it is `dearest`. Where they replace one, it is
-          at most four times `dearest`.
+          can move the answers. Where neighbours add or remove a record, it is `max_record_cost`. Where they replace
+          one, it is at most four times `max_record_cost`.
     """
 
     over: CellStructure
@@ -320,24 +322,24 @@ class ProductStrategy(GaussianDesign):
         return unit, tuple(out)
 
     @cached_property
-    def _dearest(self) -> list[int]:
+    def _max_column_norms(self) -> list[int]:
         """G_a of every attribute."""
-        return [f.dearest(n) for f, n in zip(self.factors, self.sizes, strict=True)]
+        return [f.max_column_norm(n) for f, n in zip(self.factors, self.sizes, strict=True)]
 
-    def _by_cell(self, own: Sequence[int], precisions: Exact) -> Exact:
+    def _by_cell(self, attributes: Sequence[int], precisions: Exact) -> Exact:
         """Return f_T of the cells of a set; an axis has all values of its attribute, or 1 if these cost the same."""
         x = precisions
-        for axis, a in enumerate(own):
+        for axis, a in enumerate(attributes):
             squares = self.factors[a].squares(self.sizes[a])
             along = squares.sum(axis=0, keepdims=True) if x.shape[axis] == 1 else squares
             x = np.moveaxis(np.tensordot(along, x, (0, axis)), 0, axis)
         return x
 
-    def _most(self, own: Sequence[int], precisions: Exact) -> int:
+    def _most(self, attributes: Sequence[int], precisions: Exact) -> int:
         """Return the largest f_T; where scales do not vary, it is that of the costliest value of every attribute."""
         if precisions.size == 1:
-            return int(precisions.item() * math.prod(self._dearest[a] for a in own))
-        return int(self._by_cell(own, precisions).max())
+            return int(precisions.item() * math.prod(self._max_column_norms[a] for a in attributes))
+        return int(self._by_cell(attributes, precisions).max())
 
     @cached_property
     def group_costs(self) -> tuple[Fraction, ...]:
@@ -346,7 +348,7 @@ class ProductStrategy(GaussianDesign):
         return tuple(Fraction(sum(self._most(own, x) for own, x in sets.items()), unit) for sets in groups)
 
     @cached_property
-    def dearest(self) -> Fraction:
+    def max_record_cost(self) -> Fraction:
         """The cost Σ_T m_T²/σ_T² Π max g of a record with the costliest value of every attribute.
 
         Where scales vary within sets, it is the bound in the head of this module.
@@ -395,14 +397,14 @@ class ProductStrategy(GaussianDesign):
 
     def profile(self) -> tuple[Fraction, ...]:
         """Return one number, the cost of the costliest joint cell."""
-        return (self.dearest,)
+        return (self.max_record_cost,)
 
     def cost_squared(self, neighbours: Neighbours) -> Fraction:
         """Return Δ² for neighbours that differ in one record: exact, or the bound in the head of this module."""
         if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
-            return self.dearest
+            return self.max_record_cost
         # ‖x − y‖² ≤ 2 ‖x‖² + 2 ‖y‖² holds for all scales; the closer bound needs one scale for each set.
-        return 4 * self.dearest if self.joint else self._replaced
+        return 4 * self.max_record_cost if self.joint else self._replaced
 
     @cached_property
     def _replaced(self) -> Fraction:
@@ -432,9 +434,9 @@ class ProductStrategy(GaussianDesign):
         for own, x in weights.items():
             least = most = 1
             for a in own:
-                ends = [y * z for y in (least, most) for z in (self._dearest[a], nearest[a])]
+                ends = [y * z for y in (least, most) for z in (self._max_column_norms[a], nearest[a])]
                 least, most = min(ends), max(ends)
-            total += x * (math.prod(self._dearest[a] for a in own) - least)
+            total += x * (math.prod(self._max_column_norms[a] for a in own) - least)
         return total
 
     def _among(
@@ -454,7 +456,7 @@ class ProductStrategy(GaussianDesign):
                 math.comb(differ, j)
                 * math.comb(n - differ, count - j)
                 * nearest[a] ** j
-                * self._dearest[a] ** (count - j)
+                * self._max_column_norms[a] ** (count - j)
                 for j in range(count + 1)
             )
 
@@ -468,12 +470,12 @@ class ProductStrategy(GaussianDesign):
 
     # --- as a design ------------------------------------------------------------------------------------
 
-    def afresh(self, of: Adjacency) -> ProductStrategy:
+    def without_cache(self, adjacency: Adjacency) -> ProductStrategy:
         """Return these integers without cached results."""
-        del of
+        del adjacency
         return replace(self, factors=tuple(map(replace, self.factors)), groups=tuple(map(replace, self.groups)))
 
-    def in_parts(self, parts: int) -> ProductStrategy:
+    def scaled_by(self, parts: int) -> ProductStrategy:
         """Return the strategy with `parts` times the noise: squared distances are convex, as in `sectors`."""
         return replace(self, groups=tuple(replace(g, scales=g.scales * parts) for g in self.groups))
 
@@ -481,9 +483,9 @@ class ProductStrategy(GaussianDesign):
         """Return the sets of attributes that are measured."""
         return {m for g in self.groups for m in attribute_names(self.over, g.attributes, ())}
 
-    def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
+    def exact_answers(self, counts: Counts, adjacency: Adjacency, records: int) -> Answers:
         """Return, by group, m_T (⊗_{a∈T} H_a) applied to the counts of T along one axis after the other."""
-        del of  # The integers do not depend on the protected unit.
+        del adjacency  # The integers do not depend on the protected unit.
         return tuple(self._transformed(g, counts, records) for g in self.groups)
 
     def _transformed(self, group: ProductGroup, counts: Counts, records: int) -> Exact:
@@ -500,6 +502,6 @@ class ProductStrategy(GaussianDesign):
             out.append(m * values.ravel())
         return np.concatenate(out)
 
-    def told(self) -> list[tuple[int, list[int]]]:
+    def ledger_rows(self) -> list[tuple[int, list[int]]]:
         """Return the number of sets of each group, with the positions of their attributes."""
         return [(len(g), np.unique(g.attributes).tolist()) for g in self.groups]

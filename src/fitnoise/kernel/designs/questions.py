@@ -388,27 +388,28 @@ class FiniteQuery:
         for condition in self.where:
             for a, values in condition:
                 values.cells(domain[a])
-        if self.question is QuestionKind.SUM and not isinstance(domain[self._asked], Ordered):
+        if self.question is QuestionKind.SUM and not isinstance(domain[self._queried_attributes], Ordered):
             raise WorkloadError(
                 "sum-needs-ordered",
-                f"The question {self.name!r} adds up {self._asked!r}, which is not an ordered attribute.",
+                f"The question {self.name!r} adds up {self._queried_attributes!r}, which is not an ordered attribute.",
                 "A sum needs whole numbers between a lowest and a highest, so that one record can change it by a "
                 "known amount only.",
                 'Declare the attribute as type = "ordered", with low and high.',
                 "Nothing was planned.",
-                place=self._asked,
+                place=self._queried_attributes,
             )
-        if self.share is not None and not domain[self._asked].ordered:
+        if self.quantile_level is not None and not domain[self._queried_attributes].ordered:
             raise WorkloadError(
                 "quantile-needs-order",
-                f"The question {self.name!r} asks for the {self.question} of {self._asked!r}, whose values have no "
+                f"The question {self.name!r} asks for the {self.question} of {self._queried_attributes!r}, whose "
+                f"values have no "
                 "order.",
                 "",
                 "Ask for it of an attribute whose values have an order.",
                 "Nothing was planned.",
-                place=self._asked,
+                place=self._queried_attributes,
             )
-        if self.attribute is not None and domain[self.attribute].beside:
+        if self.attribute is not None and domain[self.attribute].missing_cells:
             raise WorkloadError(
                 "question-about-missing-category",
                 f"The question {self.name!r} asks for the {self.question} of {self.attribute!r}, which has "
@@ -431,26 +432,26 @@ class FiniteQuery:
                 )
 
     @property
-    def _asked(self) -> str:
+    def _queried_attributes(self) -> str:
         assert self.attribute is not None  # noqa: S101 - checked when made
         return self.attribute
 
     @property
-    def share(self) -> Fraction | None:
+    def quantile_level(self) -> Fraction | None:
         """The share of the records at or below a median or a quantile; None for other questions."""
         return Fraction(1, 2) if self.question is QuestionKind.MEDIAN else self.at
 
-    def ranks(self, of: Adjacency) -> RankScores | None:
+    def ranks(self, adjacency: Adjacency) -> RankScores | None:
         """Return the ranks by which a median or a quantile is answered.
 
         Args:
-            of: The neighbour relation and its protected unit.
+            adjacency: The neighbour relation and its protected unit.
 
         Returns:
             The ranks; None for other questions.
         """
-        replaces = Neighbours.REPLACE_ONE in of.steps
-        return None if self.share is None else RankScores(self.share, self.people, replaces)
+        replaces = Neighbours.REPLACE_ONE in adjacency.step_relations
+        return None if self.quantile_level is None else RankScores(self.quantile_level, self.people, replaces)
 
     @property
     def _attributes(self) -> tuple[str, ...]:
@@ -473,13 +474,14 @@ class FiniteQuery:
         sets = [{*own, *(a for a, _ in c)} for c in self.where or ((),)]
         return tuple(tuple(sorted(s or {next(iter(domain))}, key=order.__getitem__)) for s in sets)
 
-    def graph(self, domain: Domain, of: Adjacency) -> QueryGraph:
+    def graph(self, domain: Domain, adjacency: Adjacency) -> QueryGraph:
         """Return the graph whose edges are the pairs of answers that one record can turn into each other.
 
         Args:
             domain: The domain of the records.
-            of: The neighbour relation. Where it replaces one record, `people` is the number of records. Otherwise, and
-                where a unit may have fewer records or records are dropped, the number is at most `people`.
+            adjacency: The neighbour relation. Where it replaces one record, `people` is the number of records.
+                Otherwise, and where a unit may have fewer records or records are dropped, the number is at most
+                `people`.
 
         Raises:
             WorkloadError: The answer can only be one value, or it has too many results. Or ε is too small for one step,
@@ -490,13 +492,14 @@ class FiniteQuery:
               an edge.
         """
         self.check(domain)
-        graph = graph_of(self.shape(domain, of))
+        graph = graph_of(self.shape(domain, adjacency))
         try:
-            rational(self.record_epsilon(of))
+            rational(self.record_epsilon(adjacency))
         except WorkloadError as error:
             raise WorkloadError(
                 "epsilon-per-record-too-small",
-                f"A unit has up to {of.records:,} records, so the question {self.name!r} can spend 1/{of.records:,} "
+                f"A unit has up to {adjacency.records:,} records, so the question {self.name!r} can spend "
+                f"1/{adjacency.records:,} "
                 "of its ε on each.",
                 f"{error.given} {error.needed}",
                 "Take a larger ε, or count fewer records of each unit.",
@@ -513,15 +516,15 @@ class FiniteQuery:
             )
         return graph
 
-    def shape(self, domain: Domain, of: Adjacency) -> tuple[Any, ...]:
+    def shape(self, domain: Domain, adjacency: Adjacency) -> tuple[Any, ...]:
         """Return the parameters of the graph: equal shapes give equal graphs.
 
         Args:
             domain: The domain of the records.
-            of: The neighbour relation and its protected unit.
+            adjacency: The neighbour relation and its protected unit.
         """
-        if self.share is not None:
-            return QuestionKind.MEDIAN, domain[self._asked].values
+        if self.quantile_level is not None:
+            return QuestionKind.MEDIAN, domain[self._queried_attributes].values
         if self.question is QuestionKind.COUNTS:
             return QuestionKind.COUNTS, self.people, len(self.where), self._disjoint(domain)
         if self.question is QuestionKind.LEFT_OUT:
@@ -529,10 +532,12 @@ class FiniteQuery:
         if self.question is QuestionKind.COUNT:
             values, some = [1], bool(self.where)
         else:
-            attribute = domain[self._asked]
+            attribute = domain[self._queried_attributes]
             assert isinstance(attribute, Ordered)  # noqa: S101 - checked before
             values, some = [attribute.low, attribute.high], bool(self.where)
-        adds = [*values, 0] if some or not of.fixes_size else values  # 0: the value of a record that is not there
+        adds = (
+            [*values, 0] if some or not adjacency.fixes_size else values
+        )  # 0: the value of a record that is not there
         low, high = min(adds), max(adds)
         if low == high:
             raise WorkloadError(
@@ -550,36 +555,36 @@ class FiniteQuery:
         pairs = [(x, y) for i, x in enumerate(met) for y in met[:i]]
         return all(any(a in y and not x[a] & y[a] for a in x) for x, y in pairs)
 
-    def steps(self, of: Adjacency) -> int:
+    def steps(self, adjacency: Adjacency) -> int:
         """Return the largest number of steps of the graph that one unit takes.
 
         A person with an id takes one step of a `left_out` question, and otherwise a unit takes one for each of its
         records. The records of another unit may be those of as many persons.
 
         Args:
-            of: The neighbour relation and its protected unit.
+            adjacency: The neighbour relation and its protected unit.
         """
-        return 1 if self.question is QuestionKind.LEFT_OUT and of.unit.id is not None else of.records
+        return 1 if self.question is QuestionKind.LEFT_OUT and adjacency.unit.id is not None else adjacency.records
 
-    def record_epsilon(self, of: Adjacency) -> Fraction:
+    def record_epsilon(self, adjacency: Adjacency) -> Fraction:
         """Return the ε of one step of the graph: ε divided by the number of steps of a unit.
 
         Args:
-            of: The neighbour relation and its protected unit.
+            adjacency: The neighbour relation and its protected unit.
         """
-        return self.epsilon / self.steps(of)
+        return self.epsilon / self.steps(adjacency)
 
-    def fits(self, domain: Domain, of: Adjacency, mechanism: Mechanism) -> bool:
+    def accepts(self, domain: Domain, adjacency: Adjacency, mechanism: Mechanism) -> bool:
         """Return True if a mechanism answers this question: `bounds` holds, and its ε is that of one record.
 
         Args:
             domain: The domain of the records.
-            of: The neighbour relation and its protected unit.
+            adjacency: The neighbour relation and its protected unit.
             mechanism: The mechanism to check.
         """
-        return mechanism.epsilon == self.record_epsilon(of) and self.bounds(domain, of, mechanism)
+        return mechanism.epsilon == self.record_epsilon(adjacency) and self.bounds(domain, adjacency, mechanism)
 
-    def bounds(self, domain: Domain, of: Adjacency, mechanism: Mechanism) -> bool:
+    def bounds(self, domain: Domain, adjacency: Adjacency, mechanism: Mechanism) -> bool:
         """Return True if the cost of a mechanism for one record is proven for these neighbours.
 
         Then its graph is the graph of the question, its ranks are those of the question, and its sampler runs in even
@@ -587,10 +592,10 @@ class FiniteQuery:
 
         Args:
             domain: The domain of the records.
-            of: The neighbour relation and its protected unit.
+            adjacency: The neighbour relation and its protected unit.
             mechanism: The mechanism to check.
         """
-        own, other = self.graph(domain, of), mechanism.graph
+        own, other = self.graph(domain, adjacency), mechanism.graph
         if own is not other:
             if (
                 not isinstance(other, QueryGraph)
@@ -602,17 +607,17 @@ class FiniteQuery:
             same = own.structure == other.structure if said else np.array_equal(own.edges, other.edges)
             if not same or not all(a == b for a, b in zip(own.results, other.results, strict=True)):
                 return False
-        scored = not isinstance(mechanism, RankMechanism) or mechanism.ranks == self.ranks(of)
-        return scored and mechanism.even
+        scored = not isinstance(mechanism, RankMechanism) or mechanism.ranks == self.ranks(adjacency)
+        return scored and mechanism.is_constant_time
 
     # --- the answer ---------------------------------------------------------------------------------------------
 
-    def answer(self, domain: Domain, of: Adjacency, counts: Sequence[NDArray[Any]]) -> Any:
+    def answer(self, domain: Domain, adjacency: Adjacency, counts: Sequence[NDArray[Any]]) -> Any:
         """Return the true answer, a label of the graph, from exact counts of `margins`, in their order.
 
         Args:
             domain: The domain of the records.
-            of: The neighbour relation and its protected unit.
+            adjacency: The neighbour relation and its protected unit.
             counts: The counts of each margin; for `left_out` only the number of persons.
 
         Raises:
@@ -622,32 +627,32 @@ class FiniteQuery:
         if self.question is QuestionKind.LEFT_OUT:
             # Clamping changes the answer by at most as much as the data do, so one person still moves it by 1.
             return min(int(counts[0]), self.people)
-        kept = self._counted(domain, of, counts)
+        kept = self._counted(domain, adjacency, counts)
         if self.question is QuestionKind.COUNT:
             return int(kept[0].sum())
         if self.question is QuestionKind.COUNTS:
             return tuple(int(x.sum()) for x in kept)
         by_value = self._by_value(domain, kept[0])
-        values = domain[self._asked].values
-        if self.share is None:
+        values = domain[self._queried_attributes].values
+        if self.quantile_level is None:
             return sum(c * int(v) for c, v in zip(by_value, values, strict=True))
-        least, below = math.ceil(self.share * sum(by_value)), itertools.accumulate(by_value)
+        least, below = math.ceil(self.quantile_level * sum(by_value)), itertools.accumulate(by_value)
         return next(v for c, v in zip(below, values, strict=True) if c >= least)
 
-    def records(self, domain: Domain, of: Adjacency, counts: Sequence[NDArray[Any]]) -> list[int]:
+    def records(self, domain: Domain, adjacency: Adjacency, counts: Sequence[NDArray[Any]]) -> list[int]:
         """Return the number of records with each value of the attribute, in order, from exact counts of `margins`.
 
         Args:
             domain: The domain of the records.
-            of: The neighbour relation and its protected unit.
+            adjacency: The neighbour relation and its protected unit.
             counts: The counts of each margin.
 
         Raises:
             DataError: The number of records does not fit `people`, as in :meth:`answer`.
         """
-        return self._by_value(domain, self._counted(domain, of, counts)[0])
+        return self._by_value(domain, self._counted(domain, adjacency, counts)[0])
 
-    def _counted(self, domain: Domain, of: Adjacency, counts: Sequence[NDArray[Any]]) -> list[NDArray[np.int64]]:
+    def _counted(self, domain: Domain, adjacency: Adjacency, counts: Sequence[NDArray[Any]]) -> list[NDArray[np.int64]]:
         """Return the counts of the cells that meet each condition.
 
         Raises:
@@ -655,8 +660,8 @@ class FiniteQuery:
         """
         records = int(counts[0].sum())
         # A true answer outside the graph has no row, so such data are refused before the charge.
-        if records > self.people or (records != self.people and of.fixes_size):
-            bound = "exactly" if of.fixes_size else "at most"
+        if records > self.people or (records != self.people and adjacency.fixes_size):
+            bound = "exactly" if adjacency.fixes_size else "at most"
             raise DataError(
                 "people-misfits-data",
                 f"The question {self.name!r} is declared for {bound} {self.people:,} records, and the data have "
@@ -671,7 +676,7 @@ class FiniteQuery:
 
     def _by_value(self, domain: Domain, kept: NDArray[np.int64]) -> list[int]:
         """Return counts summed over all attributes except the attribute of the question."""
-        axis = self.margins(domain)[0].index(self._asked)
+        axis = self.margins(domain)[0].index(self._queried_attributes)
         return [int(c) for c in kept.sum(axis=tuple(i for i in range(kept.ndim) if i != axis))]
 
     def _kept(
@@ -778,9 +783,9 @@ def _believed(prior: Iterable[Any]) -> tuple[float, ...]:
     return own
 
 
-def _condition(given: Iterable[tuple[str, Any]]) -> Condition:
+def _condition(pairs: Iterable[tuple[str, Any]]) -> Condition:
     """Return the condition sorted by attribute, so that equal conditions are equal."""
-    own = tuple(sorted(((str(a), Selection.parse(values)) for a, values in given), key=lambda pair: pair[0]))
+    own = tuple(sorted(((str(a), Selection.parse(values)) for a, values in pairs), key=lambda pair: pair[0]))
     if len({a for a, _ in own}) != len(own) or any(not values.items for _, values in own):
         raise WorkloadError(
             "condition-attribute-twice",

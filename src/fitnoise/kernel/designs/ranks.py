@@ -168,11 +168,11 @@ class RankMechanism:
         return self.epsilon
 
     @property
-    def even(self) -> bool:
+    def is_constant_time(self) -> bool:
         """True: rows have one sum, a power of 2, so that draws read equally many random words for all data."""
         return True
 
-    def anew(self, graph: QueryGraph) -> RankMechanism:
+    def on_graph(self, graph: QueryGraph) -> RankMechanism:
         """Return these numbers on a graph, without cached results.
 
         Args:
@@ -185,7 +185,7 @@ class RankMechanism:
         """The number of outputs."""
         return self.graph.n
 
-    def place(self, records: Sequence[int]) -> tuple[int, ...]:
+    def index_of(self, records: Sequence[int]) -> tuple[int, ...]:
         """Return the level of every value, from the number of records at each, in order.
 
         Args:
@@ -193,32 +193,32 @@ class RankMechanism:
         """
         return tuple(min(u, len(self.levels) - 1) for u in self.ranks.scores(records))
 
-    def row(self, place: Sequence[int]) -> tuple[int, ...]:
+    def row(self, point: Sequence[int]) -> tuple[int, ...]:
         """Return the probabilities of all values for their levels, as integers with the sum TOTAL.
 
         Args:
-            place: The levels of all values.
+            point: The levels of all values.
         """
-        weights = [self.levels[level] for level in place]
+        weights = [self.levels[level] for level in point]
         together = sum(weights)
         row = [w * ROW_SUM // together for w in weights]
         # The rest goes to a value with u = 0, and the bound in the head of this file includes it.
-        row[place.index(0)] += ROW_SUM - sum(row)
+        row[point.index(0)] += ROW_SUM - sum(row)
         return tuple(row)
 
-    def drawn(self, place: tuple[int, ...], door: NoiseSource) -> int:
+    def draw_output(self, point: tuple[int, ...], noise: NoiseSource) -> int:
         """Return one drawn value, as a position from 0, for the levels of all values.
 
         Args:
-            place: The levels of all values.
-            door: The source of noise.
+            point: The levels of all values.
+            noise: The source of noise.
         """
-        return door.categorical(self.row(place))
+        return noise.categorical(self.row(point))
 
     def read(self, output: int) -> object:
         """Return the value of an output, a label.
 
         Args:
-            output: The output, from 0, as `drawn` returns it.
+            output: The output, from 0, as `draw_output` returns it.
         """
         return self.graph.results[output]

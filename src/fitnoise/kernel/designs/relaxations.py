@@ -89,13 +89,13 @@ STEP_FACTORS = tuple(2.0**-i for i in range(12))
 """The parts of a step that are tried, so that the step stays inside the barrier."""
 
 
-def at_most(x: Exact, together: NDArray[np.bool_], most: int) -> int | None:
-    """Return a bound on Σ_{i,j∈τ} x_ij for all sets τ of 1 to `most` pairwise compatible places.
+def at_most(x: Exact, together: NDArray[np.bool_], max_size: int) -> int | None:
+    """Return a bound on Σ_{i,j∈τ} x_ij for all sets τ of 1 to `max_size` pairwise compatible places.
 
     Args:
         x: The costs, symmetric (n, n), n ≥ 1, Python integers. Entries of incompatible places are ignored.
         together: True for compatible places, symmetric (n, n).
-        most: The largest number of places in a set, at least 1.
+        max_size: The largest number of places in a set, at least 1.
 
     Returns:
         The bound; None above `MAX_PLACES`.
@@ -104,7 +104,7 @@ def at_most(x: Exact, together: NDArray[np.bool_], most: int) -> int | None:
         * No set costs more, for any result of floating point.
         * Every machine returns the same number.
     """
-    n, most = len(x), min(most, len(x))
+    n, max_size = len(x), min(max_size, len(x))
     if n > MAX_PLACES:
         return None
     here = np.eye(n, dtype=bool)
@@ -112,22 +112,22 @@ def at_most(x: Exact, together: NDArray[np.bool_], most: int) -> int | None:
     x = np.where(together | here, x, -(own[:, None] + own))
     more = int(abs(x).max()).bit_length() - BITS
     whole = -(-x >> more) if more > 0 else x << -more
-    found = min(*_by_blocks(whole, most), _relaxed(whole, most))
+    found = min(*_by_blocks(whole, max_size), _relaxed(whole, max_size))
     if n <= MOST_BRANCHED:
         few = (-(-whole >> BITS - DIGITS)).astype(np.int64)
-        known = _climbed(few, most)
+        known = _climbed(few, max_size)
         if known + (known >> MIN_GAIN_BITS) < found >> BITS - DIGITS:
-            dearest = _branched(few, most, known)
+            dearest = _branched(few, max_size, known)
             found = found if dearest is None else min(found, dearest << BITS - DIGITS)
     return found << more if more > 0 else found >> -more
 
 
-def _climbed(x: Integers, most: int) -> int:
+def _climbed(x: Integers, max_size: int) -> int:
     """Return the cost of some set of places: the best of those built greedily, each by adding the costliest place."""
     best = int(x.diagonal().max())
     for first in range(len(x)):
         inside, value = np.arange(len(x)) == first, int(x[first, first])
-        for _ in range(most - 1):
+        for _ in range(max_size - 1):
             gains = np.where(inside, np.iinfo(np.int64).min, x.diagonal() + 2 * x[:, inside].sum(axis=1))
             place = int(gains.argmax())
             inside[place], value = True, value + int(gains[place])
@@ -135,13 +135,13 @@ def _climbed(x: Integers, most: int) -> int:
     return best
 
 
-def _branched(x: Integers, most: int, known: int) -> int | None:
-    """Return the largest Σ_{i,j∈τ} x_ij over all sets τ of 1 to `most` places, or `known` if that is larger.
+def _branched(x: Integers, max_size: int, lower_bound: int) -> int | None:
+    """Return the largest Σ_{i,j∈τ} x_ij over all sets τ of 1 to `max_size` places, or `lower_bound` if that is larger.
 
     Args:
         x: The costs, symmetric (n, n), below 2⁴⁰ in size.
-        most: The largest number of places in a set.
-        known: The cost of some set.
+        max_size: The largest number of places in a set.
+        lower_bound: The cost of some set.
 
     Returns:
         The largest cost; None if too many sets may have it.
@@ -150,23 +150,23 @@ def _branched(x: Integers, most: int, known: int) -> int | None:
     beside = np.where(np.eye(n, dtype=bool), 0, np.maximum(x, 0))
     top, later = tops(beside)
     value, gains, begin, left = np.zeros(1, dtype=np.int64), x.diagonal()[None], np.zeros(1, dtype=np.intp), BRANCHES
-    for more in reversed(range(most)):
+    for more in reversed(range(max_size)):
         parents, last = np.nonzero(later[begin])
         left -= len(parents)
         if left < 0 or len(parents) * n > MAX_NUMBERS_HELD:
             return None
         value = value[parents] + gains[parents, last]
-        known = int(value.max(initial=known))
+        lower_bound = int(value.max(initial=lower_bound))
         if more:
             gains = gains[parents] + 2 * x[last]
             own = np.where(later[last + 1], np.maximum(gains + top[last + 1, :, more - 1], 0), 0)
             largest = -np.sort(-own, axis=1)[:, :more]
-            alive = value + largest.sum(axis=1) > known
+            alive = value + largest.sum(axis=1) > lower_bound
             value, gains, begin = value[alive], gains[alive], last[alive] + 1
-    return known
+    return lower_bound
 
 
-def _by_blocks(x: Exact, most: int) -> Iterator[int]:
+def _by_blocks(x: Exact, max_size: int) -> Iterator[int]:
     """Yield the bounds by blocks of consecutive places, for every length that divides the places into equal blocks."""
     n, here = len(x), np.eye(len(x), dtype=bool)
     total = int(x.sum() - x.trace())
@@ -180,22 +180,22 @@ def _by_blocks(x: Exact, most: int) -> Iterator[int]:
         best = [0]
         for beta, costs in zip(level.tolist(), np.sort(alone, axis=1)[:, ::-1].tolist(), strict=True):
             sums = [0, *itertools.accumulate(costs)]
-            best = _joined(best, [beta * m * m + s for m, s in enumerate(sums)], most)
+            best = _joined(best, [beta * m * m + s for m, s in enumerate(sums)], max_size)
         yield max(across * m * m + value for m, value in enumerate(best) if m)
 
 
-def _joined(one: list[int], other: list[int], most: int) -> list[int]:
-    """Return the largest sum of an entry of each list whose places add up to m, for m = 0, 1, …, at most `most`."""
-    last = min(len(one) + len(other) - 2, most)
-    places = (range(max(0, m - len(one) + 1), min(m, len(other) - 1) + 1) for m in range(last + 1))
-    return [max(one[m - k] + other[k] for k in some) for m, some in enumerate(places)]
+def _joined(left: list[int], right: list[int], max_size: int) -> list[int]:
+    """Return the largest sum of an entry of each list whose places add up to m, for m = 0, 1, …, at most `max_size`."""
+    last = min(len(left) + len(right) - 2, max_size)
+    places = (range(max(0, m - len(left) + 1), min(m, len(right) - 1) + 1) for m in range(last + 1))
+    return [max(left[m - k] + right[k] for k in some) for m, some in enumerate(places)]
 
 
-def _relaxed(x: Exact, most: int) -> int:
+def _relaxed(x: Exact, max_size: int) -> int:
     """Return Shor's bound, proven for integers of `BITS` bits; it also bounds the empty set, so it is at least 0."""
     n = len(x)
     with np.errstate(all="ignore"):
-        found = _finite(_multipliers(x.astype(np.float64) * 2.0**-BITS, most))
+        found = _finite(_multipliers(x.astype(np.float64) * 2.0**-BITS, max_size))
     *y, free = (int(v * 2**BITS) for v in found.tolist())
     free = max(free // 2, 0)
     matrix = np.diag(np.array([sum(y) - free * n, *(4 * v for v in y[1:])], dtype=object))
@@ -204,7 +204,7 @@ def _relaxed(x: Exact, most: int) -> int:
     with np.errstate(all="ignore"):
         near = _finite(_triangle(matrix.astype(np.float64) * 2.0**-BITS))
     root = np.rint(near * 2.0 ** (BITS // 2)).astype(np.int64)
-    least = sum(y) + free * (2 * most - n) + int(abs(matrix - _square(root)).sum())
+    least = sum(y) + free * (2 * max_size - n) + int(abs(matrix - _square(root)).sum())
     # A search that ends at slightly different numbers still proves this bound.
     return least + (least >> SURCHARGE_BITS)
 
@@ -217,7 +217,7 @@ def _square(root: NDArray[np.int64]) -> Exact:
     return np.asarray(both + (cross + cross.T) * 2**HALF)
 
 
-def _multipliers(x: Floats, most: int) -> Floats:
+def _multipliers(x: Floats, max_size: int) -> Floats:
     """Return numbers y and 2ℓ near the least bound, by Newton's steps inside a barrier.
 
     In s = 2x − 1 and λ = 2ℓ the bound is Σ y + λ (g − n/2) where Z = diag(y) − Q + λK is positive semidefinite. Q is
@@ -230,15 +230,15 @@ def _multipliers(x: Floats, most: int) -> Floats:
     q[1:, 1:], q[0, 1:], q[1:, 0], q[0, 0] = x / 4, rows / 4, rows / 4, _total(rows) / 4
     k[0, 1:] = k[1:, 0] = 0.25
 
-    def slack(at: Floats) -> Floats:
-        return np.asarray(np.diag(at[:-1]) - q + at[-1] * k)
+    def slack(multipliers: Floats) -> Floats:
+        return np.asarray(np.diag(multipliers[:-1]) - q + multipliers[-1] * k)
 
-    def inside(at: Floats) -> bool:
-        return bool(at[-1] > 0 and _triangle(slack(at)).diagonal().all())
+    def inside(multipliers: Floats) -> bool:
+        return bool(multipliers[-1] > 0 and _triangle(slack(multipliers)).diagonal().all())
 
     weight = max(float(abs(q).max()), RELATIVE_TOLERANCE)
     at = np.append(_total(abs(q) + weight * k) + weight, weight)
-    aim = np.append(np.ones(n + 1), most - n / 2)
+    aim = np.append(np.ones(n + 1), max_size - n / 2)
     for _ in range(STEPS):
         inverse = _inverse(slack(at))
         first, others = inverse[0], _total(inverse[1:])

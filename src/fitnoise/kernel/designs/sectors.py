@@ -378,7 +378,7 @@ class Strategy(GaussianDesign):
             return largest
         return self._replace_one()
 
-    def unit_cost(self, of: Adjacency) -> Fraction:
+    def unit_cost(self, adjacency: Adjacency) -> Fraction:
         """Return Δ² for one protected unit of up to g records.
 
         Where neighbours add or remove a record, this is the largest value of :meth:`unit_profile`. Where they replace
@@ -386,12 +386,12 @@ class Strategy(GaussianDesign):
         that are added. Both together cost at most four times that. The method returns the smaller of this and the bound
         for any records.
         """
-        if of.by_cell:
-            return max(self.unit_profile(of))
-        whole = super().unit_cost(of)
-        return min(whole, 4 * max(self.unit_profile(of))) if of.pattern else whole
+        if adjacency.by_cell:
+            return max(self.unit_profile(adjacency))
+        whole = super().unit_cost(adjacency)
+        return min(whole, 4 * max(self.unit_profile(adjacency))) if adjacency.pattern else whole
 
-    def unit_profile(self, of: Adjacency) -> tuple[Fraction, ...]:
+    def unit_profile(self, adjacency: Adjacency) -> tuple[Fraction, ...]:
         """Return h(o) of each structured cell; added, or removed, records of one unit cost at most their mean h.
 
         X is the quadratic form of the strategy: vᵀXv is the squared distance of data that differ by v. A unit has m ≤ g
@@ -429,17 +429,17 @@ class Strategy(GaussianDesign):
         records fits all pairs. Means add: several designs on the same records cost together at most the largest value
         of the sum of their h.
         """
-        best = super().unit_profile(of)
+        best = super().unit_profile(adjacency)
         names = [a for a, _ in (*self.over.exchangeable, *self.over.structured)]
-        found = ((of.along(names, attributes), most) for attributes, most in of.pattern.caps)
+        found = ((adjacency.shared_axes(names, attributes), most) for attributes, most in adjacency.pattern.caps)
         caps = [_Cap(frozenset(axes), most * alike) for (axes, alike), most in found if alike is not None]
-        for prices in self._in_pattern(caps, of) if caps else ():
+        for prices in self._in_pattern(caps, adjacency) if caps else ():
             best = min(best, prices, key=max)
         return best
 
-    def _in_pattern(self, caps: Sequence[_Cap], of: Adjacency) -> Iterator[tuple[Fraction, ...]]:
+    def _in_pattern(self, caps: Sequence[_Cap], adjacency: Adjacency) -> Iterator[tuple[Fraction, ...]]:
         """Yield the h of all cells by each cap and each method of :meth:`unit_profile`."""
-        own, most = self.profile(), of.records
+        own, most = self.profile(), adjacency.records
         if sum(map(len, self.groups)) * self.cells**2 << sum(n > 1 for n in self.sizes) > MAX_PRODUCTS:
             sizes = dict((*self.over.exchangeable, *self.over.structured))
             for cap in caps:  # Two records that share their joint cell cost at most the mean of both.
@@ -447,7 +447,7 @@ class Strategy(GaussianDesign):
                 product = min(max(own), self.largest_product(cap.axes)) if rest else max(own)
                 yield tuple(_max_set_cost(x, [(x, cap.most - 1), (product, cap.most * rest)], most) for x in own)
             return
-        unit, products, found, lowest = self._beside(caps, of)
+        unit, products, found, lowest = self._partner_products(caps, adjacency)
         costs = [int(x * unit) for x in own]
         for cap, kinds in zip(caps, found, strict=True):
             others = self._partners(cap, kinds, lowest)
@@ -455,12 +455,12 @@ class Strategy(GaussianDesign):
             yield tuple(Fraction(x, unit) for x in prices)
             if self.cells * most <= MAX_PRODUCTS:
                 yield (Fraction(self._different(cap, costs, others, most), unit),) * self.cells
-            sets = self._in_sets(cap, costs, kinds, products, lowest, of)
+            sets = self._in_sets(cap, costs, kinds, products, lowest, adjacency)
             if sets is not None:
                 yield tuple(Fraction(x, unit) for x in sets)
 
-    def _beside(
-        self, caps: Sequence[_Cap], of: Adjacency
+    def _partner_products(
+        self, caps: Sequence[_Cap], adjacency: Adjacency
     ) -> tuple[int, dict[frozenset[int], Exact], list[dict[frozenset[int], Exact]], int]:
         """Return the X_ij of a record with one that may occur next to it.
 
@@ -473,13 +473,13 @@ class Strategy(GaussianDesign):
         """
         unit, grams = self._grams()
         every = (*self.over.exchangeable, *self.over.structured)
-        fixed, _ = of.along([a for a, _ in every], of.pattern.fixed)
+        fixed, _ = adjacency.shared_axes([a for a, _ in every], adjacency.pattern.fixed)
         free = [i for i, n in enumerate(self.sizes) if n > 1]
         held = {i for i in free if self.over.names[i] in fixed}
         near = ~self._differing([i for i, (a, _) in enumerate(self.over.structured) if a in fixed])
         for axis, (a, _) in enumerate(self.over.structured):
-            along = self._along(axis)
-            near &= abs(along[:, None] - along) >= dict(of.pattern.separation).get(a, 0)
+            along = self._cells_along(axis)
+            near &= abs(along[:, None] - along) >= dict(adjacency.pattern.separation).get(a, 0)
         lowest = -2 * max(int(x * unit) for x in self.profile()) - 1
         found: list[dict[frozenset[int], Exact]] = [{} for _ in caps]
         products: dict[frozenset[int], Exact] = {}
@@ -513,7 +513,7 @@ class Strategy(GaussianDesign):
         own = self._inside(cap)
         return [
             [
-                (value, cap.most - 1 if (kind, w) == (own, at) else cap.most * self._others(own - kind))
+                (value, cap.most - 1 if (kind, w) == (own, at) else cap.most * self._count_differing(own - kind))
                 for kind, dearest in kinds.items()
                 for w, value in enumerate(dearest[o].tolist())
                 if value > lowest
@@ -528,7 +528,7 @@ class Strategy(GaussianDesign):
         kinds: Mapping[frozenset[int], Exact],
         products: Mapping[frozenset[int], Exact],
         lowest: int,
-        of: Adjacency,
+        adjacency: Adjacency,
     ) -> list[int] | None:
         """Return, for every structured cell, a bound on the cost of any set of joint cells with records of one unit.
 
@@ -540,11 +540,11 @@ class Strategy(GaussianDesign):
             The bounds; None if the cap has an exchangeable attribute of two values or more, or if there are too many
             places.
         """
-        slots, at = min(cap.most, of.records), np.array(self._place_along(self._axes(cap)))
+        slots, at = min(cap.most, adjacency.records), np.array(self._place_along(self._axes(cap)))
         places = int(at.max()) + 1
         if self._inside(cap) or (places * slots) ** 2 > MAX_PRODUCTS:
             return None
-        fixed, _ = of.along([a for a, _ in self.over.structured], of.pattern.fixed)
+        fixed, _ = adjacency.shared_axes([a for a, _ in self.over.structured], adjacency.pattern.fixed)
         common = np.array(self._place_along([i for i, (a, _) in enumerate(self.over.structured) if a in fixed]))
         limit, own = MAX_SETS // (int(common.max()) + 1), np.array(costs, dtype=object)
         prices: list[int] = []
@@ -553,12 +553,14 @@ class Strategy(GaussianDesign):
             x = np.array([kinds[frozenset()][here].max(axis=0) for here in cells]).repeat(slots, 0).repeat(slots, 1)
             together = x > lowest
             np.fill_diagonal(x, np.array([own[here].max() for here in cells], dtype=object).repeat(slots))
-            found = max_cost_set(x, together, of.records, limit)
-            found = at_most(x, together, of.records) if found is None else found
+            found = max_cost_set(x, together, adjacency.records, limit)
+            found = at_most(x, together, adjacency.records) if found is None else found
             if found is None:
                 return None
             if slots == 1:
-                way = self._in_ways(np.flatnonzero(common == group), at, costs, products, lowest, of.records, found)
+                way = self._in_ways(
+                    np.flatnonzero(common == group), at, costs, products, lowest, adjacency.records, found
+                )
                 found = found if way is None else min(found, way)
             prices.append(found)
         return [prices[group] for group in common]
@@ -566,11 +568,11 @@ class Strategy(GaussianDesign):
     def _in_ways(
         self,
         cells: NDArray[np.intp],
-        at: NDArray[np.intp],
+        positions: NDArray[np.intp],
         costs: Sequence[int],
         products: Mapping[frozenset[int], Exact],
         lowest: int,
-        most: int,
+        max_size: int,
         above: int,
     ) -> int | None:
         """Return a bound on the cost of every way of a unit through places, with one record in each place.
@@ -581,15 +583,15 @@ class Strategy(GaussianDesign):
         """
         held = frozenset.intersection(*products)
         free = sorted(frozenset.union(*products) - held)
-        here = cells[np.argsort(at[cells], kind="stable")]
-        if not free and len(np.unique(at[here])) == len(here):
+        here = cells[np.argsort(positions[cells], kind="stable")]
+        if not free and len(np.unique(positions[here])) == len(here):
             return None
         every = (frozenset(a for i, a in enumerate(free) if code >> i & 1) for code in range(2 ** len(free)))
         x = np.stack([products[held | same][np.ix_(here, here)] for same in every])
         sizes = [self.sizes[a] for a in free]
-        return max_cost_path(x, x > lowest, [costs[o] for o in here], at[here].tolist(), sizes, most, above)
+        return max_cost_path(x, x > lowest, [costs[o] for o in here], positions[here].tolist(), sizes, max_size, above)
 
-    def _others(self, differing: Collection[int]) -> int:
+    def _count_differing(self, differing: Collection[int]) -> int:
         """Return the number of joint exchangeable cells that differ from one cell in exactly these attributes."""
         return math.prod(self.sizes[i] - 1 for i in differing)
 
@@ -597,21 +599,24 @@ class Strategy(GaussianDesign):
         """Return the joint cell along some structured axes, in C order, of every structured cell."""
         out = np.zeros(self.cells, dtype=np.intp)
         for axis in axes:
-            out = out * self.over.shape[axis] + self._along(axis)
+            out = out * self.over.shape[axis] + self._cells_along(axis)
         return [int(x) for x in out]
 
-    def _along(self, axis: int) -> NDArray[np.intp]:
+    def _cells_along(self, axis: int) -> NDArray[np.intp]:
         """Return the index of every structured cell along one axis."""
         return np.asarray(np.indices(self.over.shape)[axis].ravel())
 
-    def _different(self, cap: _Cap, costs: Sequence[int], partners: Sequence[_Partners], most: int) -> int:
-        """Return the largest sum, for m = 1, …, `most`, of the m largest R_m under the cap on each joint cell."""
+    def _different(self, cap: _Cap, costs: Sequence[int], partners: Sequence[_Partners], max_size: int) -> int:
+        """Return the largest sum, for m = 1, …, `max_size`, of the m largest R_m under the cap on each joint cell."""
         axes = [i for i, (a, _) in enumerate(self.over.structured) if a in cap.axes]
         slots = cap.most * math.prod(n for a, n in self.over.exchangeable if a in cap.axes)
         at = self._place_along(axes)
-        lines = [[x for x, n in sorted(found, reverse=True) for _ in range(min(n, most))][:most] for found in partners]
+        lines = [
+            [x for x, n in sorted(found, reverse=True) for _ in range(min(n, max_size))][:max_size]
+            for found in partners
+        ]
         best, totals = 0, dict(enumerate(costs))
-        for m in range(1, most + 1):
+        for m in range(1, max_size + 1):
             dearest: dict[int, int] = {}
             for o, total in totals.items():
                 dearest[at[o]] = max(total, dearest.get(at[o], total))
@@ -664,7 +669,7 @@ class Strategy(GaussianDesign):
         """Return True for each pair of structured cells that differ along one of these axes, (n_o, n_o)."""
         out = np.zeros((self.cells, self.cells), dtype=bool)
         for axis in axes:
-            along = self._along(axis)
+            along = self._cells_along(axis)
             out |= along[:, None] != along
         return out
 
@@ -711,12 +716,12 @@ class Strategy(GaussianDesign):
 
     # --- as a design ------------------------------------------------------------------------------------
 
-    def afresh(self, of: Adjacency) -> Strategy:
+    def without_cache(self, adjacency: Adjacency) -> Strategy:
         """Return these integers without cached results."""
-        del of
+        del adjacency
         return replace(self, groups=tuple(replace(g) for g in self.groups))
 
-    def in_parts(self, parts: int) -> Strategy:
+    def scaled_by(self, parts: int) -> Strategy:
         """Return the strategy with `parts` times the noise.
 
         vᵀXv is convex in v, and v, in records, is a mean of unit vectors and of 0.
@@ -732,9 +737,9 @@ class Strategy(GaussianDesign):
         pairs = zip(self.groups, self._parts, strict=True)
         return {m for g, parts in pairs for part in parts for m in attribute_names(self.over, g.attributes, part.inner)}
 
-    def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
+    def exact_answers(self, counts: Counts, adjacency: Adjacency, records: int) -> Answers:
         """Return, by group, (⊗H_a ⊗ A_S B_S) applied to the counts, one sector after the other."""
-        del of  # The integers do not depend on the protected unit.
+        del adjacency  # The integers do not depend on the protected unit.
         return tuple(self._transformed(g, p, counts, records) for g, p in zip(self.groups, self._parts, strict=True))
 
     def _transformed(self, group: StrategyGroup, parts: tuple[QueryBlock, ...], counts: Counts, records: int) -> Exact:
@@ -778,7 +783,7 @@ class Strategy(GaussianDesign):
             out = centre(out, 1 + axis)
         return out.reshape(len(here), -1)
 
-    def told(self) -> list[tuple[int, list[int]]]:
+    def ledger_rows(self) -> list[tuple[int, list[int]]]:
         """Return the number of sectors of each group, with the positions of their attributes."""
         return [(len(g), np.unique(g.attributes).tolist()) for g in self.groups]
 
@@ -793,19 +798,19 @@ def _weights(s: SectorStrategy, apart: int | None = None) -> list[int]:
     return [s.weight(same), *(s.weight(b for b in same if b != a) for a in same)]
 
 
-def _max_set_cost(own: _Cost, partners: Iterable[tuple[_Cost, int]], most: int) -> _Cost:
-    """Return the largest value, for m ≤ `most`, of m times the cost of a record with its m − 1 costliest partners.
+def _max_set_cost(record_cost: _Cost, partners: Iterable[tuple[_Cost, int]], max_size: int) -> _Cost:
+    """Return the largest value, for m ≤ `max_size`, of m times the cost of a record with its m − 1 costliest partners.
 
     A run of equal partners gives a parabola in m. Its largest value is at an end of the run, or next to its top.
 
     Args:
-        own: The cost of the record alone.
+        record_cost: The cost of the record alone.
         partners: The amount that each kind of partner adds, and the number of partners of this kind.
-        most: The largest number of records, at least 1.
+        max_size: The largest number of records, at least 1.
     """
-    best, m, total = own, 1, own
+    best, m, total = record_cost, 1, record_cost
     for value, there in sorted(partners, reverse=True):
-        n = min(there, most - m)
+        n = min(there, max_size - m)
         top = n if value >= 0 else min(max(0, -(total + m * value) // (2 * value)), n)
         best = max(best, *((m + k) * (total + k * value) for k in {top, min(top + 1, n)}))
         m, total = m + n, total + n * value

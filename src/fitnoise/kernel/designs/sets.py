@@ -35,12 +35,12 @@ The first has the index of the set of m − 1 places that each set extends, (N,)
 """
 
 
-def sets_of(together: NDArray[np.bool_], most: int, limit: int = MAX_SETS) -> Sets | None:
-    """Return all sets of 1 to `most` pairwise compatible places; None above `limit` sets, or for too many places.
+def sets_of(together: NDArray[np.bool_], max_size: int, limit: int = MAX_SETS) -> Sets | None:
+    """Return all sets of 1 to `max_size` pairwise compatible places; None above `limit` sets, or for too many places.
 
     Args:
         together: True for compatible places, symmetric (n, n), n ≥ 1; the diagonal is ignored.
-        most: The largest number of places in a set, at least 1.
+        max_size: The largest number of places in a set, at least 1.
         limit: The largest number of sets, at least 0.
     """
     later = np.triu(together, 1)
@@ -48,24 +48,24 @@ def sets_of(together: NDArray[np.bool_], most: int, limit: int = MAX_SETS) -> Se
         return None
     sets, free = np.arange(len(later))[:, None], later
     out, left = [(sets[:, 0], sets)], limit - len(later)
-    while len(out) < most and free.any():
+    while len(out) < max_size and free.any():
         left -= int(np.count_nonzero(free))
         if left < 0:
             return None
         parents, last = np.nonzero(free)
         sets = np.column_stack([sets[parents], last])
         out.append((parents, sets))
-        free = free[parents] & later[last] if len(out) < most else free
+        free = free[parents] & later[last] if len(out) < max_size else free
     return out
 
 
-def max_cost_set(x: Exact, together: NDArray[np.bool_], most: int, limit: int = MAX_SETS) -> int | None:
-    """Return the largest Σ_{i,j∈τ} x_ij over sets τ of 1 to `most` pairwise compatible places.
+def max_cost_set(x: Exact, together: NDArray[np.bool_], max_size: int, limit: int = MAX_SETS) -> int | None:
+    """Return the largest Σ_{i,j∈τ} x_ij over sets τ of 1 to `max_size` pairwise compatible places.
 
     Args:
         x: The costs, symmetric (n, n), n ≥ 1, Python integers. Entries of incompatible places are ignored.
         together: True for compatible places, symmetric (n, n).
-        most: The largest number of places in a set, at least 1.
+        max_size: The largest number of places in a set, at least 1.
         limit: The largest number of sets to compare.
 
     **Guarantees**
@@ -73,9 +73,9 @@ def max_cost_set(x: Exact, together: NDArray[np.bool_], most: int, limit: int = 
           compare more sets than `limit`, or sets of more places than `MAX_PLACES`.
     """
     here = np.eye(len(x), dtype=bool)
-    if len(x) <= most and (together | here).all() and (x >= 0).all():
+    if len(x) <= max_size and (together | here).all() and (x >= 0).all():
         return int(x.sum())
-    sets = sets_of(together, most, limit)
+    sets = sets_of(together, max_size, limit)
     if sets is None:
         return None
     digits, found = _digits(np.where(here, x, 2 * x)), []

@@ -153,8 +153,8 @@ class TreeStrategy(GaussianDesign):
         groups: The measurements by further attributes, none twice.
 
     **Guarantees**
-        * `dearest` is the largest squared column norm of the dense integer strategy divided by σ², exactly. With more
-          than EXACT_SCALES different scales it is an upper bound, less than one part in 2⁸⁰ above.
+        * `max_record_cost` is the largest squared column norm of the dense integer strategy divided by σ², exactly.
+          With more than EXACT_SCALES different scales it is an upper bound, less than one part in 2⁸⁰ above.
         * `cost_squared` is at least the largest squared distance, in units of the noise, by which one neighbouring pair
           can move the answers. It is exactly that where neighbours add or remove a record.
     """
@@ -318,7 +318,7 @@ class TreeStrategy(GaussianDesign):
         return Fraction(int(sum(each[1:], start=each[0]).max()), unit)
 
     @cached_property
-    def dearest(self) -> Fraction:
+    def max_record_cost(self) -> Fraction:
         """The cost max_i prof(i) of a record of the costliest place."""
         return self._largest(replaced=False)
 
@@ -331,12 +331,12 @@ class TreeStrategy(GaussianDesign):
 
     def profile(self) -> tuple[Fraction, ...]:
         """Return one number, the cost of the costliest place."""
-        return (self.dearest,)
+        return (self.max_record_cost,)
 
     def cost_squared(self, neighbours: Neighbours) -> Fraction:
         """Return Δ² for neighbours that differ in one record: exact, or the bound for replaced records."""
         if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
-            return self.dearest
+            return self.max_record_cost
         return 2 * min(self._largest(replaced=True), self._where_they_meet)
 
     @cached_property
@@ -376,12 +376,12 @@ class TreeStrategy(GaussianDesign):
 
     # --- as a design ------------------------------------------------------------------------------------
 
-    def afresh(self, of: Adjacency) -> TreeStrategy:
+    def without_cache(self, adjacency: Adjacency) -> TreeStrategy:
         """Return these integers without cached results."""
-        del of
+        del adjacency
         return replace(self, groups=tuple(map(replace, self.groups)))
 
-    def in_parts(self, parts: int) -> TreeStrategy:
+    def scaled_by(self, parts: int) -> TreeStrategy:
         """Return the strategy with `parts` times the noise: squared distances are convex, as in `sectors`."""
         finer = ({level: x * parts for level, x in g.scales.items()} for g in self.groups)
         return replace(self, groups=tuple(replace(g, scales=x) for g, x in zip(self.groups, finer, strict=True)))
@@ -399,9 +399,9 @@ class TreeStrategy(GaussianDesign):
         """Return the attributes of each group, with the deepest level it measures."""
         return {self._margin(g) for g in self.groups}
 
-    def exact(self, counts: Counts, of: Adjacency, records: int) -> Answers:
+    def exact_answers(self, counts: Counts, adjacency: Adjacency, records: int) -> Answers:
         """Return the exact answers by group, level from the top, and class of places."""
-        del of  # The integers do not depend on the protected unit.
+        del adjacency  # The integers do not depend on the protected unit.
         return tuple(self._transformed(g, counts, records) for g in self.groups)
 
     def _transformed(self, g: MeasuredTree, counts: Counts, records: int) -> Exact:
@@ -424,7 +424,7 @@ class TreeStrategy(GaussianDesign):
                 values = np.add.reduceat(values, starts)
         return np.concatenate(out)
 
-    def told(self) -> list[tuple[int, list[int]]]:
+    def ledger_rows(self) -> list[tuple[int, list[int]]]:
         """Return the number of measured classes of each group, with the positions of its attributes and levels."""
         levels = ([self.levels[x - 1] for x in g.scales if x] for g in self.groups)
         pairs = zip(self.groups, self._scales, levels, strict=True)

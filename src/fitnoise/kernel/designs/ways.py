@@ -52,10 +52,10 @@ MIN_GAIN_BITS = 12
 def max_cost_path(
     x: Exact,
     together: NDArray[np.bool_],
-    own: Sequence[int],
-    at: Sequence[int],
+    costs: Sequence[int],
+    positions: Sequence[int],
     sizes: Sequence[int],
-    most: int,
+    max_size: int,
     above: int,
 ) -> int | None:
     """Return a bound on the cost of every way: the cost of the costliest one.
@@ -65,10 +65,10 @@ def max_cost_path(
             set of attributes in which they agree, the a-th of them in bit a. Entries of pairs that may not occur
             together are ignored.
         together: True for pairs that may occur together, symmetric (n, n); no two in one place.
-        own: The cost of one record, (n,), at least 0.
-        at: The place of each cell, (n,), from 0 on, not decreasing; every place has a cell.
+        costs: The cost of one record, (n,), at least 0.
+        positions: The place of each cell, (n,), from 0 on, not decreasing; every place has a cell.
         sizes: The number of values of each attribute, (f,).
-        most: The largest number of records of a way, at least 1.
+        max_size: The largest number of records of a way, at least 1.
         above: A known bound on the cost of every way.
 
     Returns:
@@ -79,20 +79,20 @@ def max_cost_path(
         * No way costs more.
         * One way costs as much, except for a part of 2⁻³⁹ of the largest number for each two records.
     """
-    places, n = np.array(at), len(own)
+    places, n = np.array(positions), len(costs)
     count = int(places[-1]) + 1
-    most = min(most, count)
-    kinds = math.prod(min(size, most) for size in sizes)
+    max_size = min(max_size, count)
+    kinds = math.prod(min(size, max_size) for size in sizes)
     if count > MOST_PLACES or n * n * kinds > MAX_NUMBERS_HELD:
         return None
-    values = np.array(list(itertools.product(*(range(min(size, most)) for size in sizes))), dtype=np.intp).T
+    values = np.array(list(itertools.product(*(range(min(size, max_size)) for size in sizes))), dtype=np.intp).T
     agreeing = np.zeros((kinds, kinds), dtype=np.intp)
     for a, of in enumerate(values):
         agreeing += (of[:, None] == of).astype(np.intp) << a
     # Pairs that cannot occur must not set the number of digits.
     x = np.where(together, x, 0)
-    bits = max(int(max(*own, abs(x).max())).bit_length() - DIGITS, 0)
-    alone = np.array([-(-v >> bits) for v in own], dtype=np.int64)
+    bits = max(int(max(*costs, abs(x).max())).bit_length() - DIGITS, 0)
+    alone = np.array([-(-v >> bits) for v in costs], dtype=np.int64)
     beside = np.where(together, -(-x >> bits), FORBIDDEN_GAIN).astype(np.int64)
 
     def longer(gains: Integers, kind: Indices, cell: Indices) -> Integers:
@@ -100,7 +100,7 @@ def max_cost_path(
         return np.asarray(np.maximum(gains + 2 * beside[agreeing[kind], cell[:, None]], FORBIDDEN_GAIN))
 
     first = np.broadcast_to(alone, (1, kinds, n))
-    known = _climbed(longer, first, most)
+    known = _climbed(longer, first, max_size)
     if known + (known >> MIN_GAIN_BITS) >= above >> bits:
         return None
     pairs = np.zeros((count, count), dtype=np.int64)
@@ -108,7 +108,7 @@ def max_cost_path(
     top, later = tops(pairs)
     starts, step, left = np.searchsorted(places, np.arange(count)), max(NUMBERS_PER_BATCH // (n * kinds), 1), MAX_PATHS
     ways = [(np.zeros(1, dtype=np.int64), first, np.zeros(1, dtype=np.intp), np.zeros((1, len(sizes)), dtype=np.intp))]
-    for more in reversed(range(most)):
+    for more in reversed(range(max_size)):
         found, held = [], 0
         for value, gains, begin, used in ways:
             tried = np.asarray((used[:, None, :] >= values.T).all(axis=2))
@@ -136,12 +136,12 @@ def max_cost_path(
     return known << bits
 
 
-def _climbed(longer: Callable[[Integers, Indices, Indices], Integers], first: Integers, most: int) -> int:
+def _climbed(longer: Callable[[Integers, Indices, Indices], Integers], first: Integers, max_size: int) -> int:
     """Return the cost of some way: the best of those built greedily, by adding the costliest record each time."""
     n = first.shape[2]
     value, gains = first[0, 0], longer(first.repeat(n, axis=0), np.zeros(n, dtype=np.intp), np.arange(n))
     known = int(value.max())
-    for _ in range(most - 1):
+    for _ in range(max_size - 1):
         flat = gains.reshape(n, -1)
         best = flat.argmax(axis=1)
         value = np.maximum(value + flat[np.arange(n), best], FORBIDDEN_GAIN)
@@ -150,18 +150,18 @@ def _climbed(longer: Callable[[Integers, Indices, Indices], Integers], first: In
     return known
 
 
-def tops(beside: Integers) -> tuple[Integers, NDArray[np.bool_]]:
+def tops(partners: Integers) -> tuple[Integers, NDArray[np.bool_]]:
     """Return for each first place, and each place, the sums of its largest entries with places from the first one on.
 
     Args:
-        beside: The entry of each pair of places, (n, n), at least 0, and 0 of a place and itself.
+        partners: The entry of each pair of places, (n, n), at least 0, and 0 of a place and itself.
 
     Returns:
         The sums by first place, place, and number of entries, (n + 1, n, n + 1). And True for the places from each
         first place on, (n + 1, n).
     """
-    n = len(beside)
+    n = len(partners)
     later = np.asarray(np.arange(n) >= np.arange(n + 1)[:, None])
     out = np.zeros((n + 1, n, n + 1), dtype=np.int64)
-    out[:, :, 1:] = np.cumsum(-np.sort(-beside * later[:, None, :], axis=2), axis=2)
+    out[:, :, 1:] = np.cumsum(-np.sort(-partners * later[:, None, :], axis=2), axis=2)
     return out, later

@@ -98,7 +98,7 @@ class BoxAccuracy:
         """Return the root of the mean squared error under a prior."""
         return math.sqrt(checked_prior(self.of.graph.n, prior) @ self.squared_errors())
 
-    def _mean(self, of: Callable[[Integers], Integers]) -> Floats:
+    def _mean(self, error: Callable[[Integers], Integers]) -> Floats:
         """Return Σ_o α^d(i,o) Z_o Σ_k of(i_k − o_k) / N_i: a convolution, on a ring that is long enough."""
         sizes = [fft.next_fast_len(2 * s - 1, real=True) for s in self.of.weights.shape]
         far: Any = 0
@@ -107,12 +107,12 @@ class BoxAccuracy:
             spread = [-1 if k == axis else 1 for k in range(len(sizes))]
             apart = np.minimum(np.arange(s), s - np.arange(s)).reshape(spread)
             far = np.maximum(far, -(-apart // v))
-            size = size + of(apart)
+            size = size + error(apart)
         kernel = size * np.exp(math.log(self.of.alpha) * far)
-        share = self.of.weights / float(self.of.top)
+        share = self.of.weights / float(self.of.max_weight)
         found = fft.irfftn(fft.rfftn(kernel) * fft.rfftn(share, sizes), sizes)
         inside = found[tuple(slice(s) for s in self.of.weights.shape)]
-        return np.asarray((inside / (self.of.sums / float(self.of.top))).ravel())
+        return np.asarray((inside / (self.of.sums / float(self.of.max_weight))).ravel())
 
     def posterior(self, prior: npt.ArrayLike, output: int) -> Floats:
         """Return P(i | o) of one output under a prior, (n,); zeros for an output that never occurs.
@@ -142,14 +142,14 @@ class BoxAccuracy:
         from scipy.ndimage import maximum_filter  # takes as long as a small plan
 
         pi = checked_prior(self.of.graph.n, prior)
-        best = pi.reshape(self.of.weights.shape) / (self.of.sums / float(self.of.top))
+        best = pi.reshape(self.of.weights.shape) / (self.of.sums / float(self.of.max_weight))
         least, sizes = 1e-18 * float(best.max()), [2 * v + 1 for v in self.of.steps]
         while True:
             wider = np.maximum(best, float(self.of.alpha) * maximum_filter(best, size=sizes, mode="nearest"))
             changed = wider[wider > best]
             best = wider
             if not changed.size or float(changed.max()) < least:
-                return math.log2(float((best * (self.of.weights / float(self.of.top))).sum() / pi.max()))
+                return math.log2(float((best * (self.of.weights / float(self.of.max_weight))).sum() / pi.max()))
 
     def margin(self, confidence: float) -> int:
         """Return the smallest h such that the answer is within h of every truth with this probability.
@@ -399,7 +399,7 @@ def lazy_tight_constraints(graph: QueryGraph, epsilon: float | Fraction) -> Impl
     weights = _wholes(z, bits)
     for _ in range(_ROUNDS):
         rows = row_sums(box, alpha, weights)
-        spread = rows.spread
+        spread = rows.ratio_bound
         if spread is not None and spread / alpha <= exp_below(exact):
             break
         unit = float(weights.max()) / float(z.max())

@@ -44,7 +44,7 @@ class ChosenMechanism:
     choice: MechanismChoice | None
 
 
-def choose(query: FiniteQuery, domain: Domain, of: Adjacency) -> ChosenMechanism:
+def choose(query: FiniteQuery, domain: Domain, adjacency: Adjacency) -> ChosenMechanism:
     """Choose the mechanism for a question, with the best guesses for its outputs. Reads no data; always the same.
 
     Medians and quantiles are answered by ranks. If the question has a prior of the answer, or another aim on average
@@ -55,14 +55,16 @@ def choose(query: FiniteQuery, domain: Domain, of: Adjacency) -> ChosenMechanism
         PlanError: No mechanism exists.
     """
     query.check(domain)
-    ranks = query.ranks(of)
+    ranks = query.ranks(adjacency)
     if ranks is not None and query.prior is None and query.aim is Aim.HIT_RATE:
         why = (
             "ranks: a value is the less likely, by powers of e, the more records would have to come or go before it "
             "were the answer"
         )
-        return ChosenMechanism(by_ranks(query.graph(domain, of), query.record_epsilon(of), ranks), why, None)
-    return _chosen(query.shape(domain, of), query.record_epsilon(of), query.prior, query.aim)
+        return ChosenMechanism(
+            by_ranks(query.graph(domain, adjacency), query.record_epsilon(adjacency), ranks), why, None
+        )
+    return _chosen(query.shape(domain, adjacency), query.record_epsilon(adjacency), query.prior, query.aim)
 
 
 @lru_cache(maxsize=32)

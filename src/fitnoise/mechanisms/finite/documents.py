@@ -91,7 +91,9 @@ def document(mechanism: Mechanism) -> dict[str, Any]:
     return out | {"form": "rows", "rows": [[str(x) for x in w.row(i)] for i in range(mechanism.graph.n)]}
 
 
-def read(graph: QueryGraph, epsilon: Fraction, given: Mapping[str, Any], ranks: RankScores | None = None) -> Mechanism:
+def read(
+    graph: QueryGraph, epsilon: Fraction, document: Mapping[str, Any], ranks: RankScores | None = None
+) -> Mechanism:
     """Return the mechanism of a document, constructed and proven again.
 
     ranks: The scores of values, for a question that can be answered by ranks.
@@ -99,7 +101,7 @@ def read(graph: QueryGraph, epsilon: Fraction, given: Mapping[str, Any], ranks: 
     Raises:
         PlanError: The document is not valid, or its mechanism is not ε-private for the graph.
     """
-    form, family = given["form"], given["family"]
+    form, family = document["form"], document["family"]
     odd = (form, family) in (("clamped", "tight constraints"), ("box", "staircase"))
     if family not in _FAMILIES or odd or (form == "ranks") != (family == "ranks"):
         raise PlanError(
@@ -118,11 +120,11 @@ def read(graph: QueryGraph, epsilon: Fraction, given: Mapping[str, Any], ranks: 
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was measured.",
             )
-        return RankMechanism(graph, epsilon, ranks, _alpha(given))
+        return RankMechanism(graph, epsilon, ranks, _alpha(document))
     if form == "clamped":
-        return ClampedMechanism(graph, epsilon, _alpha(given), family)
+        return ClampedMechanism(graph, epsilon, _alpha(document), family)
     if form == "box":
-        return _lazy(graph, epsilon, family, given)
+        return _lazy(graph, epsilon, family, document)
     if form == "formula":
         if family not in _FORMULAS:
             raise PlanError(
@@ -134,7 +136,7 @@ def read(graph: QueryGraph, epsilon: Fraction, given: Mapping[str, Any], ranks: 
             )
         weights = _FORMULAS[family](graph, epsilon).weights
     elif form == "rows":
-        rows = [[_whole(x) for x in _listed(row)] for row in _listed(given["rows"])]
+        rows = [[_whole(x) for x in _listed(row)] for row in _listed(document["rows"])]
         if len(rows) != graph.n:
             raise PlanError(
                 "mechanism-row-count",
@@ -145,7 +147,7 @@ def read(graph: QueryGraph, epsilon: Fraction, given: Mapping[str, Any], ranks: 
             )
         weights = of_table(rows)
     elif form == "distance":
-        weights = _of_distances(graph, given)
+        weights = _of_distances(graph, document)
     else:
         raise PlanError(
             "unknown-mechanism-form",
@@ -154,12 +156,12 @@ def read(graph: QueryGraph, epsilon: Fraction, given: Mapping[str, Any], ranks: 
             "Use the plan as fitnoise wrote it, or plan again.",
             "Nothing was measured.",
         )
-    answers = np.array(_unrun(given["read_as"], len(weights.columns), step=1), dtype=np.int64)
+    answers = np.array(_unrun(document["read_as"], len(weights.columns), step=1), dtype=np.int64)
     return FiniteMechanism(graph, epsilon, family, weights, answers)
 
 
-def _alpha(given: Mapping[str, Any]) -> Fraction:
-    if not isinstance(given["alpha"], str) or not _RATIO.fullmatch(given["alpha"]):
+def _alpha(document: Mapping[str, Any]) -> Fraction:
+    if not isinstance(document["alpha"], str) or not _RATIO.fullmatch(document["alpha"]):
         raise PlanError(
             "alpha-not-ratio",
             "The α of a mechanism in the plan is not a ratio of integers, such as 3/8.",
@@ -167,12 +169,12 @@ def _alpha(given: Mapping[str, Any]) -> Fraction:
             "Use the plan as fitnoise wrote it, or plan again.",
             "Nothing was measured.",
         )
-    return Fraction(given["alpha"])
+    return Fraction(document["alpha"])
 
 
-def _lazy(graph: QueryGraph, epsilon: Fraction, family: str, given: Mapping[str, Any]) -> ImplicitMechanism:
-    lazy = ImplicitMechanism(graph, epsilon, family, _alpha(given), _unrun(given["weights"], graph.n))
-    if not lazy.even:
+def _lazy(graph: QueryGraph, epsilon: Fraction, family: str, document: Mapping[str, Any]) -> ImplicitMechanism:
+    lazy = ImplicitMechanism(graph, epsilon, family, _alpha(document), _unrun(document["weights"], graph.n))
+    if not lazy.is_constant_time:
         raise PlanError(
             "unequal-row-sums",
             "The rows of a mechanism in the plan have different sums.",
@@ -200,10 +202,10 @@ def _by_distance(mechanism: FiniteMechanism) -> dict[str, Any] | None:
     }
 
 
-def _of_distances(graph: QueryGraph, given: Mapping[str, Any]) -> IntegerWeights:
-    values = tuple(_whole(x) for x in _listed(given["values"]))
-    columns = tuple(_whole(x) for x in _listed(given["columns"]))
-    at, total = given["rest_to"], _whole(given["total"])
+def _of_distances(graph: QueryGraph, document: Mapping[str, Any]) -> IntegerWeights:
+    values = tuple(_whole(x) for x in _listed(document["values"]))
+    columns = tuple(_whole(x) for x in _listed(document["columns"]))
+    at, total = document["rest_to"], _whole(document["total"])
     if type(at) is not int or not 0 <= at <= graph.n or len(columns) != graph.n or not values:
         raise PlanError(
             "distance-columns",
@@ -261,8 +263,8 @@ def _unrun(runs: Sequence[Sequence[Any]], count: int, step: int = 0) -> Integers
     return np.asarray(np.repeat(np.array(firsts, dtype=np.int64), lengths) + step * inside)
 
 
-def _listed(given: Any) -> list[Any]:
-    if not isinstance(given, list):
+def _listed(value: Any) -> list[Any]:
+    if not isinstance(value, list):
         raise PlanError(
             "numbers-not-in-list",
             "The plan does not write the numbers of a mechanism in lists.",
@@ -270,7 +272,7 @@ def _listed(given: Any) -> list[Any]:
             "Use the plan as fitnoise wrote it, or plan again.",
             "Nothing was measured.",
         )
-    return given
+    return value
 
 
 def _short(x: int) -> int | str:

@@ -162,7 +162,7 @@ class DistanceQuotient:
     count: int
 
     @classmethod
-    def of(cls, graph: QueryGraph, cells: GraphPartition) -> DistanceQuotient:
+    def from_graph(cls, graph: QueryGraph, cells: GraphPartition) -> DistanceQuotient:
         """Return the quotient of a graph.
 
         Raises:
@@ -178,11 +178,11 @@ class DistanceQuotient:
         powers[..., -1] = 0  # at distance ∞
         return by_cell(powers[..., self.steps], self.cells)
 
-    def fixed(self, at: PrivacyLevel) -> tuple[Wholes, Wholes]:
+    def fixed(self, level: PrivacyLevel) -> tuple[Wholes, Wholes]:
         """Return B in fixed point, (m, m), and the largest error of an entry of each column, in units, (m,)."""
-        return self._sums([*at.powers(self.count - 1), 0]), np.bincount(self.cells.of).astype(object)
+        return self._sums([*level.powers(self.count - 1), 0]), np.bincount(self.cells.of).astype(object)
 
-    def whole(self, alpha: Fraction) -> tuple[Wholes, int]:
+    def integer_matrix(self, alpha: Fraction) -> tuple[Wholes, int]:
         """Return B times an integer, exactly, (m, m), and that integer."""
         p, q, top = alpha.numerator, alpha.denominator, self.count - 2
         return self._sums([*(p**d * q ** (top - d) for d in range(top + 1)), 0]), q**top

@@ -153,7 +153,7 @@ def existence(  # noqa: PLR0911
             return found
     parts = cells(graph)
     if parts.m <= CELLS_PROVEN and parts.m * graph.n <= ENTRIES_PROVEN:
-        quotient = DistanceQuotient.of(graph, parts)
+        quotient = DistanceQuotient.from_graph(graph, parts)
         return _of_quotient(graph, quotient, at, [Fraction(1)] * parts.m)
     if isinstance(s, Box):
         return _of_box(graph, s, at)
@@ -193,7 +193,7 @@ def regular(
     parts = cells(graph, None if len(distinct) == 1 else colours)
     if parts.m > CELLS_PROVEN or parts.m * graph.n > ENTRIES_PROVEN:
         return Decision(Verdict.UNDECIDED, None, None, math.inf, f"{parts.m} unlike results are too many to enclose")
-    return _of_quotient(graph, DistanceQuotient.of(graph, parts), at, [exact[i] for i in parts.first])
+    return _of_quotient(graph, DistanceQuotient.from_graph(graph, parts), at, [exact[i] for i in parts.first])
 
 
 def _prior(graph: QueryGraph, prior: ArrayLike | Sequence[Fraction]) -> list[Fraction]:
@@ -229,12 +229,12 @@ def _closed(graph: QueryGraph) -> bool:
     return isinstance(s, Complete | Cycle)
 
 
-def _of_product(graph: QueryGraph, s: Product, at: PrivacyLevel) -> Decision:
+def _of_product(graph: QueryGraph, s: Product, level: PrivacyLevel) -> Decision:
     """Decide a product by z = z₁ ⊗ … ⊗ z_k, which is ≥ 0 if and only if all factors are.
 
     If Z ≥ 0 and Φ₁ Z Φ₂ = 11ᵀ, then Φ₁ (Z Φ₂ e) = 1.
     """
-    found = [existence(g, at.epsilon, alpha=at.alpha) for g in s.factors]
+    found = [existence(g, level.epsilon, alpha=level.alpha) for g in s.factors]
     worst = min(found, key=lambda d: (Verdict.NO, Verdict.UNDECIDED, Verdict.YES).index(d.verdict))
     reason = "a product exists exactly if all of its factors do: " + worst.reason
     weights: Floats | None = None
@@ -254,7 +254,7 @@ def _of_product(graph: QueryGraph, s: Product, at: PrivacyLevel) -> Decision:
     return Decision(worst.verdict, result, weights, radius if weights is not None else math.inf, reason)
 
 
-def _of_blocks(graph: QueryGraph, s: ExplicitGraph, at: PrivacyLevel) -> Decision | None:
+def _of_blocks(graph: QueryGraph, s: ExplicitGraph, level: PrivacyLevel) -> Decision | None:
     """Decide a graph by z_i = 1 + Σ (z_i of block − 1), enclosed; return None if the enclosure does not decide."""
     parts = blocks(s)
     if not parts or (len(parts) == 1 and len(parts[0].others) == s.n - 1):
@@ -271,7 +271,9 @@ def _of_blocks(graph: QueryGraph, s: ExplicitGraph, at: PrivacyLevel) -> Decisio
             inside = cells(own)
             if inside.m > CELLS_PROVEN:
                 return None
-            solved = enclose(*DistanceQuotient.of(own, inside).fixed(at), np.array([one] * inside.m, dtype=object))
+            solved = enclose(
+                *DistanceQuotient.from_graph(own, inside).fixed(level), np.array([one] * inside.m, dtype=object)
+            )
             if solved is None:
                 return None
             found, of = solved, inside.of
@@ -280,34 +282,34 @@ def _of_blocks(graph: QueryGraph, s: ExplicitGraph, at: PrivacyLevel) -> Decisio
         radius[block.members] += found.radius
     whole = Enclosure(z, int(radius.max()))
     decided = _signs(graph, whole, np.arange(s.n), "its blocks, solved with a proven error")
-    if at.alpha is not None and decided is not None and decided.verdict is Verdict.NO:
+    if level.alpha is not None and decided is not None and decided.verdict is Verdict.NO:
         return None  # a block may be singular although the system on its cells is not: other solutions may exist
     return decided
 
 
-def _of_quotient(graph: QueryGraph, quotient: DistanceQuotient, at: PrivacyLevel, rhs: list[Fraction]) -> Decision:
+def _of_quotient(graph: QueryGraph, quotient: DistanceQuotient, level: PrivacyLevel, rhs: list[Fraction]) -> Decision:
     of = quotient.cells.of
     fixed = np.array([round(b * (1 << BITS)) for b in rhs], dtype=object)
-    found = enclose(*quotient.fixed(at), fixed, 1)
+    found = enclose(*quotient.fixed(level), fixed, 1)
     if found is not None:
         decided = _signs(graph, found, of, "the system on its cells, solved with a proven error")
         if decided is not None:
             return decided
-    if at.alpha is not None and quotient.cells.m <= FRACTIONS_LIMIT:
-        return _in_fractions(graph, quotient, at.alpha, rhs)
+    if level.alpha is not None and quotient.cells.m <= FRACTIONS_LIMIT:
+        return _in_fractions(graph, quotient, level.alpha, rhs)
     reason = "the matrix is singular or close to it" if found is None else "a weight is too close to 0"
     weights = None if found is None else _spread(found.floats, of)
     return Decision(Verdict.UNDECIDED, None, weights, math.inf if found is None else found.width, reason)
 
 
-def _signs(graph: QueryGraph, found: Enclosure, of: Integers, reason: str) -> Decision | None:
+def _signs(graph: QueryGraph, enclosure: Enclosure, rows: Integers, reason: str) -> Decision | None:
     """Return the verdict of an enclosure; None if an entry may have either sign."""
-    low = int(found.values.argmin())
-    weights, width = _spread(found.floats, of), found.width + 2 * UNIT * float(np.abs(found.floats).max())
-    if found.values[low] < -found.radius:
-        result = graph.results[int(np.flatnonzero(of == low)[0])]
+    low = int(enclosure.values.argmin())
+    weights, width = _spread(enclosure.floats, rows), enclosure.width + 2 * UNIT * float(np.abs(enclosure.floats).max())
+    if enclosure.values[low] < -enclosure.radius:
+        result = graph.results[int(np.flatnonzero(rows == low)[0])]
         return Decision(Verdict.NO, result, weights, width, "a weight is negative: " + reason)
-    if found.values[low] >= found.radius:
+    if enclosure.values[low] >= enclosure.radius:
         return Decision(Verdict.YES, None, weights, width, "no weight is negative: " + reason)
     return None
 
@@ -315,7 +317,7 @@ def _signs(graph: QueryGraph, found: Enclosure, of: Integers, reason: str) -> De
 def _in_fractions(graph: QueryGraph, quotient: DistanceQuotient, alpha: Fraction, rhs: list[Fraction]) -> Decision:
     """Return the verdict in exact fractions; Φ may be singular on the cells."""
     of = quotient.cells.of
-    matrix, scale = quotient.whole(alpha)
+    matrix, scale = quotient.integer_matrix(alpha)
     common = math.lcm(*(b.denominator for b in rhs))
     solved = exact_solutions(matrix * common, np.array([int(b * common) * scale for b in rhs], dtype=object))
     if solved is None:
@@ -336,14 +338,14 @@ def _in_fractions(graph: QueryGraph, quotient: DistanceQuotient, alpha: Fraction
     return Decision(Verdict.UNDECIDED, None, None, math.inf, "the matrix is singular with a null space of several axes")
 
 
-def _on_line(one: list[Fraction], along: list[Fraction]) -> list[Fraction] | None:
+def _on_line(one: list[Fraction], direction: list[Fraction]) -> list[Fraction] | None:
     """Return the middle of the non-negative part of a line, exactly; None if that part is empty."""
-    low = [-p / v for p, v in zip(one, along, strict=True) if v > 0]
-    high = [-p / v for p, v in zip(one, along, strict=True) if v < 0]
-    if any(p < 0 for p, v in zip(one, along, strict=True) if v == 0) or (low and high and max(low) > min(high)):
+    low = [-p / v for p, v in zip(one, direction, strict=True) if v > 0]
+    high = [-p / v for p, v in zip(one, direction, strict=True) if v < 0]
+    if any(p < 0 for p, v in zip(one, direction, strict=True) if v == 0) or (low and high and max(low) > min(high)):
         return None
     t = (max(low) + min(high)) / 2 if low and high else (max(low) if low else min(high))
-    return [p + t * v for p, v in zip(one, along, strict=True)]
+    return [p + t * v for p, v in zip(one, direction, strict=True)]
 
 
 def _inside(one: list[Fraction], basis: list[list[Fraction]]) -> list[Fraction] | None:
@@ -371,8 +373,8 @@ def _rounding(exact: Sequence[Fraction]) -> float:
     return 2 * UNIT * max(abs(float(x)) for x in exact)
 
 
-def _spread(values: Floats, of: Integers) -> Floats:
-    result = values[of]
+def _spread(values: Floats, groups: Integers) -> Floats:
+    result = values[groups]
     result.setflags(write=False)
     return result
 
@@ -380,16 +382,16 @@ def _spread(values: Floats, of: Integers) -> Floats:
 # --- large boxes ---------------------------------------------------------------------------------------------------
 
 
-def _of_box(graph: QueryGraph, box: Box, at: PrivacyLevel) -> Decision:
+def _of_box(graph: QueryGraph, box: Box, level: PrivacyLevel) -> Decision:
     """Decide a box by the least eigenvalue: ‖z − z̃‖_∞ ≤ ‖z − z̃‖₂ ≤ ‖1 − Φ z̃‖₂ / λ."""
-    found = weighting(graph, float(at))
-    least = eigenvalue_bound(box, math.exp(-float(at)))
+    found = weighting(graph, float(level))
+    least = eigenvalue_bound(box, math.exp(-float(level)))
     if not least > 0:
         reason = "the matrix is not proven definite at this ε, and there are too many unlike results to enclose"
         return Decision(Verdict.UNDECIDED, None, found.z, math.inf, reason)
     shift = 61 - math.ceil(math.log2(float(np.abs(found.z).sum()) + 1))
     wholes = np.rint(np.ldexp(found.z, shift)).astype(np.int64)
-    residual, off = _residual(box, float(at), wholes, shift)
+    residual, off = _residual(box, float(level), wholes, shift)
     norm = (float(np.linalg.norm(residual)) * (1 + 4 * graph.n * UNIT) + math.sqrt(graph.n) * off) * (1 + 1e-9)
     radius = norm / least + 2.0**-shift
     low = int(found.z.argmin())
@@ -494,7 +496,7 @@ def threshold(graph: QueryGraph) -> Threshold:
             "Give a smaller graph of the same kind.",
             "Nothing was computed.",
         )
-    return _ThresholdSearch(graph, DistanceQuotient.of(graph, parts)).run()
+    return _ThresholdSearch(graph, DistanceQuotient.from_graph(graph, parts)).run()
 
 
 def _tree_threshold(s: ExplicitGraph) -> Threshold:
@@ -532,12 +534,12 @@ class _ThresholdSearch:
         steps = zip(epsilons[:-1], epsilons[1:], exists[:-1], exists[1:], strict=True)
         ends = [self._switch(e, f, a) for e, f, a, b in steps if a != b]
         if not ends:
-            proven = self._climb(epsilons[-1], top, known=False)
+            proven = self._climb(epsilons[-1], top, is_proven_at_start=False)
             return Threshold(0.0, (0.0, epsilons[-1] if proven else top), proven, ())
         low, high = ends[0]
         below = [(a + b) / 2 for a, b in ends[1:]] + ([0.0] if exists[-1] else [])
         windows = tuple((below[k + 1], below[k]) for k in range(0, len(below) - 1, 2))[::-1]
-        proven = self._climb(high, top, known=True)
+        proven = self._climb(high, top, is_proven_at_start=True)
         return Threshold((low + high) / 2, (low, high), proven, windows)
 
     def _certain(self) -> float:
@@ -621,19 +623,22 @@ class _ThresholdSearch:
             lower, upper = (middle, upper) if verdict is want[0] else (lower, middle)
         return lower, upper
 
-    def _climb(self, start: float, top: float, *, known: bool) -> bool:
-        """Return True if existence is proven on all of [start, top]; `known`: it is proven at the start."""
-        if not known and self._decide(start) is not Verdict.YES:
+    def _climb(self, start: float, top: float, *, is_proven_at_start: bool) -> bool:
+        """Return True if existence is proven on all of [start, top].
+
+        `is_proven_at_start`: it is proven at the start.
+        """
+        if not is_proven_at_start and self._decide(start) is not Verdict.YES:
             return False
-        at, step, known = start, 1e-3, True
+        at, step, is_proven_at_start = start, 1e-3, True
         while at < top:
             step = min(step * 2, 1.0)
             tangent = _Tangent.of(self.quotient, at)
-            while tangent is None or not tangent.stays(step, known=known):
+            while tangent is None or not tangent.stays(step, is_proven_at_start=is_proven_at_start):
                 step /= 2
                 if tangent is None or step < 1e-9:
                     return False
-            at, known = at + step, False
+            at, is_proven_at_start = at + step, False
         return True
 
 
@@ -678,8 +683,10 @@ class _Tangent:
         near = (rest, moved, size @ second.sum(axis=1) / 2)
         return cls(inverse, w, slope, size @ r, size @ r1, squares, near)
 
-    def stays(self, h: float, *, known: bool) -> bool:
-        """Return True if z ≥ 0 is proven on all of [ε, ε + h]; `known`: z ≥ 0 at ε is proven by other means.
+    def stays(self, h: float, *, is_proven_at_start: bool) -> bool:
+        """Return True if z ≥ 0 is proven on all of [ε, ε + h].
+
+        `is_proven_at_start`: z ≥ 0 at ε is proven by other means.
 
         The lower bound is concave in t, so its ends suffice. If z ≥ 0 is known at ε, w is the exact z there and r = 0.
         Then entries whose bound grows are ≥ 0 on the complete interval.
@@ -700,7 +707,7 @@ class _Tangent:
             return bool((end >= 0).all())
         inexact = 2 * float(fixed.max()) * float(moved.max())  # error of r₁, since w is not the exact z
         rising = self.slope - linear - inexact - h * squares >= 0
-        return bool(known and ((start >= 0) & (end >= 0) | rising).all())
+        return bool(is_proven_at_start and ((start >= 0) & (end >= 0) | rising).all())
 
 
 def paper_threshold(
@@ -743,16 +750,16 @@ def paper_threshold(
     return least
 
 
-def without_tight_constraints(epsilon: Fraction, least: float | None, number: int | None = None) -> PlanError:
+def without_tight_constraints(epsilon: Fraction, minimum: float | None, number: int | None = None) -> PlanError:
     """Return the error for an ε at which the tight-constraints mechanism does not exist.
 
     Args:
         epsilon: ε.
-        least: Least entry of z, which is negative; None if it is not known.
+        minimum: Least entry of z, which is negative; None if it is not known.
         number: Number of the result with this entry, from 1; None if it is not known.
     """
     result = "" if number is None else f" of result number {number}"
-    entry = "" if least is None else f", because the probability{result} would be {least:.6g}"
+    entry = "" if minimum is None else f", because the probability{result} would be {minimum:.6g}"
     return PlanError(
         "no-tight-constraints",
         f"The tight-constraints mechanism does not exist at ε = {float(epsilon):.6g}{entry}.",

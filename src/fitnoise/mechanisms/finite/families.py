@@ -159,7 +159,7 @@ def columns_and_rest(
 
 
 def _shrunk(
-    made: Callable[[Fraction], tuple[Columns, list[int]]], total: int, growth: Fraction, edges: Integers
+    build: Callable[[Fraction], tuple[Columns, list[int]]], total: int, growth: Fraction, edges: Integers
 ) -> tuple[Columns, list[int]]:
     """Return columns and the rest of the rows, shrunk by the least tried θ for which the rest is private.
 
@@ -167,7 +167,7 @@ def _shrunk(
     """
     loss = Fraction(0)
     while True:
-        columns, rest = made(loss)
+        columns, rest = build(loss)
         ends = {(rest[i], rest[j]) for i, j in edges.tolist()}
         p, q = growth.as_integer_ratio()
         apart = Fraction(max((max(q * a - p * b, q * b - p * a) for a, b in ends), default=0), q)

@@ -36,7 +36,7 @@ class AnswerPart(PlanPart):
     mechanism: Mechanism
 
     def __post_init__(self) -> None:
-        if not self.query.fits(self.publication.domain, self.publication.adjacency, self.mechanism):
+        if not self.query.accepts(self.publication.domain, self.publication.adjacency, self.mechanism):
             raise foreign_mechanism()
 
     @cached_property
@@ -54,15 +54,15 @@ class AnswerPart(PlanPart):
         """The empty tuple: the question itself compares the data with its declared number of people."""
         return ()
 
-    def limits(self, place: int) -> tuple[CostLimit, ...]:
+    def limits(self, index: int) -> tuple[CostLimit, ...]:
         """Return no limits: the mechanism was constructed for the requested ε."""
-        del place
+        del index
         return ()
 
     @cached_property
     def exact_epsilon(self) -> Fraction:
         """Privacy cost of the answer to one protected unit, proven: at most the requested ε."""
-        return sum(self.loss.pure, Fraction(0))
+        return sum(self.loss.pure_epsilons, Fraction(0))
 
     @cached_property
     def summary(self) -> FiniteSummary:

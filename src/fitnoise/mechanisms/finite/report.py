@@ -10,11 +10,11 @@ from fitnoise.mechanisms.finite.optimal import compared
 from fitnoise.reporting import Section, Value
 
 
-def choices(questions: Sequence[FiniteQuery], made: Sequence[ChosenMechanism]) -> Iterator[Section]:
+def choices(questions: Sequence[FiniteQuery], mechanisms: Sequence[ChosenMechanism]) -> Iterator[Section]:
     """Yield the comparison behind the mechanism of each question."""
     if not questions:
         yield Section("", values=(Value("finite", []),))
-    for i, (question, m) in enumerate(zip(questions, made, strict=True)):
+    for i, (question, m) in enumerate(zip(questions, mechanisms, strict=True)):
         values = (Value("name", question.name), Value("why", m.why))
         table = compared(m.choice.candidates if m.choice else ())
         yield Section("", ("{name}: {why}",), values, (table,), place=("finite", i))

@@ -517,7 +517,7 @@ def exact_weighting(graph: QueryGraph, alpha: Fraction) -> tuple[Fraction, ...]:
             "Use weighting(), which computes in floating point.",
             "Nothing was solved.",
         )
-    matrix, scale = DistanceQuotient.of(graph, parts).whole(alpha)
+    matrix, scale = DistanceQuotient.from_graph(graph, parts).integer_matrix(alpha)
     solution = exact_solve(matrix, np.array([scale] * parts.m, dtype=object))
     if solution is None:
         raise WorkloadError(

@@ -35,7 +35,7 @@ class IndexPartition:
     counts: Floats
 
     @classmethod
-    def by(cls, colours: NDArray[Any]) -> IndexPartition:
+    def from_colours(cls, colours: NDArray[Any]) -> IndexPartition:
         """Return the partition into things of one colour."""
         _, first, of, counts = np.unique(colours, return_index=True, return_inverse=True, return_counts=True)
         return cls(of.ravel(), first, counts.astype(np.float64))
@@ -67,7 +67,7 @@ class EquitablePartition:
     trivial: bool
 
     @classmethod
-    def of(
+    def from_decomposition(
         cls, d: Decomposition, weights: Floats | None, multiplicity: Sequence[Floats] | None = None
     ) -> EquitablePartition:
         """Return the coarsest equitable partition that separates targets, sizes and the numbers' weights.
@@ -82,7 +82,7 @@ class EquitablePartition:
         if sum(len(c) for c in first) == sum(len(g.tables) for g in d.tables):
             return cls.none(d)
         counted = [g.multiplicity for g in d.groups] if multiplicity is None else multiplicity
-        tables, sectors = first, [IndexPartition.by(x) for x in counted]
+        tables, sectors = first, [IndexPartition.from_colours(x) for x in counted]
         links = [(i, m.tables, _in_words(m.incidence)) for i, g in enumerate(d.groups) for m in g.members]
         before, now = -1, 0
         while before != now:
@@ -90,11 +90,11 @@ class EquitablePartition:
             codes, seen = [scrambled(c.of) for c in tables], [scrambled(c.of) for c in sectors]
             for i, t, x in links:
                 seen[i] = scrambled(seen[i]) + x @ codes[t]
-            sectors = [IndexPartition.by(x) for x in seen]
+            sectors = [IndexPartition.from_colours(x) for x in seen]
             codes, seen = [scrambled(c.of) for c in sectors], [scrambled(c.of) for c in tables]
             for i, t, x in links:
                 seen[t] = scrambled(seen[t]) + x.T @ codes[i]
-            tables = [IndexPartition.by(x) for x in seen]
+            tables = [IndexPartition.from_colours(x) for x in seen]
             now = sum(len(c) for c in (*tables, *sectors))
         return cls._numbered(d, tables, sectors, trivial=False)
 
@@ -139,4 +139,4 @@ def _in_words(x: sp.csr_array) -> sp.csr_array:
 def _row_colours(rows: Floats) -> IndexPartition:
     """Return the partition into equal rows."""
     raw = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1] * 8))).ravel()
-    return IndexPartition.by(raw)
+    return IndexPartition.from_colours(raw)

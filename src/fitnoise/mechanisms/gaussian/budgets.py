@@ -47,7 +47,7 @@ def separate_budgets_rho(part: TablePart) -> dict[str, float]:
     return found
 
 
-def _compared(asked: Publication) -> bool:
-    plain = asked.objective.goal is Goal.FIT_FOR_USE and asked.cell_budgets is None and asked.series is None
-    plain = plain and asked.unit.neighbours is Neighbours.ADD_OR_REMOVE_ONE
-    return plain and bool(levels_of_one_tree(asked.workload))
+def _compared(request: Publication) -> bool:
+    plain = request.objective.goal is Goal.FIT_FOR_USE and request.cell_budgets is None and request.series is None
+    plain = plain and request.unit.neighbours is Neighbours.ADD_OR_REMOVE_ONE
+    return plain and bool(levels_of_one_tree(request.workload))

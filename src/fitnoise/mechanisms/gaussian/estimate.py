@@ -118,6 +118,8 @@ class SectorEstimation:
         """Return the covariance of two combinations of sector estimates."""
         return covariance(self.whiteners, f, h)
 
-    def moved(self, f: Mapping[tuple[int, int], NDArray[np.float64]]) -> dict[tuple[int, int], NDArray[np.float64]]:
+    def apply_covariance(
+        self, f: Mapping[tuple[int, int], NDArray[np.float64]]
+    ) -> dict[tuple[int, int], NDArray[np.float64]]:
         """Return cov(θ) f: the covariance of each sector's estimate with a combination of the estimates."""
         return apply_covariance(self.whiteners, f)

@@ -80,7 +80,7 @@ class AllPairs:
             codes = [0, *(1 << a for a in free)] if (1 + len(free)) * half <= MAX_KINDS else [0]
         self.patterns = [always | code for code in codes]
         self.kinds = problems.PairKinds(len(self.patterns), d.cells, alone)
-        self._shapes = RecordPairs.of((t, 0, 0) for t in self.patterns)
+        self._shapes = RecordPairs.from_keys((t, 0, 0) for t in self.patterns)
 
     def chi(self, attributes: tuple[int, ...], sizes: tuple[int, ...]) -> Floats:
         """Return χ_S of every pattern, for the sector of these attributes."""
@@ -98,7 +98,7 @@ class AllPairs:
                 keys.append((self.patterns[pattern], int(first[pair]), int(second[pair])))
             else:
                 keys.append((0, int(i) - len(self.patterns) * len(first), NO_RECORD))
-        return Evidence(p[kept], q, RecordPairs.of(keys))
+        return Evidence(p[kept], q, RecordPairs.from_keys(keys))
 
 
 @final
@@ -146,9 +146,13 @@ class Formulation:
         counted = [g.multiplicity * root for g, root in zip(d.groups, self._roots, strict=True)]
         self._multiplicity = counted
         kept = [x + 1j * code for code, x in zip(codes, counted, strict=True)]
-        self.alike = EquitablePartition.of(d, terms.weights, kept) if pairs is None else EquitablePartition.none(d)
+        self.alike = (
+            EquitablePartition.from_decomposition(d, terms.weights, kept)
+            if pairs is None
+            else EquitablePartition.none(d)
+        )
         chosen = self.alike.representatives
-        self._scale = 1 / (d.variances * d.counted**2)
+        self._scale = 1 / (d.variances * d.numbers_per_row**2)
         self._triangles: list[Floats] = []
         self._made: list[tuple[int, Indices]] = []
         self._bases: list[Floats] = []

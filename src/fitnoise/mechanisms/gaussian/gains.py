@@ -55,7 +55,7 @@ def separate_periods_rho(part: TablePart) -> float | None:
     asked = part.publication.budget is None and terms.weights is None  # every target at its requested value
     if terms.sets is None or sets is None or not asked or d.cells > CELLS:
         return None
-    first = CostlySets(terms.sets).first()
+    first = CostlySets(terms.sets).initial_sets()
     every = RecordSets((*sets.cells, *first), (*sets.alike, *(True for _ in first)))
     capped = {a for names, _ in part.publication.adjacency.pattern.caps for a in names}
     period = np.zeros(d.shape, dtype=np.intp)

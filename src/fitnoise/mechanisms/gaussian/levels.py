@@ -51,24 +51,24 @@ MAX_DENSE_LEAVES = 2_000
 """Most leaves for other objectives and neighbours, which use one structured attribute; planning takes hours."""
 
 
-def is_supported(asked: Publication) -> bool:
+def is_supported(request: Publication) -> bool:
     """Return True if the tables can be planned by levels of a tree."""
-    plain = asked.objective.goal is Goal.FIT_FOR_USE and asked.cell_budgets is None
-    return plain and bool(uneven_levels(asked.workload))
+    plain = request.objective.goal is Goal.FIT_FOR_USE and request.cell_budgets is None
+    return plain and bool(uneven_levels(request.workload))
 
 
-def deepest_level_size(asked: Publication) -> int:
+def deepest_level_size(request: Publication) -> int:
     """Return the number of places of the deepest of the `uneven_levels`; 0 if there are none."""
-    levels = uneven_levels(asked.workload)
-    return asked.workload.domain.sizes[levels[-1]] if levels else 0
+    levels = uneven_levels(request.workload)
+    return request.workload.domain.sizes[levels[-1]] if levels else 0
 
 
-def refuse_endless(asked: Publication) -> None:
+def refuse_endless(request: Publication) -> None:
     """Raise WorkloadError if the levels of too many places would be planned as one structured attribute."""
-    if deepest_level_size(asked) > MAX_DENSE_LEAVES and not is_supported(asked):
+    if deepest_level_size(request) > MAX_DENSE_LEAVES and not is_supported(request):
         raise WorkloadError(
             "too-many-places-in-levels",
-            f"The levels {uneven_levels(asked.workload)} have {deepest_level_size(asked):,} places at the deepest "
+            f"The levels {uneven_levels(request.workload)} have {deepest_level_size(request):,} places at the deepest "
             f"level.",
             f"Above {MAX_DENSE_LEAVES:,} places, levels with different numbers of places need goal fit-for-use, "
             "targets for every number and no cell budgets.",
@@ -77,9 +77,9 @@ def refuse_endless(asked: Publication) -> None:
         )
 
 
-def problem(asked: Publication, decomposition: Decomposition) -> LevelProblem:
+def problem(request: Publication, decomposition: Decomposition) -> LevelProblem:
     """Return the tables by levels: the problem to solve, with its proof of a bound."""
-    looser, workload = {}, asked.workload
+    looser, workload = {}, request.workload
     for group in decomposition.tables:
         for number, j in zip(group.tables.tolist(), group.numbers[:, 0].tolist(), strict=True):
             table = workload.tables[number]
@@ -88,8 +88,10 @@ def problem(asked: Publication, decomposition: Decomposition) -> LevelProblem:
                 axis = table.attributes.index(table.target.number.attribute)
                 along = wanted[tuple(slice(None) if i == axis else 0 for i in range(wanted.ndim))]
                 looser[j] = along / along.min()
-    replaced = asked.unit.neighbours is Neighbours.REPLACE_ONE
-    return LevelProblem.of(decomposition, workload.domain, levels_of_one_tree(workload), looser, replaced=replaced)
+    replaced = request.unit.neighbours is Neighbours.REPLACE_ONE
+    return LevelProblem.from_decomposition(
+        decomposition, workload.domain, levels_of_one_tree(workload), looser, replaced=replaced
+    )
 
 
 @final
@@ -137,7 +139,7 @@ class TreeEstimation(abc.ABC):
         """The sectors of attributes outside the tree, by these attributes."""
 
     @abc.abstractmethod
-    def _said(self, answers: Sequence[Exact], beside: tuple[int, ...]) -> tuple[Given, Given]:
+    def _centred_estimates(self, answers: Sequence[Exact], attributes: tuple[int, ...]) -> tuple[Given, Given]:
         """Return a and c by level, where X_T⁻¹ (Σ a_g 1_g + c_g u_g) is the estimate of T."""
 
     @property
@@ -160,9 +162,9 @@ class TreeEstimation(abc.ABC):
         level = self.asked.axes[attributes]
         return tuple(attributes[level == 0].tolist()), int(level.max(initial=0))
 
-    def factor(self, beside: tuple[int, ...]) -> float:
+    def factor(self, attributes: tuple[int, ...]) -> float:
         """Return Π (1 − 1/n_a) n_a²."""
-        return math.prod((1 - 1 / n) * n**2 for n in (self.decomposition.sizes[a] for a in beside))
+        return math.prod((1 - 1 / n) * n**2 for n in (self.decomposition.sizes[a] for a in attributes))
 
     @cached_property
     def variances(self) -> list[Floats]:
@@ -195,14 +197,16 @@ class TreeEstimation(abc.ABC):
     def _estimate(self, answers: Sequence[Exact], group: int, k: int) -> Floats:
         attributes = self.decomposition.groups[group].attributes[k]
         beside, level = self._split(attributes)
-        return self._placed(self._solved(self.margins[beside], *self._said(answers, beside))[level], attributes)
+        return self._placed(
+            self._solved(self.margins[beside], *self._centred_estimates(answers, beside))[level], attributes
+        )
 
-    def _placed(self, found: Floats, attributes: Indices) -> Floats:
+    def _placed(self, estimates: Floats, attributes: Indices) -> Floats:
         """Return a sector's joint estimate from all levels, (…, N_ℓ), along its attributes, (n_a…, 1)."""
         here = self.asked.axes[attributes] > 0
         if not here.any():
-            return found
-        centred = found - found.mean(axis=-1, keepdims=True)
+            return estimates
+        centred = estimates - estimates.mean(axis=-1, keepdims=True)
         return np.asarray(np.moveaxis(centred, -1, int(np.argmax(here)))[..., None])
 
     def _last(self, tensor: Floats, place: Place) -> Floats:
@@ -254,7 +258,7 @@ class TreeEstimation(abc.ABC):
             total += sum(float((x * moved[level]).sum()) for level, x in theirs[beside].items())
         return total
 
-    def moved(self, f: Mapping[Place, Floats]) -> dict[Place, Floats]:
+    def apply_covariance(self, f: Mapping[Place, Floats]) -> dict[Place, Floats]:
         """Return cov(θ) f: the covariance of each sector's estimate with a combination of the estimates."""
         out = {}
         for beside, given in self._by_margin(f).items():
@@ -264,10 +268,10 @@ class TreeEstimation(abc.ABC):
                 out[i, k] = self._placed(found[level], self.decomposition.groups[i].attributes[k])
         return out
 
-    def between(self, one: TableNumbers, other: TableNumbers) -> Floats:
+    def between(self, left: TableNumbers, right: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers, (P,): sums over T of entries of X_T⁻¹ at their places."""
-        sizes, (mine, level, v), (theirs, deeper, w) = self.decomposition.sizes, self._at(one), self._at(other)
-        total = np.zeros(len(one))
+        sizes, (mine, level, v), (theirs, deeper, w) = self.decomposition.sizes, self._at(left), self._at(right)
+        total = np.zeros(len(left))
         for beside, margin in self.margins.items():
             if set(beside) <= set(mine) & set(theirs):
                 found = self._entries(margin, (level, v), (deeper, w))
@@ -279,18 +283,18 @@ class TreeEstimation(abc.ABC):
                 total += found
         return total
 
-    def sums(self, one: WeightedSums, other: WeightedSums, length: int) -> Floats:
+    def sums(self, left: WeightedSums, right: WeightedSums, length: int) -> Floats:
         """Return covariances of corresponding sums, (J,): by sector as `between`, places by the tree."""
         sizes = self.decomposition.sizes
-        (mine, level, v), (theirs, deeper, w) = self._at(one.numbers), self._at(other.numbers)
+        (mine, level, v), (theirs, deeper, w) = self._at(left.numbers), self._at(right.numbers)
         total = np.zeros(length)
         for beside, margin in self.margins.items():
             if not set(beside) <= set(mine) & set(theirs):
                 continue
             for kept, sign in alternating(beside, sizes):
                 cells = math.prod(sizes[a] for a in kept)
-                some, key, factor = one.within(mine, beside, kept)
-                others, counter_key, counter = other.within(theirs, beside, kept)
+                some, key, factor = left.within(mine, beside, kept)
+                others, counter_key, counter = right.within(theirs, beside, kept)
                 keys, which = np.unique(np.concatenate([key, counter_key]), return_inverse=True)
                 f = self._spread((level, v[some]), which[: len(key)], factor, len(keys))
                 h = self._spread((deeper, w[others]), which[len(key) :], counter, len(keys))
@@ -353,10 +357,10 @@ class TreeEstimation(abc.ABC):
                 beside[a] = v
         return beside, level, place
 
-    def _entries(self, margin: Margin, one: tuple[int, Indices], other: tuple[int, Indices]) -> Floats:
+    def _entries(self, margin: Margin, left: tuple[int, Indices], right: tuple[int, Indices]) -> Floats:
         """Return entries of X_T⁻¹ for pairs of places, each of one level; ALL is the top. As `_products`, by pair."""
         known, of = margin.known, self.tree.of
-        paths = [self._upwards(*one), self._upwards(*other)]
+        paths = [self._upwards(*left), self._upwards(*right)]
         total = np.zeros(len(paths[0][0]))
         sums, rests = ([np.zeros(len(total)), np.zeros(len(total))] for _ in range(2))
         for level in range(max(len(x) for _, x in paths) - 1, -1, -1):
@@ -424,39 +428,43 @@ class LevelEstimation(TreeEstimation):
         return self.asked.tree
 
     @cached_property
-    def alone(self) -> SectorEstimation:
+    def separate_estimates(self) -> SectorEstimation:
         """The estimation of every sector from its own answers."""
         return SectorEstimation(self.strategy)
 
     @property
     def whiteners(self) -> list[Floats]:
         """Whiteners of every sector from its own answers; their variance exceeds that of the estimates."""
-        return self.alone.whiteners
+        return self.separate_estimates.whiteners
 
-    def precisions(self, beside: tuple[int, ...]) -> dict[int, float]:
+    def precisions(self, attributes: tuple[int, ...]) -> dict[int, float]:
         """Return ξ_T of the sectors of a set outside the tree, by level."""
         own = self.whiteners
-        return {level: 1 / float(own[i][k, 0, 0]) ** 2 for level, (i, k) in self.sectors[beside].items()}
+        return {level: 1 / float(own[i][k, 0, 0]) ** 2 for level, (i, k) in self.sectors[attributes].items()}
 
-    def top(self, beside: tuple[int, ...]) -> float:
+    def top_information(self, attributes: tuple[int, ...]) -> float:
         """Return the remainder of ξ_T at the top: ξ_T − Σ_ℓ ξ_Tℓ/N_ℓ."""
-        return sum(-x / self.asked.sizes[level] if level else x for level, x in self.precisions(beside).items())
+        return sum(-x / self.asked.sizes[level] if level else x for level, x in self.precisions(attributes).items())
 
     @cached_property
     def margins(self) -> dict[tuple[int, ...], Margin]:
         """The sectors of attributes outside the tree, by these attributes."""
         return {beside: self._margin(beside, places) for beside, places in self.sectors.items()}
 
-    def _margin(self, beside: tuple[int, ...], places: dict[int, Place]) -> Margin:
-        own, counts = self.precisions(beside), self.tree.counts[: max(places) + 1]
+    def _margin(self, attributes: tuple[int, ...], places: dict[int, Place]) -> Margin:
+        own, counts = self.precisions(attributes), self.tree.counts[: max(places) + 1]
         x = [np.full(len(n), own.get(level, 0.0)) for level, n in enumerate(counts)]
-        x[0] = np.array([self.top(beside)]) if len(x) > 1 else x[0]
-        return Margin(places, LevelInformation.of(self.tree, x, [np.ones(len(n)) for n in counts]), self.factor(beside))
+        x[0] = np.array([self.top_information(attributes)]) if len(x) > 1 else x[0]
+        return Margin(
+            places,
+            LevelInformation.from_weights(self.tree, x, [np.ones(len(n)) for n in counts]),
+            self.factor(attributes),
+        )
 
-    def _said(self, answers: Sequence[Exact], beside: tuple[int, ...]) -> tuple[Given, Given]:
-        given, precisions = {}, self.precisions(beside)
-        for level, (i, k) in self.sectors[beside].items():
-            alone = self.alone.estimates(answers, i, np.array([k]))[0]
+    def _centred_estimates(self, answers: Sequence[Exact], attributes: tuple[int, ...]) -> tuple[Given, Given]:
+        given, precisions = {}, self.precisions(attributes)
+        for level, (i, k) in self.sectors[attributes].items():
+            alone = self.separate_estimates.estimates(answers, i, np.array([k]))[0]
             given[level] = precisions[level] * self._last(alone, (i, k))
         return given, {}
 
@@ -468,14 +476,14 @@ class LevelMechanism(GaussianMechanism):
     family = "levels and sectors"
     optimal = False
 
-    def answers(self, asked: Publication) -> bool:
+    def is_default_for(self, request: Publication) -> bool:
         """Return False: the planner of Gaussian noise chooses this form if it is `is_supported`."""
-        del asked
+        del request
         return False
 
-    def suits(self, asked: Publication) -> bool:
+    def supports(self, request: Publication) -> bool:
         """Return True for targets for levels of a tree."""
-        return super().answers(asked) and is_supported(asked)
+        return super().is_default_for(request) and is_supported(request)
 
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless the tables are by levels of a tree, and the strategy measures their sectors."""
@@ -497,7 +505,9 @@ class LevelMechanism(GaussianMechanism):
                 "Nothing was measured.",
             )
         own = cast(LevelEstimation, part.estimation)
-        if any(own.top(beside) < -MIN_MARGIN_REDUCTION * own.precisions(beside)[0] for beside in own.sectors):
+        if any(
+            own.top_information(beside) < -MIN_MARGIN_REDUCTION * own.precisions(beside)[0] for beside in own.sectors
+        ):
             raise PlanError(
                 "level-margin-too-small",
                 "The plan is by levels, and it measures a margin with less precision than its levels.",
@@ -506,10 +516,10 @@ class LevelMechanism(GaussianMechanism):
                 "Nothing was measured.",
             )
 
-    def over(self, asked: Publication) -> CellStructure:
+    def cell_structure(self, request: Publication) -> CellStructure:
         """Return every level as an attribute of its own."""
-        sizes = asked.workload.domain.sizes
-        return CellStructure(tuple((a, sizes[a]) for a in attributes_by_level(asked.workload)[0]), ())
+        sizes = request.workload.domain.sizes
+        return CellStructure(tuple((a, sizes[a]) for a in attributes_by_level(request.workload)[0]), ())
 
     def decomposition(self, part: TablePart) -> Decomposition:
         """Return the workload in sectors, with every level as an attribute of its own."""
@@ -525,13 +535,15 @@ class LevelMechanism(GaussianMechanism):
 
     def table_variances(self, part: TablePart, name: str) -> Floats:
         """Return the variance of every place of a table."""
-        own, j = _estimation(part), part.number(name)
+        own, j = _estimation(part), part.table_index(name)
         level = int(own.asked.level[j])
         table, domain = part.publication.workload[name], part.publication.workload.domain
         by_place, _ = own.by_place(j)
         names = [part.decomposition.exchangeable[i] for i in np.flatnonzero((own.asked.axes == level) & (level > 0))]
         along = (
-            [len(by_place) if domain.home(a) == domain.home(names[0]) else 1 for a in table.attributes] if names else ()
+            [len(by_place) if domain.attribute_of(a) == domain.attribute_of(names[0]) else 1 for a in table.attributes]
+            if names
+            else ()
         )
         return np.broadcast_to(by_place.reshape(along), table.shape(domain))
 
@@ -559,19 +571,19 @@ class LevelMechanism(GaussianMechanism):
             paid += own
         return float(paid.max()) / 2 * part.publication.adjacency.records**2
 
-    def between(self, one: TableNumbers, other: TableNumbers) -> Floats:
+    def covariance(self, left: TableNumbers, right: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers from the answers of all levels."""
-        return _estimation(one.part).between(one, other)
+        return _estimation(left.part).between(left, right)
 
-    def sums(self, one: WeightedSums, other: WeightedSums, length: int) -> Floats | None:
+    def sums(self, left: WeightedSums, right: WeightedSums, length: int) -> Floats | None:
         """Return covariances of sums of numbers from the answers of all levels."""
-        return _estimation(one.numbers.part).sums(one, other, length)
+        return _estimation(left.numbers.part).sums(left, right, length)
 
     def certificate(self, part: TablePart) -> Certificate:
         """Return the dual bound at the evidence."""
         bought = 1.0 if part.publication.budget is None else part.relaxation
         proven = trees.bound(_estimation(part).asked, part.evidence) * part.terms.factor
-        return Certificate(value=part.value, bound=proven / bought)
+        return Certificate(value=part.objective_value, bound=proven / bought)
 
     def prices(self, part: TablePart) -> Floats:
         """Return prices from the dual weights."""

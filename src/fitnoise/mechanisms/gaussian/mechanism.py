@@ -58,7 +58,7 @@ class SectorMechanism(TableMechanism):
     def decomposition(self, part: TablePart) -> Decomposition:
         """Return the workload over the strategy's own bases."""
         bases = [g.basis for g in part.strategy.groups]
-        return decompose(part.publication.workload, bases, apart=part.publication.apart)
+        return decompose(part.publication.workload, bases, apart=part.publication.structured_attributes)
 
     def estimation(self, part: TablePart) -> Estimation:
         """Return the estimation of every sector from its own answers."""
@@ -75,13 +75,13 @@ class SectorMechanism(TableMechanism):
         numbers = part.variances[group.numbers[i]]
         return np.asarray(z_score(confidence) * np.sqrt(numbers if row is None else numbers[row : row + 1]))
 
-    def between(self, one: TableNumbers, other: TableNumbers) -> Floats:
+    def covariance(self, left: TableNumbers, right: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers, sector by sector."""
-        return by_sector(one, other)
+        return by_sector(left, right)
 
-    def sums(self, one: WeightedSums, other: WeightedSums, length: int) -> Floats | None:
+    def sums(self, left: WeightedSums, right: WeightedSums, length: int) -> Floats | None:
         """Return covariances of sums of numbers, sector by sector."""
-        return sums_by_sector(one, other, length)
+        return sums_by_sector(left, right, length)
 
     def separate_rho(self, part: TablePart) -> float:
         """Return ρ of independent Gaussian noise with the target variances, with a separate plan for each table.
@@ -103,26 +103,26 @@ class SectorMechanism(TableMechanism):
             if unit.neighbours is Neighbours.REPLACE_ONE:  # two records in different rows of the table
                 own = 2 * own
                 for i in np.flatnonzero(alone):
-                    own[i] = _dearest_pair(group.queries, precision[i], alone=part.terms.alone)
+                    own[i] = _dearest_pair(group.queries, precision[i], alone=part.terms.allows_add_or_remove)
             if dear is not None:
                 grams = (_gram(group.queries, p) for p in precision)
-                total += sum(dear.dearest(g, dear.first(), 1)[0][0] for g in grams) * part.terms.factor
+                total += sum(dear.find_costliest(g, dear.initial_sets(), 1)[0][0] for g in grams) * part.terms.factor
             elif apart is None:
                 total += float(own.sum()) * part.publication.adjacency.records**2
             else:
                 shown = np.array([set(apart.attributes) <= set(axes) for axes in group.axes.tolist()])
-                total += float(own @ np.where(shown, apart.most, apart.most**2)) * part.terms.factor
+                total += float(own @ np.where(shown, apart.max_records, apart.max_records**2)) * part.terms.factor
         return total / 2
 
     def write(self, part: TablePart) -> Any:
         """Return the strategy, group by group."""
         return sectors_document(part.strategy)
 
-    def read(self, document: Any, over: CellStructure) -> Strategy:
+    def read(self, document: Any, structure: CellStructure) -> Strategy:
         """Return the strategy that `write` wrote."""
-        return read_sectors(document, over)
+        return read_sectors(document, structure)
 
-    def describe(self, part: TablePart) -> dict[str, Any]:
+    def describe_noise(self, part: TablePart) -> dict[str, Any]:
         """Return the name, and the noise scale of every sector."""
         names = np.array(part.decomposition.exchangeable, dtype=object)
         return {
@@ -150,11 +150,11 @@ class GaussianMechanism(SectorMechanism):
 
     name = "fit-for-use"
     unbiased = True
-    share = "price"
+    price_label = "price"
     family = "sectors, optimal"
     optimal = True
 
-    def value(self, part: TablePart) -> float:
+    def objective_value(self, part: TablePart) -> float:
         """Return Δ², relative to cell budgets; for a hybrid objective plus λ Σ ω var."""
         cost = rounded_up(part.exact_weighted_cost)
         return cost if part.terms.trade is None else cost + traded(part.terms, part.variances)
@@ -178,7 +178,7 @@ class GaussianMechanism(SectorMechanism):
             proven = max(0.0, proven - traded(part.terms, part.variances))
         return math.log1p(proven) / 2 * (1 - UNBIASED_ROUNDING)
 
-    def proof(self, part: TablePart) -> Iterator[Section]:
+    def report_proof(self, part: TablePart) -> Iterator[Section]:
         """Yield the sections on the cost, or on the objective, and its bound."""
         terms, error = part.terms, None
         if terms.trade is not None and terms.weights is not None:
@@ -188,7 +188,7 @@ class GaussianMechanism(SectorMechanism):
         if part.terms.sets is not None:
             yield gained(part)
 
-    def beyond(self, part: TablePart) -> Section:
+    def report_universal_bound(self, part: TablePart) -> Section:
         """Return the section on the least ρ of any unbiased mechanism."""
         hybrid = part.terms.trade is not None
         return unbiased(self.unbiased_bound(part), float(part.exact_weighted_cost) / 2, hybrid=hybrid)
@@ -202,14 +202,14 @@ class GaussianMechanism(SectorMechanism):
         if t.trade is None:
             shares = t.weights * part.decomposition.variances
             return np.asarray(shares / shares.sum())
-        return np.asarray(q / part.value)
+        return np.asarray(q / part.objective_value)
 
 
 def dual_certificate(part: TablePart) -> Certificate:
     """Return the value, and the dual bound at the evidence, divided by the relaxation under a budget."""
     bound = lower_bound(part.decomposition, part.evidence, part.terms)
     bought = 1.0 if part.publication.budget is None else part.relaxation
-    return Certificate(value=part.value, bound=bound / bought)
+    return Certificate(value=part.objective_value, bound=bound / bought)
 
 
 def other_sectors() -> PlanError:

@@ -57,13 +57,13 @@ MOST_CLASSES = 350_000
 """Most classes of places, in all: planning takes a minute or two, and about a gigabyte."""
 
 
-def refuse_endless_classes(asked: LevelProblem) -> None:
+def refuse_endless_classes(problem: LevelProblem) -> None:
     """Raise WorkloadError if too many places differ from all others."""
-    classes = sum(map(len, asked.tree.counts))
+    classes = sum(map(len, problem.tree.counts))
     if classes > MOST_CLASSES:
         raise WorkloadError(
             "too-many-place-classes",
-            f"Among {sum(asked.sizes):,} places, {classes:,} classes have different targets, for "
+            f"Among {sum(problem.sizes):,} places, {classes:,} classes have different targets, for "
             "themselves or the places in them.",
             f"At most {MOST_CLASSES:,} classes are planned.",
             "Give many places few different targets, or separate targets to fewer places of a level above.",
@@ -71,7 +71,7 @@ def refuse_endless_classes(asked: LevelProblem) -> None:
         )
 
 
-def rounded(asked: LevelProblem, d: Decomposition, weights: TreeWeights, records: int, parts: int) -> TreeStrategy:
+def rounded(problem: LevelProblem, d: Decomposition, weights: TreeWeights, records: int, parts: int) -> TreeStrategy:
     """Return integers for the weights of classes, with enough bits to lose almost nothing.
 
     records: Most records that are counted. parts: Number of parts of each record. Rounding changes costs and variances,
@@ -87,15 +87,15 @@ def rounded(asked: LevelProblem, d: Decomposition, weights: TreeWeights, records
         *((bits, INT64_SAFE_BOUND) for bits in FEWER),
     ]
     for bits, most in ways if unlike else ways[:1]:
-        found = [_integers(asked.tree, x, r, bits) for x, r in zip(weights.x, weights.r, strict=True)]
+        found = [_integers(problem.tree, x, r, bits) for x, r in zip(weights.x, weights.r, strict=True)]
         with contextlib.suppress(PlanError):  # more bits need scales of a larger ratio
-            if _largest(_assembled(asked, d, found), ROOM if parts == 1 else PARTS_ROOM) * records * parts < most:
+            if _largest(_assembled(problem, d, found), ROOM if parts == 1 else PARTS_ROOM) * records * parts < most:
                 break
     if unlike:
         whole = tuple((np.ones(1), *(a.astype(np.float64) for a in k)) for _, k in found)
-        again = polished(asked, TreeWeights(tuple(tuple(x) for x, _ in found), whole))
+        again = polished(problem, TreeWeights(tuple(tuple(x) for x, _ in found), whole))
         found = [(list(x), k) for x, (_, k) in zip(again.x, found, strict=True)]
-    return _assembled(asked, d, found)
+    return _assembled(problem, d, found)
 
 
 def _largest(strategy: TreeStrategy, room: int) -> int:
@@ -108,21 +108,21 @@ def _largest(strategy: TreeStrategy, room: int) -> int:
 
 
 def _assembled(
-    asked: LevelProblem, d: Decomposition, found: Sequence[tuple[list[Floats], tuple[Any, ...]]]
+    problem: LevelProblem, d: Decomposition, factors: Sequence[tuple[list[Floats], tuple[Any, ...]]]
 ) -> TreeStrategy:
     """Return the design for every set of attributes, from weights of integer sums and their k."""
     sizes, groups = np.array(d.sizes), []
-    for beside, i in asked.homes.items():
-        each, (x, k) = sizes[list(beside)], found[i]
+    for beside, i in problem.homes.items():
+        each, (x, k) = sizes[list(beside)], factors[i]
         gain, cells = float(gains(each)), math.prod(each.tolist())
-        too_large = asked.sectors[i].scale
+        too_large = problem.sectors[i].scale
         scales = {level: np.sqrt(gain * too_large / (cells * w)) for level, w in _of_use(x, k).items()}
         highest, lowest = (f([f(s) for s in scales.values()]) for f in (np.max, np.min))
         if highest > MAX_SCALE or highest > lowest * MAX_SCALE_RATIO:
             raise out_of_reach()
         groups.append(MeasuredTree(beside, 1, k, scales))
-    levels = tuple(int(np.flatnonzero(asked.axes == level)[0]) for level in range(1, len(asked.sizes)))
-    return TreeStrategy(d.over, levels, asked.above, asked.tree.of, tuple(groups))
+    levels = tuple(int(np.flatnonzero(problem.axes == level)[0]) for level in range(1, len(problem.sizes)))
+    return TreeStrategy(d.cell_structure, levels, problem.above, problem.tree.of, tuple(groups))
 
 
 def _of_use(x: Sequence[Floats], k: Sequence[NDArray[np.int64]]) -> dict[int, Floats]:
@@ -205,23 +205,23 @@ class PlaceEstimation(TreeEstimation):
         """The sectors of attributes outside the tree, by these attributes."""
         return {beside: self._margin(beside, places) for beside, places in self.sectors.items()}
 
-    def _margin(self, beside: tuple[int, ...], places: dict[int, Any]) -> Margin:
-        _, g = self.measured[beside]
+    def _margin(self, attributes: tuple[int, ...], places: dict[int, Any]) -> Margin:
+        _, g = self.measured[attributes]
         counts = self.tree.counts[: g.deep + 1]
         x = [self._precisions(g, level) if level in g.scales else np.zeros(len(n)) for level, n in enumerate(counts)]
         return Margin(
             places,
-            LevelInformation.of(self.tree, x, [np.ones(1), *(k.astype(np.float64) for k in g.factors)]),
-            self.factor(beside),
+            LevelInformation.from_weights(self.tree, x, [np.ones(1), *(k.astype(np.float64) for k in g.factors)]),
+            self.factor(attributes),
         )
 
     def _precisions(self, g: MeasuredTree, level: int) -> Floats:
         gain = float(gains(np.array([self.decomposition.sizes[a] for a in g.attributes], dtype=np.int64)))
         return np.asarray(gain * (g.multiple / g.scales[level]) ** 2)
 
-    def _said(self, answers: Sequence[Exact], beside: tuple[int, ...]) -> tuple[Given, Given]:
-        number, g = self.measured[beside]
-        sizes, at, out = [self.decomposition.sizes[a] for a in beside], 0, dict[int, Floats]()
+    def _centred_estimates(self, answers: Sequence[Exact], attributes: tuple[int, ...]) -> tuple[Given, Given]:
+        number, g = self.measured[attributes]
+        sizes, at, out = [self.decomposition.sizes[a] for a in attributes], 0, dict[int, Floats]()
         for level in g.scales:
             order = self.strategy.orders[level]
             n = len(order) * self.strategy.rows(g)
@@ -267,7 +267,7 @@ class PlaceMechanism(LevelMechanism):
 
     name = "fit-for-use by place"
     family = "places and sectors"
-    alike = "every record counts as one of the dearest place"
+    equal_cost_text = "every record counts as one of the dearest place"
 
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless the tables are by levels of a tree, and the strategy measures their sectors."""
@@ -283,7 +283,7 @@ class PlaceMechanism(LevelMechanism):
         asked = problem(part.publication, d)
         levels = [int(np.flatnonzero(asked.axes == level)[0]) for level in range(1, len(asked.sizes))]
         same = list(own.levels) == levels and all(map(np.array_equal, own.above, asked.above))
-        if own.over != d.over or not same:
+        if own.over != d.cell_structure or not same:
             raise PlanError(
                 "strategy-of-other-places",
                 "The strategy of the plan measures other places than those of the tables.",
@@ -296,9 +296,9 @@ class PlaceMechanism(LevelMechanism):
             raise other_sectors()
         _ = classes(own)
 
-    def over(self, asked: Publication) -> CellStructure:
+    def cell_structure(self, request: Publication) -> CellStructure:
         """Return every level as an attribute of its own."""
-        return super().over(asked)
+        return super().cell_structure(request)
 
     def decomposition(self, part: TablePart) -> Decomposition:
         """Return the workload in sectors, with every level as an attribute of its own."""
@@ -312,11 +312,11 @@ class PlaceMechanism(LevelMechanism):
         """Return the tree, its classes, then the measured sums."""
         return trees_document(part.strategy)
 
-    def read(self, document: Any, over: CellStructure) -> Any:
+    def read(self, document: Any, structure: CellStructure) -> Any:
         """Return the strategy that `write` wrote."""
-        return read_trees(document, over)
+        return read_trees(document, structure)
 
-    def describe(self, part: TablePart) -> dict[str, Any]:
+    def describe_noise(self, part: TablePart) -> dict[str, Any]:
         """Return the name, and the noise scale of every class of places."""
         own = part.strategy
         names = own.over.names

@@ -207,7 +207,7 @@ def plan(
                 why = f"In product form, in which {cells:,} joint cells are planned, no smaller gap may be possible."
                 return _check_gap_and_cap(product, gap, why)
     goal = DEFAULT_GAP if gap is None else gap
-    decomposition = in_time(publication, decompose(publication.workload, apart=publication.apart))
+    decomposition = in_time(publication, decompose(publication.workload, apart=publication.structured_attributes))
     asked = terms(publication, decomposition)
     if refine and publication.adjacency.pattern:
         raise PlanError(
@@ -238,14 +238,14 @@ def plan(
     if asked.sets is not None and decomposition.cells <= SETS_CELLS:
         aim = SETS_GAP if gap is None else goal
 
-        def again(form: Formulation, start: Weights | None, gap: float) -> Solution:
+        def again(formulation: Formulation, start: Weights | None, gap: float) -> Solution:
             with one_thread() if decomposition.cells <= ONE_THREAD else contextlib.nullcontext():
                 return combined.solve(
-                    form.problem, start=start, gap=gap, max_iterations=max_iterations, progress=progress
+                    formulation.problem, start=start, gap=gap, max_iterations=max_iterations, progress=progress
                 )
 
         made = _in_sets(decomposition, asked, publication, made, aim, again)
-    elif asked.apart is not None and asked.apart.most > 1:
+    elif asked.apart is not None and asked.apart.max_records > 1:
         made = _plan_record_sets(decomposition, asked, publication, made, solved)
     elif publication.adjacency.pattern:
         told = "planned for single records, of which alone the bound is; charged for all that one unit may have"
@@ -258,9 +258,9 @@ def plan(
 
 def _plan_record_sets(
     decomposition: Decomposition,
-    asked: ObjectiveTerms,
+    terms: ObjectiveTerms,
     publication: Publication,
-    made: TablePart,
+    part: TablePart,
     solved: Callable[[Kinds], RealStrategy],
 ) -> TablePart:
     """Return the strategy of least charge among optima for sets of records of one unit, with the best bound of all.
@@ -269,10 +269,10 @@ def _plan_record_sets(
     differ independently. A golden-section search runs over m, and then over the mixture of both kinds. A real m stands
     for a mixture of the two neighbouring integers. The search starts with the plan for single records.
     """
-    most, best, proven = (asked.apart.most if asked.apart else 1), made, made
+    most, best, proven = (terms.apart.max_records if terms.apart else 1), part, part
     sections = MIXTURE_STEPS if sum(map(len, decomposition.groups)) <= MANY_SECTORS else 2
-    at_least = lower_bound(decomposition, made.evidence, asked)
-    charged = _achieved_value(decomposition, asked, made.strategy, publication)
+    at_least = lower_bound(decomposition, part.evidence, terms)
+    charged = _achieved_value(decomposition, terms, part.strategy, publication)
 
     def bound(m: float, alike: float) -> float:
         nonlocal best, proven, at_least, charged
@@ -281,13 +281,13 @@ def _plan_record_sets(
         shares = [(n, kind, w * v) for n, w in numbers.items() for kind, v in ((True, alike), (False, 1 - alike))]
         kinds = tuple(x for x in ((1, True, 1 / 1024), *shares) if x[0] and x[2] > 0)
         found = solved(kinds)
-        value = lower_bound(decomposition, found.evidence, asked)
+        value = lower_bound(decomposition, found.evidence, terms)
         if value > at_least:
-            at_least, proven = value, replace(made, evidence=found.evidence)
-        strategy = _rounded(decomposition, asked, found, publication, DEFAULT_GAP)
-        reached = _achieved_value(decomposition, asked, strategy, publication)
+            at_least, proven = value, replace(part, evidence=found.evidence)
+        strategy = _rounded(decomposition, terms, found, publication, DEFAULT_GAP)
+        reached = _achieved_value(decomposition, terms, strategy, publication)
         if reached < charged:
-            charged, best = reached, replace(made, strategy=strategy)
+            charged, best = reached, replace(part, strategy=strategy)
         return value
 
     about = _highest(lambda m: bound(m, 0.0), 1.0, float(most), sections)
@@ -299,28 +299,28 @@ def _plan_record_sets(
 
 def _in_sets(
     decomposition: Decomposition,
-    asked: ObjectiveTerms,
+    terms: ObjectiveTerms,
     publication: Publication,
-    made: TablePart,
+    part: TablePart,
     goal: float,
     solved: Solve,
 ) -> TablePart:
     """Return a plan for the sets of records that one unit can have, charged for the costliest of them.
 
     The plan is solved for some sets. Sets that then cost more than all of these are added, and the plan is solved
-    again, until no such set is found. The plan `made` for single records keeps its strategy if that costs less, and its
+    again, until no such set is found. The plan `part` for single records keeps its strategy if that costs less, and its
     evidence if that proves more.
     """
-    if asked.sets is None:
-        return made
-    dear, moving, start, near = CostlySets(asked.sets), CostlyMovingSets(asked.sets), None, FIRST_SETS_GAP
-    free = any(any(asked.sets.free(g)) for g in decomposition.groups)
+    if terms.sets is None:
+        return part
+    dear, moving, start, near = CostlySets(terms.sets), CostlyMovingSets(terms.sets), None, FIRST_SETS_GAP
+    free = any(any(terms.sets.free(g)) for g in decomposition.groups)
     ways = (True, False) if free else (True,)
-    kinds: list[Known] = [(alike, cells) for cells in dear.first() for alike in ways if alike or len(cells) > 1]
+    kinds: list[Known] = [(alike, cells) for cells in dear.initial_sets() for alike in ways if alike or len(cells) > 1]
     for rounds in itertools.count(1):
         near = max(near, goal / 4) if rounds < SETS_ROUNDS else goal / 4
         sets = RecordSets(tuple(cells for _, cells in kinds), tuple(alike for alike, _ in kinds))
-        form = Formulation(decomposition, asked, sets=sets)
+        form = Formulation(decomposition, terms, sets=sets)
         solution = solved(form, start, near)
         products = form.products(*solution.primal)
         costs = [sum(float((x[np.ix_(c, c)] * sets.agreement(i, f)).sum()) for f, x in products.items())
@@ -331,10 +331,10 @@ def _in_sets(
             x = np.sum([x for f, x in products.items() if way or not f], axis=0)
             np.fill_diagonal(x, np.sum([*products.values()], axis=0).diagonal())
             known = [cells for alike, cells in kinds if alike is way]
-            found += [(value, (way, cells)) for value, cells in dear.dearest(x, known, SETS_ADDED_PER_ROUND)]
+            found += [(value, (way, cells)) for value, cells in dear.find_costliest(x, known, SETS_ADDED_PER_ROUND)]
         if free and moving.few:
             begin = [kinds[i] for i in np.argsort(costs)[: -STARTING_SETS - 1 : -1]]
-            found += moving.dearest(products, begin, SETS_ADDED_PER_ROUND)
+            found += moving.find_costliest(products, begin, SETS_ADDED_PER_ROUND)
         seen = set(kinds)
         more = [one for one in dict.fromkeys(k for v, k in found if v > largest * (1 + goal / 4)) if one not in seen]
         dearest = max(dearest, *(value for value, _ in found))
@@ -344,16 +344,16 @@ def _in_sets(
         p, q = solution.dual
         start = np.concatenate([0.9 * p, np.full(len(more), 0.1 / max(len(more), 1))]), q
         kinds += more
-    evidence = form.evidence(sets, solution.dual[0], _evidence_weights(asked, form, solution.dual[1]))
+    evidence = form.evidence(sets, solution.dual[0], _evidence_weights(terms, form, solution.dual[1]))
     ideal = RealStrategy(form.precision_factors(*solution.primal), evidence, solution.gap, str(solution.status))
-    strategy = _rounded(decomposition, asked, ideal, publication, goal)
-    even = _symmetrise(decomposition, asked, ideal, publication)
-    best = min((strategy, *even, made.strategy), key=lambda x: _achieved_value(decomposition, asked, x, publication))
-    bounds = [lower_bound(decomposition, x, asked) for x in (evidence, made.evidence)]
+    strategy = _rounded(decomposition, terms, ideal, publication, goal)
+    even = _symmetrise(decomposition, terms, ideal, publication)
+    best = min((strategy, *even, part.strategy), key=lambda x: _achieved_value(decomposition, terms, x, publication))
+    bounds = [lower_bound(decomposition, x, terms) for x in (evidence, part.evidence)]
     kept = replace(
-        made,
+        part,
         strategy=best,
-        evidence=evidence if bounds[0] > bounds[1] else made.evidence,
+        evidence=evidence if bounds[0] > bounds[1] else part.evidence,
         status=f"{solution.status}, for {len(kinds)} sets of records of one unit{', too few of them' if more else ''}",
     )
     own = solution.status is Status.CONVERGED and kept.gap > goal
@@ -361,7 +361,7 @@ def _in_sets(
 
 
 def _symmetrise(
-    decomposition: Decomposition, asked: ObjectiveTerms, ideal: RealStrategy, publication: Publication
+    decomposition: Decomposition, terms: ObjectiveTerms, ideal: RealStrategy, publication: Publication
 ) -> Iterator[Strategy]:
     """Yield the strategy averaged over exchanges of periods within blocks, and of blocks, that preserve the tables.
 
@@ -383,8 +383,8 @@ def _symmetrise(
             own = np.linalg.cholesky(np.linalg.inv(mean)).swapaxes(1, 2)
             factors.append(own @ np.linalg.inv(g.basis.astype(np.float64)))
         strategy = round_strategy(decomposition, factors, BITS[0], in_time=publication.series is not None)
-        if relaxation(decomposition, asked, variances(decomposition, strategy)) <= 1 + SYMMETRY_TOLERANCE:
-            yield scale_noise(decomposition, asked, strategy, publication)
+        if relaxation(decomposition, terms, variances(decomposition, strategy)) <= 1 + SYMMETRY_TOLERANCE:
+            yield scale_noise(decomposition, terms, strategy, publication)
 
 
 def _highest(f: Callable[[float], float], low: float, high: float, places: int) -> float:
@@ -404,11 +404,11 @@ def _highest(f: Callable[[float], float], low: float, high: float, places: int) 
     return left if at_left >= at_right else right
 
 
-def gap_not_reached(made: TablePart, gap: float, status: str, reason: str, more: str = "") -> GapNotReached:
+def gap_not_reached(part: TablePart, gap: float, status: str, reason: str, more: str = "") -> GapNotReached:
     """Return the error for a plan whose certified gap is above the requested one.
 
     Args:
-        made: Plan that would be returned without a requested gap.
+        part: Plan that would be returned without a requested gap.
         gap: Requested gap.
         status: State in which the solver stopped.
         reason: Sentence that says why no smaller gap may be possible; empty where none is known.
@@ -416,7 +416,7 @@ def gap_not_reached(made: TablePart, gap: float, status: str, reason: str, more:
     """
     return GapNotReached(
         "gap-not-reached",
-        f"The requested gap is {gap:.1e}, and the certified gap of the plan is {made.gap:.1e} ({status}).",
+        f"The requested gap is {gap:.1e}, and the certified gap of the plan is {part.gap:.1e} ({status}).",
         reason,
         f"Request a larger gap{more}, or leave gap out to take the plan as it is.",
         "No plan was made.",
@@ -424,21 +424,21 @@ def gap_not_reached(made: TablePart, gap: float, status: str, reason: str, more:
     )
 
 
-def _check_gap_and_cap(made: TablePart, gap: float | None, reason: str, more: str = "") -> TablePart:
+def _check_gap_and_cap(part: TablePart, gap: float | None, reason: str, more: str = "") -> TablePart:
     """Return the plan, or raise if it misses the requested gap or exceeds the cap."""
-    if gap is not None and made.gap > gap:
-        raise gap_not_reached(made, gap, made.status, reason, more)
-    cap = made.publication.cap
-    if cap is not None and not cap.limit("cap").allows(made.loss):
+    if gap is not None and part.gap > gap:
+        raise gap_not_reached(part, gap, part.status, reason, more)
+    cap = part.publication.cap
+    if cap is not None and not cap.limit("cap").allows(part.loss):
         raise CapExceeded(
             "gaussian-plan-exceeds-cap",
-            f"The plan costs ρ = {made.rho:.6g}, and the cap is ρ = {float(cap.gaussian_rho):.6g}.",
-            _least(made),
-            f"Loosen the most expensive targets ({_costliest_tables(made)}), or raise the cap.",
+            f"The plan costs ρ = {part.rho:.6g}, and the cap is ρ = {float(cap.gaussian_rho):.6g}.",
+            _least(part),
+            f"Loosen the most expensive targets ({_costliest_tables(part)}), or raise the cap.",
             "No plan was made.",
             place="cap",
         )
-    return made
+    return part
 
 
 def _by_level(publication: Publication, goal: float, enough: float, *, refine: bool) -> TablePart:
@@ -476,14 +476,18 @@ def _by_level(publication: Publication, goal: float, enough: float, *, refine: b
             else max(CLASS_SCALES_GAP, CLASS_SCALES_GAP_SHARE * goal)
         )
         found = _by_place(publication, asked, decomposition, evidence, weights, near)
-        made = found if made is None or found.value < made.value * made.relaxation / found.relaxation else made
+        made = (
+            found
+            if made is None or found.objective_value < made.objective_value * made.relaxation / found.relaxation
+            else made
+        )
     refuse_pointless(made.exact_cost)
     return made
 
 
 def _by_place(
     publication: Publication,
-    asked: LevelProblem,
+    problem: LevelProblem,
     decomposition: Decomposition,
     evidence: Evidence,
     weights: Sequence[Floats] | None,
@@ -493,28 +497,29 @@ def _by_place(
 
     weights: One weight a level, as a start, if known. near: Gap at which the search for better scales ends.
     """
-    cells = np.sqrt(asked.relative / decomposition.variances)
+    cells = np.sqrt(problem.relative / decomposition.variances)
     with one_thread():
-        bound = trees.bound(asked, evidence)
-        asked = asked.mixed(evidence.kinds)
-        alone = TreeWeights.independent(asked, cells)
-        start = alone if weights is None else TreeWeights.even(weights, asked)
-        best = weighted_trees.solve(asked, evidence, start, gap=near, bound=bound)
+        bound = trees.bound(problem, evidence)
+        problem = problem.mixed(evidence.kinds)
+        alone = TreeWeights.independent(problem, cells)
+        start = alone if weights is None else TreeWeights.equal_within_levels(weights, problem)
+        best = weighted_trees.solve(problem, evidence, start, gap=near, bound=bound)
     records, made = publication.source.max_records, list[TreeStrategy]()
     for x in (best, alone):
-        strategy = by_place.rounded(asked, decomposition, x, records, publication.unit.parts)
+        strategy = by_place.rounded(problem, decomposition, x, records, publication.unit.parts)
         if publication.budget is not None:
             factor = _spending(publication, strategy, publication.budget.gaussian_rho)
             strategy = by_place.rescaled(strategy, factor, up=True)
             _refuse_spent(publication, strategy)
         else:
-            achieved = PlaceEstimation(asked, strategy, decomposition).worst
+            achieved = PlaceEstimation(problem, strategy, decomposition).worst
             factor = relaxation(decomposition, terms(publication, decomposition), achieved) ** -0.5 * (1 - 1e-12)
             strategy = by_place.rescaled(strategy, factor, up=False)
         made.append(strategy)
     status = "noise scales by class of place, and weighted sums of places; the bound is for all mechanisms of its kind"
     return min(
-        (TablePart(PLACES, publication, x, evidence, status) for x in made), key=lambda x: x.value * x.relaxation
+        (TablePart(PLACES, publication, x, evidence, status) for x in made),
+        key=lambda x: x.objective_value * x.relaxation,
     )
 
 
@@ -537,7 +542,7 @@ def _by_axis(publication: Publication, *, refine: bool, progress: Callable[[int,
             progress(next(steps), value / proven - 1)
 
     with one_thread():
-        form, weights = solve(asked, told=told)
+        form, weights = solve(asked, report_progress=told)
         evidence = cores.raised(asked, weights)
         joint = joint_bases.solve(asked, evidence, form) if joint_bases.is_supported(asked) else None
     beside = "; the bound is for all mechanisms of its kind"
@@ -551,35 +556,38 @@ def _by_axis(publication: Publication, *, refine: bool, progress: Callable[[int,
             strategy = _in_integers(publication, asked, decomposition, joint)
             status = "in product form, one basis for each kind of attribute, and a noise scale for each product of rows"
             other = TablePart(PRODUCTS, publication, strategy, evidence, status + beside)
-            made = min(made, other, key=lambda x: x.value * x.relaxation)
+            made = min(made, other, key=lambda x: x.objective_value * x.relaxation)
     refuse_pointless(made.exact_cost)
     return made
 
 
 def _in_integers(
-    publication: Publication, asked: ProductProblem, d: Decomposition, form: RealProductStrategy | RealJointStrategy
+    publication: Publication,
+    problem: ProductProblem,
+    d: Decomposition,
+    product_strategy: RealProductStrategy | RealJointStrategy,
 ) -> ProductStrategy:
     """Return the integers of a form, with the most bits that the sampler can draw."""
     for bits in PRODUCT_BITS[:-1]:
         with contextlib.suppress(PlanError, SingularStrategy):
-            return _of_axes(publication, asked, d, form, bits)
-    return _of_axes(publication, asked, d, form, PRODUCT_BITS[-1])
+            return _of_axes(publication, problem, d, product_strategy, bits)
+    return _of_axes(publication, problem, d, product_strategy, PRODUCT_BITS[-1])
 
 
 def _of_axes(
     publication: Publication,
-    asked: ProductProblem,
+    problem: ProductProblem,
     d: Decomposition,
-    form: RealProductStrategy | RealJointStrategy,
+    product_strategy: RealProductStrategy | RealJointStrategy,
     bits: int,
 ) -> ProductStrategy:
     """Return the integers of a form, scaled to targets or a budget."""
-    strategy = rounded(asked, d, form, bits)
+    strategy = rounded(problem, d, product_strategy, bits)
     if publication.budget is not None:
         scaled = rescaled(strategy, _spending(publication, strategy, publication.budget.gaussian_rho), up=True)
         _refuse_spent(publication, scaled)
         return scaled
-    achieved = ProductEstimation(asked, strategy, d).variances
+    achieved = ProductEstimation(problem, strategy, d).variances
     return rescaled(strategy, relaxation(d, terms(publication, d), achieved) ** -0.5 * (1 - 1e-12), up=False)
 
 
@@ -590,7 +598,7 @@ def allowance(decomposition: Decomposition) -> str:
     return "The queries are real numbers of deficient rank, answered to 26 bits, and the gap includes this error."
 
 
-def planned(asked: Publication, effort: SearchOptions) -> TablePart:
+def planned(request: Publication, effort: SearchOptions) -> TablePart:
     """Return the part for some tables, as the registry calls it."""
     if effort.seconds is not None:
         raise PlanError(
@@ -601,7 +609,7 @@ def planned(asked: Publication, effort: SearchOptions) -> TablePart:
             "No plan was made.",
         )
     return plan(
-        asked,
+        request,
         gap=effort.gap,
         refine=effort.refine,
         start=effort.start,
@@ -627,7 +635,7 @@ class RealStrategy:
 
 def ideal(
     decomposition: Decomposition,
-    asked: ObjectiveTerms,
+    terms: ObjectiveTerms,
     publication: Publication,
     goal: float,
     refine: bool = False,
@@ -645,8 +653,8 @@ def ideal(
     backend = NUMPY if device is None else torch_backend(device)
     pairs = None
     if publication.unit.neighbours is Neighbours.REPLACE_ONE:
-        pairs = AllPairs(decomposition, alone=asked.alone)
-    if refine and (asked.weights is not None or pairs is not None):
+        pairs = AllPairs(decomposition, alone=terms.allows_add_or_remove)
+    if refine and (terms.weights is not None or pairs is not None):
         raise PlanError(
             "refine-without-fit-for-use",
             "refine is set, and the goal is not fit-for-use or the neighbours are replace-one.",
@@ -654,7 +662,7 @@ def ideal(
             "Leave refine out, or set goal fit-for-use and add-or-remove-one neighbours.",
             "No plan was made.",
         )
-    form = Formulation(decomposition, asked, pairs=pairs, together=together, backend=backend)
+    form = Formulation(decomposition, terms, pairs=pairs, together=together, backend=backend)
     with one_thread() if decomposition.cells <= ONE_THREAD else contextlib.nullcontext():
         halves, before = mirrored.halved(form.problem), _weights_of(start, form)
         solution = combined.solve(
@@ -664,11 +672,11 @@ def ideal(
             max_iterations=max_iterations,
             progress=progress,
         )
-        solution = solution if halves is None else halves.whole(solution)
+        solution = solution if halves is None else halves.unfold_solution(solution)
     p, q = solution.dual
-    said = _evidence_weights(asked, form, q)
-    evidence = Evidence(p, said, together=together) if pairs is None else pairs.evidence(p, said)
-    personal = asked.relative is not None and asked.weights is None  # otherwise the charge would not be unique
+    said = _evidence_weights(terms, form, q)
+    evidence = Evidence(p, said, distinct_weights=together) if pairs is None else pairs.evidence(p, said)
+    personal = terms.relative is not None and terms.weights is None  # otherwise the charge would not be unique
     status = str(solution.status)
     if refine or (personal and lexicographic.affordable(form.problem)):
         try:
@@ -683,36 +691,36 @@ def ideal(
     return RealStrategy(form.precision_factors(*solution.primal), evidence, solution.gap, status)
 
 
-def _evidence_weights(asked: ObjectiveTerms, form: Formulation, q: Floats) -> Floats:
+def _evidence_weights(terms: ObjectiveTerms, formulation: Formulation, q: Floats) -> Floats:
     """Return the weights of numbers for the evidence: an empty array for total error."""
-    return form.unfold(q) if asked.weights is None or asked.trade is not None else q[:0]
+    return formulation.unfold(q) if terms.weights is None or terms.trade is not None else q[:0]
 
 
-def _weights_of(plan: TablePart | None, form: Formulation) -> tuple[Floats, Floats] | None:
+def _weights_of(plan: TablePart | None, formulation: Formulation) -> tuple[Floats, Floats] | None:
     """Return the start weights of a plan, or None if they do not fit this problem."""
     if plan is None or plan.evidence.pairs is not None:
         return None
     p, q = plan.evidence.cells, plan.evidence.numbers
     if not q.size:  # total error has one constraint, whose weight is fixed
         q = np.ones(1)
-    elif q.shape == form.alike.number.shape:
-        q = form.fold(q)
-    fits = p.shape == (form.problem.cells,) and q.shape == (form.problem.constraints,)
+    elif q.shape == formulation.alike.number.shape:
+        q = formulation.fold(q)
+    fits = p.shape == (formulation.problem.cells,) and q.shape == (formulation.problem.constraints,)
     return (p, q) if fits else None
 
 
 def _rounded(
-    decomposition: Decomposition, asked: ObjectiveTerms, ideal: RealStrategy, publication: Publication, goal: float
+    decomposition: Decomposition, terms: ObjectiveTerms, ideal: RealStrategy, publication: Publication, goal: float
 ) -> Strategy:
     """Return the integer strategy of the fewest bits that reaches at most 1 + goal times the bound, or of most bits."""
-    bound = lower_bound(decomposition, ideal.evidence, asked)
+    bound = lower_bound(decomposition, ideal.evidence, terms)
     found: Strategy | None = None
     for bits in [b for b in BITS[:-1] if 2.0**-b <= goal / 3] + [BITS[-1]]:
         try:
             series = publication.series is not None
             integers = round_strategy(decomposition, ideal.factors, bits, in_time=series)
-            found = scale_noise(decomposition, asked, integers, publication)
-            reached = _achieved_value(decomposition, asked, found, publication)
+            found = scale_noise(decomposition, terms, integers, publication)
+            reached = _achieved_value(decomposition, terms, found, publication)
         except SingularStrategy:
             continue  # too few bits for the smallest direction
         if reached <= bound * (1 + goal) or publication.adjacency.pattern:
@@ -729,20 +737,20 @@ def _rounded(
 
 
 def _achieved_value(
-    decomposition: Decomposition, asked: ObjectiveTerms, strategy: Strategy, publication: Publication
+    decomposition: Decomposition, terms: ObjectiveTerms, strategy: Strategy, publication: Publication
 ) -> float:
     """Return the objective of a strategy at the requested targets; 0 for a strategy without cost."""
     cost = float(weighted_cost(publication, strategy))
-    if asked.trade is None and publication.budget is None:
+    if terms.trade is None and publication.budget is None:
         return cost
     achieved = variances(decomposition, strategy)
-    bought = 1.0 if publication.budget is None else relaxation(decomposition, asked, achieved)
-    return (cost + traded(asked, achieved)) * bought if cost > 0 else 0.0
+    bought = 1.0 if publication.budget is None else relaxation(decomposition, terms, achieved)
+    return (cost + traded(terms, achieved)) * bought if cost > 0 else 0.0
 
 
 def scale_noise(
     decomposition: Decomposition,
-    asked: ObjectiveTerms,
+    terms: ObjectiveTerms,
     strategy: Strategy,
     publication: Publication,
     achieved: Floats | None = None,
@@ -753,8 +761,8 @@ def scale_noise(
     """
     if publication.budget is None:
         achieved = variances(decomposition, strategy) if achieved is None else achieved
-        stretch = 1 / relaxation(decomposition, asked, achieved)
-        error = traded(asked, achieved)
+        stretch = 1 / relaxation(decomposition, terms, achieved)
+        error = traded(terms, achieved)
         if error > 0:
             cost = float(weighted_cost(publication, strategy))
             stretch = min(stretch, (cost / error) ** 0.5)
@@ -791,5 +799,5 @@ def _least(plan: TablePart) -> str:
 
 
 def _costliest_tables(plan: TablePart) -> str:
-    dearest = [plan.summary(int(i)) for i in np.argsort(-plan.shares, kind="stable")[:2]]
+    dearest = [plan.summary(int(i)) for i in np.argsort(-plan.price_shares, kind="stable")[:2]]
     return ", ".join(f"{t.name}: {t.price:.0%} of the price" for t in dearest)

@@ -63,29 +63,29 @@ CONDITION = 1e10
 """Condition number of a factor's integers above which doubles do not invert them accurately enough."""
 
 
-def joint_cells(asked: Publication) -> int:
+def joint_cells(request: Publication) -> int:
     """Return the number of joint cells of the structured attributes if there are several, and 1 otherwise."""
-    bound = exchangeable_attributes(asked.workload, asked.apart)[1]
-    sizes = asked.workload.domain.sizes
+    bound = exchangeable_attributes(request.workload, request.structured_attributes)[1]
+    sizes = request.workload.domain.sizes
     return math.prod(sizes[a] for a in bound) if len(bound) > 1 else 1
 
 
-def obstacle(asked: Publication) -> str | None:
+def obstacle(request: Publication) -> str | None:
     """Return the reason against a plan in product form, as the end of a sentence; None if it is possible."""
-    templates = _templates(asked.workload)
+    templates = _templates(request.workload)
     varying = [t.name for t in templates if isinstance(t.target.number, ByAttribute)]
     reasons = (
-        (asked.objective.goal is Goal.HYBRID, "the goal is a hybrid"),
-        (asked.cell_budgets is not None, "records have budgets by cell"),
-        (bool(asked.adjacency.pattern), "records of one unit are known to keep to a pattern"),
+        (request.objective.goal is Goal.HYBRID, "the goal is a hybrid"),
+        (request.cell_budgets is not None, "records have budgets by cell"),
+        (bool(request.adjacency.pattern), "records of one unit are known to keep to a pattern"),
         (any(t.matrix is not None for t in templates), "queries are given as a matrix"),
-        (bool(set(asked.workload.domain.steps) & used_attributes(asked.workload)), "amounts are asked for"),
+        (bool(set(request.workload.domain.steps) & used_attributes(request.workload)), "amounts are asked for"),
         (
-            bool(varying) and asked.objective.goal is not Goal.FIT_FOR_USE,
+            bool(varying) and request.objective.goal is not Goal.FIT_FOR_USE,
             f"table {varying[0] if varying else None!r} has targets that vary by value, and their sum is asked for",
         ),
     )
-    return next((why for there, why in reasons if there), None) or _too_large(asked.workload)
+    return next((why for there, why in reasons if there), None) or _too_large(request.workload)
 
 
 def _too_large(workload: Workload) -> str | None:
@@ -103,13 +103,13 @@ def _too_large(workload: Workload) -> str | None:
     return None
 
 
-def refuse_wide(asked: Publication) -> None:
+def refuse_wide(request: Publication) -> None:
     """Raise WorkloadError for joint cells that are too many for a joint plan, if product form is not possible."""
-    cells = joint_cells(asked)
-    why = obstacle(asked) if cells > MAX_STRUCTURED_CELLS else None
+    cells = joint_cells(request)
+    why = obstacle(request) if cells > MAX_STRUCTURED_CELLS else None
     if why is not None:
-        bound = exchangeable_attributes(asked.workload, asked.apart)[1]
-        ways = ways_out(asked.workload.domain, bound).strip()
+        bound = exchangeable_attributes(request.workload, request.structured_attributes)[1]
+        ways = ways_out(request.workload.domain, bound).strip()
         raise WorkloadError(
             "too-many-joint-cells",
             f"Ranges, recodes, per-value targets or a matrix give the attributes {bound} {cells:,} joint "
@@ -121,11 +121,13 @@ def refuse_wide(asked: Publication) -> None:
         )
 
 
-def problem(asked: Publication, decomposition: Decomposition) -> ProductProblem:
+def problem(request: Publication, decomposition: Decomposition) -> ProductProblem:
     """Return the tables by axis: the problem to solve, with its proof of a bound."""
-    replaced = asked.adjacency.steps == (Neighbours.REPLACE_ONE,)
-    looser = _looser(asked.workload, decomposition)
-    return ProductProblem.of(decomposition, terms(asked, decomposition).weights, looser, replaced=replaced)
+    replaced = request.adjacency.step_relations == (Neighbours.REPLACE_ONE,)
+    looser = _looser(request.workload, decomposition)
+    return ProductProblem.from_decomposition(
+        decomposition, terms(request, decomposition).weights, looser, replaced=replaced
+    )
 
 
 def _looser(workload: Workload, decomposition: Decomposition) -> dict[int, tuple[int, Floats]]:
@@ -158,7 +160,7 @@ class FactorInverse:
     sharp: Floats
 
     @classmethod
-    def of(cls, rows: Floats, merged: Indices, *, always: bool) -> FactorInverse:
+    def from_integers(cls, rows: Floats, merged: Indices, *, always: bool) -> FactorInverse:
         """Return the inverse of a factor's integers. The first of several merged values stands for all of them.
 
         Raises:
@@ -232,7 +234,9 @@ class ProductEstimation:
                 if rows is not None:
                     key = rows.tobytes() + kind.merged.tobytes()
                     if key not in known:
-                        known[key] = FactorInverse.of(rows.astype(np.float64), kind.merged, always=kind.always)
+                        known[key] = FactorInverse.from_integers(
+                            rows.astype(np.float64), kind.merged, always=kind.always
+                        )
                     out[a] = known[key]
         return out
 
@@ -246,7 +250,7 @@ class ProductEstimation:
             for own, s, m in zip(g.attributes.tolist(), scales, g.multiples.tolist(), strict=True)
         }
 
-    def spread(self, axis: int) -> Floats:
+    def value_weights(self, axis: int) -> Floats:
         """Return w of the factor of an attribute."""
         n = self.strategy.sizes[axis]
         return self.inverses[axis].w if axis in self.inverses else np.full(n, 1 / n)
@@ -279,7 +283,7 @@ class ProductEstimation:
                 total += float((self.noise[tuple(own)] * one * other).sum())
         return total
 
-    def moved(self, f: Mapping[Place, Floats]) -> dict[Place, Floats]:
+    def apply_covariance(self, f: Mapping[Place, Floats]) -> dict[Place, Floats]:
         """Return cov(θ) f: the covariance of each sector's estimate with a combination of the estimates."""
         out = {}
         for place, given in f.items():
@@ -297,9 +301,9 @@ class ProductEstimation:
             out[place] = x[..., None]
         return out
 
-    def _measured(self, x: Floats, own: Sequence[int]) -> Floats:
+    def _measured(self, x: Floats, attributes: Sequence[int]) -> Floats:
         """Return (⊗ H_a^#)ᵀ x: a combination of estimates as one of answers."""
-        for axis, a in enumerate(own):
+        for axis, a in enumerate(attributes):
             if a in self.inverses:
                 x = np.moveaxis(np.tensordot(self.inverses[a].sharp, x, (0, axis)), 0, axis)
             else:
@@ -348,11 +352,11 @@ class ProductEstimation:
             total += x
         return total
 
-    def between(self, one: TableNumbers, other: TableNumbers) -> Floats:
+    def between(self, left: TableNumbers, right: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers, (P,): sums over sets of products along the axes."""
-        mine, theirs = self._along(one), self._along(other)
+        mine, theirs = self._along(left), self._along(right)
         common = {a: self._product(a, mine[a], theirs[a]) for a in mine if a in theirs}
-        total = np.zeros(len(one))
+        total = np.zeros(len(left))
         for mask in products.subsets(len(common)):
             own = self._named(list(common), mask)
             if own in self.noise:
@@ -360,21 +364,25 @@ class ProductEstimation:
                 rest = [axes[a].share for axes in (mine, theirs) for a in axes if a not in own]
                 fine = [a for a, n in zip(own, noise.shape, strict=True) if n > 1]
                 alike = [common[a] for a in own if a not in fine]
-                pairs = self._varying(noise.reshape([n for n in noise.shape if n > 1]), fine, mine, theirs, len(one))
+                pairs = self._varying(noise.reshape([n for n in noise.shape if n > 1]), fine, mine, theirs, len(left))
                 total += math.prod([pairs, *alike, *rest])
         return total
 
     @staticmethod
     def _varying(
-        noise: Floats, own: Sequence[int], mine: Mapping[int, _AxisRows], theirs: Mapping[int, _AxisRows], count: int
+        noise: Floats,
+        attributes: Sequence[int],
+        mine: Mapping[int, _AxisRows],
+        theirs: Mapping[int, _AxisRows],
+        count: int,
     ) -> Floats:
         """Return Σ_r noise(r) Π_a (product of the two numbers' entries at row r_a) for pairs, (P,), in batches."""
-        out = np.full(count, noise if not own else 0.0)
+        out = np.full(count, noise if not attributes else 0.0)
         step = max(1, NUMBERS_PER_BATCH // max(noise.size, 1))
-        for first in range(0, count if own else 0, step):
+        for first in range(0, count if attributes else 0, step):
             here = slice(first, first + step)
             x: Floats = noise.reshape(1, *noise.shape)
-            for a in reversed(own):
+            for a in reversed(attributes):
                 one, other = mine[a], theirs[a]
                 both = one.rows[one.at[here]] * other.rows[other.at[here]]
                 x = np.einsum("p...k,pk->p...", np.broadcast_to(x, (len(both), *x.shape[1:])), both)
@@ -395,11 +403,11 @@ class ProductEstimation:
                 out[a] = _AxisRows(at, with_sums(w, 1)[at], with_sums(sharp, 1))
         return out
 
-    def _product(self, axis: int, one: _AxisRows, other: _AxisRows) -> Floats:
-        if one.sharp is None or other.sharp is None:
+    def _product(self, axis: int, left: _AxisRows, right: _AxisRows) -> Floats:
+        if left.sharp is None or right.sharp is None:
             n = self.strategy.sizes[axis]
-            return agreement(one.at, other.at, n) / (2.0 if n == 2 else float(n * n))
-        return dots(one.sharp, other.sharp, one.at, other.at)
+            return agreement(left.at, right.at, n) / (2.0 if n == 2 else float(n * n))
+        return dots(left.sharp, right.sharp, left.at, right.at)
 
     @staticmethod
     def _named(axes: Sequence[int], mask: Sequence[int]) -> tuple[int, ...]:
@@ -453,7 +461,7 @@ class ProductEstimation:
 
 
 def rounded(
-    asked: ProductProblem, decomposition: Decomposition, form: RealProductStrategy | RealJointStrategy, bits: int
+    problem: ProductProblem, decomposition: Decomposition, strategy: RealProductStrategy | RealJointStrategy, bits: int
 ) -> ProductStrategy:
     """Return integers for a strategy in product form; the largest entry of each factor has `bits` bits.
 
@@ -464,18 +472,18 @@ def rounded(
     """
     factors: list[Factor] = [Factor(None)] * len(decomposition.sizes)
     gains = [np.ones(1)] * len(decomposition.sizes)
-    for i, (kind, w) in enumerate(zip(asked.kinds, form.w, strict=True)):
+    for i, (kind, w) in enumerate(zip(problem.kinds, strategy.w, strict=True)):
         n = kind.size
         for a in kind.axes:
             gains[a] = np.array([math.sqrt(2) if n == 2 else float(n)])
         if kind.even:
             continue
         contrasts = (kind.contrasts - w @ kind.contrasts).T
-        if isinstance(form, RealJointStrategy):
-            rows = np.linalg.solve(form.bases[i], contrasts)
+        if isinstance(strategy, RealJointStrategy):
+            rows = np.linalg.solve(strategy.bases[i], contrasts)
             exponents = bits - np.frexp(np.abs(rows).max(axis=1, keepdims=True))[1]
         else:
-            rows = np.asarray(np.linalg.qr(np.linalg.cholesky(np.linalg.inv(form.k[i])).T @ contrasts, mode="r"))
+            rows = np.asarray(np.linalg.qr(np.linalg.cholesky(np.linalg.inv(strategy.k[i])).T @ contrasts, mode="r"))
             exponents = bits - np.frexp(np.abs(rows).max(keepdims=True))[1]
         whole = np.rint(np.ldexp(rows, exponents)).astype(np.int64)
         own = Factor(whole[:, kind.merged])
@@ -484,14 +492,14 @@ def rounded(
     groups = []
     for g in decomposition.groups:
         by_set = [
-            (products.outer([gains[a] for a in own]) / np.sqrt(form.precisions[tuple(own)])).ravel()
+            (products.outer([gains[a] for a in own]) / np.sqrt(strategy.precisions[tuple(own)])).ravel()
             for own in g.attributes.tolist()
         ]
         scales = np.concatenate([np.zeros(0), *by_set])
         if not (np.isfinite(scales) & (scales > 0) & (scales <= MAX_SCALE)).all():
             raise out_of_reach()
         groups.append(ProductGroup(g.attributes, np.ones(len(g), dtype=np.int64), scales))
-    return ProductStrategy(decomposition.over, tuple(factors), tuple(groups))
+    return ProductStrategy(decomposition.cell_structure, tuple(factors), tuple(groups))
 
 
 def rescaled(strategy: ProductStrategy, factor: float, *, up: bool) -> ProductStrategy:
@@ -522,22 +530,22 @@ class ProductMechanism(GaussianMechanism):
     """The least cost, in product form, that meets every target."""
 
     name = "fit-for-use by axis"
-    alike = "every record counts as the dearest"
+    equal_cost_text = "every record counts as the dearest"
     family = "product form"
     optimal = False
 
-    def answers(self, asked: Publication) -> bool:
+    def is_default_for(self, request: Publication) -> bool:
         """Return False: the planner of Gaussian noise chooses this form if dense matrices would be too large."""
-        del asked
+        del request
         return False
 
-    def suits(self, asked: Publication) -> bool:
+    def supports(self, request: Publication) -> bool:
         """Return True for targets of one number for each table, or for the sum of all variances."""
-        return super().answers(asked) and obstacle(asked) is None
+        return super().is_default_for(request) and obstacle(request) is None
 
-    def in_full(self, asked: Publication) -> bool:
+    def is_dense(self, request: Publication) -> bool:
         """Return True if joint cells can be planned jointly, though product form is as good and needs less memory."""
-        return joint_cells(asked) <= MAX_STRUCTURED_CELLS
+        return joint_cells(request) <= MAX_STRUCTURED_CELLS
 
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless the factors measure the sets that the tables need."""
@@ -551,7 +559,7 @@ class ProductMechanism(GaussianMechanism):
             )
         d, own = part.decomposition, part.strategy
         pairs = zip(own.groups, d.groups, strict=False)
-        if own.over != d.over or len(own.groups) != len(d.groups):
+        if own.over != d.cell_structure or len(own.groups) != len(d.groups):
             raise other_sectors()
         if not all(np.array_equal(mine.attributes, theirs.attributes) for mine, theirs in pairs):
             raise other_sectors()
@@ -580,10 +588,10 @@ class ProductMechanism(GaussianMechanism):
                     )
         _ = _estimation(part).inverses
 
-    def over(self, asked: Publication) -> CellStructure:
+    def cell_structure(self, request: Publication) -> CellStructure:
         """Return every attribute as an axis."""
-        free, bound = exchangeable_attributes(asked.workload)
-        sizes = asked.workload.domain.sizes
+        free, bound = exchangeable_attributes(request.workload)
+        sizes = request.workload.domain.sizes
         return CellStructure(tuple((a, sizes[a]) for a in (*free, *bound)), ())
 
     def decomposition(self, part: TablePart) -> Decomposition:
@@ -601,7 +609,7 @@ class ProductMechanism(GaussianMechanism):
     def worst(self, part: TablePart, i: int) -> tuple[float, float]:
         """Return target and variance of the row with the largest variance, relative to its target."""
         own, wanted = _estimation(part), float(part.decomposition.variances[i])
-        group, place = part.decomposition.place(i)
+        group, place = part.decomposition.group_of(i)
         table = part.publication.workload.tables[i]
         if not isinstance(table.target.number, ByAttribute):
             return wanted, float(own.worst[i])
@@ -613,7 +621,7 @@ class ProductMechanism(GaussianMechanism):
 
     def table_variances(self, part: TablePart, name: str) -> Floats:
         """Return the variance of every number of a table."""
-        group, i = part.decomposition.place(part.number(name))
+        group, i = part.decomposition.group_of(part.table_index(name))
         found = _estimation(part).table_variances(group.axes[i].tolist(), group.views)
         return np.asarray(group.columns(found[None])[0])
 
@@ -621,22 +629,22 @@ class ProductMechanism(GaussianMechanism):
         """Return normal quantiles times the standard errors."""
         return np.asarray(z_score(confidence) * np.sqrt(self.table_variances(part, name)))
 
-    def between(self, one: TableNumbers, other: TableNumbers) -> Floats:
+    def covariance(self, left: TableNumbers, right: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers, axis by axis."""
-        return _estimation(one.part).between(one, other)
+        return _estimation(left.part).between(left, right)
 
-    def sums(self, one: WeightedSums, other: WeightedSums, length: int) -> Floats | None:
+    def sums(self, left: WeightedSums, right: WeightedSums, length: int) -> Floats | None:
         """Return None, so that the caller uses pairs: the strategy measures no common values."""
-        del one, other, length
+        del left, right, length
         return None
 
     def certificate(self, part: TablePart) -> Certificate:
         """Return the dual bound at the evidence: the largest over the possible steps of one record."""
         bought = 1.0 if part.publication.budget is None else part.relaxation
-        asked, steps = _estimation(part).asked, part.publication.adjacency.steps
+        asked, steps = _estimation(part).asked, part.publication.adjacency.step_relations
         ways = [replace(asked, replaced=step is Neighbours.REPLACE_ONE) for step in steps]
         proven = max(cores.lower_bound(x, part.evidence) for x in ways) * part.terms.factor
-        return Certificate(value=part.value, bound=proven / bought)
+        return Certificate(value=part.objective_value, bound=proven / bought)
 
     def prices(self, part: TablePart) -> Floats:
         """Return prices from the dual weights, or from the weights of the total."""
@@ -672,11 +680,11 @@ class ProductMechanism(GaussianMechanism):
         """Return the factors, then the sets."""
         return products_document(part.strategy)
 
-    def read(self, document: Any, over: CellStructure) -> Any:
+    def read(self, document: Any, structure: CellStructure) -> Any:
         """Return the strategy that `write` wrote."""
-        return read_products(document, over)
+        return read_products(document, structure)
 
-    def describe(self, part: TablePart) -> dict[str, Any]:
+    def describe_noise(self, part: TablePart) -> dict[str, Any]:
         """Return the name, and the noise scale of every set."""
         names = np.array(part.decomposition.exchangeable, dtype=object)
         return {
@@ -694,19 +702,19 @@ class ProductMechanism(GaussianMechanism):
 
 
 def _gram(
-    known: dict[tuple[Operator | None, bytes, int], Floats], view: Operator | None, looser: Floats, values: int
+    grams: dict[tuple[Operator | None, bytes, int], Floats], view: Operator | None, looser: Floats, values: int
 ) -> Floats:
     """Return RᵀR of a view, each row divided by its ratio to the tightest target.
 
     Of exchangeable values, two stand for all, unless the targets vary.
     """
     key = view, looser.tobytes(), values
-    if key not in known:
+    if key not in grams:
         if view is None:
-            known[key] = np.diag(np.broadcast_to(1 / looser, max(values, len(looser))))
+            grams[key] = np.diag(np.broadcast_to(1 / looser, max(values, len(looser))))
         else:
-            known[key] = rules.weighted_gram(view, np.broadcast_to(1 / looser, view.shape[0]))
-    return known[key]
+            grams[key] = rules.weighted_gram(view, np.broadcast_to(1 / looser, view.shape[0]))
+    return grams[key]
 
 
 def _max_pair_distance(grams: Sequence[Floats]) -> float:

@@ -14,12 +14,12 @@ EQUAL_COST_TOLERANCE = 1e-6
 """Relative amount by which the cost of a cell must fall below the largest cost to count as slack."""
 
 
-def profile(prices: Floats, slack: Floats, unit: PrivacyUnit, *, told: bool, alike: str) -> Section:
+def profile(prices: Floats, slack: Floats, unit: PrivacyUnit, *, for_people: bool, alike: str) -> Section:
     """Return the section on the cost of one record by its cell: Δ² as a value, and ρ in the text.
 
     Under replace-one neighbours pairs have costs, so cells have none. If records of one unit keep to a pattern, no
-    single cell determines the cost of several records, and the text is left out. `told`: True to include the text.
-    `alike`: The statement for a profile in which all cells have the same cost.
+    single cell determines the cost of several records, and the text is left out. `for_people`: True to include the
+    text. `alike`: The statement for a profile in which all cells have the same cost.
     """
     if unit.neighbours is Neighbours.REPLACE_ONE:
         return Section("profile", values=(Value("profile", None),))
@@ -39,8 +39,8 @@ def profile(prices: Floats, slack: Floats, unit: PrivacyUnit, *, told: bool, ali
         Value("high", highest * half, ValueKind.COST, spoken=True),
         Value("cells", len(prices), ValueKind.COUNT, spoken=True),
     )
-    told = told and not unit.pattern
-    return Section("profile", (sentence,) if told else (), values, place=("profile",))
+    for_people = for_people and not unit.pattern
+    return Section("profile", (sentence,) if for_people else (), values, place=("profile",))
 
 
 def proof(
@@ -85,7 +85,7 @@ def proof(
     )
 
 
-def unbiased(least: float, rho: float, *, hybrid: bool) -> Section:
+def unbiased(minimum: float, rho: float, *, hybrid: bool) -> Section:
     """Return the section on the least ρ of any unbiased mechanism. rho: The ρ of the plan."""
     told = "no unbiased mechanism, linear or not, has these accuracies below rho = {least}; this one takes {more} more"
     if hybrid:
@@ -94,8 +94,8 @@ def unbiased(least: float, rho: float, *, hybrid: bool) -> Section:
             "rho = {least}; this one takes {more} more"
         )
     values = (
-        Value("unbiased_bound", least),
-        Value("least", least, ValueKind.COST, spoken=True),
-        Value("more", rho / least - 1 if least else None, ValueKind.SHARE, spoken=True),
+        Value("unbiased_bound", minimum),
+        Value("least", minimum, ValueKind.COST, spoken=True),
+        Value("more", rho / minimum - 1 if minimum else None, ValueKind.SHARE, spoken=True),
     )
-    return Section("unbiased", (told,) if least else (), values)
+    return Section("unbiased", (told,) if minimum else (), values)

@@ -67,7 +67,7 @@ def round_strategy(
             mixing = np.rint(np.ldexp(triangles, exponents[:, None, None])).astype(np.int64)
             scales = np.ldexp(1.0, exponents)
         groups.append(StrategyGroup(group.attributes, group.sizes, group.basis, mixing, scales))
-    return Strategy(decomposition.over, tuple(groups))
+    return Strategy(decomposition.cell_structure, tuple(groups))
 
 
 def _reach(triangles: Floats, group: SectorGroup) -> NDArray[np.int64]:

@@ -41,19 +41,19 @@ def in_time(publication: Publication, decomposition: Decomposition) -> Decomposi
     """
     if publication.series is None:
         return decomposition
-    along = _period_of_cells(decomposition.over, publication.series)
+    along = _period_of_cells(decomposition.cell_structure, publication.series)
     known: list[NDArray[np.int64]] = []
     for g in decomposition.groups:
         _refuse_relative(publication, g.basis, along)
         _own_rows(g.basis, along, known)
     bases = [_in_order(_own_rows(g.basis, along, known), along) for g in decomposition.groups]
-    return decompose(publication.workload, bases, apart=publication.apart)
+    return decompose(publication.workload, bases, apart=publication.structured_attributes)
 
 
-def _refuse_relative(publication: Publication, basis: NDArray[np.int64], along: NDArray[np.intp]) -> None:
+def _refuse_relative(publication: Publication, basis: NDArray[np.int64], period_of_cell: NDArray[np.intp]) -> None:
     """Raise PlanError unless the rows that span a basis determine each period separately."""
-    periods = int(along.max()) + 1
-    blocks = np.concatenate([basis[:, along == t] for t in range(periods)])
+    periods = int(period_of_cell.max()) + 1
+    blocks = np.concatenate([basis[:, period_of_cell == t] for t in range(periods)])
     if len(basis) < periods * len(integer_basis(blocks)):
         raise PlanError(
             "period-not-determined",
@@ -66,36 +66,40 @@ def _refuse_relative(publication: Publication, basis: NDArray[np.int64], along: 
         )
 
 
-def _own_rows(basis: NDArray[np.int64], along: NDArray[np.intp], known: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return the rows of a basis in each period, from `known` if they span the same space; new rows are added to it.
+def _own_rows(
+    basis: NDArray[np.int64], period_of_cell: NDArray[np.intp], known_rows: list[NDArray[np.int64]]
+) -> NDArray[np.int64]:
+    """Return the rows of a basis in each period, from `known_rows` if they span the same space.
+
+    New rows are added to it.
 
     Sectors that differ only by tables without rows in the first periods then form one group in these periods.
     """
-    own = integer_basis(basis[:, along == 0])
-    for rows in known:
+    own = integer_basis(basis[:, period_of_cell == 0])
+    for rows in known_rows:
         if rows.shape == own.shape and len(integer_basis(np.concatenate([rows, own]))) == len(own):
             return rows
-    known.append(own)
+    known_rows.append(own)
     return own
 
 
-def _period_of_cells(over: CellStructure, attribute: str) -> NDArray[np.intp]:
+def _period_of_cells(structure: CellStructure, attribute: str) -> NDArray[np.intp]:
     """Return the period of every structured cell, from 0."""
-    return np.asarray(np.indices(over.shape)[[a for a, _ in over.structured].index(attribute)].ravel())
+    return np.asarray(np.indices(structure.shape)[[a for a, _ in structure.structured].index(attribute)].ravel())
 
 
-def _in_order(own: NDArray[np.int64], along: NDArray[np.intp]) -> NDArray[np.int64]:
+def _in_order(rows: NDArray[np.int64], period_of_cell: NDArray[np.intp]) -> NDArray[np.int64]:
     """Return the rows of one period repeated for each period, in order of time."""
-    periods = int(along.max()) + 1
-    out = np.zeros((periods, len(own), len(along)), dtype=np.int64)
+    periods = int(period_of_cell.max()) + 1
+    out = np.zeros((periods, len(rows), len(period_of_cell)), dtype=np.int64)
     for t in range(periods):
-        out[t][:, along == t] = own
-    return out.reshape(-1, len(along))
+        out[t][:, period_of_cell == t] = rows
+    return out.reshape(-1, len(period_of_cell))
 
 
-def last_periods(rows: Exact, along: NDArray[np.intp]) -> NDArray[np.intp]:
+def last_periods(rows: Exact, period_of_cell: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return the last period that each of some rows touches, from 0."""
-    return np.asarray(np.where(rows != 0, along, 0).max(axis=1))
+    return np.asarray(np.where(rows != 0, period_of_cell, 0).max(axis=1))
 
 
 def refuse_out_of_time(part: TablePart) -> None:
@@ -131,17 +135,17 @@ class PartialSeries(SectorMechanism):
     whole: TablePart
     name = GAUSSIAN.name
     unbiased = True
-    share = GAUSSIAN.share
+    price_label = GAUSSIAN.price_label
 
     def complete(self, part: TablePart) -> TablePart:
         """Return the tables of all periods."""
         del part
         return self.whole
 
-    def value(self, part: TablePart) -> float:
+    def objective_value(self, part: TablePart) -> float:
         """Return the objective of the tables of all periods."""
         del part
-        return self.whole.value
+        return self.whole.objective_value
 
     def certificate(self, part: TablePart) -> Certificate:
         """Return the certificate of the tables of all periods."""
@@ -163,22 +167,22 @@ class PartialSeries(SectorMechanism):
         del part
         return GAUSSIAN.separate_rho(self.whole)
 
-    def proof(self, part: TablePart) -> Iterator[Section]:
+    def report_proof(self, part: TablePart) -> Iterator[Section]:
         """Return the proof of the tables of all periods."""
         del part
-        return GAUSSIAN.proof(self.whole)
+        return GAUSSIAN.report_proof(self.whole)
 
-    def beyond(self, part: TablePart) -> Section:
+    def report_universal_bound(self, part: TablePart) -> Section:
         """Return the section on any mechanism for the tables of all periods."""
         del part
-        return GAUSSIAN.beyond(self.whole)
+        return GAUSSIAN.report_universal_bound(self.whole)
 
     def prices(self, part: TablePart) -> Floats:
         """Return the price of each table with all its periods."""
         out, names = np.empty(part.decomposition.rows), part.publication.workload.tables.names
         for g in part.decomposition.tables:
-            there = [self.whole.number(names[t]) for t in g.tables.tolist()]
-            out[g.numbers] = self.whole.shares[there][:, None] / g.numbers.shape[1]
+            there = [self.whole.table_index(names[t]) for t in g.tables.tolist()]
+            out[g.numbers] = self.whole.price_shares[there][:, None] / g.numbers.shape[1]
         return out
 
 
@@ -188,11 +192,11 @@ def past(whole: TablePart, publication: Publication, periods: int) -> TablePart:
     `whole`: The tables of all periods. publication: The publication, cut to these periods (:func:`cut`). periods: The
     number of periods.
     """
-    over = GAUSSIAN.over(publication)
+    over = GAUSSIAN.cell_structure(publication)
     along = _period_of_cells(whole.strategy.over, str(publication.series))
     here, groups = along < periods, []
     place = _sector_index(whole.strategy)
-    for asked in decompose(publication.workload, apart=publication.apart).groups:
+    for asked in decompose(publication.workload, apart=publication.structured_attributes).groups:
         found = [place[tuple(x)] for x in asked.attributes.tolist()]
         g = whole.strategy.groups[found[0][0]]
         k = int((last_periods(g.basis, along) < periods).sum())

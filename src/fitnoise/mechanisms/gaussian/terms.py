@@ -19,9 +19,9 @@ def terms(publication: Publication, decomposition: Decomposition) -> ObjectiveTe
     objective, budgets = publication.objective, publication.cell_budgets
     weights = relative = None
     if objective.goal is not Goal.FIT_FOR_USE:
-        weights = objective.weights.of(decomposition.variances) * decomposition.counted
+        weights = objective.weights.for_targets(decomposition.variances) * decomposition.numbers_per_row
     if budgets is not None:
-        relative = budgets.along(publication.workload.domain, decomposition.structured)
+        relative = budgets.for_structured_cells(publication.workload.domain, decomposition.structured)
     unit = publication.unit
     alone = publication.adjacency.drops or unit.max_records > 1 or unit.id is not None
     along = _record_sets(publication, decomposition)
@@ -40,7 +40,7 @@ def _record_sets(publication: Publication, d: Decomposition) -> tuple[int, Admis
     that no table shows.
     """
     of, axes = publication.adjacency, (*d.exchangeable, *d.structured)
-    found = [(*of.along(axes, names), names, most) for names, most in of.pattern.caps]
+    found = [(*of.shared_axes(axes, names), names, most) for names, most in of.pattern.caps]
     shown = [bool(a) and set(a) <= set(d.structured) and set(a) == set(names) for a, _, names, _ in found]
     sharp = [a for (a, _, _, most), whole in zip(found, shown, strict=True) if whole and most == 1]
     if not of.by_cell or not any(shown) or not (sharp or len(found) == 1):
@@ -54,10 +54,10 @@ def _record_sets(publication: Publication, d: Decomposition) -> tuple[int, Admis
         together &= np.any([at[a][:, None] != at[a] for a in names], axis=0)
     for a, far in of.pattern.separation:
         together &= abs(at[a][:, None] - at[a]) >= far if a in at else True
-    for a in of.along(d.structured, of.pattern.fixed)[0]:
+    for a in of.shared_axes(d.structured, of.pattern.fixed)[0]:
         together &= at[a][:, None] == at[a]
     place = {a: x for x, a in enumerate(d.exchangeable)}
-    fixed = tuple(sorted(place[a] for a in of.along(d.exchangeable, of.pattern.fixed)[0]))
+    fixed = tuple(sorted(place[a] for a in of.shared_axes(d.exchangeable, of.pattern.fixed)[0]))
     return (k**2, AdmissibleSets(together, most, fixed, d.sizes)) if most > 1 else None
 
 
@@ -74,7 +74,7 @@ def _set_factors(publication: Publication, d: Decomposition) -> tuple[int, Disti
     if not pattern.caps:
         return of.records**2, None
     for i, (names, most) in enumerate(pattern.caps):
-        measured, alike = of.along(axes, names)
+        measured, alike = of.shared_axes(axes, names)
         far = any(n > 1 for _, n in pattern.separation) and (len(pattern.caps) > 1 or bool(measured))
         if far or alike is None or not set(measured) <= set(names):
             continue  # This cap gives no bound: a separation rules out some sets, or a place's number of cells varies.
@@ -83,22 +83,22 @@ def _set_factors(publication: Publication, d: Decomposition) -> tuple[int, Disti
         if measured and of.by_cell and set(measured) <= set(d.exchangeable):
             place = {a: x for x, a in enumerate(d.exchangeable)}
             along = tuple(sorted(place[a] for a in measured))
-            fixed = tuple(sorted(place[a] for a in of.along(d.exchangeable, pattern.fixed)[0]))
+            fixed = tuple(sorted(place[a] for a in of.shared_axes(d.exchangeable, pattern.fixed)[0]))
             cells = math.prod(d.sizes[x] for x in along)
             return k**2, DistinctRecords(along, cells, min(total // k, cells), fixed)
         best = max(best, k**2)
     return best, None
 
 
-def traded(asked: ObjectiveTerms, achieved: Floats) -> float:
+def traded(terms: ObjectiveTerms, achieved: Floats) -> float:
     """Return λ Σ ω var for a hybrid objective, otherwise 0."""
-    return 0.0 if asked.trade is None or asked.weights is None else asked.trade * float(asked.weights @ achieved)
+    return 0.0 if terms.trade is None or terms.weights is None else terms.trade * float(terms.weights @ achieved)
 
 
-def relaxation(decomposition: Decomposition, asked: ObjectiveTerms, achieved: Floats) -> float:
+def relaxation(decomposition: Decomposition, terms: ObjectiveTerms, achieved: Floats) -> float:
     """Return the ratio of achieved variances to targets: the worst one, or that of the totals for total error."""
-    if asked.weights is not None and asked.trade is None:
-        return float(asked.weights @ achieved) / float(asked.weights @ decomposition.variances)
+    if terms.weights is not None and terms.trade is None:
+        return float(terms.weights @ achieved) / float(terms.weights @ decomposition.variances)
     return float((achieved / decomposition.variances).max())
 
 
@@ -112,4 +112,4 @@ def weighted_cost(publication: Publication, design: Design) -> Fraction:
     """
     budgets = publication.cell_budgets
     axes, shares = ((), ()) if budgets is None else budgets.shares(publication.workload.domain)
-    return 2 * design.loss(publication.adjacency).relative(axes, shares).rho
+    return 2 * design.loss(publication.adjacency).relative_to_budgets(axes, shares).rho

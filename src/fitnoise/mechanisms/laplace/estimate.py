@@ -47,7 +47,7 @@ class _MergedCells:
     rows: list[Floats]
     squares: list[Floats]
 
-    def written(self, basis: NDArray[np.int64]) -> Floats:
+    def basis_over_classes(self, basis: NDArray[np.int64]) -> Floats:
         """Return a basis over the classes; raise SingularStrategy if it distinguishes cells that they merge."""
         merged = basis[:, self.first]
         if (np.where(self.place >= 0, merged[:, self.place], 0) != basis).any():
@@ -82,17 +82,17 @@ class PureEstimation:
         self._merged: dict[tuple[int, ...], _MergedCells] = {}
         self._known: dict[tuple[int, int], tuple[dict[int, Floats], Floats]] = {}
 
-    def _merge(self, over: tuple[int, ...]) -> _MergedCells:
+    def _merge(self, attributes: tuple[int, ...]) -> _MergedCells:
         """Return the structured cells as some of the margins distinguish them."""
-        if over not in self._merged:
-            rows = [self.strategy.asked[b].rows for b in over]
+        if attributes not in self._merged:
+            rows = [self.strategy.asked[b].rows for b in attributes]
             stacked = np.concatenate(rows)
             _, first, which = np.unique(stacked, axis=1, return_index=True, return_inverse=True)
             seen = stacked[:, first].any(axis=0)
             place = np.where(seen, np.cumsum(seen) - 1, -1)[which.ravel()]
             merged = [x[:, first[seen]].astype(np.float64) for x in rows]
-            self._merged[over] = _MergedCells(first[seen], place, merged, [a.T @ a for a in merged])
-        return self._merged[over]
+            self._merged[attributes] = _MergedCells(first[seen], place, merged, [a.T @ a for a in merged])
+        return self._merged[attributes]
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -118,7 +118,7 @@ class PureEstimation:
                     "Nothing was rebuilt.",
                 )
             cells = self._merge(over)
-            basis = cells.written(sectors.basis)
+            basis = cells.basis_over_classes(sectors.basis)
             shares = [math.prod(self.strategy.sizes[a] for a in self._sets[b] - attributes) for b in over]
             parts = _solved(cells, basis, shares)
             if parts is None:
@@ -151,7 +151,7 @@ class PureEstimation:
         """Return the covariance of two combinations of sector estimates."""
         return covariance(self.whiteners, f, h)
 
-    def moved(self, f: Mapping[tuple[int, int], Floats]) -> dict[tuple[int, int], Floats]:
+    def apply_covariance(self, f: Mapping[tuple[int, int], Floats]) -> dict[tuple[int, int], Floats]:
         """Return cov(θ) f: the covariance of each sector's estimate with a combination of the estimates."""
         return apply_covariance(self.whiteners, f)
 
@@ -206,7 +206,7 @@ class PureEstimation:
         kept = count > 0  # no cell disagrees on an attribute of one value
         return np.concatenate(columns, axis=1)[:, kept], count[kept]
 
-    def _lifted(self, group: TableGroup, i: int, shown: list[int]) -> dict[frozenset[int], dict[int, Floats]]:
+    def _lifted(self, group: TableGroup, i: int, tables: list[int]) -> dict[frozenset[int], dict[int, Floats]]:
         """Return L_S G_b / n_{A∖S}, (rows, m_b), for every sector S of the i-th of some tables and margin b ⊇ S."""
         d = self.decomposition
         number = next(j for j, g in enumerate(d.tables) if g is group)
@@ -217,7 +217,7 @@ class PureEstimation:
                     continue
                 for s in m.by_table[[i]].indices.tolist():
                     attributes = frozenset(sectors.attributes[s].tolist())
-                    rest = math.prod(self.strategy.sizes[a] for a in shown if a not in attributes)
+                    rest = math.prod(self.strategy.sizes[a] for a in tables if a not in attributes)
                     gains = self.sector(place, s)[0]
                     out[attributes] = {b: m.answers(g.T).T / rest for b, g in gains.items()}
         return out
@@ -270,7 +270,7 @@ def _unbiased(cells: _MergedCells, basis: Floats, gains: list[Floats]) -> bool:
 
 
 def integer_margins(
-    weights: Mapping[tuple[int, ...], Floats], bits: int, over: CellStructure | None = None
+    weights: Mapping[tuple[int, ...], Floats], bits: int, structure: CellStructure | None = None
 ) -> tuple[MeasuredMargin, ...]:
     """Return real queries A_b, (m, n_o), by set of attributes, as integers with a largest column sum near 2^bits.
 
@@ -279,14 +279,14 @@ def integer_margins(
     """
     largest = float(np.asarray(sum(np.abs(a).sum(axis=0) for a in weights.values())).max())
     scaled = {b: a * (2.0**bits / largest) for b, a in weights.items()}
-    whole = {b: nearest(a, over) if over else np.rint(a) for b, a in scaled.items()}
-    if over and np.asarray(sum(np.abs(a).sum(axis=0) for a in whole.values())).max() >= 2.0**40:
-        return integer_margins(weights, bits - 1, over)
+    whole = {b: nearest(a, structure) if structure else np.rint(a) for b, a in scaled.items()}
+    if structure and np.asarray(sum(np.abs(a).sum(axis=0) for a in whole.values())).max() >= 2.0**40:
+        return integer_margins(weights, bits - 1, structure)
     rounded = {b: a.astype(np.int64) for b, a in whole.items()}
     return tuple(MeasuredMargin(b, a[a.any(axis=1)]) for b, a in rounded.items() if a.any())
 
 
-def filled(margins: Sequence[MeasuredMargin], over: CellStructure | None = None) -> tuple[MeasuredMargin, ...]:
+def filled(margins: Sequence[MeasuredMargin], structure: CellStructure | None = None) -> tuple[MeasuredMargin, ...]:
     """Return the margins with smaller columns raised to the largest, if a query is on one class of equal cells alone.
 
     No record costs more than before, and no number is less accurate (Theorem 5.27), because more is measured. over: The
@@ -304,8 +304,8 @@ def filled(margins: Sequence[MeasuredMargin], over: CellStructure | None = None)
             if kind not in done and len(cells) == members[kind] and (which[cells] == kind).all():
                 done.add(kind)
                 value, short = int(row[cells[0]]), int(sums.max() - sums[cells[0]])
-                if over:
-                    short -= short % int(least_multiples((which == kind)[None], over)[0])
+                if structure:
+                    short -= short % int(least_multiples((which == kind)[None], structure)[0])
                 row[cells] = value + short if value > 0 else value - short
     return tuple(MeasuredMargin(m.attributes, rows) for m, rows in zip(margins, out, strict=True))
 
@@ -313,7 +313,7 @@ def filled(margins: Sequence[MeasuredMargin], over: CellStructure | None = None)
 # --- integers between the knots of amounts ------------------------------------------------------------
 
 
-def nearest(rows: Floats, over: CellStructure) -> Floats:
+def nearest(rows: Floats, structure: CellStructure) -> Floats:
     """Return integers near real queries of the structured cells, (m, n_o), that are integers between knots as well.
 
     From knot to knot of an amount they rise by multiples of K_s; for several amounts by multiples of products. A query
@@ -327,9 +327,9 @@ def nearest(rows: Floats, over: CellStructure) -> Floats:
     out = np.empty_like(rows)
     alike = np.where(asked, rows, rows[np.arange(len(rows)), sizes.argmax(axis=1)][:, None])
     alike = (alike == alike[:, :1]).all(axis=1)
-    unit = least_multiples(asked[alike], over).astype(np.float64)[:, None]
+    unit = least_multiples(asked[alike], structure).astype(np.float64)[:, None]
     out[alike] = unit * np.rint(rows[alike] / unit)
-    shaped, amounts = rows.reshape(-1, *over.shape), _amounts(over)
+    shaped, amounts = rows.reshape(-1, *structure.shape), _amounts(structure)
     for i in np.flatnonzero(~alike).tolist():
         row = shaped[i : i + 1]
         shown = [(axis, pieces) for axis, pieces in amounts if (row != row.take([0], axis)).any()]
@@ -339,10 +339,10 @@ def nearest(rows: Floats, over: CellStructure) -> Floats:
     return out
 
 
-def _amounts(over: CellStructure) -> list[tuple[int, tuple[int, ...]]]:
+def _amounts(structure: CellStructure) -> list[tuple[int, tuple[int, ...]]]:
     """Return the axes of queries, (m, …), that are amounts, with K_s of each."""
-    steps = dict(over.steps)
-    return [(axis, steps[a]) for axis, (a, _) in enumerate(over.structured, 1) if a in steps]
+    steps = dict(structure.steps)
+    return [(axis, steps[a]) for axis, (a, _) in enumerate(structure.structured, 1) if a in steps]
 
 
 def _near(rows: Floats, amounts: Sequence[tuple[int, tuple[int, ...]]]) -> Floats:
@@ -360,18 +360,19 @@ def _near(rows: Floats, amounts: Sequence[tuple[int, tuple[int, ...]]]) -> Float
     return np.concatenate([*out, _near(rows.take(beside, axis), others)], axis=axis)
 
 
-def least_multiples(cells: NDArray[np.bool_], over: CellStructure) -> Exact:
+def least_multiples(cells: NDArray[np.bool_], structure: CellStructure) -> Exact:
     """Return the least multiple of each count of structured cells, (m, n_o), that is an integer at all points, (m,).
 
     The points are those between all knots of the amounts.
     """
-    amounts = _amounts(over)
+    amounts = _amounts(structure)
     times = math.prod(math.lcm(*pieces) for _, pieces in amounts)
     counted = (
-        cells.reshape(-1, *over.shape).astype(np.int64 if times << len(amounts) < INT64_SAFE_LIMIT else object) * times
+        cells.reshape(-1, *structure.shape).astype(np.int64 if times << len(amounts) < INT64_SAFE_LIMIT else object)
+        * times
     )
     for axis, pieces in amounts:
         knots, beside = np.split(counted, [len(pieces) + 1], axis=axis)
         most = np.array(pieces, dtype=counted.dtype).reshape([-1 if i == axis else 1 for i in range(counted.ndim)])
         counted = np.concatenate([knots.take([0], axis), np.diff(knots, axis=axis) // most, beside], axis=axis)
-    return np.asarray(times // np.gcd(times, np.gcd.reduce(counted.reshape(len(cells), over.size), axis=1)))
+    return np.asarray(times // np.gcd(times, np.gcd.reduce(counted.reshape(len(cells), structure.size), axis=1)))

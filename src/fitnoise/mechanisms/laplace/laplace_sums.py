@@ -278,9 +278,9 @@ def _inputs(
     return a, n, t
 
 
-def _numbers(given: npt.ArrayLike, name: str) -> Floats:
+def _numbers(numbers: npt.ArrayLike, name: str) -> Floats:
     try:
-        return np.asarray(given, dtype=np.float64)
+        return np.asarray(numbers, dtype=np.float64)
     except (TypeError, ValueError):
         raise ReleaseError(
             "argument-not-numbers",
@@ -291,9 +291,9 @@ def _numbers(given: npt.ArrayLike, name: str) -> Floats:
         ) from None
 
 
-def _rowwise(given: npt.ArrayLike, rows: int, name: str) -> Floats:
+def _rowwise(numbers: npt.ArrayLike, rows: int, name: str) -> Floats:
     """Return a number or (J,), as (J,)."""
-    values = _numbers(given, name)
+    values = _numbers(numbers, name)
     if values.shape not in ((), (rows,)):
         raise ReleaseError(
             "argument-not-by-row",
@@ -498,13 +498,13 @@ def _remainder(rows: _ScaledRows, ratio: Floats, powers: int) -> Floats:
 
 
 def _bisected(
-    low: float, high: float, size: int, steps: int, left: Callable[[Floats], npt.NDArray[np.bool_]]
+    low: float, high: float, size: int, steps: int, is_left_of: Callable[[Floats], npt.NDArray[np.bool_]]
 ) -> Floats:
-    """Return the point of each of `size` rows at which `left` turns false, by bisection."""
+    """Return the point of each of `size` rows at which `is_left_of` turns false, by bisection."""
     lows, highs = np.full(size, low), np.full(size, high)
     for _ in range(steps):
         middle = (lows + highs) / 2
-        go = left(middle)
+        go = is_left_of(middle)
         lows, highs = np.where(go, middle, lows), np.where(go, highs, middle)
     return np.asarray((lows + highs) / 2, dtype=np.float64)
 

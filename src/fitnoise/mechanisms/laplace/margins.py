@@ -51,10 +51,10 @@ def asked_margins(
     return asked, pure_margins(estimation, group, i, gamma)
 
 
-def pure_relaxation(workload: Workload, asked: ObjectiveTerms, estimation: PureEstimation, achieved: Floats) -> float:
+def pure_relaxation(workload: Workload, terms: ObjectiveTerms, estimation: PureEstimation, achieved: Floats) -> float:
     """Return the largest ratio of variances, and for fit-for-use targets of squared margins, to the targets."""
-    reached = relaxation(estimation.decomposition, asked, achieved)
-    return reached if asked.weights is not None else max(reached, margin_relaxation(workload, estimation))
+    reached = relaxation(estimation.decomposition, terms, achieved)
+    return reached if terms.weights is not None else max(reached, margin_relaxation(workload, estimation))
 
 
 def margin_relaxation(workload: Workload, estimation: PureEstimation) -> float:

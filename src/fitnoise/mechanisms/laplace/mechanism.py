@@ -36,7 +36,7 @@ class LaplaceMechanism(TableMechanism):
     name = "pure-fit-for-use"
     privacy = Privacy.PURE
     unbiased = True
-    share = "bound"
+    price_label = "bound"
     normal = False
 
     def check(self, part: TablePart) -> None:
@@ -60,13 +60,13 @@ class LaplaceMechanism(TableMechanism):
 
     def decomposition(self, part: TablePart) -> Decomposition:
         """Return the workload over bases of its own: the design measures margins, not sectors."""
-        return decompose(part.publication.workload, apart=part.publication.apart)
+        return decompose(part.publication.workload, apart=part.publication.structured_attributes)
 
     def estimation(self, part: TablePart) -> PureEstimation:
         """Return the generalised least squares estimation."""
         return PureEstimation(part.strategy, part.decomposition)
 
-    def value(self, part: TablePart) -> float:
+    def objective_value(self, part: TablePart) -> float:
         """Return ε²/2."""
         return rounded_up(part.exact_cost / 2)
 
@@ -74,7 +74,7 @@ class LaplaceMechanism(TableMechanism):
         """Return the certificate of Gaussian noise of equal variance: ℓ1 distances are at least ℓ2 distances."""
         return GAUSSIAN.certificate(part)
 
-    def far(self, certificate: Certificate) -> str:
+    def gap_text(self, certificate: Certificate) -> str:
         """Return the ratio to the bound in words: no known bound is near."""
         return f"{certificate.value / certificate.bound:.4g} times it"
 
@@ -82,11 +82,11 @@ class LaplaceMechanism(TableMechanism):
         """Return the bound ε ≥ 2 asinh(ν/2)."""
         return 2 * math.asinh(math.sqrt(part.bound) / 2) * (1 - UNBIASED_ROUNDING)
 
-    def proof(self, part: TablePart) -> Iterator[Section]:
+    def report_proof(self, part: TablePart) -> Iterator[Section]:
         """Yield the section with ε²/2 and its ratio to the bound."""
         yield proof(part.certificate, apart=bool(part.publication.adjacency.pattern.caps))
 
-    def beyond(self, part: TablePart) -> Section:
+    def report_universal_bound(self, part: TablePart) -> Section:
         """Return the section with the least ε of any unbiased pure mechanism."""
         return unbiased(self.unbiased_bound(part), part.epsilon())
 
@@ -100,17 +100,17 @@ class LaplaceMechanism(TableMechanism):
         """Return half-widths from exact sums of Laplace noise."""
         return pure_margins(self._of(part), group, i, confidence, row)
 
-    def single(self, part: TablePart, pulled: Mapping[Place, Floats]) -> tuple[Floats, float]:
+    def noise_coefficients(self, part: TablePart, pulled: Mapping[Place, Floats]) -> tuple[Floats, float]:
         """Return the coefficients of all single noises in a combination, and their scale."""
         return self._of(part).noise_coefficients(pulled), part.strategy.scale
 
-    def between(self, one: TableNumbers, other: TableNumbers) -> Floats:
+    def covariance(self, left: TableNumbers, right: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers, sector by sector."""
-        return by_sector(one, other)
+        return by_sector(left, right)
 
-    def sums(self, one: WeightedSums, other: WeightedSums, length: int) -> Floats | None:
+    def sums(self, left: WeightedSums, right: WeightedSums, length: int) -> Floats | None:
         """Return covariances of sums of numbers, sector by sector."""
-        return sums_by_sector(one, other, length)
+        return sums_by_sector(left, right, length)
 
     @staticmethod
     def _of(part: TablePart) -> PureEstimation:
@@ -136,11 +136,11 @@ class LaplaceMechanism(TableMechanism):
         """Return the scale, and the queries of each margin."""
         return margins_document(part.strategy)
 
-    def read(self, document: Any, over: CellStructure) -> PureStrategy:
+    def read(self, document: Any, structure: CellStructure) -> PureStrategy:
         """Return the strategy that `write` wrote."""
-        return read_margins(document, over)
+        return read_margins(document, structure)
 
-    def describe(self, part: TablePart) -> dict[str, Any]:
+    def describe_noise(self, part: TablePart) -> dict[str, Any]:
         """Return the name, the noise scale, and the number of answers of every margin."""
         names = np.array(part.decomposition.exchangeable, dtype=object)
         pairs = zip(part.strategy.asked, part.strategy.lengths, strict=True)

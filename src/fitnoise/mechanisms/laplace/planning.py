@@ -144,11 +144,11 @@ def refined_without_zcdp() -> PlanError:
     )
 
 
-def planned(asked: Publication, effort: SearchOptions) -> TablePart:
+def planned(request: Publication, effort: SearchOptions) -> TablePart:
     """Return the part for the requested tables, as the registry calls it."""
     if effort.refine or effort.gap is not None:
         raise refined_without_zcdp()
-    return search(asked, seconds=effort.seconds, progress=effort.progress).part
+    return search(request, seconds=effort.seconds, progress=effort.progress).part
 
 
 def too_many_cells(domain: Domain, bound: Sequence[str], cells: int) -> WorkloadError:
@@ -192,7 +192,7 @@ def too_many_answers(d: Decomposition) -> WorkloadError:
 def search(
     publication: Publication,
     *,
-    every: bool = False,
+    all_families: bool = False,
     seconds: float | None = None,
     progress: Callable[[int, float], None] | None = None,
 ) -> StrategySearch:
@@ -200,8 +200,8 @@ def search(
 
     Args:
         publication: A publication with `privacy` pure.
-        every: True to search also the families that the last family dominates. It starts from their results, or they
-            cost at least 10 % more in each of 36 problems (docs/mathematics/matrix_mechanism.md).
+        all_families: True to search also the families that the last family dominates. It starts from their results, or
+            they cost at least 10 % more in each of 36 problems (docs/mathematics/matrix_mechanism.md).
         seconds: The time limit of the search, which then returns the best strategy found; default none. Families of low
             cost come first. The bound and the first family are computed regardless of the limit.
         progress: A callback with the number of steps and the least ε so far at which all variances meet their targets.
@@ -239,12 +239,12 @@ def search(
         if found and found[0][1] == CELLS_FAMILY:
             tell(share * found[0][0])
 
-    problem = _MarginProblem(d, asked.weights, clock=clock, tell=tell_share)
+    problem = _MarginProblem(d, asked.weights, clock=clock, report_progress=tell_share)
     families = list(_families(problem))
-    if not every and (problem.coarse or (seconds is None and problem.mixes)):
+    if not all_families and (problem.coarse or (seconds is None and problem.mixes)):
         families = families[-2 if problem.amounts > 1 and not problem.coarse else -1 :]
     for family, make in families:
-        if found and clock.over:
+        if found and clock.is_over:
             break
         begun = time.perf_counter()
         with one_thread():  # its matrices are tall and thin: two threads took five times as long on 1,024 cells
@@ -260,7 +260,7 @@ def search(
     at_unit = reached / spent if spent else None
     with one_thread():
         settled = _improved(publication, problem, family, _scale_to_targets(publication, d, strategy, at_unit)).strategy
-    left = f"; the search was left after {seconds:g} s, as asked" if clock.over else ""
+    left = f"; the search was left after {seconds:g} s, as asked" if clock.is_over else ""
     told = f"{family}{left}; the bound is proven to {proof.gap:.1e} of its optimum"
     made = TablePart(LAPLACE, publication, settled, proof.evidence, told)
     refuse_pointless(made.exact_cost)
@@ -274,7 +274,7 @@ def search(
 
 
 def _tried(
-    publication: Publication, d: Decomposition, asked: ObjectiveTerms, family: str, weights: Weights | None
+    publication: Publication, d: Decomposition, terms: ObjectiveTerms, family: str, weights: Weights | None
 ) -> Iterator[tuple[float, str, PureStrategy]]:
     """Yield integer strategies for a family's weights, with the ε² at which they meet every target."""
     if weights is None:
@@ -283,16 +283,16 @@ def _tried(
     spent = None if budget is None or budget.pure is None else float(budget.pure)
 
     def found(bits: int) -> Iterator[tuple[float, str, PureStrategy]]:
-        for margins in _round_queries(weights, publication.unit, d.over, bits):
-            strategy = PureStrategy(d.over, margins, MIN_NOISE_SCALE)
+        for margins in _round_queries(weights, publication.unit, d.cell_structure, bits):
+            strategy = PureStrategy(d.cell_structure, margins, MIN_NOISE_SCALE)
             cost = float(strategy.unit_epsilon(publication.adjacency) ** 2)
             with contextlib.suppress(SingularStrategy):  # the targets differ too much for these bits
-                reached = cost * relaxation(d, asked, variances_of(d, PureEstimation(strategy, d).whiteners))
+                reached = cost * relaxation(d, terms, variances_of(d, PureEstimation(strategy, d).whiteners))
                 yield reached, family, strategy
 
-    bits = _bits(d.over, records, spent)
+    bits = _bits(d.cell_structure, records, spent)
     first = list(found(bits))
-    fewer = _bits(d.over, records, spent or math.sqrt(min(x[0] for x in first))) if first else bits
+    fewer = _bits(d.cell_structure, records, spent or math.sqrt(min(x[0] for x in first))) if first else bits
     yield from first if fewer == bits else found(fewer)
 
 
@@ -335,15 +335,15 @@ class _MarginProblem:
         omega: Floats | None,
         before: _MarginProblem | None = None,
         clock: p_identity.TimeLimit | None = None,
-        tell: Callable[[float], None] | None = None,
+        report_progress: Callable[[float], None] | None = None,
     ) -> None:
         """Pose the problem of the tables in `d`.
 
         omega: The weights of a total error; None for the worst ratio. before: A similar problem with its results, as a
-        start. clock: The clock that ends the search. `tell`: A callback for the best result so far, as a share of the
-        squared cost of noise on every cell.
+        start. clock: The clock that ends the search. `report_progress`: A callback for the best result so far, as a
+        share of the squared cost of noise on every cell.
         """
-        self.d, self.omega, self.before, self._tell = d, omega, before, tell
+        self.d, self.omega, self.before, self._tell = d, omega, before, report_progress
         self.clock = clock or p_identity.TimeLimit(None)
         self.mixed: dict[str, tuple[list[Floats], Floats]] = {}  # kinds of queries, and θ of each for each margin
         self.free = tuple(i for i, n in enumerate(d.sizes) if n > 1)
@@ -353,7 +353,7 @@ class _MarginProblem:
                 self.asked[id(g.queries)] = (
                     g.queries if isinstance(g.queries, op.Operator) else op.from_matrix(g.queries)
                 )
-        plain = Queries.of(*((q, 1.0) for q in self.asked.values()))
+        plain = Queries.from_pairs(*((q, 1.0) for q in self.asked.values()))
         self.reduced, self.which = p_identity.reduce_cells(plain)
         self.merge = (self.which == np.arange(self.reduced.cells)[:, None]).astype(np.float64)
         self.rng = FixedGenerator()
@@ -439,7 +439,7 @@ class _MarginProblem:
     def _turns(self, inner: Callable[[Floats], Floats]) -> Parts:
         star, weights = inner(self.margins.of_cells), {self.free: 1.0}
         for _ in range(0 if not self.free else 1 if self.inner == 1 or self.mixes else ALTERNATING_ROUNDS):
-            weights, factors = self.margins.solve(self._rows(star), self.rng, self.clock.left)
+            weights, factors = self.margins.solve(self._rows(star), self.rng, self.clock.seconds_left)
             star = inner(factors)
         return [(b, w, star) for b, w in weights.items()]
 
@@ -498,7 +498,7 @@ class _MarginProblem:
         """Return the best weights found for kinds of queries, margin by margin, from some starts."""
         grams, least = np.stack([a.T @ a for a in stars]), 1.0 if self.omega is None else None
         problem = mixed_margins.MixedMargins(self.margins.information, grams, self._rows_asked, least)
-        theta, _ = mixed_margins.solve(problem, starts, sharpness, self.clock.left)
+        theta, _ = mixed_margins.solve(problem, starts, sharpness, self.clock.seconds_left)
         self.mixed[how] = stars, theta
         names = enumerate(self.margins.names)
         return self.written(
@@ -520,20 +520,20 @@ class _MarginProblem:
             rows.append(mixed_margins.EqualQueryTables(queries, self.margins.shares[tables].toarray(), numbers))
         return tuple(rows)
 
-    def _least(self, posed: Queries, *, some: bool = False) -> p_identity.PIdentity:
+    def _least(self, posed: Queries, *, is_partial: bool = False) -> p_identity.PIdentity:
         """Return cells and sums for the worst ratio, or the total. some: True if these are not all queries."""
         least = p_identity.least_worst if self.omega is None else p_identity.least_total
         tell, starts = self._tell, KIND_STARTS if self.mixes else None
         progress: p_identity.Progress | None = None
-        if tell is not None and not self.free and not some:
+        if tell is not None and not self.free and not is_partial:
             own = (p_identity.worst_ratio if self.omega is None else p_identity.total)(posed, np.zeros((0, self.inner)))
             progress = lambda _, best: tell(best / own)  # noqa: E731
-        return least(posed, self.rng, starts=starts, max_seconds=self.clock.left, progress=progress)
+        return least(posed, self.rng, starts=starts, max_seconds=self.clock.seconds_left, progress=progress)
 
     def _own(self, queries: op.Operator, numbers: Floats) -> Floats:
         """Return the best cells and sums for some of the queries; cells that these treat equally are summed."""
         fewer, which = p_identity.reduce_cells(Queries((queries,), (numbers,)))
-        star = p_identity.expand_classes(self._least(fewer, some=True).matrix, which)
+        star = p_identity.expand_classes(self._least(fewer, is_partial=True).matrix, which)
         if (which < 0).any():  # every column has the same cost, so a query on the other cells costs nothing
             star = np.concatenate([star, (which < 0)[None].astype(np.float64)])
         return star
@@ -598,14 +598,14 @@ class _Margins:
 # --- from real numbers to a plan --------------------------------------------------------------------------
 
 
-def _check_cap(made: TablePart) -> None:
+def _check_cap(part: TablePart) -> None:
     """Raise CapExceeded if the plan costs more than its cap."""
-    cap = made.publication.cap
-    if cap is not None and cap.pure is not None and made.exact_epsilon is not None and made.exact_epsilon > cap.pure:
+    cap = part.publication.cap
+    if cap is not None and cap.pure is not None and part.exact_epsilon is not None and part.exact_epsilon > cap.pure:
         raise CapExceeded(
             "laplace-plan-exceeds-cap",
-            f"The plan costs ε = {made.epsilon():.6g}, and the cap is ε = {float(cap.pure):.6g}.",
-            f"No linear mechanism with Laplace noise meets the targets below ε = {math.sqrt(2 * made.bound):.6g}.",
+            f"The plan costs ε = {part.epsilon():.6g}, and the cap is ε = {float(cap.pure):.6g}.",
+            f"No linear mechanism with Laplace noise meets the targets below ε = {math.sqrt(2 * part.bound):.6g}.",
             "Loosen the targets, or raise the cap.",
             "No plan was made.",
             place="cap",
@@ -613,10 +613,10 @@ def _check_cap(made: TablePart) -> None:
 
 
 def _round_queries(
-    weights: Weights, unit: PrivacyUnit, over: CellStructure, bits: int
+    weights: Weights, unit: PrivacyUnit, structure: CellStructure, bits: int
 ) -> Iterator[tuple[MeasuredMargin, ...]]:
     """Yield integers for real queries, with raised columns; for replace-one also without, which may cost less."""
-    between = over if over.steps else None
+    between = structure if structure.steps else None
     margins = integer_margins(weights, bits, between)
     if margins:  # all queries round to 0 if the ranges of amounts have more steps than there are bits
         yield filled(margins, between)
@@ -624,15 +624,15 @@ def _round_queries(
             yield margins
 
 
-def _bits(over: CellStructure, records: int, epsilon: float | None) -> int:
+def _bits(structure: CellStructure, records: int, epsilon: float | None) -> int:
     """Return the bits of the integers: with amounts, additional bits for the products of K_s in their queries.
 
     The noise has a largest scale, which limits the bits: the unit's shift of the answers over ε is the scale.
     records: Number of records of a unit. epsilon: The ε of that unit, if known.
     """
-    if not over.steps:
+    if not structure.steps:
         return BITS
-    wanted = BITS + math.ceil(sum(math.log2(max(pieces)) for _, pieces in over.steps))
+    wanted = BITS + math.ceil(sum(math.log2(max(pieces)) for _, pieces in structure.steps))
     room = math.inf if epsilon is None else math.log2(MAX_NOISE_SCALE * epsilon / records) - 2
     return int(min(wanted, MAX_AMOUNT_BITS, max(room, 1)))
 
@@ -713,7 +713,7 @@ def _improved(
     from the first result.
     """
     d = problem.d
-    if terms(publication, d).weights is not None or d.rows > MANY_ROWS or problem.clock.over:
+    if terms(publication, d).weights is not None or d.rows > MANY_ROWS or problem.clock.is_over:
         return settled
     adjusted = _adjusted(publication.workload, settled)
     weights = (
@@ -723,9 +723,9 @@ def _improved(
     )
     if weights is None:
         return settled
-    bits = _bits(d.over, publication.adjacency.records, settled.epsilon)
+    bits = _bits(d.cell_structure, publication.adjacency.records, settled.epsilon)
     found = [settled]
-    for margins in _round_queries(weights, publication.unit, d.over, bits):
+    for margins in _round_queries(weights, publication.unit, d.cell_structure, bits):
         with contextlib.suppress(SingularStrategy):  # of amounts with too many steps for these bits
             found.append(_replan_noise(settled, margins))
 

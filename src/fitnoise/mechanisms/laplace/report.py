@@ -31,15 +31,15 @@ def proof(certificate: Certificate, *, apart: bool) -> Section:
     )
 
 
-def unbiased(least: float, epsilon: float) -> Section:
+def unbiased(minimum: float, epsilon: float) -> Section:
     """Return the section on the least ε of any unbiased pure mechanism. epsilon: The ε of the plan."""
     told = (
         "no unbiased pure mechanism, linear or not, has these variances below epsilon = {pure_least}; this one takes "
         "{times} times that"
     )
     values = (
-        Value("unbiased_bound", least),
-        Value("pure_least", least, ValueKind.COST, spoken=True),
-        Value("times", epsilon / least, ValueKind.FACTOR, spoken=True),
+        Value("unbiased_bound", minimum),
+        Value("pure_least", minimum, ValueKind.COST, spoken=True),
+        Value("times", epsilon / minimum, ValueKind.FACTOR, spoken=True),
     )
     return Section("unbiased", (told,), values)

@@ -121,7 +121,7 @@ class _Subsets:
         """Return σ_min² of a set of columns."""
         return float(sl.eigvalsh(self.gram[np.ix_(places, places)], subset_by_index=[0, 0], check_finite=False)[0])
 
-    def see(self, places: list[int]) -> bool:
+    def update(self, places: list[int]) -> bool:
         """Record a set, and return True, if it is better than all sets before."""
         score = len(places) * self.least(places)
         if score <= self.score * (1 + MIN_RELATIVE_GAIN):
@@ -144,7 +144,7 @@ class _Subsets:
                 # 1/(G⁻¹)_jj is the squared distance of column j to the span of the others, at least σ_min².
                 near = int(np.argmax(inverse.diagonal()))
                 if len(places) <= self.k and len(places) > self.score * float(inverse[near, near]):
-                    self.see(places)
+                    self.update(places)
                 rest = np.arange(len(places)) != near
                 own = inverse[rest, near]
                 inverse = inverse[np.ix_(rest, rest)] - np.outer(own, own) / inverse[near, near]
@@ -152,7 +152,7 @@ class _Subsets:
 
     def exchange(self) -> None:
         """Exchange one of the columns weakest in the weakest direction for one far from the others, while it helps."""
-        while any(self.see([*kept, e]) for kept in self._weakened() for e in self._far(kept)):
+        while any(self.update([*kept, e]) for kept in self._weakened() for e in self._farthest_columns(kept)):
             pass
 
     def _weakened(self) -> Iterator[list[int]]:
@@ -162,11 +162,11 @@ class _Subsets:
         for j in np.argsort(-weak, kind="stable")[:OUT].tolist():
             yield places[:j] + places[j + 1 :]
 
-    def _far(self, kept: list[int]) -> list[int]:
+    def _farthest_columns(self, columns: list[int]) -> list[int]:
         """Return the IN columns at the largest distances from the span of the kept columns."""
         left = self.lengths.copy()
-        if kept:
-            across = self.gram[kept]
-            left -= (across * sl.cho_solve(sl.cho_factor(self.gram[np.ix_(kept, kept)]), across)).sum(axis=0)
-        left[kept] = -1.0
+        if columns:
+            across = self.gram[columns]
+            left -= (across * sl.cho_solve(sl.cho_factor(self.gram[np.ix_(columns, columns)]), across)).sum(axis=0)
+        left[columns] = -1.0
         return [e for e in np.argsort(-left, kind="stable")[:IN].tolist() if left[e] > 0]

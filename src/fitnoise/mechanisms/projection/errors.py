@@ -33,7 +33,7 @@ class SimulatedErrors:
 
 
 @lru_cache(maxsize=4)
-def simulated_errors(made: TablePart) -> SimulatedErrors:
+def simulated_errors(part: TablePart) -> SimulatedErrors:
     """Return the error of each released number of a small database on public histograms: a guide, and no guarantee.
 
     Noise and estimate are those of the plan. The databases are public ones of n records, from flat to spiked. A real
@@ -42,19 +42,19 @@ def simulated_errors(made: TablePart) -> SimulatedErrors:
     **Guarantees**
         * The function reads no data. With one version of NumPy and SciPy it returns the same numbers every time.
     """
-    view = RowSpaceView(made)
+    view = RowSpaceView(part)
     asked, setting = view.small, view.setting
     left, s, _ = np.linalg.svd(view.noise_factor)
     rank = len(s)
     design = KyFanDesign(
         index=setting.index,
         rank=rank,
-        weights=made.evidence.cells,
+        weights=part.evidence.cells,
         spikes=0,
         variances=s**2,
         basis=left,
-        value=made.value,
-        bound=made.bound,
+        value=part.objective_value,
+        bound=part.bound,
         evaluations=0,
         status=KyFanStatus.CONVERGED,
     )
@@ -69,5 +69,5 @@ def simulated_errors(made: TablePart) -> SimulatedErrors:
         head=view.head,
     )
     whole = np.linalg.inv(view.space.triangle)  # maps row space to the basis of the queries
-    squares = [rows_of(made.decomposition, (x @ whole.T / math.sqrt(len(x))).T) for x in samples.values()]
+    squares = [rows_of(part.decomposition, (x @ whole.T / math.sqrt(len(x))).T) for x in samples.values()]
     return SimulatedErrors(np.sqrt(np.max(squares, axis=0)), np.sqrt(np.mean(squares, axis=0)))

@@ -79,7 +79,7 @@ class ProjectedTables(RebuiltTables):
         return simulated_errors(self._own)
 
     @property
-    def whole(self) -> bool:
+    def has_histogram(self) -> bool:
         """True if there is a histogram, that is, except for the paper's variant."""
         return self.view.head is None
 

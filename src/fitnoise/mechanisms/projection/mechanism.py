@@ -29,11 +29,11 @@ class ProjectionMechanism(SectorMechanism):
 
     name = "projection"
     unbiased = False
-    share = "variance"
+    price_label = "variance"
 
-    def answers(self, asked: Publication) -> bool:
+    def is_default_for(self, request: Publication) -> bool:
         """Return True for tables of a small database."""
-        return asked.small is not None
+        return request.small_database is not None
 
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless the part is for a small database, and measures its one sector."""
@@ -45,7 +45,7 @@ class ProjectionMechanism(SectorMechanism):
         small = RowSpaceView(part).small
         return (DeclaredSize(small.size, small.region is Region.EXACTLY),)
 
-    def value(self, part: TablePart) -> float:
+    def objective_value(self, part: TablePart) -> float:
         """Return ‖Σ‖_(k) times the sensitivity."""
         return part.certificate.value
 
@@ -68,15 +68,15 @@ class ProjectionMechanism(SectorMechanism):
         shares = part.variances / part.decomposition.variances
         return np.asarray(shares / shares.sum())
 
-    def words(self, part: TablePart) -> str:
+    def bias_text(self, part: TablePart) -> str:
         """Return the statement on the bias of the values."""
         return report.values(RowSpaceView(part).small)
 
-    def about(self, part: TablePart) -> Section:
+    def report_setting(self, part: TablePart) -> Section:
         """Return the section on measurement and estimation."""
         return report.database(RowSpaceView(part).small, RowSpaceView(part).setting)
 
-    def proof(self, part: TablePart) -> Iterator[Section]:
+    def report_proof(self, part: TablePart) -> Iterator[Section]:
         """Yield the section on the least sum of variances of any noise."""
         yield report.proof(part.certificate, RowSpaceView(part).setting)
 

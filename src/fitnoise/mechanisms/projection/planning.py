@@ -59,7 +59,7 @@ class ChosenPart:
         return RowSpaceView(self.part).setting
 
 
-def planned(asked: Publication, effort: SearchOptions) -> TablePart:
+def planned(request: Publication, effort: SearchOptions) -> TablePart:
     """Return the part for some tables, as the registry calls it."""
     if effort.refine or effort.start is not None or effort.device is not None or effort.seconds is not None:
         raise PlanError(
@@ -69,7 +69,7 @@ def planned(asked: Publication, effort: SearchOptions) -> TablePart:
             "Leave refine, start, device and seconds out.",
             "No plan was made.",
         )
-    return choose(asked, gap=effort.gap, progress=effort.progress).part
+    return choose(request, gap=effort.gap, progress=effort.progress).part
 
 
 def choose(
@@ -92,7 +92,7 @@ def choose(
         * The planner reads no data, and the choice is the same every time.
         * The cost and the certificate are computed from the integers.
     """
-    asked = publication.small
+    asked = publication.small_database
     if asked is None or publication.budget is None:
         raise PlanError(
             "small-database-without-budget",
@@ -104,7 +104,7 @@ def choose(
     tell = progress or (lambda _step, _gap: None)
     wanted = publication.gap if gap is None else gap
     goal = DEFAULT_GAP if wanted is None else wanted
-    d = decompose(publication.workload, apart=publication.apart)
+    d = decompose(publication.workload, apart=publication.structured_attributes)
     space = row_space(d)
     tell(1, math.inf)
     setting, choice = _setting(publication, asked, space)
@@ -123,36 +123,38 @@ def choose(
 
 
 def _setting(
-    publication: Publication, asked: SmallDatabase, space: RowSpace
+    publication: Publication, request: SmallDatabase, space: RowSpace
 ) -> tuple[Setting, small.SettingChoice | None]:
     """Return k and τ, by simulation unless they are given."""
     rank, cells = space.rows.shape
-    if asked.index is not None and asked.index > rank:
+    if request.index is not None and request.index > rank:
         raise WorkloadError(
             "index-above-rank",
-            f"The index is {asked.index}, and the queries have {rank} independent directions.",
+            f"The index is {request.index}, and the queries have {rank} independent directions.",
             "",
             f"Give an index from 1 to {rank}; {rank} minimises the total variance.",
             "Nothing was planned.",
             place="index",
         )
-    if asked.variant is Variant.PAPER:
+    if request.variant is Variant.PAPER:
         epsilon = publication.budget.epsilon if publication.budget is not None else None
-        index = small.paper_index(epsilon, asked.size) if asked.index is None and epsilon is not None else asked.index
+        index = (
+            small.paper_index(epsilon, request.size) if request.index is None and epsilon is not None else request.index
+        )
         assert index is not None  # noqa: S101 - a publication has one of the two
         return Setting(min(index, rank), 0.0), None
-    if asked.index is not None and asked.temperature is not None:
-        return Setting(asked.index, float(asked.temperature)), None
+    if request.index is not None and request.temperature is not None:
+        return Setting(request.index, float(request.temperature)), None
     assert publication.budget is not None  # noqa: S101 - checked when made
     unit = publication.unit
     pairs = (
         2 if unit.neighbours is Neighbours.REPLACE_ONE else 1
     )  # two columns differ by up to about √2 of their length
     multiplier = math.sqrt(pairs * unit.cost_factor() / (2 * float(publication.budget.gaussian_rho)))
-    ks = small.indices(rank, cells, asked.size, multiplier) if asked.index is None else (asked.index,)
-    warm = small.TEMPERATURES if asked.temperature is None else (float(asked.temperature),)
+    ks = small.indices(rank, cells, request.size, multiplier) if request.index is None else (request.index,)
+    warm = small.TEMPERATURES if request.temperature is None else (float(request.temperature),)
     designs = small.candidate_designs(space.rows, ks)
-    compared = small.simulate(space.rows, space.numbers, designs, asked.size, multiplier, warm, asked.region)
+    compared = small.simulate(space.rows, space.numbers, designs, request.size, multiplier, warm, request.region)
     choice = small.choose(compared)
     return choice.setting, choice
 
@@ -184,12 +186,12 @@ def _rounded(d: Decomposition, space: RowSpace, design: KyFanDesign, goal: float
 
 
 def _status(
-    asked: SmallDatabase, setting: Setting, choice: small.SettingChoice | None, space: RowSpace, design: KyFanDesign
+    request: SmallDatabase, setting: Setting, choice: small.SettingChoice | None, space: RowSpace, design: KyFanDesign
 ) -> str:
     """Return the status of the plan, in one line."""
     rank = len(space.rows)
     told = [f"k = {setting.index} of {rank}, temperature {setting.temperature:g}"]
-    if asked.variant is Variant.PAPER:
+    if request.variant is Variant.PAPER:
         told.append("Algorithm 1 as printed, which the full estimate is better than")
     elif choice is None:
         told.append("as asked for")

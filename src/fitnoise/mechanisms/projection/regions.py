@@ -333,7 +333,7 @@ class _StopRule:
             return ProjectionStatus.CONVERGED
         return ProjectionStatus.STALLED if ending is ProjectionStatus.CONVERGED else ending
 
-    def over(self, gap: float, distance: float) -> ProjectionStatus | None:
+    def reason_to_stop(self, gap: float, distance: float) -> ProjectionStatus | None:
         """Return the reason to stop, or None if one more step follows."""
         self.idle += 1
         if distance < self.least_distance * (1 - STALL_TOLERANCE) or gap < 0.99 * self.least_gap:
@@ -358,9 +358,9 @@ class _StopRule:
 class _AtomProblem:
     """Atoms 0..N−1 are the columns; N.. are 0 with AT_MOST, the negative columns with HULL. Weights sum to n."""
 
-    def __init__(self, asked: _FloatQueries, y: Floats, size: float, region: Region) -> None:
-        self.asked, self.y, self.size, self.region = asked, y, size, region
-        self.cells = asked.shape[1]
+    def __init__(self, queries: _FloatQueries, y: Floats, size: float, region: Region) -> None:
+        self.asked, self.y, self.size, self.region = queries, y, size, region
+        self.cells = queries.shape[1]
         self.atoms = self.cells + {Region.EXACTLY: 0, Region.AT_MOST: 1, Region.HULL: self.cells}[region]
 
     def along(self, c: Floats) -> Floats:
@@ -435,7 +435,7 @@ class _Plane:
         """The residual A x − y."""
         return np.asarray(self.weights @ self.lifted[:, :-1] - self.problem.y)
 
-    def spread(self) -> Floats:
+    def all_weights(self) -> Floats:
         """Return the weights of all atoms of the problem."""
         out = np.zeros(self.problem.atoms)
         out[self.atoms] = self.weights
@@ -465,7 +465,7 @@ class _Plane:
         self.lifted = np.delete(self.lifted, which, axis=0)
         self.weights = np.delete(self.weights, which)
 
-    def settle(self) -> None:
+    def move_to_nearest(self) -> None:
         """Move to the nearest point of the plane, in parts: at each weight that reaches 0, drop the atom and repeat."""
         size = self.problem.size
         while True:
@@ -492,22 +492,22 @@ class _Plane:
 def _active_set(problem: _AtomProblem, watch: _StopRule, support: float) -> tuple[Floats, ProjectionStatus | None]:
     """Return the weights of all atoms at the least gap, or the last weights and no ending above `support` atoms."""
     plane = _Plane(problem)
-    least, best = math.inf, plane.spread()
+    least, best = math.inf, plane.all_weights()
     while True:
         residual = plane.residual
         slopes = problem.along(problem.asked.rmv(residual))
         atom = int(np.argmin(slopes))
         gap = float(plane.weights @ (slopes[plane.atoms] - slopes[atom]))
         if gap < least:
-            least, best = gap, plane.spread()
-        ending = watch.over(gap, float(residual @ residual))
+            least, best = gap, plane.all_weights()
+        ending = watch.reason_to_stop(gap, float(residual @ residual))
         if ending is not None:
             return best, ending
         if len(plane.atoms) > support:
-            return plane.spread(), None
+            return plane.all_weights(), None
         if atom not in plane.atoms:
             plane.add(atom)
-        plane.settle()
+        plane.move_to_nearest()
 
 
 # --- pairwise steps ----------------------------------------------------------------------------------------------
@@ -553,7 +553,7 @@ def _pairwise(problem: _AtomProblem, watch: _StopRule, weights: Floats) -> tuple
         if fresh:
             if gap < least:
                 least, best = gap, weights.copy()
-            ending = watch.over(gap, distance)
+            ending = watch.reason_to_stop(gap, distance)
             if ending is not None:
                 return best, ending
         elif watch.enough(gap, distance) or watch.iterations >= watch.limit or time.monotonic() > watch.deadline:
@@ -658,8 +658,8 @@ def project(
 class _Tail:
     """The operator (I − V Vᵀ) A."""
 
-    def __init__(self, asked: _FloatQueries, head: Floats) -> None:
-        self.asked, self.head, self.shape = asked, head, asked.shape
+    def __init__(self, queries: _FloatQueries, head: Floats) -> None:
+        self.asked, self.head, self.shape = queries, head, queries.shape
 
     def off(self, y: Floats) -> Floats:
         """Return (I − V Vᵀ) y."""
@@ -787,9 +787,9 @@ class _Dual:
     """D(ν) = ⟨ν, y⟩ − ½‖ν‖² − n λ log Σ_e ρ_e exp(a_eᵀν/λ), and the best ν so far."""
 
     def __init__(
-        self, asked: _FloatQueries, y: Floats, size: float, temperature: float, logs: Floats, watch: _StopRule
+        self, queries: _FloatQueries, y: Floats, size: float, temperature: float, logs: Floats, watch: _StopRule
     ) -> None:
-        self.asked, self.y, self.size, self.temperature, self.logs = asked, y, size, temperature, logs
+        self.asked, self.y, self.size, self.temperature, self.logs = queries, y, size, temperature, logs
         self.watch, self.ending = watch, ProjectionStatus.STALLED
         self.gap = math.inf
         self.multipliers = np.zeros_like(y)
@@ -813,7 +813,7 @@ class _Dual:
         gap = 0.5 * float(gradient @ gradient)
         if gap < self.gap:
             self.gap, self.multipliers = gap, nu.copy()
-        ending = self.watch.over(gap, float(residual @ residual))
+        ending = self.watch.reason_to_stop(gap, float(residual @ residual))
         if ending is not None:
             self.ending = ending
             raise _ProjectionDone

@@ -32,7 +32,7 @@ class RowSpaceView:
 
     @cached_property
     def _known(self) -> tuple[SmallDatabase, Setting]:
-        small, setting = self.of.publication.small, self.of.setting
+        small, setting = self.of.publication.small_database, self.of.setting
         if small is None or setting is None:
             raise PlanError(
                 "plan-not-for-small-database",
