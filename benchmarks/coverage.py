@@ -21,10 +21,10 @@ from fitnoise.kernel import noise
 from fitnoise.kernel.counting import HistogramCounter, Tally, open_counter
 from fitnoise.kernel.measure import measure
 from fitnoise.reading.estimates import Estimates, Ratios, RowLabels
+from fitnoise.reading.integer_tables import possible
 from fitnoise.reading.laws import level
 from fitnoise.reading.quantiles import Quantiles, confidence_set
 from fitnoise.reading.release import Release
-from fitnoise.reading.whole import possible
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--releases", type=int, default=10_000)

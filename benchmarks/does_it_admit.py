@@ -17,7 +17,8 @@ import fitnoise as fn
 import reference as ref
 import zoo
 from fitnoise.mechanisms.gaussian.formulation import Formulation
-from fitnoise.solving import combined, geometric_mean, interior_point
+from fitnoise.solving import geometric_mean, interior_point
+from fitnoise.solving import solver as combined
 from fitnoise.solving._base import Status
 from fitnoise.solving.certificates import Evidence, ObjectiveTerms, lower_bound
 from fitnoise.solving.sectors import decompose

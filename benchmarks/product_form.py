@@ -109,7 +109,7 @@ def ranges(values):
     """All ranges of two attributes at once: the square of what one costs."""
     import fitnoise as fn
     from fitnoise.solving import cores
-    from fitnoise.solving.products import ProductProblem, solve
+    from fitnoise.solving.product_form import ProductProblem, solve
     from fitnoise.solving.sectors import decompose_by_axis
 
     domain = fn.Domain(a=fn.Ordered(1, values), b=fn.Ordered(1, values))

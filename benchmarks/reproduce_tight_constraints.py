@@ -33,7 +33,7 @@ from reproduce_matrix_mechanism import publish
 
 from fitnoise.errors import PlanError
 from fitnoise.interfaces import plots
-from fitnoise.kernel.exact import DENSE_LIMIT
+from fitnoise.kernel.exact_powers import DENSE_LIMIT
 from fitnoise.mechanisms import finite
 from fitnoise.mechanisms.finite.accuracy import accuracy
 

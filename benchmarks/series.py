@@ -28,8 +28,8 @@ import time
 import numpy as np
 
 import fitnoise as fn
+from fitnoise.kernel.designs.record_sets import max_cost_set
 from fitnoise.kernel.designs.relaxations import at_most
-from fitnoise.kernel.designs.sets import max_cost_set
 
 DIGITS = 2.0**40
 

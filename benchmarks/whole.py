@@ -19,9 +19,9 @@ import pandas as pd
 import fitnoise as fn
 from fitnoise.kernel.counting import HistogramCounter
 from fitnoise.kernel.measure import measure
-from fitnoise.reading import whole as making
+from fitnoise.reading import integer_tables as making
 from fitnoise.reading.release import Release
-from fitnoise.solving.adjacent import adjacent
+from fitnoise.solving.nearest_integers import adjacent
 from fitnoise.solving.nonnegative import nearest
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

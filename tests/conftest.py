@@ -21,13 +21,13 @@ from hypothesis import HealthCheck, settings
 import fitnoise as fn
 import laws
 import zoo
-from door import Replay
 from fitnoise import kernel
 from fitnoise.kernel import ledger as ledgers
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel import noise
-from fitnoise.kernel.counting import databases, duck, files, frames, sources, sql, statements, trial
+from fitnoise.kernel.counting import databases, duck, engine_check, frames, record_files, sources, sql, statements
 from fitnoise.kernel.counting.dialects import DIALECTS
+from replayed_noise import Replay
 
 settings.register_profile(  # how long an example takes, or is drawn, says how busy the machine is
     "fitnoise", deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -149,7 +149,7 @@ def one_duckdb(started, monkeypatch):
         finally:
             started.execute("DETACH DATABASE IF EXISTS source")
 
-    for room in (duck, files, frames):
+    for room in (duck, record_files, frames):
         monkeypatch.setattr(room, "engine", engine)
 
 
@@ -193,7 +193,7 @@ def tried_once(right, monkeypatch):
 
     def tried(fetch, d, what, **how):
         if (told := (d.name, *sorted(how.items()))) not in right:
-            trial.refuse_unless_right(fetch, d, what, **how)
+            engine_check.refuse_unless_right(fetch, d, what, **how)
             right.add(told)
 
     monkeypatch.setattr(sql, "refuse_unless_right", tried)

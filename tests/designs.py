@@ -10,8 +10,8 @@ import fitnoise as fn
 from fitnoise.kernel.designs._base import CellStructure
 from fitnoise.kernel.designs.answers import AnswerDesign
 from fitnoise.kernel.designs.margins import MeasuredMargin, PureStrategy
-from fitnoise.kernel.designs.parts import INT64_SAFE_LIMIT, largest_entry
 from fitnoise.kernel.designs.products import Factor, ProductGroup, ProductStrategy
+from fitnoise.kernel.designs.query_blocks import INT64_SAFE_LIMIT, largest_entry
 from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
 from fitnoise.kernel.designs.trees import MeasuredTree, TreeStrategy
 from fitnoise.mechanisms.finite.ranks import by_ranks

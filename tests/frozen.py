@@ -50,15 +50,15 @@ import numpy as np
 import fitnoise as fn
 from fitnoise.kernel import noise
 from fitnoise.kernel.conditions import Condition
-from fitnoise.kernel.counting import duck, files, frames, sources
+from fitnoise.kernel.counting import duck, frames, record_files, sources
 from fitnoise.kernel.dates import DateField
 from fitnoise.kernel.dates import DatePart as DatePart
 from fitnoise.kernel.designs._base import Design
 from fitnoise.kernel.designs.answers import AnswerDesign
-from fitnoise.kernel.designs.choices import FiniteMechanism
 from fitnoise.kernel.designs.clamped import ClampedMechanism
-from fitnoise.kernel.designs.lazy import ImplicitMechanism
+from fitnoise.kernel.designs.implicit_mechanisms import ImplicitMechanism
 from fitnoise.kernel.designs.margins import PureStrategy
+from fitnoise.kernel.designs.probability_tables import FiniteMechanism
 from fitnoise.kernel.designs.products import ProductStrategy
 from fitnoise.kernel.designs.questions import Aim, QuestionKind
 from fitnoise.kernel.designs.ranks import RankMechanism
@@ -678,7 +678,7 @@ def one_engine() -> Iterator[None]:
 
         with (
             mock.patch.object(duck, "engine", engine),
-            mock.patch.object(files, "engine", engine),
+            mock.patch.object(record_files, "engine", engine),
             mock.patch.object(frames, "engine", engine),
         ):
             yield

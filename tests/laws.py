@@ -35,12 +35,11 @@ from dense import (
     workload_variances,
 )
 from designs import cells_beside, domain_of, steps_of
-from door import Replay, law
 from fitnoise.algebra import rules
 from fitnoise.errors import DataError, FitnoiseError
 from fitnoise.interfaces.cli import main
 from fitnoise.interfaces.pages import fragments
-from fitnoise.interfaces.pages import words as languages
+from fitnoise.interfaces.pages import translation as languages
 from fitnoise.interfaces.render import document, lines, readable
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.codings import DROPPED, OUTSIDE, cell_of, without_cell
@@ -51,7 +50,7 @@ from fitnoise.kernel.designs.margins import NOISE_VARIANCE, PureStrategy
 from fitnoise.kernel.designs.products import ProductStrategy
 from fitnoise.kernel.designs.trees import TreeStrategy
 from fitnoise.kernel.domain import attribute_document
-from fitnoise.kernel.exact import exp_below
+from fitnoise.kernel.exact_powers import exp_below
 from fitnoise.kernel.units import DataSource, OutsideDomain
 from fitnoise.mechanisms import rebuilding as reconstruct
 from fitnoise.mechanisms._base import UNBIASED_TEXT
@@ -64,6 +63,7 @@ from fitnoise.solving.certificates import lower_bound
 from headed import html_tables
 from records import SECRET
 from refused import refused
+from replayed_noise import Replay, law
 from tolerances import EXACT, GAP, LOOSE
 
 DROP, REFUSE = OutsideDomain.DROP, OutsideDomain.REFUSE

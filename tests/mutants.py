@@ -46,7 +46,7 @@ TESTS = {
     "measure": "measure order amounts -k 'not tampered and not exact_cost and (test_measure or test_order or summed)'",
     "units": "units",
     "privacy": "privacy exact_curve losses",
-    "exact": "exact finite_priors -k 'test_exact or exponentials or alpha or logarithms or powers or epsilons'",
+    "exact_powers": "exact finite_priors -k 'test_exact or exponentials or alpha or logarithms or powers or epsilons'",
     "profiles": "composition",
     "ledger": "ledger ledger_steps periods "
     "-k 'not killed and not race and not damaged and (ledger or is_drawn or beside)'",
@@ -59,21 +59,22 @@ TESTS = {
     "designs/margins": "margins designs amounts by_class accounting "
     "-k 'margin or amounts_cost or sums or ends or pays or law'",
     "designs/answers": "order designs persons -k 'test_order or count_by or sum or ranks or left_out_records'",
-    "designs/parts": "parts amounts designs strategy -k 'not intervals and not server'",
+    "designs/query_blocks": "parts amounts designs strategy -k 'not intervals and not server'",
     "designs/products": "products shares -k 'test_products or (costs_as_much and product)'",
     "designs/trees": "trees shares -k 'test_trees or (costs_as_much and tree)'",
-    "designs/sets": "sets",
+    "designs/record_sets": "sets",
     "designs/relaxations": "relaxations",
-    "designs/ways": "ways",
+    "designs/moving_records": "ways",
     "noise": "noise finite_lazy -k 'not battery and not agree and not draws_have and not margins and not everywhere and"
     " (test_noise or draw or point or words or numpy or uniform or successes or more_than_one)'",
     "designs/questions": "finite_queries ranks "
     "-k 'not command and not read_back and not cover_the and not follow and not verified'",
-    "designs/choices": "finite_mechanisms designs order -k 'label or exact or proven or fit or sum or changed'",
+    "designs/probability_tables": "finite_mechanisms designs order "
+    "-k 'label or exact or proven or fit or sum or changed'",
     "designs/clamped": "finite_mechanisms finite_queries designs -k 'clamped or staircase or geometric or noise'",
     "designs/ranks": "ranks",
     "designs/weights": "finite_mechanisms -k 'weight or row or edge or code or output or exact or changed'",
-    "designs/lazy": "finite_lazy finite_mechanisms designs",
+    "designs/implicit_mechanisms": "finite_lazy finite_mechanisms designs",
     "designs/graphs": "finite_graphs finite_queries designs",
 }
 """The files of the kernel, each with quick tests on its subject.

@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from following import follow
+from run_pages import follow
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -7,9 +7,9 @@ from pathlib import Path
 from starlette.testclient import TestClient
 
 from fitnoise.interfaces.studio import planner, state, workers
+from fitnoise.interfaces.studio.access import Guard, StudioSession
 from fitnoise.interfaces.studio.app import application
 from fitnoise.interfaces.studio.folder import Folder, digest
-from fitnoise.interfaces.studio.guard import Guard, StudioSession
 from people import AREAS, DATA
 
 SPEC = f"""title = "People"

@@ -20,16 +20,15 @@ from scipy import stats
 import fitnoise as fn
 import zoo
 from designs import of_sectors
-from door import Replay
 from fitnoise import data
 from fitnoise.interfaces.pages import fragments, notebook
-from fitnoise.interfaces.pages.words import translator
+from fitnoise.interfaces.pages.translation import translator
 from fitnoise.interfaces.render import document
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel import noise
 from fitnoise.kernel.codings import DROPPED, OUTSIDE, REFUSED, Steps, cell_of
-from fitnoise.kernel.counting import Counter, Tally, open_counter, statements, trial
+from fitnoise.kernel.counting import Counter, Tally, engine_check, open_counter, statements
 from fitnoise.kernel.counting._base import ProgressFilter
 from fitnoise.kernel.counting.dialects import ColumnKind, Dialect
 from fitnoise.kernel.designs._base import CellStructure
@@ -44,7 +43,7 @@ from fitnoise.reading import expressions
 from fitnoise.reading.combining import check_tables
 from fitnoise.reading.layouts import layout
 from fitnoise.request.documents import Spec
-from fitnoise.request.written import table_document
+from fitnoise.request.to_document import table_document
 from laws import (
     by_command,
     check_accuracy,
@@ -58,6 +57,7 @@ from laws import (
 )
 from records import Records, Sample
 from refused import refused
+from replayed_noise import Replay
 from test_databases import DUCKDB, in_duckdb
 from tolerances import SIGNIFICANCE, as_often_as
 
@@ -295,11 +295,11 @@ def test_amounts_of_whole_numbers_are_read_in_statements():
 
 @pytest.mark.slow
 def test_an_engine_is_tried_on_amounts_before_it_sums_them(monkeypatch):
-    trial.refuse_unless_right(in_duckdb(), DUCKDB, "the database", drop=True, amounts=True)
+    engine_check.refuse_unless_right(in_duckdb(), DUCKDB, "the database", drop=True, amounts=True)
     own = Dialect._steps
     monkeypatch.setattr(Dialect, "_steps", lambda d, *given: own(d, *given).replace("FLOOR", "CEIL"))
     with refused("data.database-answer-invalid") as caught:
-        trial.refuse_unless_right(in_duckdb(), DUCKDB, "the database", drop=True, amounts=True)
+        engine_check.refuse_unless_right(in_duckdb(), DUCKDB, "the database", drop=True, amounts=True)
     assert "counted" in str(caught.value) or "counts" in str(caught.value)
 
 

@@ -38,7 +38,7 @@ KINDS = {
     "interfaces.reports.costs": 1,  # a cost is stated as ρ, or as ε alone
     "mechanisms._base": 1,  # which mechanism a request asks for, if it says no more than what is promised
     "mechanisms.tables": 3,  # a setting exists exactly for a small database (and in its document)
-    "planning.choosing": 2,  # "auto" is planned by comparing, and small databases are not compared
+    "planning.comparison": 2,  # "auto" is planned by comparing, and small databases are not compared
     "planning.plan": 2,  # the parts for tables, and those for questions
     "reading.description": 1,  # release.json says pure ε only where there is one, as it always did
 }

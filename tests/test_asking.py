@@ -19,12 +19,12 @@ from fitnoise.errors import ReleaseError
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms.gaussian import planning
 from fitnoise.reading import comparisons
-from fitnoise.reading import forms as reading_forms
+from fitnoise.reading import linear_forms as reading_forms
 from fitnoise.reading.areas import read_areas
 from fitnoise.reading.estimates import Estimates, RowLabels, inverted
 from fitnoise.reading.expressions import ask
-from fitnoise.reading.forms import AnswerSource, Forms, joined
 from fitnoise.reading.laws import LaplaceSums, Normal, law
+from fitnoise.reading.linear_forms import AnswerSource, Forms, joined
 from fitnoise.reporting import ValueKind
 from fitnoise.request.targets import z_score
 from headed import terminal_columns

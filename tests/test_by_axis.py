@@ -20,12 +20,12 @@ from fitnoise.interfaces.cli import main
 from fitnoise.kernel.designs import products as kernel
 from fitnoise.kernel.designs.products import Factor
 from fitnoise.mechanisms.gaussian import planning
-from fitnoise.mechanisms.gaussian import products as by_axis
+from fitnoise.mechanisms.gaussian import product_form as by_axis
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.release import Release
 from fitnoise.solving import cores, joint_bases
 from fitnoise.solving.certificates import Evidence
-from fitnoise.solving.products import DualWeights, ProductSearch
+from fitnoise.solving.product_form import DualWeights, ProductSearch
 from fitnoise.solving.sectors import decompose_by_axis
 from laws import check_accuracy, check_mechanism, check_part, released
 from refused import refused

@@ -29,7 +29,7 @@ from fitnoise.kernel.codings import (
     ranges_of,
     uncut,
 )
-from fitnoise.kernel.counting import open_counter, statements, trial
+from fitnoise.kernel.counting import engine_check, open_counter, statements
 from fitnoise.kernel.counting._base import ProgressFilter
 from fitnoise.kernel.counting.dialects import ColumnKind, Dialect
 from fitnoise.kernel.designs._base import CellStructure
@@ -425,7 +425,7 @@ def test_a_statement_grows_with_the_number_of_classes_and_not_with_its_square():
 @pytest.mark.slow
 def test_an_engine_is_tried_on_classes_before_it_sums_amounts(monkeypatch):
     """Detects an engine that reads all records in the range of the first class, or in those of others."""
-    tried = partial(trial.refuse_unless_right, in_duckdb(), DUCKDB, "the database", drop=True, amounts=True)
+    tried = partial(engine_check.refuse_unless_right, in_duckdb(), DUCKDB, "the database", drop=True, amounts=True)
     tried()
     own = Dialect.key_by
     for flaw in (

@@ -14,7 +14,7 @@ import fitnoise as fn
 from fitnoise.interfaces.exports import latex
 from fitnoise.interfaces.pages import report
 from fitnoise.interfaces.pages.fragments import caption
-from fitnoise.interfaces.pages.words import translator
+from fitnoise.interfaces.pages.translation import translator
 from fitnoise.interfaces.render import document, lines
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.planning import ranges

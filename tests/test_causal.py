@@ -15,7 +15,7 @@ import pytest
 import fitnoise as fn
 from fitnoise.errors import DataError, LedgerError, ReleaseError
 from fitnoise.interfaces.cli import main
-from fitnoise.interfaces.pages import words as languages
+from fitnoise.interfaces.pages import translation as languages
 from fitnoise.interfaces.pages.report import page
 from fitnoise.interfaces.render import document, lines
 from fitnoise.interfaces.reports.ledgers import ledger_report

@@ -31,7 +31,7 @@ from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.planning.accounting import FIXED_IN_ADVANCE, curve
 from fitnoise.reading import release as releases
-from fitnoise.reading.files import csv_text, staged
+from fitnoise.reading.release_files import csv_text, staged
 from fitnoise.reporting import Report, ReportColumn, ReportTable, Section, ValueKind
 from fitnoise.request.documents import json_schema
 from fitnoise.request.workloads import slug

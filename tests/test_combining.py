@@ -15,7 +15,7 @@ from fitnoise.errors import ReleaseError
 from fitnoise.kernel import noise
 from fitnoise.mechanisms.gaussian import planning
 from fitnoise.reading import combining
-from fitnoise.reading.forms import Forms, joined
+from fitnoise.reading.linear_forms import Forms, joined
 from fitnoise.request.targets import z_score
 from laws import by_command, planned_quickly, released
 from refused import refused

@@ -11,7 +11,7 @@ import fitnoise as fn
 from fitnoise.reading import expressions
 from fitnoise.reading.comparisons import CombinedRatios, ComparedRatios
 from fitnoise.reading.estimates import Ratios, inverted
-from fitnoise.reading.similar import BOX_ERROR_SHARE, difference, product, quotient, ranges
+from fitnoise.reading.similar_tests import BOX_ERROR_SHARE, difference, product, quotient, ranges
 from fitnoise.request.targets import z_score
 from laws import planned_quickly, released
 from refused import refused
@@ -173,7 +173,7 @@ def test_what_takes_too_many_rectangles_is_a_little_too_wide(monkeypatch, rng):
     whole = np.broadcast_to(np.kron(np.eye(2), COVARIANCE), (1, 4, 4))
     draws = rng.multivariate_normal([60, 200, 20, 100], whole[0], 1)
     low, high = ranges(draws, whole, boxes(draws), Z, divided=False)
-    monkeypatch.setattr("fitnoise.reading.similar.MAX_RECTANGLES", 8)
+    monkeypatch.setattr("fitnoise.reading.similar_tests.MAX_RECTANGLES", 8)
     wide = ranges(draws, whole, boxes(draws), Z, divided=False)
     assert wide[0] < low < high < wide[1]
 

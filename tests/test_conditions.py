@@ -25,8 +25,8 @@ from fitnoise.kernel.codings import Interval, cell_of
 from fitnoise.kernel.conditions import Condition, conditions
 from fitnoise.kernel.counting import Dropped, HistogramCounter, open_counter, sql
 from fitnoise.kernel.counting.dialects import DIALECTS, ColumnKind
+from fitnoise.kernel.counting.engine_check import refuse_unless_right
 from fitnoise.kernel.counting.statements import Field, PersonColumn, _real, prepared
-from fitnoise.kernel.counting.trial import refuse_unless_right
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.measure import measure
 from fitnoise.kernel.units import Account, Adjacency, DataSource, RecordBound

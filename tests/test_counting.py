@@ -39,9 +39,9 @@ from fitnoise.kernel.counting import (
     HistogramCounter,
     Tally,
     duck,
+    joint_counts,
     open_counter,
     sources,
-    tables,
 )
 from fitnoise.kernel.units import DataSource
 from laws import DROP, REFUSE, check_counter, counted, in_cells, leaks_nothing, same_counts
@@ -209,7 +209,7 @@ def test_every_counter_counts_attributes_together(counter, way, tmp_path, monkey
     source = zoo.COUNTERS[counter]
     if way != "as it is":
         monkeypatch.setattr(duck, "_MAX_CODES_IN_CASE", 0)
-        monkeypatch.setattr(tables, "BATCH_BYTES", 7 * 2 * len(NAMES))
+        monkeypatch.setattr(joint_counts, "BATCH_BYTES", 7 * 2 * len(NAMES))
     first = 2 * [*zoo.COUNTERS].index(counter)
     alone = [[*NAMES][i % len(NAMES)] for i in (first, first + 1)] if way == "as it is" and counter not in SLOW else []
     check_counter(source, people(source=source), tmp_path, alone=alone)

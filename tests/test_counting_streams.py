@@ -24,11 +24,11 @@ from fitnoise.kernel.counting import (
     DuckCounter,
     HistogramCounter,
     duck,
+    joint_counts,
     margins,
     open_counter,
     sources,
     streams,
-    tables,
 )
 from fitnoise.kernel.counting.streams import iter_batches
 from fitnoise.kernel.counting.windows import Window
@@ -62,7 +62,7 @@ def test_all_sets_of_twelve_attributes_are_counted_of_the_records_inside(seed, m
     domain, where, frame = grid(60, 12, rng, missing)
     wanted = list(itertools.combinations(domain, width))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "BATCH_BYTES", batch * 2 * 12)
+        patch.setattr(joint_counts, "BATCH_BYTES", batch * 2 * 12)
         frame = Stream(sliced(pa.Table.from_pandas(frame, preserve_index=False), batch))
         got = DuckCounter.from_frame(frame, domain, DataSource(outside_domain=DROP)).count(wanted)
     same_counts(got, counted(domain, where, wanted))
@@ -249,7 +249,7 @@ def test_wide_records_come_in_frames_with_the_same_counts(wide, policy, monkeypa
 def test_how_far_the_counting_is_rises_to_one(form, policy, tmp_path, monkeypatch, rng):
     """Detects a fraction that falls, exceeds 1, claims the end early or never, or changes the counts."""
     monkeypatch.setattr(duck, "_BATCH_BYTES", 1)
-    monkeypatch.setattr(tables, "BATCH_BYTES", 2**16)
+    monkeypatch.setattr(joint_counts, "BATCH_BYTES", 2**16)
     domain, where, frame = grid(30_000, 8, rng, 0.1 if policy is DROP else 0)
     wanted = list(itertools.combinations(domain, 2))
     counter = open_counter(FORMS[form](frame, tmp_path), domain, DataSource(table="t", outside_domain=policy))

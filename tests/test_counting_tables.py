@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fitnoise.kernel.counting import tables
+from fitnoise.kernel.counting import joint_counts
 from fitnoise.kernel.counting._base import ProgressFilter
-from fitnoise.kernel.counting.tables import MarginCounts, joint_tables
+from fitnoise.kernel.counting.joint_counts import MarginCounts, joint_tables
 
 
 def plain(cells, sizes, margins, records):
@@ -68,8 +68,8 @@ def test_any_margins_are_counted_as_one_by_one(question, batch, block, seed):
     """
     sizes, margins, chunks = question
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "BATCH_BYTES", 2 * batch * len(sizes))
-        patch.setattr(tables, "_BLOCK", block)
+        patch.setattr(joint_counts, "BATCH_BYTES", 2 * batch * len(sizes))
+        patch.setattr(joint_counts, "_BLOCK", block)
         check(sizes, margins, sum(chunks), np.random.default_rng(seed), chunks)
 
 
@@ -78,7 +78,7 @@ def test_any_margins_are_counted_as_one_by_one(question, batch, block, seed):
 @pytest.mark.parametrize("records", [0, 40, 3000])
 def test_all_pairs_and_triples_of_twelve_attributes(width, batch, records, monkeypatch, rng):
     """As above for as many margins as people ask for; records that come alone, by sevens and together."""
-    monkeypatch.setattr(tables, "BATCH_BYTES", 2 * 12 * batch)
+    monkeypatch.setattr(joint_counts, "BATCH_BYTES", 2 * 12 * batch)
     sizes = {f"q{i}": 1 + i % 5 for i in range(12)}
     records = min(records, 40 * batch)
     check(sizes, list(itertools.combinations(sizes, width)), records, rng, [batch] * (records // batch + 1))
@@ -104,14 +104,14 @@ def test_places_fit_the_integers_they_are_worked_out_in():
         (2**32 - 1, "u4"),
         (2**32, "u8"),
     ]:
-        assert tables._unsigned(size) == np.dtype(kind)
+        assert joint_counts._unsigned(size) == np.dtype(kind)
         assert np.array([size], dtype=kind) == size
 
 
 @pytest.mark.parametrize("kind", ["u4", "u8"])
 def test_the_integers_in_which_places_are_worked_out_change_no_count(kind, monkeypatch, rng):
     """Stands in for tables of 2^32 cells and more, which take 34 GB."""
-    monkeypatch.setattr(tables, "_unsigned", lambda _: np.dtype(kind))
+    monkeypatch.setattr(joint_counts, "_unsigned", lambda _: np.dtype(kind))
     check({"a": 3, "b": 2, "c": 5}, [("a", "b"), ("c", "a", "b"), ("c",), ()], 1000, rng, [400, 600])
 
 

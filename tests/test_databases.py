@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import fitnoise as fn
 from engines import ENGINES, POSTGRESQL, Embedded, connected, in_clickhouse, mariadb_table, postgresql
 from fitnoise.kernel.codings import CodingWithMissing, Interval
-from fitnoise.kernel.counting import databases, open_counter, sql, statements, trial
+from fitnoise.kernel.counting import databases, engine_check, open_counter, sql, statements
 from fitnoise.kernel.counting._base import ProgressFilter
 from fitnoise.kernel.counting.dialects import DIALECTS, SQLITE, ColumnKind, Dialect
 from fitnoise.kernel.counting.persons import ID_KEY
@@ -362,7 +362,7 @@ def test_statements_are_those_that_were_read_by_a_person(name, drop):
 
 
 def tried(d, *, drop=True, beside=False):
-    trial.refuse_unless_right(in_duckdb(), d, "the database", drop=drop, beside=beside)
+    engine_check.refuse_unless_right(in_duckdb(), d, "the database", drop=drop, beside=beside)
 
 
 @contextlib.contextmanager
@@ -373,9 +373,9 @@ def few(*names, every=1, first=0):
     """
     with pytest.MonkeyPatch.context() as patch:
         for part in ("_CODINGS", "_MISSING_CODINGS"):
-            known = list(getattr(trial, part).items())
-            patch.setattr(trial, part, {a: c for a, c in known[first::every] if a in names or not names})
-        assert {*names} <= {*trial._CODINGS, *trial._MISSING_CODINGS}
+            known = list(getattr(engine_check, part).items())
+            patch.setattr(engine_check, part, {a: c for a, c in known[first::every] if a in names or not names})
+        assert {*names} <= {*engine_check._CODINGS, *engine_check._MISSING_CODINGS}
         yield
 
 
@@ -395,8 +395,8 @@ def test_an_engine_without_sets_that_counts_as_declared_is_admitted(first):
 
 def test_the_trial_tries_every_coding_and_every_kind():
     """Detects a record of the trial that would be dropped for what is plain in it, and so would try nothing."""
-    codings = {**trial._CODINGS, **trial._MISSING_CODINGS}
-    fields = trial._fields(DIALECTS["postgresql"], codings)
+    codings = {**engine_check._CODINGS, **engine_check._MISSING_CODINGS}
+    fields = engine_check._fields(DIALECTS["postgresql"], codings)
     assert {f.kind for f in fields.values()} == set(ColumnKind) - {
         ColumnKind.ANY,
         ColumnKind.DATE,
@@ -404,7 +404,7 @@ def test_the_trial_tries_every_coding_and_every_kind():
         ColumnKind.DERIVED,
     }
     assert {id(f.coding) for f in fields.values()} == {id(c) for c in codings.values()}
-    records = [values for _, values in trial._records(DIALECTS["postgresql"])]
+    records = [values for _, values in engine_check._records(DIALECTS["postgresql"])]
     for a, f in fields.items():
         inside = [f.coding.cell(v[f.kind]) for v in records]
         assert None in inside or isinstance(f.coding, CodingWithMissing), a
@@ -463,14 +463,14 @@ def test_what_mysql_calls_a_boolean_is_one():
 @pytest.mark.parametrize("drop", [True, False])
 def test_no_statement_of_the_trial_is_longer_than_clickhouse_takes(drop, monkeypatch):
     """2^18 bytes, as it comes: domains that have amounts, and cells for missing values, were refused."""
-    asked, right = [], trial._right
+    asked, right = [], engine_check._right
 
     def recorded(_, d, codings, **how):
         assert not right(lambda statement: asked.append(statement) or [], d, codings, **how)
         return True
 
-    monkeypatch.setattr(trial, "_right", recorded)
-    trial.refuse_unless_right(None, DIALECTS["clickhouse"], "the database", drop=drop, beside=True, amounts=True)
+    monkeypatch.setattr(engine_check, "_right", recorded)
+    engine_check.refuse_unless_right(None, DIALECTS["clickhouse"], "the database", drop=drop, beside=True, amounts=True)
     assert len(asked) == 2
     assert 2**16 < max(len(x.encode()) for x in asked) < 2**18
 
@@ -568,8 +568,8 @@ def test_an_engine_that_tells_other_records_outside_is_not_admitted(monkeypatch)
         counts, outside = count(*arguments, **options)
         return counts, outside | {a: n - 1 for a, n in [*outside.items()][:1] if n}
 
-    count = trial.count
-    monkeypatch.setattr(trial, "count", some)
+    count = engine_check.count
+    monkeypatch.setattr(engine_check, "count", some)
     with few("words", "codes", "range"):
         tried(DUCKDB)
         with refused("data.engine-counts-differently"):
@@ -937,7 +937,7 @@ def test_all_is_counted_as_it_stood_at_the_beginning(post, monkeypatch, cut, req
     url = post("CREATE TABLE people (x INT, y INT)", "INSERT INTO people VALUES (0, 0), (1, 1)")
 
     def then_write(*arguments, **options):
-        trial.refuse_unless_right(*arguments, **options)
+        engine_check.refuse_unless_right(*arguments, **options)
         with connected(url) as db:
             db.exec_driver_sql("UPDATE people SET x = 1 - x, y = 1 - y WHERE x = 0")
             db.exec_driver_sql("INSERT INTO people VALUES (1, 1)")

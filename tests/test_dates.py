@@ -21,7 +21,7 @@ import fitnoise as fn
 import zoo
 from engines import ENGINES, POSTGRESQL
 from fitnoise.kernel.conditions import conditions
-from fitnoise.kernel.counting import duck, open_counter, sql, trial
+from fitnoise.kernel.counting import duck, engine_check, open_counter, sql
 from fitnoise.kernel.counting.databases import database
 from fitnoise.kernel.counting.dialects import DIALECTS, ColumnKind
 from fitnoise.kernel.counting.spark import in_spark
@@ -591,7 +591,7 @@ def test_every_engine_is_tried_with_known_dates(engine, tmp_path):
         for part in [*READS, "day"]:
             told = DateField(DatePart.DAY) if part == "day" else read(part)
             for timed in [True] * (engine != "clickhouse") + [False] * (part != "hour"):
-                trial.refuse_unless_dated(session.fetch, session.dialect, "the database", told, timed=timed)
+                engine_check.refuse_unless_dated(session.fetch, session.dialect, "the database", told, timed=timed)
 
 
 @pytest.mark.parametrize("timed", [True, False])
@@ -600,12 +600,12 @@ def test_engines_are_tried_with_known_dates(part, timed):
     if part == "hour" and not timed:
         return
     told = DateField(DatePart.DAY) if part == "day" else read(part)
-    trial.refuse_unless_dated(in_duckdb(), DUCKDB, "the database", told, timed=timed)
+    engine_check.refuse_unless_dated(in_duckdb(), DUCKDB, "the database", told, timed=timed)
     flaws = [replace(DUCKDB, part="EXTRACT({p} FROM {c} + INTERVAL 1 DAY)", hour="EXTRACT(HOUR FROM {c}) + 1")]
     flaws += [] if part == "hour" else [replace(DUCKDB, part="EXTRACT({p} FROM {c}) % 28")]
     for flaw in flaws:
         with refused("data.engine-reads-dates-differently") as caught:
-            trial.refuse_unless_dated(in_duckdb(), flaw, "the database", told, timed=timed)
+            engine_check.refuse_unless_dated(in_duckdb(), flaw, "the database", told, timed=timed)
         leaks_nothing(caught.value)
 
 

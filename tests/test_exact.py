@@ -8,8 +8,16 @@ from fractions import Fraction
 
 import pytest
 
-from fitnoise.kernel import exact
-from fitnoise.kernel.exact import LEAST_EPSILON, MOST_EPSILON, alpha_above, exp_below, exp_bounds, log_above, rational
+from fitnoise.kernel import exact_powers
+from fitnoise.kernel.exact_powers import (
+    LEAST_EPSILON,
+    MOST_EPSILON,
+    alpha_above,
+    exp_below,
+    exp_bounds,
+    log_above,
+    rational,
+)
 from refused import refused
 
 DIGITS = decimal.Context(prec=120)
@@ -25,10 +33,10 @@ def logarithm(x):
     return Fraction(DIGITS.ln(DIGITS.divide(Decimal(x.numerator), Decimal(x.denominator))))
 
 
-@pytest.mark.parametrize(("guard", "apart"), [(exact._GUARD, 1), (0, 30), (-2, math.inf)])
+@pytest.mark.parametrize(("guard", "apart"), [(exact_powers._GUARD, 1), (0, 30), (-2, math.inf)])
 def test_bounds_hold_the_exponential(monkeypatch, rng, guard, apart):
     """Without guard bits every rounding shows in the result: one in the wrong direction would show too."""
-    monkeypatch.setattr(exact, "_GUARD", guard)
+    monkeypatch.setattr(exact_powers, "_GUARD", guard)
     for _ in range(700):
         bits = int(rng.integers(4, 120))
         x = Fraction(int(rng.integers(0, 2**30)), int(rng.integers(1, 2 ** int(rng.integers(1, 31)))))
@@ -53,15 +61,15 @@ def test_alpha_is_the_least_of_its_digits_that_is_no_less(epsilon):
 
 def test_alpha_is_no_less_also_where_every_rounding_shows(monkeypatch, rng):
     """The test uses only as many digits of the exponential as are returned."""
-    monkeypatch.setattr(exact, "_WORK", 64)
+    monkeypatch.setattr(exact_powers, "_WORK", 64)
     for epsilon in rng.uniform(0.001, 50, 100):
         x = Fraction(float(epsilon))
         assert alpha_above(x) * exponential(x) >= 1 - CERTAIN
 
 
 def test_powers_fall_by_what_is_rounded_up():
-    assert list(itertools.islice(exact.falling(Fraction(2, 3), 4), 6)) == [16, 11, 8, 6, 4, 3]
-    assert next(exact.falling(Fraction(1, 2))) == 2**exact.ALPHA_POWER_BITS
+    assert list(itertools.islice(exact_powers.falling(Fraction(2, 3), 4), 6)) == [16, 11, 8, 6, 4, 3]
+    assert next(exact_powers.falling(Fraction(1, 2))) == 2**exact_powers.ALPHA_POWER_BITS
 
 
 @pytest.mark.parametrize(

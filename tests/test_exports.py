@@ -18,8 +18,8 @@ from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.exports import export, latex, manifests
 from fitnoise.interfaces.exports.manifests import CLAIMS, manifest_place
 from fitnoise.reading import verification
-from fitnoise.reading.files import to_json
 from fitnoise.reading.layouts import layout
+from fitnoise.reading.release_files import to_json
 from fitnoise.reading.verification import UNCHECKED
 from laws import answered, by_command
 from refused import refused

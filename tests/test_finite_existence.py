@@ -31,10 +31,10 @@ from fitnoise.mechanisms.finite import (
     threshold,
     weighting,
 )
-from fitnoise.mechanisms.finite.cells import cells
 from fitnoise.mechanisms.finite.enclosures import BITS, DistanceQuotient, enclose, exact_solutions, exact_solve, level
 from fitnoise.mechanisms.finite.existence import _residual as residual_of
 from fitnoise.mechanisms.finite.existence import _ThresholdSearch as Search
+from fitnoise.mechanisms.finite.partitions import cells
 from refused import refused
 
 YES, NO, UNDECIDED = Verdict.YES, Verdict.NO, Verdict.UNDECIDED

@@ -14,9 +14,9 @@ from scipy import stats
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel import noise
-from fitnoise.kernel.designs import lazy as room
+from fitnoise.kernel.designs import implicit_mechanisms as room
 from fitnoise.kernel.designs.graphs import Box
-from fitnoise.kernel.exact import exp_below, exp_bounds
+from fitnoise.kernel.exact_powers import exp_below, exp_bounds
 from fitnoise.mechanisms.finite import (
     Decision,
     ImplicitMechanism,

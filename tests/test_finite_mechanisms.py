@@ -12,9 +12,9 @@ from scipy import stats
 
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel import noise
-from fitnoise.kernel.designs.choices import FiniteMechanism, from_integers
+from fitnoise.kernel.designs.probability_tables import FiniteMechanism, from_integers
 from fitnoise.kernel.designs.weights import IntegerWeights, from_rows, of_table, row_sums
-from fitnoise.kernel.exact import exp_below, exp_bounds, log_above
+from fitnoise.kernel.exact_powers import exp_below, exp_bounds, log_above
 from fitnoise.mechanisms.finite import (
     complete,
     cycle,

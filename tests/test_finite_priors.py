@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from fitnoise.kernel.designs.choices import from_integers
-from fitnoise.kernel.exact import alpha_above, exp_below, exp_bounds, log_above, rational
+from fitnoise.kernel.designs.probability_tables import from_integers
+from fitnoise.kernel.exact_powers import alpha_above, exp_below, exp_bounds, log_above, rational
 from fitnoise.mechanisms.finite import complete, cycle, from_edges, hamming, independent_counts, path, sum_query
 from fitnoise.mechanisms.finite.accuracy import accuracy
 from fitnoise.mechanisms.finite.exact import hops, kernel, powers, solve

@@ -15,7 +15,6 @@ from scipy import stats
 
 import fitnoise as fn
 from designs import remade
-from door import Replay
 from fitnoise.errors import BudgetExceeded, PlanError
 from fitnoise.interfaces.cli import main
 from fitnoise.kernel import measure as measuring
@@ -24,11 +23,11 @@ from fitnoise.kernel.counting import open_counter
 from fitnoise.kernel.designs import clamped, questions
 from fitnoise.kernel.designs.clamped import ClampedMechanism
 from fitnoise.kernel.designs.graphs import Box, QueryGraph, Simplex, complete, disjoint_counts, from_edges
-from fitnoise.kernel.designs.lazy import ImplicitMechanism
+from fitnoise.kernel.designs.implicit_mechanisms import ImplicitMechanism
 from fitnoise.kernel.designs.questions import MARGIN_CELLS, Aim, FiniteQuery, QuestionKind
 from fitnoise.kernel.designs.ranks import RankMechanism, RankScores
 from fitnoise.kernel.designs.weights import IntegerWeights
-from fitnoise.kernel.exact import exp_below, log_above
+from fitnoise.kernel.exact_powers import exp_below, log_above
 from fitnoise.kernel.ledger import Account, Ledger
 from fitnoise.kernel.selections import Selection
 from fitnoise.kernel.units import Adjacency
@@ -36,14 +35,15 @@ from fitnoise.mechanisms import finite
 from fitnoise.mechanisms.finite import documents
 from fitnoise.mechanisms.finite.accuracy import accuracy
 from fitnoise.mechanisms.finite.box import clamped_staircase
-from fitnoise.mechanisms.finite.choosing import choose
 from fitnoise.mechanisms.finite.ranks import by_ranks
+from fitnoise.mechanisms.finite.selection import choose
 from fitnoise.planning.plan import Plan
 from fitnoise.reading import release as releases
-from fitnoise.reading.files import write_parquet
+from fitnoise.reading.release_files import write_parquet
 from fitnoise.request.documents import Spec, json_schema
 from laws import answered
 from refused import refused
+from replayed_noise import Replay
 
 SIGNIFICANCE = 1e-6
 NOTHING = "Nothing was measured and nothing was charged"

@@ -28,7 +28,7 @@ from fitnoise.mechanisms.finite import (
     weighting,
 )
 from fitnoise.mechanisms.finite import similarity as module
-from fitnoise.mechanisms.finite.cells import cells
+from fitnoise.mechanisms.finite.partitions import cells
 from refused import refused
 
 STAR = from_edges(4, [(0, 1), (0, 2), (0, 3)])

@@ -16,17 +16,17 @@ from charges import loss
 from conftest import zoo_plan
 from dense import cell_order, strategy_matrix
 from designs import remade
-from door import Replay
 from fitnoise.errors import GapNotReached
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.counting import HistogramCounter
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.profiles import ChargedPlan, Profile, joint
-from fitnoise.planning import free as room
+from fitnoise.planning import free_queries as room
 from fitnoise.planning.plan import Plan
 from laws import check_mechanism, check_plan
 from refused import refused
+from replayed_noise import Replay
 from tolerances import EXACT, GAP
 
 STEP = Fraction(1, 2**64)

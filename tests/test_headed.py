@@ -16,10 +16,10 @@ from charges import loss
 from fitnoise.interfaces.exports import latex
 from fitnoise.interfaces.pages import fragments
 from fitnoise.interfaces.pages.report import content
-from fitnoise.interfaces.pages.words import translator
+from fitnoise.interfaces.pages.translation import translator
 from fitnoise.interfaces.render import document, lines
 from fitnoise.interfaces.reports.releases import asked_report
-from fitnoise.interfaces.studio import wording
+from fitnoise.interfaces.studio import page_parts
 from fitnoise.kernel.domain import DERIVED, RESERVED
 from fitnoise.planning import what_if
 from fitnoise.reading.layouts import layout
@@ -305,7 +305,7 @@ def test_the_studio_says_curves_and_sweeps_under_their_headings(tmp_path, monkey
     assert len(curve["δ"]) > 2
     assert curve["ε"] == [epsilons[d] for d in curve["δ"]]
     result = what_if.sweep(plan, plan.summaries[0].name, factors=(0.5, 2))
-    (swept,) = html_columns(wording.render_part("sweep", "en", sweep=result))
+    (swept,) = html_columns(page_parts.render_part("sweep", "en", sweep=result))
     assert swept == {
         "±": [language.kind(ValueKind.PEOPLE, x.target_moe) for x in result.points],
         "ρ": [language.kind(ValueKind.COMPARED, x.rho) for x in result.points],

@@ -28,7 +28,6 @@ from dense import (
     workload_matrix,
     workload_variances,
 )
-from door import Replay
 from fitnoise.errors import (
     PlanError,
 )
@@ -46,7 +45,7 @@ from fitnoise.mechanisms.gaussian import levels as level_plans
 from fitnoise.mechanisms.gaussian import places as by_place_plans
 from fitnoise.mechanisms.gaussian import planning as gaussian_planning
 from fitnoise.planning import what_if
-from fitnoise.planning.choosing import compare
+from fitnoise.planning.comparison import compare
 from fitnoise.request.documents import Spec
 from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import exchangeable_attributes, uneven_levels
@@ -56,6 +55,7 @@ from fitnoise.solving.certificates import Evidence, lower_bound
 from fitnoise.solving.sectors import decompose
 from laws import check_mechanism, measured, released
 from refused import refused
+from replayed_noise import Replay
 from tolerances import EXACT, GAP, LOOSE
 
 TWO = fn.Ordered(0, 1)

@@ -26,9 +26,9 @@ import mutations
 from fitnoise.errors import PlanError, ReleaseError
 from fitnoise.mechanisms import documents
 from fitnoise.reading import parquet
-from fitnoise.reading.files import read_text, write_parquet
 from fitnoise.reading.parquet import MIN_ALLOWED_BYTES
 from fitnoise.reading.parquet import read as read_columns
+from fitnoise.reading.release_files import read_text, write_parquet
 from laws import answered
 from refused import refused
 

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 import fitnoise as fn
-from door import Replay
 from fitnoise.errors import DataError, FitnoiseError, LedgerError
-from fitnoise.kernel import files, kept
+from fitnoise.kernel import disk, kept
 from fitnoise.kernel.arrays import answers_digest
 from fitnoise.kernel.counting import HistogramCounter
-from fitnoise.kernel.files import Draft, clear_drafts, hold, lock, sync_names
+from fitnoise.kernel.disk import Draft, clear_drafts, hold, lock, sync_names
 from fitnoise.kernel.kept import Beside, Room, read, room_for, written
 from fitnoise.kernel.ledger import Account, DrawnPeriod, Ledger
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.measure import Stages, is_unfinished, measure
 from refused import refused
+from replayed_noise import Replay
 
 DOMAIN = fn.Domain(a=fn.Ordered(0, 2), b=fn.Categorical(["x", "y"]))
 PLAN = fn.plan(fn.Workload(DOMAIN, [fn.table("a", margin=3), fn.table(margin=2)]))
@@ -65,7 +65,7 @@ def test_a_draft_is_its_owners_alone_and_gone_unless_it_is_placed(tmp_path):
 
 
 def test_a_draft_is_locked_and_one_that_was_taken_for_a_leftover_is_made_again(tmp_path, monkeypatch):
-    real, taken = files.lock, []
+    real, taken = disk.lock, []
 
     def late(handle):
         if not taken:
@@ -73,7 +73,7 @@ def test_a_draft_is_locked_and_one_that_was_taken_for_a_leftover_is_made_again(t
             taken[0].unlink()
         real(handle)
 
-    monkeypatch.setattr(files, "lock", late)
+    monkeypatch.setattr(disk, "lock", late)
     with Draft(tmp_path, "a") as draft:
         assert draft.path != taken[0]
         with pytest.raises(BlockingIOError):
@@ -82,7 +82,7 @@ def test_a_draft_is_locked_and_one_that_was_taken_for_a_leftover_is_made_again(t
 
 def test_a_draft_that_another_process_holds_as_a_leftover_is_made_again(tmp_path, monkeypatch):
     """The other process holds the lock, and removes the file a moment later."""
-    real, taken = files.lock, []
+    real, taken = disk.lock, []
 
     def late(handle):
         if not taken:
@@ -91,7 +91,7 @@ def test_a_draft_that_another_process_holds_as_a_leftover_is_made_again(tmp_path
             real(taken[1])
         real(handle)
 
-    monkeypatch.setattr(files, "lock", late)
+    monkeypatch.setattr(disk, "lock", late)
     with Draft(tmp_path, "a") as draft:
         taken[0].unlink()
         draft.write(b"one")
@@ -109,7 +109,7 @@ def test_drafts_of_the_dead_are_removed_and_of_the_living_told(tmp_path, monkeyp
         assert not clear_drafts(tmp_path, "b")
         assert sorted(p.name for p in tmp_path.iterdir()) == sorted([draft.path.name, "b-0.answers"])
     (tmp_path / "a-1.unfinished").touch()
-    monkeypatch.setattr(files, "lock", failing(errno.EOPNOTSUPP))
+    monkeypatch.setattr(disk, "lock", failing(errno.EOPNOTSUPP))
     assert not clear_drafts(tmp_path, "a")  # where there are no locks none is removed
     assert (tmp_path / "a-1.unfinished").exists()
     with Draft(tmp_path, "a") as draft:
@@ -120,7 +120,7 @@ def test_drafts_of_the_dead_are_removed_and_of_the_living_told(tmp_path, monkeyp
 def test_where_files_cannot_be_locked_it_is_said(tmp_path, monkeypatch):
     (tmp_path / "f").touch()
     os.close(hold(tmp_path / "f"))
-    monkeypatch.setattr(files.sys, "platform", "win32")
+    monkeypatch.setattr(disk.sys, "platform", "win32")
     with pytest.raises(OSError, match="files cannot be locked"):
         lock(0)
     with pytest.raises(OSError, match="files cannot be locked"):
@@ -131,7 +131,7 @@ def test_a_sync_of_names_fails_where_the_disk_does_and_not_where_it_is_not_suppo
     sync_names(tmp_path)
     sync_names(tmp_path / "nowhere")
     for number, told in ((errno.EINVAL, False), (errno.EIO, True), (errno.ENOSPC, True)):
-        monkeypatch.setattr(files.os, "fsync", failing(number))
+        monkeypatch.setattr(disk.os, "fsync", failing(number))
         if told:
             with pytest.raises(OSError, match="no luck"):
                 sync_names(tmp_path)
@@ -373,7 +373,7 @@ def test_only_the_unfinished_charge_of_this_very_order_is_finished(book):
 
 def test_of_two_that_draw_for_one_charge_the_answers_of_one_are_published(book, monkeypatch):
     """Without locks both draw; the ledger takes the first, and the file is its own."""
-    monkeypatch.setattr(files, "lock", failing(errno.EOPNOTSUPP))
+    monkeypatch.setattr(disk, "lock", failing(errno.EOPNOTSUPP))
     with pytest.raises(Killed):
         measured(book, door=Replay(draws=killed))
     (charge,) = book.entries()
@@ -426,7 +426,7 @@ def test_a_plan_that_is_asked_for_once_is_charged_once(book):
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize("moment", ["mkdir", "open", "room", "write", "place"])
 def test_a_disk_that_fails_is_told_and_charges_nothing_unless_it_did(book, monkeypatch, moment, number, tmp_path):
-    writes, real = [], files.Draft.write
+    writes, real = [], disk.Draft.write
 
     def second(self, content):
         writes.append(content)
@@ -436,13 +436,13 @@ def test_a_disk_that_fails_is_told_and_charges_nothing_unless_it_did(book, monke
         if moment == "mkdir":
             patched.setattr(kept.Path, "mkdir", failing(number))
         elif moment == "open":
-            patched.setattr(files.os, "open", failing(number))
+            patched.setattr(disk.os, "open", failing(number))
         elif moment == "room":
-            patched.setattr(files.Draft, "write", failing(number))
+            patched.setattr(disk.Draft, "write", failing(number))
         elif moment == "write":
-            patched.setattr(files.Draft, "write", second)
+            patched.setattr(disk.Draft, "write", second)
         else:
-            patched.setattr(files.Draft, "place", failing(number))
+            patched.setattr(disk.Draft, "place", failing(number))
         stages = Stages()
         with refused("ledger.answers-folder-not-made", "ledger.answers-not-kept"):
             measured(book, stages=stages)

@@ -18,7 +18,7 @@ from dense import cell_order, sectors_of, workload_matrix, workload_variances
 from fitnoise.mechanisms.gaussian.formulation import Formulation
 from fitnoise.planning.plan import Plan
 from fitnoise.request.publication import CellBudgets, ErrorWeights, Goal, Objective
-from fitnoise.solving import combined, lexicographic, sectors
+from fitnoise.solving import lexicographic, sectors, solver
 from fitnoise.solving.certificates import ObjectiveTerms
 from fitnoise.solving.sectors import decompose
 from laws import check_mechanism, check_plan
@@ -34,7 +34,7 @@ TIED = 1e-6
 def refined(workload):
     """(formulation, solution, refined) of a workload."""
     form = Formulation(decompose(workload), ObjectiveTerms())
-    solution = combined.solve(form.problem, gap=EXACT)
+    solution = solver.solve(form.problem, gap=EXACT)
     return form, solution, lexicographic.refine(form.problem, solution)
 
 
@@ -99,7 +99,7 @@ def test_closed_forms(name):
 
 
 def test_a_block_keeps_the_optimum_it_has_alone():
-    alone = combined.solve(
+    alone = solver.solve(
         Formulation(decompose(fn.matrix_workload(zoo.lower(3), variances=1)), ObjectiveTerms()).problem, gap=1e-10
     )
     both = of(*KNOWN["two blocks"][:2])
@@ -245,14 +245,14 @@ def test_nothing_hangs_on_how_queries_are_written(seed):
     k = len(sector.basis)
     mixed = (np.eye(k, dtype=np.int64) + np.tril(rng.integers(-1, 2, (k, k)), -1)) @ sector.basis
     other = Formulation(decompose(fn.matrix_workload(w, variances=c), [mixed]), ObjectiveTerms())
-    profile = lexicographic.refine(other.problem, combined.solve(other.problem, gap=EXACT)).profile
+    profile = lexicographic.refine(other.problem, solver.solve(other.problem, gap=EXACT)).profile
     np.testing.assert_allclose(profile, found.profile, rtol=0, atol=UNIQUE * found.profile.max())
 
 
 def test_where_it_starts_does_not_matter():
     w, c, _ = layered(4)
     form = Formulation(decompose(fn.matrix_workload(w, variances=c)), ObjectiveTerms())
-    rough, fine = (lexicographic.refine(form.problem, combined.solve(form.problem, gap=gap)) for gap in (1e-2, 1e-9))
+    rough, fine = (lexicographic.refine(form.problem, solver.solve(form.problem, gap=gap)) for gap in (1e-2, 1e-9))
     np.testing.assert_allclose(rough.profile, fine.profile, rtol=0, atol=UNIQUE * fine.profile.max())
 
 

@@ -15,7 +15,7 @@ from fitnoise.kernel.privacy import gaussian_mu
 from fitnoise.laboratory import gallery
 from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.mechanisms.laplace.hierarchies import hierarchy
-from fitnoise.solving.fixed import FixedGenerator, scrambled
+from fitnoise.solving.fixed_random import FixedGenerator, scrambled
 from fitnoise.solving.sectors import decompose
 from refused import refused
 from tolerances import EXACT, SIGNIFICANCE

@@ -21,7 +21,6 @@ import zoo
 from conftest import zoo_plan
 from dense import cell_order, split, strategy_matrix, with_sectors
 from designs import remade
-from door import Replay
 from fitnoise.errors import BudgetExceeded, DataError, LedgerError
 from fitnoise.kernel import ledger as ledgers
 from fitnoise.kernel import losses, noise
@@ -37,6 +36,7 @@ from fitnoise.planning.plan import Plan
 from laws import counter_of_counts
 from records import frame_of
 from refused import refused
+from replayed_noise import Replay
 
 REPLACE = fn.Neighbours.REPLACE_ONE
 DROP = OutsideDomain.DROP

@@ -16,14 +16,13 @@ from hypothesis import strategies as st
 
 import fitnoise as fn
 import zoo
-from door import Replay
 from engines import ENGINES, SLOW
 from fitnoise.interfaces.render import lines
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.codings import MAX_STEPS_FROM_ZERO, Codes, CodingWithMissing, Steps, cell_of, uncut
-from fitnoise.kernel.counting import open_counter, sql, statements, trial
+from fitnoise.kernel.counting import engine_check, open_counter, sql, statements
 from fitnoise.kernel.counting.dialects import DIALECTS, SPARK, ColumnKind
 from fitnoise.kernel.counting.persons import PersonSelector
 from fitnoise.kernel.units import NO_PATTERN, DataSource, Pattern, RecordBound
@@ -31,6 +30,7 @@ from fitnoise.reading.registry import as_yaml, registry_record
 from laws import DROP, REFUSE, leaks_nothing, same_counts
 from records import Records
 from refused import refused
+from replayed_noise import Replay
 from test_amounts import moments, shift
 from test_order import SECTORS, order
 from test_persons import FEW, HASHED, SOURCES, by_source, in_pattern, tried
@@ -323,7 +323,7 @@ def test_an_engine_that_adds_up_otherwise_is_not_admitted(flaw):
 
 
 def test_an_engine_that_adds_up_nothing_is_not_admitted(monkeypatch):
-    monkeypatch.setattr(trial, "replace", lambda person, **_: person)
+    monkeypatch.setattr(engine_check, "replace", lambda person, **_: person)
     with refused("data.engine-bounds-differently"):
         tried(HASHED, merge=True)
 
@@ -336,7 +336,7 @@ def test_engines_are_tried_with_sums_before_they_count(engine, tmp_path, monkeyp
 
     def asking(*given, **how):
         asked.append(how["merge"])
-        trial.refuse_unless_bounded(*given, **how)
+        engine_check.refuse_unless_bounded(*given, **how)
 
     monkeypatch.setattr(sql, "refuse_unless_bounded", asking)
     rows = [r for r in people(3) if r[3] not in {-50, 1000}]

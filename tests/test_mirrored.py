@@ -7,7 +7,7 @@ import fitnoise as fn
 from fitnoise.algebra import rules
 from fitnoise.mechanisms.gaussian.formulation import Formulation
 from fitnoise.mechanisms.gaussian.terms import terms
-from fitnoise.solving import combined, mirrored, sectors
+from fitnoise.solving import mirrored, sectors, solver
 from fitnoise.solving.sectors import decompose
 from tolerances import EXACT
 
@@ -51,10 +51,10 @@ def test_both_halves_have_the_bounds_of_the_whole(name, monkeypatch, rng):
         assert getattr(here, bound) == pytest.approx(getattr(there, bound), rel=EXACT)
     for one, other in zip(folded, halves.fold(halves.unfold(folded)), strict=True):
         np.testing.assert_allclose(one, other, rtol=EXACT)
-    found = halves.unfold_solution(combined.solve(halves.problem, gap=1e-7))
+    found = halves.unfold_solution(solver.solve(halves.problem, gap=1e-7))
     best = whole.evaluate(*found.primal).upper
     assert best <= whole.evaluate(*found.dual).lower * (1 + 1.1e-7)
-    assert best == pytest.approx(combined.solve(whole, gap=1e-7).upper, rel=3e-7)
+    assert best == pytest.approx(solver.solve(whole, gap=1e-7).upper, rel=3e-7)
 
 
 def test_both_halves_share_their_sums_over_ranges(monkeypatch, rng):

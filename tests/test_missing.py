@@ -13,7 +13,7 @@ from fitnoise import data
 from fitnoise.algebra.rules import dense
 from fitnoise.kernel.counting import open_counter
 from fitnoise.reading.description import FORMAT
-from fitnoise.reading.files import to_json
+from fitnoise.reading.release_files import to_json
 from fitnoise.request.documents import Spec
 from laws import by_command
 from refused import refused

@@ -13,7 +13,6 @@ import pytest
 import fitnoise as fn
 import zoo
 from designs import of_margins, of_sectors, over
-from door import Replay
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.counting import HistogramCounter
 from fitnoise.kernel.designs.answers import AnswerDesign
@@ -27,6 +26,7 @@ from fitnoise.mechanisms.finite.families import tight_constraints
 from fitnoise.mechanisms.finite.ranks import by_ranks
 from laws import poisoned, same
 from refused import refused
+from replayed_noise import Replay
 
 CELLS = over((3,), 2)
 SECTORS = of_sectors(CELLS, ([[1, 0], [0, 1]], {(0,): ([[1, 0], [1, 2]], 2.0)}))

@@ -24,11 +24,11 @@ from fitnoise import data
 from fitnoise.interfaces.exports import latex, workbooks
 from fitnoise.interfaces.pages import fragments, notebook, report
 from fitnoise.interfaces.pages.charts import MAX_STRIP_ROWS, Lines, Scale, Strips, chart, curve
-from fitnoise.interfaces.pages.words import LANGUAGES, TranslatedText, translator
+from fitnoise.interfaces.pages.translation import LANGUAGES, TranslatedText, translator
 from fitnoise.interfaces.reports import costs, plans
 from fitnoise.kernel.conditions import conditions
-from fitnoise.mechanisms.gaussian import gains
 from fitnoise.mechanisms.gaussian import report as gaussian
+from fitnoise.mechanisms.gaussian import separate_periods
 from fitnoise.mechanisms.laplace import planning as pure
 from fitnoise.mechanisms.laplace import report as laplace
 from fitnoise.mechanisms.projection import report as projection
@@ -321,7 +321,7 @@ def sentences_of_reports():
         for inner in ast.iter_child_nodes(node):
             yield from walk(inner)
 
-    rooms = (plans, costs, gaussian, gains, laplace, projection)
+    rooms = (plans, costs, gaussian, separate_periods, laplace, projection)
     return {text for room in rooms for text in walk(ast.parse(inspect.getsource(room)))}
 
 

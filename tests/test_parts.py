@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fitnoise.kernel.designs._base import CellStructure
-from fitnoise.kernel.designs.parts import attribute_names, exact_matmul, split
+from fitnoise.kernel.designs.query_blocks import attribute_names, exact_matmul, split
 from refused import refused
 
 SHAPE = (2, 3, 1)

@@ -15,7 +15,7 @@ from fitnoise.interfaces import commands
 from fitnoise.kernel import noise
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.profiles import ceil_dyadic
-from fitnoise.reading import files as folders
+from fitnoise.reading import release_files as folders
 from refused import refused
 
 SOURCE = Path(fn.__file__).parent

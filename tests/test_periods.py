@@ -15,9 +15,8 @@ import pytest
 
 import fitnoise as fn
 from designs import of_margins, of_sectors, over
-from door import Replay
 from fitnoise.errors import BudgetExceeded, DataError, LedgerError
-from fitnoise.kernel import files
+from fitnoise.kernel import disk
 from fitnoise.kernel import kept as answers
 from fitnoise.kernel import series as periods
 from fitnoise.kernel.counting import HistogramCounter, SealedCounter
@@ -30,6 +29,7 @@ from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.kernel.series import draw, read_answers, redraw, touched
 from fitnoise.kernel.units import DataSource
 from refused import refused
+from replayed_noise import Replay
 
 DOMAIN = fn.Domain(a0=fn.Ordered(1, 3), a1=fn.Ordered(1, 2), o0=fn.Ordered(1, 3), o1=fn.Ordered(0, 1))
 CELLS = over((3, 2), 3, 2)
@@ -411,16 +411,16 @@ def test_what_others_left_of_a_period_is_removed_when_it_was_drawn(book, folder)
 
 
 def test_a_folder_that_cannot_be_written_to_stops_it_before_the_charge(book, folder, monkeypatch):
-    real, place = files.Draft.place, []
+    real, place = disk.Draft.place, []
     with monkeypatch.context() as patched:
-        patched.setattr(files.os, "fsync", failing)
+        patched.setattr(disk.os, "fsync", failing)
         with refused("ledger.answers-not-kept"):
             draw(SERIES, 1, only(1), book, folder)
 
     def first(self, path):
         return real(self, path) if place else place.append(path) or failing(path)
 
-    monkeypatch.setattr(files.Draft, "place", first)
+    monkeypatch.setattr(disk.Draft, "place", first)
     with refused("data.frozen-counts-not-kept"):
         draw(SERIES, 1, only(1), book, folder)
     assert spent(book) == 0
@@ -428,12 +428,12 @@ def test_a_folder_that_cannot_be_written_to_stops_it_before_the_charge(book, fol
 
 
 def test_a_disk_that_is_full_after_the_charge_is_said_to_have_cost_it(book, folder, monkeypatch):
-    real, stages = files.Draft.place, Stages()
+    real, stages = disk.Draft.place, Stages()
     for moment in ("write", "place"):
         with monkeypatch.context() as patched:
             if moment == "place":
                 patched.setattr(
-                    files.Draft, "place", lambda self, p: real(self, p) if p.suffix != ".drawn" else failing(p)
+                    disk.Draft, "place", lambda self, p: real(self, p) if p.suffix != ".drawn" else failing(p)
                 )
             else:
                 patched.setattr(answers, "written", lambda *_: failing(None))

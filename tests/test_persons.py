@@ -19,7 +19,6 @@ import sqlalchemy as sa
 
 import fitnoise as fn
 import zoo
-from door import Replay, law
 from engines import ENGINES, POSTGRESQL, SLOW, connected, postgresql
 from fitnoise.interfaces.cli import _run
 from fitnoise.interfaces.render import lines
@@ -27,23 +26,24 @@ from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.counting import Counter as Counting
-from fitnoise.kernel.counting import HistogramCounter, Tally, open_counter, sql, trial
+from fitnoise.kernel.counting import HistogramCounter, Tally, engine_check, open_counter, sql
 from fitnoise.kernel.counting.databases import Database
 from fitnoise.kernel.counting.dialects import DIALECTS, ColumnKind
 from fitnoise.kernel.counting.persons import PersonSelector, person_id
 from fitnoise.kernel.designs.answers import AnswerDesign
 from fitnoise.kernel.designs.questions import FiniteQuery
-from fitnoise.kernel.exact import exp_below
+from fitnoise.kernel.exact_powers import exp_below
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.order import Order
 from fitnoise.kernel.units import NO_PATTERN, Account, DataSource, Pattern, RecordBound
 from fitnoise.mechanisms.finite import geometric
-from fitnoise.planning.free import left_beside
+from fitnoise.planning.free_queries import left_beside
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
 from laws import DROP, REFUSE, leaks_nothing, same_counts
 from records import Records
 from refused import refused
+from replayed_noise import Replay, law
 from test_databases import DUCKDB, in_duckdb
 from test_order import MARGINS as PURE
 from test_order import SECTORS, order
@@ -463,7 +463,7 @@ HASHED = replace(DUCKDB, digest="md5({x})", bytes="octet_length({c})")
 
 
 def tried(d, kind=ColumnKind.TEXT, *, drop=True, pattern=NO_PATTERN, **more):
-    trial.refuse_unless_bounded(in_duckdb(), d, "the database", kind, drop=drop, pattern=pattern, **more)
+    engine_check.refuse_unless_bounded(in_duckdb(), d, "the database", kind, drop=drop, pattern=pattern, **more)
 
 
 @pytest.mark.no_cover
@@ -504,8 +504,8 @@ def test_an_engine_that_counts_others_is_not_admitted(flaw, pattern):
 
 @pytest.mark.parametrize("pattern", PATTERNS[1:])
 def test_an_engine_that_counts_persons_out_of_their_pattern_is_not_admitted(pattern, monkeypatch):
-    plain = trial.PersonColumn
-    monkeypatch.setattr(trial, "PersonColumn", lambda *given: plain(*given[:-1]))
+    plain = engine_check.PersonColumn
+    monkeypatch.setattr(engine_check, "PersonColumn", lambda *given: plain(*given[:-1]))
     tried(HASHED)
     with refused("data.engine-bounds-differently"):
         tried(HASHED, pattern=pattern)
@@ -516,8 +516,8 @@ def test_an_engine_that_tells_other_records_without_an_id_is_not_admitted(monkey
         counts, outside = count(*arguments, **options)
         return counts, {a: n and n - 1 for a, n in outside.items()}
 
-    count = trial.count
-    monkeypatch.setattr(trial, "count", some)
+    count = engine_check.count
+    monkeypatch.setattr(engine_check, "count", some)
     tried(HASHED)
     with refused("data.engine-bounds-differently"):
         tried(HASHED, drop=False)
@@ -535,7 +535,7 @@ def test_engines_are_tried_with_persons_before_they_count(engine, kind, tmp_path
         assert not shares
         assert not merge
         assert uncounted == (len(asked) > 1)
-        trial.refuse_unless_bounded(fetch, d, what, kind, drop=drop, pattern=pattern, uncounted=uncounted)
+        engine_check.refuse_unless_bounded(fetch, d, what, kind, drop=drop, pattern=pattern, uncounted=uncounted)
 
     monkeypatch.setattr(sql, "refuse_unless_bounded", asking)
     rows = [(*x[:3], 7 if kind == "int64" else "p", 0) for x in people(2)]
@@ -550,8 +550,8 @@ def test_engines_are_tried_with_persons_before_they_count(engine, kind, tmp_path
 
 
 def test_an_engine_that_tells_of_other_persons_is_not_admitted(monkeypatch):
-    plain = trial.left_out
-    monkeypatch.setattr(trial, "left_out", lambda *given, **more: plain(*given, **more) - 1)
+    plain = engine_check.left_out
+    monkeypatch.setattr(engine_check, "left_out", lambda *given, **more: plain(*given, **more) - 1)
     tried(HASHED)
     with refused("data.engine-bounds-differently"):
         tried(HASHED, uncounted=True)

@@ -13,7 +13,7 @@ from fitnoise.interfaces.render import lines
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms.gaussian.planning import _highest
-from fitnoise.planning.free import left_beside
+from fitnoise.planning.free_queries import left_beside
 from fitnoise.planning.plan import Plan
 from fitnoise.solving.certificates import SINGLE_RECORDS, DistinctRecords, Evidence, ObjectiveTerms, lower_bound
 from fitnoise.solving.sectors import decompose

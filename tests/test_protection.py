@@ -14,7 +14,7 @@ from fitnoise.interfaces.render import document, lines
 from fitnoise.interfaces.reports.ledgers import ledger_report
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
-from fitnoise.interfaces.studio.wording import render_part
+from fitnoise.interfaces.studio.page_parts import render_part
 from fitnoise.kernel.losses import best_guess
 from fitnoise.planning.protection import ALMOST_CERTAIN_GUESS, warning_words
 from fitnoise.reading.registry import registry_record

@@ -11,7 +11,7 @@ import fitnoise as fn
 from fitnoise.kernel.designs import ranks as kernel_ranks
 from fitnoise.kernel.designs.questions import MAX_QUANTILE_DENOMINATOR, FiniteQuery
 from fitnoise.kernel.designs.ranks import ROW_SUM, RankScores
-from fitnoise.kernel.exact import log_above
+from fitnoise.kernel.exact_powers import log_above
 from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms import finite
 from fitnoise.mechanisms.finite import documents

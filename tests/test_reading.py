@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import fitnoise as fn
-from fitnoise.reading import files
-from fitnoise.reading.files import csv_text
+from fitnoise.reading import release_files
+from fitnoise.reading.release_files import csv_text
 from laws import released
 from refused import refused
 from tolerances import EXACT
@@ -46,7 +46,7 @@ class Wall:
 sys.meta_path.insert(0, Wall())
 
 import fitnoise as fn
-from fitnoise.reading.files import csv_text
+from fitnoise.reading.release_files import csv_text
 from fitnoise.reading.verification import verify
 
 for folder in sys.argv[1:]:
@@ -120,8 +120,8 @@ def test_a_file_is_replaced_whole_and_what_killed_processes_left_of_it_is_remove
     folder.mkdir()
     for file in (dead, living, other):
         file.touch()
-    lock = files.hold(living)
-    files.replace_file(place, b"one")
+    lock = release_files.hold(living)
+    release_files.replace_file(place, b"one")
     os.close(lock)
     assert place.read_bytes() == b"one"
     assert {p.name for p in tmp_path.iterdir()} == {p.name for p in (place, living, folder, other)}
@@ -132,6 +132,6 @@ def test_a_file_is_replaced_whole_and_what_killed_processes_left_of_it_is_remove
     with monkeypatch.context() as patch:
         patch.setattr(type(place), "write_bytes", full)
         with refused("release.place-not-writable"):
-            files.replace_file(place, b"two")
+            release_files.replace_file(place, b"two")
     assert place.read_bytes() == b"one"
     assert {p.name for p in tmp_path.iterdir()} == {p.name for p in (place, folder, other)}

@@ -8,8 +8,8 @@ import pytest
 import fitnoise as fn
 from designs import domain_of, of_sectors, over
 from fitnoise.kernel.designs import relaxations, sectors
+from fitnoise.kernel.designs.record_sets import max_cost_set
 from fitnoise.kernel.designs.relaxations import BITS, at_most
-from fitnoise.kernel.designs.sets import max_cost_set
 from fitnoise.kernel.units import Adjacency
 from test_sets import drawn, written
 

@@ -18,20 +18,20 @@ import pytest
 import fitnoise as fn
 from dense import split, with_sectors, workload_matrix
 from designs import plan_of
-from door import Replay
 from fitnoise import publishing
 from fitnoise.errors import BudgetExceeded, DataError, LedgerError, ReleaseError
 from fitnoise.kernel import noise
 from fitnoise.kernel.profiles import ceil_dyadic
-from fitnoise.reading import files as folders
 from fitnoise.reading import release as releases
+from fitnoise.reading import release_files as folders
 from fitnoise.reading.description import FORMAT
-from fitnoise.reading.files import clear_leftovers, read_parquet, staged, to_json
+from fitnoise.reading.release_files import clear_leftovers, read_parquet, staged, to_json
 from fitnoise.request import workloads
 from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import SLUG_BYTES, slug
 from laws import by_command, released
 from refused import refused
+from replayed_noise import Replay
 from tolerances import EXACT
 
 NOTHING = "Nothing was measured and nothing was charged."

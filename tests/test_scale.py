@@ -17,7 +17,6 @@ from scipy import stats
 import fitnoise as fn
 import zoo
 from dense import sectors_of
-from door import Replay
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel import noise
 from fitnoise.kernel.counting import open_counter
@@ -25,13 +24,14 @@ from fitnoise.kernel.designs import linear
 from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.mechanisms import rebuilding as reconstruct
 from fitnoise.mechanisms.gaussian import formulation
-from fitnoise.mechanisms.gaussian.alike import EquitablePartition
+from fitnoise.mechanisms.gaussian.equitable_partitions import EquitablePartition
 from fitnoise.mechanisms.gaussian.formulation import Formulation
-from fitnoise.solving import combined, lexicographic, sectors
+from fitnoise.solving import lexicographic, sectors, solver
 from fitnoise.solving.certificates import ObjectiveTerms
 from fitnoise.solving.sectors import decompose
 from laws import check_mechanism, check_plan
 from refused import refused
+from replayed_noise import Replay
 from tolerances import SIGNIFICANCE
 
 GAP = 1e-6
@@ -163,9 +163,9 @@ def test_equal_targets_leave_as_many_classes_as_orders():
 @pytest.mark.parametrize("name", ["patterns", "uneven patterns", "patterns beside structure", "marginals", "crossed"])
 def test_classes_change_the_size_of_the_problem_and_not_its_optimum(name, monkeypatch):
     d = decompose(zoo.WORKLOADS[name]())
-    short = combined.solve(Formulation(d, ObjectiveTerms()).problem, gap=1e-10)
+    short = solver.solve(Formulation(d, ObjectiveTerms()).problem, gap=1e-10)
     monkeypatch.setattr(EquitablePartition, "from_decomposition", lambda d, *_: EquitablePartition.none(d))
-    whole = combined.solve(Formulation(d, ObjectiveTerms()).problem, gap=1e-10)
+    whole = solver.solve(Formulation(d, ObjectiveTerms()).problem, gap=1e-10)
     assert short.lower == pytest.approx(whole.upper, rel=1e-9)
 
 

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 import fitnoise as fn
-from door import Replay
 from fitnoise.interfaces.cli import _run
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.counting import SealedCounter, maximal, open_counter, sealed
@@ -18,6 +17,7 @@ from fitnoise.kernel.ledger import Ledger
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
 from refused import refused
+from replayed_noise import Replay
 
 SPEC = """
 title = "Visits"

@@ -9,7 +9,7 @@ import fitnoise as fn
 import reference as ref
 import zoo
 from fitnoise.mechanisms.gaussian.formulation import Formulation
-from fitnoise.solving import combined, geometric_mean, interior_point, problems
+from fitnoise.solving import geometric_mean, interior_point, problems, solver
 from fitnoise.solving._base import Status
 from fitnoise.solving.certificates import ObjectiveTerms
 from fitnoise.solving.sectors import decompose
@@ -124,7 +124,7 @@ def test_300_fresh_problems_with_wide_targets():
     for seed in range(500, 520):
         for kind in KINDS:
             for high in (1, 100, 1000):
-                found = combined.solve(instance(kind, high, seed), gap=1e-8)
+                found = solver.solve(instance(kind, high, seed), gap=1e-8)
                 assert (found.gap <= 1e-8) == (found.status is Status.CONVERGED)
                 gaps.append(found.gap)
     assert sum(g <= 1e-6 for g in gaps) >= 299
@@ -170,8 +170,8 @@ def test_the_combination_keeps_the_best_of_all():
     problem = instance("marginals", 1000, 3)
     alone = geometric_mean.solve(problem, gap=1e-9, max_iterations=25)
     seen = []
-    found = combined.solve(problem, gap=1e-9, max_iterations=60, progress=lambda i, gap: seen.append(gap))
+    found = solver.solve(problem, gap=1e-9, max_iterations=60, progress=lambda i, gap: seen.append(gap))
     assert found.upper <= alone.upper
     assert found.lower >= alone.lower
     assert seen
-    assert combined.solve(problem, gap=1e-9, max_iterations=5).status is Status.ITERATIONS
+    assert solver.solve(problem, gap=1e-9, max_iterations=5).status is Status.ITERATIONS

@@ -14,7 +14,7 @@ from fitnoise.kernel.designs.questions import FiniteQuery
 from fitnoise.kernel.selections import Form, Selection
 from fitnoise.reading.expressions import ask
 from fitnoise.request.documents import Spec
-from fitnoise.request.written import toml
+from fitnoise.request.to_document import toml
 from refused import refused
 
 AGE = fn.Ordered(0, 20, missing={"unknown": [99]}, absent="unknown")

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import fitnoise as fn
-from fitnoise.kernel.designs import ways
+from fitnoise.kernel.designs import moving_records
 from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms.gaussian import planning
-from fitnoise.mechanisms.gaussian.gains import gained, separate_periods_rho
+from fitnoise.mechanisms.gaussian.separate_periods import gained, separate_periods_rho
 from fitnoise.planning.plan import Plan
-from fitnoise.solving import sets as oracle
+from fitnoise.solving import costly_sets as oracle
 from fitnoise.solving.certificates import AdmissibleSets, Evidence, ObjectiveTerms, RecordSets, lower_bound
-from fitnoise.solving.sets import CostlySets
+from fitnoise.solving.costly_sets import CostlySets
 from refused import refused
 from test_patterns import admissible, form
 
@@ -151,7 +151,7 @@ def test_regions_stand_beside_periods_that_are_planned_on_their_own():
 
 def test_a_plan_says_whose_gap_was_reached(monkeypatch):
     """With too many ways to enumerate, the charge is that of the costliest pairs of records, above that of any way."""
-    monkeypatch.setattr(ways, "MAX_PATHS", 0)
+    monkeypatch.setattr(moving_records, "MAX_PATHS", 0)
     domain = fn.Domain(month=fn.Ordered(1, 6), region=fn.Categorical([*"ab"]))
     asked = fn.Workload(domain, [fn.table("month", "region", std_error=1), fn.table("region", **CHANGED)])
     moving, staying = (

@@ -7,8 +7,8 @@ import pytest
 
 import fitnoise as fn
 from designs import domain_of, of_sectors, over
-from fitnoise.kernel.designs import sectors, sets
-from fitnoise.kernel.designs.sets import DIGIT, max_cost_set, sets_of
+from fitnoise.kernel.designs import record_sets, sectors
+from fitnoise.kernel.designs.record_sets import DIGIT, max_cost_set, sets_of
 from fitnoise.kernel.units import Adjacency
 from test_patterns import admissible, form
 
@@ -75,7 +75,7 @@ def test_of_places_that_all_go_together_nothing_is_looked_at_where_nothing_is_be
 
 def test_of_too_many_places_nothing_is_said(monkeypatch):
     every = np.ones((4, 4), dtype=bool)
-    monkeypatch.setattr(sets, "MAX_PLACES", 3)
+    monkeypatch.setattr(record_sets, "MAX_PLACES", 3)
     assert sets_of(every, 1) is None
     assert max_cost_set(-np.eye(4, dtype=int).astype(object), every, 1) is None
     assert [len(level) for _, level in sets_of(every[:3, :3], 9)] == [3, 3, 1]

@@ -13,18 +13,17 @@ from scipy.stats import binom
 import fitnoise as fn
 import zoo
 from designs import of_sectors
-from door import Replay
 from engines import ENGINES, SLOW
 from fitnoise.interfaces.cli import _run
 from fitnoise.interfaces.render import lines
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
 from fitnoise.kernel import measure as measuring
-from fitnoise.kernel.counting import Tally, open_counter, sql, statements, trial
+from fitnoise.kernel.counting import Tally, engine_check, open_counter, sql, statements
 from fitnoise.kernel.counting._base import ProgressFilter
 from fitnoise.kernel.counting.dialects import ColumnKind
+from fitnoise.kernel.counting.joint_counts import MarginCounts
 from fitnoise.kernel.counting.persons import SHARE_KEY
-from fitnoise.kernel.counting.tables import MarginCounts
 from fitnoise.kernel.designs.answers import AnswerDesign
 from fitnoise.kernel.designs.linear import MAX_SCALE
 from fitnoise.kernel.ledger import Ledger
@@ -37,6 +36,7 @@ from fitnoise.reading.layouts import layout
 from fitnoise.reading.registry import as_yaml, registry_record
 from laws import leaks_nothing, released, same_counts
 from refused import refused
+from replayed_noise import Replay
 from test_databases import in_duckdb
 from test_order import CELLS, SECTORS, TOTALS, order
 from test_order import DOMAIN as PLANNED
@@ -164,7 +164,7 @@ def test_tables_add_parts_to_the_knots_of_amounts_too(steps, passed):
 
 
 def tried(d, kind=ColumnKind.TEXT, *, drop=True):
-    trial.refuse_unless_bounded(in_duckdb(), d, "the database", kind, drop=drop, shares=True)
+    engine_check.refuse_unless_bounded(in_duckdb(), d, "the database", kind, drop=drop, shares=True)
 
 
 @pytest.mark.no_cover
@@ -201,7 +201,7 @@ def test_engines_are_tried_with_shares_before_they_count(engine, tmp_path, monke
 
     def asking(*given, **how):
         asked.append(how["shares"])
-        trial.refuse_unless_bounded(*given, **how)
+        engine_check.refuse_unless_bounded(*given, **how)
 
     monkeypatch.setattr(sql, "refuse_unless_bounded", asking)
     rows = people(2)

@@ -19,7 +19,7 @@ import fitnoise as fn
 from fitnoise import errors
 from fitnoise.errors import SpecError
 from fitnoise.interfaces.cli import main
-from following import as_shown, follow
+from run_pages import as_shown, follow
 from test_browser import browser  # noqa: F401 - where there is one
 from test_browser import pytestmark as there_is_a_browser
 

@@ -19,7 +19,7 @@ from fitnoise.mechanisms.projection.bounds import SpectralBound, spectral_bound_
 from fitnoise.mechanisms.projection.regions import project, split_project, with_absent
 from fitnoise.mechanisms.projection.simulation import SettingComparison
 from fitnoise.request.publication import Setting
-from fitnoise.solving.fixed import FixedGenerator
+from fitnoise.solving.fixed_random import FixedGenerator
 from fitnoise.solving.ky_fan import ky_fan_design
 from refused import refused
 from tolerances import EXACT, SIGNIFICANCE

@@ -11,7 +11,6 @@ from scipy import stats
 
 import fitnoise as fn
 from designs import remade
-from door import Replay
 from fitnoise.errors import PlanError
 from fitnoise.interfaces.cli import main
 from fitnoise.kernel import noise
@@ -20,9 +19,9 @@ from fitnoise.kernel.ledger import Ledger
 from fitnoise.mechanisms.projection import planning as projection
 from fitnoise.mechanisms.projection.errors import simulated_errors
 from fitnoise.mechanisms.projection.estimator import ProjectedTables
-from fitnoise.mechanisms.projection.view import RowSpaceView
+from fitnoise.mechanisms.projection.row_space_view import RowSpaceView
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.files import write_parquet
+from fitnoise.reading.release_files import write_parquet
 from fitnoise.request.documents import Spec
 from fitnoise.request.publication import Setting, SmallDatabase
 from fitnoise.solving.certificates import Evidence
@@ -30,6 +29,7 @@ from fitnoise.solving.ky_fan import dual_norm
 from fitnoise.solving.row_space import row_space
 from fitnoise.solving.sectors import decompose
 from refused import refused
+from replayed_noise import Replay
 
 pytestmark = pytest.mark.usefixtures("one_duckdb")
 

@@ -23,7 +23,7 @@ from fitnoise.laboratory.soft_max import (
 )
 from fitnoise.mechanisms.gaussian.formulation import Formulation
 from fitnoise.request.publication import Goal, Objective
-from fitnoise.solving import combined
+from fitnoise.solving import solver
 from fitnoise.solving.certificates import ObjectiveTerms
 from fitnoise.solving.problems import Block, Problem
 from fitnoise.solving.sectors import decompose
@@ -392,7 +392,7 @@ def test_no_optimum_depends_on_the_basis(name, rng):
     m = change_of_basis(len(b), rng)
     for basis, lifts in ((b, v), (m @ b, v @ np.linalg.inv(m))):
         block = Block.from_lifts(1.0, basis, lifts, np.arange(len(lifts)))
-        found = combined.solve(Problem([block], len(lifts)), gap=GAP)
+        found = solver.solve(Problem([block], len(lifts)), gap=GAP)
         assert found.gap <= GAP
         assert found.lower <= bound(name) * (1 + GAP) * (1 + EXACT)
         assert bound(name) <= found.upper * (1 + EXACT)
@@ -408,7 +408,7 @@ def test_theorem_12(name, rng):
         sigma = random_point(w, "row_space", 1.0, AlgorithmVariant.PAPER, rng)[0]
         assert sum(by_definition(b, v, c, sigma * rng.uniform(0.3, 3))) >= 2 * math.sqrt(bound(name)) * (1 - EXACT)
     form = Formulation(decompose(fn.matrix_workload(w, variances=c)), ObjectiveTerms())
-    found = combined.solve(form.problem, gap=GAP)
+    found = solver.solve(form.problem, gap=GAP)
     (factor,) = (x for group in form.precision_factors(*found.primal) for x in group)
     (sector,) = sectors_of(form.decomposition)
     lifts = np.linalg.lstsq(sector.basis.T.astype(float), w.T.astype(float))[0].T

@@ -13,8 +13,8 @@ import pytest
 
 import fitnoise as fn
 from fitnoise.interfaces.cli import cli, main
-from fitnoise.reading import files
-from fitnoise.reading.files import new_file, write_texts
+from fitnoise.reading import release_files
+from fitnoise.reading.release_files import new_file, write_texts
 from refused import refused
 
 FULL = Path("/dev/full")
@@ -227,7 +227,7 @@ def test_a_new_file_replaces_nothing(tmp_path, monkeypatch, links):
 
 def test_a_folder_of_texts_that_fails_names_what_it_found(tmp_path, monkeypatch):
     (tmp_path / ".x.unfinished-0123abcd").mkdir()
-    monkeypatch.setattr(files.shutil, "rmtree", lambda *_, **__: None)
+    monkeypatch.setattr(release_files.shutil, "rmtree", lambda *_, **__: None)
     told = []
     with refused("release.place-not-writable"):
         write_texts(tmp_path / "x", [("a" * 300, "")], told.append)

@@ -20,7 +20,7 @@ import uvicorn
 import fitnoise as fn
 from fitnoise import data
 from fitnoise.interfaces import commands
-from fitnoise.interfaces.pages.words import LANGUAGES
+from fitnoise.interfaces.pages.translation import LANGUAGES
 from fitnoise.interfaces.studio import app, planner, releasing, serve, workers
 from fitnoise.interfaces.studio import state as states
 from fitnoise.interfaces.studio.folder import Folder, publication_of

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fitnoise.interfaces.studio import connections, guard, serve, state, workers
+from fitnoise.interfaces.studio import access, connections, serve, state, workers
 from fitnoise.interfaces.studio.folder import Folder
 from studios import Here, filled
 
@@ -180,7 +180,7 @@ def test_the_head_of_a_later_request_has_its_time_as_well(owner, dialled, monkey
 @pytest.mark.parametrize("path", ["open", "change", "owner"])
 def test_a_body_that_comes_byte_by_byte_is_given_up(owner, dialled, monkeypatch, path):
     """A code, a change of a stranger, whose body the studio does not read, and a change of the owner."""
-    monkeypatch.setattr(guard, "BODY_TIMEOUT_SECONDS", 1.0)
+    monkeypatch.setattr(access, "BODY_TIMEOUT_SECONDS", 1.0)
     monkeypatch.setattr(connections, "HEAD_SECONDS", 1.0)
     form = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 900\r\n"
     form += f"Origin: {owner.session.origin}\r\nX-Studio: 1"

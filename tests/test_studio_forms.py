@@ -10,8 +10,8 @@ from hypothesis import given
 
 from fitnoise import data
 from fitnoise.interfaces.studio import forms
+from fitnoise.interfaces.studio.access import SubmittedForm
 from fitnoise.interfaces.studio.folder import DraftChanged
-from fitnoise.interfaces.studio.guard import SubmittedForm
 from fitnoise.interfaces.studio.refusals import Refused, refused_at
 from fitnoise.interfaces.studio.state import Studio
 from fitnoise.interfaces.studio.workers import QuestionReplaced

@@ -14,9 +14,9 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from fitnoise.interfaces.studio import guard
+from fitnoise.interfaces.studio import access
+from fitnoise.interfaces.studio.access import HEADERS, Guard, StudioSession, opening_page
 from fitnoise.interfaces.studio.folder import Folder, digest, publication_of
-from fitnoise.interfaces.studio.guard import HEADERS, Guard, StudioSession, opening_page
 from refused import refused
 from studios import SPEC, filled
 
@@ -160,7 +160,7 @@ def test_a_code_opens_once_and_for_five_minutes(door):
     again = opens(door, code)
     assert (again.status_code, "set-cookie" in again.headers) == (403, False)
     late = door.session.code()
-    door.clock.now += guard.CODE_LIFETIME_SECONDS
+    door.clock.now += access.CODE_LIFETIME_SECONDS
     assert opens(door, late).status_code == 403
     first, second = door.session.code(), door.session.code()
     assert not door.session.opens(first)
@@ -182,22 +182,22 @@ def test_every_reply_carries_the_headers_word_for_word(door):
 
 
 def test_a_long_body_and_one_that_is_no_form_are_refused(door, monkeypatch):
-    monkeypatch.setattr(guard, "MAX_BODY_BYTES", 1000)
+    monkeypatch.setattr(access, "MAX_BODY_BYTES", 1000)
     enter(door)
     assert post(door, a="x" * 800).status_code == 200
     assert post(door, a="x" * 1000).status_code == 413
     form = {"content-type": "application/x-www-form-urlencoded", "origin": door.session.origin, "x-studio": "1"}
     for body in (b"\xff=1", b"a=%ff", b"novalue", b"&" * 100):
         assert door.post("/x", content=body, headers=form).status_code == 400
-    monkeypatch.setattr(guard, "MOST_FIELDS", 3)
+    monkeypatch.setattr(access, "MOST_FIELDS", 3)
     assert post(door, a="1", b="1", c="1").status_code == 400
     assert len(door.seen) == 1
 
 
-@pytest.mark.parametrize(("place", "most"), [("x", guard.MAX_BODY_BYTES), ("open", guard.MAX_CODE_BODY_BYTES)])
+@pytest.mark.parametrize(("place", "most"), [("x", access.MAX_BODY_BYTES), ("open", access.MAX_CODE_BODY_BYTES)])
 def test_of_a_body_no_more_is_read_than_may_be_sent(door, place, most, monkeypatch):
     """Without the cookie nothing but a short code; and what never ends is given up."""
-    monkeypatch.setattr(guard, "BODY_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(access, "BODY_TIMEOUT_SECONDS", 0.05)
     enter(door)
     (cookie,) = door.cookies.jar
     path = "/open" if place == "open" else f"{door.session.home}x"
@@ -235,9 +235,9 @@ def asked_in_pieces(door, path, headers, *, forever):
 
 
 def test_a_field_that_is_there_often_has_all_its_values():
-    form = guard.form_of(b"a=1&b=&a=2")
+    form = access.form_of(b"a=1&b=&a=2")
     assert (form.all("a"), form["a"], form["b"], form.all("c")) == (["1", "2"], "2", "", [])
-    assert guard.form_of(b"") == {}
+    assert access.form_of(b"") == {}
 
 
 def test_the_opening_page_posts_its_code_and_nothing_else(door):

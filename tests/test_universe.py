@@ -17,7 +17,7 @@ from dense import merging, table_matrix
 from fitnoise.interfaces.cli import main
 from fitnoise.interfaces.exports.export import export
 from fitnoise.interfaces.pages import fragments
-from fitnoise.interfaces.pages.words import translator
+from fitnoise.interfaces.pages.translation import translator
 from fitnoise.interfaces.reports.releases import verification_report
 from fitnoise.interfaces.studio.planner import proof
 from fitnoise.kernel.domain import Binned, Ordered

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 import fitnoise as fn
 import zoo
-from door import Replay
 from fitnoise.errors import BudgetExceeded, ReleaseError
 from fitnoise.kernel import noise
 from fitnoise.kernel.ledger import Price
@@ -27,10 +26,11 @@ from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.planning.plan import Plan
 from fitnoise.reading import release as releases
 from fitnoise.reading import verification
-from fitnoise.reading.files import write_parquet
+from fitnoise.reading.release_files import write_parquet
 from laws import check_plan, released
 from records import frame_of
 from refused import refused
+from replayed_noise import Replay
 
 PLAN = fn.plan(
     fn.Workload(

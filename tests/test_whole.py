@@ -13,16 +13,16 @@ from scipy import optimize
 import fitnoise as fn
 import zoo
 from dense import table_matrix, workload_matrix
-from door import Replay
 from fitnoise.mechanisms import rebuilding
-from fitnoise.reading import whole as making
-from fitnoise.reading.files import read_text
-from fitnoise.reading.whole import possible
-from fitnoise.solving import adjacent as rounding
-from fitnoise.solving.adjacent import SumConstraints, adjacent, check_adjacent
+from fitnoise.reading import integer_tables as making
+from fitnoise.reading.integer_tables import possible
+from fitnoise.reading.release_files import read_text
+from fitnoise.solving import nearest_integers as rounding
+from fitnoise.solving.nearest_integers import SumConstraints, adjacent, check_adjacent
 from fitnoise.solving.nonnegative import nearest
 from laws import by_command, measured, planned_quickly
 from refused import refused
+from replayed_noise import Replay
 from test_combining import numbers
 from tolerances import EXACT, LOOSE
 

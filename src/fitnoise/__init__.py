@@ -28,17 +28,17 @@ if TYPE_CHECKING:  # for type checkers and editors: name by name the content of 
     from fitnoise.mechanisms import finite as finite
     from fitnoise.mechanisms.projection import regions
     from fitnoise.planning import what_if as what_if
-    from fitnoise.planning.choosing import Alternative, Comparison, compare, plan
-    from fitnoise.planning.free import plan_free
+    from fitnoise.planning.comparison import Alternative, Comparison, compare, plan
+    from fitnoise.planning.free_queries import plan_free
     from fitnoise.planning.plan import Plan
     from fitnoise.publishing import PeriodStatus, count, list_periods, new_keys, read_period, release, verify
     from fitnoise.reading.bands import Bands
     from fitnoise.reading.combining import Combination, combine
     from fitnoise.reading.comparisons import CombinedRatios, ComparedRatios
     from fitnoise.reading.estimates import Estimate, Estimates, Ratios
+    from fitnoise.reading.integer_tables import IntegerTables, make_integer_tables
     from fitnoise.reading.quantiles import Quantiles
     from fitnoise.reading.release import FiniteAnswer, Release
-    from fitnoise.reading.whole import IntegerTables, make_integer_tables
     from fitnoise.request.documents import Spec, load_spec
     from fitnoise.request.publication import (
         Budget,
@@ -129,8 +129,8 @@ _ROOMS = {
     "kernel.domain": ("Amount", "Binned", "Categorical", "Domain", "Hierarchy", "Ordered"),
     "kernel.ledger": ("Ledger",),
     "kernel.units": ("Account", "CountBasis", "DataSource", "Neighbours", "OutsideDomain", "Privacy", "PrivacyUnit"),
-    "planning.choosing": ("Alternative", "Comparison", "compare", "plan"),
-    "planning.free": ("plan_free",),
+    "planning.comparison": ("Alternative", "Comparison", "compare", "plan"),
+    "planning.free_queries": ("plan_free",),
     "planning.plan": ("Plan",),
     "publishing": ("PeriodStatus", "count", "new_keys", "read_period", "list_periods", "release", "verify"),
     "reading.bands": ("Bands",),
@@ -139,7 +139,7 @@ _ROOMS = {
     "reading.estimates": ("Estimate", "Estimates", "Ratios"),
     "reading.quantiles": ("Quantiles",),
     "reading.release": ("FiniteAnswer", "Release"),
-    "reading.whole": ("IntegerTables", "make_integer_tables"),
+    "reading.integer_tables": ("IntegerTables", "make_integer_tables"),
     "request.documents": ("Spec", "load_spec"),
     "request.publication": (
         "Budget",

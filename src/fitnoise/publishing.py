@@ -31,9 +31,9 @@ from fitnoise.kernel.series import redraw as draw_again
 from fitnoise.mechanisms.gaussian.series import joined
 from fitnoise.planning.plan import Plan, read_back
 from fitnoise.reading import verification
-from fitnoise.reading.files import DESCRIPTION, clear_leftovers, read_text, replace_file, reserved, staged
 from fitnoise.reading.refusals import UNWRITTEN, existing_place, missing_folder
 from fitnoise.reading.release import Release, drawn_digest, to_write
+from fitnoise.reading.release_files import DESCRIPTION, clear_leftovers, read_text, replace_file, reserved, staged
 from fitnoise.request.workloads import some
 
 P = ParamSpec("P")

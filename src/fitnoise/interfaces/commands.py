@@ -21,7 +21,7 @@ from fitnoise.interfaces.exports.export import contents, export
 from fitnoise.interfaces.exports.manifests import check_export
 from fitnoise.interfaces.pages.report import report as write_report
 from fitnoise.interfaces.pages.report import same
-from fitnoise.interfaces.pages.words import translator
+from fitnoise.interfaces.pages.translation import translator
 from fitnoise.interfaces.reports.comparisons import answers_report, comparison_report, settings_report
 from fitnoise.interfaces.reports.ledgers import accounts_epsilon, ledger_report, more_section
 from fitnoise.interfaces.reports.plans import bounds_section, plan_report
@@ -42,10 +42,10 @@ from fitnoise.kernel.profiles import ChargedPlan, ceil_dyadic
 from fitnoise.kernel.units import Account, Privacy
 from fitnoise.mechanisms.projection import planning as projection
 from fitnoise.planning.accounting import Curve, curve
-from fitnoise.planning.choosing import assembled, compare, mechanisms_of
-from fitnoise.planning.choosing import plan as make_plan
+from fitnoise.planning.comparison import assembled, compare, mechanisms_of
+from fitnoise.planning.comparison import plan as make_plan
 from fitnoise.planning.examples import examples
-from fitnoise.planning.free import plan_free
+from fitnoise.planning.free_queries import plan_free
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import count, list_periods, missing_ledger, new_keys, release
 from fitnoise.publishing import read_period as drawn_period
@@ -53,9 +53,10 @@ from fitnoise.reading import registry
 from fitnoise.reading.areas import read_areas
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.combining import combine, read_combination, records_not_stated
+from fitnoise.reading.derived_tables import DerivedTables
 from fitnoise.reading.description import condition_texts, shares, statistic, universe, universe_text
 from fitnoise.reading.expressions import ask
-from fitnoise.reading.files import csv_text, leftovers, new_file, read_text, replace_file
+from fitnoise.reading.integer_tables import IntegerTables, make_integer_tables, read_whole
 from fitnoise.reading.refusals import (
     UNWRITTEN,
     existing_place,
@@ -66,14 +67,13 @@ from fitnoise.reading.refusals import (
     unwritable_place,
 )
 from fitnoise.reading.release import Release, to_write
-from fitnoise.reading.tables import DerivedTables
+from fitnoise.reading.release_files import csv_text, leftovers, new_file, read_text, replace_file
 from fitnoise.reading.verification import EXPORT, REPORT, Check, Verification, verify
-from fitnoise.reading.whole import IntegerTables, make_integer_tables, read_whole
 from fitnoise.reporting import Report, Section, Value
-from fitnoise.request.beginning import KINDS, begun
 from fitnoise.request.documents import json_schema, load_spec
 from fitnoise.request.publication import Budget, Publication
 from fitnoise.request.record import load_words
+from fitnoise.request.starter_spec import KINDS, begun
 from fitnoise.request.workloads import slug
 
 

@@ -20,7 +20,7 @@ from fitnoise.interfaces.render import document
 from fitnoise.interfaces.reports.ledgers import balance_section
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel.ledger import Ledger
-from fitnoise.planning.choosing import plan as make_plan
+from fitnoise.planning.comparison import plan as make_plan
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import release
 from fitnoise.reading.refusals import existing_place, unwritable_place

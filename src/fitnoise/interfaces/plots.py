@@ -22,8 +22,8 @@ from fitnoise.errors import ReleaseError
 from fitnoise.planning.accounting import FIXED_IN_ADVANCE, Curve
 from fitnoise.planning.plan import Plan
 from fitnoise.planning.what_if import FACTORS, Sweep, Told, privacy_curve, sweeps
-from fitnoise.reading.files import replace_file
 from fitnoise.reading.refusals import existing_place, missing_folder, missing_package
+from fitnoise.reading.release_files import replace_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -735,7 +735,7 @@ class Amount(Attribute):
     Its two cells are the ends of its range, and a record lies *between* them. Let K = (high − low)/step and x be read
     as low + j · step, j = 0 … K. The record counts 1 − j/K in the first cell and j/K in the second. Every query
     on an amount is a sum of whole numbers. A record costs most at one of the ends, so the charge holds for every
-    value of the declared range (:mod:`fitnoise.kernel.designs.parts`).
+    value of the declared range (:mod:`fitnoise.kernel.designs.query_blocks`).
 
     With `ceilings` between low and high, one plan also gives sums up to each of them, Σ min(x, t). Then there is a cell
     for each of the knots low < t_1 < … < high. A record lies between two consecutive knots, and costs most at a knot.

@@ -41,7 +41,7 @@ import numpy as np
 from fitnoise.errors import LedgerError
 from fitnoise.kernel.arrays import Exact, answers_digest
 from fitnoise.kernel.designs._base import Answers
-from fitnoise.kernel.files import Draft, clear_drafts, hold
+from fitnoise.kernel.disk import Draft, clear_drafts, hold
 from fitnoise.kernel.ledger import Ledger, LedgerEntry
 
 _WIDTH: Final = 22

@@ -22,7 +22,7 @@ from typing import Final, Self, final
 import numpy as np
 
 from fitnoise.errors import PlanError
-from fitnoise.kernel.designs.parts import INT64_SAFE_LIMIT, largest_entry
+from fitnoise.kernel.designs.query_blocks import INT64_SAFE_LIMIT, largest_entry
 from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
 from fitnoise.kernel.order import Order
 from fitnoise.kernel.units import Neighbours

@@ -38,7 +38,7 @@ from fitnoise.errors import DataError, LedgerError
 from fitnoise.kernel import noise
 from fitnoise.kernel.counting import Counter, Margin, Margins, Progress, maximal
 from fitnoise.kernel.designs._base import Answers, NoiseSource
-from fitnoise.kernel.files import Draft, sync_names
+from fitnoise.kernel.disk import Draft, sync_names
 from fitnoise.kernel.kept import Room, read, room_for
 from fitnoise.kernel.ledger import DrawnPeriod, Ledger, LedgerEntry
 from fitnoise.kernel.measure import (

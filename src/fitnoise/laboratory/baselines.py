@@ -34,7 +34,7 @@ from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.laboratory.strategies import branching_factor
 from fitnoise.mechanisms.laplace.hierarchies import hierarchy
-from fitnoise.planning.choosing import plan
+from fitnoise.planning.comparison import plan
 from fitnoise.request.publication import ErrorWeights, Goal, Objective
 from fitnoise.request.workloads import matrix_workload
 

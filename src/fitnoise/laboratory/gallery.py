@@ -33,7 +33,7 @@ from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.checks import checked_whole, is_whole
 from fitnoise.kernel.domain import Categorical, Domain, Ordered
 from fitnoise.request.workloads import Workload, all_tables, table
-from fitnoise.solving.fixed import Generator
+from fitnoise.solving.fixed_random import Generator
 
 RACES = (
     "White",

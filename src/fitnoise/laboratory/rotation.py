@@ -30,7 +30,7 @@ from scipy import optimize, sparse
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.laboratory import strategies
-from fitnoise.solving.fixed import Generator
+from fitnoise.solving.fixed_random import Generator
 
 LARGEST = 64
 """The number of cells above which a polishing step takes minutes."""

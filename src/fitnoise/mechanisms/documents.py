@@ -14,8 +14,8 @@ from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs._base import CellStructure
 from fitnoise.kernel.designs.margins import MeasuredMargin, PureStrategy
-from fitnoise.kernel.designs.parts import INT64_SAFE_LIMIT, largest_entry
 from fitnoise.kernel.designs.products import Factor, ProductGroup, ProductStrategy
+from fitnoise.kernel.designs.query_blocks import INT64_SAFE_LIMIT, largest_entry
 from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
 from fitnoise.kernel.designs.trees import MeasuredTree, TreeStrategy
 from fitnoise.request.publication import Setting

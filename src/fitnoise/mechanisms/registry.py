@@ -16,7 +16,7 @@ from fitnoise.mechanisms.gaussian import planning as gaussian
 from fitnoise.mechanisms.gaussian.levels import LEVELS
 from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
 from fitnoise.mechanisms.gaussian.places import PLACES
-from fitnoise.mechanisms.gaussian.products import PRODUCTS
+from fitnoise.mechanisms.gaussian.product_form import PRODUCTS
 from fitnoise.mechanisms.laplace import planning as laplace
 from fitnoise.mechanisms.laplace.mechanism import LAPLACE
 from fitnoise.mechanisms.projection import planning as projection

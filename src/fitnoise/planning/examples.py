@@ -30,7 +30,7 @@ from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.dates import DatePart
 from fitnoise.kernel.domain import Attribute
 from fitnoise.request.publication import Publication
-from fitnoise.solving.fixed import FixedGenerator
+from fitnoise.solving.fixed_random import FixedGenerator
 
 FIRST_COLUMN = "example"
 """The name of the first column, so that no one takes the file for data."""

@@ -44,14 +44,14 @@ from fitnoise.mechanisms.documents import parse
 from fitnoise.mechanisms.gaussian.estimate import apply_covariance, covariance
 from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums, by_sector, sums_by_sector
 from fitnoise.mechanisms.rebuilding import RebuiltTables
-from fitnoise.reading.answering import QuestionMixin
+from fitnoise.reading.derived_tables import DerivedTables, Texts
 from fitnoise.reading.estimates import Estimate, Estimates, RowLabels, added
-from fitnoise.reading.files import csv_text, label_frame, number_columns, read_text
-from fitnoise.reading.forms import AnswerSource, Forms, refuse_shared_noise
+from fitnoise.reading.linear_forms import AnswerSource, Forms, refuse_shared_noise
 from fitnoise.reading.means import file_labels, mean_columns
+from fitnoise.reading.question_methods import QuestionMixin
 from fitnoise.reading.refusals import UNREAD, no_means
 from fitnoise.reading.release import Release
-from fitnoise.reading.tables import DerivedTables, Texts
+from fitnoise.reading.release_files import csv_text, label_frame, number_columns, read_text
 from fitnoise.request.publication import Publication
 from fitnoise.request.targets import ByAttribute
 from fitnoise.request.workloads import Table, Workload, slug, some

@@ -1,6 +1,7 @@
 """Differences and ratios of two ratios each: of two shares, rates, means or growths, with intervals of proven coverage.
 
-If all noise is normal, one test covers both ratios (:mod:`fitnoise.reading.similar`). Otherwise each ratio has a test:
+If all noise is normal, one test covers both ratios (:mod:`fitnoise.reading.similar_tests`). Otherwise each ratio has a
+test:
 
 A ratio p = a/b is in its interval I at level c exactly where its linear hypothesis a − p b = 0 is not rejected. If both
 true ratios are in their intervals, a function of them is in its range over I₁ × I₂ (interval arithmetic). This uses no
@@ -30,10 +31,10 @@ from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arguments import describe_value
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.kernel.checks import is_real, is_whole
-from fitnoise.reading.asking import MIXED_UNIVERSE_TEXT
 from fitnoise.reading.laws import law, level
+from fitnoise.reading.questions import MIXED_UNIVERSE_TEXT
 from fitnoise.reading.refusals import UNCOMPUTED
-from fitnoise.reading.similar import BOX_ERROR_SHARE, difference, product, quotient, ranges
+from fitnoise.reading.similar_tests import BOX_ERROR_SHARE, difference, product, quotient, ranges
 from fitnoise.reporting import HtmlDisplay, ReportColumn, ReportTable, ValueKind, aligned, heading_beside
 from fitnoise.request.targets import checked_confidence, z_score
 
@@ -281,7 +282,7 @@ class ComparedRatios(RatioExpression):
     For releases with Laplace noise, an interval is from two tests, one of each ratio, and its coverage exceeds the
     confidence.
 
-    Source: similar tests for Gaussian noise (:mod:`fitnoise.reading.similar`); otherwise interval arithmetic.
+    Source: similar tests for Gaussian noise (:mod:`fitnoise.reading.similar_tests`); otherwise interval arithmetic.
     """
 
     def __init__(

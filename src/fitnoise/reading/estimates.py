@@ -33,13 +33,13 @@ import scipy.sparse as sp
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Floats, Indices
-from fitnoise.reading.asking import MIXED_UNIVERSE_TEXT, ReaderQuestion, whose_ratio
 from fitnoise.reading.comparisons import ComparedRatios, LabelledNumbers, RatioExpression, divisor, is_number, number
-from fitnoise.reading.files import label_frame
-from fitnoise.reading.forms import Forms
 from fitnoise.reading.laws import Law, law, level
+from fitnoise.reading.linear_forms import Forms
+from fitnoise.reading.questions import MIXED_UNIVERSE_TEXT, ReaderQuestion, whose_ratio
 from fitnoise.reading.refusals import UNCOMPUTED
-from fitnoise.reading.similar import difference
+from fitnoise.reading.release_files import label_frame
+from fitnoise.reading.similar_tests import difference
 from fitnoise.reporting import ValueKind
 from fitnoise.request.targets import checked_confidence, z_score
 from fitnoise.request.workloads import Table

@@ -16,7 +16,7 @@ from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms.laplace import laplace_sums
 from fitnoise.mechanisms.numbers import TableNumbers
-from fitnoise.reading.forms import AnswerSource, Forms, refuse_shared_noise
+from fitnoise.reading.linear_forms import AnswerSource, Forms, refuse_shared_noise
 from fitnoise.request.targets import checked_confidence, z_score
 
 

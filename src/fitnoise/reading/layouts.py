@@ -24,14 +24,14 @@ from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.domain import Amount, Attribute, Categorical, Domain, Ordered
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.combining import Combination
+from fitnoise.reading.derived_tables import DerivedTables
 from fitnoise.reading.description import counted_as
-from fitnoise.reading.forms import AnswerSource, Forms
+from fitnoise.reading.integer_tables import IntegerTables, possible
 from fitnoise.reading.laws import law
+from fitnoise.reading.linear_forms import AnswerSource, Forms
 from fitnoise.reading.means import means
 from fitnoise.reading.refusals import unknown_table
 from fitnoise.reading.release import Release
-from fitnoise.reading.tables import DerivedTables
-from fitnoise.reading.whole import IntegerTables, possible
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import EACH, AtMost, Average, Change, Table, ToDate
 

@@ -26,8 +26,8 @@ from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.reading.comparisons import LabelledNumbers
 from fitnoise.reading.estimates import Estimates, RowLabels
-from fitnoise.reading.forms import Forms
 from fitnoise.reading.laws import Law, law, level
+from fitnoise.reading.linear_forms import Forms
 from fitnoise.reading.refusals import UNCOMPUTED
 
 MAX_CUMULATED_NUMBERS = 2**25

@@ -47,8 +47,8 @@ from fitnoise.errors import DomainError, ReleaseError
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Exact, Floats, answers_digest
 from fitnoise.kernel.codings import as_python
+from fitnoise.kernel.disk import sync_names
 from fitnoise.kernel.domain import Attribute, Domain, Hierarchy, HierarchyLevel
-from fitnoise.kernel.files import sync_names
 from fitnoise.kernel.selections import Selection
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms._base import BiasedTables
@@ -58,10 +58,14 @@ from fitnoise.mechanisms.finite.priors import uniform
 from fitnoise.mechanisms.gaussian.series import parted
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.answering import QuestionMixin
 from fitnoise.reading.description import EntryReference, describe, statistic, universe_text
 from fitnoise.reading.estimates import Estimate, added
-from fitnoise.reading.files import (
+from fitnoise.reading.laws import level
+from fitnoise.reading.linear_forms import AnswerSource
+from fitnoise.reading.means import file_labels, mean_columns
+from fitnoise.reading.question_methods import QuestionMixin
+from fitnoise.reading.refusals import no_means, repeated_table, unknown_table, unwritable_place
+from fitnoise.reading.release_files import (
     DECIMALS,
     DESCRIPTION,
     Columns,
@@ -82,10 +86,6 @@ from fitnoise.reading.files import (
     unfinished,
     write_parquet,
 )
-from fitnoise.reading.forms import AnswerSource
-from fitnoise.reading.laws import level
-from fitnoise.reading.means import file_labels, mean_columns
-from fitnoise.reading.refusals import no_means, repeated_table, unknown_table, unwritable_place
 from fitnoise.reporting import HtmlDisplay
 from fitnoise.request.workloads import EACH, Ranges, Recode, View, Workload, some
 from fitnoise.request.workloads import table as ask

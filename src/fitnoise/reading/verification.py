@@ -33,19 +33,9 @@ from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.accounting import LedgerLine, UnitPrice
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.combining import Combination, check_tables, read_combination
+from fitnoise.reading.derived_tables import MAX_FILES_IN_MESSAGE
 from fitnoise.reading.description import EntryReference, describe
-from fitnoise.reading.files import (
-    DESCRIPTION,
-    Columns,
-    csv_pieces,
-    extent,
-    links,
-    number_columns,
-    read_text,
-    says,
-    to_json,
-    unfinished,
-)
+from fitnoise.reading.integer_tables import IntegerTables, read_whole
 from fitnoise.reading.means import file_labels
 from fitnoise.reading.parquet import read as read_columns
 from fitnoise.reading.release import (
@@ -63,8 +53,18 @@ from fitnoise.reading.release import (
     period_digests,
     to_write,
 )
-from fitnoise.reading.tables import MAX_FILES_IN_MESSAGE
-from fitnoise.reading.whole import IntegerTables, read_whole
+from fitnoise.reading.release_files import (
+    DESCRIPTION,
+    Columns,
+    csv_pieces,
+    extent,
+    links,
+    number_columns,
+    read_text,
+    says,
+    to_json,
+    unfinished,
+)
 from fitnoise.request.publication import Goal
 
 _UNVERIFIED = "Nothing was verified."

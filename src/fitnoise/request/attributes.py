@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from fitnoise.errors import SpecError
 from fitnoise.kernel.domain import Amount, Attribute, Binned, Categorical, Hierarchy, Ordered
-from fitnoise.request.parts import BACKSLASH, SpecSection
+from fitnoise.request.spec_section import BACKSLASH, SpecSection
 from fitnoise.request.targets import ByAttribute
 
 _Code = bool | int | str

@@ -42,15 +42,6 @@ from fitnoise.kernel.units import (
     Region,
 )
 from fitnoise.request.attributes import AttributeSpec, BySpec, file_beside
-from fitnoise.request.complaints import (
-    OUTCOME,
-    complaints,
-    not_toml,
-    number_advice,
-    several_problems,
-    unreadable_file,
-)
-from fitnoise.request.parts import SpecSection
 from fitnoise.request.publication import (
     Budget,
     CellBudgets,
@@ -62,9 +53,17 @@ from fitnoise.request.publication import (
     Variant,
 )
 from fitnoise.request.record import RecordSpec
+from fitnoise.request.spec_errors import (
+    OUTCOME,
+    complaints,
+    not_toml,
+    number_advice,
+    several_problems,
+    unreadable_file,
+)
+from fitnoise.request.spec_section import SpecSection
 from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal, TargetKind, checked_confidence
-from fitnoise.request.workloads import Family, Table, Workload, all_tables, table
-from fitnoise.request.written import (
+from fitnoise.request.to_document import (
     ORDERS,
     also_document,
     cell_budgets_document,
@@ -75,6 +74,7 @@ from fitnoise.request.written import (
     table_document,
     toml,
 )
+from fitnoise.request.workloads import Family, Table, Workload, all_tables, table
 
 MAX_PROBLEMS = 200
 """The largest number of pydantic's errors that are read."""

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from fitnoise.errors import SpecError
-from fitnoise.request.complaints import complaints, not_toml, several_problems, unreadable_file
-from fitnoise.request.parts import SpecSection
+from fitnoise.request.spec_errors import complaints, not_toml, several_problems, unreadable_file
+from fitnoise.request.spec_section import SpecSection
 
 _Words = Annotated[str, Field(min_length=1)]
 

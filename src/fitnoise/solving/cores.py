@@ -50,7 +50,7 @@ import numpy as np
 
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.solving.certificates import EPS, Evidence
-from fitnoise.solving.products import DualWeights, ProductProblem
+from fitnoise.solving.product_form import DualWeights, ProductProblem
 
 MAX_STACK, MAX_STACK_WHILE_RAISING = 1200, 850
 """Dimensions of the largest stack of cores: for the stated bound, and while the bound is raised."""

@@ -30,7 +30,7 @@ import scipy.linalg as sl
 
 from fitnoise.kernel.arrays import Floats
 from fitnoise.solving.certificates import Evidence
-from fitnoise.solving.products import DualWeights, ProductProblem, RealProductStrategy, geometric_mean, outer
+from fitnoise.solving.product_form import DualWeights, ProductProblem, RealProductStrategy, geometric_mean, outer
 
 CELLS = 10**6
 """The number of joint cells up to which every evaluation finds the costliest one."""

@@ -37,7 +37,7 @@ from fitnoise.algebra import rules
 from fitnoise.algebra.backends import NUMPY
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats
-from fitnoise.solving import combined, interior_point
+from fitnoise.solving import interior_point, solver
 from fitnoise.solving._base import Progress, Solution, Weights
 from fitnoise.solving.problems import Block, Problem, QuerySource
 
@@ -285,7 +285,7 @@ class _Stage:
             self.blocks.append(_Flat(s.multiplicity, s.columns[:, self.cells], lifts, place[s.numbers[kept]]))
         problem = Problem([b.block for b in self.blocks], len(self.numbers), offsets=recursion.offsets[self.cells])
         if start is None:
-            first = combined.solve(problem, gap=1e-8).dual
+            first = solver.solve(problem, gap=1e-8).dual
         else:
             first = start[0][self.cells], start[1][self.numbers]
         search = interior_point.InteriorPointSearch(problem, first)

@@ -55,7 +55,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats
-from fitnoise.solving.fixed import Generator
+from fitnoise.solving.fixed_random import Generator
 
 Bits = NDArray[np.int64]
 

@@ -62,7 +62,7 @@ from fitnoise.algebra.operators import Operator
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Array, Floats, Indices
 from fitnoise.kernel.checks import checked_whole
-from fitnoise.solving.fixed import Generator
+from fitnoise.solving.fixed_random import Generator
 
 CAP = 1e3
 """The largest entry of T. With p at least the rank of the queries, T would diverge and lose all digits."""

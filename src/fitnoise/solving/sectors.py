@@ -28,7 +28,7 @@ from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Array, Exact, Floats, Indices, equal_rows, physical_memory
 from fitnoise.kernel.designs._base import CellStructure, Pieces
-from fitnoise.kernel.designs.parts import INT64_SAFE_LIMIT, largest_entry
+from fitnoise.kernel.designs.query_blocks import INT64_SAFE_LIMIT, largest_entry
 from fitnoise.kernel.domain import Domain, Hierarchy
 from fitnoise.request.workloads import (
     Family,
@@ -359,7 +359,7 @@ def decompose_by_axis(workload: Workload) -> Decomposition:
 
     All numbers of a table are one row, with the target of the tightest. A structured attribute that every table shows
     is never summed over, so sectors without it are left out. Rows of different sectors are orthogonal only as far as a
-    design makes them orthogonal (:mod:`fitnoise.solving.products`).
+    design makes them orthogonal (:mod:`fitnoise.solving.product_form`).
 
     Raises:
         WorkloadError: The tables have too many margins.

@@ -21,14 +21,14 @@ from fitnoise.interfaces.exports.latex import latex
 from fitnoise.interfaces.exports.manifests import IN_FOLDER, check_export, manifest, manifest_place, versions_for
 from fitnoise.interfaces.exports.packages import package
 from fitnoise.interfaces.exports.workbooks import workbook
-from fitnoise.interfaces.pages.words import translator
+from fitnoise.interfaces.pages.translation import translator
 from fitnoise.kernel.arguments import checked
 from fitnoise.reading.bands import Bands
-from fitnoise.reading.files import replace_file, write_texts
+from fitnoise.reading.derived_tables import DerivedTables
 from fitnoise.reading.layouts import Tabled, layout, publication_of
 from fitnoise.reading.refusals import UNWRITTEN, existing_place, repeated_table, too_many_numbers, unknown_table
 from fitnoise.reading.release import Release
-from fitnoise.reading.tables import DerivedTables
+from fitnoise.reading.release_files import replace_file, write_texts
 from fitnoise.reading.verification import Verification
 
 MAX_EXPORTED_NUMBERS = 1_000_000

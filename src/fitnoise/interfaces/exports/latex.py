@@ -17,7 +17,7 @@ from fitnoise.interfaces.pages.fragments import (
     numbers,
     title,
 )
-from fitnoise.interfaces.pages.words import Translator
+from fitnoise.interfaces.pages.translation import Translator
 from fitnoise.interfaces.render import readable
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.layouts import Label, Tabled, TableLayout

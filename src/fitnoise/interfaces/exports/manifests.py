@@ -19,10 +19,10 @@ from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import answers_digest
 from fitnoise.mechanisms.documents import parse
 from fitnoise.reading.bands import Bands
-from fitnoise.reading.files import links, read_text, to_json
+from fitnoise.reading.derived_tables import MAX_FILES_IN_MESSAGE, DerivedTables
 from fitnoise.reading.layouts import Tabled, releases
 from fitnoise.reading.release import outputs_digest
-from fitnoise.reading.tables import MAX_FILES_IN_MESSAGE, DerivedTables
+from fitnoise.reading.release_files import links, read_text, to_json
 from fitnoise.reading.verification import Check
 
 FORMAT = 1

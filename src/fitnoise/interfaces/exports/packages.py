@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from fitnoise.interfaces.pages.fragments import caption, notes
-from fitnoise.interfaces.pages.words import translator
+from fitnoise.interfaces.pages.translation import translator
 from fitnoise.kernel.codings import Code
 from fitnoise.kernel.domain import RESERVED, Attribute, Categorical
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.description import describe
-from fitnoise.reading.files import csv_text, field, to_json
+from fitnoise.reading.integer_tables import SIMULATED
 from fitnoise.reading.layouts import Tabled, TableLayout, layout, publication_of, releases
-from fitnoise.reading.whole import SIMULATED
+from fitnoise.reading.release_files import csv_text, field, to_json
 from fitnoise.request.workloads import slug
 
 MAX_LISTED_VALUES = 1_000

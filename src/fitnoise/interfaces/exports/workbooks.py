@@ -10,7 +10,7 @@ from typing import Any
 
 from fitnoise import __version__
 from fitnoise.interfaces.pages.fragments import MARKS, caption, hashes, heading, labelled, notes, numbers, title
-from fitnoise.interfaces.pages.words import Translator
+from fitnoise.interfaces.pages.translation import Translator
 from fitnoise.interfaces.render import readable
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.layouts import Tabled, TableLayout, releases

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.pages.charts import Lines, Strips, chart
-from fitnoise.interfaces.pages.words import Translator, translator
+from fitnoise.interfaces.pages.translation import Translator, translator
 from fitnoise.interfaces.render import readable
 from fitnoise.interfaces.reports.plans import table_label, warned
 from fitnoise.kernel.conditions import Condition

@@ -13,15 +13,15 @@ import pandas as pd
 from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.pages.charts import Mark, Scale
 from fitnoise.interfaces.pages.fragments import environment, fragment, render_table, report, style
-from fitnoise.interfaces.pages.words import translator
+from fitnoise.interfaces.pages.translation import translator
 from fitnoise.interfaces.reports.comparisons import comparison_report
-from fitnoise.planning.choosing import Comparison
+from fitnoise.planning.comparison import Comparison
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.comparisons import LabelledNumbers
+from fitnoise.reading.derived_tables import DerivedTables
 from fitnoise.reading.description import statistic
 from fitnoise.reading.layouts import Tabled, decimals, layout, publication_of
 from fitnoise.reading.release import Release
-from fitnoise.reading.tables import DerivedTables
 from fitnoise.reporting import NOTHING
 
 MAX_ROWS = 60

@@ -16,19 +16,19 @@ from typing import Any
 from fitnoise import __version__
 from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.pages.fragments import RenderedTable, digest, environment, render_table, style, title
-from fitnoise.interfaces.pages.words import Translator, translator
+from fitnoise.interfaces.pages.translation import Translator, translator
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import answers_digest
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.bands import Bands
-from fitnoise.reading.files import read_text, replace_file
+from fitnoise.reading.derived_tables import DerivedTables
+from fitnoise.reading.integer_tables import IntegerTables
 from fitnoise.reading.layouts import Tabled, layout, publication_of
 from fitnoise.reading.refusals import UNWRITTEN, existing_place, repeated_table, too_many_numbers, unknown_table
 from fitnoise.reading.release import Release
-from fitnoise.reading.tables import DerivedTables
+from fitnoise.reading.release_files import read_text, replace_file
 from fitnoise.reading.verification import Check
-from fitnoise.reading.whole import IntegerTables
 from fitnoise.reporting import Report
 
 MAX_TABLES = 100

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fitnoise.mechanisms.finite.choosing import ChosenMechanism
 from fitnoise.mechanisms.finite.report import choices
+from fitnoise.mechanisms.finite.selection import ChosenMechanism
 from fitnoise.mechanisms.gaussian import budgets
 from fitnoise.mechanisms.projection import report as projection
 from fitnoise.mechanisms.projection.simulation import SettingChoice
-from fitnoise.planning.choosing import Comparison
+from fitnoise.planning.comparison import Comparison
 from fitnoise.planning.plan import Plan
 from fitnoise.reporting import Report, ReportColumn, ReportTable, Section, Value, ValueKind
 from fitnoise.request.publication import Publication, Setting

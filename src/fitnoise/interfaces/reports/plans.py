@@ -23,7 +23,7 @@ from fitnoise.mechanisms.gaussian import report as gaussian
 from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning import protection, ranges
-from fitnoise.planning.free import left_beside, profile_beside
+from fitnoise.planning.free_queries import left_beside, profile_beside
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.description import condition_texts, enforcement_text, left_out, shares, universe
 from fitnoise.reporting import Report, ReportColumn, ReportTable, Section, Value, ValueKind

@@ -18,14 +18,14 @@ from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import PeriodStatus
-from fitnoise.reading.asking import MIXED_UNIVERSE_TEXT
 from fitnoise.reading.combining import Combination
 from fitnoise.reading.comparisons import CombinedRatios, ComparedRatios
 from fitnoise.reading.estimates import Estimates, Ratios
+from fitnoise.reading.integer_tables import IntegerTables
 from fitnoise.reading.quantiles import Quantiles
+from fitnoise.reading.questions import MIXED_UNIVERSE_TEXT
 from fitnoise.reading.release import FiniteAnswer, Release
 from fitnoise.reading.verification import Verification
-from fitnoise.reading.whole import IntegerTables
 from fitnoise.reporting import Report, ReportColumn, ReportTable, Section, Value, ValueKind
 from fitnoise.request.workloads import Table as Asked
 from fitnoise.request.workloads import TableSequence

@@ -30,22 +30,22 @@ from fitnoise.interfaces.pages.fragments import report as told_report
 from fitnoise.interfaces.pages.fragments import style
 from fitnoise.interfaces.pages.report import content
 from fitnoise.interfaces.pages.report import report as write_report
-from fitnoise.interfaces.pages.words import LANGUAGES
+from fitnoise.interfaces.pages.translation import LANGUAGES
 from fitnoise.interfaces.reports.ledgers import ledger_report
 from fitnoise.interfaces.reports.releases import asked_report
 from fitnoise.interfaces.studio import forms
+from fitnoise.interfaces.studio.access import SubmittedForm
 from fitnoise.interfaces.studio.folder import SPEC, DraftChanged, Folder, digest, named_files
-from fitnoise.interfaces.studio.guard import SubmittedForm
+from fitnoise.interfaces.studio.page_parts import page, render_part
 from fitnoise.interfaces.studio.refusals import Refusals, Refused, refused_at
 from fitnoise.interfaces.studio.releasing import head_of, no_data, released_before
 from fitnoise.interfaces.studio.state import Studio
-from fitnoise.interfaces.studio.wording import page, render_part
 from fitnoise.interfaces.studio.workers import QuestionReplaced
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.expressions import ask
-from fitnoise.reading.files import DESCRIPTION, leftovers, read_text
 from fitnoise.reading.release import Release
+from fitnoise.reading.release_files import DESCRIPTION, leftovers, read_text
 from fitnoise.request.documents import exact_number
 
 PAGES = ("protect", "describe", "tables", "prove", "release", "report", "ledger", "file")

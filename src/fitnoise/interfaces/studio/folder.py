@@ -30,7 +30,7 @@ import duckdb
 
 from fitnoise.errors import DomainError, FitnoiseError, ReleaseError, SpecError
 from fitnoise.kernel.domain import Domain
-from fitnoise.reading.files import DESCRIPTION, read_text, replace_file
+from fitnoise.reading.release_files import DESCRIPTION, read_text, replace_file
 
 SPEC, OWN, PLANS = "spec.toml", ".studio", "plans"
 

@@ -21,23 +21,23 @@ from typing import Any, TextIO, final
 from fitnoise.errors import FitnoiseError
 from fitnoise.interfaces.pages.charts import curve as drawn_curve
 from fitnoise.interfaces.pages.fragments import fragment, report, uncounted_by_table
-from fitnoise.interfaces.pages.words import translator
+from fitnoise.interfaces.pages.translation import translator
 from fitnoise.interfaces.reports.comparisons import comparison_report
 from fitnoise.interfaces.reports.plans import free_report
 from fitnoise.interfaces.reports.releases import verification_report, whole_report
 from fitnoise.interfaces.studio.folder import DraftChanged, Folder, publication_of
-from fitnoise.interfaces.studio.wording import render_part
+from fitnoise.interfaces.studio.page_parts import render_part
 from fitnoise.interfaces.studio.workers import error_document
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.planning import what_if
-from fitnoise.planning.choosing import compare
-from fitnoise.planning.choosing import plan as make_plan
+from fitnoise.planning.comparison import compare
+from fitnoise.planning.comparison import plan as make_plan
 from fitnoise.planning.plan import Plan
 from fitnoise.planning.what_if import privacy_curve
-from fitnoise.reading.files import replace_file
+from fitnoise.reading.integer_tables import make_integer_tables
 from fitnoise.reading.release import Release
+from fitnoise.reading.release_files import replace_file
 from fitnoise.reading.verification import Verification, verify
-from fitnoise.reading.whole import make_integer_tables
 from fitnoise.request.publication import Publication
 
 LIVE_PRICE_GAP = 1e-2

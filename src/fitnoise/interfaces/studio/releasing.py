@@ -25,11 +25,11 @@ from typing import Any, final
 from fitnoise.errors import FitnoiseError, ReleaseError
 from fitnoise.interfaces.studio.folder import REMOTE_PREFIXES, DraftChanged, Folder, digest
 from fitnoise.interfaces.studio.workers import command
-from fitnoise.kernel.files import hold
+from fitnoise.kernel.disk import hold
 from fitnoise.kernel.ledger import Ledger, LedgerEntry
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import charged_before, release
-from fitnoise.reading.files import DESCRIPTION, read_text, replace_file, to_json
+from fitnoise.reading.release_files import DESCRIPTION, read_text, replace_file, to_json
 
 INTENT_LIFETIME_SECONDS = 600.0
 """The seconds within which an intent can be used."""

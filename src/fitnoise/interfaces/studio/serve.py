@@ -14,6 +14,7 @@ from typing import final
 
 import uvicorn
 
+from fitnoise.interfaces.studio.access import CODE_LIFETIME_SECONDS, Guard, StudioSession, opening_page
 from fitnoise.interfaces.studio.app import application
 from fitnoise.interfaces.studio.connections import (
     ACCEPTED,
@@ -23,7 +24,6 @@ from fitnoise.interfaces.studio.connections import (
     protocol_of,
 )
 from fitnoise.interfaces.studio.folder import Folder
-from fitnoise.interfaces.studio.guard import CODE_LIFETIME_SECONDS, Guard, StudioSession, opening_page
 from fitnoise.interfaces.studio.state import Studio
 
 IDLE_TIMEOUT_SECONDS = 8 * 3600.0

@@ -11,10 +11,10 @@ from markupsafe import Markup
 
 from fitnoise.errors import FitnoiseError
 from fitnoise.interfaces.studio import forms
+from fitnoise.interfaces.studio.access import StudioSession, SubmittedForm
 from fitnoise.interfaces.studio.folder import Folder, digest
-from fitnoise.interfaces.studio.guard import StudioSession, SubmittedForm
+from fitnoise.interfaces.studio.page_parts import render_part
 from fitnoise.interfaces.studio.releasing import Releases
-from fitnoise.interfaces.studio.wording import render_part
 from fitnoise.interfaces.studio.workers import Jobs, QuestionReplaced, Worker
 
 STALE_PRICE_SECONDS = 2.0

@@ -34,8 +34,8 @@ from fitnoise.kernel.codings import (
     ranges_of,
     values_of,
 )
+from fitnoise.kernel.counting.joint_counts import CountingTimes
 from fitnoise.kernel.counting.persons import MAX_ID_BYTES
-from fitnoise.kernel.counting.tables import CountingTimes
 from fitnoise.kernel.dates import DateField, DatePart
 
 MAX_FINITE_FLOAT: Final = 1.7976931348623157e308

@@ -49,10 +49,12 @@ from fitnoise.kernel.codings import (
 )
 from fitnoise.kernel.counting._base import DeclaredCounter, Dropped, Lost, Margin, Margins, Progress, ProgressFilter
 from fitnoise.kernel.counting.dialects import MAX_FINITE_FLOAT, ColumnKind
-from fitnoise.kernel.counting.files import from_path
+from fitnoise.kernel.counting.engine_check import known_days, known_values, refuse_unless_coded
 from fitnoise.kernel.counting.frames import from_frame
+from fitnoise.kernel.counting.joint_counts import MarginCounts
 from fitnoise.kernel.counting.paths import FilePath
 from fitnoise.kernel.counting.persons import ID_KEY, MAX_ID_BYTES, SHARE_KEY, counted_by
+from fitnoise.kernel.counting.record_files import from_path
 from fitnoise.kernel.counting.sources import (
     DATE_COLUMN_TEXT,
     Records,
@@ -67,8 +69,6 @@ from fitnoise.kernel.counting.sources import (
 )
 from fitnoise.kernel.counting.statements import kept_to, merged
 from fitnoise.kernel.counting.streams import Column, iter_batches
-from fitnoise.kernel.counting.tables import MarginCounts
-from fitnoise.kernel.counting.trial import known_days, known_values, refuse_unless_coded
 from fitnoise.kernel.counting.windows import Window
 from fitnoise.kernel.dates import WRITTEN, DateField, DatePart
 from fitnoise.kernel.domain import Domain

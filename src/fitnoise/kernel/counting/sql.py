@@ -11,11 +11,11 @@ from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.counting._base import DeclaredCounter, Lost, Margin, Margins, Progress, ProgressFilter
 from fitnoise.kernel.counting.databases import Database, DatabaseSession
 from fitnoise.kernel.counting.dialects import READABLE_COLUMN_KINDS, ColumnKind, coded
+from fitnoise.kernel.counting.engine_check import refuse_unless_bounded, refuse_unless_dated, refuse_unless_right
 from fitnoise.kernel.counting.persons import ID_KEY, counted_by
 from fitnoise.kernel.counting.sources import DATE_COLUMN_TEXT, standing, wrong_condition, wrong_id, wrong_type
 from fitnoise.kernel.counting.spark import Spark, SparkTable
 from fitnoise.kernel.counting.statements import Field, PersonColumn, count, left_out, prepared, told_of
-from fitnoise.kernel.counting.trial import refuse_unless_bounded, refuse_unless_dated, refuse_unless_right
 from fitnoise.kernel.dates import DatePart
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import DataSource, RecordBound

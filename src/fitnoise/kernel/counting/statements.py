@@ -49,9 +49,9 @@ from fitnoise.kernel.codings import (
 from fitnoise.kernel.codings import cells_of as width
 from fitnoise.kernel.counting._base import Lost, Margin, Margins, ProgressFilter
 from fitnoise.kernel.counting.dialects import ColumnKind, Dialect, as_whole, coded, interval_sql
+from fitnoise.kernel.counting.joint_counts import MarginCounts, joint_tables, sum_up
 from fitnoise.kernel.counting.margins import blank
 from fitnoise.kernel.counting.persons import ID_KEY, MAX_ID_BYTES, SHARE_KEY, PersonSelector
-from fitnoise.kernel.counting.tables import MarginCounts, joint_tables, sum_up
 from fitnoise.kernel.dates import DateField
 from fitnoise.kernel.units import NO_PATTERN, SHARES_PER_RECORD, Pattern
 

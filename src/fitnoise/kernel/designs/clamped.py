@@ -30,8 +30,8 @@ import numpy as np
 from fitnoise.errors import PlanError
 from fitnoise.kernel.designs._base import NoiseSource
 from fitnoise.kernel.designs.graphs import Box, QueryGraph
-from fitnoise.kernel.designs.lazy import RESULTS_LIMIT, checked_alpha, place_of
-from fitnoise.kernel.exact import exp_below, log_above, rational
+from fitnoise.kernel.designs.implicit_mechanisms import RESULTS_LIMIT, checked_alpha, place_of
+from fitnoise.kernel.exact_powers import exp_below, log_above, rational
 
 MAX_EXPONENT = 45.0
 """The size of the exponent below which terms are left out: α^m below e^−45."""

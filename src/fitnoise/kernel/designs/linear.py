@@ -20,7 +20,7 @@ from fitnoise.kernel import privacy
 from fitnoise.kernel.arrays import Exact, Floats
 from fitnoise.kernel.designs._base import NUMBERS_PER_BATCH as DRAWN
 from fitnoise.kernel.designs._base import Answers, CellStructure, Design, NoiseSource
-from fitnoise.kernel.designs.parts import check_sizes
+from fitnoise.kernel.designs.query_blocks import check_sizes
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import Adjacency, Neighbours
 

@@ -53,7 +53,7 @@ from fitnoise.kernel.designs._base import (
     noise_out_of_range,
 )
 from fitnoise.kernel.designs.linear import LinearDesign
-from fitnoise.kernel.designs.parts import (
+from fitnoise.kernel.designs.query_blocks import (
     INT64_SAFE_LIMIT,
     QueryBlock,
     attribute_names,

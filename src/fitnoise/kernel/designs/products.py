@@ -66,7 +66,7 @@ from fitnoise.kernel.designs._base import (
     noise_out_of_range,
 )
 from fitnoise.kernel.designs.linear import MAX_SCALE, GaussianDesign, axis_rows, centre, exact_precisions
-from fitnoise.kernel.designs.parts import (
+from fitnoise.kernel.designs.query_blocks import (
     INT64_SAFE_LIMIT,
     attribute_names,
     exact_matmul,

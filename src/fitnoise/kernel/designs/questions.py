@@ -38,7 +38,6 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import DataError, WorkloadError
 from fitnoise.kernel.arguments import checked, describe_value
-from fitnoise.kernel.designs.choices import FiniteMechanism
 from fitnoise.kernel.designs.clamped import ClampedMechanism
 from fitnoise.kernel.designs.graphs import (
     RESULTS_LIMIT,
@@ -49,10 +48,11 @@ from fitnoise.kernel.designs.graphs import (
     disjoint_counts,
     independent_counts,
 )
-from fitnoise.kernel.designs.lazy import ImplicitMechanism
+from fitnoise.kernel.designs.implicit_mechanisms import ImplicitMechanism
+from fitnoise.kernel.designs.probability_tables import FiniteMechanism
 from fitnoise.kernel.designs.ranks import RankMechanism, RankScores
 from fitnoise.kernel.domain import Domain, Ordered
-from fitnoise.kernel.exact import DENSE_LIMIT, rational
+from fitnoise.kernel.exact_powers import DENSE_LIMIT, rational
 from fitnoise.kernel.selections import Selection
 from fitnoise.kernel.units import Adjacency, Neighbours
 

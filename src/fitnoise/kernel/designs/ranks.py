@@ -46,8 +46,8 @@ from typing import final
 from fitnoise.errors import PlanError
 from fitnoise.kernel.designs._base import NoiseSource
 from fitnoise.kernel.designs.graphs import QueryGraph
-from fitnoise.kernel.designs.lazy import checked_alpha
-from fitnoise.kernel.exact import falling, log_above, rational
+from fitnoise.kernel.designs.implicit_mechanisms import checked_alpha
+from fitnoise.kernel.exact_powers import falling, log_above, rational
 
 ROW_SUM = 2**256
 """The sum of every row."""

@@ -43,8 +43,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.kernel.arrays import Exact, Floats, Integers
-from fitnoise.kernel.designs.parts import exact_matmul
-from fitnoise.kernel.designs.ways import tops
+from fitnoise.kernel.designs.moving_records import tops
+from fitnoise.kernel.designs.query_blocks import exact_matmul
 
 MAX_PLACES = 2**8
 """The largest number of places whose sets are bounded, in seconds."""

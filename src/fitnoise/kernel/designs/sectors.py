@@ -45,7 +45,8 @@ from fitnoise.kernel.designs._base import (
 )
 from fitnoise.kernel.designs._base import NUMBERS_PER_BATCH as DRAWN
 from fitnoise.kernel.designs.linear import MAX_SCALE, GaussianDesign, axis_rows, centre, exact_precisions
-from fitnoise.kernel.designs.parts import (
+from fitnoise.kernel.designs.moving_records import max_cost_path
+from fitnoise.kernel.designs.query_blocks import (
     INT64_SAFE_LIMIT,
     QueryBlock,
     attribute_names,
@@ -54,9 +55,8 @@ from fitnoise.kernel.designs.parts import (
     multiply,
     split,
 )
+from fitnoise.kernel.designs.record_sets import MAX_SETS, max_cost_set
 from fitnoise.kernel.designs.relaxations import at_most
-from fitnoise.kernel.designs.sets import MAX_SETS, max_cost_set
-from fitnoise.kernel.designs.ways import max_cost_path
 from fitnoise.kernel.units import Adjacency, Neighbours
 
 ENTRIES_PER_BATCH = 2**20

@@ -65,7 +65,7 @@ from fitnoise.kernel.designs._base import (
     noise_out_of_range,
 )
 from fitnoise.kernel.designs.linear import MAX_SCALE, GaussianDesign, axis_rows, centre, exact_precisions
-from fitnoise.kernel.designs.parts import INT64_SAFE_LIMIT, refuse_amounts
+from fitnoise.kernel.designs.query_blocks import INT64_SAFE_LIMIT, refuse_amounts
 from fitnoise.kernel.immutable import FixedMapping
 from fitnoise.kernel.units import Adjacency, Neighbours
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fitnoise.kernel.designs.choices import FiniteMechanism, from_integers
 from fitnoise.kernel.designs.clamped import ClampedMechanism
 from fitnoise.kernel.designs.graphs import (
     QueryGraph,
@@ -20,7 +19,8 @@ from fitnoise.kernel.designs.graphs import (
     product,
     sum_query,
 )
-from fitnoise.kernel.designs.lazy import ImplicitMechanism
+from fitnoise.kernel.designs.implicit_mechanisms import ImplicitMechanism
+from fitnoise.kernel.designs.probability_tables import FiniteMechanism, from_integers
 from fitnoise.kernel.designs.questions import Aim, FiniteQuery, QuestionKind
 from fitnoise.kernel.designs.ranks import RankMechanism, RankScores
 from fitnoise.mechanisms.finite.accuracy import accuracy

@@ -18,9 +18,9 @@ import numpy.typing as npt
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.checks import is_real
-from fitnoise.kernel.designs.choices import FiniteMechanism
 from fitnoise.kernel.designs.clamped import ClampedMechanism
-from fitnoise.kernel.designs.lazy import ImplicitMechanism
+from fitnoise.kernel.designs.implicit_mechanisms import ImplicitMechanism
+from fitnoise.kernel.designs.probability_tables import FiniteMechanism
 from fitnoise.kernel.designs.questions import Mechanism
 from fitnoise.kernel.designs.ranks import RankMechanism
 from fitnoise.mechanisms.finite.box import BoxAccuracy, StaircaseAccuracy

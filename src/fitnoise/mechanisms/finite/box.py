@@ -1,6 +1,7 @@
 """Finite mechanisms without a table, for sums and counts with millions of results: construction and accuracy.
 
-**Trust.** The proofs of privacy are in :mod:`fitnoise.kernel.designs.lazy` and `clamped`. A mistake here costs accuracy
+**Trust.** The proofs of privacy are in :mod:`fitnoise.kernel.designs.implicit_mechanisms` and `clamped`. A mistake here
+costs accuracy
 only: the existence of tight constraints, the weights of the search, and the accuracy of the answers.
 """
 
@@ -22,7 +23,7 @@ from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.designs.clamped import ClampedMechanism
 from fitnoise.kernel.designs.graphs import Box, QueryGraph
-from fitnoise.kernel.designs.lazy import (
+from fitnoise.kernel.designs.implicit_mechanisms import (
     WORD_BITS,
     EnclosedIntegers,
     ImplicitMechanism,
@@ -32,7 +33,7 @@ from fitnoise.kernel.designs.lazy import (
     one_side,
     row_sums,
 )
-from fitnoise.kernel.exact import exp_below, rational
+from fitnoise.kernel.exact_powers import exp_below, rational
 from fitnoise.mechanisms.finite.existence import (
     Verdict,
     certificate_contradicted,

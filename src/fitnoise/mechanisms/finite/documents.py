@@ -24,10 +24,10 @@ import numpy as np
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Integers
-from fitnoise.kernel.designs.choices import FiniteMechanism
 from fitnoise.kernel.designs.clamped import ClampedMechanism
 from fitnoise.kernel.designs.graphs import QueryGraph
-from fitnoise.kernel.designs.lazy import ImplicitMechanism
+from fitnoise.kernel.designs.implicit_mechanisms import ImplicitMechanism
+from fitnoise.kernel.designs.probability_tables import FiniteMechanism
 from fitnoise.kernel.designs.questions import Mechanism
 from fitnoise.kernel.designs.ranks import RankMechanism, RankScores
 from fitnoise.kernel.designs.weights import IntegerWeights, of_table, row_sums

@@ -30,7 +30,7 @@ from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.checks import is_real
 from fitnoise.kernel.designs.graphs import QueryGraph
-from fitnoise.mechanisms.finite.cells import GraphPartition
+from fitnoise.mechanisms.finite.partitions import GraphPartition
 
 Wholes = NDArray[np.object_]
 """Python's integers in an array."""
@@ -149,7 +149,11 @@ def by_cell(matrix: NDArray[Any], cells: GraphPartition) -> NDArray[Any]:
 @final
 @dataclass(frozen=True, eq=False)
 class DistanceQuotient:
-    """B of :mod:`fitnoise.mechanisms.finite.cells` for every α: B_CD = Σ_{j in D} α^d(i,j), i the first result of C.
+    """B of :mod:`fitnoise.mechanisms.finite.partitions` for every α.
+
+    B_CD = Σ_{j in D} α^d(i,j).
+
+    i is the first result of C.
 
     Attributes:
         cells: The cells.

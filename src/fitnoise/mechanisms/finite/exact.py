@@ -16,7 +16,7 @@ import numpy as np
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.designs.graphs import QueryGraph
-from fitnoise.kernel.exact import ALPHA_POWER_BITS, DENSE_LIMIT, Graph, falling
+from fitnoise.kernel.exact_powers import ALPHA_POWER_BITS, DENSE_LIMIT, Graph, falling
 
 _UNIT = 2.0**-53
 
@@ -25,7 +25,7 @@ _SMALL, _HELD = 1024, 2**21
 
 
 def powers(alpha: Fraction, count: int, bits: int = ALPHA_POWER_BITS) -> list[int]:
-    """Return the first `count` of :func:`fitnoise.kernel.exact.falling`."""
+    """Return the first `count` of :func:`fitnoise.kernel.exact_powers.falling`."""
     return list(islice(falling(alpha, bits), count))
 
 

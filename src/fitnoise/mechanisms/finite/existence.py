@@ -38,7 +38,6 @@ from numpy.typing import ArrayLike, NDArray
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.designs.graphs import Box, Complete, Cycle, ExplicitGraph, Product, QueryGraph
-from fitnoise.mechanisms.finite.cells import REFINED_LIMIT, cells
 from fitnoise.mechanisms.finite.enclosures import (
     BITS,
     UNIT,
@@ -50,6 +49,7 @@ from fitnoise.mechanisms.finite.enclosures import (
     exact_solutions,
     level,
 )
+from fitnoise.mechanisms.finite.partitions import REFINED_LIMIT, cells
 from fitnoise.mechanisms.finite.similarity import Similarity, blocks, eigenvalue_bound, weighting
 
 CELLS_PROVEN = 1500

@@ -26,10 +26,10 @@ import numpy.typing as npt
 
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
-from fitnoise.kernel.designs.choices import FiniteMechanism
 from fitnoise.kernel.designs.graphs import Box, QueryGraph
+from fitnoise.kernel.designs.probability_tables import FiniteMechanism
 from fitnoise.kernel.designs.weights import IntegerWeights, of_table, row_sums
-from fitnoise.kernel.exact import ALPHA_POWER_BITS, DENSE_LIMIT, Graph, alpha_above, exp_below, rational
+from fitnoise.kernel.exact_powers import ALPHA_POWER_BITS, DENSE_LIMIT, Graph, alpha_above, exp_below, rational
 from fitnoise.mechanisms.finite.accuracy import points
 from fitnoise.mechanisms.finite.exact import ExactSolution, hops, kernel, kernel_error, powers, solve
 from fitnoise.mechanisms.finite.existence import (

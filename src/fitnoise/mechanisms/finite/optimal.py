@@ -36,8 +36,8 @@ from scipy import sparse
 
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
-from fitnoise.kernel.designs.choices import FiniteMechanism
-from fitnoise.kernel.exact import DENSE_LIMIT, Graph, rational
+from fitnoise.kernel.designs.probability_tables import FiniteMechanism
+from fitnoise.kernel.exact_powers import DENSE_LIMIT, Graph, rational
 from fitnoise.mechanisms.finite import families
 from fitnoise.mechanisms.finite.accuracy import accuracy, checked_gain, points
 from fitnoise.mechanisms.finite.exact import hops, kernel

@@ -47,9 +47,9 @@ from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.checks import checked_whole
 from fitnoise.kernel.designs.graphs import QueryGraph
-from fitnoise.kernel.exact import Graph, rational
-from fitnoise.mechanisms.finite.cells import cells
+from fitnoise.kernel.exact_powers import Graph, rational
 from fitnoise.mechanisms.finite.exact import ExactSolution, hops, kernel, kernel_error, solve
+from fitnoise.mechanisms.finite.partitions import cells
 from fitnoise.mechanisms.finite.programs import minimise
 
 SUM_TOLERANCE = 1e-9

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from fitnoise.kernel.designs.graphs import QueryGraph
-from fitnoise.kernel.designs.lazy import alpha_just_above
+from fitnoise.kernel.designs.implicit_mechanisms import alpha_just_above
 from fitnoise.kernel.designs.ranks import RankMechanism, RankScores
-from fitnoise.kernel.exact import rational
+from fitnoise.kernel.exact_powers import rational
 from fitnoise.request.targets import checked_confidence
 
 _EPSILON_FRACTION = 1 - Fraction(1, 2**40)

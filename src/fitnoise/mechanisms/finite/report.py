@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fitnoise.kernel.designs.questions import FiniteQuery
-from fitnoise.mechanisms.finite.choosing import ChosenMechanism
 from fitnoise.mechanisms.finite.optimal import compared
+from fitnoise.mechanisms.finite.selection import ChosenMechanism
 from fitnoise.reporting import Section, Value
 
 

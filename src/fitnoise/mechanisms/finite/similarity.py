@@ -10,7 +10,7 @@ private if and only if z ≥ 0. Such a z is called a *weighting* of Φ. The stru
 | box, one step may change all axes | FFT and conjugate gradients, or a quotient | n log n |
 | Cartesian product | one factor after the other | that of the factors |
 | a graph with cut results, a tree, several components | one block after the other | that of the blocks |
-| many symmetries | dense on the cells of :mod:`fitnoise.mechanisms.finite.cells` | m³ |
+| many symmetries | dense on the cells of :mod:`fitnoise.mechanisms.finite.partitions` | m³ |
 | any other graph | dense LU | n³ |
 
 **The banded factorisation.** Let S shift by v and P = I − α S. Then P Φ Pᵀ = B has no entry farther than v − 1 from
@@ -41,8 +41,8 @@ from scipy.sparse import linalg as iterative
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers, discounted
 from fitnoise.kernel.designs.graphs import Box, Complete, Cycle, ExplicitGraph, Product, QueryGraph, from_edges
-from fitnoise.mechanisms.finite.cells import ENTRIES_LIMIT, cells
 from fitnoise.mechanisms.finite.enclosures import DistanceQuotient, by_cell, exact_solve, level
+from fitnoise.mechanisms.finite.partitions import ENTRIES_LIMIT, cells
 
 DENSE_LIMIT = 8192
 """Most results, or results of a block, for a dense Φ (0.5 GB at the limit)."""

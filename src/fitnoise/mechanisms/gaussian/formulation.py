@@ -20,7 +20,7 @@ from fitnoise.algebra.backends import NUMPY, Backend
 from fitnoise.algebra.operators import Operator
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Indices
-from fitnoise.mechanisms.gaussian.alike import EquitablePartition
+from fitnoise.mechanisms.gaussian.equitable_partitions import EquitablePartition
 from fitnoise.solving import problems
 from fitnoise.solving.certificates import (
     NO_RECORD,

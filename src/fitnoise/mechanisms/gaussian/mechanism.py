@@ -18,15 +18,15 @@ from fitnoise.kernel.units import Neighbours, Privacy
 from fitnoise.mechanisms._base import UNBIASED_ROUNDING, Estimation, TableMechanism
 from fitnoise.mechanisms.documents import read_sectors, scales_document, sectors_document
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
-from fitnoise.mechanisms.gaussian.gains import gained
 from fitnoise.mechanisms.gaussian.report import proof, unbiased
+from fitnoise.mechanisms.gaussian.separate_periods import gained
 from fitnoise.mechanisms.gaussian.terms import relaxation, traded
 from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums, by_sector, sums_by_sector
 from fitnoise.reporting import Section
 from fitnoise.request.targets import z_score
 from fitnoise.solving.certificates import Certificate, check_evidence, lower_bound
+from fitnoise.solving.costly_sets import CostlySets
 from fitnoise.solving.sectors import Decomposition, TableGroup, decompose
-from fitnoise.solving.sets import CostlySets
 
 if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart

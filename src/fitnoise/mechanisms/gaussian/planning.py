@@ -39,7 +39,7 @@ from fitnoise.mechanisms.gaussian.levels import (
 )
 from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
 from fitnoise.mechanisms.gaussian.places import PLACES, PlaceEstimation, refuse_endless_classes
-from fitnoise.mechanisms.gaussian.products import (
+from fitnoise.mechanisms.gaussian.product_form import (
     PRODUCTS,
     ProductEstimation,
     joint_cells,
@@ -48,19 +48,19 @@ from fitnoise.mechanisms.gaussian.products import (
     rescaled,
     rounded,
 )
-from fitnoise.mechanisms.gaussian.products import problem as by_axis
+from fitnoise.mechanisms.gaussian.product_form import problem as by_axis
 from fitnoise.mechanisms.gaussian.rounding import rescale, round_strategy, variances
 from fitnoise.mechanisms.gaussian.series import in_time
 from fitnoise.mechanisms.gaussian.terms import relaxation, terms, traded, weighted_cost
 from fitnoise.mechanisms.tables import TablePart, refuse_pointless
 from fitnoise.request.publication import Publication
-from fitnoise.solving import combined, cores, joint_bases, lexicographic, mirrored, trees, weighted_trees
+from fitnoise.solving import cores, joint_bases, lexicographic, mirrored, solver, trees, weighted_trees
 from fitnoise.solving._base import Solution, Status, Weights
 from fitnoise.solving.certificates import SINGLE_RECORDS, Evidence, Kinds, ObjectiveTerms, RecordSets, lower_bound
+from fitnoise.solving.costly_sets import STARTING_SETS, CostlyMovingSets, CostlySets, Known
 from fitnoise.solving.joint_bases import RealJointStrategy
-from fitnoise.solving.products import ProductProblem, RealProductStrategy, solve
+from fitnoise.solving.product_form import ProductProblem, RealProductStrategy, solve
 from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS, Decomposition, decompose, decompose_by_axis
-from fitnoise.solving.sets import STARTING_SETS, CostlyMovingSets, CostlySets, Known
 from fitnoise.solving.trees import LevelProblem
 from fitnoise.solving.weighted_trees import TreeWeights
 
@@ -240,7 +240,7 @@ def plan(
 
         def again(formulation: Formulation, start: Weights | None, gap: float) -> Solution:
             with one_thread() if decomposition.cells <= ONE_THREAD else contextlib.nullcontext():
-                return combined.solve(
+                return solver.solve(
                     formulation.problem, start=start, gap=gap, max_iterations=max_iterations, progress=progress
                 )
 
@@ -665,7 +665,7 @@ def ideal(
     form = Formulation(decomposition, terms, pairs=pairs, together=together, backend=backend)
     with one_thread() if decomposition.cells <= ONE_THREAD else contextlib.nullcontext():
         halves, before = mirrored.halved(form.problem), _weights_of(start, form)
-        solution = combined.solve(
+        solution = solver.solve(
             form.problem if halves is None else halves.problem,
             start=before if halves is None or before is None else halves.fold(before),
             gap=goal / 2,

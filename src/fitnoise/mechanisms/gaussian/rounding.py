@@ -20,7 +20,7 @@ from fitnoise.algebra.operators import Operator
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.designs.linear import MAX_SCALE
-from fitnoise.kernel.designs.parts import INT64_SAFE_LIMIT, largest_entry
+from fitnoise.kernel.designs.query_blocks import INT64_SAFE_LIMIT, largest_entry
 from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation, gains
 from fitnoise.solving.sectors import Decomposition, SectorGroup

@@ -16,7 +16,7 @@ from fitnoise.errors import SingularStrategy
 from fitnoise.kernel.arrays import Exact, Floats, Indices
 from fitnoise.kernel.designs._base import CellStructure
 from fitnoise.kernel.designs.margins import NOISE_VARIANCE, MeasuredMargin, PureStrategy
-from fitnoise.kernel.designs.parts import INT64_SAFE_LIMIT
+from fitnoise.kernel.designs.query_blocks import INT64_SAFE_LIMIT
 from fitnoise.mechanisms.gaussian.estimate import apply_covariance, covariance
 from fitnoise.solving.sectors import Decomposition, TableGroup
 

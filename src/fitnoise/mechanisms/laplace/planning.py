@@ -39,7 +39,7 @@ from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.checks import checked_positive
 from fitnoise.kernel.designs._base import CellStructure
 from fitnoise.kernel.designs.margins import MAX_NOISE_SCALE, MIN_NOISE_SCALE, MeasuredMargin, PureStrategy
-from fitnoise.kernel.designs.parts import largest_entry
+from fitnoise.kernel.designs.query_blocks import largest_entry
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import Neighbours, PrivacyUnit
 from fitnoise.mechanisms._base import SearchOptions
@@ -55,7 +55,7 @@ from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import Workload, exchangeable_attributes
 from fitnoise.solving import margin_weights, mixed_margins, p_identity
 from fitnoise.solving.certificates import ObjectiveTerms
-from fitnoise.solving.fixed import FixedGenerator
+from fitnoise.solving.fixed_random import FixedGenerator
 from fitnoise.solving.p_identity import Queries
 from fitnoise.solving.sectors import Decomposition, decompose, ways_out
 

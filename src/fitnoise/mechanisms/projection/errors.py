@@ -12,7 +12,7 @@ import numpy as np
 from fitnoise.kernel.arrays import Floats
 from fitnoise.mechanisms.gaussian.rounding import rows_of
 from fitnoise.mechanisms.projection import simulation as small
-from fitnoise.mechanisms.projection.view import RowSpaceView
+from fitnoise.mechanisms.projection.row_space_view import RowSpaceView
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.solving.ky_fan import KyFanDesign, KyFanStatus
 

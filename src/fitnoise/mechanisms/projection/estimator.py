@@ -13,7 +13,7 @@ from fitnoise.kernel.arrays import Exact, Floats, Indices
 from fitnoise.kernel.units import Region
 from fitnoise.mechanisms.projection.errors import SimulatedErrors, simulated_errors
 from fitnoise.mechanisms.projection.regions import Estimator
-from fitnoise.mechanisms.projection.view import RowSpaceView
+from fitnoise.mechanisms.projection.row_space_view import RowSpaceView
 from fitnoise.mechanisms.rebuilding import RebuiltTables
 from fitnoise.mechanisms.tables import TablePart
 

@@ -14,7 +14,7 @@ from fitnoise.kernel.units import Region
 from fitnoise.mechanisms.gaussian.mechanism import SectorMechanism
 from fitnoise.mechanisms.projection import report
 from fitnoise.mechanisms.projection.estimator import ProjectedTables
-from fitnoise.mechanisms.projection.view import RowSpaceView
+from fitnoise.mechanisms.projection.row_space_view import RowSpaceView
 from fitnoise.reporting import Section
 from fitnoise.request.publication import Publication
 from fitnoise.solving.certificates import Certificate, ky_fan_certificate

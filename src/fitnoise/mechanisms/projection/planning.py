@@ -36,7 +36,7 @@ from fitnoise.mechanisms.gaussian.rounding import round_strategy
 from fitnoise.mechanisms.gaussian.terms import terms
 from fitnoise.mechanisms.projection import simulation as small
 from fitnoise.mechanisms.projection.mechanism import PROJECTION
-from fitnoise.mechanisms.projection.view import RowSpaceView
+from fitnoise.mechanisms.projection.row_space_view import RowSpaceView
 from fitnoise.mechanisms.tables import TablePart, refuse_pointless
 from fitnoise.request.publication import Publication, Setting, SmallDatabase, Variant
 from fitnoise.solving.certificates import Evidence, ky_fan_certificate

@@ -54,7 +54,7 @@ from fitnoise.kernel.units import Region
 from fitnoise.mechanisms.projection.regions import Estimator, entropy_weight
 from fitnoise.reporting import Plain, ReportColumn, ReportTable, ValueKind, aligned
 from fitnoise.request.publication import MAX_TEMPERATURE, Setting
-from fitnoise.solving.fixed import FixedGenerator
+from fitnoise.solving.fixed_random import FixedGenerator
 from fitnoise.solving.ky_fan import KyFanDesign, ky_fan_design
 
 KINDS = ("uniform", "Dirichlet 0.2", "Dirichlet 0.02", "few cells")

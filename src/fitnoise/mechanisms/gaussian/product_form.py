@@ -1,6 +1,6 @@
 """Many joint cells of several structured attributes, in product form: integers, estimates and errors axis by axis.
 
-**Symbols.** `solving/products.py` lists the letters.
+**Symbols.** `solving/product_form.py` lists the letters.
 
 **Statement.** The matrix [1ᵀ; H_a] is inverted as [w_a, H_a^#], from the integers themselves. Then a table t is
 
@@ -41,10 +41,10 @@ from fitnoise.mechanisms.numbers import SUM_OF_ALL, TableNumbers, WeightedSums, 
 from fitnoise.request.publication import Goal, Publication
 from fitnoise.request.targets import ByAttribute, z_score
 from fitnoise.request.workloads import Table, Workload, exchangeable_attributes, used_attributes
-from fitnoise.solving import cores, products
+from fitnoise.solving import cores, product_form
 from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.joint_bases import RealJointStrategy
-from fitnoise.solving.products import ProductProblem, RealProductStrategy
+from fitnoise.solving.product_form import ProductProblem, RealProductStrategy
 from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS, Decomposition, decompose_by_axis, ways_out
 
 if TYPE_CHECKING:
@@ -335,10 +335,12 @@ class ProductEstimation:
 
     def table_variances(self, axes: Sequence[int], views: Sequence[Operator | None]) -> Floats:
         """Return the variances of all numbers of a table, (rows along each of its axes…)."""
-        masks = [m for m in products.subsets(len(axes)) if self._named(axes, m) in self.noise]
+        masks = [m for m in product_form.subsets(len(axes)) if self._named(axes, m) in self.noise]
         parts = [self.rows(a, view) for a, view in zip(axes, views, strict=True)]
         if not self.strategy.joint:
-            return products.variances(parts, masks, np.array([self.noise[self._named(axes, m)].item() for m in masks]))
+            return product_form.variances(
+                parts, masks, np.array([self.noise[self._named(axes, m)].item() for m in masks])
+            )
         total = np.zeros([len(f) for _, f in parts])
         for mask in masks:
             own = sorted(mask, key=lambda i: axes[i])
@@ -357,7 +359,7 @@ class ProductEstimation:
         mine, theirs = self._along(left), self._along(right)
         common = {a: self._product(a, mine[a], theirs[a]) for a in mine if a in theirs}
         total = np.zeros(len(left))
-        for mask in products.subsets(len(common)):
+        for mask in product_form.subsets(len(common)):
             own = self._named(list(common), mask)
             if own in self.noise:
                 noise = self.noise[own]
@@ -424,7 +426,7 @@ class ProductEstimation:
     @cached_property
     def worst(self) -> Floats:
         """The largest variance of every table, (M,)."""
-        return self._of_tables(products.pareto_front, largest=True)
+        return self._of_tables(product_form.pareto_front, largest=True)
 
     @cached_property
     def means(self) -> Floats:
@@ -456,7 +458,7 @@ class ProductEstimation:
                 named = [[self._named(own, m) for m in masks] for own in f.axes[here].tolist()]
                 noise = np.array([[self.noise[n].item() for n in names] for names in named])
                 alike, which = np.unique(noise, axis=0, return_inverse=True)
-                out[f.tables[here]] = products.worst(parts, masks, alike)[which.ravel()]
+                out[f.tables[here]] = product_form.worst(parts, masks, alike)[which.ravel()]
         return out
 
 
@@ -492,7 +494,7 @@ def rounded(
     groups = []
     for g in decomposition.groups:
         by_set = [
-            (products.outer([gains[a] for a in own]) / np.sqrt(strategy.precisions[tuple(own)])).ravel()
+            (product_form.outer([gains[a] for a in own]) / np.sqrt(strategy.precisions[tuple(own)])).ravel()
             for own in g.attributes.tolist()
         ]
         scales = np.concatenate([np.zeros(0), *by_set])
@@ -649,7 +651,7 @@ class ProductMechanism(GaussianMechanism):
     def prices(self, part: TablePart) -> Floats:
         """Return prices from the dual weights, or from the weights of the total."""
         asked = _estimation(part).asked
-        products.DualWeights.read(asked, part.evidence)
+        product_form.DualWeights.read(asked, part.evidence)
         if asked.shares is not None:
             return asked.shares
         return np.asarray(part.evidence.numbers / part.evidence.numbers.sum())

@@ -10,11 +10,11 @@ from typing import Any, final
 import numpy as np
 
 from fitnoise.errors import PlanError, WorkloadError
-from fitnoise.kernel.designs.choices import FiniteMechanism
 from fitnoise.kernel.designs.graphs import QueryGraph
+from fitnoise.kernel.designs.probability_tables import FiniteMechanism
 from fitnoise.kernel.designs.questions import Aim, FiniteQuery, Mechanism, graph_of
 from fitnoise.kernel.domain import Domain
-from fitnoise.kernel.exact import DENSE_LIMIT
+from fitnoise.kernel.exact_powers import DENSE_LIMIT
 from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms.finite.accuracy import points
 from fitnoise.mechanisms.finite.box import clamped_staircase, lazy_tight_constraints

@@ -11,10 +11,10 @@ import numpy as np
 from fitnoise.errors import DomainError, ReleaseError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.domain import Amount, Domain, Ordered
-from fitnoise.reading.asking import ReaderQuestion, names, refuse, told_cut
 from fitnoise.reading.estimates import Estimates, Ratios, RowLabels
-from fitnoise.reading.forms import AnswerSource
+from fitnoise.reading.linear_forms import AnswerSource
 from fitnoise.reading.quantiles import Quantiles
+from fitnoise.reading.questions import ReaderQuestion, names, refuse, told_cut
 from fitnoise.reading.refusals import UNESTIMATED, unknown_attribute
 
 

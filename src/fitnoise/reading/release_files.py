@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Exact
+from fitnoise.kernel.disk import hold, lock, sync_names
 from fitnoise.kernel.domain import RESERVED
-from fitnoise.kernel.files import hold, lock, sync_names
 from fitnoise.mechanisms.documents import MAX_DOCUMENT_BYTES
 from fitnoise.reading.parquet import pieces
 from fitnoise.reading.parquet import read as read_columns

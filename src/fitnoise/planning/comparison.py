@@ -21,7 +21,7 @@ from fitnoise.kernel.designs.questions import FiniteQuery
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import DataSource, Privacy, PrivacyUnit
 from fitnoise.mechanisms._base import SearchOptions
-from fitnoise.mechanisms.finite.choosing import ChosenMechanism, choose
+from fitnoise.mechanisms.finite.selection import ChosenMechanism, choose
 from fitnoise.mechanisms.gaussian import planning as fit_for_use
 from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.mechanisms.registry import mechanism_for

@@ -24,7 +24,7 @@ from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.kernel.domain import Attribute, Domain, Hierarchy
 from fitnoise.kernel.selections import Selection
 from fitnoise.reading.areas import AREA, Areas
-from fitnoise.reading.forms import AnswerSource, Forms
+from fitnoise.reading.linear_forms import AnswerSource, Forms
 from fitnoise.reading.refusals import UNESTIMATED, unknown_attribute
 from fitnoise.request.coverage import ValueList, list_values
 from fitnoise.request.workloads import EACH, AtMost, Family, Table, View, Workload

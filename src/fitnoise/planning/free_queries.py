@@ -28,7 +28,7 @@ from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.order import axis_key
 from fitnoise.kernel.profiles import ChargedPlan, Profile, joint
 from fitnoise.kernel.units import MAX_RECORDS, DataSource, Neighbours, PrivacyUnit
-from fitnoise.planning.choosing import plan as make_plan
+from fitnoise.planning.comparison import plan as make_plan
 from fitnoise.planning.plan import Plan
 from fitnoise.request.publication import Budget, CellBudgets, Publication, aligned
 from fitnoise.request.workloads import Family, Workload

@@ -12,8 +12,8 @@ from typing import Any
 
 import pandas as pd
 
-from fitnoise.reading.files import links, says, to_json, write_texts
 from fitnoise.reading.release import Release
+from fitnoise.reading.release_files import links, says, to_json, write_texts
 from fitnoise.reporting import HtmlDisplay
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import slug

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 from fitnoise.errors import FitnoiseError, SpecError
 from fitnoise.kernel.codings import number
 from fitnoise.request.attributes import KINDS
-from fitnoise.request.parts import BACKSLASH
+from fitnoise.request.spec_section import BACKSLASH
 
 MAX_LISTED = 10
 """The largest number of problems whose sentences one error repeats; all are in its `problems`."""

@@ -1,6 +1,6 @@
 """Nonnegative, consistent integer tables, made from the unbiased tables of a release. Post-processing without cost.
 
-1. *Nonnegative*: among all consistent tables with nonnegative atoms (:mod:`fitnoise.reading.shared`), the tables
+1. *Nonnegative*: among all consistent tables with nonnegative atoms (:mod:`fitnoise.reading.table_overlap`), the tables
    nearest to the noisy ones, in the metric of the noise. With V the covariance of all numbers and D the matrix from
    numbers to atoms,
 
@@ -38,16 +38,16 @@ from fitnoise.mechanisms._base import Place
 from fitnoise.mechanisms.documents import parse
 from fitnoise.mechanisms.rebuilding import RebuiltTables, SectorTables
 from fitnoise.mechanisms.tables import TablePart
+from fitnoise.reading.derived_tables import DerivedTables
 from fitnoise.reading.estimates import RowLabels
-from fitnoise.reading.files import csv_text, read_text
 from fitnoise.reading.refusals import UNMADE, UNREAD, repeated_table, unknown_table
 from fitnoise.reading.release import Release
-from fitnoise.reading.shared import LeafPartition, TableOverlap
-from fitnoise.reading.tables import DerivedTables
+from fitnoise.reading.release_files import csv_text, read_text
+from fitnoise.reading.table_overlap import LeafPartition, TableOverlap
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import some
-from fitnoise.solving.adjacent import MAX_DISTANCE, SharedSums, SumConstraints, adjacent, check_adjacent
-from fitnoise.solving.fixed import FixedGenerator
+from fitnoise.solving.fixed_random import FixedGenerator
+from fitnoise.solving.nearest_integers import MAX_DISTANCE, SharedSums, SumConstraints, adjacent, check_adjacent
 from fitnoise.solving.nonnegative import nearest
 
 FORMAT = 1
@@ -342,8 +342,8 @@ class IntegerTables(DerivedTables):
           integers: for them the ends are the next integers outside the unbiased interval, from 0 on;
         * `residual` is at most 1e-9: before rounding, the tables are the nearest ones in the metric of the noise;
         * values are biased; `count` and the other questions of a release never use them;
-        * `value` is a rounding by :mod:`fitnoise.solving.adjacent`. No other integers that this module considers have a
-          smaller squared distance, as far as the solver (HiGHS) proves it;
+        * `value` is a rounding by :mod:`fitnoise.solving.nearest_integers`. No other integers that this module
+          considers have a smaller squared distance, as far as the solver (HiGHS) proves it;
         * the tables depend on published numbers only, and one version of SciPy always gives equal tables. Another
           version may choose other integers of equal squared distance.
     """

@@ -9,9 +9,9 @@ import numpy as np
 from fitnoise.algebra.backends import one_thread
 from fitnoise.mechanisms.gaussian.formulation import Formulation
 from fitnoise.reporting import Section, Value, ValueKind
-from fitnoise.solving import combined
+from fitnoise.solving import solver
 from fitnoise.solving.certificates import RecordSets
-from fitnoise.solving.sets import CostlySets
+from fitnoise.solving.costly_sets import CostlySets
 
 if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
@@ -62,5 +62,5 @@ def separate_periods_rho(part: TablePart) -> float | None:
     for a, n, at in zip(d.structured, d.shape, np.indices(d.shape), strict=True):
         period = period * n + at if a in capped else period
     with one_thread():
-        solution = combined.solve(Formulation(d, terms, sets=every).by_period(period.ravel()), gap=SOLVER_GAP)
+        solution = solver.solve(Formulation(d, terms, sets=every).by_period(period.ravel()), gap=SOLVER_GAP)
     return solution.lower / 2

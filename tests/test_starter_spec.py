@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import fitnoise as fn
 from fitnoise.errors import DomainError, FitnoiseError
 from fitnoise.request import attributes
-from fitnoise.request.beginning import FILL_IN_MARK, KINDS, begun
 from fitnoise.request.documents import load_spec
+from fitnoise.request.starter_spec import FILL_IN_MARK, KINDS, begun
 from laws import by_command
 
 NAMES = {"sex": "categorical", "age": "ordered", "in come": "binned", "geo é's": "hierarchy", "pay": "amount"}

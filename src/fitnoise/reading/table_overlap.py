@@ -23,7 +23,7 @@ from fitnoise.algebra import rules
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Indices
 from fitnoise.kernel.domain import Attribute, Domain
-from fitnoise.reading.asking import leaves, row_coefficients
+from fitnoise.reading.questions import leaves, row_coefficients
 from fitnoise.reading.refusals import UNMADE
 from fitnoise.request.workloads import EACH, AtMost, Average, Change, Mean, Sum, Table, View
 

@@ -8,8 +8,8 @@ import pytest
 
 import fitnoise as fn
 from designs import domain_of, of_sectors, over
-from fitnoise.kernel.designs import sectors, ways
-from fitnoise.kernel.designs.ways import DIGITS, max_cost_path
+from fitnoise.kernel.designs import moving_records, sectors
+from fitnoise.kernel.designs.moving_records import DIGITS, max_cost_path
 from fitnoise.kernel.units import Adjacency
 from test_patterns import admissible, form
 
@@ -53,15 +53,15 @@ def test_no_way_is_dearer_and_one_is_as_dear(bits, monkeypatch):
         largest = max(costs(*given))
         assert max_cost_path(*given, HUGE) == largest
         with monkeypatch.context() as patched:
-            patched.setattr(ways, "NUMBERS_PER_BATCH", 1)
-            patched.setattr(ways, "_climbed", lambda *_: 0)
+            patched.setattr(moving_records, "NUMBERS_PER_BATCH", 1)
+            patched.setattr(moving_records, "_climbed", lambda *_: 0)
             assert max_cost_path(*given, HUGE) == largest
 
 
 @pytest.mark.parametrize("most", [3, 6])
 def test_of_many_places_no_way_is_given_up_that_is_dearer(monkeypatch, rng, most):
     """No way is known before: the joint cost of later records counts, with those before and among them."""
-    monkeypatch.setattr(ways, "_climbed", lambda *_: 0)
+    monkeypatch.setattr(moving_records, "_climbed", lambda *_: 0)
     n, alone = 6, ~np.eye(6, dtype=bool)
     for sizes in [(), (2,)] * 25:
         x = rng.integers(-8, 9, (2 ** len(sizes), n, n)).astype(object)
@@ -125,25 +125,25 @@ def test_of_too_many_ways_none_is_found(monkeypatch):
     assert largest == max(costs(*given))
     for limit in ("MAX_PATHS", "MAX_NUMBERS_HELD", "MOST_PLACES"):
         with monkeypatch.context() as patched:
-            patched.setattr(ways, limit, 5)
+            patched.setattr(moving_records, limit, 5)
             assert max_cost_path(*given, HUGE) is None
     with monkeypatch.context() as patched:
-        patched.setattr(ways, "MAX_NUMBERS_HELD", 6 * 6 * 2)  # room for the form, and for six ways at once
-        patched.setattr(ways, "_climbed", lambda *_: 1)
+        patched.setattr(moving_records, "MAX_NUMBERS_HELD", 6 * 6 * 2)  # room for the form, and for six ways at once
+        patched.setattr(moving_records, "_climbed", lambda *_: 1)
         assert max_cost_path(*given, HUGE) is None
 
 
 def test_as_many_ways_are_built_up_as_may_be(monkeypatch):
     """Two records gain nothing from each other: each alone, and the first with the other."""
     one = np.zeros((1, 2, 2), dtype=object), ~np.eye(2, dtype=bool)[None], [1, 1], range(2), (), 2
-    monkeypatch.setattr(ways, "_climbed", lambda *_: 1)
-    monkeypatch.setattr(ways, "MAX_PATHS", 3)
-    monkeypatch.setattr(ways, "MAX_NUMBERS_HELD", 4)
-    monkeypatch.setattr(ways, "MOST_PLACES", 2)
+    monkeypatch.setattr(moving_records, "_climbed", lambda *_: 1)
+    monkeypatch.setattr(moving_records, "MAX_PATHS", 3)
+    monkeypatch.setattr(moving_records, "MAX_NUMBERS_HELD", 4)
+    monkeypatch.setattr(moving_records, "MOST_PLACES", 2)
     assert max_cost_path(*one, HUGE) == 2
     for limit, least in (("MAX_PATHS", 3), ("MAX_NUMBERS_HELD", 4), ("MOST_PLACES", 2)):
         with monkeypatch.context() as patched:
-            patched.setattr(ways, limit, least - 1)
+            patched.setattr(moving_records, limit, least - 1)
             assert max_cost_path(*one, HUGE) is None
 
 
@@ -154,25 +154,25 @@ def test_where_hardly_anything_is_gained_none_is_looked_for(monkeypatch, scale):
     given = x * 2**scale, together, [v * 2**scale for v in own], *rest
     largest, bits = max_cost_path(*given, HUGE), max((6 * 2**scale).bit_length() - DIGITS, 0)
     assert largest % 2**scale == 0
-    monkeypatch.setattr(ways, "_climbed", lambda *_: largest >> bits)
-    assert max_cost_path(*given, largest + (largest >> ways.MIN_GAIN_BITS)) is None
-    assert max_cost_path(*given, largest + (largest >> ways.MIN_GAIN_BITS) + 2**bits) == largest
+    monkeypatch.setattr(moving_records, "_climbed", lambda *_: largest >> bits)
+    assert max_cost_path(*given, largest + (largest >> moving_records.MIN_GAIN_BITS)) is None
+    assert max_cost_path(*given, largest + (largest >> moving_records.MIN_GAIN_BITS) + 2**bits) == largest
 
 
 def test_each_way_is_built_up_once_and_none_of_what_does_not_go_together(monkeypatch):
     """Three records that gain nothing have three, three pairs, and all; without one pair, three and two."""
-    monkeypatch.setattr(ways, "_climbed", lambda *_: 1)
+    monkeypatch.setattr(moving_records, "_climbed", lambda *_: 1)
     x, together = np.zeros((1, 3, 3), dtype=object), ~np.eye(3, dtype=bool)[None]
     apart = together.copy()
     apart[0, 0, 1] = apart[0, 1, 0] = False
     for beside, count, dearest in ((together, 7, 3), (apart, 5, 2)):
-        monkeypatch.setattr(ways, "MAX_PATHS", count)
+        monkeypatch.setattr(moving_records, "MAX_PATHS", count)
         assert max_cost_path(x, beside, [1, 1, 1], range(3), (), 3, HUGE) == dearest
-        monkeypatch.setattr(ways, "MAX_PATHS", count - 1)
+        monkeypatch.setattr(moving_records, "MAX_PATHS", count - 1)
         assert max_cost_path(x, beside, [1, 1, 1], range(3), (), 3, HUGE) is None
     x, together = np.zeros((2, 3, 3), dtype=object), np.broadcast_to(together, (2, 3, 3))
     for count, dearest in ((14, 3), (13, None)):  # of each that moves: in the first place, there again, or elsewhere
-        monkeypatch.setattr(ways, "MAX_PATHS", count)
+        monkeypatch.setattr(moving_records, "MAX_PATHS", count)
         assert max_cost_path(x, together, [1, 1, 1], range(3), (3,), 3, HUGE) == dearest
 
 
@@ -180,12 +180,12 @@ def test_as_many_numbers_are_held_as_may_be(monkeypatch):
     """Those of the form, where nothing is gained and no way built up; or those of all ways of a length; and no more."""
     x, *given = swinging(6)
     for known, asked, dearest, most in ((36, np.zeros_like(x), 36, 6 * 6 * 2), (1, x, 66, 25 * 6 * 2)):
-        monkeypatch.setattr(ways, "_climbed", lambda *_, known=known: known)
-        for at_once in (ways.NUMBERS_PER_BATCH, 1):
-            monkeypatch.setattr(ways, "NUMBERS_PER_BATCH", at_once)
-            monkeypatch.setattr(ways, "MAX_NUMBERS_HELD", most)
+        monkeypatch.setattr(moving_records, "_climbed", lambda *_, known=known: known)
+        for at_once in (moving_records.NUMBERS_PER_BATCH, 1):
+            monkeypatch.setattr(moving_records, "NUMBERS_PER_BATCH", at_once)
+            monkeypatch.setattr(moving_records, "MAX_NUMBERS_HELD", most)
             assert max_cost_path(asked, *given, HUGE) == dearest
-            monkeypatch.setattr(ways, "MAX_NUMBERS_HELD", most - 1)
+            monkeypatch.setattr(moving_records, "MAX_NUMBERS_HELD", most - 1)
             assert max_cost_path(asked, *given, HUGE) is None
 
 
@@ -195,8 +195,10 @@ def test_the_way_that_is_known_is_one(monkeypatch):
         given = drawn(seed, 20)
         with monkeypatch.context() as patched:
             known = []
-            climbed = ways._climbed
-            patched.setattr(ways, "_climbed", lambda *x, known=known, climbed=climbed: known.append(climbed(*x)) or 0)
+            climbed = moving_records._climbed
+            patched.setattr(
+                moving_records, "_climbed", lambda *x, known=known, climbed=climbed: known.append(climbed(*x)) or 0
+            )
             assert max(given[2]) <= known[0] if max_cost_path(*given, HUGE) is None else True
             assert max(given[2]) <= known[0] <= max(costs(*given))
 

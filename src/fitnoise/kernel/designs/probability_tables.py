@@ -35,7 +35,7 @@ from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
 from fitnoise.kernel.designs._base import NoiseSource, unknown_result
 from fitnoise.kernel.designs.weights import IntegerWeights, from_rows
-from fitnoise.kernel.exact import Graph, exp_below, log_above, ratio_above_epsilon, rational
+from fitnoise.kernel.exact_powers import Graph, exp_below, log_above, ratio_above_epsilon, rational
 
 
 @final

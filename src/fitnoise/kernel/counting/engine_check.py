@@ -41,9 +41,9 @@ from fitnoise.kernel.codings import (
 )
 from fitnoise.kernel.counting._base import Margin, ProgressFilter
 from fitnoise.kernel.counting.dialects import READABLE_COLUMN_KINDS, ColumnKind, Dialect
+from fitnoise.kernel.counting.joint_counts import sum_up
 from fitnoise.kernel.counting.persons import ID_KEY, PersonSelector, person_id
 from fitnoise.kernel.counting.statements import Fetch, Field, PersonColumn, count, left_out, prepared, told_of
-from fitnoise.kernel.counting.tables import sum_up
 from fitnoise.kernel.dates import DateField, DatePart
 from fitnoise.kernel.units import NO_PATTERN, Pattern
 

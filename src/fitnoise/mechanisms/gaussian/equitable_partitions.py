@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fitnoise.kernel.arrays import Floats, Indices
-from fitnoise.solving.fixed import scrambled
+from fitnoise.solving.fixed_random import scrambled
 from fitnoise.solving.sectors import Decomposition, Members
 
 

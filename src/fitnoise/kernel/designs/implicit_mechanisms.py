@@ -49,7 +49,7 @@ from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers, discounted
 from fitnoise.kernel.designs._base import NoiseSource, unknown_result
 from fitnoise.kernel.designs.graphs import Box, QueryGraph
-from fitnoise.kernel.exact import exp_below, exp_bounds, log_above, ratio_above_epsilon, rational
+from fitnoise.kernel.exact_powers import exp_below, exp_bounds, log_above, ratio_above_epsilon, rational
 
 RESULTS_LIMIT = 2**22
 """The largest number of results of a mechanism without a table."""
