@@ -18,6 +18,7 @@ from conftest import zoo_plan
 from fitnoise.errors import ReleaseError
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms.gaussian import planning
+from fitnoise.messages import ValueKind
 from fitnoise.reading import comparisons
 from fitnoise.reading import linear_forms as reading_forms
 from fitnoise.reading.areas import read_areas
@@ -25,7 +26,6 @@ from fitnoise.reading.estimates import Estimates, RowLabels, inverted
 from fitnoise.reading.expressions import ask
 from fitnoise.reading.laws import LaplaceSums, Normal, law
 from fitnoise.reading.linear_forms import AnswerSource, Forms, joined
-from fitnoise.reporting import ValueKind
 from fitnoise.request.targets import z_score
 from headed import terminal_columns
 from laws import answered, planned_quickly, released

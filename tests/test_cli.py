@@ -29,10 +29,11 @@ from fitnoise.kernel.privacy import pure_mu
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.mechanisms.laplace import planning as matrix
+from fitnoise.messages import ValueKind
 from fitnoise.planning.accounting import FIXED_IN_ADVANCE, curve
 from fitnoise.reading import release as releases
 from fitnoise.reading.release_files import csv_text, staged
-from fitnoise.reporting import Report, ReportColumn, ReportTable, Section, ValueKind
+from fitnoise.reporting import Report, ReportColumn, ReportTable, Section
 from fitnoise.request.documents import json_schema
 from fitnoise.request.workloads import slug
 from people import AREAS, DATA

@@ -21,9 +21,10 @@ from fitnoise.interfaces.render import document, lines
 from fitnoise.interfaces.reports.releases import asked_report
 from fitnoise.interfaces.studio import page_parts
 from fitnoise.kernel.domain import DERIVED, RESERVED
+from fitnoise.messages import ValueKind
 from fitnoise.planning import what_if
 from fitnoise.reading.layouts import layout
-from fitnoise.reporting import Report, ReportColumn, ReportTable, Section, ValueKind
+from fitnoise.reporting import Report, ReportColumn, ReportTable, Section
 from headed import html_columns, html_tables, terminal_columns, under
 from laws import answered, by_command, check_report
 from refused import refused

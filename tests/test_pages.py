@@ -24,7 +24,7 @@ from fitnoise import data
 from fitnoise.interfaces.exports import latex, workbooks
 from fitnoise.interfaces.pages import fragments, notebook, report
 from fitnoise.interfaces.pages.charts import MAX_STRIP_ROWS, Lines, Scale, Strips, chart, curve
-from fitnoise.interfaces.pages.translation import LANGUAGES, TranslatedText, translator
+from fitnoise.interfaces.pages.translation import TranslatedText, translator
 from fitnoise.interfaces.reports import costs, plans
 from fitnoise.kernel.conditions import conditions
 from fitnoise.mechanisms.gaussian import report as gaussian
@@ -32,9 +32,10 @@ from fitnoise.mechanisms.gaussian import separate_periods
 from fitnoise.mechanisms.laplace import planning as pure
 from fitnoise.mechanisms.laplace import report as laplace
 from fitnoise.mechanisms.projection import report as projection
+from fitnoise.messages import LANGUAGES, Value, ValueKind
 from fitnoise.reading.bands import Band
 from fitnoise.reading.layouts import layout
-from fitnoise.reporting import Section, Value, ValueKind
+from fitnoise.reporting import Section
 from fitnoise.solving import ky_fan
 from fitnoise.solving._base import Status
 from laws import answered, by_command, released

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from fitnoise.interfaces.render import document, lines
-from fitnoise.reporting import NOTHING, Report, ReportColumn, ReportTable, Section, Value, ValueKind, aligned
+from fitnoise.messages import NOTHING, Value, ValueKind
+from fitnoise.reporting import Report, ReportColumn, ReportTable, Section, aligned
 from laws import check_report
 
 

@@ -20,11 +20,11 @@ import uvicorn
 import fitnoise as fn
 from fitnoise import data
 from fitnoise.interfaces import commands
-from fitnoise.interfaces.pages.translation import LANGUAGES
 from fitnoise.interfaces.studio import app, planner, releasing, serve, workers
 from fitnoise.interfaces.studio import state as states
 from fitnoise.interfaces.studio.folder import Folder, publication_of
 from fitnoise.interfaces.studio.releasing import Releases
+from fitnoise.messages import LANGUAGES
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
 from refused import refused

@@ -10,17 +10,12 @@ on a terminal, as JSON or on a page.
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
-Plain: TypeAlias = "bool | int | float | str | Sequence[Plain] | Mapping[str, Plain] | None"
-"""A value that JSON can hold. NaN and infinite numbers are excluded."""
-
-NOTHING = "–"
-"""The text that people read for a missing value."""
+from fitnoise.messages import Plain, Value, ValueKind
 
 
 class HtmlDisplay:
@@ -33,72 +28,6 @@ class HtmlDisplay:
     def _repr_html_(self) -> str | None:
         found: str | None = import_module("fitnoise.interfaces.pages.notebook").html(self)
         return found
-
-
-@final
-class ValueKind(enum.Enum):
-    """The kind of a value, which determines the number of digits that people read (:func:`format`)."""
-
-    TEXT = ("words, or numbers as they are", "")
-    WORDS = ("words of ours, which every language has", "")
-    CHECK = ("whether something holds", "")
-    COUNT = ("how many", ",")
-    NUMBER = ("a number that somebody chose, or one beside others", ".6g")
-    RESULT = ("what a question can be answered with, and a distance of such", ".15g")
-    ESTIMATE = ("a noisy number, or the margin beside it", ",.1f")
-    PEOPLE = ("a margin or an error, in people", ".4g")
-    SIMULATED = ("a mean of draws, and its standard error", ".4g")
-    COST = ("what is charged", ".7f")
-    COMPARED = ("an epsilon at a delta, or what something else would cost or reach", ".4f")
-    OPTIMUM = ("what was minimised, to the digits that are proven", ".8g")
-    FINE = ("a number to be told from one nearly as good", ".6f")
-    GAP = ("a distance from a bound", ".1e")
-    RATIO = ("so many times another number", ".3f")
-    FACTOR = ("so many times what was asked for", ".4g")
-    SHARE = ("a part of a whole", ".1%")
-    CHANCE = ("a probability", ".2%")
-    LEVEL = ("the probability that an interval is right", ".7g")
-    BITS = ("information", ".3f")
-    SECONDS = ("time taken", ".2f")
-
-    def __init__(self, meaning: str, rounding: str) -> None:
-        self.meaning = meaning
-        self.rounding = rounding
-
-    @property
-    def numeric(self) -> bool:
-        """True if columns of this kind are flush right."""
-        return self not in (ValueKind.TEXT, ValueKind.WORDS, ValueKind.CHECK)
-
-    def words(self, value: Plain) -> str:
-        """Return the text that people read. Text is printed unchanged in a column of any kind."""
-        if value is None or isinstance(value, str):
-            return NOTHING if value is None else value
-        if self is ValueKind.CHECK:
-            return "ok" if value else "FAILS"
-        if self is ValueKind.SIMULATED and isinstance(value, Sequence):
-            mean, deviation = value
-            return f"{format(mean, self.rounding)} ± {format(deviation, '.2g')}"
-        if isinstance(value, Sequence):
-            return ", ".join(self.words(x) for x in value)
-        if self is ValueKind.LEVEL and isinstance(value, int | float):
-            return f"{format(100 * value, self.rounding)} %"
-        return format(value, self.rounding)
-
-
-@final
-@dataclass(frozen=True)
-class Value:
-    """A value with a name.
-
-    key: The name of the value for programs, and for sentences of its section. `given`: The value in full. spoken: True
-    if only sentences have it, and documents do not.
-    """
-
-    key: str
-    given: Plain
-    kind: ValueKind = ValueKind.TEXT
-    spoken: bool = False
 
 
 @final

@@ -41,6 +41,7 @@ from fitnoise.kernel.order import account
 from fitnoise.kernel.profiles import ChargedPlan, ceil_dyadic
 from fitnoise.kernel.units import Account, Privacy
 from fitnoise.mechanisms.projection import planning as projection
+from fitnoise.messages import Value
 from fitnoise.planning.accounting import Curve, curve
 from fitnoise.planning.comparison import assembled, compare, mechanisms_of
 from fitnoise.planning.comparison import plan as make_plan
@@ -69,7 +70,7 @@ from fitnoise.reading.refusals import (
 from fitnoise.reading.release import Release, to_write
 from fitnoise.reading.release_files import csv_text, leftovers, new_file, read_text, replace_file
 from fitnoise.reading.verification import EXPORT, REPORT, Check, Verification, verify
-from fitnoise.reporting import Report, Section, Value
+from fitnoise.reporting import Report, Section
 from fitnoise.request.documents import json_schema, load_spec
 from fitnoise.request.publication import Budget, Publication
 from fitnoise.request.record import load_words

@@ -20,13 +20,14 @@ from fitnoise.interfaces.render import document
 from fitnoise.interfaces.reports.ledgers import balance_section
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel.ledger import Ledger
+from fitnoise.messages import Value, ValueKind
 from fitnoise.planning.comparison import plan as make_plan
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import release
 from fitnoise.reading.refusals import existing_place, unwritable_place
 from fitnoise.reading.release import Release
 from fitnoise.reading.verification import Verification, verify
-from fitnoise.reporting import Report, ReportColumn, ReportTable, Section, Value, ValueKind
+from fitnoise.reporting import Report, ReportColumn, ReportTable, Section
 from fitnoise.request.documents import load_spec
 from fitnoise.request.workloads import Workload
 

@@ -7,7 +7,8 @@ from typing import Any, cast
 
 from rich.cells import cell_len
 
-from fitnoise.reporting import Plain, Report, ReportTable, Section, aligned
+from fitnoise.messages import Plain
+from fitnoise.reporting import Report, ReportTable, Section, aligned
 
 NAME_COLUMN_CHARACTERS = 11
 """Letters from the start of a line to the sentences that a name introduces."""

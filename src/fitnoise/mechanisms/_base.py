@@ -17,7 +17,8 @@ from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.order import CostLimit, DeclaredSize
 from fitnoise.kernel.units import Privacy
 from fitnoise.mechanisms.gaussian.rounding import variances_of
-from fitnoise.reporting import Section, Value
+from fitnoise.messages import Value
+from fitnoise.reporting import Section
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import exchangeable_attributes
 from fitnoise.solving.certificates import Certificate

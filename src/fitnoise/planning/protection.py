@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fitnoise.kernel.units import Neighbours
+from fitnoise.messages import Value, ValueKind
 from fitnoise.planning.plan import Plan
-from fitnoise.reporting import Section, Value, ValueKind
+from fitnoise.reporting import Section
 
 ALMOST_CERTAIN_GUESS = 0.99
 """The best guess above which a warning is due: wrong less than once in 100 cases, where a coin is wrong 50 times."""

@@ -19,8 +19,9 @@ import numpy as np
 from fitnoise.kernel.domain import Amount, Domain, Ordered
 from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart
+from fitnoise.messages import Value, ValueKind
 from fitnoise.planning.plan import Plan
-from fitnoise.reporting import Section, Value, ValueKind
+from fitnoise.reporting import Section
 from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import EACH, Family, Sum, Table
 

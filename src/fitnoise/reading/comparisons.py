@@ -31,11 +31,12 @@ from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arguments import describe_value
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.kernel.checks import is_real, is_whole
+from fitnoise.messages import ValueKind
 from fitnoise.reading.laws import law, level
 from fitnoise.reading.questions import MIXED_UNIVERSE_TEXT
 from fitnoise.reading.refusals import UNCOMPUTED
 from fitnoise.reading.similar_tests import BOX_ERROR_SHARE, difference, product, quotient, ranges
-from fitnoise.reporting import HtmlDisplay, ReportColumn, ReportTable, ValueKind, aligned, heading_beside
+from fitnoise.reporting import HtmlDisplay, ReportColumn, ReportTable, aligned, heading_beside
 from fitnoise.request.targets import checked_confidence, z_score
 
 if TYPE_CHECKING:

@@ -33,6 +33,7 @@ import scipy.sparse as sp
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Floats, Indices
+from fitnoise.messages import ValueKind
 from fitnoise.reading.comparisons import ComparedRatios, LabelledNumbers, RatioExpression, divisor, is_number, number
 from fitnoise.reading.laws import Law, law, level
 from fitnoise.reading.linear_forms import Forms
@@ -40,7 +41,6 @@ from fitnoise.reading.questions import MIXED_UNIVERSE_TEXT, ReaderQuestion, whos
 from fitnoise.reading.refusals import UNCOMPUTED
 from fitnoise.reading.release_files import label_frame
 from fitnoise.reading.similar_tests import difference
-from fitnoise.reporting import ValueKind
 from fitnoise.request.targets import checked_confidence, z_score
 from fitnoise.request.workloads import Table
 

@@ -24,12 +24,13 @@ from fitnoise.interfaces.render import readable
 from fitnoise.interfaces.reports.plans import table_label, warned
 from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.units import Pattern, PrivacyUnit
+from fitnoise.messages import ValueKind
 from fitnoise.planning.ranges import asked
 from fitnoise.reading.bands import Band, Bands
 from fitnoise.reading.description import left_out
 from fitnoise.reading.layouts import Heading, Label, Tabled, TableLayout, publication_of, releases
 from fitnoise.reading.refusals import missing_package
-from fitnoise.reporting import Report, ValueKind, heading_beside
+from fitnoise.reporting import Report, heading_beside
 from fitnoise.request.coverage import ValueList, uncounted
 
 if TYPE_CHECKING:

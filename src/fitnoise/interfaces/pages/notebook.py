@@ -15,6 +15,7 @@ from fitnoise.interfaces.pages.charts import Mark, Scale
 from fitnoise.interfaces.pages.fragments import environment, fragment, render_table, report, style
 from fitnoise.interfaces.pages.translation import translator
 from fitnoise.interfaces.reports.comparisons import comparison_report
+from fitnoise.messages import NOTHING
 from fitnoise.planning.comparison import Comparison
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.comparisons import LabelledNumbers
@@ -22,7 +23,6 @@ from fitnoise.reading.derived_tables import DerivedTables
 from fitnoise.reading.description import statistic
 from fitnoise.reading.layouts import Tabled, decimals, layout, publication_of
 from fitnoise.reading.release import Release
-from fitnoise.reporting import NOTHING
 
 MAX_ROWS = 60
 """The largest number of rows that a notebook shows of an answer or of a large table; if there are more, the first."""

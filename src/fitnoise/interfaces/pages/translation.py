@@ -5,22 +5,16 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import final
 
-from fitnoise.errors import ReleaseError
-from fitnoise.kernel.checks import is_plain
-from fitnoise.reporting import Plain, Section, Value, ValueKind
+from fitnoise import messages
+from fitnoise.messages import Value, ValueKind
+from fitnoise.reporting import Section
 
 _PAGES = "fitnoise.interfaces.pages"
-
-_SIGNS: dict[str, dict[str, str]] = {"en": {"-": "−"}, "de": {"-": "−", ",": "\u202f", ".": ","}}
-"""The signs of written numbers, from Python's: German groups digits by a narrow space (DIN 1333)."""
-
-LANGUAGES = tuple(_SIGNS)
-"""The codes of the languages."""
 
 
 @final
@@ -34,20 +28,21 @@ class TranslatedText:
 
 @final
 @dataclass(frozen=True)
-class Translator:
-    """One language.
+class Translator(messages.Translator):
+    """One language, for texts that do not have ids yet.
 
-    code: The code of BCP 47.
     catalogue: The texts of pages by the English text; empty for English.
     sentences: The sentences of reports by the English text, before values are put in.
     """
 
-    code: str
-    catalogue: Mapping[str, str]
-    sentences: Mapping[str, str]
+    catalogue: Mapping[str, str] = field(default_factory=dict)
+    sentences: Mapping[str, str] = field(default_factory=dict)
 
-    def translate(self, text: str, **values: object) -> str:
-        """Return a text of fitnoise in this language, with values in its braces."""
+    def translate(self, text_id: str, **values: object) -> str:
+        """Return a text of fitnoise in this language, with values in its braces: by its id, or by the English text."""
+        if text_id in self.texts:
+            return super().translate(text_id, **values)
+        text = text_id
         said = text if self.code == "en" else self.catalogue[text]
         return said.format_map(values) if values else said
 
@@ -91,30 +86,6 @@ class Translator:
                 return own.format_map({name: self.format_digits(digits) for name, digits in filled.groupdict().items()})
         raise KeyError(text)
 
-    def number(self, x: float, decimals: int = 0) -> str:
-        """Return a number with this many decimals."""
-        text = f"{x:,.{decimals}f}"
-        return self.format_digits(text[1:] if text.startswith("-") and not text.strip("-0.,") else text)
-
-    def kind(self, kind: ValueKind, value: Plain) -> str:
-        """Return a value of a report, as people read it."""
-        number = is_plain(value) and kind.numeric
-        return self.format_digits(kind.words(value)) if number else kind.words(value)
-
-    def format_digits(self, digits: str) -> str:
-        """Return a number of Python's form in the form of this language: 1.7e-07 as 1.7 · 10⁻⁷."""
-        whole = re.sub(r" ?%", "\u202f%", digits).translate({ord(sign): own for sign, own in _SIGNS[self.code].items()})
-        return re.sub(r"(?:(?<!\d)1|(\d[\d.,]*))e([+−]?)0*(\d+)", _powered, whole)
-
-
-def _powered(match: re.Match[str]) -> str:
-    digits, sign, power = match.groups()
-    ten = f"10{'⁻' if sign == '−' else ''}{power.translate(_RAISED)}"
-    return ten if digits in (None, "1") else f"{digits} · {ten}"
-
-
-_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-
 
 @cache
 def _numbered(text: str) -> re.Pattern[str]:
@@ -134,17 +105,10 @@ def translator(language: str, also: str = "") -> Translator:
     Raises:
         ReleaseError: Pages have no such language.
     """
-    if language not in LANGUAGES:
-        raise ReleaseError(
-            "unknown-language",
-            f"The language is {language!r}.",
-            "",
-            f"Choose {' or '.join(LANGUAGES)}.",
-            "Nothing was written.",
-            place="language",
-        )
+    texts = messages.translator(language).texts
     if language == "en":
-        return Translator(language, {}, {})
+        return Translator(language, texts)
     known = [_catalogue(x, language) for x in (_PAGES, also) if x]
     told = {text: said for own in known for text, said in own.items()}
-    return Translator(language, told, _catalogue(_PAGES, f"sentences.{language}"))
+    sentences = _catalogue(_PAGES, f"sentences.{language}")
+    return Translator(language, texts, catalogue=told, sentences=sentences)

@@ -9,9 +9,10 @@ from fitnoise.mechanisms.finite.selection import ChosenMechanism
 from fitnoise.mechanisms.gaussian import budgets
 from fitnoise.mechanisms.projection import report as projection
 from fitnoise.mechanisms.projection.simulation import SettingChoice
+from fitnoise.messages import Value, ValueKind
 from fitnoise.planning.comparison import Comparison
 from fitnoise.planning.plan import Plan
-from fitnoise.reporting import Report, ReportColumn, ReportTable, Section, Value, ValueKind
+from fitnoise.reporting import Report, ReportColumn, ReportTable, Section
 from fitnoise.request.publication import Publication, Setting
 
 

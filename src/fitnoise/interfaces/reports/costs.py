@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from fitnoise.kernel.losses import Loss, rounded_up
-from fitnoise.reporting import Value, ValueKind
+from fitnoise.messages import Value, ValueKind
 
 
 @final

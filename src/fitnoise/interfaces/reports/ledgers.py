@@ -9,9 +9,10 @@ from fitnoise.kernel import privacy
 from fitnoise.kernel.ledger import LedgerEntry, Quote
 from fitnoise.kernel.losses import Loss, best_guess
 from fitnoise.kernel.units import Account
+from fitnoise.messages import Plain, Value, ValueKind
 from fitnoise.planning.accounting import FIXED_IN_ADVANCE
 from fitnoise.planning.protection import ALMOST_CERTAIN_GUESS
-from fitnoise.reporting import Plain, Report, ReportColumn, ReportTable, Section, Value, ValueKind
+from fitnoise.reporting import Report, ReportColumn, ReportTable, Section
 
 
 def ledger_report(

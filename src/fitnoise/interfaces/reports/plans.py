@@ -22,11 +22,12 @@ from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.mechanisms.gaussian import report as gaussian
 from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart
+from fitnoise.messages import Value, ValueKind
 from fitnoise.planning import protection, ranges
 from fitnoise.planning.free_queries import left_beside, profile_beside
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.description import condition_texts, enforcement_text, left_out, shares, universe
-from fitnoise.reporting import Report, ReportColumn, ReportTable, Section, Value, ValueKind
+from fitnoise.reporting import Report, ReportColumn, ReportTable, Section
 from fitnoise.request.coverage import uncounted_by_question
 from fitnoise.request.publication import Goal
 from fitnoise.request.workloads import Family

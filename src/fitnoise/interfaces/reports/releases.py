@@ -16,6 +16,7 @@ from fitnoise.interfaces.reports.plans import means, records, table_label, table
 from fitnoise.kernel.ledger import Quote
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.mechanisms.summaries import TableSummary
+from fitnoise.messages import Value, ValueKind
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import PeriodStatus
 from fitnoise.reading.combining import Combination
@@ -26,7 +27,7 @@ from fitnoise.reading.quantiles import Quantiles
 from fitnoise.reading.questions import MIXED_UNIVERSE_TEXT
 from fitnoise.reading.release import FiniteAnswer, Release
 from fitnoise.reading.verification import Verification
-from fitnoise.reporting import Report, ReportColumn, ReportTable, Section, Value, ValueKind
+from fitnoise.reporting import Report, ReportColumn, ReportTable, Section
 from fitnoise.request.workloads import Table as Asked
 from fitnoise.request.workloads import TableSequence
 

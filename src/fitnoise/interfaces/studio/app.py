@@ -30,7 +30,6 @@ from fitnoise.interfaces.pages.fragments import report as told_report
 from fitnoise.interfaces.pages.fragments import style
 from fitnoise.interfaces.pages.report import content
 from fitnoise.interfaces.pages.report import report as write_report
-from fitnoise.interfaces.pages.translation import LANGUAGES
 from fitnoise.interfaces.reports.ledgers import ledger_report
 from fitnoise.interfaces.reports.releases import asked_report
 from fitnoise.interfaces.studio import forms
@@ -42,6 +41,7 @@ from fitnoise.interfaces.studio.releasing import head_of, no_data, released_befo
 from fitnoise.interfaces.studio.state import Studio
 from fitnoise.interfaces.studio.workers import QuestionReplaced
 from fitnoise.kernel.ledger import Ledger
+from fitnoise.messages import LANGUAGES
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.expressions import ask
 from fitnoise.reading.release import Release

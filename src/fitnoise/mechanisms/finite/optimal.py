@@ -44,7 +44,8 @@ from fitnoise.mechanisms.finite.exact import hops, kernel
 from fitnoise.mechanisms.finite.families import columns_and_rest, from_probabilities
 from fitnoise.mechanisms.finite.priors import SimilarityQuotient, checked_prior, hit_bound, quotient, singleton_cells
 from fitnoise.mechanisms.finite.programs import minimise
-from fitnoise.reporting import ReportColumn, ReportTable, ValueKind, aligned
+from fitnoise.messages import ValueKind
+from fitnoise.reporting import ReportColumn, ReportTable, aligned
 
 PROGRAM_LIMIT = 100
 """Most results, and most guesses, for the program in all pairs."""

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from fitnoise.kernel.designs.questions import FiniteQuery
 from fitnoise.mechanisms.finite.optimal import compared
 from fitnoise.mechanisms.finite.selection import ChosenMechanism
-from fitnoise.reporting import Section, Value
+from fitnoise.messages import Value
+from fitnoise.reporting import Section
 
 
 def choices(questions: Sequence[FiniteQuery], mechanisms: Sequence[ChosenMechanism]) -> Iterator[Section]:

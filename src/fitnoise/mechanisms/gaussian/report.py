@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.units import Neighbours, PrivacyUnit
-from fitnoise.reporting import Section, Value, ValueKind
+from fitnoise.messages import Value, ValueKind
+from fitnoise.reporting import Section
 from fitnoise.request.publication import Publication
 from fitnoise.solving.certificates import Certificate
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from fitnoise.algebra.backends import one_thread
 from fitnoise.mechanisms.gaussian.formulation import Formulation
-from fitnoise.reporting import Section, Value, ValueKind
+from fitnoise.messages import Value, ValueKind
+from fitnoise.reporting import Section
 from fitnoise.solving import solver
 from fitnoise.solving.certificates import RecordSets
 from fitnoise.solving.costly_sets import CostlySets

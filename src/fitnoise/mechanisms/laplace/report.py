@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from fitnoise.reporting import Section, Value, ValueKind
+from fitnoise.messages import Value, ValueKind
+from fitnoise.reporting import Section
 from fitnoise.solving.certificates import Certificate
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fitnoise.kernel.units import Region
 from fitnoise.mechanisms.projection.simulation import SettingChoice
-from fitnoise.reporting import Section, Value, ValueKind
+from fitnoise.messages import Value, ValueKind
+from fitnoise.reporting import Section
 from fitnoise.request.publication import Setting, SmallDatabase, Variant
 from fitnoise.solving.certificates import Certificate
 

@@ -52,7 +52,8 @@ from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.checks import checked_positive, checked_whole
 from fitnoise.kernel.units import Region
 from fitnoise.mechanisms.projection.regions import Estimator, entropy_weight
-from fitnoise.reporting import Plain, ReportColumn, ReportTable, ValueKind, aligned
+from fitnoise.messages import Plain, ValueKind
+from fitnoise.reporting import ReportColumn, ReportTable, aligned
 from fitnoise.request.publication import MAX_TEMPERATURE, Setting
 from fitnoise.solving.fixed_random import FixedGenerator
 from fitnoise.solving.ky_fan import KyFanDesign, ky_fan_design

@@ -1,0 +1,203 @@
+"""The sentences for readers: each has an id and typed values, and a catalogue for each language has its text.
+
+    Message ── id ── "report.section.price": dots lead from the general to the special
+            ── values ── a key, which the text names in braces; a plain value; its kind
+
+A catalogue is the folder `catalogues/CODE` of TOML files with one text for each id. English is a catalogue like any
+other. All languages have the same ids. Plural forms are separate ids. A missing id is an error.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+from typing import Any, TypeAlias, final
+
+from fitnoise.errors import ReleaseError
+
+Plain: TypeAlias = "bool | int | float | str | Sequence[Plain] | Mapping[str, Plain] | None"
+"""A value that JSON can hold. NaN and infinite numbers are excluded."""
+
+NOTHING = "–"
+"""The text that people read for a missing value."""
+
+
+_SIGNS: dict[str, dict[str, str]] = {"en": {"-": "−"}, "de": {"-": "−", ",": "\u202f", ".": ","}}
+"""The signs of written numbers, from Python's: German groups digits by a narrow space (DIN 1333)."""
+
+LANGUAGES = tuple(_SIGNS)
+"""The codes of the languages."""
+
+
+@final
+class ValueKind(enum.Enum):
+    """The kind of a value, which determines the number of digits that people read (:func:`format`)."""
+
+    TEXT = ("a text, or a number without rounding", "")
+    WORDS = ("a text of the catalogues, named by its id", "")
+    CHECK = ("the outcome of a check", "")
+    COUNT = ("a count", ",")
+    NUMBER = ("a chosen number", ".6g")
+    RESULT = ("an answer to a question, and a distance between answers", ".15g")
+    ESTIMATE = ("a noisy number, or its margin", ",.1f")
+    PEOPLE = ("a margin or an error, in people", ".4g")
+    SIMULATED = ("a mean of draws, and its standard error", ".4g")
+    COST = ("a charged cost", ".7f")
+    COMPARED = ("an epsilon at a delta, or the cost of an alternative", ".4f")
+    OPTIMUM = ("an optimum, to its proven digits", ".8g")
+    FINE = ("a number with six decimals", ".6f")
+    GAP = ("a distance from a bound", ".1e")
+    RATIO = ("a ratio of two numbers", ".3f")
+    FACTOR = ("a multiple of a target", ".4g")
+    SHARE = ("a proportion", ".1%")
+    CHANCE = ("a probability", ".2%")
+    LEVEL = ("the probability that an interval is right", ".7g")
+    BITS = ("an amount of information", ".3f")
+    SECONDS = ("a duration", ".2f")
+
+    def __init__(self, meaning: str, rounding: str) -> None:
+        self.meaning = meaning
+        self.rounding = rounding
+
+    @property
+    def numeric(self) -> bool:
+        """True if columns of this kind are flush right."""
+        return self not in (ValueKind.TEXT, ValueKind.WORDS, ValueKind.CHECK)
+
+    def words(self, value: Plain) -> str:
+        """Return the text that people read. Text is printed unchanged in a column of any kind."""
+        if value is None or isinstance(value, str):
+            return NOTHING if value is None else value
+        if self is ValueKind.CHECK:
+            return "ok" if value else "FAILS"
+        if self is ValueKind.SIMULATED and isinstance(value, Sequence):
+            mean, deviation = value
+            return f"{format(mean, self.rounding)} ± {format(deviation, '.2g')}"
+        if isinstance(value, Sequence):
+            return ", ".join(self.words(x) for x in value)
+        if self is ValueKind.LEVEL and isinstance(value, int | float):
+            return f"{format(100 * value, self.rounding)} %"
+        return format(value, self.rounding)
+
+
+@final
+@dataclass(frozen=True)
+class Value:
+    """A value with a name.
+
+    key: The name of the value for programs, and for sentences of its section. `given`: The value in full. spoken: True
+    if only sentences have it, and documents do not.
+    """
+
+    key: str
+    given: Plain
+    kind: ValueKind = ValueKind.TEXT
+    spoken: bool = False
+
+
+@final
+@dataclass(frozen=True)
+class Message:
+    """A sentence for readers.
+
+    id: The id of its text in the catalogues. `values`: The values that the text may name; it need not name all.
+    """
+
+    id: str
+    values: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True)
+class Translator:
+    """One language.
+
+    code: The code of BCP 47. texts: The texts by their ids. `typeset`: True to write numbers with the signs of print;
+    False to write them with the letters of every terminal.
+    """
+
+    code: str
+    texts: Mapping[str, str]
+    typeset: bool = True
+
+    def translate(self, text_id: str, **values: object) -> str:
+        """Return a text with values in its braces."""
+        return self.texts[text_id].format_map(values)
+
+    def write(self, message: Message) -> str:
+        """Return the sentence of a message, with its values."""
+        return self.texts[message.id].format_map({v.key: self.kind(v.kind, v.given) for v in message.values})
+
+    def number(self, x: float, decimals: int = 0) -> str:
+        """Return a number with this many decimals."""
+        text = f"{x:,.{decimals}f}"
+        return self.format_digits(text[1:] if text.startswith("-") and not text.strip("-0.,") else text)
+
+    def kind(self, kind: ValueKind, value: Plain) -> str:
+        """Return a value of a report, as people read it."""
+        number = kind.numeric and isinstance(value, int | float) and not isinstance(value, bool)
+        return self.format_digits(kind.words(value)) if number and self.typeset else kind.words(value)
+
+    def format_digits(self, digits: str) -> str:
+        """Return a number of Python's form in the form of this language: 1.7e-07 as 1.7 · 10⁻⁷."""
+        text = re.sub(r" ?%", "\u202f%", digits).translate(
+            {ord(sign): other for sign, other in _SIGNS[self.code].items()}
+        )
+        return re.sub(r"(?:(?<!\d)1|(\d[\d.,]*))e([+−]?)0*(\d+)", _powered, text)
+
+
+def _powered(match: re.Match[str]) -> str:
+    digits, sign, power = match.groups()
+    ten = f"10{'⁻' if sign == '−' else ''}{power.translate(_RAISED)}"
+    return ten if digits in (None, "1") else f"{digits} · {ten}"
+
+
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@cache
+def catalogue(language: str) -> Mapping[str, str]:
+    """Return the texts of a language by their ids.
+
+    Raises:
+        ValueError: Two files have a text for one id.
+    """
+    texts: dict[str, str] = {}
+    for file in sorted((resources.files(__name__) / "catalogues" / language).iterdir(), key=lambda x: x.name):
+        for text_id, text in _flat(tomllib.loads(file.read_text(encoding="utf-8"))):
+            if text_id in texts:
+                raise ValueError(f"two files of the catalogue {language!r} have a text for {text_id!r}")
+            texts[text_id] = text
+    return MappingProxyType(texts)
+
+
+def _flat(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for key, inner in document.items():
+        if isinstance(inner, str):
+            yield prefix + key, inner
+        else:
+            yield from _flat(inner, f"{prefix}{key}.")
+
+
+@cache
+def translator(language: str, *, typeset: bool = True) -> Translator:
+    """Return a language by its code.
+
+    Raises:
+        ReleaseError: There is no catalogue of this language.
+    """
+    if language not in LANGUAGES:
+        raise ReleaseError(
+            "unknown-language",
+            f"The language is {language!r}.",
+            "",
+            f"Choose {' or '.join(LANGUAGES)}.",
+            "Nothing was written.",
+            place="language",
+        )
+    return Translator(language, catalogue(language), typeset)
