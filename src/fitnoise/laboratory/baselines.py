@@ -175,8 +175,8 @@ def total_error(w: npt.ArrayLike, c: npt.ArrayLike, power: float = 0.0, gap: flo
         rows, weights = queries, WEIGHTS[power]
     else:
         rows, weights = queries * targets[:, None] ** (-power / 2), ErrorWeights.UNIFORM
-    made = plan(matrix_workload(rows, variances=targets), objective=Objective(Goal.TOTAL_ERROR, weights), gap=gap)
-    (sector,) = made.strategy.sectors
+    optimum = plan(matrix_workload(rows, variances=targets), objective=Objective(Goal.TOTAL_ERROR, weights), gap=gap)
+    (sector,) = optimum.strategy.sectors
     return least_squares(queries, targets, np.asarray(sector.rows, dtype=np.float64) / sector.scale)
 
 
@@ -219,10 +219,10 @@ def optimality_gap(w: npt.ArrayLike, c: npt.ArrayLike, mechanism: Mechanism) -> 
             "Give a mechanism for these queries.",
             "Nothing was computed.",
         )
-    own = _scaled(mechanism.recovery, mechanism.strategy, targets)
+    candidate = _scaled(mechanism.recovery, mechanism.strategy, targets)
     best = plan(matrix_workload(queries, variances=targets))
-    total = own.cost * float(own.variances.sum()) / (best.cost_squared * float(best.variances.sum()))
-    return OptimalityGap(own.cost, best.cost_squared, best.bound, total)
+    total = candidate.cost * float(candidate.variances.sum()) / (best.cost_squared * float(best.variances.sum()))
+    return OptimalityGap(candidate.cost, best.cost_squared, best.bound, total)
 
 
 class PricedMechanism(Protocol):
@@ -259,9 +259,9 @@ def refined_order(left: PricedMechanism, right: PricedMechanism, tolerance: floa
             "Plan both for the same tables.",
             "Nothing was compared.",
         )
-    apart = mine - theirs
-    told = apart[np.abs(apart) > tolerance * max(mine[0], theirs[0])]
-    return int(np.sign(told[0])) if len(told) else 0
+    differences = mine - theirs
+    decisive = differences[np.abs(differences) > tolerance * max(mine[0], theirs[0])]
+    return int(np.sign(decisive[0])) if len(decisive) else 0
 
 
 BASELINES = {

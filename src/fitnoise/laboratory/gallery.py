@@ -95,14 +95,14 @@ def pl94_tables(variance: float = 1.0) -> Workload:
     Args:
         variance: The target of every number, in people².
     """
-    races = [" and ".join(some) for k in range(1, 7) for some in itertools.combinations(RACES, k)]
+    races = [" and ".join(combination) for k in range(1, 7) for combination in itertools.combinations(RACES, k)]
     domain = Domain(
         voting_age=Categorical(["17 and under", "18 and over"]),
         ethnicity=Categorical(["not Hispanic", "Hispanic"]),
         race=Categorical(races),
     )
-    shown = ("voting_age",), ("ethnicity",), ("race",), ("voting_age", "ethnicity", "race")
-    return Workload(domain, [table(*names, variance=variance) for names in shown])
+    attributes = ("voting_age",), ("ethnicity",), ("race",), ("voting_age", "ethnicity", "race")
+    return Workload(domain, [table(*names, variance=variance) for names in attributes])
 
 
 def random_ranges(n: int, m: int, rng: Generator) -> Integers:

@@ -152,11 +152,11 @@ def ky_fan_gram(
     k = checked_whole("the index of a Ky Fan norm", k)
     _limits(tolerance, evaluations, seconds)
     diagonal = gram.diagonal
-    kept = np.flatnonzero(diagonal > 0)
-    if not np.isfinite(diagonal).all() or k >= len(kept):
+    used_cells = np.flatnonzero(diagonal > 0)
+    if not np.isfinite(diagonal).all() or k >= len(used_cells):
         raise WorkloadError(
             "gram-index-too-large",
-            f"k is {k}, and {len(kept)} cells have queries, or a column is not finite.",
+            f"k is {k}, and {len(used_cells)} cells have queries, or a column is not finite.",
             "k must be below the number of these cells.",
             "Use ky_fan_design for so small a matrix.",
             "Nothing was made.",
@@ -177,7 +177,7 @@ def ky_fan_gram(
             evaluations=0,
             status=KyFanStatus.CLOSED_FORM,
         )
-    problem = _Products(gram, kept, k, unit)
+    problem = _Products(gram, used_cells, k, unit)
     search = _KyFanSearch(problem, tolerance, evaluations, seconds)
     ending = search.run()
     primal, dual = search.best()
@@ -190,9 +190,9 @@ def ky_fan_gram(
     enlarge = float(slopes.max()) * (1 + MARGIN) * unit
     variances, tail = roots * enlarge, tail * enlarge
     weights = np.zeros(problem.everything)
-    weights[kept] = dual.weights / dual.weights.sum()
+    weights[used_cells] = dual.weights / dual.weights.sum()
     mixes = np.zeros((problem.everything, t))
-    mixes[kept] = inner / math.sqrt(unit)
+    mixes[used_cells] = inner / math.sqrt(unit)
     residual = max(
         float(np.abs(inner.T @ images - np.eye(t)).max(initial=0.0)),
         *(_residual(problem, point) for point in (primal, dual)),
@@ -249,10 +249,10 @@ def ky_fan_marginals(sizes: Sequence[int], tables: Iterable[Sequence[int]], k: i
             "Give integers from 1.",
             "Nothing was made.",
         )
-    found: dict[tuple[int, ...], float] = {}
+    eigenvalues: dict[tuple[int, ...], float] = {}
     for table in tables:
-        own = tuple(sorted(table))
-        if len(set(own)) < len(own) or any(a not in range(len(sizes)) for a in own):
+        attributes = tuple(sorted(table))
+        if len(set(attributes)) < len(attributes) or any(a not in range(len(sizes)) for a in attributes):
             raise WorkloadError(
                 "marginal-attributes",
                 f"A marginal shows the attributes {tuple(table)}.",
@@ -260,12 +260,12 @@ def ky_fan_marginals(sizes: Sequence[int], tables: Iterable[Sequence[int]], k: i
                 f"Give positions from 0 to {len(sizes) - 1}, each once.",
                 "Nothing was made.",
             )
-        share = 1 / math.prod(sizes[a] for a in own)
-        wide = [a for a in own if sizes[a] > 1]
+        weight = 1 / math.prod(sizes[a] for a in attributes)
+        wide = [a for a in attributes if sizes[a] > 1]
         for width in range(len(wide) + 1):
             for sector in itertools.combinations(wide, width):
-                found[sector] = found.get(sector, 0.0) + share
-    if not found:
+                eigenvalues[sector] = eigenvalues.get(sector, 0.0) + weight
+    if not eigenvalues:
         raise WorkloadError(
             "marginals-without-table",
             "No table is given.",
@@ -273,21 +273,21 @@ def ky_fan_marginals(sizes: Sequence[int], tables: Iterable[Sequence[int]], k: i
             "Give at least one table.",
             "Nothing was made.",
         )
-    listed = sorted(found, key=lambda s: (-found[s], len(s), s))
+    listed = sorted(eigenvalues, key=lambda s: (-eigenvalues[s], len(s), s))
     counts = [math.prod(sizes[a] - 1 for a in s) for s in listed]
-    values = np.array([found[s] for s in listed])
+    values = np.array([eigenvalues[s] for s in listed])
     rank = sum(counts)
     k = min(k, rank)
-    t, first, spikes = 0, 0, 0.0
+    t, split, spikes = 0, 0, 0.0
     rests = np.cumsum((values * np.array([float(c) for c in counts]))[::-1])[::-1]
     # All directions of a sector are spikes or none is: to take one of several equal ones lowers α further below them.
-    while rests[first] < (k - t) * values[first] * (1 - EIGENVALUE_TOLERANCE):
-        t, spikes = t + counts[first], spikes + counts[first] * math.sqrt(values[first])
-        first += 1
-    alpha = float(rests[first]) / (k - t)
+    while rests[split] < (k - t) * values[split] * (1 - EIGENVALUE_TOLERANCE):
+        t, spikes = t + counts[split], spikes + counts[split] * math.sqrt(values[split])
+        split += 1
+    alpha = float(rests[split]) / (k - t)
     height = spikes + (k - t) * math.sqrt(alpha)
     roots = np.sqrt(values)
-    roots[first:] = math.sqrt(alpha)
+    roots[split:] = math.sqrt(alpha)
     return MarginalsDesign(
         index=k,
         rank=rank,

@@ -65,7 +65,7 @@ def _opendp(make: Callable[..., Any], metric: Any, scale: float, size: int) -> I
     """Return the draws of one call of OpenDP."""
     failure = None
     try:
-        drawn = make(dp.vector_domain(dp.atom_domain(T=dp.i64)), metric, scale=scale)([0] * size)
+        draws = make(dp.vector_domain(dp.atom_domain(T=dp.i64)), metric, scale=scale)([0] * size)
     except dp.OpenDPException as error:
         failure = error.variant
     if failure is not None:  # raised out here: the message of OpenDP, which may name the scale, is not kept
@@ -76,4 +76,4 @@ def _opendp(make: Callable[..., Any], metric: Any, scale: float, size: int) -> I
             "Choose another noise scale.",
             "No noise was drawn.",
         )
-    return np.fromiter(drawn, dtype=np.int64, count=size)  # refuses fewer draws than `size`
+    return np.fromiter(draws, dtype=np.int64, count=size)  # refuses fewer draws than `size`

@@ -95,9 +95,9 @@ def minimum_sensitivity(
 
     Source: Problem 5.16; found 2.577935 for H_4 (paper 2.896), 2 for Y_4 (paper 2.210), 3.357051 for H_8, √8 for Y_8.
     """
-    given = np.array(strategy, dtype=np.float64)
-    bound = strategies.sensitivity(given, 2)
-    n = given.shape[1]
+    original = np.array(strategy, dtype=np.float64)
+    bound = strategies.sensitivity(original, 2)
+    n = original.shape[1]
     m = n if rows is None else rows
     if n > LARGEST or m < n or starts < 1:
         raise WorkloadError(
@@ -108,13 +108,13 @@ def minimum_sensitivity(
             "see coarse_root.",
             "Nothing was rotated.",
         )
-    found = strategies.spectrum(strategies.profile(given))
+    decomposition = strategies.spectrum(strategies.profile(original))
     root = np.zeros((m, n))
-    root[:n] = found.strategy()
-    rotations = _starts(found.vectors, m, rng, starts) + _coarse(found, m)
+    root[:n] = decomposition.strategy()
+    rotations = _starts(decomposition.vectors, m, rng, starts) + _coarse(decomposition, m)
     rotations += [_descended(q, root, steps) for q in rotations]
     rotations.sort(key=lambda q: _largest(q @ root))
-    candidates = [given, *(_polished(q, root) @ root for q in rotations[:POLISHED_STARTS])]
+    candidates = [original, *(_polished(q, root) @ root for q in rotations[:POLISHED_STARTS])]
     best = min(candidates, key=_largest)
     return RotatedStrategy(best, float(strategies.sensitivity(best)), bound)
 
@@ -184,9 +184,9 @@ def _descended(q: Floats, root: Floats, steps: int) -> Floats:
         return q
     size = 0.1
     for step in range(steps):
-        along = step / steps
-        sharpness = SOFTNESS[0] * (SOFTNESS[1] / SOFTNESS[0]) ** along / scale
-        width = ROUNDING[0] * (ROUNDING[1] / ROUNDING[0]) ** along * entry
+        progress = step / steps
+        sharpness = SOFTNESS[0] * (SOFTNESS[1] / SOFTNESS[0]) ** progress / scale
+        width = ROUNDING[0] * (ROUNDING[1] / ROUNDING[0]) ** progress * entry
         value, gradient = _soft(a, sharpness, width)
         slope = gradient @ a.T
         skew = (slope.T - slope) / 2  # downhill: along Q ↦ cayley(t S) Q the value falls at the rate ‖S‖²
@@ -205,7 +205,7 @@ def _descended(q: Floats, root: Floats, steps: int) -> Floats:
 
 def _polished(q: Floats, root: Floats) -> Floats:
     """Return the rotation at the end of sequential linear programs."""
-    trust, most, least = TRUST
+    trust, max_trust, min_trust = TRUST
     a = q @ root
     best = _largest(a)
     for _ in range(PROGRAMS):
@@ -216,10 +216,10 @@ def _polished(q: Floats, root: Floats) -> Floats:
         value = _largest(turn @ a)
         if value < best * (1 - 1e-14):
             q, a, best = turn @ q, turn @ a, value
-            trust = min(1.5 * trust, most)
+            trust = min(1.5 * trust, max_trust)
         else:
             trust /= 4
-        if trust < least:
+        if trust < min_trust:
             break
     return _nearest(q)
 
@@ -231,12 +231,14 @@ def _linear_step(a: Floats, trust: float) -> Floats | None:
     that keep their sign in the whole region are their own absolute value.
     """
     m, n = a.shape
-    first, second = np.triu_indices(m, 1)
-    turns = len(first)
+    first_index, second_index = np.triu_indices(m, 1)
+    turns = len(first_index)
     # ∂(SA)_ij/∂S_kl = δ_ik A_lj − δ_il A_kj
     column = np.arange(n)
-    entries = np.concatenate([(first[:, None] * n + column).ravel(), (second[:, None] * n + column).ravel()])
-    values = np.concatenate([a[second].ravel(), -a[first].ravel()])
+    entries = np.concatenate(
+        [(first_index[:, None] * n + column).ravel(), (second_index[:, None] * n + column).ravel()]
+    )
+    values = np.concatenate([a[second_index].ravel(), -a[first_index].ravel()])
     change = sparse.csr_array((values, (entries, np.tile(np.repeat(np.arange(turns), n), 2))), shape=(m * n, turns))
     flat = a.ravel()
     reach = trust * (np.abs(a).sum(axis=0) - np.abs(a)).ravel()
@@ -260,9 +262,9 @@ def _linear_step(a: Floats, trust: float) -> Floats | None:
     bounds: list[tuple[float, float | None]] = [(-trust, trust)] * turns
     bounds += [(0.0, None)] * (len(free) + 1)
     # Its stubs do not know that it takes sparse matrices.
-    found = optimize.linprog(cost, A_ub=rows, b_ub=limits, bounds=bounds, method="highs")  # type: ignore[call-overload]
-    if found.x is None:
+    result = optimize.linprog(cost, A_ub=rows, b_ub=limits, bounds=bounds, method="highs")  # type: ignore[call-overload]
+    if result.x is None:
         return None
     skew = np.zeros((m, m))
-    skew[first, second] = found.x[:turns]
+    skew[first_index, second_index] = result.x[:turns]
     return skew - skew.T

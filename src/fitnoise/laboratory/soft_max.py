@@ -268,10 +268,10 @@ class ObjectivePoint:
 
     @cached_property
     def _maxima(self) -> tuple[float, Floats, Floats]:
-        first, w = _soft_max(self.profile, self.t1)
-        second, u = _soft_max(self.ratios, self.t2)
+        profile_max, w = _soft_max(self.profile, self.t1)
+        ratio_max, u = _soft_max(self.ratios, self.t2)
         f1, f2 = self._factors
-        return f1 * first + f2 * second, w, u
+        return f1 * profile_max + f2 * ratio_max, w, u
 
     @property
     def value(self) -> float:
@@ -315,12 +315,12 @@ class ObjectivePoint:
         (a, h), (f1, f2) = self._parts, self._factors
         half = self._inverse @ p @ a
         bend = -(half + half.T)  # Σ w_i ∇²g_i[P], equation (10)
-        own = (self._columns * (w * (self._columns * (p @ self._columns)).sum(axis=0))) @ self._columns.T
+        curvature = (self._columns * (w * (self._columns * (p @ self._columns)).sum(axis=0))) @ self._columns.T
         numbers = (self.scaled.T * (u * ((self.scaled @ p) * self.scaled).sum(axis=1))) @ self.scaled
         if hessian is Hessian.PRINTED:
-            cells, queries = self.t1 * (bend + own - a @ p @ a), self.t2 * (numbers - h @ p @ h)
+            cells, queries = self.t1 * (bend + curvature - a @ p @ a), self.t2 * (numbers - h @ p @ h)
         else:
-            cells = bend + self.t1 * (own - np.vdot(a, p) * a)
+            cells = bend + self.t1 * (curvature - np.vdot(a, p) * a)
             queries = self.t2 * (numbers - np.vdot(h, p) * h)
         return np.asarray(f1 * cells + f2 * queries)
 
@@ -359,9 +359,9 @@ def _line_search(
     alpha = 1.0
     for _ in range(MAXLS):
         new = covariance + alpha * s
-        at = point.moved(new)
-        if at is not None and at.value <= point.value + alpha * DECREASE * delta:
-            return (new, at) if at.value < point.value else None  # equal: the step is lost in rounding
+        candidate = point.moved(new)
+        if candidate is not None and candidate.value <= point.value + alpha * DECREASE * delta:
+            return (new, candidate) if candidate.value < point.value else None  # equal: the step is lost in rounding
         alpha *= SHRINK
     return None
 
@@ -535,8 +535,8 @@ def _start(start: ArrayLike | None, scaled: Floats, reading: AlgorithmVariant) -
     """Return Σ₀ as a symmetric matrix."""
     k = scaled.shape[1]
     if start is None:
-        least = 1 / float((scaled**2).sum(axis=1).max())  # min_j c_j/‖v_j‖²
-        return (START if reading is AlgorithmVariant.PAPER else k) * least * np.eye(k)
+        min_ratio = 1 / float((scaled**2).sum(axis=1).max())  # min_j c_j/‖v_j‖²
+        return (START if reading is AlgorithmVariant.PAPER else k) * min_ratio * np.eye(k)
     sigma = np.array(start, dtype=np.float64)
     if sigma.shape != (k, k) or not np.isfinite(sigma).all() or not np.allclose(sigma, sigma.T):
         raise WorkloadError(

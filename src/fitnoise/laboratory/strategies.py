@@ -324,11 +324,11 @@ def query_errors(strategy: Matrix, workload: Matrix, *, epsilon: float = 1.0) ->
             "Give queries and a strategy with one number of cells.",
             "Nothing was computed.",
         )
-    along = w @ directions.T
-    outside = np.linalg.norm(w - along @ directions, axis=1) > OUTSIDE * np.linalg.norm(w, axis=1)
+    coordinates = w @ directions.T
+    outside = np.linalg.norm(w - coordinates @ directions, axis=1) > OUTSIDE * np.linalg.norm(w, axis=1)
     if outside.any():
         raise _unanswered(f"query {int(np.argmax(outside))}", len(values), a.shape[1])
-    return np.asarray(_unit(a, epsilon) * ((along / values) ** 2).sum(axis=1))
+    return np.asarray(_unit(a, epsilon) * ((coordinates / values) ** 2).sum(axis=1))
 
 
 def total_error(
@@ -362,10 +362,10 @@ def total_error(
             "Give a workload and a strategy with one number of cells.",
             "Nothing was computed.",
         )
-    along = np.einsum("ki,ij,kj->k", directions, g, directions, optimize=True)
-    if len(values) < a.shape[1] and np.trace(g) - along.sum() > OUTSIDE_GRAM * np.trace(g):
+    squares = np.einsum("ki,ij,kj->k", directions, g, directions, optimize=True)
+    if len(values) < a.shape[1] and np.trace(g) - squares.sum() > OUTSIDE_GRAM * np.trace(g):
         raise _unanswered("some query of the workload", len(values), a.shape[1])
-    return _unit(a, epsilon) * float((along / values**2).sum())
+    return _unit(a, epsilon) * float((squares / values**2).sum())
 
 
 @final
@@ -460,13 +460,13 @@ def maximum_predicate_error(strategy: Matrix, *, epsilon: float = 1.0) -> float:
     n = len(values)
     best = np.zeros((n, 2))  # of each node, by the number of ones below it
     for j in range(_log2(n) - 1, -1, -1):
-        left, right = best[0::2], best[1::2]
+        left_best, right_best = best[0::2], best[1::2]
         half = n >> (j + 1)
         best = np.full((2**j, 2 * half + 1), -np.inf)
         for ones in range(half + 1):
             difference = (ones - np.arange(half + 1)) ** 2 / (2 * half * values[2**j : 2 ** (j + 1), None])
             here = best[:, ones : ones + half + 1]
-            np.maximum(here, left[:, ones, None] + right + difference, out=here)
+            np.maximum(here, left_best[:, ones, None] + right_best + difference, out=here)
     return _unit(a, epsilon) * float((best[0] + np.arange(n + 1) ** 2 / (n * values[0])).max())
 
 
@@ -503,8 +503,8 @@ class Tree:
     @property
     def matrix(self) -> Array:
         """The strategy, (nodes, n); integers if the weights are 0 and 1."""
-        made = weighted_hierarchy(self.n, self.branching, self.weights)
-        return made.astype(np.int64) if set(self.weights) <= {0.0, 1.0} else made
+        rows = weighted_hierarchy(self.n, self.branching, self.weights)
+        return rows.astype(np.int64) if set(self.weights) <= {0.0, 1.0} else rows
 
 
 def best_tree(
@@ -537,13 +537,13 @@ def best_tree(
             "Give at least one branching, or leave branchings out to try all.",
             "No tree was made.",
         )
-    found = []
+    trees = []
     for b in tried:
         sums, h = _NodeSums(g, b), height(n, b)
         for root in (1.0, 0.0) if h else (1.0,):
             weights = (root,) + (1.0,) * h
-            found.append(Tree(n, b, weights, 2 * sums.cost(np.array(weights))))
-    return min(found, key=lambda t: t.total_error)
+            trees.append(Tree(n, b, weights, 2 * sums.cost(np.array(weights))))
+    return min(trees, key=lambda t: t.total_error)
 
 
 def weighted_tree(workload: Matrix | None = None, *, gram: ArrayLike | None = None, branching: int = 2) -> Tree:
@@ -573,10 +573,10 @@ def weighted_tree(workload: Matrix | None = None, *, gram: ArrayLike | None = No
     chosen = [np.array([*above, 1.0]) for above in itertools.product((0.0, 1.0), repeat=levels - 1)]
     costs = [sums.cost(w) for w in chosen]
     best, weights = math.inf, chosen[-1]
-    for at in np.argsort(costs, kind="stable")[:POLISHED]:
-        used = np.flatnonzero(chosen[at])
+    for i in np.argsort(costs, kind="stable")[:POLISHED]:
+        used = np.flatnonzero(chosen[i])
         improved = _improved(sums, levels, used)
-        for w in (chosen[at], improved):
+        for w in (chosen[i], improved):
             if (cost := sums.cost(w)) < best:
                 best, weights = cost, w
     return Tree(len(g), branching, tuple(float(w) for w in weights / weights.sum()), 2 * best)
@@ -595,8 +595,8 @@ def _improved(sums: _NodeSums, levels: int, used: NDArray[np.intp]) -> Floats:
 
     # The scale is free: bounds keep a useless level from running away.
     bounds = [(-9.0, 9.0)] * len(used)
-    found = optimize.minimize(cost, np.zeros(len(used)), method="L-BFGS-B", bounds=bounds)
-    return weights(found.x)
+    result = optimize.minimize(cost, np.zeros(len(used)), method="L-BFGS-B", bounds=bounds)
+    return weights(result.x)
 
 
 class _NodeSums:
@@ -866,9 +866,9 @@ def singular_value_bound(workload: Matrix | None = None, *, gram: ArrayLike | No
     """
     if gram is None and workload is not None:
         w = _matrix(workload).astype(np.float64)
-        _, found, vectors = np.linalg.svd(w, full_matrices=False)
+        _, singular_values, vectors = np.linalg.svd(w, full_matrices=False)
         values = np.zeros(w.shape[1])
-        values[: len(found)] = found
+        values[: len(singular_values)] = singular_values
     else:
         turned = spectrum(_gram(workload, gram))
         values, vectors = np.sqrt(turned.values[::-1]), turned.vectors.T[::-1]
