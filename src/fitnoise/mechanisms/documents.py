@@ -77,12 +77,12 @@ def sectors_document(strategy: Strategy) -> list[dict[str, Any]]:
 
 def read_sectors(document: Sequence[Mapping[str, Any]], structure: CellStructure) -> Strategy:
     """Return the strategy that `sectors_document` wrote, or raise PlanError for another document."""
-    place = {a: i for i, a in enumerate(structure.names)}
+    positions = {a: i for i, a in enumerate(structure.names)}
     each = np.array(structure.sizes, dtype=np.int64)
     groups = []
     for g in document:
         basis = _integers(g["basis"])
-        rows = [[place[a] for a in names] for names in g["attributes"]]
+        rows = [[positions[a] for a in names] for names in g["attributes"]]
         attributes = np.array(rows, dtype=np.intp).reshape(len(rows), -1)
         scales = _scales(g["scales"])
         flat = _integers([row for matrix in g["mixing"] for row in matrix])
@@ -118,11 +118,11 @@ def products_document(strategy: ProductStrategy) -> dict[str, Any]:
 
 def read_products(document: Mapping[str, Any], structure: CellStructure) -> ProductStrategy:
     """Return the strategy that `products_document` wrote, or raise PlanError for another document."""
-    place = {a: i for i, a in enumerate(structure.names)}
+    positions = {a: i for i, a in enumerate(structure.names)}
     factors: dict[int, Factor] = {}
     for f in document["factors"]:
-        own = Factor(None if f["rows"] is None else _integers(f["rows"]))
-        factors.update({place[a]: own for a in f["attributes"]})
+        factor = Factor(None if f["rows"] is None else _integers(f["rows"]))
+        factors.update({positions[a]: factor for a in f["attributes"]})
     if sum(len(f["attributes"]) for f in document["factors"]) != len(structure.sizes) or len(factors) != len(
         structure.sizes
     ):
@@ -135,7 +135,7 @@ def read_products(document: Mapping[str, Any], structure: CellStructure) -> Prod
         )
     groups = []
     for g in document["sets"]:
-        rows = [[place[a] for a in names] for names in g["attributes"]]
+        rows = [[positions[a] for a in names] for names in g["attributes"]]
         multiples = _integers([g["multiples"]])[0]
         groups.append(
             ProductGroup(np.array(rows, dtype=np.intp).reshape(len(rows), -1), multiples, _scales(g["scales"]))
@@ -149,8 +149,8 @@ def trees_document(strategy: TreeStrategy) -> dict[str, Any]:
     inside = zip(strategy.levels, strategy.above, strategy.classes[1:], strict=True)
     return {
         "levels": [
-            {"level": names[a], "in_each": np.bincount(above).tolist(), "classes": own.tolist()}
-            for a, above, own in inside
+            {"level": names[a], "in_each": np.bincount(above).tolist(), "classes": level_classes.tolist()}
+            for a, above, level_classes in inside
         ],
         "trees": [
             {
@@ -166,11 +166,11 @@ def trees_document(strategy: TreeStrategy) -> dict[str, Any]:
 
 def read_trees(document: Mapping[str, Any], structure: CellStructure) -> TreeStrategy:
     """Return the strategy that `trees_document` wrote, or raise PlanError for another document."""
-    place = {a: i for i, a in enumerate(structure.names)}
-    above, of = [], [np.zeros(1, dtype=np.intp)]
+    positions = {a: i for i, a in enumerate(structure.names)}
+    above, classes = [], [np.zeros(1, dtype=np.intp)]
     for x in document["levels"]:
         in_each = _integers([x["in_each"]])[0]
-        n = structure.sizes[place[x["level"]]]
+        n = structure.sizes[positions[x["level"]]]
         if (in_each < 1).any() or int(in_each.astype(object).sum()) != n:
             raise PlanError(
                 "tree-places",
@@ -180,7 +180,7 @@ def read_trees(document: Mapping[str, Any], structure: CellStructure) -> TreeStr
                 "Nothing was measured.",
             )
         above.append(np.repeat(np.arange(len(in_each)), in_each.astype(np.int64)))
-        of.append(_integers([x["classes"]])[0].astype(np.intp))
+        classes.append(_integers([x["classes"]])[0].astype(np.intp))
     groups = []
     for g in document["trees"]:
         factors = tuple(_integers([k])[0] for k in g["factors"])
@@ -193,9 +193,9 @@ def read_trees(document: Mapping[str, Any], structure: CellStructure) -> TreeStr
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was measured.",
             )
-        groups.append(MeasuredTree(tuple(place[a] for a in g["attributes"]), g["multiple"], factors, scales))
-    levels = tuple(place[x["level"]] for x in document["levels"])
-    return TreeStrategy(structure, levels, tuple(above), tuple(of), tuple(groups))
+        groups.append(MeasuredTree(tuple(positions[a] for a in g["attributes"]), g["multiple"], factors, scales))
+    levels = tuple(positions[x["level"]] for x in document["levels"])
+    return TreeStrategy(structure, levels, tuple(above), tuple(classes), tuple(groups))
 
 
 def margins_document(strategy: PureStrategy) -> dict[str, Any]:
@@ -212,7 +212,7 @@ def margins_document(strategy: PureStrategy) -> dict[str, Any]:
 
 def read_margins(document: Mapping[str, Any], structure: CellStructure) -> PureStrategy:
     """Return the strategy that `margins_document` wrote, or raise PlanError for another document."""
-    place = {a: i for i, a in enumerate(structure.names)}
+    positions = {a: i for i, a in enumerate(structure.names)}
     margins = []
     for m in document["margins"]:
         if type(m["attributes"]) is not list:
@@ -225,8 +225,8 @@ def read_margins(document: Mapping[str, Any], structure: CellStructure) -> PureS
             )
         rows = np.zeros((len(m["rows"]), structure.size), dtype=np.int64)
         for row, (where, values) in zip(rows, m["rows"], strict=True):
-            whole = all(type(x) is int for x in (*where, *values)) and len(where) == len(values)
-            if not whole or where != sorted(set(where)) or 0 in values:
+            is_integer_row = all(type(x) is int for x in (*where, *values)) and len(where) == len(values)
+            if not is_integer_row or where != sorted(set(where)) or 0 in values:
                 raise PlanError(
                     "margin-row-form",
                     "A row of the plan's Laplace strategy is not a list of cells and a list of integers.",
@@ -243,7 +243,7 @@ def read_margins(document: Mapping[str, Any], structure: CellStructure) -> PureS
                     "Nothing was measured.",
                 )
             row[where] = values
-        margins.append(MeasuredMargin(tuple(place[a] for a in m["attributes"]), rows))
+        margins.append(MeasuredMargin(tuple(positions[a] for a in m["attributes"]), rows))
     return PureStrategy(structure, tuple(margins), float(_scales([document["scale"]])[0]))
 
 
@@ -332,8 +332,8 @@ def read_evidence(document: Mapping[str, Any]) -> Evidence:
             "Use the plan as fitnoise wrote it, or plan again.",
             "Nothing was measured.",
         )
-    together = document.get("together", [list(kind) for kind in SINGLE_RECORDS])
-    if not all(list(map(type, kind)) == [int, bool, float] for kind in together):
+    record_kinds = document.get("together", [list(kind) for kind in SINGLE_RECORDS])
+    if not all(list(map(type, kind)) == [int, bool, float] for kind in record_kinds):
         raise PlanError(
             "evidence-set-form",
             "A set of records in the plan's evidence is not an integer, a truth value and a weight.",
@@ -346,7 +346,7 @@ def read_evidence(document: Mapping[str, Any]) -> Evidence:
         np.array(document["cells"], dtype=np.float64),
         np.array(document["numbers"], dtype=np.float64),
         None if pairs is None else RecordPairs.from_keys(pairs),
-        tuple((m, alike, w) for m, alike, w in together),
+        tuple((m, is_equal, w) for m, is_equal, w in record_kinds),
         None if sets is None else _read_sets(sets),
         np.array(document["kinds"], dtype=np.float64) if "kinds" in document else None,
     )
@@ -355,11 +355,11 @@ def read_evidence(document: Mapping[str, Any]) -> Evidence:
 def _read_sets(document: Any) -> RecordSets:
     """Return sets of records of one unit."""
     cells, ways = [], list[bool | Values]()
-    for way, *own in (list(x) or [""] for x in document):
-        told = type(way) is bool or (
+    for way, *set_cells in (list(x) or [""] for x in document):
+        is_known_form = type(way) is bool or (
             type(way) is list and all(type(x) is list and {int}.issuperset(map(type, x)) for x in way)
         )
-        if not told or not {int}.issuperset(map(type, own)):
+        if not is_known_form or not {int}.issuperset(map(type, set_cells)):
             raise PlanError(
                 "evidence-places-form",
                 "A set of records in the plan's evidence does not state its places in the form of fitnoise.",
@@ -367,7 +367,7 @@ def _read_sets(document: Any) -> RecordSets:
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was measured.",
             )
-        cells.append(tuple(own))
+        cells.append(tuple(set_cells))
         ways.append(way if isinstance(way, bool) else tuple(map(tuple, way)))
     return RecordSets(tuple(cells), tuple(ways))
 

@@ -60,18 +60,18 @@ class TableNumbers:
 
     @cached_property
     def _unfolded(self) -> tuple[dict[int, Indices], list[Indices]]:
-        own = self.group.axes[self.i].tolist()
-        sizes = [self.part.decomposition.sizes[a] for a in own]
+        axes = self.group.axes[self.i].tolist()
+        sizes = [self.part.decomposition.sizes[a] for a in axes]
         for k, view in enumerate(self.group.views):
             sizes[k] = sizes[k] if view is None else view.shape[0]
         lengths = [*sizes, *self.group.inner_shape]
         cuts = np.cumsum([0, *self.group.spans])
-        found: dict[int, Indices] = {}
+        indices: dict[int, Indices] = {}
         for row, (start, stop) in zip(self.at, itertools.pairwise(cuts), strict=True):
             dims = self.group.transpose[start:stop]
             inside = np.unravel_index(np.maximum(row, 0), tuple(lengths[d] for d in dims))
-            found.update({d: np.where(row == SUM_OF_ALL, SUM_OF_ALL, x) for d, x in zip(dims, inside, strict=True)})
-        return {a: found[k] for k, a in enumerate(own)}, [found[d] for d in range(len(own), len(lengths))]
+            indices.update({d: np.where(row == SUM_OF_ALL, SUM_OF_ALL, x) for d, x in zip(dims, inside, strict=True)})
+        return {a: indices[k] for k, a in enumerate(axes)}, [indices[d] for d in range(len(axes), len(lengths))]
 
     @property
     def axes(self) -> dict[int, Indices]:
@@ -82,24 +82,24 @@ class TableNumbers:
     def inner(self) -> Indices:
         """Index among the table's structured rows, where the sum along an attribute follows its values, (P,)."""
         shape = tuple(n + 1 for n in self.group.inner_shape)
-        at = tuple(
+        multi_index = tuple(
             np.where(x == SUM_OF_ALL, n, x) for x, n in zip(self._unfolded[1], self.group.inner_shape, strict=True)
         )
-        return np.asarray(np.ravel_multi_index(at, shape)) if shape else np.zeros(len(self), dtype=np.intp)
+        return np.asarray(np.ravel_multi_index(multi_index, shape)) if shape else np.zeros(len(self), dtype=np.intp)
 
     def sectors(self) -> Iterator[tuple[tuple[int, int], Members]]:
         """Yield the sectors that the table reaches, each by its group and its index there."""
         d = self.part.decomposition
         number = next(i for i, g in enumerate(d.tables) if g is self.group)
-        for place, sectors in enumerate(d.groups):
+        for group_index, sectors in enumerate(d.groups):
             for m in sectors.members:
                 if m.tables == number:
-                    yield from (((place, s), m) for s in m.by_table[[self.i]].indices.tolist())
+                    yield from (((group_index, s), m) for s in m.by_table[[self.i]].indices.tolist())
 
     def rows(self, members: Members, factor: Floats) -> Floats:
         """Return L times a factor (k, d), with sums along every structured attribute, (rows, d)."""
-        own = members.answers(factor.T).T.reshape(*self.group.inner_shape, -1)
-        return with_sums(own, len(self.group.inner_shape)).reshape(-1, own.shape[-1])
+        products = members.answers(factor.T).T.reshape(*self.group.inner_shape, -1)
+        return with_sums(products, len(self.group.inner_shape)).reshape(-1, products.shape[-1])
 
 
 def with_sums(x: Floats, axes: int) -> Floats:
@@ -134,20 +134,20 @@ def by_sector(left: TableNumbers, right: TableNumbers) -> Floats:
     width = int(right.inner.max(initial=0)) + 1
     pairs, which = np.unique(left.inner * width + right.inner, return_inverse=True)
     rows, columns = np.divmod(pairs, width)
-    reached, total = dict(right.sectors()), np.zeros(len(left))
-    for (place, s), members in left.sectors():
-        if (place, s) not in reached:
+    right_sectors, total = dict(right.sectors()), np.zeros(len(left))
+    for (group, s), members in left.sectors():
+        if (group, s) not in right_sectors:
             continue
-        whitener = left.part.estimation.whiteners[place][s]
-        x, y = left.rows(members, whitener), right.rows(reached[place, s], whitener)
-        found = dots(x, y, rows, columns)[which.ravel()]
-        own = set(left.part.decomposition.groups[place].attributes[s].tolist())
-        for a in own:
-            found *= agree[a]
+        whitener = left.part.estimation.whiteners[group][s]
+        x, y = left.rows(members, whitener), right.rows(right_sectors[group, s], whitener)
+        covariances = dots(x, y, rows, columns)[which.ravel()]
+        attributes = set(left.part.decomposition.groups[group].attributes[s].tolist())
+        for a in attributes:
+            covariances *= agree[a]
         for a, part in shares:
-            if a not in own:
-                found *= part
-        total += found
+            if a not in attributes:
+                covariances *= part
+        total += covariances
     return total
 
 
@@ -188,20 +188,20 @@ class WeightedSums:
         there = np.ones(len(self.numbers), dtype=bool)
         for a in attributes:
             there &= axes[a] != SUM_OF_ALL
-        some = np.flatnonzero(there)
-        key, factor = self.sums[some].astype(np.int64), self.factors[some]
+        kept_numbers = np.flatnonzero(there)
+        key, factor = self.sums[kept_numbers].astype(np.int64), self.factors[kept_numbers]
         for a in axes.keys() - set(attributes):
-            factor = factor * mean_weight(axes[a][some], sizes[a])
+            factor = factor * mean_weight(axes[a][kept_numbers], sizes[a])
         for a in kept_attributes:
-            key = key * sizes[a] + axes[a][some]
-        return some, key, factor
+            key = key * sizes[a] + axes[a][kept_numbers]
+        return kept_numbers, key, factor
 
 
 def alternating(attributes: Collection[int], sizes: Sequence[int]) -> Iterator[tuple[tuple[int, ...], float]]:
     """Yield Π_{a∈S} ([v_a = w_a] − 1/n_a) by subsets U of S: Π_{a∈U} [v_a = w_a] · Π_{a∈S∖U} (−1/n_a)."""
     for k in range(len(attributes) + 1):
-        for kept in itertools.combinations(attributes, k):
-            yield kept, math.prod(-1 / sizes[a] for a in attributes if a not in kept)
+        for subset in itertools.combinations(attributes, k):
+            yield subset, math.prod(-1 / sizes[a] for a in attributes if a not in subset)
 
 
 def sums_by_sector(left: WeightedSums, right: WeightedSums, length: int) -> Floats | None:
@@ -213,20 +213,20 @@ def sums_by_sector(left: WeightedSums, right: WeightedSums, length: int) -> Floa
     if left.numbers.group.inner_shape or right.numbers.group.inner_shape:
         return None
     part, mine, theirs = left.numbers.part, left.numbers.axes, right.numbers.axes
-    reached, total = dict(right.numbers.sectors()), np.zeros(length)
-    for (place, s), members in left.numbers.sectors():
-        if (place, s) not in reached:
+    right_sectors, total = dict(right.numbers.sectors()), np.zeros(length)
+    for (group, s), members in left.numbers.sectors():
+        if (group, s) not in right_sectors:
             continue
-        whitener = part.estimation.whiteners[place][s]
+        whitener = part.estimation.whiteners[group][s]
         scale = float(
-            (left.numbers.rows(members, whitener)[0] * right.numbers.rows(reached[place, s], whitener)[0]).sum()
+            (left.numbers.rows(members, whitener)[0] * right.numbers.rows(right_sectors[group, s], whitener)[0]).sum()
         )
-        own = part.decomposition.groups[place].attributes[s].tolist()
-        for kept, sign in alternating(own, part.decomposition.sizes):
-            cells = math.prod(part.decomposition.sizes[a] for a in kept)
-            _, key, factor = left.within(mine, own, kept)
-            _, beside, counter = right.within(theirs, own, kept)
-            keys, which = np.unique(np.concatenate([key, beside]), return_inverse=True)
+        attributes = part.decomposition.groups[group].attributes[s].tolist()
+        for subset, sign in alternating(attributes, part.decomposition.sizes):
+            cells = math.prod(part.decomposition.sizes[a] for a in subset)
+            _, key, factor = left.within(mine, attributes, subset)
+            _, right_key, counter = right.within(theirs, attributes, subset)
+            keys, which = np.unique(np.concatenate([key, right_key]), return_inverse=True)
             f = np.bincount(which[: len(key)], factor, minlength=len(keys))
             h = np.bincount(which[len(key) :], counter, minlength=len(keys))
             total += np.bincount(keys // cells, sign * scale * f * h, minlength=length)

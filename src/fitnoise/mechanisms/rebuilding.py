@@ -91,14 +91,14 @@ class RebuiltTables:
     def stacks(self, among: Collection[int] | None = None) -> Iterator[tuple[Indices, Floats]]:
         """Yield all tables, or those in `among`, as table numbers and a stack (T, shape of the table…)."""
         for group in self.part.decomposition.tables:
-            own = np.arange(len(group.tables)) if among is None else np.flatnonzero(np.isin(group.tables, list(among)))
-            sizes = np.array(self.part.decomposition.sizes)[group.axes[own]]
+            rows = np.arange(len(group.tables)) if among is None else np.flatnonzero(np.isin(group.tables, list(among)))
+            sizes = np.array(self.part.decomposition.sizes)[group.axes[rows]]
             for shape, which in equal_rows(sizes):
-                here = own[which]
+                here = rows[which]
                 step = max(1, NUMBERS_PER_BATCH // (math.prod(shape) * group.variances.shape[1]))
                 for i in range(0, len(here), step):
-                    some = here[i : i + step]
-                    yield group.tables[some], self._stack(group, some)
+                    batch = here[i : i + step]
+                    yield group.tables[batch], self._stack(group, batch)
 
     def _routes(self, group: TableGroup, here: Indices) -> Iterable[Route]:
         return _routes(self.part, group, here)
@@ -111,12 +111,12 @@ class RebuiltTables:
         for number, members, pairs in self._routes(group, here):
             for axes, tables, sectors in pairs:
                 inner = members.answers(self.estimates(number, sectors))
-                own = np.argsort(axes)  # from the order of the sector's attributes to that of the table's axes
-                ordered = inner.transpose([0, *(1 + own), inner.ndim - 1])
-                kept = sorted(axes)
-                spread = [n if a in kept else 1 for a, n in enumerate(sizes)]
-                shares = _shares(self.part, group, here[tables], kept)
-                total[tables] += ordered.reshape(len(tables), *spread, -1) * shares
+                order = np.argsort(axes)  # from the order of the sector's attributes to that of the table's axes
+                ordered = inner.transpose([0, *(1 + order), inner.ndim - 1])
+                shared_axes = sorted(axes)
+                lengths = [n if a in shared_axes else 1 for a, n in enumerate(sizes)]
+                shares = _shares(self.part, group, here[tables], shared_axes)
+                total[tables] += ordered.reshape(len(tables), *lengths, -1) * shares
         for axis, view in enumerate(group.views):
             if view is not None:
                 total = np.moveaxis(view.mv(np.moveaxis(total, 1 + axis, 0)), 0, 1 + axis)
@@ -143,8 +143,8 @@ class SectorTables(RebuiltTables):
 
     def estimates(self, group: int, sectors: Indices) -> Floats:
         """Return θ_S of the given sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
-        own = self.part.decomposition.groups[group]
-        nothing = np.zeros((*own.sizes[sectors[0]].tolist(), len(own.basis)))
+        sector_group = self.part.decomposition.groups[group]
+        nothing = np.zeros((*sector_group.sizes[sectors[0]].tolist(), len(sector_group.basis)))
         return np.stack([self._thetas.get((group, s), nothing) for s in sectors.tolist()])
 
 
@@ -156,8 +156,8 @@ def _shares(part: SectorTablesPart, group: TableGroup, here: Indices, kept_attri
     estimation = cast(AxisEstimation, part.estimation)
     out: Floats = np.ones((len(here), *(1,) * (group.axes.shape[1] + 1)))
     for i in others:
-        own = np.stack([estimation.value_weights(int(a)) for a in group.axes[here, i]])
-        out = out * own.reshape(len(here), *(own.shape[1] if i == j else 1 for j in range(group.axes.shape[1])), 1)
+        w = np.stack([estimation.value_weights(int(a)) for a in group.axes[here, i]])
+        out = out * w.reshape(len(here), *(w.shape[1] if i == j else 1 for j in range(group.axes.shape[1])), 1)
     return out
 
 
@@ -175,14 +175,14 @@ def _routes(
     part: SectorTablesPart, group: TableGroup, here: Indices, known_sectors: Known | None = None
 ) -> Iterable[Route]:
     """Return the positions of some tables of one group, all of the same sizes, in all sectors that they reach."""
-    found = (
+    routes = (
         (number, members, _pairs(part, group, here, number, members)) for number, members in _reaching(part, group)
     )
     if known_sectors is None:
-        return ((number, members, list(pairs)) for number, members, pairs in found)
+        return ((number, members, list(pairs)) for number, members, pairs in routes)
     key = int(group.tables[0]), here.tobytes()
     if key not in known_sectors:
-        known_sectors[key] = [(number, members, list(pairs)) for number, members, pairs in found]
+        known_sectors[key] = [(number, members, list(pairs)) for number, members, pairs in routes]
     return known_sectors[key]
 
 
@@ -200,8 +200,8 @@ def _pairs(
     attributes = part.decomposition.groups[number].attributes[sectors]
     same = group.axes[here][tables][:, None, :] == attributes[:, :, None]
     axes = same.argmax(axis=2) if attributes.size else attributes
-    for pattern, alike in equal_rows(axes):
-        yield pattern, tables[alike], sectors[alike]
+    for pattern, rows in equal_rows(axes):
+        yield pattern, tables[rows], sectors[rows]
 
 
 def coefficients(part: SectorTablesPart, name: str, values: Floats) -> Floats:
@@ -219,17 +219,17 @@ def coefficients(part: SectorTablesPart, name: str, values: Floats) -> Floats:
             "Name one of these tables.",
             "Nothing was computed.",
         )
-    found = np.asarray(values, dtype=np.float64)
+    numbers = np.asarray(values, dtype=np.float64)
     expected = workload[name].shape(workload.domain)
-    if found.shape != expected or not np.isfinite(found).all():
+    if numbers.shape != expected or not np.isfinite(numbers).all():
         raise ReleaseError(
             "coefficients-shape",
-            f"The coefficients of table {name!r} have the shape {found.shape}, or one that is not finite.",
+            f"The coefficients of table {name!r} have the shape {numbers.shape}, or one that is not finite.",
             f"A table of the shape {expected} needs a coefficient for each of its numbers.",
             "Give finite coefficients of that shape.",
             "Nothing was computed.",
         )
-    return found
+    return numbers
 
 
 def adjoint(part: SectorTablesPart, combination: Mapping[str, Floats]) -> dict[Place, Floats]:
@@ -244,8 +244,8 @@ def adjoint(part: SectorTablesPart, combination: Mapping[str, Floats]) -> dict[P
     """
     d, workload = part.decomposition, part.publication.workload
     out: dict[Place, Floats] = {}
-    for name, given in combination.items():
-        own_numbers = coefficients(part, name, given)
+    for name, values in combination.items():
+        own_numbers = coefficients(part, name, values)
         group, i = d.group_of(workload.number(name))
         _pull(part, group, np.array([i]), own_numbers[None], out)
     return _finished(part, out)
@@ -279,19 +279,19 @@ def _pull(
     """Add the part of each sector in combinations of some tables of one group, all of the same sizes, to `out`."""
     sizes = [part.decomposition.sizes[a] for a in group.axes[here[0]]]
     views = group.views or (None,) * len(sizes)
-    shown = [n if view is None else view.shape[0] for n, view in zip(sizes, views, strict=True)]
-    arranged = np.stack([group.along(x, shown) for x in stack])
+    lengths = [n if view is None else view.shape[0] for n, view in zip(sizes, views, strict=True)]
+    arranged = np.stack([group.along(x, lengths) for x in stack])
     for axis, view in enumerate(views, 1):
         if view is not None:
             arranged = np.moveaxis(view.rmv(np.moveaxis(arranged, axis, 0)), 0, axis)
-    for place, members, pairs in _routes(part, group, here, known_sectors):
+    for group_index, members, pairs in _routes(part, group, here, known_sectors):
         for axes, tables, sectors in pairs:
             away = tuple(1 + a for a in range(len(sizes)) if a not in axes)
             summed = (arranged[tables] * _shares(part, group, here[tables], sorted(axes))).sum(axis=away)
-            own = 1 + np.argsort(np.argsort(axes))
-            found = members.adjoint(summed.transpose([0, *own, summed.ndim - 1]))
-            for s, x in zip(sectors.tolist(), found, strict=True):
-                out[place, s] = out[place, s] + x if (place, s) in out else x
+            order = 1 + np.argsort(np.argsort(axes))
+            thetas = members.adjoint(summed.transpose([0, *order, summed.ndim - 1]))
+            for s, x in zip(sectors.tolist(), thetas, strict=True):
+                out[group_index, s] = out[group_index, s] + x if (group_index, s) in out else x
 
 
 def _finished(part: SectorTablesPart, out: dict[Place, Floats]) -> dict[Place, Floats]:
@@ -311,5 +311,5 @@ def covariance(part: SectorTablesPart, f: Mapping[str, Floats], h: Mapping[str, 
 
     cov(f, f) bounds the variance under discrete noise.
     """
-    own = adjoint(part, f)
-    return part.estimation.covariance(own, own if h is f else adjoint(part, h))
+    adjoint_f = adjoint(part, f)
+    return part.estimation.covariance(adjoint_f, adjoint_f if h is f else adjoint(part, h))

@@ -53,8 +53,8 @@ def mechanism_for(request: Publication) -> RegisteredMechanism:
     Raises:
         PlanError: Not exactly one mechanism answers these tables.
     """
-    own = [x for x in MECHANISMS.values() if x.mechanism.is_default_for(request)]
-    if len(own) != 1:
+    defaults = [x for x in MECHANISMS.values() if x.mechanism.is_default_for(request)]
+    if len(defaults) != 1:
         raise PlanError(
             "privacy-without-mechanism",
             f"No mechanism gives the privacy {Privacy(request.privacy).value!r} for these tables.",
@@ -63,7 +63,7 @@ def mechanism_for(request: Publication) -> RegisteredMechanism:
             "No plan was made.",
             place="privacy",
         )
-    return own[0]
+    return defaults[0]
 
 
 def mechanism_by_name(name: object) -> TableMechanism:

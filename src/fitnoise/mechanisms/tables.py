@@ -156,8 +156,8 @@ class TablePart(PlanPart):
     def slack(self) -> Floats:
         """Saving of one record in each structured cell relative to the costliest record, (n_o,): charged and unused."""
         prices = self.strategy.profile()
-        dearest = max(prices)
-        return np.array([float(dearest - x) for x in prices])
+        max_price = max(prices)
+        return np.array([float(max_price - x) for x in prices])
 
     @cached_property
     def exact_weighted_cost(self) -> Fraction:
@@ -219,8 +219,8 @@ class TablePart(PlanPart):
         layout, t = self.decomposition.layout(number), self.publication.workload.tables[number]
         outer = tuple(self.decomposition.sizes[a] for a in layout.axes)
         inner = rows.reshape(layout.inner_shape)
-        along = np.broadcast_to(inner, outer + layout.inner_shape).transpose(layout.transpose)
-        return along.reshape(t.shape(self.publication.workload.domain))
+        array = np.broadcast_to(inner, outer + layout.inner_shape).transpose(layout.transpose)
+        return array.reshape(t.shape(self.publication.workload.domain))
 
     @property
     def numbers(self) -> int:
@@ -257,43 +257,43 @@ class TablePart(PlanPart):
             worst[g.tables] = (self.variances[g.numbers] / g.variances).max(axis=1)
         out = []
         for start, stop, part in zip(w.tables.starts[:-1], w.tables.starts[1:], w.tables.parts, strict=True):
-            own = self.summary(int(start + np.argmax(worst[start:stop])))
+            summary = self.summary(int(start + np.argmax(worst[start:stop])))
             if isinstance(part, Family):
-                own = replace(
-                    own,
+                summary = replace(
+                    summary,
                     name=part.describe(),
                     numbers=_total(part.cells(w.domain)),
                     target=target_text(part.template.target.kind, part.targets(w.domain)),
                     price=float(self.price_shares[start:stop].sum()),
                     tables=len(part),
                 )
-            out.append(own)
+            out.append(summary)
         return tuple(out)
 
     def summary(self, i: int) -> TableSummary:
         """Return the accuracy and the cost that the plan states for the i-th table."""
         w = self.publication.workload
         t, layout = w.tables[i], self.decomposition.layout(i)
-        wanted, achieved = layout.variances, self.variances[layout.rows]
+        targets, achieved = layout.variances, self.variances[layout.rows]
         gamma = t.target.level(w.confidence)
-        group, place = self.decomposition.group_of(i)
-        found = self.mechanism.worst(self, i)
-        if found is not None:
-            wanted, worst = np.array([found[0]]), 0
-            margin = np.array([z_score(gamma) * math.sqrt(found[1])])
+        group, index = self.decomposition.group_of(i)
+        worst_pair = self.mechanism.worst(self, i)
+        if worst_pair is not None:
+            targets, worst = np.array([worst_pair[0]]), 0
+            margin = np.array([z_score(gamma) * math.sqrt(worst_pair[1])])
         elif self.mechanism.normal:
-            worst = int(np.argmax(achieved / wanted))
-            margin = self.mechanism.half_widths(self, group, place, gamma, row=worst)
+            worst = int(np.argmax(achieved / targets))
+            margin = self.mechanism.half_widths(self, group, index, gamma, row=worst)
         else:  # of two numbers of one variance, one can have the wider margin
-            margins = self.mechanism.half_widths(self, group, place, gamma)
-            worst = int(np.argmax(margins / np.sqrt(wanted)))
+            margins = self.mechanism.half_widths(self, group, index, gamma)
+            worst = int(np.argmax(margins / np.sqrt(targets)))
             margin = margins[worst:]
         return TableSummary(
             name=t.name,
             numbers=math.prod(t.shape(w.domain)),
             target=target_text(t.target.kind, t.targets(w.domain)),
             confidence=gamma,
-            target_moe=z_score(gamma) * math.sqrt(wanted[worst]) / t.scale(w.domain),
+            target_moe=z_score(gamma) * math.sqrt(targets[worst]) / t.scale(w.domain),
             achieved_moe=float(margin[0]) / t.scale(w.domain),
             price=float(self.price_shares[i]),
         )

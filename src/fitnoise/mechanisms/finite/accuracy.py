@@ -55,19 +55,19 @@ class TableAccuracy:
         scores = joint.T if gain is None else joint.T @ checked_gain(self.of.graph.n, gain)
         best = scores.max(axis=1, keepdims=True)
         good = scores >= best - _TIE * np.abs(scores).max(axis=1, keepdims=True)
-        own = np.minimum(self.of.answers, scores.shape[1] - 1)
-        kept = good[np.arange(self.of.outputs), own] & (own == self.of.answers)
-        return np.asarray(np.where(kept, own, good.argmax(axis=1)), dtype=np.int64)
+        answers = np.minimum(self.of.answers, scores.shape[1] - 1)
+        keeps_answer = good[np.arange(self.of.outputs), answers] & (answers == self.of.answers)
+        return np.asarray(np.where(keeps_answer, answers, good.argmax(axis=1)), dtype=np.int64)
 
     def _guesses(self, guesses: npt.ArrayLike | None) -> Integers:
         if guesses is None:
             return self.of.answers
-        own = np.asarray(guesses)
+        chosen = np.asarray(guesses)
         if (
-            own.shape != (self.of.outputs,)
-            or own.dtype.kind not in "iu"
-            or own.min() < 0
-            or own.max() >= self.of.graph.n
+            chosen.shape != (self.of.outputs,)
+            or chosen.dtype.kind not in "iu"
+            or chosen.min() < 0
+            or chosen.max() >= self.of.graph.n
         ):
             raise WorkloadError(
                 "remap-shape",
@@ -76,7 +76,7 @@ class TableAccuracy:
                 "Give the position of one result for each output.",
                 "Nothing was computed.",
             )
-        return own.astype(np.int64)
+        return chosen.astype(np.int64)
 
     def expected_gain(self, prior: npt.ArrayLike, gain: npt.ArrayLike | None = None) -> float:
         """Return Σ_o max_g Σ_i π_i P(o | i) g(i, guess): the expected gain of the best remap.
@@ -153,22 +153,22 @@ class TableAccuracy:
         - Rounding is on the safe side: h is the smallest one for some confidence that is larger by at most
           (outputs + 16) 2⁻⁵³. This excess is below 10⁻¹² for up to 4,096 outputs.
         """
-        wanted = checked_confidence(confidence)
+        required = checked_confidence(confidence)
         x = self._points()
         read = x[self._guesses(guesses)]
-        missed = 1 - wanted - (self.of.outputs + 16) * 2.0**-53
+        missed = 1 - required - (self.of.outputs + 16) * 2.0**-53
         worst = 0.0
-        for own, row in zip(x, self.of.probabilities(), strict=True):
-            away = np.abs(read - own).max(axis=1)[row > 0]
+        for truth, row in zip(x, self.of.probabilities(), strict=True):
+            away = np.abs(read - truth).max(axis=1)[row > 0]
             order = np.argsort(away)
-            beyond = np.cumsum(row[row > 0][order][::-1])[::-1]  # the probability of this error or a larger one
-            kept = max(1, int((beyond > missed).sum()))
-            worst = max(worst, float(away[order[kept - 1]]))
+            tails = np.cumsum(row[row > 0][order][::-1])[::-1]  # the probability of this error or a larger one
+            count = max(1, int((tails > missed).sum()))
+            worst = max(worst, float(away[order[count - 1]]))
         return worst
 
     def _points(self) -> Floats:
-        found = points(self.of.graph.results)
-        if found is None:
+        coordinates = points(self.of.graph.results)
+        if coordinates is None:
             raise WorkloadError(
                 "errors-need-numbers",
                 "The results are not numbers, nor tuples of numbers of one length.",
@@ -176,7 +176,7 @@ class TableAccuracy:
                 "Use hit rates.",
                 "Nothing was computed.",
             )
-        return found
+        return coordinates
 
     def posteriors(self, prior: npt.ArrayLike) -> Floats:
         """Return P(i | o) under a prior, (outputs, n); a row of zeros for an output that never occurs.
@@ -185,8 +185,8 @@ class TableAccuracy:
             WorkloadError: The prior is not valid.
         """
         joint = (checked_prior(self.of.graph.n, prior)[:, None] * self.of.probabilities()).T
-        whole = joint.sum(axis=1, keepdims=True)
-        return np.asarray(np.divide(joint, whole, out=np.zeros_like(joint), where=whole > 0))
+        totals = joint.sum(axis=1, keepdims=True)
+        return np.asarray(np.divide(joint, totals, out=np.zeros_like(joint), where=totals > 0))
 
     def posterior(self, prior: npt.ArrayLike, output: int) -> Floats:
         """Return P(i | o) of one output under a prior, (n,)."""
@@ -220,18 +220,18 @@ def checked_gain(n: int, gain: npt.ArrayLike) -> Floats:
         WorkloadError: The matrix does not have n rows of one length, or has a number that is not finite.
     """
     try:
-        own = np.asarray(gain, dtype=np.float64)
+        matrix = np.asarray(gain, dtype=np.float64)
     except (TypeError, ValueError):
-        own = np.zeros(())
-    if own.ndim != 2 or own.shape[0] != n or not own.shape[1] or not np.isfinite(own).all():
+        matrix = np.zeros(())
+    if matrix.ndim != 2 or matrix.shape[0] != n or not matrix.shape[1] or not np.isfinite(matrix).all():
         raise WorkloadError(
             "gain-shape",
-            f"The gain has the shape {own.shape}, or an entry that is not a finite number.",
+            f"The gain has the shape {matrix.shape}, or an entry that is not a finite number.",
             f"A gain has {n} rows, one for each result, and a column for each guess.",
             "Give a matrix of finite numbers.",
             "Nothing was computed.",
         )
-    return own
+    return matrix
 
 
 def _means(table: Floats, values: Floats) -> Floats:

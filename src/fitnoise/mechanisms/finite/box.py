@@ -102,17 +102,17 @@ class BoxAccuracy:
     def _mean(self, error: Callable[[Integers], Integers]) -> Floats:
         """Return Σ_o α^d(i,o) Z_o Σ_k of(i_k − o_k) / N_i: a convolution, on a ring that is long enough."""
         sizes = [fft.next_fast_len(2 * s - 1, real=True) for s in self.of.weights.shape]
-        far: Any = 0
+        distances: Any = 0
         size: Any = 0
         for axis, (s, v) in enumerate(zip(sizes, self.of.steps, strict=True)):
-            spread = [-1 if k == axis else 1 for k in range(len(sizes))]
-            apart = np.minimum(np.arange(s), s - np.arange(s)).reshape(spread)
-            far = np.maximum(far, -(-apart // v))
-            size = size + error(apart)
-        kernel = size * np.exp(math.log(self.of.alpha) * far)
-        share = self.of.weights / float(self.of.max_weight)
-        found = fft.irfftn(fft.rfftn(kernel) * fft.rfftn(share, sizes), sizes)
-        inside = found[tuple(slice(s) for s in self.of.weights.shape)]
+            axis_shape = [-1 if k == axis else 1 for k in range(len(sizes))]
+            differences = np.minimum(np.arange(s), s - np.arange(s)).reshape(axis_shape)
+            distances = np.maximum(distances, -(-differences // v))
+            size = size + error(differences)
+        kernel = size * np.exp(math.log(self.of.alpha) * distances)
+        weights = self.of.weights / float(self.of.max_weight)
+        convolved = fft.irfftn(fft.rfftn(kernel) * fft.rfftn(weights, sizes), sizes)
+        inside = convolved[tuple(slice(s) for s in self.of.weights.shape)]
         return np.asarray((inside / (self.of.sums / float(self.of.max_weight))).ravel())
 
     def posterior(self, prior: npt.ArrayLike, output: int) -> Floats:
@@ -122,12 +122,12 @@ class BoxAccuracy:
             WorkloadError: The prior is not valid.
         """
         pi = checked_prior(self.of.graph.n, prior)
-        far = self.of.box.distances_from(np.array([range(self.of.graph.n)[output]]))[0]
+        d = self.of.box.distances_from(np.array([range(self.of.graph.n)[output]]))[0]
         joint = (
-            pi * np.exp(math.log(self.of.alpha) * far) / self.of.sums.ravel() * float(self.of.weights.flat[output] > 0)
+            pi * np.exp(math.log(self.of.alpha) * d) / self.of.sums.ravel() * float(self.of.weights.flat[output] > 0)
         )
-        whole = float(joint.sum())
-        return np.asarray(joint / whole if whole > 0 else joint)
+        total = float(joint.sum())
+        return np.asarray(joint / total if total > 0 else joint)
 
     def leakage(self, prior: npt.ArrayLike) -> float:
         """Return the min-entropy leakage about the result, in bits: log2(Σ_o max_i π_i P(o | i) / max π).
@@ -144,12 +144,12 @@ class BoxAccuracy:
 
         pi = checked_prior(self.of.graph.n, prior)
         best = pi.reshape(self.of.weights.shape) / (self.of.sums / float(self.of.max_weight))
-        least, sizes = 1e-18 * float(best.max()), [2 * v + 1 for v in self.of.steps]
+        min_change, sizes = 1e-18 * float(best.max()), [2 * v + 1 for v in self.of.steps]
         while True:
             wider = np.maximum(best, float(self.of.alpha) * maximum_filter(best, size=sizes, mode="nearest"))
             changed = wider[wider > best]
             best = wider
-            if not changed.size or float(changed.max()) < least:
+            if not changed.size or float(changed.max()) < min_change:
                 return math.log2(float((best * (self.of.weights / float(self.of.max_weight))).sum() / pi.max()))
 
     def margin(self, confidence: float) -> int:
@@ -168,20 +168,20 @@ class BoxAccuracy:
         - P(|answer − truth| ≤ h | i) ≥ confidence for every result i. Rounding is on the safe side: h is the smallest
           one for some confidence that is larger by at most MARGIN_ERROR.
         """
-        wanted = checked_confidence(confidence)
+        required = checked_confidence(confidence)
         box = self.of.box
         missed = _Tails(box, self.of.alpha, self.of.weights, self.of.bounds) if len(box.shape) == 1 else self._beyond
-        least, most = -1, max(box.shape) - 1  # no error exceeds `most`
-        while most - least > 1:
-            middle = min(2 * least + 2, (least + most) // 2)
-            least, most = (least, middle) if missed(middle) + MARGIN_ERROR <= 1 - wanted else (middle, most)
-        return most
+        low, high = -1, max(box.shape) - 1  # no error exceeds `high`
+        while high - low > 1:
+            middle = min(2 * low + 2, (low + high) // 2)
+            low, high = (low, middle) if missed(middle) + MARGIN_ERROR <= 1 - required else (middle, high)
+        return high
 
     def _beyond(self, h: int) -> float:
         """Return an upper bound on the probability of an error above h on some axis."""
-        near, whole = layers(self.of.box, self.of.alpha, self.of.weights, h), self.of.bounds
-        low = np.ldexp((near.values - near.off).astype(np.float64), -near.unit)
-        return float((1 - low / np.ldexp((whole.values + whole.off).astype(np.float64), -whole.unit)).max())
+        inside, bounds = layers(self.of.box, self.of.alpha, self.of.weights, h), self.of.bounds
+        low = np.ldexp((inside.values - inside.off).astype(np.float64), -inside.unit)
+        return float((1 - low / np.ldexp((bounds.values + bounds.off).astype(np.float64), -bounds.unit)).max())
 
 
 @final
@@ -202,24 +202,24 @@ class _Tails:
     @cached_property
     def _sides(self) -> list[tuple[NDArray[np.uint64], Floats]]:
         """Sums of Z up to i, and F rounded up, from the left and from the right."""
-        found = []
-        for own in (self.weights, self.weights[::-1]):
-            side = one_side(self.box, self.alpha, own)
+        sides = []
+        for weights in (self.weights, self.weights[::-1]):
+            side = one_side(self.box, self.alpha, weights)
             above = np.ldexp((side.values + side.off).astype(np.float64), -side.unit)
-            found.append((np.cumsum(own.astype(np.uint64), dtype=np.uint64), above))
-        return found
+            sides.append((np.cumsum(weights.astype(np.uint64), dtype=np.uint64), above))
+        return sides
 
     def __call__(self, h: int) -> float:
         (n,), (v,) = self.box.shape, self.box.steps
         places = np.arange(n)
         steps = h // v + 1
-        near, far = np.minimum(places + h, n - 1), places + steps * v
-        found = []
+        start, end = np.minimum(places + h, n - 1), places + steps * v
+        sides = []
         for sums, above in self._sides:
-            part = (sums[np.minimum(far, n - 1)] - sums[near]).astype(np.float64)
-            found.append(float(self.alpha) ** steps * (part + np.where(far < n, above[np.minimum(far, n - 1)], 0.0)))
+            part = (sums[np.minimum(end, n - 1)] - sums[start]).astype(np.float64)
+            sides.append(float(self.alpha) ** steps * (part + np.where(end < n, above[np.minimum(end, n - 1)], 0.0)))
         low = np.ldexp((self.rows.values - self.rows.off).astype(np.float64), -self.rows.unit)
-        return float(((found[0] + found[1][::-1]) / low).max())
+        return float(((sides[0] + sides[1][::-1]) / low).max())
 
 
 @final
@@ -259,16 +259,16 @@ class StaircaseAccuracy:
         m = np.arange(self.of.terms)
         out = np.ones(())
         classes = [np.zeros(s, dtype=np.intp) for s in self.of.shape]
-        for own in classes:
-            own[0] += 1
-            own[-1] += 1
-        found = np.zeros([3] * len(self.of.shape))
-        for kinds in np.ndindex(*found.shape):
+        for ends_reached in classes:
+            ends_reached[0] += 1
+            ends_reached[-1] += 1
+        by_ends = np.zeros([3] * len(self.of.shape))
+        for kinds in np.ndindex(*by_ends.shape):
             counts = np.ones(len(m))
             for k, ends in enumerate(kinds):
                 counts = counts * (1.0, m * self.of.steps[k] + 1.0, 2.0 * m * self.of.steps[k] + 1)[ends]
-            found[kinds] = self._series @ counts
-        out = found[np.ix_(*classes)]
+            by_ends[kinds] = self._series @ counts
+        out = by_ends[np.ix_(*classes)]
         return np.asarray(out.ravel())
 
     def hit_rate(self, prior: npt.ArrayLike) -> float:
@@ -283,14 +283,14 @@ class StaircaseAccuracy:
         Raises:
             WorkloadError: The confidence is not strictly between 0 and 1.
         """
-        wanted = checked_confidence(confidence) + MARGIN_ERROR
+        required = checked_confidence(confidence) + MARGIN_ERROR
         m = np.arange(self.of.terms)
 
         def enough(h: int) -> bool:
             counts = np.ones(len(m))
             for v, size in zip(self.of.steps, self.of.shape, strict=True):
                 counts = counts * (2.0 * np.minimum(m * v, h if h < size - 1 else m * v) + 1)
-            return float(self._series @ counts) >= wanted
+            return float(self._series @ counts) >= required
 
         low, high = -1, max(self.of.shape) - 1
         while high - low > 1:
@@ -311,10 +311,10 @@ class StaircaseAccuracy:
         pi = checked_prior(self.of.graph.n, prior).reshape(self.of.shape)
         total = 0.0
         for k, size in enumerate(self.of.shape):
-            own = self._single(k)
-            beyond = 0.5 - own[0] / 2 - np.append(0.0, np.cumsum(own[1:]))  # P(x ≥ t + 1), t = 0 …
+            probabilities = self._single(k)
+            tails = 0.5 - probabilities[0] / 2 - np.append(0.0, np.cumsum(probabilities[1:]))  # P(x ≥ t + 1), t = 0 …
             t = np.arange(1.0, size)
-            reach = np.append(0.0, np.cumsum(growth(t) * np.maximum(beyond[: size - 1], 0)))
+            reach = np.append(0.0, np.cumsum(growth(t) * np.maximum(tails[: size - 1], 0)))
             marginal = pi.sum(axis=tuple(j for j in range(pi.ndim) if j != k))
             total += float(marginal @ (reach + reach[::-1]))
         return total
@@ -340,19 +340,19 @@ class StaircaseAccuracy:
         """Return P(i | o) of one output under a prior, (n,)."""
         pi = checked_prior(self.of.graph.n, prior)
         m = np.arange(self.of.terms)
-        at = np.unravel_index(output, self.of.shape)
-        chance = np.zeros(self.of.shape)
+        answer = np.unravel_index(output, self.of.shape)
+        likelihood = np.zeros(self.of.shape)
         for weight, n in zip(self._series.tolist(), m.tolist(), strict=True):
             counts = np.ones([1] * len(self.of.shape))
-            for k, (o, size) in enumerate(zip(at, self.of.shape, strict=True)):
+            for k, (o, size) in enumerate(zip(answer, self.of.shape, strict=True)):
                 radius, i = n * self.of.steps[k], np.arange(size)
                 low = -radius if o == 0 else np.maximum(o - i, -radius)
                 high = radius if o == size - 1 else np.minimum(o - i, radius)
-                spread = [1] * len(self.of.shape)
-                spread[k] = size
-                counts = counts * np.maximum(high - low + 1.0, 0.0).reshape(spread)
-            chance += weight * counts
-        joint = pi * chance.ravel()
+                axis_shape = [1] * len(self.of.shape)
+                axis_shape[k] = size
+                counts = counts * np.maximum(high - low + 1.0, 0.0).reshape(axis_shape)
+            likelihood += weight * counts
+        joint = pi * likelihood.ravel()
         return np.asarray(joint / joint.sum())
 
 
@@ -400,8 +400,8 @@ def lazy_tight_constraints(graph: QueryGraph, epsilon: float | Fraction) -> Impl
     weights = _wholes(z, bits)
     for _ in range(_ROUNDS):
         rows = row_sums(box, alpha, weights)
-        spread = rows.ratio_bound
-        if spread is not None and spread / alpha <= exp_below(exact):
+        ratio = rows.ratio_bound
+        if ratio is not None and ratio / alpha <= exp_below(exact):
             break
         unit = float(weights.max()) / float(z.max())
         z = z + Similarity(graph, inner).solve(1 - rows.floats.ravel() / unit)

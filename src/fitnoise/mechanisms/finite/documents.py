@@ -77,8 +77,8 @@ def document(mechanism: Mechanism) -> dict[str, Any]:
     if by_distance is not None:
         return out | by_distance
     if mechanism.family in _FORMULAS and isinstance(mechanism.graph, QueryGraph):
-        made = _FORMULAS[mechanism.family](mechanism.graph, mechanism.epsilon).weights
-        if _same(made, w):
+        weights = _FORMULAS[mechanism.family](mechanism.graph, mechanism.epsilon).weights
+        if _same(weights, w):
             return out | {"form": "formula"}
     if mechanism.graph.n > ROWS_LIMIT:
         raise PlanError(
@@ -205,8 +205,8 @@ def _by_distance(mechanism: FiniteMechanism) -> dict[str, Any] | None:
 def _of_distances(graph: QueryGraph, document: Mapping[str, Any]) -> IntegerWeights:
     values = tuple(_whole(x) for x in _listed(document["values"]))
     columns = tuple(_whole(x) for x in _listed(document["columns"]))
-    at, total = document["rest_to"], _whole(document["total"])
-    if type(at) is not int or not 0 <= at <= graph.n or len(columns) != graph.n or not values:
+    rest_column, total = document["rest_to"], _whole(document["total"])
+    if type(rest_column) is not int or not 0 <= rest_column <= graph.n or len(columns) != graph.n or not values:
         raise PlanError(
             "distance-columns",
             "A mechanism by distance in the plan does not have one column for every result.",
@@ -216,9 +216,9 @@ def _of_distances(graph: QueryGraph, document: Mapping[str, Any]) -> IntegerWeig
         )
     codes = np.minimum(hops(graph), len(values) - 1)
     rest = tuple(total - s for s in row_sums(values, codes, columns))
-    if at == graph.n:
+    if rest_column == graph.n:
         codes, columns = np.column_stack([codes, np.zeros(graph.n, dtype=np.int64)]), (*columns, 0)
-    return IntegerWeights(values, codes, columns, rest, at)
+    return IntegerWeights(values, codes, columns, rest, rest_column)
 
 
 def _same(a: IntegerWeights, b: IntegerWeights) -> bool:

@@ -114,11 +114,11 @@ def solve(matrix: Floats, right: Floats, relative: float) -> ExactSolution:
         slack = 1 + 8 * (n + 4) * _UNIT
         loss = relative + 2 * (n + 4) * _UNIT  # error of a sum of products, relative to the sum of their sizes
         size, inverse_size = np.abs(matrix), np.abs(inverse)
-        left = np.abs(np.eye(n) - inverse @ matrix).sum(axis=1) + loss * (inverse_size @ size.sum(axis=1)) + n * _UNIT
+        norm = np.abs(np.eye(n) - inverse @ matrix).sum(axis=1) + loss * (inverse_size @ size.sum(axis=1)) + n * _UNIT
         rest = np.abs(right - matrix @ x) + loss * (np.abs(right) + size @ np.abs(x))
-        first = inverse_size @ rest
-        left, first = left * slack, first * slack
-        if not left.max() < 0.5:  # also if a number overflowed
+        correction = inverse_size @ rest
+        norm, correction = norm * slack, correction * slack
+        if not norm.max() < 0.5:  # also if a number overflowed
             return infinite
-        error = (first + left * (first.max() / (1 - left.max()))) * slack
+        error = (correction + norm * (correction.max() / (1 - norm.max()))) * slack
     return ExactSolution(x, error + np.finfo(np.float64).tiny)

@@ -140,25 +140,25 @@ def existence(  # noqa: PLR0911
         * The verdict is undecided if the proof fails. The causes are a large graph, an ε below the range of proven
           definite boxes, and weights smaller than the proven error.
     """
-    at = level(epsilon, alpha)
+    privacy = level(epsilon, alpha)
     s = graph.structure
     if isinstance(s, Product) and not s.together:
-        return _of_product(graph, s, at)
+        return _of_product(graph, s, privacy)
     if _closed(graph):
-        z = weighting(graph, float(at)).z
+        z = weighting(graph, float(privacy)).z
         return Decision(Verdict.YES, None, z, 1e-12, "all rows of Φ have the same sum, or the results are in a row")
     if isinstance(s, ExplicitGraph):
-        found = _of_blocks(graph, s, at)
-        if found is not None:
-            return found
+        decided = _of_blocks(graph, s, privacy)
+        if decided is not None:
+            return decided
     parts = cells(graph)
     if parts.m <= CELLS_PROVEN and parts.m * graph.n <= ENTRIES_PROVEN:
         quotient = DistanceQuotient.from_graph(graph, parts)
-        return _of_quotient(graph, quotient, at, [Fraction(1)] * parts.m)
+        return _of_quotient(graph, quotient, privacy, [Fraction(1)] * parts.m)
     if isinstance(s, Box):
-        return _of_box(graph, s, at)
-    if (graph.n - 1) * math.exp(-float(at)) < 1 - 1e-9:
-        return Decision(Verdict.YES, None, weighting(graph, float(at)).z, math.inf, "(n − 1) α < 1")
+        return _of_box(graph, s, privacy)
+    if (graph.n - 1) * math.exp(-float(privacy)) < 1 - 1e-9:
+        return Decision(Verdict.YES, None, weighting(graph, float(privacy)).z, math.inf, "(n − 1) α < 1")
     return Decision(Verdict.UNDECIDED, None, None, math.inf, f"{parts.m} unlike results are too many to enclose")
 
 
@@ -186,19 +186,19 @@ def regular(
 
     **Source.** Definition 5 and example 3.
     """
-    at = level(epsilon, alpha)
+    privacy = level(epsilon, alpha)
     exact = _prior(graph, prior)
     distinct = {p: k for k, p in enumerate(dict.fromkeys(exact))}
     colours = np.array([distinct[p] for p in exact], dtype=np.int64)
     parts = cells(graph, None if len(distinct) == 1 else colours)
     if parts.m > CELLS_PROVEN or parts.m * graph.n > ENTRIES_PROVEN:
         return Decision(Verdict.UNDECIDED, None, None, math.inf, f"{parts.m} unlike results are too many to enclose")
-    return _of_quotient(graph, DistanceQuotient.from_graph(graph, parts), at, [exact[i] for i in parts.first])
+    return _of_quotient(graph, DistanceQuotient.from_graph(graph, parts), privacy, [exact[i] for i in parts.first])
 
 
 def _prior(graph: QueryGraph, prior: ArrayLike | Sequence[Fraction]) -> list[Fraction]:
-    given = np.asarray(prior, dtype=object)
-    entries: list[Any] = given.ravel().tolist()
+    raw = np.asarray(prior, dtype=object)
+    entries: list[Any] = raw.ravel().tolist()
     try:
         exact = [Fraction(p) if isinstance(p, Fraction | int) else Fraction(float(p)) for p in entries]
     except (TypeError, ValueError, OverflowError) as error:
@@ -210,10 +210,10 @@ def _prior(graph: QueryGraph, prior: ArrayLike | Sequence[Fraction]) -> list[Fra
             "Nothing was decided.",
         ) from error
     total = sum(exact, Fraction(0))
-    if given.shape != (graph.n,) or min(exact) < 0 or abs(total - 1) > Fraction(1, 10**9):
+    if raw.shape != (graph.n,) or min(exact) < 0 or abs(total - 1) > Fraction(1, 10**9):
         raise WorkloadError(
             "exact-prior-not-distribution",
-            f"The prior has the shape {given.shape} and the sum {float(total):.12g}, or a negative entry.",
+            f"The prior has the shape {raw.shape} and the sum {float(total):.12g}, or a negative entry.",
             f"A prior is {graph.n} numbers from 0 with the sum 1.",
             "Correct the prior.",
             "Nothing was decided.",
@@ -234,14 +234,14 @@ def _of_product(graph: QueryGraph, s: Product, level: PrivacyLevel) -> Decision:
 
     If Z ≥ 0 and Φ₁ Z Φ₂ = 11ᵀ, then Φ₁ (Z Φ₂ e) = 1.
     """
-    found = [existence(g, level.epsilon, alpha=level.alpha) for g in s.factors]
-    worst = min(found, key=lambda d: (Verdict.NO, Verdict.UNDECIDED, Verdict.YES).index(d.verdict))
+    decisions = [existence(g, level.epsilon, alpha=level.alpha) for g in s.factors]
+    worst = min(decisions, key=lambda d: (Verdict.NO, Verdict.UNDECIDED, Verdict.YES).index(d.verdict))
     reason = "a product exists exactly if all of its factors do: " + worst.reason
     weights: Floats | None = None
     radius, size = 0.0, 1.0
-    if all(d.weights is not None for d in found):
+    if all(d.weights is not None for d in decisions):
         weights = np.ones(1)
-        for d in found:
+        for d in decisions:
             here = np.asarray(d.weights)
             weights = np.asarray(np.kron(weights, here))
             largest = float(np.abs(here).max())
@@ -265,41 +265,41 @@ def _of_blocks(graph: QueryGraph, s: ExplicitGraph, level: PrivacyLevel) -> Deci
     pair: Enclosure | None = None
     for block in parts:
         if len(block.others) == 1 and pair is not None:
-            found, of = pair, np.zeros(2, dtype=np.int64)
+            solution, cell_of = pair, np.zeros(2, dtype=np.int64)
         else:
-            own = block.graph(s)
-            inside = cells(own)
+            block_graph = block.graph(s)
+            inside = cells(block_graph)
             if inside.m > CELLS_PROVEN:
                 return None
             solved = enclose(
-                *DistanceQuotient.from_graph(own, inside).fixed(level), np.array([one] * inside.m, dtype=object)
+                *DistanceQuotient.from_graph(block_graph, inside).fixed(level), np.array([one] * inside.m, dtype=object)
             )
             if solved is None:
                 return None
-            found, of = solved, inside.of
-            pair = found if len(block.others) == 1 else pair
-        z[block.members] += found.values[of] - one
-        radius[block.members] += found.radius
-    whole = Enclosure(z, int(radius.max()))
-    decided = _signs(graph, whole, np.arange(s.n), "its blocks, solved with a proven error")
+            solution, cell_of = solved, inside.of
+            pair = solution if len(block.others) == 1 else pair
+        z[block.members] += solution.values[cell_of] - one
+        radius[block.members] += solution.radius
+    enclosed = Enclosure(z, int(radius.max()))
+    decided = _signs(graph, enclosed, np.arange(s.n), "its blocks, solved with a proven error")
     if level.alpha is not None and decided is not None and decided.verdict is Verdict.NO:
         return None  # a block may be singular although the system on its cells is not: other solutions may exist
     return decided
 
 
 def _of_quotient(graph: QueryGraph, quotient: DistanceQuotient, level: PrivacyLevel, rhs: list[Fraction]) -> Decision:
-    of = quotient.cells.of
+    cell_of = quotient.cells.of
     fixed = np.array([round(b * (1 << BITS)) for b in rhs], dtype=object)
-    found = enclose(*quotient.fixed(level), fixed, 1)
-    if found is not None:
-        decided = _signs(graph, found, of, "the system on its cells, solved with a proven error")
+    enclosed = enclose(*quotient.fixed(level), fixed, 1)
+    if enclosed is not None:
+        decided = _signs(graph, enclosed, cell_of, "the system on its cells, solved with a proven error")
         if decided is not None:
             return decided
     if level.alpha is not None and quotient.cells.m <= FRACTIONS_LIMIT:
         return _in_fractions(graph, quotient, level.alpha, rhs)
-    reason = "the matrix is singular or close to it" if found is None else "a weight is too close to 0"
-    weights = None if found is None else _spread(found.floats, of)
-    return Decision(Verdict.UNDECIDED, None, weights, math.inf if found is None else found.width, reason)
+    reason = "the matrix is singular or close to it" if enclosed is None else "a weight is too close to 0"
+    weights = None if enclosed is None else _spread(enclosed.floats, cell_of)
+    return Decision(Verdict.UNDECIDED, None, weights, math.inf if enclosed is None else enclosed.width, reason)
 
 
 def _signs(graph: QueryGraph, enclosure: Enclosure, rows: Integers, reason: str) -> Decision | None:
@@ -316,7 +316,7 @@ def _signs(graph: QueryGraph, enclosure: Enclosure, rows: Integers, reason: str)
 
 def _in_fractions(graph: QueryGraph, quotient: DistanceQuotient, alpha: Fraction, rhs: list[Fraction]) -> Decision:
     """Return the verdict in exact fractions; Φ may be singular on the cells."""
-    of = quotient.cells.of
+    cell_of = quotient.cells.of
     matrix, scale = quotient.integer_matrix(alpha)
     common = math.lcm(*(b.denominator for b in rhs))
     solved = exact_solutions(matrix * common, np.array([int(b * common) * scale for b in rhs], dtype=object))
@@ -325,13 +325,13 @@ def _in_fractions(graph: QueryGraph, quotient: DistanceQuotient, alpha: Fraction
     one, basis = solved
     if not basis:
         low = min(range(len(one)), key=one.__getitem__)
-        result = graph.results[int(np.flatnonzero(of == low)[0])] if one[low] < 0 else None
+        result = graph.results[int(np.flatnonzero(cell_of == low)[0])] if one[low] < 0 else None
         verdict = Verdict.NO if one[low] < 0 else Verdict.YES
-        return Decision(verdict, result, _spread(_floats(one), of), _rounding(one), "solved in exact fractions")
+        return Decision(verdict, result, _spread(_floats(one), cell_of), _rounding(one), "solved in exact fractions")
     chosen = _on_line(one, basis[0]) if len(basis) == 1 else _inside(one, basis)
     if chosen is not None:
         reason = "the matrix is singular; a solution that is not negative was found, in exact fractions"
-        return Decision(Verdict.YES, None, _spread(_floats(chosen), of), _rounding(chosen), reason)
+        return Decision(Verdict.YES, None, _spread(_floats(chosen), cell_of), _rounding(chosen), reason)
     if len(basis) == 1:
         reason = "the matrix is singular, and all solutions, a line, are negative somewhere, in exact fractions"
         return Decision(Verdict.NO, None, None, math.inf, reason)
@@ -357,10 +357,10 @@ def _inside(one: list[Fraction], basis: list[list[Fraction]]) -> list[Fraction] 
     constraints = np.column_stack([-directions, np.ones(len(one))])
     cost = np.append(np.zeros(k), -1.0)
     bounds = [(None, None)] * k + [(None, 1.0)]
-    found = optimize.linprog(cost, A_ub=constraints, b_ub=_floats(one), bounds=bounds)
-    if not found.success or found.x is None:
+    result = optimize.linprog(cost, A_ub=constraints, b_ub=_floats(one), bounds=bounds)
+    if not result.success or result.x is None:
         return None
-    steps = [Fraction(float(t)).limit_denominator(10**9) for t in found.x[:k]]
+    steps = [Fraction(float(t)).limit_denominator(10**9) for t in result.x[:k]]
     point = [p + sum((t * v[i] for t, v in zip(steps, basis, strict=True)), Fraction(0)) for i, p in enumerate(one)]
     return point if min(point) >= 0 else None
 
@@ -384,23 +384,23 @@ def _spread(values: Floats, groups: Integers) -> Floats:
 
 def _of_box(graph: QueryGraph, box: Box, level: PrivacyLevel) -> Decision:
     """Decide a box by the least eigenvalue: ‖z − z̃‖_∞ ≤ ‖z − z̃‖₂ ≤ ‖1 − Φ z̃‖₂ / λ."""
-    found = weighting(graph, float(level))
-    least = eigenvalue_bound(box, math.exp(-float(level)))
-    if not least > 0:
+    solution = weighting(graph, float(level))
+    min_eigenvalue = eigenvalue_bound(box, math.exp(-float(level)))
+    if not min_eigenvalue > 0:
         reason = "the matrix is not proven definite at this ε, and there are too many unlike results to enclose"
-        return Decision(Verdict.UNDECIDED, None, found.z, math.inf, reason)
-    shift = 61 - math.ceil(math.log2(float(np.abs(found.z).sum()) + 1))
-    wholes = np.rint(np.ldexp(found.z, shift)).astype(np.int64)
+        return Decision(Verdict.UNDECIDED, None, solution.z, math.inf, reason)
+    shift = 61 - math.ceil(math.log2(float(np.abs(solution.z).sum()) + 1))
+    wholes = np.rint(np.ldexp(solution.z, shift)).astype(np.int64)
     residual, off = _residual(box, float(level), wholes, shift)
     norm = (float(np.linalg.norm(residual)) * (1 + 4 * graph.n * UNIT) + math.sqrt(graph.n) * off) * (1 + 1e-9)
-    radius = norm / least + 2.0**-shift
-    low = int(found.z.argmin())
-    reason = f"a residual of {norm:.1e} in norm, and the least eigenvalue at least {least:.3g}"
-    if found.z[low] < -radius:
-        return Decision(Verdict.NO, graph.results[low], found.z, radius, "a weight is negative: " + reason)
-    if found.z[low] > radius:
-        return Decision(Verdict.YES, None, found.z, radius, "no weight is negative: " + reason)
-    return Decision(Verdict.UNDECIDED, None, found.z, radius, "a weight is too close to 0: " + reason)
+    radius = norm / min_eigenvalue + 2.0**-shift
+    low = int(solution.z.argmin())
+    reason = f"a residual of {norm:.1e} in norm, and the least eigenvalue at least {min_eigenvalue:.3g}"
+    if solution.z[low] < -radius:
+        return Decision(Verdict.NO, graph.results[low], solution.z, radius, "a weight is negative: " + reason)
+    if solution.z[low] > radius:
+        return Decision(Verdict.YES, None, solution.z, radius, "no weight is negative: " + reason)
+    return Decision(Verdict.UNDECIDED, None, solution.z, radius, "a weight is too close to 0: " + reason)
 
 
 def _residual(box: Box, epsilon: float, wholes: Integers, shift: int) -> tuple[Floats, float]:
@@ -514,8 +514,8 @@ def _product_threshold(factors: list[Threshold]) -> Threshold:
     common = [(0.0, math.inf)]
     for f in factors:
         pieces = [*f.windows, (f.epsilon, math.inf)]
-        met = [(max(a, c), min(b, d)) for a, b in common for c, d in pieces]
-        common = sorted((a, b) for a, b in met if a < b)
+        overlaps = [(max(a, c), min(b, d)) for a, b in common for c, d in pieces]
+        common = sorted((a, b) for a, b in overlaps if a < b)
     last = max(factors, key=lambda f: f.epsilon)
     proven = all(f.proven for f in factors)
     return Threshold(last.epsilon, last.bracket, proven=proven, windows=tuple(common[:-1]))
@@ -560,13 +560,13 @@ class _ThresholdSearch:
     def _leasts(self, epsilons: Floats) -> Floats:
         """Return the least entry of each solution, in batches of ε."""
         many = max(SCAN_ENTRIES // self.quotient.steps.size, 1)
-        found = []
-        for some in np.split(epsilons, range(many, len(epsilons), many)):
+        z = []
+        for batch in np.split(epsilons, range(many, len(epsilons), many)):
             try:
-                found.append(np.linalg.solve(self.quotient.floats(some), np.ones((self.quotient.cells.m, 1)))[..., 0])
+                z.append(np.linalg.solve(self.quotient.floats(batch), np.ones((self.quotient.cells.m, 1)))[..., 0])
             except np.linalg.LinAlgError:  # one matrix of the batch is singular
-                found.append(np.array([self._solution(e) for e in some.tolist()]))
-        return np.asarray(np.concatenate(found).min(axis=1))
+                z.append(np.array([self._solution(e) for e in batch.tolist()]))
+        return np.asarray(np.concatenate(z).min(axis=1))
 
     def _decide(self, epsilon: float) -> Verdict:
         return _of_quotient(self.graph, self.quotient, level(epsilon), [Fraction(1)] * self.quotient.cells.m).verdict
@@ -597,10 +597,10 @@ class _ThresholdSearch:
         values = []
         for e in (root, root + h):
             one = np.array([1 << BITS] * self.quotient.cells.m, dtype=object)
-            found = enclose(*self.quotient.fixed(level(e)), one)
-            if found is None:
+            enclosed = enclose(*self.quotient.fixed(level(e)), one)
+            if enclosed is None:
                 return root
-            values.append(int(found.values[worst]) / (1 << BITS))
+            values.append(int(enclosed.values[worst]) / (1 << BITS))
         slope = (values[1] - values[0]) / h
         return root - values[0] / slope if slope else root
 
@@ -630,15 +630,15 @@ class _ThresholdSearch:
         """
         if not is_proven_at_start and self._decide(start) is not Verdict.YES:
             return False
-        at, step, is_proven_at_start = start, 1e-3, True
-        while at < top:
+        position, step, is_proven_at_start = start, 1e-3, True
+        while position < top:
             step = min(step * 2, 1.0)
-            tangent = _Tangent.of(self.quotient, at)
+            tangent = _Tangent.of(self.quotient, position)
             while tangent is None or not tangent.stays(step, is_proven_at_start=is_proven_at_start):
                 step /= 2
                 if tangent is None or step < 1e-9:
                     return False
-            at, is_proven_at_start = at + step, False
+            position, is_proven_at_start = position + step, False
         return True
 
 
@@ -662,7 +662,7 @@ class _Tangent:
     @classmethod
     def of(cls, quotient: DistanceQuotient, epsilon: float) -> _Tangent | None:
         """Return the tangent at ε; None if B cannot be inverted."""
-        b, first, second = (quotient.floats(epsilon, k) for k in range(3))
+        b, b1, b2 = (quotient.floats(epsilon, k) for k in range(3))
         m = len(b)
         try:
             inverse = np.asarray(np.linalg.inv(b), dtype=np.float64)
@@ -671,17 +671,17 @@ class _Tangent:
         entry = UNIT * (8 + 750 + quotient.cells.of.size)  # exp of −ε d and sums of a cell, relative
         w: Floats = inverse @ np.ones(m)
         w = w + inverse @ (1 - b @ w)
-        slope: Floats = inverse @ (first @ w)
-        slope = slope + inverse @ (first @ w - b @ slope)
+        slope: Floats = inverse @ (b1 @ w)
+        slope = slope + inverse @ (b1 @ w - b @ slope)
         size: Floats = np.abs(inverse)
         loose = entry + 4 * (m + 8) * UNIT
         r = np.abs(1 - b @ w) + loose * (1 + b @ np.abs(w))
-        r1 = np.abs(first @ w - b @ slope) + loose * (first @ np.abs(w) + b @ np.abs(slope))
-        moved = np.abs(inverse @ first).sum(axis=1) + loose * (size @ first.sum(axis=1))
+        r1 = np.abs(b1 @ w - b @ slope) + loose * (b1 @ np.abs(w) + b @ np.abs(slope))
+        linear_rest = np.abs(inverse @ b1).sum(axis=1) + loose * (size @ b1.sum(axis=1))
         rest = contraction(inverse, b, entry * b)
-        squares = (size @ (first @ np.abs(slope) + second @ np.abs(w) / 2), size @ (second @ np.abs(slope)) / 2)
-        near = (rest, moved, size @ second.sum(axis=1) / 2)
-        return cls(inverse, w, slope, size @ r, size @ r1, squares, near)
+        squares = (size @ (b1 @ np.abs(slope) + b2 @ np.abs(w) / 2), size @ (b2 @ np.abs(slope)) / 2)
+        remainder = (rest, linear_rest, size @ b2.sum(axis=1) / 2)
+        return cls(inverse, w, slope, size @ r, size @ r1, squares, remainder)
 
     def stays(self, h: float, *, is_proven_at_start: bool) -> bool:
         """Return True if z ≥ 0 is proven on all of [ε, ε + h].
@@ -691,21 +691,21 @@ class _Tangent:
         The lower bound is concave in t, so its ends suffice. If z ≥ 0 is known at ε, w is the exact z there and r = 0.
         Then entries whose bound grows are ≥ 0 on the complete interval.
         """
-        more = 1 + 1e-6
-        rest, moved, curved = self.near
-        beta = (rest + h * moved + h * h * curved) * more
+        rounding = 1 + 1e-6
+        rest, linear_rest, curved = self.near
+        beta = (rest + h * linear_rest + h * h * curved) * rounding
         worst = float(beta.max())
         if not worst < 0.5:
             return False
         squared = self.square[0] + h * self.square[1]
         fixed, linear, squares = (
-            (g + beta * float(g.max()) / (1 - worst)) * more for g in (self.fixed, self.linear, squared)
+            (g + beta * float(g.max()) / (1 - worst)) * rounding for g in (self.fixed, self.linear, squared)
         )
         start = self.solution - fixed
         end = start + h * (self.slope - linear - h * squares)
         if (start >= 0).all():
             return bool((end >= 0).all())
-        inexact = 2 * float(fixed.max()) * float(moved.max())  # error of r₁, since w is not the exact z
+        inexact = 2 * float(fixed.max()) * float(linear_rest.max())  # error of r₁, since w is not the exact z
         rising = self.slope - linear - inexact - h * squares >= 0
         return bool(is_proven_at_start and ((start >= 0) & (end >= 0) | rising).all())
 
@@ -732,14 +732,14 @@ def paper_threshold(
     **Source.** Section 6 and example 3.
     """
     exact = None if prior is None else np.array([float(p) for p in _prior(graph, prior)])
-    least = math.nan
+    smallest = math.nan
     for k in range(round(highest * PAPER_GRID), 0, -1):
         e = k / PAPER_GRID
         y = weighting(graph, e).z / graph.n if exact is None else Similarity(graph, e).solve(exact)
         if y.min() < -tolerance:
             break
-        least = e
-    if math.isnan(least):
+        smallest = e
+    if math.isnan(smallest):
         raise WorkloadError(
             "threshold-above-start",
             f"At epsilon {highest}, an entry is already below −{tolerance}.",
@@ -747,7 +747,7 @@ def paper_threshold(
             "Start from a higher epsilon.",
             "No threshold was found.",
         )
-    return least
+    return smallest
 
 
 def without_tight_constraints(epsilon: Fraction, minimum: float | None, number: int | None = None) -> PlanError:

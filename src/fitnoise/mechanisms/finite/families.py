@@ -113,8 +113,8 @@ def _solved(graph: Graph, epsilon: Fraction, steps: Integers) -> tuple[Floats, F
         decision = existence(graph, epsilon)
         if decision.weights is not None and decision.verdict is not Verdict.UNDECIDED:
             return decision.weights, np.full(graph.n, decision.radius), decision.exists
-    found = weighting_with_error(steps, epsilon)
-    return found.x, found.error, found.proven
+    solution = weighting_with_error(steps, epsilon)
+    return solution.x, solution.error, solution.proven
 
 
 def weighting_with_error(steps: Integers, epsilon: Fraction) -> ExactSolution:
@@ -170,8 +170,8 @@ def _shrunk(
         columns, rest = build(loss)
         ends = {(rest[i], rest[j]) for i, j in edges.tolist()}
         p, q = growth.as_integer_ratio()
-        apart = Fraction(max((max(q * a - p * b, q * b - p * a) for a, b in ends), default=0), q)
-        needed = max(apart / (growth - 1), Fraction(-min(rest))) / total
+        excess = Fraction(max((max(q * a - p * b, q * b - p * a) for a, b in ends), default=0), q)
+        needed = max(excess / (growth - 1), Fraction(-min(rest))) / total
         if needed <= 0:
             return columns, rest
         loss += max(_LEAST_LOSS, 2 * needed)
@@ -214,8 +214,8 @@ def staircase(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
     """
     exact = rational(epsilon)
     x, low, high = _box(graph)
-    most = np.abs(_moves(graph, x)).max(initial=1)
-    weights = _clamped(alpha_above(exact), int(most), x, low, high)
+    step = np.abs(_moves(graph, x)).max(initial=1)
+    weights = _clamped(alpha_above(exact), int(step), x, low, high)
     return FiniteMechanism(graph, exact, "staircase", weights, _nearest(x, low, high))
 
 
@@ -238,14 +238,14 @@ def geometric(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
     """
     exact = rational(epsilon)
     x, low, high = _box(graph)
-    most = int(np.abs(_moves(graph, x)).sum(axis=1).max(initial=1))
-    alpha = alpha_above(exact / most)
+    step = int(np.abs(_moves(graph, x)).sum(axis=1).max(initial=1))
+    alpha = alpha_above(exact / step)
     places = [_clamped(alpha, 1, x[:, k : k + 1], low[k : k + 1], high[k : k + 1]) for k in range(x.shape[1])]
     codes, values = places[0].codes, list(places[0].values)
-    for place in places[1:]:
-        size = len(place.values)
-        codes = (codes[:, :, None] * size + place.codes[:, None, :]).reshape(len(x), -1)
-        values = [a * b for a in values for b in place.values]
+    for noise in places[1:]:
+        size = len(noise.values)
+        codes = (codes[:, :, None] * size + noise.codes[:, None, :]).reshape(len(x), -1)
+        values = [a * b for a in values for b in noise.values]
     weights = IntegerWeights(tuple(values), codes, (1,) * codes.shape[1], (0,) * len(x), 0)
     return FiniteMechanism(graph, exact, "geometric", weights, _nearest(x, low, high))
 
@@ -253,8 +253,8 @@ def geometric(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
 def _box(graph: Graph) -> tuple[Integers, Integers, Integers]:
     """Return results as integer points, (n, components), and the least and largest of every component."""
     _refuse_many(graph.n)
-    found = points(graph.results)
-    if found is None or (found != np.round(found)).any() or np.abs(found).max() > 2**31:
+    coordinates = points(graph.results)
+    if coordinates is None or (coordinates != np.round(coordinates)).any() or np.abs(coordinates).max() > 2**31:
         raise WorkloadError(
             "noise-needs-integers",
             "The results are not integers, nor tuples of integers.",
@@ -262,7 +262,7 @@ def _box(graph: Graph) -> tuple[Integers, Integers, Integers]:
             "Choose a mechanism that needs only the graph.",
             "No mechanism was made.",
         )
-    x = found.astype(np.int64)
+    x = coordinates.astype(np.int64)
     low, high = x.min(axis=0), x.max(axis=0)
     outputs = math.prod((high - low + 1).tolist())
     if outputs > DENSE_LIMIT:
@@ -325,10 +325,10 @@ def _clamped(alpha: Fraction, v: int, x: Integers, low: Integers, high: Integers
     code = np.zeros((len(x), *shape), dtype=np.int64)
     for k, axis in enumerate(axes):
         ends = (axis == low[k]).astype(np.int64) + (axis == high[k])
-        own = np.abs(x[:, k, None] - axis[None, :]) * 3 + ends[None, :]
-        spread = [len(x)] + [1] * places
-        spread[k + 1] = shape[k]
-        code = code * base + own.reshape(spread)
+        codes_on_axis = np.abs(x[:, k, None] - axis[None, :]) * 3 + ends[None, :]
+        axis_shape = [len(x)] + [1] * places
+        axis_shape[k + 1] = shape[k]
+        code = code * base + codes_on_axis.reshape(axis_shape)
     seen, codes = np.unique(code.reshape(len(x), -1), return_inverse=True)
     a, q = alpha.numerator, alpha.denominator
     scale = (q - a) ** (places + 1)
@@ -336,8 +336,8 @@ def _clamped(alpha: Fraction, v: int, x: Integers, low: Integers, high: Integers
     values = []
     for packed in seen.tolist():
         digits = [divmod(packed // base**k % base, 3) for k in range(places)]
-        first = max([0, *(-(-(t - ends) // v) for t, ends in digits if ends < 2)])
-        value = scale * sum(f * moment[first] for f, moment in zip(_points(digits, v), moments, strict=False))
+        start = max([0, *(-(-(t - ends) // v) for t, ends in digits if ends < 2)])
+        value = scale * sum(f * moment[start] for f, moment in zip(_points(digits, v), moments, strict=False))
         rest = [math.prod(_points_at(m * v, t, ends) for t, ends in digits) for m in range(reach, reach + places + 1)]
         for order in range(places + 1):
             value += boxes[-1] * rest[0] * a**order * (q - a) ** (places - order) * q
@@ -418,13 +418,13 @@ def distance_kernel(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
         return float(rate + np.abs(logs[edges[:, 0]] - logs[edges[:, 1]]).max(initial=0.0))
 
     target = float(exact) * (1 - 2.0**-40)
-    least, most = target / 2, target  # `least` is private by the triangle inequality
-    if spread(most) <= target:
-        least = most
+    low, high = target / 2, target  # `low` is private by the triangle inequality
+    if spread(high) <= target:
+        low = high
     for _ in range(60):
-        middle = (least + most) / 2
-        least, most = (middle, most) if spread(middle) <= target else (least, middle)
-    values = powers(alpha_above(Fraction(least)), int(steps.max()) + 1)
+        middle = (low + high) / 2
+        low, high = (middle, high) if spread(middle) <= target else (low, middle)
+    values = powers(alpha_above(Fraction(low)), int(steps.max()) + 1)
     sums = row_sums(values, steps, (1,) * graph.n)
     total = 1 << 2 * ALPHA_POWER_BITS
     names: dict[int, int] = {}
@@ -433,9 +433,9 @@ def distance_kernel(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
     codes = rank[:, None] * len(values) + steps
     seen, codes = np.unique(codes, return_inverse=True)
     codes = codes.reshape(steps.shape)
-    kept = tuple(table[k] for k in seen.tolist())
-    rest = tuple(total - s for s in row_sums(kept, codes, (1,) * graph.n))
-    weights = IntegerWeights(kept, codes, (1,) * graph.n, rest, 0)
+    used = tuple(table[k] for k in seen.tolist())
+    rest = tuple(total - s for s in row_sums(used, codes, (1,) * graph.n))
+    weights = IntegerWeights(used, codes, (1,) * graph.n, rest, 0)
     return FiniteMechanism(graph, exact, "distance kernel", weights, np.arange(graph.n))
 
 

@@ -137,7 +137,7 @@ def _largest(rows: _CellProgram, small: SimilarityQuotient, pi: Floats) -> tuple
     """
     single = pi[small.first]
     mass = small.sizes * single
-    best, found, read = -math.inf, np.zeros(small.m), 0
+    best, best_d, read = -math.inf, np.zeros(small.m), 0
     waiting: list[int | None] = [None, *range(small.m)] if len(pi) <= ALONE_LIMIT else [None]
     follow = len(pi) > ALONE_LIMIT
     rounds = 0
@@ -147,9 +147,9 @@ def _largest(rows: _CellProgram, small: SimilarityQuotient, pi: Floats) -> tuple
         value = float(mass @ d + single[likely] * s[likely])
         rounds += 1
         if value > best + 1e-12:
-            best, found, read = value, d, likely
+            best, best_d, read = value, d, likely
             waiting += [likely] if follow and rounds < _ROUNDS else []
-    return found, read
+    return best_d, read
 
 
 @final
@@ -181,8 +181,8 @@ class _CellProgram:
             x = minimise(cost, (below, np.zeros(len(used))), (rows, np.ones(m))).x
             d = np.maximum(x[:m], 0)
             s = 1 - self.matrix @ d
-            over = s[self.pairs[:, 0]] - self.growth * s[self.pairs[:, 1]]
-            new = (over > 1e-11) & ~self.kept
+            excess = s[self.pairs[:, 0]] - self.growth * s[self.pairs[:, 1]]
+            new = (excess > 1e-11) & ~self.kept
             if not new.any():
                 return d, s
             self.kept |= new
@@ -231,28 +231,28 @@ def optimal(
     forth = np.asarray(graph.edges).reshape(-1, 2)
     arcs = np.concatenate([forth, forth[:, ::-1]])
     growth, count = math.exp(exact), len(arcs) * n
-    place = (arcs[:, 0, None] * n + np.arange(n)).ravel(), (arcs[:, 1, None] * n + np.arange(n)).ravel()
+    variables = (arcs[:, 0, None] * n + np.arange(n)).ravel(), (arcs[:, 1, None] * n + np.arange(n)).ravel()
     below = sparse.csc_array(
-        (np.r_[np.ones(count), np.full(count, -growth)], (np.tile(np.arange(count), 2), np.concatenate(place))),
+        (np.r_[np.ones(count), np.full(count, -growth)], (np.tile(np.arange(count), 2), np.concatenate(variables))),
         shape=(count, n * n),
     )
     rows = sparse.kron(sparse.eye_array(n), np.ones((1, n)), format="csc")
     value = pi[:, None] * worth
-    found = minimise(-value.ravel(), (below, np.zeros(count)), (rows, np.ones(n)))
-    bound = _gain_bound(value, arcs, np.maximum(found.below, 0).reshape(len(arcs), n), growth)
-    mechanism = from_probabilities(graph, exact, found.x.reshape(n, n), "linear program", np.arange(n))
+    solution = minimise(-value.ravel(), (below, np.zeros(count)), (rows, np.ones(n)))
+    bound = _gain_bound(value, arcs, np.maximum(solution.below, 0).reshape(len(arcs), n), growth)
+    mechanism = from_probabilities(graph, exact, solution.x.reshape(n, n), "linear program", np.arange(n))
     return Optimum(mechanism, accuracy(mechanism).expected_gain(pi, gain), bound)
 
 
 def _gain_bound(value: Floats, arcs: Integers, multipliers: Floats, growth: float) -> float:
     """Return Σ_i max_o (π_i G_io − Σ_j (λ_ijo − e^ε λ_jio)), rounded up."""
-    own, size = value.copy(), np.abs(value)
-    np.add.at(own, arcs[:, 0], -multipliers)
-    np.add.at(own, arcs[:, 1], growth * multipliers)
+    reduced, size = value.copy(), np.abs(value)
+    np.add.at(reduced, arcs[:, 0], -multipliers)
+    np.add.at(reduced, arcs[:, 1], growth * multipliers)
     np.add.at(size, arcs[:, 0], multipliers)
     np.add.at(size, arcs[:, 1], growth * multipliers)
     slack = 4 * (2 * len(value) + 8) * _UNIT
-    return float((own + slack * size).max(axis=1).sum() + slack * size.max(axis=1).sum())
+    return float((reduced + slack * size).max(axis=1).sum() + slack * size.max(axis=1).sum())
 
 
 # --- Choosing ---------------------------------------------------------------------------------------------
@@ -379,51 +379,51 @@ def best_mechanism(
         ("distance kernel", lambda: families.distance_kernel(graph, exact)),
         ("randomised response", lambda: families.randomised_response(graph, exact)),
     ]
-    made: list[tuple[MechanismCandidate, FiniteMechanism | None]] = []
+    candidates: list[tuple[MechanismCandidate, FiniteMechanism | None]] = []
     for family, make in makers:
-        best = max((c.gain for c, _ in made if c.gain is not None), default=-math.inf)
+        best = max((c.gain for c, _ in candidates if c.gain is not None), default=-math.inf)
         if family == "linear program":
             attained = bound is not None and best >= bound - _SAME * abs(bound)
             if attained or graph.n > min(program_limit, PROGRAM_LIMIT):
-                made.append((_none(family, 0.0, "not needed" if attained else "too many results"), None))
+                candidates.append((_none(family, 0.0, "not needed" if attained else "too many results"), None))
                 continue
         if family in ("residual column", "distance kernel") and graph.n > slow_limit:
-            made.append((_none(family, 0.0, "too many results"), None))
+            candidates.append((_none(family, 0.0, "too many results"), None))
             continue
         begun = time.perf_counter()
         try:
             result = make()
         except (PlanError, WorkloadError) as error:
-            made.append((_none(family, time.perf_counter() - begun, error.given), None))
+            candidates.append((_none(family, time.perf_counter() - begun, error.given), None))
             continue
         seconds = time.perf_counter() - begun
         if isinstance(result, Optimum):
             if worth is None or family == "linear program":  # the bound of the residual column is for hits
                 bound = result.bound if bound is None else min(bound, result.bound)
             result = result.mechanism
-        made.append((_measured(result, pi, worth, seconds), result))
-    own = [(c, m) for c, m in made if c.gain is not None and m is not None]
-    if not own:
+        candidates.append((_measured(result, pi, worth, seconds), result))
+    built = [(c, m) for c, m in candidates if c.gain is not None and m is not None]
+    if not built:
         raise PlanError(
             "no-finite-mechanism",
-            f"No mechanism could be made for the question ({', '.join(c.family for c, _ in made)}).",
-            f"The first one failed for this reason: {made[0][0].remark}",
+            f"No mechanism could be made for the question ({', '.join(c.family for c, _ in candidates)}).",
+            f"The first one failed for this reason: {candidates[0][0].remark}",
             "Choose another ε, or a coarser question.",
             "No mechanism was made.",
         )
-    top = max(c.gain for c, _ in own if c.gain is not None)
-    good = [(c, m) for c, m in own if c.gain is not None and c.gain >= top - max(slack, _SAME) * max(1e-3, abs(top))]
+    top = max(c.gain for c, _ in built if c.gain is not None)
+    good = [(c, m) for c, m in built if c.gain is not None and c.gain >= top - max(slack, _SAME) * max(1e-3, abs(top))]
     chosen, mechanism = good[0]
     if slack:
         chosen, mechanism = min(good, key=lambda x: round(x[0].rmse, 6) if x[0].rmse is not None else 0.0)
-    rows = tuple(_bounded(c, bound) for c, _ in made)
-    told = _reason(chosen, bound)
+    rows = tuple(_bounded(c, bound) for c, _ in candidates)
+    reason = _reason(chosen, bound)
     if chosen.gain is not None and chosen.gain < top - _SAME * max(1e-3, abs(top)):
-        told = (
+        reason = (
             f"{chosen.family}: an expected gain of {chosen.gain:.6g}, and of those near the largest, {top:.6g}, the "
             "least mean squared error."
         )
-    return MechanismChoice(mechanism, accuracy(mechanism).remap(pi, worth), told, rows)
+    return MechanismChoice(mechanism, accuracy(mechanism).remap(pi, worth), reason, rows)
 
 
 def _reason(chosen: MechanismCandidate, bound: float | None) -> str:

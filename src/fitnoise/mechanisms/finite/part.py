@@ -109,6 +109,8 @@ class AnswerPart(PlanPart):
     @classmethod
     def read(cls, publication: Publication, query: FiniteQuery, document: Mapping[str, Any]) -> Self:
         """Return the part that `document` wrote, with its mechanism proven again."""
-        of = publication.adjacency
-        graph = query.graph(publication.domain, of)
-        return cls(publication, query, documents.read(graph, query.record_epsilon(of), document, query.ranks(of)))
+        adjacency = publication.adjacency
+        graph = query.graph(publication.domain, adjacency)
+        return cls(
+            publication, query, documents.read(graph, query.record_epsilon(adjacency), document, query.ranks(adjacency))
+        )

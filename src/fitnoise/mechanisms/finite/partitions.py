@@ -82,8 +82,8 @@ def _folded(box: Box) -> Integers:
     ]
     code = np.zeros(box.n, dtype=np.int64)
     for kind in dict.fromkeys(kinds):
-        alike = np.sort(np.stack([x for x, k in zip(folded, kinds, strict=True) if k == kind]), axis=0)
-        for x in alike:
+        coordinates = np.sort(np.stack([x for x, k in zip(folded, kinds, strict=True) if k == kind]), axis=0)
+        for x in coordinates:
             code = code * kind[0] + x
     return code
 
@@ -107,8 +107,8 @@ def _rows(matrix: NDArray[Any]) -> Integers:
 
 
 def _numbered(code: Integers) -> GraphPartition:
-    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
-    order = np.argsort(first)
+    _, first_results, inverse = np.unique(code, return_index=True, return_inverse=True)
+    order = np.argsort(first_results)
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    return GraphPartition(rank[inverse.ravel()], first[order])
+    return GraphPartition(rank[inverse.ravel()], first_results[order])

@@ -72,18 +72,18 @@ def checked_prior(n: int, prior: npt.ArrayLike) -> Floats:
             1 within 1e-9.
     """
     try:
-        own = np.array(prior, dtype=np.float64)
+        pi = np.array(prior, dtype=np.float64)
     except (TypeError, ValueError):
-        own = np.zeros(())
-    if own.shape != (n,):
+        pi = np.zeros(())
+    if pi.shape != (n,):
         raise WorkloadError(
             "prior-shape",
-            f"The prior has the shape {own.shape}.",
+            f"The prior has the shape {pi.shape}.",
             f"A prior has one number for each of the {n} results.",
             f"Give {n} numbers.",
             "Nothing was computed.",
         )
-    if not np.isfinite(own).all() or own.min() < 0:
+    if not np.isfinite(pi).all() or pi.min() < 0:
         raise WorkloadError(
             "prior-not-probabilities",
             "The prior has a probability that is negative or not finite.",
@@ -91,16 +91,16 @@ def checked_prior(n: int, prior: npt.ArrayLike) -> Floats:
             "Give probabilities from 0 to 1.",
             "Nothing was computed.",
         )
-    if abs(math.fsum(own) - 1) > SUM_TOLERANCE:
+    if abs(math.fsum(pi) - 1) > SUM_TOLERANCE:
         raise WorkloadError(
             "prior-sum",
-            f"The probabilities of the prior have the sum {math.fsum(own)!r}.",
+            f"The probabilities of the prior have the sum {math.fsum(pi)!r}.",
             "The sum must be 1.",
             "Divide the probabilities by their sum.",
             "Nothing was computed.",
         )
-    own.setflags(write=False)
-    return own
+    pi.setflags(write=False)
+    return pi
 
 
 def uniform(graph: Graph) -> Floats:
@@ -174,8 +174,8 @@ def regularity(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLike) ->
     """
     exact, pi = rational(epsilon), checked_prior(graph.n, prior)
     steps = hops(graph)
-    found = solve(kernel(steps, exact), pi, kernel_error(steps, exact))
-    return Regularity(found.x, found.error)
+    solution = solve(kernel(steps, exact), pi, kernel_error(steps, exact))
+    return Regularity(solution.x, solution.error)
 
 
 @final
@@ -212,11 +212,11 @@ def nearest_regular(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLik
     phi, n = kernel(hops(graph, NEAREST_LIMIT), exact), graph.n
     cost = np.concatenate([np.zeros(n), np.ones(2 * n)])
     fit = sparse.hstack([sparse.csr_array(phi), sparse.eye_array(n), -sparse.eye_array(n)])
-    whole = sparse.csr_array(np.concatenate([phi.sum(axis=1), np.zeros(2 * n)])[None, :])
-    y = np.maximum(minimise(cost, equal=(sparse.vstack([fit, whole]), np.append(pi, 1.0))).x[:n], 0)
+    total_mass = sparse.csr_array(np.concatenate([phi.sum(axis=1), np.zeros(2 * n)])[None, :])
+    y = np.maximum(minimise(cost, equal=(sparse.vstack([fit, total_mass]), np.append(pi, 1.0))).x[:n], 0)
     y /= (y @ phi).sum()
-    near: Floats = y @ phi
-    return NearestRegular(near, y, float(np.abs(near - pi).sum() / 2))
+    nearest: Floats = y @ phi
+    return NearestRegular(nearest, y, float(np.abs(nearest - pi).sum() / 2))
 
 
 @final
@@ -316,8 +316,8 @@ def hit_bound(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLike) -> 
     while best is None or best.upper - best.lower > _SOLVED * best.upper:
         last = not tries
         d, y = tries.pop() if tries else _program(small.matrix, mass)
-        made = _proven(phi, loose, pi, np.asarray(d)[small.of], np.asarray(y / small.sizes)[small.of])
-        best = made if best is None or made.upper - made.lower < best.upper - best.lower else best
+        candidate = _proven(phi, loose, pi, np.asarray(d)[small.of], np.asarray(y / small.sizes)[small.of])
+        best = candidate if best is None or candidate.upper - candidate.lower < best.upper - best.lower else best
         if last:
             break
     return best
@@ -325,8 +325,8 @@ def hit_bound(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLike) -> 
 
 def _program(matrix: Floats, mass: Floats) -> tuple[Floats, Floats]:
     """Return the d of max mass·d over matrix d ≤ 1, d ≥ 0, and the multipliers."""
-    found = minimise(-mass, below=(matrix, np.ones(len(mass))))
-    return found.x, found.below
+    solution = minimise(-mass, below=(matrix, np.ones(len(mass))))
+    return solution.x, solution.below
 
 
 def _proven(phi: Floats, loose: float, pi: Floats, d: Floats, y: Floats) -> HitBound:
@@ -372,17 +372,17 @@ def regular_leakage_bound(graph: Graph, epsilon: float | Fraction, prior: npt.Ar
         PlanError: The prior is not proven to be ε-regular: the formula could be too small. Use `leakage_bound`.
         WorkloadError: The prior is not valid, or ε is out of range.
     """
-    found, pi = regularity(graph, epsilon, prior), checked_prior(graph.n, prior)
-    if not found.regular:
-        known = "is not" if found.regular is False else "is not known to be"
+    regular, pi = regularity(graph, epsilon, prior), checked_prior(graph.n, prior)
+    if not regular.regular:
+        status = "is not" if regular.regular is False else "is not known to be"
         raise PlanError(
             "prior-not-regular",
-            f"This prior {known} ε-regular; its least coefficient is {found.coefficients.min():.3g}.",
+            f"This prior {status} ε-regular; its least coefficient is {regular.coefficients.min():.3g}.",
             "The formula holds for ε-regular priors only.",
             "Use leakage_bound, which holds for all priors.",
             "Nothing was computed.",
         )
-    return math.log2((found.coefficients + found.error).sum() / pi.max()) + 2.0**-50
+    return math.log2((regular.coefficients + regular.error).sum() / pi.max()) + 2.0**-50
 
 
 def leakage_capacity(graph: Graph, epsilon: float | Fraction) -> float:
@@ -471,13 +471,13 @@ def quotient(graph: Graph, phi: Floats, prior: Floats) -> SimilarityQuotient:
     """
     same = np.unique(prior, return_inverse=True)[1].ravel()
     if same.max() + 1 == graph.n or not isinstance(graph, QueryGraph):
-        of = first = np.arange(graph.n)
+        cell_of = first_results = np.arange(graph.n)
     else:
-        found = cells(graph, None if not same.any() else same)
-        of, first = found.of, found.first
-    member = sparse.csr_array((np.ones(graph.n), (np.arange(graph.n), of)), shape=(graph.n, len(first)))
-    matrix = np.asarray((member.T @ phi[first].T).T, dtype=np.float64)
-    return SimilarityQuotient(of, first, np.bincount(of).astype(np.float64), matrix)
+        partition = cells(graph, None if not same.any() else same)
+        cell_of, first_results = partition.of, partition.first
+    member = sparse.csr_array((np.ones(graph.n), (np.arange(graph.n), cell_of)), shape=(graph.n, len(first_results)))
+    matrix = np.asarray((member.T @ phi[first_results].T).T, dtype=np.float64)
+    return SimilarityQuotient(cell_of, first_results, np.bincount(cell_of).astype(np.float64), matrix)
 
 
 def singleton_cells(phi: Floats) -> SimilarityQuotient:

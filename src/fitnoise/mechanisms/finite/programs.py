@@ -40,20 +40,20 @@ def minimise(cost: Floats, below: tuple[Any, Floats] | None = None, equal: tuple
     from scipy import optimize  # takes as long as a small plan
 
     (a_ub, b_ub), (a_eq, b_eq) = below or (None, None), equal or (None, None)
-    said = ""
+    message = ""
     for method in _METHODS:
-        found: Any = optimize.linprog(  # type: ignore[call-overload]
+        result: Any = optimize.linprog(  # type: ignore[call-overload]
             cost, A_ub=a_ub, b_ub=b_ub, A_eq=a_eq, b_eq=b_eq, bounds=(0, None), method=method, options=_OPTIONS
         )
-        if found.status == 0:
+        if result.status == 0:
             x, low, same = (
-                np.asarray(v, np.float64) for v in (found.x, found.ineqlin.marginals, found.eqlin.marginals)
+                np.asarray(v, np.float64) for v in (result.x, result.ineqlin.marginals, result.eqlin.marginals)
             )
             return Program(x, -low, -same)
-        said = str(found.message)
+        message = str(result.message)
     raise PlanError(
         "linear-program-unsolved",
-        f"The solver did not solve a linear program ({said.rstrip('.')}).",
+        f"The solver did not solve a linear program ({message.rstrip('.')}).",
         "",
         "Choose another ε, or another mechanism.",
         "No mechanism was made.",

@@ -139,10 +139,10 @@ class _Banded:
 
     def _after(self, x: Floats) -> Floats:
         """Return Σ_{j > i} Φ_ij x_j: g_i = α (x_{i+1} + … + x_{i+v} + g_{i+v})."""
-        near = np.zeros_like(x)
+        inside = np.zeros_like(x)
         for m in range(1, min(self.v, self.n - 1) + 1):
-            near[:-m] += x[m:]
-        return self.alpha * discounted(near, self.alpha, self.v)
+            inside[:-m] += x[m:]
+        return self.alpha * discounted(inside, self.alpha, self.v)
 
 
 @dataclass(frozen=True)
@@ -159,12 +159,12 @@ class _Fourier:
 
     @cached_property
     def transform(self) -> NDArray[Any]:
-        far: Any = 0.0
+        distances: Any = 0.0
         for axis, (s, v) in enumerate(zip(self.sizes, self.box.steps, strict=True)):
             i = np.arange(s)
             steps = -(-np.minimum(i, s - i) // v)
-            far = np.maximum(far, steps.reshape([-1 if k == axis else 1 for k in range(len(self.sizes))]))
-        return np.asarray(fft.rfftn(self.alpha**far))
+            distances = np.maximum(distances, steps.reshape([-1 if k == axis else 1 for k in range(len(self.sizes))]))
+        return np.asarray(fft.rfftn(self.alpha**distances))
 
     def times(self, x: Floats) -> Floats:
         inside = tuple(slice(s) for s in self.box.shape)
@@ -204,9 +204,9 @@ class _Product:
     def _each(self, x: Floats, *, solve: bool) -> Floats:
         tensor = x.reshape(*self.shape, x.shape[1])
         for axis, f in enumerate(self.factors):
-            moved = np.moveaxis(tensor, axis, 0)
-            flat = np.ascontiguousarray(moved).reshape(len(moved), -1)
-            tensor = np.moveaxis((f.solve(flat) if solve else f.times(flat)).reshape(moved.shape), 0, axis)
+            leading = np.moveaxis(tensor, axis, 0)
+            flat = np.ascontiguousarray(leading).reshape(len(leading), -1)
+            tensor = np.moveaxis((f.solve(flat) if solve else f.times(flat)).reshape(leading.shape), 0, axis)
         return np.asarray(tensor.reshape(x.shape))
 
 
@@ -420,10 +420,10 @@ def weighting(graph: QueryGraph, epsilon: float | Fraction) -> GraphWeighting:
         * z is equal for results that a symmetry exchanges, in a ring, a complete graph, a box of several axes or
           disjoint counts.
     """
-    at = float(level(epsilon))
-    z, method = _weighting(graph, at)
+    exponent = float(level(epsilon))
+    z, method = _weighting(graph, exponent)
     z.setflags(write=False)
-    residual = float(np.abs(1 - _apply(graph, math.exp(-at), z)).max())
+    residual = float(np.abs(1 - _apply(graph, math.exp(-exponent), z)).max())
     return GraphWeighting(z, residual, method)
 
 
@@ -540,7 +540,7 @@ def blocks(graph: ExplicitGraph) -> list[GraphBlock]:
     """
     starts, neighbours = graph.adjacency.indptr.tolist(), graph.adjacency.indices.tolist()
     seen, low = [-1] * graph.n, [0] * graph.n
-    found: list[GraphBlock] = []
+    result: list[GraphBlock] = []
     clock = 0
     for root in range(graph.n):
         if seen[root] >= 0:
@@ -549,10 +549,10 @@ def blocks(graph: ExplicitGraph) -> list[GraphBlock]:
         clock += 1
         way, waiting = [(root, -1, starts[root])], [root]
         while way:
-            i, parent, at = way.pop()
-            if at < starts[i + 1]:
-                way.append((i, parent, at + 1))
-                j = neighbours[at]
+            i, parent, edge = way.pop()
+            if edge < starts[i + 1]:
+                way.append((i, parent, edge + 1))
+                j = neighbours[edge]
                 if seen[j] < 0:
                     seen[j] = low[j] = clock
                     clock += 1
@@ -566,9 +566,9 @@ def blocks(graph: ExplicitGraph) -> list[GraphBlock]:
                     cut = len(waiting) - 1
                     while waiting[cut] != i:
                         cut -= 1
-                    found.append(GraphBlock(parent, np.array(waiting[cut:], dtype=np.int64)))
+                    result.append(GraphBlock(parent, np.array(waiting[cut:], dtype=np.int64)))
                     del waiting[cut:]
-    return found
+    return result
 
 
 # --- eigenvalues ---------------------------------------------------------------------------------------------------
@@ -610,8 +610,8 @@ def eigenvalue_bound(box: Box, alpha: float) -> float:
         members = math.prod(2.0 * r + 1 for r in radii)
         size += (1 - alpha) * alpha**m * members
         second += (1 - alpha) * alpha**m * members * sum(r * (r + 1) / 3 for r in radii) * axes
-    beyond = _tail(box.steps, alpha, levels)
-    return float(total.min()) - second * half**2 / 2 - beyond - 1e-12 * size
+    tail = _tail(box.steps, alpha, levels)
+    return float(total.min()) - second * half**2 / 2 - tail - 1e-12 * size
 
 
 def _row_bound(v: int, alpha: float) -> float:
@@ -621,19 +621,19 @@ def _row_bound(v: int, alpha: float) -> float:
     points = 128 * v
     half = np.pi / points / 2
     second = (v - 1) * v * (2 * v - 1) / 3  # 2 Σ j²
-    least = float(_dirichlet(v - 1, np.linspace(0, np.pi, points + 1)).min()) - second * half**2 / 2 - 1e-11 * v
-    numerator = (1 - alpha) * (1 + alpha * least)
+    minimum = float(_dirichlet(v - 1, np.linspace(0, np.pi, points + 1)).min()) - second * half**2 / 2 - 1e-11 * v
+    numerator = (1 - alpha) * (1 + alpha * minimum)
     return numerator / (1 + alpha) ** 2 * (1 - 1e-12) if numerator > 0 else -math.inf
 
 
 def _dirichlet(r: int, theta: Floats) -> Floats:
     half = np.sin(theta / 2)
-    near = half < 1e-9
-    return np.where(near, 2.0 * r + 1, np.sin((r + 0.5) * theta) / np.where(near, 1.0, half))
+    is_small = half < 1e-9
+    return np.where(is_small, 2.0 * r + 1, np.sin((r + 0.5) * theta) / np.where(is_small, 1.0, half))
 
 
 def _tail(steps: tuple[int, ...], alpha: float, levels: int) -> float:
     """Return an upper bound of Σ_{m ≥ levels} α^m Π (2 m v_k + 1): the ratio of terms is ≤ α ((m + 1)/m)^K."""
-    first = alpha**levels * math.prod(2.0 * levels * v + 1 for v in steps)
+    first_term = alpha**levels * math.prod(2.0 * levels * v + 1 for v in steps)
     ratio = alpha * ((levels + 1) / levels) ** len(steps)
-    return math.inf if ratio >= 1 else first / (1 - ratio)
+    return math.inf if ratio >= 1 else first_term / (1 - ratio)
