@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 from check_plan import inverse_squares, need, whole
 
-MOST_CHOICES = 1024
+MAX_CHOICES = 1024
 """Of what two records differ in, of which each is looked at."""
 
 MAX_JOINT_CELLS, BALANCING_ROUNDS = 10**7, 40
@@ -96,7 +96,7 @@ def replaced(weights, square, nearest, *groupings):
         for t, x in weights.items()
     )
     for kinds in groupings:
-        if prod(len(own) + 1 for own in kinds) <= MOST_CHOICES:
+        if prod(len(own) + 1 for own in kinds) <= MAX_CHOICES:
             dearest, sums = {}, []
             for t, x in weights.items():
                 key = tuple(len(t & {*own}) for own in kinds)

@@ -101,7 +101,7 @@ def strategy_matrix(plan):
     s = plan.strategy
     blocks, scales = [], []
     if isinstance(s, PureStrategy):
-        for m in s.asked:
+        for m in s.measured:
             free = kron(
                 [
                     np.eye(n, dtype=np.int64) if a in m.attributes else np.ones((1, n), np.int64)

@@ -108,7 +108,7 @@ def domain_of(design):
     """
     if isinstance(design, AnswerDesign):
         return design.domain
-    return _shown((*design.over.exchangeable, *design.over.structured), design.over.steps)
+    return _shown((*design.structure.exchangeable, *design.structure.structured), design.structure.steps)
 
 
 @cache
@@ -120,7 +120,7 @@ def _shown(attributes, steps):
 
 def steps_of(design):
     """K_s of the amounts of a design, by name."""
-    return {} if isinstance(design, AnswerDesign) else dict(design.over.steps)
+    return {} if isinstance(design, AnswerDesign) else dict(design.structure.steps)
 
 
 def cells_beside(design, names, place):

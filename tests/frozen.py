@@ -482,13 +482,13 @@ def of_trees(design: TreeStrategy) -> Measured:
 
 def of_margins(design: PureStrategy) -> Measured:
     """Return the integers of margins with Laplace noise."""
-    return "margins", [x for m in design.asked for x in (m.attributes, m.rows)], [design.scale]
+    return "margins", [x for m in design.measured for x in (m.attributes, m.rows)], [design.scale]
 
 
 def of_weights(mechanism: FiniteMechanism) -> Measured:
     """Return the weights of every output."""
     w = mechanism.weights
-    return "weights", [w.values, w.codes, w.columns, w.residual, w.at, mechanism.answers], []
+    return "weights", [w.values, w.codes, w.columns, w.residual, w.sink, mechanism.answers], []
 
 
 def of_kernel(mechanism: ImplicitMechanism) -> Measured:

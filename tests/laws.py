@@ -563,7 +563,7 @@ def check_design(design, adjacency, rng, *, exact=True):
     assert same(replayed(fresh, adjacency, table)[0], answers)
 
     # for no other domain, and serialised without floats
-    steps, more = steps_of(design), {} if isinstance(design, AnswerDesign) else dict(design.over.structured)
+    steps, more = steps_of(design), {} if isinstance(design, AnswerDesign) else dict(design.structure.structured)
     sizes = {a: x.size for a, x in domain.items()} | more
     design.check(sizes, steps)
     for a in set(sizes) - {"unused"}:
@@ -634,10 +634,10 @@ def check_noise(design, adjacency, loss, tables, near, runs, *, exact):
         assert loss.precision == 1 / min(map(Fraction, scales)) ** 2  # the finest noise, which says how far δ is proven
         check_moves(design, adjacency, tables, near, runs, (2, loss.rho, loss.axes, loss.costs), exact=exact)
         return
-    axes, paid = design.over.structured, [adjacency.records * root(x) for x in design.profile()]
+    axes, paid = design.structure.structured, [adjacency.records * root(x) for x in design.profile()]
     check_moves(design, adjacency, tables, near, runs, (1, loss.epsilon, axes, paid), exact=exact)
     assert loss.max_cell_rho == 0
-    products = [m.rows.astype(object).T @ m.rows.astype(object) for m in design.asked]
+    products = [m.rows.astype(object).T @ m.rows.astype(object) for m in design.measured]
     exact = exact and (adjacency.by_cell or min(x.min() for x in products) >= 0)
     check_moves(design, adjacency, tables, near, runs, (2, loss.rho, loss.axes, loss.implied_rho), exact=exact)
 

@@ -185,7 +185,7 @@ ADD = Adjacency()
 def check_laws(design):
     """Every cell is below one of the laws, in all numbers in order of size: these are returned."""
     kept = [sorted((e for e, n in law for _ in range(n)), reverse=True) for law in design.laws(ADD)]
-    for column in np.abs(np.concatenate([m.rows for m in design.asked])).T:
+    for column in np.abs(np.concatenate([m.rows for m in design.measured])).T:
         own = sorted((int(s) * design.rate for s in column if s), reverse=True)
         assert any(len(own) <= len(k) and all(a <= b for a, b in zip(own, k, strict=False)) for k in kept)
     return kept
@@ -206,9 +206,9 @@ def test_many_laws_become_one_that_is_above_all(monkeypatch):
     monkeypatch.setattr(margins, "MAX_LEDGER_LAWS", 3)
     more = Fraction(1, 256)
     assert design.laws(ADD) == [[(2 * Fraction(1, 8) + more, 1), (3 * Fraction(1, 8) + more, 1)]]
-    monkeypatch.setattr(margins, "MOST_ENTRIES", 6)
+    monkeypatch.setattr(margins, "MAX_ENTRIES", 6)
     assert len(design.laws(ADD)) == 1
-    monkeypatch.setattr(margins, "MOST_ENTRIES", 5)
+    monkeypatch.setattr(margins, "MAX_ENTRIES", 5)
     assert design.laws(ADD) is None
     assert design.ledger_detail(ADD)["numbers"] == [None]
 

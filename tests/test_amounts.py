@@ -401,7 +401,7 @@ def test_no_step_costs_more_than_a_knot(steps, extra, rng):
     ends = [r for r in records if all(j in t or j > max(t) for j, t in zip(r[2:], at, strict=True))]
     assert max(one.values()) == max(one[r] for r in ends)
     loss = design.loss(Adjacency())
-    assert loss.axes == design.over.structured
+    assert loss.axes == design.structure.structured
     assert 2 * loss.rho == max(one.values())
     some = [records[i] for i in rng.integers(len(records), size=5)] + ends[:4]
     pairs = list(itertools.product(some, some))
@@ -483,8 +483,8 @@ def test_designs_are_for_the_steps_of_the_domain_and_no_others(rng):
         with refused("plan.design-amounts-misfit"):
             CellStructure((("a", 2),), (("p0", 2),), steps)
     with refused("plan.amounts-not-supported"):
-        ProductStrategy(design.over, (Factor(None),) * 3, ())
-    pure = PureStrategy(design.over, (MeasuredMargin((), np.ones((1, 2), dtype=np.int64)),), 1.0)
+        ProductStrategy(design.structure, (Factor(None),) * 3, ())
+    pure = PureStrategy(design.structure, (MeasuredMargin((), np.ones((1, 2), dtype=np.int64)),), 1.0)
     pure.check(sizes, domain.steps)
     for steps in ({}, {"p0": (2,)}):
         with refused("plan.made-for-another-domain"):
@@ -502,7 +502,7 @@ def pure(rng, steps, extra=0, sizes=(2, 3), rows=2, scale=8.0):
     like, domain = made(rng, steps, extra, sizes)
     asked = []
     for attributes in [(), (0,), (0, 1)]:
-        queries = rng.integers(-3, 4, (rows, *like.over.shape))
+        queries = rng.integers(-3, 4, (rows, *like.structure.shape))
         for axis, pieces in enumerate(domain.steps.values(), 1):
             own = np.moveaxis(queries, axis, 0)
             own[1 : len(pieces) + 1] *= np.array(pieces).reshape(-1, *(1,) * (own.ndim - 1))
@@ -511,7 +511,7 @@ def pure(rng, steps, extra=0, sizes=(2, 3), rows=2, scale=8.0):
         queries[:, 0] += ~queries.any(axis=1)
         queries += (queries[:, :1] == 0) & ~queries.any(axis=1, keepdims=True)
         asked.append(MeasuredMargin(attributes, queries))
-    return PureStrategy(like.over, tuple(asked), scale), domain
+    return PureStrategy(like.structure, tuple(asked), scale), domain
 
 
 def moved(design, domain, more, fewer=()):
@@ -654,7 +654,7 @@ def test_both_ends_of_a_range_are_told_as_one_number_that_moves():
     more = Fraction(1, 256)
     told = [(more, 2), (Fraction(2, 8) + more, 1), (Fraction(5, 8) + more, 1)]
     assert design.laws(Adjacency()) == [told]
-    assert PureStrategy(replace(over, steps=()), design.asked, 8.0).laws(Adjacency()) == [told[1:]]
+    assert PureStrategy(replace(over, steps=()), design.measured, 8.0).laws(Adjacency()) == [told[1:]]
 
 
 def test_questions_with_finitely_many_answers_are_of_other_attributes():
@@ -1033,7 +1033,7 @@ def test_plans_of_amounts_keep_the_laws_of_plans(plan):
     again = fn.Plan.from_json(plan.to_json())
     assert again.hash == plan.hash
     assert again.rho == plan.rho
-    assert again.groups[0].strategy.over.steps == (("hours", (120,)), ("pay", (100,)))
+    assert again.groups[0].strategy.structure.steps == (("hours", (120,)), ("pay", (100,)))
 
 
 def test_a_record_that_is_replaced_moves_no_more_than_is_charged():
@@ -1077,7 +1077,7 @@ def test_pure_counts_and_sums_in_one_plan_cost_what_was_computed_for_them(most):
     assert apart == pytest.approx(0.05657, rel=1e-4)
     assert apart / float(together.exact_epsilon) == pytest.approx(2**0.5, rel=1e-4)
     assert together.relaxation <= 1 + 1e-9
-    assert [m.attributes for m in together.table_part.strategy.asked] == [(0, 1)]
+    assert [m.attributes for m in together.table_part.strategy.measured] == [(0, 1)]
 
 
 def test_a_pure_mean_costs_what_both_ends_do():
@@ -1202,7 +1202,7 @@ def test_pure_plans_of_amounts_keep_the_laws_of_plans(pure_plan):
     check_part(pure_plan.table_part)
     again = fn.Plan.from_json(pure_plan.to_json())
     assert (again.hash, again.exact_epsilon) == (pure_plan.hash, pure_plan.exact_epsilon)
-    assert again.table_part.strategy.over.steps == (("pay", (100,)),)
+    assert again.table_part.strategy.structure.steps == (("pay", (100,)),)
     for summary in pure_plan.summaries:
         assert summary.achieved_moe <= summary.target_moe * (1 + 1e-9)
     told = {x["table"]: x for x in document(plan_report(pure_plan))["amounts"]}

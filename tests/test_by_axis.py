@@ -462,7 +462,7 @@ def test_values_that_nothing_tells_apart_are_counted_together(always, rng):
     groups = {"o": {"low": [0, 2], "mid": [3, 4]}}
     plan = fn.plan(fn.Workload(domain, [fn.table(recode=groups, prefix="u", variance=2), fn.table("u", variance=3)]))
     assert plan.mechanism == "fit-for-use by axis"
-    factor = next(f.rows for f, a in zip(plan.strategy.factors, plan.strategy.over.names, strict=True) if a == "o")
+    factor = next(f.rows for f, a in zip(plan.strategy.factors, plan.strategy.structure.names, strict=True) if a == "o")
     assert (factor[:, [0, 0, 3]] == factor[:, [1, 2, 4]]).all()
     check_mechanism(plan, rng)
 
@@ -708,7 +708,7 @@ def test_a_factor_may_not_tell_apart_what_tables_do_not(always):
     domain = fn.Domain(o=fn.Ordered(0, 3), u=fn.Ordered(0, 3))
     groups = {"o": {"low": [0, 1], "high": [2, 3]}}
     part = fn.plan(fn.Workload(domain, [fn.table(recode=groups, prefix="u", variance=2)])).table_part
-    place = part.strategy.over.names.index("o")
+    place = part.strategy.structure.names.index("o")
     rows = part.strategy.factors[place].rows.copy()
     rows[0, 1] += 1
     factors = [Factor(rows) if i == place else f for i, f in enumerate(part.strategy.factors)]

@@ -334,7 +334,7 @@ ADJACENCIES = {
 def test_designs_cost_what_the_kernel_says(checker, name):
     design = (zoo.TABLES | zoo.PRODUCTS)[name]
     domain = domain_of(design)
-    strategy, axes = json.loads(json.dumps(WRITE[type(design)](design))), [a for a, _ in design.over.structured]
+    strategy, axes = json.loads(json.dumps(WRITE[type(design)](design))), [a for a, _ in design.structure.structured]
     cells = importlib.import_module("check_cells")
     tables = [fn.table(*(a for a in domain if a != "unused"), margin=3)]
     checked = 0
@@ -343,7 +343,7 @@ def test_designs_cost_what_the_kernel_says(checker, name):
             source = fn.DataSource(outside_domain="drop" if adjacency.drops else "refuse")
             publication = fn.Publication(fn.Workload(domain, tables), adjacency.unit, source)
             spec = json.loads(json.dumps(Spec.from_publication(publication).document()))
-            size = cells.cells_of(spec["domain"]) | dict(design.over.structured)  # of amounts their knots
+            size = cells.cells_of(spec["domain"]) | dict(design.structure.structured)  # of amounts their knots
             unit = checker.Unit(spec, size)
             if isinstance(design, ProductStrategy):
                 found = importlib.import_module("check_products").axis_by_axis(strategy, size, unit)
@@ -351,7 +351,7 @@ def test_designs_cost_what_the_kernel_says(checker, name):
                 found = checker.margins(strategy, size, axes, unit)
             else:
                 grid = cells.Grid(strategy, spec, spec, size)
-                grid.axes, grid.free = axes, [a for a, _ in design.over.exchangeable]
+                grid.axes, grid.free = axes, [a for a, _ in design.structure.exchangeable]
                 found = checker.Sectors(strategy, size, grid.axes).cost(grid.unit(unit), 0)
             assert found == design.loss(publication.adjacency).cost_squared, adjacency
             checked += 1
@@ -369,20 +369,22 @@ def test_products_with_a_scale_for_every_row_cost_what_the_kernel_says(checker, 
     design = replace(design)
     strategy = json.loads(json.dumps(products_document(design)))
     unit = SimpleNamespace(replaces=False, alone=True, records=2)
-    found = importlib.import_module("check_products").axis_by_axis(strategy, dict.fromkeys(design.over.names, 3), unit)
+    found = importlib.import_module("check_products").axis_by_axis(
+        strategy, dict.fromkeys(design.structure.names, 3), unit
+    )
     assert found == 4 * design.max_record_cost
 
 
 @pytest.mark.parametrize("choices", [1024, 8, 1])
 def test_products_are_charged_for_replaced_records_as_the_kernel_says(checker, monkeypatch, choices):
     """The charge is computed by attribute, by factor, or set by set."""
-    monkeypatch.setattr(products, "MOST_CHOICES", choices)
-    monkeypatch.setattr(importlib.import_module("check_products"), "MOST_CHOICES", choices)
+    monkeypatch.setattr(products, "MAX_CHOICES", choices)
+    monkeypatch.setattr(importlib.import_module("check_products"), "MAX_CHOICES", choices)
     rows, sets = [[1, 2, -1], [0, 3, 1]], {(0, 1): (2, 3), (0, 2): (1, 16), (1, 3): (3, 4), (2, 3): (1, 5)}
     for factors in ((rows, rows, rows, None), (rows, None, None, [[1, 0, 0]])):
         design = of_products(over((3, 3, 3, 3)), factors, {(): (3, 5)}, {(0,): (1, 4), (3,): (5, 8.5)}, sets)
         strategy = json.loads(json.dumps(products_document(design)))
-        size = dict.fromkeys(design.over.names, 3)
+        size = dict.fromkeys(design.structure.names, 3)
         unit = SimpleNamespace(replaces=True, alone=False, records=1)
         assert importlib.import_module("check_products").axis_by_axis(strategy, size, unit) == design.cost_squared(
             fn.Neighbours.REPLACE_ONE

@@ -607,7 +607,7 @@ def test_rows_may_be_as_large_as_61_bits_hold():
 
 def test_labels_that_equal_integers_are_looked_up_as_these():
     for label, plain in ((np.int64(7), 7), (7.0, 7), ((np.int32(2), 3.0), (2, 3)), (2.5, 2.5), ("7", "7")):
-        found = room._plain(label)
+        found = room._as_python(label)
         assert (found, repr(found)) == (plain, repr(plain))
 
 

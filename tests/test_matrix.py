@@ -173,7 +173,7 @@ def test_every_cell_pays_as_much_as_the_dearest(name, goal):
 def test_marginals_are_answered_from_weighted_margins():
     """3 x 4 x 5, the worst number: pairs alone, with weights 0.398, 0.388 and 0.214, and no cell of all three."""
     plan = known("3 x 4 x 5", WORST).part
-    sums = {m.attributes: int(m.column_sums.max()) for m in plan.strategy.asked}
+    sums = {m.attributes: int(m.column_sums.max()) for m in plan.strategy.measured}
     assert set(sums) == {(0, 1), (0, 2), (1, 2)}
     total = sum(sums.values())
     assert {b: round(x / total, 3) for b, x in sums.items()} == {

@@ -338,4 +338,4 @@ def test_a_ninth_cell_of_wages_costs_the_demo_little_and_hiding_it_makes_wages_s
     ):
         plan = fn.plan(fn.Workload(domain, tables), gap=1e-6)
         assert plan.rho == pytest.approx(rho, rel=1e-4)
-        assert math.prod(n for _, n in plan.groups[0].design.over.structured) == cells
+        assert math.prod(n for _, n in plan.groups[0].design.structure.structured) == cells

@@ -123,7 +123,7 @@ def test_of_too_many_ways_none_is_found(monkeypatch):
     given = swinging(6)
     largest = max_cost_path(*given, HUGE)
     assert largest == max(costs(*given))
-    for limit in ("MAX_PATHS", "MAX_NUMBERS_HELD", "MOST_PLACES"):
+    for limit in ("MAX_PATHS", "MAX_NUMBERS_HELD", "MAX_PATH_PLACES"):
         with monkeypatch.context() as patched:
             patched.setattr(moving_records, limit, 5)
             assert max_cost_path(*given, HUGE) is None
@@ -139,9 +139,9 @@ def test_as_many_ways_are_built_up_as_may_be(monkeypatch):
     monkeypatch.setattr(moving_records, "_climbed", lambda *_: 1)
     monkeypatch.setattr(moving_records, "MAX_PATHS", 3)
     monkeypatch.setattr(moving_records, "MAX_NUMBERS_HELD", 4)
-    monkeypatch.setattr(moving_records, "MOST_PLACES", 2)
+    monkeypatch.setattr(moving_records, "MAX_PATH_PLACES", 2)
     assert max_cost_path(*one, HUGE) == 2
-    for limit, least in (("MAX_PATHS", 3), ("MAX_NUMBERS_HELD", 4), ("MOST_PLACES", 2)):
+    for limit, least in (("MAX_PATHS", 3), ("MAX_NUMBERS_HELD", 4), ("MAX_PATH_PLACES", 2)):
         with monkeypatch.context() as patched:
             patched.setattr(moving_records, limit, least - 1)
             assert max_cost_path(*one, HUGE) is None

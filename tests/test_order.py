@@ -96,7 +96,7 @@ ANOTHER_TYPE = {
     "domain": [Wide(dict(DOMAIN.attributes)), dict(DOMAIN.attributes), None],
     "source": [None, "homes", replace],
     "unit": [Freely("person", 2), None, "person"],
-    "designs": [[SECTORS], SECTORS, (SECTORS, "another"), (Lying(SECTORS.over, SECTORS.groups),), None],
+    "designs": [[SECTORS], SECTORS, (SECTORS, "another"), (Lying(SECTORS.structure, SECTORS.groups),), None],
     "plan": [None, b"0" * 64, 5, Text("0" * 64)],
     "mechanism": [None, 5, Text("by hand")],
     "limits": [None, [CostLimit("cap", ONE)], ("cap",)],

@@ -62,7 +62,7 @@ ONCE = [("a0",), ("a1",), ("o",), ("o0",), ("o1",), ("a0", "o"), ("a0", "a1"), (
 CASES = [
     (name, once)
     for name, once in itertools.product(SMALL, ONCE)
-    if set(once) <= {a for a, _ in (*zoo.TABLES[name].over.exchangeable, *zoo.TABLES[name].over.structured)}
+    if set(once) <= {a for a, _ in (*zoo.TABLES[name].structure.exchangeable, *zoo.TABLES[name].structure.structured)}
 ]
 
 
@@ -77,7 +77,7 @@ def largest_pair(x, cells, once):
 def test_no_set_of_records_costs_more_than_the_mean_of_what_its_cells_are_charged(name, once):
     """And the product of two is exactly the largest there is; what is charged is at most g² times one record."""
     design, (x, cells) = zoo.TABLES[name], form(zoo.TABLES[name])
-    structured, shape = [a for a, _ in design.over.structured], design.over.shape
+    structured, shape = [a for a, _ in design.structure.structured], design.structure.shape
     largest = largest_pair(x, cells, once)
     assert largest is None or design.largest_product(once) == largest
     for most in (1, 2, 3, 4):
@@ -212,7 +212,7 @@ IN_PATTERN = [
 def test_nobody_in_a_pattern_costs_more_than_the_mean_of_what_her_cells_are_charged(name, pattern, known):
     """All records that a person may have, looked through one by one; also where the sizes of attributes are unknown."""
     design, (x, cells) = zoo.TABLES[name], form(zoo.TABLES[name])
-    structured, shape = [a for a, _ in design.over.structured], design.over.shape
+    structured, shape = [a for a, _ in design.structure.structured], design.structure.shape
     for most in (2, 3):
         unit = fn.PrivacyUnit("person", most, **pattern)
         of = Adjacency(unit, grid=domain_of(design) if known else None)
@@ -368,14 +368,14 @@ def test_the_largest_product_is_looked_for_as_far_as_may_be(name, once, monkeypa
     alone = [form(replace(design, groups=(group_of(own),)))[0] for own in design.sectors]
     pairs = list(itertools.permutations(range(len(cells)), 2))
     exact = max(sum(x[i, j] for x in alone) for i, j in pairs if any(cells[i][a] != cells[j][a] for a in once))
-    along = [a for a, n in design.over.structured if a in once and n > 1]
-    apart = [i for i, (a, n) in enumerate(design.over.exchangeable) if a in once and n > 1]
+    along = [a for a, n in design.structure.structured if a in once and n > 1]
+    apart = [i for i, (a, n) in enumerate(design.structure.exchangeable) if a in once and n > 1]
     by_sector = []
     for names in [*([f"a{i}"] for i in apart), along]:
         largest = {}
         for i, j in pairs:
             if any(cells[i][a] != cells[j][a] for a in names):
-                place = tuple((cells[i][o], cells[j][o]) for o, _ in design.over.structured)
+                place = tuple((cells[i][o], cells[j][o]) for o, _ in design.structure.structured)
                 for s, x in enumerate(alone):
                     largest[place, s] = max(x[i, j], largest.get((place, s), x[i, j]))
         by_sector += [sum(largest[place, s] for s in range(len(alone))) for place, s in largest if not s]
@@ -411,7 +411,7 @@ def test_of_too_many_pairs_all_others_add_as_much_as_any(name, pattern, monkeypa
         assert design.unit_profile(of) == exact
         monkeypatch.setattr(sectors, "MAX_PRODUCTS", (few << several) - 1)
         product = design.largest_product([a])
-        others = slots * (dict(design.over.exchangeable)[a] - 1)
+        others = slots * (dict(design.structure.exchangeable)[a] - 1)
         prices = []
         for own in design.profile():
             beside = sorted([own] * (slots - 1) + [product] * others, reverse=True)[: of.records - 1]

@@ -164,13 +164,13 @@ def furthest(design):
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("choices", [products.MOST_CHOICES, 7, 1])
+@pytest.mark.parametrize("choices", [products.MAX_CHOICES, 7, 1])
 @settings(max_examples=40)
 @given(made())
 def test_a_record_replaced_costs_no_more_than_one_removed_and_one_added(choices, design):
     """Computed by attribute, factor or set. Detects products of columns that wrap around, or differ the wrong way."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(products, "MOST_CHOICES", choices)
+        patch.setattr(products, "MAX_CHOICES", choices)
         assert furthest(design) <= design.cost_squared(REPLACE) <= 4 * design.max_record_cost
 
 
@@ -181,8 +181,8 @@ ROTATED = [[1, 1, -1, -1], [1, -1, 1, -1], [1, -1, -1, 1]]
 @pytest.mark.parametrize(
     ("choices", "sizes", "factors", "sets"),
     [
-        (products.MOST_CHOICES, (3, 2, 4), (None, None, ROTATED), {(0, 1): (1, 4), (1, 2): (2, 5), (0, 2): (3, 8)}),
-        (products.MOST_CHOICES, (3, 2), (None, None), {(0, 1): (5, 4)}),
+        (products.MAX_CHOICES, (3, 2, 4), (None, None, ROTATED), {(0, 1): (1, 4), (1, 2): (2, 5), (0, 2): (3, 8)}),
+        (products.MAX_CHOICES, (3, 2), (None, None), {(0, 1): (5, 4)}),
         (6, (3, 3, 3), (None,) * 3, {(0, 1): (2, 4), (0, 2): (2, 4), (1, 2): (2, 4)}),
         (4, (4, 4, 4), (ROTATED,) * 3, {(0, 1, 2): (1, 3)}),
         (1, (2, 2), (None, None), {(0, 1): (1, 3)}),
@@ -191,7 +191,7 @@ ROTATED = [[1, 1, -1, -1], [1, -1, 1, -1], [1, -1, -1, 1]]
 )
 def test_where_all_pairs_of_values_are_alike_replacing_is_priced_exactly(monkeypatch, choices, sizes, factors, sets):
     """With few choices: attributes one by one; then by factor; a single set on its own. Detects a loose bound."""
-    monkeypatch.setattr(products, "MOST_CHOICES", choices)
+    monkeypatch.setattr(products, "MAX_CHOICES", choices)
     design = of_products(over(sizes), factors, {(): (1, 2)}, sets)
     assert design.cost_squared(REPLACE) == furthest(design)
 
@@ -202,9 +202,9 @@ def test_attributes_of_one_factor_are_taken_for_each_other_with_the_dearest_of_t
     design = of_products(over((3, 3, 3)), (None,) * 3, sets)
     dear = of_products(over((3, 3, 3)), (None,) * 3, dict.fromkeys(sets, (2, 4)))
     exact = design.cost_squared(REPLACE)
-    monkeypatch.setattr(products, "MOST_CHOICES", 6)
+    monkeypatch.setattr(products, "MAX_CHOICES", 6)
     fresh, dear = design.without_cache(zoo.ADJACENCIES["replace"]), dear.without_cache(zoo.ADJACENCIES["replace"])
-    monkeypatch.setattr(products.ProductStrategy, "_alone", lambda *_: 10**100)
+    monkeypatch.setattr(products.ProductStrategy, "_sum_of_maxima", lambda *_: 10**100)
     assert furthest(design) == exact < fresh.cost_squared(REPLACE) == dear.cost_squared(REPLACE)
 
 
@@ -212,7 +212,7 @@ def test_attributes_of_one_factor_are_taken_for_each_other_with_the_dearest_of_t
 def test_attributes_of_different_factors_are_not_taken_for_each_other(cheap, monkeypatch):
     """By factor there are as many choices as by attribute; a costly one for a cheap one would have too low a price."""
     design = of_products(over((3, 3)), (cheap, [[9, -9, 0]]), {(0,): (1, 1), (1,): (1, 1)})
-    monkeypatch.setattr(products, "MOST_CHOICES", 3)
+    monkeypatch.setattr(products, "MAX_CHOICES", 3)
     assert design.cost_squared(REPLACE) == furthest(design) == 2**2 + 18**2
 
 

@@ -142,11 +142,11 @@ def test_sets_that_are_built_up_are_the_dearest_or_none(monkeypatch):
         assert relaxations._branched(few, g, int(x.diagonal().max())) == exact
     x = fading(9)
     dearest = at_most(x, ALL[:9, :9], 3)
-    for limit in ("BRANCHES", "MAX_NUMBERS_HELD", "MOST_BRANCHED"):
+    for limit in ("BRANCHES", "MAX_NUMBERS_HELD", "MAX_BRANCHED_PLACES"):
         monkeypatch.setattr(relaxations, limit, 8)
         assert at_most(x, ALL[:9, :9], 3) > dearest
         monkeypatch.undo()
-    monkeypatch.setattr(relaxations, "MOST_BRANCHED", 9)
+    monkeypatch.setattr(relaxations, "MAX_BRANCHED_PLACES", 9)
     assert at_most(x, ALL[:9, :9], 3) == dearest
     monkeypatch.setattr(relaxations, "_branched", lambda *_: pytest.fail("others were looked for"))
     assert at_most(written([[4, 0], [0, 4]]), ALL[:2, :2], 2) == 8  # as a set costs what the bounds are
@@ -235,7 +235,7 @@ def test_fewer_places_than_may_be_cost_what_they_cost(monkeypatch):
 
 
 def test_a_way_that_is_not_finished_proves_what_it_proves(monkeypatch):
-    monkeypatch.setattr(relaxations, "MOST_BRANCHED", 0)
+    monkeypatch.setattr(relaxations, "MAX_BRANCHED_PLACES", 0)
     x = written([[4, -2], [-2, 5]])
     monkeypatch.setattr(relaxations, "_by_blocks", lambda *_: [2**90])
     assert 5 <= at_most(x, ALL[:2, :2], 2) <= 6

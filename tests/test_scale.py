@@ -180,7 +180,7 @@ def test_with_many_noise_scales_the_price_is_rounded_up_by_next_to_nothing(monke
     assert len(scales) > linear.EXACT_SCALES
     stated = plan.strategy.profile()
     monkeypatch.setattr(linear, "EXACT_SCALES", 10**6)
-    fresh = Strategy(plan.strategy.over, plan.strategy.groups)
+    fresh = Strategy(plan.strategy.structure, plan.strategy.groups)
     for up, exact in zip(stated, fresh.profile(), strict=True):
         assert exact <= up <= exact * (1 + Fraction(1, 2**80))
         assert up.denominator.bit_length() < 300 < exact.denominator.bit_length()

@@ -116,7 +116,7 @@ def test_a_record_replaced_costs_no_more_than_is_bounded(design):
 @given(made())
 def test_of_many_attributes_only_the_largest_moves_are_looked_at(design):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trees, "MOST_MEETINGS", 0)
+        patch.setattr(trees, "MAX_MEETINGS", 0)
         rough = replace(design).cost_squared(REPLACE)
     assert design.cost_squared(REPLACE) <= rough <= 4 * design.max_record_cost
 
@@ -128,7 +128,7 @@ def test_where_records_meet_is_looked_at_up_to_a_limit(monkeypatch):
     """
     plain = ((), 1, [[1]], {0: [1.0], 1: [1.0]}), ((0,), 1, [[1]], {0: [1.0], 1: [1.0]})
     for most, cost in ((2 * 2 * 1 * 2, 2 * 4), (2 * 2 * 1 * 2 - 1, 2 * (4 + 2))):
-        monkeypatch.setattr(trees, "MOST_MEETINGS", most)
+        monkeypatch.setattr(trees, "MAX_MEETINGS", most)
         design = of_counties(*plain)
         assert design.cost_squared(REPLACE) == cost
 
@@ -297,7 +297,7 @@ def two(*asked, sizes=(2,), levels=(0,), above=([0, 0],), classes=([0, 1],)):
         lambda: two(((-1,), 1, ([1, 2],), {1: [1, 2]})),
         lambda: two(((1,), 1, ([1, 2],), {1: [1, 2]}), sizes=(2, 1)),
         lambda: two(WHOLE, WHOLE),
-        lambda: replace(two(WHOLE), over=over((2,), 2)),
+        lambda: replace(two(WHOLE), structure=over((2,), 2)),
     ],
 )  # fmt: skip
 def test_what_is_no_tree_is_refused(change):

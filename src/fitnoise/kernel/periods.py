@@ -55,7 +55,7 @@ class Series:
     def __post_init__(self) -> None:
         designs, unit = self.order.designs, self.order.unit
         (design,) = designs if len(designs) == 1 else (None,)
-        if not isinstance(design, Strategy) or self.attribute not in dict(design.over.structured):
+        if not isinstance(design, Strategy) or self.attribute not in dict(design.structure.structured):
             raise PlanError(
                 "series-needs-period-tables",
                 f"The plan does not show the cells of {self.attribute!r} one by one with Gaussian noise.",
@@ -121,7 +121,7 @@ class Series:
     @cached_property
     def designs(self) -> tuple[Strategy, ...]:
         """The rows that are drawn in each period, in order, sector by sector."""
-        over = self.strategy.over
+        over = self.strategy.structure
         place = [a for a, _ in over.structured].index(self.attribute)
         along = np.indices(over.shape)[place].ravel()
         found: list[list[StrategyGroup]] = [[] for _ in range(over.shape[place])]

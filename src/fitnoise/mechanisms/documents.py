@@ -63,7 +63,7 @@ _LONG = re.compile(rf"(?<![0-9])[0-9]{{{MAX_NUMBER_DIGITS + 1}}}")
 
 def sectors_document(strategy: Strategy) -> list[dict[str, Any]]:
     """Return a strategy of sectors, group by group."""
-    names = np.array(strategy.over.names, dtype=object)
+    names = np.array(strategy.structure.names, dtype=object)
     return [
         {
             "attributes": names[g.attributes].tolist(),
@@ -93,7 +93,7 @@ def read_sectors(document: Sequence[Mapping[str, Any]], structure: CellStructure
 
 def products_document(strategy: ProductStrategy) -> dict[str, Any]:
     """Return a strategy of products: every factor once with its attributes, and the measured sets."""
-    names = np.array(strategy.over.names, dtype=object)
+    names = np.array(strategy.structure.names, dtype=object)
     shared: dict[bytes | None, list[int]] = {}
     for i, f in enumerate(strategy.factors):
         shared.setdefault(None if f.rows is None else f.rows.tobytes() + bytes(str(f.rows.shape), "ascii"), []).append(
@@ -145,7 +145,7 @@ def read_products(document: Mapping[str, Any], structure: CellStructure) -> Prod
 
 def trees_document(strategy: TreeStrategy) -> dict[str, Any]:
     """Return a strategy of trees: levels, the number of places in every place, classes, and measured sums."""
-    names = strategy.over.names
+    names = strategy.structure.names
     inside = zip(strategy.levels, strategy.above, strategy.classes[1:], strict=True)
     return {
         "levels": [
@@ -200,12 +200,12 @@ def read_trees(document: Mapping[str, Any], structure: CellStructure) -> TreeStr
 
 def margins_document(strategy: PureStrategy) -> dict[str, Any]:
     """Return a pure strategy: its scale, and its margins."""
-    names = strategy.over.names
+    names = strategy.structure.names
     return {
         "scale": scales_document(np.array([strategy.scale]))[0],
         "margins": [
             {"attributes": [names[a] for a in m.attributes], "rows": [_sparse(row) for row in m.rows]}
-            for m in strategy.asked
+            for m in strategy.measured
         ],
     }
 

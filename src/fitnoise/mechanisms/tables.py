@@ -57,7 +57,7 @@ class TablePart(PlanPart):
     def __post_init__(self) -> None:
         _own_setting(self.publication, self.setting)
         self.mechanism.check(self)
-        if self.strategy.over != self.decomposition.cell_structure:
+        if self.strategy.structure != self.decomposition.cell_structure:
             raise PlanError(
                 "strategy-of-another-domain",
                 "The strategy of the plan has another domain than its publication.",

@@ -98,18 +98,20 @@ class AnswerDesign(Design):
         It is looked up, and data that do not fit are refused, before anything is charged.
         """
         del records  # the question declares its own bound
-        own = [counts[m] for m in self.query.margins(self.domain)]
+        counted = [counts[m] for m in self.query.margins(self.domain)]
         if self.asks_left_out:
-            own = [np.array(counts.left_out)]
+            counted = [np.array(counts.left_out)]
         if isinstance(self.mechanism, RankMechanism):
-            return (np.array(self.mechanism.index_of(self.query.records(self.domain, adjacency, own)), dtype=np.int64),)
-        place = self.mechanism.index_of(self.query.answer(self.domain, adjacency, own))
-        return (np.atleast_1d(np.array(place, dtype=np.int64)),)
+            return (
+                np.array(self.mechanism.index_of(self.query.records(self.domain, adjacency, counted)), dtype=np.int64),
+            )
+        index = self.mechanism.index_of(self.query.answer(self.domain, adjacency, counted))
+        return (np.atleast_1d(np.array(index, dtype=np.int64)),)
 
     def draw(self, exact: Answers, noise: NoiseSource) -> Answers:
         """Return the output that the mechanism draws, from 0."""
-        ((place),) = exact
-        return (np.array([self.mechanism.draw_output(tuple(place.tolist()), noise)], dtype=np.int64),)
+        ((indices),) = exact
+        return (np.array([self.mechanism.draw_output(tuple(indices.tolist()), noise)], dtype=np.int64),)
 
     def ledger_detail(self, adjacency: Adjacency) -> dict[str, list[Any]]:
         """Return the question, the family of its mechanism, and its ε."""

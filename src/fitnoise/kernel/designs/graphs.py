@@ -203,12 +203,12 @@ class Box:
         pairs_of = [math.prod(s - abs(m) for s, m in zip(self.shape, move, strict=True)) for move in moves]
         _check_edges(sum(pairs_of))
         index = np.arange(self.n).reshape(self.shape)
-        found = []
+        pairs = []
         for move in moves:
             low = tuple(slice(max(-m, 0), s - max(m, 0)) for m, s in zip(move, self.shape, strict=True))
             high = tuple(slice(max(m, 0), s - max(-m, 0)) for m, s in zip(move, self.shape, strict=True))
-            found.append(np.stack([index[low].ravel(), index[high].ravel()], axis=1))
-        return _sorted_pairs(np.concatenate(found)) if found else np.zeros((0, 2), dtype=np.int64)
+            pairs.append(np.stack([index[low].ravel(), index[high].ravel()], axis=1))
+        return _sorted_pairs(np.concatenate(pairs)) if pairs else np.zeros((0, 2), dtype=np.int64)
 
     def distances_from(self, rows: Integers) -> Floats:
         """Return the distances (:class:`Structure`)."""
@@ -238,8 +238,8 @@ class Cycle:
 
     def distances_from(self, rows: Integers) -> Floats:
         """Return the distances (:class:`Structure`)."""
-        apart = np.abs(rows[:, None] - np.arange(self.n)[None, :])
-        return np.asarray(np.minimum(apart, self.n - apart), dtype=np.float64)
+        differences = np.abs(rows[:, None] - np.arange(self.n)[None, :])
+        return np.asarray(np.minimum(differences, self.n - differences), dtype=np.float64)
 
     def components(self) -> Integers:
         """Return the components (:class:`Structure`)."""
@@ -288,8 +288,8 @@ class Simplex:
         people, k = int(self.bins[0].sum()), self.bins.shape[1]
         # Two bins, and the distributions of the other people.
         _check_edges(math.comb(k, 2) * math.comb(people + k - 2, k - 1))
-        place = people + 1
-        if place**k >= 2**63:
+        base = people + 1
+        if base**k >= 2**63:
             raise WorkloadError(
                 "too-many-bins",
                 f"{k} bins of {people} people have too many edges to number in 64 bits.",
@@ -297,13 +297,13 @@ class Simplex:
                 "Ask for fewer bins.",
                 "No edges were computed.",
             )
-        weights = place ** np.arange(k - 1, -1, -1, dtype=np.int64)
+        weights = base ** np.arange(k - 1, -1, -1, dtype=np.int64)
         codes = self.bins @ weights  # Rows are in lexicographic order, so codes increase.
-        found = []
+        pairs = []
         for a, b in itertools.combinations(range(k), 2):
             i = np.flatnonzero(self.bins[:, b])
-            found.append(np.stack([i, np.searchsorted(codes, codes[i] + weights[a] - weights[b])], axis=1))
-        return _sorted_pairs(np.concatenate(found))
+            pairs.append(np.stack([i, np.searchsorted(codes, codes[i] + weights[a] - weights[b])], axis=1))
+        return _sorted_pairs(np.concatenate(pairs))
 
     def distances_from(self, rows: Integers) -> Floats:
         """Return the distances (:class:`Structure`)."""
@@ -324,12 +324,12 @@ class Product:
 
     Attributes:
         factors: The graphs of the factors, at least one.
-        together: True if one step may change all entries; then d is the largest of the distances (the strong product).
+        is_joint: True if one step may change all entries; then d is the largest of the distances (the strong product).
             Otherwise one step changes one entry, and d is their sum (the Cartesian product).
     """
 
     factors: tuple[QueryGraph, ...]
-    together: bool
+    is_joint: bool
 
     @property
     def n(self) -> int:
@@ -346,25 +346,25 @@ class Product:
         index = np.arange(self.n)
         parts = np.unravel_index(index, self.shape)
         sets = [g.edges for g in self.factors]
-        if self.together:
+        if self.is_joint:
             both = [
                 np.concatenate([e, e[:, ::-1], np.repeat(np.arange(g.n)[:, None], 2, axis=1)])
                 for e, g in zip(sets, self.factors, strict=True)
             ]
             _check_edges((math.prod(len(e) for e in both) - self.n) // 2)
-            left = right = np.zeros(1, dtype=np.int64)
+            lower = upper = np.zeros(1, dtype=np.int64)
             for e, g in zip(both, self.factors, strict=True):
-                left = (left[:, None] * g.n + e[None, :, 0]).ravel()
-                right = (right[:, None] * g.n + e[None, :, 1]).ravel()
-            keep = left < right
-            return _sorted_pairs(np.stack([left[keep], right[keep]], axis=1))
+                lower = (lower[:, None] * g.n + e[None, :, 0]).ravel()
+                upper = (upper[:, None] * g.n + e[None, :, 1]).ravel()
+            keep = lower < upper
+            return _sorted_pairs(np.stack([lower[keep], upper[keep]], axis=1))
         _check_edges(sum(self.n // g.n * len(e) for e, g in zip(sets, self.factors, strict=True)))
-        found = []
+        pairs = []
         for k, e in enumerate(sets):
             stride = math.prod(self.shape[k + 1 :])
             rest = index[parts[k] == 0]
-            found.append(np.stack([(rest[:, None] + stride * e[None, :, c]).ravel() for c in (0, 1)], axis=1))
-        return _sorted_pairs(np.concatenate(found))
+            pairs.append(np.stack([(rest[:, None] + stride * e[None, :, c]).ravel() for c in (0, 1)], axis=1))
+        return _sorted_pairs(np.concatenate(pairs))
 
     def distances_from(self, rows: Integers) -> Floats:
         """Return the distances (:class:`Structure`)."""
@@ -373,7 +373,7 @@ class Product:
         for g, x, y in zip(self.factors, here, everywhere, strict=True):
             used, inverse = np.unique(x, return_inverse=True)
             d = g.distances_from(used)[inverse][:, y]
-            result = np.maximum(result, d) if self.together else result + d
+            result = np.maximum(result, d) if self.is_joint else result + d
         return result
 
     def components(self) -> Integers:
@@ -473,8 +473,8 @@ class QueryGraph:
         Raises:
             WorkloadError: A position is not in 0 … n − 1, or the argument is not a list of whole numbers.
         """
-        at = np.asarray(rows)
-        if at.ndim != 1 or (at.size and (at.dtype.kind not in "iu" or at.min() < 0 or at.max() >= self.n)):
+        i = np.asarray(rows)
+        if i.ndim != 1 or (i.size and (i.dtype.kind not in "iu" or i.min() < 0 or i.max() >= self.n)):
             raise WorkloadError(
                 "positions-out-of-range",
                 f"The positions are {reprlib.repr(rows)}.",
@@ -482,7 +482,7 @@ class QueryGraph:
                 "Give positions of results of this graph.",
                 "Nothing was computed.",
             )
-        return self.structure.distances_from(at.astype(np.int64))
+        return self.structure.distances_from(i.astype(np.int64))
 
     def components(self) -> Integers:
         """Return the component of every result, (n,), counted from 0.
@@ -590,8 +590,8 @@ def from_networkx(graph: NetworkxGraph) -> QueryGraph:
             "No graph was made.",
         )
     labels = list(graph.nodes)
-    place = {label: i for i, label in enumerate(labels)}
-    pairs = [(place[e[0]], place[e[1]]) for e in graph.edges]
+    position_of = {label: i for i, label in enumerate(labels)}
+    pairs = [(position_of[e[0]], position_of[e[1]]) for e in graph.edges]
     return from_edges(len(labels), pairs, labels)
 
 
@@ -613,8 +613,8 @@ def from_sparse(
             "Give a square matrix.",
             "No graph was made.",
         )
-    kept = a.data != 0
-    i, j = (np.asarray(x, dtype=np.int64)[kept] for x in a.coords)
+    nonzero = a.data != 0
+    i, j = (np.asarray(x, dtype=np.int64)[nonzero] for x in a.coords)
     n = int(a.shape[0])
     forth, back = np.unique(i * n + j), np.unique(j * n + i)
     if not np.array_equal(forth, back):
@@ -745,9 +745,9 @@ def disjoint_counts(people: int, counts: int) -> QueryGraph:
         )
     columns = np.zeros((1, 0), dtype=np.int64)
     for _ in range(counts):  # Append a column with 0 … the uncounted people, row by row.
-        left = people - columns.sum(axis=1)
-        rows = np.repeat(np.arange(len(columns)), left + 1)
-        starts = np.repeat(np.cumsum(left + 1) - (left + 1), left + 1)
+        uncounted = people - columns.sum(axis=1)
+        rows = np.repeat(np.arange(len(columns)), uncounted + 1)
+        starts = np.repeat(np.cumsum(uncounted + 1) - (uncounted + 1), uncounted + 1)
         columns = np.column_stack([columns[rows], np.arange(len(rows)) - starts])
     bins = np.column_stack([columns, people - columns.sum(axis=1)])
     return QueryGraph(tuple(map(tuple, columns.tolist())), Simplex(_read_only(bins)))
@@ -761,7 +761,7 @@ def product(*graphs: QueryGraph) -> QueryGraph:
     Raises:
         WorkloadError: No graph is given.
     """
-    return _product(graphs, together=False)
+    return _product(graphs, is_joint=False)
 
 
 def bundle(*graphs: QueryGraph) -> QueryGraph:
@@ -773,10 +773,10 @@ def bundle(*graphs: QueryGraph) -> QueryGraph:
     Raises:
         WorkloadError: No graph is given.
     """
-    return _product(graphs, together=True)
+    return _product(graphs, is_joint=True)
 
 
-def _product(graphs: tuple[QueryGraph, ...], *, together: bool) -> QueryGraph:
+def _product(graphs: tuple[QueryGraph, ...], *, is_joint: bool) -> QueryGraph:
     if not graphs:
         raise WorkloadError(
             "no-graph-given",
@@ -787,10 +787,10 @@ def _product(graphs: tuple[QueryGraph, ...], *, together: bool) -> QueryGraph:
         )
     labels = LabelTuples([g.results for g in graphs])
     boxes = [g.structure for g in graphs if isinstance(g.structure, Box)]
-    if len(boxes) == len(graphs) and (together or len(graphs) == 1):
+    if len(boxes) == len(graphs) and (is_joint or len(graphs) == 1):
         shape, steps = sum((b.shape for b in boxes), ()), sum((b.steps for b in boxes), ())
         return QueryGraph(labels, Box(shape, steps))
-    return QueryGraph(labels, Product(graphs, together=together))
+    return QueryGraph(labels, Product(graphs, is_joint=is_joint))
 
 
 # --- any query -----------------------------------------------------------------------------------------------------
@@ -854,11 +854,11 @@ def derive(
     pairs: set[tuple[Hashable, Hashable]] = set()
     for size in [people - 1] if replace else range(people):
         for rest in itertools.combinations_with_replacement(range(len(domain)), size):
-            reached = {answers[tuple(sorted((*rest, k)))] for k in range(len(domain))}
-            pairs.update(itertools.combinations(reached, 2) if replace else ((answers[rest], x) for x in reached))
+            outcomes = {answers[tuple(sorted((*rest, k)))] for k in range(len(domain))}
+            pairs.update(itertools.combinations(outcomes, 2) if replace else ((answers[rest], x) for x in outcomes))
     labels = _in_order(answers.values())
-    place = {label: i for i, label in enumerate(labels)}
-    edges = [(place[x], place[y]) for x, y in pairs if x != y]
+    position_of = {label: i for i, label in enumerate(labels)}
+    edges = [(position_of[x], position_of[y]) for x, y in pairs if x != y]
     return from_edges(len(labels), edges, labels)
 
 

@@ -63,7 +63,7 @@ TRIES_LIMIT = 1000
 MAX_ROW_SUM_RATIO = 1 + Fraction(1, 2**30)
 """The largest ratio of row sums, and so of the average numbers of tries of two results, for which `even` is True."""
 
-MOST_ALPHA = 1 - Fraction(1, 2**40)
+MAX_ALPHA = 1 - Fraction(1, 2**40)
 
 ALPHA_BITS = 62
 """The number of bits of α, a multiple of 2⁻⁶²: one random word decides an event of probability α."""
@@ -120,8 +120,8 @@ class ImplicitMechanism:
         object.__setattr__(self, "epsilon", rational(self.epsilon))
         object.__setattr__(self, "alpha", checked_alpha(self.alpha))
         box = self.box
-        given = np.asarray(self.weights)
-        if given.dtype.kind not in "iu" or given.size != box.n or given.min() < 0 or given.max() >= 1 << WORD_BITS:
+        raw = np.asarray(self.weights)
+        if raw.dtype.kind not in "iu" or raw.size != box.n or raw.min() < 0 or raw.max() >= 1 << WORD_BITS:
             raise PlanError(
                 "weights-not-of-box",
                 "The weights do not fit the results.",
@@ -130,7 +130,7 @@ class ImplicitMechanism:
                 "No mechanism was made.",
             )
         # A read-only copy: draws use the integers of the proof.
-        weights = np.array(given, dtype=np.int64).reshape(box.shape)
+        weights = np.array(raw, dtype=np.int64).reshape(box.shape)
         weights.setflags(write=False)
         object.__setattr__(self, "weights", weights)
         ratio = self.largest_ratio
@@ -163,14 +163,14 @@ class ImplicitMechanism:
 
         Then the number of tries reveals nothing about the result beyond this factor.
         """
-        spread = self.bounds.ratio_bound
-        return spread is not None and spread <= MAX_ROW_SUM_RATIO
+        ratio = self.bounds.ratio_bound
+        return ratio is not None and ratio <= MAX_ROW_SUM_RATIO
 
     @cached_property
     def largest_ratio(self) -> Fraction | None:
         """A proven bound on P(o | i) / P(o | j) over edges and outputs: (1/α) max N / min N; None without one."""
-        spread = self.bounds.ratio_bound
-        return None if spread is None else spread / self.alpha
+        ratio = self.bounds.ratio_bound
+        return None if ratio is None else ratio / self.alpha
 
     @cached_property
     def _charge(self) -> Fraction:
@@ -237,8 +237,8 @@ class ImplicitMechanism:
             point: The place of the true result.
             noise: The source of noise.
         """
-        drawn = noise.by_distance(self.alpha, self.steps, self.weights, self.max_weight, point)
-        return int(np.ravel_multi_index(drawn, self.weights.shape))
+        coordinates = noise.by_distance(self.alpha, self.steps, self.weights, self.max_weight, point)
+        return int(np.ravel_multi_index(coordinates, self.weights.shape))
 
     def label(self, point: tuple[int, ...]) -> object:
         """Return the result at a place of the box: the label of a drawn answer.
@@ -280,8 +280,8 @@ def alpha_just_above(epsilon: Fraction) -> Fraction:
 
 def checked_alpha(alpha: Fraction) -> Fraction:
     """Return α in the form that drawing takes; raise PlanError for any other."""
-    own = Fraction(alpha)
-    if not 0 < own <= MOST_ALPHA or (1 << ALPHA_BITS) % own.denominator:
+    exact_alpha = Fraction(alpha)
+    if not 0 < exact_alpha <= MAX_ALPHA or (1 << ALPHA_BITS) % exact_alpha.denominator:
         raise PlanError(
             "alpha-out-of-range",
             "The factor α of a mechanism is out of range.",
@@ -289,7 +289,7 @@ def checked_alpha(alpha: Fraction) -> Fraction:
             "Give such an α, or make the plan again.",
             "No mechanism was made.",
         )
-    return own
+    return exact_alpha
 
 
 def checked_box(graph: QueryGraph, alpha: Fraction) -> Box:
@@ -298,8 +298,8 @@ def checked_box(graph: QueryGraph, alpha: Fraction) -> Box:
     Raises:
         PlanError: The results are not a box, or too many for the mechanism.
     """
-    given = graph.structure if isinstance(graph, QueryGraph) else None
-    if not isinstance(given, Box):
+    full = graph.structure if isinstance(graph, QueryGraph) else None
+    if not isinstance(full, Box):
         raise PlanError(
             "results-not-a-box",
             "The results of the query are not a box.",
@@ -308,15 +308,15 @@ def checked_box(graph: QueryGraph, alpha: Fraction) -> Box:
             "Use tight_constraints or the residual-column mechanism for up to 4,096 results.",
             "No mechanism was made.",
         )
-    if given.n > RESULTS_LIMIT:
+    if full.n > RESULTS_LIMIT:
         raise PlanError(
             "too-many-results-without-table",
-            f"The query has {given.n} results.",
+            f"The query has {full.n} results.",
             f"A mechanism without a table needs at most {RESULTS_LIMIT} results.",
             "Ask a coarser query.",
             "No mechanism was made.",
         )
-    box = Box(given.shape, tuple(min(v, max(s - 1, 1)) for v, s in zip(given.steps, given.shape, strict=True)))
+    box = Box(full.shape, tuple(min(v, max(s - 1, 1)) for v, s in zip(full.steps, full.shape, strict=True)))
     count = min(max(_reaches(box, None)), _DEEPEST / -math.log(alpha)) + 1
     if len(box.shape) > 1 and count * box.n > WORK_LIMIT:
         raise PlanError(
@@ -336,7 +336,7 @@ def place_of(graph: QueryGraph, shape: tuple[int, ...], result: Hashable) -> tup
         WorkloadError: The query has no such result. The message does not give the label.
     """
     try:
-        i = graph.index(_plain(result))
+        i = graph.index(_as_python(result))
     except WorkloadError:
         i = -1
     if i < 0:  # Raised outside the handler: the earlier error names the label, and is not kept.
@@ -344,10 +344,10 @@ def place_of(graph: QueryGraph, shape: tuple[int, ...], result: Hashable) -> tup
     return tuple(int(x) for x in np.unravel_index(i, shape))
 
 
-def _plain(result: Hashable) -> Hashable:
+def _as_python(result: Hashable) -> Hashable:
     """Return a label with Python's integers in place of other numbers that equal them; these need no search."""
     if isinstance(result, tuple):
-        return tuple(_plain(x) for x in result)
+        return tuple(_as_python(x) for x in result)
     if isinstance(result, np.integer) or (isinstance(result, float) and result.is_integer()):
         return int(result)
     return result
@@ -374,8 +374,8 @@ class EnclosedIntegers:
     @property
     def ratio_bound(self) -> Fraction | None:
         """A bound on the ratio of the largest to the smallest number; None if the smallest may be 0."""
-        least, most = int(self.values.min()) - self.off, int(self.values.max()) + self.off
-        return Fraction(most, least) if least > 0 else None
+        minimum, maximum = int(self.values.min()) - self.off, int(self.values.max()) + self.off
+        return Fraction(maximum, minimum) if minimum > 0 else None
 
     @property
     def floats(self) -> Floats:
@@ -387,9 +387,9 @@ def row_sums(box: Box, alpha: Fraction, weights: Integers) -> EnclosedIntegers:
     """Return N_i = Σ_o α^d(i,o) Z_o for all i, in integers with a proven bound on their error."""
     if len(box.shape) > 1:
         return layers(box, alpha, weights)
-    right, left = one_side(box, alpha, weights), one_side(box, alpha, weights[::-1])
-    unit = min(right.unit, left.unit)
-    parts = [(r.values >> r.unit - unit, (r.off >> r.unit - unit) + 2) for r in (right, left)]
+    above, below = one_side(box, alpha, weights), one_side(box, alpha, weights[::-1])
+    unit = min(above.unit, below.unit)
+    parts = [(r.values >> r.unit - unit, (r.off >> r.unit - unit) + 2) for r in (above, below)]
     values = parts[0][0] + parts[1][0][::-1] + (weights << unit)
     return EnclosedIntegers(values, parts[0][1] + parts[1][1], unit)
 
@@ -433,16 +433,16 @@ def one_side(box: Box, alpha: Fraction, weights: Integers) -> EnclosedIntegers:
     ours = min(unit, WORD_BITS - scaled.bit_length())
     theirs = min(unit - ours, WORD_BITS - int(window.max()).bit_length())
     unit = ours + theirs
-    near = _product(scaled << ours, window << theirs)
-    found = np.rint(np.ldexp(guess, unit)).astype(np.int64)
-    for again in range(3):
-        rest = found - near
-        rest[:-v] -= _product(scaled, found[v:])
-        if again < 2:
+    fixed = _product(scaled << ours, window << theirs)
+    sums = np.rint(np.ldexp(guess, unit)).astype(np.int64)
+    for attempt in range(3):
+        rest = sums - fixed
+        rest[:-v] -= _product(scaled, sums[v:])
+        if attempt < 2:
             solved = discounted(rest.astype(np.float64), float(alpha), v)
-            found = np.clip(found - np.rint(solved).astype(np.int64), 0, 1 << WORD_BITS - 1)
+            sums = np.clip(sums - np.rint(solved).astype(np.int64), 0, 1 << WORD_BITS - 1)
     worst = max(int(rest.max()), -int(rest.min())) + 2
-    return EnclosedIntegers(found, -(-(worst << ALPHA_BITS) // ((1 << ALPHA_BITS) - scaled)), unit)
+    return EnclosedIntegers(sums, -(-(worst << ALPHA_BITS) // ((1 << ALPHA_BITS) - scaled)), unit)
 
 
 def _window(weights: Integers, v: int) -> Integers:
@@ -452,8 +452,8 @@ def _window(weights: Integers, v: int) -> Integers:
     return np.asarray((sums[ends] - sums).astype(np.int64))
 
 
-def layers(box: Box, alpha: Fraction, weights: Integers, within: int | None = None) -> EnclosedIntegers:
-    """Return N_i by Σ_m of layers; with `within`, only over outputs at most that far from i on every axis.
+def layers(box: Box, alpha: Fraction, weights: Integers, reach: int | None = None) -> EnclosedIntegers:
+    """Return N_i by Σ_m of layers; with `reach`, only over outputs at most that far from i on every axis.
 
     Let r_k(m) be the smaller of m v_k and the limit on axis k, and S_m(i) the sum of Z over |o_k − i_k| ≤ r_k(m). From
     m = M on S_m does not change, and (1 − α) Σ_{m ≥ M} α^m = α^M. For m < M the weight is (1 − α) α^m.
@@ -467,9 +467,9 @@ def layers(box: Box, alpha: Fraction, weights: Integers, within: int | None = No
     weights = weights.reshape(box.shape)
     top = int(weights.max())
     total = (int((weights >> _HALF).sum()) << _HALF) + int((weights & (1 << _HALF) - 1).sum())
-    bounds = [s - 1 if within is None else min(within, s - 1) for s in box.shape]
-    last = max(_reaches(box, within))
-    found: list[tuple[list[int], int, int]] = []
+    bounds = [s - 1 if reach is None else min(reach, s - 1) for s in box.shape]
+    last = max(_reaches(box, reach))
+    terms: list[tuple[list[int], int, int]] = []
     power, largest, left_out = (
         1 << _POWER_BITS,
         0,
@@ -482,12 +482,12 @@ def layers(box: Box, alpha: Fraction, weights: Integers, within: int | None = No
         radii = [min(m * v, b) for v, b in zip(box.steps, bounds, strict=True)]
         points = math.prod(min(2 * r + 1, s) for r, s in zip(radii, box.shape, strict=True))
         weight = power if m == last else power - (power * ahead >> ALPHA_BITS) - 1
-        found.append((radii, points, max(weight, 0)))
+        terms.append((radii, points, max(weight, 0)))
         largest += (weight + _MAX_LAYER_ERROR) * min(points * top, total)
         power = power * ahead >> ALPHA_BITS
     unit = WORD_BITS - 2 - ((largest + left_out >> _POWER_BITS) + 1).bit_length()
     values, off = np.zeros(box.shape, dtype=np.int64), (left_out >> _POWER_BITS - unit) + 1
-    for radii, points, weight in found:
+    for radii, points, weight in terms:
         s = max(0, min(points * top, total).bit_length() - WORD_BITS)
         sums = _box_sums(weights >> s, radii)
         f = WORD_BITS - int(sums.max()).bit_length()
@@ -497,24 +497,24 @@ def layers(box: Box, alpha: Fraction, weights: Integers, within: int | None = No
     return EnclosedIntegers(values, off, unit)
 
 
-def _reaches(box: Box, within: int | None) -> list[int]:
+def _reaches(box: Box, reach: int | None) -> list[int]:
     """Return the numbers of steps along every axis beyond which there is no output."""
-    ends = [s - 1 if within is None else min(within, s - 1) for s in box.shape]
+    ends = [s - 1 if reach is None else min(reach, s - 1) for s in box.shape]
     return [-(-end // v) for end, v in zip(ends, box.steps, strict=True)]
 
 
 def _box_sums(values: Integers, radii: list[int]) -> Integers:
     """Return sums over all points within the radius of every axis: exact where below 2⁶³, though others wrap around."""
-    found = values.astype(np.uint64)
+    out = values.astype(np.uint64)
     for axis, r in enumerate(radii):
         if r:
-            sums = np.moveaxis(np.cumsum(found, axis=axis, dtype=np.uint64), axis, 0)
-            found = np.empty_like(found)
-            own = np.moveaxis(found, axis, 0)
-            own[: len(own) - r] = sums[r:]
-            own[len(own) - r :] = sums[-1:]
-            own[r + 1 :] -= sums[: len(own) - r - 1]
-    return found.astype(np.int64)
+            sums = np.moveaxis(np.cumsum(out, axis=axis, dtype=np.uint64), axis, 0)
+            out = np.empty_like(out)
+            along_axis = np.moveaxis(out, axis, 0)
+            along_axis[: len(along_axis) - r] = sums[r:]
+            along_axis[len(along_axis) - r :] = sums[-1:]
+            along_axis[r + 1 :] -= sums[: len(along_axis) - r - 1]
+    return out.astype(np.int64)
 
 
 def _product(factor: int, values: Integers) -> Integers:
@@ -527,8 +527,8 @@ def _product(factor: int, values: Integers) -> Integers:
 def _differences(steps: tuple[int, ...]) -> list[int]:
     """Return c_j with Π_k (2 m v_k + 1) = Σ_j c_j C(m, j), the differences at 0; none is negative."""
     row = [math.prod(2 * m * v + 1 for v in steps) for m in range(len(steps) + 1)]
-    found = []
+    differences = []
     while row:
-        found.append(row[0])
+        differences.append(row[0])
         row = [after - before for before, after in itertools.pairwise(row)]
-    return found
+    return differences

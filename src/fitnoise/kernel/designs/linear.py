@@ -41,10 +41,10 @@ class LinearDesign(Design):
     """Integer queries of counted tables, with independent noise on every answer.
 
     Attributes:
-        over: The attributes.
+        structure: The attributes.
     """
 
-    over: CellStructure
+    structure: CellStructure
 
     @property
     @abc.abstractmethod
@@ -54,7 +54,7 @@ class LinearDesign(Design):
     @property
     def sizes(self) -> tuple[int, ...]:
         """The number of values n_a of every exchangeable attribute."""
-        return self.over.sizes
+        return self.structure.sizes
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -78,7 +78,7 @@ class LinearDesign(Design):
 
     def check(self, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
         """Raise PlanError unless the design fits a domain whose attributes have these numbers of values."""
-        check_sizes(self.over, sizes, steps)
+        check_sizes(self.structure, sizes, steps)
 
 
 class GaussianDesign(LinearDesign):
@@ -122,7 +122,7 @@ class GaussianDesign(LinearDesign):
         finest = max((1 / Fraction(float(x.min())) ** 2 for x, _ in self.runs if len(x)), default=Fraction(0))
         if not adjacency.by_cell:
             return Loss.concentrated(privacy.rho(self.unit_cost(adjacency)), finest)
-        return Loss.of_cells(self.over.structured, [privacy.rho(x) for x in self.unit_profile(adjacency)], finest)
+        return Loss.of_cells(self.structure.structured, [privacy.rho(x) for x in self.unit_profile(adjacency)], finest)
 
     def draw(self, exact: Answers, noise: NoiseSource) -> Answers:
         """Return every answer plus one independent draw of N_Z(0, σ²), in the ring of the values (never saturating)."""
@@ -136,11 +136,11 @@ class GaussianDesign(LinearDesign):
         For each group, it has the number of queries, their attributes, and their cost for one added or removed record.
         """
         del adjacency
-        names = self.over.names
+        names = self.structure.names
         return {
             "sectors": [
-                {"count": count, "of": [names[a] for a in shown], "cost_squared": str(cost)}
-                for (count, shown), cost in zip(self.ledger_rows(), self.group_costs, strict=True)
+                {"count": count, "of": [names[a] for a in attributes], "cost_squared": str(cost)}
+                for (count, attributes), cost in zip(self.ledger_rows(), self.group_costs, strict=True)
             ]
         }
 
@@ -154,8 +154,8 @@ def centre(counts: Exact, axis: int) -> Exact:
     """Apply H along one axis: nI − J, or the row (1, −1) for n = 2. Stays in the ring of the input."""
     n = counts.shape[axis]
     if n == 2:
-        first, second = np.split(counts, 2, axis=axis)
-        return np.asarray(first - second)
+        one, other = np.split(counts, 2, axis=axis)
+        return np.asarray(one - other)
     return np.asarray(n * counts - counts.sum(axis=axis, keepdims=True, dtype=counts.dtype))
 
 
@@ -170,16 +170,16 @@ def exact_precisions(scales: Sequence[Floats]) -> tuple[int, list[Exact]]:
         unit = 1 << max(0, 2 * math.frexp(max(ratios))[1] + _GUARD)
     else:
         unit = math.lcm(*(n**2 for n, _ in ratios.values()))
-    whole = {x: -(-unit * d * d // (n * n)) for x, (n, d) in ratios.items()}  # rounded up, or exact
-    out = [np.array([whole[x] for x in values.tolist()], dtype=object)[which.ravel()] for values, which in distinct]
+    exact = {x: -(-unit * d * d // (n * n)) for x, (n, d) in ratios.items()}  # rounded up, or exact
+    out = [np.array([exact[x] for x in values.tolist()], dtype=object)[which.ravel()] for values, which in distinct]
     return unit, out
 
 
 def _add_noise(values: Exact, scales: Floats, counts: NDArray[np.int64], noise: NoiseSource) -> None:
     """Add one independent draw of N_Z(0, σ²) to every value, a block of runs at a time."""
-    starts, first = np.concatenate([[0], np.cumsum(counts)]), 0
-    while first < len(scales):
+    starts, start = np.concatenate([[0], np.cumsum(counts)]), 0
+    while start < len(scales):
         # A block holds at most DRAWN answers, or one run: memory stays bounded for large tables.
-        last = max(first + 1, int(np.searchsorted(starts, starts[first] + DRAWN, side="right")) - 1)
-        values[starts[first] : starts[last]] += noise.discrete_gaussians(scales[first:last], counts[first:last])
-        first = last
+        stop = max(start + 1, int(np.searchsorted(starts, starts[start] + DRAWN, side="right")) - 1)
+        values[starts[start] : starts[stop]] += noise.discrete_gaussians(scales[start:stop], counts[start:stop])
+        start = stop

@@ -86,7 +86,7 @@ wider, a draw that fits no word would be an exception to pure privacy. At this s
 10^-200000.
 """
 
-MOST_ENTRIES = 2**22
+MAX_ENTRIES = 2**22
 """The largest number of queries times structured cells for which the laws are computed, in some seconds."""
 
 MAX_LEDGER_LAWS = 4096
@@ -157,8 +157,8 @@ class PureStrategy(LinearDesign):
     """Margins that are measured together, with pure ε.
 
     Attributes:
-        over: The attributes.
-        `asked`: The measured margins, no set of attributes twice.
+        structure: The attributes.
+        measured: The measured margins, no set of attributes twice.
         scale: t > 0, a float (hence dyadic), the scale of every answer.
 
     Raises:
@@ -171,13 +171,13 @@ class PureStrategy(LinearDesign):
         * The guarantee is pure ε, for answers of more than 64 bits except for the event that `MAX_NOISE_SCALE` states.
     """
 
-    over: CellStructure
-    asked: tuple[MeasuredMargin, ...]
+    structure: CellStructure
+    measured: tuple[MeasuredMargin, ...]
     scale: float
 
     def __post_init__(self) -> None:
-        inside = all(0 <= a < len(self.sizes) for m in self.asked for a in m.attributes)
-        if not self.asked or not inside or any(m.rows.shape[1] != self.cells for m in self.asked):
+        inside = all(0 <= a < len(self.sizes) for m in self.measured for a in m.attributes)
+        if not self.measured or not inside or any(m.rows.shape[1] != self.cells for m in self.measured):
             raise PlanError(
                 "margins-misfit-domain",
                 "The margins of the strategy with Laplace noise do not fit its domain, or there are none.",
@@ -185,9 +185,9 @@ class PureStrategy(LinearDesign):
                 "Give at least one margin of this domain.",
                 "No strategy was made.",
             )
-        if self.over.steps:
+        if self.structure.steps:
             _ = self._parts  # Raises unless the queries have integers between the knots of amounts.
-        if len({m.attributes for m in self.asked}) < len(self.asked):
+        if len({m.attributes for m in self.measured}) < len(self.measured):
             raise measured_twice("margin")
         if type(self.scale) is not float or not 0 < self.scale <= MAX_NOISE_SCALE:  # also refuses NaN
             raise noise_out_of_range("strategy with Laplace noise")
@@ -195,18 +195,18 @@ class PureStrategy(LinearDesign):
     @cached_property
     def runs(self) -> list[tuple[Floats, NDArray[np.int64]]]:
         """The scale t of each margin, with its number of answers."""
-        counts = [len(m.rows) * math.prod(self.sizes[a] for a in m.attributes) for m in self.asked]
+        counts = [len(m.rows) * math.prod(self.sizes[a] for a in m.attributes) for m in self.measured]
         return [(np.array([self.scale]), np.array([n], dtype=np.int64)) for n in counts]
 
     @cached_property
     def _columns(self) -> Exact:
         """The exact Σ_b ‖(A_b)_{·,o}‖₁ of every structured cell, (n_o,)."""
-        return np.asarray(sum(m.column_sums for m in self.asked), dtype=object)
+        return np.asarray(sum(m.column_sums for m in self.measured), dtype=object)
 
     @cached_property
     def _squares(self) -> Exact:
         """The exact Σ_b ‖(A_b)_{·,o}‖₂² of every structured cell, (n_o,)."""
-        return np.asarray(sum(m.column_squares for m in self.asked), dtype=object)
+        return np.asarray(sum(m.column_squares for m in self.measured), dtype=object)
 
     @property
     def rate(self) -> Fraction:
@@ -226,15 +226,15 @@ class PureStrategy(LinearDesign):
         """
         if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
             return int(self._columns.max())
-        apart = np.zeros(self.cells, dtype=object)
+        disjoint_steps = np.zeros(self.cells, dtype=object)
         distance = np.zeros((self.cells, self.cells), dtype=object)
-        for m in self.asked:
+        for m in self.measured:
             # Records that differ in an attribute of the margin count in different cells of this margin.
             if any(self.sizes[a] > 1 for a in m.attributes):
-                apart = apart + m.column_sums
+                disjoint_steps = disjoint_steps + m.column_sums
             else:
                 distance = distance + _distances(m.rows)
-        return int((distance + apart[:, None] + apart[None, :]).max())
+        return int((distance + disjoint_steps[:, None] + disjoint_steps[None, :]).max())
 
     def step_squared(self, neighbours: Neighbours) -> int:
         """Return an upper bound on the squared ℓ2 distance of the exact answers for data that differ in one record.
@@ -247,11 +247,11 @@ class PureStrategy(LinearDesign):
         if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
             return int(self._squares.max())
         total = np.zeros((self.cells, self.cells), dtype=object)
-        for m in self.asked:
+        for m in self.measured:
             gram = exact_matmul(m.rows.T, m.rows).astype(object)
-            own = gram.diagonal()
-            apart = any(self.sizes[a] > 1 for a in m.attributes)
-            total = total + own[:, None] + own[None, :] - 2 * (np.minimum(gram, 0) if apart else gram)
+            squares = gram.diagonal()
+            is_disjoint = any(self.sizes[a] > 1 for a in m.attributes)
+            total = total + squares[:, None] + squares[None, :] - 2 * (np.minimum(gram, 0) if is_disjoint else gram)
         return int(total.max())
 
     def unit_epsilon(self, adjacency: Adjacency) -> Fraction:
@@ -268,31 +268,31 @@ class PureStrategy(LinearDesign):
         Without amounts, it also bounds partial sums. With amounts, counts and their multipliers may be larger than the
         answers. Partial sums may then wrap around, modulo 2⁶⁴, and answers below `INT64_SAFE_BOUND` are still right.
         """
-        return records * max(1, *(largest_entry(m.rows) for m in self.asked))
+        return records * max(1, *(largest_entry(m.rows) for m in self.measured))
 
     @property
     def cells(self) -> int:
         """The number n_o of joint cells of structured attributes."""
-        return self.over.size
+        return self.structure.size
 
     # --- as a design ------------------------------------------------------------------------------------
 
     def without_cache(self, adjacency: Adjacency) -> PureStrategy:
         """Return these integers without cached results."""
         del adjacency
-        return replace(self, asked=tuple(replace(m) for m in self.asked))
+        return replace(self, measured=tuple(replace(m) for m in self.measured))
 
     @cached_property
     def _parts(self) -> tuple[tuple[QueryBlock, ...], ...]:
-        return tuple(split(m.rows, self.over) for m in self.asked)
+        return tuple(split(m.rows, self.structure) for m in self.measured)
 
     def margins(self) -> set[Margin]:
         """Return for each measured margin its attributes, with those on which its queries depend."""
-        pairs = zip(self.asked, self._parts, strict=True)
-        return {n for m, parts in pairs for part in parts for n in self._named(m, part)}
+        pairs = zip(self.measured, self._parts, strict=True)
+        return {n for m, parts in pairs for part in parts for n in self._block_margins(m, part)}
 
-    def _named(self, margin: MeasuredMargin, part: QueryBlock) -> list[Margin]:
-        return attribute_names(self.over, np.array([margin.attributes], dtype=np.intp), part.inner)
+    def _block_margins(self, margin: MeasuredMargin, part: QueryBlock) -> list[Margin]:
+        return attribute_names(self.structure, np.array([margin.attributes], dtype=np.intp), part.inner)
 
     def loss(self, adjacency: Adjacency) -> Loss:
         """Return pure ε and the ρ that follows number by number: Σ_k (s_k/t)²/2 where number k moves by s_k.
@@ -305,7 +305,7 @@ class PureStrategy(LinearDesign):
         if adjacency.by_cell:
             squares = self._squares.tolist()
             return Loss.of_epsilon(
-                epsilon, by_cell=True, axes=self.over.structured, implied=[x * factor for x in squares]
+                epsilon, by_cell=True, axes=self.structure.structured, implied=[x * factor for x in squares]
             )
         square = max(self.step_squared(step) for step in adjacency.step_relations)
         return Loss.of_epsilon(epsilon, by_cell=False, implied=[square * factor])
@@ -314,16 +314,16 @@ class PureStrategy(LinearDesign):
         """Return the exact answers by measured margin, in C order of (attributes…, rows)."""
         del adjacency  # The integers do not depend on the protected unit.
         dtype = np.dtype(object) if self.magnitude(records) >= INT64_SAFE_BOUND else np.dtype(np.int64)
-        return tuple(self._asked(m, p, counts, dtype) for m, p in zip(self.asked, self._parts, strict=True))
+        return tuple(self._margin_answers(m, p, counts, dtype) for m, p in zip(self.measured, self._parts, strict=True))
 
-    def _asked(
+    def _margin_answers(
         self, margin: MeasuredMargin, parts: tuple[QueryBlock, ...], counts: Counts, dtype: np.dtype[Any]
     ) -> Exact:
         cells = math.prod(self.sizes[a] for a in margin.attributes)
         out = np.empty((cells, len(margin.rows)), dtype=dtype)
         for part in parts:
-            (wanted,) = self._named(margin, part)
-            held = counts[wanted].reshape(cells, -1)
+            (needed,) = self._block_margins(margin, part)
+            held = counts[needed].reshape(cells, -1)
             step = max(1, NUMBERS_PER_BATCH // max(held.shape[1], len(part.places)))
             for i in range(0, cells, step):
                 out[i : i + step, part.places] = multiply(held[i : i + step], part.queries.T, dtype)
@@ -339,9 +339,9 @@ class PureStrategy(LinearDesign):
 
     def ledger_detail(self, adjacency: Adjacency) -> dict[str, list[Any]]:
         """Return the number of queries of each margin, and the laws of the effect of one record (:meth:`laws`)."""
-        names, laws = self.over.names, self.laws(adjacency)
+        names, laws = self.structure.names, self.laws(adjacency)
         return {
-            "margins": [{"of": [names[a] for a in m.attributes], "queries": len(m.rows)} for m in self.asked],
+            "margins": [{"of": [names[a] for a in m.attributes], "queries": len(m.rows)} for m in self.measured],
             "numbers": [laws and [[[str(e), n] for e, n in law] for law in laws]],
         }
 
@@ -370,25 +370,25 @@ class PureStrategy(LinearDesign):
             list that is above all. None if a unit is more than one added or removed record, or if there are too many
             numbers to sort.
         """
-        size = self.cells * sum(len(m.rows) for m in self.asked)
-        if adjacency.records > 1 or adjacency.step_relations != (Neighbours.ADD_OR_REMOVE_ONE,) or size > MOST_ENTRIES:
+        size = self.cells * sum(len(m.rows) for m in self.measured)
+        if adjacency.records > 1 or adjacency.step_relations != (Neighbours.ADD_OR_REMOVE_ONE,) or size > MAX_ENTRIES:
             return None
-        more, columns = self.rate**2 / 4, np.concatenate([np.abs(m.rows) for m in self.asked])
+        excess, columns = self.rate**2 / 4, np.concatenate([np.abs(m.rows) for m in self.measured])
         ranked = np.unique(-np.sort(-columns, axis=0), axis=1)[:, ::-1].T
-        kept: list[NDArray[np.int64]] = []
+        maximal: list[NDArray[np.int64]] = []
         for moves in ranked:  # A law that is below another in all numbers comes after it.
-            if len(kept) <= MAX_LEDGER_LAWS // 16 and not any((moves <= other).all() for other in kept):
-                kept.append(moves)
-        laws = [np.unique(moves, return_counts=True) for moves in kept]
-        if len(kept) > MAX_LEDGER_LAWS // 16 or sum(len(sizes) for sizes, _ in laws) > MAX_LEDGER_LAWS:
+            if len(maximal) <= MAX_LEDGER_LAWS // 16 and not any((moves <= other).all() for other in maximal):
+                maximal.append(moves)
+        laws = [np.unique(moves, return_counts=True) for moves in maximal]
+        if len(maximal) > MAX_LEDGER_LAWS // 16 or sum(len(sizes) for sizes, _ in laws) > MAX_LEDGER_LAWS:
             laws = [np.unique(np.max(ranked, axis=0), return_counts=True)]
-        least = 0 if self.over.steps else 1  # A number that does not move at a knot may move next to it.
+        min_move = 0 if self.structure.steps else 1  # A number that does not move at a knot may move next to it.
 
-        def dearest(move: int) -> Fraction:
+        def epsilon_bound(move: int) -> Fraction:
             """Return ε of a number that moves by `move`, rounded up to a number short enough to write."""
-            return ceil_dyadic(move * self.rate + more, 48)
+            return ceil_dyadic(move * self.rate + excess, 48)
 
-        return [[(dearest(int(s)), int(n)) for s, n in zip(*law, strict=True) if s >= least] for law in laws]
+        return [[(epsilon_bound(int(s)), int(n)) for s, n in zip(*law, strict=True) if s >= min_move] for law in laws]
 
 
 def _distances(rows: NDArray[np.int64]) -> Exact:

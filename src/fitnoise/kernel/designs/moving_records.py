@@ -33,7 +33,7 @@ DIGITS = 40
 FORBIDDEN_GAIN = -(2**60)
 """The gain of a record that may not occur next to one of a way; no sum of further gains makes up for it."""
 
-MOST_PLACES = 2**7
+MAX_PATH_PLACES = 2**7
 """The largest number of places through which ways are built up."""
 
 MAX_PATHS = 2**20
@@ -51,7 +51,7 @@ MIN_GAIN_BITS = 12
 
 def max_cost_path(
     x: Exact,
-    together: NDArray[np.bool_],
+    compatible: NDArray[np.bool_],
     costs: Sequence[int],
     positions: Sequence[int],
     sizes: Sequence[int],
@@ -64,7 +64,7 @@ def max_cost_path(
         x: The joint cost of two records by their cells, symmetric (2^f, n, n), Python integers. The first axis is the
             set of attributes in which they agree, the a-th of them in bit a. Entries of pairs that may not occur
             together are ignored.
-        together: True for pairs that may occur together, symmetric (n, n); no two in one place.
+        compatible: True for pairs that may occur together, symmetric (n, n); no two in one place.
         costs: The cost of one record, (n,), at least 0.
         positions: The place of each cell, (n,), from 0 on, not decreasing; every place has a cell.
         sizes: The number of values of each attribute, (f,).
@@ -83,71 +83,75 @@ def max_cost_path(
     count = int(places[-1]) + 1
     max_size = min(max_size, count)
     kinds = math.prod(min(size, max_size) for size in sizes)
-    if count > MOST_PLACES or n * n * kinds > MAX_NUMBERS_HELD:
+    if count > MAX_PATH_PLACES or n * n * kinds > MAX_NUMBERS_HELD:
         return None
     values = np.array(list(itertools.product(*(range(min(size, max_size)) for size in sizes))), dtype=np.intp).T
     agreeing = np.zeros((kinds, kinds), dtype=np.intp)
-    for a, of in enumerate(values):
-        agreeing += (of[:, None] == of).astype(np.intp) << a
+    for a, codes in enumerate(values):
+        agreeing += (codes[:, None] == codes).astype(np.intp) << a
     # Pairs that cannot occur must not set the number of digits.
-    x = np.where(together, x, 0)
+    x = np.where(compatible, x, 0)
     bits = max(int(max(*costs, abs(x).max())).bit_length() - DIGITS, 0)
-    alone = np.array([-(-v >> bits) for v in costs], dtype=np.int64)
-    beside = np.where(together, -(-x >> bits), FORBIDDEN_GAIN).astype(np.int64)
+    single_costs = np.array([-(-v >> bits) for v in costs], dtype=np.int64)
+    pair_gains = np.where(compatible, -(-x >> bits), FORBIDDEN_GAIN).astype(np.int64)
 
     def longer(gains: Integers, kind: Indices, cell: Indices) -> Integers:
         """Return the gains of further records, (N, kinds, n), after a record of a kind in a cell, (N,), joins."""
-        return np.asarray(np.maximum(gains + 2 * beside[agreeing[kind], cell[:, None]], FORBIDDEN_GAIN))
+        return np.asarray(np.maximum(gains + 2 * pair_gains[agreeing[kind], cell[:, None]], FORBIDDEN_GAIN))
 
-    first = np.broadcast_to(alone, (1, kinds, n))
-    known = _climbed(longer, first, max_size)
-    if known + (known >> MIN_GAIN_BITS) >= above >> bits:
+    start = np.broadcast_to(single_costs, (1, kinds, n))
+    lower_bound = _climbed(longer, start, max_size)
+    if lower_bound + (lower_bound >> MIN_GAIN_BITS) >= above >> bits:
         return None
     pairs = np.zeros((count, count), dtype=np.int64)
-    np.maximum.at(pairs, (places[:, None], places), np.maximum(beside.max(axis=0), 0))
+    np.maximum.at(pairs, (places[:, None], places), np.maximum(pair_gains.max(axis=0), 0))
     top, later = tops(pairs)
-    starts, step, left = np.searchsorted(places, np.arange(count)), max(NUMBERS_PER_BATCH // (n * kinds), 1), MAX_PATHS
-    ways = [(np.zeros(1, dtype=np.int64), first, np.zeros(1, dtype=np.intp), np.zeros((1, len(sizes)), dtype=np.intp))]
-    for more in reversed(range(max_size)):
-        found, held = [], 0
+    starts, step, budget = (
+        np.searchsorted(places, np.arange(count)),
+        max(NUMBERS_PER_BATCH // (n * kinds), 1),
+        MAX_PATHS,
+    )
+    ways = [(np.zeros(1, dtype=np.int64), start, np.zeros(1, dtype=np.intp), np.zeros((1, len(sizes)), dtype=np.intp))]
+    for remaining in reversed(range(max_size)):
+        next_ways, held = [], 0
         for value, gains, begin, used in ways:
             tried = np.asarray((used[:, None, :] >= values.T).all(axis=2))
             free = tried[:, :, None] & later[begin][:, None, places] & (gains > FORBIDDEN_GAIN >> 1)
             parent, kind, cell = np.nonzero(free)
-            left -= len(parent)
-            if left < 0:
+            budget -= len(parent)
+            if budget < 0:
                 return None
             for i in range(0, len(parent), step):
                 p, k, c = parent[i : i + step], kind[i : i + step], cell[i : i + step]
-                reached, after = value[p] + gains[p, k, c], places[c] + 1
-                known = int(reached.max(initial=known))
-                if not more:
+                total, after = value[p] + gains[p, k, c], places[c] + 1
+                lower_bound = int(total.max(initial=lower_bound))
+                if not remaining:
                     continue
-                beyond = longer(gains[p], k, c)
-                best = np.maximum.reduceat(beyond.max(axis=1), starts, axis=1)
-                best = np.where(later[after], np.maximum(best + top[after, :, more - 1], 0), 0)
-                alive = reached - np.partition(-best, more - 1, axis=1)[:, :more].sum(axis=1) > known
+                new_gains = longer(gains[p], k, c)
+                best = np.maximum.reduceat(new_gains.max(axis=1), starts, axis=1)
+                best = np.where(later[after], np.maximum(best + top[after, :, remaining - 1], 0), 0)
+                alive = total - np.partition(-best, remaining - 1, axis=1)[:, :remaining].sum(axis=1) > lower_bound
                 held += int(alive.sum()) * n * kinds
                 if held > MAX_NUMBERS_HELD:
                     return None
-                met = np.maximum(used[p], values[:, k].T + 1)
-                found.append((reached[alive], beyond[alive], after[alive], met[alive]))
-        ways = found
-    return known << bits
+                values_used = np.maximum(used[p], values[:, k].T + 1)
+                next_ways.append((total[alive], new_gains[alive], after[alive], values_used[alive]))
+        ways = next_ways
+    return lower_bound << bits
 
 
-def _climbed(longer: Callable[[Integers, Indices, Indices], Integers], first: Integers, max_size: int) -> int:
+def _climbed(longer: Callable[[Integers, Indices, Indices], Integers], first_gains: Integers, max_size: int) -> int:
     """Return the cost of some way: the best of those built greedily, by adding the costliest record each time."""
-    n = first.shape[2]
-    value, gains = first[0, 0], longer(first.repeat(n, axis=0), np.zeros(n, dtype=np.intp), np.arange(n))
-    known = int(value.max())
+    n = first_gains.shape[2]
+    value, gains = first_gains[0, 0], longer(first_gains.repeat(n, axis=0), np.zeros(n, dtype=np.intp), np.arange(n))
+    best_value = int(value.max())
     for _ in range(max_size - 1):
         flat = gains.reshape(n, -1)
         best = flat.argmax(axis=1)
         value = np.maximum(value + flat[np.arange(n), best], FORBIDDEN_GAIN)
-        known = max(known, int(value.max()))
+        best_value = max(best_value, int(value.max()))
         gains = longer(gains, best // n, best % n)
-    return known
+    return best_value
 
 
 def tops(partners: Integers) -> tuple[Integers, NDArray[np.bool_]]:

@@ -76,7 +76,7 @@ from fitnoise.kernel.designs.query_blocks import (
 )
 from fitnoise.kernel.units import Adjacency, Neighbours
 
-MOST_CHOICES = 2**10
+MAX_CHOICES = 2**10
 """The largest number of sets D of differing attributes that are examined one by one for replace-one neighbours."""
 
 MAX_JOINT_CELLS = 10_000_000
@@ -147,9 +147,9 @@ class Factor:
         """Return H applied along one axis, in the ring of the counts."""
         if self.rows is None:
             return centre(counts, axis)
-        first = np.moveaxis(counts, axis, 0)
-        out = multiply(self.rows, first.reshape(len(first), -1), counts.dtype)
-        return np.moveaxis(out.reshape(-1, *first.shape[1:]), 0, axis)
+        x = np.moveaxis(counts, axis, 0)
+        out = multiply(self.rows, x.reshape(len(x), -1), counts.dtype)
+        return np.moveaxis(out.reshape(-1, *x.shape[1:]), 0, axis)
 
 
 @final
@@ -183,8 +183,8 @@ class ProductGroup:
             )
         if (np.diff(self.attributes, axis=1) <= 0).any():
             raise attributes_not_increasing("product")
-        whole = self.multiples.dtype == np.int64 and self.multiples.shape == (len(self.attributes),)
-        if not (whole and ((self.multiples > 0) & (self.multiples < INT64_SAFE_LIMIT)).all()):
+        is_integer = self.multiples.dtype == np.int64 and self.multiples.shape == (len(self.attributes),)
+        if not (is_integer and ((self.multiples > 0) & (self.multiples < INT64_SAFE_LIMIT)).all()):
             raise PlanError(
                 "product-multiples-out-of-range",
                 "The multiples of a product do not fit its sets of attributes.",
@@ -206,7 +206,7 @@ class ProductStrategy(GaussianDesign):
     """All sets of attributes that are measured together.
 
     Attributes:
-        over: The attributes, all as `exchangeable` ones; no array has their joint cells.
+        structure: The attributes, all as `exchangeable` ones; no array has their joint cells.
         factors: The factor of each attribute.
         groups: The sets, none twice.
 
@@ -219,12 +219,12 @@ class ProductStrategy(GaussianDesign):
           one, it is at most four times `max_record_cost`.
     """
 
-    over: CellStructure
+    structure: CellStructure
     factors: tuple[Factor, ...]
     groups: tuple[ProductGroup, ...]
 
     def __post_init__(self) -> None:
-        refuse_amounts(self.over)
+        refuse_amounts(self.structure)
         if not self.groups:
             raise PlanError(
                 "product-empty",
@@ -234,7 +234,7 @@ class ProductStrategy(GaussianDesign):
                 "No strategy was made.",
             )
         wide = [n if f.rows is None else f.rows.shape[1] for f, n in zip(self.factors, self.sizes, strict=False)]
-        if self.over.structured or len(self.factors) != len(self.sizes) or wide != list(self.sizes):
+        if self.structure.structured or len(self.factors) != len(self.sizes) or wide != list(self.sizes):
             raise PlanError(
                 "factors-misfit-domain",
                 "The factors of the product do not fit its domain.",
@@ -255,7 +255,7 @@ class ProductStrategy(GaussianDesign):
         sets = [tuple(row) for g in self.groups for row in g.attributes.tolist()]
         if len(set(sets)) < len(sets):
             raise measured_twice("set of attributes")
-        if any(len(g.scales) != sum(map(math.prod, own)) for g, own in zip(self.groups, self.grids, strict=True)):
+        if any(len(g.scales) != sum(map(math.prod, shapes)) for g, shapes in zip(self.groups, self.grids, strict=True)):
             raise PlanError(
                 "product-scales-misfit",
                 "The noise of the product does not fit its sets of attributes.",
@@ -268,7 +268,7 @@ class ProductStrategy(GaussianDesign):
     def shapes(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
         """The shape of the answers of every set, by group."""
         rows = [f.answers(n) for f, n in zip(self.factors, self.sizes, strict=True)]
-        return tuple(tuple(tuple(rows[a] for a in own) for own in g.attributes.tolist()) for g in self.groups)
+        return tuple(tuple(tuple(rows[a] for a in axes) for axes in g.attributes.tolist()) for g in self.groups)
 
     @cached_property
     def counts(self) -> tuple[NDArray[np.int64], ...]:
@@ -280,7 +280,7 @@ class ProductStrategy(GaussianDesign):
         """The shape of the scales of every set, by group; 1 along an attribute whose rows have one scale."""
         rows = [1 if f.rows is None else len(f.rows) for f in self.factors]
         return tuple(
-            tuple(tuple(1 if len(g.scales) == len(g) else rows[a] for a in own) for own in g.attributes.tolist())
+            tuple(tuple(1 if len(g.scales) == len(g) else rows[a] for a in axes) for axes in g.attributes.tolist())
             for g in self.groups
         )
 
@@ -293,22 +293,22 @@ class ProductStrategy(GaussianDesign):
         """Return the values of all scales, by group, as one array for each set."""
         out = []
         for x, grids in zip(values, self.grids, strict=True):
-            parts = np.split(x, np.cumsum([math.prod(own) for own in grids])[:-1]) if grids else []
-            out.append([part.reshape(own) for part, own in zip(parts, grids, strict=True)])
+            parts = np.split(x, np.cumsum([math.prod(shape) for shape in grids])[:-1]) if grids else []
+            out.append([part.reshape(shape) for part, shape in zip(parts, grids, strict=True)])
         return out
 
     @cached_property
     def runs(self) -> tuple[tuple[Floats, NDArray[np.int64]], ...]:
         """The scales by group, each with its number of consecutive answers: 1 where scales vary within sets."""
         out = []
-        for g, sizes, shapes, own in zip(
+        for g, sizes, shapes, scales in zip(
             self.groups, self.counts, self.shapes, self.by_set([g.scales for g in self.groups]), strict=True
         ):
             if len(g.scales) == len(g):
                 out.append((g.scales, sizes))
                 continue
-            every = [np.broadcast_to(x, shape).ravel() for x, shape in zip(own, shapes, strict=True)]
-            out.append((np.concatenate(every), np.ones(int(sizes.sum()), dtype=np.int64)))
+            expanded = [np.broadcast_to(x, shape).ravel() for x, shape in zip(scales, shapes, strict=True)]
+            out.append((np.concatenate(expanded), np.ones(int(sizes.sum()), dtype=np.int64)))
         return tuple(out)
 
     @cached_property
@@ -316,8 +316,8 @@ class ProductStrategy(GaussianDesign):
         """A unit, and by group every set of attributes with m²/σ² as integers in this unit."""
         unit, precisions = exact_precisions([g.scales for g in self.groups])
         out = []
-        for g, own in zip(self.groups, self.by_set(precisions), strict=True):
-            sets = zip(g.attributes.tolist(), own, g.multiples.tolist(), strict=True)
+        for g, parts in zip(self.groups, self.by_set(precisions), strict=True):
+            sets = zip(g.attributes.tolist(), parts, g.multiples.tolist(), strict=True)
             out.append({tuple(a): np.array(x * m**2, dtype=object) for a, x, m in sets})
         return unit, tuple(out)
 
@@ -331,11 +331,11 @@ class ProductStrategy(GaussianDesign):
         x = precisions
         for axis, a in enumerate(attributes):
             squares = self.factors[a].squares(self.sizes[a])
-            along = squares.sum(axis=0, keepdims=True) if x.shape[axis] == 1 else squares
-            x = np.moveaxis(np.tensordot(along, x, (0, axis)), 0, axis)
+            axis_squares = squares.sum(axis=0, keepdims=True) if x.shape[axis] == 1 else squares
+            x = np.moveaxis(np.tensordot(axis_squares, x, (0, axis)), 0, axis)
         return x
 
-    def _most(self, attributes: Sequence[int], precisions: Exact) -> int:
+    def _max_cost(self, attributes: Sequence[int], precisions: Exact) -> int:
         """Return the largest f_T; where scales do not vary, it is that of the costliest value of every attribute."""
         if precisions.size == 1:
             return int(precisions.item() * math.prod(self._max_column_norms[a] for a in attributes))
@@ -345,7 +345,7 @@ class ProductStrategy(GaussianDesign):
     def group_costs(self) -> tuple[Fraction, ...]:
         """Bounds on the cost of the sets of each group: the sum, over the sets, of the largest cost of any record."""
         unit, groups = self._weighed
-        return tuple(Fraction(sum(self._most(own, x) for own, x in sets.items()), unit) for sets in groups)
+        return tuple(Fraction(sum(self._max_cost(axes, x) for axes, x in sets.items()), unit) for sets in groups)
 
     @cached_property
     def max_record_cost(self) -> Fraction:
@@ -356,43 +356,43 @@ class ProductStrategy(GaussianDesign):
         if not self.joint:
             return sum(self.group_costs, Fraction(0))
         unit, groups = self._weighed
-        return Fraction(self._no_more({own: self._by_cell(own, x) for sets in groups for own, x in sets.items()}), unit)
+        return Fraction(self._no_more({t: self._by_cell(t, x) for sets in groups for t, x in sets.items()}), unit)
 
     def _no_more(self, costs: Mapping[tuple[int, ...], Exact]) -> int:
         """Return the largest Σ_T f_T; with several clusters, a bound on it."""
-        varying = {own: tuple(a for a, n in zip(own, x.shape, strict=True) if n > 1) for own, x in costs.items()}
-        every = tuple(sorted({a for own in varying.values() for a in own}))
-        if math.prod(self.sizes[a] for a in every) <= MAX_JOINT_CELLS:
-            larger = dict.fromkeys(set(varying.values()) - {every}, every)
+        varying = {axes: tuple(a for a, n in zip(axes, x.shape, strict=True) if n > 1) for axes, x in costs.items()}
+        all_axes = tuple(sorted({a for axes in varying.values() for a in axes}))
+        if math.prod(self.sizes[a] for a in all_axes) <= MAX_JOINT_CELLS:
+            larger = dict.fromkeys(set(varying.values()) - {all_axes}, all_axes)
         else:
-            larger = {own[:i] + own[i + 1 :]: own for own in varying.values() for i in range(len(own))}
+            larger = {axes[:i] + axes[i + 1 :]: axes for axes in varying.values() for i in range(len(axes))}
         clusters: dict[tuple[int, ...], NDArray[np.int64]] = {}
         homes = {}
-        for own, place in varying.items():
-            while place in larger:
-                place = larger[place]  # noqa: PLW2901
-            homes[own] = place
-            clusters[place] = np.zeros([self.sizes[a] for a in place], dtype=np.int64)
+        for axes, cluster in varying.items():
+            while cluster in larger:
+                cluster = larger[cluster]  # noqa: PLW2901
+            homes[axes] = cluster
+            clusters[cluster] = np.zeros([self.sizes[a] for a in cluster], dtype=np.int64)
         # Sums of the costs of clusters, and their differences to those of others, stay below 2⁶²: no 64-bit integer
         # wraps around.
-        most = [int(x.max()) for x in costs.values()]
-        shift = max(0, (sum(most) * len(clusters)).bit_length() - 61)
-        for own, x in costs.items():
+        max_costs = [int(x.max()) for x in costs.values()]
+        shift = max(0, (sum(max_costs) * len(clusters)).bit_length() - 61)
+        for axes, x in costs.items():
             rounded = np.asarray(-(-x >> shift)).astype(np.int64)
-            clusters[homes[own]] += rounded.reshape([self.sizes[a] if a in varying[own] else 1 for a in homes[own]])
-        listed = [a for own in varying.values() for a in own]
+            clusters[homes[axes]] += rounded.reshape([self.sizes[a] if a in varying[axes] else 1 for a in homes[axes]])
+        listed = [a for axes in varying.values() for a in axes]
         for a in list(dict.fromkeys(listed)) * (BALANCING_ROUNDS if len(clusters) > 1 else 0):
-            here = [(x, place.index(a)) for place, x in clusters.items() if a in place]
+            here = [(x, cluster.index(a)) for cluster, x in clusters.items() if a in cluster]
             tops = [x.max(axis=tuple(i for i in range(x.ndim) if i != axis)) for x, axis in here]
-            even, left = np.divmod(sum(tops), len(here))
+            mean, rest = np.divmod(sum(tops), len(here))
             for j, ((x, axis), top) in enumerate(zip(here, tops, strict=True)):
-                np.add(x, (even + (j < left) - top).reshape([-1 if i == axis else 1 for i in range(x.ndim)]), out=x)
+                np.add(x, (mean + (j < rest) - top).reshape([-1 if i == axis else 1 for i in range(x.ndim)]), out=x)
         if len(clusters) > 1:
-            return min(sum(most), sum(int(x.max()) for x in clusters.values()) << shift)
+            return min(sum(max_costs), sum(int(x.max()) for x in clusters.values()) << shift)
         (rounded,) = clusters.values()
         # Each of the costs was rounded up by less than 1, so a cell further below the maximum cannot be costliest.
-        near = dict(zip(every, np.nonzero(np.atleast_1d(rounded > rounded.max() - len(costs))), strict=False))
-        cells = [x[tuple(near[a] if a in varying[own] else 0 for a in own)] for own, x in costs.items()]
+        best = dict(zip(all_axes, np.nonzero(np.atleast_1d(rounded > rounded.max() - len(costs))), strict=False))
+        cells = [x[tuple(best[a] if a in varying[axes] else 0 for a in axes)] for axes, x in costs.items()]
         return int(np.max(sum(cells)))
 
     def profile(self) -> tuple[Fraction, ...]:
@@ -410,43 +410,43 @@ class ProductStrategy(GaussianDesign):
     def _replaced(self) -> Fraction:
         """The bound in the head of this module, by sets D.
 
-        Up to MOST_CHOICES, D runs over sets of attributes, else over numbers of attributes of each factor. If these
-        are more than MOST_CHOICES as well, the result is the sum of every set's own maximum. It is never above it.
+        Up to MAX_CHOICES, D runs over sets of attributes, else over numbers of attributes of each factor. If these
+        are more than MAX_CHOICES as well, the result is the sum of every set's own maximum. It is never above it.
         """
         unit, groups = self._weighed
-        weights = {own: int(x.item()) for sets in groups for own, x in sets.items()}
+        weights = {axes: int(x.item()) for sets in groups for axes, x in sets.items()}
         nearest = [f.nearest(n) for f, n in zip(self.factors, self.sizes, strict=True)]
-        used = sorted({a for own in weights for a in own})
-        alike: dict[tuple[int, bytes], list[int]] = {}
+        used = sorted({a for axes in weights for a in axes})
+        by_factor: dict[tuple[int, bytes], list[int]] = {}
         for a in used:
             rows = self.factors[a].rows
-            alike.setdefault((self.sizes[a], b"" if rows is None else rows.tobytes()), []).append(a)
-        apart = self._alone(weights, nearest)
-        for kinds in ([[a] for a in used], list(alike.values())):
-            if math.prod(len(kind) + 1 for kind in kinds) <= MOST_CHOICES:
-                apart = min(apart, self._among(weights, nearest, kinds))
+            by_factor.setdefault((self.sizes[a], b"" if rows is None else rows.tobytes()), []).append(a)
+        worst = self._sum_of_maxima(weights, nearest)
+        for kinds in ([[a] for a in used], list(by_factor.values())):
+            if math.prod(len(kind) + 1 for kind in kinds) <= MAX_CHOICES:
+                worst = min(worst, self._among(weights, nearest, kinds))
                 break
-        return Fraction(2 * apart, unit)
+        return Fraction(2 * worst, unit)
 
-    def _alone(self, weights: Mapping[tuple[int, ...], int], nearest: Sequence[int]) -> int:
+    def _sum_of_maxima(self, weights: Mapping[tuple[int, ...], int], nearest: Sequence[int]) -> int:
         """Return half of the sum of every set's own maximum over D."""
         total = 0
-        for own, x in weights.items():
-            least = most = 1
-            for a in own:
-                ends = [y * z for y in (least, most) for z in (self._max_column_norms[a], nearest[a])]
-                least, most = min(ends), max(ends)
-            total += x * (math.prod(self._max_column_norms[a] for a in own) - least)
+        for axes, x in weights.items():
+            low = high = 1
+            for a in axes:
+                ends = [y * z for y in (low, high) for z in (self._max_column_norms[a], nearest[a])]
+                low, high = min(ends), max(ends)
+            total += x * (math.prod(self._max_column_norms[a] for a in axes) - low)
         return total
 
     def _among(
         self, weights: Mapping[tuple[int, ...], int], nearest: Sequence[int], kinds: Sequence[Sequence[int]]
     ) -> int:
         """Return half of the maximum over D, where D is known only by its number of attributes of each kind."""
-        kind = {a: k for k, own in enumerate(kinds) for a in own}
+        kind = {a: k for k, axes in enumerate(kinds) for a in axes}
         types: dict[tuple[tuple[int, int], ...], int] = {}
-        for own, x in weights.items():
-            key = tuple(sorted(Counter(kind[a] for a in own).items()))
+        for axes, x in weights.items():
+            key = tuple(sorted(Counter(kind[a] for a in axes).items()))
             types[key] = max(x, types.get(key, 0))
 
         def product(k: int, differ: int, count: int) -> int:
@@ -461,10 +461,10 @@ class ProductStrategy(GaussianDesign):
             )
 
         tables = [
-            [[product(k, d, t) for t in range(len(own) + 1)] for d in range(len(own) + 1)]
-            for k, own in enumerate(kinds)
+            [[product(k, d, t) for t in range(len(axes) + 1)] for d in range(len(axes) + 1)]
+            for k, axes in enumerate(kinds)
         ]
-        choices = itertools.product(*(range(len(own) + 1) for own in kinds))
+        choices = itertools.product(*(range(len(axes) + 1) for axes in kinds))
         sums = [sum(x * math.prod(tables[k][d[k]][t] for k, t in key) for key, x in types.items()) for d in choices]
         return sums[0] - min(sums)
 
@@ -481,7 +481,7 @@ class ProductStrategy(GaussianDesign):
 
     def margins(self) -> set[Margin]:
         """Return the sets of attributes that are measured."""
-        return {m for g in self.groups for m in attribute_names(self.over, g.attributes, ())}
+        return {m for g in self.groups for m in attribute_names(self.structure, g.attributes, ())}
 
     def exact_answers(self, counts: Counts, adjacency: Adjacency, records: int) -> Answers:
         """Return, by group, m_T (⊗_{a∈T} H_a) applied to the counts of T along one axis after the other."""
@@ -492,12 +492,12 @@ class ProductStrategy(GaussianDesign):
         """Return exact integers, modulo 2⁶⁴ where the factors and the public bound on records allow int64."""
         largest = [f.largest(n) for f, n in zip(self.factors, self.sizes, strict=True)]
         sets = list(zip(group.multiples.tolist(), group.attributes.tolist(), strict=True))
-        most = max((m * math.prod(largest[a] for a in own) for m, own in sets), default=1)
-        dtype: np.dtype[Any] = np.dtype(object) if records * most >= INT64_SAFE_BOUND else np.dtype(np.int64)
+        max_entry = max((m * math.prod(largest[a] for a in axes) for m, axes in sets), default=1)
+        dtype: np.dtype[Any] = np.dtype(object) if records * max_entry >= INT64_SAFE_BOUND else np.dtype(np.int64)
         out: list[Exact] = [np.zeros(0, dtype=dtype)]
-        for (m, own), margin in zip(sets, attribute_names(self.over, group.attributes, ()), strict=True):
-            values = np.asarray(counts[margin]).astype(dtype).reshape([self.sizes[a] for a in own])
-            for axis, a in enumerate(own):
+        for (m, axes), margin in zip(sets, attribute_names(self.structure, group.attributes, ()), strict=True):
+            values = np.asarray(counts[margin]).astype(dtype).reshape([self.sizes[a] for a in axes])
+            for axis, a in enumerate(axes):
                 values = self.factors[a].apply(values, axis)
             out.append(m * values.ravel())
         return np.concatenate(out)

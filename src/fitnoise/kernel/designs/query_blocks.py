@@ -118,8 +118,8 @@ def split(queries: Exact, structure: CellStructure) -> tuple[QueryBlock, ...]:
     parts = []
     for depends, places in groups.items():
         index = tuple(slice(None) if axis in depends else 0 for axis in range(len(structure.shape)))
-        kept = np.stack([shaped[i][index].ravel() for i in places])
-        parts.append(QueryBlock(tuple(structure.structured[axis][0] for axis in depends), np.array(places), kept))
+        block = np.stack([shaped[i][index].ravel() for i in places])
+        parts.append(QueryBlock(tuple(structure.structured[axis][0] for axis in depends), np.array(places), block))
     return tuple(parts)
 
 
@@ -129,11 +129,11 @@ def _knot_factors(queries: Exact, axis: int, steps: tuple[int, ...]) -> Exact:
     With two knots, entries lie between those of both. With more, they are at most three times as large as the largest.
     """
     k = len(steps)
-    knots, beside = np.split(queries.astype(object), [k + 1], axis=axis)
-    first, rises = knots.take([0], axis), np.diff(knots, axis=axis)
-    most = np.array(steps, dtype=object).reshape([k if i == axis else 1 for i in range(queries.ndim)])
+    knots, other_cells = np.split(queries.astype(object), [k + 1], axis=axis)
+    lowest, rises = knots.take([0], axis), np.diff(knots, axis=axis)
+    step_counts = np.array(steps, dtype=object).reshape([k if i == axis else 1 for i in range(queries.ndim)])
     # A rise that is not a multiple of the steps would give fractions at amounts between the knots.
-    if (rises % most).any():
+    if (rises % step_counts).any():
         raise PlanError(
             "amount-rows-not-whole",
             "A query on an amount has no whole number at some step between the knots.",
@@ -141,7 +141,7 @@ def _knot_factors(queries: Exact, axis: int, steps: tuple[int, ...]) -> Exact:
             "Make the plan again.",
             "Nothing was measured.",
         )
-    return np.concatenate([first, first + rises // most, beside], axis=axis)
+    return np.concatenate([lowest, lowest + rises // step_counts, other_cells], axis=axis)
 
 
 def attribute_names(
@@ -156,9 +156,9 @@ def attribute_names(
 
 def check_sizes(structure: CellStructure, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
     """Raise PlanError unless every attribute is in the domain, with these numbers of values and steps of amounts."""
-    named = (*structure.exchangeable, *structure.structured)
-    own = dict(structure.steps)
-    if any(sizes.get(name) != n or steps.get(name) != own.get(name) for name, n in named):
+    axes = (*structure.exchangeable, *structure.structured)
+    amount_steps = dict(structure.steps)
+    if any(sizes.get(name) != n or steps.get(name) != amount_steps.get(name) for name, n in axes):
         raise other_domain("strategy")
 
 

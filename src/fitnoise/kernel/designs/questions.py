@@ -59,7 +59,7 @@ from fitnoise.kernel.units import Adjacency, Neighbours
 MAX_PEOPLE = 2**62
 """The largest bound on the number of records."""
 
-MOST_COUNTS = 16
+MAX_CONDITIONS = 16
 """The largest number of counts in one question."""
 
 MARGIN_CELLS = 2**22
@@ -192,11 +192,11 @@ class FiniteQuery:
         needs = self.question not in (QuestionKind.COUNT, QuestionKind.COUNTS, QuestionKind.LEFT_OUT)
         if needs != (self.attribute is not None):
             raise _attribute_needed(self.question) if needs else _attribute_not_taken(self.question)
-        if self.question is QuestionKind.COUNTS and not 2 <= len(self.where) <= MOST_COUNTS:
+        if self.question is QuestionKind.COUNTS and not 2 <= len(self.where) <= MAX_CONDITIONS:
             raise WorkloadError(
                 "conditions-out-of-range",
                 f"A counts question has {len(self.where)} conditions.",
-                f"Several counts need from 2 to {MOST_COUNTS} conditions, one for each count.",
+                f"Several counts need from 2 to {MAX_CONDITIONS} conditions, one for each count.",
                 "Give one condition for each count.",
                 "No question was made.",
                 place="where",
@@ -339,9 +339,9 @@ class FiniteQuery:
         Raises:
             WorkloadError: An argument is invalid.
         """
-        asked = _at_most_one(where)
+        conditions = _at_most_one(where)
         return cls(
-            name, QuestionKind.QUANTILE, people, rational(epsilon), attribute, asked, at=_exact_level(at), **rest
+            name, QuestionKind.QUANTILE, people, rational(epsilon), attribute, conditions, at=_exact_level(at), **rest
         )
 
     @classmethod
@@ -455,8 +455,8 @@ class FiniteQuery:
 
     @property
     def _attributes(self) -> tuple[str, ...]:
-        named = [a for condition in self.where for a, _ in condition]
-        return tuple(dict.fromkeys([*named, *([] if self.attribute is None else [self.attribute])]))
+        condition_attributes = [a for condition in self.where for a, _ in condition]
+        return tuple(dict.fromkeys([*condition_attributes, *([] if self.attribute is None else [self.attribute])]))
 
     def margins(self, domain: Domain) -> tuple[tuple[str, ...], ...]:
         """Return the margins to count: for each condition its attributes and the question's own, in domain order.
@@ -470,8 +470,8 @@ class FiniteQuery:
         if self.question is QuestionKind.LEFT_OUT:
             return ()
         order = {a: i for i, a in enumerate(domain.sizes)}
-        own = () if self.attribute is None else (self.attribute,)
-        sets = [{*own, *(a for a, _ in c)} for c in self.where or ((),)]
+        queried = () if self.attribute is None else (self.attribute,)
+        sets = [{*queried, *(a for a, _ in c)} for c in self.where or ((),)]
         return tuple(tuple(sorted(s or {next(iter(domain))}, key=order.__getitem__)) for s in sets)
 
     def graph(self, domain: Domain, adjacency: Adjacency) -> QueryGraph:
@@ -530,13 +530,13 @@ class FiniteQuery:
         if self.question is QuestionKind.LEFT_OUT:
             return QuestionKind.SUM, 0, self.people, 1
         if self.question is QuestionKind.COUNT:
-            values, some = [1], bool(self.where)
+            values, is_conditional = [1], bool(self.where)
         else:
             attribute = domain[self._queried_attributes]
             assert isinstance(attribute, Ordered)  # noqa: S101 - checked before
-            values, some = [attribute.low, attribute.high], bool(self.where)
+            values, is_conditional = [attribute.low, attribute.high], bool(self.where)
         adds = (
-            [*values, 0] if some or not adjacency.fixes_size else values
+            [*values, 0] if is_conditional or not adjacency.fixes_size else values
         )  # 0: the value of a record that is not there
         low, high = min(adds), max(adds)
         if low == high:
@@ -551,8 +551,8 @@ class FiniteQuery:
 
     def _disjoint(self, domain: Domain) -> bool:
         """Return True if no record can meet two conditions."""
-        met = [{a: {*values.cells(domain[a])} for a, values in c} for c in self.where]
-        pairs = [(x, y) for i, x in enumerate(met) for y in met[:i]]
+        cell_sets = [{a: {*values.cells(domain[a])} for a, values in c} for c in self.where]
+        pairs = [(x, y) for i, x in enumerate(cell_sets) for y in cell_sets[:i]]
         return all(any(a in y and not x[a] & y[a] for a in x) for x, y in pairs)
 
     def steps(self, adjacency: Adjacency) -> int:
@@ -595,17 +595,17 @@ class FiniteQuery:
             adjacency: The neighbour relation and its protected unit.
             mechanism: The mechanism to check.
         """
-        own, other = self.graph(domain, adjacency), mechanism.graph
-        if own is not other:
+        graph, other = self.graph(domain, adjacency), mechanism.graph
+        if graph is not other:
             if (
                 not isinstance(other, QueryGraph)
-                or type(own.structure) is not type(other.structure)
-                or own.n != other.n
+                or type(graph.structure) is not type(other.structure)
+                or graph.n != other.n
             ):
                 return False
-            said = isinstance(own.structure, Box | Complete)
-            same = own.structure == other.structure if said else np.array_equal(own.edges, other.edges)
-            if not same or not all(a == b for a, b in zip(own.results, other.results, strict=True)):
+            is_comparable = isinstance(graph.structure, Box | Complete)
+            same = graph.structure == other.structure if is_comparable else np.array_equal(graph.edges, other.edges)
+            if not same or not all(a == b for a, b in zip(graph.results, other.results, strict=True)):
                 return False
         scored = not isinstance(mechanism, RankMechanism) or mechanism.ranks == self.ranks(adjacency)
         return scored and mechanism.is_constant_time
@@ -627,17 +627,17 @@ class FiniteQuery:
         if self.question is QuestionKind.LEFT_OUT:
             # Clamping changes the answer by at most as much as the data do, so one person still moves it by 1.
             return min(int(counts[0]), self.people)
-        kept = self._counted(domain, adjacency, counts)
+        counted = self._counted(domain, adjacency, counts)
         if self.question is QuestionKind.COUNT:
-            return int(kept[0].sum())
+            return int(counted[0].sum())
         if self.question is QuestionKind.COUNTS:
-            return tuple(int(x.sum()) for x in kept)
-        by_value = self._by_value(domain, kept[0])
+            return tuple(int(x.sum()) for x in counted)
+        by_value = self._by_value(domain, counted[0])
         values = domain[self._queried_attributes].values
         if self.quantile_level is None:
             return sum(c * int(v) for c, v in zip(by_value, values, strict=True))
-        least, below = math.ceil(self.quantile_level * sum(by_value)), itertools.accumulate(by_value)
-        return next(v for c, v in zip(below, values, strict=True) if c >= least)
+        rank, below = math.ceil(self.quantile_level * sum(by_value)), itertools.accumulate(by_value)
+        return next(v for c, v in zip(below, values, strict=True) if c >= rank)
 
     def records(self, domain: Domain, adjacency: Adjacency, counts: Sequence[NDArray[Any]]) -> list[int]:
         """Return the number of records with each value of the attribute, in order, from exact counts of `margins`.
@@ -671,26 +671,26 @@ class FiniteQuery:
                 "Nothing was measured and nothing was charged.",
                 place="people",
             )
-        asked = zip(self.margins(domain), counts, self.where or ((),), strict=True)
-        return [self._kept(domain, margin, x, condition) for margin, x, condition in asked]
+        by_condition = zip(self.margins(domain), counts, self.where or ((),), strict=True)
+        return [self._matching_counts(domain, margin, x, condition) for margin, x, condition in by_condition]
 
-    def _by_value(self, domain: Domain, kept: NDArray[np.int64]) -> list[int]:
+    def _by_value(self, domain: Domain, counted: NDArray[np.int64]) -> list[int]:
         """Return counts summed over all attributes except the attribute of the question."""
         axis = self.margins(domain)[0].index(self._queried_attributes)
-        return [int(c) for c in kept.sum(axis=tuple(i for i in range(kept.ndim) if i != axis))]
+        return [int(c) for c in counted.sum(axis=tuple(i for i in range(counted.ndim) if i != axis))]
 
-    def _kept(
+    def _matching_counts(
         self, domain: Domain, margin: Sequence[str], counts: NDArray[Any], condition: Condition
     ) -> NDArray[np.int64]:
         """Return the counts with 0 in each cell that does not meet the condition."""
-        kept = np.asarray(counts, dtype=np.int64)
+        matching = np.asarray(counts, dtype=np.int64)
         for a, values in condition:
-            met = np.zeros(domain[a].size, dtype=np.int64)
-            met[list(values.cells(domain[a]))] = 1
-            shape = [1] * kept.ndim
+            indicator = np.zeros(domain[a].size, dtype=np.int64)
+            indicator[list(values.cells(domain[a]))] = 1
+            shape = [1] * matching.ndim
             shape[margin.index(a)] = -1
-            kept = kept * met.reshape(shape)
-        return kept
+            matching = matching * indicator.reshape(shape)
+        return matching
 
 
 @lru_cache(maxsize=64)
@@ -750,28 +750,28 @@ def _attribute_not_taken(question: QuestionKind) -> WorkloadError:
     )
 
 
-def _exact_level(at: object) -> Fraction:
+def _exact_level(q: object) -> Fraction:
     """Return the share of a quantile; for a float, the nearest fraction with a denominator up to FINEST."""
-    own = Fraction(at).limit_denominator(MAX_QUANTILE_DENOMINATOR) if isinstance(at, float) and 0 < at < 1 else at
-    if not isinstance(own, Fraction) or not 0 < own < 1 or own.denominator > MAX_QUANTILE_DENOMINATOR:
+    exact = Fraction(q).limit_denominator(MAX_QUANTILE_DENOMINATOR) if isinstance(q, float) and 0 < q < 1 else q
+    if not isinstance(exact, Fraction) or not 0 < exact < 1 or exact.denominator > MAX_QUANTILE_DENOMINATOR:
         raise WorkloadError(
             "quantile-share-out-of-range",
-            f"The share of a quantile (at) is {reprlib.repr(at)}.",
+            f"The share of a quantile (at) is {reprlib.repr(q)}.",
             f"A share is a fraction above 0 and below 1 with a denominator of at most {MAX_QUANTILE_DENOMINATOR:,}.",
             "Give such a fraction, for example Fraction(9, 10).",
             "No question was made.",
             place="at",
         )
-    return own
+    return exact
 
 
 def _believed(prior: Iterable[Any]) -> tuple[float, ...]:
     """Return a prior as finite floats of at least 0; the user of the prior checks that they sum to 1."""
     try:
-        own = tuple(float(x) for x in prior)
+        probabilities = tuple(float(x) for x in prior)
     except (TypeError, ValueError):
-        own = ()
-    if not own or not all(0 <= x < math.inf for x in own):
+        probabilities = ()
+    if not probabilities or not all(0 <= x < math.inf for x in probabilities):
         raise WorkloadError(
             "question-prior-invalid",
             "The prior of a question is not a list of probabilities.",
@@ -780,13 +780,13 @@ def _believed(prior: Iterable[Any]) -> tuple[float, ...]:
             "No question was made.",
             place="prior",
         )
-    return own
+    return probabilities
 
 
 def _condition(pairs: Iterable[tuple[str, Any]]) -> Condition:
     """Return the condition sorted by attribute, so that equal conditions are equal."""
-    own = tuple(sorted(((str(a), Selection.parse(values)) for a, values in pairs), key=lambda pair: pair[0]))
-    if len({a for a, _ in own}) != len(own) or any(not values.items for _, values in own):
+    entries = tuple(sorted(((str(a), Selection.parse(values)) for a, values in pairs), key=lambda pair: pair[0]))
+    if len({a for a, _ in entries}) != len(entries) or any(not values.items for _, values in entries):
         raise WorkloadError(
             "condition-attribute-twice",
             "A condition names an attribute twice, or without a value.",
@@ -795,7 +795,7 @@ def _condition(pairs: Iterable[tuple[str, Any]]) -> Condition:
             "No question was made.",
             place="where",
         )
-    return own
+    return entries
 
 
 def _at_most_one(where: Mapping[str, Any] | None) -> tuple[Condition, ...]:

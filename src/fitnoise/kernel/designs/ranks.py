@@ -62,25 +62,25 @@ class RankScores:
     """The rule that turns the numbers of records by value into scores.
 
     Attributes:
-        at: The share q = p/s.
+        level: The share q = p/s.
         people: The largest number of records.
         replaces: True if one record can take the place of another.
     """
 
-    at: Fraction
+    level: Fraction
     people: int
     replaces: bool
 
     @property
     def step(self) -> int:
         """The largest change of a score by one record."""
-        p, s = self.at.as_integer_ratio()
+        p, s = self.level.as_integer_ratio()
         return s if self.replaces else max(p, s - p)
 
     @property
     def largest(self) -> int:
         """The largest possible score: that of a value with all records on its wrong side."""
-        p, s = self.at.as_integer_ratio()
+        p, s = self.level.as_integer_ratio()
         return self.people * max(p, s - p)
 
     def scores(self, records: Sequence[int]) -> list[int]:
@@ -89,10 +89,10 @@ class RankScores:
         Args:
             records: The number of records at each value.
         """
-        p, s = self.at.as_integer_ratio()
+        p, s = self.level.as_integer_ratio()
         upto = list(itertools.accumulate(records))
-        asked = p * upto[-1]
-        return [max(0, s * (c - own) - asked, asked - s * c) for c, own in zip(upto, records, strict=True)]
+        required = p * upto[-1]
+        return [max(0, s * (c - count) - required, required - s * c) for c, count in zip(upto, records, strict=True)]
 
 
 @final
@@ -136,8 +136,8 @@ class RankMechanism:
                 "Recode the attribute into fewer values.",
                 "No mechanism was made.",
             )
-        least = ROW_SUM // (self.graph.n * self.levels[0])
-        rounding = log_above(Fraction(least + self.graph.n, least - 1))
+        min_weight = ROW_SUM // (self.graph.n * self.levels[0])
+        rounding = log_above(Fraction(min_weight + self.graph.n, min_weight - 1))
         if 2 * self.ranks.step * log_above(1 / self.alpha) + rounding > self.epsilon:
             raise PlanError(
                 "ranks-above-epsilon",
@@ -150,11 +150,11 @@ class RankMechanism:
     @cached_property
     def levels(self) -> tuple[int, ...]:
         """The levels w_0, w_1, …: one for each possible score, or until they fall no more."""
-        found: list[int] = []
+        weights: list[int] = []
         for weight in itertools.islice(falling(self.alpha), LEVELS_LIMIT + 1):
-            if len(found) > self.ranks.largest or found[-1:] == [weight]:
-                return tuple(found)
-            found.append(weight)
+            if len(weights) > self.ranks.largest or weights[-1:] == [weight]:
+                return tuple(weights)
+            weights.append(weight)
         raise PlanError(
             "epsilon-too-small-for-ranks",
             f"ε = {float(self.epsilon):.3g} is too small to distinguish the ranks of this number of people.",
@@ -200,8 +200,8 @@ class RankMechanism:
             point: The levels of all values.
         """
         weights = [self.levels[level] for level in point]
-        together = sum(weights)
-        row = [w * ROW_SUM // together for w in weights]
+        total = sum(weights)
+        row = [w * ROW_SUM // total for w in weights]
         # The rest goes to a value with u = 0, and the bound in the head of this file includes it.
         row[point.index(0)] += ROW_SUM - sum(row)
         return tuple(row)

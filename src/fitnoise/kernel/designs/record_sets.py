@@ -35,22 +35,22 @@ The first has the index of the set of m − 1 places that each set extends, (N,)
 """
 
 
-def sets_of(together: NDArray[np.bool_], max_size: int, limit: int = MAX_SETS) -> Sets | None:
+def sets_of(compatible: NDArray[np.bool_], max_size: int, limit: int = MAX_SETS) -> Sets | None:
     """Return all sets of 1 to `max_size` pairwise compatible places; None above `limit` sets, or for too many places.
 
     Args:
-        together: True for compatible places, symmetric (n, n), n ≥ 1; the diagonal is ignored.
+        compatible: True for compatible places, symmetric (n, n), n ≥ 1; the diagonal is ignored.
         max_size: The largest number of places in a set, at least 1.
         limit: The largest number of sets, at least 0.
     """
-    later = np.triu(together, 1)
+    later = np.triu(compatible, 1)
     if len(later) > min(limit, MAX_PLACES):
         return None
     sets, free = np.arange(len(later))[:, None], later
-    out, left = [(sets[:, 0], sets)], limit - len(later)
+    out, remaining = [(sets[:, 0], sets)], limit - len(later)
     while len(out) < max_size and free.any():
-        left -= int(np.count_nonzero(free))
-        if left < 0:
+        remaining -= int(np.count_nonzero(free))
+        if remaining < 0:
             return None
         parents, last = np.nonzero(free)
         sets = np.column_stack([sets[parents], last])
@@ -59,12 +59,12 @@ def sets_of(together: NDArray[np.bool_], max_size: int, limit: int = MAX_SETS) -
     return out
 
 
-def max_cost_set(x: Exact, together: NDArray[np.bool_], max_size: int, limit: int = MAX_SETS) -> int | None:
+def max_cost_set(x: Exact, compatible: NDArray[np.bool_], max_size: int, limit: int = MAX_SETS) -> int | None:
     """Return the largest Σ_{i,j∈τ} x_ij over sets τ of 1 to `max_size` pairwise compatible places.
 
     Args:
         x: The costs, symmetric (n, n), n ≥ 1, Python integers. Entries of incompatible places are ignored.
-        together: True for compatible places, symmetric (n, n).
+        compatible: True for compatible places, symmetric (n, n).
         max_size: The largest number of places in a set, at least 1.
         limit: The largest number of sets to compare.
 
@@ -73,17 +73,17 @@ def max_cost_set(x: Exact, together: NDArray[np.bool_], max_size: int, limit: in
           compare more sets than `limit`, or sets of more places than `MAX_PLACES`.
     """
     here = np.eye(len(x), dtype=bool)
-    if len(x) <= max_size and (together | here).all() and (x >= 0).all():
+    if len(x) <= max_size and (compatible | here).all() and (x >= 0).all():
         return int(x.sum())
-    sets = sets_of(together, max_size, limit)
+    sets = sets_of(compatible, max_size, limit)
     if sets is None:
         return None
-    digits, found = _digits(np.where(here, x, 2 * x)), []
+    digits, maxima = _digits(np.where(here, x, 2 * x)), []
     sums = np.zeros((len(digits), len(x)), dtype=np.int64)
     for parents, places in sets:
         sums = sums[:, parents] + sum(digits[:, i, places[:, -1]] for i in places.T)
-        found.append(_largest(sums))
-    return max(found)
+        maxima.append(_largest(sums))
+    return max(maxima)
 
 
 def _digits(x: Exact) -> Integers:

@@ -73,7 +73,7 @@ LARGEST = 2.0**20
 DIGITS = 40
 """The number of bits of the integers of which sets are built up: 64 bits hold all their sums."""
 
-MOST_BRANCHED = 2**7
+MAX_BRANCHED_PLACES = 2**7
 """The largest number of places of which sets are built up."""
 
 BRANCHES = 2**19
@@ -89,12 +89,12 @@ STEP_FACTORS = tuple(2.0**-i for i in range(12))
 """The parts of a step that are tried, so that the step stays inside the barrier."""
 
 
-def at_most(x: Exact, together: NDArray[np.bool_], max_size: int) -> int | None:
+def at_most(x: Exact, compatible: NDArray[np.bool_], max_size: int) -> int | None:
     """Return a bound on Σ_{i,j∈τ} x_ij for all sets τ of 1 to `max_size` pairwise compatible places.
 
     Args:
         x: The costs, symmetric (n, n), n ≥ 1, Python integers. Entries of incompatible places are ignored.
-        together: True for compatible places, symmetric (n, n).
+        compatible: True for compatible places, symmetric (n, n).
         max_size: The largest number of places in a set, at least 1.
 
     Returns:
@@ -108,29 +108,29 @@ def at_most(x: Exact, together: NDArray[np.bool_], max_size: int) -> int | None:
     if n > MAX_PLACES:
         return None
     here = np.eye(n, dtype=bool)
-    own = x.diagonal()
-    x = np.where(together | here, x, -(own[:, None] + own))
-    more = int(abs(x).max()).bit_length() - BITS
-    whole = -(-x >> more) if more > 0 else x << -more
-    found = min(*_by_blocks(whole, max_size), _relaxed(whole, max_size))
-    if n <= MOST_BRANCHED:
-        few = (-(-whole >> BITS - DIGITS)).astype(np.int64)
-        known = _climbed(few, max_size)
-        if known + (known >> MIN_GAIN_BITS) < found >> BITS - DIGITS:
-            dearest = _branched(few, max_size, known)
-            found = found if dearest is None else min(found, dearest << BITS - DIGITS)
-    return found << more if more > 0 else found >> -more
+    diagonal = x.diagonal()
+    x = np.where(compatible | here, x, -(diagonal[:, None] + diagonal))
+    shift = int(abs(x).max()).bit_length() - BITS
+    scaled = -(-x >> shift) if shift > 0 else x << -shift
+    bound = min(*_by_blocks(scaled, max_size), _relaxed(scaled, max_size))
+    if n <= MAX_BRANCHED_PLACES:
+        few = (-(-scaled >> BITS - DIGITS)).astype(np.int64)
+        lower_bound = _climbed(few, max_size)
+        if lower_bound + (lower_bound >> MIN_GAIN_BITS) < bound >> BITS - DIGITS:
+            branched = _branched(few, max_size, lower_bound)
+            bound = bound if branched is None else min(bound, branched << BITS - DIGITS)
+    return bound << shift if shift > 0 else bound >> -shift
 
 
 def _climbed(x: Integers, max_size: int) -> int:
     """Return the cost of some set of places: the best of those built greedily, each by adding the costliest place."""
     best = int(x.diagonal().max())
-    for first in range(len(x)):
-        inside, value = np.arange(len(x)) == first, int(x[first, first])
+    for start in range(len(x)):
+        inside, value = np.arange(len(x)) == start, int(x[start, start])
         for _ in range(max_size - 1):
             gains = np.where(inside, np.iinfo(np.int64).min, x.diagonal() + 2 * x[:, inside].sum(axis=1))
-            place = int(gains.argmax())
-            inside[place], value = True, value + int(gains[place])
+            index = int(gains.argmax())
+            inside[index], value = True, value + int(gains[index])
             best = max(best, value)
     return best
 
@@ -147,20 +147,20 @@ def _branched(x: Integers, max_size: int, lower_bound: int) -> int | None:
         The largest cost; None if too many sets may have it.
     """
     n = len(x)
-    beside = np.where(np.eye(n, dtype=bool), 0, np.maximum(x, 0))
-    top, later = tops(beside)
-    value, gains, begin, left = np.zeros(1, dtype=np.int64), x.diagonal()[None], np.zeros(1, dtype=np.intp), BRANCHES
-    for more in reversed(range(max_size)):
+    pair_gains = np.where(np.eye(n, dtype=bool), 0, np.maximum(x, 0))
+    top, later = tops(pair_gains)
+    value, gains, begin, budget = np.zeros(1, dtype=np.int64), x.diagonal()[None], np.zeros(1, dtype=np.intp), BRANCHES
+    for remaining in reversed(range(max_size)):
         parents, last = np.nonzero(later[begin])
-        left -= len(parents)
-        if left < 0 or len(parents) * n > MAX_NUMBERS_HELD:
+        budget -= len(parents)
+        if budget < 0 or len(parents) * n > MAX_NUMBERS_HELD:
             return None
         value = value[parents] + gains[parents, last]
         lower_bound = int(value.max(initial=lower_bound))
-        if more:
+        if remaining:
             gains = gains[parents] + 2 * x[last]
-            own = np.where(later[last + 1], np.maximum(gains + top[last + 1, :, more - 1], 0), 0)
-            largest = -np.sort(-own, axis=1)[:, :more]
+            potential = np.where(later[last + 1], np.maximum(gains + top[last + 1, :, remaining - 1], 0), 0)
+            largest = -np.sort(-potential, axis=1)[:, :remaining]
             alive = value + largest.sum(axis=1) > lower_bound
             value, gains, begin = value[alive], gains[alive], last[alive] + 1
     return lower_bound
@@ -171,42 +171,42 @@ def _by_blocks(x: Exact, max_size: int) -> Iterator[int]:
     n, here = len(x), np.eye(len(x), dtype=bool)
     total = int(x.sum() - x.trace())
     for length in (k for k in range(1, n + 1) if n % k == 0):
-        own = x.reshape(n // length, length, n // length, length).sum(axis=(1, 3)).diagonal()
-        own = own - x.diagonal().reshape(-1, length).sum(axis=1)
-        across = (total - int(own.sum())) // max(n * (n - length), 1)
-        level = own // max(length * (length - 1), 1) - across
+        block_sums = x.reshape(n // length, length, n // length, length).sum(axis=(1, 3)).diagonal()
+        block_sums = block_sums - x.diagonal().reshape(-1, length).sum(axis=1)
+        across = (total - int(block_sums.sum())) // max(n * (n - length), 1)
+        level = block_sums // max(length * (length - 1), 1) - across
         rest = x - across - np.kron(np.diag(level), np.ones((length, length), dtype=object))
-        alone = np.where(here, rest, np.maximum(rest, 0)).sum(axis=1).reshape(-1, length)
+        row_costs = np.where(here, rest, np.maximum(rest, 0)).sum(axis=1).reshape(-1, length)
         best = [0]
-        for beta, costs in zip(level.tolist(), np.sort(alone, axis=1)[:, ::-1].tolist(), strict=True):
+        for beta, costs in zip(level.tolist(), np.sort(row_costs, axis=1)[:, ::-1].tolist(), strict=True):
             sums = [0, *itertools.accumulate(costs)]
             best = _joined(best, [beta * m * m + s for m, s in enumerate(sums)], max_size)
         yield max(across * m * m + value for m, value in enumerate(best) if m)
 
 
-def _joined(left: list[int], right: list[int], max_size: int) -> list[int]:
+def _joined(one: list[int], other: list[int], max_size: int) -> list[int]:
     """Return the largest sum of an entry of each list whose places add up to m, for m = 0, 1, …, at most `max_size`."""
-    last = min(len(left) + len(right) - 2, max_size)
-    places = (range(max(0, m - len(left) + 1), min(m, len(right) - 1) + 1) for m in range(last + 1))
-    return [max(left[m - k] + right[k] for k in some) for m, some in enumerate(places)]
+    last = min(len(one) + len(other) - 2, max_size)
+    places = (range(max(0, m - len(one) + 1), min(m, len(other) - 1) + 1) for m in range(last + 1))
+    return [max(one[m - k] + other[k] for k in sizes) for m, sizes in enumerate(places)]
 
 
 def _relaxed(x: Exact, max_size: int) -> int:
     """Return Shor's bound, proven for integers of `BITS` bits; it also bounds the empty set, so it is at least 0."""
     n = len(x)
     with np.errstate(all="ignore"):
-        found = _finite(_multipliers(x.astype(np.float64) * 2.0**-BITS, max_size))
-    *y, free = (int(v * 2**BITS) for v in found.tolist())
+        multipliers = _finite(_multipliers(x.astype(np.float64) * 2.0**-BITS, max_size))
+    *y, free = (int(v * 2**BITS) for v in multipliers.tolist())
     free = max(free // 2, 0)
     matrix = np.diag(np.array([sum(y) - free * n, *(4 * v for v in y[1:])], dtype=object))
     matrix[1:, 1:] -= x
     matrix[0, 1:] = matrix[1:, 0] = [free - 2 * v for v in y[1:]]
     with np.errstate(all="ignore"):
-        near = _finite(_triangle(matrix.astype(np.float64) * 2.0**-BITS))
-    root = np.rint(near * 2.0 ** (BITS // 2)).astype(np.int64)
-    least = sum(y) + free * (2 * max_size - n) + int(abs(matrix - _square(root)).sum())
+        triangle = _finite(_triangle(matrix.astype(np.float64) * 2.0**-BITS))
+    root = np.rint(triangle * 2.0 ** (BITS // 2)).astype(np.int64)
+    bound = sum(y) + free * (2 * max_size - n) + int(abs(matrix - _square(root)).sum())
     # A search that ends at slightly different numbers still proves this bound.
-    return least + (least >> SURCHARGE_BITS)
+    return bound + (bound >> SURCHARGE_BITS)
 
 
 def _square(root: NDArray[np.int64]) -> Exact:
@@ -237,24 +237,24 @@ def _multipliers(x: Floats, max_size: int) -> Floats:
         return bool(multipliers[-1] > 0 and _triangle(slack(multipliers)).diagonal().all())
 
     weight = max(float(abs(q).max()), RELATIVE_TOLERANCE)
-    at = np.append(_total(abs(q) + weight * k) + weight, weight)
+    point = np.append(_total(abs(q) + weight * k) + weight, weight)
     aim = np.append(np.ones(n + 1), max_size - n / 2)
     for _ in range(STEPS):
-        inverse = _inverse(slack(at))
-        first, others = inverse[0], _total(inverse[1:])
+        inverse = _inverse(slack(point))
+        head, others = inverse[0], _total(inverse[1:])
         hessian = np.empty((n + 2, n + 2))
         hessian[:-1, :-1] = inverse * inverse
-        hessian[-1, :-1] = hessian[:-1, -1] = first * others / 2
-        hessian[-1, -1] = (first[0] * _total(others[1:]) + others[0] * others[0]) / 8 + at[-1] ** -2
-        slope = aim / weight - np.append(inverse.diagonal(), others[0] / 2 + 1 / at[-1])
+        hessian[-1, :-1] = hessian[:-1, -1] = head * others / 2
+        hessian[-1, -1] = (head[0] * _total(others[1:]) + others[0] * others[0]) / 8 + point[-1] ** -2
+        slope = aim / weight - np.append(inverse.diagonal(), others[0] / 2 + 1 / point[-1])
         step = -_total(_inverse(hessian) * slope[:, None])
-        far = -float(_total(slope * step))
-        part = next((x for x in STEP_FACTORS if inside(at + x * step)), 0.0)
-        if part == 0 or (far < 1 and n * weight < RELATIVE_TOLERANCE):
+        decrement = -float(_total(slope * step))
+        part = next((x for x in STEP_FACTORS if inside(point + x * step)), 0.0)
+        if part == 0 or (decrement < 1 and n * weight < RELATIVE_TOLERANCE):
             break
-        at = at + 0.9 * part * step
-        weight *= BARRIER_FACTOR if far < 1 else 1
-    return at
+        point = point + 0.9 * part * step
+        weight *= BARRIER_FACTOR if decrement < 1 else 1
+    return point
 
 
 def _finite(x: Floats) -> Floats:

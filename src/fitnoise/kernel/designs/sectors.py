@@ -79,10 +79,10 @@ _Partners = list[tuple[int, int]]
 
 @final
 class _Cap(NamedTuple):
-    """A cap: at most `most` records of one unit share a joint cell along these axes."""
+    """A cap: at most `limit` records of one unit share a joint cell along these axes."""
 
     axes: frozenset[str]
-    most: int
+    limit: int
 
 
 @final
@@ -156,10 +156,10 @@ class StrategyGroup:
                 "Give such a matrix.",
                 "No strategy was made.",
             )
-        whole = self.mixing.dtype == np.int64 or (
+        is_integer = self.mixing.dtype == np.int64 or (
             self.mixing.dtype == object and all(type(x) is int for x in self.mixing.flat)
         )
-        if self.mixing.shape != (count, k, k) or not whole:
+        if self.mixing.shape != (count, k, k) or not is_integer:
             raise PlanError(
                 "sector-mixing-misfit",
                 "The mixing matrices of a group of sectors do not fit it.",
@@ -279,7 +279,7 @@ class Strategy(GaussianDesign):
     """All sectors that are measured together.
 
     Attributes:
-        over: The attributes.
+        structure: The attributes.
         groups: The sectors by group, none twice.
 
     **Guarantees**
@@ -289,14 +289,14 @@ class Strategy(GaussianDesign):
           the measured vector. It is exact to the same degree, and an upper bound where its docstring states so.
     """
 
-    over: CellStructure
+    structure: CellStructure
     groups: tuple[StrategyGroup, ...]
 
     def __post_init__(self) -> None:
         sizes = np.array(self.sizes, dtype=np.int64)
         for g in self.groups:
-            if self.over.steps and g.basis.shape[1] == self.cells:
-                split(g.basis, self.over)  # Refuses a basis that has no integers between the knots of amounts.
+            if self.structure.steps and g.basis.shape[1] == self.cells:
+                split(g.basis, self.structure)  # Refuses a basis that has no integers between the knots of amounts.
             inside = g.attributes.size == 0 or (g.attributes.min() >= 0 and g.attributes.max() < len(sizes))
             if g.basis.shape[1] != self.cells or not inside or (sizes[g.attributes] != g.sizes).any():
                 raise PlanError(
@@ -317,7 +317,7 @@ class Strategy(GaussianDesign):
     @property
     def cells(self) -> int:
         """The number n_o of joint cells of structured attributes."""
-        return self.over.size
+        return self.structure.size
 
     @cached_property
     def sectors(self) -> tuple[SectorStrategy, ...]:
@@ -388,8 +388,8 @@ class Strategy(GaussianDesign):
         """
         if adjacency.by_cell:
             return max(self.unit_profile(adjacency))
-        whole = super().unit_cost(adjacency)
-        return min(whole, 4 * max(self.unit_profile(adjacency))) if adjacency.pattern else whole
+        general_cost = super().unit_cost(adjacency)
+        return min(general_cost, 4 * max(self.unit_profile(adjacency))) if adjacency.pattern else general_cost
 
     def unit_profile(self, adjacency: Adjacency) -> tuple[Fraction, ...]:
         """Return h(o) of each structured cell; added, or removed, records of one unit cost at most their mean h.
@@ -430,31 +430,31 @@ class Strategy(GaussianDesign):
         of the sum of their h.
         """
         best = super().unit_profile(adjacency)
-        names = [a for a, _ in (*self.over.exchangeable, *self.over.structured)]
-        found = ((adjacency.shared_axes(names, attributes), most) for attributes, most in adjacency.pattern.caps)
-        caps = [_Cap(frozenset(axes), most * alike) for (axes, alike), most in found if alike is not None]
+        names = [a for a, _ in (*self.structure.exchangeable, *self.structure.structured)]
+        shared = ((adjacency.shared_axes(names, attributes), limit) for attributes, limit in adjacency.pattern.caps)
+        caps = [_Cap(frozenset(axes), limit * copies) for (axes, copies), limit in shared if copies is not None]
         for prices in self._in_pattern(caps, adjacency) if caps else ():
             best = min(best, prices, key=max)
         return best
 
     def _in_pattern(self, caps: Sequence[_Cap], adjacency: Adjacency) -> Iterator[tuple[Fraction, ...]]:
         """Yield the h of all cells by each cap and each method of :meth:`unit_profile`."""
-        own, most = self.profile(), adjacency.records
+        base, records = self.profile(), adjacency.records
         if sum(map(len, self.groups)) * self.cells**2 << sum(n > 1 for n in self.sizes) > MAX_PRODUCTS:
-            sizes = dict((*self.over.exchangeable, *self.over.structured))
+            sizes = dict((*self.structure.exchangeable, *self.structure.structured))
             for cap in caps:  # Two records that share their joint cell cost at most the mean of both.
                 rest = math.prod(sizes[a] for a in cap.axes) - 1
-                product = min(max(own), self.largest_product(cap.axes)) if rest else max(own)
-                yield tuple(_max_set_cost(x, [(x, cap.most - 1), (product, cap.most * rest)], most) for x in own)
+                product = min(max(base), self.largest_product(cap.axes)) if rest else max(base)
+                yield tuple(_max_set_cost(x, [(x, cap.limit - 1), (product, cap.limit * rest)], records) for x in base)
             return
-        unit, products, found, lowest = self._partner_products(caps, adjacency)
-        costs = [int(x * unit) for x in own]
-        for cap, kinds in zip(caps, found, strict=True):
+        unit, products, by_cap, lowest = self._partner_products(caps, adjacency)
+        costs = [int(x * unit) for x in base]
+        for cap, kinds in zip(caps, by_cap, strict=True):
             others = self._partners(cap, kinds, lowest)
-            prices = [_max_set_cost(x, some, most) for x, some in zip(costs, others, strict=True)]
+            prices = [_max_set_cost(x, partners, records) for x, partners in zip(costs, others, strict=True)]
             yield tuple(Fraction(x, unit) for x in prices)
-            if self.cells * most <= MAX_PRODUCTS:
-                yield (Fraction(self._different(cap, costs, others, most), unit),) * self.cells
+            if self.cells * records <= MAX_PRODUCTS:
+                yield (Fraction(self._different(cap, costs, others, records), unit),) * self.cells
             sets = self._in_sets(cap, costs, kinds, products, lowest, adjacency)
             if sets is not None:
                 yield tuple(Fraction(x, unit) for x in sets)
@@ -472,53 +472,53 @@ class Strategy(GaussianDesign):
             * A number below all X_ij, which marks pairs that cannot occur.
         """
         unit, grams = self._grams()
-        every = (*self.over.exchangeable, *self.over.structured)
-        fixed, _ = adjacency.shared_axes([a for a, _ in every], adjacency.pattern.fixed)
+        axes = (*self.structure.exchangeable, *self.structure.structured)
+        fixed, _ = adjacency.shared_axes([a for a, _ in axes], adjacency.pattern.fixed)
         free = [i for i, n in enumerate(self.sizes) if n > 1]
-        held = {i for i in free if self.over.names[i] in fixed}
-        near = ~self._differing([i for i, (a, _) in enumerate(self.over.structured) if a in fixed])
-        for axis, (a, _) in enumerate(self.over.structured):
-            along = self._cells_along(axis)
-            near &= abs(along[:, None] - along) >= dict(adjacency.pattern.separation).get(a, 0)
+        held = {i for i in free if self.structure.names[i] in fixed}
+        allowed = ~self._differing([i for i, (a, _) in enumerate(self.structure.structured) if a in fixed])
+        for axis, (a, _) in enumerate(self.structure.structured):
+            positions = self._cells_along(axis)
+            allowed &= abs(positions[:, None] - positions) >= dict(adjacency.pattern.separation).get(a, 0)
         lowest = -2 * max(int(x * unit) for x in self.profile()) - 1
-        found: list[dict[frozenset[int], Exact]] = [{} for _ in caps]
+        by_cap: list[dict[frozenset[int], Exact]] = [{} for _ in caps]
         products: dict[frozenset[int], Exact] = {}
         for same in (frozenset(x) for k in range(len(free) + 1) for x in itertools.combinations(free, k)):
             if not held <= same:
                 continue
-            pairs = near.copy()
+            pairs = allowed.copy()
             for cap in caps:
-                if cap.most == 1 and self._inside(cap) <= same:
+                if cap.limit == 1 and self._inside(cap) <= same:
                     pairs &= self._differing(self._axes(cap))
-            x = sum((s.weight(same) * g for s, g in grams), start=np.zeros(near.shape, dtype=object))
+            x = sum((s.weight(same) * g for s, g in grams), start=np.zeros(allowed.shape, dtype=object))
             products[same] = np.where(pairs, x, lowest)
-            x = products[same].reshape(self.cells, *self.over.shape)
-            for cap, kinds in zip(caps, found, strict=True):
-                own = self._inside(cap) & same
-                rest = tuple(1 + i for i in range(len(self.over.shape)) if i not in self._axes(cap))
-                dearest = x.max(axis=rest).reshape(self.cells, -1)
-                kinds[own] = np.maximum(kinds.get(own, dearest), dearest)
-        return unit, products, found, lowest
+            x = products[same].reshape(self.cells, *self.structure.shape)
+            for cap, kinds in zip(caps, by_cap, strict=True):
+                agreeing = self._inside(cap) & same
+                rest = tuple(1 + i for i in range(len(self.structure.shape)) if i not in self._axes(cap))
+                costliest = x.max(axis=rest).reshape(self.cells, -1)
+                kinds[agreeing] = np.maximum(kinds.get(agreeing, costliest), costliest)
+        return unit, products, by_cap, lowest
 
     def _inside(self, cap: _Cap) -> frozenset[int]:
         """Return the exchangeable attributes of a cap that have two values or more."""
-        return frozenset(i for i, (a, n) in enumerate(self.over.exchangeable) if a in cap.axes and n > 1)
+        return frozenset(i for i, (a, n) in enumerate(self.structure.exchangeable) if a in cap.axes and n > 1)
 
     def _axes(self, cap: _Cap) -> list[int]:
         """Return the structured attributes of a cap."""
-        return [i for i, (a, _) in enumerate(self.over.structured) if a in cap.axes]
+        return [i for i, (a, _) in enumerate(self.structure.structured) if a in cap.axes]
 
     def _partners(self, cap: _Cap, kinds: Mapping[frozenset[int], Exact], lowest: int) -> list[_Partners]:
         """Return, for every structured cell, the amounts that further records of a unit add under a cap."""
-        own = self._inside(cap)
+        axes = self._inside(cap)
         return [
             [
-                (value, cap.most - 1 if (kind, w) == (own, at) else cap.most * self._count_differing(own - kind))
-                for kind, dearest in kinds.items()
-                for w, value in enumerate(dearest[o].tolist())
+                (value, cap.limit - 1 if (kind, w) == (axes, index) else cap.limit * self._count_differing(axes - kind))
+                for kind, costliest in kinds.items()
+                for w, value in enumerate(costliest[o].tolist())
                 if value > lowest
             ]
-            for o, at in enumerate(self._place_along(self._axes(cap)))
+            for o, index in enumerate(self._place_along(self._axes(cap)))
         ]
 
     def _in_sets(
@@ -540,29 +540,29 @@ class Strategy(GaussianDesign):
             The bounds; None if the cap has an exchangeable attribute of two values or more, or if there are too many
             places.
         """
-        slots, at = min(cap.most, adjacency.records), np.array(self._place_along(self._axes(cap)))
-        places = int(at.max()) + 1
+        slots, positions = min(cap.limit, adjacency.records), np.array(self._place_along(self._axes(cap)))
+        places = int(positions.max()) + 1
         if self._inside(cap) or (places * slots) ** 2 > MAX_PRODUCTS:
             return None
-        fixed, _ = adjacency.shared_axes([a for a, _ in self.over.structured], adjacency.pattern.fixed)
-        common = np.array(self._place_along([i for i, (a, _) in enumerate(self.over.structured) if a in fixed]))
-        limit, own = MAX_SETS // (int(common.max()) + 1), np.array(costs, dtype=object)
+        fixed, _ = adjacency.shared_axes([a for a, _ in self.structure.structured], adjacency.pattern.fixed)
+        common = np.array(self._place_along([i for i, (a, _) in enumerate(self.structure.structured) if a in fixed]))
+        limit, cell_costs = MAX_SETS // (int(common.max()) + 1), np.array(costs, dtype=object)
         prices: list[int] = []
         for group in range(int(common.max()) + 1):
-            cells = [(common == group) & (at == place) for place in range(places)]
+            cells = [(common == group) & (positions == position) for position in range(places)]
             x = np.array([kinds[frozenset()][here].max(axis=0) for here in cells]).repeat(slots, 0).repeat(slots, 1)
-            together = x > lowest
-            np.fill_diagonal(x, np.array([own[here].max() for here in cells], dtype=object).repeat(slots))
-            found = max_cost_set(x, together, adjacency.records, limit)
-            found = at_most(x, together, adjacency.records) if found is None else found
-            if found is None:
+            compatible = x > lowest
+            np.fill_diagonal(x, np.array([cell_costs[here].max() for here in cells], dtype=object).repeat(slots))
+            bound = max_cost_set(x, compatible, adjacency.records, limit)
+            bound = at_most(x, compatible, adjacency.records) if bound is None else bound
+            if bound is None:
                 return None
             if slots == 1:
                 way = self._in_ways(
-                    np.flatnonzero(common == group), at, costs, products, lowest, adjacency.records, found
+                    np.flatnonzero(common == group), positions, costs, products, lowest, adjacency.records, bound
                 )
-                found = found if way is None else min(found, way)
-            prices.append(found)
+                bound = bound if way is None else min(bound, way)
+            prices.append(bound)
         return [prices[group] for group in common]
 
     def _in_ways(
@@ -586,8 +586,8 @@ class Strategy(GaussianDesign):
         here = cells[np.argsort(positions[cells], kind="stable")]
         if not free and len(np.unique(positions[here])) == len(here):
             return None
-        every = (frozenset(a for i, a in enumerate(free) if code >> i & 1) for code in range(2 ** len(free)))
-        x = np.stack([products[held | same][np.ix_(here, here)] for same in every])
+        agreements = (frozenset(a for i, a in enumerate(free) if code >> i & 1) for code in range(2 ** len(free)))
+        x = np.stack([products[held | same][np.ix_(here, here)] for same in agreements])
         sizes = [self.sizes[a] for a in free]
         return max_cost_path(x, x > lowest, [costs[o] for o in here], positions[here].tolist(), sizes, max_size, above)
 
@@ -599,31 +599,31 @@ class Strategy(GaussianDesign):
         """Return the joint cell along some structured axes, in C order, of every structured cell."""
         out = np.zeros(self.cells, dtype=np.intp)
         for axis in axes:
-            out = out * self.over.shape[axis] + self._cells_along(axis)
+            out = out * self.structure.shape[axis] + self._cells_along(axis)
         return [int(x) for x in out]
 
     def _cells_along(self, axis: int) -> NDArray[np.intp]:
         """Return the index of every structured cell along one axis."""
-        return np.asarray(np.indices(self.over.shape)[axis].ravel())
+        return np.asarray(np.indices(self.structure.shape)[axis].ravel())
 
     def _different(self, cap: _Cap, costs: Sequence[int], partners: Sequence[_Partners], max_size: int) -> int:
         """Return the largest sum, for m = 1, …, `max_size`, of the m largest R_m under the cap on each joint cell."""
-        axes = [i for i, (a, _) in enumerate(self.over.structured) if a in cap.axes]
-        slots = cap.most * math.prod(n for a, n in self.over.exchangeable if a in cap.axes)
-        at = self._place_along(axes)
+        axes = [i for i, (a, _) in enumerate(self.structure.structured) if a in cap.axes]
+        slots = cap.limit * math.prod(n for a, n in self.structure.exchangeable if a in cap.axes)
+        position_of = self._place_along(axes)
         lines = [
-            [x for x, n in sorted(found, reverse=True) for _ in range(min(n, max_size))][:max_size]
-            for found in partners
+            [x for x, n in sorted(products, reverse=True) for _ in range(min(n, max_size))][:max_size]
+            for products in partners
         ]
         best, totals = 0, dict(enumerate(costs))
         for m in range(1, max_size + 1):
-            dearest: dict[int, int] = {}
+            costliest: dict[int, int] = {}
             for o, total in totals.items():
-                dearest[at[o]] = max(total, dearest.get(at[o], total))
-            some = sorted(dearest.values(), reverse=True)
-            if len(some) * slots < m:
+                costliest[position_of[o]] = max(total, costliest.get(position_of[o], total))
+            ranked = sorted(costliest.values(), reverse=True)
+            if len(ranked) * slots < m:
                 break
-            best = max(best, sum(x * min(slots, m - i * slots) for i, x in enumerate(some[: -(-m // slots)])))
+            best = max(best, sum(x * min(slots, m - i * slots) for i, x in enumerate(ranked[: -(-m // slots)])))
             totals = {o: total + lines[o][m - 1] for o, total in totals.items() if len(lines[o]) >= m}
         return best
 
@@ -641,17 +641,17 @@ class Strategy(GaussianDesign):
         (X_ii X_jj)^½ in each sector. For two records that differ in a ∈ S, weight_S is at most 1/(n_a − 1) times as
         large.
         """
-        apart = [i for i, (a, n) in enumerate(self.over.exchangeable) if a in once and n > 1]
-        along = [i for i, (a, n) in enumerate(self.over.structured) if a in once and n > 1]
+        exchangeable = [i for i, (a, n) in enumerate(self.structure.exchangeable) if a in once and n > 1]
+        structured = [i for i, (a, n) in enumerate(self.structure.structured) if a in once and n > 1]
         free = [a for a, n in enumerate(self.sizes) if n > 1]
         products = sum(map(len, self.groups)) * self.cells**2
         if products > MAX_PRODUCTS:
-            return max(self.profile()) if along else max(map(self._roughly, apart))
-        differ, everywhere = self._differing(along), np.ones((self.cells, self.cells), dtype=bool)
+            return max(self.profile()) if structured else max(map(self._roughly, exchangeable))
+        differ, everywhere = self._differing(structured), np.ones((self.cells, self.cells), dtype=bool)
         unit, grams = self._grams()
         best = []
         if products << len(free) > MAX_PRODUCTS:
-            for one in [*apart, *([None] if along else [])]:
+            for one in [*exchangeable, *([None] if structured else [])]:
                 worst = np.zeros(differ.shape, dtype=object)
                 for s, g in grams:
                     weights = _weights(s, one)
@@ -659,7 +659,7 @@ class Strategy(GaussianDesign):
                 best.append(worst[differ if one is None else everywhere].max())
             return Fraction(int(max(best)), unit)
         for same in (x for k in range(len(free) + 1) for x in itertools.combinations(free, k)):
-            pairs = differ if set(apart) <= set(same) else everywhere
+            pairs = differ if set(exchangeable) <= set(same) else everywhere
             if pairs.any():
                 x = sum((s.weight(same) * g for s, g in grams), start=np.zeros(differ.shape, dtype=object))
                 best.append(x[pairs].max())
@@ -669,18 +669,18 @@ class Strategy(GaussianDesign):
         """Return True for each pair of structured cells that differ along one of these axes, (n_o, n_o)."""
         out = np.zeros((self.cells, self.cells), dtype=bool)
         for axis in axes:
-            along = self._cells_along(axis)
-            out |= along[:, None] != along
+            positions = self._cells_along(axis)
+            out |= positions[:, None] != positions
         return out
 
-    def _roughly(self, apart: int) -> Fraction:
-        """Return a bound on X_ij for any two records that differ in the exchangeable attribute `apart`."""
+    def _roughly(self, attribute: int) -> Fraction:
+        """Return a bound on X_ij for any two records that differ in the exchangeable attribute `attribute`."""
         unit, precisions = self._precisions
         total = Fraction(0)
         for g, precision in zip(self.groups, precisions, strict=True):
             largest = precision * g.weights.astype(object) * g.column_squares.max(axis=1).astype(object)
-            inside = (g.attributes == apart).any(axis=1)
-            total += sum(largest[~inside].tolist()) + Fraction(sum(largest[inside].tolist()), self.sizes[apart] - 1)
+            inside = (g.attributes == attribute).any(axis=1)
+            total += sum(largest[~inside].tolist()) + Fraction(sum(largest[inside].tolist()), self.sizes[attribute] - 1)
         return total / unit
 
     def _grams(self) -> tuple[int, list[tuple[SectorStrategy, Exact]]]:
@@ -692,8 +692,8 @@ class Strategy(GaussianDesign):
 
     def _replace_one(self) -> Fraction:
         unit, grams = self._grams()
-        own = np.array([int(x * unit) for x in self.profile()], dtype=object)
-        base = own[:, None] + own[None, :]
+        costs = np.array([int(x * unit) for x in self.profile()], dtype=object)
+        base = costs[:, None] + costs[None, :]
         best = 0
         if 2 ** sum(n > 1 for n in self.sizes) > MAX_REPLACE_PATTERNS:
             # weight_S(T) lies between that of full agreement and that of disagreement on one attribute
@@ -730,12 +730,14 @@ class Strategy(GaussianDesign):
 
     @cached_property
     def _parts(self) -> tuple[tuple[QueryBlock, ...], ...]:
-        return tuple(split(g.basis, self.over) for g in self.groups)
+        return tuple(split(g.basis, self.structure) for g in self.groups)
 
     def margins(self) -> set[Margin]:
         """Return for each sector its attributes, with those on which its queries depend."""
         pairs = zip(self.groups, self._parts, strict=True)
-        return {m for g, parts in pairs for part in parts for m in attribute_names(self.over, g.attributes, part.inner)}
+        return {
+            m for g, parts in pairs for part in parts for m in attribute_names(self.structure, g.attributes, part.inner)
+        }
 
     def exact_answers(self, counts: Counts, adjacency: Adjacency, records: int) -> Answers:
         """Return, by group, (⊗H_a ⊗ A_S B_S) applied to the counts, one sector after the other."""
@@ -753,9 +755,9 @@ class Strategy(GaussianDesign):
         for sizes, here in stacks:
             step = max(1, DRAWN // (math.prod(sizes) * max(part.queries.shape[1] for part in parts)))
             for i in range(0, len(here), step):
-                some = here[i : i + step]
-                values = self._stack(group, parts, counts, some, dtype)
-                out[group.starts[some][:, None] + np.arange(values.shape[1])] = values
+                chunk = here[i : i + step]
+                values = self._stack(group, parts, counts, chunk, dtype)
+                out[group.starts[chunk][:, None] + np.arange(values.shape[1])] = values
         return out
 
     def _stack(
@@ -770,7 +772,7 @@ class Strategy(GaussianDesign):
         sizes = tuple(group.sizes[here[0]].tolist())
         basis_counts = np.zeros((len(here), math.prod(sizes), group.rank), dtype=dtype)
         for part in parts:
-            held = [counts[m] for m in attribute_names(self.over, group.attributes[here], part.inner)]
+            held = [counts[m] for m in attribute_names(self.structure, group.attributes[here], part.inner)]
             flat = np.stack(held).reshape(len(here) * math.prod(sizes), -1)
             answers = multiply(flat, part.queries.T, dtype)
             basis_counts[:, :, part.places] = answers.reshape(len(here), -1, len(part.places))
@@ -788,13 +790,13 @@ class Strategy(GaussianDesign):
         return [(len(g), np.unique(g.attributes).tolist()) for g in self.groups]
 
 
-def _weights(s: SectorStrategy, apart: int | None = None) -> list[int]:
+def _weights(s: SectorStrategy, attribute: int | None = None) -> list[int]:
     """Return weights whose least and largest bound the weights of all pairs of records.
 
-    With `apart`, they bound those of all pairs that differ in this attribute. The first weight is that of a pair that
-    agrees on all other attributes, and each further one differs in one more.
+    With `attribute`, they bound those of all pairs that differ in this attribute. The first weight is that of a pair
+    that agrees on all other attributes, and each further one differs in one more.
     """
-    same = [a for a in s.attributes if a != apart]
+    same = [a for a in s.attributes if a != attribute]
     return [s.weight(same), *(s.weight(b for b in same if b != a) for a in same)]
 
 

@@ -69,7 +69,7 @@ from fitnoise.kernel.designs.query_blocks import INT64_SAFE_LIMIT, refuse_amount
 from fitnoise.kernel.immutable import FixedMapping
 from fitnoise.kernel.units import Adjacency, Neighbours
 
-MOST_MEETINGS = 2**24
+MAX_MEETINGS = 2**24
 """The largest number of cases for which records that are replaced are examined one by one, in seconds.
 
 A case is a set of differing attributes, a level, a measured set and a class of leaves.
@@ -103,12 +103,12 @@ class MeasuredTree:
                     "Give one list for each level.",
                     "No strategy was made.",
                 )
-        factors, scales = tuple(map(_kept, self.factors)), {level: _kept(self.scales[level]) for level in self.scales}
+        factors, scales = tuple(map(_copy, self.factors)), {level: _copy(self.scales[level]) for level in self.scales}
         object.__setattr__(self, "factors", factors)
         object.__setattr__(self, "scales", FixedMapping(scales))
-        whole = type(self.multiple) is int and all(x.dtype == np.int64 for x in factors)
+        is_integer = type(self.multiple) is int and all(x.dtype == np.int64 for x in factors)
         if (
-            not whole
+            not is_integer
             or not 0 < self.multiple < INT64_SAFE_LIMIT
             or any(((x < 1) | (x >= INT64_SAFE_LIMIT)).any() for x in factors)
         ):
@@ -145,7 +145,7 @@ class TreeStrategy(GaussianDesign):
     """All measurements of nested places together.
 
     Attributes:
-        over: The attributes; each level of places is an attribute.
+        structure: The attributes; each level of places is an attribute.
         levels: The positions of the levels among these, from the top down.
         above: For each level, the place above every place, not decreasing. Above the first level there is one place,
             the top.
@@ -159,14 +159,14 @@ class TreeStrategy(GaussianDesign):
           can move the answers. It is exactly that where neighbours add or remove a record.
     """
 
-    over: CellStructure
+    structure: CellStructure
     levels: tuple[int, ...]
     above: tuple[Indices, ...]
     classes: tuple[Indices, ...]
     groups: tuple[MeasuredTree, ...]
 
     def __post_init__(self) -> None:
-        refuse_amounts(self.over)
+        refuse_amounts(self.structure)
         if not self.groups:
             raise PlanError(
                 "tree-empty",
@@ -175,9 +175,9 @@ class TreeStrategy(GaussianDesign):
                 "Measure at least one level of the tree.",
                 "No strategy was made.",
             )
-        object.__setattr__(self, "above", tuple(map(_kept, self.above)))
-        object.__setattr__(self, "classes", tuple(map(_kept, self.classes)))
-        inside = all(0 <= a < len(self.over.sizes) for a in self.levels) and not self.over.structured
+        object.__setattr__(self, "above", tuple(map(_copy, self.above)))
+        object.__setattr__(self, "classes", tuple(map(_copy, self.classes)))
+        inside = all(0 <= a < len(self.structure.sizes) for a in self.levels) and not self.structure.structured
         if not inside or not len(set(self.levels)) == len(self.levels) == len(self.above) == len(self.classes) - 1:
             raise PlanError(
                 "tree-misfits-domain",
@@ -187,9 +187,9 @@ class TreeStrategy(GaussianDesign):
                 "Make the strategy for this domain.",
                 "No strategy was made.",
             )
-        sizes = (1, *(self.over.sizes[a] for a in self.levels))
-        for n, own in zip(sizes, self.classes, strict=True):
-            if own.dtype != np.intp or own.shape != (n,) or len(np.unique(own)) != own.max() + 1 or own.min() < 0:
+        sizes = (1, *(self.structure.sizes[a] for a in self.levels))
+        for n, ids in zip(sizes, self.classes, strict=True):
+            if ids.dtype != np.intp or ids.shape != (n,) or len(np.unique(ids)) != ids.max() + 1 or ids.min() < 0:
                 raise PlanError(
                     "tree-classes-out-of-range",
                     "The classes of the places of a tree are not numbered from 0 without a gap.",
@@ -207,8 +207,8 @@ class TreeStrategy(GaussianDesign):
                     "List the places in the order of the places above them, at least one in each.",
                     "No strategy was made.",
                 )
-        for known, up, own, lies in zip(self._above, self.classes, self.classes[1:], self.above, strict=False):
-            if (known[own] != up[lies]).any():
+        for above, up, ids, lies in zip(self._above, self.classes, self.classes[1:], self.above, strict=False):
+            if (above[ids] != up[lies]).any():
                 raise PlanError(
                     "tree-class-in-several-classes",
                     "Places of one class of a tree lie in places of different classes.",
@@ -222,9 +222,9 @@ class TreeStrategy(GaussianDesign):
             raise measured_twice("tree and its set of further attributes")
 
     def _check(self, g: MeasuredTree) -> None:
-        beside = all(0 <= a < len(self.sizes) and a not in self.levels and self.sizes[a] > 1 for a in g.attributes)
+        inside = all(0 <= a < len(self.sizes) and a not in self.levels and self.sizes[a] > 1 for a in g.attributes)
         fits = g.deep <= len(self.levels) and all(len(x) == self._kinds[i] for i, x in enumerate(g.factors, 1))
-        if not (beside and fits and all(len(x) == self._kinds[level] for level, x in g.scales.items())):
+        if not (inside and fits and all(len(x) == self._kinds[level] for level, x in g.scales.items())):
             raise PlanError(
                 "tree-group-misfits-places",
                 "A group of a tree does not fit its places or its further attributes.",
@@ -237,14 +237,14 @@ class TreeStrategy(GaussianDesign):
     @cached_property
     def _kinds(self) -> list[int]:
         """The number of classes of each level."""
-        return [int(own.max()) + 1 for own in self.classes]
+        return [int(ids.max()) + 1 for ids in self.classes]
 
     @cached_property
     def _above(self) -> list[Indices]:
         """The class of the place above the first place of every class, by level below the top."""
         out = []
-        for up, own, parents in zip(self.classes, self.classes[1:], self.above, strict=False):
-            out.append(up[parents[np.unique(own, return_index=True)[1]]])
+        for up, ids, parents in zip(self.classes, self.classes[1:], self.above, strict=False):
+            out.append(up[parents[np.unique(ids, return_index=True)[1]]])
         return out
 
     def rows(self, g: MeasuredTree) -> int:
@@ -254,12 +254,12 @@ class TreeStrategy(GaussianDesign):
     @cached_property
     def orders(self) -> tuple[Indices, ...]:
         """The places of every level sorted by class, the order of their answers."""
-        return tuple(np.argsort(own, kind="stable") for own in self.classes)
+        return tuple(np.argsort(ids, kind="stable") for ids in self.classes)
 
     @cached_property
     def counts(self) -> tuple[NDArray[np.int64], ...]:
         """The number of answers of each class of places, by group, level by level from the top."""
-        each = [np.bincount(own) for own in self.classes]
+        each = [np.bincount(ids) for ids in self.classes]
         return tuple(self.rows(g) * np.concatenate([each[level] for level in g.scales]) for g in self.groups)
 
     @cached_property
@@ -290,11 +290,13 @@ class TreeStrategy(GaussianDesign):
         """A unit, and y_T of every class of places as integers in this unit, by group and level down to its deepest."""
         unit, precisions = exact_precisions(self._scales)
         out = list[list[Exact]]()
-        for g, own in zip(self.groups, precisions, strict=True):
-            given = dict(zip(g.scales, np.split(own, np.cumsum([len(x) for x in g.scales.values()])[:-1]), strict=True))
-            y = [given.get(0, np.array([0], dtype=object))]
+        for g, p in zip(self.groups, precisions, strict=True):
+            by_level = dict(
+                zip(g.scales, np.split(p, np.cumsum([len(x) for x in g.scales.values()])[:-1]), strict=True)
+            )
+            y = [by_level.get(0, np.array([0], dtype=object))]
             for level, k in enumerate(g.factors, 1):
-                y.append(y[-1][self._above[level - 1]] * k.astype(object) ** 2 + given.get(level, 0))
+                y.append(y[-1][self._above[level - 1]] * k.astype(object) ** 2 + by_level.get(level, 0))
             out.append(y)
         return unit, out
 
@@ -344,7 +346,7 @@ class TreeStrategy(GaussianDesign):
         """Half of the first bound for replaced records in the module head, or of the second to save time."""
         used = sorted({a for g in self.groups for a in g.attributes})
         levels, leaves = range(self._deepest + 1), len(self._prices[1][0])
-        if (len(levels) * len(self.groups) * leaves) << len(used) > MOST_MEETINGS:
+        if (len(levels) * len(self.groups) * leaves) << len(used) > MAX_MEETINGS:
             return self._largest(replaced=True)
         unit, charged = self._charged
         shared = [self._shared(g, y) for g, y in zip(self.groups, charged, strict=True)]
@@ -353,25 +355,25 @@ class TreeStrategy(GaussianDesign):
             kinds = [[self.sizes[a] - 1 for a in g.attributes if a in differing] for g in self.groups]
             for level in levels:
                 total = np.zeros(leaves, dtype=object)
-                for g, parts, own in zip(self.groups, shared, kinds, strict=True):
-                    more, less = parts[min(level, g.deep)]
-                    times = math.prod(own)  # h_T contains it, so these are integers.
-                    total = total + parts[-1][0] + (more // times if len(own) % 2 else -(less // times))
+                for g, parts, factors in zip(self.groups, shared, kinds, strict=True):
+                    added, less = parts[min(level, g.deep)]
+                    times = math.prod(factors)  # h_T contains it, so these are integers.
+                    total = total + parts[-1][0] + (added // times if len(factors) % 2 else -(less // times))
                 best = max(best, int(total.max()))
         return Fraction(best, unit)
 
     def _shared(self, g: MeasuredTree, y: Sequence[Exact]) -> list[tuple[Exact, Exact]]:
         """Return h_T U_g(i)² y_T(g) and h_T U_g(i) V_g y_T(g) by level, for every leaf class i and its place g."""
         weight, k = self._weight(g, replaced=False), [x.astype(object) for x in g.factors]
-        least = [np.ones(len(y[-1]), dtype=object)]
+        min_factors = [np.ones(len(y[-1]), dtype=object)]
         for level in range(g.deep, 0, -1):
-            own = k[level - 1] * least[0]
-            found = np.full(len(y[level - 1]), own.max(), dtype=object)
-            np.minimum.at(found, self._above[level - 1], own)
-            least.insert(0, found)
+            products = k[level - 1] * min_factors[0]
+            minima = np.full(len(y[level - 1]), products.max(), dtype=object)
+            np.minimum.at(minima, self._above[level - 1], products)
+            min_factors.insert(0, minima)
         squares, out = [x**2 for x in k], []
-        for level, (of, v) in enumerate(zip(y, least, strict=True)):
-            out.append((self._carried(weight * of, level, squares), self._carried(weight * of * v, level, k)))
+        for level, (charged, v) in enumerate(zip(y, min_factors, strict=True)):
+            out.append((self._carried(weight * charged, level, squares), self._carried(weight * charged * v, level, k)))
         return out
 
     # --- as a design ------------------------------------------------------------------------------------
@@ -387,13 +389,13 @@ class TreeStrategy(GaussianDesign):
         return replace(self, groups=tuple(replace(g, scales=x) for g, x in zip(self.groups, finer, strict=True)))
 
     def _margin(self, g: MeasuredTree) -> Margin:
-        return tuple(self.over.names[a] for a in (*g.attributes, *self.levels[: g.deep][-1:]))
+        return tuple(self.structure.names[a] for a in (*g.attributes, *self.levels[: g.deep][-1:]))
 
     @property
     def nested(self) -> list[tuple[str, str, Indices]]:
         """The nesting of every level except the first in the level above it."""
-        names = [self.over.names[a] for a in self.levels]
-        return [(up, low, own) for up, low, own in zip(names, names[1:], self.above[1:], strict=False)]
+        names = [self.structure.names[a] for a in self.levels]
+        return [(up, low, places) for up, low, places in zip(names, names[1:], self.above[1:], strict=False)]
 
     def margins(self) -> set[Margin]:
         """Return the attributes of each group, with the deepest level it measures."""
@@ -407,8 +409,8 @@ class TreeStrategy(GaussianDesign):
     def _transformed(self, g: MeasuredTree, counts: Counts, records: int) -> Exact:
         """Return exact integers, modulo 2⁶⁴ where the factors and the public bound on records allow int64."""
         sizes = [self.sizes[a] for a in g.attributes]
-        most = g.multiple * math.prod(max(n - 1, 1) for n in sizes) * math.prod(int(x.max()) for x in g.factors)
-        dtype: np.dtype[Any] = np.dtype(object) if records * most >= INT64_SAFE_BOUND else np.dtype(np.int64)
+        max_entry = g.multiple * math.prod(max(n - 1, 1) for n in sizes) * math.prod(int(x.max()) for x in g.factors)
+        dtype: np.dtype[Any] = np.dtype(object) if records * max_entry >= INT64_SAFE_BOUND else np.dtype(np.int64)
         values = np.asarray(counts[self._margin(g)]).astype(dtype).reshape(*sizes, -1)
         for axis in range(len(sizes)):
             values = centre(values, axis)
@@ -428,10 +430,10 @@ class TreeStrategy(GaussianDesign):
         """Return the number of measured classes of each group, with the positions of its attributes and levels."""
         levels = ([self.levels[x - 1] for x in g.scales if x] for g in self.groups)
         pairs = zip(self.groups, self._scales, levels, strict=True)
-        return [(len(scales), [*g.attributes, *own]) for g, scales, own in pairs]
+        return [(len(scales), [*g.attributes, *level_attributes]) for g, scales, level_attributes in pairs]
 
 
-def _kept(values: Any) -> Any:
+def _copy(values: Any) -> Any:
     """Return a read-only copy: a price once computed stays the price of these integers."""
     out = np.array(values)
     out.setflags(write=False)

@@ -46,7 +46,7 @@ class IntegerWeights:
         codes: The positions in `values`, (n_in, n_out).
         columns: The factors of the outputs, (n_out,), at least 0.
         residual: The integers added to one output, (n_in,). One may be negative, if the sum is not.
-        at: The output to which the residual is added.
+        sink: The output to which the residual is added.
 
     Raises:
         PlanError: Shapes do not fit, an entry is negative or not a Python integer, or the rows have different sums or
@@ -62,15 +62,15 @@ class IntegerWeights:
     codes: Integers
     columns: tuple[int, ...]
     residual: tuple[int, ...]
-    at: int
+    sink: int
 
     def __post_init__(self) -> None:
-        given = np.asarray(self.codes)
-        codes = given if given.dtype.kind in "iu" else given.astype(np.int64)
+        raw = np.asarray(self.codes)
+        codes = raw if raw.dtype.kind in "iu" else raw.astype(np.int64)
         for name in ("values", "columns", "residual"):
-            own = tuple(getattr(self, name))
-            object.__setattr__(self, name, own)
-            if not set(map(type, own)) <= {int}:  # Other types could wrap around, and no proof would hold.
+            numbers = tuple(getattr(self, name))
+            object.__setattr__(self, name, numbers)
+            if not set(map(type, numbers)) <= {int}:  # Other types could wrap around, and no proof would hold.
                 raise PlanError(
                     "weights-not-python-integers",
                     "The values, columns or residual of weights are not integers of Python.",
@@ -79,7 +79,7 @@ class IntegerWeights:
                     "No mechanism was made.",
                 )
         rows, outputs = codes.shape
-        shapes = len(self.columns) == outputs and len(self.residual) == rows and 0 <= self.at < outputs
+        shapes = len(self.columns) == outputs and len(self.residual) == rows and 0 <= self.sink < outputs
         if not shapes or codes.min() < 0 or codes.max() >= len(self.values):
             raise PlanError(
                 "weights-parts-misfit",
@@ -123,14 +123,14 @@ class IntegerWeights:
     @cached_property
     def gathering(self) -> tuple[int, ...]:
         """The column of the output to which the residual is added, (n_in,)."""
-        z = self.columns[self.at]
-        return tuple(self.values[c] * z + r for c, r in zip(self.codes[:, self.at], self.residual, strict=True))
+        z = self.columns[self.sink]
+        return tuple(self.values[c] * z + r for c, r in zip(self.codes[:, self.sink], self.residual, strict=True))
 
     def row(self, i: int) -> tuple[int, ...]:
         """Return all weights of a row, (n_out,)."""
-        found = [self.values[c] * z for c, z in zip(self.codes[i], self.columns, strict=True)]
-        found[self.at] += self.residual[i]
-        return tuple(found)
+        weights = [self.values[c] * z for c, z in zip(self.codes[i], self.columns, strict=True)]
+        weights[self.sink] += self.residual[i]
+        return tuple(weights)
 
     def probabilities(self) -> Floats:
         """Return the entries w / N, (n_in, n_out), each within a part of 2⁻⁵⁰, or below 2⁻¹⁰⁰⁰."""
@@ -139,7 +139,7 @@ class IntegerWeights:
         columns = np.array([z * top / self.total for z in self.columns])
         table: Floats = values[self.codes]
         table *= columns
-        table[:, self.at] = [g / self.total for g in self.gathering]
+        table[:, self.sink] = [g / self.total for g in self.gathering]
         return table
 
     def largest_ratio(self, edges: npt.NDArray[Any]) -> Fraction | None:
@@ -162,9 +162,9 @@ class IntegerWeights:
 
     def _pairs(self, edges: npt.NDArray[Any]) -> list[tuple[int, int]]:
         """Return the different pairs of values of two ends of an edge for one output, except the gathering one."""
-        kept = np.array([z > 0 for z in self.columns])
-        kept[self.at] = False
-        codes, size = self.codes[:, kept], len(self.values)
+        has_weight = np.array([z > 0 for z in self.columns])
+        has_weight[self.sink] = False
+        codes, size = self.codes[:, has_weight], len(self.values)
         step = max(1, _PAIRS // max(1, codes.shape[1]))
         marked = np.zeros(size**2 if size**2 <= _MARKED else 0, dtype=np.bool_)
         seen = np.zeros(0, dtype=np.int64)
@@ -175,8 +175,8 @@ class IntegerWeights:
                 marked[pairs] = True
             else:
                 seen = np.union1d(seen, pairs)
-        found = np.flatnonzero(marked) if len(marked) else seen
-        return [(self.values[a], self.values[b]) for a, b in (divmod(p, size) for p in found.tolist())]
+        indices = np.flatnonzero(marked) if len(marked) else seen
+        return [(self.values[a], self.values[b]) for a, b in (divmod(p, size) for p in indices.tolist())]
 
 
 def row_sums(values: Sequence[int], codes: Integers, columns: Sequence[int]) -> list[int]:
@@ -192,12 +192,12 @@ def row_sums(values: Sequence[int], codes: Integers, columns: Sequence[int]) -> 
     short = 62 - 30 - codes.shape[1].bit_length()
     length = max(1, -(-max(values).bit_length() // short))
     limbs = np.array([[v >> short * p & (1 << short) - 1 for p in range(length)] for v in values], dtype=np.int64)
-    found = []
+    totals = []
     for row in codes:
         of_codes = np.array([np.bincount(row, piece, size) for piece in pieces]).astype(np.int64)
         sums = (of_codes @ limbs).tolist()  # Whole numbers: no rounding, in any order.
-        found.append(sum(x << 30 * i + short * p for i, own in enumerate(sums) for p, x in enumerate(own)))
-    return found
+        totals.append(sum(x << 30 * i + short * p for i, limb_sums in enumerate(sums) for p, x in enumerate(limb_sums)))
+    return totals
 
 
 def _pieces(columns: Sequence[int]) -> list[Floats]:
@@ -216,8 +216,8 @@ def from_rows(rows: Sequence[Sequence[int]]) -> IntegerWeights:
     listed = [list(row) for row in rows]
     width = len(listed[0]) if listed else 0
     flat = [w for row in listed for w in row]
-    whole = all(is_whole(w) for w in flat)
-    if not width or any(len(row) != width for row in listed) or not whole:
+    is_integer = all(is_whole(w) for w in flat)
+    if not width or any(len(row) != width for row in listed) or not is_integer:
         raise PlanError(
             "weights-not-rows",
             "The weights are not rows of whole numbers of one length.",

@@ -198,7 +198,7 @@ def _by_distance(mechanism: FiniteMechanism) -> dict[str, Any] | None:
         "values": [str(x) for x in w.values],
         "columns": [str(x) for x in w.columns[:n]],
         "total": str(w.total),
-        "rest_to": w.at,
+        "rest_to": w.sink,
     }
 
 
@@ -226,7 +226,7 @@ def _same(a: IntegerWeights, b: IntegerWeights) -> bool:
         a.values == b.values
         and a.columns == b.columns
         and a.residual == b.residual
-        and a.at == b.at
+        and a.sink == b.sink
         and np.array_equal(a.codes, b.codes)
     )
 

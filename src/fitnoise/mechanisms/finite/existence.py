@@ -142,7 +142,7 @@ def existence(  # noqa: PLR0911
     """
     privacy = level(epsilon, alpha)
     s = graph.structure
-    if isinstance(s, Product) and not s.together:
+    if isinstance(s, Product) and not s.is_joint:
         return _of_product(graph, s, privacy)
     if _closed(graph):
         z = weighting(graph, float(privacy)).z
@@ -478,7 +478,7 @@ def threshold(graph: QueryGraph) -> Threshold:
           for trees of largest degree Δ > 2. For products it is the largest ε* of the factors.
     """
     s = graph.structure
-    if isinstance(s, Product) and not s.together:
+    if isinstance(s, Product) and not s.is_joint:
         return _product_threshold([threshold(g) for g in s.factors])
     if _closed(graph):
         return _ALWAYS

@@ -42,4 +42,4 @@ def rank_margin(mechanism: RankMechanism, confidence: float) -> Fraction:
     missed = 1 - Fraction(checked_confidence(confidence))
     levels, others = mechanism.levels, mechanism.graph.n - 1
     enough = (k for k, w in enumerate(levels[1:]) if others * w <= missed * (levels[0] + others * w))
-    return Fraction(next(enough, mechanism.ranks.largest), mechanism.ranks.at.denominator)
+    return Fraction(next(enough, mechanism.ranks.largest), mechanism.ranks.level.denominator)

@@ -309,7 +309,7 @@ def _solver(graph: QueryGraph, alpha: float) -> _Solver:  # noqa: PLR0911
         return _Banded(s.n, min(s.steps[0], max(s.n - 1, 1)), alpha)
     if isinstance(s, Box) and s.n > SMALL:
         return _Fourier(s, alpha)
-    if isinstance(s, Product) and not s.together:
+    if isinstance(s, Product) and not s.is_joint:
         return _Product(tuple(_solver(g, alpha) for g in s.factors), s.shape)
     if isinstance(s, ExplicitGraph):
         parts = blocks(s)
@@ -435,7 +435,7 @@ def _weighting(graph: QueryGraph, epsilon: float) -> tuple[Floats, str]:
         return np.full(s.n, 1 / ring_sum(s.n, a)), "closed form"
     if isinstance(s, Box) and len(s.shape) == 1:
         return _row_weighting(s, a)
-    if isinstance(s, Product) and not s.together:
+    if isinstance(s, Product) and not s.is_joint:
         z: Floats = np.ones(1)
         for g in s.factors:
             z = np.asarray(np.kron(z, _weighting(g, epsilon)[0]))
@@ -502,7 +502,7 @@ def exact_weighting(graph: QueryGraph, alpha: Fraction) -> tuple[Fraction, ...]:
     """
     level(None, alpha)
     s = graph.structure
-    if isinstance(s, Product) and not s.together:
+    if isinstance(s, Product) and not s.is_joint:
         z = [Fraction(1)]
         for g in s.factors:
             factor = exact_weighting(g, alpha)

@@ -283,7 +283,7 @@ class PlaceMechanism(LevelMechanism):
         asked = problem(part.publication, d)
         levels = [int(np.flatnonzero(asked.axes == level)[0]) for level in range(1, len(asked.sizes))]
         same = list(own.levels) == levels and all(map(np.array_equal, own.above, asked.above))
-        if own.over != d.cell_structure or not same:
+        if own.structure != d.cell_structure or not same:
             raise PlanError(
                 "strategy-of-other-places",
                 "The strategy of the plan measures other places than those of the tables.",
@@ -319,7 +319,7 @@ class PlaceMechanism(LevelMechanism):
     def describe_noise(self, part: TablePart) -> dict[str, Any]:
         """Return the name, and the noise scale of every class of places."""
         own = part.strategy
-        names = own.over.names
+        names = own.structure.names
         return {
             "name": self.name,
             "noise": "independent discrete Gaussian on integers",

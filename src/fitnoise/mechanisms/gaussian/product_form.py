@@ -561,7 +561,7 @@ class ProductMechanism(GaussianMechanism):
             )
         d, own = part.decomposition, part.strategy
         pairs = zip(own.groups, d.groups, strict=False)
-        if own.over != d.cell_structure or len(own.groups) != len(d.groups):
+        if own.structure != d.cell_structure or len(own.groups) != len(d.groups):
             raise other_sectors()
         if not all(np.array_equal(mine.attributes, theirs.attributes) for mine, theirs in pairs):
             raise other_sectors()

@@ -112,7 +112,7 @@ def refuse_out_of_time(part: TablePart) -> None:
             "Use the plan as fitnoise wrote it, or plan again.",
             "Nothing was measured.",
         )
-    along = _period_of_cells(part.strategy.over, str(part.publication.series))
+    along = _period_of_cells(part.strategy.structure, str(part.publication.series))
     for g in part.strategy.groups:
         if (np.diff(last_periods(g.basis, along)) < 0).any() or np.triu(g.mixing != 0, 1).any():
             raise PlanError(
@@ -193,7 +193,7 @@ def past(whole: TablePart, publication: Publication, periods: int) -> TablePart:
     number of periods.
     """
     over = GAUSSIAN.cell_structure(publication)
-    along = _period_of_cells(whole.strategy.over, str(publication.series))
+    along = _period_of_cells(whole.strategy.structure, str(publication.series))
     here, groups = along < periods, []
     place = _sector_index(whole.strategy)
     for asked in decompose(publication.workload, apart=publication.structured_attributes).groups:
@@ -271,7 +271,7 @@ def parted(part: TablePart, answers: Sequence[Exact], periods: int) -> list[list
         For each period an array for each sector with rows in it.
     """
     whole = part.mechanism.complete(part).strategy
-    along = _period_of_cells(whole.over, str(part.publication.series))
+    along = _period_of_cells(whole.structure, str(part.publication.series))
     found: dict[tuple[int, ...], Exact] = {}
     for g, values in zip(part.strategy.groups, answers, strict=True):
         pieces = np.split(values, np.cumsum(g.answers)[:-1])

@@ -78,14 +78,14 @@ class PureEstimation:
 
     def __init__(self, strategy: PureStrategy, decomposition: Decomposition) -> None:
         self.strategy, self.decomposition = strategy, decomposition
-        self._sets = [frozenset(m.attributes) for m in strategy.asked]
+        self._sets = [frozenset(m.attributes) for m in strategy.measured]
         self._merged: dict[tuple[int, ...], _MergedCells] = {}
         self._known: dict[tuple[int, int], tuple[dict[int, Floats], Floats]] = {}
 
     def _merge(self, attributes: tuple[int, ...]) -> _MergedCells:
         """Return the structured cells as some of the margins distinguish them."""
         if attributes not in self._merged:
-            rows = [self.strategy.asked[b].rows for b in attributes]
+            rows = [self.strategy.measured[b].rows for b in attributes]
             stacked = np.concatenate(rows)
             _, first, which = np.unique(stacked, axis=1, return_index=True, return_inverse=True)
             seen = stacked[:, first].any(axis=0)
@@ -163,7 +163,7 @@ class PureEstimation:
         attributes = self.decomposition.groups[group].attributes[i].tolist()
         total: Floats | float = 0.0
         for b, gain in self.sector(group, i)[0].items():
-            margin, sizes = self.strategy.asked[b], self.strategy.sizes
+            margin, sizes = self.strategy.measured[b], self.strategy.sizes
             y = answers[b].astype(np.float64).reshape(*(sizes[a] for a in margin.attributes), len(margin.rows))
             y = y.sum(axis=tuple(j for j, a in enumerate(margin.attributes) if a not in attributes))
             for axis in range(len(attributes)):
@@ -188,7 +188,7 @@ class PureEstimation:
         columns, counts = [], []
         for b, over in enumerate(self._sets):
             common = [a for a in shown if a in over]
-            rows, m = group.variances.shape[1], len(self.strategy.asked[b].rows)
+            rows, m = group.variances.shape[1], len(self.strategy.measured[b].rows)
             total = np.zeros((2,) * len(common) + (rows, m))
             for s, parts in lifted.items():
                 if s <= over:
@@ -228,12 +228,14 @@ class PureEstimation:
         Args:
             pulled: The tensor p_S = C_S Lᵀf of the combination by (group, sector), (n_a for a in S…, k).
         """
-        parts = [np.zeros((*(self.strategy.sizes[a] for a in m.attributes), len(m.rows))) for m in self.strategy.asked]
+        parts = [
+            np.zeros((*(self.strategy.sizes[a] for a in m.attributes), len(m.rows))) for m in self.strategy.measured
+        ]
         for (group, i), tensor in pulled.items():
             attributes = self.decomposition.groups[group].attributes[i].tolist()
             for b, gain in self.sector(group, i)[0].items():
                 spread = tensor @ gain
-                over = self.strategy.asked[b].attributes
+                over = self.strategy.measured[b].attributes
                 shape = [self.strategy.sizes[a] if a in attributes else 1 for a in over]
                 parts[b] += spread.reshape(*shape, -1)
         return np.concatenate([x.ravel() for x in parts])

@@ -143,7 +143,7 @@ class LaplaceMechanism(TableMechanism):
     def describe_noise(self, part: TablePart) -> dict[str, Any]:
         """Return the name, the noise scale, and the number of answers of every margin."""
         names = np.array(part.decomposition.exchangeable, dtype=object)
-        pairs = zip(part.strategy.asked, part.strategy.lengths, strict=True)
+        pairs = zip(part.strategy.measured, part.strategy.lengths, strict=True)
         return {
             "name": self.name,
             "noise": "independent discrete Laplace on integers",

@@ -737,7 +737,7 @@ def _improved(
 
 def _replan_noise(like: _ScaledStrategy, margins: tuple[MeasuredMargin, ...]) -> _ScaledStrategy:
     """Return other queries with the noise that just meets the targets, or that the budget allows."""
-    return _scale_to_targets(like.publication, like.d, replace(like.strategy, asked=margins, scale=MIN_NOISE_SCALE))
+    return _scale_to_targets(like.publication, like.d, replace(like.strategy, measured=margins, scale=MIN_NOISE_SCALE))
 
 
 def _adjusted(workload: Workload, settled: _ScaledStrategy) -> Decomposition | None:
@@ -768,11 +768,11 @@ def _rescaled(strategy: PureStrategy, scale: float, *, up: bool) -> PureStrategy
     """Return the strategy at another scale, cut to 32 bits, with integers shifted so that it is ≥ LEAST_SCALE."""
     try:
         shift = max(0, math.frexp(MIN_NOISE_SCALE)[1] - math.frexp(scale)[1])
-        if max(largest_entry(m.rows) for m in strategy.asked) << shift > MAX_NOISE_SCALE:
+        if max(largest_entry(m.rows) for m in strategy.measured) << shift > MAX_NOISE_SCALE:
             raise OverflowError
         scale = float(cut(np.array([math.ldexp(scale, shift)]), up=up)[0])
-        margins = [MeasuredMargin(m.attributes, m.rows << shift) for m in strategy.asked]
-        return replace(strategy, asked=tuple(margins), scale=scale)
+        margins = [MeasuredMargin(m.attributes, m.rows << shift) for m in strategy.measured]
+        return replace(strategy, measured=tuple(margins), scale=scale)
     except (OverflowError, PlanError):
         raise PlanError(
             "laplace-noise-out-of-reach",
