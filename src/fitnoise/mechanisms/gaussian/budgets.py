@@ -28,26 +28,26 @@ def separate_budgets_rho(part: TablePart) -> dict[str, float]:
     Args:
         part: A part with Gaussian noise, from any planner.
     """
-    asked = part.publication
-    if not _compared(asked):
+    request = part.publication
+    if not _compared(request):
         return {}
-    d = decompose(asked.workload, by_level=True)
+    d = decompose(request.workload, by_level=True)
     by_level = isinstance(part.mechanism, LevelMechanism)
-    tree = cast(TreeEstimation, part.estimation).asked if by_level else problem(asked, d)
+    tree = cast(TreeEstimation, part.estimation).asked if by_level else problem(request, d)
     if len(np.unique(tree.level)) < 2:
         return {}
-    found = {"tables on their own": part.separate_rho}
+    rhos = {"tables on their own": part.separate_rho}
     if part.terms.apart is None and part.terms.sets is None:
         factor = part.terms.factor / (2 * part.relaxation)
         shares = {"by the targets": 1 / d.variances, "equal": np.ones(d.rows)}
         if d.rows <= budgets.MAX_TABLES:
             shares["the best there are"] = budgets.best(tree, d)
-        of = {name: factor * trees.separate_noise_cost(tree, d, own) for name, own in shares.items()}
-        found |= {f"budgets {name}, then least squares": rho for name, rho in of.items()}
-    return found
+        costs = {name: factor * trees.separate_noise_cost(tree, d, weights) for name, weights in shares.items()}
+        rhos |= {f"budgets {name}, then least squares": rho for name, rho in costs.items()}
+    return rhos
 
 
 def _compared(request: Publication) -> bool:
-    plain = request.objective.goal is Goal.FIT_FOR_USE and request.cell_budgets is None and request.series is None
-    plain = plain and request.unit.neighbours is Neighbours.ADD_OR_REMOVE_ONE
-    return plain and bool(levels_of_one_tree(request.workload))
+    is_simple = request.objective.goal is Goal.FIT_FOR_USE and request.cell_budgets is None and request.series is None
+    is_simple = is_simple and request.unit.neighbours is Neighbours.ADD_OR_REMOVE_ONE
+    return is_simple and bool(levels_of_one_tree(request.workload))

@@ -37,8 +37,8 @@ class IndexPartition:
     @classmethod
     def from_colours(cls, colours: NDArray[Any]) -> IndexPartition:
         """Return the partition into things of one colour."""
-        _, first, of, counts = np.unique(colours, return_index=True, return_inverse=True, return_counts=True)
-        return cls(of.ravel(), first, counts.astype(np.float64))
+        _, heads, class_of, counts = np.unique(colours, return_index=True, return_inverse=True, return_counts=True)
+        return cls(class_of.ravel(), heads, counts.astype(np.float64))
 
     @classmethod
     def each(cls, n: int) -> IndexPartition:
@@ -74,15 +74,15 @@ class EquitablePartition:
 
         multiplicity: The weights of the sectors of each group, if they differ from the group's own.
         """
-        own = np.zeros((d.rows, 0)) if weights is None else weights[:, None]
-        first = [
-            _row_colours(np.column_stack([g.variances, g.cells, own[g.numbers].reshape(len(g.tables), -1)]))
+        weight_columns = np.zeros((d.rows, 0)) if weights is None else weights[:, None]
+        colours = [
+            _row_colours(np.column_stack([g.variances, g.cells, weight_columns[g.numbers].reshape(len(g.tables), -1)]))
             for g in d.tables
         ]
-        if sum(len(c) for c in first) == sum(len(g.tables) for g in d.tables):
+        if sum(len(c) for c in colours) == sum(len(g.tables) for g in d.tables):
             return cls.none(d)
         counted = [g.multiplicity for g in d.groups] if multiplicity is None else multiplicity
-        tables, sectors = first, [IndexPartition.from_colours(x) for x in counted]
+        tables, sectors = colours, [IndexPartition.from_colours(x) for x in counted]
         links = [(i, m.tables, _in_words(m.incidence)) for i, g in enumerate(d.groups) for m in g.members]
         before, now = -1, 0
         while before != now:
@@ -126,9 +126,9 @@ class EquitablePartition:
     def reduced(self, i: int, m: Members) -> sp.csr_array:
         """Return the weight of a class of tables in a class of sectors: tables in one sector, over all its tables."""
         rows, classes = self.sectors[i], self.tables[m.tables]
-        own = m.incidence[rows.first]
+        incidence = m.incidence[rows.first]
         sums = sp.csr_array((1 / classes.counts[classes.of], (np.arange(len(classes.of)), classes.of)))
-        return sp.csr_array(own @ sums)
+        return sp.csr_array(incidence @ sums)
 
 
 def _in_words(x: sp.csr_array) -> sp.csr_array:

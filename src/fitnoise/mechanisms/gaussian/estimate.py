@@ -39,20 +39,20 @@ def inverse(group: StrategyGroup) -> NDArray[np.float64]:
     Raises:
         SingularStrategy: Doubles cannot hold an A_S, or cannot invert it.
     """
-    known = _INVERSES.get(group)
-    if known is None:
-        known = _INVERSES[group] = _inverse(group)
-    return known
+    cached = _INVERSES.get(group)
+    if cached is None:
+        cached = _INVERSES[group] = _inverse(group)
+    return cached
 
 
 def _inverse(group: StrategyGroup) -> NDArray[np.float64]:
     a = group.mixing.astype(np.float64)
     try:
-        found = 1 / a if group.rank == 1 and a.all() else np.asarray(np.linalg.inv(a))
+        result = 1 / a if group.rank == 1 and a.all() else np.asarray(np.linalg.inv(a))
     except np.linalg.LinAlgError:
-        found = np.full_like(a, math.nan)
+        result = np.full_like(a, math.nan)
     held = bool((a.astype(group.mixing.dtype) == group.mixing).all())  # 64-bit entries are below 2⁶², others exact
-    if not held or not np.isfinite(found).all() or np.abs(a @ found - np.eye(group.rank)).max() > 1e-7:
+    if not held or not np.isfinite(result).all() or np.abs(a @ result - np.eye(group.rank)).max() > 1e-7:
         raise SingularStrategy(
             "singular-sector",
             "An integer strategy of a sector is singular.",
@@ -60,7 +60,7 @@ def _inverse(group: StrategyGroup) -> NDArray[np.float64]:
             "Use the plan as fitnoise wrote it, or plan again.",
             "Nothing was rebuilt.",
         )
-    return found
+    return result
 
 
 def covariance(
@@ -69,16 +69,16 @@ def covariance(
     h: Mapping[tuple[int, int], NDArray[np.float64]],
 ) -> float:
     """Return the covariance of combinations Σ_S ⟨f_S, θ_S⟩ of independent sectors, each W Wᵀ: Σ_S ⟨f_S W, h_S W⟩."""
-    own = {place: x @ whiteners[place[0]][place[1]] for place, x in f.items()}
-    other = own if h is f else {place: x @ whiteners[place[0]][place[1]] for place, x in h.items()}
-    return float(sum((x * other[place]).sum() for place, x in own.items() if place in other))
+    whitened = {sector: x @ whiteners[sector[0]][sector[1]] for sector, x in f.items()}
+    other = whitened if h is f else {sector: x @ whiteners[sector[0]][sector[1]] for sector, x in h.items()}
+    return float(sum((x * other[sector]).sum() for sector, x in whitened.items() if sector in other))
 
 
 def apply_covariance(
     whiteners: Sequence[NDArray[np.float64]], f: Mapping[tuple[int, int], NDArray[np.float64]]
 ) -> dict[tuple[int, int], NDArray[np.float64]]:
     """Return f_S W Wᵀ, the covariance of each estimate with Σ_S ⟨f_S, θ_S⟩: independent sectors, f_S centred."""
-    return {place: x @ whiteners[place[0]][place[1]] @ whiteners[place[0]][place[1]].T for place, x in f.items()}
+    return {sector: x @ whiteners[sector[0]][sector[1]] @ whiteners[sector[0]][sector[1]].T for sector, x in f.items()}
 
 
 @final

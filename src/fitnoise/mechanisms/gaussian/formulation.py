@@ -88,17 +88,17 @@ class AllPairs:
 
     def evidence(self, p: Floats, q: Floats) -> Evidence:
         """Return the evidence with the pairs that have weight."""
-        first, second = self.kinds.pairs
+        first_cells, second_cells = self.kinds.pairs
         order = np.argsort(p)
-        kept = np.sort(order[np.cumsum(p[order]) > MAX_DROPPED_WEIGHT * p.sum()])
+        support = np.sort(order[np.cumsum(p[order]) > MAX_DROPPED_WEIGHT * p.sum()])
         keys = []
-        for i in kept:
-            pattern, pair = divmod(int(i), len(first))
+        for i in support:
+            pattern, pair = divmod(int(i), len(first_cells))
             if pattern < len(self.patterns):
-                keys.append((self.patterns[pattern], int(first[pair]), int(second[pair])))
+                keys.append((self.patterns[pattern], int(first_cells[pair]), int(second_cells[pair])))
             else:
-                keys.append((0, int(i) - len(self.patterns) * len(first), NO_RECORD))
-        return Evidence(p[kept], q, RecordPairs.from_keys(keys))
+                keys.append((0, int(i) - len(self.patterns) * len(first_cells), NO_RECORD))
+        return Evidence(p[support], q, RecordPairs.from_keys(keys))
 
 
 @final
@@ -135,19 +135,21 @@ class Formulation:
     ) -> None:
         d = self.decomposition = decomposition
         self._pairs = pairs
-        apart = terms.apart
-        some = terms.sets if sets is not None else None
+        distinct = terms.apart
+        admissible = terms.sets if sets is not None else None
         nothing: Free = ()
-        self._free = [[nothing] * len(g) if some is None else some.free(g) for g in d.groups]
-        self._kinds = list(dict.fromkeys(x for own in self._free for x in own))
-        codes = [np.array([self._kinds.index(x) for x in own], dtype=np.intp) for own in self._free]
+        self._free = [[nothing] * len(g) if admissible is None else admissible.free(g) for g in d.groups]
+        self._kinds = list(dict.fromkeys(x for group_free in self._free for x in group_free))
+        codes = [np.array([self._kinds.index(x) for x in group_free], dtype=np.intp) for group_free in self._free]
         self._columns = None if sets is None else _Columns(sets, d.cells)
-        self._roots = [np.ones(len(g)) if apart is None else np.sqrt(apart.factors(together, g)) for g in d.groups]
+        self._roots = [
+            np.ones(len(g)) if distinct is None else np.sqrt(distinct.factors(together, g)) for g in d.groups
+        ]
         counted = [g.multiplicity * root for g, root in zip(d.groups, self._roots, strict=True)]
         self._multiplicity = counted
-        kept = [x + 1j * code for code, x in zip(codes, counted, strict=True)]
+        colours = [x + 1j * code for code, x in zip(codes, counted, strict=True)]
         self.alike = (
-            EquitablePartition.from_decomposition(d, terms.weights, kept)
+            EquitablePartition.from_decomposition(d, terms.weights, colours)
             if pairs is None
             else EquitablePartition.none(d)
         )
@@ -185,14 +187,14 @@ class Formulation:
         """
         blocks, mine = [], self._columns  # one column a cell if there are no sets
         for block, columns, (i, here) in zip(self.problem.blocks, self._bases, self._made, strict=True):
-            whole = np.eye(len(period)) if mine is None else mine.of(self._free_of(i, here))
-            asked = [_written(s.lifts, block.frame) for s in block.sources]
+            cell_columns = np.eye(len(period)) if mine is None else mine.of(self._free_of(i, here))
+            source_rows = [_written(s.lifts, block.frame) for s in block.sources]
             for one in np.unique(period):
-                own = columns[:, period == one]
-                lifts = [x @ own for x in asked]
+                period_columns = columns[:, period == one]
+                lifts = [x @ period_columns for x in source_rows]
                 if any(x.any() for x in lifts):
                     sources = (replace(s, lifts=x) for s, x in zip(block.sources, lifts, strict=True))
-                    blocks.append(Block(block.multiplicity, whole[period == one], tuple(sources)))
+                    blocks.append(Block(block.multiplicity, cell_columns[period == one], tuple(sources)))
         return Problem(blocks, self.problem.numbers, cells=self._owners)
 
     def _blocks(self, i: int, group: SectorGroup) -> list[Block]:
@@ -209,18 +211,18 @@ class Formulation:
         out = []
         for kind in np.unique(loose).tolist():
             here = np.flatnonzero(loose == kind)
-            own, r, pairwise = columns, triangle, None
+            block_columns, r, pairwise = columns, triangle, None
             frame = None if group.is_identity else triangle
             if self._columns is not None:
-                own = columns @ self._columns.of(self._kinds[kind])
+                block_columns = columns @ self._columns.of(self._kinds[kind])
             if self._pairs is not None and chi is not None:
-                own, r, counted = _free_first(columns, triangle) if kind else (columns, triangle, False)
+                block_columns, r, counted = _free_first(columns, triangle) if kind else (columns, triangle, False)
                 frame = None if r is triangle and group.is_identity else r
                 pairwise = Pairwise(self._pairs.kinds, chi[here], counted and not self._pairs.kinds.alone)
             self._triangles.append(r)
             self._made.append((i, here))
             self._bases.append(columns)
-            out.append(Block(multiplicity[here], own, self._sources(i, group, r, here), frame, pairwise))
+            out.append(Block(multiplicity[here], block_columns, self._sources(i, group, r, here), frame, pairwise))
         return out
 
     def _free_of(self, i: int, here: Indices) -> Free:
@@ -236,13 +238,13 @@ class Formulation:
             numbers = self.alike.number[tables.numbers[classes.first]]
             scale = self._scale[tables.numbers[classes.first]]
             if self._pairs is not None:
-                reached = np.unique(incidence.indices)
-                if not len(reached):
+                used = np.unique(incidence.indices)
+                if not len(used):
                     continue
-                numbers, scale, incidence = numbers[reached], scale[reached], incidence[:, reached]
+                numbers, scale, incidence = numbers[used], scale[used], incidence[:, used]
             lift = m.lift if isinstance(m.lift, Operator) else m.lift @ triangle.T
-            whole = incidence.shape == (1, 1) and incidence.data.tolist() == [1.0]
-            out.append(QuerySource(lift, numbers, scale, None if whole else sp.csr_array(incidence)))
+            is_identity = incidence.shape == (1, 1) and incidence.data.tolist() == [1.0]
+            out.append(QuerySource(lift, numbers, scale, None if is_identity else sp.csr_array(incidence)))
         return tuple(out)
 
     def fold(self, q: Floats) -> Floats:
@@ -273,26 +275,26 @@ class Formulation:
     def evidence(self, sets: RecordSets, p: Floats, q: Floats) -> Evidence:
         """Return the evidence with the sets that have weight."""
         order = np.argsort(p)
-        kept = np.sort(order[np.cumsum(p[order]) > MAX_DROPPED_WEIGHT * p.sum()]).tolist()
-        some = RecordSets(tuple(sets.cells[i] for i in kept), tuple(sets.alike[i] for i in kept))
-        return Evidence(p[kept], q, sets=some)
+        support = np.sort(order[np.cumsum(p[order]) > MAX_DROPPED_WEIGHT * p.sum()]).tolist()
+        weighted_sets = RecordSets(tuple(sets.cells[i] for i in support), tuple(sets.alike[i] for i in support))
+        return Evidence(p[support], q, sets=weighted_sets)
 
     def in_basis(self, factors: Sequence[Floats]) -> list[Floats]:
         """Return factors of Σ_S⁻¹ in the problem's coordinates, by block, as factors in the sectors' integer bases.
 
         B x = Rᵀ y where the problem's coordinates are y = Q x, so Σ⁻¹ = R⁻¹ ZᵀZ R⁻ᵀ.
         """
-        own = [
+        block_factors = [
             np.asarray(np.linalg.solve(triangle, z.swapaxes(-1, -2)).swapaxes(-1, -2), dtype=np.float64)
             for triangle, z in zip(self._triangles, factors, strict=True)
         ]
-        whole = [
+        group_factors = [
             np.empty((len(c), len(g.basis), len(g.basis)))
             for c, g in zip(self.alike.sectors, self.decomposition.groups, strict=True)
         ]
-        for (i, here), f in zip(self._made, own, strict=True):
-            whole[i][here] = f
-        scaled = zip(whole, self.alike.sectors, self._roots, strict=True)
+        for (i, here), f in zip(self._made, block_factors, strict=True):
+            group_factors[i][here] = f
+        scaled = zip(group_factors, self.alike.sectors, self._roots, strict=True)
         return [f[classes.of] / np.sqrt(root)[:, None, None] for f, classes, root in scaled]
 
 
@@ -307,21 +309,21 @@ class _Columns:
         self._sets, self._parts = sets, [sets.parts(i) for i in range(len(sets))]
         self._owner = np.repeat(np.arange(len(sets)), [len(x) for x in self._parts])
         self._single = np.zeros((cells, len(self._owner)))
-        own = (
+        part_cells = (
             [chosen[k] for k in part] for chosen, parts in zip(sets.cells, self._parts, strict=True) for part in parts
         )
-        for i, part in enumerate(own):
+        for i, part in enumerate(part_cells):
             self._single[part, i] = 1
 
     def of(self, free: Free) -> Floats:
         """Return the columns in sectors that show these free attributes, (n_o, columns)."""
-        out, at = self._single.copy(), 0
+        out, start = self._single.copy(), 0
         for i, parts in enumerate(self._parts):
-            here, first = slice(at, at + len(parts)), [part[0] for part in parts]
-            at += len(parts)
+            here, heads = slice(start, start + len(parts)), [part[0] for part in parts]
+            start += len(parts)
             if len(parts) > 1:
-                own, axes = np.linalg.eigh(self._sets.agreement(i, free)[np.ix_(first, first)])
-                out[:, here] = out[:, here] @ (axes * np.sqrt(np.maximum(own, 0)))
+                eigenvalues, axes = np.linalg.eigh(self._sets.agreement(i, free)[np.ix_(heads, heads)])
+                out[:, here] = out[:, here] @ (axes * np.sqrt(np.maximum(eigenvalues, 0)))
         return out
 
     def shared(self, factor: float) -> SharedWeights:

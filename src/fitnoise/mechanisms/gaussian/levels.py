@@ -53,8 +53,8 @@ MAX_DENSE_LEAVES = 2_000
 
 def is_supported(request: Publication) -> bool:
     """Return True if the tables can be planned by levels of a tree."""
-    plain = request.objective.goal is Goal.FIT_FOR_USE and request.cell_budgets is None
-    return plain and bool(uneven_levels(request.workload))
+    is_fit_for_use = request.objective.goal is Goal.FIT_FOR_USE and request.cell_budgets is None
+    return is_fit_for_use and bool(uneven_levels(request.workload))
 
 
 def deepest_level_size(request: Publication) -> int:
@@ -84,10 +84,10 @@ def problem(request: Publication, decomposition: Decomposition) -> LevelProblem:
         for number, j in zip(group.tables.tolist(), group.numbers[:, 0].tolist(), strict=True):
             table = workload.tables[number]
             if isinstance(table.target.number, ByAttribute):
-                wanted = table.variances(workload.domain, workload.confidence)
+                targets = table.variances(workload.domain, workload.confidence)
                 axis = table.attributes.index(table.target.number.attribute)
-                along = wanted[tuple(slice(None) if i == axis else 0 for i in range(wanted.ndim))]
-                looser[j] = along / along.min()
+                axis_targets = targets[tuple(slice(None) if i == axis else 0 for i in range(targets.ndim))]
+                looser[j] = axis_targets / axis_targets.min()
     replaced = request.unit.neighbours is Neighbours.REPLACE_ONE
     return LevelProblem.from_decomposition(
         decomposition, workload.domain, levels_of_one_tree(workload), looser, replaced=replaced
@@ -150,12 +150,12 @@ class TreeEstimation(abc.ABC):
     @cached_property
     def sectors(self) -> dict[tuple[int, ...], dict[int, Place]]:
         """Sectors by level, for every set of attributes outside the tree."""
-        found: dict[tuple[int, ...], dict[int, Place]] = {}
+        by_attributes: dict[tuple[int, ...], dict[int, Place]] = {}
         for i, group in enumerate(self.decomposition.groups):
             for k in range(len(group)):
-                beside, level = self._split(group.attributes[k])
-                found.setdefault(beside, {})[level] = i, k
-        return found
+                outer_set, level = self._split(group.attributes[k])
+                by_attributes.setdefault(outer_set, {})[level] = i, k
+        return by_attributes
 
     def _split(self, attributes: Indices) -> tuple[tuple[int, ...], int]:
         """Return a sector's attributes outside the tree, and its level, 0 without one."""
@@ -196,9 +196,9 @@ class TreeEstimation(abc.ABC):
 
     def _estimate(self, answers: Sequence[Exact], group: int, k: int) -> Floats:
         attributes = self.decomposition.groups[group].attributes[k]
-        beside, level = self._split(attributes)
+        outer_set, level = self._split(attributes)
         return self._placed(
-            self._solved(self.margins[beside], *self._centred_estimates(answers, beside))[level], attributes
+            self._solved(self.margins[outer_set], *self._centred_estimates(answers, outer_set))[level], attributes
         )
 
     def _placed(self, estimates: Floats, attributes: Indices) -> Floats:
@@ -220,67 +220,67 @@ class TreeEstimation(abc.ABC):
         The pass upwards computes n_g and e_g from the answers at and below g. They are the products of u_g and of
         1_g − f u_g with the vector. The pass downwards adds the parts outside g, as multiples of 1_g and of u_g.
         """
-        known, above, of, more = margin.known, self.asked.above, self.tree.of, weighted or {}
-        deep = len(known.x) - 1
-        shape = next(iter((*plain.values(), *more.values()))).shape[:-1]
-        a, c = ([x.get(level, np.zeros((*shape, 1))) for level in range(deep + 1)] for x in (plain, more))
-        n = [(a[deep] + c[deep]) * known.own[deep][of[deep]]]
+        terms, above, class_of, c_by_level = margin.known, self.asked.above, self.tree.of, weighted or {}
+        deep = len(terms.x) - 1
+        shape = next(iter((*plain.values(), *c_by_level.values()))).shape[:-1]
+        a, c = ([x.get(level, np.zeros((*shape, 1))) for level in range(deep + 1)] for x in (plain, c_by_level))
+        n = [(a[deep] + c[deep]) * terms.own[deep][class_of[deep]]]
         e, summed = [np.zeros_like(n[0])], list[Floats]()
         for level in range(deep, 0, -1):
-            here, up = of[level], of[level - 1]
+            here, up = class_of[level], class_of[level - 1]
             starts = np.flatnonzero(np.diff(above[level - 1], prepend=-1))
-            slope, r = known.slope[level - 1][up], known.r[level][here]
-            off = known.slope[level][here] - slope[above[level - 1]] * r
+            slope, r = terms.slope[level - 1][up], terms.r[level][here]
+            off = terms.slope[level][here] - slope[above[level - 1]] * r
             below = np.add.reduceat(r * n[0], starts, axis=-1)
             rest = np.add.reduceat(e[0] + off * n[0], starts, axis=-1)
             summed.insert(0, below)
-            own = below + (a[level - 1] * slope + c[level - 1]) * known.below[level - 1][up]
-            n.insert(0, own * (known.own[level - 1] / known.below[level - 1])[up])
-            e.insert(0, rest + a[level - 1] * known.rest[level - 1][up])
+            gathered = below + (a[level - 1] * slope + c[level - 1]) * terms.below[level - 1][up]
+            n.insert(0, gathered * (terms.own[level - 1] / terms.below[level - 1])[up])
+            e.insert(0, rest + a[level - 1] * terms.rest[level - 1][up])
         outside = np.zeros((*shape, 1))
-        found = [known.slope[0][of[0]] * n[0] + e[0]]
+        estimates = [terms.slope[0][class_of[0]] * n[0] + e[0]]
         for level in range(1, deep + 1):
-            here, up, lies = of[level], of[level - 1], above[level - 1]
+            here, up, lies = class_of[level], class_of[level - 1], above[level - 1]
             outside = outside + a[level - 1]
-            moved = n[level - 1] - summed[level - 1] - outside * (known.slope[level - 1] * known.below[level - 1])[up]
-            added = (moved / known.below[level - 1][up])[..., lies] * known.r[level][here]
+            excess = n[level - 1] - summed[level - 1] - outside * (terms.slope[level - 1] * terms.below[level - 1])[up]
+            added = (excess / terms.below[level - 1][up])[..., lies] * terms.r[level][here]
             outside = outside[..., lies]
-            f, own = known.slope[level][here], known.own[level][here]
-            n[level] = n[level] + (outside * f + added) * own
-            found.append(f * n[level] + e[level] + outside * known.rest[level][here])
-        return found
+            f, own_variance = terms.slope[level][here], terms.own[level][here]
+            n[level] = n[level] + (outside * f + added) * own_variance
+            estimates.append(f * n[level] + e[level] + outside * terms.rest[level][here])
+        return estimates
 
     def covariance(self, f: Mapping[Place, Floats], h: Mapping[Place, Floats]) -> float:
         """Return the covariance of two combinations of sector estimates."""
         total, mine, theirs = 0.0, self._by_margin(f), self._by_margin(h)
-        for beside in mine.keys() & theirs.keys():
-            moved = self._solved(self.margins[beside], mine[beside])
-            total += sum(float((x * moved[level]).sum()) for level, x in theirs[beside].items())
+        for outer_set in mine.keys() & theirs.keys():
+            products = self._solved(self.margins[outer_set], mine[outer_set])
+            total += sum(float((x * products[level]).sum()) for level, x in theirs[outer_set].items())
         return total
 
     def apply_covariance(self, f: Mapping[Place, Floats]) -> dict[Place, Floats]:
         """Return cov(θ) f: the covariance of each sector's estimate with a combination of the estimates."""
         out = {}
-        for beside, given in self._by_margin(f).items():
-            margin = self.margins[beside]
-            found = self._solved(margin, given)
+        for outer_set, combination in self._by_margin(f).items():
+            margin = self.margins[outer_set]
+            covariances = self._solved(margin, combination)
             for level, (i, k) in margin.places.items():
-                out[i, k] = self._placed(found[level], self.decomposition.groups[i].attributes[k])
+                out[i, k] = self._placed(covariances[level], self.decomposition.groups[i].attributes[k])
         return out
 
     def between(self, left: TableNumbers, right: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers, (P,): sums over T of entries of X_T⁻¹ at their places."""
         sizes, (mine, level, v), (theirs, deeper, w) = self.decomposition.sizes, self._at(left), self._at(right)
         total = np.zeros(len(left))
-        for beside, margin in self.margins.items():
-            if set(beside) <= set(mine) & set(theirs):
-                found = self._entries(margin, (level, v), (deeper, w))
-                for a in beside:
-                    found *= agreement(mine[a], theirs[a], sizes[a])
+        for outer_set, margin in self.margins.items():
+            if set(outer_set) <= set(mine) & set(theirs):
+                entries = self._entries(margin, (level, v), (deeper, w))
+                for a in outer_set:
+                    entries *= agreement(mine[a], theirs[a], sizes[a])
                 for axes in (mine, theirs):
-                    for a in axes.keys() - set(beside):
-                        found *= mean_weight(axes[a], sizes[a])
-                total += found
+                    for a in axes.keys() - set(outer_set):
+                        entries *= mean_weight(axes[a], sizes[a])
+                total += entries
         return total
 
     def sums(self, left: WeightedSums, right: WeightedSums, length: int) -> Floats:
@@ -288,18 +288,18 @@ class TreeEstimation(abc.ABC):
         sizes = self.decomposition.sizes
         (mine, level, v), (theirs, deeper, w) = self._at(left.numbers), self._at(right.numbers)
         total = np.zeros(length)
-        for beside, margin in self.margins.items():
-            if not set(beside) <= set(mine) & set(theirs):
+        for outer_set, margin in self.margins.items():
+            if not set(outer_set) <= set(mine) & set(theirs):
                 continue
-            for kept, sign in alternating(beside, sizes):
-                cells = math.prod(sizes[a] for a in kept)
-                some, key, factor = left.within(mine, beside, kept)
-                others, counter_key, counter = right.within(theirs, beside, kept)
+            for subset, sign in alternating(outer_set, sizes):
+                cells = math.prod(sizes[a] for a in subset)
+                left_rows, key, factor = left.within(mine, outer_set, subset)
+                right_rows, counter_key, counter = right.within(theirs, outer_set, subset)
                 keys, which = np.unique(np.concatenate([key, counter_key]), return_inverse=True)
-                f = self._spread((level, v[some]), which[: len(key)], factor, len(keys))
-                h = self._spread((deeper, w[others]), which[len(key) :], counter, len(keys))
-                found = self._products(margin, f, h)
-                total += np.bincount(keys // cells, sign * found, minlength=length)
+                f = self._spread((level, v[left_rows]), which[: len(key)], factor, len(keys))
+                h = self._spread((deeper, w[right_rows]), which[len(key) :], counter, len(keys))
+                products = self._products(margin, f, h)
+                total += np.bincount(keys // cells, sign * products, minlength=length)
         return total
 
     def _spread(
@@ -308,10 +308,10 @@ class TreeEstimation(abc.ABC):
         """Return combinations of places, a row each, by level; ALL of a level is the top."""
         level, v = places
         out = {}
-        for own, some in ((level, v != SUM_OF_ALL), (0, v == SUM_OF_ALL)) if level else ((0, v >= SUM_OF_ALL),):
-            at = np.maximum(v[some], 0) if own else np.zeros(int(some.sum()), dtype=np.intp)
-            shape = (length, self.asked.sizes[own])
-            out[own] = sp.csr_array((factors[some], (rows[some], at)), shape=shape)
+        for depth, mask in ((level, v != SUM_OF_ALL), (0, v == SUM_OF_ALL)) if level else ((0, v >= SUM_OF_ALL),):
+            indices = np.maximum(v[mask], 0) if depth else np.zeros(int(mask.sum()), dtype=np.intp)
+            shape = (length, self.asked.sizes[depth])
+            out[depth] = sp.csr_array((factors[mask], (rows[mask], indices)), shape=shape)
         return out
 
     def _products(self, margin: Margin, f: Mapping[int, sp.csr_array], h: Mapping[int, sp.csr_array]) -> Floats:
@@ -321,8 +321,8 @@ class TreeEstimation(abc.ABC):
         with u_g and with 1_g − f u_g of their place, and with one another. Adding x u_g u_gᵀ subtracts the factor
         x/(1 + x Var u_g) times the product of the two covariances with u_g.
         """
-        known, of = margin.known, self.tree.of
-        deep = len(known.x) - 1
+        terms, class_of = margin.known, self.tree.of
+        deep = len(terms.x) - 1
         rows = next(iter(f.values())).shape[0]
         total = np.zeros(rows)
         sums = [sp.csr_array((rows, self.asked.sizes[deep]))] * 2
@@ -331,90 +331,90 @@ class TreeEstimation(abc.ABC):
             if level < deep:
                 above, n = self.asked.above[level], self.asked.sizes[level + 1]
                 up = sp.csr_array((np.ones(n), above, np.arange(n + 1)), shape=(n, self.asked.sizes[level]))
-                r, slope = known.r[level + 1][of[level + 1]], known.slope[level][of[level]]
-                off = known.slope[level + 1][of[level + 1]] - slope[above] * r
+                r, slope = terms.r[level + 1][class_of[level + 1]], terms.slope[level][class_of[level]]
+                off = terms.slope[level + 1][class_of[level + 1]] - slope[above] * r
                 rests = [sp.csr_array((e + b * off) @ up) for e, b in zip(rests, sums, strict=True)]
                 sums = [sp.csr_array((b * r) @ up) for b in sums]
-                less = known.own[level] / known.below[level]
-                total -= np.asarray(sums[0].multiply(sums[1]) @ (known.x[level] * less)[of[level]])
-                sums = [sp.csr_array(b * less[of[level]]) for b in sums]
-            slope, own, rest = (x[level][of[level]] for x in (known.slope, known.own, known.rest))
-            given = [x.get(level, sp.csr_array((rows, self.asked.sizes[level]))) for x in (f, h)]
-            plain = [e + b * slope for e, b in zip(rests, sums, strict=True)]
-            variance = rest + slope**2 * own
-            total += (given[0].multiply(given[1] * variance + plain[1]) + given[1].multiply(plain[0])).sum(axis=1)
-            sums = [sp.csr_array(b + x * (slope * own)) for b, x in zip(sums, given, strict=True)]
-            rests = [sp.csr_array(e + x * rest) for e, x in zip(rests, given, strict=True)]
+                less = terms.own[level] / terms.below[level]
+                total -= np.asarray(sums[0].multiply(sums[1]) @ (terms.x[level] * less)[class_of[level]])
+                sums = [sp.csr_array(b * less[class_of[level]]) for b in sums]
+            slope, own_variance, rest = (x[level][class_of[level]] for x in (terms.slope, terms.own, terms.rest))
+            inputs = [x.get(level, sp.csr_array((rows, self.asked.sizes[level]))) for x in (f, h)]
+            below = [e + b * slope for e, b in zip(rests, sums, strict=True)]
+            variance = rest + slope**2 * own_variance
+            total += (inputs[0].multiply(inputs[1] * variance + below[1]) + inputs[1].multiply(below[0])).sum(axis=1)
+            sums = [sp.csr_array(b + x * (slope * own_variance)) for b, x in zip(sums, inputs, strict=True)]
+            rests = [sp.csr_array(e + x * rest) for e, x in zip(rests, inputs, strict=True)]
         return total
 
     def _at(self, numbers: TableNumbers) -> tuple[dict[int, Indices], int, Indices]:
         """Return some numbers' values of attributes outside the tree, their level, and their place in it."""
-        beside, level, place = {}, 0, np.zeros(len(numbers), dtype=np.intp)
+        outer_values, level, places = {}, 0, np.zeros(len(numbers), dtype=np.intp)
         for a, v in numbers.axes.items():
             if self.asked.axes[a]:
-                level, place = int(self.asked.axes[a]), v
+                level, places = int(self.asked.axes[a]), v
             else:
-                beside[a] = v
-        return beside, level, place
+                outer_values[a] = v
+        return outer_values, level, places
 
     def _entries(self, margin: Margin, left: tuple[int, Indices], right: tuple[int, Indices]) -> Floats:
         """Return entries of X_T⁻¹ for pairs of places, each of one level; ALL is the top. As `_products`, by pair."""
-        known, of = margin.known, self.tree.of
+        terms, class_of = margin.known, self.tree.of
         paths = [self._upwards(*left), self._upwards(*right)]
         total = np.zeros(len(paths[0][0]))
         sums, rests = ([np.zeros(len(total)), np.zeros(len(total))] for _ in range(2))
         for level in range(max(len(x) for _, x in paths) - 1, -1, -1):
-            here = [np.flatnonzero(own > level) for own, _ in paths]
-            if level < len(known.below):
+            here = [np.flatnonzero(depths > level) for depths, _ in paths]
+            if level < len(terms.below):
                 for i, (_, path) in enumerate(paths):
-                    some = here[i]
-                    if len(some):
-                        below, g = of[level + 1][path[level + 1][some]], of[level][path[level][some]]
-                        r = known.r[level + 1][below]
-                        rests[i][some] += (known.slope[level + 1][below] - known.slope[level][g] * r) * sums[i][some]
-                        sums[i][some] *= r
+                    rows = here[i]
+                    if len(rows):
+                        below, g = class_of[level + 1][path[level + 1][rows]], class_of[level][path[level][rows]]
+                        r = terms.r[level + 1][below]
+                        rests[i][rows] += (terms.slope[level + 1][below] - terms.slope[level][g] * r) * sums[i][rows]
+                        sums[i][rows] *= r
                 both = np.intersect1d(here[0], here[1], assume_unique=True)
-                met = both[paths[0][1][level][both] == paths[1][1][level][both]] if len(both) else both
-                less = known.own[level] / known.below[level]
-                if len(met):
-                    g = of[level][paths[0][1][level][met]]
-                    total[met] -= sums[0][met] * sums[1][met] * (known.x[level] * less)[g]
+                shared = both[paths[0][1][level][both] == paths[1][1][level][both]] if len(both) else both
+                less = terms.own[level] / terms.below[level]
+                if len(shared):
+                    g = class_of[level][paths[0][1][level][shared]]
+                    total[shared] -= sums[0][shared] * sums[1][shared] * (terms.x[level] * less)[g]
                 for i, (_, path) in enumerate(paths):
                     if len(here[i]):
-                        sums[i][here[i]] *= less[of[level][path[level][here[i]]]]
-            starts = [np.flatnonzero(own == level) for own, _ in paths]
-            for i, (j, some) in enumerate(
+                        sums[i][here[i]] *= less[class_of[level][path[level][here[i]]]]
+            starts = [np.flatnonzero(depths == level) for depths, _ in paths]
+            for i, (j, rows) in enumerate(
                 ((1, starts[0]), (0, starts[1]))
             ):  # one place starts here, and the other lies below or in it
-                if not len(some):
+                if not len(rows):
                     continue
-                g = of[level][paths[i][1][level][some]]
-                inside = some[paths[j][0][some] > level]
+                g = class_of[level][paths[i][1][level][rows]]
+                inside = rows[paths[j][0][rows] > level]
                 if len(inside):
                     inside = inside[paths[i][1][level][inside] == paths[j][1][level][inside]]
-                    at = of[level][paths[i][1][level][inside]]
-                    total[inside] += rests[j][inside] + known.slope[level][at] * sums[j][inside]
-                same = some[paths[1][0][some] == level] if i == 0 else some[:0]
+                    kinds = class_of[level][paths[i][1][level][inside]]
+                    total[inside] += rests[j][inside] + terms.slope[level][kinds] * sums[j][inside]
+                same = rows[paths[1][0][rows] == level] if i == 0 else rows[:0]
                 if len(same):
                     same = same[paths[0][1][level][same] == paths[1][1][level][same]]
-                    at = of[level][paths[0][1][level][same]]
-                    total[same] += known.rest[level][at] + known.slope[level][at] ** 2 * known.own[level][at]
-                sums[i][some] = known.slope[level][g] * known.own[level][g]
-                rests[i][some] = known.rest[level][g]
+                    kinds = class_of[level][paths[0][1][level][same]]
+                    total[same] += terms.rest[level][kinds] + terms.slope[level][kinds] ** 2 * terms.own[level][kinds]
+                sums[i][rows] = terms.slope[level][g] * terms.own[level][g]
+                rests[i][rows] = terms.rest[level][g]
         return total
 
     def _upwards(self, level: int, places: Indices) -> tuple[Indices, list[Indices]]:
         """Return the level of each place, 0 for ALL, (P,); and its chain of places from the top down to itself."""
-        found = [np.maximum(places, 0)]
+        chain = [np.maximum(places, 0)]
         for k in range(level, 0, -1):
-            found.insert(0, self.asked.above[k - 1][found[0]])
-        return np.where(places == SUM_OF_ALL, 0, level), found
+            chain.insert(0, self.asked.above[k - 1][chain[0]])
+        return np.where(places == SUM_OF_ALL, 0, level), chain
 
     def _by_margin(self, pulled: Mapping[Place, Floats]) -> dict[tuple[int, ...], dict[int, Floats]]:
         out: dict[tuple[int, ...], dict[int, Floats]] = {}
-        for place, x in pulled.items():
-            beside, level = self._split(self.decomposition.groups[place[0]].attributes[place[1]])
-            out.setdefault(beside, {})[level] = self._last(x, place)
+        for sector, x in pulled.items():
+            outer_set, level = self._split(self.decomposition.groups[sector[0]].attributes[sector[1]])
+            out.setdefault(outer_set, {})[level] = self._last(x, sector)
         return out
 
 
@@ -439,8 +439,8 @@ class LevelEstimation(TreeEstimation):
 
     def precisions(self, attributes: tuple[int, ...]) -> dict[int, float]:
         """Return ξ_T of the sectors of a set outside the tree, by level."""
-        own = self.whiteners
-        return {level: 1 / float(own[i][k, 0, 0]) ** 2 for level, (i, k) in self.sectors[attributes].items()}
+        whiteners = self.whiteners
+        return {level: 1 / float(whiteners[i][k, 0, 0]) ** 2 for level, (i, k) in self.sectors[attributes].items()}
 
     def top_information(self, attributes: tuple[int, ...]) -> float:
         """Return the remainder of ξ_T at the top: ξ_T − Σ_ℓ ξ_Tℓ/N_ℓ."""
@@ -449,11 +449,11 @@ class LevelEstimation(TreeEstimation):
     @cached_property
     def margins(self) -> dict[tuple[int, ...], Margin]:
         """The sectors of attributes outside the tree, by these attributes."""
-        return {beside: self._margin(beside, places) for beside, places in self.sectors.items()}
+        return {outer_set: self._margin(outer_set, places) for outer_set, places in self.sectors.items()}
 
     def _margin(self, attributes: tuple[int, ...], places: dict[int, Place]) -> Margin:
-        own, counts = self.precisions(attributes), self.tree.counts[: max(places) + 1]
-        x = [np.full(len(n), own.get(level, 0.0)) for level, n in enumerate(counts)]
+        precisions, counts = self.precisions(attributes), self.tree.counts[: max(places) + 1]
+        x = [np.full(len(n), precisions.get(level, 0.0)) for level, n in enumerate(counts)]
         x[0] = np.array([self.top_information(attributes)]) if len(x) > 1 else x[0]
         return Margin(
             places,
@@ -462,11 +462,11 @@ class LevelEstimation(TreeEstimation):
         )
 
     def _centred_estimates(self, answers: Sequence[Exact], attributes: tuple[int, ...]) -> tuple[Given, Given]:
-        given, precisions = {}, self.precisions(attributes)
+        weighted, precisions = {}, self.precisions(attributes)
         for level, (i, k) in self.sectors[attributes].items():
-            alone = self.separate_estimates.estimates(answers, i, np.array([k]))[0]
-            given[level] = precisions[level] * self._last(alone, (i, k))
-        return given, {}
+            estimate = self.separate_estimates.estimates(answers, i, np.array([k]))[0]
+            weighted[level] = precisions[level] * self._last(estimate, (i, k))
+        return weighted, {}
 
 
 class LevelMechanism(GaussianMechanism):
@@ -504,9 +504,10 @@ class LevelMechanism(GaussianMechanism):
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was measured.",
             )
-        own = cast(LevelEstimation, part.estimation)
+        estimation = cast(LevelEstimation, part.estimation)
         if any(
-            own.top_information(beside) < -MIN_MARGIN_REDUCTION * own.precisions(beside)[0] for beside in own.sectors
+            estimation.top_information(outer_set) < -MIN_MARGIN_REDUCTION * estimation.precisions(outer_set)[0]
+            for outer_set in estimation.sectors
         ):
             raise PlanError(
                 "level-margin-too-small",
@@ -535,17 +536,19 @@ class LevelMechanism(GaussianMechanism):
 
     def table_variances(self, part: TablePart, name: str) -> Floats:
         """Return the variance of every place of a table."""
-        own, j = _estimation(part), part.table_index(name)
-        level = int(own.asked.level[j])
+        estimation, j = _estimation(part), part.table_index(name)
+        level = int(estimation.asked.level[j])
         table, domain = part.publication.workload[name], part.publication.workload.domain
-        by_place, _ = own.by_place(j)
-        names = [part.decomposition.exchangeable[i] for i in np.flatnonzero((own.asked.axes == level) & (level > 0))]
-        along = (
+        by_place, _ = estimation.by_place(j)
+        names = [
+            part.decomposition.exchangeable[i] for i in np.flatnonzero((estimation.asked.axes == level) & (level > 0))
+        ]
+        shape = (
             [len(by_place) if domain.attribute_of(a) == domain.attribute_of(names[0]) else 1 for a in table.attributes]
             if names
             else ()
         )
-        return np.broadcast_to(by_place.reshape(along), table.shape(domain))
+        return np.broadcast_to(by_place.reshape(shape), table.shape(domain))
 
     def table_margins(self, part: TablePart, name: str, confidence: float) -> Floats:
         """Return normal quantiles times the standard errors."""
@@ -553,23 +556,23 @@ class LevelMechanism(GaussianMechanism):
 
     def worst(self, part: TablePart, i: int) -> tuple[float, float]:
         """Return target and variance of the place with the largest ratio of variance to target."""
-        own, j = _estimation(part), int(np.arange(part.decomposition.rows)[part.decomposition.layout(i).rows][0])
-        achieved, looser = own.by_place(j)
+        estimation, j = _estimation(part), int(np.arange(part.decomposition.rows)[part.decomposition.layout(i).rows][0])
+        achieved, looser = estimation.by_place(j)
         worst = int(np.argmax(achieved / looser))
         return float(part.decomposition.variances[j] * looser[worst]), float(achieved[worst])
 
     def separate_rho(self, part: TablePart) -> float:
         """Return ρ of separate tables; if targets vary by place, that of the record of costliest places."""
-        asked = _estimation(part).asked
-        if part.terms.apart is not None or all((x == 1).all() for x in asked.looser):
+        level_problem = _estimation(part).asked
+        if part.terms.apart is not None or all((x == 1).all() for x in level_problem.looser):
             return super().separate_rho(part)
-        paid = np.zeros(len(asked.tree.counts[-1]))
-        for j, wanted in enumerate(part.decomposition.variances * part.relaxation):
-            own = 1 / (wanted * asked.looser[j])
-            for level in range(int(asked.level[j]) + 1, len(asked.tree.counts)):
-                own = asked.tree.down(own, level)
-            paid += own
-        return float(paid.max()) / 2 * part.publication.adjacency.records**2
+        costs = np.zeros(len(level_problem.tree.counts[-1]))
+        for j, variance in enumerate(part.decomposition.variances * part.relaxation):
+            precisions = 1 / (variance * level_problem.looser[j])
+            for level in range(int(level_problem.level[j]) + 1, len(level_problem.tree.counts)):
+                precisions = level_problem.tree.down(precisions, level)
+            costs += precisions
+        return float(costs.max()) / 2 * part.publication.adjacency.records**2
 
     def covariance(self, left: TableNumbers, right: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers from the answers of all levels."""
@@ -587,9 +590,9 @@ class LevelMechanism(GaussianMechanism):
 
     def prices(self, part: TablePart) -> Floats:
         """Return prices from the dual weights."""
-        asked = _estimation(part).asked
-        trees.check(asked, part.evidence)
-        weights = asked.by_table(part.evidence.numbers)
+        level_problem = _estimation(part).asked
+        trees.check(level_problem, part.evidence)
+        weights = level_problem.by_table(part.evidence.numbers)
         return np.asarray(weights / weights.sum())
 
 

@@ -90,28 +90,31 @@ class SectorMechanism(TableMechanism):
         In other tables they cost m² times as much. Among sets of records in different structured cells, the costliest
         found set determines the cost.
         """
-        d, unit, total, apart = part.decomposition, part.publication.unit, 0.0, part.terms.apart
-        dear = None if part.terms.sets is None else CostlySets(part.terms.sets)
+        d, unit, total, distinct = part.decomposition, part.publication.unit, 0.0, part.terms.apart
+        sets = None if part.terms.sets is None else CostlySets(part.terms.sets)
         big = np.array(d.sizes) > 1
         for group in d.tables:
             precision = 1 / (group.variances * part.relaxation)
-            alone = ~big[group.axes].any(axis=1)
+            without_axes = ~big[group.axes].any(axis=1)
             if isinstance(group.queries, np.ndarray):
-                own = np.asarray((precision @ group.queries.astype(np.float64) ** 2).max(axis=1))
+                costs = np.asarray((precision @ group.queries.astype(np.float64) ** 2).max(axis=1))
             else:
-                own = np.array([rules.weighted_gram(group.queries, p).diagonal().max() for p in precision])
+                costs = np.array([rules.weighted_gram(group.queries, p).diagonal().max() for p in precision])
             if unit.neighbours is Neighbours.REPLACE_ONE:  # two records in different rows of the table
-                own = 2 * own
-                for i in np.flatnonzero(alone):
-                    own[i] = _dearest_pair(group.queries, precision[i], alone=part.terms.allows_add_or_remove)
-            if dear is not None:
+                costs = 2 * costs
+                for i in np.flatnonzero(without_axes):
+                    costs[i] = _dearest_pair(group.queries, precision[i], alone=part.terms.allows_add_or_remove)
+            if sets is not None:
                 grams = (_gram(group.queries, p) for p in precision)
-                total += sum(dear.find_costliest(g, dear.initial_sets(), 1)[0][0] for g in grams) * part.terms.factor
-            elif apart is None:
-                total += float(own.sum()) * part.publication.adjacency.records**2
+                total += sum(sets.find_costliest(g, sets.initial_sets(), 1)[0][0] for g in grams) * part.terms.factor
+            elif distinct is None:
+                total += float(costs.sum()) * part.publication.adjacency.records**2
             else:
-                shown = np.array([set(apart.attributes) <= set(axes) for axes in group.axes.tolist()])
-                total += float(own @ np.where(shown, apart.max_records, apart.max_records**2)) * part.terms.factor
+                shows_all = np.array([set(distinct.attributes) <= set(axes) for axes in group.axes.tolist()])
+                total += (
+                    float(costs @ np.where(shows_all, distinct.max_records, distinct.max_records**2))
+                    * part.terms.factor
+                )
         return total / 2
 
     def write(self, part: TablePart) -> Any:
@@ -229,9 +232,9 @@ def _dearest_pair(queries: Any, precision: Floats, *, alone: bool) -> float:
     It is the largest squared distance of two columns. With `alone`, it is at least that of one column to 0.
     """
     gram = _gram(np.unique(queries, axis=1) if isinstance(queries, np.ndarray) else queries, precision)
-    own = gram.diagonal()
-    single = float(own.max()) if alone else 0.0
-    return max(single, float((own[:, None] + own - 2 * gram).max()))
+    norms = gram.diagonal()
+    single = float(norms.max()) if alone else 0.0
+    return max(single, float((norms[:, None] + norms - 2 * gram).max()))
 
 
 def _gram(queries: Any, precision: Floats) -> Floats:

@@ -86,16 +86,16 @@ def rounded(problem: LevelProblem, d: Decomposition, weights: TreeWeights, recor
         *((bits, math.inf) for bits in WIDE),
         *((bits, INT64_SAFE_BOUND) for bits in FEWER),
     ]
-    for bits, most in ways if unlike else ways[:1]:
-        found = [_integers(problem.tree, x, r, bits) for x, r in zip(weights.x, weights.r, strict=True)]
+    for bits, limit in ways if unlike else ways[:1]:
+        factors = [_integers(problem.tree, x, r, bits) for x, r in zip(weights.x, weights.r, strict=True)]
         with contextlib.suppress(PlanError):  # more bits need scales of a larger ratio
-            if _largest(_assembled(problem, d, found), ROOM if parts == 1 else PARTS_ROOM) * records * parts < most:
+            if _largest(_assembled(problem, d, factors), ROOM if parts == 1 else PARTS_ROOM) * records * parts < limit:
                 break
     if unlike:
-        whole = tuple((np.ones(1), *(a.astype(np.float64) for a in k)) for _, k in found)
-        again = polished(problem, TreeWeights(tuple(tuple(x) for x, _ in found), whole))
-        found = [(list(x), k) for x, (_, k) in zip(again.x, found, strict=True)]
-    return _assembled(problem, d, found)
+        integer_factors = tuple((np.ones(1), *(a.astype(np.float64) for a in k)) for _, k in factors)
+        polished_weights = polished(problem, TreeWeights(tuple(tuple(x) for x, _ in factors), integer_factors))
+        factors = [(list(x), k) for x, (_, k) in zip(polished_weights.x, factors, strict=True)]
+    return _assembled(problem, d, factors)
 
 
 def _largest(strategy: TreeStrategy, room: int) -> int:
@@ -112,15 +112,15 @@ def _assembled(
 ) -> TreeStrategy:
     """Return the design for every set of attributes, from weights of integer sums and their k."""
     sizes, groups = np.array(d.sizes), []
-    for beside, i in problem.homes.items():
-        each, (x, k) = sizes[list(beside)], factors[i]
+    for outer_set, i in problem.homes.items():
+        each, (x, k) = sizes[list(outer_set)], factors[i]
         gain, cells = float(gains(each)), math.prod(each.tolist())
         too_large = problem.sectors[i].scale
         scales = {level: np.sqrt(gain * too_large / (cells * w)) for level, w in _of_use(x, k).items()}
         highest, lowest = (f([f(s) for s in scales.values()]) for f in (np.max, np.min))
         if highest > MAX_SCALE or highest > lowest * MAX_SCALE_RATIO:
             raise out_of_reach()
-        groups.append(MeasuredTree(beside, 1, k, scales))
+        groups.append(MeasuredTree(outer_set, 1, k, scales))
     levels = tuple(int(np.flatnonzero(problem.axes == level)[0]) for level in range(1, len(problem.sizes)))
     return TreeStrategy(d.cell_structure, levels, problem.above, problem.tree.of, tuple(groups))
 
@@ -132,10 +132,10 @@ def _of_use(x: Sequence[Floats], k: Sequence[NDArray[np.int64]]) -> dict[int, Fl
     both for sums whose largest entry is 1. Such a weight costs no measurable privacy.
     """
     deep = len(x) - 1
-    sizes = [math.prod(int(own.max()) for own in k[level:]) ** 2 for level in range(len(x))]
-    least = NEGLIGIBLE_WEIGHT * max(float(w.max()) * size for w, size in zip(x, sizes, strict=True))
-    every = enumerate(zip(x, sizes, strict=True))
-    return {i: np.maximum(w, least / size) for i, (w, size) in every if i == deep or (w * size > least).any()}
+    sizes = [math.prod(int(factors.max()) for factors in k[level:]) ** 2 for level in range(len(x))]
+    threshold = NEGLIGIBLE_WEIGHT * max(float(w.max()) * size for w, size in zip(x, sizes, strict=True))
+    levels = enumerate(zip(x, sizes, strict=True))
+    return {i: np.maximum(w, threshold / size) for i, (w, size) in levels if i == deep or (w * size > threshold).any()}
 
 
 def _integers(
@@ -147,9 +147,9 @@ def _integers(
     for level in range(deep, 0, -1):
         part = r[level] * size
         starts = np.flatnonzero(np.diff(tree.above[level - 1], prepend=-1))
-        most = np.maximum.reduceat(part, starts)
-        alike = bool((part > tree.down(most, level) * (1 - 2.0 ** -(bits + 1))).all())
-        step = most if alike else most / 2**bits
+        largest = np.maximum.reduceat(part, starts)
+        is_equal = bool((part > tree.down(largest, level) * (1 - 2.0 ** -(bits + 1))).all())
+        step = largest if is_equal else largest / 2**bits
         k = np.maximum(np.rint(part / tree.down(step, level)), 1).astype(np.int64)
         factors.insert(0, k)
         size = step
@@ -166,8 +166,8 @@ def rescaled(strategy: TreeStrategy, factor: float, *, up: bool) -> TreeStrategy
     groups = []
     for g in strategy.groups:
         scales = {level: cut(s * factor, up=up) for level, s in g.scales.items()}
-        least = min(float(s.min()) for s in scales.values())
-        shift = max(LEAST_EXPONENT - math.frexp(least)[1], 0) if least > 0 else 0
+        smallest = min(float(s.min()) for s in scales.values())
+        shift = max(LEAST_EXPONENT - math.frexp(smallest)[1], 0) if smallest > 0 else 0
         scales = {level: np.ldexp(s, shift) for level, s in scales.items()}
         good = all(((s > 0) & (s <= MAX_SCALE)).all() for s in scales.values())
         if not good or shift + g.multiple.bit_length() > 61:
@@ -203,7 +203,7 @@ class PlaceEstimation(TreeEstimation):
     @cached_property
     def margins(self) -> dict[tuple[int, ...], Margin]:
         """The sectors of attributes outside the tree, by these attributes."""
-        return {beside: self._margin(beside, places) for beside, places in self.sectors.items()}
+        return {outer_set: self._margin(outer_set, places) for outer_set, places in self.sectors.items()}
 
     def _margin(self, attributes: tuple[int, ...], places: dict[int, Any]) -> Margin:
         _, g = self.measured[attributes]
@@ -221,17 +221,17 @@ class PlaceEstimation(TreeEstimation):
 
     def _centred_estimates(self, answers: Sequence[Exact], attributes: tuple[int, ...]) -> tuple[Given, Given]:
         number, g = self.measured[attributes]
-        sizes, at, out = [self.decomposition.sizes[a] for a in attributes], 0, dict[int, Floats]()
+        sizes, start, out = [self.decomposition.sizes[a] for a in attributes], 0, dict[int, Floats]()
         for level in g.scales:
             order = self.strategy.orders[level]
             n = len(order) * self.strategy.rows(g)
             y = np.empty((len(order), self.strategy.rows(g)))
-            y[order] = answers[number][at : at + n].astype(np.float64).reshape(len(order), -1)
+            y[order] = answers[number][start : start + n].astype(np.float64).reshape(len(order), -1)
             theta = y.T.reshape(*(axis_rows(x) for x in sizes), -1) / g.multiple
             for axis, x in enumerate(sizes):
                 theta = uncentre(theta, axis, x)
             out[level] = theta * self._precisions(g, level)[self.tree.of[level]]
-            at += n
+            start += n
         return {}, out
 
 
@@ -242,13 +242,13 @@ def classes(strategy: TreeStrategy) -> TreeQuotient:
         PlanError: Places of one class contain different places, or classes are not in the order of those above.
     """
     above, copies = [], []
-    for up, own, parents in zip(strategy.classes, strategy.classes[1:], strategy.above, strict=False):
-        first = np.unique(own, return_index=True)[1]
-        lies = up[parents[first]]
-        found, count = np.unique(parents * len(first) + own, return_counts=True)
-        each = np.bincount(own) / np.bincount(up)[lies]
+    for up, class_of, parents in zip(strategy.classes, strategy.classes[1:], strategy.above, strict=False):
+        first_places = np.unique(class_of, return_index=True)[1]
+        lies = up[parents[first_places]]
+        kinds, count = np.unique(parents * len(first_places) + class_of, return_counts=True)
+        each = np.bincount(class_of) / np.bincount(up)[lies]
         pairs = np.bincount(lies, minlength=int(up.max()) + 1)[up].sum()
-        if len(found) != pairs or (count != each[found % len(first)]).any() or (np.diff(lies) < 0).any():
+        if len(kinds) != pairs or (count != each[kinds % len(first_places)]).any() or (np.diff(lies) < 0).any():
             raise PlanError(
                 "place-classes-differ",
                 "Places of one class in the plan contain places of different classes, or in another order.",
@@ -279,11 +279,11 @@ class PlaceMechanism(LevelMechanism):
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was measured.",
             )
-        d, own = part.decomposition, part.strategy
-        asked = problem(part.publication, d)
-        levels = [int(np.flatnonzero(asked.axes == level)[0]) for level in range(1, len(asked.sizes))]
-        same = list(own.levels) == levels and all(map(np.array_equal, own.above, asked.above))
-        if own.structure != d.cell_structure or not same:
+        d, strategy = part.decomposition, part.strategy
+        level_problem = problem(part.publication, d)
+        levels = [int(np.flatnonzero(level_problem.axes == level)[0]) for level in range(1, len(level_problem.sizes))]
+        same = list(strategy.levels) == levels and all(map(np.array_equal, strategy.above, level_problem.above))
+        if strategy.structure != d.cell_structure or not same:
             raise PlanError(
                 "strategy-of-other-places",
                 "The strategy of the plan measures other places than those of the tables.",
@@ -291,10 +291,10 @@ class PlaceMechanism(LevelMechanism):
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was measured.",
             )
-        needed = {beside: asked.sectors[i].deep for beside, i in asked.homes.items()}
-        if {g.attributes: g.deep for g in own.groups} != needed:
+        needed = {outer_set: level_problem.sectors[i].deep for outer_set, i in level_problem.homes.items()}
+        if {g.attributes: g.deep for g in strategy.groups} != needed:
             raise other_sectors()
-        _ = classes(own)
+        _ = classes(strategy)
 
     def cell_structure(self, request: Publication) -> CellStructure:
         """Return every level as an attribute of its own."""
@@ -318,8 +318,8 @@ class PlaceMechanism(LevelMechanism):
 
     def describe_noise(self, part: TablePart) -> dict[str, Any]:
         """Return the name, and the noise scale of every class of places."""
-        own = part.strategy
-        names = own.structure.names
+        strategy = part.strategy
+        names = strategy.structure.names
         return {
             "name": self.name,
             "noise": "independent discrete Gaussian on integers",
@@ -327,12 +327,12 @@ class PlaceMechanism(LevelMechanism):
                 {
                     "attributes": [
                         *(names[a] for a in g.attributes),
-                        *(names[own.levels[x - 1]] for x in g.scales if x),
+                        *(names[strategy.levels[x - 1]] for x in g.scales if x),
                     ],
                     "answers": counts.tolist(),
                     "scales": scales_document(np.concatenate(list(g.scales.values()))),
                 }
-                for g, counts in zip(own.groups, own.counts, strict=True)
+                for g, counts in zip(strategy.groups, strategy.counts, strict=True)
             ],
         }
 

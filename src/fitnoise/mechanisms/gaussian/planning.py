@@ -188,27 +188,31 @@ def plan(
     many = deepest_level_size(publication) if is_supported(publication) and publication.series is None else 0
     if many > (MAX_DENSE_LEAVES_SLOW if refine else MAX_DENSE_LEAVES):
         aim, enough = (LEVEL_GAP, SIMPLE_LEVELS_GAP) if gap is None else (gap, gap)
-        made = _by_level(publication, aim, enough, refine=refine)
-        near = REPLACED_GAP if publication.unit.neighbours is Neighbours.REPLACE_ONE else 1.5 * LEVEL_GAP
-        if many > MAX_DENSE_LEAVES_SLOW or made.gap <= (near if gap is None else gap):
+        part = _by_level(publication, aim, enough, refine=refine)
+        gap_limit = REPLACED_GAP if publication.unit.neighbours is Neighbours.REPLACE_ONE else 1.5 * LEVEL_GAP
+        if many > MAX_DENSE_LEAVES_SLOW or part.gap <= (gap_limit if gap is None else gap):
             why = "Places with different numbers of places are too many here for smaller gaps."
-            return _check_gap_and_cap(made, gap, why)
+            return _check_gap_and_cap(part, gap, why)
     refuse_endless(publication)
     refuse_wide(publication)
     cells = joint_cells(publication)
-    together = cells <= MAX_STRUCTURED_CELLS
-    whole = publication.series is not None or (refine and together)
+    can_be_joint = cells <= MAX_STRUCTURED_CELLS
+    is_dense = publication.series is not None or (refine and can_be_joint)
     replaced = publication.unit.neighbours is Neighbours.REPLACE_ONE
-    if cells > (MAX_STRUCTURED_CELLS if replaced else MAX_DENSE_CELLS) and not whole and obstacle(publication) is None:
-        with contextlib.suppress(*((WorkloadError, PlanError) if together else ())):
+    if (
+        cells > (MAX_STRUCTURED_CELLS if replaced else MAX_DENSE_CELLS)
+        and not is_dense
+        and obstacle(publication) is None
+    ):
+        with contextlib.suppress(*((WorkloadError, PlanError) if can_be_joint else ())):
             product = _by_axis(publication, refine=refine, progress=progress)
-            near = PRODUCT_GAP if cells <= MAX_DENSE_CELLS_SLOW else math.inf
-            if not together or product.gap <= (near if gap is None else gap):
+            gap_limit = PRODUCT_GAP if cells <= MAX_DENSE_CELLS_SLOW else math.inf
+            if not can_be_joint or product.gap <= (gap_limit if gap is None else gap):
                 why = f"In product form, in which {cells:,} joint cells are planned, no smaller gap may be possible."
                 return _check_gap_and_cap(product, gap, why)
     goal = DEFAULT_GAP if gap is None else gap
     decomposition = in_time(publication, decompose(publication.workload, apart=publication.structured_attributes))
-    asked = terms(publication, decomposition)
+    objective = terms(publication, decomposition)
     if refine and publication.adjacency.pattern:
         raise PlanError(
             "refine-with-pattern",
@@ -218,10 +222,10 @@ def plan(
             "No plan was made.",
         )
 
-    def solved(together: Kinds) -> RealStrategy:
+    def solved(record_kinds: Kinds) -> RealStrategy:
         return ideal(
             decomposition,
-            asked,
+            objective,
             publication,
             goal=goal,
             refine=refine,
@@ -229,13 +233,13 @@ def plan(
             device=device,
             max_iterations=max_iterations,
             progress=progress,
-            together=together,
+            record_kinds=record_kinds,
         )
 
-    found = solved(SINGLE_RECORDS)
-    strategy = _rounded(decomposition, asked, found, publication, goal)
-    made = TablePart(GAUSSIAN, publication, strategy, found.evidence, found.status)
-    if asked.sets is not None and decomposition.cells <= SETS_CELLS:
+    ideal_strategy = solved(SINGLE_RECORDS)
+    strategy = _rounded(decomposition, objective, ideal_strategy, publication, goal)
+    part = TablePart(GAUSSIAN, publication, strategy, ideal_strategy.evidence, ideal_strategy.status)
+    if objective.sets is not None and decomposition.cells <= SETS_CELLS:
         aim = SETS_GAP if gap is None else goal
 
         def again(formulation: Formulation, start: Weights | None, gap: float) -> Solution:
@@ -244,16 +248,16 @@ def plan(
                     formulation.problem, start=start, gap=gap, max_iterations=max_iterations, progress=progress
                 )
 
-        made = _in_sets(decomposition, asked, publication, made, aim, again)
-    elif asked.apart is not None and asked.apart.max_records > 1:
-        made = _plan_record_sets(decomposition, asked, publication, made, solved)
+        part = _in_sets(decomposition, objective, publication, part, aim, again)
+    elif objective.apart is not None and objective.apart.max_records > 1:
+        part = _plan_record_sets(decomposition, objective, publication, part, solved)
     elif publication.adjacency.pattern:
-        told = "planned for single records, of which alone the bound is; charged for all that one unit may have"
-        made = replace(made, status=f"{made.status}; {told}")
-    refuse_pointless(made.exact_cost)
-    if made.gap > goal and found.gap <= goal and not publication.adjacency.pattern:
-        made = replace(made, status=f"{made.status} by the solver; the plan's own is the one stated")
-    return _check_gap_and_cap(made, gap, allowance(decomposition), ", allow more iterations")
+        remark = "planned for single records, of which alone the bound is; charged for all that one unit may have"
+        part = replace(part, status=f"{part.status}; {remark}")
+    refuse_pointless(part.exact_cost)
+    if part.gap > goal and ideal_strategy.gap <= goal and not publication.adjacency.pattern:
+        part = replace(part, status=f"{part.status} by the solver; the plan's own is the one stated")
+    return _check_gap_and_cap(part, gap, allowance(decomposition), ", allow more iterations")
 
 
 def _plan_record_sets(
@@ -269,32 +273,32 @@ def _plan_record_sets(
     differ independently. A golden-section search runs over m, and then over the mixture of both kinds. A real m stands
     for a mixture of the two neighbouring integers. The search starts with the plan for single records.
     """
-    most, best, proven = (terms.apart.max_records if terms.apart else 1), part, part
+    max_records, best, proven = (terms.apart.max_records if terms.apart else 1), part, part
     sections = MIXTURE_STEPS if sum(map(len, decomposition.groups)) <= MANY_SECTORS else 2
     at_least = lower_bound(decomposition, part.evidence, terms)
     charged = _achieved_value(decomposition, terms, part.strategy, publication)
 
-    def bound(m: float, alike: float) -> float:
+    def bound(m: float, p_equal: float) -> float:
         nonlocal best, proven, at_least, charged
-        low = min(int(m), most - 1)
+        low = min(int(m), max_records - 1)
         numbers = {low: low + 1 - m, low + 1: m - low}
-        shares = [(n, kind, w * v) for n, w in numbers.items() for kind, v in ((True, alike), (False, 1 - alike))]
+        shares = [(n, kind, w * v) for n, w in numbers.items() for kind, v in ((True, p_equal), (False, 1 - p_equal))]
         kinds = tuple(x for x in ((1, True, 1 / 1024), *shares) if x[0] and x[2] > 0)
-        found = solved(kinds)
-        value = lower_bound(decomposition, found.evidence, terms)
+        solution = solved(kinds)
+        value = lower_bound(decomposition, solution.evidence, terms)
         if value > at_least:
-            at_least, proven = value, replace(part, evidence=found.evidence)
-        strategy = _rounded(decomposition, terms, found, publication, DEFAULT_GAP)
-        reached = _achieved_value(decomposition, terms, strategy, publication)
-        if reached < charged:
-            charged, best = reached, replace(part, strategy=strategy)
+            at_least, proven = value, replace(part, evidence=solution.evidence)
+        strategy = _rounded(decomposition, terms, solution, publication, DEFAULT_GAP)
+        achieved = _achieved_value(decomposition, terms, strategy, publication)
+        if achieved < charged:
+            charged, best = achieved, replace(part, strategy=strategy)
         return value
 
-    about = _highest(lambda m: bound(m, 0.0), 1.0, float(most), sections)
-    alike = _highest(lambda x: bound(about, x), 0.0, 1.0, sections)
-    _highest(lambda m: bound(m, alike), 1.0, float(most), sections)
-    told = f"the best of {1 + 3 * sections} optima, for other numbers of records of one unit"
-    return replace(best, evidence=proven.evidence, status=told)
+    mean_records = _highest(lambda m: bound(m, 0.0), 1.0, float(max_records), sections)
+    p_equal = _highest(lambda x: bound(mean_records, x), 0.0, 1.0, sections)
+    _highest(lambda m: bound(m, p_equal), 1.0, float(max_records), sections)
+    status = f"the best of {1 + 3 * sections} optima, for other numbers of records of one unit"
+    return replace(best, evidence=proven.evidence, status=status)
 
 
 def _in_sets(
@@ -313,51 +317,51 @@ def _in_sets(
     """
     if terms.sets is None:
         return part
-    dear, moving, start, near = CostlySets(terms.sets), CostlyMovingSets(terms.sets), None, FIRST_SETS_GAP
+    finder, moving, start, solver_gap = CostlySets(terms.sets), CostlyMovingSets(terms.sets), None, FIRST_SETS_GAP
     free = any(any(terms.sets.free(g)) for g in decomposition.groups)
     ways = (True, False) if free else (True,)
-    kinds: list[Known] = [(alike, cells) for cells in dear.initial_sets() for alike in ways if alike or len(cells) > 1]
+    kinds: list[Known] = [(same, cells) for cells in finder.initial_sets() for same in ways if same or len(cells) > 1]
     for rounds in itertools.count(1):
-        near = max(near, goal / 4) if rounds < SETS_ROUNDS else goal / 4
-        sets = RecordSets(tuple(cells for _, cells in kinds), tuple(alike for alike, _ in kinds))
+        solver_gap = max(solver_gap, goal / 4) if rounds < SETS_ROUNDS else goal / 4
+        sets = RecordSets(tuple(cells for _, cells in kinds), tuple(same for same, _ in kinds))
         form = Formulation(decomposition, terms, sets=sets)
-        solution = solved(form, start, near)
+        solution = solved(form, start, solver_gap)
         products = form.products(*solution.primal)
         costs = [sum(float((x[np.ix_(c, c)] * sets.agreement(i, f)).sum()) for f, x in products.items())
                  for i, (_, c) in enumerate(kinds)]  # fmt: skip
-        dearest = largest = max(costs)
-        found: list[tuple[float, Known]] = []
+        max_cost = largest = max(costs)
+        pool: list[tuple[float, Known]] = []
         for way in (True,) if moving.few else ways:
             x = np.sum([x for f, x in products.items() if way or not f], axis=0)
             np.fill_diagonal(x, np.sum([*products.values()], axis=0).diagonal())
-            known = [cells for alike, cells in kinds if alike is way]
-            found += [(value, (way, cells)) for value, cells in dear.find_costliest(x, known, SETS_ADDED_PER_ROUND)]
+            starts = [cells for same, cells in kinds if same is way]
+            pool += [(value, (way, cells)) for value, cells in finder.find_costliest(x, starts, SETS_ADDED_PER_ROUND)]
         if free and moving.few:
             begin = [kinds[i] for i in np.argsort(costs)[: -STARTING_SETS - 1 : -1]]
-            found += moving.find_costliest(products, begin, SETS_ADDED_PER_ROUND)
+            pool += moving.find_costliest(products, begin, SETS_ADDED_PER_ROUND)
         seen = set(kinds)
-        more = [one for one in dict.fromkeys(k for v, k in found if v > largest * (1 + goal / 4)) if one not in seen]
-        dearest = max(dearest, *(value for value, _ in found))
-        if near <= goal / 4 and (not more or rounds == SETS_ROUNDS):
+        new = [one for one in dict.fromkeys(k for v, k in pool if v > largest * (1 + goal / 4)) if one not in seen]
+        max_cost = max(max_cost, *(value for value, _ in pool))
+        if solver_gap <= goal / 4 and (not new or rounds == SETS_ROUNDS):
             break
-        near = min(near, (dearest / largest - 1) / SETS_GAP_FACTOR) if more else 0.0
+        solver_gap = min(solver_gap, (max_cost / largest - 1) / SETS_GAP_FACTOR) if new else 0.0
         p, q = solution.dual
-        start = np.concatenate([0.9 * p, np.full(len(more), 0.1 / max(len(more), 1))]), q
-        kinds += more
+        start = np.concatenate([0.9 * p, np.full(len(new), 0.1 / max(len(new), 1))]), q
+        kinds += new
     evidence = form.evidence(sets, solution.dual[0], _evidence_weights(terms, form, solution.dual[1]))
     ideal = RealStrategy(form.precision_factors(*solution.primal), evidence, solution.gap, str(solution.status))
     strategy = _rounded(decomposition, terms, ideal, publication, goal)
-    even = _symmetrise(decomposition, terms, ideal, publication)
-    best = min((strategy, *even, part.strategy), key=lambda x: _achieved_value(decomposition, terms, x, publication))
+    means = _symmetrise(decomposition, terms, ideal, publication)
+    best = min((strategy, *means, part.strategy), key=lambda x: _achieved_value(decomposition, terms, x, publication))
     bounds = [lower_bound(decomposition, x, terms) for x in (evidence, part.evidence)]
-    kept = replace(
+    result = replace(
         part,
         strategy=best,
         evidence=evidence if bounds[0] > bounds[1] else part.evidence,
-        status=f"{solution.status}, for {len(kinds)} sets of records of one unit{', too few of them' if more else ''}",
+        status=f"{solution.status}, for {len(kinds)} sets of records of one unit{', too few of them' if new else ''}",
     )
-    own = solution.status is Status.CONVERGED and kept.gap > goal
-    return replace(kept, status=f"{kept.status}; the plan's own is the one stated") if own else kept
+    exceeds_goal = solution.status is Status.CONVERGED and result.gap > goal
+    return replace(result, status=f"{result.status}; the plan's own is the one stated") if exceeds_goal else result
 
 
 def _symmetrise(
@@ -372,16 +376,16 @@ def _symmetrise(
     if any(len(g.basis) < n for g in decomposition.groups) or np.prod(decomposition.shape) != max(decomposition.shape):
         return
     for length in (k for k in range(2, n + 1) if n % k == 0):
-        near = np.arange(n) // length
-        kinds = np.where(np.eye(n, dtype=bool), 0, np.where(near[:, None] == near, 1, 2)).ravel()
+        block = np.arange(n) // length
+        kinds = np.where(np.eye(n, dtype=bool), 0, np.where(block[:, None] == block, 1, 2)).ravel()
         factors = []
         for f, g in zip(ideal.factors, decomposition.groups, strict=True):
             rows = f @ g.basis
             covariances = np.linalg.inv(rows.swapaxes(1, 2) @ rows).reshape(len(f), -1)
             sums = np.stack([np.bincount(kinds, x, minlength=3) for x in covariances])
             mean = (sums / np.maximum(np.bincount(kinds, minlength=3), 1))[:, kinds].reshape(-1, n, n)
-            own = np.linalg.cholesky(np.linalg.inv(mean)).swapaxes(1, 2)
-            factors.append(own @ np.linalg.inv(g.basis.astype(np.float64)))
+            factor = np.linalg.cholesky(np.linalg.inv(mean)).swapaxes(1, 2)
+            factors.append(factor @ np.linalg.inv(g.basis.astype(np.float64)))
         strategy = round_strategy(decomposition, factors, BITS[0], in_time=publication.series is not None)
         if relaxation(decomposition, terms, variances(decomposition, strategy)) <= 1 + SYMMETRY_TOLERANCE:
             yield scale_noise(decomposition, terms, strategy, publication)
@@ -390,21 +394,21 @@ def _symmetrise(
 def _highest(f: Callable[[float], float], low: float, high: float, places: int) -> float:
     """Return the approximate maximum point of a concave function: the best of `places` points, at least 2."""
     part = (5**0.5 - 1) / 2
-    left, right = high - part * (high - low), low + part * (high - low)
-    at_left, at_right = f(left), f(right)
+    lower, upper = high - part * (high - low), low + part * (high - low)
+    at_lower, at_upper = f(lower), f(upper)
     for _ in range(places - 2):
-        if at_left >= at_right:
-            high, right, at_right = right, left, at_left
-            left = high - part * (high - low)
-            at_left = f(left)
+        if at_lower >= at_upper:
+            high, upper, at_upper = upper, lower, at_lower
+            lower = high - part * (high - low)
+            at_lower = f(lower)
         else:
-            low, left, at_left = left, right, at_right
-            right = low + part * (high - low)
-            at_right = f(right)
-    return left if at_left >= at_right else right
+            low, lower, at_lower = lower, upper, at_upper
+            upper = low + part * (high - low)
+            at_upper = f(upper)
+    return lower if at_lower >= at_upper else upper
 
 
-def gap_not_reached(part: TablePart, gap: float, status: str, reason: str, more: str = "") -> GapNotReached:
+def gap_not_reached(part: TablePart, gap: float, status: str, reason: str, alternative: str = "") -> GapNotReached:
     """Return the error for a plan whose certified gap is above the requested one.
 
     Args:
@@ -412,22 +416,22 @@ def gap_not_reached(part: TablePart, gap: float, status: str, reason: str, more:
         gap: Requested gap.
         status: State in which the solver stopped.
         reason: Sentence that says why no smaller gap may be possible; empty where none is known.
-        more: Further way to a smaller gap, as a part of a sentence.
+        alternative: Further way to a smaller gap, as a part of a sentence.
     """
     return GapNotReached(
         "gap-not-reached",
         f"The requested gap is {gap:.1e}, and the certified gap of the plan is {part.gap:.1e} ({status}).",
         reason,
-        f"Request a larger gap{more}, or leave gap out to take the plan as it is.",
+        f"Request a larger gap{alternative}, or leave gap out to take the plan as it is.",
         "No plan was made.",
         place="gap",
     )
 
 
-def _check_gap_and_cap(part: TablePart, gap: float | None, reason: str, more: str = "") -> TablePart:
+def _check_gap_and_cap(part: TablePart, gap: float | None, reason: str, alternative: str = "") -> TablePart:
     """Return the plan, or raise if it misses the requested gap or exceeds the cap."""
     if gap is not None and part.gap > gap:
-        raise gap_not_reached(part, gap, part.status, reason, more)
+        raise gap_not_reached(part, gap, part.status, reason, alternative)
     cap = part.publication.cap
     if cap is not None and not cap.limit("cap").allows(part.loss):
         raise CapExceeded(
@@ -452,37 +456,37 @@ def _by_level(publication: Publication, goal: float, enough: float, *, refine: b
             "No plan was made.",
         )
     decomposition = decompose(publication.workload, by_level=True)
-    asked = problem(publication, decomposition)
-    refuse_endless_classes(asked)
-    classes = sum(len(x) for sector in asked.sectors for x in asked.tree.counts[: sector.deep + 1])
-    evidence = trees.ascend(asked, goal / 20, min(LEVEL_ITERATIONS, max(20, LEVEL_WORK // classes)))
-    alike = all((x == 1).all() for x in asked.looser) or bool(publication.adjacency.pattern)
-    made = weights = None
-    if alike:
-        mixed = asked.mixed(evidence.kinds)
+    level_problem = problem(publication, decomposition)
+    refuse_endless_classes(level_problem)
+    classes = sum(len(x) for sector in level_problem.sectors for x in level_problem.tree.counts[: sector.deep + 1])
+    evidence = trees.ascend(level_problem, goal / 20, min(LEVEL_ITERATIONS, max(20, LEVEL_WORK // classes)))
+    has_equal_places = all((x == 1).all() for x in level_problem.looser) or bool(publication.adjacency.pattern)
+    part = weights = None
+    if has_equal_places:
+        mixed = level_problem.mixed(evidence.kinds)
         weights = trees.solve(mixed)
         factors = [x[:, None, None] for x in trees.factors(mixed, decomposition, weights)]
         strategy = round_strategy(decomposition, factors, BITS[0])
-        achieved = LevelEstimation(asked, strategy, decomposition).worst
+        achieved = LevelEstimation(level_problem, strategy, decomposition).worst
         strategy = scale_noise(decomposition, terms(publication, decomposition), strategy, publication, achieved)
         status = "one noise scale for each level and margin; the bound is for all mechanisms of its kind"
-        made = TablePart(LEVELS, publication, strategy, evidence, status)
-        refuse_pointless(made.exact_cost)
-    near = 2 * LEVEL_GAP if asked.replaced else enough  # the costs by place of replaced records are only a bound
-    if made is None or (made.gap > near and not publication.adjacency.pattern):
-        near = (
+        part = TablePart(LEVELS, publication, strategy, evidence, status)
+        refuse_pointless(part.exact_cost)
+    max_gap = 2 * LEVEL_GAP if level_problem.replaced else enough  # costs by place of replaced records are only a bound
+    if part is None or (part.gap > max_gap and not publication.adjacency.pattern):
+        max_gap = (
             CLASS_SCALES_GAP
-            if sum(map(len, asked.tree.counts)) <= MANY_CLASSES
+            if sum(map(len, level_problem.tree.counts)) <= MANY_CLASSES
             else max(CLASS_SCALES_GAP, CLASS_SCALES_GAP_SHARE * goal)
         )
-        found = _by_place(publication, asked, decomposition, evidence, weights, near)
-        made = (
-            found
-            if made is None or found.objective_value < made.objective_value * made.relaxation / found.relaxation
-            else made
+        by_class = _by_place(publication, level_problem, decomposition, evidence, weights, max_gap)
+        part = (
+            by_class
+            if part is None or by_class.objective_value < part.objective_value * part.relaxation / by_class.relaxation
+            else part
         )
-    refuse_pointless(made.exact_cost)
-    return made
+    refuse_pointless(part.exact_cost)
+    return part
 
 
 def _by_place(
@@ -491,7 +495,7 @@ def _by_place(
     decomposition: Decomposition,
     evidence: Evidence,
     weights: Sequence[Floats] | None,
-    near: float,
+    target_gap: float,
 ) -> TablePart:
     """Return the plan of tables by levels with scales by class of place, at most the cost of noise on every number.
 
@@ -501,11 +505,11 @@ def _by_place(
     with one_thread():
         bound = trees.bound(problem, evidence)
         problem = problem.mixed(evidence.kinds)
-        alone = TreeWeights.independent(problem, cells)
-        start = alone if weights is None else TreeWeights.equal_within_levels(weights, problem)
-        best = weighted_trees.solve(problem, evidence, start, gap=near, bound=bound)
-    records, made = publication.source.max_records, list[TreeStrategy]()
-    for x in (best, alone):
+        independent = TreeWeights.independent(problem, cells)
+        start = independent if weights is None else TreeWeights.equal_within_levels(weights, problem)
+        best = weighted_trees.solve(problem, evidence, start, gap=target_gap, bound=bound)
+    records, strategies = publication.source.max_records, list[TreeStrategy]()
+    for x in (best, independent):
         strategy = by_place.rounded(problem, decomposition, x, records, publication.unit.parts)
         if publication.budget is not None:
             factor = _spending(publication, strategy, publication.budget.gaussian_rho)
@@ -515,10 +519,10 @@ def _by_place(
             achieved = PlaceEstimation(problem, strategy, decomposition).worst
             factor = relaxation(decomposition, terms(publication, decomposition), achieved) ** -0.5 * (1 - 1e-12)
             strategy = by_place.rescaled(strategy, factor, up=False)
-        made.append(strategy)
+        strategies.append(strategy)
     status = "noise scales by class of place, and weighted sums of places; the bound is for all mechanisms of its kind"
     return min(
-        (TablePart(PLACES, publication, x, evidence, status) for x in made),
+        (TablePart(PLACES, publication, x, evidence, status) for x in strategies),
         key=lambda x: x.objective_value * x.relaxation,
     )
 
@@ -534,7 +538,7 @@ def _by_axis(publication: Publication, *, refine: bool, progress: Callable[[int,
             "No plan was made.",
         )
     decomposition = decompose_by_axis(publication.workload)
-    asked = by_axis(publication, decomposition)
+    product_problem = by_axis(publication, decomposition)
     steps = itertools.count(1)
 
     def told(value: float, proven: float) -> None:
@@ -542,23 +546,25 @@ def _by_axis(publication: Publication, *, refine: bool, progress: Callable[[int,
             progress(next(steps), value / proven - 1)
 
     with one_thread():
-        form, weights = solve(asked, report_progress=told)
-        evidence = cores.raised(asked, weights)
-        joint = joint_bases.solve(asked, evidence, form) if joint_bases.is_supported(asked) else None
-    beside = "; the bound is for all mechanisms of its kind"
+        form, weights = solve(product_problem, report_progress=told)
+        evidence = cores.raised(product_problem, weights)
+        joint = (
+            joint_bases.solve(product_problem, evidence, form) if joint_bases.is_supported(product_problem) else None
+        )
+    remark = "; the bound is for all mechanisms of its kind"
     if publication.unit.neighbours is Neighbours.REPLACE_ONE:
-        beside += "; planned for records that come or go; charged and proven for those replaced"
-    strategy = _in_integers(publication, asked, decomposition, form)
+        remark += "; planned for records that come or go; charged and proven for those replaced"
+    strategy = _in_integers(publication, product_problem, decomposition, form)
     status = "in product form, one matrix for each kind of attribute"
-    made = TablePart(PRODUCTS, publication, strategy, evidence, status + beside)
+    part = TablePart(PRODUCTS, publication, strategy, evidence, status + remark)
     if joint is not None:
         with contextlib.suppress(PlanError, SingularStrategy):
-            strategy = _in_integers(publication, asked, decomposition, joint)
+            strategy = _in_integers(publication, product_problem, decomposition, joint)
             status = "in product form, one basis for each kind of attribute, and a noise scale for each product of rows"
-            other = TablePart(PRODUCTS, publication, strategy, evidence, status + beside)
-            made = min(made, other, key=lambda x: x.objective_value * x.relaxation)
-    refuse_pointless(made.exact_cost)
-    return made
+            other = TablePart(PRODUCTS, publication, strategy, evidence, status + remark)
+            part = min(part, other, key=lambda x: x.objective_value * x.relaxation)
+    refuse_pointless(part.exact_cost)
+    return part
 
 
 def _in_integers(
@@ -643,7 +649,7 @@ def ideal(
     device: str | None = None,
     max_iterations: int = 2000,
     progress: Callable[[int, float], None] | None = None,
-    together: Kinds = SINGLE_RECORDS,
+    record_kinds: Kinds = SINGLE_RECORDS,
 ) -> RealStrategy:
     """Solve the convex problem of a publication: ideal factors, and weights that prove a bound to about `goal`.
 
@@ -662,7 +668,7 @@ def ideal(
             "Leave refine out, or set goal fit-for-use and add-or-remove-one neighbours.",
             "No plan was made.",
         )
-    form = Formulation(decomposition, terms, pairs=pairs, together=together, backend=backend)
+    form = Formulation(decomposition, terms, pairs=pairs, together=record_kinds, backend=backend)
     with one_thread() if decomposition.cells <= ONE_THREAD else contextlib.nullcontext():
         halves, before = mirrored.halved(form.problem), _weights_of(start, form)
         solution = solver.solve(
@@ -674,8 +680,8 @@ def ideal(
         )
         solution = solution if halves is None else halves.unfold_solution(solution)
     p, q = solution.dual
-    said = _evidence_weights(terms, form, q)
-    evidence = Evidence(p, said, distinct_weights=together) if pairs is None else pairs.evidence(p, said)
+    weights = _evidence_weights(terms, form, q)
+    evidence = Evidence(p, weights, distinct_weights=record_kinds) if pairs is None else pairs.evidence(p, weights)
     personal = terms.relative is not None and terms.weights is None  # otherwise the charge would not be unique
     status = str(solution.status)
     if refine or (personal and lexicographic.affordable(form.problem)):
@@ -714,18 +720,18 @@ def _rounded(
 ) -> Strategy:
     """Return the integer strategy of the fewest bits that reaches at most 1 + goal times the bound, or of most bits."""
     bound = lower_bound(decomposition, ideal.evidence, terms)
-    found: Strategy | None = None
+    strategy: Strategy | None = None
     for bits in [b for b in BITS[:-1] if 2.0**-b <= goal / 3] + [BITS[-1]]:
         try:
             series = publication.series is not None
             integers = round_strategy(decomposition, ideal.factors, bits, in_time=series)
-            found = scale_noise(decomposition, terms, integers, publication)
-            reached = _achieved_value(decomposition, terms, found, publication)
+            strategy = scale_noise(decomposition, terms, integers, publication)
+            achieved = _achieved_value(decomposition, terms, strategy, publication)
         except SingularStrategy:
             continue  # too few bits for the smallest direction
-        if reached <= bound * (1 + goal) or publication.adjacency.pattern:
+        if achieved <= bound * (1 + goal) or publication.adjacency.pattern:
             break
-    if found is None:
+    if strategy is None:
         raise PlanError(
             "targets-too-different-to-round",
             f"The targets differ too much in size for an integer strategy of {BITS[-1]} bits.",
@@ -733,7 +739,7 @@ def _rounded(
             "Bring the tightest and the loosest target closer to each other.",
             "Nothing was planned.",
         )
-    return found
+    return strategy
 
 
 def _achieved_value(
@@ -799,5 +805,5 @@ def _least(plan: TablePart) -> str:
 
 
 def _costliest_tables(plan: TablePart) -> str:
-    dearest = [plan.summary(int(i)) for i in np.argsort(-plan.price_shares, kind="stable")[:2]]
-    return ", ".join(f"{t.name}: {t.price:.0%} of the price" for t in dearest)
+    costliest = [plan.summary(int(i)) for i in np.argsort(-plan.price_shares, kind="stable")[:2]]
+    return ", ".join(f"{t.name}: {t.price:.0%} of the price" for t in costliest)

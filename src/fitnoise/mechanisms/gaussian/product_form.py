@@ -140,10 +140,10 @@ def _looser(workload: Workload, decomposition: Decomposition) -> dict[int, tuple
         for number in group.tables.tolist():
             table = workload.tables[number]
             if isinstance(table.target.number, ByAttribute):
-                wanted = table.variances(workload.domain, workload.confidence)
+                targets = table.variances(workload.domain, workload.confidence)
                 axis = table.attributes.index(table.target.number.attribute)
-                along = wanted[tuple(slice(None) if i == axis else 0 for i in range(wanted.ndim))]
-                out[number] = int(places[axis]), along / along.min()
+                axis_targets = targets[tuple(slice(None) if i == axis else 0 for i in range(targets.ndim))]
+                out[number] = int(places[axis]), axis_targets / axis_targets.min()
     return out
 
 
@@ -166,10 +166,10 @@ class FactorInverse:
         Raises:
             SingularStrategy: The integers cannot be inverted.
         """
-        first = np.unique(merged, return_index=True)[1]
-        own = rows[:, first] / np.abs(rows).max()
-        whole = own if always else np.vstack([np.ones(len(first)), own])
-        if whole.shape[0] != whole.shape[1] or not np.linalg.cond(whole) < CONDITION:
+        first_values = np.unique(merged, return_index=True)[1]
+        distinct_rows = rows[:, first_values] / np.abs(rows).max()
+        square = distinct_rows if always else np.vstack([np.ones(len(first_values)), distinct_rows])
+        if square.shape[0] != square.shape[1] or not np.linalg.cond(square) < CONDITION:
             raise SingularStrategy(
                 "singular-product-factor",
                 "A factor of the plan is singular.",
@@ -177,8 +177,8 @@ class FactorInverse:
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was rebuilt.",
             )
-        inverse = np.zeros((len(merged), len(first)))
-        inverse[first] = np.linalg.inv(whole)
+        inverse = np.zeros((len(merged), len(first_values)))
+        inverse[first_values] = np.linalg.inv(square)
         w = np.zeros(len(merged)) if always else inverse[:, 0]
         return cls(w, inverse[:, 0 if always else 1 :] / np.abs(rows).max())
 
@@ -219,35 +219,35 @@ class ProductEstimation:
     def whiteners(self) -> list[Floats]:
         """Noise scales before factors are inverted; the largest one if they vary with the rows."""
         return [
-            np.sqrt([[[self.noise[tuple(own)].max()]] for own in g.attributes.tolist()]).reshape(-1, 1, 1)
+            np.sqrt([[[self.noise[tuple(attributes)].max()]] for attributes in g.attributes.tolist()]).reshape(-1, 1, 1)
             for g in self.strategy.groups
         ]
 
     @cached_property
     def inverses(self) -> dict[int, FactorInverse]:
         """Inverses of the factors of all axes that have one."""
-        known: dict[bytes, FactorInverse] = {}
+        cache: dict[bytes, FactorInverse] = {}
         out = {}
         for kind in self.asked.kinds:
             for a in kind.axes:
                 rows = self.strategy.factors[a].rows
                 if rows is not None:
                     key = rows.tobytes() + kind.merged.tobytes()
-                    if key not in known:
-                        known[key] = FactorInverse.from_integers(
+                    if key not in cache:
+                        cache[key] = FactorInverse.from_integers(
                             rows.astype(np.float64), kind.merged, always=kind.always
                         )
-                    out[a] = known[key]
+                    out[a] = cache[key]
         return out
 
     @cached_property
     def noise(self) -> dict[tuple[int, ...], Floats]:
         """(σ_T/m_T)² by set of attributes; along each, one value for each row, or one value if all are equal."""
-        of = self.strategy.by_set([g.scales for g in self.strategy.groups])
+        scales_by_group = self.strategy.by_set([g.scales for g in self.strategy.groups])
         return {
-            tuple(own): np.square(s / m)
-            for g, scales in zip(self.strategy.groups, of, strict=True)
-            for own, s, m in zip(g.attributes.tolist(), scales, g.multiples.tolist(), strict=True)
+            tuple(attributes): np.square(s / m)
+            for g, scales in zip(self.strategy.groups, scales_by_group, strict=True)
+            for attributes, s, m in zip(g.attributes.tolist(), scales, g.multiples.tolist(), strict=True)
         }
 
     def value_weights(self, axis: int) -> Floats:
@@ -275,30 +275,30 @@ class ProductEstimation:
     def covariance(self, f: Mapping[Place, Floats], h: Mapping[Place, Floats]) -> float:
         """Return the covariance of two combinations of sector estimates."""
         total = 0.0
-        for place, x in f.items():
-            if place in h:
-                own = self.strategy.groups[place[0]].attributes[place[1]].tolist()
-                one = self._measured(x[..., 0], own)
-                other = one if h is f else self._measured(h[place][..., 0], own)
-                total += float((self.noise[tuple(own)] * one * other).sum())
+        for sector, x in f.items():
+            if sector in h:
+                attributes = self.strategy.groups[sector[0]].attributes[sector[1]].tolist()
+                one = self._measured(x[..., 0], attributes)
+                other = one if h is f else self._measured(h[sector][..., 0], attributes)
+                total += float((self.noise[tuple(attributes)] * one * other).sum())
         return total
 
     def apply_covariance(self, f: Mapping[Place, Floats]) -> dict[Place, Floats]:
         """Return cov(θ) f: the covariance of each sector's estimate with a combination of the estimates."""
         out = {}
-        for place, given in f.items():
-            own, x = self.strategy.groups[place[0]].attributes[place[1]].tolist(), given[..., 0]
-            factors = [(axis, self.inverses[a].sharp) for axis, a in enumerate(own) if a in self.inverses]
-            for axis, a in enumerate(own):
+        for sector, tensor in f.items():
+            attributes, x = self.strategy.groups[sector[0]].attributes[sector[1]].tolist(), tensor[..., 0]
+            factors = [(axis, self.inverses[a].sharp) for axis, a in enumerate(attributes) if a in self.inverses]
+            for axis, a in enumerate(attributes):
                 if a not in self.inverses:
                     n = self.strategy.sizes[a]
                     x = (x - x.mean(axis=axis, keepdims=True)) / (2 if n == 2 else n * n)
             for axis, sharp in factors:
                 x = np.moveaxis(np.tensordot(sharp, x, (0, axis)), 0, axis)
-            x = x * self.noise[tuple(own)]
+            x = x * self.noise[tuple(attributes)]
             for axis, sharp in factors:
                 x = np.moveaxis(np.tensordot(sharp, x, (1, axis)), 0, axis)
-            out[place] = x[..., None]
+            out[sector] = x[..., None]
         return out
 
     def _measured(self, x: Floats, attributes: Sequence[int]) -> Floats:
@@ -324,8 +324,8 @@ class ProductEstimation:
 
     def _squares(self, axis: int, view: Operator | None) -> tuple[Floats, Floats]:
         """Return, for every row of a view of an axis with a factor, the squares of R H^#, and f²."""
-        own = self.inverses[axis]
-        w, sharp = (own.w, own.sharp) if view is None else (view.mv(own.w), view.mv(own.sharp))
+        inverse = self.inverses[axis]
+        w, sharp = (inverse.w, inverse.sharp) if view is None else (view.mv(inverse.w), view.mv(inverse.sharp))
         return sharp**2, w**2
 
     def _relative(self, axis: int, view: int) -> tuple[Floats, Floats]:
@@ -343,12 +343,12 @@ class ProductEstimation:
             )
         total = np.zeros([len(f) for _, f in parts])
         for mask in masks:
-            own = sorted(mask, key=lambda i: axes[i])
+            order = sorted(mask, key=lambda i: axes[i])
             x = self.noise[self._named(axes, mask)]
-            for axis, i in enumerate(own):
+            for axis, i in enumerate(order):
                 v = parts[i][0][:, None] if x.shape[axis] == 1 else self._squares(axes[i], views[i])[0]
                 x = np.moveaxis(np.tensordot(v, x, (1, axis)), 0, axis)
-            x = x.transpose(np.argsort(own)).reshape([len(f) if i in mask else 1 for i, (_, f) in enumerate(parts)])
+            x = x.transpose(np.argsort(order)).reshape([len(f) if i in mask else 1 for i, (_, f) in enumerate(parts)])
             for i in set(range(len(axes))) - set(mask):
                 x = x * parts[i][1].reshape([-1 if i == j else 1 for j in range(len(axes))])
             total += x
@@ -360,14 +360,14 @@ class ProductEstimation:
         common = {a: self._product(a, mine[a], theirs[a]) for a in mine if a in theirs}
         total = np.zeros(len(left))
         for mask in product_form.subsets(len(common)):
-            own = self._named(list(common), mask)
-            if own in self.noise:
-                noise = self.noise[own]
-                rest = [axes[a].share for axes in (mine, theirs) for a in axes if a not in own]
-                fine = [a for a, n in zip(own, noise.shape, strict=True) if n > 1]
-                alike = [common[a] for a in own if a not in fine]
+            attributes = self._named(list(common), mask)
+            if attributes in self.noise:
+                noise = self.noise[attributes]
+                rest = [axes[a].share for axes in (mine, theirs) for a in axes if a not in attributes]
+                fine = [a for a, n in zip(attributes, noise.shape, strict=True) if n > 1]
+                uniform_products = [common[a] for a in attributes if a not in fine]
                 pairs = self._varying(noise.reshape([n for n in noise.shape if n > 1]), fine, mine, theirs, len(left))
-                total += math.prod([pairs, *alike, *rest])
+                total += math.prod([pairs, *uniform_products, *rest])
         return total
 
     @staticmethod
@@ -381,8 +381,8 @@ class ProductEstimation:
         """Return Σ_r noise(r) Π_a (product of the two numbers' entries at row r_a) for pairs, (P,), in batches."""
         out = np.full(count, noise if not attributes else 0.0)
         step = max(1, NUMBERS_PER_BATCH // max(noise.size, 1))
-        for first in range(0, count if attributes else 0, step):
-            here = slice(first, first + step)
+        for start in range(0, count if attributes else 0, step):
+            here = slice(start, start + step)
             x: Floats = noise.reshape(1, *noise.shape)
             for a in reversed(attributes):
                 one, other = mine[a], theirs[a]
@@ -401,8 +401,8 @@ class ProductEstimation:
             else:
                 w, sharp = self.inverses[a].w, self.inverses[a].sharp
                 w, sharp = (w, sharp) if view is None else (view.mv(w), view.mv(sharp))
-                at = np.where(v == SUM_OF_ALL, len(w), v)
-                out[a] = _AxisRows(at, with_sums(w, 1)[at], with_sums(sharp, 1))
+                rows = np.where(v == SUM_OF_ALL, len(w), v)
+                out[a] = _AxisRows(rows, with_sums(w, 1)[rows], with_sums(sharp, 1))
         return out
 
     def _product(self, axis: int, left: _AxisRows, right: _AxisRows) -> Floats:
@@ -435,18 +435,18 @@ class ProductEstimation:
 
     def _of_table(self, axes: Sequence[int], slots: Sequence[tuple[int, int]]) -> Floats:
         """Return all variances of a table of a family, relative to targets that vary."""
-        found = self.table_variances(axes, [self.asked.operators[v] for _, v in slots])
+        variances = self.table_variances(axes, [self.asked.operators[v] for _, v in slots])
         for i, (_, v) in enumerate(slots):
-            found = found / self.asked.looser[v].reshape([-1 if i == j else 1 for j in range(len(slots))])
-        return found
+            variances = variances / self.asked.looser[v].reshape([-1 if i == j else 1 for j in range(len(slots))])
+        return variances
 
     def _of_tables(self, kept: Callable[[Floats, Floats], tuple[Floats, Floats]], *, largest: bool) -> Floats:
         """Return the largest variance of every table, over the kept rows along each axis; or their mean."""
         out = np.empty(self.asked.tables)
         for f in self.asked.families:
             if self.strategy.joint:
-                own = [self._of_table(row, f.slots) for row in f.axes.tolist()]
-                out[f.tables] = [x.max() if largest else x.mean() for x in own]
+                variances = [self._of_table(row, f.slots) for row in f.axes.tolist()]
+                out[f.tables] = [x.max() if largest else x.mean() for x in variances]
                 continue
             tops: dict[tuple[int, ...], list[int]] = {}
             for t, row in enumerate(f.axes.tolist()):  # attributes of a kind have one factor, except in altered plans
@@ -455,10 +455,10 @@ class ProductEstimation:
                 row = f.axes[here[0]].tolist()
                 parts = [kept(*self._relative(a, v)) for a, (_, v) in zip(row, f.slots, strict=True)]
                 masks = [m for m in f.masks if self._named(row, m) in self.noise]
-                named = [[self._named(own, m) for m in masks] for own in f.axes[here].tolist()]
-                noise = np.array([[self.noise[n].item() for n in names] for names in named])
-                alike, which = np.unique(noise, axis=0, return_inverse=True)
-                out[f.tables[here]] = product_form.worst(parts, masks, alike)[which.ravel()]
+                keys = [[self._named(axes, m) for m in masks] for axes in f.axes[here].tolist()]
+                noise = np.array([[self.noise[n].item() for n in names] for names in keys])
+                distinct_noise, which = np.unique(noise, axis=0, return_inverse=True)
+                out[f.tables[here]] = product_form.worst(parts, masks, distinct_noise)[which.ravel()]
         return out
 
 
@@ -487,15 +487,17 @@ def rounded(
         else:
             rows = np.asarray(np.linalg.qr(np.linalg.cholesky(np.linalg.inv(strategy.k[i])).T @ contrasts, mode="r"))
             exponents = bits - np.frexp(np.abs(rows).max(keepdims=True))[1]
-        whole = np.rint(np.ldexp(rows, exponents)).astype(np.int64)
-        own = Factor(whole[:, kind.merged])
+        integers = np.rint(np.ldexp(rows, exponents)).astype(np.int64)
+        factor = Factor(integers[:, kind.merged])
         for a in kind.axes:
-            factors[a], gains[a] = own, np.ldexp(1.0, exponents.ravel())
+            factors[a], gains[a] = factor, np.ldexp(1.0, exponents.ravel())
     groups = []
     for g in decomposition.groups:
         by_set = [
-            (product_form.outer([gains[a] for a in own]) / np.sqrt(strategy.precisions[tuple(own)])).ravel()
-            for own in g.attributes.tolist()
+            (
+                product_form.outer([gains[a] for a in attributes]) / np.sqrt(strategy.precisions[tuple(attributes)])
+            ).ravel()
+            for attributes in g.attributes.tolist()
         ]
         scales = np.concatenate([np.zeros(0), *by_set])
         if not (np.isfinite(scales) & (scales > 0) & (scales <= MAX_SCALE)).all():
@@ -515,9 +517,9 @@ def rescaled(strategy: ProductStrategy, factor: float, *, up: bool) -> ProductSt
         scales = cut(g.scales * factor, up=up)
         if not ((scales > 0) & (scales <= MAX_SCALE)).all():
             raise out_of_reach()
-        counts = np.array([math.prod(own) for own in grids], dtype=np.int64)
-        least = np.minimum.reduceat(scales, np.cumsum(counts) - counts)
-        shift = np.maximum(LEAST_EXPONENT - np.frexp(least)[1], 0)
+        counts = np.array([math.prod(grid) for grid in grids], dtype=np.int64)
+        smallest = np.minimum.reduceat(scales, np.cumsum(counts) - counts)
+        shift = np.maximum(LEAST_EXPONENT - np.frexp(smallest)[1], 0)
         if (shift + np.frexp(g.multiples)[1] > 61).any():
             raise out_of_reach()
         scales = np.ldexp(scales, np.repeat(shift, counts))
@@ -559,16 +561,16 @@ class ProductMechanism(GaussianMechanism):
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was measured.",
             )
-        d, own = part.decomposition, part.strategy
-        pairs = zip(own.groups, d.groups, strict=False)
-        if own.structure != d.cell_structure or len(own.groups) != len(d.groups):
+        d, strategy = part.decomposition, part.strategy
+        pairs = zip(strategy.groups, d.groups, strict=False)
+        if strategy.structure != d.cell_structure or len(strategy.groups) != len(d.groups):
             raise other_sectors()
         if not all(np.array_equal(mine.attributes, theirs.attributes) for mine, theirs in pairs):
             raise other_sectors()
         kinds = {a: kind for kind in _estimation(part).asked.kinds for a in kind.axes}
-        for a, factor in enumerate(own.factors):
-            even = a not in kinds or kinds[a].even
-            if even != (factor.rows is None):
+        for a, factor in enumerate(strategy.factors):
+            is_even = a not in kinds or kinds[a].even
+            if is_even != (factor.rows is None):
                 raise PlanError(
                     "product-factor-centred",
                     "A factor of the plan is centred for an attribute that is not shown value by value, or the "
@@ -579,8 +581,8 @@ class ProductMechanism(GaussianMechanism):
                 )
             if factor.rows is not None:
                 merged = kinds[a].merged
-                first = np.unique(merged, return_index=True)[1]
-                if (factor.rows != factor.rows[:, first][:, merged]).any():
+                first_values = np.unique(merged, return_index=True)[1]
+                if (factor.rows != factor.rows[:, first_values][:, merged]).any():
                     raise PlanError(
                         "product-factor-too-fine",
                         "A factor of the plan distinguishes values that the tables do not.",
@@ -610,22 +612,22 @@ class ProductMechanism(GaussianMechanism):
 
     def worst(self, part: TablePart, i: int) -> tuple[float, float]:
         """Return target and variance of the row with the largest variance, relative to its target."""
-        own, wanted = _estimation(part), float(part.decomposition.variances[i])
-        group, place = part.decomposition.group_of(i)
+        estimation, target = _estimation(part), float(part.decomposition.variances[i])
+        group, index = part.decomposition.group_of(i)
         table = part.publication.workload.tables[i]
         if not isinstance(table.target.number, ByAttribute):
-            return wanted, float(own.worst[i])
-        variances = group.columns(own.table_variances(group.axes[place].tolist(), group.views)[None])[0]
-        asked = table.variances(part.publication.workload.domain, part.publication.workload.confidence)
-        asked = np.broadcast_to(asked, variances.shape)
-        worst = int(np.argmax(variances / asked))
-        return float(asked.flat[worst]), float(variances.flat[worst])
+            return target, float(estimation.worst[i])
+        variances = group.columns(estimation.table_variances(group.axes[index].tolist(), group.views)[None])[0]
+        targets = table.variances(part.publication.workload.domain, part.publication.workload.confidence)
+        targets = np.broadcast_to(targets, variances.shape)
+        worst = int(np.argmax(variances / targets))
+        return float(targets.flat[worst]), float(variances.flat[worst])
 
     def table_variances(self, part: TablePart, name: str) -> Floats:
         """Return the variance of every number of a table."""
         group, i = part.decomposition.group_of(part.table_index(name))
-        found = _estimation(part).table_variances(group.axes[i].tolist(), group.views)
-        return np.asarray(group.columns(found[None])[0])
+        variances = _estimation(part).table_variances(group.axes[i].tolist(), group.views)
+        return np.asarray(group.columns(variances[None])[0])
 
     def table_margins(self, part: TablePart, name: str, confidence: float) -> Floats:
         """Return normal quantiles times the standard errors."""
@@ -643,39 +645,39 @@ class ProductMechanism(GaussianMechanism):
     def certificate(self, part: TablePart) -> Certificate:
         """Return the dual bound at the evidence: the largest over the possible steps of one record."""
         bought = 1.0 if part.publication.budget is None else part.relaxation
-        asked, steps = _estimation(part).asked, part.publication.adjacency.step_relations
-        ways = [replace(asked, replaced=step is Neighbours.REPLACE_ONE) for step in steps]
+        product_problem, steps = _estimation(part).asked, part.publication.adjacency.step_relations
+        ways = [replace(product_problem, replaced=step is Neighbours.REPLACE_ONE) for step in steps]
         proven = max(cores.lower_bound(x, part.evidence) for x in ways) * part.terms.factor
         return Certificate(value=part.objective_value, bound=proven / bought)
 
     def prices(self, part: TablePart) -> Floats:
         """Return prices from the dual weights, or from the weights of the total."""
-        asked = _estimation(part).asked
-        product_form.DualWeights.read(asked, part.evidence)
-        if asked.shares is not None:
-            return asked.shares
+        product_problem = _estimation(part).asked
+        product_form.DualWeights.read(product_problem, part.evidence)
+        if product_problem.shares is not None:
+            return product_problem.shares
         return np.asarray(part.evidence.numbers / part.evidence.numbers.sum())
 
     def separate_rho(self, part: TablePart) -> float:
         """Return ρ of independent Gaussian noise with the target variances, with a separate plan for each table."""
         replaced = part.publication.unit.neighbours is Neighbours.REPLACE_ONE
-        known: dict[tuple[Operator | None, bytes, int], Floats] = {}
+        gram_cache: dict[tuple[Operator | None, bytes, int], Floats] = {}
         sizes = np.array(part.decomposition.sizes)
         varies, one, total = _looser(part.publication.workload, part.decomposition), np.ones(1), 0.0
         for group in part.decomposition.tables:
-            paid: dict[bytes, float] = {}
+            costs: dict[bytes, float] = {}
             rows = zip(group.tables.tolist(), group.axes, group.variances[:, 0].tolist(), strict=True)
-            for t, axes, wanted in rows:
-                place, along = varies.get(t, (-1, one))
+            for t, axes, target in rows:
+                axis, ratios = varies.get(t, (-1, one))
                 values = [min(n, 2) for n in sizes[axes].tolist()]
-                key = along.tobytes() + bytes([place + 1, *values])
-                if key not in paid:
-                    looser = [along if i == place else one for i in range(len(values))]
-                    grams = [_gram(known, *x) for x in zip(group.views, looser, values, strict=True)]
-                    paid[key] = (
+                key = ratios.tobytes() + bytes([axis + 1, *values])
+                if key not in costs:
+                    looser = [ratios if i == axis else one for i in range(len(values))]
+                    grams = [_gram(gram_cache, *x) for x in zip(group.views, looser, values, strict=True)]
+                    costs[key] = (
                         _max_pair_distance(grams) if replaced else math.prod(float(x.diagonal().max()) for x in grams)
                     )
-                total += paid[key] / (wanted * part.relaxation)
+                total += costs[key] / (target * part.relaxation)
         return total / 2 * part.publication.adjacency.records**2
 
     def write(self, part: TablePart) -> Any:
@@ -726,17 +728,17 @@ def _max_pair_distance(grams: Sequence[Floats]) -> float:
         g = np.diag(x)
         pairs.append((np.broadcast_to(g, x.shape).ravel(), np.repeat(g, len(g)), x.ravel()))
     best = [int(np.argmax(one + other - 2 * both)) for one, other, both in pairs]
-    found = -1.0
+    distance = -1.0
     while True:
-        at = [[part[i] for part in own] for own, i in zip(pairs, best, strict=True)]
-        one, other, both = (math.prod(x[j] for x in at) for j in range(3))
-        if one + other - 2 * both <= found * (1 + 1e-12):
-            return found
-        found = one + other - 2 * both
-        for axis, own in enumerate(pairs):
-            rest = [math.prod(x[j] for i, x in enumerate(at) if i != axis) for j in range(3)]
-            best[axis] = int(np.argmax(rest[0] * own[0] + rest[1] * own[1] - 2 * rest[2] * own[2]))
-            at[axis] = [part[best[axis]] for part in own]
+        entries = [[part[i] for part in axis_pairs] for axis_pairs, i in zip(pairs, best, strict=True)]
+        one, other, both = (math.prod(x[j] for x in entries) for j in range(3))
+        if one + other - 2 * both <= distance * (1 + 1e-12):
+            return distance
+        distance = one + other - 2 * both
+        for axis, axis_pairs in enumerate(pairs):
+            rest = [math.prod(x[j] for i, x in enumerate(entries) if i != axis) for j in range(3)]
+            best[axis] = int(np.argmax(rest[0] * axis_pairs[0] + rest[1] * axis_pairs[1] - 2 * rest[2] * axis_pairs[2]))
+            entries[axis] = [part[best[axis]] for part in axis_pairs]
 
 
 def _estimation(part: SectorTablesPart) -> ProductEstimation:

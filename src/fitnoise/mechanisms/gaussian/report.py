@@ -54,16 +54,16 @@ def proof(
     """
     objective, budgets = publication.objective, publication.cell_budgets
     value = Value("value", certificate.value, ValueKind.OPTIMUM)
-    paid = Value("cost", cost, ValueKind.OPTIMUM, spoken=True)
+    cost_value = Value("cost", cost, ValueKind.OPTIMUM, spoken=True)
     what = "cost" if budgets is None else "cost relative to budgets"
     if budgets is not None:
-        told = "by {attributes}: a cell pays at most {least} to 1 times {cost}; the dearest pays {dearest}"
+        sentence = "by {attributes}: a cell pays at most {least} to 1 times {cost}; the dearest pays {dearest}"
         limits = (
             Value("attributes", budgets.attributes, spoken=True),
             Value("least", min(budgets.values), ValueKind.NUMBER, spoken=True),
             Value("dearest", dearest, ValueKind.OPTIMUM, spoken=True),
         )
-        yield Section("budgets", (told,), (*limits, paid))
+        yield Section("budgets", (sentence,), (*limits, cost_value))
     if error is not None:
         weighed = (
             Value("trade", objective.trade, ValueKind.NUMBER, spoken=True),
@@ -71,8 +71,8 @@ def proof(
             Value("weights", objective.weights.value, ValueKind.WORDS, spoken=True),
             Value("what", what, ValueKind.WORDS, spoken=True),
         )
-        told = "value {value} = {what} {cost} + {trade} × {error}, the total of all variances ({weights} weights)"
-        yield Section("hybrid", (told,), (*weighed, value, paid))
+        sentence = "value {value} = {what} {cost} + {trade} × {error}, the total of all variances ({weights} weights)"
+        yield Section("hybrid", (sentence,), (*weighed, value, cost_value))
     yield Section(
         "proof",
         ("{what} {value} ≥ bound {bound}: no mechanism of its kind can be {less} by more than {gap}",),
@@ -88,9 +88,11 @@ def proof(
 
 def unbiased(minimum: float, rho: float, *, hybrid: bool) -> Section:
     """Return the section on the least ρ of any unbiased mechanism. rho: The ρ of the plan."""
-    told = "no unbiased mechanism, linear or not, has these accuracies below rho = {least}; this one takes {more} more"
+    sentence = (
+        "no unbiased mechanism, linear or not, has these accuracies below rho = {least}; this one takes {more} more"
+    )
     if hybrid:
-        told = (
+        sentence = (
             "no unbiased mechanism, linear or not, has these accuracies and no larger total of all variances below "
             "rho = {least}; this one takes {more} more"
         )
@@ -99,4 +101,4 @@ def unbiased(minimum: float, rho: float, *, hybrid: bool) -> Section:
         Value("least", minimum, ValueKind.COST, spoken=True),
         Value("more", rho / minimum - 1 if minimum else None, ValueKind.SHARE, spoken=True),
     )
-    return Section("unbiased", (told,) if minimum else (), values)
+    return Section("unbiased", (sentence,) if minimum else (), values)

@@ -55,12 +55,12 @@ def round_strategy(
     groups = []
     for group, f in zip(decomposition.groups, factors, strict=True):
         k = len(group.basis)
-        share = np.sqrt(group.volume / gains(group.sizes))
+        weight = np.sqrt(group.volume / gains(group.sizes))
         if k == 1:
             mixing = np.ones((len(group), 1, 1), dtype=np.int64)
-            scales = 1 / (share * np.abs(f[:, 0, 0]))
+            scales = 1 / (weight * np.abs(f[:, 0, 0]))
         else:
-            scaled = share[:, None, None] * f
+            scaled = weight[:, None, None] * f
             triangles = np.asarray(np.linalg.qr(scaled[:, :, ::-1] if in_time else scaled, mode="r"))[:, :k]
             triangles = triangles[:, ::-1, ::-1] if in_time else triangles
             exponents = np.minimum(bits - _reach(triangles, group), _MAX_EXPONENT)
@@ -76,15 +76,15 @@ def _reach(triangles: Floats, group: SectorGroup) -> NDArray[np.int64]:
     A row of the basis with large entries has small entries in A, and it multiplies their rounding. There A B needs the
     bits.
     """
-    own = np.asarray(np.frexp(np.abs(triangles).max(axis=(1, 2)))[1], dtype=np.int64)
+    exponents = np.asarray(np.frexp(np.abs(triangles).max(axis=(1, 2)))[1], dtype=np.int64)
     largest = int(np.abs(group.basis).max())
     if group.is_identity or largest == 1:
-        return own
+        return exponents
     step = max(1, CHUNK // (len(group.basis) * group.basis.shape[1]))
     basis = group.basis.astype(np.float64) / largest
-    moved = [np.abs(triangles[i : i + step] @ basis).max(axis=(1, 2)) for i in range(0, len(group), step)]
-    reach = np.asarray(np.frexp(np.concatenate(moved))[1], dtype=np.int64)
-    return np.asarray(np.clip(reach, own - _EXTRA_BITS, own))
+    products = [np.abs(triangles[i : i + step] @ basis).max(axis=(1, 2)) for i in range(0, len(group), step)]
+    reach = np.asarray(np.frexp(np.concatenate(products))[1], dtype=np.int64)
+    return np.asarray(np.clip(reach, exponents - _EXTRA_BITS, exponents))
 
 
 def variances(decomposition: Decomposition, strategy: Strategy) -> Floats:
@@ -100,11 +100,11 @@ def variances_of(decomposition: Decomposition, whiteners: Sequence[Floats]) -> F
     """Return the variances of all table rows from the whiteners of the sectors, (K, k, k) by group."""
     out = np.zeros(decomposition.rows)
     for group, whitened in zip(decomposition.groups, whiteners, strict=True):
-        share = (1 - 1 / group.sizes).prod(axis=1) * group.volume**2
+        weight = (1 - 1 / group.sizes).prod(axis=1) * group.volume**2
         for m in group.members:
             tables = decomposition.tables[m.tables]
-            own = m.incidence.T @ (share[:, None] * _row_squares(m.lift, whitened))
-            out[tables.numbers] += own / tables.cells[:, None] ** 2
+            contributions = m.incidence.T @ (weight[:, None] * _row_squares(m.lift, whitened))
+            out[tables.numbers] += contributions / tables.cells[:, None] ** 2
     return out
 
 
@@ -127,8 +127,8 @@ def _row_squares(a: Floats | Operator, b: Floats) -> Floats:
     out, step = np.zeros((len(b), m)), max(1, STRUCTURED_ENTRIES_PER_BATCH // m)
     for i, x in enumerate(b):
         for c in range(0, k, step):
-            some = a.mv(np.ascontiguousarray(x[:, c : c + step]))
-            out[i] += np.einsum("jc,jc->j", some, some)
+            batch = a.mv(np.ascontiguousarray(x[:, c : c + step]))
+            out[i] += np.einsum("jc,jc->j", batch, batch)
     return out
 
 

@@ -35,14 +35,14 @@ def gained(part: TablePart) -> Section:
         return Section("series", values=(Value("periods_rho", None),))
     values = (Value("periods_rho", rho, ValueKind.COMPARED),)
     if rho <= part.rho * (1 + EQUIVALENT_COST_TOLERANCE):
-        told = "periods planned each on its own are as good: a target over many of them binds"
-        return Section("series", (told,), values)
-    more = Value("times", rho / part.rho, ValueKind.FACTOR, spoken=True)
-    told = (
+        sentence = "periods planned each on its own are as good: a target over many of them binds"
+        return Section("series", (sentence,), values)
+    ratio = Value("times", rho / part.rho, ValueKind.FACTOR, spoken=True)
+    sentence = (
         "periods planned each on its own, as well as can be, would cost rho = {periods_rho} at least, {times} times as "
         "much"
     )
-    return Section("series", (told,), (*values, more))
+    return Section("series", (sentence,), (*values, ratio))
 
 
 def separate_periods_rho(part: TablePart) -> float | None:
@@ -53,15 +53,15 @@ def separate_periods_rho(part: TablePart) -> float | None:
     a series with targets, or is too large.
     """
     d, terms, sets = part.decomposition, part.terms, part.evidence.sets
-    asked = part.publication.budget is None and terms.weights is None  # every target at its requested value
-    if terms.sets is None or sets is None or not asked or d.cells > CELLS:
+    is_unrelaxed = part.publication.budget is None and terms.weights is None  # every target at its requested value
+    if terms.sets is None or sets is None or not is_unrelaxed or d.cells > CELLS:
         return None
-    first = CostlySets(terms.sets).initial_sets()
-    every = RecordSets((*sets.cells, *first), (*sets.alike, *(True for _ in first)))
+    initial = CostlySets(terms.sets).initial_sets()
+    all_sets = RecordSets((*sets.cells, *initial), (*sets.alike, *(True for _ in initial)))
     capped = {a for names, _ in part.publication.adjacency.pattern.caps for a in names}
     period = np.zeros(d.shape, dtype=np.intp)
-    for a, n, at in zip(d.structured, d.shape, np.indices(d.shape), strict=True):
-        period = period * n + at if a in capped else period
+    for a, n, index in zip(d.structured, d.shape, np.indices(d.shape), strict=True):
+        period = period * n + index if a in capped else period
     with one_thread():
-        solution = solver.solve(Formulation(d, terms, sets=every).by_period(period.ravel()), gap=SOLVER_GAP)
+        solution = solver.solve(Formulation(d, terms, sets=all_sets).by_period(period.ravel()), gap=SOLVER_GAP)
     return solution.lower / 2

@@ -41,12 +41,12 @@ def in_time(publication: Publication, decomposition: Decomposition) -> Decomposi
     """
     if publication.series is None:
         return decomposition
-    along = _period_of_cells(decomposition.cell_structure, publication.series)
-    known: list[NDArray[np.int64]] = []
+    period_of_cell = _period_of_cells(decomposition.cell_structure, publication.series)
+    known_rows: list[NDArray[np.int64]] = []
     for g in decomposition.groups:
-        _refuse_relative(publication, g.basis, along)
-        _own_rows(g.basis, along, known)
-    bases = [_in_order(_own_rows(g.basis, along, known), along) for g in decomposition.groups]
+        _refuse_relative(publication, g.basis, period_of_cell)
+        _own_rows(g.basis, period_of_cell, known_rows)
+    bases = [_in_order(_own_rows(g.basis, period_of_cell, known_rows), period_of_cell) for g in decomposition.groups]
     return decompose(publication.workload, bases, apart=publication.structured_attributes)
 
 
@@ -75,12 +75,12 @@ def _own_rows(
 
     Sectors that differ only by tables without rows in the first periods then form one group in these periods.
     """
-    own = integer_basis(basis[:, period_of_cell == 0])
+    new_rows = integer_basis(basis[:, period_of_cell == 0])
     for rows in known_rows:
-        if rows.shape == own.shape and len(integer_basis(np.concatenate([rows, own]))) == len(own):
+        if rows.shape == new_rows.shape and len(integer_basis(np.concatenate([rows, new_rows]))) == len(new_rows):
             return rows
-    known_rows.append(own)
-    return own
+    known_rows.append(new_rows)
+    return new_rows
 
 
 def _period_of_cells(structure: CellStructure, attribute: str) -> NDArray[np.intp]:
@@ -112,9 +112,9 @@ def refuse_out_of_time(part: TablePart) -> None:
             "Use the plan as fitnoise wrote it, or plan again.",
             "Nothing was measured.",
         )
-    along = _period_of_cells(part.strategy.structure, str(part.publication.series))
+    period_of_cell = _period_of_cells(part.strategy.structure, str(part.publication.series))
     for g in part.strategy.groups:
-        if (np.diff(last_periods(g.basis, along)) < 0).any() or np.triu(g.mixing != 0, 1).any():
+        if (np.diff(last_periods(g.basis, period_of_cell)) < 0).any() or np.triu(g.mixing != 0, 1).any():
             raise PlanError(
                 "series-out-of-order",
                 "The strategy of the series is not in the order of time.",
@@ -192,16 +192,16 @@ def past(whole: TablePart, publication: Publication, periods: int) -> TablePart:
     `whole`: The tables of all periods. publication: The publication, cut to these periods (:func:`cut`). periods: The
     number of periods.
     """
-    over = GAUSSIAN.cell_structure(publication)
-    along = _period_of_cells(whole.strategy.structure, str(publication.series))
-    here, groups = along < periods, []
-    place = _sector_index(whole.strategy)
-    for asked in decompose(publication.workload, apart=publication.structured_attributes).groups:
-        found = [place[tuple(x)] for x in asked.attributes.tolist()]
-        g = whole.strategy.groups[found[0][0]]
-        k = int((last_periods(g.basis, along) < periods).sum())
-        own = [(whole.strategy.groups[a], i) for a, i in found]
-        if not all(np.array_equal(x.basis[:k], g.basis[:k]) for x, _ in own):
+    structure = GAUSSIAN.cell_structure(publication)
+    period_of_cell = _period_of_cells(whole.strategy.structure, str(publication.series))
+    here, groups = period_of_cell < periods, []
+    sector_index = _sector_index(whole.strategy)
+    for needed in decompose(publication.workload, apart=publication.structured_attributes).groups:
+        sectors = [sector_index[tuple(x)] for x in needed.attributes.tolist()]
+        g = whole.strategy.groups[sectors[0][0]]
+        k = int((last_periods(g.basis, period_of_cell) < periods).sum())
+        pieces = [(whole.strategy.groups[a], i) for a, i in sectors]
+        if not all(np.array_equal(x.basis[:k], g.basis[:k]) for x, _ in pieces):
             raise PlanError(
                 "period-measured-twice",
                 "The strategy of the series measures the same of a period in different ways.",
@@ -209,10 +209,10 @@ def past(whole: TablePart, publication: Publication, periods: int) -> TablePart:
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was measured.",
             )
-        mixing, scales = np.stack([x.mixing[i, :k, :k] for x, i in own]), np.array([x.scales[i] for x, i in own])
-        groups.append(StrategyGroup(asked.attributes, asked.sizes, g.basis[:k, here], mixing, scales))
+        mixing, scales = np.stack([x.mixing[i, :k, :k] for x, i in pieces]), np.array([x.scales[i] for x, i in pieces])
+        groups.append(StrategyGroup(needed.attributes, needed.sizes, g.basis[:k, here], mixing, scales))
     return replace(
-        whole, mechanism=PartialSeries(whole), publication=publication, strategy=Strategy(over, tuple(groups))
+        whole, mechanism=PartialSeries(whole), publication=publication, strategy=Strategy(structure, tuple(groups))
     )
 
 
@@ -229,8 +229,8 @@ def cut(publication: Publication, periods: int) -> Publication:
     """Return a publication of the first periods only, without tables that have no row in them, such as changes."""
     workload, name = publication.workload, str(publication.series)
     attributes: dict[str, Any] = {a: workload.domain[a] for a in workload.domain}
-    attributes[name] = first = _truncated_attribute(attributes[name], periods)
-    tables = [t for t in workload.tables if t.view(name).labels(first)]
+    attributes[name] = truncated = _truncated_attribute(attributes[name], periods)
+    tables = [t for t in workload.tables if t.view(name).labels(truncated)]
     return replace(publication, workload=Workload(Domain(attributes), tables, workload.confidence))
 
 
@@ -239,19 +239,19 @@ def _truncated_attribute(periods: Ordered | Categorical, count: int) -> Ordered 
     if isinstance(periods, Ordered):
         return replace(periods, high=periods.low + count - 1)
     codes = periods.codes[:count]
-    named = codes if periods.labels is None else dict(zip(codes, periods.labels, strict=False))
-    return Categorical(named, column=periods.column, read=periods.read)
+    categories = codes if periods.labels is None else dict(zip(codes, periods.labels, strict=False))
+    return Categorical(categories, column=periods.column, read=periods.read)
 
 
 def joined(part: TablePart, drawn: Sequence[Answers]) -> list[Exact]:
     """Return the noisy answers of the tables after some periods, joined by sector from those of each period."""
-    whole = part.mechanism.complete(part)
-    place, out = _sector_index(whole.strategy), []
-    firsts = np.cumsum([0, *(len(g) for g in whole.strategy.groups)])
+    complete_part = part.mechanism.complete(part)
+    sector_index, out = _sector_index(complete_part.strategy), []
+    firsts = np.cumsum([0, *(len(g) for g in complete_part.strategy.groups)])
     for g in part.strategy.groups:
         pieces = []
         for i, attributes in enumerate(g.attributes.tolist()):
-            group, k = place[tuple(attributes)]
+            group, k = sector_index[tuple(attributes)]
             rows = int(g.answers[i]) // g.rank
             there = firsts[group] + k
             pieces.append(np.concatenate([answers[there].reshape(rows, -1) for answers in drawn], axis=1).ravel())
@@ -270,17 +270,17 @@ def parted(part: TablePart, answers: Sequence[Exact], periods: int) -> list[list
     Returns:
         For each period an array for each sector with rows in it.
     """
-    whole = part.mechanism.complete(part).strategy
-    along = _period_of_cells(whole.structure, str(part.publication.series))
-    found: dict[tuple[int, ...], Exact] = {}
+    complete_strategy = part.mechanism.complete(part).strategy
+    period_of_cell = _period_of_cells(complete_strategy.structure, str(part.publication.series))
+    sector_answers: dict[tuple[int, ...], Exact] = {}
     for g, values in zip(part.strategy.groups, answers, strict=True):
         pieces = np.split(values, np.cumsum(g.answers)[:-1])
-        found |= {tuple(a): x.reshape(-1, g.rank) for a, x in zip(g.attributes.tolist(), pieces, strict=True)}
+        sector_answers |= {tuple(a): x.reshape(-1, g.rank) for a, x in zip(g.attributes.tolist(), pieces, strict=True)}
     out: list[list[Exact]] = [[] for _ in range(periods)]
-    for g in whole.groups:
-        last = last_periods(g.basis, along)
+    for g in complete_strategy.groups:
+        last = last_periods(g.basis, period_of_cell)
         last = last[last < periods]
         for attributes in g.attributes.tolist():
             for t in np.unique(last).tolist():
-                out[t].append(found[tuple(attributes)][:, last == t].ravel())
+                out[t].append(sector_answers[tuple(attributes)][:, last == t].ravel())
     return out

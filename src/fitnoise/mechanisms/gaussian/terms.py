@@ -23,12 +23,12 @@ def terms(publication: Publication, decomposition: Decomposition) -> ObjectiveTe
     if budgets is not None:
         relative = budgets.for_structured_cells(publication.workload.domain, decomposition.structured)
     unit = publication.unit
-    alone = publication.adjacency.drops or unit.max_records > 1 or unit.id is not None
-    along = _record_sets(publication, decomposition)
-    if along is not None:
-        return ObjectiveTerms(weights, objective.trade, relative, along[0], alone, sets=along[1])
-    factor, apart = _set_factors(publication, decomposition)
-    return ObjectiveTerms(weights, objective.trade, relative, factor, alone, apart)
+    allows_add_or_remove = publication.adjacency.drops or unit.max_records > 1 or unit.id is not None
+    set_terms = _record_sets(publication, decomposition)
+    if set_terms is not None:
+        return ObjectiveTerms(weights, objective.trade, relative, set_terms[0], allows_add_or_remove, sets=set_terms[1])
+    factor, distinct_records = _set_factors(publication, decomposition)
+    return ObjectiveTerms(weights, objective.trade, relative, factor, allows_add_or_remove, distinct_records)
 
 
 def _record_sets(publication: Publication, d: Decomposition) -> tuple[int, AdmissibleSets] | None:
@@ -39,26 +39,26 @@ def _record_sets(publication: Publication, d: Decomposition) -> tuple[int, Admis
     cell has as many as the cap allows. Return None if the caps are on exchangeable attributes only, or on attributes
     that no table shows.
     """
-    of, axes = publication.adjacency, (*d.exchangeable, *d.structured)
-    found = [(*of.shared_axes(axes, names), names, most) for names, most in of.pattern.caps]
-    shown = [bool(a) and set(a) <= set(d.structured) and set(a) == set(names) for a, _, names, _ in found]
-    sharp = [a for (a, _, _, most), whole in zip(found, shown, strict=True) if whole and most == 1]
-    if not of.by_cell or not any(shown) or not (sharp or len(found) == 1):
+    adjacency, axes = publication.adjacency, (*d.exchangeable, *d.structured)
+    caps = [(*adjacency.shared_axes(axes, names), names, limit) for names, limit in adjacency.pattern.caps]
+    flags = [bool(a) and set(a) <= set(d.structured) and set(a) == set(names) for a, _, names, _ in caps]
+    sharp = [a for (a, _, _, limit), is_shown in zip(caps, flags, strict=True) if is_shown and limit == 1]
+    if not adjacency.by_cell or not any(flags) or not (sharp or len(caps) == 1):
         return None
-    others = [most for (_, _, _, most), whole in zip(found, shown, strict=True) if not (whole and most == 1)]
-    k = 1 if sharp else min(others[0], of.records)
-    most = min([of.records, *others]) if sharp else of.records // k
-    at = dict(zip(d.structured, np.indices(d.shape).reshape(len(d.shape), -1), strict=True))
-    together = np.ones((d.cells, d.cells), dtype=bool)
-    for names in sharp or [found[0][0]]:
-        together &= np.any([at[a][:, None] != at[a] for a in names], axis=0)
-    for a, far in of.pattern.separation:
-        together &= abs(at[a][:, None] - at[a]) >= far if a in at else True
-    for a in of.shared_axes(d.structured, of.pattern.fixed)[0]:
-        together &= at[a][:, None] == at[a]
-    place = {a: x for x, a in enumerate(d.exchangeable)}
-    fixed = tuple(sorted(place[a] for a in of.shared_axes(d.exchangeable, of.pattern.fixed)[0]))
-    return (k**2, AdmissibleSets(together, most, fixed, d.sizes)) if most > 1 else None
+    others = [limit for (_, _, _, limit), is_shown in zip(caps, flags, strict=True) if not (is_shown and limit == 1)]
+    k = 1 if sharp else min(others[0], adjacency.records)
+    limit = min([adjacency.records, *others]) if sharp else adjacency.records // k
+    indices = dict(zip(d.structured, np.indices(d.shape).reshape(len(d.shape), -1), strict=True))
+    compatible = np.ones((d.cells, d.cells), dtype=bool)
+    for names in sharp or [caps[0][0]]:
+        compatible &= np.any([indices[a][:, None] != indices[a] for a in names], axis=0)
+    for a, min_distance in adjacency.pattern.separation:
+        compatible &= abs(indices[a][:, None] - indices[a]) >= min_distance if a in indices else True
+    for a in adjacency.shared_axes(d.structured, adjacency.pattern.fixed)[0]:
+        compatible &= indices[a][:, None] == indices[a]
+    positions = {a: x for x, a in enumerate(d.exchangeable)}
+    fixed = tuple(sorted(positions[a] for a in adjacency.shared_axes(d.exchangeable, adjacency.pattern.fixed)[0]))
+    return (k**2, AdmissibleSets(compatible, limit, fixed, d.sizes)) if limit > 1 else None
 
 
 def _set_factors(publication: Publication, d: Decomposition) -> tuple[int, DistinctRecords | None]:
@@ -69,23 +69,23 @@ def _set_factors(publication: Publication, d: Decomposition) -> tuple[int, Disti
     shows. Sets of such records in different cells are known if the attributes of the cap are all exchangeable. In all
     other cases, the charge is that of a single record.
     """
-    of, axes = publication.adjacency, (*d.exchangeable, *d.structured)
-    pattern, best = of.pattern, 1
+    adjacency, axes = publication.adjacency, (*d.exchangeable, *d.structured)
+    pattern, best = adjacency.pattern, 1
     if not pattern.caps:
-        return of.records**2, None
-    for i, (names, most) in enumerate(pattern.caps):
-        measured, alike = of.shared_axes(axes, names)
-        far = any(n > 1 for _, n in pattern.separation) and (len(pattern.caps) > 1 or bool(measured))
-        if far or alike is None or not set(measured) <= set(names):
+        return adjacency.records**2, None
+    for i, (names, max_records) in enumerate(pattern.caps):
+        measured, cells_each = adjacency.shared_axes(axes, names)
+        has_separation = any(n > 1 for _, n in pattern.separation) and (len(pattern.caps) > 1 or bool(measured))
+        if has_separation or cells_each is None or not set(measured) <= set(names):
             continue  # This cap gives no bound: a separation rules out some sets, or a place's number of cells varies.
-        total = min([of.records, *(n for j, (_, n) in enumerate(pattern.caps) if j != i)])
-        k = min(most * alike, total)
-        if measured and of.by_cell and set(measured) <= set(d.exchangeable):
-            place = {a: x for x, a in enumerate(d.exchangeable)}
-            along = tuple(sorted(place[a] for a in measured))
-            fixed = tuple(sorted(place[a] for a in of.shared_axes(d.exchangeable, pattern.fixed)[0]))
-            cells = math.prod(d.sizes[x] for x in along)
-            return k**2, DistinctRecords(along, cells, min(total // k, cells), fixed)
+        total = min([adjacency.records, *(n for j, (_, n) in enumerate(pattern.caps) if j != i)])
+        k = min(max_records * cells_each, total)
+        if measured and adjacency.by_cell and set(measured) <= set(d.exchangeable):
+            positions = {a: x for x, a in enumerate(d.exchangeable)}
+            measured_axes = tuple(sorted(positions[a] for a in measured))
+            fixed = tuple(sorted(positions[a] for a in adjacency.shared_axes(d.exchangeable, pattern.fixed)[0]))
+            cells = math.prod(d.sizes[x] for x in measured_axes)
+            return k**2, DistinctRecords(measured_axes, cells, min(total // k, cells), fixed)
         best = max(best, k**2)
     return best, None
 

@@ -87,11 +87,11 @@ class PureEstimation:
         if attributes not in self._merged:
             rows = [self.strategy.measured[b].rows for b in attributes]
             stacked = np.concatenate(rows)
-            _, first, which = np.unique(stacked, axis=1, return_index=True, return_inverse=True)
-            seen = stacked[:, first].any(axis=0)
-            place = np.where(seen, np.cumsum(seen) - 1, -1)[which.ravel()]
-            merged = [x[:, first[seen]].astype(np.float64) for x in rows]
-            self._merged[attributes] = _MergedCells(first[seen], place, merged, [a.T @ a for a in merged])
+            _, first_cells, which = np.unique(stacked, axis=1, return_index=True, return_inverse=True)
+            seen = stacked[:, first_cells].any(axis=0)
+            class_of = np.where(seen, np.cumsum(seen) - 1, -1)[which.ravel()]
+            merged = [x[:, first_cells[seen]].astype(np.float64) for x in rows]
+            self._merged[attributes] = _MergedCells(first_cells[seen], class_of, merged, [a.T @ a for a in merged])
         return self._merged[attributes]
 
     @property
@@ -108,8 +108,8 @@ class PureEstimation:
         if (group, i) not in self._known:
             sectors = self.decomposition.groups[group]
             attributes = frozenset(sectors.attributes[i].tolist())
-            over = tuple(b for b, names in enumerate(self._sets) if attributes <= names)
-            if not over:
+            margins = tuple(b for b, names in enumerate(self._sets) if attributes <= names)
+            if not margins:
                 raise SingularStrategy(
                     "strategy-without-margin",
                     "No margin of the plan's strategy shows all attributes that one of its tables shows.",
@@ -117,9 +117,9 @@ class PureEstimation:
                     "Use the plan as fitnoise wrote it, or plan again.",
                     "Nothing was rebuilt.",
                 )
-            cells = self._merge(over)
+            cells = self._merge(margins)
             basis = cells.basis_over_classes(sectors.basis)
-            shares = [math.prod(self.strategy.sizes[a] for a in self._sets[b] - attributes) for b in over]
+            shares = [math.prod(self.strategy.sizes[a] for a in self._sets[b] - attributes) for b in margins]
             parts = _solved(cells, basis, shares)
             if parts is None:
                 parts = _least(cells, basis, shares)
@@ -132,7 +132,7 @@ class PureEstimation:
                     "Nothing was rebuilt.",
                 )
             gains, covariance = parts
-            self._known[group, i] = dict(zip(over, gains, strict=True)), covariance
+            self._known[group, i] = dict(zip(margins, gains, strict=True)), covariance
         return self._known[group, i]
 
     @cached_property
@@ -182,43 +182,43 @@ class PureEstimation:
             The different coefficients of each row, (rows, N), in units of the noise. The number of noises with each
             coefficient, (N,): the same for all combinations of exchangeable values.
         """
-        shown = group.axes[i].tolist()
+        axes = group.axes[i].tolist()
         sizes = self.strategy.sizes
-        lifted = self._lifted(group, i, shown)
+        lifted = self._lifted(group, i, axes)
         columns, counts = [], []
-        for b, over in enumerate(self._sets):
-            common = [a for a in shown if a in over]
+        for b, margin in enumerate(self._sets):
+            common = [a for a in axes if a in margin]
             rows, m = group.variances.shape[1], len(self.strategy.measured[b].rows)
             total = np.zeros((2,) * len(common) + (rows, m))
             for s, parts in lifted.items():
-                if s <= over:
+                if s <= margin:
                     total[tuple(int(a in s) for a in common)] = parts[b]
             times = np.ones((2,) * len(common))
             for axis, a in enumerate(common):
                 without, with_ = np.moveaxis(total, axis, 0)
                 total = np.stack([without - with_ / sizes[a], without + with_ * (1 - 1 / sizes[a])], axis=axis)
                 times *= np.array([sizes[a] - 1, 1]).reshape(-1, *(1,) * (len(common) - axis - 1))
-            rest = math.prod(sizes[a] for a in over.difference(shown))
+            rest = math.prod(sizes[a] for a in margin.difference(axes))
             flat = total.reshape(-1, rows, m).transpose(1, 0, 2).reshape(rows, -1)
             columns.append(flat)
             counts.append(np.repeat(times.ravel() * rest, m))
         count = np.concatenate(counts)
-        kept = count > 0  # no cell disagrees on an attribute of one value
-        return np.concatenate(columns, axis=1)[:, kept], count[kept]
+        used = count > 0  # no cell disagrees on an attribute of one value
+        return np.concatenate(columns, axis=1)[:, used], count[used]
 
     def _lifted(self, group: TableGroup, i: int, tables: list[int]) -> dict[frozenset[int], dict[int, Floats]]:
         """Return L_S G_b / n_{A∖S}, (rows, m_b), for every sector S of the i-th of some tables and margin b ⊇ S."""
         d = self.decomposition
         number = next(j for j, g in enumerate(d.tables) if g is group)
         out = {}
-        for place, sectors in enumerate(d.groups):
+        for group_index, sectors in enumerate(d.groups):
             for m in sectors.members:
                 if m.tables != number:
                     continue
                 for s in m.by_table[[i]].indices.tolist():
                     attributes = frozenset(sectors.attributes[s].tolist())
                     rest = math.prod(self.strategy.sizes[a] for a in tables if a not in attributes)
-                    gains = self.sector(place, s)[0]
+                    gains = self.sector(group_index, s)[0]
                     out[attributes] = {b: m.answers(g.T).T / rest for b, g in gains.items()}
         return out
 
@@ -234,10 +234,10 @@ class PureEstimation:
         for (group, i), tensor in pulled.items():
             attributes = self.decomposition.groups[group].attributes[i].tolist()
             for b, gain in self.sector(group, i)[0].items():
-                spread = tensor @ gain
-                over = self.strategy.measured[b].attributes
-                shape = [self.strategy.sizes[a] if a in attributes else 1 for a in over]
-                parts[b] += spread.reshape(*shape, -1)
+                contribution = tensor @ gain
+                margin_attributes = self.strategy.measured[b].attributes
+                shape = [self.strategy.sizes[a] if a in attributes else 1 for a in margin_attributes]
+                parts[b] += contribution.reshape(*shape, -1)
         return np.concatenate([x.ravel() for x in parts])
 
 
@@ -259,10 +259,10 @@ def _least(cells: _MergedCells, basis: Floats, shares: list[int]) -> tuple[list[
     """
     roots = np.sqrt(np.array(shares, dtype=np.float64))
     scaled = np.concatenate([a / n for a, n in zip(cells.rows, roots, strict=True)])
-    whole = basis @ np.linalg.pinv(scaled, rcond=RANK_TOLERANCE)
+    inverse = basis @ np.linalg.pinv(scaled, rcond=RANK_TOLERANCE)
     ends = np.cumsum([len(a) for a in cells.rows])[:-1]
-    gains = [g / n for g, n in zip(np.split(whole, ends, axis=1), roots, strict=True)]
-    return (gains, whole @ whole.T) if _unbiased(cells, basis, gains) else None
+    gains = [g / n for g, n in zip(np.split(inverse, ends, axis=1), roots, strict=True)]
+    return (gains, inverse @ inverse.T) if _unbiased(cells, basis, gains) else None
 
 
 def _unbiased(cells: _MergedCells, basis: Floats, gains: list[Floats]) -> bool:
@@ -281,10 +281,10 @@ def integer_margins(
     """
     largest = float(np.asarray(sum(np.abs(a).sum(axis=0) for a in weights.values())).max())
     scaled = {b: a * (2.0**bits / largest) for b, a in weights.items()}
-    whole = {b: nearest(a, structure) if structure else np.rint(a) for b, a in scaled.items()}
-    if structure and np.asarray(sum(np.abs(a).sum(axis=0) for a in whole.values())).max() >= 2.0**40:
+    integers = {b: nearest(a, structure) if structure else np.rint(a) for b, a in scaled.items()}
+    if structure and np.asarray(sum(np.abs(a).sum(axis=0) for a in integers.values())).max() >= 2.0**40:
         return integer_margins(weights, bits - 1, structure)
-    rounded = {b: a.astype(np.int64) for b, a in whole.items()}
+    rounded = {b: a.astype(np.int64) for b, a in integers.items()}
     return tuple(MeasuredMargin(b, a[a.any(axis=1)]) for b, a in rounded.items() if a.any())
 
 
@@ -323,21 +323,21 @@ def nearest(rows: Floats, structure: CellStructure) -> Floats:
     large. Other queries, if they are large enough, become multiples of all of these products, so that 0 stays 0.
     For the rest, every rise is computed from the entries that are already rounded (`_near`).
     """
-    asked = rows != 0
+    nonzero = rows != 0
     sizes = np.abs(rows)
     largest = sizes.max(axis=1)
     out = np.empty_like(rows)
-    alike = np.where(asked, rows, rows[np.arange(len(rows)), sizes.argmax(axis=1)][:, None])
-    alike = (alike == alike[:, :1]).all(axis=1)
-    unit = least_multiples(asked[alike], structure).astype(np.float64)[:, None]
-    out[alike] = unit * np.rint(rows[alike] / unit)
+    filled_rows = np.where(nonzero, rows, rows[np.arange(len(rows)), sizes.argmax(axis=1)][:, None])
+    is_constant = (filled_rows == filled_rows[:, :1]).all(axis=1)
+    unit = least_multiples(nonzero[is_constant], structure).astype(np.float64)[:, None]
+    out[is_constant] = unit * np.rint(rows[is_constant] / unit)
     shaped, amounts = rows.reshape(-1, *structure.shape), _amounts(structure)
-    for i in np.flatnonzero(~alike).tolist():
+    for i in np.flatnonzero(~is_constant).tolist():
         row = shaped[i : i + 1]
-        shown = [(axis, pieces) for axis, pieces in amounts if (row != row.take([0], axis)).any()]
-        times = math.prod(math.lcm(*pieces) for _, pieces in shown)
-        found = times * np.rint(row / times) if times * LEAST_PARTS <= largest[i] else _near(row, amounts)
-        out[i] = found.ravel()
+        varying = [(axis, pieces) for axis, pieces in amounts if (row != row.take([0], axis)).any()]
+        times = math.prod(math.lcm(*pieces) for _, pieces in varying)
+        rounded_row = times * np.rint(row / times) if times * LEAST_PARTS <= largest[i] else _near(row, amounts)
+        out[i] = rounded_row.ravel()
     return out
 
 
@@ -358,8 +358,8 @@ def _near(rows: Floats, amounts: Sequence[tuple[int, tuple[int, ...]]]) -> Float
     out = [_near(rows.take([0], axis), others)]
     for s, k in enumerate(pieces, 1):
         out.append(out[-1] + k * _near((rows.take([s], axis) - out[-1]) / k, others))
-    beside = range(len(pieces) + 1, rows.shape[axis])
-    return np.concatenate([*out, _near(rows.take(beside, axis), others)], axis=axis)
+    remainder = range(len(pieces) + 1, rows.shape[axis])
+    return np.concatenate([*out, _near(rows.take(remainder, axis), others)], axis=axis)
 
 
 def least_multiples(cells: NDArray[np.bool_], structure: CellStructure) -> Exact:
@@ -374,7 +374,7 @@ def least_multiples(cells: NDArray[np.bool_], structure: CellStructure) -> Exact
         * times
     )
     for axis, pieces in amounts:
-        knots, beside = np.split(counted, [len(pieces) + 1], axis=axis)
-        most = np.array(pieces, dtype=counted.dtype).reshape([-1 if i == axis else 1 for i in range(counted.ndim)])
-        counted = np.concatenate([knots.take([0], axis), np.diff(knots, axis=axis) // most, beside], axis=axis)
+        knots, remainder = np.split(counted, [len(pieces) + 1], axis=axis)
+        divisors = np.array(pieces, dtype=counted.dtype).reshape([-1 if i == axis else 1 for i in range(counted.ndim)])
+        counted = np.concatenate([knots.take([0], axis), np.diff(knots, axis=axis) // divisors, remainder], axis=axis)
     return np.asarray(times // np.gcd(times, np.gcd.reduce(counted.reshape(len(cells), structure.size), axis=1)))

@@ -60,8 +60,8 @@ def covariances(n: int, branching: int) -> Iterator[Floats]:
         size = branching**k
         if size >= n:
             yield c.copy()
-        for first in range(0, n, size):
-            own = c[first : first + size, first : first + size]
-            towards = own.sum(axis=1)
-            own -= np.multiply.outer(towards, towards / (1 + towards.sum()))
+        for start in range(0, n, size):
+            block = c[start : start + size, start : start + size]
+            towards = block.sum(axis=1)
+            block -= np.multiply.outer(towards, towards / (1 + towards.sum()))
     yield c

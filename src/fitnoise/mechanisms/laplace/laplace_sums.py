@@ -202,18 +202,18 @@ def tail(
     def solve(rows: _ScaledRows, block: Indices) -> tuple[Floats, npt.NDArray[np.bool_]]:
         shift, loss = _lattice(rows, t)
         with np.errstate(over="ignore"):
-            own = np.minimum((limits[block] / rows.unit / _MARGIN - shift) / t, 1e100)
-        bound, done = _tails(rows, own)
+            limit = np.minimum((limits[block] / rows.unit / _MARGIN - shift) / t, 1e100)
+        bound, done = _tails(rows, limit)
         return np.minimum(2 * np.exp(np.minimum(bound, 0)) / (1 - loss) * (1 + 1e-10) + _MIN_POSITIVE_FLOAT, 1), done
 
     def single(size: Floats, block: Indices) -> Floats:
-        own = limits[block]
+        limit = limits[block]
         with np.errstate(over="ignore"):
-            steps = np.minimum(np.floor(own / size), 2.0**60)
+            steps = np.minimum(np.floor(limit / size), 2.0**60)
         steps = np.maximum(steps + 1, 0)
         for _ in range(3):
             product, below = _product(size, steps)
-            steps = np.where((product > own) | ((product == own) & (below > 0)), np.maximum(steps - 1, 0), steps)
+            steps = np.where((product > limit) | ((product == limit) & (below > 0)), np.maximum(steps - 1, 0), steps)
         with np.errstate(over="ignore"):
             late = np.minimum((steps + 1) / t, 740)
         bound: Floats = 2 / (1 + np.exp(-1 / t)) * np.exp(-late) * (1 + 8 * _UNIT * (1 + late)) + _MIN_POSITIVE_FLOAT
@@ -422,8 +422,8 @@ def _by_blocks(
             )
         support = x > 0
         noises = support.sum(axis=1) if n is None else support @ n
-        alone = np.flatnonzero(noises == 1)
-        out[start + alone] = single(unit[alone], start + alone)
+        single_rows = np.flatnonzero(noises == 1)
+        out[start + single_rows] = single(unit[single_rows], start + single_rows)
         todo = np.flatnonzero(noises > 1)
         k = _DIRECT
         best = np.full(len(x), np.inf)
@@ -451,8 +451,8 @@ def _lattice(rows: _ScaledRows, t: float) -> tuple[Floats, Floats]:
     """Return δ and ρ of the step to continuous noise, in units of the largest coefficient, (R,) each."""
     loss = 1 / (12 * max(t, 1.0))
     shift = np.sqrt(rows.norms * -np.log(loss) / 3)
-    every = rows.lengths <= shift
-    return np.where(every, rows.lengths, shift) * (1 + 1e-12), np.where(every, 0.0, loss)
+    covers_all = rows.lengths <= shift
+    return np.where(covers_all, rows.lengths, shift) * (1 + 1e-12), np.where(covers_all, 0.0, loss)
 
 
 # ----------------------------------------------------------------------------------------------------- on the real line
@@ -460,8 +460,8 @@ def _lattice(rows: _ScaledRows, t: float) -> tuple[Floats, Floats]:
 
 def _log_moment(rows: _ScaledRows, u: Floats, skip: int) -> Floats:
     """Return an upper bound of log M(u), without the `skip` largest columns, (R,)."""
-    value, first, _ = _cumulants(rows, u, skip)
-    value = value + 1e-14 * (rows.squares.shape[1] + np.abs(value) + u * first)
+    value, slope, _ = _cumulants(rows, u, skip)
+    value = value + 1e-14 * (rows.squares.shape[1] + np.abs(value) + u * slope)
     return np.asarray(value + _remainder(rows, rows.ceiling * u * u, _POWERS), dtype=np.float64)
 
 
@@ -472,17 +472,17 @@ def _cumulants(rows: _ScaledRows, u: Floats, skip: int) -> tuple[Floats, Floats,
     v = np.minimum(x * w[:, None], 1 - 1e-15)
     away = 1 - v
     terms = n * x / away
-    first = 2 * u * terms.sum(axis=1)
-    second = 2 * np.einsum("rk,rk->r", terms, (1 + v) / away)
+    slope = 2 * u * terms.sum(axis=1)
+    curvature = 2 * np.einsum("rk,rk->r", terms, (1 + v) / away)
     value = -np.einsum("rk,rk->r", n, np.log1p(-v))
     if rows.ceiling.any():
         inner = np.minimum(rows.ceiling * w, 1.0)
         p = np.arange(1, _POWERS + 1)
         powers = rows.sums * np.vander(inner, _POWERS, increasing=True)
         value += inner * (powers / p).sum(axis=1)
-        first += 2 * u * rows.ceiling * powers.sum(axis=1)
-        second += 2 * rows.ceiling * (powers * (2 * p - 1)).sum(axis=1)
-    return value, first, second
+        slope += 2 * u * rows.ceiling * powers.sum(axis=1)
+        curvature += 2 * rows.ceiling * (powers * (2 * p - 1)).sum(axis=1)
+    return value, slope, curvature
 
 
 def _remainder(rows: _ScaledRows, ratio: Floats, powers: int) -> Floats:
@@ -515,9 +515,9 @@ def _sigmoid(v: Floats) -> Floats:
 
 def _saddle(rows: _ScaledRows, c: Floats) -> tuple[Floats, Floats]:
     """Return the m whose integrand exp(−mz) M(z)/z has its saddle at c, and the saddle-point log P(X > m)."""
-    value, first, second = _cumulants(rows, c, 0)
-    m = first - 1 / c
-    return m, value - c * m - np.log(c) - np.log(2 * np.pi * (second + 1 / c**2)) / 2
+    value, slope, curvature = _cumulants(rows, c, 0)
+    m = slope - 1 / c
+    return m, value - c * m - np.log(c) - np.log(2 * np.pi * (curvature + 1 / c**2)) / 2
 
 
 # --------------------------------------------------------------------------------------------------------- the integral
@@ -560,7 +560,7 @@ def _line(rows: _ScaledRows, m: Floats, log_p: Floats, skip: int, aim: float) ->
     c = place(_bisected(-32, 24, len(rows), 22, below))
     _, _, second = _cumulants(rows, c, skip)
     width = np.sqrt(second + 1 / c**2 + (2 * (c * c + 1) / (c * c - 1) ** 2 if skip else 0))
-    left, right, left_log, right_log = c * 0, c * 0, c * 0, c * 0
+    left_u, right_u, left_log, right_log = c * 0, c * 0, c * 0, c * 0
     periods = [np.full(len(rows), np.inf), np.full(len(rows), np.inf)]
     goal = log_p + np.log(aim)
     for eta in (1.5, 3.0, 5.0, 8.0, 16.0):
@@ -572,14 +572,16 @@ def _line(rows: _ScaledRows, m: Floats, log_p: Floats, skip: int, aim: float) ->
             better = period < periods[side]
             periods[side] = np.where(better, period, periods[side])
             if side == 0:
-                left, left_log = np.where(better, u, left), np.where(better, log_u, left_log)
+                left_u, left_log = np.where(better, u, left_u), np.where(better, log_u, left_log)
             else:
-                right, right_log = np.where(better, u, right), np.where(better, log_u, right_log)
+                right_u, right_log = np.where(better, u, right_u), np.where(better, log_u, right_log)
     period = np.maximum(periods[0], periods[1])
     end, fits = _height(rows, c, width, m, goal, top)
     nodes = np.where(fits, np.ceil(end * period / (2 * np.pi)), np.inf)
     base = np.full(len(rows), -np.inf) if not skip else _log_moment(rows, np.ones(len(rows)), 1) - np.log(2)
-    return _Line(c=c, nodes=nodes, end=end, left=left, right=right, left_log=left_log, right_log=right_log, base=base)
+    return _Line(
+        c=c, nodes=nodes, end=end, left=left_u, right=right_u, left_log=left_log, right_log=right_log, base=base
+    )
 
 
 def _height(
@@ -587,14 +589,14 @@ def _height(
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Return the height S at which the truncation falls to exp(goal), and True if S is within reach."""
     b = np.sqrt(rows.squares)
-    near, far = (1 - b * c[:, None]) ** 2, (1 + b * c[:, None]) ** 2
+    minus, plus = (1 - b * c[:, None]) ** 2, (1 + b * c[:, None]) ** 2
     room = np.where(rows.ceiling > 0, _RATIO / np.where(rows.ceiling > 0, rows.ceiling, 1) - c * c, 1e12 * top**2)
     bottom, lid = np.log(0.05 / width), np.log(np.sqrt(np.maximum(room, 0)) + 0.05 / width)
 
     def high(fraction: Floats) -> npt.NDArray[np.bool_]:
         s = np.exp(bottom + fraction * (lid - bottom))
         high_squares = rows.squares * (s * s)[:, None]
-        size: Floats = -np.einsum("rk,rk->r", rows.counts, np.log((near + high_squares) * (far + high_squares))) / 2
+        size: Floats = -np.einsum("rk,rk->r", rows.counts, np.log((minus + high_squares) * (plus + high_squares))) / 2
         if rows.ceiling.any():
             size += _series(rows, ((c + 1j * s) ** 2)[:, None], _POWERS)[:, 0].real
         size -= m * c + np.log(np.pi * _falls(rows, c, s))
@@ -608,11 +610,11 @@ def _falls(rows: _ScaledRows, c: Floats, s: Floats) -> Floats:
     """Return a lower bound of q = −d log|M(c + is)| / d log s that grows with s, (R,)."""
     b = np.sqrt(rows.squares)
     high = rows.squares * (s * s)[:, None]
-    near, far = (1 - b * c[:, None]) ** 2 + high, (1 + b * c[:, None]) ** 2 + high
-    own = np.einsum("rk,rk->r", rows.counts, high * (1 / near + 1 / far))
+    minus, plus = (1 - b * c[:, None]) ** 2 + high, (1 + b * c[:, None]) ** 2 + high
+    direct = np.einsum("rk,rk->r", rows.counts, high * (1 / minus + 1 / plus))
     lifted = rows.ceiling * s * s
     rest = 2 * lifted * rows.sums[:, 0] / ((1 + np.sqrt(rows.ceiling) * c) ** 2 + lifted)
-    return np.asarray((own + rest) * (1 - 1e-12), dtype=np.float64)
+    return np.asarray((direct + rest) * (1 - 1e-12), dtype=np.float64)
 
 
 def _series(rows: _ScaledRows, w: Complexes, powers: int) -> Complexes:
@@ -660,7 +662,7 @@ class _Integral:
         x = rows.squares
         slope = np.einsum("rk,rk->r", rows.counts * x, 1 / np.abs(1 - x * (line.c**2)[:, None]))
         self.rounding = np.zeros_like(size)
-        near = np.where(lone, 0.0, rows.counts) * x / (1 - x * (line.c**2)[:, None]) ** 2  # log1p, next to a pole
+        pole_terms = np.where(lone, 0.0, rows.counts) * x / (1 - x * (line.c**2)[:, None]) ** 2  # log1p, next to a pole
         if rows.ceiling.any():
             ratio = rows.ceiling[:, None] * size
             powers = int(np.clip(np.ceil(-32 / np.log(np.clip(ratio.max(), 1e-16, 0.9))), 1, _POWERS))
@@ -668,7 +670,7 @@ class _Integral:
             left_out = _remainder(rows, ratio, powers)
             self.rounding = np.where(left_out > 1, np.inf, 2 * left_out)
             slope = slope + 4 * rows.ceiling * rows.sums[:, 0]
-        self.rounding += 4 * _UNIT * near.sum(axis=1)[:, None] * size
+        self.rounding += 4 * _UNIT * pole_terms.sum(axis=1)[:, None] * size
         self.rounding += _UNIT * (64 + 8 * x.shape[1] + 8 * size * slope[:, None] + 4 * np.abs(log_m))
         self.exponent = log_m - np.log(self.z)
         with np.errstate(divide="ignore"):
@@ -692,10 +694,10 @@ class _Integral:
                 _exp(log_u - u * m - log_p) / np.expm1(np.minimum(np.abs(u - line.c) * period, 700))
                 for u, log_u in ((line.left, line.left_log), (line.right, line.right_log))
             )
-            moved = np.isfinite(line.base)
-            whole = np.where(moved, np.exp(np.where(moved, line.base, 0.0) - m - log_p), 0.0) * (1 + 1e-12)
-            upper = whole + value + np.where(moved, wraps, 0.0) + cut + off
-        return upper, np.maximum(whole + density, 0), wraps + 2 * (cut + off) + 1e-12 * whole
+            is_past = np.isfinite(line.base)
+            residue = np.where(is_past, np.exp(np.where(is_past, line.base, 0.0) - m - log_p), 0.0) * (1 + 1e-12)
+            upper = residue + value + np.where(is_past, wraps, 0.0) + cut + off
+        return upper, np.maximum(residue + density, 0), wraps + 2 * (cut + off) + 1e-12 * residue
 
 
 def _lines(rows: _ScaledRows, m: Floats, log_p: Floats, aim: float) -> _Line:
@@ -704,11 +706,11 @@ def _lines(rows: _ScaledRows, m: Floats, log_p: Floats, aim: float) -> _Line:
     if rows.squares.shape[1] < 2:
         return line
     second = rows.squares[:, 1]
-    apart = (rows.counts[:, 0] == 1) & (second < _GAP) & (second > 0) & (rows.ceiling < 0.9 * _REACH)
-    which = np.flatnonzero(apart & (line.nodes > 6))
+    has_gap = (rows.counts[:, 0] == 1) & (second < _GAP) & (second > 0) & (rows.ceiling < 0.9 * _REACH)
+    which = np.flatnonzero(has_gap & (line.nodes > 6))
     if which.size:
-        some = rows.take(which)
-        past = _line(some, m[which], log_p[which], 1, aim)
+        subset = rows.take(which)
+        past = _line(subset, m[which], log_p[which], 1, aim)
         fewer = (past.nodes < line.nodes[which]) & (past.base - m[which] < log_p[which] + 5)
         chosen = which[fewer]
         for f in fields(_Line):
@@ -736,14 +738,14 @@ def _quantiles(rows: _ScaledRows, log_p: Floats) -> tuple[Floats, npt.NDArray[np
     wrong = np.full(len(rows), np.inf)
     todo = np.arange(len(rows))
     for attempt in range(_ROUNDS):
-        some = rows.take(todo)
-        line = _lines(some, m[todo], log_p[todo], _LOSS * 0.3**attempt)
-        for part, integral in _grouped(some, line):
+        subset = rows.take(todo)
+        line = _lines(subset, m[todo], log_p[todo], _LOSS * 0.3**attempt)
+        for part, integral in _grouped(subset, line):
             which = todo[part]
-            found, off = _solved(integral, m[which], log_p[which], np.sqrt(rows.norms[which]))
-            better = found < best[which]
-            best[which] = np.where(better, found, best[which])
-            m[which] = np.where(np.isfinite(found), found, m[which])
+            quantiles, off = _solved(integral, m[which], log_p[which], np.sqrt(rows.norms[which]))
+            better = quantiles < best[which]
+            best[which] = np.where(better, quantiles, best[which])
+            m[which] = np.where(np.isfinite(quantiles), quantiles, m[which])
             wrong[which] = np.where(better, off, wrong[which])
         todo = todo[wrong[todo] > _BRACKET_TOLERANCE]
         if not todo.size:
@@ -778,28 +780,28 @@ def _safe(rows: _ScaledRows, c: Floats) -> Floats:
 def _tails(rows: _ScaledRows, m: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Return upper bounds of log P(X_L > m), in units of the largest b, and True if they are tight, (R,) each."""
     usable = m > 1e-9 * np.sqrt(rows.norms)
-    at = np.where(usable, m, np.sqrt(rows.norms))
+    points = np.where(usable, m, np.sqrt(rows.norms))
 
     def below(v: Floats) -> npt.NDArray[np.bool_]:
         c = _sigmoid(v)
-        return _cumulants(rows, c, 0)[1] - 1 / c < at
+        return _cumulants(rows, c, 0)[1] - 1 / c < points
 
     c = _sigmoid(_bisected(-32, 24, len(rows), 26, below))
     log_p = np.minimum(_saddle(rows, c)[1], 0)
     safe = _safe(rows, c)
-    best = np.minimum(_log_moment(rows, safe, 0) - safe * at, 0.0)
+    best = np.minimum(_log_moment(rows, safe, 0) - safe * points, 0.0)
     log_p = np.minimum(log_p, best)
     wrong = np.full(len(rows), np.inf)
     todo = np.flatnonzero(usable & (best > -800))
     wrong[best <= -800] = 0
     for attempt in range(_ROUNDS):
-        some = rows.take(todo)
-        for part, integral in _grouped(some, _lines(some, at[todo], log_p[todo], _LOSS * 0.3**attempt)):
+        subset = rows.take(todo)
+        for part, integral in _grouped(subset, _lines(subset, points[todo], log_p[todo], _LOSS * 0.3**attempt)):
             which = todo[part]
-            upper, _, off = integral(at[which], log_p[which])
-            found = np.log(np.maximum(upper, 1e-300)) + log_p[which]
-            better = found < best[which]
-            best[which] = np.where(better, found, best[which])
+            upper, _, off = integral(points[which], log_p[which])
+            log_tails = np.log(np.maximum(upper, 1e-300)) + log_p[which]
+            better = log_tails < best[which]
+            best[which] = np.where(better, log_tails, best[which])
             wrong[which] = np.where(better, off / np.maximum(upper, 1e-300), wrong[which])
         log_p = np.minimum(log_p, best)
         todo = todo[wrong[todo] > _BRACKET_TOLERANCE]

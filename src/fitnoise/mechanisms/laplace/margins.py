@@ -43,18 +43,18 @@ def asked_margins(
     if table.target.kind not in (TargetKind.MARGIN, TargetKind.MAX_DEVIATION):
         return None
     gamma = table.target.level(workload.confidence)
-    asked = z_score(gamma) * np.sqrt(group.variances[i])
+    half_widths = z_score(gamma) * np.sqrt(group.variances[i])
     if table.target.kind is TargetKind.MAX_DEVIATION:
         tail = -math.expm1(math.log(gamma) / math.prod(table.shape(workload.domain)))
-        asked = -ndtri(tail / 2) * np.sqrt(group.variances[i])
+        half_widths = -ndtri(tail / 2) * np.sqrt(group.variances[i])
         gamma = 1 - tail * (1 - DISCRETE_TAIL_RESERVE)
-    return asked, pure_margins(estimation, group, i, gamma)
+    return half_widths, pure_margins(estimation, group, i, gamma)
 
 
 def pure_relaxation(workload: Workload, terms: ObjectiveTerms, estimation: PureEstimation, achieved: Floats) -> float:
     """Return the largest ratio of variances, and for fit-for-use targets of squared margins, to the targets."""
-    reached = relaxation(estimation.decomposition, terms, achieved)
-    return reached if terms.weights is not None else max(reached, margin_relaxation(workload, estimation))
+    ratio = relaxation(estimation.decomposition, terms, achieved)
+    return ratio if terms.weights is not None else max(ratio, margin_relaxation(workload, estimation))
 
 
 def margin_relaxation(workload: Workload, estimation: PureEstimation) -> float:

@@ -128,8 +128,8 @@ class LaplaceMechanism(TableMechanism):
         for group in part.decomposition.tables:
             rates = np.sqrt(NOISE_VARIANCE / (group.variances * part.relaxation))
             sizes = abs(group.queries) if isinstance(group.queries, np.ndarray) else group.queries  # those are counts
-            paid = rates @ sizes if isinstance(sizes, np.ndarray) else sizes.rmv(rates.T).T
-            total += float(paid.max(axis=1).sum())
+            costs = rates @ sizes if isinstance(sizes, np.ndarray) else sizes.rmv(rates.T).T
+            total += float(costs.max(axis=1).sum())
         return (total * part.publication.adjacency.records * (2 if twice else 1)) ** 2 / 2
 
     def write(self, part: TablePart) -> Any:

@@ -224,53 +224,53 @@ def search(
         raise too_many_cells(domain, bound, cells)
     clock = p_identity.TimeLimit(None if seconds is None else checked_positive("seconds", seconds))
     d = decompose(publication.workload)
-    asked = terms(publication, d)
+    objective = terms(publication, d)
     proof: RealStrategy | None = None
-    found: list[tuple[float, str, PureStrategy, float]] = []
-    steps, least = itertools.count(1), math.inf
+    candidates: list[tuple[float, str, PureStrategy, float]] = []
+    steps, min_squared = itertools.count(1), math.inf
 
-    def tell(reached: float) -> None:
-        nonlocal least
-        least = min(least, reached)
+    def tell(squared_epsilon: float) -> None:
+        nonlocal min_squared
+        min_squared = min(min_squared, squared_epsilon)
         if progress is not None:
-            progress(next(steps), math.sqrt(least))
+            progress(next(steps), math.sqrt(min_squared))
 
-    def tell_share(share: float) -> None:
-        if found and found[0][1] == CELLS_FAMILY:
-            tell(share * found[0][0])
+    def tell_share(fraction: float) -> None:
+        if candidates and candidates[0][1] == CELLS_FAMILY:
+            tell(fraction * candidates[0][0])
 
-    problem = _MarginProblem(d, asked.weights, clock=clock, report_progress=tell_share)
+    problem = _MarginProblem(d, objective.weights, clock=clock, report_progress=tell_share)
     families = list(_families(problem))
     if not all_families and (problem.coarse or (seconds is None and problem.mixes)):
         families = families[-2 if problem.amounts > 1 and not problem.coarse else -1 :]
     for family, make in families:
-        if found and clock.is_over:
+        if candidates and clock.is_over:
             break
         begun = time.perf_counter()
         with one_thread():  # its matrices are tall and thin: two threads took five times as long on 1,024 cells
-            found += [(*x, time.perf_counter() - begun) for x in _tried(publication, d, asked, family, make())]
-        if found:
-            tell(min(x[0] for x in found))
-            proof = proof or ideal(d, asked, publication, BOUND_GAP)
+            candidates += [(*x, time.perf_counter() - begun) for x in _tried(publication, d, objective, family, make())]
+        if candidates:
+            tell(min(x[0] for x in candidates))
+            proof = proof or ideal(d, objective, publication, BOUND_GAP)
     if proof is None:
         raise too_many_answers(d)
-    found.sort(key=lambda x: x[0])
-    reached, family, strategy, _ = found[0]
+    candidates.sort(key=lambda x: x[0])
+    squared_epsilon, family, strategy, _ = candidates[0]
     spent = float(strategy.unit_epsilon(publication.adjacency) ** 2)
-    at_unit = reached / spent if spent else None
+    at_unit = squared_epsilon / spent if spent else None
     with one_thread():
-        settled = _improved(publication, problem, family, _scale_to_targets(publication, d, strategy, at_unit)).strategy
-    left = f"; the search was left after {seconds:g} s, as asked" if clock.is_over else ""
-    told = f"{family}{left}; the bound is proven to {proof.gap:.1e} of its optimum"
-    made = TablePart(LAPLACE, publication, settled, proof.evidence, told)
-    refuse_pointless(made.exact_cost)
-    _check_cap(made)
+        scaled = _improved(publication, problem, family, _scale_to_targets(publication, d, strategy, at_unit)).strategy
+    note = f"; the search was left after {seconds:g} s, as asked" if clock.is_over else ""
+    status = f"{family}{note}; the bound is proven to {proof.gap:.1e} of its optimum"
+    part = TablePart(LAPLACE, publication, scaled, proof.evidence, status)
+    refuse_pointless(part.exact_cost)
+    _check_cap(part)
     lines: dict[str, StrategyCandidate] = {}
-    for value, name, s, took in found:
-        share = value / found[0][0]
-        line = StrategyCandidate(name, made.epsilon() * math.sqrt(share), made.ratio * share, s.answers, took)
+    for value, name, s, took in candidates:
+        fraction = value / candidates[0][0]
+        line = StrategyCandidate(name, part.epsilon() * math.sqrt(fraction), part.ratio * fraction, s.answers, took)
         lines.setdefault(name, line)
-    return StrategySearch(made, tuple(lines.values()))
+    return StrategySearch(part, tuple(lines.values()))
 
 
 def _tried(
@@ -287,13 +287,13 @@ def _tried(
             strategy = PureStrategy(d.cell_structure, margins, MIN_NOISE_SCALE)
             cost = float(strategy.unit_epsilon(publication.adjacency) ** 2)
             with contextlib.suppress(SingularStrategy):  # the targets differ too much for these bits
-                reached = cost * relaxation(d, terms, variances_of(d, PureEstimation(strategy, d).whiteners))
-                yield reached, family, strategy
+                squared_epsilon = cost * relaxation(d, terms, variances_of(d, PureEstimation(strategy, d).whiteners))
+                yield squared_epsilon, family, strategy
 
     bits = _bits(d.cell_structure, records, spent)
-    first = list(found(bits))
-    fewer = _bits(d.cell_structure, records, spent or math.sqrt(min(x[0] for x in first))) if first else bits
-    yield from first if fewer == bits else found(fewer)
+    initial = list(found(bits))
+    fewer = _bits(d.cell_structure, records, spent or math.sqrt(min(x[0] for x in initial))) if initial else bits
+    yield from initial if fewer == bits else found(fewer)
 
 
 # --- the families -----------------------------------------------------------------------------------------
@@ -353,8 +353,8 @@ class _MarginProblem:
                 self.asked[id(g.queries)] = (
                     g.queries if isinstance(g.queries, op.Operator) else op.from_matrix(g.queries)
                 )
-        plain = Queries.from_pairs(*((q, 1.0) for q in self.asked.values()))
-        self.reduced, self.which = p_identity.reduce_cells(plain)
+        queries = Queries.from_pairs(*((q, 1.0) for q in self.asked.values()))
+        self.reduced, self.which = p_identity.reduce_cells(queries)
         self.merge = (self.which == np.arange(self.reduced.cells)[:, None]).astype(np.float64)
         self.rng = FixedGenerator()
         self.margins = _Margins(d, self.free, self.inner, total=omega is not None)
@@ -387,8 +387,8 @@ class _MarginProblem:
 
     def cells(self) -> Weights | None:
         """Return noise on every cell, or None if that has too many answers."""
-        every = math.prod(self.d.sizes) * self.inner
-        return {self.free: self.merge} if every <= MAX_ANSWERS else None
+        answers = math.prod(self.d.sizes) * self.inner
+        return {self.free: self.merge} if answers <= MAX_ANSWERS else None
 
     def tree(self, factors: Floats) -> Floats:
         """Return the best hierarchy over the cells in their order, with or without its root, of ℓ1 sensitivity 1."""
@@ -402,8 +402,8 @@ class _MarginProblem:
                     yield worth(covariance * (levels + (not rootless)) ** 2), b, rootless
 
         _, b, rootless = min(tried())
-        whole = hierarchy(self.inner, b).astype(np.float64)[int(rootless) :]
-        return np.asarray(whole / whole.sum(axis=0).max())
+        rows = hierarchy(self.inner, b).astype(np.float64)[int(rootless) :]
+        return np.asarray(rows / rows.sum(axis=0).max())
 
     def posed(self, factors: Floats) -> Queries:
         """Return the requirements of the tables on A* if θ multiplies their variances by these factors."""
@@ -411,11 +411,11 @@ class _MarginProblem:
         for g in self.d.tables:
             f, key = factors[g.tables][:, None], id(g.queries)
             if self.omega is None:
-                own = (g.variances / f).min(axis=0)
-                totals[key] = np.minimum(totals[key], own) if key in totals else own
+                numbers = (g.variances / f).min(axis=0)
+                totals[key] = np.minimum(totals[key], numbers) if key in totals else numbers
             else:
-                own = (self.omega[g.numbers] * f).sum(axis=0)
-                totals[key] = totals[key] + own if key in totals else own
+                numbers = (self.omega[g.numbers] * f).sum(axis=0)
+                totals[key] = totals[key] + numbers if key in totals else numbers
         return self.reduced.with_numbers([totals[key] for key in self.asked])
 
     def sums(self, factors: Floats) -> Floats:
@@ -475,29 +475,29 @@ class _MarginProblem:
         if self.before is not None and how in self.before.mixed:
             stars, theta = self.before.mixed[how]
             return self._mixed(how, stars, [theta], mixed_margins.SHARPNESS[2:])
-        found = shared()
+        parts = shared()
         posed = self.posed(margins.of_cells / margins.of_cells.max())
-        own = [self._own(r, c) for r, c in zip(posed.operators, posed.numbers, strict=True)]
-        stars = [np.ones((1, self.inner)), *(star for _, _, star in found[:1]), *own]
-        first = len(stars) - len(own)
-        place = {b: i for i, b in enumerate(margins.names)}
-        turned, natural = np.zeros((2, len(place), len(stars)))
-        for b, w, _ in found:
-            turned[place[b], 1] = w
-        for k, row in enumerate(self._rows_asked, first):
+        own_stars = [self._own(r, c) for r, c in zip(posed.operators, posed.numbers, strict=True)]
+        stars = [np.ones((1, self.inner)), *(star for _, _, star in parts[:1]), *own_stars]
+        offset = len(stars) - len(own_stars)
+        positions = {b: i for i, b in enumerate(margins.names)}
+        turned, natural = np.zeros((2, len(positions), len(stars)))
+        for b, w, _ in parts:
+            turned[positions[b], 1] = w
+        for k, row in enumerate(self._rows_asked, offset):
             r = rules.row_variances(row.queries, np.linalg.pinv(stars[k].T @ stars[k]))
             needs = (r * row.numbers).sum(axis=1) if is_total else (r / row.numbers).max(axis=1)
-            for t, need in zip(self._tables[k - first].tolist(), needs.tolist(), strict=True):
-                natural[place[margins.shown[t]], k] += math.sqrt(need)
+            for t, need in zip(self._tables[k - offset].tolist(), needs.tolist(), strict=True):
+                natural[positions[margins.shown[t]], k] += math.sqrt(need)
         natural /= natural.sum()
-        even = 0.02 / natural.size
-        starts = [turned, natural, natural + even, turned + even] if found else [natural, natural + even]
+        uniform = 0.02 / natural.size
+        starts = [turned, natural, natural + uniform, turned + uniform] if parts else [natural, natural + uniform]
         return self._mixed(how, stars, starts, mixed_margins.SHARPNESS)
 
     def _mixed(self, how: str, stars: list[Floats], starts: list[Floats], sharpness: Sequence[float]) -> Weights | None:
         """Return the best weights found for kinds of queries, margin by margin, from some starts."""
-        grams, least = np.stack([a.T @ a for a in stars]), 1.0 if self.omega is None else None
-        problem = mixed_margins.MixedMargins(self.margins.information, grams, self._rows_asked, least)
+        grams, start_sharpness = np.stack([a.T @ a for a in stars]), 1.0 if self.omega is None else None
+        problem = mixed_margins.MixedMargins(self.margins.information, grams, self._rows_asked, start_sharpness)
         theta, _ = mixed_margins.solve(problem, starts, sharpness, self.clock.seconds_left)
         self.mixed[how] = stars, theta
         names = enumerate(self.margins.names)
@@ -522,13 +522,15 @@ class _MarginProblem:
 
     def _least(self, posed: Queries, *, is_partial: bool = False) -> p_identity.PIdentity:
         """Return cells and sums for the worst ratio, or the total. some: True if these are not all queries."""
-        least = p_identity.least_worst if self.omega is None else p_identity.least_total
-        tell, starts = self._tell, KIND_STARTS if self.mixes else None
+        solve = p_identity.least_worst if self.omega is None else p_identity.least_total
+        report, starts = self._tell, KIND_STARTS if self.mixes else None
         progress: p_identity.Progress | None = None
-        if tell is not None and not self.free and not is_partial:
-            own = (p_identity.worst_ratio if self.omega is None else p_identity.total)(posed, np.zeros((0, self.inner)))
-            progress = lambda _, best: tell(best / own)  # noqa: E731
-        return least(posed, self.rng, starts=starts, max_seconds=self.clock.seconds_left, progress=progress)
+        if report is not None and not self.free and not is_partial:
+            unit = (p_identity.worst_ratio if self.omega is None else p_identity.total)(
+                posed, np.zeros((0, self.inner))
+            )
+            progress = lambda _, best: report(best / unit)  # noqa: E731
+        return solve(posed, self.rng, starts=starts, max_seconds=self.clock.seconds_left, progress=progress)
 
     def _own(self, queries: op.Operator, numbers: Floats) -> Floats:
         """Return the best cells and sums for some of the queries; cells that these treat equally are summed."""
@@ -541,9 +543,9 @@ class _MarginProblem:
     def _rows(self, star: Floats) -> Floats:
         """Return each table's requirement on θ for this A*: its least c_j/r_j, or Σ ω_j r_j, one number per table."""
         out = np.empty(sum(len(g.tables) for g in self.d.tables))
-        known = dict(zip(self.asked, self.reduced.variances(p_identity.inverse(star.T @ star)), strict=True))
+        variances = dict(zip(self.asked, self.reduced.variances(p_identity.inverse(star.T @ star)), strict=True))
         for g in self.d.tables:
-            r = known[id(g.queries)]
+            r = variances[id(g.queries)]
             out[g.tables] = (
                 (g.variances / r).min(axis=1) if self.omega is None else (self.omega[g.numbers] * r).sum(axis=1)
             )
@@ -560,17 +562,17 @@ class _Margins:
 
     def __init__(self, d: Decomposition, free: tuple[int, ...], inner: int, *, total: bool) -> None:
         self.total = total
-        shown: list[int] = [0] * sum(len(g.tables) for g in d.tables)
+        masks: list[int] = [0] * sum(len(g.tables) for g in d.tables)
         for g in d.tables:
             for t, axes in zip(g.tables.tolist(), g.axes.tolist(), strict=True):
-                shown[t] = margin_weights.bits(a for a in axes if a in free)
-        every = math.prod(d.sizes[a] for a in free)
-        self.of_cells = np.array([every / math.prod(n for a, n in enumerate(d.sizes) if b >> a & 1) for b in shown])
-        sets = margin_weights.candidates(shown, d.sizes, MAX_CANDIDATES, cells=MAX_ANSWERS // (2 * inner)).tolist()
+                masks[t] = margin_weights.bits(a for a in axes if a in free)
+        cells = math.prod(d.sizes[a] for a in free)
+        self.of_cells = np.array([cells / math.prod(n for a, n in enumerate(d.sizes) if b >> a & 1) for b in masks])
+        sets = margin_weights.candidates(masks, d.sizes, MAX_CANDIDATES, cells=MAX_ANSWERS // (2 * inner)).tolist()
         self._starts = STARTS if inner == 1 else FEWER_STARTS
-        self._information, self.shares = margin_weights.matrices(shown, sets, d.sizes)
+        self._information, self.shares = margin_weights.matrices(masks, sets, d.sizes)
         self.names = [tuple(a for a in free if b >> a & 1) for b in sets]
-        self.shown = [tuple(a for a in free if b >> a & 1) for b in shown]
+        self.shown = [tuple(a for a in free if b >> a & 1) for b in masks]
 
     @property
     def sectors(self) -> int:
@@ -586,9 +588,9 @@ class _Margins:
         self, numbers: Floats, rng: FixedGenerator, seconds: float | None
     ) -> tuple[dict[tuple[int, ...], float], Floats]:
         """Return θ by set of attributes, and its factors F_A for the tables, (tables,)."""
-        least = margin_weights.least_total if self.total else margin_weights.least_worst
+        solve_weights = margin_weights.least_total if self.total else margin_weights.least_worst
         orders = [len(b) for b in self.names]
-        theta = least(
+        theta = solve_weights(
             self._information, self.shares, numbers, orders, rng, starts=self._starts, max_seconds=seconds
         ).weights
         factors = self.shares @ (1 / (self._information @ theta**2))
@@ -616,10 +618,10 @@ def _round_queries(
     weights: Weights, unit: PrivacyUnit, structure: CellStructure, bits: int
 ) -> Iterator[tuple[MeasuredMargin, ...]]:
     """Yield integers for real queries, with raised columns; for replace-one also without, which may cost less."""
-    between = structure if structure.steps else None
-    margins = integer_margins(weights, bits, between)
+    stepped = structure if structure.steps else None
+    margins = integer_margins(weights, bits, stepped)
     if margins:  # all queries round to 0 if the ranges of amounts have more steps than there are bits
-        yield filled(margins, between)
+        yield filled(margins, stepped)
         if unit.neighbours is Neighbours.REPLACE_ONE:
             yield margins
 
@@ -632,9 +634,9 @@ def _bits(structure: CellStructure, records: int, epsilon: float | None) -> int:
     """
     if not structure.steps:
         return BITS
-    wanted = BITS + math.ceil(sum(math.log2(max(pieces)) for _, pieces in structure.steps))
+    needed = BITS + math.ceil(sum(math.log2(max(pieces)) for _, pieces in structure.steps))
     room = math.inf if epsilon is None else math.log2(MAX_NOISE_SCALE * epsilon / records) - 2
-    return int(min(wanted, MAX_AMOUNT_BITS, max(room, 1)))
+    return int(min(needed, MAX_AMOUNT_BITS, max(room, 1)))
 
 
 @final
@@ -662,12 +664,12 @@ class _ScaledStrategy:
     @cached_property
     def reached(self) -> float:
         """Largest ratio of its variances and squared margins to the targets."""
-        workload, asked = self.publication.workload, terms(self.publication, self.d)
-        return pure_relaxation(workload, asked, self.estimation, self.achieved)
+        workload, objective = self.publication.workload, terms(self.publication, self.d)
+        return pure_relaxation(workload, objective, self.estimation, self.achieved)
 
 
 def _scale_to_targets(
-    publication: Publication, d: Decomposition, strategy: PureStrategy, reached: float | None = None
+    publication: Publication, d: Decomposition, strategy: PureStrategy, ratio: float | None = None
 ) -> _ScaledStrategy:
     """Return the strategy with the noise that just meets the targets, or that the budget allows.
 
@@ -675,7 +677,7 @@ def _scale_to_targets(
         publication: A publication with targets, and with a budget if there is one.
         d: Its tables in sectors.
         strategy: The queries.
-        reached: Approximate ratio of its variances to the targets, if known.
+        ratio: Approximate ratio of its variances to the targets, if known.
 
     Raises:
         PlanError: The scale is outside the range of the exact sampler.
@@ -684,15 +686,15 @@ def _scale_to_targets(
         spent = strategy.unit_epsilon(publication.adjacency)
         scale = Fraction(strategy.scale) * spent / publication.budget.pure
         return _ScaledStrategy(publication, d, _rescaled(strategy, _float_above(scale), up=True))
-    if reached is None:
-        reached = relaxation(d, terms(publication, d), _ScaledStrategy(publication, d, strategy).achieved)
+    if ratio is None:
+        ratio = relaxation(d, terms(publication, d), _ScaledStrategy(publication, d, strategy).achieved)
     less = 1e-12
     for _ in range(10):
-        strategy = _rescaled(strategy, strategy.scale * (1 - less) / math.sqrt(reached), up=False)
-        made = _ScaledStrategy(publication, d, strategy)
-        reached = made.reached
-        if reached <= 1:
-            return made
+        strategy = _rescaled(strategy, strategy.scale * (1 - less) / math.sqrt(ratio), up=False)
+        scaled = _ScaledStrategy(publication, d, strategy)
+        ratio = scaled.reached
+        if ratio <= 1:
+            return scaled
         less *= 16  # the margin of a single noise changes only in full steps of its lattice
     raise PlanError(
         "laplace-noise-not-settled",
@@ -704,7 +706,7 @@ def _scale_to_targets(
 
 
 def _improved(
-    publication: Publication, problem: _MarginProblem, family: str, settled: _ScaledStrategy
+    publication: Publication, problem: _MarginProblem, family: str, scaled: _ScaledStrategy
 ) -> _ScaledStrategy:
     """Search the same family once more for margins, if they are requested, and return the better strategy.
 
@@ -714,25 +716,25 @@ def _improved(
     """
     d = problem.d
     if terms(publication, d).weights is not None or d.rows > MANY_ROWS or problem.clock.is_over:
-        return settled
-    adjusted = _adjusted(publication.workload, settled)
+        return scaled
+    adjusted = _adjusted(publication.workload, scaled)
     weights = (
         None
         if adjusted is None
         else dict(_families(_MarginProblem(adjusted, None, before=problem, clock=problem.clock)))[family]()
     )
     if weights is None:
-        return settled
-    bits = _bits(d.cell_structure, publication.adjacency.records, settled.epsilon)
-    found = [settled]
+        return scaled
+    bits = _bits(d.cell_structure, publication.adjacency.records, scaled.epsilon)
+    candidates = [scaled]
     for margins in _round_queries(weights, publication.unit, d.cell_structure, bits):
         with contextlib.suppress(SingularStrategy):  # of amounts with too many steps for these bits
-            found.append(_replan_noise(settled, margins))
+            candidates.append(_replan_noise(scaled, margins))
 
     def paid(one: _ScaledStrategy) -> float:
         return one.reached * float(one.strategy.unit_epsilon(publication.adjacency) ** 2)
 
-    return min(found, key=paid)
+    return min(candidates, key=paid)
 
 
 def _replan_noise(like: _ScaledStrategy, margins: tuple[MeasuredMargin, ...]) -> _ScaledStrategy:
@@ -740,18 +742,18 @@ def _replan_noise(like: _ScaledStrategy, margins: tuple[MeasuredMargin, ...]) ->
     return _scale_to_targets(like.publication, like.d, replace(like.strategy, measured=margins, scale=MIN_NOISE_SCALE))
 
 
-def _adjusted(workload: Workload, settled: _ScaledStrategy) -> Decomposition | None:
+def _adjusted(workload: Workload, scaled: _ScaledStrategy) -> Decomposition | None:
     """Return the tables with the variances that meet their margins under this noise; None without margins."""
-    d, tables, any_ = settled.d, [], False
+    d, tables, any_ = scaled.d, [], False
     for g in d.tables:
-        wanted = g.variances.copy()
+        targets = g.variances.copy()
         for i, t in enumerate(g.tables.tolist()):
-            margins = asked_margins(workload, settled.estimation, g, i, workload.tables[t])
+            margins = asked_margins(workload, scaled.estimation, g, i, workload.tables[t])
             if margins is not None:
                 any_ = True
-                own, reached = margins
-                wanted[i] = np.minimum(wanted[i], settled.achieved[g.numbers[i]] * (own / reached) ** 2)
-        tables.append(replace(g, variances=wanted))
+                required, achieved = margins
+                targets[i] = np.minimum(targets[i], scaled.achieved[g.numbers[i]] * (required / achieved) ** 2)
+        tables.append(replace(g, variances=targets))
     return replace(d, tables=tuple(tables)) if any_ else None
 
 

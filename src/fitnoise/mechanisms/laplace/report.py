@@ -14,14 +14,14 @@ def proof(certificate: Certificate, *, apart: bool) -> Section:
 
     `apart`: True if an assumption separates records of one unit.
     """
-    told = (
+    sentence = (
         "epsilon^2/2 = {value}, {ratio} times a bound: no linear mechanism with Laplace noise has these variances "
         "below epsilon = {least}"
     )
     gains = ("(where noise is pure, what keeps records of one unit apart saves nothing: their costs add up)",)
     return Section(
         "proof",
-        (told, "(how near to that any pure mechanism can come is not known)", *(gains if apart else ())),
+        (sentence, "(how near to that any pure mechanism can come is not known)", *(gains if apart else ())),
         (
             Value("value", certificate.value, ValueKind.OPTIMUM),
             Value("bound", certificate.bound, ValueKind.OPTIMUM),
@@ -34,7 +34,7 @@ def proof(certificate: Certificate, *, apart: bool) -> Section:
 
 def unbiased(minimum: float, epsilon: float) -> Section:
     """Return the section on the least ε of any unbiased pure mechanism. epsilon: The ε of the plan."""
-    told = (
+    sentence = (
         "no unbiased pure mechanism, linear or not, has these variances below epsilon = {pure_least}; this one takes "
         "{times} times that"
     )
@@ -43,4 +43,4 @@ def unbiased(minimum: float, epsilon: float) -> Section:
         Value("pure_least", minimum, ValueKind.COST, spoken=True),
         Value("times", epsilon / minimum, ValueKind.FACTOR, spoken=True),
     )
-    return Section("unbiased", (told,), values)
+    return Section("unbiased", (sentence,), values)

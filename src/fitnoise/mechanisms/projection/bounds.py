@@ -97,8 +97,8 @@ def spectral_lower_bound(rows: Floats, m: int, design: KyFanDesign) -> SpectralB
     with one_thread():
         search = _Subsets(rows, design.index)
         weighted = rows * np.sqrt(design.weights)
-        own, t = design.basis.T @ weighted, design.spikes
-        for part in (rows, weighted, own[:t], own[t:]):
+        components, t = design.basis.T @ weighted, design.spikes
+        for part in (rows, weighted, components[:t], components[t:]):
             if part.size:
                 search.eliminate(part)
         search.exchange()
@@ -142,17 +142,17 @@ class _Subsets:
                 continue
             while places:
                 # 1/(G⁻¹)_jj is the squared distance of column j to the span of the others, at least σ_min².
-                near = int(np.argmax(inverse.diagonal()))
-                if len(places) <= self.k and len(places) > self.score * float(inverse[near, near]):
+                closest = int(np.argmax(inverse.diagonal()))
+                if len(places) <= self.k and len(places) > self.score * float(inverse[closest, closest]):
                     self.update(places)
-                rest = np.arange(len(places)) != near
-                own = inverse[rest, near]
-                inverse = inverse[np.ix_(rest, rest)] - np.outer(own, own) / inverse[near, near]
-                del places[near]
+                rest = np.arange(len(places)) != closest
+                column = inverse[rest, closest]
+                inverse = inverse[np.ix_(rest, rest)] - np.outer(column, column) / inverse[closest, closest]
+                del places[closest]
 
     def exchange(self) -> None:
         """Exchange one of the columns weakest in the weakest direction for one far from the others, while it helps."""
-        while any(self.update([*kept, e]) for kept in self._weakened() for e in self._farthest_columns(kept)):
+        while any(self.update([*columns, e]) for columns in self._weakened() for e in self._farthest_columns(columns)):
             pass
 
     def _weakened(self) -> Iterator[list[int]]:
@@ -164,9 +164,9 @@ class _Subsets:
 
     def _farthest_columns(self, columns: list[int]) -> list[int]:
         """Return the IN columns at the largest distances from the span of the kept columns."""
-        left = self.lengths.copy()
+        distances = self.lengths.copy()
         if columns:
             across = self.gram[columns]
-            left -= (across * sl.cho_solve(sl.cho_factor(self.gram[np.ix_(columns, columns)]), across)).sum(axis=0)
-        left[columns] = -1.0
-        return [e for e in np.argsort(-left, kind="stable")[:IN].tolist() if left[e] > 0]
+            distances -= (across * sl.cho_solve(sl.cho_factor(self.gram[np.ix_(columns, columns)]), across)).sum(axis=0)
+        distances[columns] = -1.0
+        return [e for e in np.argsort(-distances, kind="stable")[:IN].tolist() if distances[e] > 0]

@@ -43,8 +43,8 @@ def simulated_errors(part: TablePart) -> SimulatedErrors:
         * The function reads no data. With one version of NumPy and SciPy it returns the same numbers every time.
     """
     view = RowSpaceView(part)
-    asked, setting = view.small, view.setting
-    left, s, _ = np.linalg.svd(view.noise_factor)
+    database, setting = view.small, view.setting
+    basis, s, _ = np.linalg.svd(view.noise_factor)
     rank = len(s)
     design = KyFanDesign(
         index=setting.index,
@@ -52,7 +52,7 @@ def simulated_errors(part: TablePart) -> SimulatedErrors:
         weights=part.evidence.cells,
         spikes=0,
         variances=s**2,
-        basis=left,
+        basis=basis,
         value=part.objective_value,
         bound=part.bound,
         evaluations=0,
@@ -61,13 +61,13 @@ def simulated_errors(part: TablePart) -> SimulatedErrors:
     samples = small.error_samples(
         view.space.rows,
         design,
-        size=asked.size,
+        size=database.size,
         multiplier=1.0,
         temperature=setting.temperature,
-        region=asked.region,
+        region=database.region,
         repeats=NOISES_PER_HISTOGRAM,
         head=view.head,
     )
-    whole = np.linalg.inv(view.space.triangle)  # maps row space to the basis of the queries
-    squares = [rows_of(part.decomposition, (x @ whole.T / math.sqrt(len(x))).T) for x in samples.values()]
+    inverse = np.linalg.inv(view.space.triangle)  # maps row space to the basis of the queries
+    squares = [rows_of(part.decomposition, (x @ inverse.T / math.sqrt(len(x))).T) for x in samples.values()]
     return SimulatedErrors(np.sqrt(np.max(squares, axis=0)), np.sqrt(np.mean(squares, axis=0)))

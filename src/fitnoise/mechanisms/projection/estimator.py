@@ -53,8 +53,8 @@ class ProjectedTables(RebuiltTables):
         self._estimate = Estimator(view.space.rows, self._size, small.region, view.penalty, view.head)
         if histogram is None or view.head is not None:
             tolerance = ENTROPIC_GAP * float(self.noisy @ self.noisy) if view.penalty else None
-            found, self._answers_there = self._estimate(self.noisy, tolerance)
-            self.histogram = np.zeros(0) if found is None else found
+            nearest, self._answers_there = self._estimate(self.noisy, tolerance)
+            self.histogram = np.zeros(0) if nearest is None else nearest
         else:
             self.histogram = self._checked(histogram)
             self._answers_there = view.space.rows @ self.histogram

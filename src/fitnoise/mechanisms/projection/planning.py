@@ -92,8 +92,8 @@ def choose(
         * The planner reads no data, and the choice is the same every time.
         * The cost and the certificate are computed from the integers.
     """
-    asked = publication.small_database
-    if asked is None or publication.budget is None:
+    database = publication.small_database
+    if database is None or publication.budget is None:
         raise PlanError(
             "small-database-without-budget",
             "The publication has no small database, or no budget.",
@@ -101,25 +101,25 @@ def choose(
             "Set the size of the database and a budget.",
             "No plan was made.",
         )
-    tell = progress or (lambda _step, _gap: None)
-    wanted = publication.gap if gap is None else gap
-    goal = DEFAULT_GAP if wanted is None else wanted
+    report = progress or (lambda _step, _gap: None)
+    required_gap = publication.gap if gap is None else gap
+    goal = DEFAULT_GAP if required_gap is None else required_gap
     d = decompose(publication.workload, apart=publication.structured_attributes)
     space = row_space(d)
-    tell(1, math.inf)
-    setting, choice = _setting(publication, asked, space)
-    tell(2, math.inf)
+    report(1, math.inf)
+    setting, choice = _setting(publication, database, space)
+    report(2, math.inf)
     design = ky_fan_design(space.rows, setting.index, tolerance=goal / 4)
-    tell(3, design.gap)
-    strategy, reached = _rounded(d, space, design, goal)
-    settled = scale_noise(d, terms(publication, d), strategy, publication)
-    status = _status(asked, setting, choice, space, design)
-    made = TablePart(PROJECTION, publication, settled, Evidence(design.weights, np.zeros(0)), status, setting)
-    refuse_pointless(made.exact_cost)
-    tell(4, reached)
-    if wanted is not None and made.gap > wanted:
-        raise gap_not_reached(made, wanted, design.status, allowance(d))
-    return ChosenPart(made, choice)
+    report(3, design.gap)
+    strategy, achieved_gap = _rounded(d, space, design, goal)
+    scaled = scale_noise(d, terms(publication, d), strategy, publication)
+    status = _status(database, setting, choice, space, design)
+    part = TablePart(PROJECTION, publication, scaled, Evidence(design.weights, np.zeros(0)), status, setting)
+    refuse_pointless(part.exact_cost)
+    report(4, achieved_gap)
+    if required_gap is not None and part.gap > required_gap:
+        raise gap_not_reached(part, required_gap, design.status, allowance(d))
+    return ChosenPart(part, choice)
 
 
 def _setting(
@@ -162,7 +162,7 @@ def _setting(
 def _rounded(d: Decomposition, space: RowSpace, design: KyFanDesign, goal: float) -> tuple[Strategy, float]:
     """Return integers of the fewest bits whose certificate is within the goal, or of the most bits; and their gap."""
     factor = (design.basis.T @ space.triangle) / np.sqrt(design.variances)[:, None]
-    found: tuple[Strategy, float] | None = None
+    best: tuple[Strategy, float] | None = None
     for bits in [b for b in BITS[:-1] if 2.0**-b <= goal / 3] + [BITS[-1]]:
         try:
             strategy = round_strategy(d, [factor[None]], bits)
@@ -171,10 +171,10 @@ def _rounded(d: Decomposition, space: RowSpace, design: KyFanDesign, goal: float
             certificate = ky_fan_certificate(space.rows, design.weights, noise, design.index, space.moved)
         except SingularStrategy:
             continue  # too few bits for the smallest direction
-        found = strategy, certificate.gap
+        best = strategy, certificate.gap
         if certificate.gap <= goal:
             break
-    if found is None:
+    if best is None:
         raise PlanError(
             "queries-too-different-to-round",
             f"The queries differ too much in size for an integer strategy of {BITS[-1]} bits.",
@@ -182,7 +182,7 @@ def _rounded(d: Decomposition, space: RowSpace, design: KyFanDesign, goal: float
             "Bring the tightest and the loosest target closer to each other.",
             "Nothing was planned.",
         )
-    return found
+    return best
 
 
 def _status(
@@ -190,19 +190,19 @@ def _status(
 ) -> str:
     """Return the status of the plan, in one line."""
     rank = len(space.rows)
-    told = [f"k = {setting.index} of {rank}, temperature {setting.temperature:g}"]
+    sentences = [f"k = {setting.index} of {rank}, temperature {setting.temperature:g}"]
     if request.variant is Variant.PAPER:
-        told.append("Algorithm 1 as printed, which the full estimate is better than")
+        sentences.append("Algorithm 1 as printed, which the full estimate is better than")
     elif choice is None:
-        told.append("as asked for")
+        sentences.append("as asked for")
     else:
         errors, guesses = choice.errors, choice.comparison.guesses
-        told.append(
+        sentences.append(
             f"least regret in public simulation: mean squared errors of {errors.min():.3g} to {errors.max():.3g} "
             f"people² per number, unprojected {choice.comparison.plain[choice.position]:.3g}, uniform guess "
             f"{guesses.min():.3g} to {guesses.max():.3g}"
         )
-        told += [w.rstrip(".") for w in choice.warnings]
+        sentences += [w.rstrip(".") for w in choice.warnings]
     if choice is None and setting.index >= rank:
-        told.append("k is the rank: least total variance before projection")
-    return "; ".join([*told, str(design.status)])
+        sentences.append("k is the rank: least total variance before projection")
+    return "; ".join([*sentences, str(design.status)])

@@ -207,17 +207,17 @@ class _FloatQueries:
         self.own: Callable[[int], Floats] | None = None
         self._mv: Callable[[Floats], Floats]
         self._rmv: Callable[[Floats], Floats]
-        given: object = queries
-        if sp.issparse(given) or isinstance(given, ssl.LinearOperator):
-            linear = ssl.aslinearoperator(cast("Any", given))
+        source: object = queries
+        if sp.issparse(source) or isinstance(source, ssl.LinearOperator):
+            linear = ssl.aslinearoperator(cast("Any", source))
             self.shape = linear.shape
             self._mv, self._rmv = linear.matvec, linear.rmatvec
-        elif isinstance(given, QueryProducts) and not isinstance(given, op.Dense):
-            self.shape = given.shape
-            self._mv, self._rmv = given.mv, given.rmv
-            self.own = getattr(given, "column", None)
+        elif isinstance(source, QueryProducts) and not isinstance(source, op.Dense):
+            self.shape = source.shape
+            self._mv, self._rmv = source.mv, source.rmv
+            self.own = getattr(source, "column", None)
         else:
-            dense = given if isinstance(given, op.Dense) else op.Dense(np.asarray(given))
+            dense = source if isinstance(source, op.Dense) else op.Dense(np.asarray(source))
             a = dense.matrix.astype(np.float64, copy=False)
             largest = float(np.abs(a).max())
             if largest and not SMALLEST <= largest <= LARGEST:
@@ -272,16 +272,16 @@ class _FloatQueries:
 
 
 def _answers(y: ArrayLike, m: int) -> Floats:
-    given = np.asarray(y)
-    if given.shape != (m,) or given.dtype.kind not in "biuf":
+    raw = np.asarray(y)
+    if raw.shape != (m,) or raw.dtype.kind not in "biuf":
         raise WorkloadError(
             "answers-shape",
-            f"The answers have the shape {given.shape} and the dtype {given.dtype}.",
+            f"The answers have the shape {raw.shape} and the dtype {raw.dtype}.",
             "",
             f"Give an array of {m} real numbers, one for each query.",
             "Nothing was computed.",
         )
-    out = given.astype(np.float64)
+    out = raw.astype(np.float64)
     bad = np.flatnonzero(~(np.abs(out) <= LARGEST))
     if len(bad):
         raise WorkloadError(
@@ -419,14 +419,14 @@ class _Plane:
 
     def __init__(self, problem: _AtomProblem) -> None:
         self.problem = problem
-        first = problem.start()
-        image = problem.image(first)
+        start = problem.start()
+        image = problem.image(start)
         b, y = problem.asked.rmv(problem.y), problem.y
         length = math.sqrt(float(y @ y))
         reach = float(np.abs(b).max()) / length if length else 0.0  # at most the length of the longest column
         lift = max(math.sqrt(float(image @ image)), reach)
         self.lift = lift if lift > SMALLEST else 1.0
-        self.atoms, self.weights = [first], np.array([problem.size])
+        self.atoms, self.weights = [start], np.array([problem.size])
         self.lifted = np.append(image, self.lift)[None, :]
         self.root = np.sqrt(self.lifted @ self.lifted.T)
 
@@ -476,12 +476,12 @@ class _Plane:
             if not total > 0:  # rounding error; the search makes no move and reports that it stalled
                 return
             step = float(steep.sum()) / total * flat - steep  # of sum 0
-            moved = self.weights + step
-            out = np.flatnonzero(moved <= NEGLIGIBLE_WEIGHT * size)
-            if not len(out) or len(moved) == 1:
-                self.weights = moved * (size / float(moved.sum()))
+            target = self.weights + step
+            out = np.flatnonzero(target <= NEGLIGIBLE_WEIGHT * size)
+            if not len(out) or len(target) == 1:
+                self.weights = target * (size / float(target.sum()))
                 return
-            lengths = self.weights[out] / np.maximum(self.weights[out] - moved[out], np.finfo(float).tiny)
+            lengths = self.weights[out] / np.maximum(self.weights[out] - target[out], np.finfo(float).tiny)
             part = min(float(lengths.min()), 1.0)
             self.weights = np.maximum(self.weights + part * step, 0.0)
             self.weights[out[np.argmin(lengths)]] = 0.0
@@ -492,14 +492,14 @@ class _Plane:
 def _active_set(problem: _AtomProblem, watch: _StopRule, support: float) -> tuple[Floats, ProjectionStatus | None]:
     """Return the weights of all atoms at the least gap, or the last weights and no ending above `support` atoms."""
     plane = _Plane(problem)
-    least, best = math.inf, plane.all_weights()
+    min_gap, best = math.inf, plane.all_weights()
     while True:
         residual = plane.residual
         slopes = problem.along(problem.asked.rmv(residual))
         atom = int(np.argmin(slopes))
         gap = float(plane.weights @ (slopes[plane.atoms] - slopes[atom]))
-        if gap < least:
-            least, best = gap, plane.all_weights()
+        if gap < min_gap:
+            min_gap, best = gap, plane.all_weights()
         ending = watch.reason_to_stop(gap, float(residual @ residual))
         if ending is not None:
             return best, ending
@@ -527,32 +527,32 @@ class _GramColumns:
         if sign < 0 and self.problem.region is Region.AT_MOST:
             return np.zeros(self.problem.cells)
         cell = atom % self.problem.cells
-        found = self.known.pop(cell, None)
-        if found is None:
-            found = self.problem.asked.rmv(self.problem.asked.column(cell))
+        products = self.known.pop(cell, None)
+        if products is None:
+            products = self.problem.asked.rmv(self.problem.asked.column(cell))
             if len(self.known) >= self.room:
                 del self.known[next(iter(self.known))]
-        self.known[cell] = found
-        return sign * found
+        self.known[cell] = products
+        return sign * products
 
 
 def _pairwise(problem: _AtomProblem, watch: _StopRule, weights: Floats) -> tuple[Floats, ProjectionStatus]:
     """Move weight from the worst atom that has weight to the best atom, with exact line search, until the end."""
-    gram, asked, due = _GramColumns(problem), problem.asked, 0
-    least, best = math.inf, weights.copy()
+    gram, queries, due = _GramColumns(problem), problem.asked, 0
+    min_gap, best = math.inf, weights.copy()
     c, distance = np.zeros(problem.cells), 0.0
     while True:
         fresh = due <= 0
         if fresh:
             weights *= problem.size / float(weights.sum())
-            residual = asked.mv(problem.histogram(weights)) - problem.y
-            c, distance, due = asked.rmv(residual), float(residual @ residual), REFRESH
+            residual = queries.mv(problem.histogram(weights)) - problem.y
+            c, distance, due = queries.rmv(residual), float(residual @ residual), REFRESH
         slopes = problem.along(c)
         atom = int(np.argmin(slopes))
         gap = float(weights @ (slopes - slopes[atom]))
         if fresh:
-            if gap < least:
-                least, best = gap, weights.copy()
+            if gap < min_gap:
+                min_gap, best = gap, weights.copy()
             ending = watch.reason_to_stop(gap, distance)
             if ending is not None:
                 return best, ending
@@ -564,13 +564,13 @@ def _pairwise(problem: _AtomProblem, watch: _StopRule, weights: Floats) -> tuple
         used = np.flatnonzero(weights)
         away = int(used[np.argmax(slopes[used])])
         change = gram.column(atom) - gram.column(away)
-        along = problem.along(change)
-        bend = float(along[atom] - along[away])  # the squared distance of the two
+        change_slopes = problem.along(change)
+        bend = float(change_slopes[atom] - change_slopes[away])  # the squared distance of the two
         slope = float(slopes[away] - slopes[atom])
-        whole = slope >= bend * weights[away]
-        step = float(weights[away]) if whole else slope / bend
+        is_full_step = slope >= bend * weights[away]
+        step = float(weights[away]) if is_full_step else slope / bend
         weights[atom] += step
-        weights[away] = 0.0 if whole else weights[away] - step
+        weights[away] = 0.0 if is_full_step else weights[away] - step
         c = c + step * change
         distance -= step * (2 * slope - step * bend)
         due -= 1
@@ -618,8 +618,8 @@ def project(
 
     **Source.** Section 3 of the paper, where the region is HULL and x is not computed; the module head has the search.
     """
-    asked = _FloatQueries(queries)
-    answers = _answers(y, asked.shape[0])
+    float_queries = _FloatQueries(queries)
+    answers = _answers(y, float_queries.shape[0])
     size = checked_positive("the size of the database", size)
     if region not in list(Region):
         raise WorkloadError(
@@ -637,7 +637,7 @@ def project(
             f"Give one of {', '.join(get_args(Method))}.",
             "Nothing was computed.",
         )
-    problem = _AtomProblem(asked, answers, size, Region(region))
+    problem = _AtomProblem(float_queries, answers, size, Region(region))
     watch = _StopRule(float(answers @ answers), tolerance, iterations, seconds, MAX_STALLED_STEPS)
     ending: ProjectionStatus | None = None
     weights = np.zeros(problem.atoms)
@@ -709,8 +709,8 @@ def split_project(
 
     **Source.** Algorithm 1. The full projection, without a head, obeys the same bound up to a factor of 2 in one term.
     """
-    asked = _FloatQueries(queries)
-    answers = _answers(y, asked.shape[0])
+    float_queries = _FloatQueries(queries)
+    answers = _answers(y, float_queries.shape[0])
     v = np.asarray(head, dtype=np.float64)
     if (
         v.ndim != 2
@@ -724,12 +724,12 @@ def split_project(
             "Give the leading columns of the basis of a design.",
             "Nothing was computed.",
         )
-    tail = _Tail(asked, v)
+    tail = _Tail(float_queries, v)
     rest = tail.off(answers)
-    found = project(
+    projection = project(
         tail, rest, size, region, tolerance=tolerance, method=method, iterations=iterations, seconds=seconds
     )
-    return SplitProjection(answers - rest + found.answers, found)
+    return SplitProjection(answers - rest + projection.answers, projection)
 
 
 # --- entropy -----------------------------------------------------------------------------------------------------
@@ -748,10 +748,10 @@ def nearest_gap(queries: Queries, y: ArrayLike, weights: Floats, size: float, re
     Raises:
         WorkloadError: An argument is refused as in :func:`project`.
     """
-    asked = _FloatQueries(queries)
-    answers = _answers(y, asked.shape[0])
-    problem = _AtomProblem(asked, answers, checked_positive("the size of the database", size), Region(region))
-    return problem.gap(weights, asked.rmv(asked.mv(weights) - answers))
+    float_queries = _FloatQueries(queries)
+    answers = _answers(y, float_queries.shape[0])
+    problem = _AtomProblem(float_queries, answers, checked_positive("the size of the database", size), Region(region))
+    return problem.gap(weights, float_queries.rmv(float_queries.mv(weights) - answers))
 
 
 def entropic_gap(queries: Queries, y: ArrayLike, weights: Floats, size: float, temperature: float) -> float:
@@ -767,14 +767,14 @@ def entropic_gap(queries: Queries, y: ArrayLike, weights: Floats, size: float, t
     Raises:
         WorkloadError: An argument is refused as in :func:`entropic`.
     """
-    asked = _FloatQueries(queries)
-    answers = _answers(y, asked.shape[0])
+    float_queries = _FloatQueries(queries)
+    answers = _answers(y, float_queries.shape[0])
     size = checked_positive("the size of the database", size)
     temperature = checked_positive("a temperature", temperature)
-    reference = np.full(asked.shape[1], 1 / asked.shape[1])
-    nu = answers - asked.mv(weights)
+    reference = np.full(float_queries.shape[1], 1 / float_queries.shape[1])
+    nu = answers - float_queries.mv(weights)
     value = 0.5 * float(nu @ nu) + temperature * float(ss.rel_entr(weights, size * reference).sum())
-    log = float(ss.logsumexp(asked.rmv(nu) / temperature + np.log(reference)))
+    log = float(ss.logsumexp(float_queries.rmv(nu) / temperature + np.log(reference)))
     return value - (float(nu @ answers) - 0.5 * float(nu @ nu) - size * temperature * log)
 
 
@@ -866,8 +866,8 @@ def entropic(
 
     **Source.** This project.
     """
-    asked = _FloatQueries(queries)
-    m, cells = asked.shape
+    float_queries = _FloatQueries(queries)
+    m, cells = float_queries.shape
     answers = _answers(y, m)
     size = checked_positive("the size of the database", size)
     temperature = checked_positive("a temperature", temperature)
@@ -883,8 +883,8 @@ def entropic(
     rho = rho / rho.max()
     rho /= rho.sum()
     watch = _StopRule(float(answers @ answers), tolerance, iterations, seconds, math.inf)
-    dual = _Dual(asked, answers, size, temperature, np.log(rho), watch)
-    off = asked.mv(size * rho) - answers
+    dual = _Dual(float_queries, answers, size, temperature, np.log(rho), watch)
+    off = float_queries.mv(size * rho) - answers
     unit = math.sqrt(float(off @ off)) or 1.0
 
     def value(scaled: Floats) -> tuple[float, Floats]:
@@ -902,7 +902,7 @@ def entropic(
             options={"maxcor": MEMORY, "maxiter": 10**6, "maxfun": 10**6, "ftol": 0.0, "gtol": 0.0},
         )
     x, _ = dual.histogram(dual.multipliers)
-    z = asked.mv(x)
+    z = float_queries.mv(x)
     residual = z - answers
     gradient = residual + dual.multipliers
     distance, gap = float(residual @ residual), 0.5 * float(gradient @ gradient)
@@ -972,8 +972,8 @@ class Estimator:
         if not self.weight:
             nearest = project(self.rows, noisy, self.size, self.region, tolerance=tolerance)
             return nearest.weights, nearest.answers
-        found = entropic(self._cells, noisy, self.size, self.weight, tolerance=tolerance)
-        return found.weights[: self.rows.shape[1]], found.answers
+        projection = entropic(self._cells, noisy, self.size, self.weight, tolerance=tolerance)
+        return projection.weights[: self.rows.shape[1]], projection.answers
 
     def gap(self, noisy: Floats, histogram: Floats) -> float:
         """Return a histogram's gap to the best one, by :func:`nearest_gap` or :func:`entropic_gap`.

@@ -56,13 +56,13 @@ def database(small: SmallDatabase, setting: Setting) -> Section:
 
 def proof(certificate: Certificate, setting: Setting) -> Section:
     """Return the section on the sum of the largest variances, and on its bound for any noise."""
-    told = (
+    sentence = (
         "the {index} largest variances sum to {value} people² at sensitivity 1 ≥ bound {bound}: no noise has less by "
         "more than {gap}"
     )
     return Section(
         "proof",
-        (told,),
+        (sentence,),
         (
             Value("value", certificate.value, ValueKind.OPTIMUM),
             Value("bound", certificate.bound, ValueKind.OPTIMUM),

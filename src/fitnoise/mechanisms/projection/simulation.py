@@ -136,18 +136,18 @@ def public_histograms(cells: int, size: int) -> tuple[PublicHistogram, ...]:
     """
     n_cells, n = checked_whole("cells", cells), checked_whole("size", size)
     rng = FixedGenerator(HISTOGRAMS)
-    found = []
+    histograms = []
     for kind in KINDS:
         for draw in range(DRAWS):
             if kind == "few cells":
                 places = rng.integers(0, n_cells, (SPIKE_CELLS[draw],))
-                own = places[np.arange(n) % len(places)]
+                records = places[np.arange(n) % len(places)]
             elif kind == "uniform":
-                own = rng.integers(0, n_cells, (n,))
+                records = rng.integers(0, n_cells, (n,))
             else:
-                own = _sample_cells(_dirichlet(rng, n_cells, float(kind.split()[1])), rng.uniform(0, 1, (n,)))
-            found.append(PublicHistogram(kind, draw, np.bincount(own, minlength=n_cells).astype(np.float64)))
-    return tuple(found)
+                records = _sample_cells(_dirichlet(rng, n_cells, float(kind.split()[1])), rng.uniform(0, 1, (n,)))
+            histograms.append(PublicHistogram(kind, draw, np.bincount(records, minlength=n_cells).astype(np.float64)))
+    return tuple(histograms)
 
 
 def _dirichlet(rng: FixedGenerator, cells: int, alpha: float) -> Floats:
@@ -183,11 +183,11 @@ def indices(rank: int, cells: int, size: int, multiplier: float) -> tuple[int, .
     """
     r, n, s = checked_whole("rank", rank), checked_whole("size", size), _multiplier(multiplier)
     limit = min(0.8 * r, 2 * n * _root_log(2 * checked_whole("cells", cells)) / s)
-    found, k = [1], FIRST_INDEX
+    chosen, k = [1], FIRST_INDEX
     while k <= limit:
-        found.append(k)
+        chosen.append(k)
         k *= 2
-    return tuple(found) if r == 1 else (*found, r)
+    return tuple(chosen) if r == 1 else (*chosen, r)
 
 
 def candidate_designs(rows: Floats, ks: Sequence[int], *, tolerance: float = COMPARISON_GAP) -> tuple[KyFanDesign, ...]:
@@ -205,8 +205,8 @@ def candidate_designs(rows: Floats, ks: Sequence[int], *, tolerance: float = COM
         PlanError: The solver fails as in `ky_fan_design`.
     """
     with one_thread():
-        made = [ky_fan_design(rows, k, tolerance=tolerance) for k in ks]
-    return tuple(design for i, design in enumerate(made) if design.spikes or not i)
+        designs = [ky_fan_design(rows, k, tolerance=tolerance) for k in ks]
+    return tuple(design for i, design in enumerate(designs) if design.spikes or not i)
 
 
 def penalty(rows: Floats, design: KyFanDesign, multiplier: float, temperature: float) -> float:
@@ -287,19 +287,19 @@ def bounds(
           every database of the region.
         * The bounds do not cover an entropic estimate, which has no such bound here.
         * All directions after the spikes have equal variance in Σ, and the split separates the ones that come first.
-        * `whole` at j = r is the error of the noise itself, s² tr Σ/m: a projection never increases it.
+        * `unsplit` at j = r is the error of the noise itself, s² tr Σ/m: a projection never increases it.
 
     **Source.** Lemma 3.0.2, whose 4 W is W here. The other regions, and the bound without a split, are this project's.
     """
     n, s, queries, region = checked_whole("size", size), _multiplier(multiplier), checked_whole("m", m), Region(region)
     cells = rows.shape[1]
     count = {Region.AT_MOST: cells + 1, Region.EXACTLY: cells, Region.HULL: 2 * cells}[region]
-    spread = design.variances[:, None] * (design.basis.T @ rows) ** 2
-    beyond = np.cumsum(spread[::-1], axis=0)[::-1].max(axis=1)
-    width = n * s * _root_log(count) * np.sqrt(np.append(beyond, 0.0))
+    contributions = design.variances[:, None] * (design.basis.T @ rows) ** 2
+    tails = np.cumsum(contributions[::-1], axis=0)[::-1].max(axis=1)
+    width = n * s * _root_log(count) * np.sqrt(np.append(tails, 0.0))
     head = s**2 * np.append(0.0, np.cumsum(design.variances))
-    whole = (np.sqrt(head) + np.sqrt(head + 4 * width)) ** 2 / 4
-    return Bounds(region, design.index, design.spikes, head / queries, (head + width) / queries, whole / queries)
+    unsplit = (np.sqrt(head) + np.sqrt(head + 4 * width)) ** 2 / 4
+    return Bounds(region, design.index, design.spikes, head / queries, (head + width) / queries, unsplit / queries)
 
 
 # --- simulation ---------------------------------------------------------------------------------------------------
@@ -333,9 +333,9 @@ class SettingComparison:
     @property
     def regrets(self) -> Floats:
         """Error over the least error on that kind of histogram, at least 1 (c, h)."""
-        least = self.errors.min(axis=0)
+        min_errors = self.errors.min(axis=0)
         limit = np.where(self.errors > 0, math.inf, 1.0)
-        return np.asarray(np.divide(self.errors, least, out=limit, where=least > 0))
+        return np.asarray(np.divide(self.errors, min_errors, out=limit, where=min_errors > 0))
 
 
 def simulate(
@@ -390,8 +390,8 @@ def simulate(
         for histogram, truth, z in _databases(rows, size, repeats):
             squares[histogram.kind].append([float((way.error(truth, z) ** 2).sum()) for way in ways])
             guesses[histogram.kind].append(float(((truth - flat) ** 2).sum()))
-    every = np.array([squares[kind] for kind in KINDS]) / queries  # (h, samples, c)
-    samples = every.shape[1]
+    all_errors = np.array([squares[kind] for kind in KINDS]) / queries  # (h, samples, c)
+    samples = all_errors.shape[1]
     return SettingComparison(
         m=queries,
         rank=designs[0].rank,
@@ -400,8 +400,8 @@ def simulate(
         region=region,
         kinds=KINDS,
         settings=tuple(Setting(design.index, t) for design, t in settings),
-        errors=every.mean(axis=1).T,
-        deviations=every.std(axis=1, ddof=1).T / math.sqrt(samples),
+        errors=all_errors.mean(axis=1).T,
+        deviations=all_errors.std(axis=1, ddof=1).T / math.sqrt(samples),
         samples=samples,
         guesses=np.array([np.mean(guesses[kind]) for kind in KINDS]) / queries,
         plain=np.array([multiplier**2 * float(design.variances.sum()) / queries for design, _ in settings]),
@@ -446,7 +446,7 @@ def error_samples(
         way = _PreparedSetting(rows, design, size, multiplier, temperature, region, head)
         for histogram, truth, z in _databases(rows, size, repeats):
             errors[histogram.kind].append(way.error(truth, z))
-    return {kind: np.array(own) for kind, own in errors.items()}
+    return {kind: np.array(samples) for kind, samples in errors.items()}
 
 
 def _databases(rows: Floats, size: int, repeats: int) -> Iterator[tuple[PublicHistogram, Floats, Floats]]:
@@ -565,10 +565,10 @@ class SettingChoice:
     def _row(self, i: int) -> tuple[Plain, ...]:
         c, setting, proven = self.comparison, self.comparison.settings[i], self.comparison.bounds[i]
         mark, regret, errors = "*" if i == self.position else "", float(c.regrets[i].max()), c.errors[i].tolist()
-        own = (mark, setting.index, proven.spikes, setting.temperature, dict(zip(c.kinds, errors, strict=True)))
+        head = (mark, setting.index, proven.spikes, setting.temperature, dict(zip(c.kinds, errors, strict=True)))
         bounds = (None,) * 3 if setting.temperature else (proven.best, proven.lemma, proven.at_spikes)
-        told = (regret if math.isfinite(regret) else None, float(c.plain[i]), *bounds)
-        return (*own, *zip(errors, c.deviations[i].tolist(), strict=True), *told)
+        tail = (regret if math.isfinite(regret) else None, float(c.plain[i]), *bounds)
+        return (*head, *zip(errors, c.deviations[i].tolist(), strict=True), *tail)
 
 
 def choose(comparison: SettingComparison) -> SettingChoice:
@@ -599,19 +599,19 @@ def choose(comparison: SettingComparison) -> SettingChoice:
 
 
 def _warnings(comparison: SettingComparison, position: int) -> Iterator[str]:
-    own = dict(zip(comparison.kinds, comparison.errors[position], strict=True))
+    errors = dict(zip(comparison.kinds, comparison.errors[position], strict=True))
     guess = dict(zip(comparison.kinds, comparison.guesses, strict=True))
-    near = [kind for kind in FLAT_KINDS if own[kind] >= UNIFORM_ERROR_FRACTION * guess[kind]]
-    if len(near) == len(FLAT_KINDS):
+    kinds = [kind for kind in FLAT_KINDS if errors[kind] >= UNIFORM_ERROR_FRACTION * guess[kind]]
+    if len(kinds) == len(FLAT_KINDS):
         yield (
             f"everything is near the uniform guess: unless most records are in a few cells, the simulated error is not "
             f"below {UNIFORM_ERROR_FRACTION:g} of that of spreading {comparison.size:,} records evenly over all "
             f"cells, which reads no "
             "data. Ask for fewer queries, spend more, or answer uniformly."
         )
-    elif near:
+    elif kinds:
         yield (
-            f"on histograms like {' and '.join(near)} the simulated error is not below {UNIFORM_ERROR_FRACTION:g} of "
+            f"on histograms like {' and '.join(kinds)} the simulated error is not below {UNIFORM_ERROR_FRACTION:g} of "
             f"that of spreading "
             f"{comparison.size:,} records evenly over all cells, which reads no data."
         )
