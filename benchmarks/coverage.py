@@ -291,7 +291,7 @@ def run(privacy, releases, only, plans, data, counters, asked, truths):
         print(f"| {name} | {true:.4g} | {inside:.4f} | {np.median(high - low):.4g} |", flush=True)
         if isinstance(found, Estimates) and name.startswith("count"):
             value = (low + high) / 2
-            cut = possible(value, (high - low) / 2, np.maximum(np.rint(value), 0).astype(np.int64), whole=True)
+            cut = possible(value, (high - low) / 2, np.maximum(np.rint(value), 0).astype(np.int64), is_integer=True)
             inside = ((cut[0] <= true) & (true <= cut[1])).mean()
             print(f"| the same, whole | {true:.4g} | {inside:.4f} | {np.median(cut[1] - cut[0]):.4g} |", flush=True)
     together_quantiles([x for x in wanted if isinstance(x[1], Quantiles) and " 0.5," in x[0]], real, values, releases)

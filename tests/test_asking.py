@@ -706,7 +706,7 @@ def test_intervals_of_shares_of_a_pure_release_hold(n, rng):
     share = release.count(sex="f", state="A") / release.count(state="A")
     own = share._law
     assert isinstance(own, LaplaceSums)
-    (alike,) = own._alike
+    (alike,) = own._identical_laws
     ((columns, counts),), (t,) = alike.sums, own._scales
     coefficients = np.repeat(columns, counts.astype(int), axis=1)
     p = -math.expm1(-1 / t)
@@ -714,7 +714,7 @@ def test_intervals_of_shares_of_a_pure_release_hold(n, rng):
     rows.__dict__["covariances"] = np.broadcast_to(own.covariances, (n, 2, 2))
     rows.__dict__["half_widths"] = lambda f, gamma: LaplaceSums.half_widths(spread, f, gamma)
     spread = LaplaceSums(own.forms)
-    spread.__dict__["_alike"] = [replace(alike, rows=np.arange(n))]
+    spread.__dict__["_identical_laws"] = [replace(alike, rows=np.arange(n))]
     for a, b in ((300, 900), (3, 9), (0, 6)):
         draws = (rng.geometric(p, (n, coefficients.shape[1])) - rng.geometric(p, (n, coefficients.shape[1]))).astype(
             float

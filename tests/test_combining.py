@@ -355,7 +355,7 @@ def test_too_much_at_once_is_refused(monkeypatch):
     releases = [fn.Release(p, [np.full(n, i) for n in p.strategy.lengths]) for i, p in enumerate(plans)]
     with refused("release.too-many-tables-combined"):
         together(*releases)
-    monkeypatch.setattr(combining, "MOST_ROWS", 2)
+    monkeypatch.setattr(combining, "MAX_COMBINED_ROWS", 2)
     with refused("release.too-many-joint-cells"):
         together(made("one"), made("at most"))
 

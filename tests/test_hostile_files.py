@@ -288,7 +288,7 @@ def test_the_head_of_a_page_that_says_anything_else_is_refused(tmp_path, monkeyp
     for place in (0, 1):
         thrift = parquet._ThriftReader(memoryview(pages[place]))
         head = typed(thrift)
-        rest = pages[place][thrift.at :]
+        rest = pages[place][thrift.position :]
         for other in altered_structures(head):
             changed = [*pages]
             changed[place] = untyped(other) + rest

@@ -204,7 +204,7 @@ def test_it_is_the_same_every_time():
 def test_some_tables_are_made_whole_by_themselves():
     found = fn.make_integer_tables(small(), "sex by job", simulations=0)
     assert list(found) == ["sex by job"]
-    with pytest.raises(KeyError, match="no table 'age recode' was made whole"):
+    with pytest.raises(KeyError, match="there is no integer table 'age recode'"):
         found["age recode"]
     with refused("release.unknown-table"):
         found.nearest("age recode")
@@ -241,10 +241,10 @@ def test_parts_of_a_release_are_made_whole_each():
 
 def test_an_interval_is_cut_to_what_is_possible_and_holds_the_count():
     value, moe, held = np.array([2.4, -9.0, 3.0, 0.2]), np.array([1.0, 2.0, 0.5, 9.0]), np.array([2, 0, 5, 0])
-    low, high = possible(value, moe, held, whole=True)
+    low, high = possible(value, moe, held, is_integer=True)
     assert low.tolist() == [2, 0, 3, 0]
     assert high.tolist() == [3, 0, 5, 9]
-    low, high = possible(value, moe, held, whole=False)
+    low, high = possible(value, moe, held, is_integer=False)
     assert low.tolist() == [1, 0, 2, 0]
     assert high.tolist() == [4, 0, 5, 10]
 
@@ -295,7 +295,7 @@ def test_bad_input_is_refused_in_words(given, more, told):
 
 
 def test_too_much_is_refused(monkeypatch):
-    monkeypatch.setattr(making, "MOST_TABLES", 2)
+    monkeypatch.setattr(making, "MAX_INTEGER_TABLES", 2)
     with refused("release.too-many-integer-tables"):
         fn.make_integer_tables(small())
     monkeypatch.undo()
@@ -476,7 +476,7 @@ def test_what_is_written_is_verified(folder):
         "their errors are simulated so",
         "their files are theirs",
     ]
-    again = making.read_whole(fn.Release.read(folder / "release"), folder / "whole")
+    again = making.read_integer_tables(fn.Release.read(folder / "release"), folder / "whole")
     made = fn.make_integer_tables(fn.Release.read(folder / "release"), simulations=2)
     assert all(again[name].equals(made[name]) for name in made)
     assert {p.name for p in (folder / "whole").iterdir()} == {

@@ -57,7 +57,7 @@ from fitnoise.reading.combining import combine, read_combination, records_not_st
 from fitnoise.reading.derived_tables import DerivedTables
 from fitnoise.reading.description import condition_texts, shares, statistic, universe, universe_text
 from fitnoise.reading.expressions import ask
-from fitnoise.reading.integer_tables import IntegerTables, make_integer_tables, read_whole
+from fitnoise.reading.integer_tables import IntegerTables, make_integer_tables, read_integer_tables
 from fitnoise.reading.refusals import (
     UNWRITTEN,
     existing_place,
@@ -557,7 +557,7 @@ def _derived_tables(
     """Return the tables derived from a release, read from their folders."""
     made: list[DerivedTables] = []
     if isinstance(source, Release) and whole_folder is not None:
-        made.append(read_whole(source, whole_folder))
+        made.append(read_integer_tables(source, whole_folder))
     if isinstance(source, Release) and combination is not None:
         made.append(read_combination([source, *map(Release.read, also)], combination))
     return made

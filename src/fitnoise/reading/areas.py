@@ -35,7 +35,7 @@ class Areas:
     depth: int
 
     @classmethod
-    def of(cls, domain: Domain, areas: Any) -> Areas:
+    def from_places(cls, domain: Domain, areas: Any) -> Areas:
         """Return the requested areas: one as a list of places, several as a mapping from their names to such lists.
 
         A place is a code of any level, or a pair of a level and its code.
@@ -70,11 +70,13 @@ class Areas:
         hierarchy = domain[homes[0]]
         assert isinstance(hierarchy, Hierarchy)  # noqa: S101 - homes are of these
         book = _PlaceIndex(hierarchy)
-        rows = [book.leaves(own, "" if names is None else f" of the area {names[i]!r}") for i, own in enumerate(lists)]
+        rows = [
+            book.leaves(area, "" if names is None else f" of the area {names[i]!r}") for i, area in enumerate(lists)
+        ]
         data = np.ones(sum(map(len, rows)))
         ends = np.cumsum([0, *map(len, rows)])
-        found = sp.csr_array((data, np.concatenate(rows), ends), shape=(len(rows), hierarchy.size))
-        return cls(homes[0], names, found, book.depth(found))
+        incidence = sp.csr_array((data, np.concatenate(rows), ends), shape=(len(rows), hierarchy.size))
+        return cls(homes[0], names, incidence, book.depth(incidence))
 
 
 class _PlaceIndex:
@@ -98,8 +100,8 @@ class _PlaceIndex:
                 UNESTIMATED,
                 place=AREA,
             )
-        found = [np.arange(*self._place(code, whose)) for code in places]
-        if not found:
+        leaf_runs = [np.arange(*self._leaf_range(code, whose)) for code in places]
+        if not leaf_runs:
             raise ReleaseError(
                 "area-without-places",
                 f"The list of places{whose} is empty.",
@@ -108,31 +110,31 @@ class _PlaceIndex:
                 UNESTIMATED,
                 place=AREA,
             )
-        return np.unique(np.concatenate(found))
+        return np.unique(np.concatenate(leaf_runs))
 
-    def _place(self, place: Any, whose: str) -> tuple[int, int]:
+    def _leaf_range(self, given_place: Any, whose: str) -> tuple[int, int]:
         levels: Sequence[str] = self._hierarchy.levels
-        code: Any = place
-        if isinstance(place, tuple):
-            if len(place) != 2 or place[0] not in levels:
+        code: Any = given_place
+        if isinstance(given_place, tuple):
+            if len(given_place) != 2 or given_place[0] not in levels:
                 raise ReleaseError(
                     "wrong-place-of-area",
-                    f"{place!r}{whose} is no place.",
+                    f"{given_place!r}{whose} is no place.",
                     f"A place is a code, or a pair of one of the levels {list(levels)} and a code.",
                     "Write the place so.",
                     UNESTIMATED,
                     place=AREA,
                 )
-            levels, code = [place[0]], place[1]
-        found: dict[tuple[int, int], str] = {}
+            levels, code = [given_place[0]], given_place[1]
+        level_by_range: dict[tuple[int, int], str] = {}
         for name in levels:
             depth = self._hierarchy.levels.index(name)
             try:
                 cell = self._hierarchy.views[depth].position(code)
             except DomainError:
                 continue
-            found.setdefault((int(self._ends[depth][cell]), int(self._ends[depth][cell + 1])), name)
-        if not found:
+            level_by_range.setdefault((int(self._ends[depth][cell]), int(self._ends[depth][cell + 1])), name)
+        if not level_by_range:
             raise ReleaseError(
                 "unknown-place-of-area",
                 f"There is no place {code!r}{whose} on the levels {list(levels)}.",
@@ -141,16 +143,16 @@ class _PlaceIndex:
                 UNESTIMATED,
                 place=AREA,
             )
-        if len(found) > 1:
+        if len(level_by_range) > 1:
             raise ReleaseError(
                 "ambiguous-place-of-area",
-                f"{code!r}{whose} is the code of different places on the levels {list(found.values())}.",
+                f"{code!r}{whose} is the code of different places on the levels {list(level_by_range.values())}.",
                 "",
-                f"Name the level, as in {(next(iter(found.values())), code)!r}.",
+                f"Name the level, as in {(next(iter(level_by_range.values())), code)!r}.",
                 UNESTIMATED,
                 place=AREA,
             )
-        return next(iter(found))
+        return next(iter(level_by_range))
 
     def depth(self, areas: sp.csr_array) -> int:
         """Return the depth of the first level down whose places make the areas."""
@@ -201,7 +203,7 @@ def read_areas(path: str | Path, domain: Domain) -> dict[str, list[Any]]:
             )
     level = header[1] if header[1] in domain and not isinstance(domain[header[1]], Hierarchy) else None
     out: dict[str, list[Any]] = {}
-    for row in ([said for said in x.values() if said is not None] for x in rows):
+    for row in ([value for value in x.values() if value is not None] for x in rows):
         if len(row) != 2 or not all(row):
             raise ReleaseError(
                 "incomplete-row-of-areas",

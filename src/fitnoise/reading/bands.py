@@ -56,12 +56,12 @@ class Bands:
     care: float
 
     def __post_init__(self) -> None:
-        given = (self.reliable, self.care)
-        numbers = all(map(is_plain, given))
+        limits = (self.reliable, self.care)
+        numbers = all(map(is_plain, limits))
         if not numbers or not 0 < self.reliable < self.care < np.inf:
             raise ReleaseError(
                 "wrong-bands",
-                f"The bands of reliability are {given}.",
+                f"The bands of reliability are {limits}.",
                 "They are two positive fractions of a number, the first smaller.",
                 "Give two fractions, such as 0.1 and 0.3.",
                 "Nothing was written.",
@@ -75,8 +75,8 @@ class Bands:
         Raises:
             ReleaseError: As for the class, or the text has another form.
         """
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%?\s*,\s*(\d+(?:\.\d+)?)\s*%?\s*", text, re.ASCII)
-        if found is None:
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%?\s*,\s*(\d+(?:\.\d+)?)\s*%?\s*", text, re.ASCII)
+        if match is None:
             raise ReleaseError(
                 "bands-not-percentages",
                 f"The bands of reliability are {text!r}.",
@@ -85,7 +85,7 @@ class Bands:
                 "Nothing was written.",
                 place="bands",
             )
-        return cls(*(float(x) / 100 for x in found.groups()))
+        return cls(*(float(x) / 100 for x in match.groups()))
 
     def classify(self, values: Floats, margins: Floats) -> npt.NDArray[Any]:
         """Return the :class:`Band` of each number, in the shape of the values; both arguments are in people.

@@ -64,7 +64,7 @@ UNCOMBINED = "Nothing was combined."
 
 DESCRIPTION = "combination.json"
 
-MOST_ROWS = 1_500
+MAX_COMBINED_ROWS = 1_500
 """The largest number of independent rows of a sector's structured cells in one release.
 
 The covariances of all pairs of these rows are computed.
@@ -127,15 +127,15 @@ class TableUnion:
 
     def forms(self, source: AnswerSource, sector: Sequence[int], rows: Sequence[tuple[int, int]]) -> Forms:
         """Return forms for the parts of rows of tables that vary along a sector, at e₀ − e₁ of its attributes."""
-        found: dict[int, list[tuple[int, Indices, Floats]]] = {}
+        rows_by_table: dict[int, list[tuple[int, Indices, Floats]]] = {}
         for j, (table, row) in enumerate(rows):
-            found.setdefault(self.where[source, table], []).append((j, *self._row(table, sector, row)))
+            rows_by_table.setdefault(self.where[source, table], []).append((j, *self._row(table, sector, row)))
         pieces = {}
-        for own, entries in found.items():
-            which = np.repeat([j for j, _, _ in entries], [len(at) for _, at, _ in entries])
-            at, factors = (np.concatenate([e[k] for e in entries]) for k in (1, 2))
-            shape = (len(rows), math.prod(source.shape(own)))
-            pieces[source, own] = sp.csr_array((factors, (which, at)), shape=shape)
+        for number, entries in rows_by_table.items():
+            which = np.repeat([j for j, _, _ in entries], [len(positions) for _, positions, _ in entries])
+            positions, factors = (np.concatenate([e[k] for e in entries]) for k in (1, 2))
+            shape = (len(rows), math.prod(source.shape(number)))
+            pieces[source, number] = sp.csr_array((factors, (which, positions)), shape=shape)
         return Forms(len(rows), pieces)
 
     def _row(self, table: int, sector: Sequence[int], row: int) -> tuple[Indices, Floats]:
@@ -144,7 +144,7 @@ class TableUnion:
         lengths = [*self.sizes(table), *group.inner_shape]
         inside = np.unravel_index(row, group.inner_shape) if group.inner_shape else ()
 
-        def along(dim: int) -> tuple[Indices, Floats]:
+        def entries_along(dim: int) -> tuple[Indices, Floats]:
             if dim >= len(axes):
                 return np.array([inside[dim - len(axes)]]), np.ones(1)
             if axes[dim] in sector:
@@ -155,16 +155,16 @@ class TableUnion:
         for start, stop in itertools.pairwise(np.cumsum([0, *group.spans]).tolist()):
             dims = group.transpose[start:stop]
             rows = math.prod(lengths[x] for x in dims)
-            own, own_factors = np.zeros(1, dtype=np.intp), np.ones(1)
+            block, block_factors = np.zeros(1, dtype=np.intp), np.ones(1)
             if all(x < len(axes) and axes[x] not in sector for x in dims):
-                own = np.array([rows])  # the sum of all rows
+                block = np.array([rows])  # the sum of all rows
             else:
                 for x in dims:
-                    at, by = along(x)
-                    own = np.add.outer(own * lengths[x], at).ravel()
-                    own_factors = np.multiply.outer(own_factors, by).ravel()
-            where = np.add.outer(where * (rows + 1), own).ravel()
-            factors = np.multiply.outer(factors, own_factors).ravel()
+                    axis_rows, axis_factors = entries_along(x)
+                    block = np.add.outer(block * lengths[x], axis_rows).ravel()
+                    block_factors = np.multiply.outer(block_factors, axis_factors).ravel()
+            where = np.add.outer(where * (rows + 1), block).ravel()
+            factors = np.multiply.outer(factors, block_factors).ravel()
         return where, factors
 
 
@@ -210,68 +210,68 @@ class JointTables:
 class CombinedSource(AnswerSource):
     """The noisy answers of several parts as one source of numbers.
 
-    shown: The tables of the parts.
-    `of`: The parts.
+    union: The tables of the parts.
+    sources: The parts.
     pieces: Their information about every sector.
     """
 
-    shown: TableUnion
-    of: tuple[AnswerSource, ...]
+    union: TableUnion
+    sources: tuple[AnswerSource, ...]
     pieces: Mapping[Place, Sequence[SectorInformation]]
 
     @property
     def parts(self) -> tuple[AnswerSource, ...]:
         """The parts that are combined."""
-        return self.of
+        return self.sources
 
     @property
     def normal(self) -> bool:
         """True if the noise of all parts is treated as normal."""
-        return all(s.normal for s in self.of)
+        return all(s.normal for s in self.sources)
 
-    def covariance(self, left: TableNumbers, right: TableNumbers) -> Floats:
+    def covariance(self, left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats:
         """Return the covariances of pairs of its numbers, (P,), in people²: sector by sector."""
-        return by_sector(left, right)
+        return by_sector(left_numbers, right_numbers)
 
-    def sums(self, left: WeightedSums, right: WeightedSums, length: int) -> Floats | None:
+    def sums(self, left_sums: WeightedSums, right_sums: WeightedSums, length: int) -> Floats | None:
         """Return the covariances of sums of many numbers, one by one, (J,), in people²; None to use pairs."""
-        return sums_by_sector(left, right, length)
+        return sums_by_sector(left_sums, right_sums, length)
 
     def traced(self, tensors: Mapping[str, Floats]) -> dict[AnswerSource, dict[str, Floats]]:
         """Return a combination of its numbers as combinations of its parts: by table a coefficient for each number."""
-        d, shown = self.part.decomposition, self.shown
-        along: dict[tuple[AnswerSource, int], Floats] = {}
+        d, union = self.part.decomposition, self.union
+        by_table: dict[tuple[AnswerSource, int], Floats] = {}
         for (group, s), factors in rebuilding.adjoint(self.part, tensors).items():
             sector, whitener = d.groups[group].attributes[s].tolist(), self.part.estimation.whiteners[group][s]
             for piece in self.pieces[group, s]:
-                own = factors @ whitener @ whitener.T @ piece.adjoint_answers.T
+                answer_factors = factors @ whitener @ whitener.T @ piece.adjoint_answers.T
                 for j, (table, row) in enumerate(piece.rows):
-                    key, axes = (piece.source, table), shown.axes(table)
-                    if key not in along:
-                        along[key] = np.zeros((*shown.sizes(table), math.prod(d.group_of(table)[0].inner_shape)))
-                    along[key][..., row] += _spread(own[..., j], sector, axes)
+                    key, axes = (piece.source, table), union.axes(table)
+                    if key not in by_table:
+                        by_table[key] = np.zeros((*union.sizes(table), math.prod(d.group_of(table)[0].inner_shape)))
+                    by_table[key][..., row] += _align_axes(answer_factors[..., j], sector, axes)
         out: dict[AnswerSource, dict[str, Floats]] = {}
-        for (source, table), found in along.items():
+        for (source, table), table_factors in by_table.items():
             layout, _ = d.group_of(table)
-            numbers = found.reshape(1, *shown.sizes(table), *layout.inner_shape)
-            out.setdefault(source, {})[shown.name(source, table)] = layout.columns(numbers)[0]
+            numbers = table_factors.reshape(1, *union.sizes(table), *layout.inner_shape)
+            out.setdefault(source, {})[union.name(source, table)] = layout.columns(numbers)[0]
         return out
 
 
-def _spread(x: Floats, sector: Sequence[int], axes: Sequence[int]) -> Floats:
+def _align_axes(x: Floats, sector: Sequence[int], axes: Sequence[int]) -> Floats:
     """Return x along a sector's attributes as an array along a table's axes, where all other axes have length 1."""
-    kept = [a for a in axes if a in sector]
-    ordered = x.transpose([sector.index(a) for a in kept])
-    return ordered.reshape([ordered.shape[kept.index(a)] if a in sector else 1 for a in axes])
+    shared_axes = [a for a in axes if a in sector]
+    ordered = x.transpose([sector.index(a) for a in shared_axes])
+    return ordered.reshape([ordered.shape[shared_axes.index(a)] if a in sector else 1 for a in axes])
 
 
 def _varying(x: Floats, sector: Sequence[int], axes: Sequence[int]) -> Floats:
     """Return the part of a table (axes…, rows) that varies along a sector's attributes only, in their order."""
     summed = x.sum(axis=tuple(i for i, a in enumerate(axes) if a not in sector))
-    kept = [a for a in axes if a in sector]
-    for axis in range(len(kept)):
+    shared_axes = [a for a in axes if a in sector]
+    for axis in range(len(shared_axes)):
         summed = summed - summed.mean(axis=axis, keepdims=True)
-    return np.asarray(summed.transpose([*(kept.index(a) for a in sector), len(kept)]))
+    return np.asarray(summed.transpose([*(shared_axes.index(a) for a in sector), len(shared_axes)]))
 
 
 # --- sector by sector -----------------------------------------------------------------------------------
@@ -285,21 +285,21 @@ def _joined(
     thetas: dict[Place, Floats] = {}
     pieces: dict[Place, list[SectorInformation]] = {}
     values = {key: union.along_columns(*key) for key in union.where}
-    for (group, s), lifts in _reached(d):
-        sector, own = d.groups[group].attributes[s].tolist(), list[SectorInformation]()
+    for (group, s), lifts in _iterate_sectors(d):
+        sector, sector_pieces = d.groups[group].attributes[s].tolist(), list[SectorInformation]()
         information, seen = np.zeros(()), np.zeros(())
         for source in sources:
-            if known := [(t, lift) for t, lift in lifts if (source, t) in union.where]:
-                piece, lift = _information(union, source, sector, known)
-                varying = {t: _varying(values[source, t], sector, union.axes(t)) for t, _ in known}
-                told = np.stack([varying[t][..., row] for t, row in piece.rows], axis=-1)
-                information, seen = information + lift.T @ piece.adjoint_answers, seen + told @ piece.adjoint_answers
-                own.append(piece)
+            if source_lifts := [(t, lift) for t, lift in lifts if (source, t) in union.where]:
+                piece, lift = _information(union, source, sector, source_lifts)
+                varying = {t: _varying(values[source, t], sector, union.axes(t)) for t, _ in source_lifts}
+                noisy = np.stack([varying[t][..., row] for t, row in piece.rows], axis=-1)
+                information, seen = (information + lift.T @ piece.adjoint_answers, seen + noisy @ piece.adjoint_answers)
+                sector_pieces.append(piece)
         # sizes of counts and of sums of large amounts differ by many powers of ten
         sizes = np.sqrt(information.diagonal())
         triangle = np.linalg.cholesky(information / np.multiply.outer(sizes, sizes))
         whitener = sl.solve_triangular(triangle, np.eye(len(triangle)), lower=True).T / sizes[:, None]
-        whiteners[group][s], thetas[group, s], pieces[group, s] = whitener, seen @ whitener @ whitener.T, own
+        whiteners[group][s], thetas[group, s], pieces[group, s] = whitener, seen @ whitener @ whitener.T, sector_pieces
     return JointEstimation(whiteners, thetas), pieces
 
 
@@ -307,7 +307,7 @@ _Lifts = Sequence[tuple[int, Floats]]
 """Tables, each with its rows L over a sector's basis."""
 
 
-def _reached(d: Decomposition) -> Iterator[tuple[Place, _Lifts]]:
+def _iterate_sectors(d: Decomposition) -> Iterator[tuple[Place, _Lifts]]:
     """Return the sectors, with the tables that reach them."""
     for number, group in enumerate(d.groups):
         lifted = [(m, m.answers(np.eye(len(group.basis))).T) for m in group.members]
@@ -321,31 +321,31 @@ def _information(
 ) -> tuple[SectorInformation, Floats]:
     """Return the information of a source about a sector, and L."""
     rows = [(t, j) for t, lift in lifts for j in range(len(lift))]
-    every = np.concatenate([lift for _, lift in lifts])
-    chosen = _independent(every)
-    if len(chosen) > MOST_ROWS:
+    all_lifts = np.concatenate([lift for _, lift in lifts])
+    chosen = _independent(all_lifts)
+    if len(chosen) > MAX_COMBINED_ROWS:
         raise ReleaseError(
             "too-many-joint-cells",
             f"A release has {len(chosen):,} joint cells of {list(union.decomposition.structured)}.",
-            f"At most {MOST_ROWS:,} joint cells of one release are combined.",
+            f"At most {MAX_COMBINED_ROWS:,} joint cells of one release are combined.",
             "Use the releases one by one.",
             UNCOMBINED,
         )
-    kept, lift = [rows[i] for i in chosen.tolist()], every[chosen]
-    forms, (i, j) = union.forms(source, sector, kept), np.tril_indices(len(kept))
-    noise = np.empty((len(kept), len(kept)))
+    chosen_rows, lift = [rows[i] for i in chosen.tolist()], all_lifts[chosen]
+    forms, (i, j) = union.forms(source, sector, chosen_rows), np.tril_indices(len(chosen_rows))
+    noise = np.empty((len(chosen_rows), len(chosen_rows)))
     noise[i, j] = noise[j, i] = forms.take(i).covariances(forms.take(j)) / 2 ** len(sector)
     sizes = np.sqrt(noise.diagonal())
     factor = sl.cho_factor(noise / np.multiply.outer(sizes, sizes))
-    return SectorInformation(source, kept, sl.cho_solve(factor, lift / sizes[:, None]) / sizes[:, None]), lift
+    return SectorInformation(source, chosen_rows, sl.cho_solve(factor, lift / sizes[:, None]) / sizes[:, None]), lift
 
 
 def _independent(rows: Floats) -> Indices:
     """Return rows of which all other rows are combinations; their sizes may differ as counts and large sums do."""
     sizes = np.sqrt((rows * rows).sum(axis=1))
     triangle, order = sl.qr((rows / np.where(sizes > 0, sizes, 1.0)[:, None]).T, mode="r", pivoting=True)
-    left = np.abs(np.diagonal(triangle))
-    return np.asarray(order[: int((left > DEPENDENCE_TOLERANCE * left[0]).sum())])
+    diagonal = np.abs(np.diagonal(triangle))
+    return np.asarray(order[: int((diagonal > DEPENDENCE_TOLERANCE * diagonal[0]).sum())])
 
 
 # --- the union of tables --------------------------------------------------------------------------------
@@ -353,15 +353,15 @@ def _independent(rows: Floats) -> Indices:
 
 def _union_of_tables(releases: Sequence[Release]) -> tuple[Publication, TableUnion]:
     """Return all tables of some releases, with those that show the same statistics once."""
-    first = releases[0].plan.publication
+    leading = releases[0].plan.publication
     sources = [s for r in releases for s in r._sources]
-    asked = [s.part.publication for s in sources]
-    domain = _domain([p.workload.domain for p in asked])
+    publications = [s.part.publication for s in sources]
+    domain = _domain([p.workload.domain for p in publications])
     number: dict[object, int] = {}
     tables: list[Table] = []
     where: dict[tuple[AnswerSource, int], int] = {}
     names: set[str] = set()
-    for source, publication in zip(sources, asked, strict=True):
+    for source, publication in zip(sources, publications, strict=True):
         for i, t in enumerate(publication.workload.tables):
             key = (t.attributes, t.views, None if t.matrix is None else (t.matrix.shape, t.matrix.matrix.tobytes()))
             if t.matrix is not None and publication.workload.domain != domain:
@@ -379,13 +379,13 @@ def _union_of_tables(releases: Sequence[Release]) -> tuple[Publication, TableUni
                 names.add(slug(name))
                 tables.append(replace(t, name=name))
             where.setdefault((source, number[key]), i)
-    numbers = (t.target.number for p in asked for t in p.workload.tables)
-    apart = {x.attribute for x in numbers if isinstance(x, ByAttribute)} | {
-        a for p in asked for a in p.structured_attributes
+    numbers = (t.target.number for p in publications for t in p.workload.tables)
+    separate = {x.attribute for x in numbers if isinstance(x, ByAttribute)} | {
+        a for p in publications for a in p.structured_attributes
     }
     try:
-        workload = Workload(domain, tables, first.confidence)
-        decomposition = decompose(workload, apart=sorted(apart))
+        workload = Workload(domain, tables, leading.confidence)
+        decomposition = decompose(workload, apart=sorted(separate))
     except WorkloadError as error:
         raise ReleaseError(
             "too-many-tables-combined",
@@ -394,7 +394,7 @@ def _union_of_tables(releases: Sequence[Release]) -> tuple[Publication, TableUni
             "Combine fewer releases.",
             UNCOMBINED,
         ) from None
-    publication = Publication(workload, first.unit, first.source, first.delta, title=first.title)
+    publication = Publication(workload, leading.unit, leading.source, leading.delta, title=leading.title)
     return publication, TableUnion(workload, decomposition, where)
 
 
@@ -404,10 +404,10 @@ def _domain(domains: Sequence[Domain]) -> Domain:
     Raises:
         ReleaseError: An attribute is not defined equally everywhere.
     """
-    known: dict[str, Attribute] = {}
+    attributes: dict[str, Attribute] = {}
     for domain in domains:
         for name, attribute in domain.items():
-            if known.setdefault(name, attribute) != attribute:
+            if attributes.setdefault(name, attribute) != attribute:
                 raise ReleaseError(
                     "attribute-defined-differently",
                     f"These releases define {name!r} differently.",
@@ -417,7 +417,7 @@ def _domain(domains: Sequence[Domain]) -> Domain:
                     place=name,
                 )
     try:
-        return Domain(known)
+        return Domain(attributes)
     except DomainError as error:
         raise ReleaseError(
             "attributes-do-not-fit",
@@ -450,8 +450,8 @@ def _stated(publication: Publication, right: Publication) -> Iterator[tuple[str,
     yield "the conditions that records meet", mine.where, theirs.where
     yield "the privacy unit", publication.unit, right.unit
     here, there = publication.workload.domain, right.workload.domain
-    left = [{name: d[name] for name in d.drops(p.source.drops)} for d, p in ((here, publication), (there, right))]
-    yield "the attributes for whose values records are left out", left[0], left[1]
+    dropped = [{name: d[name] for name in d.drops(p.source.drops)} for d, p in ((here, publication), (there, right))]
+    yield "the attributes for whose values records are left out", dropped[0], dropped[1]
     if publication.unit.id is not None:  # the rule for a person's counted records depends on all attributes
         yield "the attributes, by which the records of a person are chosen", here, there
 
@@ -479,18 +479,18 @@ class Combination(DerivedTables, QuestionMixin):
     """
 
     description = DESCRIPTION
-    called = "the combination"
+    noun = "the combination"
 
     def __init__(self, releases: Sequence[Release]) -> None:
         _check_records(releases)
         sources = tuple(s for r in releases for s in r._sources)
-        publication, shown = _union_of_tables(releases)
-        estimation, pieces = _joined(shown, sources)
-        named = "\n".join(f"{s.digest} {s.place}" for s in sources)
-        joint = JointTables(publication, shown.decomposition, estimation)
-        digest = hashlib.sha256(named.encode("ascii")).hexdigest()
+        publication, union = _union_of_tables(releases)
+        estimation, pieces = _joined(union, sources)
+        source_names = "\n".join(f"{s.digest} {s.part_index}" for s in sources)
+        joint = JointTables(publication, union.decomposition, estimation)
+        digest = hashlib.sha256(source_names.encode("ascii")).hexdigest()
         self.releases = tuple(releases)
-        self._combined = CombinedSource(digest, 0, RebuiltTables(joint, ()), shown, sources, pieces)
+        self._combined = CombinedSource(digest, 0, RebuiltTables(joint, ()), union, sources, pieces)
 
     @property
     def _sources(self) -> Sequence[AnswerSource]:
@@ -498,7 +498,7 @@ class Combination(DerivedTables, QuestionMixin):
 
     @property
     def _workload(self) -> Workload:
-        return self._combined.shown.workload
+        return self._combined.union.workload
 
     @property
     def _domain(self) -> Domain:
@@ -532,14 +532,14 @@ class Combination(DerivedTables, QuestionMixin):
         """Return the numbers of a table as they were measured; for means, the counts at the ends of the range."""
         table = self._workload[name]
         labels = table.labels(self._domain)
-        own = self._combined.form(name, np.ones(table.shape(self._domain)))
-        ((key, row),) = own.pieces.items()
+        form = self._combined.form(name, np.ones(table.shape(self._domain)))
+        ((key, row),) = form.pieces.items()
         n = row.nnz
         each = sp.csr_array((np.ones(n), (np.arange(n), row.indices)), shape=(n, row.shape[1]))
-        found = Estimates(Forms(n, {key: each}), RowLabels({"": tuple(range(n))}, {"": ""}), self._confidence)
+        estimates = Estimates(Forms(n, {key: each}), RowLabels({"": tuple(range(n))}, {"": ""}), self._confidence)
         frame = label_frame(labels)
-        frame["value"], frame["std_error"] = found.value, found.std_error
-        frame["moe"] = found.moe(table.target.level(self._confidence))
+        frame["value"], frame["std_error"] = estimates.value, estimates.std_error
+        frame["moe"] = estimates.moe(table.target.level(self._confidence))
         return frame
 
     def __contains__(self, name: object) -> bool:
@@ -560,11 +560,11 @@ class Combination(DerivedTables, QuestionMixin):
         Args:
             name: The name of the table in the combination.
         """
-        shown, number = self._combined.shown, self._workload.number(name)
-        asked = [(r, shown.name(s, number)) for r in self.releases for s in r._sources if (s, number) in shown.where]
+        union, number = self._combined.union, self._workload.number(name)
+        pairs = [(r, union.name(s, number)) for r in self.releases for s in r._sources if (s, number) in union.where]
         if self._workload.tables[number].averaged is not None:
-            return [r.counts_at_ends(own) for r, own in asked]
-        return [r[own] for r, own in asked]
+            return [r.counts_at_ends(table_name) for r, table_name in pairs]
+        return [r[table_name] for r, table_name in pairs]
 
     def publication(self, name: str) -> Publication:
         """Return a publication of all tables and the attributes of all releases, otherwise that of the first.
@@ -604,10 +604,10 @@ class Combination(DerivedTables, QuestionMixin):
 
     def document(self) -> dict[str, Any]:
         """Return the content of combination.json: the plans and answers of the releases, the tables, and statements."""
-        of = [_identity(r) for r in self.releases]
+        identities = [_identity(r) for r in self.releases]
         tables = [{"name": name, "file": f"{slug(name)}.csv", "numbers": len(self._counted(name))} for name in self]
         stated = "the releases are of the same records, as was said by whoever combined them"
-        return {"fitnoise_combination": FORMAT, "releases": of, "stated": stated, "tables": tables}
+        return {"fitnoise_combination": FORMAT, "releases": identities, "stated": stated, "tables": tables}
 
     def estimate(self, combination: Mapping[str, Floats], confidence: float | None = None) -> Estimate:
         """Return any linear combination of the tables' numbers, with its error.
@@ -640,12 +640,12 @@ def records_not_stated(option: str, comparison: str) -> ReleaseError:
 
 
 @checked(ReleaseError, "Nothing was combined.")
-def combine(first: Release, *others: Release, same_records: bool = False) -> Combination:
+def combine(release: Release, *others: Release, same_records: bool = False) -> Combination:
     """Combine several releases of the same records into one estimate of least variance. Measures and charges nothing.
 
     Args:
-        first: A release.
-        others: Further releases, such as free answers for the plan of `first`. fitnoise compares the statements about
+        release: A release.
+        others: Further releases, such as free answers for the plan of `release`. fitnoise compares the statements about
             their records: source, conditions, privacy unit, values that leave records out, and every attribute that two
             releases share.
         same_records: True states that the data were the same each time. Only the publisher knows this; no file can
@@ -662,7 +662,7 @@ def combine(first: Release, *others: Release, same_records: bool = False) -> Com
     Example:
         `fn.combine(release, other, same_records=True).count(status="joint", by="state").frame()`
     """
-    releases = (first, *others)
+    releases = (release, *others)
     for r in releases:
         if not r.plan.groups:
             raise ReleaseError(
@@ -704,9 +704,9 @@ def read_combination(releases: Sequence[Release], directory: Path) -> Combinatio
     text = read_text(directory / DESCRIPTION)
     try:
         stated = parse(text)
-        named, version = [(x["plan"], x["answers"]) for x in stated["releases"]], stated["fitnoise_combination"]
-        known = {tuple(_identity(r).values()): r for r in releases}
-        if version != FORMAT or len(named) != len(releases) or set(named) != known.keys():
+        identities, version = [(x["plan"], x["answers"]) for x in stated["releases"]], stated["fitnoise_combination"]
+        by_identity = {tuple(_identity(r).values()): r for r in releases}
+        if version != FORMAT or len(identities) != len(releases) or set(identities) != by_identity.keys():
             raise ReleaseError(
                 "foreign-combination",
                 "The combination is of other releases, or of another version.",
@@ -723,8 +723,8 @@ def read_combination(releases: Sequence[Release], directory: Path) -> Combinatio
             UNREAD,
             place=DESCRIPTION,
         ) from None
-    found = combine(*(known[x] for x in named), same_records=True)
-    if stated != found.document():
+    combination = combine(*(by_identity[x] for x in identities), same_records=True)
+    if stated != combination.document():
         raise ReleaseError(
             "combination-altered",
             f"{DESCRIPTION} does not describe the combination of these releases.",
@@ -733,7 +733,7 @@ def read_combination(releases: Sequence[Release], directory: Path) -> Combinatio
             UNREAD,
             place=DESCRIPTION,
         )
-    return found
+    return combination
 
 
 def _csv(frame: Callable[[], pd.DataFrame]) -> str:
@@ -747,20 +747,20 @@ def check_tables(combination: Combination, directory: Path) -> str | None:
     The function recomputes the numbers, so the last of their digits may differ; everything else must be as written.
     """
 
-    def about(name: str) -> Texts:
+    def texts_of(name: str) -> Texts:
         return {file: partial(text, file, frame) for file, frame in combination.frames(name).items()}
 
     def text(file: str, frame: Callable[[], pd.DataFrame]) -> str:
-        own = frame()
+        table = frame()
         lines = list(csv.reader(io.StringIO(read_text(directory / file))))
-        for column in set(own.columns).intersection(number_columns(own)):
-            at = list(own.columns).index(column)
-            stated = np.array([float(line[at]) for line in lines[1:]])
+        for column in set(table.columns).intersection(number_columns(table)):
+            position = list(table.columns).index(column)
+            stated = np.array([float(line[position]) for line in lines[1:]])
             if (
-                len(stated) == len(own)
-                and (np.abs(stated - own[column]) <= FILE_ROUNDING + RELATIVE_ROUNDING * np.abs(own[column])).all()
+                len(stated) == len(table)
+                and (np.abs(stated - table[column]) <= FILE_ROUNDING + RELATIVE_ROUNDING * np.abs(table[column])).all()
             ):
-                own[column] = stated
-        return csv_text(own)
+                table[column] = stated
+        return csv_text(table)
 
-    return combination.check_files(directory, about)
+    return combination.check_files(directory, texts_of)

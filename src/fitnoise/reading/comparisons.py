@@ -95,7 +95,7 @@ class LabelledNumbers(HtmlDisplay, abc.ABC):
     __array_ufunc__ = None  # NumPy numbers leave their multiplication to these classes
     confidence: float
     _rows: RowLabels
-    _called: tuple[str, str] = ("number", "")
+    _noun: tuple[str, str] = ("number", "")
     _kind: ValueKind = ValueKind.NUMBER
 
     @abc.abstractmethod
@@ -125,8 +125,8 @@ class LabelledNumbers(HtmlDisplay, abc.ABC):
     @property
     def summary(self) -> str:
         """The number of numbers, their kind, and the names that break them down: 3 estimates by area."""
-        (one, more), by = self._called, f" by {', '.join(self.labels)}" if self.labels else ""
-        return f"{len(self)} {one}{'s' * (len(self) != 1)}{more}{by}"
+        (noun, suffix), breakdown = self._noun, f" by {', '.join(self.labels)}" if self.labels else ""
+        return f"{len(self)} {noun}{'s' * (len(self) != 1)}{suffix}{breakdown}"
 
     def table(self, frame: pd.DataFrame) -> ReportTable:
         """Return the rows of a frame of these numbers as a table for people and programs, with None for an open end."""
@@ -287,11 +287,11 @@ class ComparedRatios(RatioExpression):
     """
 
     def __init__(
-        self, left: Ratios, other: Ratios, rows: RowLabels, *, divided: bool, line: tuple[float, float] = (1.0, 0.0)
+        self, one: Ratios, other: Ratios, rows: RowLabels, *, divided: bool, line: tuple[float, float] = (1.0, 0.0)
     ) -> None:
-        self._one, self._other, self._rows, self._divided = left, other, rows, divided
+        self._one, self._other, self._rows, self._divided = one, other, rows, divided
         self._factor, self._shift = line
-        self.confidence, self._called = left.confidence, ("ratio" if divided else "difference", " of ratios")
+        self.confidence, self._noun = one.confidence, ("ratio" if divided else "difference", " of ratios")
 
     @property
     def universe(self) -> str:
@@ -310,8 +310,8 @@ class ComparedRatios(RatioExpression):
         """The difference or ratio of the ratios' estimates, as an array or a number. NaN where it is undefined."""
         a, b = self._one.value, self._other.value
         with np.errstate(all="ignore"):
-            plain = np.asarray(np.where(b == 0, math.nan, np.divide(a, b)) if self._divided else a - b)
-        return (self._factor * plain + self._shift)[()]
+            unscaled = np.asarray(np.where(b == 0, math.nan, np.divide(a, b)) if self._divided else a - b)
+        return (self._factor * unscaled + self._shift)[()]
 
     def interval(self, confidence: float | None = None, *, simultaneous: bool = False) -> tuple[Any, Any]:
         """Return the ends (low, high) of the interval.
@@ -325,13 +325,13 @@ class ComparedRatios(RatioExpression):
                 confidence is not in (0, 1).
         """
         gamma = checked_confidence(self.confidence if confidence is None else confidence)
-        own, count = (self._one, self._other), len(self) if simultaneous else 1
-        tests = sum(ratio.is_random for ratio in own)
-        if tests == 2 and all(ratio._law.normal for ratio in own):
+        operands, count = (self._one, self._other), len(self) if simultaneous else 1
+        tests = sum(ratio.is_random for ratio in operands)
+        if tests == 2 and all(ratio._law.normal for ratio in operands):
             low, high = self._at_once(1 - (1 - gamma) / count)
         else:
             each = level(gamma, tests * count, normal=False, simultaneous=True)
-            one, other = (ratio.interval(each) for ratio in own)
+            one, other = (ratio.interval(each) for ratio in operands)
             low, high = (quotient if self._divided else difference)(*one, *other)
         low, high = _on_line((low, high), self._factor, self._shift)
         return low[()], high[()]
@@ -339,16 +339,16 @@ class ComparedRatios(RatioExpression):
     def _at_once(self, confidence: float) -> tuple[Floats, Floats]:
         """Return intervals for normal noise: one test of both ratios, where both are in their own intervals."""
         spared = BOX_ERROR_SHARE * (1 - confidence)
-        own = [np.ravel(x) for ratio in (self._one, self._other) for x in ratio.interval((1 - spared) ** 0.5)]
+        separate_ends = [np.ravel(x) for ratio in (self._one, self._other) for x in ratio.interval((1 - spared) ** 0.5)]
         (forms, values), (others, their_values) = self._one.shifted_forms, self._other.shifted_forms
-        found = ranges(
+        joint_ends = ranges(
             np.stack([*values, *their_values], axis=1),
             law(*forms, *others).covariances,
-            (own[0], own[1], own[2], own[3]),
+            (separate_ends[0], separate_ends[1], separate_ends[2], separate_ends[3]),
             z_score(confidence + spared),
             divided=self._divided,
         )
-        return found[0].reshape(self._rows.shape), found[1].reshape(self._rows.shape)
+        return joint_ends[0].reshape(self._rows.shape), joint_ends[1].reshape(self._rows.shape)
 
     def _line(self, factor: float, shift: float) -> ComparedRatios:
         line = (self._factor * factor, self._shift * factor + shift)
@@ -359,8 +359,8 @@ class ComparedRatios(RatioExpression):
         return (*self._one._leaves, *self._other._leaves)
 
     def _box(self, each: float) -> tuple[Any, Any]:
-        found = (quotient if self._divided else difference)(*self._one.interval(each), *self._other.interval(each))
-        return _on_line(found, self._factor, self._shift)
+        ends = (quotient if self._divided else difference)(*self._one.interval(each), *self._other.interval(each))
+        return _on_line(ends, self._factor, self._shift)
 
     def _taken(self, rows: RowLabels, where: Indices) -> ComparedRatios:
         one, other = (x._taken(rows, where) for x in (self._one, self._other))
@@ -384,15 +384,15 @@ class CombinedRatios(RatioExpression):
 
     def __init__(
         self,
-        left: RatioExpression,
+        one: RatioExpression,
         other: RatioExpression,
         rows: RowLabels,
         sign: str,
         line: tuple[float, float] = (1.0, 0.0),
     ) -> None:
-        self._one, self._other, self._rows, self._sign = left, other, rows, sign
+        self._one, self._other, self._rows, self._sign = one, other, rows, sign
         self._factor, self._shift = line
-        self.confidence, self._called = left.confidence, ("number", " made of ratios")
+        self.confidence, self._noun = one.confidence, ("number", " made of ratios")
 
     @property
     def universe(self) -> str:
@@ -404,8 +404,8 @@ class CombinedRatios(RatioExpression):
         """The result for the ratios' estimates: an array, or a number. NaN where it is undefined."""
         a, b = (np.asarray(x.value) for x in (self._one, self._other))
         with np.errstate(all="ignore"):
-            plain = _SIGNS[self._sign](a, np.where(b == 0, math.nan, b) if self._sign == "/" else b)
-        return np.asarray(self._factor * plain + self._shift)[()]
+            unscaled = _SIGNS[self._sign](a, np.where(b == 0, math.nan, b) if self._sign == "/" else b)
+        return np.asarray(self._factor * unscaled + self._shift)[()]
 
     def interval(self, confidence: float | None = None, *, simultaneous: bool = False) -> tuple[Any, Any]:
         """Return the ends (low, high) of the interval.
@@ -434,8 +434,8 @@ class CombinedRatios(RatioExpression):
 
     def _box(self, each: float) -> tuple[Any, Any]:
         one, other = self._one._box(each), self._other._box(each)
-        by = {"+": _sum, "-": difference, "*": product, "/": quotient}[self._sign]
-        return _on_line(by(*one, *other), self._factor, self._shift)
+        combine_ranges = {"+": _sum, "-": difference, "*": product, "/": quotient}[self._sign]
+        return _on_line(combine_ranges(*one, *other), self._factor, self._shift)
 
     def _taken(self, rows: RowLabels, where: Indices) -> CombinedRatios:
         one, other = (x._taken(rows, where) for x in (self._one, self._other))

@@ -35,7 +35,7 @@ class DerivedTables(Mapping[str, pd.DataFrame], HtmlDisplay, abc.ABC):
     description: str
     """The name of the document in the folder of the tables."""
 
-    called: str
+    noun: str
     """The noun for all the tables jointly."""
 
     releases: tuple[Release, ...]
@@ -87,21 +87,21 @@ class DerivedTables(Mapping[str, pd.DataFrame], HtmlDisplay, abc.ABC):
         texts = ((name, text()) for name, text in self._texts().items())
         return write_texts(Path(directory), texts, notice)
 
-    def check_files(self, folder: Path, about: Callable[[str], Texts] | None = None) -> str | None:
+    def check_files(self, folder: Path, texts_of: Callable[[str], Texts] | None = None) -> str | None:
         """Return the first fault of a folder with these tables, digit by digit; None if there is no fault.
 
         Args:
             folder: The folder to which they were written.
-            about: A function that returns the right texts of a table, if these are not `texts`.
+            texts_of: A function that returns the right texts of a table, if these are not `texts`.
         """
         texts = self._texts()
-        if about is not None:
-            texts |= {file: text for name in self for file, text in about(name).items()}
-        some = list(itertools.islice(folder.iterdir(), len(texts) + MAX_FILES_IN_MESSAGE))
-        if problem := links(folder, some):
+        if texts_of is not None:
+            texts |= {file: text for name in self for file, text in texts_of(name).items()}
+        paths = list(itertools.islice(folder.iterdir(), len(texts) + MAX_FILES_IN_MESSAGE))
+        if problem := links(folder, paths):
             return problem
-        there = {p.name for p in some}
+        there = {p.name for p in paths}
         if there != texts.keys():
-            return f"missing: {sorted(texts.keys() - there)}; not of {self.called}: {sorted(there - texts.keys())}"
+            return f"missing: {sorted(texts.keys() - there)}; not of {self.noun}: {sorted(there - texts.keys())}"
         wrong = [name for name, text in texts.items() if not says(folder / name, text())]
         return f"{wrong[0]!r} says something else" if wrong else None

@@ -79,10 +79,10 @@ class EntryReference:
         """
         number = stated.get("fitnoise_release") if isinstance(stated, dict) else None
         if type(number) is not int or number != FORMAT:
-            given = "names no format" if number is None else f"is of format {describe_value(number)}"
+            finding = "names no format" if number is None else f"is of format {describe_value(number)}"
             raise ReleaseError(
                 "unknown-release-format",
-                f"release.json {given}.",
+                f"release.json {finding}.",
                 f"This fitnoise reads format {FORMAT} alone.",
                 "Use the fitnoise that wrote it, or release the plan again.",
                 "Nothing was read.",
@@ -90,8 +90,8 @@ class EntryReference:
             )
         if "ledger" not in stated:
             return None
-        named = stated["ledger"]
-        if not isinstance(named, dict) or list(named) != ["sequence", "digest"]:
+        entry = stated["ledger"]
+        if not isinstance(entry, dict) or list(entry) != ["sequence", "digest"]:
             raise ReleaseError(
                 "entry-not-named",
                 "release.json does not name the ledger's entry that charged the release.",
@@ -100,15 +100,15 @@ class EntryReference:
                 "Nothing was read.",
                 place="ledger",
             )
-        return cls(**named)
+        return cls(**entry)
 
 
-def describe(plan: Plan, written: Sequence[str], entry: EntryReference | None = None) -> dict[str, Any]:
+def describe(plan: Plan, table_names: Sequence[str], entry: EntryReference | None = None) -> dict[str, Any]:
     """Return release.json, made from the plan, the names of the tables that have files, and the ledger's entry."""
     publication = plan.publication
     unit, delta, rho = publication.unit, publication.delta, plan.exact_rho
-    left = _question_universes(publication)
-    every = len(written) == sum(len(p.workload.tables) for p in publication.groups)
+    universes = _question_universes(publication)
+    has_all_files = len(table_names) == sum(len(p.workload.tables) for p in publication.groups)
     return {
         "fitnoise_release": FORMAT,
         "title": publication.title,
@@ -125,7 +125,7 @@ def describe(plan: Plan, written: Sequence[str], entry: EntryReference | None = 
             "source": publication.source.name,
             **({} if publication.source.account is None else {"account": publication.source.account}),
             "privacy_unit": unit.describe(),
-            **_kept(plan, unit),
+            **_describe_enforcement(plan, unit),
             **({} if not plan.other_losses else {"other_units": [_other(plan, *x) for x in plan.other_losses]}),
             **({"warnings": warned} if (warned := warning_words(plan)) else {}),
         },
@@ -152,11 +152,11 @@ def describe(plan: Plan, written: Sequence[str], entry: EntryReference | None = 
         **shares(plan),
         **({} if unit.parts == 1 else {"answers_per_record": unit.parts}),
         **(
-            {"finite": [_describe_finite(s) | left.get(s.name, {}) for s in plan.finite_summaries]}
+            {"finite": [_describe_finite(s) | universes.get(s.name, {}) for s in plan.finite_summaries]}
             if plan.finite
             else {}
         ),
-        "written": "all" if every else list(written),
+        "written": "all" if has_all_files else list(table_names),
         **_by_part(plan, [p.mechanism.bias_text(p) for p in plan.groups], "values"),
         **_so_far(plan),
         "spec": Spec.from_publication((plan.full_series or plan).publication).document(),
@@ -168,12 +168,12 @@ def _so_far(plan: Plan) -> dict[str, Any]:
     """Return a series' attribute, its last drawn period, the number of drawn periods, and that of all periods."""
     if plan.full_series is None:
         return {}
-    drawn = plan.periods
+    periods = plan.periods
     return {
         "series": {
             "attribute": plan.publication.series,
-            "period": drawn[-1],
-            "drawn": len(drawn),
+            "period": periods[-1],
+            "drawn": len(periods),
             "periods": len(plan.full_series.periods),
         }
     }
@@ -182,9 +182,9 @@ def _so_far(plan: Plan) -> dict[str, Any]:
 def universe(part: Table | Family, domain: Domain) -> dict[str, dict[str, Any]]:
     """Return the values that a table does not count, by attribute, and the values as which others are read."""
     table = part if isinstance(part, Table) else part.template
-    left = {own.name: own.items for own in uncounted(table, domain)}
-    said: dict[str, dict[str, Any]] = {"not_counted": left, "coded": {**part.coded(domain)}}
-    return {key: found for key, found in said.items() if found}
+    not_counted = {missing.name: missing.items for missing in uncounted(table, domain)}
+    values: dict[str, dict[str, Any]] = {"not_counted": not_counted, "coded": {**part.coded(domain)}}
+    return {key: entries for key, entries in values.items() if entries}
 
 
 NOT_CUT_OFF = "no margin or interval includes what the range cuts off"
@@ -200,7 +200,7 @@ def counted_as(table: Table, domain: Domain) -> tuple[dict[str, str], bool]:
     """
     names = table.summed or (() if table.averaged is None else table.averaged[:1])
     ceilings = any(isinstance(view, Sum) and view.ceiling is not None for _, view in table.views)
-    coded = {a: words for a, words in table.coded(domain).items() if a in names}
+    coded = {a: reading for a, reading in table.coded(domain).items() if a in names}
     return coded, ceilings or any(domain[a].is_capped for a in names)
 
 
@@ -215,7 +215,7 @@ def statistic(table: Table, domain: Domain) -> str:
     what = f"sum of {' × '.join(table.terms)}" if table.terms else what
     what = f"change of the {what}" if any(view.signed for _, view in table.views) else what
     coded, capped = counted_as(table, domain)
-    values = (f"values of {a} count {words}" for a, words in coded.items())
+    values = (f"values of {a} count {reading}" for a, reading in coded.items())
     return "; ".join([what, *values, *([NOT_CUT_OFF] if capped else [])])
 
 
@@ -227,19 +227,21 @@ def _statistic(part: Table | Family, domain: Domain) -> str:
 def universe_text(plan: Plan, part: Table | Family) -> list[str]:
     """Return the universe of a table in words: its records and units, its left-out records, its coding of values."""
     unit, source = plan.publication.unit, plan.publication.source
-    told = universe(part, plan.publication.workload.domain)
+    values = universe(part, plan.publication.workload.domain)
     dropped = left_out(plan).get("left_out")
-    every = "" if "not_counted" in told or dropped or unit.bound is not None else "all "
-    own = [*shares(plan).values(), *condition_texts(plan).get("counted", [])] or [f"{every}records of {source.name}"]
+    scope = "" if "not_counted" in values or dropped or unit.bound is not None else "all "
+    counted = [*shares(plan).values(), *condition_texts(plan).get("counted", [])] or [
+        f"{scope}records of {source.name}"
+    ]
     if unit.bound is not None and unit.bound.max_records is not None:
         plural = "record" if unit.max_records == 1 else "records"
-        own.append(f"at most {unit.max_records} {plural} of each {unit.name}{unit.pattern.describe}")
-    own += [] if unit.merge_text is None else [unit.merge_text]
+        counted.append(f"at most {unit.max_records} {plural} of each {unit.name}{unit.pattern.describe}")
+    counted += [] if unit.merge_text is None else [unit.merge_text]
     return [
-        *(f"counted: {words}" for words in own),
+        *(f"counted: {text}" for text in counted),
         *([f"left out: records whose value is dropped, by {', '.join(dropped)}"] if dropped else []),
-        *(f"not counted: {a} {', '.join(cells)}" for a, cells in told.get("not_counted", {}).items()),
-        *(f"coded: {a} {words}" for a, words in told.get("coded", {}).items()),
+        *(f"not counted: {a} {', '.join(cells)}" for a, cells in values.get("not_counted", {}).items()),
+        *(f"coded: {a} {text}" for a, text in values.get("coded", {}).items()),
     ]
 
 
@@ -266,16 +268,16 @@ def enforcement_text(plan: Plan, unit: PrivacyUnit) -> str | None:
 
     None if the unit is a record, and the plan is released at once.
     """
-    asked = [f"{q.name!r}" for q in plan.publication.finite if q.question is QuestionKind.LEFT_OUT]
-    said = unit.enforcement_text
-    if said is not None and unit.id is not None and asked:
-        said = said.replace(UNKNOWN_LEFT_OUT_TEXT, f"of how many some are left out, tells {asked[0]}")
+    questions = [f"{q.name!r}" for q in plan.publication.finite if q.question is QuestionKind.LEFT_OUT]
+    sentence = unit.enforcement_text
+    if sentence is not None and unit.id is not None and questions:
+        sentence = sentence.replace(UNKNOWN_LEFT_OUT_TEXT, f"of how many some are left out, tells {questions[0]}")
     if plan.publication.series is None:
-        return said
-    return unit.between_draws if said is None else f"{said}; {unit.between_draws}"
+        return sentence
+    return unit.between_draws if sentence is None else f"{sentence}; {unit.between_draws}"
 
 
-def _kept(plan: Plan, unit: PrivacyUnit) -> dict[str, str]:
+def _describe_enforcement(plan: Plan, unit: PrivacyUnit) -> dict[str, str]:
     """Return the sentence of :func:`enforcement_text` as an entry of release.json; empty without a sentence."""
     sentence = enforcement_text(plan, unit)
     return {} if sentence is None else {"records": sentence}
@@ -283,8 +285,15 @@ def _kept(plan: Plan, unit: PrivacyUnit) -> dict[str, str]:
 
 def _other(plan: Plan, unit: PrivacyUnit, loss: Loss) -> dict[str, Any]:
     """Return the cost of the release for another unit."""
-    at, told = loss.epsilon_at(plan.publication.delta), _kept(plan, unit)
-    return {"privacy_unit": unit.describe(), **told, "rho": str(loss.rho), **_pure(loss), "mu": loss.mu, "epsilon": at}
+    epsilon, enforcement = loss.epsilon_at(plan.publication.delta), _describe_enforcement(plan, unit)
+    return {
+        "privacy_unit": unit.describe(),
+        **enforcement,
+        "rho": str(loss.rho),
+        **_pure(loss),
+        "mu": loss.mu,
+        "epsilon": epsilon,
+    }
 
 
 def _pure(loss: Loss) -> dict[str, str]:
@@ -311,12 +320,12 @@ def _describe_finite(s: FiniteSummary) -> dict[str, Any]:
 
 def _question_universes(publication: Publication) -> dict[str, dict[str, Any]]:
     """Return the values that questions do not count, by name; for several counts a list for each."""
-    found: dict[str, dict[str, Any]] = {}
+    universes: dict[str, dict[str, Any]] = {}
     for query in publication.finite:
-        lists = [{x.name: x.items for x in own} for own in uncounted_by_question(query, publication.domain)]
+        lists = [{x.name: x.items for x in values} for values in uncounted_by_question(query, publication.domain)]
         if any(lists):
-            found[query.name] = {"not_counted": lists if query.question is QuestionKind.COUNTS else lists[0]}
-    return found
+            universes[query.name] = {"not_counted": lists if query.question is QuestionKind.COUNTS else lists[0]}
+    return universes
 
 
 def _by_part(plan: Plan, each: list[Any], key: str) -> dict[str, Any]:
@@ -350,6 +359,6 @@ _MEAN = {
 
 def _explain_columns(table: Table) -> dict[str, str]:
     views = dict(table.views)
-    said = {a: _COLUMNS[type(views[a])] for a in table.attributes if a in views}
-    ends = {} if table.averaged is None else {x: words.replace("{a}", table.averaged[0]) for x, words in _MEAN.items()}
-    return {a: said[a].replace("{n}", str(views[a].steps)) for a in said} | ends
+    explanations = {a: _COLUMNS[type(views[a])] for a in table.attributes if a in views}
+    ends = {} if table.averaged is None else {x: text.replace("{a}", table.averaged[0]) for x, text in _MEAN.items()}
+    return {a: explanations[a].replace("{n}", str(views[a].steps)) for a in explanations} | ends

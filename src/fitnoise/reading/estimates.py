@@ -44,7 +44,7 @@ from fitnoise.reading.similar_tests import difference
 from fitnoise.request.targets import checked_confidence, z_score
 from fitnoise.request.workloads import Table
 
-MOST_COVARIANCES = 2_000
+MAX_COVARIANCES = 2_000
 """The largest number of estimates whose covariances are written as a matrix."""
 
 MAX_NUMBERS = 1_000_000
@@ -69,7 +69,7 @@ class Estimate:
     std_error: float
     moe: float
     confidence: float
-    _of: Estimates | None = field(default=None, repr=False, compare=False)
+    _source: Estimates | None = field(default=None, repr=False, compare=False)
 
     __array_ufunc__ = None  # NumPy numbers leave their multiplication to this class
 
@@ -80,7 +80,7 @@ class Estimate:
         Raises:
             ReleaseError: The estimate was made from numbers and not from a release, so its noise is unknown.
         """
-        if self._of is None:
+        if self._source is None:
             raise ReleaseError(
                 "estimate-without-release",
                 "This estimate was made of numbers, and not of a release.",
@@ -88,28 +88,28 @@ class Estimate:
                 "Use an estimate of a release.",
                 UNCOMPUTED,
             )
-        return self._of
+        return self._source
 
     def __add__(self, other: Any) -> Any:
-        return self.estimates + _plain(other)
+        return self.estimates + _as_estimates(other)
 
     def __radd__(self, other: Any) -> Any:
         return other + self.estimates
 
     def __sub__(self, other: Any) -> Any:
-        return self.estimates - _plain(other)
+        return self.estimates - _as_estimates(other)
 
     def __rsub__(self, other: Any) -> Any:
         return other - self.estimates
 
     def __mul__(self, other: Any) -> Any:
-        return self.estimates * _plain(other)
+        return self.estimates * _as_estimates(other)
 
     def __rmul__(self, other: Any) -> Any:
         return other * self.estimates
 
     def __truediv__(self, other: Any) -> Any:
-        return self.estimates / _plain(other)
+        return self.estimates / _as_estimates(other)
 
     def __rtruediv__(self, other: Any) -> Any:
         return other / self.estimates
@@ -121,7 +121,7 @@ class Estimate:
         return self.estimates**power
 
 
-def _plain(other: Any) -> Any:
+def _as_estimates(other: Any) -> Any:
     """Return a value for computation: `Estimates` for an estimate, any other value as it is."""
     return other.estimates if isinstance(other, Estimate) else other
 
@@ -165,12 +165,12 @@ class RowLabels:
                 "No number was chosen.",
             )
         picked = []
-        for (name, labels), wanted in zip(self.labels.items(), keys, strict=True):
-            several = isinstance(wanted, list)
-            picked.append((name, [_place(name, labels, x) for x in (wanted if several else [wanted])], several))
-        where = np.arange(math.prod(self.shape)).reshape(self.shape)[np.ix_(*(own for _, own, _ in picked))].ravel()
-        left = {name: tuple(self.labels[name][i] for i in own) for name, own, several in picked if several}
-        return RowLabels(left, {name: self.homes[name] for name in left}), where, picked
+        for (name, labels), choice in zip(self.labels.items(), keys, strict=True):
+            several = isinstance(choice, list)
+            picked.append((name, [_label_index(name, labels, x) for x in (choice if several else [choice])], several))
+        where = np.arange(math.prod(self.shape)).reshape(self.shape)[np.ix_(*(rows for _, rows, _ in picked))].ravel()
+        remaining = {name: tuple(self.labels[name][i] for i in rows) for name, rows, several in picked if several}
+        return RowLabels(remaining, {name: self.homes[name] for name in remaining}), where, picked
 
     def align(self, other: RowLabels) -> tuple[RowLabels, Indices, Indices]:
         """Return the rows broken down by the names of both, and for each of them the row of this and of the other.
@@ -207,7 +207,7 @@ class RowLabels:
                 "Choose fewer labels.",
                 UNCOMPUTED,
             )
-        return both, _spread(self, both), _spread(other, both)
+        return both, _expand_rows(self, both), _expand_rows(other, both)
 
 
 def _number_added() -> ReleaseError:
@@ -221,7 +221,7 @@ def _number_added() -> ReleaseError:
     )
 
 
-def _place(name: str, labels: Sequence[Any], label: Any) -> int:
+def _label_index(name: str, labels: Sequence[Any], label: Any) -> int:
     for i, x in enumerate(labels):
         if x == label and isinstance(x, bool) == isinstance(label, (bool, np.bool_)):
             return i
@@ -235,7 +235,7 @@ def _place(name: str, labels: Sequence[Any], label: Any) -> int:
     )
 
 
-def _spread(rows: RowLabels, both: RowLabels) -> Indices:
+def _expand_rows(rows: RowLabels, both: RowLabels) -> Indices:
     where = np.arange(math.prod(rows.shape)).reshape(rows.shape)
     names = [name for name in both.labels if name in rows.labels]
     ordered = where.transpose([list(rows.labels).index(name) for name in names])
@@ -257,7 +257,7 @@ class Estimates(LabelledNumbers):
         * the numbers do not depend on which tables show the request, up to floating point.
     """
 
-    _called = ("estimate", "")
+    _noun = ("estimate", "")
     _kind = ValueKind.ESTIMATE
 
     def __init__(
@@ -343,11 +343,11 @@ class Estimates(LabelledNumbers):
             ReleaseError: There are more than 2,000 numbers.
         """
         n = len(self)
-        if n > MOST_COVARIANCES:
+        if n > MAX_COVARIANCES:
             raise ReleaseError(
                 "too-many-covariances",
                 f"{n:,} numbers have {n * n:,} covariances.",
-                f"Covariances of at most {MOST_COVARIANCES:,} numbers are computed.",
+                f"Covariances of at most {MAX_COVARIANCES:,} numbers are computed.",
                 "Choose fewer numbers.",
                 UNCOMPUTED,
             )
@@ -381,8 +381,8 @@ class Estimates(LabelledNumbers):
     def __getitem__(self, key: Any) -> Estimates:
         """Return the numbers of a label, or of a list of labels, for each name that breaks them down."""
         rows, where, picked = self._rows.chosen(key)
-        asked = None if self._asked is None else self._asked.picked(picked)
-        return Estimates(self._forms.take(where), rows, self.confidence, asked, counts=self._counts)
+        question = None if self._asked is None else self._asked.picked(picked)
+        return Estimates(self._forms.take(where), rows, self.confidence, question, counts=self._counts)
 
     @checked(ReleaseError, "Nothing was computed.", "along")
     def change(self, axis: str, lag: int = 1) -> Estimates:
@@ -445,8 +445,8 @@ class Estimates(LabelledNumbers):
                 "Choose fewer labels, or a shorter season.",
                 UNCOMPUTED,
             )
-        whole: Any = sp.block_diag([np.tril(np.ones((min(k, n - i),) * 2)) for i in range(0, n, k)])
-        return self._combine_along(axis, whole, 0, counts=self._counts)
+        running_sums: Any = sp.block_diag([np.tril(np.ones((min(k, n - i),) * 2)) for i in range(0, n, k)])
+        return self._combine_along(axis, running_sums, 0, counts=self._counts)
 
     def _steps(self, axis: str, steps: object, *, less: int) -> tuple[int, int]:
         """Return the number of labels of a name, and the number of steps, at most the number of labels minus `less`."""
@@ -460,28 +460,28 @@ class Estimates(LabelledNumbers):
                 f"Choose one of {names}." if names else "Break the numbers down by a name first.",
                 UNCOMPUTED,
             )
-        most = len(labels) - less
-        if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= most:
+        max_steps = len(labels) - less
+        if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= max_steps:
             raise ReleaseError(
                 "wrong-step",
                 f"The step along {axis!r} is {steps!r}.",
                 f"There are {len(labels)} labels of {axis!r}.",
-                f"Choose a whole number from 1 to {most}." if most else "Choose a name with more labels.",
+                f"Choose a whole number from 1 to {max_steps}." if max_steps else "Choose a name with more labels.",
                 UNCOMPUTED,
             )
         return len(labels), steps
 
-    def _combine_along(self, axis: str, matrix: Any, first: int, *, counts: bool) -> Estimates:
+    def _combine_along(self, axis: str, matrix: Any, start: int, *, counts: bool) -> Estimates:
         """Return combinations along a name, for its labels from an index on."""
         names = list(self._rows.labels)
         sides: list[Any] = [
-            sp.eye_array(math.prod(len(self._rows.labels[x]) for x in some))
-            for some in (names[: names.index(axis)], names[names.index(axis) + 1 :])
+            sp.eye_array(math.prod(len(self._rows.labels[x]) for x in other_names))
+            for other_names in (names[: names.index(axis)], names[names.index(axis) + 1 :])
         ]
-        whole = sp.csr_array(sp.kron(sp.kron(sides[0], matrix), sides[1]))
-        labels = {x: own[first:] if x == axis else own for x, own in self._rows.labels.items()}
+        combination = sp.csr_array(sp.kron(sp.kron(sides[0], matrix), sides[1]))
+        labels = {x: values[start:] if x == axis else values for x, values in self._rows.labels.items()}
         rows = RowLabels(labels, self._rows.homes)
-        return Estimates(self._forms.combined(whole), rows, self.confidence, counts=counts)
+        return Estimates(self._forms.combined(combination), rows, self.confidence, counts=counts)
 
     def _scaled(self, factor: float) -> Estimates:
         return Estimates(self._forms.scale(factor), self._rows, self.confidence, counts=self._counts and factor >= 0)
@@ -603,7 +603,7 @@ class Ratios(RatioExpression):
     Fieller's test.
     """
 
-    _called = ("ratio", "")
+    _noun = ("ratio", "")
 
     def __init__(
         self,
@@ -674,11 +674,11 @@ class Ratios(RatioExpression):
         return self._parts[0].values(), self._parts[1].values()
 
     def _ends(self, confidence: float | None, *, simultaneous: bool) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
-        own = self.confidence if confidence is None else confidence
-        gamma = level(own, len(self), normal=self._law.normal, simultaneous=simultaneous)
+        nominal = self.confidence if confidence is None else confidence
+        gamma = level(nominal, len(self), normal=self._law.normal, simultaneous=simultaneous)
         return inverted(self._law, self._values, self._possible, gamma)
 
-    def _moved(self, low: Floats, high: Floats) -> tuple[Any, Any]:
+    def _transform_ends(self, low: Floats, high: Floats) -> tuple[Any, Any]:
         ends = [
             self._factor * x + self._shift if self._factor else np.full(len(self), self._shift) for x in (low, high)
         ]
@@ -693,8 +693,8 @@ class Ratios(RatioExpression):
         """
         a, b = self._values
         with np.errstate(all="ignore"):
-            plain = np.where(b == 0, math.nan, a / b)
-        return (self._factor * np.clip(plain, *self._possible) + self._shift).reshape(self._rows.shape)[()]
+            quotients = np.where(b == 0, math.nan, a / b)
+        return (self._factor * np.clip(quotients, *self._possible) + self._shift).reshape(self._rows.shape)[()]
 
     @property
     def is_significant(self) -> Any:
@@ -713,7 +713,7 @@ class Ratios(RatioExpression):
                 confidence is not in (0, 1).
         """
         low, high, _ = self._ends(confidence, simultaneous=simultaneous)
-        return self._moved(low, high)
+        return self._transform_ends(low, high)
 
     def frame(self, confidence: float | None = None, *, simultaneous: bool = False) -> pd.DataFrame:
         """Return the labels with the columns value, low, high and `told`.
@@ -727,9 +727,9 @@ class Ratios(RatioExpression):
         Raises:
             WorkloadError: The confidence is not in (0, 1).
         """
-        low, high, told = self._ends(confidence, simultaneous=simultaneous)
-        ends = self._moved(low, high)
-        columns = {"value": self.value, "low": ends[0], "high": ends[1], "told": told}
+        low, high, is_significant = self._ends(confidence, simultaneous=simultaneous)
+        ends = self._transform_ends(low, high)
+        columns = {"value": self.value, "low": ends[0], "high": ends[1], "told": is_significant}
         return self._framed({name: np.asarray(x) for name, x in columns.items()}, confidence)
 
     @property
@@ -771,13 +771,13 @@ class Ratios(RatioExpression):
             return Ratios((a, c), rows, self.confidence, possible, (self._factor / other._factor, 0.0))
         if same and not divided:
             top = a.scale(self._factor).plus(c.scale(-other._factor))
-            return Ratios((top, b), rows, self.confidence, _apart(one, another), (1.0, shifts[0] - shifts[1]))
+            return Ratios((top, b), rows, self.confidence, _gap_range(one, another), (1.0, shifts[0] - shifts[1]))
         return ComparedRatios(one, another, rows, divided=divided)
 
 
-def _apart(left: Ratios, right: Ratios) -> Range:
+def _gap_range(minuend: Ratios, subtrahend: Ratios) -> Range:
     """Return the possible range of their difference, without their shifts."""
-    ends = [np.sort(np.stack([x._factor * end for end in x._possible]), axis=0) for x in (left, right)]
+    ends = [np.sort(np.stack([x._factor * end for end in x._possible]), axis=0) for x in (minuend, subtrahend)]
     return difference(*ends[0], *ends[1])
 
 
@@ -795,18 +795,18 @@ def inverted(
         possible: The ends of the possible ratios r, (J,) each.
         confidence: The confidence of m.
     """
-    found = _fieller(law, values, z_score(confidence)) if law.normal else None
-    if found is None:
+    roots = _fieller(law, values, z_score(confidence)) if law.normal else None
+    if roots is None:
         return _bisected(law, values, possible, confidence)
-    first, last, inside, told = found
+    first_root, last_root, inside, is_significant = roots
     low, high = possible
     # inside: from the first to the last root; otherwise up to the first, and from the last on
-    above, below = np.maximum(first, low), np.minimum(last, high)
-    left, right = ~inside & (first >= low), ~inside & (last <= high)
-    from_here = np.where(inside, above, np.where(left, low, np.maximum(last, low)))
-    to_there = np.where(inside, below, np.where(right, high, np.minimum(first, high)))
+    above, below = np.maximum(first_root, low), np.minimum(last_root, high)
+    has_left_part, has_right_part = ~inside & (first_root >= low), ~inside & (last_root <= high)
+    from_here = np.where(inside, above, np.where(has_left_part, low, np.maximum(last_root, low)))
+    to_there = np.where(inside, below, np.where(has_right_part, high, np.minimum(first_root, high)))
     none, nearest = from_here > to_there, _nearest(values, possible)
-    return np.where(none, nearest, from_here), np.where(none, nearest, to_there), told
+    return np.where(none, nearest, from_here), np.where(none, nearest, to_there), is_significant
 
 
 def _nearest(values: tuple[Floats, Floats], possible: Range) -> Floats:
@@ -827,15 +827,15 @@ def _fieller(
     square = b * b - z * z * v[:, 1, 1]
     cross = a * b - z * z * v[:, 0, 1]
     rest = a * a - z * z * v[:, 0, 0]
-    told = square > 0
-    spread = cross * cross - square * rest
+    is_bounded = square > 0
+    discriminant = cross * cross - square * rest
     with np.errstate(all="ignore"):
-        far = cross + np.copysign(np.sqrt(np.maximum(spread, 0.0)), cross)
-        one = np.where(far == 0, 0.0, far / square)
-        other = np.where(far == 0, 0.0, rest / far)
-    first, last = np.minimum(one, other), np.maximum(one, other)
-    every = ~told & ((spread <= 0) | ~np.isfinite(first + last))
-    return np.where(every, -math.inf, first), np.where(every, math.inf, last), told | every, told
+        numerator = cross + np.copysign(np.sqrt(np.maximum(discriminant, 0.0)), cross)
+        one = np.where(numerator == 0, 0.0, numerator / square)
+        other = np.where(numerator == 0, 0.0, rest / numerator)
+    low, high = np.minimum(one, other), np.maximum(one, other)
+    is_open = ~is_bounded & ((discriminant <= 0) | ~np.isfinite(low + high))
+    return (np.where(is_open, -math.inf, low), np.where(is_open, math.inf, high), is_bounded | is_open, is_bounded)
 
 
 def _bisected(
@@ -853,7 +853,7 @@ def _bisected(
     a, b, ratio = a / unit[0], b / unit[1], unit[0] / unit[1]
     wide = 1 + 2 * law.slack
 
-    def beyond(angle: Floats) -> Floats:
+    def excess(angle: Floats) -> Floats:
         """Return the excess over the half-width; 0 or less where the ratio is accepted."""
         s, t = np.cos(angle), np.sin(angle)
         m = law.half_widths(np.stack([s / unit[0], -t / unit[1]], axis=1), confidence)
@@ -862,21 +862,24 @@ def _bisected(
     low, high = (np.arctan(x / ratio) for x in possible)
     with np.errstate(all="ignore"):
         middle = np.where(b == 0, np.sign(a) * math.pi / 2, np.arctan(a / b))
-    told = beyond(np.full(len(a), math.pi / 2)) > 0
-    off_low, off_high, between = beyond(low), beyond(high), (middle > low) & (middle < high)
+    is_significant = excess(np.full(len(a), math.pi / 2)) > 0
+    off_low, off_high, is_inner = excess(low), excess(high), (middle > low) & (middle < high)
     at_low, at_high = off_low <= 0, off_high <= 0
-    off_middle, ends = np.where(between, beyond(np.where(between, middle, 0.0)), 0.0), []
+    off_middle, ends = np.where(is_inner, excess(np.where(is_inner, middle, 0.0)), 0.0), []
     for end, off, other, off_other, there in (
         (low, off_low, high, off_high, at_high),
         (high, off_high, low, off_low, at_low),
     ):
-        inner, inside = np.where(between, middle, other), np.where(between, off_middle, off_other)
-        crossed = _crossing(beyond, (end, off), (inner, inside))
-        ends.append(np.where((off <= 0) | ~(between | there), end, crossed))
-    none, nearest = ~(between | at_low | at_high), _nearest(values, possible)
-    found = [np.where(np.abs(x) >= math.pi / 2, np.copysign(math.inf, x), np.tan(x) * ratio) for x in ends]
-    exact = [np.where(x == own, value, y) for x, y, own, value in zip(ends, found, (low, high), possible, strict=True)]
-    return np.where(none, nearest, exact[0]), np.where(none, nearest, exact[1]), told
+        inner, inside = np.where(is_inner, middle, other), np.where(is_inner, off_middle, off_other)
+        crossed = _crossing(excess, (end, off), (inner, inside))
+        ends.append(np.where((off <= 0) | ~(is_inner | there), end, crossed))
+    none, nearest = ~(is_inner | at_low | at_high), _nearest(values, possible)
+    ratio_ends = [np.where(np.abs(x) >= math.pi / 2, np.copysign(math.inf, x), np.tan(x) * ratio) for x in ends]
+    exact = [
+        np.where(x == limit, value, y)
+        for x, y, limit, value in zip(ends, ratio_ends, (low, high), possible, strict=True)
+    ]
+    return np.where(none, nearest, exact[0]), np.where(none, nearest, exact[1]), is_significant
 
 
 def added(parts: Iterable[tuple[Forms, Table, npt.ArrayLike]], confidence: float) -> Estimates:
@@ -885,29 +888,32 @@ def added(parts: Iterable[tuple[Forms, Table, npt.ArrayLike]], confidence: float
     parts: The forms to add, the table of each, and the coefficients of its numbers. The sum counts records if each part
     does and no coefficient is negative.
     """
-    whole, counts = Forms(1, {}), True
+    total, counts = Forms(1, {}), True
     for form, table, coefficients in parts:
-        whole = whole.plus(form)
+        total = total.plus(form)
         counts &= table.is_count and bool((np.asarray(coefficients) >= 0).all())
-    return Estimates(whole, RowLabels({}, {}), confidence, counts=counts)
+    return Estimates(total, RowLabels({}, {}), confidence, counts=counts)
 
 
-def _crossing(beyond: Callable[[Floats], Floats], left: tuple[Floats, Floats], right: tuple[Floats, Floats]) -> Floats:
+def _crossing(excess: Callable[[Floats], Floats], start: tuple[Floats, Floats], stop: tuple[Floats, Floats]) -> Floats:
     """Return a root of a function between two points, from the side where it is above 0 (regula falsi, Illinois).
 
-    one, other: Each a point with its function value, above 0 for `left` and at most 0 for `right`.
+    one, other: Each a point with its function value, above 0 for `start` and at most 0 for `stop`.
     """
-    (out, above), (inner, below) = left, right
+    (out, above), (inner, below) = start, stop
     last = np.zeros(len(out))
     for _ in range(BISECTION_STEPS):
         with np.errstate(all="ignore"):
-            share = above / (above - below)
-        half = out + np.clip(np.where(np.isfinite(share), share, 0.5), 0.001, 0.999) * (inner - out)
-        found = beyond(half)
-        side = np.where(found > 0, 1.0, -1.0)
-        again = side == last
-        below, above = np.where(again & (side > 0), below / 2, below), np.where(again & (side < 0), above / 2, above)
-        out, above = np.where(side > 0, half, out), np.where(side > 0, found, above)
-        inner, below = np.where(side > 0, inner, half), np.where(side > 0, below, found)
+            fraction = above / (above - below)
+        half = out + np.clip(np.where(np.isfinite(fraction), fraction, 0.5), 0.001, 0.999) * (inner - out)
+        half_excess = excess(half)
+        side = np.where(half_excess > 0, 1.0, -1.0)
+        repeat = side == last
+        below, above = (
+            np.where(repeat & (side > 0), below / 2, below),
+            np.where(repeat & (side < 0), above / 2, above),
+        )
+        out, above = np.where(side > 0, half, out), np.where(side > 0, half_excess, above)
+        inner, below = np.where(side > 0, inner, half), np.where(side > 0, below, half_excess)
         last = side
     return out

@@ -79,7 +79,7 @@ def ask(
             than allowed, or a method refuses the call.
     """
     releases = {"": release, **({} if other is None else {SECOND_RELEASE_NAME: other})}
-    if areas is not None and any(AREA in own._domain for own in releases.values()):
+    if areas is not None and any(AREA in source._domain for source in releases.values()):
         raise ReleaseError(
             "area-is-an-attribute",
             f"Areas are given, and the release has an attribute {AREA!r}.",
@@ -89,10 +89,10 @@ def ask(
             place=AREA,
         )
     common = {"by": tuple(by), **({} if areas is None else {AREA: areas})}
-    found: Estimates | Ratios | ComparedRatios | CombinedRatios | Quantiles | float = _computed(
+    result: Estimates | Ratios | ComparedRatios | CombinedRatios | Quantiles | float = _computed(
         _parsed(text), releases, common
     )
-    if isinstance(found, float):
+    if isinstance(result, float):
         raise ReleaseError(
             "expression-without-estimate",
             f"{_cut(text)} contains no estimate of the release.",
@@ -100,13 +100,13 @@ def ask(
             "Add one, such as count().",
             UNESTIMATED,
         )
-    return found
+    return result
 
 
 def _cut(text: ast.AST | str) -> str:
     """Return an expression in quotes, cut to the length of a line."""
-    whole = text if isinstance(text, str) else ast.unparse(text)
-    return repr(whole if len(whole) <= MAX_CHARACTERS_SHOWN else whole[:MAX_CHARACTERS_SHOWN] + "…")
+    expression = text if isinstance(text, str) else ast.unparse(text)
+    return repr(expression if len(expression) <= MAX_CHARACTERS_SHOWN else expression[:MAX_CHARACTERS_SHOWN] + "…")
 
 
 _FILTERING = threading.Lock()
@@ -174,13 +174,13 @@ def _computed(node: ast.expr, releases: Mapping[str, Release], common: Mapping[s
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             return _finite(node, lambda: float(number))
         case ast.UnaryOp(op=ast.UAdd() | ast.USub() as sign, operand=inner):
-            own = _computed(inner, releases, common)
-            return _finite(node, lambda: -own if isinstance(sign, ast.USub) else own)
+            operand = _computed(inner, releases, common)
+            return _finite(node, lambda: -operand if isinstance(sign, ast.USub) else operand)
         case ast.BinOp(left=left, op=step, right=right) if type(step) in _STEPS:
             a, b = (_computed(x, releases, common) for x in (left, right))
             return _finite(node, lambda: _STEPS[type(step)](a, b))
         case ast.Call(func=ast.Name(id=name)) if name in CALLS:
-            return _called(node, releases[""], name, common)
+            return _call_release(node, releases[""], name, common)
         case ast.Call(func=ast.Attribute(value=ast.Name(id=whose), attr=name)) if (
             name in CALLS and whose == SECOND_RELEASE_NAME
         ):
@@ -192,10 +192,10 @@ def _computed(node: ast.expr, releases: Mapping[str, Release], common: Mapping[s
                     "Name its directory (--also; in Python other=…).",
                     UNESTIMATED,
                 )
-            return _called(node, releases[SECOND_RELEASE_NAME], name, common)
+            return _call_release(node, releases[SECOND_RELEASE_NAME], name, common)
         case ast.Call(func=ast.Name(id=name), args=[inner, *steps], keywords=[]) if name in SEQUENCE_METHODS and steps:
-            found = getattr(_computed(inner, releases, common), name, None)
-            if found is None:
+            method = getattr(_computed(inner, releases, common), name, None)
+            if method is None:
                 raise ReleaseError(
                     "steps-of-ratio",
                     f"{_cut(node)} is not of counts, sums or differences.",
@@ -203,8 +203,8 @@ def _computed(node: ast.expr, releases: Mapping[str, Release], common: Mapping[s
                     f"Give {name}(…) a count or a sum.",
                     UNESTIMATED,
                 )
-            needed, most = SEQUENCE_METHODS[name]
-            if not needed <= len(steps) <= most:
+            needed, max_steps = SEQUENCE_METHODS[name]
+            if not needed <= len(steps) <= max_steps:
                 raise ReleaseError(
                     "wrong-arguments-of-steps",
                     f"{_cut(node)} has the wrong number of arguments.",
@@ -212,7 +212,7 @@ def _computed(node: ast.expr, releases: Mapping[str, Release], common: Mapping[s
                     f'Write it as {name}(count(), "month", 12).',
                     UNESTIMATED,
                 )
-            return _finite(node, lambda: found(*map(_literal, steps)))
+            return _finite(node, lambda: method(*map(_literal, steps)))
     calls = ", ".join(f"{name}(…)" for name in CALLS)
     raise ReleaseError(
         "unknown-part-of-expression",
@@ -227,9 +227,9 @@ def _computed(node: ast.expr, releases: Mapping[str, Release], common: Mapping[s
 def _finite(node: ast.expr, computed: Callable[[], Any]) -> Any:
     """Return the computed value; raise ReleaseError if numbers do not stay finite."""
     try:
-        found = computed()
+        result = computed()
     except (ZeroDivisionError, OverflowError):
-        found = math.nan
+        result = math.nan
     except TypeError:
         raise ReleaseError(
             "unknown-operation",
@@ -238,7 +238,7 @@ def _finite(node: ast.expr, computed: Callable[[], Any]) -> Any:
             "Use one of these operations.",
             UNESTIMATED,
         ) from None
-    if isinstance(found, float) and not math.isfinite(found):
+    if isinstance(result, float) and not math.isfinite(result):
         raise ReleaseError(
             "number-not-finite",
             f"{_cut(node)} is no finite number.",
@@ -246,10 +246,10 @@ def _finite(node: ast.expr, computed: Callable[[], Any]) -> Any:
             "Use finite numbers, and do not divide by 0.",
             UNESTIMATED,
         )
-    return found
+    return result
 
 
-def _called(node: ast.Call, release: Release, name: str, common: Mapping[str, Any]) -> Any:
+def _call_release(node: ast.Call, release: Release, name: str, common: Mapping[str, Any]) -> Any:
     names = [word.arg for word in node.keywords]
     if None in names or len(set(names)) < len(names):
         raise ReleaseError(
@@ -259,8 +259,8 @@ def _called(node: ast.Call, release: Release, name: str, common: Mapping[str, An
             "Name each argument once.",
             UNESTIMATED,
         )
-    given = {str(word.arg): _literal(word.value) for word in node.keywords}
-    places = [_literal(own) for own in node.args]
+    keywords = {str(word.arg): _literal(word.value) for word in node.keywords}
+    places = [_literal(argument) for argument in node.args]
     needed = CALLS[name]
     if len(places) < needed:
         raise ReleaseError(
@@ -270,7 +270,7 @@ def _called(node: ast.Call, release: Release, name: str, common: Mapping[str, An
             'Write it as mean("age") or quantile("age", 0.5).',
             UNESTIMATED,
         )
-    if len(places) > needed + 1 or not all(isinstance(own, dict) for own in places[needed:]):
+    if len(places) > needed + 1 or not all(isinstance(argument, dict) for argument in places[needed:]):
         raise ReleaseError(
             "argument-without-name",
             f"{_cut(node)} gives arguments without a name.",
@@ -278,7 +278,7 @@ def _called(node: ast.Call, release: Release, name: str, common: Mapping[str, An
             'Name them, or write them as in count({"born in": "Ohio"}).',
             UNESTIMATED,
         )
-    return getattr(release, name)(*places, **{**common, **given})
+    return getattr(release, name)(*places, **{**common, **keywords})
 
 
 def _literal(node: ast.expr) -> Any:

@@ -64,10 +64,10 @@ FEW_SIMULATIONS = 20
 MANY_NUMBERS = 20_000
 """The largest count of numbers that is few."""
 
-MOST_SIMULATIONS = 10_000
+MAX_SIMULATIONS = 10_000
 """The largest number of simulations; a larger one is refused."""
 
-MOST_TABLES = 5_000
+MAX_INTEGER_TABLES = 5_000
 """The largest number of tables that are made integer jointly."""
 
 TOLERANCE = 1e-10
@@ -103,13 +103,13 @@ class _SimulatedNoise:
 
     def discrete_gaussians(self, scales: Floats, sizes: Integers) -> Integers:
         """Return rounded normal numbers."""
-        found = self._fixed.normal(0.0, 1.0, size=(int(sizes.sum()),))
-        return np.rint(found * np.repeat(scales, sizes)).astype(np.int64)
+        samples = self._fixed.normal(0.0, 1.0, size=(int(sizes.sum()),))
+        return np.rint(samples * np.repeat(scales, sizes)).astype(np.int64)
 
     def discrete_laplaces(self, scales: Floats, sizes: Integers) -> Integers:
         """Return differences of geometric numbers."""
-        found = np.log(self._fixed.uniform(2.0**-54, 1.0, size=(2, int(sizes.sum()))))
-        one, other = np.floor(-found * np.repeat(scales, sizes)).astype(np.int64)
+        log_uniforms = np.log(self._fixed.uniform(2.0**-54, 1.0, size=(2, int(sizes.sum()))))
+        one, other = np.floor(-log_uniforms * np.repeat(scales, sizes)).astype(np.int64)
         return np.asarray(one - other)
 
 
@@ -134,9 +134,9 @@ class _TableSpace:
         self._made = {self.numbers[i]: self.shared.atoms(i) for i in self.shared.largest}
         self._shapes = {n: workload[name].shape(workload.domain) for n, name in zip(self.numbers, names, strict=True)}
         variances = {n: part.table_variances(workload.tables[n].name).ravel() for n in self.largest}
-        own = [x if (a := self._made[n]) is None else abs(a) @ x for n, x in variances.items()]
-        self._ends = np.cumsum([len(x) for x in own])[:-1]
-        self._errors = np.sqrt(np.concatenate(own))
+        atom_variances = [x if (a := self._made[n]) is None else abs(a) @ x for n, x in variances.items()]
+        self._ends = np.cumsum([len(x) for x in atom_variances])[:-1]
+        self._errors = np.sqrt(np.concatenate(atom_variances))
         self._known: rebuilding.Known = {}
         self._sums: dict[tuple[int, frozenset[tuple[str, LeafPartition]]], sp.csr_array] = {}
         self._stacks = [which for which, _ in SectorTables(part, {}).stacks(self.largest)]
@@ -154,18 +154,18 @@ class _TableSpace:
         """Return the atoms of the largest tables, in standard errors."""
         parts = []
         for n in self.largest:
-            made = self._made[n]
-            parts.append(tables[n].ravel() if made is None else made @ tables[n].ravel())
+            atom_matrix = self._made[n]
+            parts.append(tables[n].ravel() if atom_matrix is None else atom_matrix @ tables[n].ravel())
         return np.asarray(np.concatenate(parts) / self._errors)
 
     def apply_covariance(self, multipliers: Floats) -> Mapping[Place, Floats]:
         """Return V Dᵀλ of each sector, for λ in standard errors."""
         parts = dict(zip(self.largest, np.split(multipliers / self._errors, self._ends), strict=True))
-        pulled: Tables = {}
+        adjoints: Tables = {}
         for n, x in parts.items():
-            made = self._made[n]
-            pulled[n] = (x if made is None else made.T @ x).reshape(self._shapes[n])
-        stacks = ((which, np.stack([pulled[n] for n in which.tolist()])) for which in self._stacks)
+            atom_matrix = self._made[n]
+            adjoints[n] = (x if atom_matrix is None else atom_matrix.T @ x).reshape(self._shapes[n])
+        stacks = ((which, np.stack([adjoints[n] for n in which.tolist()])) for which in self._stacks)
         return self.part.estimation.apply_covariance(rebuilding.gathered(self.part, stacks, self._known))
 
     def _sector_tables(self, multipliers: Floats) -> SectorTables:
@@ -193,11 +193,11 @@ class _TableSpace:
     def multipliers(self, stated: Mapping[str, Any]) -> Floats:
         """Return the multipliers of all largest tables as one vector, from a document that has them by table."""
         out = np.zeros(len(self._errors))
-        for name, own in self.by_table(out).items():
-            at, values = _numbers(stated[name]["at"], int), _numbers(stated[name]["multipliers"], float)
-            if len(at) != len(values) or not ((at >= 0) & (at < len(own))).all() or not (values > 0).all():
+        for name, view in self.by_table(out).items():
+            index, values = _numbers(stated[name]["at"], int), _numbers(stated[name]["multipliers"], float)
+            if len(index) != len(values) or not ((index >= 0) & (index < len(view))).all() or not (values > 0).all():
                 raise ValueError(f"multipliers of {name!r}")
-            own[at] = values  # a view of the vector
+            view[index] = values  # a view of the vector
         return out
 
     # --- integers -----------------------------------------------------------------------------------
@@ -205,36 +205,38 @@ class _TableSpace:
     @cached_property
     def sums(self) -> SumConstraints:
         """The sums that integer tables must preserve."""
-        zero: list[dict[int, sp.csr_array]] = []
+        zero_blocks: list[dict[int, sp.csr_array]] = []
         for key, i, j in self.shared.links():
-            zero.append({i: self._summed(i, key), j: -self._summed(j, key)})
-        within = [{i: x} for i in range(len(self.numbers)) for x in self.shared.repeated(i)]
+            zero_blocks.append({i: self._summed(i, key), j: -self._summed(j, key)})
+        repeated_blocks = [{i: x} for i in range(len(self.numbers)) for x in self.shared.repeated(i)]
         atoms = ((i, self.shared.atoms(i)) for i in range(len(self.numbers)))
         few = (
             len(self.flat(self.estimates)) <= MANY_NUMBERS
         )  # one row over all numbers would make one problem of all tables
         everyone = [i for i in self.shared.having.get(frozenset(), []) if i in self.shared.largest][: int(few)]
-        near = [{i: self.shared.summed(i, frozenset())} for i in everyone]
-        least = [{i: x} for i, x in atoms if x is not None]
-        kept, at_least, close, alone = (self._rows(x) for x in ([*zero, *within], least, near, within))
-        return SumConstraints(kept, at_least, close, lambda: self._common(alone))
+        close_blocks = [{i: self.shared.summed(i, frozenset())} for i in everyone]
+        bounded_blocks = [{i: x} for i, x in atoms if x is not None]
+        preserved, at_least, close, repeated = (
+            self._rows(x) for x in ([*zero_blocks, *repeated_blocks], bounded_blocks, close_blocks, repeated_blocks)
+        )
+        return SumConstraints(preserved, at_least, close, lambda: self._common(repeated))
 
     def _summed(self, i: int, key: frozenset[tuple[str, LeafPartition]]) -> sp.csr_array:
         if (i, key) not in self._sums:
             self._sums[i, key] = self.shared.summed(i, key)
         return self._sums[i, key]
 
-    def _common(self, within: sp.csr_array) -> SharedSums:
+    def _common(self, repeated: sp.csr_array) -> SharedSums:
         """Return the shared sums of tables, as sums of each table's numbers."""
         having = [(key, self.shared.having[key]) for key in self.shared.common]
         one = [{tables[0]: self._summed(tables[0], key)} for key, tables in having]
-        every = [{i: self._summed(i, key)} for key, tables in having for i in tables]
+        all_sums = [{i: self._summed(i, key)} for key, tables in having for i in tables]
         sizes = [math.prod(p.size for _, p in key) for key, _ in having]
         starts = np.cumsum([0, *sizes])
-        which = [np.arange(n) + start for n, start, own in zip(sizes, starts, having, strict=False) for _ in own[1]]
+        which = [np.arange(n) + start for n, start, group in zip(sizes, starts, having, strict=False) for _ in group[1]]
         nested = [{i: merged, j: sp.csr_array(-sp.eye_array(sizes[j]))} for i, j, merged in self.shared.nested()]
-        at = np.concatenate([np.zeros(0, dtype=np.intp), *which])
-        return SharedSums(self._rows(one), _blocks(nested, sizes), self._rows(every), at, within)
+        positions = np.concatenate([np.zeros(0, dtype=np.intp), *which])
+        return SharedSums(self._rows(one), _blocks(nested, sizes), self._rows(all_sums), positions, repeated)
 
     def _rows(self, blocks: Sequence[Mapping[int, sp.csr_array]]) -> sp.csr_array:
         return _blocks(blocks, [math.prod(self._shapes[n]) for n in self.numbers])
@@ -249,14 +251,14 @@ class _TableSpace:
         parts = zip(self.names, self.numbers, np.split(numbers, ends), strict=True)
         return {name: x.reshape(self._shapes[n]) for name, n, x in parts}
 
-    def satisfies(self, whole: Integers) -> bool:
+    def satisfies(self, integers: Integers) -> bool:
         """Return True if integers are nonnegative, add up and agree."""
-        n = whole.astype(np.float64)
+        n = integers.astype(np.float64)
         return bool((n >= 0).all() and (self.sums.zero @ n == 0).all() and (self.sums.nonnegative @ n >= 0).all())
 
     # --- the cost -----------------------------------------------------------------------------------
 
-    def _written(self) -> Callable[[Floats], Floats]:
+    def _build_operator(self) -> Callable[[Floats], Floats]:
         """Return the function `apply_normal_matrix`, as a matrix product where the matrix is small."""
         n = len(self._errors)
         if n > DENSE:
@@ -267,15 +269,15 @@ class _TableSpace:
     def simulated(self, tables: Tables, simulations: int) -> tuple[Floats, Floats]:
         """Return bias and root mean squared error of every number, if the truth were these tables, from fixed draws."""
         point, nothing = self.atoms(tables), np.zeros(len(self.flat(tables)) if simulations else 0)
-        total, squares, times = nothing, nothing, self._written() if simulations else self.apply_normal_matrix
+        total, squares, times = nothing, nothing, self._build_operator() if simulations else self.apply_normal_matrix
         parts = self.part.publication.unit.parts
         strategy = self.part.strategy if parts == 1 else self.part.strategy.scaled_by(parts)
         for number in range(simulations):
             silent = tuple(np.zeros(n, dtype=np.int64) for n in self.part.estimation.lengths)
             noise = RebuiltTables(self.part, strategy.draw(silent, cast(NoiseSource, _SimulatedNoise(number))))
             off = self.tables(noise)
-            found = nearest(times, point + self.atoms(off), SIMULATION_TOLERANCE, STEPS)
-            step = self.tables(self._sector_tables(found.values))
+            solution = nearest(times, point + self.atoms(off), SIMULATION_TOLERANCE, STEPS)
+            step = self.tables(self._sector_tables(solution.values))
             error = self.flat({n: x + step[n] for n, x in off.items()})
             total, squares = total + error, squares + error**2
         return total / max(simulations, 1), np.sqrt(squares / max(simulations, 1))
@@ -288,10 +290,10 @@ def _blocks(blocks: Sequence[Mapping[int, sp.csr_array]], widths: Sequence[int])
     data, row, column, height = [np.zeros(0)], [nothing], [nothing], 0
     for block in blocks:
         for i, x in block.items():
-            own = x.tocoo()
-            data.append(own.data)
-            row.append(height + own.row.astype(np.int64))
-            column.append(starts[i] + own.col.astype(np.int64))
+            triplets = x.tocoo()
+            data.append(triplets.data)
+            row.append(height + triplets.row.astype(np.int64))
+            column.append(starts[i] + triplets.col.astype(np.int64))
         height += next(iter(block.values())).shape[0]
     entries = np.concatenate(data), (np.concatenate(row), np.concatenate(column))
     return sp.csr_array(entries, shape=(height, int(starts[-1])))
@@ -309,14 +311,14 @@ class _IntegerPart:
 
     multipliers: λ ≥ 0, in standard errors.
     nearest: t.
-    `whole`: n.
+    integers: n.
     bias, rmse: The simulated errors, or empty arrays.
     """
 
     space: _TableSpace
     multipliers: Floats
     nearest: Floats
-    whole: Integers
+    integers: Integers
     bias: Floats
     rmse: Floats
 
@@ -349,7 +351,7 @@ class IntegerTables(DerivedTables):
     """
 
     description = DESCRIPTION
-    called = "the whole tables"
+    noun = "the whole tables"
 
     def __init__(self, release: Release, parts: Sequence[_IntegerPart], simulations: int) -> None:
         self.releases, self._made, self.simulations = (release,), tuple(parts), simulations
@@ -376,7 +378,7 @@ class IntegerTables(DerivedTables):
     @property
     def reach(self) -> float:
         """The largest distance of an integer from the nearest tables, in records: below 1 for adjacent integers."""
-        return max(float(np.abs(m.whole - m.nearest).max()) for m in self._made)
+        return max(float(np.abs(m.integers - m.nearest).max()) for m in self._made)
 
     def nearest(self, name: str) -> Floats:
         """Return a table before rounding, in its shape: the nearest consistent nonnegative one.
@@ -384,8 +386,8 @@ class IntegerTables(DerivedTables):
         Args:
             name: The name of the table.
         """
-        found: Floats = self._split(name, "nearest")
-        return found
+        values: Floats = self._split(name, "nearest")
+        return values
 
     def unbiased(self, name: str) -> tuple[Floats, Floats]:
         """Return the unbiased numbers of a table and their margins, each in its shape.
@@ -400,49 +402,49 @@ class IntegerTables(DerivedTables):
     def _split(self, name: str, what: str) -> Any:
         if name not in self._place:
             raise unknown_table(name, list(self), UNREAD)
-        made = self._place[name]
-        return made.space.split(getattr(made, what))[name]
+        part = self._place[name]
+        return part.space.split(getattr(part, what))[name]
 
     def check(self) -> str | None:
         """Return the first guarantee that these tables break; None if they keep all."""
         if not self.residual <= PROOF_TOLERANCE:
             return f"the multipliers prove nothing: they are off by {self.residual:.1e} standard errors"
-        if not all(m.space.satisfies(m.whole) for m in self._made):
+        if not all(m.space.satisfies(m.integers) for m in self._made):
             return "a number is negative, or tables do not add up"
         return None if self.reach <= MAX_DISTANCE else f"a number is {self.reach:.3g} away from the nearest tables"
 
     def check_rounded(self) -> str | None:
         """Return the fault of integers that are not the defined rounding, or None; the solver runs again."""
-        for made in self._made:
-            problem = check_adjacent(made.nearest, made.whole, made.space.sums, MAX_SECONDS_PER_PART)
+        for part in self._made:
+            problem = check_adjacent(part.nearest, part.integers, part.space.sums, MAX_SECONDS_PER_PART)
             if problem is not None:
                 return problem
         return None
 
     def check_simulated(self) -> str | None:
         """Return the fault of the simulated columns, or None; they are simulated again for this."""
-        for made in self._made:
-            near = made.space.tables_at(made.multipliers)
-            for stated, found in zip((made.bias, made.rmse), made.space.simulated(near, self.simulations), strict=True):
-                off = np.abs(stated - found)
-                if not (off <= RESIMULATION_TOLERANCE * (1 + made.rmse)).all():
+        for part in self._made:
+            tables = part.space.tables_at(part.multipliers)
+            for stated, simulated in zip(
+                (part.bias, part.rmse), part.space.simulated(tables, self.simulations), strict=True
+            ):
+                off = np.abs(stated - simulated)
+                if not (off <= RESIMULATION_TOLERANCE * (1 + part.rmse)).all():
                     return f"simulated anew, an error differs by {off.max():.3g} records"
         return None
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         if name not in self._place:
-            raise KeyError(f"no table {name!r} was made whole; there are {some(list(self))}")
-        made = self._place[name]
-        workload, value = made.space.part.publication.workload, self._split(name, "whole")
-        parts = made.space.part.publication.unit.parts
-        low, high = (x.astype(np.int64) for x in possible(*self.unbiased(name), value, whole=parts == 1))
-        shown = {"value": value, "low": low, "high": high}
+            raise KeyError(f"there is no integer table {name!r}; there are {some(list(self))}")
+        part = self._place[name]
+        workload, value = part.space.part.publication.workload, self._split(name, "integers")
+        parts = part.space.part.publication.unit.parts
+        low, high = (x.astype(np.int64) for x in possible(*self.unbiased(name), value, is_integer=parts == 1))
+        data = {"value": value, "low": low, "high": high}
         if self.simulations:
-            shown |= {column: self._split(name, x) for column, x in zip(SIMULATED, ("bias", "rmse"), strict=True)}
+            data |= {column: self._split(name, x) for column, x in zip(SIMULATED, ("bias", "rmse"), strict=True)}
         labels = workload[name].labels(workload.domain)
-        return (
-            RowLabels(labels, {}).frame(shown) if labels else pd.DataFrame({k: np.ravel(x) for k, x in shown.items()})
-        )
+        return RowLabels(labels, {}).frame(data) if labels else pd.DataFrame({k: np.ravel(x) for k, x in data.items()})
 
     def __iter__(self) -> Iterator[str]:
         return (name for name in self.release if name in self._place)
@@ -467,27 +469,27 @@ class IntegerTables(DerivedTables):
         """Return the content of `make_integer_tables.json`: the release, and the proof of the tables."""
         tables = []
         for name in self:
-            made = self._place[name]
-            own = {"name": name, "values": self._split(name, "whole").ravel().tolist()}
-            multipliers = made.space.by_table(made.multipliers).get(name)
+            part = self._place[name]
+            entry = {"name": name, "values": self._split(name, "integers").ravel().tolist()}
+            multipliers = part.space.by_table(part.multipliers).get(name)
             if multipliers is not None:
-                at = np.flatnonzero(multipliers)
-                own |= {"at": at.tolist(), "multipliers": multipliers[at].tolist()}
+                positions = np.flatnonzero(multipliers)
+                entry |= {"at": positions.tolist(), "multipliers": multipliers[positions].tolist()}
             if self.simulations:
-                own |= {
+                entry |= {
                     c: self._split(name, x).ravel().tolist() for c, x in zip(SIMULATED, ("bias", "rmse"), strict=True)
                 }
-            tables.append(own)
-        of = {"plan": self.release.plan.hash, "answers": answers_digest(self.release.answers)}
-        return {"fitnoise_whole": FORMAT, **of, "simulations": self.simulations, "tables": tables}
+            tables.append(entry)
+        identity = {"plan": self.release.plan.hash, "answers": answers_digest(self.release.answers)}
+        return {"fitnoise_whole": FORMAT, **identity, "simulations": self.simulations, "tables": tables}
 
 
-def possible(value: Floats, moe: Floats, held: Integers, *, whole: bool) -> tuple[Floats, Floats]:
+def possible(value: Floats, moe: Floats, held: Integers, *, is_integer: bool) -> tuple[Floats, Floats]:
     """Return integer ends of the nonnegative numbers within moe of a value, widened to hold other integers.
 
-    `whole`: True if the numbers are integers, as counts of records are; shares of records are not.
+    is_integer: True if the numbers are integers, as counts of records are; shares of records are not.
     """
-    inwards, outwards = (np.ceil, np.floor) if whole else (np.floor, np.ceil)
+    inwards, outwards = (np.ceil, np.floor) if is_integer else (np.floor, np.ceil)
     low, high = np.maximum(inwards(value - moe), 0.0), outwards(value + moe)
     return np.minimum(low, held), np.maximum(high, held)
 
@@ -516,26 +518,26 @@ def make_integer_tables(
         `fn.make_integer_tables(release)["state by status"]`;
         `fn.make_integer_tables(release).write("make_integer_tables")`
     """
-    if simulations is not None and not 0 <= simulations <= MOST_SIMULATIONS:
+    if simulations is not None and not 0 <= simulations <= MAX_SIMULATIONS:
         raise ReleaseError(
             "wrong-number-of-simulations",
             f"The number of simulations is {simulations!r}.",
-            f"It must be from 0 to {MOST_SIMULATIONS:,}.",
+            f"It must be from 0 to {MAX_SIMULATIONS:,}.",
             "Choose a number in this range.",
             UNMADE,
             place="simulations",
         )
-    spaces = _spaces(release, _named(release, tables))
+    spaces = _spaces(release, _check_names(release, tables))
     few = sum(len(s.flat(s.estimates)) for s in spaces) <= MANY_NUMBERS
     often = simulations if simulations is not None else SIMULATIONS if few else FEW_SIMULATIONS
     return IntegerTables(release, [_make_part(s, int(often)) for s in spaces], int(often))
 
 
 def _make_part(space: _TableSpace, simulations: int) -> _IntegerPart:
-    found = nearest(space.apply_normal_matrix, space.atoms(space.estimates), TOLERANCE, STEPS)
-    tables = space.tables_at(found.values)
-    near = space.flat(tables)
-    if not space.residual(found.values, tables) <= PROOF_TOLERANCE:
+    solution = nearest(space.apply_normal_matrix, space.atoms(space.estimates), TOLERANCE, STEPS)
+    tables = space.tables_at(solution.values)
+    nearest_values = space.flat(tables)
+    if not space.residual(solution.values, tables) <= PROOF_TOLERANCE:
         raise ReleaseError(
             "nearest-tables-not-found",
             f"The nearest tables were not found in {STEPS:,} steps.",
@@ -543,7 +545,7 @@ def _make_part(space: _TableSpace, simulations: int) -> _IntegerPart:
             "Name fewer tables.",
             UNMADE,
         )
-    numbers = adjacent(near, space.sums, MAX_SECONDS_PER_PART)
+    numbers = adjacent(nearest_values, space.sums, MAX_SECONDS_PER_PART)
     if numbers is None:
         raise ReleaseError(
             "integers-not-found",
@@ -552,15 +554,15 @@ def _make_part(space: _TableSpace, simulations: int) -> _IntegerPart:
             "Name fewer tables.",
             UNMADE,
         )
-    return _IntegerPart(space, found.values, near, numbers, *space.simulated(tables, simulations))
+    return _IntegerPart(space, solution.values, nearest_values, numbers, *space.simulated(tables, simulations))
 
 
-def _named(release: Release, tables: str | Iterable[str] | None) -> list[str]:
-    known = list(release)
-    names = known if tables is None else [tables] if isinstance(tables, str) else list(tables)
+def _check_names(release: Release, tables: str | Iterable[str] | None) -> list[str]:
+    available = list(release)
+    names = available if tables is None else [tables] if isinstance(tables, str) else list(tables)
     for name in names:
         if name not in release:
-            raise unknown_table(name, known, UNMADE)
+            raise unknown_table(name, available, UNMADE)
     if len(set(names)) < len(names):
         raise repeated_table(UNMADE)
     if not names:
@@ -568,14 +570,14 @@ def _named(release: Release, tables: str | Iterable[str] | None) -> list[str]:
             "no-tables-named",
             "There are no tables to make integer tables of.",
             "",
-            "Name one table or more of the release." if known else "Use a release that has tables.",
+            "Name one table or more of the release." if available else "Use a release that has tables.",
             UNMADE,
         )
-    if len(names) > MOST_TABLES:
+    if len(names) > MAX_INTEGER_TABLES:
         raise ReleaseError(
             "too-many-integer-tables",
             f"{len(names):,} tables are to be made integer tables.",
-            f"At most {MOST_TABLES:,} are made at once.",
+            f"At most {MAX_INTEGER_TABLES:,} are made at once.",
             "Name fewer tables.",
             UNMADE,
         )
@@ -586,16 +588,16 @@ def _spaces(release: Release, names: Sequence[str]) -> list[_TableSpace]:
     """Return the tables, part by part of the release."""
     out = []
     for source in release._sources:
-        own = [n for n in names if n in source.part.publication.workload.tables.numbered]
-        if own:
-            out.append(_TableSpace(source.with_measured_design, source.rebuilt, own))
+        part_names = [n for n in names if n in source.part.publication.workload.tables.numbered]
+        if part_names:
+            out.append(_TableSpace(source.with_measured_design, source.rebuilt, part_names))
     return out
 
 
 # --- checked by anyone ----------------------------------------------------------------------------------
 
 
-def read_whole(release: Release, directory: str | os.PathLike[str]) -> IntegerTables:
+def read_integer_tables(release: Release, directory: str | os.PathLike[str]) -> IntegerTables:
     """Read the tables that :meth:`IntegerTables.write` wrote, as stated there, without solving.
 
     Raises:
@@ -616,8 +618,8 @@ def read_whole(release: Release, directory: str | os.PathLike[str]) -> IntegerTa
 
 
 def _parsed(release: Release, stated: Any) -> IntegerTables:
-    of = {"fitnoise_whole": FORMAT, "plan": release.plan.hash, "answers": answers_digest(release.answers)}
-    if any(stated[key] != value for key, value in of.items()):
+    identity = {"fitnoise_whole": FORMAT, "plan": release.plan.hash, "answers": answers_digest(release.answers)}
+    if any(stated[key] != value for key, value in identity.items()):
         raise ReleaseError(
             "foreign-integer-tables",
             "The integer tables are of another release, or of another version.",
@@ -626,23 +628,23 @@ def _parsed(release: Release, stated: Any) -> IntegerTables:
             UNREAD,
         )
     simulations = stated["simulations"]
-    if not (is_whole(simulations) and 0 <= simulations <= MOST_SIMULATIONS):
+    if not (is_whole(simulations) and 0 <= simulations <= MAX_SIMULATIONS):
         raise ValueError
-    by_name = {own["name"]: own for own in stated["tables"]}
+    by_name = {entry["name"]: entry for entry in stated["tables"]}
     if len(by_name) < len(stated["tables"]):
         raise ValueError
-    made = []
-    for space in _spaces(release, _named(release, by_name)):
+    parts = []
+    for space in _spaces(release, _check_names(release, by_name)):
         multipliers = space.multipliers(by_name)
-        near = space.flat(space.tables_at(multipliers))
+        nearest_values = space.flat(space.tables_at(multipliers))
         columns = [("values", int), *((x, float) for x in SIMULATED if simulations)]
-        own = [np.concatenate([_numbers(by_name[name][x], kind) for name in space.names]) for x, kind in columns]
-        if any(len(x) != len(near) for x in own):
+        arrays = [np.concatenate([_numbers(by_name[name][x], kind) for name in space.names]) for x, kind in columns]
+        if any(len(x) != len(nearest_values) for x in arrays):
             raise ValueError("numbers of tables")
         nothing = np.zeros(0)
-        bias, rmse = own[1:] or (nothing, nothing)
-        made.append(_IntegerPart(space, multipliers, near, own[0], bias, rmse))
-    return IntegerTables(release, made, int(simulations))
+        bias, rmse = arrays[1:] or (nothing, nothing)
+        parts.append(_IntegerPart(space, multipliers, nearest_values, arrays[0], bias, rmse))
+    return IntegerTables(release, parts, int(simulations))
 
 
 def _numbers(stated: Any, kind: type) -> Any:

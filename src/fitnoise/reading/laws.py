@@ -134,43 +134,43 @@ class LaplaceSums:
     @cached_property
     def _origins(self) -> tuple[list[AnswerSource], list[AnswerSource]]:
         """The sources of normal noise, and the other sources."""
-        found = dict.fromkeys(s for f in self.forms for own in f.sources for s in own.parts)
-        return [s for s in found if s.normal], [s for s in found if not s.normal]
+        sources = dict.fromkeys(s for f in self.forms for source in f.sources for s in source.parts)
+        return [s for s in sources if s.normal], [s for s in sources if not s.normal]
 
     @cached_property
     def _scales(self) -> list[float]:
         return [single_noises(s, {})[1] for s in self._origins[1]]
 
     @cached_property
-    def _alike(self) -> list[IdenticalNoiseLaw]:
+    def _identical_laws(self) -> list[IdenticalNoiseLaw]:
         kinds: dict[object, list[int]] = {}
         for row in range(self.forms[0].length):
             kinds.setdefault(self._kind(row), []).append(row)
-        return [self._of(np.array(rows)) for rows in kinds.values()]
+        return [self._law_of_rows(np.array(rows)) for rows in kinds.values()]
 
-    def _of(self, rows: Indices) -> IdenticalNoiseLaw:
-        own, (normal, pure) = [form.tensors(int(rows[0])) for form in self.forms], self._origins
-        varied = np.zeros((len(own), len(own)))
+    def _law_of_rows(self, rows: Indices) -> IdenticalNoiseLaw:
+        tensors, (normal, pure) = [form.tensors(int(rows[0])) for form in self.forms], self._origins
+        varied = np.zeros((len(tensors), len(tensors)))
         for s in normal:
-            varied += [[rebuilding.covariance(s.part, f.get(s, {}), h.get(s, {})) for h in own] for f in own]
+            varied += [[rebuilding.covariance(s.part, f.get(s, {}), h.get(s, {})) for h in tensors] for f in tensors]
         sums = []
         for s in pure:
-            noises = np.stack([single_noises(s, f.get(s, {}))[0] for f in own])
+            noises = np.stack([single_noises(s, f.get(s, {}))[0] for f in tensors])
             columns, counts = np.unique(noises, axis=1, return_counts=True)
             sums.append((columns, counts.astype(np.float64)))
         return IdenticalNoiseLaw(rows, varied, sums)
 
     def _kind(self, row: int) -> object:
         """Return a key that is equal for rows with equal noise: it numbers exchangeable values by appearance."""
-        named: dict[tuple[AnswerSource, int, int], int] = {}
+        numbering: dict[tuple[AnswerSource, int, int], int] = {}
         out: list[object] = []
         for k, form in enumerate(self.forms):
-            for source, table, at, factors in form.entries(row):
-                own = TableNumbers(source.part, table, at)
-                axes = {a: v.tolist() for a, v in own.axes.items()}
-                for i, (inner, factor) in enumerate(zip(own.inner.tolist(), factors.tolist(), strict=True)):
+            for source, table, indices, factors in form.entries(row):
+                numbers = TableNumbers(source.part, table, indices)
+                axes = {a: v.tolist() for a, v in numbers.axes.items()}
+                for i, (inner, factor) in enumerate(zip(numbers.inner.tolist(), factors.tolist(), strict=True)):
                     seen = ((source, a, v[i]) for a, v in axes.items())
-                    places = [x[2] if x[2] < 0 else named.setdefault(x, len(named)) for x in seen]
+                    places = [x[2] if x[2] < 0 else numbering.setdefault(x, len(numbering)) for x in seen]
                     out.append((k, source, table, inner, factor, *places))
         return tuple(out)
 
@@ -178,18 +178,18 @@ class LaplaceSums:
         """Return half-widths from exact sums of Laplace noise, and from normal quantiles for normal noise."""
         out, (normal, pure) = np.empty(len(factors)), self._origins
         each = level(confidence, len(pure) + bool(normal), normal=False, simultaneous=True)
-        for alike in self._alike:
-            own = factors[alike.rows]
-            variances = np.einsum("ji,ik,jk->j", own, alike.normal, own)
-            out[alike.rows] = z_score(each) * np.sqrt(np.maximum(variances, 0.0))
-            for (columns, counts), scale in zip(alike.sums, self._scales, strict=True):
-                out[alike.rows] += laplace_sums.half_width(own @ columns, scale, each, counts)
+        for noise_law in self._identical_laws:
+            row_factors = factors[noise_law.rows]
+            variances = np.einsum("ji,ik,jk->j", row_factors, noise_law.normal, row_factors)
+            out[noise_law.rows] = z_score(each) * np.sqrt(np.maximum(variances, 0.0))
+            for (columns, counts), scale in zip(noise_law.sums, self._scales, strict=True):
+                out[noise_law.rows] += laplace_sums.half_width(row_factors @ columns, scale, each, counts)
         return out
 
 
 def single_noises(source: AnswerSource, tensors: Mapping[str, Floats]) -> tuple[Floats, float]:
     """Return the coefficients of a pure part's single noises in a combination of its numbers, and their scale."""
     part = source.with_measured_design
-    found = part.mechanism.noise_coefficients(part, rebuilding.adjoint(part, tensors))
-    assert found is not None  # noqa: S101 - the noise is not normal
-    return found
+    noises = part.mechanism.noise_coefficients(part, rebuilding.adjoint(part, tensors))
+    assert noises is not None  # noqa: S101 - the noise is not normal
+    return noises

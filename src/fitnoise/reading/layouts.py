@@ -125,8 +125,8 @@ class TableLayout:
     @cached_property
     def common_margin(self) -> float | None:
         """The printed margin of all numbers except totals, if they have one margin; otherwise None."""
-        own = np.unique(self.rounded_margins[~self.totals])
-        return None if self.biased or self.ends is not None or len(own) != 1 else float(own[0])
+        distinct = np.unique(self.rounded_margins[~self.totals])
+        return None if self.biased or self.ends is not None or len(distinct) != 1 else float(distinct[0])
 
     @cached_property
     def decimals(self) -> int:
@@ -144,8 +144,8 @@ class TableLayout:
 
 def decimals(margins: Floats) -> int:
     """Return the digits after the point for these margins: to a tenth of the smallest margin's first digit."""
-    least = margins[np.isfinite(margins) & (margins > 0)]
-    return max(0, 1 - math.floor(math.log10(least.min()))) if least.size else 0
+    positive = margins[np.isfinite(margins) & (margins > 0)]
+    return max(0, 1 - math.floor(math.log10(positive.min()))) if positive.size else 0
 
 
 Tabled = Release | DerivedTables
@@ -189,11 +189,13 @@ def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | No
         several = not biased
         value, error = ("biased_value", "simulated_rmse") if biased else ("value", "moe")
         values, margins = (frame[c].to_numpy() for c in (value, error))
-    shown = table.labels(domain)
-    known = {a: domain[a] for a in shown if a in domain}
-    headings = [_heading(table, known.get(a), a, periods=a == publication.series) for a in shown]
+    row_labels = table.labels(domain)
+    attributes = {a: domain[a] for a in row_labels if a in domain}
+    headings = [_heading(table, attributes.get(a), a, periods=a == publication.series) for a in row_labels]
     confidence = table.target.level(publication.workload.confidence)
-    labels = [[_label(table, known.get(a), a, x, i) for i, x in enumerate(own)] for a, own in shown.items()]
+    labels = [
+        [_label(table, attributes.get(a), a, x, i) for i, x in enumerate(names)] for a, names in row_labels.items()
+    ]
     shape = tuple(map(len, labels))
     values, margins = values.reshape(shape), margins.reshape(shape)
     sums = [h.view == "each" and totals and several and len(x) > 1 for h, x in zip(headings, labels, strict=True)]
@@ -207,20 +209,20 @@ def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | No
     signed = _signed(table, domain)
     ends: list[Floats] = []
     if averaged is not None:
-        values, *ends = means(*_place(source, name), sums, confidence)
+        values, *ends = means(*_find_table(source, name), sums, confidence)
     elif any(sums):
         values, margins = _with_totals(source, name, (values, margins), sums, confidence)
     if held is not None:
-        whole = publication_of(tabled, name).unit.parts == 1
-        values, ends = held, [*possible(values, margins, held, whole=whole)]
+        is_integer = publication_of(tabled, name).unit.parts == 1
+        values, ends = held, [*possible(values, margins, held, is_integer=is_integer)]
     if ends:
         margins = np.maximum(ends[1] - values, values - ends[0])
-    gone = [i for i, a in enumerate(shown) if a == averaged or a in table.summed]
-    kept = [i for i in range(len(shown)) if i not in gone]
-    small = [i for i in kept if shape[i] <= MAX_VALUES_ACROSS and not headings[i].periods]
-    axis = small[-1] if len(kept) > 1 and small else None
+    gone = [i for i, a in enumerate(row_labels) if a == averaged or a in table.summed]
+    free_axes = [i for i in range(len(row_labels)) if i not in gone]
+    small = [i for i in free_axes if shape[i] <= MAX_VALUES_ACROSS and not headings[i].periods]
+    axis = small[-1] if len(free_axes) > 1 and small else None
     columns = (Label(None),) if axis is None else tuple(labels[axis])
-    down = [i for i in kept if i != axis]
+    down = [i for i in free_axes if i != axis]
     rows = tuple(itertools.product(*(labels[i] for i in down)))
     order = [*down, *([] if axis is None else [axis]), *gone]
     values, margins, *ends = (x.transpose(order).reshape(len(rows), len(columns)) for x in (values, margins, *ends))
@@ -246,15 +248,15 @@ def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | No
 
 def _totals(rows: Sequence[tuple[Label, ...]], columns: Sequence[Label], *, across: bool) -> npt.NDArray[np.bool_]:
     """Return True where a number is a total, (rows, columns)."""
-    down = np.array([any(x.text is None for x in row) for row in rows])
-    beside = np.array([across and x.text is None for x in columns])
-    return np.asarray(down[:, None] | beside[None, :])
+    is_total_row = np.array([any(x.text is None for x in row) for row in rows])
+    is_total_column = np.array([across and x.text is None for x in columns])
+    return np.asarray(is_total_row[:, None] | is_total_column[None, :])
 
 
 def _signed(table: Table, domain: Domain) -> bool:
     """Return True if the true values may be negative."""
-    told = (domain[a] for a in (*table.summed, *(() if table.averaged is None else table.averaged[:1])))
-    below = any(isinstance(x, Amount | Ordered) and float(x.own_values[0]) < 0 for x in told)
+    value_attributes = (domain[a] for a in (*table.summed, *(() if table.averaged is None else table.averaged[:1])))
+    below = any(isinstance(x, Amount | Ordered) and float(x.own_values[0]) < 0 for x in value_attributes)
     return below or any(view.signed for _, view in table.views)
 
 
@@ -264,8 +266,8 @@ def _heading(table: Table, attribute: Attribute | None, name: str, *, periods: b
     view = table.view(name)
     following = isinstance(view, (Change, Average, ToDate))
     ordered = following or ((attribute.ordered or periods) and (view is EACH or isinstance(view, AtMost)))
-    shown = len(view.labels(attribute)) if following else attribute.own_size
-    return Heading(name, view.word or "each", shown if ordered else 0, periods, view.steps)
+    value_count = len(view.labels(attribute)) if following else attribute.own_size
+    return Heading(name, view.word or "each", value_count if ordered else 0, periods, view.steps)
 
 
 def _label(table: Table, attribute: Attribute | None, name: str, label: str | int, point: int) -> Label:
@@ -277,7 +279,7 @@ def _label(table: Table, attribute: Attribute | None, name: str, label: str | in
     return Label(str(label), "" if code == str(label) else code)
 
 
-def _place(release: Release | Combination, name: str) -> tuple[AnswerSource, int]:
+def _find_table(release: Release | Combination, name: str) -> tuple[AnswerSource, int]:
     """Return the source of a table's noise, and the number of the table there."""
     source = next(s for s in release._sources if name in s.part.publication.workload.tables.numbered)
     return source, source.part.publication.workload.number(name)
@@ -287,17 +289,17 @@ def _with_totals(
     release: Release | Combination, name: str, numbers: tuple[Floats, Floats], sums: Sequence[bool], confidence: float
 ) -> tuple[Floats, Floats]:
     """Return values and margins with sums after the rows of some columns; all other numbers are unchanged."""
-    source, number = _place(release, name)
+    source, number = _find_table(release, name)
     wide = source.shape(number)
-    kept = np.ix_(*(range(n if s else n - 1) for n, s in zip(wide, sums, strict=True)))
+    selected = np.ix_(*(range(n if s else n - 1) for n, s in zip(wide, sums, strict=True)))
     shape = tuple(n if s else n - 1 for n, s in zip(wide, sums, strict=True))
     added = np.ones(shape, dtype=bool)
     added[tuple(slice(n - 1) for n in wide)] = False
-    flat = np.arange(math.prod(wide)).reshape(wide)[kept][added]
+    flat = np.arange(math.prod(wide)).reshape(wide)[selected][added]
     each = sp.csr_array((np.ones(len(flat)), (np.arange(len(flat)), flat)), shape=(len(flat), math.prod(wide)))
     forms = Forms(len(flat), {(source, number): each})
-    found = forms.values(), law(forms).half_widths(np.ones((len(flat), 1)), confidence)
+    totals = forms.values(), law(forms).half_widths(np.ones((len(flat), 1)), confidence)
     out = np.empty(shape), np.empty(shape)
-    for whole, own, more in zip(out, numbers, found, strict=True):
-        whole[~added], whole[added] = own.ravel(), more
+    for target, numbers_here, added_numbers in zip(out, numbers, totals, strict=True):
+        target[~added], target[added] = numbers_here.ravel(), added_numbers
     return out

@@ -43,20 +43,20 @@ MAX_ROWS_TIMES_CELLS = 2**26
 class AnswerSource:
     """The noisy answers of one part of a release: those of equal digests are one noise, others are independent.
 
-    digest: The digest of all answers of the release. `place`: The index of the part. rebuilt: Its tables.
+    digest: The digest of all answers of the release. part_index: The index of the part. rebuilt: Its tables.
 
     A subclass has the answers of several parts jointly (:mod:`fitnoise.reading.combining`).
     """
 
     digest: str
-    place: int
+    part_index: int
     rebuilt: RebuiltTables
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, AnswerSource) and (self.digest, self.place) == (other.digest, other.place)
+        return isinstance(other, AnswerSource) and (self.digest, self.part_index) == (other.digest, other.part_index)
 
     def __hash__(self) -> int:
-        return hash((self.digest, self.place))
+        return hash((self.digest, self.part_index))
 
     @property
     def part(self) -> SectorTablesPart:
@@ -78,13 +78,13 @@ class AnswerSource:
         """The sources of the single noises in its numbers: itself, or the sources from which it is combined."""
         return (self,)
 
-    def covariance(self, left: TableNumbers, right: TableNumbers) -> Floats:
+    def covariance(self, left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats:
         """Return the covariances of pairs of its numbers, (P,), in people²."""
-        return self.with_measured_design.mechanism.covariance(left, right)
+        return self.with_measured_design.mechanism.covariance(left_numbers, right_numbers)
 
-    def sums(self, left: WeightedSums, right: WeightedSums, length: int) -> Floats | None:
+    def sums(self, left_sums: WeightedSums, right_sums: WeightedSums, length: int) -> Floats | None:
         """Return the covariances of sums of many numbers, one by one, (J,); None to use pairs or all numbers."""
-        return self.with_measured_design.mechanism.sums(left, right, length)
+        return self.with_measured_design.mechanism.sums(left_sums, right_sums, length)
 
     def traced(self, tensors: Mapping[str, Floats]) -> dict[AnswerSource, dict[str, Floats]]:
         """Return a combination of its numbers as combinations of its parts: by table a coefficient for each number."""
@@ -97,13 +97,13 @@ class AnswerSource:
 
     def values(self, table: int) -> Floats:
         """Return all numbers of a table, and their sums along columns, as one vector."""
-        if table not in self._known:
-            found = self.rebuilt.table(self.part.publication.workload.tables[table].name)
-            self._known[table] = with_sums(found, found.ndim).ravel()
-        return self._known[table]
+        if table not in self._table_numbers:
+            numbers = self.rebuilt.table(self.part.publication.workload.tables[table].name)
+            self._table_numbers[table] = with_sums(numbers, numbers.ndim).ravel()
+        return self._table_numbers[table]
 
     @cached_property
-    def _known(self) -> dict[int, Floats]:
+    def _table_numbers(self) -> dict[int, Floats]:
         return {}
 
     def form(self, name: str, coefficients: Floats) -> Forms:
@@ -112,10 +112,10 @@ class AnswerSource:
         Raises:
             ReleaseError: There is no such table, or the coefficients have another shape.
         """
-        own = rebuilding.coefficients(self.part, name, coefficients)
+        factors = rebuilding.coefficients(self.part, name, coefficients)
         number = self.part.publication.workload.number(name)
         wide = np.zeros(self.shape(number))
-        wide[tuple(slice(n) for n in own.shape)] = own
+        wide[tuple(slice(n) for n in factors.shape)] = factors
         return Forms(1, {(self, number): sp.csr_array(wide.reshape(1, -1))})
 
 
@@ -180,26 +180,30 @@ class Forms:
         refuse_shared_noise({*self.sources, *other.sources})
         out = np.zeros(self.length)
         for (source, table), x in self.pieces.items():
-            for (theirs, beside), y in other.pieces.items():
+            for (theirs, other_table), y in other.pieces.items():
                 if source == theirs:
-                    out += _covariances(source, (table, x), (beside, y))
+                    out += _covariances(source, (table, x), (other_table, y))
         return out
 
     def entries(self, row: int) -> Iterator[tuple[AnswerSource, int, Indices, Floats]]:
         """Yield the content of a form: source, table, indices of its numbers along columns, and coefficients."""
         for (source, table), x in self.pieces.items():
-            some = slice(x.indptr[row], x.indptr[row + 1])
-            if x.indices[some].size:
-                at = _unfolded(source, table, x.indices[some])
-                yield source, table, at, x.data[some]
+            span = slice(x.indptr[row], x.indptr[row + 1])
+            if x.indices[span].size:
+                indices = _unfolded(source, table, x.indices[span])
+                yield source, table, indices, x.data[span]
 
     def tensors(self, row: int) -> dict[AnswerSource, dict[str, Floats]]:
         """Return one form: by measured part and table's name, the coefficients of the table's numbers, in its shape."""
-        own: dict[AnswerSource, dict[str, Floats]] = {}
+        by_source: dict[AnswerSource, dict[str, Floats]] = {}
         for (source, table), x in self.pieces.items():
             if x.indptr[row] < x.indptr[row + 1]:
-                own.setdefault(source, {})[_name(source, table)] = _tensor(source, table, x, row)
-        return {part: found for source, given in own.items() for part, found in source.traced(given).items()}
+                by_source.setdefault(source, {})[_name(source, table)] = _tensor(source, table, x, row)
+        return {
+            part: part_tensors
+            for source, tables in by_source.items()
+            for part, part_tensors in source.traced(tables).items()
+        }
 
 
 def refuse_shared_noise(sources: Collection[AnswerSource]) -> None:
@@ -216,7 +220,7 @@ def refuse_shared_noise(sources: Collection[AnswerSource]) -> None:
     wholes = (
         (p.with_measured_design, p.with_measured_design.mechanism.complete(p.with_measured_design)) for p in parts
     )
-    series = [whole.publication for own, whole in wholes if whole is not own]
+    series = [complete.publication for measured, complete in wholes if complete is not measured]
     if any(x in series[:i] for i, x in enumerate(series)):
         raise ReleaseError(
             "two-periods-of-series",
@@ -232,8 +236,8 @@ def _unfolded(source: AnswerSource, table: int, flat: npt.NDArray[np.integer[Any
     shape = source.shape(table)
     if not shape:
         return np.zeros((0, len(flat)), dtype=np.intp)
-    at = np.stack(np.unravel_index(flat, shape))
-    return np.where(at == np.array(shape)[:, None] - 1, -1, at)
+    indices = np.stack(np.unravel_index(flat, shape))
+    return np.where(indices == np.array(shape)[:, None] - 1, -1, indices)
 
 
 def _tensor(source: AnswerSource, table: int, x: sp.csr_array, row: int) -> Floats:
@@ -246,14 +250,14 @@ def _tensor(source: AnswerSource, table: int, x: sp.csr_array, row: int) -> Floa
 
 
 def _covariances(source: AnswerSource, mine: tuple[int, sp.csr_array], theirs: tuple[int, sp.csr_array]) -> Floats:
-    (table, x), (beside, y) = mine, theirs
+    (table, x), (other_table, y) = mine, theirs
     long, short = np.diff(x.indptr).astype(np.int64), np.diff(y.indptr).astype(np.int64)
     pairs, out = long * short, np.zeros(len(long))
-    tall = any(_tall(source.part, t) for t in (table, beside))
+    tall = any(_tall(source.part, t) for t in (table, other_table))
     for many in _pieces(np.flatnonzero(pairs > MAX_PAIRS_DIRECT), long + short):
         these, those = (
             WeightedSums.from_coefficients(source.part, t, _unfolded(source, t, z.indices), z)
-            for t, z in ((table, x[many]), (beside, y[many]))
+            for t, z in ((table, x[many]), (other_table, y[many]))
         )
         added = source.sums(these, those, len(many))
         if added is None:
@@ -261,17 +265,17 @@ def _covariances(source: AnswerSource, mine: tuple[int, sp.csr_array], theirs: t
         out[many], pairs[many] = added, 0
     heavy = pairs > (0 if tall else MAX_PAIRS_SPARSE)
     for row in np.flatnonzero(heavy).tolist():
-        f, h = ({_name(source, t): _tensor(source, t, z, row)} for t, z in ((table, x), (beside, y)))
+        f, h = ({_name(source, t): _tensor(source, t, z, row)} for t, z in ((table, x), (other_table, y)))
         out[row] = rebuilding.covariance(source.part, f, h)
     for rows in _pieces(np.flatnonzero(~heavy & (pairs > 0)), pairs):
         inside = np.arange(int(pairs[rows].sum())) - np.repeat(np.cumsum(pairs[rows]) - pairs[rows], pairs[rows])
         which = np.repeat(rows, pairs[rows])
-        first, second = np.divmod(inside, short[which])
-        i, j = x.indptr[which] + first, y.indptr[which] + second
+        x_entry, y_entry = np.divmod(inside, short[which])
+        i, j = x.indptr[which] + x_entry, y.indptr[which] + y_entry
         one = TableNumbers(source.part, table, _unfolded(source, table, x.indices[i]))
-        other = TableNumbers(source.part, beside, _unfolded(source, beside, y.indices[j]))
-        found = source.covariance(one, other) * x.data[i] * y.data[j]
-        out += np.bincount(which, found, minlength=len(out))
+        other = TableNumbers(source.part, other_table, _unfolded(source, other_table, y.indices[j]))
+        products = source.covariance(one, other) * x.data[i] * y.data[j]
+        out += np.bincount(which, products, minlength=len(out))
     return out
 
 

@@ -32,10 +32,13 @@ def file_labels(table: Table, domain: Domain) -> dict[str, dict[str, tuple[str |
         table: The table; for means, a second file has the counts from which they are made.
         domain: The domain of the table.
     """
-    own, labels = slug(table.name), table.labels(domain)
+    file_name, labels = slug(table.name), table.labels(domain)
     if table.averaged is None:
-        return {own: labels}
-    return {own: {a: x for a, x in labels.items() if a != table.averaged[0]}, f"{own}-{COUNTS_AT_ENDS}": labels}
+        return {file_name: labels}
+    return {
+        file_name: {a: x for a, x in labels.items() if a != table.averaged[0]},
+        f"{file_name}-{COUNTS_AT_ENDS}": labels,
+    }
 
 
 def mean_columns(source: AnswerSource, number: int) -> Columns:
@@ -72,19 +75,21 @@ def means(source: AnswerSource, number: int, sums: Sequence[bool], confidence: f
     assert table.averaged is not None  # noqa: S101 - other tables have no means
     name = table.averaged[0]
     axis = table.attributes.index(name)
-    kept = np.ix_(*(range(n if s else n - 1) for n, s in zip(wide, sums, strict=True)))
-    places = np.arange(math.prod(wide)).reshape(wide)[kept]
+    selected = np.ix_(*(range(n if s else n - 1) for n, s in zip(wide, sums, strict=True)))
+    places = np.arange(math.prod(wide)).reshape(wide)[selected]
     one, other = (places.take([i], axis) for i in (0, 1))
     low, high = map(float, table.labels(publication.domain)[name])
-    at = np.tile(np.arange(one.size), 2), np.concatenate([one.ravel(), other.ravel()])
+    indices = np.tile(np.arange(one.size), 2), np.concatenate([one.ravel(), other.ravel()])
 
     def form(at_one: float, at_other: float) -> Forms:
-        each = sp.csr_array((np.repeat([at_one, at_other], one.size), at), shape=(one.size, math.prod(wide)))
+        each = sp.csr_array((np.repeat([at_one, at_other], one.size), indices), shape=(one.size, math.prod(wide)))
         return Forms(one.size, {(source, number): each})
 
     total, count = form(low, high), form(1.0, 1.0)
     a, b = total.values(), count.values()
-    first, last, _ = inverted(law(total, count), (a, b), (np.full(one.size, low), np.full(one.size, high)), confidence)
+    low_end, high_end, _ = inverted(
+        law(total, count), (a, b), (np.full(one.size, low), np.full(one.size, high)), confidence
+    )
     with np.errstate(all="ignore"):
-        value = np.clip(np.where(b == 0, (first + last) / 2, a / b), first, last)
-    return value.reshape(one.shape), first.reshape(one.shape), last.reshape(one.shape)
+        value = np.clip(np.where(b == 0, (low_end + high_end) / 2, a / b), low_end, high_end)
+    return value.reshape(one.shape), low_end.reshape(one.shape), high_end.reshape(one.shape)

@@ -314,11 +314,11 @@ class _ThriftReader:
     """
 
     raw: memoryview
-    at: int = 0
+    position: int = 0
 
     def byte(self) -> int:
-        self.at += 1
-        return self.raw[self.at - 1]
+        self.position += 1
+        return self.raw[self.position - 1]
 
     def varint(self) -> int:
         number = 0
@@ -329,24 +329,24 @@ class _ThriftReader:
                 return number
         raise ValueError
 
-    def whole(self) -> int:
+    def zigzag(self) -> int:
         number = self.varint()
         return (number >> 1) ^ -(number & 1)
 
     def skip(self, size: int) -> memoryview:
-        self.at += size
-        if size < 0 or self.at > len(self.raw):
+        self.position += size
+        if size < 0 or self.position > len(self.raw):
             raise ValueError
-        return self.raw[self.at - size : self.at]
+        return self.raw[self.position - size : self.position]
 
     def struct(self, depth: int = 0) -> _Struct:
-        found: _Struct = {}
+        fields: _Struct = {}
         number = 0
         while head := self.byte():
-            number = number + (head >> 4) if head >> 4 else self.whole()
+            number = number + (head >> 4) if head >> 4 else self.zigzag()
             kind = head & 0xF
-            found[number] = kind == _TRUE if kind in (_TRUE, _FALSE) else self.value(kind, depth)
-        return found
+            fields[number] = kind == _TRUE if kind in (_TRUE, _FALSE) else self.value(kind, depth)
+        return fields
 
     def value(self, kind: int, depth: int) -> Any:
         if depth > _DEEP:
@@ -354,7 +354,7 @@ class _ThriftReader:
         if kind in (_TRUE, _FALSE, _BYTE):
             return self.byte()
         if kind in (_SHORT, _INT, _LONG):
-            return self.whole()
+            return self.zigzag()
         if kind == _DOUBLE:
             return self.skip(8)
         if kind == _BINARY:
@@ -364,7 +364,7 @@ class _ThriftReader:
         if kind in (_LIST, _SET):
             head = self.byte()
             size = head >> 4 if head >> 4 < 0xF else self.varint()
-            if size > len(self.raw) - self.at:  # a value takes a byte at least
+            if size > len(self.raw) - self.position:  # a value takes a byte at least
                 raise ValueError
             return [self.value(head & 0xF, depth + 1) for _ in range(size)]
         raise ValueError  # maps: the format has none
@@ -416,7 +416,7 @@ def _values(pages: _ThriftReader, kind: int, rows: int, longest: int) -> NDArray
     run.varint()
     if width != _bits(len(listed)):
         raise ValueError
-    places = _unpacked(raw[run.at :], rows, width)
+    places = _unpacked(raw[run.position :], rows, width)
     values: NDArray[Any] = listed[np.left_shift(places, np.arange(width)[:, None], dtype=np.intp).sum(axis=0)]
     return values
 

@@ -74,9 +74,9 @@ class Quantiles(LabelledNumbers):
                 place=name,
             )
         self._counts, self._q, self.confidence = counts, float(q), counts.confidence
-        self._called = "quantile", f" at {self._q:g}"
+        self._noun = "quantile", f" at {self._q:g}"
         self._shown = np.array(values, dtype=np.int64 if isinstance(values[0], int) else object)
-        self._rows = RowLabels(labels, {own: counts._rows.homes[own] for own in labels})
+        self._rows = RowLabels(labels, {label_name: counts._rows.homes[label_name] for label_name in labels})
 
     @property
     def universe(self) -> str:
@@ -88,8 +88,8 @@ class Quantiles(LabelledNumbers):
         """The forms F(t) − qN, for all t of each number in turn."""
         n = len(self._shown)
         each = np.tril(np.ones((n, n))) - self._q
-        whole = sp.csr_array(sp.kron(sp.eye_array(len(self)), each, format="csr"))
-        pieces = {key: sp.csr_array(whole @ x) for key, x in self._counts._forms.pieces.items()}
+        combination = sp.csr_array(sp.kron(sp.eye_array(len(self)), each, format="csr"))
+        pieces = {key: sp.csr_array(combination @ x) for key, x in self._counts._forms.pieces.items()}
         for x in pieces.values():
             x.eliminate_zeros()
         return Forms(len(self._counts), pieces)
@@ -98,12 +98,15 @@ class Quantiles(LabelledNumbers):
     def _law(self) -> Law:
         return law(self._tested)
 
-    def _found(self, confidence: float | None, *, simultaneous: bool) -> tuple[Indices, Indices, Indices]:
+    def _indices(self, confidence: float | None, *, simultaneous: bool) -> tuple[Indices, Indices, Indices]:
         """Return the indices of value, low and high."""
         gamma = self.confidence if confidence is None else confidence
         # one-sided tests of many forms: Šidák's inequality does not cover them
-        own, shape = level(gamma, len(self), normal=False, simultaneous=simultaneous), (len(self), len(self._shown))
-        widths = self._law.half_widths(np.ones((len(self._counts), 1)), own).reshape(shape)
+        row_confidence, shape = (
+            level(gamma, len(self), normal=False, simultaneous=simultaneous),
+            (len(self), len(self._shown)),
+        )
+        widths = self._law.half_widths(np.ones((len(self._counts), 1)), row_confidence).reshape(shape)
         low, high = confidence_set(self._tested.values().reshape(shape), widths)
         return np.clip(find_first(np.ravel(self._counts.value).reshape(shape), self._q), low, high), low, high
 
@@ -113,7 +116,7 @@ class Quantiles(LabelledNumbers):
     @property
     def value(self) -> Any:
         """The first value where a non-decreasing fit to the cumulative counts has q of all, moved into the interval."""
-        return self._values(self._found(None, simultaneous=False)[0])
+        return self._values(self._indices(None, simultaneous=False)[0])
 
     def interval(self, confidence: float | None = None, *, simultaneous: bool = False) -> tuple[Any, Any]:
         """Return (low, high): values or bins of the attribute, ends included.
@@ -125,7 +128,7 @@ class Quantiles(LabelledNumbers):
         Raises:
             WorkloadError: The confidence is not in (0, 1).
         """
-        _, low, high = self._found(confidence, simultaneous=simultaneous)
+        _, low, high = self._indices(confidence, simultaneous=simultaneous)
         return self._values(low), self._values(high)
 
     def frame(self, confidence: float | None = None, *, simultaneous: bool = False) -> pd.DataFrame:
@@ -138,8 +141,8 @@ class Quantiles(LabelledNumbers):
         Raises:
             WorkloadError: The confidence is not in (0, 1).
         """
-        found = self._found(confidence, simultaneous=simultaneous)
-        columns = {n: self._shown[x] for n, x in zip(("value", "low", "high"), found, strict=True)}
+        indices = self._indices(confidence, simultaneous=simultaneous)
+        columns = {n: self._shown[x] for n, x in zip(("value", "low", "high"), indices, strict=True)}
         return self._framed(columns, confidence)
 
 

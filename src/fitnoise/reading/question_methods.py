@@ -14,7 +14,7 @@ from fitnoise.kernel.domain import Amount, Domain, Ordered
 from fitnoise.reading.estimates import Estimates, Ratios, RowLabels
 from fitnoise.reading.linear_forms import AnswerSource
 from fitnoise.reading.quantiles import Quantiles
-from fitnoise.reading.questions import ReaderQuestion, names, refuse, told_cut
+from fitnoise.reading.questions import ReaderQuestion, append_cut, names, refuse
 from fitnoise.reading.refusals import UNESTIMATED, unknown_attribute
 
 
@@ -110,7 +110,7 @@ class QuestionMixin(abc.ABC):
         Example:
             `release.quantile("age", 0.5, by="status").frame()`
         """
-        return Quantiles(self._along(attribute, where, by, columns), attribute, q)
+        return Quantiles(self._counts_by_value(attribute, where, by, columns), attribute, q)
 
     def mean(
         self,
@@ -148,20 +148,22 @@ class QuestionMixin(abc.ABC):
         Example:
             `release.mean("age", by="status").frame()`
         """
-        asked = ReaderQuestion.from_names(self._domain, {**(where or {}), **columns}, by)
+        question = ReaderQuestion.from_names(self._domain, {**(where or {}), **columns}, by)
         names((attribute,))
-        told = asked
-        found, values = self._numeric(attribute, ceiling)
-        asked = asked.with_value(attribute).weighted(attribute, np.ones(found.size))
-        here = values[asked.along[attribute].is_counted]
+        unweighted = question
+        numeric, values = self._numeric(attribute, ceiling)
+        question = question.with_value(attribute).weighted(attribute, np.ones(numeric.size))
+        here = values[question.selections[attribute].is_counted]
         # its values are in steps: each class has the ends of its own range
-        if isinstance(found, Amount) and found.by is not None:
-            ends = np.array([[float(own.low), float(own.high)] for own in found.exact.classes])
-            here = ends[asked.along[found.by].is_counted] if found.by in asked.along else ends
-        total = self._estimates(asked.weighted(attribute, values), counts=False)
-        everyone = isinstance(found, Amount) and not found.missing_cells  # all counted records are between the ends
+        if isinstance(numeric, Amount) and numeric.by is not None:
+            ends = np.array(
+                [[float(income_class.low), float(income_class.high)] for income_class in numeric.exact.classes]
+            )
+            here = ends[question.selections[numeric.by].is_counted] if numeric.by in question.selections else ends
+        total = self._estimates(question.weighted(attribute, values), counts=False)
+        everyone = isinstance(numeric, Amount) and not numeric.missing_cells  # all counted records are between the ends
         try:
-            count = self._estimates(told if everyone else asked, total._forms.sources)
+            count = self._estimates(unweighted if everyone else question, total._forms.sources)
         except ReleaseError:
             raise ReleaseError(
                 "mean-without-count",
@@ -171,7 +173,7 @@ class QuestionMixin(abc.ABC):
                 UNESTIMATED,
                 place=attribute,
             ) from None
-        universe = told_cut(count.universe, _cut(attribute, found, ceiling))
+        universe = append_cut(count.universe, _cut(attribute, numeric, ceiling))
         return Ratios.mean(total, count, (float(here.min()), float(here.max())), universe)
 
     def total(
@@ -213,34 +215,37 @@ class QuestionMixin(abc.ABC):
             `release.total("income", by="state").frame()`;
             `release.total(["weight", "income"]) / release.total("weight", having="income")`
         """
-        asked, found = ReaderQuestion.from_names(self._domain, {**(where or {}), **columns}, by), names(attribute)
-        if not found or len(set(found)) < len(found):
+        question, attributes = (
+            ReaderQuestion.from_names(self._domain, {**(where or {}), **columns}, by),
+            names(attribute),
+        )
+        if not attributes or len(set(attributes)) < len(attributes):
             raise ReleaseError(
                 "wrong-attributes-of-sum",
-                f"The attributes of a sum are {list(found)}.",
+                f"The attributes of a sum are {list(attributes)}.",
                 "A sum is of one attribute, or of the product of several, each once.",
                 "Name one attribute or more, each once.",
                 UNESTIMATED,
             )
-        if ceiling is not None and len(found) > 1:
+        if ceiling is not None and len(attributes) > 1:
             raise ReleaseError(
                 "ceiling-of-product",
-                f"A ceiling is given for the product of {list(found)}.",
+                f"A ceiling is given for the product of {list(attributes)}.",
                 "A ceiling belongs to the sum of one amount.",
                 "Remove the ceiling, or name one amount.",
                 UNESTIMATED,
                 place="ceiling",
             )
-        for name in found:
-            own, values = self._numeric(name, ceiling)
-            asked = asked.with_value(name).weighted(name, values).summing(_cut(name, own, ceiling))
-        return self._estimates(self._having(asked, having), counts=False)
+        for name in attributes:
+            numeric, values = self._numeric(name, ceiling)
+            question = question.with_value(name).weighted(name, values).summing(_cut(name, numeric, ceiling))
+        return self._estimates(self._having(question, having), counts=False)
 
     def _having(self, question: ReaderQuestion, having: str | Sequence[str] | None) -> ReaderQuestion:
         """Return the question for records with a value of some attributes."""
         for name in names(having):
             if name not in self._domain:
-                raise unknown_attribute(name, self._domain, place="having")
+                raise unknown_attribute(name, self._domain, key="having")
             question = question.with_value(name)
         return question
 
@@ -248,7 +253,7 @@ class QuestionMixin(abc.ABC):
         """Return an attribute of numbers, and the amount that each of its cells adds to their sum, up to a ceiling."""
         names((attribute,))
         domain = self._domain
-        if attribute not in domain or not isinstance(found := domain[attribute], (Amount, Ordered)):
+        if attribute not in domain or not isinstance(numeric := domain[attribute], (Amount, Ordered)):
             raise ReleaseError(
                 "attribute-not-numeric",
                 f"{attribute!r} is no amount and no attribute of whole numbers in this release.",
@@ -257,7 +262,7 @@ class QuestionMixin(abc.ABC):
                 UNESTIMATED,
                 place=attribute,
             )
-        if ceiling is not None and not isinstance(found, Amount):
+        if ceiling is not None and not isinstance(numeric, Amount):
             raise ReleaseError(
                 "ceiling-without-amount",
                 f"A ceiling is given, and {attribute!r} is of whole numbers.",
@@ -266,25 +271,25 @@ class QuestionMixin(abc.ABC):
                 UNESTIMATED,
                 place="ceiling",
             )
-        own = np.array(found.own_values, dtype=np.float64)
-        if isinstance(found, Amount):
+        amounts = np.array(numeric.own_values, dtype=np.float64)
+        if isinstance(numeric, Amount):
             try:
-                own = np.minimum(own, found.upper_limit(ceiling))
+                amounts = np.minimum(amounts, numeric.upper_limit(ceiling))
             except DomainError as error:
                 raise ReleaseError(
                     "unknown-ceiling", error.given, error.needed, error.action, UNESTIMATED, place="ceiling"
                 ) from None
-        return found, np.concatenate([own, np.zeros(len(found.missing_cells))])
+        return numeric, np.concatenate([amounts, np.zeros(len(numeric.missing_cells))])
 
-    def _along(
+    def _counts_by_value(
         self,
         attribute: str,
         where: Mapping[str, Any] | None,
-        by: str | Sequence[str] | None,
+        breakdown: str | Sequence[str] | None,
         columns: Mapping[str, Any],
     ) -> Estimates:
         """Return counts of records with a value of an ordered attribute, which is the last name of the breakdown."""
-        asked = ReaderQuestion.from_names(self._domain, {**(where or {}), **columns}, (*names(by), attribute))
+        question = ReaderQuestion.from_names(self._domain, {**(where or {}), **columns}, (*names(breakdown), attribute))
         if not self._domain[attribute].ordered:
             raise ReleaseError(
                 "attribute-without-order",
@@ -294,9 +299,9 @@ class QuestionMixin(abc.ABC):
                 UNESTIMATED,
                 place=attribute,
             )
-        found = self._domain[attribute]
-        cut = _cut(attribute, found, None) if isinstance(found, Amount | Ordered) else ()
-        return self._estimates(asked.with_value(attribute).summing(cut))
+        ordered = self._domain[attribute]
+        cut = _cut(attribute, ordered, None) if isinstance(ordered, Amount | Ordered) else ()
+        return self._estimates(question.with_value(attribute).summing(cut))
 
     def _estimates(
         self, question: ReaderQuestion, among: Sequence[AnswerSource] | None = None, *, counts: bool = True
@@ -308,16 +313,16 @@ class QuestionMixin(abc.ABC):
         counts: True if the question counts records.
         """
         sources = among or self._sources
-        found = [x for x in map(question.forms, sources) if x is not None]
-        if not found:
+        answers = [x for x in map(question.forms, sources) if x is not None]
+        if not answers:
             raise refuse(sources, question)
-        best = min(found, key=lambda x: float(x[1].covariances(x[1]).max())) if len(found) > 1 else found[0]
-        own, forms = best
-        rows = RowLabels(own.labels, {name: own.attribute_of(name) for name in own.by})
-        return Estimates(forms, rows, self._confidence, own, counts=counts)
+        best = min(answers, key=lambda x: float(x[1].covariances(x[1]).max())) if len(answers) > 1 else answers[0]
+        answered, forms = best
+        rows = RowLabels(answered.labels, {name: answered.attribute_of(name) for name in answered.breakdown})
+        return Estimates(forms, rows, self._confidence, answered, counts=counts)
 
 
 def _cut(name: str, attribute: Amount | Ordered, ceiling: float | None) -> tuple[str, ...]:
     """Return the cuts of an attribute's values in words; empty if there are none."""
-    words = attribute.coded_up_to(attribute.upper_limit(ceiling)) if isinstance(attribute, Amount) else attribute.coded
-    return () if words is None else (f"{name}: {words}",)
+    text = attribute.coded_up_to(attribute.upper_limit(ceiling)) if isinstance(attribute, Amount) else attribute.coded
+    return () if text is None else (f"{name}: {text}",)

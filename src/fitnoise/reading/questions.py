@@ -46,7 +46,7 @@ COEFFICIENT_TOLERANCE = 1e-9
 """The tolerance between a combination of a view's rows and the question."""
 
 
-def told_cut(universe: str, cut: Sequence[str]) -> str:
+def append_cut(universe: str, cut: Sequence[str]) -> str:
     """Return the records of a result in words, with the cuts of their values."""
     return f"{universe} ({'; '.join(cut)})" if cut else universe
 
@@ -57,8 +57,8 @@ def whose_ratio(top: ReaderQuestion | None, bottom: ReaderQuestion | None) -> st
     if _WITHOUT not in a + b and not cut and not other:
         return MIXED_UNIVERSE_TEXT
     if cut == other:
-        return told_cut(a if a == b else f"{a}, over {b}", cut)
-    return f"{told_cut(a, cut)}, over {told_cut(b, other)}"
+        return append_cut(a if a == b else f"{a}, over {b}", cut)
+    return f"{append_cut(a, cut)}, over {append_cut(b, other)}"
 
 
 @final
@@ -72,8 +72,8 @@ class AxisSelection:
     weights: The weight of each leaf.
     label_name: The name that breaks the numbers down.
     labels: The remaining values of that name.
-    place: The index of each leaf's label, (leaves,); −1 without a label.
-    areas: If a leaf may have several labels, 1 where it has one, (labels, leaves), instead of `place`.
+    label_index: The index of each leaf's label, (leaves,); −1 without a label.
+    areas: If a leaf may have several labels, 1 where it has one, (labels, leaves), instead of `label_index`.
     """
 
     home: str
@@ -82,37 +82,42 @@ class AxisSelection:
     weights: Floats
     label_name: str | None = None
     labels: tuple[Any, ...] = ()
-    place: Indices | None = None
+    label_index: Indices | None = None
     areas: sp.csr_array | None = None
 
     def rows(self, leaves: Indices) -> sp.csr_array:
         """Return the weights of cells in each number, (numbers, cells), for cells that are each given by one leaf."""
         data = self.weights[leaves] * self.is_counted[leaves]
         if self.areas is not None:
-            found = sp.csr_array(self.areas[:, leaves] @ sp.diags_array(data))
-            found.eliminate_zeros()
-            return found
-        place = np.zeros(len(leaves), dtype=np.intp) if self.place is None else self.place[leaves]
-        some = np.flatnonzero((data != 0) & (place >= 0))
+            area_rows = sp.csr_array(self.areas[:, leaves] @ sp.diags_array(data))
+            area_rows.eliminate_zeros()
+            return area_rows
+        label_of_cell = np.zeros(len(leaves), dtype=np.intp) if self.label_index is None else self.label_index[leaves]
+        counted = np.flatnonzero((data != 0) & (label_of_cell >= 0))
         shape = (len(self.labels) if self.label_name is not None else 1, len(leaves))
-        return sp.csr_array((data[some], (place[some], some)), shape=shape)
+        return sp.csr_array((data[counted], (label_of_cell[counted], counted)), shape=shape)
 
     def exclude(self, excluded: Mask) -> Self:
         """Return this part without some leaves, and without labels that have no leaf then."""
         chosen = self.is_counted & ~excluded
         if self.areas is not None:
-            left = np.flatnonzero(self.areas @ chosen)
-            labels = tuple(self.labels[i] for i in left.tolist())
+            used = np.flatnonzero(self.areas @ chosen)
+            labels = tuple(self.labels[i] for i in used.tolist())
             return replace(
-                self, is_counted=chosen & (self.areas[left].sum(axis=0) > 0), labels=labels, areas=self.areas[left]
+                self,
+                is_counted=chosen & (self.areas[used].sum(axis=0) > 0),
+                labels=labels,
+                areas=self.areas[used],
             )
-        if self.place is None:
+        if self.label_index is None:
             return replace(self, is_counted=chosen)
-        there = np.unique(self.place[chosen])
+        there = np.unique(self.label_index[chosen])
         there = there[there >= 0]
         new = np.full(len(self.labels) + 1, -1)
         new[there] = np.arange(len(there))
-        return replace(self, is_counted=chosen, labels=tuple(self.labels[i] for i in there), place=new[self.place])
+        return replace(
+            self, is_counted=chosen, labels=tuple(self.labels[i] for i in there), label_index=new[self.label_index]
+        )
 
 
 @final
@@ -124,67 +129,74 @@ class ReaderQuestion:
     """
 
     domain: Domain
-    along: Mapping[str, AxisSelection]
-    by: tuple[str, ...]
+    selections: Mapping[str, AxisSelection]
+    breakdown: tuple[str, ...]
     cut: tuple[str, ...] = ()
 
     @classmethod
-    def from_names(cls, domain: Domain, where: Mapping[str, Any], by: str | Iterable[str] | None) -> Self:
+    def from_names(cls, domain: Domain, where: Mapping[str, Any], breakdown: str | Iterable[str] | None) -> Self:
         """Return the question with these conditions and this breakdown, by names.
 
         Raises:
             ReleaseError: An attribute or value is unknown, or two levels of one hierarchy are in the breakdown.
         """
-        told = names(by)
-        asked = Areas.of(domain, where[AREA]) if AREA in where and AREA not in domain else None
-        if asked is not None:
+        columns = names(breakdown)
+        areas = Areas.from_places(domain, where[AREA]) if AREA in where and AREA not in domain else None
+        if areas is not None:
             where = {name: x for name, x in where.items() if name != AREA}
-        of_areas = asked is not None and asked.names is not None
-        whole = told if not of_areas or AREA in told else (AREA, *told)
-        told = tuple(name for name in whole if not of_areas or name != AREA)
-        _refuse_unknown(domain, (*names(where), *told))
-        homes = [asked.home if asked is not None and name not in told else domain.attribute_of(name) for name in whole]
+        of_areas = areas is not None and areas.names is not None
+        label_names = columns if not of_areas or AREA in columns else (AREA, *columns)
+        columns = tuple(name for name in label_names if not of_areas or name != AREA)
+        _refuse_unknown(domain, (*names(where), *columns))
+        homes = [
+            areas.home if areas is not None and name not in columns else domain.attribute_of(name)
+            for name in label_names
+        ]
         for i, home in enumerate(homes):
             if home in homes[:i]:
                 raise ReleaseError(
                     "repeated-attribute",
-                    f"The numbers are to be broken down by {whole[homes.index(home)]!r} and {whole[i]!r}.",
+                    f"The numbers are to be broken down by {label_names[homes.index(home)]!r} and {label_names[i]!r}.",
                     "These are one attribute, or levels of one hierarchy.",
                     "Name one of them.",
                     UNESTIMATED,
                     place="by",
                 )
-        along: dict[str, AxisSelection] = {}
-        for name in (*where, *told):
+        selections: dict[str, AxisSelection] = {}
+        for name in (*where, *columns):
             home = domain.attribute_of(name)
-            own = along.get(home, _everyone(domain, home))
+            part = selections.get(home, _everyone(domain, home))
             if name in where:
-                own = replace(own, is_counted=own.is_counted & _cells(domain, name, where[name])[leaves(domain, name)])
-            along[home] = replace(own, depth=max(own.depth, domain.depth(name)))
-        for name in told:
+                part = replace(
+                    part, is_counted=part.is_counted & _cells(domain, name, where[name])[leaves(domain, name)]
+                )
+            selections[home] = replace(part, depth=max(part.depth, domain.depth(name)))
+        for name in columns:
             home, attribute = domain.attribute_of(name), domain[name]
-            place = leaves(domain, name)
-            all_of_it = replace(along[home], label_name=name, labels=attribute.values, place=place)
-            along[home] = all_of_it.exclude(np.zeros(len(place), dtype=bool))
-        if asked is not None:
-            along[asked.home] = _inside(asked, along.get(asked.home, _everyone(domain, asked.home)))
-        for own in along.values():
-            if not own.is_counted.any():
+            label_index = leaves(domain, name)
+            all_of_it = replace(selections[home], label_name=name, labels=attribute.values, label_index=label_index)
+            selections[home] = all_of_it.exclude(np.zeros(len(label_index), dtype=bool))
+        if areas is not None:
+            selections[areas.home] = _inside(areas, selections.get(areas.home, _everyone(domain, areas.home)))
+        for part in selections.values():
+            if not part.is_counted.any():
                 raise ReleaseError(
                     "no-record-chosen",
-                    f"The conditions on {own.home!r} exclude each other.",
+                    f"The conditions on {part.home!r} exclude each other.",
                     "No record can meet all of them.",
                     "Remove or change one of the conditions.",
                     UNESTIMATED,
-                    place=own.home,
+                    place=part.home,
                 )
-        return cls(domain, along, whole)
+        return cls(domain, selections, label_names)
 
     def weighted(self, name: str, weights: Floats) -> ReaderQuestion:
         """Return the question with a weight for each cell of an attribute."""
         home = self.domain.attribute_of(name)
-        own = self.along.get(home, _everyone(self.domain, home))
-        return replace(self, along={**self.along, home: replace(own, weights=weights[leaves(self.domain, name)])})
+        part = self.selections.get(home, _everyone(self.domain, home))
+        return replace(
+            self, selections={**self.selections, home: replace(part, weights=weights[leaves(self.domain, name)])}
+        )
 
     def summing(self, cut: tuple[str, ...]) -> ReaderQuestion:
         """Return the question for values that were cut as these sentences state."""
@@ -197,10 +209,10 @@ class ReaderQuestion:
             ReleaseError: There are no such records.
         """
         home, attribute = self.domain.attribute_of(name), self.domain[name]
-        own = self.along.get(home, _everyone(self.domain, home))
+        part = self.selections.get(home, _everyone(self.domain, home))
         if not attribute.missing_cells:
             return self
-        without = own.exclude(np.arange(attribute.size) >= attribute.own_size)
+        without = part.exclude(np.arange(attribute.size) >= attribute.own_size)
         if not without.is_counted.any():
             raise ReleaseError(
                 "only-missing-values-chosen",
@@ -210,36 +222,38 @@ class ReaderQuestion:
                 UNESTIMATED,
                 place=home,
             )
-        return replace(self, along={**self.along, home: without})
+        return replace(self, selections={**self.selections, home: without})
 
     @property
     def labels(self) -> dict[str, tuple[Any, ...]]:
         """The values that break the numbers down, by name."""
-        return {name: self.along[self.attribute_of(name)].labels for name in self.by}
+        return {name: self.selections[self.attribute_of(name)].labels for name in self.breakdown}
 
     def attribute_of(self, name: str) -> str:
         """Return the attribute or hierarchy of a name in the breakdown."""
-        return next(home for home, own in self.along.items() if own.label_name == name)
+        return next(home for home, part in self.selections.items() if part.label_name == name)
 
     @property
     def universe(self) -> str:
         """The counted records in words; for sums, with the cuts of their values."""
-        return told_cut(self.who, self.cut)
+        return append_cut(self.who, self.cut)
 
     @property
     def who(self) -> str:
         """The counted records in words: their values, and the missing-value categories that are not counted."""
         chosen, without = [], []
-        for home, own in self.along.items():
+        for home, part in self.selections.items():
             attribute = self.domain[home]
             n = attribute.own_size
-            if not own.is_counted[:n].all():
-                chosen.append(self._values(home, own).words)
-            elif not own.is_counted[n:].all():
-                left = [x for x, there in zip(attribute.missing_cells, own.is_counted[n:], strict=True) if not there]
-                without.append(f"{home} {', '.join(left)}")
-        said = f"records with {'; '.join(chosen)}" if chosen else "all records"
-        return f"{said}{_WITHOUT}{'; '.join(without)}" if without else said
+            if not part.is_counted[:n].all():
+                chosen.append(self._values(home, part).words)
+            elif not part.is_counted[n:].all():
+                missing = [
+                    x for x, there in zip(attribute.missing_cells, part.is_counted[n:], strict=True) if not there
+                ]
+                without.append(f"{home} {', '.join(missing)}")
+        description = f"records with {'; '.join(chosen)}" if chosen else "all records"
+        return f"{description}{_WITHOUT}{'; '.join(without)}" if without else description
 
     def _values(self, home: str, selection: AxisSelection) -> ValueList:
         """Return the chosen values on the deepest named level."""
@@ -250,28 +264,31 @@ class ReaderQuestion:
 
     def is_within(self, question: ReaderQuestion) -> bool:
         """Return True if, number by number in one breakdown, the records are a subset of those of another question."""
-        mine = ((self.along.get(home, _everyone(self.domain, home)), own) for home, own in question.along.items())
-        inside = all(_lies(a, own) for a, own in mine)
-        return inside and self.domain == question.domain and set(question.by) <= set(self.by)
+        mine = (
+            (self.selections.get(home, _everyone(self.domain, home)), part)
+            for home, part in question.selections.items()
+        )
+        inside = all(_lies(a, part) for a, part in mine)
+        return inside and self.domain == question.domain and set(question.breakdown) <= set(self.breakdown)
 
     def picked(self, choices: Sequence[tuple[str, list[int], bool]]) -> ReaderQuestion:
         """Return the question for some of the numbers.
 
         choices: For each name, the chosen labels, and True if the name stays in the breakdown.
         """
-        along = dict(self.along)
+        selections = dict(self.selections)
         for name, labels, several in choices:
             home = self.attribute_of(name)
-            own = along[home]
-            if own.areas is not None:
-                some = own.areas[labels]
-                own = replace(own, labels=tuple(own.labels[i] for i in labels), areas=some if several else None)
-                own = replace(own, is_counted=own.is_counted & (some.sum(axis=0) > 0))
+            part = selections[home]
+            if part.areas is not None:
+                areas = part.areas[labels]
+                part = replace(part, labels=tuple(part.labels[i] for i in labels), areas=areas if several else None)
+                part = replace(part, is_counted=part.is_counted & (areas.sum(axis=0) > 0))
             else:
-                assert own.place is not None  # noqa: S101 - this name breaks the numbers down
-                own = own.exclude(~np.isin(own.place, labels))
-            along[home] = own if several else replace(own, label_name=None, labels=(), place=None)
-        return replace(self, along=along, by=tuple(name for name, _, several in choices if several))
+                assert part.label_index is not None  # noqa: S101 - this name breaks the numbers down
+                part = part.exclude(~np.isin(part.label_index, labels))
+            selections[home] = part if several else replace(part, label_name=None, labels=(), label_index=None)
+        return replace(self, selections=selections, breakdown=tuple(name for name, _, several in choices if several))
 
     def forms(self, source: AnswerSource) -> tuple[ReaderQuestion, Forms] | None:
         """Return the numbers from the smallest table of a part that shows them; None if no table does.
@@ -279,40 +296,42 @@ class ReaderQuestion:
         The breakdown has missing-value categories where a table shows them, and leaves them out otherwise.
         """
         workload = source.part.publication.workload
-        shown = list(_showing(workload, self.along))
-        for asked in dict.fromkeys((self, self._by_known())):
-            for number in shown:
-                found = asked._written(source, number)
-                if found is not None:
-                    return asked, found
+        tables = list(_showing(workload, self.selections))
+        for question in dict.fromkeys((self, self._by_known())):
+            for number in tables:
+                table_forms = question._forms_of_table(source, number)
+                if table_forms is not None:
+                    return question, table_forms
         return None
 
     def _by_known(self) -> ReaderQuestion:
         out = self
-        for name in self.by:
+        for name in self.breakdown:
             out = (
                 out.with_value(name)
-                if name in self.domain and self.along[self.attribute_of(name)].is_counted.all()
+                if name in self.domain and self.selections[self.attribute_of(name)].is_counted.all()
                 else out
             )
         return out
 
-    def _written(self, source: AnswerSource, number: int) -> Forms | None:
+    def _forms_of_table(self, source: AnswerSource, number: int) -> Forms | None:
         """Return the forms over the rows of one table; None if the rows cannot make them."""
         domain, table = self.domain, source.part.publication.workload.tables[number]
-        whole, order = sp.csr_array(np.ones((1, 1))), []
+        coefficients, order = sp.csr_array(np.ones((1, 1))), []
         for column in table.attributes:
             home = domain.attribute_of(column)
-            own = self.along.get(home, _everyone(domain, home))
-            rows = own.rows(_first_leaves(domain, column))
-            along = row_coefficients(table.view(column), domain[column], rows)
-            if along is None:
+            axis = self.selections.get(home, _everyone(domain, home))
+            rows = axis.rows(_first_leaves(domain, column))
+            column_rows = row_coefficients(table.view(column), domain[column], rows)
+            if column_rows is None:
                 return None
-            whole = sp.csr_array(sp.kron(whole, along, format="csr"))
-            order += [own.label_name] if own.label_name is not None else []
+            coefficients = sp.csr_array(sp.kron(coefficients, column_rows, format="csr"))
+            order += [axis.label_name] if axis.label_name is not None else []
         sizes = [len(self.labels[name]) for name in order]
-        where = np.arange(math.prod(sizes)).reshape(sizes).transpose([order.index(name) for name in self.by]).ravel()
-        return Forms(len(where), {(source, number): sp.csr_array(whole[where])})
+        where = (
+            np.arange(math.prod(sizes)).reshape(sizes).transpose([order.index(name) for name in self.breakdown]).ravel()
+        )
+        return Forms(len(where), {(source, number): sp.csr_array(coefficients[where])})
 
 
 def names(names: Any) -> tuple[str, ...]:
@@ -321,8 +340,8 @@ def names(names: Any) -> tuple[str, ...]:
     Raises:
         ReleaseError: The argument is something else.
     """
-    found = (names,) if isinstance(names, str) or not isinstance(names, (Iterable, NoneType)) else tuple(names or ())
-    for name in found:
+    result = (names,) if isinstance(names, str) or not isinstance(names, (Iterable, NoneType)) else tuple(names or ())
+    for name in result:
         if not isinstance(name, str):
             raise ReleaseError(
                 "attribute-not-named",
@@ -331,14 +350,14 @@ def names(names: Any) -> tuple[str, ...]:
                 "Give the name of an attribute, or a list of names.",
                 UNESTIMATED,
             )
-    return found
+    return result
 
 
 def _refuse_unknown(domain: Domain, names: Iterable[str]) -> None:
     """Raise ReleaseError for names that are not attributes or levels in the domain."""
     for name in names:
         if name not in domain:
-            raise unknown_attribute(name, domain, place=name)
+            raise unknown_attribute(name, domain, key=name)
         if name in domain.steps:
             raise ReleaseError(
                 "amount-as-attribute",
@@ -357,12 +376,12 @@ def _everyone(domain: Domain, home: str) -> AxisSelection:
 
 def _inside(areas: Areas, selection: AxisSelection) -> AxisSelection:
     """Return the part of a question along a hierarchy for areas only, broken down by the areas if they have names."""
-    some = areas.leaves.sum(axis=0) > 0
-    selection = replace(selection, depth=max(selection.depth, areas.depth), is_counted=selection.is_counted & some)
+    in_areas = areas.leaves.sum(axis=0) > 0
+    selection = replace(selection, depth=max(selection.depth, areas.depth), is_counted=selection.is_counted & in_areas)
     if areas.names is None:
         return selection
-    told = replace(selection, label_name=AREA, labels=areas.names, areas=areas.leaves)
-    return told.exclude(np.zeros(len(selection.is_counted), dtype=bool))
+    labelled = replace(selection, label_name=AREA, labels=areas.names, areas=areas.leaves)
+    return labelled.exclude(np.zeros(len(selection.is_counted), dtype=bool))
 
 
 def _lies(mine: AxisSelection, selection: AxisSelection) -> bool:
@@ -408,53 +427,53 @@ def _cells(domain: Domain, name: str, values: Any) -> Mask:
 
 def _showing(workload: Workload, selections: Mapping[str, AxisSelection]) -> Iterator[int]:
     """Yield the tables that show all attributes at the required depth, the smallest first."""
-    domain, found = workload.domain, list[tuple[float, int]]()
+    domain, candidates = workload.domain, list[tuple[float, int]]()
     for start, part in zip(workload.tables.starts.tolist(), workload.tables.parts, strict=False):
         if isinstance(part, Table):
             if part.matrix is None and _shows(domain, part.attributes, selections):
-                found.append((math.prod(part.shape(domain)), start))
+                candidates.append((math.prod(part.shape(domain)), start))
         else:
-            found += [(cells, start + i) for cells, i in _in_family(domain, part, selections)]
-    return (number for _, number in sorted(found))
+            candidates += [(cells, start + i) for cells, i in _in_family(domain, part, selections)]
+    return (number for _, number in sorted(candidates))
 
 
 def _shows(domain: Domain, attributes: Sequence[str], selections: Mapping[str, AxisSelection]) -> bool:
     depths = {domain.attribute_of(a): domain.depth(a) for a in attributes}
-    return all(home in depths and depths[home] >= own.depth for home, own in selections.items())
+    return all(home in depths and depths[home] >= part.depth for home, part in selections.items())
 
 
 def _in_family(domain: Domain, family: Family, selections: Mapping[str, AxisSelection]) -> list[tuple[float, int]]:
     """Return size and number of the smallest tables of a pattern that show all attributes."""
-    beside = {domain.attribute_of(a) for a in family.template.attributes}
-    if not _shows(domain, family.template.attributes, {h: x for h, x in selections.items() if h in beside}):
+    template_homes = {domain.attribute_of(a) for a in family.template.attributes}
+    if not _shows(domain, family.template.attributes, {h: x for h, x in selections.items() if h in template_homes}):
         return []
-    wanted = [own for home, own in selections.items() if home not in beside]
+    remaining = [part for home, part in selections.items() if home not in template_homes]
     there = np.ones(len(family), dtype=bool)
-    for own in wanted:
-        names = [domain.attribute_of(a) == own.home and domain.depth(a) >= own.depth for a in family.among]
+    for part in remaining:
+        names = [domain.attribute_of(a) == part.home and domain.depth(a) >= part.depth for a in family.among]
         there &= np.isin(family.combinations, np.flatnonzero(names)).any(axis=1)
-    some = np.flatnonzero(there)
-    if not len(some):
+    matching = np.flatnonzero(there)
+    if not len(matching):
         return []
-    cells = family.cells(domain)[some]
+    cells = family.cells(domain)[matching]
     best = int(np.argmin(cells))
-    return [(float(cells[best]), int(some[best]))]
+    return [(float(cells[best]), int(matching[best]))]
 
 
 def row_coefficients(view: View, attribute: Attribute, rows: sp.csr_array) -> sp.csr_array | None:
     """Return coefficients of a column's rows and of their sum for a question about its cells, or None."""
     n = rows.shape[1]
     if view is EACH:
-        every = rows.shape[0] == 1 and rows.nnz == n and bool((rows.data == 1).all())
-        own = sp.csr_array(([1.0], ([0], [n])), shape=(1, n + 1)) if every else None
+        is_total = rows.shape[0] == 1 and rows.nnz == n and bool((rows.data == 1).all())
+        total = sp.csr_array(([1.0], ([0], [n])), shape=(1, n + 1)) if is_total else None
         return (
-            own
-            if own is not None
+            total
+            if total is not None
             else sp.csr_array((rows.data, rows.indices, rows.indptr), shape=(rows.shape[0], n + 1))
         )
     operator = view.operator(attribute)
-    made = _cumulative(attribute, operator, rows) if isinstance(view, AtMost) else _of_rows(operator, rows)
-    return None if made is None else sp.csr_array(sp.hstack([made, sp.csr_array((made.shape[0], 1))], format="csr"))
+    block = _cumulative(attribute, operator, rows) if isinstance(view, AtMost) else _of_rows(operator, rows)
+    return None if block is None else sp.csr_array(sp.hstack([block, sp.csr_array((block.shape[0], 1))], format="csr"))
 
 
 def _cumulative(attribute: Attribute, operator: op.Operator, rows: sp.csr_array) -> sp.csr_array | None:
@@ -465,30 +484,30 @@ def _cumulative(attribute: Attribute, operator: op.Operator, rows: sp.csr_array)
         return None
     before = (x.col > 0) & (x.col < n)
     data = np.concatenate([x.data, -x.data[before]])
-    place = np.concatenate([x.row, x.row[before]]), np.concatenate([x.col, x.col[before] - 1])
-    out = sp.csr_array((data, place), shape=(rows.shape[0], width))
+    positions = np.concatenate([x.row, x.row[before]]), np.concatenate([x.col, x.col[before] - 1])
+    out = sp.csr_array((data, positions), shape=(rows.shape[0], width))
     out.eliminate_zeros()
     return out
 
 
 def _of_rows(operator: op.Operator, rows: sp.csr_array) -> sp.csr_array | None:
     """Return coefficients for ranges and groups: rows that partition the question, or else any combination."""
-    known: dict[tuple[int, ...], int] = {}
+    row_of: dict[tuple[int, ...], int] = {}
     for i, group in enumerate(_sets(operator)):
-        known.setdefault(group, i)
+        row_of.setdefault(group, i)
     entries = []
     for i in range(rows.shape[0]):
-        some = slice(rows.indptr[i], rows.indptr[i + 1])
-        cells = np.sort(rows.indices[some])
+        span = slice(rows.indptr[i], rows.indptr[i + 1])
+        cells = np.sort(rows.indices[span])
         runs: list[tuple[int, ...]] = [
             tuple(run.tolist()) for run in np.split(cells, np.flatnonzero(np.diff(cells) != 1) + 1)
         ]
-        whole: tuple[int, ...] = tuple(cells.tolist())
-        if not (rows.data[some] == 1).all() or not all(x in known for x in ([whole] if whole in known else runs)):
+        key: tuple[int, ...] = tuple(cells.tolist())
+        if not (rows.data[span] == 1).all() or not all(x in row_of for x in ([key] if key in row_of else runs)):
             return _solved(operator, rows)
-        entries += [(i, known[x]) for x in ([whole] if whole in known else runs)]
-    place = np.array(entries, dtype=np.intp).reshape(-1, 2)
-    return sp.csr_array((np.ones(len(place)), (place[:, 0], place[:, 1])), shape=(rows.shape[0], operator.shape[0]))
+        entries += [(i, row_of[x]) for x in ([key] if key in row_of else runs)]
+    index = np.array(entries, dtype=np.intp).reshape(-1, 2)
+    return sp.csr_array((np.ones(len(index)), (index[:, 0], index[:, 1])), shape=(rows.shape[0], operator.shape[0]))
 
 
 def _sets(operator: op.Operator) -> Iterator[tuple[int, ...]]:
@@ -504,14 +523,14 @@ def _solved(operator: op.Operator, rows: sp.csr_array) -> sp.csr_array | None:
     m, n = operator.shape
     if m * n > MAX_MATRIX_ENTRIES:
         return None
-    wanted = rows.toarray().T
+    targets = rows.toarray().T
     matrix = operator.rmv(np.eye(m))
-    found = np.linalg.lstsq(matrix, wanted, rcond=None)[0]
-    whole = np.rint(found)
-    found = np.asarray(np.where(np.abs(found - whole) < COEFFICIENT_TOLERANCE, whole, found))
-    if not (np.abs(matrix @ found - wanted) <= COEFFICIENT_TOLERANCE * np.abs(wanted).max()).all():
+    solution = np.linalg.lstsq(matrix, targets, rcond=None)[0]
+    rounded = np.rint(solution)
+    solution = np.asarray(np.where(np.abs(solution - rounded) < COEFFICIENT_TOLERANCE, rounded, solution))
+    if not (np.abs(matrix @ solution - targets) <= COEFFICIENT_TOLERANCE * np.abs(targets).max()).all():
         return None
-    return sp.csr_array(found.T)
+    return sp.csr_array(solution.T)
 
 
 # --- refusals -------------------------------------------------------------------------------------------
@@ -521,12 +540,12 @@ def refuse(sources: Sequence[AnswerSource], question: ReaderQuestion) -> Release
     """Return the error with the reason why no table has the numbers of a question."""
     workloads = [s.part.publication.workload for s in sources]
 
-    def together(homes: Iterable[str]) -> bool:
-        some = {home: question.along[home] for home in homes}
-        return any(next(_showing(w, some), None) is not None for w in workloads)
+    def is_shown(homes: Iterable[str]) -> bool:
+        selections = {home: question.selections[home] for home in homes}
+        return any(next(_showing(w, selections), None) is not None for w in workloads)
 
-    for home in question.along:
-        if not together([home]):
+    for home in question.selections:
+        if not is_shown([home]):
             return ReleaseError(
                 "attribute-not-shown",
                 f"No table of the release shows {home!r} in this detail.",
@@ -535,8 +554,8 @@ def refuse(sources: Sequence[AnswerSource], question: ReaderQuestion) -> Release
                 UNESTIMATED,
                 place=home,
             )
-    for one, other in itertools.combinations(question.along, 2):
-        if not together([one, other]):
+    for one, other in itertools.combinations(question.selections, 2):
+        if not is_shown([one, other]):
             return ReleaseError(
                 "attributes-not-crossed",
                 f"No table of the release shows both {one!r} and {other!r} in this detail.",
@@ -545,8 +564,8 @@ def refuse(sources: Sequence[AnswerSource], question: ReaderQuestion) -> Release
                 UNESTIMATED,
                 place=other,
             )
-    names = list(question.along)
-    if not together(names):
+    names = list(question.selections)
+    if not is_shown(names):
         return ReleaseError(
             "table-of-all-missing",
             f"No table of the release shows all of {names} in this detail.",

@@ -135,13 +135,13 @@ def no_means(name: str) -> ReleaseError:
     )
 
 
-def unknown_attribute(name: str, names: Iterable[str], place: str) -> ReleaseError:
+def unknown_attribute(name: str, names: Iterable[str], key: str) -> ReleaseError:
     """Return the error for a name that no attribute and no level of a release has.
 
     Args:
         name: Name that was given.
         names: Names that the release has.
-        place: Argument in which the name was given.
+        key: Argument in which the name was given.
     """
     return ReleaseError(
         "unknown-attribute",
@@ -149,5 +149,5 @@ def unknown_attribute(name: str, names: Iterable[str], place: str) -> ReleaseErr
         "",
         f"Choose one of {list(names)}.",
         UNESTIMATED,
-        place=place,
+        place=key,
     )

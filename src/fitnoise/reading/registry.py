@@ -27,36 +27,36 @@ MAX_FRACTION_DIGITS = 60
 """The largest number of digits of a fraction that is written out."""
 
 
-def registry_record(release: Release, words: RecordSpec | None = None) -> dict[str, Any]:
+def registry_record(release: Release, record_spec: RecordSpec | None = None) -> dict[str, Any]:
     """Return all fields of the record, in the order of the schema; None where a text is missing.
 
     Args:
         release: The release to describe.
-        words: The statements of people.
+        record_spec: The statements of people.
 
     **Guarantees**
         * no field depends on the data or on the noisy answers;
         * ε, δ and ρ are the numbers in release.json, rounded up.
     """
-    plan, own = release.plan, words or RecordSpec()
-    publication, said = plan.publication, describe(plan, [], release.entry)
-    unit, domain, pure = publication.unit, publication.domain, "pure_epsilon" in said["charge"]
+    plan, texts = release.plan, record_spec or RecordSpec()
+    publication, description = plan.publication, describe(plan, [], release.entry)
+    unit, domain, pure = publication.unit, publication.domain, "pure_epsilon" in description["charge"]
     declared = ", ".join(f"{name} ({_declared(domain, name)})" for name in domain)
     title = publication.title or None
     return {
-        "url_slug": own.url_slug or (title and re.sub(r"[\W_]+", "-", title.lower()).strip("-")),
+        "url_slug": texts.url_slug or (title and re.sub(r"[\W_]+", "-", title.lower()).strip("-")),
         "status": "Draft",
         "tier": 3,
         "deployment": {
             "basic": {
                 "name": title,
-                "data_curators": own.data_curators,
-                "intended_use": own.intended_use,
+                "data_curators": texts.data_curators,
+                "intended_use": texts.intended_use,
                 "data_product_type": "Summary statistics",
-                "data_product_region": own.data_product_region,
-                "description": own.description,
-                "publication_date": own.publication_date and own.publication_date.isoformat(),
-                "data_product_sector": own.data_product_sector,
+                "data_product_region": texts.data_product_region,
+                "description": texts.description,
+                "publication_date": texts.publication_date and texts.publication_date.isoformat(),
+                "data_product_sector": texts.data_product_sector,
             },
             "dp_variant": {
                 "variant_name": "Pure DP" if pure else "Zero-concentrated DP",
@@ -66,12 +66,12 @@ def registry_record(release: Release, words: RecordSpec | None = None) -> dict[s
             "privacy_loss": {
                 "privacy_unit": unit.name,
                 "privacy_unit_details": ". ".join(_neighbours(plan, unit)),
-                "privacy_parameters": _parameters(said["charge"]),
-                "privacy_parameters_details": ". ".join(_details(said["charge"])),
+                "privacy_parameters": _parameters(description["charge"]),
+                "privacy_parameters_details": ". ".join(_details(description["charge"])),
             },
             "deployment_model": {
                 "model_name": "Central",
-                "actors": own.actors,
+                "actors": texts.actors,
                 "release_type": _released(plan),
                 "data_source_type": "Static" if publication.series is None else "Dynamic",
                 "access_type": "Non-interactive",
@@ -82,11 +82,11 @@ def registry_record(release: Release, words: RecordSpec | None = None) -> dict[s
                 "composition": ". ".join(_composition(release)),
             },
             "implementation": {
-                "preprocessing_and_hyperparameter_tuning": ". ".join(_before(said)),
-                "mechanisms": ". ".join(_mechanisms(plan, said)),
-                "justification": own.justification,
+                "preprocessing_and_hyperparameter_tuning": ". ".join(_before(description)),
+                "mechanisms": ". ".join(_mechanisms(plan, description)),
+                "justification": texts.justification,
             },
-            "administrative": {"sources": own.sources, "registry_authors": own.registry_authors},
+            "administrative": {"sources": texts.sources, "registry_authors": texts.registry_authors},
         },
     }
 
@@ -98,16 +98,16 @@ def _declared(domain: Domain, name: str) -> str:
         return f"{domain.sizes[name]:,} cells"
     if attribute.by is not None:
         return ", or ".join([str(attribute.coded), *attribute.missing_cells])
-    said = f"{attribute.low:,} to {attribute.high:,} in steps of {attribute.step:,}"
-    return ", or ".join([said, *attribute.missing_cells])
+    range_text = f"{attribute.low:,} to {attribute.high:,} in steps of {attribute.step:,}"
+    return ", or ".join([range_text, *attribute.missing_cells])
 
 
 def _released(plan: Plan) -> str:
     """Return the frequency of releases of the plan."""
     if plan.publication.series is None:
         return "One release"
-    whole, last = plan if plan.full_series is None else plan.full_series, plan.periods[-1]
-    return f"A series of {len(whole.periods)} releases by {plan.publication.series}, here until {last}"
+    series, last = plan if plan.full_series is None else plan.full_series, plan.periods[-1]
+    return f"A series of {len(series.periods)} releases by {plan.publication.series}, here until {last}"
 
 
 def _neighbours(plan: Plan, unit: PrivacyUnit) -> Iterator[str]:
@@ -147,43 +147,45 @@ def _post_processing(part: TablePart) -> str:
 
 
 def _composition(release: Release) -> Iterator[str]:
-    asked = release.plan.publication
+    publication = release.plan.publication
     yield "All tables and answers of the release are priced together, for the unit that pays most"
     entry = "" if release.entry is None else f", here as entry {release.entry.sequence}"
     yield f"What releases about the same units cost adds up in a ledger, a chain of entries by hashes{entry}"
-    if asked.series is not None:
+    if publication.series is not None:
         yield "All releases of the series are priced as one and charged at the first of them; the others add nothing"
-    if asked.composed_with:
-        yield f"It stands beside releases on the same records, of the plans {', '.join(asked.composed_with)}"
+    if publication.composed_with:
+        yield f"It stands beside releases on the same records, of the plans {', '.join(publication.composed_with)}"
 
 
-def _before(said: dict[str, Any]) -> Iterator[str]:
+def _before(description: dict[str, Any]) -> Iterator[str]:
     yield "No data are read while planning: targets, domain and unit are declared in public"
-    if "counted" in said:
-        yield f"Counted are records of which {' and '.join(said['counted'])}"
-    if "left_out" in said:
-        yield f"Records without a declared value are left out by {', '.join(said['left_out'])}"
-    left = {
-        f"{name} {', '.join(own)}" for table in said["tables"] for name, own in table.get("not_counted", {}).items()
+    if "counted" in description:
+        yield f"Counted are records of which {' and '.join(description['counted'])}"
+    if "left_out" in description:
+        yield f"Records without a declared value are left out by {', '.join(description['left_out'])}"
+    uncounted = {
+        f"{name} {', '.join(values)}"
+        for table in description["tables"]
+        for name, values in table.get("not_counted", {}).items()
     }
-    if left:
-        yield f"Some tables do not count all values: {'; '.join(sorted(left))}"
-    coded = {name: words for table in said["tables"] for name, words in table.get("coded", {}).items()}
+    if uncounted:
+        yield f"Some tables do not count all values: {'; '.join(sorted(uncounted))}"
+    coded = {name: text for table in description["tables"] for name, text in table.get("coded", {}).items()}
     if coded:
-        yield f"Values are coded: {'; '.join(f'{name} {words}' for name, words in coded.items())}"
+        yield f"Values are coded: {'; '.join(f'{name} {text}' for name, text in coded.items())}"
 
 
-def _mechanisms(plan: Plan, said: dict[str, Any]) -> Iterator[str]:
+def _mechanisms(plan: Plan, description: dict[str, Any]) -> Iterator[str]:
     for part in plan.groups:
-        noise, far = part.mechanism.describe_noise(part)["noise"], part.mechanism.gap_text(part.certificate)
-        yield f"Tables by {part.mechanism.name}: {noise}, with a proof of how near the least cost it is ({far})"
-    for asked in said.get("finite", ()):
-        yield f"A {asked['query']} by {asked['mechanism']}, of exact chances, pure epsilon {asked['pure_epsilon']:.6g}"
+        noise, gap_text = part.mechanism.describe_noise(part)["noise"], part.mechanism.gap_text(part.certificate)
+        yield f"Tables by {part.mechanism.name}: {noise}, with a proof of how near the least cost it is ({gap_text})"
+    for query in description.get("finite", ()):
+        yield f"A {query['query']} by {query['mechanism']}, of exact chances, pure epsilon {query['pure_epsilon']:.6g}"
     yield (
         "Noise is drawn exactly, in integers, from the random bytes of the operating system: no floating-point number "
         "touches a count before the noise does, and there is no seed"
     )
-    versions = ", ".join(f"{name} {version}" for name, version in said["versions"].items())
+    versions = ", ".join(f"{name} {version}" for name, version in description["versions"].items())
     yield f"{versions}; plan SHA-256 {plan.hash}"
 
 
@@ -192,8 +194,8 @@ def _mechanisms(plan: Plan, said: dict[str, Any]) -> Iterator[str]:
 
 def filled(record: dict[str, Any]) -> dict[str, Any]:
     """Return the record without its missing fields."""
-    plain = {key: filled(value) if isinstance(value, dict) else value for key, value in record.items()}
-    return {key: value for key, value in plain.items() if value is not None}
+    fields = {key: filled(value) if isinstance(value, dict) else value for key, value in record.items()}
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def missing(record: dict[str, Any]) -> list[str]:

@@ -214,7 +214,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
             )
 
     @cached_property
-    def _own(self) -> tuple[tuple[Exact, ...], ...]:
+    def _table_answers(self) -> tuple[tuple[Exact, ...], ...]:
         """The noisy answers of each part for tables."""
         ends = np.cumsum([len(p.estimation.lengths) for p in self.plan.groups]).tolist()
         if ends and ends[-1] != len(self.answers):
@@ -223,7 +223,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
 
     @cached_property
     def _rebuilt(self) -> tuple[rebuilding.RebuiltTables, ...]:
-        return tuple(rebuilding.RebuiltTables(p, y) for p, y in zip(self.plan.groups, self._own, strict=True))
+        return tuple(rebuilding.RebuiltTables(p, y) for p, y in zip(self.plan.groups, self._table_answers, strict=True))
 
     @property
     def _sources(self) -> tuple[AnswerSource, ...]:
@@ -237,7 +237,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
     @cached_property
     def biased(self) -> tuple[BiasedTables | None, ...]:
         """For each part for tables, its biased values if it is for a small database, and otherwise None."""
-        pairs = enumerate(zip(self.plan.groups, self._own, strict=True))
+        pairs = enumerate(zip(self.plan.groups, self._table_answers, strict=True))
         return tuple(p.mechanism.biased(p, y, self._histograms.get(i)) for i, (p, y) in pairs)
 
     @property
@@ -270,8 +270,8 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         Raises:
             ReleaseError: The part is not for a small database, or keeps no histogram.
         """
-        found = self.biased[i]
-        if found is None or not found.has_histogram:
+        synthesis = self.biased[i]
+        if synthesis is None or not synthesis.has_histogram:
             raise ReleaseError(
                 "part-without-histogram",
                 f"Part {i + 1} of the release has no synthetic histogram.",
@@ -280,7 +280,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
                 "No histogram was made.",
             )
         frame = label_frame(cell_labels(self.plan.groups[i]))
-        frame["synthetic_records"] = found.histogram
+        frame["synthetic_records"] = synthesis.histogram
         return frame
 
     def __getitem__(self, name: str) -> pd.DataFrame:
@@ -310,11 +310,11 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
     def _framed(self, name: str, columns: Columns) -> pd.DataFrame:
         """Return a table as a frame, whose `attrs` state the statistic of its numbers and intervals."""
         frame, workload = pd.DataFrame(columns), self.plan.group(name).publication.workload
-        asked = workload[name]
+        table = workload[name]
         frame.attrs = {
-            "statistic": statistic(asked, workload.domain),
-            "confidence": asked.target.level(workload.confidence),
-            "universe": universe_text(self.plan, asked),
+            "statistic": statistic(table, workload.domain),
+            "confidence": table.target.level(workload.confidence),
+            "universe": universe_text(self.plan, table),
         }
         return frame
 
@@ -332,16 +332,16 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
     def _table(self, i: int, name: str, values: Floats) -> Columns:
         part, biased = self.plan.groups[i], self.biased[i]
         workload = part.publication.workload
-        found = label_columns(workload[name].labels(workload.domain))
+        columns = label_columns(workload[name].labels(workload.domain))
         if biased is not None:
             layout = part.decomposition.layout(workload.number(name))
             errors = biased.simulated.worst[layout.rows].reshape(layout.inner_shape).transpose(layout.transpose)
-            found["biased_value"] = biased.table(name).ravel()
-            found["simulated_rmse"] = errors.ravel()
-        found["value" if biased is None else "unbiased_value"] = values.ravel()
-        found["std_error"] = np.sqrt(part.table_variances(name)).ravel()
-        found["moe"] = part.table_margins(name).ravel()
-        return found
+            columns["biased_value"] = biased.table(name).ravel()
+            columns["simulated_rmse"] = errors.ravel()
+        columns["value" if biased is None else "unbiased_value"] = values.ravel()
+        columns["std_error"] = np.sqrt(part.table_variances(name)).ravel()
+        columns["moe"] = part.table_margins(name).ravel()
+        return columns
 
     def frames(self, names: Sequence[str] | None = None) -> Iterator[tuple[str, pd.DataFrame]]:
         """Yield some tables, or all, by name. They are rebuilt many at a time, and not in the order of the workload.
@@ -367,12 +367,12 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         """
         frame, domain = self[name], self.plan.publication.domain
         home = domain[domain.attribute_of(level)] if level in domain else None
-        shown = self.plan.group(name).publication.workload[name].attributes if isinstance(home, Hierarchy) else ()
-        at = next(
-            (a for a in shown if domain[domain.attribute_of(a)] is home and domain.depth(a) >= domain.depth(level)),
+        names = self.plan.group(name).publication.workload[name].attributes if isinstance(home, Hierarchy) else ()
+        column = next(
+            (a for a in names if domain[domain.attribute_of(a)] is home and domain.depth(a) >= domain.depth(level)),
             None,
         )
-        if at is None or not isinstance(home, Hierarchy):
+        if column is None or not isinstance(home, Hierarchy):
             raise ReleaseError(
                 "table-without-level",
                 f"Table {name!r} shows no places that lie in places of {level!r}.",
@@ -380,10 +380,10 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
                 "Choose another level or table.",
                 "Nothing was written.",
             )
-        above = home.tree.above(domain.depth(level), domain.depth(at))
-        places = frame[at].map(dict(zip(domain[at].values, above.tolist(), strict=True)))
-        for place, rows in frame.groupby(places.to_numpy()):
-            yield domain[level].values[cast(int, place)], rows.reset_index(drop=True)
+        above = home.tree.above(domain.depth(level), domain.depth(column))
+        places = frame[column].map(dict(zip(domain[column].values, above.tolist(), strict=True)))
+        for index, rows in frame.groupby(places.to_numpy()):
+            yield domain[level].values[cast(int, index)], rows.reset_index(drop=True)
 
     def columns(self, names: Sequence[str] | None = None) -> Iterator[tuple[str, Columns]]:
         """Yield the tables of :meth:`frames` as columns: for many small tables, frames take longer than the tables.
@@ -410,8 +410,8 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         for i, t, values in self._stacks(names):
             workload = self._rebuilt[i].part.publication.workload
             table, mean = workload.tables[t], self._mean(i, t)
-            found = (*(() if mean is None else (mean,)), self._table(i, table.name, values))
-            for file, columns in zip(file_labels(table, workload.domain), found, strict=True):
+            contents = (*(() if mean is None else (mean,)), self._table(i, table.name, values))
+            for file, columns in zip(file_labels(table, workload.domain), contents, strict=True):
                 yield table.name, file, columns
 
     def _stacks(self, names: Sequence[str] | None) -> Iterator[tuple[int, int, Floats]]:
@@ -470,8 +470,8 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
             `release.finite_at(simultaneous=True)["median age"].rank_moe`
         """
         several = sum(a.moe is not None or a.rank_moe is not None for a in self.finite.values())
-        own = self._confidence if confidence is None else confidence
-        each = level(own, several, normal=False, simultaneous=simultaneous)
+        nominal = self._confidence if confidence is None else confidence
+        each = level(nominal, several, normal=False, simultaneous=simultaneous)
         margins = (part.margins(each) for part in self.plan.questions)
         pairs = zip(self.finite.items(), margins, strict=True)
         return {name: replace(a, moe=moe, rank_moe=rank, confidence=each) for (name, a), (moe, rank) in pairs}
@@ -500,8 +500,8 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
                 "Nothing was computed.",
             )
         i = names.index(name)
-        mechanism, own = self.plan.finite[i], self.plan.publication.finite[i].prior
-        believed = prior if prior is not None else own if own is not None else uniform(mechanism.graph)
+        mechanism, stated = self.plan.finite[i], self.plan.publication.finite[i].prior
+        believed = prior if prior is not None else stated if stated is not None else uniform(mechanism.graph)
         chances = accuracy(mechanism).posterior(believed, self.outputs[i])
         return pd.DataFrame({"result": [_plain_label(x) for x in mechanism.graph.results], "probability": chances})
 
@@ -572,18 +572,18 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
             raise unknown_table(table, list(self), _UNSUMMED)
         workload = self.plan.group(table).publication.workload
         labels = workload[table].labels(workload.domain)
-        chosen = {column: np.ones(len(shown)) for column, shown in labels.items()}
-        for column, wanted in {**(where or {}), **columns}.items():
+        chosen = {column: np.ones(len(column_labels)) for column, column_labels in labels.items()}
+        for column, requested in {**(where or {}), **columns}.items():
             if column in labels:
-                chosen[column] *= _choose(labels[column], _listed(workload, table, column, wanted))
+                chosen[column] *= _choose(labels[column], _listed(workload, table, column, requested))
             else:
-                below, inside = _above(workload, table, column, wanted)
+                below, inside = _above(workload, table, column, requested)
                 chosen[below] *= inside
         coefficients = np.ones(())
-        for column, own in chosen.items():
+        for column, factors in chosen.items():
             if workload[table].matrix is None:
-                _refuse_overlap(column, workload[table].view(column), workload.domain[column], own)
-            coefficients = np.multiply.outer(coefficients, own)
+                _refuse_overlap(column, workload[table].view(column), workload.domain[column], factors)
+            coefficients = np.multiply.outer(coefficients, factors)
         return self.estimate({table: coefficients}, confidence)
 
     # --- on disk ------------------------------------------------------------------------------------
@@ -607,14 +607,14 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
             ReleaseError: The directory exists and is not empty, or cannot be written; or there are too many tables for
                 files.
         """
-        written = to_write(self.plan, tables)
+        names = to_write(self.plan, tables)
         with staged(Path(directory)) as stage:
-            for found in clear_leftovers(Path(directory)):
-                (notice or (lambda _: None))(found)
-            self._fill(stage, written)
+            for leftover in clear_leftovers(Path(directory)):
+                (notice or (lambda _: None))(leftover)
+            self._fill(stage, names)
         return Path(directory)
 
-    def _fill(self, stage: Path, written: Sequence[str], *, rehearsal: bool = False) -> None:
+    def _fill(self, stage: Path, names: Sequence[str], *, rehearsal: bool = False) -> None:
         """Write all files, and release.json last; a rehearsal writes a placeholder of its length elsewhere."""
         try:
             tables = stage / "tables"
@@ -628,13 +628,13 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
                 write_parquet(cells, stage / f"{base}.parquet")
                 _write(stage / f"{base}.csv", csv_pieces(cells))
             if self.outputs:
-                write_parquet(self._drawn(), stage / OUTPUTS, sha256=outputs_digest(self.outputs))
+                write_parquet(self._output_frame(), stage / OUTPUTS, sha256=outputs_digest(self.outputs))
                 _write(stage / ANSWERS, finite_csv(self))
-            for _, file, table in self.files(written):
+            for _, file, table in self.files(names):
                 _write(tables / f"{file}.csv", csv_pieces(table))
                 write_parquet(table, tables / f"{file}.parquet")
             entry = EntryReference(1, "0" * 64) if rehearsal else self.entry
-            draft, text = stage / f"{DESCRIPTION}.draft", to_json(describe(self.plan, written, entry))
+            draft, text = stage / f"{DESCRIPTION}.draft", to_json(describe(self.plan, names, entry))
             _write(draft, " " * len(text) if rehearsal else text)
             sync_folder(stage)
             if not rehearsal:
@@ -643,7 +643,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         except (OSError, UnicodeError) as error:
             raise unwritable_place("The release", _reason(error), "No release was put in its place.") from None
 
-    def _drawn(self) -> pd.DataFrame:
+    def _output_frame(self) -> pd.DataFrame:
         names = [q.name for q in self.plan.publication.finite]
         return pd.DataFrame(
             {"question": np.array(names, dtype=object), "output": np.array(self.outputs, dtype=np.int64)}
@@ -697,8 +697,8 @@ def as_drawn(plan: Plan, document: str) -> Plan:
     Raises:
         ReleaseError: The text does not state this, or states it for a plan without a series.
     """
-    said = parse(document).get("series")
-    if (said is None) != (plan.publication.series is None):
+    series = parse(document).get("series")
+    if (series is None) != (plan.publication.series is None):
         raise ReleaseError(
             "series-disagrees",
             "release.json and the plan disagree on whether the release is a period of a series.",
@@ -707,10 +707,10 @@ def as_drawn(plan: Plan, document: str) -> Plan:
             "Nothing was read.",
             place="series",
         )
-    if said is None:
+    if series is None:
         return plan
-    drawn = said.get("drawn") if isinstance(said, dict) else None
-    if type(drawn) is not int or not 1 <= drawn <= len(plan.periods):
+    drawn_periods = series.get("drawn") if isinstance(series, dict) else None
+    if type(drawn_periods) is not int or not 1 <= drawn_periods <= len(plan.periods):
         raise ReleaseError(
             "periods-not-stated",
             "release.json does not state how many periods of the series were drawn.",
@@ -719,20 +719,20 @@ def as_drawn(plan: Plan, document: str) -> Plan:
             "Nothing was read.",
             place="series.drawn",
         )
-    return plan.truncate(drawn)
+    return plan.truncate(drawn_periods)
 
 
 def _read_answers(plan: Plan, folder: Path) -> list[Exact]:
     """Return the noisy answers of the tables, as they were written."""
-    frame, words = read_parquet(folder / MEASUREMENTS, plan.noisy_answers, MAX_NUMBER_DIGITS)
+    frame, metadata = read_parquet(folder / MEASUREMENTS, plan.noisy_answers, MAX_NUMBER_DIGITS)
     sector, row = _places(plan)
     if list(frame.columns) != ["sector", "row", "answer"] or not frame[["sector", "row"]].equals(
         pd.DataFrame({"sector": sector, "row": row})
     ):
         raise rebuilding.answers_of_another_plan()
-    given = frame["answer"].to_numpy()
+    column = frame["answer"].to_numpy()
     try:
-        numbers = given.copy() if given.dtype == np.int64 else np.array([int(x) for x in given], dtype=object)
+        numbers = column.copy() if column.dtype == np.int64 else np.array([int(x) for x in column], dtype=object)
     except (TypeError, ValueError):
         raise ReleaseError(
             "answer-not-integer",
@@ -744,9 +744,9 @@ def _read_answers(plan: Plan, folder: Path) -> list[Exact]:
         ) from None
     lengths = [n for p in plan.groups for n in p.strategy.lengths]
     answers = np.split(numbers, np.cumsum(lengths)[:-1])
-    written = _column(answers)
-    same = written.dtype == given.dtype and np.array_equal(written, given)
-    if not same or words != {"sha256": answers_digest(answers)}:
+    expected = _column(answers)
+    same = expected.dtype == column.dtype and np.array_equal(expected, column)
+    if not same or metadata != {"sha256": answers_digest(answers)}:
         raise ReleaseError(
             "answers-altered",
             "The noisy answers were altered after they were written.",
@@ -771,7 +771,7 @@ def cell_labels(part: TablePart) -> dict[str, tuple[str | int, ...]]:
 
 def _read_histograms(plan: Plan, folder: Path) -> dict[int, Floats]:
     """Return the synthetic histograms of small databases, as they were written."""
-    found = {}
+    by_part = {}
     for i, base in histograms(plan).items():
         labels = cell_labels(plan.groups[i])
         frame, _ = read_parquet(folder / f"{base}.parquet", *extent(labels))
@@ -785,13 +785,13 @@ def _read_histograms(plan: Plan, folder: Path) -> dict[int, Floats]:
                 "Nothing was read.",
                 place=f"{base}.parquet",
             )
-        found[i] = counts.to_numpy()
-    return found
+        by_part[i] = counts.to_numpy()
+    return by_part
 
 
 def _read_outputs(plan: Plan, folder: Path) -> tuple[int, ...]:
     names = [q.name for q in plan.publication.finite]
-    frame, words = read_parquet(folder / OUTPUTS, *extent({"question": names}))
+    frame, metadata = read_parquet(folder / OUTPUTS, *extent({"question": names}))
     if list(frame.columns) != ["question", "output"] or frame["question"].tolist() != names:
         raise ReleaseError(
             "foreign-finite-answers",
@@ -802,7 +802,7 @@ def _read_outputs(plan: Plan, folder: Path) -> tuple[int, ...]:
             place=OUTPUTS,
         )
     outputs = tuple(frame["output"].tolist())
-    if frame["output"].dtype != np.int64 or words != {"sha256": outputs_digest(outputs)}:
+    if frame["output"].dtype != np.int64 or metadata != {"sha256": outputs_digest(outputs)}:
         raise ReleaseError(
             "finite-answers-altered",
             "The finite answers were altered after they were written.",
@@ -820,30 +820,30 @@ def to_write(plan: Plan, tables: Iterable[str] | None) -> tuple[str, ...]:
     Raises:
         ReleaseError: A table is unknown or occurs twice, or there are more tables than files make sense for.
     """
-    known = {name: i for i, name in enumerate(n for p in plan.groups for n in p.publication.workload.tables.names)}
+    positions = {name: i for i, name in enumerate(n for p in plan.groups for n in p.publication.workload.tables.names)}
     if tables is None:
-        if len(known) > MAX_FILES:
+        if len(positions) > MAX_FILES:
             raise ReleaseError(
                 "too-many-table-files",
-                f"{len(known):,} tables would be written as two files each.",
+                f"{len(positions):,} tables would be written as two files each.",
                 f"At most {MAX_FILES:,} tables get files.",
                 "Name the tables to write, or none. Each can be rebuilt from the release at any time.",
                 "Nothing was written.",
             )
-        return tuple(known)
-    given = [tables] if isinstance(tables, str) else list(tables)
-    for name in given:
-        if name not in known:
-            raise unknown_table(name, list(known), "Nothing was written.")
-    if len(set(given)) != len(given):
+        return tuple(positions)
+    names = [tables] if isinstance(tables, str) else list(tables)
+    for name in names:
+        if name not in positions:
+            raise unknown_table(name, list(positions), "Nothing was written.")
+    if len(set(names)) != len(names):
         raise repeated_table("Nothing was written.")
-    return tuple(sorted(given, key=known.__getitem__))
+    return tuple(sorted(names, key=positions.__getitem__))
 
 
 def _listed(workload: Workload, table: str, column: str, labels: Any) -> Any:
     """Return the requested labels, if they are given along an order."""
-    asked = workload[table]
-    if asked.matrix is not None or isinstance(asked.view(column), (Ranges, Recode)):
+    definition = workload[table]
+    if definition.matrix is not None or isinstance(definition.view(column), (Ranges, Recode)):
         return labels
     attribute = workload.domain[column]
     if not attribute.ordered:
@@ -878,10 +878,10 @@ def _choose(labels_shown: Sequence[str | int], labels: Any) -> Floats:
         places.setdefault((isinstance(x, bool), x), []).append(i)
     for label in labels if several else [labels]:
         try:
-            found = places[isinstance(label, (bool, np.bool_)), label]
+            indices = places[isinstance(label, (bool, np.bool_)), label]
         except (KeyError, TypeError):  # a value that cannot be hashed is no label
             raise _unknown_label(label, labels_shown) from None
-        chosen[found] = 1
+        chosen[indices] = 1
     return chosen
 
 
@@ -890,8 +890,8 @@ def _above(workload: Workload, table: str, level: str, places: Any) -> tuple[str
     domain, t = workload.domain, workload[table]
     for a in t.attributes if level in domain else ():
         above, depth = domain[level], domain.depth(a)
-        alike = domain.attribute_of(a) == domain.attribute_of(level) and t.view(a) is EACH
-        if alike and isinstance(above, HierarchyLevel) and above.depth < depth:
+        is_same_home = domain.attribute_of(a) == domain.attribute_of(level) and t.view(a) is EACH
+        if is_same_home and isinstance(above, HierarchyLevel) and above.depth < depth:
             return a, _choose(above.values, places)[above.of.tree.above(above.depth, depth)]
     raise ReleaseError(
         "unknown-column",
@@ -958,8 +958,8 @@ def finite_csv(release: Release) -> str:
     for a in answers:
         moe, rank_moe = ("" if x is None else f"{x:.15g}" for x in (a.moe, a.rank_moe))
         hit_rate = "" if a.hit_rate is None else f"{a.hit_rate:.{DECIMALS}f}"
-        said, name = [moe, hit_rate, *[rank_moe] * ranked], field(a.name)
-        rows += [[name, str(i), field(v), *said] for i, v in enumerate(a.parts, 1)]
+        cells, name = [moe, hit_rate, *[rank_moe] * ranked], field(a.name)
+        rows += [[name, str(i), field(v), *cells] for i, v in enumerate(a.parts, 1)]
     return "".join(",".join(row) + "\n" for row in rows)
 
 

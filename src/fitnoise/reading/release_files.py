@@ -60,8 +60,8 @@ def reserved(directory: Path) -> Iterator[None]:
     try:
         directory = directory.resolve()
         directory.parent.mkdir(parents=True, exist_ok=True)
-        place = directory.parent / f".{directory.name}.unfinished-{_RESERVED}"
-        handle = _hold_name(place)
+        marker = directory.parent / f".{directory.name}.unfinished-{_RESERVED}"
+        handle = _hold_name(marker)
     except BlockingIOError:
         raise ReleaseError(
             "another-process-writes",
@@ -76,7 +76,7 @@ def reserved(directory: Path) -> Iterator[None]:
         yield
     finally:
         with contextlib.suppress(OSError):
-            place.unlink()
+            marker.unlink()
         os.close(handle)
 
 
@@ -103,22 +103,22 @@ def _hold_name(path: Path) -> int:
 
 
 @contextlib.contextmanager
-def staged(directory: Path, paid: Callable[[], bool] = lambda: False) -> Iterator[Path]:
+def staged(directory: Path, is_charged: Callable[[], bool] = lambda: False) -> Iterator[Path]:
     """Hold a place (:func:`reserved`), and make a fresh folder that is moved there when the block ends well.
 
     The folder is locked meanwhile. A killed process leaves it without its lock, and :func:`clear_leftovers` removes it.
 
     Args:
         directory: The place.
-        paid: True if the release was charged. A complete release that cannot be moved is then kept, and named. Any
-            other folder is removed.
+        is_charged: True if the release was charged. A complete release that cannot be moved is then kept, and named.
+            Any other folder is removed.
     """
-    with reserved(directory), _stage(directory, paid) as stage:
+    with reserved(directory), _stage(directory, is_charged) as stage:
         yield stage
 
 
 @contextlib.contextmanager
-def _stage(directory: Path, paid: Callable[[], bool]) -> Iterator[Path]:
+def _stage(directory: Path, is_charged: Callable[[], bool]) -> Iterator[Path]:
     """Make a fresh folder next to a place that is held."""
     stage: Path | None = None
     held: int | None = None
@@ -139,12 +139,12 @@ def _stage(directory: Path, paid: Callable[[], bool]) -> Iterator[Path]:
         try:
             stage.rename(directory)
         except OSError as error:
-            name, kept = stage.name, paid() and (stage / DESCRIPTION).exists()
-            stage = None if kept else stage
+            name, is_kept = stage.name, is_charged() and (stage / DESCRIPTION).exists()
+            stage = None if is_kept else stage
             raise ReleaseError(
                 "folder-not-moved",
                 f"{directory.name!r} cannot be put in its place ({_reason(error)}).",
-                f"The complete folder is {name!r}, in the same directory." if kept else "",
+                f"The complete folder is {name!r}, in the same directory." if is_kept else "",
                 "Remove this cause, or choose another place.",
                 UNWRITTEN,
             ) from None
@@ -178,8 +178,8 @@ def write_texts(directory: Path, texts: Iterable[tuple[str, str]], notice: Calla
         ReleaseError: The folder exists and is not empty, or cannot be written.
     """
     with staged(directory) as stage:
-        for found in clear_leftovers(directory, release=False):
-            (notice or (lambda _: None))(found)
+        for leftover in clear_leftovers(directory, release=False):
+            (notice or (lambda _: None))(leftover)
         try:
             for name, text in texts:
                 (stage / name).parent.mkdir(exist_ok=True)
@@ -241,8 +241,8 @@ def clear_leftovers(directory: Path, *, release: bool = True, digest: str | None
         * where folders cannot be locked, all of them are left as they are.
     """
     directory = directory.resolve()
-    left = _leftovers(directory.parent, re.escape(directory.name))
-    return [_cleared(stage, directory, digest, release=release) for stage in left if stage.is_dir()]
+    leftovers = _leftovers(directory.parent, re.escape(directory.name))
+    return [_cleared(stage, directory, digest, release=release) for stage in leftovers if stage.is_dir()]
 
 
 def leftovers(folder: Path) -> list[str]:
@@ -254,10 +254,10 @@ def _leftovers(folder: Path, name: str) -> Iterator[Path]:
     """Yield the leftovers of dead processes in a folder with names of a pattern, each held until the next is taken."""
     pattern = re.compile(_UNFINISHED.format(name), re.DOTALL)
     try:
-        found = sorted(p for p in folder.iterdir() if pattern.fullmatch(p.name))
+        paths = sorted(p for p in folder.iterdir() if pattern.fullmatch(p.name))
     except OSError:
         return
-    for stage in found:
+    for stage in paths:
         try:
             held = hold(stage)
         except OSError:
@@ -279,8 +279,8 @@ def replace_file(path: Path, content: bytes, mode: int = 0o666) -> None:
     stage: Path | None = None
     held: int | None = None
     try:
-        for left in filter(Path.is_file, _leftovers(path.parent, re.escape(path.name))):
-            left.unlink()
+        for leftover in filter(Path.is_file, _leftovers(path.parent, re.escape(path.name))):
+            leftover.unlink()
         stage, held = _fresh(path, lambda p: p.touch(mode, exist_ok=False))
         stage.write_bytes(content)
         stage.replace(path)
@@ -300,8 +300,8 @@ def new_file(path: Path, content: bytes) -> None:
         FileExistsError: Something is there, which stays as it was.
         OSError: The file cannot be written.
     """
-    for left in filter(Path.is_file, _leftovers(path.parent, re.escape(path.name))):
-        left.unlink()
+    for leftover in filter(Path.is_file, _leftovers(path.parent, re.escape(path.name))):
+        leftover.unlink()
     stage, held = _fresh(path, lambda p: p.touch(exist_ok=False))
     try:
         stage.write_bytes(content)
@@ -372,8 +372,8 @@ def label_columns(labels: Mapping[str, Sequence[str | int]]) -> dict[str, NDArra
     for i, (name, values) in enumerate(labels.items()):
         one = len(set(map(type, values))) == 1
         kind: Any = {bool: np.bool_, int: np.int64}.get(type(values[0]), object) if one else object
-        shown = values if one else list(map(str, values))
-        each = np.repeat(np.array(shown, dtype=kind), math.prod(sizes[i + 1 :]))
+        texts = values if one else list(map(str, values))
+        each = np.repeat(np.array(texts, dtype=kind), math.prod(sizes[i + 1 :]))
         columns[name] = np.tile(each, math.prod(sizes[:i]))
     return columns
 
@@ -425,17 +425,17 @@ def csv_pieces(table: Columns | pd.DataFrame, *, fixed: Collection[str] | None =
 
     A piece is one text from one template, which takes a third of the time of a text for each number.
     """
-    given = _arrays(table)
-    fixed = number_columns(given) if fixed is None else fixed
-    yield ",".join(field(name) for name in given) + "\n"
-    rows = len(next(iter(given.values()))) if given else 0
+    arrays = _arrays(table)
+    fixed = number_columns(arrays) if fixed is None else fixed
+    yield ",".join(field(name) for name in arrays) + "\n"
+    rows = len(next(iter(arrays.values()))) if arrays else 0
     for start in range(0, rows, CSV_ROWS_PER_WRITE):
         row, columns = [], []
-        for name, whole in given.items():
-            x = whole[start : start + CSV_ROWS_PER_WRITE]
-            how, shown = _fixed(x) if name in fixed else _fields(x.tolist())
+        for name, array in arrays.items():
+            x = array[start : start + CSV_ROWS_PER_WRITE]
+            how, cells = _fixed(x) if name in fixed else _fields(x.tolist())
             row.append(how)
-            columns += [shown] if shown is not None else []
+            columns += [cells] if cells is not None else []
         many = min(CSV_ROWS_PER_WRITE, rows - start)
         yield (",".join(row) + "\n") * many % tuple(itertools.chain.from_iterable(zip(*columns, strict=True)))
 
@@ -453,8 +453,8 @@ def _fields(labels: list[str | int]) -> tuple[str, list[str] | list[int]]:
     """Return labels as in :func:`field`, each converted once."""
     if {int}.issuperset(map(type, labels)):
         return "%d", labels  # type: ignore[return-value]  # they are integers
-    known = {label: field(label) for label in set(labels)}
-    return "%s", [known[label] for label in labels]
+    texts = {label: field(label) for label in set(labels)}
+    return "%s", [texts[label] for label in labels]
 
 
 _RUN = re.compile(r"[=@'\t\r\n＝＋－＠]|[+-](?!\d+(\.\d+)?\Z)")

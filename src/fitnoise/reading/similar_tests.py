@@ -73,23 +73,23 @@ _ALONG_X, _ALONG_G = map(_to_bernstein, DEGREES)
 class _Rectangles:
     """M rectangles of (x, g) of some of J problems, where x is p or r.
 
-    row: The problem of each rectangle. `first`: True where x is p. ends: A and B ≥ 0 of the ends A/B along both axes,
+    row: The problem of each rectangle. is_p: True where x is p. ends: A and B ≥ 0 of the ends A/B along both axes,
     (M, axes, ends, 2).
     """
 
     row: Indices
-    first: NDArray[np.bool_]
+    is_p: NDArray[np.bool_]
     ends: Floats
 
-    def only(self, keep: NDArray[np.bool_]) -> _Rectangles:
+    def select(self, keep: NDArray[np.bool_]) -> _Rectangles:
         """Return some of the rectangles."""
-        return _Rectangles(self.row[keep], self.first[keep], self.ends[keep])
+        return _Rectangles(self.row[keep], self.is_p[keep], self.ends[keep])
 
-    def along(self, axis: int) -> tuple[Floats, Floats]:
+    def ends_along(self, axis: int) -> tuple[Floats, Floats]:
         """Return the ends along an axis, in units of the problem."""
         with np.errstate(divide="ignore"):
-            first, last = (self.ends[:, axis, :, 0] / self.ends[:, axis, :, 1]).T
-        return first, last
+            low_end, high_end = (self.ends[:, axis, :, 0] / self.ends[:, axis, :, 1]).T
+        return low_end, high_end
 
     def halved(self, axis: Indices) -> _Rectangles:
         """Return halves of all rectangles, each along its axis."""
@@ -98,7 +98,7 @@ class _Rectangles:
             ends = self.ends.copy()
             ends[each, axis, 1 - side] = ends[each, axis].mean(axis=1)
             halves.append(ends)
-        return _Rectangles(np.tile(self.row, 2), np.tile(self.first, 2), np.concatenate(halves))
+        return _Rectangles(np.tile(self.row, 2), np.tile(self.is_p, 2), np.concatenate(halves))
 
 
 def ranges(values: Floats, covariances: Floats, boxes: Box, z: float, *, divided: bool) -> tuple[Floats, Floats]:
@@ -113,9 +113,9 @@ def ranges(values: Floats, covariances: Floats, boxes: Box, z: float, *, divided
     """
     low, high = (np.empty(len(values)) for _ in range(2))
     for start in range(0, len(values), PROBLEMS_PER_BATCH):
-        own = slice(start, start + PROBLEMS_PER_BATCH)
-        a, b, c, d = (x[own] for x in boxes)
-        low[own], high[own] = _RangeProblems(values[own], covariances[own], (a, b, c, d), z, divided).found()
+        rows = slice(start, start + PROBLEMS_PER_BATCH)
+        a, b, c, d = (x[rows] for x in boxes)
+        low[rows], high[rows] = _RangeProblems(values[rows], covariances[rows], (a, b, c, d), z, divided).compute_ends()
     return low, high
 
 
@@ -134,36 +134,36 @@ class _RangeProblems:
         self._p, self._r = ((low / unit, high / unit) for low, high in (boxes[:2], boxes[2:]))
         self._z, self._divided = z, divided
         with np.errstate(all="ignore"):
-            plain = self._values[:, 0::2] / self._values[:, 1::2]
-        plain = np.where(np.isfinite(plain), plain, 0.0)
-        self._middle = [np.clip(plain[:, k], *own) for k, own in enumerate((self._p, self._r))]
+            quotients = self._values[:, 0::2] / self._values[:, 1::2]
+        quotients = np.where(np.isfinite(quotients), quotients, 0.0)
+        self._middle = [np.clip(quotients[:, k], *limits) for k, limits in enumerate((self._p, self._r))]
 
-    def found(self) -> tuple[Floats, Floats]:
+    def compute_ends(self) -> tuple[Floats, Floats]:
         """Return the ends of each range, over the rectangles that are not proven to be rejected."""
         p, r = self._middle
         inner = np.stack((quotient if self._divided else difference)(p, p, r, r))
-        told = np.isfinite(inner).all(axis=0) & (inner[0] == inner[1])
-        middle, inner = np.where(told, inner[0], 0.0), np.where(told, inner, [[math.inf], [-math.inf]])
-        outer, left = inner.copy(), self._started()
+        is_point = np.isfinite(inner).all(axis=0) & (inner[0] == inner[1])
+        middle, inner = np.where(is_point, inner[0], 0.0), np.where(is_point, inner, [[math.inf], [-math.inf]])
+        outer, remaining = inner.copy(), self._started()
         for _ in range(MAX_HALVINGS):
-            others = self._others(left, left.along(0), left.along(1))
-            left = left.only(self._inside(left, others, wholly=False))
-            coefficients, size = self._coefficients(left)
+            others = self._others(remaining, remaining.ends_along(0), remaining.ends_along(1))
+            remaining = remaining.select(self._inside(remaining, others, wholly=False))
+            coefficients, size = self._coefficients(remaining)
             open_ones = coefficients.min(axis=(1, 2)) <= ROUNDING * size
-            left, coefficients = left.only(open_ones), coefficients[open_ones]
-            self._accept(inner, left, coefficients)
-            apart = np.abs(inner - middle)
-            spare = np.where(np.isfinite(apart), END_TOLERANCE * apart, 0.0)
-            low, high = left.along(1)
-            more = (low < (inner[0] - spare[0])[left.row]) | (high > (inner[1] + spare[1])[left.row])
-            more &= np.bincount(left.row, minlength=len(p))[left.row] <= MAX_RECTANGLES
-            _widen(outer, left.only(~more))
-            left, coefficients = left.only(more), coefficients[more]
-            if not len(left.row):
+            remaining, coefficients = remaining.select(open_ones), coefficients[open_ones]
+            self._accept(inner, remaining, coefficients)
+            distances = np.abs(inner - middle)
+            spare = np.where(np.isfinite(distances), END_TOLERANCE * distances, 0.0)
+            low, high = remaining.ends_along(1)
+            is_split = (low < (inner[0] - spare[0])[remaining.row]) | (high > (inner[1] + spare[1])[remaining.row])
+            is_split &= np.bincount(remaining.row, minlength=len(p))[remaining.row] <= MAX_RECTANGLES
+            _widen(outer, remaining.select(~is_split))
+            remaining, coefficients = remaining.select(is_split), coefficients[is_split]
+            if not len(remaining.row):
                 break
             steps = [np.abs(np.diff(coefficients, axis=k)).max(axis=(1, 2)) for k in (1, 2)]
-            left = left.halved((steps[1] > steps[0]).astype(np.intp))
-        _widen(outer, left)
+            remaining = remaining.halved((steps[1] > steps[0]).astype(np.intp))
+        _widen(outer, remaining)
         outer = np.stack([np.minimum(outer[0], inner[0]), np.maximum(outer[1], inner[1])])
         low, high = outer if self._divided else outer * self._unit
         return low, high
@@ -171,7 +171,7 @@ class _RangeProblems:
     def _started(self) -> _Rectangles:
         """Return all possible pairs of p and g, or of r and g, whichever coordinates separate all points."""
         low, high = (quotient if self._divided else difference)(*self._p, *self._r)
-        plain = self._middle[0] - self._middle[1]
+        centre = self._middle[0] - self._middle[1]
         if self._divided:  # p = 0 is g = 0 for any r, and r = 0 is an infinite g
             with np.errstate(all="ignore"):
                 size = 2 * np.abs(self._middle[0] / self._middle[1])
@@ -179,15 +179,18 @@ class _RangeProblems:
             cuts = [low, np.clip(-size, low, high), np.clip(size, low, high), high]
             pieces = [(cuts[0], cuts[1], True), (cuts[1], cuts[2], False), (cuts[2], cuts[3], True)]
         else:  # an infinite p is an infinite g for any r, and an infinite r one below 0
-            plain = np.clip(plain, low, high)
-            pieces = [(low, plain, True), (plain, high, False)]
-        made, every = [], np.arange(len(low))
-        for start, end, first in pieces:
-            (least, most), cut = (self._p, self._middle[0]) if first else (self._r, self._middle[1])
-            for x, told in ((_segment(least, cut), (least < cut) | (cut == most)), (_segment(cut, most), cut < most)):
-                whole = _Rectangles(every, np.full(len(low), first), np.stack([x, _segment(start, end)], axis=1))
-                made.append(whole.only(told & (start < end)))  # a flat rectangle is an edge of a neighbour
-        return _Rectangles(*(np.concatenate([getattr(x, name) for x in made]) for name in ("row", "first", "ends")))
+            centre = np.clip(centre, low, high)
+            pieces = [(low, centre, True), (centre, high, False)]
+        parts, all_rows = [], np.arange(len(low))
+        for start, end, is_p in pieces:
+            (low_x, high_x), cut = (self._p, self._middle[0]) if is_p else (self._r, self._middle[1])
+            for x, keep in (
+                (_segment(low_x, cut), (low_x < cut) | (cut == high_x)),
+                (_segment(cut, high_x), cut < high_x),
+            ):
+                full = _Rectangles(all_rows, np.full(len(low), is_p), np.stack([x, _segment(start, end)], axis=1))
+                parts.append(full.select(keep & (start < end)))  # a flat rectangle is an edge of a neighbour
+        return _Rectangles(*(np.concatenate([getattr(x, name) for x in parts]) for name in ("row", "is_p", "ends")))
 
     def _others(self, rectangles: _Rectangles, x: Range, g: Range) -> Range:
         """Return the other ratio of r and p on these rectangles, as ranges."""
@@ -199,12 +202,12 @@ class _RangeProblems:
                 other = ends.min(axis=0), ends.max(axis=0)
             else:
                 other = x[0] + g[0], x[1] + g[1]
-        return np.where(rectangles.first, one[0], other[0]), np.where(rectangles.first, one[1], other[1])
+        return np.where(rectangles.is_p, one[0], other[0]), np.where(rectangles.is_p, one[1], other[1])
 
     def _inside(self, rectangles: _Rectangles, allowed: Range, *, wholly: bool) -> NDArray[np.bool_]:
         """Return True where the other ratio is partly in its box, or completely."""
         low, high = (
-            np.where(rectangles.first, r[rectangles.row], p[rectangles.row])
+            np.where(rectangles.is_p, r[rectangles.row], p[rectangles.row])
             for p, r in zip(self._p, self._r, strict=True)
         )
         if wholly:
@@ -213,7 +216,7 @@ class _RangeProblems:
 
     def _accept(self, inner: Floats, rectangles: _Rectangles, coefficients: Floats) -> None:
         """Widen ranges by the accepted corners: at a corner, the coefficient is the value of f."""
-        x, g = rectangles.along(0), rectangles.along(1)
+        x, g = rectangles.ends_along(0), rectangles.ends_along(1)
         for i in (0, 1):
             for j in (0, 1):
                 inside = self._inside(rectangles, self._others(rectangles, (x[i], x[i]), (g[j], g[j])), wholly=True)
@@ -224,29 +227,29 @@ class _RangeProblems:
     def _coefficients(self, rectangles: _Rectangles) -> tuple[Floats, Floats]:
         """Return the coefficients of f on rectangles, (M, 13, 7), and the size of its terms, (M,)."""
         (x, y), (g, h) = (
-            np.moveaxis(rectangles.ends[:, k, :1] * (1 - at[:, None]) + rectangles.ends[:, k, 1:] * at[:, None], -1, 0)
-            for k, at in enumerate(_NODES)
+            np.moveaxis(rectangles.ends[:, k, :1] * (1 - u[:, None]) + rectangles.ends[:, k, 1:] * u[:, None], -1, 0)
+            for k, u in enumerate(_NODES)
         )
         x, y, g, h = x[:, :, None], y[:, :, None], g[:, None, :], h[:, None, :]
-        first = rectangles.first[:, None, None]
+        is_p = rectangles.is_p[:, None, None]
         if self._divided:
-            p, s = np.where(first, x, x * g), np.where(first, y, y * h)
-            r, t = np.where(first, x * h, x), np.where(first, y * g, y)
+            p, s = np.where(is_p, x, x * g), np.where(is_p, y, y * h)
+            r, t = np.where(is_p, x * h, x), np.where(is_p, y * g, y)
         else:
-            p, s = np.where(first, x, x * h + g * y), np.where(first, y, y * h)
-            r, t = np.where(first, x * h - g * y, x), np.where(first, y * h, y)
+            p, s = np.where(is_p, x, x * h + g * y), np.where(is_p, y, y * h)
+            r, t = np.where(is_p, x * h - g * y, x), np.where(is_p, y * h, y)
         values, v = self._values[rectangles.row][..., None, None], self._covariances[rectangles.row][..., None, None]
         one, other = s * values[:, 0] - p * values[:, 1], t * values[:, 2] - r * values[:, 3]
         # covariances of the residuals, and their covariances with b₁ and b₂
         of_one = s * s * v[:, 0, 0] - 2 * s * p * v[:, 0, 1] + p * p * v[:, 1, 1]
         of_other = t * t * v[:, 2, 2] - 2 * t * r * v[:, 2, 3] + r * r * v[:, 3, 3]
         both = s * t * v[:, 0, 2] - s * r * v[:, 0, 3] - p * t * v[:, 1, 2] + p * r * v[:, 1, 3]
-        spread = of_one * of_other - both * both
+        determinant = of_one * of_other - both * both
         left_of = []
         for k in (1, 3):
-            first, second = s * v[:, 0, k] - p * v[:, 1, k], t * v[:, 2, k] - r * v[:, 3, k]
-            regressed = first * (of_other * one - both * other) + second * (of_one * other - both * one)
-            left_of.append(values[:, k] * spread - regressed)
+            one_part, other_part = s * v[:, 0, k] - p * v[:, 1, k], t * v[:, 2, k] - r * v[:, 3, k]
+            regressed = one_part * (of_other * one - both * other) + other_part * (of_one * other - both * one)
+            left_of.append(values[:, k] * determinant - regressed)
         # the slopes of g, times all denominators
         mine, theirs = (r, p) if self._divided else (t, s)
         weights = mine * left_of[1], -theirs * left_of[0]
@@ -260,15 +263,15 @@ class _RangeProblems:
 def _segment(low: Floats, high: Floats) -> Floats:
     """Return coordinates A and B of the ends, (J, ends, 2)."""
     ends = np.stack([low, high], axis=1)
-    far = np.maximum(1.0, np.where(np.isfinite(ends), np.abs(ends), 0.0).max(axis=1))
+    scale = np.maximum(1.0, np.where(np.isfinite(ends), np.abs(ends), 0.0).max(axis=1))
     finite = np.isfinite(ends)
-    return np.stack([np.where(finite, ends, np.copysign(far[:, None], ends)), finite.astype(np.float64)], axis=-1)
+    return np.stack([np.where(finite, ends, np.copysign(scale[:, None], ends)), finite.astype(np.float64)], axis=-1)
 
 
-def _widen(ends: Floats, by: _Rectangles) -> None:
-    low, high = by.along(1)
-    np.minimum.at(ends[0], by.row, low)
-    np.maximum.at(ends[1], by.row, high)
+def _widen(ends: Floats, rectangles: _Rectangles) -> None:
+    low, high = rectangles.ends_along(1)
+    np.minimum.at(ends[0], rectangles.row, low)
+    np.maximum.at(ends[1], rectangles.row, high)
 
 
 def difference(low: Floats, high: Floats, other_low: Floats, other_high: Floats) -> tuple[Floats, Floats]:
@@ -289,9 +292,9 @@ def quotient(low: Floats, high: Floats, other_low: Floats, other_high: Floats) -
     """Return the hull of p/r for p and r ≠ 0 from their lows to their highs."""
     with np.errstate(all="ignore"):
         both = (other_low < 0) & (other_high > 0)
-        # 1/r is from `least` to `most`, where open ends of r are 0
-        least = np.where(both, -math.inf, np.where(other_high == 0, -math.inf, np.divide(1.0, other_high)))
-        most = np.where(both, math.inf, np.where(other_low == 0, math.inf, np.divide(1.0, other_low)))
-        ends = np.stack([np.multiply(p, x) for p in (low, high) for x in (least, most)])
+        # 1/r is from `low_inverse` to `high_inverse`, where open ends of r are 0
+        low_inverse = np.where(both, -math.inf, np.where(other_high == 0, -math.inf, np.divide(1.0, other_high)))
+        high_inverse = np.where(both, math.inf, np.where(other_low == 0, math.inf, np.divide(1.0, other_low)))
+        ends = np.stack([np.multiply(p, x) for p in (low, high) for x in (low_inverse, high_inverse)])
     ends = np.where(np.isnan(ends), 0.0, ends)  # 0·∞: p = 0 gives 0 only
     return np.asarray(ends.min(axis=0)), np.asarray(ends.max(axis=0))

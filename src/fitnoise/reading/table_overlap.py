@@ -35,21 +35,23 @@ ATOM_TOLERANCE = 1e-9
 class LeafPartition:
     """Disjoint groups of the leaves of an attribute, compared by their leaves only.
 
-    `place`: The group of every leaf, −1 without a group, numbered in the order of their first leaves, (leaves,).
+    `group_index`: The group of every leaf, −1 without a group, numbered in the order of their first leaves, (leaves,).
     """
 
     def __init__(self, groups: Indices) -> None:
-        found, first, which = np.unique(groups, return_index=True, return_inverse=True)
-        order = np.argsort(np.where(found < 0, len(groups), first))
-        rank = np.empty(len(found), dtype=np.intp)
-        rank[order] = np.arange(len(found))
-        self.place = np.where(groups < 0, -1, rank[which.ravel()])
-        self.size = int(self.place.max()) + 1
-        self._hash = hash(self.place.tobytes())
+        codes, first_leaf, which = np.unique(groups, return_index=True, return_inverse=True)
+        order = np.argsort(np.where(codes < 0, len(groups), first_leaf))
+        rank = np.empty(len(codes), dtype=np.intp)
+        rank[order] = np.arange(len(codes))
+        self.group_index = np.where(groups < 0, -1, rank[which.ravel()])
+        self.size = int(self.group_index.max()) + 1
+        self._hash = hash(self.group_index.tobytes())
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, LeafPartition) and self._hash == other._hash and np.array_equal(self.place, other.place)
+            isinstance(other, LeafPartition)
+            and self._hash == other._hash
+            and np.array_equal(self.group_index, other.group_index)
         )
 
     def __hash__(self) -> int:
@@ -58,23 +60,23 @@ class LeafPartition:
     @cached_property
     def covers(self) -> bool:
         """True if every leaf is in a group."""
-        return bool((self.place >= 0).all())
+        return bool((self.group_index >= 0).all())
 
     def map_groups(self, groups: Indices) -> Indices | None:
         """Return the group here of each group of another numbering, −1 without one; None unless these are unions."""
-        inside = self.place >= 0
+        inside = self.group_index >= 0
         if (groups[inside] < 0).any():
             return None
         out = np.full(int(groups.max()) + 1, -1, dtype=np.intp)
-        out[groups[inside]] = self.place[inside]
+        out[groups[inside]] = self.group_index[inside]
         there = groups >= 0
-        return out if np.array_equal(out[groups[there]], self.place[there]) else None
+        return out if np.array_equal(out[groups[there]], self.group_index[there]) else None
 
     def join(self, other: LeafPartition) -> LeafPartition:
         """Return the smallest unions of groups of both."""
         n, out = self.size + other.size, self.size + other.size
-        mine = np.where(self.place < 0, out, self.place)
-        theirs = np.where(other.place < 0, out, self.size + other.place)
+        mine = np.where(self.group_index < 0, out, self.group_index)
+        theirs = np.where(other.group_index < 0, out, self.size + other.group_index)
         graph = sp.coo_array((np.ones(len(mine)), (mine, theirs)), shape=(n + 1, n + 1))
         _, label = connected_components(graph, directed=False)
         return LeafPartition(np.where(label[mine] == label[out], -1, label[mine]))
@@ -86,7 +88,7 @@ class CountColumn:
     """A column of a table of counts.
 
     home: The attribute of the column.
-    `place`: The atom of every leaf, −1 without an atom, (leaves,).
+    `atom_index`: The atom of every leaf, −1 without an atom, (leaves,).
     atoms: The number of atoms.
     rows: The number of rows.
     `atoms_from_rows`: The integers that make atoms of rows, (atoms, rows); None if rows are atoms.
@@ -94,7 +96,7 @@ class CountColumn:
     """
 
     home: str
-    place: Indices
+    atom_index: Indices
     atoms: int
     rows: int
     atoms_from_rows: sp.csr_array | None = None
@@ -103,11 +105,11 @@ class CountColumn:
     @cached_property
     def parts(self) -> LeafPartition:
         """The atoms as groups, without their order."""
-        return LeafPartition(self.place)
+        return LeafPartition(self.atom_index)
 
     def summed(self, to: LeafPartition | None) -> sp.csr_array:
         """Return the matrix from rows to sums of atoms: to groups, or to the sum of all."""
-        sums = _merged(self.place, self.atoms, to)
+        sums = _merged(self.atom_index, self.atoms, to)
         return sums if self.atoms_from_rows is None else sp.csr_array(sums @ self.atoms_from_rows)
 
 
@@ -117,7 +119,7 @@ _NAME = "Name only tables that can be made integer tables."
 
 
 def _column(domain: Domain, table: Table, name: str, view: View) -> CountColumn:
-    home, attribute, place = domain.attribute_of(name), domain[name], leaves(domain, name)
+    home, attribute, leaf_cells = domain.attribute_of(name), domain[name], leaves(domain, name)
     if isinstance(view, (Sum, Mean)):
         raise ReleaseError(
             "integer-table-of-sums",
@@ -146,13 +148,13 @@ def _column(domain: Domain, table: Table, name: str, view: View) -> CountColumn:
             place=table.name,
         )
     if view is EACH:
-        return CountColumn(home, place, attribute.size, attribute.size)
+        return CountColumn(home, leaf_cells, attribute.size, attribute.size)
     cells = _atoms(view, attribute)
     atoms, rows = int(cells.max()) + 1, len(view.labels(attribute))
     inside = np.flatnonzero(cells >= 0)
     sums = sp.csr_array((np.ones(len(inside)), (cells[inside], inside)), shape=(atoms, attribute.size))
-    made = row_coefficients(view, attribute, sums)
-    if made is None or np.abs(made.data - np.rint(made.data)).max() > ATOM_TOLERANCE:
+    coefficients = row_coefficients(view, attribute, sums)
+    if coefficients is None or np.abs(coefficients.data - np.rint(coefficients.data)).max() > ATOM_TOLERANCE:
         raise ReleaseError(
             "integer-table-of-overlaps",
             f"Table {table.name!r} does not show the overlap of the groups of {name!r}.",
@@ -161,12 +163,12 @@ def _column(domain: Domain, table: Table, name: str, view: View) -> CountColumn:
             UNMADE,
             place=table.name,
         )
-    made = sp.csr_array(made[:, :rows])
-    first = np.unique(cells[inside], return_index=True)[1]
-    shown = None
+    coefficients = sp.csr_array(coefficients[:, :rows])
+    first_cells = np.unique(cells[inside], return_index=True)[1]
+    rows_from_atoms = None
     if rows > atoms:
-        shown = sp.csr_array(rules.dense(view.operator(attribute))[:, inside[first]].astype(np.float64))
-    return CountColumn(home, cells[place], atoms, rows, made, shown)
+        rows_from_atoms = sp.csr_array(rules.dense(view.operator(attribute))[:, inside[first_cells]].astype(np.float64))
+    return CountColumn(home, cells[leaf_cells], atoms, rows, coefficients, rows_from_atoms)
 
 
 def _atoms(view: View, attribute: Attribute) -> Indices:
@@ -175,9 +177,9 @@ def _atoms(view: View, attribute: Attribute) -> Indices:
         out = np.full(attribute.size, -1, dtype=np.intp)
         out[: len(view.labels(attribute))] = np.arange(len(view.labels(attribute)))
         return out
-    asked = rules.dense(view.operator(attribute))
-    which = np.unique(asked, axis=1, return_inverse=True)[1].ravel()
-    return LeafPartition(np.where(asked.any(axis=0), which, -1)).place
+    rows = rules.dense(view.operator(attribute))
+    which = np.unique(rows, axis=1, return_inverse=True)[1].ravel()
+    return LeafPartition(np.where(rows.any(axis=0), which, -1)).group_index
 
 
 # --- shared sums ----------------------------------------------------------------------------------------
@@ -205,7 +207,7 @@ class TableOverlap:
         Raises:
             ReleaseError: A table shows another statistic than counts, or counts without known atoms.
         """
-        made: dict[tuple[str, View], CountColumn] = {}
+        columns: dict[tuple[str, View], CountColumn] = {}
         for table in workload_tables:
             if table.matrix is not None:
                 raise ReleaseError(
@@ -217,23 +219,25 @@ class TableOverlap:
                     place=table.name,
                 )
             for name in table.attributes:
-                if (name, table.view(name)) not in made:
-                    made[name, table.view(name)] = _column(domain, table, name, table.view(name))
-        tables = [tuple(made[name, t.view(name)] for name in t.attributes) for t in workload_tables]
-        known: dict[str, list[LeafPartition]] = {}
-        for own in tables:
-            for column in own:
-                known.setdefault(column.home, []).append(column.parts)
-        groups = {home: _closed(dict.fromkeys(found)) for home, found in known.items()}
-        coarser = functools.cache(lambda home, own: [p for p in groups[home] if p.map_groups(own.place) is not None])
+                if (name, table.view(name)) not in columns:
+                    columns[name, table.view(name)] = _column(domain, table, name, table.view(name))
+        tables = [tuple(columns[name, t.view(name)] for name in t.attributes) for t in workload_tables]
+        parts_by_home: dict[str, list[LeafPartition]] = {}
+        for table_columns in tables:
+            for column in table_columns:
+                parts_by_home.setdefault(column.home, []).append(column.parts)
+        groups = {home: _closed(dict.fromkeys(parts)) for home, parts in parts_by_home.items()}
+        coarser = functools.cache(
+            lambda home, part: [p for p in groups[home] if p.map_groups(part.group_index) is not None]
+        )
         having: dict[Sums, list[int]] = {}
-        for i, own in enumerate(tables):
+        for i, table_columns in enumerate(tables):
             choices = []
-            for column in own:
-                told: list[LeafPartition | None] = [p for p in coarser(column.home, column.parts) if _tells(p)]
-                choices.append([None, *told] if column.parts.covers else told)
+            for column in table_columns:
+                options: list[LeafPartition | None] = [p for p in coarser(column.home, column.parts) if _tells(p)]
+                choices.append([None, *options] if column.parts.covers else options)
             for choice in itertools.product(*choices):
-                key = frozenset((c.home, p) for c, p in zip(own, choice, strict=True) if p is not None)
+                key = frozenset((c.home, p) for c, p in zip(table_columns, choice, strict=True) if p is not None)
                 having.setdefault(key, []).append(i)
         order = sorted(having, key=lambda key: -math.prod(p.size for _, p in key))
         return cls(tables, {key: having[key] for key in order})
@@ -247,31 +251,31 @@ class TableOverlap:
         """The tables that no other table contains completely: of tables that show equal sums, the first."""
         out = []
         for i in range(len(self.tables)):
-            own = self.finest_sums(i)
-            if not any(j < i or (j != i and self.finest_sums(j) != own) for j in self.having[own]):
+            sums = self.finest_sums(i)
+            if not any(j < i or (j != i and self.finest_sums(j) != sums) for j in self.having[sums]):
                 out.append(i)
         return out
 
     def links(self) -> Iterator[tuple[Sums, int, int]]:
         """Yield pairs of tables that agree on sums: as few as make all tables agree on all their shared sums."""
-        made: list[tuple[Sums, int, int]] = []
+        links: list[tuple[Sums, int, int]] = []
         for key, tables in self.having.items():
             if len(tables) > 1:
                 above = dict(zip(tables, range(len(tables)), strict=True))
-                finer = [(above[i], above[j]) for k, i, j in made if i in above and j in above and _finer(k, key)]
+                finer = [(above[i], above[j]) for k, i, j in links if i in above and j in above and _finer(k, key)]
                 ends = np.array(finer, dtype=np.intp).reshape(-1, 2).T
                 graph = sp.coo_array((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=(len(tables),) * 2)
-                first = np.unique(connected_components(graph, directed=False)[1], return_index=True)[1]
-                new = [(key, tables[0], tables[k]) for k in np.sort(first).tolist()[1:]]
-                made += new
+                first_tables = np.unique(connected_components(graph, directed=False)[1], return_index=True)[1]
+                new = [(key, tables[0], tables[k]) for k in np.sort(first_tables).tolist()[1:]]
+                links += new
                 yield from new
 
     def summed(self, i: int, key: Sums) -> sp.csr_array:
         """Return the matrix from a table's numbers to some of its sums, by attribute in alphabetical order."""
-        told = dict(key)
-        out = _product(c.summed(told.get(c.home)) for c in self.tables[i])
-        names = [c.home for c in self.tables[i] if c.home in told]
-        sizes = [told[name].size for name in names]
+        partitions = dict(key)
+        out = _product(c.summed(partitions.get(c.home)) for c in self.tables[i])
+        names = [c.home for c in self.tables[i] if c.home in partitions]
+        sizes = [partitions[name].size for name in names]
         order = np.arange(math.prod(sizes)).reshape(sizes).transpose(np.argsort(names)).ravel()
         return sp.csr_array(out[order])
 
@@ -283,14 +287,15 @@ class TableOverlap:
     def nested(self) -> Iterator[tuple[int, int, sp.csr_array]]:
         """Yield pairs of shared sums of which one is a sum of the other: both indices, finer first, and the matrix."""
         for j, coarse in enumerate(self.common):
-            told = dict(coarse)
+            partitions = dict(coarse)
             for i, fine in enumerate(self.common):
                 if i != j and _finer(fine, coarse):
                     yield (
                         i,
                         j,
                         _product(
-                            _merged(p.place, p.size, told.get(home)) for home, p in sorted(fine, key=lambda x: x[0])
+                            _merged(p.group_index, p.size, partitions.get(home))
+                            for home, p in sorted(fine, key=lambda x: x[0])
                         ),
                     )
 
@@ -304,26 +309,26 @@ class TableOverlap:
 
     def repeated(self, i: int) -> Iterator[sp.csr_array]:
         """Yield the combinations of a table's numbers that are 0, where its columns have more rows than atoms."""
-        own = self.tables[i]
-        for k, column in enumerate(own):
+        columns = self.tables[i]
+        for k, column in enumerate(columns):
             if column.rows_from_atoms is not None and column.atoms_from_rows is not None:
                 here = sp.csr_array(column.rows_from_atoms @ column.atoms_from_rows) - sp.eye_array(column.rows)
-                factors = [here if j == k else sp.eye_array(c.rows) for j, c in enumerate(own)]
+                factors = [here if j == k else sp.eye_array(c.rows) for j, c in enumerate(columns)]
                 yield _product(factors)
 
 
 def _merged(groups: Indices, size: int, to: LeafPartition | None) -> sp.csr_array:
     """Return the matrix from groups of leaves to unions of them, or to the sum of all."""
-    of = np.zeros(size, dtype=np.intp) if to is None else to.map_groups(groups)
-    assert of is not None  # noqa: S101 - callers request only unions of these groups
-    kept = np.flatnonzero(of >= 0)
+    group_of = np.zeros(size, dtype=np.intp) if to is None else to.map_groups(groups)
+    assert group_of is not None  # noqa: S101 - callers request only unions of these groups
+    included = np.flatnonzero(group_of >= 0)
     shape = (1 if to is None else to.size, size)
-    return sp.csr_array((np.ones(len(kept)), (of[kept], kept)), shape=shape)
+    return sp.csr_array((np.ones(len(included)), (group_of[included], included)), shape=shape)
 
 
 def _product(factors: Iterable[sp.sparray]) -> sp.csr_array:
-    first, *rest = [cast("sp.csr_array", x) for x in factors] or [sp.csr_array(np.ones((1, 1)))]
-    return sp.csr_array(functools.reduce(lambda x, y: sp.kron(x, y, format="csr"), rest, sp.csr_array(first)))
+    head, *rest = [cast("sp.csr_array", x) for x in factors] or [sp.csr_array(np.ones((1, 1)))]
+    return sp.csr_array(functools.reduce(lambda x, y: sp.kron(x, y, format="csr"), rest, sp.csr_array(head)))
 
 
 def _tells(parts: LeafPartition) -> bool:
@@ -342,8 +347,8 @@ def _closed(partitions: dict[LeafPartition, None]) -> list[LeafPartition]:
     return out
 
 
-def _finer(left: Sums, right: Sums) -> bool:
+def _finer(fine: Sums, coarse: Sums) -> bool:
     """Return True if the other sums are sums of these."""
-    mine, theirs = dict(left), dict(right)
-    inside = all(home in mine and p.map_groups(mine[home].place) is not None for home, p in theirs.items())
+    mine, theirs = dict(fine), dict(coarse)
+    inside = all(home in mine and p.map_groups(mine[home].group_index) is not None for home, p in theirs.items())
     return inside and all(p.covers for home, p in mine.items() if home not in theirs)

@@ -35,7 +35,7 @@ from fitnoise.planning.plan import Plan
 from fitnoise.reading.combining import Combination, check_tables, read_combination
 from fitnoise.reading.derived_tables import MAX_FILES_IN_MESSAGE
 from fitnoise.reading.description import EntryReference, describe
-from fitnoise.reading.integer_tables import IntegerTables, read_whole
+from fitnoise.reading.integer_tables import IntegerTables, read_integer_tables
 from fitnoise.reading.means import file_labels
 from fitnoise.reading.parquet import read as read_columns
 from fitnoise.reading.release import (
@@ -226,13 +226,13 @@ def verify(
             place="ledger",
         )
     if path.is_dir():
-        found = _verify_release(path, None if ledger is None else ledger.entries())
-        if whole is not None and found.ok:
-            found = Verification((*found.checks, *_verify_whole(Release.read(path), Path(whole)).checks))
-        if combination is not None and found.ok:
-            found = _verify_combined(found, [path, *map(Path, others)], Path(combination))
+        result = _verify_release(path, None if ledger is None else ledger.entries())
+        if whole is not None and result.ok:
+            result = Verification((*result.checks, *_verify_integer_tables(Release.read(path), Path(whole)).checks))
+        if combination is not None and result.ok:
+            result = _verify_combined(result, [path, *map(Path, others)], Path(combination))
         options = {CHARGE: ledger, DERIVED: whole if combination is None else combination}
-        return replace(found, unchecked=tuple(x for x in UNCHECKED if options.get(x) is None))
+        return replace(result, unchecked=tuple(x for x in UNCHECKED if options.get(x) is None))
     if path.is_file():
         if any(x is not None for x in (ledger, whole, combination)):
             raise ReleaseError(
@@ -265,12 +265,12 @@ class _Checklist:
         try:
             with np.errstate(all="ignore"):
                 problem = test()
-                found = good() if problem is None else problem
+                finding = good() if problem is None else problem
         except FitnoiseError as error:
-            problem = found = error.reason
+            problem = finding = error.reason
         except Exception as error:  # an altered document can break any computation
-            problem = found = f"it cannot be checked ({type(error).__name__})"
-        self.checks.append(Check(claim, problem is None, found))
+            problem = finding = f"it cannot be checked ({type(error).__name__})"
+        self.checks.append(Check(claim, problem is None, finding))
         return problem is None
 
     def done(self) -> Verification:
@@ -284,8 +284,8 @@ def _verify_plan(text: str) -> tuple[Verification, Plan | None]:
     """Return the claims of a plan document, and the plan if it can be read."""
     log = _Checklist()
     read: list[Plan] = []
-    whole = "the plan is whole, and its integers cost what it says"
-    if not log.add(whole, lambda: read.append(Plan.from_json(text)), lambda: "recomputed exactly"):
+    claim = "the plan is whole, and its integers cost what it says"
+    if not log.add(claim, lambda: read.append(Plan.from_json(text)), lambda: "recomputed exactly"):
         return log.done(), None
     (plan,) = read
     log.add(
@@ -294,8 +294,8 @@ def _verify_plan(text: str) -> tuple[Verification, Plan | None]:
         lambda: f"SHA-256 {_sha256(text)}",
     )
     for part in plan.groups:
-        log.add("the dual weights prove the bound and the gap", partial(_check_gap, part), partial(_told_gap, part))
-        log.add("the targets are met", partial(_check_targets, part), partial(_told_targets, part))
+        log.add("the dual weights prove the bound and the gap", partial(_check_gap, part), partial(_describe_gap, part))
+        log.add("the targets are met", partial(_check_targets, part), partial(_describe_targets, part))
     if plan.finite:
         log.add(
             "the finite answers cost what they say",
@@ -313,21 +313,21 @@ def _check_document(plan: Plan, text: str) -> str | None:
     other = disagreements(stated, plan.document())
     if other:
         return f"this plan would say otherwise on {', '.join(other[:5])}"
-    written = json.dumps(stated, separators=(",", ":"), allow_nan=False) + "\n"
-    return None if written == text else "the text is not in the form in which plans are written"
+    canonical = json.dumps(stated, separators=(",", ":"), allow_nan=False) + "\n"
+    return None if canonical == text else "the text is not in the form in which plans are written"
 
 
 def _check_gap(part: TablePart) -> str | None:
-    asked, proven = part.publication.gap, part.gap
-    if asked is not None and proven > asked + 1e-12:  # allowed difference of the sums of a bound
-        return f"a gap of {asked:.1e} was asked for; {proven:.1e} is proven"
+    requested, proven = part.publication.gap, part.gap
+    if requested is not None and proven > requested + 1e-12:  # allowed difference of the sums of a bound
+        return f"a gap of {requested:.1e} was asked for; {proven:.1e} is proven"
     return None
 
 
-def _told_gap(part: TablePart) -> str:
-    least = part.unbiased_bound
+def _describe_gap(part: TablePart) -> str:
+    unbiased = part.unbiased_bound
     cost = "rho" if part.mechanism.normal else "epsilon"
-    anything = "" if not least else f"; any unbiased mechanism: {cost} ≥ {least:.6g}"
+    anything = "" if not unbiased else f"; any unbiased mechanism: {cost} ≥ {unbiased:.6g}"
     gap = part.mechanism.gap_text(part.certificate)
     return f"{part.objective_value:.9g} reached ≥ bound {part.bound:.9g}, {gap}{anything}"
 
@@ -346,7 +346,7 @@ def _check_targets(part: TablePart) -> str | None:
     return None
 
 
-def _told_targets(part: TablePart) -> str:
+def _describe_targets(part: TablePart) -> str:
     total = part.publication.objective.goal is Goal.TOTAL_ERROR
     what = "the weighted total of all variances" if total else "the worst variance"
     if part.publication.budget is not None:
@@ -384,25 +384,25 @@ def _verify_release(folder: Path, entries: Sequence[VerifiableEntry] | None) -> 
         return of_plan
     log = _Checklist()
     log.checks.extend(of_plan.checks)
-    shown: list[Plan] = []
+    plans: list[Plan] = []
     if planned.publication.series is None:
-        shown.append(planned)
+        plans.append(planned)
     elif not log.add(
         "release.json says how far the series goes",
-        lambda: shown.append(as_drawn(planned, read_text(folder / DESCRIPTION))),
-        lambda: f"{len(shown[0].periods)} of {len(planned.periods)} periods",
+        lambda: plans.append(as_drawn(planned, read_text(folder / DESCRIPTION))),
+        lambda: f"{len(plans[0].periods)} of {len(planned.periods)} periods",
     ):
         return log.done()
-    (plan,) = shown
+    (plan,) = plans
     read: list[Release] = []
     same: set[str] = set()
-    written: list[tuple[str, ...]] = []
+    table_lists: list[tuple[str, ...]] = []
     log.add(
         "release.json names the tables that have files",
-        lambda: written.append(_written_tables(plan, folder)),
-        lambda: f"{len(written[0])} of {sum(len(p.workload.tables) for p in plan.publication.groups)} tables",
+        lambda: table_lists.append(_written_tables(plan, folder)),
+        lambda: f"{len(table_lists[0])} of {sum(len(p.workload.tables) for p in plan.publication.groups)} tables",
     )
-    names = [name for found in written for name in found]
+    names = [name for tables in table_lists for name in tables]
     bases = {file: folder / "tables" / file for name in names for file in _extents(plan, name)}
     log.add(
         "its files are those of a release",
@@ -414,10 +414,10 @@ def _verify_release(folder: Path, entries: Sequence[VerifiableEntry] | None) -> 
         lambda: check_description(plan, text, read_text(folder / DESCRIPTION), names),
         lambda: "plan, price, scales and tables agree",
     )
-    paid = False
+    is_charged = False
     if entries is not None:
         charged: list[str] = []
-        paid = log.add(
+        is_charged = log.add(
             "the ledger says that it was charged",
             lambda: _check_charge(plan, read_text(folder / DESCRIPTION), entries, charged.append),
             lambda: charged[0],
@@ -427,7 +427,7 @@ def _verify_release(folder: Path, entries: Sequence[VerifiableEntry] | None) -> 
         lambda: read.append(Release.read(folder)),
         lambda: f"{plan.noisy_answers:,} integers",
     ):
-        if entries is not None and paid:
+        if entries is not None and is_charged:
             log.add(
                 "the ledger names these answers",
                 lambda: _check_answers(read[0], entries),
@@ -442,7 +442,7 @@ def _verify_release(folder: Path, entries: Sequence[VerifiableEntry] | None) -> 
             log.add(
                 "the synthetic histogram is the best for the noisy answers",
                 partial(_check_histogram, folder, read[0], i),
-                partial(_told_histogram, read[0], i),
+                partial(_describe_histogram, read[0], i),
             )
         if plan.finite:
             log.add(
@@ -458,60 +458,60 @@ def _verify_release(folder: Path, entries: Sequence[VerifiableEntry] | None) -> 
     return log.done()
 
 
-def _verify_whole(release: Release, folder: Path) -> Verification:
+def _verify_integer_tables(release: Release, folder: Path) -> Verification:
     """Return the claims of integer tables."""
     log, read = _Checklist(), list[IntegerTables]()
     if log.add(
         "the whole tables are of this release",
-        lambda: read.append(read_whole(release, folder)),
+        lambda: read.append(read_integer_tables(release, folder)),
         lambda: f"{len(read[0])} tables",
     ):
-        (found,) = read
+        (tables,) = read
         log.add(
             "none are nearer, and they add up",
-            found.check,
-            lambda: f"proven to {found.residual:.1e} standard errors, at most {found.reach:.3g} rounded",
+            tables.check,
+            lambda: f"proven to {tables.residual:.1e} standard errors, at most {tables.reach:.3g} rounded",
         )
         log.add(
             "no other whole numbers that add up are nearer",
-            found.check_rounded,
+            tables.check_rounded,
             lambda: "solved again, with the same squared distance",
         )
-        if found.simulations:
+        if tables.simulations:
             log.add(
-                "their errors are simulated so", found.check_simulated, lambda: f"{found.simulations:,} simulations"
+                "their errors are simulated so", tables.check_simulated, lambda: f"{tables.simulations:,} simulations"
             )
-        log.add("their files are theirs", lambda: found.check_files(folder), lambda: f"{len(found) + 1} files")
+        log.add("their files are theirs", lambda: tables.check_files(folder), lambda: f"{len(tables) + 1} files")
     return log.done()
 
 
-def _verify_combined(first: Verification, folders: Sequence[Path], folder: Path) -> Verification:
+def _verify_combined(verification: Verification, folders: Sequence[Path], folder: Path) -> Verification:
     """Return the claims of further releases, and of the combination of all."""
-    checks = list(first.checks)
+    checks = list(verification.checks)
     for other in folders[1:]:
         checks += (replace(c, claim=f"{other.name}: {c.claim}") for c in _verify_release(other, None).checks)
     if not all(c.holds for c in checks):
         return Verification(tuple(checks))
-    log, made = _Checklist(), list[Combination]()
+    log, combinations = _Checklist(), list[Combination]()
     log.checks.extend(checks)
     if log.add(
         "the combination is of these releases",
-        lambda: made.append(read_combination([Release.read(x) for x in folders], folder)),
+        lambda: combinations.append(read_combination([Release.read(x) for x in folders], folder)),
         lambda: f"{len(folders)} releases; that their records are the same is the word of whoever combined them",
     ):
         log.add(
             "its tables are those of least variance",
-            lambda: check_tables(made[0], folder),
-            lambda: f"{len(made[0])} tables computed anew, {len(made[0]) + 1} files",
+            lambda: check_tables(combinations[0], folder),
+            lambda: f"{len(combinations[0])} tables computed anew, {len(combinations[0]) + 1} files",
         )
     return log.done()
 
 
 def _check_files(plan: Plan, folder: Path, bases: Iterable[Path]) -> str | None:
     expected = _expected(plan, bases)
-    some = list(itertools.islice(folder.rglob("*"), len(expected) + MAX_FILES_IN_MESSAGE))
-    there = {p.relative_to(folder).as_posix() for p in some}
-    if problem := links(folder, some):
+    paths = list(itertools.islice(folder.rglob("*"), len(expected) + MAX_FILES_IN_MESSAGE))
+    there = {p.relative_to(folder).as_posix() for p in paths}
+    if problem := links(folder, paths):
         return problem
     missing, extra = sorted(expected - there), sorted(there - expected)
     return None if not missing and not extra else f"missing: {missing}; not part of a release: {extra}"
@@ -527,11 +527,11 @@ def _expected(plan: Plan, bases: Iterable[Path]) -> set[str]:
 
 def _written_tables(plan: Plan, folder: Path) -> tuple[str, ...]:
     """Return the tables that have files, from release.json."""
-    said = parse(read_text(folder / DESCRIPTION))["written"]
-    if said == "all":
+    stated = parse(read_text(folder / DESCRIPTION))["written"]
+    if stated == "all":
         return tuple(n for p in plan.publication.groups for n in p.workload.tables.names)
-    names = to_write(plan, said)
-    if list(names) != said:
+    names = to_write(plan, stated)
+    if list(names) != stated:
         raise ReleaseError(
             "tables-out-of-order",
             "release.json does not name the tables with files in the order of the workload.",
@@ -543,10 +543,10 @@ def _written_tables(plan: Plan, folder: Path) -> tuple[str, ...]:
     return names
 
 
-def check_description(plan: Plan, text: str, document: str, written: Sequence[str]) -> str | None:
+def check_description(plan: Plan, text: str, document: str, table_names: Sequence[str]) -> str | None:
     """Return the fault of the text of a release.json, given the text of its plan and the tables that have files."""
     stated = parse(document)
-    implied = {**describe(plan, written, EntryReference.parse(stated)), "plan": _sha256(text)}
+    implied = {**describe(plan, table_names, EntryReference.parse(stated)), "plan": _sha256(text)}
     if isinstance(stated, dict) and isinstance(stated.get("versions"), dict):
         implied["versions"] = _versions(stated["versions"], implied["versions"])
     other = disagreements(stated, implied)
@@ -559,22 +559,22 @@ def _check_charge(
     plan: Plan, document: str, entries: Sequence[VerifiableEntry], report: Callable[[str], None]
 ) -> str | None:
     """Return the fault of the charge of a release, from the text of its release.json; report a correct one."""
-    named = EntryReference.parse(parse(document))
-    if named is None:
+    stated = EntryReference.parse(parse(document))
+    if stated is None:
         return "release.json names no entry of a ledger"
-    if named.sequence > len(entries):
-        return f"release.json names entry {named.sequence}; the ledger has {len(entries)}"
-    entry = entries[named.sequence - 1]
-    if entry.digest != named.digest:
-        return f"entry {named.sequence} of the ledger has another digest than release.json says: it is another entry"
+    if stated.sequence > len(entries):
+        return f"release.json names entry {stated.sequence}; the ledger has {len(entries)}"
+    entry = entries[stated.sequence - 1]
+    if entry.digest != stated.digest:
+        return f"entry {stated.sequence} of the ledger has another digest than release.json says: it is another entry"
     if plan.full_series is None:
         report(f"entry {entry.sequence}, rho = {float(entry.rho):.9g}")
         return _other_charge(plan, entry)
-    first = next((e for e in entries if _is_series_charge(plan, e)), None)
-    if first is None or first.sequence > entry.sequence:
+    start = next((e for e in entries if _is_series_charge(plan, e)), None)
+    if start is None or start.sequence > entry.sequence:
         return f"no entry of the ledger before entry {entry.sequence} is the charge of this series"
-    report(f"entry {entry.sequence}; charged whole by entry {first.sequence}, rho = {float(first.rho):.9g}")
-    return _other_charge(plan.full_series, first) or _other_period(plan, entry)
+    report(f"entry {entry.sequence}; charged whole by entry {start.sequence}, rho = {float(start.rho):.9g}")
+    return _other_charge(plan.full_series, start) or _other_period(plan, entry)
 
 
 def _check_answers(release: Release, entries: Sequence[VerifiableEntry]) -> str | None:
@@ -582,14 +582,16 @@ def _check_answers(release: Release, entries: Sequence[VerifiableEntry]) -> str 
 
     Every period of a series has a charge, or an entry that states its draw. A period that was drawn again has several.
     """
-    plan, named = release.plan, {e.detail["charge"]: e.detail["answers"] for e in entries if e.kind == "answers"}
-    own = [e for e in entries if e.account == plan.order.account and e.detail.get("plan") == plan.hash]
+    plan, stated = (release.plan, {e.detail["charge"]: e.detail["answers"] for e in entries if e.kind == "answers"})
+    plan_entries = [e for e in entries if e.account == plan.order.account and e.detail.get("plan") == plan.hash]
     digests = [drawn_digest(release)] if plan.full_series is None else period_digests(release)
     for period, digest in enumerate(digests, 1):
-        charges = [e for e in own if plan.full_series is None or e.detail.get("series", {}).get("period") == period]
+        charges = [
+            e for e in plan_entries if plan.full_series is None or e.detail.get("series", {}).get("period") == period
+        ]
         if release.entry is not None and period == len(digests):
             charges = [e for e in charges if e.digest == release.entry.digest]
-        if digest not in {named.get(e.digest) for e in charges}:
+        if digest not in {stated.get(e.digest) for e in charges}:
             which = "the answers" if plan.full_series is None else f"the answers of {plan.periods[period - 1]}"
             return f"{which} are not those that the ledger names for their charge"
     return None
@@ -597,14 +599,14 @@ def _check_answers(release: Release, entries: Sequence[VerifiableEntry]) -> str 
 
 def _is_series_charge(plan: Plan, entry: VerifiableEntry) -> bool:
     """Return True if an entry is the charge of a series, which charges all its periods."""
-    own = entry.kind == "charge" and entry.detail.get("plan") == plan.hash and entry.account == plan.order.account
-    return own and entry.detail.get("series", {}).get("period") == 1
+    is_charge = entry.kind == "charge" and entry.detail.get("plan") == plan.hash and entry.account == plan.order.account
+    return is_charge and entry.detail.get("series", {}).get("period") == 1
 
 
 def _other_period(plan: Plan, entry: VerifiableEntry) -> str | None:
     """Return why an entry does not state the draw of the last period of a series; None if it does."""
-    said = entry.detail.get("plan"), entry.account, entry.detail.get("series", {}).get("period")
-    if entry.kind not in ("charge", "period") or said != (plan.hash, plan.order.account, len(plan.periods)):
+    statement = entry.detail.get("plan"), entry.account, entry.detail.get("series", {}).get("period")
+    if entry.kind not in ("charge", "period") or statement != (plan.hash, plan.order.account, len(plan.periods)):
         return f"entry {entry.sequence} of the ledger does not say that period {plan.periods[-1]} was drawn"
     return None
 
@@ -640,28 +642,28 @@ def _check_parquet(release: Release, names: Sequence[str], bases: Mapping[str, P
     """
     for name, file, rebuilt in release.files(names):
         base = bases[file]
-        found, words = read_columns(base.with_suffix(".parquet"), *_extents(release.plan, name)[file])
+        columns, metadata = read_columns(base.with_suffix(".parquet"), *_extents(release.plan, name)[file])
         with contextlib.suppress(ReleaseError):  # the checks below report this error
-            if says(base.with_suffix(".csv"), csv_pieces(found)):
+            if says(base.with_suffix(".csv"), csv_pieces(columns)):
                 same.add(file)
-        problem = _difference(found, rebuilt) or ("words that no release writes" if words else None)
+        problem = _difference(columns, rebuilt) or ("words that no release writes" if metadata else None)
         if problem:
             return f"table {name!r}: {problem}"
     return None
 
 
-def _told_histogram(release: Release, i: int) -> str:
-    own, cells = release.biased[i], release.plan.groups[i].decomposition.cells
-    return "" if own is None else f"of {cells:,} cells, up to {own.gap:.1e} people²"
+def _describe_histogram(release: Release, i: int) -> str:
+    synthesis, cells = release.biased[i], release.plan.groups[i].decomposition.cells
+    return "" if synthesis is None else f"of {cells:,} cells, up to {synthesis.gap:.1e} people²"
 
 
 def _check_histogram(folder: Path, release: Release, i: int) -> str | None:
     """Return the fault if another histogram is much better. Reading proved that it is one for the database size."""
-    own, base = release.biased[i], histograms(release.plan)[i]
-    if own is None:
+    synthesis, base = release.biased[i], histograms(release.plan)[i]
+    if synthesis is None:
         return "there is none"
-    if own.gap > GAP * (own.distance + GAP * float(own.noisy @ own.noisy)):
-        return f"another histogram is nearer, by up to {own.gap:.3g} people²"
+    if synthesis.gap > GAP * (synthesis.distance + GAP * float(synthesis.noisy @ synthesis.noisy)):
+        return f"another histogram is nearer, by up to {synthesis.gap:.3g} people²"
     if read_columns(folder / f"{base}.parquet", *extent(cell_labels(release.plan.groups[i])))[1]:
         return "its Parquet file holds words that no release writes"
     same = says(folder / f"{base}.csv", csv_pieces(release.synthetic(i)))

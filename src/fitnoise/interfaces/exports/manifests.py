@@ -112,7 +112,7 @@ def check_export(verified: Sequence[Tabled], export: Path, contents: Contents) -
 
 def _kind(source: Tabled) -> str:
     """Return the kind of the exported tables, in words."""
-    return source.called if isinstance(source, DerivedTables) else "the release"
+    return source.noun if isinstance(source, DerivedTables) else "the release"
 
 
 def _identity(release: Any) -> dict[str, Any]:

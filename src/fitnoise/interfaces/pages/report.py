@@ -166,7 +166,7 @@ def content(
 
 def _derived_content(what: Plan | Release | DerivedTables) -> dict[str, str]:
     """Return the kind of tables that were made of releases; empty for others."""
-    return {"of": what.called} if isinstance(what, DerivedTables) else {}
+    return {"of": what.noun} if isinstance(what, DerivedTables) else {}
 
 
 def parse_request(text: str) -> tuple[dict[str, Any], dict[str, str]]:
