@@ -29,9 +29,9 @@ def defined_words(home):
 def test_every_term_is_a_word_of_names_in_its_home():
     assert len(ROWS) > 80
     for term, _, home in ROWS:
-        words = defined_words(home.strip("`"))
+        vocabulary = defined_words(home.strip("`"))
         stems = [word.rstrip("s").removesuffix("e") for word in term.split()]
-        assert all(any(word.startswith(stem) for word in words) for stem in stems), (term, home)
+        assert all(any(word.startswith(stem) for word in vocabulary) for stem in stems), (term, home)
 
 
 def test_terms_are_in_order_with_one_line_each():
