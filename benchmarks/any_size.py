@@ -60,13 +60,13 @@ def mixed(attributes, kind):
 
     def family(k, *prefix):
         variance = targets(kind, k + len(prefix), math.comb(len(rest), k), seed=len(prefix))
-        return fn.all_tables(k, rest, prefix=list(prefix), variance=variance)
+        return fn.all_tables(k, rest, cumulative=list(prefix), variance=variance)
 
     parts = [family(k) for k in (1, 2, 3)]
     for a in ordered:
-        parts += [fn.table(prefix=a, variance=2.0), family(1, a), family(2, a)]
+        parts += [fn.table(cumulative=a, variance=2.0), family(1, a), family(2, a)]
     for a, b in itertools.combinations(ordered, 2):
-        parts += [fn.table(prefix=[a, b], variance=2.0), family(1, a, b)]
+        parts += [fn.table(cumulative=[a, b], variance=2.0), family(1, a, b)]
     plan = fn.plan(fn.Workload(domain, parts))
     return {
         "tables": len(plan.tables),

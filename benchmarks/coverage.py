@@ -344,7 +344,7 @@ def linear(plan, table):
 def main(given):
     """Run the requested parts, for each kind of noise."""
     if "counts" in given.of:
-        shown = [fn.table("area", "kind", margin=15), fn.table("group", prefix="age", margin=30)]
+        shown = [fn.table("area", "kind", margin=15), fn.table("group", cumulative="age", margin=30)]
         data = people(1), people(2)
         counters = [HistogramCounter(x, DOMAIN) for x in data]
         kinds = given.privacy or ("zcdp", "pure")

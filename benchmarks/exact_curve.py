@@ -63,7 +63,7 @@ def gains() -> None:
     plans = {
         "demo": fn.plan(load_spec(data.path(data.DEMO))),
         "PL94, variance 100": fn.plan(gallery.pl94_tables(100.0)),
-        "prefix 256, ±50": fn.plan(fn.Workload(domain, [fn.table(prefix="age", margin=50)])),
+        "prefix 256, ±50": fn.plan(fn.Workload(domain, [fn.table(cumulative="age", margin=50)])),
     }
     print("\n| plan | ρ | ε at 1e-6 by the curve | by zCDP | margins narrower at that ε |\n|---|---|---|---|---|")
     for name, made in plans.items():
@@ -72,7 +72,7 @@ def gains() -> None:
         print(f"| {name} | {made.rho:.6f} | {ours:.5f} | {theirs:.5f} | {narrower:.1%} |")
     print("\n| pure plan, ±50 | ε | ε²/2 | ρ by its numbers | times less |\n|---|---|---|---|---|")
     for n in (64, 256):
-        table = fn.table(prefix="age", margin=50)
+        table = fn.table(cumulative="age", margin=50)
         made = fn.plan(fn.Workload(fn.Domain(age=fn.Ordered(0, n - 1)), [table]), privacy="pure")
         whole = float(made.exact_cost / 2)
         print(f"| prefix {n} | {made.epsilon():.5f} | {whole:.6f} | {made.rho:.6f} | {whole / made.rho:.3f} |")

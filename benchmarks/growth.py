@@ -80,7 +80,7 @@ def count(size, folder):
 
 
 def plan(size, _):
-    prefixes = fn.Workload(fn.Domain(a=fn.Ordered(0, size - 1)), [fn.table(prefix="a", margin=10)])
+    prefixes = fn.Workload(fn.Domain(a=fn.Ordered(0, size - 1)), [fn.table(cumulative="a", margin=10)])
     return lambda: fn.plan(prefixes)
 
 

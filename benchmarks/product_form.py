@@ -31,7 +31,7 @@ def tables(attributes, values, prefix, orders):
     shown = [t for k in orders for t in itertools.combinations(domain, k)]
     return fn.Workload(
         domain,
-        [fn.table(*[a for a in t if a not in late], prefix=[a for a in t if a in late], variance=1) for t in shown],
+        [fn.table(*[a for a in t if a not in late], cumulative=[a for a in t if a in late], variance=1) for t in shown],
     )
 
 
@@ -65,7 +65,7 @@ def several(attributes, values):
     planning.MAX_DENSE_CELLS = planning.MAX_STRUCTURED_CELLS = 0
     domain = fn.Domain({f"a{i:02}": fn.Ordered(0, values - 1) for i in range(attributes)})
     pairs = itertools.permutations(domain, 2)
-    workload = fn.Workload(domain, [fn.table(a, prefix=b, variance=1, name=f"{a} by {b}") for a, b in pairs])
+    workload = fn.Workload(domain, [fn.table(a, cumulative=b, variance=1, name=f"{a} by {b}") for a, b in pairs])
     start = time.perf_counter()
     plan = fn.plan(workload)
     seconds = time.perf_counter() - start

@@ -35,7 +35,7 @@ BRANCHES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20, 24, 32)
 def workload(kind, n):
     domain = fn.Domain(o=fn.Ordered(0, n - 1))
     return fn.Workload(
-        domain, [fn.table(prefix="o", variance=1) if kind == "prefix" else fn.table(ranges="o", variance=1)]
+        domain, [fn.table(cumulative="o", variance=1) if kind == "prefix" else fn.table(ranges="o", variance=1)]
     )
 
 

@@ -125,7 +125,7 @@ def moving():
     """Print the costs of plans by region: for persons who may move, the proven bound, and for those who stay."""
     print("\n| periods, tables by region, g | stays in one | may move | no less than | seconds |")
     print("|---" * 5 + "|")
-    totals = [fn.table("region", prefix="month", std_error=1)]
+    totals = [fn.table("region", cumulative="month", std_error=1)]
     changes = [fn.table("month", "region", std_error=1), fn.table("region", change="month", std_error=1)]
     for n, regions, name, tables in (
         (12, 2, "running totals", totals),

@@ -160,7 +160,7 @@ def count(folder: Path) -> Iterator[tuple[str, Way, Way]]:
 
 def plan(_: Path) -> Iterator[tuple[str, Way, Way]]:
     domain = fn.Domain(age=fn.Ordered(0, 255))
-    prefixes = fn.Workload(domain, [fn.table(prefix="age", margin=10)])
+    prefixes = fn.Workload(domain, [fn.table(cumulative="age", margin=10)])
     matrix = np.tril(np.ones((256, 256))) + np.eye(256)
     yield "prefixes of 256, to 1e-6, beside one SVD", lambda: fn.plan(prefixes), lambda: np.linalg.svd(matrix)
     yield "the same with pure ε", lambda: fn.plan(prefixes, privacy="pure"), lambda: fn.plan(prefixes)
@@ -172,7 +172,7 @@ def plan(_: Path) -> Iterator[tuple[str, Way, Way]]:
     ranges = fn.Workload(domain, [fn.table(ranges="age", margin=10)])
     yield "all ranges of 256, to 1e-6, beside one SVD", lambda: fn.plan(ranges), lambda: np.linalg.svd(matrix)
     people = fn.Domain(age=fn.Ordered(0, 59), sex=fn.Categorical(["f", "m"]), region=fn.Categorical([*"abcdefgh"]))
-    tables = [fn.table("sex", "region", margin=15), fn.table("sex", prefix="age", margin=30)]
+    tables = [fn.table("sex", "region", margin=15), fn.table("sex", cumulative="age", margin=30)]
     asked = fn.Workload(people, tables)
     replaced = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
     yield "replaced records, beside added ones", lambda: fn.plan(asked, unit=replaced), lambda: fn.plan(asked)

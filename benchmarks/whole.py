@@ -53,7 +53,7 @@ def asked(data, tables, margin):
         {n: fn.Ordered(min(v), max(v)) if n in ordered else fn.Categorical(v) for n, v in values.items()}
     )
     shown = [
-        fn.table(*(a for a in own if a not in cumulative), prefix=cumulative, margin=margin)
+        fn.table(*(a for a in own if a not in cumulative), cumulative=cumulative, margin=margin)
         for own, cumulative in zip(listed, prefixes, strict=True)
     ]
     places = [

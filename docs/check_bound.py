@@ -37,7 +37,7 @@ def computed(part, asked, spec, size, unit):
     p, q = (np.array(part["weights"][k], dtype=float) for k in ("cells", "numbers"))
     need(np.isfinite([*p, *q]).all() and min([*p, *q]) >= 0 and p.sum() > 0, "a weight is a number from 0 on")
     need(len(q) == (0 if total else len(c)), "there is a weight for each number")
-    w = omega / (omega @ c) if total else q / c + goal["trade"] * omega if hybrid else q / c / q.sum()
+    w = omega / (omega @ c) if total else q / c + goal["total_error_weight"] * omega if hybrid else q / c / q.sum()
     unit = grid.unit(unit)
     d = (of_sets if sets else moments)(p / p.sum() * (1 if sets else unit.records**2), sets or pairs, grid, unit)
     nu, weights = 0.0, np.split(w, np.cumsum([len(t.targets) for t in tables])[:-1])

@@ -107,7 +107,7 @@ class Grid:
             self.depth[share], self.home[share] = (own[share.split(" in ")[0]] for own in (self.depth, self.home))
         self.free = sorted(named, key=lambda x: (list(spec["domain"]).index(self.home[x]), self.depth[x]))
         self.said = asked.get("privacy", {}) if asked is spec else asked
-        used = {a for t in asked["tables"] for k in ("attributes", "among") for a in t.get(k, ())}
+        used = {a for t in asked["tables"] for k in ("attributes", "pattern_attributes") for a in t.get(k, ())}
         used |= {class_of(spec["domain"][a]) or a for t in asked["tables"] for a in t.get("sum", ())}
         used |= {*self.said.get("cell_budgets", {}).get("attributes", ())}
         used = {*spec["domain"]} if any("matrix" in t for t in asked["tables"]) else used

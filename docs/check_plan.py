@@ -62,7 +62,7 @@ class Unit:
         self.records = min([said.get("max_records", 1), *room])
         self.caps = self.caps if self.records > 1 else []
         usual = data.get("outside_domain", "refuse")
-        ways = {a.get(x) or usual for a in spec["domain"].values() for x in ("absent", "outside")}
+        ways = {a.get(x) or usual for a in spec["domain"].values() for x in ("if_missing", "if_outside")}
         drops = "drop" in ways or bool(data.get("where")) or (usual == "drop" and "id" in said)
         self.replaces = said.get("neighbours") == "replace-one"
         self.alone = not self.replaces or drops or said.get("max_records", 1) > 1 or "id" in said

@@ -11,13 +11,13 @@ from check_plan import Unknown, need
 
 WORDS = {"singles": 1, "pairs": 2, "triples": 3}
 SPANS = {
-    "prefix": lambda n, k: [(0, i + 1) for i in range(n)],
+    "cumulative": lambda n, k: [(0, i + 1) for i in range(n)],
     "ranges": lambda n, k: combinations(range(n + 1), 2),
     "change": lambda n, k: [(i, i + 1) for i in range(n - k)],
     "average": lambda n, k: [(i, i + k) for i in range(n - k + 1)],
     "to_date": lambda n, k: [(i - i % k, i + 1) for i in range(n)],
 }
-KINDS = ("margin", "std_error", "variance", "max_deviation", "cv")
+KINDS = ("margin", "std_error", "variance", "max_deviation", "relative_std_error")
 
 
 class Table:
@@ -55,12 +55,12 @@ def view(t, name, axis, grid):
     own = n - len(missing)
     shows = next((v for v in SPANS if name in t.get(v, ())), None)
     if shows:
-        k = shows == "prefix" or t[shows][name]
+        k = shows == "cumulative" or t[shows][name]
         spans = [(place(d, i), place(d, j) + 1) for i, j in k] if isinstance(k, list) else SPANS[shows](own, k)
         rows = np.array([[i <= o < j for o in range(own)] for i, j in spans], dtype=float)
         rows = np.eye(own)[k:] - rows if shows == "change" else rows / (k if shows == "average" else 1)
-    elif name in t.get("recode", {}):
-        cells = [selected(d, group) for group in t["recode"][name].values()]
+    elif name in t.get("groups", {}):
+        cells = [selected(d, group) for group in t["groups"][name].values()]
         cells = [{own + missing.index(c[1]) if isinstance(c, tuple) else c for c in group} for group in cells]
         rows = np.array([[o in group for o in range(n)] for group in cells], dtype=float)
     elif name in t.get("count", ()):
@@ -83,7 +83,7 @@ def by(x, t, grid):
     if isinstance(x["values"], list):
         return x["values"]
     d, name = grid.domain[x["by"]], x["by"]
-    shown = t.get("recode", {}).get(name)
+    shown = t.get("groups", {}).get(name)
     plain = "codes" in d and name not in [x for view in SPANS for x in t.get(view, ())]
     need(plain or shown, "targets are named by numbers or ranges", Unknown)
     shown = [*(shown or d.get("labels") or d["codes"]), *d.get("missing", ())]
@@ -96,7 +96,7 @@ def variance(t, x, many, confidence):
     if isinstance(x, dict):
         x = x["coefficient"] * many ** x["power"]
         x = min(max(x, t[kind].get("least", 0)), t[kind].get("most", np.inf))
-    if kind == "cv":
+    if kind == "relative_std_error":
         at = t["reference"]
         return (np.asarray(x) * (at["total"] / many if isinstance(at, dict) else at)) ** 2
     if kind == "max_deviation":
@@ -111,7 +111,11 @@ def tables_of(asked, spec, grid):
     sure = sure if asked is spec else asked.get("confidence", sure)
     for t in asked["tables"]:
         kind = next(k for k in KINDS if k in t)
-        sets = list(combinations(t["among"], WORDS.get(t["all"], t["all"]))) if "all" in t else [()]
+        sets = (
+            list(combinations(t["pattern_attributes"], WORDS.get(t["pattern"], t["pattern"])))
+            if "pattern" in t
+            else [()]
+        )
         each = t[kind] if isinstance(t[kind], list) else [t[kind]] * len(sets)
         for more, x in zip(sets, each, strict=True):
             yield Table(t, [*t.get("attributes", ()), *more], x, grid, sure)

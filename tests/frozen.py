@@ -173,9 +173,9 @@ def attribute(x: Document) -> Attribute:
             codes,
             column=column,
             missing=missing,
-            absent=absent,
-            outside=outside,
-            read=read(x.get("read")),
+            if_missing=absent,
+            if_outside=outside,
+            date_part=read(x.get("read")),
             lookup=x.get("lookup"),
         )
     if x["type"] == "ordered":
@@ -185,13 +185,18 @@ def attribute(x: Document) -> Attribute:
             clip=x.get("clip", False),
             column=column,
             missing=missing,
-            absent=absent,
-            outside=outside,
-            read=read(x.get("read")),
+            if_missing=absent,
+            if_outside=outside,
+            date_part=read(x.get("read")),
         )
     if x["type"] == "binned":
         return fn.Binned(
-            x["cuts"], column=column, missing=missing, absent=absent, outside=outside, read=read(x.get("read"))
+            x["cuts"],
+            column=column,
+            missing=missing,
+            if_missing=absent,
+            if_outside=outside,
+            date_part=read(x.get("read")),
         )
     if x["type"] == "amount":
         valid = x.get("valid")
@@ -203,8 +208,8 @@ def attribute(x: Document) -> Attribute:
             valid=None if valid is None else tuple(valid),
             ceilings=x.get("ceilings"),
             missing=missing,
-            absent=absent,
-            outside=outside,
+            if_missing=absent,
+            if_outside=outside,
         )
     return fn.Hierarchy(x["levels"], x.get("places"), children=x.get("children"), column=column)
 
@@ -244,9 +249,9 @@ def requested_table(x: Document, domain: fn.Domain) -> Any:
             order,
             x["among"],
             *x.get("attributes", ()),
-            prefix=x.get("prefix"),
+            cumulative=x.get("prefix"),
             ranges=ranges,
-            recode=recode,
+            groups=recode,
             change=x.get("change"),
             average=x.get("average"),
             to_date=x.get("to_date"),
@@ -258,7 +263,7 @@ def requested_table(x: Document, domain: fn.Domain) -> Any:
             std_error=rule(x.get("std_error")),
             variance=rule(x.get("variance")),
             max_deviation=rule(x.get("max_deviation")),
-            cv=rule(x.get("cv")),
+            relative_std_error=rule(x.get("cv")),
             reference=reference,
             confidence=x.get("confidence"),
             name=x.get("name"),
@@ -266,9 +271,9 @@ def requested_table(x: Document, domain: fn.Domain) -> Any:
         )
     return fn.table(
         *x.get("attributes", ()),
-        prefix=x.get("prefix"),
+        cumulative=x.get("prefix"),
         ranges=ranges,
-        recode=recode,
+        groups=recode,
         change=x.get("change"),
         average=x.get("average"),
         to_date=x.get("to_date"),
@@ -280,7 +285,7 @@ def requested_table(x: Document, domain: fn.Domain) -> Any:
         std_error=rule(x.get("std_error")),
         variance=rule(x.get("variance")),
         max_deviation=rule(x.get("max_deviation")),
-        cv=rule(x.get("cv")),
+        relative_std_error=rule(x.get("cv")),
         reference=reference,
         confidence=x.get("confidence"),
         name=x.get("name"),
@@ -376,7 +381,7 @@ def unit(x: Document) -> fn.PrivacyUnit:
         separation=x.get("separation", {}),
         fixed=tuple(x.get("fixed", ())),
         count=COUNTED[x.get("count", "records")],
-        merge=tuple(x.get("merge", ())),
+        sum_within_unit=tuple(x.get("merge", ())),
     )
 
 

@@ -228,7 +228,7 @@ def check_accuracy(plan):
     else:
         omega = publication.objective.weights.for_targets(c)
         np.testing.assert_allclose(shared_out(plan, terms.weights), omega, rtol=EXACT)
-        assert terms.trade == publication.objective.trade
+        assert terms.trade == publication.objective.total_error_weight
         value += (terms.trade or 0) * float(omega @ stated)
     assert plan.objective_value == pytest.approx(value, rel=EXACT)
     if goal is Goal.TOTAL_ERROR:

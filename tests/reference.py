@@ -66,7 +66,7 @@ def cps(age_table=None):
             fn.table("state", "status", margin=15),
             fn.table("state", "wages", margin=20),
             fn.table("status", "kids", "wages", margin=15),
-            age_table or fn.table("status", prefix="age", margin=30),
+            age_table or fn.table("status", cumulative="age", margin=30),
             fn.table("state", "selfemp", margin=15),
         ],
     )

@@ -26,7 +26,7 @@ gap = 1e-4
 {AREAS}
 [[tables]]  # by age
 attributes = ["area"]
-prefix = "age"
+cumulative = "age"
 margin = 9.5
 """
 

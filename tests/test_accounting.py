@@ -239,7 +239,7 @@ def test_of_several_records_no_law_is_told(unit):
 
 DOMAIN = fn.Domain(sex=fn.Categorical(["f", "m"]), age=fn.Ordered(0, 7))
 COUNTS = np.arange(16).reshape(2, 8)
-TABLES = fn.Workload(DOMAIN, [fn.table("sex", margin=9), fn.table(prefix="age", margin=12)])
+TABLES = fn.Workload(DOMAIN, [fn.table("sex", margin=9), fn.table(cumulative="age", margin=12)])
 ASKED = FiniteQuery("women", QuestionKind.COUNT, people=200, epsilon=Fraction(1, 2), where=((("sex", ("f",)),),))
 
 
@@ -327,8 +327,8 @@ def test_what_says_only_rho_has_no_curve(plans, tmp_path):
 
 def test_what_is_on_the_same_records_is_added_up_by_cell(plans, tmp_path):
     """A free plan adds no cost to the curve and to ρ, also with a pure plan; on other records it does."""
-    dear = fn.plan(fn.Workload(DOMAIN, [fn.table(recode={"sex": {"f": ["f"]}}, margin=4)]))
-    free = fn.plan_free(fn.Workload(DOMAIN, [fn.table(recode={"sex": {"m": ["m"]}}, margin=9)]), dear)
+    dear = fn.plan(fn.Workload(DOMAIN, [fn.table(groups={"sex": {"f": ["f"]}}, margin=4)]))
+    free = fn.plan_free(fn.Workload(DOMAIN, [fn.table(groups={"sex": {"m": ["m"]}}, margin=9)]), dear)
     with Ledger(tmp_path / "ledger.db") as ledger:
         fn.release(plans["gaussian"], COUNTS, ledger=ledger)
         fn.release(dear, COUNTS, ledger=ledger)

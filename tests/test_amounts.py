@@ -61,7 +61,7 @@ from replayed_noise import Replay
 from test_databases import DUCKDB, in_duckdb
 from tolerances import SIGNIFICANCE, as_often_as
 
-PAY = fn.Amount(0, 1000, step=10, missing={"none": ["N"], "unknown": [-9]}, absent="unknown", outside="none")
+PAY = fn.Amount(0, 1000, step=10, missing={"none": ["N"], "unknown": [-9]}, if_missing="unknown", if_outside="none")
 DOMAIN = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=PAY)
 TOPS = replace(PAY, ceilings=[200, 500])
 
@@ -117,7 +117,7 @@ def test_steps_are_the_nearest_ones_and_within_the_range(first, stride, digits, 
 
 
 def test_only_numbers_that_are_valid_are_amounts():
-    pay = fn.Amount(0, 100, valid=(-50, 10**6), missing={"unknown": [9_999_999]}, absent="unknown")
+    pay = fn.Amount(0, 100, valid=(-50, 10**6), missing={"unknown": [9_999_999]}, if_missing="unknown")
     found = [pay.cell(x) for x in (-51, -50, 150, 10**6, 1_000_001, 9_999_999, "9999999.0", None)]
     assert found == [None, 0, 100, 100, None, 101, 101, 101]
     assert (pay.size, pay.own_size, pay.coding.size, pay.steps) == (3, 2, 102, (100,))
@@ -225,7 +225,7 @@ FRAME = pd.DataFrame(
 )
 TWO = fn.Domain(
     sex=fn.Categorical(["f", "m"]),
-    x=fn.Amount(0, 8, missing={"gone": []}, absent="gone", valid=(-1, 9)),
+    x=fn.Amount(0, 8, missing={"gone": []}, if_missing="gone", valid=(-1, 9)),
     y=fn.Amount(2, 7, step=0.5, ceilings=[4.5]),
 )
 
@@ -284,7 +284,7 @@ def test_statements_of_databases_sum_amounts_as_declared(sets, persons, monkeypa
 
 
 def test_amounts_of_whole_numbers_are_read_in_statements():
-    domain = fn.Domain(n=fn.Amount(-3, 7, step=2.5, valid=(-4, 100), missing={"none": [-9]}, outside="none"))
+    domain = fn.Domain(n=fn.Amount(-3, 7, step=2.5, valid=(-4, 100), missing={"none": [-9]}, if_outside="none"))
     values = [-9, -4, -3, -2, -1, 0, 1, 2, 3, 6, 7, 99, 101]
     relation = f"(SELECT * FROM (VALUES {', '.join(f'({n})' for n in values)}) AS t(n))"
     fields = {"n": statements.Field(domain["n"].coding, ColumnKind.WHOLE, "source.n")}
@@ -819,7 +819,7 @@ def test_a_weighted_sum_is_a_product_and_cheaper_than_an_amount_of_its_own():
 
 
 def test_the_count_of_those_with_an_amount_is_asked_for_beside_all_and_their_sum():
-    pay = fn.Amount(0, 20, missing={"unknown": [-9]}, absent="unknown")
+    pay = fn.Amount(0, 20, missing={"unknown": [-9]}, if_missing="unknown")
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=pay)
     both = [fn.table("sex", variance=1), fn.table("sex", sum="pay", variance=400)]
     assert float(planned(domain, *both).cost_squared) == pytest.approx(4 / 3, abs=1e-4)
@@ -828,7 +828,7 @@ def test_the_count_of_those_with_an_amount_is_asked_for_beside_all_and_their_sum
 
 
 def test_those_with_an_amount_are_counted(without_noise):
-    pay = fn.Amount(0, 20, missing={"unknown": [-9]}, absent="unknown")
+    pay = fn.Amount(0, 20, missing={"unknown": [-9]}, if_missing="unknown")
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=pay)
     plan = planned(domain, fn.table("sex", variance=1), fn.table("sex", count="pay", variance=1))
     people = pd.DataFrame({"sex": [*"ffmmmm"], "pay": [3, -9, 20, 700, None, 0]})
@@ -994,7 +994,7 @@ def test_cells_for_missing_values_beside_an_amount_cost_nothing_more():
     tables = [fn.table(variance=1), fn.table(sum="pay", variance=64)]
     plan = planned(fn.Domain(pay=cells), *tables)
     assert float(plan.cost_squared) == pytest.approx(4 / 3, rel=1e-5)
-    stated = [fn.table(recode={"pay": {"a": ["a"], "b": ["b"]}}, variance=1)]
+    stated = [fn.table(groups={"pay": {"a": ["a"], "b": ["b"]}}, variance=1)]
     assert planned(fn.Domain(pay=cells), *tables, *stated).gap <= 1e-6
 
 
@@ -1019,7 +1019,7 @@ def plan():
         fn.table("state", sum="pay", margin=5000),
         fn.table("state", sum="hours", margin=300),
         fn.table("state", mean="pay", margin=100, reference=200),
-        fn.table(prefix="age", sum="pay", margin=fn.ByAttribute("age", [5000, 5000, 5000, 9000])),
+        fn.table(cumulative="age", sum="pay", margin=fn.ByAttribute("age", [5000, 5000, 5000, 9000])),
     ]
     return planned(domain, *tables)
 
@@ -1047,9 +1047,11 @@ def test_a_record_that_is_replaced_moves_no_more_than_is_charged():
 
 
 def test_what_an_amount_leaves_over_is_free_beside_it():
-    domain = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=fn.Amount(0, 8, missing={"unknown": []}, absent="unknown"))
+    domain = fn.Domain(
+        sex=fn.Categorical(["f", "m"]), pay=fn.Amount(0, 8, missing={"unknown": []}, if_missing="unknown")
+    )
     plan = planned(domain, fn.table("sex", sum="pay", margin=100))
-    beside = fn.plan_free(fn.Workload(domain, [fn.table(recode={"pay": {"unknown": ["unknown"]}}, margin=10)]), plan)
+    beside = fn.plan_free(fn.Workload(domain, [fn.table(groups={"pay": {"unknown": ["unknown"]}}, margin=10)]), plan)
     together = plan.order.loss + beside.order.loss
     assert beside.rho > 0
     assert together.rho == plan.order.loss.rho
@@ -1190,7 +1192,7 @@ def pure_plan():
         fn.table("state", margin=20),
         fn.table("state", sum="pay", margin=5000),
         fn.table("state", mean="pay", margin=100, reference=200),
-        fn.table(prefix="age", sum="pay", margin=fn.ByAttribute("age", [5000, 5000, 5000, 9000])),
+        fn.table(cumulative="age", sum="pay", margin=fn.ByAttribute("age", [5000, 5000, 5000, 9000])),
     ]
     return planned_quickly(fn.Workload(domain, tables))
 
@@ -1218,7 +1220,7 @@ def test_without_noise_a_pure_release_says_the_truth_and_charges_its_epsilon(pur
     np.testing.assert_allclose(release.mean("pay", by="state").value, by_state["pay"].mean(), rtol=1e-9)
     np.testing.assert_allclose(release.count(by="state").value, by_state.size(), rtol=1e-9)
     cumulated = true.groupby("age")["pay"].sum().cumsum()
-    np.testing.assert_allclose(release["age prefix by pay sum"]["value"], cumulated, rtol=1e-9)
+    np.testing.assert_allclose(release["age cumulative by pay sum"]["value"], cumulated, rtol=1e-9)
     assert fn.verify(tmp_path / "out").ok
     assert fn.Release.read(tmp_path / "out") == release
     with fn.Ledger(tmp_path / "ledger.sqlite") as book:
@@ -1297,7 +1299,7 @@ def test_without_noise_a_release_says_the_truth_in_steps(plan, people, without_n
     young = true[true["age"] <= 1]
     assert release.total("pay", age=(0, 1)).value == pytest.approx(young["pay"].sum(), rel=1e-9)
     np.testing.assert_allclose(
-        release["age prefix by pay sum"]["value"], true.groupby("age")["pay"].sum().cumsum(), rtol=1e-9
+        release["age cumulative by pay sum"]["value"], true.groupby("age")["pay"].sum().cumsum(), rtol=1e-9
     )
     np.testing.assert_allclose(release["state by pay mean"]["value"], by_state["pay"].mean(), rtol=1e-9)
     ends = release.counts_at_ends("state by pay mean")
@@ -1596,7 +1598,7 @@ def test_means_are_laid_out_whatever_they_stand_beside(without_noise, tmp_path):
     """Cumulated, of products of attributes, alone, combined; and sums and changes that may be negative."""
     domain = fn.Domain(month=fn.Ordered(1, 3), sex=fn.Categorical(["f", "m"]), gain=fn.Amount(-50, 50))
     tables = [
-        fn.table("sex", prefix="month", mean="gain", margin=5, reference=90),
+        fn.table("sex", cumulative="month", mean="gain", margin=5, reference=90),
         fn.table(mean="gain", margin=2, reference=90, name="all"),
         fn.table("month", sum="gain", margin=90),
     ]
@@ -1621,7 +1623,7 @@ def test_means_are_laid_out_whatever_they_stand_beside(without_noise, tmp_path):
     with refused("release.no-table-of-means"):
         combined.counts_at_ends("month by gain sum")
     for made in (release, combined):
-        cumulated = layout(made, "sex by month prefix by gain mean", totals=True)
+        cumulated = layout(made, "sex by month cumulative by gain mean", totals=True)
         assert [x[0].text for x in cumulated.rows] == ["f", "m", None]
         assert [x.text for x in cumulated.columns] == ["1", "2", "3"]
         assert cumulated.values == pytest.approx(np.array(true), rel=1e-6)
@@ -1670,11 +1672,11 @@ def test_what_is_asked_of_amounts_and_is_not_there_is_refused(plan, people):
     ("table", "why"),
     [
         (lambda: fn.table("pay", margin=1), "workload.amount-by-value"),
-        (lambda: fn.table(prefix="pay", margin=1), ("domain.amount-by-value", "workload.prefix-needs-order")),
+        (lambda: fn.table(cumulative="pay", margin=1), ("domain.amount-by-value", "workload.cumulative-needs-order")),
         (lambda: fn.table(ranges="pay", margin=1), "workload.ranges-need-order"),
         (
-            lambda: fn.table(recode={"pay": {"low": 0}}, margin=1),
-            ("domain.amount-by-value", "workload.prefix-needs-order"),
+            lambda: fn.table(groups={"pay": {"low": 0}}, margin=1),
+            ("domain.amount-by-value", "workload.cumulative-needs-order"),
         ),
         (lambda: fn.table(sum="sex", margin=1), "workload.sum-needs-amount"),
         (lambda: fn.table(mean="sex", margin=1, reference=5), "workload.mean-needs-amount"),
@@ -1743,7 +1745,7 @@ step = 0.5
 ceilings = [250, 500.5]
 valid = [-100, 1_000_000]
 missing = { unknown = [-9] }
-absent = "unknown"
+if_missing = "unknown"
 
 [domain.hours]
 type = "amount"
@@ -1768,7 +1770,7 @@ ceiling = 500.5
 margin = 900
 
 [[tables]]
-all = "singles"
+pattern = "singles"
 sum = "pay"
 ceiling = 250
 margin = 100
@@ -1785,7 +1787,7 @@ def test_specifications_say_amounts_and_are_written_again():
         valid=(-100, 1_000_000),
         ceilings=[250, 500.5],
         missing={"unknown": [-9]},
-        absent="unknown",
+        if_missing="unknown",
     )
     tables = list(publication.workload.tables)
     assert [t.name for t in tables] == [
@@ -1804,13 +1806,13 @@ def test_specifications_say_amounts_and_are_written_again():
     ("old", "new", "why"),
     [
         ("step = 0.5", "step = 0.4", "domain.amount-steps-invalid"),
-        ("step = 0.5", 'step = 0.5\nread = "year"', "spec.amount-with-read"),
+        ("step = 0.5", 'step = 0.5\ndate_part = "year"', "spec.amount-with-date-part"),
         ("valid = [-100, 1_000_000]", "valid = [1]", "spec.wrong-length"),
         ("reference = 500", "", "workload.mean-needs-reference"),
         ("ceiling = 500.5", "ceiling = 500", "domain.ceiling-not-declared"),
         ("ceilings = [250, 500.5]", "ceilings = [500.5, 250]", "domain.ceilings-invalid"),
         ('sum = "pay"\nceiling = 250', "ceiling = 250", "workload.ceiling-needs-one-sum"),
-        ('all = "singles"\nsum = "pay"\nceiling = 250', "matrix = [[1]]\nceiling = 250", "spec.matrix-with-views"),
+        ('pattern = "singles"\nsum = "pay"\nceiling = 250', "matrix = [[1]]\nceiling = 250", "spec.matrix-with-views"),
     ],
 )
 def test_specifications_that_say_amounts_wrongly_are_refused(old, new, why):
@@ -1826,8 +1828,8 @@ def test_specifications_that_say_amounts_wrongly_are_refused(old, new, why):
 @pytest.mark.parametrize("how", ["cells", "dropped"])
 def test_one_more_value_beyond_the_range_or_missing_changes_only_noisy_numbers(tmp_path, monkeypatch, capsys, how):
     """Clipping, missing cells and dropping leave no trace: no file and no message has a count of either."""
-    cells = {"missing": {"unknown": [-9]}, "absent": "unknown", "outside": "unknown"}
-    pay = fn.Amount(0, 1000, step=10, valid=(-50, 10**6), **(cells if how == "cells" else {"outside": "drop"}))
+    cells = {"missing": {"unknown": [-9]}, "if_missing": "unknown", "if_outside": "unknown"}
+    pay = fn.Amount(0, 1000, step=10, valid=(-50, 10**6), **(cells if how == "cells" else {"if_outside": "drop"}))
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=pay)
     tables = [fn.table("sex", margin=20), fn.table("sex", sum="pay", margin=9000)]
     tables += [fn.table("sex", count="pay", margin=20)] if how == "cells" else []

@@ -245,7 +245,7 @@ MADE = {
     "table with a target": (lambda **x: fn.Workload(domain(), [fn.table("a", **{"margin": 5, **x})]), {}),
     "all_tables": (
         lambda order, among, **x: fn.Workload(domain(), [fn.all_tables(order, among, **x)]),
-        {"order": 1, "among": ["a", "b"], "margin": 5},
+        {"order": 1, "pattern_attributes": ["a", "b"], "margin": 5},
     ),
     "matrix_workload": (fn.matrix_workload, {"matrix": np.eye(2), "variances": [1, 1]}),
     "By": (
@@ -270,21 +270,21 @@ EXTRA = {
     "Publication": "unit source delta gap cap budget title objective cell_budgets composed_with must_be_free "
     "privacy finite small_database "
     "further_groups other_units",
-    "Objective": "goal weights trade",
+    "Objective": "goal weights total_error_weight",
     "Budget": "rho mu epsilon delta",
     "Budget of ε": "delta",
     "SmallDatabase": "region index temperature variant",
     "PrivacyUnit": "name max_records neighbours id once_per per_value separation fixed",
     "DataSource": "name table outside_domain max_records account where",
-    **dict.fromkeys(("Ordered", "Binned", "Categorical"), "column missing absent outside read"),
+    **dict.fromkeys(("Ordered", "Binned", "Categorical"), "column missing if_missing if_outside date_part"),
     "Hierarchy by numbers": "places file column",
     "Hierarchy.regular": "given column",
-    "Amount": "step column valid ceilings missing absent outside",
+    "Amount": "step column valid ceilings missing if_missing if_outside",
     "Workload": "confidence",
-    "table": "prefix ranges recode sum ceiling mean margin std_error variance max_deviation cv reference confidence "
-    "name missing",
-    "table with a target": "prefix ranges recode sum ceiling mean reference confidence name missing",
-    "all_tables": "prefix ranges recode sum ceiling mean reference confidence name missing",
+    "table": "cumulative ranges groups sum ceiling mean margin std_error variance max_deviation relative_std_error "
+    "reference confidence name missing",
+    "table with a target": "cumulative ranges groups sum ceiling mean reference confidence name missing",
+    "all_tables": "cumulative ranges groups sum ceiling mean reference confidence name missing",
     "matrix_workload": "domain confidence name",
     "BySize": "least most",
     "verify": "ledger whole combination also",

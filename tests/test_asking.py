@@ -34,17 +34,17 @@ from tolerances import EXACT, LOOSE, SIGNIFICANCE, as_often_as
 
 PEOPLE = fn.Domain(
     sex=fn.Categorical({"f": "female", "m": "male"}),
-    age=fn.Ordered(0, 9, missing={"unknown": [-9]}, absent="unknown"),
+    age=fn.Ordered(0, 9, missing={"unknown": [-9]}, if_missing="unknown"),
     geo=fn.Hierarchy(["state", "county"], [(s, f"{s}{i}") for s, n in (("A", 2), ("B", 3)) for i in range(n)]),
     job=fn.Categorical(["none", "some", "many"]),
 )
 TABLES = [
     fn.table("state", "sex", margin=3),
     fn.table("county", "sex", margin=5),
-    fn.table("sex", prefix="age", margin=4),
+    fn.table("sex", cumulative="age", margin=4),
     fn.table("age", margin=6),
     fn.table("sex", "job", margin=3),
-    fn.table(recode={"age": {"young": [0, 2], "old": [8, 9]}}, margin=4),
+    fn.table(groups={"age": {"young": [0, 2], "old": [8, 9]}}, margin=4),
 ]
 COUNTS = np.random.default_rng(5).integers(0, 9, PEOPLE.shape)
 
@@ -123,8 +123,8 @@ def test_covariances_of_pairs_along_axes_and_down_trees(rng, monkeypatch):
         here.setattr(planning, "MAX_DENSE_CELLS_SLOW", 0)
         domain = fn.Domain(a=fn.Ordered(0, 4), b=fn.Ordered(0, 1), c=fn.Ordered(0, 3), d=fn.Ordered(0, 2))
         tables = [
-            fn.table("a", "b", prefix="c", margin=3),
-            fn.table(prefix=["a", "c"], margin=4),
+            fn.table("a", "b", cumulative="c", margin=3),
+            fn.table(cumulative=["a", "c"], margin=4),
             fn.table("d", "a", ranges="c", margin=4),
             fn.table("b", "c", margin=5),
         ]
@@ -401,9 +401,9 @@ def test_sums_of_tables_are_refused_what_estimates_are():
 def test_which_sums_of_tables_are_counts_is_known():
     """A ratio may be negative if its sums have mixed signs or are not counts."""
     release = answered(zoo_plan("amounts"))
-    of_counts = {"sex by age prefix": np.eye(2, 4), "sex by pay mean": np.ones((2, 2))}
+    of_counts = {"sex by age cumulative": np.eye(2, 4), "sex by pay mean": np.ones((2, 2))}
     assert release.estimate(of_counts).estimates._counts
-    for other in ({"sex by pay sum": np.ones((2, 1))}, {"sex by age prefix": -np.eye(2, 4)}):
+    for other in ({"sex by pay sum": np.ones((2, 1))}, {"sex by age cumulative": -np.eye(2, 4)}):
         assert not release.estimate(of_counts | other).estimates._counts
 
 
@@ -578,13 +578,13 @@ def test_what_cannot_be_computed_is_refused():
 def test_three_shown_in_pairs_only_and_groups_are_refused_by_name():
     domain = fn.Domain(a=fn.Ordered(0, 1), b=fn.Ordered(0, 1), c=fn.Ordered(0, 5), d=fn.Ordered(0, 1))
     groups = {"c": {"low": [0, 1], "middle": [2, 3], "any": [0, 5], "odd": {"values": [1, 3, 5]}}}
-    tables = [fn.all_tables(2, ["a", "b", "d"], margin=3), fn.table(recode=groups, margin=3)]
+    tables = [fn.all_tables(2, ["a", "b", "d"], margin=3), fn.table(groups=groups, margin=3)]
     release = released(fn.plan(fn.Workload(domain, tables)), np.arange(48).reshape(2, 2, 6, 2))
     with refused("release.table-of-all-missing"):
         release.count(by=["a", "b", "d"])
     with refused("release.rows-do-not-add-up"):
         release.count(c=2)
-    frame = release["c recode"]["value"]
+    frame = release["c groups"]["value"]
     assert release.count(c=(0, 1)).value == pytest.approx(frame[0])
     assert release.count(c=(0, 3)).value == pytest.approx(frame[0] + frame[1])
     assert release.count(c=(4, 5)).value == pytest.approx(frame[2] - frame[1] - frame[0])  # the rest

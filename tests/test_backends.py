@@ -64,7 +64,7 @@ def test_tensors_evaluate_a_problem_as_arrays_do(name, kind, device, rng):
         {"unit": SWAP},
         {"unit": SWAP, "source": fn.DataSource(outside_domain=fn.OutsideDomain.DROP)},
         {"objective": Objective(Goal.TOTAL_ERROR)},
-        {"objective": Objective(Goal.HYBRID, trade=0.01)},
+        {"objective": Objective(Goal.HYBRID, total_error_weight=0.01)},
     ],
     ids=["targets", "pairs", "dropped", "total", "hybrid"],
 )

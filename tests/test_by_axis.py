@@ -40,7 +40,7 @@ def by_prefix(count, n, orders=(2,)):
     """Return all tables of n of the attributes, each cumulative in all of them, to variance 1."""
     domain = attributes(count, n)
     shown = [t for k in orders for t in itertools.combinations(domain, k)]
-    return fn.Workload(domain, [fn.table(prefix=list(t), variance=1) for t in shown])
+    return fn.Workload(domain, [fn.table(cumulative=list(t), variance=1) for t in shown])
 
 
 def problem(workload):
@@ -68,11 +68,11 @@ def workloads(draw, varying=True):
     domain = fn.Domain({f"a{i}": fn.Ordered(1, n) for i, n in enumerate(sizes)})
     tables = []
     for i, shown in enumerate(draw(st.lists(st.sets(st.sampled_from(list(domain))), min_size=1, max_size=4))):
-        asked = {"plain": [], "prefix": [], "ranges": {}, "recode": {}}
+        asked = {"plain": [], "cumulative": [], "ranges": {}, "groups": {}}
         for a in sorted(shown):
-            kind = draw(st.sampled_from(["plain", "prefix", "ranges", "recode"]))
+            kind = draw(st.sampled_from(["plain", "cumulative", "ranges", "groups"]))
             n = domain[a].size
-            if kind in ("plain", "prefix"):
+            if kind in ("plain", "cumulative"):
                 asked[kind].append(a)
             elif kind == "ranges":
                 asked[kind][a] = [(i, j) for i in range(1, n + 1) for j in range(i, n + 1)]
@@ -93,7 +93,7 @@ def values_by_prefix(count, n):
     """Return tables of every ordered pair of attributes, the first by value and the second cumulative."""
     domain = attributes(count, n)
     pairs = itertools.permutations(domain, 2)
-    return fn.Workload(domain, [fn.table(a, prefix=b, variance=1, name=f"{a} by {b}") for a, b in pairs])
+    return fn.Workload(domain, [fn.table(a, cumulative=b, variance=1, name=f"{a} by {b}") for a, b in pairs])
 
 
 def possible(make, workload):
@@ -254,8 +254,8 @@ def test_pairs_by_prefix(always, count, n, orders, upper, lower, best):
 def test_attributes_of_different_kinds():
     """The optimum is 3.0068."""
     domain = fn.Domain(x=fn.Ordered(1, 3), o=fn.Ordered(1, 5), u=fn.Ordered(1, 4))
-    tables = [fn.table("x", prefix="o", variance=1), fn.table(prefix=["o", "u"], variance=2)]
-    plan = planned(fn.Workload(domain, [*tables, fn.table("x", prefix="u", variance=1.5)]))
+    tables = [fn.table("x", cumulative="o", variance=1), fn.table(cumulative=["o", "u"], variance=2)]
+    plan = planned(fn.Workload(domain, [*tables, fn.table("x", cumulative="u", variance=1.5)]))
     assert 3.006 <= plan.bound <= 3.0068 <= plan.cost_squared <= 3.037
 
 
@@ -263,7 +263,7 @@ def test_one_attribute_of_several_views():
     """Values and prefixes of 100, each with ten attributes of 10: one K serves both."""
     domain = fn.Domain({**attributes(10, 10), "last": fn.Ordered(1, 100)})
     tables = [fn.table(a, "last", variance=1) for a in list(domain)[:-1]]
-    tables += [fn.table(a, prefix="last", variance=1, name=f"{a} and below") for a in list(domain)[:-1]]
+    tables += [fn.table(a, cumulative="last", variance=1, name=f"{a} and below") for a in list(domain)[:-1]]
     plan = planned(fn.Workload(domain, tables))
     assert not plan.strategy.joint
     assert 43.78 <= plan.bound <= plan.cost_squared <= 43.81
@@ -288,7 +288,7 @@ def test_several_views_of_several_attributes_have_joint_bases(count, n, upper, l
 def test_joint_bases_may_have_products_of_rows_that_no_table_asks(rng):
     """Two values of one attribute with two of three of the other show only one vector of the second basis."""
     domain = fn.Domain({"a0": fn.Ordered(1, 2), "a1": fn.Ordered(1, 3)})
-    seen = fn.table(name="seen", prefix=["a0"], recode={"a1": {"low": [1, 2], "all": [1, 3]}}, variance=1)
+    seen = fn.table(name="seen", cumulative=["a0"], groups={"a1": {"low": [1, 2], "all": [1, 3]}}, variance=1)
     plain, total = (fn.table(*of, name=name, variance=1) for of, name in [(["a1"], "plain"), ([], "total")])
     workload = fn.Workload(domain, [plain, seen, total])
     plan, dense = planned(workload), fn.plan(workload, gap=1e-6)
@@ -314,7 +314,11 @@ def test_joint_bases_are_for_several_views_that_can_be_held(monkeypatch):
     assert not joint_bases.is_supported(replace(x, replaced=True))
     assert not joint_bases.is_supported(problem(by_prefix(3, 3)))
     domain = attributes(2, 3)
-    beside = [fn.table("a00", variance=1), fn.table(prefix="a00", variance=1), fn.table(prefix="a01", variance=1)]
+    beside = [
+        fn.table("a00", variance=1),
+        fn.table(cumulative="a00", variance=1),
+        fn.table(cumulative="a01", variance=1),
+    ]
     assert not joint_bases.is_supported(problem(fn.Workload(domain, beside)))
     for name, most in (("MOST_NUMBERS", 54), ("MOST_SCALES", 3 * 4 + 3 * 2 + 1), ("MOST_CELLS", 9)):
         with monkeypatch.context() as patch:
@@ -328,8 +332,8 @@ def test_what_joint_bases_measure_is_released_and_verified(always, tmp_path, rng
     """With an attribute that every table shows, and one that is shown value by value."""
     domain = fn.Domain(o=fn.Ordered(0, 4), u=fn.Ordered(0, 5), x=fn.Ordered(0, 2))
     tables = [
-        fn.table("x", prefix=["o", "u"], variance=fn.ByAttribute("o", [4, 4, 4, 5, 6])),
-        fn.table("u", prefix="o", variance=2),
+        fn.table("x", cumulative=["o", "u"], variance=fn.ByAttribute("o", [4, 4, 4, 5, 6])),
+        fn.table("u", cumulative="o", variance=2),
         fn.table("o", "x", variance=1),
     ]
     plan = fn.plan(fn.Workload(domain, tables))
@@ -389,8 +393,8 @@ def test_ten_attributes_of_a_hundred_values():
 def test_one_table_is_a_product_of_its_axes():
     """Optimal strategies of products are products of optimal strategies: the square of what one axis costs."""
     domain = fn.Domain(a=fn.Ordered(1, 40), b=fn.Ordered(1, 40))
-    whole = fn.plan(fn.Workload(domain, [fn.table(prefix=["a", "b"], variance=1)]))
-    axis = fn.plan(fn.Workload(domain, [fn.table(prefix="a", variance=1)]), gap=1e-6)
+    whole = fn.plan(fn.Workload(domain, [fn.table(cumulative=["a", "b"], variance=1)]))
+    axis = fn.plan(fn.Workload(domain, [fn.table(cumulative="a", variance=1)]), gap=1e-6)
     assert whole.mechanism == "fit-for-use by axis"
     assert whole.cost_squared == pytest.approx(axis.cost_squared**2, rel=2e-3)
     assert whole.bound == pytest.approx(axis.cost_squared**2, rel=2e-3)
@@ -410,9 +414,9 @@ def test_regular_places_are_further_attributes(always, rng):
     places = zoo.places(3, 2, levels=("state", "county"))
     domain = fn.Domain(geo=places, o=fn.Ordered(0, 3), u=fn.Ordered(0, 2))
     tables = [
-        fn.table("state", prefix=["o", "u"], variance=4),
-        fn.table("county", prefix="o", variance=3),
-        fn.table(prefix="u", variance=1),
+        fn.table("state", cumulative=["o", "u"], variance=4),
+        fn.table("county", cumulative="o", variance=3),
+        fn.table(cumulative="u", variance=1),
     ]
     plan = fn.plan(fn.Workload(domain, tables))
     assert plan.mechanism == "fit-for-use by axis"
@@ -423,7 +427,7 @@ def test_places_of_different_numbers_are_structured_cells(always, rng):
     domain = fn.Domain(
         geo=fn.Hierarchy(["state", "county"], [("x", "x1"), ("x", "x2"), ("y", "y1")]), o=fn.Ordered(0, 3)
     )
-    tables = [fn.table("state", prefix="o", variance=4), fn.table("county", variance=3)]
+    tables = [fn.table("state", cumulative="o", variance=4), fn.table("county", variance=3)]
     plan = fn.plan(fn.Workload(domain, tables))
     assert plan.mechanism == "fit-for-use by axis"
     check_mechanism(plan, rng)
@@ -433,7 +437,7 @@ def test_too_many_places_of_different_numbers_are_refused_with_a_way_out():
     """The advice works: a group of tables for each level."""
     rows = [(f"s{i}", f"c{i}.{j}") for i in range(45) for j in range(25 + i)]
     domain = fn.Domain(geo=fn.Hierarchy(["state", "county"], rows), age=fn.Ordered(0, 19))
-    tables = [[fn.table(level, prefix="age", variance=4)] for level in ("state", "county")]
+    tables = [[fn.table(level, cumulative="age", variance=4)] for level in ("state", "county")]
     with refused("workload.too-many-joint-cells"):
         fn.plan(fn.Workload(domain, [*tables[0], *tables[1]]))
     first, second = (fn.Publication(fn.Workload(domain, x)) for x in tables)
@@ -460,7 +464,9 @@ def test_with_many_tables_cores_still_have_the_columns_they_need():
 def test_values_that_nothing_tells_apart_are_counted_together(always, rng):
     domain = fn.Domain(o=fn.Ordered(0, 5), u=fn.Ordered(0, 3))
     groups = {"o": {"low": [0, 2], "mid": [3, 4]}}
-    plan = fn.plan(fn.Workload(domain, [fn.table(recode=groups, prefix="u", variance=2), fn.table("u", variance=3)]))
+    plan = fn.plan(
+        fn.Workload(domain, [fn.table(groups=groups, cumulative="u", variance=2), fn.table("u", variance=3)])
+    )
     assert plan.mechanism == "fit-for-use by axis"
     factor = next(f.rows for f, a in zip(plan.strategy.factors, plan.strategy.structure.names, strict=True) if a == "o")
     assert (factor[:, [0, 0, 3]] == factor[:, [1, 2, 4]]).all()
@@ -483,7 +489,7 @@ def test_a_budget_is_spent_and_units_of_several_records_cost_their_square(always
 @pytest.mark.parametrize("variance", [1e-6, 1.0, 1e12])
 def test_noise_is_fine_enough_and_within_reach(always, variance):
     workload = by_prefix(3, 4, (3,))
-    plan = fn.plan(fn.Workload(workload.domain, [fn.table(prefix=list(workload.domain), variance=variance)]))
+    plan = fn.plan(fn.Workload(workload.domain, [fn.table(cumulative=list(workload.domain), variance=variance)]))
     assert all((g.scales >= 2.0**10).all() for g in plan.strategy.groups)
     assert plan.relaxation <= 1
     assert plan.cost_squared * variance == pytest.approx(planned(workload).cost_squared, rel=1e-2)
@@ -507,7 +513,8 @@ def test_where_product_form_loses_much_some_are_planned_together(monkeypatch):
     """An attribute by value and by prefix, with another by prefix: one basis serves both."""
     domain = fn.Domain(o=fn.Ordered(0, 4), u=fn.Ordered(0, 5))
     mixed = fn.Workload(
-        domain, [fn.table(prefix=["o", "u"], variance=4), fn.table(prefix="o", variance=2), fn.table("u", variance=1)]
+        domain,
+        [fn.table(cumulative=["o", "u"], variance=4), fn.table(cumulative="o", variance=2), fn.table("u", variance=1)],
     )
     monkeypatch.setattr(planning, "MAX_DENSE_CELLS", 0)
     monkeypatch.setattr(planning, "PRODUCT_GAP", 0.01)
@@ -522,7 +529,7 @@ def test_pure_noise_is_still_looked_for_where_it_was():
     """The domain has 1,200 joint cells, and two groups of each attribute make four cells."""
     groups = {x: {"lo": range(1, n // 2 + 1), "hi": range(n // 2 + 1, n + 1)} for x, n in (("a", 40), ("b", 30))}
     domain = fn.Domain(a=fn.Ordered(1, 40), b=fn.Ordered(1, 30))
-    tables = [fn.table(recode={x: g}, variance=2, name=x) for x, g in groups.items()]
+    tables = [fn.table(groups={x: g}, variance=2, name=x) for x, g in groups.items()]
     compared = fn.compare(fn.Publication(fn.Workload(domain, tables)))
     assert compared.gaussian.mechanism.name == "fit-for-use by axis"
     assert compared.plan.epsilon() == pytest.approx(2**0.5, rel=1e-6)
@@ -541,14 +548,18 @@ WIDE = fn.Domain(o=fn.Ordered(1, 200), u=fn.Ordered(1, 200), x=fn.Ordered(1, 300
     ("tables", "more", "message"),
     [
         (
-            [fn.table("u", prefix="o", variance=fn.ByAttribute("u", {5: 2.0}, default=1.0))],
+            [fn.table("u", cumulative="o", variance=fn.ByAttribute("u", {5: 2.0}, default=1.0))],
             {"objective": TOTAL},
             "targets that vary by value, and their sum",
         ),
-        ([fn.table(prefix=["o", "u"], variance=1)], {"objective": fn.Objective("hybrid", trade=1.0)}, "a hybrid"),
-        ([fn.table(prefix=["o", "x"], variance=1)], {}, "'x' has 3,000 values, and at most 2,000"),
         (
-            [fn.table(prefix=["o", "u"], variance=1)],
+            [fn.table(cumulative=["o", "u"], variance=1)],
+            {"objective": fn.Objective("hybrid", total_error_weight=1.0)},
+            "a hybrid",
+        ),
+        ([fn.table(cumulative=["o", "x"], variance=1)], {}, "'x' has 3,000 values, and at most 2,000"),
+        (
+            [fn.table(cumulative=["o", "u"], variance=1)],
             {"cell_budgets": fn.CellBudgets(("o",), (1.0,) * 200)},
             "budgets by cell",
         ),
@@ -562,7 +573,7 @@ def test_what_is_refused_still_is_refused_before_any_work(tables, more, message)
 @pytest.mark.parametrize(("name", "most"), [("MOST_TABLES", 1), ("MOST_COUNTS", 39_999)])
 def test_too_many_tables_or_counts_are_told(monkeypatch, name, most):
     monkeypatch.setattr(by_axis, name, most)
-    tables = [fn.table(prefix=["o", "u"], variance=1), fn.table(prefix="o", variance=1)]
+    tables = [fn.table(cumulative=["o", "u"], variance=1), fn.table(cumulative="o", variance=1)]
     with refused("workload.too-many-joint-cells"):
         fn.plan(fn.Workload(WIDE, tables))
 
@@ -572,12 +583,14 @@ def test_too_many_tables_or_counts_are_told(monkeypatch, name, most):
 )
 def test_queries_that_leave_counts_undetermined_are_refused(groups):
     with refused("workload.product-groups-dependent"):
-        fn.plan(fn.Workload(WIDE, [fn.table(recode={"o": groups}, prefix="u", variance=1), fn.table("u", variance=1)]))
+        fn.plan(
+            fn.Workload(WIDE, [fn.table(groups={"o": groups}, cumulative="u", variance=1), fn.table("u", variance=1)])
+        )
 
 
 def test_there_is_nothing_to_refine():
     with refused("plan.refine-in-product-form"):
-        fn.plan(fn.Workload(WIDE, [fn.table(prefix=["o", "u"], variance=1)]), refine=True)
+        fn.plan(fn.Workload(WIDE, [fn.table(cumulative=["o", "u"], variance=1)]), refine=True)
 
 
 # --- one sector for others ---------------------------------------------------------------------------------
@@ -587,7 +600,7 @@ def unsymmetric():
     """Tables 01, 02 and 03: one attribute is unlike the others, and pairs of the others are not shown."""
     domain = attributes(4, 3)
     first, *others = domain
-    return fn.Workload(domain, [fn.table(prefix=[first, a], variance=1) for a in others])
+    return fn.Workload(domain, [fn.table(cumulative=[first, a], variance=1) for a in others])
 
 
 def test_attributes_in_other_tables_are_of_other_kinds():
@@ -600,7 +613,7 @@ def ring():
     """Tables 01, 12, 23, 30: every attribute is in two, and exchanging two of them gives other tables."""
     domain = attributes(4, 3)
     names = list(domain)
-    return fn.Workload(domain, [fn.table(prefix=[names[i], names[i - 1]], variance=1) for i in range(4)])
+    return fn.Workload(domain, [fn.table(cumulative=[names[i], names[i - 1]], variance=1) for i in range(4)])
 
 
 def test_one_set_stands_for_others_only_where_tables_stay_the_same():
@@ -707,7 +720,7 @@ def test_a_factor_that_cannot_be_inverted_is_refused():
 def test_a_factor_may_not_tell_apart_what_tables_do_not(always):
     domain = fn.Domain(o=fn.Ordered(0, 3), u=fn.Ordered(0, 3))
     groups = {"o": {"low": [0, 1], "high": [2, 3]}}
-    part = fn.plan(fn.Workload(domain, [fn.table(recode=groups, prefix="u", variance=2)])).table_part
+    part = fn.plan(fn.Workload(domain, [fn.table(groups=groups, cumulative="u", variance=2)])).table_part
     place = part.strategy.structure.names.index("o")
     rows = part.strategy.factors[place].rows.copy()
     rows[0, 1] += 1
@@ -740,8 +753,8 @@ def test_from_records_to_a_verified_directory(tmp_path, rng, plan):
     frame = release[plan.publication.workload.tables.names[0]]
     assert len(frame) == 33 * 40
     assert (frame["std_error"] <= 2 * (1 + LOOSE)).all()
-    asked = release.sum("u prefix", u=3)
-    own = release.estimate({"u prefix": (np.arange(40) == 3).astype(float)})
+    asked = release.sum("u cumulative", u=3)
+    own = release.estimate({"u cumulative": (np.arange(40) == 3).astype(float)})
     assert (asked.value, asked.std_error) == (own.value, own.std_error)
     last = release.estimate(
         {plan.publication.workload.tables.names[0]: np.eye(1, 33 * 40, 33 * 40 - 1).reshape(33, 40)}
@@ -766,7 +779,7 @@ low = 0
 high = 44
 
 [[tables]]
-prefix = ["age", "income"]
+cumulative = ["age", "income"]
 margin = 50
 """
 

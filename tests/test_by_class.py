@@ -47,8 +47,8 @@ from test_databases import DUCKDB, in_duckdb
 DROP = OutsideDomain.DROP
 
 HIGHS = {"small": 2, "middle": 20, "large": 100, "none": 4}
-SIZE = fn.Categorical(["small", "middle", "large"], missing={"none": ["?"]}, outside="drop")
-SALES = fn.Amount(0, fn.ByAttribute("size", HIGHS), missing={"gone": [-9]}, absent="gone", valid=(-500, 500))
+SIZE = fn.Categorical(["small", "middle", "large"], missing={"none": ["?"]}, if_outside="drop")
+SALES = fn.Amount(0, fn.ByAttribute("size", HIGHS), missing={"gone": [-9]}, if_missing="gone", valid=(-500, 500))
 DOMAIN = fn.Domain(sales=SALES, size=SIZE, sex=fn.Categorical(["f", "m"]))
 SOURCES = [name for name in zoo.COUNTERS if not name.startswith("histogram") and name != "csv lake"]
 """All except one that has the first column in names of folders, which hold texts."""
@@ -162,7 +162,7 @@ def test_a_hundred_different_ranges_may_be():
 def test_codes_of_missing_values_beside_ends_that_no_double_is():
     """0.3 and 0.1 differ from the doubles that stand for them; a code is compared with the decimals."""
     domain = fn.Domain(
-        a=fn.Amount(0, fn.ByAttribute("b", [0.3, 0.6]), step=0.1, missing={"gone": [-9, 1]}, absent="gone"),
+        a=fn.Amount(0, fn.ByAttribute("b", [0.3, 0.6]), step=0.1, missing={"gone": [-9, 1]}, if_missing="gone"),
         b=fn.Ordered(0, 1),
         c=fn.Amount(0.1, 10.1, missing={"gone": [0, 11]}),
     )
@@ -233,7 +233,11 @@ CLASSES = {
     "truth": (fn.Categorical([True, False]), [True, False, None], [2, 20]),
     "bins of the amount": (fn.Binned([1, 10], column="sales"), None, [2, 20, 100]),
     "one range": (fn.Ordered(0, 1), [0, 1, 2], [2, 2]),
-    "the year of a date": (fn.Ordered(2020, 2022, read="year"), ["2020-05-01", "2022-12-31", "1999-01-01"], [2, 20, 4]),
+    "the year of a date": (
+        fn.Ordered(2020, 2022, date_part="year"),
+        ["2020-05-01", "2022-12-31", "1999-01-01"],
+        [2, 20, 4],
+    ),
     "looked up": (
         fn.Categorical(["s", "l"], lookup={"A": "s", "B": "s", "C": "l"}),
         ["A", "B", "C", "D"],
@@ -247,7 +251,7 @@ CLASSES = {
 def test_classes_of_every_kind(name, source, tmp_path, one_engine):
     attribute, held, highs = CLASSES[name]
     domain = fn.Domain(
-        size=attribute, sales=fn.Amount(0, fn.ByAttribute("size", highs), missing={"gone": [-9]}, absent="gone")
+        size=attribute, sales=fn.Amount(0, fn.ByAttribute("size", highs), missing={"gone": [-9]}, if_missing="gone")
     )
     if held is None:
         values = {"sales": [x for x in VALUES if x is not None]}
@@ -379,7 +383,7 @@ def test_statements_read_classes_off_dates_of_records_that_meet_conditions(sets,
     """Detects a date that is none and has a class all the same, and amounts read before what is read off is."""
     domain = fn.Domain(
         sales=fn.Amount(0, fn.ByAttribute("year", highs)),
-        year=fn.Ordered(2020, 2021, read="year", missing={"none": []}, absent="none", column="day"),
+        year=fn.Ordered(2020, 2021, date_part="year", missing={"none": []}, if_missing="none", column="day"),
     )
     days = (None, "2020-05-01", "2021-12-31", "1999-01-01")
     rows = list(itertools.product([x for x in VALUES if x is not None], days, "fm"))
@@ -537,7 +541,7 @@ type = "amount"
 low = 0
 high = { by = "size", values = { small = 1_000, large = 1_000_000 } }
 missing = { "not said" = [-1] }
-absent = "not said"
+if_missing = "not said"
 [[tables]]
 attributes = ["size"]
 sum = "turnover"
@@ -607,7 +611,9 @@ def test_means_as_tables_are_refused_and_how_to_have_them_is_said():
 
 def test_a_series_whose_periods_are_the_classes_of_an_amount_is_refused_before_anything_is_drawn():
     """Detects one that is planned and drawn, and cannot be shown: of the first periods there are other ranges."""
-    domain = fn.Domain(month=fn.Ordered(1, 3), sales=fn.Amount(0, fn.ByAttribute("month", [2, 2, 20]), absent="drop"))
+    domain = fn.Domain(
+        month=fn.Ordered(1, 3), sales=fn.Amount(0, fn.ByAttribute("month", [2, 2, 20]), if_missing="drop")
+    )
     workload = fn.Workload(domain, [fn.table("month", margin=9)])
     with refused("spec.series-unsupported"):
         fn.plan(workload, series="month")
@@ -618,7 +624,7 @@ def test_ranges_too_far_apart_are_refused(highs):
     """Detects a bound that is above what a matrix of queries may hold, which says nothing of ranges."""
     domain = fn.Domain(a=fn.Amount(0, fn.ByAttribute("b", highs), step=0.000007), b=fn.Ordered(0, 2))
     with refused("workload.class-ranges-too-far-apart"):
-        fn.plan(fn.Workload(domain, [fn.table(prefix="b", sum="a", margin=9)]))
+        fn.plan(fn.Workload(domain, [fn.table(cumulative="b", sum="a", margin=9)]))
 
 
 @pytest.mark.parametrize(("releases", "least"), [(6, 0.6), pytest.param(200, 0.9, marks=pytest.mark.slow)])

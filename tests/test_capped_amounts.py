@@ -120,7 +120,9 @@ def test_frames_that_are_asked_for_say_what_intervals_are_for(release):
 def test_quantiles_say_where_values_were_clipped():
     """Detects a median of clipped ages that does not say that 85 is 85 or more."""
     ages = fn.Domain(age=fn.Ordered(0, 85, clip=True))
-    found = released(fn.plan(fn.Workload(ages, [fn.table(prefix="age", margin=5)])), pd.DataFrame({"age": [99] * 500}))
+    found = released(
+        fn.plan(fn.Workload(ages, [fn.table(cumulative="age", margin=5)])), pd.DataFrame({"age": [99] * 500})
+    )
     median = found.quantile("age", 0.5)
     assert median.value == 85
     assert median.universe == "all records (age: below 0 as 0, above 85 as 85)"

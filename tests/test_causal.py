@@ -45,10 +45,10 @@ UNIT = fn.PrivacyUnit("person", 3, once_per=["month"])
 TABLES = [
     fn.table("month", "region", margin=30),
     fn.table("month", margin=35),
-    fn.table("region", "month", prefix="age", margin=60),
+    fn.table("region", "month", cumulative="age", margin=60),
 ]
 
-TO_DATE = [fn.table("month", "region", margin=30), fn.table("region", prefix="month", margin=90)]
+TO_DATE = [fn.table("month", "region", margin=30), fn.table("region", cumulative="month", margin=90)]
 
 
 @cache
@@ -263,7 +263,7 @@ def asking(*tables, domain=DOMAIN, **more):
         (lambda: asking(fn.table("region", margin=3)), "spec.series-table-without-periods"),
         (lambda: asking(*[fn.all_tables(1, ["region", "month"], margin=3)]), "spec.series-table-without-periods"),
         (
-            lambda: asking(fn.table("month", recode={"month": {"x": MONTHS[:2]}}, margin=3)),
+            lambda: asking(fn.table("month", groups={"month": {"x": MONTHS[:2]}}, margin=3)),
             "spec.series-view-unsupported",
         ),
         (lambda: asking(fn.table("month", margin=fn.ByAttribute("month", [1, 2, 3]))), "spec.series-target-varies"),
@@ -280,8 +280,8 @@ RELATIVE = [
     fn.table("region", change="month", margin=25),
     fn.table("region", average={"month": 2}, margin=20),
     fn.table("region", change={"month": 2}, margin=25),
-    fn.table("month", prefix="age", margin=90),
-    fn.table(to_date={"month": 2}, prefix="age", margin=90),
+    fn.table("month", cumulative="age", margin=90),
+    fn.table(to_date={"month": 2}, cumulative="age", margin=90),
 ]
 
 

@@ -93,11 +93,13 @@ def test_shares_of_records_cost_one_record(said):
 
 @pytest.mark.parametrize("name", ["amounts", "ceilings"])
 def test_what_is_added_up_before_costs_nothing_more(said, name):
-    unit = fn.PrivacyUnit("person", id="pid", merge=["pay"])
-    plan, without = (fn.plan(zoo.WORKLOADS[name](), unit=u, gap=1e-2) for u in (unit, replace(unit, merge=())))
+    unit = fn.PrivacyUnit("person", id="pid", sum_within_unit=["pay"])
+    plan, without = (
+        fn.plan(zoo.WORKLOADS[name](), unit=u, gap=1e-2) for u in (unit, replace(unit, sum_within_unit=()))
+    )
     document = json.loads(plan.to_json())
-    assert document["spec"]["privacy"].pop("merge") == ["pay"]
-    assert "merge" not in json.loads(without.to_json())["spec"]["privacy"]
+    assert document["spec"]["privacy"].pop("sum_within_unit") == ["pay"]
+    assert "sum_within_unit" not in json.loads(without.to_json())["spec"]["privacy"]
     assert plan.exact_cost == without.exact_cost
     for text in (plan.to_json(), without.to_json()):
         status, lines = said(text)
@@ -138,7 +140,7 @@ def test_plans_of_joint_bases_are_right(said, monkeypatch):
     """Two attributes by value and by prefix; detects a scale that is not charged."""
     monkeypatch.setattr(planning, "MAX_DENSE_CELLS", 0)
     domain = fn.Domain(o=fn.Ordered(0, 4), u=fn.Ordered(0, 3))
-    tables = [fn.table("o", prefix="u", margin=3), fn.table("u", prefix="o", margin=4)]
+    tables = [fn.table("o", cumulative="u", margin=3), fn.table("u", cumulative="o", margin=4)]
     plan = fn.plan(fn.Workload(domain, tables))
     assert plan.strategy.joint
     document = plan.document()
@@ -166,7 +168,7 @@ def test_a_plan_of_several_parts_is_right_part_by_part(said):
 def test_charges_of_series_too_long_to_look_at_are_proven_anew(said, tables):
     """From other numbers than fitnoise's; what is a little less is not proven, what is more is charged."""
     asked = [fn.table("month", std_error=1)] if "month" in tables else []
-    asked += [fn.table(prefix="month", std_error=tables["prefix"])]
+    asked += [fn.table(cumulative="month", std_error=tables["prefix"])]
     domain, unit = (
         fn.Domain(month=fn.Ordered(1, 22)),
         fn.PrivacyUnit("person", tables.get("most", 22), once_per=["month"]),
@@ -185,7 +187,7 @@ def test_less_than_replaced_sets_of_records_cost_is_wrong(said, moves):
     """Detects sets given up for what four times their cost was said to be: of too many months, and of who may move."""
     domain = fn.Domain(month=fn.Ordered(1, 6 if moves else 22), region=fn.Categorical(["a", "b"]))
     asked = [fn.table("month", "region", std_error=2), fn.table("region", change="month", std_error=1)]
-    asked = asked if moves else [fn.table("month", std_error=1), fn.table(prefix="month", std_error=10)]
+    asked = asked if moves else [fn.table("month", std_error=1), fn.table(cumulative="month", std_error=10)]
     unit = fn.PrivacyUnit("person", 6, once_per=["month"], neighbours=fn.Neighbours.REPLACE_ONE)
     plan = json.loads(fn.plan(fn.Workload(domain, asked), unit=unit).to_json())
     for times, right in ((1, RIGHT), (Fraction(11, 10), RIGHT), (Fraction(9, 10), WRONG), (Fraction(3, 4), WRONG)):
@@ -215,7 +217,9 @@ def test_patterns_among_places_go_by_the_levels_that_are_measured(said, pattern,
     places = [("a", "a1"), ("a", "a2"), ("b", "b1"), ("b", "b2")]
     domain = fn.Domain(place=fn.Hierarchy(["state", "county"], places), month=fn.Ordered(1, 3))
     asked = (
-        fn.table("state", "month", std_error=2) if axis == "levels" else fn.table("state", prefix="month", std_error=2)
+        fn.table("state", "month", std_error=2)
+        if axis == "levels"
+        else fn.table("state", cumulative="month", std_error=2)
     )
     tables = [asked, fn.table("county", std_error=4)] if "once_per" in pattern else [asked]
     plan = json.loads(fn.plan(fn.Workload(domain, tables), unit=fn.PrivacyUnit("person", **pattern)).to_json())
@@ -251,8 +255,8 @@ def test_plans_of_places_by_numbers_are_right_whatever_their_number(said, checke
 @pytest.mark.parametrize(
     "tables",
     [
-        [fn.table("state", prefix="age", margin=4), fn.table("county", "age", margin=3)],
-        [fn.table(recode={"county": {"some": ["101", "210"], "one": ["105"]}}, margin=3)],
+        [fn.table("state", cumulative="age", margin=4), fn.table("county", "age", margin=3)],
+        [fn.table(groups={"county": {"some": ["101", "210"], "one": ["105"]}}, margin=3)],
         [fn.table("county", margin=fn.ByAttribute("county", {"101": 2.0}, default=9.0))],
     ],
     ids=["beside structure", "recoded", "by place"],
@@ -270,7 +274,7 @@ def tables_of_amounts():
     domain = fn.Domain(
         sex=fn.Categorical(["f", "m"]),
         kids=fn.Ordered(0, 2),
-        hours=fn.Amount(-1, 4.5, step=0.5, missing={"gone": []}, absent="gone"),
+        hours=fn.Amount(-1, 4.5, step=0.5, missing={"gone": []}, if_missing="gone"),
         pay=fn.Amount(0, 30, ceilings=[8, 20]),
     )
     tables = [
@@ -278,7 +282,7 @@ def tables_of_amounts():
         fn.table("sex", sum=["hours", "pay"], margin=90),
         fn.table("sex", mean="pay", margin=2, reference=40),
         *(fn.table("sex", sum="pay", ceiling=t, margin=t) for t in (8, 20, 30)),
-        fn.table(prefix="kids", sum="hours", margin=fn.ByAttribute("kids", [9, 8, 7])),
+        fn.table(cumulative="kids", sum="hours", margin=fn.ByAttribute("kids", [9, 8, 7])),
         fn.table(sum="kids", std_error=3),
     ]
     return fn.Workload(domain, tables)

@@ -47,7 +47,7 @@ data = {{ source = "people" }}
 {AREAS}
 [[tables]]
 attributes = ["area"]
-prefix = "age"
+cumulative = "age"
 margin = {{ by = "age", values = [9, 9, 9, 8] }}
 """
 COMMANDS = [
@@ -115,7 +115,7 @@ def test_the_whole_path_for_programs(run, here):
     assert plan["epsilon"] == made.epsilon()
     assert 0 <= plan["gap"] <= 1e-6
     assert plan["bound"] <= plan["cost_squared"] == pytest.approx(2 * plan["rho"]) == pytest.approx(plan["mu"] ** 2)
-    assert [(t["name"], t["numbers"]) for t in plan["tables"]] == [("area", 2), ("area by age prefix", 8)]
+    assert [(t["name"], t["numbers"]) for t in plan["tables"]] == [("area", 2), ("area by age cumulative", 8)]
     for table in plan["tables"]:
         assert 0 < table["achieved_moe"] <= table["target_moe"]
         assert 0 <= table["price"] <= 1
@@ -126,7 +126,7 @@ def test_the_whole_path_for_programs(run, here):
     assert (code, released["directory"], released["rho"]) == (0, "release", plan["rho"])
     assert released["balance"]["spent"] == pytest.approx(plan["rho"])
     assert (released["balance"]["source"], released["balance"]["cap"]) == ("people", None)
-    assert released["tables"] == list(fn.Release.read("release")) == ["area", "area by age prefix"]
+    assert released["tables"] == list(fn.Release.read("release")) == ["area", "area by age cumulative"]
     assert released["written"] == "all"
 
     code, out, _ = run("verify", "release", "--json")
@@ -170,7 +170,7 @@ def test_the_whole_path_for_people(run):
     lines = out.splitlines()
     assert lines[0].split("  ")[0] == "table"
     assert re.match(r"area +2 +±4 +4 +4 +\d", lines[1])
-    assert re.match(r"area by age prefix +8 +±8 to 9 ", lines[2])
+    assert re.match(r"area by age cumulative +8 +±8 to 9 ", lines[2])
     for word in (
         "price      rho = ",
         "guaranteed",
@@ -182,7 +182,8 @@ def test_the_whole_path_for_people(run):
     assert code == 0
     assert err.splitlines() == ["releasing …", "wrote release"]
     assert out.startswith(
-        "directory  release\ntables     area, area by age prefix\ncounted    all records of people\ncharged    rho = "
+        "directory  release\ntables     area, area by age cumulative\ncounted    all records of people\ncharged    "
+        "rho = "
     )
     assert "spent, no cap is set" in out
     code, out, err = run("verify", "release")
@@ -238,7 +239,7 @@ TOLD = {
         ["times the margins asked for, on average of all variances (uniform weights)"],
     ),
     "hybrid": (
-        'objective = { goal = "hybrid", weights = "inverse-std-error", trade = 1e-2 }',
+        'objective = { goal = "hybrid", weights = "inverse-std-error", total_error_weight = 1e-2 }',
         {"goal": "hybrid"},
         ["achieved ±  share of value", " = cost ", " + 0.01 × ", "(inverse-std-error weights)", "be better by more"],
     ),
@@ -250,7 +251,7 @@ TOLD = {
     "cell budgets of a hybrid": (
         (
             'privacy = { max_records = 2, cell_budgets = { attributes = ["area"], values = [1, 0.5] } }\n'
-            'objective = { goal = "hybrid", trade = 1e-4 }'
+            'objective = { goal = "hybrid", total_error_weight = 1e-4 }'
         ),
         {"goal": "hybrid"},
         [
@@ -360,7 +361,7 @@ def test_a_release_beside_another_says_what_it_adds(run, here):
 
     def spec(north, south, beside=()):
         by = f"{{ by = 'area', values = [{north}, {south}] }}"
-        table = f"[[tables]]\nattributes = ['area']\nprefix = 'age'\nvariance = {by}\n"
+        table = f"[[tables]]\nattributes = ['area']\ncumulative = 'age'\nvariance = {by}\n"
         return f"privacy = {{ beside = {list(beside)} }}\n" + SPEC.split("[[tables]]")[0] + table
 
     (here / "spec.toml").write_text(spec(9, 1), encoding="utf-8")
@@ -755,7 +756,7 @@ def test_every_error_is_a_sentence_and_a_code(run, here, case):
         "goal": 'objective = { goal = "least" }',
         "promise": 'privacy = "laplace"',
         "rho": "budget = { rho = 1 }",
-        "hybrid": 'objective = { goal = "hybrid", trade = 1 }',
+        "hybrid": 'objective = { goal = "hybrid", total_error_weight = 1 }',
         "pure": 'privacy = "pure"',
         "auto": 'privacy = "auto"',
     }
@@ -1105,7 +1106,7 @@ def test_a_narrow_terminal_shows_everything(here):
     assert code == 0
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text).replace("\r", "")
     assert re.search(r"^table +numbers +target .*share of price$", shown, re.MULTILINE)
-    assert re.search(r"^area by age prefix +8 +±8 to 9 .*%$", shown, re.MULTILINE)
+    assert re.search(r"^area by age cumulative +8 +±8 to 9 .*%$", shown, re.MULTILINE)
     assert re.search(r"^proof      cost .* cheaper by more than \S+$", shown, re.MULTILINE)
 
 
@@ -1121,7 +1122,7 @@ DOMAIN = SPEC.split("[[tables]]")[0]
 
 
 def about(area, margin):
-    recode = f'recode = {{ area = {{ one = ["{area}"] }} }}'
+    recode = f'groups = {{ area = {{ one = ["{area}"] }} }}'
     return f'{DOMAIN}[[tables]]\nattributes = ["age"]\n{recode}\nmargin = {margin}\n'
 
 
@@ -1129,7 +1130,7 @@ def about(area, margin):
 def south(run, here):
     """Write a plan with the cost in the south, as first.json, and a specification about the north, as more.toml."""
     by = "{ by = 'area', values = [9, 1] }"
-    table = f"[[tables]]\nattributes = ['area']\nprefix = 'age'\nvariance = {by}\n"
+    table = f"[[tables]]\nattributes = ['area']\ncumulative = 'age'\nvariance = {by}\n"
     (here / "spec.toml").write_text(DOMAIN + table, encoding="utf-8")
     (here / "more.toml").write_text(about("North", 2), encoding="utf-8")
     assert run("plan", "spec.toml", "-o", "first.json")[0] == 0
@@ -1240,7 +1241,7 @@ def test_a_plan_is_drawn(run, here, ending):
         root = ET.fromstring(drawn)  # noqa: S314 - our own
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
         said = " ".join(root.itertext())
-        for words in ("area by age prefix", "target now", "guaranteed", "People"):
+        for words in ("area by age cumulative", "target now", "guaranteed", "People"):
             assert words in said
     else:
         assert drawn.startswith({"pdf": b"%PDF-", "png": b"\x89PNG\r\n"}[ending])
@@ -1287,19 +1288,19 @@ type = "categorical"
 codes = [true, false]
 
 [[tables]]
-all = "pairs"
+pattern = "pairs"
 margin = { coefficient = 8, power = -0.5, least = 2 }
 
 [[tables]]
 name = "T1"
-all = "singles"
-among = ["sex", "age"]
+pattern = "singles"
+pattern_attributes = ["sex", "age"]
 attributes = ["area"]
 margin = [3, 4]
 confidence = 0.9
 
 [[tables]]
-cv = 0.1
+relative_std_error = 0.1
 reference = { total = 100 }
 """
 PEOPLE = "area,age,sex\n" + "n,1,true\n" * 40 + "s,3,false\n" * 20
@@ -1737,7 +1738,7 @@ def test_the_whole_pure_path_for_people(run, here, promised):
     code, out, _ = run("ledger", "budget.db")
     assert f"people ({UNIT}): rho {plan.rho:.7f} spent (epsilon {plan.epsilon():.7f}, pure), no cap is set" in out
     _, out, _ = run("tables", "release")
-    assert re.search(r"area by age prefix +8 ", out)
+    assert re.search(r"area by age cumulative +8 ", out)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("one_duckdb")
 
 DOMAIN = fn.Domain(
     sex=fn.Categorical({"f": "female", "m": "male"}),
-    age=fn.Ordered(0, 4, missing={"unknown": [-9]}, absent="unknown"),
+    age=fn.Ordered(0, 4, missing={"unknown": [-9]}, if_missing="unknown"),
     geo=fn.Hierarchy(["state", "county"], [(s, f"{s}{i}") for s in "AB" for i in range(2)]),
     job=fn.Categorical(["none", "some", "many"]),
 )
@@ -33,7 +33,7 @@ COUNTS = np.random.default_rng(5).integers(0, 9, DOMAIN.shape)
 TABLES = {
     "one": [fn.table("sex", "job", margin=3), fn.table("state", "sex", margin=5), fn.table("sex", "age", margin=4)],
     "two": [fn.table("job", "county", margin=4), fn.table("job", "sex", margin=7), fn.table("sex", "job", margin=7)],
-    "at most": [fn.table("sex", prefix="age", margin=4), fn.table("state", margin=3)],
+    "at most": [fn.table("sex", cumulative="age", margin=4), fn.table("state", margin=3)],
     "by value": [fn.table("sex", "job", margin=fn.ByAttribute("job", {"none": 2.0, "some": 3.0, "many": 9.0}))],
     "family": [fn.all_tables(2, ["sex", "job", "county"], margin=4)],
 }
@@ -110,7 +110,7 @@ def test_pure_releases_count_by_their_variance():
 
 def test_releases_planned_by_axis_and_by_level_are_combined(monkeypatch):
     domain = fn.Domain(a=fn.Ordered(0, 3), b=fn.Ordered(0, 1), c=fn.Ordered(0, 2))
-    shown = [fn.table("a", "b", prefix="c", margin=3), fn.table(prefix=["a", "c"], margin=4)]
+    shown = [fn.table("a", "b", cumulative="c", margin=3), fn.table(cumulative=["a", "c"], margin=4)]
     with monkeypatch.context() as here:
         here.setattr(planning, "MAX_DENSE_CELLS", 0)
         here.setattr(planning, "MAX_DENSE_CELLS_SLOW", 0)
@@ -152,9 +152,9 @@ def test_the_number_of_records_may_be_public():
 
 def test_free_answers_are_combined_with_what_they_stand_beside(tmp_path):
     domain = fn.Domain(a=fn.Ordered(0, 3), b=fn.Ordered(0, 2))
-    first = fn.plan(fn.Workload(domain, [fn.table("a", recode={"b": {"low": 0}}, margin=3)]))
-    recode = {"b": {"one": 1, "high": [1, 2]}}
-    more = fn.plan_free(fn.Workload(domain, [fn.table("a", recode=recode, margin=3)]), first)
+    first = fn.plan(fn.Workload(domain, [fn.table("a", groups={"b": {"low": 0}}, margin=3)]))
+    groups = {"b": {"one": 1, "high": [1, 2]}}
+    more = fn.plan_free(fn.Workload(domain, [fn.table("a", groups=groups, margin=3)]), first)
     releases = [fn.release(p, np.ones(domain.shape, int), ledger=tmp_path / "ledger.db") for p in (first, more)]
     found = check(*releases)
     assert found.count(a=2, b=0).std_error == pytest.approx(releases[0].count(a=2, b=0).std_error)
@@ -351,7 +351,7 @@ def test_a_combination_is_not_compared_with_what_it_is_made_of():
 
 def test_too_much_at_once_is_refused(monkeypatch):
     wide = fn.Domain(a=fn.Ordered(0, 199), b=fn.Ordered(0, 199))
-    plans = [fn.plan(fn.Workload(wide, [fn.table(prefix=name, margin=9)])) for name in ("a", "b")]
+    plans = [fn.plan(fn.Workload(wide, [fn.table(cumulative=name, margin=9)])) for name in ("a", "b")]
     releases = [fn.Release(p, [np.full(n, i) for n in p.strategy.lengths]) for i, p in enumerate(plans)]
     with refused("release.too-many-tables-combined"):
         together(*releases)

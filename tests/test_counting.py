@@ -366,7 +366,7 @@ def test_a_column_may_serve_several_attributes():
     domain = fn.Domain(
         sharp=fn.Ordered(0, 3, column="x"),
         rough=fn.Binned([1.5], column="x"),
-        word=fn.Categorical(["0", "1", "2", "3"], column="x", absent="refuse", outside="refuse"),
+        word=fn.Categorical(["0", "1", "2", "3"], column="x", if_missing="refuse", if_outside="refuse"),
     )
     for frame in (pa.table({"x": [0, 1, 3, 3]}), pd.DataFrame({"x": pd.Series([0, "1", "3", 3.0], dtype=object)})):
         counter = DuckCounter.from_frame(frame, domain, DataSource(outside_domain=DROP))
@@ -634,7 +634,7 @@ UNREAD = {
 
 
 @pytest.mark.parametrize("kind", UNREAD)
-@pytest.mark.parametrize("attribute", [fn.Ordered(2020, 2030, read="year"), fn.Categorical(["2024-01"])], ids=str)
+@pytest.mark.parametrize("attribute", [fn.Ordered(2020, 2030, date_part="year"), fn.Categorical(["2024-01"])], ids=str)
 def test_a_type_of_pandas_that_is_not_read_is_refused_by_name_with_the_conversion(kind, attribute):
     column, pattern = UNREAD[kind]
     counter = open_counter(
@@ -650,7 +650,9 @@ def test_a_type_of_pandas_that_is_not_read_is_refused_by_name_with_the_conversio
 def test_converted_columns_of_pandas_are_counted():
     frame = pd.DataFrame({"x": pd.Series(MONTHS).dt.to_timestamp(), "y": pd.arrays.SparseArray([0, 1])})
     frame["y"] = frame["y"].sparse.to_dense()
-    counter = open_counter(frame, fn.Domain(x=fn.Ordered(2023, 2024, read="year"), y=fn.Ordered(0, 1)), DataSource())
+    counter = open_counter(
+        frame, fn.Domain(x=fn.Ordered(2023, 2024, date_part="year"), y=fn.Ordered(0, 1)), DataSource()
+    )
     assert counter.count([("x", "y")])["x", "y"].tolist() == [[0, 0], [1, 1]]
 
 
@@ -969,7 +971,7 @@ def test_integers_of_every_type_are_in_the_ranges_in_which_they_are(tmp_path, on
             db.execute(f"CREATE TABLE {name.lower()} (n {name})")
             db.execute(f"INSERT INTO {name.lower()} VALUES (NULL), " + ", ".join(f"({x})" for x in held[name]))
     for name, values in held.items():
-        domain = fn.Domain({f"r{i}": fn.Ordered(*kind, "n", missing={"none": []}, absent="none", outside="none")
+        domain = fn.Domain({f"r{i}": fn.Ordered(*kind, "n", missing={"none": []}, if_missing="none", if_outside="none")
                             for i, kind in enumerate(kinds)})  # fmt: skip
         got = open_counter(path, domain, DataSource(table=name.lower())).count([(a,) for a in domain])
         for a in domain:

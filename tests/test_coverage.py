@@ -76,7 +76,9 @@ def test_a_number_that_stands_on_a_single_draw_keeps_its_margin(margin):
 def test_max_deviation_bounds_whole_tables():
     """At least the promised share of releases has *every* number of the table within the bound."""
     domain = fn.Domain(a=fn.Ordered(0, 9), b=fn.Ordered(0, 4))
-    plan = fn.plan(fn.Workload(domain, [fn.table("a", "b", max_deviation=12), fn.table(prefix="a", max_deviation=20)]))
+    plan = fn.plan(
+        fn.Workload(domain, [fn.table("a", "b", max_deviation=12), fn.table(cumulative="a", max_deviation=20)])
+    )
     for (name, e), bound in zip(errors(plan, 3000).items(), (12, 20), strict=True):
         held = int((np.abs(e).reshape(3000, -1).max(axis=1) <= bound).sum())
         assert stats.binom.cdf(held, 3000, 0.95) > SIGNIFICANCE, name

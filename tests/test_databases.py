@@ -295,11 +295,11 @@ def golden(
 
 
 MISSING = fn.Domain(
-    sex=fn.Categorical(["f", "m"], missing={"other": ["", "é'"]}, outside="other"),
-    age=fn.Ordered(0, 2, clip=True, missing={"unknown": [-9]}, absent="unknown", outside="drop"),
-    income=fn.Binned([0, 2.5], missing={"none": [-1]}, absent="none"),
-    owner=fn.Categorical([True, False], missing={"unknown": ["?"]}, absent="unknown", outside="drop"),
-    size=fn.Categorical([1, -7], missing={"unknown": [99]}, absent="drop", outside="unknown"),
+    sex=fn.Categorical(["f", "m"], missing={"other": ["", "é'"]}, if_outside="other"),
+    age=fn.Ordered(0, 2, clip=True, missing={"unknown": [-9]}, if_missing="unknown", if_outside="drop"),
+    income=fn.Binned([0, 2.5], missing={"none": [-1]}, if_missing="none"),
+    owner=fn.Categorical([True, False], missing={"unknown": ["?"]}, if_missing="unknown", if_outside="drop"),
+    size=fn.Categorical([1, -7], missing={"unknown": [99]}, if_missing="drop", if_outside="unknown"),
 )
 """The domain with cells for missing values; of other missing values some are dropped, and some reported."""
 
@@ -307,7 +307,7 @@ MISSING = fn.Domain(
 SUMMED = fn.Domain(
     sex=fn.Categorical(["f", "m"]),
     age=fn.Amount(0, 90, step=5),
-    income=fn.Amount(-1, 2.5, step=0.5, missing={"none": [-9]}, absent="none"),
+    income=fn.Amount(-1, 2.5, step=0.5, missing={"none": [-9]}, if_missing="none"),
     owner=fn.Categorical([True, False]),
     size=fn.Amount(0, 7, valid=(-1, 99)),
 )
@@ -554,7 +554,7 @@ def test_whole_numbers_of_a_column_without_a_type_are_texts_where_truth_is_read(
         "CREATE TABLE people (x)",
         "INSERT INTO people VALUES " + ", ".join("(NULL)" if v is None else f"({v!r})" for v in values),
     )
-    attribute = fn.Categorical([True], missing={"unknown": ["9"], "none": []}, absent="none", outside="unknown")
+    attribute = fn.Categorical([True], missing={"unknown": ["9"], "none": []}, if_missing="none", if_outside="unknown")
     read = [v for v in values if v not in ("yes",)]  # of texts no truth values: databases guess none
     wanted = [sum(attribute.cell(v) == c for v in read) for c in range(3)]
     wanted[1] += 1
@@ -659,9 +659,9 @@ def test_fractions_among_texts_are_outside(lite, kind):
     path = lite(f"CREATE TABLE people (x {kind})", "INSERT INTO people VALUES ('a'), (NULL), (1.5), (' '), ('1.5')")
     if kind == "REAL":
         with refused("data.column-of-wrong-type"):
-            count_x(path, fn.Categorical(["a"], missing={"no": [], "else": []}, absent="no", outside="else"))
+            count_x(path, fn.Categorical(["a"], missing={"no": [], "else": []}, if_missing="no", if_outside="else"))
         return
-    codes = fn.Categorical(["a"], missing={"no": [], "else": []}, absent="no", outside="else")
+    codes = fn.Categorical(["a"], missing={"no": [], "else": []}, if_missing="no", if_outside="else")
     assert count_x(path, codes) == [1, 1, 3]
 
 
@@ -1000,7 +1000,7 @@ def test_tables_and_sessions_of_mariadb(monkeypatch):
         db.exec_driver_sql("CREATE TABLE long_texts (c LONGTEXT)")
         for text in (*longest, longest[0] + "aa", longest[0] * 9):
             db.exec_driver_sql("INSERT INTO long_texts VALUES (%s)", (text,))
-    codes = fn.Categorical(longest, missing={"other": ["none"]}, outside="other", column="c")
+    codes = fn.Categorical(longest, missing={"other": ["none"]}, if_outside="other", column="c")
     assert count_x(url, codes, table="long_texts") == [1, 1, 1, 1, 2]
     for data in (url, engine):
         assert count_x(data, fn.Categorical(["a", "A"], column="c"), drop=True, table="t") == [1, 1]
@@ -1315,7 +1315,7 @@ high = 4
 
 [[tables]]
 attributes = ["sex"]
-prefix = ["age"]
+cumulative = ["age"]
 margin = 5.0
 
 [[tables]]

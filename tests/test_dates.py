@@ -54,10 +54,10 @@ KINDS = {
     "clipped": lambda **more: fn.Ordered(0, 22, True, "d", **more),
     "bins": lambda **more: fn.Binned([1, 4.5, 22, 1900, 2001], column="d", **more),
     "absent apart": lambda **more: fn.Ordered(
-        1, 22, True, "d", missing={"absent": [], "other": [23]}, absent="absent", outside="other", **more
+        1, 22, True, "d", missing={"absent": [], "other": [23]}, if_missing="absent", if_outside="other", **more
     ),
-    "coded apart": lambda **more: fn.Categorical([1, 2, 4], column="d", missing={"a": [7, 22]}, absent="a", **more),
-    "bins apart": lambda **more: fn.Binned([1, 22], column="d", missing={"a": []}, outside="a", **more),
+    "coded apart": lambda **more: fn.Categorical([1, 2, 4], column="d", missing={"a": [7, 22]}, if_missing="a", **more),
+    "bins apart": lambda **more: fn.Binned([1, 22], column="d", missing={"a": []}, if_outside="a", **more),
 }
 
 
@@ -143,7 +143,7 @@ def test_every_source_reads_texts_as_declared(source, kind, tmp_path, one_engine
     )
     data = made.make(records, tmp_path)
     for part in READS:
-        attribute = KINDS[kind](read=part)
+        attribute = KINDS[kind](date_part=part)
         same_counts(counts(data, attribute, table=made.table), wanted(attribute, held))
 
 
@@ -151,7 +151,7 @@ def test_every_source_reads_texts_as_declared(source, kind, tmp_path, one_engine
 @pytest.mark.parametrize("part", READS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_types_of_dates_are_read_as_the_dates_are(kind, part, stamps, tmp_path, one_engine):
-    attribute = KINDS[kind](read=part)
+    attribute = KINDS[kind](date_part=part)
     want = wanted(attribute, stamps)
     for unit in ("s", "ms", "us", "ns"):
         same_counts(counts(pa.table({"d": pa.array(stamps, pa.timestamp(unit))}), attribute), want)
@@ -233,7 +233,7 @@ def test_a_moment_lies_in_the_day_and_the_hour_that_have_begun(tmp_path, one_eng
         "weekday": [x.isoweekday() for x in days],
         "hour": hours,
     }
-    domain = fn.Domain({part: fn.Ordered(0, 2300, column="d", read=part) for part in wants})
+    domain = fn.Domain({part: fn.Ordered(0, 2300, column="d", date_part=part) for part in wants})
     for source, make in FROM_NUMBERS.items():
         if (source, unit) == ("polars", "s"):  # which has no such unit
             continue
@@ -253,7 +253,9 @@ def test_a_moment_lies_in_the_day_and_the_hour_that_have_begun(tmp_path, one_eng
 def test_the_last_nanosecond_of_january_is_in_january(source, tmp_path):
     """DuckDB alone rounds it to the next microsecond, and so to February."""
     data = FROM_NUMBERS[source]([pd.Timestamp("2024-01-31 23:59:59.999999999").value], "ns", tmp_path)
-    domain = fn.Domain(m=fn.Ordered(1, 12, column="d", read="month"), h=fn.Ordered(0, 23, column="d", read="hour"))
+    domain = fn.Domain(
+        m=fn.Ordered(1, 12, column="d", date_part="month"), h=fn.Ordered(0, 23, column="d", date_part="hour")
+    )
     got = open_counter(data, domain, DataSource(where={"d": {"at_most": datetime.date(2024, 1, 31)}})).count(
         [("m",), ("h",)]
     )
@@ -262,7 +264,7 @@ def test_the_last_nanosecond_of_january_is_in_january(source, tmp_path):
 
 def test_times_beyond_the_calendar_are_outside(one_engine):
     """Seconds and milliseconds of 64 bits reach further than any date does: no error, and no cell."""
-    attribute = KINDS["absent apart"](read="year")
+    attribute = KINDS["absent apart"](date_part="year")
     for unit in ("s", "ms"):
         far = pa.table({"d": pa.array([0, 10**15, -(10**15), None], pa.int64()).cast(pa.timestamp(unit))})
         same_counts(counts(far, attribute), wanted(attribute, [datetime.datetime(1970, 1, 1), "x", "x", None]))  # noqa: DTZ001
@@ -272,7 +274,9 @@ def test_times_of_the_old_type_of_parquet_are_read_as_others_are(tmp_path):
     path = tmp_path / "old.parquet"
     made = pa.table({"d": pa.array([-1, -1001, 86_399_999_999_999], pa.timestamp("ns"))})
     pq.write_table(made, path, use_deprecated_int96_timestamps=True)
-    domain = fn.Domain(y=fn.Ordered(1969, 1970, column="d", read="year"), h=fn.Ordered(0, 23, column="d", read="hour"))
+    domain = fn.Domain(
+        y=fn.Ordered(1969, 1970, column="d", date_part="year"), h=fn.Ordered(0, 23, column="d", date_part="hour")
+    )
     got = open_counter(path, domain, DataSource()).count([("y",), ("h",)])
     assert (got["y",].tolist(), got["h",][23]) == ([2, 1], 3)
 
@@ -312,7 +316,7 @@ def test_infinite_and_early_dates_of_duckdb_are_outside(tmp_path):
                    "DATE '12000-01-01', DATE '2001-01-01', NULL]) AS d")  # fmt: skip
         db.execute("CREATE TABLE times AS SELECT CAST(d AS TIMESTAMP) AS d FROM people")
     for part in READS:
-        attribute = KINDS["absent apart"](read=part)
+        attribute = KINDS["absent apart"](date_part=part)
         good = [datetime.datetime(2001, 1, 1), None, *["x"] * 4]  # noqa: DTZ001 - without a zone
         same_counts(counts(path, attribute, table="times"), wanted(attribute, good))
         if part != "hour":
@@ -330,7 +334,7 @@ def test_every_engine_reads_and_compares_dates_as_declared(engine, stamps, tmp_p
     data = {k: dated(made, {"d": v, "y": [0] * len(v)}, tmp_path) for k, v in kept.items()}
     timed = engine != "clickhouse"  # all of whose times have a zone
     for kind, part in itertools.product(["codes", "absent apart", "bins apart"], READS):
-        attribute = KINDS[kind](read=part)
+        attribute = KINDS[kind](date_part=part)
         if part != "hour":
             same_counts(counts(data["people"], attribute, table=made.table), wanted(attribute, kept["people"]))
         if timed:
@@ -343,7 +347,7 @@ def test_every_engine_reads_and_compares_dates_as_declared(engine, stamps, tmp_p
     wrong = [("people", "hour")] if timed else [("people", "hour"), ("times", "hour"), ("times", "month")]
     for k, part in wrong:
         with refused("data.column-of-wrong-type") as caught:
-            counts(data[k], KINDS["range"](read=part), table=made.table)
+            counts(data[k], KINDS["range"](date_part=part), table=made.table)
         leaks_nothing(caught.value)
 
 
@@ -360,16 +364,16 @@ def test_dates_of_postgresql(kind, post, one_engine):  # noqa: F811 - a fixture
     )
     values = [*(datetime.datetime(*x, 59, 59) for x in DAYS), *["x"] * 4, None]  # noqa: DTZ001 - without a zone
     for part in READS:
-        attribute = KINDS[kind](read=part)
+        attribute = KINDS[kind](date_part=part)
         same_counts(counts(url, attribute, table="times"), wanted(attribute, values))
         if part != "hour":
             same_counts(counts(url, attribute, table="people"), wanted(attribute, values))
     for column in "zt":
         with refused("data.column-of-wrong-type") as caught:
-            counts(url, fn.Ordered(0, 9, column=column, read="month"), table="times")
+            counts(url, fn.Ordered(0, 9, column=column, date_part="month"), table="times")
         leaks_nothing(caught.value)
     with refused("data.column-of-wrong-type"):
-        counts(url, fn.Ordered(0, 9, column="d", read="hour"), table="people")
+        counts(url, fn.Ordered(0, 9, column="d", date_part="hour"), table="people")
 
 
 def test_dates_of_sqlite_are_texts(tmp_path):
@@ -380,16 +384,16 @@ def test_dates_of_sqlite_are_texts(tmp_path):
         db.execute("INSERT INTO people VALUES (20010401, x'00ff', 7.5, NULL)")
         db.commit()
     for column in "dst":
-        assert counts(path, fn.Ordered(1, 9, column=column, read="month"), table="people")["x",].tolist()[3] == 1
+        assert counts(path, fn.Ordered(1, 9, column=column, date_part="month"), table="people")["x",].tolist()[3] == 1
     with refused("data.column-of-wrong-type"):
-        counts(path, fn.Ordered(1, 9, column="n", read="month"), table="people")
+        counts(path, fn.Ordered(1, 9, column="n", date_part="month"), table="people")
 
 
 def test_columns_without_dates_or_with_a_zone_are_refused():
     instant = datetime.datetime(2001, 1, 1, tzinfo=datetime.UTC)
     for value in (1, 1.5, True, instant, [1], datetime.time(1)):
         with refused("data.column-of-wrong-type") as caught:
-            counts(pa.table({"d": [value]}), KINDS["range"](read="month"))
+            counts(pa.table({"d": [value]}), KINDS["range"](date_part="month"))
         leaks_nothing(caught.value)
 
 
@@ -513,7 +517,9 @@ def test_persons_and_conditions_over_what_is_read(source, tmp_path, one_engine, 
     """Neighbours: a person comes, goes, has other dates, becomes another; at most g records move, and no other's."""
     monkeypatch.setattr("fitnoise.kernel.counting.sql.refuse_unless_bounded", lambda *_, **__: None)
     made, rng = zoo.COUNTERS[source], np.random.default_rng(1)
-    domain = fn.Domain(x=fn.Ordered(0, 23, column="d", read=AGE), w=fn.Ordered(1, 7, column="d", read="weekday"))
+    domain = fn.Domain(
+        x=fn.Ordered(0, 23, column="d", date_part=AGE), w=fn.Ordered(1, 7, column="d", date_part="weekday")
+    )
     margins = [("x", "w"), ("w",), ()]
 
     def row(person):
@@ -618,20 +624,20 @@ def test_engines_are_tried_with_known_dates(part, timed):
      {"age_on": "2024-12-31", "year": 1}, {"year": "2024-01-01"}, ["year"], {"age_on": datetime.datetime(2024, 1, 1)}],  # noqa: DTZ001
 )  # fmt: skip
 def test_what_is_read_off_no_date_is_refused(given):
-    with refused("domain.read-invalid"):
-        fn.Ordered(0, 9, read=given)
+    with refused("domain.date-part-invalid"):
+        fn.Ordered(0, 9, date_part=given)
 
 
 def test_numbers_are_read_off_dates_and_nothing_else():
     for codes in (["1"], [True]):
-        with refused("domain.read-needs-whole-numbers"):
-            fn.Categorical(codes, read="month")
+        with refused("domain.date-part-needs-whole-numbers"):
+            fn.Categorical(codes, date_part="month")
     one, two = (
-        fn.Ordered(0, 9, read={"age_on": datetime.date(2024, 12, 31)}),
-        fn.Ordered(0, 9, read={"age_on": "2024-12-31"}),
+        fn.Ordered(0, 9, date_part={"age_on": datetime.date(2024, 12, 31)}),
+        fn.Ordered(0, 9, date_part={"age_on": "2024-12-31"}),
     )
     assert one == two != fn.Ordered(0, 9)
-    keys = {axis_key(fn.Domain(x=a), "x") for a in (one, two, fn.Ordered(0, 9), fn.Ordered(0, 9, read="month"))}
+    keys = {axis_key(fn.Domain(x=a), "x") for a in (one, two, fn.Ordered(0, 9), fn.Ordered(0, 9, date_part="month"))}
     assert len(keys) == 3  # what is read off dates is another axis of a ledger's
 
 
@@ -642,19 +648,19 @@ low = 0
 high = 85
 clip = true
 column = "birth_date"
-read = { age_on = "2024-12-31" }
+date_part = { age_on = "2024-12-31" }
 
 [domain.month]
 type = "categorical"
 codes = [1, 2, 3]
 column = "seen"
-read = "month"
+date_part = "month"
 
 [domain.year]
 type = "binned"
 cuts = [2020]
 column = "seen"
-read = "year"
+date_part = "year"
 
 [[tables]]
 attributes = ["age"]
@@ -665,9 +671,9 @@ margin = 5
 def test_a_specification_and_python_say_the_same():
     publication = Spec.from_toml(SPEC).publication()
     domain = publication.workload.domain
-    assert domain["age"] == fn.Ordered(0, 85, True, "birth_date", read={"age_on": "2024-12-31"})
-    assert domain["month"] == fn.Categorical([1, 2, 3], column="seen", read="month")
-    assert domain["year"] == fn.Binned([2020], column="seen", read="year")
+    assert domain["age"] == fn.Ordered(0, 85, True, "birth_date", date_part={"age_on": "2024-12-31"})
+    assert domain["month"] == fn.Categorical([1, 2, 3], column="seen", date_part="month")
+    assert domain["year"] == fn.Binned([2020], column="seen", date_part="year")
     assert Spec.from_publication(publication).publication() == publication
     assert Spec.from_toml(Spec.from_publication(publication).to_toml()).publication() == publication
     assert Spec.from_toml(SPEC.replace('"2024-12-31"', "2024-12-31")).publication() == publication
@@ -678,10 +684,10 @@ def test_a_specification_and_python_say_the_same():
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('read = "month"', 'read = "moon"', "spec.wrong-type"),
-        ('"2024-12-31"', '"31.12.2024"', "domain.read-invalid"),
+        ('date_part = "month"', 'date_part = "moon"', "spec.wrong-type"),
+        ('"2024-12-31"', '"31.12.2024"', "domain.date-part-invalid"),
         ("age_on", "age_at", "spec.unknown-key"),
-        ("[1, 2, 3]", '["1"]', "domain.read-needs-whole-numbers"),
+        ("[1, 2, 3]", '["1"]', "domain.date-part-needs-whole-numbers"),
     ],
 )
 def test_bad_specifications_are_told_where_and_what(old, new, words):

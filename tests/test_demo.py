@@ -78,7 +78,7 @@ def test_the_demo_says_what_everything_costs(told):
     assert f"noise added to each number on its own would cost rho = {SEPARATE}" in out
     for table, numbers, margin in (
         ("state by status", 204, 15), ("state by wages", 408, 20), ("status by kids by wages", 128, 15),
-        ("status by age prefix", 344, 30), ("state by selfemp", 102, 15),
+        ("status by age cumulative", 344, 30), ("state by selfemp", 102, 15),
     ):  # fmt: skip
         assert re.search(rf"^{table} +{numbers} +±{margin} +{margin} +{margin} +\d+\.\d%$", out, re.MULTILINE)
 

@@ -169,14 +169,14 @@ def test_a_file_of_codes_that_cannot_be_read(tmp_path):
 
 
 def test_missing_values_have_cells_beside_the_others():
-    age = Ordered(0, 2, missing={"not applicable": ["N"], "unknown": ["", -9.0]}, absent="unknown")
+    age = Ordered(0, 2, missing={"not applicable": ["N"], "unknown": ["", -9.0]}, if_missing="unknown")
     assert age.values == (0, 1, 2, "not applicable", "unknown")
     assert (age.size, age.own_size, age.missing_cells) == (5, 3, ("not applicable", "unknown"))
     assert [age.position(v) for v in (2, "not applicable", "unknown")] == [2, 3, 4]
     assert age.missing == (("not applicable", ("N",)), ("unknown", ("", -9)))
-    assert age == replace(age) == Ordered(0, 2, missing=dict(age.missing), absent="unknown")
+    assert age == replace(age) == Ordered(0, 2, missing=dict(age.missing), if_missing="unknown")
     assert age != Ordered(0, 2, missing=dict(age.missing))
-    pairs = Ordered(0, 2, missing=(("not applicable", ["N"]), ("unknown", ["", -9.0])), absent="unknown")
+    pairs = Ordered(0, 2, missing=(("not applicable", ["N"]), ("unknown", ["", -9.0])), if_missing="unknown")
     assert (pairs, hash(pairs), pairs.missing) == (age, hash(age), age.missing)
     assert hash(age) == hash(replace(age))
     clipped = "below 0 as 0, above 2 as 2"
@@ -191,17 +191,17 @@ def test_missing_values_have_cells_beside_the_others():
     ("said", "dropped"),
     [
         ({}, ("x",)),
-        ({"absent": "refuse"}, ("x",)),
-        ({"absent": "refuse", "outside": "refuse"}, ()),
-        ({"missing": {"a": []}, "absent": "a"}, ("x",)),
-        ({"missing": {"a": []}, "absent": "a", "outside": "a"}, ()),
-        ({"missing": {"a": [9]}, "absent": "drop", "outside": "a"}, ("x",)),
+        ({"if_missing": "refuse"}, ("x",)),
+        ({"if_missing": "refuse", "if_outside": "refuse"}, ()),
+        ({"missing": {"a": []}, "if_missing": "a"}, ("x",)),
+        ({"missing": {"a": []}, "if_missing": "a", "if_outside": "a"}, ()),
+        ({"missing": {"a": [9]}, "if_missing": "drop", "if_outside": "a"}, ("x",)),
     ],
 )
 def test_what_leaves_records_out_goes_by_the_domain(said, dropped):
     """Also where an id says whose records they are: one without an id is dropped, where the source says so."""
     domain = Domain(x=Ordered(0, 2, **said))
-    own = ("x",) if said.get("absent") == "drop" else ()
+    own = ("x",) if said.get("if_missing") == "drop" else ()
     assert (domain.drops(True), domain.drops(False)) == (dropped, own)
     dropping, refusing = DataSource(outside_domain="drop"), DataSource()
     assert domain.leaves_out(dropping, None) == bool(dropped)
@@ -278,8 +278,8 @@ def test_domain_is_an_ordered_mapping():
         (lambda: Ordered(0, 3, missing={"a": [True]}), "domain.missing-code-invalid"),
         (lambda: Ordered(0, 3, missing={"a": ["\ud800"]}), "domain.missing-code-invalid"),
         (lambda: Ordered(0, 3, missing={"a": [None]}), "domain.missing-code-invalid"),
-        (lambda: Ordered(0, 3, absent="gone"), "domain.missing-cell-unknown"),
-        (lambda: Ordered(0, 3, missing={"a": [9]}, outside="b"), "domain.missing-cell-unknown"),
+        (lambda: Ordered(0, 3, if_missing="gone"), "domain.missing-cell-unknown"),
+        (lambda: Ordered(0, 3, missing={"a": [9]}, if_outside="b"), "domain.missing-cell-unknown"),
         (lambda: Ordered(0, 3, missing={"drop": [9]}), "domain.missing-cell-reserved"),
         (lambda: Ordered(0, 3, missing={" ": [9]}), "domain.missing-cell-name-invalid"),
         (lambda: Ordered(0, 3, missing={7: [9]}), "domain.missing-cell-name-invalid"),
@@ -388,7 +388,7 @@ def test_a_lookup_is_the_same_however_it_is_written(tmp_path):
     file.write_text("value,code\n3,7\n", encoding="utf-8")
     assert fn.Categorical([7], lookup=file).lookup == ((3, 7),)
     season = fn.Categorical(
-        ["cold", "warm"], read="month", lookup=[(m, "warm" if 4 < m < 10 else "cold") for m in range(1, 13)]
+        ["cold", "warm"], date_part="month", lookup=[(m, "warm" if 4 < m < 10 else "cold") for m in range(1, 13)]
     )
     assert [season.cell(f"2020-{m:02}-11") for m in (4, 5)] == [0, 1]
 

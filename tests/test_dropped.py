@@ -21,7 +21,7 @@ from laws import DROP
 from records import Records
 from refused import refused
 
-DOMAIN = fn.Domain(x=fn.Ordered(0, 2), y=fn.Categorical(["u", "v"], absent="drop", outside="drop"))
+DOMAIN = fn.Domain(x=fn.Ordered(0, 2), y=fn.Categorical(["u", "v"], if_missing="drop", if_outside="drop"))
 ROWS = [(x, y, p) for x in (0, 1, 2, 9, -1) for y in ("u", "v", "w") for p in ("a", "b", "", "c")]
 """Records (x, y, person): of 60 records 24 are outside in x, 20 in y, 15 have no id."""
 

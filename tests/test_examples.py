@@ -29,8 +29,8 @@ cap = { rho = 1 }
 type = "categorical"
 codes = ["f", "m"]
 missing = { unknown = ["9"], "not asked" = [] }
-absent = "unknown"
-outside = "not asked"
+if_missing = "unknown"
+if_outside = "not asked"
 [domain.example]
 type = "ordered"
 low = 0
@@ -42,25 +42,25 @@ low = 18
 high = 80
 clip = true
 column = "born"
-read = { age_on = "2024-02-29" }
+date_part = { age_on = "2024-02-29" }
 missing = { unknown = [] }
-absent = "unknown"
+if_missing = "unknown"
 [domain.born]
 type = "binned"
 cuts = [1950, 1980]
-read = "year"
+date_part = "year"
 missing = { unknown = [] }
-absent = "unknown"
+if_missing = "unknown"
 [domain.hour]
 type = "binned"
 cuts = [6, 12, 18]
 column = "day"
-read = "hour"
+date_part = "hour"
 [domain.weekday]
 type = "categorical"
 codes = [1, 3, 7]
 column = "day"
-read = "weekday"
+date_part = "weekday"
 [domain.income]
 type = "amount"
 low = -100
@@ -169,7 +169,7 @@ def test_examples_of_every_kind_of_attribute_are_counted(name, tmp_path):
     [
         (fn.Ordered(5, 9, column="x"), {}),
         (fn.Ordered(0, 3, column="x"), {"x": {"above": 3}}),
-        (fn.Ordered(2020, 2020, column="x", read="year"), {"x": {"below": "2019-01-01"}}),
+        (fn.Ordered(2020, 2020, column="x", date_part="year"), {"x": {"below": "2019-01-01"}}),
     ],
 )
 def test_a_column_that_nobody_can_fill_is_refused(other, where, monkeypatch):

@@ -12,7 +12,7 @@ from laws import released
 from refused import refused
 
 DOMAIN = fn.Domain({"sex": fn.Categorical(["f", "m"]), "age": fn.Ordered(0, 3), "born in": fn.Categorical(["x", "y"])})
-TABLES = [fn.table("sex", prefix="age", margin=4), fn.table("sex", "born in", margin=3)]
+TABLES = [fn.table("sex", cumulative="age", margin=4), fn.table("sex", "born in", margin=3)]
 
 
 @cache

@@ -412,7 +412,7 @@ def test_questions_that_cannot_be_asked_of_the_domain_are_refused(query, error):
 
 
 def test_missing_values_are_counted_and_not_added_up():
-    domain = fn.Domain(hours=fn.Ordered(0, 3, missing={"unknown": [9]}, absent="unknown", outside="unknown"))
+    domain = fn.Domain(hours=fn.Ordered(0, 3, missing={"unknown": [9]}, if_missing="unknown", if_outside="unknown"))
     FiniteQuery.count("x", where={"hours": {"values": ["unknown", 1]}}, **ASK).check(domain)
     for query in (FiniteQuery.sum("x", "hours", **ASK), FiniteQuery.median("x", "hours", **ASK)):
         with refused("workload.question-about-missing-category"):

@@ -43,8 +43,8 @@ YOUNG, OLD = {"young": [0, 1]}, {"old": [2, 3]}
 
 def two_of_a_kind():
     """Plans of different structure: many tables show the old and women; young men pay nothing."""
-    old = homes(fn.table("area", "sex", recode={"age": OLD}, margin=3), fn.table("area", recode={"age": OLD}, margin=2))
-    women = homes(fn.table("area", recode={"sex": {"women": ["f"]}}, margin=4))
+    old = homes(fn.table("area", "sex", groups={"age": OLD}, margin=3), fn.table("area", groups={"age": OLD}, margin=2))
+    women = homes(fn.table("area", groups={"sex": {"women": ["f"]}}, margin=4))
     first, second = (fn.plan(w, **HOMES) for w in (old, women))
     return [first, alongside(second, first.hash)]
 
@@ -78,7 +78,9 @@ CASES = {
         lambda: fn.Workload(
             zoo.WORKLOADS["columns out of order"]().domain,
             [
-                fn.table("a", recode={"o": {"high": [1, 2]}}, prefix="r", variance=fn.ByAttribute("r", [3, 2, 2, 1])),
+                fn.table(
+                    "a", groups={"o": {"high": [1, 2]}}, cumulative="r", variance=fn.ByAttribute("r", [3, 2, 2, 1])
+                ),
                 fn.table("a", ranges={"o": [(2, 2)]}, margin=2),
             ],
         ),
@@ -86,16 +88,16 @@ CASES = {
     "a pattern": (
         two_of_a_kind,
         lambda: homes(
-            fn.all_tables(1, ["area", "sex"], recode={"age": YOUNG}, margin=[1, 2]),
-            fn.table(recode={"age": YOUNG, "sex": {"men": ["m"]}}, margin=1),
-            fn.all_tables(2, ["sex", "area"], recode={"age": YOUNG}, std_error=fn.ByTableSize(0.5, 0.5), name="both"),
+            fn.all_tables(1, ["area", "sex"], groups={"age": YOUNG}, margin=[1, 2]),
+            fn.table(groups={"age": YOUNG, "sex": {"men": ["m"]}}, margin=1),
+            fn.all_tables(2, ["sex", "area"], groups={"age": YOUNG}, std_error=fn.ByTableSize(0.5, 0.5), name="both"),
         ),
     ),
     "two of different structure": (
         two_of_a_kind,
         lambda: homes(
-            fn.table("area", "sex", recode={"age": YOUNG}, margin=1),
-            fn.table("age", recode={"sex": {"men": ["m"]}, "age": YOUNG}, margin=2, name="young men"),
+            fn.table("area", "sex", groups={"age": YOUNG}, margin=1),
+            fn.table("age", groups={"sex": {"men": ["m"]}, "age": YOUNG}, margin=2, name="young men"),
         ),
     ),
 }
@@ -202,9 +204,9 @@ def test_the_ledger_agrees(case):
 
 def test_plans_that_were_counted_apart_are_composed():
     """Then what is spent falls."""
-    tables = [fn.table("area", recode={"age": ages}, margin=2) for ages in (OLD, {"young": 0})]
+    tables = [fn.table("area", groups={"age": ages}, margin=2) for ages in (OLD, {"young": 0})]
     apart = [fn.plan(homes(t), **HOMES) for t in tables]
-    plan = fn.plan_free(homes(fn.table("area", recode={"age": {"late": 1}}, margin=1)), apart)
+    plan = fn.plan_free(homes(fn.table("area", groups={"age": {"late": 1}}, margin=1)), apart)
     with Ledger(":memory:") as ledger:
         each = sum(counted(p, ledger).charge.rho for p in apart)
         assert spent(ledger, plan) == each
@@ -226,7 +228,7 @@ def test_without_the_charges_it_stands_beside_nothing_is_charged(case):
 def test_a_plan_that_was_left_out_is_noticed_by_the_ledger():
     """Budget that another plan has used is not free again: the ledger composes with all plans on the same records."""
     case = "two of different structure"
-    plan, again = made(case), fn.plan_free(homes(fn.table("sex", recode={"age": YOUNG}, margin=1)), bases(case))
+    plan, again = made(case), fn.plan_free(homes(fn.table("sex", groups={"age": YOUNG}, margin=1)), bases(case))
     with Ledger(":memory:") as ledger:
         for p in (*bases(case), plan):
             counted(p, ledger)
@@ -332,7 +334,7 @@ def test_cells_for_missing_values_in_another_order_are_other_cells():
     """All cost is in one cell by name, which has another number: nothing is free there, and the ledger adds up."""
     unknown, declined = {"unknown": [-9]}, {"asked": ["N"]}
     first, second = (
-        homes(fn.table(recode={"age": {"g": "unknown"}}, margin=3), age=fn.Ordered(0, 3, missing=missing))
+        homes(fn.table(groups={"age": {"g": "unknown"}}, margin=3), age=fn.Ordered(0, 3, missing=missing))
         for missing in (unknown | declined, declined | unknown)
     )
     assert first.domain["age"].values[4] == second.domain["age"].values[5] == "unknown"
@@ -432,11 +434,11 @@ REFUSED = {
         "plan.cells-without-free-budget",
     ),
     "exhausted cells of a table": (
-        lambda: (homes(fn.table("area", recode={"age": {"late": [1, 2]}}, margin=3)), old()),
+        lambda: (homes(fn.table("area", groups={"age": {"late": [1, 2]}}, margin=3)), old()),
         "plan.cells-without-free-budget",
     ),
     "exhausted cells of a pattern": (
-        lambda: (homes(fn.all_tables(1, ["area", "sex"], recode={"age": {"late": [1, 2]}}, margin=3)), old()),
+        lambda: (homes(fn.all_tables(1, ["area", "sex"], groups={"age": {"late": [1, 2]}}, margin=3)), old()),
         "plan.cells-without-free-budget",
     ),
     "exhausted cells a pattern shows value by value": (
@@ -461,7 +463,7 @@ REFUSED = {
         "plan.free-of-another-source",
     ),
     "an attribute declared otherwise": (
-        lambda: (homes(fn.table("area", recode={"age": YOUNG}, margin=3), age=fn.Ordered(0, 4)), old()),
+        lambda: (homes(fn.table("area", groups={"age": YOUNG}, margin=3), age=fn.Ordered(0, 4)), old()),
         "plan.attributes-of-given-plans",
     ),
     "another domain": (
@@ -500,7 +502,7 @@ def test_what_the_ledger_could_not_tell_is_not_promised(monkeypatch):
 
 def test_what_a_publication_cannot_mean_is_refused():
     with refused("spec.budget-with-hybrid"):
-        fn.plan_free(later(objective=fn.Objective(fn.Goal.HYBRID, trade=0.1)), steps())
+        fn.plan_free(later(objective=fn.Objective(fn.Goal.HYBRID, total_error_weight=0.1)), steps())
     with pytest.raises(GapNotReached):
         fn.plan_free(later(), steps(), gap=1e-10, max_iterations=1)
 
@@ -550,7 +552,7 @@ def test_charges_whose_cells_are_not_kept_leave_nothing():
 @pytest.mark.parametrize("unit", [fn.PrivacyUnit("person"), fn.PrivacyUnit("home", 2)])
 def test_what_is_told_to_be_free_is(unit):
     """A count by each value reported as free costs nothing, at the reported accuracy; and no other value is free."""
-    old = homes(fn.table("sex", recode={"age": {"old": 2, "oldest": 3}}, margin=fn.ByAttribute("age", [3, 9])))
+    old = homes(fn.table("sex", groups={"age": {"old": 2, "oldest": 3}}, margin=fn.ByAttribute("age", [3, 9])))
     plan = fn.plan(old, unit=unit, source=HOMES["source"])
     (left,) = room.left_beside(plan)
     assert (left.attribute, left.values) == ("age", (0, 1, 3))
@@ -558,7 +560,7 @@ def test_what_is_told_to_be_free_is(unit):
 
     def asked(values, errors):
         targets = fn.ByAttribute("age", [s**2 for s in errors])
-        return homes(fn.table(recode={"age": {str(v): v for v in values}}, variance=targets))
+        return homes(fn.table(groups={"age": {str(v): v for v in values}}, variance=targets))
 
     made = fn.plan_free(asked(left.values, left.std_errors), plan)
     assert made.relaxation == pytest.approx(1, rel=1e-4)

@@ -266,7 +266,7 @@ def test_a_plan_and_its_report_say_the_summary_under_its_headings():
         fn.FiniteQuery.quantile("old", "age", at=0.9, people=5, epsilon=Fraction(1, 2)),
     ]
     domain = fn.Domain(area=fn.Categorical(["n", "s"]), age=fn.Ordered(0, 3))
-    tables = [fn.table("area", margin=4), fn.table("area", prefix="age", margin=9)]
+    tables = [fn.table("area", margin=4), fn.table("area", cumulative="age", margin=9)]
     plan = fn.plan(fn.Workload(domain, tables), finite=questions, gap=1e-2)
     language = translator("en")
     margins = {

@@ -338,12 +338,12 @@ TWICE = {
         fn.table("county", variance=4),
         fn.table("tract", variance=1),
     ],
-    "beside structure": [fn.table("state", prefix="age", variance=3), fn.table("county", "age", variance=4)],
+    "beside structure": [fn.table("state", cumulative="age", variance=3), fn.table("county", "age", variance=4)],
     "by place": [
         fn.table("state", variance=fn.ByAttribute("state", {"2": 1}, default=3)),
         fn.table("county", variance=2),
     ],
-    "recoded": [fn.table(recode={"tract": {"some": ["111", "232"], "one": ["121"]}}, variance=2)],
+    "recoded": [fn.table(groups={"tract": {"some": ["111", "232"], "one": ["121"]}}, variance=2)],
 }
 UNITS = {
     "add or remove": {},
@@ -535,7 +535,7 @@ def test_prefixes_by_nation_and_state_beside_counties():
     rows = [(i, f"{i}-{j}") for i in range(51) for j in range(62)]
     geo = fn.Hierarchy(["state", "county"], rows)
     domain = fn.Domain(geo=geo, sex=fn.Ordered(0, 1), age=fn.Ordered(0, 85))
-    tables = [fn.table("sex", prefix="age", margin=300), fn.table("state", "sex", prefix="age", margin=100)]
+    tables = [fn.table("sex", cumulative="age", margin=300), fn.table("state", "sex", cumulative="age", margin=100)]
     tables += [fn.table("county", "sex", "age", margin=60), fn.table("county", margin=40)]
     plan = fn.plan(fn.Workload(domain, tables), gap=GAP)
     assert plan.rho == pytest.approx(0.0026763570, rel=GAP)
@@ -610,8 +610,8 @@ def test_what_hierarchies_are_not_asked_for():
         with refused("workload.two-levels"):
             fn.Workload(domain, [ask()])
     assert fn.Workload(domain, [fn.all_tables(1, ["state", "county"], margin=5)])
-    with refused("workload.prefix-needs-order"):
-        fn.Workload(domain, [fn.table(prefix="county", margin=5)])
+    with refused("workload.cumulative-needs-order"):
+        fn.Workload(domain, [fn.table(cumulative="county", margin=5)])
     tables = fn.Workload(domain, [fn.table("state", margin=5)])
     with refused("spec.cell-budgets-by-level"):
         fn.Publication(tables, cell_budgets=fn.CellBudgets(("state",), (1, 0.5)))
@@ -1158,7 +1158,7 @@ def test_budgets_by_hand_are_of_one_tree_shown_value_by_value(monkeypatch):
     assert ways(fn.Workload(workload.domain, tables[:1])) == []  # one level
     other = fn.Domain(geo=geo, b=b, home=zoo.places(2, 2, levels=["u", "v"]))
     assert ways(fn.Workload(other, [*tables, fn.table("v", variance=2)])) == []
-    assert ways(fn.Workload(workload.domain, [*tables, fn.table(prefix="b", variance=2)])) == []
+    assert ways(fn.Workload(workload.domain, [*tables, fn.table(cumulative="b", variance=2)])) == []
     monkeypatch.setattr(best_budgets, "MAX_TABLES", 1)
     assert ways(workload) == every[:3]
 
@@ -1196,7 +1196,7 @@ def test_what_is_not_planned_by_level():
     with refused("workload.too-many-places-in-levels"):
         fn.plan(several, objective=fn.Objective("total-error"))
     prefix = fn.Domain(geo=uneven([[200, 1], [99]], LEVELS), age=fn.Ordered(0, 85))
-    tables.append(fn.table("state", prefix="age", margin=50))
+    tables.append(fn.table("state", cumulative="age", margin=50))
     with refused("workload.too-many-joint-cells"):
         fn.plan(fn.Workload(prefix, tables), unit=fn.PrivacyUnit("person", max_records=3, once_per=["age"]))
 
@@ -1387,7 +1387,7 @@ attributes = ["state"]
 margin = 30.0
 
 [[tables]]
-all = "singles"
+pattern = "singles"
 margin = 90.0
 name = "every"
 

@@ -74,7 +74,7 @@ GOOD = {
     ),
     "day of a subclass": (
         fn.DataSource(where={"born": {"below": Day(2024, 1, 1)}}),
-        fn.Domain(age=fn.Ordered(0, 9, read={"age_on": Day(2024, 1, 1)})),
+        fn.Domain(age=fn.Ordered(0, 9, date_part={"age_on": Day(2024, 1, 1)})),
     ),
 }
 

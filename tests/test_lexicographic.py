@@ -378,7 +378,7 @@ REFUSED = {
     "replace one": {"unit": fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)},
     "total error": {"objective": Objective(Goal.TOTAL_ERROR)},
     "weighted total error": {"objective": Objective(Goal.TOTAL_ERROR, ErrorWeights.INVERSE_VARIANCE)},
-    "hybrid": {"objective": Objective(Goal.HYBRID, trade=0.1)},
+    "hybrid": {"objective": Objective(Goal.HYBRID, total_error_weight=0.1)},
 }
 
 

@@ -35,7 +35,7 @@ def ordered(n, *tables):
 
 
 def prefix(n, variance=1.0):
-    return ordered(n, fn.table(prefix="o", variance=variance))
+    return ordered(n, fn.table(cumulative="o", variance=variance))
 
 
 def ranges(n):
@@ -188,17 +188,17 @@ def test_what_is_tried_depends_on_the_tables():
 
     cells, tree, sums = "every cell on its own", "best hierarchy", "cells and sums"
     assert families(ordered(1, fn.table("o", margin=1))) == {cells}
-    assert families(ordered(2, fn.table(prefix="o", variance=1))) == {cells, sums}
-    assert families(ordered(5, fn.table(prefix="o", variance=1))) == {cells, sums, tree}
+    assert families(ordered(2, fn.table(cumulative="o", variance=1))) == {cells, sums}
+    assert families(ordered(5, fn.table(cumulative="o", variance=1))) == {cells, sums, tree}
     assert families(ordered(5, fn.table("o", variance=1))) == {cells, "margins"}
     beside = fn.Domain(o=fn.Ordered(0, 4), c=fn.Categorical(["x", "y"]))
-    mixed = fn.Workload(beside, [fn.table("c", prefix="o", variance=1)])
+    mixed = fn.Workload(beside, [fn.table("c", cumulative="o", variance=1)])
     assert families(mixed) == {f"{sums} by margin"}
     every = matrix.search(fn.Publication(mixed, privacy="pure"), all_families=True)
     assert {c.family for c in every.candidates} == {cells, sums, tree, f"{sums} by margin"}
     assert every.part.epsilon() == pytest.approx(searched(mixed).part.epsilon(), rel=1e-3)
     two = fn.Workload(
-        fn.Domain(a=fn.Ordered(0, 2), b=fn.Ordered(0, 2)), [fn.table(prefix=["a", "b"], variance=1)]
+        fn.Domain(a=fn.Ordered(0, 2), b=fn.Ordered(0, 2)), [fn.table(cumulative=["a", "b"], variance=1)]
     )  # no order of all cells
     assert families(two) == {cells, sums}
 
@@ -209,7 +209,7 @@ def test_what_is_tried_depends_on_the_tables():
 @pytest.mark.parametrize("n", [4, 9, 16])
 def test_asking_twice_changes_nothing(n):
     """Worst case: the same question needs the same accuracy."""
-    again = ordered(n, fn.table(prefix="o", variance=1.0), fn.table(prefix="o", variance=1.0, name="again"))
+    again = ordered(n, fn.table(cumulative="o", variance=1.0), fn.table(cumulative="o", variance=1.0, name="again"))
     assert searched(again).part.epsilon() == pytest.approx(searched(prefix(n)).part.epsilon(), rel=1e-3)
 
 
@@ -254,7 +254,7 @@ def test_domains_are_reduced_without_loss(case, rng):
 
 
 def test_a_looser_target_is_never_dearer():
-    tables = [fn.table(prefix="o", variance=1.0), fn.table("o", variance=0.5)]
+    tables = [fn.table(cumulative="o", variance=1.0), fn.table("o", variance=0.5)]
     looser = [tables[0], fn.table("o", variance=0.7)]
     strict, loose = (searched(ordered(8, *t)).part for t in (tables, looser))
     assert loose.epsilon() <= strict.epsilon() * SLACK
@@ -290,7 +290,7 @@ def test_progress_tells_the_epsilon_reached(neighbours):
 def test_a_search_that_is_left_early_has_what_was_found_and_its_proof(shown, monkeypatch):
     """However long it was: at once, it is noise on every cell; what is found in no time is no worse."""
     domain = fn.Domain(o=fn.Ordered(0, 7), s=fn.Ordered(0, 1))
-    asked = fn.Workload(domain, [fn.table(*shown, prefix="o", variance=1.0), fn.table("o", variance=1.0)])
+    asked = fn.Workload(domain, [fn.table(*shown, cumulative="o", variance=1.0), fn.table("o", variance=1.0)])
     full = fn.plan(asked, privacy="pure")
     early = fn.plan(asked, privacy="pure", seconds=1e-9)
     assert early.table_part.status.startswith(
@@ -311,7 +311,7 @@ def test_weights_of_kinds_of_queries_take_no_longer_than_they_may():
     publication = fn.Publication(
         fn.Workload(
             fn.Domain(o=fn.Ordered(0, 3), s=fn.Ordered(0, 1)),
-            [fn.table("s", prefix="o", variance=1.0), fn.table("s", variance=1.0)],
+            [fn.table("s", cumulative="o", variance=1.0), fn.table("s", variance=1.0)],
         ),
         privacy="pure",
     )
@@ -335,7 +335,7 @@ def test_more_answers_than_can_be_held_are_refused_with_what_to_do(monkeypatch):
     with refused("workload.too-many-answers-for-laplace"):
         fn.plan(every, privacy="pure")
     domain = fn.Domain(**{f"a{i}": fn.Ordered(0, 9) for i in range(7)}, o=fn.Ordered(0, 9))
-    structured = fn.Workload(domain, [fn.table(*[a for a in domain if a != "o"], prefix="o", variance=1.0)])
+    structured = fn.Workload(domain, [fn.table(*[a for a in domain if a != "o"], cumulative="o", variance=1.0)])
     with refused("workload.too-many-answers-for-laplace"):
         fn.plan(structured, privacy="pure")
     monkeypatch.setattr(matrix, "MAX_ANSWERS", 12)
@@ -513,7 +513,7 @@ def test_a_cap_refuses_only_what_exceeds_it(delta, share, own, better, within):
         ({"cap": fn.Budget(mu=1)}, SpecError, "spec.auto-needs-epsilon"),
         ({"budget": fn.Budget(epsilon=1)}, SpecError, "spec.pure-limit-needs-pure"),
         ({"cap": fn.Budget(epsilon=1)}, SpecError, "spec.pure-limit-needs-pure"),
-        ({"objective": fn.Objective("hybrid", trade=1.0)}, SpecError, "spec.zcdp-only"),
+        ({"objective": fn.Objective("hybrid", total_error_weight=1.0)}, SpecError, "spec.zcdp-only"),
         ({"cell_budgets": fn.CellBudgets(("o",), (1, 0.5))}, SpecError, "spec.zcdp-only"),
         ({"refine": True}, PlanError, "plan.refine-without-zcdp"),
         ({"gap": 1e-3}, PlanError, "plan.refine-without-zcdp"),

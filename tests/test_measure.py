@@ -56,8 +56,8 @@ def households():
         domain,
         [
             fn.table("sex", "region", margin=5),
-            fn.table("region", prefix="age", margin=6),
-            fn.table("owner", prefix="income", std_error=4),
+            fn.table("region", cumulative="age", margin=6),
+            fn.table("owner", cumulative="income", std_error=4),
             fn.table("sex", "owner", variance=7),
             fn.table("age", margin=9),
         ],
@@ -475,10 +475,10 @@ def cell_costs(plan):
 def two_of_a_kind(records=1):
     """Plans with different costliest cells: the old with many tables, and the young with them, of both sexes."""
     unit = fn.PrivacyUnit("person", records)
-    old = aged(fn.table("sex", "owner", recode={"age": {"old": [2, 3]}}, margin=3))
+    old = aged(fn.table("sex", "owner", groups={"age": {"old": [2, 3]}}, margin=3))
     young = aged(
-        fn.table("sex", recode={"age": {"young": [0, 1]}}, margin=3),
-        fn.table("owner", prefix="age", variance=fn.ByAttribute("age", [90, 80, 200, 300])),
+        fn.table("sex", groups={"age": {"young": [0, 1]}}, margin=3),
+        fn.table("owner", cumulative="age", variance=fn.ByAttribute("age", [90, 80, 200, 300])),
     )
     return [fn.plan(w, unit=unit, source=DataSource("homes")) for w in (old, young)]
 
@@ -583,17 +583,17 @@ VARIANTS = [
         replace(a, **said) if isinstance(a, fn.Ordered) else type(a)(made, **said)
         for a, made in ((fn.Ordered(0, 2), None), (fn.Categorical([0, 1, 2]), [0, 1, 2]), (fn.Binned([1, 2]), [1, 2]))
         for said in (
-            {"absent": "drop"},
-            {"outside": "drop"},
+            {"if_missing": "drop"},
+            {"if_outside": "drop"},
             {"missing": {"none": [9]}},
-            {"missing": {"none": [9]}, "absent": "none"},
+            {"missing": {"none": [9]}, "if_missing": "none"},
             {"missing": {"none": [9, "N"]}},
             {"missing": {"else": [9]}},
             {"missing": {"none": [9], "else": ["N"]}},
             {"missing": {"else": ["N"], "none": [9]}},
-            {"read": "year"},
-            {"read": {"age_on": "2024-12-31"}},
-            {"read": {"age_on": "2024-12-30"}},
+            {"date_part": "year"},
+            {"date_part": {"age_on": "2024-12-31"}},
+            {"date_part": {"age_on": "2024-12-30"}},
         )
     ),
 ]
@@ -990,7 +990,9 @@ def test_a_design_is_told_how_large_counts_can_be_and_of_how_many_records_are_le
 @pytest.mark.parametrize("merge", [None, (), ("pay",)])
 def test_what_counts_are_of_is_told_by_a_digest_of_all_that_decides_it(merge):
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=fn.Amount(0, 4))
-    unit = fn.PrivacyUnit("person", 3, id=None if merge is None else "pid", once_per=["sex"], merge=merge or ())
+    unit = fn.PrivacyUnit(
+        "person", 3, id=None if merge is None else "pid", once_per=["sex"], sum_within_unit=merge or ()
+    )
     source = DataSource("homes", where={"year": {"at_least": 2020}, "kind": ["a", "b"]})
     design = SimpleNamespace(margins=lambda: [("pay", "sex"), ("sex",)])
     order = SimpleNamespace(plan="1" * 64, domain=domain, source=source, unit=unit, designs=[design])
@@ -1000,7 +1002,7 @@ def test_what_counts_are_of_is_told_by_a_digest_of_all_that_decides_it(merge):
         "cells": [axis_key(domain, "sex"), axis_key(domain, "pay")],
         "where": [[c.column, c.document] for c in source.conditions],
         "bound": own[merge],
-        "outside": "refuse",
+        "if_outside": "refuse",
         "margins": [["sex", "pay"]],
     }
     assert measuring._counts_fingerprint(order) == hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()

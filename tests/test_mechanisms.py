@@ -157,7 +157,7 @@ def test_the_first_steps_of_a_newcomer(tmp_path):
     )
     workload = fn.Workload(
         domain,
-        [fn.table("state", "status", margin=15), fn.table("status", prefix="age", margin=30)],
+        [fn.table("state", "status", margin=15), fn.table("status", cumulative="age", margin=30)],
         confidence=0.95,
     )
     plan = fn.plan(workload, gap=1e-6)
@@ -230,7 +230,7 @@ def test_what_is_proven_of_a_cap_is_about_cost_alone():
     """The bound of a hybrid, or relative to cell budgets, is none on ρ: it is not reported as one."""
     cap = fn.Budget(rho=Fraction(1, 100))
     for more in (
-        {"objective": fn.Objective("hybrid", trade=1.0)},
+        {"objective": fn.Objective("hybrid", total_error_weight=1.0)},
         {"cell_budgets": fn.CellBudgets(("o",), (1, 0.5, 0.5, 0.5, 0.5))},
     ):
         with refused("plan.gaussian-plan-exceeds-cap") as told:

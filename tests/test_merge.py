@@ -41,7 +41,7 @@ ADD, REPLACE = fn.Neighbours
 DOMAIN = fn.Domain(
     shop=fn.Categorical(["a", "b"]),
     age=fn.Ordered(0, 1, missing={"not said": [-1]}),
-    turnover=fn.Amount(-2, 30, step=0.5, ceilings=[10], missing={"none": [-9], "kept": [99]}, absent="none"),
+    turnover=fn.Amount(-2, 30, step=0.5, ceilings=[10], missing={"none": [-9], "kept": [99]}, if_missing="none"),
     fee=fn.Amount(2, 8, valid=(-100, 1000), missing={"waived": [0]}),
 )
 STORED = fn.Domain({**{a: DOMAIN[a] for a in DOMAIN}, "person": fn.Categorical(["p"])})
@@ -250,10 +250,10 @@ def test_amounts_with_cells_beside_are_added_up_with_the_same_cells():
 @pytest.mark.parametrize(
     ("coding", "words"),
     [
-        (Codes((1, 2)), "domain.merge-not-amount"),
-        (Steps(Fraction(1, 4), Fraction(9, 4), Fraction(1, 2)), "domain.merge-range-invalid"),
-        (Steps(Fraction(2**31 - 1), Fraction(2**31 + 1), Fraction(1)), "domain.merge-range-invalid"),
-        (Steps(-Fraction(2**31 + 1), Fraction(-(2**31)), Fraction(1)), "domain.merge-range-invalid"),
+        (Codes((1, 2)), "domain.sum-within-unit-not-amount"),
+        (Steps(Fraction(1, 4), Fraction(9, 4), Fraction(1, 2)), "domain.sum-within-unit-range-invalid"),
+        (Steps(Fraction(2**31 - 1), Fraction(2**31 + 1), Fraction(1)), "domain.sum-within-unit-range-invalid"),
+        (Steps(-Fraction(2**31 + 1), Fraction(-(2**31)), Fraction(1)), "domain.sum-within-unit-range-invalid"),
     ],
 )
 def test_what_cannot_be_added_up_in_whole_steps_is_told(coding, words):
@@ -375,7 +375,7 @@ def test_a_person_moves_what_so_many_records_move_and_nobody_else_s(source, most
 @pytest.mark.parametrize("pattern", [NO_PATTERN, Pattern(("shop",)), Pattern(per_value=(("age", 2),)), WAYS[4][1]])
 def test_a_record_more_moves_as_many_records_of_its_person_as_others_pay_for(pattern, merge):
     rng, dearest = np.random.default_rng(2), 0
-    unit = fn.PrivacyUnit("person", 3, ADD, "person", *pattern, merge=merge)
+    unit = fn.PrivacyUnit("person", 3, ADD, "person", *pattern, sum_within_unit=merge)
     paid = DOMAIN.adjacency(DataSource(outside_domain=DROP), unit).for_unit(fn.PrivacyUnit()).records
     for _ in range(400):
         own = [(*record(rng), "p") for _ in range(int(rng.integers(1, 12)))]
@@ -399,9 +399,9 @@ SUMS = fn.Workload(
 @pytest.mark.parametrize("most", [1, 3])
 def test_no_person_moves_what_is_measured_by_more_than_is_charged(most, tmp_path):
     """On neighbouring data, with the same draws, for any records: nothing public differs."""
-    unit = fn.PrivacyUnit("person", most, id="person", merge=BOTH)
+    unit = fn.PrivacyUnit("person", most, id="person", sum_within_unit=BOTH)
     plan = fn.plan(SUMS, unit=unit, source=DataSource(outside_domain=DROP), gap=1e-3)
-    without = fn.plan(SUMS, unit=replace(unit, merge=()), source=DataSource(outside_domain=DROP), gap=1e-3)
+    without = fn.plan(SUMS, unit=replace(unit, sum_within_unit=()), source=DataSource(outside_domain=DROP), gap=1e-3)
     assert plan.exact_rho == without.exact_rho
     (design,) = plan.order.designs
     scales = np.repeat([Fraction(s) for s in design.scales.tolist()], design.portions)
@@ -432,18 +432,18 @@ def test_no_person_moves_what_is_measured_by_more_than_is_charged(most, tmp_path
 
 # --- what goes with it, and what does not -----------------------------------------------------------------------------
 
-BY_ID = fn.PrivacyUnit("customer", id="card", merge=["turnover", "fee"])
+BY_ID = fn.PrivacyUnit("customer", id="card", sum_within_unit=["turnover", "fee"])
 
 
 def test_a_unit_says_what_is_added_up():
     said = 'records of one customer alike in all else are one, with their "fee" and "turnover" added up'
-    assert BY_ID.merge == BOTH
+    assert BY_ID.sum_within_unit == BOTH
     assert BY_ID.merge_text == said
     assert BY_ID.bound == RecordBound("card", 1, NO_PATTERN, BOTH)
     told = """one customer (at most 1 record, enforced by column 'card', with "fee" and "turnover" added up), add-"""
     assert BY_ID.describe() == str(BY_ID) == f"{told}or-remove-one"
     assert f"enforced, column 'card'; {said}; of one with more, a rule chooses" in BY_ID.enforcement_text
-    plain = replace(BY_ID, merge=())
+    plain = replace(BY_ID, sum_within_unit=())
     assert plain.merge_text is None
     assert BY_ID.account == plain.account == replace(BY_ID, max_records=12).account
 
@@ -451,12 +451,15 @@ def test_a_unit_says_what_is_added_up():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"merge": ["pay"]}, "spec.merge-needs-id"),
-        ({"merge": ["pay"], "name": "person"}, "spec.merge-needs-id"),
-        ({"merge": ["pay", "pay"], "id": "pid", "name": "person"}, "spec.unit-attributes-invalid"),
-        ({"merge": "pay", "id": "pid", "name": "person"}, "spec.unit-attributes-invalid"),
-        ({"merge": [7], "id": "pid", "name": "person"}, "spec.unit-attributes-invalid"),
-        ({"merge": ["pay"], "id": "pid", "name": "person", "count": "shares"}, "spec.shares-with-merge"),
+        ({"sum_within_unit": ["pay"]}, "spec.sum-within-unit-needs-id"),
+        ({"sum_within_unit": ["pay"], "name": "person"}, "spec.sum-within-unit-needs-id"),
+        ({"sum_within_unit": ["pay", "pay"], "id": "pid", "name": "person"}, "spec.unit-attributes-invalid"),
+        ({"sum_within_unit": "pay", "id": "pid", "name": "person"}, "spec.unit-attributes-invalid"),
+        ({"sum_within_unit": [7], "id": "pid", "name": "person"}, "spec.unit-attributes-invalid"),
+        (
+            {"sum_within_unit": ["pay"], "id": "pid", "name": "person", "count": "shares"},
+            "spec.shares-with-sum-within-unit",
+        ),
     ],
 )
 def test_a_unit_that_adds_up_what_it_cannot_is_told(given, words):
@@ -466,42 +469,42 @@ def test_a_unit_that_adds_up_what_it_cannot_is_told(given, words):
 
 @pytest.mark.parametrize("merge", [("shop",), ("pay",), ("turnover", "age")])
 def test_nothing_but_amounts_of_the_domain_is_added_up(merge):
-    with refused("data.merge-attribute-not-amount"):
+    with refused("data.sum-within-unit-attribute-not-amount"):
         open_counter(pd.DataFrame({"person": ["p"]}), DOMAIN, DataSource(), RecordBound("person", 2, NO_PATTERN, merge))
-    with refused("spec.merge-needs-amount"):
-        fn.Publication(SUMS, fn.PrivacyUnit("person", id="person", merge=merge))
-    with refused("plan.merge-unknown-amount"):
-        order(SECTORS, unit=fn.PrivacyUnit("person", id="person", merge=merge))
+    with refused("spec.sum-within-unit-needs-amount"):
+        fn.Publication(SUMS, fn.PrivacyUnit("person", id="person", sum_within_unit=merge))
+    with refused("plan.sum-within-unit-unknown-amount"):
+        order(SECTORS, unit=fn.PrivacyUnit("person", id="person", sum_within_unit=merge))
 
 
 def test_ranges_of_what_is_added_up_are_whole_steps_from_zero():
     domain = fn.Domain(pay=fn.Amount(0.25, 10.25, step=0.5))
-    unit = fn.PrivacyUnit("person", id="person", merge=["pay"])
-    with refused("spec.merge-amount-unusable"):
+    unit = fn.PrivacyUnit("person", id="person", sum_within_unit=["pay"])
+    with refused("spec.sum-within-unit-amount-unusable"):
         fn.Publication(fn.Workload(domain, [fn.table(sum="pay", margin=50)]), unit)
-    with refused("data.merge-amount-range-invalid"):
+    with refused("data.sum-within-unit-amount-range-invalid"):
         open_counter(pd.DataFrame({"person": ["p"], "pay": [1.0]}), domain, DataSource(), unit.bound)
 
 
 def test_units_that_are_other_persons_pay_as_if_nothing_were_added_up():
     made, other = (
         order(SECTORS, unit=fn.PrivacyUnit("person", 2, id="pid")),
-        fn.PrivacyUnit("home", id="h", merge=["x"]),
+        fn.PrivacyUnit("home", id="h", sum_within_unit=["x"]),
     )
-    assert made.adjacency.for_unit(other) is made.adjacency.for_unit(replace(other, merge=())) is None
+    assert made.adjacency.for_unit(other) is made.adjacency.for_unit(replace(other, sum_within_unit=())) is None
     promised = fn.PrivacyUnit("home", 3)
     assert (
         made.adjacency.for_unit(other, promised)
-        == made.adjacency.for_unit(replace(other, merge=()), promised)
+        == made.adjacency.for_unit(replace(other, sum_within_unit=()), promised)
         is not None
     )
 
 
 def test_further_units_of_the_same_name_add_up_the_same():
-    unit = fn.PrivacyUnit("person", id="person", merge=["turnover"])
+    unit = fn.PrivacyUnit("person", id="person", sum_within_unit=["turnover"])
     fn.Publication(SUMS, unit, other_units=(replace(unit, neighbours=REPLACE),))
     with refused("spec.units-look-alike"):
-        fn.Publication(SUMS, unit, other_units=(replace(unit, neighbours=REPLACE, merge=()),))
+        fn.Publication(SUMS, unit, other_units=(replace(unit, neighbours=REPLACE, sum_within_unit=()),))
 
 
 # --- from a specification to a release --------------------------------------------------------------------------------
@@ -513,7 +516,7 @@ source = "till"
 [privacy]
 unit = "customer"
 id = "card"
-merge = ["turnover"]
+sum_within_unit = ["turnover"]
 
 [domain.shop]
 type = "categorical"
@@ -558,7 +561,7 @@ def test_transactions_become_customers_in_a_release_that_verifies(plan, sealed, 
     publication = plan.publication
     assert fn.Spec.from_publication(publication).publication() == publication
     assert fn.Plan.from_json(plan.to_json()).hash == plan.hash
-    assert json.loads(plan.to_json())["spec"]["privacy"]["merge"] == ["turnover"]
+    assert json.loads(plan.to_json())["spec"]["privacy"]["sum_within_unit"] == ["turnover"]
     data = transactions()
     if sealed:
         data = fn.count(plan, data, tmp_path / "counts", plain=True)
@@ -598,7 +601,9 @@ def test_a_release_that_claims_other_sums_does_not_verify(plan, tmp_path):
 
 def test_data_that_are_counted_otherwise_than_was_planned_are_refused(plan, tmp_path):
     """Transactions instead of customers, and the reverse; nothing is charged."""
-    plain = fn.plan(replace(plan.publication, unit=replace(plan.publication.unit, merge=()), other_units=()), gap=1e-3)
+    plain = fn.plan(
+        replace(plan.publication, unit=replace(plan.publication.unit, sum_within_unit=()), other_units=()), gap=1e-3
+    )
     counts = [fn.count(p, transactions(), tmp_path / f"{i}", plain=True) for i, p in enumerate((plan, plain))]
     for p, data in ((plan, counts[1]), (plain, counts[0])):
         with refused("data.counts-of-another-plan"):

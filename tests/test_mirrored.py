@@ -85,7 +85,7 @@ def lopsided():
 
 
 WHOLE = {
-    "prefixes": lambda: problem_of(8, fn.table(prefix="o", variance=1.0)),
+    "prefixes": lambda: problem_of(8, fn.table(cumulative="o", variance=1.0)),
     "one target of its own": lopsided,
     "too few": lambda: problem_of(3, fn.table(ranges="o", variance=1.0)),
     "one row twice": lambda: matrix_problem(np.vstack([np.eye(8), np.eye(8)]).astype(int), np.ones(16)),

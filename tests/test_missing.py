@@ -18,7 +18,7 @@ from fitnoise.request.documents import Spec
 from laws import by_command
 from refused import refused
 
-AGE = fn.Ordered(0, 2, missing={"not applicable": ["N"], "unknown": [-9]}, absent="unknown", outside="refuse")
+AGE = fn.Ordered(0, 2, missing={"not applicable": ["N"], "unknown": [-9]}, if_missing="unknown", if_outside="refuse")
 DOMAIN = fn.Domain(age=AGE, sex=fn.Categorical(["f", "m"]))
 
 
@@ -35,7 +35,7 @@ NA, UNKNOWN = [0, 0, 0, 1, 0], [0, 0, 0, 0, 1]
 
 @pytest.mark.parametrize("more", [False, True])
 def test_what_is_in_an_order_leaves_missing_values_out_unless_it_is_asked_for(more):
-    labels, rows = asked(prefix="age", missing=more)
+    labels, rows = asked(cumulative="age", missing=more)
     beside = (["not applicable", "unknown"], [NA, UNKNOWN]) if more else ([], [])
     assert labels == (0, 1, 2, *beside[0])
     assert rows == [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0], *beside[1]]
@@ -45,7 +45,7 @@ def test_what_is_in_an_order_leaves_missing_values_out_unless_it_is_asked_for(mo
     labels, rows = asked(ranges="age", missing=more)
     assert len(labels) == 6 + 2 * more
     assert np.sum(rows[:6], axis=0).tolist() == [3, 4, 3, 0, 0]
-    labels, rows = asked(recode={"age": {"old": 2, "any": {"values": [0, "unknown"]}}}, missing=more)
+    labels, rows = asked(groups={"age": {"old": 2, "any": {"values": [0, "unknown"]}}}, missing=more)
     assert labels == ("old", "any", *["not applicable"] * more)
     assert rows == [[0, 0, 1, 0, 0], [1, 0, 0, 0, 1], *[NA] * more]
 
@@ -61,28 +61,28 @@ def test_tables_by_value_show_missing_values_and_totals_count_them():
 
 def test_no_two_rows_have_one_label():
     domain = fn.Domain(age=fn.Ordered(0, 2, missing={"0 – 1": [-9], "old": ["N"]}))
-    for views in ({"ranges": "age"}, {"ranges": {"age": [(0, 1)]}}, {"recode": {"age": {"old": 2}}}):
+    for views in ({"ranges": "age"}, {"ranges": {"age": [(0, 1)]}}, {"groups": {"age": {"old": 2}}}):
         fn.Workload(domain, [fn.table(**views, margin=5)])
         with refused("workload.row-name-twice"):
             fn.Workload(domain, [fn.table(**views, missing=True, margin=5)])
-    fn.Workload(domain, [fn.table(recode={"age": {"old": "old"}}, missing=True, margin=5)])
+    fn.Workload(domain, [fn.table(groups={"age": {"old": "old"}}, missing=True, margin=5)])
 
 
 @pytest.mark.parametrize(
     ("table", "message"),
     [
         (lambda: fn.table("age", missing=True, margin=5), "workload.missing-without-views"),
-        (lambda: fn.table(prefix="age", missing=1, margin=5), "workload.missing-not-boolean"),
+        (lambda: fn.table(cumulative="age", missing=1, margin=5), "workload.missing-not-boolean"),
         (
-            lambda: fn.table(recode={"age": {"x": {"values": ["unknown", "not applicable"]}}}, missing=True, margin=5),
+            lambda: fn.table(groups={"age": {"x": {"values": ["unknown", "not applicable"]}}}, missing=True, margin=5),
             "workload.missing-without-cells",
         ),
-        (lambda: fn.table(recode={"sex": {"x": ["f"]}}, missing=True, margin=5), "workload.missing-without-cells"),
+        (lambda: fn.table(groups={"sex": {"x": ["f"]}}, missing=True, margin=5), "workload.missing-without-cells"),
         (
             lambda: fn.table(ranges={"age": [(1, "unknown")]}, margin=5),
             "domain.range-of-missing-cell",
         ),
-        (lambda: fn.table(recode={"age": {"x": "N"}}, margin=5), "domain.unknown-value"),
+        (lambda: fn.table(groups={"age": {"x": "N"}}, margin=5), "domain.unknown-value"),
     ],
 )
 def test_tables_that_cannot_show_missing_values_are_refused(table, message):
@@ -96,8 +96,8 @@ type = "ordered"
 low = 0
 high = 4
 missing = { "not applicable" = ["N"], unknown = ["", -9] }
-absent = "unknown"
-outside = "refuse"
+if_missing = "unknown"
+if_outside = "refuse"
 
 [domain.age]
 type = "ordered"
@@ -105,7 +105,7 @@ low = 0
 high = 20
 
 [[tables]]
-prefix = "income"
+cumulative = "income"
 missing = true
 margin = 9
 
@@ -118,10 +118,10 @@ margin = 9
 def test_a_specification_says_what_python_does():
     publication = Spec.from_toml(SPEC).publication()
     income = fn.Ordered(
-        0, 4, missing={"not applicable": ["N"], "unknown": ["", -9]}, absent="unknown", outside="refuse"
+        0, 4, missing={"not applicable": ["N"], "unknown": ["", -9]}, if_missing="unknown", if_outside="refuse"
     )
     assert publication.workload.domain["income"] == income
-    assert publication.workload.tables[0] == fn.table(prefix="income", missing=True, margin=9)
+    assert publication.workload.tables[0] == fn.table(cumulative="income", missing=True, margin=9)
     spec = Spec.from_publication(publication)
     assert spec.publication() == publication
     assert Spec.from_toml(spec.to_toml()).publication() == publication
@@ -133,14 +133,14 @@ def test_a_specification_says_what_python_does():
         ('missing = { "not applicable" = ["N"], unknown = ["", -9] }', "missing = {}", "domain.missing-empty"),
         ('["", -9]', '["N"]', "domain.name-repeated"),
         ('["", -9]', "[4]", "domain.missing-code-is-value"),
-        ('absent = "unknown"', 'absent = "gone"', "domain.missing-cell-unknown"),
+        ('if_missing = "unknown"', 'if_missing = "gone"', "domain.missing-cell-unknown"),
         ('["", -9]', '""', "spec.wrong-type"),
         ('type = "ordered"\nlow = 0\nhigh = 4', 'type = "hierarchy"\nlevels = ["a", "b"]\nplaces = [["x", "y"]]',
          "spec.hierarchy-unsupported-keys"),
         ('attributes = ["age"]', 'attributes = ["age"]\nmissing = true', "workload.missing-without-views"),
         (
-            'prefix = "income"\nmissing = true',
-            'recode.income = { x = { first = 1, last = "unknown" } }',
+            'cumulative = "income"\nmissing = true',
+            'groups.income = { x = { first = 1, last = "unknown" } }',
             "domain.range-of-missing-cell",
         ),
     ],
@@ -159,14 +159,14 @@ def cost(n_missing, *tables):
 
 def test_what_missing_values_cost():
     """Exact optima of the design: prefixes alone count no such cell; together with a total they do."""
-    alone = [cost(n, {"prefix": "age", "margin": 30}) for n in (0, 1, 3)]
+    alone = [cost(n, {"cumulative": "age", "margin": 30}) for n in (0, 1, 3)]
     np.testing.assert_allclose(alone, alone[0], rtol=1e-5)
-    with_total = [cost(n, {"prefix": "age", "margin": 30}, {"margin": 10}) for n in (0, 1)]
+    with_total = [cost(n, {"cumulative": "age", "margin": 30}, {"margin": 10}) for n in (0, 1)]
     np.testing.assert_allclose(with_total, [0.025661, 0.025688], atol=1e-6)
 
 
 def test_with_cells_for_everything_nothing_is_dropped_and_replacing_keeps_its_price():
-    whole = {"missing": {"none": []}, "absent": "none", "outside": "none"}
+    whole = {"missing": {"none": []}, "if_missing": "none", "if_outside": "none"}
     swap = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
     drop = fn.DataSource(outside_domain="drop")
     told = []
@@ -196,14 +196,14 @@ type = "ordered"
 low = 0
 high = 4
 missing = { "not applicable" = ["N"], unknown = [""] }
-absent = "unknown"
+if_missing = "unknown"
 
 [[tables]]
 attributes = ["age"]
 margin = 5
 
 [[tables]]
-prefix = "income"
+cumulative = "income"
 margin = 5
 """
 
@@ -227,14 +227,14 @@ def test_a_file_with_incomes_that_are_not_applicable_keeps_its_children(census, 
     release = fn.Release.read(census / "release")
     ages = release["age"]
     assert (ages["value"] - 30).abs().max() < 25  # 5 is the margin of 95 %: less than once in 10^20
-    assert list(release["income prefix"]["income"]) == [0, 1, 2, 3, 4]
-    assert abs(release["income prefix"]["value"].iloc[-1] - 150) < 25
+    assert list(release["income cumulative"]["income"]) == [0, 1, 2, 3, 4]
+    assert abs(release["income cumulative"]["value"].iloc[-1] - 150) < 25
     document = json.loads((census / "release" / "release.json").read_text(encoding="utf-8"))
     assert document["fitnoise_release"] == FORMAT
     assert document["tables"][0]["coded"] == {"age": "below 0 as 0, above 20 as 20"}
     assert document["tables"][1]["not_counted"] == {"income": ["not applicable", "unknown"]}
     assert "left_out" not in document
-    by_command("tables", "release", "income prefix")
+    by_command("tables", "release", "income cumulative")
     told = "".join(capsys.readouterr())
     assert "counted: records of census" in told
     assert "not counted: income not applicable, unknown" in told
@@ -250,7 +250,7 @@ def test_what_is_not_declared_is_refused_and_the_cells_are_named_first(census, c
     by_command("release", "plan.json", "people.csv", "--ledger", "ledger.db", "-o", "release")
     told = "".join(capsys.readouterr())
     assert "450 in the column 'income' (attribute 'income')" in told
-    assert told.index("missing, absent, outside") < told.index("outside_domain")
+    assert told.index("missing, if_missing, if_outside") < told.index("outside_domain")
     assert not (census / "release").exists()
 
 
@@ -258,9 +258,9 @@ def test_what_is_not_declared_is_refused_and_the_cells_are_named_first(census, c
     ("said", "ways"),
     [
         ({}, [True, False]),
-        ({"absent": "refuse"}, [True, True]),
-        ({"absent": "refuse", "outside": "refuse"}, [False, True]),
-        ({"absent": "drop", "outside": "refuse"}, [False, True]),
+        ({"if_missing": "refuse"}, [True, True]),
+        ({"if_missing": "refuse", "if_outside": "refuse"}, [False, True]),
+        ({"if_missing": "drop", "if_outside": "refuse"}, [False, True]),
     ],
 )
 def test_a_refusal_advises_what_changes_something(said, ways):
@@ -273,7 +273,7 @@ def test_a_refusal_advises_what_changes_something(said, ways):
 
 def test_one_table_more_changes_no_other_table(census):
     """With records dropped, too: they are by the attributes of the domain; and the release says by which."""
-    domain = fn.Domain(age=fn.Ordered(0, 20), income=fn.Ordered(0, 4, outside="drop", absent="drop"))
+    domain = fn.Domain(age=fn.Ordered(0, 20), income=fn.Ordered(0, 4, if_outside="drop", if_missing="drop"))
     counts = []
     for tables in (["age"], ["age", "income"]):
         workload = fn.Workload(domain, [fn.table(a, margin=5) for a in tables])
@@ -288,8 +288,8 @@ def test_one_table_more_changes_no_other_table(census):
 
 def test_rows_with_numbers_and_names_are_texts_in_files_and_add_up(census):
     workload = fn.Workload(
-        fn.Domain(income=fn.Ordered(0, 4, missing={"none": ["N"], "unknown": [""]}, absent="unknown")),
-        [fn.table("income", margin=5), fn.table(prefix="income", missing=True, margin=5, name="prefixes")],
+        fn.Domain(income=fn.Ordered(0, 4, missing={"none": ["N"], "unknown": [""]}, if_missing="unknown")),
+        [fn.table("income", margin=5), fn.table(cumulative="income", missing=True, margin=5, name="prefixes")],
     )
     release = fn.release(fn.plan(workload), census / "people.csv", ledger=census / "l.db", directory=census / "r")
     assert list(release["income"]["income"]) == ["0", "1", "2", "3", "4", "none", "unknown"]
@@ -325,12 +325,12 @@ def test_a_release_says_who_is_left_out_and_how_values_are_coded(census, capsys)
 def test_a_ninth_cell_of_wages_costs_the_demo_little_and_hiding_it_makes_wages_structured():
     demo = fn.load_spec(Path(data.__file__).parent / "cps_demo.toml").workload
     own = dict(zip(demo.domain["wages"].codes, demo.domain["wages"].values, strict=True))
-    wages = fn.Categorical(own, missing={"unknown": [-9]}, absent="unknown")
+    wages = fn.Categorical(own, missing={"unknown": [-9]}, if_missing="unknown")
     domain = fn.Domain({name: wages if name == "wages" else demo.domain[name] for name in demo.domain})
     hidden = {"wages": {str(v): [v] for v in demo.domain["wages"].values}}
     shown = {
-        "state by wages": fn.table("state", recode=hidden, margin=20),
-        "status by kids by wages": fn.table("status", "kids", recode=hidden, margin=15),
+        "state by wages": fn.table("state", groups=hidden, margin=20),
+        "status by kids by wages": fn.table("status", "kids", groups=hidden, margin=15),
     }
     for tables, rho, cells in (
         (demo.tables, 0.035774, 86),

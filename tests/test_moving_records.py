@@ -255,7 +255,7 @@ def test_two_records_a_month_are_bounded_by_pairs():
 def test_running_totals_by_region_cost_those_who_move_what_they_cost_who_stay():
     """T²/c: for separate months one region attains it, and no way between regions costs more."""
     domain = fn.Domain(month=fn.Ordered(1, 6), region=fn.Categorical([*"ab"]))
-    asked = fn.Workload(domain, [fn.table("region", prefix="month", std_error=1)])
+    asked = fn.Workload(domain, [fn.table("region", cumulative="month", std_error=1)])
     plan = fn.plan(asked, unit=fn.PrivacyUnit("person", 6, once_per=["month"]))
     assert float(plan.exact_cost) == pytest.approx(36, rel=1e-4)
     assert plan.gap < 2e-4

@@ -26,7 +26,7 @@ CONIC = 1e-6
 
 SWAP = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
 TOTALS = [Objective(Goal.TOTAL_ERROR, w) for w in ErrorWeights]
-EACH_GOAL = [Objective(), TOTALS[1], Objective(Goal.HYBRID, trade=0.1)]
+EACH_GOAL = [Objective(), TOTALS[1], Objective(Goal.HYBRID, total_error_weight=0.1)]
 
 CASES = {
     "prefix": (zoo.lower(4), np.array([1.0, 4.0, 2.0, 9.0])),
@@ -58,7 +58,7 @@ def conic(w, c, *, objective=None, r=1.0, over="cells"):
     omega = objective.weights.for_targets(c)
     total = objective.goal is Goal.TOTAL_ERROR
     constraints.append(omega @ variances / (omega @ c) <= 1 if total else variances <= c)
-    cost = level + (objective.trade or 0) * (omega @ variances)
+    cost = level + (objective.total_error_weight or 0) * (omega @ variances)
     return cp.Problem(cp.Minimize(cost), constraints).solve(solver="CLARABEL")
 
 
@@ -176,12 +176,12 @@ def test_a_hybrid_between_its_limits(name):
     """λ → 0 leaves fit-for-use; for large λ targets bind no more: 2 √(λ T), T the least Σ ω var at Δ = 1."""
     fit = zoo_plan(name)
     c = workload_variances(fit.publication.workload)
-    weak = fn.plan(fit.publication.workload, objective=Objective(Goal.HYBRID, trade=1e-9 / c.sum()))
+    weak = fn.plan(fit.publication.workload, objective=Objective(Goal.HYBRID, total_error_weight=1e-9 / c.sum()))
     assert fit.bound <= weak.cost_squared <= fit.cost_squared * (1 + 2 * GAP)
     total = fn.plan(fit.publication.workload, objective=Objective(Goal.TOTAL_ERROR))
     low, high = (x * c.sum() for x in (total.bound, total.objective_value))
     trade = 1e4 * fit.objective_value**2 / low
-    strong = fn.plan(fit.publication.workload, objective=Objective(Goal.HYBRID, trade=trade))
+    strong = fn.plan(fit.publication.workload, objective=Objective(Goal.HYBRID, total_error_weight=trade))
     assert strong.gap <= GAP
     assert strong.bound <= 2 * (trade * high) ** 0.5
     assert 2 * (trade * low) ** 0.5 <= strong.objective_value
@@ -346,7 +346,7 @@ def test_replace_one_mechanisms(name, rng):
 
 
 @pytest.mark.parametrize(
-    "objective", [Objective(), TOTALS[2], Objective(Goal.HYBRID, trade=1e-2)], ids=lambda o: o.goal
+    "objective", [Objective(), TOTALS[2], Objective(Goal.HYBRID, total_error_weight=1e-2)], ids=lambda o: o.goal
 )
 @pytest.mark.parametrize("name", ["five structured cells", "marginals", "all ranges"])
 def test_replace_one_serves_every_objective(name, objective):
@@ -387,7 +387,7 @@ def test_with_too_many_pairs_the_plan_is_the_best_for_some_of_them_and_says_so(m
 
 def ranges_of_40():
     domain = fn.Domain(age=fn.Ordered(0, 39))
-    return fn.Workload(domain, [fn.table(ranges="age", variance=4), fn.table(prefix="age", variance=3)])
+    return fn.Workload(domain, [fn.table(ranges="age", variance=4), fn.table(cumulative="age", variance=3)])
 
 
 def check_against_matrices(plan, monkeypatch):
@@ -415,7 +415,11 @@ def test_820_ranges_of_40_values_are_planned_as_their_matrix_is(more, monkeypatc
 @pytest.mark.parametrize("how", ["targets", "pairs", "hybrid"])
 @pytest.mark.parametrize("name", [n for n in zoo.WORKLOADS if not free_of_charge(n)])
 def test_every_table_may_be_kept_by_structure(name, how, monkeypatch):
-    more = {"targets": {}, "pairs": {"unit": SWAP}, "hybrid": {"objective": Objective(Goal.HYBRID, trade=0.1)}}[how]
+    more = {
+        "targets": {},
+        "pairs": {"unit": SWAP},
+        "hybrid": {"objective": Objective(Goal.HYBRID, total_error_weight=0.1)},
+    }[how]
     monkeypatch.setattr(sectors, "MAX_ROWS_PER_CELL", 0)
     plan = fn.plan(zoo.WORKLOADS[name](), gap=GAP, **more)
     check_plan(plan)
@@ -438,7 +442,7 @@ def eased(workload, factor):
 
 @pytest.mark.parametrize(
     "more",
-    [{}, {"objective": Objective(Goal.HYBRID, trade=0.01)}, {"objective": TOTALS[0]}, {"unit": SWAP}],
+    [{}, {"objective": Objective(Goal.HYBRID, total_error_weight=0.01)}, {"objective": TOTALS[0]}, {"unit": SWAP}],
     ids=["targets", "hybrid", "total", "pairs"],
 )
 @pytest.mark.parametrize("name", ["five structured cells", "marginals", "all ranges"])

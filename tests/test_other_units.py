@@ -16,7 +16,7 @@ from refused import refused
 pytestmark = pytest.mark.usefixtures("one_duckdb")
 
 DOMAIN = fn.Domain(sex=fn.Categorical(["f", "m"]), age=fn.Ordered(0, 4))
-TABLES = [fn.table("sex", margin=9), fn.table(prefix="age", margin=20)]
+TABLES = [fn.table("sex", margin=9), fn.table(cumulative="age", margin=20)]
 PERSON, HOUSEHOLD = fn.PrivacyUnit("person", 3), fn.PrivacyUnit("household", 15)
 SWAP = fn.PrivacyUnit("person", 3, fn.Neighbours.REPLACE_ONE)
 COUNTS = np.arange(10).reshape(2, 5)

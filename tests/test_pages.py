@@ -104,7 +104,7 @@ def demo():
 DOMAIN = fn.Domain(
     area=fn.Categorical({"DE1": "north", "DE2": "south", "DE3": "west"}),
     age=fn.Ordered(0, 19),
-    job=fn.Categorical(["yes", "no"], missing={"unknown": [""]}, absent="unknown"),
+    job=fn.Categorical(["yes", "no"], missing={"unknown": [""]}, if_missing="unknown"),
 )
 
 
@@ -113,9 +113,9 @@ def small():
     """Return a release of a few tables: by value, cumulative, in groups, with margins by value, the total."""
     tables = [
         fn.table("area", "job", margin=4),
-        fn.table("area", prefix="age", margin=9),
+        fn.table("area", cumulative="age", margin=9),
         fn.table("age", margin=9),
-        fn.table("area", recode={"job": {"answered": ["yes", "no"]}}, margin=3),
+        fn.table("area", groups={"job": {"answered": ["yes", "no"]}}, margin=3),
         fn.table("area", margin=fn.ByAttribute("area", [2, 5, 5]), confidence=0.99, name="area alone"),
         fn.table(margin=0.5, name="all"),
     ]
@@ -488,9 +488,9 @@ def test_few_values_stand_side_by_side():
     release = small()
     laid = {name: layout(release, name) for name in release}
     assert [x.across and x.across.name for x in laid.values()] == ["job", "area", None, "job", None, None]
-    cumulated = laid["area by age prefix"]
+    cumulated = laid["area by age cumulative"]
     assert ([h.name for h in cumulated.stubs], cumulated.stubs[0].ordered) == (["age"], 20)
-    frame = release["area by age prefix"]
+    frame = release["area by age cumulative"]
     i, j = 7, 2
     assert cumulated.values[i, j] == frame.query("area == 'west' and age == 7")["value"].item()
     assert [x.code for x in cumulated.columns] == ["DE1", "DE2", "DE3"]
@@ -526,7 +526,7 @@ def test_notebooks_show_what_there_is():
     none = release.count(kids="3+", wages="none", status="head") - release.count(kids="3+", wages="none", status="head")
     share = joint / all_of_them
     shown = {
-        "plan": (release.plan, ["Tax filing units by state, 2014", "status by age prefix", release.plan.hash]),
+        "plan": (release.plan, ["Tax filing units by state, 2014", "status by age cumulative", release.plan.hash]),
         "release": (release, [*release, "Alabama", "Universe: all records of"]),
         "counts": (joint, ["Wyoming", translator("en").number(joint["Wyoming"].value)]),
         "shares": (share, ["Ohio", translator("en").number(share["Ohio"].value, 2)]),
@@ -637,7 +637,7 @@ def test_marks_are_where_the_numbers_are():
     for mark, value, moe in zip(marks, frame.value, frame.moe, strict=True):
         wanted = [100 * (x - low) / (high - low) for x in (value, value - moe, value + moe, 0)]
         assert [mark.at, *mark.ends, mark.zero] == pytest.approx(wanted, abs=0.01)
-    lines = chart(layout(release, "area by age prefix"))
+    lines = chart(layout(release, "area by age cumulative"))
     assert isinstance(lines, Lines)
     assert [x.label.text for x in lines.lines] == ["north", "south", "west"]
     points = [tuple(map(float, p.split(","))) for p in lines.lines[0].points.split()]

@@ -456,7 +456,7 @@ UNEVEN = fn.Domain(
 @pytest.mark.parametrize("shown", [("region",), ("town",), ("place",), ("region", "town"), ("sex", "region"), ()])
 def test_levels_of_places_tell_as_much_apart_as_they_do(domain, pattern, shown):
     """Once per place are as many records in a region as it has places; of many towns each has one."""
-    tables = [fn.table(a, margin=5) for a in shown] + [fn.table(*shown[:1], prefix="month", margin=9)]
+    tables = [fn.table(a, margin=5) for a in shown] + [fn.table(*shown[:1], cumulative="month", margin=9)]
     plan = fn.plan(fn.Workload(domain, tables))
     design, cells, wanted = plan.strategy, list(np.ndindex(*domain.shape)), _required_margins(plan.order)
     answers = []
@@ -548,14 +548,14 @@ def test_twelve_records_once_a_month(tables, gain, shared):
 
 def test_twelve_records_once_a_month_of_running_totals():
     domain = fn.Domain({"month": fn.Ordered(1, 12)} | STATES)
-    found, product = priced(domain, "month", 12, fn.table("state", prefix="month", margin=15))
+    found, product = priced(domain, "month", 12, fn.table("state", cumulative="month", margin=15))
     assert (found, product) == (pytest.approx(2.396, rel=5e-3), pytest.approx(0.768, abs=2e-3))
 
 
 def test_the_price_is_attained_where_one_set_of_records_fits_all_pairs():
     domain = fn.Domain(month=fn.Categorical([*"abc"]), sex=fn.Categorical([*"mf"]), age=fn.Ordered(0, 2))
-    tables = [fn.table("month", "sex", margin=5), fn.table("sex", prefix="age", margin=4)]
-    design = fn.plan(fn.Workload(domain, [*tables, fn.table("month", prefix="age", margin=9)])).strategy
+    tables = [fn.table("month", "sex", margin=5), fn.table("sex", cumulative="age", margin=4)]
+    design = fn.plan(fn.Workload(domain, [*tables, fn.table("month", cumulative="age", margin=9)])).strategy
     x, cells = form(design)
     worst = max(x[np.ix_(v, v)].sum() for v in map(list, sets_of(cells, ["month"], 3)))
     assert float(worst) == pytest.approx(3.406458, rel=1e-6)

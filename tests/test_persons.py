@@ -71,7 +71,7 @@ FEW = (
 
 DOMAIN = fn.Domain(
     sex=fn.Categorical(["f", "m"]),
-    age=fn.Ordered(0, 3, clip=True, missing={"not said": [-1], "else": []}, outside="else"),
+    age=fn.Ordered(0, 3, clip=True, missing={"not said": [-1], "else": []}, if_outside="else"),
     place=fn.Hierarchy(["region", "town"], [("n", "a"), ("n", "b"), ("s", "c")]),
 )
 STORED = fn.Domain({**{a: DOMAIN[a] for a in DOMAIN}, "person": fn.Categorical(["p"]), "unused": fn.Ordered(0, 1)})
@@ -881,7 +881,7 @@ codes = ["c", "d"]
 
 [[tables]]
 attributes = ["sex"]
-prefix = "month"
+cumulative = "month"
 margin = 5.0
 """
 
@@ -911,7 +911,7 @@ def test_a_pattern_goes_from_a_specification_to_a_release_that_verifies(tmp_path
     counting = open_counter(frame, publication.workload.domain, publication.source, publication.unit.bound)
     counted = int(counting.count([()])[()])
     assert people < counted < 4 * people
-    men = release["sex by month prefix"].query("sex == 'm'")["value"]
+    men = release["sex by month cumulative"].query("sex == 'm'")["value"]
     assert abs(men.iloc[-1] - counted) < 40
     assert fn.verify(tmp_path / "r").ok
     told = json.loads((tmp_path / "r" / "release.json").read_text())["charge"]["records"]
@@ -1016,7 +1016,7 @@ def test_publications_by_an_id(tmp_path):
         fn.Publication(workload, by_id(), other_units=(by_id(name="home"),))
     with refused("spec.units-look-alike"):
         fn.Publication(workload, by_id(), other_units=(fn.PrivacyUnit("person", 2, REPLACE),))
-    old = fn.table(recode={"a": {"old": 2, "oldest": 3}}, margin=fn.ByAttribute("a", [3, 9]))
+    old = fn.table(groups={"a": {"old": 2, "oldest": 3}}, margin=fn.ByAttribute("a", [3, 9]))
     uneven = fn.Workload(fn.Domain(a=fn.Ordered(0, 3)), [old])
     for unit in (fn.PrivacyUnit("person", 2), by_id()):  # of which records pay less, depends on which are counted
         plan = fn.plan(uneven, unit=unit)

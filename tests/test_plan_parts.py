@@ -24,7 +24,7 @@ def both():
     pure = tables(fn.table("b", margin=9, name="by b"), privacy="pure")
     budget = fn.Budget(epsilon=1.0, delta=1e-6)
     small = tables(fn.table("a", margin=9, name="few"), small_database=fn.SmallDatabase(50), budget=budget)
-    first = [fn.table("a", "b", margin=15), fn.table("a", prefix="b", margin=30)]
+    first = [fn.table("a", "b", margin=15), fn.table("a", cumulative="b", margin=30)]
     return tables(*first, further_groups=(pure, small), finite=(MEDIAN,))
 
 
@@ -36,7 +36,7 @@ def plan():
 def test_every_part_is_planned_by_its_own_mechanism(plan):
     assert [p.mechanism.name for p in plan.groups] == ["fit-for-use", "pure-fit-for-use", "projection"]
     assert [p.name for p in plan.finite_summaries] == ["median"]
-    assert [t.name for t in plan.tables] == ["a by b", "a by b prefix", "by b", "few"]
+    assert [t.name for t in plan.tables] == ["a by b", "a by b cumulative", "by b", "few"]
     for part in plan.groups:
         assert 0 < part.bound <= part.objective_value
         alone = fn.plan(part.publication)
@@ -62,7 +62,7 @@ def test_several_parts_are_written_read_and_verified(plan, tmp_path):
     assert fn.verify(tmp_path / "release").ok
     read = fn.Release.read(tmp_path / "release")
     assert read == made
-    assert list(read) == ["a by b", "a by b prefix", "by b", "few"]
+    assert list(read) == ["a by b", "a by b cumulative", "by b", "few"]
     for name in read:
         assert read[name].equals(made[name])
     assert read.finite["median"] == made.finite["median"]

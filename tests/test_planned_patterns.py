@@ -24,7 +24,11 @@ MONTHS = fn.Categorical([f"M{i:02}" for i in range(12)])
 REGIONS = fn.Categorical([f"R{i}" for i in range(10)])
 YEAR = fn.Domain(month=MONTHS, region=REGIONS)
 SMALL = fn.Domain(t=fn.Categorical([*"abc"]), a=fn.Categorical([*"xy"]), o=fn.Ordered(0, 1))
-TABLES = [fn.table("t", "a", margin=5), fn.table("a", prefix="o", margin=4), fn.table("t", prefix="o", margin=9)]
+TABLES = [
+    fn.table("t", "a", margin=5),
+    fn.table("a", cumulative="o", margin=4),
+    fn.table("t", cumulative="o", margin=9),
+]
 
 
 @cache

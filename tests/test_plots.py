@@ -54,7 +54,7 @@ def test_cost_curves_plot_the_sweeps(sweeps):
 
 
 def test_what_was_minimised_is_drawn_where_it_is_not_rho():
-    publication = fn.Publication(zoo.crossed(), objective=Objective(Goal.HYBRID, trade=0.01))
+    publication = fn.Publication(zoo.crossed(), objective=Objective(Goal.HYBRID, total_error_weight=0.01))
     sweep = what_if.sweep(publication, "age", [0.5, 1])
     (axes,) = plots.cost_curve([sweep]).axes
     assert axes.get_lines()[0].get_ydata().tolist() == [p.value for p in sweep.points]

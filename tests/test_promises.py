@@ -113,7 +113,7 @@ def test_a_release_stands_beside_none_under_another_promise(months, others, tmp_
 
 # --- the key ----------------------------------------------------------------------------------------------
 
-DATES = {"read": "month", "column": "day"}
+DATES = {"date_part": "month", "column": "day"}
 CODES = [str(i) for i in range(1, 13)]
 LOOKED_UP = {i: CODES[(i - 1) // 2] for i in range(1, 25)}
 
@@ -124,19 +124,19 @@ ATTRIBUTES = {
     "clipped": fn.Ordered(1, 12, clip=True),
     "another column": fn.Ordered(1, 12, column="visited"),
     "read off a date": fn.Ordered(1, 12, **DATES),
-    "another part": fn.Ordered(1, 12, **{**DATES, "read": "quarter"}),
-    "an age": fn.Ordered(1, 12, column="day", read={"age_on": "2024-01-01"}),
-    "an age on another day": fn.Ordered(1, 12, column="day", read={"age_on": "2024-01-02"}),
+    "another part": fn.Ordered(1, 12, **{**DATES, "date_part": "quarter"}),
+    "an age": fn.Ordered(1, 12, column="day", date_part={"age_on": "2024-01-01"}),
+    "an age on another day": fn.Ordered(1, 12, column="day", date_part={"age_on": "2024-01-02"}),
     "a missing value": fn.Ordered(1, 12, missing={"unknown": [99]}),
     "another missing value": fn.Ordered(1, 12, missing={"unknown": [98]}),
     "two cells": fn.Ordered(1, 12, missing={"unknown": [99], "refused": [98]}),
     "in another order": fn.Ordered(1, 12, missing={"refused": [98], "unknown": [99]}),
-    "what is absent": fn.Ordered(1, 12, missing={"unknown": [99], "refused": [98]}, absent="unknown"),
-    "elsewhere": fn.Ordered(1, 12, missing={"unknown": [99], "refused": [98]}, absent="refused"),
-    "what is outside": fn.Ordered(1, 12, missing={"unknown": [99], "refused": [98]}, outside="unknown"),
-    "absent dropped": fn.Ordered(1, 12, absent="drop"),
-    "outside dropped": fn.Ordered(1, 12, outside="drop"),
-    "outside refused": fn.Ordered(1, 12, outside="refuse"),
+    "what is absent": fn.Ordered(1, 12, missing={"unknown": [99], "refused": [98]}, if_missing="unknown"),
+    "elsewhere": fn.Ordered(1, 12, missing={"unknown": [99], "refused": [98]}, if_missing="refused"),
+    "what is outside": fn.Ordered(1, 12, missing={"unknown": [99], "refused": [98]}, if_outside="unknown"),
+    "absent dropped": fn.Ordered(1, 12, if_missing="drop"),
+    "outside dropped": fn.Ordered(1, 12, if_outside="drop"),
+    "outside refused": fn.Ordered(1, 12, if_outside="refuse"),
     "bins": fn.Binned(list(range(2, 13))),
     "other bins": fn.Binned([4, 7, 10]),
     "whole codes": fn.Categorical(list(range(1, 13))),
@@ -174,7 +174,7 @@ def test_levels_of_one_name_in_two_columns_are_two_axes(tmp_path):
         before: tuple[str, ...] = ()
         for home, region in (("home", "n"), ("work", "s")):
             domain = fn.Domain({home: fn.Hierarchy(["region", "town"], places), "ward": WARD})
-            table = fn.table("ward", recode={"region": {"own": [region]}}, margin=10)
+            table = fn.table("ward", groups={"region": {"own": [region]}}, margin=10)
             plan = fn.plan(fn.Publication(fn.Workload(domain, [table]), composed_with=before))
             entry = released(plan, ledger)
             ((key, size),) = entry.profile.axes
@@ -190,8 +190,8 @@ def test_how_cells_are_called_is_no_part_of_a_promise():
         (fn.Categorical({1: "Janaury", 2: "February"}), fn.Categorical({1: "January", 2: "February"})),
         (fn.Categorical({1: "one", 2: "two"}), fn.Categorical([1, 2])),
         (
-            fn.Ordered(1, 12, missing={"unknwon": [99], "refused": [98]}, absent="unknwon", outside="refused"),
-            fn.Ordered(1, 12, missing={"unknown": [99], "no": [98]}, absent="unknown", outside="no"),
+            fn.Ordered(1, 12, missing={"unknwon": [99], "refused": [98]}, if_missing="unknwon", if_outside="refused"),
+            fn.Ordered(1, 12, missing={"unknown": [99], "no": [98]}, if_missing="unknown", if_outside="no"),
         ),
     ]
     for pair in pairs:

@@ -163,7 +163,7 @@ def strategy(*margins, sizes=(3, 2), scale=8.0):
 def test_the_margin_that_is_told_is_the_widest_for_what_was_asked():
     """The widest number with noise that is not normal need not have the largest variance."""
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]), month=fn.Ordered(1, 12))
-    tables = [fn.table("sex", "month", margin=10), fn.table("sex", prefix="month", margin=15)]
+    tables = [fn.table("sex", "month", margin=10), fn.table("sex", cumulative="month", margin=15)]
     plan = fn.plan(fn.Workload(domain, tables), privacy="pure")
     for summary in plan.tables:
         assert summary.achieved_moe == plan.table_margins(summary.name).max()
@@ -327,7 +327,7 @@ def test_a_plan_s_noise_is_never_coarse():
         ({"budget": fn.Budget(rho=1)}, "spec.pure-needs-epsilon"),
         ({"budget": fn.Budget(epsilon=1, delta=1e-6)}, "spec.pure-needs-epsilon"),
         ({"cap": fn.Budget(mu=1)}, "spec.pure-needs-epsilon"),
-        ({"objective": fn.Objective(fn.Goal.HYBRID, trade=1.0)}, "spec.zcdp-only"),
+        ({"objective": fn.Objective(fn.Goal.HYBRID, total_error_weight=1.0)}, "spec.zcdp-only"),
         ({"cell_budgets": fn.CellBudgets(("a",), (1, 1, 0.5))}, "spec.zcdp-only"),
         ({"gap": 1e-3}, "spec.pure-without-gap"),
     ],
@@ -360,7 +360,7 @@ def test_a_cap_refuses_dearer_plans():
 def test_too_many_structured_cells_are_refused_with_what_to_do():
     domain = fn.Domain(o=fn.Ordered(0, 5000))
     with refused("workload.too-many-cells-for-laplace"):
-        fn.plan(fn.Workload(domain, [fn.table(prefix="o", margin=5)]), privacy="pure")
+        fn.plan(fn.Workload(domain, [fn.table(cumulative="o", margin=5)]), privacy="pure")
 
 
 def test_only_counts_that_replacing_cannot_change():
@@ -420,7 +420,7 @@ type = "categorical"
 codes = ["f", "m"]
 [[tables]]
 attributes = ["sex"]
-prefix = "age"
+cumulative = "age"
 margin = 20
 [[tables]]
 attributes = ["sex"]
@@ -463,7 +463,7 @@ def test_from_specification_to_verified_tables(tmp_path):
     assert told["mechanism"]["noise"] == "independent discrete Laplace on integers"
     for name in made:
         assert (made[name]["moe"] > stats.norm.isf(0.025) * made[name]["std_error"]).all()
-    whole = made.sum("sex by age prefix", age=9)
+    whole = made.sum("sex by age cumulative", age=9)
     table = made.sum("sex")
     assert whole.value == pytest.approx(table.value)
     assert whole.moe == pytest.approx(table.moe, rel=2e-4)
@@ -530,7 +530,7 @@ def test_intervals_hold_as_often_as_they_say(name):
 def test_all_numbers_of_a_table_hold_at_once_when_that_was_asked():
     """4,000 releases of a table with a maximal deviation at 90 %: all its numbers together, at least as often."""
     domain = fn.Domain(a=fn.Ordered(0, 4), b=fn.Ordered(0, 3))
-    workload = fn.Workload(domain, [fn.table("a", prefix="b", max_deviation=20, confidence=0.9)])
+    workload = fn.Workload(domain, [fn.table("a", cumulative="b", max_deviation=20, confidence=0.9)])
     plan, count = fn.plan(workload, privacy="pure"), 4000
     s = plan.strategy
     draws = [noise.discrete_laplace(s.scale, count * n).reshape(count, n) for n in s.lengths]

@@ -18,10 +18,10 @@ from tolerances import SIGNIFICANCE, as_often_as
 AGES = 12
 DOMAIN = fn.Domain(
     sex=fn.Categorical(["f", "m"]),
-    age=fn.Ordered(0, AGES - 1, missing={"unknown": [-9]}, absent="unknown"),
+    age=fn.Ordered(0, AGES - 1, missing={"unknown": [-9]}, if_missing="unknown"),
     pay=fn.Binned([1000, 2000, 4000]),
 )
-TABLES = [fn.table("sex", prefix="age", margin=4), fn.table("sex", "pay", margin=3), fn.table("age", margin=5)]
+TABLES = [fn.table("sex", cumulative="age", margin=4), fn.table("sex", "pay", margin=3), fn.table("age", margin=5)]
 COUNTS = np.random.default_rng(6).integers(0, 9, DOMAIN.shape)
 PROMISES = ["gaussian", "pure"]
 

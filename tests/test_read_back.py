@@ -140,7 +140,7 @@ UNWRITTEN = {
     ),
     "a rule by size": (lambda: asked(target=Target(TargetKind.MARGIN, Larger(1.0, 0.0))), "spec.target-class-unknown"),
     "a public total": (
-        lambda: asked(target=Target(TargetKind.CV, 0.1, reference=Everyone(1000))),
+        lambda: asked(target=Target(TargetKind.RELATIVE_STD_ERROR, 0.1, reference=Everyone(1000))),
         "spec.target-class-unknown",
     ),
 }
@@ -302,9 +302,9 @@ def test_every_view_has_its_words_everywhere():
 
 def test_every_view_is_described_in_a_data_package():
     views = {
-        "prefix": {"prefix": "age"},
+        "cumulative": {"cumulative": "age"},
         "ranges": {"ranges": {"age": [(0, 3)]}},
-        "recode": {"recode": {"age": {"some": [1, 2]}}},
+        "groups": {"groups": {"age": {"some": [1, 2]}}},
         "change": {"change": "age"},
         "average": {"average": {"age": 2}},
         "to date": {"to_date": {"age": 5}},

@@ -16,7 +16,9 @@ from refused import refused
 from tolerances import EXACT
 
 DOMAIN = fn.Domain(state=fn.Categorical(["CA", "NY", "TX"]), kids=fn.Ordered(0, 3))
-WORKLOAD = fn.Workload(DOMAIN, [fn.table("state", prefix="kids", margin=6), fn.table("state", margin=4, name="states")])
+WORKLOAD = fn.Workload(
+    DOMAIN, [fn.table("state", cumulative="kids", margin=6), fn.table("state", margin=4, name="states")]
+)
 COUNTS = np.arange(12).reshape(3, 4)
 PEOPLE = int(COUNTS.sum())
 KINDS = {

@@ -71,7 +71,7 @@ def test_identity_and_sum_has_a_closed_form(d):
         (ref.cps(fn.table("status", ranges={"age": [(0, a) for a in range(60)]}, margin=30)), 0.0692794),
         (
             ref.cps(
-                fn.table("status", prefix="age", variance=fn.ByAttribute("age", np.linspace(1, 40, 86) ** 1.5 * 50))
+                fn.table("status", cumulative="age", variance=fn.ByAttribute("age", np.linspace(1, 40, 86) ** 1.5 * 50))
             ),
             0.0708567,
         ),

@@ -133,7 +133,7 @@ def test_a_record_as_yaml_says_the_same():
 
 
 def test_a_record_says_which_records_count_and_who_is_left_out():
-    domain = fn.Domain(age=fn.Ordered(0, 3, clip=True), sex=fn.Categorical(["f", "m"], outside="drop"))
+    domain = fn.Domain(age=fn.Ordered(0, 3, clip=True), sex=fn.Categorical(["f", "m"], if_outside="drop"))
     people = fn.PrivacyUnit("person", 2)
     plan = fn.plan(
         fn.Workload(domain, [fn.table("age", "sex", margin=40)]),

@@ -64,8 +64,8 @@ def small_workload():
         domain,
         [
             fn.table("région", "sex", margin=4),
-            fn.table("sex", prefix="age", margin=6, name="ages, cumulated"),
-            fn.table(recode={"age": {"young": [0, 1], "old": [3, 4]}}, std_error=2, confidence=0.9),
+            fn.table("sex", cumulative="age", margin=6, name="ages, cumulated"),
+            fn.table(groups={"age": {"young": [0, 1], "old": [3, 4]}}, std_error=2, confidence=0.9),
             fn.table(margin=5),
         ],
     )
@@ -98,7 +98,7 @@ def spent(path):
 
 
 def test_a_release_is_a_mapping_of_tables(made):
-    names = ["région by sex", "ages, cumulated", "age recode", "total"]
+    names = ["région by sex", "ages, cumulated", "age groups", "total"]
     assert list(made) == names == list(made.keys())
     assert len(made) == 4
     assert "total" in made
@@ -122,11 +122,11 @@ def test_a_release_is_a_mapping_of_tables(made):
 
 
 def test_margins_are_those_of_each_table_and_within_its_target(made):
-    for table, confidence in (("région by sex", 0.95), ("age recode", 0.9)):
+    for table, confidence in (("région by sex", 0.95), ("age groups", 0.9)):
         frame = made[table]
         np.testing.assert_allclose(frame["moe"], z_score(confidence) * frame["std_error"], rtol=EXACT)
     assert (made["région by sex"]["moe"] <= 4).all()
-    assert (made["age recode"]["std_error"] <= 2).all()
+    assert (made["age groups"]["std_error"] <= 2).all()
 
 
 def test_values_are_the_truth_plus_noise_and_may_be_negative(monkeypatch):
@@ -336,13 +336,13 @@ PATTERNS = fn.plan(
         [
             fn.all_tables(2, ["age", "région", "sex"], margin=[5, 4, 6]),
             fn.table(margin=5),
-            fn.all_tables(1, ["région", "sex"], prefix="age", margin=6, name="cumulated", confidence=0.9),
+            fn.all_tables(1, ["région", "sex"], cumulative="age", margin=6, name="cumulated", confidence=0.9),
         ],
     ),
     source=fn.DataSource("people"),
 )
 PAIRS = ["age by région", "age by sex", "région by sex"]
-EVERY = [*PAIRS, "total", "cumulated: région by age prefix", "cumulated: sex by age prefix"]
+EVERY = [*PAIRS, "total", "cumulated: région by age cumulative", "cumulated: sex by age cumulative"]
 
 
 @pytest.fixture
@@ -367,7 +367,7 @@ def test_a_release_of_patterns_is_a_mapping_of_all_their_tables(many):
     # the tables agree on what they share
     for name in EVERY[:3]:
         assert many[name]["value"].sum() == pytest.approx(many["total"]["value"][0])
-    assert many.sum("cumulated: sex by age prefix", age=4).value == pytest.approx(many["total"]["value"][0])
+    assert many.sum("cumulated: sex by age cumulative", age=4).value == pytest.approx(many["total"]["value"][0])
     error = r"no table 'age'; the release has \['age by région', "
     with pytest.raises(KeyError, match=error):
         many["age"]
@@ -394,7 +394,7 @@ def test_tables_of_a_pattern_are_those_of_tables_written_out(many):
         ((), []),
         (["total"], ["total"]),
         ("total", ["total"]),
-        (["cumulated: sex by age prefix", "total", "age by sex"], ["age by sex", "total", EVERY[5]]),
+        (["cumulated: sex by age cumulative", "total", "age by sex"], ["age by sex", "total", EVERY[5]]),
         (iter(["total", "age by sex"]), ["age by sex", "total"]),
         ({"total"}, ["total"]),
     ],
@@ -447,11 +447,11 @@ def test_release_json_tells_of_patterns_as_they_were_asked(many, tmp_path):
     assert told == [
         ("all pairs of 3 attributes", 3, 15 + 10 + 6, "±4 to 6", 0.95),
         ("total", 1, 1, "±5", 0.95),
-        ("cumulated: each of 2 attributes by age prefix", 2, 15 + 10, "±6", 0.9),
+        ("cumulated: each of 2 attributes by age cumulative", 2, 15 + 10, "±6", 0.9),
     ]
     columns = {"age": "counts records with at most this value"}
     assert [t["columns"] for t in document["tables"]] == [{}, {}, columns]
-    assert document["spec"]["tables"][0]["all"] == "pairs"
+    assert document["spec"]["tables"][0]["pattern"] == "pairs"
 
 
 def test_more_files_than_make_sense_are_written_only_by_name(tmp_path, monkeypatch, many):

@@ -20,7 +20,7 @@ from fitnoise.reporting import Report
 from laws import answered, check_report
 
 DOMAIN = fn.Domain(area=fn.Categorical(["n", "s"]), age=fn.Ordered(0, 3))
-WORKLOAD = fn.Workload(DOMAIN, [fn.table("area", margin=4), fn.table("area", prefix="age", margin=9)])
+WORKLOAD = fn.Workload(DOMAIN, [fn.table("area", margin=4), fn.table("area", cumulative="age", margin=9)])
 QUESTIONS = (
     fn.FiniteQuery.sum("ages", "age", people=5, epsilon=1),
     fn.FiniteQuery.quantile("old", "age", at=0.9, people=5, epsilon=1),
@@ -35,7 +35,7 @@ PLANS = {
     "replace-one": {"unit": fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE)},
     "budget": {"epsilon": 1},
     "total error": {"objective": fn.Objective(fn.Goal.TOTAL_ERROR), "budget": fn.Budget(rho=Fraction(1, 50))},
-    "hybrid": {"objective": fn.Objective(fn.Goal.HYBRID, trade=1e-2)},
+    "hybrid": {"objective": fn.Objective(fn.Goal.HYBRID, total_error_weight=1e-2)},
     "cell budgets": {"cell_budgets": fn.CellBudgets(("area",), (1, 0.25))},
     "questions": {"finite": QUESTIONS},
     "pure questions": {"finite": QUESTIONS, "privacy": "pure"},
@@ -111,7 +111,7 @@ def test_a_plan_of_several_parts_is_reported_part_by_part():
     check_report(release_report(answered(plan)))
     told, text = document(report), lines(report)
     assert "value" not in told
-    assert [p["tables"] for p in told["parts"]] == [["area"], ["area by age prefix"], ["{by age}"]]
+    assert [p["tables"] for p in told["parts"]] == [["area"], ["area by age cumulative"], ["{by age}"]]
     for said, part in zip(told["parts"], plan.groups, strict=True):
         alone = document(Report("", tuple(_of_tables(part))))
         assert {k: said[k] for k in alone} == alone
@@ -119,7 +119,7 @@ def test_a_plan_of_several_parts_is_reported_part_by_part():
     assert [p["setting"] for p in told["parts"]] == [None, None, vars(plan.groups[2].setting)]
     assert [line.split()[0] for line in text if line.startswith(("part", "proof"))] == ["part", "proof"] * 3
     second = plan.groups[1]
-    assert f"part 2     area by age prefix: {second.mechanism.name}, epsilon = {second.epsilon():.7f}, pure" in text
+    assert f"part 2     area by age cumulative: {second.mechanism.name}, epsilon = {second.epsilon():.7f}, pure" in text
     assert sum(p["rho"] for p in told["parts"]) < told["rho"]
 
 
@@ -168,7 +168,7 @@ def test_receipts_and_ledgers_are_reported(plan, limit):
             ledger.set_cap(account, **cap)
         balance, entries, head = ledger.balance(account), ledger.entries(), ledger.head()
     for rise, turn in ((plan.exact_rho / 2, "rose by"), (-plan.exact_rho, "fell by"), (Fraction(), "did not rise")):
-        written = ["area", "area by age prefix"] if rise else ["area"]
+        written = ["area", "area by age cumulative"] if rise else ["area"]
         receipt = receipt_report(plan, answered(plan).finite.values(), Path("r"), written, rise, balance)
         check_report(receipt)
         assert any(turn in line for line in lines(receipt))

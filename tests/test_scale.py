@@ -107,7 +107,7 @@ def families(draw):
             "size": fn.ByTableSize(1.5, 0.7, least=2),
             "by": 3.0 if beside is None else fn.ByAttribute(beside, [1.0 + j for j in range(domain[beside].size)]),
         }[targets]
-        view = {"prefix": beside} if beside is not None and draw(st.booleans()) else {}
+        view = {"cumulative": beside} if beside is not None and draw(st.booleans()) else {}
         shown = [] if beside is None or view else [beside]
         parts.append(fn.all_tables(order, among, *shown, **view, variance=variance, name=f"part {i}"))
     return fn.Workload(domain, parts)

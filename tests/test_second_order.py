@@ -94,7 +94,7 @@ def test_pairs_of_the_same_cells_curve_no_more_than_their_block_says(name, kind,
 def test_too_many_patterns_keep_to_the_diagonal(monkeypatch):
     """And the plan is the same, to the requested gap."""
     domain = fn.Domain(o=fn.Ordered(0, 5), x=fn.Categorical([*"ab"]), y=fn.Categorical([*"abc"]))
-    workload = fn.Workload(domain, [fn.table("x", prefix="o", variance=2), fn.table("y", "x", variance=1)])
+    workload = fn.Workload(domain, [fn.table("x", cumulative="o", variance=2), fn.table("y", "x", variance=1)])
     unit = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
     blocks = fn.plan(workload, unit=unit, gap=1e-6)
     monkeypatch.setattr(problems, "MAX_SHARED_PATTERNS", 0)

@@ -54,7 +54,7 @@ def test_attributes_no_table_shows_do_not_exist_for_the_plan():
 
 def test_too_many_structured_cells_are_refused_with_advice():
     domain = fn.Domain(a=fn.Ordered(0, 199), b=fn.Ordered(0, 199))
-    w = fn.Workload(domain, [fn.table(prefix="a", margin=1), fn.table(prefix="b", margin=1)])
+    w = fn.Workload(domain, [fn.table(cumulative="a", margin=1), fn.table(cumulative="b", margin=1)])
     with refused("workload.too-many-structured-cells"):
         decompose(w)
 
@@ -142,21 +142,21 @@ def workloads(draw):
     tables = []
     for i in range(draw(st.integers(1, 3))):
         chosen = draw(st.lists(st.sampled_from(names), unique=True))
-        views = {"prefix": [], "ranges": {}, "recode": {}}
+        views = {"cumulative": [], "ranges": {}, "groups": {}}
         for n in chosen:
             a = domain[n]
-            view = draw(st.sampled_from(["each", "each", "prefix", "ranges", "recode"]))
-            if view == "prefix" and a.ordered:
-                views["prefix"].append(n)
+            view = draw(st.sampled_from(["each", "each", "cumulative", "ranges", "groups"]))
+            if view == "cumulative" and a.ordered:
+                views["cumulative"].append(n)
             elif view == "ranges" and a.ordered:
                 views["ranges"][n] = [
                     tuple(sorted(draw(st.tuples(*[st.sampled_from(a.values)] * 2)))) for _ in range(2)
                 ]
-            elif view == "recode":
+            elif view == "groups":
                 group = draw(st.lists(st.sampled_from(a.values), min_size=1, unique=True))
-                views["recode"][n] = {"group": {"values": group}, "all": {"values": a.values}}
+                views["groups"][n] = {"group": {"values": group}, "all": {"values": a.values}}
         number = draw(st.sampled_from([1, 2.5, 10]))
-        plain = [n for n in chosen if n not in {*views["prefix"], *views["ranges"], *views["recode"]}]
+        plain = [n for n in chosen if n not in {*views["cumulative"], *views["ranges"], *views["groups"]}]
         if plain and draw(st.booleans()):
             number = fn.ByAttribute(plain[0], {domain[plain[0]].values[0]: 3}, default=8)
         tables.append(fn.table(*chosen, **views, variance=number, name=f"t{i}"))
@@ -176,7 +176,7 @@ def test_any_small_workload_obeys_the_laws(workload, seed):
 def test_the_dense_helper_is_right():
     """The reference itself, on one manual case."""
     domain = fn.Domain(a=fn.Ordered(0, 1), b=fn.Ordered(0, 1))
-    w = fn.Workload(domain, [fn.table("b", prefix="a", margin=1)])
+    w = fn.Workload(domain, [fn.table("b", cumulative="a", margin=1)])
     assert workload_matrix(w).tolist() == [[1, 0, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 1, 0, 1]]
     assert kron([np.eye(2), np.ones((1, 2))]).tolist() == [[1, 1, 0, 0], [0, 0, 1, 1]]
 
@@ -210,7 +210,7 @@ def test_a_basis_does_not_depend_on_how_queries_are_scaled(rows, cells, seed):
 
 
 def test_a_problem_too_large_for_memory_says_its_size_and_what_to_do(monkeypatch):
-    prefix = fn.Workload(fn.Domain(o=fn.Ordered(0, 399)), [fn.table(prefix="o", variance=1)])
+    prefix = fn.Workload(fn.Domain(o=fn.Ordered(0, 399)), [fn.table(cumulative="o", variance=1)])
     monkeypatch.setattr(sectors, "physical_memory", lambda: 10**6)
     with refused("workload.too-little-memory"):
         decompose(prefix)

@@ -17,7 +17,7 @@ from fitnoise.request.documents import Spec
 from fitnoise.request.to_document import toml
 from refused import refused
 
-AGE = fn.Ordered(0, 20, missing={"unknown": [99]}, absent="unknown")
+AGE = fn.Ordered(0, 20, missing={"unknown": [99]}, if_missing="unknown")
 PAY = fn.Binned([10, 20, 30])
 SEX = fn.Categorical(["f", "m", "x"])
 WORK = fn.Categorical([0, 1, 2, 14])
@@ -116,7 +116,7 @@ def counted(tmp_path_factory):
     tables = [
         fn.table("age", margin=0.01),
         fn.table(
-            recode={"age": {"0-14": (0, 14), "both": {"values": [0, 14]}, "one": 14, "all": [0, 20]}}, margin=0.01
+            groups={"age": {"0-14": (0, 14), "both": {"values": [0, 14]}, "one": 14, "all": [0, 20]}}, margin=0.01
         ),
         fn.table(ranges={"age": [(0, 14)]}, margin=0.01),
         fn.table(change="age", margin=0.01, name="changes"),
@@ -131,7 +131,7 @@ def near(found):
 
 
 def test_a_pair_is_a_range_in_tables_sums_and_questions_alike(counted):
-    assert [near(x) for x in counted["age recode"]["value"]] == [150, 20, 10, 210]
+    assert [near(x) for x in counted["age groups"]["value"]] == [150, 20, 10, 210]
     assert [near(x) for x in counted["age ranges"]["value"]] == [150]
     for pair in ((0, 14), [0, 14], {"first": 0, "last": 14}):
         assert near(counted.count(age=pair).value) == near(counted.sum("age", age=pair).value) == 150
@@ -150,11 +150,11 @@ def test_a_pair_is_a_range_in_tables_sums_and_questions_alike(counted):
             asked(age=[0, 5, 14])
         with refused("release.unknown-label", "release.wrong-selection"):
             asked(age=(14, 0))
-    assert near(counted.sum("age recode", age="0-14").value) == 150  # rows of groups are named by their labels
+    assert near(counted.sum("age groups", age="0-14").value) == 150  # rows of groups are named by their labels
 
 
 def test_a_pair_is_a_range_in_specifications_and_in_questions_with_finitely_many_answers():
-    written = SPEC + "[[tables]]\nrecode = { age = { young = [0, 14], odd = { values = [1, 3] } } }\nmargin = 5\n"
+    written = SPEC + "[[tables]]\ngroups = { age = { young = [0, 14], odd = { values = [1, 3] } } }\nmargin = 5\n"
     written += '[[finite]]\nname = "q"\nquery = "count"\nwhere = { age = [0, 14] }\npeople = 9\nepsilon = 1\n'
     asked = Spec.from_toml(written).publication()
     groups = asked.workload.tables[0].view("age").operator(asked.domain["age"]).groups
@@ -169,14 +169,14 @@ def test_a_pair_is_a_range_in_specifications_and_in_questions_with_finitely_many
         ("[14, 0]", "domain.range-ends-reversed"),
         ("[3]", "domain.range-not-a-pair"),
     ):
-        for place in ("recode = { age = { young = [0, 14]", "where = { age = [0, 14]"):
+        for place in ("groups = { age = { young = [0, 14]", "where = { age = [0, 14]"):
             with refused(words):
                 Spec.from_toml(written.replace(place, place.replace("[0, 14]", bad))).publication()
 
 
 def test_ranges_that_overlap_in_part_are_refused_and_totals_are_not():
     def groups(**own):
-        return fn.Workload(DOMAIN, [fn.table(recode={"age": own}, margin=5)])
+        return fn.Workload(DOMAIN, [fn.table(groups={"age": own}, margin=5)])
 
     groups(young=[0, 14], working=[15, 17], old=[18, 20], adult=[15, 20], everyone=[0, 20], again=[0, 20], one=3)
     groups(odd={"values": [1, 3]}, some=[2, 4], others={"values": [3, 4]})  # single values may overlap in any way
@@ -201,7 +201,7 @@ def test_ranges_that_end_before_they_begin_are_refused():
 @pytest.mark.parametrize("given", [{"first": 3}, {"values": 3}, {0, 14}])
 def test_groups_that_say_nothing_are_refused_by_name(given):
     with refused("workload.group-unusable"):
-        fn.table(recode={"age": {"young": given}}, margin=5)
+        fn.table(groups={"age": {"young": given}}, margin=5)
 
 
 @pytest.mark.parametrize("given", [[2020, 2024], [1], (1, 2.0), [np.int64(3), 4]])
@@ -229,21 +229,21 @@ def test_a_condition_on_a_column_of_numbers_names_single_values_in_words():
 def test_groups_keep_their_order_in_toml():
     groups = {"b": [0, 1], "odd": {"values": [1, 3]}, "a": 7, "last": {"first": 8, "last": 9}, 'q"': [4, 5]}
     document = {
-        "title": "recode-0-",
-        "tables": [{"recode": {"age": groups, "sex": {"x": ["f"]}}, "margin": 5.0}, {"recode": {"age": {"x": [0, 1]}}}],
-        "also": [{"tables": [{"recode": {"age": groups}}]}],
-        "recode": 3,
+        "title": "groups-0-",
+        "tables": [{"groups": {"age": groups, "sex": {"x": ["f"]}}, "margin": 5.0}, {"groups": {"age": {"x": [0, 1]}}}],
+        "also": [{"tables": [{"groups": {"age": groups}}]}],
+        "groups": 3,
     }
     text = toml(document)
     again = tomllib.loads(text)
     assert again == document
     for own in (again["tables"][0], again["also"][0]["tables"][0]):
-        assert list(own["recode"]["age"]) == list(groups)
-    assert re.search("^recode = {", text, re.MULTILINE)
+        assert list(own["groups"]["age"]) == list(groups)
+    assert re.search("^groups = {", text, re.MULTILINE)
 
 
 def test_the_studio_keeps_the_order_of_groups_when_it_writes_a_draft():
-    text = SPEC + "[[tables]]\nrecode = { age = { b = [0, 1], odd = { values = [3, 5] }, a = 7 } }\nmargin = 5\n"
+    text = SPEC + "[[tables]]\ngroups = { age = { b = [0, 1], odd = { values = [3, 5] }, a = 7 } }\nmargin = 5\n"
     written_anew = forms.write(forms.parse(text))
-    assert list(tomllib.loads(written_anew)["tables"][0]["recode"]["age"]) == ["b", "odd", "a"]
+    assert list(tomllib.loads(written_anew)["tables"][0]["groups"]["age"]) == ["b", "odd", "a"]
     assert Spec.from_toml(written_anew).publication() == Spec.from_toml(text).publication()

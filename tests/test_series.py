@@ -22,7 +22,7 @@ from fitnoise.solving.costly_sets import CostlySets
 from refused import refused
 from test_patterns import admissible, form
 
-ONE, FOUR, TWO = (fn.table(prefix="month", std_error=x) for x in (1.0, 4.0, 2.0))
+ONE, FOUR, TWO = (fn.table(cumulative="month", std_error=x) for x in (1.0, 4.0, 2.0))
 MONTHS = fn.table("month", std_error=1.0)
 
 
@@ -140,12 +140,15 @@ def test_averages_and_seasonal_differences_cost_less_than_their_months(periods, 
 def test_regions_stand_beside_periods_that_are_planned_on_their_own():
     """Two sectors, cells by structure and one by one; of periods with equal noise, which one table at most binds."""
     domain = fn.Domain(month=fn.Ordered(1, 4), region=fn.Categorical([*"abc"]), kind=fn.Ordered(0, 1))
-    tables = [fn.table("month", "region", prefix="kind", std_error=1), fn.table("region", prefix="month", std_error=9)]
+    tables = [
+        fn.table("month", "region", cumulative="kind", std_error=1),
+        fn.table("region", cumulative="month", std_error=9),
+    ]
     for fixed in ((), ("region",), ("region", "kind")):
         unit = fn.PrivacyUnit("person", 4, once_per=["month"], fixed=fixed)
         plan = fn.plan(fn.Workload(domain, tables), unit=unit)
         alone = fn.Domain(region=domain["region"], kind=domain["kind"])
-        year = fn.plan(fn.Workload(alone, [fn.table("region", prefix="kind", std_error=1)]))
+        year = fn.plan(fn.Workload(alone, [fn.table("region", cumulative="kind", std_error=1)]))
         assert 2 * separate_periods_rho(plan.table_part) == pytest.approx(4 * float(year.exact_cost), rel=2e-4)
 
 
@@ -166,8 +169,8 @@ def test_a_plan_says_whose_gap_was_reached(monkeypatch):
 @pytest.mark.parametrize(
     ("regions", "asked", "best"),
     [
-        (2, [{"prefix": "month"}], 36),
-        (9, [{"prefix": "month"}], 36),
+        (2, [{"cumulative": "month"}], 36),
+        (9, [{"cumulative": "month"}], 36),
         (2, [{"attributes": ["month", "region"]}, {"change": "month"}], None),
         (3, [{"attributes": ["month", "region"]}, {"change": "month"}], None),
         (9, [{"attributes": ["month", "region"]}, {"average": {"month": 2}}], None),
@@ -205,7 +208,11 @@ def test_of_other_plans_nothing_is_said_of_periods():
 
 
 SMALL = fn.Domain(t=fn.Ordered(1, 3), a=fn.Categorical([*"xy"]), o=fn.Ordered(0, 1))
-TABLES = [fn.table("a", prefix="t", margin=5), fn.table("t", "a", prefix="o", margin=4), fn.table(prefix="t", margin=9)]
+TABLES = [
+    fn.table("a", cumulative="t", margin=5),
+    fn.table("t", "a", cumulative="o", margin=4),
+    fn.table(cumulative="t", margin=9),
+]
 KEPT = [
     {"once_per": ["t"]},
     {"once_per": ["t"], "fixed": ["a"]},
@@ -256,7 +263,7 @@ def test_what_is_known_of_records_makes_them_cheaper():
     [
         {"budget": fn.Budget(rho=0.5)},
         {"objective": fn.Objective("total-error"), "budget": fn.Budget(rho=1)},
-        {"objective": fn.Objective("hybrid", trade=1e-4)},
+        {"objective": fn.Objective("hybrid", total_error_weight=1e-4)},
     ],
     ids=["budget", "total error", "hybrid"],
 )
@@ -495,7 +502,7 @@ def test_twelve_months_of_ten_regions(of, cost, last):
     domain = fn.Domain(month=fn.Ordered(1, 12), region=fn.Categorical([f"r{i}" for i in range(10)]))
     tables = [fn.table("month", "region", margin=20)]
     if of == "rest":
-        to_date = [fn.table("region", prefix="month", margin=60), fn.table(prefix="month", margin=120)]
+        to_date = [fn.table("region", cumulative="month", margin=60), fn.table(cumulative="month", margin=120)]
         tables += [fn.table("month", margin=40), *to_date]
     staying = fn.plan(
         fn.Workload(domain, tables), unit=fn.PrivacyUnit("person", 12, once_per=["month"], fixed=["region"])

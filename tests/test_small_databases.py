@@ -55,9 +55,9 @@ def mixed():
     return fn.Workload(
         domain,
         [
-            fn.table("c", prefix="o", margin=4),
+            fn.table("c", cumulative="o", margin=4),
             fn.table("c", margin=2),
-            fn.table(recode={"o": {"low": [0, 1], "high": [4, 5]}}, std_error=3),
+            fn.table(groups={"o": {"low": [0, 1], "high": [4, 5]}}, std_error=3),
         ],
     )
 
@@ -365,7 +365,7 @@ def test_tables_are_those_of_a_nonnegative_histogram_of_the_size(made):
     by = frame.groupby("c", sort=False)["synthetic_records"].sum()
     assert release["c"]["biased_value"].to_numpy() == pytest.approx(by.to_numpy(), abs=1e-6)
     low = frame[frame["o"] <= 1]["synthetic_records"].sum()
-    assert release["o recode"]["biased_value"].iloc[0] == pytest.approx(low, abs=1e-6)
+    assert release["o groups"]["biased_value"].iloc[0] == pytest.approx(low, abs=1e-6)
 
 
 def test_every_file_says_that_answers_are_biased(made):
@@ -547,7 +547,7 @@ type = "categorical"
 codes = ["x", "y", "z"]
 
 [[tables]]
-all = "pairs"
+pattern = "pairs"
 margin = 10
 
 [[tables]]

@@ -85,13 +85,13 @@ def arguments(draw, domain, names, number):
     each, prefix, counted, ranges, recode, following = [], [], [], {}, {}, {"change": {}, "average": {}, "to_date": {}}
     for name in draw(st.lists(st.sampled_from(names), unique=True)) if names else []:
         values = domain[name].values
-        ordered = ["prefix", "ranges", "all"] if domain[name].ordered else []
+        ordered = ["cumulative", "ranges", "all"] if domain[name].ordered else []
         after = [*following] if len(domain[name].own_values) > 2 else []
         known = ["count"] if domain[name].missing_cells else []
-        view = draw(st.sampled_from(["each", "recode", *ordered, *after, *known]))
+        view = draw(st.sampled_from(["each", "groups", *ordered, *after, *known]))
         if view == "each" or draw(st.booleans()):
             each.append(name)
-        if view == "prefix":
+        if view == "cumulative":
             prefix.append(name)
         if view == "count":
             counted.append(name)
@@ -101,7 +101,7 @@ def arguments(draw, domain, names, number):
             ends = st.tuples(st.integers(0, len(values) - 1), st.integers(0, len(values) - 1))
             bounds = draw(st.lists(ends, min_size=1, max_size=3))
             ranges[name] = [(values[min(b)], values[max(b)]) for b in bounds]
-        if view == "recode":
+        if view == "groups":
             group = st.lists(st.sampled_from(values), min_size=1, unique=True)
             groups = draw(st.dictionaries(texts, group, min_size=1, max_size=3))
             recode[name] = {g: draw(st.sampled_from(spellings(domain[name], own))) for g, own in groups.items()}
@@ -109,15 +109,15 @@ def arguments(draw, domain, names, number):
             following[view][name] = draw(st.integers(1 if view == "change" else 2, len(domain[name].own_values) - 1))
     kind = draw(st.sampled_from(list(TargetKind)))
     said = {
-        "prefix": prefix or None,
+        "cumulative": prefix or None,
         "count": counted or None,
         "ranges": ranges or None,
-        "recode": recode or None,
+        "groups": recode or None,
         **{view: steps or None for view, steps in following.items()},
         "name": f"{draw(texts)} {number}",
         "confidence": draw(st.none() | chances),
     }
-    if kind is TargetKind.CV:
+    if kind is TargetKind.RELATIVE_STD_ERROR:
         said["reference"] = draw(positive | totals)
     labels = fn.table(*each, **said, **{kind.value: 1}).labels(domain)
     target = draw(positive | sizes)
@@ -259,8 +259,8 @@ def test_numpy_scalars_are_written_as_plain_values():
     domain = fn.Domain(a=fn.Ordered(0, 3), b=fn.Categorical(["x", "y"]))
     by = fn.ByAttribute("b", [np.float32(1.5), np.int64(2)], default=np.float64(3))
     made = [
-        fn.table("b", ranges={"a": [(np.int64(0), np.int64(2))]}, cv=by, reference=np.float32(2)),
-        fn.table(recode={"a": {"low": np.arange(2)}}, margin=np.int64(4), name="recoded"),
+        fn.table("b", ranges={"a": [(np.int64(0), np.int64(2))]}, relative_std_error=by, reference=np.float32(2)),
+        fn.table(groups={"a": {"low": np.arange(2)}}, margin=np.int64(4), name="recoded"),
     ]
     publication = fn.Publication(fn.Workload(domain, made))
     assert Spec.from_publication(publication).publication() == publication
@@ -271,7 +271,7 @@ def test_a_plan_reads_back_its_own_specification():
     publication = fn.Publication(
         fn.Workload(
             fn.Domain({"été": fn.Categorical([True, False]), "tranche d'âge": fn.Binned([1.5, 10])}),
-            [fn.table("été", prefix="tranche d'âge", margin=fn.ByAttribute("été", {"True": 3}, default=4))],
+            [fn.table("été", cumulative="tranche d'âge", margin=fn.ByAttribute("été", {"True": 3}, default=4))],
         ),
         cap=fn.Budget(rho=Fraction(123456789, 1000)),
     )
@@ -281,7 +281,7 @@ def test_a_plan_reads_back_its_own_specification():
 
 SMALL = fn.Workload(
     fn.Domain(area=fn.Categorical({1: "North", 2: "South"}), age=fn.Ordered(0, 3)),
-    [fn.table("area", margin=4), fn.table("area", prefix="age", margin=fn.ByAttribute("age", [9, 9, 9, 8]))],
+    [fn.table("area", margin=4), fn.table("area", cumulative="age", margin=fn.ByAttribute("age", [9, 9, 9, 8]))],
 )
 SAID = {
     "total error": {"objective": fn.Objective("total-error", "inverse-variance")},
@@ -306,34 +306,43 @@ def test_patterns_are_said_in_words():
     head = "".join(f"[domain.{a}]\ntype = 'ordered'\nlow = 0\nhigh = 2\n" for a in "abcd")
     by_size = "{ coefficient = 8, power = -0.5, least = 2 }"
     cases = {
-        "all = 'singles'\nmargin = 3": fn.all_tables(1, list("abcd"), margin=3),
-        "all = 'pairs'\nvariance = 3": fn.all_tables(2, list("abcd"), variance=3),
-        "all = 'triples'\nmargin = [1, 2.5, 3, 4]": fn.all_tables(3, list("abcd"), margin=[1, 2.5, 3, 4]),
-        "all = 4\nmargin = 3": fn.all_tables(4, list("abcd"), margin=3),
-        "all = 2\nname = 'T'\nmargin = 3": fn.all_tables(2, list("abcd"), margin=3, name="T"),
-        "all = 'pairs'\namong = ['d', 'a', 'b']\nmargin = 3": fn.all_tables(2, ["d", "a", "b"], margin=3),
-        "all = 'pairs'\nattributes = ['b']\nmargin = 3": fn.all_tables(2, ["a", "c", "d"], "b", margin=3),
-        "all = 'pairs'\nprefix = 'b'\nmargin = 3": fn.all_tables(2, ["a", "c", "d"], prefix="b", margin=3),
-        "all = 'singles'\nprefix = ['b', 'a']\nmargin = 3": fn.all_tables(1, ["c", "d"], prefix=["b", "a"], margin=3),
-        "all = 'pairs'\nranges = 'c'\nmargin = 3": fn.all_tables(2, ["a", "b", "d"], ranges="c", margin=3),
-        "all = 'pairs'\nranges = { c = [[0, 1]] }\nmargin = 3": fn.all_tables(
+        "pattern = 'singles'\nmargin = 3": fn.all_tables(1, list("abcd"), margin=3),
+        "pattern = 'pairs'\nvariance = 3": fn.all_tables(2, list("abcd"), variance=3),
+        "pattern = 'triples'\nmargin = [1, 2.5, 3, 4]": fn.all_tables(3, list("abcd"), margin=[1, 2.5, 3, 4]),
+        "pattern = 4\nmargin = 3": fn.all_tables(4, list("abcd"), margin=3),
+        "pattern = 2\nname = 'T'\nmargin = 3": fn.all_tables(2, list("abcd"), margin=3, name="T"),
+        "pattern = 'pairs'\npattern_attributes = ['d', 'a', 'b']\nmargin = 3": fn.all_tables(
+            2, ["d", "a", "b"], margin=3
+        ),
+        "pattern = 'pairs'\nattributes = ['b']\nmargin = 3": fn.all_tables(2, ["a", "c", "d"], "b", margin=3),
+        "pattern = 'pairs'\ncumulative = 'b'\nmargin = 3": fn.all_tables(2, ["a", "c", "d"], cumulative="b", margin=3),
+        "pattern = 'singles'\ncumulative = ['b', 'a']\nmargin = 3": fn.all_tables(
+            1, ["c", "d"], cumulative=["b", "a"], margin=3
+        ),
+        "pattern = 'pairs'\nranges = 'c'\nmargin = 3": fn.all_tables(2, ["a", "b", "d"], ranges="c", margin=3),
+        "pattern = 'pairs'\nranges = { c = [[0, 1]] }\nmargin = 3": fn.all_tables(
             2, ["a", "b", "d"], ranges={"c": [(0, 1)]}, margin=3
         ),
-        "all = 'singles'\nrecode = { d = { low = { first = 0, last = 1 } } }\nmargin = 3": fn.all_tables(
-            1, ["a", "b", "c"], recode={"d": {"low": {"first": 0, "last": 1}}}, margin=3
+        "pattern = 'singles'\ngroups = { d = { low = { first = 0, last = 1 } } }\nmargin = 3": fn.all_tables(
+            1, ["a", "b", "c"], groups={"d": {"low": {"first": 0, "last": 1}}}, margin=3
         ),
-        "all = 1\namong = ['a']\nattributes = ['b']\nmargin = { by = 'b', values = [1, 2, 3] }": fn.all_tables(
+        "pattern = 1\npattern_attributes = ['a']\nattributes = ['b']\n"
+        "margin = { by = 'b', values = [1, 2, 3] }": fn.all_tables(
             1, ["a"], "b", margin=fn.ByAttribute("b", [1, 2, 3])
         ),
-        f"all = 'pairs'\nmax_deviation = {by_size}\nconfidence = 0.5": fn.all_tables(
+        f"pattern = 'pairs'\nmax_deviation = {by_size}\nconfidence = 0.5": fn.all_tables(
             2, list("abcd"), max_deviation=fn.ByTableSize(8, -0.5, least=2), confidence=0.5
         ),
-        "all = 'pairs'\ncv = 0.1\nreference = { total = 900 }": fn.all_tables(
-            2, list("abcd"), cv=0.1, reference=fn.PublicTotal(900)
+        "pattern = 'pairs'\nrelative_std_error = 0.1\nreference = { total = 900 }": fn.all_tables(
+            2, list("abcd"), relative_std_error=0.1, reference=fn.PublicTotal(900)
         ),
-        "all = 'pairs'\ncv = 0.1\nreference = 900": fn.all_tables(2, list("abcd"), cv=0.1, reference=900),
+        "pattern = 'pairs'\nrelative_std_error = 0.1\nreference = 900": fn.all_tables(
+            2, list("abcd"), relative_std_error=0.1, reference=900
+        ),
         f"attributes = ['a']\nmargin = {by_size}": fn.table("a", margin=fn.ByTableSize(8, -0.5, least=2)),
-        "cv = 0.1\nreference = { total = 900 }": fn.table(cv=0.1, reference=fn.PublicTotal(900)),
+        "relative_std_error = 0.1\nreference = { total = 900 }": fn.table(
+            relative_std_error=0.1, reference=fn.PublicTotal(900)
+        ),
     }
     for text, meant in cases.items():
         spec = Spec.from_toml(f"{head}[[tables]]\n{text}\n")
@@ -341,8 +350,8 @@ def test_patterns_are_said_in_words():
         assert Spec.from_toml(spec.to_toml()).publication() == spec.publication()
         (written,) = Spec.from_publication(spec.publication()).document()["tables"]
         if "all" in text:
-            assert written["all"] == {1: "singles", 2: "pairs", 3: "triples", 4: 4}[meant.order]
-            assert written["among"] == list(meant.among)
+            assert written["pattern"] == {1: "singles", 2: "pairs", 3: "triples", 4: 4}[meant.order]
+            assert written["pattern_attributes"] == list(meant.pattern_attributes)
         assert Spec.from_publication(spec.publication()).publication() == spec.publication()
 
 
@@ -351,20 +360,20 @@ def test_parts_keep_their_places():
     parts = [
         fn.all_tables(2, list("abc"), margin=[3, 4, 5]),
         fn.table("a", margin=2),
-        fn.all_tables(1, ["b", "c"], "a", cv=0.5, reference=fn.PublicTotal(9), name="beside"),
+        fn.all_tables(1, ["b", "c"], "a", relative_std_error=0.5, reference=fn.PublicTotal(9), name="beside"),
         fn.table(margin=1),
     ]
     publication = fn.Publication(fn.Workload(domain, parts))
     document = Spec.from_publication(publication).document()
     assert document["tables"] == [
-        {"all": "pairs", "among": ["a", "b", "c"], "margin": [3.0, 4.0, 5.0]},
+        {"pattern": "pairs", "pattern_attributes": ["a", "b", "c"], "margin": [3.0, 4.0, 5.0]},
         {"name": "a", "attributes": ["a"], "margin": 2.0},
         {
             "name": "beside",
-            "all": "singles",
-            "among": ["b", "c"],
+            "pattern": "singles",
+            "pattern_attributes": ["b", "c"],
             "attributes": ["a"],
-            "cv": 0.5,
+            "relative_std_error": 0.5,
             "reference": {"total": 9.0},
         },
         {"name": "total", "margin": 1.0},
@@ -382,8 +391,10 @@ def test_parts_keep_their_places():
 def test_rules_may_be_given_as_parts_of_the_document():
     """Objects, documents and texts of them are the same specification."""
     part = room.TableSpec(attributes=["a"], margin=room.BySizeSpec(coefficient=3.0, power=-1.0))
-    other = room.TableSpec(attributes=["a"], cv=room.BySpec(by="a", values=[1.0, 2.0]), reference=9.0, name="b")
-    third = room.TableSpec(cv=1.0, reference=room.PublicTotalSpec(total=9.0))
+    other = room.TableSpec(
+        attributes=["a"], relative_std_error=room.BySpec(by="a", values=[1.0, 2.0]), reference=9.0, name="b"
+    )
+    third = room.TableSpec(relative_std_error=1.0, reference=room.PublicTotalSpec(total=9.0))
     domain = {"a": OrderedSpec(type="ordered", low=0, high=1)}
     spec = Spec(domain=domain, tables=[part, other, third])
     assert Spec.parse(spec.document()) == spec
@@ -419,7 +430,7 @@ def test_documents_say_only_what_is_not_usual():
     usual = fn.Publication(workload, fn.PrivacyUnit(max_records=2), fn.DataSource("people"))
     assert json.dumps(Spec.from_publication(usual).document()) == json.dumps(document)
     said = {
-        "objective": ({"goal": "hybrid", "trade": 2.0}, fn.Objective("hybrid", trade=2)),
+        "objective": ({"goal": "hybrid", "total_error_weight": 2.0}, fn.Objective("hybrid", total_error_weight=2)),
         "cell_budgets": ({"attributes": ["a"], "values": [1.0, 0.0]}, fn.CellBudgets(["a"], [1, 0])),
         "beside": (["ab" * 32], ["ab" * 32]),
     }
@@ -460,7 +471,7 @@ def test_the_demonstration_is_read_as_its_text_says():
     assert domain["state"].labels[4] == "California"
     assert domain.column("state") == "fips"
     assert [t.name for t in publication.workload.tables] == [
-        "state by status", "state by wages", "status by kids by wages", "status by age prefix", "state by selfemp",
+        "state by status", "state by wages", "status by kids by wages", "status by age cumulative", "state by selfemp",
     ]  # fmt: skip
     assert (publication.delta, publication.gap) == (1e-6, 1e-6)
     assert publication.unit.describe().startswith("one filing unit")
@@ -474,12 +485,12 @@ def test_every_part_of_a_table_can_be_said():
 name = "everything"
 attributes = ["sex"]
 ranges = { age = [[0, 4], [2, 9]] }
-cv = { by = "sex", values = { f = 0.1 }, default = 0.2 }
+relative_std_error = { by = "sex", values = { f = 0.1 }, default = 0.2 }
 reference = 50
 confidence = 0.9
 
 [[tables]]
-recode = { age = { young = { first = 0, last = 3 }, odd = { values = [1, 3] }, a = 7, old = { first = 8, last = 9 } } }
+groups = { age = { young = { first = 0, last = 3 }, odd = { values = [1, 3] }, a = 7, old = { first = 8, last = 9 } } }
 max_deviation = 4
 
 [[tables]]
@@ -500,12 +511,12 @@ std_error = 2
             fn.table(
                 "sex",
                 ranges={"age": [(0, 4), (2, 9)]},
-                cv=fn.ByAttribute("sex", {"f": 0.1}, default=0.2),
+                relative_std_error=fn.ByAttribute("sex", {"f": 0.1}, default=0.2),
                 reference=50,
                 confidence=0.9,
                 name="everything",
             ),
-            fn.table(recode={"age": groups}, max_deviation=4),
+            fn.table(groups={"age": groups}, max_deviation=4),
             fn.table(ranges="age", std_error=2),
         ],
     )
@@ -519,7 +530,7 @@ std_error = 2
 
 def test_groups_by_first_and_last_work_on_bins_and_only_where_there_is_an_order():
     binned = '[domain.pay]\ntype = "binned"\ncuts = [10, 20, 30]\n'
-    table = "[[tables]]\nmargin = 1\nrecode = {{ {} = {{ low = {{ first = {}, last = {} }} }} }}\n"
+    table = "[[tables]]\nmargin = 1\ngroups = {{ {} = {{ low = {{ first = {}, last = {} }} }} }}\n"
     spec = Spec.from_toml(binned + table.format("pay", '"under 10"', '"20 to under 30"'))
     asked = spec.publication()
     assert asked.workload.tables[0].view("pay").operator(asked.domain["pay"]).groups == ((0, 1, 2),)
@@ -623,8 +634,8 @@ def test_goals_and_personal_privacy_are_said_in_words():
     assert two.cell_budgets == fn.CellBudgets(("sex", "age"), (1, *[0.5] * 19))
     goals = Spec.from_toml("[objective]\ngoal = 'total-error'\nweights = 'inverse-variance'\n" + REST)
     assert goals.publication().objective == fn.Objective(fn.Goal.TOTAL_ERROR, fn.ErrorWeights.INVERSE_VARIANCE)
-    hybrid = Spec.from_toml("[objective]\ngoal = 'hybrid'\ntrade = 1e-4\n" + REST).publication()
-    assert hybrid.objective == fn.Objective("hybrid", trade=1e-4)
+    hybrid = Spec.from_toml("[objective]\ngoal = 'hybrid'\ntotal_error_weight = 1e-4\n" + REST).publication()
+    assert hybrid.objective == fn.Objective("hybrid", total_error_weight=1e-4)
     beside = Spec.from_toml(f"privacy = {{ beside = ['{'0' * 64}'] }}\n" + REST).publication()
     assert beside.composed_with == ("0" * 64,)
 
@@ -816,7 +827,7 @@ def table(lines, domain=DOMAIN):
 
 
 def pattern(lines, order="'pairs'"):
-    return f"{DOMAIN}[domain.area]\ntype = 'categorical'\ncodes = [1, 2]\n[[tables]]\nall = {order}\n{lines}\n"
+    return f"{DOMAIN}[domain.area]\ntype = 'categorical'\ncodes = [1, 2]\n[[tables]]\npattern = {order}\n{lines}\n"
 
 
 def objective(lines):
@@ -850,43 +861,43 @@ REFUSED = {
         f"{DOMAIN}[[tables]]\nmatrix = [[1]]\nmargin = [1]",
         "spec.target-list-needs-pattern",
     ),
-    "among of no pattern": (
-        table("margin = 1\namong = ['sex']"),
-        "spec.among-without-pattern",
+    "pattern attributes of no pattern": (
+        table("margin = 1\npattern_attributes = ['sex']"),
+        "spec.pattern-attributes-without-pattern",
     ),
-    "among of a matrix": (
-        f"{DOMAIN}[[tables]]\namong = ['sex']\nmatrix = [[1]]\nmargin = 1",
-        "spec.among-without-pattern",
+    "pattern attributes of a matrix": (
+        f"{DOMAIN}[[tables]]\npattern_attributes = ['sex']\nmatrix = [[1]]\nmargin = 1",
+        "spec.pattern-attributes-without-pattern",
     ),
     "a matrix of a pattern": (
-        f"{DOMAIN}[[tables]]\nall = 'pairs'\nmatrix = [[1]]\nmargin = 1",
+        f"{DOMAIN}[[tables]]\npattern = 'pairs'\nmatrix = [[1]]\nmargin = 1",
         "spec.matrix-with-views",
     ),
     "an unknown attribute among": (
-        pattern("among = ['age', 'sx']\nmargin = 1"),
+        pattern("pattern_attributes = ['age', 'sx']\nmargin = 1"),
         "domain.unknown-attribute",
     ),
     "an attribute among twice": (
-        pattern("among = ['age', 'age']\nmargin = 1"),
+        pattern("pattern_attributes = ['age', 'age']\nmargin = 1"),
         "workload.pattern-attribute-twice",
     ),
-    "among that is no list": (pattern("among = 'age'\nmargin = 1"), "spec.wrong-type"),
-    "among of numbers": (pattern("among = [1, 2]\nmargin = 1"), "spec.several-problems"),
-    "nothing among": (pattern("among = []\nmargin = 1"), "spec.wrong-length"),
+    "pattern attributes that is no list": (pattern("pattern_attributes = 'age'\nmargin = 1"), "spec.wrong-type"),
+    "pattern attributes of numbers": (pattern("pattern_attributes = [1, 2]\nmargin = 1"), "spec.several-problems"),
+    "no pattern attributes": (pattern("pattern_attributes = []\nmargin = 1"), "spec.wrong-length"),
     "nothing left among": (
         pattern("attributes = ['age', 'sex', 'area']\nmargin = 1"),
         "spec.pattern-left-empty",
     ),
     "too little left among": (
-        pattern("prefix = 'age'\nattributes = ['sex']\nmargin = 1"),
+        pattern("cumulative = 'age'\nattributes = ['sex']\nmargin = 1"),
         "workload.pattern-order-out-of-range",
     ),
     "among and beside": (
-        pattern("among = ['age', 'sex']\nattributes = ['age']\nmargin = 1"),
+        pattern("pattern_attributes = ['age', 'sex']\nattributes = ['age']\nmargin = 1"),
         "workload.pattern-attribute-twice",
     ),
-    "among and as a recode": (
-        pattern("among = ['age', 'sex']\nrecode = { sex = { men = ['m'] } }\nmargin = 1"),
+    "among and in groups": (
+        pattern("pattern_attributes = ['age', 'sex']\ngroups = { sex = { men = ['m'] } }\nmargin = 1"),
         "workload.pattern-attribute-twice",
     ),
     "an order above": (
@@ -936,13 +947,13 @@ REFUSED = {
         pattern("margin = [1, true, 3]"),
         "spec.wrong-type",
     ),
-    "two targets of a pattern": (pattern("margin = [1, 2, 3]\ncv = 1"), "workload.not-one-target"),
+    "two targets of a pattern": (pattern("margin = [1, 2, 3]\nrelative_std_error = 1"), "workload.not-one-target"),
     "a target by what is among": (
         pattern("margin = { by = 'sex', values = [1, 2] }"),
         "workload.pattern-target-attribute",
     ),
     "a target by what is nowhere": (
-        pattern("among = ['sex', 'area']\nmargin = { by = 'age', values = [1, 2] }"),
+        pattern("pattern_attributes = ['sex', 'area']\nmargin = { by = 'age', values = [1, 2] }"),
         "workload.pattern-target-attribute",
     ),
     "a coefficient of zero": (
@@ -985,25 +996,25 @@ REFUSED = {
         table("margin = { }"),
         "spec.several-problems",
     ),
-    "a total without cv": (
+    "a total without a relative error": (
         table("margin = 1\nreference = { total = 5 }"),
         "workload.reference-misfit",
     ),
     "a total of zero": (
-        table("cv = 1\nreference = { total = 0 }"),
+        table("relative_std_error = 1\nreference = { total = 0 }"),
         "workload.public-total-not-positive",
     ),
     "a total as text": (
-        table("cv = 1\nreference = { total = '5' }"),
+        table("relative_std_error = 1\nreference = { total = '5' }"),
         "spec.wrong-type",
     ),
     "a total by another word": (
-        table("cv = 1\nreference = { totl = 5 }"),
+        table("relative_std_error = 1\nreference = { totl = 5 }"),
         "spec.unknown-key",
     ),
-    "no total": (table("cv = 1\nreference = { }"), "spec.key-missing"),
+    "no total": (table("relative_std_error = 1\nreference = { }"), "spec.key-missing"),
     "a reference as a list": (
-        table("cv = 1\nreference = [5]"),
+        table("relative_std_error = 1\nreference = [5]"),
         "spec.wrong-type",
     ),
     "a pattern and a table of one name": (
@@ -1011,7 +1022,7 @@ REFUSED = {
         "workload.file-name-twice",
     ),
     "two patterns of one name": (
-        pattern("margin = 1") + "[[tables]]\nall = 'pairs'\namong = ['sex', 'area']\nmargin = 2",
+        pattern("margin = 1") + "[[tables]]\npattern = 'pairs'\npattern_attributes = ['sex', 'area']\nmargin = 2",
         "workload.file-name-twice",
     ),
     "targets of a pattern out of range": (
@@ -1029,8 +1040,8 @@ REFUSED = {
     ),
     "margin and variance": (table("margin = 1\nvariance = 2"), "workload.not-one-target"),
     "no target": (table(""), "workload.not-one-target"),
-    "cv without reference": (table("cv = 0.1"), "workload.reference-misfit"),
-    "reference without cv": (table("margin = 1\nreference = 5"), "workload.reference-misfit"),
+    "a relative error without reference": (table("relative_std_error = 0.1"), "workload.reference-misfit"),
+    "reference without a relative error": (table("margin = 1\nreference = 5"), "workload.reference-misfit"),
     "unknown key": (table("margn = 1"), "spec.unknown-key"),
     "unknown key, like no other": (
         table("margin = 1\nzzz = 1"),
@@ -1064,12 +1075,12 @@ REFUSED = {
     ),
     "too few numbers by value": (table("margin = { by = 'age', values = [1, 2] }"), "workload.by-value-count"),
     "an attribute twice": (f"{DOMAIN}[[tables]]\nattributes = ['age', 'age']\nmargin = 1", "workload.attribute-twice"),
-    "two views": (table("margin = 1\nprefix = 'age'\nranges = 'age'"), "workload.two-views"),
+    "two views": (table("margin = 1\ncumulative = 'age'\nranges = 'age'"), "workload.two-views"),
     "an unknown attribute": (
         f"{DOMAIN}[[tables]]\nattributes = ['agee']\nmargin = 1",
         "domain.unknown-attribute",
     ),
-    "an order where there is none": (table("margin = 1\nprefix = 'sex'"), "workload.prefix-needs-order"),
+    "an order where there is none": (table("margin = 1\ncumulative = 'sex'"), "workload.cumulative-needs-order"),
     "a range of one end": (
         table("margin = 1\nranges = { age = [[1]] }"),
         "spec.wrong-length",
@@ -1079,7 +1090,7 @@ REFUSED = {
         "spec.wrong-type",
     ),
     "a date": (
-        table("margin = 1\nrecode = { age = { g = [2000-01-01] } }"),
+        table("margin = 1\ngroups = { age = { g = [2000-01-01] } }"),
         "spec.wrong-type",
     ),
     "a table name twice": (
@@ -1152,11 +1163,11 @@ REFUSED = {
         "spec.pure-without-gap",
     ),
     "a pure hybrid": (
-        "privacy = 'pure'\n" + objective("goal = 'hybrid', trade = 1"),
+        "privacy = 'pure'\n" + objective("goal = 'hybrid', total_error_weight = 1"),
         "spec.zcdp-only",
     ),
     "a hybrid to choose for": (
-        "privacy = 'auto'\n" + objective("goal = 'hybrid', trade = 1"),
+        "privacy = 'auto'\n" + objective("goal = 'hybrid', total_error_weight = 1"),
         "spec.zcdp-only",
     ),
     "pure cell budgets": (
@@ -1266,15 +1277,21 @@ REFUSED = {
         "spec.unknown-key",
     ),
     "weights without a sum": (objective("weights = 'inverse-variance'"), "spec.weights-without-sum"),
-    "a hybrid without a trade": (objective("goal = 'hybrid'"), "spec.trade-misfit"),
-    "a trade without a hybrid": (objective("trade = 1"), "spec.trade-misfit"),
-    "a trade of zero": (objective("goal = 'hybrid', trade = 0"), "spec.trade-not-positive"),
-    "a trade that is infinite": (objective("goal = 'hybrid', trade = inf"), "spec.trade-not-positive"),
-    "a trade that is no number": (objective("goal = 'hybrid', trade = nan"), "spec.trade-not-positive"),
-    "a trade as true": (objective("goal = 'hybrid', trade = true"), "spec.wrong-type"),
-    "a trade as text": (objective("goal = 'hybrid', trade = '1'"), "spec.wrong-type"),
+    "a hybrid without a trade": (objective("goal = 'hybrid'"), "spec.total-error-weight-misfit"),
+    "a trade without a hybrid": (objective("total_error_weight = 1"), "spec.total-error-weight-misfit"),
+    "a trade of zero": (objective("goal = 'hybrid', total_error_weight = 0"), "spec.total-error-weight-not-positive"),
+    "a trade that is infinite": (
+        objective("goal = 'hybrid', total_error_weight = inf"),
+        "spec.total-error-weight-not-positive",
+    ),
+    "a trade that is no number": (
+        objective("goal = 'hybrid', total_error_weight = nan"),
+        "spec.total-error-weight-not-positive",
+    ),
+    "a trade as true": (objective("goal = 'hybrid', total_error_weight = true"), "spec.wrong-type"),
+    "a trade as text": (objective("goal = 'hybrid', total_error_weight = '1'"), "spec.wrong-type"),
     "a hybrid with a budget": (
-        "budget = { rho = 1 }\n" + objective("goal = 'hybrid', trade = 1"),
+        "budget = { rho = 1 }\n" + objective("goal = 'hybrid', total_error_weight = 1"),
         "spec.budget-with-hybrid",
     ),
     "budgets by nothing": (budget([], [1]), "spec.cell-budget-attributes-unusable"),
@@ -1405,9 +1422,9 @@ def test_the_schema_accepts_what_is_read_and_refuses_what_is_not():
     refused |= {"budgets without values", "budgets that are a number", "a budget as text", "a plan beside as a number"}
     refused |= {
         "an empty list",
-        "nothing among",
-        "among that is no list",
-        "among of numbers",
+        "no pattern attributes",
+        "pattern attributes that is no list",
+        "pattern attributes of numbers",
         "no targets of a pattern",
     }
     refused |= {"an order as true", "an order as a decimal", "an order by another word", "a text in a list", "no power"}
@@ -1535,7 +1552,7 @@ def test_an_unknown_key_hides_no_mistake_but_those_that_follow_from_it():
     ]
     actions = {x.place: x.action for x in refused.value.problems}
     assert actions["titel"] == "Did you mean 'title'?"
-    assert actions["domain.age.edges"].startswith("Use one of these keys: missing, absent, outside, ")
+    assert actions["domain.age.edges"].startswith("Use one of these keys: missing, if_missing, if_outside, ")
     with pytest.raises(SpecError) as refused:
         Spec.from_toml(text + "\n[[tables]]\nmargins = 3\n" * 20)
     assert len(refused.value.problems) == 30

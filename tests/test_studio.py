@@ -320,7 +320,7 @@ def test_a_draft_that_says_nothing_yet_says_what_is_missing(tmp_path, monkeypatc
             ("/describe/add", {"name": "age", "type": "ordered"}),
             ("/describe/1", {"low": "0", "high": "3"}),
             ("/tables/add", {"show": "area", "number": "4"}),
-            ("/tables/add", {"show": "area", "prefix": "age", "number": "9.5"}),
+            ("/tables/add", {"show": "area", "cumulative": "age", "number": "9.5"}),
         ]
         for path, fields in steps:
             assert client.post(path, fields).status_code == 200
@@ -391,7 +391,7 @@ def test_a_proof_draws_its_curve_where_there_is_one(tmp_path, monkeypatch, promi
 
 def test_a_proof_tells_what_is_free_beside_it(client):
     """Detects a page that says nothing of what older people leave, who are in none but the first table."""
-    text = SPEC.replace('prefix = "age"\nmargin = 9.5', "recode = { age = { young = 0 } }\nmargin = 2")
+    text = SPEC.replace('cumulative = "age"\nmargin = 9.5', "groups = { age = { young = 0 } }\nmargin = 2")
     client.post("/file", text=text)
     client.certified()
     told = " ".join(Page(client.page("/prove")).texts)
@@ -451,15 +451,15 @@ def fuzzed(client, count):
         "budget",
         "budget.kind",
         "show",
-        "prefix",
+        "cumulative",
         "pattern",
         "told",
         "amount",
         "ceiling",
         "reference",
         "ceilings",
-        "is_merge",
-        "merge",
+        "is_sum_within_unit",
+        "sum_within_unit",
         "number",
         "file",
         "accuracy.gap",

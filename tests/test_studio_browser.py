@@ -411,9 +411,9 @@ def test_sums_up_to_a_ceiling_are_asked_for_of_customers(page, place):
     assert page.locator("#high-2, #ceilings-2").count() == 1  # a range for each class has no field
     check(page)
     page.goto(page.address + "protect")
-    page.check("#merge-1")
+    page.check("#sum_within_unit-1")
     page.click("#apply")
-    page.wait_for_function("() => document.querySelector('#merge-1').defaultChecked")
+    page.wait_for_function("() => document.querySelector('#sum_within_unit-1').defaultChecked")
     check(page)
     page.goto(page.address + "tables")
     page.select_option("#told", "sum")
@@ -428,7 +428,7 @@ def test_sums_up_to_a_ceiling_are_asked_for_of_customers(page, place):
     saved = load(place / "spec.toml")
     assert saved["domain"]["turnover"]["ceilings"] == [50, 100]
     assert saved["domain"]["tips"] == tomllib.loads(TILL)["domain"]["tips"]
-    assert saved["privacy"]["merge"] == ["turnover"]
+    assert saved["privacy"]["sum_within_unit"] == ["turnover"]
     assert saved["tables"][1] == {"sum": "turnover", "ceiling": 100, "margin": 2000}
     page.told = [x for x in page.told if "422" not in x]
     assert page.told == []

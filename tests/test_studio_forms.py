@@ -55,7 +55,7 @@ attributes = ["code"]
 margin = { by = "code", values = [1, 2], default = 3 }
 
 [[tables]]
-all = "pairs"
+pattern = "pairs"
 std_error = 2.5
 confidence = 0.9
 
@@ -70,7 +70,7 @@ source = "till"
 [privacy]
 unit = "customer"
 id = "card"
-merge = [ "tips", "turnover" ]
+sum_within_unit = [ "tips", "turnover" ]
 
 [domain.size]
 type = "categorical"
@@ -291,19 +291,21 @@ def test_forms_say_what_they_were_told():
         "tables"
     ]
     assert (tables[0]["margin"], tables[1].get("margin"), tables[1]["variance"]) == (7, None, 2.5)
-    added = forms.add_table(empty(), SubmittedForm([("show", "area"), ("prefix", "age"), ("number", "3")]))["tables"][
-        -1
-    ]
-    assert added == {"attributes": ["area"], "prefix": "age", "margin": 3}
+    added = forms.add_table(empty(), SubmittedForm([("show", "area"), ("cumulative", "age"), ("number", "3")]))[
+        "tables"
+    ][-1]
+    assert added == {"attributes": ["area"], "cumulative": "age", "margin": 3}
     assert forms.add_table(empty(), SubmittedForm([("pattern", "pairs"), ("number", "0.5")]))["tables"][-1] == {
-        "all": "pairs",
+        "pattern": "pairs",
         "margin": 0.5,
     }
-    beside = [("pattern", "pairs"), ("show", "area"), ("show", "age"), ("prefix", "age"), ("number", "2")]
+    beside = [("pattern", "pairs"), ("show", "area"), ("show", "age"), ("cumulative", "age"), ("number", "2")]
     made = forms.add_table(empty(), SubmittedForm(beside))["tables"][-1]
-    assert made == {"all": "pairs", "attributes": ["area"], "prefix": "age", "margin": 2}
-    alone = forms.add_table(empty(), SubmittedForm([("show", "age"), ("prefix", "age"), ("number", "2")]))["tables"][-1]
-    assert alone == {"prefix": "age", "margin": 2}
+    assert made == {"pattern": "pairs", "attributes": ["area"], "cumulative": "age", "margin": 2}
+    alone = forms.add_table(empty(), SubmittedForm([("show", "age"), ("cumulative", "age"), ("number", "2")]))[
+        "tables"
+    ][-1]
+    assert alone == {"cumulative": "age", "margin": 2}
     assert [t["margin"] for t in forms.remove_table(empty(), "0")["tables"]] == [9.5]
     budget = forms.margins(empty(), SubmittedForm([("budget.kind", "mu"), ("budget", "0.5"), ("accuracy.gap", "")]))
     assert budget["budget"] == {"mu": 0.5}
@@ -316,12 +318,14 @@ def till():
 
 
 def test_what_is_added_up_for_each_is_said_and_taken_back():
-    more = forms.protect(till(), SubmittedForm([("is_merge", "1"), ("merge", "turnover")]))
-    assert more["privacy"] == {"unit": "customer", "id": "card", "merge": ["turnover"]}
-    none = forms.protect(till(), SubmittedForm([("is_merge", "1")]))
+    more = forms.protect(till(), SubmittedForm([("is_sum_within_unit", "1"), ("sum_within_unit", "turnover")]))
+    assert more["privacy"] == {"unit": "customer", "id": "card", "sum_within_unit": ["turnover"]}
+    none = forms.protect(till(), SubmittedForm([("is_sum_within_unit", "1")]))
     assert none["privacy"] == {"unit": "customer", "id": "card"}
-    again = forms.protect(none, SubmittedForm([("is_merge", "1"), ("merge", "tips"), ("merge", "turnover")]))
-    assert again["privacy"]["merge"] == ["turnover", "tips"]
+    again = forms.protect(
+        none, SubmittedForm([("is_sum_within_unit", "1"), ("sum_within_unit", "tips"), ("sum_within_unit", "turnover")])
+    )
+    assert again["privacy"]["sum_within_unit"] == ["turnover", "tips"]
     assert (
         forms.protect(till(), SubmittedForm([("privacy.unit", "customer")])) == till()
     )  # a form without them says nothing
@@ -329,9 +333,9 @@ def test_what_is_added_up_for_each_is_said_and_taken_back():
     assert forms.merge_of(left) == (["turnover", "tips"], ["tips", "turnover"])  # so that it can be taken back
     assert forms.merge_of(empty()) == ([], [])
     for rule in ("turnover", [1], {"a": 1}):
-        odd = {**till(), "privacy": {"merge": rule}}
+        odd = {**till(), "privacy": {"sum_within_unit": rule}}
         assert forms.merge_of(odd) is None
-        assert forms.protect(odd, SubmittedForm([("is_merge", "1"), ("merge", "tips")])) == odd
+        assert forms.protect(odd, SubmittedForm([("is_sum_within_unit", "1"), ("sum_within_unit", "tips")])) == odd
 
 
 def test_ceilings_are_said_and_taken_back():
@@ -379,7 +383,7 @@ def test_tables_tell_of_amounts():
     }
     having = [("told", "count"), ("amount", "tips"), ("pattern", "singles"), ("number", "5")]
     assert forms.add_table(till(), SubmittedForm(having))["tables"][-1] == {
-        "all": "singles",
+        "pattern": "singles",
         "count": "tips",
         "margin": 5,
     }
@@ -425,7 +429,7 @@ def test_tables_tell_of_amounts():
             [("told", "mean"), ("amount", "age"), ("reference", "0"), ("number", "1")],
             "spec.form-number-not-positive",
         ),
-        (forms.protect, [("is_merge", "1"), ("merge", "age")], "spec.form-merge-unknown"),
+        (forms.protect, [("is_sum_within_unit", "1"), ("sum_within_unit", "age")], "spec.form-sum-within-unit-unknown"),
     ],
 )
 def test_what_is_wrong_is_refused(change, fields, code):
@@ -474,9 +478,9 @@ def test_every_refused_value_of_a_form_is_named_with_its_field():
     assert [*caught.value.fields] == ["kind.0"]
     with pytest.raises(Refused) as caught:
         forms.add_table(
-            empty(), SubmittedForm([("show", "zz"), ("prefix", "yy"), ("pattern", "all"), ("ceiling", "9")])
+            empty(), SubmittedForm([("show", "zz"), ("cumulative", "yy"), ("pattern", "all"), ("ceiling", "9")])
         )
-    assert [*caught.value.fields] == ["show", "prefix", "pattern", "ceiling", "number"]
+    assert [*caught.value.fields] == ["show", "cumulative", "pattern", "ceiling", "number"]
 
 
 @pytest.mark.parametrize(

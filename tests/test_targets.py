@@ -26,13 +26,13 @@ def test_each_way_of_saying_it():
     assert variance(TargetKind.MARGIN, 15, confidence=0.5) == pytest.approx((15 / 0.6744897501960817) ** 2)
     assert variance(TargetKind.STD_ERROR, 3) == 9
     assert variance(TargetKind.VARIANCE, 3) == 3
-    assert variance(TargetKind.CV, 0.05, reference=200) == pytest.approx(100)
+    assert variance(TargetKind.RELATIVE_STD_ERROR, 0.05, reference=200) == pytest.approx(100)
 
 
 @pytest.mark.parametrize("kind", TargetKind)
 def test_a_kind_given_as_its_name_is_that_kind(kind):
     """Detects a variance that is read as a margin, as the last of the ways is."""
-    reference = 100 if kind is TargetKind.CV else None
+    reference = 100 if kind is TargetKind.RELATIVE_STD_ERROR else None
     one, other = (Target(x, 5.0, reference=reference) for x in (kind, kind.value))
     assert one == other
     assert one.variance(np.array([5.0]), 0.9, 4) == other.variance(np.array([5.0]), 0.9, 4)
@@ -94,7 +94,7 @@ def test_limits_hold_where_the_power_leaves_floating_point():
 
 @pytest.mark.parametrize("kind", TargetKind)
 def test_a_public_total_is_the_reference_of_a_relative_error_only(kind):
-    if kind is TargetKind.CV:
+    if kind is TargetKind.RELATIVE_STD_ERROR:
         assert variance(kind, 0.1, cells=50, reference=PublicTotal(1000)) == pytest.approx((0.1 * 20) ** 2, rel=EXACT)
         several = Target(kind, 0.1, None, PublicTotal(1000)).variance(
             np.full((3, 1), 0.1), 0.95, np.array([[1], [2], [4]])
@@ -110,8 +110,8 @@ def test_a_relative_error_of_the_mean_is_a_standard_error_by_size(relative, tota
     """Three ways to say it."""
     by = ByTableSize(relative * total, -1)
     ways = [
-        variance(TargetKind.CV, relative, cells=cells, reference=PublicTotal(total)),
-        variance(TargetKind.CV, relative, cells=cells, reference=total / cells),
+        variance(TargetKind.RELATIVE_STD_ERROR, relative, cells=cells, reference=PublicTotal(total)),
+        variance(TargetKind.RELATIVE_STD_ERROR, relative, cells=cells, reference=total / cells),
         variance(TargetKind.STD_ERROR, by.evaluate(cells)),
     ]
     assert ways == pytest.approx([(relative * total / cells) ** 2] * 3, rel=EXACT)
@@ -143,8 +143,8 @@ def test_several_tables_have_the_max_deviations_of_each():
         (lambda: PublicTotal(math.nan), "workload.public-total-not-positive"),
         (lambda: PublicTotal(True), "workload.public-total-not-positive"),
         (lambda: PublicTotal("5"), "workload.public-total-not-positive"),
-        (lambda: Target(TargetKind.CV, ByTableSize(1, 1)), "workload.reference-misfit"),
-        (lambda: Target(TargetKind.CV, 0.1, reference="5"), "workload.target-reference-not-positive"),
+        (lambda: Target(TargetKind.RELATIVE_STD_ERROR, ByTableSize(1, 1)), "workload.reference-misfit"),
+        (lambda: Target(TargetKind.RELATIVE_STD_ERROR, 0.1, reference="5"), "workload.target-reference-not-positive"),
         (lambda: Target(TargetKind.MARGIN, -1), "workload.target-not-positive"),
         (lambda: Target(TargetKind.MARGIN, math.nan), "workload.target-not-positive"),
         (lambda: Target(TargetKind.MARGIN, math.inf), "workload.target-not-positive"),
@@ -154,9 +154,9 @@ def test_several_tables_have_the_max_deviations_of_each():
         (lambda: Target(TargetKind.MARGIN, ByAttribute("x", {"a": 1}, default=-1)), "workload.target-not-positive"),
         (lambda: Target(TargetKind.MARGIN, 1, confidence=1), "workload.confidence-out-of-range"),
         (lambda: Target(TargetKind.MARGIN, 1, confidence=95), "workload.confidence-out-of-range"),
-        (lambda: Target(TargetKind.CV, 0.1), "workload.reference-misfit"),
+        (lambda: Target(TargetKind.RELATIVE_STD_ERROR, 0.1), "workload.reference-misfit"),
         (lambda: Target(TargetKind.MARGIN, 1, reference=3), "workload.reference-misfit"),
-        (lambda: Target(TargetKind.CV, 0.1, reference=0), "workload.target-reference-not-positive"),
+        (lambda: Target(TargetKind.RELATIVE_STD_ERROR, 0.1, reference=0), "workload.target-reference-not-positive"),
         (lambda: ByAttribute("x", [1, 2]).for_labels(["a"]), "workload.by-value-count"),
         (lambda: ByAttribute("x", {"z": 2}, default=1).for_labels(["a"]), "workload.by-value-unknown"),
         (lambda: ByAttribute("x", {"a": 2}).for_labels(["a", "b"]), "workload.by-value-incomplete"),

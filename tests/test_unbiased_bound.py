@@ -79,7 +79,7 @@ MORE = {
     "two records": {"unit": fn.PrivacyUnit("person", 2)},
     "replace-one of two": {"unit": fn.PrivacyUnit("person", 2, fn.Neighbours.REPLACE_ONE)},
     "total error": {"objective": fn.Objective("total-error")},
-    "hybrid": {"objective": fn.Objective("hybrid", trade=0.01)},
+    "hybrid": {"objective": fn.Objective("hybrid", total_error_weight=0.01)},
     "a budget": {"budget": fn.Budget(mu=0.5)},
 }
 
@@ -113,7 +113,7 @@ def test_pure_plans_are_above_it(name):
 def test_the_bound_of_a_hybrid_is_for_mechanisms_with_no_more_total_error():
     """The plan for the targets alone has more, and may cost less than it."""
     workload = zoo.WORKLOADS["marginals"]()
-    hybrid = fn.plan(workload, objective=fn.Objective("hybrid", trade=0.01))
+    hybrid = fn.plan(workload, objective=fn.Objective("hybrid", total_error_weight=0.01))
     plain = fn.plan(workload)
     assert plain.exact_rho < hybrid.exact_rho
     assert hybrid.unbiased_bound > plain.unbiased_bound

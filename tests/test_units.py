@@ -391,7 +391,7 @@ def test_shares_are_counted_of_all_records_by_an_id():
         ({"max_records": 2}, "spec.shares-count-all-records"),
         ({"once_per": ["m"]}, "spec.shares-count-all-records"),
         ({"max_records": 2, "fixed": ["a"]}, "spec.shares-count-all-records"),
-        ({"merge": ["pay"]}, "spec.shares-with-merge"),
+        ({"sum_within_unit": ["pay"]}, "spec.shares-with-sum-within-unit"),
         ({"count": "all"}, "spec.count-invalid"),
     ):
         with refused(said):
@@ -399,7 +399,7 @@ def test_shares_are_counted_of_all_records_by_an_id():
 
 
 def test_records_that_become_one_are_said_to():
-    unit = PrivacyUnit("person", 3, id="pid", merge=["tax", "pay"])
+    unit = PrivacyUnit("person", 3, id="pid", sum_within_unit=["tax", "pay"])
     assert unit.bound == RecordBound("pid", 3, NO_PATTERN, ("pay", "tax"))
     assert PrivacyUnit("person", 3, id="pid").bound == RecordBound("pid", 3)
     assert 'enforced by column \'pid\', with "pay" and "tax" added up)' in unit.describe()
@@ -410,8 +410,8 @@ def test_records_that_become_one_are_said_to():
     plain = PrivacyUnit("person", 3, id="pid")
     assert plain.merge_text is None
     assert "enforced, column 'pid'; of one with more, a rule" in plain.enforcement_text
-    with refused("spec.merge-needs-id"):
-        PrivacyUnit("person", 3, merge=["pay"])
+    with refused("spec.sum-within-unit-needs-id"):
+        PrivacyUnit("person", 3, sum_within_unit=["pay"])
 
 
 @pytest.mark.parametrize(
@@ -432,7 +432,10 @@ def test_a_record_of_another_unit_pushes_out_one_or_where_several_rules_choose_a
 
 def test_of_another_unit_that_is_counted_otherwise_its_promises_are_kept():
     """This holds for any merging or shares elsewhere; the largest number of records of a unit is allowed."""
-    for other in (PrivacyUnit("person", id="pid", count="shares"), PrivacyUnit("person", 5, id="pid", merge=["pay"])):
+    for other in (
+        PrivacyUnit("person", id="pid", count="shares"),
+        PrivacyUnit("person", 5, id="pid", sum_within_unit=["pay"]),
+    ):
         assert Adjacency(PrivacyUnit()).for_unit(other, PrivacyUnit("person", 2)) == Adjacency(PrivacyUnit("person", 2))
         assert Adjacency(PrivacyUnit()).for_unit(other) is None
     most = PrivacyUnit("person", MAX_RECORDS_PER_UNIT)

@@ -27,38 +27,38 @@ from fitnoise.request.workloads import Family, Sum
 
 TREE = fn.Hierarchy(["state", "county"], [(s, f"{s}{i}") for s in "abc" for i in range(12)])
 WIDE = fn.Domain(
-    age=fn.Ordered(0, 20, missing={"unknown": [99]}, absent="unknown"),
+    age=fn.Ordered(0, 20, missing={"unknown": [99]}, if_missing="unknown"),
     debt=fn.Ordered(-5, 5),
     pay=fn.Binned([10, 20, 30.5, 40]),
     job=fn.Categorical([f"j{i}" for i in range(16)]),
     geo=TREE,
 )
 ASKED = {
-    "groups with gaps": {"recode": {"age": {"young": [1, 4], "one": 9, "some": {"values": [12, 14, 16]}}}},
-    "groups of all": {"recode": {"age": {"young": [0, 14], "old": [15, 20]}}},
-    "groups, and missing ones": {"recode": {"age": {"young": [0, 14]}}, "missing": True},
-    "a group of missing ones": {"recode": {"age": {"x": {"values": ["unknown", 0]}}}},
-    "every second value": {"recode": {"age": {"even": {"values": list(range(0, 21, 2))}}}},
+    "groups with gaps": {"groups": {"age": {"young": [1, 4], "one": 9, "some": {"values": [12, 14, 16]}}}},
+    "groups of all": {"groups": {"age": {"young": [0, 14], "old": [15, 20]}}},
+    "groups, and missing ones": {"groups": {"age": {"young": [0, 14]}}, "missing": True},
+    "a group of missing ones": {"groups": {"age": {"x": {"values": ["unknown", 0]}}}},
+    "every second value": {"groups": {"age": {"even": {"values": list(range(0, 21, 2))}}}},
     "ranges": {"ranges": {"age": [(0, 3), (2, 5), (19, 19)]}},
     "all ranges": {"ranges": "debt"},
     "negative numbers": {"ranges": {"debt": [(0, 1)]}},
-    "prefix": {"prefix": "age"},
-    "prefix, and missing ones": {"prefix": "age", "missing": True},
+    "cumulative": {"cumulative": "age"},
+    "prefix, and missing ones": {"cumulative": "age", "missing": True},
     "changes": {"change": {"age": 2}},
     "changes over most": {"change": {"age": 13}},
     "averages": {"average": {"age": 3}},
     "to date": {"to_date": {"age": 4}},
     "a sum": {"sum": "age"},
     "counts of values": {"count": "age"},
-    "bins": {"recode": {"pay": {"x": ["10 to under 20", "20 to under 30.5"]}}},
-    "bins at the ends": {"recode": {"pay": {"x": {"values": ["under 10", "40 or more"]}}}},
+    "bins": {"groups": {"pay": {"x": ["10 to under 20", "20 to under 30.5"]}}},
+    "bins at the ends": {"groups": {"pay": {"x": {"values": ["under 10", "40 or more"]}}}},
     "ranges of bins": {"ranges": {"pay": [("40 or more", "40 or more")]}},
-    "few codes": {"recode": {"job": {"x": [f"j{i}" for i in range(9)]}}},
-    "nine codes left": {"recode": {"job": {"x": [f"j{i}" for i in range(7)]}}},
-    "many codes left": {"recode": {"job": {"x": ["j3"]}}},
-    "places of a level": {"recode": {"state": {"x": ["b"]}}},
-    "places of the last level": {"recode": {"county": {"x": ["a1", "b1"]}}},
-    "two attributes": {"recode": {"job": {"x": ["j1"]}, "age": {"y": [3, 4]}}, "ranges": {"pay": [("under 10",) * 2]}},
+    "few codes": {"groups": {"job": {"x": [f"j{i}" for i in range(9)]}}},
+    "nine codes left": {"groups": {"job": {"x": [f"j{i}" for i in range(7)]}}},
+    "many codes left": {"groups": {"job": {"x": ["j3"]}}},
+    "places of a level": {"groups": {"state": {"x": ["b"]}}},
+    "places of the last level": {"groups": {"county": {"x": ["a1", "b1"]}}},
+    "two attributes": {"groups": {"job": {"x": ["j1"]}, "age": {"y": [3, 4]}}, "ranges": {"pay": [("under 10",) * 2]}},
 }
 
 
@@ -207,7 +207,7 @@ codes = ["f", "m"]
 
 [[tables]]
 attributes = ["sex"]
-recode = { age = { baby = 0, "14-18" = [14, 18] } }
+groups = { age = { baby = 0, "14-18" = [14, 18] } }
 margin = 20
 """
 LEFT = "age 1–13, 19–20"
@@ -242,8 +242,8 @@ def test_no_surface_says_that_all_records_are_counted(made, capsys, monkeypatch)
         "plan": ("plan", "spec.toml"),
         "plan, as JSON": ("plan", "spec.toml", "--json"),
         "tables": ("tables", "release"),
-        "a table": ("tables", "release", "sex by age recode"),
-        "a table, as JSON": ("tables", "release", "sex by age recode", "--json"),
+        "a table": ("tables", "release", "sex by age groups"),
+        "a table, as JSON": ("tables", "release", "sex by age groups", "--json"),
         "record": ("record", "release"),
     }.items():
         by_command(*arguments)
@@ -274,7 +274,7 @@ def test_no_surface_says_that_all_records_are_counted(made, capsys, monkeypatch)
 
 def test_the_universe_is_told_in_german(made):
     release = fn.Release.read(made / "release")
-    laid = layout(release, "sex by age recode")
+    laid = layout(release, "sex by age groups")
     english, german = (next(fragments.notes(laid, translator(code), release, None)) for code in ("en", "de"))
     assert english == f"Universe: records of people; not counted: {LEFT}."
     assert german == f"Grundgesamtheit: Fälle aus people; nicht gezählt: {LEFT}."
@@ -288,7 +288,7 @@ def test_the_studio_lists_the_values_beside_the_proof(made):
     for language, heading in (("en", "Values not counted, by table"), ("de", "Nicht gezählte Werte, je Tabelle")):
         shown = str(proof(plan, checks, language))
         assert f"<h2>{heading}</h2>" in shown
-        assert f"<li>sex by age recode: {LEFT}</li>" in shown
+        assert f"<li>sex by age groups: {LEFT}</li>" in shown
     whole = fn.plan(fn.Workload(fn.Domain(sex=SEX), [fn.table("sex", margin=20)]))
     assert "not counted" not in str(proof(whole, checks, "en"))
 

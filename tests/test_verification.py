@@ -37,11 +37,11 @@ PLAN = fn.plan(
         fn.Domain(state=fn.Categorical(["01", "NA", "é"]), sex=fn.Categorical([True, False]), age=fn.Ordered(0, 3)),
         [
             fn.table("state", "sex", margin=4),
-            fn.table("sex", recode={"age": {"x": [0, 1], "y": [2, 3]}}, margin=7, name="ages"),
+            fn.table("sex", groups={"age": {"x": [0, 1], "y": [2, 3]}}, margin=7, name="ages"),
             fn.table(
-                "sex", recode={"age": {"x": {"values": [0, 2]}, "y": {"values": [1, 3]}}}, margin=7, name="other ages"
+                "sex", groups={"age": {"x": {"values": [0, 2]}, "y": {"values": [1, 3]}}}, margin=7, name="other ages"
             ),
-            fn.table("sex", prefix="age", margin=fn.ByAttribute("age", [6, 7, 8, 9])),
+            fn.table("sex", cumulative="age", margin=fn.ByAttribute("age", [6, 7, 8, 9])),
             fn.table(margin=5),
         ],
     ),
@@ -503,7 +503,7 @@ PATTERNS = fn.plan(
         [
             fn.all_tables(2, ["state", "sex", "age"], margin=[4, 5, 6]),
             fn.table(margin=5),
-            fn.all_tables(1, ["state", "sex"], prefix="age", margin=fn.ByAttribute("age", [6, 7, 8, 9])),
+            fn.all_tables(1, ["state", "sex"], cumulative="age", margin=fn.ByAttribute("age", [6, 7, 8, 9])),
         ],
     ),
     source=fn.DataSource("people"),
@@ -552,7 +552,7 @@ def rewritten(folder, change):
         (["total"], FILES, "missing: []; not part of a release: ['tables/state_by_age.csv'"),
         ([*SOME, "age by state"], NAMED, "There is no table 'age by state'"),
         (["state by age", "sex by age", "total"], FILES, "missing: ['tables/sex_by_age.csv'"),
-        (["state by age", "total", "sex by age prefix"], FILES, "missing: ['tables/sex_by_age_prefix.csv'"),
+        (["state by age", "total", "sex by age cumulative"], FILES, "missing: ['tables/sex_by_age_cumulative.csv'"),
         (SOME[::-1], NAMED, "in the order of the workload"),
         ([*SOME, "total"], NAMED, "named twice"),
         ("total", NAMED, "in the order of the workload"),
@@ -615,9 +615,9 @@ def test_a_changed_table_of_a_pattern_is_reported(pattern_releases, tmp_path):
     assert "the CSV tables are the Parquet tables" in failing(folder)
 
 
-@pytest.mark.parametrize("key", ["all", "among", "margin"])
+@pytest.mark.parametrize("key", ["pattern", "pattern_attributes", "margin"])
 def test_another_pattern_is_reported(pattern_releases, tmp_path, key):
-    other = {"all": "singles", "among": ["sex", "state", "age"], "margin": [4.0, 6.0, 5.0]}[key]
+    other = {"pattern": "singles", "pattern_attributes": ["sex", "state", "age"], "margin": [4.0, 6.0, 5.0]}[key]
     for document in ("release.json", "plan.json"):
         folder = shutil.copytree(pattern_releases["none"], tmp_path / f"{key} {document}")
         path = folder / document

@@ -26,14 +26,14 @@ TABLES = ["marginals", "by value", "five structured cells", "crossed", "columns 
 
 def test_factor_one_is_the_plan_itself():
     plan = zoo_plan("crossed")
-    sweep = what_if.sweep(plan, "sex by age prefix", [2, 1])
+    sweep = what_if.sweep(plan, "sex by age cumulative", [2, 1])
     assert [p.factor for p in sweep.points] == [1, 2]
     assert sweep.points[0] == sweep.current
     now = sweep.current
     assert (now.rho, now.gap, now.epsilon) == (plan.rho, plan.gap, plan.epsilon())
     assert (now.value, now.bound) == (plan.rho, plan.bound / 2)
     assert now.target_moe == pytest.approx(1.5 * z_score(0.9))
-    assert (sweep.table, sweep.confidence, sweep.delta) == ("sex by age prefix", 0.9, 1e-6)
+    assert (sweep.table, sweep.confidence, sweep.delta) == ("sex by age cumulative", 0.9, 1e-6)
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -64,8 +64,8 @@ def every_kind():
             fn.table("a", margin=fn.ByAttribute("a", [3, 4, 5]), confidence=0.9),
             fn.table("b", std_error=2),
             fn.table("a", "b", variance=fn.ByAttribute("b", {"0": 9, 2: 30}, default=20)),
-            fn.table(prefix="b", max_deviation=15),
-            fn.table(cv=0.1, reference=40),
+            fn.table(cumulative="b", max_deviation=15),
+            fn.table(relative_std_error=0.1, reference=40),
         ],
     )
 
@@ -93,9 +93,9 @@ def patterns_of_every_kind():
             fn.all_tables(2, list("abc"), std_error=fn.ByTableSize(2, 0.5, most=7)),
             fn.table(margin=9),
             fn.all_tables(1, list("ab"), "c", variance=6, name="beside c"),
-            fn.all_tables(2, list("ac"), prefix="b", max_deviation=15),
-            fn.all_tables(3, list("abc"), cv=0.1, reference=fn.PublicTotal(900)),
-            fn.table("c", prefix="a", margin=fn.ByTableSize(4, 0.5, least=1, most=20)),
+            fn.all_tables(2, list("ac"), cumulative="b", max_deviation=15),
+            fn.all_tables(3, list("abc"), relative_std_error=0.1, reference=fn.PublicTotal(900)),
+            fn.table("c", cumulative="a", margin=fn.ByTableSize(4, 0.5, least=1, most=20)),
         ],
     )
 
@@ -191,7 +191,7 @@ def test_the_rest_of_a_publication_stays():
 @pytest.mark.parametrize(
     "change",
     [
-        {"objective": Objective(Goal.HYBRID, trade=0.01)},
+        {"objective": Objective(Goal.HYBRID, total_error_weight=0.01)},
         {"cell_budgets": CellBudgets(("b",), (1, 0.5, 0.25, 1))},
     ],
     ids=["hybrid", "cell budgets"],
@@ -212,7 +212,7 @@ def test_plans_of_a_walk_cost_what_cold_ones_do_and_less_work():
     w = ref.cps()
     factors = [2.0 ** (k / 3) for k in range(-3, 4)]
     told = []
-    sweep = what_if.sweep(w, "status by age prefix", factors, progress=lambda *a: told.append(a))
+    sweep = what_if.sweep(w, "status by age cumulative", factors, progress=lambda *a: told.append(a))
     cold = []
     for p in sweep.points:
         publication = what_if.scale_margins(fn.Publication(w), {sweep.table: p.factor})
@@ -295,7 +295,7 @@ def test_a_budget_fixes_the_price():
 )
 def test_bad_factors(factors, message):
     with refused(message):
-        what_if.sweep(zoo_plan("crossed"), "sex by age prefix", factors)
+        what_if.sweep(zoo_plan("crossed"), "sex by age cumulative", factors)
 
 
 def test_factors_of_any_real_type():

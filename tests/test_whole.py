@@ -118,8 +118,8 @@ def test_what_sectors_move_by_is_their_covariance(name, privacy):
 DOMAIN = fn.Domain(sex=fn.Categorical(["f", "m"]), age=fn.Ordered(0, 4), job=fn.Categorical(["none", "some", "many"]))
 TABLES = [
     fn.table("sex", "job", margin=4),
-    fn.table("sex", prefix="age", margin=6),
-    fn.table(recode={"age": {"young": [0, 1], "old": [3, 4]}}, margin=5),
+    fn.table("sex", cumulative="age", margin=6),
+    fn.table(groups={"age": {"young": [0, 1], "old": [3, 4]}}, margin=5),
 ]
 COUNTS = np.random.default_rng(2).poisson(0.7, DOMAIN.shape)
 
@@ -198,16 +198,16 @@ def test_it_is_the_same_every_time():
     assert one.document() == other.document()
     assert list(one) == list(small())
     assert len(one) == 3
-    assert repr(one) == "<Whole tables, 3: ['sex by job', 'sex by age prefix', 'age recode']>"
+    assert repr(one) == "<Whole tables, 3: ['sex by job', 'sex by age cumulative', 'age groups']>"
 
 
 def test_some_tables_are_made_whole_by_themselves():
     found = fn.make_integer_tables(small(), "sex by job", simulations=0)
     assert list(found) == ["sex by job"]
-    with pytest.raises(KeyError, match="there is no integer table 'age recode'"):
-        found["age recode"]
+    with pytest.raises(KeyError, match="there is no integer table 'age groups'"):
+        found["age groups"]
     with refused("release.unknown-table"):
-        found.nearest("age recode")
+        found.nearest("age groups")
 
 
 @pytest.mark.parametrize("name", LARGE)
@@ -263,7 +263,7 @@ def test_what_is_no_count_is_refused():
         fn.make_integer_tables(noisy("prefix", "zcdp"))
     for name, words in (
         ("a by month change", "release.integer-table-of-changes"),
-        ("a by o prefix by month average 3", "release.integer-table-of-averages"),
+        ("a by o cumulative by month average 3", "release.integer-table-of-averages"),
     ):
         with refused(words):
             fn.make_integer_tables(noisy("changes", "zcdp"), [name])
@@ -390,8 +390,8 @@ def test_of_many_tables_the_sums_in_common_are_rounded_first(tables, monkeypatch
     shown = [fn.table(*two, margin=6) for two in itertools.combinations(names, 2)]
     if tables == "ordered":
         shown += [
-            fn.table("a0", prefix="a1", margin=5),
-            fn.table(recode={"a0": {"low": (1, 2), "high": (3, 4)}}, margin=5),
+            fn.table("a0", cumulative="a1", margin=5),
+            fn.table(groups={"a0": {"low": (1, 2), "high": (3, 4)}}, margin=5),
         ]
     plan = fn.plan(fn.Workload(fn.Domain(names), shown))
     silent = tuple(np.zeros(n, dtype=np.int64) for n in plan.estimation.lengths)
@@ -482,8 +482,8 @@ def test_what_is_written_is_verified(folder):
     assert {p.name for p in (folder / "whole").iterdir()} == {
         "whole.json",
         "sex_by_job.csv",
-        "sex_by_age_prefix.csv",
-        "age_recode.csv",
+        "sex_by_age_cumulative.csv",
+        "age_groups.csv",
     }
     head = read_text(folder / "whole" / "sex_by_job.csv").splitlines()[0]
     assert head == "sex,job,value,low,high,simulated_bias,simulated_rmse"
@@ -515,7 +515,7 @@ ALTERED = {
     "no tables": (lambda said: said.update(tables=[]), "of this release", "no tables"),
     "a table twice": (lambda said: said["tables"].append(said["tables"][0]), "of this release", "does not describe"),
     "a list": (lambda said: said.update(tables=3), "of this release", "does not describe"),
-    "a table less": (lambda said: said["tables"].pop(), "files", "not of the whole tables: ['age_recode.csv']"),
+    "a table less": (lambda said: said["tables"].pop(), "files", "not of the whole tables: ['age_groups.csv']"),
     "too few numbers": (lambda said: said["tables"][0]["values"].pop(), "of this release", "does not describe"),
     "more words": (lambda said: said.update(more=1), "files", "'whole.json' says something else"),
 }
@@ -537,7 +537,7 @@ def test_what_was_altered_is_noticed(what, folder):
 
 
 def test_other_files_are_noticed(folder):
-    file = folder / "whole" / "age_recode.csv"
+    file = folder / "whole" / "age_groups.csv"
     text = read_text(file)
     file.write_text(text.replace("young", "Young"))
     assert not fn.verify(folder / "release", whole=folder / "whole").ok
@@ -549,7 +549,7 @@ def test_other_files_are_noticed(folder):
     assert "not of the whole tables: ['other.csv']" in checked.checks[-1].found
     file.rename(folder / "elsewhere.csv")
     file.symlink_to(folder / "elsewhere.csv")
-    assert "links: ['age_recode.csv']" in fn.verify(folder / "release", whole=folder / "whole").checks[-1].found
+    assert "links: ['age_groups.csv']" in fn.verify(folder / "release", whole=folder / "whole").checks[-1].found
     file.unlink()
     (folder / "elsewhere.csv").rename(file)
     assert not fn.verify(folder / "release", whole=folder / "nowhere").ok

@@ -30,10 +30,10 @@ DOMAIN = fn.Domain(
 
 def test_default_names_say_what_is_asked():
     assert fn.table("state", "sex", margin=1).name == "state by sex"
-    assert fn.table("state", prefix="age", margin=1).name == "state by age prefix"
-    assert fn.table("age", "state", prefix="age", margin=1).name == "age prefix by state"
+    assert fn.table("state", cumulative="age", margin=1).name == "state by age cumulative"
+    assert fn.table("age", "state", cumulative="age", margin=1).name == "age cumulative by state"
     assert fn.table(ranges={"age": [(0, 1)]}, margin=1).name == "age ranges"
-    assert fn.table(recode={"age": {"young": [0, 1]}}, margin=1).name == "age recode"
+    assert fn.table(groups={"age": {"young": [0, 1]}}, margin=1).name == "age groups"
     assert fn.table(margin=1).name == "total"
     assert fn.table("state", margin=1, name="T1").name == "T1"
 
@@ -41,7 +41,7 @@ def test_default_names_say_what_is_asked():
 def test_records_with_a_value_are_counted_and_those_without_are_not():
     asked = fn.table("sex", count="wages", margin=1)
     assert (asked.name, asked.is_count) == ("sex by wages count", True)
-    cells = {"missing": {"none": [-9]}, "absent": "none"}
+    cells = {"missing": {"none": [-9]}, "if_missing": "none"}
     for wages in (
         fn.Ordered(0, 2, **cells),
         fn.Amount(0, 9, **cells),
@@ -81,10 +81,10 @@ def test_values_that_follow_one_another_are_changes_averages_and_sums_to_date(ki
 
 
 def test_labels_and_shapes():
-    t = fn.table("sex", prefix="wages", margin=1)
+    t = fn.table("sex", cumulative="wages", margin=1)
     assert t.labels(DOMAIN) == {"sex": ("f", "m"), "wages": ("under 1", "1 to under 10", "10 or more")}
     assert t.shape(DOMAIN) == (2, 3)
-    r = fn.table(ranges={"age": [(0, 0), (1, 4)]}, recode={"state": {"mid": ["OH", "IA"]}}, margin=1)
+    r = fn.table(ranges={"age": [(0, 0), (1, 4)]}, groups={"state": {"mid": ["OH", "IA"]}}, margin=1)
     assert r.labels(DOMAIN) == {"age": ("0", "1 – 4"), "state": ("mid",)}
     assert fn.table(ranges="age", margin=1).shape(DOMAIN) == (15,)
     assert fn.table(margin=1).shape(DOMAIN) == ()
@@ -92,10 +92,10 @@ def test_labels_and_shapes():
 
 def test_queries_are_the_sums_they_name():
     counts = np.arange(3 * 5 * 3 * 2).reshape(3, 5, 3, 2)
-    both = fn.table("sex", ranges={"age": [(1, 3)]}, recode={"state": {"mid": ["OH", "IA"]}}, margin=1)
+    both = fn.table("sex", ranges={"age": [(1, 3)]}, groups={"state": {"mid": ["OH", "IA"]}}, margin=1)
     expected = counts[:2, 1:4].sum(axis=(0, 1, 2))
     np.testing.assert_array_equal(table_matrix(both, DOMAIN) @ counts.ravel(), expected)
-    cumulative = fn.table("state", prefix="wages", margin=1)
+    cumulative = fn.table("state", cumulative="wages", margin=1)
     expected = counts.sum(axis=(1, 3)).cumsum(axis=1)
     np.testing.assert_array_equal(table_matrix(cumulative, DOMAIN) @ counts.ravel(), expected.ravel())
 
@@ -130,7 +130,7 @@ def test_the_zoo_is_well_formed(name):
         (lambda: fn.table("state", margin=1, variance=2), "workload.not-one-target"),
         (lambda: fn.table("state", "state", margin=1), "workload.attribute-twice"),
         (lambda: fn.table(1, margin=1), "workload.attribute-name-not-text"),
-        (lambda: fn.table(prefix="age", ranges="age", margin=1), "workload.two-views"),
+        (lambda: fn.table(cumulative="age", ranges="age", margin=1), "workload.two-views"),
         (lambda: fn.table(change="age", average={"age": 2}, margin=1), "workload.two-views"),
         (lambda: fn.table(average="age", margin=1), "workload.wrong-type"),
         (lambda: fn.table(average={"age": 1}, margin=1), "workload.steps-unusable"),
@@ -164,15 +164,15 @@ def test_the_zoo_is_well_formed(name):
             ),
             "workload.file-name-twice",
         ),
-        (lambda: fn.Workload(DOMAIN, [fn.table(prefix="state", margin=1)]), "workload.prefix-needs-order"),
+        (lambda: fn.Workload(DOMAIN, [fn.table(cumulative="state", margin=1)]), "workload.cumulative-needs-order"),
         (lambda: fn.Workload(DOMAIN, [fn.table(ranges="sex", margin=1)]), "workload.ranges-need-order"),
         (lambda: fn.Workload(DOMAIN, [fn.table(ranges={"age": [(3, 1)]}, margin=1)]), "domain.range-ends-reversed"),
         (lambda: fn.Workload(DOMAIN, [fn.table(ranges={"age": []}, margin=1)]), "workload.no-ranges"),
         (
-            lambda: fn.Workload(DOMAIN, [fn.table(recode={"state": {"x": []}}, margin=1)]),
+            lambda: fn.Workload(DOMAIN, [fn.table(groups={"state": {"x": []}}, margin=1)]),
             "workload.group-cells-unusable",
         ),
-        (lambda: fn.Workload(DOMAIN, [fn.table(recode={"state": {}}, margin=1)]), "workload.no-groups"),
+        (lambda: fn.Workload(DOMAIN, [fn.table(groups={"state": {}}, margin=1)]), "workload.no-groups"),
         (
             lambda: fn.Workload(DOMAIN, [fn.table("state", margin=fn.ByAttribute("sex", [1, 2]))]),
             "workload.target-attribute-not-shown",
@@ -205,7 +205,7 @@ def test_unknown_attributes_and_values_are_refused():
     with refused("domain.unknown-attribute"):
         fn.Workload(DOMAIN, [fn.table("region", margin=1)])
     with refused("domain.unknown-value"):
-        fn.Workload(DOMAIN, [fn.table(recode={"state": {"south": ["TX"]}}, margin=1)])
+        fn.Workload(DOMAIN, [fn.table(groups={"state": {"south": ["TX"]}}, margin=1)])
     with refused("domain.unknown-value"):
         fn.Workload(DOMAIN, [fn.table(ranges={"age": [(0, 5)]}, margin=1)])
 
@@ -246,7 +246,10 @@ def test_file_names_are_short_and_differ_where_names_are_long():
 
 def test_files_of_a_pattern_are_shortened_as_those_of_its_tables(monkeypatch):
     among = [f"a long name of attribute {i} of {'many' * i}" for i in range(8)]
-    for family in (fn.all_tables(4, among, margin=1), fn.all_tables(2, among[:5], prefix=among[5], margin=1, name="x")):
+    for family in (
+        fn.all_tables(4, among, margin=1),
+        fn.all_tables(2, among[:5], cumulative=among[5], margin=1, name="x"),
+    ):
         assert family.slugs() == [slug(n) for n in family.names()]
         assert len({*family.slugs()}) == len(family)
         assert max(len(x.encode()) for x in family.slugs()) <= SLUG_BYTES
@@ -259,7 +262,7 @@ def test_targets_out_of_range_and_large_queries():
     with refused("workload.target-out-of-range"):
         fn.Workload(DOMAIN, [fn.table("state", margin=1e-200)])
     with refused("workload.attribute-twice"):
-        fn.table(prefix=["age", "age"], margin=1)
+        fn.table(cumulative=["age", "age"], margin=1)
     with refused("workload.by-value-repeated"):
         fn.ByAttribute("a", {1: 3, "1": 4})
     assert fn.matrix_workload([[2**32, 1]], margins=1).tables[0].matrix.shape == (1, 2)
@@ -279,11 +282,11 @@ WIDE = fn.Domain(
 )
 VIEWS = {
     "each": {},
-    "prefix": {"prefix": ["wages"]},
+    "cumulative": {"cumulative": ["wages"]},
     "ranges": {"ranges": {"age": [(0, 1), (1, 4)]}},
     "all ranges": {"ranges": "age"},
-    "recode": {"recode": {"age": {"young": [0, 1], "all": [0, 4]}, "sex": {"men": ["m"]}}},
-    "two": {"prefix": "age", "recode": {"wages": {"some": ["1 to under 10", "10 or more"]}}},
+    "groups": {"groups": {"age": {"young": [0, 1], "all": [0, 4]}, "sex": {"men": ["m"]}}},
+    "two": {"cumulative": "age", "groups": {"wages": {"some": ["1 to under 10", "10 or more"]}}},
 }
 """Views that a workload may have in addition to a pattern."""
 
@@ -321,7 +324,7 @@ def asked(draw):
         rows = fn.table(*beside, **views, margin=1).labels(WIDE)[column]
         target = fn.ByAttribute(column, [draw(positive) for _ in rows])
     said = {kind.value: target, **views, "name": draw(st.none() | st.sampled_from(["T1", "été", "x: y"]))}
-    if kind is TargetKind.CV:
+    if kind is TargetKind.RELATIVE_STD_ERROR:
         said["reference"] = draw(positive | st.builds(fn.PublicTotal, positive))
     if draw(st.booleans()):
         said["confidence"] = draw(st.floats(0.1, 0.9))
@@ -414,7 +417,7 @@ def test_files_are_named_like_the_tables_whatever_the_attributes_are_called(name
     among = [a for a in dict.fromkeys(names) if a not in beside] or ["zz"]
     order = data.draw(st.integers(1, len(among)))
     shown = data.draw(st.booleans())
-    words = {"prefix": beside} if shown else {}
+    words = {"cumulative": beside} if shown else {}
     family = fn.all_tables(order, among, *(() if shown else beside), **words, name=name, margin=1)
     assert family.names() == [t.name for t in family]
     assert family.slugs() == [slug(n) for n in family.names()]
@@ -432,9 +435,9 @@ def test_patterns_say_what_they_are():
         "all triples of 4 attributes",
         "all sets of 4 of 4 attributes",
     ]
-    beside = fn.all_tables(2, names, "wages", prefix="one", margin=1, name="T1")
-    assert beside.describe() == "T1: all pairs of 4 attributes by wages by one prefix"
-    assert beside[0].name == "T1: state by age by wages by one prefix"
+    beside = fn.all_tables(2, names, "wages", cumulative="one", margin=1, name="T1")
+    assert beside.describe() == "T1: all pairs of 4 attributes by wages by one cumulative"
+    assert beside[0].name == "T1: state by age by wages by one cumulative"
 
 
 def test_a_list_of_targets_goes_through_the_pairs_in_order():
@@ -452,9 +455,11 @@ def test_by_size_and_by_total_are_what_they_say():
     by_size = fn.all_tables(2, list(domain), std_error=fn.ByTableSize(2, 0.5, most=12))
     assert by_size.cells(domain).tolist() == [20, 50, 10]
     assert by_size.targets(domain) == pytest.approx([2 * 20**0.5, 12, 2 * 10**0.5])
-    relative = fn.all_tables(2, list(domain), cv=0.1, reference=fn.PublicTotal(1000))
+    relative = fn.all_tables(2, list(domain), relative_std_error=0.1, reference=fn.PublicTotal(1000))
     assert relative.variances(domain, 0.95) == pytest.approx([25, 4, 100])
-    assert fn.all_tables(2, list(domain), cv=0.1, reference=50).variances(domain, 0.95) == pytest.approx([25] * 3)
+    assert fn.all_tables(2, list(domain), relative_std_error=0.1, reference=50).variances(
+        domain, 0.95
+    ) == pytest.approx([25] * 3)
 
 
 REFUSED = {
@@ -470,7 +475,7 @@ REFUSED = {
         "workload.pattern-attribute-twice",
     ),
     "an attribute among and as a prefix": (
-        lambda: fn.all_tables(1, ["a", "b"], prefix="b", margin=1),
+        lambda: fn.all_tables(1, ["a", "b"], cumulative="b", margin=1),
         "workload.pattern-attribute-twice",
     ),
     "too many tables": (lambda: fn.all_tables(7, [f"x{i}" for i in range(60)], margin=1), "workload.too-many-tables"),
@@ -489,15 +494,18 @@ REFUSED = {
         "workload.target-not-positive",
     ),
     "a target that is no number": (
-        lambda: fn.all_tables(1, ["a", "b"], cv=[1, math.nan], reference=5),
+        lambda: fn.all_tables(1, ["a", "b"], relative_std_error=[1, math.nan], reference=5),
         "workload.target-not-positive",
     ),
     "no target": (lambda: fn.all_tables(1, ["a", "b"]), "workload.not-one-target"),
     "two targets": (lambda: fn.all_tables(1, ["a", "b"], margin=[1, 2], variance=3), "workload.not-one-target"),
-    "a list without reference": (lambda: fn.all_tables(1, ["a", "b"], cv=[1, 2]), "workload.reference-misfit"),
+    "a list without reference": (
+        lambda: fn.all_tables(1, ["a", "b"], relative_std_error=[1, 2]),
+        "workload.reference-misfit",
+    ),
     "an order on what has none": (
-        lambda: fn.Workload(WIDE, [fn.all_tables(1, ["age"], prefix="sex", margin=1)]),
-        "workload.prefix-needs-order",
+        lambda: fn.Workload(WIDE, [fn.all_tables(1, ["age"], cumulative="sex", margin=1)]),
+        "workload.cumulative-needs-order",
     ),
     "too few numbers by value": (
         lambda: fn.Workload(WIDE, [fn.all_tables(1, ["age"], "sex", margin=fn.ByAttribute("sex", [1]))]),
@@ -549,7 +557,7 @@ def test_a_pattern_over_unknown_attributes_is_refused():
     for make in (
         lambda: fn.all_tables(2, ["sex", "region", "age"], margin=1),
         lambda: fn.all_tables(2, ["sex", "age"], "region", margin=1),
-        lambda: fn.all_tables(2, ["sex", "age"], recode={"region": {"x": 1}}, margin=1),
+        lambda: fn.all_tables(2, ["sex", "age"], groups={"region": {"x": 1}}, margin=1),
     ):
         with refused("domain.unknown-attribute"):
             fn.Workload(WIDE, [make()])
@@ -616,30 +624,31 @@ PLANNED = {
     "pairs": [fn.all_tables(2, NAMES, margin=5)],
     "one of a pattern": [fn.all_tables(4, NAMES, margin=5)],
     "singles, pairs and the total": [
-        fn.all_tables(1, NAMES, max_deviation=6), fn.all_tables(2, NAMES, cv=0.1, reference=fn.PublicTotal(900)),
+        fn.all_tables(1, NAMES, max_deviation=6),
+        fn.all_tables(2, NAMES, relative_std_error=0.1, reference=fn.PublicTotal(900)),
         fn.table(margin=2),
     ],
     "a list beside a size": [
         fn.all_tables(2, ["d", "a", "c"], variance=[3, 9, 1]),
         fn.all_tables(3, NAMES, std_error=fn.ByTableSize(0.5, 0.5)),
     ],
-    "structured by a prefix of another": [fn.all_tables(2, NAMES, margin=5), fn.table("a", prefix="b", margin=3)],
+    "structured by a prefix of another": [fn.all_tables(2, NAMES, margin=5), fn.table("a", cumulative="b", margin=3)],
     "structured by a target by value": [
         fn.all_tables(2, NAMES, margin=[5, 4, 3, 5, 4, 3]), fn.table("c", margin=fn.ByAttribute("c", [1, 2, 3])),
     ],
     "two structured by a recode": [
-        fn.all_tables(3, NAMES, margin=5), fn.table(recode={"d": {"some": [1, 2]}, "b": {"low": [0, 1]}}, margin=3),
+        fn.all_tables(3, NAMES, margin=5), fn.table(groups={"d": {"some": [1, 2]}, "b": {"low": [0, 1]}}, margin=3),
     ],
     "a fixed attribute": [fn.all_tables(1, ["d", "b", "c"], "a", margin=5), fn.table("b", margin=3)],
-    "a fixed prefix": [fn.all_tables(2, ["c", "a", "b"], prefix="d", margin=[5, 2, 7]), fn.table("d", margin=3)],
+    "a fixed prefix": [fn.all_tables(2, ["c", "a", "b"], cumulative="d", margin=[5, 2, 7]), fn.table("d", margin=3)],
     "a fixed attribute, structured elsewhere": [
-        fn.all_tables(1, ["a", "c"], "d", margin=[5, 4]), fn.table(prefix="d", margin=9), fn.table("a", margin=2),
+        fn.all_tables(1, ["a", "c"], "d", margin=[5, 4]), fn.table(cumulative="d", margin=9), fn.table("a", margin=2),
     ],
     "a fixed attribute by value": [
-        fn.all_tables(1, ["a", "c"], "b", recode=APART, margin=fn.ByAttribute("b", [4, 5, 6])),
+        fn.all_tables(1, ["a", "c"], "b", groups=APART, margin=fn.ByAttribute("b", [4, 5, 6])),
     ],
     "by value of a fixed prefix": [
-        fn.all_tables(1, ["c", "b"], prefix="d", margin=fn.ByAttribute("d", [4, 5, 6, 7])),
+        fn.all_tables(1, ["c", "b"], cumulative="d", margin=fn.ByAttribute("d", [4, 5, 6, 7])),
         fn.all_tables(2, NAMES, margin=9),
     ],
     "one part twice": [
@@ -761,10 +770,10 @@ def test_tables_that_group_an_attribute_in_other_ways_are_numbered():
     domain = fn.Domain(age=fn.Ordered(0, 9), sex=fn.Categorical(["f", "m"]))
 
     def grouped(cut, **more):
-        return fn.table("sex", recode={"age": {"low": range(cut), "high": range(cut, 10)}}, margin=5, **more)
+        return fn.table("sex", groups={"age": {"low": range(cut), "high": range(cut, 10)}}, margin=5, **more)
 
-    workload = fn.Workload(domain, [grouped(3), grouped(5), grouped(6, name="sex by age recode 3"), grouped(7)])
-    names = ["sex by age recode", "sex by age recode 2", "sex by age recode 3", "sex by age recode 4"]
+    workload = fn.Workload(domain, [grouped(3), grouped(5), grouped(6, name="sex by age groups 3"), grouped(7)])
+    names = ["sex by age groups", "sex by age groups 2", "sex by age groups 3", "sex by age groups 4"]
     assert workload.tables.names == names
     assert fn.Workload(domain, workload.tables) == workload
     assert fn.Plan.from_json(fn.plan(workload).to_json()).publication.workload == workload

@@ -106,8 +106,8 @@ def _reference(sizes, cells):
 
 def _with_missing():
     return fn.Domain(
-        sex=fn.Categorical(["f", "m"], missing={"none": [""]}, absent="none", outside="none"),
-        age=fn.Ordered(0, 3, clip=True, missing={"not applicable": ["N"], "unknown": [-9]}, absent="unknown"),
+        sex=fn.Categorical(["f", "m"], missing={"none": [""]}, if_missing="none", if_outside="none"),
+        age=fn.Ordered(0, 3, clip=True, missing={"not applicable": ["N"], "unknown": [-9]}, if_missing="unknown"),
     )
 
 
@@ -117,12 +117,12 @@ def five_cells():
     return fn.Workload(
         _reference((3, 4, 2), 5),
         [
-            fn.table("a", prefix="o", variance=fn.ByAttribute("o", [4, 3, 5, 6, 2])),
+            fn.table("a", cumulative="o", variance=fn.ByAttribute("o", [4, 3, 5, 6, 2])),
             fn.table("b", variance=2),
             fn.table("a", "b", variance=1.5),
             fn.table("b", "o", variance=3),
-            fn.table("a", "b", "c", recode=groups, variance=fn.ByAttribute("o", [6, 7])),
-            fn.table("c", recode=groups, variance=fn.ByAttribute("o", {"low": 3, "high": 9})),
+            fn.table("a", "b", "c", groups=groups, variance=fn.ByAttribute("o", [6, 7])),
+            fn.table("c", groups=groups, variance=fn.ByAttribute("o", {"low": 3, "high": 9})),
             fn.table(ranges={"o": [(1, 2)]}, variance=1),
         ],
     )
@@ -133,7 +133,7 @@ def seven_cells():
     return fn.Workload(
         _reference((3, 4), 7),
         [
-            fn.table("a", prefix="o", variance=fn.ByAttribute("o", c)),
+            fn.table("a", cumulative="o", variance=fn.ByAttribute("o", c)),
             fn.table("b", variance=2),
             fn.table("a", "b", variance=1.5),
             fn.table("b", "o", variance=3),
@@ -149,9 +149,9 @@ def crossed():
     return fn.Workload(
         domain,
         [
-            fn.table("sex", prefix="age", std_error=1.5),
-            fn.table(prefix="income", margin=4),
-            fn.table("sex", "income", cv=0.1, reference=30),
+            fn.table("sex", cumulative="age", std_error=1.5),
+            fn.table(cumulative="income", margin=4),
+            fn.table("sex", "income", relative_std_error=0.1, reference=30),
             fn.table("age", max_deviation=9, confidence=0.9),
         ],
         confidence=0.9,
@@ -165,7 +165,7 @@ def all_ranges():
         domain,
         [
             fn.table("a", ranges="o", variance=9),
-            fn.table("a", prefix="o", variance=fn.ByAttribute("o", list(range(2, 25)))),
+            fn.table("a", cumulative="o", variance=fn.ByAttribute("o", list(range(2, 25)))),
             fn.table(ranges="o", variance=fn.ByAttribute("o", list(range(30, 306)))),
             fn.table("a", variance=2),
         ],
@@ -188,8 +188,8 @@ def uneven_patterns():
         [
             fn.all_tables(2, ["d", "b", "a", "c"], variance=[1, 2, 3, 4, 5, 6]),
             fn.all_tables(1, ["a", "b"], margin=fn.ByTableSize(4, 0.5, most=6)),
-            fn.table(cv=0.1, reference=fn.PublicTotal(50)),
-            fn.all_tables(3, ["a", "b", "d"], cv=0.5, reference=fn.PublicTotal(120), name="whole"),
+            fn.table(relative_std_error=0.1, reference=fn.PublicTotal(50)),
+            fn.all_tables(3, ["a", "b", "d"], relative_std_error=0.5, reference=fn.PublicTotal(120), name="whole"),
         ],
     )
 
@@ -203,9 +203,9 @@ def patterns_beside_structure():
         domain,
         [
             fn.all_tables(2, ["c", "o", "a", "b"], variance=3),
-            fn.all_tables(1, ["a", "b", "c"], prefix="o", variance=fn.ByAttribute("o", [2, 3, 4])),
-            fn.all_tables(1, ["b", "c"], "a", prefix="r", variance=[5, 7]),
-            fn.table(prefix=["o", "r"], variance=4),
+            fn.all_tables(1, ["a", "b", "c"], cumulative="o", variance=fn.ByAttribute("o", [2, 3, 4])),
+            fn.all_tables(1, ["b", "c"], "a", cumulative="r", variance=[5, 7]),
+            fn.table(cumulative=["o", "r"], variance=4),
         ],
     )
 
@@ -261,7 +261,7 @@ def uneven_tree():
             fn.table(variance=9),
             fn.table("b", "state", variance=fn.ByAttribute("state", {"y": 2}, default=4)),
             fn.table("county", variance=1),
-            fn.table(recode={"state": {"both": ["x", "z"], "y": ["y"]}}, variance=3),
+            fn.table(groups={"state": {"both": ["x", "z"], "y": ["y"]}}, variance=3),
         ],
     )
 
@@ -283,7 +283,11 @@ def many_places(*, own=False):
 def many_cells():
     """Two ordered attributes that are planned in product form: as many joint cells as that takes."""
     domain = fn.Domain(b=fn.Ordered(0, 1), o=fn.Ordered(0, 32), u=fn.Ordered(0, 39))
-    tables = [fn.table(prefix=["o", "u"], variance=4), fn.table("b", variance=2), fn.table(prefix="u", variance=9)]
+    tables = [
+        fn.table(cumulative=["o", "u"], variance=4),
+        fn.table("b", variance=2),
+        fn.table(cumulative="u", variance=9),
+    ]
     return fn.Workload(domain, tables)
 
 
@@ -292,8 +296,8 @@ def tree_beside_structure():
     return fn.Workload(
         domain,
         [
-            fn.table("b", prefix="o", variance=6),
-            fn.table("state", prefix="o", variance=fn.ByAttribute("o", [2, 3, 4, 5])),
+            fn.table("b", cumulative="o", variance=6),
+            fn.table("state", cumulative="o", variance=fn.ByAttribute("o", [2, 3, 4, 5])),
             fn.table("o", "county", "b", variance=3),
             fn.all_tables(2, ["b", "county"], "o", variance=9, name="all"),
         ],
@@ -309,7 +313,7 @@ def changes():
         [
             fn.table("a", change="month", variance=3),
             fn.table("o", change={"month": 3}, variance=fn.ByAttribute("month", [4, 5])),
-            fn.table("a", average={"month": 3}, prefix="o", variance=2),
+            fn.table("a", average={"month": 3}, cumulative="o", variance=2),
             fn.all_tables(1, ["a"], to_date={"month": 2}, variance=9),
         ],
     )
@@ -320,13 +324,13 @@ def amounts():
     domain = fn.Domain(
         sex=fn.Categorical(["f", "m"]),
         weight=fn.Amount(1, 9, step=2),
-        pay=fn.Amount(-20, 40, step=10, missing={"none": ["N"]}, absent="none", outside="none"),
+        pay=fn.Amount(-20, 40, step=10, missing={"none": ["N"]}, if_missing="none", if_outside="none"),
         age=fn.Ordered(0, 3),
     )
     return fn.Workload(
         domain,
         [
-            fn.table("sex", prefix="age", variance=3),
+            fn.table("sex", cumulative="age", variance=3),
             fn.table("sex", sum="pay", variance=900),
             fn.table("sex", count="pay", variance=4),
             fn.table(sum=["weight", "pay"], variance=40_000),
@@ -341,7 +345,9 @@ def ceilings():
     domain = fn.Domain(
         sex=fn.Categorical(["f", "m"]),
         hours=fn.Amount(0, 4, step=2, ceilings=[2]),
-        pay=fn.Amount(-20, 60, step=10, ceilings=[10, 20], missing={"none": ["N"]}, absent="none", outside="none"),
+        pay=fn.Amount(
+            -20, 60, step=10, ceilings=[10, 20], missing={"none": ["N"]}, if_missing="none", if_outside="none"
+        ),
         age=fn.Ordered(0, 1),
     )
     tops = {10: 900, 20: 2_000, 60: 9_000}
@@ -371,9 +377,9 @@ def by_class():
             fn.ByAttribute("size", [2, 8, 8, 2]),
             step=0.5,
             missing={"no": ["N"]},
-            absent="no",
+            if_missing="no",
         ),
-        size=fn.Categorical(["s", "m", "l"], missing={"none": [""]}, absent="none"),
+        size=fn.Categorical(["s", "m", "l"], missing={"none": [""]}, if_missing="none"),
     )
     return fn.Workload(
         domain,
@@ -381,7 +387,7 @@ def by_class():
             fn.table("size", margin=5),
             fn.table("size", sum="sales", std_error=fn.ByAttribute("size", [2, 20, 100, 4])),
             fn.table("sex", sum="sales", margin=300),
-            fn.table(recode={"size": {"small": ["s", "none"], "all": ["s", "m", "l"]}}, sum="gain", margin=9),
+            fn.table(groups={"size": {"small": ["s", "none"], "all": ["s", "m", "l"]}}, sum="gain", margin=9),
             fn.table(sum=["hours", "gain"], margin=50),
             fn.table(count="gain", margin=9),
         ],
@@ -423,7 +429,7 @@ WORKLOADS = {
         [
             fn.table("a", ranges={"o": [(0, 1), (1, 2)]}, variance=fn.ByAttribute("o", [2, 3])),
             fn.table("a", "b", ranges={"o": [(1, 3)]}, variance=4),
-            fn.table("b", recode={"o": {"u": {"values": [0, 3]}, "v": {"values": [1, 3]}, "w": [2, 3]}}, variance=3),
+            fn.table("b", groups={"o": {"u": {"values": [0, 3]}, "v": {"values": [1, 3]}, "w": [2, 3]}}, variance=3),
         ],
     ),
     "crossed": crossed,
@@ -443,9 +449,9 @@ WORKLOADS = {
     "missing values": lambda: fn.Workload(
         _with_missing(),
         [
-            fn.table("sex", prefix="age", margin=4),
+            fn.table("sex", cumulative="age", margin=4),
             fn.table(ranges={"age": [(0, 1), (1, 3)]}, missing=True, margin=3),
-            fn.table("sex", recode={"age": {"young": [0, 1], "unknown or old": {"values": ["unknown", 3]}}}, margin=5),
+            fn.table("sex", groups={"age": {"young": [0, 1], "unknown or old": {"values": ["unknown", 3]}}}, margin=5),
             fn.table("age", margin=7),
             fn.table(margin=2),
         ],
@@ -456,7 +462,7 @@ WORKLOADS = {
     "columns out of order": lambda: fn.Workload(
         fn.Domain(o=fn.Ordered(0, 2), a=fn.Ordered(0, 2), r=fn.Ordered(0, 3)),
         [
-            fn.table("r", "a", "o", prefix=["r"], margin=fn.ByAttribute("o", [1, 2, 3])),
+            fn.table("r", "a", "o", cumulative=["r"], margin=fn.ByAttribute("o", [1, 2, 3])),
             fn.table("a", ranges="r", margin=3),
         ],
     ),
@@ -892,7 +898,7 @@ ATTRIBUTES = {
     "numbers looked up, missing ones in cells": Sample(
         fn.Categorical(
             [True, False], lookup=[(1, True), (2, True), (3, False)], missing={"gone": [-9], "else": []},
-            absent="gone", outside="else",
+            if_missing="gone", if_outside="else",
         ),
         "double",
         [[1.0, 2.0, "02"], [3.0], [-9.0, None, NAN, ""], [0.0, 4.0, 1.5, math.inf, "true", SECRET]],
@@ -900,70 +906,72 @@ ATTRIBUTES = {
     ),
     "one value": Sample(fn.Ordered(4, 4, clip=True), "int16", [[1, 4, 9]], [None, 4.5, "four"]),
     "range, missing ones in cells": Sample(
-        fn.Ordered(0, 3, clip=True, missing={"not applicable": ["N"], "unknown": ["", -9]}, absent="unknown"),
+        fn.Ordered(0, 3, clip=True, missing={"not applicable": ["N"], "unknown": ["", -9]}, if_missing="unknown"),
         "double",
         [[0.0, -4.0, -8.0, "-7", -1e300], [1.0], [2.0, "2"], [3.0, 99.0, 1e300, "07"], ["N"],
          [-9.0, "-9", "-9.0", " -9 ", None, NAN, "", " ", "\t", ["N"], object(), pd.NA, b"N"]],
         [math.inf, -math.inf, "n", " N", "N ", 0.5, "0.5", -9.5, "one", "nan", "NULL", True, SECRET],
     ),
     "range, all in cells": Sample(
-        fn.Ordered(-1, 3, missing={"gone": [], "else": [99]}, absent="gone", outside="else"),
+        fn.Ordered(-1, 3, missing={"gone": [], "else": [99]}, if_missing="gone", if_outside="else"),
         "int64",
         [[-1], [0], [1], [2], [3, "3.0"], [None, "", NAN], [99, 4, -2, 2**62, "x", "0.5", "1e400", math.inf]],
         [],
     ),
     "range, absent ones dropped": Sample(
-        fn.Ordered(0, 2, absent="drop", outside="refuse"), "int16", [[0], [1], [2]], [None, "", NAN, 3, -1, "x"]
+        fn.Ordered(0, 2, if_missing="drop", if_outside="refuse"), "int16", [[0], [1], [2]], [None, "", NAN, 3, -1, "x"]
     ),
     "range, others dropped": Sample(
-        fn.Ordered(0, 2, absent="refuse", outside="drop"), "float", [[0.0], [1.0], [2.0]], [None, "", NAN, 3.0, 0.5]
+        fn.Ordered(0, 2, if_missing="refuse", if_outside="drop"), "float", [[0.0], [1.0], [2.0]],
+        [None, "", NAN, 3.0, 0.5]
     ),
     "texts, missing ones in cells": Sample(
         fn.Categorical(
-            ["f", "m"], missing={"neither": ["N", ""], "gone": [], "else": ["n"]}, absent="gone", outside="else"
+            ["f", "m"], missing={"neither": ["N", ""], "gone": [], "else": ["n"]}, if_missing="gone", if_outside="else"
         ),
         "string",
         [["f"], ["m"], ["N", ""], [None, NAN, pd.NA], ["n", "F", " f", " ", QUOTED, SECRET, True, 1.5]],
         [],
     ),
     "texts, others dropped": Sample(
-        fn.Categorical(["f", " "], missing={"none": []}, absent="none", outside="drop"),
+        fn.Categorical(["f", " "], missing={"none": []}, if_missing="none", if_outside="drop"),
         "string",
         [["f"], [" "], [None, ""]],
         ["F", "  ", "\t", SECRET, 1],
     ),
     "texts of whole numbers, missing ones in a cell": Sample(
-        fn.Categorical(["1", "-3"], missing={"none": ["-9", "x"], "gone": []}, absent="gone"),
+        fn.Categorical(["1", "-3"], missing={"none": ["-9", "x"], "gone": []}, if_missing="gone"),
         "int64",
         [["1", 1], ["-3", -3], ["-9", -9, "x"], [None, ""]],
         [0, 3, 9, "01", 1.0, -9.0, "-9.0", 2**62],
     ),
     "whole numbers, missing ones in cells": Sample(
-        fn.Categorical({1: "yes", 0: "no"}, missing={"none": [9, -9, "N"], "else": []}, absent="none", outside="else"),
+        fn.Categorical({1: "yes", 0: "no"}, missing={"none": [9, -9, "N"], "else": []}, if_missing="none",
+            if_outside="else"),
         "int16",
         [[1, "1.0"], [0, "-0"], [9, -9, "9.0", "N", None, "", NAN], [2, 8, "n", math.inf, 0.5]],
         [],
     ),
     "whole numbers among fractions, missing ones in a cell": Sample(
-        fn.Categorical([20, 0], missing={"none": [-9]}, absent="none", outside="refuse"),
+        fn.Categorical([20, 0], missing={"none": [-9]}, if_missing="none", if_outside="refuse"),
         "double",
         [[20.0], [0.0, -0.0], [-9.0, None, NAN]],
         [math.inf, -math.inf, 19.999, 1e300, sys.float_info.max],
     ),
     "truth, missing ones in a cell": Sample(
-        fn.Categorical([True, False], missing={"none": ["9", "?"]}, absent="none", outside="drop"),
+        fn.Categorical([True, False], missing={"none": ["9", "?"]}, if_missing="none", if_outside="drop"),
         "bool",
         [[True, "t"], [False, "0"], [None, "9", "?", "", " "]],
         ["?!", "2", " 9", -1],
     ),
     "bins, missing ones in a cell": Sample(
-        fn.Binned([0, 10], missing={"none": [-9, "N"]}, absent="drop", outside="none"),
+        fn.Binned([0, 10], missing={"none": [-9, "N"]}, if_missing="drop", if_outside="none"),
         "double",
         [[-1.0, -9.5, -8.0], [0.0, 9.5], [10.0, "1e3"], [-9.0, "-9", "N", math.inf, -math.inf, "n"]],
         [None, NAN, "", " "],
     ),
     "decimals, missing ones in a cell": Sample(
-        fn.Ordered(-1, 2, missing={"none": [-9]}, absent="none"),
+        fn.Ordered(-1, 2, missing={"none": [-9]}, if_missing="none"),
         DECIMAL,
         [[Decimal("-1.000")], [Decimal(0)], [Decimal(1)], [Decimal("2.000")],
          [Decimal("-9.000"), Decimal("NaN"), None]],
@@ -1044,7 +1052,12 @@ def _plan(made):
     )
 
 
-_ALIKE = (("tables", "*", "name"), ("tables", "*", "among"), ("tables", "*", "attributes"), ("budget", "epsilon"))
+_ALIKE = (
+    ("tables", "*", "name"),
+    ("tables", "*", "pattern_attributes"),
+    ("tables", "*", "attributes"),
+    ("budget", "epsilon"),
+)
 
 
 def _spec(plan, left=()):
@@ -1105,7 +1118,7 @@ def _several_parts():
 
 def _pure_amounts():
     """Return counts, sums and a mean with Laplace noise; the values between knots are integers."""
-    pay = fn.Amount(-2, 10, step=0.5, ceilings=[4], missing={"none": ["N"]}, absent="none")
+    pay = fn.Amount(-2, 10, step=0.5, ceilings=[4], missing={"none": ["N"]}, if_missing="none")
     tables = [
         fn.table("sex", margin=9),
         fn.table("sex", sum="pay", ceiling=4, margin=40),
@@ -1139,11 +1152,15 @@ DOCUMENTS = {
     "ordered attribute": _attribute(fn.Ordered(-1, 5, clip=True, column="z")),
     "binned attribute": _attribute(fn.Binned([0.5, 2, 10.0], column="z")),
     "attribute with missing values": _attribute(
-        fn.Ordered(-1, 5, clip=True, missing={"none": [9, "N"], "else": []}, absent="none", outside="else", column="z")
+        fn.Ordered(
+            -1, 5, clip=True, missing={"none": [9, "N"], "else": []}, if_missing="none", if_outside="else", column="z"
+        )
     ),
-    "attribute whose values are dropped": _attribute(fn.Binned([0.5], column="z", absent="drop", outside="refuse")),
+    "attribute whose values are dropped": _attribute(
+        fn.Binned([0.5], column="z", if_missing="drop", if_outside="refuse")
+    ),
     "amount": _attribute(
-        fn.Amount(-1, 5.5, step=0.5, column="z", valid=(-10, 99), missing={"none": [9, "N"]}, absent="none")
+        fn.Amount(-1, 5.5, step=0.5, column="z", valid=(-10, 99), missing={"none": [9, "N"]}, if_missing="none")
     ),
     "hierarchy": _attribute(UNEVEN),
     "hierarchy by numbers": _attribute(fn.Hierarchy.regular(state=2, county=3, column="fips")),

@@ -370,7 +370,7 @@ class Differences(Operator):
 @final
 @dataclass(frozen=True)
 class Groups(Operator):
-    """Sums over named groups of cells (a recode); groups may overlap and may leave cells out."""
+    """Sums over named groups of cells ; groups may overlap and may leave cells out."""
 
     n: int
     groups: tuple[tuple[int, ...], ...]
@@ -379,22 +379,22 @@ class Groups(Operator):
         if not self.groups:
             raise WorkloadError(
                 "no-groups",
-                "A recode has no group.",
+                "The table has no group.",
                 "",
                 "Give at least one group.",
                 "Nothing was planned.",
-                place="recode",
+                place="groups",
             )
         for number, group in enumerate(self.groups):
             if not group or len(set(group)) != len(group) or not all(0 <= i < self.n for i in group):
                 raise WorkloadError(
                     "group-cells-unusable",
-                    f"Group {number + 1} of a recode is empty, repeats a cell, or leaves the {self.n} cells of "
+                    f"Group {number + 1} of the table is empty, repeats a cell, or leaves the {self.n} cells of "
                     "its attribute.",
                     "",
                     "Give each group different cells of the attribute.",
                     "Nothing was planned.",
-                    place="recode",
+                    place="groups",
                 )
 
     @property

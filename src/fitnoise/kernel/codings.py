@@ -412,12 +412,12 @@ class Steps:
             first, last = self.low / self.step, self.high / self.step
             if first.denominator != 1 or max(abs(first), abs(last)) > MAX_STEPS_FROM_ZERO:
                 raise DomainError(
-                    "merge-range-invalid",
+                    "sum-within-unit-range-invalid",
                     f"The amount goes from {float(self.low)} to {float(self.high)} in steps of {float(self.step)}.",
                     "To add up amounts, low and high must be whole numbers of steps, at most 2^31 from zero.",
-                    "Change low, high or step, or remove the amount from merge.",
+                    "Change low, high or step, or remove the amount from sum_within_unit.",
                     "Nothing was added up.",
-                    place="merge",
+                    place="sum_within_unit",
                 )
             steps, pieces = Fraction(2 * MAX_STEPS_FROM_ZERO), [Fraction(2 * MAX_STEPS_FROM_ZERO)]
         self._check_classes(int(steps))
@@ -552,9 +552,9 @@ class CodingWithMissing:
             if not codes and cell not in (self.absent, self.outside):
                 raise DomainError(
                     "missing-cell-unused",
-                    "A cell for missing values has no codes, and absent and outside do not name it.",
+                    "A cell for missing values has no codes, and if_missing and if_outside do not name it.",
                     "No record could fall into this cell.",
-                    "Give the cell codes, or name it in absent or outside.",
+                    "Give the cell codes, or name it in if_missing or if_outside.",
                     "No attribute was made.",
                     place="missing",
                 )
@@ -570,7 +570,7 @@ class CodingWithMissing:
                     "missing-code-reads-as-number",
                     f"The code {code!r} of a missing value is a text, and the column holds numbers.",
                     "Some sources would read this text as a number.",
-                    "Write a whole number without quotes; use absent for nan, and outside for inf.",
+                    "Write a whole number without quotes; use if_missing for nan, and if_outside for inf.",
                     "No attribute was made.",
                     place="missing",
                 )
@@ -652,12 +652,12 @@ def uncut(coding: Coding) -> Coding:
         return CodingWithMissing(values, coding.codes, absent, outside)
     if not isinstance(coding, Steps):
         raise DomainError(
-            "merge-not-amount",
+            "sum-within-unit-not-amount",
             "The unit merges records by an attribute that is not an amount.",
             "Only amounts can be added up.",
-            "Remove the attribute from merge, or declare it as an amount.",
+            "Remove the attribute from sum_within_unit, or declare it as an amount.",
             "Nothing was added up.",
-            place="merge",
+            place="sum_within_unit",
         )
     return replace(coding, ceilings=(), uncut=True, classes=tuple(replace(own, uncut=True) for own in coding.classes))
 

@@ -111,12 +111,12 @@ def read(value: object) -> DateField | None:
             return DateField(DatePart.AGE, day)
     parts = ", ".join(f"'{part}'" for part in DatePart if part not in {DatePart.AGE, DatePart.DAY})
     raise DomainError(
-        "read-invalid",
-        f"The value of read is {value!r}.",
+        "date-part-invalid",
+        f"The value of date_part is {value!r}.",
         f"It must be one of {parts}, or the age on a day.",
         'Write one of these words, or { age_on = "2024-12-31" }.',
         "No attribute was made.",
-        place="read",
+        place="date_part",
     )
 
 

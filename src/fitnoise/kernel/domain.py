@@ -88,8 +88,8 @@ class Attribute(abc.ABC):
     is True if "at most" has a meaning. Attributes are equal if and only if their documents are.
 
     In addition to its values an attribute may have missing-value categories. Their cells come after those of the
-    values, and have no order. `missing` names them. `absent` is the action for absent values, `outside` for all other
-    values that are not declared.
+    values, and have no order. `missing` names them. `if_missing` is the action for missing values, `if_outside` for all
+    other values that are not declared.
 
     A new kind is a subclass with one of the four codings, a model of its document in `request.attributes`, and a line
     of the zoo. Counting, planning and releasing need nothing else.
@@ -104,7 +104,7 @@ class Attribute(abc.ABC):
     column: str | None
     """The column of the data that is read; None when it has the attribute's own name."""
 
-    read: DateField | Mapping[str, Any] | str | None = None
+    date_part: DateField | Mapping[str, Any] | str | None = None
     """The part that is read off a date in the column; `None` where the value itself is read."""
 
     coding: Coding
@@ -113,11 +113,11 @@ class Attribute(abc.ABC):
     missing: Missing = ()
     """The missing-value categories, each with its codes: pairs, once the attribute is made."""
 
-    absent: str | None = None
+    if_missing: str | None = None
     """The action for null, NaN and blank: a cell of `missing`, "refuse" or "drop"; `None` for that of the source."""
 
-    outside: str | None = None
-    """The action for all other values that are not declared, in the same terms as `absent`."""
+    if_outside: str | None = None
+    """The action for all other values that are not declared, in the same terms as `if_missing`."""
 
     @abc.abstractmethod
     def declared(self) -> dict[str, Any]:
@@ -165,21 +165,21 @@ class Attribute(abc.ABC):
     @property
     def derived(self) -> DateField | None:
         """The part that is read off a date, if there is one."""
-        return read(self.read)
+        return read(self.date_part)
 
     @final
     def _with_read(self, value: object, kind: type[Code]) -> None:
         """Keep what is read off a date; for constructors of subclasses."""
         if value is not None and kind is not int:
             raise DomainError(
-                "read-needs-whole-numbers",
+                "date-part-needs-whole-numbers",
                 "A part of a date is read, and the codes are not whole numbers.",
                 "Parts of dates are whole numbers.",
-                "Write the codes as whole numbers, or remove read.",
+                "Write the codes as whole numbers, or remove date_part.",
                 "No attribute was made.",
-                place="read",
+                place="date_part",
             )
-        object.__setattr__(self, "read", read(value))
+        object.__setattr__(self, "date_part", read(value))
 
     @final
     def drops(self, by_default: bool) -> bool:
@@ -188,7 +188,9 @@ class Attribute(abc.ABC):
 
     @final
     @checked(DomainError, "Nothing was made.")
-    def _with_missing(self, coding: Values, missing: Missing | None, absent: str | None, outside: str | None) -> None:
+    def _with_missing(
+        self, coding: Values, missing: Missing | None, if_missing: str | None, if_outside: str | None
+    ) -> None:
         """Keep the coding, and what is declared of missing values; for constructors of subclasses, at their end."""
         if isinstance(missing, Mapping) and not missing:
             raise DomainError(
@@ -200,7 +202,7 @@ class Attribute(abc.ABC):
                 place="missing",
             )
         cells = _pairs(() if missing is None else missing)
-        for what, cell in (("absent", absent), ("outside", outside)):
+        for what, cell in (("if_missing", if_missing), ("if_outside", if_outside)):
             if cell is not None and cell not in OUTSIDE_POLICIES and cell not in [name for name, _ in cells]:
                 raise DomainError(
                     "missing-cell-unknown",
@@ -213,9 +215,14 @@ class Attribute(abc.ABC):
         places: dict[str | None, int] = {None: OUTSIDE, "drop": DROPPED, "refuse": REFUSED}
         places.update((name, coding.size + i) for i, (name, _) in enumerate(cells))
         made: Coding = coding
-        if cells or absent is not None or outside is not None:
-            made = CodingWithMissing(coding, tuple(codes for _, codes in cells), places[absent], places[outside])
-        for name, value in (("missing", cells), ("absent", absent), ("outside", outside), ("coding", made)):
+        if cells or if_missing is not None or if_outside is not None:
+            made = CodingWithMissing(coding, tuple(codes for _, codes in cells), places[if_missing], places[if_outside])
+        for name, value in (
+            ("missing", cells),
+            ("if_missing", if_missing),
+            ("if_outside", if_outside),
+            ("coding", made),
+        ):
             object.__setattr__(self, name, value)
         for i, (name, _) in enumerate(cells):
             others = {str(c) for j, (_, codes) in enumerate(cells) if j != i for c in codes}
@@ -227,7 +234,7 @@ class Attribute(abc.ABC):
             raise DomainError(
                 "missing-cell-reserved",
                 f"A cell for missing values is called {name!r}.",
-                "This word has another meaning in absent and outside.",
+                "This word has another meaning in if_missing and if_outside.",
                 "Rename the cell.",
                 "No attribute was made.",
                 place="missing",
@@ -362,10 +369,11 @@ class Categorical(Attribute):
         codes: The codes in the data (all text, all whole numbers or all true/false), or a mapping code → label.
         column: The column of the data to read, when it is not named as the attribute.
         missing: Missing-value categories: {name: codes}.
-        absent: A cell of `missing` for null, NaN and blank, "refuse" or "drop"; default: the action of the data source.
-        outside: The action for everything else that is not declared, in the same terms.
-        read: The part of a date that gives the codes, where the column holds dates. It is "year", "quarter", "month",
-            "weekday", "hour", or {"age_on": "2024-12-31"} (:mod:`fitnoise.kernel.dates`).
+        if_missing: A cell of `missing` for null, NaN and blank, "refuse" or "drop"; default: the action of the data
+            source.
+        if_outside: The action for everything else that is not declared, in the same terms.
+        date_part: The part of a date that gives the codes, where the column holds dates. It is "year", "quarter",
+            "month", "weekday", "hour", or {"age_on": "2024-12-31"} (:mod:`fitnoise.kernel.dates`).
         lookup: The code for each value of the data, such as the region of a postcode: {value: code}, pairs, or a CSV
             file. The file has the columns `value` and `code`. A value that it does not name is not declared. The lookup
             is public, and part of the plan. Values are kept in order. With `None` the data hold the codes themselves.
@@ -384,9 +392,9 @@ class Categorical(Attribute):
     labels: tuple[str, ...] | None = None
     column: str | None = None
     missing: Missing = ()
-    absent: str | None = None
-    outside: str | None = None
-    read: DateField | Mapping[str, Any] | str | None = None
+    if_missing: str | None = None
+    if_outside: str | None = None
+    date_part: DateField | Mapping[str, Any] | str | None = None
     lookup: tuple[tuple[Code, Code], ...] | None = None
     coding: Coding = field(init=False, repr=False)
     _positions: Mapping[tuple[bool, object], int] = field(init=False, repr=False, compare=False)
@@ -397,9 +405,9 @@ class Categorical(Attribute):
         *,
         column: str | None = None,
         missing: Missing | None = None,
-        absent: str | None = None,
-        outside: str | None = None,
-        read: DateField | Mapping[str, Any] | str | None = None,
+        if_missing: str | None = None,
+        if_outside: str | None = None,
+        date_part: DateField | Mapping[str, Any] | str | None = None,
         lookup: Mapping[Code, Code] | Iterable[Sequence[Code]] | str | Path | None = None,
     ) -> None:
         labels = tuple(codes.values()) if isinstance(codes, Mapping) else None
@@ -433,8 +441,8 @@ class Categorical(Attribute):
         if self.lookup is not None:
             places = {(type(c), c): i for i, c in enumerate(coding.codes)}
             coding = Codes(tuple(v for v, _ in self.lookup), tuple(places[type(c), c] for _, c in self.lookup))
-        self._with_read(read, coding.kind)
-        self._with_missing(coding, missing, absent, outside)
+        self._with_read(date_part, coding.kind)
+        self._with_missing(coding, missing, if_missing, if_outside)
 
     @classmethod
     def from_file(cls, path: str | Path, *, column: str | None = None, **beside: Any) -> Categorical:
@@ -585,8 +593,8 @@ class Ordered(Attribute):
     """Whole numbers from `low` to `high`, ends included.
 
     With `clip=True` smaller values count as `low` and larger ones as `high` ("85 and over"). This is a declared coding
-    of the data, not a repair. Otherwise values outside are outside the domain. `missing`, `absent`, `outside` and
-    `read` are as for :class:`Categorical`. Codes of `missing` come before anything is clipped.
+    of the data, not a repair. Otherwise values outside are outside the domain. `missing`, `if_missing`, `if_outside`
+    and `date_part` are as for :class:`Categorical`. Codes of `missing` come before anything is clipped.
 
     Raises:
         DomainError: The bounds are not whole numbers below 2^53 in size, `low > high`, or there are more than
@@ -601,19 +609,19 @@ class Ordered(Attribute):
     clip: bool = False
     column: str | None = None
     missing: Missing | None = field(default=None, kw_only=True)  # type: ignore[assignment]  # pairs, once it is made
-    absent: str | None = field(default=None, kw_only=True)
-    outside: str | None = field(default=None, kw_only=True)
-    read: DateField | Mapping[str, Any] | str | None = field(default=None, kw_only=True)
+    if_missing: str | None = field(default=None, kw_only=True)
+    if_outside: str | None = field(default=None, kw_only=True)
+    date_part: DateField | Mapping[str, Any] | str | None = field(default=None, kw_only=True)
     coding: Coding = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         coding = Range(self.low, self.high, self.clip)
-        self._with_read(self.read, int)
+        self._with_read(self.date_part, int)
         _check_column(self.column)
         object.__setattr__(self, "low", coding.low)
         object.__setattr__(self, "high", coding.high)
         object.__setattr__(self, "clip", coding.clip)
-        self._with_missing(coding, self.missing, self.absent, self.outside)
+        self._with_missing(coding, self.missing, self.if_missing, self.if_outside)
 
     @property
     def own_values(self) -> tuple[str | int, ...]:
@@ -659,7 +667,8 @@ class Ordered(Attribute):
 class Binned(Attribute):
     """A number cut at c₁ < c₂ < … < c_k into k + 1 bins: below c₁, [c₁, c₂), …, c_k or more.
 
-    `missing`, `absent`, `outside` and `read` are as for :class:`Categorical`; codes of `missing` come before any bin.
+    `missing`, `if_missing`, `if_outside` and `date_part` are as for :class:`Categorical`; codes of `missing` come
+    before any bin.
 
     Raises:
         DomainError: There are no cuts, or they are not finite numbers, or not strictly increasing.
@@ -672,9 +681,9 @@ class Binned(Attribute):
     cuts: tuple[float, ...]
     column: str | None = None
     missing: Missing = ()
-    absent: str | None = None
-    outside: str | None = None
-    read: DateField | Mapping[str, Any] | str | None = None
+    if_missing: str | None = None
+    if_outside: str | None = None
+    date_part: DateField | Mapping[str, Any] | str | None = None
     coding: Coding = field(init=False, repr=False, compare=False)
     _values: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
@@ -685,19 +694,19 @@ class Binned(Attribute):
         *,
         column: str | None = None,
         missing: Missing | None = None,
-        absent: str | None = None,
-        outside: str | None = None,
-        read: DateField | Mapping[str, Any] | str | None = None,
+        if_missing: str | None = None,
+        if_outside: str | None = None,
+        date_part: DateField | Mapping[str, Any] | str | None = None,
     ) -> None:
         coding = Cuts(tuple(cuts))
-        self._with_read(read, int)
+        self._with_read(date_part, int)
         _check_column(column)
         object.__setattr__(self, "cuts", coding.cuts)
         object.__setattr__(self, "column", column)
         text = [_number(c) for c in coding.cuts]
         middle = [f"{a} to under {b}" for a, b in itertools.pairwise(text)]
         object.__setattr__(self, "_values", (f"under {text[0]}", *middle, f"{text[-1]} or more"))
-        self._with_missing(coding, missing, absent, outside)
+        self._with_missing(coding, missing, if_missing, if_outside)
 
     @property
     def own_values(self) -> tuple[str | int, ...]:
@@ -761,8 +770,8 @@ class Amount(Attribute):
         ceilings: Further amounts up to which sums can be requested, increasing, between low and high. Each is a whole
             number of steps above low; `high` is always a ceiling. `None` with a range by class.
         missing: Missing-value categories, as for :class:`Categorical`; codes come before anything is cut.
-        absent: See :class:`Categorical`.
-        outside: See :class:`Categorical`.
+        if_missing: See :class:`Categorical`.
+        if_outside: See :class:`Categorical`.
 
     Raises:
         DomainError: The numbers are not finite decimals of at most 15 places.
@@ -783,8 +792,8 @@ class Amount(Attribute):
     valid: tuple[float, float] | None = field(default=None, kw_only=True)
     ceilings: Sequence[float] | None = field(default=None, kw_only=True)
     missing: Missing | None = field(default=None, kw_only=True)  # type: ignore[assignment]  # pairs, once it is made
-    absent: str | None = field(default=None, kw_only=True)
-    outside: str | None = field(default=None, kw_only=True)
+    if_missing: str | None = field(default=None, kw_only=True)
+    if_outside: str | None = field(default=None, kw_only=True)
     coding: Coding = field(init=False, repr=False, compare=False)
     _labels: tuple[str, ...] = field(default=(), init=False, repr=False, compare=False)
 
@@ -833,7 +842,7 @@ class Amount(Attribute):
         object.__setattr__(self, "ceilings", tuple(map(_short, tops)) or None)
         object.__setattr__(self, "step", _short(step))
         object.__setattr__(self, "valid", valid)
-        self._with_missing(coding, self.missing, self.absent, self.outside)
+        self._with_missing(coding, self.missing, self.if_missing, self.if_outside)
 
     def _by_class(self, step: Fraction, valid: tuple[float, float] | None) -> Steps:
         """Return steps whose size depends on another attribute.
@@ -1722,6 +1731,6 @@ def attribute_document(a: Attribute) -> dict[str, Any]:
     Written as JSON without sorting, the documents of two attributes are equal if and only if the attributes are.
     """
     missing = {"missing": {name: list(codes) for name, codes in dict(a.missing).items()}} if a.missing_cells else {}
-    rest = {k: v for k, v in (("absent", a.absent), ("outside", a.outside)) if v is not None}
-    rest |= {} if a.derived is None else {"read": a.derived.document}
+    rest = {k: v for k, v in (("if_missing", a.if_missing), ("if_outside", a.if_outside)) if v is not None}
+    rest |= {} if a.derived is None else {"date_part": a.derived.document}
     return {"type": a.kind, **a.declared(), "column": a.column, **missing, **rest}

@@ -195,11 +195,11 @@ class Order:
         PlanError: A field has another type, a subclass of its type, or a part that can change. There is no design, or
             one for another domain or another nesting of places. A design requests the number of units with left-out
             records, and there is no id. A further unit has an id of its own. The pattern of a unit names something that
-            is not an attribute of the domain, or an amount. The key `merge` names something that is not an amount of
-            the domain. A limit names designs or cells that do not exist. There is an exact size, and neighbours can
-            have different numbers of records. A plan is not a hash, is named twice, or names itself among the plans on
-            the same records. The mechanism has no printable name. Records are counted in parts and `scaled_designs`
-            fails. Or counts of the declared number of records would not be exact (`max_records`).
+            is not an attribute of the domain, or an amount. The key `sum_within_unit` names something that is not an
+            amount of the domain. A limit names designs or cells that do not exist. There is an exact size, and
+            neighbours can have different numbers of records. A plan is not a hash, is named twice, or names itself
+            among the plans on the same records. The mechanism has no printable name. Records are counted in parts and
+            `scaled_designs` fails. Or counts of the declared number of records would not be exact (`max_records`).
     """
 
     domain: Domain
@@ -276,14 +276,14 @@ class Order:
                 "Nothing was read and nothing was charged.",
                 place="pattern",
             )
-        if not {a for u in (self.unit, *self.units) for a in u.merge} <= set(self.domain.steps):
+        if not {a for u in (self.unit, *self.units) for a in u.sum_within_unit} <= set(self.domain.steps):
             raise PlanError(
-                "merge-unknown-amount",
-                "The key merge of a unit names a column that is not an amount of the domain.",
+                "sum-within-unit-unknown-amount",
+                "The key sum_within_unit of a unit names a column that is not an amount of the domain.",
                 "Merging adds up amounts of the domain.",
-                "Name amounts of the domain in merge.",
+                "Name amounts of the domain in sum_within_unit.",
                 "Nothing was read and nothing was charged.",
-                place="merge",
+                place="sum_within_unit",
             )
         self._check_limits()
         _ = self.scaled_designs, self.max_records()
@@ -603,7 +603,7 @@ def cell_key(domain: Domain, name: str) -> str:
     if a.missing_cells:
         own = {
             what: a.missing_cells.index(cell)
-            for what in ("absent", "outside")
+            for what in ("if_missing", "if_outside")
             if (cell := said.get(what)) in a.missing_cells
         }
         said |= own | {"missing": list(said["missing"].values())}

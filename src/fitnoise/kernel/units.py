@@ -164,19 +164,19 @@ class PrivacyUnit:
         fixed: Attributes in which all records of one unit agree, such as the year of birth.
         count: "records" (default) or "shares". With shares, all records of a unit with an id count, each as an equal
             part of one, so that units are counted. `max_records` is 1 then, and the unit has no pattern.
-        merge: Amounts of the domain to add up, such as the transactions of a customer in one branch. Records of one
-            unit with an id that agree in everything else become one record, before any are chosen. Each amount is a
-            whole number of steps from zero, of at most 2^31. The range of the amount cuts the sum.
+        sum_within_unit: Amounts of the domain to add up, such as the transactions of a customer in one branch. Records
+            of one unit with an id that agree in everything else become one record, before any are chosen. Each amount
+            is a whole number of steps from zero, of at most 2^31. The range of the amount cuts the sum.
 
-    The pattern and `merge` are held in alphabetical order, for any order given. `per_value` and `separation` are held
-    as pairs.
+    The pattern and `sum_within_unit` are held in alphabetical order, for any order given. `per_value` and `separation`
+    are held as pairs.
 
     Raises:
         SpecError: The name is empty, padded or not printable.
         SpecError: `max_records` is not a whole number ≥ 1, or `neighbours` is not a `Neighbours`.
         SpecError: `id` names no column, or the unit with an id is called a record.
         SpecError: Shares are counted without an id, or of a bounded number of records.
-        SpecError: `once_per`, `fixed` or `merge` is not a list of different names of attributes.
+        SpecError: `once_per`, `fixed` or `sum_within_unit` is not a list of different names of attributes.
         SpecError: `per_value` or `separation` gives no whole numbers ≥ 1 for such names.
         SpecError: The unit is a record and has a pattern.
         SpecError: Amounts are added up without an id, or for shares.
@@ -185,9 +185,9 @@ class PrivacyUnit:
 
     - Equal units compare equal and hash equal; a unit never changes after it is made.
     - The publisher promises that an id stands for one unit: a person with two ids counts as two units.
-    - With `merge`, the merged records of a unit depend only on the records of that unit. Adding or removing a unit
-      moves the counts by at most `max_records` records, each with an amount within its range. The price is therefore
-      the price without `merge`.
+    - With `sum_within_unit`, the merged records of a unit depend only on the records of that unit. Adding or removing a
+      unit moves the counts by at most `max_records` records, each with an amount within its range. The price is
+      therefore the price without `sum_within_unit`.
     """
 
     name: str = "record"
@@ -199,7 +199,7 @@ class PrivacyUnit:
     separation: Mapping[str, int] | tuple[tuple[str, int], ...] = ()
     fixed: tuple[str, ...] = ()
     count: CountBasis | str = CountBasis.RECORDS
-    merge: tuple[str, ...] = ()
+    sum_within_unit: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not is_name(self.name):
@@ -255,7 +255,7 @@ class PrivacyUnit:
             )
 
     def _check_pattern(self) -> None:
-        for what in ("once_per", "fixed", "merge"):
+        for what in ("once_per", "fixed", "sum_within_unit"):
             given = getattr(self, what)
             names = tuple(given) if isinstance(given, list | tuple) else (None,)
             if not _attributes(names):
@@ -294,14 +294,14 @@ class PrivacyUnit:
             )
 
     def _check_merge(self) -> None:
-        if self.merge and self.id is None:
+        if self.sum_within_unit and self.id is None:
             raise SpecError(
-                "merge-needs-id",
-                "The option merge is set, and id is not.",
+                "sum-within-unit-needs-id",
+                "The key sum_within_unit is set, and id is not.",
                 "Without an id, fitnoise does not know which records belong to one unit.",
-                "Name the id column (id = …), or remove merge.",
+                "Name the id column (id = …), or remove sum_within_unit.",
                 "Nothing was planned.",
-                place="privacy.merge",
+                place="privacy.sum_within_unit",
             )
 
     def _check_shares(self) -> None:
@@ -338,14 +338,14 @@ class PrivacyUnit:
                 "Nothing was planned.",
                 place=f"privacy.{what}",
             )
-        if self.merge:
+        if self.sum_within_unit:
             raise SpecError(
-                "shares-with-merge",
-                "The value of count is 'shares', and merge is set.",
+                "shares-with-sum-within-unit",
+                "The value of count is 'shares', and sum_within_unit is set.",
                 "No amounts are summed over shares.",
-                "Remove merge, or count records.",
+                "Remove sum_within_unit, or count records.",
                 "Nothing was planned.",
-                place="privacy.merge",
+                place="privacy.sum_within_unit",
             )
 
     @property
@@ -373,7 +373,7 @@ class PrivacyUnit:
             return f"one {self.name} (all records, in shares of one, by column '{self.id}'), {self.neighbours}"
         plural = "record" if self.max_records == 1 else "records"
         how = "" if self.id is None else f", enforced by column '{self.id}'"
-        how += f", with {self._added} added up" if self.merge else ""
+        how += f", with {self._added} added up" if self.sum_within_unit else ""
         return f"one {self.name} (at most {self.max_records} {plural}{self.pattern.describe}{how}), {self.neighbours}"
 
     def __str__(self) -> str:
@@ -395,18 +395,18 @@ class PrivacyUnit:
         """The bound on the records of one unit that the counting enforces; None without an id."""
         if self.id is None:
             return None
-        return RecordBound(self.id, self.max_records if self.parts == 1 else None, self.pattern, self.merge)
+        return RecordBound(self.id, self.max_records if self.parts == 1 else None, self.pattern, self.sum_within_unit)
 
     @property
     def merge_text(self) -> str | None:
         """The sentence about merged records of a unit; None where none are merged."""
-        if not self.merge:
+        if not self.sum_within_unit:
             return None
         return f"records of one {self.name} alike in all else are one, with their {self._added} added up"
 
     @property
     def _added(self) -> str:
-        return " and ".join(f'"{a}"' for a in self.merge)
+        return " and ".join(f'"{a}"' for a in self.sum_within_unit)
 
     @property
     def enforcement_text(self) -> str | None:
@@ -609,7 +609,7 @@ class Adjacency:
             unit = replace(unit, neighbours=Neighbours.REPLACE_ONE)
         if records > MAX_RECORDS_PER_UNIT:
             return None
-        unit = replace(unit, max_records=records, id=None, count=CountBasis.RECORDS, merge=())
+        unit = replace(unit, max_records=records, id=None, count=CountBasis.RECORDS, sum_within_unit=())
         return Adjacency(unit, drops=self.drops or self.unit.id is not None)
 
     def changes(self, adjacency: Adjacency) -> int | None:

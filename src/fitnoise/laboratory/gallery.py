@@ -187,9 +187,9 @@ def age_pyramid_tables(ages: int = 116, adult: int = 18, variance: float = 1.0) 
     domain = Domain(sex=Categorical(["male", "female"]), age=Ordered(0, ages - 1))
     adults = {"age": [(adult, ages - 1)]}
     tables = [
-        table("sex", prefix="age", variance=variance),
+        table("sex", cumulative="age", variance=variance),
         table("sex", ranges=adults, variance=variance, name="adults by sex"),
-        table(prefix="age", variance=variance),
+        table(cumulative="age", variance=variance),
         table(ranges=adults, variance=variance, name="adults"),
     ]
     return Workload(domain, tables)

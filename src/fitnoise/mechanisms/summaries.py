@@ -71,5 +71,5 @@ def target_text(kind: TargetKind, numbers: Floats) -> str:
         TargetKind.STD_ERROR: f"standard error {text}",
         TargetKind.VARIANCE: f"variance {text}",
         TargetKind.MAX_DEVIATION: f"all within ±{text}",
-        TargetKind.CV: f"relative standard error {text}",
+        TargetKind.RELATIVE_STD_ERROR: f"relative standard error {text}",
     }[kind]

@@ -450,7 +450,9 @@ def _in_family(domain: Domain, family: Family, selections: Mapping[str, AxisSele
     remaining = [part for home, part in selections.items() if home not in template_homes]
     there = np.ones(len(family), dtype=bool)
     for part in remaining:
-        names = [domain.attribute_of(a) == part.home and domain.depth(a) >= part.depth for a in family.among]
+        names = [
+            domain.attribute_of(a) == part.home and domain.depth(a) >= part.depth for a in family.pattern_attributes
+        ]
         there &= np.isin(family.combinations, np.flatnonzero(names)).any(axis=1)
     matching = np.flatnonzero(there)
     if not len(matching):

@@ -32,18 +32,18 @@ class _WithMissing(SpecSection):
         description="The categories for missing values, after the declared values: the codes of each category, by its "
         "name. If absent, the attribute has no such category.",
     )
-    absent: str | None = Field(
+    if_missing: str | None = Field(
         None,
         description='The treatment of null, NaN and blank values: the name of a category of `missing`, "refuse" or '
         '"drop". If absent, data.outside_domain decides.',
     )
-    outside: str | None = Field(
+    if_outside: str | None = Field(
         None,
         description="The treatment of all other values that are not declared: the name of a category of `missing`, "
         '"refuse" or "drop". If absent, data.outside_domain decides.',
     )
 
-    read: Literal["year", "quarter", "month", "weekday", "hour"] | AgeSpec | None = Field(
+    date_part: Literal["year", "quarter", "month", "weekday", "hour"] | AgeSpec | None = Field(
         None,
         description="The part of a date that is counted, where the column holds dates. If absent, the column holds the "
         "values themselves.",
@@ -51,8 +51,13 @@ class _WithMissing(SpecSection):
 
     @property
     def _beside(self) -> dict[str, Any]:
-        read = self.read.model_dump(mode="json") if isinstance(self.read, AgeSpec) else self.read
-        return {"missing": self.missing, "absent": self.absent, "outside": self.outside, "read": read}
+        date_part = self.date_part.model_dump(mode="json") if isinstance(self.date_part, AgeSpec) else self.date_part
+        return {
+            "missing": self.missing,
+            "if_missing": self.if_missing,
+            "if_outside": self.if_outside,
+            "date_part": date_part,
+        }
 
 
 class CategoricalSpec(_WithMissing):
@@ -175,7 +180,7 @@ class BySpec(SpecSection):
 
 
 class AmountSpec(_WithMissing):
-    """A quantity that tables sum or average, cut to a range and rounded to steps. It takes no `read`."""
+    """A quantity that tables sum or average, cut to a range and rounded to steps. It takes no `date_part`."""
 
     type: Literal["amount"] = Field(description="The kind of the attribute.")
     low: float | BySpec = Field(description="The smallest amount; smaller amounts count as low.")
@@ -202,20 +207,20 @@ class AmountSpec(_WithMissing):
 
     @model_validator(mode="after")
     def _no_dates(self) -> Self:
-        if self.read is not None:
+        if self.date_part is not None:
             raise SpecError(
-                "amount-with-read",
-                "The amount has the key read.",
-                "fitnoise reads no amount off a date.",
-                "Remove read.",
+                "amount-with-date-part",
+                "The amount has the key date_part.",
+                "fitnoise takes no amount from a date.",
+                "Remove date_part.",
                 "No data were read.",
-                place="read",
+                place="date_part",
             )
         return self
 
     def build(self, folder: Path | None) -> Attribute:
         """Return the attribute."""
-        own = {name: x for name, x in self._beside.items() if name != "read"}
+        own = {name: x for name, x in self._beside.items() if name != "date_part"}
         valid = None if self.valid is None else (self.valid[0], self.valid[1])
         said = {"step": self.step, "column": self.column, "valid": valid, "ceilings": self.ceilings}
         low, high = (x.build() if isinstance(x, BySpec) else x for x in (self.low, self.high))
@@ -225,7 +230,7 @@ class AmountSpec(_WithMissing):
 class HierarchySpec(_WithMissing):
     """Nested places, as a row for each lowest place or as numbers of places.
 
-    It takes no `missing`, `absent`, `outside` or `read`.
+    It takes no `missing`, `if_missing`, `if_outside` or `date_part`.
     """
 
     type: Literal["hierarchy"] = Field(description="The kind of the attribute.")
@@ -258,7 +263,7 @@ class HierarchySpec(_WithMissing):
             raise SpecError(
                 "hierarchy-unsupported-keys",
                 f"The hierarchy has {' and '.join(x for x, given in self._beside.items() if given is not None)}.",
-                "A hierarchy has no missing, absent, outside or read.",
+                "A hierarchy has no missing, if_missing, if_outside or date_part.",
                 "Remove them, and give records without a place a row of their own, such as 'unknown' on every level.",
                 "No data were read.",
             )

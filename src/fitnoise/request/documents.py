@@ -179,18 +179,18 @@ _Number = float | _Rule | Annotated[list[float], Field(min_length=1)]
 class TableSpec(SpecSection):
     """A table to publish, or all tables of a pattern.
 
-    It has exactly one target: margin, std_error, variance, max_deviation or cv.
+    It has exactly one target: margin, std_error, variance, max_deviation or relative_std_error.
     """
 
     name: str | None = Field(
         None, description='The name of the table. If absent, the name lists the attributes, such as "state by status".'
     )
-    all: Literal["singles", "pairs", "triples"] | int | None = Field(
+    pattern: Literal["singles", "pairs", "triples"] | int | None = Field(
         None,
-        description="A pattern: one table for each single, pair, triple or other number of the attributes in among. If "
-        "absent, there is one table.",
+        description="A pattern: one table for each single, pair, triple or other number of the attributes in "
+        "pattern_attributes. If absent, there is one table.",
     )
-    among: list[str] | None = Field(
+    pattern_attributes: list[str] | None = Field(
         None,
         min_length=1,
         description="The attributes of the pattern. If absent, these are all attributes that the table does not name "
@@ -200,7 +200,7 @@ class TableSpec(SpecSection):
         default_factory=list,
         description="The attributes shown value by value. If absent, no attribute is shown this way.",
     )
-    prefix: str | list[str] | None = Field(
+    cumulative: str | list[str] | None = Field(
         None, description='The attributes shown as "at most this value". If absent, no attribute is shown this way.'
     )
     ranges: str | dict[str, Literal["all"] | list[_Pair]] | None = Field(
@@ -208,7 +208,7 @@ class TableSpec(SpecSection):
         description="The attributes shown as ranges with both ends included: a name for all ranges, or name = [[first, "
         "last], …]. If absent, no attribute is shown this way.",
     )
-    recode: dict[str, dict[str, _Values]] | None = Field(
+    groups: dict[str, dict[str, _Values]] | None = Field(
         None,
         description="The attributes shown as groups, each by its name: a range, a list of codes or one value. A list "
         "is [first, last] for an attribute with an order. If absent, no attribute is shown this way.",
@@ -271,14 +271,15 @@ class TableSpec(SpecSection):
         description="A bound on the errors of all numbers of the table at once, at the confidence level, in people. If "
         "absent, the table has another target.",
     )
-    cv: _Number | None = Field(
+    relative_std_error: _Number | None = Field(
         None,
         description="The relative standard error at the count in reference; 0.05 is 5 %. If absent, the table has "
         "another target.",
     )
     reference: float | PublicTotalSpec | None = Field(
         None,
-        description="The public count to which cv or the target of a mean refers. If absent, the table has neither.",
+        description="The public count to which relative_std_error or the target of a mean refers. If absent, the table "
+        "has neither.",
     )
     confidence: float | None = Field(
         None, description="The confidence level of the margins of this table. If absent, accuracy.confidence applies."
@@ -288,19 +289,19 @@ class TableSpec(SpecSection):
         """Return the table, or the pattern."""
         numbers = {kind.value: self._target(getattr(self, kind.value), folder) for kind in TargetKind}
         reference = PublicTotal(self.reference.total) if isinstance(self.reference, PublicTotalSpec) else self.reference
-        if self.all is None and self.among is not None:
+        if self.pattern is None and self.pattern_attributes is not None:
             raise SpecError(
-                "among-without-pattern",
-                "The table has among, and no pattern.",
-                "The key among names the attributes of a pattern of tables.",
-                'Name the pattern, such as all = "pairs", or remove among.',
+                "pattern-attributes-without-pattern",
+                "The table has pattern_attributes, and no pattern.",
+                "The key pattern_attributes names the attributes of a pattern of tables.",
+                'Name the pattern, such as pattern = "pairs", or remove pattern_attributes.',
                 "No data were read.",
-                place="among",
+                place="pattern_attributes",
             )
         if self.matrix is not None:
-            shown = (self.attributes, self.prefix, self.ranges, self.recode, self.sum, self.mean, self.missing)
+            shown = (self.attributes, self.cumulative, self.ranges, self.groups, self.sum, self.mean, self.missing)
             following = (self.change, self.average, self.to_date, self.count)
-            if any((*shown, *following)) or self.all is not None or self.ceiling is not None:
+            if any((*shown, *following)) or self.pattern is not None or self.ceiling is not None:
                 raise SpecError(
                     "matrix-with-views",
                     "The table has a matrix, and attributes, views or a pattern.",
@@ -314,29 +315,33 @@ class TableSpec(SpecSection):
         ranges: Any = self.ranges
         if isinstance(ranges, dict):
             ranges = {a: None if b == "all" else b for a, b in ranges.items()}
-        recode = {a: {g: _selection(v) for g, v in groups.items()} for a, groups in (self.recode or {}).items()}
+        groups = {a: {g: _selection(v) for g, v in named.items()} for a, named in (self.groups or {}).items()}
         said = {**numbers, "reference": reference, "confidence": self.confidence, "name": self.name}
         said |= {"missing": self.missing, "ceiling": self.ceiling}
-        views: dict[str, Any] = {"prefix": self.prefix, "ranges": ranges, "recode": recode, "count": self.count}
+        views: dict[str, Any] = {"cumulative": self.cumulative, "ranges": ranges, "groups": groups, "count": self.count}
         views |= {"sum": self.sum, "mean": self.mean}
         views |= {"change": self.change, "average": self.average, "to_date": self.to_date}
-        if self.all is None:
+        if self.pattern is None:
             return table(*self.attributes, **views, **said)
         beside = {*self.attributes}
         for named in views.values():
             beside |= {named} if isinstance(named, str) else {*(named or ())}
-        among = _unnamed_attributes(domain, beside) if self.among is None else self.among
+        among = _unnamed_attributes(domain, beside) if self.pattern_attributes is None else self.pattern_attributes
         if not among:
             raise SpecError(
                 "pattern-left-empty",
                 "Every attribute is named next to the pattern.",
                 "The pattern needs attributes to choose from.",
-                "Name fewer attributes, or list those of the pattern in among.",
+                "Name fewer attributes, or list those of the pattern in pattern_attributes.",
                 "No data were read.",
-                place="all",
+                place="pattern",
             )
         return all_tables(
-            ORDERS[self.all] if isinstance(self.all, str) else self.all, among, *self.attributes, **views, **said
+            ORDERS[self.pattern] if isinstance(self.pattern, str) else self.pattern,
+            among,
+            *self.attributes,
+            **views,
+            **said,
         )
 
     def _target(self, x: _Number | None, folder: Path | None) -> Any:
@@ -347,7 +352,7 @@ class TableSpec(SpecSection):
             return x.build(folder)
         if isinstance(x, BySizeSpec):
             return ByTableSize(x.coefficient, x.power, x.least, x.most)
-        if isinstance(x, list) and self.all is None:
+        if isinstance(x, list) and self.pattern is None:
             raise SpecError(
                 "target-list-needs-pattern",
                 "A single table has a list of targets.",
@@ -640,7 +645,7 @@ class UnitSpec(SpecSection):
             own,
             *pattern,
             count=counted,
-            merge=first.merge if same else (),
+            sum_within_unit=first.sum_within_unit if same else (),
         )
 
 
@@ -706,7 +711,7 @@ class PrivacySpec(SpecSection):
         description='The weight of a record: "records" (each counts one) or "shares" (each record of a unit counts an '
         "equal part of one). With shares tables count units.",
     )
-    merge: list[str] = Field(
+    sum_within_unit: list[str] = Field(
         [],
         description="Amounts, such as turnover: records of a unit that agree in everything else become one record with "
         "the sum of these amounts. This happens before records are chosen, and needs an id. If absent, no records are "
@@ -780,7 +785,7 @@ class ObjectiveSpec(SpecSection):
         strict=False,
         description="The weight of each variance in the sum: 1, or computed from its target.",
     )
-    trade: float | None = Field(
+    total_error_weight: float | None = Field(
         None,
         description='The amount of Δ² that one unit of the weighted sum is worth; for the goal "hybrid" only. If '
         'absent, the goal is not "hybrid".',
@@ -972,7 +977,7 @@ class AlsoSpec(SpecSection):
             budget=None
             if self.budget is None
             else self.budget.build(None if promised is Privacy.PURE else first.delta),
-            objective=Objective(self.objective.goal, self.objective.weights, self.objective.trade),
+            objective=Objective(self.objective.goal, self.objective.weights, self.objective.total_error_weight),
             cell_budgets=None if self.cell_budgets is None else self.cell_budgets.build(domain),
             privacy=promised,
             small_database=_small(self.mechanism, self.size, self.projection),
@@ -1126,7 +1131,7 @@ class Spec(SpecSection):
                 separation=p.separation,
                 fixed=tuple(p.fixed),
                 count=p.count,
-                merge=tuple(p.merge),
+                sum_within_unit=tuple(p.sum_within_unit),
             )
         units = wrong.each(p.also, "privacy.also", lambda other: other.build(unit))
         with wrong.located_at("data"):
@@ -1138,7 +1143,7 @@ class Spec(SpecSection):
         with wrong.located_at("accuracy"):
             checked_confidence(self.accuracy.confidence)
         with wrong.located_at("objective"):
-            objective = Objective(self.objective.goal, self.objective.weights, self.objective.trade)
+            objective = Objective(self.objective.goal, self.objective.weights, self.objective.total_error_weight)
         implied = None if p.definition is Privacy.PURE else p.delta
         cap = budget = cells = None
         with wrong.located_at("privacy.cap"):
@@ -1230,7 +1235,7 @@ class Spec(SpecSection):
                 "separation": dict(u.separation),
                 "fixed": list(u.fixed),
                 "count": u.count,
-                "merge": list(u.merge),
+                "sum_within_unit": list(u.sum_within_unit),
                 "neighbours": u.neighbours,
                 "delta": publication.delta,
                 "cap": cost_document(publication.cap, publication.delta),
@@ -1245,7 +1250,11 @@ class Spec(SpecSection):
                 ],
             },
             "accuracy": {"confidence": w.confidence, "gap": publication.gap},
-            "objective": {"goal": o.goal, "weights": o.weights, "trade": None if o.trade is None else float(o.trade)},
+            "objective": {
+                "goal": o.goal,
+                "weights": o.weights,
+                "total_error_weight": None if o.total_error_weight is None else float(o.total_error_weight),
+            },
             "series": None if publication.series is None else {"attribute": publication.series},
             "budget": cost_document(publication.budget, publication.delta),
             "domain": {name: named_attribute_document(name, a) for name, a in w.domain.items()},

@@ -197,7 +197,8 @@ class Objective:
             mechanism: CA, wCA-I and wCA-II are the three weights. The hybrid minimises Δ² + λ Σ ω var while every
             number meets its target.
         weights: ω; every published number counts.
-        trade: λ > 0, for a hybrid and only for it: the value of a unit of weighted variance, in people², as Δ².
+        total_error_weight: λ > 0, for a hybrid and only for it: the value of a unit of weighted variance, in people²,
+            as Δ².
 
     Raises:
         SpecError: There is a λ without a hybrid, a hybrid without a λ, or weights in a goal without a sum.
@@ -207,7 +208,7 @@ class Objective:
 
     goal: Goal = Goal.FIT_FOR_USE
     weights: ErrorWeights = ErrorWeights.UNIFORM
-    trade: float | None = None
+    total_error_weight: float | None = None
 
     def __post_init__(self) -> None:
         refuse_unless_fields_fit(self, SpecError, "No plan was made.")
@@ -222,23 +223,24 @@ class Objective:
                 "No plan was made.",
                 place="objective.weights",
             )
-        if (self.goal is Goal.HYBRID) != (self.trade is not None):
+        if (self.goal is Goal.HYBRID) != (self.total_error_weight is not None):
             raise SpecError(
-                "trade-misfit",
-                f"The goal is {self.goal.value!r}, and the trade is {self.trade!r}.",
-                "The hybrid goal needs a trade, the Δ² that one unit of variance is worth, and no other goal has one.",
-                "Give a trade with the hybrid goal, and only with it.",
+                "total-error-weight-misfit",
+                f"The goal is {self.goal.value!r}, and total_error_weight is {self.total_error_weight!r}.",
+                "The hybrid goal needs total_error_weight, the Δ² that one unit of variance is worth, and no other "
+                "goal has one.",
+                "Give total_error_weight with the hybrid goal, and only with it.",
                 "No plan was made.",
-                place="objective.trade",
+                place="objective.total_error_weight",
             )
-        if self.trade is not None and not 0 < self.trade < math.inf:
+        if self.total_error_weight is not None and not 0 < self.total_error_weight < math.inf:
             raise SpecError(
-                "trade-not-positive",
-                f"The trade is {self.trade!r}.",
-                "A trade must be a positive finite number.",
+                "total-error-weight-not-positive",
+                f"The key total_error_weight is {self.total_error_weight!r}.",
+                "It must be a positive finite number.",
                 "Give a number above 0.",
                 "No plan was made.",
-                place="objective.trade",
+                place="objective.total_error_weight",
             )
 
 
@@ -897,26 +899,26 @@ class Publication:
     def _check_merge(self) -> None:
         """Raise SpecError unless the merged attributes are amounts, in integer steps from zero."""
         domain = self.workload.domain
-        for a in self.unit.merge:
+        for a in self.unit.sum_within_unit:
             if a not in domain.steps:
                 raise SpecError(
-                    "merge-needs-amount",
-                    f"The key merge names {a!r}, which is not an amount of the domain.",
+                    "sum-within-unit-needs-amount",
+                    f"The key sum_within_unit names {a!r}, which is not an amount of the domain.",
                     f"The amounts of the domain are {list(domain.steps)}.",
-                    "Declare it as an amount, or remove it from merge.",
+                    "Declare it as an amount, or remove it from sum_within_unit.",
                     "No plan was made.",
-                    place="privacy.merge",
+                    place="privacy.sum_within_unit",
                 )
             try:
                 uncut(domain[a].coding)
             except DomainError as e:
                 raise SpecError(
-                    "merge-amount-unusable",
-                    f"The key merge names {a!r}, and this amount cannot be added up. {e.given}",
+                    "sum-within-unit-amount-unusable",
+                    f"The key sum_within_unit names {a!r}, and this amount cannot be added up. {e.given}",
                     e.needed,
                     e.action,
                     "No plan was made.",
-                    place="privacy.merge",
+                    place="privacy.sum_within_unit",
                 ) from None
 
     def _check_shares(self) -> None:
@@ -996,7 +998,7 @@ class Publication:
                 raise SpecError(
                     "series-view-unsupported",
                     f"The table {name!r} shows {self.series!r} in a way that a series does not support.",
-                    "A series shows its periods by value, as prefix, to_date, change or average.",
+                    "A series shows its periods by value, as cumulative, to_date, change or average.",
                     "Use one of these; compute other sums over periods from the release.",
                     "No plan was made.",
                     place="tables",
@@ -1013,7 +1015,7 @@ class Publication:
                     "series-target-varies",
                     f"The target of {name!r} depends on the number of periods, or differs between periods.",
                     "In a series one target holds for all periods.",
-                    "Give a margin, a standard error, a variance, or a cv of one count.",
+                    "Give a margin, a standard error, a variance, or a relative_std_error of one count.",
                     "No plan was made.",
                     place="tables",
                 )

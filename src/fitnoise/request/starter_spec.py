@@ -50,7 +50,7 @@ KINDS = {
         },
     ),
     "ordered": (
-        "whole numbers, of which tables may show prefixes and ranges",
+        "whole numbers, of which tables may show cumulative counts and ranges",
         {
             "low": ("0", FILL_IN_MARK + "the least there may be"),
             "high": ("99", FILL_IN_MARK + "the largest"),
@@ -132,7 +132,7 @@ def begun(attributes: Mapping[str, str]) -> str:
         lines += [header, f'type = "{kind}"  # {what}', *_key_lines(keys | _COLUMN), ""]
     shown = [_quoted(name) for name, kind in attributes.items() if kind != "amount"]
     if shown:
-        lines += ["[[tables]]", 'all = "singles"  # a table for each attribute', *_key_lines(_TARGET), ""]
+        lines += ["[[tables]]", 'pattern = "singles"  # a table for each attribute', *_key_lines(_TARGET), ""]
     for name in (name for name, kind in attributes.items() if kind == "amount"):
         lines += [
             "[[tables]]",

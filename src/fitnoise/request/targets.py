@@ -41,7 +41,7 @@ class TargetKind(StrEnum):
     STD_ERROR = "std_error"
     VARIANCE = "variance"
     MAX_DEVIATION = "max_deviation"
-    CV = "cv"
+    RELATIVE_STD_ERROR = "relative_std_error"
 
 
 def checked_confidence(confidence: float | Fraction) -> float:
@@ -310,13 +310,13 @@ class Target:
                     "Nothing was planned.",
                     place=self.kind.value,
                 )
-        if (self.reference is not None) != (self.kind is TargetKind.CV):
+        if (self.reference is not None) != (self.kind is TargetKind.RELATIVE_STD_ERROR):
             raise WorkloadError(
                 "reference-misfit",
-                f"The target is {'a cv without' if self.kind is TargetKind.CV else f'a {self.kind.value} with'} a "
-                "reference count.",
-                "A coefficient of variation (cv) needs a reference count, and no other target has one.",
-                "Give a reference with cv, and only with it.",
+                f"The target is a {self.kind.value}, and there is {'no' if self.reference is None else 'a'} reference "
+                f"count.",
+                "A relative_std_error needs a reference count, and no other target has one.",
+                "Give a reference with relative_std_error, and only with it.",
                 "Nothing was planned.",
                 place="reference",
             )
@@ -354,7 +354,7 @@ class Target:
             return number
         if self.kind is TargetKind.STD_ERROR:
             return number**2
-        if self.kind is TargetKind.CV:
+        if self.kind is TargetKind.RELATIVE_STD_ERROR:
             at = self.reference.total / np.asarray(cells) if isinstance(self.reference, PublicTotal) else self.reference
             return np.asarray((number * (math.nan if at is None else at)) ** 2)
         if self.kind is TargetKind.MAX_DEVIATION:

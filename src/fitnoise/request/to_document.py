@@ -73,20 +73,20 @@ def table_document(part: Table | Family) -> dict[str, Any]:
     }
     if family is not None:
         words = {n: word for word, n in ORDERS.items()}
-        out |= {"all": words.get(family.order, family.order), "among": list(family.among)}
+        out |= {"pattern": words.get(family.order, family.order), "pattern_attributes": list(family.pattern_attributes)}
         if family.numbers is not None:
             out[target.kind.value] = list(family.numbers)
     if t.matrix is not None:
         return out | {"matrix": t.matrix.matrix.tolist()}
     views = dict(t.views)
     out["attributes"] = list(t.attributes)
-    out["prefix"] = [a for a, v in views.items() if isinstance(v, AtMost)] or None
+    out["cumulative"] = [a for a, v in views.items() if isinstance(v, AtMost)] or None
     out["ranges"] = {
         a: "all" if v.bounds is None else [_as_python(b) for b in v.bounds]
         for a, v in views.items()
         if isinstance(v, Ranges)
     } or None
-    out["recode"] = {
+    out["groups"] = {
         a: {g: values.document for g, values in v.groups} for a, v in views.items() if isinstance(v, Recode)
     } or None
     for word, kind in (("change", Change), ("average", Average), ("to_date", ToDate)):
@@ -133,7 +133,7 @@ def finite_document(q: FiniteQuery) -> dict[str, Any]:
 
 
 def toml(document: Mapping[str, Any]) -> str:
-    """Return a specification as TOML, with the groups of a recode in their order, which is that of published rows.
+    """Return a specification as TOML, with the groups of an attribute in their order, which is that of published rows.
 
     TOML puts tables of keys behind values: groups that mix both are written as one inline table.
 
@@ -141,12 +141,12 @@ def toml(document: Mapping[str, Any]) -> str:
         document: As JSON values.
     """
     text = tomli_w.dumps(document)
-    mark = next(m for i in itertools.count() if (m := f"recode-{i}-") not in text)
+    mark = next(m for i in itertools.count() if (m := f"groups-{i}-") not in text)
     held: list[str] = []
 
     def kept(x: Any) -> Any:
         if isinstance(x, Mapping):
-            return {key: held_back(y) if key == "recode" and _mixed(y) else kept(y) for key, y in x.items()}
+            return {key: held_back(y) if key == "groups" and _mixed(y) else kept(y) for key, y in x.items()}
         return [kept(y) for y in x] if isinstance(x, list) else x
 
     def held_back(groups: Any) -> str:
@@ -162,10 +162,10 @@ def toml(document: Mapping[str, Any]) -> str:
     return text
 
 
-def _mixed(recode: Any) -> bool:
+def _mixed(groups: Any) -> bool:
     """Return True if some groups are tables of keys."""
-    groups = [x for x in recode.values() if isinstance(x, Mapping)] if isinstance(recode, Mapping) else []
-    return any(isinstance(values, Mapping) for own in groups for values in own.values())
+    by_attribute = [x for x in groups.values() if isinstance(x, Mapping)] if isinstance(groups, Mapping) else []
+    return any(isinstance(values, Mapping) for own in by_attribute for values in own.values())
 
 
 def _number_document(number: float | ByAttribute | ByTableSize) -> Any:
@@ -214,7 +214,11 @@ def also_document(p: Publication, confidence: float) -> dict[str, Any]:
         "privacy": p.privacy,
         "confidence": None if w.confidence == confidence else w.confidence,
         "gap": p.gap,
-        "objective": {"goal": o.goal, "weights": o.weights, "trade": None if o.trade is None else float(o.trade)},
+        "objective": {
+            "goal": o.goal,
+            "weights": o.weights,
+            "total_error_weight": None if o.total_error_weight is None else float(o.total_error_weight),
+        },
         "budget": cost_document(p.budget, p.delta),
         "cell_budgets": cell_budgets_document(p.cell_budgets),
         **small_document(p.small_database),

@@ -1,6 +1,6 @@
 """The tables that will be published, each with a name and a target.
 
-A table has one *view* of each of its attributes: every value, "at most", ranges, a recode. It publishes every
+A table has one *view* of each of its attributes: every value, "at most", ranges, groups. It publishes every
 combination of them. A matrix workload publishes any linear queries about the cells of a domain.
 """
 
@@ -35,7 +35,7 @@ QUERY = "query"
 
 _T = TypeVar("_T")
 
-_NAMED = ("prefix", "ranges", "recode", "change", "average", "to_date", "count", "sum")
+_NAMED = ("cumulative", "ranges", "groups", "change", "average", "to_date", "count", "sum")
 """The arguments that the errors of this module describe in words of their own."""
 
 SLUG_BYTES = 120
@@ -160,18 +160,18 @@ class AtMost(View):
     """Every "at most this value" (cumulative counts): the row labelled v counts records with value ≤ v."""
 
     missing: bool = False
-    word = "prefix"
+    word = "cumulative"
 
     def operator(self, attribute: Attribute) -> op.Operator:
         """Return cumulative sums. Raise WorkloadError if the attribute has no order."""
         if not attribute.ordered:
             raise WorkloadError(
-                "prefix-needs-order",
-                "The prefix is of an attribute without an order.",
-                "Prefix needs an ordered or a binned attribute.",
-                "Show the attribute by value, or recode it.",
+                "cumulative-needs-order",
+                "The cumulative counts are of an attribute without an order.",
+                "Cumulative counts need an ordered or a binned attribute.",
+                "Show the attribute by value, or in groups.",
                 "Nothing was planned.",
-                place="prefix",
+                place="cumulative",
             )
         if not attribute.missing_cells:
             return op.Prefix(attribute.size)
@@ -198,7 +198,7 @@ class Ranges(View):
                 "ranges-need-order",
                 "The ranges are of an attribute without an order.",
                 "Ranges need an ordered or a binned attribute.",
-                "Recode the attribute instead.",
+                "Show groups of the attribute instead.",
                 "Nothing was planned.",
                 place="ranges",
             )
@@ -251,7 +251,7 @@ class Recode(View):
 
     groups: tuple[tuple[str, Selection], ...]
     missing: bool = False
-    word = "recode"
+    word = "groups"
 
     def left_out(self, attribute: Attribute) -> tuple[int, ...]:
         """Return the cells for missing values that no group names."""
@@ -264,7 +264,7 @@ class Recode(View):
             try:
                 found.append(values.cells(attribute))
             except DomainError as error:
-                raise error.with_place(f"recode.{name}") from None
+                raise error.with_place(f"groups.{name}") from None
         spans = [(own[0], -own[-1], g) for g, own in zip(self.groups, found, strict=True) if g[1].is_range(attribute)]
         _refuse_overlap(attribute, sorted(spans, key=lambda span: span[:2]))
         return tuple(found)
@@ -287,11 +287,11 @@ class Recode(View):
         if len(set(groups)) != len(groups):
             raise WorkloadError(
                 "group-twice",
-                f"A recode names a group twice: {list(groups)}.",
+                f"The table names a group twice: {list(groups)}.",
                 "",
                 "Give each group a name of its own.",
                 "Nothing was planned.",
-                place="recode",
+                place="groups",
             )
         _refuse_one_label(groups, names)
         return groups + names
@@ -603,10 +603,10 @@ def _refuse_overlap(attribute: Attribute, spans: Sequence[tuple[int, int, tuple[
                 "groups-overlap",
                 f"The groups {around[-1][1]!r} and {name!r} both count {attribute.values[first]!r}, and "
                 "neither lies within the other.",
-                "Two ranges of a recode are disjoint, or one lies within the other.",
-                "Let each range start after the one before it ends, or use ranges instead of recode.",
+                "Two ranges among the groups are disjoint, or one lies within the other.",
+                "Let each range start after the one before it ends, or use ranges instead of groups.",
                 "Nothing was planned.",
-                place="recode",
+                place="groups",
             )
         around.append((-last, name))
 
@@ -792,7 +792,7 @@ class Table:
                     "view-class-unknown",
                     f"The table {self.name!r} has a view {type(view).__name__} of {a!r}, which no plan file can hold.",
                     "",
-                    "Build the table with fitnoise.table, from its prefix, ranges, recode, change, average, "
+                    "Build the table with fitnoise.table, from its cumulative, ranges, groups, change, average, "
                     "to_date, count, sum or mean.",
                     "Nothing was planned.",
                     place=a,
@@ -860,7 +860,7 @@ class Table:
         if self.missing and not any(view.left_out(domain[a]) for a, view in self.views):
             raise WorkloadError(
                 "missing-without-cells",
-                f"The table {self.name!r} has missing = true, and its prefixes, ranges and groups leave out "
+                f"The table {self.name!r} has missing = true, and its cumulative counts, ranges and groups leave out "
                 "no cell for missing values.",
                 "",
                 "Leave missing out, or declare such cells (missing = … of the attribute).",
@@ -973,9 +973,9 @@ def _refuse_no_names(names: Iterable[object]) -> None:
 @checked(WorkloadError, "Nothing was planned.", *_NAMED, "name")
 def table(
     *attributes: str,
-    prefix: str | Sequence[str] | None = None,
+    cumulative: str | Sequence[str] | None = None,
     ranges: str | Mapping[str, Sequence[tuple[Any, Any]] | None] | None = None,
-    recode: Mapping[str, Mapping[str, Any]] | None = None,
+    groups: Mapping[str, Mapping[str, Any]] | None = None,
     change: str | Mapping[str, int] | None = None,
     average: Mapping[str, int] | None = None,
     to_date: Mapping[str, int] | None = None,
@@ -987,7 +987,7 @@ def table(
     std_error: float | ByAttribute | ByTableSize | None = None,
     variance: float | ByAttribute | ByTableSize | None = None,
     max_deviation: float | ByAttribute | ByTableSize | None = None,
-    cv: float | ByAttribute | ByTableSize | None = None,
+    relative_std_error: float | ByAttribute | ByTableSize | None = None,
     reference: float | PublicTotal | None = None,
     confidence: float | None = None,
     name: str | None = None,
@@ -997,15 +997,15 @@ def table(
 
     Args:
         attributes: The names of attributes of the domain, shown value by value; no name means the grand total.
-        prefix: The attributes shown as "at most this value" instead.
+        cumulative: The attributes shown as "at most this value" instead.
         ranges: The attributes shown as ranges: a name for all ranges, or a mapping name → list of (first, last).
-        recode: The attributes shown as groups: a mapping name → {group: values}. Along an order, (first, last) is a
+        groups: The attributes shown as groups: a mapping name → {group: values}. Along an order, (first, last) is a
             range, ends included, and {"values": […]} are single values. Without an order, a list contains codes.
         change: The attributes shown as changes, in their declared order: a name, or a mapping name → lag. Each row is a
             value less the value one lag before. The lag of a year gives seasonal differences; a name has the lag 1.
         average: The attributes shown as moving averages: a mapping name → number of values. Targets refer to the mean.
         to_date: The attributes shown as sums that restart after a number of values, counted from the first: a mapping
-            name → this number. 12 months make years to date. For sums that never restart see `prefix`.
+            name → this number. 12 months make years to date. For sums that never restart see `cumulative`.
         count: The attributes whose records with a value are counted; records in cells for missing values are not. A sum
             of an amount adds up these records.
         sum: The amounts (or attributes of whole numbers) to sum; with several, the table sums their product. Targets
@@ -1018,20 +1018,22 @@ def table(
         std_error: The standard error, in people.
         variance: The variance, in people².
         max_deviation: A bound on the error of *all* numbers of the table at once, at `confidence`, in people.
-        cv: The relative standard error (0.05 is 5 %) at the count given as `reference`.
-        reference: The public count to which a `cv` or the target of a `mean` refers. For a `cv` it can be a
+        relative_std_error: The relative standard error (0.05 is 5 %) at the count given as `reference`.
+        reference: The public count to which a `relative_std_error` or the target of a `mean` refers. For a relative
+            error it can be a
             :class:`PublicTotal` spread over the table.
         confidence: The confidence level of this table, in place of the workload's.
         name: The name of the table; default: the attributes joined by "by". Tables of one workload that group equal
             attributes in other ways are numbered from the second on.
-        missing: True if cells for missing values that a prefix, ranges or groups leave out have rows of their own.
+        missing: True if cells for missing values that cumulative counts, ranges or groups leave out have rows of their
+            own.
 
     Raises:
         WorkloadError: The table has no target or several, an attribute twice, or a target that is not a positive finite
             number.
 
     Example:
-        `table("status", prefix="age", margin=30)` publishes, for each status, every "age at most a" to ±30.
+        `table("status", cumulative="age", margin=30)` publishes, for each status, every "age at most a" to ±30.
     """
     if not isinstance(missing, bool):
         raise WorkloadError(
@@ -1043,7 +1045,7 @@ def table(
             place="missing",
         )
     spans = {ranges: None} if isinstance(ranges, str) else dict(ranges or {})
-    views: dict[str, View] = {a: AtMost(missing) for a in _listed(prefix)}
+    views: dict[str, View] = {a: AtMost(missing) for a in _listed(cumulative)}
     counted, summed = _listed(count), _listed(sum)
     if mean is not None and not isinstance(mean, str):
         raise WorkloadError(
@@ -1057,7 +1059,7 @@ def table(
     averaged = {} if mean is None else {mean: Mean(_reference(mean, reference))}
     for extra in (
         {a: Ranges(None if b is None else _bounds(a, b), missing) for a, b in spans.items()},
-        {a: Recode(_groups(a, m), missing) for a, m in (recode or {}).items()},
+        {a: Recode(_groups(a, m), missing) for a, m in (groups or {}).items()},
         {a: Change(n) for a, n in _counts("change", {change: 1} if isinstance(change, str) else change, 1)},
         {a: Average(n) for a, n in _counts("average", average, 2)},
         {a: ToDate(n) for a, n in _counts("to_date", to_date, 2)},
@@ -1079,7 +1081,7 @@ def table(
     if missing and not any(view.missing for view in views.values()):
         raise WorkloadError(
             "missing-without-views",
-            "The table has missing = true, and no prefix, range or recode.",
+            "The table has missing = true, and no cumulative counts, ranges or groups.",
             "Only these leave out cells for missing values.",
             "Leave missing out.",
             "Nothing was planned.",
@@ -1105,7 +1107,7 @@ def table(
             "Nothing was planned.",
             place="change",
         )
-    listed = (*_listed(prefix), *counted, *summed)
+    listed = (*_listed(cumulative), *counted, *summed)
     columns = attributes + tuple(a for a in views if a not in attributes)
     columns += tuple(a for i, a in enumerate(listed) if a in listed[:i])
     if len(set(columns)) != len(columns):
@@ -1120,7 +1122,9 @@ def table(
         )
     said = {
         kind: number
-        for kind, number in zip(TargetKind, (margin, std_error, variance, max_deviation, cv), strict=True)
+        for kind, number in zip(
+            TargetKind, (margin, std_error, variance, max_deviation, relative_std_error), strict=True
+        )
         if number is not None
     }
     if len(said) != 1:
@@ -1166,7 +1170,7 @@ def _groups(attribute: str, groups: Mapping[str, Any]) -> tuple[tuple[str, Selec
                 error.needed,
                 error.action,
                 "Nothing was planned.",
-                place=f"recode.{attribute}.{name}",
+                place=f"groups.{attribute}.{name}",
             ) from None
     return tuple(found)
 
@@ -1237,7 +1241,7 @@ class Family(LazySequence[Table]):
     Args:
         template: The further attributes of every table, and the target. Its name, if given, precedes that of each
             table.
-        among: The attributes of which every combination of `order` is shown, value by value.
+        pattern_attributes: The attributes of which every combination of `order` is shown, value by value.
         order: The number of these attributes in each table, from 1 to their number.
         numbers: The targets of the tables, one each in the order of the combinations; None: the template's target for
             all.
@@ -1247,12 +1251,12 @@ class Family(LazySequence[Table]):
     """
 
     template: Table
-    among: tuple[str, ...]
+    pattern_attributes: tuple[str, ...]
     order: int
     numbers: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "among", tuple(self.among))
+        object.__setattr__(self, "pattern_attributes", tuple(self.pattern_attributes))
         if self.template.matrix is not None:
             raise WorkloadError(
                 "matrix-in-pattern",
@@ -1262,16 +1266,16 @@ class Family(LazySequence[Table]):
                 "Nothing was planned.",
                 place="matrix",
             )
-        if not self.among:
+        if not self.pattern_attributes:
             raise WorkloadError(
                 "pattern-without-attributes",
                 "A pattern of tables has no attributes to choose from.",
                 "",
                 "Name at least one attribute.",
                 "Nothing was planned.",
-                place="among",
+                place="pattern_attributes",
             )
-        given = [*self.among, *self.template.attributes]
+        given = [*self.pattern_attributes, *self.template.attributes]
         if len(set(given)) != len(given):
             twice = next(a for i, a in enumerate(given) if a in given[:i])
             raise WorkloadError(
@@ -1280,25 +1284,30 @@ class Family(LazySequence[Table]):
                 "",
                 "Name each attribute once.",
                 "Nothing was planned.",
-                place="among",
+                place="pattern_attributes",
             )
-        if isinstance(self.order, bool) or not isinstance(self.order, int) or not 1 <= self.order <= len(self.among):
+        if (
+            isinstance(self.order, bool)
+            or not isinstance(self.order, int)
+            or not 1 <= self.order <= len(self.pattern_attributes)
+        ):
             raise WorkloadError(
                 "pattern-order-out-of-range",
-                f"The pattern shows {self.order!r} of its {len(self.among)} attributes in each table.",
-                f"It must show from 1 to {len(self.among)} of them.",
+                f"The pattern shows {self.order!r} of its {len(self.pattern_attributes)} attributes in each table.",
+                f"It must show from 1 to {len(self.pattern_attributes)} of them.",
                 "Give such a whole number.",
                 "Nothing was planned.",
-                place="all",
+                place="pattern",
             )
         if len(self) > MAX_TABLES:
             raise WorkloadError(
                 "too-many-tables",
-                f"The pattern has {len(self):,} tables: each shows {self.order} of {len(self.among)} attributes.",
+                f"The pattern has {len(self):,} tables: each shows {self.order} of {len(self.pattern_attributes)} "
+                f"attributes.",
                 f"At most {MAX_TABLES:,} tables can be planned together.",
                 "Name fewer attributes, or show fewer in each table.",
                 "Nothing was planned.",
-                place="all",
+                place="pattern",
             )
         number = self.template.target.number
         if isinstance(number, ByAttribute) and number.attribute not in self.template.attributes:
@@ -1324,7 +1333,7 @@ class Family(LazySequence[Table]):
             object.__setattr__(self, "template", replace(self.template, target=replace(target, number=numbers[0])))
 
     def __len__(self) -> int:
-        return math.comb(len(self.among), self.order)
+        return math.comb(len(self.pattern_attributes), self.order)
 
     def coded(self, domain: Domain) -> dict[str, str]:
         """Return in words the coding of values that are not shown, by attribute of any of the tables.
@@ -1332,19 +1341,19 @@ class Family(LazySequence[Table]):
         Args:
             domain: The domain of the tables.
         """
-        among = {a: words for a in self.among if (words := domain[a].coded) is not None}
+        among = {a: words for a in self.pattern_attributes if (words := domain[a].coded) is not None}
         return among | self.template.coded(domain)
 
     def _build(self, i: int) -> Table:
-        shown = tuple(self.among[a] for a in self.combinations[i])
+        shown = tuple(self.pattern_attributes[a] for a in self.combinations[i])
         t = self.template
         target = t.target if self.numbers is None else replace(t.target, number=self.numbers[i])
         return Table(self._named(shown), shown + t.attributes, target, t.views)
 
     @cached_property
     def combinations(self) -> NDArray[np.intp]:
-        """Positions among `among` of the attributes each table shows, (T, order), increasing along each row."""
-        flat = itertools.chain.from_iterable(itertools.combinations(range(len(self.among)), self.order))
+        """Positions of each table's attributes in `pattern_attributes`, (T, order), increasing along each row."""
+        flat = itertools.chain.from_iterable(itertools.combinations(range(len(self.pattern_attributes)), self.order))
         return np.fromiter(flat, dtype=np.intp, count=len(self) * self.order).reshape(-1, self.order)
 
     @property
@@ -1361,19 +1370,19 @@ class Family(LazySequence[Table]):
         """Return the pattern in words."""
         head, tail = self._around
         counted = {1: "each", 2: "all pairs", 3: "all triples"}.get(self.order, f"all sets of {self.order}")
-        return f"{head}{counted} of {len(self.among)} attributes{tail}"
+        return f"{head}{counted} of {len(self.pattern_attributes)} attributes{tail}"
 
     def names(self) -> list[str]:
         """Return the names of all tables."""
         head, tail = self._around
-        words = np.array(self.among, dtype=object)[self.combinations].tolist()
+        words = np.array(self.pattern_attributes, dtype=object)[self.combinations].tolist()
         return [f"{head}{' by '.join(w)}{tail}" for w in words]
 
     def slugs(self) -> list[str]:
         """Return the names of all tables' files, without their endings, as :func:`slug` makes them."""
-        parts = [_underscored(a).strip("_") for a in self.among]
+        parts = [_underscored(a).strip("_") for a in self.pattern_attributes]
         head, tail = self._around
-        if not all(re.search(r"[^\W_]", a) for a in self.among):
+        if not all(re.search(r"[^\W_]", a) for a in self.pattern_attributes):
             return [slug(name) for name in self.names()]
         before, after = _underscored(head), _underscored(tail)
         words = np.array(parts, dtype=object)[self.combinations].tolist()
@@ -1385,7 +1394,7 @@ class Family(LazySequence[Table]):
         Args:
             domain: The domain of the tables.
         """
-        sizes = np.array([domain[a].size for a in self.among], dtype=np.float64)
+        sizes = np.array([domain[a].size for a in self.pattern_attributes], dtype=np.float64)
         return np.asarray(sizes[self.combinations].prod(axis=1) * math.prod(self.template.shape(domain)))
 
     def targets(self, domain: Domain) -> NDArray[np.float64]:
@@ -1426,14 +1435,14 @@ class Family(LazySequence[Table]):
             WorkloadError, DomainError: A table does not fit. The error names the attribute or key at fault.
         """
         self.template.refuse_unknown_views()
-        for a in self.among:
+        for a in self.pattern_attributes:
             EACH.operator(domain[a])
         if self.template.attributes:
             self.template.check(domain)
-        for a in self.among:
+        for a in self.pattern_attributes:
             _refuse_two_levels(domain, (a, *self.template.attributes))
         if self.order > 1:
-            _refuse_two_levels(domain, self.among)
+            _refuse_two_levels(domain, self.pattern_attributes)
 
 
 def _each_number(numbers: Iterable[Any], target: Target) -> tuple[float, ...]:
@@ -1466,11 +1475,11 @@ def _described(t: Table, attribute: str) -> str:
 @checked(WorkloadError, "Nothing was planned.", *_NAMED, "name")
 def all_tables(
     order: int,
-    among: Iterable[str],
+    pattern_attributes: Iterable[str],
     *attributes: str,
-    prefix: str | Sequence[str] | None = None,
+    cumulative: str | Sequence[str] | None = None,
     ranges: str | Mapping[str, Sequence[tuple[Any, Any]] | None] | None = None,
-    recode: Mapping[str, Mapping[str, Any]] | None = None,
+    groups: Mapping[str, Mapping[str, Any]] | None = None,
     change: str | Mapping[str, int] | None = None,
     average: Mapping[str, int] | None = None,
     to_date: Mapping[str, int] | None = None,
@@ -1482,7 +1491,7 @@ def all_tables(
     std_error: Targets | None = None,
     variance: Targets | None = None,
     max_deviation: Targets | None = None,
-    cv: Targets | None = None,
+    relative_std_error: Targets | None = None,
     reference: float | PublicTotal | None = None,
     confidence: float | None = None,
     name: str | None = None,
@@ -1491,12 +1500,12 @@ def all_tables(
     """Return all tables that show `order` of some attributes: `all_tables(2, names, margin=30)` is every pair.
 
     Args:
-        order: The number of attributes of `among` that each table shows, value by value.
-        among: The names of attributes.
+        order: The number of attributes of `pattern_attributes` that each table shows, value by value.
+        pattern_attributes: The names of attributes.
         attributes: The further attributes that every table shows, value by value.
-        prefix: The further attributes shown as "at most this value".
+        cumulative: The further attributes shown as "at most this value".
         ranges: The further attributes shown as ranges.
-        recode: The further attributes shown as groups.
+        groups: The further attributes shown as groups.
         change: The further attributes shown as changes; see :func:`table`.
         average: The further attributes shown as moving averages; see :func:`table`.
         to_date: The further attributes shown as sums that restart; see :func:`table`.
@@ -1505,11 +1514,11 @@ def all_tables(
         ceiling: The limit up to which each value counts; see :func:`table`.
         mean: The amount whose mean every table publishes; see :func:`table`.
         margin: Exactly one of this and the next four is given; see :func:`table`. A sequence has one number for each
-            table, in the order in which :func:`itertools.combinations` goes through `among`.
+            table, in the order in which :func:`itertools.combinations` goes through `pattern_attributes`.
         std_error: One number as for :func:`table`, or one for each table.
         variance: One number as for :func:`table`, or one for each table.
         max_deviation: One number as for :func:`table`, or one for each table.
-        cv: One number as for :func:`table`, or one for each table.
+        relative_std_error: One number as for :func:`table`, or one for each table.
         reference: The public count to which the target refers; see :func:`table`.
         confidence: The confidence level of the tables; see :func:`table`.
         name: The text put before the name of each table.
@@ -1521,28 +1530,28 @@ def all_tables(
     Raises:
         WorkloadError: An argument is refused by :func:`table` or :class:`Family`.
     """
-    if isinstance(among, str) or not isinstance(among, Iterable):
-        what = "the text " if isinstance(among, str) else ""
+    if isinstance(pattern_attributes, str) or not isinstance(pattern_attributes, Iterable):
+        what = "the text " if isinstance(pattern_attributes, str) else ""
         raise WorkloadError(
             "pattern-names-not-listed",
-            f"The attributes of a pattern are given as {what}{describe_value(among)}.",
+            f"The attributes of a pattern are given as {what}{describe_value(pattern_attributes)}.",
             "",
             "Give a list of names of attributes.",
             "Nothing was planned.",
-            place="among",
+            place="pattern_attributes",
         )
     numbers = None
     said: dict[str, Any] = {}
-    for kind, number in zip(TargetKind, (margin, std_error, variance, max_deviation, cv), strict=True):
+    for kind, number in zip(TargetKind, (margin, std_error, variance, max_deviation, relative_std_error), strict=True):
         said[kind.value] = number
         if isinstance(number, (list, tuple, range, np.ndarray)):
             numbers = tuple(np.atleast_1d(number).tolist() if isinstance(number, np.ndarray) else number)
             said[kind.value] = 1.0  # for now: each table has its own
     template = table(
         *attributes,
-        prefix=prefix,
+        cumulative=cumulative,
         ranges=ranges,
-        recode=recode,
+        groups=groups,
         change=change,
         average=average,
         to_date=to_date,
@@ -1556,7 +1565,7 @@ def all_tables(
         name=name or "",
         missing=missing,
     )
-    return Family(template, tuple(among), order, numbers)
+    return Family(template, tuple(pattern_attributes), order, numbers)
 
 
 @final
@@ -1813,7 +1822,7 @@ def used_attributes(workload: Workload) -> set[str]:
     parts = workload.tables.parts
     templates = [p if isinstance(p, Table) else p.template for p in parts]
     used = {a for t in templates for a in (*t.attributes, *t.weights(workload.domain))}
-    return used | {a for p in parts if isinstance(p, Family) for a in p.among}
+    return used | {a for p in parts if isinstance(p, Family) for a in p.pattern_attributes}
 
 
 def exchangeable_attributes(workload: Workload, apart: Iterable[str] = ()) -> tuple[list[str], list[str]]:

@@ -322,7 +322,7 @@ def decompose(
     if math.prod(shape) > MAX_STRUCTURED_CELLS:
         raise WorkloadError(
             "too-many-structured-cells",
-            f"The attributes {bound} have ranges, recodes, targets by value or a matrix, and "
+            f"The attributes {bound} have ranges, groups, targets by value or a matrix, and "
             f"{math.prod(shape):,} joint cells.",
             f"An exact plan takes at most {MAX_STRUCTURED_CELLS:,} such cells.",
             f"Coarsen one of them, or show it by value with one target. {ways_out(workload.domain, bound)}".rstrip(),
@@ -443,7 +443,7 @@ def afford(needed: float, what: str) -> None:
             f"This machine has {there / 2**30:,.1f} GiB of memory, and {what} needs at least "
             f"{needed / 2**30:,.1f} GiB.",
             "",
-            "Coarsen an attribute that has ranges, recodes or targets by value, let fewer tables share "
+            "Coarsen an attribute that has ranges, groups or targets by value, let fewer tables share "
             "such attributes, or plan on a larger machine.",
             "Nothing was planned.",
         )
@@ -545,12 +545,16 @@ class _TableGrouper:
         """
         domain, template = self.workload.domain, family.template
         wanted = family.variances(domain, self.workload.confidence)
-        place = np.array([*(self.axes[a][0] if len(self.axes[a]) == 1 else -1 for a in family.among)], dtype=np.intp)
+        place = np.array(
+            [*(self.axes[a][0] if len(self.axes[a]) == 1 else -1 for a in family.pattern_attributes)], dtype=np.intp
+        )
         place = place[family.combinations]
         pattern = np.where(place < 0, family.combinations, -1)
         for shown, here in equal_rows(pattern):
-            unlike = {family.among[a] for a in shown if a >= 0}
-            names = [f"\0{i}" if a < 0 else family.among[a] for i, a in enumerate(shown)] + list(template.attributes)
+            unlike = {family.pattern_attributes[a] for a in shown if a >= 0}
+            names = [f"\0{i}" if a < 0 else family.pattern_attributes[a] for i, a in enumerate(shown)] + list(
+                template.attributes
+            )
             alike = [a for a in names if a.startswith("\0")]
             others, inner = self._split_attributes([a for a in names if a not in alike])
             outer = [*alike, *others]

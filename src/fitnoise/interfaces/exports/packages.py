@@ -101,12 +101,12 @@ def _field(source: Tabled, table: TableLayout, name: str) -> dict[str, Any]:
     labels = [x if kind == "integer" else _in_file(str(x)) for x in shown]
     view, codes = ("", None) if asked.matrix is not None else (asked.view(name).word, _codes(workload.domain[name]))
     said = {
-        "prefix": "Of records with at most this value.",
+        "cumulative": "Of records with at most this value.",
         "count": "Of records with a value of it.",
         "sum": "The numbers are sums of it.",
         "": "",
     }
-    said |= {word: f"Values by {word}." for word in ("ranges", "recode", "change", "average", "to date", "mean")}
+    said |= {word: f"Values by {word}." for word in ("ranges", "groups", "change", "average", "to date", "mean")}
     described = said[view]
     if asked.matrix is None and asked.view(name).steps > 1:
         described = f"Values by {asked.view(name).name_suffix}."

@@ -46,7 +46,7 @@ MARKS = {Band.RELIABLE: "", Band.CARE: "†", Band.WIDE: "‡"}
 FIGURE_SPACE = "\u2007"
 """A space as wide as a digit: padding before the margins of a column, so that all of them are equally wide."""
 
-PLAIN_HEADINGS = ("each", "query", "ranges", "recode", "count", "sum", "mean")
+PLAIN_HEADINGS = ("each", "query", "ranges", "groups", "count", "sum", "mean")
 """Views whose columns are headed by the attribute's name alone: their labels say the rest."""
 
 MAX_CODES_IN_TEXT = 8
@@ -158,7 +158,7 @@ def heading(language: Translator, heading: Heading) -> str:
     """Return the heading of a column of labels."""
     name, n = heading.name, language.number(heading.steps)
     match heading.view:
-        case "prefix":
+        case "cumulative":
             return language.translate("{name}, at most", name=name)
         case "change":
             return language.translate("{name}, change", name=name)
@@ -186,7 +186,7 @@ def meaning(language: Translator, heading: Heading) -> str:
     """Return the meaning of the rows of a column; empty for one that shows value by value."""
     name, n = heading.name, language.number(heading.steps)
     match heading.view:
-        case "prefix":
+        case "cumulative":
             return language.translate("Rows of {name} are of records with at most the value shown.", name=name)
         case "change":
             return language.translate(
@@ -230,7 +230,7 @@ def pattern(language: Translator, unit_pattern: Pattern) -> str:
 
 def merged(language: Translator, unit: PrivacyUnit) -> str:
     """Return the rule by which records of one unit are merged, if amounts are added up."""
-    names = f" {language.translate('and')} ".join(language.translate('"{name}"', name=a) for a in unit.merge)
+    names = f" {language.translate('and')} ".join(language.translate('"{name}"', name=a) for a in unit.sum_within_unit)
     return language.translate(
         "records of one {unit} alike in all else are one, with their {names} added up", unit=unit.name, names=names
     )
@@ -398,7 +398,7 @@ def notes(table: TableLayout, language: Translator, tabled: Tabled, bands: Bands
         most = language.translate("at most {n}", n=language.number(unit.max_records))
         kept = ", ".join([most, *([pattern(language, unit.pattern)] if unit.pattern else [])])
         universe.append(language.translate("of each {unit} {kept}", unit=unit.name, kept=kept))
-        universe += [merged(language, unit)] if unit.merge else []
+        universe += [merged(language, unit)] if unit.sum_within_unit else []
     if dropped:
         universe.append(
             language.translate("without those whose value is dropped, by {names}", names=", ".join(dropped))

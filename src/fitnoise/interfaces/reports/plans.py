@@ -290,7 +290,8 @@ def whom(plan: Plan, *, show_all: bool = True) -> Section:
         "shares": "{shares}: numbers are of shares, not of records",
         "counted": "records are counted of which {counted}; others are as if they were not there",
         "left_out": (
-            "records whose value is dropped (absent, outside, outside_domain) are left out of all tables: by {left_out}"
+            "records whose value is dropped (if_missing, if_outside, outside_domain) are left out of all tables: by "
+            "{left_out}"
         ),
     }
     said: dict[str, Any] = shares(plan) | condition_texts(plan)

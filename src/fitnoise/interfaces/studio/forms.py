@@ -28,7 +28,7 @@ from fitnoise.request.to_document import toml
 
 Document = dict[str, Any]
 
-TARGETS = ("margin", "std_error", "variance", "max_deviation", "cv")
+TARGETS = ("margin", "std_error", "variance", "max_deviation", "relative_std_error")
 
 AMOUNT_STATISTICS = ("sum", "mean", "count")
 """The quantities of an amount that a table can show."""
@@ -67,7 +67,7 @@ MAX_INTEGER_DIGITS = 18
 """The largest number of digits of a whole number."""
 
 _WHOLE = {("data", "max_records"), ("privacy", "max_records")}
-_CODED = {"codes", "labels", "missing", "absent", "cuts", "levels", "places", "children"}
+_CODED = {"codes", "labels", "missing", "if_missing", "cuts", "levels", "places", "children"}
 _NUMBERS = {("data", "max_dropped"), ("privacy", "delta"), ("accuracy", "confidence"), ("accuracy", "gap")}
 
 
@@ -292,7 +292,7 @@ def protect(document: Document, form: SubmittedForm) -> Document:
             if path[0] != "accuracy":
                 with refusals.at(".".join(path)):
                     _field(out, path, form)
-        with refusals.at("merge"):
+        with refusals.at("sum_within_unit"):
             _merge(out, form)
         with refusals.at("cap"):
             _cost(out, ("privacy", "cap"), form, "cap")
@@ -304,7 +304,7 @@ def merge_of(document: Mapping[str, Any]) -> tuple[list[str], list[str]] | None:
 
     A merged name that is not an amount is among the first, so that it can be removed.
     """
-    said = value_at(document, ("privacy", "merge"))
+    said = value_at(document, ("privacy", "sum_within_unit"))
     if said is None:
         said = []
     if not isinstance(said, list) or not all(isinstance(x, str) for x in said):
@@ -314,20 +314,20 @@ def merge_of(document: Mapping[str, Any]) -> tuple[list[str], list[str]] | None:
 
 
 def _merge(out: Document, form: SubmittedForm) -> None:
-    known, chosen = merge_of(out), form.all("merge")
-    if known is None or "is_merge" not in form or {*chosen} == {*known[1]}:
+    known, chosen = merge_of(out), form.all("sum_within_unit")
+    if known is None or "is_sum_within_unit" not in form or {*chosen} == {*known[1]}:
         return
     wrong = next((x for x in chosen if x not in known[0]), None)
     if wrong is not None:
         raise SpecError(
-            "form-merge-unknown",
+            "form-sum-within-unit-unknown",
             f"The amount {_short(wrong)} is not in the draft.",
             "Only amounts of the draft can be added up.",
             "Reload the page, and choose an amount.",
             "Nothing was changed.",
-            place="privacy.merge",
+            place="privacy.sum_within_unit",
         )
-    put(out, ("privacy", "merge"), [x for x in known[0] if x in chosen] or None)
+    put(out, ("privacy", "sum_within_unit"), [x for x in known[0] if x in chosen] or None)
 
 
 def _field(out: Document, path: tuple[str, ...], form: SubmittedForm) -> None:
@@ -810,11 +810,11 @@ def _margin(table: Any, i: int, form: SubmittedForm) -> None:
 def add_table(document: Document, form: SubmittedForm) -> Document:
     """Add a table, or all tables of a pattern of the attributes that are not shown in each of them."""
     out = copy.deepcopy(document)
-    names, prefix = [str(x) for x in domain_of(out)] + levels_of(out), form.get("prefix", "")
-    shown = [x for x in form.all("show") if x != prefix]
+    names, cumulative = [str(x) for x in domain_of(out)] + levels_of(out), form.get("cumulative", "")
+    shown = [x for x in form.all("show") if x != cumulative]
     new: Document = {}
     with Refusals() as refusals:
-        for field, given in (("show", shown), ("prefix", [prefix] if prefix else [])):
+        for field, given in (("show", shown), ("cumulative", [cumulative] if cumulative else [])):
             with refusals.at(field):
                 wrong = next((x for x in given if x not in names), None)
                 if wrong is not None:
@@ -827,11 +827,11 @@ def add_table(document: Document, form: SubmittedForm) -> Document:
                     )
         with refusals.at("pattern"):
             if form.get("pattern", ""):
-                new["all"] = _chosen(form, "pattern", ("singles", "pairs", "triples"))
+                new["pattern"] = _chosen(form, "pattern", ("singles", "pairs", "triples"))
         if shown:
             new["attributes"] = shown
-        if prefix:
-            new["prefix"] = prefix
+        if cumulative:
+            new["cumulative"] = cumulative
         with refusals.at("told"):
             _of_amount(new, form, names)
         with refusals.at("number"):
@@ -929,12 +929,12 @@ def table_words(table: Any) -> str:
         return "?"
     if table.get("name"):
         return str(table["name"])
-    own = _names(table.get("attributes")) + [f"{x}, at most" for x in _names(table.get("prefix"))]
-    for key in ("ranges", "recode", "count", "sum", "mean"):
+    own = _names(table.get("attributes")) + [f"{x}, at most" for x in _names(table.get("cumulative"))]
+    for key in ("ranges", "groups", "count", "sum", "mean"):
         own += [f"{x}: {key}" for x in _names(table.get(key))]
     own += [f"up to {_text(table['ceiling'])}"] if "ceiling" in table else []
     words = " × ".join(own)
-    return f"all {table['all']}" + (f" × {words}" if own else "") if "all" in table else words or "all records"
+    return f"all {table['pattern']}" + (f" × {words}" if own else "") if "pattern" in table else words or "all records"
 
 
 def _names(said: Any) -> list[str]:

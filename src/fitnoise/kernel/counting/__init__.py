@@ -88,23 +88,23 @@ def open_counter(
     for a in () if bound is None else bound.merge:
         if a not in domain.steps:
             raise DataError(
-                "merge-attribute-not-amount",
+                "sum-within-unit-attribute-not-amount",
                 f"The records of one unit are merged by adding up {a!r}, which is not an amount of the domain.",
                 f"The amounts of the domain are {list(domain.steps)}.",
-                "Name these amounts, or remove merge.",
+                "Name these amounts, or remove sum_within_unit.",
                 "Nothing was read and nothing was charged.",
-                place="privacy.merge",
+                place="privacy.sum_within_unit",
             )
         try:
             uncut(domain[a].coding)
         except DomainError as e:
             raise DataError(
-                "merge-amount-range-invalid",
+                "sum-within-unit-amount-range-invalid",
                 f"The amount {a!r} cannot be added up. {e.given}",
                 e.needed,
                 e.action,
                 "Nothing was read and nothing was charged.",
-                place="privacy.merge",
+                place="privacy.sum_within_unit",
             ) from None
     if is_sealed(data):
         return SealedCounter(data, domain, source, bound, key=key)

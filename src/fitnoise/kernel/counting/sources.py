@@ -122,7 +122,8 @@ class Columns:
                 "records-outside-domain",
                 f"In {self.what}, records have missing values or values outside the domain: {where}.",
                 "Every record needs a cell, unless the specification drops it.",
-                f"Correct the data or the domain, declare cells (missing, absent, outside), or set {drop}, to leave "
+                f"Correct the data or the domain, declare cells (missing, if_missing, if_outside), or set {drop}, to "
+                f"leave "
                 "such records out.",
                 "Nothing was measured and nothing was charged.",
             )

@@ -415,7 +415,8 @@ class FiniteQuery:
                 f"The question {self.name!r} asks for the {self.question} of {self.attribute!r}, which has "
                 "categories for missing values.",
                 "These categories have no place in the order of the values.",
-                'Ask for it of an attribute of the same column that drops other values (absent = "drop", outside = '
+                'Ask for it of an attribute of the same column that drops other values (if_missing = "drop", '
+                "if_outside = "
                 '"drop").',
                 "Nothing was planned.",
                 place=self.attribute,

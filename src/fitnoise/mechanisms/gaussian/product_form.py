@@ -112,7 +112,7 @@ def refuse_wide(request: Publication) -> None:
         ways = ways_out(request.workload.domain, bound).strip()
         raise WorkloadError(
             "too-many-joint-cells",
-            f"Ranges, recodes, per-value targets or a matrix give the attributes {bound} {cells:,} joint "
+            f"Ranges, groups, per-value targets or a matrix give the attributes {bound} {cells:,} joint "
             f"cells, above the limit of {MAX_STRUCTURED_CELLS:,}.",
             f"Product form has no such limit, but is not possible because {why}.",
             "Coarsen an attribute, show it value by value with one target, or remove this "

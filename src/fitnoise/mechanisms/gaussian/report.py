@@ -66,12 +66,15 @@ def proof(
         yield Section("budgets", (sentence,), (*limits, cost_value))
     if error is not None:
         weighed = (
-            Value("trade", objective.trade, ValueKind.NUMBER, spoken=True),
+            Value("total_error_weight", objective.total_error_weight, ValueKind.NUMBER, spoken=True),
             Value("error", error, ValueKind.NUMBER, spoken=True),
             Value("weights", objective.weights.value, ValueKind.WORDS, spoken=True),
             Value("what", what, ValueKind.WORDS, spoken=True),
         )
-        sentence = "value {value} = {what} {cost} + {trade} × {error}, the total of all variances ({weights} weights)"
+        sentence = (
+            "value {value} = {what} {cost} + {total_error_weight} × {error}, "
+            "the total of all variances ({weights} weights)"
+        )
         yield Section("hybrid", (sentence,), (*weighed, value, cost_value))
     yield Section(
         "proof",

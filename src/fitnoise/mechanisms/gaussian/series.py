@@ -60,7 +60,7 @@ def _refuse_relative(publication: Publication, basis: NDArray[np.int64], period_
             f"The series {publication.series!r} has changes or averages, and the tables do not determine "
             "each period separately.",
             "A published period is never revised.",
-            "Add a table of the same numbers: value by value, or as totals (prefix or to_date), with any margin.",
+            "Add a table of the same numbers: value by value, or as totals (cumulative or to_date), with any margin.",
             "No plan was made.",
             place="series",
         )
@@ -240,7 +240,7 @@ def _truncated_attribute(periods: Ordered | Categorical, count: int) -> Ordered 
         return replace(periods, high=periods.low + count - 1)
     codes = periods.codes[:count]
     categories = codes if periods.labels is None else dict(zip(codes, periods.labels, strict=False))
-    return Categorical(categories, column=periods.column, read=periods.read)
+    return Categorical(categories, column=periods.column, date_part=periods.date_part)
 
 
 def joined(part: TablePart, drawn: Sequence[Answers]) -> list[Exact]:

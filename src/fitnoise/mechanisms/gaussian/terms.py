@@ -26,9 +26,13 @@ def terms(publication: Publication, decomposition: Decomposition) -> ObjectiveTe
     allows_add_or_remove = publication.adjacency.drops or unit.max_records > 1 or unit.id is not None
     set_terms = _record_sets(publication, decomposition)
     if set_terms is not None:
-        return ObjectiveTerms(weights, objective.trade, relative, set_terms[0], allows_add_or_remove, sets=set_terms[1])
+        return ObjectiveTerms(
+            weights, objective.total_error_weight, relative, set_terms[0], allows_add_or_remove, sets=set_terms[1]
+        )
     factor, distinct_records = _set_factors(publication, decomposition)
-    return ObjectiveTerms(weights, objective.trade, relative, factor, allows_add_or_remove, distinct_records)
+    return ObjectiveTerms(
+        weights, objective.total_error_weight, relative, factor, allows_add_or_remove, distinct_records
+    )
 
 
 def _record_sets(publication: Publication, d: Decomposition) -> tuple[int, AdmissibleSets] | None:

@@ -162,7 +162,7 @@ def too_many_cells(domain: Domain, bound: Sequence[str], cells: int) -> Workload
     ways = ways_out(domain, bound).strip()
     return WorkloadError(
         "too-many-cells-for-laplace",
-        f"Ranges, recodes, per-value targets or a matrix give the attributes {bound} {cells:,} joint cells.",
+        f"Ranges, groups, per-value targets or a matrix give the attributes {bound} {cells:,} joint cells.",
         f"Plans with Laplace noise have at most {MAX_CELLS:,}.",
         "Coarsen one, show it value by value with one target, or set privacy = 'zcdp', which allows more."
         f"{ways and ' ' + ways}",
