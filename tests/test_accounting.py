@@ -143,14 +143,14 @@ def test_where_the_grid_is_coarse_or_losses_are_large_the_sums_say_less():
     """Numbers far smaller than its distance, and an ε beyond the numbers of a machine."""
     tiny = Fraction(1, 10**4)
     mu_squared, rho = 1000 * privacy.pure_mu_squared(tiny), 1000 * tiny**2 / 2
-    alone, known = table([(tiny, 1000)]), replace(table([(tiny, 1000)]), whole=(mu_squared, rho))
+    alone, known = table([(tiny, 1000)]), replace(table([(tiny, 1000)]), total=(mu_squared, rho))
     assert Curve((known,)).epsilon(1e-6) <= privacy.zcdp_epsilon(rho, 1e-6) * (1 + 1e-8)
     assert Curve((known,)).epsilon(1e-6) < 0.5 * Curve((alone,)).epsilon(1e-6)
     huge = table([(800, 1)])
     assert (Curve((huge,)).delta(3.0), Curve((huge,)).delta(800.0)) == (1.0, 0.0)
-    priced = replace(huge, whole=(Fraction(4), Fraction(2)))
+    priced = replace(huge, total=(Fraction(4), Fraction(2)))
     assert Curve((priced, DEMO)).delta(3.0) == 1.0
-    whole = replace(DEMO, whole=(DEMO.mu_squared, DEMO.mu_squared / 2))
+    whole = replace(DEMO, total=(DEMO.mu_squared, DEMO.mu_squared / 2))
     assert Curve((priced, whole)).delta(3.0) < 1
     assert Curve((priced, whole)).epsilon(1e-13) < 40  # however small
 
@@ -270,8 +270,8 @@ def test_what_the_ledger_keeps_is_what_was_released(plans, tmp_path):
     made = [plans[name] for name in ("gaussian", "pure", "both", "question")]
     entries = charged(tmp_path, *made)
     gaussian, pure, both, question = (ReleasedCharge.from_entry(e, RECORD) for e in entries)
-    assert [x.whole for x in (gaussian, pure)] == [(e.mu_squared, e.rho) for e in entries[:2]]
-    gaussian, pure, both, question = (replace(x, whole=None) for x in (gaussian, pure, both, question))
+    assert [x.total for x in (gaussian, pure)] == [(e.mu_squared, e.rho) for e in entries[:2]]
+    gaussian, pure, both, question = (replace(x, total=None) for x in (gaussian, pure, both, question))
     own = plans["gaussian"].loss.gaussian_mu_squared
     assert own <= gaussian.mu_squared <= own + Fraction(1, 2**64)
     assert (gaussian.tables, gaussian.answers) == ((), ())
@@ -281,7 +281,7 @@ def test_what_the_ledger_keeps_is_what_was_released(plans, tmp_path):
     assert (both.mu_squared, both.answers) == (gaussian.mu_squared, plans["both"].finite_epsilons)
     assert (question.tables, question.answers) == (pure.tables, plans["question"].finite_epsilons)
     whole = curve(apart(entries), RECORD)
-    assert tuple(replace(x, whole=None) for x in whole.released) == (gaussian, pure, both, question)
+    assert tuple(replace(x, total=None) for x in whole.released) == (gaussian, pure, both, question)
     together = sum((p.loss for p in made), Loss.zero())
     assert 0 < whole.epsilon(1e-6) < together.epsilon_at(1e-6)
     for plan, entry in zip(made, entries, strict=True):  # alone, it is no more than what the plan says
@@ -296,11 +296,11 @@ def test_other_units_pay_what_is_known_of_them(plans, tmp_path):
     pure, gaussian = (ReleasedCharge.from_entry(e, household) for e in entries)
     assert gaussian.mu_squared == entries[1].price(household).mu_squared == 9 * entries[1].mu_squared
     price = entries[0].price(household)
-    assert pure == ReleasedCharge(price.mu_squared, whole=(price.mu_squared, price.rho))
+    assert pure == ReleasedCharge(price.mu_squared, total=(price.mu_squared, price.rho))
     (entry,) = charged(tmp_path / "..", plans["persons"])
     assert entry.detail["numbers"] == [None]
     assert ReleasedCharge.from_entry(entry, entry.account) == ReleasedCharge(
-        entry.mu_squared, whole=(entry.mu_squared, entry.rho)
+        entry.mu_squared, total=(entry.mu_squared, entry.rho)
     )
 
 
@@ -308,7 +308,7 @@ def test_one_number_that_is_pure_is_known_by_its_epsilon(tmp_path):
     with Ledger(tmp_path / "ledger.db") as ledger:
         entry = ledger.charge(RECORD, Loss.of_epsilon(Fraction(2), by_cell=True), {})
     assert ReleasedCharge.from_entry(entry, RECORD) == ReleasedCharge(
-        answers=(Fraction(2),), whole=(entry.mu_squared, entry.rho)
+        answers=(Fraction(2),), total=(entry.mu_squared, entry.rho)
     )
     assert curve(apart([entry]), RECORD).delta(0.0) == pytest.approx(math.tanh(1), rel=1e-6)
     assert curve(apart([entry]), RECORD).epsilon(1e-12) <= 2 + 1e-3
@@ -355,14 +355,14 @@ def test_beside_a_pure_plan_the_sums_are_of_the_joint_cost(plans, tmp_path):
         quote = ledger.balance(RECORD)
     one, other = curve([group], RECORD).released
     assert one.tables
-    assert (one.whole, other.whole) == ((quote.mu_squared_spent, quote.spent), (0, 0))
+    assert (one.total, other.total) == ((quote.mu_squared_spent, quote.spent), (0, 0))
     assert other.mu_squared == group.entries[1].mu_squared
 
 
 def test_a_law_is_cut_where_it_is_negligible():
     """And what is cut off above is taken for certain."""
     total = accounting._response(1.0, 0.1).times(60)
-    assert total.first > -60 * 10
-    assert total.beyond >= 0
-    assert total.chances.sum() + total.beyond == pytest.approx(1, abs=1e-12)
-    assert json.dumps(total.first)  # a plain integer
+    assert total.start > -60 * 10
+    assert total.unbounded >= 0
+    assert total.chances.sum() + total.unbounded == pytest.approx(1, abs=1e-12)
+    assert json.dumps(total.start)  # a plain integer

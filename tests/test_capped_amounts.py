@@ -174,7 +174,7 @@ def test_kappa_of_a_mean_is_the_number_of_records_that_move_it_by_its_margin():
     (kappa,) = ranges.kappas(planned(MEAN))
     lacking = kappa.achieved * HIGH / kappa.reference
     assert lacking == pytest.approx(kappa.summary.achieved_moe)
-    assert kappa.share == pytest.approx(kappa.summary.achieved_moe / HIGH)
+    assert kappa.fraction == pytest.approx(kappa.summary.achieved_moe / HIGH)
 
 
 @pytest.mark.parametrize(

@@ -554,7 +554,7 @@ def test_what_is_told_to_be_free_is(unit):
     """A count by each value reported as free costs nothing, at the reported accuracy; and no other value is free."""
     old = homes(fn.table("sex", groups={"age": {"old": 2, "oldest": 3}}, margin=fn.ByAttribute("age", [3, 9])))
     plan = fn.plan(old, unit=unit, source=HOMES["source"])
-    (left,) = room.left_beside(plan)
+    (left,) = room.free_counts(plan)
     assert (left.attribute, left.values) == ("age", (0, 1, 3))
     assert left.std_errors[2] > left.std_errors[0] == left.std_errors[1]
 
@@ -570,15 +570,15 @@ def test_what_is_told_to_be_free_is(unit):
 
 def test_beside_others_nothing_is_told_of_one_plan_alone():
     """Plans on the same records may have used the budget that it leaves."""
-    case = next(case for case in CASES if room.left_beside(bases(case)[0]))
+    case = next(case for case in CASES if room.free_counts(bases(case)[0]))
     plan = made(case)
     assert min(profile_of(plan).values) < max(profile_of(plan).values)
-    assert room.left_beside(plan) == ()
+    assert room.free_counts(plan) == ()
     assert "free" not in [section.name for section in plan_report(plan).sections]
 
 
 @pytest.mark.parametrize("plan", [fn.plan(homes(fn.table("age", margin=2)))])
 def test_where_nothing_is_free_nothing_is_told(plan):
-    assert room.left_beside(plan) == ()
+    assert room.free_counts(plan) == ()
     pairs = replace(plan.publication, unit=fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE))
-    assert room.left_beside(fn.plan(pairs)) == ()
+    assert room.free_counts(fn.plan(pairs)) == ()

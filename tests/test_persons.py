@@ -37,7 +37,7 @@ from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.order import Order
 from fitnoise.kernel.units import NO_PATTERN, Account, DataSource, Pattern, RecordBound
 from fitnoise.mechanisms.finite import geometric
-from fitnoise.planning.free_queries import left_beside
+from fitnoise.planning.free_queries import free_counts
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
 from laws import DROP, REFUSE, leaks_nothing, same_counts
@@ -1021,7 +1021,7 @@ def test_publications_by_an_id(tmp_path):
     for unit in (fn.PrivacyUnit("person", 2), by_id()):  # of which records pay less, depends on which are counted
         plan = fn.plan(uneven, unit=unit)
         told = "\n".join(lines(plan_report(plan)))
-        assert (left_beside(plan) == ()) == (unit.id is not None)
+        assert (free_counts(plan) == ()) == (unit.id is not None)
         assert ("free" not in told) == (unit.id is not None)
     swap = fn.plan(workload, unit=by_id(1, REPLACE))
     assert swap.rho >= fn.plan(workload, unit=fn.PrivacyUnit("person", 1, REPLACE)).rho * (1 - 1e-9)

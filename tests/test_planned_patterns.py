@@ -13,7 +13,7 @@ from fitnoise.interfaces.render import lines
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms.gaussian.planning import _highest
-from fitnoise.planning.free_queries import left_beside
+from fitnoise.planning.free_queries import free_counts
 from fitnoise.planning.plan import Plan
 from fitnoise.solving.certificates import SINGLE_RECORDS, DistinctRecords, Evidence, ObjectiveTerms, lower_bound
 from fitnoise.solving.sectors import decompose
@@ -264,7 +264,7 @@ def test_what_is_not_there_yet_is_refused():
     with refused("spec.further-unit-with-pattern"):
         fn.Publication(workload, fn.PrivacyUnit(), other_units=(person(2, "t", name="home"),))
     plan = fn.plan(workload, unit=person(2, "t"))
-    assert left_beside(plan) == ()
+    assert free_counts(plan) == ()
     with refused("plan.free-with-pattern"):
         fn.plan_free(fn.Workload(SMALL, [fn.table("o", margin=9)]), [plan])
 

@@ -21,7 +21,7 @@ import numpy as np
 from fitnoise.errors import ReleaseError
 from fitnoise.planning.accounting import FIXED_IN_ADVANCE, Curve
 from fitnoise.planning.plan import Plan
-from fitnoise.planning.what_if import FACTORS, Sweep, Told, privacy_curve, sweeps
+from fitnoise.planning.what_if import FACTORS, Sweep, SweepProgress, privacy_curve, sweeps
 from fitnoise.reading.refusals import existing_place, missing_folder, missing_package
 from fitnoise.reading.release_files import replace_file
 
@@ -163,7 +163,7 @@ def plan_figure(plan: Plan, sweeps: Sequence[Sweep]) -> Figure:
         return figure
 
 
-def report_figure(plan: Plan, *, progress: Told | None = None) -> Figure:
+def report_figure(plan: Plan, *, progress: SweepProgress | None = None) -> Figure:
     """Draw the costs of a plan: its costliest tables at half to twice their margins, and its ε.
 
     Args:

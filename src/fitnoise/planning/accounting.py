@@ -131,13 +131,13 @@ class ReleasedCharge:
     tables: For each table with Laplace noise, the laws of its units. Of two units, neither has the smaller cost in all
     numbers.
     answers: ε of the answers of which only ε is known.
-    `whole`: μ² and ρ of the charge, if they are known.
+    total: μ² and ρ of the charge, if they are known.
     """
 
     mu_squared: Fraction = Fraction(0)
     tables: tuple[tuple[Law, ...], ...] = ()
     answers: tuple[Fraction, ...] = ()
-    whole: tuple[Fraction, Fraction] | None = None
+    total: tuple[Fraction, Fraction] | None = None
 
     @classmethod
     def from_entry(cls, entry: CostedEntry, account: Account) -> ReleasedCharge:
@@ -156,18 +156,18 @@ class ReleasedCharge:
                 "Use the sum of ρ, without a curve.",
                 "Nothing was changed.",
             )
-        own, whole = entry.account == account, (mu_squared, price.rho)
+        is_same_account, total = entry.account == account, (mu_squared, price.rho)
         numbers, margins = entry.detail.get("numbers", []), entry.detail.get("margins", [])
-        if own and "gaussian" in entry.detail and None not in numbers and (numbers or not margins):
+        if is_same_account and "gaussian" in entry.detail and None not in numbers and (numbers or not margins):
             laws = tuple(tuple(tuple((Fraction(e), n) for e, n in law) for law in table) for table in numbers)
             answers = tuple(Fraction(x["epsilon"]) for x in entry.detail.get("finite", []))
-            return cls(Fraction(entry.detail["gaussian"]), laws, answers, whole)
+            return cls(Fraction(entry.detail["gaussian"]), laws, answers, total)
         epsilon = price.epsilon
         if epsilon is not None and privacy.pure_mu_squared(epsilon) <= mu_squared * (1 + Fraction(1, 10**9)):
             return cls(
-                answers=(epsilon,), whole=whole
+                answers=(epsilon,), total=total
             )  # the curve of ε is below that of the Gaussian noise that ε implies
-        return cls(mu_squared, whole=whole)
+        return cls(mu_squared, total=total)
 
 
 @final
@@ -196,14 +196,14 @@ class Curve:
     @cached_property
     def _sums(self) -> tuple[Callable[[float], float], ...]:
         """The curves from the sums of μ² and of ρ, if known; smaller than the grid's for small numbers."""
-        known = [x.whole for x in self.released if x.whole is not None]
-        if not known or len(known) < len(self.released):
+        totals = [x.total for x in self.released if x.total is not None]
+        if not totals or len(totals) < len(self.released):
             return ()
-        mu_squared, rho = (sum(x, Fraction(0)) for x in zip(*known, strict=True))
+        mu_squared, rho = (sum(x, Fraction(0)) for x in zip(*totals, strict=True))
         return partial(privacy.lattice_delta, privacy.mu_above(mu_squared)), partial(privacy.zcdp_delta, rho)
 
     def _added_up(self, epsilon: float) -> float:
-        losses, chances, beyond = self._law
+        losses, chances, unbounded = self._law
         mu = self._mu
         if mu > 0:
             parts = _gaussian_delta(mu, epsilon - losses - _SHIFT)
@@ -211,7 +211,7 @@ class Curve:
             return 0.0
         else:
             parts = -np.expm1(np.minimum(epsilon - losses, 0.0))
-        return float(chances @ parts + beyond) * _FACTOR
+        return float(chances @ parts + unbounded) * _FACTOR
 
     def epsilon(self, delta: float) -> float:
         """Return ε at δ.
@@ -255,7 +255,7 @@ class Curve:
             total = total + _response(float(e), step).times(n)
         for table, n in Counter(table for x in self.released for table in x.tables).items():
             total = total + _dominating_law([_of_law(law, step) for law in table], step).times(n)
-        return total.losses, total.chances, total.beyond
+        return total.losses, total.chances, total.unbounded
 
 
 def curve(groups: Iterable[CostedGroup], account: Account) -> Curve:
@@ -279,14 +279,14 @@ def _released(group: CostedGroup, account: Account) -> Iterator[ReleasedCharge]:
 
     Gaussian noise on the same records is as private as μ² in the costliest cell, summed cell by cell.
     """
-    first, *others = (ReleasedCharge.from_entry(entry, account) for entry in group.entries)
+    first_charge, *further = (ReleasedCharge.from_entry(entry, account) for entry in group.entries)
     rho, mu_squared = group.rho(account), group.mu_squared(account)
-    whole = None if rho is None or mu_squared is None else (mu_squared, rho)
-    if others and whole is not None and not any(x.tables or x.answers for x in (first, *others)):
-        yield ReleasedCharge(whole[0], whole=whole)
+    total = None if rho is None or mu_squared is None else (mu_squared, rho)
+    if further and total is not None and not any(x.tables or x.answers for x in (first_charge, *further)):
+        yield ReleasedCharge(total[0], total=total)
     else:
-        yield replace(first, whole=whole)
-        yield from (replace(x, whole=(Fraction(0), Fraction(0))) for x in others)
+        yield replace(first_charge, total=total)
+        yield from (replace(x, total=(Fraction(0), Fraction(0))) for x in further)
 
 
 def _total_epsilon(law: Law) -> Fraction:
@@ -299,21 +299,21 @@ def _total_epsilon(law: Law) -> Fraction:
 @final
 @dataclass(frozen=True, eq=False)
 class _LossSum:
-    """Probabilities of the losses (first + i)·step, and of one unbounded loss."""
+    """Probabilities of the losses (start + i)·step, and of one unbounded loss."""
 
     step: float
     chances: Floats = field(default_factory=lambda: np.ones(1))
-    first: int = 0
-    beyond: float = 0.0
+    start: int = 0
+    unbounded: float = 0.0
 
     @property
     def losses(self) -> Floats:
         """The losses of the probabilities, in order."""
-        return np.asarray((self.first + np.arange(len(self.chances))) * self.step, dtype=np.float64)
+        return np.asarray((self.start + np.arange(len(self.chances))) * self.step, dtype=np.float64)
 
     def __add__(self, other: _LossSum) -> _LossSum:
         chances = np.convolve(self.chances, other.chances)
-        return _LossSum(self.step, chances, self.first + other.first, self.beyond + other.beyond)._cut()
+        return _LossSum(self.step, chances, self.start + other.start, self.unbounded + other.unbounded)._cut()
 
     def times(self, n: int) -> _LossSum:
         """Return the sum of n independent losses of this law, by repeated squares."""
@@ -331,23 +331,23 @@ class _LossSum:
         low, high = int(keep[0]), int(keep[-1]) + 1
         chances = self.chances[low:high].copy()
         chances[0] += float(self.chances[:low].sum())
-        return _LossSum(self.step, chances, self.first + low, self.beyond + float(self.chances[high:].sum()))
+        return _LossSum(self.step, chances, self.start + low, self.unbounded + float(self.chances[high:].sum()))
 
     def curve(self, points: Floats) -> Floats:
         """Return δ at these ε, which are points of the grid in increasing order."""
         above = np.append(np.cumsum(self.chances[::-1])[::-1], 0.0)
         weighed = np.append(np.cumsum((self.chances * np.exp(-self.losses))[::-1])[::-1], 0.0)
-        place = np.clip(np.rint(points / self.step).astype(int) - self.first + 1, 0, len(self.chances))
-        return np.asarray(above[place] - np.exp(points) * weighed[place] + self.beyond)
+        positions = np.clip(np.rint(points / self.step).astype(int) - self.start + 1, 0, len(self.chances))
+        return np.asarray(above[positions] - np.exp(points) * weighed[positions] + self.unbounded)
 
 
 def _response(epsilon: float, step: float) -> _LossSum:
     """Return the costliest ε-private law: one of two answers, true with odds e^ε (Kairouz, Oh, Viswanath 2015)."""
     high = max(1, math.ceil(epsilon / step))
-    share = 1.0 if high * step <= epsilon else math.expm1(-(epsilon - (high - 1) * step)) / math.expm1(-step)
+    fraction = 1.0 if high * step <= epsilon else math.expm1(-(epsilon - (high - 1) * step)) / math.expm1(-step)
     chances = np.zeros(2 * high + 1)
     truth = 1 / (1 + math.exp(-epsilon))
-    for j, part in ((high, share), (high - 1, 1 - share)):
+    for j, part in ((high, fraction), (high - 1, 1 - fraction)):
         chances[high + j] += (
             truth * part
         )  # this preserves the mean of e^(−loss), and with it the probability under the other neighbour
@@ -388,18 +388,18 @@ def _dominating_law(laws: Sequence[_LossSum], step: float) -> _LossSum:
     """Return a law whose curve is at least those of all these laws: their maximum, joined by lines on the grid."""
     if len(laws) == 1:
         return laws[0]
-    first = min(x.first for x in laws)
-    high = max(x.first + len(x.chances) - 1 for x in laws)
-    points = np.asarray(np.arange(first, high + 1) * step, dtype=np.float64)
+    low = min(x.start for x in laws)
+    high = max(x.start + len(x.chances) - 1 for x in laws)
+    points = np.asarray(np.arange(low, high + 1) * step, dtype=np.float64)
     top = np.max([x.curve(points) for x in laws], axis=0)
     t = np.exp(points)
-    beyond = float(top[-1])
+    unbounded = float(top[-1])
     slopes = np.append(np.maximum(-np.diff(top), 0.0) / np.diff(t), 0.0)
     slopes = np.maximum.accumulate(slopes[::-1])[::-1]  # convex, except for rounding
     before = np.append(1.0, slopes[:-1])
     chances = np.maximum(before - slopes, 0.0) * t
-    short = 1.0 - beyond - float(chances.sum())
-    return _LossSum(step, chances, first, beyond + max(0.0, short) + _SLACK)
+    short = 1.0 - unbounded - float(chances.sum())
+    return _LossSum(step, chances, low, unbounded + max(0.0, short) + _SLACK)
 
 
 def _gaussian_delta(mu: float, epsilon: Floats) -> Floats:

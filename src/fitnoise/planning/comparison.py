@@ -157,19 +157,19 @@ def assembled(publication: Publication, parts: Sequence[TablePart], chosen: Sequ
     Raises:
         CapExceeded: Jointly they cost more than the cap.
     """
-    made = Plan.from_parts(publication, parts, [c.mechanism for c in chosen])
-    if not _is_within_cap(made):
+    plan = Plan.from_parts(publication, parts, [c.mechanism for c in chosen])
+    if not _is_within_cap(plan):
         tables = sum((p.loss for p in parts), Loss.zero())
-        own = f"The tables cost ρ = {float(tables.rho):.6g}. " if parts else ""
+        tables_text = f"The tables cost ρ = {float(tables.rho):.6g}. " if parts else ""
         raise CapExceeded(
             "questions-exceed-cap",
-            f"{own}The plan costs ρ = {made.rho:.6g} with the questions, which is more than the cap.",
+            f"{tables_text}The plan costs ρ = {plan.rho:.6g} with the questions, which is more than the cap.",
             "",
             "Loosen the targets of the tables, give the questions a smaller ε, or raise the cap.",
             "No plan was made.",
             place="cap",
         )
-    return made
+    return plan
 
 
 @final
@@ -226,16 +226,16 @@ class Comparison(HtmlDisplay):
         publication = self.gaussian.publication
         if publication.objective.goal is not Goal.FIT_FOR_USE or not self.gaussian.mechanism.optimal:
             return None
-        asked = replace(publication, objective=Objective(Goal.TOTAL_ERROR), budget=None, cap=None, gap=None)
+        request = replace(publication, objective=Objective(Goal.TOTAL_ERROR), budget=None, cap=None, gap=None)
         try:
-            least = fit_for_use.plan(asked)
+            optimum = fit_for_use.plan(request)
         except (WorkloadError, PlanError):
             return None
-        own, best = (
+        error, best = (
             float(p.variances @ p.decomposition.numbers_per_row) * float(p.exact_weighted_cost)
-            for p in (self.gaussian, least)
+            for p in (self.gaussian, optimum)
         )
-        return own / best
+        return error / best
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table with one row for each alternative, the best one first."""
@@ -275,8 +275,8 @@ def compare(
         * the plan is the best of the alternatives within the cap, if there is a cap;
         * ε of the Gaussian alternative is the guarantee of its discrete noise at δ.
     """
-    whole = _publication(workload, epsilon=epsilon, delta=delta, default=Privacy.AUTO)
-    if whole.small_database is not None:
+    publication = _publication(workload, epsilon=epsilon, delta=delta, default=Privacy.AUTO)
+    if publication.small_database is not None:
         raise PlanError(
             "comparison-of-small-database",
             "The publication is for a small database.",
@@ -284,8 +284,8 @@ def compare(
             "Call fn.plan instead.",
             "No plan was made.",
         )
-    made = mechanisms_of(whole)
-    if not whole.groups:
+    mechanisms = mechanisms_of(publication)
+    if not publication.groups:
         raise PlanError(
             "comparison-without-tables",
             "The publication has no table.",
@@ -293,31 +293,31 @@ def compare(
             "Call fn.plan, which chooses the mechanism of each question.",
             "No plan was made.",
         )
-    if len(whole.groups) != 1:
+    if len(publication.groups) != 1:
         raise PlanError(
             "comparison-of-several-parts",
-            f"The publication has tables in {len(whole.groups)} groups.",
+            f"The publication has tables in {len(publication.groups)} groups.",
             "Laplace and Gaussian noise are compared for one group.",
             "Compare the tables of each group as a separate publication.",
             "No plan was made.",
         )
-    (asked,) = whole.groups
-    posed = {Privacy.ZCDP: replace(asked, privacy=Privacy.ZCDP), Privacy.PURE: _pure(asked)}
+    (request,) = publication.groups
+    posed = {Privacy.ZCDP: replace(request, privacy=Privacy.ZCDP), Privacy.PURE: _pure(request)}
     begun = time.perf_counter()
     gaussian = fit_for_use.plan(replace(posed[Privacy.ZCDP], cap=None), device=device, progress=progress)
     took = time.perf_counter() - begun
     both = {Privacy.ZCDP: replace(gaussian, publication=posed[Privacy.ZCDP])}
-    found: matrix.StrategySearch | None = None
-    least_pure = math.sqrt(2 * gaussian.bound)
-    hopeless = asked.budget is asked.cap is None and least_pure > gaussian.epsilon() and not all_families
+    search: matrix.StrategySearch | None = None
+    min_pure = math.sqrt(2 * gaussian.bound)
+    hopeless = request.budget is request.cap is None and min_pure > gaussian.epsilon() and not all_families
     sought = gaussian.mechanism.is_dense(gaussian.publication)  # for pure noise all places of a tree are cells
     if sought and not hopeless:
         # the tables are too large for the search, or the targets out of reach of its noise
         with contextlib.suppress(WorkloadError, PlanError):
-            wanted = replace(posed[Privacy.PURE], cap=None)
-            found = matrix.search(wanted, all_families=all_families, seconds=seconds, progress=progress)
-            both[Privacy.PURE] = replace(found.part, publication=posed[Privacy.PURE])
-    delta = asked.delta if asked.budget is None or asked.budget.delta is None else asked.budget.delta
+            uncapped = replace(posed[Privacy.PURE], cap=None)
+            search = matrix.search(uncapped, all_families=all_families, seconds=seconds, progress=progress)
+            both[Privacy.PURE] = replace(search.part, publication=posed[Privacy.PURE])
+    delta = request.delta if request.budget is None or request.budget.delta is None else request.budget.delta
     lines = [
         Alternative(
             Privacy.ZCDP,
@@ -329,13 +329,13 @@ def compare(
             took,
         )
     ]
-    if found is not None:
-        least, error = found.candidates[0].epsilon, math.sqrt(found.part.relaxation)
-        for c in found.candidates:
-            epsilon = c.epsilon if asked.budget is None else found.part.epsilon()
-            more = 1.0 if asked.budget is None else c.epsilon / least
-            lines.append(Alternative(Privacy.PURE, c.family, epsilon, error * more, c.ratio, c.answers, c.seconds))
-    lines.sort(key=lambda a: a.epsilon if asked.budget is None else a.error)
+    if search is not None:
+        best_epsilon, error = search.candidates[0].epsilon, math.sqrt(search.part.relaxation)
+        for c in search.candidates:
+            epsilon = c.epsilon if request.budget is None else search.part.epsilon()
+            factor = 1.0 if request.budget is None else c.epsilon / best_epsilon
+            lines.append(Alternative(Privacy.PURE, c.family, epsilon, error * factor, c.ratio, c.answers, c.seconds))
+    lines.sort(key=lambda a: a.epsilon if request.budget is None else a.error)
     chosen = next((a for a in lines if _is_within_cap(both[a.privacy])), None)
     if chosen is None:
         raise CapExceeded(
@@ -350,17 +350,17 @@ def compare(
     other = next((a for a in lines if a.privacy is not chosen.privacy), None)
     if other is None:
         cannot = "cannot be planned" if sought else "was not looked for: there are many places, or joint cells"
-        why = f"pure noise takes epsilon = {least_pure:.4g} at least" if hopeless else f"pure noise {cannot}"
+        why = f"pure noise takes epsilon = {min_pure:.4g} at least" if hopeless else f"pure noise {cannot}"
     else:
-        words = _CALLED[other.privacy].format(delta=delta)
-        share = other.epsilon / chosen.epsilon if asked.budget is None else other.error / chosen.error
-        why = f"{words} would take {share:.4g} times the {'epsilon' if asked.budget is None else 'margins'}"
-    told = replace(best, status=f"{best.status}; {why}")
-    plan = assembled(replace(told.publication, finite=whole.finite), [told], made)
-    return Comparison(plan, why, tuple(lines), gaussian, made)
+        noise_text = _NOISE_TEXTS[other.privacy].format(delta=delta)
+        ratio = other.epsilon / chosen.epsilon if request.budget is None else other.error / chosen.error
+        why = f"{noise_text} would take {ratio:.4g} times the {'epsilon' if request.budget is None else 'margins'}"
+    gaussian_or_pure = replace(best, status=f"{best.status}; {why}")
+    plan = assembled(replace(gaussian_or_pure.publication, finite=publication.finite), [gaussian_or_pure], mechanisms)
+    return Comparison(plan, why, tuple(lines), gaussian, mechanisms)
 
 
-_CALLED = {Privacy.PURE: "pure noise", Privacy.ZCDP: "Gaussian noise at delta = {delta:g}"}
+_NOISE_TEXTS = {Privacy.PURE: "pure noise", Privacy.ZCDP: "Gaussian noise at delta = {delta:g}"}
 
 
 def _is_within_cap(plan: Plan | TablePart) -> bool:
@@ -394,12 +394,12 @@ def _publication(
     delta: float,
     gap: float | None = None,
     default: Privacy = Privacy.ZCDP,
-    **said: Any,
+    **fields: Any,
 ) -> Publication:
-    """Return the request as one publication. `said`: further fields, None where a field is not set."""
-    said = {name: x for name, x in said.items() if x is not None}
+    """Return the request as one publication. `fields`: further fields, None where a field is not set."""
+    fields = {name: x for name, x in fields.items() if x is not None}
     if isinstance(workload, Publication):
-        if said or privacy is not None or epsilon is not None or delta != 1e-6:
+        if fields or privacy is not None or epsilon is not None or delta != 1e-6:
             raise PlanError(
                 "publication-with-arguments",
                 "A Publication and further arguments are given.",
@@ -408,7 +408,7 @@ def _publication(
                 "Nothing was planned.",
             )
         return workload
-    if epsilon is not None and "budget" in said:
+    if epsilon is not None and "budget" in fields:
         raise SpecError(
             "epsilon-and-budget",
             "epsilon and budget are both given.",
@@ -430,5 +430,5 @@ def _publication(
         ) from None
     if epsilon is not None:
         pure = promised is Privacy.PURE
-        said["budget"] = Budget(epsilon=epsilon) if pure else Budget(epsilon=float(epsilon), delta=delta)
-    return Publication(workload=workload, delta=delta, gap=gap, privacy=promised, **said)
+        fields["budget"] = Budget(epsilon=epsilon) if pure else Budget(epsilon=float(epsilon), delta=delta)
+    return Publication(workload=workload, delta=delta, gap=gap, privacy=promised, **fields)

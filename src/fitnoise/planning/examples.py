@@ -76,11 +76,11 @@ def examples(publication: Publication, records: int) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([mark, *(c.name for c in columns)])
-    classes = {by for a in domain if (by := classified_by(domain[a].coding)) is not None}
-    first = sorted(columns, key=lambda c: classes.isdisjoint(c.attributes))
+    classes = {classifier for a in domain if (classifier := classified_by(domain[a].coding)) is not None}
+    ordered = sorted(columns, key=lambda c: classes.isdisjoint(c.attributes))
     for i in range(1, records + 1):
         record, places = dict[str, Any](), dict[str, int | None]()
-        for c in first:
+        for c in ordered:
             record[c.name] = c.value(draw, i, places)
             places |= {a: c.cell(a, record[c.name], places) for a in classes.intersection(c.attributes)}
         writer.writerow([i, *(as_csv_text(record[c.name]) for c in columns)])
@@ -111,13 +111,13 @@ def _candidates(coding: Coding, cell: int) -> Sequence[Any]:
     if isinstance(values, Codes) and values.shared is None:
         return (values.codes[cell],)
     if isinstance(values, Codes):
-        return [c for c, at in zip(values.codes, values.cells, strict=True) if at == cell]
+        return [c for c, cell_of_code in zip(values.codes, values.cells, strict=True) if cell_of_code == cell]
     if isinstance(values, Range):
         return (values.low + cell,)
     if isinstance(values, Cuts):
         low, high = _ends(values.cuts)[cell : cell + 2]
-        whole = range(math.ceil(low), math.ceil(high)) if max(abs(low), abs(high)) < EXACT_FLOAT_LIMIT else range(0)
-        return whole[:: max(len(whole) // IN_BIN, 1)] or (low, math.nextafter(high, -math.inf))
+        integers = range(math.ceil(low), math.ceil(high)) if max(abs(low), abs(high)) < EXACT_FLOAT_LIMIT else range(0)
+        return integers[:: max(len(integers) // IN_BIN, 1)] or (low, math.nextafter(high, -math.inf))
     assert isinstance(values, Steps)  # noqa: S101 - only conditions have intervals
     x = values.low + cell * values.step
     return (int(x) if x.denominator == 1 else float(x),)
@@ -126,8 +126,8 @@ def _candidates(coding: Coding, cell: int) -> Sequence[Any]:
 def _ends(cuts: Sequence[float]) -> list[float]:
     """Return cuts with ends for the outer bins, each as wide as all inner bins; the low end stays at 0 if possible."""
     width = cuts[-1] - cuts[0] or abs(cuts[0]) or 1
-    least = cuts[0] - width
-    return [max(least, 0) if cuts[0] > 0 else least, *cuts, cuts[-1] + width]
+    low_end = cuts[0] - width
+    return [max(low_end, 0) if cuts[0] > 0 else low_end, *cuts, cuts[-1] + width]
 
 
 @dataclass(frozen=True)
@@ -147,9 +147,11 @@ class _Column:
         readers = (*self.attributes.values(), *self.conditions)
         for _ in range(MAX_TRIES if readers else 0):
             reader = _one(readers, draw)
-            drawn = self._of(reader, draw, places) if isinstance(reader, Attribute) else self._meeting(reader, draw)
-            value = _one(drawn, draw) if drawn else None
-            if drawn and self._read_by_all(value, places):
+            values = (
+                self._of_cell(reader, draw, places) if isinstance(reader, Attribute) else self._meeting(reader, draw)
+            )
+            value = _one(values, draw) if values else None
+            if values and self._read_by_all(value, places):
                 return value
         if readers:
             raise SpecError(
@@ -166,11 +168,11 @@ class _Column:
     def cell(self, name: str, value: object, places: Mapping[str, int | None]) -> int | None:
         """Return the cell of a value along one of the attributes; for an amount, in the range of its record's class."""
         attribute = self.attributes[name]
-        by = classified_by(attribute.coding)
-        if by is None:
+        classifier = classified_by(attribute.coding)
+        if classifier is None:
             return attribute.cell(value)
-        place = self.attributes[by].cell(value) if by in self.attributes else places[by]
-        return None if place is None else class_coding(attribute.coding, place).cell(value)
+        class_index = self.attributes[classifier].cell(value) if classifier in self.attributes else places[classifier]
+        return None if class_index is None else class_coding(attribute.coding, class_index).cell(value)
 
     def _read_by_all(self, value: object, places: Mapping[str, int | None]) -> bool:
         off = ((c.coding, value if c.read is None else c.read.number(value)) for c in self.conditions)
@@ -178,17 +180,17 @@ class _Column:
             c.cell(x) is not None for c, x in off
         )
 
-    def _of(self, attribute: Attribute, draw: FixedGenerator, places: Mapping[str, int | None]) -> Sequence[Any]:
+    def _of_cell(self, attribute: Attribute, draw: FixedGenerator, places: Mapping[str, int | None]) -> Sequence[Any]:
         """Return values of one of the attribute's cells; for dates, any that it may read."""
         cell, steps = draw.below(attribute.size), attribute.steps
         if cell < attribute.own_size and attribute.derived is not None:
             return self._dates(draw)
         if steps:  # all steps of an amount belong to one knot, and its further cells follow
-            knots, most = len(steps) + 1, sum(steps)
-            cell = draw.below(most + 1) if cell < knots else cell - knots + most + 1
-        by = classified_by(attribute.coding)
-        place = None if by is None else places.get(by)
-        return held(attribute, cell, 0 if place is None else place)
+            knots, total_steps = len(steps) + 1, sum(steps)
+            cell = draw.below(total_steps + 1) if cell < knots else cell - knots + total_steps + 1
+        classifier = classified_by(attribute.coding)
+        class_index = None if classifier is None else places.get(classifier)
+        return held(attribute, cell, 0 if class_index is None else class_index)
 
     def _meeting(self, condition: Condition, draw: FixedGenerator) -> Sequence[Any]:
         if condition.read is not None:
@@ -203,16 +205,16 @@ class _Column:
     def _dates(self, draw: FixedGenerator) -> Sequence[str]:
         """Return a day that may meet all conditions, with a time if an hour is read; empty if there is no such day."""
         days = [window for a in self.attributes.values() if (window := _years(a)) is not None]
-        for given in (c.bounds for c in self.conditions if c.read is not None):
-            ends = {name: x.toordinal() for name, x in given.items() if isinstance(x, date)}
-            first, last = (next((ends[k] for k in ks if k in ends), None) for ks in _BOUNDS)
-            days.append((first or 1, last or date.max.toordinal()))
-        first, last = max((d[0] for d in days), default=1), min((d[1] for d in days), default=date.max.toordinal())
-        if first == 1 and last == date.max.toordinal():
-            first, last = date(YEARS[0], 1, 1).toordinal(), date(YEARS[1], 12, 31).toordinal()
-        if first > last:
+        for bounds in (c.bounds for c in self.conditions if c.read is not None):
+            ends = {name: x.toordinal() for name, x in bounds.items() if isinstance(x, date)}
+            start, end = (next((ends[k] for k in ks if k in ends), None) for ks in _BOUNDS)
+            days.append((start or 1, end or date.max.toordinal()))
+        start, end = (max((d[0] for d in days), default=1), min((d[1] for d in days), default=date.max.toordinal()))
+        if start == 1 and end == date.max.toordinal():
+            start, end = date(YEARS[0], 1, 1).toordinal(), date(YEARS[1], 12, 31).toordinal()
+        if start > end:
             return ()
-        day = date.fromordinal(first + draw.below(last + 1 - first)).isoformat()
+        day = date.fromordinal(start + draw.below(end + 1 - start)).isoformat()
         timed = any(a.derived is not None and a.derived.part is DatePart.HOUR for a in self.attributes.values())
         return (f"{day} {draw.below(24):02}:{draw.below(60):02}:00" if timed else day,)
 
@@ -228,16 +230,16 @@ def _years(attribute: Attribute) -> tuple[int, int] | None:
     if off is None or off.part not in {DatePart.YEAR, DatePart.AGE}:
         return None
     low, high = _extent(values_of(attribute.coding))
-    first, last = (low, high) if off.on is None else (off.on.year - high - 1, off.on.year - low)
-    least, most = max(first, date.min.year), min(last, date.max.year)
-    return (date(least, 1, 1).toordinal(), date(most, 12, 31).toordinal()) if least <= most else _NEVER
+    first_year, last_year = (low, high) if off.on is None else (off.on.year - high - 1, off.on.year - low)
+    start, end = max(first_year, date.min.year), min(last_year, date.max.year)
+    return (date(start, 1, 1).toordinal(), date(end, 12, 31).toordinal()) if start <= end else _NEVER
 
 
 def _extent(values: Values | Interval) -> tuple[int, int]:
     """Return the least and the largest whole number that has a cell, as far as they are declared."""
     if isinstance(values, Codes):
-        whole = [int(c) for c in values.codes]
-        return min(whole), max(whole)
+        integers = [int(c) for c in values.codes]
+        return min(integers), max(integers)
     low, high = _ends(values.cuts)[:: len(values.cuts) + 1] if isinstance(values, Cuts) else (values.low, values.high)
     return math.floor(max(low, -EXACT_FLOAT_LIMIT)), math.ceil(min(high, EXACT_FLOAT_LIMIT))
 
@@ -245,13 +247,13 @@ def _extent(values: Values | Interval) -> tuple[int, int]:
 def _columns(publication: Publication) -> Iterator[_Column]:
     """Return all columns that the publication reads, those of attributes first."""
     domain, unit = publication.workload.domain, publication.unit
-    named = [(domain.column(a), a) for a in domain]
+    pairs = [(domain.column(a), a) for a in domain]
     conditions = publication.source.conditions
-    names = dict.fromkeys([*(c for c, _ in named), *(c.column for c in conditions), *filter(None, [unit.id])])
+    names = dict.fromkeys([*(c for c, _ in pairs), *(c.column for c in conditions), *filter(None, [unit.id])])
     for name in names:
         yield _Column(
             name,
-            {a: domain[a] for c, a in named if c == name},
+            {a: domain[a] for c, a in pairs if c == name},
             tuple(c for c in conditions if c.column == name),
         )
 

@@ -61,7 +61,7 @@ class FreeValues:
         return f"{self.attribute} in {reprlib.repr(list(self.values))}"
 
 
-def profile_beside(plan: Plan) -> Profile | None:
+def profile_of_plan(plan: Plan) -> Profile | None:
     """Return the cost of a plan by cell, or None if fitnoise does not compute its free queries.
 
     Units with an id or a pattern have no such cost. Neither has a plan that uses the slack of other plans, because it
@@ -73,9 +73,9 @@ def profile_beside(plan: Plan) -> Profile | None:
     return plan.order.ledger_loss().profile
 
 
-def left_beside(plan: Plan) -> tuple[FreeValues, ...]:
+def free_counts(plan: Plan) -> tuple[FreeValues, ...]:
     """Return the free counts of a plan, attribute by attribute; empty where :func:`plan_free` would refuse."""
-    profile = profile_beside(plan)
+    profile = profile_of_plan(plan)
     if profile is None:
         return ()
     try:
@@ -89,16 +89,16 @@ def left_beside(plan: Plan) -> tuple[FreeValues, ...]:
 def _remaining_budget(domain: Domain, unit: PrivacyUnit, charges: list[ChargedPlan]) -> tuple[FreeValues, ...]:
     names, slack = _slack(domain, charges)
     cells = np.array(slack, dtype=object).reshape([domain[a].size for a in names])
-    whole, found = joint([c.profile for c in charges]), []
+    max_cost, free_values = joint([c.profile for c in charges]), []
     for i, a in enumerate(names):
-        least = np.asarray(np.min(cells, axis=tuple(j for j in range(len(names)) if j != i)))
-        shown = domain[a].own_size if domain[a].steps else 0  # no table counts records at the knots of an amount
-        rows = [*zip(domain[a].values, least, strict=True)][shown:]
-        own = [(v, float(x)) for v, x in rows if x > MIN_SLACK_FRACTION * whole]
-        if own:
-            errors = tuple(math.sqrt(unit.cost_factor() / (2 * x)) for _, x in own)
-            found.append(FreeValues(a, tuple(v for v, _ in own), errors))
-    return tuple(found)
+        min_slack = np.asarray(np.min(cells, axis=tuple(j for j in range(len(names)) if j != i)))
+        skipped = domain[a].own_size if domain[a].steps else 0  # no table counts records at the knots of an amount
+        rows = [*zip(domain[a].values, min_slack, strict=True)][skipped:]
+        free_rows = [(v, float(x)) for v, x in rows if x > MIN_SLACK_FRACTION * max_cost]
+        if free_rows:
+            errors = tuple(math.sqrt(unit.cost_factor() / (2 * x)) for _, x in free_rows)
+            free_values.append(FreeValues(a, tuple(v for v, _ in free_rows), errors))
+    return tuple(free_values)
 
 
 @checked(SpecError, "No plan was made.")
@@ -136,9 +136,9 @@ def plan_free(
           normal;
         * the relaxation is within the certified gap of the least possible one for independent noise.
     """
-    given: list[Plan | ChargedPlan] = [composed_with] if isinstance(composed_with, Plan) else list(composed_with)
-    publication = _publication(workload, given)
-    charges = [_charged(x, publication) for x in given]
+    earlier: list[Plan | ChargedPlan] = [composed_with] if isinstance(composed_with, Plan) else list(composed_with)
+    publication = _publication(workload, earlier)
+    charges = [_charged(x, publication) for x in earlier]
     if len({c.plan for c in charges}) != len(charges):
         raise PlanError(
             "plan-given-twice",
@@ -150,7 +150,7 @@ def plan_free(
     domain = publication.workload.domain
     names, slack = _slack(domain, charges)
     largest = max(slack)
-    whole = joint([c.profile for c in charges])
+    max_cost = joint([c.profile for c in charges])
     if publication.unit.pattern:
         raise PlanError(
             "free-with-pattern",
@@ -159,7 +159,7 @@ def plan_free(
             "Request the tables at a price.",
             "Nothing was planned.",
         )
-    if largest <= MIN_SLACK_FRACTION * whole:
+    if largest <= MIN_SLACK_FRACTION * max_cost:
         raise PlanError(
             "nothing-free",
             "Records in every cell already have the full cost of these plans.",
@@ -167,9 +167,9 @@ def plan_free(
             "Refine the plans (refine), which leaves the most free.",
             "Nothing was planned.",
         )
-    kept = [x if x > MIN_SLACK_FRACTION * whole else Fraction(0) for x in slack]
-    shares = [1.0 if x == largest else float(x / largest) * (1 - 1e-12) for x in kept]
-    wanted = replace(
+    free_slack = [x if x > MIN_SLACK_FRACTION * max_cost else Fraction(0) for x in slack]
+    shares = [1.0 if x == largest else float(x / largest) * (1 - 1e-12) for x in free_slack]
+    request = replace(
         publication,
         gap=publication.gap if gap is None else gap,
         budget=Budget(rho=largest),
@@ -185,17 +185,17 @@ def plan_free(
         )
 
     _check_cells(publication.workload, names, np.array(shares) == 0, rest)
-    made = make_plan(wanted, max_iterations=max_iterations, progress=progress)
-    own = made.order.ledger_loss().profile
-    if own is None or joint([*(c.profile for c in charges), own]) > whole:
+    plan = make_plan(request, max_iterations=max_iterations, progress=progress)
+    profile = plan.order.ledger_loss().profile
+    if profile is None or joint([*(c.profile for c in charges), profile]) > max_cost:
         raise PlanError(
             "free-tables-with-many-cells",
-            f"The further tables depend on {made.decomposition.cells:,} joint cells.",
+            f"The further tables depend on {plan.decomposition.cells:,} joint cells.",
             "The ledger cannot show for so large a number that they are free.",
             "Request tables of fewer structured attributes.",
             "No plan was made.",
         )
-    return made
+    return plan
 
 
 def _publication(workload: Workload | Publication, earlier_plans: list[Plan | ChargedPlan]) -> Publication:
@@ -211,8 +211,8 @@ def _publication(workload: Workload | Publication, earlier_plans: list[Plan | Ch
     if isinstance(workload, Publication):
         publication = workload
     elif plans:
-        first = plans[0]
-        publication = Publication(workload, first.unit, first.source, first.delta, title=first.title)
+        earlier = plans[0]
+        publication = Publication(workload, earlier.unit, earlier.source, earlier.delta, title=earlier.title)
     else:
         raise PlanError(
             "free-without-publication",
@@ -303,11 +303,11 @@ def _slack(domain: Domain, charges: list[ChargedPlan]) -> tuple[list[str], list[
         )
     total = np.full(shape, 0, dtype=object)
     for c in charges:
-        own = [keys[key] for key, _ in c.profile.axes]
-        spread = aligned(domain, np.array(c.profile.values, dtype=object), own, names)
-        total = np.asarray(total + spread, dtype=object)
-    most = max(total.flat)
-    return names, [max(Fraction(int(most - x), 2**64) - RESERVED_SLACK, Fraction(0)) for x in total.flat]
+        plan_names = [keys[key] for key, _ in c.profile.axes]
+        expanded = aligned(domain, np.array(c.profile.values, dtype=object), plan_names, names)
+        total = np.asarray(total + expanded, dtype=object)
+    max_cost = max(total.flat)
+    return names, [max(Fraction(int(max_cost - x), 2**64) - RESERVED_SLACK, Fraction(0)) for x in total.flat]
 
 
 def _check_cells(

@@ -72,10 +72,10 @@ class Plan(HtmlDisplay):
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", tuple(self.parts))
         tables = [p.publication for p in self.groups]
-        asked = [p.query for p in self.questions]
+        queries = [p.query for p in self.questions]
         mine = zip(tables, self.publication.groups, strict=False)
         same = len(tables) == len(self.publication.groups) and all(_is_same_request(a, b) for a, b in mine)
-        if not same or tuple(asked) != self.publication.finite or len(tables) + len(asked) != len(self.parts):
+        if not same or tuple(queries) != self.publication.finite or len(tables) + len(queries) != len(self.parts):
             raise parts_of_another_publication()
         if any(not p.mechanism.supports(p.publication) for p in self.groups):
             raise PlanError(
@@ -116,8 +116,8 @@ class Plan(HtmlDisplay):
         """
         if len(questions) != len(publication.finite):
             raise other_question_count()
-        asked = zip(publication.finite, questions, strict=True)
-        return cls(publication, (*parts, *(AnswerPart(publication, q, m) for q, m in asked)))
+        pairs = zip(publication.finite, questions, strict=True)
+        return cls(publication, (*parts, *(AnswerPart(publication, q, m) for q, m in pairs)))
 
     # --- series -------------------------------------------------------------------------------------
 
@@ -157,8 +157,8 @@ class Plan(HtmlDisplay):
                 f"Give a number from 1 to {len(self.periods)}.",
                 "Nothing was computed.",
             )
-        asked = cut(self.publication, periods)
-        return Plan(asked, (past(self.table_part, asked, periods),), self)
+        request = cut(self.publication, periods)
+        return Plan(request, (past(self.table_part, request, periods),), self)
 
     # --- parts --------------------------------------------------------------------------------------
 
@@ -191,11 +191,11 @@ class Plan(HtmlDisplay):
         Raises:
             WorkloadError: There is no such table.
         """
-        own = (p for p in self.groups if table in p.publication.workload.tables.numbered)
-        found = next(own, None)
-        if found is None:
+        candidates = (p for p in self.groups if table in p.publication.workload.tables.numbered)
+        part = next(candidates, None)
+        if part is None:
             self.publication.workload.number(table)  # raises an error that names the tables
-        return found or self.table_part
+        return part or self.table_part
 
     @property
     def strategy(self) -> Any:
@@ -249,20 +249,20 @@ class Plan(HtmlDisplay):
         """The order that measuring follows: the designs, the unit and the limits."""
         if self.full_series is not None:
             return self.full_series.order
-        asked = self.publication
-        caps = () if asked.cap is None else (asked.cap.limit("cap"),)
+        request = self.publication
+        caps = () if request.cap is None else (request.cap.limit("cap"),)
         return Order(
-            domain=asked.domain,
-            source=asked.source,
-            unit=asked.unit,
+            domain=request.domain,
+            source=request.source,
+            unit=request.unit,
             designs=tuple(p.design for p in self.parts),
             plan=self.hash,
             mechanism=self.mechanism,
             limits=(*(limit for i, p in enumerate(self.parts) for limit in p.limits(i)), *caps),
             sizes=tuple(size for p in self.parts for size in p.sizes),
-            composed_with=asked.composed_with,
-            free=asked.must_be_free,
-            units=asked.other_units,
+            composed_with=request.composed_with,
+            free=request.must_be_free,
+            units=request.other_units,
         )
 
     @cached_property
@@ -490,8 +490,8 @@ class Plan(HtmlDisplay):
         """Return the plan document with these entries for tables."""
         spec = Spec.from_publication(self.publication).document()
         answers = [p.document() for p in self.questions]
-        said = [{"mechanism": p.mechanism.name, **t} for p, t in zip(self.groups, tables, strict=True)]
-        return {"fitnoise_plan": FORMAT, "spec": spec, "tables": said, "finite": answers}
+        entries = [{"mechanism": p.mechanism.name, **t} for p, t in zip(self.groups, tables, strict=True)]
+        return {"fitnoise_plan": FORMAT, "spec": spec, "tables": entries, "finite": answers}
 
     def to_json(self) -> str:
         """Return canonical JSON: equal plans give equal texts.
@@ -592,8 +592,8 @@ class Plan(HtmlDisplay):
         if len(mechanisms) != len(publication.groups):
             raise parts_of_another_publication()
         parts = [TablePart.read(m, p, t) for m, p, t in zip(mechanisms, publication.groups, tables, strict=True)]
-        asked = zip(publication.finite, finite, strict=True)
-        plan = cls(publication, (*parts, *(AnswerPart.read(publication, q, m) for q, m in asked)))
+        pairs = zip(publication.finite, finite, strict=True)
+        plan = cls(publication, (*parts, *(AnswerPart.read(publication, q, m) for q, m in pairs)))
         bounds = [t["cost"]["bound"] for t in tables]
         if not all(type(b) is float for b in bounds):
             raise PlanError(

@@ -31,12 +31,12 @@ FEW_RECORDS = 10.0
 FEW_SHARE = 1e-3
 """The fraction of a mean's records below which a warning is due."""
 
-RECORDS = (
+RECORDS_WARNING = (
     "Warning: the range may cut off more of {amount} than the margin of {table}: {records} records at twice {largest} "
     "behind one number suffice, and no interval includes what is cut off"
 )
 
-SHARE = (
+SHARE_WARNING = (
     "Warning: the range may cut off more of {amount} than the margin of {table}: {share} of its records at twice "
     "{largest} suffice, and no interval includes what is cut off"
 )
@@ -52,7 +52,7 @@ class Kappa:
         terms: The attributes that are summed, or the amount whose mean is shown.
         label: The value of the attribute on which the range depends; None if it depends on none.
         largest: The largest amount that one record can add, in units of the sum.
-        `asked`: The requested margin, in records at `largest`.
+        requested: The requested margin, in records at `largest`.
         achieved: The achieved margin, in records at `largest`.
         reference: For means, the number of records that the margin refers to; None for sums.
         warned: True if so few records suffice that a warning is due.
@@ -62,18 +62,18 @@ class Kappa:
     terms: tuple[str, ...]
     label: str | None
     largest: float
-    asked: float
+    requested: float
     achieved: float
     reference: float | None
     warned: bool
 
     @property
-    def share(self) -> float:
+    def fraction(self) -> float:
         """κ as a fraction of the records of a mean; infinite for sums, whose number of records is not public."""
         return math.inf if self.reference is None else self.achieved / self.reference
 
 
-def asked(plan: Plan) -> Iterator[tuple[TableSummary, Table]]:
+def summarised_tables(plan: Plan) -> Iterator[tuple[TableSummary, Table]]:
     """Yield the summary of each table with the table; a pattern of tables has one table that represents it."""
     parts = (x for p in plan.groups for x in p.publication.workload.tables.parts)
     return ((s, t.template if isinstance(t, Family) else t) for s, t in zip(plan.summaries, parts, strict=True))
@@ -88,23 +88,23 @@ def kappas(plan: Plan) -> Iterator[Kappa]:
         plan: The plan.
     """
     domain = plan.publication.workload.domain
-    for s, table in asked(plan):
+    for s, table in summarised_tables(plan):
         mean = table.averaged
         names = table.summed if mean is None else mean[:1]
-        found = [domain[a] for a in names]
-        amounts = [a for a in found if isinstance(a, Amount | Ordered)]
+        attributes = [domain[a] for a in names]
+        amounts = [a for a in attributes if isinstance(a, Amount | Ordered)]
         if not amounts:
             continue
-        by = next((a.by for a in amounts if isinstance(a, Amount) and a.by is not None), None)
+        classifier = next((a.by for a in amounts if isinstance(a, Amount) and a.by is not None), None)
         rows: list[tuple[str | None, int | None, float, float]] = [(None, None, s.target_moe, s.achieved_moe)]
-        if by in table.attributes and table.view(by) is EACH and s.tables == 1:
-            rows = [*_by_class(plan.group(s.name), s, table, by)]
+        if classifier in table.attributes and table.view(classifier) is EACH and s.tables == 1:
+            rows = [*_by_class(plan.group(s.name), s, table, classifier)]
         tops = [view.ceiling if isinstance(view, Sum) else None for view in map(table.view, names)]
         reference = None if mean is None else mean[1].reference
-        for label, place, target, reached in rows:
-            largest = math.prod(_largest(a, t, place) for a, t in zip(amounts, tops, strict=True))
+        for label, class_index, target, achieved in rows:
+            largest = math.prod(_largest(a, t, class_index) for a, t in zip(amounts, tops, strict=True))
             records = (reference or 1.0) / largest
-            few = reached * records < FEW_RECORDS or (reference is not None and reached / largest < FEW_SHARE)
+            few = achieved * records < FEW_RECORDS or (reference is not None and achieved / largest < FEW_SHARE)
             warned = few and _cuts(domain, names) and all(t is None for t in tops)
             terms = table.terms if mean is None else names
             yield Kappa(
@@ -112,8 +112,8 @@ def kappas(plan: Plan) -> Iterator[Kappa]:
                 terms=terms,
                 label=label,
                 largest=largest,
-                asked=target * records,
-                achieved=reached * records,
+                requested=target * records,
+                achieved=achieved * records,
                 reference=reference,
                 warned=warned,
             )
@@ -128,26 +128,26 @@ def warnings(plan: Plan) -> Iterator[Section]:
     Returns:
         Sections of one sentence each. If the range depends on classes, the section is for the class with the least κ.
     """
-    least: dict[str, Kappa] = {}
+    smallest: dict[str, Kappa] = {}
     for kappa in kappas(plan):
         name = kappa.summary.name
-        if kappa.warned and (name not in least or kappa.achieved < least[name].achieved):
-            least[name] = kappa
-    for name, kappa in least.items():
+        if kappa.warned and (name not in smallest or kappa.achieved < smallest[name].achieved):
+            smallest[name] = kappa
+    for name, kappa in smallest.items():
         values = (
             Value("amount", " × ".join(kappa.terms), spoken=True),
             Value("table", f'"{name}"', spoken=True),
             Value("largest", kappa.largest, ValueKind.RESULT, spoken=True),
             Value("records", kappa.achieved, ValueKind.PEOPLE, spoken=True),
-            Value("share", kappa.share, ValueKind.CHANCE, spoken=True),
+            Value("share", kappa.fraction, ValueKind.CHANCE, spoken=True),
         )
-        yield Section("", (SHARE if kappa.share < FEW_SHARE else RECORDS,), values)
+        yield Section("", (SHARE_WARNING if kappa.fraction < FEW_SHARE else RECORDS_WARNING,), values)
 
 
 def _cuts(domain: Domain, names: tuple[str, ...]) -> bool:
     """Return True if some numbers are cut to a range, and no amount has a ceiling that states the cut."""
-    found = [domain[a] for a in names]
-    return any(a.is_capped for a in found) and not any(isinstance(a, Amount) and a.ceilings for a in found)
+    attributes = [domain[a] for a in names]
+    return any(a.is_capped for a in attributes) and not any(isinstance(a, Amount) and a.ceilings for a in attributes)
 
 
 def _largest(attribute: Amount | Ordered, ceiling: float | None, cell: int | None) -> float:
@@ -157,11 +157,11 @@ def _largest(attribute: Amount | Ordered, ceiling: float | None, cell: int | Non
     return float(max(abs(attribute.low), abs(attribute.high)))
 
 
-def _by_class(part: TablePart, s: TableSummary, table: Table, by: str) -> Iterator[tuple[str, int, float, float]]:
+def _by_class(part: TablePart, s: TableSummary, table: Table, name: str) -> Iterator[tuple[str, int, float, float]]:
     """Yield name, index, requested margin and widest achieved margin for each value of an attribute in a table."""
-    domain, axis = part.publication.workload.domain, table.attributes.index(by)
-    wanted = np.sqrt(table.variances(domain, part.publication.workload.confidence)) * z_score(s.confidence)
-    for i, (asked_for, reached) in enumerate(
-        zip(*(np.moveaxis(x, axis, 0) for x in (wanted, part.table_margins(s.name))), strict=True)
+    domain, axis = part.publication.workload.domain, table.attributes.index(name)
+    requested = np.sqrt(table.variances(domain, part.publication.workload.confidence)) * z_score(s.confidence)
+    for i, (requested_here, achieved) in enumerate(
+        zip(*(np.moveaxis(x, axis, 0) for x in (requested, part.table_margins(s.name))), strict=True)
     ):
-        yield str(domain[by].values[i]), i, float(asked_for.min()), float(reached.max())
+        yield str(domain[name].values[i]), i, float(requested_here.min()), float(achieved.max())

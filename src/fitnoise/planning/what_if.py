@@ -33,7 +33,7 @@ FACTORS = tuple(2.0 ** (k / 3) for k in range(-3, 4))
 MAX_FACTOR = 1e9
 """The largest factor, and the inverse of the smallest: outside this range, squares and plans leave floating point."""
 
-Told = Callable[[int, int, int, float], None]
+SweepProgress = Callable[[int, int, int, float], None]
 """The type of a progress function, called after each iteration: index of the plan, number of plans, iteration, gap."""
 
 
@@ -111,11 +111,11 @@ def scale_margins(publication: Publication, factors: Mapping[str, float]) -> Pub
     w = publication.workload
     for name in factors:
         w[name]
-    said = {w.number(name): _factors([factor])[0] for name, factor in factors.items()}
+    factor_by_number = {w.number(name): _factors([factor])[0] for name, factor in factors.items()}
     parts: list[Table | Family] = []
     for start, part in zip(w.tables.starts.tolist(), w.tables.parts, strict=False):
         count = len(part) if isinstance(part, Family) else 1
-        inside = {i - start: f for i, f in said.items() if start <= i < start + count}
+        inside = {i - start: f for i, f in factor_by_number.items() if start <= i < start + count}
         if not inside:
             parts.append(part)
         elif isinstance(part, Table):
@@ -150,7 +150,7 @@ def sweep(
     gap: float | None = DEFAULT_GAP,
     device: str | None = None,
     max_iterations: int = 2000,
-    progress: Told | None = None,
+    progress: SweepProgress | None = None,
 ) -> Sweep:
     """Compute the price as the margins of one table are multiplied, while all other tables keep their margins.
 
@@ -189,7 +189,7 @@ def sweeps(
     gap: float | None = DEFAULT_GAP,
     device: str | None = None,
     max_iterations: int = 2000,
-    progress: Told | None = None,
+    progress: SweepProgress | None = None,
 ) -> tuple[Sweep, ...]:
     """Compute one :func:`sweep` for each table, all from one plan at factor 1.
 
@@ -209,8 +209,8 @@ def sweeps(
         WorkloadError: As for one sweep; also if there is no table, or one is given twice.
         SpecError, GapNotReached, PlanError: As for one sweep.
     """
-    asked = what.publication if isinstance(what, Plan) else what
-    publication = asked if isinstance(asked, Publication) else Publication(asked)
+    request = what.publication if isinstance(what, Plan) else what
+    publication = request if isinstance(request, Publication) else Publication(request)
     if publication.budget is not None:
         raise SpecError(
             "sweep-with-budget",
@@ -221,15 +221,15 @@ def sweeps(
             place="budget",
         )
     names = publication.workload.tables.names if tables is None else _names(publication.workload, tables)
-    wanted = _factors(factors)
+    factors_used = _factors(factors)
     walk = _SweepPlanner(replace(publication, cap=None, gap=gap), device, max_iterations, progress)
-    walk.left = len(names) * sum(f != 1 for f in wanted)
+    walk.remaining = len(names) * sum(f != 1 for f in factors_used)
     if isinstance(what, Plan) and (gap is None or what.gap <= gap):
         current = what
     else:
-        walk.left += 1
+        walk.remaining += 1
         current = walk.plan({}, what if isinstance(what, Plan) else None)
-    return tuple(_swept(walk, current, name, wanted) for name in names)
+    return tuple(_swept(walk, current, name, factors_used) for name in names)
 
 
 def privacy_curve(plan: Plan, deltas: ArrayLike | None = None) -> PrivacyCurve:
@@ -247,9 +247,9 @@ def privacy_curve(plan: Plan, deltas: ArrayLike | None = None) -> PrivacyCurve:
         * each ε equals :meth:`Plan.epsilon` at that δ.
     """
     if deltas is None:
-        own = plan.publication.delta
-        low, high = min(1e-12, max(own / 10, 1e-300)), max(1e-2, min(10 * own, (1 + own) / 2))
-        delta = np.union1d(np.geomspace(low, high, 61), own)
+        plan_delta = plan.publication.delta
+        low, high = min(1e-12, max(plan_delta / 10, 1e-300)), max(1e-2, min(10 * plan_delta, (1 + plan_delta) / 2))
+        delta = np.union1d(np.geomspace(low, high, 61), plan_delta)
     else:
         delta = np.asarray(deltas)
         if delta.ndim != 1 or delta.dtype.kind not in "iuf" or not delta.size or not ((delta > 0) & (delta < 1)).all():
@@ -271,15 +271,15 @@ class _SweepPlanner:
     publication: Publication
     device: str | None
     max_iterations: int
-    report_progress: Told | None
-    made: int = 0
-    left: int = 0
+    report_progress: SweepProgress | None
+    planned: int = 0
+    remaining: int = 0
 
     def plan(self, factors: Mapping[str, float], start: Plan | None) -> Plan:
-        self.made, self.left = self.made + 1, self.left - 1
-        number, total = self.made, self.made + self.left
+        self.planned, self.remaining = self.planned + 1, self.remaining - 1
+        number, total = self.planned, self.planned + self.remaining
 
-        def tell(iteration: int, gap: float) -> None:
+        def report(iteration: int, gap: float) -> None:
             if self.report_progress is not None:
                 self.report_progress(number, total, iteration, gap)
 
@@ -288,7 +288,7 @@ class _SweepPlanner:
             start=start,
             device=self.device,
             max_iterations=self.max_iterations,
-            progress=tell,
+            progress=report,
         )
 
 
@@ -320,10 +320,10 @@ def _scale_target(target: Target, factor: float) -> Target:
         return replace(target, number=number * scale)
     default = None if number.default is None else number.default * scale
     if number.is_by_name:
-        named = {v[0]: v[1] * scale for v in number.values if isinstance(v, tuple)}
-        return replace(target, number=ByAttribute(number.attribute, named, default))
-    plain = [v * scale for v in number.values if not isinstance(v, tuple)]
-    return replace(target, number=ByAttribute(number.attribute, plain, default))
+        by_name = {v[0]: v[1] * scale for v in number.values if isinstance(v, tuple)}
+        return replace(target, number=ByAttribute(number.attribute, by_name, default))
+    scaled = [v * scale for v in number.values if not isinstance(v, tuple)]
+    return replace(target, number=ByAttribute(number.attribute, scaled, default))
 
 
 def _factors(factors: Any) -> list[float]:
@@ -338,8 +338,8 @@ def _factors(factors: Any) -> list[float]:
                 f"Give positive numbers from {1 / MAX_FACTOR:g} to {MAX_FACTOR:g}.",
                 "Nothing was planned.",
             )
-    found = sorted({float(x) for x in items})
-    if not found or len(found) != len(items):
+    distinct = sorted({float(x) for x in items})
+    if not distinct or len(distinct) != len(items):
         raise WorkloadError(
             "factors-not-distinct",
             f"The factors are {items!r}.",
@@ -347,7 +347,7 @@ def _factors(factors: Any) -> list[float]:
             "Give at least one factor, and each factor once.",
             "Nothing was planned.",
         )
-    return found
+    return distinct
 
 
 def _names(workload: Workload, tables: Iterable[str]) -> list[str]:

@@ -25,7 +25,7 @@ from fitnoise.interfaces.reports.plans import table_label, warned
 from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.units import Pattern, PrivacyUnit
 from fitnoise.messages import ValueKind
-from fitnoise.planning.ranges import asked
+from fitnoise.planning.ranges import summarised_tables
 from fitnoise.reading.bands import Band, Bands
 from fitnoise.reading.description import left_out
 from fitnoise.reading.layouts import Heading, Label, Tabled, TableLayout, publication_of, releases
@@ -137,12 +137,12 @@ def environment(language: str, also: str = "") -> Environment:
 
 def of_records(plan: Plan) -> list[TableSummary]:
     """Return the tables of a plan that count records, without sums and means."""
-    return [s for s, table in asked(plan) if not table.summed and table.averaged is None]
+    return [s for s, table in summarised_tables(plan) if not table.summed and table.averaged is None]
 
 
 def references(plan: Plan) -> dict[str, float]:
     """Return the numbers of records to which the margins of means refer, by table."""
-    return {s.name: table.averaged[1].reference for s, table in asked(plan) if table.averaged is not None}
+    return {s.name: table.averaged[1].reference for s, table in summarised_tables(plan) if table.averaged is not None}
 
 
 def _plain(x: object) -> object:
@@ -451,7 +451,7 @@ def notes(table: TableLayout, language: Translator, tabled: Tabled, bands: Bands
 def uncounted_by_table(plan: Plan, language: Translator) -> list[tuple[str, str]]:
     """Return the tables that leave values out, each with these values in a language."""
     domain = plan.publication.workload.domain
-    found = ((table_label(s.name, s.tables), uncounted(table, domain)) for s, table in asked(plan))
+    found = ((table_label(s.name, s.tables), uncounted(table, domain)) for s, table in summarised_tables(plan))
     return [(name, "; ".join(listed(x, language) for x in left)) for name, left in found if left]
 
 

@@ -24,7 +24,7 @@ from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.messages import Value, ValueKind
 from fitnoise.planning import protection, ranges
-from fitnoise.planning.free_queries import left_beside, profile_beside
+from fitnoise.planning.free_queries import free_counts, profile_of_plan
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.description import condition_texts, enforcement_text, left_out, shares, universe
 from fitnoise.reporting import Report, ReportColumn, ReportTable, Section
@@ -309,7 +309,7 @@ def means(plan: Plan) -> Section:
     """Return the numbers of records to which margins of means refer."""
     told = [
         f"{table_label(s.name, s.tables)} {t.averaged[1].reference:,.15g}"
-        for s, t in ranges.asked(plan)
+        for s, t in ranges.summarised_tables(plan)
         if t.averaged is not None
     ]
     sentence = "margins are for so many records, and of four times as many a quarter: {references}"
@@ -325,7 +325,7 @@ def _amounts(plan: Plan) -> Section:
             else f"{k.summary.name}: {k.label}",
             "largest": k.largest,
             "reference": k.reference,
-            "asked_kappa": k.asked,
+            "asked_kappa": k.requested,
             "achieved_kappa": k.achieved,
         }
         for k in ranges.kappas(plan)
@@ -459,8 +459,8 @@ def _free(plan: Plan) -> Iterator[Section]:
         "{count} of {size} values of {attribute} have privacy paid for and not used: counts of their records cost "
         "nothing more, within ±{moe} people or more ({shown}; fitnoise free)"
     )
-    profile = profile_beside(plan) if plan.groups else None
-    found = () if profile is None else left_beside(plan)
+    profile = profile_of_plan(plan) if plan.groups else None
+    found = () if profile is None else free_counts(plan)
     less = profile is not None and min(profile.values) < (1 - gaussian.EQUAL_COST_TOLERANCE) * max(profile.values)
     for i, left in enumerate(found):
         values = (
