@@ -320,10 +320,10 @@ def test_joint_bases_are_for_several_views_that_can_be_held(monkeypatch):
         fn.table(cumulative="a01", variance=1),
     ]
     assert not joint_bases.is_supported(problem(fn.Workload(domain, beside)))
-    for name, most in (("MOST_NUMBERS", 54), ("MOST_SCALES", 3 * 4 + 3 * 2 + 1), ("MOST_CELLS", 9)):
+    for name, most in (("MAX_JOINT_NUMBERS", 54), ("MAX_JOINT_SCALES", 3 * 4 + 3 * 2 + 1), ("MAX_SECTOR_CELLS", 9)):
         with monkeypatch.context() as patch:
             patch.setattr(joint_bases, name, most)
-            assert joint_bases.is_supported(x) == (name != "MOST_SCALES")
+            assert joint_bases.is_supported(x) == (name != "MAX_JOINT_SCALES")
             patch.setattr(joint_bases, name, most - 1)
             assert not joint_bases.is_supported(x)
 

@@ -217,8 +217,8 @@ def problem(a, k):
 def test_slopes_and_curvature_by_differences(k, rng):
     rows = problem(rng.normal(size=(6, 15)), k)
     p, v = rng.uniform(0.5, 1.5, size=15), rng.normal(size=15)
-    at, step = rows.at(p), 1e-5
-    above, below = rows.at(p + step * v), rows.at(p - step * v)
+    at, step = rows.point_at(p), 1e-5
+    above, below = rows.point_at(p + step * v), rows.point_at(p - step * v)
     assert (above.height - below.height) / (2 * step) == pytest.approx(at.slopes @ v / 2, rel=1e-7)
     assert p @ at.slopes == pytest.approx(at.height)
     curve = rows.hessian(at, np.ones(15, dtype=bool))
@@ -231,10 +231,10 @@ def test_slopes_and_curvature_by_differences(k, rng):
 def test_multiplicative_steps_never_lower_the_bound(rng):
     for k in (1, 2, 5, 8):
         rows = problem(rng.normal(size=(8, 30)) * np.exp(rng.normal(size=30)), k)
-        point = rows.at(np.full(30, 1 / 30))
+        point = rows.point_at(np.full(30, 1 / 30))
         for _ in range(30):
             q = ky_fan.multiplicative_step(point.weights, point.slopes)
-            new = rows.at(q)
+            new = rows.point_at(q)
             promise = math.sqrt(float(point.weights @ point.slopes**2))
             assert new.height >= promise * (1 - 1e-10) >= point.height * (1 - 2e-10)
             point = new

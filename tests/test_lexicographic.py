@@ -465,7 +465,7 @@ def test_precision_that_is_lost_is_noticed(monkeypatch):
     class Careless(lexicographic._Stage):
         def covariances(self, primal):
             found = super().covariances(primal)
-            return found if len(self.of.levels) <= good else [m + 9 * np.eye(len(m)) for m in found]
+            return found if len(self.recursion.levels) <= good else [m + 9 * np.eye(len(m)) for m in found]
 
     monkeypatch.setattr(lexicographic, "_Stage", Careless)
     check_plan(check_stopped(fn.matrix_workload(STEEP[0], variances=STEEP[1]), "precision was lost"))

@@ -103,8 +103,8 @@ def test_total_and_its_gradient(shape, even, rng):
     queries = Queries.from_pairs((a, 0.7 if even else numbers(a, rng)))
     sums = rng.uniform(0, 1, (3, 6))
     slopes, gradient = pid._TotalVariance(queries).value_and_gradient(pid._StrategyPoint(sums))
-    assert slopes.wanted == pytest.approx(pid.total(queries, sums), rel=EXACT)
-    assert slopes.value == pytest.approx(np.log(slopes.wanted), rel=EXACT)
+    assert slopes.objective == pytest.approx(pid.total(queries, sums), rel=EXACT)
+    assert slopes.value == pytest.approx(np.log(slopes.objective), rel=EXACT)
     np.testing.assert_allclose(gradient, slope(lambda t: np.log(pid.total(queries, t)), sums), rtol=1e-6, atol=1e-8)
 
 
@@ -120,7 +120,7 @@ def test_norm_of_the_ratios_and_its_gradient(shape, t, rng):
         return np.log((ratios**t).sum()) / t
 
     slopes, gradient = pid._WorstVariance(queries, t).value_and_gradient(pid._StrategyPoint(sums))
-    assert slopes.wanted == pytest.approx(pid.worst_ratio(queries, sums), rel=EXACT)
+    assert slopes.objective == pytest.approx(pid.worst_ratio(queries, sums), rel=EXACT)
     assert slopes.value == pytest.approx(norm(sums), rel=EXACT)
     np.testing.assert_allclose(gradient, slope(norm, sums), rtol=1e-5, atol=1e-7)
 
@@ -141,7 +141,7 @@ def test_covariance_is_that_of_least_squares(n, p, seed, scale):
     rng = np.random.default_rng(seed)
     sums = rng.uniform(0, scale, (p, n))
     queries = Queries.from_pairs((rng.integers(-2, 3, (4, n)), 1.0), (op.Prefix(n), 2.0))
-    found = pid.PIdentity(sums, 1.0, 1.0, 1, PIdentityStatus.FOUND)
+    found = pid.PIdentity(sums, 1.0, 1.0, 1, PIdentityStatus.LOCAL_OPTIMUM)
     np.testing.assert_allclose(np.abs(found.matrix).sum(axis=0), 1.0, rtol=EXACT)
     for one, other in zip(pid.variances(queries, sums), by_definition(queries, found.matrix), strict=True):
         np.testing.assert_allclose(one, other, rtol=LOOSE, atol=LOOSE * other.max())
@@ -186,11 +186,11 @@ def test_never_worse_than_the_cells_alone(search, shape, rng):
     queries = Queries.from_pairs((a, numbers(a, rng)))
     found = search(queries, rng, starts=2, iterations=20)
     measure = pid.total if search is pid.least_total else pid.worst_ratio
-    assert found.value <= found.cells_alone == pytest.approx(measure(queries, np.zeros((0, 6))))
+    assert found.value <= found.cells_only == pytest.approx(measure(queries, np.zeros((0, 6))))
     assert found.value == measure(queries, found.sums)
     assert (found.sums >= 0).all()
     assert found.starts == 2
-    assert found.status is (PIdentityStatus.FOUND if len(found.sums) else PIdentityStatus.CELLS)
+    assert found.status is (PIdentityStatus.LOCAL_OPTIMUM if len(found.sums) else PIdentityStatus.CELLS)
 
 
 @pytest.mark.parametrize("search", [pid.least_total, pid.least_worst])
@@ -198,7 +198,7 @@ def test_few_cells_are_best_alone(search, rng):
     found = search(Queries.from_pairs((op.Identity(5), 1.0)), rng)
     assert found.status is PIdentityStatus.CELLS
     assert found.sums.shape == (0, 5)
-    assert found.value == pytest.approx(found.cells_alone)
+    assert found.value == pytest.approx(found.cells_only)
     np.testing.assert_array_equal(found.matrix, np.eye(5))
 
 
@@ -238,7 +238,7 @@ def test_search_is_reproducible_and_tells_of_its_progress():
 def test_time_limit_leaves_something_valid(search, rng):
     found = search(Queries.from_pairs((op.Prefix(64), 1.0)), rng, max_seconds=0.0)
     assert found.status is PIdentityStatus.TIME
-    assert found.value == found.cells_alone
+    assert found.value == found.cells_only
 
 
 @pytest.mark.parametrize("search", [pid.least_total, pid.least_worst])
@@ -248,7 +248,7 @@ def test_time_may_end_within_a_descent(search, rng, monkeypatch):
     found = search(Queries.from_pairs((op.Prefix(64), 1.0)), rng, max_seconds=30.0)
     assert found.status is PIdentityStatus.TIME
     assert found.starts <= 2
-    assert found.value < found.cells_alone
+    assert found.value < found.cells_only
 
 
 def test_unbounded_sums_stay_within_the_cap(rng):
@@ -363,7 +363,7 @@ def test_reduction_is_lossless(n, m, seed):
     if not np.any([rules.dense(a).any() for a in queries.operators]):
         return
     reduced, place = pid.reduce_cells(queries)
-    found = pid.PIdentity(rng.uniform(0, 1, (2, reduced.cells)), 1.0, 1.0, 1, PIdentityStatus.FOUND)
+    found = pid.PIdentity(rng.uniform(0, 1, (2, reduced.cells)), 1.0, 1.0, 1, PIdentityStatus.LOCAL_OPTIMUM)
     strategy = pid.expand_classes(found.matrix, place)
     assert np.abs(strategy).sum(axis=0).max() == pytest.approx(1.0, rel=EXACT)
     for one, other in zip(pid.variances(reduced, found.sums), by_definition(queries, strategy), strict=True):
@@ -431,7 +431,7 @@ def test_a_search_from_what_was_found_is_never_worse(rng):
     found = pid.least_worst(Queries.from_pairs((op.Prefix(16), 1.0)), rng, starts=2, iterations=20)
     begun = pid.worst_ratio(near, found.sums)
     again = pid.improve_worst(near, found.sums)
-    assert again.value <= min(begun, again.cells_alone)
+    assert again.value <= min(begun, again.cells_only)
     assert again.value < begun
     assert pid.worst_ratio(near, again.sums) == pytest.approx(again.value, rel=EXACT)
     assert pid.improve_worst(near, again.sums, iterations=1).value <= again.value

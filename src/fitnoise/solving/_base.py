@@ -62,10 +62,10 @@ def relative_gap(upper: float, lower: float) -> float:
 def attempt(problem: Problem, w: Floats) -> Linearisation | None:
     """Return the problem at w = (p, q); None if it cannot be evaluated in floating point."""
     try:
-        at = problem.linearise(w[: problem.cells], w[problem.cells :])
+        point = problem.linearise(w[: problem.cells], w[problem.cells :])
     except np.linalg.LinAlgError:
         return None
-    return at if at.value.finite else None
+    return point if point.value.finite else None
 
 
 class Incumbent:

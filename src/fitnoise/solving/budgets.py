@@ -38,11 +38,11 @@ def best(problem: LevelProblem, d: Decomposition) -> Floats:
             levels = problem.level[sector.tables]
             weights = np.zeros(sector.deep + 1)
             np.add.at(weights, levels, (w / cells)[sector.tables])
-            value, moved = tree.slopes(weights)
+            value, slopes = tree.slopes(weights)
             for j, level in zip(sector.tables.tolist(), levels.tolist(), strict=True):
                 values[j] += sector.weight * value[level] / problem.class_targets(j)
                 moves[j][sector.tables] += (sector.weight / cells[sector.tables])[:, None] * (
-                    moved[level][levels] / problem.class_targets(j)
+                    slopes[level][levels] / problem.class_targets(j)
                 )
         largest = max(float(v.max()) for v in values)
         total = sum(float(((v / largest) ** norm).sum()) for v in values)

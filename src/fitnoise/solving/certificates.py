@@ -129,10 +129,10 @@ class RecordPairs:
 
     def chi(self, attributes: tuple[int, ...], sizes: tuple[int, ...]) -> Floats:
         """Return χ_S of every pair, (n,)."""
-        known: dict[int, float] = {}
+        chi: dict[int, float] = {}
         for t in set(self.agree):
-            known[t] = math.prod(1.0 if t >> a & 1 else -1 / (n - 1) for a, n in zip(attributes, sizes, strict=True))
-        return np.array([known[t] for t in self.agree])
+            chi[t] = math.prod(1.0 if t >> a & 1 else -1 / (n - 1) for a, n in zip(attributes, sizes, strict=True))
+        return np.array([chi[t] for t in self.agree])
 
     def reach(self, p: Floats, cells: int) -> Floats:
         """Return Σ p over the pairs that touch each structured cell, (n_o,)."""
@@ -191,10 +191,10 @@ class RecordSets:
         """Return the records of a set in groups of equal values."""
         way, m = self.alike[i], len(self.cells[i])
         values = ([0] * m if way else range(m)) if isinstance(way, bool) else way
-        found: dict[Any, list[int]] = {}
+        groups: dict[Any, list[int]] = {}
         for k, value in enumerate(values):
-            found.setdefault(value, []).append(k)
-        return list(found.values())
+            groups.setdefault(value, []).append(k)
+        return list(groups.values())
 
     def agreement(self, i: int, free: Free) -> Floats:
         """Return E χ of every two records of a set, in a sector with the attributes `free`, (m, m)."""
@@ -209,8 +209,8 @@ class RecordSets:
         free: The attributes of the sector that are not fixed.
         """
         v = self.indicator(cells)
-        whole, own = ([isinstance(x, bool) and (x or not free) is kind for x in self.alike] for kind in (True, False))
-        out = np.asarray((v * (p * whole)) @ v.T + np.diag(v @ (p * own)))
+        same, unlike = ([isinstance(x, bool) and (x or not free) is kind for x in self.alike] for kind in (True, False))
+        out = np.asarray((v * (p * same)) @ v.T + np.diag(v @ (p * unlike)))
         for i, way in enumerate(self.alike):
             if not isinstance(way, bool):
                 out[np.ix_(self.cells[i], self.cells[i])] += p[i] * self.agreement(i, free)
@@ -245,8 +245,8 @@ class AdmissibleSets:
 
     def free(self, group: SectorGroup) -> list[Free]:
         """Return the attributes that are not fixed, for each sector of a group."""
-        place = {a: i for i, a in enumerate(self.moving)}
-        return [tuple((place[a], self.sizes[a]) for a in own if a in place) for own in group.attributes.tolist()]
+        index = {a: i for i, a in enumerate(self.moving)}
+        return [tuple((index[a], self.sizes[a]) for a in row if a in index) for row in group.attributes.tolist()]
 
     def check(self, sets: RecordSets) -> None:
         """Raise PlanError for sets of records that no unit has."""
@@ -304,13 +304,13 @@ class DistinctRecords:
         These values hold if the records agree in all other attributes. Otherwise each record has independent values of
         the others that are not fixed. The sum is then m in a sector with any of them.
         """
-        within = np.isin(group.attributes, self.attributes)
-        free = ~(within | np.isin(group.attributes, self.fixed))
-        inside, others, mean = within.any(axis=1), free.any(axis=1), np.zeros(len(group))
-        whole = sum(weight for _, _, weight in kinds)
-        for m, alike, weight in kinds:
-            own = np.where(inside, m * (self.cells - m) / max(self.cells - 1, 1), float(m) ** 2)
-            mean += weight / whole * (own if alike else np.where(others, m, own))
+        is_distinct = np.isin(group.attributes, self.attributes)
+        free = ~(is_distinct | np.isin(group.attributes, self.fixed))
+        inside, others, mean = is_distinct.any(axis=1), free.any(axis=1), np.zeros(len(group))
+        total_weight = sum(weight for _, _, weight in kinds)
+        for m, agree, weight in kinds:
+            distinct_cost = np.where(inside, m * (self.cells - m) / max(self.cells - 1, 1), float(m) ** 2)
+            mean += weight / total_weight * (distinct_cost if agree else np.where(others, m, distinct_cost))
         return mean
 
     def check(self, kinds: Kinds) -> None:
@@ -463,8 +463,11 @@ def check_evidence(d: Decomposition, evidence: Evidence, terms: ObjectiveTerms) 
     total_only = terms.weights is not None and terms.trade is None
     _check("q", evidence.numbers, 0 if total_only else len(d.variances), positive=terms.weights is None)
     if evidence.pairs is not None:
-        first, second = evidence.pairs.first, evidence.pairs.second
-        if min(first.min(), second.min() - NO_RECORD) < 0 or max(first.max(), second.max()) >= d.cells:
+        first_cells, second_cells = evidence.pairs.first, evidence.pairs.second
+        if (
+            min(first_cells.min(), second_cells.min() - NO_RECORD) < 0
+            or max(first_cells.max(), second_cells.max()) >= d.cells
+        ):
             raise PlanError(
                 "evidence-cell-missing",
                 "A pair of records in the evidence names a cell that does not exist.",
@@ -472,7 +475,7 @@ def check_evidence(d: Decomposition, evidence: Evidence, terms: ObjectiveTerms) 
                 "Verify an unaltered plan, or plan again.",
                 "The plan proves nothing.",
             )
-        if not terms.allows_add_or_remove and (second == NO_RECORD).any():
+        if not terms.allows_add_or_remove and (second_cells == NO_RECORD).any():
             raise PlanError(
                 "evidence-single-record",
                 "The evidence uses a single record, and neighbours differ here in a pair of records.",
@@ -494,30 +497,30 @@ def _check(name: str, w: Floats, n: int, *, positive: bool) -> None:
 
 
 def _nu(
-    d: Decomposition, p: Floats, w: Floats, pairs: RecordPairs | None, together: tuple[DistinctRecords, Kinds] | None
+    d: Decomposition, p: Floats, w: Floats, pairs: RecordPairs | None, distinct: tuple[DistinctRecords, Kinds] | None
 ) -> float:
     """Return ν(p, w), rounded down."""
-    nu, most = 0.0, 1.0
+    nu, max_factor = 0.0, 1.0
     for group in d.groups:
         stacked = _stack(d, group, w)
         if pairs is None:
             norms = _group_norms(stacked, p)
         else:
             norms = np.empty(len(group))
-            known: dict[tuple[bytes, bytes], float] = {}
+            norm_by_key: dict[tuple[bytes, bytes], float] = {}
             for i, (attributes, sizes) in enumerate(zip(group.attributes, group.sizes, strict=True)):
                 chi = pairs.chi(tuple(attributes.tolist()), tuple(sizes.tolist()))
                 weights = [(queries, u[i]) for queries, u in stacked]
                 key = chi.tobytes(), b"".join(u.tobytes() for _, u in weights)
-                if key not in known:
+                if key not in norm_by_key:
                     moment = pairs.moment(p, chi, d.cells)
-                    known[key] = _sector_norm(weights, pairs.reach(p, d.cells), moment, len(pairs))
-                norms[i] = known[key]
-        if together is not None:
-            factors = together[0].factors(together[1], group)
-            norms, most = norms * np.sqrt(factors) * (1 - SLACK), max(most, float(factors.max()))
+                    norm_by_key[key] = _sector_norm(weights, pairs.reach(p, d.cells), moment, len(pairs))
+                norms[i] = norm_by_key[key]
+        if distinct is not None:
+            factors = distinct[0].factors(distinct[1], group)
+            norms, max_factor = norms * np.sqrt(factors) * (1 - SLACK), max(max_factor, float(factors.max()))
         nu += float(group.multiplicity @ np.maximum(norms, 0.0))
-    trace = p.sum() * most if pairs is None else 2 * pairs.reach(p, d.cells).sum()
+    trace = p.sum() * max_factor if pairs is None else 2 * pairs.reach(p, d.cells).sum()
     return max(nu - _perturbation_norm(d, w, float(trace)), 0.0)
 
 
@@ -527,15 +530,15 @@ def _nu_of_sets(d: Decomposition, p: Floats, w: Floats, sets: RecordSets, admiss
     moments: dict[Free, Floats] = {}
     for group in d.groups:
         stacked = _stack(d, group, w)
-        known: dict[tuple[Free, bytes], float] = {}
+        norm_by_key: dict[tuple[Free, bytes], float] = {}
         for i, free in enumerate(admissible.free(group)):
             weights = [(queries, u[i]) for queries, u in stacked]
             key = free, b"".join(u.tobytes() for _, u in weights)
-            if key not in known:
+            if key not in norm_by_key:
                 if free not in moments:
                     moments[free] = sets.moment(p, d.cells, free=free)
-                known[key] = _sector_norm(weights, reach, moments[free], len(sets))
-            nu += float(group.multiplicity[i]) * max(known[key], 0.0)
+                norm_by_key[key] = _sector_norm(weights, reach, moments[free], len(sets))
+            nu += float(group.multiplicity[i]) * max(norm_by_key[key], 0.0)
     return max(nu - _perturbation_norm(d, w, float(reach.sum())), 0.0)
 
 
@@ -556,13 +559,13 @@ def _stack(d: Decomposition, group: SectorGroup, w: Floats) -> list[tuple[Array 
 
     Rows that several tables share count once: √w₁ r over √w₂ r has the singular values of √(w₁ + w₂) r.
     """
-    found: dict[int, tuple[Array | Operator, Floats]] = {}
+    stacked: dict[int, tuple[Array | Operator, Floats]] = {}
     for m in group.members:
         tables = d.tables[m.tables]
-        own = m.incidence @ (w[tables.numbers] / tables.cells[:, None] ** 2)
+        row_weights = m.incidence @ (w[tables.numbers] / tables.cells[:, None] ** 2)
         key = id(tables.queries)
-        found[key] = tables.queries, (found[key][1] + own if key in found else own)
-    return list(found.values())
+        stacked[key] = tables.queries, (stacked[key][1] + row_weights if key in stacked else row_weights)
+    return list(stacked.values())
 
 
 def _group_norms(stacked: Sequence[tuple[Array | Operator, Floats]], p: Floats) -> Floats:
@@ -606,12 +609,12 @@ def _sector_norm(
         gram *= scale[:, None] * scale
         if moment is None:
             return _sum_of_roots(sl.eigvalsh(gram), 8 * n)
-        own, axes = sl.eigh(gram)
-        root = np.sqrt(np.maximum(own, 0))[:, None] * axes.T
+        eigenvalues, axes = sl.eigh(gram)
+        root = np.sqrt(np.maximum(eigenvalues, 0))[:, None] * axes.T
     inverse = np.divide(1, scale, out=np.zeros_like(scale), where=scale > 0)
-    even = moment * inverse[:, None] * inverse
+    scaled_moment = moment * inverse[:, None] * inverse
     size = float((root**2).sum())  # at least the norm of N, which cancellation may leave none of
-    return _sum_of_roots(sl.eigvalsh(root @ even @ root.T), 16 * n + summed, size)
+    return _sum_of_roots(sl.eigvalsh(root @ scaled_moment @ root.T), 16 * n + summed, size)
 
 
 def _sum_of_roots(values: NDArray[Any], steps: int, size: float = 0.0) -> float:
@@ -637,7 +640,7 @@ COLUMN_SPACE_TOLERANCE = 1e-9
 hidden."""
 
 
-def ky_fan_certificate(queries: Floats, weights: Floats, factor: Floats, k: int, moved: float = 0.0) -> Certificate:
+def ky_fan_certificate(queries: Floats, weights: Floats, factor: Floats, k: int, shift: float = 0.0) -> Certificate:
     """Return the ‖Σ‖_(k) that a covariance of noise reaches at sensitivity 1, and the lower bound that weights prove.
 
     Args:
@@ -645,7 +648,7 @@ def ky_fan_certificate(queries: Floats, weights: Floats, factor: Floats, k: int,
         weights: q (N,).
         factor: F (m, s), Σ = F Fᵀ.
         k: The number of largest eigenvalues that the norm adds up, at least 1.
-        moved: The shift of the queries, see :func:`ky_fan_lower`.
+        shift: The shift of the queries, see :func:`ky_fan_lower`.
 
     Raises:
         PlanError: :func:`ky_fan_lower` or :func:`ky_fan_upper` refuses an argument.
@@ -654,10 +657,10 @@ def ky_fan_certificate(queries: Floats, weights: Floats, factor: Floats, k: int,
         * The guarantees of both functions hold.
         * The function neither uses nor trusts a number of the search.
     """
-    return Certificate(value=ky_fan_upper(queries, factor, k), bound=ky_fan_lower(queries, weights, k, moved))
+    return Certificate(value=ky_fan_upper(queries, factor, k), bound=ky_fan_lower(queries, weights, k, shift))
 
 
-def ky_fan_lower(queries: Floats, weights: Floats, k: int, moved: float = 0.0) -> float:
+def ky_fan_lower(queries: Floats, weights: Floats, k: int, shift: float = 0.0) -> float:
     """Return h_k(A diag(q) Aᵀ)², rounded down: no ‖Σ‖_(k) of sensitivity 1 is below it.
 
     Let s be the singular values of Y = A diag(q)^½, and t the smallest number with (Σ_{i>t} s_i²)/(k − t) ≥ s_{t+1}².
@@ -671,7 +674,7 @@ def ky_fan_lower(queries: Floats, weights: Floats, k: int, moved: float = 0.0) -
         queries: A (m, N), finite.
         weights: q ≥ 0 (N,), normalised by the function.
         k: The number of largest eigenvalues that the norm adds up, at least 1.
-        moved: At least (Σ_j max_e E_je²)^½ if the requested queries are A − E.
+        shift: At least (Σ_j max_e E_je²)^½ if the requested queries are A − E.
 
     Raises:
         PlanError: The queries, the weights or k are unusable.
@@ -684,13 +687,13 @@ def ky_fan_lower(queries: Floats, weights: Floats, k: int, moved: float = 0.0) -
     Source: Theorem 4.2 of Nikolov, ICALP 2015, where the left side of the equality is printed with a square too many.
     The proof in three lines is from this project.
     """
-    _ky_fan_asked(queries, k)
+    _check_ky_fan(queries, k)
     _check("q", weights, queries.shape[1], positive=True)
     y = queries * np.sqrt(weights / weights.sum())
     tall = y if len(y) >= y.shape[1] else y.T
     s = sl.svdvals(sl.qr(tall, mode="r")[0][: tall.shape[1]])
     h, root = _dual_ky_fan(s, k), math.sqrt(min(k, len(s)))
-    return max(h * (1 - SLACK - 4 * root * len(s) * EPS) - root * moved * (1 + SLACK), 0.0) ** 2
+    return max(h * (1 - SLACK - 4 * root * len(s) * EPS) - root * shift * (1 + SLACK), 0.0) ** 2
 
 
 def _dual_ky_fan(s: Floats, k: int) -> float:
@@ -711,10 +714,10 @@ def _dual_ky_fan_squared(values: Floats, trace: float, k: int) -> float:
     t = 0
     while t < k - 1 and rest[t] < (k - t) * values[t]:
         t += 1
-    left = trace - float(values[:t].sum())
+    remaining = trace - float(values[:t].sum())
     slack = t * off + 2 * n * EPS * trace
-    cap = max((left + slack) / (k - t), float(values[t]) + off)
-    return float(np.sqrt(np.maximum(values[:t] - off, 0)).sum()) + max(left - slack, 0.0) / math.sqrt(cap)
+    cap = max((remaining + slack) / (k - t), float(values[t]) + off)
+    return float(np.sqrt(np.maximum(values[:t] - off, 0)).sum()) + max(remaining - slack, 0.0) / math.sqrt(cap)
 
 
 def ky_fan_upper(queries: Floats, factor: Floats, k: int) -> float:
@@ -734,7 +737,7 @@ def ky_fan_upper(queries: Floats, factor: Floats, k: int) -> float:
     **Guarantees**
         * The result is at least the least ‖Σ‖_(k) at sensitivity 1, for any factor.
     """
-    _ky_fan_asked(queries, k)
+    _check_ky_fan(queries, k)
     if factor.ndim != 2 or len(factor) != len(queries) or not factor.size or not np.isfinite(factor).all():
         raise PlanError(
             "noise-factor-misfit",
@@ -743,7 +746,7 @@ def ky_fan_upper(queries: Floats, factor: Floats, k: int) -> float:
             "Give a finite factor with one row for each answer.",
             "Nothing was proven.",
         )
-    left, s, _ = sl.svd(factor, full_matrices=False)
+    axes, s, _ = sl.svd(factor, full_matrices=False)
     n = max(factor.shape)
     if s[-1] <= n * EPS * s[0]:
         raise PlanError(
@@ -753,9 +756,9 @@ def ky_fan_upper(queries: Floats, factor: Floats, k: int) -> float:
             "Give a factor with independent columns.",
             "Nothing was proven.",
         )
-    inside = left.T @ queries
+    inside = axes.T @ queries
     lengths = (queries**2).sum(axis=0)
-    if (((queries - left @ inside) ** 2).sum(axis=0) > COLUMN_SPACE_TOLERANCE**2 * lengths).any():
+    if (((queries - axes @ inside) ** 2).sum(axis=0) > COLUMN_SPACE_TOLERANCE**2 * lengths).any():
         raise PlanError(
             "cell-without-noise",
             "Some cell changes the answers in a direction that receives no noise.",
@@ -795,7 +798,7 @@ def ky_fan_gram_certificate(
           has fewer.
         * All eigenvalues are computed, in N³ operations: none is missed, as one could be by iteration.
     """
-    _ky_fan_asked(gram, k)
+    _check_ky_fan(gram, k)
     n, t = len(gram), len(variances)
     _check("q", weights, n, positive=True)
     if gram.shape != (n, n) or mixes.shape != (n, t) or t > k or not np.isfinite(mixes).all():
@@ -840,7 +843,7 @@ def ky_fan_gram_certificate(
     return Certificate(value=total * worst * (1 + rounding), bound=bound)
 
 
-def _ky_fan_asked(queries: Floats, k: int) -> None:
+def _check_ky_fan(queries: Floats, k: int) -> None:
     if not is_whole(k) or k < 1 or queries.ndim != 2 or not queries.size or not np.isfinite(queries).all():
         raise PlanError(
             "certificate-arguments-unusable",

@@ -64,7 +64,7 @@ MIN_RELATIVE_RISE, PATIENCE = 2e-5, 4
 """The least relative rise of the bound's root for which the search goes on, and the number of steps that it waits for
 it."""
 
-MOST_RANK = 6
+MAX_RANK = 6
 """The number of columns of a core above which nothing is gained."""
 
 SLACK = 1e-11
@@ -105,43 +105,43 @@ def lower_bound(x: ProductProblem, evidence: Evidence) -> float:
 
 def _distinct_factor(x: ProductProblem, weights: DualWeights) -> float:
     """Return 2/(1 − Σp²), rounded down."""
-    alike = math.prod(
+    agreement = math.prod(
         (1 / kind.size if kind.even else float(p @ p)) ** len(kind.axes)
         for kind, p in zip(x.kinds, weights.p, strict=True)
     )
-    return 2 * (1 - SLACK) / (1 - alike) if alike < 1 - SLACK else 2.0
+    return 2 * (1 - SLACK) / (1 - agreement) if agreement < 1 - SLACK else 2.0
 
 
 def raised(x: ProductProblem, weights: DualWeights, steps: int = 20) -> Evidence:
     """Return weights that prove more, at worst those given: p, q and θ follow the marginals of the parts of abs(M)."""
-    given = weights
-    best, kept, patience = 0.0, weights, PATIENCE
+    start = weights
+    best, best_weights, patience = 0.0, weights, PATIENCE
     for _ in range(steps):
         value, following = _Cores(x, weights, MAX_STACK_WHILE_RAISING).step()
         patience = PATIENCE if value > best * (1 + MIN_RELATIVE_RISE) else patience - 1
         if value > best:
-            best, kept = value, weights
+            best, best_weights = value, weights
         if not patience:
             break
         weights = following
-    return max((own.evidence(x) for own in (given, kept)), key=lambda e: lower_bound(x, e))
+    return max((candidate.evidence(x) for candidate in (start, best_weights)), key=lambda e: lower_bound(x, e))
 
 
 def classes(x: ProductProblem, weights: DualWeights) -> list[tuple[frozenset[int], int]]:
     """Return sets H of attributes, each with the number of sets that it stands for."""
     sets = {frozenset(row[i] for i in m) for f in x.families for row in f.axes.tolist() for m in f.masks}
-    alike = all(np.ptp(own) <= 1e-12 * own.max() for own in weights.theta)
-    if not (alike and x.symmetric):
+    is_uniform = all(np.ptp(theta) <= 1e-12 * theta.max() for theta in weights.theta)
+    if not (is_uniform and x.symmetric):
         return [(h, 1) for h in sorted(sets, key=sorted)]
-    found: dict[tuple[int, ...], list[frozenset[int]]] = {}
+    members_by_kinds: dict[tuple[int, ...], list[frozenset[int]]] = {}
     for h in sorted(sets, key=sorted):
-        found.setdefault(tuple(sorted(x.kind[a] for a in h)), []).append(h)
-    return [(members[0], len(members)) for members in found.values()]
+        members_by_kinds.setdefault(tuple(sorted(x.kind[a] for a in h)), []).append(h)
+    return [(members[0], len(members)) for members in members_by_kinds.values()]
 
 
 def ranks(x: ProductProblem, room: int) -> list[int]:
     """Return the columns of the cores of every kind: equally many, as far as there is room."""
-    r = max((r for r in range(2, MOST_RANK + 1) if _dimension(x, r) <= room), default=1)
+    r = max((r for r in range(2, MAX_RANK + 1) if _dimension(x, r) <= room), default=1)
     return [1 if k.even else min(r, k.size) for k in x.kinds]
 
 
@@ -162,19 +162,19 @@ class _Cores:
             if kind.even:
                 n = kind.size
                 one = np.full((1, 1), 1 / n)
-                for f, own in zip(x.families, self.parts, strict=True):
-                    own.update({s: _Axis(one, (n - 1) / n, one, one) for s in f.slots if s[0] == k})
+                for f, part in zip(x.families, self.parts, strict=True):
+                    part.update({s: _Axis(one, (n - 1) / n, one, one) for s in f.slots if s[0] == k})
                 self.bases.append(np.ones((1, 1)))
                 continue
             p = weights.p[k]
-            found: dict[tuple[int, int], tuple[Floats, Floats]] = {}
+            polars: dict[tuple[int, int], tuple[Floats, Floats]] = {}
             for i, q in enumerate(weights.q):
                 for (own_kind, v), rows in q.items():
                     if own_kind == k:
-                        found[i, v] = _polar(np.sqrt(rows)[:, None] * kind.views[v] * np.sqrt(p))
-            basis = _krylov(np.sqrt(p), [m for m, _ in found.values()], rank[k])
+                        polars[i, v] = _polar(np.sqrt(rows)[:, None] * kind.views[v] * np.sqrt(p))
+            basis = _krylov(np.sqrt(p), [m for m, _ in polars.values()], rank[k])
             self.bases.append(basis)
-            for (i, v), (absolute, polar) in found.items():
+            for (i, v), (absolute, polar) in polars.items():
                 core = basis.T @ absolute @ basis
                 tau = max(float(np.trace(absolute) - np.trace(core)), 0.0)
                 self.parts[i][k, v] = _Axis(core, tau, absolute, polar)
@@ -199,7 +199,7 @@ class _Cores:
                     places[subset] = size
                     size += math.prod(self._inside(subset))
         stack = _Stack(places, {}, tables, np.zeros((size, size)))
-        for rest, own in tables.items():
+        for rest, factors in tables.items():
             axes = [a for a, _, _ in rest]
             where = np.empty([n + 1 for n in self._inside(axes)], dtype=np.intp)
             for subset in _subsets(axes):
@@ -211,7 +211,7 @@ class _Cores:
             for _, i, s in rest:
                 core = self.parts[i][s].core
                 gram = np.asarray(np.kron(gram, core.T @ core), dtype=np.float64)
-            stack.gram[np.ix_(where.ravel(), where.ravel())] += sum(v for _, _, v in own) * gram
+            stack.gram[np.ix_(where.ravel(), where.ravel())] += sum(v for _, _, v in factors) * gram
         if self.x.replaced and not high:
             stack.gram[places[()]] = stack.gram[:, places[()]] = 0.0
         return stack
@@ -224,7 +224,7 @@ class _Cores:
         """Return the tables that show all of some attributes, with factors, by the others of wide cores."""
         out: dict[_Cored, list[tuple[int, int, float]]] = {}
         for i, f in enumerate(self.x.families):
-            own = self.parts[i]
+            parts = self.parts[i]
             for t, row in enumerate(f.axes.tolist()):
                 if not high.issubset(row):
                     continue
@@ -232,9 +232,9 @@ class _Cores:
                 wide: list[tuple[int, int, Slot]] = []
                 for a, s in zip(row, f.slots, strict=True):
                     if a in high:
-                        scale *= own[s].tau ** 2
+                        scale *= parts[s].tau ** 2
                     elif self.ranks[s[0]] == 1:
-                        scale *= float(own[s].core[0, 0]) ** 2
+                        scale *= float(parts[s].core[0, 0]) ** 2
                     else:
                         wide.append((a, i, s))
                 out.setdefault(tuple(sorted(wide)), []).append((i, t, scale))
@@ -242,17 +242,17 @@ class _Cores:
 
     def step(self) -> tuple[float, DualWeights]:
         """Return the bound's root, and weights that follow the marginals of abs(M)."""
-        x, given = self.x, self.weights
+        x, weights = self.x, self.weights
         marginals = _Marginals(
             [np.zeros((r, r)) for r in self.ranks],
             [{} for _ in x.kinds],
-            [{s: np.zeros_like(own.core) for s, own in parts.items()} for parts in self.parts],
+            [{s: np.zeros_like(axis.core) for s, axis in parts.items()} for parts in self.parts],
             [dict.fromkeys(parts, 0.0) for parts in self.parts],
             [np.zeros(len(f.tables)) for f in x.families],
         )
-        found = classes(x, given)
-        value = sum(count * self._collect(h, count, marginals) for h, count in found)
-        p = list(given.p)
+        all_classes = classes(x, weights)
+        value = sum(count * self._collect(h, count, marginals) for h, count in all_classes)
+        p = list(weights.p)
         for k, kind in enumerate(x.kinds):
             if kind.even:
                 continue
@@ -261,40 +261,40 @@ class _Cores:
             for (i, s), weight in marginals.rest[k].items():
                 mass += weight * np.maximum(np.diag(_outside(self.parts[i][s].absolute, basis)), 0)
             p[k] = _followed(mass, p[k])
-        q = [dict(own) for own in given.q]
-        for i, own in enumerate(q):
-            for s, rows in own.items():
+        q = [dict(rows_by_slot) for rows_by_slot in weights.q]
+        for i, rows_by_slot in enumerate(q):
+            for s, rows in rows_by_slot.items():
                 part, basis = self.parts[i][s], self.bases[s[0]]
                 turned = part.polar @ basis
                 mass = np.einsum("ij,jk,ik->i", turned, marginals.rows[i][s], turned)
                 outside = part.polar @ _outside(part.absolute, basis)
                 mass += marginals.high[i][s] * np.einsum("ij,ij->i", outside, part.polar)
-                own[s] = _followed(mass[: len(rows)], rows)
+                rows_by_slot[s] = _followed(mass[: len(rows)], rows)
         if x.shares is not None or not value > 0:
-            return value, DualWeights(p, given.q, given.theta)
+            return value, DualWeights(p, weights.q, weights.theta)
         theta = marginals.theta
-        if len(found) and x.symmetric:
-            theta = [np.full(len(own), own.mean()) for own in theta]
-        total = sum(float(own.sum()) for own in theta)
-        return value, DualWeights(p, q, [np.maximum(own / total, 1e-12) for own in theta])
+        if len(all_classes) and x.symmetric:
+            theta = [np.full(len(shares), shares.mean()) for shares in theta]
+        total = sum(float(shares.sum()) for shares in theta)
+        return value, DualWeights(p, q, [np.maximum(shares / total, 1e-12) for shares in theta])
 
     def _collect(self, high: frozenset[int], count: int, out: _Marginals) -> float:
         """Add `count` times the share of one set's stack in all marginals, and return its nuclear norm."""
         x = self.x
         stack = self._stack(high)
         values, turn = np.linalg.eigh(stack.gram)
-        kept = values > max(float(values[-1]), 0.0) * 1e-13
+        positive = values > max(float(values[-1]), 0.0) * 1e-13
         value = _roots(values)
-        if not kept.any():
+        if not positive.any():
             return value
-        roots, turn = np.sqrt(values[kept]), turn[:, kept]
+        roots, turn = np.sqrt(values[positive]), turn[:, positive]
         inverse, absolute = (turn / roots) @ turn.T, (turn * roots) @ turn.T
         for rest, tables in stack.tables.items():
             where = stack.where[rest]
             shape = [self.ranks[x.kind[a]] for a, _, _ in rest]
-            own = inverse[np.ix_(where, where)].reshape(shape + shape)
+            corner = inverse[np.ix_(where, where)].reshape(shape + shape)
             squares = [self.parts[i][s].core.T @ self.parts[i][s].core for _, i, s in rest]
-            each = _contracted(own, squares, None)
+            each = _contracted(corner, squares, None)
             for i, t, scale in tables:
                 part = count * scale * float(each)
                 out.theta[i][t] += part
@@ -307,25 +307,25 @@ class _Cores:
             scale = count * sum(v for _, _, v in tables)
             for j, (_, i, s) in enumerate(rest):
                 core = self.parts[i][s].core
-                out.rows[i][s] += scale * core @ _contracted(own, squares, j) @ core.T
-        whole = float(np.trace(absolute))
+                out.rows[i][s] += scale * core @ _contracted(corner, squares, j) @ core.T
+        trace = float(np.trace(absolute))
         for k, kind in enumerate(x.kinds):
             here = [a for a in kind.axes if a not in high]
             if self.ranks[k] > 1:
-                out.core[k][0, 0] += count * whole * len(here)
+                out.core[k][0, 0] += count * trace * len(here)
         for subset, begin in stack.places.items():
             inside = self._inside(subset)
             block = begin + np.arange(math.prod(inside)).reshape(inside)
             for j, a in enumerate(subset):
                 k = x.kind[a]
-                along = np.moveaxis(block, j, -1).reshape(-1, inside[j])
-                below = stack.places[tuple(b for b in subset if b != a)] + np.arange(len(along))
-                own = absolute[along[:, :, None], along[:, None, :]].sum(axis=0)
-                cross = absolute[below[:, None], along].sum(axis=0)
-                out.core[k][1:, 1:] += count * own
+                lines = np.moveaxis(block, j, -1).reshape(-1, inside[j])
+                below = stack.places[tuple(b for b in subset if b != a)] + np.arange(len(lines))
+                diagonal = absolute[lines[:, :, None], lines[:, None, :]].sum(axis=0)
+                cross = absolute[below[:, None], lines].sum(axis=0)
+                out.core[k][1:, 1:] += count * diagonal
                 out.core[k][0, 1:] += count * cross
                 out.core[k][1:, 0] += count * cross
-                out.core[k][0, 0] -= count * float(np.trace(own))
+                out.core[k][0, 0] -= count * float(np.trace(diagonal))
         return value
 
 
@@ -363,21 +363,21 @@ def _polar(m: Floats) -> tuple[Floats, Floats]:
     return (vt.T * s) @ vt, u @ vt
 
 
-def _krylov(first: Floats, matrices: list[Floats], rank: int) -> Floats:
+def _krylov(start: Floats, matrices: list[Floats], rank: int) -> Floats:
     """Return an orthonormal basis of at most `rank` columns: a unit vector, and its images under the matrices."""
-    basis = front = first[:, None] / np.linalg.norm(first)
+    basis = front = start[:, None] / np.linalg.norm(start)
     while basis.shape[1] < rank and front.shape[1]:
         new: list[Floats] = []
         for column in front.T:
             for m in matrices:
                 image = m @ column
-                y, known = image, np.column_stack([basis, *new])
+                y, known_columns = image, np.column_stack([basis, *new])
                 for _ in range(2):
-                    y = y - known @ (known.T @ y)
+                    y = y - known_columns @ (known_columns.T @ y)
                 norm = float(np.linalg.norm(y))
                 if norm > 1e-9 * float(np.linalg.norm(image)) and basis.shape[1] + len(new) < rank:
                     new.append(y / norm)
-        front = np.column_stack(new) if new else np.zeros((len(first), 0))
+        front = np.column_stack(new) if new else np.zeros((len(start), 0))
         basis = np.column_stack([basis, front])
     return basis
 
@@ -407,8 +407,8 @@ def _contracted(tensor: Floats, squares: list[Floats], but: int | None) -> Float
 
 def _outside(m: Floats, basis: Floats) -> Floats:
     """Return πMπ, π = I − LLᵀ."""
-    left = m - basis @ (basis.T @ m)
-    return np.asarray(left - (left @ basis) @ basis.T)
+    projected = m - basis @ (basis.T @ m)
+    return np.asarray(projected - (projected @ basis) @ basis.T)
 
 
 def _followed(mass: Floats, before: Floats) -> Floats:

@@ -53,7 +53,7 @@ class CostlySets:
         self._n = len(admissible.compatible)
 
     @cached_property
-    def _every(self) -> list[tuple[np.ndarray, np.ndarray]] | None:
+    def _all_sets(self) -> list[tuple[np.ndarray, np.ndarray]] | None:
         return sets_of(self.admissible.compatible, self.admissible.max_records)
 
     def initial_sets(self) -> list[Chosen]:
@@ -75,11 +75,11 @@ class CostlySets:
             starts: The sets from which the search starts if there are too many sets to enumerate.
             count: The largest number of sets to return, at least 1.
         """
-        if self._every is None:
-            found = {chosen: value for start in starts for chosen, value in [self._climb(x, start)]}
-            return sorted(((v, c) for c, v in found.items()), reverse=True)[:count]
+        if self._all_sets is None:
+            value_by_set = {chosen: value for start in starts for chosen, value in [self._climb(x, start)]}
+            return sorted(((v, c) for c, v in value_by_set.items()), reverse=True)[:count]
         twice, sums, out = np.where(np.eye(self._n, dtype=bool), x, 2 * x), np.zeros(self._n), []
-        for parents, places in self._every:
+        for parents, places in self._all_sets:
             last = places[:, -1]
             sums = sums[parents] + sum(twice[i, last] for i in places.T)
             best = np.argsort(-sums, kind="stable")[:count]
@@ -89,26 +89,27 @@ class CostlySets:
     def _climb(self, x: Floats, start: Chosen) -> tuple[Chosen, float]:
         inside = np.zeros(self._n, dtype=bool)
         inside[list(start)] = True
-        own, together, most = x.diagonal(), self.admissible.compatible, self.admissible.max_records
-        apart = ~together & ~np.eye(self._n, dtype=bool)
-        least = MIN_RELATIVE_GAIN * float(own.max())
+        single_costs, compatible, max_records = x.diagonal(), self.admissible.compatible, self.admissible.max_records
+        incompatible = ~compatible & ~np.eye(self._n, dtype=bool)
+        min_gain = MIN_RELATIVE_GAIN * float(single_costs.max())
         for _ in range(STEPS):
             y = x @ inside
-            hit = apart @ inside.astype(np.intp)  # the number of cells of the set that are incompatible with each cell
-            gain = np.where(inside, own - 2 * y, own + 2 * y)
+            # the number of cells of the set that are incompatible with each cell
+            hit = incompatible @ inside.astype(np.intp)
+            gain = np.where(inside, single_costs - 2 * y, single_costs + 2 * y)
             gain[~inside & (hit > 0)] = -np.inf
-            if inside.sum() >= most:
+            if inside.sum() >= max_records:
                 gain[~inside] = -np.inf
             if inside.sum() == 1:
                 gain[inside] = -np.inf
             on, off = np.flatnonzero(inside), np.flatnonzero(~inside)
-            swap = (own - 2 * y)[on][:, None] + (own + 2 * y)[off] - 2 * x[np.ix_(on, off)]
-            swap[hit[off] - apart[np.ix_(on, off)] > 0] = -np.inf
+            swap = (single_costs - 2 * y)[on][:, None] + (single_costs + 2 * y)[off] - 2 * x[np.ix_(on, off)]
+            swap[hit[off] - incompatible[np.ix_(on, off)] > 0] = -np.inf
             flip = int(np.argmax(gain))
-            at = np.unravel_index(int(np.argmax(swap)), swap.shape) if swap.size else None
-            if at is not None and swap[at] > max(gain[flip], least):
-                inside[[on[at[0]], off[at[1]]]] = False, True
-            elif gain[flip] > least:
+            best_swap = np.unravel_index(int(np.argmax(swap)), swap.shape) if swap.size else None
+            if best_swap is not None and swap[best_swap] > max(gain[flip], min_gain):
+                inside[[on[best_swap[0]], off[best_swap[1]]]] = False, True
+            elif gain[flip] > min_gain:
                 inside[flip] = ~inside[flip]
             else:
                 break
@@ -121,8 +122,8 @@ class CostlyMovingSets:
 
     def __init__(self, admissible: AdmissibleSets) -> None:
         self.admissible = admissible
-        most, n = admissible.max_records, len(admissible.compatible)
-        self._n, self._sizes = n, [min(admissible.sizes[a], most) for a in admissible.moving]
+        max_records, n = admissible.max_records, len(admissible.compatible)
+        self._n, self._sizes = n, [min(admissible.sizes[a], max_records) for a in admissible.moving]
         self.kinds = math.prod(self._sizes)
         self._apart = ~admissible.compatible & ~np.eye(n, dtype=bool)
 
@@ -146,36 +147,36 @@ class CostlyMovingSets:
             starts: The costliest sets known, from which the search starts.
             count: The largest number of sets to return, at least 1.
         """
-        whole = np.sum([*products.values()], axis=0)
+        costs = np.sum([*products.values()], axis=0)
         others = np.eye(self._n) == 0
         values = np.array(self._values)
         parts = [(np.where(others, x, 0), agreement(values, free)) for free, x in products.items()]
-        found: dict[Known, float] = {}
+        value_by_set: dict[Known, float] = {}
         for start in (*map(self._begun, starts), *map(self._scattered, range(EXTRA_SETS))):
-            z, value = self._climb(whole.diagonal(), parts, start)
-            found[self._named(z)] = value
-        return sorted(((value, one) for one, value in found.items()), key=lambda x: -x[0])[:count]
+            z, value = self._climb(costs.diagonal(), parts, start)
+            value_by_set[self._normal_form(z)] = value
+        return sorted(((value, one) for one, value in value_by_set.items()), key=lambda x: -x[0])[:count]
 
     def _begun(self, starts: Known) -> Indices:
         """Return the joint value of each cell of a set, and -1 for the other cells."""
         (way, cells), z = starts, np.full(self._n, -1)
-        place = {v: w for w, v in enumerate(self._values)}
+        index = {v: w for w, v in enumerate(self._values)}
         if isinstance(way, bool):
             z[list(cells)] = 0 if way else np.arange(len(cells)) % self.kinds
         else:
-            z[list(cells)] = [place[v] for v in way]
+            z[list(cells)] = [index[v] for v in way]
         return z
 
     def _scattered(self, seed: int) -> Indices:
         """Return a largest set of compatible cells with pseudorandom joint values. It is equal on every machine."""
-        words = scrambled(np.arange(2 * self._n) + 2 * self._n * seed)
-        z, left = np.full(self._n, -1), self.admissible.max_records
-        for o in np.argsort(words[: self._n]).tolist():
-            if left and not (self._apart[o] & (z >= 0)).any():
-                z[o], left = int(words[self._n + o]) % self.kinds, left - 1
+        numbers = scrambled(np.arange(2 * self._n) + 2 * self._n * seed)
+        z, remaining = np.full(self._n, -1), self.admissible.max_records
+        for o in np.argsort(numbers[: self._n]).tolist():
+            if remaining and not (self._apart[o] & (z >= 0)).any():
+                z[o], remaining = int(numbers[self._n + o]) % self.kinds, remaining - 1
         return z
 
-    def _named(self, z: Indices) -> Known:
+    def _normal_form(self, z: Indices) -> Known:
         """Return a set in normal form: values are numbered in the order of their first appearance."""
         cells = np.flatnonzero(z >= 0)
         columns = [list(x) for x in zip(*(self._values[w] for w in z[cells].tolist()), strict=True)]
@@ -185,29 +186,29 @@ class CostlyMovingSets:
 
     def _climb(self, costs: Floats, parts: Sequence[tuple[Floats, Floats]], z: Indices) -> tuple[Indices, float]:
         """Climb from a set to one that no record added, moved, removed or exchanged for another makes costlier."""
-        z, least, apart = z.copy(), MIN_RELATIVE_GAIN * float(costs.max()), self._apart
+        z, min_gain, incompatible = z.copy(), MIN_RELATIVE_GAIN * float(costs.max()), self._apart
         for _ in range(STEPS):
             on, off = np.flatnonzero(z >= 0), np.flatnonzero(z < 0)
             inside = np.zeros((self._n, self.kinds))
             inside[on, z[on]] = 1
             worth = costs[:, None] + 2 * np.sum([x @ (inside @ agree) for x, agree in parts], axis=0)
-            mine, hit = worth[on, z[on]], apart[:, on].sum(axis=1)
+            mine, hit = worth[on, z[on]], incompatible[:, on].sum(axis=1)
             gain = worth.copy()
             gain[on] -= mine[:, None]
             gain[off[hit[off] > 0]] = -np.inf
             if len(on) >= self.admissible.max_records:
                 gain[off] = -np.inf
-            at = np.unravel_index(int(gain.argmax()), gain.shape)
-            if gain[at] > least:
-                z[at[0]] = at[1]
+            best_move = np.unravel_index(int(gain.argmax()), gain.shape)
+            if gain[best_move] > min_gain:
+                z[best_move[0]] = best_move[1]
                 continue
-            if len(on) > 1 and -mine.min() > least:
+            if len(on) > 1 and -mine.min() > min_gain:
                 z[on[mine.argmin()]] = -1
                 continue
             cross = sum(x[np.ix_(on, off)][:, :, None] * agree[z[on]][:, None, :] for x, agree in parts)
             swap = worth[off][None] - 2 * cross - mine[:, None, None]
-            swap[hit[off][None] - apart[np.ix_(on, off)] > 0] = -np.inf
-            if not swap.size or swap.max() <= least:
+            swap[hit[off][None] - incompatible[np.ix_(on, off)] > 0] = -np.inf
+            if not swap.size or swap.max() <= min_gain:
                 break
             i, j, w = np.unravel_index(int(swap.argmax()), swap.shape)
             z[on[i]], z[off[j]] = -1, w

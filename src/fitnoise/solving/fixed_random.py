@@ -26,15 +26,15 @@ class FixedGenerator:
     def __init__(self, start: int = 0) -> None:
         self._next = start
 
-    def _words(self, size: tuple[int, ...]) -> NDArray[np.uint64]:
+    def _integers(self, size: tuple[int, ...]) -> NDArray[np.uint64]:
         count = math.prod(size)
-        words = scrambled(np.arange(self._next, self._next + count)).reshape(size)
+        integers = scrambled(np.arange(self._next, self._next + count)).reshape(size)
         self._next += count
-        return words
+        return integers
 
     def uniform(self, low: float, high: float, /, size: tuple[int, ...]) -> Floats:
         """Return numbers from low up to high."""
-        return np.asarray(low + (high - low) * (self._words(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53)
+        return np.asarray(low + (high - low) * (self._integers(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53)
 
     def integers(self, low: int, high: int, /, size: tuple[int, ...]) -> NDArray[np.int64]:
         """Return whole numbers from low to high − 1."""

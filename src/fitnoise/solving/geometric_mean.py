@@ -47,17 +47,17 @@ class Memory:
         self.steps.clear()
         self.points.clear()
 
-    def extrapolate(self, current: Floats, plain: Floats) -> Floats | None:
+    def extrapolate(self, current: Floats, image: Floats) -> Floats | None:
         """Return the combination of past steps with the least residual; None while there are too few."""
-        self.steps.append(plain - current)
-        self.points.append(plain)
+        self.steps.append(image - current)
+        self.points.append(image)
         if len(self.steps) < 3:
             return None
         df = np.diff(np.stack(self.steps, axis=1), axis=1)
         dg = np.diff(np.stack(self.points, axis=1), axis=1)
         gamma = np.linalg.lstsq(df, self.steps[-1], rcond=1e-8)[0]
-        y = plain - dg @ gamma
-        return np.clip(y, CLIP[0] * plain, CLIP[1] * plain) if np.isfinite(y).all() else None
+        y = image - dg @ gamma
+        return np.clip(y, CLIP[0] * image, CLIP[1] * image) if np.isfinite(y).all() else None
 
 
 class _FixedPointSearch:
@@ -72,8 +72,8 @@ class _FixedPointSearch:
             self.weights = np.concatenate([np.full(n, 1 / n), np.full(m, 1 / m if self.scaled else problem.trade_size)])
         else:
             self.weights = self._normalise(np.concatenate(start))
-        at = attempt(problem, self.weights)
-        if at is None:
+        evaluation = attempt(problem, self.weights)
+        if evaluation is None:
             raise PlanError(
                 "equal-weights-not-finite",
                 "The problem cannot be evaluated in floating point, even at equal weights.",
@@ -82,7 +82,7 @@ class _FixedPointSearch:
                 "Nothing was planned.",
             )
         self.best = Incumbent()
-        self._accept(self.weights, at.value)
+        self._accept(self.weights, evaluation.value)
         self.evaluations = 1
         self.memory = Memory()
         self.mark = (1, self.best.gap)
@@ -98,7 +98,7 @@ class _FixedPointSearch:
             q = np.maximum(q, floor * self.problem.trade_size)
         return np.concatenate([p / p.sum(), q])
 
-    def _plain(self) -> Floats:
+    def _image(self) -> Floats:
         n, w = self.problem.cells, self.weights
         slopes = self.problem.natural(w[n:], self.value)[1]
         slopes[:n] /= float(w[:n] @ slopes[:n])
@@ -110,8 +110,8 @@ class _FixedPointSearch:
 
     def advance(self) -> bool:
         """Take the extrapolated step unless the bound falls, else the plain one. Return False if neither works."""
-        plain = self._plain()
-        jump = self.memory.extrapolate(self.weights, plain) if self.evaluations >= WARM_UP else None
+        image = self._image()
+        jump = self.memory.extrapolate(self.weights, image) if self.evaluations >= WARM_UP else None
         if jump is not None:
             jump = self._normalise(jump)
             trial = attempt(self.problem, jump)
@@ -120,11 +120,11 @@ class _FixedPointSearch:
                 self._accept(jump, trial.value)
                 return True
             self.memory.clear()
-        step = attempt(self.problem, plain)
+        step = attempt(self.problem, image)
         self.evaluations += 1
         if step is None:
             return False
-        self._accept(plain, step.value)
+        self._accept(image, step.value)
         return True
 
     def stuck(self) -> bool:
@@ -140,9 +140,9 @@ class _FixedPointSearch:
                 return True
             self.mark = (self.evaluations, self.best.gap)
             self.memory.clear()
-            again = attempt(self.problem, self.best.dual)
-            if again is not None:
-                self.weights, self.value = self.best.dual, again.value
+            evaluation = attempt(self.problem, self.best.dual)
+            if evaluation is not None:
+                self.weights, self.value = self.best.dual, evaluation.value
         return False
 
 

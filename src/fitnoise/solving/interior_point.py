@@ -95,11 +95,11 @@ class InteriorPointSearch:
         self.problem = problem
         p, q = (np.maximum(x, MIN_START_WEIGHT / x.size * x.sum() / 2) for x in start)
         p = p / p.sum()
-        at = attempt(problem, np.concatenate([p, q]))
-        if at is not None:
-            q = q * problem.natural(q, at.value)[0]
-            at = attempt(problem, np.concatenate([p, q]))
-        if at is None:
+        evaluation = attempt(problem, np.concatenate([p, q]))
+        if evaluation is not None:
+            q = q * problem.natural(q, evaluation.value)[0]
+            evaluation = attempt(problem, np.concatenate([p, q]))
+        if evaluation is None:
             raise PlanError(
                 "starting-weights-not-finite",
                 "The weights at the start cannot be evaluated in floating point.",
@@ -109,13 +109,13 @@ class InteriorPointSearch:
             )
         self.steps = 0
         self.best = Incumbent()
-        self.unit = max(at.value.lower, 1e-3 * at.value.upper)
+        self.unit = max(evaluation.value.lower, 1e-3 * evaluation.value.upper)
         w = np.concatenate([p, q])
         self.z = np.zeros_like(w)
-        self._stand(w, at)
+        self._stand(w, evaluation)
         tau = max(0.5 * min(self.best.gap, 10.0) / len(w), 1e-14)
         self.z = np.maximum(self.gradient, tau / w)
-        self._stand(w, at)
+        self._stand(w, evaluation)
 
     def run(self, gap: float, max_steps: int, progress: Progress | None = None) -> Status:
         """Go on until the gap, the limit or the end of floating point."""
@@ -164,13 +164,13 @@ class InteriorPointSearch:
         """Solve (∇²f + diag(shift)) x = right + κ 1_p within Σx_p = 0 by preconditioned conjugate gradients."""
         n = self.problem.cells
         among = self.at.among_patterns()
-        near = self._near(shift, among)
+        approximate = self._approximate_inverse(shift, among)
         enough = RESIDUAL if among is None else PAIRS_STEP_TOLERANCE
-        inverse = near(np.concatenate([np.ones(n), np.zeros(len(right) - n)]))[:n]
+        inverse = approximate(np.concatenate([np.ones(n), np.zeros(len(right) - n)]))[:n]
         inverse_sum = float(inverse.sum())
 
         def precondition(r: Floats) -> Floats:
-            y = near(r)
+            y = approximate(r)
             y[:n] -= inverse * (float(y[:n].sum()) / inverse_sum)
             return y
 
@@ -191,7 +191,7 @@ class InteriorPointSearch:
             direction = y + size / last * direction
         return x
 
-    def _near(self, shift: Floats, among: Floats | None) -> Callable[[Floats], Floats]:
+    def _approximate_inverse(self, shift: Floats, among: Floats | None) -> Callable[[Floats], Floats]:
         """Return the inverse of an approximation of ∇²f + diag(shift).
 
         The approximation is its diagonal, with kinds of one pair of cells together.
@@ -200,9 +200,11 @@ class InteriorPointSearch:
         if among is None:
             return lambda r: np.asarray(r / diagonal)
         patterns = among.shape[1]
-        size, own = among.shape[0] * patterns, np.arange(patterns)
+        size, index = among.shape[0] * patterns, np.arange(patterns)
         among = among / self.unit
-        among[:, own, own] = among[:, own, own] * (1 + PRECONDITIONER_SHIFT) + shift[:size].reshape(patterns, -1).T
+        among[:, index, index] = (
+            among[:, index, index] * (1 + PRECONDITIONER_SHIFT) + shift[:size].reshape(patterns, -1).T
+        )
         inverse = np.linalg.inv(among)
 
         def apply(r: Floats) -> Floats:

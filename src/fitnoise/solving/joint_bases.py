@@ -35,10 +35,10 @@ from fitnoise.solving.product_form import DualWeights, ProductProblem, RealProdu
 CELLS = 10**6
 """The number of joint cells up to which every evaluation finds the costliest one."""
 
-MOST_NUMBERS, MOST_SCALES = 2**20, 2**16
+MAX_JOINT_NUMBERS, MAX_JOINT_SCALES = 2**20, 2**16
 """The limits of this form: the numbers of all tables, which are all in memory, and the scales, which a plan lists."""
 
-MOST_CELLS = 10**6
+MAX_SECTOR_CELLS = 10**6
 """The largest number of joint values of a set. Pricing each in integers of any size takes some 0.8 kB."""
 
 STEPS_BEFORE_WEIGHTS = 8
@@ -99,9 +99,9 @@ def is_supported(x: ProductProblem) -> bool:
         len(f.tables) * math.prod(len(x.kinds[k].views[v]) for k, v in f.slots if wide[k]) for f in x.families
     )
     sets = {tuple(sorted(row[i] for i in m)) for f in x.families for row in f.axes.tolist() for m in f.masks}
-    scales = sum(math.prod(x.kinds[x.kind[a]].size for a in own if wide[x.kind[a]]) for own in sets)
-    cells = max(math.prod(len(x.kinds[x.kind[a]].merged) for a in own if wide[x.kind[a]]) for own in sets)
-    return numbers <= MOST_NUMBERS and scales <= MOST_SCALES and cells <= MOST_CELLS
+    scales = sum(math.prod(x.kinds[x.kind[a]].size for a in attributes if wide[x.kind[a]]) for attributes in sets)
+    cells = max(math.prod(len(x.kinds[x.kind[a]].merged) for a in attributes if wide[x.kind[a]]) for attributes in sets)
+    return numbers <= MAX_JOINT_NUMBERS and scales <= MAX_JOINT_SCALES and cells <= MAX_SECTOR_CELLS
 
 
 def solve(x: ProductProblem, evidence: Evidence, strategy: RealProductStrategy) -> RealJointStrategy:
@@ -114,9 +114,9 @@ def solve(x: ProductProblem, evidence: Evidence, strategy: RealProductStrategy) 
             search.ascend()
         search.improve()
         if step % STEPS_BETWEEN_EVALUATIONS == 0:
-            found = search.form()
-            last = step if found.value < best.value * (1 - MIN_RELATIVE_GAIN) else last
-            best = min(best, found, key=lambda y: y.value)
+            form = search.form()
+            last = step if form.value < best.value * (1 - MIN_RELATIVE_GAIN) else last
+            best = min(best, form, key=lambda y: y.value)
             if step >= last + MAX_STALLED_STEPS:
                 break
     return best
@@ -130,13 +130,13 @@ class _AscentSearch:
         self.p = [np.ones(1) if kind.even else p.copy() for kind, p in zip(x.kinds, start.p, strict=True)]
         self.w = [w.copy() for w in strategy.w]
         self.tables = []
-        for f, own, theta in zip(x.families, start.q, start.theta, strict=True):
-            for row, share in zip(f.axes.tolist(), theta.tolist(), strict=True):
+        for f, row_weights, theta in zip(x.families, start.q, start.theta, strict=True):
+            for row, weight in zip(f.axes.tolist(), theta.tolist(), strict=True):
                 order = sorted(range(len(row)), key=row.__getitem__)
                 slots = [f.slots[i] for i in order]
-                q = np.array(share)
+                q = np.array(weight)
                 for s in slots:
-                    q = np.multiply.outer(q, own.get(s, np.ones(1)))
+                    q = np.multiply.outer(q, row_weights.get(s, np.ones(1)))
                 masks = [m for m in f.masks if all(i in m or not x.kinds[k].always for i, (k, _) in enumerate(slots))]
                 self.tables.append(_JointTable([row[i] for i in order], slots, f.variance, masks, q))
         self.e = [kind.contrasts for kind in x.kinds]
@@ -154,7 +154,7 @@ class _AscentSearch:
                 self.bases.append(np.zeros((0, 0)))
                 self.cells.append(np.array([[1 - 1 / kind.size]]))
                 self.rows.append(
-                    {v: (np.array([[1 - 1 / kind.size]]), np.array([kind.size**-2.0])) for v in self._asked(k)}
+                    {v: (np.array([[1 - 1 / kind.size]]), np.array([kind.size**-2.0])) for v in self._used_views(k)}
                 )
                 continue
             y = self.e[k] - self.w[k] @ self.e[k]
@@ -170,18 +170,20 @@ class _AscentSearch:
         above: dict[tuple[int, ...], Floats] = {}
         for t in self.tables:
             for m in t.masks:
-                found = _along(t.q / t.variance, [v.T if i in m else f[None] for i, (v, f) in enumerate(self._of(t))])
-                own = tuple(t.axes[i] for i in m)
-                above[own] = above.get(own, 0.0) + found.reshape([n for i, n in enumerate(found.shape) if i in m])
+                load = _apply_along_axes(
+                    t.q / t.variance, [v.T if i in m else f[None] for i, (v, f) in enumerate(self._rows_of(t))]
+                )
+                sector = tuple(t.axes[i] for i in m)
+                above[sector] = above.get(sector, 0.0) + load.reshape([n for i, n in enumerate(load.shape) if i in m])
         self.precisions, self.nu = {}, 0.0
-        for own, n in above.items():
-            cost = outer([self.each[x.kind[a]] for a in own])
-            found = np.sqrt(n / cost)
-            self.precisions[own] = np.maximum(found, MIN_PRECISION * found.max())
+        for sector, n in above.items():
+            cost = outer([self.each[x.kind[a]] for a in sector])
+            precision = np.sqrt(n / cost)
+            self.precisions[sector] = np.maximum(precision, MIN_PRECISION * precision.max())
             self.nu += float(np.sqrt(n * cost).sum())
         self.variances = [self._variances(t) for t in self.tables]
 
-    def _asked(self, kind: int) -> set[int]:
+    def _used_views(self, kind: int) -> set[int]:
         return {v for t in self.tables for k, v in t.slots if k == kind}
 
     def _mass(self, kind: int) -> dict[int, Floats]:
@@ -190,11 +192,11 @@ class _AscentSearch:
         for t in self.tables:
             for i, (k, v) in enumerate(t.slots):
                 if k == kind:
-                    own = t.q.sum(axis=tuple(j for j in range(t.q.ndim) if j != i)) / t.variance
-                    out[v] = out[v] + own if v in out else own
+                    mass = t.q.sum(axis=tuple(j for j in range(t.q.ndim) if j != i)) / t.variance
+                    out[v] = out[v] + mass if v in out else mass
         return out
 
-    def _of(self, t: _JointTable) -> list[tuple[Floats, Floats]]:
+    def _rows_of(self, t: _JointTable) -> list[tuple[Floats, Floats]]:
         return [self.rows[k][v] for k, v in t.slots]
 
     def _variances(self, t: _JointTable) -> Floats:
@@ -203,12 +205,12 @@ class _AscentSearch:
 
     def _part(self, t: _JointTable, mask: tuple[int, ...], without: int | None) -> Floats:
         """Return the contribution of a sector to the variances of a table, without the factor f² of one attribute."""
-        of = self._of(t)
-        x = _along(1 / self.precisions[tuple(t.axes[i] for i in mask)], [of[i][0] for i in mask])
-        x = x.reshape([len(f) if i in mask else 1 for i, (_, f) in enumerate(of)])
-        for i, (_, f) in enumerate(of):
+        rows = self._rows_of(t)
+        x = _apply_along_axes(1 / self.precisions[tuple(t.axes[i] for i in mask)], [rows[i][0] for i in mask])
+        x = x.reshape([len(f) if i in mask else 1 for i, (_, f) in enumerate(rows)])
+        for i, (_, f) in enumerate(rows):
             if i not in mask and i != without:
-                x = x * f.reshape([-1 if i == j else 1 for j in range(len(of))])
+                x = x * f.reshape([-1 if i == j else 1 for j in range(len(rows))])
         return x
 
     def value(self) -> float:
@@ -217,16 +219,16 @@ class _AscentSearch:
             missed = max(float(v.max()) for v in self.variances)
         else:
             missed = sum(float((t.q * v).sum()) for t, v in zip(self.tables, self.variances, strict=True))
-        return self._dearest() * missed
+        return self._max_cost() * missed
 
-    def _dearest(self) -> float:
+    def _max_cost(self) -> float:
         """Return the largest cost of one record, or the sum over sectors of its largest cost in each."""
         sizes = [self.cells[k].shape[1] if k >= 0 else 1 for k in self.x.kind]
         joint = math.prod(sizes) <= CELLS
         total = np.zeros(sizes if joint else ())
-        for own, s in self.precisions.items():
-            f = _along(s, [self.cells[self.x.kind[a]].T for a in own])
-            total = total + (f.reshape([n if a in own else 1 for a, n in enumerate(sizes)]) if joint else f.max())
+        for sector, s in self.precisions.items():
+            f = _apply_along_axes(s, [self.cells[self.x.kind[a]].T for a in sector])
+            total = total + (f.reshape([n if a in sector else 1 for a, n in enumerate(sizes)]) if joint else f.max())
         return float(total.max())
 
     def form(self) -> RealJointStrategy:
@@ -250,13 +252,13 @@ class _AscentSearch:
     def _weight(self, kind: int) -> Floats:
         """Return the average cost of each vector of a kind's basis, over all sets and attributes of the kind."""
         out = np.zeros(len(self.cells[kind]))
-        for own, s in self.precisions.items():
-            for i, a in enumerate(own):
+        for sector, s in self.precisions.items():
+            for i, a in enumerate(sector):
                 if self.x.kind[a] == kind:
                     rest = [
-                        np.eye(s.shape[i]) if j == i else self.each[self.x.kind[b]][None] for j, b in enumerate(own)
+                        np.eye(s.shape[i]) if j == i else self.each[self.x.kind[b]][None] for j, b in enumerate(sector)
                     ]
-                    out += _along(s, rest).ravel()
+                    out += _apply_along_axes(s, rest).ravel()
         return out
 
     def move(self) -> None:
@@ -266,11 +268,11 @@ class _AscentSearch:
                 continue
             mean = np.zeros((kind.size, kind.size))
             for t in self.tables:
-                for i, (own, v) in enumerate(t.slots):
-                    if own == k:
+                for i, (slot_kind, v) in enumerate(t.slots):
+                    if slot_kind == k:
                         slope = sum(self._part(t, m, i) for m in t.masks if i not in m) * t.q / t.variance
-                        along = slope.sum(axis=tuple(j for j in range(slope.ndim) if j != i))
-                        mean += kind.views[v].T @ (along[:, None] * kind.views[v])
+                        row_slopes = slope.sum(axis=tuple(j for j in range(slope.ndim) if j != i))
+                        mean += kind.views[v].T @ (row_slopes[:, None] * kind.views[v])
             e, inverse = self.e[k], np.linalg.inv(self.bases[k])
             inner = inverse.T @ (self._weight(k)[:, None] * inverse) + e.T @ mean @ e
             best = self.p[k] + e @ np.linalg.solve(inner, -e.T @ (mean @ self.p[k]))
@@ -282,14 +284,14 @@ def _basis(cells: Floats, rows: Sequence[Floats]) -> Floats:
 
     With one view, both its moments are diagonal.
     """
-    first = geometric_mean(cells, rows[0])
+    leading = geometric_mean(cells, rows[0])
     other = np.sum([geometric_mean(cells, n) for n in rows[1:]], axis=0) if len(rows) > 1 else cells
-    root = np.linalg.cholesky(first)
+    root = np.linalg.cholesky(leading)
     half = sl.solve_triangular(root, sl.solve_triangular(root, other, lower=True).T, lower=True)
     return np.asarray(root @ np.linalg.eigh((half + half.T) / 2)[1])
 
 
-def _along(x: Floats, matrices: Sequence[Floats]) -> Floats:
+def _apply_along_axes(x: Floats, matrices: Sequence[Floats]) -> Floats:
     """Apply a matrix along each axis."""
     for i, m in enumerate(matrices):
         x = np.moveaxis(np.tensordot(m, x, (1, i)), 0, i)

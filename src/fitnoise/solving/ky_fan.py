@@ -384,7 +384,7 @@ class _KyFanProblem(abc.ABC):
     index: int
 
     @abc.abstractmethod
-    def at(self, p: Floats) -> _KyFanPoint:
+    def point_at(self, p: Floats) -> _KyFanPoint:
         """Return h_k and its slopes at positive weights."""
 
 
@@ -397,7 +397,7 @@ class _RowSpaceQueries(_KyFanProblem):
         self.cells = columns.shape[1]
         self.squares = np.einsum("ie,ie->e", columns, columns)
 
-    def at(self, p: Floats) -> _KyFanPoint:
+    def point_at(self, p: Floats) -> _KyFanPoint:
         b = self.columns * np.sqrt(p)
         values, vectors = sl.eigh(b @ b.T, driver="evd", check_finite=False, overwrite_a=True)
         values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
@@ -406,11 +406,11 @@ class _RowSpaceQueries(_KyFanProblem):
         t, alpha = shape.spikes, shape.alpha
         roots = np.sqrt(values[:t])
         if 2 * t < len(values):
-            own = vectors[:, :t].T @ self.columns
-            slopes = (1 / roots - 1 / math.sqrt(alpha)) @ own**2 + self.squares / math.sqrt(alpha)
+            coordinates = vectors[:, :t].T @ self.columns
+            slopes = (1 / roots - 1 / math.sqrt(alpha)) @ coordinates**2 + self.squares / math.sqrt(alpha)
         else:
-            own = vectors.T @ self.columns
-            slopes = 1 / np.concatenate([roots, np.full(len(values) - t, math.sqrt(alpha))]) @ own**2
+            coordinates = vectors.T @ self.columns
+            slopes = 1 / np.concatenate([roots, np.full(len(values) - t, math.sqrt(alpha))]) @ coordinates**2
         return _KyFanPoint(p, shape, slopes, values, vectors)
 
     def hessian(self, point: _KyFanPoint, free: NDArray[np.bool_]) -> Callable[[Floats], Floats]:
@@ -421,23 +421,25 @@ class _RowSpaceQueries(_KyFanProblem):
         t). Then (F'' v)_e = −2 Σ_ij d_ij C_ie C_je (C diag(v) Cᵀ)_ij.
         """
         t, alpha = len(point.top), point.alpha
-        whole = self.columns if free.all() else self.columns[:, free]
+        columns = self.columns if free.all() else self.columns[:, free]
         head, tail = point.vectors[:, :t], point.vectors[:, t:]
-        own, roots = head.T @ whole, np.sqrt(point.top)[:, None]
-        squares = np.maximum(self.squares[free] - (own**2).sum(axis=0), 0.0)
-        within = -0.5 / (roots * roots.T * (roots + roots.T))
-        apart = np.maximum(
+        head_columns, roots = head.T @ columns, np.sqrt(point.top)[:, None]
+        squares = np.maximum(self.squares[free] - (head_columns**2).sum(axis=0), 0.0)
+        head_factors = -0.5 / (roots * roots.T * (roots + roots.T))
+        differences = np.maximum(
             point.top[:, None] - point.values[None, t:], EPS * max(float(point.values[0]), np.finfo(float).tiny)
         )
-        across = (1 / roots - 1 / math.sqrt(alpha)) / apart  # twice, for ij and ji
+        across = (1 / roots - 1 / math.sqrt(alpha)) / differences  # twice, for ij and ji
         rest = -0.25 * alpha**-1.5 / (self.index - t)
 
         def product(v: Floats) -> Floats:
             out = rest * float(squares @ v) * squares
             if t:
-                moment = (own * v) @ whole.T
-                left = (within * (moment @ head)) @ own + ((across * (moment @ tail)) @ tail.T) @ whole
-                out = out + (left * own).sum(axis=0)
+                moment = (head_columns * v) @ columns.T
+                images = (head_factors * (moment @ head)) @ head_columns + (
+                    (across * (moment @ tail)) @ tail.T
+                ) @ columns
+                out = out + (images * head_columns).sum(axis=0)
             return np.asarray(-2 * out)
 
         return product
@@ -488,7 +490,7 @@ class _KyFanSearch:
         if self.evaluations and time.monotonic() > self.deadline:
             raise _SearchDone(KyFanStatus.TIME)
         self.evaluations += 1
-        point = self.problem.at(p)
+        point = self.problem.point_at(p)
         if self.primal is None or point.upper < self.primal.upper:
             self.primal = point
         if self.dual is None or point.lower > self.dual.lower:
@@ -555,8 +557,8 @@ class _KyFanSearch:
             p, slope = point.weights, 1 - point.slopes
             largest = float(p.max())
             scale = np.maximum(p, 1e-6 * largest)
-            moved = float(np.abs(p - np.maximum(p - slope * scale, 0)).max())
-            active = (p <= min(1e-3 * largest, moved)) & (slope > 0)
+            displacement = float(np.abs(p - np.maximum(p - slope * scale, 0)).max())
+            active = (p <= min(1e-3 * largest, displacement)) & (slope > 0)
             free = ~active
             if not free.any():
                 return
@@ -564,18 +566,18 @@ class _KyFanSearch:
             curve = rows.hessian(point, free)
             step = -p
             step[free] = root * _conjugate(curve, root, damping, -slope[free] * root)
-            length, found = 1.0, None
+            length, accepted = 1.0, None
             for _ in range(12):
                 tried = self.evaluate(_floored(p + length * step))
                 if _better(tried, point, float(slope @ (tried.weights - p))):
-                    found = tried
+                    accepted = tried
                     break
                 length *= 0.4
-            if found is None:
+            if accepted is None:
                 damping *= 10
                 continue
             damping = max(damping * (0.3 if length == 1.0 else 2.0), 1e-12)
-            point = found
+            point = accepted
 
     def _finished(self) -> None:
         """Take multiplicative steps again while each `FINAL_STEPS` of them narrow the gap.
@@ -636,11 +638,11 @@ def _conjugate(product: Callable[[Floats], Floats], scale: Floats, damping: floa
         step = size / bend
         x += step * direction
         r -= step * image
-        left = float(r @ r)
-        if left < enough:
+        new_size = float(r @ r)
+        if new_size < enough:
             break
-        direction = r + left / size * direction
-        size = left
+        direction = r + new_size / size * direction
+        size = new_size
     return x
 
 
@@ -712,8 +714,8 @@ def ky_fan_design(
             "Scale the queries.",
             "No design was made.",
         )
-    kept = _distinct(a)
-    columns = a[:, kept] / size
+    distinct = _distinct(a)
+    columns = a[:, distinct] / size
     basis = _column_space(columns)
     rank = basis.shape[1]
     inside = basis.T @ columns
@@ -728,7 +730,7 @@ def ky_fan_design(
     k = min(k, rank)
     rows = _RowSpaceQueries(inside, k)
     if k == 1:
-        return _isotropic(a, kept, basis, rows)
+        return _isotropic(a, distinct, basis, rows)
     scale = float(np.sqrt(rows.squares.max()))
     rows = _RowSpaceQueries(rows.columns / scale, k)
     search = _KyFanSearch(rows, tolerance, evaluations, seconds)
@@ -736,10 +738,10 @@ def ky_fan_design(
     primal, dual = search.best()
     t = len(primal.top)
     variances = np.concatenate([np.sqrt(primal.top), np.full(rank - t, math.sqrt(primal.alpha))])
-    own = primal.vectors.T @ rows.columns
-    variances *= float((1 / variances @ own**2).max()) * (1 + MARGIN) * (size * scale) ** 2
+    rotated = primal.vectors.T @ rows.columns
+    variances *= float((1 / variances @ rotated**2).max()) * (1 + MARGIN) * (size * scale) ** 2
     weights = np.zeros(a.shape[1])
-    weights[kept] = dual.weights / dual.weights.sum()
+    weights[distinct] = dual.weights / dual.weights.sum()
     value, bound = float(variances[:k].sum()), dual.lower * (size * scale) ** 2
     if ending is KyFanStatus.CONVERGED and _gap(value, bound) > tolerance:
         ending = KyFanStatus.STALLED
@@ -804,10 +806,10 @@ def _distinct(a: Floats) -> NDArray[np.intp]:
     """Return the first of every set of columns that are equal up to sign, without zero columns; rising."""
     there = np.flatnonzero((a != 0).any(axis=0))
     columns = a.T[there]
-    first = columns[np.arange(len(columns)), (columns != 0).argmax(axis=1)]
-    signed = np.ascontiguousarray(columns * np.sign(first)[:, None]) + 0.0  # no −0, whose bytes differ from 0
-    whole = signed.view(np.dtype((np.void, signed.dtype.itemsize * signed.shape[1]))).ravel()
-    return np.asarray(np.sort(there[np.unique(whole, return_index=True)[1]]))
+    leading = columns[np.arange(len(columns)), (columns != 0).argmax(axis=1)]
+    signed = np.ascontiguousarray(columns * np.sign(leading)[:, None]) + 0.0  # no −0, whose bytes differ from 0
+    as_bytes = signed.view(np.dtype((np.void, signed.dtype.itemsize * signed.shape[1]))).ravel()
+    return np.asarray(np.sort(there[np.unique(as_bytes, return_index=True)[1]]))
 
 
 def _column_space(a: Floats) -> Floats:
@@ -815,11 +817,11 @@ def _column_space(a: Floats) -> Floats:
     m, n = a.shape
     if m <= n:
         triangle = sl.qr(a.T, mode="r", check_finite=False)[0][:m]
-        left, values, _ = sl.svd(triangle.T, full_matrices=False, check_finite=False)
-        return np.asarray(left[:, : _rank(values, max(m, n))])
+        axes, values, _ = sl.svd(triangle.T, full_matrices=False, check_finite=False)
+        return np.asarray(axes[:, : _rank(values, max(m, n))])
     q, triangle = sl.qr(a, mode="economic", check_finite=False)
-    left, values, _ = sl.svd(triangle, full_matrices=False, check_finite=False)
-    return np.asarray(q @ left[:, : _rank(values, max(m, n))])
+    axes, values, _ = sl.svd(triangle, full_matrices=False, check_finite=False)
+    return np.asarray(q @ axes[:, : _rank(values, max(m, n))])
 
 
 def _rank(values: Floats, longer: int) -> int:
@@ -855,8 +857,8 @@ class Gram(abc.ABC):
 
 def _halves(t: Floats, axis: int) -> tuple[Floats, Floats]:
     """Return views of t at 0 and 1 along an axis."""
-    moved = np.moveaxis(t, axis, 0)
-    return moved[0], moved[1]
+    front = np.moveaxis(t, axis, 0)
+    return front[0], front[1]
 
 
 @final
@@ -891,7 +893,7 @@ class _Products(_KyFanProblem):
 
         return ssl.LinearOperator((self.cells, self.cells), matvec=image, matmat=image, dtype=np.float64)
 
-    def at(self, p: Floats) -> _KyFanPoint:
+    def point_at(self, p: Floats) -> _KyFanPoint:
         k = self.index
         steps = min(self.cells, max(2 * k + 1, 20))
         try:
@@ -904,8 +906,8 @@ class _Products(_KyFanProblem):
         shape = _shape(values, k, float(p @ self.squares))
         t, alpha = shape.spikes, shape.alpha
         roots = np.sqrt(values[:t])
-        own = self.product(np.sqrt(p)[:, None] * vectors[:, :t]) / roots
-        slopes = own**2 @ (1 / roots - 1 / math.sqrt(alpha)) + self.squares / math.sqrt(alpha)
+        images = self.product(np.sqrt(p)[:, None] * vectors[:, :t]) / roots
+        slopes = images**2 @ (1 / roots - 1 / math.sqrt(alpha)) + self.squares / math.sqrt(alpha)
         return _KyFanPoint(p, shape, slopes, values, vectors)
 
 
@@ -923,12 +925,12 @@ def _missed(problem: _Products, point: _KyFanPoint) -> bool:
     The test is the largest eigenvalue on the complement of the vectors found. It must be at most the larger of α and
     the least eigenvalue found, up to a relative 10⁻³.
     """
-    vectors, whole = point.vectors, problem.scaled(point.weights)
+    vectors, scaled = point.vectors, problem.scaled(point.weights)
 
     def image(x: Floats) -> Floats:
         wide = x.reshape(problem.cells, -1)
         wide = wide - vectors @ (vectors.T @ wide)
-        wide = whole.matmat(wide)
+        wide = scaled.matmat(wide)
         return (wide - vectors @ (vectors.T @ wide)).reshape(x.shape)
 
     rest = ssl.LinearOperator((problem.cells, problem.cells), matvec=image, matmat=image, dtype=np.float64)

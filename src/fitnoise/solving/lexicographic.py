@@ -192,11 +192,11 @@ class _Recursion:
                 why = "a level rose"
                 break
             self.levels.append(level)
-            found = self._outcome_of(stage)
-            if found is None:
+            outcome = self._outcome_of(stage)
+            if outcome is None:
                 why = "precision was lost"
                 break
-            best = found
+            best = outcome
             if stage.is_final:
                 return best
             if not stage.reduce():
@@ -211,10 +211,10 @@ class _Recursion:
                 "Plan without refinement.",
                 "No plan was made.",
             )
-        told = f"profile lexicographically least to level {len(best.levels)}, then any: {why}"
-        return replace(best, complete=False, status=told)
+        status = f"profile lexicographically least to level {len(best.levels)}, then any: {why}"
+        return replace(best, complete=False, status=status)
 
-    def reached(self) -> Floats:
+    def free_squares(self) -> Floats:
         """Return Σ ‖l_j‖² over the free part: 0 for numbers that are finished, (M,)."""
         out = np.zeros(len(self.left))
         for s in self.sectors:
@@ -226,9 +226,9 @@ class _Recursion:
         """Return the outcome of the first of the stage's weights that costs no more than the optimum; else None."""
         for primal in (stage.primal, stage.near):
             pairs = zip(self.sectors, stage.covariances(primal), strict=True)
-            found = self._outcome([s.sigma if m is None else s.with_free(m) for s, m in pairs])
-            if found is not None:
-                return found
+            outcome = self._outcome([s.sigma if m is None else s.with_free(m) for s, m in pairs])
+            if outcome is not None:
+                return outcome
         return None
 
     def _outcome(self, sigmas: list[Floats]) -> RefinedSolution | None:
@@ -246,10 +246,10 @@ class _Recursion:
         if profile.max() > self.levels[0] * (1 + MAX_RELATIVE_RISE):
             return None
         n = len(self.levels)
-        told = f"profile lexicographically least ({n} {'level' if n == 1 else 'levels'})"
-        left = iter(factors)
-        stacks = [np.stack([next(left) for _ in range(count)]) for count in self.counts]
-        return RefinedSolution(stacks, profile, tuple(self.levels), True, told)
+        status = f"profile lexicographically least ({n} {'level' if n == 1 else 'levels'})"
+        rest = iter(factors)
+        stacks = [np.stack([next(rest) for _ in range(count)]) for count in self.counts]
+        return RefinedSolution(stacks, profile, tuple(self.levels), True, status)
 
 
 def _written_out(b: Block) -> list[_Flat]:
@@ -260,10 +260,10 @@ def _written_out(b: Block) -> list[_Flat]:
     for i, multiplicity in enumerate(b.multiplicity.tolist()):
         lifts, numbers = [np.zeros((0, b.rank))], [np.zeros(0, dtype=np.intp)]
         for s, rows in dense:
-            own = sp.csr_array([[1.0]]) if s.incidence is None else s.incidence[[i]]
-            scale = np.sqrt(own.data[:, None] * s.scale[own.indices])
+            incidence = sp.csr_array([[1.0]]) if s.incidence is None else s.incidence[[i]]
+            scale = np.sqrt(incidence.data[:, None] * s.scale[incidence.indices])
             lifts.append((scale[:, :, None] * rows).reshape(-1, b.rank))
-            numbers.append(s.numbers[own.indices].ravel())
+            numbers.append(s.numbers[incidence.indices].ravel())
         out.append(_Flat(multiplicity, b.columns, np.concatenate(lifts), np.concatenate(numbers)))
     return out
 
@@ -272,23 +272,23 @@ class _Stage:
     """One optimum: its level, its active cells and numbers, and the directions that these decide."""
 
     def __init__(self, recursion: _Recursion, start: Weights | None) -> None:
-        self.of = recursion
+        self.recursion = recursion
         self.open = [s for s in recursion.sectors if s.rank]
         self.cells = np.flatnonzero(sum(s.multiplicity * (s.columns**2).sum(axis=0) for s in self.open))
-        self.numbers = np.flatnonzero(recursion.reached())
-        place = np.full(len(recursion.left), -1)
-        place[self.numbers] = np.arange(len(self.numbers))
+        self.numbers = np.flatnonzero(recursion.free_squares())
+        position = np.full(len(recursion.left), -1)
+        position[self.numbers] = np.arange(len(self.numbers))
         self.blocks: list[_Flat] = []
         for s in self.open:
-            kept = (s.lifts**2).any(axis=1)
-            lifts = s.lifts[kept] / np.sqrt(recursion.left[s.numbers[kept]])[:, None]
-            self.blocks.append(_Flat(s.multiplicity, s.columns[:, self.cells], lifts, place[s.numbers[kept]]))
+            has_lift = (s.lifts**2).any(axis=1)
+            lifts = s.lifts[has_lift] / np.sqrt(recursion.left[s.numbers[has_lift]])[:, None]
+            self.blocks.append(_Flat(s.multiplicity, s.columns[:, self.cells], lifts, position[s.numbers[has_lift]]))
         problem = Problem([b.block for b in self.blocks], len(self.numbers), offsets=recursion.offsets[self.cells])
         if start is None:
-            first = solver.solve(problem, gap=1e-8).dual
+            start_weights = solver.solve(problem, gap=1e-8).dual
         else:
-            first = start[0][self.cells], start[1][self.numbers]
-        search = interior_point.InteriorPointSearch(problem, first)
+            start_weights = start[0][self.cells], start[1][self.numbers]
+        search = interior_point.InteriorPointSearch(problem, start_weights)
         search.run(MAX_RELATIVE_RISE / 10, interior_point.STEPS, recursion.progress)
         self.near = search.best.primal
         search.run(STAGE_GAP, 2 * interior_point.STEPS, recursion.progress)
@@ -325,21 +325,23 @@ class _Stage:
             free part can be rounding. Shortly before the end it is not.
         """
         factors = iter(self.problem.covariance_factors(*np.split(primal, [len(self.cells)])))
-        return [(lambda y: y.T @ y)(next(factors)[0][0]) if s.rank else None for s in self.of.sectors]
+        return [(lambda y: y.T @ y)(next(factors)[0][0]) if s.rank else None for s in self.recursion.sectors]
 
     def _polished(self, cells: Mask, numbers: Mask) -> tuple[Floats, Floats]:
         """Return the weights, solved for again among the active ones alone: there no weight is near zero."""
         blocks = []
-        place = np.cumsum(numbers) - 1
+        position = np.cumsum(numbers) - 1
         for b in self.blocks:
-            kept = numbers[b.numbers]
-            columns, lifts = b.columns[:, cells], b.lifts[kept]
+            is_active = numbers[b.numbers]
+            columns, lifts = b.columns[:, cells], b.lifts[is_active]
             span = sl.orth(columns, rcond=RANK_TOLERANCE)
             if span.shape[1]:
-                blocks.append(Block.from_lifts(b.multiplicity, span.T @ columns, lifts @ span, place[b.numbers[kept]]))
+                blocks.append(
+                    Block.from_lifts(b.multiplicity, span.T @ columns, lifts @ span, position[b.numbers[is_active]])
+                )
         p, q = np.zeros(len(cells)), np.zeros(len(numbers))
         if blocks:
-            problem = Problem(blocks, int(numbers.sum()), offsets=self.of.offsets[self.cells[cells]])
+            problem = Problem(blocks, int(numbers.sum()), offsets=self.recursion.offsets[self.cells[cells]])
             search = interior_point.InteriorPointSearch(problem, (self.p[cells], self.q[numbers]))
             search.run(STAGE_GAP / 100, interior_point.STEPS)
             p[cells], q[numbers] = np.split(search.w, [problem.cells])
@@ -367,27 +369,27 @@ class _Stage:
         if self.active is None:
             return False
         polished = self._polished(*self.active)
-        own = self.p * self.active[0], self.q * self.active[1]
-        decided = self._decided(*polished) or self._decided(*own)
+        active_weights = self.p * self.active[0], self.q * self.active[1]
+        decided = self._decided(*polished) or self._decided(*active_weights)
         if decided is None:
             return False
-        used, paid = np.zeros(len(self.numbers)), np.zeros(len(self.cells))
+        used, spent = np.zeros(len(self.numbers)), np.zeros(len(self.cells))
         for b, (y, z) in zip(self.blocks, decided, strict=True):
             used[b.numbers] += b.multiplicity * ((b.lifts @ y.T) ** 2).sum(axis=1)
-            paid += b.multiplicity * ((z @ b.columns) ** 2).sum(axis=0)
+            spent += b.multiplicity * ((z @ b.columns) ** 2).sum(axis=0)
         if not any(len(y) for y, _ in decided):
             return False
         stretch = 1 / float(used[self.active[1]].max())
-        used, paid = used * stretch, paid / stretch
-        of = self.of
+        used, spent = used * stretch, spent / stretch
+        recursion = self.recursion
         for sector, (y, z) in zip(self.open, decided, strict=True):
             _reduce_sector(sector, y, z, stretch)
-        of.offsets[self.cells] += paid
+        recursion.offsets[self.cells] += spent
         room = 1 - used  # as shares of what was left
-        still = of.reached()[self.numbers] > 0
+        still = recursion.free_squares()[self.numbers] > 0
         if (room[still] <= RANK_TOLERANCE).any():
             return False
-        of.left[self.numbers] *= np.where(still, room, 1.0)
+        recursion.left[self.numbers] *= np.where(still, room, 1.0)
         return True
 
 

@@ -87,7 +87,7 @@ START_SHARE = 1e-2
 UNCOVERED_LOG_COST = 700.0
 """The log of the objective without any weight: close to the log of the largest double."""
 
-MOST_ATTRIBUTES = 62
+MAX_BITS = 62
 """The number of bits of a set of attributes."""
 
 Progress = Callable[[int, float], None]
@@ -97,7 +97,7 @@ Progress = Callable[[int, float], None]
 class MarginSearchStatus(StrEnum):
     """The reason why a search ended. None of these states how far from optimal the result is."""
 
-    FOUND = "all starts were tried; the best is a local optimum, and nothing is proven of it"
+    LOCAL_OPTIMUM = "all starts were tried; the best is a local optimum, and nothing is proven of it"
     TIME = "stopped at the time limit with the best weights seen so far"
 
 
@@ -148,21 +148,21 @@ def candidates(tables: Sequence[int], sizes: Sequence[int], max_count: int, *, c
     Raises:
         WorkloadError: There is no table, there are more than 62 attributes, or a table has an attribute without a size.
     """
-    own = sorted({int(a) for a in tables})
-    if not own or len(sizes) > MOST_ATTRIBUTES or not 0 <= own[0] <= own[-1] < 1 << len(sizes):
+    masks = sorted({int(a) for a in tables})
+    if not masks or len(sizes) > MAX_BITS or not 0 <= masks[0] <= masks[-1] < 1 << len(sizes):
         raise WorkloadError(
             "candidates-unusable",
-            f"There are {len(own)} tables and {len(sizes)} sizes of attributes.",
-            f"Candidates need a table, at most {MOST_ATTRIBUTES} attributes, and a size for each attribute of a table.",
+            f"There are {len(masks)} tables and {len(sizes)} sizes of attributes.",
+            f"Candidates need a table, at most {MAX_BITS} attributes, and a size for each attribute of a table.",
             "Give tables of attributes that have sizes.",
             "Nothing was computed.",
         )
-    whole = reduce(lambda a, b: a | b, own)
-    unions = sorted({a | b for a, b in itertools.combinations(own, 2)} - {whole}, key=lambda b: (_size(b, sizes), b))
-    above = [b for b in [whole, *unions] if _size(b, sizes) <= cells]
-    below = sorted({s for a in own for s in _subsets(a)}, key=lambda b: (-b.bit_count(), b))
-    ordered = list(dict.fromkeys([*own, *above, *below]))
-    return np.array(sorted(ordered[: max(max_count, len(own))]), dtype=np.int64)
+    union = reduce(lambda a, b: a | b, masks)
+    unions = sorted({a | b for a, b in itertools.combinations(masks, 2)} - {union}, key=lambda b: (_size(b, sizes), b))
+    above = [b for b in [union, *unions] if _size(b, sizes) <= cells]
+    below = sorted({s for a in masks for s in _subsets(a)}, key=lambda b: (-b.bit_count(), b))
+    ordered = list(dict.fromkeys([*masks, *above, *below]))
+    return np.array(sorted(ordered[: max(max_count, len(masks))]), dtype=np.int64)
 
 
 def matrices(tables: Sequence[int], margins: Sequence[int], sizes: Sequence[int]) -> tuple[sp.csr_array, sp.csr_array]:
@@ -177,15 +177,15 @@ def matrices(tables: Sequence[int], margins: Sequence[int], sizes: Sequence[int]
         N (sectors, candidates), [S ⊆ b]/n_{b∖S}; U (tables, sectors), Π_{a∈S} (1 − 1/n_a)/n_{A∖S}² for S ⊆ A.
     """
     needed = sectors(tables)
-    place = {int(s): i for i, s in enumerate(needed)}
+    index = {int(s): i for i, s in enumerate(needed)}
     information = [
-        (place[s], k, 1 / _size(int(b) ^ s, sizes))
+        (index[s], k, 1 / _size(int(b) ^ s, sizes))
         for k, b in enumerate(margins)
-        for s in (_subsets(int(b)) if int(b).bit_count() < 12 else place)
-        if s in place and s & ~int(b) == 0
+        for s in (_subsets(int(b)) if int(b).bit_count() < 12 else index)
+        if s in index and s & ~int(b) == 0
     ]
     shares = [
-        (j, place[s], math.prod(1 - 1 / sizes[x] for x in _members(s)) / float(_size(int(a) ^ s, sizes)) ** 2)
+        (j, index[s], math.prod(1 - 1 / sizes[x] for x in _members(s)) / float(_size(int(a) ^ s, sizes)) ** 2)
         for j, a in enumerate(tables)
         for s in _subsets(int(a))
     ]
@@ -214,12 +214,12 @@ class _MarginObjective:
 
     def measure(self, weights: Floats) -> float:
         """Return (Σθ)² times the total or the worst ratio itself; infinite if a sector is not covered."""
-        known = np.asarray(self.information @ weights**2)
-        if not (known > 0).all():
+        precisions = np.asarray(self.information @ weights**2)
+        if not (precisions > 0).all():
             return math.inf
-        v = np.asarray(self.shares @ (1 / known))
-        wanted = self.numbers @ v if self.t is None else (v / self.numbers).max()
-        return float(wanted) * float(weights.sum()) ** 2
+        v = np.asarray(self.shares @ (1 / precisions))
+        objective = self.numbers @ v if self.t is None else (v / self.numbers).max()
+        return float(objective) * float(weights.sum()) ** 2
 
     def value_and_gradient(self, weights: Floats) -> tuple[float, Floats]:
         """Return the value at θ ≥ 0 and its gradient, from the multiple that sums to 1: any other might overflow."""
@@ -227,9 +227,9 @@ class _MarginObjective:
         if price <= 0:
             return UNCOVERED_LOG_COST, np.full(len(weights), -1.0)
         theta = weights / price
-        known = np.asarray(self.information @ theta**2)
-        known = np.maximum(known, 1e-18)  # a sector no longer covered: very costly, but finite
-        v = np.asarray(self.shares @ (1 / known))
+        precisions = np.asarray(self.information @ theta**2)
+        precisions = np.maximum(precisions, 1e-18)  # a sector no longer covered: very costly, but finite
+        v = np.asarray(self.shares @ (1 / precisions))
         if self.t is None:
             size = float(self.numbers @ v)
             value, q = math.log(size), self.numbers / size
@@ -239,7 +239,7 @@ class _MarginObjective:
             powers = (ratios / top) ** (self.t - 1)
             norm = float(powers @ ratios) / top
             value, q = math.log(top) + math.log(norm) / self.t, powers / (self.numbers * (top * norm))
-        slopes = np.asarray(self._columns @ (np.asarray(self._sectors @ q) / known**2))
+        slopes = np.asarray(self._columns @ (np.asarray(self._sectors @ q) / precisions**2))
         return value, np.asarray((2 - 2 * theta * slopes) / price)
 
 
@@ -288,18 +288,18 @@ class _WeightSearch:
 
         Weights of 0 stay 0 (the slope is positive there), so the search varies only the others.
         """
-        best, kept, now = self.update(start), start, start
+        best, best_weights, now = self.update(start), start, start
         for objective in which:
             if self.is_over:
                 break
             now = self._one(objective, now, steps)
             value = self.update(now)
             if value < best:
-                best, kept = value, now
+                best, best_weights = value, now
         self.descents += 1
         if self._progress is not None:
             self._progress(self.descents, self.best)
-        return best, kept
+        return best, best_weights
 
     def climb(self, value: float, weights: Floats, shapes: _Shapes) -> None:
         """Go to the best of the weights with one margin more or less, improved, until none is better."""
@@ -309,10 +309,10 @@ class _WeightSearch:
                 if self.is_over:
                     return
                 around.append(self.descend(shapes.covered(start), self.objectives[-2:], SCREENING))
-            best, kept = min(around, key=lambda pair: pair[0], default=(math.inf, weights))
+            best, best_weights = min(around, key=lambda pair: pair[0], default=(math.inf, weights))
             if best > value * (1 - 1e-6):
                 return
-            value, weights = best, kept
+            value, weights = best, best_weights
 
     def _one(self, objective: _MarginObjective, start: Floats, steps: int) -> Floats:
         import scipy.optimize as so  # takes as long as a small plan
@@ -324,7 +324,7 @@ class _WeightSearch:
             if self.is_over:
                 raise StopIteration
 
-        found = so.minimize(
+        result = so.minimize(
             part.value_and_gradient,
             start[varied] / start.sum(),
             jac=True,
@@ -334,7 +334,7 @@ class _WeightSearch:
             options={"maxiter": steps, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-10, "maxfun": 4 * steps},
         )
         out = np.zeros_like(start)
-        out[varied] = found.x
+        out[varied] = result.x
         out[out < MIN_SHARE * out.sum()] = 0
         return np.asarray(out / out.sum()) if out.any() else start
 
@@ -365,13 +365,13 @@ class _Shapes:
             missing &= np.asarray(self._columns[[best]].toarray()).ravel() == 0
             yield best
 
-    def _cover(self, level: int, first: int, then: int) -> Floats:
-        """Return a random cover of all sectors: `first` candidates of one order, the rest of another if possible."""
+    def _cover(self, level: int, leading: int, then: int) -> Floats:
+        """Return a random cover of all sectors: `leading` candidates of one order, the rest of another if possible."""
         k = len(self._orders)
-        chance = self._rng.uniform(0.7, 1.0, size=(k,))
+        draws = self._rng.uniform(0.7, 1.0, size=(k,))
         out = np.zeros(k)
-        for order, count in ((level, first), (then, k)):
-            liked = np.where(self._orders == order, 1.0, 1e-9) * chance
+        for order, count in ((level, leading), (then, k)):
+            liked = np.where(self._orders == order, 1.0, 1e-9) * draws
             out[list(itertools.islice(self._filling(out > 0, liked), count))] = 1.0
         return out
 
@@ -390,8 +390,8 @@ class _Shapes:
             if turn % 4:
                 here = int(self._rng.integers(0, len(self._levels), size=(1,))[0])
                 then = min(here + turn % 2, len(self._levels) - 1)
-                first = int(self._rng.integers(1, MAX_MIXED_COVERS, size=(1,))[0])
-                yield self._cover(self._levels[here], first, self._levels[then])
+                leading = int(self._rng.integers(1, MAX_MIXED_COVERS, size=(1,))[0])
+                yield self._cover(self._levels[here], leading, self._levels[then])
             else:
                 draw, size = (self._rng.uniform(0.0, 1.0, size=(k,)) for _ in range(2))
                 yield (draw < (0.15, 0.3, 0.5, 0.8)[turn // 4 % 4]) * size
@@ -399,32 +399,35 @@ class _Shapes:
 
 def _neighbours(weights: Floats) -> Iterator[Floats]:
     """Yield the weights with one margin left out, or one added at the median size of the others."""
-    asked = np.flatnonzero(weights)
-    usual = float(np.median(weights[asked]))
+    used = np.flatnonzero(weights)
+    usual = float(np.median(weights[used]))
     for b in np.argsort(weights, kind="stable"):
-        moved = weights.copy()
-        moved[b] = 0.0 if weights[b] > 0 else usual
-        if moved.any():
-            yield moved
+        neighbour = weights.copy()
+        neighbour[b] = 0.0 if weights[b] > 0 else usual
+        if neighbour.any():
+            yield neighbour
 
 
 def _search(search: _WeightSearch, orders: NDArray[np.int64], rng: Generator, number: int | None) -> MarginWeights:
     number = (256 if len(orders) <= MANY_CANDIDATES else 64) if number is None else number
     objectives = search.objectives
     shapes = _Shapes(objectives[0].information, orders, rng)
-    found: list[tuple[float, Floats]] = []
+    screened: list[tuple[float, Floats]] = []
     tried = 0
     for start in shapes.all(number):
         if tried and search.is_over:
             break
         tried += 1
-        found.append(search.descend(shapes.covered(start), objectives[:1], SCREENING))
+        screened.append(search.descend(shapes.covered(start), objectives[:1], SCREENING))
     finishers = 4 if len(orders) <= MANY_CANDIDATES else 2
-    ends = [search.descend(weights, objectives, STEPS) for _, weights in _drop_duplicates(found)[:finishers]]
+    ends = [search.descend(weights, objectives, STEPS) for _, weights in _drop_duplicates(screened)[:finishers]]
     for value, weights in _drop_duplicates(ends):
         search.climb(value, weights, shapes)
     return MarginWeights(
-        search.weights, search.best, tried, MarginSearchStatus.TIME if search.is_over else MarginSearchStatus.FOUND
+        search.weights,
+        search.best,
+        tried,
+        MarginSearchStatus.TIME if search.is_over else MarginSearchStatus.LOCAL_OPTIMUM,
     )
 
 
@@ -545,8 +548,8 @@ def least_worst(
     Source: see the module.
     """
     n, u, c = _checked(information, shares, targets)
-    first = _MarginObjective(n, u, c, SHARPNESS[0])
-    objectives = [first, *(first.sharper(t) for t in SHARPNESS[1:])]
+    smoothest = _MarginObjective(n, u, c, SHARPNESS[0])
+    objectives = [smoothest, *(smoothest.sharper(t) for t in SHARPNESS[1:])]
     return _search(_WeightSearch(objectives, max_seconds, progress), _orders(orders, n), rng, starts)
 
 

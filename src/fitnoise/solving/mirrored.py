@@ -39,27 +39,27 @@ class MirroredProblem:
 
     problem: The problem of the pairs.
     mate: The partner of each number of the complete problem.
-    kept: One number of each pair.
+    representatives: One number of each pair.
     cells: The number of cells of the complete problem.
     """
 
     problem: Problem
     mate: Indices
-    kept: Indices
+    representatives: Indices
     cells: int
 
     def fold(self, weights: Weights) -> Weights:
         """Return the weights of pairs, from weights of the complete problem."""
         p, q = weights
         p, q = (p + p[::-1]) / 2, (q + q[self.mate]) / 2
-        return p[: self.problem.cells] * self._shared[0], q[self.kept] * self._shared[1]
+        return p[: self.problem.cells] * self._shared[0], q[self.representatives] * self._shared[1]
 
     def unfold(self, weights: Weights) -> Weights:
         """Return weights of the complete problem, with those of pairs shared evenly."""
         p, q = (x / n for x, n in zip(weights, self._shared, strict=True))
-        every = np.empty(len(self.mate))
-        every[self.kept] = every[self.mate[self.kept]] = q
-        return np.concatenate([p, p[: self.cells // 2][::-1]]), every
+        all_numbers = np.empty(len(self.mate))
+        all_numbers[self.representatives] = all_numbers[self.mate[self.representatives]] = q
+        return np.concatenate([p, p[: self.cells // 2][::-1]]), all_numbers
 
     def unfold_solution(self, solution: Solution) -> Solution:
         """Return a solution of the complete problem from one of the halves."""
@@ -70,20 +70,20 @@ class MirroredProblem:
         """The number of cells, and of numbers, that share each weight."""
         cells = np.full(self.problem.cells, 2.0)
         cells[self.cells // 2 :] = 1  # the one in the middle
-        return cells, np.where(self.mate[self.kept] == self.kept, 1.0, 2.0)
+        return cells, np.where(self.mate[self.representatives] == self.representatives, 1.0, 2.0)
 
 
 def halved(problem: Problem) -> MirroredProblem | None:
     """Return the problem in halves; None if reversal changes it, or if it is small or of another form."""
     n, owners = problem.columns, problem.shared_cells
-    even = owners is None or (owners.size == n and len(set(owners.scale.tolist())) == 1)
-    plain = problem.constraints == problem.numbers and problem.trade is None and not problem.offsets.any()
-    if n < MIN_MIRRORED_CELLS or not (even and plain and all(_unit(b) for b in problem.blocks)):
+    has_equal_cells = owners is None or (owners.size == n and len(set(owners.scale.tolist())) == 1)
+    is_simple = problem.constraints == problem.numbers and problem.trade is None and not problem.offsets.any()
+    if n < MIN_MIRRORED_CELLS or not (has_equal_cells and is_simple and all(_unit(b) for b in problem.blocks)):
         return None
     mate = np.full(problem.numbers, -1)
-    kept: list[list[tuple[QuerySource, Indices]]] = []
+    sources_by_block: list[list[tuple[QuerySource, Indices]]] = []
     for block in problem.blocks:
-        kept.append([])
+        sources_by_block.append([])
         for s in block.sources:
             other = _backwards(_sole_factor(s.lifts))
             if other is None or (s.scale[:, other] != s.scale).any():
@@ -92,19 +92,19 @@ def halved(problem: Problem) -> MirroredProblem | None:
             if ((there >= 0) & (there != s.numbers[:, other])).any():
                 return None
             mate[s.numbers] = s.numbers[:, other]
-            kept[-1].append((s, np.flatnonzero(np.arange(len(other)) <= other)))
+            sources_by_block[-1].append((s, np.flatnonzero(np.arange(len(other)) <= other)))
     if mate.min() < 0:
         return None
     few = np.flatnonzero(np.arange(len(mate)) <= mate)
-    place = np.full(len(mate), -1)
-    place[few] = place[mate[few]] = np.arange(len(few))
+    position = np.full(len(mate), -1)
+    position[few] = position[mate[few]] = np.arange(len(few))
     half = (n + 1) // 2
     blocks = []
-    for block, sources in zip(problem.blocks, kept, strict=True):
-        one = [_one_of_each(s, rows, place) for s, rows in sources]  # by structure the same in both halves
+    for block, sources in zip(problem.blocks, sources_by_block, strict=True):
+        one = [_one_of_each(s, rows, position) for s, rows in sources]  # by structure the same in both halves
         for sign, k in ((1, half), (-1, n // 2)):
-            own = tuple(_half(s, sign, k) for s in one)
-            blocks.append(Block(block.multiplicity, np.eye(k, half), own, halves=sign))
+            half_sources = tuple(_half(s, sign, k) for s in one)
+            blocks.append(Block(block.multiplicity, np.eye(k, half), half_sources, halves=sign))
     cells = None if owners is None else SharedWeights(np.arange(half), owners.scale[:half], half)
     return MirroredProblem(Problem(blocks, len(few), cells=cells, backend=problem.backend), mate, few, n)
 
@@ -156,6 +156,6 @@ def _backwards(lifts: Floats | Operator) -> Indices | None:
         return None
     order = np.argsort(keys)
     ascending = keys[order]
-    found = np.minimum(np.searchsorted(ascending, other), len(keys) - 1)
-    alike = (ascending[1:] == ascending[:-1]).any()
-    return None if alike or (ascending[found] != other).any() else np.asarray(order[found])
+    matches = np.minimum(np.searchsorted(ascending, other), len(keys) - 1)
+    has_repeats = (ascending[1:] == ascending[:-1]).any()
+    return None if has_repeats or (ascending[matches] != other).any() else np.asarray(order[matches])

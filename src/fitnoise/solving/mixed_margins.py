@@ -81,9 +81,9 @@ class MixedMargins:
     def variances(self, theta: Floats) -> tuple[list[Floats], Floats] | None:
         """Return V of all groups of tables, (tables, m), and M_S⁻¹, (n, n, sectors); None if some M_S is singular."""
         n = self.grams.shape[1]
-        known = np.tensordot(self.information @ theta**2, self.grams, axes=(1, 0))
-        inverses = np.empty((n, n, len(known)))
-        for s, m in enumerate(known):
+        matrices = np.tensordot(self.information @ theta**2, self.grams, axes=(1, 0))
+        inverses = np.empty((n, n, len(matrices)))
+        for s, m in enumerate(matrices):
             m[np.diag_indices(n)] += TRACE_SHIFT * float(m.trace()) + ABSOLUTE_SHIFT
             try:
                 inverses[..., s] = inverse(m)
@@ -93,10 +93,10 @@ class MixedMargins:
 
     def measure(self, theta: Floats) -> float:
         """Return (Σθ)² times the total, or the worst ratio; infinite if some M_S cannot be inverted."""
-        found = self.variances(theta)
-        if found is None:
+        evaluated = self.variances(theta)
+        if evaluated is None:
             return math.inf
-        pairs = list(zip(found[0], self.rows, strict=True))
+        pairs = list(zip(evaluated[0], self.rows, strict=True))
         if self.sharpness is None:
             value = sum(float((v * r.numbers).sum()) for v, r in pairs)
         else:
@@ -106,11 +106,11 @@ class MixedMargins:
     def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
         """Return the log of (Σθ)² φ at θ (margins, kinds), and its gradient."""
         price = float(theta.sum())
-        share = np.asarray(theta / price) if 0 < price < math.inf else np.zeros_like(theta)  # any multiple is the same
-        found = self.variances(share) if share.any() else None
-        if found is None:
+        scaled = np.asarray(theta / price) if 0 < price < math.inf else np.zeros_like(theta)  # any multiple is the same
+        evaluated = self.variances(scaled) if scaled.any() else None
+        if evaluated is None:
             return MAX_LOG_COST, np.zeros_like(theta)
-        variances, inverses = found
+        variances, inverses = evaluated
         if self.sharpness is None:
             size = sum(float((v * r.numbers).sum()) for v, r in zip(variances, self.rows, strict=True))
             value, slopes = math.log(size), [r.numbers / size for r in self.rows]
@@ -128,7 +128,7 @@ class MixedMargins:
             weighted += rules.weighted_gram(r.queries, q.T @ r.shares)
         bent = np.stack([x @ w @ x for x, w in zip(inverses.T, weighted.T, strict=True)])
         inner = np.tensordot(bent, self.grams, axes=((1, 2), (1, 2)))  # ⟨G_k, H_S⟩, (sectors, kinds)
-        return value, np.asarray((2 - 2 * share * (self.information.T @ inner)) / price)
+        return value, np.asarray((2 - 2 * scaled * (self.information.T @ inner)) / price)
 
 
 def solve(
@@ -155,8 +155,8 @@ def solve(
     clock = TimeLimit(max_seconds)
 
     def see(theta: Floats) -> tuple[float, Floats]:
-        share = np.asarray(theta / theta.sum())
-        seen.append((problem.measure(share), share))
+        scaled = np.asarray(theta / theta.sum())
+        seen.append((problem.measure(scaled), scaled))
         return seen[-1]
 
     ends = []
@@ -182,7 +182,7 @@ def _descended(problem: MixedMargins, start: Floats, clock: TimeLimit) -> Floats
         value, gradient = problem.value_and_gradient(x.reshape(start.shape))
         return value, gradient.ravel()
 
-    found = so.minimize(
+    result = so.minimize(
         evaluate,
         (start / start.sum()).ravel(),
         jac=True,
@@ -191,4 +191,4 @@ def _descended(problem: MixedMargins, start: Floats, clock: TimeLimit) -> Floats
         callback=check,
         options={"maxiter": STEPS},
     )
-    return np.asarray(found.x.reshape(start.shape), dtype=np.float64)
+    return np.asarray(result.x.reshape(start.shape), dtype=np.float64)

@@ -79,7 +79,7 @@ class SumConstraints:
     common: Callable[[], SharedSums] | None = None
 
 
-Kept = Sequence[tuple[sp.csr_array, Floats | float, Floats | float]]
+SumLimits = Sequence[tuple[sp.csr_array, Floats | float, Floats | float]]
 """Rows, and the ends of their sums."""
 
 
@@ -89,14 +89,14 @@ def adjacent(values: Floats, sums: SumConstraints, seconds: float) -> Integers |
     **Guarantees**
         * The integers satisfy E n = 0, L n ≥ 0 and n ≥ 0, exactly.
     """
-    until, kept = time.monotonic() + seconds, _kept(values, sums)
+    until, limits = time.monotonic() + seconds, _base_limits(values, sums)
     common = _common(sums)
     if common is not None:
         coarse = _rounded(*_coarse(values, common), until)
-        found = None if coarse is None else _rounded(values, _fine(common, coarse, kept), until)
-        if found is not None:
-            return found
-    return _rounded(values, [(sums.zero, 0.0, 0.0), *kept], until)
+        integers = None if coarse is None else _rounded(values, _fine(common, coarse, limits), until)
+        if integers is not None:
+            return integers
+    return _rounded(values, [(sums.zero, 0.0, 0.0), *limits], until)
 
 
 def check_adjacent(values: Floats, stated: Integers, sums: SumConstraints, seconds: float) -> str | None:
@@ -117,19 +117,21 @@ def check_adjacent(values: Floats, stated: Integers, sums: SumConstraints, secon
         * None means that the squared distance is the least that the solver finds, up to `allowance`. For numbers
           that are rounded in steps, this holds for each step.
     """
-    until, kept = time.monotonic() + seconds, _kept(values, sums)
-    together: Kept = [(sums.zero, 0.0, 0.0), *kept]
+    until, limits = time.monotonic() + seconds, _base_limits(values, sums)
+    all_limits: SumLimits = [(sums.zero, 0.0, 0.0), *limits]
     common = _common(sums)
     if common is None:
-        return _check(values, together, stated, until)
-    own = np.rint(common.in_one_table @ stated).astype(np.int64)
-    problem = _check(*_coarse(values, common), own, until) or _check(values, _fine(common, own, kept), stated, until)
+        return _check(values, all_limits, stated, until)
+    coarse_stated = np.rint(common.in_one_table @ stated).astype(np.int64)
+    problem = _check(*_coarse(values, common), coarse_stated, until) or _check(
+        values, _fine(common, coarse_stated, limits), stated, until
+    )
     if problem is None:
         return None
     coarse = _rounded(*_coarse(values, common), until)
-    if coarse is not None and _rounded(values, _fine(common, coarse, kept), until) is not None:
+    if coarse is not None and _rounded(values, _fine(common, coarse, limits), until) is not None:
         return problem
-    return _check(values, together, stated, until)
+    return _check(values, all_limits, stated, until)
 
 
 def allowance(numbers: int) -> float:
@@ -137,12 +139,12 @@ def allowance(numbers: int) -> float:
     return SOLVED + ROUNDED * numbers
 
 
-def _kept(values: Floats, sums: SumConstraints) -> Kept:
+def _base_limits(values: Floats, sums: SumConstraints) -> SumLimits:
     """Return the rows that integers keep in any case."""
-    near = sums.within_one @ values
+    nearest_sums = sums.within_one @ values
     return [
         (sums.nonnegative, 0.0, np.inf),
-        (sums.within_one, np.floor(near + INTEGER_TOLERANCE), np.ceil(near - INTEGER_TOLERANCE)),
+        (sums.within_one, np.floor(nearest_sums + INTEGER_TOLERANCE), np.ceil(nearest_sums - INTEGER_TOLERANCE)),
     ]
 
 
@@ -152,12 +154,12 @@ def _common(sums: SumConstraints) -> SharedSums | None:
     return sums.common() if sums.common is not None and large else None
 
 
-def _coarse(values: Floats, common: SharedSums) -> tuple[Floats, Kept]:
+def _coarse(values: Floats, common: SharedSums) -> tuple[Floats, SumLimits]:
     """Return the common sums, and the rows that they keep."""
     return np.maximum(common.in_one_table @ values, 0.0), [(common.nested, 0.0, 0.0)]
 
 
-def _fine(common: SharedSums, coarse: Integers, constraints: Kept) -> Kept:
+def _fine(common: SharedSums, coarse: Integers, constraints: SumLimits) -> SumLimits:
     """Return the rows that all numbers keep, given the common sums."""
     held = coarse[common.which].astype(np.float64)
     return [(common.in_all_tables, held, held), (common.zero_rows, 0.0, 0.0), *constraints]
@@ -167,37 +169,37 @@ def _stacked(*rows: sp.csr_array) -> sp.csr_array:
     return sp.csr_array(sp.vstack(rows, format="csr"))
 
 
-def _rounded(values: Floats, constraints: Kept, until: float) -> Integers | None:
+def _rounded(values: Floats, constraints: SumLimits, until: float) -> Integers | None:
     """Return integers next to values, with sums between ends; None if none are found in time."""
     out = np.rint(values).astype(np.int64)
     for part in _parts(values, constraints):
-        found = _rounding_moves(part, until)
-        if found is None:
+        moves = _rounding_moves(part, until)
+        if moves is None:
             return None
-        out[part.here] = (part.low + found[0]).astype(np.int64)
+        out[part.here] = (part.low + moves[0]).astype(np.int64)
     return out
 
 
-def _check(values: Floats, constraints: Kept, stated: Integers, until: float) -> str | None:
+def _check(values: Floats, constraints: SumLimits, stated: Integers, until: float) -> str | None:
     """Return the reason why numbers are not the result of `_rounded`, or None if they are."""
-    alone = np.ones(len(values), dtype=bool)
+    is_single = np.ones(len(values), dtype=bool)
     for part in _parts(values, constraints):
-        alone[part.here] = False
+        is_single[part.here] = False
         steps = stated[part.here] - part.low
-        sums = part.own @ steps
+        sums = part.rows @ steps
         if not ((sums >= part.ends[0]) & (sums <= part.ends[1])).all():
             return "a sum of whole numbers is further from that of the nearest tables than it must be"
-        found = _rounding_moves(part, until)
-        if found is None:
+        moves = _rounding_moves(part, until)
+        if moves is None:
             return "the rounding was not solved again in time, so that it is not known whether it is the nearest"
-        best, further = found
-        least, most = (-MAX_DISTANCE, MAX_DISTANCE) if further else (0, 1)
-        if not ((steps >= least) & (steps <= most)).all():
+        best, further = moves
+        low_step, high_step = (-MAX_DISTANCE, MAX_DISTANCE) if further else (0, 1)
+        if not ((steps >= low_step) & (steps <= high_step)).all():
             return "a number is not next to that of the nearest tables, and there are such that add up"
         longer = part.distance(steps) - part.distance(best)
         if longer > allowance(len(steps)):
             return f"other whole numbers that add up are nearer: by {longer:.3g} in squared distance"
-    if alone.any() and np.abs(stated - values)[alone].max() > 0.5 + INTEGER_TOLERANCE:
+    if is_single.any() and np.abs(stated - values)[is_single].max() > 0.5 + INTEGER_TOLERANCE:
         return "a number that is in no sum is not the nearest whole one"
     return None
 
@@ -208,14 +210,14 @@ class _Part:
     """Numbers that share sums.
 
     here: Their places.
-    own: The rows of their sums.
+    rows: The rows of their sums.
     low: Their floors.
     part: The distance of each from its floor, 0 to 1.
     ends: The ends of the sums of steps from the floors.
     """
 
     here: Indices
-    own: sp.csr_array
+    rows: sp.csr_array
     low: Floats
     part: Floats
     ends: tuple[Floats, Floats]
@@ -225,18 +227,18 @@ class _Part:
         return float(((steps - self.part) ** 2).sum())
 
 
-def _parts(values: Floats, constraints: Kept) -> Iterator[_Part]:
+def _parts(values: Floats, constraints: SumLimits) -> Iterator[_Part]:
     """Yield the numbers that are in some sum, in parts that share no sums."""
     low = np.floor(values + INTEGER_TOLERANCE)
     part = np.clip(values - low, 0.0, 1.0)
-    every = _stacked(*(rows for rows, _, _ in constraints))
+    all_rows = _stacked(*(rows for rows, _, _ in constraints))
     heights = [rows.shape[0] for rows, _, _ in constraints]
     floor = np.concatenate([np.broadcast_to(x, n) for n, (_, x, _) in zip(heights, constraints, strict=True)])
     ceiling = np.concatenate([np.broadcast_to(x, n) for n, (_, _, x) in zip(heights, constraints, strict=True)])
-    for rows, here in _components(every):
-        own = sp.csr_array(every[rows][:, here])
-        start = own @ low[here]
-        yield _Part(here, own, low[here], part[here], (floor[rows] - start, ceiling[rows] - start))
+    for rows, here in _components(all_rows):
+        part_rows = sp.csr_array(all_rows[rows][:, here])
+        start = part_rows @ low[here]
+        yield _Part(here, part_rows, low[here], part[here], (floor[rows] - start, ceiling[rows] - start))
 
 
 def _largest(matrix: sp.csr_array) -> int:
@@ -258,9 +260,9 @@ def _components(matrix: sp.csr_array) -> list[tuple[Indices, Indices]]:
     count = int(label.max(initial=-1)) + 1
     order = np.argsort(label, kind="stable")
     held = np.bincount(label, minlength=count)
-    kept = np.bincount(label[:m], minlength=count) > 0  # each number in no row goes to its nearest integer
-    order, ends = order[kept[label[order]]], np.cumsum(held[kept])
-    batch = (ends - held[kept]) // NUMBERS_PER_PROGRAM
+    has_rows = np.bincount(label[:m], minlength=count) > 0  # each number in no row goes to its nearest integer
+    order, ends = order[has_rows[label[order]]], np.cumsum(held[has_rows])
+    batch = (ends - held[has_rows]) // NUMBERS_PER_PROGRAM
     cuts = ends[:-1][np.diff(batch) > 0]
     return [(x[x < m], x[x >= m] - m) for x in np.split(order, cuts)] if len(order) else []
 
@@ -275,19 +277,19 @@ def _rounding_moves(numbers: _Part, until: float) -> tuple[Floats, bool] | None:
     ways = [(one, 1 - 2 * part, np.ones(n))]
     further = [(one, k - 2 * part, np.ones(n)) for k in (3, 5)]
     further += [(-one, 2 * k + 1 + 2 * part, np.clip(low - k, 0, 1)) for k in range(MAX_DISTANCE)]
-    for more in ([], further):
-        ways += more
+    for extra in ([], further):
+        ways += extra
         steps = sp.csr_array(sp.hstack([x for x, _, _ in ways], format="csr"))
-        left = until - time.monotonic()
-        if left <= 0:
+        seconds_left = until - time.monotonic()
+        if seconds_left <= 0:
             return None
-        found = optimize.milp(
+        result = optimize.milp(
             np.concatenate([cost for _, cost, _ in ways]),
             integrality=np.ones(steps.shape[1], dtype=np.int64),
-            bounds=optimize.Bounds(0, np.concatenate([most for _, _, most in ways])),
-            constraints=optimize.LinearConstraint(sp.csr_array(numbers.own @ steps), *numbers.ends),
-            options={"time_limit": left, "mip_rel_gap": 0.0},
+            bounds=optimize.Bounds(0, np.concatenate([max_steps for _, _, max_steps in ways])),
+            constraints=optimize.LinearConstraint(sp.csr_array(numbers.rows @ steps), *numbers.ends),
+            options={"time_limit": seconds_left, "mip_rel_gap": 0.0},
         )
-        if found.x is not None:
-            return np.asarray(steps @ np.rint(found.x)), bool(more)
+        if result.x is not None:
+            return np.asarray(steps @ np.rint(result.x)), bool(extra)
     return None

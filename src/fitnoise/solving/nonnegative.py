@@ -61,10 +61,10 @@ def nearest(times: Callable[[Floats], Floats], gradient: Floats, tolerance: floa
     while True:
         free, chopped = np.where(x > 0, g, 0.0), np.where(x > 0, 0.0, np.minimum(g, 0.0))
         reduced = np.minimum(x / step, free)
-        far = max(float(np.abs(reduced).max()), -float(chopped.min()))
-        if far <= tolerance or steps >= max_steps:
+        violation = max(float(np.abs(reduced).max()), -float(chopped.min()))
+        if violation <= tolerance or steps >= max_steps:
             if not age or steps >= max_steps:
-                return Multipliers(x, g, steps, far)
+                return Multipliers(x, g, steps, violation)
             g, steps, age = gradient + times(x), steps + 1, 0
             p = np.where(x > 0, g, 0.0)
             continue
@@ -77,13 +77,13 @@ def nearest(times: Callable[[Floats], Floats], gradient: Floats, tolerance: floa
         bent = float(p @ kp)
         long = float(g @ p) / bent if bent > 0 else np.inf
         down = p > 0
-        most_long = float((x[down] / p[down]).min()) if down.any() else np.inf
-        if long <= most_long:
+        max_length = float((x[down] / p[down]).min()) if down.any() else np.inf
+        if long <= max_length:
             x, g = np.maximum(x - long * p, 0.0), g - long * kp
             free = np.where(x > 0, g, 0.0)
             p = free if p is chopped else free - float(free @ kp) / bent * p
         else:
-            x, g = np.maximum(x - most_long * p, 0.0), g - most_long * kp
+            x, g = np.maximum(x - max_length * p, 0.0), g - max_length * kp
             x = np.maximum(x - step * np.where(x > 0, g, 0.0), 0.0)
             g, steps, age = gradient + times(x), steps + 1, 0
             p = np.where(x > 0, g, 0.0)

@@ -107,7 +107,7 @@ Progress = Callable[[int, float], None]
 class PIdentityStatus(StrEnum):
     """The reason why a search ended. None of these states how far from optimal the result is."""
 
-    FOUND = "all starts were tried; the best is a local optimum, and nothing is proven of it"
+    LOCAL_OPTIMUM = "all starts were tried; the best is a local optimum, and nothing is proven of it"
     CELLS = "all starts were tried; none was better than the cells on their own"
     TIME = "stopped at the time limit with the best strategy seen so far"
 
@@ -147,8 +147,8 @@ class Queries:
                 "Nothing was planned.",
             )
         numbers = []
-        for r, (_, given) in zip(operators, tables, strict=True):
-            c = np.asarray(given, dtype=np.float64)
+        for r, (_, targets) in zip(operators, tables, strict=True):
+            c = np.asarray(targets, dtype=np.float64)
             if c.shape not in {(), r.shape[:1]} or not np.isfinite(c).all() or not (c > 0).all():
                 raise WorkloadError(
                     "query-targets-unusable",
@@ -256,20 +256,20 @@ def reduce_cells(queries: Queries) -> tuple[Queries, Indices]:
     Source: this project.
     """
     n = queries.cells
-    label, asked = np.zeros(n, dtype=np.intp), np.zeros(n, dtype=np.bool_)
+    label, is_counted = np.zeros(n, dtype=np.intp), np.zeros(n, dtype=np.bool_)
     for a in queries.operators:
-        label, asked = _refined(label, a), asked | _looked_at(a)
-    kept = np.flatnonzero(asked)
-    _, first = np.unique(label[kept], return_index=True)
-    representatives = np.sort(kept[first])
+        label, is_counted = _refined(label, a), is_counted | _looked_at(a)
+    counted = np.flatnonzero(is_counted)
+    _, first_cells = np.unique(label[counted], return_index=True)
+    representatives = np.sort(counted[first_cells])
     if not 0 < len(representatives) < n:
         return queries, np.arange(n)
     operators = _all_restricted((a, representatives) for a in queries.operators)
     if operators is None:
         return queries, np.arange(n)
-    place = np.full(int(label.max()) + 1, -1)
-    place[label[representatives]] = np.arange(len(representatives))
-    return Queries(operators, queries.numbers), np.where(asked, place[label], -1)
+    new_index = np.full(int(label.max()) + 1, -1)
+    new_index[label[representatives]] = np.arange(len(representatives))
+    return Queries(operators, queries.numbers), np.where(is_counted, new_index[label], -1)
 
 
 def expand_classes(matrix: Floats, classes: Indices) -> Floats:
@@ -298,14 +298,14 @@ def _refined(label: Indices, a: Operator) -> Indices:
                 if int(label.max()) + 1 == n:  # ranges and the like: no classes left after a few rows
                     break
                 columns = np.ascontiguousarray(block.T + 0)  # a few rows of ranges distinguish all
-                whole = columns.view(np.dtype((np.void, columns.itemsize * columns.shape[1]))).ravel()
-                label = _joined(label, np.unique(whole, return_inverse=True)[1].ravel())
+                as_bytes = columns.view(np.dtype((np.void, columns.itemsize * columns.shape[1]))).ravel()
+                label = _joined(label, np.unique(as_bytes, return_inverse=True)[1].ravel())
             return label
 
 
-def _joined(left: Indices, right: Indices) -> Indices:
+def _joined(labels: Indices, others: Indices) -> Indices:
     """Return the classes of cells that are in one class of both."""
-    return np.asarray(np.unique(left * (int(right.max()) + 1) + right, return_inverse=True)[1]).ravel()
+    return np.asarray(np.unique(labels * (int(others.max()) + 1) + others, return_inverse=True)[1]).ravel()
 
 
 def _blocks(a: Operator) -> Iterator[Array]:
@@ -357,8 +357,8 @@ def _restricted(a: Operator, cells: Indices) -> Operator | None:
             bounds = tuple(zip(lo.tolist(), (hi - 1).tolist(), strict=True))
             out = op.Intervals(len(cells), bounds) if (lo < hi).all() else _written_out(a, cells)
         case op.Groups():
-            place = {int(c): i for i, c in enumerate(cells)}
-            groups = tuple(tuple(place[i] for i in g if i in place) for g in a.groups)
+            index = {int(c): i for i, c in enumerate(cells)}
+            groups = tuple(tuple(index[i] for i in g if i in index) for g in a.groups)
             out = op.Groups(len(cells), groups) if all(groups) else _written_out(a, cells)
         case op.Stack():
             parts = _all_restricted((p, cells) for p in a.parts)
@@ -380,8 +380,8 @@ def _restricted(a: Operator, cells: Indices) -> Operator | None:
 
 def _all_restricted(pairs: Iterable[tuple[Operator, Indices]]) -> tuple[Operator, ...] | None:
     restricted = [_restricted(a, cells) for a, cells in pairs]
-    whole = tuple(a for a in restricted if a is not None)
-    return whole if len(whole) == len(restricted) else None
+    built = tuple(a for a in restricted if a is not None)
+    return built if len(built) == len(restricted) else None
 
 
 def _written_out(a: Operator, cells: Indices) -> Operator | None:
@@ -452,19 +452,19 @@ class _Slopes(NamedTuple):
     """An objective at a point: its value, the quantity that it approximates, and TSG and diag G for its gradient."""
 
     value: float
-    wanted: float
+    objective: float
     products: Floats
     diagonal: Floats
 
 
 class _StrategyObjective(abc.ABC):
     @abc.abstractmethod
-    def at(self, point: _StrategyPoint) -> _Slopes:
+    def evaluate(self, point: _StrategyPoint) -> _Slopes:
         """Return the value at the point, and its derivatives with respect to all variances."""
 
     def value_and_gradient(self, point: _StrategyPoint) -> tuple[_Slopes, Floats]:
         """Return the value at the point and its gradient (p, n)."""
-        slopes = self.at(point)
+        slopes = self.evaluate(point)
         return slopes, point.gradient(slopes.products, slopes.diagonal)
 
 
@@ -570,11 +570,11 @@ def _kronecker(a: op.Kronecker, weight: float) -> _WeightedGram:
 def _structured_gram(a: Operator, w: Floats) -> _WeightedGram | None:
     """Return G by structure; None if its matrix is quicker."""
     m, n = a.shape
-    even = bool((w == w[0]).all())
+    is_uniform = bool((w == w[0]).all())
     match a:
-        case op.Intervals() if even and _has_all_ranges(a):
+        case op.Intervals() if is_uniform and _has_all_ranges(a):
             return _all_ranges(n, float(w[0]))
-        case op.Kronecker() if even:
+        case op.Kronecker() if is_uniform:
             return _kronecker(a, float(w[0]))
         case op.Identity() | op.Total() | op.Prefix():
             return _by_rows(a, w)
@@ -602,11 +602,11 @@ class _TotalVariance(_StrategyObjective):
             self._grams.append(_WeightedGram(np.diag(dense).copy(), lambda x: x @ dense))
         self._diagonal = np.asarray(sum(g.diagonal for g in self._grams))
 
-    def at(self, point: _StrategyPoint) -> _Slopes:
+    def evaluate(self, point: _StrategyPoint) -> _Slopes:
         products = np.asarray(sum(g.times(point.scaled) for g in self._grams))
-        own = float(point.s**2 @ self._diagonal)
+        cell_variance = float(point.s**2 @ self._diagonal)
         saved = float(np.vdot(point.filtered, products * point.s))
-        value = max(own - saved, 1e-13 * own)  # rounding may leave nothing, or less
+        value = max(cell_variance - saved, 1e-13 * cell_variance)  # rounding may leave nothing, or less
         return _Slopes(math.log(value), value, products / value, self._diagonal / value)
 
 
@@ -636,9 +636,9 @@ class _LowRankVariances(_TableVariances):
 
     def variances(self, point: _StrategyPoint) -> Floats:
         self._answers = self._rows.mv(point.scaled.T)
-        own = self._squares.mv(point.s**2)
+        cell_variances = self._squares.mv(point.s**2)
         saved = np.einsum("jr,jr->j", self._answers, self._answers @ point.inverse)
-        return np.asarray(np.maximum(own - saved, 1e-13 * own))
+        return np.asarray(np.maximum(cell_variances - saved, 1e-13 * cell_variances))
 
     def products(self, point: _StrategyPoint, q: Floats) -> tuple[Floats, Floats]:
         return self._rows.rmv(q[:, None] * self._answers).T, self._squares.rmv(q)
@@ -677,7 +677,7 @@ class _WorstVariance(_StrategyObjective):
         """Return this objective for another t; the tables are shared."""
         return _WorstVariance(queries, t, self._tables)
 
-    def at(self, point: _StrategyPoint) -> _Slopes:
+    def evaluate(self, point: _StrategyPoint) -> _Slopes:
         ratios = [a.variances(point) / c for a, c in zip(self._tables, self._targets, strict=True)]
         top = float(max(r.max() for r in ratios))
         powers = [(r / top) ** (self._t - 1) for r in ratios]  # one power less: no division by a variance of 0
@@ -691,8 +691,8 @@ class _WorstVariance(_StrategyObjective):
 
 
 def _worst_objectives(queries: Queries) -> list[_WorstVariance]:
-    first = _WorstVariance(queries, SHARPNESS[0])
-    return [first, *(first.sharper(queries, t) for t in SHARPNESS[1:])]
+    smoothest = _WorstVariance(queries, SHARPNESS[0])
+    return [smoothest, *(smoothest.sharper(queries, t) for t in SHARPNESS[1:])]
 
 
 # --- the search -------------------------------------------------------------------------------------
@@ -705,14 +705,14 @@ class PIdentity:
 
     sums: T (p, n), p = 0 for the cells on their own.
     value: The minimised quantity, per unit of noise variance, recomputed from a Cholesky factor.
-    cells_alone: This quantity for the cells on their own.
+    cells_only: This quantity for the cells on their own.
     starts: The number of starts tried.
     status: The reason why the search ended.
     """
 
     sums: Floats
     value: float
-    cells_alone: float
+    cells_only: float
     starts: int
     status: PIdentityStatus
 
@@ -756,7 +756,7 @@ class _Limits:
     clock: TimeLimit
 
     @classmethod
-    def of(cls, n: int, starts: int | None, iterations: int, seconds: float | None) -> _Limits:
+    def from_arguments(cls, n: int, starts: int | None, iterations: int, seconds: float | None) -> _Limits:
         """Return the limits, with defaults by the number of cells.
 
         Raises:
@@ -771,14 +771,14 @@ def _descend(objective: _StrategyObjective, start: Floats, iterations: int, cloc
     """Run L-BFGS within 0 ≤ T ≤ CAP, and return the T (p, n) on its path with the least true value."""
     import scipy.optimize as so  # takes as long as a small plan
 
-    shape, best, kept = start.shape, math.inf, start
+    shape, best, best_sums = start.shape, math.inf, start
 
     def evaluate(x: Floats) -> tuple[float, Floats]:
-        nonlocal best, kept
+        nonlocal best, best_sums
         sums = x.reshape(shape)
         slopes, gradient = objective.value_and_gradient(_StrategyPoint(sums))
-        if slopes.wanted < best:
-            best, kept = slopes.wanted, sums.copy()
+        if slopes.objective < best:
+            best, best_sums = slopes.objective, sums.copy()
         return slopes.value, gradient.ravel()
 
     def check(xk: Floats) -> None:
@@ -794,7 +794,7 @@ def _descend(objective: _StrategyObjective, start: Floats, iterations: int, cloc
         callback=check,
         options={"maxiter": iterations, "maxcor": MEMORY, "ftol": 1e-9, "gtol": 1e-9, "maxfun": 4 * iterations},
     )
-    return np.asarray(kept, dtype=np.float64)
+    return np.asarray(best_sums, dtype=np.float64)
 
 
 def _branches(n: int, branching: int) -> list[Floats]:
@@ -820,7 +820,7 @@ def _tree(objective: _StrategyObjective, n: int, branching: int) -> tuple[float,
         slopes, gradient = objective.value_and_gradient(_StrategyPoint(nodes * weights[level_of][:, None]))
         return slopes.value, np.bincount(level_of, (gradient * nodes).sum(axis=1), len(levels)).astype(np.float64)
 
-    found = so.minimize(
+    result = so.minimize(
         evaluate,
         np.ones(len(levels)),
         jac=True,
@@ -828,7 +828,7 @@ def _tree(objective: _StrategyObjective, n: int, branching: int) -> tuple[float,
         bounds=so.Bounds(0.0, CAP),
         options={"maxiter": 15},
     )
-    return float(found.fun), nodes * np.asarray(found.x)[level_of][:, None]
+    return float(result.fun), nodes * np.asarray(result.x)[level_of][:, None]
 
 
 def _trees(objective: _StrategyObjective, n: int, size: int) -> list[Floats]:
@@ -836,8 +836,8 @@ def _trees(objective: _StrategyObjective, n: int, size: int) -> list[Floats]:
     branchings = [b for b in (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32) if b < n]
     nodes = {b: sum(len(x) for x in _branches(n, b)) for b in branchings}
     allowed = [b for b in branchings if nodes[b] <= max(2 * size + 1, 4)]
-    found = sorted((_tree(objective, n, b) for b in allowed), key=lambda pair: pair[0])
-    return [tree for _, tree in found[:2]]
+    trees = sorted((_tree(objective, n, b) for b in allowed), key=lambda pair: pair[0])
+    return [tree for _, tree in trees[:2]]
 
 
 def _uniform(n: int, size: int, rng: Generator) -> Floats:
@@ -852,7 +852,7 @@ def _boxes(n: int, size: int, rng: Generator) -> Floats:
     return np.asarray(inside * rng.uniform(0.5, 1.5, size=(size, 1)) + rng.uniform(0.0, 0.1, size=(size, n)))
 
 
-def _asked(queries: Queries, size: int, rng: Generator) -> Floats:
+def _sample_queries(queries: Queries, size: int, rng: Generator) -> Floats:
     """Return queries chosen at random, without their signs, plus small random numbers."""
     tables = rng.integers(0, len(queries.operators), size=(size,))
     chosen = []
@@ -876,7 +876,7 @@ def _starts(queries: Queries, objective: _StrategyObjective, size: int, rng: Gen
         yield _uniform(n, around, rng)
         yield _boxes(n, around, rng)
         if turn % 2 == 1:
-            yield _asked(queries, around, rng)
+            yield _sample_queries(queries, around, rng)
 
 
 def _pruned(sums: Floats) -> Floats:
@@ -893,13 +893,13 @@ def _search(
 ) -> PIdentity:
     """Search from all starts a little with the first objective, from the best further, and from fewer to the end."""
     clock = limits.clock
-    alone = measure(queries, np.zeros((0, queries.cells)))
-    best, kept = alone, np.zeros((0, queries.cells))
+    cells_only = measure(queries, np.zeros((0, queries.cells)))
+    best, best_sums = cells_only, np.zeros((0, queries.cells))
     tried = descents = 0
-    found: list[tuple[float, Floats]] = []
+    screened: list[tuple[float, Floats]] = []
 
     def descend(sums: Floats, which: Sequence[_StrategyObjective], steps: int) -> tuple[float, Floats]:
-        nonlocal best, kept, descents
+        nonlocal best, best_sums, descents
         value = math.inf
         end = sums
         for objective in which:
@@ -910,7 +910,7 @@ def _search(
             if new < value:
                 value, end = new, sums
             if new < best:
-                best, kept = new, sums
+                best, best_sums = new, sums
         descents += 1
         if progress is not None:
             progress(descents, best)
@@ -920,13 +920,13 @@ def _search(
         if clock.is_over:
             break
         tried += 1
-        found.append(descend(start, objectives[:1], min(SCREENING, limits.iterations)))
+        screened.append(descend(start, objectives[:1], min(SCREENING, limits.iterations)))
     for stage, many in ((objectives[:SHARED_NORMS], limits.finishers), (objectives[SHARED_NORMS:], FINALISTS)):
         if stage:
-            ahead = sorted(found, key=lambda pair: pair[0])[:many]
-            found = [descend(sums, stage, limits.iterations) for _, sums in ahead]
-    ending = PIdentityStatus.FOUND if len(kept) else PIdentityStatus.CELLS
-    return PIdentity(kept, best, alone, tried, PIdentityStatus.TIME if clock.is_over else ending)
+            ahead = sorted(screened, key=lambda pair: pair[0])[:many]
+            screened = [descend(sums, stage, limits.iterations) for _, sums in ahead]
+    ending = PIdentityStatus.LOCAL_OPTIMUM if len(best_sums) else PIdentityStatus.CELLS
+    return PIdentity(best_sums, best, cells_only, tried, PIdentityStatus.TIME if clock.is_over else ending)
 
 
 def _asking(queries: Queries) -> int:
@@ -976,7 +976,7 @@ def least_total(
     Source: see the module.
     """
     n = _asking(queries)
-    limits = _Limits.of(n, starts, iterations, max_seconds)
+    limits = _Limits.from_arguments(n, starts, iterations, max_seconds)
     size = checked_whole("sums beside the cells", max(1, n // 16) if size is None else size)
     objective = _TotalVariance(queries)
     return _search(queries, [objective], total, _starts(queries, objective, size, rng), limits, progress)
@@ -1018,7 +1018,7 @@ def least_worst(
     Source: see the module.
     """
     n = _asking(queries)
-    limits = _Limits.of(n, starts, iterations, max_seconds)
+    limits = _Limits.from_arguments(n, starts, iterations, max_seconds)
     size = checked_whole("sums beside the cells", max(1, n // 8 if n <= 64 else n // 16) if size is None else size)
     sharp = _worst_objectives(queries)
 
@@ -1052,9 +1052,9 @@ def improve_worst(queries: Queries, sums: Floats, *, iterations: int = WORST_STE
 
     Source: see the module.
     """
-    limits = _Limits.of(_asking(queries), 1, iterations, None)
+    limits = _Limits.from_arguments(_asking(queries), 1, iterations, None)
     begun = worst_ratio(queries, sums)
-    found = _search(queries, _worst_objectives(queries)[SHARED_NORMS:], worst_ratio, iter([sums]), limits, None)
-    if found.value <= begun:
-        return found
-    return PIdentity(sums, begun, found.cells_alone, found.starts, found.status)
+    result = _search(queries, _worst_objectives(queries)[SHARED_NORMS:], worst_ratio, iter([sums]), limits, None)
+    if result.value <= begun:
+        return result
+    return PIdentity(sums, begun, result.cells_only, result.starts, result.status)

@@ -101,8 +101,8 @@ class QuerySource:
 
     def gather(self, w: Floats) -> Floats:
         """Return the weight of each row in each block if number j has the weight w_j, (K, m)."""
-        own = w[self.numbers] * self.scale
-        return own if self.incidence is None else np.asarray(self.incidence @ own)
+        weights = w[self.numbers] * self.scale
+        return weights if self.incidence is None else np.asarray(self.incidence @ weights)
 
     def scatter(self, x: Floats, out: Floats) -> None:
         """Apply the adjoint: add x (K, m) to the entries of the numbers."""
@@ -110,8 +110,8 @@ class QuerySource:
 
     def scatter_squares(self, x: Floats, out: Floats) -> None:
         """Add a diagonal under both maps to the entries of the numbers, if numbers do not interact."""
-        spread = x if self.incidence is None else self.incidence.power(2).T @ x
-        out[self.numbers] += spread * self.scale**2
+        entries = x if self.incidence is None else self.incidence.power(2).T @ x
+        out[self.numbers] += entries * self.scale**2
 
 
 @final
@@ -138,35 +138,35 @@ class PairKinds:
 
     def moments(self, p: Floats, chi: Floats) -> Floats:
         """Return Σ p (e eᵀ + e' e'ᵀ − χ (e e'ᵀ + e' eᵀ)) for every row of χ, (K, patterns): (K, n_o, n_o)."""
-        first, second = self.pairs
-        by_pattern = p[: self.patterns * len(first)].reshape(self.patterns, -1)
-        every = by_pattern.sum(axis=0)
-        own = np.zeros(self.cells) if not self.alone else p[-self.cells :].copy()
-        for ends in (first, second):
-            own += np.bincount(ends, every, minlength=self.cells)
+        first_cells, second_cells = self.pairs
+        by_pattern = p[: self.patterns * len(first_cells)].reshape(self.patterns, -1)
+        pair_weights = by_pattern.sum(axis=0)
+        cell_weights = np.zeros(self.cells) if not self.alone else p[-self.cells :].copy()
+        for ends in (first_cells, second_cells):
+            cell_weights += np.bincount(ends, pair_weights, minlength=self.cells)
         upper = np.zeros((len(chi), self.cells, self.cells))
         upper.reshape(len(chi), -1)[:, self._flat] = chi @ by_pattern
         out = np.zeros_like(upper)
-        out[:, range(self.cells), range(self.cells)] = own
+        out[:, range(self.cells), range(self.cells)] = cell_weights
         out -= upper
         out -= _turned(upper)
         return out
 
     def costs(self, grams: Floats, chi: Floats) -> Floats:
         """Return Σ_K G_oo + G_o'o' − 2χ G_oo' of every kind, for G (K, n_o, n_o) and χ (K, patterns): the adjoint."""
-        first, second = self.pairs
+        first_cells, second_cells = self.pairs
         flat = grams.reshape(len(grams), -1)
-        own = flat[:, :: self.cells + 1].sum(axis=0)
+        diagonal = flat[:, :: self.cells + 1].sum(axis=0)
         out = (-2 * chi).T @ flat[:, self._flat]
-        out += own[first] + own[second]
-        return np.concatenate([out.ravel(), own]) if self.alone else np.asarray(out.ravel())
+        out += diagonal[first_cells] + diagonal[second_cells]
+        return np.concatenate([out.ravel(), diagonal]) if self.alone else np.asarray(out.ravel())
 
     def squares(self, grams: Floats, chi: Floats, weights: Floats) -> Floats:
         """Return Σ_K weight |M|² for the moment M of every kind, from products of structured cells, (K, n_o, n_o)."""
         zero, one, two = self._powers(grams, chi, weights)
-        whole = (zero + (2 * chi).T @ one + (chi**2).T @ two).ravel()
-        own = grams.reshape(len(grams), -1)[:, :: self.cells + 1]
-        return np.concatenate([whole, weights @ own**2]) if self.alone else np.asarray(whole)
+        pair_squares = (zero + (2 * chi).T @ one + (chi**2).T @ two).ravel()
+        diagonal = grams.reshape(len(grams), -1)[:, :: self.cells + 1]
+        return np.concatenate([pair_squares, weights @ diagonal**2]) if self.alone else np.asarray(pair_squares)
 
     def among(self, grams: Floats, chi: Floats, weights: Floats) -> Floats:
         """Return Σ_K weight ⟨M, M'⟩ of kinds with equal cells and different patterns, (h, patterns, patterns)."""
@@ -177,10 +177,10 @@ class PairKinds:
 
     def _powers(self, grams: Floats, chi: Floats, weights: Floats) -> tuple[Floats, Floats, Floats]:
         """Return the factors of 1, of χ + χ' and of χχ' in the weighted ⟨M, M'⟩: (h,), (K, h), (K, h)."""
-        first, second = self.pairs
+        first_cells, second_cells = self.pairs
         flat = grams.reshape(len(grams), -1)
-        own, x = flat[:, :: self.cells + 1], flat[:, self._flat]
-        a, b = own[:, first], own[:, second]
+        diagonal, x = flat[:, :: self.cells + 1], flat[:, self._flat]
+        a, b = diagonal[:, first_cells], diagonal[:, second_cells]
         if (chi == 1).all():  # where records are counted without cost the terms would cancel
             return weights @ (a + b - 2 * x) ** 2, np.zeros_like(x), np.zeros_like(x)
         scale = weights[:, None]
@@ -189,8 +189,8 @@ class PairKinds:
     @cached_property
     def _flat(self) -> Indices:
         """The positions of the pairs in a matrix, row by row."""
-        first, second = self.pairs
-        return np.asarray(first * self.cells + second)
+        first_cells, second_cells = self.pairs
+        return np.asarray(first_cells * self.cells + second_cells)
 
 
 @final
@@ -274,10 +274,10 @@ class Block:
             return out
         return np.asarray(matrices if self.frame is None else self.frame.T @ matrices @ self.frame)
 
-    def _corners(self, whole: Floats) -> list[tuple[int, Floats]]:
+    def _corners(self, full: Floats) -> list[tuple[int, Floats]]:
         """Return the k × k corners of a square, (K, n, n), that a half adds up, reversed, each with its sign."""
         k = self.rank
-        seen = ((1, whole), (self.halves, whole[:, ::-1]), (self.halves, whole[:, :, ::-1]), (1, whole[:, ::-1, ::-1]))
+        seen = ((1, full), (self.halves, full[:, ::-1]), (self.halves, full[:, :, ::-1]), (1, full[:, ::-1, ::-1]))
         return [(sign, x[:, :k, :k]) for sign, x in seen]
 
     def forms(self, matrices: Floats) -> list[tuple[QuerySource, Floats]]:
@@ -330,7 +330,7 @@ class _Heavy:
         self.plain = k <= n and block.pairwise is None and bool((block.columns == np.eye(k, n)).all())
         self.sources = [(s, backend.put(lifts)) for s, lifts in block.dense_sources]
 
-    def at(self, p: Floats, w: Floats, grams: Floats | None) -> _Curved:
+    def normalise(self, p: Floats, w: Floats, grams: Floats | None) -> _Curved:
         """Return the blocks in coordinates where Σ_S = I: z_i = Z b_i and y_j = Y l_j with Σ = YᵀY, Σ⁻¹ = ZᵀZ.
 
         With R_nᵀR_n = N, R_cᵀR_c = C and R_n R_cᵀ = U s Vᵀ: Z = s^-½ Uᵀ R_n and Y = s^-½ Vᵀ R_c. This takes no inverse,
@@ -380,8 +380,8 @@ class _Heavy:
             dense = [b.put(root[i : i + step])[:, :, None] * lifts for lifts, root in shares]
             stacked = dense[0] if len(dense) == 1 else xp.concat(dense, axis=1) if dense else None
             if grams is not None:
-                own = grams[i : i + step]
-                out.append(b.root(own if stacked is None else _turned(stacked) @ stacked + own))
+                gram = grams[i : i + step]
+                out.append(b.root(gram if stacked is None else _turned(stacked) @ stacked + gram))
             elif stacked is not None:
                 out.append(b.triangle(stacked))
         return out[0] if len(out) == 1 else xp.concat(out, axis=0)
@@ -499,8 +499,8 @@ class _Curved:
             step = max(1, ENTRIES_PER_BATCH // block.columns.size)
             for i in range(0, len(mult), step):
                 z2 = (self.half_z[i : i + step] @ heavy.columns) ** 2
-                own = b.get((z2 * (self.kernel[i : i + step] @ z2)).sum(axis=1))
-                cells += mult[i : i + step] @ own
+                diagonal = b.get((z2 * (self.kernel[i : i + step] @ z2)).sum(axis=1))
+                cells += mult[i : i + step] @ diagonal
         else:
             z2 = self.z[0] ** 2
             cells += mult[0] * b.get((z2 * (self.kernel[0] @ z2)).sum(axis=0))
@@ -524,21 +524,21 @@ class _Scalars:
     shares: sp.csr_array  # squared lifts, (K, M)
 
     @staticmethod
-    def of(blocks: Sequence[Block], numbers: int) -> _Scalars:
+    def from_blocks(blocks: Sequence[Block], numbers: int) -> _Scalars:
         rows: list[Indices] = []
         columns: list[Indices] = []
         values: list[Floats] = []
         starts = np.cumsum([0, *(len(b.multiplicity) for b in blocks)])
         for start, block in zip(starts.tolist(), blocks, strict=False):
-            for s, own in block.dense_sources:
+            for s, queries in block.dense_sources:
                 pairs = sp.coo_array([[1.0]]) if s.incidence is None else s.incidence.tocoo()
-                lifts = own[:, 0] ** 2
+                lifts = queries[:, 0] ** 2
                 tables = pairs.coords[1]
                 values.append(np.asarray(pairs.data[:, None] * s.scale[tables] * lifts).ravel())
                 columns.append(s.numbers[tables].ravel())
                 rows.append(np.repeat(start + pairs.coords[0], len(lifts)))
-        place = np.concatenate(rows), np.concatenate(columns)
-        shares = sp.csr_array((np.concatenate(values), place), shape=(int(starts[-1]), numbers))
+        positions = np.concatenate(rows), np.concatenate(columns)
+        shares = sp.csr_array((np.concatenate(values), positions), shape=(int(starts[-1]), numbers))
         return _Scalars(
             multiplicity=np.concatenate([b.multiplicity for b in blocks]),
             columns=np.array([b.columns[0] ** 2 for b in blocks]),
@@ -611,8 +611,8 @@ class Linearisation:
         equal, so a diagonal is a poor approximation for them.
         """
         pairs = [c for c in self.curved if c.heavy.block.pairwise is not None]
-        first = pairs[0].heavy.block.pairwise if pairs else None
-        if first is None or first.kinds.patterns > MAX_SHARED_PATTERNS:
+        pairwise = pairs[0].heavy.block.pairwise if pairs else None
+        if pairwise is None or pairwise.kinds.patterns > MAX_SHARED_PATTERNS:
             return None
         out = np.asarray(sum(c.among_patterns() for c in pairs))
         shared = self.problem.shared_cells
@@ -645,9 +645,9 @@ class Problem:
     ) -> None:
         self.blocks = tuple(blocks)
         self.numbers, self.backend = numbers, backend
-        first = blocks[0]
-        self.pairs = first.pairwise is not None
-        self.columns = first.columns.shape[1] if first.pairwise is None else len(first.pairwise.kinds)
+        leading = blocks[0]
+        self.pairs = leading.pairwise is not None
+        self.columns = leading.columns.shape[1] if leading.pairwise is None else len(leading.pairwise.kinds)
         self.shared_cells, self._constraints, self.trade = cells, constraints, trade
         self.cells = self.columns if cells is None else cells.size
         self.constraints = numbers if constraints is None else constraints.size
@@ -657,7 +657,7 @@ class Problem:
         self._dense = [i for i, x in enumerate(light) if not x]
         self._heavy = [_Heavy(blocks[i], backend) for i in self._dense]
         self._summed = [(h.block, tuple(id(s) for s, _ in h.block.structured)) for h in self._heavy]
-        self.scalars = _Scalars.of([blocks[i] for i in self._light], numbers) if self._light else None
+        self.scalars = _Scalars.from_blocks([blocks[i] for i in self._light], numbers) if self._light else None
 
     @property
     def trade_size(self) -> float:
@@ -706,10 +706,10 @@ class Problem:
         for c, e, (block, key) in zip(curved, changes or [None] * len(curved), self._summed, strict=True):
             c.numbers(out, factor, e)
             if key:
-                own = c.form(factor, e)
-                forms[key] = block, own + forms[key][1] if key in forms else own
-        for block, own in forms.values():
-            for source, values in block.forms(own):
+                form = c.form(factor, e)
+                forms[key] = block, form + forms[key][1] if key in forms else form
+        for block, form in forms.values():
+            for source, values in block.forms(form):
                 source.scatter(values, out)
 
     # --- at given weights -----------------------------------------------------------------------------
@@ -740,10 +740,10 @@ class Problem:
             nu += float(s.multiplicity @ size)
         curved = []
         for heavy, grams in zip(self._heavy, self.grams(w), strict=True):
-            at = heavy.at(columns, w, grams)
-            nu += float(heavy.block.multiplicity @ heavy.backend.get(at.s.sum(axis=1)))
-            profile += at.cells()
-            curved.append(at)
+            curve = heavy.normalise(columns, w, grams)
+            nu += float(heavy.block.multiplicity @ heavy.backend.get(curve.s.sum(axis=1)))
+            profile += curve.cells()
+            curved.append(curve)
         self.add_numbers(variances, 1.0, curved)
         value = self._value(p, q, nu, profile, variances)
         return Linearisation(self, value, tuple(curved), sigma, size)
@@ -773,15 +773,15 @@ class Problem:
 
     def covariance_factors(self, p: Floats, q: Floats) -> list[tuple[Floats, Floats]]:
         """Return (Y, Z) of each block, (K, k, k) each, with Σ_S = YᵀY and Σ_S⁻¹ = ZᵀZ, stretched to the upper bound."""
-        at = self.linearise(p, q)
-        t = math.sqrt(at.value.stretch)
+        linearised = self.linearise(p, q)
+        t = math.sqrt(linearised.value.stretch)
         out: dict[int, tuple[Floats, Floats]] = {}
         if self.scalars is not None:
-            root = np.sqrt(at.sigma) * t
+            root = np.sqrt(linearised.sigma) * t
             counts = np.bincount(self.scalars.group)
-            for i, own in zip(self._light, np.split(root, np.cumsum(counts)[:-1]), strict=True):
-                out[i] = own[:, None, None], 1 / own[:, None, None]
-        for i, c in zip(self._dense, at.curved, strict=True):
+            for i, part in zip(self._light, np.split(root, np.cumsum(counts)[:-1]), strict=True):
+                out[i] = part[:, None, None], 1 / part[:, None, None]
+        for i, c in zip(self._dense, linearised.curved, strict=True):
             get = c.heavy.backend.get
             out[i] = get(c.half_y) * t, get(c.half_z) / t
         return [out[i] for i in range(len(out))]

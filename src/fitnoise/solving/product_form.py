@@ -179,38 +179,38 @@ class ProductProblem:
         listed: list[tuple[int, float, list[tuple[int, int]]]] = []
         for g in d.tables:
             for t, axes, c in zip(g.tables.tolist(), g.axes.tolist(), g.variances[:, 0].tolist(), strict=True):
-                varies, along = (looser or {}).get(t, (-1, np.ones(1)))
+                varies, relative_targets = (looser or {}).get(t, (-1, np.ones(1)))
                 views = []
-                for place, asked in enumerate(g.views):
-                    relative = along if place == varies else np.ones(1)
-                    views.append(numbered.setdefault((asked, relative.tobytes()), len(numbered)))
+                for position, view in enumerate(g.views):
+                    relative = relative_targets if position == varies else np.ones(1)
+                    views.append(numbered.setdefault((view, relative.tobytes()), len(numbered)))
                     by_view += [relative] if len(numbered) > len(by_view) else []
-                shown = [(a, v) for a, v in zip(axes, views, strict=True) if d.sizes[a] > 1]
-                listed.append((t, c, shown))
+                axis_views = [(a, v) for a, v in zip(axes, views, strict=True) if d.sizes[a] > 1]
+                listed.append((t, c, axis_views))
         used: list[set[int]] = [set() for _ in d.sizes]
-        for _, _, shown in listed:
-            for a, v in shown:
+        for _, _, axis_views in listed:
+            for a, v in axis_views:
                 used[a].add(v)
-        often = Counter(a for _, _, shown in listed for a, _ in shown)
+        often = Counter(a for _, _, axis_views in listed for a, _ in axis_views)
         values = numbered.get((None, np.ones(1).tobytes()), -1)
-        even = [own <= {values} for own in used]
-        always = [often[a] == len(listed) and not even[a] for a in range(len(d.sizes))]
-        first = [(n, tuple(sorted(own)), x) for n, own, x in zip(d.sizes, used, always, strict=True)]
-        colours = _refined(first, listed)
-        order = sorted({c for c, n, own in zip(colours, d.sizes, used, strict=True) if n > 1 and own})
+        exchangeable = [views_used <= {values} for views_used in used]
+        always = [often[a] == len(listed) and not exchangeable[a] for a in range(len(d.sizes))]
+        start = [(n, tuple(sorted(views_used)), x) for n, views_used, x in zip(d.sizes, used, always, strict=True)]
+        colours = _refined(start, listed)
+        order = sorted({c for c, n, views_used in zip(colours, d.sizes, used, strict=True) if n > 1 and views_used})
         kind = tuple(order.index(c) if c in order else -1 for c in colours)
         operators = [v for v, _ in numbered]
         kinds = []
         for k in range(len(order)):
-            axes = tuple(a for a, own in enumerate(kind) if own == k)
+            axes = tuple(a for a, x in enumerate(kind) if x == k)
             a = axes[0]
-            told = {v: (operators[v], by_view[v]) for v in sorted(used[a])}
-            kinds.append(_kind(axes, d.sizes[a], told, d.exchangeable[a], even=even[a], always=always[a]))
+            kind_views = {v: (operators[v], by_view[v]) for v in sorted(used[a])}
+            kinds.append(_kind(axes, d.sizes[a], kind_views, d.exchangeable[a], even=exchangeable[a], always=always[a]))
         families: dict[tuple[float, tuple[tuple[int, int], ...]], list[tuple[int, list[int]]]] = {}
-        for t, c, shown in listed:
-            own = sorted((kind[a], v, a) for a, v in shown)
-            families.setdefault((c, tuple((k, v) for k, v, _ in own)), []).append((t, [a for _, _, a in own]))
-        made = [
+        for t, c, axis_views in listed:
+            row = sorted((kind[a], v, a) for a, v in axis_views)
+            families.setdefault((c, tuple((k, v) for k, v, _ in row)), []).append((t, [a for _, _, a in row]))
+        built = [
             ProductTableFamily(
                 slots, np.array([t for t, _ in rows]), np.array([a for _, a in rows]).reshape(len(rows), -1), c
             )
@@ -220,7 +220,7 @@ class ProductProblem:
         return cls(
             tuple(kinds),
             kind,
-            families=tuple(made),
+            families=tuple(built),
             tables=len(listed),
             operators=tuple(operators),
             looser=tuple(by_view),
@@ -233,7 +233,7 @@ class ProductProblem:
         """The number of sets of attributes that some table shows together, by size, without exchangeable attributes."""
         wide = [k >= 0 and not self.kinds[k].even for k in self.kind]
         rows = {tuple(a for a in row if wide[a]) for f in self.families for row in f.axes.tolist()}
-        sets = {frozenset(own) for row in rows for k in range(len(row) + 1) for own in itertools.combinations(row, k)}
+        sets = {frozenset(part) for row in rows for k in range(len(row) + 1) for part in itertools.combinations(row, k)}
         return Counter(map(len, sets))
 
     @cached_property
@@ -247,25 +247,25 @@ class ProductProblem:
         for kind in self.kinds:
             for a, b in itertools.pairwise(kind.axes):
                 swap = {a: b, b: a}
-                moved = Counter({(c, frozenset((swap.get(x, x), v) for x, v in t)): n for (c, t), n in listed.items()})
-                if moved != listed:
+                image = Counter({(c, frozenset((swap.get(x, x), v) for x, v in t)): n for (c, t), n in listed.items()})
+                if image != listed:
                     return False
         return True
 
 
 def _refined(
-    first: Sequence[tuple[object, ...]], listed: Sequence[tuple[int, float, list[tuple[int, int]]]]
+    start: Sequence[tuple[object, ...]], listed: Sequence[tuple[int, float, list[tuple[int, int]]]]
 ) -> list[int]:
     """Return the coarsest stable colouring: attributes of one colour appear equally in tables of equal colours."""
-    names = {x: i for i, x in enumerate(sorted(set(first)))}
-    colours = [names[x] for x in first]
+    names = {x: i for i, x in enumerate(sorted(set(start)))}
+    colours = [names[x] for x in start]
     while True:
-        seen: list[Counter[tuple[object, ...]]] = [Counter() for _ in first]
-        for _, c, shown in listed:
-            whole = tuple(sorted((colours[a], v) for a, v in shown))
-            for a, v in shown:
-                seen[a][(c, v, whole)] += 1
-        keys = [(colour, tuple(sorted(own.items()))) for colour, own in zip(colours, seen, strict=True)]
+        seen: list[Counter[tuple[object, ...]]] = [Counter() for _ in start]
+        for _, c, axis_views in listed:
+            pattern = tuple(sorted((colours[a], v) for a, v in axis_views))
+            for a, v in axis_views:
+                seen[a][(c, v, pattern)] += 1
+        keys = [(colour, tuple(sorted(counts.items()))) for colour, counts in zip(colours, seen, strict=True)]
         numbers = {x: i for i, x in enumerate(sorted(set(keys)))}
         if len(numbers) == len(set(colours)):
             return colours
@@ -292,8 +292,8 @@ def _kind(
     order = np.argsort(cells)  # classes in the order of their first values
     merged = np.argsort(order)[merged.ravel()]
     cells = np.sort(cells)
-    whole = stacked[:, cells] if always else np.vstack([np.ones(len(cells)), stacked[:, cells]])
-    if len(cells) == 1 or np.linalg.matrix_rank(whole) < len(cells):
+    queries = stacked[:, cells] if always else np.vstack([np.ones(len(cells)), stacked[:, cells]])
+    if len(cells) == 1 or np.linalg.matrix_rank(queries) < len(cells):
         raise WorkloadError(
             "product-groups-dependent",
             f"The queries about {name!r} do not determine the counts of its {len(cells)} groups of values.",
@@ -337,8 +337,8 @@ class DualWeights:
         if x.shares is not None:
             return Evidence(np.concatenate([np.zeros(0), *self.p]), np.zeros(0))
         theta = np.empty(x.tables)
-        for f, own in zip(x.families, self.theta, strict=True):
-            theta[f.tables] = own
+        for f, weights in zip(x.families, self.theta, strict=True):
+            theta[f.tables] = weights
         return Evidence(np.concatenate([np.zeros(0), *self.p, *(q[s] for q in self.q for s in sorted(q))]), theta)
 
     @classmethod
@@ -350,11 +350,11 @@ class DualWeights:
         """
         out = cls.uniform(x)
         chosen = x.shares is None
-        own = [*out.p, *(q[s] for q in out.q for s in sorted(q) if chosen)]
-        count, tables = sum(map(len, own)), x.tables if chosen else 0
-        given, theta = evidence.cells, evidence.numbers
-        fits = evidence.pairs is None and given.shape == (count,) and theta.shape == (tables,)
-        if not (fits and np.isfinite(given).all() and np.isfinite(theta).all() and min([0, *given, *theta]) >= 0):
+        uniform = [*out.p, *(q[s] for q in out.q for s in sorted(q) if chosen)]
+        count, tables = sum(map(len, uniform)), x.tables if chosen else 0
+        stated, theta = evidence.cells, evidence.numbers
+        fits = evidence.pairs is None and stated.shape == (count,) and theta.shape == (tables,)
+        if not (fits and np.isfinite(stated).all() and np.isfinite(theta).all() and min([0, *stated, *theta]) >= 0):
             raise PlanError(
                 "product-weights-unusable",
                 f"The dual weights are not {count} numbers for cells and {tables} for tables, each finite "
@@ -363,7 +363,7 @@ class DualWeights:
                 "Verify an unaltered plan, or plan again.",
                 "The plan proves nothing.",
             )
-        parts = np.split(given, np.cumsum([len(v) for v in own])[:-1]) if own else []
+        parts = np.split(stated, np.cumsum([len(v) for v in uniform])[:-1]) if uniform else []
         if (chosen and theta.sum() <= 0) or any(v.sum() <= 0 for v in parts if len(v)):
             raise PlanError(
                 "product-weights-zero",
@@ -372,11 +372,11 @@ class DualWeights:
                 "Verify an unaltered plan, or plan again.",
                 "The plan proves nothing.",
             )
-        left = iter([v / v.sum() if len(v) else v for v in parts])
-        p = [next(left) for _ in out.p]
+        normalised = iter([v / v.sum() if len(v) else v for v in parts])
+        p = [next(normalised) for _ in out.p]
         if not chosen:
             return cls(p, out.q, out.theta)
-        q = [{s: next(left) for s in sorted(own)} for own in out.q]
+        q = [{s: next(normalised) for s in sorted(slots)} for slots in out.q]
         return cls(p, q, [theta[f.tables] / theta.sum() for f in x.families])
 
 
@@ -423,8 +423,8 @@ class _Family:
 
     def exclude_slot(self, i: int, hi: Floats, lo: Floats) -> Floats:
         """Return these products without one slot."""
-        kept = [j for j in range(self.inside.shape[1]) if j != i]
-        return np.asarray(np.where(self.inside[:, kept], hi[kept], lo[kept]).prod(axis=1))
+        others = [j for j in range(self.inside.shape[1]) if j != i]
+        return np.asarray(np.where(self.inside[:, others], hi[others], lo[others]).prod(axis=1))
 
 
 class ProductSearch:
@@ -439,12 +439,12 @@ class ProductSearch:
         self.x = x
         self.ids: dict[tuple[int, ...], int] = {}
         self.families: list[_Family] = []
-        plain = DualWeights.uniform(x)
-        self.p = plain.p
-        for f, q, theta in zip(x.families, plain.q, plain.theta, strict=True):
+        uniform = DualWeights.uniform(x)
+        self.p = uniform.p
+        for f, q, theta in zip(x.families, uniform.q, uniform.theta, strict=True):
             masks = [m for m in f.masks if all(i in m or not x.kinds[k].always for i, (k, _) in enumerate(f.slots))]
-            named = [[tuple(sorted(row[i] for i in m)) for m in masks] for row in f.axes.tolist()]
-            sectors = np.array([[self.ids.setdefault(t, len(self.ids)) for t in row] for row in named])
+            sets_by_table = [[tuple(sorted(row[i] for i in m)) for m in masks] for row in f.axes.tolist()]
+            sectors = np.array([[self.ids.setdefault(t, len(self.ids)) for t in row] for row in sets_by_table])
             inside = np.array([[i in m for i in range(len(f.slots))] for m in masks]).reshape(len(masks), -1)
             copies = mixed if len(q) and len(f.slots) > 1 else 1
             for j in range(copies):
@@ -486,8 +486,8 @@ class ProductSearch:
         for f in self.families:
             pairs = [self._average(f, s) for s in f.table.slots]
             f.hi, f.lo = np.array([a for a, _ in pairs]), np.array([b for _, b in pairs])
-            own = f.products(f.hi, f.lo)
-            np.add.at(above, f.sectors, f.theta[:, None] / f.table.variance * own)
+            products = f.products(f.hi, f.lo)
+            np.add.at(above, f.sectors, f.theta[:, None] / f.table.variance * products)
         self.c = np.array([g[0] if k.even else p @ g for k, p, g in zip(kinds, self.p, self.g, strict=True)])
         cost = self.free * (self.c**self.count).prod(axis=1)
         self.above = above
@@ -497,11 +497,11 @@ class ProductSearch:
         self.b: list[dict[tuple[int, int], float]] = []
         self.phi: list[dict[tuple[int, int], float]] = []
         for f in self.families:
-            share = (f.theta[:, None] / f.table.variance / self.s[f.sectors]).sum(axis=0)
+            noise = (f.theta[:, None] / f.table.variance / self.s[f.sectors]).sum(axis=0)
             b, phi = dict.fromkeys(f.q, 0.0), dict.fromkeys(f.q, 0.0)
             for i, s in enumerate(f.table.slots):
                 if s in f.q:
-                    slope = f.exclude_slot(i, f.hi, f.lo) * share
+                    slope = f.exclude_slot(i, f.hi, f.lo) * noise
                     b[s] += float(slope[f.inside[:, i]].sum())
                     phi[s] += float(slope[~f.inside[:, i]].sum())
             self.b.append(b)
@@ -546,8 +546,8 @@ class ProductSearch:
             return
         for f, b, phi in zip(self.families, self.b, self.phi, strict=True):
             for (k, v), q in f.q.items():
-                own = b[k, v] * self.v[k][v] + phi[k, v] * self.f[k][v]
-                f.q[k, v] = _normalised(q * own / (q @ own))
+                row_variances = b[k, v] * self.v[k][v] + phi[k, v] * self.f[k][v]
+                f.q[k, v] = _normalised(q * row_variances / (q @ row_variances))
             worst = f.products(f.hi, f.lo) / self.s[f.sectors]
             f.theta = np.maximum(f.theta * worst.sum(axis=1) / f.table.variance / self.nu, 1e-12)
         total = sum(f.theta.sum() for f in self.families)
@@ -556,28 +556,30 @@ class ProductSearch:
 
     def value(self) -> float:
         """Return Δ² of the current strategy, scaled to meet its worst target, or the sum; exact except for rounding."""
-        dearest = self._max_record_cost()
+        max_costs = self._max_record_cost()
         if self.x.shares is not None:
-            return float(np.sqrt(self.above * dearest).sum()) ** 2
-        return float((self.s * dearest).sum()) * max(self._worst(f) for f in self.families)
+            return float(np.sqrt(self.above * max_costs).sum()) ** 2
+        return float((self.s * max_costs).sum()) * max(self._worst(f) for f in self.families)
 
     def _max_record_cost(self) -> Floats:
         """Return the cost of each sector for a record with the costliest value of every attribute, at precision 1."""
-        dearest = np.array([g.max() for g in self.g])
-        return np.asarray(self.free * (dearest**self.count).prod(axis=1))
+        max_costs = np.array([g.max() for g in self.g])
+        return np.asarray(self.free * (max_costs**self.count).prod(axis=1))
 
     def _worst(self, f: _Family) -> float:
         """Return the largest variance over target of a family's tables."""
         parts = []
         for k, v in f.table.slots:
             n = self.x.kinds[k].size
-            even = self.x.kinds[k].even
+            is_exchangeable = self.x.kinds[k].even
             parts.append(
-                (np.array([(n - 1) / n]), np.array([n**-2.0])) if even else pareto_front(self.v[k][v], self.f[k][v])
+                (np.array([(n - 1) / n]), np.array([n**-2.0]))
+                if is_exchangeable
+                else pareto_front(self.v[k][v], self.f[k][v])
             )
         noise = 1 / self.s[f.sectors]
-        alike = np.unique((noise / noise.max()).round(12), axis=0)  # rounding decides only which is tried
-        return float(worst(parts, f.masks, alike).max() * noise.max() / f.table.variance)
+        distinct = np.unique((noise / noise.max()).round(12), axis=0)  # rounding decides only which is tried
+        return float(worst(parts, f.masks, distinct).max() * noise.max() / f.table.variance)
 
     def run(self, steps: int, report_progress: Callable[[float, float], None] | None = None) -> RealProductStrategy:
         """Return the best form found in at most `steps` steps; the search also ends when gains end."""
@@ -600,8 +602,8 @@ class ProductSearch:
         return best
 
     def _form(self, value: float) -> RealProductStrategy:
-        own = self.s if self.x.shares is None else np.sqrt(self.above / self._max_record_cost())
-        s = {t: float(own[i]) for t, i in self.ids.items()}
+        precisions = self.s if self.x.shares is None else np.sqrt(self.above / self._max_record_cost())
+        s = {t: float(precisions[i]) for t, i in self.ids.items()}
         return RealProductStrategy([x.copy() for x in self.w], [x.copy() for x in self.k], s, value)
 
     @property
@@ -657,8 +659,8 @@ def pareto_front(v: Floats, f: Floats) -> tuple[Floats, Floats]:
     """Return the pairs that no other pair exceeds in both numbers."""
     order = np.lexsort((-v, -f))
     above = np.concatenate([[-1.0], np.maximum.accumulate(v[order])[:-1]])
-    kept = order[v[order] > above]
-    return v[kept], f[kept]
+    front = order[v[order] > above]
+    return v[front], f[front]
 
 
 def _tilted(q: Floats, j: int, i: int, copies: int) -> Floats:

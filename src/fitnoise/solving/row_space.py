@@ -40,13 +40,13 @@ class RowSpace:
     rows: R (r, N).
     triangle: T (r, r), R = T B.
     numbers: m, the number of requested numbers.
-    moved: (Σ_j w_j max_e E_je²)^½ for the shift E of the queries from the requested ones; 0 without a shift.
+    shift: (Σ_j w_j max_e E_je²)^½ for the shift E of the queries from the requested ones; 0 without a shift.
     """
 
     rows: Floats
     triangle: Floats
     numbers: int
-    moved: float
+    shift: float
 
 
 def row_space(decomposition: Decomposition) -> RowSpace:
@@ -74,12 +74,12 @@ def row_space(decomposition: Decomposition) -> RowSpace:
     (group,) = decomposition.groups
     basis = group.basis.astype(np.float64)
     mean = float((1 / decomposition.variances).mean())
-    triangle, moved = np.zeros((0, len(basis))), 0.0
+    triangle, squared_shift = np.zeros((0, len(basis))), 0.0
     for m in group.members:
         tables = decomposition.tables[m.tables]
         weights = (1 / tables.variances).sum(axis=0) / mean
         if tables.moved is not None:
-            moved += float(weights @ tables.moved**2)
+            squared_shift += float(weights @ tables.moved**2)
         if isinstance(m.lift, np.ndarray):
             scaled = np.sqrt(weights)[:, None] * m.lift
             step = max(1, CHUNK // scaled.shape[1])
@@ -97,4 +97,4 @@ def row_space(decomposition: Decomposition) -> RowSpace:
             "Give the queries in whole numbers.",
             "Nothing was planned.",
         )
-    return RowSpace(triangle @ basis, triangle, decomposition.rows, math.sqrt(moved))
+    return RowSpace(triangle @ basis, triangle, decomposition.rows, math.sqrt(squared_shift))

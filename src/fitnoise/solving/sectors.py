@@ -272,15 +272,15 @@ class Decomposition:
     def _places(self) -> tuple[Indices, Indices]:
         """The group of every table, and its place there."""
         total = sum(len(g.tables) for g in self.tables)
-        group, place = np.empty(total, dtype=np.intp), np.empty(total, dtype=np.intp)
+        group, position = np.empty(total, dtype=np.intp), np.empty(total, dtype=np.intp)
         for i, g in enumerate(self.tables):
-            group[g.tables], place[g.tables] = i, np.arange(len(g.tables))
-        return group, place
+            group[g.tables], position[g.tables] = i, np.arange(len(g.tables))
+        return group, position
 
     def group_of(self, t: int) -> tuple[TableGroup, int]:
         """Return the group of table t, and its place there."""
-        group, place = self._places
-        return self.tables[group[t]], int(place[t])
+        group, position = self._places
+        return self.tables[group[t]], int(position[t])
 
     def layout(self, t: int) -> TablePlacement:
         """Return the position of table t."""
@@ -330,18 +330,18 @@ def decompose(
         )
     tables = _TableGrouper(workload, free, bound).groups()
     sizes = np.array([width[a] for a in free], dtype=np.int64)
-    afford(_least_memory(tables), f"planning {math.prod(shape):,} joint cells of {bound}")
+    afford(_min_memory(tables), f"planning {math.prod(shape):,} joint cells of {bound}")
     steps = tuple((a, workload.domain.steps[a]) for a in bound if a in workload.domain.steps)
     groups, shift = _sectors(tables, sizes, bases, _Knots(shape, tuple(dict(steps).get(a, ()) for a in bound)))
-    written = any(isinstance(x, Table) and x.matrix is not None for x in workload.tables.parts)
+    has_matrix = any(isinstance(x, Table) and x.matrix is not None for x in workload.tables.parts)
     real = (isinstance(x.queries, np.ndarray) and x.queries.dtype.kind == "f" and x.moments is None for x in tables)
-    if shift > 0 and written and any(real):
-        (only,) = groups  # a matrix makes everything structured. Its queries are L B exactly from here on
-        for m in only.members:
+    if shift > 0 and has_matrix and any(real):
+        (group,) = groups  # a matrix makes everything structured. Its queries are L B exactly from here on
+        for m in group.members:
             if isinstance(m.lift, np.ndarray):
-                queries = m.lift @ only.basis
-                moved = np.abs(queries - _matrix(tables[m.tables].queries)).max(axis=1)
-                tables[m.tables] = replace(tables[m.tables], queries=queries, moved=moved)
+                queries = m.lift @ group.basis
+                row_shift = np.abs(queries - _matrix(tables[m.tables].queries)).max(axis=1)
+                tables[m.tables] = replace(tables[m.tables], queries=queries, moved=row_shift)
     return Decomposition(
         tuple(free),
         tuple(sizes.tolist()),
@@ -367,30 +367,30 @@ def decompose_by_axis(workload: Workload) -> Decomposition:
     free, bound = exchangeable_attributes(workload)
     domain, names = workload.domain, [*free, *bound]
     sizes = np.array([domain.sizes[a] for a in names], dtype=np.int64)
-    along = _axes(workload, free)
-    place = {domain.attribute_of(a): len(free) + i for i, a in enumerate(bound)}
-    found: dict[tuple[tuple[op.Operator | None, ...], tuple[int, ...]], list[tuple[int, list[int], float, float]]] = {}
+    axes_of = _axes(workload, free)
+    bound_axis = {domain.attribute_of(a): len(free) + i for i, a in enumerate(bound)}
+    forms: dict[tuple[tuple[op.Operator | None, ...], tuple[int, ...]], list[tuple[int, list[int], float, float]]] = {}
     for number, t in enumerate(workload.tables):
         axes: list[int] = []
         views: list[op.Operator | None] = []
         for a in t.attributes:
-            own = along[a] or [place[domain.attribute_of(a)]]
-            asked = None if along[a] else t.query_matrix(domain, names[own[0]], a)
-            axes += own
-            views += [None if isinstance(asked, op.Identity) else asked] * len(own)
+            own_axes = axes_of[a] or [bound_axis[domain.attribute_of(a)]]
+            query = None if axes_of[a] else t.query_matrix(domain, names[own_axes[0]], a)
+            axes += own_axes
+            views += [None if isinstance(query, op.Identity) else query] * len(own_axes)
         rows = [sizes[i] if view is None else view.shape[0] for i, view in zip(axes, views, strict=True)]
-        spans = tuple(len(along[a] or (0,)) for a in t.attributes)
+        spans = tuple(len(axes_of[a] or (0,)) for a in t.attributes)
         targets = t.variances(domain, workload.confidence)
-        wanted = float(targets[tuple(slice(None) if stride else 0 for stride in targets.strides)].min())
-        found.setdefault((tuple(views), spans), []).append((number, axes, wanted, math.prod(map(float, rows))))
+        target = float(targets[tuple(slice(None) if stride else 0 for stride in targets.strides)].min())
+        forms.setdefault((tuple(views), spans), []).append((number, axes, target, math.prod(map(float, rows))))
     one = np.ones((1, 1), dtype=np.int64)
     tables = []
-    for (asks, spans), alike in found.items():
-        numbers, rows_of, variances, cells = zip(*alike, strict=True)
+    for (asks, spans), equal_tables in forms.items():
+        numbers, rows_of, variances, cells = zip(*equal_tables, strict=True)
         tables.append(
             TableGroup(
                 tables=np.array(numbers, dtype=np.intp),
-                axes=np.array(rows_of, dtype=np.intp).reshape(len(alike), -1),
+                axes=np.array(rows_of, dtype=np.intp).reshape(len(equal_tables), -1),
                 queries=one,
                 variances=np.array(variances)[:, None],
                 starts=np.array(numbers, dtype=np.intp),
@@ -403,10 +403,10 @@ def decompose_by_axis(workload: Workload) -> Decomposition:
         )
     tables.sort(key=lambda g: int(g.tables[0]))
     groups, _ = _sectors(tables, sizes, None)
-    shown = [set(row) for g in tables for row in g.axes.tolist()]
-    always = {i for i in range(len(free), len(names)) if sizes[i] > 1 and all(i in x for x in shown)}
-    kept = [x for x in (_showing(g, always) for g in groups) if len(x)]
-    return Decomposition(tuple(names), tuple(sizes.tolist()), (), (), tuple(tables), tuple(kept), 0.0)
+    shown_axes = [set(row) for g in tables for row in g.axes.tolist()]
+    always = {i for i in range(len(free), len(names)) if sizes[i] > 1 and all(i in x for x in shown_axes)}
+    nonempty = [x for x in (_showing(g, always) for g in groups) if len(x)]
+    return Decomposition(tuple(names), tuple(sizes.tolist()), (), (), tuple(tables), tuple(nonempty), 0.0)
 
 
 def _showing(group: SectorGroup, always: set[int]) -> SectorGroup:
@@ -449,20 +449,20 @@ def afford(needed: float, what: str) -> None:
         )
 
 
-def _least(variances: Floats, axes: Sequence[int]) -> Floats:
+def _min_along(variances: Floats, axes: Sequence[int]) -> Floats:
     """Return the least value along some axes, where values differ only for levels that are planned by tree."""
     varying = tuple(i for i in axes if variances.strides[i])
-    found = variances.min(axis=varying, keepdims=True) if varying else variances
-    return found[tuple(0 if i in axes else slice(None) for i in range(found.ndim))]
+    minima = variances.min(axis=varying, keepdims=True) if varying else variances
+    return minima[tuple(0 if i in axes else slice(None) for i in range(minima.ndim))]
 
 
-def _least_memory(tables: Sequence[TableGroup]) -> float:
+def _min_memory(tables: Sequence[TableGroup]) -> float:
     """Return the bytes that an evaluation of the largest sector takes: its matrices, decompositions and images."""
-    given = [x.queries for x in tables if isinstance(x.queries, np.ndarray)]
+    matrices = [x.queries for x in tables if isinstance(x.queries, np.ndarray)]
     n = tables[0].queries.shape[1]
-    rows = sum(len(x) for x in {id(q): q for q in given}.values())
-    alone = len(tables) == 1 and len(tables[0].tables) == 1
-    k = min(n, tables[0].queries.shape[0]) if alone else n
+    rows = sum(len(x) for x in {id(q): q for q in matrices}.values())
+    is_single = len(tables) == 1 and len(tables[0].tables) == 1
+    k = min(n, tables[0].queries.shape[0]) if is_single else n
     return float(8 * (14 * k * k + 3 * k * n + 3 * k * rows))
 
 
@@ -482,11 +482,11 @@ class _TableGrouper:
 
     def groups(self) -> list[TableGroup]:
         """Return the groups, in the order of their first tables."""
-        for first, part in zip(self.workload.tables.starts.tolist(), self.workload.tables.parts, strict=False):
+        for start, part in zip(self.workload.tables.starts.tolist(), self.workload.tables.parts, strict=False):
             if isinstance(part, Family):
-                self._family(part, first)
+                self._family(part, start)
             else:
-                self._table(part, first)
+                self._table(part, start)
         starts = np.cumsum(self.rows) - self.rows
         out = []
         for pieces in self.found.values():
@@ -511,15 +511,15 @@ class _TableGrouper:
 
     def _table(self, t: Table, number: int) -> None:
         domain = self.workload.domain
-        wanted = t.variances(domain, self.workload.confidence)
+        targets = t.variances(domain, self.workload.confidence)
         numbers = np.array([number])
         if t.matrix is not None:
             m = t.matrix.shape[0]
-            self._add(numbers, np.zeros((1, 0), np.intp), wanted.reshape(1, m), t.matrix.matrix, (m,), ((0,), (1,)))
+            self._add(numbers, np.zeros((1, 0), np.intp), targets.reshape(1, m), t.matrix.matrix, (m,), ((0,), (1,)))
             return
         outer, inner = self._split_attributes(t.attributes)
-        ordered = wanted.transpose([t.attributes.index(a) for a in (*outer, *inner)])
-        rows = _least(ordered, range(len(outer)))
+        ordered = targets.transpose([t.attributes.index(a) for a in (*outer, *inner)])
+        rows = _min_along(ordered, range(len(outer)))
         axes = np.array([[i for a in outer for i in self.axes[a]]], dtype=np.intp).reshape(1, -1)
         order = self._order(t.attributes, outer, inner)
         self._add(numbers, axes, rows.reshape(1, -1), self._structured_queries(t, inner), rows.shape, order)
@@ -538,59 +538,59 @@ class _TableGrouper:
         transpose = tuple(now.index((a, i)) for a in attributes for i in range(spans[a]))
         return transpose, tuple(spans[a] for a in attributes)
 
-    def _family(self, family: Family, first: int) -> None:
+    def _family(self, family: Family, start: int) -> None:
         """Split a family by the structured attributes and levels that its tables show.
 
         The tables of each part differ only in exchangeable attributes.
         """
         domain, template = self.workload.domain, family.template
-        wanted = family.variances(domain, self.workload.confidence)
-        place = np.array(
+        targets = family.variances(domain, self.workload.confidence)
+        position = np.array(
             [*(self.axes[a][0] if len(self.axes[a]) == 1 else -1 for a in family.pattern_attributes)], dtype=np.intp
         )
-        place = place[family.combinations]
-        pattern = np.where(place < 0, family.combinations, -1)
-        for shown, here in equal_rows(pattern):
-            unlike = {family.pattern_attributes[a] for a in shown if a >= 0}
-            names = [f"\0{i}" if a < 0 else family.pattern_attributes[a] for i, a in enumerate(shown)] + list(
+        position = position[family.combinations]
+        pattern = np.where(position < 0, family.combinations, -1)
+        for codes, here in equal_rows(pattern):
+            unlike = {family.pattern_attributes[a] for a in codes if a >= 0}
+            names = [f"\0{i}" if a < 0 else family.pattern_attributes[a] for i, a in enumerate(codes)] + list(
                 template.attributes
             )
-            alike = [a for a in names if a.startswith("\0")]
-            others, inner = self._split_attributes([a for a in names if a not in alike])
-            outer = [*alike, *others]
-            kept = [i for i, a in enumerate(shown) if a < 0]
-            beside = [i for a in others for i in self.axes[a]]
-            axes = np.empty((len(here), len(kept) + len(beside)), dtype=np.intp)
-            axes[:, : len(kept)] = place[here][:, kept]
-            axes[:, len(kept) :] = beside
-            rows: Array = wanted[here]
+            exchangeable = [a for a in names if a.startswith("\0")]
+            others, inner = self._split_attributes([a for a in names if a not in exchangeable])
+            outer = [*exchangeable, *others]
+            varying = [i for i, a in enumerate(codes) if a < 0]
+            other_axes = [i for a in others for i in self.axes[a]]
+            axes = np.empty((len(here), len(varying) + len(other_axes)), dtype=np.intp)
+            axes[:, : len(varying)] = position[here][:, varying]
+            axes[:, len(varying) :] = other_axes
+            rows: Array = targets[here]
             for j, a in reversed(list(enumerate(template.attributes))):
                 if self.axes[a]:
-                    rows = _least(rows, [1 + j])
-            own = [a for a in template.attributes if not self.axes[a]]  # the axes of rows now
-            rows = rows.transpose([0, *(1 + own.index(a) for a in inner if a in own)])
+                    rows = _min_along(rows, [1 + j])
+            row_names = [a for a in template.attributes if not self.axes[a]]  # the axes of rows now
+            rows = rows.transpose([0, *(1 + row_names.index(a) for a in inner if a in row_names)])
             widths = [domain[a].size if a in unlike else len(template.view(a).labels(domain[a])) for a in inner]
             rows = rows.reshape(-1, *(1 if a in unlike else n for a, n in zip(inner, widths, strict=True)))
             rows = np.broadcast_to(rows, (len(here), *widths)).reshape(len(here), -1)
             order = self._order(names, outer, inner)
-            self._add(first + here, axes, rows, self._structured_queries(template, inner), tuple(widths), order)
+            self._add(start + here, axes, rows, self._structured_queries(template, inner), tuple(widths), order)
 
     def _structured_queries(self, t: Table, attributes: Sequence[str]) -> Array | op.Operator:
         """Return R: the queries of a table on the structured cells if it shows these of their attributes."""
         domain = self.workload.domain
         on = {self.axis[domain.attribute_of(a)]: a for a in attributes}
         factors = [t.query_matrix(domain, a, on.get(a)) for a in self.bound]
-        asked = op.Kronecker(tuple(factors)) if factors else op.Identity(1)
-        if asked not in self.queries:
+        operator = op.Kronecker(tuple(factors)) if factors else op.Identity(1)
+        if operator not in self.queries:
             amounts = any(self.steps)
-            tall = asked.shape[0] > MAX_ROWS_PER_CELL * max(asked.shape[1], 64) and not amounts
+            tall = operator.shape[0] > MAX_ROWS_PER_CELL * max(operator.shape[1], 64) and not amounts
             if not tall:
-                m, n = asked.shape
+                m, n = operator.shape
                 afford(8 * m * n, f"the matrix of the {m:,} × {n:,} queries of table {t.name!r}")
-            self.queries[asked] = asked if tall else rules.dense(asked)
+            self.queries[operator] = operator if tall else rules.dense(operator)
             if amounts:
-                self.moments[id(self.queries[asked])] = _moments(factors, self.steps)
-        return self.queries[asked]
+                self.moments[id(self.queries[operator])] = _moments(factors, self.steps)
+        return self.queries[operator]
 
     def _add(
         self,
@@ -615,13 +615,13 @@ def _moments(factors: Sequence[op.Operator], steps: Sequence[tuple[int, ...]]) -
     """
     out = np.ones((1, 1), dtype=object)
     for factor, pieces in zip(factors, steps, strict=True):
-        whole = factor.unscaled if isinstance(factor, (op.Scaled, op.Averages)) else factor
-        asked = rules.dense(whole).astype(object)
+        unscaled = factor.unscaled if isinstance(factor, (op.Scaled, op.Averages)) else factor
+        queries = rules.dense(unscaled).astype(object)
         if pieces:
-            knots, beside = np.split(asked * math.lcm(*pieces), [len(pieces) + 1], axis=1)
+            knots, further = np.split(queries * math.lcm(*pieces), [len(pieces) + 1], axis=1)
             rises = np.diff(knots, axis=1) // np.array(pieces, dtype=object)
-            asked = np.concatenate([knots[:, :1] + knots[:, -1:], rises, 2 * beside], axis=1)
-        out = np.kron(out, asked)
+            queries = np.concatenate([knots[:, :1] + knots[:, -1:], rises, 2 * further], axis=1)
+        out = np.kron(out, queries)
     common = np.gcd.reduce(out, axis=1)
     return np.asarray(out // np.maximum(common, 1)[:, None])
 
@@ -649,12 +649,12 @@ class _Knots:
         out = merged.reshape(-1, *self.shape)
         for axis, pieces in enumerate(self.steps, 1):
             if pieces:
-                count, centred, beside = np.split(out, [1, len(pieces) + 1], axis=axis)
-                most = np.array(pieces, dtype=object).reshape([-1 if i == axis else 1 for i in range(out.ndim)])
-                first = count - (most * centred).sum(axis=axis, keepdims=True)
-                out = np.concatenate([first, first + 2 * (most * centred).cumsum(axis=axis), beside], axis=axis)
-        between = 3 ** sum(len(pieces) > 1 for pieces in self.steps)  # times as large is what multiplies counts there
-        if not small or largest_entry(out) * between >= INT64_SAFE_LIMIT:
+                count, centred, further = np.split(out, [1, len(pieces) + 1], axis=axis)
+                widths = np.array(pieces, dtype=object).reshape([-1 if i == axis else 1 for i in range(out.ndim)])
+                start = count - (widths * centred).sum(axis=axis, keepdims=True)
+                out = np.concatenate([start, start + 2 * (widths * centred).cumsum(axis=axis), further], axis=axis)
+        growth = 3 ** sum(len(pieces) > 1 for pieces in self.steps)  # times as large is what multiplies counts there
+        if not small or largest_entry(out) * growth >= INT64_SAFE_LIMIT:
             raise WorkloadError(
                 "too-many-amount-steps",
                 "The amounts have too many steps between the ends of their ranges to be measured together.",
@@ -679,8 +679,8 @@ def _axes(workload: Workload, free: Sequence[str]) -> dict[str, list[int]]:
 
 def _down_to(domain: Domain, free: Sequence[str], places: Sequence[int], depth: int) -> list[int]:
     """Return the axes along which a level lies: its own axis; otherwise the axis above it and the shares from there."""
-    own = [i for i in places if free[i] in domain and domain.depth(free[i]) == depth]
-    return own or [i for i in places if domain.depth(free[i]) <= depth]
+    at_depth = [i for i in places if free[i] in domain and domain.depth(free[i]) == depth]
+    return at_depth or [i for i in places if domain.depth(free[i]) <= depth]
 
 
 def _sectors(
@@ -689,7 +689,7 @@ def _sectors(
     bases: Sequence[NDArray[np.int64]] | None,
     knots: _Knots | None = None,
 ) -> tuple[tuple[SectorGroup, ...], float]:
-    subsets, reached = _margins(tables, sizes)
+    subsets, incidences = _margins(tables, sizes)
     total = sum(len(s) for s in subsets)
     number: dict[int, int] = {}
     for g in tables:
@@ -698,15 +698,15 @@ def _sectors(
     moments = {number[id(g.queries)]: g.moments for g in tables if g.moments is not None}
     order = np.repeat(np.arange(len(subsets)), [len(s) for s in subsets])
     touched = np.zeros((len(distinct), total), dtype=bool)
-    for g, pairs in zip(tables, reached, strict=True):
+    for g, pairs in zip(tables, incidences, strict=True):
         touched[number[id(g.queries)], pairs[0]] = True
     kind = order
     for row in touched:
         kind = np.unique(2 * kind + row, return_inverse=True)[1].ravel()
-    first = np.full(int(kind.max()) + 1, total, dtype=np.intp)
-    np.minimum.at(first, kind, np.arange(total))
-    rank = np.argsort(np.argsort(first))[kind]  # groups in the order of their first sectors
-    names = np.sort(first)
+    first_sectors = np.full(int(kind.max()) + 1, total, dtype=np.intp)
+    np.minimum.at(first_sectors, kind, np.arange(total))
+    rank = np.argsort(np.argsort(first_sectors))[kind]  # groups in the order of their first sectors
+    names = np.sort(first_sectors)
     if bases is not None and len(bases) != len(names):
         raise WorkloadError(
             "bases-misfit",
@@ -720,7 +720,7 @@ def _sectors(
     count = np.bincount(rank)
     inside[by_group] = np.arange(total) - np.repeat(np.cumsum(count) - count, count)
     members: list[list[tuple[int, sp.csr_array]]] = [[] for _ in names]
-    for t, (g, (sector, table)) in enumerate(zip(tables, reached, strict=True)):
+    for t, (g, (sector, table)) in enumerate(zip(tables, incidences, strict=True)):
         where = np.argsort(rank[sector], kind="stable")
         cuts = np.searchsorted(rank[sector][where], np.arange(len(names) + 1))
         for i, (a, b) in enumerate(itertools.pairwise(cuts.tolist())):
@@ -734,11 +734,11 @@ def _sectors(
     offsets = np.cumsum([0, *(len(s) for s in subsets)])
     for i, begin in enumerate(names.tolist()):
         keys = np.flatnonzero(touched[:, begin]).tolist()
-        given = None if bases is None else np.ascontiguousarray(bases[i])
-        tag = bytes(touched[:, begin]) + (b"" if given is None else given.tobytes())
+        stated = None if bases is None else np.ascontiguousarray(bases[i])
+        tag = bytes(touched[:, begin]) + (b"" if stated is None else stated.tobytes())
         if tag not in chosen:
-            if given is not None:
-                basis = given
+            if stated is not None:
+                basis = stated
             elif moments and knots is not None:
                 basis = knots.basis([moments[k] for k in keys])
             else:
@@ -749,8 +749,8 @@ def _sectors(
         worst = max(worst, shift)
         s = int(order[begin])
         attributes = subsets[s][np.flatnonzero(rank == i) - offsets[s]]
-        found = tuple(Members(t, lifts[number[id(tables[t].queries)]], x) for t, x in members[i])
-        out.append(SectorGroup(attributes, sizes[attributes], basis, found))
+        group_members = tuple(Members(t, lifts[number[id(tables[t].queries)]], x) for t, x in members[i])
+        out.append(SectorGroup(attributes, sizes[attributes], basis, group_members))
     return tuple(out), worst
 
 
@@ -776,29 +776,29 @@ def _margins(
             "Nothing was planned.",
         )
     rows = [np.sort(g.axes, axis=1) for g in tables]
-    known: list[dict[tuple[int, ...], Indices]] = [{(): np.zeros(len(r), dtype=np.intp)} for r in rows]
+    position: list[dict[tuple[int, ...], Indices]] = [{(): np.zeros(len(r), dtype=np.intp)} for r in rows]
     subsets = [np.zeros((1, 0), dtype=np.intp)]
     for s in range(1, max((r.shape[1] for r in rows), default=0) + 1):
         places = [(i, c) for i, r in enumerate(rows) for c in itertools.combinations(range(r.shape[1]), s)]
-        found = []
+        codes = []
         for i, c in places:
-            before, last = known[i][c[:-1]], rows[i][:, c[-1]]
+            before, last = position[i][c[:-1]], rows[i][:, c[-1]]
             real = (before >= 0) & (sizes[last] > 1)
-            found.append(np.where(real, before * len(sizes) + last, -1))
-        keys = np.unique(np.concatenate([x[x >= 0] for x in found])) if found else np.zeros(0, dtype=np.intp)
+            codes.append(np.where(real, before * len(sizes) + last, -1))
+        keys = np.unique(np.concatenate([x[x >= 0] for x in codes])) if codes else np.zeros(0, dtype=np.intp)
         if not len(keys):
             break
         before, last = np.divmod(keys, len(sizes))
         subsets.append(np.column_stack([subsets[-1][before], last]))
-        for (i, c), x in zip(places, found, strict=True):
-            known[i][c] = np.where(x >= 0, np.searchsorted(keys, x), -1)
+        for (i, c), x in zip(places, codes, strict=True):
+            position[i][c] = np.where(x >= 0, np.searchsorted(keys, x), -1)
     offsets = np.cumsum([0, *(len(s) for s in subsets)])
-    reached = []
-    for r, names in zip(rows, known, strict=True):
+    incidences = []
+    for r, names in zip(rows, position, strict=True):
         sector = np.concatenate([np.where(x >= 0, x + offsets[len(c)], -1) for c, x in names.items()])
         table = np.tile(np.arange(len(r)), len(names))
-        reached.append((sector[sector >= 0], table[sector >= 0]))
-    return subsets, reached
+        incidences.append((sector[sector >= 0], table[sector >= 0]))
+    return subsets, incidences
 
 
 def is_identity(basis: NDArray[np.int64]) -> bool:
@@ -809,9 +809,9 @@ def is_identity(basis: NDArray[np.int64]) -> bool:
 
 def _basis_of(queries: Sequence[Array | op.Operator]) -> NDArray[np.int64]:
     """Return an integer basis of the span of all these queries."""
-    written = [x for x in queries if isinstance(x, np.ndarray)]
-    if len(written) == len(queries):
-        return integer_basis(np.concatenate(written))
+    matrices = [x for x in queries if isinstance(x, np.ndarray)]
+    if len(matrices) == len(queries):
+        return integer_basis(np.concatenate(matrices))
     # WᵀW has the rows' span and its equal columns; when its rank is full, so is W's
     grams = [x if isinstance(x, np.ndarray) else rules.gram(x) for x in queries]
     basis = integer_basis(np.concatenate(grams))
@@ -826,11 +826,13 @@ def _lifts(
     queries: Sequence[Array | op.Operator], basis: NDArray[np.int64]
 ) -> tuple[list[Floats | op.Operator], float]:
     """Return L of each matrix, or the operator itself over the identity; and the largest shift (:func:`lift`)."""
-    kept = is_identity(basis)
-    written = [_matrix(x) for x in queries if isinstance(x, np.ndarray) or not kept]
-    lifted, shift = lift(np.concatenate(written), basis) if written else (np.zeros((0, 0)), 0.0)
-    parts = iter(np.split(lifted, np.cumsum([len(x) for x in written])[:-1]))
-    return [np.ascontiguousarray(next(parts)) if isinstance(x, np.ndarray) or not kept else x for x in queries], shift
+    is_trivial = is_identity(basis)
+    matrices = [_matrix(x) for x in queries if isinstance(x, np.ndarray) or not is_trivial]
+    lifted, shift = lift(np.concatenate(matrices), basis) if matrices else (np.zeros((0, 0)), 0.0)
+    parts = iter(np.split(lifted, np.cumsum([len(x) for x in matrices])[:-1]))
+    return [
+        np.ascontiguousarray(next(parts)) if isinstance(x, np.ndarray) or not is_trivial else x for x in queries
+    ], shift
 
 
 def integer_basis(rows: Array) -> NDArray[np.int64]:
@@ -841,24 +843,24 @@ def integer_basis(rows: Array) -> NDArray[np.int64]:
     to integers: exactly if their binary fractions allow 26 bits. Rounding a strategy entry by entry without an integer
     basis would move the row space and bias the answers.
     """
-    unique, where = np.unique(_whole_rows(rows), axis=1, return_inverse=True)
+    unique, where = np.unique(_integer_rows(rows), axis=1, return_inverse=True)
     where = where.ravel()
     zero = np.asarray(~unique.any(axis=0))
     distinct = np.unique(unique[:, ~zero], axis=0)
     distinct = distinct[distinct.any(axis=1)]
-    even = distinct / np.abs(distinct).max(axis=1, keepdims=True)  # how queries are scaled must not matter
-    rank = _rank(even)
+    normalised = distinct / np.abs(distinct).max(axis=1, keepdims=True)  # how queries are scaled must not matter
+    rank = _rank(normalised)
     if rank == distinct.shape[1]:
         merged = np.eye(rank, dtype=np.int64)
     else:
-        pivots = sl.qr(even.T, mode="r", pivoting=True)[1][:rank]
+        pivots = sl.qr(normalised.T, mode="r", pivoting=True)[1][:rank]
         merged = _to_integers(distinct[np.sort(pivots)])
     full = np.zeros((rank, unique.shape[1]), dtype=np.int64)
     full[:, ~zero] = merged
-    spread = full[:, where]
+    expanded = full[:, where]
     if rank == distinct.shape[1]:
-        spread = spread[np.argsort(spread.argmax(axis=1))]
-    return np.ascontiguousarray(spread)
+        expanded = expanded[np.argsort(expanded.argmax(axis=1))]
+    return np.ascontiguousarray(expanded)
 
 
 def lift(rows: Array, basis: NDArray[np.int64]) -> tuple[Floats, float]:
@@ -915,7 +917,7 @@ def _rank(a: Array) -> int:
     return int((s > s[0] * max(a.shape) * np.finfo(np.float64).eps).sum())
 
 
-def _whole_rows(rows: Array) -> Array:
+def _integer_rows(rows: Array) -> Array:
     """Return rows divided by their least entries, as integers, if all quotients are integers; otherwise the rows.
 
     Averages are such rows.
@@ -923,13 +925,13 @@ def _whole_rows(rows: Array) -> Array:
     if rows.dtype.kind != "f":
         return rows
     size = np.abs(rows)
-    least = np.where(size > 0, size, np.inf).min(axis=1, keepdims=True)
-    least[~np.isfinite(least)] = 1.0
-    whole = np.rint(rows / least)
-    near = (np.abs(whole * least - rows) <= 4 * np.finfo(np.float64).eps * size).all() and np.abs(
-        whole
+    minima = np.where(size > 0, size, np.inf).min(axis=1, keepdims=True)
+    minima[~np.isfinite(minima)] = 1.0
+    quotients = np.rint(rows / minima)
+    is_integer = (np.abs(quotients * minima - rows) <= 4 * np.finfo(np.float64).eps * size).all() and np.abs(
+        quotients
     ).max() < MAX_MULTIPLE
-    return whole.astype(np.int64) if near else rows
+    return quotients.astype(np.int64) if is_integer else rows
 
 
 def _to_integers(a: Array) -> NDArray[np.int64]:
@@ -937,6 +939,6 @@ def _to_integers(a: Array) -> NDArray[np.int64]:
     if a.dtype.kind == "i":
         return a.astype(np.int64)
     exponents = _BASIS_BITS - np.frexp(np.abs(a).max(axis=1))[1]
-    whole = np.rint(np.ldexp(a, exponents[:, None])).astype(np.int64)
-    common = np.gcd.reduce(np.abs(whole), axis=1)
-    return np.asarray(whole // (common & -common)[:, None])
+    integers = np.rint(np.ldexp(a, exponents[:, None])).astype(np.int64)
+    common = np.gcd.reduce(np.abs(integers), axis=1)
+    return np.asarray(integers // (common & -common)[:, None])

@@ -39,19 +39,17 @@ def solve(
     Raises:
         PlanError: The problem cannot be evaluated in floating point at all.
     """
-    found = geometric_mean.solve(
+    best = geometric_mean.solve(
         problem, start=start, gap=gap, max_iterations=min(FIXED_POINT_EVALUATIONS, max_iterations), progress=progress
     )
-    left = max_iterations - found.iterations
-    if found.gap > gap and left > 0:
-        steps = min(interior_point.STEPS, left)
-        found = _best(
-            found, interior_point.solve(problem, found.dual, gap=gap, max_steps=steps, progress=progress), gap
-        )
-        left = max_iterations - found.iterations
-    if found.gap > gap and left > 0:
-        found = _best(found, geometric_mean.solve(problem, gap=gap, max_iterations=left, progress=progress), gap)
-    return found
+    remaining = max_iterations - best.iterations
+    if best.gap > gap and remaining > 0:
+        steps = min(interior_point.STEPS, remaining)
+        best = _best(best, interior_point.solve(problem, best.dual, gap=gap, max_steps=steps, progress=progress), gap)
+        remaining = max_iterations - best.iterations
+    if best.gap > gap and remaining > 0:
+        best = _best(best, geometric_mean.solve(problem, gap=gap, max_iterations=remaining, progress=progress), gap)
+    return best
 
 
 def _best(a: Solution, b: Solution, gap: float) -> Solution:

@@ -74,7 +74,7 @@ ROUNDING_ALLOWANCE = 1e-12
 FLOOR = 1e-12
 """The smallest dual weight, as a share of its start value."""
 
-UNRELATED_PAIR_FACTOR, MOST_DIFFERING = 2.0, 8
+UNRELATED_PAIR_FACTOR, MAX_DIFFERING = 2.0, 8
 """The cost of two records that differ in everything, as a multiple of one record's cost. Then the number of attributes
 outside the tree up to which all sets of differing attributes are enumerated."""
 
@@ -85,7 +85,7 @@ SHARPNESS = (20.0, 100.0, 500.0, 3000.0, 20_000.0)
 """The norms of relative variances, in turn; the last one almost equals the largest variance."""
 
 
-STEPS_WORK, LEAST_STEPS = 400_000, 5
+STEPS_WORK, MIN_STEPS = 400_000, 5
 """The largest number of classes of places in all sectors times steps for each norm, and the smallest number of steps.
 The search then takes a second or two. With very many classes, its result is only the start of weights by class."""
 
@@ -114,24 +114,26 @@ class TreeQuotient:
             colours: For each level from the top, the colour of each place; no symmetry exchanges two colours. None
                 gives all places of a level one colour.
         """
-        own = colours or [np.zeros(n, dtype=np.intp) for n in (1, *map(len, above))]
-        shapes = [own[-1]]
-        for parents, mine in zip(reversed(above), reversed(own[:-1]), strict=True):
+        place_colours = colours or [np.zeros(n, dtype=np.intp) for n in (1, *map(len, above))]
+        shapes = [place_colours[-1]]
+        for parents, mine in zip(reversed(above), reversed(place_colours[:-1]), strict=True):
             order = np.lexsort((shapes[0], parents))
             ends = np.searchsorted(parents, np.arange(int(parents[-1]) + 2))
-            below, known = shapes[0][order], dict[tuple[int, bytes], int]()
+            below, numbering = shapes[0][order], dict[tuple[int, bytes], int]()
             pairs = zip(mine.tolist(), itertools.pairwise(ends.tolist()), strict=True)
-            kinds = [known.setdefault((colour, below[i:j].tobytes()), len(known)) for colour, (i, j) in pairs]
+            kinds = [numbering.setdefault((colour, below[i:j].tobytes()), len(numbering)) for colour, (i, j) in pairs]
             shapes.insert(0, np.array(kinds, dtype=np.intp))
-        of, out = [np.zeros(1, dtype=np.intp)], []
+        class_of, out = [np.zeros(1, dtype=np.intp)], []
         copies = []
         for parents, shape in zip(above, shapes[1:], strict=True):
             width = int(shape.max()) + 1
-            classes, own, count = np.unique(of[-1][parents] * width + shape, return_inverse=True, return_counts=True)
+            classes, class_index, count = np.unique(
+                class_of[-1][parents] * width + shape, return_inverse=True, return_counts=True
+            )
             out.append(classes // width)
-            copies.append(count / np.bincount(of[-1])[classes // width])
-            of.append(own.ravel())
-        return cls(tuple(out), tuple(copies), tuple(of))
+            copies.append(count / np.bincount(class_of[-1])[classes // width])
+            class_of.append(class_index.ravel())
+        return cls(tuple(out), tuple(copies), tuple(class_of))
 
     @cached_property
     def counts(self) -> list[Floats]:
@@ -142,8 +144,8 @@ class TreeQuotient:
     def _starts(self) -> list[Indices | None]:
         """The first class within each class above, by level; None if every class above has one class."""
         return [
-            None if len(own) == own[-1] + 1 else np.flatnonzero(np.diff(own, prepend=-1)).astype(np.intp)
-            for own in self.above
+            None if len(parents) == parents[-1] + 1 else np.flatnonzero(np.diff(parents, prepend=-1)).astype(np.intp)
+            for parents in self.above
         ]
 
     def up(self, values: Floats, level: int) -> Floats:
@@ -156,8 +158,8 @@ class TreeQuotient:
 
         Do not change it in place.
         """
-        alone = self._starts[level - 1] is None
-        return values if alone else np.take(values, self.above[level - 1], axis=-1)
+        has_one_class = self._starts[level - 1] is None
+        return values if has_one_class else np.take(values, self.above[level - 1], axis=-1)
 
     def variances(self, weights: Sequence[Floats | float]) -> tuple[list[Floats], list[Floats], list[Floats]]:
         """Return (V, v, s) of X = Σ_ℓ Σ_g x_g 1_g 1_gᵀ, by level down to the last of these weights.
@@ -180,29 +182,29 @@ class TreeQuotient:
             v.insert(0, s[0] / much)
         out = [v[0]]
         for level in range(1, deep + 1):
-            share = v[level] / self.down(s[level - 1], level)
-            out.append(v[level] * (1 - share) + share**2 * self.down(out[-1], level))
+            fraction = v[level] / self.down(s[level - 1], level)
+            out.append(v[level] * (1 - fraction) + fraction**2 * self.down(out[-1], level))
         return out, v, s
 
     def slopes(self, weights: Floats) -> tuple[list[Floats], list[Floats]]:
         """Return V by level, and its derivatives by each weight, (ℓ, n), for one weight a level."""
         deep = len(weights) - 1
         value, v, s = self.variances(list(weights))
-        moved = np.zeros((deep + 1, len(v[deep])))
-        moved[deep] = -(v[deep] ** 2)
-        dv, ds = [moved], [np.zeros(0)]
+        derivatives = np.zeros((deep + 1, len(v[deep])))
+        derivatives[deep] = -(v[deep] ** 2)
+        dv, ds = [derivatives], [np.zeros(0)]
         for level in range(deep, 0, -1):
             ds.insert(0, self.up(dv[0], level))
-            own = ds[0].copy()
-            own[level - 1] -= s[level - 1] ** 2
-            dv.insert(0, own / (1 + weights[level - 1] * s[level - 1]) ** 2)
+            changes = ds[0].copy()
+            changes[level - 1] -= s[level - 1] ** 2
+            dv.insert(0, changes / (1 + weights[level - 1] * s[level - 1]) ** 2)
         out = [dv[0]]
         for level in range(1, deep + 1):
             below, top = self.down(s[level - 1], level), self.down(value[level - 1], level)
-            share = v[level] / below
-            moves = dv[level] / below - share / below * self.down(ds[level - 1], level)
+            part = v[level] / below
+            moves = dv[level] / below - part / below * self.down(ds[level - 1], level)
             out.append(
-                dv[level] * (1 - share) + moves * (2 * share * top - v[level]) + share**2 * self.down(out[-1], level)
+                dv[level] * (1 - part) + moves * (2 * part * top - v[level]) + part**2 * self.down(out[-1], level)
             )
         return value, out
 
@@ -286,9 +288,9 @@ class LevelProblem:
         level, relative = np.zeros(d.rows, dtype=np.intp), np.zeros(d.rows)
         for g in d.tables:
             level[g.numbers[:, 0]] = axes[g.axes].max(axis=1, initial=0)
-            beside = np.where(axes[g.axes] > 0, 1.0, sizes[g.axes]).prod(axis=1)
-            relative[g.numbers[:, 0]] = g.variances[:, 0] * beside**2
-        homes, known, sectors = (
+            other_sizes = np.where(axes[g.axes] > 0, 1.0, sizes[g.axes]).prod(axis=1)
+            relative[g.numbers[:, 0]] = g.variances[:, 0] * other_sizes**2
+        homes, index_by_key, sectors = (
             dict[tuple[int, ...], int](),
             dict[tuple[bytes, bytes, bool], int](),
             list[MergedSectors](),
@@ -296,27 +298,28 @@ class LevelProblem:
         differing = _kinds(d, axes) if replaced else None
         for group in d.groups:
             for i in np.flatnonzero(~(axes[group.attributes] > 0).any(axis=1)).tolist():
-                tables, own = _reaching(d, group, i), tuple(group.attributes[i].tolist())
-                moved = np.ones(1) if differing is None else _neighbour_factors(d, own, differing)
-                key = tables.tobytes(), moved.tobytes(), replaced and not own
-                home = homes[own] = known.setdefault(key, len(sectors))
+                tables, outside = _reaching(d, group, i), tuple(group.attributes[i].tolist())
+                costs = np.ones(1) if differing is None else _neighbour_factors(d, outside, differing)
+                key = tables.tobytes(), costs.tobytes(), replaced and not outside
+                home = homes[outside] = index_by_key.setdefault(key, len(sectors))
                 if home == len(sectors):
                     passed = np.union1d(level[tables], [0]).astype(np.intp)
-                    sectors.append(MergedSectors(0.0, tables, int(level[tables].max()), passed, moved, not own))
+                    sectors.append(MergedSectors(0.0, tables, int(level[tables].max()), passed, costs, not outside))
                 sectors[home] = replace(sectors[home], weight=sectors[home].weight + float(group.multiplicity[i]))
         counts = (1, *(domain.sizes[a] for a in real))
-        told = dict(looser or {})
-        tree = TreeQuotient.from_parents(above, _colours(counts, [(int(level[j]), x) for j, x in told.items()]))
+        targets = dict(looser or {})
+        tree = TreeQuotient.from_parents(above, _colours(counts, [(int(level[j]), x) for j, x in targets.items()]))
         ones = [np.ones(len(x)) for x in tree.counts]
-        more = tuple(
-            _by_class(told[j], tree.of[own]) if j in told else ones[own] for j, own in enumerate(level.tolist())
+        looser_by_class = tuple(
+            _by_class(targets[j], tree.of[depth]) if j in targets else ones[depth]
+            for j, depth in enumerate(level.tolist())
         )
         return cls(
             tree=tree,
             above=tuple(above),
             level=level,
             relative=relative,
-            looser=more,
+            looser=looser_by_class,
             sectors=tuple(sectors),
             homes=homes,
             axes=axes,
@@ -350,8 +353,8 @@ class LevelProblem:
         shares = (
             kinds / kinds.sum()
         )  # before they are multiplied: products of the smallest doubles are rounded to these
-        own = ((x, math.sqrt(float(x.moved @ shares))) for x in self.sectors)
-        return replace(self, sectors=tuple(replace(x, weight=x.weight * root, scale=root) for x, root in own))
+        pairs = ((x, math.sqrt(float(x.moved @ shares))) for x in self.sectors)
+        return replace(self, sectors=tuple(replace(x, weight=x.weight * root, scale=root) for x, root in pairs))
 
     def split(self, numbers: Floats) -> list[Floats]:
         """Return the weights of numbers, table by table."""
@@ -367,8 +370,8 @@ def _colours(sizes: Sequence[int], numbers: Sequence[tuple[int, Floats]]) -> lis
     """Return for each level a number a place; two places have one number if all values given for them are equal."""
     out = []
     for level, n in enumerate(sizes):
-        told = [np.zeros(n), *(x for own, x in numbers if own == level)]
-        out.append(np.unique(np.column_stack(told), axis=0, return_inverse=True)[1].ravel().astype(np.intp))
+        columns = [np.zeros(n), *(x for depth, x in numbers if depth == level)]
+        out.append(np.unique(np.column_stack(columns), axis=0, return_inverse=True)[1].ravel().astype(np.intp))
     return out
 
 
@@ -380,11 +383,11 @@ def _by_class(values: Floats, class_of: Indices) -> Floats:
 def _kinds(d: Decomposition, axes: Indices) -> list[set[int]]:
     """Return the sets of attributes outside the tree in which records of one place differ.
 
-    They are all sets if the attributes are at most `MOST_DIFFERING`, and otherwise each attribute and the set of all.
+    They are all sets if the attributes are at most `MAX_DIFFERING`, and otherwise each attribute and the set of all.
     """
     used = {a for g in d.groups for a in np.unique(g.attributes).tolist() if not axes[a]}
-    sizes = range(1, len(used) + 1) if len(used) <= MOST_DIFFERING else sorted({1, len(used)})
-    return [set(own) for n in sizes for own in itertools.combinations(sorted(used), n)]
+    sizes = range(1, len(used) + 1) if len(used) <= MAX_DIFFERING else sorted({1, len(used)})
+    return [set(subset) for n in sizes for subset in itertools.combinations(sorted(used), n)]
 
 
 def _neighbour_factors(d: Decomposition, factors: Sequence[int], kinds: Sequence[set[int]]) -> Floats:
@@ -395,8 +398,8 @@ def _neighbour_factors(d: Decomposition, factors: Sequence[int], kinds: Sequence
 
 def _reaching(d: Decomposition, group: SectorGroup, k: int) -> Indices:
     """Return the tables that reach the k-th sector of a group, increasing."""
-    own = [d.tables[m.tables].numbers[m.incidence[[k]].indices, 0] for m in group.members]
-    return np.asarray(np.sort(np.concatenate(own)))
+    tables = [d.tables[m.tables].numbers[m.incidence[[k]].indices, 0] for m in group.members]
+    return np.asarray(np.sort(np.concatenate(tables)))
 
 
 @final
@@ -455,22 +458,22 @@ def level_weights_too_far_apart() -> PlanError:
 def check(problem: LevelProblem, evidence: Evidence) -> None:
     """Raise PlanError for weights that prove nothing."""
     like = problem.start
-    for name, given, wanted in (("p", evidence.cells, like.cells), ("q", evidence.numbers, like.numbers)):
+    for name, stated, required in (("p", evidence.cells, like.cells), ("q", evidence.numbers, like.numbers)):
         with np.errstate(over="ignore"):
-            total = given.sum()
-        fits = given.shape == wanted.shape and math.isfinite(total) and bool((given > MIN_DUAL_SHARE * total).all())
+            total = stated.sum()
+        fits = stated.shape == required.shape and math.isfinite(total) and bool((stated > MIN_DUAL_SHARE * total).all())
         if not fits or evidence.pairs is not None:
             raise PlanError(
                 "tree-weights-unusable",
-                f"The dual weights {name} are not {len(wanted)} numbers above 0 of comparable size.",
+                f"The dual weights {name} are not {len(required)} numbers above 0 of comparable size.",
                 "",
                 "Verify an unaltered plan, or plan again.",
                 "The plan proves nothing.",
             )
-    told, asked = evidence.kinds, like.kinds
-    same = told is None and asked is None
-    if told is not None and asked is not None:
-        same = told.shape == asked.shape and bool((told > 0).all()) and math.isfinite(told.sum())
+    kinds, expected = evidence.kinds, like.kinds
+    same = kinds is None and expected is None
+    if kinds is not None and expected is not None:
+        same = kinds.shape == expected.shape and bool((kinds > 0).all()) and math.isfinite(kinds.sum())
     if not same:
         raise PlanError(
             "neighbour-weights-unusable",
@@ -495,7 +498,7 @@ def root(problem: LevelProblem, evidence: Evidence, grid: tuple[float, float]) -
     mass = [p]
     for level in range(len(counts) - 1, 0, -1):
         mass.insert(0, tree.up(mass[0], level))
-    over = 1 + 2 * sum(1 / math.cosh(2 * math.pi**2 * k / grid[0]) for k in range(1, 9))
+    excess = 1 + 2 * sum(1 / math.cosh(2 * math.pi**2 * k / grid[0]) for k in range(1, 9))
     nu, profile, variances = 0.0, np.zeros(len(p)), [np.zeros(len(x)) for x in shares]
     kinds = np.zeros(len(problem.sectors[0].moved))
     for sector in problem.sectors:
@@ -503,9 +506,9 @@ def root(problem: LevelProblem, evidence: Evidence, grid: tuple[float, float]) -
         for j in sector.tables.tolist():
             level = int(problem.level[j])
             w[level] = w[level] + shares[j] / counts[level] / problem.class_targets(j)
-        own, values, leaves = _root(tree, w, mass[: sector.deep + 1], grid)
-        nu += sector.weight * own / over * (1 - ROUNDING_ALLOWANCE)
-        kinds += sector.weight * own / over * sector.moved / (2 * sector.scale**2)
+        norm, values, leaves = _root(tree, w, mass[: sector.deep + 1], grid)
+        nu += sector.weight * norm / excess * (1 - ROUNDING_ALLOWANCE)
+        kinds += sector.weight * norm / excess * sector.moved / (2 * sector.scale**2)
         if sector.alone and problem.replaced:
             common = sum(float(n @ (a * m**2)) for n, a, m in zip(counts, w, mass, strict=False))
             nu -= sector.scale * math.sqrt(common) * (1 + ROUNDING_ALLOWANCE)
@@ -525,15 +528,15 @@ def _root(
     The remaining share of a leaf, 1 − (t/p) V, is a sum of positive terms. As a difference it would cancel.
     """
     deep, p, (step, margin) = len(w) - 1, mass[-1], grid
-    least = np.log(w[-1]) + np.log(p)
-    most = math.log(_most(tree, w, mass))
-    u = np.arange(float(least.min()) - margin, most + margin + step, step)
-    every = np.exp(u / 2)
-    every[[0, -1]] /= 1 - math.exp(-step / 2)
-    every *= step / math.pi
-    spread, leaves = [np.zeros(len(x)) for x in w], np.zeros(len(p))
-    for some in np.array_split(np.arange(len(u)), math.ceil(len(u) * len(p) / NUMBERS_PER_BATCH)):
-        factors, t = every[some], np.exp(u[some])[:, None]
+    low = np.log(w[-1]) + np.log(p)
+    high = math.log(_max_eigenvalue(tree, w, mass))
+    u = np.arange(float(low.min()) - margin, high + margin + step, step)
+    grid_factors = np.exp(u / 2)
+    grid_factors[[0, -1]] /= 1 - math.exp(-step / 2)
+    grid_factors *= step / math.pi
+    sums, leaves = [np.zeros(len(x)) for x in w], np.zeros(len(p))
+    for batch in np.array_split(np.arange(len(u)), math.ceil(len(u) * len(p) / NUMBERS_PER_BATCH)):
+        factors, t = grid_factors[batch], np.exp(u[batch])[:, None]
         values, v, s = tree.variances([*(x[None, :] for x in w[:-1]), w[-1] + t / p])
         lost = np.zeros((len(t), 1))
         for level in range(1, deep + 1):
@@ -541,12 +544,12 @@ def _root(
             gone = (up / (1 + up) + lost / s[level - 1]) / s[level - 1]
             lost = v[level] ** 2 * tree.down(gone, level)
         leaves += factors @ (w[-1] * v[-1] + t / p * lost)
-        spread = [a + factors @ np.broadcast_to(x, (len(t), x.shape[-1])) for a, x in zip(spread, values, strict=True)]
+        sums = [a + factors @ np.broadcast_to(x, (len(t), x.shape[-1])) for a, x in zip(sums, values, strict=True)]
     leaves /= p
-    return float((tree.counts[deep] * p) @ leaves), spread, leaves
+    return float((tree.counts[deep] * p) @ leaves), sums, leaves
 
 
-def _most(tree: TreeQuotient, w: Sequence[Floats], mass: Sequence[Floats]) -> float:
+def _max_eigenvalue(tree: TreeQuotient, w: Sequence[Floats], mass: Sequence[Floats]) -> float:
     """Return an upper bound of the largest eigenvalue of P^½ A P^½: the largest row sum of A P, along a path."""
     path = w[0] * mass[0]
     for level in range(1, len(w)):
@@ -561,26 +564,26 @@ def ascend(problem: LevelProblem, gap: float, iterations: int) -> Evidence:
     ends = np.cumsum([len(x) for x in blocks])[:-1]
     weights, memory = np.concatenate(blocks), Memory()
     floor = FLOOR * weights
-    best, kept, before, safe = 0.0, evidence, 0.0, weights
+    best, best_evidence, before, safe = 0.0, evidence, 0.0, weights
     for _ in range(iterations):
         p, q, *kinds = np.split(weights, ends)
         here = Evidence(p, q, kinds=kinds[0] if kinds else None)
-        at = root(problem, here, ROUGH)
-        if at.lower > best:
-            best, kept = at.lower, here
-        told = [(p, at.profile), (q, at.variances), *((x, at.kinds) for x in kinds)]
-        if at.lower == 0 or (at.profile.max() * at.variances.max() / at.lower < 1 + gap and not kinds):
+        bound = root(problem, here, ROUGH)
+        if bound.lower > best:
+            best, best_evidence = bound.lower, here
+        gradients = [(p, bound.profile), (q, bound.variances), *((x, bound.kinds) for x in kinds)]
+        if bound.lower == 0 or (bound.profile.max() * bound.variances.max() / bound.lower < 1 + gap and not kinds):
             break
-        if at.lower < before * (1 - 1e-9):
+        if bound.lower < before * (1 - 1e-9):
             weights, before = safe, 0.0
             memory.clear()
             continue
-        slopes = np.concatenate([x / (own @ x) for own, x in told])
+        slopes = np.concatenate([x / (block @ x) for block, x in gradients])
         safe = _mix_with_uniform(weights * np.clip(slopes, 1e-6, 1e6) ** 0.9, ends, floor)
-        before = at.lower
+        before = bound.lower
         jump = memory.extrapolate(weights, safe)
         weights = safe if jump is None else _mix_with_uniform(jump, ends, floor)
-    return kept
+    return best_evidence
 
 
 def _mix_with_uniform(weights: Floats, ends: Indices, floor: Floats) -> Floats:
@@ -595,19 +598,19 @@ def solve(problem: LevelProblem) -> list[Floats]:
     """
     tree = problem.tree
     targets: dict[tuple[int, bytes], tuple[Floats, list[int]]] = {}
-    reached: list[list[int]] = [[] for _ in problem.level]
+    sectors_by_table: list[list[int]] = [[] for _ in problem.level]
     for c, sector in enumerate(problem.sectors):
         for j in sector.tables.tolist():
-            reached[j].append(c)
-    for j, (level, own) in enumerate(zip(problem.level.tolist(), reached, strict=True)):
-        key = level, np.array(own).tobytes()
+            sectors_by_table[j].append(c)
+    for j, (level, own_sectors) in enumerate(zip(problem.level.tolist(), sectors_by_table, strict=True)):
+        key = level, np.array(own_sectors).tobytes()
         targets[key] = (
             np.minimum(problem.class_targets(j), targets[key][0]) if key in targets else problem.class_targets(j),
-            own,
+            own_sectors,
         )
     places = [(c, int(level)) for c, x in enumerate(problem.sectors) for level in x.levels]
     price = np.array([problem.sectors[c].weight for c, _ in places])
-    columns = [[i for i, (own, _) in enumerate(places) if own == c] for c in range(len(problem.sectors))]
+    columns = [[i for i, (k, _) in enumerate(places) if k == c] for c in range(len(problem.sectors))]
 
     def weights(y: Floats) -> list[Floats]:
         out = [np.zeros(x.deep + 1) for x in problem.sectors]
@@ -617,36 +620,36 @@ def solve(problem: LevelProblem) -> list[Floats]:
 
     def relative(y: Floats) -> list[tuple[Floats, list[tuple[int, Floats]]]]:
         """Return the relative variances by class of the tightest of equal tables, and their slopes by merged sector."""
-        found = [tree.slopes(x) for x in weights(y)]
+        slopes = [tree.slopes(x) for x in weights(y)]
         out = []
-        for (level, _), (target, own) in targets.items():
-            values = sum(problem.sectors[c].weight * found[c][0][level] for c in own) / target
-            moves = [(c, problem.sectors[c].weight * found[c][1][level] / target) for c in own]
+        for (level, _), (target, own_sectors) in targets.items():
+            values = sum(problem.sectors[c].weight * slopes[c][0][level] for c in own_sectors) / target
+            moves = [(c, problem.sectors[c].weight * slopes[c][1][level] / target) for c in own_sectors]
             out.append((np.asarray(values), moves))
         return out
 
     def smoothed(y: Floats, norm: float) -> tuple[float, Floats]:
-        at = relative(y)
-        largest = max(float(v.max()) for v, _ in at)
-        total = sum(float(((v / largest) ** norm).sum()) for v, _ in at)
+        relatives = relative(y)
+        largest = max(float(v.max()) for v, _ in relatives)
+        total = sum(float(((v / largest) ** norm).sum()) for v, _ in relatives)
         slope = np.zeros(len(y))
-        for values, moves in at:
-            share = (values / largest) ** (norm - 1) / (largest * total)
+        for values, moves in relatives:
+            gradient = (values / largest) ** (norm - 1) / (largest * total)
             for c, m in moves:
-                slope[columns[c]] += (m @ share)[problem.sectors[c].levels]
+                slope[columns[c]] += (m @ gradient)[problem.sectors[c].levels]
         x = np.exp(y)
         cost = float(price @ x)
         return math.log(cost) + math.log(largest) + math.log(total) / norm, x * (price / cost + slope)
 
-    first = [
+    tightest = [
         [problem.relative[x.tables[problem.level[x.tables] >= level]].min() for level in x.levels]
         for x in problem.sectors
     ]
-    y = -np.log(np.concatenate(first))
+    y = -np.log(np.concatenate(tightest))
     import scipy.optimize as so  # takes as long as a small plan
 
     size = sum(len(n) for x in problem.sectors for n in tree.counts[: x.deep + 1])
-    steps = max(LEAST_STEPS, min(500, (10 if problem.replaced else 1) * STEPS_WORK // size))
+    steps = max(MIN_STEPS, min(500, (10 if problem.replaced else 1) * STEPS_WORK // size))
     for norm in SHARPNESS:
         y = so.minimize(smoothed, y, args=(norm,), jac=True, method="L-BFGS-B", options={"maxiter": steps}).x
     worst = max(float(v.max()) for v, _ in relative(y))
@@ -681,14 +684,14 @@ def factors(problem: LevelProblem, d: Decomposition, weights: Sequence[Floats]) 
 
     ξ_S = n_T y_ℓ; for T itself, ξ_T = n_T (y_0 + Σ_ℓ y_ℓ/N_ℓ). F² = ξ_S/n_S.
     """
-    own = {beside: weights[i] / problem.sectors[i].scale for beside, i in problem.homes.items()}
+    weights_by_home = {home: weights[i] / problem.sectors[i].scale for home, i in problem.homes.items()}
     levels = [problem.axes[g.attributes] for g in d.groups]
     out = []
     for g, level in zip(d.groups, levels, strict=True):
         deepest = level.max(axis=1, initial=0)
-        found = np.empty(len(g))
-        for k, place in enumerate(deepest.tolist()):
-            y = own[tuple(g.attributes[k][level[k] == 0].tolist())]
-            found[k] = y[place] / problem.sizes[place] if place else y[0] + (y[1:] / problem.sizes[1 : len(y)]).sum()
-        out.append(np.sqrt(found))
+        squares = np.empty(len(g))
+        for k, depth in enumerate(deepest.tolist()):
+            y = weights_by_home[tuple(g.attributes[k][level[k] == 0].tolist())]
+            squares[k] = y[depth] / problem.sizes[depth] if depth else y[0] + (y[1:] / problem.sizes[1 : len(y)]).sum()
+        out.append(np.sqrt(squares))
     return out

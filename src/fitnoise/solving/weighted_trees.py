@@ -65,35 +65,35 @@ class LevelInformation:
             PlanError: X cannot be inverted in floating point.
         """
         deep = len(x) - 1
-        own, slope = [1 / x[deep]], [np.ones(len(x[deep]))]
+        gamma, slope = [1 / x[deep]], [np.ones(len(x[deep]))]
         rest, below = [np.zeros(len(x[deep]))], list[Floats]()
         for level in range(deep, 0, -1):
-            part = r[level] ** 2 * own[0]
+            part = r[level] ** 2 * gamma[0]
             c = tree.up(part, level)
             each = slope[0] / r[level]
             mean = tree.up(part * each, level) / c
-            spread = part * (each - tree.down(mean, level)) ** 2
-            rest.insert(0, tree.up(rest[0] + spread, level))
+            variation = part * (each - tree.down(mean, level)) ** 2
+            rest.insert(0, tree.up(rest[0] + variation, level))
             much = 1 + x[level - 1] * c
             if not (much > 0).all():  # rounding alone can do this
                 raise level_weights_too_far_apart()
-            own.insert(0, c / much)
+            gamma.insert(0, c / much)
             slope.insert(0, mean)
             below.insert(0, c)
-        whole = [own[0]]
+        total = [gamma[0]]
         for level in range(1, deep + 1):
-            part = r[level] ** 2 * own[level]
-            share = part / tree.down(below[level - 1], level)
-            whole.append((part * (1 - share) + share**2 * tree.down(whole[-1], level)) / r[level] ** 2)
+            part = r[level] ** 2 * gamma[level]
+            fraction = part / tree.down(below[level - 1], level)
+            total.append((part * (1 - fraction) + fraction**2 * tree.down(total[-1], level)) / r[level] ** 2)
         return cls(
             tree=tree,
             x=tuple(x),
             r=tuple(r),
-            own=tuple(own),
+            own=tuple(gamma),
             slope=tuple(slope),
             rest=tuple(rest),
             below=tuple(below),
-            whole=tuple(whole),
+            whole=tuple(total),
         )
 
     @property
@@ -106,34 +106,34 @@ class LevelInformation:
         tree, deep = self.tree, len(self.x) - 1
         rest = [np.array(a, dtype=np.float64) for a in w]
         slope = [2 * a * f * g for a, f, g in zip(w, self.slope, self.whole, strict=True)]
-        whole = [a * f**2 for a, f in zip(w, self.slope, strict=True)]
+        total_adjoint = [a * f**2 for a, f in zip(w, self.slope, strict=True)]
         parts, shares, by_r = ([np.zeros(0)] * (deep + 1) for _ in range(3))
         for level in range(deep, 0, -1):
             part = self.r[level] ** 2 * self.own[level]
-            share = part / tree.down(self.below[level - 1], level)
-            q = whole[level] / self.r[level] ** 2
-            whole[level - 1] = whole[level - 1] + tree.up(q * share**2, level)
-            parts[level] = q * (1 - share)
-            shares[level] = q * (2 * share * tree.down(self.whole[level - 1], level) - part)
-            by_r[level] = -2 * whole[level] * self.whole[level] / self.r[level]
-        own, by_x = whole[0], [np.zeros(0)] * (deep + 1)
+            fraction = part / tree.down(self.below[level - 1], level)
+            q = total_adjoint[level] / self.r[level] ** 2
+            total_adjoint[level - 1] = total_adjoint[level - 1] + tree.up(q * fraction**2, level)
+            parts[level] = q * (1 - fraction)
+            shares[level] = q * (2 * fraction * tree.down(self.whole[level - 1], level) - part)
+            by_r[level] = -2 * total_adjoint[level] * self.whole[level] / self.r[level]
+        gamma_adjoint, by_x = total_adjoint[0], [np.zeros(0)] * (deep + 1)
         for level in range(1, deep + 1):
             r, c = self.r[level], tree.down(self.below[level - 1], level)
-            by_x[level - 1] = own * self.own[level - 1] ** 2
-            total = own / (1 + self.x[level - 1] * self.below[level - 1]) ** 2
+            by_x[level - 1] = gamma_adjoint * self.own[level - 1] ** 2
+            total = gamma_adjoint / (1 + self.x[level - 1] * self.below[level - 1]) ** 2
             part = r**2 * self.own[level]
-            share, each = part / c, self.slope[level] / r
+            fraction, each = part / c, self.slope[level] / r
             off = each - tree.down(self.slope[level - 1], level)
-            mean, left = tree.down(slope[level - 1], level), tree.down(rest[level - 1], level)
+            mean, remaining = tree.down(slope[level - 1], level), tree.down(rest[level - 1], level)
             at_share = shares[level] + mean * each
-            total = total - tree.up(at_share * share, level) / self.below[level - 1]
-            at_part = parts[level] + left * off**2 + at_share / c + tree.down(total, level)
-            at_each = 2 * left * part * off + mean * share
-            rest[level] = rest[level] + left
+            total = total - tree.up(at_share * fraction, level) / self.below[level - 1]
+            at_part = parts[level] + remaining * off**2 + at_share / c + tree.down(total, level)
+            at_each = 2 * remaining * part * off + mean * fraction
+            rest[level] = rest[level] + remaining
             slope[level] = slope[level] + at_each / r
             by_r[level] = -(by_r[level] - at_each * each / r + 2 * at_part * part / r)
-            own = at_part * r**2
-        by_x[deep] = own * self.own[deep] ** 2
+            gamma_adjoint = at_part * r**2
+        by_x[deep] = gamma_adjoint * self.own[deep] ** 2
         return by_x, by_r
 
     @property
@@ -178,7 +178,7 @@ class TreeWeights:
         pairs = zip(weights, problem.sectors, strict=True)
         counts = problem.tree.counts
         x = tuple(tuple(np.full(len(counts[k]), float(y[k])) for k in range(s.deep + 1)) for y, s in pairs)
-        return cls(x, tuple(tuple(np.ones(len(a)) for a in own) for own in x))
+        return cls(x, tuple(tuple(np.ones(len(a)) for a in levels) for levels in x))
 
     def scaled(self, factor: float) -> TreeWeights:
         """Return the weights with all information multiplied by this factor."""
@@ -192,8 +192,8 @@ class TreeWeights:
     def from_vector(self, vector: Floats) -> TreeWeights:
         """Return the weights of these logarithms, in the layout of this weighting."""
         parts = iter(np.split(np.exp(vector), np.cumsum([len(a) for a in self._arrays])[:-1]))
-        x = tuple(tuple(next(parts) for _ in own) for own in self.x)
-        return TreeWeights(x, tuple((own[0], *(next(parts) for _ in own[1:])) for own in self.r))
+        x = tuple(tuple(next(parts) for _ in levels) for levels in self.x)
+        return TreeWeights(x, tuple((levels[0], *(next(parts) for _ in levels[1:])) for levels in self.r))
 
     @property
     def _arrays(self) -> list[Floats]:
@@ -222,17 +222,17 @@ class AchievedErrors:
             PlanError: Weights differ too much in size.
         """
         tree = problem.tree
-        known = tuple(LevelInformation.from_weights(tree, x, r) for x, r in zip(weights.x, weights.r, strict=True))
+        levels = tuple(LevelInformation.from_weights(tree, x, r) for x, r in zip(weights.x, weights.r, strict=True))
         profile = np.zeros(len(tree.counts[-1]))
         variances = [np.zeros(len(tree.counts[level])) for level in problem.level]
-        for sector, own in zip(problem.sectors, known, strict=True):
-            y, found = own.prices[-1], own.variances
+        for sector, sector_information in zip(problem.sectors, levels, strict=True):
+            y, sector_variances = sector_information.prices[-1], sector_information.variances
             for level in range(sector.deep + 1, len(tree.counts)):
                 y = tree.down(y, level)
             profile += sector.weight * y
             for j in sector.tables.tolist():
-                variances[j] += sector.weight * found[int(problem.level[j])] / problem.class_targets(j)
-        return cls(known, profile, tuple(variances))
+                variances[j] += sector.weight * sector_variances[int(problem.level[j])] / problem.class_targets(j)
+        return cls(levels, profile, tuple(variances))
 
     @property
     def worst(self) -> float:
@@ -259,7 +259,7 @@ between two evaluations with which the search goes on."""
 NORMS = (500.0, 3000.0, 20_000.0)
 """The norms of costs and of relative variances that replace the largest of each."""
 
-_MIXED, _FLOOR, _LEAST, _GROWTH_FACTOR, _LOG_STEP, _FAINT = 1e-2, 0.1, 1e-4, 10.0, 0.25, 1e-7
+_MIXED, _FLOOR, _MIN_WEIGHT, _GROWTH_FACTOR, _LOG_STEP, _FAINT = 1e-2, 0.1, 1e-4, 10.0, 0.25, 1e-7
 """Constants of the fixed point, in this order:
 
 * the share of even weights in the weights that prove the bound;
@@ -285,8 +285,8 @@ def solve(
     size = sum(len(a) for x in start.x for a in x)
     steps = (STEPS if size > FEW_CLASSES else 4 * STEPS) * len(problem.tree.above)
     steps = min(steps, max(10, MAX_CLASS_STEPS // size))
-    at = AchievedErrors.from_weights(problem, start)
-    best = start.scaled(at.worst), at.cost
+    errors = AchievedErrors.from_weights(problem, start)
+    best = start.scaled(errors.worst), errors.cost
     lowest = min(float(a[a > 0].min()) for x in start.x for a in x if (a > 0).any())
     begun = TreeWeights(tuple(tuple(np.maximum(a, 1e-3 * lowest) for a in x) for x in start.x), start.r)
     enough = bound * (1 + gap)
@@ -298,11 +298,11 @@ def solve(
 
 def polished(problem: LevelProblem, weights: TreeWeights) -> TreeWeights:
     """Return weights with the same r that are better, if the search finds any."""
-    at, size = AchievedErrors.from_weights(problem, weights), sum(len(a) for x in weights.x for a in x)
+    errors, size = AchievedErrors.from_weights(problem, weights), sum(len(a) for x in weights.x for a in x)
     lowest = min(float(a[a > 0].min()) for x in weights.x for a in x if (a > 0).any())
     begun = TreeWeights(tuple(tuple(np.maximum(a, 1e-6 * lowest) for a in x) for x in weights.x), weights.r)
     steps = min(STEPS, max(10, MAX_CLASS_STEPS // size))
-    return _sharpened(problem, begun, (weights.scaled(at.worst), at.cost), steps, 0.0, still=True)
+    return _sharpened(problem, begun, (weights.scaled(errors.worst), errors.cost), steps, 0.0, still=True)
 
 
 def _sharpened(
@@ -317,20 +317,20 @@ def _sharpened(
     """Return the best weights met while minimising sharper and sharper norms. With `still`, r stays as it is."""
     import scipy.optimize as so  # takes as long as a small plan
 
-    def reached(vector: Floats) -> float:
+    def record(vector: Floats) -> float:
         nonlocal best
-        own = current.from_vector(vector)
-        at = AchievedErrors.from_weights(problem, own)
-        best = min(best, (own.scaled(at.worst), at.cost), key=lambda x: x[1])
-        return at.cost
+        candidate = current.from_vector(vector)
+        errors = AchievedErrors.from_weights(problem, candidate)
+        best = min(best, (candidate.scaled(errors.worst), errors.cost), key=lambda x: x[1])
+        return errors.cost
 
-    made, last = 0, np.inf
+    count, last = 0, np.inf
 
     def looked(xk: Floats) -> None:
-        nonlocal made, last
-        made += 1
-        if many and made % LOOK == 0:
-            before, last = last, reached(xk)
+        nonlocal count, last
+        count += 1
+        if many and count % LOOK == 0:
+            before, last = last, record(xk)
             if best[1] <= enough or before * (1 - MIN_GAIN_PER_LOOK) < last <= before:
                 raise StopIteration
 
@@ -338,13 +338,13 @@ def _sharpened(
     for norm in NORMS[-1:] if many and still else NORMS:
         if best[1] <= enough:
             break
-        made, last = 0, np.inf
-        found = so.minimize(
+        count, last = 0, np.inf
+        result = so.minimize(
             _smoothed, current.vector, args=(problem, current, norm, still), jac=True, method="L-BFGS-B",
             options={"maxiter": steps, "maxcor": 20}, callback=looked,
         )  # fmt: skip
-        reached(found.x)
-        current = current.from_vector(found.x)
+        record(result.x)
+        current = current.from_vector(result.x)
     return best[0]
 
 
@@ -362,27 +362,27 @@ def _smoothed(
 ) -> tuple[float, Floats]:
     """Return the log of the norms of costs and of variances, and its slope."""
     tree, counts = problem.tree, problem.tree.counts
-    at = AchievedErrors.from_weights(problem, like.from_vector(vector))
-    dear, worst = float(at.profile.max()), at.worst
-    p = (at.profile / dear) ** (norm - 1)
-    q = [(v / worst) ** (norm - 1) for v in at.variances]
-    costs = float(p @ (at.profile / dear))
-    misses = sum(float(a @ (v / worst)) for a, v in zip(q, at.variances, strict=True))
-    value = np.log(dear) + np.log(worst) + (np.log(costs) + np.log(misses)) / norm
-    p = p / (dear * costs)
+    errors = AchievedErrors.from_weights(problem, like.from_vector(vector))
+    max_cost, worst = float(errors.profile.max()), errors.worst
+    p = (errors.profile / max_cost) ** (norm - 1)
+    q = [(v / worst) ** (norm - 1) for v in errors.variances]
+    costs = float(p @ (errors.profile / max_cost))
+    misses = sum(float(a @ (v / worst)) for a, v in zip(q, errors.variances, strict=True))
+    value = np.log(max_cost) + np.log(worst) + (np.log(costs) + np.log(misses)) / norm
+    p = p / (max_cost * costs)
     q = [a / (worst * misses) / counts[level] for a, level in zip(q, problem.level, strict=True)]
     by_x, by_r = [], []
     mass = [p]
     for level in range(len(counts) - 1, 0, -1):
         mass.insert(0, np.add.reduceat(mass[0], np.flatnonzero(np.diff(tree.above[level - 1], prepend=-1))))
-    for sector, own in zip(problem.sectors, at.known, strict=True):
+    for sector, information in zip(problem.sectors, errors.known, strict=True):
         deep, n = sector.deep, counts[: sector.deep + 1]
-        load, y = own.loads(mass[deep] / n[deep]), own.prices
-        less, turned = own.slopes(_own_weights(problem, deep, sector.tables, q))
-        by_x += [sector.weight * n[k] * own.x[k] * (load[k] - less[k]) for k in range(deep + 1)]
+        load, y = information.loads(mass[deep] / n[deep]), information.prices
+        less, turned = information.slopes(_own_weights(problem, deep, sector.tables, q))
+        by_x += [sector.weight * n[k] * information.x[k] * (load[k] - less[k]) for k in range(deep + 1)]
         for k in range(1, deep + 1):
-            more = 2 * load[k] * own.r[k] * tree.down(y[k - 1], k)
-            by_r.append(0 * n[k] if still else sector.weight * n[k] * own.r[k] * (more - turned[k]))
+            cost_slope = 2 * load[k] * information.r[k] * tree.down(y[k - 1], k)
+            by_r.append(0 * n[k] if still else sector.weight * n[k] * information.r[k] * (cost_slope - turned[k]))
     return float(value), np.concatenate(by_x + by_r)
 
 
@@ -403,36 +403,36 @@ def _balanced(
     ratio of the dual weights alone. The search therefore holds them at a tenth of their even share.
     """
     tree, counts, levels = problem.tree, problem.tree.counts, problem.level.tolist()
-    even = problem.start
-    masses = _masses(tree, even.cells / counts[-1])
-    p = ((1 - _MIXED) * evidence.cells / evidence.cells.sum() + _MIXED * even.cells) / counts[-1]
-    shares = (1 - _MIXED) * evidence.numbers / evidence.numbers.sum() + _MIXED * even.numbers
+    uniform = problem.start
+    masses = _masses(tree, uniform.cells / counts[-1])
+    p = ((1 - _MIXED) * evidence.cells / evidence.cells.sum() + _MIXED * uniform.cells) / counts[-1]
+    shares = (1 - _MIXED) * evidence.numbers / evidence.numbers.sum() + _MIXED * uniform.numbers
     q = [a / counts[level] for level, a in zip(levels, problem.split(shares), strict=True)]
     best = weights, np.inf
     for _ in range(steps):
         mass = _masses(tree, p)
         weights = _take_step(problem, weights, mass, q)
-        at = AchievedErrors.from_weights(problem, weights)
-        best = min(best, (weights.scaled(at.worst), at.cost), key=lambda x: x[1])
+        errors = AchievedErrors.from_weights(problem, weights)
+        best = min(best, (weights.scaled(errors.worst), errors.cost), key=lambda x: x[1])
         if best[1] <= enough:
             break
-        spent = float((counts[-1] * p) @ at.profile)
-        missed = sum(float((counts[k] * a) @ v) for k, a, v in zip(levels, q, at.variances, strict=True))
-        own, costs = [np.zeros(len(n)) for n in counts], [np.zeros(len(n)) for n in counts]
-        for k, a, v in zip(levels, q, at.variances, strict=True):
-            own[k], costs[k] = own[k] + a, costs[k] + a * v
+        spent = float((counts[-1] * p) @ errors.profile)
+        missed = sum(float((counts[k] * a) @ v) for k, a, v in zip(levels, q, errors.variances, strict=True))
+        sums, costs = [np.zeros(len(n)) for n in counts], [np.zeros(len(n)) for n in counts]
+        for k, a, v in zip(levels, q, errors.variances, strict=True):
+            sums[k], costs[k] = sums[k] + a, costs[k] + a * v
         for k in range(len(counts) - 1, 0, -1):
-            own[k - 1], costs[k - 1] = own[k - 1] + tree.up(own[k], k), costs[k - 1] + tree.up(costs[k], k)
+            sums[k - 1], costs[k - 1] = sums[k - 1] + tree.up(sums[k], k), costs[k - 1] + tree.up(costs[k], k)
         held = []
-        for m, n, e, a, b in zip(mass, _masses(tree, p * at.profile), masses, own, costs, strict=True):
+        for m, n, e, a, b in zip(mass, _masses(tree, p * errors.profile), masses, sums, costs, strict=True):
             room = np.log(np.where(a > 0, b / np.maximum(a, 1e-300) / missed, 1.0) * n / m / spent)
             held.append(np.where((m < _FLOOR * e) & (room < 0), -0.5 * room, 0.0))
-        p = p * np.exp(0.5 * (np.log(at.profile / spent) + held[-1]))
+        p = p * np.exp(0.5 * (np.log(errors.profile / spent) + held[-1]))
         p = p / (counts[-1] @ p)
-        for j, (k, v) in enumerate(zip(levels, at.variances, strict=True)):
-            far, least = np.log(v / missed), np.maximum(_FLOOR * masses[k] / len(q), 1e-12)
-            push = far * np.where((far > 0) & (q[j] < least), _GROWTH_FACTOR, 1.0) + held[k]
-            q[j] = np.maximum(q[j], _LEAST * least) * np.exp(np.clip(0.5 * push, -1, 1))
+        for j, (k, v) in enumerate(zip(levels, errors.variances, strict=True)):
+            distance, minima = np.log(v / missed), np.maximum(_FLOOR * masses[k] / len(q), 1e-12)
+            push = distance * np.where((distance > 0) & (q[j] < minima), _GROWTH_FACTOR, 1.0) + held[k]
+            q[j] = np.maximum(q[j], _MIN_WEIGHT * minima) * np.exp(np.clip(0.5 * push, -1, 1))
         total = sum(float(counts[k] @ a) for k, a in zip(levels, q, strict=True))
         q = [a / total for a in q]
     return best
@@ -442,18 +442,18 @@ def _take_step(problem: LevelProblem, weights: TreeWeights, mass: Sequence[Float
     """Take one step towards the best weights at some dual weights; the mean of r² below a place stays 1, by load."""
     tree, xs, rs = problem.tree, [], []
     for sector, x, r in zip(problem.sectors, weights.x, weights.r, strict=True):
-        own, w = LevelInformation.from_weights(tree, x, r), _own_weights(problem, sector.deep, sector.tables, q)
-        less, turned = own.slopes(w)
-        load, y = own.loads(mass[sector.deep]), own.prices
+        information, w = LevelInformation.from_weights(tree, x, r), _own_weights(problem, sector.deep, sector.tables, q)
+        less, turned = information.slopes(w)
+        load, y = information.loads(mass[sector.deep]), information.prices
         new = [
-            np.maximum(a * np.sqrt(np.maximum(d, 0.0) / m), _FAINT / known)
-            for a, d, m, known in zip(x, less, load, own.whole, strict=True)
+            np.maximum(a * np.sqrt(np.maximum(d, 0.0) / m), _FAINT / variance)
+            for a, d, m, variance in zip(x, less, load, information.whole, strict=True)
         ]
         turn, above = [r[0]], w[0]
         for k in range(1, sector.deep + 1):
-            dear, above = 2 * load[k] * r[k] ** 2 * tree.down(y[k - 1], k), tree.down(above, k)
-            stiff = dear + 2 * above * own.own[k] * r[k] ** 2
-            step = _LOG_STEP * (turned[k] * r[k] - dear) / np.maximum(stiff, 1e-300)
+            cost_slope, above = 2 * load[k] * r[k] ** 2 * tree.down(y[k - 1], k), tree.down(above, k)
+            stiff = cost_slope + 2 * above * information.own[k] * r[k] ** 2
+            step = _LOG_STEP * (turned[k] * r[k] - cost_slope) / np.maximum(stiff, 1e-300)
             turn.append(r[k] * np.exp(np.clip(step, -0.3, 0.3)))
             above = w[k] + above
         for k in range(sector.deep, 0, -1):

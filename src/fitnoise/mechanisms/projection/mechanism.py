@@ -61,7 +61,7 @@ class ProjectionMechanism(SectorMechanism):
                 "Nothing was measured.",
             )
         view = RowSpaceView(part)
-        return ky_fan_certificate(view.space.rows, cells, view.noise_factor, view.index, view.space.moved)
+        return ky_fan_certificate(view.space.rows, cells, view.noise_factor, view.index, view.space.shift)
 
     def prices(self, part: TablePart) -> Floats:
         """Return each table's share of the weighted total variance."""

@@ -168,7 +168,7 @@ def _rounded(d: Decomposition, space: RowSpace, design: KyFanDesign, goal: float
             strategy = round_strategy(d, [factor[None]], bits)
             ((whitener,),) = SectorEstimation(strategy).whiteners
             noise = space.triangle @ whitener
-            certificate = ky_fan_certificate(space.rows, design.weights, noise, design.index, space.moved)
+            certificate = ky_fan_certificate(space.rows, design.weights, noise, design.index, space.shift)
         except SingularStrategy:
             continue  # too few bits for the smallest direction
         best = strategy, certificate.gap
