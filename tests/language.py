@@ -20,7 +20,7 @@ An *area* is a package of `src/fitnoise`, or its other files (top). The tests, t
 * `doc`: a docstring or comment;
 * `error`: a string of a `raise` statement, or of a call that ends in "error";
 * `text`: another string of two words or more;
-* `page`: Markdown outside code, a `t("…")` of a template, or a value of `en.toml`.
+* `page`: Markdown outside code, or a text of the English catalogue.
 
 The program does not read code in backticks, nor formulas.
 """
@@ -257,10 +257,7 @@ def pieces_of_python(path: Path, source: str) -> tuple[list[Piece], int]:
 
 
 def pieces_of_page(path: Path, source: str) -> list[Piece]:
-    """Return the texts of a page: Markdown, a notebook, a template, or an English catalogue."""
-    if path.suffix == ".html":
-        strings = re.finditer(r't\("((?:[^"\\]|\\.)*)"', source)
-        return [Piece(source.count("\n", 0, match.start()) + 1, "page", match[1]) for match in strings]
+    """Return the texts of a page: Markdown, a notebook, or a file of the English catalogue."""
     if path.suffix == ".toml":
         return [Piece(1, "page", text, is_prose=True) for text in texts_of(tomllib.loads(source))]
     if path.suffix == ".ipynb":
@@ -299,7 +296,7 @@ def sentences_of(text: str) -> Iterator[tuple[int, int, str]]:
 
 def area_of(path: Path) -> str | None:
     """Return the area of a file, or None for a file that no rule reads."""
-    is_read = path.suffix in (".py", ".md", ".html", ".ipynb") or path.name == "en.toml"
+    is_read = path.suffix in (".py", ".md", ".ipynb") or (path.suffix == ".toml" and path.parent.name == "en")
     if not is_read or not path.is_relative_to(ROOT):
         return None
     parts = path.relative_to(ROOT).parts

@@ -1346,7 +1346,7 @@ def test_sums_up_to_every_ceiling_are_told_and_no_others(people, without_noise, 
     page = layout(release, name)
     assert (page.summed, page.averaged) == (("min(pay, 200)",), None)
     text = fn.report(release, tmp_path / "page.html").read_text("utf-8")
-    assert "Estimated sums of min(pay, 200), each ±" in text
+    assert "Estimated sums: min(pay, 200). The margin of error of each number is ±" in text
     (told,) = [x for x in document(plan_report(plan))["amounts"] if x["table"] == name]
     assert (told["largest"], told["asked_kappa"]) == (200, pytest.approx(4.5))
     for ask, why in (
@@ -1500,8 +1500,13 @@ def test_readers_are_shown_sums_as_sums_and_means_as_means(plan, people, tmp_pat
     assert (found.margins >= np.abs(found.values - np.array(found.ends))).all()
     pd.testing.assert_frame_equal(release["state by pay mean"], each.frame()[["state", "value", "low", "high"]])
     for language, told in {
-        "en": ("Estimated sums of pay, each ±", "Estimated means of pay", "mean of pay", "for 200 records"),
-        "de": ("Geschätzte Summen: pay, jeweils ±", "Geschätzte Mittelwerte: pay", "Mittelwert: pay", "für 200 Fälle"),
+        "en": ("Estimated sums: pay. The margin of error", "Estimated means: pay.", "mean of pay", "for 200 records"),
+        "de": (
+            "Geschätzte Summen: pay. Die Fehlerspanne",
+            "Geschätzte Mittelwerte: pay.",
+            "Mittelwert: pay",
+            "für 200 Fälle",
+        ),
     }.items():
         text = fn.report(release, tmp_path / f"{language}.html", language=language, totals=True).read_text("utf-8")
         assert all(x in text for x in told)
@@ -1531,9 +1536,9 @@ def test_means_are_in_a_notebook_where_they_are_too_many(monkeypatch):
     domain = fn.Domain(at=fn.Categorical(["a", "b"]), pay=fn.Amount(0, 5))
     tables = [fn.table("at", mean="pay", margin=5, reference=9)]
     release = released(planned(domain, *tables), pd.DataFrame({"at": ["a"], "pay": [1]}))
-    assert "Estimated means of pay" in release._repr_html_()
+    assert "Estimated means: pay." in release._repr_html_()
     monkeypatch.setattr(notebook, "MAX_NUMBERS", 0)
-    said = "Estimates and their intervals at 95\u202f% confidence: mean of pay; values of pay count below 0 as 0"
+    said = "Estimates with intervals at 95\u202f% confidence: mean of pay; values of pay count below 0 as 0"
     assert said in release._repr_html_()
 
 
@@ -1637,7 +1642,7 @@ def test_means_are_laid_out_whatever_they_stand_beside(without_noise, tmp_path):
     assert lost.bands[0, 0].value == "reliable"
     text = fn.report(release, tmp_path / "a.html", bands=fn.Bands(9, 99)).read_text("utf-8")
     assert "of the number without its sign" in text
-    assert "margins of error of sums and means, in units of what is summed" in text
+    assert "margins of error of sums and means in the units of the summed values" in text
     with refused("release.unknown-table"):
         layout(release, "nothing")
 

@@ -25,6 +25,7 @@ AREAS = ["A", "B", "C", "D", "E", "F"]
 HIGH = 200_000
 CUT = "values of income count below 0 as 0, above 200000 as 200000, in steps of 100"
 NOT_INCLUDED = "no margin or interval includes what the range cuts off"
+NOT_INCLUDED_ON_PAGES = "No margin or interval includes the amounts that the range cuts off."
 
 
 def domain(**said):
@@ -70,9 +71,9 @@ def test_intervals_hold_the_mean_of_capped_incomes_and_miss_the_uncapped_one(rel
 def test_everything_that_shows_a_capped_amount_says_what_its_intervals_are_for(release, name, tmp_path, capsys):
     found = layout(release, name)
     for language, told in {
-        "en": f"({CUT}; {NOT_INCLUDED})",
-        "de": "(Werte von income zählen unter 0 als 0, über 200000 als 200000, in Schritten von 100; was der Bereich "
-        "abschneidet, ist in keiner Fehlerspanne und keinem Intervall enthalten)",
+        "en": f"V{CUT[1:]}. {NOT_INCLUDED_ON_PAGES}",
+        "de": "Werte von income zählen unter 0 als 0, über 200000 als 200000, in Schritten von 100. Keine Fehlerspanne "
+        "und kein Intervall enthält, was der Bereich von Beträgen abschneidet.",
     }.items():
         assert caption(found, translator(language)).endswith(told)
         assert told in report.page(release, language=language)
@@ -86,7 +87,7 @@ def test_everything_that_shows_a_capped_amount_says_what_its_intervals_are_for(r
     assert tables[name]["statistic"] == statistic
     package = json.loads((fn.export(release, tmp_path / "package") / "datapackage.json").read_text("utf-8"))
     (resource,) = (x for x in package["resources"] if x["title"] == name)
-    assert f"({CUT}; {NOT_INCLUDED})" in resource["description"]
+    assert f"V{CUT[1:]}. {NOT_INCLUDED_ON_PAGES}" in resource["description"]
     for field in resource["schema"]["fields"]:
         assert "true" not in field.get("description", "")
 
@@ -206,7 +207,7 @@ def test_no_warning_where_nothing_is_cut_off_or_where_the_cut_is_what_was_asked_
     assert not any(kappa.warned for kappa in ranges.kappas(exact))
     found = layout(released(exact, pd.DataFrame({"area": ["A"], "income": [100.0]})), "area by income sum")
     assert found.counted == ({"income": "in steps of 100"}, False)
-    assert NOT_INCLUDED not in caption(found, translator("en"))
+    assert NOT_INCLUDED_ON_PAGES not in caption(found, translator("en"))
     assert "Werte von income zählen in Schritten von 100" in caption(found, translator("de"))
     up_to = planned(fn.table("area", sum="income", ceiling=50_000, margin=50_000), ceilings=[50_000])
     assert not any(kappa.warned for kappa in ranges.kappas(up_to))

@@ -1,10 +1,28 @@
-"""Laws of the catalogues: each language has the same ids with the same parameters."""
+"""Laws of the catalogues: each language has the same ids with the same parameters, and the program uses every id."""
 
+import ast
 import re
+from functools import cache
+from pathlib import Path
 
+import jinja2
 import pytest
 
+import fitnoise
 from fitnoise import messages
+
+WORDS_OF_TEMPLATES = {"doctype", "html", "fitnoise", "studio", "plan", "spec", "toml", "verify", "plans", "json"}
+WORDS_OF_TEMPLATES |= {"schema", "DIR", "LaTeX", "report", "ask", "SHA", "nbsp"}
+"""Words that a template may write itself: commands, names of files and of programs."""
+
+TEMPLATES = jinja2.Environment(autoescape=True)
+
+
+@cache
+def sources(ending):
+    """Return the texts of the files of the package with an ending of their names, by path."""
+    found = Path(fitnoise.__file__).parent.rglob(f"*{ending}")
+    return {path: path.read_text(encoding="utf-8") for path in found}
 
 
 def parameters(text):
@@ -19,3 +37,46 @@ def test_languages_have_equal_ids_and_parameters(language):
     for text_id, text in own.items():
         assert text.strip(), text_id
         assert parameters(text) == parameters(english[text_id]), text_id
+
+
+def test_every_id_is_in_use():
+    text = "".join([*sources(".py").values(), *sources(".html").values()])
+    ids = (text_id for text_id in messages.catalogue("en") if text_id.startswith(("page.", "studio.")))
+    assert not [text_id for text_id in ids if f'"{text_id}"' not in text]
+
+
+def calls_of_templates():
+    """Yield the constant ids of texts in templates, with the names of their values."""
+    for text in sources(".html").values():
+        for call in TEMPLATES.parse(text).find_all(jinja2.nodes.Call):
+            if isinstance(call.node, jinja2.nodes.Name) and call.node.name == "t":
+                (text_id,) = call.args
+                if isinstance(text_id, jinja2.nodes.Const):
+                    yield text_id.value, {pair.key for pair in call.kwargs}
+
+
+def calls_of_modules():
+    """Yield the constant ids of texts in modules, with the names of their values."""
+    for text in sources(".py").values():
+        for call in ast.walk(ast.parse(text)):
+            if not (isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "translate"):
+                continue
+            text_id = call.args[0]
+            if isinstance(text_id, ast.Constant) and isinstance(text_id.value, str):
+                yield text_id.value, {keyword.arg for keyword in call.keywords}
+
+
+@pytest.mark.parametrize("calls", [calls_of_templates, calls_of_modules])
+def test_texts_receive_exactly_the_values_that_they_name(calls):
+    found = [*calls()]
+    assert len(found) > 30
+    for text_id, names in found:
+        assert names == parameters(messages.catalogue("en")[text_id]), text_id
+
+
+def test_templates_have_no_words_of_their_own():
+    for path, text in sources(".html").items():
+        tokens = TEMPLATES.lex(text)
+        own = "".join(value for _, kind, value in tokens if kind == "data")
+        own = re.sub(r' [\w-]+="[^"]*"|<[^<>]*>', " ", own)
+        assert {*re.findall(r"[A-Za-zÄÖÜäöüß]{2,}", own)} <= WORDS_OF_TEMPLATES, path.name

@@ -51,7 +51,7 @@ def test_a_workbook_has_every_number(tmp_path):
         assert set(found[:, 2 * stubs + 2 :: 3].ravel()) <= {"†", "‡", None}
         assert [x or "" for x in found[:, 0]] == [r[0].text or "Total" for r in table.rows] if stubs else True
         last = [sheet.cell(6 + shape[0] + k, 1).value for k in range(3)]
-        assert re.match("Universe: (all records of default|records of default; not counted: [a-z]+ )", last[0])
+        assert re.match("Universe: (all records of default|records of default. Not counted: [a-z]+ )", last[0])
         assert release.plan.hash[:12] in last[1]
         assert "more than 10" in last[2]
 

@@ -272,10 +272,10 @@ def test_a_plan_and_its_report_say_the_summary_under_its_headings():
     margins = {
         "table": [s.name for s in plan.summaries],
         "numbers": [language.number(s.numbers) for s in plan.summaries],
-        "asked ±": [language.kind(ValueKind.PEOPLE, s.target_moe) for s in plan.summaries],
-        "reached ±": [language.kind(ValueKind.PEOPLE, s.achieved_moe) for s in plan.summaries],
+        "requested ±": [language.kind(ValueKind.PEOPLE, s.target_moe) for s in plan.summaries],
+        "achieved ±": [language.kind(ValueKind.PEOPLE, s.achieved_moe) for s in plan.summaries],
         "confidence": [language.kind(ValueKind.LEVEL, s.confidence) for s in plan.summaries],
-        "share of the price": [language.kind(ValueKind.SHARE, s.price) for s in plan.summaries],
+        "share of price": [language.kind(ValueKind.SHARE, s.price) for s in plan.summaries],
     }
     ((heads, rows),) = html_tables(plan._repr_html_())
     assert heads == [*margins, ""]  # the last is above two columns: the share, and its bar
@@ -311,7 +311,9 @@ def test_the_studio_says_curves_and_sweeps_under_their_headings(tmp_path, monkey
         "±": [language.kind(ValueKind.PEOPLE, x.target_moe) for x in result.points],
         "ρ": [language.kind(ValueKind.COMPARED, x.rho) for x in result.points],
         "ε": [language.kind(ValueKind.COMPARED, x.epsilon) for x in result.points],
-        "against now": [language.kind(ValueKind.SHARE, x.rho / result.current.rho) for x in result.points],
+        "relative to the present cost": [
+            language.kind(ValueKind.SHARE, x.rho / result.current.rho) for x in result.points
+        ],
     }
 
 

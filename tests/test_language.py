@@ -43,8 +43,7 @@ def test_planted_word_is_found_at_its_line(tmp_path, source, kind, line):
     ("name", "page", "line"),
     [
         ("page.md", "# Prices\n\n```\n{word}\n```\n\nThe price is\n{word}.\n", 8),
-        ("page.html", '<p>{word}</p>\n{{{{ t("The price is {word}.") }}}}\n', 2),
-        ("en.toml", "[price]\nreader = 'The price is {word}.'\n", 1),
+        ("page.toml", "[price]\nreader = 'The price is {word}.'\n", 1),
         ("page.ipynb", '{{"cells": [{{"cell_type": "markdown", "source": ["Prices\\n", "are {word}.\\n"]}}]}}', 2),
     ],
 )

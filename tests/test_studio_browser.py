@@ -136,10 +136,10 @@ def test_the_demo_from_a_margin_to_a_question(page, place):
     assert "Releasing" in page.inner_text("#where")
     page.reload()
     page.wait_for_selector("#where a")
-    assert "charged by entry 1" in page.inner_text("#where")
+    assert "Entry 1 of the ledger has the charge." in page.inner_text("#where")
     page.go_back()
     page.go_forward()
-    assert "charged by entry 1" in page.inner_text("#where")
+    assert "Entry 1 of the ledger has the charge." in page.inner_text("#where")
     with fn.Ledger(place / "budget.sqlite") as ledger:
         assert [e.kind for e in ledger.entries()] == ["charge", "answers"]
         assert fn.verify(place / "release", ledger=ledger).ok
@@ -308,7 +308,7 @@ def test_a_release_is_one_whatever_its_page_does(page, place, ends):
     page.reload()
     assert "Releasing" in page.inner_text("#where")
     page.go_back()
-    assert "where it is" in page.inner_text("#state")
+    assert "its state" in page.inner_text("#state")
     page.check("text=people.csv")
     page.fill("#out", "again")
     page.click("#ask")
@@ -319,7 +319,7 @@ def test_a_release_is_one_whatever_its_page_does(page, place, ends):
     page.goto(f"{page.address}release/{number}")
     os.kill(process.pid, signal.SIGKILL if ends == "killed" else signal.SIGCONT)
     page.wait_for_function("() => !document.querySelector('#where').innerText.startsWith('Releasing')")
-    told = {"killed": "Not released: the ledger has no charge for it", "released": "Released: charged by entry 1"}
+    told = {"killed": "Not released. The ledger has no charge for this", "released": "Released. Entry 1 of the ledger"}
     assert page.inner_text("#where").startswith(told[ends])
     charges = 0
     if (place / "budget.sqlite").exists():

@@ -15,6 +15,7 @@ from fitnoise.interfaces.studio.folder import DraftChanged
 from fitnoise.interfaces.studio.refusals import Refused, refused_at
 from fitnoise.interfaces.studio.state import Studio
 from fitnoise.interfaces.studio.workers import QuestionReplaced
+from fitnoise.messages import translator
 from fitnoise.request import attributes
 from fitnoise.request.documents import Spec
 from refused import refused
@@ -533,10 +534,13 @@ def test_what_is_not_deep_nor_long_nor_a_code_is_taken():
 
 
 def test_tables_are_called_by_what_they_show():
-    words = [forms.table_words(t) for t in tomllib.loads(RICH)["tables"]]
-    assert words == ["code", "all pairs"]
-    assert [forms.table_words(t) for t in empty()["tables"]] == ["area", "area × age, at most"]
-    assert forms.table_words({"attributes": 3, "ranges": {"age": "all"}, "sum": "x"}) == "3 × age: ranges × x: sum"
-    assert forms.table_words({"sum": "x", "ceiling": 50.0}) == "x: sum × up to 50"
-    assert (forms.table_words({}), forms.table_words(7)) == ("all records", "?")
+    def words(table, language="en"):
+        return forms.table_words(table, translator(language))
+
+    assert [words(t) for t in tomllib.loads(RICH)["tables"]] == ["code", "all pairs of attributes"]
+    assert [words(t) for t in empty()["tables"]] == ["area", "area × age, at most"]
+    assert words({"attributes": 3, "ranges": {"age": "all"}, "sum": "x"}) == "3 × age: ranges × x: sum"
+    assert words({"sum": "x", "ceiling": 50.0}) == "x: sum × up to 50"
+    assert (words({}), words(7), words({"pattern": 7})) == ("all records", "?", "all: 7")
+    assert (words({}, "de"), words({"cumulative": "age"}, "de")) == ("alle Fälle", "age, höchstens")
     assert forms.levels_of(tomllib.loads(RICH)) == ["state", "county"]

@@ -276,8 +276,8 @@ def test_the_universe_is_told_in_german(made):
     release = fn.Release.read(made / "release")
     laid = layout(release, "sex by age groups")
     english, german = (next(fragments.notes(laid, translator(code), release, None)) for code in ("en", "de"))
-    assert english == f"Universe: records of people; not counted: {LEFT}."
-    assert german == f"Grundgesamtheit: Fälle aus people; nicht gezählt: {LEFT}."
+    assert english == f"Universe: records of people. Not counted: {LEFT}."
+    assert german == f"Grundgesamtheit: Fälle aus people. Nicht gezählt: {LEFT}."
     some = list_values("job", WIDE["job"], range(1500 % 16, 16), max_pieces=2)
     assert fragments.listed(some, translator("de")) == "job j12, j13 und 2 weitere"
 

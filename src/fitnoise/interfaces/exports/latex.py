@@ -73,12 +73,12 @@ def _longtable(table: TableLayout, language: Translator) -> Iterator[str]:
     if table.across:
         spanned = f"{{c}}{{{escaped(heading(language, table.across))}}}"
         yield f"{'&' * len(stubs)} \\multicolumn{{{2 * len(table.columns)}}}{spanned}\\\\"
-    heads = [escaped(heading(language, x)) for x in table.stubs] or [escaped(language.translate("number"))]
+    heads = [escaped(heading(language, x)) for x in table.stubs] or [escaped(language.translate("page.table.number"))]
     columns = [labelled(x, language) if table.across else numbers(table, language) for x in table.columns]
     yield " & ".join([*heads, *(f"\\multicolumn{{2}}{{c}}{{{escaped(x)}}}" for x in columns)]) + r"\\"
     yield r"\midrule\endhead"
     for i, labels in enumerate(table.rows):
-        named = [_named(x, language) for x in labels] or [escaped(language.translate("all records"))]
+        named = [_named(x, language) for x in labels] or [escaped(language.translate("page.table.all"))]
         yield " & ".join([*named, *(_number(table, i, j, language) for j in range(len(table.columns)))]) + r"\\"
     yield r"\bottomrule"
     yield r"\end{longtable}"

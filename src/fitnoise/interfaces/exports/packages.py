@@ -54,7 +54,7 @@ def package(source: Tabled, names: list[str], bands: Bands | None, licence: str 
             frame["reliability"] = np.array([x.value for x in bands.classify(size, far.to_numpy())], dtype=object)
         text = csv_text(frame, fixed=SIMULATED if laid.is_integer else (*RESERVED, "low", "high"))
         yield place, text
-        described = " ".join([caption(laid, english) + ".", *notes(laid, english, source, bands)])
+        described = " ".join([caption(laid, english), *notes(laid, english, source, bands)])
         resources.append(
             {
                 "name": re.sub(r"[^a-z0-9._-]", "-", slug(name).lower()),

@@ -35,7 +35,7 @@ def workbook(source: Tabled, tables: Iterable[TableLayout], language: Translator
         raise missing_package("Workbooks", "XlsxWriter", "report", "Nothing was written.") from None
     held = io.BytesIO()
     with Workbook(held, {"in_memory": True}) as book:
-        named = readable(title(source)) or language.translate("Untitled")
+        named = readable(title(source)) or language.translate("page.label.untitled")
         book.set_properties({"title": named, "created": EPOCH, "comments": f"fitnoise {__version__}"})
         looks = {
             "title": book.add_format({"bold": True, "font_size": 14}),
@@ -43,7 +43,7 @@ def workbook(source: Tabled, tables: Iterable[TableLayout], language: Translator
             "stub": book.add_format({"bottom": 1, "italic": True}),
             "soft": book.add_format({"font_color": "#525d69"}),
         }
-        front = book.add_worksheet(language.translate("Contents"))
+        front = book.add_worksheet(language.translate("page.workbook.contents"))
         front.set_column(0, 0, 60)
         front.write_string(0, 0, named, looks["title"])
         row = 2
@@ -54,7 +54,7 @@ def workbook(source: Tabled, tables: Iterable[TableLayout], language: Translator
             numbers = book.add_format({"num_format": "#,##0" + "." * (table.decimals > 0) + "0" * table.decimals})
             _sheet(book.add_worksheet(name), table, looks | {"number": numbers}, language, source, bands)
         unit = readable(releases(source)[0].plan.publication.unit.describe())
-        front.write_string(row + 1, 0, language.translate("Statistics with differential privacy"), looks["soft"])
+        front.write_string(row + 1, 0, language.translate("page.subject.release"), looks["soft"])
         charged = " + ".join(f"{r.plan.rho:.7g}" for r in releases(source))
         front.write_string(row + 2, 0, f"ρ = {charged}, {unit}", looks["soft"])
         front.write_string(row + 3, 0, f"fitnoise {__version__}, {hashes(source)}", looks["soft"])
@@ -71,19 +71,19 @@ def _sheet(
     sheet.write_string(0, 0, readable(table.name), looks["title"])
     sheet.write_string(1, 0, caption(table, language), looks["soft"])
     beside = [table.margins] if table.ends is None else list(table.ends)
-    heads = [" ±"] if table.ends is None else [f": {language.translate('from')}", f": {language.translate('to')}"]
-    heads += [" †‡"] if table.bands is not None else []
     stubs, each = len(table.stubs), 1 + len(beside) + (table.bands is not None)
     for k, stub in enumerate(table.stubs):
         named = readable(heading(language, stub))
         sheet.write_string(3, 2 * k, named, looks["stub"])
-        sheet.write_string(3, 2 * k + 1, f"{named}: {language.translate('code')}", looks["stub"])
+        sheet.write_string(3, 2 * k + 1, language.translate("page.workbook.code", name=named), looks["stub"])
     for j, column in enumerate(table.columns):
         at = 2 * stubs + each * j
         named = labelled(column, language) if table.across else numbers(table, language)
-        sheet.write_string(3, at, named, looks["head"])
-        for k, head in enumerate(heads, 1):
-            sheet.write_string(3, at + k, named + head, looks["head"])
+        ends = [language.translate(x, name=named) for x in ("page.workbook.from", "page.workbook.to")]
+        heads = [named, *([f"{named} ±"] if table.ends is None else ends)]
+        heads += [f"{named} †‡"] if table.bands is not None else []
+        for k, head in enumerate(heads):
+            sheet.write_string(3, at + k, head, looks["head"])
     for i, labels in enumerate(table.rows):
         for k, label in enumerate(labels):
             sheet.write_string(4 + i, 2 * k, labelled(label, language))

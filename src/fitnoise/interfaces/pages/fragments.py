@@ -9,9 +9,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, partial, reduce
 from importlib import resources
 from itertools import groupby
 from math import ceil, floor
@@ -32,6 +32,7 @@ from fitnoise.reading.layouts import Heading, Label, Tabled, TableLayout, public
 from fitnoise.reading.refusals import missing_package
 from fitnoise.reporting import Report, heading_beside
 from fitnoise.request.coverage import ValueList, uncounted
+from fitnoise.request.workloads import Workload
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -42,6 +43,17 @@ if TYPE_CHECKING:
 
 MARKS = {Band.RELIABLE: "", Band.CARE: "†", Band.WIDE: "‡"}
 """The mark next to a number of each band."""
+
+BANDS = {Band.RELIABLE: "page.band.reliable", Band.CARE: "page.band.care", Band.WIDE: "page.band.wide"}
+"""The id of the name of each band."""
+
+BOUNDS = {
+    "at_least": "page.condition.at_least",
+    "above": "page.condition.above",
+    "at_most": "page.condition.at_most",
+    "below": "page.condition.below",
+}
+"""The id of the text of each bound of a condition."""
 
 FIGURE_SPACE = "\u2007"
 """A space as wide as a digit: padding before the margins of a column, so that all of them are equally wide."""
@@ -100,12 +112,12 @@ def environment(language: str, also: str = "") -> Environment:
 
     Args:
         language: "en" or "de".
-        also: A package with templates, and words, in addition to those of pages.
+        also: A package with templates in addition to those of pages.
 
     Raises:
         ReleaseError: Jinja2 is not installed, or the language is unknown.
     """
-    told = translator(language, also)
+    told = translator(language)
     try:
         from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
     except ModuleNotFoundError:
@@ -129,6 +141,7 @@ def environment(language: str, also: str = "") -> Environment:
         "pattern": partial(pattern, told),
         "merged": partial(merged, told),
         "MARKS": MARKS,
+        "BANDS": BANDS,
         "style": style(),
         "type_of": _type,
     }
@@ -159,13 +172,13 @@ def heading(language: Translator, heading: Heading) -> str:
     name, n = heading.name, language.number(heading.steps)
     match heading.view:
         case "cumulative":
-            return language.translate("{name}, at most", name=name)
+            return language.translate("page.heading.cumulative", name=name)
         case "change":
-            return language.translate("{name}, change", name=name)
+            return language.translate("page.heading.change", name=name)
         case "average":
-            return language.translate("{name}, average of {n}", name=name, n=n)
+            return language.translate("page.heading.average", name=name, n=n)
         case "to date":
-            return language.translate("{name}, to date", name=name)
+            return language.translate("page.heading.to_date", name=name)
         case view if view in PLAIN_HEADINGS:
             return name
     raise _unknown_view(heading)
@@ -187,70 +200,61 @@ def meaning(language: Translator, heading: Heading) -> str:
     name, n = heading.name, language.number(heading.steps)
     match heading.view:
         case "cumulative":
-            return language.translate("Rows of {name} are of records with at most the value shown.", name=name)
+            return language.translate("page.rows.cumulative", name=name)
         case "change":
-            return language.translate(
-                "Rows of {name} are changes over {n}: the number less the one so long before.", name=name, n=n
-            )
+            return language.translate("page.rows.change", name=name, n=n)
         case "average":
-            return language.translate(
-                "Rows of {name} are the mean of a number and those before it, {n} in all.", name=name, n=n
-            )
+            return language.translate("page.rows.average", name=name, n=n)
         case "to date":
-            return language.translate(
-                "Rows of {name} are of records from the beginning of their season, of {n} values, on.", name=name, n=n
-            )
+            return language.translate("page.rows.to_date", name=name, n=n)
         case "count":
-            return language.translate("Counted are the records with a value of {name}.", name=name)
+            return language.translate("page.rows.count", name=name)
         case view if view in PLAIN_HEADINGS:
             return ""
     raise _unknown_view(heading)
 
 
+def join(language: Translator, joiner: str, texts: Iterable[str]) -> str:
+    """Return a list of texts; the joiner is the id of a text with `first` and `last`."""
+    return reduce(lambda first, last: language.translate(joiner, first=first, last=last), texts)
+
+
+def quoted(language: Translator, names: Iterable[str]) -> str:
+    """Return a list of names in quotes."""
+    return join(language, "page.list.and", (language.translate("page.list.quoted", name=x) for x in names))
+
+
 def pattern(language: Translator, unit_pattern: Pattern) -> str:
     """Return the pattern of the records of one unit; empty if none is known."""
-
-    def named(*names: str) -> str:
-        return f" {language.translate('and')} ".join(language.translate('"{name}"', name=name) for name in names)
-
-    said = (
-        [language.translate("once per {names}", names=named(*unit_pattern.once_per))] if unit_pattern.once_per else []
-    )
-    said += [
-        language.translate("{n} for each {names}", n=language.number(n), names=named(a))
-        for a, n in unit_pattern.per_value
-    ]
-    said += [
-        language.translate("{n} apart in {names}", n=language.number(n), names=named(a))
-        for a, n in unit_pattern.separation
-    ]
-    said += [language.translate("alike in {names}", names=named(*unit_pattern.fixed))] if unit_pattern.fixed else []
-    return ", ".join(said)
+    once, fixed = unit_pattern.once_per, unit_pattern.fixed
+    texts = [language.translate("page.pattern.once", names=quoted(language, once))] if once else []
+    for text_id, counts in (
+        ("page.pattern.each", unit_pattern.per_value),
+        ("page.pattern.apart", unit_pattern.separation),
+    ):
+        texts += [
+            language.translate(text_id, n=language.number(n), names=quoted(language, [name])) for name, n in counts
+        ]
+    texts += [language.translate("page.pattern.fixed", names=quoted(language, fixed))] if fixed else []
+    return ", ".join(texts)
 
 
 def merged(language: Translator, unit: PrivacyUnit) -> str:
     """Return the rule by which records of one unit are merged, if amounts are added up."""
-    names = f" {language.translate('and')} ".join(language.translate('"{name}"', name=a) for a in unit.sum_within_unit)
-    return language.translate(
-        "records of one {unit} alike in all else are one, with their {names} added up", unit=unit.name, names=names
-    )
+    return language.translate("page.universe.merged", unit=unit.name, names=quoted(language, unit.sum_within_unit))
 
 
 def condition(language: Translator, record_condition: Condition) -> str:
     """Return the condition of counted records in a language; values as the specification has them."""
-    ways = {
-        "at_least": language.translate("at least"),
-        "above": language.translate("above"),
-        "at_most": language.translate("at most"),
-        "below": language.translate("below"),
-    }
-    values = f" {language.translate('and')} ".join(f"{ways[name]} {x}" for name, x in record_condition.bounds.items())
-    if not values:
+    bounds = [language.translate(BOUNDS[key], value=x) for key, x in record_condition.bounds.items()]
+    if bounds:
+        values = join(language, "page.list.and", bounds)
+    else:
         shown = [repr(c) if isinstance(c, str) else str(c).lower() for c in record_condition.codes[:MAX_CODES_IN_TEXT]]
         more = len(record_condition.codes) - len(shown)
-        values = f" {language.translate('or')} ".join(shown)
-        values += f", {language.translate('or one of {n} more', n=language.number(more))}" if more else ""
-    return language.translate("{name} is {values}", name=repr(record_condition.column), values=values)
+        values = join(language, "page.list.or", shown)
+        values = language.translate("page.condition.more", values=values, n=language.number(more)) if more else values
+    return language.translate("page.condition.is", name=repr(record_condition.column), values=values)
 
 
 def fragment(name: str, language: str = "en", **context: Any) -> Markup:
@@ -284,7 +288,7 @@ def digest(text: str) -> str:
 
 def labelled(label: Label, language: Translator) -> str:
     """Return a label without its code."""
-    return language.translate("Total") if label.text is None else readable(label.text)
+    return language.translate("page.table.total") if label.text is None else readable(label.text)
 
 
 def render_table(
@@ -302,60 +306,49 @@ def render_table(
 
 
 def caption(table: TableLayout, language: Translator) -> str:
-    """Return the meaning of the numbers of a table."""
+    """Return the meaning of the numbers of a table, in sentences."""
     if table.biased:
-        return language.translate(
-            "Estimated numbers of records, biased; ± is their simulated error, which is no margin"
-        )
-    level, what = language.kind(ValueKind.LEVEL, table.confidence), _what(table, language)
+        return language.translate("page.caption.biased")
+    level = language.kind(ValueKind.LEVEL, table.confidence)
+    sentences = [_statistic(table, language)]
     if table.ends is not None:
-        said = language.translate("{what}, with their intervals at {level} confidence", what=what, level=level)
+        sentences.append(language.translate("page.caption.intervals", level=level))
     elif table.common_margin is None:
-        said = language.translate("{what}, ± their margins at {level} confidence", what=what, level=level)
+        sentences.append(language.translate("page.caption.own_margins", level=level))
     else:
         margin = language.number(table.common_margin, table.decimals)
-        said = language.translate(
-            "{what}, each ± {margin} at {level} confidence", what=what, margin=margin, level=level
-        )
+        sentences.append(language.translate("page.caption.common_margin", margin=margin, level=level))
     coded, capped = table.counted
-    values = [
-        language.translate("values of {name} count {coded}", name=readable(name), coded=language.phrase(words).text)
+    sentences += [
+        language.translate("page.caption.coded", name=readable(name), coded=language.phrase(words).text)
         for name, words in coded.items()
     ]
-    values += [language.translate("no margin or interval includes what the range cuts off")] if capped else []
-    return f"{said} ({'; '.join(values)})" if values else said
+    sentences += [language.translate("page.caption.cut")] if capped else []
+    return " ".join(sentences)
 
 
-def _what(table: TableLayout, language: Translator) -> str:
-    """Return the meaning of the numbers of a table, without their margins."""
+def _statistic(table: TableLayout, language: Translator) -> str:
+    """Return the statistic that the numbers of a table estimate."""
     changes = any(h.view == "change" for h in (*table.stubs, *([table.across] if table.across else ())))
     names = readable(" × ".join(table.summed))
     if table.averaged is not None:
-        return language.translate("Estimated means of {name}", name=readable(table.averaged))
+        return language.translate("page.caption.means", name=readable(table.averaged))
     if table.is_integer:
-        return language.translate("Whole numbers of records")
-    if changes:
-        return (
-            language.translate("Estimated changes of sums of {names}", names=names)
-            if names
-            else language.translate("Estimated changes of numbers")
-        )
-    return (
-        language.translate("Estimated sums of {names}", names=names)
-        if names
-        else language.translate("Estimated numbers of records")
-    )
+        return language.translate("page.caption.integers")
+    if names:
+        return language.translate("page.caption.changes_of_sums" if changes else "page.caption.sums", names=names)
+    return language.translate("page.caption.changes" if changes else "page.caption.counts")
 
 
 def numbers(table: TableLayout, language: Translator) -> str:
     """Return the heading of the numbers of a table with one column of them; no column of labels has it."""
     stubs = [readable(heading(language, stub)) for stub in table.stubs]
     if table.averaged is not None:
-        own = language.translate("mean of {name}", name=readable(table.averaged))
+        own = language.translate("page.table.mean", name=readable(table.averaged))
     else:
         names = readable(" × ".join(table.summed))
-        own = language.translate("sum of {names}", names=names) if names else language.translate("records")
-    return heading_beside(own, stubs, language.translate("value"))
+        own = language.translate("page.table.sum", names=names) if names else language.translate("page.table.records")
+    return heading_beside(own, stubs, language.translate("page.table.value"))
 
 
 def title(source: Tabled) -> str:
@@ -370,82 +363,49 @@ def hashes(source: Tabled, digits: int = 64) -> str:
 
 def notes(table: TableLayout, language: Translator, tabled: Tabled, bands: Bands | None) -> Iterator[str]:
     """Yield the notes below a table: the records that it counts, its origin, the meaning of its signs."""
-    release = releases(tabled)[0]
-    plan = release.plan
-    workload, source = publication_of(tabled, table.name).workload, plan.publication.source.name
-    conditions = [condition(language, c) for c in plan.publication.source.conditions]
-    dropped = left_out(plan).get("left_out")
-    asked = workload[table.name]
-    left = uncounted(asked, workload.domain)
-    enforced = plan.publication.unit.parts == 1 and plan.publication.unit.bound is not None
-    if conditions:
-        who = language.translate(
-            "records of {source} of which {conditions}", source=source, conditions=", ".join(conditions)
-        )
-    elif left or dropped or enforced:
-        who = language.translate("records of {source}", source=source)
-    else:
-        who = language.translate("all records of {source}", source=source)
-    universe = [who]
-    if plan.publication.unit.parts > 1:
-        universe.append(
-            language.translate(
-                "each {unit} counts one, by equal shares of all its records", unit=plan.publication.unit.name
-            )
-        )
-    elif plan.publication.unit.bound is not None:
-        unit = plan.publication.unit
-        most = language.translate("at most {n}", n=language.number(unit.max_records))
-        kept = ", ".join([most, *([pattern(language, unit.pattern)] if unit.pattern else [])])
-        universe.append(language.translate("of each {unit} {kept}", unit=unit.name, kept=kept))
-        universe += [merged(language, unit)] if unit.sum_within_unit else []
-    if dropped:
-        universe.append(
-            language.translate("without those whose value is dropped, by {names}", names=", ".join(dropped))
-        )
-    universe += (language.translate("not counted: {values}", values=listed(x, language)) for x in left)
-    universe += (f"{name}: {language.phrase(coded).text}" for name, coded in asked.coded(workload.domain).items())
-    yield language.translate("Universe: {universe}.", universe="; ".join(universe))
+    plan = releases(tabled)[0].plan
+    yield " ".join(_universe(publication_of(tabled, table.name).workload, table.name, plan, language))
     plans = ", ".join(r.plan.hash[:12] for r in releases(tabled))
-    if table.is_integer:
-        way = language.translate(
-            "Method: the nearest tables to the noisy ones that add up and hold no negative number, then whole numbers "
-            "next to these that add up; plan {plan}. Small numbers are too large on average.",
-            plan=plans,
-        )
-    elif len(releases(tabled)) > 1:
-        way = language.translate(
-            "Method: one estimate of least variance of several measurements of the same records, as whoever combined "
-            "them says; plans {plan}.",
-            plan=plans,
-        )
-    else:
-        way = language.translate(
-            "Method: one measurement with noise fixed before the data were read; plan {plan}.", plan=plans
-        )
+    combined = "page.method.combination" if len(releases(tabled)) > 1 else "page.method.release"
+    way = "page.method.integers" if table.is_integer else combined
     columns = (*table.stubs, *([table.across] if table.across else ()))
-    method = [way, *filter(None, (meaning(language, h) for h in columns))]
+    method = [language.translate(way, plan=plans), *filter(None, (meaning(language, h) for h in columns))]
     if table.biased:
         group = plan.group(table.name)
         method.append(language.sentence(group.mechanism.bias_text(group)).text)
     yield " ".join(method)
     if bands is not None and table.bands is not None:
         care, wide = (language.kind(ValueKind.LEVEL, x) for x in (bands.reliable, bands.care))
-        yield (
-            language.translate(
-                "† use with care: the margin is more than {care} of the number without its sign; ‡ too wide to be used "
-                "alone: more than {wide} of it.",
-                care=care,
-                wide=wide,
-            )
-            if table.signed
-            else language.translate(
-                "† use with care: the margin is more than {care} of the number; ‡ too wide to be used alone: more than "
-                "{wide} of it, or the number is not above 0.",
-                care=care,
-                wide=wide,
-            )
-        )
+        yield language.translate("page.bands.signed" if table.signed else "page.bands.unsigned", care=care, wide=wide)
+
+
+def _universe(workload: Workload, name: str, plan: Plan, language: Translator) -> Iterator[str]:
+    """Yield the sentences about the records that a table counts."""
+    source, unit = plan.publication.source, plan.publication.unit
+    conditions = [condition(language, c) for c in source.conditions]
+    dropped = left_out(plan).get("left_out")
+    table = workload[name]
+    left = uncounted(table, workload.domain)
+    if conditions:
+        yield language.translate("page.universe.conditions", source=source.name, conditions=", ".join(conditions))
+    elif left or dropped or (unit.parts == 1 and unit.bound is not None):
+        yield language.translate("page.universe.some", source=source.name)
+    else:
+        yield language.translate("page.universe.all", source=source.name)
+    if unit.parts > 1:
+        yield language.translate("page.universe.shares", unit=unit.name)
+    elif unit.bound is not None:
+        yield language.translate("page.universe.bound", unit=unit.name, n=language.number(unit.max_records))
+        if unit.pattern:
+            yield language.translate("page.universe.pattern", unit=unit.name, pattern=pattern(language, unit.pattern))
+        if unit.sum_within_unit:
+            yield merged(language, unit)
+    if dropped:
+        yield language.translate("page.universe.dropped", names=", ".join(dropped))
+    for values in left:
+        yield language.translate("page.universe.uncounted", values=listed(values, language))
+    for attribute, coded in table.coded(workload.domain).items():
+        yield language.translate("page.universe.coded", name=attribute, coded=language.phrase(coded).text)
 
 
 def uncounted_by_table(plan: Plan, language: Translator) -> list[tuple[str, str]]:
@@ -458,11 +418,7 @@ def uncounted_by_table(plan: Plan, language: Translator) -> list[tuple[str, str]
 def listed(values: ValueList, language: Translator) -> str:
     """Return a list of values in a language."""
     text = f"{values.name} {', '.join(values.pieces)}"
-    return (
-        language.translate("{values}, and {n} more", values=text, n=language.number(values.more))
-        if values.more
-        else text
-    )
+    return language.translate("page.list.more", values=text, n=language.number(values.more)) if values.more else text
 
 
 def margin_text(table: TableLayout, language: Translator, i: int, j: int, width: int = 0) -> str:

@@ -138,7 +138,7 @@ def content(
         made = _views(what, _names(what, chosen), told, bands, totals=totals)
         return {
             **beside(),
-            "title": title(what) or told.translate("Untitled"),
+            "title": title(what) or told.translate("page.label.untitled"),
             "whole": isinstance(what, IntegerTables),
             "releases": [(r.plan, answers_digest(r.answers)) for r in what.releases],
             "tables": made,
@@ -154,7 +154,7 @@ def content(
         **beside(),
         "plan": plan,
         "release": release,
-        "title": plan.publication.title or told.translate("Untitled"),
+        "title": plan.publication.title or told.translate("page.label.untitled"),
         "tables": views,
         "count": count,
         "linked": len(views) == len(plan.summaries) == count,

@@ -1,4 +1,4 @@
-"""The languages of pages: English is in the templates, and others translate it in a catalogue in the same folder."""
+"""The languages of pages, for sentences of reports that do not have ids yet."""
 
 from __future__ import annotations
 
@@ -31,20 +31,10 @@ class TranslatedText:
 class Translator(messages.Translator):
     """One language, for texts that do not have ids yet.
 
-    catalogue: The texts of pages by the English text; empty for English.
     sentences: The sentences of reports by the English text, before values are put in.
     """
 
-    catalogue: Mapping[str, str] = field(default_factory=dict)
     sentences: Mapping[str, str] = field(default_factory=dict)
-
-    def translate(self, text_id: str, **values: object) -> str:
-        """Return a text of fitnoise in this language, with values in its braces: by its id, or by the English text."""
-        if text_id in self.texts:
-            return super().translate(text_id, **values)
-        text = text_id
-        said = text if self.code == "en" else self.catalogue[text]
-        return said.format_map(values) if values else said
 
     def sentence(self, text: str, values: Sequence[Value] = ()) -> TranslatedText:
         """Return a sentence of a report with its values; in English if this language lacks some of its words."""
@@ -94,21 +84,16 @@ def _numbered(text: str) -> re.Pattern[str]:
 
 
 @cache
-def _catalogue(package: str, name: str) -> dict[str, str]:
-    place = resources.files(package) / "templates" / f"{name}.toml"
+def _catalogue(name: str) -> dict[str, str]:
+    place = resources.files(_PAGES) / "templates" / f"{name}.toml"
     return tomllib.loads(place.read_text(encoding="utf-8"))
 
 
-def translator(language: str, also: str = "") -> Translator:
-    """Return a language by its code. also: a package with a catalogue in addition to that of pages.
+def translator(language: str) -> Translator:
+    """Return a language by its code.
 
     Raises:
         ReleaseError: Pages have no such language.
     """
     texts = messages.translator(language).texts
-    if language == "en":
-        return Translator(language, texts)
-    known = [_catalogue(x, language) for x in (_PAGES, also) if x]
-    told = {text: said for own in known for text, said in own.items()}
-    sentences = _catalogue(_PAGES, f"sentences.{language}")
-    return Translator(language, texts, catalogue=told, sentences=sentences)
+    return Translator(language, texts, sentences={} if language == "en" else _catalogue(f"sentences.{language}"))

@@ -41,7 +41,7 @@ from fitnoise.interfaces.studio.releasing import head_of, no_data, released_befo
 from fitnoise.interfaces.studio.state import Studio
 from fitnoise.interfaces.studio.workers import QuestionReplaced
 from fitnoise.kernel.ledger import Ledger
-from fitnoise.messages import LANGUAGES
+from fitnoise.messages import LANGUAGES, translator
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.expressions import ask
 from fitnoise.reading.release import Release
@@ -153,12 +153,12 @@ def describe(studio: Studio, request: Request) -> Response:
 def tables(studio: Studio, request: Request) -> Response:
     """Show page 3: tables, with the price next to them."""
     studio.wish_price()
-    document = studio.document()
+    document, language = studio.document(), translator(studio.language)
     fields = {".".join(p): forms.field_text(document, p) for p in forms.DEFAULTS if p[0] == "accuracy"}
     return _shell(
         studio,
         "tables",
-        tables=[(forms.table_words(t), *forms.target_of(t)) for t in forms.tables_of(document)],
+        tables=[(forms.table_words(t, language), *forms.target_of(t)) for t in forms.tables_of(document)],
         names=forms.shown_of(document),
         summed=forms.summed_of(document),
         fields=fields,
@@ -175,7 +175,7 @@ def prove(studio: Studio, request: Request) -> Response:
     if plan is not None and not known:  # certified by an earlier server
         studio.jobs.add("show", {"what": "show", "plan": plan, "key": key, **studio.question_fields})
     try:
-        names = [forms.table_words(t) for t in forms.tables_of(studio.document())]
+        names = [forms.table_words(t, translator(studio.language)) for t in forms.tables_of(studio.document())]
     except FitnoiseError:
         names = []
     return _shell(studio, "prove", plan=plan, tables=names)

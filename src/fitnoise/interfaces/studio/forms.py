@@ -22,6 +22,7 @@ from fitnoise.interfaces.studio.folder import checked_name
 from fitnoise.interfaces.studio.refusals import Refusals, refused_at
 from fitnoise.kernel.checks import is_plain
 from fitnoise.kernel.codings import number
+from fitnoise.messages import Translator
 from fitnoise.request.documents import exact_number
 from fitnoise.request.spec_errors import not_toml, number_advice
 from fitnoise.request.to_document import toml
@@ -827,7 +828,7 @@ def add_table(document: Document, form: SubmittedForm) -> Document:
                     )
         with refusals.at("pattern"):
             if form.get("pattern", ""):
-                new["pattern"] = _chosen(form, "pattern", ("singles", "pairs", "triples"))
+                new["pattern"] = _chosen(form, "pattern", [*PATTERNS])
         if shown:
             new["attributes"] = shown
         if cumulative:
@@ -923,18 +924,31 @@ def remove_table(document: Document, index: str) -> Document:
     return out
 
 
-def table_words(table: Any) -> str:
+PATTERNS = {
+    "singles": "studio.tables.all_singles",
+    "pairs": "studio.tables.all_pairs",
+    "triples": "studio.tables.all_triples",
+}
+"""The id of the text of each pattern."""
+
+
+def table_words(table: Any, language: Translator) -> str:
     """Return the content of a table in words; for keys that forms do not write, the keys."""
     if not isinstance(table, Mapping):
         return "?"
     if table.get("name"):
         return str(table["name"])
-    own = _names(table.get("attributes")) + [f"{x}, at most" for x in _names(table.get("cumulative"))]
+    own = _names(table.get("attributes")) + [
+        language.translate("page.heading.cumulative", name=x) for x in _names(table.get("cumulative"))
+    ]
     for key in ("ranges", "groups", "count", "sum", "mean"):
         own += [f"{x}: {key}" for x in _names(table.get(key))]
-    own += [f"up to {_text(table['ceiling'])}"] if "ceiling" in table else []
-    words = " × ".join(own)
-    return f"all {table['pattern']}" + (f" × {words}" if own else "") if "pattern" in table else words or "all records"
+    if "ceiling" in table:
+        own.append(language.translate("studio.tables.up_to", ceiling=_text(table["ceiling"])))
+    if "pattern" in table:
+        pattern = str(table["pattern"])
+        own.insert(0, language.translate(PATTERNS[pattern]) if pattern in PATTERNS else f"all: {pattern}")
+    return " × ".join(own) or language.translate("page.table.all")
 
 
 def _names(said: Any) -> list[str]:

@@ -39,6 +39,13 @@ PROGRAM = "fitnoise.interfaces.studio.releasing"
 FIRST_STAGE_AFTER_CHARGE = "writing the tables"
 """The stage after the charge: from this stage on, nothing is stopped."""
 
+STAGES = {
+    "counting": "studio.stage.counting",
+    "counting, charging and measuring": "studio.stage.measuring",
+    FIRST_STAGE_AFTER_CHARGE: "studio.stage.writing",
+}
+"""The id of the text of each stage."""
+
 
 @final
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from fitnoise.interfaces.studio.connections import (
 )
 from fitnoise.interfaces.studio.folder import Folder
 from fitnoise.interfaces.studio.state import Studio
+from fitnoise.messages import translator
 
 IDLE_TIMEOUT_SECONDS = 8 * 3600.0
 """Seconds without a request after which it ends."""
@@ -129,10 +130,11 @@ def serve(folder: Path, others: tuple[str, ...], language: str, *, as_json: bool
         if as_json:
             show(json.dumps({"address": server.address, "page": str(server.page), "code": server.code}))
             return
-        show(f"the studio of {folder.resolve()}: open this page in a browser, within five minutes, once:")
+        told = translator(language)
+        show(told.translate("studio.open.folder", folder=folder.resolve()))
         show(f"  {server.page.as_uri()}")
-        show(f"or go to {server.address} and paste the code {server.code}")
-        show("It ends with Ctrl-C, or by its button.")
+        show(told.translate("studio.open.paste", address=server.address, code=server.code))
+        show(told.translate("studio.open.end"))
 
     server.run(ready)
 

@@ -14,7 +14,7 @@ from fitnoise.interfaces.studio import forms
 from fitnoise.interfaces.studio.access import StudioSession, SubmittedForm
 from fitnoise.interfaces.studio.folder import Folder, digest
 from fitnoise.interfaces.studio.page_parts import render_part
-from fitnoise.interfaces.studio.releasing import Releases
+from fitnoise.interfaces.studio.releasing import STAGES, Releases
 from fitnoise.interfaces.studio.workers import Jobs, QuestionReplaced, Worker
 
 STALE_PRICE_SECONDS = 2.0
@@ -128,7 +128,7 @@ class Studio:
                     self._pending = None
             raise
         except FitnoiseError as error:
-            found = render_part("unpriced", self.language, why=str(error))
+            found = render_part("unpriced", self.language, why=str(error.with_outcome("Nothing was planned.")))
         with self._lock:
             if self._turn == mine:
                 self._price, self._pending = (key, found), None
@@ -199,7 +199,7 @@ class Studio:
         except FitnoiseError as error:
             return render_part("unknown", self.language, why=str(error))
         place = self.folder.number(found.intent.out)
-        return render_part("where", self.language, found=found, place=place, **self.form)
+        return render_part("where", self.language, found=found, stage=STAGES.get(found.stage), place=place, **self.form)
 
     def parts(self, page_name: str) -> dict[str, Markup]:
         """Return the parts of a page that change by themselves. shown: its name, or `release/ID`."""
