@@ -132,7 +132,7 @@ def cases():
         ("signs 64", signs, 1.0),
         ("signs 64, targets U(1, 10)", signs, gallery.random_targets(128, rng(7))),
         ("fair signs 64", fair, 1.0),
-        ("fair signs 64, targets U{1 … 10}", fair, gallery.random_targets(128, rng(7), whole=True)),
+        ("fair signs 64, targets U{1 … 10}", fair, gallery.random_targets(128, rng(7), is_integer=True)),
         ("age pyramids", gallery.age_pyramids(), 1.0),
         ("marginals 4³", gallery.marginals((4, 4, 4)), 1.0),
         ("WRelated 64", gallery.wrelated(64, 32, 32, rng(0)), 1.0),

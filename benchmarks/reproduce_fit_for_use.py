@@ -363,7 +363,7 @@ def signs(heads):
 def signs_and_targets(heads, *, whole):
     return lambda d, rng: (
         gallery.random_signs(d, 2 * d, rng, heads=heads),
-        gallery.random_targets(2 * d, rng, whole=whole),
+        gallery.random_targets(2 * d, rng, is_integer=whole),
     )
 
 

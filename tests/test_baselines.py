@@ -25,7 +25,7 @@ WORKLOADS = {
     "prefix": (gallery.prefix(16), 1.0),
     "identity and sum": (gallery.identity_and_sum(9), gallery.random_targets(10, rng(1))),
     "ranges": (gallery.random_ranges(16, 32, rng()), gallery.random_targets(32, rng(2))),
-    "signs": (gallery.random_signs(12, 24, rng()), gallery.random_targets(24, rng(3), whole=True)),
+    "signs": (gallery.random_signs(12, 24, rng()), gallery.random_targets(24, rng(3), is_integer=True)),
     "pyramids": (gallery.age_pyramids(6, 3), 2.0),
     "marginals": (gallery.marginals((2, 3, 2)), 1.0),
     "WRelated": (gallery.wrelated(12, 6, 4, rng()), gallery.random_targets(6, rng(4))),
@@ -291,7 +291,7 @@ def test_random_queries_of_table_7_are_those_of_fair_coins():
 def test_random_queries_of_table_8_have_whole_targets_and_queries_are_weighted_not_their_squares():
     """Printed for d = 64: IP 2.58, CA 2.43, wCA-I 1.15, wCA-II 1.61 (128: 2.82, 2.58, 1.18, 1.72)."""
     w, draw = gallery.random_signs(128, 256, rng(1), heads=0.5), rng(1)
-    whole, real = gallery.random_targets(256, draw, whole=True), gallery.random_targets(256, draw)
+    whole, real = gallery.random_targets(256, draw, is_integer=True), gallery.random_targets(256, draw)
     methods = ("IP", "CA", "CA, 1/c²", "CA, 1/c")
     found = ratios(w, whole, methods)
     assert found == pytest.approx([2.82, 2.58, 1.18, 1.72], rel=0.06)

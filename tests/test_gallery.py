@@ -178,7 +178,7 @@ def test_random_targets():
     assert c.shape == (50_000,)
     assert 1 <= c.min() < c.max() <= 10
     assert c.mean() == pytest.approx(5.5, abs=0.1)
-    whole = gallery.random_targets(50_000, rng(), 2, 5, whole=True)
+    whole = gallery.random_targets(50_000, rng(), 2, 5, is_integer=True)
     values, counts = np.unique(whole, return_counts=True)
     assert values.tolist() == [2, 3, 4, 5]
     assert counts / len(whole) == pytest.approx([0.25] * 4, abs=0.01)
@@ -210,7 +210,7 @@ def test_the_generator_is_the_callers():
         (lambda: gallery.wrelated(3, 4, 0, rng()), "workload.not-a-whole-number"),
         (lambda: gallery.wrelated(3, 4, 4, rng()), "workload.rank-above-limit"),
         (lambda: gallery.random_targets(3, rng(), 0.0), "workload.target-range"),
-        (lambda: gallery.random_targets(3, rng(), 1.5, whole=True), "workload.target-range"),
+        (lambda: gallery.random_targets(3, rng(), 1.5, is_integer=True), "workload.target-range"),
     ],
 )
 def test_refusals_say_what_is_needed(make, says):

@@ -100,10 +100,10 @@ def test_derivatives(name, basis, reading, t, rng):
     p = rng.normal(size=sigma.shape)
     p += p.T
     p *= 1e-3 / t / np.linalg.norm(np.linalg.solve(sigma, p), 2)
-    slope = along(lambda s: point.moved(s).value, sigma, p)
+    slope = along(lambda s: point.at_covariance(s).value, sigma, p)
     assert np.vdot(point.gradient, p) == pytest.approx(slope, abs=LOOSE * np.linalg.norm(point.gradient * sigma * p))
     assert np.vdot(point.gradient, p) == pytest.approx(slope, rel=1e-6)
-    bend = along(lambda s: point.moved(s).gradient, sigma, p)
+    bend = along(lambda s: point.at_covariance(s).gradient, sigma, p)
     assert relative(point.hessian_times(p, Hessian.CORRECT), bend) < 1e-6
     assert relative(point.hessian_times(p, Hessian.PRINTED), bend) > (0.01 if t == 1 else 0.5)
 
@@ -156,7 +156,7 @@ def test_the_objective_is_convex(name, rng):
     for basis in BASES:
         one, point = random_point(WORKLOADS[name](), basis, 5.0, AlgorithmVariant.PAPER, rng)
         two = random_point(WORKLOADS[name](), basis, 5.0, AlgorithmVariant.PAPER, rng)[0]
-        assert point.moved((one + two) / 2).value <= (point.value + point.moved(two).value) / 2
+        assert point.at_covariance((one + two) / 2).value <= (point.value + point.at_covariance(two).value) / 2
         for _ in range(10):
             p = rng.normal(size=one.shape)
             p += p.T

@@ -233,7 +233,7 @@ class PricedMechanism(Protocol):
         """The squared cost of one record in each cell."""
 
 
-def refined_order(left: PricedMechanism, right: PricedMechanism, tolerance: float = 1e-6) -> int:
+def refined_order(left_mechanism: PricedMechanism, right_mechanism: PricedMechanism, tolerance: float = 1e-6) -> int:
     """Return the order of two by the costs of their records: −1 if the first costs less, 1 the second, 0 neither.
 
     The costs of records are compared from the costliest cell to the one of lowest cost. The first difference decides.
@@ -241,8 +241,8 @@ def refined_order(left: PricedMechanism, right: PricedMechanism, tolerance: floa
     `fitnoise plan --refine` finds the first of all plans that meet the targets.
 
     Args:
-        left: A mechanism of this package, or a :class:`fitnoise.Plan` for tables of one part.
-        right: Another one, about as many cells.
+        left_mechanism: A mechanism of this package, or a :class:`fitnoise.Plan` for tables of one part.
+        right_mechanism: Another one, about as many cells.
         tolerance: The share of the largest cost below which a difference is ignored; plans are rounded to integers.
 
     Raises:
@@ -250,7 +250,7 @@ def refined_order(left: PricedMechanism, right: PricedMechanism, tolerance: floa
 
     Source: section 5.3, for the order.
     """
-    mine, theirs = (np.sort(x.profile)[::-1] for x in (left, right))
+    mine, theirs = (np.sort(x.profile)[::-1] for x in (left_mechanism, right_mechanism))
     if mine.shape != theirs.shape:
         raise WorkloadError(
             "profiles-of-different-lengths",

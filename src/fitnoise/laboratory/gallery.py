@@ -256,21 +256,21 @@ def wrelated(n: int, m: int, s: int, rng: Generator) -> Floats:
     return mixing @ rng.normal(0.0, 1.0, size=(s, n))
 
 
-def random_targets(m: int, rng: Generator, low: float = 1.0, high: float = 10.0, *, whole: bool = False) -> Floats:
-    """Return random target variances, (m,), uniform from low to high; with `whole`, whole numbers from low to high.
+def random_targets(m: int, rng: Generator, low: float = 1.0, high: float = 10.0, *, is_integer: bool = False) -> Floats:
+    """Return random target variances, (m,), uniform from low to high; with `is_integer`, integers from low to high.
 
     Args:
         m: The number of targets.
         rng: The generator that draws them.
         low: The smallest possible target.
         high: The largest possible target.
-        whole: True for whole numbers.
+        is_integer: True for integers.
 
     Source: sections 7.4 and 7.5. The paper says uniform(1, 10); its table 8 agrees with whole numbers, 1 to 10.
     """
     checked_whole("queries", m)
-    if not 0 < low <= high < math.inf or (whole and (low % 1 or high % 1)):
-        kind = "positive and whole" if whole else "positive and finite"
+    if not 0 < low <= high < math.inf or (is_integer and (low % 1 or high % 1)):
+        kind = "positive integer" if is_integer else "positive and finite"
         raise WorkloadError(
             "target-range",
             f"The targets range from {low!r} to {high!r}.",
@@ -278,7 +278,7 @@ def random_targets(m: int, rng: Generator, low: float = 1.0, high: float = 10.0,
             f"Give {kind} limits, with the smaller one first.",
             "No targets were drawn.",
         )
-    if whole:
+    if is_integer:
         return rng.integers(int(low), int(high) + 1, size=(m,)).astype(np.float64)
     return rng.uniform(low, high, size=(m,))
 

@@ -234,9 +234,9 @@ class ObjectivePoint:
     ) -> ObjectivePoint | None:
         """Return the objective at Σ for t₁ = t₂ = 1; None if `moved` returns None."""
         eye = np.eye(len(basis))
-        return cls(basis, scaled, eye, 1.0, 1.0, reading).moved(covariance)
+        return cls(basis, scaled, eye, 1.0, 1.0, reading).at_covariance(covariance)
 
-    def moved(self, covariance: Floats) -> ObjectivePoint | None:
+    def at_covariance(self, covariance: Floats) -> ObjectivePoint | None:
         """Return this objective at Σ; None if Σ is not positive definite, or too near to singular to be evaluated."""
         try:
             root = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
@@ -359,7 +359,7 @@ def _line_search(
     alpha = 1.0
     for _ in range(MAXLS):
         new = covariance + alpha * s
-        candidate = point.moved(new)
+        candidate = point.at_covariance(new)
         if candidate is not None and candidate.value <= point.value + alpha * DECREASE * delta:
             return (new, candidate) if candidate.value < point.value else None  # equal: the step is lost in rounding
         alpha *= SHRINK
