@@ -345,7 +345,7 @@ def at_temperature_0(comparison):
         settings=tuple(comparison.settings[i] for i in own),
         errors=comparison.errors[own],
         deviations=comparison.deviations[own],
-        plain=comparison.plain[own],
+        unprojected=comparison.unprojected[own],
         bounds=tuple(comparison.bounds[i] for i in own),
     )
 

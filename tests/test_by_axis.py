@@ -570,7 +570,7 @@ def test_what_is_refused_still_is_refused_before_any_work(tables, more, message)
         fn.plan(fn.Workload(WIDE, tables), **more)
 
 
-@pytest.mark.parametrize(("name", "most"), [("MOST_TABLES", 1), ("MOST_COUNTS", 39_999)])
+@pytest.mark.parametrize(("name", "most"), [("MAX_TABLES", 1), ("MAX_COUNTS", 39_999)])
 def test_too_many_tables_or_counts_are_told(monkeypatch, name, most):
     monkeypatch.setattr(by_axis, name, most)
     tables = [fn.table(cumulative=["o", "u"], variance=1), fn.table(cumulative="o", variance=1)]

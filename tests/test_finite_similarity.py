@@ -144,10 +144,11 @@ def test_cells_see_the_same_of_every_cell(graph):
     d = graph.distances()
     for c in range(parts.m):
         views = {
-            tuple(sorted(zip(d[i].tolist(), parts.of.tolist(), strict=True))) for i in np.flatnonzero(parts.of == c)
+            tuple(sorted(zip(d[i].tolist(), parts.cell_of.tolist(), strict=True)))
+            for i in np.flatnonzero(parts.cell_of == c)
         }
         assert len(views) == 1
-    assert np.array_equal(parts.of[parts.first], np.arange(parts.m))
+    assert np.array_equal(parts.cell_of[parts.first_results], np.arange(parts.m))
 
 
 def test_cells_of_structures():
@@ -156,7 +157,7 @@ def test_cells_of_structures():
     assert cells(independent_counts(3, 4)).m == 2 * 3
     assert cells(from_edges(8, [(i, 4 + j) for i in range(4) for j in range(4)])).m == 1
     assert cells(path(4), np.array([0, 1, 1, 1])).m == 4
-    d, of = disjoint_counts(4, 2).distances(), cells(disjoint_counts(4, 2)).of
+    d, of = disjoint_counts(4, 2).distances(), cells(disjoint_counts(4, 2)).cell_of
     assert all(sorted(d[i]) == sorted(d[j]) for i in range(15) for j in range(15) if of[i] == of[j])
 
 

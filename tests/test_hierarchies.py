@@ -755,7 +755,7 @@ def proven_densely(plan):
     attributes, and in all of these.
     """
     workload, evidence = plan.publication.workload, plan.table_part.evidence
-    domain, asked = workload.domain, plan.estimation.asked
+    domain, asked = workload.domain, plan.estimation.problem
     levels = [a for a in uneven_levels(workload) if domain.sizes[a] > 1]
     lies = domain["geo"].tree.above(domain.depth(levels[-1])) if levels else np.zeros(domain["geo"].size, dtype=int)
     own = (evidence.cells / evidence.cells.sum() / asked.tree.counts[-1])[asked.tree.of[-1]]
@@ -893,7 +893,7 @@ def test_targets_that_vary_by_place():
     wanted = {place: 10.0 if n < 10 else 25.0 if n < 60 else 40.0 for place, n in size.items()}
     plan = fn.plan(by_place(fn.ByAttribute("county", wanted)))
     assert plan.mechanism in ("fit-for-use by level", "fit-for-use by place")
-    assert [len(x) for x in plan.estimation.asked.tree.counts] == [1, 8, 8]  # two states are equal
+    assert [len(x) for x in plan.estimation.problem.tree.counts] == [1, 8, 8]  # two states are equal
     margins = plan.table_margins("county", 0.95)
     assert (margins <= np.array(list(wanted.values())) * (1 + EXACT)).all()
     loose, tight = (fn.plan(by_place(m)) for m in (25.0, 10.0))
@@ -1055,7 +1055,7 @@ def united_states(*, groups=False):
 @pytest.mark.slow
 def test_tracts_in_the_numbers_of_the_united_states():
     plan, places = united_states()
-    asked = plan.estimation.asked
+    asked = plan.estimation.problem
     assert (places, sum(map(len, asked.tree.counts)), len(asked.sectors)) == (84_016, 3_276, 5)
     assert plan.bound / 2 >= 0.0044982
     assert plan.gap <= 5e-3
@@ -1064,7 +1064,7 @@ def test_tracts_in_the_numbers_of_the_united_states():
 @pytest.mark.slow
 def test_block_groups_in_the_numbers_of_the_united_states():
     plan, places = united_states(groups=True)
-    asked = plan.estimation.asked
+    asked = plan.estimation.problem
     assert (places, sum(map(len, asked.tree.counts)), len(asked.sectors)) == (251_976, 28_756, 5)
     assert plan.bound / 2 >= 0.00488
     assert plan.gap <= 1e-2
@@ -1312,12 +1312,12 @@ def test_where_one_weight_a_level_is_dear_places_are_planned_together():
 
 
 def test_too_many_different_places_are_refused(by_class, monkeypatch):
-    monkeypatch.setattr(by_place_plans, "MOST_CLASSES", 10)
+    monkeypatch.setattr(by_place_plans, "MAX_CLASSES", 10)
     geo = uneven([3, 2], LEVELS[:2])
     tables = [fn.table("county", variance=fn.ByAttribute("county", [1.0, 2.0, 3.0, 4.0, 5.0]))]
     domain = fn.Domain(geo=geo)
     assert fn.plan(fn.Workload(domain, [*tables, fn.table("state", variance=2)])).gap < 0.1
-    monkeypatch.setattr(by_place_plans, "MOST_CLASSES", 7)
+    monkeypatch.setattr(by_place_plans, "MAX_CLASSES", 7)
     with refused("workload.too-many-place-classes"):
         fn.plan(fn.Workload(domain, [*tables, fn.table("state", variance=2)]))
 

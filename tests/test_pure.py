@@ -24,7 +24,7 @@ from fitnoise.kernel.units import Adjacency
 from fitnoise.laboratory import gallery
 from fitnoise.mechanisms import rebuilding as reconstruct
 from fitnoise.mechanisms.laplace import planning as matrix
-from fitnoise.mechanisms.laplace.estimate import filled, integer_margins, least_multiples, nearest
+from fitnoise.mechanisms.laplace.estimate import filled, integer_margins, min_multiples, nearest
 from fitnoise.planning.plan import Plan
 from fitnoise.solving import p_identity
 from laws import check_mechanism, check_plan, planned_quickly
@@ -258,7 +258,7 @@ def test_integers_near_real_queries_are_whole_between_knots(cells, rng):
 def test_the_least_multiple_of_a_count_is_whole_and_no_smaller_one_is(cells, rng):
     for _ in range(8):
         asked = rng.random(cells.size) < 0.5
-        (times,) = least_multiples(asked[None], cells).tolist()
+        (times,) = min_multiples(asked[None], cells).tolist()
         found = [k for k in range(1, times + 1) if whole(k * asked.astype(int), cells)]
         assert found == [times]
 
@@ -271,7 +271,7 @@ def test_filling_keeps_what_is_whole_between_knots(cells, rng):
     PureStrategy(cells, (more,), 1.0)
     (before,) = margins
     short = int(before.column_sums.max()) - more.column_sums
-    least = least_multiples(np.eye(cells.size) > 0, cells)
+    least = min_multiples(np.eye(cells.size) > 0, cells)
     assert (short >= 0).all()
     assert (short < least).all()
 

@@ -140,15 +140,15 @@ def test_classes_are_equitable(name):
         for m in group.members:
             rows, columns = alike.sectors[i], alike.tables[m.tables]
             dense = m.incidence.toarray()
-            by_row = np.array([dense[:, columns.of == c].sum(axis=1) for c in range(len(columns))])
-            by_column = np.array([dense[rows.of == r].sum(axis=0) for r in range(len(rows))])
+            by_row = np.array([dense[:, columns.class_of == c].sum(axis=1) for c in range(len(columns))])
+            by_column = np.array([dense[rows.class_of == r].sum(axis=0) for r in range(len(rows))])
             for r in range(len(rows)):
-                assert (np.ptp(by_row[:, rows.of == r], axis=1) == 0).all()
+                assert (np.ptp(by_row[:, rows.class_of == r], axis=1) == 0).all()
             for c in range(len(columns)):
-                assert (np.ptp(by_column[:, columns.of == c], axis=1) == 0).all()
+                assert (np.ptp(by_column[:, columns.class_of == c], axis=1) == 0).all()
     for g, classes in zip(d.tables, alike.tables, strict=True):
         for c in range(len(classes)):
-            assert (np.ptp(g.variances[classes.of == c], axis=0) == 0).all()
+            assert (np.ptp(g.variances[classes.class_of == c], axis=0) == 0).all()
 
 
 def test_equal_targets_leave_as_many_classes_as_orders():

@@ -104,10 +104,10 @@ PUBLIC = {
 """Parameters: the queries and numbers that are published, and what was computed from them."""
 MADE = {
     small.PublicHistogram: {"kind", "draw", "counts"},
-    small.Bounds: {"region", "index", "spikes", "head", "split", "whole"},
+    small.Bounds: {"region", "index", "spikes", "head", "split", "unsplit"},
     small.SettingComparison: {
         "m", "rank", "size", "multiplier", "region", "kinds", "settings", "errors", "deviations", "samples", "guesses",
-        "plain", "bounds",
+        "unprojected", "bounds",
     },
     small.SettingChoice: {"comparison", "setting", "position", "regret", "why", "warnings"},
     SpectralBound: {"index", "subset", "value", "ratio"},
@@ -297,14 +297,14 @@ def test_bounds_are_ordered(name):
             assert b.head[0] == 0
             assert (np.diff(b.head) >= 0).all()
             assert (b.split >= b.head).all()
-            assert (b.whole >= b.split * (1 - EXACT)).all()
-            assert b.whole[-1] == pytest.approx(noise)
+            assert (b.unsplit >= b.split * (1 - EXACT)).all()
+            assert b.unsplit[-1] == pytest.approx(noise)
             assert b.split[-1] == b.head[-1] == pytest.approx(noise)
             assert b.best <= noise * (1 + EXACT)
             assert b.head[k] == pytest.approx(S**2 * design.value / m)
             assert (b.lemma, b.at_spikes) == (b.split[k], b.split[design.spikes])
-            assert b.whole[0] == pytest.approx(b.split[0])
-            assert (b.whole <= (2 * b.split - b.head) * (1 + EXACT)).all()  # leaving out the split costs W at most
+            assert b.unsplit[0] == pytest.approx(b.split[0])
+            assert (b.unsplit <= (2 * b.split - b.head) * (1 + EXACT)).all()  # leaving out the split costs W at most
             more = small.bounds(design, rows, 21, S, m, region)
             louder = small.bounds(design, rows, 20, 1.1 * S, m, region)
             assert (more.split[:-1] > b.split[:-1]).all()
@@ -322,10 +322,10 @@ def test_bounds_by_hand():
         width = 7 * 2 * math.sqrt(2 * math.log(terms))
         assert b.head * 3 == pytest.approx([0, 4, 8, 12])
         assert b.split * 3 == pytest.approx([width, 4 + width, 8 + width, 12])
-        x = np.sqrt(b.whole * 3)  # solves x² = H^½ x + W
+        x = np.sqrt(b.unsplit * 3)  # solves x² = H^½ x + W
         assert x**2 == pytest.approx([width, 2 * x[1] + width, math.sqrt(8) * x[2] + width, 12])
     alone = small.bounds(ky_fan_design([[1.0]], 1), np.ones((1, 1)), 7, 2.0, 1, Region.EXACTLY)
-    assert alone.whole.tolist() == [0, pytest.approx(4)]  # one cell, n records: the answer is known
+    assert alone.unsplit.tolist() == [0, pytest.approx(4)]  # one cell, n records: the answer is known
 
 
 def worst_violations(rows, m, n, ks, count, rng):
@@ -405,7 +405,7 @@ def test_noise_has_its_covariance(k):
     plain = S**2 * design.variances.sum() / m
     deviation = S**2 * math.sqrt(2 * (design.variances**2).sum() / count) / m
     assert abs((w**2).sum() / count / m - plain) <= FAR * deviation
-    assert small.simulate(rows, m, [design], 10, S, (0.0,)).plain == pytest.approx([plain])
+    assert small.simulate(rows, m, [design], 10, S, (0.0,)).unprojected == pytest.approx([plain])
 
 
 def test_the_head_of_a_split_costs_the_ky_fan_norm(rng):
@@ -477,7 +477,7 @@ def comparison(errors, guesses=(100.0, 100.0, 100.0, 100.0), ks=(1, 5, 9), rank=
         deviations=np.full_like(errors, 0.5),
         samples=4,
         guesses=np.asarray(guesses, dtype=float),
-        plain=np.full(len(ks), S**2),
+        unprojected=np.full(len(ks), S**2),
         bounds=tuple(small.bounds(d, rows, 30, S, rank) for d in designs),
     )
 
@@ -718,7 +718,7 @@ def test_choices_are_near_the_best_on_other_databases(n, excess, rng):
         rows, m, designs, n, small.TEMPERATURES, mixtures(10, n, 12, rng), rng.normal(size=(12, len(rows)))
     )
     assert errors[choice.position] <= excess * errors.min()
-    plain = choice.comparison.plain[-1]
+    plain = choice.comparison.unprojected[-1]
     assert choice.comparison.settings[-1].index == len(rows)
     if n == 200:
         assert 2 * errors[choice.position] <= plain

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums
     from fitnoise.mechanisms.tables import TablePart
 
-Place = tuple[int, int]
+SectorIndex = tuple[int, int]
 """A sector: the number of its group, and its index in the group."""
 
 
@@ -93,10 +93,10 @@ class Estimation(Protocol):
     def estimates(self, answers: Sequence[Exact], group: int, sectors: Indices) -> Floats:
         """Return θ_S of the given sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
 
-    def covariance(self, f: Mapping[Place, Floats], h: Mapping[Place, Floats]) -> float:
+    def covariance(self, f: Mapping[SectorIndex, Floats], h: Mapping[SectorIndex, Floats]) -> float:
         """Return the covariance of two combinations of sector estimates (`rebuilding.adjoint`)."""
 
-    def apply_covariance(self, f: Mapping[Place, Floats]) -> Mapping[Place, Floats]:
+    def apply_covariance(self, f: Mapping[SectorIndex, Floats]) -> Mapping[SectorIndex, Floats]:
         """Return cov(θ) f: the covariance of each sector's estimate with a combination of the estimates."""
 
 
@@ -241,21 +241,23 @@ class TableMechanism(abc.ABC):
         del part, i
         return None
 
-    def noise_coefficients(self, part: TablePart, pulled: Mapping[Place, Floats]) -> tuple[Floats, float] | None:
+    def noise_coefficients(
+        self, part: TablePart, adjoints: Mapping[SectorIndex, Floats]
+    ) -> tuple[Floats, float] | None:
         """Return the coefficient of each single noise in a combination, and their scale; None for normal noise.
 
-        pulled: The combination by sector (`rebuilding.adjoint`).
+        adjoints: The combination by sector (`rebuilding.adjoint`).
         """
-        del part, pulled
+        del part, adjoints
         return None
 
     @abc.abstractmethod
-    def covariance(self, left: TableNumbers, right: TableNumbers) -> Floats:
+    def covariance(self, left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers of its tables, (P,), in people²."""
 
-    def sums(self, left: WeightedSums, right: WeightedSums, length: int) -> Floats | None:
+    def sums(self, left_sums: WeightedSums, right_sums: WeightedSums, length: int) -> Floats | None:
         """Return covariances of corresponding sums of numbers, (J,), in people²; None if the caller must use pairs."""
-        del left, right, length
+        del left_sums, right_sums, length
         return None
 
     @abc.abstractmethod

@@ -33,30 +33,30 @@ SUM_OF_ALL = -1
 class TableNumbers:
     """P numbers of one table, or sums of such numbers.
 
-    part: The tables. table: The index of the table in the workload. at: The row along each of its columns, or ALL,
+    part: The tables. table: The index of the table in the workload. indices: The row along each of its columns, or ALL,
     (columns, P).
     """
 
     part: SectorTablesPart
     table: int
-    at: Indices
+    indices: Indices
 
     def __len__(self) -> int:
-        return int(self.at.shape[1])
+        return int(self.indices.shape[1])
 
     @cached_property
-    def _place(self) -> tuple[TableGroup, int]:
+    def _group_and_index(self) -> tuple[TableGroup, int]:
         return self.part.decomposition.group_of(self.table)
 
     @property
     def group(self) -> TableGroup:
         """The group of the table."""
-        return self._place[0]
+        return self._group_and_index[0]
 
     @property
     def i(self) -> int:
         """The table's index in its group."""
-        return self._place[1]
+        return self._group_and_index[1]
 
     @cached_property
     def _unfolded(self) -> tuple[dict[int, Indices], list[Indices]]:
@@ -67,7 +67,7 @@ class TableNumbers:
         lengths = [*sizes, *self.group.inner_shape]
         cuts = np.cumsum([0, *self.group.spans])
         indices: dict[int, Indices] = {}
-        for row, (start, stop) in zip(self.at, itertools.pairwise(cuts), strict=True):
+        for row, (start, stop) in zip(self.indices, itertools.pairwise(cuts), strict=True):
             dims = self.group.transpose[start:stop]
             inside = np.unravel_index(np.maximum(row, 0), tuple(lengths[d] for d in dims))
             indices.update({d: np.where(row == SUM_OF_ALL, SUM_OF_ALL, x) for d, x in zip(dims, inside, strict=True)})
@@ -126,22 +126,22 @@ def dots(x: Floats, y: Floats, v: Indices, w: Indices) -> Floats:
     return np.concatenate([np.zeros(0), *(np.einsum("pk,pk->p", x[v[s]], y[w[s]]) for s in spans)])
 
 
-def by_sector(left: TableNumbers, right: TableNumbers) -> Floats:
+def by_sector(left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats:
     """Return covariances of pairs of numbers if the sectors are estimated independently, (P,), in people²."""
-    sizes, mine, theirs = left.part.decomposition.sizes, left.axes, right.axes
+    sizes, mine, theirs = left_numbers.part.decomposition.sizes, left_numbers.axes, right_numbers.axes
     agree = {a: agreement(v, theirs[a], sizes[a]) for a, v in mine.items() if a in theirs}
     shares = [(a, mean_weight(v, sizes[a])) for axes in (mine, theirs) for a, v in axes.items()]
-    width = int(right.inner.max(initial=0)) + 1
-    pairs, which = np.unique(left.inner * width + right.inner, return_inverse=True)
+    width = int(right_numbers.inner.max(initial=0)) + 1
+    pairs, which = np.unique(left_numbers.inner * width + right_numbers.inner, return_inverse=True)
     rows, columns = np.divmod(pairs, width)
-    right_sectors, total = dict(right.sectors()), np.zeros(len(left))
-    for (group, s), members in left.sectors():
+    right_sectors, total = dict(right_numbers.sectors()), np.zeros(len(left_numbers))
+    for (group, s), members in left_numbers.sectors():
         if (group, s) not in right_sectors:
             continue
-        whitener = left.part.estimation.whiteners[group][s]
-        x, y = left.rows(members, whitener), right.rows(right_sectors[group, s], whitener)
+        whitener = left_numbers.part.estimation.whiteners[group][s]
+        x, y = left_numbers.rows(members, whitener), right_numbers.rows(right_sectors[group, s], whitener)
         covariances = dots(x, y, rows, columns)[which.ravel()]
-        attributes = set(left.part.decomposition.groups[group].attributes[s].tolist())
+        attributes = set(left_numbers.part.decomposition.groups[group].attributes[s].tolist())
         for a in attributes:
             covariances *= agree[a]
         for a, part in shares:
@@ -174,7 +174,7 @@ class WeightedSums:
         sums = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
         return cls(TableNumbers(part, table, numbers), sums, rows.data)
 
-    def within(
+    def in_sector(
         self, axes: Mapping[int, Indices], attributes: Collection[int], kept_attributes: Sequence[int]
     ) -> tuple[Indices, Indices, Floats]:
         """Return the part of each sum in a sector, summed over `attributes` but not `kept_attributes`.
@@ -204,28 +204,28 @@ def alternating(attributes: Collection[int], sizes: Sequence[int]) -> Iterator[t
             yield subset, math.prod(-1 / sizes[a] for a in attributes if a not in subset)
 
 
-def sums_by_sector(left: WeightedSums, right: WeightedSums, length: int) -> Floats | None:
+def sums_by_sector(left_sums: WeightedSums, right_sums: WeightedSums, length: int) -> Floats | None:
     """Return covariances of corresponding sums if the sectors are estimated independently, (J,), in people².
 
     The sum over sectors is that of `by_sector`, but numbers of equal values are added up first. So the work grows with
     the numbers and not with their pairs. Return None if structured attributes are shown.
     """
-    if left.numbers.group.inner_shape or right.numbers.group.inner_shape:
+    if left_sums.numbers.group.inner_shape or right_sums.numbers.group.inner_shape:
         return None
-    part, mine, theirs = left.numbers.part, left.numbers.axes, right.numbers.axes
-    right_sectors, total = dict(right.numbers.sectors()), np.zeros(length)
-    for (group, s), members in left.numbers.sectors():
+    part, mine, theirs = left_sums.numbers.part, left_sums.numbers.axes, right_sums.numbers.axes
+    right_sectors, total = dict(right_sums.numbers.sectors()), np.zeros(length)
+    for (group, s), members in left_sums.numbers.sectors():
         if (group, s) not in right_sectors:
             continue
         whitener = part.estimation.whiteners[group][s]
-        scale = float(
-            (left.numbers.rows(members, whitener)[0] * right.numbers.rows(right_sectors[group, s], whitener)[0]).sum()
-        )
+        x = left_sums.numbers.rows(members, whitener)[0]
+        y = right_sums.numbers.rows(right_sectors[group, s], whitener)[0]
+        scale = float((x * y).sum())
         attributes = part.decomposition.groups[group].attributes[s].tolist()
         for subset, sign in alternating(attributes, part.decomposition.sizes):
             cells = math.prod(part.decomposition.sizes[a] for a in subset)
-            _, key, factor = left.within(mine, attributes, subset)
-            _, right_key, counter = right.within(theirs, attributes, subset)
+            _, key, factor = left_sums.in_sector(mine, attributes, subset)
+            _, right_key, counter = right_sums.in_sector(theirs, attributes, subset)
             keys, which = np.unique(np.concatenate([key, right_key]), return_inverse=True)
             f = np.bincount(which[: len(key)], factor, minlength=len(keys))
             h = np.bincount(which[len(key) :], counter, minlength=len(keys))

@@ -22,7 +22,7 @@ import numpy as np
 
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Exact, Floats, Indices, equal_rows
-from fitnoise.mechanisms._base import AxisEstimation, Place, SectorTablesPart
+from fitnoise.mechanisms._base import AxisEstimation, SectorIndex, SectorTablesPart
 from fitnoise.request.workloads import some
 from fitnoise.solving.sectors import Members, TableGroup
 
@@ -33,7 +33,7 @@ NUMBERS_PER_BATCH = 2**22
 Route = tuple[int, Members, Sequence[tuple[tuple[int, ...], Indices, Indices]]]
 """A group of sectors, and the position of some tables in them (`_pairs`)."""
 
-Known = dict[tuple[int, bytes], list[Route]]
+RouteCache = dict[tuple[int, bytes], list[Route]]
 """Cached routes of tables, by the first table of their group and their indices in it."""
 
 
@@ -134,7 +134,7 @@ class SectorTables(RebuiltTables):
     """
 
     def __init__(
-        self, part: SectorTablesPart, thetas: Mapping[Place, Floats], known_sectors: Known | None = None
+        self, part: SectorTablesPart, thetas: Mapping[SectorIndex, Floats], known_sectors: RouteCache | None = None
     ) -> None:
         self.part, self._thetas, self._known = part, thetas, known_sectors
 
@@ -172,7 +172,7 @@ def _reaching(part: SectorTablesPart, group: TableGroup) -> Iterator[tuple[int, 
 
 
 def _routes(
-    part: SectorTablesPart, group: TableGroup, here: Indices, known_sectors: Known | None = None
+    part: SectorTablesPart, group: TableGroup, here: Indices, known_sectors: RouteCache | None = None
 ) -> Iterable[Route]:
     """Return the positions of some tables of one group, all of the same sizes, in all sectors that they reach."""
     routes = (
@@ -232,7 +232,7 @@ def coefficients(part: SectorTablesPart, name: str, values: Floats) -> Floats:
     return numbers
 
 
-def adjoint(part: SectorTablesPart, combination: Mapping[str, Floats]) -> dict[Place, Floats]:
+def adjoint(part: SectorTablesPart, combination: Mapping[str, Floats]) -> dict[SectorIndex, Floats]:
     """Return p_S(f) = C_S Lᵀf for the combination f = Σ_A ⟨f_A, table_A⟩, so that f is Σ_S ⟨p_S, θ_S⟩.
 
     Args:
@@ -243,7 +243,7 @@ def adjoint(part: SectorTablesPart, combination: Mapping[str, Floats]) -> dict[P
         ReleaseError: A table is unknown, or its coefficients have another shape or are not finite.
     """
     d, workload = part.decomposition, part.publication.workload
-    out: dict[Place, Floats] = {}
+    out: dict[SectorIndex, Floats] = {}
     for name, values in combination.items():
         own_numbers = coefficients(part, name, values)
         group, i = d.group_of(workload.number(name))
@@ -252,15 +252,15 @@ def adjoint(part: SectorTablesPart, combination: Mapping[str, Floats]) -> dict[P
 
 
 def gathered(
-    part: SectorTablesPart, stacks: Iterable[tuple[Indices, Floats]], known_sectors: Known | None = None
-) -> dict[Place, Floats]:
+    part: SectorTablesPart, stacks: Iterable[tuple[Indices, Floats]], known_sectors: RouteCache | None = None
+) -> dict[SectorIndex, Floats]:
     """Return `adjoint` for many tables.
 
     Numbers of tables of one group with coefficients, as `RebuiltTables.stacks` yields.
 
     known_sectors: A cache of routes, for repeated use with the same tables.
     """
-    out: dict[Place, Floats] = {}
+    out: dict[SectorIndex, Floats] = {}
     for which, stack in stacks:
         places = [part.decomposition.group_of(t) for t in which.tolist()]
         here = np.array([i for _, i in places])
@@ -273,8 +273,8 @@ def _pull(
     group: TableGroup,
     here: Indices,
     stack: Floats,
-    out: dict[Place, Floats],
-    known_sectors: Known | None = None,
+    out: dict[SectorIndex, Floats],
+    known_sectors: RouteCache | None = None,
 ) -> None:
     """Add the part of each sector in combinations of some tables of one group, all of the same sizes, to `out`."""
     sizes = [part.decomposition.sizes[a] for a in group.axes[here[0]]]
@@ -294,7 +294,7 @@ def _pull(
                 out[group_index, s] = out[group_index, s] + x if (group_index, s) in out else x
 
 
-def _finished(part: SectorTablesPart, out: dict[Place, Floats]) -> dict[Place, Floats]:
+def _finished(part: SectorTablesPart, out: dict[SectorIndex, Floats]) -> dict[SectorIndex, Floats]:
     by_axis = any(g.views for g in part.decomposition.tables)
     return out if by_axis else {key: _centred(total) for key, total in out.items()}
 

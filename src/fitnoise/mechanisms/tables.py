@@ -25,7 +25,7 @@ from fitnoise.request.workloads import Family, LazySequence
 from fitnoise.solving.certificates import Certificate, Evidence, ObjectiveTerms
 from fitnoise.solving.sectors import Decomposition
 
-MOST_RHO = Fraction(10**100)
+MAX_RHO = Fraction(10**100)
 """The largest ρ for which an ε is computed."""
 
 
@@ -454,10 +454,10 @@ def refuse_pointless(cost: Fraction) -> None:
 
 def refuse_boundless(cost: Fraction) -> None:
     """Raise PlanError for a cost at which nothing is protected, so that no ε is computed."""
-    if cost / 2 > MOST_RHO:
+    if cost / 2 > MAX_RHO:
         raise PlanError(
             "cost-without-protection",
-            f"The targets cost more than ρ = {float(MOST_RHO):g}.",
+            f"The targets cost more than ρ = {float(MAX_RHO):g}.",
             "At that cost, the noise protects nothing.",
             "Loosen the targets.",
             "No plan was made.",

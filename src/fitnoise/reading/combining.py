@@ -39,7 +39,7 @@ from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Exact, Floats, Indices, answers_digest
 from fitnoise.kernel.domain import Attribute, Domain
 from fitnoise.mechanisms import rebuilding
-from fitnoise.mechanisms._base import Place
+from fitnoise.mechanisms._base import SectorIndex
 from fitnoise.mechanisms.documents import parse
 from fitnoise.mechanisms.gaussian.estimate import apply_covariance, covariance
 from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums, by_sector, sums_by_sector
@@ -178,7 +178,7 @@ class JointEstimation:
     """
 
     whiteners: list[Floats]
-    thetas: Mapping[Place, Floats]
+    thetas: Mapping[SectorIndex, Floats]
     lengths: tuple[int, ...] = ()
 
     def estimates(self, answers: Sequence[Exact], group: int, sectors: Indices) -> Floats:
@@ -186,11 +186,11 @@ class JointEstimation:
         del answers
         return np.stack([self.thetas[group, s] for s in sectors.tolist()])
 
-    def covariance(self, f: Mapping[Place, Floats], h: Mapping[Place, Floats]) -> float:
+    def covariance(self, f: Mapping[SectorIndex, Floats], h: Mapping[SectorIndex, Floats]) -> float:
         """Return the covariance of two combinations of the sectors' estimates."""
         return covariance(self.whiteners, f, h)
 
-    def apply_covariance(self, f: Mapping[Place, Floats]) -> dict[Place, Floats]:
+    def apply_covariance(self, f: Mapping[SectorIndex, Floats]) -> dict[SectorIndex, Floats]:
         """Return cov(θ) f: the covariance of each sector's estimate with the combination f."""
         return apply_covariance(self.whiteners, f)
 
@@ -217,7 +217,7 @@ class CombinedSource(AnswerSource):
 
     union: TableUnion
     sources: tuple[AnswerSource, ...]
-    pieces: Mapping[Place, Sequence[SectorInformation]]
+    pieces: Mapping[SectorIndex, Sequence[SectorInformation]]
 
     @property
     def parts(self) -> tuple[AnswerSource, ...]:
@@ -279,11 +279,11 @@ def _varying(x: Floats, sector: Sequence[int], axes: Sequence[int]) -> Floats:
 
 def _joined(
     union: TableUnion, sources: Sequence[AnswerSource]
-) -> tuple[JointEstimation, dict[Place, list[SectorInformation]]]:
+) -> tuple[JointEstimation, dict[SectorIndex, list[SectorInformation]]]:
     d = union.decomposition
     whiteners = [np.empty((len(g), len(g.basis), len(g.basis))) for g in d.groups]
-    thetas: dict[Place, Floats] = {}
-    pieces: dict[Place, list[SectorInformation]] = {}
+    thetas: dict[SectorIndex, Floats] = {}
+    pieces: dict[SectorIndex, list[SectorInformation]] = {}
     values = {key: union.along_columns(*key) for key in union.where}
     for (group, s), lifts in _iterate_sectors(d):
         sector, sector_pieces = d.groups[group].attributes[s].tolist(), list[SectorInformation]()
@@ -307,7 +307,7 @@ _Lifts = Sequence[tuple[int, Floats]]
 """Tables, each with its rows L over a sector's basis."""
 
 
-def _iterate_sectors(d: Decomposition) -> Iterator[tuple[Place, _Lifts]]:
+def _iterate_sectors(d: Decomposition) -> Iterator[tuple[SectorIndex, _Lifts]]:
     """Return the sectors, with the tables that reach them."""
     for number, group in enumerate(d.groups):
         lifted = [(m, m.answers(np.eye(len(group.basis))).T) for m in group.members]

@@ -34,7 +34,7 @@ from fitnoise.kernel.arrays import Floats, Integers, answers_digest
 from fitnoise.kernel.checks import is_whole
 from fitnoise.kernel.designs._base import NoiseSource
 from fitnoise.mechanisms import rebuilding
-from fitnoise.mechanisms._base import Place
+from fitnoise.mechanisms._base import SectorIndex
 from fitnoise.mechanisms.documents import parse
 from fitnoise.mechanisms.rebuilding import RebuiltTables, SectorTables
 from fitnoise.mechanisms.tables import TablePart
@@ -137,7 +137,7 @@ class _TableSpace:
         atom_variances = [x if (a := self._made[n]) is None else abs(a) @ x for n, x in variances.items()]
         self._ends = np.cumsum([len(x) for x in atom_variances])[:-1]
         self._errors = np.sqrt(np.concatenate(atom_variances))
-        self._known: rebuilding.Known = {}
+        self._known: rebuilding.RouteCache = {}
         self._sums: dict[tuple[int, frozenset[tuple[str, LeafPartition]]], sp.csr_array] = {}
         self._stacks = [which for which, _ in SectorTables(part, {}).stacks(self.largest)]
 
@@ -158,7 +158,7 @@ class _TableSpace:
             parts.append(tables[n].ravel() if atom_matrix is None else atom_matrix @ tables[n].ravel())
         return np.asarray(np.concatenate(parts) / self._errors)
 
-    def apply_covariance(self, multipliers: Floats) -> Mapping[Place, Floats]:
+    def apply_covariance(self, multipliers: Floats) -> Mapping[SectorIndex, Floats]:
         """Return V Dᵀλ of each sector, for λ in standard errors."""
         parts = dict(zip(self.largest, np.split(multipliers / self._errors, self._ends), strict=True))
         adjoints: Tables = {}

@@ -84,7 +84,11 @@ def _of_tables(part: TablePart) -> Iterator[Section]:
     yield _targets(part)
     by_cell = sentences_for(part.loss).by_cell
     yield gaussian.profile(
-        part.profile, part.slack, part.publication.unit, for_people=by_cell, alike=part.mechanism.equal_cost_text
+        part.profile,
+        part.slack,
+        part.publication.unit,
+        for_people=by_cell,
+        equal_cost_text=part.mechanism.equal_cost_text,
     )
     yield part.mechanism.report_setting(part)
     yield Section("values", (part.mechanism.bias_text(part),))

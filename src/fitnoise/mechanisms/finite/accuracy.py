@@ -34,9 +34,9 @@ _TIE = 1e-12
 @final
 @dataclass(frozen=True, eq=False)
 class TableAccuracy:
-    """The accuracy of a mechanism with a table of probabilities. `of`: The mechanism."""
+    """The accuracy of a mechanism with a table of probabilities. mechanism: The mechanism."""
 
-    of: FiniteMechanism
+    mechanism: FiniteMechanism
 
     def remap(self, prior: npt.ArrayLike, gain: npt.ArrayLike | None = None) -> Integers:
         """Return the best guess for every output, as indices of results, (outputs,).
@@ -51,27 +51,27 @@ class TableAccuracy:
         Raises:
             WorkloadError: The prior or the gain is not valid.
         """
-        joint = checked_prior(self.of.graph.n, prior)[:, None] * self.of.probabilities()
-        scores = joint.T if gain is None else joint.T @ checked_gain(self.of.graph.n, gain)
+        joint = checked_prior(self.mechanism.graph.n, prior)[:, None] * self.mechanism.probabilities()
+        scores = joint.T if gain is None else joint.T @ checked_gain(self.mechanism.graph.n, gain)
         best = scores.max(axis=1, keepdims=True)
         good = scores >= best - _TIE * np.abs(scores).max(axis=1, keepdims=True)
-        answers = np.minimum(self.of.answers, scores.shape[1] - 1)
-        keeps_answer = good[np.arange(self.of.outputs), answers] & (answers == self.of.answers)
+        answers = np.minimum(self.mechanism.answers, scores.shape[1] - 1)
+        keeps_answer = good[np.arange(self.mechanism.outputs), answers] & (answers == self.mechanism.answers)
         return np.asarray(np.where(keeps_answer, answers, good.argmax(axis=1)), dtype=np.int64)
 
     def _guesses(self, guesses: npt.ArrayLike | None) -> Integers:
         if guesses is None:
-            return self.of.answers
+            return self.mechanism.answers
         chosen = np.asarray(guesses)
         if (
-            chosen.shape != (self.of.outputs,)
+            chosen.shape != (self.mechanism.outputs,)
             or chosen.dtype.kind not in "iu"
             or chosen.min() < 0
-            or chosen.max() >= self.of.graph.n
+            or chosen.max() >= self.mechanism.graph.n
         ):
             raise WorkloadError(
                 "remap-shape",
-                f"The remap is not {self.of.outputs} integers from 0 to {self.of.graph.n - 1}.",
+                f"The remap is not {self.mechanism.outputs} integers from 0 to {self.mechanism.graph.n - 1}.",
                 "",
                 "Give the position of one result for each output.",
                 "Nothing was computed.",
@@ -84,8 +84,8 @@ class TableAccuracy:
         Raises:
             WorkloadError: The prior or the gain is not valid.
         """
-        joint = checked_prior(self.of.graph.n, prior)[:, None] * self.of.probabilities()
-        scores = joint.T if gain is None else joint.T @ checked_gain(self.of.graph.n, gain)
+        joint = checked_prior(self.mechanism.graph.n, prior)[:, None] * self.mechanism.probabilities()
+        scores = joint.T if gain is None else joint.T @ checked_gain(self.mechanism.graph.n, gain)
         return float(scores.max(axis=1).sum())
 
     def hits(self, guesses: npt.ArrayLike | None = None) -> Floats:
@@ -96,12 +96,14 @@ class TableAccuracy:
         """
         read = self._guesses(guesses)
         return np.asarray(
-            np.where(read[None, :] == np.arange(self.of.graph.n)[:, None], self.of.probabilities(), 0.0).sum(axis=1)
+            np.where(
+                read[None, :] == np.arange(self.mechanism.graph.n)[:, None], self.mechanism.probabilities(), 0.0
+            ).sum(axis=1)
         )
 
     def hit_rate(self, prior: npt.ArrayLike, guesses: npt.ArrayLike | None = None) -> float:
         """Return the probability of a right guess under a prior."""
-        return float(checked_prior(self.of.graph.n, prior) @ self.hits(guesses))
+        return float(checked_prior(self.mechanism.graph.n, prior) @ self.hits(guesses))
 
     def absolute_errors(self, guesses: npt.ArrayLike | None = None) -> Floats:
         """Return E |guess − truth| for every result, (n,); for tuples of numbers the sum over their components.
@@ -112,7 +114,9 @@ class TableAccuracy:
         x = self._points()
         read = x[self._guesses(guesses)]
         return np.asarray(
-            sum(_means(self.of.probabilities(), np.abs(a[:, None] - b)) for a, b in zip(x.T, read.T, strict=True))
+            sum(
+                _means(self.mechanism.probabilities(), np.abs(a[:, None] - b)) for a, b in zip(x.T, read.T, strict=True)
+            )
         )
 
     def squared_errors(self, guesses: npt.ArrayLike | None = None) -> Floats:
@@ -124,16 +128,16 @@ class TableAccuracy:
         x = self._points()
         read = x[self._guesses(guesses)]
         return np.asarray(
-            sum(_means(self.of.probabilities(), (a[:, None] - b) ** 2) for a, b in zip(x.T, read.T, strict=True))
+            sum(_means(self.mechanism.probabilities(), (a[:, None] - b) ** 2) for a, b in zip(x.T, read.T, strict=True))
         )
 
     def mae(self, prior: npt.ArrayLike, guesses: npt.ArrayLike | None = None) -> float:
         """Return the mean absolute error under a prior."""
-        return float(checked_prior(self.of.graph.n, prior) @ self.absolute_errors(guesses))
+        return float(checked_prior(self.mechanism.graph.n, prior) @ self.absolute_errors(guesses))
 
     def rmse(self, prior: npt.ArrayLike, guesses: npt.ArrayLike | None = None) -> float:
         """Return the root of the mean squared error under a prior."""
-        return math.sqrt(checked_prior(self.of.graph.n, prior) @ self.squared_errors(guesses))
+        return math.sqrt(checked_prior(self.mechanism.graph.n, prior) @ self.squared_errors(guesses))
 
     def margin(self, confidence: float, guesses: npt.ArrayLike | None = None) -> float:
         """Return the smallest h such that the guess is within h of every truth with this probability.
@@ -156,9 +160,9 @@ class TableAccuracy:
         required = checked_confidence(confidence)
         x = self._points()
         read = x[self._guesses(guesses)]
-        missed = 1 - required - (self.of.outputs + 16) * 2.0**-53
+        missed = 1 - required - (self.mechanism.outputs + 16) * 2.0**-53
         worst = 0.0
-        for truth, row in zip(x, self.of.probabilities(), strict=True):
+        for truth, row in zip(x, self.mechanism.probabilities(), strict=True):
             away = np.abs(read - truth).max(axis=1)[row > 0]
             order = np.argsort(away)
             tails = np.cumsum(row[row > 0][order][::-1])[::-1]  # the probability of this error or a larger one
@@ -167,7 +171,7 @@ class TableAccuracy:
         return worst
 
     def _points(self) -> Floats:
-        coordinates = points(self.of.graph.results)
+        coordinates = points(self.mechanism.graph.results)
         if coordinates is None:
             raise WorkloadError(
                 "errors-need-numbers",
@@ -184,7 +188,7 @@ class TableAccuracy:
         Raises:
             WorkloadError: The prior is not valid.
         """
-        joint = (checked_prior(self.of.graph.n, prior)[:, None] * self.of.probabilities()).T
+        joint = (checked_prior(self.mechanism.graph.n, prior)[:, None] * self.mechanism.probabilities()).T
         totals = joint.sum(axis=1, keepdims=True)
         return np.asarray(np.divide(joint, totals, out=np.zeros_like(joint), where=totals > 0))
 
@@ -200,7 +204,7 @@ class TableAccuracy:
 
         **Source.** Proposition 5.
         """
-        pi = checked_prior(self.of.graph.n, prior)
+        pi = checked_prior(self.mechanism.graph.n, prior)
         return math.log2(self.expected_gain(pi) / pi.max())
 
 

@@ -64,13 +64,13 @@ _RESERVE_SLOW = Fraction(1, 2**55)
 @final
 @dataclass(frozen=True, eq=False)
 class BoxAccuracy:
-    """The accuracy of a mechanism P(o | i) ∝ α^d(i,o) Z_o. `of`: The mechanism."""
+    """The accuracy of a mechanism P(o | i) ∝ α^d(i,o) Z_o. mechanism: The mechanism."""
 
-    of: ImplicitMechanism
+    mechanism: ImplicitMechanism
 
     def hits(self) -> Floats:
         """Return the probability of the right answer for every result, (n,): Z_i / N_i, each within a part of 10⁻¹³."""
-        return np.asarray((self.of.weights / self.of.sums).ravel())
+        return np.asarray((self.mechanism.weights / self.mechanism.sums).ravel())
 
     def hit_rate(self, prior: npt.ArrayLike) -> float:
         """Return the probability of the right answer under a prior.
@@ -78,7 +78,7 @@ class BoxAccuracy:
         Raises:
             WorkloadError: The prior is not valid.
         """
-        return float(checked_prior(self.of.graph.n, prior) @ self.hits())
+        return float(checked_prior(self.mechanism.graph.n, prior) @ self.hits())
 
     def absolute_errors(self) -> Floats:
         """Return E |answer − truth| for every result, (n,), in units of the axes; for several axes the sum over them.
@@ -93,27 +93,27 @@ class BoxAccuracy:
 
     def mae(self, prior: npt.ArrayLike) -> float:
         """Return the mean absolute error under a prior."""
-        return float(checked_prior(self.of.graph.n, prior) @ self.absolute_errors())
+        return float(checked_prior(self.mechanism.graph.n, prior) @ self.absolute_errors())
 
     def rmse(self, prior: npt.ArrayLike) -> float:
         """Return the root of the mean squared error under a prior."""
-        return math.sqrt(checked_prior(self.of.graph.n, prior) @ self.squared_errors())
+        return math.sqrt(checked_prior(self.mechanism.graph.n, prior) @ self.squared_errors())
 
     def _mean(self, error: Callable[[Integers], Integers]) -> Floats:
         """Return Σ_o α^d(i,o) Z_o Σ_k of(i_k − o_k) / N_i: a convolution, on a ring that is long enough."""
-        sizes = [fft.next_fast_len(2 * s - 1, real=True) for s in self.of.weights.shape]
+        sizes = [fft.next_fast_len(2 * s - 1, real=True) for s in self.mechanism.weights.shape]
         distances: Any = 0
         size: Any = 0
-        for axis, (s, v) in enumerate(zip(sizes, self.of.steps, strict=True)):
+        for axis, (s, v) in enumerate(zip(sizes, self.mechanism.steps, strict=True)):
             axis_shape = [-1 if k == axis else 1 for k in range(len(sizes))]
             differences = np.minimum(np.arange(s), s - np.arange(s)).reshape(axis_shape)
             distances = np.maximum(distances, -(-differences // v))
             size = size + error(differences)
-        kernel = size * np.exp(math.log(self.of.alpha) * distances)
-        weights = self.of.weights / float(self.of.max_weight)
+        kernel = size * np.exp(math.log(self.mechanism.alpha) * distances)
+        weights = self.mechanism.weights / float(self.mechanism.max_weight)
         convolved = fft.irfftn(fft.rfftn(kernel) * fft.rfftn(weights, sizes), sizes)
-        inside = convolved[tuple(slice(s) for s in self.of.weights.shape)]
-        return np.asarray((inside / (self.of.sums / float(self.of.max_weight))).ravel())
+        inside = convolved[tuple(slice(s) for s in self.mechanism.weights.shape)]
+        return np.asarray((inside / (self.mechanism.sums / float(self.mechanism.max_weight))).ravel())
 
     def posterior(self, prior: npt.ArrayLike, output: int) -> Floats:
         """Return P(i | o) of one output under a prior, (n,); zeros for an output that never occurs.
@@ -121,10 +121,13 @@ class BoxAccuracy:
         Raises:
             WorkloadError: The prior is not valid.
         """
-        pi = checked_prior(self.of.graph.n, prior)
-        d = self.of.box.distances_from(np.array([range(self.of.graph.n)[output]]))[0]
+        pi = checked_prior(self.mechanism.graph.n, prior)
+        d = self.mechanism.box.distances_from(np.array([range(self.mechanism.graph.n)[output]]))[0]
         joint = (
-            pi * np.exp(math.log(self.of.alpha) * d) / self.of.sums.ravel() * float(self.of.weights.flat[output] > 0)
+            pi
+            * np.exp(math.log(self.mechanism.alpha) * d)
+            / self.mechanism.sums.ravel()
+            * float(self.mechanism.weights.flat[output] > 0)
         )
         total = float(joint.sum())
         return np.asarray(joint / total if total > 0 else joint)
@@ -142,15 +145,17 @@ class BoxAccuracy:
         """
         from scipy.ndimage import maximum_filter  # takes as long as a small plan
 
-        pi = checked_prior(self.of.graph.n, prior)
-        best = pi.reshape(self.of.weights.shape) / (self.of.sums / float(self.of.max_weight))
-        min_change, sizes = 1e-18 * float(best.max()), [2 * v + 1 for v in self.of.steps]
+        pi = checked_prior(self.mechanism.graph.n, prior)
+        best = pi.reshape(self.mechanism.weights.shape) / (self.mechanism.sums / float(self.mechanism.max_weight))
+        min_change, sizes = 1e-18 * float(best.max()), [2 * v + 1 for v in self.mechanism.steps]
         while True:
-            wider = np.maximum(best, float(self.of.alpha) * maximum_filter(best, size=sizes, mode="nearest"))
+            wider = np.maximum(best, float(self.mechanism.alpha) * maximum_filter(best, size=sizes, mode="nearest"))
             changed = wider[wider > best]
             best = wider
             if not changed.size or float(changed.max()) < min_change:
-                return math.log2(float((best * (self.of.weights / float(self.of.max_weight))).sum() / pi.max()))
+                return math.log2(
+                    float((best * (self.mechanism.weights / float(self.mechanism.max_weight))).sum() / pi.max())
+                )
 
     def margin(self, confidence: float) -> int:
         """Return the smallest h such that the answer is within h of every truth with this probability.
@@ -169,17 +174,24 @@ class BoxAccuracy:
           one for some confidence that is larger by at most MARGIN_ERROR.
         """
         required = checked_confidence(confidence)
-        box = self.of.box
-        missed = _Tails(box, self.of.alpha, self.of.weights, self.of.bounds) if len(box.shape) == 1 else self._beyond
+        box = self.mechanism.box
+        missed = (
+            _Tails(box, self.mechanism.alpha, self.mechanism.weights, self.mechanism.bounds)
+            if len(box.shape) == 1
+            else self._tail_bound
+        )
         low, high = -1, max(box.shape) - 1  # no error exceeds `high`
         while high - low > 1:
             middle = min(2 * low + 2, (low + high) // 2)
             low, high = (low, middle) if missed(middle) + MARGIN_ERROR <= 1 - required else (middle, high)
         return high
 
-    def _beyond(self, h: int) -> float:
+    def _tail_bound(self, h: int) -> float:
         """Return an upper bound on the probability of an error above h on some axis."""
-        inside, bounds = layers(self.of.box, self.of.alpha, self.of.weights, h), self.of.bounds
+        inside, bounds = (
+            layers(self.mechanism.box, self.mechanism.alpha, self.mechanism.weights, h),
+            self.mechanism.bounds,
+        )
         low = np.ldexp((inside.values - inside.off).astype(np.float64), -inside.unit)
         return float((1 - low / np.ldexp((bounds.values + bounds.off).astype(np.float64), -bounds.unit)).max())
 
@@ -227,53 +239,53 @@ class _Tails:
 class StaircaseAccuracy:
     """The accuracy of clamped staircase noise, by sums over uniform noises (:mod:`fitnoise.kernel.designs.clamped`).
 
-    `of`: The mechanism.
+    mechanism: The mechanism.
     """
 
-    of: ClampedMechanism
+    mechanism: ClampedMechanism
 
     @cached_property
     def _series(self) -> Floats:
         """(1 − α) α^m / T for every m."""
-        m = np.arange(self.of.terms)
-        weights = np.exp(m * math.log(self.of.alpha))
-        return np.asarray(weights / (weights @ self._product(range(len(self.of.steps)))))
+        m = np.arange(self.mechanism.terms)
+        weights = np.exp(m * math.log(self.mechanism.alpha))
+        return np.asarray(weights / (weights @ self._product(range(len(self.mechanism.steps)))))
 
     def _product(self, axes: range | list[int]) -> Floats:
         """Return Π (2 m v_k + 1) over some axes, for every m."""
-        m = np.arange(self.of.terms)
+        m = np.arange(self.mechanism.terms)
         out = np.ones(len(m))
         for k in axes:
-            out = out * (2.0 * m * self.of.steps[k] + 1)
+            out = out * (2.0 * m * self.mechanism.steps[k] + 1)
         return out
 
     def _single(self, k: int) -> Floats:
         """Return P(|x_k| = t) / (1 if t = 0 else 2) of one axis, for t = 0 … up to its last result."""
-        rest = self._series * self._product([j for j in range(len(self.of.steps)) if j != k])
+        rest = self._series * self._product([j for j in range(len(self.mechanism.steps)) if j != k])
         tails = np.append(np.cumsum(rest[::-1])[::-1], 0.0)
-        t = np.arange(self.of.shape[k])
-        return np.asarray(tails[np.minimum(-(-t // self.of.steps[k]), len(tails) - 1)])
+        t = np.arange(self.mechanism.shape[k])
+        return np.asarray(tails[np.minimum(-(-t // self.mechanism.steps[k]), len(tails) - 1)])
 
     def hits(self) -> Floats:
         """Return the probability of the right answer for every result, (n,): larger at the ends, due to clamping."""
-        m = np.arange(self.of.terms)
+        m = np.arange(self.mechanism.terms)
         out = np.ones(())
-        classes = [np.zeros(s, dtype=np.intp) for s in self.of.shape]
+        classes = [np.zeros(s, dtype=np.intp) for s in self.mechanism.shape]
         for ends_reached in classes:
             ends_reached[0] += 1
             ends_reached[-1] += 1
-        by_ends = np.zeros([3] * len(self.of.shape))
+        by_ends = np.zeros([3] * len(self.mechanism.shape))
         for kinds in np.ndindex(*by_ends.shape):
             counts = np.ones(len(m))
             for k, ends in enumerate(kinds):
-                counts = counts * (1.0, m * self.of.steps[k] + 1.0, 2.0 * m * self.of.steps[k] + 1)[ends]
+                counts = counts * (1.0, m * self.mechanism.steps[k] + 1.0, 2.0 * m * self.mechanism.steps[k] + 1)[ends]
             by_ends[kinds] = self._series @ counts
         out = by_ends[np.ix_(*classes)]
         return np.asarray(out.ravel())
 
     def hit_rate(self, prior: npt.ArrayLike) -> float:
         """Return the probability of the right answer under a prior."""
-        return float(checked_prior(self.of.graph.n, prior) @ self.hits())
+        return float(checked_prior(self.mechanism.graph.n, prior) @ self.hits())
 
     def margin(self, confidence: float) -> int:
         """Return h with P(every axis of the answer is within h of the truth | i) ≥ confidence for every result i.
@@ -284,15 +296,15 @@ class StaircaseAccuracy:
             WorkloadError: The confidence is not strictly between 0 and 1.
         """
         required = checked_confidence(confidence) + MARGIN_ERROR
-        m = np.arange(self.of.terms)
+        m = np.arange(self.mechanism.terms)
 
         def enough(h: int) -> bool:
             counts = np.ones(len(m))
-            for v, size in zip(self.of.steps, self.of.shape, strict=True):
+            for v, size in zip(self.mechanism.steps, self.mechanism.shape, strict=True):
                 counts = counts * (2.0 * np.minimum(m * v, h if h < size - 1 else m * v) + 1)
             return float(self._series @ counts) >= required
 
-        low, high = -1, max(self.of.shape) - 1
+        low, high = -1, max(self.mechanism.shape) - 1
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if enough(middle) else (middle, high)
@@ -308,9 +320,9 @@ class StaircaseAccuracy:
 
     def _mean(self, prior: npt.ArrayLike, growth: Callable[[Floats], Floats]) -> float:
         """Return Σ_i π_i Σ_k E f(|clamped x_k|), f(0) = 0 and f(t) − f(t − 1) = growth(t)."""
-        pi = checked_prior(self.of.graph.n, prior).reshape(self.of.shape)
+        pi = checked_prior(self.mechanism.graph.n, prior).reshape(self.mechanism.shape)
         total = 0.0
-        for k, size in enumerate(self.of.shape):
+        for k, size in enumerate(self.mechanism.shape):
             probabilities = self._single(k)
             tails = 0.5 - probabilities[0] / 2 - np.append(0.0, np.cumsum(probabilities[1:]))  # P(x ≥ t + 1), t = 0 …
             t = np.arange(1.0, size)
@@ -325,11 +337,11 @@ class StaircaseAccuracy:
         Raises:
             WorkloadError: The prior is not uniform.
         """
-        pi = checked_prior(self.of.graph.n, prior)
-        if pi.max() - pi.min() > 1e-12 / self.of.graph.n:
+        pi = checked_prior(self.mechanism.graph.n, prior)
+        if pi.max() - pi.min() > 1e-12 / self.mechanism.graph.n:
             raise WorkloadError(
                 "leakage-needs-uniform-prior",
-                f"The prior of the {self.of.graph.n:,} results is not uniform.",
+                f"The prior of the {self.mechanism.graph.n:,} results is not uniform.",
                 "The leakage of this mechanism is computed for the uniform prior only.",
                 "Give the uniform prior.",
                 "Nothing was computed.",
@@ -338,17 +350,17 @@ class StaircaseAccuracy:
 
     def posterior(self, prior: npt.ArrayLike, output: int) -> Floats:
         """Return P(i | o) of one output under a prior, (n,)."""
-        pi = checked_prior(self.of.graph.n, prior)
-        m = np.arange(self.of.terms)
-        answer = np.unravel_index(output, self.of.shape)
-        likelihood = np.zeros(self.of.shape)
+        pi = checked_prior(self.mechanism.graph.n, prior)
+        m = np.arange(self.mechanism.terms)
+        answer = np.unravel_index(output, self.mechanism.shape)
+        likelihood = np.zeros(self.mechanism.shape)
         for weight, n in zip(self._series.tolist(), m.tolist(), strict=True):
-            counts = np.ones([1] * len(self.of.shape))
-            for k, (o, size) in enumerate(zip(answer, self.of.shape, strict=True)):
-                radius, i = n * self.of.steps[k], np.arange(size)
+            counts = np.ones([1] * len(self.mechanism.shape))
+            for k, (o, size) in enumerate(zip(answer, self.mechanism.shape, strict=True)):
+                radius, i = n * self.mechanism.steps[k], np.arange(size)
                 low = -radius if o == 0 else np.maximum(o - i, -radius)
                 high = radius if o == size - 1 else np.minimum(o - i, radius)
-                axis_shape = [1] * len(self.of.shape)
+                axis_shape = [1] * len(self.mechanism.shape)
                 axis_shape[k] = size
                 counts = counts * np.maximum(high - low + 1.0, 0.0).reshape(axis_shape)
             likelihood += weight * counts

@@ -47,7 +47,7 @@ _FAMILIES = {*_FORMULAS, "tight constraints", "residual column", "linear program
 
 _RATIO = re.compile(r"\d{1,20}/\d{1,20}", re.ASCII)
 
-_WHOLE = re.compile(r"\d{1,400}", re.ASCII)
+_DIGITS = re.compile(r"\d{1,400}", re.ASCII)
 
 
 def document(mechanism: Mechanism) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def read(
             )
         weights = _FORMULAS[family](graph, epsilon).weights
     elif form == "rows":
-        rows = [[_whole(x) for x in _listed(row)] for row in _listed(document["rows"])]
+        rows = [[_read_integer(x) for x in _listed(row)] for row in _listed(document["rows"])]
         if len(rows) != graph.n:
             raise PlanError(
                 "mechanism-row-count",
@@ -203,9 +203,9 @@ def _by_distance(mechanism: FiniteMechanism) -> dict[str, Any] | None:
 
 
 def _of_distances(graph: QueryGraph, document: Mapping[str, Any]) -> IntegerWeights:
-    values = tuple(_whole(x) for x in _listed(document["values"]))
-    columns = tuple(_whole(x) for x in _listed(document["columns"]))
-    rest_column, total = document["rest_to"], _whole(document["total"])
+    values = tuple(_read_integer(x) for x in _listed(document["values"]))
+    columns = tuple(_read_integer(x) for x in _listed(document["columns"]))
+    rest_column, total = document["rest_to"], _read_integer(document["total"])
     if type(rest_column) is not int or not 0 <= rest_column <= graph.n or len(columns) != graph.n or not values:
         raise PlanError(
             "distance-columns",
@@ -249,7 +249,7 @@ def _unrun(runs: Sequence[Sequence[Any]], count: int, step: int = 0) -> Integers
             "Use the plan as fitnoise wrote it, or plan again.",
             "Nothing was measured.",
         )
-    firsts, lengths = [_whole(run[0]) for run in runs], [run[1] for run in runs]
+    firsts, lengths = [_read_integer(run[0]) for run in runs], [run[1] for run in runs]
     if not all(type(n) is int and n > 0 for n in lengths) or sum(lengths) != count:
         raise PlanError(
             "run-length",
@@ -280,10 +280,10 @@ def _short(x: int) -> int | str:
     return x if abs(x) < 2**53 else str(x)
 
 
-def _whole(x: Any) -> int:
+def _read_integer(x: Any) -> int:
     if type(x) is int and x >= 0:
         return x
-    if isinstance(x, str) and _WHOLE.fullmatch(x):
+    if isinstance(x, str) and _DIGITS.fullmatch(x):
         return int(x)
     raise PlanError(
         "weight-not-integer",

@@ -132,7 +132,7 @@ def level(epsilon: float | Fraction | None, alpha: Fraction | None = None) -> Pr
 # --- the system of a graph -----------------------------------------------------------------------------------------
 
 
-def whole_steps(distances: Floats) -> tuple[Integers, int]:
+def index_distances(distances: Floats) -> tuple[Integers, int]:
     """Return distances as indices in a list of powers, and its length; ∞ is the last index, for α^∞ = 0."""
     finite = np.isfinite(distances)
     farthest = int(distances[finite].max()) if finite.any() else 0
@@ -141,8 +141,8 @@ def whole_steps(distances: Floats) -> tuple[Integers, int]:
 
 def by_cell(matrix: NDArray[Any], cells: GraphPartition) -> NDArray[Any]:
     """Return sums of columns over the cells, (…, rows, m)."""
-    order = np.argsort(cells.of, kind="stable")
-    starts = np.searchsorted(cells.of[order], np.arange(cells.m))
+    order = np.argsort(cells.cell_of, kind="stable")
+    starts = np.searchsorted(cells.cell_of[order], np.arange(cells.m))
     return np.asarray(np.add.reduceat(matrix[..., order], starts, axis=-1))
 
 
@@ -172,7 +172,7 @@ class DistanceQuotient:
         Raises:
             WorkloadError: The graph is too large for its distances.
         """
-        steps, count = whole_steps(graph.distances_from(cells.first))
+        steps, count = index_distances(graph.distances_from(cells.first_results))
         return cls(cells, steps, count)
 
     def floats(self, epsilon: float | Floats, moment: int = 0) -> Floats:
@@ -184,7 +184,7 @@ class DistanceQuotient:
 
     def fixed(self, level: PrivacyLevel) -> tuple[Wholes, Wholes]:
         """Return B in fixed point, (m, m), and the largest error of an entry of each column, in units, (m,)."""
-        return self._sums([*level.powers(self.count - 1), 0]), np.bincount(self.cells.of).astype(object)
+        return self._sums([*level.powers(self.count - 1), 0]), np.bincount(self.cells.cell_of).astype(object)
 
     def integer_matrix(self, alpha: Fraction) -> tuple[Wholes, int]:
         """Return B times an integer, exactly, (m, m), and that integer."""

@@ -193,7 +193,9 @@ def regular(
     parts = cells(graph, None if len(distinct) == 1 else colours)
     if parts.m > CELLS_PROVEN or parts.m * graph.n > ENTRIES_PROVEN:
         return Decision(Verdict.UNDECIDED, None, None, math.inf, f"{parts.m} unlike results are too many to enclose")
-    return _of_quotient(graph, DistanceQuotient.from_graph(graph, parts), privacy, [exact[i] for i in parts.first])
+    return _of_quotient(
+        graph, DistanceQuotient.from_graph(graph, parts), privacy, [exact[i] for i in parts.first_results]
+    )
 
 
 def _prior(graph: QueryGraph, prior: ArrayLike | Sequence[Fraction]) -> list[Fraction]:
@@ -276,7 +278,7 @@ def _of_blocks(graph: QueryGraph, s: ExplicitGraph, level: PrivacyLevel) -> Deci
             )
             if solved is None:
                 return None
-            solution, cell_of = solved, inside.of
+            solution, cell_of = solved, inside.cell_of
             pair = solution if len(block.others) == 1 else pair
         z[block.members] += solution.values[cell_of] - one
         radius[block.members] += solution.radius
@@ -288,7 +290,7 @@ def _of_blocks(graph: QueryGraph, s: ExplicitGraph, level: PrivacyLevel) -> Deci
 
 
 def _of_quotient(graph: QueryGraph, quotient: DistanceQuotient, level: PrivacyLevel, rhs: list[Fraction]) -> Decision:
-    cell_of = quotient.cells.of
+    cell_of = quotient.cells.cell_of
     fixed = np.array([round(b * (1 << BITS)) for b in rhs], dtype=object)
     enclosed = enclose(*quotient.fixed(level), fixed, 1)
     if enclosed is not None:
@@ -298,14 +300,14 @@ def _of_quotient(graph: QueryGraph, quotient: DistanceQuotient, level: PrivacyLe
     if level.alpha is not None and quotient.cells.m <= FRACTIONS_LIMIT:
         return _in_fractions(graph, quotient, level.alpha, rhs)
     reason = "the matrix is singular or close to it" if enclosed is None else "a weight is too close to 0"
-    weights = None if enclosed is None else _spread(enclosed.floats, cell_of)
+    weights = None if enclosed is None else _expand(enclosed.floats, cell_of)
     return Decision(Verdict.UNDECIDED, None, weights, math.inf if enclosed is None else enclosed.width, reason)
 
 
 def _signs(graph: QueryGraph, enclosure: Enclosure, rows: Integers, reason: str) -> Decision | None:
     """Return the verdict of an enclosure; None if an entry may have either sign."""
     low = int(enclosure.values.argmin())
-    weights, width = _spread(enclosure.floats, rows), enclosure.width + 2 * UNIT * float(np.abs(enclosure.floats).max())
+    weights, width = _expand(enclosure.floats, rows), enclosure.width + 2 * UNIT * float(np.abs(enclosure.floats).max())
     if enclosure.values[low] < -enclosure.radius:
         result = graph.results[int(np.flatnonzero(rows == low)[0])]
         return Decision(Verdict.NO, result, weights, width, "a weight is negative: " + reason)
@@ -316,7 +318,7 @@ def _signs(graph: QueryGraph, enclosure: Enclosure, rows: Integers, reason: str)
 
 def _in_fractions(graph: QueryGraph, quotient: DistanceQuotient, alpha: Fraction, rhs: list[Fraction]) -> Decision:
     """Return the verdict in exact fractions; Φ may be singular on the cells."""
-    cell_of = quotient.cells.of
+    cell_of = quotient.cells.cell_of
     matrix, scale = quotient.integer_matrix(alpha)
     common = math.lcm(*(b.denominator for b in rhs))
     solved = exact_solutions(matrix * common, np.array([int(b * common) * scale for b in rhs], dtype=object))
@@ -327,11 +329,11 @@ def _in_fractions(graph: QueryGraph, quotient: DistanceQuotient, alpha: Fraction
         low = min(range(len(one)), key=one.__getitem__)
         result = graph.results[int(np.flatnonzero(cell_of == low)[0])] if one[low] < 0 else None
         verdict = Verdict.NO if one[low] < 0 else Verdict.YES
-        return Decision(verdict, result, _spread(_floats(one), cell_of), _rounding(one), "solved in exact fractions")
+        return Decision(verdict, result, _expand(_floats(one), cell_of), _rounding(one), "solved in exact fractions")
     chosen = _on_line(one, basis[0]) if len(basis) == 1 else _inside(one, basis)
     if chosen is not None:
         reason = "the matrix is singular; a solution that is not negative was found, in exact fractions"
-        return Decision(Verdict.YES, None, _spread(_floats(chosen), cell_of), _rounding(chosen), reason)
+        return Decision(Verdict.YES, None, _expand(_floats(chosen), cell_of), _rounding(chosen), reason)
     if len(basis) == 1:
         reason = "the matrix is singular, and all solutions, a line, are negative somewhere, in exact fractions"
         return Decision(Verdict.NO, None, None, math.inf, reason)
@@ -373,7 +375,7 @@ def _rounding(exact: Sequence[Fraction]) -> float:
     return 2 * UNIT * max(abs(float(x)) for x in exact)
 
 
-def _spread(values: Floats, groups: Integers) -> Floats:
+def _expand(values: Floats, groups: Integers) -> Floats:
     result = values[groups]
     result.setflags(write=False)
     return result
@@ -633,7 +635,7 @@ class _ThresholdSearch:
         position, step, is_proven_at_start = start, 1e-3, True
         while position < top:
             step = min(step * 2, 1.0)
-            tangent = _Tangent.of(self.quotient, position)
+            tangent = _Tangent.from_quotient(self.quotient, position)
             while tangent is None or not tangent.stays(step, is_proven_at_start=is_proven_at_start):
                 step /= 2
                 if tangent is None or step < 1e-9:
@@ -657,10 +659,10 @@ class _Tangent:
     fixed: Floats
     linear: Floats
     square: tuple[Floats, Floats]
-    near: tuple[Floats, Floats, Floats]
+    remainder: tuple[Floats, Floats, Floats]
 
     @classmethod
-    def of(cls, quotient: DistanceQuotient, epsilon: float) -> _Tangent | None:
+    def from_quotient(cls, quotient: DistanceQuotient, epsilon: float) -> _Tangent | None:
         """Return the tangent at ε; None if B cannot be inverted."""
         b, b1, b2 = (quotient.floats(epsilon, k) for k in range(3))
         m = len(b)
@@ -668,7 +670,7 @@ class _Tangent:
             inverse = np.asarray(np.linalg.inv(b), dtype=np.float64)
         except np.linalg.LinAlgError:
             return None
-        entry = UNIT * (8 + 750 + quotient.cells.of.size)  # exp of −ε d and sums of a cell, relative
+        entry = UNIT * (8 + 750 + quotient.cells.cell_of.size)  # exp of −ε d and sums of a cell, relative
         w: Floats = inverse @ np.ones(m)
         w = w + inverse @ (1 - b @ w)
         slope: Floats = inverse @ (b1 @ w)
@@ -692,7 +694,7 @@ class _Tangent:
         Then entries whose bound grows are ≥ 0 on the complete interval.
         """
         rounding = 1 + 1e-6
-        rest, linear_rest, curved = self.near
+        rest, linear_rest, curved = self.remainder
         beta = (rest + h * linear_rest + h * h * curved) * rounding
         worst = float(beta.max())
         if not worst < 0.5:

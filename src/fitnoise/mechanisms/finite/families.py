@@ -40,7 +40,7 @@ from fitnoise.mechanisms.finite.existence import (
     without_tight_constraints,
 )
 
-MOST_LOSS = Fraction(1, 2**16)
+MAX_LOSS = Fraction(1, 2**16)
 """Largest probability that a mechanism may lose to rounding for its privacy; above it the mechanism is refused."""
 
 MAX_INVERTED_RESULTS = 3000
@@ -48,7 +48,7 @@ MAX_INVERTED_RESULTS = 3000
 
 _COLUMN_BITS = 64
 
-_LEAST_LOSS = Fraction(1, 2**56)
+_MIN_LOSS = Fraction(1, 2**56)
 
 Columns = TypeVar("Columns")
 
@@ -135,7 +135,7 @@ def columns_and_rest(
     """Return α^d(i,k) d_k, with s_i = 1 − Σ_k α^d(i,k) d_k added to the output `gather` or as an output of its own.
 
     Raises:
-        PlanError: A loss of at most MOST_LOSS does not make the rest private.
+        PlanError: A loss of at most MAX_LOSS does not make the rest private.
     """
     n = graph.n
     alpha, growth = alpha_above(epsilon), exp_below(epsilon)
@@ -143,11 +143,11 @@ def columns_and_rest(
     codes = np.where(steps < n, steps, len(values) - 1)
     total = 1 << ALPHA_POWER_BITS + _COLUMN_BITS
 
-    def made(loss: Fraction) -> tuple[tuple[int, ...], list[int]]:
+    def build_columns(loss: Fraction) -> tuple[tuple[int, ...], list[int]]:
         columns = tuple(int(Fraction(d) * (1 - loss) * 2**_COLUMN_BITS) for d in diagonal.tolist())
         return columns, [total - s for s in row_sums(values, codes, columns)]
 
-    columns, rest = _shrunk(made, total, growth, np.asarray(graph.edges))
+    columns, rest = _shrunk(build_columns, total, growth, np.asarray(graph.edges))
     answers = np.arange(n)
     if gather is not None:
         return FiniteMechanism(
@@ -174,15 +174,15 @@ def _shrunk(
         needed = max(excess / (growth - 1), Fraction(-min(rest))) / total
         if needed <= 0:
             return columns, rest
-        loss += max(_LEAST_LOSS, 2 * needed)
-        if loss > MOST_LOSS:
+        loss += max(_MIN_LOSS, 2 * needed)
+        if loss > MAX_LOSS:
             raise PlanError(
                 "rounding-costs-too-much",
                 f"Rounding the mechanism would cost a probability of {float(loss):.1g}, above the limit of "
-                f"{float(MOST_LOSS):.1g}.",
+                f"{float(MAX_LOSS):.1g}.",
                 "The linear system or program behind the mechanism was solved too inaccurately.",
                 "Choose another mechanism or another ε.",
-                "No mechanism was made.",
+                "No mechanism was build_columns.",
             )
 
 
@@ -260,7 +260,7 @@ def _box(graph: Graph) -> tuple[Integers, Integers, Integers]:
             "The results are not integers, nor tuples of integers.",
             "This mechanism adds integer noise to the result.",
             "Choose a mechanism that needs only the graph.",
-            "No mechanism was made.",
+            "No mechanism was build_columns.",
         )
     x = coordinates.astype(np.int64)
     low, high = x.min(axis=0), x.max(axis=0)
@@ -271,7 +271,7 @@ def _box(graph: Graph) -> tuple[Integers, Integers, Integers]:
             f"The question has {graph.n} results in a box of {outputs} points.",
             f"The mechanism has a number for every pair of them, for at most {DENSE_LIMIT} of each.",
             "Choose a coarser question.",
-            "No mechanism was made.",
+            "No mechanism was build_columns.",
         )
     return x, low, high
 
@@ -282,9 +282,9 @@ def _refuse_many(n: int) -> None:
         raise PlanError(
             "too-many-results-for-table",
             f"The question has {n} results.",
-            f"A table of probabilities is made for at most {DENSE_LIMIT} results.",
+            f"A table of probabilities is build_columns for at most {DENSE_LIMIT} results.",
             "Choose a coarser question.",
-            "No mechanism was made.",
+            "No mechanism was build_columns.",
         )
 
 
@@ -408,22 +408,22 @@ def distance_kernel(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
             "The results fall into components without a path between them.",
             "",
             "Make one mechanism for each component.",
-            "No mechanism was made.",
+            "No mechanism was build_columns.",
         )
     edges = np.asarray(graph.edges).reshape(-1, 2)
     counts = np.stack([np.bincount(row, minlength=int(steps.max()) + 1) for row in steps]).astype(np.float64)
 
-    def spread(rate: float) -> float:
+    def privacy_loss(rate: float) -> float:
         logs = np.log(counts @ np.exp(-rate * np.arange(counts.shape[1])))
         return float(rate + np.abs(logs[edges[:, 0]] - logs[edges[:, 1]]).max(initial=0.0))
 
     target = float(exact) * (1 - 2.0**-40)
     low, high = target / 2, target  # `low` is private by the triangle inequality
-    if spread(high) <= target:
+    if privacy_loss(high) <= target:
         low = high
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if spread(middle) <= target else (low, middle)
+        low, high = (middle, high) if privacy_loss(middle) <= target else (low, middle)
     values = powers(alpha_above(Fraction(low)), int(steps.max()) + 1)
     sums = row_sums(values, steps, (1,) * graph.n)
     total = 1 << 2 * ALPHA_POWER_BITS
@@ -448,7 +448,7 @@ def from_probabilities(
     by θ, and the rest of the rows goes to the likeliest output.
 
     Raises:
-        PlanError: The result would lose a probability of more than MOST_LOSS.
+        PlanError: The result would lose a probability of more than MAX_LOSS.
     """
     n = graph.n
     steps = hops(graph)
@@ -458,7 +458,7 @@ def from_probabilities(
     total = 1 << ALPHA_POWER_BITS + _COLUMN_BITS
     gather = int(np.argmax(table.sum(axis=0)))
 
-    def made(loss: Fraction) -> tuple[list[list[int]], list[int]]:
+    def build_columns(loss: Fraction) -> tuple[list[list[int]], list[int]]:
         keep = float(1 - loss) * 2.0**_COLUMN_BITS
         columns = [
             np.max(factors * np.array([int(x * keep) for x in column], dtype=object), axis=1).tolist()
@@ -466,6 +466,6 @@ def from_probabilities(
         ]
         return columns, [total - sum(row) for row in zip(*columns, strict=True)]
 
-    columns, rest = _shrunk(made, total, growth, np.asarray(graph.edges))
+    columns, rest = _shrunk(build_columns, total, growth, np.asarray(graph.edges))
     columns[gather] = [w + r for w, r in zip(columns[gather], rest, strict=True)]
     return FiniteMechanism(graph, epsilon, family, of_table(list(zip(*columns, strict=True))), np.asarray(answers))

@@ -53,7 +53,7 @@ PROGRAM_LIMIT = 100
 CELLS_LIMIT = 1000
 """Most cells of equivalent results for the residual-column program."""
 
-ALONE_LIMIT = 64
+SINGLE_CELLS_LIMIT = 64
 """Most results without a partition into cells: there the last output can be read as any single result."""
 
 _ROUNDS = 4
@@ -112,7 +112,7 @@ def residual_column(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLik
     exact, pi = rational(epsilon), checked_prior(graph.n, prior)
     steps = hops(graph)
     phi = kernel(steps, exact)
-    small = quotient(graph, phi, pi) if graph.n > ALONE_LIMIT else singleton_cells(phi)
+    small = quotient(graph, phi, pi) if graph.n > SINGLE_CELLS_LIMIT else singleton_cells(phi)
     if small.m > CELLS_LIMIT:
         raise PlanError(
             "too-many-different-results",
@@ -122,10 +122,10 @@ def residual_column(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLik
             "No mechanism was made.",
         )
     bound = hit_bound(graph, exact, pi)
-    rows = _CellProgram(small.matrix, np.asarray(graph.edges), small.of, math.exp(exact))
+    rows = _CellProgram(small.matrix, np.asarray(graph.edges), small.cell_of, math.exp(exact))
     d, read = _largest(rows, small, pi)
     mechanism = columns_and_rest(
-        graph, exact, steps, d[small.of], "residual column", rest_read_as=int(small.first[read])
+        graph, exact, steps, d[small.cell_of], "residual column", rest_read_as=int(small.first_results[read])
     )
     return Optimum(mechanism, accuracy(mechanism).expected_gain(pi), bound.upper)
 
@@ -135,11 +135,11 @@ def _largest(rows: _CellProgram, small: SimilarityQuotient, pi: Floats) -> tuple
 
     For few results, every r is tried. Otherwise r is the likeliest cell for the last output of the previous program.
     """
-    single = pi[small.first]
+    single = pi[small.first_results]
     mass = small.sizes * single
     best, best_d, read = -math.inf, np.zeros(small.m), 0
-    waiting: list[int | None] = [None, *range(small.m)] if len(pi) <= ALONE_LIMIT else [None]
-    follow = len(pi) > ALONE_LIMIT
+    waiting: list[int | None] = [None, *range(small.m)] if len(pi) <= SINGLE_CELLS_LIMIT else [None]
+    follow = len(pi) > SINGLE_CELLS_LIMIT
     rounds = 0
     while waiting:
         d, s = rows.best(mass, waiting.pop(0), single)
@@ -156,9 +156,9 @@ def _largest(rows: _CellProgram, small: SimilarityQuotient, pi: Floats) -> tuple
 class _CellProgram:
     """The program in cells. Edges enter if they are violated, and stay: only few ever bind."""
 
-    def __init__(self, matrix: Floats, edges: Integers, of: Integers, growth: float) -> None:
+    def __init__(self, matrix: Floats, edges: Integers, cell_of: Integers, growth: float) -> None:
         self.matrix, self.growth = matrix, growth
-        ends = of[edges.reshape(-1, 2)]
+        ends = cell_of[edges.reshape(-1, 2)]
         both = np.concatenate([ends, ends[:, ::-1]])
         self.pairs: Integers = np.unique(both[both[:, 0] != both[:, 1]], axis=0).reshape(-1, 2)
         self.kept = np.zeros(len(self.pairs), dtype=np.bool_)

@@ -37,17 +37,17 @@ class GraphPartition:
     """An equitable partition.
 
     Attributes:
-        of: The cell of every result, (n,), counted from 0 in the order of first results.
-        first: The first result of every cell, (m,).
+        cell_of: The cell of every result, (n,), counted from 0 in the order of first results.
+        first_results: The first result of every cell, (m,).
     """
 
-    of: Integers
-    first: Integers
+    cell_of: Integers
+    first_results: Integers
 
     @property
     def m(self) -> int:
         """The number of cells."""
-        return len(self.first)
+        return len(self.first_results)
 
 
 def cells(graph: QueryGraph, colours: NDArray[Any] | None = None) -> GraphPartition:

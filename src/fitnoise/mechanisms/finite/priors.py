@@ -307,7 +307,7 @@ def hit_bound(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLike) -> 
     steps = hops(graph)
     phi, loose = kernel(steps, exact), kernel_error(steps, exact)
     small = quotient(graph, phi, pi)
-    mass = small.sizes * pi[small.first]
+    mass = small.sizes * pi[small.first_results]
     try:  # if both solutions are non-negative, they are optimal
         tries = [(np.linalg.solve(small.matrix, np.ones(small.m)), np.linalg.solve(small.matrix.T, mass))]
     except np.linalg.LinAlgError:
@@ -316,7 +316,7 @@ def hit_bound(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLike) -> 
     while best is None or best.upper - best.lower > _SOLVED * best.upper:
         last = not tries
         d, y = tries.pop() if tries else _program(small.matrix, mass)
-        candidate = _proven(phi, loose, pi, np.asarray(d)[small.of], np.asarray(y / small.sizes)[small.of])
+        candidate = _proven(phi, loose, pi, np.asarray(d)[small.cell_of], np.asarray(y / small.sizes)[small.cell_of])
         best = candidate if best is None or candidate.upper - candidate.lower < best.upper - best.lower else best
         if last:
             break
@@ -446,21 +446,21 @@ class SimilarityQuotient:
     """Φ between cells of results that are equivalent for the graph and the prior.
 
     Attributes:
-        of: The cell of every result, (n,).
-        first: A result of every cell, (m,).
+        cell_of: The cell of every result, (n,).
+        first_results: A result of every cell, (m,).
         sizes: The number of results of each cell, (m,).
         matrix: Σ_{k in D} Φ_ik for i in C, (m, m).
     """
 
-    of: Integers
-    first: Integers
+    cell_of: Integers
+    first_results: Integers
     sizes: Floats
     matrix: Floats
 
     @property
     def m(self) -> int:
         """The number of cells."""
-        return len(self.first)
+        return len(self.first_results)
 
 
 def quotient(graph: Graph, phi: Floats, prior: Floats) -> SimilarityQuotient:
@@ -474,7 +474,7 @@ def quotient(graph: Graph, phi: Floats, prior: Floats) -> SimilarityQuotient:
         cell_of = first_results = np.arange(graph.n)
     else:
         partition = cells(graph, None if not same.any() else same)
-        cell_of, first_results = partition.of, partition.first
+        cell_of, first_results = partition.cell_of, partition.first_results
     member = sparse.csr_array((np.ones(graph.n), (np.arange(graph.n), cell_of)), shape=(graph.n, len(first_results)))
     matrix = np.asarray((member.T @ phi[first_results].T).T, dtype=np.float64)
     return SimilarityQuotient(cell_of, first_results, np.bincount(cell_of).astype(np.float64), matrix)

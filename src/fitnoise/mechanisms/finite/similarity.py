@@ -467,8 +467,8 @@ def _symmetric_weighting(graph: QueryGraph, alpha: float) -> tuple[Floats, str]:
         return _Fourier(s, alpha).solve(np.ones((s.n, 1)))[:, 0], "fft"
     parts = cells(graph)
     if parts.m < graph.n and parts.m <= CELLS_LIMIT and parts.m * graph.n <= ENTRIES_LIMIT:
-        quotient = by_cell(alpha ** graph.distances_from(parts.first), parts)
-        return _lu_solve(quotient, np.ones((parts.m, 1)))[parts.of, 0], "quotient"
+        quotient = by_cell(alpha ** graph.distances_from(parts.first_results), parts)
+        return _lu_solve(quotient, np.ones((parts.m, 1)))[parts.cell_of, 0], "quotient"
     solver = _solver(graph, alpha)
     return solver.solve(np.ones((graph.n, 1)))[:, 0], solver.method
 
@@ -477,7 +477,7 @@ def _apply(graph: QueryGraph, alpha: float, z: Floats) -> Floats:
     """Return Φ z; if Φ is too large for memory, on the first result of every cell."""
     s = graph.structure
     if graph.n > DENSE_LIMIT and not isinstance(s, Complete | Cycle | Box | ExplicitGraph | Product):
-        return np.asarray(alpha ** graph.distances_from(cells(graph).first) @ z)
+        return np.asarray(alpha ** graph.distances_from(cells(graph).first_results) @ z)
     return _solver(graph, alpha).times(z[:, None])[:, 0]
 
 
@@ -527,7 +527,7 @@ def exact_weighting(graph: QueryGraph, alpha: Fraction) -> tuple[Fraction, ...]:
             "Call existence() for a solution without negative entries.",
             "Nothing was solved.",
         )
-    return tuple(solution[c] for c in parts.of)
+    return tuple(solution[c] for c in parts.cell_of)
 
 
 # --- blocks --------------------------------------------------------------------------------------------------------

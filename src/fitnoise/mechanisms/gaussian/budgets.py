@@ -33,7 +33,7 @@ def separate_budgets_rho(part: TablePart) -> dict[str, float]:
         return {}
     d = decompose(request.workload, by_level=True)
     by_level = isinstance(part.mechanism, LevelMechanism)
-    tree = cast(TreeEstimation, part.estimation).asked if by_level else problem(request, d)
+    tree = cast(TreeEstimation, part.estimation).problem if by_level else problem(request, d)
     if len(np.unique(tree.level)) < 2:
         return {}
     rhos = {"tables on their own": part.separate_rho}

@@ -28,10 +28,10 @@ from fitnoise.solving.sectors import Decomposition, Members
 @final
 @dataclass(frozen=True, eq=False)
 class IndexPartition:
-    """A partition of n things into classes: `of` (n,), the first thing of each class, and its number of things."""
+    """A partition of n things: the class of each, (n,), and the first thing and the number of things of each class."""
 
-    of: Indices
-    first: Indices
+    class_of: Indices
+    heads: Indices
     counts: Floats
 
     @classmethod
@@ -46,7 +46,7 @@ class IndexPartition:
         return cls(np.arange(n), np.arange(n), np.ones(n))
 
     def __len__(self) -> int:
-        return len(self.first)
+        return len(self.heads)
 
 
 @final
@@ -87,11 +87,11 @@ class EquitablePartition:
         before, now = -1, 0
         while before != now:
             before = now
-            codes, seen = [scrambled(c.of) for c in tables], [scrambled(c.of) for c in sectors]
+            codes, seen = [scrambled(c.class_of) for c in tables], [scrambled(c.class_of) for c in sectors]
             for i, t, x in links:
                 seen[i] = scrambled(seen[i]) + x @ codes[t]
             sectors = [IndexPartition.from_colours(x) for x in seen]
-            codes, seen = [scrambled(c.of) for c in sectors], [scrambled(c.of) for c in tables]
+            codes, seen = [scrambled(c.class_of) for c in sectors], [scrambled(c.class_of) for c in tables]
             for i, t, x in links:
                 seen[t] = scrambled(seen[t]) + x.T @ codes[i]
             tables = [IndexPartition.from_colours(x) for x in seen]
@@ -117,8 +117,8 @@ class EquitablePartition:
         start = 0
         for g, c in zip(d.tables, tables, strict=True):
             m = g.variances.shape[1]
-            number[g.numbers] = start + c.of[:, None] * m + np.arange(m)
-            chosen.append(g.numbers[c.first].ravel())
+            number[g.numbers] = start + c.class_of[:, None] * m + np.arange(m)
+            chosen.append(g.numbers[c.heads].ravel())
             counts.append(np.repeat(c.counts, m))
             start += len(c) * m
         return cls(tuple(tables), tuple(sectors), number, np.concatenate(chosen), np.concatenate(counts), trivial)
@@ -126,8 +126,9 @@ class EquitablePartition:
     def reduced(self, i: int, m: Members) -> sp.csr_array:
         """Return the weight of a class of tables in a class of sectors: tables in one sector, over all its tables."""
         rows, classes = self.sectors[i], self.tables[m.tables]
-        incidence = m.incidence[rows.first]
-        sums = sp.csr_array((1 / classes.counts[classes.of], (np.arange(len(classes.of)), classes.of)))
+        incidence = m.incidence[rows.heads]
+        class_of = classes.class_of
+        sums = sp.csr_array((1 / classes.counts[class_of], (np.arange(len(class_of)), class_of)))
         return sp.csr_array(incidence @ sums)
 
 

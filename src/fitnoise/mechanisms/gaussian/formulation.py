@@ -60,7 +60,7 @@ class AllPairs:
     in all except one, are kept. If these are too many, only the former are kept. The plan is then optimal for those.
     """
 
-    def __init__(self, d: Decomposition, *, alone: bool) -> None:
+    def __init__(self, d: Decomposition, *, allows_add_or_remove: bool) -> None:
         count = sum(len(g) for g in d.groups)
         if count > MAX_PAIRED_SECTORS:
             raise WorkloadError(
@@ -79,7 +79,7 @@ class AllPairs:
         else:
             codes = [0, *(1 << a for a in free)] if (1 + len(free)) * half <= MAX_KINDS else [0]
         self.patterns = [always | code for code in codes]
-        self.kinds = problems.PairKinds(len(self.patterns), d.cells, alone)
+        self.kinds = problems.PairKinds(len(self.patterns), d.cells, allows_add_or_remove)
         self._shapes = RecordPairs.from_keys((t, 0, 0) for t in self.patterns)
 
     def chi(self, attributes: tuple[int, ...], sizes: tuple[int, ...]) -> Floats:
@@ -129,7 +129,7 @@ class Formulation:
         terms: ObjectiveTerms,
         *,
         pairs: AllPairs | None = None,
-        together: Kinds = SINGLE_RECORDS,
+        record_kinds: Kinds = SINGLE_RECORDS,
         sets: RecordSets | None = None,
         backend: Backend = NUMPY,
     ) -> None:
@@ -143,7 +143,7 @@ class Formulation:
         codes = [np.array([self._kinds.index(x) for x in group_free], dtype=np.intp) for group_free in self._free]
         self._columns = None if sets is None else _Columns(sets, d.cells)
         self._roots = [
-            np.ones(len(g)) if distinct is None else np.sqrt(distinct.factors(together, g)) for g in d.groups
+            np.ones(len(g)) if distinct is None else np.sqrt(distinct.factors(record_kinds, g)) for g in d.groups
         ]
         counted = [g.multiplicity * root for g, root in zip(d.groups, self._roots, strict=True)]
         self._multiplicity = counted
@@ -187,8 +187,8 @@ class Formulation:
         """
         blocks, mine = [], self._columns  # one column a cell if there are no sets
         for block, columns, (i, here) in zip(self.problem.blocks, self._bases, self._made, strict=True):
-            cell_columns = np.eye(len(period)) if mine is None else mine.of(self._free_of(i, here))
-            source_rows = [_written(s.lifts, block.frame) for s in block.sources]
+            cell_columns = np.eye(len(period)) if mine is None else mine.columns_for(self._free_of(i, here))
+            source_rows = [_as_rows(s.lifts, block.frame) for s in block.sources]
             for one in np.unique(period):
                 period_columns = columns[:, period == one]
                 lifts = [x @ period_columns for x in source_rows]
@@ -201,9 +201,9 @@ class Formulation:
         """Return blocks for the classes of sectors of a group; classes with equal use of cells share a block."""
         triangle, columns = _orthonormal(group)
         classes = self.alike.sectors[i]
-        multiplicity = self._multiplicity[i][classes.first] * classes.counts
+        multiplicity = self._multiplicity[i][classes.heads] * classes.counts
         chi = None
-        loose = np.array([self._kinds.index(self._free[i][k]) for k in classes.first.tolist()])
+        loose = np.array([self._kinds.index(self._free[i][k]) for k in classes.heads.tolist()])
         if self._pairs is not None:
             sectors = zip(group.attributes.tolist(), group.sizes.tolist(), strict=True)
             chi = np.array([self._pairs.chi(tuple(a), tuple(n)) for a, n in sectors])
@@ -214,7 +214,7 @@ class Formulation:
             block_columns, r, pairwise = columns, triangle, None
             frame = None if group.is_identity else triangle
             if self._columns is not None:
-                block_columns = columns @ self._columns.of(self._kinds[kind])
+                block_columns = columns @ self._columns.columns_for(self._kinds[kind])
             if self._pairs is not None and chi is not None:
                 block_columns, r, counted = _free_first(columns, triangle) if kind else (columns, triangle, False)
                 frame = None if r is triangle and group.is_identity else r
@@ -227,7 +227,7 @@ class Formulation:
 
     def _free_of(self, i: int, here: Indices) -> Free:
         """Return the free attributes that some classes of a group's sectors, of one block, show."""
-        return self._free[i][int(self.alike.sectors[i].first[here[0]])]
+        return self._free[i][int(self.alike.sectors[i].heads[here[0]])]
 
     def _sources(self, i: int, group: SectorGroup, triangle: Floats, here: Indices) -> tuple[QuerySource, ...]:
         """Return the sources of a block: the answers of some classes of a group's sectors to the tables."""
@@ -235,8 +235,8 @@ class Formulation:
         for m in group.members:
             tables, classes = d.tables[m.tables], self.alike.tables[m.tables]
             incidence = (m.incidence if self.alike.trivial else self.alike.reduced(i, m))[here]
-            numbers = self.alike.number[tables.numbers[classes.first]]
-            scale = self._scale[tables.numbers[classes.first]]
+            numbers = self.alike.number[tables.numbers[classes.heads]]
+            scale = self._scale[tables.numbers[classes.heads]]
             if self._pairs is not None:
                 used = np.unique(incidence.indices)
                 if not len(used):
@@ -295,7 +295,7 @@ class Formulation:
         for (i, here), f in zip(self._made, block_factors, strict=True):
             group_factors[i][here] = f
         scaled = zip(group_factors, self.alike.sectors, self._roots, strict=True)
-        return [f[classes.of] / np.sqrt(root)[:, None, None] for f, classes, root in scaled]
+        return [f[classes.class_of] / np.sqrt(root)[:, None, None] for f, classes, root in scaled]
 
 
 @final
@@ -315,7 +315,7 @@ class _Columns:
         for i, part in enumerate(part_cells):
             self._single[part, i] = 1
 
-    def of(self, free: Free) -> Floats:
+    def columns_for(self, free: Free) -> Floats:
         """Return the columns in sectors that show these free attributes, (n_o, columns)."""
         out, start = self._single.copy(), 0
         for i, parts in enumerate(self._parts):
@@ -331,7 +331,7 @@ class _Columns:
         return SharedWeights(self._owner, np.full(len(self._owner), factor), len(self._sets))
 
 
-def _written(lifts: Floats | Operator, frame: Floats | None) -> Floats:
+def _as_rows(lifts: Floats | Operator, frame: Floats | None) -> Floats:
     """Return the lifts of a source row by row."""
     if isinstance(lifts, np.ndarray):
         return lifts

@@ -28,7 +28,7 @@ from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Exact, Floats, Indices
 from fitnoise.kernel.designs._base import CellStructure
 from fitnoise.kernel.units import Neighbours
-from fitnoise.mechanisms._base import Place, SectorTablesPart
+from fitnoise.mechanisms._base import SectorIndex, SectorTablesPart
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation
 from fitnoise.mechanisms.gaussian.mechanism import GaussianMechanism
 from fitnoise.mechanisms.numbers import SUM_OF_ALL, TableNumbers, WeightedSums, agreement, alternating, mean_weight
@@ -103,12 +103,12 @@ class Margin:
     factor: The product of (1 − 1/n_a) n_a² over T.
     """
 
-    places: dict[int, Place]
-    known: LevelInformation
+    places: dict[int, SectorIndex]
+    information: LevelInformation
     factor: float
 
 
-Given = Mapping[int, Floats]
+ByLevel = Mapping[int, Floats]
 """Coefficients of combinations of places, by level, (…, N_ℓ); 0 at other levels."""
 
 
@@ -116,10 +116,10 @@ Given = Mapping[int, Floats]
 class TreeEstimation(abc.ABC):
     """The estimation of every sector from the answers of all levels.
 
-    `asked`: The tables. strategy: The measured strategy. decomposition: The workload in sectors, by level.
+    problem: The tables. strategy: The measured strategy. decomposition: The workload in sectors, by level.
     """
 
-    asked: LevelProblem
+    problem: LevelProblem
     strategy: Any
     decomposition: Decomposition
 
@@ -139,7 +139,7 @@ class TreeEstimation(abc.ABC):
         """The sectors of attributes outside the tree, by these attributes."""
 
     @abc.abstractmethod
-    def _centred_estimates(self, answers: Sequence[Exact], attributes: tuple[int, ...]) -> tuple[Given, Given]:
+    def _centred_estimates(self, answers: Sequence[Exact], attributes: tuple[int, ...]) -> tuple[ByLevel, ByLevel]:
         """Return a and c by level, where X_T⁻¹ (Σ a_g 1_g + c_g u_g) is the estimate of T."""
 
     @property
@@ -148,9 +148,9 @@ class TreeEstimation(abc.ABC):
         return cast(tuple[int, ...], self.strategy.lengths)
 
     @cached_property
-    def sectors(self) -> dict[tuple[int, ...], dict[int, Place]]:
+    def sectors(self) -> dict[tuple[int, ...], dict[int, SectorIndex]]:
         """Sectors by level, for every set of attributes outside the tree."""
-        by_attributes: dict[tuple[int, ...], dict[int, Place]] = {}
+        by_attributes: dict[tuple[int, ...], dict[int, SectorIndex]] = {}
         for i, group in enumerate(self.decomposition.groups):
             for k in range(len(group)):
                 outer_set, level = self._split(group.attributes[k])
@@ -159,7 +159,7 @@ class TreeEstimation(abc.ABC):
 
     def _split(self, attributes: Indices) -> tuple[tuple[int, ...], int]:
         """Return a sector's attributes outside the tree, and its level, 0 without one."""
-        level = self.asked.axes[attributes]
+        level = self.problem.axes[attributes]
         return tuple(attributes[level == 0].tolist()), int(level.max(initial=0))
 
     def factor(self, attributes: tuple[int, ...]) -> float:
@@ -169,26 +169,26 @@ class TreeEstimation(abc.ABC):
     @cached_property
     def variances(self) -> list[Floats]:
         """Achieved variances of every table's numbers, by class of places, table by table."""
-        out = [np.zeros(len(self.tree.counts[x])) for x in self.asked.level]
+        out = [np.zeros(len(self.tree.counts[x])) for x in self.problem.level]
         for margin in self.margins.values():
-            values = margin.known.variances
+            values = margin.information.variances
             group, k = margin.places[0]
             for m in self.decomposition.groups[group].members:
                 tables, here = self.decomposition.tables[m.tables], m.incidence[[k]].indices
                 for j, cells in zip(tables.numbers[here, 0].tolist(), tables.cells[here].tolist(), strict=True):
-                    level = int(self.asked.level[j])
-                    out[j] += margin.factor * (self.asked.sizes[level] / cells) ** 2 * values[level]
+                    level = int(self.problem.level[j])
+                    out[j] += margin.factor * (self.problem.sizes[level] / cells) ** 2 * values[level]
         return out
 
     def by_place(self, j: int) -> tuple[Floats, Floats]:
         """Return the variance of each place of a table, and the ratio of its target to the tightest target."""
-        level = int(self.asked.level[j])
-        return self.variances[j][self.tree.of[level]], self.asked.looser[j][self.asked.tree.of[level]]
+        level = int(self.problem.level[j])
+        return self.variances[j][self.tree.of[level]], self.problem.looser[j][self.problem.tree.of[level]]
 
     @cached_property
     def worst(self) -> Floats:
         """Largest variance of every table, each divided by the ratio of its target to the tightest target."""
-        return np.array([float((np.divide(*self.by_place(j))).max()) for j in range(len(self.asked.level))])
+        return np.array([float((np.divide(*self.by_place(j))).max()) for j in range(len(self.problem.level))])
 
     def estimates(self, answers: Sequence[Exact], group: int, sectors: Indices) -> Floats:
         """Return θ_S of some sectors of a group, all of the same sizes, (K, n_a for a in S…, 1)."""
@@ -203,27 +203,27 @@ class TreeEstimation(abc.ABC):
 
     def _placed(self, estimates: Floats, attributes: Indices) -> Floats:
         """Return a sector's joint estimate from all levels, (…, N_ℓ), along its attributes, (n_a…, 1)."""
-        here = self.asked.axes[attributes] > 0
+        here = self.problem.axes[attributes] > 0
         if not here.any():
             return estimates
         centred = estimates - estimates.mean(axis=-1, keepdims=True)
         return np.asarray(np.moveaxis(centred, -1, int(np.argmax(here)))[..., None])
 
-    def _last(self, tensor: Floats, place: Place) -> Floats:
+    def _last(self, tensor: Floats, sector: SectorIndex) -> Floats:
         """Return one number for each joint value of a sector, (n_a…, 1), with its level along the last axis."""
-        level = self.asked.axes[self.decomposition.groups[place[0]].attributes[place[1]]] > 0
+        level = self.problem.axes[self.decomposition.groups[sector[0]].attributes[sector[1]]] > 0
         return np.moveaxis(tensor[..., 0], int(np.argmax(level)), -1) if level.any() else tensor
 
-    def _solved(self, margin: Margin, plain: Given, weighted: Given | None = None) -> list[Floats]:
-        """Return 1_hᵀ X_T⁻¹ (Σ a_g 1_g + c_g u_g) at the places h of all levels, (…, N_ℓ). plain: a. weighted: c.
+    def _solved(self, margin: Margin, unweighted: ByLevel, weighted: ByLevel | None = None) -> list[Floats]:
+        """Return 1_hᵀ X_T⁻¹ (Σ a_g 1_g + c_g u_g) at the places h of all levels, (…, N_ℓ). unweighted: a. weighted: c.
 
         The pass upwards computes n_g and e_g from the answers at and below g. They are the products of u_g and of
         1_g − f u_g with the vector. The pass downwards adds the parts outside g, as multiples of 1_g and of u_g.
         """
-        terms, above, class_of, c_by_level = margin.known, self.asked.above, self.tree.of, weighted or {}
+        terms, above, class_of, c_by_level = margin.information, self.problem.above, self.tree.of, weighted or {}
         deep = len(terms.x) - 1
-        shape = next(iter((*plain.values(), *c_by_level.values()))).shape[:-1]
-        a, c = ([x.get(level, np.zeros((*shape, 1))) for level in range(deep + 1)] for x in (plain, c_by_level))
+        shape = next(iter((*unweighted.values(), *c_by_level.values()))).shape[:-1]
+        a, c = ([x.get(level, np.zeros((*shape, 1))) for level in range(deep + 1)] for x in (unweighted, c_by_level))
         n = [(a[deep] + c[deep]) * terms.own[deep][class_of[deep]]]
         e, summed = [np.zeros_like(n[0])], list[Floats]()
         for level in range(deep, 0, -1):
@@ -250,7 +250,7 @@ class TreeEstimation(abc.ABC):
             estimates.append(f * n[level] + e[level] + outside * terms.rest[level][here])
         return estimates
 
-    def covariance(self, f: Mapping[Place, Floats], h: Mapping[Place, Floats]) -> float:
+    def covariance(self, f: Mapping[SectorIndex, Floats], h: Mapping[SectorIndex, Floats]) -> float:
         """Return the covariance of two combinations of sector estimates."""
         total, mine, theirs = 0.0, self._by_margin(f), self._by_margin(h)
         for outer_set in mine.keys() & theirs.keys():
@@ -258,7 +258,7 @@ class TreeEstimation(abc.ABC):
             total += sum(float((x * products[level]).sum()) for level, x in theirs[outer_set].items())
         return total
 
-    def apply_covariance(self, f: Mapping[Place, Floats]) -> dict[Place, Floats]:
+    def apply_covariance(self, f: Mapping[SectorIndex, Floats]) -> dict[SectorIndex, Floats]:
         """Return cov(θ) f: the covariance of each sector's estimate with a combination of the estimates."""
         out = {}
         for outer_set, combination in self._by_margin(f).items():
@@ -268,10 +268,11 @@ class TreeEstimation(abc.ABC):
                 out[i, k] = self._placed(covariances[level], self.decomposition.groups[i].attributes[k])
         return out
 
-    def between(self, left: TableNumbers, right: TableNumbers) -> Floats:
+    def pair_covariances(self, left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers, (P,): sums over T of entries of X_T⁻¹ at their places."""
-        sizes, (mine, level, v), (theirs, deeper, w) = self.decomposition.sizes, self._at(left), self._at(right)
-        total = np.zeros(len(left))
+        sizes = self.decomposition.sizes
+        (mine, level, v), (theirs, deeper, w) = self._places_of(left_numbers), self._places_of(right_numbers)
+        total = np.zeros(len(left_numbers))
         for outer_set, margin in self.margins.items():
             if set(outer_set) <= set(mine) & set(theirs):
                 entries = self._entries(margin, (level, v), (deeper, w))
@@ -283,26 +284,26 @@ class TreeEstimation(abc.ABC):
                 total += entries
         return total
 
-    def sums(self, left: WeightedSums, right: WeightedSums, length: int) -> Floats:
-        """Return covariances of corresponding sums, (J,): by sector as `between`, places by the tree."""
+    def sums(self, left_sums: WeightedSums, right_sums: WeightedSums, length: int) -> Floats:
+        """Return covariances of corresponding sums, (J,): by sector as `pair_covariances`, places by the tree."""
         sizes = self.decomposition.sizes
-        (mine, level, v), (theirs, deeper, w) = self._at(left.numbers), self._at(right.numbers)
+        (mine, level, v), (theirs, deeper, w) = self._places_of(left_sums.numbers), self._places_of(right_sums.numbers)
         total = np.zeros(length)
         for outer_set, margin in self.margins.items():
             if not set(outer_set) <= set(mine) & set(theirs):
                 continue
             for subset, sign in alternating(outer_set, sizes):
                 cells = math.prod(sizes[a] for a in subset)
-                left_rows, key, factor = left.within(mine, outer_set, subset)
-                right_rows, counter_key, counter = right.within(theirs, outer_set, subset)
+                left_rows, key, factor = left_sums.in_sector(mine, outer_set, subset)
+                right_rows, counter_key, counter = right_sums.in_sector(theirs, outer_set, subset)
                 keys, which = np.unique(np.concatenate([key, counter_key]), return_inverse=True)
-                f = self._spread((level, v[left_rows]), which[: len(key)], factor, len(keys))
-                h = self._spread((deeper, w[right_rows]), which[len(key) :], counter, len(keys))
+                f = self._place_weights((level, v[left_rows]), which[: len(key)], factor, len(keys))
+                h = self._place_weights((deeper, w[right_rows]), which[len(key) :], counter, len(keys))
                 products = self._products(margin, f, h)
                 total += np.bincount(keys // cells, sign * products, minlength=length)
         return total
 
-    def _spread(
+    def _place_weights(
         self, places: tuple[int, Indices], rows: Indices, factors: Floats, length: int
     ) -> dict[int, sp.csr_array]:
         """Return combinations of places, a row each, by level; ALL of a level is the top."""
@@ -310,7 +311,7 @@ class TreeEstimation(abc.ABC):
         out = {}
         for depth, mask in ((level, v != SUM_OF_ALL), (0, v == SUM_OF_ALL)) if level else ((0, v >= SUM_OF_ALL),):
             indices = np.maximum(v[mask], 0) if depth else np.zeros(int(mask.sum()), dtype=np.intp)
-            shape = (length, self.asked.sizes[depth])
+            shape = (length, self.problem.sizes[depth])
             out[depth] = sp.csr_array((factors[mask], (rows[mask], indices)), shape=shape)
         return out
 
@@ -321,16 +322,16 @@ class TreeEstimation(abc.ABC):
         with u_g and with 1_g − f u_g of their place, and with one another. Adding x u_g u_gᵀ subtracts the factor
         x/(1 + x Var u_g) times the product of the two covariances with u_g.
         """
-        terms, class_of = margin.known, self.tree.of
+        terms, class_of = margin.information, self.tree.of
         deep = len(terms.x) - 1
         rows = next(iter(f.values())).shape[0]
         total = np.zeros(rows)
-        sums = [sp.csr_array((rows, self.asked.sizes[deep]))] * 2
+        sums = [sp.csr_array((rows, self.problem.sizes[deep]))] * 2
         rests = list(sums)
         for level in range(deep, -1, -1):
             if level < deep:
-                above, n = self.asked.above[level], self.asked.sizes[level + 1]
-                up = sp.csr_array((np.ones(n), above, np.arange(n + 1)), shape=(n, self.asked.sizes[level]))
+                above, n = self.problem.above[level], self.problem.sizes[level + 1]
+                up = sp.csr_array((np.ones(n), above, np.arange(n + 1)), shape=(n, self.problem.sizes[level]))
                 r, slope = terms.r[level + 1][class_of[level + 1]], terms.slope[level][class_of[level]]
                 off = terms.slope[level + 1][class_of[level + 1]] - slope[above] * r
                 rests = [sp.csr_array((e + b * off) @ up) for e, b in zip(rests, sums, strict=True)]
@@ -339,7 +340,7 @@ class TreeEstimation(abc.ABC):
                 total -= np.asarray(sums[0].multiply(sums[1]) @ (terms.x[level] * less)[class_of[level]])
                 sums = [sp.csr_array(b * less[class_of[level]]) for b in sums]
             slope, own_variance, rest = (x[level][class_of[level]] for x in (terms.slope, terms.own, terms.rest))
-            inputs = [x.get(level, sp.csr_array((rows, self.asked.sizes[level]))) for x in (f, h)]
+            inputs = [x.get(level, sp.csr_array((rows, self.problem.sizes[level]))) for x in (f, h)]
             below = [e + b * slope for e, b in zip(rests, sums, strict=True)]
             variance = rest + slope**2 * own_variance
             total += (inputs[0].multiply(inputs[1] * variance + below[1]) + inputs[1].multiply(below[0])).sum(axis=1)
@@ -347,20 +348,20 @@ class TreeEstimation(abc.ABC):
             rests = [sp.csr_array(e + x * rest) for e, x in zip(rests, inputs, strict=True)]
         return total
 
-    def _at(self, numbers: TableNumbers) -> tuple[dict[int, Indices], int, Indices]:
+    def _places_of(self, numbers: TableNumbers) -> tuple[dict[int, Indices], int, Indices]:
         """Return some numbers' values of attributes outside the tree, their level, and their place in it."""
         outer_values, level, places = {}, 0, np.zeros(len(numbers), dtype=np.intp)
         for a, v in numbers.axes.items():
-            if self.asked.axes[a]:
-                level, places = int(self.asked.axes[a]), v
+            if self.problem.axes[a]:
+                level, places = int(self.problem.axes[a]), v
             else:
                 outer_values[a] = v
         return outer_values, level, places
 
-    def _entries(self, margin: Margin, left: tuple[int, Indices], right: tuple[int, Indices]) -> Floats:
+    def _entries(self, margin: Margin, left_places: tuple[int, Indices], right_places: tuple[int, Indices]) -> Floats:
         """Return entries of X_T⁻¹ for pairs of places, each of one level; ALL is the top. As `_products`, by pair."""
-        terms, class_of = margin.known, self.tree.of
-        paths = [self._upwards(*left), self._upwards(*right)]
+        terms, class_of = margin.information, self.tree.of
+        paths = [self._upwards(*left_places), self._upwards(*right_places)]
         total = np.zeros(len(paths[0][0]))
         sums, rests = ([np.zeros(len(total)), np.zeros(len(total))] for _ in range(2))
         for level in range(max(len(x) for _, x in paths) - 1, -1, -1):
@@ -407,12 +408,12 @@ class TreeEstimation(abc.ABC):
         """Return the level of each place, 0 for ALL, (P,); and its chain of places from the top down to itself."""
         chain = [np.maximum(places, 0)]
         for k in range(level, 0, -1):
-            chain.insert(0, self.asked.above[k - 1][chain[0]])
+            chain.insert(0, self.problem.above[k - 1][chain[0]])
         return np.where(places == SUM_OF_ALL, 0, level), chain
 
-    def _by_margin(self, pulled: Mapping[Place, Floats]) -> dict[tuple[int, ...], dict[int, Floats]]:
+    def _by_margin(self, adjoints: Mapping[SectorIndex, Floats]) -> dict[tuple[int, ...], dict[int, Floats]]:
         out: dict[tuple[int, ...], dict[int, Floats]] = {}
-        for sector, x in pulled.items():
+        for sector, x in adjoints.items():
             outer_set, level = self._split(self.decomposition.groups[sector[0]].attributes[sector[1]])
             out.setdefault(outer_set, {})[level] = self._last(x, sector)
         return out
@@ -425,7 +426,7 @@ class LevelEstimation(TreeEstimation):
     @property
     def tree(self) -> TreeQuotient:
         """The tree of the tables."""
-        return self.asked.tree
+        return self.problem.tree
 
     @cached_property
     def separate_estimates(self) -> SectorEstimation:
@@ -444,14 +445,14 @@ class LevelEstimation(TreeEstimation):
 
     def top_information(self, attributes: tuple[int, ...]) -> float:
         """Return the remainder of ξ_T at the top: ξ_T − Σ_ℓ ξ_Tℓ/N_ℓ."""
-        return sum(-x / self.asked.sizes[level] if level else x for level, x in self.precisions(attributes).items())
+        return sum(-x / self.problem.sizes[level] if level else x for level, x in self.precisions(attributes).items())
 
     @cached_property
     def margins(self) -> dict[tuple[int, ...], Margin]:
         """The sectors of attributes outside the tree, by these attributes."""
         return {outer_set: self._margin(outer_set, places) for outer_set, places in self.sectors.items()}
 
-    def _margin(self, attributes: tuple[int, ...], places: dict[int, Place]) -> Margin:
+    def _margin(self, attributes: tuple[int, ...], places: dict[int, SectorIndex]) -> Margin:
         precisions, counts = self.precisions(attributes), self.tree.counts[: max(places) + 1]
         x = [np.full(len(n), precisions.get(level, 0.0)) for level, n in enumerate(counts)]
         x[0] = np.array([self.top_information(attributes)]) if len(x) > 1 else x[0]
@@ -461,7 +462,7 @@ class LevelEstimation(TreeEstimation):
             self.factor(attributes),
         )
 
-    def _centred_estimates(self, answers: Sequence[Exact], attributes: tuple[int, ...]) -> tuple[Given, Given]:
+    def _centred_estimates(self, answers: Sequence[Exact], attributes: tuple[int, ...]) -> tuple[ByLevel, ByLevel]:
         weighted, precisions = {}, self.precisions(attributes)
         for level, (i, k) in self.sectors[attributes].items():
             estimate = self.separate_estimates.estimates(answers, i, np.array([k]))[0]
@@ -537,11 +538,11 @@ class LevelMechanism(GaussianMechanism):
     def table_variances(self, part: TablePart, name: str) -> Floats:
         """Return the variance of every place of a table."""
         estimation, j = _estimation(part), part.table_index(name)
-        level = int(estimation.asked.level[j])
+        level = int(estimation.problem.level[j])
         table, domain = part.publication.workload[name], part.publication.workload.domain
         by_place, _ = estimation.by_place(j)
         names = [
-            part.decomposition.exchangeable[i] for i in np.flatnonzero((estimation.asked.axes == level) & (level > 0))
+            part.decomposition.exchangeable[i] for i in np.flatnonzero((estimation.problem.axes == level) & (level > 0))
         ]
         shape = (
             [len(by_place) if domain.attribute_of(a) == domain.attribute_of(names[0]) else 1 for a in table.attributes]
@@ -563,7 +564,7 @@ class LevelMechanism(GaussianMechanism):
 
     def separate_rho(self, part: TablePart) -> float:
         """Return ρ of separate tables; if targets vary by place, that of the record of costliest places."""
-        level_problem = _estimation(part).asked
+        level_problem = _estimation(part).problem
         if part.terms.apart is not None or all((x == 1).all() for x in level_problem.looser):
             return super().separate_rho(part)
         costs = np.zeros(len(level_problem.tree.counts[-1]))
@@ -574,23 +575,23 @@ class LevelMechanism(GaussianMechanism):
             costs += precisions
         return float(costs.max()) / 2 * part.publication.adjacency.records**2
 
-    def covariance(self, left: TableNumbers, right: TableNumbers) -> Floats:
+    def covariance(self, left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers from the answers of all levels."""
-        return _estimation(left.part).between(left, right)
+        return _estimation(left_numbers.part).pair_covariances(left_numbers, right_numbers)
 
-    def sums(self, left: WeightedSums, right: WeightedSums, length: int) -> Floats | None:
+    def sums(self, left_sums: WeightedSums, right_sums: WeightedSums, length: int) -> Floats | None:
         """Return covariances of sums of numbers from the answers of all levels."""
-        return _estimation(left.numbers.part).sums(left, right, length)
+        return _estimation(left_sums.numbers.part).sums(left_sums, right_sums, length)
 
     def certificate(self, part: TablePart) -> Certificate:
         """Return the dual bound at the evidence."""
         bought = 1.0 if part.publication.budget is None else part.relaxation
-        proven = trees.bound(_estimation(part).asked, part.evidence) * part.terms.factor
+        proven = trees.bound(_estimation(part).problem, part.evidence) * part.terms.factor
         return Certificate(value=part.objective_value, bound=proven / bought)
 
     def prices(self, part: TablePart) -> Floats:
         """Return prices from the dual weights."""
-        level_problem = _estimation(part).asked
+        level_problem = _estimation(part).problem
         trees.check(level_problem, part.evidence)
         weights = level_problem.by_table(part.evidence.numbers)
         return np.asarray(weights / weights.sum())

@@ -75,13 +75,13 @@ class SectorMechanism(TableMechanism):
         numbers = part.variances[group.numbers[i]]
         return np.asarray(z_score(confidence) * np.sqrt(numbers if row is None else numbers[row : row + 1]))
 
-    def covariance(self, left: TableNumbers, right: TableNumbers) -> Floats:
+    def covariance(self, left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers, sector by sector."""
-        return by_sector(left, right)
+        return by_sector(left_numbers, right_numbers)
 
-    def sums(self, left: WeightedSums, right: WeightedSums, length: int) -> Floats | None:
+    def sums(self, left_sums: WeightedSums, right_sums: WeightedSums, length: int) -> Floats | None:
         """Return covariances of sums of numbers, sector by sector."""
-        return sums_by_sector(left, right, length)
+        return sums_by_sector(left_sums, right_sums, length)
 
     def separate_rho(self, part: TablePart) -> float:
         """Return ρ of independent Gaussian noise with the target variances, with a separate plan for each table.
@@ -103,7 +103,9 @@ class SectorMechanism(TableMechanism):
             if unit.neighbours is Neighbours.REPLACE_ONE:  # two records in different rows of the table
                 costs = 2 * costs
                 for i in np.flatnonzero(without_axes):
-                    costs[i] = _dearest_pair(group.queries, precision[i], alone=part.terms.allows_add_or_remove)
+                    costs[i] = _costliest_pair(
+                        group.queries, precision[i], allows_add_or_remove=part.terms.allows_add_or_remove
+                    )
             if sets is not None:
                 grams = (_gram(group.queries, p) for p in precision)
                 total += sum(sets.find_costliest(g, sets.initial_sets(), 1)[0][0] for g in grams) * part.terms.factor
@@ -130,7 +132,7 @@ class SectorMechanism(TableMechanism):
         names = np.array(part.decomposition.exchangeable, dtype=object)
         return {
             "name": self.name,
-            **self.known(part),
+            **self.release_entries(part),
             "noise": "independent discrete Gaussian on integers",
             "scales": [
                 {
@@ -142,7 +144,7 @@ class SectorMechanism(TableMechanism):
             ],
         }
 
-    def known(self, part: TablePart) -> dict[str, Any]:
+    def release_entries(self, part: TablePart) -> dict[str, Any]:
         """Return further entries of release.json before the noise."""
         del part
         return {}
@@ -226,14 +228,14 @@ def other_sectors() -> PlanError:
     )
 
 
-def _dearest_pair(queries: Any, precision: Floats, *, alone: bool) -> float:
+def _costliest_pair(queries: Any, precision: Floats, *, allows_add_or_remove: bool) -> float:
     """Return the cost of independent noise on one table's numbers if the records of a pair differ in structured cells.
 
     It is the largest squared distance of two columns. With `alone`, it is at least that of one column to 0.
     """
     gram = _gram(np.unique(queries, axis=1) if isinstance(queries, np.ndarray) else queries, precision)
     norms = gram.diagonal()
-    single = float(norms.max()) if alone else 0.0
+    single = float(norms.max()) if allows_add_or_remove else 0.0
     return max(single, float((norms[:, None] + norms - 2 * gram).max()))
 
 

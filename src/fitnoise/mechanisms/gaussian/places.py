@@ -28,9 +28,9 @@ from fitnoise.kernel.designs.linear import MAX_SCALE, axis_rows
 from fitnoise.kernel.designs.trees import MeasuredTree, TreeStrategy
 from fitnoise.mechanisms.documents import read_trees, scales_document, trees_document
 from fitnoise.mechanisms.gaussian.estimate import gains, uncentre
-from fitnoise.mechanisms.gaussian.levels import Given, LevelMechanism, Margin, TreeEstimation, is_supported, problem
+from fitnoise.mechanisms.gaussian.levels import ByLevel, LevelMechanism, Margin, TreeEstimation, is_supported, problem
 from fitnoise.mechanisms.gaussian.mechanism import other_sectors
-from fitnoise.mechanisms.gaussian.rounding import LEAST_EXPONENT, cut, out_of_reach
+from fitnoise.mechanisms.gaussian.rounding import MIN_EXPONENT, cut, out_of_reach
 from fitnoise.request.publication import Publication
 from fitnoise.solving.sectors import Decomposition, decompose
 from fitnoise.solving.trees import LevelProblem, TreeQuotient
@@ -50,22 +50,22 @@ ROOM, PARTS_ROOM = 2**8, 2**12
 NEGLIGIBLE_WEIGHT = 2.0**-30
 """Share of the largest weight below which a weight carries no information."""
 
-MAX_SCALE_RATIO = MAX_SCALE / 2 ** (LEAST_EXPONENT + 1)
+MAX_SCALE_RATIO = MAX_SCALE / 2 ** (MIN_EXPONENT + 1)
 """Largest ratio of a noise scale to the smallest one of the same set that can be drawn."""
 
-MOST_CLASSES = 350_000
+MAX_CLASSES = 350_000
 """Most classes of places, in all: planning takes a minute or two, and about a gigabyte."""
 
 
 def refuse_endless_classes(problem: LevelProblem) -> None:
     """Raise WorkloadError if too many places differ from all others."""
     classes = sum(map(len, problem.tree.counts))
-    if classes > MOST_CLASSES:
+    if classes > MAX_CLASSES:
         raise WorkloadError(
             "too-many-place-classes",
             f"Among {sum(problem.sizes):,} places, {classes:,} classes have different targets, for "
             "themselves or the places in them.",
-            f"At most {MOST_CLASSES:,} classes are planned.",
+            f"At most {MAX_CLASSES:,} classes are planned.",
             "Give many places few different targets, or separate targets to fewer places of a level above.",
             "Nothing was planned.",
         )
@@ -167,7 +167,7 @@ def rescaled(strategy: TreeStrategy, factor: float, *, up: bool) -> TreeStrategy
     for g in strategy.groups:
         scales = {level: cut(s * factor, up=up) for level, s in g.scales.items()}
         smallest = min(float(s.min()) for s in scales.values())
-        shift = max(LEAST_EXPONENT - math.frexp(smallest)[1], 0) if smallest > 0 else 0
+        shift = max(MIN_EXPONENT - math.frexp(smallest)[1], 0) if smallest > 0 else 0
         scales = {level: np.ldexp(s, shift) for level, s in scales.items()}
         good = all(((s > 0) & (s <= MAX_SCALE)).all() for s in scales.values())
         if not good or shift + g.multiple.bit_length() > 61:
@@ -190,7 +190,7 @@ class PlaceEstimation(TreeEstimation):
         """Whiteners of every sector from all answers, at the place of the largest variance."""
         out = [np.zeros((len(g), 1, 1)) for g in self.decomposition.groups]
         for margin in self.margins.values():
-            values = margin.known.variances
+            values = margin.information.variances
             for level, (i, k) in margin.places.items():
                 out[i][k, 0, 0] = math.sqrt(float(values[level].max()))
         return out
@@ -219,7 +219,7 @@ class PlaceEstimation(TreeEstimation):
         gain = float(gains(np.array([self.decomposition.sizes[a] for a in g.attributes], dtype=np.int64)))
         return np.asarray(gain * (g.multiple / g.scales[level]) ** 2)
 
-    def _centred_estimates(self, answers: Sequence[Exact], attributes: tuple[int, ...]) -> tuple[Given, Given]:
+    def _centred_estimates(self, answers: Sequence[Exact], attributes: tuple[int, ...]) -> tuple[ByLevel, ByLevel]:
         number, g = self.measured[attributes]
         sizes, start, out = [self.decomposition.sizes[a] for a in attributes], 0, dict[int, Floats]()
         for level in g.scales:

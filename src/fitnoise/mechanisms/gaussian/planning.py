@@ -242,13 +242,13 @@ def plan(
     if objective.sets is not None and decomposition.cells <= SETS_CELLS:
         aim = SETS_GAP if gap is None else goal
 
-        def again(formulation: Formulation, start: Weights | None, gap: float) -> Solution:
+        def solve_sets(formulation: Formulation, start: Weights | None, gap: float) -> Solution:
             with one_thread() if decomposition.cells <= ONE_THREAD else contextlib.nullcontext():
                 return solver.solve(
                     formulation.problem, start=start, gap=gap, max_iterations=max_iterations, progress=progress
                 )
 
-        part = _in_sets(decomposition, objective, publication, part, aim, again)
+        part = _in_sets(decomposition, objective, publication, part, aim, solve_sets)
     elif objective.apart is not None and objective.apart.max_records > 1:
         part = _plan_record_sets(decomposition, objective, publication, part, solved)
     elif publication.adjacency.pattern:
@@ -437,7 +437,7 @@ def _check_gap_and_cap(part: TablePart, gap: float | None, reason: str, alternat
         raise CapExceeded(
             "gaussian-plan-exceeds-cap",
             f"The plan costs ρ = {part.rho:.6g}, and the cap is ρ = {float(cap.gaussian_rho):.6g}.",
-            _least(part),
+            _bound_sentence(part),
             f"Loosen the most expensive targets ({_costliest_tables(part)}), or raise the cap.",
             "No plan was made.",
             place="cap",
@@ -541,12 +541,12 @@ def _by_axis(publication: Publication, *, refine: bool, progress: Callable[[int,
     product_problem = by_axis(publication, decomposition)
     steps = itertools.count(1)
 
-    def told(value: float, proven: float) -> None:
+    def report(value: float, proven: float) -> None:
         if progress is not None:
             progress(next(steps), value / proven - 1)
 
     with one_thread():
-        form, weights = solve(product_problem, report_progress=told)
+        form, weights = solve(product_problem, report_progress=report)
         evidence = cores.raised(product_problem, weights)
         joint = (
             joint_bases.solve(product_problem, evidence, form) if joint_bases.is_supported(product_problem) else None
@@ -659,7 +659,7 @@ def ideal(
     backend = NUMPY if device is None else torch_backend(device)
     pairs = None
     if publication.unit.neighbours is Neighbours.REPLACE_ONE:
-        pairs = AllPairs(decomposition, alone=terms.allows_add_or_remove)
+        pairs = AllPairs(decomposition, allows_add_or_remove=terms.allows_add_or_remove)
     if refine and (terms.weights is not None or pairs is not None):
         raise PlanError(
             "refine-without-fit-for-use",
@@ -668,7 +668,7 @@ def ideal(
             "Leave refine out, or set goal fit-for-use and add-or-remove-one neighbours.",
             "No plan was made.",
         )
-    form = Formulation(decomposition, terms, pairs=pairs, together=record_kinds, backend=backend)
+    form = Formulation(decomposition, terms, pairs=pairs, record_kinds=record_kinds, backend=backend)
     with one_thread() if decomposition.cells <= ONE_THREAD else contextlib.nullcontext():
         halves, before = mirrored.halved(form.problem), _weights_of(start, form)
         solution = solver.solve(
@@ -797,7 +797,7 @@ def _refuse_spent(publication: Publication, strategy: Design) -> None:
         )
 
 
-def _least(plan: TablePart) -> str:
+def _bound_sentence(plan: TablePart) -> str:
     """Return the sentence on the bound on ρ, or an empty string if the bound covers more than the cost."""
     if plan.terms.relative is not None or plan.terms.trade is not None:
         return ""

@@ -31,11 +31,11 @@ from fitnoise.kernel.designs._base import NUMBERS_PER_BATCH, CellStructure
 from fitnoise.kernel.designs.linear import MAX_SCALE
 from fitnoise.kernel.designs.products import Factor, ProductGroup, ProductStrategy
 from fitnoise.kernel.units import Neighbours
-from fitnoise.mechanisms._base import Place, SectorTablesPart
+from fitnoise.mechanisms._base import SectorIndex, SectorTablesPart
 from fitnoise.mechanisms.documents import products_document, read_products, scales_document
 from fitnoise.mechanisms.gaussian.estimate import uncentre
 from fitnoise.mechanisms.gaussian.mechanism import GaussianMechanism, other_sectors
-from fitnoise.mechanisms.gaussian.rounding import LEAST_EXPONENT, cut, out_of_reach
+from fitnoise.mechanisms.gaussian.rounding import MIN_EXPONENT, cut, out_of_reach
 from fitnoise.mechanisms.gaussian.terms import terms
 from fitnoise.mechanisms.numbers import SUM_OF_ALL, TableNumbers, WeightedSums, agreement, dots, mean_weight, with_sums
 from fitnoise.request.publication import Goal, Publication
@@ -50,13 +50,13 @@ from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS, Decomposition, decomp
 if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
 
-MOST_VALUES = 2_000
+MAX_VALUES = 2_000
 """Most values of a structured attribute: every step decomposes matrices with one row and column for each value."""
 
-MOST_TABLES = 20_000
+MAX_TABLES = 20_000
 """Most tables, since each is processed by itself."""
 
-MOST_COUNTS = 2**26
+MAX_COUNTS = 2**26
 """Most counts of one table, since all are held in memory."""
 
 CONDITION = 1e10
@@ -79,10 +79,10 @@ def obstacle(request: Publication) -> str | None:
         (request.cell_budgets is not None, "records have budgets by cell"),
         (bool(request.adjacency.pattern), "records of one unit are known to keep to a pattern"),
         (any(t.matrix is not None for t in templates), "queries are given as a matrix"),
-        (bool(set(request.workload.domain.steps) & used_attributes(request.workload)), "amounts are asked for"),
+        (bool(set(request.workload.domain.steps) & used_attributes(request.workload)), "amounts are requested"),
         (
             bool(varying) and request.objective.goal is not Goal.FIT_FOR_USE,
-            f"table {varying[0] if varying else None!r} has targets that vary by value, and their sum is asked for",
+            f"table {varying[0] if varying else None!r} has targets that vary by value, and their sum is requested",
         ),
     )
     return next((why for there, why in reasons if there), None) or _too_large(request.workload)
@@ -92,14 +92,14 @@ def _too_large(workload: Workload) -> str | None:
     """Return the size that exceeds the limits of product form, as the end of a sentence; None if none does."""
     domain = workload.domain
     for a in exchangeable_attributes(workload)[1]:
-        if domain.sizes[a] > MOST_VALUES:
-            return f"{a!r} has {domain.sizes[a]:,} values, and at most {MOST_VALUES:,} are planned"
-    if len(workload.tables) > MOST_TABLES:
-        return f"there are {len(workload.tables):,} tables, and at most {MOST_TABLES:,} are planned"
+        if domain.sizes[a] > MAX_VALUES:
+            return f"{a!r} has {domain.sizes[a]:,} values, and at most {MAX_VALUES:,} are planned"
+    if len(workload.tables) > MAX_TABLES:
+        return f"there are {len(workload.tables):,} tables, and at most {MAX_TABLES:,} are planned"
     for t in workload.tables:
         held = max(math.prod(domain[a].size for a in t.attributes), math.prod(t.shape(domain)))
-        if held > MOST_COUNTS:
-            return f"table {t.name!r} is of {held:,} counts, and at most {MOST_COUNTS:,} are held"
+        if held > MAX_COUNTS:
+            return f"table {t.name!r} is of {held:,} counts, and at most {MAX_COUNTS:,} are held"
     return None
 
 
@@ -188,8 +188,8 @@ class FactorInverse:
 class _AxisRows:
     """P numbers along an axis of their table: their rows, w of each (P,), and H^# of all rows if it exists."""
 
-    at: Indices
-    share: Floats
+    positions: Indices
+    weight: Floats
     sharp: Floats | None
 
     @property
@@ -203,10 +203,10 @@ class _AxisRows:
 class ProductEstimation:
     """The estimation of every sector from its own answers, axis by axis.
 
-    `asked`: The tables. strategy: The measured strategy. decomposition: The workload in sectors, by axis.
+    problem: The tables. strategy: The measured strategy. decomposition: The workload in sectors, by axis.
     """
 
-    asked: ProductProblem
+    problem: ProductProblem
     strategy: ProductStrategy
     decomposition: Decomposition
 
@@ -228,7 +228,7 @@ class ProductEstimation:
         """Inverses of the factors of all axes that have one."""
         cache: dict[bytes, FactorInverse] = {}
         out = {}
-        for kind in self.asked.kinds:
+        for kind in self.problem.kinds:
             for a in kind.axes:
                 rows = self.strategy.factors[a].rows
                 if rows is not None:
@@ -272,7 +272,7 @@ class ProductEstimation:
             out.append(y[..., None])
         return np.stack(out)
 
-    def covariance(self, f: Mapping[Place, Floats], h: Mapping[Place, Floats]) -> float:
+    def covariance(self, f: Mapping[SectorIndex, Floats], h: Mapping[SectorIndex, Floats]) -> float:
         """Return the covariance of two combinations of sector estimates."""
         total = 0.0
         for sector, x in f.items():
@@ -283,7 +283,7 @@ class ProductEstimation:
                 total += float((self.noise[tuple(attributes)] * one * other).sum())
         return total
 
-    def apply_covariance(self, f: Mapping[Place, Floats]) -> dict[Place, Floats]:
+    def apply_covariance(self, f: Mapping[SectorIndex, Floats]) -> dict[SectorIndex, Floats]:
         """Return cov(θ) f: the covariance of each sector's estimate with a combination of the estimates."""
         out = {}
         for sector, tensor in f.items():
@@ -330,21 +330,21 @@ class ProductEstimation:
 
     def _relative(self, axis: int, view: int) -> tuple[Floats, Floats]:
         """Return `rows` of a view by its number, relative to targets that vary."""
-        v, f = self.rows(axis, self.asked.operators[view])
-        return v / self.asked.looser[view], f / self.asked.looser[view]
+        v, f = self.rows(axis, self.problem.operators[view])
+        return v / self.problem.looser[view], f / self.problem.looser[view]
 
     def table_variances(self, axes: Sequence[int], views: Sequence[Operator | None]) -> Floats:
         """Return the variances of all numbers of a table, (rows along each of its axes…)."""
-        masks = [m for m in product_form.subsets(len(axes)) if self._named(axes, m) in self.noise]
+        masks = [m for m in product_form.subsets(len(axes)) if self._attribute_set(axes, m) in self.noise]
         parts = [self.rows(a, view) for a, view in zip(axes, views, strict=True)]
         if not self.strategy.joint:
             return product_form.variances(
-                parts, masks, np.array([self.noise[self._named(axes, m)].item() for m in masks])
+                parts, masks, np.array([self.noise[self._attribute_set(axes, m)].item() for m in masks])
             )
         total = np.zeros([len(f) for _, f in parts])
         for mask in masks:
             order = sorted(mask, key=lambda i: axes[i])
-            x = self.noise[self._named(axes, mask)]
+            x = self.noise[self._attribute_set(axes, mask)]
             for axis, i in enumerate(order):
                 v = parts[i][0][:, None] if x.shape[axis] == 1 else self._squares(axes[i], views[i])[0]
                 x = np.moveaxis(np.tensordot(v, x, (1, axis)), 0, axis)
@@ -354,19 +354,19 @@ class ProductEstimation:
             total += x
         return total
 
-    def between(self, left: TableNumbers, right: TableNumbers) -> Floats:
+    def pair_covariances(self, left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers, (P,): sums over sets of products along the axes."""
-        mine, theirs = self._along(left), self._along(right)
+        mine, theirs = self._axis_rows(left_numbers), self._axis_rows(right_numbers)
         common = {a: self._product(a, mine[a], theirs[a]) for a in mine if a in theirs}
-        total = np.zeros(len(left))
+        total = np.zeros(len(left_numbers))
         for mask in product_form.subsets(len(common)):
-            attributes = self._named(list(common), mask)
+            attributes = self._attribute_set(list(common), mask)
             if attributes in self.noise:
                 noise = self.noise[attributes]
-                rest = [axes[a].share for axes in (mine, theirs) for a in axes if a not in attributes]
+                rest = [axes[a].weight for axes in (mine, theirs) for a in axes if a not in attributes]
                 fine = [a for a, n in zip(attributes, noise.shape, strict=True) if n > 1]
                 uniform_products = [common[a] for a in attributes if a not in fine]
-                pairs = self._varying(noise.reshape([n for n in noise.shape if n > 1]), fine, mine, theirs, len(left))
+                pairs = self._varying(noise.reshape([n for n in noise.shape if n > 1]), fine, mine, theirs, len(total))
                 total += math.prod([pairs, *uniform_products, *rest])
         return total
 
@@ -386,12 +386,12 @@ class ProductEstimation:
             x: Floats = noise.reshape(1, *noise.shape)
             for a in reversed(attributes):
                 one, other = mine[a], theirs[a]
-                both = one.rows[one.at[here]] * other.rows[other.at[here]]
+                both = one.rows[one.positions[here]] * other.rows[other.positions[here]]
                 x = np.einsum("p...k,pk->p...", np.broadcast_to(x, (len(both), *x.shape[1:])), both)
             out[here] = x
         return out
 
-    def _along(self, numbers: TableNumbers) -> dict[int, _AxisRows]:
+    def _axis_rows(self, numbers: TableNumbers) -> dict[int, _AxisRows]:
         """Return the rows of some numbers' table along its axes."""
         out = {}
         views = zip(numbers.axes.items(), numbers.group.views, strict=True)
@@ -405,14 +405,14 @@ class ProductEstimation:
                 out[a] = _AxisRows(rows, with_sums(w, 1)[rows], with_sums(sharp, 1))
         return out
 
-    def _product(self, axis: int, left: _AxisRows, right: _AxisRows) -> Floats:
-        if left.sharp is None or right.sharp is None:
+    def _product(self, axis: int, left_rows: _AxisRows, right_rows: _AxisRows) -> Floats:
+        if left_rows.sharp is None or right_rows.sharp is None:
             n = self.strategy.sizes[axis]
-            return agreement(left.at, right.at, n) / (2.0 if n == 2 else float(n * n))
-        return dots(left.sharp, right.sharp, left.at, right.at)
+            return agreement(left_rows.positions, right_rows.positions, n) / (2.0 if n == 2 else float(n * n))
+        return dots(left_rows.sharp, right_rows.sharp, left_rows.positions, right_rows.positions)
 
     @staticmethod
-    def _named(axes: Sequence[int], mask: Sequence[int]) -> tuple[int, ...]:
+    def _attribute_set(axes: Sequence[int], mask: Sequence[int]) -> tuple[int, ...]:
         return tuple(sorted(axes[i] for i in mask))
 
     @property
@@ -421,7 +421,7 @@ class ProductEstimation:
 
         It is the mean variance if the objective is the sum of all variances.
         """
-        return self.worst if self.asked.shares is None else self.means
+        return self.worst if self.problem.shares is None else self.means
 
     @cached_property
     def worst(self) -> Floats:
@@ -435,15 +435,15 @@ class ProductEstimation:
 
     def _of_table(self, axes: Sequence[int], slots: Sequence[tuple[int, int]]) -> Floats:
         """Return all variances of a table of a family, relative to targets that vary."""
-        variances = self.table_variances(axes, [self.asked.operators[v] for _, v in slots])
+        variances = self.table_variances(axes, [self.problem.operators[v] for _, v in slots])
         for i, (_, v) in enumerate(slots):
-            variances = variances / self.asked.looser[v].reshape([-1 if i == j else 1 for j in range(len(slots))])
+            variances = variances / self.problem.looser[v].reshape([-1 if i == j else 1 for j in range(len(slots))])
         return variances
 
-    def _of_tables(self, kept: Callable[[Floats, Floats], tuple[Floats, Floats]], *, largest: bool) -> Floats:
-        """Return the largest variance of every table, over the kept rows along each axis; or their mean."""
-        out = np.empty(self.asked.tables)
-        for f in self.asked.families:
+    def _of_tables(self, select: Callable[[Floats, Floats], tuple[Floats, Floats]], *, largest: bool) -> Floats:
+        """Return the largest variance of every table, over the rows that `select` keeps on each axis; or their mean."""
+        out = np.empty(self.problem.tables)
+        for f in self.problem.families:
             if self.strategy.joint:
                 variances = [self._of_table(row, f.slots) for row in f.axes.tolist()]
                 out[f.tables] = [x.max() if largest else x.mean() for x in variances]
@@ -453,9 +453,9 @@ class ProductEstimation:
                 tops.setdefault(tuple(id(self.inverses.get(a)) for a in row), []).append(t)
             for here in tops.values():
                 row = f.axes[here[0]].tolist()
-                parts = [kept(*self._relative(a, v)) for a, (_, v) in zip(row, f.slots, strict=True)]
-                masks = [m for m in f.masks if self._named(row, m) in self.noise]
-                keys = [[self._named(axes, m) for m in masks] for axes in f.axes[here].tolist()]
+                parts = [select(*self._relative(a, v)) for a, (_, v) in zip(row, f.slots, strict=True)]
+                masks = [m for m in f.masks if self._attribute_set(row, m) in self.noise]
+                keys = [[self._attribute_set(axes, m) for m in masks] for axes in f.axes[here].tolist()]
                 noise = np.array([[self.noise[n].item() for n in names] for names in keys])
                 distinct_noise, which = np.unique(noise, axis=0, return_inverse=True)
                 out[f.tables[here]] = product_form.worst(parts, masks, distinct_noise)[which.ravel()]
@@ -519,7 +519,7 @@ def rescaled(strategy: ProductStrategy, factor: float, *, up: bool) -> ProductSt
             raise out_of_reach()
         counts = np.array([math.prod(grid) for grid in grids], dtype=np.int64)
         smallest = np.minimum.reduceat(scales, np.cumsum(counts) - counts)
-        shift = np.maximum(LEAST_EXPONENT - np.frexp(smallest)[1], 0)
+        shift = np.maximum(MIN_EXPONENT - np.frexp(smallest)[1], 0)
         if (shift + np.frexp(g.multiples)[1] > 61).any():
             raise out_of_reach()
         scales = np.ldexp(scales, np.repeat(shift, counts))
@@ -567,7 +567,7 @@ class ProductMechanism(GaussianMechanism):
             raise other_sectors()
         if not all(np.array_equal(mine.attributes, theirs.attributes) for mine, theirs in pairs):
             raise other_sectors()
-        kinds = {a: kind for kind in _estimation(part).asked.kinds for a in kind.axes}
+        kinds = {a: kind for kind in _estimation(part).problem.kinds for a in kind.axes}
         for a, factor in enumerate(strategy.factors):
             is_even = a not in kinds or kinds[a].even
             if is_even != (factor.rows is None):
@@ -633,26 +633,26 @@ class ProductMechanism(GaussianMechanism):
         """Return normal quantiles times the standard errors."""
         return np.asarray(z_score(confidence) * np.sqrt(self.table_variances(part, name)))
 
-    def covariance(self, left: TableNumbers, right: TableNumbers) -> Floats:
+    def covariance(self, left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers, axis by axis."""
-        return _estimation(left.part).between(left, right)
+        return _estimation(left_numbers.part).pair_covariances(left_numbers, right_numbers)
 
-    def sums(self, left: WeightedSums, right: WeightedSums, length: int) -> Floats | None:
+    def sums(self, left_sums: WeightedSums, right_sums: WeightedSums, length: int) -> Floats | None:
         """Return None, so that the caller uses pairs: the strategy measures no common values."""
-        del left, right, length
+        del left_sums, right_sums, length
         return None
 
     def certificate(self, part: TablePart) -> Certificate:
         """Return the dual bound at the evidence: the largest over the possible steps of one record."""
         bought = 1.0 if part.publication.budget is None else part.relaxation
-        product_problem, steps = _estimation(part).asked, part.publication.adjacency.step_relations
+        product_problem, steps = _estimation(part).problem, part.publication.adjacency.step_relations
         ways = [replace(product_problem, replaced=step is Neighbours.REPLACE_ONE) for step in steps]
         proven = max(cores.lower_bound(x, part.evidence) for x in ways) * part.terms.factor
         return Certificate(value=part.objective_value, bound=proven / bought)
 
     def prices(self, part: TablePart) -> Floats:
         """Return prices from the dual weights, or from the weights of the total."""
-        product_problem = _estimation(part).asked
+        product_problem = _estimation(part).problem
         product_form.DualWeights.read(product_problem, part.evidence)
         if product_problem.shares is not None:
             return product_problem.shares

@@ -15,18 +15,18 @@ EQUAL_COST_TOLERANCE = 1e-6
 """Relative amount by which the cost of a cell must fall below the largest cost to count as slack."""
 
 
-def profile(prices: Floats, slack: Floats, unit: PrivacyUnit, *, for_people: bool, alike: str) -> Section:
+def profile(prices: Floats, slack: Floats, unit: PrivacyUnit, *, for_people: bool, equal_cost_text: str) -> Section:
     """Return the section on the cost of one record by its cell: Δ² as a value, and ρ in the text.
 
     Under replace-one neighbours pairs have costs, so cells have none. If records of one unit keep to a pattern, no
     single cell determines the cost of several records, and the text is left out. `for_people`: True to include the
-    text. `alike`: The statement for a profile in which all cells have the same cost.
+    text. equal_cost_text: The statement for a profile in which all cells have the same cost.
     """
     if unit.neighbours is Neighbours.REPLACE_ONE:
         return Section("profile", values=(Value("profile", None),))
     lowest, highest = float(prices.min()), float(prices.max())
     less, half = int((slack > EQUAL_COST_TOLERANCE * highest).sum()), unit.cost_factor() / 2
-    sentence = alike
+    sentence = equal_cost_text
     if less:
         sentence = (
             "rho from {low} to {high} by the cell of a record; {cells_with_slack} of {cells} cells pay less than the "
@@ -45,12 +45,12 @@ def profile(prices: Floats, slack: Floats, unit: PrivacyUnit, *, for_people: boo
 
 
 def proof(
-    publication: Publication, certificate: Certificate, cost: float, dearest: float, error: float | None
+    publication: Publication, certificate: Certificate, cost: float, max_cost: float, error: float | None
 ) -> Iterator[Section]:
     """Yield the sections on the objective, its value, and its bound.
 
     publication: The requested publication. certificate: The value and its bound. cost: Δ², relative to cell budgets if
-    there are any. `dearest`: Δ². error: The total of all variances, for a hybrid objective.
+    there are any. max_cost: Δ². error: The total of all variances, for a hybrid objective.
     """
     objective, budgets = publication.objective, publication.cell_budgets
     value = Value("value", certificate.value, ValueKind.OPTIMUM)
@@ -61,7 +61,7 @@ def proof(
         limits = (
             Value("attributes", budgets.attributes, spoken=True),
             Value("least", min(budgets.values), ValueKind.NUMBER, spoken=True),
-            Value("dearest", dearest, ValueKind.OPTIMUM, spoken=True),
+            Value("dearest", max_cost, ValueKind.OPTIMUM, spoken=True),
         )
         yield Section("budgets", (sentence,), (*limits, cost_value))
     if error is not None:

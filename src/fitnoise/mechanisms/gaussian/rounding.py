@@ -25,7 +25,7 @@ from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
 from fitnoise.mechanisms.gaussian.estimate import SectorEstimation, gains
 from fitnoise.solving.sectors import Decomposition, SectorGroup
 
-LEAST_EXPONENT = 11
+MIN_EXPONENT = 11
 """Least binary exponent, so that scales are at least 2¹⁰. Noise on a coarse lattice misses its margins: an interval of
 ±1.96 σ holds 93.5 % at σ = 4, and 95 % less 0.06/σ in general. Finer lattices cost bits only."""
 
@@ -143,7 +143,7 @@ def rescale(strategy: Strategy, factor: float, *, up: bool) -> Strategy:
         scales = cut(g.scales * factor, up=up)
         if not ((scales > 0) & (scales <= MAX_SCALE)).all():
             raise out_of_reach()
-        shift = np.maximum(LEAST_EXPONENT - np.frexp(scales)[1], 0)
+        shift = np.maximum(MIN_EXPONENT - np.frexp(scales)[1], 0)
         scales = np.ldexp(scales, shift)
         mixing = g.mixing
         if shift.any():

@@ -132,7 +132,7 @@ class PartialSeries(SectorMechanism):
     `whole`: The tables of all periods.
     """
 
-    whole: TablePart
+    full_part: TablePart
     name = GAUSSIAN.name
     unbiased = True
     price_label = GAUSSIAN.price_label
@@ -140,67 +140,67 @@ class PartialSeries(SectorMechanism):
     def complete(self, part: TablePart) -> TablePart:
         """Return the tables of all periods."""
         del part
-        return self.whole
+        return self.full_part
 
     def objective_value(self, part: TablePart) -> float:
         """Return the objective of the tables of all periods."""
         del part
-        return self.whole.objective_value
+        return self.full_part.objective_value
 
     def certificate(self, part: TablePart) -> Certificate:
         """Return the certificate of the tables of all periods."""
         del part
-        return self.whole.certificate
+        return self.full_part.certificate
 
     def relaxation(self, part: TablePart) -> float:
         """Return the relaxation of the tables of all periods."""
         del part
-        return self.whole.relaxation
+        return self.full_part.relaxation
 
     def unbiased_bound(self, part: TablePart) -> float:
         """Return the unbiased bound of the tables of all periods."""
         del part
-        return GAUSSIAN.unbiased_bound(self.whole)
+        return GAUSSIAN.unbiased_bound(self.full_part)
 
     def separate_rho(self, part: TablePart) -> float:
         """Return the separate ρ of the tables of all periods."""
         del part
-        return GAUSSIAN.separate_rho(self.whole)
+        return GAUSSIAN.separate_rho(self.full_part)
 
     def report_proof(self, part: TablePart) -> Iterator[Section]:
         """Return the proof of the tables of all periods."""
         del part
-        return GAUSSIAN.report_proof(self.whole)
+        return GAUSSIAN.report_proof(self.full_part)
 
     def report_universal_bound(self, part: TablePart) -> Section:
         """Return the section on any mechanism for the tables of all periods."""
         del part
-        return GAUSSIAN.report_universal_bound(self.whole)
+        return GAUSSIAN.report_universal_bound(self.full_part)
 
     def prices(self, part: TablePart) -> Floats:
         """Return the price of each table with all its periods."""
         out, names = np.empty(part.decomposition.rows), part.publication.workload.tables.names
         for g in part.decomposition.tables:
-            there = [self.whole.table_index(names[t]) for t in g.tables.tolist()]
-            out[g.numbers] = self.whole.price_shares[there][:, None] / g.numbers.shape[1]
+            there = [self.full_part.table_index(names[t]) for t in g.tables.tolist()]
+            out[g.numbers] = self.full_part.price_shares[there][:, None] / g.numbers.shape[1]
         return out
 
 
-def past(whole: TablePart, publication: Publication, periods: int) -> TablePart:
+def past(full_part: TablePart, publication: Publication, periods: int) -> TablePart:
     """Return the tables of a series after the given number of periods.
 
-    `whole`: The tables of all periods. publication: The publication, cut to these periods (:func:`cut`). periods: The
+    full_part: The tables of all periods. publication: The publication, cut to these periods (:func:`cut`). periods: The
     number of periods.
     """
     structure = GAUSSIAN.cell_structure(publication)
-    period_of_cell = _period_of_cells(whole.strategy.structure, str(publication.series))
+    period_of_cell = _period_of_cells(full_part.strategy.structure, str(publication.series))
     here, groups = period_of_cell < periods, []
-    sector_index = _sector_index(whole.strategy)
+    sector_index = _sector_index(full_part.strategy)
     for needed in decompose(publication.workload, apart=publication.structured_attributes).groups:
         sectors = [sector_index[tuple(x)] for x in needed.attributes.tolist()]
-        g = whole.strategy.groups[sectors[0][0]]
+        g = full_part.strategy.groups[sectors[0][0]]
         k = int((last_periods(g.basis, period_of_cell) < periods).sum())
-        pieces = [(whole.strategy.groups[a], i) for a, i in sectors]
+        pieces = [(full_part.strategy.groups[a], i) for a, i in sectors]
         if not all(np.array_equal(x.basis[:k], g.basis[:k]) for x, _ in pieces):
             raise PlanError(
                 "period-measured-twice",
@@ -212,7 +212,10 @@ def past(whole: TablePart, publication: Publication, periods: int) -> TablePart:
         mixing, scales = np.stack([x.mixing[i, :k, :k] for x, i in pieces]), np.array([x.scales[i] for x, i in pieces])
         groups.append(StrategyGroup(needed.attributes, needed.sizes, g.basis[:k, here], mixing, scales))
     return replace(
-        whole, mechanism=PartialSeries(whole), publication=publication, strategy=Strategy(structure, tuple(groups))
+        full_part,
+        mechanism=PartialSeries(full_part),
+        publication=publication,
+        strategy=Strategy(structure, tuple(groups)),
     )
 
 
@@ -243,18 +246,18 @@ def _truncated_attribute(periods: Ordered | Categorical, count: int) -> Ordered 
     return Categorical(categories, column=periods.column, date_part=periods.date_part)
 
 
-def joined(part: TablePart, drawn: Sequence[Answers]) -> list[Exact]:
+def joined(part: TablePart, by_period: Sequence[Answers]) -> list[Exact]:
     """Return the noisy answers of the tables after some periods, joined by sector from those of each period."""
-    complete_part = part.mechanism.complete(part)
-    sector_index, out = _sector_index(complete_part.strategy), []
-    firsts = np.cumsum([0, *(len(g) for g in complete_part.strategy.groups)])
+    full_part = part.mechanism.complete(part)
+    sector_index, out = _sector_index(full_part.strategy), []
+    firsts = np.cumsum([0, *(len(g) for g in full_part.strategy.groups)])
     for g in part.strategy.groups:
         pieces = []
         for i, attributes in enumerate(g.attributes.tolist()):
             group, k = sector_index[tuple(attributes)]
             rows = int(g.answers[i]) // g.rank
             there = firsts[group] + k
-            pieces.append(np.concatenate([answers[there].reshape(rows, -1) for answers in drawn], axis=1).ravel())
+            pieces.append(np.concatenate([answers[there].reshape(rows, -1) for answers in by_period], axis=1).ravel())
         out.append(np.concatenate(pieces))
     return out
 

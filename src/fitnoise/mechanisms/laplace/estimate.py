@@ -27,7 +27,7 @@ UNBIASED_TOLERANCE = 1e-7
 """Allowed relative difference between the mean of an estimate and its target: rounding leaves about 1e-15."""
 
 
-LEAST_PARTS = 2**10
+MIN_PARTS = 2**10
 """Least ratio of a query's largest number to the product of steps to whose multiples it is rounded.
 
 Below this ratio, 0 need not stay 0."""
@@ -38,19 +38,19 @@ Below this ratio, 0 need not stay 0."""
 class _MergedCells:
     """Structured cells that some margins distinguish. Cells that they ignore, or treat equally, are merged.
 
-    first: A cell of each class, (u,). place: The class of every cell, −1 for ignored cells, (n_o,). rows: A_b over the
-    classes, by margin, (m_b, u). squares: A_bᵀA_b, (u, u).
+    first_cells: A cell of each class, (u,). class_of: The class of every cell, −1 for ignored cells, (n_o,).
+    rows: A_b over the classes, by margin, (m_b, u). squares: A_bᵀA_b, (u, u).
     """
 
-    first: Indices
-    place: Indices
+    first_cells: Indices
+    class_of: Indices
     rows: list[Floats]
     squares: list[Floats]
 
     def basis_over_classes(self, basis: NDArray[np.int64]) -> Floats:
         """Return a basis over the classes; raise SingularStrategy if it distinguishes cells that they merge."""
-        merged = basis[:, self.first]
-        if (np.where(self.place >= 0, merged[:, self.place], 0) != basis).any():
+        merged = basis[:, self.first_cells]
+        if (np.where(self.class_of >= 0, merged[:, self.class_of], 0) != basis).any():
             raise SingularStrategy(
                 "strategy-too-coarse",
                 "The strategy of the plan does not distinguish cells that its tables distinguish.",
@@ -122,7 +122,7 @@ class PureEstimation:
             shares = [math.prod(self.strategy.sizes[a] for a in self._sets[b] - attributes) for b in margins]
             parts = _solved(cells, basis, shares)
             if parts is None:
-                parts = _least(cells, basis, shares)
+                parts = _solved_by_pinv(cells, basis, shares)
             if parts is None:
                 raise SingularStrategy(
                     "singular-laplace-strategy",
@@ -222,16 +222,16 @@ class PureEstimation:
                     out[attributes] = {b: m.answers(g.T).T / rest for b, g in gains.items()}
         return out
 
-    def noise_coefficients(self, pulled: Mapping[tuple[int, int], Floats]) -> Floats:
+    def noise_coefficients(self, adjoints: Mapping[tuple[int, int], Floats]) -> Floats:
         """Return the coefficient of every single noise in a combination of published numbers, (answers,).
 
         Args:
-            pulled: The tensor p_S = C_S Lᵀf of the combination by (group, sector), (n_a for a in S…, k).
+            adjoints: The tensor p_S = C_S Lᵀf of the combination by (group, sector), (n_a for a in S…, k).
         """
         parts = [
             np.zeros((*(self.strategy.sizes[a] for a in m.attributes), len(m.rows))) for m in self.strategy.measured
         ]
-        for (group, i), tensor in pulled.items():
+        for (group, i), tensor in adjoints.items():
             attributes = self.decomposition.groups[group].attributes[i].tolist()
             for b, gain in self.sector(group, i)[0].items():
                 contribution = tensor @ gain
@@ -252,7 +252,7 @@ def _solved(cells: _MergedCells, basis: Floats, shares: list[int]) -> tuple[list
     return (gains, solved @ basis.T) if _unbiased(cells, basis, gains) else None
 
 
-def _least(cells: _MergedCells, basis: Floats, shares: list[int]) -> tuple[list[Floats], Floats] | None:
+def _solved_by_pinv(cells: _MergedCells, basis: Floats, shares: list[int]) -> tuple[list[Floats], Floats] | None:
     """Return `_solved` with M⁺, by singular values of the queries, for queries that span fewer dimensions than cells.
 
     Return None if the basis is not in the span of the queries: then no estimate exists.
@@ -307,7 +307,7 @@ def filled(margins: Sequence[MeasuredMargin], structure: CellStructure | None = 
                 done.add(kind)
                 value, short = int(row[cells[0]]), int(sums.max() - sums[cells[0]])
                 if structure:
-                    short -= short % int(least_multiples((which == kind)[None], structure)[0])
+                    short -= short % int(min_multiples((which == kind)[None], structure)[0])
                 row[cells] = value + short if value > 0 else value - short
     return tuple(MeasuredMargin(m.attributes, rows) for m, rows in zip(margins, out, strict=True))
 
@@ -319,9 +319,9 @@ def nearest(rows: Floats, structure: CellStructure) -> Floats:
     """Return integers near real queries of the structured cells, (m, n_o), that are integers between knots as well.
 
     From knot to knot of an amount they rise by multiples of K_s; for several amounts by multiples of products. A query
-    with a single value other than 0 becomes a multiple of its cells' count (`least_multiples`), or 0 if that is too
+    with a single value other than 0 becomes a multiple of its cells' count (`min_multiples`), or 0 if that is too
     large. Other queries, if they are large enough, become multiples of all of these products, so that 0 stays 0.
-    For the rest, every rise is computed from the entries that are already rounded (`_near`).
+    For the rest, every rise is computed from the entries that are already rounded (`_round_steps`).
     """
     nonzero = rows != 0
     sizes = np.abs(rows)
@@ -329,14 +329,14 @@ def nearest(rows: Floats, structure: CellStructure) -> Floats:
     out = np.empty_like(rows)
     filled_rows = np.where(nonzero, rows, rows[np.arange(len(rows)), sizes.argmax(axis=1)][:, None])
     is_constant = (filled_rows == filled_rows[:, :1]).all(axis=1)
-    unit = least_multiples(nonzero[is_constant], structure).astype(np.float64)[:, None]
+    unit = min_multiples(nonzero[is_constant], structure).astype(np.float64)[:, None]
     out[is_constant] = unit * np.rint(rows[is_constant] / unit)
     shaped, amounts = rows.reshape(-1, *structure.shape), _amounts(structure)
     for i in np.flatnonzero(~is_constant).tolist():
         row = shaped[i : i + 1]
         varying = [(axis, pieces) for axis, pieces in amounts if (row != row.take([0], axis)).any()]
         times = math.prod(math.lcm(*pieces) for _, pieces in varying)
-        rounded_row = times * np.rint(row / times) if times * LEAST_PARTS <= largest[i] else _near(row, amounts)
+        rounded_row = times * np.rint(row / times) if times * MIN_PARTS <= largest[i] else _round_steps(row, amounts)
         out[i] = rounded_row.ravel()
     return out
 
@@ -347,7 +347,7 @@ def _amounts(structure: CellStructure) -> list[tuple[int, tuple[int, ...]]]:
     return [(axis, steps[a]) for axis, (a, _) in enumerate(structure.structured, 1) if a in steps]
 
 
-def _near(rows: Floats, amounts: Sequence[tuple[int, tuple[int, ...]]]) -> Floats:
+def _round_steps(rows: Floats, amounts: Sequence[tuple[int, tuple[int, ...]]]) -> Floats:
     """Return queries, (m, …), rounded to integers between the knots of some amounts along their axes.
 
     The error of an entry is at most half the product of those K_s that lead to the entry.
@@ -355,14 +355,14 @@ def _near(rows: Floats, amounts: Sequence[tuple[int, tuple[int, ...]]]) -> Float
     if not amounts:
         return np.asarray(np.rint(rows))
     (axis, pieces), *others = amounts
-    out = [_near(rows.take([0], axis), others)]
+    out = [_round_steps(rows.take([0], axis), others)]
     for s, k in enumerate(pieces, 1):
-        out.append(out[-1] + k * _near((rows.take([s], axis) - out[-1]) / k, others))
+        out.append(out[-1] + k * _round_steps((rows.take([s], axis) - out[-1]) / k, others))
     remainder = range(len(pieces) + 1, rows.shape[axis])
-    return np.concatenate([*out, _near(rows.take(remainder, axis), others)], axis=axis)
+    return np.concatenate([*out, _round_steps(rows.take(remainder, axis), others)], axis=axis)
 
 
-def least_multiples(cells: NDArray[np.bool_], structure: CellStructure) -> Exact:
+def min_multiples(cells: NDArray[np.bool_], structure: CellStructure) -> Exact:
     """Return the least multiple of each count of structured cells, (m, n_o), that is an integer at all points, (m,).
 
     The points are those between all knots of the amounts.

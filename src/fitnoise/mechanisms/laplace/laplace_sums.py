@@ -90,7 +90,7 @@ _BRACKET_TOLERANCE = 5e-5
 
 _ROUNDS = 3
 
-_MOST_NODES = 4096
+_MAX_NODES = 4096
 
 _ENTRIES = 2**18
 """Largest number of entries of a work array."""
@@ -532,11 +532,11 @@ class _Line:
     """Number of nodes needed on one side; infinite if the line cannot be used."""
     end: Floats
     """S, the height of the last node."""
-    left: Floats
-    right: Floats
+    left_u: Floats
+    right_u: Floats
     left_log: Floats
     right_log: Floats
-    """log M(u) at u = left and right; for the moved line that of the rest, less log 2."""
+    """log M(u) at left_u and right_u; for the moved line that of the rest, less log 2."""
     base: Floats
     """log of A exp(m / b₁) for the moved line, otherwise −∞."""
 
@@ -549,15 +549,15 @@ def _line(rows: _ScaledRows, m: Floats, log_p: Floats, skip: int, aim: float) ->
     top = np.ones(len(rows)) if not skip else np.minimum(1 / np.sqrt(rows.squares[:, 1]), _FARTHEST)
     top = np.minimum(top * (1 - 1e-9), np.sqrt(_REACH / np.maximum(rows.ceiling, 1e-300)))
 
-    def place(v: Floats) -> Floats:
+    def point(v: Floats) -> Floats:
         return skip + (top - skip) * _sigmoid(v)
 
     def below(v: Floats) -> npt.NDArray[np.bool_]:
-        c = place(v)
+        c = point(v)
         slope: Floats = _cumulants(rows, c, skip)[1] - m - 1 / c
         return (slope - 2 * c / (c * c - 1) if skip else slope) < 0
 
-    c = place(_bisected(-32, 24, len(rows), 22, below))
+    c = point(_bisected(-32, 24, len(rows), 22, below))
     _, _, second = _cumulants(rows, c, skip)
     width = np.sqrt(second + 1 / c**2 + (2 * (c * c + 1) / (c * c - 1) ** 2 if skip else 0))
     left_u, right_u, left_log, right_log = c * 0, c * 0, c * 0, c * 0
@@ -580,7 +580,7 @@ def _line(rows: _ScaledRows, m: Floats, log_p: Floats, skip: int, aim: float) ->
     nodes = np.where(fits, np.ceil(end * period / (2 * np.pi)), np.inf)
     base = np.full(len(rows), -np.inf) if not skip else _log_moment(rows, np.ones(len(rows)), 1) - np.log(2)
     return _Line(
-        c=c, nodes=nodes, end=end, left=left_u, right=right_u, left_log=left_log, right_log=right_log, base=base
+        c=c, nodes=nodes, end=end, left_u=left_u, right_u=right_u, left_log=left_log, right_log=right_log, base=base
     )
 
 
@@ -692,7 +692,7 @@ class _Integral:
             period = 2 * np.pi / self.step
             wraps = sum(
                 _exp(log_u - u * m - log_p) / np.expm1(np.minimum(np.abs(u - line.c) * period, 700))
-                for u, log_u in ((line.left, line.left_log), (line.right, line.right_log))
+                for u, log_u in ((line.left_u, line.left_log), (line.right_u, line.right_log))
             )
             is_past = np.isfinite(line.base)
             residue = np.where(is_past, np.exp(np.where(is_past, line.base, 0.0) - m - log_p), 0.0) * (1 + 1e-12)
@@ -720,8 +720,8 @@ def _lines(rows: _ScaledRows, m: Floats, log_p: Floats, aim: float) -> _Line:
 
 def _grouped(rows: _ScaledRows, line: _Line) -> Iterator[tuple[Indices, _Integral]]:
     """Yield the rows with a usable line, grouped by number of nodes, with their integrals."""
-    sizes = [4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, _MOST_NODES]
-    classes = np.searchsorted(sizes, np.minimum(line.nodes, _MOST_NODES))
+    sizes = [4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, _MAX_NODES]
+    classes = np.searchsorted(sizes, np.minimum(line.nodes, _MAX_NODES))
     for number in np.unique(classes):
         which = np.flatnonzero((classes == number) & np.isfinite(line.nodes))
         for i, j in _spans(which.size, max(1, 2**15 // sizes[number])):

@@ -29,7 +29,7 @@ def pure_margins(
     return laplace_sums.half_width(chosen, estimation.strategy.scale, confidence, counts)
 
 
-def asked_margins(
+def target_margins(
     workload: Workload, estimation: PureEstimation, group: TableGroup, i: int, table: Table
 ) -> tuple[Floats, Floats] | None:
     """Return, for a target that is a margin or a maximal deviation, the target and reached half-width of each row.
@@ -62,7 +62,7 @@ def margin_relaxation(workload: Workload, estimation: PureEstimation) -> float:
     worst = 0.0
     for group in estimation.decomposition.tables:
         for i, t in enumerate(group.tables.tolist()):
-            margins = asked_margins(workload, estimation, group, i, workload.tables[t])
+            margins = target_margins(workload, estimation, group, i, workload.tables[t])
             if margins is not None:
                 worst = max(worst, float((margins[1] / margins[0]).max()) ** 2)
     return worst

@@ -14,7 +14,7 @@ from fitnoise.kernel.designs._base import CellStructure
 from fitnoise.kernel.designs.margins import MIN_NOISE_SCALE, NOISE_VARIANCE, PureStrategy
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.units import Neighbours, Privacy
-from fitnoise.mechanisms._base import UNBIASED_ROUNDING, Place, TableMechanism
+from fitnoise.mechanisms._base import UNBIASED_ROUNDING, SectorIndex, TableMechanism
 from fitnoise.mechanisms.documents import margins_document, read_margins, scales_document
 from fitnoise.mechanisms.gaussian.mechanism import GAUSSIAN
 from fitnoise.mechanisms.laplace.estimate import PureEstimation
@@ -84,7 +84,7 @@ class LaplaceMechanism(TableMechanism):
 
     def report_proof(self, part: TablePart) -> Iterator[Section]:
         """Yield the section with ε²/2 and its ratio to the bound."""
-        yield proof(part.certificate, apart=bool(part.publication.adjacency.pattern.caps))
+        yield proof(part.certificate, are_separated=bool(part.publication.adjacency.pattern.caps))
 
     def report_universal_bound(self, part: TablePart) -> Section:
         """Return the section with the least ε of any unbiased pure mechanism."""
@@ -92,28 +92,28 @@ class LaplaceMechanism(TableMechanism):
 
     def relaxation(self, part: TablePart) -> float:
         """Return the largest ratio of variances and, for fit-for-use targets, of squared margins to the targets."""
-        return pure_relaxation(part.publication.workload, part.terms, self._of(part), part.variances)
+        return pure_relaxation(part.publication.workload, part.terms, self._estimation(part), part.variances)
 
     def half_widths(
         self, part: TablePart, group: TableGroup, i: int, confidence: float, row: int | None = None
     ) -> Floats:
         """Return half-widths from exact sums of Laplace noise."""
-        return pure_margins(self._of(part), group, i, confidence, row)
+        return pure_margins(self._estimation(part), group, i, confidence, row)
 
-    def noise_coefficients(self, part: TablePart, pulled: Mapping[Place, Floats]) -> tuple[Floats, float]:
+    def noise_coefficients(self, part: TablePart, adjoints: Mapping[SectorIndex, Floats]) -> tuple[Floats, float]:
         """Return the coefficients of all single noises in a combination, and their scale."""
-        return self._of(part).noise_coefficients(pulled), part.strategy.scale
+        return self._estimation(part).noise_coefficients(adjoints), part.strategy.scale
 
-    def covariance(self, left: TableNumbers, right: TableNumbers) -> Floats:
+    def covariance(self, left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats:
         """Return covariances of pairs of numbers, sector by sector."""
-        return by_sector(left, right)
+        return by_sector(left_numbers, right_numbers)
 
-    def sums(self, left: WeightedSums, right: WeightedSums, length: int) -> Floats | None:
+    def sums(self, left_sums: WeightedSums, right_sums: WeightedSums, length: int) -> Floats | None:
         """Return covariances of sums of numbers, sector by sector."""
-        return sums_by_sector(left, right, length)
+        return sums_by_sector(left_sums, right_sums, length)
 
     @staticmethod
-    def _of(part: TablePart) -> PureEstimation:
+    def _estimation(part: TablePart) -> PureEstimation:
         assert isinstance(part.estimation, PureEstimation)  # noqa: S101 - made above
         return part.estimation
 

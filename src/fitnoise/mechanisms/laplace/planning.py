@@ -48,7 +48,7 @@ from fitnoise.mechanisms.gaussian.rounding import cut, variances_of
 from fitnoise.mechanisms.gaussian.terms import relaxation, terms
 from fitnoise.mechanisms.laplace.estimate import PureEstimation, filled, integer_margins
 from fitnoise.mechanisms.laplace.hierarchies import covariances, height, hierarchy
-from fitnoise.mechanisms.laplace.margins import asked_margins, pure_relaxation
+from fitnoise.mechanisms.laplace.margins import pure_relaxation, target_margins
 from fitnoise.mechanisms.laplace.mechanism import LAPLACE
 from fitnoise.mechanisms.tables import TablePart, refuse_pointless
 from fitnoise.request.publication import Publication
@@ -229,17 +229,17 @@ def search(
     candidates: list[tuple[float, str, PureStrategy, float]] = []
     steps, min_squared = itertools.count(1), math.inf
 
-    def tell(squared_epsilon: float) -> None:
+    def report(squared_epsilon: float) -> None:
         nonlocal min_squared
         min_squared = min(min_squared, squared_epsilon)
         if progress is not None:
             progress(next(steps), math.sqrt(min_squared))
 
-    def tell_share(fraction: float) -> None:
+    def report_fraction(fraction: float) -> None:
         if candidates and candidates[0][1] == CELLS_FAMILY:
-            tell(fraction * candidates[0][0])
+            report(fraction * candidates[0][0])
 
-    problem = _MarginProblem(d, objective.weights, clock=clock, report_progress=tell_share)
+    problem = _MarginProblem(d, objective.weights, clock=clock, report_progress=report_fraction)
     families = list(_families(problem))
     if not all_families and (problem.coarse or (seconds is None and problem.mixes)):
         families = families[-2 if problem.amounts > 1 and not problem.coarse else -1 :]
@@ -250,7 +250,7 @@ def search(
         with one_thread():  # its matrices are tall and thin: two threads took five times as long on 1,024 cells
             candidates += [(*x, time.perf_counter() - begun) for x in _tried(publication, d, objective, family, make())]
         if candidates:
-            tell(min(x[0] for x in candidates))
+            report(min(x[0] for x in candidates))
             proof = proof or ideal(d, objective, publication, BOUND_GAP)
     if proof is None:
         raise too_many_answers(d)
@@ -282,7 +282,7 @@ def _tried(
     budget, records = publication.budget, publication.adjacency.records
     spent = None if budget is None or budget.pure is None else float(budget.pure)
 
-    def found(bits: int) -> Iterator[tuple[float, str, PureStrategy]]:
+    def round_with(bits: int) -> Iterator[tuple[float, str, PureStrategy]]:
         for margins in _round_queries(weights, publication.unit, d.cell_structure, bits):
             strategy = PureStrategy(d.cell_structure, margins, MIN_NOISE_SCALE)
             cost = float(strategy.unit_epsilon(publication.adjacency) ** 2)
@@ -291,9 +291,9 @@ def _tried(
                 yield squared_epsilon, family, strategy
 
     bits = _bits(d.cell_structure, records, spent)
-    initial = list(found(bits))
+    initial = list(round_with(bits))
     fewer = _bits(d.cell_structure, records, spent or math.sqrt(min(x[0] for x in initial))) if initial else bits
-    yield from initial if fewer == bits else found(fewer)
+    yield from initial if fewer == bits else round_with(fewer)
 
 
 # --- the families -----------------------------------------------------------------------------------------
@@ -311,7 +311,7 @@ def _families(problem: _MarginProblem) -> Iterator[tuple[str, Callable[[], Weigh
     if problem.inner > 1:
         if len(problem.d.structured) == 1 and problem.inner > min(BRANCHES):
             yield "best hierarchy", lambda: problem.turns(problem.tree)
-        yield "cells and sums", lambda: problem.written(problem.shared)
+        yield "cells and sums", lambda: problem.expand_cells(problem.shared)
         if problem.free:
             yield "cells and sums by margin", problem.by_margin
         if problem.amounts > 1:
@@ -343,7 +343,7 @@ class _MarginProblem:
         start. clock: The clock that ends the search. `report_progress`: A callback for the best result so far, as a
         share of the squared cost of noise on every cell.
         """
-        self.d, self.omega, self.before, self._tell = d, omega, before, report_progress
+        self.d, self.omega, self.before, self._report = d, omega, before, report_progress
         self.clock = clock or p_identity.TimeLimit(None)
         self.mixed: dict[str, tuple[list[Floats], Floats]] = {}  # kinds of queries, and θ of each for each margin
         self.free = tuple(i for i, n in enumerate(d.sizes) if n > 1)
@@ -422,7 +422,7 @@ class _MarginProblem:
         """Return cells and the best sums for the factors F_A of the tables, starting from an earlier search."""
         posed = self.posed(factors)
         if self.before is None or self.omega is not None:
-            return self._least(posed).matrix
+            return self._plan_cells(posed).matrix
         star = self.before.shared[0][2]
         cells = star[: self.inner]
         return p_identity.improve_worst(posed, star[self.inner :] / cells.diagonal()).matrix
@@ -434,7 +434,7 @@ class _MarginProblem:
 
     def turns(self, inner: Callable[[Floats], Floats]) -> Weights | None:
         """Return θ and A*, optimised in turns, from noise on every cell."""
-        return self.written(self._turns(inner))
+        return self.expand_cells(self._turns(inner))
 
     def _turns(self, inner: Callable[[Floats], Floats]) -> Parts:
         star, weights = inner(self.margins.of_cells), {self.free: 1.0}
@@ -443,7 +443,7 @@ class _MarginProblem:
             star = inner(factors)
         return [(b, w, star) for b, w in weights.items()]
 
-    def written(self, parts: Parts) -> Weights | None:
+    def expand_cells(self, parts: Parts) -> Weights | None:
         """Return the queries of every margin on all structured cells; None if they have too many answers."""
         answers = sum(math.prod(self.d.sizes[a] for a in b) * len(star) for b, _, star in parts)
         if answers > MAX_ANSWERS:
@@ -477,14 +477,14 @@ class _MarginProblem:
             return self._mixed(how, stars, [theta], mixed_margins.SHARPNESS[2:])
         parts = shared()
         posed = self.posed(margins.of_cells / margins.of_cells.max())
-        own_stars = [self._own(r, c) for r, c in zip(posed.operators, posed.numbers, strict=True)]
+        own_stars = [self._plan_query_set(r, c) for r, c in zip(posed.operators, posed.numbers, strict=True)]
         stars = [np.ones((1, self.inner)), *(star for _, _, star in parts[:1]), *own_stars]
         offset = len(stars) - len(own_stars)
         positions = {b: i for i, b in enumerate(margins.names)}
         turned, natural = np.zeros((2, len(positions), len(stars)))
         for b, w, _ in parts:
             turned[positions[b], 1] = w
-        for k, row in enumerate(self._rows_asked, offset):
+        for k, row in enumerate(self._query_tables, offset):
             r = rules.row_variances(row.queries, np.linalg.pinv(stars[k].T @ stars[k]))
             needs = (r * row.numbers).sum(axis=1) if is_total else (r / row.numbers).max(axis=1)
             for t, need in zip(self._tables[k - offset].tolist(), needs.tolist(), strict=True):
@@ -497,11 +497,11 @@ class _MarginProblem:
     def _mixed(self, how: str, stars: list[Floats], starts: list[Floats], sharpness: Sequence[float]) -> Weights | None:
         """Return the best weights found for kinds of queries, margin by margin, from some starts."""
         grams, start_sharpness = np.stack([a.T @ a for a in stars]), 1.0 if self.omega is None else None
-        problem = mixed_margins.MixedMargins(self.margins.information, grams, self._rows_asked, start_sharpness)
+        problem = mixed_margins.MixedMargins(self.margins.information, grams, self._query_tables, start_sharpness)
         theta, _ = mixed_margins.solve(problem, starts, sharpness, self.clock.seconds_left)
         self.mixed[how] = stars, theta
         names = enumerate(self.margins.names)
-        return self.written(
+        return self.expand_cells(
             [(b, float(theta[i, k]), stars[k]) for i, b in names for k in np.flatnonzero(theta[i]).tolist()]
         )
 
@@ -511,7 +511,7 @@ class _MarginProblem:
         return [np.concatenate([g.tables for g in self.d.tables if id(g.queries) == key]) for key in self.asked]
 
     @cached_property
-    def _rows_asked(self) -> tuple[mixed_margins.EqualQueryTables, ...]:
+    def _query_tables(self) -> tuple[mixed_margins.EqualQueryTables, ...]:
         """The rows and targets of the tables for each set of queries."""
         rows = []
         for key, tables, queries in zip(self.asked, self._tables, self.reduced.operators, strict=True):
@@ -520,10 +520,10 @@ class _MarginProblem:
             rows.append(mixed_margins.EqualQueryTables(queries, self.margins.shares[tables].toarray(), numbers))
         return tuple(rows)
 
-    def _least(self, posed: Queries, *, is_partial: bool = False) -> p_identity.PIdentity:
+    def _plan_cells(self, posed: Queries, *, is_partial: bool = False) -> p_identity.PIdentity:
         """Return cells and sums for the worst ratio, or the total. some: True if these are not all queries."""
         solve = p_identity.least_worst if self.omega is None else p_identity.least_total
-        report, starts = self._tell, KIND_STARTS if self.mixes else None
+        report, starts = self._report, KIND_STARTS if self.mixes else None
         progress: p_identity.Progress | None = None
         if report is not None and not self.free and not is_partial:
             unit = (p_identity.worst_ratio if self.omega is None else p_identity.total)(
@@ -532,10 +532,10 @@ class _MarginProblem:
             progress = lambda _, best: report(best / unit)  # noqa: E731
         return solve(posed, self.rng, starts=starts, max_seconds=self.clock.seconds_left, progress=progress)
 
-    def _own(self, queries: op.Operator, numbers: Floats) -> Floats:
+    def _plan_query_set(self, queries: op.Operator, numbers: Floats) -> Floats:
         """Return the best cells and sums for some of the queries; cells that these treat equally are summed."""
         fewer, which = p_identity.reduce_cells(Queries((queries,), (numbers,)))
-        star = p_identity.expand_classes(self._least(fewer, is_partial=True).matrix, which)
+        star = p_identity.expand_classes(self._plan_cells(fewer, is_partial=True).matrix, which)
         if (which < 0).any():  # every column has the same cost, so a query on the other cells costs nothing
             star = np.concatenate([star, (which < 0)[None].astype(np.float64)])
         return star
@@ -662,7 +662,7 @@ class _ScaledStrategy:
         return float(self.strategy.unit_epsilon(self.publication.adjacency))
 
     @cached_property
-    def reached(self) -> float:
+    def ratio(self) -> float:
         """Largest ratio of its variances and squared margins to the targets."""
         workload, objective = self.publication.workload, terms(self.publication, self.d)
         return pure_relaxation(workload, objective, self.estimation, self.achieved)
@@ -692,7 +692,7 @@ def _scale_to_targets(
     for _ in range(10):
         strategy = _rescaled(strategy, strategy.scale * (1 - less) / math.sqrt(ratio), up=False)
         scaled = _ScaledStrategy(publication, d, strategy)
-        ratio = scaled.reached
+        ratio = scaled.ratio
         if ratio <= 1:
             return scaled
         less *= 16  # the margin of a single noise changes only in full steps of its lattice
@@ -731,10 +731,10 @@ def _improved(
         with contextlib.suppress(SingularStrategy):  # of amounts with too many steps for these bits
             candidates.append(_replan_noise(scaled, margins))
 
-    def paid(one: _ScaledStrategy) -> float:
-        return one.reached * float(one.strategy.unit_epsilon(publication.adjacency) ** 2)
+    def cost(one: _ScaledStrategy) -> float:
+        return one.ratio * float(one.strategy.unit_epsilon(publication.adjacency) ** 2)
 
-    return min(candidates, key=paid)
+    return min(candidates, key=cost)
 
 
 def _replan_noise(like: _ScaledStrategy, margins: tuple[MeasuredMargin, ...]) -> _ScaledStrategy:
@@ -748,7 +748,7 @@ def _adjusted(workload: Workload, scaled: _ScaledStrategy) -> Decomposition | No
     for g in d.tables:
         targets = g.variances.copy()
         for i, t in enumerate(g.tables.tolist()):
-            margins = asked_margins(workload, scaled.estimation, g, i, workload.tables[t])
+            margins = target_margins(workload, scaled.estimation, g, i, workload.tables[t])
             if margins is not None:
                 any_ = True
                 required, achieved = margins

@@ -9,10 +9,10 @@ from fitnoise.reporting import Section
 from fitnoise.solving.certificates import Certificate
 
 
-def proof(certificate: Certificate, *, apart: bool) -> Section:
+def proof(certificate: Certificate, *, are_separated: bool) -> Section:
     """Return the section on the value and the bound of linear mechanisms with Laplace noise.
 
-    `apart`: True if an assumption separates records of one unit.
+    are_separated: True if an assumption separates records of one unit.
     """
     sentence = (
         "epsilon^2/2 = {value}, {ratio} times a bound: no linear mechanism with Laplace noise has these variances "
@@ -21,7 +21,7 @@ def proof(certificate: Certificate, *, apart: bool) -> Section:
     gains = ("(where noise is pure, what keeps records of one unit apart saves nothing: their costs add up)",)
     return Section(
         "proof",
-        (sentence, "(how near to that any pure mechanism can come is not known)", *(gains if apart else ())),
+        (sentence, "(how near to that any pure mechanism can come is not known)", *(gains if are_separated else ())),
         (
             Value("value", certificate.value, ValueKind.OPTIMUM),
             Value("bound", certificate.bound, ValueKind.OPTIMUM),

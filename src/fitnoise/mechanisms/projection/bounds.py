@@ -117,13 +117,13 @@ class _Subsets:
         longest = int(np.argmax(self.lengths))
         self.best, self.score = [longest], float(self.lengths[longest])
 
-    def least(self, places: list[int]) -> float:
+    def min_eigenvalue(self, places: list[int]) -> float:
         """Return σ_min² of a set of columns."""
         return float(sl.eigvalsh(self.gram[np.ix_(places, places)], subset_by_index=[0, 0], check_finite=False)[0])
 
     def update(self, places: list[int]) -> bool:
         """Record a set, and return True, if it is better than all sets before."""
-        score = len(places) * self.least(places)
+        score = len(places) * self.min_eigenvalue(places)
         if score <= self.score * (1 + MIN_RELATIVE_GAIN):
             return False
         self.best, self.score = list(places), score

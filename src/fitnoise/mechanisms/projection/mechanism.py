@@ -88,7 +88,7 @@ class ProjectionMechanism(SectorMechanism):
         """Return the tables of one histogram of a database of the declared size."""
         return ProjectedTables(part, answers, histogram)
 
-    def known(self, part: TablePart) -> dict[str, Any]:
+    def release_entries(self, part: TablePart) -> dict[str, Any]:
         """Return the declared size and the setting."""
         small, setting = RowSpaceView(part).small, RowSpaceView(part).setting
         return {

@@ -199,7 +199,7 @@ def _status(
         errors, guesses = choice.errors, choice.comparison.guesses
         sentences.append(
             f"least regret in public simulation: mean squared errors of {errors.min():.3g} to {errors.max():.3g} "
-            f"people² per number, unprojected {choice.comparison.plain[choice.position]:.3g}, uniform guess "
+            f"people² per number, unprojected {choice.comparison.unprojected[choice.position]:.3g}, uniform guess "
             f"{guesses.min():.3g} to {guesses.max():.3g}"
         )
         sentences += [w.rstrip(".") for w in choice.warnings]

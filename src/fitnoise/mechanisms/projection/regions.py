@@ -363,7 +363,7 @@ class _AtomProblem:
         self.cells = queries.shape[1]
         self.atoms = self.cells + {Region.EXACTLY: 0, Region.AT_MOST: 1, Region.HULL: self.cells}[region]
 
-    def along(self, c: Floats) -> Floats:
+    def atom_slopes(self, c: Floats) -> Floats:
         """Return the slope towards every atom, from the slopes c of the cells."""
         if self.region is Region.EXACTLY:
             return c
@@ -379,7 +379,7 @@ class _AtomProblem:
 
     def start(self) -> int:
         """Return the first atom: 0, or the one of the largest product with y."""
-        return self.cells if self.region is Region.AT_MOST else int(np.argmax(self.along(self.asked.rmv(self.y))))
+        return self.cells if self.region is Region.AT_MOST else int(np.argmax(self.atom_slopes(self.asked.rmv(self.y))))
 
     def histogram(self, weights: Floats) -> Floats:
         """Return x (N,) from the weights of all atoms."""
@@ -495,7 +495,7 @@ def _active_set(problem: _AtomProblem, watch: _StopRule, support: float) -> tupl
     min_gap, best = math.inf, plane.all_weights()
     while True:
         residual = plane.residual
-        slopes = problem.along(problem.asked.rmv(residual))
+        slopes = problem.atom_slopes(problem.asked.rmv(residual))
         atom = int(np.argmin(slopes))
         gap = float(plane.weights @ (slopes[plane.atoms] - slopes[atom]))
         if gap < min_gap:
@@ -547,7 +547,7 @@ def _pairwise(problem: _AtomProblem, watch: _StopRule, weights: Floats) -> tuple
             weights *= problem.size / float(weights.sum())
             residual = queries.mv(problem.histogram(weights)) - problem.y
             c, distance, due = queries.rmv(residual), float(residual @ residual), REFRESH
-        slopes = problem.along(c)
+        slopes = problem.atom_slopes(c)
         atom = int(np.argmin(slopes))
         gap = float(weights @ (slopes - slopes[atom]))
         if fresh:
@@ -564,7 +564,7 @@ def _pairwise(problem: _AtomProblem, watch: _StopRule, weights: Floats) -> tuple
         used = np.flatnonzero(weights)
         away = int(used[np.argmax(slopes[used])])
         change = gram.column(atom) - gram.column(away)
-        change_slopes = problem.along(change)
+        change_slopes = problem.atom_slopes(change)
         bend = float(change_slopes[atom] - change_slopes[away])  # the squared distance of the two
         slope = float(slopes[away] - slopes[atom])
         is_full_step = slope >= bend * weights[away]
@@ -805,7 +805,7 @@ class _Dual:
         total = float(parts.sum())
         return np.maximum(parts * (self.size / total), np.finfo(float).tiny), shift + math.log(total)
 
-    def at(self, nu: Floats) -> tuple[float, Floats]:
+    def evaluate(self, nu: Floats) -> tuple[float, Floats]:
         """Return −D and its gradient, A x − y + ν; the gap is half the gradient's square."""
         x, log = self.histogram(nu)
         residual = self.asked.mv(x) - self.y
@@ -888,7 +888,7 @@ def entropic(
     unit = math.sqrt(float(off @ off)) or 1.0
 
     def value(scaled: Floats) -> tuple[float, Floats]:
-        height, gradient = dual.at(scaled * unit)
+        height, gradient = dual.evaluate(scaled * unit)
         return height / unit**2, gradient / unit
 
     import scipy.optimize as so  # takes as long as a small plan

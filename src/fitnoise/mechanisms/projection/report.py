@@ -45,7 +45,7 @@ def database(small: SmallDatabase, setting: Setting) -> Section:
             "margins above are of unbiased values",
         ),
         (
-            *_of(setting),
+            *_setting_values(setting),
             Value("size", small.size, ValueKind.COUNT, spoken=True),
             Value("limit", limit, ValueKind.WORDS, spoken=True),
             Value("estimate", estimate, ValueKind.WORDS, spoken=True),
@@ -74,7 +74,7 @@ def proof(certificate: Certificate, setting: Setting) -> Section:
 
 def chosen(setting: Setting) -> Section:
     """Return the section with the setting only."""
-    return Section("", values=_of(setting), place=("setting",))
+    return Section("", values=_setting_values(setting), place=("setting",))
 
 
 def tried(choice: SettingChoice | None) -> Section:
@@ -94,6 +94,6 @@ def explained(choice: SettingChoice | None, status: str) -> Section:
     return Section("", sentences, (Value("status", status),))
 
 
-def _of(setting: Setting) -> tuple[Value, ...]:
+def _setting_values(setting: Setting) -> tuple[Value, ...]:
     temperature = Value("temperature", setting.temperature, ValueKind.NUMBER)
     return Value("index", setting.index, ValueKind.COUNT), temperature

@@ -19,20 +19,20 @@ from fitnoise.solving.row_space import RowSpace, row_space
 @final
 @dataclass(frozen=True, eq=False)
 class RowSpaceView:
-    """A part for a small database in row space. `of`: The part.
+    """A part for a small database in row space. part: The part.
 
     Raises:
         PlanError: The part is not for a small database.
     """
 
-    of: TablePart
+    part: TablePart
 
     def __post_init__(self) -> None:
-        self._known  # noqa: B018 - raises
+        self._settings  # noqa: B018 - raises
 
     @cached_property
-    def _known(self) -> tuple[SmallDatabase, Setting]:
-        small, setting = self.of.publication.small_database, self.of.setting
+    def _settings(self) -> tuple[SmallDatabase, Setting]:
+        small, setting = self.part.publication.small_database, self.part.setting
         if small is None or setting is None:
             raise PlanError(
                 "plan-not-for-small-database",
@@ -47,12 +47,12 @@ class RowSpaceView:
     @property
     def small(self) -> SmallDatabase:
         """The declared properties of the database."""
-        return self._known[0]
+        return self._settings[0]
 
     @property
     def setting(self) -> Setting:
         """The index of the noise, and the temperature of the estimate."""
-        return self._known[1]
+        return self._settings[1]
 
     @property
     def index(self) -> int:
@@ -62,12 +62,12 @@ class RowSpaceView:
     @cached_property
     def space(self) -> RowSpace:
         """The queries in row space."""
-        return row_space(self.of.decomposition)
+        return row_space(self.part.decomposition)
 
     @cached_property
     def noise_factor(self) -> Floats:
         """F (r, r), where the covariance of the noise in row space is F Fᵀ, in people²."""
-        ((whitener,),) = self.of.estimation.whiteners
+        ((whitener,),) = self.part.estimation.whiteners
         return np.asarray(self.space.triangle @ whitener)
 
     @cached_property
@@ -78,7 +78,7 @@ class RowSpaceView:
         """
         if self.small.variant is not Variant.PAPER:
             return None
-        q = self.of.evidence.cells / self.of.evidence.cells.sum()
+        q = self.part.evidence.cells / self.part.evidence.cells.sum()
         vectors = np.linalg.eigh((self.space.rows * q) @ self.space.rows.T)[1]
         return np.asarray(vectors[:, ::-1][:, : self.index])
 

@@ -240,7 +240,7 @@ class Bounds:
     spikes: int
     head: Floats
     split: Floats
-    whole: Floats
+    unsplit: Floats
 
     @property
     def lemma(self) -> float:
@@ -255,7 +255,7 @@ class Bounds:
     @property
     def best(self) -> float:
         """The least bound for the estimate that projects all."""
-        return float(self.whole.min())
+        return float(self.unsplit.min())
 
 
 def bounds(
@@ -327,7 +327,7 @@ class SettingComparison:
     deviations: Floats
     samples: int
     guesses: Floats
-    plain: Floats
+    unprojected: Floats
     bounds: tuple[Bounds, ...]
 
     @property
@@ -404,7 +404,7 @@ def simulate(
         deviations=all_errors.std(axis=1, ddof=1).T / math.sqrt(samples),
         samples=samples,
         guesses=np.array([np.mean(guesses[kind]) for kind in KINDS]) / queries,
-        plain=np.array([multiplier**2 * float(design.variances.sum()) / queries for design, _ in settings]),
+        unprojected=np.array([multiplier**2 * float(design.variances.sum()) / queries for design, _ in settings]),
         bounds=tuple(bounds(design, rows, size, multiplier, queries, region) for design, _ in settings),
     )
 
@@ -567,7 +567,7 @@ class SettingChoice:
         mark, regret, errors = "*" if i == self.position else "", float(c.regrets[i].max()), c.errors[i].tolist()
         head = (mark, setting.index, proven.spikes, setting.temperature, dict(zip(c.kinds, errors, strict=True)))
         bounds = (None,) * 3 if setting.temperature else (proven.best, proven.lemma, proven.at_spikes)
-        tail = (regret if math.isfinite(regret) else None, float(c.plain[i]), *bounds)
+        tail = (regret if math.isfinite(regret) else None, float(c.unprojected[i]), *bounds)
         return (*head, *zip(errors, c.deviations[i].tolist(), strict=True), *tail)
 
 
