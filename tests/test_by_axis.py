@@ -188,7 +188,7 @@ def test_any_weights_prove_a_bound_below_the_dense_one(replaced, workload, seed)
 
 def alike(x, weights):
     """Return the probability that two records drawn from p lie in one cell that tables distinguish."""
-    own = [np.full(k.size, 1 / k.size) if k.even else p for k, p in zip(x.kinds, weights.p, strict=True)]
+    own = [np.full(k.size, 1 / k.size) if k.is_exchangeable else p for k, p in zip(x.kinds, weights.p, strict=True)]
     return np.prod([(p**2).sum() ** len(k.axes) for k, p in zip(x.kinds, own, strict=True)])
 
 
@@ -202,7 +202,7 @@ def dense_norm(workload, x, weights):
         own = np.full(n, 1 / n)
         if a in axes and x.kind[axes.index(a)] >= 0:
             kind = x.kinds[x.kind[axes.index(a)]]
-            if not kind.even:
+            if not kind.is_exchangeable:
                 own = weights.p[x.kind[axes.index(a)]][kind.merged] / np.bincount(kind.merged)[kind.merged]
         p = np.kron(p, own)
     where = {}

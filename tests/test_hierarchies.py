@@ -679,9 +679,10 @@ def check_by_level(plan, rng):
     asked = level_plans.problem(plan.publication, part.decomposition)
     d = decompose(workload)
     counted = asked.tree.counts
-    p = (part.evidence.cells / counted[-1])[asked.tree.of[-1]]
+    p = (part.evidence.cells / counted[-1])[asked.tree.class_of[-1]]
     q = [
-        (x / counted[k])[asked.tree.of[k]] for k, x in zip(asked.level, asked.split(part.evidence.numbers), strict=True)
+        (x / counted[k])[asked.tree.class_of[k]]
+        for k, x in zip(asked.level, asked.split(part.evidence.numbers), strict=True)
     ]
     spread = np.empty(d.rows)
     for t, own in enumerate(q):
@@ -758,7 +759,7 @@ def proven_densely(plan):
     domain, asked = workload.domain, plan.estimation.problem
     levels = [a for a in uneven_levels(workload) if domain.sizes[a] > 1]
     lies = domain["geo"].tree.above(domain.depth(levels[-1])) if levels else np.zeros(domain["geo"].size, dtype=int)
-    own = (evidence.cells / evidence.cells.sum() / asked.tree.counts[-1])[asked.tree.of[-1]]
+    own = (evidence.cells / evidence.cells.sum() / asked.tree.counts[-1])[asked.tree.class_of[-1]]
     cells = np.indices(domain.shape).reshape(len(domain.shape), -1)
     geo = list(domain).index("geo")
     p = (own / np.bincount(lies))[lies][cells[geo]] * domain["geo"].size / domain.size
@@ -777,7 +778,7 @@ def proven_densely(plan):
     moment = np.diag(drawn.sum(axis=0) + drawn.sum(axis=1)) - drawn - drawn.T
     shares, q = asked.split(evidence.numbers / evidence.numbers.sum()), []
     for t, level, x in zip(workload.tables, asked.level.tolist(), shares, strict=True):
-        each = (x / asked.tree.counts[level])[asked.tree.of[level]]
+        each = (x / asked.tree.counts[level])[asked.tree.class_of[level]]
         along = [len(each) if domain.attribute_of(a) == "geo" and len(each) > 1 else 1 for a in t.attributes]
         shape = t.shape(domain)
         q.append(np.broadcast_to(each.reshape(along), shape).ravel() * len(each) / math.prod(shape))
@@ -1018,11 +1019,11 @@ def test_classes_of_places_and_what_weights_move(shape, seed):
     inverse = np.linalg.inv(sum(w * u.T @ u for w, u in zip(weights, sums, strict=True)))
     values, slopes = classes.slopes(weights)
     for level, u in enumerate(sums):
-        np.testing.assert_allclose(values[level][classes.of[level]], np.diag(u @ inverse @ u.T), rtol=EXACT)
+        np.testing.assert_allclose(values[level][classes.class_of[level]], np.diag(u @ inverse @ u.T), rtol=EXACT)
         for i, other in enumerate(sums):
             expected = -((u @ inverse @ other.T) ** 2).sum(axis=1)
-            np.testing.assert_allclose(slopes[level][i][classes.of[level]], expected, rtol=LOOSE, atol=EXACT)
-    counts = [np.bincount(x) for x in classes.of]
+            np.testing.assert_allclose(slopes[level][i][classes.class_of[level]], expected, rtol=LOOSE, atol=EXACT)
+    counts = [np.bincount(x) for x in classes.class_of]
     assert [x.sum() for x in counts] == [1, *sizes]
     np.testing.assert_array_equal(counts[2], counts[1][classes.above[1]] * classes.copies[1])
 

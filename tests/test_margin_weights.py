@@ -44,11 +44,11 @@ class Case:
 
     def total(self, rng, weights=None, **kwargs):
         w = self.rows if weights is None else weights
-        return mw.least_total(self.information, self.shares, w, self.orders, rng, **kwargs)
+        return mw.minimise_total(self.information, self.shares, w, self.orders, rng, **kwargs)
 
     def worst(self, rng, targets=None, **kwargs):
         c = np.ones(len(self.tables)) if targets is None else targets
-        return mw.least_worst(self.information, self.shares, c, self.orders, rng, **kwargs)
+        return mw.minimise_worst(self.information, self.shares, c, self.orders, rng, **kwargs)
 
     def variances(self, weights):
         return self.shares @ (1 / (self.information @ weights**2))
@@ -148,7 +148,7 @@ def test_one_table_is_asked_itself(rng):
     """A single margin: no other strategy of margins is as good."""
     case = Case((3, 4), 1)
     information, shares = matrices([0b01], case.margins, case.sizes)
-    found = mw.least_worst(information, shares, [2.0], case.orders, rng, starts=4)
+    found = mw.minimise_worst(information, shares, [2.0], case.orders, rng, starts=4)
     assert found.value == pytest.approx(0.5)
     np.testing.assert_allclose(found.weights, [0, 1, 0, 0], atol=1e-6)
 
@@ -228,7 +228,7 @@ def test_sectors_no_table_looks_at_need_no_cover(rng):
     """The tables of one attribute, with the sectors of a larger family."""
     case = Case((2, 3), 2)
     small = case.shares[:2]
-    found = mw.least_total(case.information[:, :3], small, [1.0, 1.0], [0, 1, 1], rng, starts=2)
+    found = mw.minimise_total(case.information[:, :3], small, [1.0, 1.0], [0, 1, 1], rng, starts=2)
     assert found.weights[0] == pytest.approx(0.0, abs=1e-6)
 
 
@@ -272,7 +272,7 @@ def test_candidates_are_checked(tables, sizes):
 # --- bad input --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("search", [mw.least_total, mw.least_worst])
+@pytest.mark.parametrize("search", [mw.minimise_total, mw.minimise_worst])
 def test_input_is_checked(search, rng):
     case = Case((2, 2), 1)
     n, u, orders = case.information, case.shares, case.orders

@@ -149,26 +149,26 @@ def test_covariance_is_that_of_least_squares(n, p, seed, scale):
 
 def check_total(name, table, rng):
     queries, bound, ratio = table[name]
-    found = pid.least_total(Queries.from_pairs((queries(), 1.0)), rng)
+    found = pid.minimise_total(Queries.from_pairs((queries(), 1.0)), rng)
     assert 2 * found.value <= ratio * bound * SLACK
     assert 2 * found.value >= bound
 
 
 @pytest.mark.parametrize("name", TOTALS)
-def test_least_total(name, rng):
+def test_minimise_total(name, rng):
     check_total(name, TOTALS, rng)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LARGE_TOTALS)
-def test_least_total_of_many_cells(name, rng):
+def test_minimise_total_of_many_cells(name, rng):
     check_total(name, LARGE_TOTALS, rng)
 
 
 @pytest.mark.parametrize("name", WORST)
-def test_least_worst_ratio(name, rng):
+def test_minimise_worst_ratio(name, rng):
     queries, targets, bound, ratio = WORST[name]
-    found = pid.least_worst(Queries.from_pairs((queries(), targets)), rng)
+    found = pid.minimise_worst(Queries.from_pairs((queries(), targets)), rng)
     assert bound <= found.value <= ratio * bound * SLACK
 
 
@@ -176,16 +176,16 @@ def test_two_dimensional_prefix(rng):
     """Best known 3.087 times the bound, where a product of the best for each axis has 4.062."""
     queries = Queries.from_pairs((op.Kronecker((op.Prefix(8), op.Prefix(8))), 1.0))
     bound = 35.732355**2 / 2  # bounds of products are products, each with its factor 2
-    assert 2 * pid.least_total(queries, rng).value <= 3.087 * bound * SLACK
+    assert 2 * pid.minimise_total(queries, rng).value <= 3.087 * bound * SLACK
 
 
-@pytest.mark.parametrize("search", [pid.least_total, pid.least_worst])
+@pytest.mark.parametrize("search", [pid.minimise_total, pid.minimise_worst])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_never_worse_than_the_cells_alone(search, shape, rng):
     a = SHAPES[shape]()
     queries = Queries.from_pairs((a, numbers(a, rng)))
     found = search(queries, rng, starts=2, iterations=20)
-    measure = pid.total if search is pid.least_total else pid.worst_ratio
+    measure = pid.total if search is pid.minimise_total else pid.worst_ratio
     assert found.value <= found.cells_only == pytest.approx(measure(queries, np.zeros((0, 6))))
     assert found.value == measure(queries, found.sums)
     assert (found.sums >= 0).all()
@@ -193,7 +193,7 @@ def test_never_worse_than_the_cells_alone(search, shape, rng):
     assert found.status is (PIdentityStatus.LOCAL_OPTIMUM if len(found.sums) else PIdentityStatus.CELLS)
 
 
-@pytest.mark.parametrize("search", [pid.least_total, pid.least_worst])
+@pytest.mark.parametrize("search", [pid.minimise_total, pid.minimise_worst])
 def test_few_cells_are_best_alone(search, rng):
     found = search(Queries.from_pairs((op.Identity(5), 1.0)), rng)
     assert found.status is PIdentityStatus.CELLS
@@ -225,8 +225,8 @@ def test_weights_targets_and_copies(n, seed, factor):
 
 def test_search_is_reproducible_and_tells_of_its_progress():
     queries, told = Queries.from_pairs((op.Prefix(16), 1.0)), []
-    first = pid.least_total(queries, np.random.default_rng(4), starts=5, progress=lambda *seen: told.append(seen))
-    second = pid.least_total(queries, np.random.default_rng(4), starts=5)
+    first = pid.minimise_total(queries, np.random.default_rng(4), starts=5, progress=lambda *seen: told.append(seen))
+    second = pid.minimise_total(queries, np.random.default_rng(4), starts=5)
     np.testing.assert_array_equal(first.sums, second.sums)
     assert [number for number, _ in told] == list(range(1, len(told) + 1))
     values = [value for _, value in told]
@@ -234,14 +234,14 @@ def test_search_is_reproducible_and_tells_of_its_progress():
     assert values[-1] == first.value
 
 
-@pytest.mark.parametrize("search", [pid.least_total, pid.least_worst])
+@pytest.mark.parametrize("search", [pid.minimise_total, pid.minimise_worst])
 def test_time_limit_leaves_something_valid(search, rng):
     found = search(Queries.from_pairs((op.Prefix(64), 1.0)), rng, max_seconds=0.0)
     assert found.status is PIdentityStatus.TIME
     assert found.value == found.cells_only
 
 
-@pytest.mark.parametrize("search", [pid.least_total, pid.least_worst])
+@pytest.mark.parametrize("search", [pid.minimise_total, pid.minimise_worst])
 def test_time_may_end_within_a_descent(search, rng, monkeypatch):
     ticks = itertools.count()
     monkeypatch.setattr(pid, "time", SimpleNamespace(monotonic=lambda: float(next(ticks))))
@@ -254,13 +254,13 @@ def test_time_may_end_within_a_descent(search, rng, monkeypatch):
 def test_unbounded_sums_stay_within_the_cap(rng):
     """There are as many sums as queries: T runs off to the bound, and the value must still be right."""
     queries = Queries.from_pairs((np.array([[1, 1, 0, 0], [0, 1, 1, 1]]), 1.0))
-    found = pid.least_total(queries, rng, size=4)
+    found = pid.minimise_total(queries, rng, size=4)
     assert found.sums.max(initial=0.0) <= pid.CAP
     assert found.value == pytest.approx(by_definition(queries, found.matrix)[0].sum(), rel=1e-5)
 
 
 def test_a_query_of_nothing_has_no_variance(rng):
-    found = pid.least_worst(Queries.from_pairs((np.array([[0, 0, 0], [1, 1, 0]]), 1.0)), rng)
+    found = pid.minimise_worst(Queries.from_pairs((np.array([[0, 0, 0], [1, 1, 0]]), 1.0)), rng)
     assert np.isfinite(found.value)
 
 
@@ -375,7 +375,7 @@ def test_reduction_pays(rng):
     queries = Queries.from_pairs((random_ranges(64, 10), 1.0))
     reduced, _ = pid.reduce_cells(queries)
     assert reduced.cells < 22
-    assert pid.least_total(reduced, rng).value < 0.8 * pid.least_total(queries, rng).value
+    assert pid.minimise_total(reduced, rng).value < 0.8 * pid.minimise_total(queries, rng).value
 
 
 # --- bad input --------------------------------------------------------------------------------------
@@ -398,13 +398,13 @@ def test_queries_are_checked(tables):
 
 
 @pytest.mark.parametrize("wrong", [{"starts": 0}, {"size": 0}, {"iterations": 0}])
-@pytest.mark.parametrize("search", [pid.least_total, pid.least_worst])
+@pytest.mark.parametrize("search", [pid.minimise_total, pid.minimise_worst])
 def test_limits_are_checked(search, wrong, rng):
     with refused("workload.not-a-whole-number"):
         search(Queries.from_pairs((op.Prefix(4), 1.0)), rng, **wrong)
 
 
-@pytest.mark.parametrize("search", [pid.least_total, pid.least_worst])
+@pytest.mark.parametrize("search", [pid.minimise_total, pid.minimise_worst])
 def test_something_must_be_asked(search, rng):
     with refused("workload.queries-count-nothing"):
         search(Queries.from_pairs((np.zeros((2, 3)), 1.0)), rng)
@@ -421,14 +421,14 @@ def test_unknown_operators_are_refused(rng):
             return np.concatenate([y, 0 * y, 0 * y])
 
     with refused("workload.operator-without-rule"):
-        pid.least_total(Queries.from_pairs((Odd(), 1.0)), rng)
+        pid.minimise_total(Queries.from_pairs((Odd(), 1.0)), rng)
 
 
 def test_a_search_from_what_was_found_is_never_worse(rng):
     """Than its start, also where that is the best there is, nor than the cells on their own."""
     targets = rng.uniform(1, 3, size=16)
     near = Queries.from_pairs((op.Prefix(16), targets))
-    found = pid.least_worst(Queries.from_pairs((op.Prefix(16), 1.0)), rng, starts=2, iterations=20)
+    found = pid.minimise_worst(Queries.from_pairs((op.Prefix(16), 1.0)), rng, starts=2, iterations=20)
     begun = pid.worst_ratio(near, found.sums)
     again = pid.improve_worst(near, found.sums)
     assert again.value <= min(begun, again.cells_only)

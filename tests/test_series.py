@@ -193,7 +193,7 @@ def test_who_may_move_is_planned_for(regions, asked, best):
     again = Plan.from_json(moving.to_json())
     assert (again.hash, again.bound, again.exact_rho) == (moving.hash, moving.bound, moving.exact_rho)
     if best is None:
-        assert any(not isinstance(way, bool) for way in again.evidence.sets.alike)
+        assert any(not isinstance(way, bool) for way in again.evidence.sets.agreements)
         dearer = fn.plan(fn.Workload(domain, tables)).strategy.unit_cost(moving.publication.adjacency)
         assert moving.exact_cost < dearer
 
@@ -337,7 +337,7 @@ def test_what_sets_of_records_are_in_the_mean():
     values = 3
     for free in (False, True):
         expected = np.zeros((3, 3))
-        for weight, cells, alike in zip(p, sets.cells, sets.alike, strict=True):
+        for weight, cells, alike in zip(p, sets.cells, sets.agreements, strict=True):
             drawn = list(itertools.product(range(values), repeat=1 if alike or not free else len(cells)))
             for i, own in enumerate(cells):
                 for j, other in enumerate(cells):

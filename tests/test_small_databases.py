@@ -96,7 +96,8 @@ def truth(plan, data):
 def test_row_space_has_the_weighted_gram_matrix(name, rng):
     workload = WORKLOADS[name]()
     d = decompose(
-        workload, apart=fn.Publication(workload, budget=BUDGET, small_database=SmallDatabase(5)).structured_attributes
+        workload,
+        separate=fn.Publication(workload, budget=BUDGET, small_database=SmallDatabase(5)).structured_attributes,
     )
     space = row_space(d)
     assert space.rows.shape == (len(d.groups[0].basis), d.cells)

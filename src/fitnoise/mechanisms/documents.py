@@ -314,7 +314,7 @@ def evidence_document(e: Evidence) -> dict[str, Any]:
     if e.sets is not None:
         document["sets"] = [
             [way if isinstance(way, bool) else [list(values) for values in way], *cells]
-            for way, cells in zip(e.sets.alike, e.sets.cells, strict=True)
+            for way, cells in zip(e.sets.agreements, e.sets.cells, strict=True)
         ]
     if e.kinds is not None:
         document["kinds"] = e.kinds.tolist()

@@ -280,7 +280,7 @@ def _pull(
     sizes = [part.decomposition.sizes[a] for a in group.axes[here[0]]]
     views = group.views or (None,) * len(sizes)
     lengths = [n if view is None else view.shape[0] for n, view in zip(sizes, views, strict=True)]
-    arranged = np.stack([group.along(x, lengths) for x in stack])
+    arranged = np.stack([group.split_axes(x, lengths) for x in stack])
     for axis, view in enumerate(views, 1):
         if view is not None:
             arranged = np.moveaxis(view.rmv(np.moveaxis(arranged, axis, 0)), 0, axis)

@@ -123,7 +123,7 @@ class TableUnion:
     def along_columns(self, source: AnswerSource, table: int) -> Floats:
         """Return a source's estimates of a table, (axes…, rows)."""
         group, _ = self.decomposition.group_of(table)
-        return group.along(source.rebuilt.table(self.name(source, table)), self.sizes(table))
+        return group.split_axes(source.rebuilt.table(self.name(source, table)), self.sizes(table))
 
     def forms(self, source: AnswerSource, sector: Sequence[int], rows: Sequence[tuple[int, int]]) -> Forms:
         """Return forms for the parts of rows of tables that vary along a sector, at e₀ − e₁ of its attributes."""
@@ -385,7 +385,7 @@ def _union_of_tables(releases: Sequence[Release]) -> tuple[Publication, TableUni
     }
     try:
         workload = Workload(domain, tables, leading.confidence)
-        decomposition = decompose(workload, apart=sorted(separate))
+        decomposition = decompose(workload, separate=sorted(separate))
     except WorkloadError as error:
         raise ReleaseError(
             "too-many-tables-combined",

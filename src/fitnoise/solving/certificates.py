@@ -106,12 +106,13 @@ class RecordPairs:
     """Kinds of pairs of neighbouring records.
 
     agree: One Python integer for each pair, with bit a set if the two agree on exchangeable attribute a.
-    first, second: Their structured cells (n,); second is `NO_RECORD` if one of the two data sets lacks the record.
+    first_cells, second_cells: Their structured cells (n,); the second is `NO_RECORD` if one of the two data sets lacks
+        the record.
     """
 
     agree: tuple[int, ...]
-    first: NDArray[np.intp]
-    second: NDArray[np.intp]
+    first_cells: NDArray[np.intp]
+    second_cells: NDArray[np.intp]
 
     @classmethod
     def from_keys(cls, keys: Iterable[tuple[int, int, int]]) -> Self:
@@ -125,7 +126,7 @@ class RecordPairs:
 
     def keys(self) -> list[tuple[int, int, int]]:
         """Return (agree, first, second) of each pair."""
-        return [(t, int(o), int(u)) for t, o, u in zip(self.agree, self.first, self.second, strict=True)]
+        return [(t, int(o), int(u)) for t, o, u in zip(self.agree, self.first_cells, self.second_cells, strict=True)]
 
     def chi(self, attributes: tuple[int, ...], sizes: tuple[int, ...]) -> Floats:
         """Return χ_S of every pair, (n,)."""
@@ -136,15 +137,15 @@ class RecordPairs:
 
     def reach(self, p: Floats, cells: int) -> Floats:
         """Return Σ p over the pairs that touch each structured cell, (n_o,)."""
-        out = np.bincount(self.first, p, minlength=cells)
-        there = self.second != NO_RECORD
-        return np.asarray(out + np.bincount(self.second[there], p[there], minlength=cells))
+        out = np.bincount(self.first_cells, p, minlength=cells)
+        there = self.second_cells != NO_RECORD
+        return np.asarray(out + np.bincount(self.second_cells[there], p[there], minlength=cells))
 
     def moment(self, p: Floats, chi: Floats, cells: int) -> Floats:
         """Return Σ p (e eᵀ + u uᵀ − χ (e uᵀ + u eᵀ)), (n_o, n_o); a record that is added or removed alone has no u."""
-        there = self.second != NO_RECORD
+        there = self.second_cells != NO_RECORD
         cross = np.zeros((cells, cells))
-        np.add.at(cross, (self.first[there], self.second[there]), (p * chi)[there])
+        np.add.at(cross, (self.first_cells[there], self.second_cells[there]), (p * chi)[there])
         return np.diag(self.reach(p, cells)) - cross - cross.T
 
 
@@ -169,13 +170,13 @@ class RecordSets:
     """Sets of records of one unit, each record in a structured cell of its own.
 
     cells: The cells of each set, in increasing order.
-    `alike`: For each set, True if its records agree in all exchangeable attributes. False if each record has values of
-        its own, drawn uniformly, of all attributes that are not fixed. Or the values of each record: only the equality
-        of values matters, not their names.
+    agreements: For each set, True if its records agree in all exchangeable attributes. False if each record has values
+        of its own, drawn uniformly, of all attributes that are not fixed. Or the values of each record: only the
+        equality of values matters, not their names.
     """
 
     cells: tuple[tuple[int, ...], ...]
-    alike: tuple[bool | Values, ...]
+    agreements: tuple[bool | Values, ...]
 
     def __len__(self) -> int:
         return len(self.cells)
@@ -189,7 +190,7 @@ class RecordSets:
 
     def parts(self, i: int) -> list[list[int]]:
         """Return the records of a set in groups of equal values."""
-        way, m = self.alike[i], len(self.cells[i])
+        way, m = self.agreements[i], len(self.cells[i])
         values = ([0] * m if way else range(m)) if isinstance(way, bool) else way
         groups: dict[Any, list[int]] = {}
         for k, value in enumerate(values):
@@ -198,7 +199,7 @@ class RecordSets:
 
     def agreement(self, i: int, free: Free) -> Floats:
         """Return E χ of every two records of a set, in a sector with the attributes `free`, (m, m)."""
-        way, m = self.alike[i], len(self.cells[i])
+        way, m = self.agreements[i], len(self.cells[i])
         if isinstance(way, bool):
             return np.ones((m, m)) if way or not free else np.eye(m)
         return agreement(np.array(way, dtype=np.intp).reshape(m, -1), free)
@@ -209,9 +210,11 @@ class RecordSets:
         free: The attributes of the sector that are not fixed.
         """
         v = self.indicator(cells)
-        same, unlike = ([isinstance(x, bool) and (x or not free) is kind for x in self.alike] for kind in (True, False))
+        same, unlike = (
+            [isinstance(x, bool) and (x or not free) is kind for x in self.agreements] for kind in (True, False)
+        )
         out = np.asarray((v * (p * same)) @ v.T + np.diag(v @ (p * unlike)))
-        for i, way in enumerate(self.alike):
+        for i, way in enumerate(self.agreements):
             if not isinstance(way, bool):
                 out[np.ix_(self.cells[i], self.cells[i])] += p[i] * self.agreement(i, free)
         return out
@@ -251,7 +254,7 @@ class AdmissibleSets:
     def check(self, sets: RecordSets) -> None:
         """Raise PlanError for sets of records that no unit has."""
         n, room = len(self.compatible), [self.sizes[a] for a in self.moving]
-        for cells, way in zip(sets.cells, sets.alike, strict=True):
+        for cells, way in zip(sets.cells, sets.agreements, strict=True):
             if not isinstance(way, bool) and not (
                 len(way) == len(cells)
                 and all(len(x) == len(room) and all(0 <= v < k for v, k in zip(x, room, strict=True)) for x in way)
@@ -369,7 +372,7 @@ class ObjectiveTerms:
     relative: r of every structured cell; None is 1.
     factor: g², for units of g records.
     allows_add_or_remove: True if a single record may also be added or removed, for replace-one neighbours.
-    `apart`: The attributes in which records of a unit differ. None: no difference is known, or exchangeable attributes
+    distinct: The attributes in which records of a unit differ. None: no difference is known, or exchangeable attributes
         alone do not describe it.
     sets: The sets that these records can be, if they differ by structured attributes alone. Each record then stands for
         several in its cell, and `factor` is the square of their number.
@@ -380,7 +383,7 @@ class ObjectiveTerms:
     relative: Floats | None = None
     factor: int = 1
     allows_add_or_remove: bool = False
-    apart: DistinctRecords | None = None
+    distinct: DistinctRecords | None = None
     sets: AdmissibleSets | None = None
 
 
@@ -405,7 +408,9 @@ def lower_bound(decomposition: Decomposition, evidence: Evidence, terms: Objecti
     if evidence.sets is not None and terms.sets is not None:
         nu = _nu_of_sets(d, p, w, evidence.sets, terms.sets)
     else:
-        nu = _nu(d, p, w, evidence.pairs, None if terms.apart is None else (terms.apart, evidence.distinct_weights))
+        nu = _nu(
+            d, p, w, evidence.pairs, None if terms.distinct is None else (terms.distinct, evidence.distinct_weights)
+        )
     proven = nu * nu if terms.trade is None else 2 * nu - float(evidence.numbers.sum())
     if not math.isfinite(proven):
         raise _bound_not_finite()
@@ -440,8 +445,8 @@ def check_evidence(d: Decomposition, evidence: Evidence, terms: ObjectiveTerms) 
     kinds = evidence.pairs if evidence.sets is None else evidence.sets
     cells = d.cells if kinds is None else len(kinds)
     _check("p", evidence.cells, cells, positive=True)
-    if terms.apart is not None:
-        terms.apart.check(evidence.distinct_weights)
+    if terms.distinct is not None:
+        terms.distinct.check(evidence.distinct_weights)
     elif evidence.distinct_weights != SINGLE_RECORDS:
         raise PlanError(
             "evidence-separation-unexpected",
@@ -463,7 +468,7 @@ def check_evidence(d: Decomposition, evidence: Evidence, terms: ObjectiveTerms) 
     total_only = terms.weights is not None and terms.trade is None
     _check("q", evidence.numbers, 0 if total_only else len(d.variances), positive=terms.weights is None)
     if evidence.pairs is not None:
-        first_cells, second_cells = evidence.pairs.first, evidence.pairs.second
+        first_cells, second_cells = evidence.pairs.first_cells, evidence.pairs.second_cells
         if (
             min(first_cells.min(), second_cells.min() - NO_RECORD) < 0
             or max(first_cells.max(), second_cells.max()) >= d.cells
@@ -548,9 +553,9 @@ def _perturbation_norm(d: Decomposition, w: Floats, trace: float) -> float:
     The trace of D is at most `trace`.
     """
     return sum(
-        math.sqrt(min(x.queries.shape) * float((w[x.numbers] @ x.moved**2).sum()) * trace) * (1 + SLACK)
+        math.sqrt(min(x.queries.shape) * float((w[x.numbers] @ x.row_shift**2).sum()) * trace) * (1 + SLACK)
         for x in d.tables
-        if x.moved is not None
+        if x.row_shift is not None
     )
 
 

@@ -106,7 +106,7 @@ def lower_bound(x: ProductProblem, evidence: Evidence) -> float:
 def _distinct_factor(x: ProductProblem, weights: DualWeights) -> float:
     """Return 2/(1 − Σp²), rounded down."""
     agreement = math.prod(
-        (1 / kind.size if kind.even else float(p @ p)) ** len(kind.axes)
+        (1 / kind.size if kind.is_exchangeable else float(p @ p)) ** len(kind.axes)
         for kind, p in zip(x.kinds, weights.p, strict=True)
     )
     return 2 * (1 - SLACK) / (1 - agreement) if agreement < 1 - SLACK else 2.0
@@ -142,7 +142,7 @@ def classes(x: ProductProblem, weights: DualWeights) -> list[tuple[frozenset[int
 def ranks(x: ProductProblem, room: int) -> list[int]:
     """Return the columns of the cores of every kind: equally many, as far as there is room."""
     r = max((r for r in range(2, MAX_RANK + 1) if _dimension(x, r) <= room), default=1)
-    return [1 if k.even else min(r, k.size) for k in x.kinds]
+    return [1 if k.is_exchangeable else min(r, k.size) for k in x.kinds]
 
 
 def _dimension(x: ProductProblem, rank: int) -> int:
@@ -159,7 +159,7 @@ class _Cores:
         self.bases: list[Floats] = []
         rank = ranks(x, room)
         for k, kind in enumerate(x.kinds):
-            if kind.even:
+            if kind.is_exchangeable:
                 n = kind.size
                 one = np.full((1, 1), 1 / n)
                 for f, part in zip(x.families, self.parts, strict=True):
@@ -254,7 +254,7 @@ class _Cores:
         value = sum(count * self._collect(h, count, marginals) for h, count in all_classes)
         p = list(weights.p)
         for k, kind in enumerate(x.kinds):
-            if kind.even:
+            if kind.is_exchangeable:
                 continue
             basis = self.bases[k]
             mass = np.einsum("ij,jk,ik->i", basis, marginals.core[k], basis)
@@ -301,7 +301,7 @@ class _Cores:
                 f = x.families[i]
                 for a, s in zip(f.axes[t].tolist(), f.slots, strict=True):
                     tau = self.parts[i][s].tau
-                    if a in high and tau > 0 and not x.kinds[s[0]].even:
+                    if a in high and tau > 0 and not x.kinds[s[0]].is_exchangeable:
                         out.high[i][s] += part / tau
                         out.rest[s[0]][i, s] = out.rest[s[0]].get((i, s), 0.0) + part / tau
             scale = count * sum(v for _, _, v in tables)

@@ -23,7 +23,7 @@ from fitnoise.solving.fixed_random import scrambled
 Chosen = tuple[int, ...]
 """Structured cells, in increasing order."""
 
-Known = tuple[bool | Values, Chosen]
+ValuedSet = tuple[bool | Values, Chosen]
 """A set of cells. The flag is True if all its records have equal values, and False if their values differ. A tuple
 gives the values."""
 
@@ -137,8 +137,8 @@ class CostlyMovingSets:
         return list(itertools.product(*map(range, self._sizes)))
 
     def find_costliest(
-        self, products: Mapping[Free, Floats], starts: Sequence[Known], count: int
-    ) -> list[tuple[float, Known]]:
+        self, products: Mapping[Free, Floats], starts: Sequence[ValuedSet], count: int
+    ) -> list[tuple[float, ValuedSet]]:
         """Return the largest costs found with their sets, costliest first, at most `count` of them.
 
         Args:
@@ -151,13 +151,13 @@ class CostlyMovingSets:
         others = np.eye(self._n) == 0
         values = np.array(self._values)
         parts = [(np.where(others, x, 0), agreement(values, free)) for free, x in products.items()]
-        value_by_set: dict[Known, float] = {}
+        value_by_set: dict[ValuedSet, float] = {}
         for start in (*map(self._begun, starts), *map(self._scattered, range(EXTRA_SETS))):
             z, value = self._climb(costs.diagonal(), parts, start)
             value_by_set[self._normal_form(z)] = value
         return sorted(((value, one) for one, value in value_by_set.items()), key=lambda x: -x[0])[:count]
 
-    def _begun(self, starts: Known) -> Indices:
+    def _begun(self, starts: ValuedSet) -> Indices:
         """Return the joint value of each cell of a set, and -1 for the other cells."""
         (way, cells), z = starts, np.full(self._n, -1)
         index = {v: w for w, v in enumerate(self._values)}
@@ -176,7 +176,7 @@ class CostlyMovingSets:
                 z[o], remaining = int(numbers[self._n + o]) % self.kinds, remaining - 1
         return z
 
-    def _normal_form(self, z: Indices) -> Known:
+    def _normal_form(self, z: Indices) -> ValuedSet:
         """Return a set in normal form: values are numbered in the order of their first appearance."""
         cells = np.flatnonzero(z >= 0)
         columns = [list(x) for x in zip(*(self._values[w] for w in z[cells].tolist()), strict=True)]

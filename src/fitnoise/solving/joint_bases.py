@@ -87,7 +87,7 @@ class _JointTable:
 
 def is_supported(x: ProductProblem) -> bool:
     """Return True if some attribute has several views and meets other structured attributes, within the limits."""
-    wide = [not kind.even for kind in x.kinds]
+    wide = [not kind.is_exchangeable for kind in x.kinds]
     several = any(
         len(x.kinds[k].views) > 1 and sum(wide[other] for other, _ in f.slots) > 1
         for f in x.families
@@ -127,7 +127,7 @@ class _AscentSearch:
 
     def __init__(self, x: ProductProblem, start: DualWeights, strategy: RealProductStrategy) -> None:
         self.x = x
-        self.p = [np.ones(1) if kind.even else p.copy() for kind, p in zip(x.kinds, start.p, strict=True)]
+        self.p = [np.ones(1) if kind.is_exchangeable else p.copy() for kind, p in zip(x.kinds, start.p, strict=True)]
         self.w = [w.copy() for w in strategy.w]
         self.tables = []
         for f, row_weights, theta in zip(x.families, start.q, start.theta, strict=True):
@@ -150,7 +150,7 @@ class _AscentSearch:
         self.cells: list[Floats] = []
         self.rows: list[dict[int, tuple[Floats, Floats]]] = []
         for k, kind in enumerate(x.kinds):
-            if kind.even:
+            if kind.is_exchangeable:
                 self.bases.append(np.zeros((0, 0)))
                 self.cells.append(np.array([[1 - 1 / kind.size]]))
                 self.rows.append(
@@ -238,7 +238,7 @@ class _AscentSearch:
     def ascend(self) -> None:
         """Move the weights towards the costliest cells and the least accurate rows."""
         for k, kind in enumerate(self.x.kinds):
-            if not kind.even:
+            if not kind.is_exchangeable:
                 grown = self.p[k] * (self._weight(k) @ self.cells[k])
                 floored = np.maximum(grown / grown.sum(), 1e-9)
                 self.p[k] = floored / floored.sum()
@@ -264,7 +264,7 @@ class _AscentSearch:
     def move(self) -> None:
         """Move w half of the way to the best w."""
         for k, kind in enumerate(self.x.kinds):
-            if kind.even or kind.always:
+            if kind.is_exchangeable or kind.always:
                 continue
             mean = np.zeros((kind.size, kind.size))
             for t in self.tables:

@@ -475,7 +475,7 @@ def _checked(
     return n, u, c
 
 
-def least_total(
+def minimise_total(
     information: sp.csr_array,
     shares: sp.csr_array,
     weights: ArrayLike,
@@ -515,7 +515,7 @@ def least_total(
     return _search(_WeightSearch(objectives, max_seconds, progress), _orders(orders, n), rng, starts)
 
 
-def least_worst(
+def minimise_worst(
     information: sp.csr_array,
     shares: sp.csr_array,
     targets: ArrayLike,
@@ -543,7 +543,7 @@ def least_worst(
         WorkloadError: Shapes do not fit, numbers are not positive, or no candidate covers some sector.
 
     **Guarantees**
-        * The guarantees of :func:`least_total` hold.
+        * The guarantees of :func:`minimise_total` hold.
 
     Source: see the module.
     """

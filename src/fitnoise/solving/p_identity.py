@@ -942,7 +942,7 @@ def _asking(queries: Queries) -> int:
     return queries.cells
 
 
-def least_total(
+def minimise_total(
     queries: Queries,
     rng: Generator,
     *,
@@ -982,7 +982,7 @@ def least_total(
     return _search(queries, [objective], total, _starts(queries, objective, size, rng), limits, progress)
 
 
-def least_worst(
+def minimise_worst(
     queries: Queries,
     rng: Generator,
     *,

@@ -121,12 +121,12 @@ class PairKinds:
 
     patterns: The number of patterns.
     cells: n_o.
-    alone: True if single records are added and removed too; they are the last n_o kinds.
+    has_single_records: True if single records are added and removed too; they are the last n_o kinds.
     """
 
     patterns: int
     cells: int
-    alone: bool
+    has_single_records: bool
 
     @cached_property
     def pairs(self) -> tuple[Indices, Indices]:
@@ -134,14 +134,14 @@ class PairKinds:
         return np.triu_indices(self.cells)
 
     def __len__(self) -> int:
-        return self.patterns * len(self.pairs[0]) + (self.cells if self.alone else 0)
+        return self.patterns * len(self.pairs[0]) + (self.cells if self.has_single_records else 0)
 
     def moments(self, p: Floats, chi: Floats) -> Floats:
         """Return Σ p (e eᵀ + e' e'ᵀ − χ (e e'ᵀ + e' eᵀ)) for every row of χ, (K, patterns): (K, n_o, n_o)."""
         first_cells, second_cells = self.pairs
         by_pattern = p[: self.patterns * len(first_cells)].reshape(self.patterns, -1)
         pair_weights = by_pattern.sum(axis=0)
-        cell_weights = np.zeros(self.cells) if not self.alone else p[-self.cells :].copy()
+        cell_weights = np.zeros(self.cells) if not self.has_single_records else p[-self.cells :].copy()
         for ends in (first_cells, second_cells):
             cell_weights += np.bincount(ends, pair_weights, minlength=self.cells)
         upper = np.zeros((len(chi), self.cells, self.cells))
@@ -159,14 +159,18 @@ class PairKinds:
         diagonal = flat[:, :: self.cells + 1].sum(axis=0)
         out = (-2 * chi).T @ flat[:, self._flat]
         out += diagonal[first_cells] + diagonal[second_cells]
-        return np.concatenate([out.ravel(), diagonal]) if self.alone else np.asarray(out.ravel())
+        return np.concatenate([out.ravel(), diagonal]) if self.has_single_records else np.asarray(out.ravel())
 
     def squares(self, grams: Floats, chi: Floats, weights: Floats) -> Floats:
         """Return Σ_K weight |M|² for the moment M of every kind, from products of structured cells, (K, n_o, n_o)."""
         zero, one, two = self._powers(grams, chi, weights)
         pair_squares = (zero + (2 * chi).T @ one + (chi**2).T @ two).ravel()
         diagonal = grams.reshape(len(grams), -1)[:, :: self.cells + 1]
-        return np.concatenate([pair_squares, weights @ diagonal**2]) if self.alone else np.asarray(pair_squares)
+        return (
+            np.concatenate([pair_squares, weights @ diagonal**2])
+            if self.has_single_records
+            else np.asarray(pair_squares)
+        )
 
     def among(self, grams: Floats, chi: Floats, weights: Floats) -> Floats:
         """Return Σ_K weight ⟨M, M'⟩ of kinds with equal cells and different patterns, (h, patterns, patterns)."""

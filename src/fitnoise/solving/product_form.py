@@ -81,14 +81,14 @@ class AttributeKind:
     """Interchangeable attributes: of equally many values, with the same views in tables of equal form.
 
     axes: The attributes of the kind.
-    even: True for exchangeable attributes.
+    is_exchangeable: True for exchangeable attributes.
     always: True if every table shows them.
     merged: The class of every value, (n,); no view distinguishes the values of a class.
     views: The queries about the classes, by number, (m, n') each.
     """
 
     axes: tuple[int, ...]
-    even: bool
+    is_exchangeable: bool
     always: bool
     merged: Indices
     views: dict[int, Floats]
@@ -101,7 +101,7 @@ class AttributeKind:
     @property
     def contrasts(self) -> Floats:
         """E, an orthonormal basis of the measured contrasts without the total, (n', n' − 1); with it, (n', n')."""
-        if self.even:
+        if self.is_exchangeable:
             return np.zeros((0, 0))
         return np.eye(self.size) if self.always else np.asarray(sl.helmert(self.size).T)
 
@@ -205,7 +205,11 @@ class ProductProblem:
             axes = tuple(a for a, x in enumerate(kind) if x == k)
             a = axes[0]
             kind_views = {v: (operators[v], by_view[v]) for v in sorted(used[a])}
-            kinds.append(_kind(axes, d.sizes[a], kind_views, d.exchangeable[a], even=exchangeable[a], always=always[a]))
+            kinds.append(
+                _kind(
+                    axes, d.sizes[a], kind_views, d.exchangeable[a], is_exchangeable=exchangeable[a], always=always[a]
+                )
+            )
         families: dict[tuple[float, tuple[tuple[int, int], ...]], list[tuple[int, list[int]]]] = {}
         for t, c, axis_views in listed:
             row = sorted((kind[a], v, a) for a, v in axis_views)
@@ -231,7 +235,7 @@ class ProductProblem:
     @cached_property
     def shapes(self) -> Counter[int]:
         """The number of sets of attributes that some table shows together, by size, without exchangeable attributes."""
-        wide = [k >= 0 and not self.kinds[k].even for k in self.kind]
+        wide = [k >= 0 and not self.kinds[k].is_exchangeable for k in self.kind]
         rows = {tuple(a for a in row if wide[a]) for f in self.families for row in f.axes.tolist()}
         sets = {frozenset(part) for row in rows for k in range(len(row) + 1) for part in itertools.combinations(row, k)}
         return Counter(map(len, sets))
@@ -278,11 +282,11 @@ def _kind(
     views_by_table: dict[int, tuple[Operator | None, Floats]],
     name: str,
     *,
-    even: bool,
+    is_exchangeable: bool,
     always: bool,
 ) -> AttributeKind:
-    if even:
-        return AttributeKind(axes, even=True, always=False, merged=np.arange(n), views={})
+    if is_exchangeable:
+        return AttributeKind(axes, is_exchangeable=True, always=False, merged=np.arange(n), views={})
     views = {
         v: (np.eye(n) if x is None else rules.dense(x).astype(np.float64)) / np.sqrt(looser)[:, None]
         for v, (x, looser) in views_by_table.items()
@@ -303,7 +307,7 @@ def _kind(
             place=name,
         )
     return AttributeKind(
-        axes, even=False, always=always, merged=merged, views={v: x[:, cells] for v, x in views.items()}
+        axes, is_exchangeable=False, always=always, merged=merged, views={v: x[:, cells] for v, x in views.items()}
     )
 
 
@@ -325,9 +329,10 @@ class DualWeights:
     @classmethod
     def uniform(cls, x: ProductProblem) -> DualWeights:
         """Return the weights from which a search starts."""
-        p = [np.full(0 if k.even else k.size, 1 / k.size) for k in x.kinds]
+        p = [np.full(0 if k.is_exchangeable else k.size, 1 / k.size) for k in x.kinds]
         q = [
-            {s: _uniform(len(x.kinds[s[0]].views[s[1]])) for s in f.slots if not x.kinds[s[0]].even} for f in x.families
+            {s: _uniform(len(x.kinds[s[0]].views[s[1]])) for s in f.slots if not x.kinds[s[0]].is_exchangeable}
+            for f in x.families
         ]
         theta = np.full(x.tables, 1 / x.tables) if x.shares is None else x.shares
         return cls(p, q, [theta[f.tables] for f in x.families])
@@ -455,7 +460,9 @@ class ProductSearch:
             for a in t:
                 self.count[i, x.kind[a]] += 1
         self.e = [k.contrasts for k in x.kinds]
-        self.w = [np.zeros(0) if k.even else np.full(k.size, 0.0 if k.always else 1 / k.size) for k in x.kinds]
+        self.w = [
+            np.zeros(0) if k.is_exchangeable else np.full(k.size, 0.0 if k.always else 1 / k.size) for k in x.kinds
+        ]
         self.k = [np.eye(e.shape[1]) for e in self.e]
         self.views = [{v: (r, r @ e) for v, r in k.views.items()} for k, e in zip(x.kinds, self.e, strict=True)]
         self.free = np.where(self.count.any(axis=1) | (not x.replaced), 1.0, TOTAL_COST_WHEN_PUBLIC)
@@ -468,7 +475,7 @@ class ProductSearch:
         self.f: list[dict[int, Floats]] = []
         self.v: list[dict[int, Floats]] = []
         for kind, e, w, k, views in zip(self.x.kinds, self.e, self.w, self.k, self.views, strict=True):
-            if kind.even:
+            if kind.is_exchangeable:
                 n = kind.size
                 self.g.append(np.array([(n - 1) / n]))
                 self.f.append({})
@@ -488,7 +495,7 @@ class ProductSearch:
             f.hi, f.lo = np.array([a for a, _ in pairs]), np.array([b for _, b in pairs])
             products = f.products(f.hi, f.lo)
             np.add.at(above, f.sectors, f.theta[:, None] / f.table.variance * products)
-        self.c = np.array([g[0] if k.even else p @ g for k, p, g in zip(kinds, self.p, self.g, strict=True)])
+        self.c = np.array([g[0] if k.is_exchangeable else p @ g for k, p, g in zip(kinds, self.p, self.g, strict=True)])
         cost = self.free * (self.c**self.count).prod(axis=1)
         self.above = above
         self.s = np.sqrt(above / cost)
@@ -509,7 +516,7 @@ class ProductSearch:
 
     def _average(self, f: _Family, slot: tuple[int, int]) -> tuple[float, float]:
         k, v = slot
-        if self.x.kinds[k].even:
+        if self.x.kinds[k].is_exchangeable:
             n = self.x.kinds[k].size
             return (n - 1) / n, 1 / n**2
         return float(f.q[slot] @ self.v[k][v]), float(f.q[slot] @ self.f[k][v])
@@ -517,7 +524,7 @@ class ProductSearch:
     def improve(self) -> None:
         """Set the best w and K of every kind for the current weights and precisions."""
         for i, kind in enumerate(self.x.kinds):
-            if kind.even:
+            if kind.is_exchangeable:
                 continue
             e, p = self.e[i], self.p[i]
             rows = {v: np.zeros(len(r)) for v, (r, _) in self.views[i].items()}
@@ -540,7 +547,7 @@ class ProductSearch:
     def ascend(self) -> None:
         """Move the weights one step towards the costliest cells and the least accurate rows."""
         for i, kind in enumerate(self.x.kinds):
-            if not kind.even:
+            if not kind.is_exchangeable:
                 self.p[i] = _normalised(self.p[i] * self.g[i] / self.c[i])
         if self.x.shares is not None:
             return
@@ -571,7 +578,7 @@ class ProductSearch:
         parts = []
         for k, v in f.table.slots:
             n = self.x.kinds[k].size
-            is_exchangeable = self.x.kinds[k].even
+            is_exchangeable = self.x.kinds[k].is_exchangeable
             parts.append(
                 (np.array([(n - 1) / n]), np.array([n**-2.0]))
                 if is_exchangeable

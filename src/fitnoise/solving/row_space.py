@@ -78,8 +78,8 @@ def row_space(decomposition: Decomposition) -> RowSpace:
     for m in group.members:
         tables = decomposition.tables[m.tables]
         weights = (1 / tables.variances).sum(axis=0) / mean
-        if tables.moved is not None:
-            squared_shift += float(weights @ tables.moved**2)
+        if tables.row_shift is not None:
+            squared_shift += float(weights @ tables.row_shift**2)
         if isinstance(m.lift, np.ndarray):
             scaled = np.sqrt(weights)[:, None] * m.lift
             step = max(1, CHUNK // scaled.shape[1])

@@ -93,7 +93,7 @@ class TableGroup:
     variances: The target variances, (T, m).
     starts: The place of each table's first row among the rows of all tables, (T,).
     cells: n_A, (T,).
-    moved: The largest entry of each row of the queries less the requested row, (m,). It exists for a rank-deficient
+    row_shift: The largest entry of each row of the queries less the requested row, (m,). It exists for a rank-deficient
         matrix of real numbers, whose basis is rounded to integers. None means that the queries are the requested ones.
     views: In a workload by axis, the queries along each axis of the tables, None for value by value; otherwise empty.
     moments: With amounts, the queries over the moments of their knots, in whole numbers (`_moments`).
@@ -108,7 +108,7 @@ class TableGroup:
     inner_shape: tuple[int, ...]
     transpose: tuple[int, ...]
     spans: tuple[int, ...]
-    moved: Floats | None = None
+    row_shift: Floats | None = None
     views: tuple[op.Operator | None, ...] = ()
     moments: Exact | None = None
 
@@ -137,7 +137,7 @@ class TableGroup:
         shape = (math.prod(ordered.shape[a:b]) for a, b in itertools.pairwise(cuts))
         return ordered.reshape(len(tables), *shape)
 
-    def along(self, columns: Floats, sizes: Sequence[int]) -> Floats:
+    def split_axes(self, columns: Floats, sizes: Sequence[int]) -> Floats:
         """Return a table in the shape of its columns as (axes…, rows), for axes of these sizes."""
         shape = np.array([*sizes, *self.inner_shape])[list(self.transpose)]
         return columns.reshape(shape).transpose(np.argsort(self.transpose)).reshape(*sizes, -1)
@@ -292,14 +292,14 @@ def decompose(
     workload: Workload,
     bases: Sequence[NDArray[np.int64]] | None = None,
     *,
-    apart: Iterable[str] = (),
+    separate: Iterable[str] = (),
     by_level: bool = False,
 ) -> Decomposition:
     """Put a workload in sectors.
 
     Args:
         workload: The tables.
-        apart: Attributes whose values are not interchangeable for another reason, such as budgets of their own.
+        separate: Attributes whose values are not interchangeable for another reason, such as budgets of their own.
         bases: One integer basis for each group of sectors, as stored in a plan; None lets the function choose them.
         by_level: True to treat each level of `levels_of_one_tree` as an attribute. Sectors of different levels then
             contain the same records. They are estimated and bounded together (:mod:`fitnoise.solving.trees`).
@@ -316,7 +316,7 @@ def decompose(
 
     Time and memory grow with the number of pairs of a table and one of its margins, not with the cells of the domain.
     """
-    free, bound = attributes_by_level(workload) if by_level else exchangeable_attributes(workload, apart)
+    free, bound = attributes_by_level(workload) if by_level else exchangeable_attributes(workload, separate)
     width = workload.domain.sizes
     shape = tuple(width[a] for a in bound)
     if math.prod(shape) > MAX_STRUCTURED_CELLS:
@@ -341,7 +341,7 @@ def decompose(
             if isinstance(m.lift, np.ndarray):
                 queries = m.lift @ group.basis
                 row_shift = np.abs(queries - _matrix(tables[m.tables].queries)).max(axis=1)
-                tables[m.tables] = replace(tables[m.tables], queries=queries, moved=row_shift)
+                tables[m.tables] = replace(tables[m.tables], queries=queries, row_shift=row_shift)
     return Decomposition(
         tuple(free),
         tuple(sizes.tolist()),

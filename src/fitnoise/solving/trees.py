@@ -97,12 +97,12 @@ class TreeQuotient:
 
     above: For each level except the top, the class above each class; not decreasing.
     copies: For each level except the top, the number of places of each class in one place of the class above.
-    of: The class of every place, by level; the top level is one place.
+    class_of: The class of every place, by level; the top level is one place.
     """
 
     above: tuple[Indices, ...]
     copies: tuple[Floats, ...]
-    of: tuple[Indices, ...]
+    class_of: tuple[Indices, ...]
 
     @classmethod
     def from_parents(cls, above: Sequence[Indices], colours: Sequence[Indices] | None = None) -> TreeQuotient:
@@ -138,7 +138,7 @@ class TreeQuotient:
     @cached_property
     def counts(self) -> list[Floats]:
         """The number of places of each class, by level."""
-        return [np.bincount(x).astype(np.float64) for x in self.of]
+        return [np.bincount(x).astype(np.float64) for x in self.class_of]
 
     @cached_property
     def _starts(self) -> list[Indices | None]:
@@ -178,7 +178,7 @@ class TreeQuotient:
             s.insert(0, self.up(v[0], level))
             much = 1 + weights[level - 1] * s[0]
             if not (much > 0).all():  # rounding alone can do this
-                raise level_weights_too_far_apart()
+                raise incomparable_level_weights()
             v.insert(0, s[0] / much)
         out = [v[0]]
         for level in range(1, deep + 1):
@@ -218,8 +218,8 @@ class MergedSectors:
     tables: The tables that reach the sectors.
     deep: The deepest level of these tables.
     levels: The levels of these tables, and the top level.
-    moved: For each kind of neighbours, its cost as a multiple of one record's cost.
-    alone: True for the sector of no attributes.
+    neighbour_costs: For each kind of neighbours, its cost as a multiple of one record's cost.
+    is_total: True for the sector of no attributes.
     scale: 1; in a problem `mixed`, √c, the factor by which its weights are too large.
     """
 
@@ -227,8 +227,8 @@ class MergedSectors:
     tables: Indices
     deep: int
     levels: Indices
-    moved: Floats
-    alone: bool
+    neighbour_costs: Floats
+    is_total: bool
     scale: float = 1.0
 
 
@@ -311,7 +311,7 @@ class LevelProblem:
         tree = TreeQuotient.from_parents(above, _colours(counts, [(int(level[j]), x) for j, x in targets.items()]))
         ones = [np.ones(len(x)) for x in tree.counts]
         looser_by_class = tuple(
-            _by_class(targets[j], tree.of[depth]) if j in targets else ones[depth]
+            _by_class(targets[j], tree.class_of[depth]) if j in targets else ones[depth]
             for j, depth in enumerate(level.tolist())
         )
         return cls(
@@ -333,7 +333,7 @@ class LevelProblem:
     @property
     def start(self) -> Evidence:
         """Even dual weights: the sum over each class of leaves, and over each class of numbers of each table."""
-        counts, n = self.tree.counts, len(self.sectors[0].moved)
+        counts, n = self.tree.counts, len(self.sectors[0].neighbour_costs)
         shares = [counts[x] / counts[x].sum() / len(self.level) for x in self.level]
         kinds = np.full(n, 1 / n) if self.replaced else None
         return Evidence(counts[-1] / counts[-1].sum(), np.concatenate(shares), kinds=kinds)
@@ -344,7 +344,7 @@ class LevelProblem:
 
         The first kind of neighbours then differ in everything; the others share a place.
         """
-        return bool(self.sectors[0].moved[0] == UNRELATED_PAIR_FACTOR)
+        return bool(self.sectors[0].neighbour_costs[0] == UNRELATED_PAIR_FACTOR)
 
     def mixed(self, kinds: Floats | None) -> LevelProblem:
         """Return the problem for a record that costs √c_T times as much in each sector T, and carries as much more."""
@@ -353,7 +353,7 @@ class LevelProblem:
         shares = (
             kinds / kinds.sum()
         )  # before they are multiplied: products of the smallest doubles are rounded to these
-        pairs = ((x, math.sqrt(float(x.moved @ shares))) for x in self.sectors)
+        pairs = ((x, math.sqrt(float(x.neighbour_costs @ shares))) for x in self.sectors)
         return replace(self, sectors=tuple(replace(x, weight=x.weight * root, scale=root) for x, root in pairs))
 
     def split(self, numbers: Floats) -> list[Floats]:
@@ -444,7 +444,7 @@ def bound(problem: LevelProblem, evidence: Evidence) -> float:
     return proven
 
 
-def level_weights_too_far_apart() -> PlanError:
+def incomparable_level_weights() -> PlanError:
     """Return the error for weights of levels that rounding makes unusable."""
     return PlanError(
         "level-weights-too-far-apart",
@@ -500,7 +500,7 @@ def root(problem: LevelProblem, evidence: Evidence, grid: tuple[float, float]) -
         mass.insert(0, tree.up(mass[0], level))
     excess = 1 + 2 * sum(1 / math.cosh(2 * math.pi**2 * k / grid[0]) for k in range(1, 9))
     nu, profile, variances = 0.0, np.zeros(len(p)), [np.zeros(len(x)) for x in shares]
-    kinds = np.zeros(len(problem.sectors[0].moved))
+    kinds = np.zeros(len(problem.sectors[0].neighbour_costs))
     for sector in problem.sectors:
         w = [np.zeros(len(x)) for x in counts[: sector.deep + 1]]
         for j in sector.tables.tolist():
@@ -508,8 +508,8 @@ def root(problem: LevelProblem, evidence: Evidence, grid: tuple[float, float]) -
             w[level] = w[level] + shares[j] / counts[level] / problem.class_targets(j)
         norm, values, leaves = _root(tree, w, mass[: sector.deep + 1], grid)
         nu += sector.weight * norm / excess * (1 - ROUNDING_ALLOWANCE)
-        kinds += sector.weight * norm / excess * sector.moved / (2 * sector.scale**2)
-        if sector.alone and problem.replaced:
+        kinds += sector.weight * norm / excess * sector.neighbour_costs / (2 * sector.scale**2)
+        if sector.is_total and problem.replaced:
             common = sum(float(n @ (a * m**2)) for n, a, m in zip(counts, w, mass, strict=False))
             nu -= sector.scale * math.sqrt(common) * (1 + ROUNDING_ALLOWANCE)
         for level in range(sector.deep + 1, len(counts)):

@@ -32,7 +32,7 @@ import numpy as np
 
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.solving.certificates import Evidence
-from fitnoise.solving.trees import LevelProblem, TreeQuotient, level_weights_too_far_apart
+from fitnoise.solving.trees import LevelProblem, TreeQuotient, incomparable_level_weights
 
 
 @final
@@ -43,19 +43,19 @@ class LevelInformation:
     tree: The tree by classes.
     x: The weights.
     r: The weight of each place in the sum above it; that of the top has no meaning.
-    own, slope, rest: γ, f and ρ.
+    gamma, slope, rest: γ, f and ρ.
     below: Var u_g from the measurements strictly below g; the deepest level has no entry.
-    `whole`: Γ.
+    total_gamma: Γ.
     """
 
     tree: TreeQuotient
     x: tuple[Floats, ...]
     r: tuple[Floats, ...]
-    own: tuple[Floats, ...]
+    gamma: tuple[Floats, ...]
     slope: tuple[Floats, ...]
     rest: tuple[Floats, ...]
     below: tuple[Floats, ...]
-    whole: tuple[Floats, ...]
+    total_gamma: tuple[Floats, ...]
 
     @classmethod
     def from_weights(cls, tree: TreeQuotient, x: Sequence[Floats], r: Sequence[Floats]) -> LevelInformation:
@@ -76,7 +76,7 @@ class LevelInformation:
             rest.insert(0, tree.up(rest[0] + variation, level))
             much = 1 + x[level - 1] * c
             if not (much > 0).all():  # rounding alone can do this
-                raise level_weights_too_far_apart()
+                raise incomparable_level_weights()
             gamma.insert(0, c / much)
             slope.insert(0, mean)
             below.insert(0, c)
@@ -89,39 +89,39 @@ class LevelInformation:
             tree=tree,
             x=tuple(x),
             r=tuple(r),
-            own=tuple(gamma),
+            gamma=tuple(gamma),
             slope=tuple(slope),
             rest=tuple(rest),
             below=tuple(below),
-            whole=tuple(total),
+            total_gamma=tuple(total),
         )
 
     @property
     def variances(self) -> list[Floats]:
         """1_gᵀ X⁻¹ 1_g of a place of each class, by level."""
-        return [rest + f**2 * g for rest, f, g in zip(self.rest, self.slope, self.whole, strict=True)]
+        return [rest + f**2 * g for rest, f, g in zip(self.rest, self.slope, self.total_gamma, strict=True)]
 
     def slopes(self, w: Sequence[Floats]) -> tuple[list[Floats], list[Floats]]:
         """Return the decrease of Σ w V with each x, and with each r, of every single place; by reverse accumulation."""
         tree, deep = self.tree, len(self.x) - 1
         rest = [np.array(a, dtype=np.float64) for a in w]
-        slope = [2 * a * f * g for a, f, g in zip(w, self.slope, self.whole, strict=True)]
+        slope = [2 * a * f * g for a, f, g in zip(w, self.slope, self.total_gamma, strict=True)]
         total_adjoint = [a * f**2 for a, f in zip(w, self.slope, strict=True)]
         parts, shares, by_r = ([np.zeros(0)] * (deep + 1) for _ in range(3))
         for level in range(deep, 0, -1):
-            part = self.r[level] ** 2 * self.own[level]
+            part = self.r[level] ** 2 * self.gamma[level]
             fraction = part / tree.down(self.below[level - 1], level)
             q = total_adjoint[level] / self.r[level] ** 2
             total_adjoint[level - 1] = total_adjoint[level - 1] + tree.up(q * fraction**2, level)
             parts[level] = q * (1 - fraction)
-            shares[level] = q * (2 * fraction * tree.down(self.whole[level - 1], level) - part)
-            by_r[level] = -2 * total_adjoint[level] * self.whole[level] / self.r[level]
+            shares[level] = q * (2 * fraction * tree.down(self.total_gamma[level - 1], level) - part)
+            by_r[level] = -2 * total_adjoint[level] * self.total_gamma[level] / self.r[level]
         gamma_adjoint, by_x = total_adjoint[0], [np.zeros(0)] * (deep + 1)
         for level in range(1, deep + 1):
             r, c = self.r[level], tree.down(self.below[level - 1], level)
-            by_x[level - 1] = gamma_adjoint * self.own[level - 1] ** 2
+            by_x[level - 1] = gamma_adjoint * self.gamma[level - 1] ** 2
             total = gamma_adjoint / (1 + self.x[level - 1] * self.below[level - 1]) ** 2
-            part = r**2 * self.own[level]
+            part = r**2 * self.gamma[level]
             fraction, each = part / c, self.slope[level] / r
             off = each - tree.down(self.slope[level - 1], level)
             mean, remaining = tree.down(slope[level - 1], level), tree.down(rest[level - 1], level)
@@ -133,7 +133,7 @@ class LevelInformation:
             slope[level] = slope[level] + at_each / r
             by_r[level] = -(by_r[level] - at_each * each / r + 2 * at_part * part / r)
             gamma_adjoint = at_part * r**2
-        by_x[deep] = gamma_adjoint * self.own[deep] ** 2
+        by_x[deep] = gamma_adjoint * self.gamma[deep] ** 2
         return by_x, by_r
 
     @property
@@ -205,12 +205,12 @@ class TreeWeights:
 class AchievedErrors:
     """The cost and the variances of some weights.
 
-    known: The knowledge of every sector.
+    information: The knowledge of every sector.
     profile: The cost of a record, by class of leaves.
     variances: The variances of the numbers of each class, relative to their targets, table by table.
     """
 
-    known: tuple[LevelInformation, ...]
+    information: tuple[LevelInformation, ...]
     profile: Floats
     variances: tuple[Floats, ...]
 
@@ -375,7 +375,7 @@ def _smoothed(
     mass = [p]
     for level in range(len(counts) - 1, 0, -1):
         mass.insert(0, np.add.reduceat(mass[0], np.flatnonzero(np.diff(tree.above[level - 1], prepend=-1))))
-    for sector, information in zip(problem.sectors, errors.known, strict=True):
+    for sector, information in zip(problem.sectors, errors.information, strict=True):
         deep, n = sector.deep, counts[: sector.deep + 1]
         load, y = information.loads(mass[deep] / n[deep]), information.prices
         less, turned = information.slopes(_own_weights(problem, deep, sector.tables, q))
@@ -447,12 +447,12 @@ def _take_step(problem: LevelProblem, weights: TreeWeights, mass: Sequence[Float
         load, y = information.loads(mass[sector.deep]), information.prices
         new = [
             np.maximum(a * np.sqrt(np.maximum(d, 0.0) / m), _FAINT / variance)
-            for a, d, m, variance in zip(x, less, load, information.whole, strict=True)
+            for a, d, m, variance in zip(x, less, load, information.total_gamma, strict=True)
         ]
         turn, above = [r[0]], w[0]
         for k in range(1, sector.deep + 1):
             cost_slope, above = 2 * load[k] * r[k] ** 2 * tree.down(y[k - 1], k), tree.down(above, k)
-            stiff = cost_slope + 2 * above * information.own[k] * r[k] ** 2
+            stiff = cost_slope + 2 * above * information.gamma[k] * r[k] ** 2
             step = _LOG_STEP * (turned[k] * r[k] - cost_slope) / np.maximum(stiff, 1e-300)
             turn.append(r[k] * np.exp(np.clip(step, -0.3, 0.3)))
             above = w[k] + above

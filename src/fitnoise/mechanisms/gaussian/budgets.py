@@ -37,7 +37,7 @@ def separate_budgets_rho(part: TablePart) -> dict[str, float]:
     if len(np.unique(tree.level)) < 2:
         return {}
     rhos = {"tables on their own": part.separate_rho}
-    if part.terms.apart is None and part.terms.sets is None:
+    if part.terms.distinct is None and part.terms.sets is None:
         factor = part.terms.factor / (2 * part.relaxation)
         shares = {"by the targets": 1 / d.variances, "equal": np.ones(d.rows)}
         if d.rows <= budgets.MAX_TABLES:

@@ -135,7 +135,7 @@ class Formulation:
     ) -> None:
         d = self.decomposition = decomposition
         self._pairs = pairs
-        distinct = terms.apart
+        distinct = terms.distinct
         admissible = terms.sets if sets is not None else None
         nothing: Free = ()
         self._free = [[nothing] * len(g) if admissible is None else admissible.free(g) for g in d.groups]
@@ -218,7 +218,7 @@ class Formulation:
             if self._pairs is not None and chi is not None:
                 block_columns, r, counted = _free_first(columns, triangle) if kind else (columns, triangle, False)
                 frame = None if r is triangle and group.is_identity else r
-                pairwise = Pairwise(self._pairs.kinds, chi[here], counted and not self._pairs.kinds.alone)
+                pairwise = Pairwise(self._pairs.kinds, chi[here], counted and not self._pairs.kinds.has_single_records)
             self._triangles.append(r)
             self._made.append((i, here))
             self._bases.append(columns)
@@ -276,7 +276,7 @@ class Formulation:
         """Return the evidence with the sets that have weight."""
         order = np.argsort(p)
         support = np.sort(order[np.cumsum(p[order]) > MAX_DROPPED_WEIGHT * p.sum()]).tolist()
-        weighted_sets = RecordSets(tuple(sets.cells[i] for i in support), tuple(sets.alike[i] for i in support))
+        weighted_sets = RecordSets(tuple(sets.cells[i] for i in support), tuple(sets.agreements[i] for i in support))
         return Evidence(p[support], q, sets=weighted_sets)
 
     def in_basis(self, factors: Sequence[Floats]) -> list[Floats]:

@@ -183,7 +183,7 @@ class TreeEstimation(abc.ABC):
     def by_place(self, j: int) -> tuple[Floats, Floats]:
         """Return the variance of each place of a table, and the ratio of its target to the tightest target."""
         level = int(self.problem.level[j])
-        return self.variances[j][self.tree.of[level]], self.problem.looser[j][self.problem.tree.of[level]]
+        return self.variances[j][self.tree.class_of[level]], self.problem.looser[j][self.problem.tree.class_of[level]]
 
     @cached_property
     def worst(self) -> Floats:
@@ -220,11 +220,11 @@ class TreeEstimation(abc.ABC):
         The pass upwards computes n_g and e_g from the answers at and below g. They are the products of u_g and of
         1_g − f u_g with the vector. The pass downwards adds the parts outside g, as multiples of 1_g and of u_g.
         """
-        terms, above, class_of, c_by_level = margin.information, self.problem.above, self.tree.of, weighted or {}
+        terms, above, class_of, c_by_level = margin.information, self.problem.above, self.tree.class_of, weighted or {}
         deep = len(terms.x) - 1
         shape = next(iter((*unweighted.values(), *c_by_level.values()))).shape[:-1]
         a, c = ([x.get(level, np.zeros((*shape, 1))) for level in range(deep + 1)] for x in (unweighted, c_by_level))
-        n = [(a[deep] + c[deep]) * terms.own[deep][class_of[deep]]]
+        n = [(a[deep] + c[deep]) * terms.gamma[deep][class_of[deep]]]
         e, summed = [np.zeros_like(n[0])], list[Floats]()
         for level in range(deep, 0, -1):
             here, up = class_of[level], class_of[level - 1]
@@ -235,7 +235,7 @@ class TreeEstimation(abc.ABC):
             rest = np.add.reduceat(e[0] + off * n[0], starts, axis=-1)
             summed.insert(0, below)
             gathered = below + (a[level - 1] * slope + c[level - 1]) * terms.below[level - 1][up]
-            n.insert(0, gathered * (terms.own[level - 1] / terms.below[level - 1])[up])
+            n.insert(0, gathered * (terms.gamma[level - 1] / terms.below[level - 1])[up])
             e.insert(0, rest + a[level - 1] * terms.rest[level - 1][up])
         outside = np.zeros((*shape, 1))
         estimates = [terms.slope[0][class_of[0]] * n[0] + e[0]]
@@ -245,7 +245,7 @@ class TreeEstimation(abc.ABC):
             excess = n[level - 1] - summed[level - 1] - outside * (terms.slope[level - 1] * terms.below[level - 1])[up]
             added = (excess / terms.below[level - 1][up])[..., lies] * terms.r[level][here]
             outside = outside[..., lies]
-            f, own_variance = terms.slope[level][here], terms.own[level][here]
+            f, own_variance = terms.slope[level][here], terms.gamma[level][here]
             n[level] = n[level] + (outside * f + added) * own_variance
             estimates.append(f * n[level] + e[level] + outside * terms.rest[level][here])
         return estimates
@@ -322,7 +322,7 @@ class TreeEstimation(abc.ABC):
         with u_g and with 1_g − f u_g of their place, and with one another. Adding x u_g u_gᵀ subtracts the factor
         x/(1 + x Var u_g) times the product of the two covariances with u_g.
         """
-        terms, class_of = margin.information, self.tree.of
+        terms, class_of = margin.information, self.tree.class_of
         deep = len(terms.x) - 1
         rows = next(iter(f.values())).shape[0]
         total = np.zeros(rows)
@@ -336,10 +336,10 @@ class TreeEstimation(abc.ABC):
                 off = terms.slope[level + 1][class_of[level + 1]] - slope[above] * r
                 rests = [sp.csr_array((e + b * off) @ up) for e, b in zip(rests, sums, strict=True)]
                 sums = [sp.csr_array((b * r) @ up) for b in sums]
-                less = terms.own[level] / terms.below[level]
+                less = terms.gamma[level] / terms.below[level]
                 total -= np.asarray(sums[0].multiply(sums[1]) @ (terms.x[level] * less)[class_of[level]])
                 sums = [sp.csr_array(b * less[class_of[level]]) for b in sums]
-            slope, own_variance, rest = (x[level][class_of[level]] for x in (terms.slope, terms.own, terms.rest))
+            slope, own_variance, rest = (x[level][class_of[level]] for x in (terms.slope, terms.gamma, terms.rest))
             inputs = [x.get(level, sp.csr_array((rows, self.problem.sizes[level]))) for x in (f, h)]
             below = [e + b * slope for e, b in zip(rests, sums, strict=True)]
             variance = rest + slope**2 * own_variance
@@ -360,7 +360,7 @@ class TreeEstimation(abc.ABC):
 
     def _entries(self, margin: Margin, left_places: tuple[int, Indices], right_places: tuple[int, Indices]) -> Floats:
         """Return entries of X_T⁻¹ for pairs of places, each of one level; ALL is the top. As `_products`, by pair."""
-        terms, class_of = margin.information, self.tree.of
+        terms, class_of = margin.information, self.tree.class_of
         paths = [self._upwards(*left_places), self._upwards(*right_places)]
         total = np.zeros(len(paths[0][0]))
         sums, rests = ([np.zeros(len(total)), np.zeros(len(total))] for _ in range(2))
@@ -376,7 +376,7 @@ class TreeEstimation(abc.ABC):
                         sums[i][rows] *= r
                 both = np.intersect1d(here[0], here[1], assume_unique=True)
                 shared = both[paths[0][1][level][both] == paths[1][1][level][both]] if len(both) else both
-                less = terms.own[level] / terms.below[level]
+                less = terms.gamma[level] / terms.below[level]
                 if len(shared):
                     g = class_of[level][paths[0][1][level][shared]]
                     total[shared] -= sums[0][shared] * sums[1][shared] * (terms.x[level] * less)[g]
@@ -399,8 +399,8 @@ class TreeEstimation(abc.ABC):
                 if len(same):
                     same = same[paths[0][1][level][same] == paths[1][1][level][same]]
                     kinds = class_of[level][paths[0][1][level][same]]
-                    total[same] += terms.rest[level][kinds] + terms.slope[level][kinds] ** 2 * terms.own[level][kinds]
-                sums[i][rows] = terms.slope[level][g] * terms.own[level][g]
+                    total[same] += terms.rest[level][kinds] + terms.slope[level][kinds] ** 2 * terms.gamma[level][kinds]
+                sums[i][rows] = terms.slope[level][g] * terms.gamma[level][g]
                 rests[i][rows] = terms.rest[level][g]
         return total
 
@@ -565,7 +565,7 @@ class LevelMechanism(GaussianMechanism):
     def separate_rho(self, part: TablePart) -> float:
         """Return ρ of separate tables; if targets vary by place, that of the record of costliest places."""
         level_problem = _estimation(part).problem
-        if part.terms.apart is not None or all((x == 1).all() for x in level_problem.looser):
+        if part.terms.distinct is not None or all((x == 1).all() for x in level_problem.looser):
             return super().separate_rho(part)
         costs = np.zeros(len(level_problem.tree.counts[-1]))
         for j, variance in enumerate(part.decomposition.variances * part.relaxation):

@@ -58,7 +58,7 @@ class SectorMechanism(TableMechanism):
     def decomposition(self, part: TablePart) -> Decomposition:
         """Return the workload over the strategy's own bases."""
         bases = [g.basis for g in part.strategy.groups]
-        return decompose(part.publication.workload, bases, apart=part.publication.structured_attributes)
+        return decompose(part.publication.workload, bases, separate=part.publication.structured_attributes)
 
     def estimation(self, part: TablePart) -> Estimation:
         """Return the estimation of every sector from its own answers."""
@@ -90,7 +90,7 @@ class SectorMechanism(TableMechanism):
         In other tables they cost m² times as much. Among sets of records in different structured cells, the costliest
         found set determines the cost.
         """
-        d, unit, total, distinct = part.decomposition, part.publication.unit, 0.0, part.terms.apart
+        d, unit, total, distinct = part.decomposition, part.publication.unit, 0.0, part.terms.distinct
         sets = None if part.terms.sets is None else CostlySets(part.terms.sets)
         big = np.array(d.sizes) > 1
         for group in d.tables:

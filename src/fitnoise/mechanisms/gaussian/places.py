@@ -122,7 +122,7 @@ def _assembled(
             raise out_of_reach()
         groups.append(MeasuredTree(outer_set, 1, k, scales))
     levels = tuple(int(np.flatnonzero(problem.axes == level)[0]) for level in range(1, len(problem.sizes)))
-    return TreeStrategy(d.cell_structure, levels, problem.above, problem.tree.of, tuple(groups))
+    return TreeStrategy(d.cell_structure, levels, problem.above, problem.tree.class_of, tuple(groups))
 
 
 def _of_use(x: Sequence[Floats], k: Sequence[NDArray[np.int64]]) -> dict[int, Floats]:
@@ -230,7 +230,7 @@ class PlaceEstimation(TreeEstimation):
             theta = y.T.reshape(*(axis_rows(x) for x in sizes), -1) / g.multiple
             for axis, x in enumerate(sizes):
                 theta = uncentre(theta, axis, x)
-            out[level] = theta * self._precisions(g, level)[self.tree.of[level]]
+            out[level] = theta * self._precisions(g, level)[self.tree.class_of[level]]
             start += n
         return {}, out
 

@@ -57,7 +57,7 @@ from fitnoise.request.publication import Publication
 from fitnoise.solving import cores, joint_bases, lexicographic, mirrored, solver, trees, weighted_trees
 from fitnoise.solving._base import Solution, Status, Weights
 from fitnoise.solving.certificates import SINGLE_RECORDS, Evidence, Kinds, ObjectiveTerms, RecordSets, lower_bound
-from fitnoise.solving.costly_sets import STARTING_SETS, CostlyMovingSets, CostlySets, Known
+from fitnoise.solving.costly_sets import STARTING_SETS, CostlyMovingSets, CostlySets, ValuedSet
 from fitnoise.solving.joint_bases import RealJointStrategy
 from fitnoise.solving.product_form import ProductProblem, RealProductStrategy, solve
 from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS, Decomposition, decompose, decompose_by_axis
@@ -211,7 +211,7 @@ def plan(
                 why = f"In product form, in which {cells:,} joint cells are planned, no smaller gap may be possible."
                 return _check_gap_and_cap(product, gap, why)
     goal = DEFAULT_GAP if gap is None else gap
-    decomposition = in_time(publication, decompose(publication.workload, apart=publication.structured_attributes))
+    decomposition = in_time(publication, decompose(publication.workload, separate=publication.structured_attributes))
     objective = terms(publication, decomposition)
     if refine and publication.adjacency.pattern:
         raise PlanError(
@@ -249,7 +249,7 @@ def plan(
                 )
 
         part = _in_sets(decomposition, objective, publication, part, aim, solve_sets)
-    elif objective.apart is not None and objective.apart.max_records > 1:
+    elif objective.distinct is not None and objective.distinct.max_records > 1:
         part = _plan_record_sets(decomposition, objective, publication, part, solved)
     elif publication.adjacency.pattern:
         remark = "planned for single records, of which alone the bound is; charged for all that one unit may have"
@@ -273,7 +273,7 @@ def _plan_record_sets(
     differ independently. A golden-section search runs over m, and then over the mixture of both kinds. A real m stands
     for a mixture of the two neighbouring integers. The search starts with the plan for single records.
     """
-    max_records, best, proven = (terms.apart.max_records if terms.apart else 1), part, part
+    max_records, best, proven = (terms.distinct.max_records if terms.distinct else 1), part, part
     sections = MIXTURE_STEPS if sum(map(len, decomposition.groups)) <= MANY_SECTORS else 2
     at_least = lower_bound(decomposition, part.evidence, terms)
     charged = _achieved_value(decomposition, terms, part.strategy, publication)
@@ -320,7 +320,9 @@ def _in_sets(
     finder, moving, start, solver_gap = CostlySets(terms.sets), CostlyMovingSets(terms.sets), None, FIRST_SETS_GAP
     free = any(any(terms.sets.free(g)) for g in decomposition.groups)
     ways = (True, False) if free else (True,)
-    kinds: list[Known] = [(same, cells) for cells in finder.initial_sets() for same in ways if same or len(cells) > 1]
+    kinds: list[ValuedSet] = [
+        (same, cells) for cells in finder.initial_sets() for same in ways if same or len(cells) > 1
+    ]
     for rounds in itertools.count(1):
         solver_gap = max(solver_gap, goal / 4) if rounds < SETS_ROUNDS else goal / 4
         sets = RecordSets(tuple(cells for _, cells in kinds), tuple(same for same, _ in kinds))
@@ -330,7 +332,7 @@ def _in_sets(
         costs = [sum(float((x[np.ix_(c, c)] * sets.agreement(i, f)).sum()) for f, x in products.items())
                  for i, (_, c) in enumerate(kinds)]  # fmt: skip
         max_cost = largest = max(costs)
-        pool: list[tuple[float, Known]] = []
+        pool: list[tuple[float, ValuedSet]] = []
         for way in (True,) if moving.few else ways:
             x = np.sum([x for f, x in products.items() if way or not f], axis=0)
             np.fill_diagonal(x, np.sum([*products.values()], axis=0).diagonal())
@@ -599,7 +601,7 @@ def _of_axes(
 
 def allowance(decomposition: Decomposition) -> str:
     """Return the sentence on the reason against a smaller gap; an empty string if no reason is known."""
-    if all(x.moved is None for x in decomposition.tables):
+    if all(x.row_shift is None for x in decomposition.tables):
         return ""
     return "The queries are real numbers of deficient rank, answered to 26 bits, and the gap includes this error."
 

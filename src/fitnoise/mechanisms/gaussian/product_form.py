@@ -478,7 +478,7 @@ def rounded(
         n = kind.size
         for a in kind.axes:
             gains[a] = np.array([math.sqrt(2) if n == 2 else float(n)])
-        if kind.even:
+        if kind.is_exchangeable:
             continue
         contrasts = (kind.contrasts - w @ kind.contrasts).T
         if isinstance(strategy, RealJointStrategy):
@@ -569,7 +569,7 @@ class ProductMechanism(GaussianMechanism):
             raise other_sectors()
         kinds = {a: kind for kind in _estimation(part).problem.kinds for a in kind.axes}
         for a, factor in enumerate(strategy.factors):
-            is_even = a not in kinds or kinds[a].even
+            is_even = a not in kinds or kinds[a].is_exchangeable
             if is_even != (factor.rows is None):
                 raise PlanError(
                     "product-factor-centred",

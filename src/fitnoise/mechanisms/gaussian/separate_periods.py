@@ -57,7 +57,7 @@ def separate_periods_rho(part: TablePart) -> float | None:
     if terms.sets is None or sets is None or not is_unrelaxed or d.cells > CELLS:
         return None
     initial = CostlySets(terms.sets).initial_sets()
-    all_sets = RecordSets((*sets.cells, *initial), (*sets.alike, *(True for _ in initial)))
+    all_sets = RecordSets((*sets.cells, *initial), (*sets.agreements, *(True for _ in initial)))
     capped = {a for names, _ in part.publication.adjacency.pattern.caps for a in names}
     period = np.zeros(d.shape, dtype=np.intp)
     for a, n, index in zip(d.structured, d.shape, np.indices(d.shape), strict=True):

@@ -47,7 +47,7 @@ def in_time(publication: Publication, decomposition: Decomposition) -> Decomposi
         _refuse_relative(publication, g.basis, period_of_cell)
         _own_rows(g.basis, period_of_cell, known_rows)
     bases = [_in_order(_own_rows(g.basis, period_of_cell, known_rows), period_of_cell) for g in decomposition.groups]
-    return decompose(publication.workload, bases, apart=publication.structured_attributes)
+    return decompose(publication.workload, bases, separate=publication.structured_attributes)
 
 
 def _refuse_relative(publication: Publication, basis: NDArray[np.int64], period_of_cell: NDArray[np.intp]) -> None:
@@ -196,7 +196,7 @@ def past(full_part: TablePart, publication: Publication, periods: int) -> TableP
     period_of_cell = _period_of_cells(full_part.strategy.structure, str(publication.series))
     here, groups = period_of_cell < periods, []
     sector_index = _sector_index(full_part.strategy)
-    for needed in decompose(publication.workload, apart=publication.structured_attributes).groups:
+    for needed in decompose(publication.workload, separate=publication.structured_attributes).groups:
         sectors = [sector_index[tuple(x)] for x in needed.attributes.tolist()]
         g = full_part.strategy.groups[sectors[0][0]]
         k = int((last_periods(g.basis, period_of_cell) < periods).sum())

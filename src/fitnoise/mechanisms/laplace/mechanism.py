@@ -60,7 +60,7 @@ class LaplaceMechanism(TableMechanism):
 
     def decomposition(self, part: TablePart) -> Decomposition:
         """Return the workload over bases of its own: the design measures margins, not sectors."""
-        return decompose(part.publication.workload, apart=part.publication.structured_attributes)
+        return decompose(part.publication.workload, separate=part.publication.structured_attributes)
 
     def estimation(self, part: TablePart) -> PureEstimation:
         """Return the generalised least squares estimation."""

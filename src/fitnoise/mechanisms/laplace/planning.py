@@ -522,7 +522,7 @@ class _MarginProblem:
 
     def _plan_cells(self, posed: Queries, *, is_partial: bool = False) -> p_identity.PIdentity:
         """Return cells and sums for the worst ratio, or the total. some: True if these are not all queries."""
-        solve = p_identity.least_worst if self.omega is None else p_identity.least_total
+        solve = p_identity.minimise_worst if self.omega is None else p_identity.minimise_total
         report, starts = self._report, KIND_STARTS if self.mixes else None
         progress: p_identity.Progress | None = None
         if report is not None and not self.free and not is_partial:
@@ -588,7 +588,7 @@ class _Margins:
         self, numbers: Floats, rng: FixedGenerator, seconds: float | None
     ) -> tuple[dict[tuple[int, ...], float], Floats]:
         """Return θ by set of attributes, and its factors F_A for the tables, (tables,)."""
-        solve_weights = margin_weights.least_total if self.total else margin_weights.least_worst
+        solve_weights = margin_weights.minimise_total if self.total else margin_weights.minimise_worst
         orders = [len(b) for b in self.names]
         theta = solve_weights(
             self._information, self.shares, numbers, orders, rng, starts=self._starts, max_seconds=seconds

@@ -104,7 +104,7 @@ def choose(
     report = progress or (lambda _step, _gap: None)
     required_gap = publication.gap if gap is None else gap
     goal = DEFAULT_GAP if required_gap is None else required_gap
-    d = decompose(publication.workload, apart=publication.structured_attributes)
+    d = decompose(publication.workload, separate=publication.structured_attributes)
     space = row_space(d)
     report(1, math.inf)
     setting, choice = _setting(publication, database, space)
