@@ -136,10 +136,10 @@ class SectorTables(RebuiltTables):
     def __init__(
         self, part: SectorTablesPart, thetas: Mapping[SectorIndex, Floats], known_sectors: RouteCache | None = None
     ) -> None:
-        self.part, self._thetas, self._known = part, thetas, known_sectors
+        self.part, self._thetas, self._route_cache = part, thetas, known_sectors
 
     def _routes(self, group: TableGroup, here: Indices) -> Iterable[Route]:
-        return _routes(self.part, group, here, self._known)
+        return _routes(self.part, group, here, self._route_cache)
 
     def estimates(self, group: int, sectors: Indices) -> Floats:
         """Return θ_S of the given sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""

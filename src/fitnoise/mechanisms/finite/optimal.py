@@ -161,7 +161,7 @@ class _CellProgram:
         ends = cell_of[edges.reshape(-1, 2)]
         both = np.concatenate([ends, ends[:, ::-1]])
         self.pairs: Integers = np.unique(both[both[:, 0] != both[:, 1]], axis=0).reshape(-1, 2)
-        self.kept = np.zeros(len(self.pairs), dtype=np.bool_)
+        self.is_used = np.zeros(len(self.pairs), dtype=np.bool_)
 
     def best(self, mass: Floats, rest_of: int | None, single: Floats) -> tuple[Floats, Floats]:
         """Return the d and s of the largest mass·d + single_r s_r, r = `rest_of`."""
@@ -171,7 +171,7 @@ class _CellProgram:
             cost[m + rest_of] = -single[rest_of]
         rows = sparse.hstack([sparse.csr_array(self.matrix), sparse.eye_array(m)], format="csc")
         while True:
-            used = self.pairs[self.kept]
+            used = self.pairs[self.is_used]
             count = np.arange(len(used))
             ones = np.ones(len(used))
             below = sparse.csc_array(
@@ -182,10 +182,10 @@ class _CellProgram:
             d = np.maximum(x[:m], 0)
             s = 1 - self.matrix @ d
             excess = s[self.pairs[:, 0]] - self.growth * s[self.pairs[:, 1]]
-            new = (excess > 1e-11) & ~self.kept
+            new = (excess > 1e-11) & ~self.is_used
             if not new.any():
                 return d, s
-            self.kept |= new
+            self.is_used |= new
 
 
 # --- Any gain ---------------------------------------------------------------------------------------------

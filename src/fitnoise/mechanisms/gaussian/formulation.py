@@ -148,15 +148,15 @@ class Formulation:
         counted = [g.multiplicity * root for g, root in zip(d.groups, self._roots, strict=True)]
         self._multiplicity = counted
         colours = [x + 1j * code for code, x in zip(codes, counted, strict=True)]
-        self.alike = (
+        self.partition = (
             EquitablePartition.from_decomposition(d, terms.weights, colours)
             if pairs is None
             else EquitablePartition.none(d)
         )
-        chosen = self.alike.representatives
+        chosen = self.partition.representatives
         self._scale = 1 / (d.variances * d.numbers_per_row**2)
         self._triangles: list[Floats] = []
-        self._made: list[tuple[int, Indices]] = []
+        self._block_classes: list[tuple[int, Indices]] = []
         self._bases: list[Floats] = []
         blocks = [b for i, g in enumerate(d.groups) for b in self._blocks(i, g)]
         stacks = sum(len(b.multiplicity) * b.rank * (8 * b.rank + 2 * b.rows) for b in blocks if b.rank > 1)
@@ -164,7 +164,7 @@ class Formulation:
         columns, constraints, trade = self._columns, None, None
         self._owners = _cells(d, terms, pairs) if columns is None else columns.shared(float(terms.factor))
         if terms.weights is not None:
-            shares = (terms.weights * d.variances)[chosen] * self.alike.counts
+            shares = (terms.weights * d.variances)[chosen] * self.partition.counts
             if terms.trade is None:
                 owner = np.zeros(len(shares), dtype=np.intp)
                 constraints = SharedWeights(owner, shares / shares.sum(), 1)
@@ -186,7 +186,7 @@ class Formulation:
             period: The period of every structured cell, (n_o,).
         """
         blocks, mine = [], self._columns  # one column a cell if there are no sets
-        for block, columns, (i, here) in zip(self.problem.blocks, self._bases, self._made, strict=True):
+        for block, columns, (i, here) in zip(self.problem.blocks, self._bases, self._block_classes, strict=True):
             cell_columns = np.eye(len(period)) if mine is None else mine.columns_for(self._free_of(i, here))
             source_rows = [_as_rows(s.lifts, block.frame) for s in block.sources]
             for one in np.unique(period):
@@ -200,7 +200,7 @@ class Formulation:
     def _blocks(self, i: int, group: SectorGroup) -> list[Block]:
         """Return blocks for the classes of sectors of a group; classes with equal use of cells share a block."""
         triangle, columns = _orthonormal(group)
-        classes = self.alike.sectors[i]
+        classes = self.partition.sectors[i]
         multiplicity = self._multiplicity[i][classes.heads] * classes.counts
         chi = None
         loose = np.array([self._kinds.index(self._free[i][k]) for k in classes.heads.tolist()])
@@ -220,22 +220,22 @@ class Formulation:
                 frame = None if r is triangle and group.is_identity else r
                 pairwise = Pairwise(self._pairs.kinds, chi[here], counted and not self._pairs.kinds.has_single_records)
             self._triangles.append(r)
-            self._made.append((i, here))
+            self._block_classes.append((i, here))
             self._bases.append(columns)
             out.append(Block(multiplicity[here], block_columns, self._sources(i, group, r, here), frame, pairwise))
         return out
 
     def _free_of(self, i: int, here: Indices) -> Free:
         """Return the free attributes that some classes of a group's sectors, of one block, show."""
-        return self._free[i][int(self.alike.sectors[i].heads[here[0]])]
+        return self._free[i][int(self.partition.sectors[i].heads[here[0]])]
 
     def _sources(self, i: int, group: SectorGroup, triangle: Floats, here: Indices) -> tuple[QuerySource, ...]:
         """Return the sources of a block: the answers of some classes of a group's sectors to the tables."""
         d, out = self.decomposition, []
         for m in group.members:
-            tables, classes = d.tables[m.tables], self.alike.tables[m.tables]
-            incidence = (m.incidence if self.alike.trivial else self.alike.reduced(i, m))[here]
-            numbers = self.alike.number[tables.numbers[classes.heads]]
+            tables, classes = d.tables[m.tables], self.partition.tables[m.tables]
+            incidence = (m.incidence if self.partition.trivial else self.partition.reduced(i, m))[here]
+            numbers = self.partition.number[tables.numbers[classes.heads]]
             scale = self._scale[tables.numbers[classes.heads]]
             if self._pairs is not None:
                 used = np.unique(incidence.indices)
@@ -249,11 +249,11 @@ class Formulation:
 
     def fold(self, q: Floats) -> Floats:
         """Return the weights of all numbers as weights of their classes."""
-        return np.bincount(self.alike.number, q, minlength=len(self.alike.counts)).astype(np.float64)
+        return np.bincount(self.partition.number, q, minlength=len(self.partition.counts)).astype(np.float64)
 
     def unfold(self, q: Floats) -> Floats:
         """Return the weights of classes, split among their numbers."""
-        return np.asarray((q / self.alike.counts)[self.alike.number])
+        return np.asarray((q / self.partition.counts)[self.partition.number])
 
     def precision_factors(self, p: Floats, q: Floats) -> list[Floats]:
         """Return F_S with F_SᵀF_S = Σ_S⁻¹ in the integer bases, scaled to the worst constraint: (K, k, k) by group."""
@@ -267,7 +267,9 @@ class Formulation:
         """
         out = {free: np.zeros((self.decomposition.cells,) * 2) for free in self._kinds}
         factors = [z for _, z in self.problem.covariance_factors(p, q)]
-        for block, columns, (i, here), z in zip(self.problem.blocks, self._bases, self._made, factors, strict=True):
+        for block, columns, (i, here), z in zip(
+            self.problem.blocks, self._bases, self._block_classes, factors, strict=True
+        ):
             rows = (np.sqrt(block.multiplicity)[:, None, None] * (z @ columns)).reshape(-1, columns.shape[1])
             out[self._free_of(i, here)] += rows.T @ rows
         return out
@@ -290,11 +292,11 @@ class Formulation:
         ]
         group_factors = [
             np.empty((len(c), len(g.basis), len(g.basis)))
-            for c, g in zip(self.alike.sectors, self.decomposition.groups, strict=True)
+            for c, g in zip(self.partition.sectors, self.decomposition.groups, strict=True)
         ]
-        for (i, here), f in zip(self._made, block_factors, strict=True):
+        for (i, here), f in zip(self._block_classes, block_factors, strict=True):
             group_factors[i][here] = f
-        scaled = zip(group_factors, self.alike.sectors, self._roots, strict=True)
+        scaled = zip(group_factors, self.partition.sectors, self._roots, strict=True)
         return [f[classes.class_of] / np.sqrt(root)[:, None, None] for f, classes, root in scaled]
 
 

@@ -711,7 +711,7 @@ def _weights_of(plan: TablePart | None, formulation: Formulation) -> tuple[Float
     p, q = plan.evidence.cells, plan.evidence.numbers
     if not q.size:  # total error has one constraint, whose weight is fixed
         q = np.ones(1)
-    elif q.shape == formulation.alike.number.shape:
+    elif q.shape == formulation.partition.number.shape:
         q = formulation.fold(q)
     fits = p.shape == (formulation.problem.cells,) and q.shape == (formulation.problem.constraints,)
     return (p, q) if fits else None

@@ -80,7 +80,7 @@ class PureEstimation:
         self.strategy, self.decomposition = strategy, decomposition
         self._sets = [frozenset(m.attributes) for m in strategy.measured]
         self._merged: dict[tuple[int, ...], _MergedCells] = {}
-        self._known: dict[tuple[int, int], tuple[dict[int, Floats], Floats]] = {}
+        self._sector_cache: dict[tuple[int, int], tuple[dict[int, Floats], Floats]] = {}
 
     def _merge(self, attributes: tuple[int, ...]) -> _MergedCells:
         """Return the structured cells as some of the margins distinguish them."""
@@ -105,7 +105,7 @@ class PureEstimation:
         Returns:
             G_b = B M⁻¹A_bᵀ / n_{b∖S}, (k, m_b), by margin b ⊇ S; and B M⁻¹Bᵀ, (k, k).
         """
-        if (group, i) not in self._known:
+        if (group, i) not in self._sector_cache:
             sectors = self.decomposition.groups[group]
             attributes = frozenset(sectors.attributes[i].tolist())
             margins = tuple(b for b, names in enumerate(self._sets) if attributes <= names)
@@ -132,8 +132,8 @@ class PureEstimation:
                     "Nothing was rebuilt.",
                 )
             gains, covariance = parts
-            self._known[group, i] = dict(zip(margins, gains, strict=True)), covariance
-        return self._known[group, i]
+            self._sector_cache[group, i] = dict(zip(margins, gains, strict=True)), covariance
+        return self._sector_cache[group, i]
 
     @cached_property
     def whiteners(self) -> list[Floats]:

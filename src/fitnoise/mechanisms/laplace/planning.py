@@ -347,13 +347,13 @@ class _MarginProblem:
         self.clock = clock or p_identity.TimeLimit(None)
         self.mixed: dict[str, tuple[list[Floats], Floats]] = {}  # kinds of queries, and θ of each for each margin
         self.free = tuple(i for i, n in enumerate(d.sizes) if n > 1)
-        self.asked: dict[int, op.Operator] = {}
+        self.queries: dict[int, op.Operator] = {}
         for g in d.tables:
-            if id(g.queries) not in self.asked:
-                self.asked[id(g.queries)] = (
+            if id(g.queries) not in self.queries:
+                self.queries[id(g.queries)] = (
                     g.queries if isinstance(g.queries, op.Operator) else op.from_matrix(g.queries)
                 )
-        queries = Queries.from_pairs(*((q, 1.0) for q in self.asked.values()))
+        queries = Queries.from_pairs(*((q, 1.0) for q in self.queries.values()))
         self.reduced, self.which = p_identity.reduce_cells(queries)
         self.merge = (self.which == np.arange(self.reduced.cells)[:, None]).astype(np.float64)
         self.rng = FixedGenerator()
@@ -416,7 +416,7 @@ class _MarginProblem:
             else:
                 numbers = (self.omega[g.numbers] * f).sum(axis=0)
                 totals[key] = totals[key] + numbers if key in totals else numbers
-        return self.reduced.with_numbers([totals[key] for key in self.asked])
+        return self.reduced.with_numbers([totals[key] for key in self.queries])
 
     def sums(self, factors: Floats) -> Floats:
         """Return cells and the best sums for the factors F_A of the tables, starting from an earlier search."""
@@ -488,7 +488,7 @@ class _MarginProblem:
             r = rules.row_variances(row.queries, np.linalg.pinv(stars[k].T @ stars[k]))
             needs = (r * row.numbers).sum(axis=1) if is_total else (r / row.numbers).max(axis=1)
             for t, need in zip(self._tables[k - offset].tolist(), needs.tolist(), strict=True):
-                natural[positions[margins.shown[t]], k] += math.sqrt(need)
+                natural[positions[margins.table_attributes[t]], k] += math.sqrt(need)
         natural /= natural.sum()
         uniform = 0.02 / natural.size
         starts = [turned, natural, natural + uniform, turned + uniform] if parts else [natural, natural + uniform]
@@ -508,13 +508,13 @@ class _MarginProblem:
     @cached_property
     def _tables(self) -> list[NDArray[np.intp]]:
         """The tables of each set of queries."""
-        return [np.concatenate([g.tables for g in self.d.tables if id(g.queries) == key]) for key in self.asked]
+        return [np.concatenate([g.tables for g in self.d.tables if id(g.queries) == key]) for key in self.queries]
 
     @cached_property
     def _query_tables(self) -> tuple[mixed_margins.EqualQueryTables, ...]:
         """The rows and targets of the tables for each set of queries."""
         rows = []
-        for key, tables, queries in zip(self.asked, self._tables, self.reduced.operators, strict=True):
+        for key, tables, queries in zip(self.queries, self._tables, self.reduced.operators, strict=True):
             groups = [g for g in self.d.tables if id(g.queries) == key]
             numbers = np.concatenate([g.variances if self.omega is None else self.omega[g.numbers] for g in groups])
             rows.append(mixed_margins.EqualQueryTables(queries, self.margins.shares[tables].toarray(), numbers))
@@ -543,7 +543,7 @@ class _MarginProblem:
     def _rows(self, star: Floats) -> Floats:
         """Return each table's requirement on θ for this A*: its least c_j/r_j, or Σ ω_j r_j, one number per table."""
         out = np.empty(sum(len(g.tables) for g in self.d.tables))
-        variances = dict(zip(self.asked, self.reduced.variances(p_identity.inverse(star.T @ star)), strict=True))
+        variances = dict(zip(self.queries, self.reduced.variances(p_identity.inverse(star.T @ star)), strict=True))
         for g in self.d.tables:
             r = variances[id(g.queries)]
             out[g.tables] = (
@@ -572,7 +572,7 @@ class _Margins:
         self._starts = STARTS if inner == 1 else FEWER_STARTS
         self._information, self.shares = margin_weights.matrices(masks, sets, d.sizes)
         self.names = [tuple(a for a in free if b >> a & 1) for b in sets]
-        self.shown = [tuple(a for a in free if b >> a & 1) for b in masks]
+        self.table_attributes = [tuple(a for a in free if b >> a & 1) for b in masks]
 
     @property
     def sectors(self) -> int:

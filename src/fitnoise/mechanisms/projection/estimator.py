@@ -45,7 +45,7 @@ class ProjectedTables(RebuiltTables):
 
     def __init__(self, part: TablePart, answers: Sequence[Exact], histogram: Floats | None = None) -> None:
         super().__init__(part, answers)
-        self._own, view = part, RowSpaceView(part)
+        self._small_part, view = part, RowSpaceView(part)
         self.view, small = view, view.small
         ((theta,),) = (self._estimation.estimates(self._answers, 0, np.array([0])),)
         self.noisy = view.space.triangle @ theta
@@ -76,7 +76,7 @@ class ProjectedTables(RebuiltTables):
     @cached_property
     def simulated(self) -> SimulatedErrors:
         """Simulated errors of its values, by table row; they depend on the plan only."""
-        return simulated_errors(self._own)
+        return simulated_errors(self._small_part)
 
     @property
     def has_histogram(self) -> bool:

@@ -204,7 +204,7 @@ class _FloatQueries:
 
     def __init__(self, queries: Queries) -> None:
         self.matrix: Floats | None = None
-        self.own: Callable[[int], Floats] | None = None
+        self.column_of: Callable[[int], Floats] | None = None
         self._mv: Callable[[Floats], Floats]
         self._rmv: Callable[[Floats], Floats]
         source: object = queries
@@ -215,7 +215,7 @@ class _FloatQueries:
         elif isinstance(source, QueryProducts) and not isinstance(source, op.Dense):
             self.shape = source.shape
             self._mv, self._rmv = source.mv, source.rmv
-            self.own = getattr(source, "column", None)
+            self.column_of = getattr(source, "column", None)
         else:
             dense = source if isinstance(source, op.Dense) else op.Dense(np.asarray(source))
             a = dense.matrix.astype(np.float64, copy=False)
@@ -243,8 +243,8 @@ class _FloatQueries:
         """Return a_e, by a product if there is no faster method."""
         if self.matrix is not None:
             return self.matrix[:, e]
-        if self.own is not None:
-            return self._checked(self.own(e), self.shape[0])
+        if self.column_of is not None:
+            return self._checked(self.column_of(e), self.shape[0])
         unit = np.zeros(self.shape[1])
         unit[e] = 1.0
         return self.mv(unit)
@@ -359,7 +359,7 @@ class _AtomProblem:
     """Atoms 0..N−1 are the columns; N.. are 0 with AT_MOST, the negative columns with HULL. Weights sum to n."""
 
     def __init__(self, queries: _FloatQueries, y: Floats, size: float, region: Region) -> None:
-        self.asked, self.y, self.size, self.region = queries, y, size, region
+        self.queries, self.y, self.size, self.region = queries, y, size, region
         self.cells = queries.shape[1]
         self.atoms = self.cells + {Region.EXACTLY: 0, Region.AT_MOST: 1, Region.HULL: self.cells}[region]
 
@@ -372,14 +372,16 @@ class _AtomProblem:
     def image(self, atom: int) -> Floats:
         """Return the atom itself, (m,), for one record."""
         if atom < self.cells:
-            return self.asked.column(atom)
+            return self.queries.column(atom)
         if self.region is Region.AT_MOST:
-            return np.zeros(self.asked.shape[0])
-        return -self.asked.column(atom - self.cells)
+            return np.zeros(self.queries.shape[0])
+        return -self.queries.column(atom - self.cells)
 
     def start(self) -> int:
         """Return the first atom: 0, or the one of the largest product with y."""
-        return self.cells if self.region is Region.AT_MOST else int(np.argmax(self.atom_slopes(self.asked.rmv(self.y))))
+        return (
+            self.cells if self.region is Region.AT_MOST else int(np.argmax(self.atom_slopes(self.queries.rmv(self.y))))
+        )
 
     def histogram(self, weights: Floats) -> Floats:
         """Return x (N,) from the weights of all atoms."""
@@ -400,9 +402,9 @@ class _AtomProblem:
 
     def result(self, x: Floats, watch: _StopRule, ending: ProjectionStatus) -> ProjectedPoint:
         """Return the projection, with all numbers recomputed from x alone."""
-        answers = self.asked.mv(x)
+        answers = self.queries.mv(x)
         residual = answers - self.y
-        distance, gap = float(residual @ residual), self.gap(x, self.asked.rmv(residual))
+        distance, gap = float(residual @ residual), self.gap(x, self.queries.rmv(residual))
         return ProjectedPoint(x, answers, gap, distance, watch.iterations, watch.verdict(ending, gap, distance))
 
 
@@ -421,7 +423,7 @@ class _Plane:
         self.problem = problem
         start = problem.start()
         image = problem.image(start)
-        b, y = problem.asked.rmv(problem.y), problem.y
+        b, y = problem.queries.rmv(problem.y), problem.y
         length = math.sqrt(float(y @ y))
         reach = float(np.abs(b).max()) / length if length else 0.0  # at most the length of the longest column
         lift = max(math.sqrt(float(image @ image)), reach)
@@ -495,7 +497,7 @@ def _active_set(problem: _AtomProblem, watch: _StopRule, support: float) -> tupl
     min_gap, best = math.inf, plane.all_weights()
     while True:
         residual = plane.residual
-        slopes = problem.atom_slopes(problem.asked.rmv(residual))
+        slopes = problem.atom_slopes(problem.queries.rmv(residual))
         atom = int(np.argmin(slopes))
         gap = float(plane.weights @ (slopes[plane.atoms] - slopes[atom]))
         if gap < min_gap:
@@ -518,7 +520,7 @@ class _GramColumns:
     """Columns of AᵀA, with a cache of the last used ones."""
 
     def __init__(self, problem: _AtomProblem) -> None:
-        self.problem, self.known = problem, dict[int, Floats]()
+        self.problem, self.cache = problem, dict[int, Floats]()
         self.room = max(MAX_CACHED_NUMBERS // problem.cells, 2)
 
     def column(self, atom: int) -> Floats:
@@ -527,18 +529,18 @@ class _GramColumns:
         if sign < 0 and self.problem.region is Region.AT_MOST:
             return np.zeros(self.problem.cells)
         cell = atom % self.problem.cells
-        products = self.known.pop(cell, None)
+        products = self.cache.pop(cell, None)
         if products is None:
-            products = self.problem.asked.rmv(self.problem.asked.column(cell))
-            if len(self.known) >= self.room:
-                del self.known[next(iter(self.known))]
-        self.known[cell] = products
+            products = self.problem.queries.rmv(self.problem.queries.column(cell))
+            if len(self.cache) >= self.room:
+                del self.cache[next(iter(self.cache))]
+        self.cache[cell] = products
         return sign * products
 
 
 def _pairwise(problem: _AtomProblem, watch: _StopRule, weights: Floats) -> tuple[Floats, ProjectionStatus]:
     """Move weight from the worst atom that has weight to the best atom, with exact line search, until the end."""
-    gram, queries, due = _GramColumns(problem), problem.asked, 0
+    gram, queries, due = _GramColumns(problem), problem.queries, 0
     min_gap, best = math.inf, weights.copy()
     c, distance = np.zeros(problem.cells), 0.0
     while True:
@@ -659,20 +661,20 @@ class _Tail:
     """The operator (I − V Vᵀ) A."""
 
     def __init__(self, queries: _FloatQueries, head: Floats) -> None:
-        self.asked, self.head, self.shape = queries, head, queries.shape
+        self.queries, self.head, self.shape = queries, head, queries.shape
 
     def off(self, y: Floats) -> Floats:
         """Return (I − V Vᵀ) y."""
         return np.asarray(y - self.head @ (self.head.T @ y))
 
     def mv(self, x: Floats) -> Floats:
-        return self.off(self.asked.mv(x))
+        return self.off(self.queries.mv(x))
 
     def rmv(self, y: Floats) -> Floats:
-        return self.asked.rmv(self.off(y))
+        return self.queries.rmv(self.off(y))
 
     def column(self, e: int) -> Floats:
-        return self.off(self.asked.column(e))
+        return self.off(self.queries.column(e))
 
 
 def split_project(
@@ -789,7 +791,7 @@ class _Dual:
     def __init__(
         self, queries: _FloatQueries, y: Floats, size: float, temperature: float, logs: Floats, watch: _StopRule
     ) -> None:
-        self.asked, self.y, self.size, self.temperature, self.logs = queries, y, size, temperature, logs
+        self.queries, self.y, self.size, self.temperature, self.logs = queries, y, size, temperature, logs
         self.watch, self.ending = watch, ProjectionStatus.STALLED
         self.gap = math.inf
         self.multipliers = np.zeros_like(y)
@@ -797,7 +799,7 @@ class _Dual:
     def histogram(self, nu: Floats) -> tuple[Floats, float]:
         """Return x_e = n ρ_e exp(a_eᵀν/λ) / Σ, and the logarithm of that sum."""
         with np.errstate(over="ignore"):
-            exponents = self.logs + self.asked.rmv(nu) / self.temperature
+            exponents = self.logs + self.queries.rmv(nu) / self.temperature
         shift = float(exponents.max())
         if not math.isfinite(shift):
             raise _ProjectionDone
@@ -808,7 +810,7 @@ class _Dual:
     def evaluate(self, nu: Floats) -> tuple[float, Floats]:
         """Return −D and its gradient, A x − y + ν; the gap is half the gradient's square."""
         x, log = self.histogram(nu)
-        residual = self.asked.mv(x) - self.y
+        residual = self.queries.mv(x) - self.y
         gradient = residual + nu
         gap = 0.5 * float(gradient @ gradient)
         if gap < self.gap:
