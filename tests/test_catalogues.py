@@ -59,7 +59,10 @@ def calls_of_modules():
     """Yield the constant ids of texts in modules, with the names of their values."""
     for text in sources(".py").values():
         for call in ast.walk(ast.parse(text)):
-            if not (isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "translate"):
+            if not (
+                isinstance(call, ast.Call)
+                and {getattr(call.func, x, "") for x in ("attr", "id")} & {"translate", "_text"}
+            ):
                 continue
             text_id = call.args[0]
             if isinstance(text_id, ast.Constant) and isinstance(text_id.value, str):

@@ -1241,7 +1241,7 @@ def test_a_plan_is_drawn(run, here, ending):
         root = ET.fromstring(drawn)  # noqa: S314 - our own
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
         said = " ".join(root.itertext())
-        for words in ("area by age cumulative", "target now", "guaranteed", "People"):
+        for words in ("area by age cumulative", "present target", "guaranteed", "People"):
             assert words in said
     else:
         assert drawn.startswith({"pdf": b"%PDF-", "png": b"\x89PNG\r\n"}[ending])

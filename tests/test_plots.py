@@ -46,7 +46,7 @@ def test_cost_curves_plot_the_sweeps(sweeps):
     assert len({(line.get_color(), line.get_linestyle(), line.get_marker()) for line in lines}) == len(lines)
     assert len({line.get_linestyle() for line in lines}) == len({line.get_marker() for line in lines}) == len(lines)
     assert axes.get_xscale() == axes.get_yscale() == "log"
-    assert legend(axes) == [*(s.table for s in sweeps), "target now"]
+    assert legend(axes) == [*(s.table for s in sweeps), "present target"]
     said = " ".join(texts(axes))
     worst = max(p.gap for s in sweeps for p in (*s.points, s.current))
     for words in (f"gap of {worst:.1e}", "± records, at 95 % confidence", "ρ, zCDP"):
@@ -58,12 +58,12 @@ def test_what_was_minimised_is_drawn_where_it_is_not_rho():
     sweep = what_if.sweep(publication, "age", [0.5, 1])
     (axes,) = plots.cost_curve([sweep]).axes
     assert axes.get_lines()[0].get_ydata().tolist() == [p.value for p in sweep.points]
-    assert axes.get_ylabel() == "Half of what the publication minimises"
+    assert axes.get_ylabel() == "Half of the minimised objective"
 
 
 def test_confidences_that_differ_are_said(sweeps):
     (axes,) = plots.cost_curve([sweeps[0], replace(sweeps[1], confidence=0.5)]).axes
-    assert "at its table's confidence" in axes.get_xlabel()
+    assert "at the confidence of its table" in axes.get_xlabel()
 
 
 @pytest.mark.parametrize("factors", [[1], [1, 1.01], [0.5, 20], [1e-3, 1e3]])
@@ -100,7 +100,7 @@ def test_a_report_shows_the_dearest_tables_and_counts_its_plans():
     figure = plots.report_figure(plan, progress=lambda *a: told.append(a))
     left, right = figure.axes
     ranked = [t.name for t in sorted(plan.tables, key=lambda t: -t.price)]
-    assert legend(left) == [*ranked, "target now"]
+    assert legend(left) == [*ranked, "present target"]
     assert all(len(line.get_xdata()) == 7 for line in left.get_lines()[:-1])
     assert right.get_xlabel() == "δ (a probability)"
     assert figure.get_suptitle() == f"{NASTY} 2024"
@@ -146,7 +146,7 @@ def test_files_are_what_their_ending_says(sweeps, tmp_path):
     root = ET.parse(plots.save(figure, tmp_path / "a.svg")).getroot()  # noqa: S314 - drawn here
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     words = [e.text for e in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"target now", "a by b", "What each table's accuracy costs"} <= set(words)  # text stays text
+    assert {"present target", "a by b", "Cost of the accuracy of each table"} <= set(words)  # text stays text
     assert {p.name for p in tmp_path.iterdir()} == {"a.png", "a.PDF", "a.svg"}
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fitnoise.errors import ReleaseError
+from fitnoise.messages import translator
 from fitnoise.planning.accounting import FIXED_IN_ADVANCE, Curve
 from fitnoise.planning.plan import Plan
 from fitnoise.planning.what_if import FACTORS, Sweep, SweepProgress, privacy_curve, sweeps
@@ -133,14 +134,15 @@ def account_figure(curves: Mapping[str, Curve], delta: float) -> Figure:
             colour, dash = COLOURS[i % len(COLOURS)], DASHES[i // len(COLOURS) % len(DASHES)]
             epsilons = {d: curve.epsilon(d) for d in deltas}
             lines += axes.plot(deltas, list(epsilons.values()), color=colour, linestyle=dash)
-            names.append(f"{_short(name, MAX_LEGEND_CHARACTERS)}: ε = {epsilons[delta]:.3g} at δ = {delta:g}")
+            short = _short(name, MAX_LEGEND_CHARACTERS)
+            names.append(_text("page.figure.account", name=short, epsilon=f"{epsilons[delta]:.3g}", delta=f"{delta:g}"))
         here = axes.axvline(delta, color="#333333", linestyle=":", linewidth=1.4)
         axes.set_xscale("log")
         axes.set_ylim(bottom=0)
-        axes.set_title(f"What all releases promise together,\n{FIXED_IN_ADVANCE}")
-        axes.set_xlabel("δ (a probability)")
-        axes.set_ylabel("ε (privacy loss, natural logarithm of odds)")
-        _legend(axes, [*lines, here], [*names, "δ of the table"])
+        axes.set_title(_text("page.figure.together") + f"\n{FIXED_IN_ADVANCE}")
+        axes.set_xlabel(_text("page.figure.delta"))
+        axes.set_ylabel(_text("page.figure.epsilon"))
+        _legend(axes, [*lines, here], [*names, _text("page.figure.delta_of_table")])
         return figure
 
 
@@ -257,6 +259,9 @@ def _drawing() -> Iterator[None]:
         yield
 
 
+_text = translator("en").translate
+
+
 def _figure(width: float, height: float) -> Figure:
     from matplotlib.figure import Figure
 
@@ -296,16 +301,16 @@ def _draw_costs(axes: Axes, sweeps: Sequence[Sweep]) -> None:
     axes.set(xscale="log", yscale="log")
     _ticks(axes.xaxis, [p.target_moe for p in points])
     _ticks(axes.yaxis, [p.value for p in points])
-    axes.set_title("What each table's accuracy costs")
-    _subtitle(axes, f"each marker is a plan, certified to a gap of {max(p.gap for p in points):.1e} or less")
+    axes.set_title(_text("page.figure.costs"))
+    _subtitle(axes, _text("page.figure.certified", gap=f"{max(p.gap for p in points):.1e}"))
     levels = sorted({s.confidence for s in sweeps})
-    at = f"{100 * levels[0]:g} %" if len(levels) == 1 else "its table's"
-    axes.set_xlabel(f"Margin of error of a number (± records, at {at} confidence)")
+    if len(levels) == 1:
+        axes.set_xlabel(_text("page.figure.margin", level=f"{100 * levels[0]:g} %"))
+    else:
+        axes.set_xlabel(_text("page.figure.margin_by_table"))
     pure = all(p.value == p.rho for p in points)
-    axes.set_ylabel(
-        "Privacy cost of the whole publication (ρ, zCDP)" if pure else "Half of what the publication minimises"
-    )
-    names = [_short(s.table, MAX_LEGEND_CHARACTERS) for s in sweeps] + ["target now"]
+    axes.set_ylabel(_text("page.figure.rho") if pure else _text("page.figure.objective"))
+    names = [_short(s.table, MAX_LEGEND_CHARACTERS) for s in sweeps] + [_text("page.figure.present_target")]
     _legend(axes, lines + rings, names, columns=_columns(sweeps))
 
 
@@ -317,12 +322,12 @@ def _draw_privacy(axes: Axes, plan: Plan) -> None:
     axes.plot([delta], [plan.epsilon()], color=COLOURS[0], marker="o", markersize=8)
     axes.set_xscale("log")
     axes.set_ylim(bottom=0, top=1.05 * float(curve.epsilon.max()))
-    axes.set_title("What the plan promises")
-    _subtitle(axes, f"ρ = {plan.rho:.4g}, for {_short(unit.describe(), 60)}")
-    axes.set_xlabel("δ (a probability)")
-    axes.set_ylabel("ε (privacy loss, natural logarithm of odds)")
-    names = [f"guaranteed: ε = {plan.epsilon():.3g} at δ = {delta:g}", "δ of the publication"]
-    _legend(axes, [line, here], names)
+    axes.set_title(_text("page.figure.guarantee"))
+    _subtitle(axes, _text("page.figure.unit", rho=f"{plan.rho:.4g}", unit=_short(unit.describe(), 60)))
+    axes.set_xlabel(_text("page.figure.delta"))
+    axes.set_ylabel(_text("page.figure.epsilon"))
+    guaranteed = _text("page.figure.guaranteed", epsilon=f"{plan.epsilon():.3g}", delta=f"{delta:g}")
+    _legend(axes, [line, here], [guaranteed, _text("page.figure.delta_of_publication")])
 
 
 def _ticks(axis: Axis, values: Sequence[float]) -> None:
