@@ -269,13 +269,13 @@ class Estimates(LabelledNumbers):
         *,
         counts: bool = False,
     ) -> None:
-        self._forms, self._rows, self._asked, self._counts = forms, rows, question, counts
+        self._forms, self._rows, self._question, self._counts = forms, rows, question, counts
         self.confidence = confidence
 
     @property
     def universe(self) -> str:
         """The counted records, if one question states them."""
-        return MIXED_UNIVERSE_TEXT if self._asked is None else self._asked.universe
+        return MIXED_UNIVERSE_TEXT if self._question is None else self._question.universe
 
     @cached_property
     def _law(self) -> Law:
@@ -372,7 +372,7 @@ class Estimates(LabelledNumbers):
             )
         gamma = self._own_confidence(confidence)
         value, error, moe = (np.ravel(x)[0] for x in (self._values, self.std_error, self.moe(gamma)))
-        same = Estimates(self._forms, self._rows, gamma, self._asked, counts=self._counts)
+        same = Estimates(self._forms, self._rows, gamma, self._question, counts=self._counts)
         return Estimate(float(value), float(error), float(moe), gamma, same)
 
     def _own_confidence(self, confidence: float | None) -> float:
@@ -381,7 +381,7 @@ class Estimates(LabelledNumbers):
     def __getitem__(self, key: Any) -> Estimates:
         """Return the numbers of a label, or of a list of labels, for each name that breaks them down."""
         rows, where, picked = self._rows.chosen(key)
-        question = None if self._asked is None else self._asked.picked(picked)
+        question = None if self._question is None else self._question.picked(picked)
         return Estimates(self._forms.take(where), rows, self.confidence, question, counts=self._counts)
 
     @checked(ReleaseError, "Nothing was computed.", "along")
@@ -643,10 +643,10 @@ class Ratios(RatioExpression):
         n, low, high = a.length, -math.inf, math.inf
         if top._counts and bottom._counts:
             low = 0.0
-            if top._asked is not None and bottom._asked is not None and a.digests == b.digests:
-                high = 1.0 if top._asked.is_within(bottom._asked) else math.inf
+            if top._question is not None and bottom._question is not None and a.digests == b.digests:
+                high = 1.0 if top._question.is_within(bottom._question) else math.inf
         possible = np.full(n, low), np.full(n, high)
-        return cls((a, b), rows, top.confidence, possible, (1.0, 0.0), whose_ratio(top._asked, bottom._asked))
+        return cls((a, b), rows, top.confidence, possible, (1.0, 0.0), whose_ratio(top._question, bottom._question))
 
     @cached_property
     def _law(self) -> Law:

@@ -131,13 +131,13 @@ class _TableSpace:
         self.numbers = [workload.number(name) for name in names]
         self.shared = TableOverlap.from_tables(workload.domain, [workload[name] for name in names])
         self.largest = [self.numbers[i] for i in self.shared.largest]
-        self._made = {self.numbers[i]: self.shared.atoms(i) for i in self.shared.largest}
+        self._atom_matrices = {self.numbers[i]: self.shared.atoms(i) for i in self.shared.largest}
         self._shapes = {n: workload[name].shape(workload.domain) for n, name in zip(self.numbers, names, strict=True)}
         variances = {n: part.table_variances(workload.tables[n].name).ravel() for n in self.largest}
-        atom_variances = [x if (a := self._made[n]) is None else abs(a) @ x for n, x in variances.items()]
+        atom_variances = [x if (a := self._atom_matrices[n]) is None else abs(a) @ x for n, x in variances.items()]
         self._ends = np.cumsum([len(x) for x in atom_variances])[:-1]
         self._errors = np.sqrt(np.concatenate(atom_variances))
-        self._known: rebuilding.RouteCache = {}
+        self._routes: rebuilding.RouteCache = {}
         self._sums: dict[tuple[int, frozenset[tuple[str, LeafPartition]]], sp.csr_array] = {}
         self._stacks = [which for which, _ in SectorTables(part, {}).stacks(self.largest)]
 
@@ -154,7 +154,7 @@ class _TableSpace:
         """Return the atoms of the largest tables, in standard errors."""
         parts = []
         for n in self.largest:
-            atom_matrix = self._made[n]
+            atom_matrix = self._atom_matrices[n]
             parts.append(tables[n].ravel() if atom_matrix is None else atom_matrix @ tables[n].ravel())
         return np.asarray(np.concatenate(parts) / self._errors)
 
@@ -163,13 +163,13 @@ class _TableSpace:
         parts = dict(zip(self.largest, np.split(multipliers / self._errors, self._ends), strict=True))
         adjoints: Tables = {}
         for n, x in parts.items():
-            atom_matrix = self._made[n]
+            atom_matrix = self._atom_matrices[n]
             adjoints[n] = (x if atom_matrix is None else atom_matrix.T @ x).reshape(self._shapes[n])
         stacks = ((which, np.stack([adjoints[n] for n in which.tolist()])) for which in self._stacks)
-        return self.part.estimation.apply_covariance(rebuilding.gathered(self.part, stacks, self._known))
+        return self.part.estimation.apply_covariance(rebuilding.gathered(self.part, stacks, self._routes))
 
     def _sector_tables(self, multipliers: Floats) -> SectorTables:
-        return SectorTables(self.part, self.apply_covariance(multipliers), self._known)
+        return SectorTables(self.part, self.apply_covariance(multipliers), self._routes)
 
     def apply_normal_matrix(self, multipliers: Floats) -> Floats:
         """Return D V Dᵀλ."""
@@ -354,8 +354,8 @@ class IntegerTables(DerivedTables):
     noun = "the whole tables"
 
     def __init__(self, release: Release, parts: Sequence[_IntegerPart], simulations: int) -> None:
-        self.releases, self._made, self.simulations = (release,), tuple(parts), simulations
-        self._place = {name: m for m in parts for name in m.space.names}
+        self.releases, self._parts, self.simulations = (release,), tuple(parts), simulations
+        self._part_by_table = {name: m for m in parts for name in m.space.names}
 
     @property
     def release(self) -> Release:
@@ -373,12 +373,12 @@ class IntegerTables(DerivedTables):
     @cached_property
     def residual(self) -> float:
         """The recomputed distance of the proofs from exact ones: the largest `abs(min(λ, D t))`, in standard errors."""
-        return max(m.space.residual(m.multipliers, m.space.tables_at(m.multipliers)) for m in self._made)
+        return max(m.space.residual(m.multipliers, m.space.tables_at(m.multipliers)) for m in self._parts)
 
     @property
     def reach(self) -> float:
         """The largest distance of an integer from the nearest tables, in records: below 1 for adjacent integers."""
-        return max(float(np.abs(m.integers - m.nearest).max()) for m in self._made)
+        return max(float(np.abs(m.integers - m.nearest).max()) for m in self._parts)
 
     def nearest(self, name: str) -> Floats:
         """Return a table before rounding, in its shape: the nearest consistent nonnegative one.
@@ -395,27 +395,27 @@ class IntegerTables(DerivedTables):
         Args:
             name: The name of the table.
         """
-        space = self._place[name].space
+        space = self._part_by_table[name].space
         number = space.part.publication.workload.number(name)
         return space.estimates[number], np.asarray(space.part.table_margins(name))
 
     def _split(self, name: str, what: str) -> Any:
-        if name not in self._place:
+        if name not in self._part_by_table:
             raise unknown_table(name, list(self), UNREAD)
-        part = self._place[name]
+        part = self._part_by_table[name]
         return part.space.split(getattr(part, what))[name]
 
     def check(self) -> str | None:
         """Return the first guarantee that these tables break; None if they keep all."""
         if not self.residual <= PROOF_TOLERANCE:
             return f"the multipliers prove nothing: they are off by {self.residual:.1e} standard errors"
-        if not all(m.space.satisfies(m.integers) for m in self._made):
+        if not all(m.space.satisfies(m.integers) for m in self._parts):
             return "a number is negative, or tables do not add up"
         return None if self.reach <= MAX_DISTANCE else f"a number is {self.reach:.3g} away from the nearest tables"
 
     def check_rounded(self) -> str | None:
         """Return the fault of integers that are not the defined rounding, or None; the solver runs again."""
-        for part in self._made:
+        for part in self._parts:
             problem = check_adjacent(part.nearest, part.integers, part.space.sums, MAX_SECONDS_PER_PART)
             if problem is not None:
                 return problem
@@ -423,7 +423,7 @@ class IntegerTables(DerivedTables):
 
     def check_simulated(self) -> str | None:
         """Return the fault of the simulated columns, or None; they are simulated again for this."""
-        for part in self._made:
+        for part in self._parts:
             tables = part.space.tables_at(part.multipliers)
             for stated, simulated in zip(
                 (part.bias, part.rmse), part.space.simulated(tables, self.simulations), strict=True
@@ -434,9 +434,9 @@ class IntegerTables(DerivedTables):
         return None
 
     def __getitem__(self, name: str) -> pd.DataFrame:
-        if name not in self._place:
+        if name not in self._part_by_table:
             raise KeyError(f"there is no integer table {name!r}; there are {some(list(self))}")
-        part = self._place[name]
+        part = self._part_by_table[name]
         workload, value = part.space.part.publication.workload, self._split(name, "integers")
         parts = part.space.part.publication.unit.parts
         low, high = (x.astype(np.int64) for x in possible(*self.unbiased(name), value, is_integer=parts == 1))
@@ -447,10 +447,10 @@ class IntegerTables(DerivedTables):
         return RowLabels(labels, {}).frame(data) if labels else pd.DataFrame({k: np.ravel(x) for k, x in data.items()})
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name in self.release if name in self._place)
+        return (name for name in self.release if name in self._part_by_table)
 
     def __len__(self) -> int:
-        return len(self._place)
+        return len(self._part_by_table)
 
     def __repr__(self) -> str:
         return f"<Whole tables, {len(self)}: {some(list(self))}>"
@@ -469,7 +469,7 @@ class IntegerTables(DerivedTables):
         """Return the content of `make_integer_tables.json`: the release, and the proof of the tables."""
         tables = []
         for name in self:
-            part = self._place[name]
+            part = self._part_by_table[name]
             entry = {"name": name, "values": self._split(name, "integers").ravel().tolist()}
             multipliers = part.space.by_table(part.multipliers).get(name)
             if multipliers is not None:

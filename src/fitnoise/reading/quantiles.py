@@ -75,7 +75,7 @@ class Quantiles(LabelledNumbers):
             )
         self._counts, self._q, self.confidence = counts, float(q), counts.confidence
         self._noun = "quantile", f" at {self._q:g}"
-        self._shown = np.array(values, dtype=np.int64 if isinstance(values[0], int) else object)
+        self._attribute_values = np.array(values, dtype=np.int64 if isinstance(values[0], int) else object)
         self._rows = RowLabels(labels, {label_name: counts._rows.homes[label_name] for label_name in labels})
 
     @property
@@ -86,7 +86,7 @@ class Quantiles(LabelledNumbers):
     @cached_property
     def _tested(self) -> Forms:
         """The forms F(t) − qN, for all t of each number in turn."""
-        n = len(self._shown)
+        n = len(self._attribute_values)
         each = np.tril(np.ones((n, n))) - self._q
         combination = sp.csr_array(sp.kron(sp.eye_array(len(self)), each, format="csr"))
         pieces = {key: sp.csr_array(combination @ x) for key, x in self._counts._forms.pieces.items()}
@@ -104,14 +104,14 @@ class Quantiles(LabelledNumbers):
         # one-sided tests of many forms: Šidák's inequality does not cover them
         row_confidence, shape = (
             level(gamma, len(self), normal=False, simultaneous=simultaneous),
-            (len(self), len(self._shown)),
+            (len(self), len(self._attribute_values)),
         )
         widths = self._law.half_widths(np.ones((len(self._counts), 1)), row_confidence).reshape(shape)
         low, high = confidence_set(self._tested.values().reshape(shape), widths)
         return np.clip(find_first(np.ravel(self._counts.value).reshape(shape), self._q), low, high), low, high
 
     def _values(self, indices: Indices) -> Any:
-        return self._shown[indices].reshape(self._rows.shape)[()]
+        return self._attribute_values[indices].reshape(self._rows.shape)[()]
 
     @property
     def value(self) -> Any:
@@ -142,7 +142,7 @@ class Quantiles(LabelledNumbers):
             WorkloadError: The confidence is not in (0, 1).
         """
         indices = self._indices(confidence, simultaneous=simultaneous)
-        columns = {n: self._shown[x] for n, x in zip(("value", "low", "high"), indices, strict=True)}
+        columns = {n: self._attribute_values[x] for n, x in zip(("value", "low", "high"), indices, strict=True)}
         return self._framed(columns, confidence)
 
 
