@@ -125,7 +125,7 @@ class CostlyMovingSets:
         max_records, n = admissible.max_records, len(admissible.compatible)
         self._n, self._sizes = n, [min(admissible.sizes[a], max_records) for a in admissible.moving]
         self.kinds = math.prod(self._sizes)
-        self._apart = ~admissible.compatible & ~np.eye(n, dtype=bool)
+        self._incompatible = ~admissible.compatible & ~np.eye(n, dtype=bool)
 
     @property
     def few(self) -> bool:
@@ -172,7 +172,7 @@ class CostlyMovingSets:
         numbers = scrambled(np.arange(2 * self._n) + 2 * self._n * seed)
         z, remaining = np.full(self._n, -1), self.admissible.max_records
         for o in np.argsort(numbers[: self._n]).tolist():
-            if remaining and not (self._apart[o] & (z >= 0)).any():
+            if remaining and not (self._incompatible[o] & (z >= 0)).any():
                 z[o], remaining = int(numbers[self._n + o]) % self.kinds, remaining - 1
         return z
 
@@ -186,7 +186,7 @@ class CostlyMovingSets:
 
     def _climb(self, costs: Floats, parts: Sequence[tuple[Floats, Floats]], z: Indices) -> tuple[Indices, float]:
         """Climb from a set to one that no record added, moved, removed or exchanged for another makes costlier."""
-        z, min_gain, incompatible = z.copy(), MIN_RELATIVE_GAIN * float(costs.max()), self._apart
+        z, min_gain, incompatible = z.copy(), MIN_RELATIVE_GAIN * float(costs.max()), self._incompatible
         for _ in range(STEPS):
             on, off = np.flatnonzero(z >= 0), np.flatnonzero(z < 0)
             inside = np.zeros((self._n, self.kinds))

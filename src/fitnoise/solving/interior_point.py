@@ -129,7 +129,7 @@ class InteriorPointSearch:
         return Status.CONVERGED
 
     def _stand(self, w: Floats, linearisation: Linearisation) -> None:
-        self.w, self.at = w, linearisation
+        self.w, self.evaluation = w, linearisation
         n, v = self.problem.cells, linearisation.value
         rise = (self.problem.offsets + v.profile) / self.unit
         level = float(w[:n] @ (rise + self.z[:n]))  # κ: what z would be complementary to
@@ -147,7 +147,7 @@ class InteriorPointSearch:
         dw = self._newton(tau / w - self.gradient, z / w)
         dz = tau / w - z - z / w * dw
         length = _to_border(w, dw)
-        before = self._barrier(self.at, w, tau)
+        before = self._barrier(self.evaluation, w, tau)
         slope = float((self.gradient - tau / w) @ dw)
         while length >= SHORTEST:
             trial = w + length * dw
@@ -163,7 +163,7 @@ class InteriorPointSearch:
     def _newton(self, right: Floats, shift: Floats) -> Floats:
         """Solve (∇²f + diag(shift)) x = right + κ 1_p within Σx_p = 0 by preconditioned conjugate gradients."""
         n = self.problem.cells
-        among = self.at.among_patterns()
+        among = self.evaluation.among_patterns()
         approximate = self._approximate_inverse(shift, among)
         enough = RESIDUAL if among is None else PAIRS_STEP_TOLERANCE
         inverse = approximate(np.concatenate([np.ones(n), np.zeros(len(right) - n)]))[:n]
@@ -182,7 +182,7 @@ class InteriorPointSearch:
         for _ in range(PRODUCTS):
             if size <= enough**2 * start:
                 break
-            image = self.at.hessian_times(direction) / self.unit + shift * direction
+            image = self.evaluation.hessian_times(direction) / self.unit + shift * direction
             step = size / float(direction @ image)
             x += step * direction
             r -= step * image
@@ -196,7 +196,7 @@ class InteriorPointSearch:
 
         The approximation is its diagonal, with kinds of one pair of cells together.
         """
-        diagonal = self.at.diagonal() / self.unit + shift
+        diagonal = self.evaluation.diagonal() / self.unit + shift
         if among is None:
             return lambda r: np.asarray(r / diagonal)
         patterns = among.shape[1]

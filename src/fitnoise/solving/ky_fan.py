@@ -866,7 +866,7 @@ class _Products(_KyFanProblem):
     """The queries by their Gram matrix, over the cells that some query counts."""
 
     def __init__(self, gram: Gram, cells: NDArray[np.intp], k: int, unit: float) -> None:
-        self.gram, self.kept, self.index, self.unit = gram, cells, k, unit
+        self.gram, self.counted, self.index, self.unit = gram, cells, k, unit
         diagonal = gram.diagonal
         self.everything, self.cells, self.squares = len(diagonal), len(cells), diagonal[cells] / unit
         # The start is fixed, and has no symmetry that the queries could share: a start orthogonal to an eigenvector
@@ -880,8 +880,8 @@ class _Products(_KyFanProblem):
         if self.cells == self.everything:
             return self.gram.product(x) / self.unit
         full = np.zeros((self.everything, x.shape[1]))
-        full[self.kept] = x
-        return self.gram.product(full)[self.kept] / self.unit
+        full[self.counted] = x
+        return self.gram.product(full)[self.counted] / self.unit
 
     def scaled(self, p: Floats) -> ssl.LinearOperator:
         """Return the operator diag(√p) G diag(√p)."""

@@ -175,7 +175,7 @@ class _Recursion:
             _Sector(b.multiplicity, b.columns, b.lifts, b.numbers, np.eye(b.rank), np.zeros((b.rank, b.rank)))
             for b in self.original
         ]
-        self.left = np.ones(problem.numbers)
+        self.remaining = np.ones(problem.numbers)
         self.offsets = np.zeros(problem.columns)
         self.levels: list[float] = []
 
@@ -216,7 +216,7 @@ class _Recursion:
 
     def free_squares(self) -> Floats:
         """Return Σ ‖l_j‖² over the free part: 0 for numbers that are finished, (M,)."""
-        out = np.zeros(len(self.left))
+        out = np.zeros(len(self.remaining))
         for s in self.sectors:
             if s.rank:
                 np.add.at(out, s.numbers, (s.lifts**2).sum(axis=1))
@@ -224,7 +224,7 @@ class _Recursion:
 
     def _outcome_of(self, stage: _Stage) -> RefinedSolution | None:
         """Return the outcome of the first of the stage's weights that costs no more than the optimum; else None."""
-        for primal in (stage.primal, stage.near):
+        for primal in (stage.primal, stage.rough_primal):
             pairs = zip(self.sectors, stage.covariances(primal), strict=True)
             outcome = self._outcome([s.sigma if m is None else s.with_free(m) for s, m in pairs])
             if outcome is not None:
@@ -238,7 +238,7 @@ class _Recursion:
         except np.linalg.LinAlgError:  # what earlier levels decided and what is left no longer fit together
             return None
         factors = [np.asarray(sl.solve_triangular(x, np.eye(len(x)), lower=True)) for x in roots]
-        profile, used = np.zeros_like(self.offsets), np.zeros_like(self.left)
+        profile, used = np.zeros_like(self.offsets), np.zeros_like(self.remaining)
         for b, z, sigma in zip(self.original, factors, sigmas, strict=True):
             profile += b.multiplicity * ((z @ b.columns) ** 2).sum(axis=0)
             used[b.numbers] += b.multiplicity * ((b.lifts @ sigma) * b.lifts).sum(axis=1)
@@ -276,12 +276,12 @@ class _Stage:
         self.open = [s for s in recursion.sectors if s.rank]
         self.cells = np.flatnonzero(sum(s.multiplicity * (s.columns**2).sum(axis=0) for s in self.open))
         self.numbers = np.flatnonzero(recursion.free_squares())
-        position = np.full(len(recursion.left), -1)
+        position = np.full(len(recursion.remaining), -1)
         position[self.numbers] = np.arange(len(self.numbers))
         self.blocks: list[_Flat] = []
         for s in self.open:
             has_lift = (s.lifts**2).any(axis=1)
-            lifts = s.lifts[has_lift] / np.sqrt(recursion.left[s.numbers[has_lift]])[:, None]
+            lifts = s.lifts[has_lift] / np.sqrt(recursion.remaining[s.numbers[has_lift]])[:, None]
             self.blocks.append(_Flat(s.multiplicity, s.columns[:, self.cells], lifts, position[s.numbers[has_lift]]))
         problem = Problem([b.block for b in self.blocks], len(self.numbers), offsets=recursion.offsets[self.cells])
         if start is None:
@@ -290,7 +290,7 @@ class _Stage:
             start_weights = start[0][self.cells], start[1][self.numbers]
         search = interior_point.InteriorPointSearch(problem, start_weights)
         search.run(MAX_RELATIVE_RISE / 10, interior_point.STEPS, recursion.progress)
-        self.near = search.best.primal
+        self.rough_primal = search.best.primal
         search.run(STAGE_GAP, 2 * interior_point.STEPS, recursion.progress)
         n = len(self.cells)
         self.p, self.q = search.w[:n], search.w[n:]
@@ -389,7 +389,7 @@ class _Stage:
         still = recursion.free_squares()[self.numbers] > 0
         if (room[still] <= RANK_TOLERANCE).any():
             return False
-        recursion.left[self.numbers] *= np.where(still, room, 1.0)
+        recursion.remaining[self.numbers] *= np.where(still, room, 1.0)
         return True
 
 

@@ -331,7 +331,7 @@ class _Heavy:
         self.block, self.backend = block, backend
         self.columns = backend.put(block.columns)
         k, n = block.columns.shape
-        self.plain = k <= n and block.pairwise is None and bool((block.columns == np.eye(k, n)).all())
+        self.has_diagonal_cells = k <= n and block.pairwise is None and bool((block.columns == np.eye(k, n)).all())
         self.sources = [(s, backend.put(lifts)) for s, lifts in block.dense_sources]
 
     def normalise(self, p: Floats, w: Floats, grams: Floats | None) -> _Curved:
@@ -348,7 +348,7 @@ class _Heavy:
         b = self.backend
         xp = b.xp
         rn = self._roots(w, None if grams is None else b.put(grams))
-        root_p = b.xp.sqrt(b.put(p[: self.block.rank])) if self.plain else None  # C is diagonal
+        root_p = b.xp.sqrt(b.put(p[: self.block.rank])) if self.has_diagonal_cells else None  # C is diagonal
         rc = self._cell_roots(p) if root_p is None else None
         u, s, vt = b.svd(rn @ _turned(rc) if root_p is None else rn * root_p)
         k = self.block.rank
@@ -395,7 +395,7 @@ class _Heavy:
         b, block = self.backend, self.block
         if block.pairwise is not None:
             e = curved.z @ b.put(block.pairwise.kinds.moments(dp, block.pairwise.chi)) @ _turned(curved.z)
-        elif curved.alone:
+        elif curved.is_single:
             e = (curved.z * b.put(dp)) @ _turned(curved.z)
         else:
             e = curved.half_z @ ((self.columns * b.put(dp)) @ self.columns.T) @ _turned(curved.half_z)
@@ -422,10 +422,10 @@ class _Curved:
         self.heavy, self.s = heavy, s
         self.half_z, self.half_y = z, y
         pairwise = heavy.block.pairwise is not None
-        self.alone = len(heavy.block.multiplicity) == 1 and not pairwise
+        self.is_single = len(heavy.block.multiplicity) == 1 and not pairwise
         self.z: Matrix = None
-        if self.alone or pairwise:
-            self.z = z if heavy.plain and z.shape[-1] == heavy.columns.shape[1] else z @ heavy.columns
+        if self.is_single or pairwise:
+            self.z = z if heavy.has_diagonal_cells and z.shape[-1] == heavy.columns.shape[1] else z @ heavy.columns
         self.y = [lifts @ _turned(y) for _, lifts in heavy.sources]
 
     @property
@@ -440,7 +440,7 @@ class _Curved:
         if pairwise is not None:
             image = self.z if e is None else e @ self.z
             return pairwise.kinds.costs(self.multiplicity[:, None, None] * b.get(_turned(self.z) @ image), pairwise.chi)
-        if self.alone:
+        if self.is_single:
             z = self.z[0]
             image = z if e is None else e[0] @ z
             return np.asarray(self.multiplicity[0] * b.get((z * image).sum(axis=0)))
@@ -499,7 +499,7 @@ class _Curved:
         weak, mult = self._visible, self.multiplicity
         if block.pairwise is not None:
             cells += block.pairwise.kinds.squares(self._light_grams, block.pairwise.chi, mult / 2)
-        elif not self.alone:
+        elif not self.is_single:
             step = max(1, ENTRIES_PER_BATCH // block.columns.size)
             for i in range(0, len(mult), step):
                 z2 = (self.half_z[i : i + step] @ heavy.columns) ** 2

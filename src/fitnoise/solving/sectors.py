@@ -477,7 +477,7 @@ class _TableGrouper:
         self.queries: dict[op.Operator, Array | op.Operator] = {}
         self.moments: dict[int, Exact] = {}
         self.steps = [workload.domain.steps.get(a, ()) for a in bound]
-        self.found: dict[tuple[Any, ...], list[tuple[Indices, Indices, Floats, tuple[Any, ...]]]] = {}
+        self.pieces: dict[tuple[Any, ...], list[tuple[Indices, Indices, Floats, tuple[Any, ...]]]] = {}
         self.rows = np.empty(len(workload.tables), dtype=np.intp)
 
     def groups(self) -> list[TableGroup]:
@@ -489,7 +489,7 @@ class _TableGrouper:
                 self._table(part, start)
         starts = np.cumsum(self.rows) - self.rows
         out = []
-        for pieces in self.found.values():
+        for pieces in self.pieces.values():
             tables, axes, variances = (np.concatenate(x) for x in list(zip(*pieces, strict=True))[:3])
             queries, inner, transpose, spans = pieces[0][3]
             cells = self.sizes[axes].prod(axis=1)
@@ -603,7 +603,7 @@ class _TableGrouper:
     ) -> None:
         self.rows[tables] = variances.shape[1]
         key = (axes.shape[1], id(queries), inner_shape, order)
-        self.found.setdefault(key, []).append((tables, axes, variances, (queries, inner_shape, *order)))
+        self.pieces.setdefault(key, []).append((tables, axes, variances, (queries, inner_shape, *order)))
 
 
 def _moments(factors: Sequence[op.Operator], steps: Sequence[tuple[int, ...]]) -> Exact:
