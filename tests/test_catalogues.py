@@ -21,8 +21,8 @@ TEMPLATES = jinja2.Environment(autoescape=True)
 @cache
 def sources(ending):
     """Return the texts of the files of the package with an ending of their names, by path."""
-    found = Path(fitnoise.__file__).parent.rglob(f"*{ending}")
-    return {path: path.read_text(encoding="utf-8") for path in found}
+    paths = Path(fitnoise.__file__).parent.rglob(f"*{ending}")
+    return {path: path.read_text(encoding="utf-8") for path in paths}
 
 
 def parameters(text):
@@ -32,17 +32,18 @@ def parameters(text):
 
 @pytest.mark.parametrize("language", messages.LANGUAGES)
 def test_languages_have_equal_ids_and_parameters(language):
-    english, own = messages.catalogue("en"), messages.catalogue(language)
-    assert english.keys() == own.keys()
-    for text_id, text in own.items():
+    english, texts = messages.catalogue("en"), messages.catalogue(language)
+    assert english.keys() == texts.keys()
+    for text_id, text in texts.items():
         assert text.strip(), text_id
         assert parameters(text) == parameters(english[text_id]), text_id
 
 
 def test_every_id_is_in_use():
     text = "".join([*sources(".py").values(), *sources(".html").values()])
-    ids = (text_id for text_id in messages.catalogue("en") if text_id.startswith(("page.", "studio.")))
-    assert not [text_id for text_id in ids if f'"{text_id}"' not in text]
+    used = {*re.findall(r"""["']((?:page|studio)\.[a-z_.]+)["']""", text)}
+    ids = {text_id for text_id in messages.catalogue("en") if text_id.startswith(("page.", "studio."))}
+    assert not ids - used
 
 
 def calls_of_templates():
@@ -59,10 +60,8 @@ def calls_of_modules():
     """Yield the constant ids of texts in modules, with the names of their values."""
     for text in sources(".py").values():
         for call in ast.walk(ast.parse(text)):
-            if not (
-                isinstance(call, ast.Call)
-                and {getattr(call.func, x, "") for x in ("attr", "id")} & {"translate", "_text"}
-            ):
+            function = call.func if isinstance(call, ast.Call) else None
+            if getattr(function, "attr", getattr(function, "id", "")) not in ("translate", "_text"):
                 continue
             text_id = call.args[0]
             if isinstance(text_id, ast.Constant) and isinstance(text_id.value, str):
@@ -71,15 +70,15 @@ def calls_of_modules():
 
 @pytest.mark.parametrize("calls", [calls_of_templates, calls_of_modules])
 def test_texts_receive_exactly_the_values_that_they_name(calls):
-    found = [*calls()]
-    assert len(found) > 30
-    for text_id, names in found:
+    pairs = [*calls()]
+    assert len(pairs) > 30
+    for text_id, names in pairs:
         assert names == parameters(messages.catalogue("en")[text_id]), text_id
 
 
 def test_templates_have_no_words_of_their_own():
     for path, text in sources(".html").items():
         tokens = TEMPLATES.lex(text)
-        own = "".join(value for _, kind, value in tokens if kind == "data")
-        own = re.sub(r' [\w-]+="[^"]*"|<[^<>]*>', " ", own)
-        assert {*re.findall(r"[A-Za-zÄÖÜäöüß]{2,}", own)} <= WORDS_OF_TEMPLATES, path.name
+        constant = "".join(value for _, kind, value in tokens if kind == "data")
+        words = re.sub(r' [\w-]+="[^"]*"|<[^<>]*>', " ", constant)
+        assert {*re.findall(r"[A-Za-zÄÖÜäöüß]{2,}", words)} <= WORDS_OF_TEMPLATES, path.name

@@ -250,6 +250,19 @@ def test_the_opening_page_posts_its_code_and_nothing_else(door):
     assert door.session.opens(code)
 
 
+def test_pages_without_a_cookie_are_in_the_language_of_the_studio():
+    session = StudioSession(4321, language="de")
+    german = TestClient(Guard(Starlette(), session), base_url=session.origin, follow_redirects=False)
+    entry = german.get("/").text
+    assert '<html lang="de">' in entry
+    assert "fügen Sie den Code ein" in entry
+    wrong = german.post("/open", data={"code": "x"}, headers={"origin": session.origin}).text
+    assert '<p role="alert">Dieser Code ist falsch, verbraucht oder zu alt.</p>' in wrong
+    assert "<button>Studio öffnen</button>" in opening_page(session)
+    entered = german.post("/open", data={"code": session.code()}, headers={"origin": session.origin}).text
+    assert f'<a href="{session.home}">Zum Studio</a>' in entered
+
+
 # --- the folder ------------------------------------------------------------------------------------------------------
 
 

@@ -40,6 +40,8 @@ from starlette.requests import cookie_parser
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fitnoise.messages import Translator, translator
+
 MAX_BODY_BYTES = 10**6
 """The largest number of bytes of a body."""
 
@@ -82,13 +84,15 @@ class StudioSession:
 
     port: The port of the server.
     clock: Seconds, for tests.
+    language: The language of the pages without a cookie.
     home: The path of its pages, once it is open.
     """
 
-    def __init__(self, port: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, port: int, clock: Callable[[], float] = time.monotonic, language: str = "en") -> None:
         self.host = f"127.0.0.1:{port}"
         self.origin = f"http://{self.host}"
         self.token = Tokens()
+        self.language = translator(language)
         self.home = f"{self.token.root}/"
         self.cookie = f"fitnoise_{secrets.token_hex(4)}"
         self._clock = clock
@@ -218,7 +222,7 @@ class Guard:
             return await _body(scope, receive, asked, MAX_CODE_BODY_BYTES) or self._open(scope["form"])
         below = _same(scope["path"][: len(own.home)], own.home)
         if not (below and own.admits(cookie_parser(asked.get("cookie", "")))):
-            return _entry(403)
+            return _entry(own.language)
         scope["root_path"] = own.token.root  # routes are called as they are below it
         return await self._change(scope, receive, asked) if changes else None
 
@@ -235,10 +239,10 @@ class Guard:
 
     def _open(self, form: SubmittedForm) -> Response:
         if not self._session.opens(form.get("code", "").strip()):
-            return _entry(403, wrong=True)
+            return _entry(self._session.language, wrong=True)
         self._opened()
         # A redirect would still be the other site's (or the file's) request, and a strict cookie stays away from it.
-        return self._session.admit(HTMLResponse(_OPENED.format(home=self._session.home)))
+        return self._session.admit(_opened(self._session))
 
 
 async def _body(scope: Scope, receive: Receive, headers: Headers, max_bytes: int) -> Response | None:
@@ -268,31 +272,30 @@ def _refused(status: int, why: str) -> Response:
     return PlainTextResponse(why, status)
 
 
-def _entry(status: int, *, wrong: bool = False) -> Response:
+def _entry(language: Translator, *, wrong: bool = False) -> Response:
     """Return the page for a browser without a cookie, where the code can be pasted."""
-    return HTMLResponse(_ENTRY.format(told=_WRONG if wrong else ""), status)
+    alert = f'<p role="alert">{language.translate("studio.open.wrong")}</p>' if wrong else ""
+    body = (
+        f'{alert}<p>{language.translate("studio.open.enter")}</p><form method="post" action="{OPEN}">'
+        f'<label>{language.translate("studio.open.code")} <input name="code" autocomplete="off"></label> '
+        f"<button>{language.translate('studio.open.enter_code')}</button></form>"
+    )
+    return HTMLResponse(_page(language, body), 403)
 
 
-_PAGE = (
-    '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-    '<link rel="icon" href="data:,">'
-    "{head}<title>fitnoise studio</title></head><body><main><h1>fitnoise studio</h1>{body}</main></body></html>"
-)
+def _opened(session: StudioSession) -> Response:
+    """Return the page that leads to the studio by itself."""
+    body = f'<p><a href="{session.home}">{session.language.translate("studio.open.go")}</a></p>'
+    head = f'<meta http-equiv="refresh" content="0; url={session.home}">'
+    return HTMLResponse(_page(session.language, body, head))
 
-_OPENED = _PAGE.format(
-    head='<meta http-equiv="refresh" content="0; url={home}">', body='<p><a href="{home}">Go to the studio</a></p>'
-)
 
-_WRONG = '<p role="alert">This code is wrong, was used, or is too old.</p>'
-
-_ENTRY = _PAGE.format(
-    head="",
-    body=(
-        "{told}<p>Open the page that the terminal names, or paste the code that it shows.</p>"
-        f'<form method="post" action="{OPEN}"><label>Code <input name="code" autocomplete="off"></label> '
-        "<button>Open</button></form>"
-    ),
-)
+def _page(language: Translator, body: str, head: str = "") -> str:
+    return (
+        f'<!doctype html><html lang="{language.code}"><head><meta charset="utf-8">'
+        f'<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">{head}'
+        f"<title>fitnoise studio</title></head><body><main><h1>fitnoise studio</h1>{body}</main></body></html>"
+    )
 
 
 def opening_page(session: StudioSession) -> str:
@@ -304,11 +307,12 @@ def opening_page(session: StudioSession) -> str:
     digest = hashlib.sha256(script.encode()).digest()
     policy = f"default-src 'none'; script-src 'sha256-{_base64(digest)}'; form-action {session.origin}"
     return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<!doctype html><html lang="{session.language.code}"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">'
         '<meta name="referrer" content="no-referrer"><title>fitnoise studio</title></head><body><main>'
         f'<h1>fitnoise studio</h1><form method="post" action="{session.origin}{OPEN}">'
-        f'<input type="hidden" name="code" value="{session.code()}"><button>Open the studio</button></form></main>'
+        f'<input type="hidden" name="code" value="{session.code()}">'
+        f"<button>{session.language.translate('studio.open.begin')}</button></form></main>"
         f"<script>{script}</script></body></html>"
     )
 

@@ -48,7 +48,7 @@ class Server:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self._socket.bind(("127.0.0.1", 0))
         self._socket.listen()  # who comes early waits
-        self.session = StudioSession(self._socket.getsockname()[1], clock)
+        self.session = StudioSession(self._socket.getsockname()[1], clock, language)
         self.address = f"{self.session.origin}/"
         self.studio = Studio(folder, self.session, language, clock)
         self._clock = clock
