@@ -192,7 +192,7 @@ def ledger_file():
         for i in range(6):
             book.charge(homes, pure, {"plan": f"{i:064x}"} | sectors)
         drawn = [ledgers.DrawnPeriod(i, f"{i:064x}") for i in (1, 2)]
-        book.charge(homes, pure, {"plan": "f" * 64}, drawn=drawn[0])
+        book.charge(homes, pure, {"plan": "f" * 64}, drawn_period=drawn[0])
         book.period(homes, "f" * 64, drawn[1])
         for most in (Fraction(1, 100), Fraction(1, 10**6)):
             book.set_cap(homes, most, reason="enough")

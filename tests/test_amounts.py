@@ -105,7 +105,7 @@ def test_a_number_is_read_as_its_nearest_step_after_it_is_cut():
 def test_steps_are_the_nearest_ones_and_within_the_range(first, stride, digits, most, x):
     unit = Fraction(1, 10**digits)
     steps = Steps(first * unit, (first + most * stride) * unit, stride * unit)
-    assert steps.most == most
+    assert steps.max_step == most
     assert [steps.cell(float(steps.low + j * steps.step)) for j in (0, 1, most)] == [0, 1, most]
     j = steps.cell(x)
     if not math.isfinite(x):
@@ -287,7 +287,7 @@ def test_amounts_of_whole_numbers_are_read_in_statements():
     domain = fn.Domain(n=fn.Amount(-3, 7, step=2.5, valid=(-4, 100), missing={"none": [-9]}, if_outside="none"))
     values = [-9, -4, -3, -2, -1, 0, 1, 2, 3, 6, 7, 99, 101]
     relation = f"(SELECT * FROM (VALUES {', '.join(f'({n})' for n in values)}) AS t(n))"
-    fields = {"n": statements.Field(domain["n"].coding, ColumnKind.WHOLE, "source.n")}
+    fields = {"n": statements.Field(domain["n"].coding, ColumnKind.INTEGER, "source.n")}
     counts, _ = statements.count(in_duckdb(), DUCKDB, relation, fields, [("n",)], ProgressFilter(None), drop=True)
     cells = {"n": np.array([cell_of(domain["n"].coding, v) for v in values])}
     assert np.array_equal(counts["n",], moments(domain, cells, ("n",)))

@@ -21,8 +21,8 @@ from fitnoise.interfaces.render import document
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel.by_value import ByValue
 from fitnoise.kernel.codings import (
+    MAX_RANGES,
     MAX_STEPS_FROM_ZERO,
-    MOST_RANGES,
     CodingWithMissing,
     Steps,
     class_coding,
@@ -123,21 +123,23 @@ def test_of_ranges_in_order_and_by_name_the_documents_are_the_same():
         (lambda: fn.Amount(1, fn.ByAttribute("a", [3, 5])), "domain.class-starts-differ"),
         (lambda: fn.Amount(fn.ByAttribute("a", [0.5, 1]), fn.ByAttribute("a", [2.5, 5])), "domain.class-starts-differ"),
         (lambda: fn.Amount(0, fn.ByAttribute("a", [3, 600]), valid=(0, 500)), "domain.class-steps-invalid"),
-        (lambda: fn.Amount(0, fn.ByAttribute("a", [*range(1, MOST_RANGES + 2)])), "domain.too-many-ranges"),
+        (lambda: fn.Amount(0, fn.ByAttribute("a", [*range(1, MAX_RANGES + 2)])), "domain.too-many-ranges"),
         (
             lambda: fn.Amount(0, fn.ByAttribute("a", [3, 600]), missing={"none": [300]}),
             "domain.missing-code-is-value",
         ),
         (
-            lambda: Steps(Fraction(0), Fraction(2), Fraction(1), by="a", classes=(one_range(3),)),
+            lambda: Steps(Fraction(0), Fraction(2), Fraction(1), attribute="a", classes=(one_range(3),)),
             "domain.class-steps-differ",
         ),
         (
-            lambda: Steps(Fraction(1), Fraction(4), Fraction(1), by="a", classes=(one_range(3),)),
+            lambda: Steps(Fraction(1), Fraction(4), Fraction(1), attribute="a", classes=(one_range(3),)),
             "domain.class-steps-differ",
         ),
         (
-            lambda: Steps(Fraction(0), Fraction(3), Fraction(1), by="a", classes=(one_range(3, (Fraction(1),)),)),
+            lambda: Steps(
+                Fraction(0), Fraction(3), Fraction(1), attribute="a", classes=(one_range(3, (Fraction(1),)),)
+            ),
             "domain.class-range-invalid",
         ),
         (lambda: DOMAIN["sales"].upper_limit(2), "domain.ceiling-not-declared"),
@@ -155,7 +157,7 @@ def one_range(most, ceilings=()):
 
 def test_a_hundred_different_ranges_may_be():
     several = fn.Domain(a=fn.Amount(0, fn.ByAttribute("b", [*range(1, 101)] * 2)), b=fn.Ordered(1, 200))
-    assert len(ranges_of(several["a"].coding)) == MOST_RANGES
+    assert len(ranges_of(several["a"].coding)) == MAX_RANGES
     assert sorted(c for _, cells in ranges_of(several["a"].coding) for c in cells) == list(range(200))
 
 
@@ -423,7 +425,7 @@ def test_a_statement_grows_with_the_number_of_classes_and_not_with_its_square():
         }
         return len(statements.statement(DUCKDB, "people", fields, [tuple(fields)], drop=True))
 
-    assert length(MOST_RANGES) < 12 * length(MOST_RANGES // 10)
+    assert length(MAX_RANGES) < 12 * length(MAX_RANGES // 10)
 
 
 @pytest.mark.slow

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fitnoise.kernel.checks import checked_positive, checked_whole, is_name, is_plain, is_real, is_whole, look_alike
+from fitnoise.kernel.checks import (
+    are_confusable,
+    checked_integer,
+    checked_positive,
+    is_integer,
+    is_name,
+    is_plain,
+    is_real,
+)
 from fitnoise.kernel.units import Account, DataSource, Neighbours, PrivacyUnit
 from fitnoise.request.publication import Budget, SmallDatabase
 from fitnoise.request.targets import Target, TargetKind
@@ -22,8 +30,8 @@ NEITHER = [True, np.True_, "1", None, 1j, [1], np.array([1]), Decimal(1), Fracti
 
 
 def test_whole_numbers_are_those_of_python_and_numpy():
-    assert all(is_whole(x) for x in WHOLE)
-    assert not any(is_whole(x) for x in [*NEITHER, *REAL[len(WHOLE) :]])
+    assert all(is_integer(x) for x in WHOLE)
+    assert not any(is_integer(x) for x in [*NEITHER, *REAL[len(WHOLE) :]])
 
 
 def test_reals_are_whole_numbers_and_floats():
@@ -48,9 +56,9 @@ def test_plain_numbers_are_those_that_documents_hold():
 @pytest.mark.parametrize("wrong", [*NEITHER, *REAL[len(WHOLE) :], 1, 0, -3])
 def test_a_whole_number_that_is_none_or_too_small_is_named(wrong):
     with refused("workload.not-a-whole-number") as caught:
-        checked_whole("steps", wrong, 2)
+        checked_integer("steps", wrong, 2)
     assert caught.value.given == f"The value of steps is {wrong!r}."
-    assert type(checked_whole("steps", np.int16(2), 2)) is int
+    assert type(checked_integer("steps", np.int16(2), 2)) is int
 
 
 @pytest.mark.parametrize("wrong", [*NEITHER, 0, -1.0, math.nan, math.inf, -math.inf])
@@ -90,9 +98,9 @@ TWINS = [
 
 @pytest.mark.parametrize("twin", ["he11o", "heIIo", "he1Io", "hel|o"])
 def test_several_digits_within_a_word_are_letters_too(twin):
-    assert look_alike("hello", twin)
-    assert look_alike("schools", "sch00ls")
-    assert not look_alike("hello", "he2lo")
+    assert are_confusable("hello", twin)
+    assert are_confusable("schools", "sch00ls")
+    assert not are_confusable("hello", "he2lo")
 
 
 @pytest.mark.parametrize("twin", TWINS)
@@ -101,9 +109,9 @@ def test_names_that_are_read_as_one_look_alike(twin):
     word, or what is not seen.
     """
     assert is_name(twin)
-    assert look_alike(twin, "people")
-    assert look_alike("people", twin)
-    assert not look_alike(twin, "peoples")
+    assert are_confusable(twin, "people")
+    assert are_confusable("people", twin)
+    assert not are_confusable(twin, "peoples")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +132,7 @@ def test_names_that_are_read_as_one_look_alike(twin):
     ],
 )
 def test_names_that_are_read_apart_do_not_look_alike(one, other, same):
-    assert look_alike(one, other) is same
+    assert are_confusable(one, other) is same
 
 
 @pytest.mark.parametrize("records", [2.5, True, "3", None, np.int64(3), 0])

@@ -372,15 +372,15 @@ def golden(name):
     asked = {
         "sex": (["f", "é'"], ColumnKind.TEXT),
         "state": ("a", ColumnKind.FIXED),
-        "year": ({"at_least": 2020, "below": 2025}, ColumnKind.WHOLE),
+        "year": ({"at_least": 2020, "below": 2025}, ColumnKind.INTEGER),
         "income": ({"above": 0.5}, ColumnKind.DOUBLE),
         "wealth": ({"at_most": 1e6}, ColumnKind.DECIMAL),
         "owner": (True, ColumnKind.TRUTH),
-        "size": ({"values": [1, -7]}, ColumnKind.WHOLE),
-        "far": ({"below": 1e300}, ColumnKind.WHOLE),
+        "size": ({"values": [1, -7]}, ColumnKind.INTEGER),
+        "far": ({"below": 1e300}, ColumnKind.INTEGER),
     }
     where = [Field(conditions({a: x})[0].coding, k, f"source.{d.quoted(a)}") for a, (x, k) in asked.items()]
-    fields = {"age": Field(Interval(0), ColumnKind.WHOLE, f"source.{d.quoted('age')}")}
+    fields = {"age": Field(Interval(0), ColumnKind.INTEGER, f"source.{d.quoted('age')}")}
     person = PersonColumn(ColumnKind.TEXT, f"source.{d.quoted('id')}", ["age"], 1)
     relation = ".".join(d.quoted(part) for part in ("census", f"the {d.marks[1]} people"))
     return prepared(d, relation, where, fields, person)[0].replace(" AND ", "\nAND ") + "\n"
@@ -395,7 +395,7 @@ def test_conditions_are_those_that_were_read_by_a_person(name):
 def test_without_conditions_the_table_is_the_relation():
     d = DIALECTS["postgresql"]
     assert prepared(d, "people", [], {}, None) == ("people", {}, None)
-    where = [Field(Interval(0), ColumnKind.WHOLE, "source.a")]
+    where = [Field(Interval(0), ColumnKind.INTEGER, "source.a")]
     sql = "(SELECT 0 AS v0 FROM people source WHERE source.a >= 0)"
     assert prepared(d, "people", where, {}, None) == (sql, {}, None)
 

@@ -998,8 +998,8 @@ def test_the_engine_for_files_is_tried_with_known_values_of_every_type(name, csv
     held = (
         duck._ColumnContents.UNTYPED
         if name == "untyped"
-        else duck._ColumnContents.WHOLE
-        if name in duck._WORDS
+        else duck._ColumnContents.INTEGER
+        if name in duck._INT64_TYPES
         else duck._ColumnContents.ELSE
     )
     tried = ("VARCHAR" if name == "untyped" else name, held, csv, kind, None)

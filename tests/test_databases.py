@@ -35,7 +35,7 @@ needs_postgresql = pytest.mark.skipif(not POSTGRESQL, reason="there is no wheel 
 DUCKDB = replace(
     DIALECTS["trino"],
     name="duckdb",
-    called="DuckDB",
+    label="DuckDB",
     text="encode(CAST({c} AS VARCHAR))",
     code="from_hex('{h}')",
     letters="decode(from_hex('{h}'))",
@@ -131,7 +131,7 @@ FEW = fn.Domain(
 )
 def test_a_statement_counts_any_margins(rows, margins, drop, sets, together):
     used = [a for a in SIZES if any(a in m for m in margins)]
-    fields = fields_of(FEW, dict.fromkeys(used, ColumnKind.WHOLE))
+    fields = fields_of(FEW, dict.fromkeys(used, ColumnKind.INTEGER))
     values = ", ".join(str(r) for r in rows) or f"({', '.join(['NULL'] * 5)})"
     relation = f"(SELECT * FROM (VALUES {values}) AS v({', '.join(SIZES)}) WHERE {str(bool(rows)).lower()})"
     with pytest.MonkeyPatch.context() as patch:
@@ -162,9 +162,9 @@ def test_every_record_is_in_one_piece(rows, pages, sets, together, pieces):
     stored = ["CREATE TABLE people (x TEXT, y INTEGER, day DATE)"]
     stored += [f"INSERT INTO people VALUES ('{x}', {y}, '{day}')" for x, y, day in rows]
     domain = fn.Domain(x=fn.Categorical(["a", "b"]), y=fn.Ordered(0, 2), month=fn.Ordered(1, 6))
-    fields = fields_of(domain, {"x": ColumnKind.TEXT, "y": ColumnKind.WHOLE})
+    fields = fields_of(domain, {"x": ColumnKind.TEXT, "y": ColumnKind.INTEGER})
     fields["month"] = statements.Field(domain["month"].coding, ColumnKind.DATE, "source.day", DateField(DatePart.MONTH))
-    met = [statements.Field(Interval(low=0.0), ColumnKind.WHOLE, "source.y")]
+    met = [statements.Field(Interval(low=0.0), ColumnKind.INTEGER, "source.y")]
     margins = [("x",), ("y", "month"), ("x", "y"), ()]
     asked = []
 
@@ -201,7 +201,7 @@ def test_attributes_of_one_column_are_told_apart():
     domain = fn.Domain(
         sharp=fn.Categorical([0, 1, 2], column="x"), rough=fn.Categorical([2, 0], column="x"), y=fn.Ordered(0, 1)
     )
-    fields = fields_of(domain, dict.fromkeys(domain, ColumnKind.WHOLE))
+    fields = fields_of(domain, dict.fromkeys(domain, ColumnKind.INTEGER))
     relation = "(SELECT * FROM (VALUES (0, 0), (1, 1), (2, 1), (2, 0)) AS v(x, y))"
     margins = [("sharp",), ("rough",), ("rough", "y"), ("sharp", "rough"), ("y",)]
     for sets, cell in itertools.product([True, False], [1.0, 1e12]):
@@ -216,7 +216,7 @@ def test_attributes_of_one_column_are_told_apart():
 
 def test_what_does_not_fit_into_one_statement_is_refused():
     domain = fn.Domain({f"q{i}": fn.Ordered(1, 1) for i in range(64)})
-    fields = fields_of(domain, dict.fromkeys(domain, ColumnKind.WHOLE))
+    fields = fields_of(domain, dict.fromkeys(domain, ColumnKind.INTEGER))
     d = replace(DUCKDB, prices=replace(DUCKDB.prices, cell=1e12))
     closed = pytest.fail
     for margins in ([tuple(domain)], list(itertools.combinations(domain, 2))):
@@ -228,7 +228,7 @@ def test_codes_that_a_column_cannot_hold_are_nowhere():
     domain = fn.Domain(
         words=fn.Categorical(["a", "01", str(2**64)], column="x"), mixed=fn.Categorical(["a", "1"], column="x")
     )
-    fields = fields_of(domain, dict.fromkeys(domain, ColumnKind.WHOLE))
+    fields = fields_of(domain, dict.fromkeys(domain, ColumnKind.INTEGER))
     relation = "(SELECT * FROM (VALUES (1), (2)) AS v(x))"
     for used, told in ({"mixed": fields["mixed"]}, {"mixed": 1}), (fields, {"words": 2, "mixed": 1}):
         _, outside = statements.count(
@@ -251,7 +251,7 @@ GOLDEN = fn.Domain(
 )
 GOLDEN_KINDS = {
     "sex": ColumnKind.TEXT,
-    "age": ColumnKind.WHOLE,
+    "age": ColumnKind.INTEGER,
     "income": ColumnKind.DOUBLE,
     "owner": ColumnKind.TRUTH,
     "size": ColumnKind.DECIMAL,
@@ -362,7 +362,7 @@ def test_statements_are_those_that_were_read_by_a_person(name, drop):
 
 
 def tried(d, *, drop=True, beside=False):
-    engine_check.refuse_unless_right(in_duckdb(), d, "the database", drop=drop, beside=beside)
+    engine_check.refuse_unless_right(in_duckdb(), d, "the database", drop=drop, with_missing=beside)
 
 
 @contextlib.contextmanager
@@ -443,7 +443,7 @@ def test_levels_of_nested_places_are_counted_by_the_codes_of_leaves(tmp_path, en
     "row", [(0, None, 1), (0, -1, 1), (0, 4, 1), (1, 0, 1), (0, 0, -1), (0, 0), ("x", 0, 1), (0, 2**70, 1), (-1, 0, 1)]
 )
 def test_rows_that_no_right_engine_gives_are_refused(row):
-    d, field = DIALECTS["postgresql"], statements.Field(fn.Ordered(0, 2).coding, ColumnKind.WHOLE, "source.x")
+    d, field = DIALECTS["postgresql"], statements.Field(fn.Ordered(0, 2).coding, ColumnKind.INTEGER, "source.x")
     with refused("data.database-answer-invalid"):
         statements.count(lambda _: [[row]], d, "people", {"x": field}, [("x",)], ProgressFilter(None), drop=True)
     counts, _ = statements.count(
@@ -454,7 +454,7 @@ def test_rows_that_no_right_engine_gives_are_refused(row):
 
 def test_what_mysql_calls_a_boolean_is_one():
     """A whole number that is shown one digit wide."""
-    for width, kind in ((1, ColumnKind.TRUTH), (11, ColumnKind.WHOLE)):
+    for width, kind in ((1, ColumnKind.TRUTH), (11, ColumnKind.INTEGER)):
         column = sa.Integer()
         column.display_width = width
         assert databases._kind(DIALECTS["mysql"], column) == (kind, "Integer")
@@ -470,7 +470,9 @@ def test_no_statement_of_the_trial_is_longer_than_clickhouse_takes(drop, monkeyp
         return True
 
     monkeypatch.setattr(engine_check, "_right", recorded)
-    engine_check.refuse_unless_right(None, DIALECTS["clickhouse"], "the database", drop=drop, beside=True, amounts=True)
+    engine_check.refuse_unless_right(
+        None, DIALECTS["clickhouse"], "the database", drop=drop, with_missing=True, amounts=True
+    )
     assert len(asked) == 2
     assert 2**16 < max(len(x.encode()) for x in asked) < 2**18
 
@@ -586,8 +588,8 @@ def test_every_count_begins_with_a_trial(engine, tmp_path, monkeypatch):
     assert asked == []
     counter.count(MARGINS)
     counter.count([("sex",)])
-    what = "Spark" if engine == "spark" else f"the {DIALECTS[engine].called} database"
-    assert asked == 2 * [(engine, what, {"drop": True, "beside": True, "amounts": False})]
+    what = "Spark" if engine == "spark" else f"the {DIALECTS[engine].label} database"
+    assert asked == 2 * [(engine, what, {"drop": True, "with_missing": True, "amounts": False})]
 
 
 # --- the suite of all engines -------------------------------------------------------------------------------------
@@ -1264,7 +1266,7 @@ def test_tables_that_are_not_of_the_same_records_are_refused():
     """Detects a writer between the scans of an engine without transactions: a person may have been in two places."""
     d, margins = DIALECTS["clickhouse"], [("x", "y"), ("y", "z")]
     attributes = {a: fn.Ordered(1, 3000) for a in "xyz"}
-    fields = {a: statements.Field(x.coding, ColumnKind.WHOLE, f"source.{a}") for a, x in attributes.items()}
+    fields = {a: statements.Field(x.coding, ColumnKind.INTEGER, f"source.{a}") for a, x in attributes.items()}
 
     def counts(*rows):
         placed = [(j, first * 3001 + last, n) for j, first, last, n in rows]

@@ -55,7 +55,7 @@ def test_records_without_an_id_are_dropped_and_those_beyond_a_bound_are_not(sour
     counter.count([("x",)])
     out = [(x not in (0, 1, 2), y == "w", p == "") for x, y, p in ROWS]
     assert counter.dropped == Dropped(60, sum(map(any, out)), {"x": 24, "y": 20}, 15)
-    assert counter.dropped.by == "'x' 24, 'y' 20, without an id 15"
+    assert counter.dropped.detail == "'x' 24, 'y' 20, without an id 15"
     counter.count([])
     assert counter.dropped is None  # of the last count: nothing was read
 

@@ -10,8 +10,8 @@ import pytest
 
 from fitnoise.kernel import exact_powers
 from fitnoise.kernel.exact_powers import (
-    LEAST_EPSILON,
-    MOST_EPSILON,
+    MAX_EPSILON,
+    MIN_EPSILON,
     alpha_above,
     exp_below,
     exp_bounds,
@@ -49,7 +49,7 @@ def test_bounds_hold_the_exponential(monkeypatch, rng, guard, apart):
     assert exp_bounds(Fraction(0), 40)[0] == 2**40
 
 
-@pytest.mark.parametrize("epsilon", [LEAST_EPSILON, Fraction(1, 3), Fraction(1), Fraction(29, 4), MOST_EPSILON])
+@pytest.mark.parametrize("epsilon", [MIN_EPSILON, Fraction(1, 3), Fraction(1), Fraction(29, 4), MAX_EPSILON])
 def test_alpha_is_the_least_of_its_digits_that_is_no_less(epsilon):
     """64 bits behind the first."""
     below = exponential(epsilon)
@@ -92,10 +92,10 @@ def test_a_logarithm_is_no_less_and_hardly_more(ratio):
 
 
 def test_epsilon_is_taken_as_it_is_from_the_least_to_the_most():
-    assert (rational(2.0**-20), rational(LEAST_EPSILON), rational(50), rational(50.0)) == (
-        LEAST_EPSILON, LEAST_EPSILON, 50, 50,
+    assert (rational(2.0**-20), rational(MIN_EPSILON), rational(50), rational(50.0)) == (
+        MIN_EPSILON, MIN_EPSILON, 50, 50,
     )  # fmt: skip
     assert rational(0.1) == Fraction(0.1)
-    for epsilon in (LEAST_EPSILON - Fraction(1, 2**80), 50 + Fraction(1, 2**80), True, "1", None, math.nan):
+    for epsilon in (MIN_EPSILON - Fraction(1, 2**80), 50 + Fraction(1, 2**80), True, "1", None, math.nan):
         with refused("workload.epsilon-not-a-number", "workload.epsilon-out-of-range"):
             rational(epsilon)

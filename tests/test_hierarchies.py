@@ -37,7 +37,7 @@ from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
 from fitnoise.kernel.counting import open_counter
 from fitnoise.kernel.counting.histogram import HistogramCounter
-from fitnoise.kernel.domain import Share, attribute_document
+from fitnoise.kernel.domain import HierarchyShare, attribute_document
 from fitnoise.kernel.places import RegularTree
 from fitnoise.kernel.units import DataSource
 from fitnoise.mechanisms.gaussian import budgets
@@ -112,7 +112,7 @@ def test_a_level_is_laid_out_along_the_levels_above_it():
         uneven.counting_axes(("b in a", "c in a"))
     with refused("domain.unknown-attribute"):
         domain.counting_axes(("nowhere",))
-    assert Share("geo", ("u", "v"), 0, 1, 3).size == 3
+    assert HierarchyShare("geo", ("u", "v"), 0, 1, 3).size == 3
 
 
 ROWS = [("a", "a1"), ("a", "a2")]

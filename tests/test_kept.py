@@ -11,11 +11,11 @@ import pytest
 
 import fitnoise as fn
 from fitnoise.errors import DataError, FitnoiseError, LedgerError
-from fitnoise.kernel import disk, kept
+from fitnoise.kernel import answer_files, disk
+from fitnoise.kernel.answer_files import AnswerFolder, Room, read, room_for, serialise
 from fitnoise.kernel.arrays import answers_digest
 from fitnoise.kernel.counting import HistogramCounter
 from fitnoise.kernel.disk import Draft, clear_drafts, hold, lock, sync_names
-from fitnoise.kernel.kept import Beside, Room, read, room_for, written
 from fitnoise.kernel.ledger import Account, DrawnPeriod, Ledger
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.measure import Stages, is_unfinished, measure
@@ -60,7 +60,7 @@ def test_a_draft_is_its_owners_alone_and_gone_unless_it_is_placed(tmp_path):
     assert not list(tmp_path.iterdir())
     with Draft(tmp_path, "a") as draft:
         draft.write(b"three")
-        draft.place(tmp_path / "done")
+        draft.move_to(tmp_path / "done")
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("done", b"three")]
 
 
@@ -95,7 +95,7 @@ def test_a_draft_that_another_process_holds_as_a_leftover_is_made_again(tmp_path
     with Draft(tmp_path, "a") as draft:
         taken[0].unlink()
         draft.write(b"one")
-        draft.place(tmp_path / "done")
+        draft.move_to(tmp_path / "done")
     os.close(taken[1])
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("done", b"one")]
 
@@ -150,7 +150,7 @@ def test_answers_are_read_as_they_were_written_whatever_room_they_have(tmp_path)
     digest = hashlib.sha256(b"1\n-2\n%d\n%d\n%d" % (2**80, -(10**30), -(2**63))).hexdigest()
     assert answers_digest([np.array([1, -2]), *flat[2:]]) == digest
     for room in (0, room_for(ANSWERS), 10_000):
-        content = written(ANSWERS, room)
+        content = serialise(ANSWERS, room)
         assert len(content) == max(room, len(json.dumps([[y.tolist() for y in p] for p in ANSWERS]).replace(" ", "")))
         (tmp_path / "f").write_bytes(content)
         found = read(tmp_path / "f", answers_digest(flat))
@@ -162,9 +162,9 @@ def test_answers_are_read_as_they_were_written_whatever_room_they_have(tmp_path)
 @pytest.mark.parametrize("size", [0, 1, 7])
 def test_room_is_made_for_the_longest_numbers_of_64_bits(size):
     least = [(np.full(size, -(2**63)), np.full(1, -(2**63)))] * 2
-    assert len(written(least, 0)) <= room_for(least) == len(written(least, room_for(least)))
+    assert len(serialise(least, 0)) <= room_for(least) == len(serialise(least, room_for(least)))
     wide = [(np.array([10**40] * size, dtype=object),)]
-    assert len(written([(np.array([10**100] * size, dtype=object),)], 0)) <= room_for(wide)
+    assert len(serialise([(np.array([10**100] * size, dtype=object),)], 0)) <= room_for(wide)
 
 
 def test_the_length_of_a_file_does_not_tell_how_long_the_exact_answers_are():
@@ -221,7 +221,7 @@ def test_a_charge_with_another_salt_is_none_to_finish(book, salt):
 
 
 def test_answers_are_of_a_charge_or_a_period_of_the_account(book, tmp_path):
-    first = book.charge(ME, SOME, {"plan": "1" * 64}, drawn=DrawnPeriod(1, "f" * 64))
+    first = book.charge(ME, SOME, {"plan": "1" * 64}, drawn_period=DrawnPeriod(1, "f" * 64))
     second = book.period(ME, "1" * 64, DrawnPeriod(2, "e" * 64))
     cap = book.set_cap(ME, Fraction(9))
     answers = [book.answer(e, "a" * 64) for e in (second, first)]
@@ -289,7 +289,7 @@ def test_answers_are_kept_beside_the_ledger_until_they_are_forgotten(book, tmp_p
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert (stages.charge, stages.salt) == (found.charge, found.charge.detail["salt"])
     assert stages.answers == book.answered(found.charge)
-    beside = Beside(book)
+    beside = AnswerFolder(book)
     assert beside.path(found.charge) == path
     again = beside.read(found.charge, stages.answers)
     assert [[y.tolist() for y in p] for p in again] == [[y.tolist() for y in p] for p in found.answers]
@@ -305,7 +305,7 @@ def test_a_ledger_in_memory_keeps_no_answers_and_names_them(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     with Ledger(":memory:") as book:
         found = measured(book)
-        entry, beside = book.answered(found.charge), Beside(book)
+        entry, beside = book.answered(found.charge), AnswerFolder(book)
         assert entry.answers == answers_digest(y for p in found.answers for y in p)
         assert beside.path(found.charge) is beside.read(found.charge, entry) is None
         assert not beside.is_held(found.charge)
@@ -390,9 +390,9 @@ def test_of_two_that_draw_for_one_charge_the_answers_of_one_are_published(book, 
     with refused("ledger.answers-recorded-before"):
         measured(book, unfinished=charge, door=Replay(draws=slow), stages=stages)
     assert (stages.charge, stages.answers) == (charge, None)
-    kept_there = Beside(book).read(charge, book.answered(charge))
+    kept_there = AnswerFolder(book).read(charge, book.answered(charge))
     assert [[y.tolist() for y in p] for p in kept_there] == [[y.tolist() for y in p] for p in first[0].answers]
-    assert [p.suffix for p in Beside(book).path(charge).parent.iterdir()] == [".answers"]
+    assert [p.suffix for p in AnswerFolder(book).path(charge).parent.iterdir()] == [".answers"]
 
 
 def test_a_living_process_is_left_to_finish_its_charge(book):
@@ -400,7 +400,7 @@ def test_a_living_process_is_left_to_finish_its_charge(book):
 
     def look(scale, size):
         (charge,) = book.entries()
-        told.append(Beside(book).is_held(charge))
+        told.append(AnswerFolder(book).is_held(charge))
         with Ledger(book.file) as other, refused("ledger.release-in-progress"):
             measured(other, unfinished=charge)
         return np.full(size, 1)
@@ -408,7 +408,7 @@ def test_a_living_process_is_left_to_finish_its_charge(book):
     found = measured(book, door=Replay(draws=look))
     assert told
     assert all(told)
-    beside = Beside(book)
+    beside = AnswerFolder(book)
     assert not beside.is_held(found.charge)
     with beside.holding(found.charge):
         assert beside.is_held(found.charge)
@@ -434,7 +434,7 @@ def test_a_disk_that_fails_is_told_and_charges_nothing_unless_it_did(book, monke
 
     with monkeypatch.context() as patched:
         if moment == "mkdir":
-            patched.setattr(kept.Path, "mkdir", failing(number))
+            patched.setattr(answer_files.Path, "mkdir", failing(number))
         elif moment == "open":
             patched.setattr(disk.os, "open", failing(number))
         elif moment == "room":
@@ -442,7 +442,7 @@ def test_a_disk_that_fails_is_told_and_charges_nothing_unless_it_did(book, monke
         elif moment == "write":
             patched.setattr(disk.Draft, "write", second)
         else:
-            patched.setattr(disk.Draft, "place", failing(number))
+            patched.setattr(disk.Draft, "move_to", failing(number))
         stages = Stages()
         with refused("ledger.answers-folder-not-made", "ledger.answers-not-kept"):
             measured(book, stages=stages)
@@ -457,7 +457,7 @@ def test_a_disk_that_fails_is_told_and_charges_nothing_unless_it_did(book, monke
 
 
 def test_a_folder_that_is_removed_by_another_process_is_made_again(book, monkeypatch):
-    real, removed = kept.Room, []
+    real, removed = answer_files.Room, []
 
     def late(folder, stem):
         if not removed:
@@ -465,7 +465,7 @@ def test_a_folder_that_is_removed_by_another_process_is_made_again(book, monkeyp
             folder.rmdir()
         return real(folder, stem)
 
-    monkeypatch.setattr(kept, "Room", late)
+    monkeypatch.setattr(answer_files, "Room", late)
     assert measured(book).charge.sequence == 1
 
 

@@ -368,7 +368,7 @@ def test_of_bounds_with_the_same_rho_the_least_epsilon_and_mu_hold(first: int) -
 
 def test_pure_prices_with_profiles_add_up_in_mu_where_no_rate_is_stated() -> None:
     one = Price(YOUNG.largest, YOUNG, Fraction(1))
-    assert room._together_mu([one, one]) == 2 * ceil_dyadic(pure_mu_squared(Fraction(1)))
+    assert room._joint_mu([one, one]) == 2 * ceil_dyadic(pure_mu_squared(Fraction(1)))
 
 
 def test_what_remains_of_a_cap_on_epsilon_is_told_in_rho() -> None:
@@ -417,12 +417,12 @@ def test_a_series_that_was_refused_was_not_begun() -> None:
     with Ledger(":memory:") as ledger:
         ledger.set_cap(SURVEY, Fraction(1, 8))
         for asked in (drawn, DrawnPeriod(2, "0" * 64)):  # the refusal does not show the next draw
-            refusal(lambda asked=asked: ledger.charge(SURVEY, loss(Fraction(1, 4)), {"plan": P}, drawn=asked))
+            refusal(lambda asked=asked: ledger.charge(SURVEY, loss(Fraction(1, 4)), {"plan": P}, drawn_period=asked))
         assert ledger.series(SURVEY, P) == []
         with refused("ledger.series-not-in-turn"):
             ledger.period(SURVEY, P, DrawnPeriod(2, "0" * 64))
         ledger.set_cap(SURVEY, Fraction(1))
-        entry = ledger.charge(SURVEY, loss(Fraction(1, 4)), {"plan": P}, drawn=drawn)
+        entry = ledger.charge(SURVEY, loss(Fraction(1, 4)), {"plan": P}, drawn_period=drawn)
         assert ledger.series(SURVEY, P) == [entry]
 
 

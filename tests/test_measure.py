@@ -1002,7 +1002,7 @@ def test_what_counts_are_of_is_told_by_a_digest_of_all_that_decides_it(merge):
         "cells": [axis_key(domain, "sex"), axis_key(domain, "pay")],
         "where": [[c.column, c.document] for c in source.conditions],
         "bound": own[merge],
-        "if_outside": "refuse",
+        "outside": "refuse",
         "margins": [["sex", "pay"]],
     }
     assert measuring._counts_fingerprint(order) == hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()

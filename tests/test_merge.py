@@ -104,7 +104,7 @@ def whole(rows, merge):
             continue
         alike, sums = list(cells), []
         for i, a in enumerate(DOMAIN):
-            if a in merge and cells[i] <= DOMAIN[a].exact.most:
+            if a in merge and cells[i] <= DOMAIN[a].exact.max_step:
                 alike[i] = None
                 sums.append(steps(a, values[i]))
         own.setdefault(str(person), {}).setdefault(tuple(alike), []).append(sums)
@@ -218,13 +218,13 @@ def test_an_amount_that_is_cut_afterwards_is_what_it_is_cut_before(x, low, most,
     step = Fraction(stride, 10**digits)
     coding = Steps(low * step, (low + most + 1) * step, step)
     far = uncut(coding)
-    assert (far.size, far.most) == (2 * MAX_STEPS_FROM_ZERO + 1, 2 * MAX_STEPS_FROM_ZERO)
+    assert (far.size, far.max_step) == (2 * MAX_STEPS_FROM_ZERO + 1, 2 * MAX_STEPS_FROM_ZERO)
     for value in (x, float(coding.low), float(coding.high + step / 2), 1e308, -1e308):
         cell, wide = coding.cell(value), far.cell(value)
         assert (cell is None) == (wide is None)
         if wide is not None:
             assert 0 <= wide < far.size
-            assert cell == min(max(wide - MAX_STEPS_FROM_ZERO - low, 0), coding.most)
+            assert cell == min(max(wide - MAX_STEPS_FROM_ZERO - low, 0), coding.max_step)
     assert [far.cell(float(n * step)) for n in (-MAX_STEPS_FROM_ZERO, 0, MAX_STEPS_FROM_ZERO)] == [
         0,
         MAX_STEPS_FROM_ZERO,
@@ -299,7 +299,7 @@ def test_engines_whose_sums_are_of_64_bits_add_up_longer_numbers():
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("drop", [True, False])
-@pytest.mark.parametrize("kind", [ColumnKind.TEXT, ColumnKind.WHOLE])
+@pytest.mark.parametrize("kind", [ColumnKind.TEXT, ColumnKind.INTEGER])
 @pytest.mark.parametrize("sets", [True, False])
 def test_an_engine_that_adds_up_as_declared_is_admitted(sets, kind, drop):
     for pattern in (NO_PATTERN, Pattern(("shop",)), Pattern(fixed=("shop",))):

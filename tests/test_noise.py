@@ -699,14 +699,14 @@ def test_ln_2_is_the_nearest_float():
 @pytest.mark.no_cover
 @pytest.mark.parametrize("law", LAWS)
 def test_the_computed_threshold_errs_by_less_than_a_quarter_unit(rng, law):
-    # A quarter is proven in `_chance`, 0.03 is seen; a coefficient of s⁵ wrong by 1 % would show. `_MARGIN` allows 16.
+    # A quarter is proven in `_threshold`, 0.03 is seen; a coefficient of s⁵ wrong by 1 % would show. `_MARGIN` is 16.
     worst = Fraction(0)
     for _ in range(6000):
         scale, v = any_scale(rng), int(rng.integers(0, 23) if rng.random() < 0.5 else min(rng.geometric(0.5) - 1, 22))
         x = v * width_of(law, scale) + int(rng.integers(0, width_of(law, scale)))
         with np.errstate(over="ignore"):
             gamma = law.inside.gamma(np.array([x]).astype(float), np.array([scale]))
-        computed = noise._chance(gamma, np.array([v], dtype=np.uint8))[0]
+        computed = noise._threshold(gamma, np.array([v], dtype=np.uint8))[0]
         worst = max(worst, abs(Fraction(float(computed)) - threshold(law, v, x, scale) * 2**40))
     assert worst < Fraction(1, 16)
 

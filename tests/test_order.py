@@ -226,7 +226,7 @@ def test_nothing_in_a_fresh_order_can_be_changed():
     fresh = made.without_cache()
     assert changeable(fresh.designs) is None
     assert not any(getattr(g, f.name).flags.writeable for g in fresh.designs[0].groups for f in fields(g))
-    for name in ("sizes", "steps", "_named", "_shares"):
+    for name in ("sizes", "steps", "_by_name", "_shares"):
         with pytest.raises(TypeError, match="does not support item assignment"):
             getattr(DOMAIN, name)["o"] = 7
     query = fn.FiniteQuery.count("ones", people=5, epsilon=1, where={"o": 1})

@@ -16,11 +16,11 @@ import pytest
 import fitnoise as fn
 from designs import of_margins, of_sectors, over
 from fitnoise.errors import BudgetExceeded, DataError, LedgerError
+from fitnoise.kernel import answer_files as answers
 from fitnoise.kernel import disk
-from fitnoise.kernel import kept as answers
 from fitnoise.kernel import series as periods
 from fitnoise.kernel.counting import HistogramCounter, SealedCounter
-from fitnoise.kernel.counting.sealed import PLAIN
+from fitnoise.kernel.counting.sealed import UNSEALED
 from fitnoise.kernel.ledger import Account, DrawnPeriod, Ledger
 from fitnoise.kernel.measure import Measurement, Stages, measure, sealed
 from fitnoise.kernel.order import DeclaredSize, Order
@@ -293,7 +293,7 @@ class Poisoned(HistogramCounter):
 
 def test_counts_that_were_made_elsewhere_are_drawn(book, folder, tmp_path):
     content = sealed(SERIES.order, counter(), None)
-    assert content.startswith(PLAIN)
+    assert content.startswith(UNSEALED)
     (tmp_path / "counts").write_bytes(content)
     there = SealedCounter(tmp_path / "counts", DOMAIN, SERIES.order.source)
     one = draw(SERIES, 1, there, book, folder, noise=Replay())
@@ -411,7 +411,7 @@ def test_what_others_left_of_a_period_is_removed_when_it_was_drawn(book, folder)
 
 
 def test_a_folder_that_cannot_be_written_to_stops_it_before_the_charge(book, folder, monkeypatch):
-    real, place = disk.Draft.place, []
+    real, place = disk.Draft.move_to, []
     with monkeypatch.context() as patched:
         patched.setattr(disk.os, "fsync", failing)
         with refused("ledger.answers-not-kept"):
@@ -420,7 +420,7 @@ def test_a_folder_that_cannot_be_written_to_stops_it_before_the_charge(book, fol
     def first(self, path):
         return real(self, path) if place else place.append(path) or failing(path)
 
-    monkeypatch.setattr(disk.Draft, "place", first)
+    monkeypatch.setattr(disk.Draft, "move_to", first)
     with refused("data.frozen-counts-not-kept"):
         draw(SERIES, 1, only(1), book, folder)
     assert spent(book) == 0
@@ -428,15 +428,15 @@ def test_a_folder_that_cannot_be_written_to_stops_it_before_the_charge(book, fol
 
 
 def test_a_disk_that_is_full_after_the_charge_is_said_to_have_cost_it(book, folder, monkeypatch):
-    real, stages = disk.Draft.place, Stages()
+    real, stages = disk.Draft.move_to, Stages()
     for moment in ("write", "place"):
         with monkeypatch.context() as patched:
             if moment == "place":
                 patched.setattr(
-                    disk.Draft, "place", lambda self, p: real(self, p) if p.suffix != ".drawn" else failing(p)
+                    disk.Draft, "move_to", lambda self, p: real(self, p) if p.suffix != ".drawn" else failing(p)
                 )
             else:
-                patched.setattr(answers, "written", lambda *_: failing(None))
+                patched.setattr(answers, "serialise", lambda *_: failing(None))
             call = partial(redraw, SERIES, 1) if book.entries() else partial(draw, SERIES, 1, only(1), stages=stages)
             with pytest.raises((LedgerError, OSError)):
                 call(ledger=book, folder=folder, noise=Replay())
@@ -550,16 +550,16 @@ def test_the_ledger_keeps_the_turns_of_a_series(book):
     for wrong, words in (
         (lambda: book.period(of, "p", DrawnPeriod(1, HASH)), "ledger.series-not-charged-first"),
         (lambda: book.period(of, "p", DrawnPeriod(2, HASH)), "ledger.series-not-in-turn"),
-        (lambda: book.charge(of, LOSS, detail, drawn=DrawnPeriod(2, HASH)), "ledger.series-not-in-turn"),
-        (lambda: book.charge(of, LOSS, {}, drawn=DrawnPeriod(1, HASH)), "ledger.entry-invalid"),
+        (lambda: book.charge(of, LOSS, detail, drawn_period=DrawnPeriod(2, HASH)), "ledger.series-not-in-turn"),
+        (lambda: book.charge(of, LOSS, {}, drawn_period=DrawnPeriod(1, HASH)), "ledger.entry-invalid"),
         (lambda: book.charge(of, LOSS, {**detail, "series": 1}), "ledger.detail-has-own-keys"),
     ):
         with refused(words):
             wrong()
-    book.charge(of, LOSS, detail, drawn=DrawnPeriod(1, HASH))
+    book.charge(of, LOSS, detail, drawn_period=DrawnPeriod(1, HASH))
     for wrong, words in (
-        (lambda: book.charge(of, LOSS, detail, drawn=DrawnPeriod(1, OTHER)), "ledger.series-counts-differ"),
-        (lambda: book.charge(of, LOSS, detail, drawn=DrawnPeriod(2, OTHER)), "ledger.series-not-charged-first"),
+        (lambda: book.charge(of, LOSS, detail, drawn_period=DrawnPeriod(1, OTHER)), "ledger.series-counts-differ"),
+        (lambda: book.charge(of, LOSS, detail, drawn_period=DrawnPeriod(2, OTHER)), "ledger.series-not-charged-first"),
         (lambda: book.period(of, "p", DrawnPeriod(1, HASH)), "ledger.series-not-in-turn"),
         (lambda: book.period(of, "q", DrawnPeriod(2, HASH)), "ledger.series-not-in-turn"),
         (lambda: book.charge(of, LOSS, {"plan": "x"}, composed_with=("p",)), "ledger.beside-a-series"),
@@ -567,14 +567,14 @@ def test_the_ledger_keeps_the_turns_of_a_series(book):
         with refused(words):
             wrong()
     book.period(of, "p", DrawnPeriod(2, OTHER))
-    book.charge(of, LOSS, detail, drawn=DrawnPeriod(1, HASH))  # again
+    book.charge(of, LOSS, detail, drawn_period=DrawnPeriod(1, HASH))  # again
     assert [(e.sequence, e.drawn_period.period) for e in book.series(of, "p")] == [(3, 1), (2, 2)]
     assert book.balance(of).spent == 2 * ceil_dyadic(LOSS.rho)
 
 
 def test_nothing_stands_beside_a_series(book):
     record = order(STRATEGY, unit=fn.PrivacyUnit())
-    book.charge(record.account, record.ledger_loss(), {"plan": "p"}, drawn=DrawnPeriod(1, HASH))
+    book.charge(record.account, record.ledger_loss(), {"plan": "p"}, drawn_period=DrawnPeriod(1, HASH))
     with refused("ledger.beside-a-series"):
         book.charge(record.account, record.ledger_loss(), {"plan": "q"}, composed_with=("p",))
 

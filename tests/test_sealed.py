@@ -156,7 +156,7 @@ def test_the_file_tells_nothing_but_to_who_may_open_it(tmp_path, plan, keys, pla
     assert len({x[:start] for x in texts}) == 1
     assert len({x[start : start + 32] for x in texts}) == 4
     plain = fn.count(plan, visits(), tmp_path / "plain", plain=True).read_bytes()
-    counts = plain[len(sealed.PLAIN) + 32 :]
+    counts = plain[len(sealed.UNSEALED) + 32 :]
     assert len(texts[0]) == start + 48 + len(counts)
     assert all(counts[i : i + 8] not in texts[0] for i in range(32, len(counts), 8))
     if sys.platform != "win32":
@@ -197,7 +197,7 @@ def test_counts_that_were_made_up_are_refused_where_they_fit_no_plan(tmp_path, p
     counts = made.count(margins)
     for body in (b"", bytes(7), bytes(12)):
         (tmp_path / "short").write_bytes(
-            sealed.PLAIN + sealed.hashlib.sha256(32 * b"x" + body).digest() + 32 * b"x" + body
+            sealed.UNSEALED + sealed.hashlib.sha256(32 * b"x" + body).digest() + 32 * b"x" + body
         )
         check_refused("data.counts-cut-off", plan, tmp_path / "short")
     fewer = {m: x for m, x in counts.items() if m != margins[0]}

@@ -169,7 +169,7 @@ def tried(d, kind=ColumnKind.TEXT, *, drop=True):
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("drop", [True, False])
-@pytest.mark.parametrize("kind", [ColumnKind.TEXT, ColumnKind.WHOLE, ColumnKind.ANY])
+@pytest.mark.parametrize("kind", [ColumnKind.TEXT, ColumnKind.INTEGER, ColumnKind.ANY])
 @pytest.mark.parametrize("sets", [True, False])
 def test_an_engine_that_counts_shares_is_admitted(sets, kind, drop):
     tried(replace(HASHED, sets=sets), kind, drop=drop)
@@ -186,11 +186,11 @@ def test_an_engine_that_divides_otherwise_is_not_admitted(monkeypatch):
     plain = statements.statement
 
     def another(*given, **more):
-        return plain(*given, **more).replace("MOD(1048576, whole)", "0")
+        return plain(*given, **more).replace("MOD(1048576, per_person)", "0")
 
     monkeypatch.setattr(statements, "statement", another)
     with refused("data.engine-bounds-differently"):
-        tried(replace(HASHED, whole="CAST(ceil({x}) AS BIGINT)"))
+        tried(replace(HASHED, int64="CAST(ceil({x}) AS BIGINT)"))
 
 
 @pytest.mark.no_cover

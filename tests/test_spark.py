@@ -240,7 +240,7 @@ def duck(monkeypatch):
     module = ModuleType("pyspark.logger")
     module.PySparkLogger = SimpleNamespace(getLogger=logging.getLogger)
     monkeypatch.setitem(sys.modules, "pyspark.logger", module)
-    d = replace(DUCKDB, called="Spark", listed=True, digest="md5({x})", bytes="octet_length({c})")
+    d = replace(DUCKDB, label="Spark", listed=True, digest="md5({x})", bytes="octet_length({c})")
     monkeypatch.setattr(spark, "SPARK", d)
     for kind in (spark.Spark, spark.SparkTable):
         monkeypatch.setattr(kind, "dialect", d)
@@ -461,7 +461,7 @@ def test_an_address_means_the_session_that_is_there(monkeypatch):
 
 
 def test_kinds_of_columns():
-    for name, kind in {"LongType": ColumnKind.WHOLE, "CharType": ColumnKind.FIXED, "MapType": None}.items():
+    for name, kind in {"LongType": ColumnKind.INTEGER, "CharType": ColumnKind.FIXED, "MapType": None}.items():
         assert spark._kind(SimpleNamespace(dataType=named(name), metadata={})) == (kind, name)
 
 

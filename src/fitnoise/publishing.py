@@ -17,11 +17,11 @@ from typing import Any, ParamSpec, TypeVar, final
 import numpy as np
 
 from fitnoise.errors import DataError, FitnoiseError, LedgerError, PlanError, ReleaseError, is_interruption
+from fitnoise.kernel.answer_files import AnswerFolder
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.counting import Counter, Dropped, open_counter
 from fitnoise.kernel.counting.sealed import PUBLIC, is_sealed, key_pair, read_key
 from fitnoise.kernel.designs._base import Answers
-from fitnoise.kernel.kept import Beside
 from fitnoise.kernel.ledger import Ledger, LedgerEntry
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.measure import Measurement, Stages, is_unfinished, measure, sealed
@@ -180,7 +180,7 @@ def release(
                     f"entry {measured.charge.sequence} charged this before: it is finished, at no further charge."
                 )
             assert book is not None  # noqa: S101 - a ledger was opened before any draw, or the drawn answers are in it
-            stack.enter_context(Beside(book).holding(measured.charge))
+            stack.enter_context(AnswerFolder(book).holding(measured.charge))
             result = _released(plan, measured) if drawn is None else _known(shown, [*_before(drawn, book), measured])
             if stage is not None:
                 call.tell("writing the tables")
@@ -349,7 +349,7 @@ class _Course:
 
 def _tidy(book: Ledger, charge: LedgerEntry, path: Path | None) -> None:
     """Remove the files that were stored for a release until it was in its place."""
-    Beside(book).forget(charge)
+    AnswerFolder(book).forget(charge)
     if path is not None:
         clear_leftovers(path, digest=charge.digest)
 
@@ -391,7 +391,7 @@ def _charged_before(call: _Call, path: Path | None, book: Ledger, stages: Stages
     """
     if call.drawn is not None:
         return _drawn_before(call.drawn, path, book, stages)
-    beside, before = Beside(book), charged_before(call.plan, book)
+    beside, before = AnswerFolder(book), charged_before(call.plan, book)
     open_ones = [(e, answers) for e, answers, finished in before if not finished]
     for entry, answers in open_ones:
         if not beside.is_held(entry):
@@ -430,7 +430,7 @@ def charged_before(plan: Plan, book: Ledger) -> list[tuple[LedgerEntry, tuple[An
     found = []
     for entry in book.charges(plan.order.account, plan.order.plan):
         named = book.answered(entry)
-        answers = None if named is None else Beside(book).read(entry, named)
+        answers = None if named is None else AnswerFolder(book).read(entry, named)
         found.append((entry, answers, not is_unfinished(book, entry) if named is None else answers is None))
     return found
 

@@ -90,8 +90,8 @@ class Backend:
             u = xp.flip(xp.linalg.eigh(a @ a.swapaxes(-1, -2))[1], axis=-1)
             rows = u.swapaxes(-1, -2) @ a
             s = xp.sqrt((rows**2).sum(axis=-1))
-            largest, least = self.get(s).max(axis=-1), self.get(s).min(axis=-1)
-            if (least > WELL * largest).all():
+            largest, smallest = self.get(s).max(axis=-1), self.get(s).min(axis=-1)
+            if (smallest > WELL * largest).all():
                 return u, s, rows / s[..., None]
         u, s, vt = self.xp.linalg.svd(a, full_matrices=False)
         return u, s, vt
@@ -118,8 +118,8 @@ def torch_backend(device: str = "cuda") -> Backend:
             "Nothing was planned.",
         ) from None
     try:
-        place = torch.device(device)
-        torch.linalg.svd(torch.eye(2, dtype=torch.float64, device=place))[1].cpu().numpy()
+        target = torch.device(device)
+        torch.linalg.svd(torch.eye(2, dtype=torch.float64, device=target))[1].cpu().numpy()
     except Exception as error:  # each device has its own way to be absent
         why = (str(error).splitlines() or [type(error).__name__])[0][:120]
         raise PlanError(
@@ -129,7 +129,7 @@ def torch_backend(device: str = "cuda") -> Backend:
             "Name a device that PyTorch can use, such as 'cuda' or 'cpu', or name none to plan with NumPy.",
             "Nothing was planned.",
         ) from None
-    return Backend(xp, place)
+    return Backend(xp, target)
 
 
 @contextlib.contextmanager
@@ -140,21 +140,21 @@ def one_thread() -> Iterator[None]:
     restores it. If each thread restored the number that it found, the number of another could stay.
     """
     with _LIMITING:
-        if not _within:
+        if not _active:
             _limits.append(_libraries().limit(limits=1))
-        _within.append(None)
+        _active.append(None)
     try:
         yield
     finally:
         with _LIMITING:
-            _within.pop()
-            if not _within:
+            _active.pop()
+            if not _active:
                 _limits.pop().restore_original_limits()
 
 
 _LIMITING = threading.Lock()
 
-_within: list[None] = []
+_active: list[None] = []
 """One entry for each thread inside the context."""
 
 _limits: list[Any] = []

@@ -52,26 +52,26 @@ class Operator(abc.ABC):
 class Transpose(Operator):
     """The adjoint of another operator."""
 
-    of: Operator
+    operand: Operator
 
     @property
     def shape(self) -> tuple[int, int]:
         """(n, m)."""
-        m, n = self.of.shape
+        m, n = self.operand.shape
         return n, m
 
     def mv(self, x: Array) -> Array:
         """Return Aᵀ x."""
-        return self.of.rmv(x)
+        return self.operand.rmv(x)
 
     def rmv(self, y: Array) -> Array:
         """Return A y."""
-        return self.of.mv(y)
+        return self.operand.mv(y)
 
     @property
     def T(self) -> Operator:  # noqa: N802
         """The operator itself."""
-        return self.of
+        return self.operand
 
 
 @final
@@ -429,16 +429,16 @@ def from_matrix(matrix: Array) -> Operator:
     steps = np.diff(ones.view(np.int8), prepend=0, append=0, axis=1)
     if not (ones | (dense.matrix == 0)).all() or (np.abs(steps).sum(axis=1) != 2).any():
         return dense
-    first, after = steps.argmax(axis=1), steps.argmin(axis=1)
+    start, stop = steps.argmax(axis=1), steps.argmin(axis=1)
     cells = np.arange(n)
-    if m == n and (after == cells + 1).all():
-        if (first == 0).all():
+    if m == n and (stop == cells + 1).all():
+        if (start == 0).all():
             return Prefix(n)
-        if (first == cells).all():
+        if (start == cells).all():
             return Identity(n)
-    if m == 1 and after[0] - first[0] == n:
+    if m == 1 and stop[0] - start[0] == n:
         return Total(n)
-    return Intervals(n, tuple(zip(first.tolist(), (after - 1).tolist(), strict=True)))
+    return Intervals(n, tuple(zip(start.tolist(), (stop - 1).tolist(), strict=True)))
 
 
 @final

@@ -103,22 +103,22 @@ def _folded(s: Array) -> Array:
     """Return the upper triangular U with xᵀU x = xᵀS x."""
     n, i = len(s), np.arange(len(s))
     u = np.zeros(s.shape)
-    for at in range(0, n, PANEL):
-        to = at + PANEL
-        u[at:to, at:] = s[at:to, at:] + s[at:, at:to].swapaxes(0, 1)
-        own = u[at:to, at:to]
-        own[...] = np.where(_upper(own), own, 0.0)
+    for start in range(0, n, PANEL):
+        stop = start + PANEL
+        u[start:stop, start:] = s[start:stop, start:] + s[start:, start:stop].swapaxes(0, 1)
+        block = u[start:stop, start:stop]
+        block[...] = np.where(_upper(block), block, 0.0)
     u[i, i] = s[i, i]
     return u
 
 
 def _mirrored(s: Array) -> Array:
     """Return the symmetric matrix with the upper triangle of S, in place."""
-    for at in range(0, len(s), PANEL):
-        to = at + PANEL
-        own = s[at:to, at:to]
-        own[...] = np.where(_upper(own), own, own.swapaxes(0, 1))
-        s[at:to, :at] = s[:at, at:to].swapaxes(0, 1)
+    for start in range(0, len(s), PANEL):
+        stop = start + PANEL
+        block = s[start:stop, start:stop]
+        block[...] = np.where(_upper(block), block, block.swapaxes(0, 1))
+        s[start:stop, :start] = s[:start, start:stop].swapaxes(0, 1)
     return s
 
 
@@ -156,7 +156,7 @@ def _(a: Operator) -> Array:
 
 @dense.register
 def _(a: op.Transpose) -> Array:
-    return dense(a.of).T
+    return dense(a.operand).T
 
 
 @dense.register
@@ -264,7 +264,7 @@ def _(a: op.Stack) -> Array:
 
 @column_norms.register
 def _(a: op.Transpose) -> Array:
-    return row_norms(a.of)
+    return row_norms(a.operand)
 
 
 # --- squared row norms ------------------------------------------------------------------------------
@@ -311,7 +311,7 @@ def _(a: op.Stack) -> Array:
 
 @row_norms.register
 def _(a: op.Transpose) -> Array:
-    return column_norms(a.of)
+    return column_norms(a.operand)
 
 
 # --- weighted Gram matrices -------------------------------------------------------------------------
@@ -346,8 +346,8 @@ def _(a: op.Prefix, w: Array) -> Array:
 @weighted_gram.register
 def _(a: op.Intervals, w: Array) -> Array:
     (lo, hi), k = a.ends, w.size // len(w)
-    place = (lo * a.n + hi - 1)[:, None] * k + np.arange(k)
-    starts = np.bincount(place.ravel(), weights=w.ravel(), minlength=a.n**2 * k)
+    index = (lo * a.n + hi - 1)[:, None] * k + np.arange(k)
+    starts = np.bincount(index.ravel(), weights=w.ravel(), minlength=a.n**2 * k)
     return _covering(starts.reshape(a.n, a.n, *w.shape[1:]))
 
 
@@ -379,8 +379,8 @@ def _(a: op.Kronecker, w: Array) -> Array:
     t = w.reshape(*(f.shape[0] for f in a.factors), *w.shape[1:])
     for axis, f in enumerate(a.factors):  # axes: the i done, the queries left, the j done (last first), the batch
         t = np.moveaxis(weighted_gram(f, np.moveaxis(t, axis, 0)), (0, 1), (axis, k))
-    first, second = tuple(range(k)), tuple(range(2 * k - 1, k - 1, -1))
-    return t.transpose(*first, *second, *range(2 * k, t.ndim)).reshape(n, n, *w.shape[1:])
+    forward, backward = tuple(range(k)), tuple(range(2 * k - 1, k - 1, -1))
+    return t.transpose(*forward, *backward, *range(2 * k, t.ndim)).reshape(n, n, *w.shape[1:])
 
 
 @weighted_gram.register
@@ -432,8 +432,8 @@ def _(a: op.Intervals, s: Array) -> Array:
 
 @row_variances.register
 def _(a: op.Averages, s: Array) -> Array:
-    found = row_variances(a.unscaled, s)
-    return np.asarray(found / _like(a.widths**2, found))
+    variances = row_variances(a.unscaled, s)
+    return np.asarray(variances / _like(a.widths**2, variances))
 
 
 @row_variances.register

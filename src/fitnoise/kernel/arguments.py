@@ -35,21 +35,21 @@ R = TypeVar("R")
 MAX_TEXT_SHOWN = 40
 """The largest number of characters of a text that an error shows."""
 
-_EVERY, _NAMED = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+_VAR_POSITIONAL, _VAR_KEYWORD = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 
-Given = tuple[str, Any, Any]
+Argument = tuple[str, Any, Any]
 """A name, what is given under it, and an annotation."""
 
 
 def checked(
-    error: type[FitnoiseError], fate: str, *only: str, absent: Mapping[str, str] | None = None
+    error: type[FitnoiseError], fate: str, *names: str, absent: Mapping[str, str] | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Compare the arguments of a function with its annotations, before it runs.
 
     Args:
         error: The class of the error.
         fate: The sentence that states what did not happen.
-        only: Names of the arguments to compare, where the function checks the others itself; empty compares all.
+        names: Names of the arguments to compare, where the function checks the others itself; empty compares all.
         absent: Names of arguments that the function lacks on purpose, each with the reason in sentences.
 
     **Guarantees**
@@ -60,9 +60,9 @@ def checked(
         signature = inspect.signature(function)
 
         @functools.wraps(function)
-        def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
-                given = signature.bind(*args, **kwargs).arguments
+                bound = signature.bind(*args, **kwargs).arguments
             except TypeError as misfit:
                 _refuse_unknown(function, kwargs, absent or {}, error, fate)
                 raise error(
@@ -73,15 +73,15 @@ def checked(
                     fate,
                 ) from None
             hints = _hints(function)
-            for name, value in given.items():
-                if only and name not in only:
+            for name, value in bound.items():
+                if names and name not in names:
                     continue
                 kind = signature.parameters[name].kind
-                each = value if kind is _EVERY else value.values() if kind is _NAMED else (value,)
+                each = value if kind is _VAR_POSITIONAL else value.values() if kind is _VAR_KEYWORD else (value,)
                 refuse_unless_fit(((name, x, hints.get(name, Any)) for x in each), error, fate)
             return function(*args, **kwargs)
 
-        return called
+        return wrapper
 
     return wrap
 
@@ -120,7 +120,7 @@ def refuse_unless_fields_fit(record: Any, error: type[FitnoiseError], fate: str)
     refuse_unless_fit(((x.name, getattr(record, x.name), hints[x.name]) for x in fields(record)), error, fate)
 
 
-def refuse_unless_fit(arguments: Iterable[Given], error: type[FitnoiseError], fate: str) -> None:
+def refuse_unless_fit(arguments: Iterable[Argument], error: type[FitnoiseError], fate: str) -> None:
     """Raise the error for the first that does not fit."""
     for name, value, hint in arguments:
         if not matches_hint(value, hint):
@@ -179,9 +179,11 @@ def _listed(value: Any, parts: tuple[Any, ...]) -> bool:
     """
     if isinstance(value, (str, bytes)) or not isinstance(value, collections.abc.Iterable):
         return False
-    own = [x for part in parts for x in (typing.get_args(part) or (part,)) if isinstance(x, type)]
-    mine = own and all(x.__module__.startswith("fitnoise") for x in own)
-    return not (mine and isinstance(value, collections.abc.Collection)) or all(isinstance(x, tuple(own)) for x in value)
+    types = [x for part in parts for x in (typing.get_args(part) or (part,)) if isinstance(x, type)]
+    mine = types and all(x.__module__.startswith("fitnoise") for x in types)
+    return not (mine and isinstance(value, collections.abc.Collection)) or all(
+        isinstance(x, tuple(types)) for x in value
+    )
 
 
 def _number(value: Any, hint: type) -> bool:
@@ -211,7 +213,7 @@ def describe_value(value: Any) -> str:
     return text if len(text) <= MAX_TEXT_SHOWN else text[:MAX_TEXT_SHOWN] + "…"
 
 
-_WORDS: dict[Any, str] = {
+_TYPE_TEXTS: dict[Any, str] = {
     Any: "anything",
     bool: "True or False",
     int: "a whole number",
@@ -233,7 +235,7 @@ def _describe_hint(hint: Any) -> list[str]:
         return [word for part in parts for word in _describe_hint(part)]
     if origin is Literal:
         return [repr(x) for x in parts]
-    if (word := _WORDS.get(origin or hint)) is not None:
+    if (word := _TYPE_TEXTS.get(origin or hint)) is not None:
         return [word]
     if origin is not None:
         inner = dict.fromkeys(word for part in parts if part is not ... for word in _describe_hint(part))

@@ -43,10 +43,10 @@ def equal_rows(rows: NDArray[Any]) -> list[tuple[tuple[int, ...], Indices]]:
         return []
     if (rows == rows[0]).all():
         return [(tuple(rows[0].tolist()), np.arange(len(rows)))]
-    found, which = np.unique(rows, axis=0, return_inverse=True)
+    distinct, which = np.unique(rows, axis=0, return_inverse=True)
     order = np.argsort(which.ravel(), kind="stable")
     places = np.split(order, np.cumsum(np.bincount(which.ravel()))[:-1])
-    return [(tuple(row), here) for row, here in zip(found.tolist(), places, strict=True)]
+    return [(tuple(row), here) for row, here in zip(distinct.tolist(), places, strict=True)]
 
 
 def discounted(values: Floats, factor: float, step: int) -> Floats:
@@ -55,13 +55,13 @@ def discounted(values: Floats, factor: float, step: int) -> Floats:
     e_i is 0 after the end of the axis. With S the shift by a step, Σ_j factor^j S^j = Π_k (1 + factor^(2^k) S^(2^k)):
     every pass doubles the distance covered.
     """
-    found, reach = values.astype(np.float64), 1
-    scratch = np.empty_like(found)
-    while reach * step < len(found) and (weight := factor**reach) > _NOTHING:
+    sums, reach = values.astype(np.float64), 1
+    scratch = np.empty_like(sums)
+    while reach * step < len(sums) and (weight := factor**reach) > _NOTHING:
         here, there = slice(None, -reach * step), slice(reach * step, None)
-        found[here] += np.multiply(found[there], weight, out=scratch[there])
+        sums[here] += np.multiply(sums[there], weight, out=scratch[there])
         reach *= 2
-    return found
+    return sums
 
 
 def answers_digest(answers: Iterable[Exact]) -> str:
@@ -70,10 +70,10 @@ def answers_digest(answers: Iterable[Exact]) -> str:
     Args:
         answers: Arrays of whole numbers, of shape (n,) each.
     """
-    digest, first = hashlib.sha256(), True
+    digest, is_first = hashlib.sha256(), True
     for y in answers:
         for i in range(0, len(y), 2**16):
             text = "\n".join(map(str, y[i : i + 2**16].tolist()))
-            digest.update((text if first else "\n" + text).encode("ascii"))
-            first = False
+            digest.update((text if is_first else "\n" + text).encode("ascii"))
+            is_first = False
     return digest.hexdigest()

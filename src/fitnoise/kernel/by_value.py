@@ -72,11 +72,11 @@ class ByValue:
                     place=self.attribute,
                 )
             return tuple(v for v in self.values if not isinstance(v, tuple))
-        place = {str(x): i for i, x in enumerate(labels)}
+        position_of = {str(x): i for i, x in enumerate(labels)}
         out = [self.default] * len(labels)
         for item in self.values:
             name, number = item if isinstance(item, tuple) else (None, item)
-            if name not in place:
+            if name not in position_of:
                 raise error(
                     "by-value-unknown",
                     f"The {what} by {self.attribute!r} names {name!r}.",
@@ -85,8 +85,8 @@ class ByValue:
                     "Nothing was made.",
                     place=self.attribute,
                 )
-            out[place[name]] = number
-        missing = [name for name, x in zip(place, out, strict=True) if x is None]
+            out[position_of[name]] = number
+        missing = [name for name, x in zip(position_of, out, strict=True) if x is None]
         if missing:
             raise error(
                 "by-value-incomplete",

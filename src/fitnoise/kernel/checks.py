@@ -13,7 +13,7 @@ import numpy as np
 from fitnoise.errors import WorkloadError
 
 
-def is_whole(x: object) -> TypeGuard[int | np.integer]:
+def is_integer(x: object) -> TypeGuard[int | np.integer]:
     """Return True if it is a whole number, of Python or NumPy."""
     return isinstance(x, int | np.integer) and not isinstance(x, bool)
 
@@ -51,13 +51,13 @@ The table covers the scripts that hold most of them. The complete table of Unico
 "1" for "l" anywhere. It would refuse "wave1" where "wavel" exists.
 """
 
-_WITHIN = re.compile(r"(?<=[^\W\d_])[I1|0]+(?=[^\W\d_])")
+_DIGITS_AS_LETTERS = re.compile(r"(?<=[^\W\d_])[I1|0]+(?=[^\W\d_])")
 """The digits and signs that are read as letters between two letters: "peop1e", "peopIe", "he11o"."""
 
 _LETTERS = str.maketrans("I1|0", "lllo")
 
 
-def look_alike(left: str, right: str) -> bool:
+def are_confusable(name: str, other_name: str) -> bool:
     """Return True if two names are read as one.
 
     Such names differ at most in case, width, spaces, dashes, or look-alike letters. The function compares two
@@ -67,19 +67,19 @@ def look_alike(left: str, right: str) -> bool:
 
     Source: Unicode Technical Standard 39, section 4, whose skeletons keep case.
     """
-    return any(x == y for x, y in zip(_skeletons(left), _skeletons(right), strict=True))
+    return any(x == y for x, y in zip(_skeletons(name), _skeletons(other_name), strict=True))
 
 
 def _skeletons(name: str) -> tuple[str, str]:
     """Return the name as it is read aloud, and as it looks."""
-    plain = " ".join(unicodedata.normalize("NFKC", name).split())
-    seen = _WITHIN.sub(lambda found: found[0].translate(_LETTERS), plain.translate(_LOOK_ALIKES))
-    return plain.casefold(), seen.casefold()
+    normal = " ".join(unicodedata.normalize("NFKC", name).split())
+    seen = _DIGITS_AS_LETTERS.sub(lambda match: match[0].translate(_LETTERS), normal.translate(_LOOK_ALIKES))
+    return normal.casefold(), seen.casefold()
 
 
-def checked_whole(name: str, value: object, minimum: int = 1) -> int:
+def checked_integer(name: str, value: object, minimum: int = 1) -> int:
     """Return a whole number, at least the least; raise WorkloadError otherwise."""
-    if not is_whole(value) or value < minimum:
+    if not is_integer(value) or value < minimum:
         raise WorkloadError(
             "not-a-whole-number",
             f"The value of {name} is {value!r}.",

@@ -68,7 +68,7 @@ MAX_AMOUNT_STEPS = 2**30
 MAX_STEPS_FROM_ZERO = 2**31
 """The number of steps from zero to which an amount is cut before it is added to others."""
 
-MOST_RANGES = 100
+MAX_RANGES = 100
 """The largest number of different ranges of an amount, by the cells of another attribute; each adds to a statement."""
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -256,8 +256,8 @@ class Cuts:
                     place="cuts",
                 )
             refuse_inexact("a cut point", c)
-        found = tuple(float(c) + 0.0 for c in points)  # there is one zero
-        if any(a >= b for a, b in itertools.pairwise(found)):
+        cuts = tuple(float(c) + 0.0 for c in points)  # there is one zero
+        if any(a >= b for a, b in itertools.pairwise(cuts)):
             raise DomainError(
                 "cuts-not-increasing",
                 f"The cut points are {points}.",
@@ -266,7 +266,7 @@ class Cuts:
                 "No attribute was made.",
                 place="cuts",
             )
-        object.__setattr__(self, "cuts", found)
+        object.__setattr__(self, "cuts", cuts)
 
     @property
     def size(self) -> int:
@@ -327,8 +327,8 @@ class Steps:
     uncut: True if numbers are to be added up before they are cut (`uncut`). They are cut to 2³¹ steps from zero
     instead, and there is a cell for each of these: that of n steps is n + 2³¹. They are rounded as before. All computed
     numbers are below 2³³ p, so their error is 2⁻¹⁸ p at most, and no j at either end changes.
-    by: Another attribute, on whose cell the size of a step depends. Then low and high are whole numbers of steps, each
-    1.
+    attribute: Another attribute, on whose cell the size of a step depends. Then low and high are whole numbers of
+    steps, each 1.
     classes: For each cell of that attribute the steps there, all with this K, and low equally many steps from zero. A
     number has a step only where the cell of its record is known (`class_coding`).
 
@@ -349,11 +349,11 @@ class Steps:
     valid: tuple[float, float] | None = None
     ceilings: tuple[Fraction, ...] = ()
     uncut: bool = False
-    by: str | None = None
+    attribute: str | None = None
     classes: tuple[Steps, ...] = ()
     digits: int = field(init=False, repr=False, compare=False)
     """The number of decimal places, k."""
-    most: int = field(init=False, repr=False, compare=False)
+    max_step: int = field(init=False, repr=False, compare=False)
     """The largest j, K."""
     pieces: tuple[int, ...] = field(init=False, repr=False, compare=False)
     """The numbers of steps from each knot to the next, K_s: K in all."""
@@ -409,8 +409,8 @@ class Steps:
                 place="ceilings",
             )
         if self.uncut:
-            first, last = self.low / self.step, self.high / self.step
-            if first.denominator != 1 or max(abs(first), abs(last)) > MAX_STEPS_FROM_ZERO:
+            lowest, highest = self.low / self.step, self.high / self.step
+            if lowest.denominator != 1 or max(abs(lowest), abs(highest)) > MAX_STEPS_FROM_ZERO:
                 raise DomainError(
                     "sum-within-unit-range-invalid",
                     f"The amount goes from {float(self.low)} to {float(self.high)} in steps of {float(self.step)}.",
@@ -422,21 +422,21 @@ class Steps:
             steps, pieces = Fraction(2 * MAX_STEPS_FROM_ZERO), [Fraction(2 * MAX_STEPS_FROM_ZERO)]
         self._check_classes(int(steps))
         object.__setattr__(self, "digits", digits)
-        object.__setattr__(self, "most", int(steps))
+        object.__setattr__(self, "max_step", int(steps))
         object.__setattr__(self, "pieces", tuple(map(int, pieces)))
 
     def _check_classes(self, max_steps: int) -> None:
         """Raise DomainError for ranges of classes that are not the same number of steps, from as many above zero."""
-        if len(set(self.classes)) > MOST_RANGES:
+        if len(set(self.classes)) > MAX_RANGES:
             raise DomainError(
                 "too-many-ranges",
-                f"The amount has {len(set(self.classes))} different ranges, by the values of {self.by!r}.",
-                f"It may have at most {MOST_RANGES} different ranges.",
+                f"The amount has {len(set(self.classes))} different ranges, by the values of {self.attribute!r}.",
+                f"It may have at most {MAX_RANGES} different ranges.",
                 "Give classes of similar size one range.",
                 "No attribute was made.",
             )
-        for own in self.classes:
-            if own.by is not None or own.ceilings or own.uncut != self.uncut:
+        for steps in self.classes:
+            if steps.attribute is not None or steps.ceilings or steps.uncut != self.uncut:
                 raise DomainError(
                     "class-range-invalid",
                     "A class of the amount has ceilings or ranges by class.",
@@ -444,12 +444,11 @@ class Steps:
                     "Give each class one plain range.",
                     "No attribute was made.",
                 )
-            if own.most != max_steps or own.low / own.step != self.low / self.step:
+            if steps.max_step != max_steps or steps.low / steps.step != self.low / self.step:
                 raise DomainError(
                     "class-steps-differ",
-                    f"One class has {max_steps:,} steps from {float(self.low / self.step):,}, another {own.most:,} "
-                    f"from "
-                    f"{float(own.low / own.step):,}.",
+                    f"One class has {max_steps:,} steps from {float(self.low / self.step):,}, another "
+                    f"{steps.max_step:,} from {float(steps.low / steps.step):,}.",
                     "All classes must have the same number of steps, from the same number of steps above zero.",
                     "Change the ranges of the classes.",
                     "No attribute was made.",
@@ -458,17 +457,17 @@ class Steps:
     @property
     def size(self) -> int:
         """Number of different j."""
-        return self.most + 1
+        return self.max_step + 1
 
     @property
     def arithmetic(self) -> tuple[float, float, float, float, float]:
         """The doubles that j is computed with: low, high, 10ᵏ, a − p/2 and p. Of one range: see `class_coding`."""
-        assert self.by is None  # noqa: S101 - every caller takes the range of the record's class first
-        unit, first = 10**self.digits, self.low - self.step / 2
+        assert self.attribute is None  # noqa: S101 - every caller takes the range of the record's class first
+        unit, start = 10**self.digits, self.low - self.step / 2
         low, high = (
             (-MAX_STEPS_FROM_ZERO * self.step, MAX_STEPS_FROM_ZERO * self.step) if self.uncut else (self.low, self.high)
         )
-        return float(low), float(high), float(unit), float(first * unit), float(self.step * unit)
+        return float(low), float(high), float(unit), float(start * unit), float(self.step * unit)
 
     @property
     def cell_offset(self) -> int:
@@ -485,9 +484,9 @@ class Steps:
         x = number(as_csv_text(value))
         if x is None or (self.valid is not None and not self.valid[0] <= x <= self.valid[1]):
             return None
-        low, high, unit, first, stride = self.arithmetic
-        j = math.floor((min(max(x, low), high) * unit - first) / stride)
-        return min(max(j + self.cell_offset, 0), self.most)
+        low, high, unit, start, stride = self.arithmetic
+        j = math.floor((min(max(x, low), high) * unit - start) / stride)
+        return min(max(j + self.cell_offset, 0), self.max_step)
 
 
 def _places(x: Fraction) -> int:
@@ -513,7 +512,7 @@ Values = Codes | Range | Cuts | Steps
 class CodingWithMissing:
     """A coding of values, and missing-value categories, whose cells follow its own.
 
-    of: The coding of values.
+    base: The coding of values.
     codes: For each further cell, the data that fall into it. Texts are compared letter by letter. If values are read as
     numbers, whole numbers are compared as numbers. These codes come before anything else, so before a range clips them.
     absent: The cell of absent values; or OUTSIDE, DROPPED or REFUSED.
@@ -524,7 +523,7 @@ class CodingWithMissing:
         DomainError: Nothing can fall into a further cell.
     """
 
-    of: Values
+    base: Values
     codes: tuple[tuple[Code, ...], ...]
     absent: int = OUTSIDE
     outside: int = OUTSIDE
@@ -534,10 +533,10 @@ class CodingWithMissing:
     """The cells of codes that are whole numbers."""
 
     def __post_init__(self) -> None:
-        every = tuple(c for codes in self.codes for c in codes)
-        for code in every:
+        all_codes = tuple(c for codes in self.codes for c in codes)
+        for code in all_codes:
             self._check(code)
-            if is_value(self.of, code):
+            if is_value(self.base, code):
                 raise DomainError(
                     "missing-code-is-value",
                     f"The code {code!r} of a missing value is a value of the attribute itself.",
@@ -546,9 +545,9 @@ class CodingWithMissing:
                     "No attribute was made.",
                     place="missing",
                 )
-        refuse_repeated("code of missing values", every)
-        cells = [(code, cell) for cell, codes in enumerate(self.codes, self.of.size) for code in codes]
-        for cell, codes in enumerate(self.codes, self.of.size):
+        refuse_repeated("code of missing values", all_codes)
+        cells = [(code, cell) for cell, codes in enumerate(self.codes, self.base.size) for code in codes]
+        for cell, codes in enumerate(self.codes, self.base.size):
             if not codes and cell not in (self.absent, self.outside):
                 raise DomainError(
                     "missing-cell-unused",
@@ -563,7 +562,7 @@ class CodingWithMissing:
 
     def _check(self, code: object) -> None:
         """Raise DomainError unless a column that is read so can hold the code, in one way."""
-        kind = read_as(self.of)
+        kind = read_as(self.base)
         if isinstance(code, str) and encodable(code):
             if kind is int and _is_number(code):
                 raise DomainError(
@@ -597,7 +596,7 @@ class CodingWithMissing:
     @property
     def size(self) -> int:
         """Number of cells."""
-        return self.of.size + len(self.codes)
+        return self.base.size + len(self.codes)
 
     def cell_of(self, value: object) -> int:
         """Return the cell of a value; or OUTSIDE, DROPPED or REFUSED for a value without a cell."""
@@ -605,15 +604,15 @@ class CodingWithMissing:
         coded = None if text is None else self.texts.get(text)
         if coded is None and (x := number(text)) is not None:
             coded = self.numbers.get(x)  # -9.0 is found as -9
-        cell = self.of.cell(value) if coded is None else coded
+        cell = self.base.cell(value) if coded is None else coded
         if cell is not None:
             return cell
-        return self.absent if is_absent(text, read_as(self.of)) else self.outside
+        return self.absent if is_absent(text, read_as(self.base)) else self.outside
 
     def cell(self, value: object) -> int | None:
         """Return the cell of a value; `None` for a value without a cell."""
-        place = self.cell_of(value)
-        return place if place >= 0 else None
+        cell = self.cell_of(value)
+        return cell if cell >= 0 else None
 
 
 Coding = Values | CodingWithMissing | Interval
@@ -645,10 +644,10 @@ def uncut(coding: Coding) -> Coding:
         DomainError: The coding is not that of an amount, or of one that cannot be added up (`Steps`).
     """
     if isinstance(coding, CodingWithMissing):
-        values = uncut(coding.of)
+        values = uncut(coding.base)
         assert isinstance(values, Steps)  # noqa: S101 - made so
-        more = values.size - coding.of.size
-        absent, outside = (x + more if x >= 0 else x for x in (coding.absent, coding.outside))
+        added = values.size - coding.base.size
+        absent, outside = (x + added if x >= 0 else x for x in (coding.absent, coding.outside))
         return CodingWithMissing(values, coding.codes, absent, outside)
     if not isinstance(coding, Steps):
         raise DomainError(
@@ -659,25 +658,25 @@ def uncut(coding: Coding) -> Coding:
             "Nothing was added up.",
             place="sum_within_unit",
         )
-    return replace(coding, ceilings=(), uncut=True, classes=tuple(replace(own, uncut=True) for own in coding.classes))
+    return replace(coding, ceilings=(), uncut=True, classes=tuple(replace(each, uncut=True) for each in coding.classes))
 
 
 def range_of(coding: Coding) -> tuple[int, int]:
     """Return `low`, in steps from zero, and K, for an amount that is added up."""
     values = values_of(coding)
     assert isinstance(values, Steps)  # noqa: S101 - nothing else is (`uncut`)
-    return values.zero, values.most
+    return values.zero, values.max_step
 
 
 def values_of(coding: Coding) -> Values | Interval:
     """Return the coding of values, without missing-value categories."""
-    return coding.of if isinstance(coding, CodingWithMissing) else coding
+    return coding.base if isinstance(coding, CodingWithMissing) else coding
 
 
 def classified_by(coding: Coding) -> str | None:
     """Return the attribute on whose cell the size of an amount's step depends; `None` for other codings."""
     values = values_of(coding)
-    return values.by if isinstance(values, Steps) else None
+    return values.attribute if isinstance(values, Steps) else None
 
 
 def class_coding(coding: Coding, cell: int) -> Coding:
@@ -689,9 +688,9 @@ def class_coding(coding: Coding, cell: int) -> Coding:
     if classified_by(coding) is None:
         return coding
     if isinstance(coding, CodingWithMissing):
-        values = class_coding(coding.of, cell)
+        values = class_coding(coding.base, cell)
         assert isinstance(values, Steps)  # noqa: S101 - nothing else goes by an attribute
-        return replace(coding, of=values)
+        return replace(coding, base=values)
     assert isinstance(coding, Steps)  # noqa: S101 - nothing else goes by an attribute
     return coding.classes[max(cell, 0)]
 
@@ -704,9 +703,9 @@ def ranges_of(coding: Coding) -> list[tuple[Coding, list[int]]]:
     values = values_of(coding)
     assert isinstance(values, Steps)  # noqa: S101 - nothing else goes by an attribute
     cells: dict[Steps, list[int]] = {}
-    for cell, own in enumerate(values.classes):
-        cells.setdefault(own, []).append(cell)
-    return [(class_coding(coding, some[0]), some) for some in cells.values()]
+    for cell, steps in enumerate(values.classes):
+        cells.setdefault(steps, []).append(cell)
+    return [(class_coding(coding, classes[0]), classes) for classes in cells.values()]
 
 
 def is_value(values: Values, code: object) -> bool:
@@ -716,8 +715,8 @@ def is_value(values: Values, code: object) -> bool:
     """
     if isinstance(values, Steps):
         x = number(as_csv_text(code))
-        own = (values,) if values.by is None else values.classes
-        return x is not None and any(some.low <= x <= some.high for some in own)
+        ranges = (values,) if values.attribute is None else values.classes
+        return x is not None and any(steps.low <= x <= steps.high for steps in ranges)
     unclipped = Range(values.low, values.high) if isinstance(values, Range) else values
     return not isinstance(values, Cuts) and unclipped.cell(code) is not None
 

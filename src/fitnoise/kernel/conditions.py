@@ -78,8 +78,8 @@ class Condition:
     @property
     def bounds(self) -> dict[str, float | date]:
         """The given bounds, by their names."""
-        named = {f.name: getattr(self, f.name) for f in fields(self)[2:]}
-        return {name: x for name, x in named.items() if x is not None}
+        by_name = {f.name: getattr(self, f.name) for f in fields(self)[2:]}
+        return {name: x for name, x in by_name.items() if x is not None}
 
     @property
     def coding(self) -> Codes | Interval:
@@ -116,10 +116,10 @@ class Condition:
                 place="where",
             )
         ends = {name: day_number(x) if isinstance(x, date) else x for name, x in self.bounds.items()}
-        least, most = (0, _LAST) if any(days) else (-math.inf, math.inf)
+        low_default, high_default = (0, _LAST) if any(days) else (-math.inf, math.inf)
         return Interval(
-            max(ends.get("at_least", least), _next(ends.get("above", -math.inf))),
-            min(ends.get("below", most), _next(ends.get("at_most", math.inf))),
+            max(ends.get("at_least", low_default), _next(ends.get("above", -math.inf))),
+            min(ends.get("below", high_default), _next(ends.get("at_most", math.inf))),
         )
 
     @property
@@ -138,12 +138,12 @@ class Condition:
     @property
     def describe(self) -> str:
         """The condition, for a report: "'year' is at least 2020 and below 2025"."""
-        told = " and ".join(f"{name.replace('_', ' ')} {x}" for name, x in self.bounds.items())
-        if not told:
-            shown = [repr(c) if isinstance(c, str) else str(c).lower() for c in self.codes[:_MAX_CODES_IN_TEXT]]
-            more = len(self.codes) - len(shown)
-            told = " or ".join(shown) + (f", or one of {more} more" if more else "")
-        return f"{self.column!r} is {told}"
+        text = " and ".join(f"{name.replace('_', ' ')} {x}" for name, x in self.bounds.items())
+        if not text:
+            codes = [repr(c) if isinstance(c, str) else str(c).lower() for c in self.codes[:_MAX_CODES_IN_TEXT]]
+            hidden = len(self.codes) - len(codes)
+            text = " or ".join(codes) + (f", or one of {hidden} more" if hidden else "")
+        return f"{self.column!r} is {text}"
 
 
 def conditions(stated: object) -> tuple[Condition, ...]:
@@ -153,9 +153,9 @@ def conditions(stated: object) -> tuple[Condition, ...]:
         SpecError: The form is anything else, or has two conditions for one column.
     """
     if isinstance(stated, tuple) and all(type(c) is Condition for c in stated):
-        found = stated
+        result = stated
     elif isinstance(stated, Mapping):
-        found = tuple(_condition(column, value) for column, value in stated.items())
+        result = tuple(_condition(column, value) for column, value in stated.items())
     else:
         raise SpecError(
             "where-not-a-mapping",
@@ -165,7 +165,7 @@ def conditions(stated: object) -> tuple[Condition, ...]:
             "Nothing was planned.",
             place="where",
         )
-    if len({c.column for c in found}) < len(found):
+    if len({c.column for c in result}) < len(result):
         raise SpecError(
             "condition-repeated",
             "The value of where has two conditions on one column.",
@@ -174,19 +174,19 @@ def conditions(stated: object) -> tuple[Condition, ...]:
             "Nothing was planned.",
             place="where",
         )
-    return tuple(sorted(found, key=lambda c: c.column))
+    return tuple(sorted(result, key=lambda c: c.column))
 
 
 def _condition(column: Any, value: object) -> Condition:
     if isinstance(value, Mapping):
-        known = [f.name for f in fields(Condition)[2:]]
+        names = [f.name for f in fields(Condition)[2:]]
         if set(value) == {"values"} and _is_list(value["values"]):
             return Condition(column, tuple(value["values"]))
-        if not value or not set(value) <= set(known):
+        if not value or not set(value) <= set(names):
             raise SpecError(
                 "condition-keys-invalid",
                 f"The condition on {column!r} has the keys {list(value)}.",
-                f"It must be {{ values = […] }}, or some of the bounds {', '.join(known)}.",
+                f"It must be {{ values = […] }}, or some of the bounds {', '.join(names)}.",
                 "Write one of these forms.",
                 "Nothing was planned.",
                 place="where",
@@ -251,8 +251,8 @@ def _bound(column: str, x: object) -> float | date:
             "Nothing was planned.",
             place="where",
         )
-    whole = float(number).is_integer() and abs(number) < EXACT_FLOAT_LIMIT
-    return int(number) if whole else number  # of one number one form
+    is_integer = float(number).is_integer() and abs(number) < EXACT_FLOAT_LIMIT
+    return int(number) if is_integer else number  # of one number one form
 
 
 def _next(x: float) -> float:

@@ -21,7 +21,7 @@ from fitnoise.kernel.codings import SPACES, as_csv_text, is_absent
 
 _TIME = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?"
 
-WRITTEN = rf"([0-9]{{4}})-([0-9]{{2}})-([0-9]{{2}})([ T]{_TIME})?"
+DATE_PATTERN = rf"([0-9]{{4}})-([0-9]{{2}})-([0-9]{{2}})([ T]{_TIME})?"
 """The pattern of a date in text, with or without a time."""
 
 
@@ -59,15 +59,15 @@ class DateField:
         text = dated(value)
         if text is None or is_absent(text, int):
             return None
-        found = re.fullmatch(WRITTEN, text.strip(SPACES))
+        match = re.fullmatch(DATE_PATTERN, text.strip(SPACES))
         try:
-            day = date(*map(int, found.groups()[:3])) if found else None
+            day = date(*map(int, match.groups()[:3])) if match else None
         except ValueError:
             day = None
-        if day is None or found is None:
+        if day is None or match is None:
             return math.inf
         if self.part is DatePart.HOUR:
-            return math.inf if found[5] is None else int(found[5])
+            return math.inf if match[5] is None else int(match[5])
         return self._from_day(day)
 
     def _from_day(self, day: date) -> float:

@@ -107,12 +107,12 @@ class Draft:
             OSError: The disk failed, or is full.
         """
         os.lseek(self._handle, 0, os.SEEK_SET)
-        left = memoryview(content)
-        while left:
-            left = left[os.write(self._handle, left) :]
+        remaining = memoryview(content)
+        while remaining:
+            remaining = remaining[os.write(self._handle, remaining) :]
         os.fsync(self._handle)
 
-    def place(self, path: Path) -> None:
+    def move_to(self, path: Path) -> None:
         """Give the file its final name, over another of that name, and sync that.
 
         Raises:

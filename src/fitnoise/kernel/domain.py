@@ -214,14 +214,14 @@ class Attribute(abc.ABC):
                 )
         places: dict[str | None, int] = {None: OUTSIDE, "drop": DROPPED, "refuse": REFUSED}
         places.update((name, coding.size + i) for i, (name, _) in enumerate(cells))
-        made: Coding = coding
+        full: Coding = coding
         if cells or if_missing is not None or if_outside is not None:
-            made = CodingWithMissing(coding, tuple(codes for _, codes in cells), places[if_missing], places[if_outside])
+            full = CodingWithMissing(coding, tuple(codes for _, codes in cells), places[if_missing], places[if_outside])
         for name, value in (
             ("missing", cells),
             ("if_missing", if_missing),
             ("if_outside", if_outside),
-            ("coding", made),
+            ("coding", full),
         ):
             object.__setattr__(self, name, value)
         for i, (name, _) in enumerate(cells):
@@ -323,10 +323,10 @@ def _pairs(missing: Missing) -> tuple[tuple[str, tuple[Code, ...]], ...]:
                 place="missing",
             )
     refuse_repeated("cell for missing values", tuple(name for name, _ in pairs))
-    return tuple((name, tuple(map(_whole, codes))) for name, codes in pairs)
+    return tuple((name, tuple(map(_as_code, codes))) for name, codes in pairs)
 
 
-def _whole(code: object) -> Code:
+def _as_code(code: object) -> Code:
     """Return a code as it is, −9.0 as −9."""
     item: object = as_python(code)
     return int(item) if isinstance(item, float) and item.is_integer() else as_python(item)
@@ -445,10 +445,10 @@ class Categorical(Attribute):
         self._with_missing(coding, missing, if_missing, if_outside)
 
     @classmethod
-    def from_file(cls, path: str | Path, *, column: str | None = None, **beside: Any) -> Categorical:
+    def from_file(cls, path: str | Path, *, column: str | None = None, **options: Any) -> Categorical:
         """Read codes from a CSV file with a column `code` and, optionally, a column `label`.
 
-        `beside` holds the options about missing values, as for the class.
+        `options` holds the options about missing values, as for the class.
 
         Codes are text, unless every one of them is a plain whole number without leading zeros.
 
@@ -468,7 +468,7 @@ class Categorical(Attribute):
             )
         codes = _codes([row["code"] for row in rows])
         if "label" not in header:
-            return cls(codes, column=column, **beside)
+            return cls(codes, column=column, **options)
         if len(set(codes)) != len(codes):
             raise DomainError(
                 "codes-file-repeated",
@@ -478,7 +478,7 @@ class Categorical(Attribute):
                 "No attribute was made.",
                 place=path.name,
             )
-        return cls({c: row["label"] for c, row in zip(codes, rows, strict=True)}, column=column, **beside)
+        return cls({c: row["label"] for c, row in zip(codes, rows, strict=True)}, column=column, **options)
 
     @property
     def own_values(self) -> tuple[str | int, ...]:
@@ -525,9 +525,9 @@ def _lookup(stated_values: object, codes: Codes) -> tuple[tuple[Code, Code], ...
                 "No attribute was made.",
                 place=Path(stated_values).name,
             )
-        known = {str(c).lower() if isinstance(c, bool) else str(c): c for c in codes.codes}
+        code_of = {str(c).lower() if isinstance(c, bool) else str(c): c for c in codes.codes}
         stated_values = [
-            (v, known.get(row["code"], row["code"]))
+            (v, code_of.get(row["code"], row["code"]))
             for v, row in zip(_codes([r["value"] for r in rows]), rows, strict=True)
         ]
     pairs = list(
@@ -547,7 +547,7 @@ def _lookup(stated_values: object, codes: Codes) -> tuple[tuple[Code, Code], ...
             "No attribute was made.",
             place="lookup",
         )
-    pairs = [tuple(map(_whole, pair)) for pair in pairs]
+    pairs = [tuple(map(_as_code, pair)) for pair in pairs]
     try:
         values = Codes(tuple(value for value, _ in pairs))
     except DomainError as error:
@@ -559,7 +559,7 @@ def _lookup(stated_values: object, codes: Codes) -> tuple[tuple[Code, Code], ...
             "No attribute was made.",
             place="lookup",
         ) from None
-    declared, given_codes = ({(type(c), c) for c in some} for some in (codes.codes, [code for _, code in pairs]))
+    declared, given_codes = ({(type(c), c) for c in listed} for listed in (codes.codes, [code for _, code in pairs]))
     if unknown := given_codes - declared:
         raise DomainError(
             "lookup-codes-unknown",
@@ -809,8 +809,8 @@ class Amount(Attribute):
                     "No attribute was made.",
                     place="valid",
                 )
-            least, most = (_end(x) for x in self.valid)
-            valid = (least, most)
+            min_valid, max_valid = (_end(x) for x in self.valid)
+            valid = (min_valid, max_valid)
         if self.ceilings is not None and not isinstance(self.ceilings, (list, tuple)):
             raise DomainError(
                 "ceilings-not-a-list",
@@ -849,23 +849,23 @@ class Amount(Attribute):
 
         The ranges are known if the ends list them in order. Ends by name have no ranges before they are in a domain.
         """
-        (by, *others) = dict.fromkeys(x.attribute for x in (self.low, self.high) if isinstance(x, ByValue))
+        (attribute, *others) = dict.fromkeys(x.attribute for x in (self.low, self.high) if isinstance(x, ByValue))
         if others:
             raise DomainError(
                 "range-by-two-attributes",
-                f"The end low depends on {by!r}, and high on {others[0]!r}.",
+                f"The end low depends on {attribute!r}, and high on {others[0]!r}.",
                 "Both must depend on one attribute.",
                 "Use one attribute for both ends.",
                 "No attribute was made.",
             )
-        named = any(x.is_by_name or x.default is not None for x in (self.low, self.high) if isinstance(x, ByValue))
-        given = [x.values if isinstance(x, ByValue) else None for x in (self.low, self.high)]
-        count = max(len(x) for x in given if x is not None)
-        if named or not count or not all(x is None or len(x) == count for x in given):
-            return Steps(Fraction(0), Fraction(1), Fraction(1), by=by)
+        is_by_name = any(x.is_by_name or x.default is not None for x in (self.low, self.high) if isinstance(x, ByValue))
+        values = [x.values if isinstance(x, ByValue) else None for x in (self.low, self.high)]
+        count = max(len(x) for x in values if x is not None)
+        if is_by_name or not count or not all(x is None or len(x) == count for x in values):
+            return Steps(Fraction(0), Fraction(1), Fraction(1), attribute=attribute)
         ends = [
             [_decimal(name, v) for v in (x if x is not None else [getattr(self, name)] * count)]
-            for name, x in zip(("low", "high"), given, strict=True)
+            for name, x in zip(("low", "high"), values, strict=True)
         ]
         widths = [high - low for low, high in zip(*ends, strict=True)]
         if min(widths) <= 0 or step <= 0:
@@ -876,31 +876,31 @@ class Amount(Attribute):
                 "Change low, high or step.",
                 "No attribute was made.",
             )
-        most = min(widths) / step
+        max_steps = min(widths) / step
         try:
-            classes = tuple(Steps(low, high, (high - low) / most, valid) for low, high in zip(*ends, strict=True))
+            classes = tuple(Steps(low, high, (high - low) / max_steps, valid) for low, high in zip(*ends, strict=True))
         except DomainError as error:
             raise DomainError(
                 "class-steps-invalid",
-                f"The ranges by {by!r} all have the same number of steps, of {float(step)} in the smallest. "
+                f"The ranges by {attribute!r} all have the same number of steps, of {float(step)} in the smallest. "
                 f"{error.given}",
                 error.needed,
                 f"{error.action} A step of {float(min(widths) / 1000)} makes a thousand of each.",
                 "No attribute was made.",
             ) from None
-        zeros = {own.low / own.step for own in classes}
+        zeros = {steps.low / steps.step for steps in classes}
         zero = next(iter(zeros))
         if len(zeros) > 1 or zero.denominator != 1:
             raise DomainError(
                 "class-starts-differ",
-                f"The ranges start at {[float(own.low) for own in classes[:3]]} in steps of "
-                f"{[float(own.step) for own in classes[:3]]}.",
+                f"The ranges start at {[float(steps.low) for steps in classes[:3]]} in steps of "
+                f"{[float(steps.step) for steps in classes[:3]]}.",
                 "They must start at 0, or at the same whole number of steps from 0.",
                 "Change low of the classes.",
                 "No attribute was made.",
                 place="low",
             )
-        return Steps(zero, zero + most, Fraction(1), by=by, classes=classes)
+        return Steps(zero, zero + max_steps, Fraction(1), attribute=attribute, classes=classes)
 
     def for_classes(self, by_attribute: Attribute | None) -> Amount:
         """Return the amount in a domain: a range for every cell of the attribute of its classes, in order.
@@ -911,25 +911,25 @@ class Amount(Attribute):
         Raises:
             DomainError: The attribute cannot give classes, some cells have no range, or a range has no cell.
         """
-        by, ends = self.by, {"low": self.low, "high": self.high}
-        if by is None:
+        attribute, ends = self.by, {"low": self.low, "high": self.high}
+        if attribute is None:
             return self
         if not isinstance(by_attribute, (Categorical, Ordered, Binned)):
             raise DomainError(
                 "range-attribute-invalid",
-                f"The range of an amount depends on {by!r}.",
+                f"The range of an amount depends on {attribute!r}.",
                 "It must depend on a categorical, ordered or binned attribute of the domain.",
-                f"Declare {by!r} as such an attribute, or name another one.",
+                f"Declare {attribute!r} as such an attribute, or name another one.",
                 "No domain was made.",
             )
-        along = {
-            name: ByValue(by, x.for_labels(by_attribute.values, "range", DomainError))
+        numbered = {
+            name: ByValue(attribute, x.for_labels(by_attribute.values, "range", DomainError))
             for name, x in ends.items()
             if isinstance(x, ByValue)
         }
-        found = replace(self, **along)  # type: ignore[arg-type]  # each of its type
-        object.__setattr__(found, "_labels", tuple(map(str, by_attribute.values)))
-        return found
+        result = replace(self, **numbered)  # type: ignore[arg-type]  # each of its type
+        object.__setattr__(result, "_labels", tuple(map(str, by_attribute.values)))
+        return result
 
     @property
     def exact(self) -> Steps:
@@ -941,7 +941,7 @@ class Amount(Attribute):
     @property
     def by(self) -> str | None:
         """The attribute by which its range goes; None where it is one for all."""
-        return self.exact.by
+        return self.exact.attribute
 
     @property
     def own_values(self) -> tuple[str | int, ...]:
@@ -990,8 +990,8 @@ class Amount(Attribute):
             ceiling: See `upper_limit`.
             cell: The cell of the attribute of its classes; `None` for the largest of all.
         """
-        own = self.exact.classes if cell is None else self.exact.classes[cell : cell + 1]
-        ends = [(x.low, x.high) for x in own] if own else [(self.exact.low, Fraction(self.upper_limit(ceiling)))]
+        parts = self.exact.classes if cell is None else self.exact.classes[cell : cell + 1]
+        ends = [(x.low, x.high) for x in parts] if parts else [(self.exact.low, Fraction(self.upper_limit(ceiling)))]
         return _short(max(abs(x) for pair in ends for x in pair))
 
     def coded_up_to(self, top: float) -> str:
@@ -1108,8 +1108,8 @@ def read_rows(path: Path, what: str, kind: type[FitnoiseError] = DomainError) ->
 
 def _codes(texts: Sequence[str]) -> list[Code]:
     """Return texts as codes: whole numbers if every one of them is a plain one without leading zeros."""
-    whole = all(t is not None and re.fullmatch("0|-?[1-9][0-9]*", t) for t in texts)
-    return [int(t) for t in texts] if whole else list(texts)
+    is_integer = all(t is not None and re.fullmatch("0|-?[1-9][0-9]*", t) for t in texts)
+    return [int(t) for t in texts] if is_integer else list(texts)
 
 
 def _number(x: float) -> str:
@@ -1161,11 +1161,11 @@ class Hierarchy(Attribute):
         column: str | None = None,
     ) -> None:
         names = level_names(levels)
-        given = sum(x is not None for x in (places, file, children))
-        if given > 1:
+        count = sum(x is not None for x in (places, file, children))
+        if count > 1:
             raise DomainError(
                 "places-in-several-ways",
-                f"The hierarchy has {given} of places, file and children.",
+                f"The hierarchy has {count} of places, file and children.",
                 "It needs exactly one of them.",
                 "Keep one, and remove the others.",
                 "No hierarchy was made.",
@@ -1237,8 +1237,8 @@ class Hierarchy(Attribute):
                 "Remove one of the two declarations.",
                 "No hierarchy was made.",
             )
-        found = {**(levels or {}), **children}
-        return cls(tuple(found), children=tuple(found.values()), column=column)
+        sizes = {**(levels or {}), **children}
+        return cls(tuple(sizes), children=tuple(sizes.values()), column=column)
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -1321,29 +1321,29 @@ def _rows_of_frame(frame: Any, levels: tuple[str, ...]) -> list[tuple[Code, ...]
 class HierarchyLevel(Attribute):
     """One level of a hierarchy: a record lies in the place that holds its leaf. Domains make it; see `Domain`.
 
-    of: The hierarchy. depth: The depth of the level, 0 at the top.
+    hierarchy: The hierarchy. depth: The depth of the level, 0 at the top.
     """
 
     kind: ClassVar[str] = "level"
     ordered: ClassVar[bool] = False
 
-    of: Hierarchy = field(repr=False)
+    hierarchy: Hierarchy = field(repr=False)
     depth: int
     column: None = field(init=False, default=None)
     coding: Codes = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "coding", LeafCodes(self.of.tree, self.depth))
+        object.__setattr__(self, "coding", LeafCodes(self.hierarchy.tree, self.depth))
 
     @property
     def name(self) -> str:
         """The name of the level in tables."""
-        return self.of.levels[self.depth]
+        return self.hierarchy.levels[self.depth]
 
     @property
     def own_values(self) -> tuple[str | int, ...]:
         """The codes of its places."""
-        return self.of.tree.codes[self.depth]
+        return self.hierarchy.tree.codes[self.depth]
 
     @cached_property
     def _positions(self) -> dict[object, int]:
@@ -1352,14 +1352,14 @@ class HierarchyLevel(Attribute):
     def own_position(self, value: object) -> int:
         """Return the cell of a place's code."""
         value = as_python(value)
-        found = self._positions.get(value) if type(value) is type(self.values[0]) else None
-        if found is None:
+        position = self._positions.get(value) if type(value) is type(self.values[0]) else None
+        if position is None:
             raise unknown_value(repr(value), f"It must be a place of the level {self.name!r}.")
-        return found
+        return position
 
     def declared(self) -> dict[str, Any]:
         """Return the depth of the level, and its hierarchy."""
-        return {"depth": self.depth, "of": attribute_document(self.of)}
+        return {"depth": self.depth, "of": attribute_document(self.hierarchy)}
 
 
 @final
@@ -1385,12 +1385,12 @@ class Domain(Mapping[str, Attribute]):
     """
     steps: Mapping[str, tuple[int, ...]] = field(init=False, repr=False, compare=False)
     """The number of steps of every amount from each knot to the next; the knots are its first cells."""
-    _named: Mapping[str, tuple[str, Attribute]] = field(init=False, repr=False, compare=False)
-    _shares: Mapping[str, Share] = field(init=False, repr=False, compare=False)
+    _by_name: Mapping[str, tuple[str, Attribute]] = field(init=False, repr=False, compare=False)
+    _shares: Mapping[str, HierarchyShare] = field(init=False, repr=False, compare=False)
 
     @checked(DomainError, "Nothing was made.", "attributes")
-    def __init__(self, attributes: Mapping[str, Attribute] | None = None, /, **named: Attribute) -> None:
-        both = set(attributes or ()) & set(named)
+    def __init__(self, attributes: Mapping[str, Attribute] | None = None, /, **by_name: Attribute) -> None:
+        both = set(attributes or ()) & set(by_name)
         if both:
             raise DomainError(
                 "attributes-repeated",
@@ -1399,7 +1399,7 @@ class Domain(Mapping[str, Attribute]):
                 "Rename or remove one of the two.",
                 "No domain was made.",
             )
-        items = {**(attributes or {}), **named}
+        items = {**(attributes or {}), **by_name}
         if not items:
             raise DomainError(
                 "attributes-missing",
@@ -1408,7 +1408,7 @@ class Domain(Mapping[str, Attribute]):
                 "Declare an attribute.",
                 "No domain was made.",
             )
-        shares: dict[str, Share] = {}
+        shares: dict[str, HierarchyShare] = {}
         lowered: dict[str, str] = {}
         sizes: dict[str, int] = {}
         for home, attribute in items.items():
@@ -1428,19 +1428,19 @@ class Domain(Mapping[str, Attribute]):
         }
         for home, attribute in items.items():
             _check_coding(home, attribute.coding)
-        every = {name: (home, what) for home, attribute in items.items() for name, what in _names(home, attribute)}
+        entries = {name: (home, what) for home, attribute in items.items() for name, what in _names(home, attribute)}
         for home, attribute in items.items():
             sizes |= {name: what.size for name, what in _names(home, attribute)}
-            for name, share in _shares(home, attribute):
+            for name, part in _shares(home, attribute):
                 _check_name(name, lowered)
-                shares[name], sizes[name] = share, share.size
+                shares[name], sizes[name] = part, part.size
         object.__setattr__(self, "attributes", tuple(items.items()))
         steps = {name: a.steps for name, a in items.items() if a.steps}
-        for name, made in (("sizes", sizes), ("steps", steps), ("_named", every), ("_shares", shares)):
-            object.__setattr__(self, name, FixedMapping(made))
+        for name, value in (("sizes", sizes), ("steps", steps), ("_by_name", entries), ("_shares", shares)):
+            object.__setattr__(self, name, FixedMapping(value))
 
     def __getitem__(self, name: str) -> Attribute:
-        return self._found(name)[1]
+        return self._entry(name)[1]
 
     def get(self, name: object, default: Any = None, /) -> Any:
         """Return the attribute or level of a name, or the default without one.
@@ -1449,22 +1449,22 @@ class Domain(Mapping[str, Attribute]):
             name: The name of an attribute or a level; anything else gives the default.
             default: The result for an unknown name.
         """
-        return self._named[name][1] if isinstance(name, str) and name in self._named else default
+        return self._by_name[name][1] if isinstance(name, str) and name in self._by_name else default
 
-    def _found(self, name: str) -> tuple[str, Attribute]:
-        if name in self._named:
-            return self._named[name]
+    def _entry(self, name: str) -> tuple[str, Attribute]:
+        if name in self._by_name:
+            return self._by_name[name]
         raise DomainError(
             "unknown-attribute",
             f"The domain has no attribute {name!r}.",
-            f"Its attributes are {list(self._named)}.",
+            f"Its attributes are {list(self._by_name)}.",
             "Name one of these attributes.",
             "No attribute was found.",
             place=name if isinstance(name, str) else None,
         )
 
     def __contains__(self, name: object) -> bool:
-        return name in self._named
+        return name in self._by_name
 
     def __iter__(self) -> Iterator[str]:
         return (key for key, _ in self.attributes)
@@ -1492,13 +1492,13 @@ class Domain(Mapping[str, Attribute]):
             cell there.
         """
         values = {name: record.get(self.column(name)) for name, _ in self.attributes}
-        found = {name: a.cell(values[name]) for name, a in self.attributes if classified_by(a.coding) is None}
+        cells = {name: a.cell(values[name]) for name, a in self.attributes if classified_by(a.coding) is None}
         for name, a in self.attributes:
-            by = classified_by(a.coding)
-            if by is not None:
-                place = found[by]
-                found[name] = None if place is None else class_coding(a.coding, place).cell(values[name])
-        return {name: found[name] for name, _ in self.attributes}
+            classifier = classified_by(a.coding)
+            if classifier is not None:
+                cell = cells[classifier]
+                cells[name] = None if cell is None else class_coding(a.coding, cell).cell(values[name])
+        return {name: cells[name] for name, _ in self.attributes}
 
     def leaves_out(self, source: DataSource, bound: RecordBound | None) -> bool:
         """Return True if records may be left out of all tables: for a value, a condition, or a missing id.
@@ -1541,8 +1541,8 @@ class Domain(Mapping[str, Attribute]):
         Raises:
             DomainError: There is no such attribute.
         """
-        found = self._shares.get(name)
-        return found.home if found is not None else self._found(name)[0]
+        part = self._shares.get(name)
+        return part.home if part is not None else self._entry(name)[0]
 
     def is_nested(self, upper: str, lower: str, above: Indices) -> bool:
         """Return True if the places of a level lie in these places of a level above it.
@@ -1586,9 +1586,9 @@ class Domain(Mapping[str, Attribute]):
             return 1
         if not axes or not isinstance(attribute, Hierarchy):
             return attribute.size
-        shares = map(self._shares.get, axes)
+        parts = map(self._shares.get, axes)
         return attribute.tree.max_leaves_sharing(
-            (-1 if share is None else share.upper, self.depth(a)) for a, share in zip(axes, shares, strict=True)
+            (-1 if part is None else part.upper, self.depth(a)) for a, part in zip(axes, parts, strict=True)
         )
 
     def adjacency(self, source: DataSource, unit: PrivacyUnit) -> Adjacency:
@@ -1621,14 +1621,14 @@ class Domain(Mapping[str, Attribute]):
         """
         shared = dict.fromkeys(self._shares[name].home for name in margin if name in self._shares)
         out = {home: self._path(home, [name for name in margin if self.attribute_of(name) == home]) for home in shared}
-        return tuple({own: None for name in margin for own in [out.get(self.attribute_of(name), (name, (name,)))]})
+        return tuple({axis: None for name in margin for axis in [out.get(self.attribute_of(name), (name, (name,)))]})
 
     def _path(self, home: str, names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
         """Return the level by which levels and shares of a hierarchy are counted, and the axes along which it lies."""
-        shares = [self._shares[name] for name in names if name in self._shares]
-        depths = {self.depth(name) for name in names if name in self._named}
-        depths.update(depth for share in shares for depth in (share.upper, share.lower))
-        path = [share.levels[depth] for share in shares[:1] for depth in sorted(depths)]
+        parts = [self._shares[name] for name in names if name in self._shares]
+        depths = {self.depth(name) for name in names if name in self._by_name}
+        depths.update(depth for part in parts for depth in (part.upper, part.lower))
+        path = [part.levels[depth] for part in parts[:1] for depth in sorted(depths)]
         axes = (path[0], *(f"{lower} in {upper}" for upper, lower in itertools.pairwise(path)))
         if not set(names) <= set(axes) or not set(axes[1:]) <= set(self._shares):
             raise DomainError(
@@ -1643,7 +1643,7 @@ class Domain(Mapping[str, Attribute]):
 
 @final
 @dataclass(frozen=True)
-class Share:
+class HierarchyShare:
     """The position of a place of a lower level in its upper place; all upper places have equally many lower ones."""
 
     home: str
@@ -1661,24 +1661,24 @@ def _names(home: str, attribute: Attribute) -> Iterator[tuple[str, Attribute]]:
         yield from ((view.name, view) for view in attribute.views if view is not last or view.name != home)
 
 
-def _shares(home: str, attribute: Attribute) -> Iterator[tuple[str, Share]]:
+def _shares(home: str, attribute: Attribute) -> Iterator[tuple[str, HierarchyShare]]:
     if isinstance(attribute, Hierarchy):
         for upper, lower in itertools.combinations(range(len(attribute.levels)), 2):
             size = attribute.tree.children_per_place(upper, lower)
             if size is not None:
                 name = f"{attribute.levels[lower]} in {attribute.levels[upper]}"
-                yield name, Share(home, attribute.levels, upper, lower, size)
+                yield name, HierarchyShare(home, attribute.levels, upper, lower, size)
 
 
 def _check_coding(name: str, coding: Coding) -> None:
     """Raise DomainError for a coding of another class than counters translate, such as a subclass of one."""
-    values = coding.of if type(coding) is CodingWithMissing else coding
+    values = coding.base if type(coding) is CodingWithMissing else coding
     if type(values) not in (Codes, LeafCodes, Range, Cuts, Steps):
         raise DomainError(
             "unknown-coding",
             f"The coding of {name!r} is of the class {type(values).__name__}.",
             "No counter translates this class.",
-            "Use `Codes`, `Range`, `Cuts` or `Steps`, or `Beside` around one of them.",
+            "Use `Codes`, `Range`, `Cuts` or `Steps`, or `CodingWithMissing` around one of them.",
             "No domain was made.",
             place=name,
         )

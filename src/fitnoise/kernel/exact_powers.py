@@ -10,9 +10,9 @@ from typing import Protocol
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
 
-LEAST_EPSILON = Fraction(1, 2**20)
+MIN_EPSILON = Fraction(1, 2**20)
 
-MOST_EPSILON = Fraction(50)
+MAX_EPSILON = Fraction(50)
 """The largest ε of a question. Below the least ε, 2⁻²⁰, an answer is useless; above the largest, it protects almost
 no one.
 """
@@ -68,11 +68,11 @@ def rational(epsilon: float | Fraction) -> Fraction:
             place="epsilon",
         )
     # Checked before the conversion: Fraction(inf) raises another error.
-    if not LEAST_EPSILON <= epsilon <= MOST_EPSILON:  # also refuses NaN
+    if not MIN_EPSILON <= epsilon <= MAX_EPSILON:  # also refuses NaN
         raise WorkloadError(
             "epsilon-out-of-range",
             f"epsilon is {epsilon}.",
-            f"It needs to be from {float(LEAST_EPSILON):.0e} to {MOST_EPSILON}.",
+            f"It needs to be from {float(MIN_EPSILON):.0e} to {MAX_EPSILON}.",
             "Give a number in this range.",
             "Nothing was made.",
             place="epsilon",
@@ -130,7 +130,7 @@ def alpha_above(epsilon: Fraction) -> Fraction:
     return Fraction(-(-(1 << bits + _WORK) // low), 1 << bits)
 
 
-_LEAST_STEP = Fraction(1, 2**190)
+_MIN_STEP = Fraction(1, 2**190)
 """The least step of the search for a logarithm; for ratios nearer to 1 than a float shows, the search starts from 0."""
 
 
@@ -145,7 +145,7 @@ def log_above(ratio: Fraction) -> Fraction:
     guess = math.log1p(excess) if ratio < 2 else math.log(ratio.numerator) - math.log(ratio.denominator)
     x = Fraction(guess)
     # A step is about one unit in the last place of the guess, so few steps are needed.
-    step = max(x / 2**52, _LEAST_STEP)
+    step = max(x / 2**52, _MIN_STEP)
     while exp_below(x) < ratio:
         x += step
         step *= 2
@@ -161,11 +161,11 @@ def ratio_above_epsilon(epsilon: Fraction, ratio: Fraction | None) -> PlanError:
             it.
     """
     logarithm = "The logarithm of the ratio of their chances"
-    known = "is not bounded" if ratio is None else f"is at most {float(log_above(ratio)):.17g}"
+    bound = "is not bounded" if ratio is None else f"is at most {float(log_above(ratio)):.17g}"
     return PlanError(
         "ratio-above-epsilon",
         f"Two neighbouring results could be distinguished by more than e^ε, ε = {float(epsilon):.17g}.",
-        f"{logarithm} {known}.",
+        f"{logarithm} {bound}.",
         "Make the plan again.",
         "No mechanism was made.",
     )

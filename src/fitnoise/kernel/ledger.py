@@ -97,7 +97,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, final
 
 from fitnoise.errors import BudgetExceeded, LedgerError
 from fitnoise.kernel.arguments import checked
-from fitnoise.kernel.checks import is_digest, look_alike
+from fitnoise.kernel.checks import are_confusable, is_digest
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.privacy import pure_mu_squared
 from fitnoise.kernel.profiles import ChargedPlan, Profile, ceil_dyadic, joint
@@ -230,8 +230,8 @@ class Price:
                 f"Give an ε whose numerator and denominator have at most {_MAX_BITS} bits.",
                 "Nothing was charged and nothing was changed.",
             )
-        known, rho = loss.mu_squared, _bounded(loss.rho)
-        mu = () if known is None else (_bounded(known), _bounded(loss.mu_rate))
+        mu_squared, rho = loss.mu_squared, _bounded(loss.rho)
+        mu = () if mu_squared is None else (_bounded(mu_squared), _bounded(loss.mu_rate))
         return cls(rho, loss.profile, epsilon, *mu)
 
     @classmethod
@@ -260,8 +260,8 @@ class Price:
 
     def as_json(self) -> dict[str, Any]:
         """Return everything except ρ, as JSON values."""
-        words: dict[str, Any] = {} if self.profile is None else {"profile": self.profile.document()}
-        return words | {key: str(x) for key in _NUMBERS if (x := getattr(self, key)) is not None}
+        document: dict[str, Any] = {} if self.profile is None else {"profile": self.profile.document()}
+        return document | {key: str(x) for key in _NUMBERS if (x := getattr(self, key)) is not None}
 
     @property
     def known_mu_squared(self) -> Fraction | None:
@@ -312,9 +312,9 @@ class DrawnPeriod:
         return {"period": self.period, "frozen": self.frozen}
 
     @classmethod
-    def parse(cls, words: object) -> Self:
-        """Read what `words` says."""
-        if not isinstance(words, Mapping) or words.keys() != {"period", "frozen"}:
+    def parse(cls, document: object) -> Self:
+        """Read what `document` says."""
+        if not isinstance(document, Mapping) or document.keys() != {"period", "frozen"}:
             raise LedgerError(
                 "period-not-readable",
                 "A period of a series does not have exactly the keys period and frozen.",
@@ -322,7 +322,7 @@ class DrawnPeriod:
                 "Give a period as fitnoise writes it.",
                 "Nothing was charged and nothing was changed.",
             )
-        return cls(words["period"], words["frozen"])
+        return cls(document["period"], document["frozen"])
 
 
 @final
@@ -457,8 +457,8 @@ class LedgerEntry:
     @cached_property
     def prices(self) -> Mapping[Account, Price]:
         """The stated prices, by account of the name; the entry's own account is first."""
-        words = {key: self.detail[key] for key in ("profile", *_NUMBERS) if key in self.detail}
-        prices = {self.account: Price.parse({"rho": str(self.rho)} | words)}
+        document = {key: self.detail[key] for key in ("profile", *_NUMBERS) if key in self.detail}
+        prices = {self.account: Price.parse({"rho": str(self.rho)} | document)}
         also = self.detail.get("units", [])
         listed = isinstance(also, list) and all(isinstance(x, Mapping) and "unit" in x for x in also)
         if not listed or ("units" in self.detail and not also):
@@ -469,8 +469,8 @@ class LedgerEntry:
                 "Give the list of prices, or remove the key units.",
                 "Nothing was charged and nothing was changed.",
             )
-        for words in also:
-            account = _account(self.account.source, _json(words["unit"]))
+        for document in also:
+            account = _account(self.account.source, _json(document["unit"]))
             if account in prices:
                 raise LedgerError(
                     "entry-unit-twice",
@@ -479,7 +479,7 @@ class LedgerEntry:
                     "State the price of each unit once.",
                     "Nothing was charged and nothing was changed.",
                 )
-            prices[account] = Price.parse({key: x for key, x in words.items() if key != "unit"})
+            prices[account] = Price.parse({key: x for key, x in document.items() if key != "unit"})
         return prices
 
     def price(self, account: Account) -> Price | None:
@@ -525,7 +525,7 @@ class ChargeGroup:
 
     def mu_squared(self, account: Account) -> Fraction | None:
         """Return the μ² of all charges jointly for the unit of an account; `None` where the μ² of one is not known."""
-        return _together_mu([entry.price(account) for entry in self.entries])
+        return _joint_mu([entry.price(account) for entry in self.entries])
 
 
 @final
@@ -674,11 +674,11 @@ class Ledger:
         Raises:
             LedgerError: See :meth:`charge`.
         """
-        asked = _ChargeRequest.from_loss(account, loss, also or {}, composed_with)
+        request = _ChargeRequest.from_loss(account, loss, also or {}, composed_with)
         with self._transaction("BEGIN") as chain:
-            quotes = _quotes(chain, asked)
-        more = min((q.more for q in quotes if q.more is not None), default=None)
-        return replace(quotes[0], fits=all(q.fits for q in quotes), more=more)
+            quotes = _quotes(chain, request)
+        further = min((q.more for q in quotes if q.more is not None), default=None)
+        return replace(quotes[0], fits=all(q.fits for q in quotes), more=further)
 
     def balance(self, account: Account) -> Quote:
         """Return the quote of a zero charge, also for an account that does not exist.
@@ -704,7 +704,7 @@ class Ledger:
         also: Mapping[Account, Loss] | None = None,
         composed_with: Sequence[str] = (),
         at_most: Fraction | None = None,
-        drawn: DrawnPeriod | None = None,
+        drawn_period: DrawnPeriod | None = None,
         once: bool = False,
     ) -> LedgerEntry:
         """Spend a loss, its ρ > 0 rounded up to a multiple of 2⁻⁶⁴; the entry is on the disk before this returns.
@@ -721,8 +721,8 @@ class Ledger:
                 measured on the same records, unchanged, as the charge of each plan. The detail keeps them; the charge
                 needs a profile.
             at_most: The largest growth of the spent ρ of the account; `None` sets no such limit.
-            drawn: The drawn period of a series. The first period charges the entire series. Another charge draws a
-                period again, from its earlier counts.
+            drawn_period: The drawn period of a series. The first period charges the entire series. Another charge draws
+                a period again, from its earlier counts.
             once: True to refuse if the account was charged for the plan before.
 
         Raises:
@@ -738,12 +738,12 @@ class Ledger:
             LedgerError: The account does not exist, and its name has a cap or looks like another.
             LedgerError: `once` is set, and the account was charged for the plan before.
         """
-        asked = _ChargeRequest.from_loss(account, loss, also or {}, composed_with, drawn)
-        words = asked.detailed(detail)
+        request = _ChargeRequest.from_loss(account, loss, also or {}, composed_with, drawn_period)
+        full_detail = request.detailed(detail)
         with self._transaction("BEGIN IMMEDIATE") as chain:
-            full = _full(chain, asked, at_most)
-            _in_turn(chain, "refusal" if full else "charge", account, words)
-            before = [e for e in _charges(chain, account) if once and e.detail.get("plan") == words.get("plan")]
+            full = _full(chain, request, at_most)
+            _in_turn(chain, "refusal" if full else "charge", account, full_detail)
+            before = [e for e in _charges(chain, account) if once and e.detail.get("plan") == full_detail.get("plan")]
             if before:
                 raise LedgerError(
                     "plan-charged-meanwhile",
@@ -752,7 +752,7 @@ class Ledger:
                     "Run the command again. It finishes the release of that charge, if this is still to be done.",
                     "Nothing was charged and nothing was changed.",
                 )
-            entry = self._append(chain, "refusal" if full else "charge", account, asked.own_price.rho, words)
+            entry = self._append(chain, "refusal" if full else "charge", account, request.own_price.rho, full_detail)
         if full:
             raise _refusal(full, entry)
         return entry
@@ -773,29 +773,29 @@ class Ledger:
 
         Args, Raises: See :meth:`charge`.
         """
-        asked = _ChargeRequest.from_loss(account, loss, also or {}, composed_with)
-        words = asked.detailed(detail)
+        request = _ChargeRequest.from_loss(account, loss, also or {}, composed_with)
+        full_detail = request.detailed(detail)
         with self._transaction("BEGIN IMMEDIATE") as chain:
-            full = _full(chain, asked, at_most)
-            entry = self._append(chain, "refusal", account, asked.own_price.rho, words) if full else None
+            full = _full(chain, request, at_most)
+            entry = self._append(chain, "refusal", account, request.own_price.rho, full_detail) if full else None
         if full and entry:
             raise _refusal(full, entry)
 
-    def period(self, account: Account, plan: str, drawn: DrawnPeriod) -> LedgerEntry:
+    def period(self, account: Account, plan: str, drawn_period: DrawnPeriod) -> LedgerEntry:
         """Write the entry for the next drawn period of a series: on the disk before this returns. It costs nothing.
 
         Args:
             account: The account that the series was charged to.
             plan: The hash of the plan.
-            drawn: The number of the period, and the digest of its counts.
+            drawn_period: The number of the period, and the digest of its counts.
 
         Raises:
             LedgerError: The plan was not charged to the account as a series, or it is not the turn of this period.
         """
-        words = {"plan": plan, "series": drawn.as_json()}
+        detail = {"plan": plan, "series": drawn_period.as_json()}
         with self._transaction("BEGIN IMMEDIATE") as chain:
-            _in_turn(chain, "period", _named_account(account), words)
-            return self._append(chain, "period", account, Fraction(0), words)
+            _in_turn(chain, "period", _named_account(account), detail)
+            return self._append(chain, "period", account, Fraction(0), detail)
 
     def answer(self, charge: LedgerEntry, answers: str, keep: Callable[[], None] | None = None) -> LedgerEntry:
         """Write the digest of the answers to a charge; the entry is on the disk before this returns and costs nothing.
@@ -810,14 +810,14 @@ class Ledger:
             LedgerError: `answers` is not a digest.
             LedgerError: The ledger has no such charge, or already has an entry for its answers.
         """
-        words = {"charge": charge.digest, "answers": answers}
-        if not all(map(is_digest, words.values())):
+        detail = {"charge": charge.digest, "answers": answers}
+        if not all(map(is_digest, detail.values())):
             raise _answers_not_digests()
         with self._transaction("BEGIN IMMEDIATE") as chain:
-            _answers_once(chain, "answers", charge.account, words)
+            _answers_once(chain, "answers", charge.account, detail)
             if keep is not None:
                 keep()
-            return self._append(chain, "answers", charge.account, Fraction(0), words)
+            return self._append(chain, "answers", charge.account, Fraction(0), detail)
 
     def answered(self, charge: LedgerEntry) -> LedgerEntry | None:
         """Return the entry that names the answers to a charge or a period; `None` if there is no such entry.
@@ -875,27 +875,27 @@ class Ledger:
             LedgerError: The account does not exist, and nothing bounds earlier charges under its name: no release would
                 ever fit.
         """
-        given = {key: x for key, x in (("rho", rho), ("epsilon", epsilon), ("mu_squared", mu_squared)) if x is not None}
-        if len(given) != 1:
+        caps = {key: x for key, x in (("rho", rho), ("epsilon", epsilon), ("mu_squared", mu_squared)) if x is not None}
+        if len(caps) != 1:
             raise LedgerError(
                 "cap-kind-not-single",
-                f"The cap limits {len(given)} of ρ, ε and μ².",
+                f"The cap limits {len(caps)} of ρ, ε and μ².",
                 "",
                 "Give exactly one of rho, epsilon and mu_squared.",
                 "Nothing was charged and nothing was changed.",
             )
-        ((kind, most),) = given.items()
-        if not isinstance(most, Fraction) or most < 0:
+        ((kind, top),) = caps.items()
+        if not isinstance(top, Fraction) or top < 0:
             raise LedgerError(
                 "cap-not-a-fraction",
-                f"The cap is {reprlib.repr(most)}.",
+                f"The cap is {reprlib.repr(top)}.",
                 "A cap is a Fraction of at least 0.",
                 "Give such a Fraction.",
                 "Nothing was charged and nothing was changed.",
             )
-        most = _bounded(most, rounded=kind != "epsilon")
-        cap = _bounded(most**2 / 2 if kind == "epsilon" else most / 2 if kind == "mu_squared" else most, rounded=False)
-        words = ({"reason": reason} if reason else {}) | ({} if kind == "rho" else {kind: str(most)})
+        top = _bounded(top, rounded=kind != "epsilon")
+        cap = _bounded(top**2 / 2 if kind == "epsilon" else top / 2 if kind == "mu_squared" else top, rounded=False)
+        detail = ({"reason": reason} if reason else {}) | ({} if kind == "rho" else {kind: str(top)})
         with self._transaction("BEGIN IMMEDIATE") as chain:
             _refuse_twin(chain, _named_account(account))
             if account not in _accounts(chain, account) and _quote(chain, _nothing(account), account).spent is None:
@@ -906,7 +906,7 @@ class Ledger:
                     "Set a cap for a unit that the earlier releases state.",
                     "Nothing was charged and nothing was changed.",
                 )
-            return self._append(chain, "cap", account, cap, words)
+            return self._append(chain, "cap", account, cap, detail)
 
     def accounts(self) -> list[Account]:
         """Return every account so far, in order of appearance: of entries, and of other units that charges state."""
@@ -1130,14 +1130,14 @@ class Ledger:
             )
 
     def _failure(self, error: Exception, *, unknown: bool = False) -> LedgerError:
-        found = _file_failure(self._where, error)
+        failure = _file_failure(self._where, error)
         if not unknown:
-            return found
+            return failure
         return LedgerError(
             "writing-unknown",
-            found.given,
+            failure.given,
             "Whether the entry was written is unknown.",
-            f"Look at the ledger before you try again. {found.action}",
+            f"Look at the ledger before you try again. {failure.action}",
             "It is unknown whether this operation charged anything.",
         )
 
@@ -1410,7 +1410,7 @@ class _ChargeRequest:
     account: Account
     prices: Mapping[Account, Price]
     beside: tuple[str, ...]
-    drawn: DrawnPeriod | None = None
+    drawn_period: DrawnPeriod | None = None
 
     @classmethod
     def from_loss(
@@ -1419,7 +1419,7 @@ class _ChargeRequest:
         loss: Loss,
         also: Mapping[Account, Loss],
         composed_with: Sequence[str],
-        drawn: DrawnPeriod | None = None,
+        drawn_period: DrawnPeriod | None = None,
     ) -> _ChargeRequest:
         """Return the requested charge, or raise if it cannot be written or names plans without a profile of its own."""
         if not isinstance(composed_with, list | tuple):  # the text of one plan is neither
@@ -1430,8 +1430,8 @@ class _ChargeRequest:
                 "Give a list of their hashes.",
                 "Nothing was charged and nothing was changed.",
             )
-        own = Price.from_loss(loss)
-        _stands(own, tuple(composed_with))
+        own_price = Price.from_loss(loss)
+        _stands(own_price, tuple(composed_with))
         name = _named_account(account).source
         others = {_named_account(a): Price.from_loss(x) for a, x in also.items() if a != account}
         if any(a.source != name for a in others):
@@ -1442,7 +1442,7 @@ class _ChargeRequest:
                 "Remove the other accounts.",
                 "Nothing was charged and nothing was changed.",
             )
-        return cls(account, {account: own} | others, tuple(composed_with), drawn)
+        return cls(account, {account: own_price} | others, tuple(composed_with), drawn_period)
 
     @property
     def own_price(self) -> Price:
@@ -1459,8 +1459,8 @@ class _ChargeRequest:
                 "Charge the exact cost of the release.",
                 "Nothing was charged and nothing was changed.",
             )
-        words: dict[str, Any] = json.loads(_object(detail))
-        if words.keys() & _RESERVED_DETAIL_KEYS:
+        document: dict[str, Any] = json.loads(_object(detail))
+        if document.keys() & _RESERVED_DETAIL_KEYS:
             raise LedgerError(
                 "detail-has-own-keys",
                 "The detail of the charge has keys of the ledger's own.",
@@ -1468,15 +1468,15 @@ class _ChargeRequest:
                 "Remove these keys from the detail.",
                 "Nothing was charged and nothing was changed.",
             )
-        return words | self.as_json()
+        return document | self.as_json()
 
     def as_json(self) -> dict[str, Any]:
         """Return the keys that the ledger itself writes into the detail."""
         others = {a: p for a, p in self.prices.items() if a != self.account}
         units = [{"unit": a.document, "rho": str(p.rho)} | p.as_json() for a, p in others.items()]
-        words = self.own_price.as_json() | ({"beside": list(self.beside)} if self.beside else {})
-        words |= {} if self.drawn is None else {"series": self.drawn.as_json()}
-        return words | ({"units": units} if units else {})
+        document = self.own_price.as_json() | ({"beside": list(self.beside)} if self.beside else {})
+        document |= {} if self.drawn_period is None else {"series": self.drawn_period.as_json()}
+        return document | ({"units": units} if units else {})
 
 
 def _nothing(account: Account) -> _ChargeRequest:
@@ -1488,10 +1488,10 @@ def _price(declared: Account, prices: Mapping[Account, Price], for_account: Acco
     if for_account in prices:
         return prices[for_account]
     stated = [account.unit for account in prices]
-    known = [
+    changes = [
         (price, _changes(declared.unit, account.unit, for_account.unit, stated)) for account, price in prices.items()
     ]
-    bounds = (price.repeated(times) for price, times in known if times is not None)
+    bounds = (price.repeated(times) for price, times in changes if times is not None)
     return min(bounds, key=lambda p: (p.rho, p.epsilon or Fraction(0), p.mu_squared or Fraction(0)), default=None)
 
 
@@ -1569,38 +1569,38 @@ def _required_profile(entry: LedgerEntry) -> Profile:
 
 def _periods(chain: list[LedgerEntry], account: Account, plan: object) -> list[LedgerEntry]:
     """Return the drawn periods of a series, in order: for each period its last entry."""
-    found: dict[int, LedgerEntry] = {}
+    by_period: dict[int, LedgerEntry] = {}
     for entry in chain:
-        drawn = entry.drawn_period if entry.kind in {"charge", "period"} else None
-        if drawn is not None and entry.account == account and entry.detail["plan"] == plan:
-            found[drawn.period] = entry
-    return [found[period] for period in sorted(found)]
+        drawn_period = entry.drawn_period if entry.kind in {"charge", "period"} else None
+        if drawn_period is not None and entry.account == account and entry.detail["plan"] == plan:
+            by_period[drawn_period.period] = entry
+    return [by_period[period] for period in sorted(by_period)]
 
 
 def _in_turn(chain: list[LedgerEntry], kind: str, account: Account, detail: Mapping[str, Any]) -> None:
     """Raise unless an entry that draws a period of a series draws the one whose turn it is, or one again, charged."""
     if "series" not in detail or kind == "refusal":
         return
-    wanted, known = DrawnPeriod.parse(detail["series"]), _periods(chain, account, detail.get("plan"))
-    again = kind == "charge" and wanted.period <= len(known)
-    if not again and wanted.period != len(known) + 1:
-        last = f"period {len(known)} was drawn last" if known else "no period was drawn"
+    requested, entries = DrawnPeriod.parse(detail["series"]), _periods(chain, account, detail.get("plan"))
+    is_repeat = kind == "charge" and requested.period <= len(entries)
+    if not is_repeat and requested.period != len(entries) + 1:
+        last = f"period {len(entries)} was drawn last" if entries else "no period was drawn"
         raise LedgerError(
             "series-not-in-turn",
-            f"Period {wanted.period} of the series is not next: {last}.",
+            f"Period {requested.period} of the series is not next: {last}.",
             "Each period is drawn once, in order.",
             "Draw the next period.",
             "Nothing was charged and nothing was changed.",
         )
-    if again and known[wanted.period - 1].drawn_period != wanted:
+    if is_repeat and entries[requested.period - 1].drawn_period != requested:
         raise LedgerError(
             "series-counts-differ",
-            f"Period {wanted.period} of the series was drawn before, from other counts.",
+            f"Period {requested.period} of the series was drawn before, from other counts.",
             "A period is drawn again only from the counts that were frozen for it.",
             "Restore the frozen counts of this period.",
             "Nothing was charged and nothing was changed.",
         )
-    if not again and (kind == "charge") != (wanted.period == 1):
+    if not is_repeat and (kind == "charge") != (requested.period == 1):
         raise LedgerError(
             "series-not-charged-first",
             "An entry charges a later period of the series, or draws the first period without a charge.",
@@ -1637,8 +1637,8 @@ def _answers_once(chain: _Chain, kind: str, account: Account, detail: Mapping[st
 def _refuse_twin(chain: list[LedgerEntry], account: Account) -> None:
     """Raise if the account's name is new, or its unit's is new to the account, and is read as one that is there."""
     units = {a.unit.name: a for a in _accounts(chain, account)}
-    own, names = (account.unit.name, units) if units else (account.source, {e.account.source: e.account for e in chain})
-    twin = None if own in names else next((a for name, a in names.items() if look_alike(name, own)), None)
+    key, names = (account.unit.name, units) if units else (account.source, {e.account.source: e.account for e in chain})
+    twin = None if key in names else next((a for name, a in names.items() if are_confusable(name, key)), None)
     if twin is not None:
         raise LedgerError(
             "account-looks-alike",
@@ -1672,30 +1672,30 @@ def _groups(charges: list[LedgerEntry]) -> list[list[LedgerEntry]]:
 
 def _joint_cost(prices: list[Price | None]) -> Fraction | None:
     """Return the joint cost of charges on the same records; `None` where nothing bounds one of them."""
-    known = [price for price in prices if price is not None]
-    if len(known) < len(prices):
+    bounded = [price for price in prices if price is not None]
+    if len(bounded) < len(prices):
         return None
-    profiles = [price.profile for price in known if price.profile is not None]
-    joined = len(known) > 1 and len(profiles) == len(known)
-    return joint(profiles) if joined else sum((price.rho for price in known), Fraction(0))
+    profiles = [price.profile for price in bounded if price.profile is not None]
+    joined = len(bounded) > 1 and len(profiles) == len(bounded)
+    return joint(profiles) if joined else sum((price.rho for price in bounded), Fraction(0))
 
 
-def _together_mu(prices: list[Price | None]) -> Fraction | None:
+def _joint_mu(prices: list[Price | None]) -> Fraction | None:
     """Return the joint μ² of charges on the same records; `None` where one is not known.
 
     It is the sum, or the bound that their joint ρ implies, if that is less.
     """
-    known = [(price, mu) for price in prices if price and (mu := price.known_mu_squared) is not None]
-    if len(known) < len(prices):
+    bounded = [(price, mu) for price in prices if price and (mu := price.known_mu_squared) is not None]
+    if len(bounded) < len(prices):
         return None
-    total = sum((mu for _, mu in known), Fraction(0))
-    cells = [(p.mu_rate, p.profile) for p, _ in known if p.profile is not None and p.mu_rate is not None]
-    if len(cells) < max(2, len(known)):
+    total = sum((mu for _, mu in bounded), Fraction(0))
+    cells = [(p.mu_rate, p.profile) for p, _ in bounded if p.profile is not None and p.mu_rate is not None]
+    if len(cells) < max(2, len(bounded)):
         return total
     return min(total, ceil_dyadic(max(rate for rate, _ in cells) * joint(profile for _, profile in cells)))
 
 
-def _together_epsilon(prices: list[Price | None]) -> Fraction | None:
+def _joint_epsilon(prices: list[Price | None]) -> Fraction | None:
     """Return Σ ε; `None` where one charge is not pure."""
     return _total([None if price is None else price.epsilon for price in prices])
 
@@ -1707,10 +1707,10 @@ def _quotes(chain: list[LedgerEntry], request: _ChargeRequest) -> list[Quote]:
         LedgerError: The account does not exist, and its name has a cap or looks like another.
         LedgerError: The charge cannot use the records of the plans that it names.
     """
-    own, stated = request.account, list(request.prices)
+    charged, stated = request.account, list(request.prices)
     for i, account in enumerate(stated):
         _refuse_twin(chain, account)
-        if any(a.unit.name != account.unit.name and look_alike(a.unit.name, account.unit.name) for a in stated[:i]):
+        if any(a.unit.name != account.unit.name and are_confusable(a.unit.name, account.unit.name) for a in stated[:i]):
             raise LedgerError(
                 "units-look-alike",
                 f"Two units of one charge have names that look the same: {[a.sentence for a in stated]}.",
@@ -1718,20 +1718,20 @@ def _quotes(chain: list[LedgerEntry], request: _ChargeRequest) -> list[Quote]:
                 "Give the units names that no one confuses.",
                 "Nothing was charged and nothing was changed.",
             )
-    _check_composed(chain, own, request.beside)
-    known = _accounts(chain, own)
-    capped = next((e for e in chain if e.kind == "cap" and e.account in known), None)
-    if own not in known and capped is not None:
+    _check_composed(chain, charged, request.beside)
+    accounts = _accounts(chain, charged)
+    capped = next((e for e in chain if e.kind == "cap" and e.account in accounts), None)
+    if charged not in accounts and capped is not None:
         raise LedgerError(
             "account-beside-cap",
-            f"{own.source!r} has a cap for {capped.account.sentence!r}, and no account for "
-            f"{own.sentence!r}{_otherwise(known, own)}.",
+            f"{charged.source!r} has a cap for {capped.account.sentence!r}, and no account for "
+            f"{charged.sentence!r}{_otherwise(accounts, charged)}.",
             "A cap covers all accounts of a name, so a new account needs a decision of its own.",
             "Plan for a unit in the ledger, or open an account with its own cap: fitnoise ledger … --cap … --new "
             "--plan ….",
             "Nothing was charged and nothing was changed.",
         )
-    return [_quote(chain, request, account) for account in (own, *(a for a in known if a != own))]
+    return [_quote(chain, request, account) for account in (charged, *(a for a in accounts if a != charged))]
 
 
 def _otherwise(accounts: Sequence[Account], account: Account) -> str:
@@ -1771,53 +1771,53 @@ def _quote(chain: list[LedgerEntry], request: _ChargeRequest, account: Account) 
     charges = [entry for entry in chain if entry.kind == "charge" and entry.account.source == account.source]
     groups, price = _groups(charges), _price(request.account, request.prices, account)
     united = _holding(groups, request.account, request.beside) if request.beside else []
-    paid = [([e.price(account) for e in group], group in united) for group in groups]
+    priced = [([e.price(account) for e in group], group in united) for group in groups]
 
     def counted(cost: Callable[[list[Price | None]], Fraction | None]) -> tuple[Fraction | None, Fraction | None]:
         """Return the spent amount, and its growth."""
-        costs = [(cost(prices), joins) for prices, joins in paid]
-        then = cost([*(p for prices, joins in paid if joins for p in prices), price])
+        costs = [(cost(prices), joins) for prices, joins in priced]
+        then = cost([*(p for prices, joins in priced if joins for p in prices), price])
         return _total([x for x, _ in costs]), _less(then, _total([x for x, joins in costs if joins]))
 
-    ways = {"rho": _joint_cost, "epsilon": _together_epsilon, "mu_squared": _together_mu}
-    told = {kind: counted(cost) for kind, cost in ways.items()}
+    ways = {"rho": _joint_cost, "epsilon": _joint_epsilon, "mu_squared": _joint_mu}
+    amounts = {kind: counted(cost) for kind, cost in ways.items()}
     quote = Quote(
         account,
         rho=None if price is None else price.rho,
-        spent=told["rho"][0],
+        spent=amounts["rho"][0],
         cap=None,
         remaining=None,
         fits=True,
-        increase=told["rho"][1],
-        epsilon_spent=told["epsilon"][0],
-        mu_squared_spent=told["mu_squared"][0],
+        increase=amounts["rho"][1],
+        epsilon_spent=amounts["epsilon"][0],
+        mu_squared_spent=amounts["mu_squared"][0],
     )
     cap = next((entry for entry in reversed(chain) if entry.kind == "cap" and entry.account == account), None)
     if cap is None:
         return quote
     kind, limit = cap.limit
-    (spent, increase), alone = told[kind], ways[kind]([price])
-    left = Fraction(0) if spent is None else max(limit - spent, Fraction(0))
+    (spent, increase), single = amounts[kind], ways[kind]([price])
+    remaining = Fraction(0) if spent is None else max(limit - spent, Fraction(0))
     return replace(
         quote,
         cap=cap.rho,
-        remaining={"rho": left, "epsilon": left**2 / 2, "mu_squared": left / 2}[kind],
+        remaining={"rho": remaining, "epsilon": remaining**2 / 2, "mu_squared": remaining / 2}[kind],
         fits=spent is not None and increase is not None and spent + increase <= limit,
         epsilon_cap=cap.epsilon,
         mu_squared_cap=cap.mu_squared,
-        more=int(left / alone) if alone else 0,
+        more=int(remaining / single) if single else 0,
     )
 
 
-def _less(left: Fraction | None, right: Fraction | None) -> Fraction | None:
+def _less(total: Fraction | None, part: Fraction | None) -> Fraction | None:
     """Return the difference; `None` if an operand is `None`."""
-    return None if left is None or right is None else left - right
+    return None if total is None or part is None else total - part
 
 
 def _total(parts: list[Fraction | None]) -> Fraction | None:
     """Return the sum; `None` if a part is `None`."""
-    known = [part for part in parts if part is not None]
-    return sum(known, Fraction(0)) if len(known) == len(parts) else None
+    bounded = [part for part in parts if part is not None]
+    return sum(bounded, Fraction(0)) if len(bounded) == len(parts) else None
 
 
 def _refusal(quote: Quote, entry: LedgerEntry) -> BudgetExceeded:
@@ -1845,12 +1845,12 @@ def _refusal(quote: Quote, entry: LedgerEntry) -> BudgetExceeded:
             f"Publish no further release of this source with this ledger. {recorded}",
             "Nothing was charged and nothing was released.",
         )
-    cost, spent, left, cap = quote.rho, quote.spent, quote.remaining or Fraction(0), quote.cap or Fraction(0)
+    cost, spent, rest, cap = quote.rho, quote.spent, quote.remaining or Fraction(0), quote.cap or Fraction(0)
     change = f"{_rho_text(abs(quote.increase))} {'less' if quote.increase < 0 else 'more'}"
-    beside = f" ({change} together with the releases on the same records)" if entry.composed_plans else ""
+    jointly = f" ({change} together with the releases on the same records)" if entry.composed_plans else ""
     return BudgetExceeded(
         "over-cap",
-        f"A cost of ρ = {_rho_text(cost)}{beside} does not fit into the remaining ρ = {_rho_text(left)} for {whom}.",
+        f"A cost of ρ = {_rho_text(cost)}{jointly} does not fit into the remaining ρ = {_rho_text(rest)} for {whom}.",
         f"The spent ρ is {_rho_text(spent)} and the cap is {_rho_text(cap)}, so the cost, rounded up to a multiple of "
         f"2⁻⁶⁴, "
         f"is {_rho_text(spent + quote.increase - cap)} too large.",

@@ -156,8 +156,8 @@ class Loss:
             implied: Σ ε_k²/2 over the numbers, by cell of the axes, where it is known; ε²/2 bounds all of them.
         """
         # ε-DP implies ε²/2-zCDP, so the implied ρ of each cell never needs to exceed this.
-        whole = epsilon**2 / 2
-        rho = (whole,) if implied is None else tuple(min(x, whole) for x in implied)
+        limit = epsilon**2 / 2
+        rho = (limit,) if implied is None else tuple(min(x, limit) for x in implied)
         return cls(axes, (Fraction(0),) * len(rho), rho, (epsilon,), by_cell=by_cell, precision=Fraction(0))
 
     def __add__(self, other: Loss) -> Loss:
@@ -240,7 +240,7 @@ class Loss:
         spent = np.broadcast_to(_broadcast(self.axes, tuple(self._rho_by_cell), union), shape).ravel().tolist()
         allowed = np.broadcast_to(_broadcast(axes, tuple(map(Fraction, shares)), union), shape).ravel().tolist()
         # ρ/0 is infinite for a record without budget, so that no relative cost exists.
-        if any(cost > 0 and share == 0 for cost, share in zip(spent, allowed, strict=True)):
+        if any(cost > 0 and budget == 0 for cost, budget in zip(spent, allowed, strict=True)):
             raise PlanError(
                 "relative-budget-zero",
                 "The strategy measures records whose relative budget is 0.",
@@ -265,9 +265,9 @@ class Loss:
         """
         if self.epsilon is not None:
             return rounded_up(self.epsilon)
-        own = min(privacy.zcdp_epsilon(self.max_cell_rho, delta), privacy.lattice_epsilon(self._smoothed, delta))
+        by_cell = min(privacy.zcdp_epsilon(self.max_cell_rho, delta), privacy.lattice_epsilon(self._smoothed, delta))
         joined = min(privacy.zcdp_epsilon(self.rho, delta), privacy.lattice_epsilon(self._smoothed_all, delta))
-        return min(joined, rounded_up(Fraction(own) + self._added_epsilon))
+        return min(joined, rounded_up(Fraction(by_cell) + self._added_epsilon))
 
     def delta_at(self, epsilon: float) -> float:
         """Return δ at ε, a guarantee for the noise that is used; 0 if all measurements are pure and cost at most ε.
@@ -296,14 +296,14 @@ class Loss:
         is Σ μ(ε)². The other is π times their ρ, as each of their numbers has μ² ≤ π/2 ε². μ² adds up, also for
         measurements chosen after earlier results were seen.
         """
-        own = self.gaussian_mu_squared
-        if own is None:
+        gaussian = self.gaussian_mu_squared
+        if gaussian is None:
             return None
         if not self.pure_epsilons:
-            return own
+            return gaussian
         stretch, both = self._stretch, zip(self.costs, self.implied_rho, strict=True)
         by_number = max(stretch * c + 2 * privacy.HALF_PI * i for c, i in both)
-        return min(by_number, own + sum((privacy.pure_mu_squared(e) for e in self.pure_epsilons), Fraction(0)))
+        return min(by_number, gaussian + sum((privacy.pure_mu_squared(e) for e in self.pure_epsilons), Fraction(0)))
 
     @property
     def gaussian_mu_squared(self) -> Fraction | None:
@@ -333,8 +333,8 @@ class Loss:
     @property
     def mu(self) -> float:
         """μ of the continuous Gaussian mechanism that the integers imitate, with the μ that pure answers imply."""
-        together = zip(self.costs, self.implied_rho, strict=True)
-        by_number = privacy.mu(2 * max(c + privacy.HALF_PI * i for c, i in together))
+        pairs = zip(self.costs, self.implied_rho, strict=True)
+        by_number = privacy.mu(2 * max(c + privacy.HALF_PI * i for c, i in pairs))
         return min(by_number, math.hypot(privacy.mu(2 * self.max_cell_rho), *map(privacy.pure_mu, self.pure_epsilons)))
 
 
@@ -356,11 +356,11 @@ def _cells(axes: Axes) -> int:
     return math.prod(n for _, n in axes)
 
 
-def _added(left: _Placed, right: _Placed, axes: Axes) -> tuple[Fraction, ...]:
+def _added(one: _Placed, other: _Placed, axes: Axes) -> tuple[Fraction, ...]:
     """Return the sum of two functions of cells over axes with those of both; without axes, of their maxima."""
     if not axes:
-        return (max(left[1]) + max(right[1]),)
-    return tuple(np.ravel(np.add(_broadcast(*left, axes), _broadcast(*right, axes), dtype=object)).tolist())
+        return (max(one[1]) + max(other[1]),)
+    return tuple(np.ravel(np.add(_broadcast(*one, axes), _broadcast(*other, axes), dtype=object)).tolist())
 
 
 def best_guess(rho: Fraction | None, mu_squared: Fraction | None) -> float:

@@ -14,9 +14,9 @@ It draws no noise before the charge. After the charge, the privacy is spent, eve
 
 **A charge that was not finished.** A process that is killed after its charge leaves an entry without answers. Another
 one may count and draw for that entry, at no further charge. The ledger takes one entry of answers for each charge, so
-at most one output is published. A draw fails independently of its values (:mod:`fitnoise.kernel.kept`). The data may
-have changed since. The published answers are then one output of the mechanism on the data of that draw. No one has seen
-another output. So for every pair of neighbours the law of the published answers is that of one measurement.
+at most one output is published. A draw fails independently of its values (:mod:`fitnoise.kernel.answer_files`). The
+data may have changed since. The published answers are then one output of the mechanism on the data of that draw. No one
+has seen another output. So for every pair of neighbours the law of the published answers is that of one measurement.
 
 **Counts from elsewhere.** `sealed` counts, and returns a file for a publisher who measures on another machine.
 
@@ -40,16 +40,16 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import CapExceeded, DataError, LedgerError, PlanError
 from fitnoise.kernel import noise
+from fitnoise.kernel.answer_files import AnswerFolder, room_for
 from fitnoise.kernel.arrays import answers_digest
 from fitnoise.kernel.counting import Counter, Margins, Progress, Tally, maximal
 from fitnoise.kernel.counting.margins import summed
 from fitnoise.kernel.counting.sealed import sealed as file_of_counts
 from fitnoise.kernel.designs._base import Answers, Counts, Margin, NoiseSource
-from fitnoise.kernel.kept import Beside, room_for
 from fitnoise.kernel.ledger import Ledger, LedgerEntry, Price
 from fitnoise.kernel.order import Order, axis_key
 
-_Wanted = Mapping[Margin, Sequence[tuple[str, tuple[str, ...]]]]
+_RequiredAxes = Mapping[Margin, Sequence[tuple[str, tuple[str, ...]]]]
 """The margins, each with the attributes and levels by which records are counted for it (`Domain.counting_axes`)."""
 
 
@@ -100,7 +100,7 @@ def measure(
         order: The order: designs, protected unit and limits.
         counter: The data.
         ledger: The ledger, charged with the exact cost before any noise is drawn. The answers are kept in a folder next
-            to it (:class:`fitnoise.kernel.kept.Beside`) until the caller removes them.
+            to it (:class:`fitnoise.kernel.answer_files.AnswerFolder`) until the caller removes them.
         unfinished: A charge of this order whose answers are not named in the ledger. `measure` draws for it, at no
             further charge.
         once: True to refuse a plan that was charged to the ledger before.
@@ -145,25 +145,25 @@ def measure(
     )
     write = partial(charge, once=once)
     salt = token_hex(16) if unfinished is None else str(unfinished.detail["salt"])
-    asked = order.account, order.ledger_loss(), order.detail() | {"salt": salt}
+    request = order.account, order.ledger_loss(), order.detail() | {"salt": salt}
     if unfinished is None:
         # Checked before counting, so that data are not read for a charge that cannot fit.
-        ledger.admit(*asked, **charge.keywords)
-    beside, wanted = Beside(ledger), _required_margins(order)
-    with beside.room(salt) as room:
+        ledger.admit(*request, **charge.keywords)
+    store, required = AnswerFolder(ledger), _required_margins(order)
+    with store.room(salt) as room:
         if unfinished is not None:
             # Checked again: from here on no other process can finish this charge.
             _refuse_other(order, ledger, unfinished)
-        exact = _exact_answers(order, wanted, *_count_margins(order, wanted, counter, progress))
+        exact = _exact_answers(order, required, *_count_margins(order, required, counter, progress))
         length = room_for(exact)
         if room is not None:
             # Space for the answers is taken before the charge: a full disk then costs no privacy.
             room.make(length)
         stages.salt = salt
         # The charge is durable before the first random bit is drawn.
-        entry = stages.charge = unfinished or write(*asked)
+        entry = stages.charge = unfinished or write(*request)
         answers = tuple(d.draw(x, noise) for d, x in zip(order.scaled_designs, exact, strict=True))
-        path = beside.path(entry)
+        path = store.path(entry)
         if room is None or path is None:
             stages.answers = ledger.answer(entry, answers_digest(y for part in answers for y in part))
         else:
@@ -305,17 +305,17 @@ def _refuse(order: Order, counter: Counter) -> None:
 
 
 def _count_margins(
-    order: Order, required: _Wanted, counter: Counter, progress: Progress | None, times: int = 1
+    order: Order, required: _RequiredAxes, counter: Counter, progress: Progress | None, times: int = 1
 ) -> tuple[Margins, int | None]:
     """Return the margins of all designs; and the number of units with left-out records, if a design requests it.
 
     Counts stay exact if the counts of `times` periods are added up.
     """
-    sizes, asked = order.domain.sizes, _counter_margins(required)
-    counter.check(sorted({a for m in asked for a in m}))
+    sizes, needed = order.domain.sizes, _counter_margins(required)
+    counter.check(sorted({a for m in needed for a in m}))
     drops = order.domain.drops_values(order.source, order.unit.bound) and counter.fingerprint is None
     # Without a table, the counter still needs one count, so that it reports dropped records.
-    margins = counter.count(asked or [()] * drops, progress)
+    margins = counter.count(needed or [()] * drops, progress)
     if any(counts.shape != tuple(sizes[a] for a in m) for m, counts in margins.items()):
         raise DataError(
             "counts-of-another-domain",
@@ -326,7 +326,7 @@ def _count_margins(
         )
     if drops:
         _refuse_dropped(order, counter)
-    margins = {m: margins[m] for m in asked}
+    margins = {m: margins[m] for m in needed}
     records = int(next(iter(margins.values())).sum()) if margins else 0
     for size in order.sizes:
         # The error states the declared number only, because the true number is data.
@@ -350,25 +350,25 @@ def _refuse_dropped(order: Order, counter: Counter) -> None:
 
     Only the operator sees this refusal, which depends on the data. Sealed counts passed it where they were made.
     """
-    most, found = order.source.max_dropped, counter.dropped
-    if most is None:
+    limit, dropped = order.source.max_dropped, counter.dropped
+    if limit is None:
         return
-    if found is None:
+    if dropped is None:
         raise DataError(
             "dropped-unknown",
-            f"The source allows a share of {most:.6g} of its records outside the domain (max_dropped), and these "
+            f"The source allows a share of {limit:.6g} of its records outside the domain (max_dropped), and these "
             "data do not hold this share.",
             "Data such as an array of counts do not hold the number of dropped records.",
             "Give the records themselves, or plan without max_dropped.",
             "Nothing was measured and nothing was charged.",
             place="max_dropped",
         )
-    if found.exceeds(most):
+    if dropped.exceeds(limit):
         raise DataError(
             "too-many-dropped",
-            f"{found.dropped:,} of {found.records:,} records are outside the domain or have no id, by attribute: "
-            f"{found.by}.",
-            f"The source allows a share of {most:.6g} (max_dropped); these numbers are exact and must not be "
+            f"{dropped.dropped:,} of {dropped.records:,} records are outside the domain or have no id, by attribute: "
+            f"{dropped.detail}.",
+            f"The source allows a share of {limit:.6g} (max_dropped); these numbers are exact and must not be "
             "published.",
             "Correct the data or the domain, or allow a larger share.",
             "Nothing was measured and nothing was charged.",
@@ -377,22 +377,22 @@ def _refuse_dropped(order: Order, counter: Counter) -> None:
 
 
 def _exact_answers(
-    order: Order, required: _Wanted, margins: Margins, left_out: int | None, times: int = 1
+    order: Order, required: _RequiredAxes, margins: Margins, left_out: int | None, times: int = 1
 ) -> list[Answers]:
     """Return the exact answers of every design.
 
     The counts are those of `times` periods, each with at most `max_records` records.
     """
     counted = Tally(margins)
-    along = {m: _margin_counts(counted, found, m, order.domain.sizes) for m, found in required.items()}
-    tally = Tally(along, left_out)
-    most = times * order.unit.parts * order.source.max_records
-    return [d.exact_answers(tally, order.adjacency, most) for d in order.designs]
+    margin_counts = {m: _margin_counts(counted, axes, m, order.domain.sizes) for m, axes in required.items()}
+    tally = Tally(margin_counts, left_out)
+    max_records = times * order.unit.parts * order.source.max_records
+    return [d.exact_answers(tally, order.adjacency, max_records) for d in order.designs]
 
 
 def _counts_fingerprint(order: Order) -> str:
     """Return the identity of counts for an order: SHA-256 of the plan and of all that determines the counts."""
-    told = {
+    document = {
         "plan": order.plan,
         "cells": [axis_key(order.domain, a) for a in order.domain],
         "where": [(c.column, c.document) for c in order.source.conditions],
@@ -400,23 +400,23 @@ def _counts_fingerprint(order: Order) -> str:
         "outside": order.source.outside_domain,
         "margins": _counter_margins(_required_margins(order)),
     }
-    return hashlib.sha256(json.dumps(told, sort_keys=True, allow_nan=False).encode("ascii")).hexdigest()
+    return hashlib.sha256(json.dumps(document, sort_keys=True, allow_nan=False).encode("ascii")).hexdigest()
 
 
-def _required_margins(order: Order) -> _Wanted:
+def _required_margins(order: Order) -> _RequiredAxes:
     """Return the largest margins of all designs, each with the attributes and levels of its counts."""
     return {m: order.domain.counting_axes(m) for m in maximal(_needed(order))}
 
 
-def _counter_margins(required: _Wanted) -> list[Margin]:
+def _counter_margins(required: _RequiredAxes) -> list[Margin]:
     """Return the margins that the counter must count, sorted."""
-    return maximal([tuple(a for a, _ in found) for found in required.values()])
+    return maximal([tuple(a for a, _ in axes) for axes in required.values()])
 
 
 def _needed(order: Order) -> Collection[Margin]:
     """Return all margins of all designs, each in the order of the domain."""
-    place = {a: i for i, a in enumerate(order.domain.sizes)}
-    return {tuple(sorted(m, key=place.__getitem__)) for d in order.designs for m in d.margins()}
+    position_of = {a: i for i, a in enumerate(order.domain.sizes)}
+    return {tuple(sorted(m, key=position_of.__getitem__)) for d in order.designs for m in d.margins()}
 
 
 def _margin_counts(

@@ -35,7 +35,7 @@ coth(8/23) < 3, which is exp(16/23) > 2 again. With w ≥ 2, where 23/32 < t/w �
 and 1 < y coth y < 1 + y²/3.
 
 **The decision u < p** is the only one that does not follow from bits alone, and no rounding decides it. The sampler
-draws 40 bits of u. `_chance` computes p·2^40 in floating point to within half a unit. The proof there uses the four
+draws 40 bits of u. `_threshold` computes p·2^40 in floating point to within half a unit. The proof there uses the four
 operations of IEEE 754 alone, and no library's exponential. In 2^−35 of tries, the 40 bits leave u within `_MARGIN` = 16
 units of p. In 2^−23 of tries, V does not show in the 23 bits that a try has for it. In both cases `_decide_exactly`
 repeats the try in integers of any size, with as many more bits of u, and of V, as it takes. So the laws are exact,
@@ -77,7 +77,7 @@ import numpy.typing as npt
 
 from fitnoise.errors import FitnoiseError
 from fitnoise.kernel.arrays import Floats, Integers
-from fitnoise.kernel.checks import is_whole
+from fitnoise.kernel.checks import is_integer
 from fitnoise.kernel.designs.linear import MAX_SCALE
 
 __all__ = [
@@ -311,7 +311,7 @@ def categoricals(weights: Sequence[int] | npt.NDArray[Any], size: int) -> Intege
     - An error returns no draw at all. No error names a weight.
     """
     sums = _partial_sums(weights)
-    if not is_whole(size):
+    if not is_integer(size):
         raise TypeError(f"the size is a {type(size).__name__}; it needs a whole number; no noise was drawn")
     _check(1.0, 1.0, int(size), int(size))
     bits = (sums[-1] - 1).bit_length()
@@ -319,20 +319,20 @@ def categoricals(weights: Sequence[int] | npt.NDArray[Any], size: int) -> Intege
     # The words of u are compared with these, as the first bits of some words.
     ends = [end << (64 * length - bits) for end in sums]
     tops = np.array([end >> 64 * (length - 1) for end in ends if end >> 64 * length == 0], dtype=np.uint64)
-    drawn = np.empty(int(size), dtype=np.int64)
+    draws = np.empty(int(size), dtype=np.int64)
     done = 0
-    while done < drawn.size:
-        words = _random_words(length * min(_BLOCK, drawn.size - done)).view(np.uint64).reshape(-1, length)
-        found = np.searchsorted(tops, words[:, 0], side="right")
+    while done < draws.size:
+        random_bits = _random_words(length * min(_BLOCK, draws.size - done)).view(np.uint64).reshape(-1, length)
+        indices = np.searchsorted(tops, random_bits[:, 0], side="right")
         if length > 1:
-            least = np.searchsorted(tops, words[:, 0], side="left")
-            for i in np.flatnonzero(least < found):  # A first word equals that of an end, so the other words decide.
-                u = int.from_bytes(words[i].astype(">u8").tobytes(), "big")
-                found[i] = least[i] + sum(end <= u for end in ends[least[i] : found[i]])
-        good = found[found < len(sums)]
-        drawn[done : done + good.size] = good
+            lowest = np.searchsorted(tops, random_bits[:, 0], side="left")
+            for i in np.flatnonzero(lowest < indices):  # A first word equals that of an end, so the other words decide.
+                u = int.from_bytes(random_bits[i].astype(">u8").tobytes(), "big")
+                indices[i] = lowest[i] + sum(end <= u for end in ends[lowest[i] : indices[i]])
+        good = indices[indices < len(sums)]
+        draws[done : done + good.size] = good
         done += good.size
-    return drawn
+    return draws
 
 
 def _partial_sums(weights: Sequence[int] | npt.NDArray[Any]) -> list[int]:
@@ -340,15 +340,15 @@ def _partial_sums(weights: Sequence[int] | npt.NDArray[Any]) -> list[int]:
     listed = isinstance(weights, Sequence) and not isinstance(weights, str | bytes)
     if not listed and not (isinstance(weights, np.ndarray) and weights.ndim == 1):
         raise TypeError("the weights need to be a sequence, or an array with one axis; no noise was drawn")
-    own = list(weights)
-    if not all(is_whole(w) for w in own):
+    numbers = list(weights)
+    if not all(is_integer(w) for w in numbers):
         raise TypeError("the weights need to be whole numbers; no noise was drawn")
-    whole = [int(w) for w in own]
-    if not any(whole):
+    integers = [int(w) for w in numbers]
+    if not any(integers):
         raise ValueError("no weight is above 0; no noise was drawn")
-    if min(whole) < 0:
+    if min(integers) < 0:
         raise ValueError("a weight is below 0; no noise was drawn")
-    return list(itertools.accumulate(whole))
+    return list(itertools.accumulate(integers))
 
 
 def by_distance(
@@ -401,22 +401,22 @@ def by_distance(
     """
     if not isinstance(weights, np.ndarray) or weights.dtype != np.int64:
         raise TypeError("the weights need to be an array of int64; no noise was drawn")
-    if not is_whole(top):
+    if not is_integer(top):
         raise TypeError("the largest weight needs to be a whole number; no noise was drawn")
     if top < 1:
         raise ValueError("the largest weight is below 1; no noise was drawn")
-    own, axes = _checked_box(alpha, steps, weights.shape, point)
-    words = _stream()
-    points = _points(words, alpha, axes, own)
+    centre, axes = _checked_box(alpha, steps, weights.shape, point)
+    stream = _stream()
+    points = _points(stream, alpha, axes, centre)
     while True:
         x = next(points)
-        near = tuple(min(max(k, 0), s - 1) for k, s in zip(x, weights.shape, strict=True))
-        weight = int(weights[near])
+        inside = tuple(min(max(k, 0), s - 1) for k, s in zip(x, weights.shape, strict=True))
+        weight = int(weights[inside])
         if not 0 <= weight <= top:
             raise ValueError("a weight is not from 0 to the largest one that was given; no noise was drawn")
-        taken = _uniform(words, int(top)) < weight
-        if taken and near == tuple(x):
-            return near
+        taken = _uniform(stream, int(top)) < weight
+        if taken and inside == tuple(x):
+            return inside
 
 
 def clamped(alpha: Fraction, steps: Sequence[int], shape: Sequence[int], point: Sequence[int]) -> tuple[int, ...]:
@@ -444,12 +444,12 @@ def clamped(alpha: Fraction, steps: Sequence[int], shape: Sequence[int], point: 
     - The guarantees of :func:`by_distance` hold. All that is read and done before clamping has the same law for every
       place.
     """
-    own, axes = _checked_box(alpha, steps, shape, point)
-    x = next(_points(_stream(), alpha, axes, own))
+    centre, axes = _checked_box(alpha, steps, shape, point)
+    x = next(_points(_stream(), alpha, axes, centre))
     return tuple(min(max(k, 0), int(s) - 1) for k, s in zip(x, shape, strict=True))
 
 
-def _points(words: Iterator[int], alpha: Fraction, axes: list[int], centre: list[int]) -> Iterator[list[int]]:
+def _points(stream: Iterator[int], alpha: Fraction, axes: list[int], centre: list[int]) -> Iterator[list[int]]:
     """Yield independent points x with P(x) ∝ α^d(own, x), over all integer points, without end: steps 1 and 2 above."""
     p, q = alpha.numerator, alpha.denominator
     counts = [math.prod(2 * m * v + 1 for v in axes) for m in range(len(axes) + 1)]
@@ -459,9 +459,9 @@ def _points(words: Iterator[int], alpha: Fraction, axes: list[int], centre: list
         counts = [after - before for before, after in itertools.pairwise(counts)]
     sums = list(itertools.accumulate(mixture))
     while True:
-        j = bisect_right(sums, _uniform(words, sums[-1]))
-        m = j + sum(_successes(words, p, q) for _ in range(j + 1))
-        yield [i + _uniform(words, 2 * m * v + 1) - m * v for i, v in zip(centre, axes, strict=True)]
+        j = bisect_right(sums, _uniform(stream, sums[-1]))
+        m = j + sum(_successes(stream, p, q) for _ in range(j + 1))
+        yield [i + _uniform(stream, 2 * m * v + 1) - m * v for i, v in zip(centre, axes, strict=True)]
 
 
 def _checked_box(
@@ -470,7 +470,7 @@ def _checked_box(
     """Return the place and the steps as Python's integers; raise an error for invalid arguments."""
     if not isinstance(alpha, Fraction):
         raise TypeError(f"alpha is a {type(alpha).__name__}; it needs to be a Fraction; no noise was drawn")
-    if not all(is_whole(n) for n in (*steps, *point, *shape)):
+    if not all(is_integer(n) for n in (*steps, *point, *shape)):
         raise TypeError("steps, places and the shape need to be whole numbers; no noise was drawn")
     if not 0 < alpha < 1 or min(steps, default=0) < 1:
         raise ValueError("alpha is not between 0 and 1, or a step is below 1; no noise was drawn")
@@ -495,17 +495,17 @@ def _several(law: _Law, scales: Floats, sizes: npt.NDArray[np.integer]) -> Integ
         raise TypeError("the sizes need to be an array of whole numbers with one axis; no noise was drawn")
     if scales.size != sizes.size:
         raise ValueError("there need to be as many scales as sizes; no noise was drawn")
-    own = np.array(scales)  # The checked array is the one that is used, and no subclass.
+    checked = np.array(scales)  # The checked array is the one that is used, and no subclass.
     counts = np.array(sizes).astype(object)
-    _check(own.min(initial=1.0), own.max(initial=1.0), counts.min(initial=0), counts.sum())
-    return _draw(law, own, counts.astype(np.int64))
+    _check(checked.min(initial=1.0), checked.max(initial=1.0), counts.min(initial=0), counts.sum())
+    return _draw(law, checked, counts.astype(np.int64))
 
 
 def checked_run(scale: float, size: int) -> tuple[float, int]:
     """Return a scale and a size as the sampler uses them; raise an error for invalid ones."""
     if isinstance(scale, bool) or not isinstance(scale, float | int):
         raise TypeError(f"the scale is a {type(scale).__name__}; it needs to be a float; no noise was drawn")
-    if not is_whole(size):
+    if not is_integer(size):
         raise TypeError(f"the size is a {type(size).__name__}; it needs a whole number; no noise was drawn")
     _check(scale, scale, int(size), int(size))
     if float(scale) != scale:
@@ -513,7 +513,7 @@ def checked_run(scale: float, size: int) -> tuple[float, int]:
     return float(scale), int(size)
 
 
-def _check(smallest: float, largest: float, fewest: int, together: int) -> None:
+def _check(smallest: float, largest: float, fewest: int, total: int) -> None:
     """Raise ValueError for scales and sizes out of range."""
     if not smallest > 0:  # also refuses NaN
         raise ValueError("a scale is not a number above 0; no noise was drawn")
@@ -521,7 +521,7 @@ def _check(smallest: float, largest: float, fewest: int, together: int) -> None:
         raise ValueError("a scale is above 2^55, where noise might not fit in 64 bits; no noise was drawn")
     if fewest < 0:
         raise ValueError("a size is below 0; no noise was drawn")
-    if together >= _MAX_DRAWS:
+    if total >= _MAX_DRAWS:
         raise ValueError("a size is beyond what an array can hold; no noise was drawn")
 
 
@@ -545,26 +545,26 @@ def _draw(law: _Law, scales: Floats, sizes: Integers) -> Integers:
             places = np.concatenate([places, np.arange(begun, until)])
             runs = np.concatenate([runs, _runs(ends, sizes, begun, until)])
             begun = until
-        words = _random_words(2 * places.size).reshape(2, -1)
-        values, accepted, open_ = _try(law, words[0], words[1], scales[runs], widths[runs])
+        bits = _random_words(2 * places.size).reshape(2, -1)
+        values, accepted, open_ = _try(law, bits[0], bits[1], scales[runs], widths[runs])
         for i in np.flatnonzero(open_):
             run = runs[i]
-            settled = _decide_exactly(law, int(words[0, i]), int(words[1, i]), float(scales[run]), int(widths[run]))
-            if settled is not None:
-                values[i], accepted[i] = settled, True
+            decided = _decide_exactly(law, int(bits[0, i]), int(bits[1, i]), float(scales[run]), int(widths[run]))
+            if decided is not None:
+                values[i], accepted[i] = decided, True
         done = np.flatnonzero(accepted)
         noise[places[done]] = values[done]
-        left = np.flatnonzero(~accepted)
-        places, runs = places[left], runs[left]
+        pending = np.flatnonzero(~accepted)
+        places, runs = places[pending], runs[pending]
     return noise
 
 
 def _runs(ends: Integers, sizes: Integers, start: int, stop: int) -> Integers:
     """Return the run of each place in start, …, stop − 1, where run i has sizes[i] places, the last before ends[i]."""
-    first = int(np.searchsorted(ends, start, side="right"))
-    last = int(np.searchsorted(ends, stop, side="left")) + 1
-    here = np.minimum(ends[first:last], stop) - np.maximum(ends[first:last] - sizes[first:last], start)
-    return np.repeat(np.arange(first, last), here)
+    low = int(np.searchsorted(ends, start, side="right"))
+    high = int(np.searchsorted(ends, stop, side="left")) + 1
+    here = np.minimum(ends[low:high], stop) - np.maximum(ends[low:high] - sizes[low:high], start)
+    return np.repeat(np.arange(low, high), here)
 
 
 def _widths(scales: Floats, steepness: float) -> Integers:
@@ -581,12 +581,12 @@ def _widths(scales: Floats, steepness: float) -> Integers:
 
 def _random_words(count: int) -> Integers:
     """Return `count` words of 64 random bits from the operating system, never fewer."""
-    failure, drawn = None, b""
+    failure, content = None, b""
     try:
-        drawn = os.urandom(8 * count)
+        content = os.urandom(8 * count)
     except (OSError, NotImplementedError) as error:
         failure = type(error).__name__
-    if failure is None and len(drawn) != 8 * count:
+    if failure is None and len(content) != 8 * count:
         failure = "too few bits"
     if failure is not None:  # Raised outside the handler, so that it keeps nothing of the error.
         raise FitnoiseError(
@@ -596,7 +596,7 @@ def _random_words(count: int) -> Integers:
             "Repair the random generator of the operating system, then try again.",
             "No noise was drawn.",
         )
-    return np.frombuffer(drawn, dtype=np.int64)
+    return np.frombuffer(content, dtype=np.int64)
 
 
 def _stream() -> Iterator[int]:
@@ -605,7 +605,7 @@ def _stream() -> Iterator[int]:
         yield from _random_words(_WORDS_PER_READ).view(np.uint64).tolist()
 
 
-def _uniform(words: Iterator[int], count: int) -> int:
+def _uniform(stream: Iterator[int], count: int) -> int:
     """Return a number of 0, …, count − 1, each equally likely.
 
     It is the first bits of some words; they are drawn again while they are no such number.
@@ -615,22 +615,22 @@ def _uniform(words: Iterator[int], count: int) -> int:
     while True:
         u = 0
         for _ in range(length):
-            u = u << 64 | next(words)
+            u = u << 64 | next(stream)
         u >>= 64 * length - bits
         if u < count:
             return u
 
 
-def _successes(words: Iterator[int], p: int, q: int) -> int:
+def _successes(stream: Iterator[int], p: int, q: int) -> int:
     """Return the number of successes of probability p/q before the first failure."""
     count = 0
-    while _uniform(words, q) < p:
+    while _uniform(stream, q) < p:
         count += 1
     return count
 
 
 def _try(
-    law: _Law, first: Integers, second: Integers, scales: Floats, widths: Integers
+    law: _Law, first_word: Integers, second_word: Integers, scales: Floats, widths: Integers
 ) -> tuple[Integers, Flags, Flags]:
     """Return one try from each pair of random words: ±X, True if it is accepted, and True if that is still open.
 
@@ -640,23 +640,23 @@ def _try(
 
     Integers stay below 24 · 2^56 < 2^61.
     """
-    weights = first | (1 << _V_BITS)
+    weights = first_word | (1 << _V_BITS)
     weights &= -weights  # 2^V: the lowest bit that is one, at most 2^23
     v = np.bitwise_count(weights - 1)
-    x = v.astype(np.int64) * widths + (second & (widths - 1))
-    units = (first >> _V_BITS) & ((1 << _U_BITS) - 1)  # u lies in [units, units + 1) / 2^40
-    sign = first >> 63  # 0, or −1 for a negative one
+    x = v.astype(np.int64) * widths + (second_word & (widths - 1))
+    units = (first_word >> _V_BITS) & ((1 << _U_BITS) - 1)  # u lies in [units, units + 1) / 2^40
+    sign = first_word >> 63  # 0, or −1 for a negative one
     with np.errstate(over="ignore"):
         gamma = law.gamma(x.astype(np.float64), scales)
-    gap = _chance(gamma, v) - units  # p − u lies in (gap − 1, gap] / 2^40, to within half a unit
+    gap = _threshold(gamma, v) - units  # p − u lies in (gap − 1, gap] / 2^40, to within half a unit
     once = x + sign >= 0  # not a negative zero
-    known = v < _V_BITS
-    accepted = (gap >= 1 + _MARGIN) & once & known
-    refused = ((gap <= -_MARGIN) | ~once) & known
+    is_settled = v < _V_BITS
+    accepted = (gap >= 1 + _MARGIN) & once & is_settled
+    refused = ((gap <= -_MARGIN) | ~once) & is_settled
     return (x ^ sign) - sign, accepted, ~(accepted | refused)
 
 
-def _chance(gamma: Floats, v: npt.NDArray[np.uint8]) -> Floats:
+def _threshold(gamma: Floats, v: npt.NDArray[np.uint8]) -> Floats:
     """Return p·2^40 = 2^(40+V) exp(−γ) within a quarter, for V < 23 and γ ≥ V ln 2, given γ within 5 · 2^−53 relative.
 
     Let E = γ − V ln 2 and s = E/256. The result is the Taylor polynomial of exp(−s), squared eight times. Beyond E = 64
@@ -702,15 +702,15 @@ def _chance(gamma: Floats, v: npt.NDArray[np.uint8]) -> Floats:
 # --- The same try in integers -----------------------------------------------------------------------------
 
 
-def _decide_exactly(law: _Law, first: int, second: int, scale: float, width: int) -> int | None:
+def _decide_exactly(law: _Law, first_word: int, second_word: int, scale: float, width: int) -> int | None:
     """Return the result of the try of these two words (as signed integers), without floating point: a draw, or None."""
-    low = first & ((1 << _V_BITS) - 1)
+    low = first_word & ((1 << _V_BITS) - 1)
     v = _zeros(low) if low else _V_BITS + _more_zeros()
-    x = v * width + (second & (width - 1))
+    x = v * width + (second_word & (width - 1))
     gamma = law.ratio(x, *scale.as_integer_ratio())
-    if (first < 0 and x == 0) or not _below((first >> _V_BITS) & ((1 << _U_BITS) - 1), v, *gamma):
+    if (first_word < 0 and x == 0) or not _below((first_word >> _V_BITS) & ((1 << _U_BITS) - 1), v, *gamma):
         return None
-    return _wrapped(-x if first < 0 else x)
+    return _wrapped(-x if first_word < 0 else x)
 
 
 def _zeros(word: int) -> int:

@@ -247,8 +247,8 @@ class Order:
                 "Nothing was read and nothing was charged.",
                 place="id",
             )
-        own = self.unit.name, self.unit.bound
-        if any(u.id is not None and (u.name, u.bound) != own for u in self.units):
+        identity = self.unit.name, self.unit.bound
+        if any(u.id is not None and (u.name, u.bound) != identity for u in self.units):
             raise PlanError(
                 "unit-with-another-id",
                 "A further unit of the plan has an id of its own.",
@@ -469,16 +469,16 @@ class Order:
         Args:
             unit: The other unit.
         """
-        of = self.adjacency.for_unit(unit, *self.units)
-        if of is None:
+        other = self.adjacency.for_unit(unit, *self.units)
+        if other is None:
             return None
-        of = of if of.unit.id is not None else of.without_pattern
-        told = any(s.exactly for s in self.sizes) or any(d.fixes_size(self.adjacency) for d in self.designs)
-        losses = [self._cost(i, of) for i in range(len(self.designs))]
-        known = [x for x in losses if x is not None]
-        if (told and not of.fixes_size) or len(known) < len(losses):
+        other = other if other.unit.id is not None else other.without_pattern
+        fixes_size = any(s.exactly for s in self.sizes) or any(d.fixes_size(self.adjacency) for d in self.designs)
+        losses = [self._cost(i, other) for i in range(len(self.designs))]
+        bounded = [x for x in losses if x is not None]
+        if (fixes_size and not other.fixes_size) or len(bounded) < len(losses):
             return None
-        return self._keyed(sum(known, Loss.zero()))
+        return self._keyed(sum(bounded, Loss.zero()))
 
     def losses_of_units(self, accounts: Iterable[Account]) -> dict[Account, Loss]:
         """Return the exact costs for other accounts of the same data source, where they are bounded.
@@ -491,10 +491,10 @@ class Order:
         Raises:
             PlanError: Nothing bounds the cost for a further unit of the order.
         """
-        own = [account(self.source, unit, self.domain) for unit in self.units]
-        others = [a for a in dict.fromkeys([*accounts, *own]) if a.source == self.account.source and a != self.account]
+        ours = [account(self.source, unit, self.domain) for unit in self.units]
+        others = [a for a in dict.fromkeys([*accounts, *ours]) if a.source == self.account.source and a != self.account]
         costs = {a: self.cost(a.unit) for a in others}
-        for a in own:
+        for a in ours:
             if costs.get(a, self.loss) is None:
                 raise PlanError(
                     "cost-of-unit-unbounded",
@@ -510,17 +510,17 @@ class Order:
         """Return the cost of a design for a unit of another kind; None if nothing bounds it."""
         with contextlib.suppress(FitnoiseError):
             return self.designs[i].loss(adjacency)
-        own = self.adjacency.without_pattern  # A change of another unit does not keep to the pattern.
-        times = own.changes(adjacency)
+        base = self.adjacency.without_pattern  # A change of another unit does not keep to the pattern.
+        times = base.changes(adjacency)
         if times is None or self.designs[i].asks_left_out:  # Records of several persons are no change of one.
             return None
-        return self.designs[i].loss(own).group_loss(times)
+        return self.designs[i].loss(base).group_loss(times)
 
     def against_limits(self) -> Iterator[tuple[CostLimit, Loss]]:
         """Yield every limit with the loss that it limits."""
         for limit in self.limits:
-            over = range(len(self.losses)) if limit.designs is None else limit.designs
-            yield limit, sum((self.losses[i] for i in over), Loss.zero())
+            indices = range(len(self.losses)) if limit.designs is None else limit.designs
+            yield limit, sum((self.losses[i] for i in indices), Loss.zero())
 
     def ledger_loss(self) -> Loss:
         """Return the loss as a ledger stores it: each axis is named by the complete definition of its attribute."""
@@ -553,13 +553,13 @@ def axis_key(domain: Domain, name: str) -> str:
         name: The name of the attribute.
     """
     a = domain[name]
-    whole = (
+    definition = (
         attribute_document(a) | ({"missing": a.missing} if a.missing_cells else {}) | {"column": domain.column(name)}
     )
-    by = classified_by(a.coding)
-    whole |= {} if by is None else {"class": axis_key(domain, by)}
+    classifier = classified_by(a.coding)
+    definition |= {} if classifier is None else {"class": axis_key(domain, classifier)}
     # Sorted keys and no spaces: equal definitions give equal bytes, and so equal keys.
-    document = json.dumps(whole, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    document = json.dumps(definition, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return f"{name}:{hashlib.sha256(document.encode('ascii')).hexdigest()}"
 
 
@@ -599,15 +599,15 @@ def cell_key(domain: Domain, name: str) -> str:
         name: The name of the attribute.
     """
     a = domain[name]
-    said = attribute_document(a) | {"labels": None, "column": domain.column(name)}
+    definition = attribute_document(a) | {"labels": None, "column": domain.column(name)}
     if a.missing_cells:
-        own = {
+        positions = {
             what: a.missing_cells.index(cell)
             for what in ("if_missing", "if_outside")
-            if (cell := said.get(what)) in a.missing_cells
+            if (cell := definition.get(what)) in a.missing_cells
         }
-        said |= own | {"missing": list(said["missing"].values())}
-    document = json.dumps(said, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        definition |= positions | {"missing": list(definition["missing"].values())}
+    document = json.dumps(definition, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(document.encode("ascii")).hexdigest()
 
 

@@ -64,8 +64,8 @@ class Series:
                 _NOTHING,
                 place=self.attribute,
             )
-        own = self.order
-        if own.composed_with or own.free or own.sizes or unit.neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
+        order = self.order
+        if order.composed_with or order.free or order.sizes or unit.neighbours is not Neighbours.ADD_OR_REMOVE_ONE:
             raise PlanError(
                 "series-plan-unsuitable",
                 "The plan has replace-one neighbours, is composed with other plans, or concerns a number of records.",
@@ -73,7 +73,7 @@ class Series:
                 "Change the specification, and plan again.",
                 _NOTHING,
             )
-        if [x for x in own.domain.sizes if own.domain.attribute_of(x) == self.attribute] != [self.attribute]:
+        if [x for x in order.domain.sizes if order.domain.attribute_of(x) == self.attribute] != [self.attribute]:
             raise PlanError(
                 "series-period-has-levels",
                 f"The attribute {self.attribute!r} has levels.",
@@ -101,15 +101,15 @@ class Series:
                 _NOTHING,
                 place=self.attribute,
             )
-        _ = own.max_records(self.periods)  # the counts of all periods are added up
+        _ = order.max_records(self.periods)  # the counts of all periods are added up
 
     @property
     def _by_period(self) -> bool:
         """True if, for a unit by an id, its counted records of each period depend on its records there alone."""
         pattern, sizes = self.order.unit.pattern, self.order.domain.sizes
-        most = [n * math.prod(sizes[a] for a in names) for names, n in pattern.caps]
-        alone = not pattern.fixed and not pattern.separation and all(self.attribute in a for a, _ in pattern.caps)
-        return alone and min(most, default=math.inf) <= self.order.unit.max_records
+        limits = [n * math.prod(sizes[a] for a in names) for names, n in pattern.caps]
+        only_caps = not pattern.fixed and not pattern.separation and all(self.attribute in a for a, _ in pattern.caps)
+        return only_caps and min(limits, default=math.inf) <= self.order.unit.max_records
 
     @property
     def strategy(self) -> Strategy:
@@ -121,21 +121,21 @@ class Series:
     @cached_property
     def designs(self) -> tuple[Strategy, ...]:
         """The rows that are drawn in each period, in order, sector by sector."""
-        over = self.strategy.structure
-        place = [a for a, _ in over.structured].index(self.attribute)
-        along = np.indices(over.shape)[place].ravel()
-        found: list[list[StrategyGroup]] = [[] for _ in range(over.shape[place])]
+        structure = self.strategy.structure
+        axis = [a for a, _ in structure.structured].index(self.attribute)
+        period_of = np.indices(structure.shape)[axis].ravel()
+        groups_of: list[list[StrategyGroup]] = [[] for _ in range(structure.shape[axis])]
         for g in self.strategy.groups:
             for i in range(len(g)):
                 rows = g.sector(i).rows
-                last = np.where(rows != 0, along, 0).max(axis=1)
+                last = np.where(rows != 0, period_of, 0).max(axis=1)
                 for t in np.unique(last).tolist():
-                    own = np.asarray(rows[last == t])
-                    own = own.astype(np.int64) if largest_entry(own) < INT64_SAFE_LIMIT else own
-                    mixing = np.eye(len(own), dtype=np.int64)[None]
+                    part = np.asarray(rows[last == t])
+                    part = part.astype(np.int64) if largest_entry(part) < INT64_SAFE_LIMIT else part
+                    mixing = np.eye(len(part), dtype=np.int64)[None]
                     one = slice(i, i + 1)
-                    found[t].append(StrategyGroup(g.attributes[one], g.sizes[one], own, mixing, g.scales[one]))
-        return tuple(Strategy(over, tuple(groups)) for groups in found)
+                    groups_of[t].append(StrategyGroup(g.attributes[one], g.sizes[one], part, mixing, g.scales[one]))
+        return tuple(Strategy(structure, tuple(groups)) for groups in groups_of)
 
     @property
     def periods(self) -> int:

@@ -69,10 +69,10 @@ class ListedTree:
                 place="places",
             )
         above = [np.cumsum(np.diff(rank[order], prepend=0) != 0) for rank in ranks]  # the first leaf has rank 0
-        for own in above:
-            own.setflags(write=False)
+        for indices in above:
+            indices.setflags(write=False)
         leaves = list(map(leaves.__getitem__, order.tolist()))
-        codes = (tuple(leaves[i][depth] for i in _starts(own).tolist()) for depth, own in enumerate(above))
+        codes = (tuple(leaves[i][depth] for i in _starts(indices).tolist()) for depth, indices in enumerate(above))
         return cls(names, tuple(leaves), tuple(codes), tuple(above))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -104,10 +104,10 @@ class ListedTree:
         levels: For each axis two levels (upper, lower). The axis is the position of a leaf's lower place in its upper
         place; among all places where upper is −1.
         """
-        cells = [self.above(lower) - self._first(upper, lower) for upper, lower in levels]
+        cells = [self.above(lower) - self._first_leaves(upper, lower) for upper, lower in levels]
         return int(np.unique(np.stack(cells), axis=1, return_counts=True)[1].max())
 
-    def _first(self, upper: int, lower: int) -> Indices | int:
+    def _first_leaves(self, upper: int, lower: int) -> Indices | int:
         """Return, for every leaf, the first place of a lower level in its place of an upper one."""
         return 0 if upper < 0 else _starts(self.above(upper, lower))[self.above(upper)]
 
@@ -176,18 +176,18 @@ class RegularTree:
     @cached_property
     def codes(self) -> tuple[tuple[Code, ...], ...]:
         """The codes of the places of every level."""
-        found: list[tuple[Code, ...]] = []
+        codes: list[tuple[Code, ...]] = []
         above: tuple[str, ...] = ("",)
         for n in self.children:
-            own = [f"{i:0{len(str(n))}}" for i in range(1, n + 1)]
-            above = tuple(code + number for code in above for number in own)
-            found.append(above)
-        return tuple(found)
+            numbers = [f"{i:0{len(str(n))}}" for i in range(1, n + 1)]
+            above = tuple(code + number for code in above for number in numbers)
+            codes.append(above)
+        return tuple(codes)
 
     @property
     def rows(self) -> tuple[tuple[Code, ...], ...]:
         """The code of every leaf on every level."""
-        columns = (map(own.__getitem__, self.above(depth).tolist()) for depth, own in enumerate(self.codes))
+        columns = (map(codes.__getitem__, self.above(depth).tolist()) for depth, codes in enumerate(self.codes))
         return tuple(zip(*columns, strict=True))
 
     def above(self, depth: int, lower_level: int = -1) -> Indices:
@@ -205,8 +205,8 @@ class RegularTree:
 
     def max_leaves_sharing(self, levels: Iterable[tuple[int, int]]) -> int:
         """Return the number of leaves in one joint cell, which is equal for all; see `ListedTree`."""
-        told = {depth for upper, lower in levels for depth in range(upper + 1, lower + 1)}
-        return math.prod(n for depth, n in enumerate(self.children) if depth not in told)
+        fixed = {depth for upper, lower in levels for depth in range(upper + 1, lower + 1)}
+        return math.prod(n for depth, n in enumerate(self.children) if depth not in fixed)
 
 
 Tree = ListedTree | RegularTree
@@ -300,13 +300,13 @@ def _row(levels: tuple[str, ...], row: Sequence[Code]) -> tuple[Code, ...]:
 
 def _leaves(levels: tuple[str, ...], rows: Iterable[Sequence[Code]]) -> list[tuple[Code, ...]]:
     """Return rows in their stored form; raise DomainError for the first invalid one. Plain rows are checked at once."""
-    given = list(rows)
-    listed = all(issubclass(kind, (tuple, list)) for kind in set(map(type, given)))
-    if listed and set(map(len, given)) <= {len(levels)}:
-        kinds = set(map(type, chain.from_iterable(given)))
-        if kinds <= {str, int, bool} and "" not in chain.from_iterable(given):
-            return list(map(tuple, given))
-    return [_row(levels, row) for row in given]
+    listed_rows = list(rows)
+    listed = all(issubclass(kind, (tuple, list)) for kind in set(map(type, listed_rows)))
+    if listed and set(map(len, listed_rows)) <= {len(levels)}:
+        kinds = set(map(type, chain.from_iterable(listed_rows)))
+        if kinds <= {str, int, bool} and "" not in chain.from_iterable(listed_rows):
+            return list(map(tuple, listed_rows))
+    return [_row(levels, row) for row in listed_rows]
 
 
 def _ranks(codes: Sequence[Code]) -> Indices:
@@ -325,14 +325,14 @@ def _starts(numbers: Indices) -> Indices:
 def _refuse_two_parents(
     levels: tuple[str, ...], rows: Sequence[tuple[Code, ...]], ranks: Sequence[Indices], depth: int
 ) -> None:
-    own, above = ranks[depth], ranks[depth - 1]
-    firsts = _starts(np.maximum.accumulate(own))  # by rank, as places are ranked by where they first appear
-    wrong = np.flatnonzero(above[firsts[own]] != above)
+    here, above = ranks[depth], ranks[depth - 1]
+    firsts = _starts(np.maximum.accumulate(here))  # by rank, as places are ranked by where they first appear
+    wrong = np.flatnonzero(above[firsts[here]] != above)
     if len(wrong):
-        row, first = rows[wrong[0]], rows[firsts[own[wrong[0]]]][depth - 1]
+        row, parent = rows[wrong[0]], rows[firsts[here[wrong[0]]]][depth - 1]
         raise DomainError(
             "place-in-two-places",
-            f"The {levels[depth]} {row[depth]!r} lies in {first!r} and in {row[depth - 1]!r}, two places of the "
+            f"The {levels[depth]} {row[depth]!r} lies in {parent!r} and in {row[depth - 1]!r}, two places of the "
             f"level {levels[depth - 1]!r}.",
             "Each place must lie in one place of the level above.",
             f"Give each {levels[depth]} its own code, such as one that starts with the code of its "

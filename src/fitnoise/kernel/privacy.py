@@ -325,7 +325,7 @@ _SHIFT, _FACTOR = 1e-12, 1 + 1e-9
 """The shift of ε and factor of δ for discrete noise: above the needs of docs/mathematics/exact_curve.md and rounding.
 """
 
-_LEAST_MU, _MOST_MU = 1e-6, 50.0
+_MIN_MU, _MAX_MU = 1e-6, 50.0
 """The range in which `gaussian_delta` is right to 1e-10."""
 
 
@@ -380,11 +380,11 @@ def lattice_delta(mu: float, epsilon: float) -> float:
 
 
 def _lattice_delta(mu: float, epsilon: float) -> float:
-    if mu > _MOST_MU:
+    if mu > _MAX_MU:
         return 1.0
     # below ε = 1e-12 the curve goes on to ε < 0, where δ_G(μ, −t) ≤ δ_G(μ, 0) + t
     short = max(0.0, _SHIFT - epsilon)
-    delta = gaussian_delta(max(mu, _LEAST_MU), max(0.0, epsilon - _SHIFT))
+    delta = gaussian_delta(max(mu, _MIN_MU), max(0.0, epsilon - _SHIFT))
     return min(1.0, math.nextafter((delta + short) * _FACTOR, 2.0))
 
 
@@ -410,9 +410,9 @@ def lattice_epsilon(mu: float, delta: float) -> float:
     mu, delta = _nonnegative("mu", mu), _probability(delta)
     if mu == 0:
         return 0.0
-    if mu > _MOST_MU:
+    if mu > _MAX_MU:
         return math.inf
-    epsilon = gaussian_epsilon(max(mu, _LEAST_MU), delta / _FACTOR) + _SHIFT
+    epsilon = gaussian_epsilon(max(mu, _MIN_MU), delta / _FACTOR) + _SHIFT
     step = max(_SHIFT, 1e-10 * epsilon)
     while _lattice_delta(mu, epsilon) > delta:
         epsilon += step
@@ -437,13 +437,13 @@ def lattice_mu(epsilon: float, delta: float) -> float:
       to 50 and δ from 1e-300 to 0.9. Larger values become 50, and smaller ones 0.
     """
     epsilon, delta = _nonnegative("epsilon", epsilon), _probability(delta)
-    mu = min(gaussian_mu(epsilon, delta), _MOST_MU)
+    mu = min(gaussian_mu(epsilon, delta), _MAX_MU)
     step = 1e-9
-    while mu > _LEAST_MU and _lattice_delta(mu, epsilon) > delta:
+    while mu > _MIN_MU and _lattice_delta(mu, epsilon) > delta:
         mu *= 1 - step
         step *= 2
     mu *= 1 - 1e-9  # Rounding must not reverse the order of two values of δ.
-    return mu if mu > _LEAST_MU else 0.0
+    return mu if mu > _MIN_MU else 0.0
 
 
 # --- The curve of zero-concentrated DP ---------------------------------------------------------

@@ -121,8 +121,8 @@ class Profile:
                 "Give whole numbers of at least 0.",
                 "Nothing was charged.",
             )
-        most = len(self.values) + 1  # A product above it is not computed.
-        if len(self.values) != reduce(lambda cells, axis: min(cells * axis[1], most), self.axes, 1):
+        stop = len(self.values) + 1  # A product above it is not computed.
+        if len(self.values) != reduce(lambda cells, axis: min(cells * axis[1], stop), self.axes, 1):
             raise LedgerError(
                 "profile-values-misfit-axes",
                 "A profile does not have one value for each joint cell of its axes.",
@@ -164,8 +164,8 @@ class Profile:
         Raises:
             LedgerError: The document does not have the form that `document` writes.
         """
-        known = isinstance(document, Mapping) and document.keys() == {"axes", "values"}
-        parts = (document["axes"], document["values"]) if isinstance(document, Mapping) and known else (None, None)
+        has_keys = isinstance(document, Mapping) and document.keys() == {"axes", "values"}
+        parts = (document["axes"], document["values"]) if isinstance(document, Mapping) and has_keys else (None, None)
         axes, values = parts
         if not isinstance(axes, list) or not isinstance(values, list) or not all(isinstance(a, list) for a in axes):
             raise LedgerError(
@@ -207,9 +207,9 @@ def joint(profiles: Iterable[Profile], *, max_cells: int = MAX_CELLS) -> Fractio
         * The result, and its exactness, do not depend on the order of profiles or axes.
         * The result does not fall if none of the values falls.
     """
-    given = list(profiles)
+    listed = list(profiles)
     sizes: dict[str, int] = {}
-    for key, n in (axis for p in given for axis in p.axes):
+    for key, n in (axis for p in listed for axis in p.axes):
         if sizes.setdefault(key, n) != n:
             raise LedgerError(
                 "profile-sizes-differ",
@@ -219,7 +219,7 @@ def joint(profiles: Iterable[Profile], *, max_cells: int = MAX_CELLS) -> Fractio
                 "Nothing was charged.",
             )
     factors: _Factors = {(): np.array(0, dtype=object)}
-    for p in given:
+    for p in listed:
         _include(factors, *_factor(p))
     axes = {key for key, n in sizes.items() if n > 1}
     while axes:
@@ -236,10 +236,10 @@ def joint(profiles: Iterable[Profile], *, max_cells: int = MAX_CELLS) -> Fractio
 
 def _factor(p: Profile) -> tuple[_Axes, NDArray[Any]]:
     """Return the values of a profile over its axes of two cells or more, in increasing order of their keys."""
-    kept = [(key, n) for key, n in p.axes if n > 1]
-    values = np.array(p.values, dtype=object).reshape([n for _, n in kept])
-    order = sorted(range(len(kept)), key=lambda i: kept[i][0])
-    return tuple(kept[i][0] for i in order), values.transpose(order)
+    axes = [(key, n) for key, n in p.axes if n > 1]
+    values = np.array(p.values, dtype=object).reshape([n for _, n in axes])
+    order = sorted(range(len(axes)), key=lambda i: axes[i][0])
+    return tuple(axes[i][0] for i in order), values.transpose(order)
 
 
 def _include(factors: _Factors, axes: _Axes, values: object) -> None:
@@ -249,8 +249,8 @@ def _include(factors: _Factors, axes: _Axes, values: object) -> None:
 
 def _added(terms: list[tuple[_Axes, NDArray[Any]]], union: _Axes, sizes: Mapping[str, int]) -> NDArray[Any]:
     """Return the sum of functions of some axes as a function of all of them."""
-    spread = [values.reshape([sizes[a] if a in axes else 1 for a in union]) for axes, values in terms]
-    return np.asarray(reduce(np.add, spread), dtype=object)
+    shaped = [values.reshape([sizes[a] if a in axes else 1 for a in union]) for axes, values in terms]
+    return np.asarray(reduce(np.add, shaped), dtype=object)
 
 
 def _parts(bucket: list[_Axes], sizes: Mapping[str, int], max_cells: int) -> list[list[_Axes]]:
@@ -260,11 +260,11 @@ def _parts(bucket: list[_Axes], sizes: Mapping[str, int], max_cells: int) -> lis
     """
     parts: list[list[_Axes]] = []
     for axes in sorted(bucket, key=lambda f: (-_cells(f, sizes), f)):
-        place = next((p for p in parts if _cells(_union([*p, axes]), sizes) <= max_cells), None)
-        if place is None:
+        part = next((p for p in parts if _cells(_union([*p, axes]), sizes) <= max_cells), None)
+        if part is None:
             parts.append([axes])
         else:
-            place.append(axes)
+            part.append(axes)
     return parts
 
 

@@ -44,43 +44,43 @@ class Selection:
     items: tuple[Any, ...]
 
     @classmethod
-    def parse(cls, written: Any) -> Self:
+    def parse(cls, value: Any) -> Self:
         """Read what was written.
 
         Args:
-            written: A value, a list or tuple of values, {"first": …, "last": …} or {"values": […]}. A `range` of Python
+            value: A value, a list or tuple of values, {"first": …, "last": …} or {"values": […]}. A `range` of Python
                 is a list of single values.
 
         Raises:
             DomainError: It is a mapping with other keys, or a set, whose order is not fixed.
         """
-        if isinstance(written, cls):
-            return written
-        form, items = Form.LIST, written
-        if isinstance(written, Mapping):
-            if set(written) == {"first", "last"}:
-                return cls(Form.RANGE, (as_python(written["first"]), as_python(written["last"])))
-            form, items = Form.VALUES, written.get("values")
-            if set(written) != {"values"} or not _is_list(items):
+        if isinstance(value, cls):
+            return value
+        form, items = Form.LIST, value
+        if isinstance(value, Mapping):
+            if set(value) == {"first", "last"}:
+                return cls(Form.RANGE, (as_python(value["first"]), as_python(value["last"])))
+            form, items = Form.VALUES, value.get("values")
+            if set(value) != {"values"} or not _is_list(items):
                 raise DomainError(
                     "selection-keys-invalid",
-                    f"The values are written as {reprlib.repr(dict(written))}.",
+                    f"The values are written as {reprlib.repr(dict(value))}.",
                     "Values need the key values, and a range needs the keys first and last.",
                     "Write { values = […] } or { first = …, last = … }.",
                     "Nothing was selected.",
                 )
-        elif isinstance(written, range):
+        elif isinstance(value, range):
             form = Form.VALUES
-        elif isinstance(written, Set):
+        elif isinstance(value, Set):
             raise DomainError(
                 "selection-is-a-set",
-                f"The values are written as the set {reprlib.repr(written)}.",
+                f"The values are written as the set {reprlib.repr(value)}.",
                 "The order of the values must be fixed.",
                 "Write the values as a list.",
                 "Nothing was selected.",
             )
-        elif not _is_list(written):
-            form, items = Form.ONE, (written,)
+        elif not _is_list(value):
+            form, items = Form.ONE, (value,)
         return cls(form, tuple(as_python(x) for x in items))
 
     @property
@@ -147,8 +147,8 @@ class Selection:
                     self._ways,
                     "Nothing was selected.",
                 )
-        first, last = (attribute.own_position(x) for x in self.items)
-        if first > last:
+        start, stop = (attribute.own_position(x) for x in self.items)
+        if start > stop:
             raise DomainError(
                 "range-ends-reversed",
                 f"The range {self._text} ends before it starts.",
@@ -156,7 +156,7 @@ class Selection:
                 f"Exchange the ends. {self._ways}",
                 "Nothing was selected.",
             )
-        return tuple(range(first, last + 1))
+        return tuple(range(start, stop + 1))
 
     @property
     def _ways(self) -> str:
@@ -170,5 +170,5 @@ class Selection:
         return reprlib.repr(list(self.items))
 
 
-def _is_list(written: object) -> bool:
-    return isinstance(written, Iterable) and not isinstance(written, (str, bytes, Mapping, Set))
+def _is_list(value: object) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping, Set))

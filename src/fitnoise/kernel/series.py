@@ -10,12 +10,12 @@ answers that are stored are the published ones.
         0001-DIGEST.frozen    FROZEN, 32 random bytes, 32 bytes that identify the counts (`measure`), the period in 8
                               bytes, then int64, little end first: every margin, in order, of this period, in C order.
                               DIGEST is that of the file
-        0001-DIGEST.drawn     the noisy answers, as `fitnoise.kernel.kept` writes them. DIGEST is that of the
+        0001-DIGEST.drawn     the noisy answers, as `fitnoise.kernel.answer_files` writes them. DIGEST is that of the
                               ledger's entry; a second entry names the answers
 
 **Interruption.** A process killed at any moment leaves a period in one of three states: not drawn; drawn and stored; or
 in the ledger without answers. In the third state `redraw` draws it, from the frozen counts, at no price, for the reason
-that :mod:`fitnoise.kernel.kept` gives. Where answers that the ledger names are lost, `redraw` has a price.
+that :mod:`fitnoise.kernel.answer_files` gives. Where answers that the ledger names are lost, `redraw` has a price.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import DataError, LedgerError
 from fitnoise.kernel import noise
+from fitnoise.kernel.answer_files import Room, read, room_for
 from fitnoise.kernel.counting import Counter, Margin, Margins, Progress, maximal
 from fitnoise.kernel.designs._base import Answers, NoiseSource
 from fitnoise.kernel.disk import Draft, sync_names
-from fitnoise.kernel.kept import Room, read, room_for
 from fitnoise.kernel.ledger import DrawnPeriod, Ledger, LedgerEntry
 from fitnoise.kernel.measure import (
     Measurement,
@@ -49,7 +49,7 @@ from fitnoise.kernel.measure import (
     _counts_fingerprint,
     _exact_answers,
     _refuse,
-    _Wanted,
+    _RequiredAxes,
 )
 from fitnoise.kernel.order import Order
 from fitnoise.kernel.periods import Series
@@ -106,30 +106,32 @@ def draw(
     series, stages = series.without_cache(), stages or Stages()
     order = series.order
     _refuse(order, counter)
-    known = ledger.series(order.account, order.plan)
-    _refuse_turn(series, period, len(known))
-    _refuse_folder(folder, order, ledger, first=period == 1)
-    wanted = _wanted_of(series)
-    margins = _counter_margins(wanted)
-    frozen = [_thawed(series, folder, entry, margins) for entry in known]
-    asked = order.account, order.ledger_loss(), order.detail() | {"salt": token_hex(16)}
+    entries = ledger.series(order.account, order.plan)
+    _refuse_turn(series, period, len(entries))
+    _refuse_folder(folder, order, ledger, is_first=period == 1)
+    required = _required_axes(series)
+    margins = _counter_margins(required)
+    frozen = [_thawed(series, folder, entry, margins) for entry in entries]
+    request = order.account, order.ledger_loss(), order.detail() | {"salt": token_hex(16)}
     if period == 1:
-        ledger.admit(*asked, also=order.losses_of_units(ledger.accounts()))
-    counts, _ = _count_margins(order, wanted, counter, progress, series.periods)
-    own = {m: np.take(counts[m], period - 1, m.index(series.attribute)) for m in margins}
+        ledger.admit(*request, also=order.losses_of_units(ledger.accounts()))
+    counts, _ = _count_margins(order, required, counter, progress, series.periods)
+    period_counts = {m: np.take(counts[m], period - 1, m.index(series.attribute)) for m in margins}
     with Room(folder, f"{period:04}d") as room:
-        exact, length = _room(series, wanted, [*frozen, [own[m] for m in margins]], room)
-        digest = _freeze(series, folder, period, [own[m] for m in margins])
-        drawn = DrawnPeriod(period, digest)
+        exact, length = _room(series, required, [*frozen, [period_counts[m] for m in margins]], room)
+        digest = _freeze(series, folder, period, [period_counts[m] for m in margins])
+        drawn_period = DrawnPeriod(period, digest)
         stages.salt = digest
         if period == 1:
-            entry = ledger.charge(*asked, also=order.losses_of_units(ledger.accounts()), drawn=drawn)
+            entry = ledger.charge(*request, also=order.losses_of_units(ledger.accounts()), drawn_period=drawn_period)
         else:
-            entry = ledger.period(order.account, order.plan, drawn)
+            entry = ledger.period(order.account, order.plan, drawn_period)
         stages.charge = entry
-        found = _noisy(series, exact, length, room, _Place(ledger, folder, entry), stages=stages, noise=noise)
-    _clear(folder, [*known, entry])
-    return found
+        measurement = _noisy(
+            series, exact, length, room, _ChargedPeriod(ledger, folder, entry), stages=stages, noise=noise
+        )
+    _clear(folder, [*entries, entry])
+    return measurement
 
 
 def redraw(
@@ -158,9 +160,9 @@ def redraw(
         DataError, BudgetExceeded: See :func:`draw`.
     """
     series, stages = series.without_cache(), stages or Stages()
-    known = ledger.series(series.order.account, series.order.plan)
-    waits = 1 <= period <= len(known) and ledger.answered(known[period - 1]) is None
-    if not waits and (not 1 <= period <= len(known) or _path(folder, known[period - 1], "drawn").exists()):
+    entries = ledger.series(series.order.account, series.order.plan)
+    waits = 1 <= period <= len(entries) and ledger.answered(entries[period - 1]) is None
+    if not waits and (not 1 <= period <= len(entries) or _path(folder, entries[period - 1], "drawn").exists()):
         raise LedgerError(
             "period-not-lost",
             f"Period {series.label(period)} of the series was not drawn yet, or its answers are kept.",
@@ -169,18 +171,20 @@ def redraw(
             "Nothing was drawn and nothing was charged.",
         )
     order = series.redraw_order(period)
-    _refuse_folder(folder, order, ledger, first=False)
-    wanted = _wanted_of(series)
-    frozen = [_thawed(series, folder, entry, _counter_margins(wanted)) for entry in known[:period]]
-    salt, entry = token_hex(16), known[period - 1]
+    _refuse_folder(folder, order, ledger, is_first=False)
+    required = _required_axes(series)
+    frozen = [_thawed(series, folder, entry, _counter_margins(required)) for entry in entries[:period]]
+    salt, entry = token_hex(16), entries[period - 1]
     with Room(folder, f"{period:04}d") as room:
-        exact, length = _room(series, wanted, frozen, room)
+        exact, length = _room(series, required, frozen, room)
         if not waits:
             stages.salt, also = salt, order.losses_of_units(ledger.accounts())
             detail = order.detail() | {"salt": salt}
-            entry = ledger.charge(order.account, order.ledger_loss(), detail, also=also, drawn=entry.drawn_period)
+            entry = ledger.charge(
+                order.account, order.ledger_loss(), detail, also=also, drawn_period=entry.drawn_period
+            )
         stages.charge = entry
-        return _noisy(series, exact, length, room, _Place(ledger, folder, entry), stages=stages, noise=noise)
+        return _noisy(series, exact, length, room, _ChargedPeriod(ledger, folder, entry), stages=stages, noise=noise)
 
 
 def read_answers(series: Series, ledger: Ledger, folder: Path) -> list[Measurement | LedgerEntry]:
@@ -194,13 +198,13 @@ def read_answers(series: Series, ledger: Ledger, folder: Path) -> list[Measureme
     Raises:
         LedgerError: A stored file was altered.
     """
-    known = ledger.series(series.order.account, series.order.plan)
-    found: list[Measurement | LedgerEntry] = []
-    for entry in known:
-        named = ledger.answered(entry)
-        answers = None if named is None else read(_path(folder, entry, "drawn"), str(named.answers))
-        found.append(entry if answers is None else Measurement(answers, entry))
-    return found
+    entries = ledger.series(series.order.account, series.order.plan)
+    results: list[Measurement | LedgerEntry] = []
+    for entry in entries:
+        answered = ledger.answered(entry)
+        answers = None if answered is None else read(_path(folder, entry, "drawn"), str(answered.answers))
+        results.append(entry if answers is None else Measurement(answers, entry))
+    return results
 
 
 def touched(series: Series, ledger: Ledger, folder: Path) -> list[LedgerEntry]:
@@ -211,22 +215,22 @@ def touched(series: Series, ledger: Ledger, folder: Path) -> list[LedgerEntry]:
         ledger: The ledger that recorded the draws.
         folder: The folder of the counts.
     """
-    margins, found = _counter_margins(_wanted_of(series)), []
+    margins, altered = _counter_margins(_required_axes(series)), []
     for entry in ledger.series(series.order.account, series.order.plan):
         try:
             _thawed(series, folder, entry, margins)
         except DataError:
-            found.append(entry)
-    return found
+            altered.append(entry)
+    return altered
 
 
-def _wanted_of(series: Series) -> _Wanted:
+def _required_axes(series: Series) -> _RequiredAxes:
     """Return the margins of all periods, each with the attributes and levels by which it is counted."""
     domain = series.order.domain
-    place = {a: i for i, a in enumerate(domain.sizes)}
+    position_of = {a: i for i, a in enumerate(domain.sizes)}
     needed = {m for d in (series.strategy, *series.designs) for m in d.margins()}
-    whole = {tuple(sorted({*m, series.attribute}, key=place.__getitem__)) for m in needed}
-    return {m: domain.counting_axes(m) for m in maximal(whole)}
+    with_period = {tuple(sorted({*m, series.attribute}, key=position_of.__getitem__)) for m in needed}
+    return {m: domain.counting_axes(m) for m in maximal(with_period)}
 
 
 def _refuse_turn(series: Series, period: int, drawn_periods: int) -> None:
@@ -251,10 +255,10 @@ def _refuse_turn(series: Series, period: int, drawn_periods: int) -> None:
         )
 
 
-def _refuse_folder(folder: Path, order: Order, ledger: Ledger, *, first: bool) -> None:
+def _refuse_folder(folder: Path, order: Order, ledger: Ledger, *, is_first: bool) -> None:
     """Make the folder at the first period; raise DataError unless it is its owner's alone, and of this series."""
     with contextlib.suppress(OSError):
-        if first:
+        if is_first:
             folder.mkdir(mode=0o700)
             sync_names(folder.parent)
     if not folder.is_dir():
@@ -274,11 +278,11 @@ def _refuse_folder(folder: Path, order: Order, ledger: Ledger, *, first: bool) -
             "Nothing was drawn and nothing was charged.",
         )
     entries = [e for e in ledger.entries() if e.drawn_period is not None]
-    own = {e.digest for e in entries if (e.account, e.detail["plan"]) == (order.account, order.plan)}
-    others = {e.drawn_period.frozen for e in entries if e.drawn_period is not None and e.digest not in own}
+    digests = {e.digest for e in entries if (e.account, e.detail["plan"]) == (order.account, order.plan)}
+    others = {e.drawn_period.frozen for e in entries if e.drawn_period is not None and e.digest not in digests}
     for path in sorted(folder.iterdir()):
         name = _NAME.fullmatch(path.name)
-        if name is None or name[2] in others or (name[3] == "drawn" and name[2] not in own):
+        if name is None or name[2] in others or (name[3] == "drawn" and name[2] not in digests):
             raise DataError(
                 "series-folder-foreign-file",
                 f"The folder {folder.name!r} holds {path.name[:80]!r}, which the ledger does not know for this series.",
@@ -290,9 +294,9 @@ def _refuse_folder(folder: Path, order: Order, ledger: Ledger, *, first: bool) -
 
 def _path(folder: Path, entry: LedgerEntry, what: str) -> Path:
     """Return the path of a file of a period."""
-    drawn = entry.drawn_period
-    assert drawn is not None  # noqa: S101 - of an entry of a series
-    return folder / f"{drawn.period:04}-{drawn.frozen if what == 'frozen' else entry.digest}.{what}"
+    drawn_period = entry.drawn_period
+    assert drawn_period is not None  # noqa: S101 - of an entry of a series
+    return folder / f"{drawn_period.period:04}-{drawn_period.frozen if what == 'frozen' else entry.digest}.{what}"
 
 
 def _head(series: Series, period: int) -> bytes:
@@ -308,7 +312,7 @@ def _freeze(series: Series, folder: Path, period: int, counts: Sequence[NDArray[
     try:
         with Draft(folder, f"{period:04}f") as draft:
             draft.write(content)
-            draft.place(folder / f"{period:04}-{digest}.frozen")
+            draft.move_to(folder / f"{period:04}-{digest}.frozen")
     except OSError as error:
         raise DataError(
             "frozen-counts-not-kept",
@@ -326,26 +330,26 @@ def _thawed(series: Series, folder: Path, entry: LedgerEntry, margins: Sequence[
     Raises:
         DataError: The counts are lost or altered.
     """
-    drawn, path = entry.drawn_period, _path(folder, entry, "frozen")
-    assert drawn is not None  # noqa: S101 - of an entry of a series
+    drawn_period, path = entry.drawn_period, _path(folder, entry, "frozen")
+    assert drawn_period is not None  # noqa: S101 - of an entry of a series
     content = _read(path)
-    if content is None or hashlib.sha256(content).hexdigest() != drawn.frozen:
+    if content is None or hashlib.sha256(content).hexdigest() != drawn_period.frozen:
         raise DataError(
             "frozen-counts-altered",
-            f"The frozen counts of {series.label(drawn.period)} in {folder.name!r} are missing or altered.",
+            f"The frozen counts of {series.label(drawn_period.period)} in {folder.name!r} are missing or altered.",
             "No later period can be drawn without them.",
             f"Restore the file {path.name[:20]!r}… as it was.",
             "Nothing was drawn and nothing was charged.",
         )
     start = len(FROZEN) + _RANDOM
-    head = _head(series, drawn.period)
+    head = _head(series, drawn_period.period)
     sizes = series.order.domain.sizes
     shapes = [tuple(sizes[a] for a in m if a != series.attribute) for m in margins]
     ends = np.cumsum([math.prod(shape) for shape in shapes])
     if content[start : start + len(head)] != head or len(content) != start + len(head) + 8 * ends[-1]:
         raise DataError(
             "frozen-counts-other-version",
-            f"The frozen counts of {series.label(drawn.period)} were made by a version of fitnoise that counts "
+            f"The frozen counts of {series.label(drawn_period.period)} were made by a version of fitnoise that counts "
             "differently.",
             "",
             "Use the version of fitnoise that froze them.",
@@ -356,16 +360,16 @@ def _thawed(series: Series, folder: Path, entry: LedgerEntry, margins: Sequence[
 
 
 def _room(
-    series: Series, required: _Wanted, counts: Sequence[Sequence[NDArray[np.int64]]], room: Room
+    series: Series, required: _RequiredAxes, counts: Sequence[Sequence[NDArray[np.int64]]], room: Room
 ) -> tuple[Answers, int]:
     """Return the exact answers of the last period with counts, and the length of the room made for them."""
     order, margins = series.order, _counter_margins(required)
     design = series.designs[len(counts) - 1]
     none = [np.zeros_like(x) for x in counts[0]]
     periods = [*counts, *([none] * (series.periods - len(counts)))]
-    along = {m: m.index(series.attribute) for m in margins}
-    whole: Margins = {m: np.stack([x[i] for x in periods], along[m]) for i, m in enumerate(margins)}
-    (exact,) = _exact_answers(replace(order, designs=(design,)), required, whole, None, series.periods)
+    axis_of = {m: m.index(series.attribute) for m in margins}
+    stacked: Margins = {m: np.stack([x[i] for x in periods], axis_of[m]) for i, m in enumerate(margins)}
+    (exact,) = _exact_answers(replace(order, designs=(design,)), required, stacked, None, series.periods)
     length = room_for([exact])
     room.make(length)
     return exact, length
@@ -373,7 +377,7 @@ def _room(
 
 @final
 @dataclass(frozen=True)
-class _Place:
+class _ChargedPeriod:
     """The ledger and the folder of a series, and the entry that charged one of its periods."""
 
     ledger: Ledger
@@ -382,7 +386,7 @@ class _Place:
 
 
 def _noisy(
-    series: Series, exact: Answers, length: int, room: Room, path: _Place, *, stages: Stages, noise: NoiseSource
+    series: Series, exact: Answers, length: int, room: Room, path: _ChargedPeriod, *, stages: Stages, noise: NoiseSource
 ) -> Measurement:
     """Draw the rows of the period that an entry charged, and keep them."""
     entry = path.charge
@@ -401,9 +405,9 @@ def _read(path: Path) -> bytes | None:
 
 def _clear(folder: Path, entries: Collection[LedgerEntry]) -> None:
     """Remove useless files: those that killed or refused processes left for periods that were drawn since."""
-    own = {_path(folder, entry, what).name for entry in entries for what in ("frozen", "drawn")}
+    names = {_path(folder, entry, what).name for entry in entries for what in ("frozen", "drawn")}
     for path in folder.iterdir():
         name = _NAME.fullmatch(path.name)
-        if name is not None and name[1] and int(name[1]) <= len(entries) and path.name not in own:
+        if name is not None and name[1] and int(name[1]) <= len(entries) and path.name not in names:
             with contextlib.suppress(OSError):
                 path.unlink()

@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple, Protocol, Self, final
 
 from fitnoise.errors import LedgerError, SpecError
-from fitnoise.kernel.checks import is_digest, is_name, look_alike
+from fitnoise.kernel.checks import are_confusable, is_digest, is_name
 from fitnoise.kernel.conditions import Condition, conditions
 
 MAX_RECORDS_PER_UNIT = 10**12
@@ -96,8 +96,8 @@ class Pattern(NamedTuple):
     @property
     def attributes_by_rule(self) -> dict[str, tuple[str, ...]]:
         """The attributes that each rule of the pattern names."""
-        each, far = (tuple(a for a, _ in pairs) for pairs in (self.per_value, self.separation))
-        return {"once_per": self.once_per, "per_value": each, "separation": far, "fixed": self.fixed}
+        each, separated = (tuple(a for a, _ in pairs) for pairs in (self.per_value, self.separation))
+        return {"once_per": self.once_per, "per_value": each, "separation": separated, "fixed": self.fixed}
 
     @property
     def names(self) -> frozenset[str]:
@@ -111,8 +111,8 @@ class Pattern(NamedTuple):
         A group leaves out the attributes of `fixed`, because they do not distinguish records of one unit.
         """
         once = ((self.once_per, 1),) if self.once_per else ()
-        every = (*once, *(((a,), most) for a, most in self.per_value), *(((a,), 1) for a, _ in self.separation))
-        return tuple((tuple(a for a in names if a not in self.fixed), most) for names, most in every)
+        caps = (*once, *(((a,), limit) for a, limit in self.per_value), *(((a,), 1) for a, _ in self.separation))
+        return tuple((tuple(a for a in names if a not in self.fixed), limit) for names, limit in caps)
 
     @property
     def describe(self) -> str:
@@ -120,9 +120,9 @@ class Pattern(NamedTuple):
         both = '" and "'
         once = f', once per "{both.join(self.once_per)}"' if self.once_per else ""
         each = "".join(f', {n} for each "{a}"' for a, n in self.per_value)
-        far = "".join(f', {n} apart in "{a}"' for a, n in self.separation)
+        separated = "".join(f', {n} apart in "{a}"' for a, n in self.separation)
         fixed = f', alike in "{both.join(self.fixed)}"' if self.fixed else ""
-        return once + each + far + fixed
+        return once + each + separated + fixed
 
 
 NO_PATTERN: Final = Pattern()
@@ -244,7 +244,7 @@ class PrivacyUnit:
                 "Nothing was planned.",
                 place="privacy.id",
             )
-        if look_alike(self.name, "record") or " (by '" in self.name:
+        if are_confusable(self.name, "record") or " (by '" in self.name:
             raise SpecError(
                 "id-needs-unit-name",
                 f"The id {self.id!r} is set, and the privacy unit is named {self.name!r}.",
@@ -256,12 +256,12 @@ class PrivacyUnit:
 
     def _check_pattern(self) -> None:
         for what in ("once_per", "fixed", "sum_within_unit"):
-            given = getattr(self, what)
-            names = tuple(given) if isinstance(given, list | tuple) else (None,)
+            value = getattr(self, what)
+            names = tuple(value) if isinstance(value, list | tuple) else (None,)
             if not _attributes(names):
                 raise SpecError(
                     "unit-attributes-invalid",
-                    f"The value of {what} is {given!r}.",
+                    f"The value of {what} is {value!r}.",
                     "It must be a list of different, printable names of attributes, in composed Unicode (NFC).",
                     'Write such a list, for example ["month"].',
                     "Nothing was planned.",
@@ -269,25 +269,25 @@ class PrivacyUnit:
                 )
             object.__setattr__(self, what, tuple(sorted(names)))
         for what in ("per_value", "separation"):
-            given = getattr(self, what)
-            pairs = tuple(given.items()) if isinstance(given, Mapping) else given
+            value = getattr(self, what)
+            pairs = tuple(value.items()) if isinstance(value, Mapping) else value
             good = isinstance(pairs, tuple) and all(isinstance(x, tuple) and len(x) == 2 for x in pairs)
             if not good or not _attributes([a for a, _ in pairs]) or not all(_is_count(n) for _, n in pairs):
                 raise SpecError(
                     "unit-limits-invalid",
-                    f"The value of {what} is {given!r}.",
+                    f"The value of {what} is {value!r}.",
                     "It must give names of attributes whole numbers from 1 to 10^12.",
                     'Write such a mapping, for example {"month": 3}.',
                     "Nothing was planned.",
                     place=f"privacy.{what}",
                 )
             object.__setattr__(self, what, tuple(sorted(pairs)))
-        said = next((what for what, given in self.pattern.attributes_by_rule.items() if given), None)
-        if said is not None and look_alike(self.name, "record"):
+        option = next((what for what, value in self.pattern.attributes_by_rule.items() if value), None)
+        if option is not None and are_confusable(self.name, "record"):
             raise SpecError(
                 "pattern-needs-unit-name",
-                f"The option {said} is set, and the privacy unit is named {self.name!r}.",
-                f"The option {said} limits the records of a unit that has several.",
+                f"The option {option} is set, and the privacy unit is named {self.name!r}.",
+                f"The option {option} limits the records of a unit that has several.",
                 'Name that unit, such as unit = "person".',
                 "Nothing was planned.",
                 place="privacy.unit",
@@ -327,9 +327,9 @@ class PrivacyUnit:
                 "Nothing was planned.",
                 place="privacy.count",
             )
-        said = next((what for what, given in self.pattern.attributes_by_rule.items() if given), None)
-        if self.max_records != 1 or said is not None:
-            what = said or "max_records"
+        option = next((what for what, value in self.pattern.attributes_by_rule.items() if value), None)
+        if self.max_records != 1 or option is not None:
+            what = option or "max_records"
             raise SpecError(
                 "shares-count-all-records",
                 f"The value of count is 'shares', and {what} is set.",
@@ -356,8 +356,8 @@ class PrivacyUnit:
     @property
     def pattern(self) -> Pattern:
         """The pattern of the records of one unit."""
-        each, far = (tuple(dict(given).items()) for given in (self.per_value, self.separation))
-        return Pattern(self.once_per, each, far, self.fixed)
+        each, separation = (tuple(dict(value).items()) for value in (self.per_value, self.separation))
+        return Pattern(self.once_per, each, separation, self.fixed)
 
     def describe(self) -> str:
         """Return one line for a report: "one person (at most 3 records), add-or-remove-one".
@@ -542,12 +542,12 @@ class Adjacency:
     @cached_property
     def records(self) -> int:
         """The largest number of records of one unit, g: at most the number for which its pattern has cells."""
-        own, most = self.unit.pattern, [self.unit.max_records]
+        pattern, limits = self.unit.pattern, [self.unit.max_records]
         if self.grid is not None:
             sizes = self.grid.sizes
-            most += [n * math.prod(sizes[a] for a in names) for names, n in own.caps]
-            most += [-(-sizes[a] // n) for a, n in own.separation if a not in own.fixed]
-        return min(most)
+            limits += [n * math.prod(sizes[a] for a in names) for names, n in pattern.caps]
+            limits += [-(-sizes[a] // n) for a, n in pattern.separation if a not in pattern.fixed]
+        return min(limits)
 
     def shared_axes(self, axes: Iterable[str], names: Collection[str]) -> tuple[list[str], int | None]:
         """Return the axes along which attributes lie, and the largest number of their joint cells in one place.
@@ -559,8 +559,8 @@ class Adjacency:
             there = [a for a in axes if a in names]
             return there, 1 if len(there) == len(set(names)) else None
         homes = {a: self.grid.attribute_of(a) for a in axes}
-        alike = (self.grid.max_cells_sharing(name, [a for a in axes if homes[a] == name]) for name in names)
-        return [a for a in axes if homes[a] in names], math.prod(alike)
+        cells_shared = (self.grid.max_cells_sharing(name, [a for a in axes if homes[a] == name]) for name in names)
+        return [a for a in axes if homes[a] in names], math.prod(cells_shared)
 
     @property
     def step_relations(self) -> tuple[Neighbours, ...]:
@@ -570,10 +570,10 @@ class Adjacency:
         are dropped, a unit may have fewer records than g, or an id identifies the unit. A person with more or fewer
         records than before has another number of counted records.
         """
-        own = self.unit.neighbours
-        some = self.drops or self.unit.max_records > 1 or self.unit.id is not None
-        both = own is Neighbours.REPLACE_ONE and some
-        return (own, Neighbours.ADD_OR_REMOVE_ONE) if both else (own,)
+        relation = self.unit.neighbours
+        varies = self.drops or self.unit.max_records > 1 or self.unit.id is not None
+        both = relation is Neighbours.REPLACE_ONE and varies
+        return (relation, Neighbours.ADD_OR_REMOVE_ONE) if both else (relation,)
 
     def for_unit(self, unit: PrivacyUnit, *promised: PrivacyUnit) -> Adjacency | None:
         """Return the relation in which data counted for this unit are neighbours for another; `None` without a bound.
@@ -597,15 +597,15 @@ class Adjacency:
         A pattern is enforced with the bound, or else it is the promise of the other unit. Only the plan of that unit
         knows the attributes that it names.
         """
-        same = look_alike(unit.name, self.unit.name) and unit.id in {None, self.unit.id}
+        same = are_confusable(unit.name, self.unit.name) and unit.id in {None, self.unit.id}
         if self.unit.id is not None and same:
             return replace(self, unit=replace(self.unit, name=unit.name, neighbours=unit.neighbours))
-        said = [u.max_records for u in (self.unit, *promised) if u.id is None and look_alike(unit.name, u.name)]
-        records = max(said + ([unit.max_records] if unit.id is None else []), default=MAX_RECORDS_PER_UNIT + 1)
+        declared = [u.max_records for u in (self.unit, *promised) if u.id is None and are_confusable(unit.name, u.name)]
+        records = max(declared + ([unit.max_records] if unit.id is None else []), default=MAX_RECORDS_PER_UNIT + 1)
         if self.unit.id is not None:
             records *= 1 if unit.neighbours is Neighbours.ADD_OR_REMOVE_ONE else 2
-            own = self.unit.pattern
-            records *= 1 if len(own.caps) <= 1 and not own.separation and not own.fixed else self.records
+            pattern = self.unit.pattern
+            records *= 1 if len(pattern.caps) <= 1 and not pattern.separation and not pattern.fixed else self.records
             unit = replace(unit, neighbours=Neighbours.REPLACE_ONE)
         if records > MAX_RECORDS_PER_UNIT:
             return None
@@ -693,11 +693,11 @@ class DataSource:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "where", conditions(self.where))
-        most = self.max_dropped
-        if most is not None and (isinstance(most, bool) or not isinstance(most, int | float) or not 0 <= most <= 1):
+        limit = self.max_dropped
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 <= limit <= 1):
             raise SpecError(
                 "max-dropped-invalid",
-                f"The value of max_dropped is {most!r}.",
+                f"The value of max_dropped is {limit!r}.",
                 "It must be a share of the records, from 0 to 1.",
                 "Give a share such as 0.01.",
                 "Nothing was planned.",
@@ -714,7 +714,7 @@ class DataSource:
                 "Nothing was planned.",
                 place="data.outside_domain",
             ) from None
-        for what, name, place in (
+        for what, name, key in (
             ("the data source", self.name, "data.source"),
             ("the account of the data source", self.population, "data.account"),
         ):
@@ -726,7 +726,7 @@ class DataSource:
                     "composed Unicode (NFC).",
                     "Give such a name.",
                     "Nothing was planned.",
-                    place=place,
+                    place=key,
                 )
         object.__setattr__(self, "account", None if self.account == self.name else self.account)
         if type(self.max_records) is not int or not 1 <= self.max_records <= LARGEST_BOUND:
@@ -824,17 +824,17 @@ class Account:
     def document(self) -> dict[str, Any]:
         """The JSON values that identify the unit; for a pattern also the digests of its cells."""
         unit, cells = self.unit, dict(self.cells)
-        own = {"name": unit.name, "neighbours": str(unit.neighbours)}
+        document = {"name": unit.name, "neighbours": str(unit.neighbours)}
         if unit.id is not None:
-            return own | {"id": unit.id}
-        once, each, far, fixed = unit.pattern
-        said = {
+            return document | {"id": unit.id}
+        once, each, separated, fixed = unit.pattern
+        rules = {
             "once_per": [[a, cells[a]] for a in once],
             "per_value": [[a, cells[a], n] for a, n in each],
-            "separation": [[a, cells[a], n] for a, n in far],
+            "separation": [[a, cells[a], n] for a, n in separated],
             "fixed": [[a, cells[a]] for a in fixed],
         }
-        return own | {"records": unit.max_records} | {what: found for what, found in said.items() if found}
+        return document | {"records": unit.max_records} | {what: pairs for what, pairs in rules.items() if pairs}
 
     @cached_property
     def key(self) -> str:
@@ -862,17 +862,17 @@ class Account:
         Raises:
             LedgerError: `document` is not such an output.
         """
-        found = None
+        account = None
         with contextlib.suppress(SpecError, LedgerError, TypeError, ValueError, LookupError, AttributeError):
-            said: dict[str, Any] = dict(document)  # type: ignore[call-overload]
-            lists = {what: said.get(what, []) for what in Pattern._fields}
+            parts: dict[str, Any] = dict(document)  # type: ignore[call-overload]
+            lists = {what: parts.get(what, []) for what in Pattern._fields}
             once, fixed = (tuple(x[0] for x in lists[what]) for what in ("once_per", "fixed"))
-            each, far = (tuple((x[0], x[2]) for x in lists[what]) for what in ("per_value", "separation"))
-            relation, most = Neighbours(said["neighbours"]), said.get("records", 1)
-            unit = PrivacyUnit(said["name"], most, relation, said.get("id"))
-            unit = replace(unit, once_per=once, per_value=each, separation=far, fixed=fixed)
-            found = cls(source, unit, tuple({x[0]: x[1] for x in itertools.chain(*lists.values())}.items()))
-        if found is None or found.document != document:
+            each, separated = (tuple((x[0], x[2]) for x in lists[what]) for what in ("per_value", "separation"))
+            relation, max_records = Neighbours(parts["neighbours"]), parts.get("records", 1)
+            unit = PrivacyUnit(parts["name"], max_records, relation, parts.get("id"))
+            unit = replace(unit, once_per=once, per_value=each, separation=separated, fixed=fixed)
+            account = cls(source, unit, tuple({x[0]: x[1] for x in itertools.chain(*lists.values())}.items()))
+        if account is None or account.document != document:
             raise LedgerError(
                 "account-document-invalid",
                 f"The document {reprlib.repr(document)} does not describe an account.",
@@ -880,7 +880,7 @@ class Account:
                 "Use the document of an account without changes.",
                 "Nothing was charged.",
             )
-        return found
+        return account
 
 
 def _json(value: object) -> str:

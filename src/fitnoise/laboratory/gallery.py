@@ -30,7 +30,7 @@ import numpy as np
 
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
-from fitnoise.kernel.checks import checked_whole, is_whole
+from fitnoise.kernel.checks import checked_integer, is_integer
 from fitnoise.kernel.domain import Categorical, Domain, Ordered
 from fitnoise.request.workloads import Workload, all_tables, table
 from fitnoise.solving.fixed_random import Generator
@@ -58,7 +58,7 @@ def prefix(n: int) -> Integers:
     Source: section 7.1.1. The optimum for unit targets is 1.333333, 1.758601, 2.281560, 2.905253 and 4.457869 for n =
     2, 4, 8, 16 and 64.
     """
-    checked_whole("cells", n)
+    checked_integer("cells", n)
     return np.tril(np.ones((n, n), dtype=np.int64))
 
 
@@ -73,7 +73,7 @@ def identity_and_sum(n: int) -> Integers:
 
     Source: section 5.1. The optimum for unit targets is 2n/(1 + n) (Theorem 7).
     """
-    checked_whole("cells", n)
+    checked_integer("cells", n)
     return np.concatenate([np.eye(n, dtype=np.int64), np.ones((1, n), dtype=np.int64)])
 
 
@@ -118,8 +118,8 @@ def random_ranges(n: int, m: int, rng: Generator) -> Integers:
 
     Source: section 7.4, where m = 2n.
     """
-    checked_whole("cells", n)
-    checked_whole("queries", m)
+    checked_integer("cells", n)
+    checked_integer("queries", m)
     ends = np.sort(rng.integers(0, n, size=(m, 2)), axis=1)
     cells = np.arange(n)
     return np.asarray((ends[:, :1] <= cells) & (cells <= ends[:, 1:]), dtype=np.int64)
@@ -141,8 +141,8 @@ def random_signs(n: int, m: int, rng: Generator, heads: float = 0.2) -> Integers
     `heads` = 0.5. With 0.2 all queries share a large multiple of the sum of all cells. The optimum is then about a
     quarter lower, and the other mechanisms' ratios to it are larger than printed.
     """
-    checked_whole("cells", n)
-    checked_whole("queries", m)
+    checked_integer("cells", n)
+    checked_integer("queries", m)
     if not 0 <= heads <= 1:
         raise WorkloadError(
             "probability-out-of-range",
@@ -243,7 +243,7 @@ def wrelated(n: int, m: int, s: int, rng: Generator) -> Floats:
     5(11), 2012.
     """
     for what, count in (("cells", n), ("queries", m), ("base queries", s)):
-        checked_whole(what, count)
+        checked_integer(what, count)
     if s > min(n, m):
         raise WorkloadError(
             "rank-above-limit",
@@ -268,7 +268,7 @@ def random_targets(m: int, rng: Generator, low: float = 1.0, high: float = 10.0,
 
     Source: sections 7.4 and 7.5. The paper says uniform(1, 10); its table 8 agrees with whole numbers, 1 to 10.
     """
-    checked_whole("queries", m)
+    checked_integer("queries", m)
     if not 0 < low <= high < math.inf or (is_integer and (low % 1 or high % 1)):
         kind = "positive integer" if is_integer else "positive and finite"
         raise WorkloadError(
@@ -290,8 +290,8 @@ def _marginal(sizes: Sequence[int], axes: Sequence[int]) -> Integers:
 
 
 def _adult(ages: int, adult: int) -> None:
-    checked_whole("ages", ages)
-    if not is_whole(adult) or not 0 <= adult < ages:
+    checked_integer("ages", ages)
+    if not is_integer(adult) or not 0 <= adult < ages:
         raise WorkloadError(
             "adult-age",
             f"The age of adults is {adult!r}.",
@@ -304,7 +304,7 @@ def _adult(ages: int, adult: int) -> None:
 def _orders(sizes: Sequence[int], orders: Iterable[int]) -> list[int]:
     chosen = list(orders)
     for n in sizes:
-        checked_whole("values of every attribute", n)
+        checked_integer("values of every attribute", n)
     possible = range(1, len(sizes) + 1)
     if not chosen or len(set(chosen)) != len(chosen) or any(k not in possible for k in chosen):
         raise WorkloadError(

@@ -15,7 +15,7 @@ from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats
-from fitnoise.kernel.checks import checked_whole, is_whole
+from fitnoise.kernel.checks import checked_integer, is_integer
 from fitnoise.solving.ky_fan import (
     EIGENVALUE_TOLERANCE,
     MARGIN,
@@ -41,7 +41,7 @@ class AllRanges(Gram):
     n: int
 
     def __post_init__(self) -> None:
-        checked_whole("cells", self.n)
+        checked_integer("cells", self.n)
 
     @property
     def diagonal(self) -> Floats:
@@ -70,7 +70,7 @@ class Conjunctions(Gram):
     widths: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        checked_whole("attributes", self.attributes)
+        checked_integer("attributes", self.attributes)
         if not self.widths or not all(0 <= w <= self.attributes for w in self.widths) or self.attributes > 24:
             raise WorkloadError(
                 "conjunction-widths",
@@ -149,7 +149,7 @@ def ky_fan_gram(
 
     Source: see :func:`ky_fan_design`; the use of the largest eigenvalues only is from this project.
     """
-    k = checked_whole("the index of a Ky Fan norm", k)
+    k = checked_integer("the index of a Ky Fan norm", k)
     _limits(tolerance, evaluations, seconds)
     diagonal = gram.diagonal
     used_cells = np.flatnonzero(diagonal > 0)
@@ -240,8 +240,8 @@ def ky_fan_marginals(sizes: Sequence[int], tables: Iterable[Sequence[int]], k: i
     Source: this project. For two values an attribute, the eigenvalues are Σ_w (d−j choose w−j) 2^−w on (d choose j)
     directions.
     """
-    k = checked_whole("the index of a Ky Fan norm", k)
-    if not sizes or not all(is_whole(n) and n >= 1 for n in sizes):
+    k = checked_integer("the index of a Ky Fan norm", k)
+    if not sizes or not all(is_integer(n) and n >= 1 for n in sizes):
         raise WorkloadError(
             "marginal-sizes",
             f"The attributes have the sizes {tuple(sizes)}.",

@@ -41,7 +41,7 @@ from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Array, Floats, Integers
-from fitnoise.kernel.checks import checked_positive, checked_whole
+from fitnoise.kernel.checks import checked_integer, checked_positive
 from fitnoise.mechanisms.laplace.hierarchies import height, level_of
 
 Matrix = ArrayLike | op.Operator
@@ -81,7 +81,7 @@ def identity(n: int) -> Integers:
 
     Source: Figure 1(b).
     """
-    checked_whole("cells", n)
+    checked_integer("cells", n)
     return np.eye(n, dtype=np.int64)
 
 
@@ -478,7 +478,7 @@ def all_ranges_gram(n: int) -> Integers:
     Raises:
         WorkloadError: n is not a whole number of at least 1.
     """
-    checked_whole("cells", n)
+    checked_integer("cells", n)
     i = np.arange(n, dtype=np.int64)
     return np.asarray((np.minimum(i[:, None], i) + 1) * (n - np.maximum(i[:, None], i)))
 
@@ -725,7 +725,7 @@ def coarse_root(profile: ArrayLike, coarse: int = 0) -> Floats:
     g = _square(profile)
     values, n = _haar_values(g), len(g)
     k = _log2(n)
-    checked_whole("coarse levels", coarse, 0)
+    checked_integer("coarse levels", coarse, 0)
     if coarse > k:
         raise WorkloadError(
             "coarse-levels",
@@ -880,7 +880,7 @@ def singular_value_bound(workload: Matrix | None = None, *, gram: ArrayLike | No
 
 def _log2(n: int) -> int:
     """Return the logarithm of a power of 2, exact."""
-    checked_whole("cells", n)
+    checked_integer("cells", n)
     if n & (n - 1):
         raise WorkloadError(
             "cells-not-power-of-two",

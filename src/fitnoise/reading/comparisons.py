@@ -30,7 +30,7 @@ import pandas as pd
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arguments import describe_value
 from fitnoise.kernel.arrays import Floats, Indices
-from fitnoise.kernel.checks import is_real, is_whole
+from fitnoise.kernel.checks import is_integer, is_real
 from fitnoise.messages import ValueKind
 from fitnoise.reading.laws import law, level
 from fitnoise.reading.questions import MIXED_UNIVERSE_TEXT
@@ -56,7 +56,7 @@ def _open(x: object) -> bool:
 
 def is_number(x: object) -> bool:
     """Return True if estimates can be multiplied by it."""
-    return is_whole(x) or is_real(x)
+    return is_integer(x) or is_real(x)
 
 
 def number(x: Any) -> float:
@@ -64,7 +64,7 @@ def number(x: Any) -> float:
     if not is_real(x) or not math.isfinite(x):
         raise ReleaseError(
             "factor-not-finite",
-            f"An estimate is to be computed with {describe_value(x) if is_whole(x) else x}.",
+            f"An estimate is to be computed with {describe_value(x) if is_integer(x) else x}.",
             "Estimates are computed with finite numbers.",
             "Use a finite number.",
             UNCOMPUTED,

@@ -31,7 +31,7 @@ import scipy.sparse as sp
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import Floats, Integers, answers_digest
-from fitnoise.kernel.checks import is_whole
+from fitnoise.kernel.checks import is_integer
 from fitnoise.kernel.designs._base import NoiseSource
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms._base import SectorIndex
@@ -628,7 +628,7 @@ def _parsed(release: Release, stated: Any) -> IntegerTables:
             UNREAD,
         )
     simulations = stated["simulations"]
-    if not (is_whole(simulations) and 0 <= simulations <= MAX_SIMULATIONS):
+    if not (is_integer(simulations) and 0 <= simulations <= MAX_SIMULATIONS):
         raise ValueError
     by_name = {entry["name"]: entry for entry in stated["tables"]}
     if len(by_name) < len(stated["tables"]):

@@ -892,7 +892,7 @@ def _above(workload: Workload, table: str, level: str, places: Any) -> tuple[str
         above, depth = domain[level], domain.depth(a)
         is_same_home = domain.attribute_of(a) == domain.attribute_of(level) and t.view(a) is EACH
         if is_same_home and isinstance(above, HierarchyLevel) and above.depth < depth:
-            return a, _choose(above.values, places)[above.of.tree.above(above.depth, depth)]
+            return a, _choose(above.values, places)[above.hierarchy.tree.above(above.depth, depth)]
     raise ReleaseError(
         "unknown-column",
         f"Table {table!r} has no column {level!r}.",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fitnoise.errors import DomainError, SpecError
 from fitnoise.kernel import privacy
 from fitnoise.kernel.arguments import describe_value, refuse_unless_fields_fit
-from fitnoise.kernel.checks import is_plain, is_real, look_alike
+from fitnoise.kernel.checks import are_confusable, is_plain, is_real
 from fitnoise.kernel.codings import classified_by, uncut
 from fitnoise.kernel.designs.questions import MAX_PEOPLE, FiniteQuery, QuestionKind
 from fitnoise.kernel.domain import Categorical, Domain, HierarchyLevel, Ordered
@@ -566,7 +566,7 @@ class Publication:
                     "No plan was made.",
                     place="privacy.also",
                 )
-            alike = next((u for u in before if look_alike(u.name, unit.name)), None)
+            alike = next((u for u in before if are_confusable(u.name, unit.name)), None)
             if alike is not None and alike != replace(unit, neighbours=alike.neighbours):
                 raise SpecError(
                     "units-look-alike",

@@ -24,7 +24,7 @@ from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
 from fitnoise.errors import DomainError, WorkloadError
 from fitnoise.kernel.arguments import checked, describe_value
-from fitnoise.kernel.checks import is_real, is_whole
+from fitnoise.kernel.checks import is_integer, is_real
 from fitnoise.kernel.codings import EXACT_FLOAT_LIMIT
 from fitnoise.kernel.domain import RESERVED, Amount, Attribute, Categorical, Domain, Hierarchy, Ordered
 from fitnoise.kernel.selections import Form, Selection
@@ -1178,7 +1178,7 @@ def _groups(attribute: str, groups: Mapping[str, Any]) -> tuple[tuple[str, Selec
 def _counts(what: str, counts: Mapping[str, int] | None, minimum: int) -> Iterator[tuple[str, int]]:
     """Yield each attribute with the number of its values in one query."""
     for a, n in (counts or {}).items():
-        if not is_whole(n) or n < minimum:
+        if not is_integer(n) or n < minimum:
             raise WorkloadError(
                 "steps-unusable",
                 f"The number of values for {what} of {a!r} is {n!r}.",

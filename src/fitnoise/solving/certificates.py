@@ -56,7 +56,7 @@ from fitnoise.algebra import rules
 from fitnoise.algebra.operators import Operator
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Array, Floats, Indices
-from fitnoise.kernel.checks import is_whole
+from fitnoise.kernel.checks import is_integer
 from fitnoise.solving.sectors import Decomposition, SectorGroup
 
 EPS = float(np.finfo(np.float64).eps)
@@ -849,7 +849,7 @@ def ky_fan_gram_certificate(
 
 
 def _check_ky_fan(queries: Floats, k: int) -> None:
-    if not is_whole(k) or k < 1 or queries.ndim != 2 or not queries.size or not np.isfinite(queries).all():
+    if not is_integer(k) or k < 1 or queries.ndim != 2 or not queries.size or not np.isfinite(queries).all():
         raise PlanError(
             "certificate-arguments-unusable",
             f"The queries are not a matrix of finite numbers, or k = {k!r} is not a whole number of at least 1.",

@@ -67,7 +67,7 @@ from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats
-from fitnoise.kernel.checks import checked_whole
+from fitnoise.kernel.checks import checked_integer
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -264,7 +264,7 @@ def split(eigenvalues: ArrayLike, k: int) -> tuple[int, float]:
     Source: Lemma 4.2.2.
     """
     values = np.sort(np.asarray(eigenvalues, dtype=np.float64).ravel())[::-1]
-    k = min(checked_whole("the index of a Ky Fan norm", k), len(values))
+    k = min(checked_integer("the index of a Ky Fan norm", k), len(values))
     if not len(values):
         raise WorkloadError(
             "spectrum-empty",
@@ -694,7 +694,7 @@ def ky_fan_design(
 
     Source: Theorem 4.2 and Lemma 4.2.3; see the module.
     """
-    k = checked_whole("the index of a Ky Fan norm", k)
+    k = checked_integer("the index of a Ky Fan norm", k)
     _limits(tolerance, evaluations, seconds)
     a = _matrix(queries)
     size = float(np.abs(a).max())

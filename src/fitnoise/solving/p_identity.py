@@ -61,7 +61,7 @@ from fitnoise.algebra import rules
 from fitnoise.algebra.operators import Operator
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Array, Floats, Indices
-from fitnoise.kernel.checks import checked_whole
+from fitnoise.kernel.checks import checked_integer
 from fitnoise.solving.fixed_random import Generator
 
 CAP = 1e3
@@ -480,7 +480,7 @@ def _squared(a: Operator) -> Operator:
         case op.Scaled():
             return op.Scaled(_squared(a.unscaled), a.weights**2)
         case op.Transpose():
-            return op.Transpose(_squared(a.of))
+            return op.Transpose(_squared(a.operand))
         case _Ranges() | op.Identity() | op.Total() | op.Prefix() | op.Intervals() | op.Groups():
             return a  # entries are 0 and 1
         case _:
@@ -763,8 +763,8 @@ class _Limits:
             WorkloadError: No start or no iteration is allowed.
         """
         default, finishers = (16, 4) if n <= SMALL else (8, 3) if n <= LARGE else (4, 1)
-        number = checked_whole("starts", default if starts is None else starts)
-        return cls(number, finishers, checked_whole("iterations", iterations), TimeLimit(seconds))
+        number = checked_integer("starts", default if starts is None else starts)
+        return cls(number, finishers, checked_integer("iterations", iterations), TimeLimit(seconds))
 
 
 def _descend(objective: _StrategyObjective, start: Floats, iterations: int, clock: TimeLimit) -> Floats:
@@ -977,7 +977,7 @@ def minimise_total(
     """
     n = _asking(queries)
     limits = _Limits.from_arguments(n, starts, iterations, max_seconds)
-    size = checked_whole("sums beside the cells", max(1, n // 16) if size is None else size)
+    size = checked_integer("sums beside the cells", max(1, n // 16) if size is None else size)
     objective = _TotalVariance(queries)
     return _search(queries, [objective], total, _starts(queries, objective, size, rng), limits, progress)
 
@@ -1019,7 +1019,7 @@ def minimise_worst(
     """
     n = _asking(queries)
     limits = _Limits.from_arguments(n, starts, iterations, max_seconds)
-    size = checked_whole("sums beside the cells", max(1, n // 8 if n <= 64 else n // 16) if size is None else size)
+    size = checked_integer("sums beside the cells", max(1, n // 8 if n <= 64 else n // 16) if size is None else size)
     sharp = _worst_objectives(queries)
 
     def begin() -> Iterator[Floats]:

@@ -52,19 +52,19 @@ class Dropped:
     without_id: int = 0
 
     @property
-    def by(self) -> str:
+    def detail(self) -> str:
         """The numbers by attribute, in words."""
-        own = [f"{a!r} {n:,}" for a, n in self.attributes.items()]
-        return ", ".join([*own, *([f"without an id {self.without_id:,}"] if self.without_id else [])])
+        parts = [f"{a!r} {n:,}" for a, n in self.attributes.items()]
+        return ", ".join([*parts, *([f"without an id {self.without_id:,}"] if self.without_id else [])])
 
-    def exceeds(self, share: float) -> bool:
+    def exceeds(self, max_share: float) -> bool:
         """Return True if more than a share of the records is dropped; the share is read as written, 0.29 as 29/100."""
-        return self.dropped > Fraction(str(share)) * self.records
+        return self.dropped > Fraction(str(max_share)) * self.records
 
     def __str__(self) -> str:
         """Return a sentence for the operator."""
-        told = f"{self.dropped:,} of {self.records:,} records are left out of every table, outside the declared domain"
-        return f"{told}{f': by attribute {self.by}' if self.dropped else ''}. This is for you, and is not published."
+        out = f"{self.dropped:,} of {self.records:,} records are left out of every table, outside the declared domain"
+        return f"{out}{f': by attribute {self.detail}' if self.dropped else ''}. This is for you, and is not published."
 
 
 @final
@@ -86,22 +86,22 @@ class Lost:
         lost = (DROPPED, OUTSIDE) if drop else (DROPPED,)
         signed = {a: c for a, c in cells.items() if c.dtype.kind == "i" and records and c.min() < 0}
         out = {a: np.logical_or.reduce([c == x for x in lost]) for a, c in signed.items()}
-        every = np.logical_or.reduce([*out.values()]) if out else np.zeros(0, dtype=np.bool_)
-        dropped = int(every.sum())
+        any_lost = np.logical_or.reduce([*out.values()]) if out else np.zeros(0, dtype=np.bool_)
+        dropped = int(any_lost.sum())
         self.add(records, dropped, {a: int(x.sum()) for a, x in out.items()})
-        return every if dropped else None
+        return any_lost if dropped else None
 
-    def add(self, records: int, dropped: int, by: Mapping[str, int]) -> None:
+    def add(self, records: int, dropped: int, by_attribute: Mapping[str, int]) -> None:
         """Add a number of records, those dropped among them, and these by attribute; `ID_KEY` stands for the id."""
         self.records += records
         self.dropped += dropped
-        for a, n in by.items():
+        for a, n in by_attribute.items():
             self._by[a] = self._by.get(a, 0) + n
 
-    def told(self, domain: Domain) -> Dropped:
+    def report(self, domain: Domain) -> Dropped:
         """Return the numbers by attribute; a level of a hierarchy counts for the hierarchy."""
-        own = {domain.attribute_of(a): n for a, n in self._by.items() if n and a != ID_KEY}
-        return Dropped(self.records, self.dropped, own, self._by.get(ID_KEY, 0))
+        by_attribute = {domain.attribute_of(a): n for a, n in self._by.items() if n and a != ID_KEY}
+        return Dropped(self.records, self.dropped, by_attribute, self._by.get(ID_KEY, 0))
 
 
 class Counter(abc.ABC):

@@ -64,7 +64,7 @@ class Database:
     @property
     def what(self) -> str:
         """The database, for messages."""
-        return f"the {self.dialect.called} database"
+        return f"the {self.dialect.label} database"
 
     @contextlib.contextmanager
     def session(self, table: str | None) -> Iterator[DatabaseSession]:
@@ -107,7 +107,8 @@ class DatabaseSession(Columns):
     """A connection, and the table whose records are counted: its columns, and their contents, by the schema.
 
     kinds: The kind and the schema's name of each type; the kind is `None` for another type. relation: The table, in
-    SQL. pages: The approximate number of pages, where the table can be read in pieces. at: Its schema and its name.
+    SQL. pages: The approximate number of pages, where the table can be read in pieces. location: Its schema and its
+    name.
     """
 
     connection: sa.Connection
@@ -117,7 +118,7 @@ class DatabaseSession(Columns):
     kinds: tuple[tuple[ColumnKind | None, str], ...]
     relation: str
     pages: int
-    at: tuple[str | None, str]
+    location: tuple[str | None, str]
     header: bool = False
 
     @classmethod
@@ -128,8 +129,8 @@ class DatabaseSession(Columns):
         d = database.dialect
         schema, name = _find(sa.inspect(connection), table, database.what)
         what = f"table {table!r} of {database.what}"
-        for question, wanted, why in d.admits:
-            asked = sa.text(question + d.ending).bindparams(**_named(question, schema, name))
+        for question, answer, why in d.admits:
+            query = sa.text(question + d.ending).bindparams(**_parameters(question, schema, name))
             failed = DataError(
                 "database-check-failed",
                 f"Fitnoise does not read {what}, because the database does not answer a necessary question.",
@@ -137,8 +138,8 @@ class DatabaseSession(Columns):
                 ADVICE,
                 _UNCHARGED,
             )
-            row = quietly(partial(_first, connection, asked), failed)
-            if row is None or row[0] != wanted:
+            row = quietly(partial(_fetch_one, connection, query), failed)
+            if row is None or row[0] != answer:
                 raise DataError(
                     "database-table-not-safe",
                     f"Fitnoise does not read {what}.",
@@ -146,12 +147,12 @@ class DatabaseSession(Columns):
                     "Copy the table into a Parquet file, and count that file.",
                     _NOTHING,
                 )
-        pages = connection.execute(sa.text(d.pages), _named(d.pages, schema, name)).scalar() if d.pages else 0
+        pages = connection.execute(sa.text(d.pages), _parameters(d.pages, schema, name)).scalar() if d.pages else 0
         columns = sa.inspect(connection).get_columns(name, schema=schema)
         names = [c["name"] for c in columns]
         if d.columns:
-            told = connection.execute(sa.text(d.columns), _named(d.columns, schema, name)).scalars()
-            names = [known for _, known in zip(names, told, strict=True)]
+            listed = connection.execute(sa.text(d.columns), _parameters(d.columns, schema, name)).scalars()
+            names = [listed_name for _, listed_name in zip(names, listed, strict=True)]
         parts = [_as_stored(connection, x) for x in (schema, name) if x is not None]
         return cls(
             connection,
@@ -161,7 +162,7 @@ class DatabaseSession(Columns):
             tuple(_kind(d, c["type"]) for c in columns),
             relation=".".join(d.quoted(part) for part in parts),
             pages=int(pages or 0),
-            at=(schema, name),
+            location=(schema, name),
         )
 
     def column(self, index: int) -> str:
@@ -172,11 +173,11 @@ class DatabaseSession(Columns):
         """Return a value that changes when records change; `None` where a statement sees one state of the table."""
         import sqlalchemy as sa
 
-        asked = self.dialect.state + self.dialect.ending
+        query = self.dialect.state + self.dialect.ending
         if not self.dialect.state:
             return None
-        known = sa.text(asked).bindparams(**_named(asked, *self.at))
-        return self._safely(partial(_first, self.connection, known))
+        bound = sa.text(query).bindparams(**_parameters(query, *self.location))
+        return self._safely(partial(_fetch_one, self.connection, bound))
 
     def fetch(self, statement: str) -> Iterator[Sequence[Sequence[Any]]]:
         """Run a statement without changes; yield its rows, some thousands at a time."""
@@ -268,8 +269,8 @@ def _url(address: str) -> sa.URL:
     """Return the URL at an address; no error quotes its parts."""
     import sqlalchemy as sa
 
-    named = address.startswith(ENVIRONMENT)
-    text = os.environ.get(address.removeprefix(ENVIRONMENT)) if named else address
+    is_variable = address.startswith(ENVIRONMENT)
+    text = os.environ.get(address.removeprefix(ENVIRONMENT)) if is_variable else address
     if text is None and not re.fullmatch(r"[A-Za-z_]\w*", address.removeprefix(ENVIRONMENT)):
         raise DataError(
             "environment-name-invalid",
@@ -293,14 +294,14 @@ def _url(address: str) -> sa.URL:
         raise DataError(
             "database-url-invalid",
             f"The text in {address} is not a URL of a database."
-            if named
+            if is_variable
             else "The address is not a URL of a database.",
             "",
             "Write a URL such as postgresql://user@host/name.",
             _NOTHING,
         )
-    told = [*url.query, *map(str, url.query.values())]
-    if not named and (url.password is not None or any(map(_SECRET.search, told))):
+    parts = [*url.query, *map(str, url.query.values())]
+    if not is_variable and (url.password is not None or any(map(_SECRET.search, parts))):
         raise DataError(
             "database-url-with-password",
             "The URL of the database has a password or another secret.",
@@ -312,17 +313,17 @@ def _url(address: str) -> sa.URL:
 
 
 def _dialect(name: str) -> Dialect:
-    found = next((d for d in DIALECTS.values() if name in (d.name, *d.also)), None)
-    if found is None:
-        known = ", ".join(sorted(d.called for d in DIALECTS.values()))
+    dialect = next((d for d in DIALECTS.values() if name in (d.name, *d.also)), None)
+    if dialect is None:
+        kinds = ", ".join(sorted(d.label for d in DIALECTS.values()))
         raise DataError(
             "database-kind-unknown",
             "The database is of an unknown kind.",
-            f"Fitnoise reads {known}.",
+            f"Fitnoise reads {kinds}.",
             "Copy the table into a Parquet file, and count that file.",
             _NOTHING,
         )
-    return found
+    return dialect
 
 
 def _engine(url: sa.URL, d: Dialect) -> sa.Engine:
@@ -334,20 +335,20 @@ def _engine(url: sa.URL, d: Dialect) -> sa.Engine:
     except ImportError as error:
         missing = f"the package {error.name!r}"
     except sa.exc.NoSuchModuleError:
-        missing = f"the package that connects SQLAlchemy with {d.called}, or the driver that the URL names"
+        missing = f"the package that connects SQLAlchemy with {d.label}, or the driver that the URL names"
     except Exception:  # what is wrong with a URL may quote it
         missing = ""
     if missing:
         raise DataError(
             "database-driver-missing",
-            f"A package that reads {d.called} is not installed.",
+            f"A package that reads {d.label} is not installed.",
             f"Fitnoise needs {missing}.",
             "Install it with pip.",
             _NOTHING,
         )
     raise DataError(
         "database-url-unusable",
-        f"The URL of the {d.called} database cannot be used.",
+        f"The URL of the {d.label} database cannot be used.",
         "Its parameters must be those of the driver.",
         "Look for a wrong parameter.",
         _NOTHING,
@@ -378,17 +379,17 @@ def _file(path: Path) -> Database:
 def _find(inspector: Any, table: str | None, what: str) -> tuple[str | None, str]:
     """Return the schema and the name of a table, which may be written with a dot between them."""
     default = inspector.default_schema_name
-    own = inspector.get_table_names(schema=default)
+    tables = inspector.get_table_names(schema=default)
     if table is not None:
         dots = [i for i, c in enumerate(table) if c == "."]
         schemas = set(inspector.get_schema_names()) if dots else set()
-        named = [(default, table), *((table[:i], table[i + 1 :]) for i in dots if table[:i] in schemas)]
-        for schema, name in named:
-            there = own if schema == default else inspector.get_table_names(schema=schema)
-            alike = [t for t in there if t.casefold() == name.casefold()]
-            if name in there or len(alike) == 1:
-                return schema, name if name in there else alike[0]
-    listed = sorted(own)[:_MAX_TABLES_IN_MESSAGE] + ["…"] * (len(own) > _MAX_TABLES_IN_MESSAGE)
+        candidates = [(default, table), *((table[:i], table[i + 1 :]) for i in dots if table[:i] in schemas)]
+        for schema, name in candidates:
+            there = tables if schema == default else inspector.get_table_names(schema=schema)
+            matches = [t for t in there if t.casefold() == name.casefold()]
+            if name in there or len(matches) == 1:
+                return schema, name if name in there else matches[0]
+    listed = sorted(tables)[:_MAX_TABLES_IN_MESSAGE] + ["…"] * (len(tables) > _MAX_TABLES_IN_MESSAGE)
     raise DataError(
         "database-table-not-found",
         f"The specification names no table of {what}."
@@ -407,12 +408,12 @@ def _as_stored(connection: sa.Connection, name: str) -> str:
     return str(d.denormalize_name(name)) if d.requires_name_normalize else name
 
 
-def _first(connection: sa.Connection, statement: sa.TextClause) -> Any:
+def _fetch_one(connection: sa.Connection, statement: sa.TextClause) -> Any:
     """Return the first row of a result; `None` if it is empty."""
     return connection.execute(statement).fetchone()
 
 
-def _named(question: str, schema: str | None, name: str) -> dict[str, str | None]:
+def _parameters(question: str, schema: str | None, name: str) -> dict[str, str | None]:
     return {k: v for k, v in (("schema", schema), ("name", name)) if f":{k}" in question}
 
 
@@ -422,19 +423,19 @@ def _kind(d: Dialect, column: Any) -> tuple[ColumnKind | None, str]:
 
     kinds: list[tuple[Any, ColumnKind]] = [
         (sa.Boolean, ColumnKind.TRUTH), (sa.Float, ColumnKind.DOUBLE), (sa.Numeric, ColumnKind.DECIMAL),
-        (sa.Integer, ColumnKind.WHOLE),
+        (sa.Integer, ColumnKind.INTEGER),
         (sa.CHAR, ColumnKind.FIXED), (sa.NCHAR, ColumnKind.FIXED), ((sa.String, sa.Uuid), ColumnKind.TEXT),
     ]  # fmt: skip
-    found = next((kind for of, kind in kinds if isinstance(column, of)), None)
-    if found is ColumnKind.WHOLE and getattr(column, "display_width", None) == 1:  # so MySQL calls its booleans
-        found = ColumnKind.TRUTH
+    column_kind = next((kind for types, kind in kinds if isinstance(column, types)), None)
+    if column_kind is ColumnKind.INTEGER and getattr(column, "display_width", None) == 1:  # so MySQL calls its booleans
+        column_kind = ColumnKind.TRUTH
     zoned = getattr(column, "timezone", False) or getattr(column, "local_timezone", False)
     if isinstance(column, sa.DateTime) and type(column).__name__ in d.stamps and not zoned:
-        found = ColumnKind.STAMP
+        column_kind = ColumnKind.STAMP
     elif isinstance(column, sa.Date):
-        found = ColumnKind.DATE
-    if found is None and d.streams and isinstance(column, sa.types.NullType):
-        found = ColumnKind.ANY
-    elif found is None and type(column).__name__ in d.texts:
-        found = ColumnKind.TEXT
-    return found, type(column).__name__
+        column_kind = ColumnKind.DATE
+    if column_kind is None and d.streams and isinstance(column, sa.types.NullType):
+        column_kind = ColumnKind.ANY
+    elif column_kind is None and type(column).__name__ in d.texts:
+        column_kind = ColumnKind.TEXT
+    return column_kind, type(column).__name__

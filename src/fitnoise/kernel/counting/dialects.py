@@ -41,14 +41,14 @@ from fitnoise.kernel.dates import DateField, DatePart
 MAX_FINITE_FLOAT: Final = 1.7976931348623157e308
 """The largest finite double; no finite number exceeds it in size."""
 
-_WHOLE = re.compile("0|-?[1-9][0-9]{0,19}")
+_INTEGER_TEXT = re.compile("0|-?[1-9][0-9]{0,19}")
 """The decimal text of a whole number, as far as columns hold it."""
 
 
 class ColumnKind(StrEnum):
     """The kind of values in a column, by the schema."""
 
-    WHOLE = "whole"
+    INTEGER = "whole"
     DOUBLE = "double"
     DECIMAL = "decimal"
     TEXT = "text"
@@ -63,11 +63,11 @@ class ColumnKind(StrEnum):
 NO_DATE: Final = 2**53
 """The number read off a date that has a value but no such number."""
 
-_NUMBERS = frozenset({ColumnKind.WHOLE, ColumnKind.DOUBLE, ColumnKind.DECIMAL, ColumnKind.ANY})
+_NUMBERS = frozenset({ColumnKind.INTEGER, ColumnKind.DOUBLE, ColumnKind.DECIMAL, ColumnKind.ANY})
 
 READABLE_COLUMN_KINDS: Final[Mapping[type[Code], tuple[frozenset[ColumnKind], str]]] = MappingProxyType(
     {
-        str: (frozenset({ColumnKind.TEXT, ColumnKind.FIXED, ColumnKind.WHOLE, ColumnKind.ANY}), "texts"),
+        str: (frozenset({ColumnKind.TEXT, ColumnKind.FIXED, ColumnKind.INTEGER, ColumnKind.ANY}), "texts"),
         int: (_NUMBERS, "numbers"),
         bool: (frozenset({ColumnKind.TRUTH, ColumnKind.ANY}), "true/false"),
     }
@@ -87,13 +87,13 @@ They were measured on PostgreSQL, whose groups above some hundred thousand go to
 class Dialect:
     """The form in which one engine states each expression that every engine can compute.
 
-    name: The name in SQLAlchemy; also: the names that further packages have for it. called: The name in messages.
+    name: The name in SQLAlchemy; also: the names that further packages have for it. label: The name in messages.
     marks: The marks around names; the second is doubled inside.
 
     Templates, {c} a column, {x} an expression, {v} a number, {h} bytes and {u} characters in hexadecimal:
 
     text: A column of texts, to be compared byte by byte. code: The text to compare it with. letters: A text.
-    truth: 1, 0 or NULL. whole: An integer of 64 bits. double, decimal: A column as a double; NULL without a double.
+    truth: 1, 0 or NULL. int64: An integer of 64 bits. double, decimal: A column as a double; NULL without a double.
     nothing: The condition that a column of decimals holds no number. constant: A double. count: The number of records,
     as 64 bits.
     added: The exact sum of any number of integers of 64 bits. An engine whose sum has 64 bits uses a longer type.
@@ -102,8 +102,8 @@ class Dialect:
     with their description. They are not finite, or would not survive a cast. dual: The source of a row of literals.
 
     digits: An integer as a text. joined: Two texts, {a} and {b}, as one. digest: The MD5 of the output of `text`, in
-    hexadecimal. It is empty where the engine has none of UTF-8. bytes: The length of the output of `text`. apart: The
-    expression that distinguishes persons, where an engine sorts long texts badly. start: The first {n} bytes of the
+    hexadecimal. It is empty where the engine has none of UTF-8. bytes: The length of the output of `text`. person_key:
+    The expression that distinguishes persons, where an engine sorts long texts badly. start: The first {n} bytes of the
     output of `text`, for the same purpose. longest: The length in bytes that every code must be below. integral: A
     finite number without its fraction, or the nearest integer.
 
@@ -129,13 +129,13 @@ class Dialect:
     """
 
     name: str
-    called: str
+    label: str
     text: str = "CAST({c} AS VARBINARY)"
     code: str = "X'{h}'"
     letters: str = ""
     encoding: str = "utf-8"
     truth: str = "CASE {c} WHEN 1 THEN 1 WHEN 0 THEN 0 END"
-    whole: str = "CAST({x} AS BIGINT)"
+    int64: str = "CAST({x} AS BIGINT)"
     double: str = "CAST({c} AS DOUBLE PRECISION)"
     decimal: str = "CAST({c} AS DOUBLE PRECISION)"
     nothing: str = "{c} IS NULL"
@@ -147,7 +147,7 @@ class Dialect:
     joined: str = "{a} || {b}"
     digest: str = ""
     bytes: str = "OCTET_LENGTH({c})"
-    apart: str = "{c}"
+    person_key: str = "{c}"
     start: str = "{c}"
     longest: int | None = None
     integral: str = "FLOOR({x})"
@@ -181,8 +181,8 @@ class Dialect:
 
     def quoted(self, name: str) -> str:
         """Return SQL for a name with any characters."""
-        first, last = self.marks[0], self.marks[1]
-        return f"{first}{name.replace(last, 2 * last)}{last}"
+        opening, closing = self.marks[0], self.marks[1]
+        return f"{opening}{name.replace(closing, 2 * closing)}{closing}"
 
     def literal(self, text: str) -> str:
         """Return SQL for a text, in the form in which texts are compared."""
@@ -195,16 +195,16 @@ class Dialect:
     def rows(self, names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         """Return literals, row by row, as a query with columns of these names."""
         if self.listed:
-            told = ", ".join(f"({', '.join(row)})" for row in rows)
-            return f"SELECT * FROM (VALUES {told}) AS listed({', '.join(names)})"  # noqa: S608 - literals
-        named = (", ".join(f"{x} AS {name}" for x, name in zip(row, names, strict=True)) for row in rows)
-        return " UNION ALL ".join(f"SELECT {row}{self.dual}" for row in named)
+            rows_sql = ", ".join(f"({', '.join(row)})" for row in rows)
+            return f"SELECT * FROM (VALUES {rows_sql}) AS listed({', '.join(names)})"  # noqa: S608 - literals
+        selects = (", ".join(f"{x} AS {name}" for x, name in zip(row, names, strict=True)) for row in rows)
+        return " UNION ALL ".join(f"SELECT {row}{self.dual}" for row in selects)
 
     # --- persons: whose records they are (`persons`) --------------------------------------------------------
 
     def person(self, kind: ColumnKind, column: str) -> str:
         """Return SQL for an id, in the form in which texts are compared."""
-        text = self.digits.format(x=column) if kind is ColumnKind.WHOLE else column
+        text = self.digits.format(x=column) if kind is ColumnKind.INTEGER else column
         return self.text.format(c=f"RTRIM({text})" if kind is ColumnKind.FIXED else text)
 
     def is_person(self, person: str) -> str:
@@ -213,10 +213,10 @@ class Dialect:
 
     def place_in_line(self, person: str, cells: Sequence[str]) -> str:
         """Return SQL for the digest that orders the records of a person, before their cells, which are from 1."""
-        told = "''"
+        text = "''"
         for cell in cells:
-            told = self.joined.format(a=told, b=self.joined.format(a=self.digits.format(x=cell), b="'/'"))
-        return self.digest.format(x=self.joined.format(a=self.text.format(c=f"({told})"), b=person))
+            text = self.joined.format(a=text, b=self.joined.format(a=self.digits.format(x=cell), b="'/'"))
+        return self.digest.format(x=self.joined.format(a=self.text.format(c=f"({text})"), b=person))
 
     # --- keys: what records are grouped by ---------------------------------------------------------------
 
@@ -226,17 +226,17 @@ class Dialect:
         The key of a range or cuts is 0 outside, and −1 for an absent value.
         """
         if kind is ColumnKind.DERIVED:
-            key = self.key(coding, ColumnKind.WHOLE, column)
+            key = self.key(coding, ColumnKind.INTEGER, column)
             listed = isinstance(values_of(coding), Codes)
             return key if listed else f"CASE WHEN {column} = {NO_DATE} THEN 0 ELSE {key} END"
         if isinstance(coding, CodingWithMissing):
-            return self._key_beside(coding, kind, column)
+            return self._missing_key(coding, kind, column)
         if isinstance(coding, Codes):
             return self._value(coding, kind, column, _longest(coding))
         if isinstance(coding, Interval):
-            return f"CASE WHEN {self.met(coding, kind, column)} THEN 1 ELSE 0 END"
-        if kind is ColumnKind.WHOLE and not isinstance(coding, Steps):
-            return _whole_range(coding, column) if isinstance(coding, Range) else self._whole_cuts(coding, column)
+            return f"CASE WHEN {self.is_met_sql(coding, kind, column)} THEN 1 ELSE 0 END"
+        if kind is ColumnKind.INTEGER and not isinstance(coding, Steps):
+            return _integer_range(coding, column) if isinstance(coding, Range) else self._integer_cuts(coding, column)
         x = self._double(kind, column)
         if isinstance(coding, Steps):
             inner = self._steps(coding, x)
@@ -250,22 +250,22 @@ class Dialect:
         The cell is written once, and not range by range: statements with many ranges are long, and engines limit the
         length.
         """
-        (first, _), *others = ranges_of(coding)
-        key = self.key(first, kind, column)
+        (default, _), *others = ranges_of(coding)
+        key = self.key(default, kind, column)
         if not others:
             return key
         number = " ".join(f"WHEN {c + 1} THEN {i}" for i, (_, cells) in enumerate(others, 1) for c in cells)
-        own = " ".join(f"WHEN {i} THEN {self.key(some, kind, column)}" for i, (some, _) in enumerate(others, 1))
-        return f"CASE (CASE {cell} {number} ELSE 0 END) {own} ELSE {key} END"
+        keys = " ".join(f"WHEN {i} THEN {self.key(one, kind, column)}" for i, (one, _) in enumerate(others, 1))
+        return f"CASE (CASE {cell} {number} ELSE 0 END) {keys} ELSE {key} END"
 
-    def _key_beside(self, coding: CodingWithMissing, kind: ColumnKind, column: str) -> str:
+    def _missing_key(self, coding: CodingWithMissing, kind: ColumnKind, column: str) -> str:
         """Return the key of a column where absent values differ from those outside; for codes, NULL is absent."""
-        values, x = coding.of, column if kind is ColumnKind.WHOLE else self._double(kind, column)
+        values, x = coding.base, column if kind is ColumnKind.INTEGER else self._double(kind, column)
         if isinstance(values, Codes):
             read = self._value(values, kind, column, _longest(coding))
             if values.kind is bool:
                 return f"COALESCE({read}, CASE WHEN {column} IS NOT NULL THEN 2 END)"
-            if values.kind is str or kind is ColumnKind.WHOLE:
+            if values.kind is str or kind is ColumnKind.INTEGER:
                 return read
             zero = self.number(0)
             return (
@@ -273,7 +273,7 @@ class Dialect:
                 f"THEN {self.number(MAX_FINITE_FLOAT)} END"  # an infinity: as far from any code as can be
             )
         coded = " ".join(
-            f"WHEN {x} = {n if kind is ColumnKind.WHOLE else self.number(n)} THEN {cell + 1}"
+            f"WHEN {x} = {n if kind is ColumnKind.INTEGER else self.number(n)} THEN {cell + 1}"
             for n, cell in coding.numbers.items()
         )
         return f"CASE WHEN {self._absent(kind, column)} THEN -1 {coded} ELSE {self.key(values, kind, column)} END"
@@ -281,14 +281,14 @@ class Dialect:
     def _absent(self, kind: ColumnKind, column: str) -> str:
         """Return SQL that is true if a column of numbers holds NULL or NaN; some engines order NaN above infinity."""
         if kind is ColumnKind.DOUBLE:
-            x, least = self._double(kind, column), self.number(-MAX_FINITE_FLOAT)
-            return f"({column} IS NULL OR NOT ({self._finite(x)} OR {x} < {least} OR -{x} < {least}))"
+            x, low = self._double(kind, column), self.number(-MAX_FINITE_FLOAT)
+            return f"({column} IS NULL OR NOT ({self._finite(x)} OR {x} < {low} OR -{x} < {low}))"
         return f"({self.nothing.format(c=column)})" if kind is ColumnKind.DECIMAL else f"({column} IS NULL)"
 
     def _value(self, coding: Codes, kind: ColumnKind, column: str, longest: int) -> str:
         if coding.kind is bool:
             return self.truth.format(c=column)
-        if kind is ColumnKind.WHOLE:
+        if kind is ColumnKind.INTEGER:
             return column
         if coding.kind is str:
             text = self.text.format(c=f"RTRIM({column})" if kind is ColumnKind.FIXED else column)
@@ -305,47 +305,47 @@ class Dialect:
 
     def _range(self, coding: Range, x: str) -> str:
         low, high = self.number(coding.low), self.number(coding.high)
-        first, last = (1, coding.size) if coding.clip else (0, 0)
-        cell = f"{self.whole.format(x=f'{x} - {low}')} + 1"
+        lowest, highest = (1, coding.size) if coding.clip else (0, 0)
+        cell = f"{self.int64.format(x=f'{x} - {low}')} + 1"
         return (
-            f"CASE WHEN {x} <> {self.integral.format(x=x)} THEN 0 WHEN {x} < {low} THEN {first} "
-            f"WHEN {x} > {high} THEN {last} ELSE {cell} END"
+            f"CASE WHEN {x} <> {self.integral.format(x=x)} THEN 0 WHEN {x} < {low} THEN {lowest} "
+            f"WHEN {x} > {high} THEN {highest} ELSE {cell} END"
         )
 
     def _steps(self, coding: Steps, x: str) -> str:
-        low, high, unit, first, stride = (self.number(v) for v in coding.arithmetic)
+        low, high, unit, start, stride = (self.number(v) for v in coding.arithmetic)
         cut = f"CASE WHEN {x} < {low} THEN {low} WHEN {x} > {high} THEN {high} ELSE {x} END"
-        j = f"FLOOR((({cut}) * {unit} - {first}) / {stride})"
+        j = f"FLOOR((({cut}) * {unit} - {start}) / {stride})"
         # cut first, as a product that is too large is an error
-        cell = f"{self.whole.format(x=j)} + {coding.cell_offset + 1}"
+        cell = f"{self.int64.format(x=j)} + {coding.cell_offset + 1}"
         if coding.valid is None:
             return cell
-        least, most = map(self.number, coding.valid)
-        return f"CASE WHEN {x} BETWEEN {least} AND {most} THEN {cell} ELSE 0 END"
+        min_valid, max_valid = map(self.number, coding.valid)
+        return f"CASE WHEN {x} BETWEEN {min_valid} AND {max_valid} THEN {cell} ELSE 0 END"
 
     def _cuts(self, coding: Cuts, x: str) -> str:
         bins = " ".join(f"WHEN {x} < {self.number(c)} THEN {i}" for i, c in enumerate(coding.cuts, 1))
         return f"CASE {bins} ELSE {coding.size} END"
 
-    def _whole_cuts(self, coding: Cuts, column: str) -> str:
+    def _integer_cuts(self, coding: Cuts, column: str) -> str:
         """Return SQL for the cell of an integer: it is below a cut if it is below the next integer.
 
         Large integers are rounded to doubles.
         """
         if max(map(abs, coding.cuts)) >= 2**53:
-            x = self._double(ColumnKind.WHOLE, column)
+            x = self._double(ColumnKind.INTEGER, column)
             return f"CASE WHEN {column} IS NOT NULL THEN {self._cuts(coding, x)} ELSE 0 END"
         bins = " ".join(f"WHEN {column} < {math.ceil(c)} THEN {i}" for i, c in enumerate(coding.cuts, 1))
         return f"CASE {bins} WHEN {column} >= {math.ceil(coding.cuts[-1])} THEN {coding.size} ELSE 0 END"
 
-    def met(self, coding: Coding, kind: ColumnKind, column: str) -> str:
+    def is_met_sql(self, coding: Coding, kind: ColumnKind, column: str) -> str:
         """Return SQL that is true if a column meets a condition, in a form that lets an engine leave parts unread."""
         if not isinstance(coding, Interval):
             return self.inside(coding, kind, self.key(coding, kind, column))
-        if kind in {ColumnKind.WHOLE, ColumnKind.DERIVED} and all(
+        if kind in {ColumnKind.INTEGER, ColumnKind.DERIVED} and all(
             abs(end) < 2**53 for end in (coding.low, coding.high) if math.isfinite(end)
         ):
-            return interval_sql(coding, column, lambda end: str(math.ceil(end)), whole=True)
+            return interval_sql(coding, column, lambda end: str(math.ceil(end)), is_integer=True)
         return interval_sql(coding, self._double(kind, column), self.number)
 
     # --- dates: what is read off them (`dates`), as whole numbers ----------------------------------------------
@@ -366,18 +366,18 @@ class Dialect:
             number = f"{y} * 10000 + {m} * 100 + {d}"
         else:
             number = {DatePart.YEAR: y, DatePart.MONTH: m, DatePart.QUARTER: self._floor(f"{m} + 2", 3)}[read.part]
-        return f"CASE WHEN {there} THEN {self.whole.format(x=number)} WHEN {column} IS NOT NULL THEN {NO_DATE} END"
+        return f"CASE WHEN {there} THEN {self.int64.format(x=number)} WHEN {column} IS NOT NULL THEN {NO_DATE} END"
 
     def _weekday(self, y: str, m: str, d: str) -> str:
         """Return SQL for the day of the week, from 1 for Monday to 7, by calendar arithmetic.
 
         Engines begin their weeks on other days. Source: Sakamoto's congruence; the year begins in March, and months are
-        moved by `_MOVED` days.
+        moved by `_MONTH_SHIFTS` days.
         """
         year = f"CASE WHEN {m} < 3 THEN {y} - 1 ELSE {y} END"
-        moved = " ".join(f"WHEN {i} THEN {days}" for i, days in enumerate(_MOVED, 1))
+        shifts = " ".join(f"WHEN {i} THEN {days}" for i, days in enumerate(_MONTH_SHIFTS, 1))
         leap = f"{self._floor(year, 4)} - {self._floor(year, 100)} + {self._floor(year, 400)}"
-        days = f"{year} + {leap} + CASE {m} {moved} END + {d} + 6"
+        days = f"{year} + {leap} + CASE {m} {shifts} END + {d} + 6"
         return f"{days} - 7 * {self._floor(days, 7)} + 1"
 
     def _floor(self, x: str, n: int) -> str:
@@ -388,7 +388,7 @@ class Dialect:
     def cell(self, coding: Coding, kind: ColumnKind, key: str) -> str:
         """Return SQL for the cell of a key, from 1, and 0 for a key without a cell."""
         if isinstance(coding, CodingWithMissing):
-            return self._cell_beside(coding, kind, key, max(coding.absent, -1) + 1, max(coding.outside, -1) + 1)
+            return self._missing_cell(coding, kind, key, max(coding.absent, -1) + 1, max(coding.outside, -1) + 1)
         if not isinstance(coding, Codes):
             return key
         codes = self.codes(coding, kind)
@@ -414,16 +414,16 @@ class Dialect:
         if not isinstance(coding, CodingWithMissing):
             return self.inside(coding, kind, key)
         absent, outside = (int(x not in lost) for x in (coding.absent, coding.outside))
-        return f"{self._cell_beside(coding, kind, key, absent, outside)} > 0"
+        return f"{self._missing_cell(coding, kind, key, absent, outside)} > 0"
 
-    def _cell_beside(self, coding: CodingWithMissing, kind: ColumnKind, key: str, absent: int, outside: int) -> str:
+    def _missing_cell(self, coding: CodingWithMissing, kind: ColumnKind, key: str, absent: int, outside: int) -> str:
         """Return SQL for the cell of a key, from 1; absent values and those outside get the given numbers."""
-        if not isinstance(coding.of, Codes):
+        if not isinstance(coding.base, Codes):
             return f"CASE {key} WHEN 0 THEN {outside} WHEN -1 THEN {absent} ELSE {key} END"
         listed = coded(coding)
         codes = self.codes(listed, kind).items()
         when = " ".join(f"WHEN {key} = {code} THEN {listed.cells[i] + 1}" for i, code in codes)
-        blank = f" OR {key} = {self.literal('')}" if coding.of.kind is str and kind is not ColumnKind.WHOLE else ""
+        blank = f" OR {key} = {self.literal('')}" if coding.base.kind is str and kind is not ColumnKind.INTEGER else ""
         return f"CASE {when} WHEN {key} IS NULL{blank} THEN {absent} ELSE {outside} END"
 
     def codes(self, coding: Codes, kind: ColumnKind) -> dict[int, str]:
@@ -431,37 +431,37 @@ class Dialect:
         listed = enumerate(coding.codes)
         if coding.kind is bool:
             return {i: str(int(code)) for i, code in listed}
-        if kind in {ColumnKind.WHOLE, ColumnKind.DERIVED}:
-            return {i: str(n) for i, code in listed if (n := as_whole(code)) is not None}
+        if kind in {ColumnKind.INTEGER, ColumnKind.DERIVED}:
+            return {i: str(n) for i, code in listed if (n := as_integer(code)) is not None}
         if coding.kind is str:
             return {i: self.literal(str(code)) for i, code in listed}
         return {i: self.number(float(code)) for i, code in listed}
 
 
-_MOVED = (0, 3, 2, 5, 0, 3, 5, 1, 4, 6, 2, 4)
+_MONTH_SHIFTS = (0, 3, 2, 5, 0, 3, 5, 1, 4, 6, 2, 4)
 """Days by which months are moved, modulo 7."""
 
 
-def interval_sql(coding: Interval, x: str, constant: Callable[[float], str], *, whole: bool = False) -> str:
+def interval_sql(coding: Interval, x: str, constant: Callable[[float], str], *, is_integer: bool = False) -> str:
     """Return SQL that is true for a number in an interval: false or unknown for NULL, NaN and infinities.
 
-    The engine may order NaN anywhere. whole: True if, of these, only NULL is possible.
+    The engine may order NaN anywhere. is_integer: True if, of these, only NULL is possible.
     """
-    least = [(">=", coding.low)] if math.isfinite(coding.low) else [] if whole else [(">=", -MAX_FINITE_FLOAT)]
-    most = [("<", coding.high)] if math.isfinite(coding.high) else [] if whole else [("<=", MAX_FINITE_FLOAT)]
-    return " AND ".join(f"{x} {sign} {constant(end)}" for sign, end in least + most)
+    lower = [(">=", coding.low)] if math.isfinite(coding.low) else [] if is_integer else [(">=", -MAX_FINITE_FLOAT)]
+    upper = [("<", coding.high)] if math.isfinite(coding.high) else [] if is_integer else [("<=", MAX_FINITE_FLOAT)]
+    return " AND ".join(f"{x} {sign} {constant(end)}" for sign, end in lower + upper)
 
 
 def coded(coding: CodingWithMissing | Codes) -> Codes:
     """Return all codes that a typed column can hold, with their cells: those of missing values after the others."""
     if isinstance(coding, Codes):
         return coding
-    assert isinstance(coding.of, Codes)  # noqa: S101 - ranges and cuts have no codes of values
-    values = coding.of
-    more: dict[Code, int] = {}
-    more.update(coding.texts.items() if values.kind is str else ())
-    more.update((int(n), cell) for n, cell in coding.numbers.items())
-    return Codes((*values.codes, *more), (*values.cells, *more.values()))
+    assert isinstance(coding.base, Codes)  # noqa: S101 - ranges and cuts have no codes of values
+    values = coding.base
+    extra: dict[Code, int] = {}
+    extra.update(coding.texts.items() if values.kind is str else ())
+    extra.update((int(n), cell) for n, cell in coding.numbers.items())
+    return Codes((*values.codes, *extra), (*values.cells, *extra.values()))
 
 
 def _longest(coding: CodingWithMissing | Codes) -> int:
@@ -469,28 +469,28 @@ def _longest(coding: CodingWithMissing | Codes) -> int:
     return max(len(str(code).encode()) for code in coded(coding).codes)
 
 
-def as_whole(code: Code) -> int | None:
+def as_integer(code: Code) -> int | None:
     """Return the integer of 64 bits whose value, or whose decimal text, is the code."""
-    if isinstance(code, str) and not _WHOLE.fullmatch(code):
+    if isinstance(code, str) and not _INTEGER_TEXT.fullmatch(code):
         return None
     n = int(code)
     return n if -(2**63) <= n < 2**64 else None
 
 
-def _whole_range(coding: Range, column: str) -> str:
+def _integer_range(coding: Range, column: str) -> str:
     low, high = coding.low, coding.high
     shifted = f"{column} - {low}" if low >= 0 else f"{column} + {-low}"
     ends = f"WHEN {column} < {low} THEN 1 WHEN {column} > {high} THEN {coding.size} " if coding.clip else ""
     return f"CASE WHEN {column} BETWEEN {low} AND {high} THEN {shifted} + 1 {ends}ELSE 0 END"
 
 
-_OVER = 2**1024 - 2**970
+_OVERFLOW = 2**1024 - 2**970
 """The least decimal number that is nearest to no double."""
 
 _UNDER = f"{5**1075}e-1075"
 """The largest number that is nearest to zero, 2⁻¹⁰⁷⁵, exactly; PostgreSQL refuses to cast such numbers."""
 
-_CASTABLE = f"CASE WHEN {{c}} > -{_OVER} AND {{c}} < {_OVER} THEN "
+_CASTABLE = f"CASE WHEN {{c}} > -{_OVERFLOW} AND {{c}} < {_OVERFLOW} THEN "
 
 _FOREIGN_PARTS = (
     "WITH RECURSIVE parts AS (SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
@@ -514,7 +514,7 @@ POSTGRESQL = Dialect(
     nothing="({c} IS NULL OR {c} = 'NaN')",
     decimal=f"{_CASTABLE}CASE WHEN abs({{c}}) <= {_UNDER} THEN 0 ELSE CAST({{c}} AS DOUBLE PRECISION) END END",
     types={
-        ColumnKind.WHOLE: "BIGINT", ColumnKind.DOUBLE: "DOUBLE PRECISION", ColumnKind.DECIMAL: "NUMERIC",
+        ColumnKind.INTEGER: "BIGINT", ColumnKind.DOUBLE: "DOUBLE PRECISION", ColumnKind.DECIMAL: "NUMERIC",
         ColumnKind.TEXT: "TEXT",
         ColumnKind.FIXED: "CHAR(9)", ColumnKind.TRUTH: "BOOLEAN",
     },
@@ -524,7 +524,7 @@ POSTGRESQL = Dialect(
         (ColumnKind.DECIMAL, "'1e400'", math.inf),
         (ColumnKind.DECIMAL, "'-1e400'", -math.inf), (ColumnKind.DECIMAL, "'1e-400'", 0.0),
         (ColumnKind.DECIMAL, "'-1e-400'", 0.0),
-        (ColumnKind.DECIMAL, f"'{_OVER}'", math.inf), (ColumnKind.DECIMAL, f"'{_OVER - 1}'", MAX_FINITE_FLOAT),
+        (ColumnKind.DECIMAL, f"'{_OVERFLOW}'", math.inf), (ColumnKind.DECIMAL, f"'{_OVERFLOW - 1}'", MAX_FINITE_FLOAT),
         (ColumnKind.DECIMAL, f"'{_UNDER}'", 0.0), (ColumnKind.DECIMAL, f"'{5**1075 + 1}e-1075'", 5e-324),
     ),
     located="ctid",
@@ -569,8 +569,8 @@ SQLITE = Dialect(
     letters="CAST(X'{h}' AS TEXT)",
     stamps=("DATETIME", "TIMESTAMP"),
     types={
-        ColumnKind.WHOLE: "INTEGER", ColumnKind.DOUBLE: "REAL", ColumnKind.DECIMAL: "NUMERIC", ColumnKind.TEXT: "TEXT",
-        ColumnKind.FIXED: "TEXT",
+        ColumnKind.INTEGER: "INTEGER", ColumnKind.DOUBLE: "REAL", ColumnKind.DECIMAL: "NUMERIC",
+        ColumnKind.TEXT: "TEXT", ColumnKind.FIXED: "TEXT",
         ColumnKind.TRUTH: "INTEGER",
     },
     odd=((ColumnKind.DOUBLE, "9e999", math.inf), (ColumnKind.DOUBLE, "-9e999", -math.inf)),
@@ -594,7 +594,7 @@ MYSQL = Dialect(
     marks="``",
     text="CAST(CONVERT({c} USING utf8mb4) AS BINARY)",
     letters="CONVERT(X'{h}' USING utf8mb4)",
-    whole="CAST({x} AS SIGNED)",
+    int64="CAST({x} AS SIGNED)",
     double="CAST({c} AS DOUBLE)",
     decimal="CAST({c} AS DOUBLE)",
     constant="CAST({v} AS DOUBLE)",
@@ -604,11 +604,11 @@ MYSQL = Dialect(
     joined="CONCAT({a}, {b})",
     digest="MD5({x})",
     # as texts in hexadecimal, whose length is bounded: sorting others takes `max_sort_length` bytes each
-    apart=f"CAST(CONVERT(HEX({{c}}) USING latin1) AS CHAR({2 * MAX_ID_BYTES}) CHARACTER SET latin1)",
+    person_key=f"CAST(CONVERT(HEX({{c}}) USING latin1) AS CHAR({2 * MAX_ID_BYTES}) CHARACTER SET latin1)",
     start="LEFT({c}, {n})",
     longest=_SORTED - 1,
     types={
-        ColumnKind.WHOLE: "SIGNED", ColumnKind.DOUBLE: "DOUBLE", ColumnKind.DECIMAL: "DECIMAL(65, 30)",
+        ColumnKind.INTEGER: "SIGNED", ColumnKind.DOUBLE: "DOUBLE", ColumnKind.DECIMAL: "DECIMAL(65, 30)",
         ColumnKind.TEXT: "CHAR",
         ColumnKind.FIXED: "CHAR(9)", ColumnKind.TRUTH: "SIGNED",
     },
@@ -636,12 +636,12 @@ MYSQL = Dialect(
     prices=replace(_PRICES, record=1000),
 )  # fmt: skip
 
-MARIADB = replace(MYSQL, name="mariadb", called="MariaDB")
+MARIADB = replace(MYSQL, name="mariadb", label="MariaDB")
 
 _LIMITED = ("read", "group_by", "result", "timeout", "sort", "distinct", "set", "join", "transfer")
 """The operations that ClickHouse may do partially, if its settings allow this, once a limit is reached."""
 
-_WHOLE_TABLES = {
+_LIMIT_SETTINGS = {
     **{f"{what}_overflow_mode": "'throw'" for what in _LIMITED},
     "read_overflow_mode_leaf": "'throw'",
     "additional_table_filters": "{}",
@@ -677,7 +677,7 @@ CLICKHOUSE = Dialect(
     text="CAST({c} AS Nullable(String))",
     code="unhex('{h}')",
     letters="unhex('{h}')",
-    whole="accurateCastOrNull({x}, 'Int64')",  # which evaluates what no record needs, and must not fail there
+    int64="accurateCastOrNull({x}, 'Int64')",  # which evaluates what no record needs, and must not fail there
     double="toFloat64({c})",
     decimal="toFloat64({c})",
     constant="toFloat64({v})",
@@ -689,13 +689,13 @@ CLICKHOUSE = Dialect(
     texts=("String",),
     also=("clickhousedb",),  # the package of its makers, clickhouse-connect
     types={
-        ColumnKind.WHOLE: "Nullable(Int64)", ColumnKind.DOUBLE: "Nullable(Float64)",
+        ColumnKind.INTEGER: "Nullable(Int64)", ColumnKind.DOUBLE: "Nullable(Float64)",
         ColumnKind.DECIMAL: "Nullable(Decimal(38, 10))",
         ColumnKind.TEXT: "Nullable(String)", ColumnKind.TRUTH: "Nullable(Bool)",
     },
     odd=((ColumnKind.DOUBLE, "nan", math.nan), (ColumnKind.DOUBLE, "inf", math.inf),
         (ColumnKind.DOUBLE, "-inf", -math.inf)),
-    ending=" SETTINGS " + ", ".join(f"{name} = {value}" for name, value in _WHOLE_TABLES.items()),
+    ending=" SETTINGS " + ", ".join(f"{name} = {value}" for name, value in _LIMIT_SETTINGS.items()),
     admits=(
         (
             "SELECT engine IN ('MergeTree', 'ReplicatedMergeTree', 'SharedMergeTree') "  # noqa: ISC004 - one question
@@ -727,19 +727,19 @@ CLICKHOUSE = Dialect(
 )  # fmt: skip
 
 
-def _warehouse(name: str, called: str, double: str) -> Dialect:
+def _warehouse(name: str, title: str, double: str) -> Dialect:
     """Return the dialect of an engine that counts in columns, has booleans, and calls its doubles `double`."""
     cast = f"CAST({{c}} AS {double})"
     return Dialect(
         name,
-        called,
+        title,
         truth="CASE WHEN {c} THEN 1 WHEN NOT {c} THEN 0 END",
         double=cast,
         decimal=cast,
         constant=f"CAST('{{v}}' AS {double})",
         added="SUM(CAST({x} AS DECIMAL(19, 0)))",
         types={
-            ColumnKind.WHOLE: "BIGINT", ColumnKind.DOUBLE: double, ColumnKind.DECIMAL: "DECIMAL(38, 10)",
+            ColumnKind.INTEGER: "BIGINT", ColumnKind.DOUBLE: double, ColumnKind.DECIMAL: "DECIMAL(38, 10)",
             ColumnKind.TEXT: "VARCHAR",
             ColumnKind.TRUTH: "BOOLEAN",
         },
@@ -754,14 +754,14 @@ BIGQUERY = replace(
     text="CAST({c} AS BYTES)",
     code="FROM_HEX('{h}')",
     letters="CAST(FROM_HEX('{h}') AS STRING)",
-    whole="CAST({x} AS INT64)",
+    int64="CAST({x} AS INT64)",
     digits="CAST({x} AS STRING)",
     digest="TO_HEX(MD5({x}))",
     added="SUM(CAST({x} AS NUMERIC))",
     stamped="CAST('{v}' AS DATETIME)",
     stamps=("DATETIME",),
     types={
-        ColumnKind.WHOLE: "INT64", ColumnKind.DOUBLE: "FLOAT64", ColumnKind.DECIMAL: "NUMERIC",
+        ColumnKind.INTEGER: "INT64", ColumnKind.DOUBLE: "FLOAT64", ColumnKind.DECIMAL: "NUMERIC",
         ColumnKind.TEXT: "STRING", ColumnKind.TRUTH: "BOOL",
     },
 )  # fmt: skip
@@ -798,7 +798,7 @@ DATABRICKS = replace(
     _warehouse("databricks", "Databricks", "DOUBLE"),
     marks="``",
     text="CAST({c} AS BINARY)",
-    whole="TRY_CAST({x} AS BIGINT)",
+    int64="TRY_CAST({x} AS BIGINT)",
     integral="RINT({x})",  # others give a whole number of 64 bits, also of a larger one
     digits="CAST({x} AS STRING)",
     digest="md5({x})",
@@ -806,16 +806,16 @@ DATABRICKS = replace(
     stamped="CAST('{v}' AS TIMESTAMP_NTZ)",
     stamps=("TIMESTAMP_NTZ",),
     types={
-        ColumnKind.WHOLE: "BIGINT", ColumnKind.DOUBLE: "DOUBLE", ColumnKind.DECIMAL: "DECIMAL(38, 10)",
+        ColumnKind.INTEGER: "BIGINT", ColumnKind.DOUBLE: "DOUBLE", ColumnKind.DECIMAL: "DECIMAL(38, 10)",
         ColumnKind.TEXT: "STRING",
         ColumnKind.TRUTH: "BOOLEAN",
     },
 )  # fmt: skip
 
-SPARK = replace(DATABRICKS, name="spark", called="Spark", listed=True)
+SPARK = replace(DATABRICKS, name="spark", label="Spark", listed=True)
 """The dialect of Spark, which SQLAlchemy does not reach: a session of Spark runs the statement."""
 
-_ASKED_MSSQL = (
+_MSSQL_QUERY = (
     "SELECT CASE WHEN HAS_PERMS_BY_NAME(DB_NAME(), 'DATABASE', 'VIEW DEFINITION') = 1 AND NOT EXISTS ({hidden} "
     "JOIN sys.objects o ON o.object_id = {of} JOIN sys.schemas s ON s.schema_id = o.schema_id "
     "WHERE s.name = COALESCE(:schema, SCHEMA_NAME()) AND o.name = :name) THEN 1 ELSE 0 END"
@@ -840,7 +840,7 @@ MSSQL = Dialect(
     stamps=("DATETIME", "DATETIME2", "SMALLDATETIME"),
     count="COUNT_BIG(*)",
     types={
-        ColumnKind.WHOLE: "BIGINT", ColumnKind.DOUBLE: "FLOAT", ColumnKind.DECIMAL: "DECIMAL(38, 10)",
+        ColumnKind.INTEGER: "BIGINT", ColumnKind.DOUBLE: "FLOAT", ColumnKind.DECIMAL: "DECIMAL(38, 10)",
         ColumnKind.TEXT: "NVARCHAR(MAX)",
         ColumnKind.FIXED: "NCHAR(9)", ColumnKind.TRUTH: "BIT",
     },
@@ -848,7 +848,7 @@ MSSQL = Dialect(
     session=("SET ROWCOUNT 0",),
     admits=(
         (
-            _ASKED_MSSQL.format(
+            _MSSQL_QUERY.format(
                 hidden="SELECT 1 FROM sys.security_predicates p JOIN sys.security_policies y "
                 "ON y.object_id = p.object_id AND y.is_enabled = 1",
                 of="p.target_object_id",
@@ -857,7 +857,7 @@ MSSQL = Dialect(
             "No security policy may hide its records, which the right VIEW DEFINITION shows.",
         ),
         (
-            _ASKED_MSSQL.format(
+            _MSSQL_QUERY.format(
                 hidden="SELECT 1 FROM sys.masked_columns p", of="p.object_id AND p.is_masked = 1"
             ),
             1,
@@ -872,7 +872,7 @@ ORACLE = Dialect(
     text="({c}) COLLATE BINARY",
     code="UTL_I18N.RAW_TO_CHAR(HEXTORAW('{h}'), 'AL32UTF8')",
     letters="UTL_I18N.RAW_TO_CHAR(HEXTORAW('{h}'), 'AL32UTF8')",
-    whole="CAST({x} AS NUMBER(19))",
+    int64="CAST({x} AS NUMBER(19))",
     double="CAST({c} AS BINARY_DOUBLE)",
     decimal="CAST({c} AS BINARY_DOUBLE)",
     constant="{v}d",
@@ -882,7 +882,7 @@ ORACLE = Dialect(
     finest=".999999999",
     stamps=("DATE", "TIMESTAMP"),
     types={
-        ColumnKind.WHOLE: "NUMBER(19)", ColumnKind.DOUBLE: "BINARY_DOUBLE", ColumnKind.DECIMAL: "NUMBER",
+        ColumnKind.INTEGER: "NUMBER(19)", ColumnKind.DOUBLE: "BINARY_DOUBLE", ColumnKind.DECIMAL: "NUMBER",
         ColumnKind.TEXT: "VARCHAR2(999)",
         ColumnKind.FIXED: "CHAR(9)",
     },

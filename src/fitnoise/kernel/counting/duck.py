@@ -70,7 +70,7 @@ from fitnoise.kernel.counting.sources import (
 from fitnoise.kernel.counting.statements import kept_to, merged
 from fitnoise.kernel.counting.streams import Column, iter_batches
 from fitnoise.kernel.counting.windows import Window
-from fitnoise.kernel.dates import WRITTEN, DateField, DatePart
+from fitnoise.kernel.dates import DATE_PATTERN, DateField, DatePart
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import SHARES_PER_RECORD, DataSource, RecordBound
 
@@ -79,7 +79,7 @@ _INTEGERS = {
     "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT",
 }  # fmt: skip
 
-_WORDS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
+_INT64_TYPES = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
 """Types of integers that a signed integer of 64 bits holds."""
 
 _NUMBERS = _INTEGERS | {"FLOAT", "DOUBLE", "DECIMAL"}
@@ -161,15 +161,15 @@ class _ColumnContents(Enum):
     """The content of a column: text from which numbers and truth values are read, integers of 64 bits, or others."""
 
     UNTYPED = "untyped"
-    WHOLE = "whole"
+    INTEGER = "whole"
     ELSE = "else"
 
 
 def _state(path: Path) -> tuple[int, ...] | None:
     """Return device, inode, length and time of change of the file at a path; `None` without a file."""
     with contextlib.suppress(OSError):
-        told = path.stat()
-        return told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns
+        status = path.stat()
+        return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
     return None
 
 
@@ -245,7 +245,7 @@ class DuckCounter(DeclaredCounter):
         if not margins:
             return {}
         gauge = ProgressFilter(progress)
-        counts, self._dropped = self._read(lambda own: own._counted(margins, gauge, informed=progress is not None))
+        counts, self._dropped = self._read(lambda duck: duck._counted(margins, gauge, informed=progress is not None))
         gauge.finish()
         return counts
 
@@ -254,7 +254,7 @@ class DuckCounter(DeclaredCounter):
         bound = self._bound
         if bound is None or bound.max_records is None:
             return super().left_out()
-        return self._read(lambda own: own._uncounted(bound))
+        return self._read(lambda duck: duck._uncounted(bound))
 
     def _read(self, action: Callable[[DuckCounter], _T]) -> _T:
         """Return the result of an action on the records; repeat it with one reader where several cannot read them.
@@ -265,11 +265,11 @@ class DuckCounter(DeclaredCounter):
             try:
                 return action(self)
             except UnreadableRecords:
-                alone = self._records.for_single_reader()
-                if alone is None:
+                records = self._records.for_single_reader()
+                if records is None:
                     raise
-            again = DuckCounter(alone, self._domain, self._source, bound=self._bound, memory_limit=self._memory_limit)
-            return action(again)
+            retry = DuckCounter(records, self._domain, self._source, bound=self._bound, memory_limit=self._memory_limit)
+            return action(retry)
 
     def _counted(
         self, margins: Sequence[Margin], gauge: ProgressFilter, *, informed: bool
@@ -287,7 +287,7 @@ class DuckCounter(DeclaredCounter):
         self._records.refuse(self._domain, tables.outside, self._bound)
         counts, lost = tables.finish(), None
         if self._drops_values:
-            lost = (tables.lost if self._bound is None else self._lost(names, self._bound)).told(self._domain)
+            lost = (tables.lost if self._bound is None else self._lost(names, self._bound)).report(self._domain)
         return {m: counts[m] for m in margins}, lost
 
     def _lost(self, names: Sequence[str], bound: RecordBound) -> Lost:
@@ -295,28 +295,28 @@ class DuckCounter(DeclaredCounter):
         drop = self._source.drops
         out = {a: dropped(self._domain[a].coding, drop=drop) for a in names}
 
-        def asked(sql: str, every: Mapping[str, str]) -> str:
-            own = [f"{every[a]} IN ({', '.join(map(str, sorted(x)))})" for a, x in out.items() if x]
-            own += [f"NOT coalesce({_NAMED}, false)"] if drop else []
-            sums = ", ".join(f"count(*) FILTER (WHERE {x})" for x in [" OR ".join(own), *own])
+        def query(sql: str, columns: Mapping[str, str]) -> str:
+            tests = [f"{columns[a]} IN ({', '.join(map(str, sorted(x)))})" for a, x in out.items() if x]
+            tests += [f"NOT coalesce({_IS_ID}, false)"] if drop else []
+            sums = ", ".join(f"count(*) FILTER (WHERE {x})" for x in [" OR ".join(tests), *tests])
             return f"SELECT count(*), {sums} FROM ({sql}) coded"
 
-        records, lost, *by = self._row(names, asked)
-        found = Lost()
-        found.add(records, lost, dict(zip([*(a for a, x in out.items() if x), ID_KEY], by, strict=False)))
-        return found
+        records, lost, *lost_by = self._row(names, query)
+        result = Lost()
+        result.add(records, lost, dict(zip([*(a for a, x in out.items() if x), ID_KEY], lost_by, strict=False)))
+        return result
 
     def _uncounted(self, bound: RecordBound) -> int:
         used = [a for a in counted_by(self._domain, [], bound, drop=self._source.drops) if a != ID_KEY]
-        return self._row(used, lambda sql, every: _left_out_sql(sql, every, self._domain, bound))[0]
+        return self._row(used, lambda sql, columns: _left_out_sql(sql, columns, self._domain, bound))[0]
 
     def _row(self, used: Sequence[str], statement: Callable[[str, Mapping[str, str]], str]) -> list[int]:
         """Return the numbers in the single row of a statement about the cells of all records (`_cells`)."""
         with engine(self._memory_limit) as connection:
             for setting in _SETTINGS:
                 connection.execute(f"SET {setting}")
-            sql, every, codes = self._cells(used, *self._relation(connection, used))
-            rows = self._safely(lambda: connection.execute(statement(sql, every), codes).fetchall())
+            sql, columns, codes = self._cells(used, *self._relation(connection, used))
+            rows = self._safely(lambda: connection.execute(statement(sql, columns), codes).fetchall())
         return [int(x) for x in rows[0]]
 
     def _safely(self, action: Callable[[], _T]) -> _T:
@@ -335,7 +335,7 @@ class DuckCounter(DeclaredCounter):
         Raise DataError for a wrong type.
         """
         attributes = [a for a in attributes if a != ID_KEY]
-        positions = [self._records.place(self._domain, a) for a in attributes]
+        positions = [self._records.position(self._domain, a) for a in attributes]
         positions += [self._records.place_of_condition(self._domain, c) for c in self.where]
         if self._bound is not None:
             positions.append(self._records.place_of_id(self._domain, self._bound.id))
@@ -350,33 +350,33 @@ class DuckCounter(DeclaredCounter):
             if i in derived:
                 untyped[i] = False
                 timed = derived[i].part is DatePart.HOUR
-                fitting, words = _STAMPS | {"VARCHAR"} | (set() if timed else {"DATE"}), DATE_COLUMN_TEXT[timed]
+                fitting, types = _STAMPS | {"VARCHAR"} | (set() if timed else {"DATE"}), DATE_COLUMN_TEXT[timed]
             else:
-                fitting, words = _READABLE_TYPES[read_as(coding)]
+                fitting, types = _READABLE_TYPES[read_as(coding)]
             untyped[i] |= (
                 i not in derived and kind == "VARCHAR" and isinstance(coding, CodingWithMissing) and bool(coding.texts)
             )
             if not untyped[i] and kind not in fitting | _NOTHING:
                 if i < len(attributes):
-                    raise wrong_type(self._domain, attributes[i], kind, words)
-                raise wrong_condition(self.where[i - len(attributes)], kind, words)
+                    raise wrong_type(self._domain, attributes[i], kind, types)
+                raise wrong_condition(self.where[i - len(attributes)], kind, types)
         if self._bound is not None and (kind := kinds[-1]) not in _INTEGERS | _TEXTS | _NOTHING:
             raise wrong_id(self._bound, kind)
-        whole = [k in _WORDS and i not in derived for i, k in enumerate(kinds)]
+        has_integers = [k in _INT64_TYPES and i not in derived for i, k in enumerate(kinds)]
         held = [
-            _ColumnContents.UNTYPED if free else _ColumnContents.WHOLE if w else _ColumnContents.ELSE
-            for free, w in zip(untyped, whole, strict=False)
+            _ColumnContents.UNTYPED if free else _ColumnContents.INTEGER if w else _ColumnContents.ELSE
+            for free, w in zip(untyped, has_integers, strict=False)
         ]
         described = [row[1] for row in rows]
-        own = [*map(read_as, codings)]
+        targets = [*map(read_as, codings)]
         reads = [
-            _read(f"people.k{i}", described[i], own[i] if i < len(own) else None, derived.get(i))
+            _read(f"people.k{i}", described[i], targets[i] if i < len(targets) else None, derived.get(i))
             for i in range(len(rows))
         ]
         for i, kind in enumerate(kinds[: 0 if schema else len(codings)]):
             if kind not in _NOTHING:
-                known = "VARCHAR" if kind in _TEXTS else described[i]
-                _refuse_unless_right(connection, (known, held[i], self._records.header, own[i], derived.get(i)))
+                type_name = "VARCHAR" if kind in _TEXTS else described[i]
+                _refuse_unless_right(connection, (type_name, held[i], self._records.header, targets[i], derived.get(i)))
         if any(read != f"people.k{i}" for i, read in enumerate(reads)):
             relation = f"(SELECT {', '.join(f'{x} AS k{i}' for i, x in enumerate(reads))} FROM {relation} AS people)"
         return relation, held
@@ -384,8 +384,8 @@ class DuckCounter(DeclaredCounter):
     def _codings(self, attributes: Sequence[str]) -> list[Coding]:
         """Return the codings of these attributes, and of the conditions; uncut for amounts to be added up."""
         added = () if self._bound is None else self._bound.merge
-        own = ((a, self._domain[a].coding) for a in attributes)
-        return [*(uncut(coding) if a in added else coding for a, coding in own), *(c.coding for c in self.where)]
+        pairs = ((a, self._domain[a].coding) for a in attributes)
+        return [*(uncut(coding) if a in added else coding for a, coding in pairs), *(c.coding for c in self.where)]
 
     def _stream(self, used: Sequence[str], *, informed: bool) -> Generator[_Chunk]:
         """Yield the cells of all records, some thousands at a time; the engine reads a little ahead meanwhile."""
@@ -393,15 +393,15 @@ class DuckCounter(DeclaredCounter):
             for setting in _SETTINGS:
                 connection.execute(f"SET {setting}")
             relation, held = self._relation(connection, used)
-            known = self._records.known_size(connection) if informed else None
-            connection.execute(f"SET enable_progress_bar = {str(informed and known is None).lower()}")
+            size = self._records.known_size(connection) if informed else None
+            connection.execute(f"SET enable_progress_bar = {str(informed and size is None).lower()}")
             few = len(used) <= _MAX_ARRAY_COLUMNS
             windows = self._windows(used, held) if few and self._bound is None else {}
             sql, names, codes = self._cells(used, relation, held, windows)
             if self._bound is not None:
                 refused = any(REFUSED in without_cell(self._domain[a].coding) for a in used)
-                told = refused or not self._source.drops
-                sql = _bounded(sql, names, self._domain, self._bound, told=told)
+                outside = refused or not self._source.drops
+                sql = _bounded(sql, names, self._domain, self._bound, outside=outside)
                 names |= {ID_KEY: "person"} | ({SHARE_KEY: "share"} if self._bound.max_records is None else {})
             pieces = max(1, _BATCH_BYTES // (2048 * 4 * max(1, len(used))))
             rest: Generator[tuple[list[Column], int]]
@@ -411,20 +411,20 @@ class DuckCounter(DeclaredCounter):
                 rest = _framed(connection.execute(sql, codes), pieces)
             with contextlib.closing(rest):
                 records = 0
-                for columns, some in rest:
-                    records += some
-                    read = connection.query_progress() / 100 if known is None else records / max(records, known)
-                    found = dict(zip(names, columns, strict=False))
-                    yield {a: windows[a].cells_of(*c) if a in windows else c[0] for a, c in found.items()}, some, read
+                for columns, count in rest:
+                    records += count
+                    read = connection.query_progress() / 100 if size is None else records / max(records, size)
+                    parts = dict(zip(names, columns, strict=False))
+                    yield {a: windows[a].cells_of(*c) if a in windows else c[0] for a, c in parts.items()}, count, read
 
     def _windows(self, used: Sequence[str], held: Sequence[_ColumnContents]) -> dict[str, Window]:
         """Return the attributes whose cells this process looks up: the engine hands over the numbers."""
-        found = {
+        windows = {
             a: Window.from_coding(self._domain[a].coding)
-            for a, own in zip(used, held, strict=False)
-            if own is _ColumnContents.WHOLE
+            for a, contents in zip(used, held, strict=False)
+            if contents is _ColumnContents.INTEGER
         }
-        return {a: window for a, window in found.items() if window is not None}
+        return {a: window for a, window in windows.items() if window is not None}
 
     def _cells(
         self, used: Sequence[str], relation: str, held: Sequence[_ColumnContents], windows: Collection[str] = ()
@@ -434,16 +434,16 @@ class DuckCounter(DeclaredCounter):
         relation, held: See `_relation`. windows: Attributes whose numbers, not cells, are returned.
         """
         codings = self._codings(used)
-        fields, met = [], []
+        fields, conditions = [], []
         joins: dict[str, None] = {}
         codes: dict[str, Any] = {}
 
         def cell_of(i: int, coding: Coding) -> str:
-            by = classified_by(coding)
-            if by is not None:
-                own = [(cell_of(i, some), cells) for some, cells in ranges_of(coding)]
-                place = used.index(by)  # only looked at where there are several, as all that is called by name is used
-                return _cell_by(cell_of(place, codings[place]), own) if len(own) > 1 else own[0][0]
+            group = classified_by(coding)
+            if group is not None:
+                ranges = [(cell_of(i, part), cells) for part, cells in ranges_of(coding)]
+                j = used.index(group)  # only looked at where there are several, as all that is called by name is used
+                return _cell_by(cell_of(j, codings[j]), ranges) if len(ranges) > 1 else ranges[0][0]
             cell, join = _cell(coding, i, csv=self._records.header, held=held[i])
             joins.setdefault(join)
             codes.update(_lists(coding, i, untyped=held[i] is _ColumnContents.UNTYPED))
@@ -456,11 +456,11 @@ class DuckCounter(DeclaredCounter):
                 kind = next(kind for kind, size in _SIZES.items() if coding.size <= size)
                 fields.append(f"CAST({cell_of(i, coding)} AS {kind}) AS a{i}")
             else:
-                met.append(f"{cell_of(i, coding)} >= 0")
+                conditions.append(f"{cell_of(i, coding)} >= 0")
         person = [] if self._bound is None else [f"encode(CAST(people.k{len(codings)} AS VARCHAR)) AS p"]
-        shown = ", ".join(fields + person) or "0 AS nothing"
-        sql = f"SELECT {shown} FROM {relation} AS people {' '.join(joins)}"
-        sql += f" WHERE {' AND '.join(met)}" if met else ""
+        columns = ", ".join(fields + person) or "0 AS nothing"
+        sql = f"SELECT {columns} FROM {relation} AS people {' '.join(joins)}"
+        sql += f" WHERE {' AND '.join(conditions)}" if conditions else ""
         return sql, {a: f"a{i}" for i, a in enumerate(used)}, codes
 
 
@@ -473,66 +473,66 @@ def _framed(result: duckdb.DuckDBPyConnection, pieces: int) -> Generator[tuple[l
         yield [(frame[name].to_numpy(), None) for name in frame.columns], len(frame)
 
 
-def _bounded(records: str, every: Mapping[str, str], domain: Domain, bound: RecordBound, *, told: bool) -> str:
+def _bounded(records: str, columns: Mapping[str, str], domain: Domain, bound: RecordBound, *, outside: bool) -> str:
     """Return SQL for the first records of each person (`persons`), or for all with their shares.
 
-    If `told` is set, the SQL also returns all records outside.
+    If `outside` is set, the SQL also returns all records outside.
 
     Args:
         records: A statement for their cells, below 0 outside, and the bytes of the id, p.
-        every: The columns of cells to return, by attribute.
+        columns: The columns of cells to return, by attribute.
         domain: The domain by whose attributes records of a person are put in order.
         bound: The number of counted records of each person, and their pattern.
-        told: True to return records outside too.
+        outside: True to return records outside too.
     """
-    person = f"CAST(CASE WHEN {_NAMED} THEN 0 ELSE -1 END AS SMALLINT) AS person"
+    person = f"CAST(CASE WHEN {_IS_ID} THEN 0 ELSE -1 END AS SMALLINT) AS person"
     if bound.max_records is None:
-        share = f"CAST({SHARES_PER_RECORD} // count(*) OVER (PARTITION BY inside, p) AS INTEGER) AS share"
-        taken = "" if told else " WHERE inside"
-        wanted = ", ".join(every.values())
-        return f"SELECT {wanted}, {person}, {share} FROM ({_inside(records, every)}) told{taken}"
-    taken = f"turn <= {bound.max_records} OR NOT inside" if told else f"inside AND turn <= {bound.max_records}"
-    lined, names = _lined(records, every, domain, bound)
+        weight = f"CAST({SHARES_PER_RECORD} // count(*) OVER (PARTITION BY inside, p) AS INTEGER) AS share"
+        taken = "" if outside else " WHERE inside"
+        selected = ", ".join(columns.values())
+        return f"SELECT {selected}, {person}, {weight} FROM ({_inside(records, columns)}) records{taken}"
+    taken = f"turn <= {bound.max_records} OR NOT inside" if outside else f"inside AND turn <= {bound.max_records}"
+    lined, names = _lined(records, columns, domain, bound)
     return f"SELECT {', '.join(names.values())}, {person} FROM ({lined}) lined WHERE {taken}"
 
 
-def _left_out_sql(records: str, every: Mapping[str, str], domain: Domain, bound: RecordBound) -> str:
+def _left_out_sql(records: str, columns: Mapping[str, str], domain: Domain, bound: RecordBound) -> str:
     """Return SQL for the number of persons of whom fewer records are counted than are inside."""
-    lined, _ = _lined(records, every, domain, bound, more=", count(*) OVER (PARTITION BY inside, p) AS whole")
+    lined, _ = _lined(records, columns, domain, bound, further=", count(*) OVER (PARTITION BY inside, p) AS per_person")
     taken = f"SELECT p FROM ({lined}) lined WHERE inside AND turn <= {bound.max_records}"
-    return f"SELECT count(*) FROM ({taken} GROUP BY p HAVING count(*) < max(whole)) persons"
+    return f"SELECT count(*) FROM ({taken} GROUP BY p HAVING count(*) < max(per_person)) persons"
 
 
-_NAMED = f"octet_length(p) BETWEEN 1 AND {MAX_ID_BYTES}"
+_IS_ID = f"octet_length(p) BETWEEN 1 AND {MAX_ID_BYTES}"
 """SQL that is true if p is an id."""
 
 
 def _lined(
-    records: str, every: Mapping[str, str], domain: Domain, bound: RecordBound, more: str = ""
+    records: str, columns: Mapping[str, str], domain: Domain, bound: RecordBound, further: str = ""
 ) -> tuple[str, Mapping[str, str]]:
     """Return SQL for all records, with `inside` and, for records that keep to the pattern, their turn; and the columns.
 
-    more: Further columns over all records of a person.
+    further: Further columns over all records of a person.
     """
-    coded, codings = _inside(records, every), {a: domain[a].coding for a in bound.merge}
+    coded, codings = _inside(records, columns), {a: domain[a].coding for a in bound.merge}
     if codings:
-        whole, held = "CAST({x} AS INTEGER)", "p, inside"
-        coded, every = merged(
-            coded, codings, every, "inside, p", "inside", held, added="sum({x})", whole=whole, first=0
+        integer, held = "CAST({x} AS INTEGER)", "p, inside"
+        coded, columns = merged(
+            coded, codings, columns, "inside, p", "inside", held, added="sum({x})", integer=integer, start=0
         )
         coded += " OR NOT inside"
-    line = ", ".join(f"CAST({every[a]} AS BIGINT) + 1, '/'" for a in domain)
-    order = ", ".join([f"md5(encode(concat({line})) || p)", *(every[a] for a in domain)])
-    coded = f"SELECT *{more} FROM ({coded}) every"
-    held = ", ".join([*every.values(), "p", "inside", *(["whole"] if more else [])])
-    for asked, kept in kept_to(bound.pattern, every, "inside, p", order):
-        coded = f"SELECT {held} FROM (SELECT {held}, {asked} FROM ({coded}) apart) firsts WHERE {kept} OR NOT inside"
-    return f"SELECT *, row_number() OVER (PARTITION BY inside, p ORDER BY {order}) AS turn FROM ({coded}) told", every
+    line = ", ".join(f"CAST({columns[a]} AS BIGINT) + 1, '/'" for a in domain)
+    order = ", ".join([f"md5(encode(concat({line})) || p)", *(columns[a] for a in domain)])
+    coded = f"SELECT *{further} FROM ({coded}) every"
+    held = ", ".join([*columns.values(), "p", "inside", *(["per_person"] if further else [])])
+    for ranks, rule in kept_to(bound.pattern, columns, "inside, p", order):
+        coded = f"SELECT {held} FROM (SELECT {held}, {ranks} FROM ({coded}) ranked) firsts WHERE {rule} OR NOT inside"
+    return f"SELECT *, row_number() OVER (PARTITION BY inside, p ORDER BY {order}) AS turn FROM ({coded}) line", columns
 
 
-def _inside(records: str, every: Mapping[str, str]) -> str:
+def _inside(records: str, columns: Mapping[str, str]) -> str:
     """Return SQL for all records, with a column that is true for records inside."""
-    inside = " AND ".join([*(f"{c} >= 0" for c in every.values()), f"coalesce({_NAMED}, false)"])
+    inside = " AND ".join([*(f"{c} >= 0" for c in columns.values()), f"coalesce({_IS_ID}, false)"])
     return f"SELECT *, {inside} AS inside FROM ({records}) coded"
 
 
@@ -561,18 +561,18 @@ def _refuse_unless_right(connection: duckdb.DuckDBPyConnection, tried: _Tried) -
     if tried in _RIGHT:
         return
     described, held, csv, kind, read = tried
-    known = _values_of_type(described, held) if read is None else _dates_of_type(described, read)
-    own = _read("people.k0", described, kind, read)
-    texts = f"SELECT unnest($known) AS v, unnest(range({len(known)})) AS n"
-    column = f"SELECT {own} AS k0, n FROM (SELECT CAST(v AS {described}) AS k0, n FROM ({texts}) texts) people"
+    trials = _values_of_type(described, held) if read is None else _dates_of_type(described, read)
+    read_sql = _read("people.k0", described, kind, read)
+    texts = f"SELECT unnest($known) AS v, unnest(range({len(trials)})) AS n"
+    column = f"SELECT {read_sql} AS k0, n FROM (SELECT CAST(v AS {described}) AS k0, n FROM ({texts}) texts) people"
 
     def cells(coding: Coding) -> list[int]:
         cell, join = _cell(coding, 0, csv=csv, held=held)
-        lists = _lists(coding, 0, untyped=held is _ColumnContents.UNTYPED) | {"known": [text for text, _ in known]}
+        lists = _lists(coding, 0, untyped=held is _ColumnContents.UNTYPED) | {"known": [text for text, _ in trials]}
         rows = connection.execute(f"SELECT {cell} FROM ({column}) AS people {join} ORDER BY n", lists).fetchall()
         return [int(x) for (x,) in rows]
 
-    values = [("" if csv and x is None else x) if read is None else read.number(x) for _, x in known]
+    values = [("" if csv and x is None else x) if read is None else read.number(x) for _, x in trials]
     refuse_unless_coded(cells, "DuckDB", kind, values, read)
     _RIGHT.add(tried)
 
@@ -583,7 +583,7 @@ def _values_of_type(described: str, held: _ColumnContents) -> list[tuple[str | N
     values: list[Any]
     if kind in _BITS:
         low, high = (math.copysign(1, n) * 2 ** abs(n) if n else 0 for n in _BITS[kind])
-        values = [n for n in (*known_values(ColumnKind.WHOLE), int(low), int(high) - 1) if low <= n < high]
+        values = [n for n in (*known_values(ColumnKind.INTEGER), int(low), int(high) - 1) if low <= n < high]
     elif decimal is not None:
         digits, places = int(decimal[1]), int(decimal[2])
         ends = [Decimal(f"{n}E-{places}") for n in (10**digits - 1, 1 - 10**digits, 1, -1)]
@@ -621,7 +621,7 @@ def _derived(read: DateField, column: str, kind: str) -> str:
     """
     if kind in _NOTHING | {"VARCHAR"}:
         text = f"trim(CAST({column} AS VARCHAR), '{SPACES}')"
-        day = f"CASE WHEN regexp_full_match({text}, '{WRITTEN}') THEN try_cast({text}[:10] AS DATE) END"
+        day = f"CASE WHEN regexp_full_match({text}, '{DATE_PATTERN}') THEN try_cast({text}[:10] AS DATE) END"
         absent, hour = f"{column} IS NULL OR {text} = ''", f"try_cast({text}[12:13] AS DOUBLE)"
     else:
         stamp = column if kind == "DATE" else f"try_cast({column} AS TIMESTAMP)"
@@ -629,20 +629,20 @@ def _derived(read: DateField, column: str, kind: str) -> str:
             below = f"CASE WHEN epoch_ns({column}) % 1000 < 0 THEN 1 ELSE 0 END"  # a division goes towards zero
             stamp = f"make_timestamp(epoch_ns({column}) // 1000 - {below})"
         day, absent, hour = f"try_cast({stamp} AS DATE)", f"{column} IS NULL", f"hour({stamp})"
-    within = f"({day}) BETWEEN DATE '0001-01-01' AND DATE '9999-12-31'"
+    is_dated = f"({day}) BETWEEN DATE '0001-01-01' AND DATE '9999-12-31'"
     if read.part is DatePart.HOUR:
-        found = hour
+        value = hour
     elif read.part is DatePart.DAY:
-        found = f"year({day}) * 10000 + month({day}) * 100 + day({day})"
+        value = f"year({day}) * 10000 + month({day}) * 100 + day({day})"
     elif read.on is None:
-        found = f"{_PARTS[read.part]}({day})"
+        value = f"{_PARTS[read.part]}({day})"
     else:
-        on, own = read.on, f"month({day}) * 100 + day({day})"
+        on, month_day = read.on, f"month({day}) * 100 + day({day})"
         born = f"DATE '{on.isoformat()}'"
-        turned = f"{on.year} - year({day}) - CASE WHEN {on.month * 100 + on.day} < {own} THEN 1 ELSE 0 END"
-        found = f"CASE WHEN ({day}) <= {born} THEN {turned} END"
-    number = f"coalesce(CAST({found} AS DOUBLE), CAST('inf' AS DOUBLE))"
-    return f"CASE WHEN {absent} THEN NULL WHEN {within} THEN {number} ELSE CAST('inf' AS DOUBLE) END"
+        turned = f"{on.year} - year({day}) - CASE WHEN {on.month * 100 + on.day} < {month_day} THEN 1 ELSE 0 END"
+        value = f"CASE WHEN ({day}) <= {born} THEN {turned} END"
+    number = f"coalesce(CAST({value} AS DOUBLE), CAST('inf' AS DOUBLE))"
+    return f"CASE WHEN {absent} THEN NULL WHEN {is_dated} THEN {number} ELSE CAST('inf' AS DOUBLE) END"
 
 
 def _kind(described: str) -> str:
@@ -656,15 +656,15 @@ def _cell(coding: Coding, i: int, *, csv: bool, held: _ColumnContents) -> tuple[
         return _value_cell(coding, i, csv=csv, held=held)
     column, kind = f"people.k{i}", read_as(coding)
     text, x = f"CAST({column} AS VARCHAR)", _number(column, held)
-    value, join = _value_cell(coding.of, i, csv=csv, held=held)
+    value, join = _value_cell(coding.base, i, csv=csv, held=held)
     untyped = held is _ColumnContents.UNTYPED
-    told = []
+    lookups = []
     if coding.texts and (untyped or kind is str):
         read = f"coalesce({text}, '')" if csv and "" in coding.texts else text
-        told.append((f"list_position($t{i}, encode({read}))", f"$u{i}"))
+        lookups.append((f"list_position($t{i}, encode({read}))", f"$u{i}"))
     if coding.numbers:
-        told.append((f"list_position($n{i}, {x})", f"$m{i}"))
-    coded = " ".join(f"WHEN {place} > 0 THEN {cells}[{place}]" for place, cells in told)
+        lookups.append((f"list_position($n{i}, {x})", f"$m{i}"))
+    coded = " ".join(f"WHEN {index} > 0 THEN {cells}[{index}]" for index, cells in lookups)
     if kind is str:
         absent = f"{column} IS NULL OR {text} = ''"
     elif untyped:
@@ -680,9 +680,9 @@ def _cell_by(column: str, ranges: Sequence[tuple[str, Sequence[int]]]) -> str:
 
     ranges: SQL for the cell in each range, with the cells `column` for which it holds.
     """
-    (first, _), *others = ranges
+    (default, _), *others = ranges
     when = " ".join(f"WHEN ({column}) IN ({', '.join(map(str, cells))}) THEN {cell}" for cell, cells in others)
-    return f"CASE {when} ELSE {first} END"
+    return f"CASE {when} ELSE {default} END"
 
 
 def _value_cell(coding: Values | Interval, i: int, *, csv: bool, held: _ColumnContents) -> tuple[str, str]:
@@ -703,13 +703,13 @@ def _value_cell(coding: Values | Interval, i: int, *, csv: bool, held: _ColumnCo
     if isinstance(coding, Range):
         return _range(coding, column, held), ""
     if isinstance(coding, Steps):
-        low, high, unit, first, stride = (_double(v) for v in coding.arithmetic)
+        low, high, unit, start, stride = (_double(v) for v in coding.arithmetic)
         if coding.valid is not None:
             outside += f" OR {x} < {_double(coding.valid[0])} OR {x} > {_double(coding.valid[1])}"
-        nearest = f"floor((least(greatest({x}, {low}), {high}) * {unit} - {first}) / {stride})"
+        nearest = f"floor((least(greatest({x}, {low}), {high}) * {unit} - {start}) / {stride})"
         nearest = f"{nearest} + {_double(coding.cell_offset)}" if coding.uncut else nearest
         kind = "BIGINT" if coding.uncut else "INTEGER"
-        j = f"CAST(least(greatest({nearest}, {_double(0)}), {_double(coding.most)}) AS {kind})"
+        j = f"CAST(least(greatest({nearest}, {_double(0)}), {_double(coding.max_step)}) AS {kind})"
         return f"CASE WHEN {outside} THEN -1 ELSE {j} END", ""
     bins = " ".join(f"WHEN {x} < {_double(cut)} THEN {cell}" for cell, cut in enumerate(coding.cuts))
     last = f"WHEN {x} <= {_double(MAX_FINITE_FLOAT)} THEN {coding.size - 1}"  # NaN is above all, NULL nowhere
@@ -729,7 +729,7 @@ def _number(column: str, held: _ColumnContents) -> str:
 def _range(coding: Range, column: str, held: _ColumnContents) -> str:
     """Return SQL for the cell of a range: its ends are exact in doubles, so integers of 64 bits need no other rule."""
     below, above = (0, coding.size - 1) if coding.clip else (-1, -1)
-    if held is _ColumnContents.WHOLE:
+    if held is _ColumnContents.INTEGER:
         n = f"CAST({column} AS BIGINT)"
         clipped = f" WHEN {n} < {coding.low} THEN {below} WHEN {n} > {coding.high} THEN {above}" if coding.clip else ""
         inside = f"WHEN {n} BETWEEN {coding.low} AND {coding.high} THEN CAST({n} - ({coding.low}) AS INTEGER)"
@@ -759,14 +759,14 @@ def _code(coding: Codes, column: str, *, csv: bool, held: _ColumnContents) -> st
     if held is not _ColumnContents.UNTYPED:
         return column
     word = f"lower(trim({column}, '{SPACES}'))"
-    true, false = (", ".join(f"'{w}'" for w in words) for words in (TRUE, FALSE))
+    true, false = (", ".join(f"'{w}'" for w in texts) for texts in (TRUE, FALSE))
     return f"CASE WHEN {word} IN ({true}) THEN true WHEN {word} IN ({false}) THEN false END"
 
 
 def _lists(coding: Coding, i: int, *, untyped: bool) -> dict[str, Any]:
     """Return the named parameters of the SQL for a cell of column k{i}: codes, and the cells of codes."""
     if isinstance(coding, CodingWithMissing):
-        lists = _lists(coding.of, i, untyped=untyped)
+        lists = _lists(coding.base, i, untyped=untyped)
         if coding.texts and (untyped or read_as(coding) is str):
             lists |= {f"t{i}": [c.encode() for c in coding.texts], f"u{i}": list(coding.texts.values())}
         if coding.numbers:

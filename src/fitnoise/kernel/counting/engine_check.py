@@ -43,7 +43,7 @@ from fitnoise.kernel.counting._base import Margin, ProgressFilter
 from fitnoise.kernel.counting.dialects import READABLE_COLUMN_KINDS, ColumnKind, Dialect
 from fitnoise.kernel.counting.joint_counts import sum_up
 from fitnoise.kernel.counting.persons import ID_KEY, PersonSelector, person_id
-from fitnoise.kernel.counting.statements import Fetch, Field, PersonColumn, count, left_out, prepared, told_of
+from fitnoise.kernel.counting.statements import Fetch, Field, PersonColumn, count, left_out, prepared, reported
 from fitnoise.kernel.dates import DateField, DatePart
 from fitnoise.kernel.units import NO_PATTERN, Pattern
 
@@ -102,14 +102,14 @@ _AMOUNTS: Final[Mapping[str, Coding]] = {
         Fraction(-2),
         Fraction(8),
         Fraction(1),
-        by="class",
+        attribute="class",
         classes=tuple(Steps(-2 * s, 8 * s, s) for s in map(Fraction, ("0.5", "100", "0.5", "0.01"))),
     ),
 }
 """The codings that are tried where the domain has amounts."""
 
 _HELD: Final[Mapping[ColumnKind, tuple[Any, ...]]] = {
-    ColumnKind.WHOLE: (
+    ColumnKind.INTEGER: (
         1, 0, -1, -2, -3, 2, 3, 4, 5, 6, 17, 99, -10, -11, 1000, 2**31, -(2**31), 2**53 - 3, 2**53 - 2, 2**53 - 1,
         2**53, 2**53 + 1, 2**53 + 2, -(2**53) + 2, -(2**53) + 1, -(2**53), -(2**53) - 1, 2**62, 2**63 - 1,
         2**63 - 512, 2**63 - 513, -(2**63) + 1,
@@ -143,7 +143,7 @@ _DAYS: Final = (
 _LAST: Final = 9999
 """The largest number that is read off a date, except for the day itself."""
 
-_FIRST: Final = 20231230
+_FIRST_DAY: Final = 20231230
 """The first day that is read itself."""
 
 _COUNTED: Final = 3
@@ -175,13 +175,13 @@ _IDS: Final[Mapping[ColumnKind, tuple[Any, ...]]] = {
         *("long " * 204 + x for x in ("", "x", "X", "x ", "long ")),
     ),
     ColumnKind.FIXED: ("p7", "P7", "7", "07", "", *_HELD[ColumnKind.FIXED]),
-    ColumnKind.WHOLE: (7, 70, *_HELD[ColumnKind.WHOLE]),
+    ColumnKind.INTEGER: (7, 70, *_HELD[ColumnKind.INTEGER]),
 }
 """The ids, by the kind of the column that holds them."""
 
 
 def refuse_unless_right(
-    fetch: Fetch, d: Dialect, what: str, *, drop: bool, beside: bool = False, amounts: bool = False
+    fetch: Fetch, d: Dialect, what: str, *, drop: bool, with_missing: bool = False, amounts: bool = False
 ) -> None:
     """Raise DataError if an engine counts known records otherwise than is declared.
 
@@ -190,11 +190,11 @@ def refuse_unless_right(
         d: The dialect of the engine.
         what: The owner of the engine, for the message.
         drop: True if records outside the domain will be dropped, and not reported.
-        beside: True if absent values will be distinguished from those outside.
+        with_missing: True if absent values will be distinguished from those outside.
         amounts: True if amounts will be summed.
     """
-    plain = {**_CODINGS, **(_MISSING_CODINGS if beside else {})}
-    parts = [plain, _AMOUNTS] if amounts else [plain]  # two statements, as engines bound the length of a statement
+    base = {**_CODINGS, **(_MISSING_CODINGS if with_missing else {})}
+    parts = [base, _AMOUNTS] if amounts else [base]  # two statements, as engines bound the length of a statement
     if not all(_right(fetch, d, codings, drop=drop) for codings in parts):
         raise DataError(
             "engine-counts-differently",
@@ -239,41 +239,41 @@ def refuse_unless_bounded(
         (("x", 2),) if pattern.separation else (),
         ("y",) if pattern.fixed else (),
     )
-    most = None if shares else _COUNTED
+    limit = None if shares else _COUNTED
     fields = {
-        "x": Field(Range(0, _KINDS - 1), ColumnKind.WHOLE, "source.x"),
+        "x": Field(Range(0, _KINDS - 1), ColumnKind.INTEGER, "source.x"),
         "y": Field(_CODINGS["words"], ColumnKind.TEXT, "source.y"),
         **({"z": Field(_ADDED, ColumnKind.DOUBLE, "source.z")} if merge else {}),
     }
-    person = replace(PersonColumn(kind, "source.id", tuple(fields), most, tried), merge=("z",) if merge else ())
+    person = replace(PersonColumn(kind, "source.id", tuple(fields), limit, tried), merge=("z",) if merge else ())
     held = {_literal(d, kind, x): person_id(x) for x in (*_IDS[kind], None)}
-    words = ("a", "A")
-    own = [(x, words[x % 2], pair[i]) for i in range(2) for x, pair in enumerate(_PAIRS)]
-    many = [1 + i % len(own) if shares else len(own) for i in range(len(held))]
+    texts = ("a", "A")
+    trials = [(x, texts[x % 2], pair[i]) for i in range(2) for x, pair in enumerate(_PAIRS)]
+    many = [1 + i % len(trials) if shares else len(trials) for i in range(len(held))]
     ids = d.rows(["id", "many"], ([sql, str(n)] for sql, n in zip(held, many, strict=True)))
-    added = ([_literal(d, ColumnKind.DOUBLE, z)] if merge else [] for _, _, z in own)
-    told = ([str(x), _literal(d, ColumnKind.TEXT, y), *z] for (x, y, _), z in zip(own, added, strict=True))
-    rows = d.rows([*fields, "nth"], ([*cells, str(i)] for i, cells in enumerate(told)))
+    added = ([_literal(d, ColumnKind.DOUBLE, z)] if merge else [] for _, _, z in trials)
+    literals = ([str(x), _literal(d, ColumnKind.TEXT, y), *z] for (x, y, _), z in zip(trials, added, strict=True))
+    rows = d.rows([*fields, "nth"], ([*cells, str(i)] for i, cells in enumerate(literals)))
     columns = ", ".join(["id", *fields])
     relation = f"(SELECT {columns} FROM ({ids}) ids CROSS JOIN ({rows}) own WHERE nth < many)"  # noqa: S608 - literals
     counts, outside = count(
         fetch, d, relation, fields, margins, ProgressFilter(None), drop=drop, person=person, report_outside=True
     )
-    persons = PersonSelector(most, person.cells, tried, {"z": _ADDED} if merge else {})
-    known = [(x, x % 2, *((cell_of(uncut(_ADDED), z),) if merge else ())) for x, _, z in own]
+    persons = PersonSelector(limit, person.cells, tried, {"z": _ADDED} if merge else {})
+    trial_cells = [(x, x % 2, *((cell_of(uncut(_ADDED), z),) if merge else ())) for x, _, z in trials]
     for name, n in zip(held.values(), many, strict=True):
         if name is not None:
-            persons.add([name.encode()] * n, known[:n])
-    kept = [x for some in persons.iter_counted() for x in some]
-    wanted = {m: np.zeros_like(counts[m]) for m in margins if m != (ID_KEY,)}
-    for m, found in wanted.items():
+            persons.add([name.encode()] * n, trial_cells[:n])
+    taken = [x for batch in persons.iter_counted() for x in batch]
+    expected = {m: np.zeros_like(counts[m]) for m in margins if m != (ID_KEY,)}
+    for m, out in expected.items():
         names = [a for a in m if a != ID_KEY]
-        at, steps = [person.cells.index(a) for a in names], [steps_of(fields[a].coding) for a in names]
-        table, every = found.reshape(found.shape[: len(at)]), np.array([c for c, _ in kept])  # of ids there is one cell
-        sum_up(table, [every[:, i] for i in at], steps, np.array([n for _, n in kept]))
+        axes, steps = [person.cells.index(a) for a in names], [steps_of(fields[a].coding) for a in names]
+        table, codes = out.reshape(out.shape[: len(axes)]), np.array([c for c, _ in taken])  # of ids there is one cell
+        sum_up(table, [codes[:, i] for i in axes], steps, np.array([n for _, n in taken]))
     missing = sum(n for name, n in zip(held.values(), many, strict=True) if name is None)
     right = not uncounted or left_out(fetch, d, relation, fields, person, drop=drop) == persons.left_out()
-    right = right and all(np.array_equal(counts[m], wanted[m]) for m in wanted)
+    right = right and all(np.array_equal(counts[m], expected[m]) for m in expected)
     if not right or not (drop or outside == {**dict.fromkeys(fields, 0), ID_KEY: missing}):
         raise DataError(
             "engine-bounds-differently",
@@ -291,8 +291,8 @@ def known_values(kind: ColumnKind) -> tuple[Any, ...]:
 
 def known_days(read: DateField, first_day: str = "0001-01-01", last_day: str = "9999-12-31") -> list[str]:
     """Return days of every month and of the week, at the ends of years and of Februaries, between two days."""
-    own = () if read.on is None else (read.on.isoformat(),)
-    return [day for day in dict.fromkeys((*_DAYS, *own)) if first_day <= day <= last_day]
+    birthdays = () if read.on is None else (read.on.isoformat(),)
+    return [day for day in dict.fromkeys((*_DAYS, *birthdays)) if first_day <= day <= last_day]
 
 
 def refuse_unless_coded(
@@ -307,7 +307,7 @@ def refuse_unless_coded(
         values: The content of the column, or the parts read off its dates.
         read: The part read off dates; `None` for values.
     """
-    low = _FIRST if read is not None and read.part is DatePart.DAY else 0
+    low = _FIRST_DAY if read is not None and read.part is DatePart.DAY else 0
     all_codings = (*_CODINGS.values(), *_MISSING_CODINGS.values(), *_AMOUNTS.values())
     codings = all_codings if read is None else (Range(low, low + _LAST), Interval(low + 1.0, low + 2024.0))
     for coding in codings:
@@ -337,12 +337,12 @@ def refuse_unless_dated(fetch: Fetch, d: Dialect, what: str, read: DateField, *,
     held = known_days(read, *d.days)
     days = [day + time for day in held for time in times]
     rows = " UNION ALL ".join(f"SELECT {template.format(v=day)} AS x{d.dual}" for day in days)
-    low = _FIRST if read.part is DatePart.DAY else 0
+    low = _FIRST_DAY if read.part is DatePart.DAY else 0
     fields = {"x": Field(Range(low, low + _LAST), ColumnKind.DATE, "source.x", read)}
     relation, fields, _ = prepared(d, f"({rows})", [], fields, None)
     counts, _ = count(fetch, d, relation, fields, [("x",)], ProgressFilter(None), drop=True, report_outside=True)
-    found = [n - low for day in days if (n := read.number(day)) is not None and 0 <= n - low <= _LAST]
-    if not np.array_equal(counts["x",], np.bincount(np.array(found, dtype=int), minlength=_LAST + 1)):
+    expected = [n - low for day in days if (n := read.number(day)) is not None and 0 <= n - low <= _LAST]
+    if not np.array_equal(counts["x",], np.bincount(np.array(expected, dtype=int), minlength=_LAST + 1)):
         raise DataError(
             "engine-reads-dates-differently",
             f"A trial shows that {what} does not read known dates as declared.",
@@ -363,19 +363,19 @@ def _right(fetch: Fetch, d: Dialect, codings: Mapping[str, Coding], *, drop: boo
     inside = np.all([cells[a] >= 0 for a in counted], axis=0)
     right = True
     for m in margins:
-        wanted = np.zeros([cells_of(fields[a].coding) for a in m], dtype=np.int64)
-        own, steps = [cells[a][inside] for a in m], [steps_of(fields[a].coding) for a in m]
+        expected = np.zeros([cells_of(fields[a].coding) for a in m], dtype=np.int64)
+        columns, steps = [cells[a][inside] for a in m], [steps_of(fields[a].coding) for a in m]
         if any(steps):
-            sum_up(wanted, own, steps, np.ones(inside.sum(), dtype=np.int64))
+            sum_up(expected, columns, steps, np.ones(inside.sum(), dtype=np.int64))
         else:
-            np.add.at(wanted, tuple(own), 1 if m else inside.sum())
-        right &= np.array_equal(counts[m], wanted)
-    if right and told_of(fields, drop=drop):
+            np.add.at(expected, tuple(columns), 1 if m else inside.sum())
+        right &= np.array_equal(counts[m], expected)
+    if right and reported(fields, drop=drop):
         _, outside = count(
             fetch, d, relation, fields, [(a,) for a in fields], ProgressFilter(None), drop=drop, report_outside=True
         )
-        kept = ~np.any([np.isin(c, [DROPPED, *([OUTSIDE] if drop else [])]) for c in cells.values()], axis=0)
-        right = outside == {a: int((c[kept] < 0).sum()) for a, c in cells.items()}
+        is_kept = ~np.any([np.isin(c, [DROPPED, *([OUTSIDE] if drop else [])]) for c in cells.values()], axis=0)
+        right = outside == {a: int((c[is_kept] < 0).sum()) for a, c in cells.items()}
     return bool(right)
 
 
@@ -393,18 +393,22 @@ def _fields(d: Dialect, codings: Mapping[str, Coding]) -> dict[str, Field]:
 
 def _of_kind(coding: Coding, kind: ColumnKind) -> Coding:
     """Return the coding; an amount with a range by another field gets that field in the same kind of column."""
-    return replace(coding, by=f"{coding.by} of {kind}") if isinstance(coding, Steps) and coding.by else coding
+    return (
+        replace(coding, attribute=f"{coding.attribute} of {kind}")
+        if isinstance(coding, Steps) and coding.attribute
+        else coding
+    )
 
 
 def _records(d: Dialect) -> Iterator[tuple[list[str], dict[ColumnKind, Any]]]:
     """Yield records with a column for every kind, as literals and as the values they stand for."""
-    plain = {kind: _HELD[kind][0] for kind in d.types}
-    literals = {kind: _literal(d, kind, x) for kind, x in plain.items()}
+    defaults = {kind: _HELD[kind][0] for kind in d.types}
+    literals = {kind: _literal(d, kind, x) for kind, x in defaults.items()}
     for kind in d.types:
-        own = [(_literal(d, kind, x), x) for x in (*_HELD[kind], None) if x != "" or d.empty]
-        own += [(f"CAST({sql} AS {d.types[kind]})", x) for k, sql, x in d.odd if k is kind]
-        for sql, x in own:
-            yield [*(literals | {kind: sql}).values()], plain | {kind: x}
+        trials = [(_literal(d, kind, x), x) for x in (*_HELD[kind], None) if x != "" or d.empty]
+        trials += [(f"CAST({sql} AS {d.types[kind]})", x) for k, sql, x in d.odd if k is kind]
+        for sql, x in trials:
+            yield [*(literals | {kind: sql}).values()], defaults | {kind: x}
 
 
 def _literal(d: Dialect, kind: ColumnKind, x: Any) -> str:
@@ -435,14 +439,14 @@ def _cells(fields: Mapping[str, Field], values: Sequence[Mapping[ColumnKind, Any
     """Return the cells of these records; OUTSIDE, DROPPED or REFUSED for a value without a cell."""
     cells: dict[str, NDArray[np.int64]] = {}
     for i, (a, f) in enumerate(fields.items()):
-        by = classified_by(f.coding)
+        classifier = classified_by(f.coding)
         held = [_HELD[f.kind][0]]
-        if by is None:
-            own = np.full((len(fields), len(values)), f.coding.cell(*held))
-            own[i] = [cell_of(f.coding, v[f.kind]) for v in values]
+        if classifier is None:
+            out = np.full((len(fields), len(values)), f.coding.cell(*held))
+            out[i] = [cell_of(f.coding, v[f.kind]) for v in values]
         else:  # the plain value in every class, and all values in the plain one
-            at = cells[by].reshape(len(fields), len(values))
-            own = np.array([[cell_of(class_coding(f.coding, int(x)), *held) for x in row] for row in at])
-            own[i] = [cell_of(class_coding(f.coding, int(x)), v[f.kind]) for x, v in zip(at[i], values, strict=True)]
-        cells[a] = own.ravel()
+            kinds = cells[classifier].reshape(len(fields), len(values))
+            out = np.array([[cell_of(class_coding(f.coding, int(x)), *held) for x in row] for row in kinds])
+            out[i] = [cell_of(class_coding(f.coding, int(x)), v[f.kind]) for x, v in zip(kinds[i], values, strict=True)]
+        cells[a] = out.ravel()
     return cells

@@ -53,9 +53,9 @@ class FrameRecords(Records):
     ) -> str:
         """Return the columns by position; where the frame can select, it hands no others to the engine."""
         if positions and hasattr(self.frame, "select"):
-            kept = list(dict.fromkeys(self.names[i] for i in positions))
-            connection.register(PEOPLE, self.frame.select(kept))
-            return pick(PEOPLE, len(kept), [kept.index(self.names[i]) for i in positions])
+            used = list(dict.fromkeys(self.names[i] for i in positions))
+            connection.register(PEOPLE, self.frame.select(used))
+            return pick(PEOPLE, len(used), [used.index(self.names[i]) for i in positions])
         connection.register(PEOPLE, self.frame)
         return pick(PEOPLE, len(self.names), positions)
 
@@ -102,7 +102,7 @@ class PandasRecords(Records):
                 )
         frame = self.frame.iloc[:0] if schema else self.frame
         texts = {i: person_id if i == person else dated if i in dates else as_csv_text for i in range(len(positions))}
-        columns = {f"c{i}": _plain(frame.iloc[:, p], texts[i]) for i, p in enumerate(positions)}
+        columns = {f"c{i}": _as_texts(frame.iloc[:, p], texts[i]) for i, p in enumerate(positions)}
         connection.register(PEOPLE, pd.DataFrame(columns or {"c0": np.zeros(len(frame), dtype=np.int8)}))
         return pick(PEOPLE, max(1, len(columns)), range(len(columns)))
 
@@ -174,10 +174,10 @@ def _names(frame: Any) -> tuple[str, ...]:
         return tuple(name for name, *_ in connection.execute(f"DESCRIBE {PEOPLE}").fetchall())
 
 
-def _plain(column: pd.Series[Any], text: Callable[[object], str | None]) -> Any:
+def _as_texts(column: pd.Series[Any], text: Callable[[object], str | None]) -> Any:
     """Return a column whose types the engine need not guess: Python objects as their texts."""
     if isinstance(column.dtype, pd.CategoricalDtype):
-        categories = pd.array(_plain(pd.Series(column.dtype.categories), text))
+        categories = pd.array(_as_texts(pd.Series(column.dtype.categories), text))
         if isinstance(categories, pd.arrays.NumpyExtensionArray):  # whose type would depend on whether any is missing
             categories = pd.array(categories.to_numpy())
         return categories.take(column.cat.codes.to_numpy(), allow_fill=True)

@@ -119,5 +119,5 @@ class HistogramCounter(Counter):
         home = self._domain.attribute_of(attribute)
         above = coding.cells if isinstance(coding, Codes) and home != attribute else range(self._domain[attribute].size)
         cells = np.array(above, dtype=np.intp)
-        place = homes.index(home)
-        return cells.reshape([-1 if i == place else 1 for i in range(len(homes))])
+        axis = homes.index(home)
+        return cells.reshape([-1 if i == axis else 1 for i in range(len(homes))])

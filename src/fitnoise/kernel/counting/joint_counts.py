@@ -147,8 +147,8 @@ class MarginCounts:
             return
         if self._joint is None:
             summed_up = [m for m in self._counts if not self._steps.keys().isdisjoint(m)]
-            plain = [m for m in self._counts if m not in summed_up]
-            self._joint = [*joint_tables(plain, self._used, records), *(JointMargin(m, True, ()) for m in summed_up)]
+            counted = [m for m in self._counts if m not in summed_up]
+            self._joint = [*joint_tables(counted, self._used, records), *(JointMargin(m, True, ()) for m in summed_up)]
         rest = self._read - self._done
         for i, joint in enumerate(self._joint):
             self._fill(joint, batch, records)
@@ -189,14 +189,14 @@ def _tabulate(
         table += parts.sum()
         return
     kind = _unsigned(len(table))
-    alike = not parts.strides[0]  # one number for all of them, which is added faster
+    is_constant = not parts.strides[0]  # one number for all of them, which is added faster
     for start in range(0, len(parts), _BLOCK):
         block = slice(start, start + _BLOCK)
-        place = columns[0][block].astype(kind)
+        index = columns[0][block].astype(kind)
         for column, size in zip(columns[1:], sizes[1:], strict=True):
-            place *= size
-            place += column[block]
-        np.add.at(table, place.astype(np.intp), parts[0] if alike else parts[block])
+            index *= size
+            index += column[block]
+        np.add.at(table, index.astype(np.intp), parts[0] if is_constant else parts[block])
 
 
 def sum_up(
@@ -219,16 +219,16 @@ def sum_up(
         for column, size, pieces in zip(columns, counts.shape, steps, strict=True):
             code = column[block].astype(np.int64)
             if not pieces:
-                terms = [(place * size + code, weight) for place, weight in terms]
+                terms = [(index * size + code, weight) for index, weight in terms]
                 continue
-            k, most = len(pieces), sum(pieces)
-            between = code <= most
-            j, cell = np.where(between, code, 0), np.where(between, 0, code - most + k)
+            k, last = len(pieces), sum(pieces)
+            is_between = code <= last
+            j, cell = np.where(is_between, code, 0), np.where(is_between, 0, code - last + k)
             passed = zip(pieces, np.cumsum((0, *pieces)), strict=False)  # j is 0 for a record in a cell after the knots
             knots = [(cell, 1 - j), *((s, np.clip(j - t, 0, n)) for s, (n, t) in enumerate(passed, 1))]
-            terms = [(place * size + knot, weight * part) for place, weight in terms for knot, part in knots]
-        for place, weight in terms:
-            np.add.at(table, place, weight)
+            terms = [(index * size + knot, weight * part) for index, weight in terms for knot, part in knots]
+        for index, weight in terms:
+            np.add.at(table, index, weight)
 
 
 def joint_tables(
@@ -247,10 +247,10 @@ def joint_tables(
     search = _JointTableSearch(sets, list(sizes.values()), records, prices)
     names = list(sizes)
     tables = []
-    for s, (first, *_) in margins_of.items():
+    for s, (margin, *_) in margins_of.items():
         if s in search.left:
-            found, members = search.grow(s, [number[a] for a in first])
-            attributes = tuple(names[a] for a in found)
+            axes, members = search.grow(s, [number[a] for a in margin])
+            attributes = tuple(names[a] for a in axes)
             held = [m for x in members for m in margins_of[x]]
             tables.append(JointMargin(attributes, attributes in held, tuple(m for m in held if m != attributes)))
     return tables
@@ -316,13 +316,13 @@ class _JointTableSearch:
         """Return the attribute to grow by, if any; of several equally good ones, the first."""
         p = self._prices
         once = self._records * p.record + p.table
-        most = self._records // cells
+        max_size = self._records // cells
         best = once if held == 1 else once / held + p.sum + cells * p.cell
-        found = -1
+        choice = -1
         for a, gain in gains.items():
             size = self._sizes[a]
-            if gain and size <= most:
+            if gain and size <= max_size:
                 cost = once / (held + gain) + p.sum + cells * size * p.cell
-                if cost < best or (cost == best and a < found):
-                    best, found = cost, a
-        return [] if found < 0 else [found]
+                if cost < best or (cost == best and a < choice):
+                    best, choice = cost, a
+        return [] if choice < 0 else [choice]

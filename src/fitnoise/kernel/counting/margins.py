@@ -37,7 +37,7 @@ class _MarginIndex:
                 bits[a][i >> 3] |= 1 << (i & 7)
         self._with = {a: int.from_bytes(b, "little") for a, b in bits.items()}
 
-    def first(self, attributes: Margin) -> Margin | None:
+    def find_first(self, attributes: Margin) -> Margin | None:
         """Return the first margin that has all these attributes; `None` without one."""
         common = -1  # all of them
         for a in attributes:
@@ -52,7 +52,7 @@ def maximal(needed: Collection[Margin]) -> list[Margin]:
     longest_first = sorted(set(needed), key=len, reverse=True)
     holders = _MarginIndex(longest_first)
     longest = len(longest_first[0]) if longest_first else 0
-    return sorted(m for m in longest_first if len(m) == longest or len(holders.first(m) or ()) == len(m))
+    return sorted(m for m in longest_first if len(m) == longest or len(holders.find_first(m) or ()) == len(m))
 
 
 @final
@@ -78,7 +78,7 @@ class Tally:
         """Return the margin over `margin`; raise KeyError when no counted margin holds it."""
         if margin in self._margins:
             return self._margins[margin]
-        holder = self._holders.first(margin)
+        holder = self._holders.find_first(margin)
         if holder is None:
             raise KeyError(f"no counted margin holds {margin}")
         return summed(self._margins[holder], holder, margin)
@@ -86,10 +86,10 @@ class Tally:
 
 def summed(counts: NDArray[Any], holder: Margin, margin: Margin) -> NDArray[Any]:
     """Return the counts over the attributes of `holder`, summed down to those of `margin`."""
-    kept = [a for a in holder if a in margin]
+    remaining = [a for a in holder if a in margin]
     drop = tuple(i for i, a in enumerate(holder) if a not in margin)
     down = counts.sum(axis=drop, dtype=np.int64) if drop else counts
-    return np.asarray(down).transpose([kept.index(a) for a in margin])
+    return np.asarray(down).transpose([remaining.index(a) for a in margin])
 
 
 def blank(margins: Collection[Margin], sizes: Mapping[str, int]) -> Margins:

@@ -50,8 +50,8 @@ def find(data: FilePath | Sequence[FilePath]) -> Files:
         DataError: Another program keeps a log of the folder.
         DataError: Folders are columns for some of the files only, or for a column that two of them name.
     """
-    given = [data] if isinstance(data, (str, PathLike)) else list(data)
-    if not given:
+    paths = [data] if isinstance(data, (str, PathLike)) else list(data)
+    if not paths:
         raise DataError(
             "data-list-empty",
             "The list of data files is empty.",
@@ -59,12 +59,12 @@ def find(data: FilePath | Sequence[FilePath]) -> Files:
             "Give at least one file.",
             "Nothing was read.",
         )
-    found: dict[Path, tuple[str, ...]] = {}
-    for i, path in enumerate(given, 1):
+    files: dict[Path, tuple[str, ...]] = {}
+    for i, path in enumerate(paths, 1):
         if not (
             found_here := _files_of(path)
         ):  # the error shows no entry of a list: an entry that is not a path may be data
-            which = repr(_name(path)) if given == [data] else f"at place {i} of the list"
+            which = repr(_name(path)) if paths == [data] else f"at place {i} of the list"
             raise DataError(
                 "data-file-missing",
                 f"The data file {which} does not exist.",
@@ -73,18 +73,18 @@ def find(data: FilePath | Sequence[FilePath]) -> Files:
                 "Nothing was read.",
             )
         for file, columns in found_here.items():
-            if file in found:
+            if file in files:
                 raise _twice(file, file)
-            found[file] = columns
-    _refuse_logged(found)
-    _refuse_one_under_two_names(found)
-    what = repr(_name(given[0])) + (f" and {len(given) - 1} more" if len(given) > 1 else "")
-    columns = next(iter(found.values()))
-    different = next((f for f, c in found.items() if c != columns), None)
+            files[file] = columns
+    _refuse_logged(files)
+    _refuse_one_under_two_names(files)
+    what = repr(_name(paths[0])) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
+    columns = next(iter(files.values()))
+    different = next((f for f, c in files.items() if c != columns), None)
     if different is not None:
         raise DataError(
             "folders-with-other-columns",
-            f"The folders of {different.name!r} hold other columns than those of {next(iter(found)).name!r}.",
+            f"The folders of {different.name!r} hold other columns than those of {next(iter(files)).name!r}.",
             "Files that are read together must lie in folders with the same columns.",
             "Rename the folders, or release the files separately.",
             "Nothing was read.",
@@ -97,7 +97,7 @@ def find(data: FilePath | Sequence[FilePath]) -> Files:
             "Rename one of the folders.",
             "Nothing was read.",
         )
-    return Files(f"the {'file' if len(found) == 1 else 'files'} {what}", tuple(found), columns)
+    return Files(f"the {'file' if len(files) == 1 else 'files'} {what}", tuple(files), columns)
 
 
 def _files_of(data: FilePath) -> dict[Path, tuple[str, ...]]:
@@ -128,9 +128,9 @@ def _name(path: FilePath) -> str:
 
 def _below(folder: Path) -> Iterator[Path]:
     """Yield the files in a folder that hold records."""
-    for place, folders, files in os.walk(folder, onerror=_refuse_unreadable):
+    for parent, folders, files in os.walk(folder, onerror=_refuse_unreadable):
         folders[:] = [name for name in folders if not _is_mark(name)]
-        if linked := [name for name in folders if (Path(place) / name).is_symlink()]:
+        if linked := [name for name in folders if (Path(parent) / name).is_symlink()]:
             raise DataError(
                 "folder-is-a-link",
                 f"The folder {linked[0]!r} in {folder.name!r} is a link to another place.",
@@ -140,7 +140,7 @@ def _below(folder: Path) -> Iterator[Path]:
                 place=linked[0],
             )
         held = [name for name in files if not _is_mark(name)]
-        if odd := [name for name in held if not (Path(place) / name).is_file()]:
+        if odd := [name for name in held if not (Path(parent) / name).is_file()]:
             raise DataError(
                 "entry-not-a-file",
                 f"The entry {odd[0]!r} in {folder.name!r} is not a regular file.",
@@ -149,7 +149,7 @@ def _below(folder: Path) -> Iterator[Path]:
                 "Nothing was read.",
                 place=odd[0],
             )
-        yield from (Path(place) / name for name in held)
+        yield from (Path(parent) / name for name in held)
 
 
 def _is_mark(name: str) -> bool:
@@ -197,12 +197,12 @@ def _refuse_one_under_two_names(files: dict[Path, tuple[str, ...]]) -> None:
             raise _twice(other, f)
 
 
-def _twice(left: Path, right: Path) -> DataError:
+def _twice(name: Path, other_name: Path) -> DataError:
     return DataError(
         "file-given-twice",
-        f"The names {left.name!r} and {right.name!r} are those of one file.",
+        f"The names {name.name!r} and {other_name.name!r} are those of one file.",
         "The records of a file count once.",
         "Give the file once.",
         "Nothing was read.",
-        place=right.name,
+        place=other_name.name,
     )

@@ -77,7 +77,7 @@ _RECORDS_PER_BATCH: Final = 2**14
 Cells = tuple[int, ...]
 """The cells of a record, over all attributes of the domain, from 0."""
 
-_Alike = tuple[Cells, int]
+_RecordGroup = tuple[Cells, int]
 """The cells of records of one person, and the number of records in them."""
 
 
@@ -90,11 +90,11 @@ def counted_by(
     Such records are left out of all margins. The result also has the attributes on which the size of an amount's step
     depends.
     """
-    asked = {a for m in margins for a in m}
-    homes = {domain.attribute_of(a) for a in asked}  # a level shows dropped records as its hierarchy does
-    asked |= {a for a in domain.drops(drop) if a not in homes} | (set(domain) if bound is not None else set())
-    asked |= {by for a in asked if a in domain and (by := classified_by(domain[a].coding))}
-    sizes = {a: n for a, n in domain.sizes.items() if a in asked}
+    needed = {a for m in margins for a in m}
+    homes = {domain.attribute_of(a) for a in needed}  # a level shows dropped records as its hierarchy does
+    needed |= {a for a in domain.drops(drop) if a not in homes} | (set(domain) if bound is not None else set())
+    needed |= {classifier for a in needed if a in domain and (classifier := classified_by(domain[a].coding))}
+    sizes = {a: n for a, n in domain.sizes.items() if a in needed}
     return sizes if bound is None else sizes | {ID_KEY: 1}
 
 
@@ -102,14 +102,14 @@ def person_id(value: object) -> str | None:
     """Return the id that a value is; `None` if it is not an id."""
     if isinstance(value, str):
         return value if encodable(value) and 0 < len(value.encode()) <= MAX_ID_BYTES else None
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    return as_csv_text(value) if whole else None
+    is_integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    return as_csv_text(value) if is_integer else None
 
 
 def place_in_line(person: bytes, cells: Iterable[int]) -> bytes:
     """Return the digest by which records of a person are put in order, before their cells."""
-    told = "".join(f"{c + 1}/" for c in cells).encode() + person
-    return hashlib.md5(told, usedforsecurity=False).digest()
+    text = "".join(f"{c + 1}/" for c in cells).encode() + person
+    return hashlib.md5(text, usedforsecurity=False).digest()
 
 
 @final
@@ -132,7 +132,7 @@ class PersonSelector:
         pattern: Pattern = NO_PATTERN,
         merge: Mapping[str, Coding] = MappingProxyType({}),
     ) -> None:
-        self._most = max_records
+        self._limit = max_records
         self._names = names
         self._pattern = pattern
         self._ranges = {names.index(a): range_of(coding) for a, coding in merge.items()}
@@ -142,75 +142,75 @@ class PersonSelector:
         """Add records, each with its person and its cells."""
         self._records.update(zip(persons, cells, strict=True))
 
-    def iter_counted(self) -> Iterator[list[_Alike]]:
+    def iter_counted(self) -> Iterator[list[_RecordGroup]]:
         """Yield the counted cells, each with its number of records or of parts; a few thousand at a time."""
-        every = (x for person, records in self._own().items() for x in self._first(person, records))
-        while some := list(itertools.islice(every, _RECORDS_PER_BATCH)):
-            yield some
+        counted = (x for person, records in self._by_person().items() for x in self._select(person, records))
+        while batch := list(itertools.islice(counted, _RECORDS_PER_BATCH)):
+            yield batch
 
     def left_out(self) -> int:
         """Return the number of persons of whom some records are not counted."""
-        return sum(_records(x) > _records(self._first(person, x)) for person, x in self._own().items())
+        return sum(_records(x) > _records(self._select(person, x)) for person, x in self._by_person().items())
 
-    def _own(self) -> dict[bytes, list[_Alike]]:
+    def _by_person(self) -> dict[bytes, list[_RecordGroup]]:
         """Return the records of each person, merged where amounts are added up."""
-        own: dict[bytes, list[_Alike]] = defaultdict(list)
+        groups: dict[bytes, list[_RecordGroup]] = defaultdict(list)
         for (person, cells), n in self._records.items():
-            own[person].append((cells, n))
-        return {person: self._merged(records) for person, records in own.items()} if self._ranges else own
+            groups[person].append((cells, n))
+        return {person: self._merged(records) for person, records in groups.items()} if self._ranges else groups
 
-    def _merged(self, records: list[_Alike]) -> list[_Alike]:
+    def _merged(self, records: list[_RecordGroup]) -> list[_RecordGroup]:
         """Return one record for all that agree except for amounts that are added up, with their sums."""
         last = 2 * MAX_STEPS_FROM_ZERO
-        found: dict[Cells, dict[int, int]] = {}
+        sums_by_kind: dict[Cells, dict[int, int]] = {}
         for cells, n in records:
-            alike = tuple(-1 if i in self._ranges and c <= last else c for i, c in enumerate(cells))
-            sums = found.setdefault(alike, dict.fromkeys(self._ranges, 0))
+            kind = tuple(-1 if i in self._ranges and c <= last else c for i, c in enumerate(cells))
+            sums = sums_by_kind.setdefault(kind, dict.fromkeys(self._ranges, 0))
             for i in self._ranges:
                 sums[i] += n * (cells[i] - MAX_STEPS_FROM_ZERO)
-        out: list[_Alike] = []
-        for alike, sums in found.items():
-            one = list(alike)
-            for i, (low, most) in self._ranges.items():
-                one[i] = min(max(sums[i] - low, 0), most) if alike[i] < 0 else alike[i] - last + most
+        out: list[_RecordGroup] = []
+        for kind, sums in sums_by_kind.items():
+            one = list(kind)
+            for i, (low, width) in self._ranges.items():
+                one[i] = min(max(sums[i] - low, 0), width) if kind[i] < 0 else kind[i] - last + width
             out.append((tuple(one), 1))
         return out
 
-    def _first(self, person: bytes, records: list[_Alike]) -> list[_Alike]:
-        if self._most is None:
+    def _select(self, person: bytes, records: list[_RecordGroup]) -> list[_RecordGroup]:
+        if self._limit is None:
             return [(cells, n * (SHARES_PER_RECORD // _records(records))) for cells, n in records]
-        if not self._pattern and _records(records) <= self._most:
+        if not self._pattern and _records(records) <= self._limit:
             return records
         width = len(self._names)
         line = sorted(records, key=lambda r: (place_in_line(person, r[0][:width]), r[0]))
-        return _capped(self._apply_pattern(line), (), self._most)
+        return _capped(self._apply_pattern(line), (), self._limit)
 
-    def _apply_pattern(self, line: list[_Alike]) -> list[_Alike]:
+    def _apply_pattern(self, line: list[_RecordGroup]) -> list[_RecordGroup]:
         """Return the records of a line that keep to the pattern."""
-        pattern, place = self._pattern, self._names.index
-        for i in map(place, pattern.fixed):
+        pattern, index_of = self._pattern, self._names.index
+        for i in map(index_of, pattern.fixed):
             line = [r for r in line if r[0][i] == line[0][0][i]]
-        for names, most in pattern.caps:
-            line = _capped(line, [place(a) for a in names], most)
-        for i, far in ((place(a), n) for a, n in pattern.separation):
-            along = sorted(cells[i] for cells, _ in line)
-            near = {cell for before, cell in itertools.pairwise(along) if cell - before < far}
-            line = [r for r in line if r[0][i] not in near]
+        for names, limit in pattern.caps:
+            line = _capped(line, [index_of(a) for a in names], limit)
+        for i, distance in ((index_of(a), n) for a, n in pattern.separation):
+            sorted_cells = sorted(cells[i] for cells, _ in line)
+            too_close = {cell for before, cell in itertools.pairwise(sorted_cells) if cell - before < distance}
+            line = [r for r in line if r[0][i] not in too_close]
         return line
 
 
-def _records(groups: list[_Alike]) -> int:
+def _records(groups: list[_RecordGroup]) -> int:
     """Return the number of records."""
     return sum(n for _, n in groups)
 
 
-def _capped(line: list[_Alike], attributes: Sequence[int], max_records: int) -> list[_Alike]:
+def _capped(line: list[_RecordGroup], attributes: Sequence[int], max_records: int) -> list[_RecordGroup]:
     """Return the first `max_records` records of a line in each joint cell along some attributes."""
-    left: dict[Cells, int] = {}
+    remaining: dict[Cells, int] = {}
     out = []
     for cells, n in line:
-        own = tuple(cells[i] for i in attributes)
-        some = min(n, left.get(own, max_records))
-        left[own] = left.get(own, max_records) - some
-        out += [(cells, some)] if some else []
+        key = tuple(cells[i] for i in attributes)
+        taken = min(n, remaining.get(key, max_records))
+        remaining[key] = remaining.get(key, max_records) - taken
+        out += [(cells, taken)] if taken else []
     return out

@@ -149,7 +149,7 @@ def from_path(data: FilePath | Sequence[FilePath], table: str | None) -> Records
             "Nothing was read.",
         )
     form = next(iter(forms))
-    first, *others = files.paths
+    path, *others = files.paths
     if others and form not in _MANY:
         raise DataError(
             "files-not-readable-together",
@@ -159,10 +159,10 @@ def from_path(data: FilePath | Sequence[FilePath], table: str | None) -> Records
             "Nothing was read.",
         )
     if form in PROGRAMS.values():
-        return from_program(first)
+        return from_program(path)
     if form == "Excel":
-        return from_sheet(first, table)
-    read = partial(_duckdb, first, table) if form == "DuckDB" else partial(_union_files, files, form)
+        return from_sheet(path, table)
+    read = partial(_duckdb, path, table) if form == "DuckDB" else partial(_union_files, files, form)
     return quietly(read, not_read_as(files.what, form, _ADVICE[form]))
 
 
@@ -170,9 +170,9 @@ def _union_files(files: Files, file_format: str) -> Records:
     """Return CSV or Parquet files of equal columns and types, as one."""
     reader, columns_of = ("read_csv", _csv) if file_format == "CSV" else ("read_parquet", _parquet)
     with engine() as connection:
-        first, *others = [columns_of(connection, f) for f in files.paths]
-        names, _, options = first
-        different = next((f.name for f, other in zip(files.paths[1:], others, strict=True) if other != first), None)
+        reference, *others = [columns_of(connection, f) for f in files.paths]
+        names, _, options = reference
+        different = next((f.name for f, other in zip(files.paths[1:], others, strict=True) if other != reference), None)
         if different is not None:
             raise DataError(
                 "files-with-other-columns",
@@ -182,8 +182,8 @@ def _union_files(files: Files, file_format: str) -> Records:
                 "Nothing was counted.",
             )
         listed = ", ".join(_literal(_engine_path(f)) for f in files.paths)
-        own = {name.casefold() for name in names}
-        if both := [c for c in files.columns if c.casefold() in own]:
+        names_seen = {name.casefold() for name in names}
+        if both := [c for c in files.columns if c.casefold() in names_seen]:
             raise DataError(
                 "folder-column-repeated",
                 f"The folders of {files.what} hold the column {both[0]!r}, and so do the files.",
@@ -252,9 +252,9 @@ def _csv(connection: duckdb.DuckDBPyConnection, path: Path) -> _Columns:
             while file.read(_BLOCK):
                 pass
     literal = _literal(_engine_path(path))
-    plain = f"{_NO_FOLDERS}, auto_detect=false"
+    settings = f"{_NO_FOLDERS}, auto_detect=false"
     lines = connection.execute(
-        f"SELECT line FROM read_csv({literal}, {plain}, strict_mode=false, header=false, delim='\x01', quote='', "
+        f"SELECT line FROM read_csv({literal}, {settings}, strict_mode=false, header=false, delim='\x01', quote='', "
         f"escape='', columns={{'line': 'VARCHAR'}}) LIMIT {_HEADER_LINES}"
     ).fetchall()
     if not lines or not (lines[0][0] or "").strip():
@@ -312,27 +312,27 @@ def _duckdb(path: Path, table: str | None) -> Records:
         tables = connection.execute(
             "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'source' AND NOT internal"
         ).fetchall()
-        known = {s + "." + t: (s, t) for s, t in tables} | {t: (s, t) for s, t in tables if s == "main"}
-        folded = {name.lower(): parts for name, parts in known.items()}  # the engine ignores capitals too
+        listed = {s + "." + t: (s, t) for s, t in tables} | {t: (s, t) for s, t in tables if s == "main"}
+        folded = {name.lower(): parts for name, parts in listed.items()}  # the engine ignores capitals too
         if table is None or table.lower() not in folded:
             raise DataError(
                 "duckdb-table-not-found",
                 f"The DuckDB database {path.name!r} has no table {table!r}."
                 if table is not None
                 else f"The data are the DuckDB database {path.name!r}, and no table is named.",
-                f"Its tables are {sorted(known)}; a view is not enough, because one record may change many rows of a "
+                f"Its tables are {sorted(listed)}; a view is not enough, because one record may change many rows of a "
                 "view.",
                 "Name the table in data.table or --table; store a view as a table.",
                 "Nothing was read.",
                 place="data.table",
             )
-        place = folded[table.lower()]
-        reader = "source." + ".".join(_quoted(part) for part in place)
+        location = folded[table.lower()]
+        reader = "source." + ".".join(_quoted(part) for part in location)
         columns = connection.execute(f"DESCRIBE {reader}").fetchall()
         formulas = connection.execute(
             "SELECT column_index, generation_expression FROM duckdb_columns() WHERE database_name = 'source' AND "
             "schema_name = ? AND table_name = ? AND is_generated",
-            place,
+            location,
         ).fetchall()
         doubtful = connection.execute(
             "SELECT lower(function_name) FROM duckdb_functions() WHERE stability <> 'CONSISTENT'"
@@ -344,11 +344,11 @@ def _duckdb(path: Path, table: str | None) -> Records:
         advice=_ADVICE["DuckDB"],
         setup=(attach,),
         texts=frozenset(i for i, (_, kind, *_) in enumerate(columns) if kind == "VARCHAR"),
-        moving=frozenset(i - 1 for i, formula in formulas if _called(formula) & {_CLOCK, *(f for (f,) in doubtful)}),
+        moving=frozenset(i - 1 for i, formula in formulas if _functions(formula) & {_CLOCK, *(f for (f,) in doubtful)}),
     )
 
 
-def _called(formula: str) -> set[str]:
+def _functions(formula: str) -> set[str]:
     """Return the functions in a formula, and other words before a bracket."""
     return {name.lower() for name in re.findall(r'(\w+)"?\s*\(', formula)}
 

@@ -6,7 +6,7 @@ unseen.
 
 **Trust.** Anyone with the public key could write other counts instead. So could anyone who may write to the data.
 
-    file    = SEALED, box of counts        or  PLAIN, SHA-256 of counts, counts
+    file    = SEALED, box of counts        or  UNSEALED, SHA-256 of counts, counts
     counts  = 32 bytes that identify them (`measure`), then int64, little end first. First the number of units with
               records left out, below 0 if not requested. Then every margin, in order, in C order
 
@@ -34,7 +34,7 @@ from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import DataSource, RecordBound
 
 SEALED: Final = b"fitnoise counts 1, sealed\n"
-PLAIN: Final = b"fitnoise counts 1, plain\n"
+UNSEALED: Final = b"fitnoise counts 1, plain\n"
 """The first bytes of such files."""
 
 PRIVATE, PUBLIC = "fitnoise-private-key-", "fitnoise-public-key-"
@@ -91,7 +91,7 @@ class SealedCounter(DeclaredCounter):
             _NOTHING,
         )
         text = quietly(path.read_bytes, failed)
-        if text.startswith(PLAIN):
+        if text.startswith(UNSEALED):
             if key is not None:
                 raise DataError(
                     "counts-not-sealed",
@@ -100,7 +100,7 @@ class SealedCounter(DeclaredCounter):
                     "Leave the key out.",
                     _NOTHING,
                 )
-            digest, content = text[len(PLAIN) :][:_DIGEST], text[len(PLAIN) + _DIGEST :]
+            digest, content = text[len(UNSEALED) :][:_DIGEST], text[len(UNSEALED) + _DIGEST :]
             if hashlib.sha256(content).digest() != digest:
                 raise DataError(
                     "counts-altered",
@@ -171,11 +171,11 @@ def sealed(fingerprint: str, margins: Margins, left_out: int | None, key: str | 
     Raises:
         DataError: The file holds no public key, or the package that seals is not installed.
     """
-    first = np.array([-1 if left_out is None else left_out])
-    parts = [first, *(margins[m] for m in sorted(margins))]
+    head = np.array([-1 if left_out is None else left_out])
+    parts = [head, *(margins[m] for m in sorted(margins))]
     content = b"".join([bytes.fromhex(fingerprint), *(x.astype("<i8").tobytes() for x in parts)])
     if key is None:
-        return PLAIN + hashlib.sha256(content).digest() + content
+        return UNSEALED + hashlib.sha256(content).digest() + content
     public = _nacl().public
     return SEALED + bytes(public.SealedBox(public.PublicKey(read_key(key, PUBLIC))).encrypt(content))
 
@@ -192,7 +192,7 @@ def _begins(path: Path) -> bool:
     if not path.is_file():
         return False
     with path.open("rb") as file:
-        return file.read(len(SEALED)).startswith((SEALED, PLAIN))
+        return file.read(len(SEALED)).startswith((SEALED, UNSEALED))
 
 
 def key_pair() -> tuple[str, str]:
@@ -240,9 +240,9 @@ def read_key(path: str | PathLike[str], kind: str) -> bytes:
             place=path.name,
         )
     with contextlib.suppress(ValueError):
-        found = bytes.fromhex(text.decode("ascii").removeprefix(kind))
-        if text.startswith(kind.encode()) and len(found) == _DIGEST:
-            return found
+        content = bytes.fromhex(text.decode("ascii").removeprefix(kind))
+        if text.startswith(kind.encode()) and len(content) == _DIGEST:
+            return content
     raise DataError(
         "key-file-invalid",
         f"The file {path.name!r} holds no {what} key.",

@@ -59,21 +59,21 @@ class Columns:
         return exact or [i for i, name in enumerate(self.names) if name.casefold() == column.casefold()]
 
     @final
-    def place(self, domain: Domain, attribute: str) -> int:
+    def position(self, domain: Domain, attribute: str) -> int:
         """Return the column that holds an attribute; raise DataError unless there is exactly one."""
-        return self._only(domain, domain.column(attribute), f"the attribute {attribute!r}")
+        return self._sole_position(domain, domain.column(attribute), f"the attribute {attribute!r}")
 
     @final
     def place_of_id(self, domain: Domain, column: str) -> int:
         """Return the column that identifies the unit of a record; raise DataError unless there is exactly one."""
-        return self._only(domain, column, "the id of the privacy unit")
+        return self._sole_position(domain, column, "the id of the privacy unit")
 
     @final
     def place_of_condition(self, domain: Domain, condition: Condition) -> int:
         """Return the column that a condition is on; raise DataError unless there is exactly one."""
-        return self._only(domain, condition.column, "a condition on records")
+        return self._sole_position(domain, condition.column, "a condition on records")
 
-    def _only(self, domain: Domain, column: str, who: str) -> int:
+    def _sole_position(self, domain: Domain, column: str, who: str) -> int:
         places = self.places(column)
         if len(places) > 1:
             raise DataError(
@@ -88,8 +88,8 @@ class Columns:
             names = f"The columns are {sorted(self.names)}."
             if self.header:  # the text may be a record: an error repeats only parts of the domain
                 there = [c for c in map(domain.column, domain) if self.places(c)]
-                named = f"only {', '.join(map(repr, there))}" if there else "no column"
-                names = f"The first line names {named} of the domain, and may not be a header line."
+                listed = f"only {', '.join(map(repr, there))}" if there else "no column"
+                names = f"The first line names {listed} of the domain, and may not be a header line."
             raise DataError(
                 "column-missing",
                 f"The column {column!r} does not exist in {self.what}; it is needed for {who}.",
@@ -129,24 +129,24 @@ class Columns:
             )
 
 
-def wrong_type(domain: Domain, attribute: str, kind: str, words: str) -> DataError:
+def wrong_type(domain: Domain, attribute: str, kind: str, needed: str) -> DataError:
     """Return the error for a column of a type from which the attribute cannot be read."""
     return DataError(
         "column-of-wrong-type",
         f"The column {domain.column(attribute)!r} is of the type {kind}.",
-        f"The attribute {attribute!r} needs {words}.",
+        f"The attribute {attribute!r} needs {needed}.",
         "Convert the column, or declare the attribute differently.",
         "Nothing was counted.",
         place=domain.column(attribute),
     )
 
 
-def wrong_condition(condition: Condition, kind: str, words: str) -> DataError:
+def wrong_condition(condition: Condition, kind: str, needed: str) -> DataError:
     """Return the error for a column of a type that a condition cannot be compared with."""
     return DataError(
         "condition-column-of-wrong-type",
         f"The column {condition.column!r} is of the type {kind}.",
-        f"The condition on it needs {words}.",
+        f"The condition on it needs {needed}.",
         "Convert the column, or change the condition.",
         "Nothing was counted.",
         place=condition.column,
@@ -225,8 +225,8 @@ def standing(what: str, state: Callable[[], object]) -> Iterator[None]:
 
 def pick(reader: str, width: int, positions: Sequence[int]) -> str:
     """Return the columns at these positions of a reader with `width` columns, as k0, k1, …."""
-    shown = ", ".join(f"c{p} AS k{i}" for i, p in enumerate(positions)) or "0 AS nothing"
-    return f"(SELECT {shown} FROM {reader} AS source({', '.join(f'c{i}' for i in range(width))}))"  # noqa: S608 - quoted
+    columns = ", ".join(f"c{p} AS k{i}" for i, p in enumerate(positions)) or "0 AS nothing"
+    return f"(SELECT {columns} FROM {reader} AS source({', '.join(f'c{i}' for i in range(width))}))"  # noqa: S608 - quoted
 
 
 @contextlib.contextmanager
@@ -253,8 +253,8 @@ def engine(memory_limit: str | None = None) -> Iterator[duckdb.DuckDBPyConnectio
 def _sqlstate(error: Exception) -> str:
     """Return the SQLSTATE code of an error of a database or Spark; another text, or none, if it has no code."""
     with contextlib.suppress(Exception):  # Spark asks a process that may be gone
-        told = error.getSqlState() if hasattr(error, "getSqlState") else getattr(error, "orig", None)
-        return str(getattr(told, "sqlstate", told))
+        state = error.getSqlState() if hasattr(error, "getSqlState") else getattr(error, "orig", None)
+        return str(getattr(state, "sqlstate", state))
     return ""
 
 

@@ -57,7 +57,7 @@ _SETTINGS = {
 _STRICT = "EXCEPTION"
 """The value of a setting for early dates with which Spark refuses them, which is as safe as what is set here."""
 
-_NAMED_ALONE = "spark.sql.variable.substitute"
+_SUBSTITUTION = "spark.sql.variable.substitute"
 """A setting that changes names alone. Columns of a DataFrame have names of our own."""
 
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "pyspark.sql.connect.logging")
@@ -73,8 +73,8 @@ _TABLES = ("MANAGED", "EXTERNAL")
 """Spark's names for the kinds of stored tables."""
 
 _KINDS = {
-    "ByteType": ColumnKind.WHOLE, "ShortType": ColumnKind.WHOLE, "IntegerType": ColumnKind.WHOLE,
-    "LongType": ColumnKind.WHOLE,
+    "ByteType": ColumnKind.INTEGER, "ShortType": ColumnKind.INTEGER, "IntegerType": ColumnKind.INTEGER,
+    "LongType": ColumnKind.INTEGER,
     "FloatType": ColumnKind.DOUBLE, "DoubleType": ColumnKind.DOUBLE, "DecimalType": ColumnKind.DECIMAL,
     "StringType": ColumnKind.TEXT,
     "VarcharType": ColumnKind.TEXT, "CharType": ColumnKind.FIXED, "BooleanType": ColumnKind.TRUTH,
@@ -97,7 +97,7 @@ class Spark:
     frame: DataFrame | None = None
     name: str | None = None
     dialect: ClassVar[Dialect] = SPARK
-    what: ClassVar[str] = SPARK.called
+    what: ClassVar[str] = SPARK.label
 
     @contextlib.contextmanager
     def session(self, table: str | None) -> Iterator[SparkTable]:
@@ -114,47 +114,47 @@ class Spark:
         undescribed = DataError("spark-not-described", "Spark cannot describe the table.", "", _ADVICE, _UNCHARGED)
         with contextlib.ExitStack() as stack:
             stack.enter_context(_hushed())
-            own = quietly(partial(self._own, stack), unreached)
-            found = quietly(partial(self._found, own, table), undescribed)
-            stack.callback(found.forget)
-            yield found
-            if own is self.spark:
+            session = quietly(partial(self._safe_session, stack), unreached)
+            described = quietly(partial(self._describe, session, table), undescribed)
+            stack.callback(described.forget)
+            yield described
+            if session is self.spark:
                 quietly(self._refuse_unless_safe, unreached)
 
-    def _own(self, stack: contextlib.ExitStack) -> SparkSession:
+    def _safe_session(self, stack: contextlib.ExitStack) -> SparkSession:
         """Return a new session with the caller's settings and the needed ones; or the caller's, if it is safe."""
         if self.frame is not None or not hasattr(self.spark, "newSession"):  # Connect has it from PySpark 4.3 on
             self._refuse_unless_safe()
             return self.spark
-        own = self.spark.newSession()
-        if _connects(own):
-            stack.callback(_tried, partial(_release, own))
-        known = own.conf.getAll
+        session = self.spark.newSession()
+        if _connects(session):
+            stack.callback(_tried, partial(_release, session))
+        settings = session.conf.getAll
         for key, value in self.spark.conf.getAll.items():
-            if known.get(key) != value:
-                _tried(partial(own.conf.set, key, value))
+            if settings.get(key) != value:
+                _tried(partial(session.conf.set, key, value))
         for key, value in _SETTINGS.items():
-            own.conf.set(key, value)
-        return own
+            session.conf.set(key, value)
+        return session
 
     def _refuse_unless_safe(self) -> None:
         """Raise DataError for a setting with which the caller's session may read a part of the records, or others."""
         for key, value in _SETTINGS.items():
-            if self.frame is not None and key == _NAMED_ALONE:
+            if self.frame is not None and key == _SUBSTITUTION:
                 continue
             if self.spark.conf.get(key, None) not in {None, value, _STRICT}:  # None: this version does not know it
-                own = "the session of the DataFrame" if self.frame is not None else "this session of Spark Connect"
+                owner = "the session of the DataFrame" if self.frame is not None else "this session of Spark Connect"
                 other = "" if self.frame is not None else ", or use PySpark 4.3, which makes its own session"
                 raise DataError(
                     "spark-setting-unsafe",
-                    f"The setting {key} of {own} is not {value}.",
+                    f"The setting {key} of {owner} is not {value}.",
                     "With another value Spark may skip records or read them differently.",
                     f'Set it (spark.conf.set("{key}", "{value}")), and keep it until all is counted{other}.',
                     "Nothing was measured and nothing was charged.",
                     place=key,
                 )
 
-    def _found(self, session: SparkSession, table: str | None) -> SparkTable:
+    def _describe(self, session: SparkSession, table: str | None) -> SparkTable:
         if self.frame is not None:
             if self.frame.isStreaming:
                 raise DataError(
@@ -188,8 +188,8 @@ class Spark:
                 _NOTHING,
                 place="data.table",
             )
-        known = self.spark.catalog.getTable(name)  # as the caller's session finds it: its database, its views
-        if known.isTemporary or known.tableType not in _TABLES:
+        entry = self.spark.catalog.getTable(name)  # as the caller's session finds it: its database, its views
+        if entry.isTemporary or entry.tableType not in _TABLES:
             raise DataError(
                 "spark-table-is-a-view",
                 f"The data are a view: {what}.",
@@ -198,10 +198,10 @@ class Spark:
                 _NOTHING,
                 place="data.table",
             )
-        parts = [*filter(None, [known.catalog]), *(known.namespace or []), known.name]
+        parts = [*filter(None, [entry.catalog]), *(entry.namespace or []), entry.name]
         relation = ".".join(map(SPARK.quoted, parts))
-        told = [tuple(row)[:2] for row in session.sql(f"DESCRIBE TABLE EXTENDED {relation}").collect()]
-        stored = dict(told[[key for key, _ in told].index("") :]).get("Provider", "") if ("", "") in told else ""
+        rows = [tuple(row)[:2] for row in session.sql(f"DESCRIBE TABLE EXTENDED {relation}").collect()]
+        stored = dict(rows[[key for key, _ in rows].index("") :]).get("Provider", "") if ("", "") in rows else ""
         if stored.lower() not in _STORED:
             raise DataError(
                 "spark-format-not-read",
@@ -234,7 +234,7 @@ class SparkTable(Columns):
     dialect: ClassVar[Dialect] = SPARK
     pages: ClassVar[int] = 0
     _used: list[int] = field(default_factory=list)
-    _kept: list[Any] = field(default_factory=list)
+    _checkpoints: list[Any] = field(default_factory=list)
 
     def column(self, index: int) -> str:
         """Return SQL for a column of the relation, under the name `source`."""
@@ -244,15 +244,15 @@ class SparkTable(Columns):
     @property
     def relation(self) -> str:
         """The table, in SQL; for a DataFrame, the requested columns, stored in the cluster."""
-        if self.frame is not None and not self._kept:
+        if self.frame is not None and not self._checkpoints:
             self._safely(partial(self._keep, self.frame))
         return self.name
 
     def fetch(self, statement: str) -> Iterator[Sequence[Sequence[Any]]]:
         """Run a statement without changes; yield its rows, some thousands at a time."""
         rows = self._safely(lambda: self.spark.sql(statement).toLocalIterator())
-        while some := self._safely(lambda: list(islice(rows, _ROWS_PER_FETCH))):
-            yield some
+        while batch := self._safely(lambda: list(islice(rows, _ROWS_PER_FETCH))):
+            yield batch
 
     def state(self) -> object:
         """Return the files of the table, which change when records do; `None` for a stored frame, and with Connect.
@@ -265,7 +265,7 @@ class SparkTable(Columns):
         return self._safely(self._files)
 
     def _files(self) -> object:
-        jvm, told = self.spark.sparkContext._jvm, self.spark.sparkContext._jsc.hadoopConfiguration()
+        jvm, configuration = self.spark.sparkContext._jvm, self.spark.sparkContext._jsc.hadoopConfiguration()
         files = (
             jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI.create(f)) for f in self.spark.table(self.name).inputFiles()
         )
@@ -273,20 +273,20 @@ class SparkTable(Columns):
         return {
             (file.getPath().toString(), file.getLen(), file.getModificationTime())
             for folder in folders.values()
-            for file in folder.getFileSystem(told).listStatus(folder)
+            for file in folder.getFileSystem(configuration).listStatus(folder)
             if file.isFile()
         }
 
     def forget(self) -> None:
         """Keep nothing of a DataFrame."""
-        for frame in self._kept:
+        for frame in self._checkpoints:
             _tried(partial(self.spark.catalog.dropTempView, self.name))
             _tried(frame.unpersist)
 
     def _keep(self, frame: DataFrame) -> None:
-        kept = frame.select(*(f"c{i}" for i in sorted(set(self._used)))).localCheckpoint()
-        self._kept.append(kept)
-        kept.createOrReplaceTempView(self.name)
+        checkpoint = frame.select(*(f"c{i}" for i in sorted(set(self._used)))).localCheckpoint()
+        self._checkpoints.append(checkpoint)
+        checkpoint.createOrReplaceTempView(self.name)
 
     def _safely(self, action: Any) -> Any:
         return quietly(action, not_counted(self.what, _ADVICE))
@@ -349,12 +349,10 @@ def _kinds(frame: DataFrame) -> tuple[tuple[ColumnKind | None, str], ...]:
 
 
 def _kind(column: Any) -> tuple[ColumnKind | None, str]:
-    called = type(column.dataType).__name__
-    kind = _KINDS.get(called)
+    name = type(column.dataType).__name__
+    kind = _KINDS.get(name)
     declared = (column.metadata or {}).get(_DECLARED, "")
-    return (
-        (ColumnKind.FIXED, "CharType") if kind is ColumnKind.TEXT and declared.startswith("char(") else (kind, called)
-    )
+    return (ColumnKind.FIXED, "CharType") if kind is ColumnKind.TEXT and declared.startswith("char(") else (kind, name)
 
 
 def _connects(spark: SparkSession) -> bool:

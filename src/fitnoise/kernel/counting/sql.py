@@ -15,7 +15,7 @@ from fitnoise.kernel.counting.engine_check import refuse_unless_bounded, refuse_
 from fitnoise.kernel.counting.persons import ID_KEY, counted_by
 from fitnoise.kernel.counting.sources import DATE_COLUMN_TEXT, standing, wrong_condition, wrong_id, wrong_type
 from fitnoise.kernel.counting.spark import Spark, SparkTable
-from fitnoise.kernel.counting.statements import Field, PersonColumn, count, left_out, prepared, told_of
+from fitnoise.kernel.counting.statements import Field, PersonColumn, count, left_out, prepared, reported
 from fitnoise.kernel.dates import DatePart
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.units import DataSource, RecordBound
@@ -58,7 +58,7 @@ class SqlCounter(DeclaredCounter):
         """Raise DataError for a missing or ambiguous column or one of the wrong type; reads no record."""
         with self._database.session(self._source.table) as session:
             self._fields(session, [tuple(attributes)] if attributes else [])
-            self._met(session)
+            self._condition_fields(session)
 
     def count(self, margins: Sequence[Margin], progress: Progress | None = None) -> Margins:
         """Return all margins by one statement; this takes the counts and some megabytes.
@@ -77,16 +77,16 @@ class SqlCounter(DeclaredCounter):
         with self._database.session(self._source.table) as session:
             relation, fields, person = self._tried(session, margins)
             drop, used = self._source.drops, {a for m in margins for a in m}
-            told = [(a,) for a in told_of(fields, drop=drop) if person is not None or a not in used]  # may be outside
-            told += [] if person is None or drop else [(ID_KEY,)]
-            asked, d = [*margins, *told], session.dialect
+            extra = [(a,) for a in reported(fields, drop=drop) if person is not None or a not in used]  # may be outside
+            extra += [] if person is None or drop else [(ID_KEY,)]
+            queried, d = [*margins, *extra], session.dialect
             with standing(session.what, session.state):
                 counts, outside = count(
                     session.fetch,
                     d,
                     relation,
                     fields,
-                    asked,
+                    queried,
                     gauge,
                     drop=drop,
                     person=person,
@@ -94,7 +94,7 @@ class SqlCounter(DeclaredCounter):
                     lost=lost,
                 )
         session.refuse(self._domain, outside, self._bound)
-        self._dropped = None if lost is None else lost.told(self._domain)
+        self._dropped = None if lost is None else lost.report(self._domain)
         gauge.finish()
         return {m: counts[m] for m in margins}
 
@@ -105,7 +105,7 @@ class SqlCounter(DeclaredCounter):
         """
         with self._database.session(self._source.table) as session:
             relation, fields, person = self._tried(session, [], uncounted=True)
-            if person is None or person.most is None:
+            if person is None or person.cap is None:
                 return super().left_out()
             with standing(session.what, session.state):
                 return left_out(session.fetch, session.dialect, relation, fields, person, drop=self._source.drops)
@@ -116,11 +116,11 @@ class SqlCounter(DeclaredCounter):
         """Return the records, their fields and the id, for an engine that counts known records as declared."""
         fields, person = self._fields(session, margins)
         drop, fetch, d, what = self._source.drops, session.fetch, session.dialect, self._database.what
-        beside = any(isinstance(f.coding, CodingWithMissing) for f in fields.values())
+        with_missing = any(isinstance(f.coding, CodingWithMissing) for f in fields.values())
         amounts = not self._domain.steps.keys().isdisjoint(fields)
-        refuse_unless_right(fetch, d, what, drop=drop, beside=beside, amounts=amounts)
+        refuse_unless_right(fetch, d, what, drop=drop, with_missing=with_missing, amounts=amounts)
         if person is not None:
-            shares = person.most is None
+            shares = person.cap is None
             refuse_unless_bounded(
                 fetch,
                 d,
@@ -132,11 +132,11 @@ class SqlCounter(DeclaredCounter):
                 shares=shares,
                 merge=bool(person.merge),
             )
-        met = self._met(session)
-        for f in (*fields.values(), *met):
+        conditions = self._condition_fields(session)
+        for f in (*fields.values(), *conditions):
             if f.read is not None and not d.streams:
                 refuse_unless_dated(fetch, d, what, f.read, timed=f.kind is ColumnKind.STAMP)
-        return prepared(d, session.relation, met, fields, person, session.pages)
+        return prepared(d, session.relation, conditions, fields, person, session.pages)
 
     def _fields(
         self, session: DatabaseSession | SparkTable, margins: Sequence[Margin]
@@ -149,54 +149,54 @@ class SqlCounter(DeclaredCounter):
         """Return the column that identifies the unit of a record; raise DataError for one of a wrong type."""
         if self._bound is None:
             return None
-        place = session.place_of_id(self._domain, self._bound.id)
-        kind, called = session.kinds[place]
-        if kind not in {ColumnKind.WHOLE, ColumnKind.TEXT, ColumnKind.FIXED, ColumnKind.ANY}:
-            raise wrong_id(self._bound, called)
-        _, most, pattern, merge = self._bound
-        return PersonColumn(kind, session.column(place), list(self._domain), most, pattern, merge)
+        index = session.place_of_id(self._domain, self._bound.id)
+        kind, type_name = session.kinds[index]
+        if kind not in {ColumnKind.INTEGER, ColumnKind.TEXT, ColumnKind.FIXED, ColumnKind.ANY}:
+            raise wrong_id(self._bound, type_name)
+        _, limit, pattern, merge = self._bound
+        return PersonColumn(kind, session.column(index), list(self._domain), limit, pattern, merge)
 
     def _field(self, session: DatabaseSession | SparkTable, a: str) -> Field:
         """Return the column of an attribute; raise DataError for one of a wrong type."""
-        place, coding = session.place(self._domain, a), self._domain[a].coding
-        kind, called = session.kinds[place]
+        index, coding = session.position(self._domain, a), self._domain[a].coding
+        kind, type_name = session.kinds[index]
         read = self._domain[a].derived
-        fitting, words = READABLE_COLUMN_KINDS[read_as(coding)]
+        fitting, types = READABLE_COLUMN_KINDS[read_as(coding)]
         if read is not None:
             timed = read.part is DatePart.HOUR
-            fitting, words = _dated(session, timed=timed), DATE_COLUMN_TEXT[timed]
+            fitting, types = _dated(session, timed=timed), DATE_COLUMN_TEXT[timed]
         if kind is None or kind not in fitting:
-            raise wrong_type(self._domain, a, called, words)
+            raise wrong_type(self._domain, a, type_name, types)
         if read is not None:
-            return Field(coding, kind, session.column(place), read)
-        _refuse_blanks(coding, kind, called, self._domain.column(a), f"the attribute {a!r}")
-        most = session.dialect.longest
+            return Field(coding, kind, session.column(index), read)
+        _refuse_blanks(coding, kind, type_name, self._domain.column(a), f"the attribute {a!r}")
+        longest = session.dialect.longest
         listed = coded(coding).codes if read_as(coding) is str else ()  # type: ignore[arg-type]  # texts are codes
-        if most is not None and any(len(str(c).encode()) >= most for c in listed):
+        if longest is not None and any(len(str(c).encode()) >= longest for c in listed):
             raise DataError(
                 "code-too-long-for-database",
-                f"The attribute {a!r} declares a code of {most:,} bytes or more.",
-                f"{session.dialect.called} may take such a code for another one.",
+                f"The attribute {a!r} declares a code of {longest:,} bytes or more.",
+                f"{session.dialect.label} may take such a code for another one.",
                 "Declare shorter codes, or copy the table into a Parquet file and count that file.",
                 "Nothing was counted.",
                 place=a,
             )
-        return Field(coding, kind, session.column(place))
+        return Field(coding, kind, session.column(index))
 
-    def _met(self, session: DatabaseSession | SparkTable) -> list[Field]:
+    def _condition_fields(self, session: DatabaseSession | SparkTable) -> list[Field]:
         """Return the columns of all conditions; raise DataError for one of a wrong type."""
         return [self._condition(session, c) for c in self.where]
 
     def _condition(self, session: DatabaseSession | SparkTable, c: Condition) -> Field:
-        place = session.place_of_condition(self._domain, c)
-        kind, called = session.kinds[place]
-        fitting, words = READABLE_COLUMN_KINDS[read_as(c.coding)]
+        index = session.place_of_condition(self._domain, c)
+        kind, type_name = session.kinds[index]
+        fitting, types = READABLE_COLUMN_KINDS[read_as(c.coding)]
         if c.read is not None:
-            fitting, words = _dated(session, timed=False), DATE_COLUMN_TEXT[0]
+            fitting, types = _dated(session, timed=False), DATE_COLUMN_TEXT[0]
         if kind is None or kind not in fitting:
-            raise wrong_condition(c, called, words)
-        _refuse_blanks(c.coding, kind, called, c.column, "the condition on it")
-        return Field(c.coding, kind, session.column(place), c.read)
+            raise wrong_condition(c, type_name, types)
+        _refuse_blanks(c.coding, kind, type_name, c.column, "the condition on it")
+        return Field(c.coding, kind, session.column(index), c.read)
 
 
 def _dated(session: DatabaseSession | SparkTable, *, timed: bool) -> frozenset[ColumnKind]:
@@ -208,13 +208,13 @@ def _dated(session: DatabaseSession | SparkTable, *, timed: bool) -> frozenset[C
     return frozenset({ColumnKind.STAMP, *texts, *([] if timed else [ColumnKind.DATE])})
 
 
-def _refuse_blanks(coding: Coding, kind: ColumnKind, called: str, column: str, who: str) -> None:
+def _refuse_blanks(coding: Coding, kind: ColumnKind, type_name: str, column: str, who: str) -> None:
     """Raise DataError for a code that ends in a blank, of a column whose texts end in none."""
     listed = coded(coding).codes if read_as(coding) is str else ()  # type: ignore[arg-type]  # texts are codes
     if kind is ColumnKind.FIXED and any(str(c).endswith(" ") for c in listed):
         raise DataError(
             "code-with-final-blank",
-            f"The column {column!r} is of the type {called}, and {who} declares a code that ends in a blank.",
+            f"The column {column!r} is of the type {type_name}, and {who} declares a code that ends in a blank.",
             "Texts of this type do not end in a blank.",
             "Remove these blanks from the codes.",
             "Nothing was counted.",

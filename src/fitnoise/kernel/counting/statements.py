@@ -48,7 +48,7 @@ from fitnoise.kernel.codings import (
 )
 from fitnoise.kernel.codings import cells_of as width
 from fitnoise.kernel.counting._base import Lost, Margin, Margins, ProgressFilter
-from fitnoise.kernel.counting.dialects import ColumnKind, Dialect, as_whole, coded, interval_sql
+from fitnoise.kernel.counting.dialects import ColumnKind, Dialect, as_integer, coded, interval_sql
 from fitnoise.kernel.counting.joint_counts import MarginCounts, joint_tables, sum_up
 from fitnoise.kernel.counting.margins import blank
 from fitnoise.kernel.counting.persons import ID_KEY, MAX_ID_BYTES, SHARE_KEY, PersonSelector
@@ -96,17 +96,17 @@ class Field:
     column: str
     read: DateField | None = None
 
-    def cells(self, values: Sequence[bytes | float | None], by: NDArray[Any] | None = None) -> NDArray[Any]:
+    def cells(self, values: Sequence[bytes | float | None], classes: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return the cells of values as they are read, below 0 for a value without a cell.
 
-        by: For an amount with a range by an attribute, the cells of that attribute.
+        classes: For an amount with a range by an attribute, the cells of that attribute.
         """
-        if by is not None:
-            first, *others = ((cells_of(own, values), cells) for own, cells in ranges_of(self.coding))
-            found = first[0]
-            for own, cells in others:
-                found = np.where(np.isin(by, cells), own, found)
-            return found
+        if classes is not None:
+            default, *others = ((cells_of(part, values), cells) for part, cells in ranges_of(self.coding))
+            out = default[0]
+            for part, cells in others:
+                out = np.where(np.isin(classes, cells), part, out)
+            return out
         if self.read is None:
             return cells_of(self.coding, values)
         texts = (v.decode(errors="replace") if isinstance(v, bytes) else v for v in values)
@@ -119,7 +119,7 @@ class PersonColumn:
     """The column that identifies the unit of a record (`persons`), and the number of counted records of a unit.
 
     column: SQL for the column, as for a field.
-    most: The largest number of counted records of a person; `None` for shares of all.
+    cap: The largest number of counted records of a person; `None` for shares of all.
     cells: The attributes by which records of a person are put in order.
     pattern: The pattern that the counted records of a person keep to.
     merge: Amounts that are added up before.
@@ -128,7 +128,7 @@ class PersonColumn:
     kind: ColumnKind
     column: str
     cells: Sequence[str]
-    most: int | None
+    cap: int | None
     pattern: Pattern = NO_PATTERN
     merge: tuple[str, ...] = ()
 
@@ -138,8 +138,8 @@ class PersonColumn:
 
     def field(self, d: Dialect) -> Field:
         """Return an attribute with one cell, in which a record lies if it has an id."""
-        told = f"CASE WHEN {d.is_person(d.person(self.kind, self.column))} THEN 0 END"
-        return Field(Range(0, 0), ColumnKind.WHOLE, told)
+        person = f"CASE WHEN {d.is_person(d.person(self.kind, self.column))} THEN 0 END"
+        return Field(Range(0, 0), ColumnKind.INTEGER, person)
 
 
 def count(
@@ -182,7 +182,7 @@ def count(
     """
     if d.streams:
         sizes = {a: width(f.coding) for a, f in fields.items()} | ({} if person is None else {ID_KEY: 1})
-        sizes |= {SHARE_KEY: SHARES_PER_RECORD + 1} if person is not None and person.most is None else {}
+        sizes |= {SHARE_KEY: SHARES_PER_RECORD + 1} if person is not None and person.cap is None else {}
         steps = {a: k for a, f in fields.items() if (k := steps_of(f.coding))}
         tables = MarginCounts(margins, sizes, gauge, steps, lost)
         if person is not None:
@@ -192,8 +192,8 @@ def count(
     sizes = {a: f.coding.size for a, f in fields.items()}
     steps = {a: steps_of(f.coding) for a, f in fields.items()}
     counts = blank(margins, {a: width(f.coding) for a, f in fields.items()})
-    together = joint_tables(margins, sizes, ASSUMED_RECORDS, d.prices)
-    joint = [t.attributes for t in together]
+    joined = joint_tables(margins, sizes, ASSUMED_RECORDS, d.prices)
+    joint = [t.attributes for t in joined]
     if len(joint) > MAX_TABLES_PER_STATEMENT or any(math.prod(_shape(fields, t)) >= 2**63 for t in joint):
         raise DataError(
             "too-many-joint-tables",
@@ -208,7 +208,7 @@ def count(
     seen = {where: np.zeros(size + 1, dtype=np.int64) for where, size in shared.items()}
     records = np.zeros(len(joint), dtype=np.int64)
     for rows in fetch(statement(d, relation, fields, joint, drop=drop, person=person, pages=pages)):
-        numbers = _whole_numbers(rows, [math.prod(_shape(fields, t)) for t in joint])
+        numbers = _integers(rows, [math.prod(_shape(fields, t)) for t in joint])
         for j in np.unique(numbers[0]):
             _, places, n = numbers[:, numbers[0] == j]
             cells = _cells(fields, joint[j], places)
@@ -218,12 +218,12 @@ def count(
                     np.add.at(seen[a, j], c, n)
                 outside[a] += int(n[c == 0].sum()) if unseen[a] == j else 0
             inside = np.all([c > 0 for c in cells.values()], axis=0) if cells else np.full(len(n), fill_value=True)
-            for m in (*together[j].members, *([joint[j]] if together[j].margins else [])):
-                own = tuple(cells[a][inside] - 1 for a in m)
+            for m in (*joined[j].members, *([joint[j]] if joined[j].margins else [])):
+                index = tuple(cells[a][inside] - 1 for a in m)
                 if any(steps[a] for a in m):
-                    sum_up(counts[m], own, [steps[a] for a in m], n[inside])
+                    sum_up(counts[m], index, [steps[a] for a in m], n[inside])
                 else:
-                    np.add.at(counts[m], own, n[inside] if m else n[inside].sum())
+                    np.add.at(counts[m], index, n[inside] if m else n[inside].sum())
     if not report_outside and (
         any(x != records[0] for x in records) or any((x != seen[a, unseen[a]]).any() for (a, _), x in seen.items())
     ):
@@ -242,16 +242,16 @@ def count(
 def _lose(fetch: Fetch, d: Dialect, relation: str, fields: Mapping[str, Field], lost: Lost, *, drop: bool) -> None:
     """Add up the records that are dropped, by a statement of its own: of fields of which one drops, at least."""
     read, keys, _ = _keyed(d, fields, drop=drop)
-    kept = {a: c for a, f in fields.items() if (c := d.is_counted_sql(f.coding, f.kind, keys[a], drop=drop))}
-    flags = ", ".join(f"CASE WHEN {c} THEN 0 ELSE 1 END AS l{i}" for i, c in enumerate(kept.values()))
-    out = " + ".join(f"l{i}" for i in range(len(kept)))
-    each = [f"CASE WHEN {out} > 0 THEN 1 ELSE 0 END", *(f"l{i}" for i in range(len(kept)))]
-    sums = ", ".join(f"{d.whole.format(x=f'COALESCE(SUM({x}), 0)')} AS n{i}" for i, x in enumerate(each))
-    told = f"SELECT {flags} FROM (SELECT {read} FROM {relation} source) told"
-    statement = f"SELECT {d.whole.format(x=d.count)} AS n, {sums} FROM ({told}) lost{d.ending}"
+    tests = {a: c for a, f in fields.items() if (c := d.is_counted_sql(f.coding, f.kind, keys[a], drop=drop))}
+    flags = ", ".join(f"CASE WHEN {c} THEN 0 ELSE 1 END AS l{i}" for i, c in enumerate(tests.values()))
+    out = " + ".join(f"l{i}" for i in range(len(tests)))
+    each = [f"CASE WHEN {out} > 0 THEN 1 ELSE 0 END", *(f"l{i}" for i in range(len(tests)))]
+    sums = ", ".join(f"{d.int64.format(x=f'COALESCE(SUM({x}), 0)')} AS n{i}" for i, x in enumerate(each))
+    flagged = f"SELECT {flags} FROM (SELECT {read} FROM {relation} source) records"
+    statement = f"SELECT {d.int64.format(x=d.count)} AS n, {sums} FROM ({flagged}) lost{d.ending}"
     numbers = [x for rows in fetch(statement) for row in rows for x in row]
-    records, dropped, *by = _whole_numbers([(0, 0, x) for x in numbers], [1])[2].tolist()
-    lost.add(records, dropped, dict(zip(kept, by, strict=True)))
+    records, dropped, *lost_by = _integers([(0, 0, x) for x in numbers], [1])[2].tolist()
+    lost.add(records, dropped, dict(zip(tests, lost_by, strict=True)))
 
 
 def left_out(
@@ -269,10 +269,10 @@ def left_out(
         return persons.left_out()
     fields = {**fields, ID_KEY: person.field(d)}
     statement = _uncounted(d, relation, fields, person, drop=drop)
-    return int(_whole_numbers([(0, 0, *row) for rows in fetch(statement) for row in rows], [1])[2].sum())
+    return int(_integers([(0, 0, *row) for rows in fetch(statement) for row in rows], [1])[2].sum())
 
 
-def _whole_numbers(rows: Sequence[Sequence[Any]], places: Sequence[int]) -> NDArray[np.int64]:
+def _integers(rows: Sequence[Sequence[Any]], places: Sequence[int]) -> NDArray[np.int64]:
     """Return rows (table, place, count) as columns; raise DataError for values that no correct engine returns."""
     numbers = np.full((3, 1), -1, dtype=np.int64)
     with contextlib.suppress(TypeError, ValueError, OverflowError):
@@ -302,25 +302,25 @@ def prepared(
     Without conditions and dates, return the relation itself. pages: The number of its pages; if given, the position of
     a record is read too.
     """
-    own = {a: f for a, f in fields.items() if f.read is not None and not d.streams}
-    if not conditions and not own:
+    dated = {a: f for a, f in fields.items() if f.read is not None and not d.streams}
+    if not conditions and not dated:
         return relation, dict(fields), person
-    read = {a: f.column if f.read is None or a not in own else d.derived(f.read, f.column) for a, f in fields.items()}
-    shown = [f"{x} AS v{i}" for i, x in enumerate(read.values())] + (
+    read = {a: f.column if f.read is None or a not in dated else d.derived(f.read, f.column) for a, f in fields.items()}
+    columns = [f"{x} AS v{i}" for i, x in enumerate(read.values())] + (
         [] if person is None else [f"{person.column} AS p"]
     )
-    shown += [f"source.{d.located} AS {d.located}"] if pages else []
-    met = " AND ".join(_met(d, f) for f in conditions)
-    chosen = f"(SELECT {', '.join(shown) or '0 AS v0'} FROM {relation} source{' WHERE ' if met else ''}{met})"
+    columns += [f"source.{d.located} AS {d.located}"] if pages else []
+    where = " AND ".join(_is_met_sql(d, f) for f in conditions)
+    chosen = f"(SELECT {', '.join(columns) or '0 AS v0'} FROM {relation} source{' WHERE ' if where else ''}{where})"
     now = {a: replace(f, column=f"source.v{i}") for i, (a, f) in enumerate(fields.items())}
-    now |= {a: Field(f.coding, ColumnKind.DERIVED, now[a].column) for a, f in own.items()}
+    now |= {a: Field(f.coding, ColumnKind.DERIVED, now[a].column) for a, f in dated.items()}
     return chosen, now, None if person is None else replace(person, column="source.p")
 
 
-def _met(d: Dialect, f: Field) -> str:
+def _is_met_sql(d: Dialect, f: Field) -> str:
     """Return SQL for the condition that a column meets; SQLite compares by value, as it reads records."""
     if not d.streams:
-        return d.met(
+        return d.is_met_sql(
             f.coding, *((f.kind, f.column) if f.read is None else (ColumnKind.DERIVED, d.derived(f.read, f.column)))
         )
     read = _read(f) if f.read is None else _DAY.format(t=f"trim({f.column}, {_BLANKS})", c=f.column)
@@ -363,21 +363,22 @@ def statement(
     if person is not None:
         lined, chosen = _selected_records(d, relation, fields, person, drop=drop)
         keys = {a: f"k{i}" for i, a in enumerate(fields)}
-        shown = [*keys.values(), *(["share"] if person.most is None else [])]
-        each = "COALESCE(SUM(share), 0)" if person.most is None else d.count
-        records = [f"SELECT {', '.join(shown)} FROM ({lined}) taken WHERE {chosen}"]
-        fields = {a: Field(_numbered(f.coding.size), ColumnKind.WHOLE, "") for a, f in fields.items()}  # keys are cells
+        columns = [*keys.values(), *(["share"] if person.cap is None else [])]
+        each = "COALESCE(SUM(share), 0)" if person.cap is None else d.count
+        records = [f"SELECT {', '.join(columns)} FROM ({lined}) taken WHERE {chosen}"]
+        # keys are cells
+        fields = {a: Field(_numbered(f.coding.size), ColumnKind.INTEGER, "") for a, f in fields.items()}
         batches = list(_batches(d, keys, joint))
     else:
-        read, keys, kept = _keyed(d, fields, drop=drop)
+        read, keys, condition = _keyed(d, fields, drop=drop)
         batches = list(_batches(d, keys, joint))
         pieces = _pieces(d, pages, len(batches), sum(math.prod(_shape(fields, t)) for t in joint))
         records = [f"SELECT {read} FROM {relation} source{piece}" for piece in pieces]
-        if kept:
-            own = ", ".join(dict.fromkeys(keys.values()))
-            records = [f"SELECT {own} FROM ({some}) chosen WHERE {kept}" for some in records]
-    scans = [_scan(d, some, fields, keys, tables, each) for some in records for tables in batches]
-    total = d.whole.format(x="SUM(n)")
+        if condition:
+            names = ", ".join(dict.fromkeys(keys.values()))
+            records = [f"SELECT {names} FROM ({query}) chosen WHERE {condition}" for query in records]
+    scans = [_scan(d, query, fields, keys, tables, each) for query in records for tables in batches]
+    total = d.int64.format(x="SUM(n)")
     return f"SELECT j, place, {total} AS total FROM ({' UNION ALL '.join(scans)}) counted GROUP BY j, place{d.ending}"
 
 
@@ -392,23 +393,23 @@ def _pieces(d: Dialect, pages: int, scans: int, places: int) -> list[str]:
         scans: The number of scans of each piece.
         places: The number of places of all joint tables; each piece may count each of them again.
     """
-    least, most = _PIECES
-    n = min(most // scans, pages // _PAGES, pages * _PLACES // places, _GROUPS // places)
-    n = n if n >= least else 1
-    at, ends = f"source.{d.located}", [d.page.format(n=pages * i // n) for i in range(1, n)]
+    min_pieces, max_scans = _PIECES
+    n = min(max_scans // scans, pages // _PAGES, pages * _PLACES // places, _GROUPS // places)
+    n = n if n >= min_pieces else 1
+    x, ends = f"source.{d.located}", [d.page.format(n=pages * i // n) for i in range(1, n)]
     return [
-        f" WHERE {' AND '.join(filter(None, (low and f'{at} >= {low}', high and f'{at} < {high}')))}" if ends else ""
+        f" WHERE {' AND '.join(filter(None, (low and f'{x} >= {low}', high and f'{x} < {high}')))}" if ends else ""
         for low, high in pairwise(["", *ends, ""])
     ]
 
 
 def _uncounted(d: Dialect, relation: str, fields: Mapping[str, Field], person: PersonColumn, *, drop: bool) -> str:
     """Return SQL for the number of persons of whom fewer records are counted than are inside."""
-    lined, _ = _selected_records(d, relation, fields, person, drop=drop, whole=True)
-    who = d.apart.format(c="p")
-    some = f"SELECT {who} AS who FROM ({lined}) taken WHERE good = 1 AND turn <= {person.most}"
-    total = d.whole.format(x=d.count)
-    return f"SELECT {total} AS n FROM ({some} GROUP BY {who} HAVING {d.count} < MAX(whole)) persons{d.ending}"
+    lined, _ = _selected_records(d, relation, fields, person, drop=drop, totals=True)
+    who = d.person_key.format(c="p")
+    counted = f"SELECT {who} AS who FROM ({lined}) taken WHERE good = 1 AND turn <= {person.cap}"
+    total = d.int64.format(x=d.count)
+    return f"SELECT {total} AS n FROM ({counted} GROUP BY {who} HAVING {d.count} < MAX(per_person)) persons{d.ending}"
 
 
 def _keyed(d: Dialect, fields: Mapping[str, Field], *, drop: bool) -> tuple[str, dict[str, str], str]:
@@ -417,65 +418,65 @@ def _keyed(d: Dialect, fields: Mapping[str, Field], *, drop: bool) -> tuple[str,
     keys = {a: _key(d, fields, f) for a, f in fields.items()}
     keys = {a: names.setdefault(key, f"k{len(names)}") for a, key in keys.items()}
     read = ", ".join(f"{key} AS {name}" for key, name in names.items()) or "0 AS k0"
-    kept = " AND ".join(
+    condition = " AND ".join(
         filter(None, (d.is_counted_sql(f.coding, f.kind, keys[a], drop=drop) for a, f in fields.items()))
     )
-    return read, keys, kept
+    return read, keys, condition
 
 
 def _key(d: Dialect, fields: Mapping[str, Field], field: Field) -> str:
     """Return the key of records along a field; for an amount with a range by another, it depends on that cell."""
-    by = classified_by(field.coding)
-    if by is None:
+    classifier = classified_by(field.coding)
+    if classifier is None:
         return d.key(field.coding, field.kind, field.column)
-    other = fields[by]
+    other = fields[classifier]
     cell = d.cell(other.coding, other.kind, d.key(other.coding, other.kind, other.column))
     return d.key_by(field.coding, field.kind, field.column, cell)
 
 
 def _selected_records(
-    d: Dialect, relation: str, fields: Mapping[str, Field], person: PersonColumn, *, drop: bool, whole: bool = False
+    d: Dialect, relation: str, fields: Mapping[str, Field], person: PersonColumn, *, drop: bool, totals: bool = False
 ) -> tuple[str, str]:
     """Return SQL for records, and the condition of those that count or are reported (`persons`).
 
     Of the records inside, the first of each person meet it. Records outside meet it if they are reported. The columns
     k0, k1, … are the cells of all fields. Records are put in order by cells, and not by the values read. Column p is
-    the id, and turn a position in line. whole: True to add the number of the person's records that are inside. Where
+    the id, and turn a position in line. totals: True to add the number of the person's records that are inside. Where
     shares are counted there is no line. Column share is then the count of a record: 1 for a record outside.
     """
-    whole = whole or person.most is None
+    totals = totals or person.cap is None
     codings = {a: fields[a].coding for a in person.merge}
     fields = person.read(fields)
-    read, keys, kept = _keyed(d, fields, drop=drop)
+    read, keys, condition = _keyed(d, fields, drop=drop)
     inside = " AND ".join(d.inside(f.coding, f.kind, keys[a]) for a, f in fields.items())
-    told = bool(told_of(fields, drop=drop))
+    outside = bool(reported(fields, drop=drop))
     records = f"SELECT {read}, {d.person(person.kind, person.column)} AS p FROM {relation} source"
     cells = {a: d.cell(f.coding, f.kind, keys[a]) for a, f in fields.items()}
     names = {a: f"c{i}" for i, a in enumerate(fields)}
     coded = ", ".join(f"{cells[a]} AS {name}" for a, name in names.items())
-    left = f" WHERE {kept}" if kept and told else ""
-    every = f"SELECT {coded}, p, CASE WHEN {inside} THEN 1 ELSE 0 END AS good FROM ({records}) told{left}"
-    whose = ", ".join(["good", d.apart.format(c="p")])
+    where = f" WHERE {condition}" if condition and outside else ""
+    rows = f"SELECT {coded}, p, CASE WHEN {inside} THEN 1 ELSE 0 END AS good FROM ({records}) records{where}"
+    whose = ", ".join(["good", d.person_key.format(c="p")])
     if codings:
-        every, names = merged(every, codings, names, whose, "good", "p, good", added=d.added, whole=d.whole, first=1)
-        every += " OR good = 0"
-    own = [names[a] for a in person.cells]
-    order = ", ".join([d.place_in_line("p", own), *own])
+        rows, names = merged(rows, codings, names, whose, "good", "p, good", added=d.added, integer=d.int64, start=1)
+        rows += " OR good = 0"
+    columns = [names[a] for a in person.cells]
+    order = ", ".join([d.place_in_line("p", columns), *columns])
     held = ", ".join([*names.values(), "p", "good"])
-    if whole:
-        every = f"SELECT {held}, {d.count} OVER (PARTITION BY {whose}) AS whole FROM ({every}) counted"
-        held += ", whole"
-    shown = ", ".join(f"{name} AS k{i}" for i, name in enumerate(names.values()))
-    if person.most is None:  # the division has no remainder, so the result is an integer in any engine
-        share = d.whole.format(x=f"({SHARES_PER_RECORD} - MOD({SHARES_PER_RECORD}, whole)) / whole")
-        share = f"CASE WHEN good = 1 THEN {share} ELSE 1 END AS share"
-        return f"SELECT {shown}, good, {share} FROM ({every}) lined", "good = 1 OR good = 0" if told else "good = 1"
-    for more, so in kept_to(person.pattern, names, whose, order):
-        every = f"SELECT {held} FROM (SELECT {held}, {more} FROM ({every}) apart) firsts WHERE {so} OR good = 0"
+    if totals:
+        rows = f"SELECT {held}, {d.count} OVER (PARTITION BY {whose}) AS per_person FROM ({rows}) counted"
+        held += ", per_person"
+    listed = ", ".join(f"{name} AS k{i}" for i, name in enumerate(names.values()))
+    if person.cap is None:  # the division has no remainder, so the result is an integer in any engine
+        weight = d.int64.format(x=f"({SHARES_PER_RECORD} - MOD({SHARES_PER_RECORD}, per_person)) / per_person")
+        weight = f"CASE WHEN good = 1 THEN {weight} ELSE 1 END AS share"
+        return f"SELECT {listed}, good, {weight} FROM ({rows}) lined", "good = 1 OR good = 0" if outside else "good = 1"
+    for further, so in kept_to(person.pattern, names, whose, order):
+        rows = f"SELECT {held} FROM (SELECT {held}, {further} FROM ({rows}) ranked) firsts WHERE {so} OR good = 0"
     turn = f"ROW_NUMBER() OVER (PARTITION BY {whose} ORDER BY {order}) AS turn"
-    chosen = f"turn <= {person.most} OR good = 0" if told else f"good = 1 AND turn <= {person.most}"
-    more = "p, whole, " if whole else ""
-    return f"SELECT {shown}, {more}good, {turn} FROM ({every}) lined", chosen
+    chosen = f"turn <= {person.cap} OR good = 0" if outside else f"good = 1 AND turn <= {person.cap}"
+    further = "p, per_person, " if totals else ""
+    return f"SELECT {listed}, {further}good, {turn} FROM ({rows}) lined", chosen
 
 
 def _numbered(size: int) -> Coding:
@@ -492,8 +493,8 @@ def merged(
     held: str,
     *,
     added: str,
-    whole: str,
-    first: int,
+    integer: str,
+    start: int,
 ) -> tuple[str, dict[str, str]]:
     """Return SQL that merges records of a person that agree except for amounts, which it adds up (`persons`).
 
@@ -508,26 +509,26 @@ def merged(
         good: One of the columns in `whose`.
         held: Further columns to return.
         added: The template of a sum, from a dialect.
-        whole: The template of a sum that is cut.
-        first: The number of the first cell.
+        integer: The template of a sum that is cut.
+        start: The number of the first cell.
     """
-    last = 2 * MAX_STEPS_FROM_ZERO + first
-    kinds = {a: f"CASE WHEN {names[a]} <= {last} THEN {first} ELSE {names[a]} END" for a in codings}
-    alike = ", ".join([whose, *(kinds.get(a, c) for a, c in names.items())])
-    sums, shown, cells = [], dict(names), dict(names)
+    last = 2 * MAX_STEPS_FROM_ZERO + start
+    kinds = {a: f"CASE WHEN {names[a]} <= {last} THEN {start} ELSE {names[a]} END" for a in codings}
+    group = ", ".join([whose, *(kinds.get(a, c) for a, c in names.items())])
+    sums, columns, cells = [], dict(names), dict(names)
     for i, (a, coding) in enumerate(codings.items()):
-        c, total, (low, most) = names[a], f"total{i}", range_of(coding)
-        shown[a] = f"sum{i}"
-        sums.append(f"{added.format(x=f'{c} - {MAX_STEPS_FROM_ZERO + first}')} OVER (PARTITION BY {alike}) AS {total}")
+        c, total, (low, width) = names[a], f"total{i}", range_of(coding)
+        columns[a] = f"sum{i}"
+        sums.append(f"{added.format(x=f'{c} - {MAX_STEPS_FROM_ZERO + start}')} OVER (PARTITION BY {group}) AS {total}")
         cell = (
-            f"CASE WHEN {c} < {first} THEN {c} WHEN {c} > {last} THEN {c} - {2 * MAX_STEPS_FROM_ZERO - most} "
-            f"WHEN {total} < {low} THEN {first} WHEN {total} > {low + most} THEN {first + most} "
-            f"ELSE {total} - ({low - first}) END"
+            f"CASE WHEN {c} < {start} THEN {c} WHEN {c} > {last} THEN {c} - {2 * MAX_STEPS_FROM_ZERO - width} "
+            f"WHEN {total} < {low} THEN {start} WHEN {total} > {low + width} THEN {start + width} "
+            f"ELSE {total} - ({low - start}) END"
         )
-        cells[a] = f"{whole.format(x=cell)} AS {shown[a]}"
-    turn = f"ROW_NUMBER() OVER (PARTITION BY {alike} ORDER BY {good}) AS again"
-    every = f"SELECT {', '.join(names.values())}, {held}, {', '.join(sums)}, {turn} FROM ({records}) alike"
-    return f"SELECT {', '.join(cells.values())}, {held} FROM ({every}) added WHERE again = 1", shown
+        cells[a] = f"{integer.format(x=cell)} AS {columns[a]}"
+    turn = f"ROW_NUMBER() OVER (PARTITION BY {group} ORDER BY {good}) AS again"
+    summed = f"SELECT {', '.join(names.values())}, {held}, {', '.join(sums)}, {turn} FROM ({records}) grouped"
+    return f"SELECT {', '.join(cells.values())}, {held} FROM ({summed}) added WHERE again = 1", columns
 
 
 def kept_to(pattern: Pattern, names: Mapping[str, str], whose: str, order: str) -> Iterator[tuple[str, str]]:
@@ -541,20 +542,20 @@ def kept_to(pattern: Pattern, names: Mapping[str, str], whose: str, order: str) 
     """
     if pattern.fixed:
         line = f"OVER (PARTITION BY {whose} ORDER BY {order})"
-        own = {names[a]: f"first{i}" for i, a in enumerate(pattern.fixed)}
-        firsts = ", ".join(f"FIRST_VALUE({c}) {line} AS {first}" for c, first in own.items())
-        yield firsts, f"({' AND '.join(f'{c} = {first}' for c, first in own.items())})"
-    for attributes, most in pattern.caps:
+        firsts_of = {names[a]: f"first{i}" for i, a in enumerate(pattern.fixed)}
+        firsts = ", ".join(f"FIRST_VALUE({c}) {line} AS {column}" for c, column in firsts_of.items())
+        yield firsts, f"({' AND '.join(f'{c} = {column}' for c, column in firsts_of.items())})"
+    for attributes, limit in pattern.caps:
         cell = ", ".join([whose, *(names[a] for a in attributes)])
-        yield f"ROW_NUMBER() OVER (PARTITION BY {cell} ORDER BY {order}) AS again", f"again <= {most}"
-    for a, far in pattern.separation:
+        yield f"ROW_NUMBER() OVER (PARTITION BY {cell} ORDER BY {order}) AS again", f"again <= {limit}"
+    for a, distance in pattern.separation:
         c = names[a]
         before = f"FIRST_VALUE({c}) OVER (PARTITION BY {whose} ORDER BY {c} ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)"
         # its own cell where no record is before it
-        yield f"{before} AS nearest", f"(nearest = {c} OR {c} - nearest >= {far})"
+        yield f"{before} AS nearest", f"(nearest = {c} OR {c} - nearest >= {distance})"
 
 
-def told_of(fields: Mapping[str, Field], *, drop: bool) -> list[str]:
+def reported(fields: Mapping[str, Field], *, drop: bool) -> list[str]:
     """Return the fields in which a record can be outside without being left out."""
     return [a for a, f in fields.items() if without_cell(f.coding) - dropped(f.coding, drop=drop)]
 
@@ -564,12 +565,12 @@ def _batches(d: Dialect, keys: Mapping[str, str], joint: Sequence[Margin]) -> It
     batch: dict[int, Margin] = {}
     sets: list[set[str]] = []
     for j, table in enumerate(joint):
-        own = {keys[a] for a in table}
-        if batch and not (d.sets and own not in sets and len(own.union(*sets)) <= _MAX_ATTRIBUTES_PER_SCAN):
+        used = {keys[a] for a in table}
+        if batch and not (d.sets and used not in sets and len(used.union(*sets)) <= _MAX_ATTRIBUTES_PER_SCAN):
             yield batch
             batch, sets = {}, []
         batch[j] = table
-        sets.append(own)
+        sets.append(used)
     yield batch
 
 
@@ -585,13 +586,13 @@ def _scan(
     used = [a for a in fields if any(a in t for t in tables.values())]
     columns = list(dict.fromkeys(keys[a] for a in used))
     cells = [f"{d.cell(fields[a].coding, fields[a].kind, keys[a])} AS c{i}" for i, a in enumerate(used)]
-    places = {j: _place(d, fields, used, t) for j, t in tables.items()}
+    places = {j: _cell_index(d, fields, used, t) for j, t in tables.items()}
     if len(tables) == 1:
-        ((j, place),) = places.items()
+        ((j, index),) = places.items()
         grouped = f"SELECT {', '.join([*columns, f'{each} AS n'])} FROM ({records}) keyed"
         grouped += f" GROUP BY {', '.join(columns)}" if columns else ""
         coded = f"SELECT {', '.join([*cells, 'n'])} FROM ({grouped}) grouped"
-        return f"SELECT {j} AS j, {place} AS place, n FROM ({coded}) coded"
+        return f"SELECT {j} AS j, {index} AS place, n FROM ({coded}) coded"
     members = {j: list(dict.fromkeys(keys[a] for a in t)) for j, t in tables.items()}
     sets = ", ".join(f"({', '.join(ks)})" for ks in members.values())
     rolled = " + ".join(f"GROUPING({k}) * {2**i}" for i, k in enumerate(columns))
@@ -599,18 +600,18 @@ def _scan(
     grouped = f"{counted} GROUP BY GROUPING SETS ({sets})"
     bits = {j: sum(2**i for i, k in enumerate(columns) if k not in ks) for j, ks in members.items()}
     number = " ".join(f"WHEN {g} THEN {j}" for j, g in bits.items())
-    place = " ".join(f"WHEN {g} THEN {places[j]}" for j, g in bits.items())
+    index = " ".join(f"WHEN {g} THEN {places[j]}" for j, g in bits.items())
     coded = f"SELECT {', '.join(cells)}, g, n FROM ({grouped}) grouped"
-    return f"SELECT CASE g {number} END AS j, CASE g {place} END AS place, n FROM ({coded}) coded"
+    return f"SELECT CASE g {number} END AS j, CASE g {index} END AS place, n FROM ({coded}) coded"
 
 
-def _place(d: Dialect, fields: Mapping[str, Field], used: Sequence[str], table: Margin) -> str:
+def _cell_index(d: Dialect, fields: Mapping[str, Field], used: Sequence[str], table: Margin) -> str:
     """Return SQL for the place of the cells of a table."""
-    place = d.whole.format(x="0")
+    index = d.int64.format(x="0")
     for i, a in enumerate(table):
-        cell = d.whole.format(x=f"c{used.index(a)}")
-        place = f"({place}) * {fields[a].coding.size + 1} + {cell}" if i else cell
-    return place
+        cell = d.int64.format(x=f"c{used.index(a)}")
+        index = f"({index}) * {fields[a].coding.size + 1} + {cell}" if i else cell
+    return index
 
 
 def _shape(fields: Mapping[str, Field], table: Margin) -> tuple[int, ...]:
@@ -658,11 +659,11 @@ _DAY = (
 
 def _real(x: float) -> str:
     """Return SQL for a double, exactly: SQLite may read a decimal as a neighbouring double."""
-    over, under = x.as_integer_ratio()
-    zeros, ones = max(0, over.bit_length() - 62), under.bit_length() - 1
+    numerator, denominator = x.as_integer_ratio()
+    zeros, ones = max(0, numerator.bit_length() - 62), denominator.bit_length() - 1
     times = [f" * CAST({2 ** min(62, zeros - i)} AS REAL)" for i in range(0, zeros, 62)]
     parts = [f" / CAST({2 ** min(62, ones - i)} AS REAL)" for i in range(0, ones, 62)]
-    return f"(CAST({over >> zeros} AS REAL){''.join(times + parts)})"
+    return f"(CAST({numerator >> zeros} AS REAL){''.join(times + parts)})"
 
 
 def _stream(
@@ -679,8 +680,8 @@ def _coded(fields: Mapping[str, Field], columns: Mapping[str, Sequence[Any]]) ->
     """Return the cells of columns as they are read, by field; an amount with a range by a cell comes last."""
     cells: dict[str, NDArray[Any]] = {}
     for a, values in sorted(columns.items(), key=lambda column: classified_by(fields[column[0]].coding) is not None):
-        by = classified_by(fields[a].coding)
-        cells[a] = fields[a].cells(values, None if by is None else cells[by])
+        classifier = classified_by(fields[a].coding)
+        cells[a] = fields[a].cells(values, None if classifier is None else cells[classifier])
     return {a: cells[a] for a in columns}
 
 
@@ -703,22 +704,22 @@ def _stream_persons(
     persons, order = _persons(person, fields)
     outside = dict.fromkeys([*fields, ID_KEY], 0)
     for names, cells in _read_persons(fetch, relation, fields, person, order):
-        left = tables.lost.find(cells, len(names), drop=drop)
+        is_left_out = tables.lost.find(cells, len(names), drop=drop)
         for a, c in cells.items():
-            outside[a] += int((c < 0).sum() if left is None else ((c < 0) & ~left).sum())
+            outside[a] += int((c < 0).sum() if is_left_out is None else ((c < 0) & ~is_left_out).sum())
         _add(persons, names, cells, order)
-    for some in persons.iter_counted():
-        kept, n = np.array([c for c, _ in some]), np.array([n for _, n in some])
-        kept, told = (kept, {SHARE_KEY: n}) if person.most is None else (np.repeat(kept, n, axis=0), {})
-        told |= dict(zip(order, kept.T, strict=True)) | {ID_KEY: np.zeros(len(kept), dtype=np.int64)}
-        tables.add(told, len(kept))
+    for batch in persons.iter_counted():
+        rows, n = np.array([c for c, _ in batch]), np.array([n for _, n in batch])
+        rows, columns = (rows, {SHARE_KEY: n}) if person.cap is None else (np.repeat(rows, n, axis=0), {})
+        columns |= dict(zip(order, rows.T, strict=True)) | {ID_KEY: np.zeros(len(rows), dtype=np.int64)}
+        tables.add(columns, len(rows))
     return tables.finish(), outside
 
 
 def _persons(person: PersonColumn, fields: Mapping[str, Field]) -> tuple[PersonSelector, list[str]]:
     """Return an empty collection of persons, and the order of the fields in which their records have cells."""
     order = [*person.cells, *(a for a in fields if a not in person.cells)]
-    return PersonSelector(person.most, person.cells, person.pattern, {a: fields[a].coding for a in person.merge}), order
+    return PersonSelector(person.cap, person.cells, person.pattern, {a: fields[a].coding for a in person.merge}), order
 
 
 def _read_persons(
@@ -746,7 +747,7 @@ def _add(
 def cells_of(coding: Coding, values: Sequence[bytes | float | None]) -> NDArray[Any]:
     """Return the cells of values read in this form, below 0 for a value without a cell."""
     if isinstance(coding, CodingWithMissing):
-        return _cells_beside(coding, values)
+        return _cells_with_missing(coding, values)
     if isinstance(coding, Codes):
         places = _places(coding)
         return np.fromiter((places.get(v, -1) for v in values), dtype=np.int64, count=len(values))
@@ -763,9 +764,9 @@ def cells_of(coding: Coding, values: Sequence[bytes | float | None]) -> NDArray[
         return np.where(good, np.searchsorted(np.array(coding.cuts), x, side="right"), -1)
     if coding.valid is not None:
         good &= (x >= coding.valid[0]) & (x <= coding.valid[1])
-    low, high, unit, first, stride = coding.arithmetic
-    j = np.floor((np.clip(np.where(good, x, low), low, high) * unit - first) / stride)
-    return np.where(good, np.clip(j + coding.cell_offset, 0, coding.most), -1).astype(np.int64)
+    low, high, unit, start, stride = coding.arithmetic
+    j = np.floor((np.clip(np.where(good, x, low), low, high) * unit - start) / stride)
+    return np.where(good, np.clip(j + coding.cell_offset, 0, coding.max_step), -1).astype(np.int64)
 
 
 def _places(coding: Codes) -> dict[object, int]:
@@ -773,12 +774,12 @@ def _places(coding: Codes) -> dict[object, int]:
     places: dict[object, int] = {}
     for i, code in zip(coding.cells, coding.codes, strict=True):
         places[code.encode() if isinstance(code, str) else code] = i
-        if isinstance(code, str) and (n := as_whole(code)) is not None:
+        if isinstance(code, str) and (n := as_integer(code)) is not None:
             places[n] = i
     return places
 
 
-def _cells_beside(coding: CodingWithMissing, values: Sequence[bytes | float | None]) -> NDArray[Any]:
+def _cells_with_missing(coding: CodingWithMissing, values: Sequence[bytes | float | None]) -> NDArray[Any]:
     """Return the cells of values, where absent values are distinguished from those outside.
 
     Texts may be among numbers.
@@ -786,17 +787,17 @@ def _cells_beside(coding: CodingWithMissing, values: Sequence[bytes | float | No
     kind = read_as(coding)
     typed = {str: (bytes, int), int: (int, float)}.get(kind, (int,))
     spaces = b"" if kind is str else SPACES.encode()
-    own = cells_of(coding.of, [v if isinstance(v, typed) else None for v in values])
+    cells = cells_of(coding.base, [v if isinstance(v, typed) else None for v in values])
     codes: dict[object, int] = {c.encode(): i for c, i in coding.texts.items()} | dict(coding.numbers.items())
     if kind is str:
         codes |= _places(coded(coding))
     if kind is bool:  # an integer is its decimal text
-        codes |= {n: i for c, i in coding.texts.items() if (n := as_whole(c)) is not None}
+        codes |= {n: i for c, i in coding.texts.items() if (n := as_integer(c)) is not None}
 
-    def found(v: bytes | float | None, cell: int) -> int:
+    def cell_of(v: bytes | float | None, cell: int) -> int:
         if kind is not int and isinstance(v, float):
             return coding.outside
         blank = v is None or (isinstance(v, bytes) and not v.strip(spaces))
         return codes.get(v, cell if cell >= 0 else coding.absent if blank else coding.outside)
 
-    return np.fromiter(map(found, values, own.tolist()), dtype=np.int64, count=len(values))
+    return np.fromiter(map(cell_of, values, cells.tolist()), dtype=np.int64, count=len(values))

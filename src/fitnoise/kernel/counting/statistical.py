@@ -61,7 +61,7 @@ class StatisticalRecords(Records):
         # pyreadstat takes no columns at all for all of them
         needed = list(dict.fromkeys(self.names[p] for p in positions or (0,)))
         frame, _ = _read(self.path, usecols=needed, row_limit=1 if schema else 0)
-        objects = pd.DataFrame({f"c{i}": [*map(_written, frame[name])] for i, name in enumerate(needed)}, dtype=object)
+        objects = pd.DataFrame({f"c{i}": [*map(_integral, frame[name])] for i, name in enumerate(needed)}, dtype=object)
         places = [needed.index(self.names[p]) for p in positions]
         return PandasRecords(objects, self.what, tuple(needed)).relation(
             connection, places, schema=schema, person=person, dates=dates
@@ -89,8 +89,8 @@ def from_program(path: Path) -> Records:
     """
     what = f"the file {path.name!r}"
     failed = not_read_as(what, PROGRAMS[path.suffix.lower()], _ADVICE)
-    _, about = quietly(partial(_read, path, metadataonly=True), failed)
-    return StatisticalRecords(path, what, tuple(about.column_names))
+    _, metadata = quietly(partial(_read, path, metadataonly=True), failed)
+    return StatisticalRecords(path, what, tuple(metadata.column_names))
 
 
 def from_sheet(path: Path, sheet: str | None) -> Records:
@@ -107,25 +107,25 @@ def from_sheet(path: Path, sheet: str | None) -> Records:
 
 def _sheet(path: Path, sheet: str | None) -> Records:
     with contextlib.closing(_library("openpyxl").load_workbook(path, read_only=True)) as book:
-        known = [s.title for s in book.worksheets]
-        if sheet is None and len(known) == 1:
-            (sheet,) = known
-        if sheet not in known:
+        titles = [s.title for s in book.worksheets]
+        if sheet is None and len(titles) == 1:
+            (sheet,) = titles
+        if sheet not in titles:
             raise DataError(
                 "sheet-not-found",
                 f"The Excel file {path.name!r} has no sheet {sheet!r}."
                 if sheet is not None
                 else f"The Excel file {path.name!r} has several sheets, and none is named.",
-                f"Its sheets are {known}.",
+                f"Its sheets are {titles}.",
                 "Name the sheet in data.table or --table.",
                 "Nothing was read.",
                 place="data.table",
             )
         book[sheet].reset_dimensions()  # which the file states, and beyond which nothing would be read
         with contextlib.closing(book[sheet].iter_rows()) as lines:
-            first, *rows = [[_cell(path, c) for c in line] for line in lines] or [[]]
+            header, *rows = [[_cell(path, c) for c in line] for line in lines] or [[]]
     what = f"sheet {sheet!r} of {path.name!r}"
-    names = tuple("" if name is None else str(name) for name in first)
+    names = tuple("" if name is None else str(name) for name in header)
     width = max((i for i, name in enumerate(names, 1) if name), default=0)
     if not width:
         raise DataError(
@@ -160,7 +160,7 @@ def _cell(path: Path, cell: Any) -> object:
             "Nothing was read.",
             place=cell.coordinate,
         )
-    return None if kind == "e" else _written(cell.value)
+    return None if kind == "e" else _integral(cell.value)
 
 
 def _read(path: Path, **options: Any) -> Any:
@@ -185,7 +185,7 @@ def _library(name: str) -> Any:
     raise missing
 
 
-def _written(value: object) -> object:
+def _integral(value: object) -> object:
     """Return an integer without a point; `None` for a missing number."""
     if not isinstance(value, float):
         return value

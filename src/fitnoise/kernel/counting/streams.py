@@ -87,22 +87,22 @@ def iter_batches(relation: Any, piece: int) -> Generator[tuple[list[Column], int
     """
     capsule = relation.__arrow_c_stream__()  # it ends the stream when the last reference to it is gone
     stream = _Stream.from_address(_pointer(capsule, b"arrow_array_stream"))
-    place = ctypes.addressof(stream)
+    address = ctypes.addressof(stream)
     schema = _Schema()
-    _refuse(stream, stream.get_schema(place, schema))
+    _refuse(stream, stream.get_schema(address, schema))
     kinds = [np.dtype(_KINDS[schema.children[i].contents.format]) for i in range(schema.n_children)]
     _RELEASE(schema.release)(ctypes.addressof(schema))
     while True:
         batch = _Array()
-        _refuse(stream, stream.get_next(place, batch))
+        _refuse(stream, stream.get_next(address, batch))
         if not batch.release:
             return
         try:
             columns = [_column(batch.children[i].contents, batch, kind) for i, kind in enumerate(kinds)]
             for start in range(0, batch.length, piece):
                 part = slice(start, start + piece)
-                some = [(x[part], None if missing is None else missing[part]) for x, missing in columns]
-                yield some, min(piece, batch.length - start)
+                pieces = [(x[part], None if missing is None else missing[part]) for x, missing in columns]
+                yield pieces, min(piece, batch.length - start)
         finally:
             _RELEASE(batch.release)(ctypes.addressof(batch))
 
@@ -113,13 +113,13 @@ def _refuse(stream: _Stream, code: int) -> None:
         raise _error(stream.get_last_error(ctypes.addressof(stream)) or os.strerror(code).encode())
 
 
-def _error(said: bytes) -> duckdb.Error:
+def _error(message: bytes) -> duckdb.Error:
     """Return the exception that the engine would have raised itself: its text begins with its name."""
-    told = said.decode(errors="replace")
-    words = told.partition(":")[0].split()
-    name = "".join(w[:1].upper() + w[1:] for w in words).removesuffix("Error") + "Exception"
+    text = message.decode(errors="replace")
+    parts = text.partition(":")[0].split()
+    name = "".join(w[:1].upper() + w[1:] for w in parts).removesuffix("Error") + "Exception"
     kind: type[duckdb.Error] = getattr(duckdb, name, duckdb.Error)
-    return kind(told)
+    return kind(text)
 
 
 def _column(array: _Array, batch: _Array, kind: np.dtype[Any]) -> Column:
@@ -134,6 +134,6 @@ def _view(address: int | None, size: int) -> NDArray[np.uint8]:
     """Return bytes in memory, read-only."""
     if not address:  # of no numbers
         return np.empty(0, dtype=np.uint8)
-    found = np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), np.uint8)
-    found.flags.writeable = False
-    return found
+    view = np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), np.uint8)
+    view.flags.writeable = False
+    return view

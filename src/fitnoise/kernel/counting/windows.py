@@ -52,16 +52,16 @@ class Window:
         """Return the window of a coding; `None` for values that are not numbers, or for too wide a range."""
         values = values_of(coding)
         codes = coding.numbers if isinstance(coding, CodingWithMissing) else {}
-        named: list[float] = []  # the least and the largest number that is unlike its neighbours
+        ends: list[float] = []  # the least and the largest number that is unlike its neighbours
         if isinstance(values, Range):
-            named = [values.low, values.high]
+            ends = [values.low, values.high]
         elif isinstance(values, Codes) and read_as(values) is int:
-            named = [min(values.codes), max(values.codes)]  # type: ignore[list-item]  # they are numbers
+            ends = [min(values.codes), max(values.codes)]  # type: ignore[list-item]  # they are numbers
         elif isinstance(values, Cuts) and max(map(abs, values.cuts)) < EXACT_FLOAT_LIMIT:
-            named = [math.ceil(values.cuts[0]), math.floor(values.cuts[-1])]
-        if not named:
+            ends = [math.ceil(values.cuts[0]), math.floor(values.cuts[-1])]
+        if not ends:
             return None
-        low, high = (int(x) for x in (min(*named, *codes), max(*named, *codes)))
+        low, high = (int(x) for x in (min(*ends, *codes), max(*ends, *codes)))
         if high - low >= MAX_WINDOW:
             return None
         numbers = np.arange(low - 1, high + 2)
@@ -85,12 +85,12 @@ class Window:
         if missing is None and len(numbers):
             few = numbers.dtype.kind == "u" or self._listed <= np.iinfo(numbers.dtype).max
             # Modulo 2⁶⁴, or 2⁸ and so on where what is below 0 comes after all that is listed: none comes to be listed.
-            moved = numbers if few and not self._low else numbers.astype(np.int64) - self._low
-            places = moved.view(f"u{moved.itemsize}")
+            shifted = numbers if few and not self._low else numbers.astype(np.int64) - self._low
+            places = shifted.view(f"u{shifted.itemsize}")
             if places.max() < self._listed:
                 return places.astype(self._kind) if self._plain else self._cells[1:].take(places)
-        first = self._low - 1
-        found = self._cells.take(np.clip(numbers.astype(np.int64), first, first + self._listed + 1) - first)
+        low = self._low - 1
+        cells = self._cells.take(np.clip(numbers.astype(np.int64), low, low + self._listed + 1) - low)
         if missing is not None:
-            found[missing] = self._absent
-        return found
+            cells[missing] = self._absent
+        return cells

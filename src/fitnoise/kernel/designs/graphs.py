@@ -45,7 +45,7 @@ from scipy.sparse import csgraph
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arguments import describe_value
 from fitnoise.kernel.arrays import Floats, Integers
-from fitnoise.kernel.checks import checked_whole
+from fitnoise.kernel.checks import checked_integer
 from fitnoise.kernel.designs._base import unknown_result
 from fitnoise.kernel.units import Neighbours
 
@@ -533,7 +533,7 @@ def from_edges(n: int, edges: ArrayLike, results: Sequence[Hashable] | None = No
     **Guarantees**
         * The graph depends on the set of edges only, not on their order or direction.
     """
-    checked_whole("results", n)
+    checked_integer("results", n)
     pairs = np.asarray(edges)
     if pairs.size == 0:
         pairs = np.zeros((0, 2), dtype=np.int64)
@@ -637,7 +637,7 @@ def path(n: int) -> QueryGraph:
     Raises:
         WorkloadError: n is not a whole number of at least 1.
     """
-    checked_whole("results", n)
+    checked_integer("results", n)
     return QueryGraph(range(n), Box((n,), (1,)))
 
 
@@ -647,7 +647,7 @@ def cycle(n: int) -> QueryGraph:
     Raises:
         WorkloadError: n is not a whole number of at least 3; use a path for fewer.
     """
-    checked_whole("results of a ring", n, 3)
+    checked_integer("results of a ring", n, 3)
     return QueryGraph(range(n), Cycle(n))
 
 
@@ -659,7 +659,7 @@ def complete(n: int) -> QueryGraph:
     Raises:
         WorkloadError: n is not a whole number of at least 1.
     """
-    checked_whole("results", n)
+    checked_integer("results", n)
     return QueryGraph(range(n), Complete(n))
 
 
@@ -676,8 +676,8 @@ def hamming(people: int, values: int) -> QueryGraph:
 
     Source: section 4.3 and example 3.
     """
-    checked_whole("people", people)
-    checked_whole("values of a person", values)
+    checked_integer("people", people)
+    checked_integer("values of a person", values)
     return product(*[complete(values)] * people)
 
 
@@ -694,8 +694,8 @@ def sum_query(people: int, largest: int) -> QueryGraph:
 
     Source: section 6.
     """
-    checked_whole("people", people)
-    checked_whole("largest value", largest)
+    checked_integer("people", people)
+    checked_integer("largest value", largest)
     return QueryGraph(range(people * largest + 1), Box((people * largest + 1,), (largest,)))
 
 
@@ -719,7 +719,7 @@ def independent_counts(*people: int) -> QueryGraph:
             "No graph was made.",
         )
     for u in people:
-        checked_whole("people", u)
+        checked_integer("people", u)
     return bundle(*(path(u + 1) for u in people))
 
 
@@ -732,8 +732,8 @@ def disjoint_counts(people: int, counts: int) -> QueryGraph:
     Raises:
         WorkloadError: A number is not a whole number of at least 1, or there are too many results.
     """
-    checked_whole("people", people)
-    checked_whole("counts", counts)
+    checked_integer("people", people)
+    checked_integer("counts", counts)
     n = math.comb(people + counts, counts)
     if n * (counts + 1) > EDGES_LIMIT:
         raise WorkloadError(
@@ -824,7 +824,7 @@ def derive(
         * Results are exactly the answers that occur, sorted if they can be and in order of their appearance otherwise.
         * Edges are exactly the pairs of different answers of neighbouring tables.
     """
-    checked_whole("people", people)
+    checked_integer("people", people)
     domain = tuple(values)
     try:
         relation = Neighbours(adjacency)

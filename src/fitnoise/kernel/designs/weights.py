@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats, Integers
-from fitnoise.kernel.checks import is_whole
+from fitnoise.kernel.checks import is_integer
 
 BITS_LIMIT = 2**30
 """The largest number of bits of all integers together, where rows are brought to one sum."""
@@ -216,8 +216,8 @@ def from_rows(rows: Sequence[Sequence[int]]) -> IntegerWeights:
     listed = [list(row) for row in rows]
     width = len(listed[0]) if listed else 0
     flat = [w for row in listed for w in row]
-    is_integer = all(is_whole(w) for w in flat)
-    if not width or any(len(row) != width for row in listed) or not is_integer:
+    all_integers = all(is_integer(w) for w in flat)
+    if not width or any(len(row) != width for row in listed) or not all_integers:
         raise PlanError(
             "weights-not-rows",
             "The weights are not rows of whole numbers of one length.",

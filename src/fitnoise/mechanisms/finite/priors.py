@@ -45,7 +45,7 @@ from scipy import sparse
 
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
-from fitnoise.kernel.checks import checked_whole
+from fitnoise.kernel.checks import checked_integer
 from fitnoise.kernel.designs.graphs import QueryGraph
 from fitnoise.kernel.exact_powers import Graph, rational
 from fitnoise.mechanisms.finite.exact import ExactSolution, hops, kernel, kernel_error, solve
@@ -424,8 +424,8 @@ def database_leakage_bound(
     - The bound is never below the leakage of an ε-private mechanism, oblivious or not.
     """
     exact = rational(epsilon)
-    checked_whole("people", people)
-    checked_whole("values", values, 2)
+    checked_integer("people", people)
+    checked_integer("values", values, 2)
     if prior_of_one is None:
         e = math.exp(exact)
         bits = math.log2(values * e / (values - 1 + e))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fitnoise.kernel.arrays import Floats, Integers
-from fitnoise.kernel.checks import checked_whole
+from fitnoise.kernel.checks import checked_integer
 
 
 def height(n: int, branching: int) -> int:
@@ -16,8 +16,8 @@ def height(n: int, branching: int) -> int:
     Raises:
         WorkloadError: n is not an integer of at least 1, or the branching is not an integer of at least 2.
     """
-    checked_whole("cells", n)
-    checked_whole("children of a node", branching, 2)
+    checked_integer("cells", n)
+    checked_integer("children of a node", branching, 2)
     h = 0
     while branching**h < n:
         h += 1

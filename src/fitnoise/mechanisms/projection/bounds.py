@@ -13,7 +13,7 @@ import scipy.linalg as sl
 from fitnoise.algebra.backends import one_thread
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats
-from fitnoise.kernel.checks import checked_whole
+from fitnoise.kernel.checks import checked_integer
 from fitnoise.mechanisms.projection.simulation import IN, MIN_RELATIVE_GAIN, OUT
 from fitnoise.solving.ky_fan import KyFanDesign
 
@@ -54,7 +54,7 @@ def spectral_bound_of(rows: Floats, m: int, subset: Sequence[int]) -> float:
         return 0.0
     values = sl.svdvals(rows[:, places])
     rounding = 8 * max(len(rows), len(places)) * float(np.finfo(np.float64).eps) * float(values[0])
-    return math.sqrt(len(places) / checked_whole("m", m)) * max(float(values[-1]) - rounding, 0.0)
+    return math.sqrt(len(places) / checked_integer("m", m)) * max(float(values[-1]) - rounding, 0.0)
 
 
 def spectral_lower_bound(rows: Floats, m: int, design: KyFanDesign) -> SpectralBound:

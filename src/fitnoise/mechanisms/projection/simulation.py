@@ -49,7 +49,7 @@ from scipy.special import gammaincinv
 from fitnoise.algebra.backends import one_thread
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats
-from fitnoise.kernel.checks import checked_positive, checked_whole
+from fitnoise.kernel.checks import checked_integer, checked_positive
 from fitnoise.kernel.units import Region
 from fitnoise.mechanisms.projection.regions import Estimator, entropy_weight
 from fitnoise.messages import Plain, ValueKind
@@ -134,7 +134,7 @@ def public_histograms(cells: int, size: int) -> tuple[PublicHistogram, ...]:
     **Guarantees**
         * The counts are integers of sum n, equal in every call.
     """
-    n_cells, n = checked_whole("cells", cells), checked_whole("size", size)
+    n_cells, n = checked_integer("cells", cells), checked_integer("size", size)
     rng = FixedGenerator(HISTOGRAMS)
     histograms = []
     for kind in KINDS:
@@ -181,8 +181,8 @@ def indices(rank: int, cells: int, size: int, multiplier: float) -> tuple[int, .
     Raises:
         WorkloadError: A number is not positive.
     """
-    r, n, s = checked_whole("rank", rank), checked_whole("size", size), _multiplier(multiplier)
-    limit = min(0.8 * r, 2 * n * _root_log(2 * checked_whole("cells", cells)) / s)
+    r, n, s = checked_integer("rank", rank), checked_integer("size", size), _multiplier(multiplier)
+    limit = min(0.8 * r, 2 * n * _root_log(2 * checked_integer("cells", cells)) / s)
     chosen, k = [1], FIRST_INDEX
     while k <= limit:
         chosen.append(k)
@@ -291,7 +291,8 @@ def bounds(
 
     **Source.** Lemma 3.0.2, whose 4 W is W here. The other regions, and the bound without a split, are this project's.
     """
-    n, s, queries, region = checked_whole("size", size), _multiplier(multiplier), checked_whole("m", m), Region(region)
+    n, s = checked_integer("size", size), _multiplier(multiplier)
+    queries, region = checked_integer("m", m), Region(region)
     cells = rows.shape[1]
     count = {Region.AT_MOST: cells + 1, Region.EXACTLY: cells, Region.HULL: 2 * cells}[region]
     contributions = design.variances[:, None] * (design.basis.T @ rows) ** 2
@@ -380,7 +381,7 @@ def simulate(
             "Give at least one design and one temperature.",
             "Nothing was simulated.",
         )
-    queries = checked_whole("m", m)
+    queries = checked_integer("m", m)
     settings = [(design, temperature) for design in designs for temperature in temperatures]
     squares: dict[str, list[list[float]]] = {kind: [] for kind in KINDS}
     guesses: dict[str, list[float]] = {kind: [] for kind in KINDS}
@@ -454,7 +455,7 @@ def _databases(rows: Floats, size: int, repeats: int) -> Iterator[tuple[PublicHi
     rng = FixedGenerator(NOISES)
     for histogram in public_histograms(rows.shape[1], size):
         truth = rows @ histogram.counts
-        for _ in range(checked_whole("repeats", repeats)):
+        for _ in range(checked_integer("repeats", repeats)):
             yield histogram, truth, rng.normal(0.0, 1.0, (len(rows),))
 
 
@@ -490,7 +491,7 @@ class _PreparedSetting:
                 "Nothing was simulated.",
             )
         weight = penalty(rows, design, multiplier, temperature)
-        self.estimate = Estimator(rows, checked_whole("size", size), region, weight, head)
+        self.estimate = Estimator(rows, checked_integer("size", size), region, weight, head)
         self.root = multiplier * np.sqrt(design.variances)
         self.basis = design.basis
         self.enough = ESTIMATE_TOLERANCE * float((self.root**2).sum())
@@ -633,7 +634,7 @@ def paper_index(epsilon: float | Fraction, size: int) -> int:
 
     **Source.** Algorithm 1.
     """
-    n = checked_whole("size", size)
+    n = checked_integer("size", size)
     if not (epsilon > 0 and math.isfinite(epsilon)):
         raise WorkloadError(
             "paper-epsilon-out-of-range",

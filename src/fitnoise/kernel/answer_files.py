@@ -75,7 +75,7 @@ def _width(x: Exact) -> int:
     return _WIDTH + _WIDER * (1 + -(-digits // _WIDER))
 
 
-def written(answers: Sequence[Answers], room: int) -> bytes:
+def serialise(answers: Sequence[Answers], room: int) -> bytes:
     """Return the bytes of a file of answers, filled up to a length with blanks.
 
     Args:
@@ -101,9 +101,9 @@ def read(path: Path, digest: str) -> tuple[Answers, ...] | None:
     except OSError:
         return None
     with contextlib.suppress(ValueError, TypeError, AttributeError):
-        found = tuple(tuple(_numbers(y) for y in part) for part in json.loads(content))
-        if answers_digest(y for part in found for y in part) == digest:
-            return found
+        answers = tuple(tuple(_numbers(y) for y in part) for part in json.loads(content))
+        if answers_digest(y for part in answers for y in part) == digest:
+            return answers
     raise LedgerError(
         "kept-answers-altered",
         f"The answers that are kept in {path.name[:20]!r}… are not those that the ledger names.",
@@ -174,8 +174,8 @@ class Room:
         Raises:
             LedgerError: The answers cannot be stored, or another process recorded its answers first.
         """
-        self._write(written(answers, length), _UNRECORDED)
-        return ledger.answer(charge, _digest(answers), lambda: self._place(path))
+        self._write(serialise(answers, length), _UNRECORDED)
+        return ledger.answer(charge, _digest(answers), lambda: self._move_to(path))
 
     def _write(self, content: bytes, outcome: str) -> None:
         try:
@@ -183,9 +183,9 @@ class Room:
         except OSError as error:
             raise self._failed(error, outcome) from None
 
-    def _place(self, path: Path) -> None:
+    def _move_to(self, path: Path) -> None:
         try:
-            self._draft.place(path)
+            self._draft.move_to(path)
         except OSError as error:
             raise self._failed(error, _UNRECORDED) from None
 
@@ -210,7 +210,7 @@ def _digest(answers: Sequence[Answers]) -> str:
 
 
 @final
-class Beside:
+class AnswerFolder:
     """The folder next to a ledger in which answers are stored; no folder for a ledger in memory.
 
     Args:
@@ -236,12 +236,12 @@ class Beside:
             yield None
             return
         try:
-            with self._made(self._folder, salt) as room:
+            with self._make_room(self._folder, salt) as room:
                 yield room
         finally:
             self.forget(None)
 
-    def _made(self, folder: Path, salt: str) -> Room:
+    def _make_room(self, folder: Path, salt: str) -> Room:
         """Return a room in the folder, which is made where it is missing."""
         while True:
             try:
