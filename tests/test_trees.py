@@ -58,7 +58,7 @@ def test_what_is_lost_is_what_neighbours_differ_by(name, neighbours, rng):
 
 
 def test_in_small_pieces_it_is_the_same(rng, monkeypatch):
-    monkeypatch.setattr(linear, "DRAWN", 3)
+    monkeypatch.setattr(linear, "NUMBERS_PER_BATCH", 3)
     check_design(zoo.TREES["a tree beside an attribute"], zoo.ADJACENCIES["add or remove"], rng)
 
 

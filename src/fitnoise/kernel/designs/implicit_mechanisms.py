@@ -159,7 +159,7 @@ class ImplicitMechanism:
 
     @property
     def is_constant_time(self) -> bool:
-        """True if the largest row sum is proven to be at most MOST_SPREAD times the smallest.
+        """True if the largest row sum is proven to be at most `MAX_ROW_SUM_RATIO` times the smallest.
 
         Then the number of tries reveals nothing about the result beyond this factor.
         """

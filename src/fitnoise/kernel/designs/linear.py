@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from fitnoise.kernel import privacy
 from fitnoise.kernel.arrays import Exact, Floats
-from fitnoise.kernel.designs._base import NUMBERS_PER_BATCH as DRAWN
-from fitnoise.kernel.designs._base import Answers, CellStructure, Design, NoiseSource
+from fitnoise.kernel.designs._base import NUMBERS_PER_BATCH, Answers, CellStructure, Design, NoiseSource
 from fitnoise.kernel.designs.query_blocks import check_sizes
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import Adjacency, Neighbours
@@ -179,7 +178,7 @@ def _add_noise(values: Exact, scales: Floats, counts: NDArray[np.int64], noise: 
     """Add one independent draw of N_Z(0, σ²) to every value, a block of runs at a time."""
     starts, start = np.concatenate([[0], np.cumsum(counts)]), 0
     while start < len(scales):
-        # A block holds at most DRAWN answers, or one run: memory stays bounded for large tables.
-        stop = max(start + 1, int(np.searchsorted(starts, starts[start] + DRAWN, side="right")) - 1)
+        # A block holds at most NUMBERS_PER_BATCH answers, or one run: memory stays bounded for large tables.
+        stop = max(start + 1, int(np.searchsorted(starts, starts[start] + NUMBERS_PER_BATCH, side="right")) - 1)
         values[starts[start] : starts[stop]] += noise.discrete_gaussians(scales[start:stop], counts[start:stop])
         start = stop

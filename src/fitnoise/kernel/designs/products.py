@@ -17,9 +17,9 @@ clusters C that contain them, and take any λ_{C,a} with Σ_C λ_{C,a}(i_a) = 0 
 
     max_i Σ_T f_T = max_i Σ_C (Σ_{T in C} f_T + Σ_{a∈C} λ_{C,a}) ≤ Σ_C max (Σ_{T in C} f_T + Σ_{a∈C} λ_{C,a}).
 
-Up to CELLS joint cells there is one cluster, and its maximum is that of all cells. Costs rounded up to 61 bits select
-the cells that may be costliest, and the module compares these exactly. Beyond CELLS, clusters are the largest sets, and
-λ balances the largest cost of each value between them. The rounded result is a bound.
+Up to `MAX_JOINT_CELLS` joint cells there is one cluster, and its maximum is that of all cells. Costs rounded up to 61
+bits select the cells that may be costliest, and the module compares these exactly. Beyond that number, clusters are the
+largest sets, and λ balances the largest cost of each value between them. The rounded result is a bound.
 
 **A record that is replaced.** Give column i of H_a one entry more, (G_a − g_a(i))^½, G_a = max g_a, in a row of its
 own. Then all columns have the square G_a, and two of them keep the product they had. No distance becomes smaller, as
@@ -83,7 +83,7 @@ MAX_JOINT_CELLS = 10_000_000
 """The largest number of joint cells that are all examined where scales vary within sets: 80 MB."""
 
 BALANCING_ROUNDS = 40
-"""The number of rounds that balance the cost of every value between clusters, beyond CELLS joint cells."""
+"""The number of rounds that balance the cost of every value between clusters, beyond `MAX_JOINT_CELLS`."""
 
 
 @final
@@ -213,7 +213,7 @@ class ProductStrategy(GaussianDesign):
     **Guarantees**
         * `max_record_cost` is the largest squared column norm of the dense integer strategy divided by σ², exactly.
           With more than EXACT_SCALES different scales it is an upper bound, less than one part in 2⁸⁰ above. Where
-          scales vary within sets, the first two sentences hold up to CELLS joint cells; beyond, it is an upper bound.
+          scales vary within sets, the first two sentences hold up to `MAX_JOINT_CELLS`; beyond, it is an upper bound.
         * `cost_squared` is at least the largest squared distance, in units of the noise, by which one neighbouring pair
           can move the answers. Where neighbours add or remove a record, it is `max_record_cost`. Where they replace
           one, it is at most four times `max_record_cost`.

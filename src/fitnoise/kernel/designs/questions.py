@@ -89,8 +89,8 @@ class Aim(StrEnum):
     """The average over the prior that the mechanism, and the reading of its answer, optimise."""
 
     HIT_RATE = "hit-rate"
-    """The largest probability of the right answer. Among mechanisms within NEGLIGIBLE of the best, it takes the one
-    with the least mean squared error.
+    """The largest probability of the right answer. Among mechanisms within `MAX_HIT_RATE_LOSS` of the best, it takes
+    the one with the least mean squared error.
     """
     MEAN_ABSOLUTE_ERROR = "mean-absolute-error"
     MEAN_SQUARED_ERROR = "mean-squared-error"
@@ -112,7 +112,8 @@ class FiniteQuery:
         prior: The prior probability of each result. None makes all results equally likely. Privacy does not depend on
             it.
         aim: The average that the mechanism optimises.
-        at: The share of the records at or below a quantile, above 0 and below 1, with a denominator up to FINEST.
+        at: The share of the records at or below a quantile, above 0 and below 1, with a denominator up to
+            `MAX_QUANTILE_DENOMINATOR`.
 
     Raises:
         WorkloadError: The name is not printable, `people` or ε is out of range, or a field does not fit the question.
@@ -324,7 +325,7 @@ class FiniteQuery:
         """Return a question for the least value with a share `at` of the records or more at or below it.
 
         Without records the answer is the lowest value. A float stands for the nearest fraction with a denominator up to
-        FINEST.
+        `MAX_QUANTILE_DENOMINATOR`.
 
         Args:
             name: The name of the question.
@@ -752,7 +753,7 @@ def _attribute_not_taken(question: QuestionKind) -> WorkloadError:
 
 
 def _exact_level(q: object) -> Fraction:
-    """Return the share of a quantile; for a float, the nearest fraction with a denominator up to FINEST."""
+    """Return the share of a quantile; for a float, the nearest fraction up to `MAX_QUANTILE_DENOMINATOR`."""
     exact = Fraction(q).limit_denominator(MAX_QUANTILE_DENOMINATOR) if isinstance(q, float) and 0 < q < 1 else q
     if not isinstance(exact, Fraction) or not 0 < exact < 1 or exact.denominator > MAX_QUANTILE_DENOMINATOR:
         raise WorkloadError(

@@ -35,6 +35,7 @@ from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Exact, Floats, equal_rows
 from fitnoise.kernel.designs._base import (
     INT64_SAFE_BOUND,
+    NUMBERS_PER_BATCH,
     Answers,
     CellStructure,
     Counts,
@@ -43,7 +44,6 @@ from fitnoise.kernel.designs._base import (
     measured_twice,
     noise_out_of_range,
 )
-from fitnoise.kernel.designs._base import NUMBERS_PER_BATCH as DRAWN
 from fitnoise.kernel.designs.linear import MAX_SCALE, GaussianDesign, axis_rows, centre, exact_precisions
 from fitnoise.kernel.designs.moving_records import max_cost_path
 from fitnoise.kernel.designs.query_blocks import (
@@ -753,7 +753,7 @@ class Strategy(GaussianDesign):
         dtype = np.dtype(object) if wide else np.dtype(np.int64)
         out = np.empty(group.starts[-1], dtype=dtype)
         for sizes, here in stacks:
-            step = max(1, DRAWN // (math.prod(sizes) * max(part.queries.shape[1] for part in parts)))
+            step = max(1, NUMBERS_PER_BATCH // (math.prod(sizes) * max(part.queries.shape[1] for part in parts)))
             for i in range(0, len(here), step):
                 chunk = here[i : i + step]
                 values = self._stack(group, parts, counts, chunk, dtype)
