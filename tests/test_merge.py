@@ -577,9 +577,10 @@ def test_transactions_become_customers_in_a_release_that_verifies(plan, sealed, 
     for report in (plan_report(plan), release_report(release)):
         assert words in "\n".join(lines(report))
     assert words.replace('"', '\\"') in as_yaml(registry_record(release))
-    german = "die sonst in allem übereinstimmen, sind einer, mit der Summe ihrer Werte von „turnover“"
+    on_page = 'Records of one customer that agree in everything else become one record, with their "turnover" added up.'
+    german = "die sonst in allem übereinstimmen, werden zu einem Fall, mit der Summe ihrer Werte von „turnover“."
     for of in (plan, release):
-        for language, told in (("en", words), ("de", german)):
+        for language, told in (("en", on_page), ("de", german)):
             page = fn.report(of, tmp_path / "page.html", language=language).read_text(encoding="utf-8")
             assert told in page.replace("&#34;", '"').replace("“turnover”", '"turnover"')
             (tmp_path / "page.html").unlink()

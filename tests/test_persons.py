@@ -775,7 +775,7 @@ def test_a_person_with_ten_thousand_records_counts_as_three(tmp_path, monkeypatc
         told = "\n".join(lines(report))
         assert "enforced, column 'pid'" in told
         assert "records of clinic, as many of one unit as are counted" in told
-    for language, words in (("en", "of each person at most 3"), ("de", "von jeder Einheit („person“) höchstens 3")):
+    for language, words in (("en", "of each person: at most 3"), ("de", "jeder Einheit („person“): höchstens 3")):
         page = fn.report(release, tmp_path / f"{language}.html", language=language).read_text(encoding="utf-8")
         assert f"{words}." in page
     with fn.Ledger(tmp_path / "l.db") as ledger:

@@ -440,8 +440,8 @@ def test_shares_go_from_a_specification_to_a_release_that_verifies(plan, sealed,
         assert "each person counts one, by equal shares of all records of one: numbers are of shares, not of" in told
     assert "Counted are all records of each person, in equal shares of one" in as_yaml(registry_record(release))
     for language, words in (
-        ("en", "each person counts one, by equal"),
-        ("de", "jede Einheit („person“) zählt eins, zu"),
+        ("en", "Each person counts as one, in equal shares"),
+        ("de", "Jede Einheit („person“) zählt eins, zu"),
     ):
         page = fn.report(release, tmp_path / f"{language}.html", language=language).read_text(encoding="utf-8")
         assert words in page

@@ -624,7 +624,7 @@ def test_a_release_in_its_own_process_stops_before_the_charge_or_not_at_all(tmp_
         assert held.handle is not None
         second = Releases(client.folder)
         assert releases.where(number).state == second.where(number).state == "releasing"
-        assert "Closing this page does not stop it" in client.page(f"/release/{number}")
+        assert "The release goes on if you close this page." in client.page(f"/release/{number}")
         assert client.post(f"/release/{number}/stop").status_code == 200
         with refused("release.another-release-running"):
             releases.confirm(client.asked(out="other"), "people", client.folder.certified())
