@@ -150,7 +150,7 @@ def box(graph, m, most, alpha):
 
 def ranks(graph, q, m, epsilon, unit):
     """Levels that fall by no more than α for each step of a score."""
-    at, alpha = Q(q.get("at", "1/2")), Q(m["alpha"])
+    at, alpha = Q(q.get("quantile", "1/2")), Q(m["alpha"])
     step = at.denominator if unit.replaces else max(at.numerator, at.denominator - at.numerator)
     least = 2**256 // (graph.n * 2**96)
     return 2 * step * log_above(1 / alpha) + log_above(Q(least + graph.n, least - 1)) <= epsilon

@@ -176,7 +176,7 @@ def check(text, named=None):
         found = f"epsilon = {float(stated) ** 0.5:.9g}" if pure else f"rho = {float(stated) / 2:.9g}"
         yield f"tables by {part['mechanism']}: charge as stated{'' if cost == stated else ', or less'}, {found}"
         yield import_module("check_bound").check(part, asked, spec, size, unit)
-    for q, m in zip(spec.get("finite", ()), plan["finite"], strict=True):
+    for q, m in zip(spec.get("questions", ()), plan["questions"], strict=True):
         found = import_module("check_answers").check(q, m, spec, size, unit)
         yield f"question {q['name']!r}: {found}, epsilon = {q['epsilon']}"
 

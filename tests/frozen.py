@@ -350,7 +350,7 @@ def question(x: Document) -> fn.FiniteQuery:
         where=tuple(tuple((a, selection(v)) for a, v in condition.items()) for condition in where),
         prior=None if x.get("prior") is None else tuple(x["prior"]),
         aim=AIMS[x.get("aim", "hit-rate")],
-        at=None if x.get("at") is None else Fraction(x["at"]),
+        quantile_share=None if x.get("at") is None else Fraction(x["at"]),
     )
 
 
@@ -429,7 +429,7 @@ def publication(x: Document) -> fn.Publication:
         cap=budget(promise.get("cap"), delta),
         composed_with=tuple(plan(name).hash for name in promise.get("beside", ())),
         must_be_free=promise.get("free", False),
-        finite=tuple(question(q) for q in x.get("finite", ())),
+        questions=tuple(question(q) for q in x.get("finite", ())),
         other_units=tuple(
             unit({"neighbours": promise.get("neighbours", "add-or-remove-one")} | u) for u in promise.get("also", ())
         ),

@@ -248,8 +248,8 @@ def plans():
     return {
         "gaussian": fn.plan(TABLES),
         "pure": planned_quickly(TABLES),
-        "both": fn.plan(TABLES, finite=[ASKED]),
-        "question": planned_quickly(TABLES, finite=[ASKED]),
+        "both": fn.plan(TABLES, questions=[ASKED]),
+        "question": planned_quickly(TABLES, questions=[ASKED]),
         "persons": planned_quickly(TABLES, unit=fn.PrivacyUnit("person", 2)),
     }
 

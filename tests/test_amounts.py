@@ -1724,7 +1724,7 @@ def test_all_tables_of_a_pattern_may_be_of_sums():
         ({"small_database": fn.SmallDatabase(100), "budget": fn.Budget(epsilon=1, delta=1e-6)}, "small database"),
         ({"unit": PrivacyUnit("person", 2, once_per=("pay",))}, "pattern"),
         ({"cell_budgets": fn.CellBudgets(("pay",), (1, 1, 1, 1))}, "cell budgets"),
-        ({"finite": [fn.FiniteQuery.count("q", people=5, epsilon=1, where={"pay": ["none"]})]}, "question"),
+        ({"questions": [fn.FiniteQuery.count("q", people=5, epsilon=1, where={"pay": ["none"]})]}, "question"),
     ],
 )
 def test_publications_refuse_what_is_not_done_with_amounts(more, why):

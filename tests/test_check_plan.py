@@ -112,12 +112,12 @@ def test_of_how_many_records_are_left_out_costs_a_person_her_own_epsilon(said, n
     """However many records of one are counted: she moves it by one. What costs more than it says is noticed."""
     asked = fn.FiniteQuery.left_out("more", people=20, epsilon=1)
     unit = fn.PrivacyUnit("person", 3, neighbours, id="pid")
-    plan = fn.plan(fn.Publication(zoo.WORKLOADS["prefix"](), unit, finite=(asked,)))
+    plan = fn.plan(fn.Publication(zoo.WORKLOADS["prefix"](), unit, questions=(asked,)))
     text = plan.to_json()
     assert said(text)[0] == RIGHT, said(text)[1]
     document = json.loads(text)
-    assert document["spec"]["finite"][0]["epsilon"] == "1"
-    document["spec"]["finite"][0]["epsilon"] = "99/100"
+    assert document["spec"]["questions"][0]["epsilon"] == "1"
+    document["spec"]["questions"][0]["epsilon"] = "99/100"
     status, lines = said(json.dumps(document))
     assert status != RIGHT
     assert "'more' is not answered privately" in lines
@@ -426,10 +426,10 @@ def test_answers_are_private_and_no_more_so_than_they_are(checker, name, kind):
         return
     assert isinstance(design, AnswerDesign)
     check = importlib.import_module("check_answers").check
-    publication = fn.Publication(fn.Workload(design.domain, []), adjacency.unit, finite=(design.query,))
+    publication = fn.Publication(fn.Workload(design.domain, []), adjacency.unit, questions=(design.query,))
     spec = json.loads(json.dumps(Spec.from_publication(publication).document()))
     size = importlib.import_module("check_cells").cells_of(spec["domain"])
-    unit, asked = checker.Unit(spec, size), spec["finite"][0]
+    unit, asked = checker.Unit(spec, size), spec["questions"][0]
     document = json.loads(json.dumps(documents.document(design.mechanism)))
     assert ("formula" if document["form"] == "formula" else "proven") in check(asked, document, spec, size, unit)
     least = design.mechanism.log_ratio() * adjacency.records * Fraction(999, 1000)
@@ -457,9 +457,9 @@ ALTERED = {
     "a bound that is lower": ("prefixes", ("tables", 0, "cost", "bound"), lambda x: x / 1.001),
     "a target that is not met": ("prefixes", ("spec", "tables", 1, "margin"), lambda x: x * 0.999),
     "weights that prove less": ("prefixes", ("tables", 0, "weights", "cells", 0), lambda x: x * 2),
-    "an answer that is said to be cheaper": ("pure_finite", ("spec", "finite", 0, "epsilon"), lambda _: "33/100"),
-    "an answer without a table": ("large_finite", ("spec", "finite", 0, "epsilon"), lambda _: "299/100"),
-    "an answer with added noise": ("large_finite", ("spec", "finite", 2, "epsilon"), lambda _: "33/100"),
+    "an answer that is said to be cheaper": ("pure_finite", ("spec", "questions", 0, "epsilon"), lambda _: "33/100"),
+    "an answer without a table": ("large_finite", ("spec", "questions", 0, "epsilon"), lambda _: "299/100"),
+    "an answer with added noise": ("large_finite", ("spec", "questions", 2, "epsilon"), lambda _: "33/100"),
     "a part without a whole number": ("matrix", ("tables", 0, "strategy", 0, "basis", 0, 0), float),
 }
 

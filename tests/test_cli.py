@@ -1480,7 +1480,7 @@ source = "people"
 [domain.sex]
 type = "categorical"
 codes = ["f", "m"]
-[[finite]]
+[[questions]]
 name = "women"
 query = "count"
 where = { sex = "f" }

@@ -321,7 +321,7 @@ def test_what_is_no_pair_of_releases_is_refused():
     one, two = made("one"), made("two")
     ages = fn.Domain(age=fn.Ordered(0, 4))
     median = fn.FiniteQuery.median("median", "age", people=50, epsilon=1)
-    alone = fn.Release(fn.plan(fn.Workload(ages, []), finite=[median]), [], outputs=[0])
+    alone = fn.Release(fn.plan(fn.Workload(ages, []), questions=[median]), [], outputs=[0])
     for words, wrong in [
         ("release.same-records-not-stated", lambda: fn.combine(one, two)),
         ("release.wrong-type", lambda: fn.combine(one, two, same_records="yes")),

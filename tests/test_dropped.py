@@ -144,7 +144,7 @@ def test_who_asks_for_no_table_is_told_and_stopped_as_others_are(tmp_path):
     for most in (None, 0.3, 0.29):
         source = DataSource("people", outside_domain=DROP, max_dropped=most)
         unit = fn.PrivacyUnit("person", 1, id="p")
-        plan = fn.plan(fn.Publication(fn.Workload(DOMAIN, []), unit, source, finite=[asked]))
+        plan = fn.plan(fn.Publication(fn.Workload(DOMAIN, []), unit, source, questions=[asked]))
         if most == 0.29:
             with refused("data.too-many-dropped"):
                 fn.release(plan, data, ledger=tmp_path / "l.db", dropped=told.append)

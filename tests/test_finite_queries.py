@@ -67,7 +67,7 @@ QUESTIONS = {
     ),
     "sum below 0": FiniteQuery.sum("debt", "debt", **ASK),
     "median": FiniteQuery.median("median debt", "debt", **ASK),
-    "quantile": FiniteQuery.quantile("much debt", "debt", at=Fraction(9, 10), **ASK),
+    "quantile": FiniteQuery.quantile("much debt", "debt", quantile=Fraction(9, 10), **ASK),
     "median of some": FiniteQuery.median("median kids", "kids", where={"state": ["CA", "TX"]}, **ASK),
 }
 REPLACE = fn.PrivacyUnit("person", 1, fn.Neighbours.REPLACE_ONE)
@@ -149,9 +149,9 @@ def test_how_many_people_and_counts_there_may_be():
 
 
 def test_shares_of_quantiles_are_fractions_of_small_denominators():
-    assert FiniteQuery("q", "quantile", 3, Fraction(1), "debt", at=0.9).at == Fraction(9, 10)
-    assert FiniteQuery.quantile("q", "debt", at=Fraction(1, 1000), **ASK).quantile_level == Fraction(1, 1000)
-    assert FiniteQuery.quantile("q", "debt", at=math.pi / 10, **ASK).quantile_level == Fraction(71, 226)
+    assert FiniteQuery("q", "quantile", 3, Fraction(1), "debt", quantile_share=0.9).quantile_share == Fraction(9, 10)
+    assert FiniteQuery.quantile("q", "debt", quantile=Fraction(1, 1000), **ASK).quantile_level == Fraction(1, 1000)
+    assert FiniteQuery.quantile("q", "debt", quantile=math.pi / 10, **ASK).quantile_level == Fraction(71, 226)
     assert (QUESTIONS["median"].quantile_level, QUESTIONS["sum"].quantile_level) == (Fraction(1, 2), None)
     assert QUESTIONS["median"].ranks(Adjacency()) == RankScores(Fraction(1, 2), PEOPLE, replaces=False)
     assert QUESTIONS["quantile"].ranks(Adjacency(REPLACE)) == RankScores(Fraction(9, 10), PEOPLE, replaces=True)
@@ -388,7 +388,7 @@ def test_persons_of_whom_records_are_left_out_are_a_question_of_those_by_an_id()
         assert query.steps(by_id.for_unit(fn.PrivacyUnit("home", 9))) == 9
         assert query.steps(by_id.for_unit(fn.PrivacyUnit("home", 9, fn.Neighbours.REPLACE_ONE))) == 18
     with refused("spec.left-out-question-needs-id"):
-        fn.Publication(workload(), fn.PrivacyUnit("person", 2), finite=(query,))
+        fn.Publication(workload(), fn.PrivacyUnit("person", 2), questions=(query,))
 
 
 @pytest.mark.parametrize(
@@ -408,7 +408,7 @@ def test_persons_of_whom_records_are_left_out_are_a_question_of_those_by_an_id()
 )
 def test_questions_that_cannot_be_asked_of_the_domain_are_refused(query, error):
     with refused(error):
-        fn.plan(workload(), finite=[query])
+        fn.plan(workload(), questions=[query])
 
 
 def test_missing_values_are_counted_and_not_added_up():
@@ -429,15 +429,15 @@ def test_questions_about_more_cells_than_are_counted_for_one_are_refused():
 
 def test_priors_and_aims_are_checked_before_anything():
     with refused("workload.prior-misfits-results"):
-        fn.plan(workload(), finite=[replace(QUESTIONS["sum"], prior=(0.5, 0.5))])
+        fn.plan(workload(), questions=[replace(QUESTIONS["sum"], prior=(0.5, 0.5))])
     with refused("workload.prior-sum"):
-        fn.plan(workload(), finite=[replace(QUESTIONS["sum"], prior=(1.0,) * 37)])
+        fn.plan(workload(), questions=[replace(QUESTIONS["sum"], prior=(1.0,) * 37)])
     with refused("workload.epsilon-per-record-too-small"):
-        fn.plan(workload(), unit=fn.PrivacyUnit("person", 10**12), finite=[QUESTIONS["sum"]])
+        fn.plan(workload(), unit=fn.PrivacyUnit("person", 10**12), questions=[QUESTIONS["sum"]])
     letters = fn.Workload(fn.Domain(size=fn.Binned([1, 2])), [fn.table("size", margin=9)])
     median = FiniteQuery.median("m", "size", aim=Aim.MEAN_ABSOLUTE_ERROR, people=5, epsilon=1)
     with refused("workload.aim-needs-numbers"):
-        fn.plan(letters, finite=[median])
+        fn.plan(letters, questions=[median])
 
 
 # --- documents ----------------------------------------------------------------------------------------------------
@@ -546,7 +546,7 @@ def test_damaged_documents_are_refused(change):
 
 
 def small(**more):
-    return fn.plan(workload(), finite=[QUESTIONS["sum"], QUESTIONS["independent"], QUESTIONS["median"]], **more)
+    return fn.plan(workload(), questions=[QUESTIONS["sum"], QUESTIONS["independent"], QUESTIONS["median"]], **more)
 
 
 @pytest.fixture(scope="module")
@@ -634,7 +634,7 @@ def test_a_plan_without_its_mechanisms_is_refused(plan):
     with refused("plan.mechanism-of-another-question"):
         remade(plan, finite=plan.finite[::-1])
     document = json.loads(plan.to_json())
-    document["finite"] = []
+    document["questions"] = []
     with refused("plan.mechanism-count"):
         Plan.from_json(json.dumps(document))
 
@@ -677,11 +677,11 @@ def test_rows_of_different_sums_are_refused_without_a_table():
 
 def test_names_are_given_once_and_free_is_not_asked_for():
     with refused("spec.name-twice"):
-        fn.plan(workload(), finite=[replace(QUESTIONS["sum"], name="state")])
+        fn.plan(workload(), questions=[replace(QUESTIONS["sum"], name="state")])
     with refused("spec.name-twice"):
-        fn.plan(workload(), finite=[QUESTIONS["sum"], QUESTIONS["sum"]])
+        fn.plan(workload(), questions=[QUESTIONS["sum"], QUESTIONS["sum"]])
     first = fn.plan(workload())
-    more = fn.Publication(fn.Workload(DOMAIN, [fn.table("debt", margin=9)]), finite=(QUESTIONS["sum"],))
+    more = fn.Publication(fn.Workload(DOMAIN, [fn.table("debt", margin=9)]), questions=(QUESTIONS["sum"],))
     with refused("plan.free-with-question"):
         fn.plan_free(more, [first])
     with refused("spec.free-with-questions"):
@@ -691,7 +691,7 @@ def test_names_are_given_once_and_free_is_not_asked_for():
 def test_cell_budgets_do_not_go_with_answers():
     budgets = fn.CellBudgets(("state",), (1.0, 0.5, 1.0))
     with refused("spec.cell-budgets-with-questions"):
-        fn.plan(workload(), cell_budgets=budgets, finite=[QUESTIONS["sum"]])
+        fn.plan(workload(), cell_budgets=budgets, questions=[QUESTIONS["sum"]])
 
 
 def test_beside_another_plan_the_answers_are_added_everywhere(plan, tmp_path, rng):
@@ -733,14 +733,14 @@ high = 1
 attributes = ["state"]
 margin = 8
 
-[[finite]]
+[[questions]]
 name = "kids"
 query = "sum"
 attribute = "kids"
 people = 12
 epsilon = "3/2"
 
-[[finite]]
+[[questions]]
 name = "two"
 query = "counts"
 where = [{ state = ["CA", "NY"] }, { kids = [0, 1] }]
@@ -752,14 +752,14 @@ aim = "mean-absolute-error"
 
 def test_specifications_say_questions_and_say_them_again(tmp_path):
     publication = Spec.from_toml(TOML).publication()
-    kids, two = publication.finite
+    kids, two = publication.questions
     assert kids == QUESTIONS["sum"]
     assert two == replace(QUESTIONS["independent"], aim=Aim.MEAN_ABSOLUTE_ERROR)
     again = Spec.from_publication(publication)
     assert again.publication() == publication
     assert Spec.from_toml(again.to_toml()).publication() == publication
-    assert "finite" in json_schema()["properties"]
-    assert "finite" not in Spec.from_publication(replace(publication, finite=())).document()
+    assert "questions" in json_schema()["properties"]
+    assert "questions" not in Spec.from_publication(replace(publication, questions=())).document()
 
 
 @pytest.mark.parametrize(
@@ -796,8 +796,8 @@ def test_the_ledger_is_charged_for_everything_once(plan, rng):
     entry = measured(plan, people(rng)).charge
     assert entry.rho >= plan.exact_rho
     assert entry.rho - plan.exact_rho < Fraction(1, 2**63)
-    assert [x["question"] for x in entry.detail["finite"]] == ["kids", "two", "median debt"]
-    assert [Fraction(x["epsilon"]) for x in entry.detail["finite"]] == list(plan.finite_epsilons)
+    assert [x["question"] for x in entry.detail["questions"]] == ["kids", "two", "median debt"]
+    assert [Fraction(x["epsilon"]) for x in entry.detail["questions"]] == list(plan.finite_epsilons)
     pure = small(privacy="pure")
     entry = measured(pure, people(rng)).charge
     assert entry.epsilon == pure.exact_epsilon
@@ -1009,7 +1009,7 @@ def test_a_release_says_answers_and_their_errors(released, plan):
     assert [line.split(",")[:3] for line in lines[2:4]] == [["two", str(i + 1), str(two.value[i])] for i in (0, 1)]
     assert len(lines) == 5
     said = json.loads((folder / "release.json").read_text())
-    assert [x["name"] for x in said["finite"]] == ["kids", "two", "median debt"]
+    assert [x["name"] for x in said["questions"]] == ["kids", "two", "median debt"]
     assert said["charge"]["rho"] == str(plan.exact_rho)
 
 

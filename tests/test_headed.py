@@ -263,11 +263,11 @@ def test_a_plan_and_its_report_say_the_summary_under_its_headings():
     """The table of margins in a notebook, and the table of questions on the page of the report."""
     questions = [
         fn.FiniteQuery.sum("ages", "age", people=5, epsilon=1),
-        fn.FiniteQuery.quantile("old", "age", at=0.9, people=5, epsilon=Fraction(1, 2)),
+        fn.FiniteQuery.quantile("old", "age", quantile=0.9, people=5, epsilon=Fraction(1, 2)),
     ]
     domain = fn.Domain(area=fn.Categorical(["n", "s"]), age=fn.Ordered(0, 3))
     tables = [fn.table("area", margin=4), fn.table("area", cumulative="age", margin=9)]
-    plan = fn.plan(fn.Workload(domain, tables), finite=questions, gap=1e-2)
+    plan = fn.plan(fn.Workload(domain, tables), questions=questions, gap=1e-2)
     language = translator("en")
     margins = {
         "table": [s.name for s in plan.summaries],

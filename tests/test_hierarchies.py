@@ -1392,7 +1392,7 @@ pattern = "singles"
 margin = 90.0
 name = "every"
 
-[[finite]]
+[[questions]]
 name = "many"
 query = "count"
 people = 500

@@ -346,7 +346,7 @@ def test_an_answer_is_proven_and_told_of_for_whom_the_order_is(neighbours):
     source = DataSource("homes", outside_domain=OutsideDomain.DROP if of.drops else OutsideDomain.REFUSE)
     fresh = Order(answer.domain, source, of.unit, (answer,), "0" * 64, "by hand").without_cache()
     assert same(fresh.designs, (answer,))
-    assert fresh.detail()["finite"][0]["epsilon"] == str(fresh.loss.epsilon) == str(answer.loss(of).epsilon)
+    assert fresh.detail()["questions"][0]["epsilon"] == str(fresh.loss.epsilon) == str(answer.loss(of).epsilon)
 
 
 def test_what_was_computed_before_is_forgotten():

@@ -137,12 +137,12 @@ def test_plans_of_the_zoo_have_pages(any_plan):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_kind_of_release_has_a_page(language):
     unit = fn.PrivacyUnit("person", 3, fn.Neighbours.REPLACE_ONE, id="who")
-    question = fn.FiniteQuery.quantile("old", "age", at=0.9, people=5, epsilon=1)
+    question = fn.FiniteQuery.quantile("old", "age", quantile=0.9, people=5, epsilon=1)
     workload = fn.Workload(DOMAIN, [fn.table("area", margin=4)])
     budget = fn.Budget(epsilon=1, delta=1e-6)
     plans = [
         fn.plan(workload, unit=unit, other_units=[fn.PrivacyUnit("household", 6)], gap=1e-3),
-        fn.plan(workload, finite=[question], privacy="pure", epsilon=1),
+        fn.plan(workload, questions=[question], privacy="pure", epsilon=1),
         fn.plan(workload, small_database=fn.SmallDatabase(40, index=2, temperature=0.03), budget=budget),
     ]
     told = [check_page(report.page(answered(plan), language=language)) for plan in plans]

@@ -1028,7 +1028,7 @@ def test_publications_by_an_id(tmp_path):
 
 
 LEFT_OUT = """
-[[finite]]
+[[questions]]
 name = "persons with more"
 query = "left_out"
 people = 1000
@@ -1060,13 +1060,13 @@ def test_of_how_many_persons_records_are_left_out_goes_to_a_release_that_verifie
 
 
 def test_left_out_of_the_persons_is_the_same_question(tmp_path):
-    """[privacy.left_out] is short for one of [[finite]]; it needs an id, and its errors name that section."""
+    """[privacy.left_out] is short for one of [[questions]]; it needs an id, and its errors name that section."""
     long = LEFT_OUT.replace("persons with more", "left_out")
     whole, short = (written(tmp_path, text) for text in (long, '[privacy.left_out]\npeople = 1000\nepsilon = "1/2"\n'))
     assert short == whole
     assert Spec.from_publication(short).publication() == short
     named = written(tmp_path, '[privacy.left_out]\nname = "more"\npeople = 9\nepsilon = 1\n')
-    assert [q.name for q in named.finite] == ["more"]
+    assert [q.name for q in named.questions] == ["more"]
     with refused("workload.people-out-of-range"):
         written(tmp_path, "[privacy.left_out]\npeople = 0\nepsilon = 1\n")
 

@@ -25,7 +25,7 @@ def both():
     budget = fn.Budget(epsilon=1.0, delta=1e-6)
     small = tables(fn.table("a", margin=9, name="few"), small_database=fn.SmallDatabase(50), budget=budget)
     first = [fn.table("a", "b", margin=15), fn.table("a", cumulative="b", margin=30)]
-    return tables(*first, further_groups=(pure, small), finite=(MEDIAN,))
+    return tables(*first, further_groups=(pure, small), questions=(MEDIAN,))
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_what_is_charged_is_the_sum_of_the_parts(plan, tmp_path):
         assert Fraction(made.charge.rho) >= plan.exact_rho
         assert made.charge.rho - plan.exact_rho < Fraction(1, 2**64)
         entry, _ = ledger.entries()
-        assert set(entry.detail) >= {"sectors", "margins", "finite", "profile"}
+        assert set(entry.detail) >= {"sectors", "margins", "questions", "profile"}
 
 
 def test_several_parts_are_written_read_and_verified(plan, tmp_path):
@@ -98,7 +98,7 @@ def test_the_tables_as_one_are_not_asked_of_several(plan):
 
 
 def test_questions_alone_are_a_plan(tmp_path):
-    plan = fn.plan(fn.Workload(DOMAIN, []), finite=[MEDIAN])
+    plan = fn.plan(fn.Workload(DOMAIN, []), questions=[MEDIAN])
     assert (plan.exact_epsilon, plan.exact_rho) == (Fraction(1, 2), Fraction(1, 8))
     made = fn.release(plan, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "release")
     assert made.charge.epsilon == Fraction(1, 2)
@@ -114,7 +114,7 @@ def test_a_specification_says_it(plan):
     assert text.count("[[also]]") == 2
     again = fn.Spec.from_toml(text).publication()
     assert again == both()
-    alone = 'finite = [{name = "n", query = "count", people = 9, epsilon = 1}]\n[domain.a]\ntype = "categorical"\n'
+    alone = 'questions = [{name = "n", query = "count", people = 9, epsilon = 1}]\n[domain.a]\ntype = "categorical"\n'
     assert not fn.Spec.from_toml(alone + 'codes = ["x"]').publication().groups
 
 
@@ -128,12 +128,12 @@ def test_a_cap_is_for_all_parts(plan):
     ("make", "said"),
     [
         (tables, "spec.nothing-to-publish"),
-        (lambda: tables(finite=(MEDIAN,), further_groups=(tables(fn.table("b", margin=1)),)), "spec.tables-missing"),
-        (lambda: tables(finite=(MEDIAN,), budget=fn.Budget(rho=1)), "spec.tables-missing"),
+        (lambda: tables(questions=(MEDIAN,), further_groups=(tables(fn.table("b", margin=1)),)), "spec.tables-missing"),
+        (lambda: tables(questions=(MEDIAN,), budget=fn.Budget(rho=1)), "spec.tables-missing"),
         (lambda: tables(fn.table("b", margin=1), further_groups=(tables(fn.table("b", margin=2)),)), "spec.name-twice"),
         (
             lambda: tables(
-                fn.table("b", margin=1), further_groups=(tables(fn.table("a", margin=2), finite=(MEDIAN,)),)
+                fn.table("b", margin=1), further_groups=(tables(fn.table("a", margin=2), questions=(MEDIAN,)),)
             ),
             "spec.part-with-shared-settings",
         ),
@@ -148,7 +148,7 @@ def test_a_cap_is_for_all_parts(plan):
             lambda: tables(fn.table("b", margin=1), privacy="auto", further_groups=(tables(fn.table("a", margin=2)),)),
             "spec.parts-free-or-auto",
         ),
-        (lambda: tables(fn.table("b", margin=1, name="median"), finite=(MEDIAN,)), "spec.name-twice"),
+        (lambda: tables(fn.table("b", margin=1, name="median"), questions=(MEDIAN,)), "spec.name-twice"),
     ],
 )
 def test_what_does_not_go_together_is_refused(make, said):

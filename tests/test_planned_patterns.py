@@ -236,7 +236,10 @@ def test_budgets_buy_more_once_a_month():
 
 
 def test_pure_plans_and_questions_gain_nothing_and_say_what_they_cost():
-    for more in ({"privacy": "pure"}, {"finite": [fn.FiniteQuery.count("q", where={"t": "a"}, people=9, epsilon=1)]}):
+    for more in (
+        {"privacy": "pure"},
+        {"questions": [fn.FiniteQuery.count("q", where={"t": "a"}, people=9, epsilon=1)]},
+    ):
         whole, once = (planned(SMALL, TABLES[:1], u, **more) for u in (person(2), person(2, "t")))
         assert once.exact_epsilon == whole.exact_epsilon if "privacy" in more else once.rho < whole.rho
         told = ["saves nothing: their costs add up" in "\n".join(lines(plan_report(x))) for x in (whole, once)]

@@ -28,6 +28,6 @@ def test_every_mechanism_keeps_its_promises(any_request, rng):
 @pytest.mark.parametrize("unit", [fn.PrivacyUnit(), fn.PrivacyUnit("person", 2, fn.Neighbours.REPLACE_ONE)], ids=str)
 def test_answers_to_questions_keep_their_promises(name, unit):
     domain, query = QUESTIONS[name]
-    plan = fn.plan(fn.Publication(fn.Workload(domain, []), unit, finite=(query,)))
+    plan = fn.plan(fn.Publication(fn.Workload(domain, []), unit, questions=(query,)))
     (part,) = plan.questions
     check_answer(part)

@@ -75,8 +75,8 @@ def test_where_many_agree_the_median_is_published_all_but_surely():
     """A bound on mechanisms that see only the true answer is 0.031 there: they cannot distinguish it from any other."""
     domain = fn.Domain(age=fn.Ordered(0, 85))
     query = FiniteQuery.median("usual age", "age", people=1000, epsilon=1)
-    (by_rank,) = fn.plan(fn.Workload(domain, []), finite=[query]).finite
-    (alone,) = fn.plan(fn.Workload(domain, []), finite=[replace(query, prior=(1 / 86,) * 86)]).finite_summaries
+    (by_rank,) = fn.plan(fn.Workload(domain, []), questions=[query]).finite
+    (alone,) = fn.plan(fn.Workload(domain, []), questions=[replace(query, prior=(1 / 86,) * 86)]).finite_summaries
     ages = np.full(86, 10)
     ages[[0, 40, 85]] += [78, 34, 28]  # 478 are younger, 44 are 40, and 478 are older
     place = by_rank.index_of(ages.tolist())
@@ -157,13 +157,13 @@ def test_what_is_not_proven_or_not_told_apart_is_refused(monkeypatch):
 
 def test_shares_are_fractions_and_a_float_is_the_nearest():
     ask = {"people": 9, "epsilon": 1}
-    assert FiniteQuery.quantile("q", "a", at=0.9, **ask).at == Fraction(9, 10)
+    assert FiniteQuery.quantile("q", "a", quantile=0.9, **ask).quantile_share == Fraction(9, 10)
     fractions = Fraction(0), Fraction(1), Fraction(1, MAX_QUANTILE_DENOMINATOR + 1)
     for at in (0, 1, 0.0, 0.9999, -0.5, float("nan"), *fractions, None, True, "1/2"):
         with refused("workload.quantile-share-out-of-range"):
-            FiniteQuery.quantile("q", "a", at=at, **ask)
-    with refused("workload.at-without-quantile"):
-        FiniteQuery.median("q", "a", at=Fraction(1, 2), **ask)
+            FiniteQuery.quantile("q", "a", quantile=at, **ask)
+    with refused("workload.quantile-of-other-question"):
+        FiniteQuery.median("q", "a", quantile=Fraction(1, 2), **ask)
 
 
 SPEC = """
@@ -172,15 +172,15 @@ type = "ordered"
 low = 0
 high = 9
 
-[[finite]]
+[[questions]]
 name = "old"
 query = "quantile"
 attribute = "age"
-at = 0.9
+quantile = 0.9
 people = 60
 epsilon = "1/2"
 
-[[finite]]
+[[questions]]
 name = "half"
 query = "median"
 attribute = "age"
@@ -212,7 +212,7 @@ def test_a_prior_of_the_answer_asks_for_a_mechanism_of_the_answer():
     domain = fn.Domain(age=fn.Ordered(0, 3))
     query = FiniteQuery.median("half", "age", people=9, epsilon=2)
     for other in (replace(query, prior=(0.1, 0.2, 0.3, 0.4)), replace(query, aim=finite.Aim.MEAN_ABSOLUTE_ERROR)):
-        (summary,) = fn.plan(fn.Workload(domain, []), finite=[other]).finite_summaries
+        (summary,) = fn.plan(fn.Workload(domain, []), questions=[other]).finite_summaries
         assert summary.rank_moe is None
         assert summary.hit_rate > 0.25
     document = {"family": "ranks", "form": "ranks", "alpha": "1/2"}

@@ -23,7 +23,7 @@ COUNTS = np.arange(12).reshape(3, 4)
 PEOPLE = int(COUNTS.sum())
 KINDS = {
     "gaussian": {
-        "finite": [
+        "questions": [
             fn.FiniteQuery.median("median", "kids", people=PEOPLE, epsilon=1),
             fn.FiniteQuery.median("usual", "kids", people=PEOPLE, epsilon=1, prior=(0.25,) * 4),
         ]

@@ -23,7 +23,7 @@ DOMAIN = fn.Domain(area=fn.Categorical(["n", "s"]), age=fn.Ordered(0, 3))
 WORKLOAD = fn.Workload(DOMAIN, [fn.table("area", margin=4), fn.table("area", cumulative="age", margin=9)])
 QUESTIONS = (
     fn.FiniteQuery.sum("ages", "age", people=5, epsilon=1),
-    fn.FiniteQuery.quantile("old", "age", at=0.9, people=5, epsilon=1),
+    fn.FiniteQuery.quantile("old", "age", quantile=0.9, people=5, epsilon=1),
     fn.FiniteQuery.counts("two", people=5, where=[{"area": "n"}, {"age": [0, 1]}], epsilon=Fraction(1, 3)),
 )
 SMALL = fn.SmallDatabase(40, index=2, temperature=0.03)
@@ -37,9 +37,9 @@ PLANS = {
     "total error": {"objective": fn.Objective(fn.Goal.TOTAL_ERROR), "budget": fn.Budget(rho=Fraction(1, 50))},
     "hybrid": {"objective": fn.Objective(fn.Goal.HYBRID, total_error_weight=1e-2)},
     "cell budgets": {"cell_budgets": fn.CellBudgets(("area",), (1, 0.25))},
-    "questions": {"finite": QUESTIONS},
-    "pure questions": {"finite": QUESTIONS, "privacy": "pure"},
-    "small": {"small_database": SMALL, "budget": BUDGET, "finite": QUESTIONS[:1]},
+    "questions": {"questions": QUESTIONS},
+    "pure questions": {"questions": QUESTIONS, "privacy": "pure"},
+    "small": {"small_database": SMALL, "budget": BUDGET, "questions": QUESTIONS[:1]},
     "small, as printed": {"small_database": fn.SmallDatabase(40, variant="paper"), "budget": BUDGET},
 }
 
@@ -105,7 +105,7 @@ def test_a_plan_of_several_parts_is_reported_part_by_part():
     first, second = (fn.Workload(DOMAIN, [t]) for t in WORKLOAD.tables)
     third = fn.Workload(DOMAIN, [fn.table("age", margin=9, name="{by age}")])
     also = (fn.Publication(second, privacy="pure"), fn.Publication(third, small_database=SMALL, budget=BUDGET))
-    plan = fn.plan(fn.Publication(first, title="People", finite=QUESTIONS, further_groups=also))
+    plan = fn.plan(fn.Publication(first, title="People", questions=QUESTIONS, further_groups=also))
     report = plan_report(plan)
     check_report(report)
     check_report(release_report(answered(plan)))
@@ -175,7 +175,7 @@ def test_receipts_and_ledgers_are_reported(plan, limit):
         told = document(receipt)
         assert (told["written"], told["increase"]) == ("all" if rise else written, float(rise))
         assert told["balance"]["spent"] == float(balance.spent)
-        assert [a["name"] for a in told["finite"]] == [q.name for q in plan.publication.finite]
+        assert [a["name"] for a in told["finite"]] == [q.name for q in plan.publication.questions]
     report = ledger_report(entries, [balance], head)
     check_report(report)
     assert document(report)["balances"] == [told["balance"]]
@@ -183,14 +183,14 @@ def test_receipts_and_ledgers_are_reported(plan, limit):
 
 
 def test_comparisons_are_reported():
-    publication = fn.Publication(WORKLOAD, finite=QUESTIONS, privacy=fn.Privacy.AUTO)
-    for asked in (publication, replace(publication, budget=BUDGET, finite=())):
+    publication = fn.Publication(WORKLOAD, questions=QUESTIONS, privacy=fn.Privacy.AUTO)
+    for asked in (publication, replace(publication, budget=BUDGET, questions=())):
         found = fn.compare(asked)
         report = comparison_report(asked, found, 1e-6)
         check_report(report)
         told = document(report)
         assert [a["epsilon"] for a in told["alternatives"]] == [a.epsilon for a in found.alternatives]
-        assert [q["name"] for q in told["finite"]] == [q.name for q in asked.finite]
+        assert [q["name"] for q in told["finite"]] == [q.name for q in asked.questions]
 
 
 @pytest.mark.parametrize("size", [fn.SmallDatabase(40), SMALL])

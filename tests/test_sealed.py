@@ -64,14 +64,14 @@ attributes = ["town"]
 sum = "pay"
 margin = 30
 
-[[finite]]
+[[questions]]
 name = "some"
 query = "median"
 attribute = "year"
 people = 60
 epsilon = "1/2"
 
-[[finite]]
+[[questions]]
 name = "persons with more"
 query = "left_out"
 people = 50

@@ -155,11 +155,11 @@ def test_a_pair_is_a_range_in_tables_sums_and_questions_alike(counted):
 
 def test_a_pair_is_a_range_in_specifications_and_in_questions_with_finitely_many_answers():
     written = SPEC + "[[tables]]\ngroups = { age = { young = [0, 14], odd = { values = [1, 3] } } }\nmargin = 5\n"
-    written += '[[finite]]\nname = "q"\nquery = "count"\nwhere = { age = [0, 14] }\npeople = 9\nepsilon = 1\n'
+    written += '[[questions]]\nname = "q"\nquery = "count"\nwhere = { age = [0, 14] }\npeople = 9\nepsilon = 1\n'
     asked = Spec.from_toml(written).publication()
     groups = asked.workload.tables[0].view("age").operator(asked.domain["age"]).groups
     assert groups == (tuple(range(15)), (1, 3))
-    question = asked.finite[0]
+    question = asked.questions[0]
     assert question == FiniteQuery.count("q", people=9, epsilon=1, where={"age": (0, 14)})
     assert [len(own.cells(asked.domain["age"])) for _, own in question.where[0]] == [15]
     again = Spec.from_publication(asked)

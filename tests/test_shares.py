@@ -388,7 +388,7 @@ REFUSED = [
     ),
     (
         "margin = 20",
-        'margin = 20\n[[finite]]\nname = "more"\nquery = "left_out"\npeople = 10\nepsilon = 0.1',
+        'margin = 20\n[[questions]]\nname = "more"\nquery = "left_out"\npeople = 10\nepsilon = 0.1',
         "spec.shares-unsupported",
     ),
 ]

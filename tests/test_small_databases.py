@@ -593,7 +593,7 @@ def test_specifications_are_refused_where_they_are_wrong(old, new, error):
 @pytest.mark.slow
 def test_the_command_line_plans_compares_releases_and_verifies(tmp_path, rng, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    question = '\n[[finite]]\nname = "o in all"\nquery = "sum"\nattribute = "o"\npeople = 120\nepsilon = 2\n'
+    question = '\n[[questions]]\nname = "o in all"\nquery = "sum"\nattribute = "o"\npeople = 120\nepsilon = 2\n'
     (tmp_path / "spec.toml").write_text(TOML + question, encoding="utf-8")
     domain = Spec.from_toml(TOML).publication().workload.domain
     people(rng, domain, 100).to_csv(tmp_path / "people.csv", index=False)
@@ -625,7 +625,9 @@ def test_the_command_line_plans_compares_releases_and_verifies(tmp_path, rng, ca
 @pytest.mark.slow
 def test_finite_questions_stand_beside_a_small_database():
     query = FiniteQuery.sum("o in all", "o", people=SIZE, epsilon=1)
-    plan = fn.plan(mixed(), budget=BUDGET, small_database=SmallDatabase(SIZE, index=3, temperature=0.0), finite=[query])
+    plan = fn.plan(
+        mixed(), budget=BUDGET, small_database=SmallDatabase(SIZE, index=3, temperature=0.0), questions=[query]
+    )
     assert plan.finite[0].graph.n == 5 * SIZE + 1
     assert plan.exact_rho > BUDGET.gaussian_rho
     assert Plan.from_json(plan.to_json()).hash == plan.hash

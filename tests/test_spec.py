@@ -692,7 +692,7 @@ def test_the_readme_extended_as_its_guide_says_is_read(tmp_path):
         plain.workload, budget=fn.Budget(epsilon=1.0, delta=1e-6), small_database=fn.SmallDatabase(200)
     )
     singles = {"status": "single"}
-    assert read(head + tables + question).finite == (
+    assert read(head + tables + question).questions == (
         fn.FiniteQuery.sum("total age of singles", "age", where=singles, people=150, epsilon=1),
     )
     (further,) = read(readme + also).further_groups
@@ -1491,7 +1491,7 @@ def test_all_mistakes_that_do_not_follow_from_others_are_told_at_once():
     margin = 1
     [[tables]]
     attributes = ["age"]
-    [[finite]]
+    [[questions]]
     name = "x"
     query = "median"
     attribute = "wage"
@@ -1502,7 +1502,7 @@ def test_all_mistakes_that_do_not_follow_from_others_are_told_at_once():
         Spec.from_toml(text).publication()
     problems = refused.value.problems
     assert refused.value.code == "spec.several-problems"
-    assert [x.place for x in problems] == ["privacy.unit", "budget.rho", "tables[0]", "tables[1]", "finite[0]"]
+    assert [x.place for x in problems] == ["privacy.unit", "budget.rho", "tables[0]", "tables[1]", "questions[0]"]
     told = [str(refused.value).find(f"{i}. {x.place}: {x.reason}") for i, x in enumerate(problems, 1)]
     assert -1 not in told
     assert told == sorted(told)

@@ -76,7 +76,7 @@ def test_amounts_alone_have_sums_alone(planned):
 
 def test_the_question_is_one(planned):
     text = begun({"sex": "categorical"})
-    lines = text[text.index("# [[finite]]") :].replace("# [[", "[[").splitlines()
+    lines = text[text.index("# [[questions]]") :].replace("# [[", "[[").splitlines()
     plan = planned(said(text) + "\n".join(line.removeprefix("# ") for line in lines))
     assert [q.name for q in plan.finite_summaries] == ["how many"]
 

@@ -65,7 +65,7 @@ def test_the_samples_are_all_there():
         "projection",
     }
     assert {d["fitnoise_plan"] for d in made} == {3}
-    forms = {m["form"] for d in made for m in d["finite"]}
+    forms = {m["form"] for d in made for m in d["questions"]}
     assert forms == {"distance", "formula", "rows", "box", "clamped"}
 
 
@@ -108,8 +108,8 @@ ALTERED = {
     "replace_two": lambda d: doubled(d["tables"][0]["strategy"][0]["mixing"][0][0]),
     "projection": lambda d: doubled(d["tables"][0]["strategy"][0]["scales"]),
     "pure": lambda d: doubled(d["tables"][0]["strategy"]["margins"][0]["rows"][0][1]),
-    "gaussian_finite": lambda d: doubled(d["finite"][0]["values"]),
-    "large_finite": lambda d: doubled(d["finite"][0]["weights"][1]),
+    "gaussian_finite": lambda d: doubled(d["questions"][0]["values"]),
+    "large_finite": lambda d: doubled(d["questions"][0]["weights"][1]),
 }
 
 

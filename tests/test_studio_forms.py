@@ -60,7 +60,7 @@ pattern = "pairs"
 std_error = 2.5
 confidence = 0.9
 
-[[finite]]
+[[questions]]
 name = "q"
 """
 

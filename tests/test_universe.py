@@ -301,21 +301,21 @@ def test_answers_say_which_records_they_are_of(made):
 
 def test_questions_say_which_values_do_not_meet_their_conditions(tmp_path, capsys, monkeypatch):
     asked = """
-[[finite]]
+[[questions]]
 name = "young women"
 query = "count"
 where = { age = [0, 14], sex = "f" }
 people = 30
 epsilon = 1
 
-[[finite]]
+[[questions]]
 name = "two"
 query = "counts"
 where = [{ age = { values = [0, 2] } }, { sex = ["m"] }]
 people = 30
 epsilon = 1
 
-[[finite]]
+[[questions]]
 name = "middle"
 query = "median"
 attribute = "age"
@@ -336,7 +336,7 @@ epsilon = 1
     plan = fn.Plan.from_json((tmp_path / "plan.json").read_text(encoding="utf-8"))
     frame = pd.DataFrame({"age": [3, 4], "sex": ["f", "m"]})
     fn.release(plan, frame, ledger=tmp_path / "l.sqlite", directory=tmp_path / "release")
-    stated = json.loads((tmp_path / "release" / "release.json").read_text(encoding="utf-8"))["finite"]
+    stated = json.loads((tmp_path / "release" / "release.json").read_text(encoding="utf-8"))["questions"]
     assert [x.get("not_counted") for x in stated] == [
         {"age": ["15–20"], "sex": ["m"]},
         [{"age": ["1", "3–20"]}, {"sex": ["f"]}],

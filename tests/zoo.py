@@ -690,7 +690,7 @@ QUESTIONS = {
     "sum above 0": (_WORKERS, FiniteQuery.sum("q", "o", **_ASK)),
     "median": (_PEOPLE, FiniteQuery.median("q", "o", **_ASK)),
     "median of some": (_WORKERS, FiniteQuery.median("q", "o", where={"a": ["y"]}, **_ASK)),
-    "quantile": (_PEOPLE, FiniteQuery.quantile("q", "o", at=Fraction(2, 3), **_ASK)),
+    "quantile": (_PEOPLE, FiniteQuery.quantile("q", "o", quantile=Fraction(2, 3), **_ASK)),
 }
 
 REQUESTS = {
@@ -1112,7 +1112,7 @@ def _several_parts():
     budget = fn.Budget(epsilon=1.0, delta=1e-6)
     small = asked(fn.table("a", margin=9, name="few"), small_database=fn.SmallDatabase(50), budget=budget)
     median = FiniteQuery.median("median", "b", people=9, epsilon=Fraction(1, 2))
-    publication = asked(fn.table("a", "b", margin=15), further_groups=(pure, small), finite=(median,))
+    publication = asked(fn.table("a", "b", margin=15), further_groups=(pure, small), questions=(median,))
     return json.loads(fn.plan(publication).to_json())
 
 

@@ -160,7 +160,7 @@ class ReleasedCharge:
         numbers, margins = entry.detail.get("numbers", []), entry.detail.get("margins", [])
         if is_same_account and "gaussian" in entry.detail and None not in numbers and (numbers or not margins):
             laws = tuple(tuple(tuple((Fraction(e), n) for e, n in law) for law in table) for table in numbers)
-            answers = tuple(Fraction(x["epsilon"]) for x in entry.detail.get("finite", []))
+            answers = tuple(Fraction(x["epsilon"]) for x in entry.detail.get("questions", []))
             return cls(Fraction(entry.detail["gaussian"]), laws, answers, total)
         epsilon = price.epsilon
         if epsilon is not None and privacy.pure_mu_squared(epsilon) <= mu_squared * (1 + Fraction(1, 10**9)):

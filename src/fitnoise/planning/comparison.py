@@ -50,7 +50,7 @@ def plan(
     title: str = "",
     objective: Objective | None = None,
     cell_budgets: CellBudgets | None = None,
-    finite: Sequence[FiniteQuery] = (),
+    questions: Sequence[FiniteQuery] = (),
     small_database: SmallDatabase | None = None,
     other_units: Sequence[PrivacyUnit] = (),
     series: str | None = None,
@@ -80,7 +80,7 @@ def plan(
         title: The title in reports.
         objective: The objective to minimise; by default every target is met at the least cost.
         cell_budgets: Relative budgets of records (personal privacy).
-        finite: Questions with finitely many answers, released with the tables, each for its own ε.
+        questions: Questions with finitely many answers, released with the tables, each for its own ε.
         small_database: The public knowledge of a small database. Plans the projection mechanism, whose answers are
             biased. Needs a budget.
         other_units: Further units. The report states the cost of each, and each has an account of its own.
@@ -124,7 +124,7 @@ def plan(
         title=title or None,
         objective=objective,
         cell_budgets=cell_budgets,
-        finite=tuple(finite) or None,
+        questions=tuple(questions) or None,
         small_database=small_database,
         other_units=tuple(other_units) or None,
         series=series,
@@ -148,7 +148,7 @@ def mechanisms_of(publication: Publication) -> tuple[ChosenMechanism, ...]:
         PlanError: No mechanism exists for one of them.
     """
     domain = publication.workload.domain
-    return tuple(choose(q, domain, publication.adjacency) for q in publication.finite)
+    return tuple(choose(q, domain, publication.adjacency) for q in publication.questions)
 
 
 def assembled(publication: Publication, parts: Sequence[TablePart], chosen: Sequence[ChosenMechanism]) -> Plan:
@@ -356,7 +356,7 @@ def compare(
         ratio = other.epsilon / chosen.epsilon if request.budget is None else other.error / chosen.error
         why = f"{noise_text} would take {ratio:.4g} times the {'epsilon' if request.budget is None else 'margins'}"
     gaussian_or_pure = replace(best, status=f"{best.status}; {why}")
-    plan = assembled(replace(gaussian_or_pure.publication, finite=publication.finite), [gaussian_or_pure], mechanisms)
+    plan = assembled(replace(gaussian_or_pure.publication, questions=publication.questions), [gaussian_or_pure], mechanisms)
     return Comparison(plan, why, tuple(lines), gaussian, mechanisms)
 
 

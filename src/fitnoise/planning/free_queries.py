@@ -221,7 +221,7 @@ def _publication(workload: Workload | Publication, earlier_plans: list[Plan | Ch
             "Give a publication.",
             "Nothing was planned.",
         )
-    if publication.finite:
+    if publication.questions:
         raise PlanError(
             "free-with-question",
             "The publication has a question with finitely many answers.",

@@ -75,7 +75,7 @@ class Plan(HtmlDisplay):
         queries = [p.query for p in self.questions]
         mine = zip(tables, self.publication.groups, strict=False)
         same = len(tables) == len(self.publication.groups) and all(_is_same_request(a, b) for a, b in mine)
-        if not same or tuple(queries) != self.publication.finite or len(tables) + len(queries) != len(self.parts):
+        if not same or tuple(queries) != self.publication.questions or len(tables) + len(queries) != len(self.parts):
             raise parts_of_another_publication()
         if any(not p.mechanism.supports(p.publication) for p in self.groups):
             raise PlanError(
@@ -114,9 +114,9 @@ class Plan(HtmlDisplay):
         Raises:
             PlanError: There are more or fewer mechanisms than questions.
         """
-        if len(questions) != len(publication.finite):
+        if len(questions) != len(publication.questions):
             raise other_question_count()
-        pairs = zip(publication.finite, questions, strict=True)
+        pairs = zip(publication.questions, questions, strict=True)
         return cls(publication, (*parts, *(AnswerPart(publication, q, m) for q, m in pairs)))
 
     # --- series -------------------------------------------------------------------------------------
@@ -491,7 +491,7 @@ class Plan(HtmlDisplay):
         spec = Spec.from_publication(self.publication).document()
         answers = [p.document() for p in self.questions]
         entries = [{"mechanism": p.mechanism.name, **t} for p, t in zip(self.groups, tables, strict=True)]
-        return {"fitnoise_plan": FORMAT, "spec": spec, "tables": entries, "finite": answers}
+        return {"fitnoise_plan": FORMAT, "spec": spec, "tables": entries, "questions": answers}
 
     def to_json(self) -> str:
         """Return canonical JSON: equal plans give equal texts.
@@ -584,15 +584,15 @@ class Plan(HtmlDisplay):
     @classmethod
     def _read(cls, document: Mapping[str, Any]) -> tuple[Self, list[float]]:
         """Return the plan, and the bounds that its document states, part by part."""
-        tables, finite = document["tables"], document["finite"]
+        tables, finite = document["tables"], document["questions"]
         mechanisms = [mechanism_by_name(t["mechanism"]) for t in tables]
         publication = Spec.parse(document["spec"]).publication()
-        if not isinstance(finite, list) or len(finite) != len(publication.finite):
+        if not isinstance(finite, list) or len(finite) != len(publication.questions):
             raise other_question_count()
         if len(mechanisms) != len(publication.groups):
             raise parts_of_another_publication()
         parts = [TablePart.read(m, p, t) for m, p, t in zip(mechanisms, publication.groups, tables, strict=True)]
-        pairs = zip(publication.finite, finite, strict=True)
+        pairs = zip(publication.questions, finite, strict=True)
         plan = cls(publication, (*parts, *(AnswerPart.read(publication, q, m) for q, m in pairs)))
         bounds = [t["cost"]["bound"] for t in tables]
         if not all(type(b) is float for b in bounds):

@@ -152,7 +152,7 @@ def describe(plan: Plan, table_names: Sequence[str], entry: EntryReference | Non
         **shares(plan),
         **({} if unit.parts == 1 else {"answers_per_record": unit.parts}),
         **(
-            {"finite": [_describe_finite(s) | universes.get(s.name, {}) for s in plan.finite_summaries]}
+            {"questions": [_describe_finite(s) | universes.get(s.name, {}) for s in plan.finite_summaries]}
             if plan.finite
             else {}
         ),
@@ -268,7 +268,7 @@ def enforcement_text(plan: Plan, unit: PrivacyUnit) -> str | None:
 
     None if the unit is a record, and the plan is released at once.
     """
-    questions = [f"{q.name!r}" for q in plan.publication.finite if q.question is QuestionKind.LEFT_OUT]
+    questions = [f"{q.name!r}" for q in plan.publication.questions if q.question is QuestionKind.LEFT_OUT]
     sentence = unit.enforcement_text
     if sentence is not None and unit.id is not None and questions:
         sentence = sentence.replace(UNKNOWN_LEFT_OUT_TEXT, f"of how many some are left out, tells {questions[0]}")
@@ -321,7 +321,7 @@ def _describe_finite(s: FiniteSummary) -> dict[str, Any]:
 def _question_universes(publication: Publication) -> dict[str, dict[str, Any]]:
     """Return the values that questions do not count, by name; for several counts a list for each."""
     universes: dict[str, dict[str, Any]] = {}
-    for query in publication.finite:
+    for query in publication.questions:
         lists = [{x.name: x.items for x in values} for values in uncounted_by_question(query, publication.domain)]
         if any(lists):
             universes[query.name] = {"not_counted": lists if query.question is QuestionKind.COUNTS else lists[0]}

@@ -179,7 +179,7 @@ def _mechanisms(plan: Plan, description: dict[str, Any]) -> Iterator[str]:
     for part in plan.groups:
         noise, gap_text = part.mechanism.describe_noise(part)["noise"], part.mechanism.gap_text(part.certificate)
         yield f"Tables by {part.mechanism.name}: {noise}, with a proof of how near the least cost it is ({gap_text})"
-    for query in description.get("finite", ()):
+    for query in description.get("questions", ()):
         yield f"A {query['query']} by {query['mechanism']}, of exact chances, pure epsilon {query['pure_epsilon']:.6g}"
     yield (
         "Noise is drawn exactly, in integers, from the random bytes of the operating system: no floating-point number "

@@ -490,7 +490,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
             ReleaseError: There is no such question. WorkloadError: The prior is not one, or the answer is by ranks and
                 depends on all records.
         """
-        names = [q.name for q in self.plan.publication.finite]
+        names = [q.name for q in self.plan.publication.questions]
         if name not in names:
             raise ReleaseError(
                 "unknown-question",
@@ -500,7 +500,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
                 "Nothing was computed.",
             )
         i = names.index(name)
-        mechanism, stated = self.plan.finite[i], self.plan.publication.finite[i].prior
+        mechanism, stated = self.plan.finite[i], self.plan.publication.questions[i].prior
         believed = prior if prior is not None else stated if stated is not None else uniform(mechanism.graph)
         chances = accuracy(mechanism).posterior(believed, self.outputs[i])
         return pd.DataFrame({"result": [_plain_label(x) for x in mechanism.graph.results], "probability": chances})
@@ -644,7 +644,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
             raise unwritable_place("The release", _reason(error), "No release was put in its place.") from None
 
     def _output_frame(self) -> pd.DataFrame:
-        names = [q.name for q in self.plan.publication.finite]
+        names = [q.name for q in self.plan.publication.questions]
         return pd.DataFrame(
             {"question": np.array(names, dtype=object), "output": np.array(self.outputs, dtype=np.int64)}
         )
@@ -790,7 +790,7 @@ def _read_histograms(plan: Plan, folder: Path) -> dict[int, Floats]:
 
 
 def _read_outputs(plan: Plan, folder: Path) -> tuple[int, ...]:
-    names = [q.name for q in plan.publication.finite]
+    names = [q.name for q in plan.publication.questions]
     frame, metadata = read_parquet(folder / OUTPUTS, *extent({"question": names}))
     if list(frame.columns) != ["question", "output"] or frame["question"].tolist() != names:
         raise ReleaseError(

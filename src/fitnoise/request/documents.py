@@ -652,7 +652,7 @@ class UnitSpec(SpecSection):
 class LeftOutSpec(SpecSection):
     """The number of units with more records than are counted, with a privacy cost of its own.
 
-    Short for a question in [[finite]].
+    Short for a question in [[questions]].
     """
 
     name: str = Field("left_out", description="The name under which the number is published.")
@@ -831,7 +831,7 @@ class FiniteSpec(SpecSection):
         description="The attribute that is summed, or whose median or quantile is published. If absent, the question "
         "counts.",
     )
-    at: float | str | None = Field(
+    quantile: float | str | None = Field(
         None,
         description='The share of the records at or below the quantile, such as 0.9 or "1/3". If absent, the question '
         "is no quantile.",
@@ -887,7 +887,7 @@ class FiniteSpec(SpecSection):
             where=tuple(where),
             prior=prior,
             aim=self.aim,
-            at=None if self.at is None else _exact("at", self.at),
+            quantile_share=None if self.quantile is None else _exact("quantile", self.quantile),
         )
 
 
@@ -1021,7 +1021,7 @@ class Spec(SpecSection):
         min_length=1, description="The attributes, by name, with all values that the data may hold."
     )
     tables: list[TableSpec] = Field(
-        [], description="The tables to publish. If absent, the specification asks questions under finite."
+        [], description="The tables to publish. If absent, the specification asks questions."
     )
     mechanism: Literal["unbiased", "projection"] = Field(
         "unbiased",
@@ -1038,7 +1038,7 @@ class Spec(SpecSection):
         description='The settings of the mechanism "projection". If absent, simulation on public histograms chooses '
         "them.",
     )
-    finite: list[FiniteSpec] = Field(
+    questions: list[FiniteSpec] = Field(
         [], description="Questions with finitely many answers. If absent, there is no question."
     )
     also: list[AlsoSpec] = Field(
@@ -1167,10 +1167,10 @@ class Spec(SpecSection):
             built.graph(domain, domain.adjacency(source, unit))
             return built
 
-        finite = wrong.each(self.finite, "finite", question)
+        questions = wrong.each(self.questions, "questions", question)
         if p.left_out is not None:
             with wrong.located_at("privacy.left_out"):
-                finite.append(question(p.left_out.as_finite()))
+                questions.append(question(p.left_out.as_finite()))
         with wrong.located_at("privacy.cell_budgets"):
             cells = None if p.cell_budgets is None else p.cell_budgets.build(domain)
         wrong.refuse()
@@ -1191,7 +1191,7 @@ class Spec(SpecSection):
                 composed_with=tuple(p.beside),
                 must_be_free=p.free,
                 privacy=p.definition,
-                finite=tuple(finite),
+                questions=tuple(questions),
                 small_database=small,
                 other_units=tuple(units),
                 series=None if self.series is None else self.series.attribute,
@@ -1259,7 +1259,7 @@ class Spec(SpecSection):
             "budget": cost_document(publication.budget, publication.delta),
             "domain": {name: named_attribute_document(name, a) for name, a in w.domain.items()},
             "tables": [table_document(p) for p in w.tables.parts],
-            "finite": [finite_document(q) for q in publication.finite],
+            "questions": [finite_document(q) for q in publication.questions],
             **small_document(publication.small_database),
             "also": [also_document(p, w.confidence) for p in publication.further_groups],
         }

@@ -461,8 +461,8 @@ class Publication:
         must_be_free: True if the release must not raise the spent cost; otherwise it is refused. Needs `composed_with`.
         privacy: The definition of privacy: ρ-zCDP by Gaussian noise, or pure ε by Laplace noise; "auto" lets a plan
             choose.
-        finite: Questions with finitely many answers, each charged its own ε in addition to the tables. A budget is the
-            cost of the tables; a cap limits the total.
+        questions: Questions with finitely many answers, each charged its own ε in addition to the tables. A budget is
+            the cost of the tables; a cap limits the total.
         small_database: The public facts about a small database, for the projection mechanism. Its answers are biased,
             and far more accurate for few records. Needs a budget.
         further_groups: Further tables of the same records, each with a mechanism, targets and a budget of their own.
@@ -486,7 +486,7 @@ class Publication:
     composed_with: tuple[str, ...] = ()
     must_be_free: bool = False
     privacy: Privacy = Privacy.ZCDP
-    finite: tuple[FiniteQuery, ...] = ()
+    questions: tuple[FiniteQuery, ...] = ()
     small_database: SmallDatabase | None = None
     further_groups: tuple[Publication, ...] = ()
     other_units: tuple[PrivacyUnit, ...] = ()
@@ -654,12 +654,12 @@ class Publication:
     def _check_also(self) -> None:
         """Raise SpecError if further tables count other records, or repeat what the publication states once for all."""
         object.__setattr__(self, "further_groups", tuple(self.further_groups))
-        if not self.workload.tables and not self.finite:
+        if not self.workload.tables and not self.questions:
             raise SpecError(
                 "nothing-to-publish",
                 "The specification has no table and no question with finitely many answers.",
                 "",
-                "Add a table ([[tables]]) or a question ([[finite]]).",
+                "Add a table ([[tables]]) or a question ([[questions]]).",
                 "No plan was made.",
                 place="tables",
             )
@@ -689,7 +689,7 @@ class Publication:
                 other.cap,
                 other.composed_with,
                 other.must_be_free,
-                other.finite,
+                other.questions,
                 other.further_groups,
                 other.other_units,
             )
@@ -720,8 +720,8 @@ class Publication:
             )
 
     def _check_finite(self) -> None:
-        object.__setattr__(self, "finite", tuple(self.finite))
-        if not self.finite:
+        object.__setattr__(self, "questions", tuple(self.questions))
+        if not self.questions:
             return
         if self.cell_budgets is not None:
             raise SpecError(
@@ -732,7 +732,7 @@ class Publication:
                 "No plan was made.",
                 place="privacy.cell_budgets",
             )
-        names = [q.name for q in self.finite]
+        names = [q.name for q in self.questions]
         taken = sorted(
             {
                 n
@@ -742,7 +742,7 @@ class Publication:
         )
         if taken:
             raise _name_twice(taken[0])
-        if self.finite and self.must_be_free:
+        if self.questions and self.must_be_free:
             raise SpecError(
                 "free-with-questions",
                 "The publication is free, and has a question with finitely many answers.",
@@ -751,7 +751,7 @@ class Publication:
                 "No plan was made.",
                 place="privacy.free",
             )
-        for query in self.finite:
+        for query in self.questions:
             query.check(self.domain)
             asked = {a for m in query.margins(self.domain) for a in m}
             self._refuse_amounts({"a question with finitely many answers is about it": asked})
@@ -924,7 +924,7 @@ class Publication:
     def _check_shares(self) -> None:
         """Raise SpecError if shares of records are counted for anything except tables with Gaussian noise."""
         refused = {
-            "questions with finitely many answers": bool(self.finite),
+            "questions with finitely many answers": bool(self.questions),
             "a small database": self.small_database is not None,
             "a series": self.series is not None,
             "an amount in the domain": bool(self.workload.domain.steps),
@@ -958,7 +958,7 @@ class Publication:
                 place="series.attribute",
             )
         refused = {
-            "questions with finitely many answers": bool(self.finite),
+            "questions with finitely many answers": bool(self.questions),
             "further tables (also)": bool(self.further_groups),
             "plans beside it": bool(self.composed_with),
             "a small database": self.small_database is not None,
@@ -1074,7 +1074,7 @@ class Publication:
         """The tables of each part on their own, without the questions; empty if there are no tables."""
         if not self.workload.tables:
             return ()
-        own = replace(self, finite=(), further_groups=()) if self.finite or self.further_groups else self
+        own = replace(self, questions=(), further_groups=()) if self.questions or self.further_groups else self
         return (own, *self.further_groups)
 
     @property

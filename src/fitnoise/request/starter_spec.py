@@ -101,7 +101,7 @@ _TARGET = {
 _SUM = {"margin": ("5_000_000", FILL_IN_MARK + "in units of the amount")}
 
 _QUESTION = """\
-# [[finite]]  # beside the tables or alone: one answer of finitely many, for an epsilon of its own
+# [[questions]]  # beside the tables or alone: one answer of finitely many, for an epsilon of its own
 # name = "how many"
 # query = "count"
 # people = 1000

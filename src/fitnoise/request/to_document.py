@@ -123,7 +123,7 @@ def finite_document(q: FiniteQuery) -> dict[str, Any]:
         "name": q.name,
         "query": q.question,
         "attribute": q.attribute,
-        "at": None if q.at is None else str(q.at),
+        "quantile": None if q.quantile_share is None else str(q.quantile_share),
         "where": where if q.question is QuestionKind.COUNTS else where[0] if where else None,
         "people": q.people,
         "epsilon": str(q.epsilon),

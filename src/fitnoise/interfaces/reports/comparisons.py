@@ -54,7 +54,7 @@ def comparison_report(publication: Publication, comparison: Comparison, delta: f
                 () if comparison.total_error is None else (total,),
                 (Value("total_error", comparison.total_error, ValueKind.RATIO),),
             ),
-            *choices(publication.finite, comparison.finite),
+            *choices(publication.questions, comparison.finite),
         ),
     )
 
@@ -75,7 +75,7 @@ def answers_report(plan: Plan, answers: Sequence[ChosenMechanism]) -> Report:
     """Return the mechanisms for questions alone."""
     return Report(
         plan.publication.title,
-        (Section("", values=(Value("hash", plan.hash),)), *choices(plan.publication.finite, answers)),
+        (Section("", values=(Value("hash", plan.hash),)), *choices(plan.publication.questions, answers)),
     )
 
 
@@ -91,6 +91,6 @@ def settings_report(
             projection.chosen(setting),
             projection.tried(choice),
             projection.explained(choice, plan.status),
-            *choices(publication.finite, answers),
+            *choices(publication.questions, answers),
         ),
     )

@@ -274,7 +274,7 @@ def whom(plan: Plan, *, show_all: bool = True) -> Section:
             for a in {**left, **coded}
         ]
     some = any(row["not_counted"] for row in rows)
-    for query in plan.publication.finite:
+    for query in plan.publication.questions:
         lists = uncounted_by_question(query, domain)
         for i, own in enumerate(lists, 1):
             name = query.name if len(lists) == 1 else f"{query.name} {i}"

@@ -68,7 +68,7 @@ def receipt_report(
         Value("files", len(written), ValueKind.COUNT, spoken=True),
         Value("all", known, ValueKind.COUNT, spoken=True),
     )
-    asked = Value("asked", [q.name for q in plan.publication.finite], spoken=True)
+    asked = Value("asked", [q.name for q in plan.publication.questions], spoken=True)
     return Report(
         plan.publication.title,
         (

@@ -116,4 +116,4 @@ class AnswerDesign(Design):
     def ledger_detail(self, adjacency: Adjacency) -> dict[str, list[Any]]:
         """Return the question, the family of its mechanism, and its ε."""
         epsilon = str(self.loss(adjacency).epsilon)
-        return {"finite": [{"question": self.query.name, "family": self.mechanism.family, "epsilon": epsilon}]}
+        return {"questions": [{"question": self.query.name, "family": self.mechanism.family, "epsilon": epsilon}]}

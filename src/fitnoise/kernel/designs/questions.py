@@ -11,7 +11,7 @@ data and draws no noise.
 | `counts` | several counts | each by 1; disjoint ones: one of them, or two | box; triangular lattice, or similar |
 | `sum` | sum of the values of an ordered attribute | by the largest value, or difference | path in wide steps |
 | `median` | the middle value (of an even number the lower one) | from any value to any value | complete |
-| `quantile` | the least value with a share `at` of the records, or more, at or below it | as for a median | complete |
+| `quantile` | the least value with a share of the records, or more, at or below it | as for a median | complete |
 | `left_out` | persons some of whose records are not counted | a *person* moves it by 1 | path |
 
 Two mechanisms can answer a median or a quantile. One uses the numbers of records on either side of each value
@@ -112,7 +112,7 @@ class FiniteQuery:
         prior: The prior probability of each result. None makes all results equally likely. Privacy does not depend on
             it.
         aim: The average that the mechanism optimises.
-        at: The share of the records at or below a quantile, above 0 and below 1, with a denominator up to
+        quantile_share: The share of the records at or below a quantile, above 0 and below 1, with a denominator up to
             `MAX_QUANTILE_DENOMINATOR`.
 
     Raises:
@@ -127,7 +127,7 @@ class FiniteQuery:
     where: tuple[Condition, ...] = ()
     prior: tuple[float, ...] | None = None
     aim: Aim = Aim.HIT_RATE
-    at: Fraction | None = None
+    quantile_share: Fraction | None = None
 
     def __post_init__(self) -> None:
         for field, kind in (("question", QuestionKind), ("aim", Aim)):
@@ -171,15 +171,15 @@ class FiniteQuery:
         if self.prior is not None:
             object.__setattr__(self, "prior", _believed(self.prior))
         if self.question is QuestionKind.QUANTILE:
-            object.__setattr__(self, "at", _exact_level(self.at))
-        elif self.at is not None:
+            object.__setattr__(self, "quantile_share", _exact_level(self.quantile_share))
+        elif self.quantile_share is not None:
             raise WorkloadError(
-                "at-without-quantile",
-                f"A {self.question} question has a share (at).",
-                "Only a quantile takes the share at.",
-                "Remove at, or ask for a quantile.",
+                "quantile-of-other-question",
+                f"A {self.question} question has the key quantile.",
+                "Only a question of the kind quantile takes it.",
+                "Remove quantile, or ask for a quantile.",
                 "No question was made.",
-                place="at",
+                place="quantile",
             )
         if self.question is QuestionKind.LEFT_OUT and self.where:
             raise WorkloadError(
@@ -316,13 +316,13 @@ class FiniteQuery:
         name: str,
         attribute: str,
         *,
-        at: float | Fraction,
+        quantile: float | Fraction,
         people: int,
         epsilon: float | Fraction,
         where: Mapping[str, Any] | None = None,
         **rest: Any,
     ) -> FiniteQuery:
-        """Return a question for the least value with a share `at` of the records or more at or below it.
+        """Return a question for the least value with a share of the records or more at or below it.
 
         Without records the answer is the lowest value. A float stands for the nearest fraction with a denominator up to
         `MAX_QUANTILE_DENOMINATOR`.
@@ -330,7 +330,7 @@ class FiniteQuery:
         Args:
             name: The name of the question.
             attribute: An attribute with an order.
-            at: The share, above 0 and below 1.
+            quantile: The share, above 0 and below 1.
             people: The public bound on the number of records (their exact number, where neighbours replace one).
             epsilon: The pure privacy cost of the answer for one unit; a Fraction is exact.
             where: The condition: name = value, [first, last] along an order, or codes without an order. {"values": […]}
@@ -342,7 +342,14 @@ class FiniteQuery:
         """
         conditions = _at_most_one(where)
         return cls(
-            name, QuestionKind.QUANTILE, people, rational(epsilon), attribute, conditions, at=_exact_level(at), **rest
+            name,
+            QuestionKind.QUANTILE,
+            people,
+            rational(epsilon),
+            attribute,
+            conditions,
+            quantile_share=_exact_level(quantile),
+            **rest,
         )
 
     @classmethod
@@ -441,7 +448,7 @@ class FiniteQuery:
     @property
     def quantile_level(self) -> Fraction | None:
         """The share of the records at or below a median or a quantile; None for other questions."""
-        return Fraction(1, 2) if self.question is QuestionKind.MEDIAN else self.at
+        return Fraction(1, 2) if self.question is QuestionKind.MEDIAN else self.quantile_share
 
     def ranks(self, adjacency: Adjacency) -> RankScores | None:
         """Return the ranks by which a median or a quantile is answered.
@@ -758,11 +765,11 @@ def _exact_level(q: object) -> Fraction:
     if not isinstance(exact, Fraction) or not 0 < exact < 1 or exact.denominator > MAX_QUANTILE_DENOMINATOR:
         raise WorkloadError(
             "quantile-share-out-of-range",
-            f"The share of a quantile (at) is {reprlib.repr(q)}.",
+            f"The share of a quantile is {reprlib.repr(q)}.",
             f"A share is a fraction above 0 and below 1 with a denominator of at most {MAX_QUANTILE_DENOMINATOR:,}.",
             "Give such a fraction, for example Fraction(9, 10).",
             "No question was made.",
-            place="at",
+            place="quantile",
         )
     return exact
 
