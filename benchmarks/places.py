@@ -87,7 +87,7 @@ def uneven(name, how):
         planning.MAX_DENSE_LEAVES = 0
     first, *also = (fn.Publication(fn.Workload(domain, group)) for group in groups)
     start = time.perf_counter()
-    plan = fn.plan(fn.Publication(first.workload, further_groups=tuple(also)))
+    plan = fn.plan(fn.Publication(first.workload, further_tables=tuple(also)))
     return {
         "tree": name,
         "counties": f"{len(rows):,}",

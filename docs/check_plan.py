@@ -169,7 +169,9 @@ def check(text, named=None):
     need(plan["fitnoise_plan"] == 3, "a plan of another format", Unknown)
     spec, parts = plan["spec"], plan["tables"]
     unit = Unit(spec, size := import_module("check_cells").cells_of(spec["domain"]))
-    for part, asked in zip(parts, [*([spec] if spec.get("tables") else []), *spec.get("also", ())], strict=True):
+    for part, asked in zip(
+        parts, [*([spec] if spec.get("tables") else []), *spec.get("further_tables", ())], strict=True
+    ):
         stated, pure = Q(part["cost"]["cost_squared"]), "margins" in part["strategy"]
         cost = charge(part["strategy"], asked, spec, size, unit, stated)
         need(cost == stated or (cost < stated and unit.caps and not pure), f"tables cost {float(cost)}, not as stated")

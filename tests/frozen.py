@@ -434,7 +434,7 @@ def publication(x: Document) -> fn.Publication:
             unit({"neighbours": promise.get("neighbours", "add-or-remove-one")} | u) for u in promise.get("also", ())
         ),
         series=x.get("series", {}).get("attribute"),
-        further_groups=tuple(
+        further_tables=tuple(
             part(y, PROMISES[y.get("privacy", "zcdp")], y.get("gap"), y.get("cell_budgets")) for y in x.get("also", ())
         ),
     )

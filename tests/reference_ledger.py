@@ -149,7 +149,7 @@ class Reference:
         words = {} if plan is None else {"plan": plan}
         words |= cost.words
         units = [{"unit": json.loads(a.key), "rho": str(x.rho)} | x.words for a, x in also.items()]
-        words |= ({"beside": list(beside)} if beside else {}) | ({"units": units} if units else {})
+        words |= ({"composed_with": list(beside)} if beside else {}) | ({"units": units} if units else {})
         self._write(kind, account, cost.rho, words)
         if kind == "charge":
             self.charges.append(Charge(account, cost, plan, self._places(account, beside), also))
@@ -222,7 +222,7 @@ class Reference:
     def fault(self, account, cost, beside=()):
         """Return the code with which the ledger refuses such a charge; None where it does not."""
         if beside and cost.table is None:
-            return "ledger.beside-needs-profile"
+            return "ledger.composed-plans-need-profile"
         for plan in beside:
             costs = [c.cost for c in self.own(account) if c.plan == plan]
             if len(costs) != 1:

@@ -802,7 +802,7 @@ def test_too_many_amounts_are_told_of_a_way_out_that_they_have():
     with refused("workload.too-many-cells-for-laplace"):
         planned_pure(domain, *tables[:13])
     first, *others = (fn.Workload(domain, tables[i : i + 5]) for i in (0, 5, 10))
-    plan = fn.plan(fn.Publication(first, further_groups=[fn.Publication(w) for w in others]))
+    plan = fn.plan(fn.Publication(first, further_tables=[fn.Publication(w) for w in others]))
     assert len(plan.groups) == 3
 
 

@@ -269,7 +269,7 @@ MADE = {
 EXTRA = {
     "Publication": "unit source delta gap cap budget title objective cell_budgets composed_with must_be_free "
     "privacy finite small_database "
-    "further_groups other_units",
+    "further_tables other_units",
     "Objective": "goal weights total_error_weight",
     "Budget": "rho mu epsilon delta",
     "Budget of ε": "delta",

@@ -441,7 +441,7 @@ def test_too_many_places_of_different_numbers_are_refused_with_a_way_out():
     with refused("workload.too-many-joint-cells"):
         fn.plan(fn.Workload(domain, [*tables[0], *tables[1]]))
     first, second = (fn.Publication(fn.Workload(domain, x)) for x in tables)
-    plan = fn.plan(replace(first, further_groups=(second,)))
+    plan = fn.plan(replace(first, further_tables=(second,)))
     assert [part.gap <= 1e-6 for part in plan.groups] == [True, True]
 
 

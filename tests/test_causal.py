@@ -241,7 +241,7 @@ def asking(*tables, domain=DOMAIN, **more):
             "spec.series-attribute-unusable",
         ),
         (
-            lambda: asking(further_groups=(Publication(fn.Workload(DOMAIN, [fn.table("age", margin=3)])),)),
+            lambda: asking(further_tables=(Publication(fn.Workload(DOMAIN, [fn.table("age", margin=3)])),)),
             "spec.series-unsupported",
         ),
         (lambda: asking(composed_with=("a" * 64,)), "spec.series-unsupported"),

@@ -220,7 +220,7 @@ def test_a_budget_and_a_matrix_are_told(run, here):
 TOLD = {
     "the usual goal": (
         "",
-        {"goal": "fit-for-use", "beside": []},
+        {"goal": "fit-for-use", "composed_with": []},
         ["table  numbers  target  asked ±  achieved ±  share of price", "profile    "],
     ),
     "total error": (
@@ -266,8 +266,8 @@ TOLD = {
         ["for one record, replace-one", "proof      cost "],
     ),
     "beside": (
-        f'privacy = {{ beside = ["{"ab" * 32}"] }}',
-        {"beside": ["ab" * 32]},
+        f'privacy = {{ composed_with = ["{"ab" * 32}"] }}',
+        {"composed_with": ["ab" * 32]},
         ["beside     abababababab, on the same records: "],
     ),
 }
@@ -362,7 +362,7 @@ def test_a_release_beside_another_says_what_it_adds(run, here):
     def spec(north, south, beside=()):
         by = f"{{ by = 'area', values = [{north}, {south}] }}"
         table = f"[[tables]]\nattributes = ['area']\ncumulative = 'age'\nvariance = {by}\n"
-        return f"privacy = {{ beside = {list(beside)} }}\n" + SPEC.split("[[tables]]")[0] + table
+        return f"privacy = {{ composed_with = {list(beside)} }}\n" + SPEC.split("[[tables]]")[0] + table
 
     (here / "spec.toml").write_text(spec(9, 1), encoding="utf-8")
     run("plan", "spec.toml", "-o", "first.json")
@@ -374,11 +374,11 @@ def test_a_release_beside_another_says_what_it_adds(run, here):
     release = ("people.csv", "--ledger", "budget.db", "-o")
     code, out, err = run("release", "second.json", *release, "early", "--json")  # its other plan has no charge
     assert (code, out, failure(err)["code"].partition(".")[0]) == (7, "", "ledger")
-    assert failure(err)["code"] == "ledger.beside-not-charged"
+    assert failure(err)["code"] == "ledger.composed-plan-not-charged"
     assert charges(here / "budget.db") == 0
 
     alone = json.loads(run("release", "first.json", *release, "r1", "--json")[1])
-    assert (alone["increase"], alone["beside"]) == (pytest.approx(first.rho), [])
+    assert (alone["increase"], alone["composed_with"]) == (pytest.approx(first.rho), [])
     _, out, _ = run("release", "second.json", *release, "r2")
     both = float((first.profile + second.profile).max()) / 2
     rise = both - first.rho
@@ -386,21 +386,21 @@ def test_a_release_beside_another_says_what_it_adds(run, here):
     assert f"\ncharged    rho = {second.rho:.7f}\n" in out
     assert f"           composed with what it stands beside: rho spent rose by {rise:.7f}\n" in out
     third = json.loads(run("release", "second.json", *release, "r3", "--json", "--again")[1])
-    assert third["beside"] == [first.hash]
+    assert third["composed_with"] == [first.hash]
     assert third["increase"] == pytest.approx(float((first.profile + 2 * second.profile).max()) / 2 - both)
 
     _, out, _ = run("ledger", "budget.db")
     assert f"  {first.hash[:12]}\n" in out
     assert out.count(f"  {second.hash[:12]} beside {first.hash[:12]}\n") == 2
     ledger = json.loads(run("ledger", "budget.db", "--json")[1])
-    assert [e["beside"] for e in ledger["entries"][::2]] == [[], [first.hash], [first.hash]]
+    assert [e["composed_with"] for e in ledger["entries"][::2]] == [[], [first.hash], [first.hash]]
     assert ledger["balances"] == [third["balance"]]
 
 
 def test_a_balance_may_fall_when_charges_are_composed(run, here, monkeypatch):
     run("plan", "spec.toml", "-o", "plan.json")
     plan = fn.Plan.from_json((here / "plan.json").read_text(encoding="utf-8"))
-    (here / "spec.toml").write_text(f'privacy = {{ beside = ["{plan.hash}"] }}' + SPEC, encoding="utf-8")
+    (here / "spec.toml").write_text(f'privacy = {{ composed_with = ["{plan.hash}"] }}' + SPEC, encoding="utf-8")
     run("plan", "spec.toml", "-o", "plan.json")
     monkeypatch.setattr(
         commands, "release", lambda *_, **__: SimpleNamespace(charge=True, finite={})
@@ -588,7 +588,7 @@ def test_accounts_of_one_sentence_are_told_apart_by_digits(run, here):
 
 
 def test_a_further_unit_of_a_plan_is_opened_by_its_sentence(run, here):
-    also = '[[privacy.also]]\nunit = "household"\nmax_records = 9\n'
+    also = '[[privacy.other_units]]\nunit = "household"\nmax_records = 9\n'
     (here / "spec.toml").write_text(ONCE.replace("[domain.month]", f"{also}[domain.month]"), encoding="utf-8")
     assert run("plan", "spec.toml", "-o", "plan.json")[0] == 0
     household = fn.Account("visits", fn.PrivacyUnit("household", 9))
@@ -1154,7 +1154,7 @@ def test_free_queries_from_plans_and_from_the_ledger_are_the_same(run, here, sou
     alone = json.loads(run("release", "first.json", *release, "r1", "--json")[1])
     code, out, _ = run("free", "more.toml", "--ledger", "budget.db", "--json")
     document = json.loads(out)
-    assert (code, document["hash"], document["plan"], document["beside"]) == (0, plan.hash, None, [south.hash])
+    assert (code, document["hash"], document["plan"], document["composed_with"]) == (0, plan.hash, None, [south.hash])
     with fn.Ledger("budget.db") as ledger:
         (account,) = ledger.accounts()
         spent = ledger.balance(account).spent
@@ -1177,7 +1177,7 @@ def test_several_plans_may_stand_beside(run, here, south):
     (here / "second.toml").write_text(about("South", 40), encoding="utf-8")
     run("plan", "second.toml", "-o", "second.json")
     code, out, _ = run("free", "more.toml", "--beside", "first.json", "--beside", "second.json", "--json")
-    assert (code, json.loads(out)["beside"]) == (0, [south.hash, read_plan("second.json").hash])
+    assert (code, json.loads(out)["composed_with"]) == (0, [south.hash, read_plan("second.json").hash])
     assert json.loads(out)["rho"] > json.loads(run("free", "more.toml", "--beside", "first.json", "--json")[1])["rho"]
 
 

@@ -132,7 +132,7 @@ def test_releases_planned_by_axis_and_by_level_are_combined(monkeypatch):
 def test_parts_further_attributes_and_queries_of_all_cells_are_combined():
     small = fn.Domain(a=fn.Ordered(0, 2), b=fn.Ordered(0, 1))
     also = fn.Publication(fn.Workload(small, [fn.table("a", margin=3)]))
-    parts = fn.plan(fn.Publication(fn.Workload(small, [fn.table("a", "b", margin=4)]), further_groups=(also,)))
+    parts = fn.plan(fn.Publication(fn.Workload(small, [fn.table("a", "b", margin=4)]), further_tables=(also,)))
     asked = np.array([[1, 1, 0, 0, 2, 0], [0, 1, 1, 1, 0, 0]])
     queries = fn.plan(fn.matrix_workload(asked, variances=[1.0, 4.0], domain=small))
     check(released(parts, np.ones(small.shape, int)), released(queries, np.ones(small.shape, int)))

@@ -220,7 +220,7 @@ def test_plans_that_were_counted_apart_are_composed():
 def test_without_the_charges_it_stands_beside_nothing_is_charged(case):
     plan = made(case)
     with Ledger(":memory:") as ledger:
-        with refused("ledger.beside-not-charged"):
+        with refused("ledger.composed-plan-not-charged"):
             counted(plan, ledger, Replay(draws=lambda *_: pytest.fail("noise was drawn")))
         assert ledger.entries() == []
 

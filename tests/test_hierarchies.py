@@ -935,8 +935,8 @@ domain.geo = {{ type = "hierarchy", file = "places.csv", levels = ["state", "cou
 [[tables]]
 attributes = ["county"]
 margin = {said}
-[[also]]
-[[also.tables]]
+[[further_tables]]
+[[further_tables.tables]]
 name = "more"
 attributes = ["county"]
 margin = {said}
@@ -946,7 +946,7 @@ margin = {said}
             Spec.from_toml(text).publication(tmp_path)
         return
     asked = Spec.from_toml(text).publication(tmp_path)
-    for own in (asked, *asked.further_groups):
+    for own in (asked, *asked.further_tables):
         assert own.workload.tables[0].target.number == fn.ByAttribute("county", {"1": 30.0, "2": 12.5, "3": 12.5})
     again = Spec.from_publication(asked)  # in which nothing is in files
     assert again.publication(None).workload.tables[0].target == asked.workload.tables[0].target
@@ -1516,7 +1516,7 @@ def test_plans_say_what_each_level_promises_and_costs():
     told = document(plan_report(fn.plan(fn.Workload(fn.Domain(other), [of_one, *tables]))))["levels"]
     assert [x["tables"] for x in told] == [1, 2, 1, 1]
     first, second = (fn.Publication(fn.Workload(fn.Domain(geo), x)) for x in (tables[:3], tables[3:]))
-    assert "levels" not in document(plan_report(fn.plan(replace(first, further_groups=(second,)))))
+    assert "levels" not in document(plan_report(fn.plan(replace(first, further_tables=(second,)))))
 
 
 def test_an_uneven_tree_is_released_level_by_level():

@@ -246,7 +246,7 @@ def test_nothing_stands_beside_a_plan_released_twice() -> None:
     with Ledger(":memory:") as ledger:
         for _ in range(2):
             spend(ledger, P, YOUNG)
-        with refused("ledger.beside-released-again"):
+        with refused("ledger.composed-plan-released-again"):
             spend(ledger, Q, OLD, P)
         spend(ledger, P, YOUNG, account=CENSUS)
         spend(ledger, Q, OLD, P, account=CENSUS)  # of another account, once
@@ -397,7 +397,7 @@ def test_what_is_admitted_charges_nothing_and_what_is_not_is_remembered() -> Non
             ledger.admit(SURVEY, loss(eighth), {}, at_most=eighth / 2)
         with refused("ledger.detail-has-own-keys"):
             ledger.admit(SURVEY, loss(eighth), {"units": {}})
-        with refused("ledger.beside-not-charged"):
+        with refused("ledger.composed-plan-not-charged"):
             ledger.admit(SURVEY, loss(YOUNG.largest, profile=YOUNG), {}, composed_with=[P])
         assert len(ledger.entries()) == 2
         said = refusal(lambda: ledger.admit(SURVEY, loss(3 * eighth), {"plan": P}, also={PERSON: loss(eighth)}))
@@ -676,15 +676,15 @@ def test_what_cannot_stand_beside_is_refused_and_not_recorded() -> None:
         ledger.charge(SURVEY, loss(Fraction(1, 8)), {"plan": R})
         before = ledger.entries()
         for beside, words in [
-            ([P, S], "ledger.beside-not-charged"),
+            ([P, S], "ledger.composed-plan-not-charged"),
             ([P, R], "ledger.entry-without-profile"),
-            ([P[:12]], "ledger.beside-not-charged"),
-            ([""], "ledger.beside-not-hashes"),
-            ([None], "ledger.beside-not-hashes"),
-            ([[P]], "ledger.beside-not-hashes"),
-            (P, "ledger.beside-not-a-list"),
-            (None, "ledger.beside-not-a-list"),
-            ({P: P}, "ledger.beside-not-a-list"),
+            ([P[:12]], "ledger.composed-plan-not-charged"),
+            ([""], "ledger.composed-plans-not-hashes"),
+            ([None], "ledger.composed-plans-not-hashes"),
+            ([[P]], "ledger.composed-plans-not-hashes"),
+            (P, "ledger.composed-plans-not-a-list"),
+            (None, "ledger.composed-plans-not-a-list"),
+            ({P: P}, "ledger.composed-plans-not-a-list"),
         ]:
             many: Any = beside
             for ask in (
@@ -693,7 +693,7 @@ def test_what_cannot_stand_beside_is_refused_and_not_recorded() -> None:
             ):
                 with refused(words):
                     ask(many)
-        with refused("ledger.beside-needs-profile"):
+        with refused("ledger.composed-plans-need-profile"):
             ledger.charge(SURVEY, loss(OLD.largest), {"plan": S}, composed_with=[P])
         with refused("ledger.profile-sizes-differ"):
             spend(ledger, S, ages(1, 1), P)
@@ -713,8 +713,8 @@ def test_only_a_loss_is_charged(wrong: Any) -> None:
     "detail",
     [
         {"profile": YOUNG.document()},
-        {"beside": [P]},
-        {"beside": None},
+        {"composed_with": [P]},
+        {"composed_with": None},
         {"epsilon": "1"},
         {"epsilon": None},
         {"mu_squared": "1"},
@@ -806,7 +806,9 @@ json_values = st.recursive(
 
 @pytest.mark.no_cover
 @given(
-    st.dictionaries(st.text().filter(lambda key: key not in {"profile", "beside", "epsilon"}), json_values, max_size=3)
+    st.dictionaries(
+        st.text().filter(lambda key: key not in {"profile", "composed_with", "epsilon"}), json_values, max_size=3
+    )
 )
 @settings(max_examples=50)
 def test_a_detail_comes_back_as_it_was_given(detail: dict[str, Any]) -> None:
@@ -1307,16 +1309,16 @@ def pure_detail(epsilon: object, **more: object) -> str:
         ("charge", "1/2", written({**YOUNG.document(), "values": [4 * EIGHTH, -1, 0]})),
         ("charge", "1/2", written({**YOUNG.document(), "values": [4 * EIGHTH]})),
         ("cap", "1/2", written()),
-        ("cap", "1/2", json.dumps({"beside": []})),
-        ("charge", "1/2", written(beside=[])),
-        ("charge", "1/2", written(beside=None)),
-        ("charge", "1/2", written(beside=P)),
-        ("charge", "1/2", written(beside={P: 1})),
-        ("charge", "1/2", written(beside=[1])),
-        ("charge", "1/2", written(beside=[S])),  # never charged
-        ("refusal", "1/2", written(beside=[S])),
-        ("charge", "1/2", written(beside=[P, "a" * 64])),  # without a profile
-        ("charge", "1/2", json.dumps({"plan": Q, "beside": [P]})),
+        ("cap", "1/2", json.dumps({"composed_with": []})),
+        ("charge", "1/2", written(composed_with=[])),
+        ("charge", "1/2", written(composed_with=None)),
+        ("charge", "1/2", written(composed_with=P)),
+        ("charge", "1/2", written(composed_with={P: 1})),
+        ("charge", "1/2", written(composed_with=[1])),
+        ("charge", "1/2", written(composed_with=[S])),  # never charged
+        ("refusal", "1/2", written(composed_with=[S])),
+        ("charge", "1/2", written(composed_with=[P, "a" * 64])),  # without a profile
+        ("charge", "1/2", json.dumps({"plan": Q, "composed_with": [P]})),
         *(("charge", "1/2", json.dumps({"units": units})) for units in (None, {}, [], [None], [{"rho": "1/2"}])),
         *(("charge", "1/2", units_detail({"rho": "1/2"}, unit)) for unit in (SURVEY.document, SURVEY.key, None)),
         *(
@@ -1370,8 +1372,8 @@ def test_what_a_ledger_writes_could_have_been_written_by_hand(path: Path) -> Non
     with Ledger(path) as ledger:
         ledger.set_cap(SURVEY, Fraction(8))
         spend(ledger, P, YOUNG)
-    forged(path, "charge", "1/2", written(beside=[P]))
-    forged(path, "refusal", "1/2", written(beside=[P, Q]))
+    forged(path, "charge", "1/2", written(composed_with=[P]))
+    forged(path, "refusal", "1/2", written(composed_with=[P, Q]))
     forged(path, "charge", "1/8", pure_detail("1/2"))
     forged(path, "charge", str(ceil_dyadic(Fraction(1, 18))), pure_detail("1/3"))
     forged(path, "refusal", "1/8", pure_detail("1/2"))
@@ -1396,7 +1398,7 @@ def test_a_changed_profile_or_promise_is_named(path: Path, change: str) -> None:
     copy = path.with_name("copy.db")
     shutil.copy(path, copy)
     tamper(path, f"UPDATE entries SET detail = replace(detail, '2305843009213693952,', '{change}') WHERE sequence = 8")
-    tamper(copy, f"""UPDATE entries SET detail = replace(detail, '"beside":["{P}"],', '') WHERE sequence = 8""")
+    tamper(copy, f"""UPDATE entries SET detail = replace(detail, '"composed_with":["{P}"],', '') WHERE sequence = 8""")
     for file in (path, copy):
         with refused("ledger.entry-changed"):
             Ledger(file)

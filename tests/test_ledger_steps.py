@@ -367,6 +367,6 @@ def test_the_steps_lead_to_every_outcome():
     outcomes = {("charge", cap, "alone") for cap in ("none", "ρ", "ε", "μ")}
     outcomes |= {("refusal", cap, "alone") for cap in ("ρ", "ε", "μ")}
     outcomes |= {("charge", "none", "grows"), ("charge", "none", "does not grow"), ("refusal", "ρ", "grows")}
-    outcomes |= {"ledger.beside-not-charged", "ledger.free-plan-costs", "ledger.account-beside-cap"}
+    outcomes |= {"ledger.composed-plan-not-charged", "ledger.free-plan-costs", "ledger.account-beside-cap"}
     outcomes |= {"not opened", "twin", "infinite", "no bound", "refused for another"}
     assert outcomes - Steps.seen == set()

@@ -635,14 +635,14 @@ def untouched(plan, code, ledger):
 def test_a_plan_beside_one_that_was_not_released_draws_no_noise():
     first, second = two_of_a_kind()
     with Ledger(":memory:") as ledger:
-        untouched(beside(second, first), "ledger.beside-not-charged", ledger)
+        untouched(beside(second, first), "ledger.composed-plan-not-charged", ledger)
 
 
 def test_replacing_records_stands_beside_nothing():
     first, second = two_of_a_kind()
     plan = replace(beside(second, first).order, unit=fn.PrivacyUnit(neighbours=REPLACE))  # no publication would
     with Ledger(":memory:") as ledger:
-        assert untouched(plan, "plan.beside-needs-add-or-remove", ledger) == []
+        assert untouched(plan, "plan.composed-plans-need-add-or-remove", ledger) == []
 
 
 # --- integers -------------------------------------------------------------------------------------------
@@ -943,7 +943,7 @@ def test_by_an_id_or_beside_others_and_not_both():
     plain, by_id = Told(order.domain), Told(order.domain, bound=own.unit.bound)
     for made, counter in ((order, plain), (replace(order, composed_with=("1" * 64,)), plain), (own, by_id)):
         measuring._refuse(made, counter)
-    with refused("plan.beside-with-id"):
+    with refused("plan.composed-plans-with-id"):
         measuring._refuse(replace(own, composed_with=("1" * 64,)), by_id)
 
 

@@ -536,7 +536,7 @@ attributes = ["shop"]
 sum = "turnover"
 margin = 5000
 
-[[privacy.also]]
+[[privacy.other_units]]
 unit = "customer"
 max_records = 1
 neighbours = "replace-one"

@@ -48,7 +48,7 @@ def test_a_household_of_h_persons_pays_h_squared_times_rho_and_h_times_mu_and_ep
 def test_without_other_units_nothing_is_said_of_any():
     alone = planned()
     assert alone.other_losses == ()
-    assert "also" not in json.loads(alone.to_json())["spec"]["privacy"]
+    assert "other_units" not in json.loads(alone.to_json())["spec"]["privacy"]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_without_other_units_nothing_is_said_of_any():
 def test_a_specification_names_them(tmp_path, also, unit):
     path = tmp_path / "spec.toml"
     path.write_text(
-        f'[privacy]\nunit = "person"\nmax_records = 3\n[[privacy.also]]\nunit = "household"\n{also}\n'
+        f'[privacy]\nunit = "person"\nmax_records = 3\n[[privacy.other_units]]\nunit = "household"\n{also}\n'
         '[domain.sex]\ntype = "categorical"\ncodes = ["f", "m"]\n[[tables]]\nattributes = ["sex"]\nmargin = 9.0\n'
     )
     publication = fn.load_spec(path)
@@ -86,7 +86,7 @@ def test_a_specification_names_them(tmp_path, also, unit):
 def test_what_is_no_other_unit_is_refused(tmp_path, also, said):
     path = tmp_path / "spec.toml"
     path.write_text(
-        f'[privacy]\nunit = "person"\nmax_records = 3\n[[privacy.also]]\n{also}\n'
+        f'[privacy]\nunit = "person"\nmax_records = 3\n[[privacy.other_units]]\n{also}\n'
         '[domain.sex]\ntype = "categorical"\ncodes = ["f", "m"]\n[[tables]]\nattributes = ["sex"]\nmargin = 9.0\n'
     )
     with refused(said):
@@ -99,7 +99,7 @@ def test_other_units_are_units_and_said_once():
     first = fn.Publication(fn.Workload(DOMAIN, TABLES[:1]), PERSON)
     second = fn.Publication(fn.Workload(DOMAIN, TABLES[1:]), PERSON, other_units=(HOUSEHOLD,))
     with refused("spec.part-with-shared-settings"):
-        fn.Publication(first.workload, PERSON, further_groups=(second,))
+        fn.Publication(first.workload, PERSON, further_tables=(second,))
 
 
 def test_a_unit_that_nothing_bounds_is_refused_before_any_data():

@@ -562,7 +562,7 @@ def test_the_ledger_keeps_the_turns_of_a_series(book):
         (lambda: book.charge(of, LOSS, detail, drawn_period=DrawnPeriod(2, OTHER)), "ledger.series-not-charged-first"),
         (lambda: book.period(of, "p", DrawnPeriod(1, HASH)), "ledger.series-not-in-turn"),
         (lambda: book.period(of, "q", DrawnPeriod(2, HASH)), "ledger.series-not-in-turn"),
-        (lambda: book.charge(of, LOSS, {"plan": "x"}, composed_with=("p",)), "ledger.beside-a-series"),
+        (lambda: book.charge(of, LOSS, {"plan": "x"}, composed_with=("p",)), "ledger.composed-plan-a-series"),
     ):
         with refused(words):
             wrong()
@@ -575,7 +575,7 @@ def test_the_ledger_keeps_the_turns_of_a_series(book):
 def test_nothing_stands_beside_a_series(book):
     record = order(STRATEGY, unit=fn.PrivacyUnit())
     book.charge(record.account, record.ledger_loss(), {"plan": "p"}, drawn_period=DrawnPeriod(1, HASH))
-    with refused("ledger.beside-a-series"):
+    with refused("ledger.composed-plan-a-series"):
         book.charge(record.account, record.ledger_loss(), {"plan": "q"}, composed_with=("p",))
 
 

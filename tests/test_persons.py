@@ -716,7 +716,7 @@ def test_what_releases_without_an_id_cost_persons_by_one():
 def test_plans_by_an_id_stand_beside_no_others():
     with Ledger(":memory:") as ledger:
         measured(order(SECTORS, unit=by_id(), plan="1" * 64), ledger)
-        with refused("plan.beside-with-id"):
+        with refused("plan.composed-plans-with-id"):
             measured(order(SECTORS, unit=by_id(), plan="2" * 64, composed_with=("1" * 64,)), ledger)
 
 
@@ -967,8 +967,11 @@ def test_what_is_promised_is_said_each_time(tmp_path):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ('[[privacy.also]]\nunit = "home"\npersons = 5\n', "spec.persons-with-id"),
-        ('[[privacy.also]]\nunit = "person"\nmax_records = 4\nneighbours = "replace-one"\n', "spec.units-look-alike"),
+        ('[[privacy.other_units]]\nunit = "home"\npersons = 5\n', "spec.persons-with-id"),
+        (
+            '[[privacy.other_units]]\nunit = "person"\nmax_records = 4\nneighbours = "replace-one"\n',
+            "spec.units-look-alike",
+        ),
     ],
 )
 def test_further_units_beside_an_id(tmp_path, more, words):
@@ -977,12 +980,12 @@ def test_further_units_beside_an_id(tmp_path, more, words):
 
 
 def test_other_relations_of_the_same_persons_have_the_same_id(tmp_path):
-    more = '[[privacy.also]]\nunit = "person"\nmax_records = 3\nneighbours = "replace-one"\n'
+    more = '[[privacy.other_units]]\nunit = "person"\nmax_records = 3\nneighbours = "replace-one"\n'
     assert written(tmp_path, more).other_units == (by_id(3, REPLACE),)
 
 
 def test_other_relations_of_the_same_persons_are_charged_beside(tmp_path):
-    more = '[[privacy.also]]\nunit = "person"\nmax_records = 3\nneighbours = "replace-one"\n'
+    more = '[[privacy.other_units]]\nunit = "person"\nmax_records = 3\nneighbours = "replace-one"\n'
     plan = fn.plan(written(tmp_path, more))
     assert plan.other_losses[0][1].rho >= plan.loss.rho
     fn.release(plan, pa.table({"pid": ["x"], "sex": ["f"]}), ledger=tmp_path / "l.db")
@@ -993,7 +996,7 @@ def test_other_relations_of_the_same_persons_are_charged_beside(tmp_path):
 @pytest.mark.parametrize("budget", ["", "[budget]\nrho = 0.5\n"])
 def test_what_other_bounds_cost_is_shown_without_data(budget, tmp_path, capsys):
     """With targets the price grows with the square; with a budget margins grow."""
-    more = '[[privacy.also]]\nunit = "person"\nmax_records = 3\nneighbours = "replace-one"\n'
+    more = '[[privacy.other_units]]\nunit = "person"\nmax_records = 3\nneighbours = "replace-one"\n'
     written(tmp_path, more + budget)
     plan = ["plan", str(tmp_path / "spec.toml"), "--json", "--max-records"]
     assert _run([*plan, "1,2,8"]) == 0

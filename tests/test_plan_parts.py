@@ -25,7 +25,7 @@ def both():
     budget = fn.Budget(epsilon=1.0, delta=1e-6)
     small = tables(fn.table("a", margin=9, name="few"), small_database=fn.SmallDatabase(50), budget=budget)
     first = [fn.table("a", "b", margin=15), fn.table("a", cumulative="b", margin=30)]
-    return tables(*first, further_groups=(pure, small), questions=(MEDIAN,))
+    return tables(*first, further_tables=(pure, small), questions=(MEDIAN,))
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def test_questions_alone_are_a_plan(tmp_path):
 
 def test_a_specification_says_it(plan):
     text = fn.Spec.from_publication(both()).to_toml()
-    assert text.count("[[also]]") == 2
+    assert text.count("[[further_tables]]") == 2
     again = fn.Spec.from_toml(text).publication()
     assert again == both()
     alone = 'questions = [{name = "n", query = "count", people = 9, epsilon = 1}]\n[domain.a]\ntype = "categorical"\n'
@@ -128,24 +128,24 @@ def test_a_cap_is_for_all_parts(plan):
     ("make", "said"),
     [
         (tables, "spec.nothing-to-publish"),
-        (lambda: tables(questions=(MEDIAN,), further_groups=(tables(fn.table("b", margin=1)),)), "spec.tables-missing"),
+        (lambda: tables(questions=(MEDIAN,), further_tables=(tables(fn.table("b", margin=1)),)), "spec.tables-missing"),
         (lambda: tables(questions=(MEDIAN,), budget=fn.Budget(rho=1)), "spec.tables-missing"),
-        (lambda: tables(fn.table("b", margin=1), further_groups=(tables(fn.table("b", margin=2)),)), "spec.name-twice"),
+        (lambda: tables(fn.table("b", margin=1), further_tables=(tables(fn.table("b", margin=2)),)), "spec.name-twice"),
         (
             lambda: tables(
-                fn.table("b", margin=1), further_groups=(tables(fn.table("a", margin=2), questions=(MEDIAN,)),)
+                fn.table("b", margin=1), further_tables=(tables(fn.table("a", margin=2), questions=(MEDIAN,)),)
             ),
             "spec.part-with-shared-settings",
         ),
         (
             lambda: tables(
                 fn.table("b", margin=1),
-                further_groups=(tables(fn.table("a", margin=2), source=fn.DataSource("other")),),
+                further_tables=(tables(fn.table("a", margin=2), source=fn.DataSource("other")),),
             ),
             "spec.parts-of-different-records",
         ),
         (
-            lambda: tables(fn.table("b", margin=1), privacy="auto", further_groups=(tables(fn.table("a", margin=2)),)),
+            lambda: tables(fn.table("b", margin=1), privacy="auto", further_tables=(tables(fn.table("a", margin=2)),)),
             "spec.parts-free-or-auto",
         ),
         (lambda: tables(fn.table("b", margin=1, name="median"), questions=(MEDIAN,)), "spec.name-twice"),

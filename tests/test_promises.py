@@ -106,7 +106,7 @@ def test_a_release_stands_beside_none_under_another_promise(months, others, tmp_
         domain = fn.Domain(month=OTHERS["quarters"], ward=WARD)
         asked = fn.Publication(fn.Workload(domain, [fn.table("ward", margin=20)]), ONCE, composed_with=(months.hash,))
         plan = fn.plan(asked)
-        with refused("ledger.beside-not-charged"):
+        with refused("ledger.composed-plan-not-charged"):
             released(plan, ledger)
         assert [e.kind for e in ledger.entries()] == ["charge", "answers"]
 

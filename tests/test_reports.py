@@ -105,7 +105,7 @@ def test_a_plan_of_several_parts_is_reported_part_by_part():
     first, second = (fn.Workload(DOMAIN, [t]) for t in WORKLOAD.tables)
     third = fn.Workload(DOMAIN, [fn.table("age", margin=9, name="{by age}")])
     also = (fn.Publication(second, privacy="pure"), fn.Publication(third, small_database=SMALL, budget=BUDGET))
-    plan = fn.plan(fn.Publication(first, title="People", questions=QUESTIONS, further_groups=also))
+    plan = fn.plan(fn.Publication(first, title="People", questions=QUESTIONS, further_tables=also))
     report = plan_report(plan)
     check_report(report)
     check_report(release_report(answered(plan)))

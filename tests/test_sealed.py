@@ -261,7 +261,7 @@ def test_what_cannot_be_released_is_not_counted(tmp_path, plan, keys):
     counter = opened(plan, visits())
     with refused("plan.plan-above-limit"):
         measuring.sealed(dear, counter, keys[1])
-    with refused("plan.beside-with-id"):
+    with refused("plan.composed-plans-with-id"):
         measuring.sealed(replace(plan.order, composed_with=("1" * 64,)), counter, keys[1])
     with refused("data.bound-differs"):
         measuring.sealed(replace(plan.order, unit=replace(plan.publication.unit, id="p")), counter, keys[1])

@@ -231,13 +231,13 @@ def test_groups_keep_their_order_in_toml():
     document = {
         "title": "groups-0-",
         "tables": [{"groups": {"age": groups, "sex": {"x": ["f"]}}, "margin": 5.0}, {"groups": {"age": {"x": [0, 1]}}}],
-        "also": [{"tables": [{"groups": {"age": groups}}]}],
+        "further_tables": [{"tables": [{"groups": {"age": groups}}]}],
         "groups": 3,
     }
     text = toml(document)
     again = tomllib.loads(text)
     assert again == document
-    for own in (again["tables"][0], again["also"][0]["tables"][0]):
+    for own in (again["tables"][0], again["further_tables"][0]["tables"][0]):
         assert list(own["groups"]["age"]) == list(groups)
     assert re.search("^groups = {", text, re.MULTILINE)
 

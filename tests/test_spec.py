@@ -288,7 +288,7 @@ SAID = {
     "hybrid": {"objective": fn.Objective("hybrid", "inverse-std-error", 1e-3)},
     "cell budgets": {"cell_budgets": fn.CellBudgets(("area",), (0.1, 1))},
     "cell budgets by two": {"cell_budgets": fn.CellBudgets(("age", "area"), (1, 0.5, 0.5, 0.5, 0.5, 0.5, 0.25, 0.3))},
-    "beside": {"composed_with": ("ab" * 32, "01" * 32)},
+    "composed_with": {"composed_with": ("ab" * 32, "01" * 32)},
     "pure": {"privacy": fn.Privacy.PURE},
     "a pure budget": {"privacy": fn.Privacy.PURE, "budget": fn.Budget(epsilon=Fraction(2, 7))},
     "a pure cap": {"privacy": fn.Privacy.PURE, "cap": fn.Budget(epsilon=Fraction(10**20, 3))},
@@ -432,7 +432,7 @@ def test_documents_say_only_what_is_not_usual():
     said = {
         "objective": ({"goal": "hybrid", "total_error_weight": 2.0}, fn.Objective("hybrid", total_error_weight=2)),
         "cell_budgets": ({"attributes": ["a"], "values": [1.0, 0.0]}, fn.CellBudgets(["a"], [1, 0])),
-        "beside": (["ab" * 32], ["ab" * 32]),
+        "composed_with": (["ab" * 32], ["ab" * 32]),
     }
     for promised in ("pure", "auto"):
         assert Spec.from_publication(replace(usual, privacy=promised)).document()["privacy"] == {
@@ -440,7 +440,7 @@ def test_documents_say_only_what_is_not_usual():
             "max_records": 2,
         }
     for key, (written, meant) in said.items():
-        found = Spec.from_publication(replace(usual, **{"composed_with" if key == "beside" else key: meant})).document()
+        found = Spec.from_publication(replace(usual, **{key: meant})).document()
         assert (found if key == "objective" else found["privacy"])[key] == written
 
 
@@ -636,7 +636,7 @@ def test_goals_and_personal_privacy_are_said_in_words():
     assert goals.publication().objective == fn.Objective(fn.Goal.TOTAL_ERROR, fn.ErrorWeights.INVERSE_VARIANCE)
     hybrid = Spec.from_toml("[objective]\ngoal = 'hybrid'\ntotal_error_weight = 1e-4\n" + REST).publication()
     assert hybrid.objective == fn.Objective("hybrid", total_error_weight=1e-4)
-    beside = Spec.from_toml(f"privacy = {{ beside = ['{'0' * 64}'] }}\n" + REST).publication()
+    beside = Spec.from_toml(f"privacy = {{ composed_with = ['{'0' * 64}'] }}\n" + REST).publication()
     assert beside.composed_with == ("0" * 64,)
 
 
@@ -695,7 +695,7 @@ def test_the_readme_extended_as_its_guide_says_is_read(tmp_path):
     assert read(head + tables + question).questions == (
         fn.FiniteQuery.sum("total age of singles", "age", where=singles, people=150, epsilon=1),
     )
-    (further,) = read(readme + also).further_groups
+    (further,) = read(readme + also).further_tables
     margins = fn.Workload(plain.workload.domain, [fn.table("age", margin=30)])
     assert further == fn.Publication(margins, plain.unit, plain.source, privacy="pure")
 
@@ -839,7 +839,7 @@ def budget(attributes, values, more=""):
 
 
 def beside(plans, more=""):
-    return f"privacy = {{ beside = {plans}{more} }}\n" + REST
+    return f"privacy = {{ composed_with = {plans}{more} }}\n" + REST
 
 
 REST = DOMAIN + TABLE
@@ -1179,7 +1179,7 @@ REFUSED = {
         "spec.zcdp-only",
     ),
     "a free pure plan": (
-        beside(["0" * 64], ", definition = 'pure', free = true"),
+        beside(["0" * 64], ", definition = 'pure', must_be_free = true"),
         "spec.zcdp-only",
     ),
     "a choice beside another": (

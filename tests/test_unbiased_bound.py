@@ -133,7 +133,7 @@ def test_several_parts_say_it_each():
     workload = fn.Workload(fn.Domain(a=fn.Ordered(0, 2)), [fn.table("a", variance=4)])
     pure = fn.Publication(workload, privacy="pure")
     plan = fn.plan(
-        fn.Publication(fn.Workload(workload.domain, [fn.table(variance=1, name="all")]), further_groups=(pure,))
+        fn.Publication(fn.Workload(workload.domain, [fn.table(variance=1, name="all")]), further_tables=(pure,))
     )
     first, second = (part.unbiased_bound for part in plan.groups)
     assert first == pytest.approx(math.log(2) / 2)

@@ -232,7 +232,7 @@ def test_of_a_small_database_the_unbiased_numbers_are_made_whole():
 
 def test_parts_of_a_release_are_made_whole_each():
     one, other = (fn.Workload(DOMAIN, [fn.table(name, margin=8)]) for name in ("sex", "job"))
-    plan = fn.plan(fn.Publication(one, further_groups=(fn.Publication(other),)))
+    plan = fn.plan(fn.Publication(one, further_tables=(fn.Publication(other),)))
     answers = [x for part in measured(plan, COUNTS, Replay(2)).answers for x in part]
     found = fn.make_integer_tables(fn.Release(plan, answers), simulations=1)
     assert list(found) == ["sex", "job"]

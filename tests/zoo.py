@@ -1069,7 +1069,7 @@ def _spec(plan, left=()):
         lambda: plan()["spec"],
         lambda d: Spec.parse(d).publication(),
         lambda p: Spec.from_publication(p).document(),
-        {(*own, *leaf) for own in ((), ("also", "*")) for leaf in _ALIKE} | {*left},
+        {(*own, *leaf) for own in ((), ("further_tables", "*")) for leaf in _ALIKE} | {*left},
     )
 
 
@@ -1112,7 +1112,7 @@ def _several_parts():
     budget = fn.Budget(epsilon=1.0, delta=1e-6)
     small = asked(fn.table("a", margin=9, name="few"), small_database=fn.SmallDatabase(50), budget=budget)
     median = FiniteQuery.median("median", "b", people=9, epsilon=Fraction(1, 2))
-    publication = asked(fn.table("a", "b", margin=15), further_groups=(pure, small), questions=(median,))
+    publication = asked(fn.table("a", "b", margin=15), further_tables=(pure, small), questions=(median,))
     return json.loads(fn.plan(publication).to_json())
 
 

@@ -159,12 +159,12 @@ def _bounded(publication: Publication, sizes: Sequence[int], refine: bool, devic
     with progress("planning for other bounds") as tell:
         for most in sizes:
             units = [replace(u, max_records=most) if u.name == own.name else u for u in publication.other_units]
-            parts = tuple(replace(p, unit=replace(own, max_records=most)) for p in publication.further_groups)
+            parts = tuple(replace(p, unit=replace(own, max_records=most)) for p in publication.further_tables)
             wanted = replace(
                 publication,
                 unit=replace(own, max_records=most),
                 other_units=tuple(units),
-                further_groups=parts,
+                further_tables=parts,
                 cap=None,
             )
             tell(f"at most {most}")

@@ -12,10 +12,10 @@ rules below are its constitution: no version may ever change them.
 5. **An unknown cost is infinite.** The ledger refuses a cost that it cannot price, read or verify.
 6. **No data inside.** Entries hold only names, costs, times and parts of a plan, which is made without data. The file
    is private to the publisher all the same, because it shows the plans. fitnoise makes it readable for its owner alone.
-7. **Costs add, unless the same records are promised.** A charge can name plans under `beside`, each released once. The
-   publisher then promises that it is measured on the very records of their releases, unchanged, and of all releases
-   that those plans name. Each record has the same cell in all of them. Nothing checks this promise; the ledger keeps
-   it. Without it, ρ adds.
+7. **Costs add, unless the same records are promised.** A charge can name plans under `composed_with`, each released
+   once. The publisher then promises that it is measured on the very records of their releases, unchanged, and of all
+   releases that those plans name. Each record has the same cell in all of them. Nothing checks this promise; the ledger
+   keeps it. Without it, ρ adds.
 
 8. **A pure promise stays pure.** A charge may state its ε. The square of ε is at least twice its ρ, which is the cost
    of its numbers one by one. Under a cap on ε only such charges fit, and their ε add up to at most the cap. A charge
@@ -35,7 +35,7 @@ rules below are its constitution: no version may ever change them.
     drawn period by period states this, covers all periods, and draws the first. Each further period is an entry of its
     own, in order, written before its noise is drawn, and costs nothing more. Each names the counts that were frozen for
     it. A period that is drawn again, from the very counts, is a charge like any other. No charge names a series under
-    `beside`, and the charge of a series names no plan there.
+    `composed_with`, and the charge of a series names no plan there.
 
 12. **A promise binds its cells.** The key of an account identifies it. The key holds the source, the name of its unit,
     the relation, and an id or the number of records. For a promised pattern it holds each attribute with the hash of
@@ -55,10 +55,10 @@ rules below are its constitution: no version may ever change them.
     | group | the charges that are on the same records |
     | profile | the ρ of a charge by cell |
 
-**Statement.** ρ adds under composition (Bun and Steinke 2016). A charge without `beside` is a group of its own. A
-charge with `beside` unites the groups of all charges, in its account, of the plans that it names. The spent ρ of an
-account is Σ over the groups of its name of their joint cost for its unit. The joint cost of a group of one charge is
-its ρ. The joint cost of a larger group is the costliest joint cell of the summed profiles
+**Statement.** ρ adds under composition (Bun and Steinke 2016). A charge without `composed_with` is a group of its own.
+A charge with `composed_with` unites the groups of all charges, in its account, of the plans that it names. The spent ρ
+of an account is Σ over the groups of its name of their joint cost for its unit. The joint cost of a group of one charge
+is its ρ. The joint cost of a larger group is the costliest joint cell of the summed profiles
 (:func:`fitnoise.kernel.profiles.joint`). It is Σ ρ where a charge has no profile. A charge fits when the spent ρ with
 it is at most the cap. The spent ρ may grow by less than the ρ of the charge. It grows by 0 where no cell becomes
 costlier than the costliest. It falls where groups unite that were counted separately. A charge without a profile for
@@ -139,7 +139,7 @@ _SCHEMA = (
     BEGIN SELECT RAISE(ABORT, 'a ledger entry follows the last one'); END""",
 )
 
-_RESERVED_DETAIL_KEYS = {"profile", "beside", "epsilon", "mu_squared", "mu_rate", "units", "series"}
+_RESERVED_DETAIL_KEYS = {"profile", "composed_with", "epsilon", "mu_squared", "mu_rate", "units", "series"}
 """The keys of a detail that the ledger itself writes."""
 
 _ANSWERS = {"charge", "answers"}  # the detail of an entry that names answers
@@ -397,10 +397,10 @@ class LedgerEntry:
                     "Name the plan of the series, and no other plan.",
                     "Nothing was charged and nothing was changed.",
                 )
-        if "beside" in self.detail and not (type(self.detail["beside"]) is list and self.composed_plans):
+        if "composed_with" in self.detail and not (type(self.detail["composed_with"]) is list and self.composed_plans):
             raise LedgerError(
-                "entry-beside-invalid",
-                "The key beside of an entry is not a list with at least one plan.",
+                "entry-composed-with-invalid",
+                "The key composed_with of an entry is not a list with at least one plan.",
                 "",
                 "Give the list of plans, or remove the key.",
                 "Nothing was charged and nothing was changed.",
@@ -499,7 +499,7 @@ class LedgerEntry:
     @property
     def composed_plans(self) -> tuple[str, ...]:
         """The hashes of the plans on whose records this was measured."""
-        return tuple(self.detail.get("beside", ()))
+        return tuple(self.detail.get("composed_with", ()))
 
     @property
     def answers(self) -> str | None:
@@ -605,7 +605,7 @@ class Ledger:
     **Guarantees**
 
     * spent = Σ over groups of their joint cost, exactly (rounded up where a joint cost is itself a bound). This holds
-      over re-opening and over processes. Without ``beside`` it is Σ charges, in any order.
+      over re-opening and over processes. Without ``composed_with`` it is Σ charges, in any order.
     * No charge raises the spent amount of any account of its name above the cap in force there, for any number of
       racing processes.
     * When ``charge`` returns, the entry is on the disk.
@@ -1386,7 +1386,7 @@ def _stands(price: Price, composed_with: tuple[str, ...]) -> None:
     """Raise unless the plans under `composed_with` are hashes, and a charge with such plans has a profile."""
     if not all(isinstance(plan, str) and plan for plan in composed_with):
         raise LedgerError(
-            "beside-not-hashes",
+            "composed-plans-not-hashes",
             f"The plans on the same records are {reprlib.repr(composed_with)}.",
             "Each of these plans is named by its hash.",
             "Give the hash of each plan.",
@@ -1394,7 +1394,7 @@ def _stands(price: Price, composed_with: tuple[str, ...]) -> None:
         )
     if composed_with and price.profile is None:
         raise LedgerError(
-            "beside-needs-profile",
+            "composed-plans-need-profile",
             "The charge names other plans on the same records, and has no profile.",
             "Only a profile shows the cost of each cell.",
             "Charge a release with a profile, or name no other plans.",
@@ -1409,7 +1409,7 @@ class _ChargeRequest:
 
     account: Account
     prices: Mapping[Account, Price]
-    beside: tuple[str, ...]
+    composed_with: tuple[str, ...]
     drawn_period: DrawnPeriod | None = None
 
     @classmethod
@@ -1424,7 +1424,7 @@ class _ChargeRequest:
         """Return the requested charge, or raise if it cannot be written or names plans without a profile of its own."""
         if not isinstance(composed_with, list | tuple):  # the text of one plan is neither
             raise LedgerError(
-                "beside-not-a-list",
+                "composed-plans-not-a-list",
                 f"The plans on the same records are {reprlib.repr(composed_with)}.",
                 "",
                 "Give a list of their hashes.",
@@ -1474,7 +1474,7 @@ class _ChargeRequest:
         """Return the keys that the ledger itself writes into the detail."""
         others = {a: p for a, p in self.prices.items() if a != self.account}
         units = [{"unit": a.document, "rho": str(p.rho)} | p.as_json() for a, p in others.items()]
-        document = self.own_price.as_json() | ({"beside": list(self.beside)} if self.beside else {})
+        document = self.own_price.as_json() | ({"composed_with": list(self.composed_with)} if self.composed_with else {})
         document |= {} if self.drawn_period is None else {"series": self.drawn_period.as_json()}
         return document | ({"units": units} if units else {})
 
@@ -1529,7 +1529,7 @@ def _check_composed(chain: list[LedgerEntry], account: Account, composed_with: t
         charges = [entry for entry in _charges(chain, account) if entry.detail.get("plan") == plan]
         if len(charges) > 1:
             raise LedgerError(
-                "beside-released-again",
+                "composed-plan-released-again",
                 f"The plan {plan[:64]!r} was released {len(charges)} times.",
                 "fitnoise cannot know which of these releases used the same records.",
                 "Plan without this plan among those on the same records.",
@@ -1537,7 +1537,7 @@ def _check_composed(chain: list[LedgerEntry], account: Account, composed_with: t
             )
         if not charges:
             raise LedgerError(
-                "beside-not-charged",
+                "composed-plan-not-charged",
                 f"{account.source!r} ({account.sentence}) has no charge for the plan {plan[:64]!r}.",
                 "The plans on the same records were released before, from the same source for the same unit.",
                 "Release that plan first, or plan without it.",
@@ -1547,7 +1547,7 @@ def _check_composed(chain: list[LedgerEntry], account: Account, composed_with: t
             _required_profile(entry)
             if entry.drawn_period is not None:
                 raise LedgerError(
-                    "beside-a-series",
+                    "composed-plan-a-series",
                     f"Entry {entry.sequence} is the charge of a series.",
                     "The records of a series arrive over time, so no other release uses the same records.",
                     "Plan without the series among the plans on the same records.",
@@ -1718,7 +1718,7 @@ def _quotes(chain: list[LedgerEntry], request: _ChargeRequest) -> list[Quote]:
                 "Give the units names that no one confuses.",
                 "Nothing was charged and nothing was changed.",
             )
-    _check_composed(chain, charged, request.beside)
+    _check_composed(chain, charged, request.composed_with)
     accounts = _accounts(chain, charged)
     capped = next((e for e in chain if e.kind == "cap" and e.account in accounts), None)
     if charged not in accounts and capped is not None:
@@ -1770,7 +1770,7 @@ def _quote(chain: list[LedgerEntry], request: _ChargeRequest, account: Account) 
     """Compute the quote: spent = Σ groups; cap = the last one; fits ⟺ spent + increase ≤ cap, in ρ, ε or μ²."""
     charges = [entry for entry in chain if entry.kind == "charge" and entry.account.source == account.source]
     groups, price = _groups(charges), _price(request.account, request.prices, account)
-    united = _holding(groups, request.account, request.beside) if request.beside else []
+    united = _holding(groups, request.account, request.composed_with) if request.composed_with else []
     priced = [([e.price(account) for e in group], group in united) for group in groups]
 
     def counted(cost: Callable[[list[Price | None]], Fraction | None]) -> tuple[Fraction | None, Fraction | None]:

@@ -269,12 +269,12 @@ def _refuse(order: Order, counter: Counter) -> None:
         )
     if order.composed_with and order.unit.bound is not None:
         raise PlanError(
-            "beside-with-id",
+            "composed-plans-with-id",
             "The plan has an id and names other plans on the same records.",
             "With an id, the counted records of a unit depend on the plan.",
             "Remove the other plans, or plan without an id.",
             "Nothing was read and nothing was charged.",
-            place="beside",
+            place="composed_with",
         )
     if order.loss.rho <= 0:
         raise PlanError(
@@ -295,12 +295,12 @@ def _refuse(order: Order, counter: Counter) -> None:
             )
     if order.composed_with and order.loss.profile is None:
         raise PlanError(
-            "beside-needs-add-or-remove",
+            "composed-plans-need-add-or-remove",
             "The plan names other plans on the same records, and its neighbours do not add or remove one record.",
             "The cost of replacing a record is not a sum over cells.",
             "Plan for add-or-remove-one neighbours, or remove the other plans.",
             "Nothing was read and nothing was charged.",
-            place="beside",
+            place="composed_with",
         )
 
 

@@ -337,7 +337,7 @@ class Order:
                 "",
                 "Name each other plan once.",
                 "Nothing was read and nothing was charged.",
-                place="beside",
+                place="composed_with",
             )
         if not is_name(self.mechanism):
             raise PlanError(

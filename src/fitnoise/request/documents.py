@@ -65,10 +65,10 @@ from fitnoise.request.spec_section import SpecSection
 from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal, TargetKind, checked_confidence
 from fitnoise.request.to_document import (
     ORDERS,
-    also_document,
     cell_budgets_document,
     cost_document,
     finite_document,
+    further_tables_document,
     named_attribute_document,
     small_document,
     table_document,
@@ -736,15 +736,15 @@ class PrivacySpec(SpecSection):
     cell_budgets: CellBudgetsSpec | None = Field(
         None, description="Relative budgets of records, by cell. If absent, all cells have the same budget."
     )
-    beside: list[str] = Field(
+    composed_with: list[str] = Field(
         [],
         description="The SHA-256 of plans measured on the same records; the ledger composes this plan with them cell "
         "by cell. If absent, the ledger adds the costs.",
     )
-    free: bool = Field(
+    must_be_free: bool = Field(
         False, description="True to refuse the release if it would raise the spent cost; needs the SHA-256 of a plan."
     )
-    also: list[UnitSpec] = Field(
+    other_units: list[UnitSpec] = Field(
         [],
         description="Further units, such as a household of persons; each has its own cost and charge. If absent, there "
         "is one unit.",
@@ -920,7 +920,7 @@ def _small(mechanism: str, size: int | None, projection: ProjectionSpec | None) 
     return SmallDatabase(size, Region(said.region), said.index, said.temperature, Variant(said.variant))
 
 
-class AlsoSpec(SpecSection):
+class FurtherTablesSpec(SpecSection):
     """Further tables of the same records, measured in the same release with a mechanism and targets of their own."""
 
     tables: list[TableSpec] = Field(min_length=1, description="The tables.")
@@ -1041,7 +1041,7 @@ class Spec(SpecSection):
     questions: list[FiniteSpec] = Field(
         [], description="Questions with finitely many answers. If absent, there is no question."
     )
-    also: list[AlsoSpec] = Field(
+    further_tables: list[FurtherTablesSpec] = Field(
         [], description="Further tables, with a mechanism and targets of their own. If absent, there are none."
     )
     record: RecordSpec | None = Field(
@@ -1133,7 +1133,7 @@ class Spec(SpecSection):
                 count=p.count,
                 sum_within_unit=tuple(p.sum_within_unit),
             )
-        units = wrong.each(p.also, "privacy.also", lambda other: other.build(unit))
+        units = wrong.each(p.other_units, "privacy.other_units", lambda other: other.build(unit))
         with wrong.located_at("data"):
             source = DataSource(
                 d.source, d.table, d.outside_domain, d.max_records, d.account, d.conditions(), d.max_dropped
@@ -1188,20 +1188,20 @@ class Spec(SpecSection):
                 title=self.title,
                 objective=objective,
                 cell_budgets=cells,
-                composed_with=tuple(p.beside),
-                must_be_free=p.free,
+                composed_with=tuple(p.composed_with),
+                must_be_free=p.must_be_free,
                 privacy=p.definition,
                 questions=tuple(questions),
                 small_database=small,
                 other_units=tuple(units),
                 series=None if self.series is None else self.series.attribute,
             )
-        also = []
-        for i, group in enumerate(self.also):
-            with _place(f"also[{i}]"):
-                also.append(group.build(domain, whole, place))
-        with _place("also"):
-            return replace(whole, further_groups=tuple(also)) if also else whole
+        further = []
+        for i, group in enumerate(self.further_tables):
+            with _place(f"further_tables[{i}]"):
+                further.append(group.build(domain, whole, place))
+        with _place("further_tables"):
+            return replace(whole, further_tables=tuple(further)) if further else whole
 
     @classmethod
     def from_publication(cls, publication: Publication) -> Spec:
@@ -1240,10 +1240,10 @@ class Spec(SpecSection):
                 "delta": publication.delta,
                 "cap": cost_document(publication.cap, publication.delta),
                 "cell_budgets": cell_budgets_document(publication.cell_budgets),
-                "beside": list(publication.composed_with),
-                "free": publication.must_be_free,
+                "composed_with": list(publication.composed_with),
+                "must_be_free": publication.must_be_free,
                 "definition": publication.privacy,
-                "also": [
+                "other_units": [
                     {"unit": x.name, "max_records": x.max_records}
                     | ({} if x.neighbours is u.neighbours else {"neighbours": x.neighbours})
                     for x in publication.other_units
@@ -1261,7 +1261,7 @@ class Spec(SpecSection):
             "tables": [table_document(p) for p in w.tables.parts],
             "questions": [finite_document(q) for q in publication.questions],
             **small_document(publication.small_database),
-            "also": [also_document(p, w.confidence) for p in publication.further_groups],
+            "further_tables": [further_tables_document(p, w.confidence) for p in publication.further_tables],
         }
         return cls.parse(document)
 
@@ -1333,7 +1333,7 @@ def _path_of(where: str, place: str | None) -> str | None:
     if place is None or not where:
         return place or where or None
     first = re.split(r"[.\[]", place, maxsplit=1)[0]
-    if first in Spec.model_fields and not where.startswith("also["):
+    if first in Spec.model_fields and not where.startswith("further_tables["):
         return place
     return f"{where}.{place}" if first in _keys(SpecSection) else where
 

@@ -465,7 +465,7 @@ class Publication:
             the cost of the tables; a cap limits the total.
         small_database: The public facts about a small database, for the projection mechanism. Its answers are biased,
             and far more accurate for few records. Needs a budget.
-        further_groups: Further tables of the same records, each with a mechanism, targets and a budget of their own.
+        further_tables: Further tables of the same records, each with a mechanism, targets and a budget of their own.
             They are measured together with these and charged as one.
         other_units: Further units, such as the household of a person. The plan states the cost of the release for each,
             and charges it to an account of its own.
@@ -488,7 +488,7 @@ class Publication:
     privacy: Privacy = Privacy.ZCDP
     questions: tuple[FiniteQuery, ...] = ()
     small_database: SmallDatabase | None = None
-    further_groups: tuple[Publication, ...] = ()
+    further_tables: tuple[Publication, ...] = ()
     other_units: tuple[PrivacyUnit, ...] = ()
     series: str | None = None
 
@@ -521,7 +521,7 @@ class Publication:
                 "No plan was made.",
                 place="budget",
             )
-        self._check_also()
+        self._check_further_tables()
         self._check_units()
         self._check_finite()
         self._check_small()
@@ -564,7 +564,7 @@ class Publication:
                     "",
                     "Name each privacy unit once.",
                     "No plan was made.",
-                    place="privacy.also",
+                    place="privacy.other_units",
                 )
             alike = next((u for u in before if are_confusable(u.name, unit.name)), None)
             if alike is not None and alike != replace(unit, neighbours=alike.neighbours):
@@ -574,7 +574,7 @@ class Publication:
                     "Units of one name may differ only in their neighbours.",
                     "Give each unit a name that reads differently, or let the two differ only in their neighbours.",
                     "No plan was made.",
-                    place="privacy.also",
+                    place="privacy.other_units",
                 )
             if alike is None and unit.pattern:
                 raise SpecError(
@@ -583,7 +583,7 @@ class Publication:
                     "The price of a further unit does not use them.",
                     "State them of the first unit, and remove them here.",
                     "No plan was made.",
-                    place="privacy.also",
+                    place="privacy.other_units",
                 )
             if alike is None and unit.id is not None:
                 raise SpecError(
@@ -592,7 +592,7 @@ class Publication:
                     "Only the first unit has an id, by which fitnoise counts records.",
                     "Give the id to the first unit, and max_records to the further unit.",
                     "No plan was made.",
-                    place="privacy.also",
+                    place="privacy.other_units",
                 )
 
     def _check_small(self) -> None:
@@ -616,7 +616,11 @@ class Publication:
                 "Use the goal fit-for-use: targets are relative to each other here.",
             ),
             "privacy.cell_budgets": (self.cell_budgets is not None, "cell budgets", "Remove cell_budgets."),
-            "privacy.beside": (bool(self.composed_with), "plans on the same records", "Remove `privacy.beside`."),
+            "privacy.composed_with": (
+                bool(self.composed_with),
+                "plans on the same records",
+                "Remove `privacy.composed_with`.",
+            ),
         }
         for key, (wrong, what, action) in refused.items():
             if wrong:
@@ -651,9 +655,9 @@ class Publication:
                 place="projection.region",
             )
 
-    def _check_also(self) -> None:
+    def _check_further_tables(self) -> None:
         """Raise SpecError if further tables count other records, or repeat what the publication states once for all."""
-        object.__setattr__(self, "further_groups", tuple(self.further_groups))
+        object.__setattr__(self, "further_tables", tuple(self.further_tables))
         if not self.workload.tables and not self.questions:
             raise SpecError(
                 "nothing-to-publish",
@@ -664,18 +668,18 @@ class Publication:
                 place="tables",
             )
         if not self.workload.tables and (
-            self.further_groups or self.budget is not None or self.small_database is not None
+            self.further_tables or self.budget is not None or self.small_database is not None
         ):
             raise SpecError(
                 "tables-missing",
                 "The specification has further tables, a budget or a size, and no table.",
                 "",
-                "Add a table ([[tables]]), or remove also, budget and size.",
+                "Add a table ([[tables]]), or remove further_tables, budget and size.",
                 "No plan was made.",
                 place="tables",
             )
         taken = set(self.workload.tables.names)
-        for other in self.further_groups:
+        for other in self.further_tables:
             if (other.workload.domain, other.unit, other.source) != (self.workload.domain, self.unit, self.source):
                 raise SpecError(
                     "parts-of-different-records",
@@ -683,40 +687,40 @@ class Publication:
                     "All tables of one release are about the same records.",
                     "Use one domain, one unit and one source.",
                     "No plan was made.",
-                    place="also",
+                    place="further_tables",
                 )
             once = (
                 other.cap,
                 other.composed_with,
                 other.must_be_free,
                 other.questions,
-                other.further_groups,
+                other.further_tables,
                 other.other_units,
             )
             if any(once) or not other.workload.tables:
                 raise SpecError(
                     "part-with-shared-settings",
-                    "Further tables have a cap, plans on the same records, free, questions, units or further "
+                    "Further tables have a cap, plans on the same records, must_be_free, questions, units or further "
                     "tables, or have no tables.",
                     "The publication states these once for all of its tables.",
                     "Give them to the publication, and give each further part its tables.",
                     "No plan was made.",
-                    place="also",
+                    place="further_tables",
                 )
             twice = sorted(taken & set(other.workload.tables.names))
             if twice:
                 raise _name_twice(twice[0])
             taken |= set(other.workload.tables.names)
-        if self.further_groups and (
-            self.must_be_free or Privacy.AUTO in {p.privacy for p in (self, *self.further_groups)}
+        if self.further_tables and (
+            self.must_be_free or Privacy.AUTO in {p.privacy for p in (self, *self.further_tables)}
         ):
             raise SpecError(
                 "parts-free-or-auto",
-                "The publication has further tables, and is free or has privacy = 'auto'.",
+                "The publication has further tables, and has must_be_free or privacy = 'auto'.",
                 "Tables of several parts cannot be free, and each part states its own kind of privacy.",
-                "Remove free, and choose 'zcdp' or 'pure' for each part.",
+                "Remove must_be_free, and choose 'zcdp' or 'pure' for each part.",
                 "No plan was made.",
-                place="also",
+                place="further_tables",
             )
 
     def _check_finite(self) -> None:
@@ -737,7 +741,7 @@ class Publication:
             {
                 n
                 for n in names
-                if names.count(n) > 1 or any(n in p.workload.tables.numbered for p in (self, *self.further_groups))
+                if names.count(n) > 1 or any(n in p.workload.tables.numbered for p in (self, *self.further_tables))
             }
         )
         if taken:
@@ -745,11 +749,11 @@ class Publication:
         if self.questions and self.must_be_free:
             raise SpecError(
                 "free-with-questions",
-                "The publication is free, and has a question with finitely many answers.",
+                "The publication has must_be_free, and has a question with finitely many answers.",
                 "Such a question always costs its ε.",
-                "Remove free, or release the question in a publication of its own.",
+                "Remove must_be_free, or release the question in a publication of its own.",
                 "No plan was made.",
-                place="privacy.free",
+                place="privacy.must_be_free",
             )
         for query in self.questions:
             query.check(self.domain)
@@ -774,7 +778,7 @@ class Publication:
                 "single-record-options",
                 "The publication has cell budgets or plans on the same records, and replace-one neighbours.",
                 "Both are about single records.",
-                "Use add-or-remove-one neighbours, or remove `cell_budgets` and `beside`.",
+                "Use add-or-remove-one neighbours, or remove `cell_budgets` and `composed_with`.",
                 "No plan was made.",
                 place="privacy.neighbours",
             )
@@ -819,25 +823,25 @@ class Publication:
                     "A plan is named by its SHA-256, 64 hexadecimal digits in lower case.",
                     "Copy the hash of the plan.",
                     "No plan was made.",
-                    place="privacy.beside",
+                    place="privacy.composed_with",
                 )
         if self.composed_with and self.unit.id is not None:
             raise SpecError(
                 "composed-plans-with-id",
                 f"The publication names plans on the same records, and the unit {self.unit.name!r} has an id.",
                 f"Each of these plans chooses by itself which records of one {self.unit.name} are counted.",
-                "Remove `privacy.beside`: charges then add up.",
+                "Remove `privacy.composed_with`: charges then add up.",
                 "No plan was made.",
-                place="privacy.beside",
+                place="privacy.composed_with",
             )
         if self.must_be_free and not self.composed_with:
             raise SpecError(
                 "free-needs-composed-plans",
-                "The publication is free, and names no plan on the same records.",
+                "The publication has must_be_free, and names no plan on the same records.",
                 "Only a release on the same records as other plans can be free.",
-                "Name these plans in `privacy.beside`, or remove `privacy.free`.",
+                "Name these plans in `privacy.composed_with`, or remove `privacy.must_be_free`.",
                 "No plan was made.",
-                place="privacy.free",
+                place="privacy.must_be_free",
             )
         if len(set(self.composed_with)) != len(self.composed_with):
             raise SpecError(
@@ -846,7 +850,7 @@ class Publication:
                 "",
                 "Name each plan once.",
                 "No plan was made.",
-                place="privacy.beside",
+                place="privacy.composed_with",
             )
 
     def _check_pattern(self) -> None:
@@ -959,8 +963,8 @@ class Publication:
             )
         refused = {
             "questions with finitely many answers": bool(self.questions),
-            "further tables (also)": bool(self.further_groups),
-            "plans beside it": bool(self.composed_with),
+            "further tables": bool(self.further_tables),
+            "plans on the same records": bool(self.composed_with),
             "a small database": self.small_database is not None,
             "cell budgets": self.cell_budgets is not None,
             "a goal other than fit-for-use": self.objective.goal is not Goal.FIT_FOR_USE,
@@ -1047,7 +1051,7 @@ class Publication:
         refused = {
             "objective.goal": ("the goal hybrid", self.objective.goal is Goal.HYBRID),
             "privacy.cell_budgets": ("cell_budgets", self.cell_budgets is not None),
-            "privacy.beside": ("plans on the same records", bool(self.composed_with)),
+            "privacy.composed_with": ("plans on the same records", bool(self.composed_with)),
         }
         for key, (what, stated) in refused.items():
             if stated:
@@ -1074,8 +1078,8 @@ class Publication:
         """The tables of each part on their own, without the questions; empty if there are no tables."""
         if not self.workload.tables:
             return ()
-        own = replace(self, questions=(), further_groups=()) if self.questions or self.further_groups else self
-        return (own, *self.further_groups)
+        own = replace(self, questions=(), further_tables=()) if self.questions or self.further_tables else self
+        return (own, *self.further_tables)
 
     @property
     def domain(self) -> Domain:

@@ -206,7 +206,7 @@ def _as_python(values: Sequence[Any]) -> list[Any]:
     return [as_python(v) for v in values]
 
 
-def also_document(p: Publication, confidence: float) -> dict[str, Any]:
+def further_tables_document(p: Publication, confidence: float) -> dict[str, Any]:
     """Return further tables; their confidence only if it differs from that of the first ones."""
     o, w = p.objective, p.workload
     return {

@@ -422,14 +422,14 @@ def ways_out(domain: Domain, bound: Sequence[str]) -> str:
     if amounts:
         return (
             f"Each of the amounts {amounts} has at least 2 joint cells in any table, and no table shows it "
-            "value by value. Show fewer of them, or give some a group of tables of their own (also = …). "
+            "value by value. Show fewer of them, or give some a group of tables of their own (further_tables = …). "
         )
     for home in map(domain.attribute_of, bound):
         if isinstance(domain[home], Hierarchy):
             return (
                 f"Levels of {home!r} with different numbers of places have no such limit where all attributes are "
                 "shown value by value and nothing else is structured. Show the others by groups as values, or give "
-                "each level a group of tables of its own (also = …). "
+                "each level a group of tables of its own (further_tables = …). "
             )
     return ""
 
@@ -659,7 +659,7 @@ class _Knots:
                 "too-many-amount-steps",
                 "The amounts have too many steps between the ends of their ranges to be measured together.",
                 "Sums are measured in 64-bit whole numbers.",
-                "Declare larger steps, or give some amounts a group of tables of their own (also = …).",
+                "Declare larger steps, or give some amounts a group of tables of their own (further_tables = …).",
                 "Nothing was planned.",
             )
         return out.reshape(len(out), -1).astype(np.int64)

@@ -37,7 +37,7 @@ def ledger_report(
         ReportColumn("paid", "epsilon" if pure else None, ValueKind.COST, spoken=True),
         ReportColumn("plan"),
         ReportColumn("named", "plan", spoken=True),
-        ReportColumn("beside"),
+        ReportColumn("composed_with"),
         ReportColumn("digest"),
     )
     rest, told = (
@@ -214,6 +214,6 @@ def _row(entry: LedgerEntry) -> dict[str, Plain]:
         "paid": "" if entry.epsilon is None else float(entry.epsilon),
         "plan": plan,
         "named": f"{own} beside {others}" if others else own,
-        "beside": entry.composed_plans,
+        "composed_with": entry.composed_plans,
         "digest": entry.digest,
     }

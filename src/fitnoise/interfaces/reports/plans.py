@@ -453,7 +453,7 @@ def _composition_section(plan: Plan) -> Section:
     beside = plan.publication.composed_with
     told = ("{names}, on the same records: costs add up cell by cell, so the balance may rise by less",)
     names = Value("names", [name[:12] for name in beside], spoken=True)
-    return Section("beside", told if beside else (), (Value("beside", beside), names))
+    return Section("beside", told if beside else (), (Value("composed_with", beside), names))
 
 
 def _free(plan: Plan) -> Iterator[Section]:

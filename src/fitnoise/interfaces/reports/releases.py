@@ -319,7 +319,7 @@ def _charged(plan: Plan, rise: Fraction) -> Section:
         Value("mu", plan.mu, ValueKind.FINE),
         Value("epsilon", plan.epsilon(), words.epsilon),
         Value("delta", publication.delta, ValueKind.NUMBER),
-        Value("beside", publication.composed_with),
+        Value("composed_with", publication.composed_with),
         Value("increase", float(rise), ValueKind.COST),
         Value("turn", float(abs(rise)), ValueKind.COST, spoken=True),
     )

@@ -72,7 +72,7 @@ def refuse_endless(request: Publication) -> None:
             f"level.",
             f"Above {MAX_DENSE_LEAVES:,} places, levels with different numbers of places need goal fit-for-use, "
             "targets for every number and no cell budgets.",
-            "Meet these conditions, or give each level a group of tables of its own (also = ...).",
+            "Meet these conditions, or give each level a group of tables of its own (further_tables = ...).",
             "Nothing was planned.",
         )
 
