@@ -287,7 +287,7 @@ EXTRA = {
     "all_tables": "cumulative ranges groups sum ceiling mean reference confidence name missing",
     "matrix_workload": "domain confidence name",
     "BySize": "least most",
-    "verify": "ledger whole combination also",
+    "verify": "ledger integers combination with_releases",
 }
 """Further arguments of them."""
 

@@ -755,8 +755,8 @@ def test_ratios_are_rates_and_growth():
     release, later = made(), released(plan(), COUNTS + 3)
     share = release.count(by="state", sex="f") / release.count(by="state")
     frame = share.frame()
-    assert list(frame.columns) == ["state", "value", "low", "high", "told"]
-    assert frame["told"].all()
+    assert list(frame.columns) == ["state", "value", "low", "high", "is_significant"]
+    assert frame["is_significant"].all()
     assert (frame["low"] < frame["value"]).all()
     assert (frame["value"] < frame["high"]).all()
     wider = share.frame(simultaneous=True)

@@ -613,11 +613,11 @@ def test_lost_answers_are_drawn_again_only_when_asked_and_at_a_price(tmp_path):
         with refused("ledger.answers-of-period-lost"):
             call()
     with refused("ledger.period-not-lost"):
-        fn.read_period(plan(), "2026-01", **ways(tmp_path), again=True)
+        fn.read_period(plan(), "2026-01", **ways(tmp_path), redraw=True)
     price = fn.list_periods(plan(), **ways(tmp_path))[1].price
     with fn.Ledger(tmp_path / "ledger.db") as ledger:
         before = ledger.balance(plan().order.account).spent
-        fn.read_period(plan(), "2026-02", ledger=ledger, series=tmp_path / "state", again=True)
+        fn.read_period(plan(), "2026-02", ledger=ledger, series=tmp_path / "state", redraw=True)
         rise = ledger.balance(plan().order.account).spent - before
     assert float(rise) == pytest.approx(price)
     assert drawn(tmp_path, 3)["month"]["month"].tolist() == MONTHS
@@ -664,7 +664,7 @@ def test_a_series_on_the_command_line(tmp_path, monkeypatch, capsys):
         main(["release", "plan.json", "3.csv", "--period", "2026-03", *kept, "-o", "3"])
     assert end.value.code == LedgerError.exit_code
     capsys.readouterr()
-    main(["series", "write", "plan.json", "--period", "2026-02", *kept, "-o", "once more", "--again"])
+    main(["series", "write", "plan.json", "--period", "2026-02", *kept, "-o", "once more", "--redraw"])
     price = fn.list_periods(Plan.from_json(Path("plan.json").read_text("utf-8")), ledger="ledger.db", series="state")[
         1
     ].price

@@ -51,8 +51,8 @@ cumulative = "age"
 margin = {{ by = "age", values = [9, 9, 9, 8] }}
 """
 COMMANDS = [
-    "init", "plan", "compare", "free", "keys", "count", "release", "series", "tables", "ask", "combine", "whole",
-    "record", "verify", "ledger", "studio", "demo", "schema",
+    "init", "plan", "compare", "plan-free", "keys", "count", "release", "series", "tables", "ask", "combine", "integers",
+    "registry-record", "verify", "ledger", "studio", "demo", "schema",
 ]  # fmt: skip
 RELEASE = ["release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "release"]
 UNIT = PrivacyUnit().describe()
@@ -325,7 +325,7 @@ def test_a_refined_plan_is_cheap_for_every_record(run, here):
     assert "profile    rho from 0.1" in out
     assert "by the cell of a record; 2 of 3 cells pay less than the dearest" in out
     assert "free       2 of 3 values of x have privacy paid for and not used" in out
-    assert "within ±2.191 people or more ([1, 2]; fitnoise free)" in out
+    assert "within ±2.191 people or more ([1, 2]; fitnoise plan-free)" in out
     plan = fn.Plan.from_json((here / "plan.json").read_text(encoding="utf-8"))
     assert plan.profile == pytest.approx([1, 0.5, 0.2], rel=1e-5)
     profile = json.loads(run("plan", "spec.toml", "--refine", "--json")[1])["profile"]
@@ -413,7 +413,7 @@ def test_caps_are_set_and_enforced(run, here):
     run("plan", "spec.toml", "-o", "plan.json")
     rho = json.loads(run("plan", "spec.toml", "--json")[1])["rho"]
     cap = ("ledger", "budget.db", "--plan", "plan.json", "--reason", "board of 1 May", "--json")
-    code, out, _ = run(*cap, "--cap", f"{1.5 * rho}", "--unit", UNIT, "--new")
+    code, out, _ = run(*cap, "--cap", f"{1.5 * rho}", "--unit", UNIT, "--open-account")
     assert code == 0
     assert json.loads(out)["balances"][0]["remaining"] == pytest.approx(1.5 * rho)
     release = ("release", "plan.json", "people.csv", "--ledger", "budget.db", "--again", "--json", "-o")
@@ -470,8 +470,8 @@ def test_every_command_has_help_with_an_example_and_json(run, command):
         (["plan", "spec.toml", "--gap", "inf"], "'inf' is not a valid float"),
         (["plan", "spec.toml", "--seconds", "nan"], "'nan' is not a valid float"),
         (["compare", "spec.toml", "--epsilon", "\u0661"], "'\u0661' is not a valid float"),
-        (["whole", "release", "-o", "whole", "--simulations", "1_0"], "'1_0' is not a valid integer"),
-        (["whole", "release", "-o", "whole", "--simulations", "\u0661\u0662"], "is not a valid integer"),
+        (["integers", "release", "-o", "whole", "--simulations", "1_0"], "'1_0' is not a valid integer"),
+        (["integers", "release", "-o", "whole", "--simulations", "\u0661\u0662"], "is not a valid integer"),
         (["schema", "spec.toml", "--example", "1_0"], "'1_0' is not a valid integer"),
         (["schema", "spec.toml", "--example", "0"], "0 is not in the range x>=1"),
         (["release", "plan.json", "people.csv", "-o", "r"], "Missing option '--ledger'"),
@@ -484,21 +484,21 @@ def test_every_command_has_help_with_an_example_and_json(run, command):
         ),
         (["tables", "release", "area", "--all"], "Remove --all or the names. Nothing was written."),
         (["ask", "release"], "Missing argument 'EXPRESSION'"),
-        (["ledger", "l", "--cap", "x", "--source", "people"], "The text 'x' is not a number of at least 0"),
-        (["ledger", "l", "--cap", "-1", "--source", "people"], "The text '-1' is not a number of at least 0"),
-        (["ledger", "l", "--cap", "1"], "A cap is given without --source and --plan."),
-        (["ledger", "l", "--epsilon-cap", "x", "--source", "people"], "The text 'x' is not a number of at least 0"),
+        (["ledger", "l", "--cap", "x", "--account", "people"], "The text 'x' is not a number of at least 0"),
+        (["ledger", "l", "--cap", "-1", "--account", "people"], "The text '-1' is not a number of at least 0"),
+        (["ledger", "l", "--cap", "1"], "A cap is given without --account and --plan."),
+        (["ledger", "l", "--epsilon-cap", "x", "--account", "people"], "The text 'x' is not a number of at least 0"),
         (
-            ["ledger", "l", "--epsilon-cap", "-1", "--source", "people"],
+            ["ledger", "l", "--epsilon-cap", "-1", "--account", "people"],
             "The text '-1' is not a number of at least 0",
         ),
-        (["ledger", "l", "--epsilon-cap", "1"], "A cap is given without --source and --plan."),
+        (["ledger", "l", "--epsilon-cap", "1"], "A cap is given without --account and --plan."),
         (
-            ["ledger", "l", "--epsilon-cap", "1", "--source", "people"],
-            "There is no ledger 'l'. Give --new and --plan",
+            ["ledger", "l", "--epsilon-cap", "1", "--account", "people"],
+            "There is no ledger 'l'. Give --open-account and --plan",
         ),
         (
-            ["ledger", "l", "--epsilon-cap", "1", "--cap", "1", "--source", "people", "--unit", "one record"],
+            ["ledger", "l", "--epsilon-cap", "1", "--cap", "1", "--account", "people", "--unit", "one record"],
             "on pure epsilon (--epsilon-cap) or on mu (--mu-cap). Give one of them. Nothing was changed.",
         ),
         (["compare"], "Missing argument 'SPEC'"),
@@ -506,10 +506,10 @@ def test_every_command_has_help_with_an_example_and_json(run, command):
         (["compare", "spec.toml", "--delta", "1/2"], "'1/2' is not a valid float"),
         (["compare", "spec.toml", "--refine"], "No such option"),
         (
-            ["ledger", "l", "--cap", "1", "--source", "people"],
-            "There is no ledger 'l'. Give --new and --plan: they make one",
+            ["ledger", "l", "--cap", "1", "--account", "people"],
+            "There is no ledger 'l'. Give --open-account and --plan: they make one",
         ),
-        (["ledger", "l", "--source", "people"], "They belong to a cap. Give --cap, --epsilon-cap or --mu-cap."),
+        (["ledger", "l", "--account", "people"], "They belong to a cap. Give --cap, --epsilon-cap or --mu-cap."),
         ([], "Missing command"),
     ],
 )
@@ -533,10 +533,10 @@ def test_a_cap_for_one_of_several_units_needs_its_name(run):
             ledger.set_cap(account, Fraction(1))
     listed = ", ".join(f"people ({a.sentence})" for a in accounts)
     for source, count, there in (("people", 2, listed), ("others", 0, "none")):
-        code, _, err = run("ledger", "l", "--cap", "2", "--source", source)
+        code, _, err = run("ledger", "l", "--cap", "2", "--account", source)
         reason = f"There are {count} privacy units for '{source}': {there}. Give --unit. Nothing was changed."
         assert (code, reason in err) == (2, True)
-    assert run("ledger", "l", "--cap", "2", "--source", "people", "--unit", accounts[0].sentence)[0] == 0
+    assert run("ledger", "l", "--cap", "2", "--account", "people", "--unit", accounts[0].sentence)[0] == 0
     with fn.Ledger("l") as ledger:
         assert len(ledger.entries()) == 3
         assert ledger.entries()[-1].account == accounts[0]
@@ -566,14 +566,14 @@ def test_accounts_of_one_sentence_are_told_apart_by_digits(run, here):
     for name, text in texts.items():
         (here / f"{name}.toml").write_text(text, encoding="utf-8")
         assert run("plan", f"{name}.toml", "-o", f"{name}.json")[0] == 0
-        assert run("ledger", "l", "--cap", "9", "--new", "--plan", f"{name}.json")[0] == 0
+        assert run("ledger", "l", "--cap", "9", "--open-account", "--plan", f"{name}.json")[0] == 0
     months, quarters = (read_plan(here / f"{name}.json").order.account for name in texts)
     assert months.unit == quarters.unit
     assert months.sentence == f"{quarters.unit.account} [{months.digits}]" != quarters.sentence
     shown = json.loads(run("ledger", "l", "--json")[1])
     assert [b["privacy_unit"] for b in shown["balances"]] == [months.sentence, quarters.sentence]
     assert [e["privacy_unit"] for e in shown["entries"]] == [months.sentence, quarters.sentence]
-    own = ("ledger", "l", "--source", "visits", "--cap")
+    own = ("ledger", "l", "--account", "visits", "--cap")
     code, _, err = run(*own, "1", "--unit", months.unit.account)
     reason = (
         f"2 accounts have the unit '{months.unit.account}', and their guarantees are about different cells: visits ("
@@ -592,14 +592,14 @@ def test_a_further_unit_of_a_plan_is_opened_by_its_sentence(run, here):
     (here / "spec.toml").write_text(ONCE.replace("[domain.month]", f"{also}[domain.month]"), encoding="utf-8")
     assert run("plan", "spec.toml", "-o", "plan.json")[0] == 0
     household = fn.Account("visits", fn.PrivacyUnit("household", 9))
-    cap = ("ledger", "l", "--cap", "1", "--new")
+    cap = ("ledger", "l", "--cap", "1", "--open-account")
     code, _, err = run(*cap, "--plan", "plan.json", "--unit", "one household")
     assert (code, "There is no account 'visits' (one household). The accounts are: visits (one person" in err) == (
         2,
         True,
     )
-    code, _, err = run(*cap, "--source", "visits", "--unit", household.sentence)
-    assert (code, "--new is given without --plan." in err, (here / "l").exists()) == (2, True, False)
+    code, _, err = run(*cap, "--account", "visits", "--unit", household.sentence)
+    assert (code, "--open-account is given without --plan." in err, (here / "l").exists()) == (2, True, False)
     assert run(*cap, "--plan", "plan.json", "--unit", household.sentence)[0] == 0
     with fn.Ledger("l") as ledger:
         assert ledger.accounts() == [household]
@@ -612,24 +612,27 @@ def test_a_cap_opens_an_account_only_where_it_is_told_to(run, here):
     before = run("ledger", "budget.db")
     own = ("ledger", "budget.db", "--cap", "9")
     for source, unit in (("People", UNIT), ("people", "one record, replace-one")):
-        code, out, err = run(*own, "--source", source, "--unit", unit)
+        code, out, err = run(*own, "--account", source, "--unit", unit)
         assert (code, out) == (2, "")
         assert f"There is no account '{source}' ({unit}). The accounts are: people ({UNIT}). Name one" in err
-    code, _, err = run(*own, "--plan", "plan.json", "--new")
-    assert (code, "Remove --new. Nothing was changed." in err) == (2, True)
-    code, _, err = run(*own, "--plan", "plan.json", "--source", "people")
-    assert (code, "--plan names the account. Remove --source." in err) == (2, True)
+    code, _, err = run(*own, "--plan", "plan.json", "--open-account")
+    assert (code, "Remove --open-account. Nothing was changed." in err) == (2, True)
+    code, _, err = run(*own, "--plan", "plan.json", "--account", "people")
+    assert (code, "--plan names the account. Remove --account." in err) == (2, True)
     others = (here / "spec.toml").read_text(encoding="utf-8").replace('source = "people" }', 'source = "others" }')
     (here / "others.toml").write_text(others, encoding="utf-8")
     run("plan", "others.toml", "-o", "others.json")
     code, _, err = run(*own, "--plan", "others.json")
-    assert (code, f"Its accounts are: people ({UNIT}). Open the account with --new. Nothing was changed." in err) == (
+    assert (
+        code,
+        f"Its accounts are: people ({UNIT}). Open the account with --open-account. Nothing was changed." in err,
+    ) == (
         2,
         True,
     )
     assert run("ledger", "budget.db") == before
     assert run(*own, "--plan", "plan.json")[0] == 0
-    assert run(*own, "--plan", "others.json", "--new")[0] == 0
+    assert run(*own, "--plan", "others.json", "--open-account")[0] == 0
     with fn.Ledger("budget.db") as ledger:
         assert [e.kind for e in ledger.entries()] == ["charge", "answers", "cap", "cap"]
         assert ledger.entries()[2].account == ledger.entries()[0].account
@@ -647,10 +650,10 @@ def test_a_unit_beside_a_cap_is_opened_by_a_command_that_says_what_is_spent(run,
     assert more.order.account.source == plan.order.account.source == "people"
     release = ("people.csv", "--ledger", "budget.db", "-o")
     assert run("release", "spec.json", *release, "first")[0] == 0
-    assert run("ledger", "budget.db", "--cap", str(ceil_dyadic(plan.exact_rho)), "--source", "people")[0] == 0
+    assert run("ledger", "budget.db", "--cap", str(ceil_dyadic(plan.exact_rho)), "--account", "people")[0] == 0
     code, _, err = run("release", "person.json", *release, "second")
     assert (code, "nothing was charged. [ledger.account-beside-cap]" in err) == (7, True)
-    open_it = ("ledger", "budget.db", "--cap", "99", "--new", "--plan", "person.json")
+    open_it = ("ledger", "budget.db", "--cap", "99", "--open-account", "--plan", "person.json")
     code, _, err = run(*open_it)
     assert code == 0
     spent = float(9 * ceil_dyadic(plan.exact_rho))
@@ -1143,7 +1146,7 @@ def read_plan(name):
 
 
 def test_free_queries_from_plans_and_from_the_ledger_are_the_same(run, here, south):
-    code, out, err = run("free", "more.toml", "--beside", "first.json", "-o", "free.json")
+    code, out, err = run("plan-free", "more.toml", "--composed-with", "first.json", "-o", "free.json")
     assert (code, err.splitlines()[0], err.splitlines()[-1]) == (0, "planning …", "wrote free.json")
     assert f"beside     {south.hash[:12]}, on the same records: " in out
     plan = read_plan("free.json")
@@ -1152,14 +1155,14 @@ def test_free_queries_from_plans_and_from_the_ledger_are_the_same(run, here, sou
 
     release = ("people.csv", "--ledger", "budget.db", "-o")
     alone = json.loads(run("release", "first.json", *release, "r1", "--json")[1])
-    code, out, _ = run("free", "more.toml", "--ledger", "budget.db", "--json")
+    code, out, _ = run("plan-free", "more.toml", "--ledger", "budget.db", "--json")
     document = json.loads(out)
     assert (code, document["hash"], document["plan"], document["composed_with"]) == (0, plan.hash, None, [south.hash])
     with fn.Ledger("budget.db") as ledger:
         (account,) = ledger.accounts()
         spent = ledger.balance(account).spent
     assert float(spent) == alone["balance"]["spent"]
-    assert run("ledger", "budget.db", "--source", "people", "--cap", spent)[0] == 0
+    assert run("ledger", "budget.db", "--account", "people", "--cap", spent)[0] == 0
     code, out, _ = run("release", "free.json", *release, "r2")
     assert code == 0
     assert f"\ncharged    rho = {plan.rho:.7f}\n" in out
@@ -1169,28 +1172,33 @@ def test_free_queries_from_plans_and_from_the_ledger_are_the_same(run, here, sou
         assert ledger.balance(account).spent == spent
     code, _, err = run("release", "free.json", *release, "r3", "--again")  # once is free, twice is not
     assert (code, "[ledger.free-plan-costs]" in err) == (7, True)
-    code, _, err = run("free", "more.toml", "--ledger", "budget.db")
+    code, _, err = run("plan-free", "more.toml", "--ledger", "budget.db")
     assert (code, "[plan.cells-without-free-budget]" in err) == (4, True)
 
 
 def test_several_plans_may_stand_beside(run, here, south):
     (here / "second.toml").write_text(about("South", 40), encoding="utf-8")
     run("plan", "second.toml", "-o", "second.json")
-    code, out, _ = run("free", "more.toml", "--beside", "first.json", "--beside", "second.json", "--json")
+    code, out, _ = run(
+        "plan-free", "more.toml", "--composed-with", "first.json", "--composed-with", "second.json", "--json"
+    )
     assert (code, json.loads(out)["composed_with"]) == (0, [south.hash, read_plan("second.json").hash])
-    assert json.loads(out)["rho"] > json.loads(run("free", "more.toml", "--beside", "first.json", "--json")[1])["rho"]
+    assert (
+        json.loads(out)["rho"]
+        > json.loads(run("plan-free", "more.toml", "--composed-with", "first.json", "--json")[1])["rho"]
+    )
 
 
 FREE_ERRORS = {
-    "neither": (2, [], "Give the plans (--beside), or the ledger"),
-    "both": (2, ["--beside", "first.json", "--ledger", "budget.db"], "only one of them"),
+    "neither": (2, [], "Give the plans (--composed-with), or the ledger"),
+    "both": (2, ["--composed-with", "first.json", "--ledger", "budget.db"], "only one of them"),
     "no ledger": (7, ["--ledger", "nowhere.db"], "[ledger.file-missing]"),
     "no charge": (7, ["--ledger", "empty.db"], "[ledger.releases-not-on-same-records]"),
-    "no plan": (8, ["--beside", "nowhere.json"], "[release.file-not-readable]"),
-    "no JSON": (4, ["--beside", "people.csv"], "[plan.plan-not-json]"),
-    "a plan twice": (4, ["--beside", "first.json", "--beside", "first.json"], "[plan.plan-given-twice]"),
-    "onto something else": (8, ["--beside", "first.json", "-o", "people.csv"], "[release.file-is-no-plan]"),
-    "into nowhere": (8, ["--beside", "first.json", "-o", "nowhere/free.json"], "[release.folder-not-writable]"),
+    "no plan": (8, ["--composed-with", "nowhere.json"], "[release.file-not-readable]"),
+    "no JSON": (4, ["--composed-with", "people.csv"], "[plan.plan-not-json]"),
+    "a plan twice": (4, ["--composed-with", "first.json", "--composed-with", "first.json"], "[plan.plan-given-twice]"),
+    "onto something else": (8, ["--composed-with", "first.json", "-o", "people.csv"], "[release.file-is-no-plan]"),
+    "into nowhere": (8, ["--composed-with", "first.json", "-o", "nowhere/free.json"], "[release.folder-not-writable]"),
 }
 
 
@@ -1200,10 +1208,10 @@ def test_what_is_no_free_plan_is_one_sentence_and_a_code(run, here, south, case)
     with fn.Ledger("empty.db"):
         pass
     before = {p: p.read_bytes() for p in here.iterdir()}
-    found, out, err = run("free", "more.toml", *arguments)
+    found, out, err = run("plan-free", "more.toml", *arguments)
     assert (found, out) == (code, "")
     assert message in " ".join(err.split())
-    found, out, err = run("free", "more.toml", *arguments, "--json")
+    found, out, err = run("plan-free", "more.toml", *arguments, "--json")
     assert (found, out, failure(err)["exit_code"]) == (code, "", code)
     assert message in failure(err)["message"] or message == f"[{failure(err)['code']}]"
     assert {p: p.read_bytes() for p in here.iterdir()} == before
@@ -1211,16 +1219,16 @@ def test_what_is_no_free_plan_is_one_sentence_and_a_code(run, here, south, case)
 
 def test_queries_of_those_who_pay_the_price_are_refused(run, here, south):
     (here / "more.toml").write_text(DOMAIN + '[[tables]]\nattributes = ["age"]\nmargin = 2\n', encoding="utf-8")
-    code, _, err = run("free", "more.toml", "--beside", "first.json", "-o", "free.json")
+    code, _, err = run("plan-free", "more.toml", "--composed-with", "first.json", "-o", "free.json")
     assert code == 4
     assert "(area = South, age = " in err
     assert not (here / "free.json").exists()
 
 
 def test_free_queries_have_help_with_an_example(run):
-    code, out, err = run("free", "--help")
+    code, out, err = run("plan-free", "--help")
     assert (code, err) == (0, "")
-    assert re.search(r"\n  Example\n    fitnoise free more\.toml --beside plan\.json -o free\.json\n", out)
+    assert re.search(r"\n  Example\n    fitnoise plan-free more\.toml --composed-with plan\.json -o free\.json\n", out)
     assert "--json" in out
     assert "\n  free " in run("--help")[1]
     out.encode("ascii")
@@ -1780,13 +1788,15 @@ def test_a_pure_cap_is_set_and_enforced(run, here, promised):
     run("plan", "spec.toml", "-o", "gaussian.json")
     epsilon = read_plan(here / "plan.json").exact_epsilon
     cap = ("ledger", "budget.db", "--reason", "board of 1 May")
-    code, out, _ = run(*cap, "--epsilon-cap", str(epsilon * Fraction(3, 2)), "--plan", "plan.json", "--new", "--json")
+    code, out, _ = run(
+        *cap, "--epsilon-cap", str(epsilon * Fraction(3, 2)), "--plan", "plan.json", "--open-account", "--json"
+    )
     (balance,) = json.loads(out)["balances"]
     assert (code, balance["epsilon_spent"], balance["epsilon_cap"]) == (0, "0", str(epsilon * Fraction(3, 2)))
     assert balance["cap"] == pytest.approx(float(epsilon * Fraction(3, 2)) ** 2 / 2)
     (entry,) = json.loads(out)["entries"]
     assert (entry["kind"], entry["epsilon"]) == ("cap", str(epsilon * Fraction(3, 2)))
-    cap = (*cap, "--source", "people")
+    cap = (*cap, "--account", "people")
     release = ("people.csv", "--ledger", "budget.db", "-o")
     code, out, err = run("release", "gaussian.json", *release, "first", "--json")
     assert (code, out, failure(err)["code"].partition(".")[0]) == (5, "", "ledger")
@@ -1954,7 +1964,7 @@ def test_a_cap_on_mu_is_set_and_enforced_and_says_how_much_still_fits(run, here,
     plan = read_plan(here / "plan.json")
     cap = Fraction(math.sqrt(2.5 * plan.loss.mu_squared)).limit_denominator(10**6)
     asked = ("ledger", "budget.db", "--plan", "plan.json")
-    code, out, _ = run(*asked, "--mu-cap", str(cap), "--new", "--json")
+    code, out, _ = run(*asked, "--mu-cap", str(cap), "--open-account", "--json")
     (balance,) = json.loads(out)["balances"]
     assert (code, balance["mu_squared_spent"]) == (0, "0")
     assert balance["cap"] == balance["remaining"] == pytest.approx(float(cap) ** 2 / 2)
@@ -1979,11 +1989,11 @@ def test_a_cap_on_mu_is_set_and_enforced_and_says_how_much_still_fits(run, here,
     assert run("verify", "second", "--ledger", "budget.db")[0] == 0
     # a cap of another kind, and none
     total = 3 * plan.exact_rho + Fraction(1, 1000)
-    run("ledger", "budget.db", "--source", "people", "--cap", str(total))
+    run("ledger", "budget.db", "--account", "people", "--cap", str(total))
     shown = run(*asked)[1]
     assert "one more release of this plan fits" in shown
     assert re.search(r"a cap of mu = [0-9.]+ promises the same epsilon = [0-9.]+ at delta", shown)
-    run("ledger", "budget.db", "--source", "people", "--epsilon-cap", "9")
+    run("ledger", "budget.db", "--account", "people", "--epsilon-cap", "9")
     assert json.loads(run(*asked, "--json")[1])["plan"] == {"more": 0}
     run("release", "plan.json", "people.csv", "--ledger", "free.db", "-o", "fourth")
     assert "no cap is set: any number of releases of this plan fits" in run("ledger", "free.db", *asked[2:])[1]
@@ -1999,7 +2009,7 @@ def test_a_cap_on_mu_is_set_and_enforced_and_says_how_much_still_fits(run, here,
     ]
     assert [len(x) for x in (told[0], told[-1])] == [5, 6]
     assert told[-2][5] == f"{float(total):.7f}"
-    code, _, err = run("ledger", "budget.db", "--source", "people", "--mu-cap", "1/2", "--cap", "1")
+    code, _, err = run("ledger", "budget.db", "--account", "people", "--mu-cap", "1/2", "--cap", "1")
     assert (code, "Give one of them. Nothing was changed" in err) == (2, True)
 
 
@@ -2025,7 +2035,7 @@ def test_all_that_was_released_is_added_up_to_one_curve(run, here, promised):
         f"epsilon = {told['epsilon']:.4f} at delta = 1e-09, if all plans were fixed in advance, none after an" in shown
     )
     assert "no cap: bookkeeping, no promise" in shown
-    run("ledger", "budget.db", "--source", "people", "--cap", "9")
+    run("ledger", "budget.db", "--account", "people", "--cap", "9")
     assert "the cap holds whatever is chosen next" in run("ledger", "budget.db", "--delta", "1e-9")[1]
     assert "together" not in json.loads(run("ledger", "budget.db", "--json")[1])
     code, _, err = run("ledger", "budget.db", "--delta", "1")
@@ -2054,7 +2064,7 @@ def test_a_release_is_asked_in_one_line(run, pattern):
     assert (document["confidence"], document["simultaneous"]) == (0.95, False)
     frame = share.frame()
     assert [row["age"] for row in document["rows"]] == [0, 1, 2, 3]
-    assert [row["told"] for row in document["rows"]] == frame["told"].tolist()
+    assert [row["is_significant"] for row in document["rows"]] == frame["is_significant"].tolist()
     for name in ("value", "low", "high"):
         assert [row[name] for row in document["rows"]] == [x if math.isfinite(x) else None for x in frame[name]]
     code, out, _ = run("ask", "release", "2 * count(sex=[True, False]) - count({})", "--by", "area", "--by", "sex")
@@ -2094,13 +2104,13 @@ def test_two_releases_are_asked_together(run, here, pattern):
     (here / "people.csv").write_text(PEOPLE + "n,2,false\n" * 30, encoding="utf-8")
     assert run(*RELEASE[:6], "later", "--again")[0] == 0
     growth = fn.Release.read("later").count(by="area") / pattern.count(by="area") - 1
-    code, out, _ = run("ask", "release", "other.count() / count() - 1", "--by", "area", "--also", "later", "--csv")
+    code, out, _ = run("ask", "release", "other.count() / count() - 1", "--by", "area", "--other", "later", "--csv")
     assert (code, out) == (0, csv_text(growth.frame(), fixed=()))
-    wide = run("ask", "release", "other.count()/count()-1", "--by=area", "--also=later", "--csv", "--simultaneous")[1]
+    wide = run("ask", "release", "other.count()/count()-1", "--by=area", "--other=later", "--csv", "--simultaneous")[1]
     assert wide == csv_text(growth.frame(simultaneous=True), fixed=())
     for more, message in (
         ([], "[release.other-release-missing]"),
-        (["--also", "x"], "[release.file-not-readable]"),
+        (["--other", "x"], "[release.file-not-readable]"),
     ):
         code, out, err = run("ask", "release", "other.count() / count()", *more)
         assert (code, out) == (8, "")

@@ -450,17 +450,17 @@ def combined(two_on_disk, tmp_path):
 
 def test_a_combination_is_verified_with_its_releases(two_on_disk, combined, capsys):
     one, other = (str(two_on_disk / f"release{i}") for i in (0, 1))
-    by_command("verify", one, "--combination", str(combined), "--also", other)
+    by_command("verify", one, "--combination", str(combined), "--with-release", other)
     told = capsys.readouterr().out
     assert "release1: the dual weights prove the bound" in told
     assert "the word of whoever combined them" in told
     assert not fn.verify(one, combination=combined).ok  # one of the two is not given
-    assert not fn.verify(one, combination=combined, also=[other, other]).ok
+    assert not fn.verify(one, combination=combined, with_releases=[other, other]).ok
     own = fn.combine(*map(fn.Release.read, (one, other)), same_records=True)["sex"]["value"][0]
     away = math.copysign(1, own - first_number(combined / "sex.csv"))  # the number lies between two of six decimals
     for off, same in ((1e-6, True), (3e-6, False)):  # another machine may round the last digit otherwise
         alter(combined / "sex.csv", away * off)
-        assert fn.verify(one, combination=combined, also=[other]).ok == same
+        assert fn.verify(one, combination=combined, with_releases=[other]).ok == same
 
 
 def first_number(table):
@@ -493,10 +493,10 @@ def test_what_was_altered_in_a_combination_is_noticed(two_on_disk, combined, wha
         else:
             stated["tables"].pop()
         document.write_text(json.dumps(stated), encoding="utf-8")
-    checks = fn.verify(one, combination=combined, also=[other]).checks
+    checks = fn.verify(one, combination=combined, with_releases=[other]).checks
     assert [c.holds for c in checks if c.claim.startswith(("the combination", "its tables"))][-1] is False
 
 
 def test_other_releases_are_verified_only_with_a_combination(two_on_disk):
     with refused("release.other-releases-without-combination"):
-        fn.verify(two_on_disk / "release0", also=[two_on_disk / "release1"])
+        fn.verify(two_on_disk / "release0", with_releases=[two_on_disk / "release1"])

@@ -131,7 +131,7 @@ def test_above_the_share_nothing_is_counted_or_charged(tmp_path):
     with Ledger(tmp_path / "l.db") as ledger:
         assert list(ledger.entries()) == []
     with refused("data.too-many-dropped"):
-        fn.count(plan, people(30), tmp_path / "counts", plain=True)
+        fn.count(plan, people(30), tmp_path / "counts", unsealed=True)
     assert not (tmp_path / "counts").exists()
     fn.release(plan, people(29), ledger=tmp_path / "l.db", directory=tmp_path / "r", dropped=told.append)
     assert told == [Dropped(100, 29, {"x": 29})]
@@ -150,7 +150,7 @@ def test_who_asks_for_no_table_is_told_and_stopped_as_others_are(tmp_path):
                 fn.release(plan, data, ledger=tmp_path / "l.db", dropped=told.append)
             continue
         fn.release(plan, data, ledger=tmp_path / "l.db", dropped=told.append)
-        fn.count(plan, data, tmp_path / f"counts {most}", plain=True, notice=lambda x: told.append(str(x)))
+        fn.count(plan, data, tmp_path / f"counts {most}", unsealed=True, notice=lambda x: told.append(str(x)))
         fn.release(plan, tmp_path / f"counts {most}", ledger=tmp_path / "l.db", again=True)
     assert told == [Dropped(100, 30, {"x": 30}), str(Dropped(100, 30, {"x": 30}))] * 2
 
@@ -170,7 +170,7 @@ def test_data_that_do_not_tell_are_refused_where_a_share_is_set(tmp_path):
 
 def test_sealed_counts_were_asked_where_they_were_made(tmp_path):
     plan, told = planned(0.1), []
-    fn.count(plan, people(7), tmp_path / "counts", plain=True, notice=told.append)
+    fn.count(plan, people(7), tmp_path / "counts", unsealed=True, notice=told.append)
     assert told == [str(Dropped(100, 7, {"x": 7}))]
     assert fn.release(plan, tmp_path / "counts", ledger=tmp_path / "l.db", notice=told.append).charge is not None
     assert len(told) == 1  # a release from counts reports none of them
@@ -210,7 +210,7 @@ def test_the_operator_is_told_and_no_file_is(tmp_path, monkeypatch, capsys):
     people(7919, 12_347).to_csv("people.csv", index=False)
     assert ran("plan", "spec.toml", "-o", "plan.json") == 0
     capsys.readouterr()
-    assert ran("count", "plan.json", "people.csv", "--plain", "-o", "counts", "--json") == 0
+    assert ran("count", "plan.json", "people.csv", "--unsealed", "-o", "counts", "--json") == 0
     told = capsys.readouterr()
     assert json.loads(told.out)["dropped"] == {
         "records": 12_347, "dropped": 7919, "attributes": {"x": 7919}, "without_id": 0,

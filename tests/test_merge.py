@@ -564,7 +564,7 @@ def test_transactions_become_customers_in_a_release_that_verifies(plan, sealed, 
     assert json.loads(plan.to_json())["spec"]["privacy"]["sum_within_unit"] == ["turnover"]
     data = transactions()
     if sealed:
-        data = fn.count(plan, data, tmp_path / "counts", plain=True)
+        data = fn.count(plan, data, tmp_path / "counts", unsealed=True)
     release = fn.release(plan, data, ledger=tmp_path / "l.db", directory=tmp_path / "r")
     np.testing.assert_allclose(release["shop"]["value"], [201, 200], rtol=1e-9)
     np.testing.assert_allclose(release["shop by turnover sum"]["value"], [200 * 150 + 1000, 200 * 150], rtol=1e-9)
@@ -605,7 +605,7 @@ def test_data_that_are_counted_otherwise_than_was_planned_are_refused(plan, tmp_
     plain = fn.plan(
         replace(plan.publication, unit=replace(plan.publication.unit, sum_within_unit=()), other_units=()), gap=1e-3
     )
-    counts = [fn.count(p, transactions(), tmp_path / f"{i}", plain=True) for i, p in enumerate((plan, plain))]
+    counts = [fn.count(p, transactions(), tmp_path / f"{i}", unsealed=True) for i, p in enumerate((plan, plain))]
     for p, data in ((plan, counts[1]), (plain, counts[0])):
         with refused("data.counts-of-another-plan"):
             fn.release(p, data, ledger=tmp_path / "l.db")

@@ -677,10 +677,12 @@ def test_pages_of_what_was_made_of_a_release_are_verified_with_it(tmp_path, caps
     other.write(later)
     fn.make_integer_tables(release, ["state by status"], simulations=0).write(whole)
     fn.combine(release, other, same_records=True).write(combined)
-    made = {"whole": ["--whole", whole], "combination": ["--combination", combined, "--also", later]}
+    made = {"whole": ["--integers", whole], "combination": ["--combination", combined, "--with-release", later]}
     for name, given in made.items():
         place = tmp_path / f"{name}.html"
-        by_command("report", r, *given, "-o", str(place), "--language", "de", "--bands", "10,30", "--totals")
+        by_command(
+            "report", r, *given, "-o", str(place), "--language", "de", "--reliability-bands", "10,30", "--totals"
+        )
         page = place.read_text(encoding="utf-8")
         assert '<html lang="de">' in page
         by_command("verify", r, *given, "--report", str(place), "--json")
@@ -698,7 +700,7 @@ def test_pages_of_what_was_made_of_a_release_are_verified_with_it(tmp_path, caps
     capsys.readouterr()
     for command, told in (
         (["report", r, *made["whole"], *made["combination"]], "one thing is written"),
-        (["export", r, "--also", later], "one thing is written"),
+        (["export", r, "--with-release", later], "one thing is written"),
         (["report", str(tmp_path / "r" / "plan.json"), *made["whole"]], "A plan takes none of these options"),
         (["export", str(tmp_path / "r" / "plan.json")], "[release.plan-has-no-tables]"),
         (["report", r, "--combination", combined], "[release.foreign-combination]"),
@@ -741,7 +743,8 @@ def test_a_report_is_written_by_command(tmp_path, capsys):
     release = small()
     folder = release.write(tmp_path / "r")
     by_command(
-        "report", str(folder), "-o", str(tmp_path / "a.html"), "--language", "de", "--totals", "--bands", "10,30",
+        "report", str(folder), "-o", str(tmp_path / "a.html"), "--language", "de", "--totals", "--reliability-bands",
+        "10,30",
         "--table", "all", "--json",
     )  # fmt: skip
     told = json.loads(capsys.readouterr().out)

@@ -198,7 +198,7 @@ def test_means_are_those_of_the_records(quiet):
     ages, values = COUNTS.sum(axis=2)[:, :AGES], np.arange(AGES)
     found = quiet.mean("age", by="sex")
     np.testing.assert_allclose(found.value, ages @ values / ages.sum(axis=1), rtol=1e-9)
-    assert list(found.frame().columns) == ["sex", "value", "low", "high", "told"]
+    assert list(found.frame().columns) == ["sex", "value", "low", "high", "is_significant"]
     assert quiet.mean("age").value == pytest.approx(ages.sum(axis=0) @ values / ages.sum())
     alone = quiet.mean("age", sex="m", age=(3, 7))
     assert alone.value == pytest.approx(ages[1, 3:8] @ values[3:8] / ages[1, 3:8].sum())

@@ -163,7 +163,7 @@ def test_shares_are_fractions_and_a_float_is_the_nearest():
         with refused("workload.quantile-share-out-of-range"):
             FiniteQuery.quantile("q", "a", quantile=at, **ask)
     with refused("workload.quantile-of-other-question"):
-        FiniteQuery.median("q", "a", quantile=Fraction(1, 2), **ask)
+        FiniteQuery.median("q", "a", quantile_share=Fraction(1, 2), **ask)
 
 
 SPEC = """

@@ -236,7 +236,7 @@ def test_a_plan_that_was_changed_in_memory_is_refused_whether_it_was_read_or_not
     ):
         fn.release(plan, COUNTS, ledger=tmp_path / "ledger.sqlite", directory=tmp_path / "release")
     with pytest.raises(FitnoiseError):
-        fn.count(plan, COUNTS, tmp_path / "counts", plain=True)
+        fn.count(plan, COUNTS, tmp_path / "counts", unsealed=True)
     assert list(tmp_path.iterdir()) == []
 
 

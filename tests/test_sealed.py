@@ -126,7 +126,7 @@ def test_what_is_released_of_sealed_counts_is_what_is_released_of_the_data(tmp_p
     wanted = answers(plan, opened(plan, visits()))
     assert answers(plan, opened(plan, place, keys[0])) == wanted
     assert answers(plan, opened(plan, visits(seed=2))) != wanted
-    plain = fn.count(plan, visits(), tmp_path / "counts.plain", plain=True)
+    plain = fn.count(plan, visits(), tmp_path / "counts.plain", unsealed=True)
     assert answers(plan, opened(plan, plain)) == wanted
     again = fn.count(plan, plain, tmp_path / "again.sealed", public_key=keys[1])  # sealed later
     assert answers(plan, opened(plan, again, keys[0])) == wanted
@@ -155,7 +155,7 @@ def test_the_file_tells_nothing_but_to_who_may_open_it(tmp_path, plan, keys, pla
     start = len(sealed.SEALED)
     assert len({x[:start] for x in texts}) == 1
     assert len({x[start : start + 32] for x in texts}) == 4
-    plain = fn.count(plan, visits(), tmp_path / "plain", plain=True).read_bytes()
+    plain = fn.count(plan, visits(), tmp_path / "plain", unsealed=True).read_bytes()
     counts = plain[len(sealed.UNSEALED) + 32 :]
     assert len(texts[0]) == start + 48 + len(counts)
     assert all(counts[i : i + 8] not in texts[0] for i in range(32, len(counts), 8))
@@ -181,7 +181,7 @@ def test_what_was_altered_or_is_for_another_key_is_refused(tmp_path, plan, keys,
         check_refused("data.sealed-counts-not-opened", plan, changed, keys[0])
     check_refused("data.sealed-counts-not-opened", plan, place, other[0])
     check_refused("data.sealed-counts-need-key", plan, place)
-    plain = fn.count(plan, visits(), tmp_path / "plain", plain=True)
+    plain = fn.count(plan, visits(), tmp_path / "plain", unsealed=True)
     text = plain.read_bytes()
     changed.write_bytes(text[:-1] + bytes([text[-1] ^ 1]))
     check_refused("data.counts-altered", plan, changed)
@@ -192,7 +192,7 @@ def test_what_was_altered_or_is_for_another_key_is_refused(tmp_path, plan, keys,
 
 
 def test_counts_that_were_made_up_are_refused_where_they_fit_no_plan(tmp_path, plan):
-    made = opened(plan, fn.count(plan, visits(), tmp_path / "plain", plain=True))
+    made = opened(plan, fn.count(plan, visits(), tmp_path / "plain", unsealed=True))
     margins = measuring._counter_margins(measuring._required_margins(plan.order))
     counts = made.count(margins)
     for body in (b"", bytes(7), bytes(12)):
@@ -313,12 +313,12 @@ def test_keys_are_what_they_are_called(tmp_path, plan, keys, place, monkeypatch)
 
 def test_a_file_is_made_or_not_and_what_is_none_is_no_counts(tmp_path, plan, keys, place):
     for how in ({}, {"plain": True, "public_key": keys[1]}):
-        with refused("release.sealed-or-plain"):
+        with refused("release.sealed-or-unsealed"):
             fn.count(plan, visits(), tmp_path / "c", **how)
     with refused("release.place-exists"):
-        fn.count(plan, visits(), place, plain=True)
+        fn.count(plan, visits(), place, unsealed=True)
     with refused("release.folder-not-writable"):
-        fn.count(plan, visits(), tmp_path / "nowhere" / "c", plain=True)
+        fn.count(plan, visits(), tmp_path / "nowhere" / "c", unsealed=True)
     with refused("data.table-of-sealed-counts"):
         fn.release(plan, place, ledger=tmp_path / "l.db", private_key=keys[0], table="visits")
     assert not (tmp_path / "l.db").exists()
@@ -337,13 +337,13 @@ def test_on_the_command_line(tmp_path, monkeypatch, plan, capsys):
     assert _run(["keys", "own.key", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"private": "own.key", "public": "own.key.pub"}
     made = ["count", "plan.json", "visits.csv", "-o"]
-    assert _run([*made, "counts.sealed", "--for", "own.key.pub", "--json"]) == 0
+    assert _run([*made, "counts.sealed", "--public-key", "own.key.pub", "--json"]) == 0
     told = capsys.readouterr()
     dropped = {"records": 30, "dropped": 8, "attributes": {"town": 8}, "without_id": 0}
     wanted = {"plan": plan.hash, "file": "counts.sealed", "sealed": True, "dropped": dropped}
     assert json.loads(told.out) == wanted
     assert "wrote counts.sealed, which holds exact counts, sealed" in told.err
-    assert _run([*made, "counts.plain", "--plain"]) == 0
+    assert _run([*made, "counts.plain", "--unsealed"]) == 0
     told = capsys.readouterr()
     assert told.out == ""
     assert "wrote counts.plain, which holds exact counts: keep it as the data are kept" in told.err
@@ -353,5 +353,5 @@ def test_on_the_command_line(tmp_path, monkeypatch, plan, capsys):
     assert _run([*release, "--key", "own.key"]) == 0
     assert _run(["verify", "r", "--ledger", "l.db"]) == 0
     assert _run([*made, "more"]) == 8
-    assert "[release.sealed-or-plain]" in capsys.readouterr().err
+    assert "[release.sealed-or-unsealed]" in capsys.readouterr().err
     assert Plan.from_json((tmp_path / "r" / "plan.json").read_text()).hash == plan.hash

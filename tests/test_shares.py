@@ -422,7 +422,7 @@ def test_shares_go_from_a_specification_to_a_release_that_verifies(plan, sealed,
     assert fn.Plan.from_json(plan.to_json()).hash == plan.hash
     data, truth = visits()
     if sealed:
-        data = fn.count(plan, data, tmp_path / "counts", plain=True)
+        data = fn.count(plan, data, tmp_path / "counts", unsealed=True)
     release = fn.release(plan, data, ledger=tmp_path / "l.db", directory=tmp_path / "r")
     np.testing.assert_allclose(release["clinic"]["value"], truth, rtol=1e-9)
     assert 300 < sum(truth) <= 301

@@ -77,16 +77,16 @@ COMMANDS = {
     "init": ["init", "sex"],
     "plan": ["plan", "spec.toml"],
     "compare": ["compare", "spec.toml"],
-    "free": ["free", "spec.toml", "--beside", "plan.json"],
+    "plan-free": ["plan-free", "spec.toml", "--composed-with", "plan.json"],
     "keys": ["keys", "{n}.key"],
-    "count": ["count", "plan.json", "people.csv", "--plain", "-o", "{n}.counts"],
+    "count": ["count", "plan.json", "people.csv", "--unsealed", "-o", "{n}.counts"],
     "release": ["release", "plan.json", "people.csv", "--ledger", "{n}.db", "-o", "{n}"],
     "series": ["series", "status", "plan.json", "--series", "series", "--ledger", "ledger.db"],  # it is none
     "tables": ["tables", "release"],
     "ask": ["ask", "release", "count()"],
     "combine": ["combine", "release", "other", "--same-records", "-o", "{n}"],
-    "whole": ["whole", "release", "-o", "{n}"],
-    "record": ["record", "release", "-o", "{n}.yaml"],
+    "integers": ["integers", "release", "-o", "{n}"],
+    "registry-record": ["registry-record", "release", "-o", "{n}.yaml"],
     "report": ["report", "release", "-o", "{n}.html"],
     "export": ["export", "release", "-o", "{n}"],
     "verify": ["verify", "release"],
@@ -154,7 +154,7 @@ def test_words_that_cannot_be_written_stop_no_release(run):
 
 FOLDERS = {
     "combine": ["combine", "release", "other", "--same-records", "-o", "made"],
-    "whole": ["whole", "release", "-o", "made"],
+    "integers": ["integers", "release", "-o", "made"],
     "export": ["export", "release", "-o", "made"],
 }
 

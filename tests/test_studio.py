@@ -374,7 +374,7 @@ def test_whole_tables_are_made_as_a_job_beside_the_release(client, at_once, monk
     assert client.post(f"/report/{place}/write", kind="whole").status_code == 200
     assert client.wait().state == "done", client.wait().text
     assert "release-whole" in client.page(f"/report/{place}")
-    assert fn.verify(client.folder.root / "release", whole=client.folder.root / "release-whole").ok
+    assert fn.verify(client.folder.root / "release", integers=client.folder.root / "release-whole").ok
     assert "Job 1" not in client.page(f"/report/{place}")  # that of the plan
 
     def stopped(step):

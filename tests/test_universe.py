@@ -244,7 +244,7 @@ def test_no_surface_says_that_all_records_are_counted(made, capsys, monkeypatch)
         "tables": ("tables", "release"),
         "a table": ("tables", "release", "sex by age groups"),
         "a table, as JSON": ("tables", "release", "sex by age groups", "--json"),
-        "record": ("record", "release"),
+        "record": ("registry-record", "release"),
     }.items():
         by_command(*arguments)
         shown[name] = "".join(capsys.readouterr())

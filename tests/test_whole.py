@@ -466,7 +466,7 @@ def test_many_numbers_are_simulated_less_often(monkeypatch):
 
 
 def test_what_is_written_is_verified(folder):
-    checked = fn.verify(folder / "release", whole=folder / "whole")
+    checked = fn.verify(folder / "release", integers=folder / "whole")
     assert checked.ok
     claims = [c.claim for c in checked.checks][-5:]
     assert claims == [
@@ -530,7 +530,7 @@ def test_what_was_altered_is_noticed(what, folder):
     alter(said)
     try:
         file.write_text(json.dumps(said, indent=1) + "\n")
-        wrong = [c for c in fn.verify(folder / "release", whole=folder / "whole").checks if not c.holds]
+        wrong = [c for c in fn.verify(folder / "release", integers=folder / "whole").checks if not c.holds]
     finally:
         file.write_text(text)
     assert any(claim in c.claim and told in c.found for c in wrong), wrong
@@ -540,28 +540,28 @@ def test_other_files_are_noticed(folder):
     file = folder / "whole" / "age_groups.csv"
     text = read_text(file)
     file.write_text(text.replace("young", "Young"))
-    assert not fn.verify(folder / "release", whole=folder / "whole").ok
+    assert not fn.verify(folder / "release", integers=folder / "whole").ok
     file.write_text(text)
     other = folder / "whole" / "other.csv"
     other.write_text(text)
-    checked = fn.verify(folder / "release", whole=folder / "whole")
+    checked = fn.verify(folder / "release", integers=folder / "whole")
     other.unlink()
     assert "not of the whole tables: ['other.csv']" in checked.checks[-1].found
     file.rename(folder / "elsewhere.csv")
     file.symlink_to(folder / "elsewhere.csv")
-    assert "links: ['age_groups.csv']" in fn.verify(folder / "release", whole=folder / "whole").checks[-1].found
+    assert "links: ['age_groups.csv']" in fn.verify(folder / "release", integers=folder / "whole").checks[-1].found
     file.unlink()
     (folder / "elsewhere.csv").rename(file)
-    assert not fn.verify(folder / "release", whole=folder / "nowhere").ok
+    assert not fn.verify(folder / "release", integers=folder / "nowhere").ok
     with refused("release.plan-in-place-of-release"):
-        fn.verify(folder / "release" / "plan.json", whole=folder / "whole")
+        fn.verify(folder / "release" / "plan.json", integers=folder / "whole")
 
 
 def test_a_command_makes_and_checks_them(folder, capsys):
     place = folder / "by command"
     by_command("whole", str(folder / "release"), "sex by job", "-o", str(place), "--simulations", "1")
     assert "6 numbers in 1 table, at most" in capsys.readouterr().out
-    by_command("verify", str(folder / "release"), "--whole", str(place), "--json")
+    by_command("verify", str(folder / "release"), "--integers", str(place), "--json")
     assert json.loads(capsys.readouterr().out)["ok"] is True
     by_command("whole", str(folder / "release"), "-o", str(folder / "release" / "whole"))
     assert "[release.place-inside-release]" in capsys.readouterr().err

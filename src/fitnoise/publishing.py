@@ -224,7 +224,7 @@ def _refuse_call(
             "period-again",
             "A period of a series is to be measured again.",
             "A series counts each period once.",
-            "Draw its noise again with fitnoise.period, or `fitnoise series write --again`.",
+            "Draw its noise again with fitnoise.period, or `fitnoise series write --redraw`.",
             _NOTHING,
             place="again",
         )
@@ -527,7 +527,7 @@ def read_period(
     series: str | os.PathLike[str],
     directory: str | os.PathLike[str] | None = None,
     tables: str | Iterable[str] | None = None,
-    again: bool = False,
+    redraw: bool = False,
     notice: Callable[[str], None] | None = None,
 ) -> Release:
     """Return a period of a series that was drawn before, from its stored answers, without data.
@@ -539,13 +539,13 @@ def read_period(
         series: The folder with its counts and answers.
         directory: The directory for the release, which must not exist, or be empty. None writes nothing.
         tables: The names of the tables to write there as files; None writes all.
-        again: True to draw the rows of a period again if its answers are lost. fitnoise draws from the frozen counts,
+        redraw: True to draw the rows of a period again if its answers are lost. fitnoise draws from the frozen counts,
             and charges the separate cost of these rows. The charge is 0 if the ledger names no answers of the period.
         notice: A function that receives a sentence for each leftover folder of killed processes (:func:`release`).
 
     Raises:
         PlanError: The plan is not of a series, or has no such period.
-        LedgerError: The period was not drawn yet. Or its answers are lost, and `again` is not true; or they exist, and
+        LedgerError: The period was not drawn yet. Or its answers are lost, and `redraw` is not true; or they exist, and
             it is.
         BudgetExceeded: The charge does not fit; nothing was drawn.
         DataError: A file in the folder was altered.
@@ -563,7 +563,7 @@ def read_period(
         book = _there(ledger, stack)
         shown = plan.truncate(turn.period)
         written = () if stage is None else to_write(shown, tables)
-        if again:
+        if redraw:
             draw_again(turn.series, turn.period, book, turn.folder, stages=course.stages)
         found = _before(_PeriodTurn(turn.series, turn.period + 1, turn.folder, turn.labels), book)
         if len(found) < turn.period:
@@ -689,7 +689,7 @@ def _before(turn: _PeriodTurn, book: Ledger) -> list[Measurement]:
                 "charged-period-not-drawn",
                 f"Period {label} was charged (entry {one.sequence}) and not drawn, because its process was killed.",
                 "Later periods need its answers.",
-                "Draw it now (fitnoise series write --again), which costs nothing.",
+                "Draw it now (fitnoise series write --redraw), which costs nothing.",
                 "Nothing was drawn.",
             )
         if not isinstance(one, Measurement):
@@ -698,7 +698,7 @@ def _before(turn: _PeriodTurn, book: Ledger) -> list[Measurement]:
                 f"Period {label} was drawn (entry {one.sequence}), and its answers are not in {turn.folder.name!r}.",
                 "Later periods need its answers.",
                 "Give the folder of this series. If the answers are lost, draw the period again, which is charged "
-                "(fitnoise series write --again).",
+                "(fitnoise series write --redraw).",
                 "Nothing was drawn.",
             )
     return [x for x in found if isinstance(x, Measurement)]
@@ -723,7 +723,7 @@ def count(
     file: str | os.PathLike[str],
     *,
     public_key: str | os.PathLike[str] | None = None,
-    plain: bool = False,
+    unsealed: bool = False,
     table: str | None = None,
     progress: Callable[[str], None] | None = None,
     notice: Callable[[str], None] | None = None,
@@ -740,7 +740,7 @@ def count(
         file: The file for the counts, which must not exist. Its length follows from the plan, not from the data.
         public_key: The file with the key for which they are sealed (:func:`new_keys`). The owner of the private key can
             read them.
-        plain: True to leave them unsealed; only the owner of the file may read it.
+        unsealed: True to leave them unsealed; only the owner of the file may read it.
         table: The table of a database or a DuckDB file; overrides the plan's.
         progress: A function, called with the name of each stage.
         notice: A function that receives a sentence with the number of records outside the domain, as in
@@ -750,16 +750,18 @@ def count(
     Raises:
         DataError: The data do not fit the domain, or there is no such key; nothing was written.
         CapExceeded, PlanError: The plan cannot be released; nothing was read.
-        ReleaseError: Neither a key nor `plain` is given, or both are; or the file exists, or cannot be written.
+        ReleaseError: Neither a key nor `unsealed` is given, or both are; or the file exists, or cannot be written.
     """
     plan = read_back(plan)
     path, tell = Path(file), progress or (lambda _: None)
-    if (public_key is None) is not plain:
+    if (public_key is None) is not unsealed:
         raise ReleaseError(
-            "sealed-or-plain",
-            "Both a public key and --plain are given." if plain else "Neither a public key nor --plain is given.",
+            "sealed-or-unsealed",
+            "Both a public key and --unsealed are given."
+            if unsealed
+            else "Neither a public key nor --unsealed is given.",
             "Counts are either sealed for a public key or written without a seal.",
-            "Give the key (--for), or --plain.",
+            "Give the key (--public-key), or --unsealed.",
             "Nothing was counted.",
         )
     _refuse_place(path)

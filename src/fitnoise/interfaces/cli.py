@@ -79,14 +79,19 @@ _SERIES = click.option(
 )
 
 _WHOLE = click.option(
-    "--whole", "whole_folder", type=_FILE, help="The whole tables in this folder, made of the release, and not itself."
+    "--integers",
+    "integers_folder",
+    type=_FILE,
+    help="The integer tables in this folder, made of the release, not itself.",
 )
 
 _COMBINATION = click.option(
-    "--combination", type=_FILE, help="This folder, which was combined of the release and --also."
+    "--combination", type=_FILE, help="This folder, which was combined of the release and --with-release."
 )
 
-_ALSO = click.option("--also", type=_FILE, multiple=True, help="Another release of the combination; repeatable.")
+_ALSO = click.option(
+    "--with-release", type=_FILE, multiple=True, help="Another release of the combination; repeatable."
+)
 
 _LEDGER = click.option("--ledger", "ledger_file", type=_FILE, required=True, help="That knows what was drawn.")
 
@@ -182,18 +187,20 @@ def compare_command(**options: Any) -> None:
 
 
 @cli.command(
-    "free",
+    "plan-free",
     epilog=_example(
-        "fitnoise free more.toml --beside plan.json -o free.json",
-        "fitnoise free more.toml --ledger budget.sqlite -o free.json",
+        "fitnoise plan-free more.toml --composed-with plan.json -o free.json",
+        "fitnoise plan-free more.toml --ledger budget.sqlite -o free.json",
     ),
 )
 @click.argument("spec", type=_FILE)
-@click.option("--beside", "files", type=_FILE, multiple=True, help="A plan measured on the same records; repeatable.")
+@click.option(
+    "--composed-with", "files", type=_FILE, multiple=True, help="A plan measured on the same records; repeatable."
+)
 @click.option("--ledger", "ledger_file", type=_FILE, help="Every plan charged to the account, instead.")
 @click.option("-o", "--output", type=_FILE, help="Write the plan here.")
 @_AS_JSON
-def free_command(**options: Any) -> None:
+def plan_free_command(**options: Any) -> None:
     """Plan the most accurate further tables that cost nothing beside plans on the same records. Reads no data.
 
     The targets of SPEC say how accurate its tables are relative to each other. Release the plan with the same ledger:
@@ -201,7 +208,7 @@ def free_command(**options: Any) -> None:
     """
     from fitnoise.interfaces import commands
 
-    commands.free_command(**options)
+    commands.plan_free_command(**options)
 
 
 @cli.command("keys", epilog=_example("fitnoise keys releaser.key"))
@@ -220,14 +227,14 @@ def keys_command(**options: Any) -> None:
 @cli.command(
     "count",
     epilog=_example(
-        "fitnoise count plan.json spark:census.people --for releaser.key.pub -o counts.sealed",
+        "fitnoise count plan.json spark:census.people --public-key releaser.key.pub -o counts.sealed",
         "fitnoise release plan.json counts.sealed --key releaser.key --ledger budget.sqlite -o release/",
     ),
 )
 @click.argument("plan_file", metavar="PLAN", type=_FILE)
 @click.argument("data", metavar="DATA...", nargs=-1, required=True)
-@click.option("--for", "public_key", metavar="KEY", type=_FILE, help="Seal them for this public key.")
-@click.option("--plain", is_flag=True, help="Do not seal them: whoever gets the file reads exact counts.")
+@click.option("--public-key", "public_key", metavar="KEY", type=_FILE, help="Seal them for this public key.")
+@click.option("--unsealed", is_flag=True, help="Do not seal them: whoever gets the file reads exact counts.")
 @click.option("-o", "--output", type=_FILE, required=True, help="The file to make.")
 @click.option("--table", help="Table of a database or a DuckDB file: table, or schema.table.")
 @_AS_JSON
@@ -316,12 +323,12 @@ def series_status_command(**options: Any) -> None:
 @click.option("--series", "series", type=_FILE, required=True, help="The folder of its frozen counts.")
 @_LEDGER
 @click.option("-o", "--output", type=_FILE, required=True, help="The release directory to make.")
-@click.option("--again", is_flag=True, help="Its answers are lost: draw its rows again, and charge what they cost.")
+@click.option("--redraw", is_flag=True, help="Its answers are lost: draw its rows again, and charge what they cost.")
 @_AS_JSON
 def series_write_command(**options: Any) -> None:
     """Write the release of a period as it was drawn: where a process was killed before it was written. Reads no data.
 
-    Where even its noisy answers are lost, --again draws them once more, of the counts that were frozen, at a price.
+    Where even its noisy answers are lost, --redraw draws them once more, of the counts that were frozen, at a price.
     """
     from fitnoise.interfaces import commands
 
@@ -359,7 +366,7 @@ def tables_command(**options: Any) -> None:
         """fitnoise ask release/ 'count(status="joint") / count()' --by state""",
         """fitnoise ask release/ '1000 * count(age=(0, 17)) / 81_300' --csv""",
         """fitnoise ask release/ 'count(sex="f")' --areas districts.csv""",
-        """fitnoise ask release/ 'other.count() / count() - 1' --by state --also later/ --simultaneous""",
+        """fitnoise ask release/ 'other.count() / count() - 1' --by state --other later/ --simultaneous""",
         """fitnoise ask 2026-03/ 'change(count(), "month", 12)' --by month --csv""",
     ),
 )
@@ -373,7 +380,7 @@ def tables_command(**options: Any) -> None:
     type=_FILE,
     help="A CSV file of areas, such as school districts: the name of an area and the code of a place in each row.",
 )
-@click.option("--also", type=_FILE, help="Another release, called `other` in the expression.")
+@click.option("--other", type=_FILE, help="Another release, called `other` in the expression.")
 @click.option("--simultaneous", is_flag=True, help="Widen the intervals so that all of them hold at once.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print a CSV file on stdout, its numbers in full.")
 @_AS_JSON
@@ -410,7 +417,7 @@ def ask_command(**options: Any) -> None:
 def combine_command(**options: Any) -> None:
     """Make one estimate of least variance of several releases of the same records: RELEASE, OTHER and so on.
 
-    Nothing is charged. Releases of different records are compared (ask --also), never combined.
+    Nothing is charged. Releases of different records are compared (ask --other), never combined.
     """
     from fitnoise.interfaces import commands
 
@@ -418,11 +425,11 @@ def combine_command(**options: Any) -> None:
 
 
 @cli.command(
-    "whole",
+    "integers",
     epilog=_example(
-        "fitnoise whole release/ -o whole/",
-        'fitnoise whole release/ "state by status" "state by wages" -o whole/ --simulations 1000',
-        "fitnoise verify release/ --whole whole/",
+        "fitnoise integers release/ -o integers/",
+        'fitnoise integers release/ "state by status" "state by wages" -o integers/ --simulations 1000',
+        "fitnoise verify release/ --integers integers/",
     ),
 )
 @click.argument("directory", metavar="RELEASE", type=_FILE)
@@ -434,44 +441,44 @@ def combine_command(**options: Any) -> None:
     help="How often the noise is simulated, for bias and error; default 200, of more than 20,000 numbers 20.",
 )
 @_AS_JSON
-def whole_command(**options: Any) -> None:
+def integers_command(**options: Any) -> None:
     """Make tables of whole numbers that add up, none negative, from those of RELEASE: all, or those named.
 
     Such numbers are biased: beside each it is said how much, and what is possible. The release stays as it is.
     """
     from fitnoise.interfaces import commands
 
-    commands.whole_command(**options)
+    commands.integers_command(**options)
 
 
 @cli.command(
-    "record",
+    "registry-record",
     epilog=_example(
-        "fitnoise record release/ -o record.yaml",
-        "fitnoise record release/ --words spec.toml -o record.yaml",
+        "fitnoise registry-record release/ -o record.yaml",
+        "fitnoise registry-record release/ --record-text spec.toml -o record.yaml",
     ),
 )
 @click.argument("directory", metavar="RELEASE", type=_FILE)
-@click.option("--words", type=_FILE, help="A TOML file with a table [record], such as the specification.")
+@click.option("--record-text", type=_FILE, help="A TOML file with a table [record], such as the specification.")
 @click.option("-o", "--output", type=_FILE, help="Write the record here; without it, it is printed.")
 @_AS_JSON
-def record_command(**options: Any) -> None:
+def registry_record_command(**options: Any) -> None:
     """Describe RELEASE for the registry of deployments of differential privacy, as a YAML file.
 
     What only people can say comes from [record]; what is missing there is marked "to be filled".
     """
     from fitnoise.interfaces import commands
 
-    commands.record_command(**options)
+    commands.registry_record_command(**options)
 
 
 @cli.command(
     "report",
     epilog=_example(
         "fitnoise report release/ -o report.html",
-        "fitnoise report release/ -o bericht.html --language de --totals --bands 10,30",
+        "fitnoise report release/ -o bericht.html --language de --totals --reliability-bands 10,30",
         "fitnoise report plan.json -o plan.html",
-        "fitnoise report release/ --whole whole/ -o whole.html",
+        "fitnoise report release/ --integers integers/ -o integers.html",
     ),
 )
 @click.argument("path", type=_FILE)
@@ -482,7 +489,8 @@ def record_command(**options: Any) -> None:
 @click.option("--language", default="en", show_default=True, help="Of the report: en, or de for German.")
 @click.option("--totals", is_flag=True, help="Add sums over what is shown value by value, with their own margins.")
 @click.option(
-    "--bands",
+    "--reliability-bands",
+    "bands",
     metavar="PERCENT,PERCENT",
     help="Mark numbers whose margin is a larger part of them: to be used with care, and too wide.",
 )
@@ -491,7 +499,7 @@ def record_command(**options: Any) -> None:
 def report_command(**options: Any) -> None:
     """Write a report of a release or a plan: one HTML file for everybody, without scripts (fitnoise[report]).
 
-    Of a release also that of tables in a folder that were made of it: --whole, or --combination.
+    Of a release also that of tables in a folder that were made of it: --integers, or --combination.
     """
     from fitnoise.interfaces import commands
 
@@ -504,7 +512,7 @@ def report_command(**options: Any) -> None:
         "fitnoise export release/ -o tables.xlsx --totals",
         "fitnoise export release/ -o tables.tex --language de",
         "fitnoise export release/ -o package --licence CC-BY-4.0",
-        "fitnoise export release/ --whole whole/ -o whole_package",
+        "fitnoise export release/ --integers integers/ -o integers_package",
     ),
 )
 @click.argument("directory", metavar="RELEASE", type=_FILE)
@@ -515,7 +523,8 @@ def report_command(**options: Any) -> None:
 @click.option("--language", default="en", show_default=True, help="Of workbooks and LaTeX: en, or de for German.")
 @click.option("--totals", is_flag=True, help="Add sums over what is shown value by value (workbooks and LaTeX).")
 @click.option(
-    "--bands",
+    "--reliability-bands",
+    "bands",
     metavar="PERCENT,PERCENT",
     help="Mark numbers whose margin is a larger part of them: to be used with care, and too wide.",
 )
@@ -526,7 +535,7 @@ def export_command(**options: Any) -> None:
     """Write tables of RELEASE as a workbook, as LaTeX, or as a data package, by the ending of the name.
 
     A data package is a folder of CSV files and a datapackage.json, which says what their columns mean. Tables in a
-    folder that were made of RELEASE are written with --whole or --combination.
+    folder that were made of RELEASE are written with --integers or --combination.
     """
     from fitnoise.interfaces import commands
 
@@ -538,8 +547,8 @@ def export_command(**options: Any) -> None:
     epilog=_example(
         "fitnoise verify release/",
         "fitnoise verify release/ --ledger budget.sqlite",
-        "fitnoise verify release/ --combination combined/ --also later/",
-        "fitnoise verify release/ --whole whole/ --report whole.html",
+        "fitnoise verify release/ --combination combined/ --with-release later/",
+        "fitnoise verify release/ --integers integers/ --report integers.html",
         "fitnoise verify release/ --export tables.xlsx",
         "fitnoise verify plan.json --json",
     ),
@@ -547,11 +556,15 @@ def export_command(**options: Any) -> None:
 @click.argument("path", type=_FILE)
 @click.option("--ledger", "ledger_file", type=_FILE, help="Check too that the release was charged to this ledger.")
 @click.option("--report", "report_file", type=_FILE, help="Check too that this is the report, byte for byte.")
-@click.option("--whole", "whole_folder", type=_FILE, help="Check too the whole tables in this folder, and their proof.")
 @click.option(
-    "--combination", type=_FILE, help="Check too what was combined in this folder, of the release and --also."
+    "--integers", "integers_folder", type=_FILE, help="Check the integer tables in this folder and their proof, too."
 )
-@click.option("--also", type=_FILE, multiple=True, help="Another release of the combination, verified likewise.")
+@click.option(
+    "--combination", type=_FILE, help="Check too what was combined in this folder, of the release and --with-release."
+)
+@click.option(
+    "--with-release", type=_FILE, multiple=True, help="Another release of the combination, verified likewise."
+)
 @click.option(
     "--export", "export_place", type=_FILE, help="Check too a workbook, LaTeX file or data package, by its manifest."
 )
@@ -570,8 +583,8 @@ def verify_command(context: click.Context, /, **options: Any) -> None:
     epilog=_example(
         "fitnoise ledger budget.sqlite",
         "fitnoise ledger budget.sqlite --plan plan.json",
-        "fitnoise ledger budget.sqlite --cap 0.1 --new --plan plan.json",
-        'fitnoise ledger budget.sqlite --cap 0.1 --source people --unit "one record, add-or-remove-one"',
+        "fitnoise ledger budget.sqlite --cap 0.1 --open-account --plan plan.json",
+        'fitnoise ledger budget.sqlite --cap 0.1 --account people --unit "one record, add-or-remove-one"',
     ),
 )
 @click.argument("file", type=_FILE)
@@ -584,7 +597,9 @@ def verify_command(context: click.Context, /, **options: Any) -> None:
 @click.option(
     "--mu-cap", callback=_exact_rho, help="Set the total mu allowed instead: all releases together keep its curve."
 )
-@click.option("--source", help="The account's name, with --cap: that of the data source, or of its `account`.")
+@click.option(
+    "--account", "source", help="The account's name, with --cap: that of the data source, or of its `account`."
+)
 @click.option(
     "--unit",
     help="The account's privacy unit as the ledger prints it, or the digits in brackets, with --cap; default its only "
@@ -597,7 +612,8 @@ def verify_command(context: click.Context, /, **options: Any) -> None:
     help="With --cap, a plan whose account is meant; else: how many releases of it fit.",
 )
 @click.option(
-    "--new",
+    "--open-account",
+    "is_new",
     is_flag=True,
     help="Open the account of --plan with the cap, or another unit of one, and say what earlier releases cost it.",
 )

@@ -260,13 +260,14 @@ class _ProgressText:
         return self._told.format(x, 1 - x / self._first)
 
 
-def free_command(
+def plan_free_command(
     spec: Path, files: tuple[Path, ...], ledger_file: Path | None, output: Path | None, as_json: bool
 ) -> None:
     """Plan tables that cost nothing in addition to plans, or to all charges of a ledger."""
     if bool(files) == (ledger_file is not None):
         raise click.UsageError(
-            "--beside or --ledger is needed, and only one of them. Give the plans (--beside), or the ledger that they "
+            "--composed-with or --ledger is needed, and only one of them. Give the plans (--composed-with), or the "
+            "ledger that they "
             "were charged to (--ledger). Nothing was planned."
         )
     publication = load_spec(spec)
@@ -289,7 +290,7 @@ def free_command(
 def keys_command(file: Path, as_json: bool) -> None:
     """Make a pair of keys."""
     private, public = new_keys(file)
-    say(f"wrote {private}, which stays here, and {public}, for which counts are sealed (fitnoise count --for)")
+    say(f"wrote {private}, which stays here, and {public}, for which counts are sealed (fitnoise count --public-key)")
     if as_json:
         emit_json({"private": str(private), "public": str(public)})
 
@@ -298,7 +299,7 @@ def count_command(
     plan_file: Path,
     data: tuple[str, ...],
     public_key: Path | None,
-    plain: bool,
+    unsealed: bool,
     output: Path,
     table: str | None,
     as_json: bool,
@@ -312,15 +313,15 @@ def count_command(
             _data(data),
             output,
             public_key=public_key,
-            plain=plain,
+            unsealed=unsealed,
             table=table,
             progress=tell,
             notice=say,
             dropped=found.append,
         )
-    say(f"wrote {output}, which holds exact counts{': keep it as the data are kept' if plain else ', sealed'}")
+    say(f"wrote {output}, which holds exact counts{': keep it as the data are kept' if unsealed else ', sealed'}")
     if as_json:
-        emit_json({"plan": plan.hash, "file": str(output), "sealed": not plain, **_dropped(found)})
+        emit_json({"plan": plan.hash, "file": str(output), "sealed": not unsealed, **_dropped(found)})
 
 
 def _dropped(dropped: Sequence[Dropped]) -> dict[str, Any]:
@@ -391,14 +392,16 @@ def series_status_command(plan_file: Path, series: Path, ledger_file: Path, as_j
 
 
 def series_write_command(
-    plan_file: Path, period: str, series: Path, ledger_file: Path, output: Path, again: bool, as_json: bool
+    plan_file: Path, period: str, series: Path, ledger_file: Path, output: Path, redraw: bool, as_json: bool
 ) -> None:
     """Write the release of a period that was drawn."""
     plan = Plan.from_json(read_text(plan_file))
     with progress("writing"):
-        done = drawn_period(plan, period, ledger=ledger_file, series=series, directory=output, again=again, notice=say)
+        done = drawn_period(
+            plan, period, ledger=ledger_file, series=series, directory=output, redraw=redraw, notice=say
+        )
     say(f"wrote {output}")
-    if again and done.charge is not None:
+    if redraw and done.charge is not None:
         say(f"charged rho = {rounded_up(done.charge.rho):.7f}, for drawing {period} once more")
     _print_report(release_report(done), as_json)
 
@@ -445,7 +448,7 @@ def ask_command(
     expression: str,
     by: tuple[str, ...],
     areas: Path | None,
-    also: Path | None,
+    other: Path | None,
     simultaneous: bool,
     as_csv: bool,
     as_json: bool,
@@ -456,7 +459,7 @@ def ask_command(
     with progress("estimating"):
         own = Release.read(directory)
         told = None if areas is None else read_areas(areas, own.plan.publication.domain)
-        found = ask(expression, own, None if also is None else Release.read(also), by=by, areas=told)
+        found = ask(expression, own, None if other is None else Release.read(other), by=by, areas=told)
         frame = found.frame(simultaneous=simultaneous)
     if as_csv:
         emit_csv(csv_text(frame, fixed=()))
@@ -472,7 +475,7 @@ def combine_command(
         for directory in directories:
             _check_outside(directory, output)
     if not same_records:
-        raise records_not_stated("--same-records", "fitnoise ask --also")
+        raise records_not_stated("--same-records", "fitnoise ask --other")
     with progress("combining"):
         found = combine(*map(Release.read, directories), same_records=same_records)
         if name is not None and name not in found:
@@ -487,7 +490,7 @@ def combine_command(
         _print_report(combination_report(found, output), as_json)
 
 
-def whole_command(
+def integers_command(
     directory: Path, names: tuple[str, ...], output: Path, simulations: int | None, as_json: bool
 ) -> None:
     """Compute integer tables, write them, and print their distance from the release."""
@@ -509,9 +512,9 @@ def _write_made(tables: DerivedTables, output: Path) -> None:
         tables.write(output, notice=say)
 
 
-def record_command(directory: Path, words: Path | None, output: Path | None, as_json: bool) -> None:
+def registry_record_command(directory: Path, record_text: Path | None, output: Path | None, as_json: bool) -> None:
     """Describe a release for the registry of deployments."""
-    found = registry.registry_record(Release.read(directory), None if words is None else load_words(words))
+    found = registry.registry_record(Release.read(directory), None if record_text is None else load_words(record_text))
     left = registry.missing(found)
     if output is not None:
         _check_outside(directory, output)
@@ -528,9 +531,9 @@ def record_command(directory: Path, words: Path | None, output: Path | None, as_
 def report_command(
     path: Path,
     output: Path,
-    whole_folder: Path | None,
+    integers_folder: Path | None,
     combination: Path | None,
-    also: tuple[Path, ...],
+    with_release: tuple[Path, ...],
     language: str,
     totals: bool,
     bands: str | None,
@@ -540,7 +543,7 @@ def report_command(
     """Write the report of a plan, of a release, or of tables derived from a release."""
     rule = None if bands is None else Bands.parse(bands)
     with progress("writing"):
-        own, what = _read_source(path, output, whole_folder, combination, also)
+        own, what = _read_source(path, output, integers_folder, combination, with_release)
         write_report(what, output, language=language, bands=rule, totals=totals, tables=names or None)
     say(f"wrote {output}")
     if as_json:
@@ -552,38 +555,40 @@ def _read(path: Path) -> Plan | Release:
 
 
 def _derived_tables(
-    source: Plan | Release, whole_folder: Path | None, combination: Path | None, also: Sequence[Path]
+    source: Plan | Release, integers_folder: Path | None, combination: Path | None, with_release: Sequence[Path]
 ) -> list[DerivedTables]:
     """Return the tables derived from a release, read from their folders."""
     made: list[DerivedTables] = []
-    if isinstance(source, Release) and whole_folder is not None:
-        made.append(read_integer_tables(source, whole_folder))
+    if isinstance(source, Release) and integers_folder is not None:
+        made.append(read_integer_tables(source, integers_folder))
     if isinstance(source, Release) and combination is not None:
-        made.append(read_combination([source, *map(Release.read, also)], combination))
+        made.append(read_combination([source, *map(Release.read, with_release)], combination))
     return made
 
 
 def _read_source(
-    path: Path, output: Path, whole_folder: Path | None, combination: Path | None, also: Sequence[Path]
+    path: Path, output: Path, integers_folder: Path | None, combination: Path | None, with_release: Sequence[Path]
 ) -> tuple[Plan | Release, Plan | Release | DerivedTables]:
     """Return a plan or a release, and the object to write: the same object, or tables derived from the release."""
-    made = [x for x in (whole_folder, combination) if x is not None]
-    if len(made) > 1 or (also and combination is None) or (made and path.is_file()):
+    made = [x for x in (integers_folder, combination) if x is not None]
+    if len(made) > 1 or (with_release and combination is None) or (made and path.is_file()):
         raise click.UsageError(
-            "The options --whole, --combination and --also do not fit together. Of a release one thing is written: the "
-            "release, its --whole tables, or a --combination with --also. A plan takes none of these options. "
+            "The options --integers, --combination and --with-release do not fit together. Of a release one thing is "
+            "written: the "
+            "release, its --integers tables, or a --combination with --with-release. A plan takes none of these "
+            "options. "
             f"Remove some of them. {UNWRITTEN}"
         )
-    for folder in (path, *made, *also):
+    for folder in (path, *made, *with_release):
         _check_outside(folder, output)
     own = _read(path)
-    (what,) = _derived_tables(own, whole_folder, combination, also) or (own,)
+    (what,) = _derived_tables(own, integers_folder, combination, with_release) or (own,)
     if isinstance(what, IntegerTables) and (problem := what.check() or what.check_rounded()) is not None:
         raise ReleaseError(
             "integer-tables-wrong",
             f"The integer tables are not as they state: {problem}.",
             "",
-            "Make them again (`fitnoise whole`).",
+            "Make them again (`fitnoise integers`).",
             UNWRITTEN,
         )
     return own, what
@@ -592,9 +597,9 @@ def _read_source(
 def export_command(
     directory: Path,
     output: Path,
-    whole_folder: Path | None,
+    integers_folder: Path | None,
     combination: Path | None,
-    also: tuple[Path, ...],
+    with_release: tuple[Path, ...],
     language: str,
     totals: bool,
     bands: str | None,
@@ -605,7 +610,7 @@ def export_command(
     """Write tables for other programs."""
     rule = None if bands is None else Bands.parse(bands)
     with progress("writing"):
-        own, what = _read_source(directory, output, whole_folder, combination, also)
+        own, what = _read_source(directory, output, integers_folder, combination, with_release)
         if isinstance(own, Plan) or isinstance(what, Plan):
             raise ReleaseError(
                 "plan-has-no-tables",
@@ -625,9 +630,9 @@ def verify_command(
     path: Path,
     ledger_file: Path | None,
     report_file: Path | None,
-    whole_folder: Path | None,
+    integers_folder: Path | None,
     combination: Path | None,
-    also: tuple[Path, ...],
+    with_release: tuple[Path, ...],
     export_place: Path | None,
     as_json: bool,
 ) -> bool:
@@ -641,14 +646,16 @@ def verify_command(
         raise missing_ledger(ledger_file, "Nothing was verified.")
     with progress("verifying"), contextlib.ExitStack() as stack:
         ledger = None if ledger_file is None else stack.enter_context(Ledger(ledger_file))
-        checked = verify(path, ledger=ledger, whole=whole_folder, combination=combination, also=also)
+        checked = verify(
+            path, ledger=ledger, integers=integers_folder, combination=combination, with_releases=with_release
+        )
         if report_file is not None and checked.ok:
             own = _read(path)
-            verified = [own, *_derived_tables(own, whole_folder, combination, also)]
+            verified = [own, *_derived_tables(own, integers_folder, combination, with_release)]
             checked = _with(checked, REPORT, [same(verified, report_file)])
         if export_place is not None and checked.ok:
             own_release = Release.read(path)
-            made = _derived_tables(own_release, whole_folder, combination, also)
+            made = _derived_tables(own_release, integers_folder, combination, with_release)
             checked = _with(checked, EXPORT, check_export([own_release, *made], export_place, contents))
     _print_report(verification_report(checked), as_json)
     if not checked.ok:
@@ -669,7 +676,7 @@ def ledger_command(
     source: str | None,
     unit: str | None,
     plan_file: Path | None,
-    new: bool,
+    is_new: bool,
     reason: str | None,
     delta: float | None,
     plot: Path | None,
@@ -690,14 +697,16 @@ def ledger_command(
             "Give one of them. Nothing was changed."
         )
     if caps:
-        _set_cap(file, caps, _account_chooser(source, unit, plan_file, new=new), new=new, reason=reason or "")
-    elif new or any(x is not None for x in (source, unit, reason)):
+        _set_cap(
+            file, caps, _account_chooser(source, unit, plan_file, is_new=is_new), is_new=is_new, reason=reason or ""
+        )
+    elif is_new or any(x is not None for x in (source, unit, reason)):
         raise click.UsageError(
-            "--source, --unit, --new or --reason is given without a cap. They belong to a cap. Give --cap, "
+            "--account, --unit, --open-account or --reason is given without a cap. They belong to a cap. Give --cap, "
             "--epsilon-cap or --mu-cap. Nothing was changed."
         )
     elif not file.exists():
-        raise missing_ledger(file, "Nothing was changed.", "Make one with a release, or with --cap and --new.")
+        raise missing_ledger(file, "Nothing was changed.", "Make one with a release, or with --cap and --open-account.")
     with _after("The cap is set, and in the ledger." if caps else None):
         _show_ledger(file, None if caps else plan_file, delta, plot, as_json)
 
@@ -945,12 +954,18 @@ def _remaining_releases(ledger: Ledger, plan: Plan) -> Section:
 
 
 def _set_cap(
-    file: Path, cap: Mapping[str, Fraction], choose: Callable[[Sequence[Account]], Account], *, new: bool, reason: str
+    file: Path,
+    cap: Mapping[str, Fraction],
+    choose: Callable[[Sequence[Account]], Account],
+    *,
+    is_new: bool,
+    reason: str,
 ) -> None:
     """Set a cap on the account that is chosen from those that are there."""
-    if not file.exists() and not new:
+    if not file.exists() and not is_new:
         raise click.UsageError(
-            f"There is no ledger {file.name!r}. Give --new and --plan: they make one with the account of the plan. "
+            f"There is no ledger {file.name!r}. Give --open-account and --plan: they make one with the account of the "
+            f"plan. "
             "Nothing was changed."
         )
     if not file.exists():
@@ -958,13 +973,14 @@ def _set_cap(
     with Ledger(file) as ledger:
         known = ledger.accounts()
         account = choose(known)
-        if new == (account in known):
+        if is_new == (account in known):
             raise click.UsageError(
-                f"The ledger {'has' if new else 'has no'} account {account.source!r} ({account.sentence}). "
-                f"Its accounts are: {_listed(known)}. {'Remove --new' if new else 'Open the account with --new'}. "
+                f"The ledger {'has' if is_new else 'has no'} account {account.source!r} ({account.sentence}). "
+                f"Its accounts are: {_listed(known)}. "
+                f"{'Remove --open-account' if is_new else 'Open the account with --open-account'}. "
                 "Nothing was changed."
             )
-        earlier = sum(e.kind == "charge" and e.account.source == account.source for e in ledger.entries()) * new
+        earlier = sum(e.kind == "charge" and e.account.source == account.source for e in ledger.entries()) * is_new
         ledger.set_cap(account, **cap, reason=reason)
         with _after("The cap is set, and in the ledger."):
             spent = ledger.balance(account).spent
@@ -974,27 +990,29 @@ def _set_cap(
 
 
 def _account_chooser(
-    source: str | None, unit: str | None, plan_file: Path | None, *, new: bool
+    source: str | None, unit: str | None, plan_file: Path | None, *, is_new: bool
 ) -> Callable[[Sequence[Account]], Account]:
     """Return a function that chooses the account of a plan, or the named one, from the accounts of a ledger."""
     if plan_file is not None:
         if source is not None:
             raise click.UsageError(
-                "--plan and --source are both given. --plan names the account. Remove --source. Nothing was changed."
+                "--plan and --account are both given. --plan names the account. Remove --account. Nothing was changed."
             )
         order = Plan.from_json(read_text(plan_file)).order
         if unit is None:
             return lambda _: order.account
         own = [order.account, *(account(order.source, u, order.domain) for u in order.units)]
         return lambda _: _chosen(own, order.account.source, unit)
-    if new:
+    if is_new:
         raise click.UsageError(
-            "--new is given without --plan. It opens the account of a plan, whose guarantees are about the attributes "
+            "--open-account is given without --plan. It opens the account of a plan, whose guarantees are about the "
+            "attributes "
             "of the plan. Give --plan, and --unit for a further unit of the plan. Nothing was changed."
         )
     if source is None:
         raise click.UsageError(
-            "A cap is given without --source and --plan. It belongs to an account. Give --source, the data source, or "
+            "A cap is given without --account and --plan. It belongs to an account. Give --account, the data source, "
+            "or "
             "--plan, a plan of the account. Nothing was changed."
         )
     return lambda known: _chosen(known, source, unit)
@@ -1018,7 +1036,7 @@ def _chosen(accounts: Sequence[Account], source: str, unit: str | None) -> Accou
         reason = (
             f"There is no account {source!r} ({unit}). The accounts are: {_listed(accounts)}. Name one of them, or "
             f"open "
-            "one with --new and --plan"
+            "one with --open-account and --plan"
         )
     else:
         reason = (

@@ -1727,7 +1727,8 @@ def _quotes(chain: list[LedgerEntry], request: _ChargeRequest) -> list[Quote]:
             f"{charged.source!r} has a cap for {capped.account.sentence!r}, and no account for "
             f"{charged.sentence!r}{_otherwise(accounts, charged)}.",
             "A cap covers all accounts of a name, so a new account needs a decision of its own.",
-            "Plan for a unit in the ledger, or open an account with its own cap: fitnoise ledger … --cap … --new "
+            "Plan for a unit in the ledger, or open an account with its own cap: fitnoise ledger … --cap … "
+            "--open-account "
             "--plan ….",
             "Nothing was charged and nothing was changed.",
         )

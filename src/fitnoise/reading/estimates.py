@@ -716,7 +716,7 @@ class Ratios(RatioExpression):
         return self._transform_ends(low, high)
 
     def frame(self, confidence: float | None = None, *, simultaneous: bool = False) -> pd.DataFrame:
-        """Return the labels with the columns value, low, high and `told`.
+        """Return the labels with the columns value, low, high and `is_significant`.
 
         The arguments are those of `interval`.
 
@@ -729,7 +729,7 @@ class Ratios(RatioExpression):
         """
         low, high, is_significant = self._ends(confidence, simultaneous=simultaneous)
         ends = self._transform_ends(low, high)
-        columns = {"value": self.value, "low": ends[0], "high": ends[1], "told": is_significant}
+        columns = {"value": self.value, "low": ends[0], "high": ends[1], "is_significant": is_significant}
         return self._framed({name: np.asarray(x) for name, x in columns.items()}, confidence)
 
     @property

@@ -189,7 +189,7 @@ def _computed(node: ast.expr, releases: Mapping[str, Release], common: Mapping[s
                     "other-release-missing",
                     f"{_cut(node.func)} is of another release, and none is given.",
                     "",
-                    "Name its directory (--also; in Python other=…).",
+                    "Name its directory (--other; in Python other=…).",
                     UNESTIMATED,
                 )
             return _call_release(node, releases[SECOND_RELEASE_NAME], name, common)

@@ -108,7 +108,7 @@ class Verification:
 
 CHARGE = "the charge, without the ledger (--ledger)"
 
-DERIVED = "integer tables and combinations made of the release (--whole, --combination)"
+DERIVED = "integer tables and combinations made of the release (--integers, --combination)"
 
 REPORT = "reports of the release (--report)"
 
@@ -140,9 +140,9 @@ def verify(
     path: str | os.PathLike[str],
     *,
     ledger: VerifiableLedger | str | os.PathLike[str] | None = None,
-    whole: str | os.PathLike[str] | None = None,
+    integers: str | os.PathLike[str] | None = None,
     combination: str | os.PathLike[str] | None = None,
-    also: Sequence[str | os.PathLike[str]] = (),
+    with_releases: Sequence[str | os.PathLike[str]] = (),
 ) -> Verification:
     """Recompute every claim of a plan file or a release directory.
 
@@ -150,10 +150,11 @@ def verify(
         path: The path of plan.json, or of a release directory.
         ledger: The ledger with the charge of the release: an open :class:`fitnoise.Ledger`, or its file, which
             `fitnoise.verify` opens.
-        whole: A folder of integer tables made from the release (:func:`fitnoise.make_integer_tables`), checked after
+        integers: A folder of integer tables made from the release (:func:`fitnoise.make_integer_tables`), checked after
             it.
         combination: A folder of tables made from the release and others (:func:`fitnoise.combine`).
-        also: The directories of these other releases, which are verified in the same way, but without the ledger.
+        with_releases: The directories of these other releases, which are verified in the same way, but without the
+            ledger.
 
     Returns:
         One check for each claim. A claim that fails raises nothing; only a missing file or directory raises.
@@ -197,15 +198,15 @@ def verify(
     `Verification.unchecked` names them. :func:`verify_export` checks workbooks, LaTeX files and data packages.
     """
     path = Path(path)
-    others = [also] if isinstance(also, str | os.PathLike) else list(also)
+    others = [with_releases] if isinstance(with_releases, str | os.PathLike) else list(with_releases)
     if not all(isinstance(x, str | os.PathLike) for x in others):
         raise ReleaseError(
             "wrong-other-releases",
-            f"The argument also is {describe_value(also)}.",
+            f"The argument with_releases is {describe_value(with_releases)}.",
             "It must be a list of release directories.",
             "Give a list of paths.",
             _UNVERIFIED,
-            place="also",
+            place="with_releases",
         )
     if others and combination is None:
         raise ReleaseError(
@@ -214,7 +215,7 @@ def verify(
             "Other releases are verified with the combination that was made of them.",
             "Give the combination, or remove the other releases.",
             _UNVERIFIED,
-            place="also",
+            place="with_releases",
         )
     if isinstance(ledger, str | os.PathLike) or (ledger is not None and not hasattr(ledger, "entries")):
         raise ReleaseError(
@@ -227,14 +228,14 @@ def verify(
         )
     if path.is_dir():
         result = _verify_release(path, None if ledger is None else ledger.entries())
-        if whole is not None and result.ok:
-            result = Verification((*result.checks, *_verify_integer_tables(Release.read(path), Path(whole)).checks))
+        if integers is not None and result.ok:
+            result = Verification((*result.checks, *_verify_integer_tables(Release.read(path), Path(integers)).checks))
         if combination is not None and result.ok:
             result = _verify_combined(result, [path, *map(Path, others)], Path(combination))
-        options = {CHARGE: ledger, DERIVED: whole if combination is None else combination}
+        options = {CHARGE: ledger, DERIVED: integers if combination is None else combination}
         return replace(result, unchecked=tuple(x for x in UNCHECKED if options.get(x) is None))
     if path.is_file():
-        if any(x is not None for x in (ledger, whole, combination)):
+        if any(x is not None for x in (ledger, integers, combination)):
             raise ReleaseError(
                 "plan-in-place-of-release",
                 f"{path.name!r} is a plan.",

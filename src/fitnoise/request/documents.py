@@ -1046,8 +1046,8 @@ class Spec(SpecSection):
     )
     record: RecordSpec | None = Field(
         None,
-        description="The texts for a registry of deployments, which `fitnoise record` reads; they are no part of the "
-        "plan. If absent, the registry gets gaps to fill.",
+        description="The texts for a registry of deployments, which `fitnoise registry-record` reads; they are no part "
+        "of the plan. If absent, the registry gets gaps to fill.",
     )
 
     @model_validator(mode="before")

@@ -205,7 +205,7 @@ def same(verified: Sequence[Plan | Release | DerivedTables], path: str | os.Path
             raise ReleaseError(
                 "report-of-other-tables",
                 "The report is of other tables.",
-                "Tables of a folder are named with --whole or --combination.",
+                "Tables of a folder are named with --integers or --combination.",
                 "Name this folder, or verify a report of the release.",
                 "The report was not verified.",
             )

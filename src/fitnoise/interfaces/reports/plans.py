@@ -461,7 +461,7 @@ def _free(plan: Plan) -> Iterator[Section]:
     confidence = plan.publication.confidence
     told = (
         "{count} of {size} values of {attribute} have privacy paid for and not used: counts of their records cost "
-        "nothing more, within ±{moe} people or more ({shown}; fitnoise free)"
+        "nothing more, within ±{moe} people or more ({shown}; fitnoise plan-free)"
     )
     profile = profile_of_plan(plan) if plan.groups else None
     found = () if profile is None else free_counts(plan)

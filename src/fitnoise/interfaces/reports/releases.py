@@ -113,7 +113,7 @@ def periods_report(plan: Plan, periods: Sequence[PeriodStatus]) -> Report:
         "{drawn} of {all} periods were drawn, and all were charged at the first"
         if drawn
         else "none of {all} periods was drawn, as this ledger knows this very plan; all are charged at the first",
-        *("the answers of {lost} are lost: draw again (fitnoise series write --again)",) * bool(lost),
+        *("the answers of {lost} are lost: draw again (fitnoise series write --redraw)",) * bool(lost),
         *("the frozen counts of {touched} are not as they were: bring their files back, or no later period is drawn",)
         * bool(touched),
         *("next: {next}",) * (following is not None and not lost and not touched),
