@@ -226,7 +226,7 @@ class Reference:
         for plan in beside:
             costs = [c.cost for c in self.own(account) if c.plan == plan]
             if len(costs) != 1:
-                return f"ledger.beside-{'released-again' if costs else 'not-charged'}"
+                return f"ledger.composed-plan-{'released-again' if costs else 'not-charged'}"
             if costs[0].table is None:
                 return "ledger.entry-without-profile"
         known = self.accounts(account)

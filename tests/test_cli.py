@@ -51,8 +51,8 @@ cumulative = "age"
 margin = {{ by = "age", values = [9, 9, 9, 8] }}
 """
 COMMANDS = [
-    "init", "plan", "compare", "plan-free", "keys", "count", "release", "series", "tables", "ask", "combine", "integers",
-    "registry-record", "verify", "ledger", "studio", "demo", "schema",
+    "init", "plan", "compare", "plan-free", "keys", "count", "release", "series", "tables", "ask", "combine",
+    "integers", "registry-record", "verify", "ledger", "studio", "demo", "schema",
 ]  # fmt: skip
 RELEASE = ["release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "release"]
 UNIT = PrivacyUnit().describe()

@@ -312,7 +312,7 @@ def test_keys_are_what_they_are_called(tmp_path, plan, keys, place, monkeypatch)
 
 
 def test_a_file_is_made_or_not_and_what_is_none_is_no_counts(tmp_path, plan, keys, place):
-    for how in ({}, {"plain": True, "public_key": keys[1]}):
+    for how in ({}, {"unsealed": True, "public_key": keys[1]}):
         with refused("release.sealed-or-unsealed"):
             fn.count(plan, visits(), tmp_path / "c", **how)
     with refused("release.place-exists"):
