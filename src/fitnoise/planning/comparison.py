@@ -356,7 +356,9 @@ def compare(
         ratio = other.epsilon / chosen.epsilon if request.budget is None else other.error / chosen.error
         why = f"{noise_text} would take {ratio:.4g} times the {'epsilon' if request.budget is None else 'margins'}"
     gaussian_or_pure = replace(best, status=f"{best.status}; {why}")
-    plan = assembled(replace(gaussian_or_pure.publication, questions=publication.questions), [gaussian_or_pure], mechanisms)
+    plan = assembled(
+        replace(gaussian_or_pure.publication, questions=publication.questions), [gaussian_or_pure], mechanisms
+    )
     return Comparison(plan, why, tuple(lines), gaussian, mechanisms)
 
 

@@ -335,7 +335,7 @@ class IntegerTables(DerivedTables):
         simulated_rmse   the root mean squared error, in records, before rounding, simulated
 
     **Guarantees**
-        * in each part of the release (`also` in its plan makes several), any two tables agree exactly on their shared
+        * in each part of the release (`further_tables` in its plan makes several), any two tables agree exactly on their shared
           sums. No number is negative, and the columns for "at most" never decrease. Not guaranteed: some set of records
           may not exist that has all these tables;
         * the exact number, of the records as they were read, is from `low` to `high` with at least the confidence of
