@@ -1230,7 +1230,7 @@ def test_free_queries_have_help_with_an_example(run):
     assert (code, err) == (0, "")
     assert re.search(r"\n  Example\n    fitnoise plan-free more\.toml --composed-with plan\.json -o free\.json\n", out)
     assert "--json" in out
-    assert "\n  free " in run("--help")[1]
+    assert "\n  plan-free " in run("--help")[1]
     out.encode("ascii")
 
 
