@@ -1474,7 +1474,9 @@ class _ChargeRequest:
         """Return the keys that the ledger itself writes into the detail."""
         others = {a: p for a, p in self.prices.items() if a != self.account}
         units = [{"unit": a.document, "rho": str(p.rho)} | p.as_json() for a, p in others.items()]
-        document = self.own_price.as_json() | ({"composed_with": list(self.composed_with)} if self.composed_with else {})
+        document = self.own_price.as_json() | (
+            {"composed_with": list(self.composed_with)} if self.composed_with else {}
+        )
         document |= {} if self.drawn_period is None else {"series": self.drawn_period.as_json()}
         return document | ({"units": units} if units else {})
 

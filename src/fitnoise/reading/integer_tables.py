@@ -336,8 +336,8 @@ class IntegerTables(DerivedTables):
 
     **Guarantees**
         * in each part of the release (`further_tables` in its plan makes several), any two tables agree exactly on
-          their shared sums. No number is negative, and the columns for "at most" never decrease. Not guaranteed: some set of
-          records may not exist that has all these tables;
+          their shared sums. No number is negative, and the columns for "at most" never decrease. Not guaranteed: some
+          set of records may not exist that has all these tables;
         * the exact number, of the records as they were read, is from `low` to `high` with at least the confidence of
           the table. The exact number is a nonnegative integer, so the cut of the unbiased number's interval to such
           numbers loses nothing. If necessary, fitnoise widens the interval so that it holds `value`. Shares need not be
