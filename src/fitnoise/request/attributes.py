@@ -122,15 +122,15 @@ class CategoricalSpec(_WithMissing):
 
     def build(self, folder: Path | None) -> Attribute:
         """Return the attribute. Raise SpecError if its codes are in a file and the folder is not known."""
-        found = self.lookup if self.lookup_file is None else file_beside(folder, "lookup_file", self.lookup_file)
-        more: dict[str, Any] = {"column": self.column, "lookup": found, **self._beside}
+        lookup = self.lookup if self.lookup_file is None else file_beside(folder, "lookup_file", self.lookup_file)
+        options: dict[str, Any] = {"column": self.column, "lookup": lookup, **self._beside}
         if self.codes_file is not None:
-            return Categorical.from_file(file_beside(folder, "codes_file", self.codes_file), **more)
+            return Categorical.from_file(file_beside(folder, "codes_file", self.codes_file), **options)
         codes = self.codes or []
         if self.labels is None:
-            return Categorical(codes, **more)
+            return Categorical(codes, **options)
         Categorical(codes)  # a repeated code would vanish silently in the mapping below
-        return Categorical(dict(zip(codes, self.labels, strict=True)), **more)
+        return Categorical(dict(zip(codes, self.labels, strict=True)), **options)
 
 
 class OrderedSpec(_WithMissing):
@@ -220,11 +220,11 @@ class AmountSpec(_WithMissing):
 
     def build(self, folder: Path | None) -> Attribute:
         """Return the attribute."""
-        own = {name: x for name, x in self._beside.items() if name != "date_part"}
+        missing_options = {name: x for name, x in self._beside.items() if name != "date_part"}
         valid = None if self.valid is None else (self.valid[0], self.valid[1])
-        said = {"step": self.step, "column": self.column, "valid": valid, "ceilings": self.ceilings}
+        amount_options = {"step": self.step, "column": self.column, "valid": valid, "ceilings": self.ceilings}
         low, high = (x.build() if isinstance(x, BySpec) else x for x in (self.low, self.high))
-        return Amount(low, high, **said, **own)  # type: ignore[arg-type]  # each of its type
+        return Amount(low, high, **amount_options, **missing_options)  # type: ignore[arg-type]  # each of its type
 
 
 class HierarchySpec(_WithMissing):
@@ -262,7 +262,7 @@ class HierarchySpec(_WithMissing):
         if any(x is not None for x in self._beside.values()):
             raise SpecError(
                 "hierarchy-unsupported-keys",
-                f"The hierarchy has {' and '.join(x for x, given in self._beside.items() if given is not None)}.",
+                f"The hierarchy has {' and '.join(x for x, value in self._beside.items() if value is not None)}.",
                 "A hierarchy has no missing, if_missing, if_outside or date_part.",
                 "Remove them, and give records without a place a row of their own, such as 'unknown' on every level.",
                 "No data were read.",

@@ -70,22 +70,22 @@ def _runs(cells: list[int]) -> Iterator[tuple[int, int]]:
         yield places[0], places[-1]
 
 
-def _run_text(attribute: Attribute, values: tuple[str | int, ...], first: int, last: int) -> str:
+def _run_text(attribute: Attribute, values: tuple[str | int, ...], start: int, last: int) -> str:
     """Return the text of consecutive values."""
-    if first == last:
-        return str(values[first])
+    if start == last:
+        return str(values[start])
     if isinstance(attribute, Binned):
-        return _bin_text(attribute, first, last)
-    ends = f"{values[first]}", f"{values[last]}"
+        return _bin_text(attribute, start, last)
+    ends = f"{values[start]}", f"{values[last]}"
     return (" – " if ends[0].startswith("-") else "–").join(ends)
 
 
-def _bin_text(attribute: Binned, first: int, last: int) -> str:
+def _bin_text(attribute: Binned, start: int, last: int) -> str:
     """Return the text of consecutive bins, as one bin."""
-    ends = attribute.cuts[max(first - 1, 0) : first] + attribute.cuts[last : last + 1]
+    ends = attribute.cuts[max(start - 1, 0) : start] + attribute.cuts[last : last + 1]
     if not ends:
         return "all"
-    return str(Binned(ends).own_values[1 if first > 0 else 0])
+    return str(Binned(ends).own_values[1 if start > 0 else 0])
 
 
 def uncounted(table: Table, domain: Domain) -> tuple[ValueList, ...]:
@@ -118,8 +118,8 @@ def uncounted_by_question(query: FiniteQuery, domain: Domain) -> tuple[tuple[Val
     """
 
     def others(name: str, values: Selection) -> ValueList:
-        met = set(values.cells(domain[name]))
-        return list_values(name, domain[name], (i for i in range(domain[name].size) if i not in met))
+        matching_cells = set(values.cells(domain[name]))
+        return list_values(name, domain[name], (i for i in range(domain[name].size) if i not in matching_cells))
 
     lists = (tuple(others(a, values) for a, values in condition) for condition in query.where)
-    return tuple(tuple(x for x in own if x.items) for own in lists)
+    return tuple(tuple(x for x in condition_lists if x.items) for condition_lists in lists)

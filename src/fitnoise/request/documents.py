@@ -299,9 +299,9 @@ class TableSpec(SpecSection):
                 place="pattern_attributes",
             )
         if self.matrix is not None:
-            shown = (self.attributes, self.cumulative, self.ranges, self.groups, self.sum, self.mean, self.missing)
+            view_keys = (self.attributes, self.cumulative, self.ranges, self.groups, self.sum, self.mean, self.missing)
             following = (self.change, self.average, self.to_date, self.count)
-            if any((*shown, *following)) or self.pattern is not None or self.ceiling is not None:
+            if any((*view_keys, *following)) or self.pattern is not None or self.ceiling is not None:
                 raise SpecError(
                     "matrix-with-views",
                     "The table has a matrix, and attributes, views or a pattern.",
@@ -310,23 +310,26 @@ class TableSpec(SpecSection):
                     "No data were read.",
                     place="matrix",
                 )
-            plain = table(**numbers, reference=reference, confidence=self.confidence, name=self.name or "queries")
-            return Table(plain.name, (), plain.target, matrix=op.Dense(_matrix(self.matrix)))
+            empty_table = table(**numbers, reference=reference, confidence=self.confidence, name=self.name or "queries")
+            return Table(empty_table.name, (), empty_table.target, matrix=op.Dense(_matrix(self.matrix)))
         ranges: Any = self.ranges
         if isinstance(ranges, dict):
             ranges = {a: None if b == "all" else b for a, b in ranges.items()}
-        groups = {a: {g: _selection(v) for g, v in named.items()} for a, named in (self.groups or {}).items()}
-        said = {**numbers, "reference": reference, "confidence": self.confidence, "name": self.name}
-        said |= {"missing": self.missing, "ceiling": self.ceiling}
+        groups = {
+            a: {g: _selection(v) for g, v in groups_by_name.items()}
+            for a, groups_by_name in (self.groups or {}).items()
+        }
+        other_arguments = {**numbers, "reference": reference, "confidence": self.confidence, "name": self.name}
+        other_arguments |= {"missing": self.missing, "ceiling": self.ceiling}
         views: dict[str, Any] = {"cumulative": self.cumulative, "ranges": ranges, "groups": groups, "count": self.count}
         views |= {"sum": self.sum, "mean": self.mean}
         views |= {"change": self.change, "average": self.average, "to_date": self.to_date}
         if self.pattern is None:
-            return table(*self.attributes, **views, **said)
-        beside = {*self.attributes}
-        for named in views.values():
-            beside |= {named} if isinstance(named, str) else {*(named or ())}
-        among = _unnamed_attributes(domain, beside) if self.pattern_attributes is None else self.pattern_attributes
+            return table(*self.attributes, **views, **other_arguments)
+        used_names = {*self.attributes}
+        for view_attributes in views.values():
+            used_names |= {view_attributes} if isinstance(view_attributes, str) else {*(view_attributes or ())}
+        among = _unnamed_attributes(domain, used_names) if self.pattern_attributes is None else self.pattern_attributes
         if not among:
             raise SpecError(
                 "pattern-left-empty",
@@ -341,7 +344,7 @@ class TableSpec(SpecSection):
             among,
             *self.attributes,
             **views,
-            **said,
+            **other_arguments,
         )
 
     def _target(self, x: _Number | None, folder: Path | None) -> Any:
@@ -365,8 +368,8 @@ class TableSpec(SpecSection):
 
 def _unnamed_attributes(domain: Domain, names: Iterable[str]) -> list[str]:
     """Return all attributes except amounts, `names`, and the hierarchies of which these are levels."""
-    named = {domain.attribute_of(a) for a in names if a in domain}
-    return [a for a in domain if a not in named and a not in domain.steps]
+    used_attributes = {domain.attribute_of(a) for a in names if a in domain}
+    return [a for a in domain if a not in used_attributes and a not in domain.steps]
 
 
 def _selection(values: Any) -> Selection:
@@ -386,9 +389,9 @@ def _matrix(rows: list[list[int | float]]) -> np.ndarray[Any, Any]:
             "No data were read.",
             place="matrix",
         )
-    whole = all(isinstance(x, int) for row in rows for x in row)
+    is_integer = all(isinstance(x, int) for row in rows for x in row)
     try:
-        return np.array(rows, dtype=np.int64 if whole else np.float64)
+        return np.array(rows, dtype=np.int64 if is_integer else np.float64)
     except OverflowError:
         raise SpecError(
             "matrix-entry-too-long",
@@ -540,7 +543,7 @@ class CellBudgetsSpec(SpecSection):
 
     def build(self, domain: Domain) -> CellBudgets:
         """Return the budgets of every cell."""
-        known = {a: [str(v) for v in domain[a].values] for a in self.attributes}
+        labels_by_attribute = {a: [str(v) for v in domain[a].values] for a in self.attributes}
         if not isinstance(self.values, dict):
             if self.default is not None:
                 raise SpecError(
@@ -561,7 +564,7 @@ class CellBudgetsSpec(SpecSection):
                 "No data were read.",
                 place="values",
             )
-        ((name, labels),) = known.items()
+        ((name, labels),) = labels_by_attribute.items()
         unknown = [v for v in self.values if v not in labels]
         missing = [v for v in labels if v not in self.values] if self.default is None else []
         if unknown:
@@ -634,7 +637,7 @@ class UnitSpec(SpecSection):
                 place="persons",
             )
         same = self.unit == first.name
-        own, pattern, counted = (
+        unit_id, pattern, counted = (
             (first.id, first.pattern, first.count) if same else (None, Pattern(), CountBasis.RECORDS)
         )
         records = self.max_records if self.persons is None else self.persons * first.max_records
@@ -642,7 +645,7 @@ class UnitSpec(SpecSection):
             self.unit,
             records or 0,
             first.neighbours if self.neighbours is None else self.neighbours,
-            own,
+            unit_id,
             *pattern,
             count=counted,
             sum_within_unit=first.sum_within_unit if same else (),
@@ -862,9 +865,9 @@ class FiniteSpec(SpecSection):
 
     def build(self, domain: Domain) -> FiniteQuery:
         """Return the question."""
-        given = self.where if isinstance(self.where, list) else [] if self.where is None else [self.where]
+        conditions = self.where if isinstance(self.where, list) else [] if self.where is None else [self.where]
         where = []
-        for condition in given:
+        for condition in conditions:
             for a in condition:
                 if a not in domain:
                     raise SpecError(
@@ -916,8 +919,8 @@ def _small(mechanism: str, size: int | None, projection: ProjectionSpec | None) 
             "No data were read.",
             place="size",
         )
-    said = projection or ProjectionSpec()
-    return SmallDatabase(size, Region(said.region), said.index, said.temperature, Variant(said.variant))
+    settings = projection or ProjectionSpec()
+    return SmallDatabase(size, Region(settings.region), settings.index, settings.temperature, Variant(settings.variant))
 
 
 class FurtherTablesSpec(SpecSection):
@@ -1113,13 +1116,13 @@ class Spec(SpecSection):
             SpecError: Something cannot be meant as written. The error lists all mistakes that do not follow from
             others, with their places in the document.
         """
-        place, p, d = None if folder is None else Path(folder), self.privacy, self.data
+        folder_path, p, d = None if folder is None else Path(folder), self.privacy, self.data
         unit, source, small, objective = PrivacyUnit(), DataSource(), None, Objective()
         attributes: dict[str, Attribute] = {}
         wrong = _SpecErrors()
         for name, attribute in self.domain.items():
             with wrong.located_at(f"domain.{name}"):
-                attributes[name] = attribute.build(place)
+                attributes[name] = attribute.build(folder_path)
         with wrong.located_at("privacy"):
             unit = PrivacyUnit(
                 p.unit,
@@ -1156,7 +1159,7 @@ class Spec(SpecSection):
             domain = Domain(attributes)
 
         def asked_for(table: TableSpec) -> Table | Family:
-            built = table.build(domain, place)
+            built = table.build(domain, folder_path)
             built.check(domain)
             return built
 
@@ -1177,7 +1180,7 @@ class Spec(SpecSection):
         with _place("tables"):
             workload = Workload(domain, tables, self.accuracy.confidence)
         with _place(""):
-            whole = Publication(
+            request = Publication(
                 workload,
                 unit,
                 source,
@@ -1199,9 +1202,9 @@ class Spec(SpecSection):
         further = []
         for i, group in enumerate(self.further_tables):
             with _place(f"further_tables[{i}]"):
-                further.append(group.build(domain, whole, place))
+                further.append(group.build(domain, request, folder_path))
         with _place("further_tables"):
-            return replace(whole, further_tables=tuple(further)) if further else whole
+            return replace(request, further_tables=tuple(further)) if further else request
 
     @classmethod
     def from_publication(cls, publication: Publication) -> Spec:

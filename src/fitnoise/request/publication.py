@@ -90,10 +90,10 @@ class Budget:
 
     def __post_init__(self) -> None:
         refuse_unless_fields_fit(self, SpecError, "Nothing was planned.")
-        said = {k: v for k in ("rho", "mu", "epsilon") if (v := getattr(self, k)) is not None}
-        if len(said) != 1:
-            raise _not_one_measure(sorted(said))
-        ((name, value),) = said.items()
+        measures = {k: v for k in ("rho", "mu", "epsilon") if (v := getattr(self, k)) is not None}
+        if len(measures) != 1:
+            raise _not_one_measure(sorted(measures))
+        ((name, value),) = measures.items()
         if not (is_plain(value) or isinstance(value, Fraction)) or not 0 < value < math.inf:
             raise SpecError(
                 "cost-not-positive",
@@ -157,8 +157,8 @@ class Budget:
             axes: The attributes whose joint cells have different budgets.
             shares: The share of the budget for each of these cells, from 0 to 1.
         """
-        at = None if self.epsilon is None or self.delta is None else (float(self.epsilon), self.delta)
-        return CostLimit(what, self.as_rho(), designs, axes, shares, at, self.pure)
+        epsilon_delta = None if self.epsilon is None or self.delta is None else (float(self.epsilon), self.delta)
+        return CostLimit(what, self.as_rho(), designs, axes, shares, epsilon_delta, self.pure)
 
 
 class Goal(StrEnum):
@@ -529,27 +529,27 @@ class Publication:
 
     def _check_amounts(self) -> None:
         """Raise SpecError if an amount is used for anything except sums and means."""
-        asked = used_attributes(self.workload) if self.workload.tables else set()
+        table_attributes = used_attributes(self.workload) if self.workload.tables else set()
         budgets = () if self.cell_budgets is None or self.must_be_free else self.cell_budgets.attributes
         uses = {
             "once_per, per_value, separation or fixed names it": self.unit.pattern.names,
             "cell budgets go by it": budgets,
-            "a table for a small database shows it": asked if self.small_database is not None else set(),
+            "a table for a small database shows it": table_attributes if self.small_database is not None else set(),
         }
         self._refuse_amounts(uses)
 
     def _refuse_amounts(self, uses: Mapping[str, Iterable[str]]) -> None:
         """Raise SpecError for a use of an amount that is neither a sum nor a mean."""
         for use, names in uses.items():
-            some = set(self.workload.domain.steps).intersection(names)
-            if some:
+            amounts = set(self.workload.domain.steps).intersection(names)
+            if amounts:
                 raise SpecError(
                     "amount-unsupported",
-                    f"The attribute {min(some)!r} is an amount, and {use}.",
+                    f"The attribute {min(amounts)!r} is an amount, and {use}.",
                     "Of an amount, fitnoise publishes only sums and means.",
                     "Declare another attribute on the same column for this use, such as a Binned one.",
                     "No plan was made.",
-                    place=min(some),
+                    place=min(amounts),
                 )
 
     def _check_units(self) -> None:
@@ -566,17 +566,17 @@ class Publication:
                     "No plan was made.",
                     place="privacy.other_units",
                 )
-            alike = next((u for u in before if are_confusable(u.name, unit.name)), None)
-            if alike is not None and alike != replace(unit, neighbours=alike.neighbours):
+            namesake = next((u for u in before if are_confusable(u.name, unit.name)), None)
+            if namesake is not None and namesake != replace(unit, neighbours=namesake.neighbours):
                 raise SpecError(
                     "units-look-alike",
-                    f"The names of the privacy units {alike.describe()!r} and {unit.describe()!r} read the same.",
+                    f"The names of the privacy units {namesake.describe()!r} and {unit.describe()!r} read the same.",
                     "Units of one name may differ only in their neighbours.",
                     "Give each unit a name that reads differently, or let the two differ only in their neighbours.",
                     "No plan was made.",
                     place="privacy.other_units",
                 )
-            if alike is None and unit.pattern:
+            if namesake is None and unit.pattern:
                 raise SpecError(
                     "further-unit-with-pattern",
                     f"The further unit {unit.describe()!r} has once_per, per_value, separation or fixed.",
@@ -585,7 +585,7 @@ class Publication:
                     "No plan was made.",
                     place="privacy.other_units",
                 )
-            if alike is None and unit.id is not None:
+            if namesake is None and unit.id is not None:
                 raise SpecError(
                     "further-unit-with-id",
                     f"The further unit {unit.describe()!r} has an id.",
@@ -757,8 +757,8 @@ class Publication:
             )
         for query in self.questions:
             query.check(self.domain)
-            asked = {a for m in query.margins(self.domain) for a in m}
-            self._refuse_amounts({"a question with finitely many answers is about it": asked})
+            question_attributes = {a for m in query.margins(self.domain) for a in m}
+            self._refuse_amounts({"a question with finitely many answers is about it": question_attributes})
             if query.question is QuestionKind.LEFT_OUT and self.unit.id is None:
                 raise SpecError(
                     "left-out-question-needs-id",
@@ -856,8 +856,8 @@ class Publication:
     def _check_pattern(self) -> None:
         """Raise SpecError unless the pattern of a unit's records is stated in attributes of the domain."""
         domain, pattern = self.workload.domain, self.unit.pattern
-        for what, said in pattern.attributes_by_rule.items():
-            for a in said:
+        for what, attributes in pattern.attributes_by_rule.items():
+            for a in attributes:
                 if a not in set(domain):
                     level = f", a level of {domain.attribute_of(a)!r}" if a in domain else ""
                     raise SpecError(
@@ -934,8 +934,8 @@ class Publication:
             "an amount in the domain": bool(self.workload.domain.steps),
             f"privacy = {self.privacy.value!r}": self.privacy is not Privacy.ZCDP,
         }
-        for what, said in refused.items():
-            if said and self.unit.parts > 1:
+        for what, is_present in refused.items():
+            if is_present and self.unit.parts > 1:
                 raise SpecError(
                     "shares-unsupported",
                     f"The key count is 'shares', and the publication has {what}.",
@@ -975,8 +975,8 @@ class Publication:
                 classified_by(domain[a].coding) == self.series for a in domain.steps
             ),
         }
-        for what, said in refused.items():
-            if said:
+        for what, is_present in refused.items():
+            if is_present:
                 raise SpecError(
                     "series-unsupported",
                     f"The publication is a series, and has {what}.",
@@ -1007,12 +1007,12 @@ class Publication:
                     "No plan was made.",
                     place="tables",
                 )
-            number, of = t.target.number, t.target.reference
-            own = isinstance(number, ByAttribute) and number.attribute == self.series
+            number, reference = t.target.number, t.target.reference
+            is_by_period = isinstance(number, ByAttribute) and number.attribute == self.series
             if (
-                own
+                is_by_period
                 or isinstance(number, ByTableSize)
-                or isinstance(of, PublicTotal)
+                or isinstance(reference, PublicTotal)
                 or t.target.kind is TargetKind.MAX_DEVIATION
             ):
                 raise SpecError(
@@ -1078,8 +1078,8 @@ class Publication:
         """The tables of each part on their own, without the questions; empty if there are no tables."""
         if not self.workload.tables:
             return ()
-        own = replace(self, questions=(), further_tables=()) if self.questions or self.further_tables else self
-        return (own, *self.further_tables)
+        main_group = replace(self, questions=(), further_tables=()) if self.questions or self.further_tables else self
+        return (main_group, *self.further_tables)
 
     @property
     def domain(self) -> Domain:

@@ -84,5 +84,5 @@ def load_words(path: str | Path) -> RecordSpec:
     try:
         return RecordSpec.model_validate(document["record"])
     except ValidationError as error:
-        found = complaints(error.errors(), document["record"])
-        raise several_problems([x.with_place(f"record.{x.place}") for x in found], outcome) from None
+        problems = complaints(error.errors(), document["record"])
+        raise several_problems([x.with_place(f"record.{x.place}") for x in problems], outcome) from None

@@ -54,12 +54,12 @@ def several_problems(problems: Sequence[SpecError], outcome: str = OUTCOME) -> S
     """
     if len(problems) == 1:
         return problems[0].with_outcome(outcome)
-    listed = [f"{place}. {_described(problem)}" for place, problem in enumerate(problems[:MAX_LISTED], 1)]
-    more = len(problems) - MAX_LISTED
+    listed = [f"{position}. {_described(problem)}" for position, problem in enumerate(problems[:MAX_LISTED], 1)]
+    omitted_count = len(problems) - MAX_LISTED
     error = SpecError(
         "several-problems",
         "The specification has several problems.",
-        " ".join([*listed, f"There are at least {more} more."] if more > 0 else listed),
+        " ".join([*listed, f"There are at least {omitted_count} more."] if omitted_count > 0 else listed),
         "Correct each of them.",
         outcome,
     )
@@ -131,38 +131,39 @@ def complaints(errors: Sequence[ErrorDetails], document: Any) -> list[SpecError]
         document: The document, of JSON values.
     """
     placed = [(_located(e, document), e) for e in errors]
-    found: list[SpecError] = []
-    wanted: dict[tuple[str | int, ...], tuple[Any, list[str]]] = {}
-    for place, e in placed:
+    problems: list[SpecError] = []
+    expected_kinds: dict[tuple[str | int, ...], tuple[Any, list[str]]] = {}
+    for location, e in placed:
         if e["type"] not in _EXPECTED_KINDS:
-            found.append(_explained(place, e))
+            problems.append(_explained(location, e))
         elif not any(
-            p[: len(place)] == place and (len(p) > len(place) or o["type"] not in _EXPECTED_KINDS) for p, o in placed
+            p[: len(location)] == location and (len(p) > len(location) or o["type"] not in _EXPECTED_KINDS)
+            for p, o in placed
         ):
-            kinds = wanted.setdefault(place, (e["input"], []))[1]
+            kinds = expected_kinds.setdefault(location, (e["input"], []))[1]
             kinds.append(_EXPECTED_KINDS[e["type"]].format(**e.get("ctx", {})))
-    for place, (given, kinds) in wanted.items():
+    for location, (value, kinds) in expected_kinds.items():
         one_of = " or ".join(dict.fromkeys(kinds))
         advice = f"Write {one_of}."
-        if isinstance(given, str) and any("number" in kind for kind in kinds):
-            plain = number(given) is not None
-            advice = number_advice(given, "Write the number without quotes." if plain else advice)
-        found.append(
+        if isinstance(value, str) and any("number" in kind for kind in kinds):
+            is_quoted_number = number(value) is not None
+            advice = number_advice(value, "Write the number without quotes." if is_quoted_number else advice)
+        problems.append(
             SpecError(
                 "wrong-type",
-                f"{_subject(place)} is {_shown(given)}.",
+                f"{_subject(location)} is {_shown(value)}.",
                 f"It must be {one_of}.",
                 advice,
                 OUTCOME,
-                place=_path(place),
+                place=_path(location),
             )
         )
-    return found
+    return problems
 
 
 def _located(error: ErrorDetails, document: Any) -> tuple[str | int, ...]:
     """Return the error's place without the names of union branches, which the document does not have."""
-    place: list[str | int] = []
+    location: list[str | int] = []
     here: Any = document
     for step in error["loc"]:
         steps: Any = range(len(here)) if isinstance(here, list) else here if isinstance(here, Mapping) else ()
@@ -170,8 +171,8 @@ def _located(error: ErrorDetails, document: Any) -> tuple[str | int, ...]:
             here = here[step]
         elif error["type"] != "missing" or step != error["loc"][-1]:
             continue
-        place.append(step)
-    return tuple(place)
+        location.append(step)
+    return tuple(location)
 
 
 def _explained(location: tuple[str | int, ...], error: ErrorDetails) -> SpecError:

@@ -46,9 +46,11 @@ class SpecSection(BaseModel):
 def _as_spec_error(error: ErrorDetails) -> InitErrorDetails:
     """Return an error in the form in which it is raised."""
     kind, context = error["type"], error.get("ctx", {})
-    own = kind == "unknown_key"
-    again = _unknown_key(context["key"], context["action"]) if own else kind
-    return InitErrorDetails(type=again, loc=error["loc"], input=error["input"], ctx={} if own else context)
+    is_unknown_key = kind == "unknown_key"
+    error_type = _unknown_key(context["key"], context["action"]) if is_unknown_key else kind
+    return InitErrorDetails(
+        type=error_type, loc=error["loc"], input=error["input"], ctx={} if is_unknown_key else context
+    )
 
 
 def _unknown_key(key: str, action: str) -> PydanticCustomError:
@@ -60,5 +62,5 @@ def _advice(key: str, keys: Sequence[str], instead: str | None) -> str:
     """Return what to do about an unknown key, as a sentence."""
     if instead is not None:
         return instead
-    near = difflib.get_close_matches(key, keys, n=1)
-    return f"Did you mean {near[0]!r}?" if near else f"Use one of these keys: {', '.join(keys)}."
+    matches = difflib.get_close_matches(key, keys, n=1)
+    return f"Did you mean {matches[0]!r}?" if matches else f"Use one of these keys: {', '.join(keys)}."

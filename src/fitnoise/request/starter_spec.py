@@ -130,8 +130,8 @@ def begun(attributes: Mapping[str, str]) -> str:
         what, keys = KINDS[kind]
         header = tomli_w.dumps({"domain": {name: {}}}).strip()
         lines += [header, f'type = "{kind}"  # {what}', *_key_lines(keys | _COLUMN), ""]
-    shown = [_quoted(name) for name, kind in attributes.items() if kind != "amount"]
-    if shown:
+    quoted_names = [_quoted(name) for name, kind in attributes.items() if kind != "amount"]
+    if quoted_names:
         lines += ["[[tables]]", 'pattern = "singles"  # a table for each attribute', *_key_lines(_TARGET), ""]
     for name in (name for name, kind in attributes.items() if kind == "amount"):
         lines += [
@@ -140,8 +140,8 @@ def begun(attributes: Mapping[str, str]) -> str:
             *_key_lines(_SUM),
             "",
         ]
-    if len(shown) > 1:
-        lines += ["# [[tables]]", f"# attributes = [{', '.join(shown[:2])}]", "# margin = 30", ""]
+    if len(quoted_names) > 1:
+        lines += ["# [[tables]]", f"# attributes = [{', '.join(quoted_names[:2])}]", "# margin = 30", ""]
     lines.append(_QUESTION)
     return "\n".join(lines) + "\n"
 
@@ -152,6 +152,6 @@ def _quoted(name: str) -> str:
 
 def _key_lines(keys: Mapping[str, tuple[str, str]]) -> list[str]:
     """Return lines of keys with their examples, commented out, and their meaning."""
-    said = {f"# {key} = {value}": word for key, (value, word) in keys.items()}
-    width = max(map(len, said))
-    return [f"{example:{width}}  # {word}" for example, word in said.items()]
+    comments = {f"# {key} = {value}": word for key, (value, word) in keys.items()}
+    width = max(map(len, comments))
+    return [f"{example:{width}}  # {word}" for example, word in comments.items()]

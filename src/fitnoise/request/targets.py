@@ -128,23 +128,23 @@ class ByAttribute(ByValue):
                     "Nothing was planned.",
                     place=name,
                 )
-        found: dict[str, float] = {}
+        numbers: dict[str, float] = {}
         for row in rows:
-            code, said = row[attribute] or "", row[column] or ""
-            if not code or not said:
+            code, text = row[attribute] or "", row[column] or ""
+            if not code or not text:
                 continue
-            number = _number(path, f"{attribute} {code!r}", said, values)
-            if found.setdefault(code, number) != number:
+            number = _number(path, f"{attribute} {code!r}", text, values)
+            if numbers.setdefault(code, number) != number:
                 raise WorkloadError(
                     "target-twice",
-                    f"The file of targets {path.name!r} has the numbers {found[code]!r} and {number!r} for the "
+                    f"The file of targets {path.name!r} has the numbers {numbers[code]!r} and {number!r} for the "
                     f"{attribute} {code!r}.",
                     "",
                     "Give one number for each value.",
                     "Nothing was planned.",
                     place=attribute,
                 )
-        return cls(attribute, found, default)
+        return cls(attribute, numbers, default)
 
 
 def _number(path: Path, whose: str, said: str, classes: Mapping[str, float] | None) -> float:
@@ -320,8 +320,8 @@ class Target:
                 "Nothing was planned.",
                 place="reference",
             )
-        known = self.reference is None or isinstance(self.reference, PublicTotal)
-        if not known and not (is_real(self.reference) and 0 < self.reference < math.inf):
+        is_number = self.reference is None or isinstance(self.reference, PublicTotal)
+        if not is_number and not (is_real(self.reference) and 0 < self.reference < math.inf):
             raise WorkloadError(
                 "target-reference-not-positive",
                 f"The reference count is {self.reference!r}.",
@@ -355,8 +355,10 @@ class Target:
         if self.kind is TargetKind.STD_ERROR:
             return number**2
         if self.kind is TargetKind.RELATIVE_STD_ERROR:
-            at = self.reference.total / np.asarray(cells) if isinstance(self.reference, PublicTotal) else self.reference
-            return np.asarray((number * (math.nan if at is None else at)) ** 2)
+            reference_count = (
+                self.reference.total / np.asarray(cells) if isinstance(self.reference, PublicTotal) else self.reference
+            )
+            return np.asarray((number * (math.nan if reference_count is None else reference_count)) ** 2)
         if self.kind is TargetKind.MAX_DEVIATION:
             # tail of γ^(1/k) as expm1(log γ / k): 1 − γ^(1/k) without cancellation for large tables
             return np.asarray((number / -ndtri(-np.expm1(math.log(gamma) / np.asarray(cells)) / 2)) ** 2)

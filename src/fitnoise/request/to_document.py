@@ -72,8 +72,11 @@ def table_document(part: Table | Family) -> dict[str, Any]:
         "confidence": target.confidence,
     }
     if family is not None:
-        words = {n: word for word, n in ORDERS.items()}
-        out |= {"pattern": words.get(family.order, family.order), "pattern_attributes": list(family.pattern_attributes)}
+        word_by_order = {n: word for word, n in ORDERS.items()}
+        out |= {
+            "pattern": word_by_order.get(family.order, family.order),
+            "pattern_attributes": list(family.pattern_attributes),
+        }
         if family.numbers is not None:
             out[target.kind.value] = list(family.numbers)
     if t.matrix is not None:
@@ -106,14 +109,14 @@ def small_document(small: SmallDatabase | None) -> dict[str, Any]:
     """Return the statements about a small database, without its tables."""
     if small is None:
         return {}
-    said = {
+    settings = {
         "region": small.region.value,
         "index": small.index,
         "temperature": small.temperature,
         "variant": small.variant.value,
     }
     usual = small == SmallDatabase(small.size)
-    return {"mechanism": "projection", "size": small.size, "projection": None if usual else said}
+    return {"mechanism": "projection", "size": small.size, "projection": None if usual else settings}
 
 
 def finite_document(q: FiniteQuery) -> dict[str, Any]:
@@ -165,7 +168,7 @@ def toml(document: Mapping[str, Any]) -> str:
 def _mixed(groups: Any) -> bool:
     """Return True if some groups are tables of keys."""
     by_attribute = [x for x in groups.values() if isinstance(x, Mapping)] if isinstance(groups, Mapping) else []
-    return any(isinstance(values, Mapping) for own in by_attribute for values in own.values())
+    return any(isinstance(values, Mapping) for selections in by_attribute for values in selections.values())
 
 
 def _number_document(number: float | ByAttribute | ByTableSize) -> Any:
