@@ -97,4 +97,5 @@ def test_marks_are_drawn_where_the_numbers_are(page):
     assert len(boxes) == len(drawn) > 6
     for ((_, width, left), (zero, *_), (dot, *_)), mark in zip(boxes, drawn, strict=True):
         assert width > 40
-        assert ((dot - left) / width * 100, (zero - left) / width * 100) == pytest.approx((mark.at, mark.zero), abs=1)
+        percents = (dot - left) / width * 100, (zero - left) / width * 100
+        assert percents == pytest.approx((mark.position, mark.zero), abs=1)

@@ -611,12 +611,12 @@ def test_marks_are_where_the_numbers_are():
     drawn = chart(layout(release, "area by job", totals=True))
     frame = release["area by job"]
     assert isinstance(drawn, Strips)
-    assert drawn.of == 3
+    assert drawn.row_total == 3
     low, high = min(0, (frame.value - frame.moe).min()), (frame.value + frame.moe).max()
     marks = [m for _, row in drawn.rows for m in row]
     for mark, value, moe in zip(marks, frame.value, frame.moe, strict=True):
         wanted = [100 * (x - low) / (high - low) for x in (value, value - moe, value + moe, 0)]
-        assert [mark.at, *mark.ends, mark.zero] == pytest.approx(wanted, abs=0.01)
+        assert [mark.position, *mark.ends, mark.zero] == pytest.approx(wanted, abs=0.01)
     lines = chart(layout(release, "area by age cumulative"))
     assert isinstance(lines, Lines)
     assert [x.label.text for x in lines.lines] == ["north", "south", "west"]
@@ -628,7 +628,7 @@ def test_marks_are_where_the_numbers_are():
     assert len(band) == 40
     assert all(a[1] <= p[1] <= b[1] for p, a, b in zip(points, band, band[::-1], strict=False))
     assert (
-        chart(layout(demo(), "state by status")).of
+        chart(layout(demo(), "state by status")).row_total
         > MAX_STRIP_ROWS
         == len(chart(layout(demo(), "state by status")).rows)
     )
@@ -639,7 +639,7 @@ def test_ticks_are_round_and_few(low, high):
     scale = Scale.from_range(np.array([low]), np.array([high]))
     ticks = scale.ticks()
     assert 2 <= len(ticks) <= 9
-    assert all(0 <= t.at <= 100 for t in ticks)
+    assert all(0 <= t.position <= 100 for t in ticks)
     assert any(t.number == 0 for t in ticks)
     steps = {f"{b.number - a.number:.3g}".strip("0.").replace("e-", "")[0] for a, b in itertools.pairwise(ticks)}
     assert len(steps) == 1
@@ -804,7 +804,7 @@ def test_a_curve_is_drawn_over_powers_of_ten(most, ticks, digits):
     drawn = curve(delta, np.linspace(most, most / 10, 11))
     points = [tuple(map(float, x.split(","))) for x in drawn.lines[0].points.split(" ")]
     assert points == [pytest.approx((10 * i, 9 * i)) for i in range(11)]
-    assert [(at, x.text) for at, x in drawn.along] == [(20 * i, f"10{p}") for i, p in enumerate(POWERS)]
+    assert [(at, x.text) for at, x in drawn.axis_labels] == [(20 * i, f"10{p}") for i, p in enumerate(POWERS)]
     assert [t.number for t in drawn.ticks][: len(ticks)] == pytest.approx(ticks)
     assert drawn.digits == digits
 

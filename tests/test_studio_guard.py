@@ -189,7 +189,7 @@ def test_a_long_body_and_one_that_is_no_form_are_refused(door, monkeypatch):
     form = {"content-type": "application/x-www-form-urlencoded", "origin": door.session.origin, "x-studio": "1"}
     for body in (b"\xff=1", b"a=%ff", b"novalue", b"&" * 100):
         assert door.post("/x", content=body, headers=form).status_code == 400
-    monkeypatch.setattr(access, "MOST_FIELDS", 3)
+    monkeypatch.setattr(access, "MAX_FIELDS", 3)
     assert post(door, a="1", b="1", c="1").status_code == 400
     assert len(door.seen) == 1
 

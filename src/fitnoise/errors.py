@@ -39,14 +39,14 @@ def is_interruption(error: BaseException) -> bool:
     Args:
         error: The raised error. DuckDB makes a RuntimeError or an InterruptException of a signal.
     """
-    told: BaseException | None = error
+    cause: BaseException | None = error
     for _ in range(20):
-        if told is None:
+        if cause is None:
             return False
-        engine = isinstance(told, RuntimeError) and "interrupted" in str(told).lower()
-        if isinstance(told, KeyboardInterrupt) or engine or type(told).__name__ == "InterruptException":
+        engine = isinstance(cause, RuntimeError) and "interrupted" in str(cause).lower()
+        if isinstance(cause, KeyboardInterrupt) or engine or type(cause).__name__ == "InterruptException":
             return True
-        told = told.__cause__ or told.__context__
+        cause = cause.__cause__ or cause.__context__
     return False
 
 

@@ -146,49 +146,52 @@ def release(
         * a release that was charged is not removed, and an equal call finishes it without a further charge.
     """
     plan = read_back(plan)
-    drawn = _turn(plan, period, series)
-    _refuse_call(ledger, directory, tables, drawn, again=again)
-    call = _Call(
-        plan, data, drawn, table, private_key, again, tell=progress or (lambda _: None), told=notice or (lambda _: None)
-    )
-    place, course = None if directory is None else Path(directory), _Course(ledger)
-    with course.told(), contextlib.ExitStack() as stack:
+    turn = _turn(plan, period, series)
+    _refuse_call(ledger, directory, tables, turn, again=again)
+    stage_notice, sentence_notice = progress or (lambda _: None), notice or (lambda _: None)
+    call = _Call(plan, data, turn, table, private_key, again, progress=stage_notice, notice=sentence_notice)
+    target, course = None if directory is None else Path(directory), _Course(ledger)
+    with course.stating_outcome(), contextlib.ExitStack() as stack:
         book = _opened_ledger(ledger, stack) if isinstance(ledger, Ledger) or Path(ledger).exists() else None
-        if place is not None and book is not None:
-            ready = _in_place(plan, drawn, book, place, tables)
+        if target is not None and book is not None:
+            ready = _in_place(plan, turn, book, target, tables)
             if ready is not None:
-                call.told(f"{place.name!r} holds this release already, and was left as it is.")
+                call.notice(f"{target.name!r} holds this release already, and was left as it is.")
                 return ready
-        with contextlib.nullcontext() if place is None else staged(place, course.paid) as stage:
-            for found in () if place is None else clear_leftovers(place):
-                call.told(found)
-            shown = plan if drawn is None else plan.truncate(drawn.period)
-            written = () if stage is None else to_write(shown, tables)
+        with contextlib.nullcontext() if target is None else staged(target, course.is_charged) as stage:
+            for leftover in () if target is None else clear_leftovers(target):
+                call.notice(leftover)
+            released_plan = plan if turn is None else plan.truncate(turn.period)
+            table_names = () if stage is None else to_write(released_plan, tables)
             unfinished, counter = None, None
             if book is not None:
-                unfinished = _charged_before(call, place, book, course.stages)
+                unfinished = _charged_before(call, target, book, course.stages)
             if isinstance(unfinished, Measurement):
                 measured = unfinished
             else:
                 counter = call.counter()
-                call.tell("rehearsing without data")
-                _rehearse(shown, stage, written)
+                call.progress("rehearsing without data")
+                _rehearse(released_plan, stage, table_names)
                 book = book or _opened_ledger(ledger, stack)
                 measured = call.measured(counter, book, course.stages, unfinished)
             if unfinished is not None:
-                call.told(
+                call.notice(
                     f"entry {measured.charge.sequence} charged this before: it is finished, at no further charge."
                 )
             assert book is not None  # noqa: S101 - a ledger was opened before any draw, or the drawn answers are in it
             stack.enter_context(AnswerFolder(book).holding(measured.charge))
-            result = _released(plan, measured) if drawn is None else _known(shown, [*_before(drawn, book), measured])
+            result = (
+                _released(plan, measured)
+                if turn is None
+                else _series_release(released_plan, [*_before(turn, book), measured])
+            )
             if stage is not None:
-                call.tell("writing the tables")
-                result._fill(stage, written)
+                call.progress("writing the tables")
+                result._fill(stage, table_names)
         course.placed = True
-        _tidy(book, measured.charge, place)
+        _tidy(book, measured.charge, target)
     if counter is not None:
-        _tell_dropped(counter, notice, dropped)
+        _report_dropped(counter, notice, dropped)
     return result
 
 
@@ -196,7 +199,7 @@ def _refuse_call(
     ledger: str | os.PathLike[str] | Ledger,
     directory: str | os.PathLike[str] | None,
     tables: str | Iterable[str] | None,
-    drawn: _PeriodTurn | None,
+    turn: _PeriodTurn | None,
     *,
     again: bool,
 ) -> None:
@@ -219,7 +222,7 @@ def _refuse_call(
             _NOTHING,
             place="tables",
         )
-    if again and drawn is not None:
+    if again and turn is not None:
         raise PlanError(
             "period-again",
             "A period of a series is to be measured again.",
@@ -233,35 +236,35 @@ def _refuse_call(
 @final
 @dataclass(frozen=True)
 class _Call:
-    """The data of a release, and the recipients of its notices. `drawn`: For a series, the next period."""
+    """The data of a release, and the recipients of its notices. `turn`: For a series, the next period."""
 
     plan: Plan
     data: Any
-    drawn: _PeriodTurn | None
+    turn: _PeriodTurn | None
     table: str | None
     key: str | os.PathLike[str] | None
-    again: bool
-    tell: Callable[[str], None]
-    told: Callable[[str], None]
+    is_repeat: bool
+    progress: Callable[[str], None]
+    notice: Callable[[str], None]
 
     def counter(self) -> Counter:
         """Open the data."""
-        self.tell("opening the data")
+        self.progress("opening the data")
         return _opened(self.plan, self.data, self.table, self.key)
 
     def measured(self, counter: Counter, book: Ledger, stages: Stages, unfinished: LedgerEntry | None) -> Measurement:
         """Count, charge and measure; after an unfinished charge, count and measure."""
-        if self.drawn is not None:
-            _before(self.drawn, book)
-        self.tell("counting, charging and measuring")
+        if self.turn is not None:
+            _before(self.turn, book)
+        self.progress("counting, charging and measuring")
 
-        def counted(share: float) -> None:
-            self.tell(f"counting, {share:.0%}")
+        def counted(fraction: float) -> None:
+            self.progress(f"counting, {fraction:.0%}")
 
-        if self.drawn is not None:
-            drawn = self.drawn
-            return draw(drawn.series, drawn.period, counter, book, drawn.folder, stages=stages, progress=counted)
-        order, once = self.plan.order, not self.again
+        if self.turn is not None:
+            turn = self.turn
+            return draw(turn.series, turn.period, counter, book, turn.folder, stages=stages, progress=counted)
+        order, once = self.plan.order, not self.is_repeat
         return measure(order, counter, book, unfinished=unfinished, once=once, stages=stages, progress=counted)
 
 
@@ -283,12 +286,12 @@ class _Course:
         self._ledger, self._nothing = ledger, nothing
         self.stages, self.placed = Stages(), False
 
-    def paid(self) -> bool:
+    def is_charged(self) -> bool:
         """Return True if the ledger was charged for the release."""
         return self.stages.charge is not None
 
     @contextlib.contextmanager
-    def told(self) -> Iterator[None]:
+    def stating_outcome(self) -> Iterator[None]:
         """Replace the outcome of errors by the steps that were done, according to the ledger.
 
         Raises:
@@ -298,12 +301,12 @@ class _Course:
         try:
             yield
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(self._said()) from None
+            raise KeyboardInterrupt(self._outcome()) from None
         except Exception as error:
             if is_interruption(error):  # an engine has turned the interruption into an error
-                raise KeyboardInterrupt(self._said()) from None
+                raise KeyboardInterrupt(self._outcome()) from None
             if isinstance(error, FitnoiseError):
-                outcome = self._said()
+                outcome = self._outcome()
                 if outcome == error.outcome:
                     raise
                 raise error.with_outcome(outcome) from error
@@ -313,15 +316,15 @@ class _Course:
                     f"The operating system refused a step of the release ({error.strerror}).",
                     "",
                     "Remove this cause.",
-                    self._said(),
+                    self._outcome(),
                 ) from error
-            error.add_note(self._said())
+            error.add_note(self._outcome())
             raise
 
-    def _said(self) -> str:
+    def _outcome(self) -> str:
         """Return the steps that were done, according to the ledger if it may have been charged."""
-        charge, known = self._charge()
-        if not known:
+        charge, is_known = self._charge()
+        if not is_known:
             return f"Whether the ledger was charged is not known, because it cannot be read now. {_REPEAT}"
         if charge is None:
             return self._nothing
@@ -343,8 +346,8 @@ class _Course:
                 entries = [e for e in book.entries() if e.kind in ("charge", "period")]
         except (FitnoiseError, OSError):
             return None, False
-        own = (e for e in entries if stages.salt in (e.detail.get("salt"), e.drawn_period and e.drawn_period.frozen))
-        return next(own, None), True
+        owned = (e for e in entries if stages.salt in (e.detail.get("salt"), e.drawn_period and e.drawn_period.frozen))
+        return next(owned, None), True
 
 
 def _tidy(book: Ledger, charge: LedgerEntry, path: Path | None) -> None:
@@ -355,32 +358,32 @@ def _tidy(book: Ledger, charge: LedgerEntry, path: Path | None) -> None:
 
 
 def _in_place(
-    plan: Plan, drawn: _PeriodTurn | None, book: Ledger, path: Path, tables: str | Iterable[str] | None
+    plan: Plan, turn: _PeriodTurn | None, book: Ledger, path: Path, tables: str | Iterable[str] | None
 ) -> Release | None:
     """Return the release in a directory if it is the requested one, according to the ledger; None otherwise."""
     if not (path / DESCRIPTION).is_file():
         return None
     try:
-        found = Release.read(path)
-        written = json.loads(read_text(path / DESCRIPTION))["written"]
-        asked = to_write(found.plan, tables)
+        stored = Release.read(path)
+        recorded_tables = json.loads(read_text(path / DESCRIPTION))["written"]
+        table_names = to_write(stored.plan, tables)
     except (FitnoiseError, ValueError, KeyError, TypeError):
         return None
-    every = sum(len(p.workload.tables) for p in found.plan.publication.groups)
-    same = written == ("all" if len(asked) == every else list(asked))
-    last = None if drawn is None else drawn.labels[drawn.period - 1]
-    if found.entry is None or found.plan.hash != plan.hash or not same or (drawn and found.plan.periods[-1] != last):
+    table_count = sum(len(p.workload.tables) for p in stored.plan.publication.groups)
+    same = recorded_tables == ("all" if len(table_names) == table_count else list(table_names))
+    last = None if turn is None else turn.labels[turn.period - 1]
+    if stored.entry is None or stored.plan.hash != plan.hash or not same or (turn and stored.plan.periods[-1] != last):
         return None
     order = plan.order
-    known = book.charges(order.account, order.plan) if drawn is None else book.series(order.account, order.plan)
-    charge = next((e for e in known if e.digest == found.entry.digest), None)
-    named = None if charge is None else book.answered(charge)
-    if charge is None or named is None or named.answers != drawn_digest(found):
+    charges = book.charges(order.account, order.plan) if turn is None else book.series(order.account, order.plan)
+    charge = next((e for e in charges if e.digest == stored.entry.digest), None)
+    answer_record = None if charge is None else book.answered(charge)
+    if charge is None or answer_record is None or answer_record.answers != drawn_digest(stored):
         return None
     # the leftover of a process that was killed in its last moment
     with contextlib.suppress(ReleaseError), reserved(path):
         _tidy(book, charge, path)
-    return found
+    return stored
 
 
 def _charged_before(call: _Call, path: Path | None, book: Ledger, stages: Stages) -> LedgerEntry | Measurement | None:
@@ -389,15 +392,15 @@ def _charged_before(call: _Call, path: Path | None, book: Ledger, stages: Stages
     Raises:
         LedgerError: The release was finished, and no second one is requested; or another process is at work on it.
     """
-    if call.drawn is not None:
-        return _drawn_before(call.drawn, path, book, stages)
-    beside, before = AnswerFolder(book), charged_before(call.plan, book)
+    if call.turn is not None:
+        return _drawn_before(call.turn, path, book, stages)
+    answer_folder, before = AnswerFolder(book), charged_before(call.plan, book)
     open_ones = [(e, answers) for e, answers, finished in before if not finished]
     for entry, answers in open_ones:
-        if not beside.is_held(entry):
+        if not answer_folder.is_held(entry):
             stages.charge, stages.answers = entry, book.answered(entry)
             return entry if answers is None else Measurement(answers, entry)
-    if before and not call.again:
+    if before and not call.is_repeat:
         number = before[-1][0].sequence
         if open_ones:
             raise LedgerError(
@@ -427,36 +430,36 @@ def charged_before(plan: Plan, book: Ledger) -> list[tuple[LedgerEntry, tuple[An
     Raises:
         LedgerError: The ledger cannot be used, or stored answers were altered.
     """
-    found = []
+    charges = []
     for entry in book.charges(plan.order.account, plan.order.plan):
-        named = book.answered(entry)
-        answers = None if named is None else AnswerFolder(book).read(entry, named)
-        found.append((entry, answers, not is_unfinished(book, entry) if named is None else answers is None))
-    return found
+        answer_record = book.answered(entry)
+        answers = None if answer_record is None else AnswerFolder(book).read(entry, answer_record)
+        charges.append((entry, answers, not is_unfinished(book, entry) if answer_record is None else answers is None))
+    return charges
 
 
-def _drawn_before(drawn: _PeriodTurn, path: Path | None, book: Ledger, stages: Stages) -> Measurement | None:
+def _drawn_before(turn: _PeriodTurn, path: Path | None, book: Ledger, stages: Stages) -> Measurement | None:
     """Return the answers of the last charged period of a series, if its release is requested again."""
-    known = book.series(drawn.series.order.account, drawn.series.order.plan)
-    if drawn.period != len(known):
+    charges = book.series(turn.series.order.account, turn.series.order.plan)
+    if turn.period != len(charges):
         return None
-    if book.answered(known[-1]) is None:
-        stages.charge = known[-1]
-        return draw_again(drawn.series, drawn.period, book, drawn.folder, stages=stages)
-    found = None if path is None else _kept(drawn.series, book, drawn.folder)[-1]
-    if not isinstance(found, Measurement):
+    if book.answered(charges[-1]) is None:
+        stages.charge = charges[-1]
+        return draw_again(turn.series, turn.period, book, turn.folder, stages=stages)
+    last_draw = None if path is None else _read_draws(turn.series, book, turn.folder)[-1]
+    if not isinstance(last_draw, Measurement):
         return None
-    stages.charge, stages.answers = found.charge, book.answered(found.charge)
-    return found
+    stages.charge, stages.answers = last_draw.charge, book.answered(last_draw.charge)
+    return last_draw
 
 
-def _tell_dropped(
+def _report_dropped(
     counter: Counter, notice: Callable[[str], None] | None, dropped: Callable[[Dropped], None] | None
 ) -> None:
     """Give the operator the number of records that were dropped; last of all, because a callback may fail."""
-    if (found := counter.dropped) is not None:
-        (notice or (lambda _: None))(str(found))
-        (dropped or (lambda _: None))(found)
+    if (dropped_records := counter.dropped) is not None:
+        (notice or (lambda _: None))(str(dropped_records))
+        (dropped or (lambda _: None))(dropped_records)
 
 
 @final
@@ -504,11 +507,11 @@ def list_periods(
     with contextlib.ExitStack() as stack:
         book = _there(ledger, stack)
         waiting = {e.digest for e in book.series(plan.order.account, plan.order.plan) if book.answered(e) is None}
-        found = _kept(plan.series, book, Path(series))
+        draws = _read_draws(plan.series, book, Path(series))
         others = {entry.digest for entry in touched(plan.series, book, Path(series))}
     out = []
     for i, (label, design) in enumerate(zip(plan.periods, plan.series.designs, strict=True)):
-        one = found[i] if i < len(found) else None
+        one = draws[i] if i < len(draws) else None
         entry = one.charge if isinstance(one, Measurement) else one
         waits = entry is not None and entry.digest in waiting
         price = 0.0 if waits else rounded_up(design.loss(plan.order.adjacency).rho)
@@ -556,17 +559,17 @@ def read_period(
     if turn is None:
         raise _no_series()
     course = _Course(ledger, "Nothing was drawn and nothing was charged.")
-    with course.told(), contextlib.ExitStack() as stack:
-        stage = None if directory is None else stack.enter_context(staged(Path(directory), course.paid))
-        for left in () if directory is None else clear_leftovers(Path(directory)):
-            (notice or (lambda _: None))(left)
+    with course.stating_outcome(), contextlib.ExitStack() as stack:
+        stage = None if directory is None else stack.enter_context(staged(Path(directory), course.is_charged))
+        for leftover in () if directory is None else clear_leftovers(Path(directory)):
+            (notice or (lambda _: None))(leftover)
         book = _there(ledger, stack)
-        shown = plan.truncate(turn.period)
-        written = () if stage is None else to_write(shown, tables)
+        released_plan = plan.truncate(turn.period)
+        table_names = () if stage is None else to_write(released_plan, tables)
         if redraw:
             draw_again(turn.series, turn.period, book, turn.folder, stages=course.stages)
-        found = _before(_PeriodTurn(turn.series, turn.period + 1, turn.folder, turn.labels), book)
-        if len(found) < turn.period:
+        draws = _before(_PeriodTurn(turn.series, turn.period + 1, turn.folder, turn.labels), book)
+        if len(draws) < turn.period:
             raise LedgerError(
                 "period-not-released",
                 f"Period {period} was not drawn yet.",
@@ -575,9 +578,9 @@ def read_period(
                 "Nothing was written.",
                 place="period",
             )
-        result = _known(shown, found)
+        result = _series_release(released_plan, draws)
         if stage is not None:
-            result._fill(stage, written)
+            result._fill(stage, table_names)
     return result
 
 
@@ -648,7 +651,7 @@ def _there(ledger: str | os.PathLike[str] | Ledger, stack: contextlib.ExitStack)
     return stack.enter_context(Ledger(ledger))
 
 
-def _kept(series: Series, book: Ledger, folder: Path) -> list[Measurement | LedgerEntry]:
+def _read_draws(series: Series, book: Ledger, folder: Path) -> list[Measurement | LedgerEntry]:
     """Return the draws of a series; a folder that does not exist, or that others own, is no loss.
 
     Raises:
@@ -663,8 +666,8 @@ def _kept(series: Series, book: Ledger, folder: Path) -> list[Measurement | Ledg
             "Nothing was drawn.",
             place="series",
         )
-    found = read_answers(series, book, folder)
-    if found and not folder.is_dir():
+    draws = read_answers(series, book, folder)
+    if draws and not folder.is_dir():
         raise DataError(
             "drawn-series-folder-missing",
             f"There is no folder {folder.name!r}, and the ledger has drawn periods of this series.",
@@ -673,7 +676,7 @@ def _kept(series: Series, book: Ledger, folder: Path) -> list[Measurement | Ledg
             "Nothing was drawn.",
             place="series",
         )
-    return found
+    return draws
 
 
 def _before(turn: _PeriodTurn, book: Ledger) -> list[Measurement]:
@@ -682,8 +685,8 @@ def _before(turn: _PeriodTurn, book: Ledger) -> list[Measurement]:
     Raises:
         LedgerError: The answers of one of these are lost.
     """
-    found = _kept(turn.series, book, turn.folder)[: turn.period - 1]
-    for label, one in zip(turn.labels, found, strict=False):
+    draws = _read_draws(turn.series, book, turn.folder)[: turn.period - 1]
+    for label, one in zip(turn.labels, draws, strict=False):
         if not isinstance(one, Measurement) and book.answered(one) is None:
             raise LedgerError(
                 "charged-period-not-drawn",
@@ -701,7 +704,7 @@ def _before(turn: _PeriodTurn, book: Ledger) -> list[Measurement]:
                 "(fitnoise series write --redraw).",
                 "Nothing was drawn.",
             )
-    return [x for x in found if isinstance(x, Measurement)]
+    return [x for x in draws if isinstance(x, Measurement)]
 
 
 def _released(plan: Plan, measured: Measurement) -> Release:
@@ -711,7 +714,7 @@ def _released(plan: Plan, measured: Measurement) -> Release:
     return Release(plan, answers, measured.charge, [int(x.item()) for (x,) in measured.answers[count:]])
 
 
-def _known(plan: Plan, measurements: Sequence[Measurement]) -> Release:
+def _series_release(plan: Plan, measurements: Sequence[Measurement]) -> Release:
     """Return the release of a series up to its last drawn period."""
     return Release(plan, joined(plan.table_part, [m.answers[0] for m in measurements]), measurements[-1].charge)
 
@@ -753,7 +756,7 @@ def count(
         ReleaseError: Neither a key nor `unsealed` is given, or both are; or the file exists, or cannot be written.
     """
     plan = read_back(plan)
-    path, tell = Path(file), progress or (lambda _: None)
+    path, report_stage = Path(file), progress or (lambda _: None)
     if (public_key is None) is not unsealed:
         raise ReleaseError(
             "sealed-or-unsealed",
@@ -767,12 +770,12 @@ def count(
     _refuse_place(path)
     if public_key is not None:
         read_key(public_key, PUBLIC)
-    tell("opening the data")
+    report_stage("opening the data")
     counter = _opened(plan, data, table, None)
-    tell("counting")
-    content = sealed(plan.order, counter, public_key, progress=lambda x: tell(f"counting, {x:.0%}"))
+    report_stage("counting")
+    content = sealed(plan.order, counter, public_key, progress=lambda x: report_stage(f"counting, {x:.0%}"))
     replace_file(path, content, 0o600)
-    _tell_dropped(counter, notice, dropped)
+    _report_dropped(counter, notice, dropped)
     return path
 
 
@@ -791,8 +794,8 @@ def new_keys(file: str | os.PathLike[str]) -> tuple[Path, Path]:
         ReleaseError: A file exists, or cannot be written.
         DataError: The package that makes keys is not installed (fitnoise[sealed]).
     """
-    own = Path(file)
-    if not own.name:
+    private_file = Path(file)
+    if not private_file.name:
         raise ReleaseError(
             "key-file-without-name",
             f"{str(file)!r} is no name of a file.",
@@ -800,17 +803,17 @@ def new_keys(file: str | os.PathLike[str]) -> tuple[Path, Path]:
             "Choose a name of a file.",
             UNWRITTEN,
         )
-    other = own.with_name(f"{own.name}.pub")
-    for path in (own, other):
+    public_file = private_file.with_name(f"{private_file.name}.pub")
+    for path in (private_file, public_file):
         _refuse_place(path)
     private, public = key_pair()
-    replace_file(own, f"{private}\n".encode(), 0o600)
+    replace_file(private_file, f"{private}\n".encode(), 0o600)
     try:
-        replace_file(other, f"{public}\n".encode())
+        replace_file(public_file, f"{public}\n".encode())
     except ReleaseError:
-        own.unlink(missing_ok=True)  # a single key is of no use, and prevents the next try
+        private_file.unlink(missing_ok=True)  # a single key is of no use, and prevents the next try
         raise
-    return own, other
+    return private_file, public_file
 
 
 def _refuse_place(path: Path) -> None:
@@ -823,7 +826,7 @@ def _refuse_place(path: Path) -> None:
 
 def _opened(plan: Plan, data: Any, table: str | None, key: str | os.PathLike[str] | None) -> Counter:
     """Return the opened data of a table."""
-    asked = plan.publication
+    publication = plan.publication
     if table is not None and is_sealed(data):
         raise DataError(
             "table-of-sealed-counts",
@@ -833,11 +836,11 @@ def _opened(plan: Plan, data: Any, table: str | None, key: str | os.PathLike[str
             _NOTHING,
             place="table",
         )
-    source = asked.source if table is None else replace(asked.source, table=table)
-    return open_counter(data, asked.domain, source, asked.unit.bound, key=key)
+    source = publication.source if table is None else replace(publication.source, table=table)
+    return open_counter(data, publication.domain, source, publication.unit.bound, key=key)
 
 
-def _rehearse(plan: Plan, stage: Path | None, written: Sequence[str]) -> None:
+def _rehearse(plan: Plan, stage: Path | None, table_names: Sequence[str]) -> None:
     """Rebuild and write a release of zeros, so that an error costs nothing."""
     lengths = [n for part in plan.groups for n in part.strategy.lengths]
     blank = Release(plan, [np.zeros(n, dtype=np.int64) for n in lengths], outputs=[0] * len(plan.finite))
@@ -849,4 +852,4 @@ def _rehearse(plan: Plan, stage: Path | None, written: Sequence[str]) -> None:
         for group in part.decomposition.tables:
             _ = blank[part.publication.workload.tables[int(group.tables[0])].name]
     if stage is not None:
-        blank._fill(stage, written, rehearsal=True)
+        blank._fill(stage, table_names, rehearsal=True)

@@ -19,7 +19,7 @@ import click
 
 from fitnoise import __version__
 from fitnoise.errors import FitnoiseError, ReleaseError, SpecError, is_interruption
-from fitnoise.interfaces.streams import give_up, unsaid
+from fitnoise.interfaces.streams import give_up, has_lost_lines
 
 
 def _example(*lines: str) -> str:
@@ -679,7 +679,7 @@ def schema_command(**options: Any) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command. Write an error on stderr, as text or with --json as JSON, and exit with its code."""
-    unsaid()  # of a command before, in the same process
+    has_lost_lines()  # of a command before, in the same process
     command_line = sys.argv[1:] if arguments is None else arguments
     try:
         with _signals() as received:
@@ -691,7 +691,7 @@ def main(arguments: list[str] | None = None) -> None:
             _report("output", None, message, 1, f"error: {message}", as_json="--json" in command_line)
         give_up(sys.stdout)
         code = 1
-    if code or unsaid():
+    if code or has_lost_lines():
         sys.exit(code or 1)
 
 

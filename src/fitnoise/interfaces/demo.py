@@ -45,19 +45,19 @@ def run(directory: Path | None, *, as_json: bool) -> dict[str, Any]:
     if folder.exists():
         raise existing_place(folder.name, "Nothing was measured.")
     publication = load_spec(data.path(data.DEMO))
-    with progress("planning") as tell:
-        plan = make_plan(publication, progress=lambda i, gap: tell(f"step {i}, gap {gap:.1e}"))
-        told = plan_report(plan).adding(_separate_cost(plan))
+    with progress("planning") as report_step:
+        plan = make_plan(publication, progress=lambda i, gap: report_step(f"step {i}, gap {gap:.1e}"))
+        report = plan_report(plan).adding(_separate_cost(plan))
     if not as_json:
-        _tell_plan(plan, told)
-    with progress("releasing") as tell, Ledger(_made(folder) / "ledger.sqlite") as ledger:
+        _print_plan(plan, report)
+    with progress("releasing") as report_step, Ledger(_make_folder(folder) / "ledger.sqlite") as ledger:
         ledger.set_cap(plan.order.account, CAP, reason="the office's budget for this source")
-        result = release(plan, data.path(data.CPS), ledger=ledger, directory=folder / "release", progress=tell)
-        tell("verifying what was written")
+        result = release(plan, data.path(data.CPS), ledger=ledger, directory=folder / "release", progress=report_step)
+        report_step("verifying what was written")
         checked = verify(folder / "release")
         balance = ledger.balance(plan.order.account)
-    for name, own in ((data.DEMO, "spec.toml"), (data.STATES, data.STATES), (data.CPS, data.CPS)):
-        shutil.copy(data.path(name), folder / own)
+    for name, copy_name in ((data.DEMO, "spec.toml"), (data.STATES, data.STATES), (data.CPS, data.CPS)):
+        shutil.copy(data.path(name), folder / copy_name)
     if not checked.ok:
         broken = next(c for c in checked.checks if not c.holds)
         raise ReleaseError(
@@ -69,13 +69,13 @@ def run(directory: Path | None, *, as_json: bool) -> dict[str, Any]:
         )
     spent = balance_section("ledger", balance)
     if not as_json:
-        _tell_release(folder, result, checked)
-        again = replace(spent, sentences=("(a second release like this one would be refused)",))
-        show(Report("", (spent, again)))
+        _print_release(folder, result, checked)
+        second_release = replace(spent, sentences=("(a second release like this one would be refused)",))
+        show(Report("", (spent, second_release)))
         emit()
         emit(f"To move its margins: fitnoise studio {folder} (pip install 'fitnoise[studio]'), pages of this machine.")
     done = (Value("directory", str(folder / "release")), Value("verified", checked.ok))
-    return document(told.adding(Section("", values=done), spent))
+    return document(report.adding(Section("", values=done), spent))
 
 
 def _free(base: Path) -> Path:
@@ -83,7 +83,7 @@ def _free(base: Path) -> Path:
     return next(p for p in itertools.chain([base], numbered) if not p.exists())
 
 
-def _made(folder: Path) -> Path:
+def _make_folder(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True)
     except OSError as error:
@@ -101,7 +101,7 @@ def _separate_cost(plan: Plan) -> Section:
     return Section("otherwise", (sentence,), (Value("separately_planned_rho", rho, ValueKind.COMPARED),))
 
 
-def _tell_plan(plan: Plan, report: Report) -> None:
+def _print_plan(plan: Plan, report: Report) -> None:
     w = plan.publication.workload
     emit("A state tax-statistics office will publish five tables about tax filing units.")
     emit(f"The domain has {w.domain.size:,} cells. It says how accurate each table must be; no data are read yet.")
@@ -110,7 +110,7 @@ def _tell_plan(plan: Plan, report: Report) -> None:
     emit()
 
 
-def _tell_release(folder: Path, result: Release, checked: Verification) -> None:
+def _print_release(folder: Path, result: Release, checked: Verification) -> None:
     emit("measured   103,589 tax filing units, once: built from the public-use March CPS, an unweighted sample;")
     emit(f"           no tax return is involved; written to {folder / 'release'}")
     for check in checked.checks:

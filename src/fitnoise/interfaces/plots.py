@@ -156,9 +156,9 @@ def plan_figure(plan: Plan, sweeps: Sequence[Sweep]) -> Figure:
         return privacy_figure(plan)
     with _drawing():
         figure = _figure(13.5, 5.4 + LEGEND_ROW_INCHES * _rows(sweeps))
-        left, right = figure.subplots(1, 2)
-        _draw_costs(left, sweeps)
-        _draw_privacy(right, plan)
+        cost_axes, privacy_axes = figure.subplots(1, 2)
+        _draw_costs(cost_axes, sweeps)
+        _draw_privacy(privacy_axes, plan)
         if plan.publication.title.strip():
             title = figure.suptitle(_short(plan.publication.title, 100), x=0.01, ha="left", fontsize=14)
             title.set_parse_math(False)
@@ -184,8 +184,8 @@ def report_figure(plan: Plan, *, progress: SweepProgress | None = None) -> Figur
         pass
     if plan.publication.budget is not None:
         return privacy_figure(plan)
-    dearest = (-plan.price_shares).argsort(kind="stable")[:MAX_TABLES_DRAWN]
-    names = [plan.publication.workload.tables[int(i)].name for i in dearest]
+    costliest_tables = (-plan.price_shares).argsort(kind="stable")[:MAX_TABLES_DRAWN]
+    names = [plan.publication.workload.tables[int(i)].name for i in costliest_tables]
     return plan_figure(plan, sweeps(plan, names, FACTORS, gap=None, progress=progress))
 
 
@@ -195,21 +195,21 @@ def check_place(path: str | Path, *, replace: bool = False) -> str:
     Raises:
         ReleaseError: The name has another ending, the file exists and may not be replaced, or no folder is writable.
     """
-    place = Path(path)
-    kind = place.suffix[1:].lower()
+    target = Path(path)
+    kind = target.suffix[1:].lower()
     if kind not in METADATA:
         raise ReleaseError(
             "unknown-figure-format",
-            f"The figure is to be written as {place.name!r}.",
+            f"The figure is to be written as {target.name!r}.",
             "A figure is written as .png, .svg or .pdf, by the ending of its name.",
             "Choose a name with one of these endings.",
             "Nothing was written.",
-            place=place.name,
+            place=target.name,
         )
-    if place.is_dir() or (place.exists() and not replace):
-        raise existing_place(place.name, "Nothing was written.")
-    if not (place.parent.is_dir() and os.access(place.parent, os.W_OK)):
-        raise missing_folder(place, "Nothing was written.")
+    if target.is_dir() or (target.exists() and not replace):
+        raise existing_place(target.name, "Nothing was written.")
+    if not (target.parent.is_dir() and os.access(target.parent, os.W_OK)):
+        raise missing_folder(target, "Nothing was written.")
     return kind
 
 
@@ -232,13 +232,13 @@ def save(figure: Figure, path: str | Path, *, replace: bool = False) -> Path:
         * The file is complete or absent: the function draws it in memory, writes it next to its place and moves it.
         * The same figure gives the same bytes with one version of Matplotlib.
     """
-    place = Path(path)
-    kind = check_place(place, replace=replace)
-    drawn = io.BytesIO()
+    target = Path(path)
+    kind = check_place(target, replace=replace)
+    buffer = io.BytesIO()
     with _drawing():
-        figure.savefig(drawn, format=kind, metadata=METADATA[kind])
-    replace_file(place, drawn.getvalue())
-    return place
+        figure.savefig(buffer, format=kind, metadata=METADATA[kind])
+    replace_file(target, buffer.getvalue())
+    return target
 
 
 _STYLING = threading.RLock()
@@ -342,10 +342,10 @@ def _ticks(axis: Axis, values: Sequence[float]) -> None:
 
 
 def _subtitle(axes: Axes, text: str) -> None:
-    said = axes.annotate(
+    annotation = axes.annotate(
         text, (0, 1), xycoords="axes fraction", xytext=(0, 8), textcoords="offset points", fontsize=10, color="#444444"
     )
-    said.set_parse_math(False)
+    annotation.set_parse_math(False)
 
 
 def _columns(sweeps: Sequence[Sweep]) -> int:

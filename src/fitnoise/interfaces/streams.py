@@ -10,24 +10,24 @@ import os
 import sys
 from typing import TextIO
 
-_unsaid: list[OSError] = []
+_line_errors: list[OSError] = []
 """The errors of words that could not be written to stderr."""
 
 
 def say_line(line: str) -> None:
-    """Write a line to stderr. If that fails the command goes on, because it may be charged already: see `unsaid`."""
+    """Write a line to stderr. If that fails the command goes on, because it may be charged already."""
     try:
         sys.stderr.write(f"{line}\n")
     except OSError as error:
-        _unsaid.append(error)
+        _line_errors.append(error)
         give_up(sys.stderr)
 
 
-def unsaid() -> bool:
+def has_lost_lines() -> bool:
     """Return True if a line could not be written since the last call."""
-    found = bool(_unsaid)
-    _unsaid.clear()
-    return found
+    is_lost = bool(_line_errors)
+    _line_errors.clear()
+    return is_lost
 
 
 def give_up(stream: TextIO) -> None:

@@ -77,47 +77,47 @@ def export(
           export. It lies in the folder, or next to the file as NAME.manifest.json.
         * The export is written completely or not at all.
     """
-    place = Path(path)
-    if place.suffix not in (".xlsx", ".tex", ""):
+    target = Path(path)
+    if target.suffix not in (".xlsx", ".tex", ""):
         raise ReleaseError(
             "unknown-export-format",
-            f"The tables are to be written as {place.name!r}.",
+            f"The tables are to be written as {target.name!r}.",
             "They are written as .xlsx, as .tex, or as a data package, a folder without an ending.",
             "Choose a name with one of these endings.",
             UNWRITTEN,
-            place=place.name,
+            place=target.name,
         )
-    if place.exists():
-        raise existing_place(place.name, UNWRITTEN)
-    side = manifest_place(place)
-    if place.suffix and side.exists():
+    if target.exists():
+        raise existing_place(target.name, UNWRITTEN)
+    side = manifest_place(target)
+    if target.suffix and side.exists():
         raise existing_place(side.name, UNWRITTEN)
     names = _names(what, tables)
-    asked: dict[str, Any] = {"language": language, "bands": bands, "totals": totals, "tables": names}
-    asked["licence"] = licence
+    options: dict[str, Any] = {"language": language, "bands": bands, "totals": totals, "tables": names}
+    options["licence"] = licence
     files: list[tuple[str, str, int]] = []
     rule = None if bands is None else [bands.reliable, bands.care]
 
     def hashed() -> Iterator[tuple[str, bytes]]:
-        for name, raw in contents(what, place, **asked):
+        for name, raw in contents(what, target, **options):
             files.append((name, hashlib.sha256(raw).hexdigest(), len(raw)))
             yield name, raw
 
-    if not place.suffix:
+    if not target.suffix:
 
         def texts() -> Iterator[tuple[str, str]]:
             yield from ((name, raw.decode()) for name, raw in hashed())
-            yield IN_FOLDER, manifest(what, {**asked, "bands": rule}, files, versions_for(place))
+            yield IN_FOLDER, manifest(what, {**options, "bands": rule}, files, versions_for(target))
 
-        return write_texts(place, texts(), notice)
+        return write_texts(target, texts(), notice)
     ((_, raw),) = hashed()
-    replace_file(place, raw)
+    replace_file(target, raw)
     try:
-        replace_file(side, manifest(what, {**asked, "bands": rule}, files, versions_for(place)).encode())
+        replace_file(side, manifest(what, {**options, "bands": rule}, files, versions_for(target)).encode())
     except ReleaseError:
-        place.unlink(missing_ok=True)
+        target.unlink(missing_ok=True)
         raise
-    return place
+    return target
 
 
 @checked(ReleaseError, "Nothing was verified.")
@@ -153,12 +153,12 @@ def contents(
     licence: str | None,
 ) -> Iterator[tuple[str, bytes]]:
     """Yield the files of an export with their names, relative to its folder."""
-    told, names = translator(language), _names(what, tables)
+    translation, names = translator(language), _names(what, tables)
     if not path.suffix:
         yield from ((name, text.encode()) for name, text in package(what, names, bands, licence))
         return
     laid = (layout(what, name, totals=totals, bands=bands) for name in names)
-    yield path.name, (workbook if path.suffix == ".xlsx" else latex)(what, laid, told, bands)
+    yield path.name, (workbook if path.suffix == ".xlsx" else latex)(what, laid, translation, bands)
 
 
 def _names(what: Tabled, tables: str | Iterable[str] | None) -> list[str]:

@@ -45,8 +45,8 @@ _SPECIAL = {
 
 def escaped(text: str) -> str:
     """Return a text with all signs escaped that LaTeX would interpret."""
-    plain = re.sub("[^\u00a0\u2007\u202f]+", lambda found: readable(found[0]), text)
-    return "".join(_SPECIAL.get(c, c) for c in plain)
+    readable_text = re.sub("[^\u00a0\u2007\u202f]+", lambda match: readable(match[0]), text)
+    return "".join(_SPECIAL.get(c, c) for c in readable_text)
 
 
 def latex(source: Tabled, tables: Iterable[TableLayout], language: Translator, bands: Bands | None) -> bytes:
@@ -60,8 +60,8 @@ def latex(source: Tabled, tables: Iterable[TableLayout], language: Translator, b
     ]
     for table in tables:
         out += ["", *_longtable(table, language)]
-        said = r"\par ".join(escaped(x) for x in notes(table, language, source, bands))
-        out.append(f"{{\\footnotesize\\noindent {said}\\par}}")
+        note_text = r"\par ".join(escaped(x) for x in notes(table, language, source, bands))
+        out.append(f"{{\\footnotesize\\noindent {note_text}\\par}}")
     return ("\n".join(out) + "\n").encode()
 
 
@@ -78,13 +78,13 @@ def _longtable(table: TableLayout, language: Translator) -> Iterator[str]:
     yield " & ".join([*heads, *(f"\\multicolumn{{2}}{{c}}{{{escaped(x)}}}" for x in columns)]) + r"\\"
     yield r"\midrule\endhead"
     for i, labels in enumerate(table.rows):
-        named = [_named(x, language) for x in labels] or [escaped(language.translate("page.table.all"))]
-        yield " & ".join([*named, *(_number(table, i, j, language) for j in range(len(table.columns)))]) + r"\\"
+        row_labels = [_label_cell(x, language) for x in labels] or [escaped(language.translate("page.table.all"))]
+        yield " & ".join([*row_labels, *(_number(table, i, j, language) for j in range(len(table.columns)))]) + r"\\"
     yield r"\bottomrule"
     yield r"\end{longtable}"
 
 
-def _named(label: Label, language: Translator) -> str:
+def _label_cell(label: Label, language: Translator) -> str:
     return escaped(labelled(label, language)) + (f" {{\\footnotesize {escaped(label.code)}}}" if label.code else "")
 
 
@@ -92,7 +92,7 @@ def _number(table: TableLayout, i: int, j: int, language: Translator) -> str:
     """Return a number and its mark, and its margin or interval if the caption does not state it."""
     digits = table.decimals
     mark = "" if table.bands is None else MARKS[table.bands[i, j]]
-    said = margin_text(table, language, i, j)
-    margin = f"\\,{{\\footnotesize {said}}}" if said else ""
+    margin_label = margin_text(table, language, i, j)
+    margin = f"\\,{{\\footnotesize {margin_label}}}" if margin_label else ""
     raised = f"\\textsuperscript{{{escaped(mark)}}}" if mark else ""
     return f"{escaped(language.number(table.values[i, j], digits))} & {raised}{margin.replace('±', _SPECIAL['±'])}"

@@ -46,19 +46,19 @@ def package(source: Tabled, names: list[str], bands: Bands | None, licence: str 
     """Yield the files of a data package with their names; the descriptor of the others comes last."""
     publication, english, resources = releases(source)[0].plan.publication, translator("en"), []
     for name in names:
-        place, frame, laid = f"tables/{slug(name)}.csv", source[name], layout(source, name, bands=bands)
+        csv_path, frame, laid = f"tables/{slug(name)}.csv", source[name], layout(source, name, bands=bands)
         if bands is not None and not laid.biased:
             value = frame["value"].to_numpy()
-            far = frame["moe"] if "moe" in frame else np.maximum(frame["high"] - value, value - frame["low"])
+            widths = frame["moe"] if "moe" in frame else np.maximum(frame["high"] - value, value - frame["low"])
             size = np.abs(value) if laid.signed else value
-            frame["reliability"] = np.array([x.value for x in bands.classify(size, far.to_numpy())], dtype=object)
+            frame["reliability"] = np.array([x.value for x in bands.classify(size, widths.to_numpy())], dtype=object)
         text = csv_text(frame, fixed=SIMULATED if laid.is_integer else (*RESERVED, "low", "high"))
-        yield place, text
+        yield csv_path, text
         described = " ".join([caption(laid, english), *notes(laid, english, source, bands)])
         resources.append(
             {
                 "name": re.sub(r"[^a-z0-9._-]", "-", slug(name).lower()),
-                "path": place,
+                "path": csv_path,
                 "profile": "tabular-data-resource",
                 "title": name,
                 "description": described,
@@ -95,21 +95,21 @@ def _field(source: Tabled, table: TableLayout, name: str) -> dict[str, Any]:
         kind = "string" if name == "reliability" else "number"
         return {"name": name, "type": kind, "description": _meaning(table, name)}
     workload = publication_of(source, table.name).workload
-    asked = workload[table.name]
-    shown = asked.labels(workload.domain)[name]
-    kind = "integer" if all(type(x) is int for x in shown) else "string"
-    labels = [x if kind == "integer" else _in_file(str(x)) for x in shown]
-    view, codes = ("", None) if asked.matrix is not None else (asked.view(name).word, _codes(workload.domain[name]))
-    said = {
+    query = workload[table.name]
+    column_values = query.labels(workload.domain)[name]
+    kind = "integer" if all(type(x) is int for x in column_values) else "string"
+    labels = [x if kind == "integer" else _in_file(str(x)) for x in column_values]
+    view, codes = ("", None) if query.matrix is not None else (query.view(name).word, _codes(workload.domain[name]))
+    meanings = {
         "cumulative": "Of records with at most this value.",
         "count": "Of records with a value of it.",
         "sum": "The numbers are sums of it.",
         "": "",
     }
-    said |= {word: f"Values by {word}." for word in ("ranges", "groups", "change", "average", "to date", "mean")}
-    described = said[view]
-    if asked.matrix is None and asked.view(name).steps > 1:
-        described = f"Values by {asked.view(name).name_suffix}."
+    meanings |= {word: f"Values by {word}." for word in ("ranges", "groups", "change", "average", "to date", "mean")}
+    described = meanings[view]
+    if query.matrix is None and query.view(name).steps > 1:
+        described = f"Values by {query.view(name).name_suffix}."
     return {
         "name": name,
         "type": kind,

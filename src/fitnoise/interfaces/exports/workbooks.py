@@ -35,8 +35,8 @@ def workbook(source: Tabled, tables: Iterable[TableLayout], language: Translator
         raise missing_package("Workbooks", "XlsxWriter", "report", "Nothing was written.") from None
     held = io.BytesIO()
     with Workbook(held, {"in_memory": True}) as book:
-        named = readable(title(source)) or language.translate("page.label.untitled")
-        book.set_properties({"title": named, "created": EPOCH, "comments": f"fitnoise {__version__}"})
+        title_text = readable(title(source)) or language.translate("page.label.untitled")
+        book.set_properties({"title": title_text, "created": EPOCH, "comments": f"fitnoise {__version__}"})
         looks = {
             "title": book.add_format({"bold": True, "font_size": 14}),
             "head": book.add_format({"bottom": 1, "align": "right", "text_wrap": True}),
@@ -45,7 +45,7 @@ def workbook(source: Tabled, tables: Iterable[TableLayout], language: Translator
         }
         front = book.add_worksheet(language.translate("page.workbook.contents"))
         front.set_column(0, 0, 60)
-        front.write_string(0, 0, named, looks["title"])
+        front.write_string(0, 0, title_text, looks["title"])
         row = 2
         for i, table in enumerate(tables, 1):
             name = f"{i} {SHEET.sub(' ', readable(table.name))}"[:31].rstrip()
@@ -70,31 +70,31 @@ def _sheet(
     """
     sheet.write_string(0, 0, readable(table.name), looks["title"])
     sheet.write_string(1, 0, caption(table, language), looks["soft"])
-    beside = [table.margins] if table.ends is None else list(table.ends)
-    stubs, each = len(table.stubs), 1 + len(beside) + (table.bands is not None)
+    margins = [table.margins] if table.ends is None else list(table.ends)
+    stubs, each = len(table.stubs), 1 + len(margins) + (table.bands is not None)
     for k, stub in enumerate(table.stubs):
-        named = readable(heading(language, stub))
-        sheet.write_string(3, 2 * k, named, looks["stub"])
-        sheet.write_string(3, 2 * k + 1, language.translate("page.workbook.code", name=named), looks["stub"])
+        stub_name = readable(heading(language, stub))
+        sheet.write_string(3, 2 * k, stub_name, looks["stub"])
+        sheet.write_string(3, 2 * k + 1, language.translate("page.workbook.code", name=stub_name), looks["stub"])
     for j, column in enumerate(table.columns):
-        at = 2 * stubs + each * j
-        named = labelled(column, language) if table.across else numbers(table, language)
-        ends = [language.translate(x, name=named) for x in ("page.workbook.from", "page.workbook.to")]
-        heads = [named, *([f"{named} ±"] if table.ends is None else ends)]
-        heads += [f"{named} †‡"] if table.bands is not None else []
+        first_column = 2 * stubs + each * j
+        column_name = labelled(column, language) if table.across else numbers(table, language)
+        ends = [language.translate(x, name=column_name) for x in ("page.workbook.from", "page.workbook.to")]
+        heads = [column_name, *([f"{column_name} ±"] if table.ends is None else ends)]
+        heads += [f"{column_name} †‡"] if table.bands is not None else []
         for k, head in enumerate(heads):
-            sheet.write_string(3, at + k, head, looks["head"])
+            sheet.write_string(3, first_column + k, head, looks["head"])
     for i, labels in enumerate(table.rows):
         for k, label in enumerate(labels):
             sheet.write_string(4 + i, 2 * k, labelled(label, language))
             sheet.write_string(4 + i, 2 * k + 1, readable(label.code))
         for j in range(len(table.columns)):
-            at = 2 * stubs + each * j
-            sheet.write_number(4 + i, at, table.values[i, j], looks["number"])
-            for k, x in enumerate(beside, 1):
-                sheet.write_number(4 + i, at + k, x[i, j], looks["number"])
+            first_column = 2 * stubs + each * j
+            sheet.write_number(4 + i, first_column, table.values[i, j], looks["number"])
+            for k, x in enumerate(margins, 1):
+                sheet.write_number(4 + i, first_column + k, x[i, j], looks["number"])
             if table.bands is not None and MARKS[table.bands[i, j]]:
-                sheet.write_string(4 + i, at + each - 1, MARKS[table.bands[i, j]])
+                sheet.write_string(4 + i, first_column + each - 1, MARKS[table.bands[i, j]])
     for k, text in enumerate(notes(table, language, source, bands)):
         sheet.write_string(5 + len(table.rows) + k, 0, readable(text), looks["soft"])
     for k in range(stubs):

@@ -34,7 +34,7 @@ MIN_PERIODS_FOR_LINE = 3
 class Tick:
     """A place on a scale, in percent, and the number that belongs there."""
 
-    at: float
+    position: float
     number: float
 
 
@@ -56,13 +56,13 @@ class Scale:
         """Return the place of a number, in percent."""
         return round(100 * (x - self.low) / (self.high - self.low), 2)
 
-    def ticks(self, about: int = 4) -> list[Tick]:
+    def ticks(self, tick_count: int = 4) -> list[Tick]:
         """Return ticks at round numbers, about the given number of them."""
-        raw = (self.high - self.low) / about
+        raw = (self.high - self.low) / tick_count
         power = 10.0 ** math.floor(math.log10(raw))
         step = next(k * power for k in (1, 2, 5, 10) if k * power >= raw * (1 - 1e-9))
-        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
-        return [Tick(self.percent_of(i * step), i * step) for i in range(first, last + 1)]
+        first_index, last_index = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        return [Tick(self.percent_of(i * step), i * step) for i in range(first_index, last_index + 1)]
 
 
 @final
@@ -70,7 +70,7 @@ class Scale:
 class Mark:
     """A number on a scale: its place, that of 0, and of the ends of its margin, which biased numbers lack."""
 
-    at: float
+    position: float
     zero: float
     ends: tuple[float, float] | None
 
@@ -78,12 +78,12 @@ class Mark:
 @final
 @dataclass(frozen=True)
 class Strips:
-    """Marks side by side. columns: labels of the columns. rows: labels, and a mark for each column. of: all rows."""
+    """Marks side by side. columns: column labels. rows: labels, and a mark for each column. row_total: all rows."""
 
     columns: tuple[Label, ...]
     rows: tuple[tuple[tuple[Label, ...], tuple[Mark, ...]], ...]
     ticks: list[Tick]
-    of: int
+    row_total: int
 
 
 @final
@@ -99,10 +99,10 @@ class ChartLine:
 @final
 @dataclass(frozen=True)
 class Lines:
-    """Lines over the values of one attribute. along: some values, with places in percent. digits: digits of ticks."""
+    """Lines over the values of one attribute. axis_labels: some values, with places in percent. digits: of ticks."""
 
     lines: tuple[ChartLine, ...]
-    along: list[tuple[float, Label]]
+    axis_labels: list[tuple[float, Label]]
     ticks: list[Tick]
     digits: int = 0
 
@@ -110,15 +110,15 @@ class Lines:
 def curve(delta: Floats, epsilon: Floats) -> Lines:
     """Return the line of ε over δ, with a logarithmic scale of δ."""
     powers = np.log10(delta)
-    along, scale = Scale(float(powers[0]), float(powers[-1])), Scale.from_range(epsilon, epsilon)
+    delta_scale, scale = Scale(float(powers[0]), float(powers[-1])), Scale.from_range(epsilon, epsilon)
     points = (
-        f"{along.percent_of(x):g},{100 - scale.percent_of(y):g}"
+        f"{delta_scale.percent_of(x):g},{100 - scale.percent_of(y):g}"
         for x, y in zip(powers.tolist(), epsilon.tolist(), strict=True)
     )
     line = ChartLine(Label(None), " ".join(points), "")
     ticks = scale.ticks()
     digits = max(0, -math.floor(math.log10(ticks[1].number) + 1e-9))
-    return Lines((line,), [(t.at, Label(_power(round(t.number)))) for t in along.ticks(6)], ticks, digits)
+    return Lines((line,), [(t.position, Label(_power(round(t.number)))) for t in delta_scale.ticks(6)], ticks, digits)
 
 
 def _power(n: int) -> str:
@@ -136,33 +136,33 @@ def chart(table: TableLayout) -> Strips | Lines | None:
 
 
 def _strips(table: TableLayout, rows: Indices, columns: Indices) -> Strips:
-    shown = np.ix_(rows[:MAX_STRIP_ROWS], columns)
-    low, high = (x[shown] for x in table.intervals)
-    values, scale = table.values[shown], Scale.from_range(low, high)
+    cells = np.ix_(rows[:MAX_STRIP_ROWS], columns)
+    low, high = (x[cells] for x in table.intervals)
+    values, scale = table.values[cells], Scale.from_range(low, high)
     zero = scale.percent_of(0.0)
 
     def mark(i: int, j: int) -> Mark:
         ends = None if table.biased else (scale.percent_of(low[i, j]), scale.percent_of(high[i, j]))
         return Mark(scale.percent_of(values[i, j]), zero, ends)
 
-    drawn = (
+    strip_rows = (
         (table.rows[row], tuple(mark(i, j) for j in range(len(columns))))
         for i, row in enumerate(rows[:MAX_STRIP_ROWS].tolist())
     )
-    return Strips(tuple(table.columns[j] for j in columns), tuple(drawn), scale.ticks(2), len(rows))
+    return Strips(tuple(table.columns[j] for j in columns), tuple(strip_rows), scale.ticks(2), len(rows))
 
 
 def _lines(table: TableLayout, rows: Indices, columns: Indices) -> Lines:
     low, high = (x[np.ix_(rows, columns)] for x in table.intervals)
     values, scale = table.values[np.ix_(rows, columns)], Scale.from_range(low, high)
-    along = Scale(0.0, float(len(rows) - 1))
+    axis_scale = Scale(0.0, float(len(rows) - 1))
 
     def points(numbers: Floats) -> list[str]:
-        return [f"{along.percent_of(i):g},{100 - scale.percent_of(x):g}" for i, x in enumerate(numbers.tolist())]
+        return [f"{axis_scale.percent_of(i):g},{100 - scale.percent_of(x):g}" for i, x in enumerate(numbers.tolist())]
 
     lines = []
     for j, column in enumerate(columns.tolist()):
         band = [*points(high[:, j]), *reversed(points(low[:, j]))]
         lines.append(ChartLine(table.columns[column], " ".join(points(values[:, j])), " ".join(band)))
-    whole = (t for t in along.ticks(6) if t.number == round(t.number))
-    return Lines(tuple(lines), [(t.at, table.rows[rows[round(t.number)]][0]) for t in whole], scale.ticks())
+    value_ticks = (t for t in axis_scale.ticks(6) if t.number == round(t.number))
+    return Lines(tuple(lines), [(t.position, table.rows[rows[round(t.number)]][0]) for t in value_ticks], scale.ticks())

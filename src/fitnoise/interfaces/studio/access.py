@@ -51,7 +51,7 @@ MAX_CODE_BODY_BYTES = 1000
 BODY_TIMEOUT_SECONDS = 10.0
 """The seconds within which a body arrives."""
 
-MOST_FIELDS = 10_000
+MAX_FIELDS = 10_000
 """The largest number of fields of a form."""
 
 CODE_LIFETIME_SECONDS = 300.0
@@ -115,8 +115,8 @@ class StudioSession:
     def opens(self, code: str) -> bool:
         """Return True if this is the code, in time and unused. The code is then used."""
         with self._lock:
-            known, self_code = self._clock() < self._until, self._code
-            if self_code is None or not known or not _same(code, self_code):
+            is_valid, self_code = self._clock() < self._until, self._code
+            if self_code is None or not is_valid or not _same(code, self_code):
                 return False
             self._code = None
             return True
@@ -147,8 +147,8 @@ class Tokens:
         return hmac.new(self._key, action.encode(), hashlib.sha256).hexdigest()
 
 
-def _same(left: str, right: str) -> bool:
-    return secrets.compare_digest(left.encode(), right.encode())
+def _same(text: str, expected: str) -> bool:
+    return secrets.compare_digest(text.encode(), expected.encode())
 
 
 class SubmittedForm(dict[str, str]):
@@ -175,7 +175,7 @@ def form_of(body: bytes) -> SubmittedForm:
             keep_blank_values=True,
             strict_parsing=bool(body),
             errors="strict",
-            max_num_fields=MOST_FIELDS,
+            max_num_fields=MAX_FIELDS,
         )
     )
 
@@ -210,21 +210,21 @@ class Guard:
 
     async def _refusal(self, scope: Scope, receive: Receive) -> Response | None:
         """Return the reply to a refused request; None if the request is let through."""
-        own, asked = self._session, Headers(scope=scope)
-        if asked.getlist("host") != [own.host]:
+        session, headers = self._session, Headers(scope=scope)
+        if headers.getlist("host") != [session.host]:
             return _refused(421, "This is not the address of the studio.")
         opening = scope["path"] == OPEN
         changes = scope["method"] not in _SAFE
-        origins = asked.getlist("origin")
-        if changes and origins != [own.origin] and not (opening and origins == ["null"]):
+        origins = headers.getlist("origin")
+        if changes and origins != [session.origin] and not (opening and origins == ["null"]):
             return _refused(403, "Another site asked for a change. Nothing was changed.")
         if opening and scope["method"] == "POST":
-            return await _body(scope, receive, asked, MAX_CODE_BODY_BYTES) or self._open(scope["form"])
-        below = _same(scope["path"][: len(own.home)], own.home)
-        if not (below and own.admits(cookie_parser(asked.get("cookie", "")))):
-            return _entry(own.language)
-        scope["root_path"] = own.token.root  # routes are called as they are below it
-        return await self._change(scope, receive, asked) if changes else None
+            return await _body(scope, receive, headers, MAX_CODE_BODY_BYTES) or self._open(scope["form"])
+        below = _same(scope["path"][: len(session.home)], session.home)
+        if not (below and session.admits(cookie_parser(headers.get("cookie", "")))):
+            return _entry(session.language)
+        scope["root_path"] = session.token.root  # routes are called as they are below it
+        return await self._change(scope, receive, headers) if changes else None
 
     async def _change(self, scope: Scope, receive: Receive, headers: Headers) -> Response | None:
         """Return the reply to a change that does not come from a page of the studio."""
@@ -249,17 +249,17 @@ async def _body(scope: Scope, receive: Receive, headers: Headers, max_bytes: int
     """Read the fields of a form into the scope, or return a refusal."""
     if headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
         return _refused(415, "The studio takes forms, and no files. Nothing was changed.")
-    body, more = bytearray(), True
+    body, has_more = bytearray(), True
     try:
         async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
-            while more:
+            while has_more:
                 message = await receive()
                 if message["type"] != "http.request":
                     return _refused(400, "The request ended early. Nothing was changed.")
                 body += message.get("body", b"")
                 if len(body) > max_bytes:
                     return _refused(413, "The form is too long. Nothing was changed.")
-                more = message.get("more_body", False)
+                has_more = message.get("more_body", False)
         scope["form"] = form_of(bytes(body))
     except TimeoutError:
         return _refused(408, "The form did not come in time. Nothing was changed.")

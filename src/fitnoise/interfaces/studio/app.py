@@ -26,7 +26,7 @@ from starlette.routing import Route
 
 from fitnoise.errors import FitnoiseError, LedgerError, ReleaseError
 from fitnoise.interfaces.exports.export import export
-from fitnoise.interfaces.pages.fragments import report as told_report
+from fitnoise.interfaces.pages.fragments import report as report_html
 from fitnoise.interfaces.pages.fragments import style
 from fitnoise.interfaces.pages.report import content
 from fitnoise.interfaces.pages.report import report as write_report
@@ -74,7 +74,7 @@ def _shell(
 ) -> Response:
     """Return a complete page."""
     on = on or page_name
-    whole = page(
+    html = page(
         page_name,
         studio.language,
         shown=page_name,
@@ -87,7 +87,7 @@ def _shell(
         **studio.form,
         **context,
     )
-    return HTMLResponse(whole, status)
+    return HTMLResponse(html, status)
 
 
 def _parts(studio: Studio, page_name: str, status: int = 200, *, alert: str = "") -> Response:
@@ -127,24 +127,25 @@ def describe(studio: Studio, request: Request) -> Response:
     """Show page 2: attributes."""
     studio.wish_price()
     document = studio.document()
-    own = forms.domain_of(document)
+    attributes = forms.domain_of(document)
     files = [(studio.folder.number(x), x) for x in studio.folder.files(".csv")]
     data = studio.folder.headed()
-    asked = request.query_params.get("columns", "")
+    file_number = request.query_params.get("columns", "")
     columns, why = [], ""
-    if asked:
+    if file_number:
         try:
-            columns = [c for c in studio.folder.columns(studio.folder.name_by_number(asked, data)) if c not in own]
+            name = studio.folder.name_by_number(file_number, data)
+            columns = [c for c in studio.folder.columns(name) if c not in attributes]
         except FitnoiseError as error:
             why = str(error)
     return _shell(
         studio,
         "describe",
-        attributes=[(i, name, forms.fields_of(said)) for i, (name, said) in enumerate(own.items())],
+        attributes=[(i, name, forms.fields_of(keys)) for i, (name, keys) in enumerate(attributes.items())],
         kinds=forms.KINDS,
         files=files,
         data=[(studio.folder.number(x), x) for x in data],
-        asked=asked,
+        asked=file_number,
         columns=columns,
         why=why,
     )
@@ -171,8 +172,8 @@ def tables(studio: Studio, request: Request) -> Response:
 def prove(studio: Studio, request: Request) -> Response:
     """Show page 4: plan at the requested gap, verify, compare."""
     plan, key = studio.folder.certified(), studio.folder.key(studio.folder.text())
-    known = any(j.question.get("key") == key for j in studio.jobs.all)
-    if plan is not None and not known:  # certified by an earlier server
+    has_job = any(j.question.get("key") == key for j in studio.jobs.all)
+    if plan is not None and not has_job:  # certified by an earlier server
         studio.jobs.add("show", {"what": "show", "plan": plan, "key": key, **studio.question_fields})
     try:
         names = [forms.table_words(t, translator(studio.language)) for t in forms.tables_of(studio.document())]
@@ -208,10 +209,10 @@ def release(studio: Studio, request: Request, fields: Mapping[str, Any] | None =
 def _release_state(studio: Studio, number: str) -> str:
     """Return the name of a release, and its state."""
     try:
-        found = studio.releases.where(number)
+        release_state = studio.releases.where(number)
     except FitnoiseError:
         return "?"
-    return f"{found.intent.out}: {found.state}"
+    return f"{release_state.intent.out}: {release_state.state}"
 
 
 def _free(folder: Folder, base: str, ending: str = "") -> str:
@@ -226,8 +227,8 @@ def released(studio: Studio, request: Request) -> Response:
 
 def report(studio: Studio, request: Request) -> Response:
     """Show page 6: the releases of the folder."""
-    found = [(studio.folder.number(x), x) for x in studio.folder.releases()]
-    return _shell(studio, "reports", on="report", releases=found)
+    releases = [(studio.folder.number(x), x) for x in studio.folder.releases()]
+    return _shell(studio, "reports", on="report", releases=releases)
 
 
 def _opened(studio: Studio, request: Request) -> tuple[str, Release]:
@@ -238,7 +239,7 @@ def _opened(studio: Studio, request: Request) -> tuple[str, Release]:
 def one_report(studio: Studio, request: Request) -> Response:
     """Show the report of a release, with questions."""
     name, read = _opened(studio, request)
-    given = content(read, language=studio.language, totals=True)
+    report_context = content(read, language=studio.language, totals=True)
     number = request.path_params["number"]
     jobs = studio.jobs_part("whole")
     names = [x for x in read.plan.publication.domain if x not in read.plan.publication.domain.steps]
@@ -252,7 +253,7 @@ def one_report(studio: Studio, request: Request) -> Response:
         "jobs": jobs,
     }
     languages = LANGUAGES
-    html = page("studio_report", studio.language, **given, **base, languages=languages, **studio.form)
+    html = page("studio_report", studio.language, **report_context, **base, languages=languages, **studio.form)
     return HTMLResponse(html)
 
 
@@ -261,13 +262,12 @@ def question(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     _, read = _opened(studio, request)
     text = form.get("question", "")
     with refused_at("question"):
-        found = ask(text, read, by=form.all("by"))
-    together = "simultaneous" in form
-    shown = told_report(
-        asked_report(read, text, found, found.frame(simultaneous=together), simultaneous=together), studio.language
-    )
+        answer = ask(text, read, by=form.all("by"))
+    is_simultaneous = "simultaneous" in form
+    frame = answer.frame(simultaneous=is_simultaneous)
+    answer_html = report_html(asked_report(read, text, answer, frame, simultaneous=is_simultaneous), studio.language)
     return HTMLResponse(
-        render_part("answer", studio.language, shown=shown, question=text)
+        render_part("answer", studio.language, shown=answer_html, question=text)
         + render_part("alert", studio.language, why="")
     )
 
@@ -278,11 +278,11 @@ def write_outputs(studio: Studio, request: Request, form: SubmittedForm) -> Resp
     kind, language = form.get("kind", ""), form.get("language", studio.language)
     base = Path(name).name
     if kind == "html":
-        place = studio.folder.target(_free(studio.folder, f"{base}-report", ".html"))
-        write_report(read, place, language=language, totals=True)
+        target = studio.folder.target(_free(studio.folder, f"{base}-report", ".html"))
+        write_report(read, target, language=language, totals=True)
     elif kind == "whole":
-        place = studio.folder.target(_free(studio.folder, f"{base}-whole"))
-        studio.jobs.add("whole", {"what": "whole", "release": name, "out": place.name, **studio.question_fields})
+        target = studio.folder.target(_free(studio.folder, f"{base}-whole"))
+        studio.jobs.add("whole", {"what": "whole", "release": name, "out": target.name, **studio.question_fields})
         return _parts(studio, "report")
     else:
         ending = {"xlsx": ".xlsx", "tex": ".tex", "package": ""}.get(kind)
@@ -295,47 +295,47 @@ def write_outputs(studio: Studio, request: Request, form: SubmittedForm) -> Resp
                     "Choose the kind.",
                     "Nothing was written.",
                 )
-        place = studio.folder.target(
+        target = studio.folder.target(
             _free(studio.folder, f"{base}-{'package' if kind == 'package' else 'tables'}", ending)
         )
-        export(read, place, language=language, totals=kind != "package")
-    return HTMLResponse(render_part("done", studio.language, name=place.name))
+        export(read, target, language=language, totals=kind != "package")
+    return HTMLResponse(render_part("done", studio.language, name=target.name))
 
 
 def ledger(studio: Studio, request: Request) -> Response:
     """Show the spent privacy costs."""
     folder = studio.folder
     names = folder.ledgers()
-    asked = request.query_params.get("ledger", "")
+    ledger_number = request.query_params.get("ledger", "")
     try:
-        name = folder.name_by_number(asked, names) if asked else (names[0] if names else None)
-        shown, accounts, missing = _ledger_told(studio, name) if name else (None, [], [])
+        name = folder.name_by_number(ledger_number, names) if ledger_number else (names[0] if names else None)
+        ledger_html, accounts, missing = _read_ledger(studio, name) if name else (None, [], [])
         why = ""
     except FitnoiseError as error:
-        name, shown, accounts, missing, why = None, None, [], [], str(error)
+        name, ledger_html, accounts, missing, why = None, None, [], [], str(error)
     return _shell(
         studio,
         "ledger",
         ledgers=[(folder.number(x), x) for x in names],
         name=name,
         chosen=None if name is None else folder.number(name),
-        ledger=shown,
+        ledger=ledger_html,
         accounts=accounts,
         missing=missing,
         why=why,
     )
 
 
-def _ledger_told(studio: Studio, name: str) -> tuple[Markup, list[tuple[str, str]], list[int]]:
+def _read_ledger(studio: Studio, name: str) -> tuple[Markup, list[tuple[str, str]], list[int]]:
     """Return a ledger, its accounts, and the numbers of charges without a release in the folder."""
     folder = studio.folder
     with Ledger(folder.inside(name)) as book:
         book.verify()
         accounts, entries, head = book.accounts(), book.entries(), book.head()
-        shown = ledger_report(entries, [book.balance(a) for a in accounts], head, leftovers(folder.root))
+        book_report = ledger_report(entries, [book.balance(a) for a in accounts], head, leftovers(folder.root))
     there = {_charge_of(folder, x) for x in folder.releases()}
     missing = [e.sequence for e in entries if e.kind == "charge" and e.digest not in there]
-    return told_report(shown, studio.language), [(a.source, a.sentence) for a in accounts], missing
+    return report_html(book_report, studio.language), [(a.source, a.sentence) for a in accounts], missing
 
 
 def _charge_of(folder: Folder, name: str) -> str:
@@ -381,18 +381,18 @@ def add_attribute(studio: Studio, request: Request, form: SubmittedForm) -> Resp
 
 def set_attribute(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Set the keys of an attribute."""
-    given = form.get("file", "")
+    file_number = form.get("file", "")
     with refused_at("file"):
-        files = [studio.folder.name_by_number(given, studio.folder.files(".csv"))] if given else []
-    place = request.path_params["place"]
-    studio.change(form, lambda d: forms.describe(d, forms.name_at(d, place), form, files))
+        files = [studio.folder.name_by_number(file_number, studio.folder.files(".csv"))] if file_number else []
+    index = request.path_params["place"]
+    studio.change(form, lambda d: forms.describe(d, forms.name_at(d, index), form, files))
     return describe(studio, request)
 
 
 def remove_attribute(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Remove an attribute."""
-    place = request.path_params["place"]
-    studio.change(form, lambda d: forms.remove_attribute(d, forms.name_at(d, place)))
+    index = request.path_params["place"]
+    studio.change(form, lambda d: forms.remove_attribute(d, forms.name_at(d, index)))
     return describe(studio, request)
 
 
@@ -446,8 +446,8 @@ def kinds(studio: Studio, request: Request, form: SubmittedForm) -> Response:
 
 def stop_job(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     """Stop a job."""
-    place = request.path_params["place"]
-    studio.jobs.stop(int(place) if re.fullmatch("[0-9]{1,6}", place) else 0)  # no job has the number 0
+    job_number = request.path_params["place"]
+    studio.jobs.stop(int(job_number) if re.fullmatch("[0-9]{1,6}", job_number) else 0)  # no job has the number 0
     return _parts(studio, "prove")
 
 
@@ -462,20 +462,20 @@ def ask_release(studio: Studio, request: Request, form: SubmittedForm) -> Respon
             "Certify a plan.",
             "Nothing was measured.",
         )
-    made = Plan.from_json(read_text(folder.plan(plan)))
-    given, codes = form.get("ledger", ""), named_files(folder.text())
+    certified_plan = Plan.from_json(read_text(folder.plan(plan)))
+    ledger_number, codes = form.get("ledger", ""), named_files(folder.text())
     table, out = form.get("table", "").strip() or None, form.get("out", "").strip()
     data: tuple[str, ...] = ()
     book = BUDGET
     with Refusals() as refusals:
-        with refusals.at("data"):
-            known = folder.data()
-            data = tuple(dict.fromkeys(folder.name_by_number(x, known) for x in form.all("data")))
+        with refusals.for_field("data"):
+            data_names = folder.data()
+            data = tuple(dict.fromkeys(folder.name_by_number(x, data_names) for x in form.all("data")))
             if not data:
                 raise no_data()
-        with refusals.at("ledger"):
-            if given:
-                book = folder.name_by_number(given, folder.ledgers())
+        with refusals.for_field("ledger"):
+            if ledger_number:
+                book = folder.name_by_number(ledger_number, folder.ledgers())
             elif folder.ledgers():
                 raise FitnoiseError(
                     "ledger-not-chosen",
@@ -485,23 +485,23 @@ def ask_release(studio: Studio, request: Request, form: SubmittedForm) -> Respon
                     "Nothing was measured.",
                 )
             head_of(folder, book)
-        with refusals.at("out"):
+        with refusals.for_field("out"):
             folder.target(out)
     with refused_at("data"):
-        number = studio.releases.ask(made, data, codes, table, book, out)
-    before, unfinished = released_before(folder, book, made)
-    asked = {
+        number = studio.releases.ask(certified_plan, data, codes, table, book, out)
+    before, unfinished = released_before(folder, book, certified_plan)
+    request_fields = {
         "number": number,
-        "plan": made,
+        "plan": certified_plan,
         "data": data,
         "ledger": book,
         "out": out,
-        "source": made.publication.source.name,
-        "quote": _quote(folder, book, made),
+        "source": certified_plan.publication.source.name,
+        "quote": _quote(folder, book, certified_plan),
         "before": before,
         "unfinished": unfinished,
     }
-    return release(studio, request, asked)
+    return release(studio, request, request_fields)
 
 
 def _quote(folder: Folder, name: str, plan: Plan) -> Any:
@@ -540,8 +540,8 @@ def set_cap(studio: Studio, request: Request, form: SubmittedForm) -> Response:
     name = folder.name_by_number(form.get("ledger", ""), folder.ledgers())
     with Ledger(folder.inside(name)) as book:
         accounts = book.accounts()
-        place = form.get("account", "")
-        i = int(place) if place.isascii() and place.isdigit() and len(place) < 6 else len(accounts)
+        account = form.get("account", "")
+        i = int(account) if account.isascii() and account.isdigit() and len(account) < 6 else len(accounts)
         with refused_at("account"):
             if i >= len(accounts):
                 raise LedgerError(
@@ -552,9 +552,9 @@ def set_cap(studio: Studio, request: Request, form: SubmittedForm) -> Response:
                     "Nothing was changed.",
                 )
         with Refusals() as refusals:
-            with refusals.at("cap"):
+            with refusals.for_field("cap"):
                 cap = exact_number(form.get("cap", "").strip(), "Nothing was changed.")
-            with refusals.at("typed"):
+            with refusals.for_field("typed"):
                 if form.get("typed", "") != accounts[i].source:
                     raise LedgerError(
                         "source-name-not-typed",
@@ -575,13 +575,13 @@ def quit_studio(studio: Studio, request: Request, form: SubmittedForm) -> Respon
 
 async def events(studio: Studio, request: Request) -> Response:
     """Send the parts that change by themselves, as events; each has its digest, so that a page can resume."""
-    shown = request.query_params.get("on", "")
+    page_name = request.query_params.get("on", "")
     last = request.headers.get("last-event-id", "")
 
     async def stream() -> AsyncIterator[str]:
         nonlocal last
         while not studio.closing.is_set():
-            html = await asyncio.to_thread(lambda: Markup("\n").join(studio.parts(shown).values()))
+            html = await asyncio.to_thread(lambda: Markup("\n").join(studio.parts(page_name).values()))
             if digest(html) != last:
                 last = digest(html)
                 data = "\n".join(f"data: {line}" for line in html.splitlines())
@@ -593,15 +593,15 @@ async def events(studio: Studio, request: Request) -> Response:
 
 def script(studio: Studio, request: Request) -> Response:
     """Return the script."""
-    return Response(_own("studio.js"), media_type="text/javascript")
+    return Response(_read_template("studio.js"), media_type="text/javascript")
 
 
 def sheet(studio: Studio, request: Request) -> Response:
     """Return the style sheet of pages, and that of the studio."""
-    return Response(f"{style()}\n{_own('studio.css')}", media_type="text/css")
+    return Response(f"{style()}\n{_read_template('studio.css')}", media_type="text/css")
 
 
-def _own(name: str) -> str:
+def _read_template(name: str) -> str:
     return (resources.files(__package__) / "templates" / name).read_text(encoding="utf-8")
 
 
@@ -650,7 +650,7 @@ FORM_HANDLERS: Mapping[str, Callable[[Studio, Request, SubmittedForm], Response]
 def application(studio: Studio) -> Starlette:
     """Return all routes. Handlers run in threads, because they can wait."""
 
-    def shown(handler: Handler) -> Callable[[Request], Response]:
+    def page_route(handler: Handler) -> Callable[[Request], Response]:
         def answer(request: Request) -> Response:
             studio.last_asked = studio.clock()
             try:
@@ -663,7 +663,7 @@ def application(studio: Studio) -> Starlette:
 
         return answer
 
-    def changed(handler: Callable[[Studio, Request, SubmittedForm], Response]) -> Callable[[Request], Response]:
+    def form_route(handler: Callable[[Studio, Request, SubmittedForm], Response]) -> Callable[[Request], Response]:
         def answer(request: Request) -> Response:
             studio.last_asked = studio.clock()
             try:
@@ -677,13 +677,13 @@ def application(studio: Studio) -> Starlette:
 
         return answer
 
-    async def told_events(request: Request) -> Response:
+    async def send_events(request: Request) -> Response:
         return await events(studio, request)
 
     return Starlette(
         routes=[
-            *(Route(path, shown(handler), methods=["GET"]) for path, handler in PAGE_HANDLERS.items()),
-            *(Route(path, changed(handler), methods=["POST"]) for path, handler in FORM_HANDLERS.items()),
-            Route("/events", told_events, methods=["GET"]),
+            *(Route(path, page_route(handler), methods=["GET"]) for path, handler in PAGE_HANDLERS.items()),
+            *(Route(path, form_route(handler), methods=["POST"]) for path, handler in FORM_HANDLERS.items()),
+            Route("/events", send_events, methods=["GET"]),
         ]
     )

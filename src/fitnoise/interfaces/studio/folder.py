@@ -32,12 +32,12 @@ from fitnoise.errors import DomainError, FitnoiseError, ReleaseError, SpecError
 from fitnoise.kernel.domain import Domain
 from fitnoise.reading.release_files import DESCRIPTION, read_text, replace_file
 
-SPEC, OWN, PLANS = "spec.toml", ".studio", "plans"
+SPEC, STUDIO_FOLDER, PLANS = "spec.toml", ".studio", "plans"
 
 MAX_NAMES, MAX_DEPTH = 2000, 3
 """The largest number of listed names of the folder, and the largest nesting of listed folders."""
 
-MOST_FILES = 100_000
+MAX_FILES = 100_000
 """The largest number of names below a folder of data: for more, the studio cannot check that none leads out."""
 
 CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
@@ -114,7 +114,7 @@ class Folder:
                 "Nothing was opened.",
             )
         self.root = root.resolve()
-        self.own = self.root / OWN
+        self.own = self.root / STUDIO_FOLDER
         try:
             self.own.mkdir(mode=0o700, exist_ok=True)
             if self.own.is_symlink() or self.own.resolve() != self.own:
@@ -123,7 +123,7 @@ class Folder:
         except OSError as error:
             raise ReleaseError(
                 "studio-place-not-made",
-                f"The folder {OWN!r} cannot be made in {self.root.name!r} ({error.strerror}).",
+                f"The folder {STUDIO_FOLDER!r} cannot be made in {self.root.name!r} ({error.strerror}).",
                 "The studio keeps its drafts there.",
                 "Remove what has this name, or make the folder writable.",
                 "Nothing was opened.",
@@ -149,8 +149,8 @@ class Folder:
             ReleaseError: The number is unknown, or its name is not among the choices.
         """
         with self._lock:
-            known = number.isascii() and number.isdigit() and int(number[:9]) < len(self._names)
-            name = self._names[int(number[:9])] if known else None
+            is_known = number.isascii() and number.isdigit() and int(number[:9]) < len(self._names)
+            name = self._names[int(number[:9])] if is_known else None
         if name is None or name not in among:
             raise ReleaseError(
                 "choice-not-listed",
@@ -168,7 +168,7 @@ class Folder:
             ReleaseError: The path does not exist, or it or something in it leads out of the folder.
         """
         path = self.root / name
-        if not self._within(path) or (path.is_dir() and not self._all_within(path)):
+        if not self._is_within(path) or (path.is_dir() and not self._all_within(path)):
             raise ReleaseError(
                 "path-outside-folder",
                 f"The path {name!r} does not exist, or leads out of the folder.",
@@ -180,33 +180,33 @@ class Folder:
         return path
 
     def _all_within(self, folder: Path) -> bool:
-        found = _below(folder, 50, MOST_FILES + 1)
-        return all(i <= MOST_FILES and self._within(path) for i, path in enumerate(found, 1))
+        paths = _below(folder, 50, MAX_FILES + 1)
+        return all(i <= MAX_FILES and self._is_within(path) for i, path in enumerate(paths, 1))
 
-    def _within(self, path: Path) -> bool:
+    def _is_within(self, path: Path) -> bool:
         try:
-            found = path.resolve(strict=True)
+            resolved = path.resolve(strict=True)
         except (OSError, RuntimeError, ValueError):  # RuntimeError: a loop of links; ValueError: a null in the name
             return False
-        return found == self.root or self.root in found.parents
+        return resolved == self.root or self.root in resolved.parents
 
     def _listed(self) -> Iterator[Path]:
         for path in _below(self.root):
-            if self._within(path):
+            if self._is_within(path):
                 yield path
 
     def files(self, *endings: str) -> list[str]:
         """Return the files whose names have these endings, sorted."""
-        found = (p for p in self._listed() if p.is_file() and p.name.lower().endswith(endings))
-        return sorted(p.relative_to(self.root).as_posix() for p in found)
+        paths = (p for p in self._listed() if p.is_file() and p.name.lower().endswith(endings))
+        return sorted(p.relative_to(self.root).as_posix() for p in paths)
 
     def data(self) -> list[str]:
         """Return the data for a release: data outside the folder, files, and folders of CSV or Parquet files."""
         inner = [p for p in self._listed() if p.is_file() and not self._is_release(p.parent)]
         files = [p for p in inner if p.name.lower().endswith(DATA)]
         folders = {f for p in files if p.name.lower().endswith((*CSV, *PARQUET)) for f in p.parents}
-        found = {p for p in (*files, *folders) if p != self.root and self.root in p.parents}
-        names = sorted(p.relative_to(self.root).as_posix() for p in found)
+        paths = {p for p in (*files, *folders) if p != self.root and self.root in p.parents}
+        names = sorted(p.relative_to(self.root).as_posix() for p in paths)
         return [*self._names[: self._others], *(x for x in names if not x.startswith(REMOTE_PREFIXES))]
 
     def ledgers(self) -> list[str]:
@@ -215,8 +215,8 @@ class Folder:
 
     def releases(self) -> list[str]:
         """Return the release directories."""
-        found = (p for p in self._listed() if p.is_dir() and self._is_release(p))
-        return sorted(p.relative_to(self.root).as_posix() for p in found)
+        paths = (p for p in self._listed() if p.is_dir() and self._is_release(p))
+        return sorted(p.relative_to(self.root).as_posix() for p in paths)
 
     def _is_release(self, path: Path) -> bool:
         return (path / DESCRIPTION).is_file()
@@ -265,9 +265,9 @@ class Folder:
                     line = file.readline(_LINE)
                 text = line.decode("utf-8-sig").rstrip("\r\n")
                 delimiters = "\t" if ".tsv" in name.lower() else ",;\t|"
-                found = max((next(csv.reader([text], delimiter=d)) for d in delimiters), key=len)
-                if line.endswith(b"\n") and len(set(found)) == len(found) and not any(map(_NO_NAME.fullmatch, found)):
-                    return found
+                cells = max((next(csv.reader([text], delimiter=d)) for d in delimiters), key=len)
+                if line.endswith(b"\n") and len(set(cells)) == len(cells) and not any(map(_NO_NAME.fullmatch, cells)):
+                    return cells
             if _schemed(name):
                 with duckdb.connect(config=_SCHEMA_READER) as files:
                     rows = files.execute("SELECT name FROM parquet_schema(?)", [glob.escape(str(path))]).fetchall()
@@ -293,19 +293,19 @@ class Folder:
         """Return the draft; without a draft, the specification; without both, an empty one."""
         with self._lock:
             places = (p for p in (self._draft, self.root / SPEC) if p.exists())
-            place = next(places, None)
-            if place is None:
+            path = next(places, None)
+            if path is None:
                 return EMPTY_SPEC
-            if not self._within(place):
+            if not self._is_within(path):
                 raise ReleaseError(
                     "specification-outside-folder",
-                    f"The file {place.name!r} leads out of the folder.",
+                    f"The file {path.name!r} leads out of the folder.",
                     "The studio opens files inside its folder only.",
                     "Replace the link by a file.",
                     "Nothing was opened.",
-                    place=place.name,
+                    place=path.name,
                 )
-            return read_text(place).removeprefix("\ufeff")
+            return read_text(path).removeprefix("\ufeff")
 
     def accept(self, text: str, base: str) -> None:
         """Make a text the draft, completely or not at all.
@@ -366,8 +366,8 @@ class Folder:
         return self.drafted() and (not base.exists() or base.read_text("ascii") != self._spec_digest())
 
     def _spec_digest(self) -> str:
-        place = self.root / SPEC
-        return self._digest_of(place) if place.exists() else "none"
+        path = self.root / SPEC
+        return self._digest_of(path) if path.exists() else "none"
 
     def _digest_of(self, path: Path) -> str:
         """Return the digest of a file, read again if the file was replaced or written to; "" for anything else.
@@ -375,16 +375,16 @@ class Folder:
         Reading a pipe would wait.
         """
         with open(path, "rb", opener=lambda p, flags: os.open(p, flags | getattr(os, "O_NONBLOCK", 0))) as file:
-            said = os.fstat(file.fileno())
-            if not stat.S_ISREG(said.st_mode):
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
                 return ""
-            mark = (said.st_dev, said.st_ino, said.st_size, said.st_mtime_ns)
+            mark = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
             if mark in self._digests:
                 return self._digests[mark]
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-            if time.time() - said.st_mtime > MTIME_RESOLUTION_SECONDS:
-                self._digests[mark] = found
-            return found
+            content_digest = hashlib.file_digest(file, "sha256").hexdigest()
+            if time.time() - status.st_mtime > MTIME_RESOLUTION_SECONDS:
+                self._digests[mark] = content_digest
+            return content_digest
 
     def key(self, text: str) -> str:
         """Return the digest of the input of a plan: a text and the files of codes that it names."""
@@ -398,13 +398,13 @@ class Folder:
 
     def refuse_codes(self, data: Sequence[str], codes: Sequence[str]) -> None:
         """Raise ReleaseError if data are also a file of codes: the set of codes would leak from the data."""
-        found: list[Path] = []
+        files: list[Path] = []
         for name in data:
             path = None if name.startswith(REMOTE_PREFIXES) else self.inside(name)
-            found += [] if path is None else [path] if path.is_file() else [x for x in path.rglob("*") if x.is_file()]
+            files += [] if path is None else [path] if path.is_file() else [x for x in path.rglob("*") if x.is_file()]
         for name in codes:
-            place = self.root / name
-            if place.is_file() and any(place.samefile(x) for x in found):
+            codes_file = self.root / name
+            if codes_file.is_file() and any(codes_file.samefile(x) for x in files):
                 raise ReleaseError(
                     "codes-file-among-data",
                     f"The file {name!r} is a file of codes and is also among the data.",
@@ -433,9 +433,9 @@ class Folder:
     def certified(self) -> str | None:
         """Return the hash of the plan that was certified for the draft in its present form."""
         try:
-            said = json.loads((self.own / "certified.json").read_text("utf-8"))
-            plan = str(said["plan"])
-            return plan if said["key"] == self.key(self.text()) and self.plan(plan).is_file() else None
+            record = json.loads((self.own / "certified.json").read_text("utf-8"))
+            plan = str(record["plan"])
+            return plan if record["key"] == self.key(self.text()) and self.plan(plan).is_file() else None
         except (OSError, ValueError, KeyError, TypeError, FitnoiseError):
             return None
 
@@ -448,11 +448,11 @@ class Folder:
         for old in self.own.glob("open-*.html"):
             if time.time() - old.stat().st_mtime > OPENING_PAGE_SECONDS:
                 old.unlink(missing_ok=True)  # of a server that was killed: its code opens nothing
-        place = self.own / f"open-{secrets.token_hex(8)}.html"
-        handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        path = self.own / f"open-{secrets.token_hex(8)}.html"
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
-        return place
+        return path
 
 
 def digest(text: str) -> str:
@@ -472,11 +472,11 @@ def publication_of(text: str, root: Path) -> Any:
     home = root.resolve()
     for name, attribute in spec.domain.items():
         for key in CODES:
-            given = getattr(attribute, key, None)
-            if given is not None and home not in (home / given).resolve().parents:
+            codes_file = getattr(attribute, key, None)
+            if codes_file is not None and home not in (home / codes_file).resolve().parents:
                 raise SpecError(
                     "codes-file-outside-folder",
-                    f"The key {key} of domain.{name} is {given!r}, which leads out of the folder.",
+                    f"The key {key} of domain.{name} is {codes_file!r}, which leads out of the folder.",
                     "The studio reads files of codes inside its folder only.",
                     "Move the file into the folder.",
                     "No data were read.",
@@ -491,8 +491,8 @@ def named_files(text: str) -> list[str]:
         domain = tomllib.loads(text).get("domain")
     except (ValueError, RecursionError):
         return []
-    said = [x for x in domain.values() if isinstance(x, dict)] if isinstance(domain, dict) else []
-    names = (x.get(key) for x in said for key in CODES)
+    attributes = [x for x in domain.values() if isinstance(x, dict)] if isinstance(domain, dict) else []
+    names = (x.get(key) for x in attributes for key in CODES)
     return sorted({x for x in names if isinstance(x, str)})
 
 
@@ -509,10 +509,10 @@ def checked_name(name: str) -> str:
 
 def _below(folder: Path, deep: int = MAX_DEPTH, max_names: int = MAX_NAMES) -> Iterator[Path]:
     """Yield the paths in a folder and in those below, except hidden ones, up to a number; links are not followed."""
-    left = max_names
+    remaining = max_names
 
-    def within(start: Path, deep: int) -> Iterator[Path]:
-        nonlocal left
+    def walk(start: Path, deep: int) -> Iterator[Path]:
+        nonlocal remaining
         try:
             inner = sorted(start.iterdir())
         except OSError:
@@ -520,14 +520,14 @@ def _below(folder: Path, deep: int = MAX_DEPTH, max_names: int = MAX_NAMES) -> I
         for path in inner:
             if path.name.startswith("."):
                 continue
-            if left <= 0:
+            if remaining <= 0:
                 return
-            left -= 1
+            remaining -= 1
             yield path
             if deep > 1 and path.is_dir() and not path.is_symlink():
-                yield from within(path, deep - 1)
+                yield from walk(path, deep - 1)
 
-    yield from within(folder, deep)
+    yield from walk(folder, deep)
 
 
 def _lined(name: str) -> bool:

@@ -67,7 +67,7 @@ DEEPEST = 50
 MAX_INTEGER_DIGITS = 18
 """The largest number of digits of a whole number."""
 
-_WHOLE = {("data", "max_records"), ("privacy", "max_records")}
+_INTEGERS = {("data", "max_records"), ("privacy", "max_records")}
 _CODED = {"codes", "labels", "missing", "if_missing", "cuts", "levels", "places", "children"}
 _NUMBERS = {("data", "max_dropped"), ("privacy", "delta"), ("accuracy", "confidence"), ("accuracy", "gap")}
 
@@ -124,12 +124,12 @@ def draft_too_deep() -> SpecError:
 
 def _checked(document: Document) -> None:
     """Refuse a document that is too deep or too long, or has a date among codes: its readers would fail."""
-    left: list[tuple[Any, int, bool]] = [(document, 1, False)]
-    while left:
-        x, depth, coded = left.pop()
+    pending: list[tuple[Any, int, bool]] = [(document, 1, False)]
+    while pending:
+        x, depth, coded = pending.pop()
         if isinstance(x, Mapping | list):
-            own = x.items() if isinstance(x, Mapping) else (("", y) for y in x)
-            left += [(y, depth + 1, coded or key in _CODED) for key, y in own]
+            entries = x.items() if isinstance(x, Mapping) else (("", y) for y in x)
+            pending += [(y, depth + 1, coded or key in _CODED) for key, y in entries]
             if depth > DEEPEST:
                 raise draft_too_deep()
         elif isinstance(x, int) and abs(x) >= 10**MAX_INTEGER_DIGITS:
@@ -163,11 +163,11 @@ def _checked(document: Document) -> None:
 
 def field_text(document: Mapping[str, Any], path: tuple[str, ...]) -> str:
     """Return a field as a form shows it: the value in the document, or the one that it means by default."""
-    found = value_at(document, path)
-    said = DEFAULTS[path] if found is None else found
-    if path == ("privacy", "max_records") and said == 0:
+    stored = value_at(document, path)
+    value = DEFAULTS[path] if stored is None else stored
+    if path == ("privacy", "max_records") and value == 0:
         return ""  # a starter specification has 0, and the publisher has to state it
-    return "" if said is None else number_text(said) if isinstance(said, float) else str(said)
+    return "" if value is None else number_text(value) if isinstance(value, float) else str(value)
 
 
 def value_at(document: Any, path: Sequence[str]) -> Any:
@@ -291,11 +291,11 @@ def protect(document: Document, form: SubmittedForm) -> Document:
     with Refusals() as refusals:
         for path in DEFAULTS:
             if path[0] != "accuracy":
-                with refusals.at(".".join(path)):
+                with refusals.for_field(".".join(path)):
                     _field(out, path, form)
-        with refusals.at("sum_within_unit"):
+        with refusals.for_field("sum_within_unit"):
             _merge(out, form)
-        with refusals.at("cap"):
+        with refusals.for_field("cap"):
             _cost(out, ("privacy", "cap"), form, "cap")
     return out
 
@@ -305,20 +305,20 @@ def merge_of(document: Mapping[str, Any]) -> tuple[list[str], list[str]] | None:
 
     A merged name that is not an amount is among the first, so that it can be removed.
     """
-    said = value_at(document, ("privacy", "sum_within_unit"))
-    if said is None:
-        said = []
-    if not isinstance(said, list) or not all(isinstance(x, str) for x in said):
+    merged = value_at(document, ("privacy", "sum_within_unit"))
+    if merged is None:
+        merged = []
+    if not isinstance(merged, list) or not all(isinstance(x, str) for x in merged):
         return None
-    amounts = [str(name) for name, own in domain_of(document).items() if value_at(own, ("type",)) == "amount"]
-    return list(dict.fromkeys([*amounts, *said])), said
+    amounts = [str(name) for name, x in domain_of(document).items() if value_at(x, ("type",)) == "amount"]
+    return list(dict.fromkeys([*amounts, *merged])), merged
 
 
 def _merge(out: Document, form: SubmittedForm) -> None:
-    known, chosen = merge_of(out), form.all("sum_within_unit")
-    if known is None or "is_sum_within_unit" not in form or {*chosen} == {*known[1]}:
+    merge_names, chosen = merge_of(out), form.all("sum_within_unit")
+    if merge_names is None or "is_sum_within_unit" not in form or {*chosen} == {*merge_names[1]}:
         return
-    wrong = next((x for x in chosen if x not in known[0]), None)
+    wrong = next((x for x in chosen if x not in merge_names[0]), None)
     if wrong is not None:
         raise SpecError(
             "form-sum-within-unit-unknown",
@@ -328,7 +328,7 @@ def _merge(out: Document, form: SubmittedForm) -> None:
             "Nothing was changed.",
             place="privacy.sum_within_unit",
         )
-    put(out, ("privacy", "sum_within_unit"), [x for x in known[0] if x in chosen] or None)
+    put(out, ("privacy", "sum_within_unit"), [x for x in merge_names[0] if x in chosen] or None)
 
 
 def _field(out: Document, path: tuple[str, ...], form: SubmittedForm) -> None:
@@ -338,7 +338,7 @@ def _field(out: Document, path: tuple[str, ...], form: SubmittedForm) -> None:
     text = form[name].strip()
     if path in CHOICES:
         value: Any = _chosen(form, name, CHOICES[path])
-    elif path in _WHOLE:
+    elif path in _INTEGERS:
         value = parse_integer(text, name) if text else 0 if path == ("privacy", "max_records") else None
     elif path in _NUMBERS:
         value = real(text, name) if text else None
@@ -349,19 +349,19 @@ def _field(out: Document, path: tuple[str, ...], form: SubmittedForm) -> None:
 
 def cost_shown(document: Mapping[str, Any], path: Sequence[str]) -> tuple[str, str]:
     """Return a cost as a form shows it: its measure and its number; two empty texts if there is no cost."""
-    said = value_at(document, path)
+    cost = value_at(document, path)
     for kind in COSTS:
-        found = value_at(said, (kind,))
-        if isinstance(found, int | float | str):
-            return kind, found if isinstance(found, str) else number_text(float(found))
+        value = value_at(cost, (kind,))
+        if isinstance(value, int | float | str):
+            return kind, value if isinstance(value, str) else number_text(float(value))
     return "", ""
 
 
 def _cost(out: Document, path: Sequence[str], form: SubmittedForm, name: str) -> None:
-    given = form.get(f"{name}.kind", ""), form.get(name, "").strip()
-    if f"{name}.kind" not in form or given == cost_shown(out, path):
+    submitted = form.get(f"{name}.kind", ""), form.get(name, "").strip()
+    if f"{name}.kind" not in form or submitted == cost_shown(out, path):
         return
-    kind, text = given
+    kind, text = submitted
     if not kind:
         with refused_at(f"{name}.kind"):
             if text not in ("", cost_shown(out, path)[1]):
@@ -390,8 +390,8 @@ def _cost(out: Document, path: Sequence[str], form: SubmittedForm, name: str) ->
             "Nothing was changed.",
             place=name,
         )
-    said = value_at(out, path)
-    rest = {k: v for k, v in said.items() if k not in COSTS} if isinstance(said, Mapping) else {}
+    stored = value_at(out, path)
+    rest = {k: v for k, v in stored.items() if k not in COSTS} if isinstance(stored, Mapping) else {}
     if kind != "epsilon":
         rest.pop("delta", None)
     put(out, path, {kind: value, **rest})
@@ -405,11 +405,11 @@ KINDS = ("categorical", "ordered", "binned", "amount", "hierarchy")
 def add_attribute(document: Document, name: str, kind: str) -> Document:
     """Add an attribute with no key except its kind."""
     out = copy.deepcopy(document)
-    known = out.setdefault("domain", {})
+    domain = out.setdefault("domain", {})
     with Refusals() as refusals:
-        with refusals.at("name"):
+        with refusals.for_field("name"):
             checked_name(name)
-            if not isinstance(known, MutableMapping) or name in known:
+            if not isinstance(domain, MutableMapping) or name in domain:
                 raise SpecError(
                     "form-attribute-exists",
                     f"The draft has an attribute {name!r} already.",
@@ -418,7 +418,7 @@ def add_attribute(document: Document, name: str, kind: str) -> Document:
                     "Nothing was changed.",
                     place=name,
                 )
-        with refusals.at("type"):
+        with refusals.for_field("type"):
             if kind not in KINDS:
                 raise SpecError(
                     "form-type-unknown",
@@ -427,14 +427,14 @@ def add_attribute(document: Document, name: str, kind: str) -> Document:
                     "Choose one of these.",
                     "Nothing was changed.",
                 )
-    known[name] = {"type": kind}
+    domain[name] = {"type": kind}
     return out
 
 
 def domain_of(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the attributes of a document."""
-    found = document.get("domain")
-    return found if isinstance(found, Mapping) else {}
+    domain = document.get("domain")
+    return domain if isinstance(domain, Mapping) else {}
 
 
 def fields_of(attribute: Any) -> dict[str, Any]:
@@ -442,22 +442,22 @@ def fields_of(attribute: Any) -> dict[str, Any]:
 
     Numbers and ceilings given by a rule, such as one for each class, are None: the form has no field for them.
     """
-    said = attribute if isinstance(attribute, Mapping) else {}
-    codes, children = codes_text(said), said.get("children")
-    levels = said.get("levels")
+    keys = attribute if isinstance(attribute, Mapping) else {}
+    codes, children = codes_text(keys), keys.get("children")
+    levels = keys.get("levels")
     return {
-        "type": str(said.get("type", "?")),
-        "column": _text(said.get("column")),
+        "type": str(keys.get("type", "?")),
+        "column": _text(keys.get("column")),
         "codes": codes,
         "rows": min(max(codes.count("\n") + 2, 3), 14),
-        "cuts": cuts_text(said),
+        "cuts": cuts_text(keys),
         "levels": ", ".join(map(str, levels)) if isinstance(levels, list) else "",
         "children": ", ".join(map(_text, children)) if isinstance(children, list) else "",
-        "file": _text(said.get("codes_file") or said.get("file")),
-        "clip": said.get("clip") is True,
-        "missing": missing_text(said),
-        "ceilings": ceilings_text(said),
-        **{key: number_shown(said, key) for key in ("low", "high", "step")},
+        "file": _text(keys.get("codes_file") or keys.get("file")),
+        "clip": keys.get("clip") is True,
+        "missing": missing_text(keys),
+        "ceilings": ceilings_text(keys),
+        **{key: number_shown(keys, key) for key in ("low", "high", "step")},
     }
 
 
@@ -468,11 +468,11 @@ def name_at(document: Mapping[str, Any], index: str) -> str:
         SpecError: The place has no attribute.
     """
     names = [*domain_of(document)]
-    i = _place(index, len(names), "attribute")
+    i = _parse_index(index, len(names), "attribute")
     return str(names[i])
 
 
-def _place(text: str, count: int, what: str) -> int:
+def _parse_index(text: str, count: int, what: str) -> int:
     i = int(text) if re.fullmatch(r"[0-9]{1,6}", text) else count
     if i >= count:
         raise SpecError(
@@ -491,8 +491,8 @@ def remove_attribute(document: Document, name: str) -> Document:
 def describe(document: Document, name: str, form: SubmittedForm, files: Sequence[str] = ()) -> Document:
     """Set the keys of an attribute. files: the name of the chosen file of codes or places, if any."""
     out = copy.deepcopy(document)
-    own = out["domain"][name]
-    if not isinstance(own, dict):
+    attribute = out["domain"][name]
+    if not isinstance(attribute, dict):
         raise SpecError(
             "draft-attribute-not-a-table",
             f"The attribute domain.{name} of the draft is not a table of keys.",
@@ -501,17 +501,17 @@ def describe(document: Document, name: str, form: SubmittedForm, files: Sequence
             "Nothing was changed.",
             place=f"domain.{name}",
         )
-    if "column" in form and form["column"] != own.get("column", ""):
-        put(own, ("column",), form["column"].strip() or None)
-    known = {"categorical": _codes, "ordered": _ordered, "binned": _binned, "amount": _amount, "hierarchy": _hierarchy}
-    write_own = known.get(str(own.get("type")))
+    if "column" in form and form["column"] != attribute.get("column", ""):
+        put(attribute, ("column",), form["column"].strip() or None)
+    edits = {"categorical": _codes, "ordered": _ordered, "binned": _binned, "amount": _amount, "hierarchy": _hierarchy}
+    edit = edits.get(str(attribute.get("type")))
     with Refusals() as refusals:
-        if write_own is not None:
-            with refusals.at("file"):
-                write_own(own, form, files)
-        with refusals.at("missing"):
-            if "missing" in form and form["missing"].strip() != missing_text(own):
-                put(own, ("missing",), _missing(form["missing"]) or None)
+        if edit is not None:
+            with refusals.for_field("file"):
+                edit(attribute, form, files)
+        with refusals.for_field("missing"):
+            if "missing" in form and form["missing"].strip() != missing_text(attribute):
+                put(attribute, ("missing",), _missing(form["missing"]) or None)
     return out
 
 
@@ -522,20 +522,20 @@ def _text(x: Any) -> str:
 
 def number_shown(attribute: Mapping[str, Any], key: str) -> str | None:
     """Return a number of an attribute as a form shows it; None for a rule, which forms do not write."""
-    said = attribute.get(key)
-    return None if isinstance(said, Mapping | list) else _text(said)
+    value = attribute.get(key)
+    return None if isinstance(value, Mapping | list) else _text(value)
 
 
 def _changed(attribute: Mapping[str, Any], form: SubmittedForm, key: str) -> bool:
     """Return True if a form has another number than the document, in a field that it had for it."""
-    shown = number_shown(attribute, key)
-    return shown is not None and form.get(key, shown) != shown
+    shown_number = number_shown(attribute, key)
+    return shown_number is not None and form.get(key, shown_number) != shown_number
 
 
 def _ordered(attribute: Document, form: SubmittedForm, _files: Sequence[str]) -> None:
     with Refusals() as refusals:
         for key in ("low", "high"):
-            with refusals.at(key):
+            with refusals.for_field(key):
                 if _changed(attribute, form, key):
                     put(attribute, (key,), parse_integer(form[key], key) if form[key].strip() else None)
     if "is_clip" in form and ("clip" in form) != (attribute.get("clip") is True):
@@ -556,12 +556,12 @@ def _numbers(text: str, what: str) -> list[float]:
 def _amount(attribute: Document, form: SubmittedForm, _files: Sequence[str]) -> None:
     with Refusals() as refusals:
         for key in ("low", "high", "step"):
-            with refusals.at(key):
+            with refusals.for_field(key):
                 if _changed(attribute, form, key):
                     put(attribute, (key,), signed(form[key], key) if form[key].strip() else None)
-        shown = ceilings_text(attribute)
-        with refusals.at("ceilings"):
-            if shown is not None and form.get("ceilings", shown) != shown:
+        shown_ceilings = ceilings_text(attribute)
+        with refusals.for_field("ceilings"):
+            if shown_ceilings is not None and form.get("ceilings", shown_ceilings) != shown_ceilings:
                 put(attribute, ("ceilings",), [_tidy(x) for x in _numbers(form["ceilings"], "a ceiling")] or None)
 
 
@@ -624,19 +624,19 @@ def code_text(code: Any) -> str:
     """Return a code as a form shows it, quoted if it would read as another."""
     if not isinstance(code, str):
         return json.dumps(code)
-    return code if _plain(code) and _code(code) == code else _quoted(code)
+    return code if _is_plain_text(code) and _code(code) == code else _quoted(code)
 
 
 def _label_text(label: Any) -> str:
     text = str(label)
-    return text if _plain(text) else _quoted(text)
+    return text if _is_plain_text(text) else _quoted(text)
 
 
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
-def _plain(text: str) -> bool:
+def _is_plain_text(text: str) -> bool:
     return bool(text) and text == text.strip() and " = " not in text and '"' not in text and text.isprintable()
 
 
@@ -647,8 +647,8 @@ def _listed(text: str) -> tuple[list[Any], list[str] | None]:
     """Return codes, and labels if there are any."""
     codes, labels = [], []
     for line in filter(str.strip, text.split("\n")):
-        found = _LINE.fullmatch(line)
-        if found is None:
+        match = _LINE.fullmatch(line)
+        if match is None:
             raise SpecError(
                 "form-code-line-invalid",
                 f"The line {_short(line)} is not a code.",
@@ -656,10 +656,10 @@ def _listed(text: str) -> tuple[list[Any], list[str] | None]:
                 "Correct this line.",
                 "Nothing was changed.",
             )
-        codes.append(_code(found["code"]))
-        labels.append(None if found["label"] is None else _unquoted(found["label"]))
-    told = [x for x in labels if x is not None]
-    if told and len(told) < len(labels):
+        codes.append(_code(match["code"]))
+        labels.append(None if match["label"] is None else _unquoted(match["label"]))
+    given_labels = [x for x in labels if x is not None]
+    if given_labels and len(given_labels) < len(labels):
         raise SpecError(
             "form-labels-incomplete",
             "Some codes have a label, and others do not.",
@@ -667,7 +667,7 @@ def _listed(text: str) -> tuple[list[Any], list[str] | None]:
             "Write `code = label` in every line, or in no line.",
             "Nothing was changed.",
         )
-    return codes, told or None
+    return codes, given_labels or None
 
 
 def _code(text: str) -> bool | int | str:
@@ -699,26 +699,26 @@ def cuts_text(attribute: Mapping[str, Any]) -> str:
 
 def ceilings_text(attribute: Mapping[str, Any]) -> str | None:
     """Return ceilings as a form shows them; None if the key is not a list of numbers."""
-    said = attribute.get("ceilings")
-    if said is None:
+    ceilings = attribute.get("ceilings")
+    if ceilings is None:
         return ""
-    plain = isinstance(said, list) and all(map(is_plain, said))
-    return ", ".join(map(_text, said)) if plain else None
+    has_numbers = isinstance(ceilings, list) and all(map(is_plain, ceilings))
+    return ", ".join(map(_text, ceilings)) if has_numbers else None
 
 
 def missing_text(attribute: Mapping[str, Any]) -> str:
     """Return the missing-value categories, a line each: `cell = code, code`."""
-    said = attribute.get("missing")
-    if not isinstance(said, Mapping):
+    categories = attribute.get("missing")
+    if not isinstance(categories, Mapping):
         return ""
-    return "\n".join(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in said.items())
+    return "\n".join(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in categories.items())
 
 
 def _missing(text: str) -> dict[str, list[Any]]:
     out: dict[str, list[Any]] = {}
     for line in filter(str.strip, text.replace("\r\n", "\n").split("\n")):
-        found = re.fullmatch(r'\s*(?P<cell>"(?:[^"\\]|\\.)*"|[^"=]+?)\s*=\s*(?P<codes>.*?)\s*', line)
-        if found is None:
+        match = re.fullmatch(r'\s*(?P<cell>"(?:[^"\\]|\\.)*"|[^"=]+?)\s*=\s*(?P<codes>.*?)\s*', line)
+        if match is None:
             raise SpecError(
                 "form-missing-line-invalid",
                 f"The line {_short(line)} is not a cell for missing values.",
@@ -726,7 +726,7 @@ def _missing(text: str) -> dict[str, list[Any]]:
                 "Write `cell = code, code`, such as `unknown = 9, 99`.",
                 "Nothing was changed.",
             )
-        codes = found["codes"]
+        codes = match["codes"]
         try:
             listed = (
                 json.loads(codes)
@@ -749,7 +749,7 @@ def _missing(text: str) -> dict[str, list[Any]]:
                 "Correct the codes.",
                 "Nothing was changed.",
             )
-        out[_unquoted(found["cell"])] = listed
+        out[_unquoted(match["cell"])] = listed
     return out
 
 
@@ -758,16 +758,16 @@ def _missing(text: str) -> dict[str, list[Any]]:
 
 def tables_of(document: Mapping[str, Any]) -> list[Any]:
     """Return the tables of a document."""
-    found = document.get("tables")
-    return found if isinstance(found, list) else []
+    tables = document.get("tables")
+    return tables if isinstance(tables, list) else []
 
 
 def target_of(table: Any) -> tuple[str, str | None]:
     """Return the kind of a table's target, and its number as a form shows it; None for a rule or several numbers."""
     for kind in TARGETS:
-        said = value_at(table, (kind,))
-        if said is not None:
-            return kind, _text(said) if is_plain(said) else None
+        target = value_at(table, (kind,))
+        if target is not None:
+            return kind, _text(target) if is_plain(target) else None
     return "margin", ""
 
 
@@ -776,13 +776,13 @@ def margins(document: Document, form: SubmittedForm) -> Document:
     out = copy.deepcopy(document)
     with Refusals() as refusals:
         for i, table in enumerate(tables_of(out)):
-            with refusals.at(f"number.{i}"):
+            with refusals.for_field(f"number.{i}"):
                 _margin(table, i, form)
         for path in DEFAULTS:
             if path[0] == "accuracy":
-                with refusals.at(".".join(path)):
+                with refusals.for_field(".".join(path)):
                     _field(out, path, form)
-        with refusals.at("budget"):
+        with refusals.for_field("budget"):
             _cost(out, ("budget",), form, "budget")
     return out
 
@@ -812,12 +812,12 @@ def add_table(document: Document, form: SubmittedForm) -> Document:
     """Add a table, or all tables of a pattern of the attributes that are not shown in each of them."""
     out = copy.deepcopy(document)
     names, cumulative = [str(x) for x in domain_of(out)] + levels_of(out), form.get("cumulative", "")
-    shown = [x for x in form.all("show") if x != cumulative]
+    shown_names = [x for x in form.all("show") if x != cumulative]
     new: Document = {}
     with Refusals() as refusals:
-        for field, given in (("show", shown), ("cumulative", [cumulative] if cumulative else [])):
-            with refusals.at(field):
-                wrong = next((x for x in given if x not in names), None)
+        for field, attribute_names in (("show", shown_names), ("cumulative", [cumulative] if cumulative else [])):
+            with refusals.for_field(field):
+                wrong = next((x for x in attribute_names if x not in names), None)
                 if wrong is not None:
                     raise SpecError(
                         "form-attribute-unknown",
@@ -826,16 +826,16 @@ def add_table(document: Document, form: SubmittedForm) -> Document:
                         "Reload the page, and choose an attribute.",
                         "Nothing was changed.",
                     )
-        with refusals.at("pattern"):
+        with refusals.for_field("pattern"):
             if form.get("pattern", ""):
                 new["pattern"] = _chosen(form, "pattern", [*PATTERNS])
-        if shown:
-            new["attributes"] = shown
+        if shown_names:
+            new["attributes"] = shown_names
         if cumulative:
             new["cumulative"] = cumulative
-        with refusals.at("told"):
+        with refusals.for_field("told"):
             _of_amount(new, form, names)
-        with refusals.at("number"):
+        with refusals.for_field("number"):
             new["margin"] = _tidy(real(form.get("number", ""), "the margin"))
     listed = out.setdefault("tables", [])
     if not isinstance(listed, list):
@@ -853,11 +853,11 @@ def add_table(document: Document, form: SubmittedForm) -> Document:
 
 def _of_amount(new: Document, form: SubmittedForm, names: Sequence[str]) -> None:
     """Set the quantity of an amount that a table shows, in place of the number of records."""
-    told, amount = form.get("told", ""), form.get("amount", "")
+    statistic, amount = form.get("told", ""), form.get("amount", "")
     ceiling, reference = form.get("ceiling", "").strip(), form.get("reference", "").strip()
     with Refusals() as refusals:
-        with refusals.at("told"):
-            if told:
+        with refusals.for_field("told"):
+            if statistic:
                 _chosen(form, "told", AMOUNT_STATISTICS)
             elif amount:
                 raise SpecError(
@@ -867,25 +867,25 @@ def _of_amount(new: Document, form: SubmittedForm, names: Sequence[str]) -> None
                     "Choose the statistic.",
                     "Nothing was changed.",
                 )
-        with refusals.at("amount"):
-            if told and amount not in names:
+        with refusals.for_field("amount"):
+            if statistic and amount not in names:
                 raise SpecError(
                     "form-amount-missing",
-                    f"The statistic {told} is chosen, and no attribute for it.",
+                    f"The statistic {statistic} is chosen, and no attribute for it.",
                     "A statistic belongs to one attribute.",
                     "Choose the attribute.",
                     "Nothing was changed.",
                 )
-            if told:
-                new[told] = amount
-        for key, text, of in (("ceiling", ceiling, "sum"), ("reference", reference, "mean")):
-            with refusals.at(key):
-                if text and told != of:
+            if statistic:
+                new[statistic] = amount
+        for key, text, owner in (("ceiling", ceiling, "sum"), ("reference", reference, "mean")):
+            with refusals.for_field(key):
+                if text and statistic != owner:
                     raise SpecError(
                         "form-option-of-other-statistic",
-                        f"A {key} is given, and the table is not a {of}.",
-                        f"A {key} belongs to a {of}.",
-                        f"Leave the {key} empty, or choose a {of}.",
+                        f"A {key} is given, and the table is not a {owner}.",
+                        f"A {key} belongs to a {owner}.",
+                        f"Leave the {key} empty, or choose a {owner}.",
                         "Nothing was changed.",
                     )
                 if text:
@@ -895,14 +895,14 @@ def _of_amount(new: Document, form: SubmittedForm, names: Sequence[str]) -> None
 
 def summed_of(document: Mapping[str, Any]) -> list[str]:
     """Return the attributes that can be summed: amounts, and whole numbers."""
-    own = [(str(name), value_at(said, ("type",))) for name, said in domain_of(document).items()]
-    return [name for kind in ("amount", "ordered") for name, found in own if found == kind]
+    types = [(str(name), value_at(attribute, ("type",))) for name, attribute in domain_of(document).items()]
+    return [name for kind in ("amount", "ordered") for name, attribute_type in types if attribute_type == kind]
 
 
 def shown_of(document: Mapping[str, Any]) -> list[str]:
     """Return the attributes that a table can show by value, which amounts are not; and levels of places."""
-    own = (str(name) for name, said in domain_of(document).items() if value_at(said, ("type",)) != "amount")
-    return [*own, *levels_of(document)]
+    names = (str(name) for name, x in domain_of(document).items() if value_at(x, ("type",)) != "amount")
+    return [*names, *levels_of(document)]
 
 
 def _tidy(x: float) -> float:
@@ -912,15 +912,15 @@ def _tidy(x: float) -> float:
 
 def levels_of(document: Mapping[str, Any]) -> list[str]:
     """Return the levels of nested places, which tables name like attributes."""
-    found = (value_at(own, ("levels",)) for own in domain_of(document).values())
-    return [str(x) for levels in found if isinstance(levels, list) for x in levels]
+    level_lists = (value_at(attribute, ("levels",)) for attribute in domain_of(document).values())
+    return [str(x) for levels in level_lists if isinstance(levels, list) for x in levels]
 
 
 def remove_table(document: Document, index: str) -> Document:
     """Remove a table."""
     out = copy.deepcopy(document)
     listed = tables_of(out)
-    del listed[_place(index, len(listed), "table")]
+    del listed[_parse_index(index, len(listed), "table")]
     return out
 
 
@@ -938,19 +938,19 @@ def table_words(table: Any, language: Translator) -> str:
         return "?"
     if table.get("name"):
         return str(table["name"])
-    own = _names(table.get("attributes")) + [
+    parts = _names(table.get("attributes")) + [
         language.translate("page.heading.cumulative", name=x) for x in _names(table.get("cumulative"))
     ]
     for key in ("ranges", "groups", "count", "sum", "mean"):
-        own += [f"{x}: {key}" for x in _names(table.get(key))]
+        parts += [f"{x}: {key}" for x in _names(table.get(key))]
     if "ceiling" in table:
-        own.append(language.translate("studio.tables.up_to", ceiling=_text(table["ceiling"])))
+        parts.append(language.translate("studio.tables.up_to", ceiling=_text(table["ceiling"])))
     if "pattern" in table:
         pattern = str(table["pattern"])
-        own.insert(0, language.translate(PATTERNS[pattern]) if pattern in PATTERNS else f"all: {pattern}")
-    return " × ".join(own) or language.translate("page.table.all")
+        parts.insert(0, language.translate(PATTERNS[pattern]) if pattern in PATTERNS else f"all: {pattern}")
+    return " × ".join(parts) or language.translate("page.table.all")
 
 
-def _names(said: Any) -> list[str]:
+def _names(value: Any) -> list[str]:
     """Return names, in any of their forms: one, several, or keys."""
-    return [] if said is None else [str(x) for x in said] if isinstance(said, list | Mapping) else [str(said)]
+    return [] if value is None else [str(x) for x in value] if isinstance(value, list | Mapping) else [str(value)]

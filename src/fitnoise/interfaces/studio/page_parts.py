@@ -8,15 +8,15 @@ from markupsafe import Markup
 
 from fitnoise.interfaces.pages.fragments import environment
 
-WRITTEN = "fitnoise.interfaces.studio"
+TEMPLATE_PACKAGE = "fitnoise.interfaces.studio"
 
 
 def render_part(name: str, language: str, /, **context: Any) -> Markup:
     """Return one of the parts of parts.html, filled in."""
-    made = environment(language, WRITTEN).get_template("parts.html")
-    return getattr(made.module, name)(**context)  # type: ignore[no-any-return]  # macros return what is escaped
+    template = environment(language, TEMPLATE_PACKAGE).get_template("parts.html")
+    return getattr(template.module, name)(**context)  # type: ignore[no-any-return]  # macros return what is escaped
 
 
 def page(name: str, language: str, /, **context: Any) -> str:
     """Return a complete page."""
-    return environment(language, WRITTEN).get_template(f"{name}.html").render(**context)
+    return environment(language, TEMPLATE_PACKAGE).get_template(f"{name}.html").render(**context)

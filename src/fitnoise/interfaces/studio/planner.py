@@ -52,19 +52,19 @@ class PlanningInterrupted(BaseException):
     """The signal of another question. It is not an Exception, so that no code takes it for a failure of its own."""
 
 
-Tell = Callable[[str], None]
+ReportStep = Callable[[str], None]
 
 
-def price(request: dict[str, Any], report_progress: Tell, root: Path) -> dict[str, Any]:
+def price(request: dict[str, Any], report_progress: ReportStep, root: Path) -> dict[str, Any]:
     """Return the cost of a draft, at a coarse gap if the draft requires a finer one."""
     publication = publication_of(request["text"], root)
     gap = publication.gap
     live = replace(publication, gap=None if gap is None else max(gap, LIVE_PRICE_GAP))
-    made = make_plan(live, progress=lambda i, g: report_progress(f"{i}, {g:.1e}"))
+    plan = make_plan(live, progress=lambda i, g: report_progress(f"{i}, {g:.1e}"))
     html = render_part(
-        "price", request["language"], plan=made, proven=proven(made), left=_remaining_cap(request, root, made)
+        "price", request["language"], plan=plan, proven=proven(plan), left=_remaining_cap(request, root, plan)
     )
-    return {"html": html, "rho": made.rho, "epsilon": made.epsilon(), "source": publication.source.name}
+    return {"html": html, "rho": plan.rho, "epsilon": plan.epsilon(), "source": publication.source.name}
 
 
 def proven(plan: Plan) -> int:
@@ -91,7 +91,7 @@ def _remaining_cap(request: dict[str, Any], root: Path, plan: Plan) -> tuple[flo
     return float(quote.remaining - quote.increase), float(quote.cap)
 
 
-def certify(request: dict[str, Any], report_progress: Tell, root: Path) -> dict[str, Any]:
+def certify(request: dict[str, Any], report_progress: ReportStep, root: Path) -> dict[str, Any]:
     """Plan at the requested gap, verify the written plan, and keep it by its hash."""
     folder = Folder(root)
     key = folder.key(request["text"])
@@ -105,13 +105,13 @@ def certify(request: dict[str, Any], report_progress: Tell, root: Path) -> dict[
             "Nothing was planned.",
         )
     plan = make_plan(publication, progress=lambda i, g: report_progress(f"{i}, {g:.1e}"))
-    place = folder.plan(plan.hash)
-    place.parent.mkdir(exist_ok=True)
-    if not place.exists():
-        replace_file(place, plan.to_json().encode())
-    checked = verify(place)
+    plan_file = folder.plan(plan.hash)
+    plan_file.parent.mkdir(exist_ok=True)
+    if not plan_file.exists():
+        replace_file(plan_file, plan.to_json().encode())
+    checked = verify(plan_file)
     if not checked.ok:
-        place.unlink()
+        plan_file.unlink()
         broken = next(c for c in checked.checks if not c.holds)
         raise FitnoiseError(
             "plan-not-verified",
@@ -140,20 +140,20 @@ def proof(plan: Plan, checks: Any, language: str) -> str:
     )
 
 
-def show(request: dict[str, Any], report_progress: Tell, root: Path) -> dict[str, Any]:
+def show(request: dict[str, Any], report_progress: ReportStep, root: Path) -> dict[str, Any]:
     """Return a plan that was certified before."""
-    place = Folder(root).plan(request["plan"])
+    plan_file = Folder(root).plan(request["plan"])
     report_progress("")
-    plan = Plan.from_json(place.read_text(encoding="utf-8"))
-    return {"html": proof(plan, verification_report(verify(place)), request["language"]), "plan": plan.hash}
+    plan = Plan.from_json(plan_file.read_text(encoding="utf-8"))
+    return {"html": proof(plan, verification_report(verify(plan_file)), request["language"]), "plan": plan.hash}
 
 
-def sweep(request: dict[str, Any], report_progress: Tell, root: Path) -> dict[str, Any]:
+def sweep(request: dict[str, Any], report_progress: ReportStep, root: Path) -> dict[str, Any]:
     """Return the cost of the publication with other margins of one table."""
     publication: Publication = publication_of(request["text"], root)
     plan = make_plan(publication, progress=lambda i, g: report_progress(f"{i}, {g:.1e}"))
-    names, place = [t.name for t in plan.summaries], str(request["place"])
-    if not (place.isascii() and place.isdigit() and int(place[:9]) < len(names)):
+    names, table_index = [t.name for t in plan.summaries], str(request["place"])
+    if not (table_index.isascii() and table_index.isdigit() and int(table_index[:9]) < len(names)):
         raise FitnoiseError(
             "table-not-in-plan",
             "The plan has no such table.",
@@ -161,39 +161,39 @@ def sweep(request: dict[str, Any], report_progress: Tell, root: Path) -> dict[st
             "Reload the page, and choose a table.",
             "Nothing was planned.",
         )
-    found = what_if.sweep(plan, names[int(place)], progress=lambda k, n, i, g: report_progress(f"{k}/{n}"))
-    return {"html": render_part("sweep", request["language"], sweep=found)}
+    margin_sweep = what_if.sweep(plan, names[int(table_index)], progress=lambda k, n, i, g: report_progress(f"{k}/{n}"))
+    return {"html": render_part("sweep", request["language"], sweep=margin_sweep)}
 
 
-def kinds(request: dict[str, Any], report_progress: Tell, root: Path) -> dict[str, Any]:
+def kinds(request: dict[str, Any], report_progress: ReportStep, root: Path) -> dict[str, Any]:
     """Compare Laplace with Gaussian noise."""
     publication: Publication = publication_of(request["text"], root)
-    given = replace(publication, gap=None, cap=None)
-    found = compare(given, progress=lambda i, g: report_progress(f"{i}, {g:.4g}"))
-    return {"html": str(report(comparison_report(given, found, given.delta), request["language"]))}
+    uncapped = replace(publication, gap=None, cap=None)
+    comparison = compare(uncapped, progress=lambda i, g: report_progress(f"{i}, {g:.4g}"))
+    return {"html": str(report(comparison_report(uncapped, comparison, uncapped.delta), request["language"]))}
 
 
-def make_whole(request: dict[str, Any], report_progress: Tell, root: Path) -> dict[str, Any]:
+def write_integer_tables(request: dict[str, Any], report_progress: ReportStep, root: Path) -> dict[str, Any]:
     """Write integer tables of a release next to it."""
     folder = Folder(root)
     report_progress("")
-    found = make_integer_tables(Release.read(folder.inside(request["release"])))
+    integer_tables = make_integer_tables(Release.read(folder.inside(request["release"])))
     report_progress("")  # what was stopped meanwhile writes nothing
-    place = found.write(folder.target(request["out"]))
-    return {"html": str(report(whole_report(found, Path(place.name)), request["language"]))}
+    target = integer_tables.write(folder.target(request["out"]))
+    return {"html": str(report(whole_report(integer_tables, Path(target.name)), request["language"]))}
 
 
-TASKS: dict[str, Callable[[dict[str, Any], Tell, Path], dict[str, Any]]] = {
+TASKS: dict[str, Callable[[dict[str, Any], ReportStep, Path], dict[str, Any]]] = {
     "price": price,
     "certify": certify,
     "show": show,
     "sweep": sweep,
     "kinds": kinds,
-    "whole": make_whole,
+    "whole": write_integer_tables,
 }
 
 
-def answered(request: dict[str, Any], report_progress: Tell) -> dict[str, Any]:
+def answered(request: dict[str, Any], report_progress: ReportStep) -> dict[str, Any]:
     """Return the answer to a question, or the error that it raised."""
     try:
         return {"kind": "done", **TASKS[request["what"]](request, report_progress, Path(request["folder"]))}
@@ -227,33 +227,33 @@ def main() -> None:
         out.flush()
 
     def listen() -> None:
-        for asked in _lines(sys.stdin):
-            waiting.put(asked)
+        for question in _lines(sys.stdin):
+            waiting.put(question)
         os._exit(0)  # the studio is gone
 
     threading.Thread(target=listen, daemon=True).start()
     _ = fragment("told", "en", report=verification_report(Verification(())))  # templates are read once
     say(kind="ready")
     while True:
-        asked = waiting.get()
+        question = waiting.get()
         while not waiting.empty():
-            asked = waiting.get()
-        said = 0.0
+            question = waiting.get()
+        report_time = 0.0
 
-        def tell(step: str, n: int = asked["n"]) -> None:
-            nonlocal said
+        def report_step(step: str, n: int = question["n"]) -> None:
+            nonlocal report_time
             if not waiting.empty():
                 raise PlanningInterrupted
-            if time.monotonic() - said >= PROGRESS_INTERVAL_SECONDS:
-                said = time.monotonic()
+            if time.monotonic() - report_time >= PROGRESS_INTERVAL_SECONDS:
+                report_time = time.monotonic()
                 say(kind="step", n=n, text=step)
 
-        say(kind="begun", n=asked["n"])
+        say(kind="begun", n=question["n"])
         try:
-            answer = answered(asked, tell) if asked["what"] != "stop" else {"kind": "stopped"}
+            answer = answered(question, report_step) if question["what"] != "stop" else {"kind": "stopped"}
         except PlanningInterrupted:
             answer = {"kind": "stopped"}
-        say(n=asked["n"], **answer)
+        say(n=question["n"], **answer)
 
 
 if __name__ == "__main__":

@@ -25,9 +25,9 @@ class Refused(SpecError):
 
     def __init__(self, errors: Mapping[str, FitnoiseError]) -> None:
         self.errors = dict(errors)
-        first = next(iter(self.errors.values()))
-        super().__init__(first.slug, first.given, first.needed, first.action, first.outcome, place=first.place)
-        self.area = first.area
+        head = next(iter(self.errors.values()))
+        super().__init__(head.slug, head.given, head.needed, head.action, head.outcome, place=head.place)
+        self.area = head.area
 
     @property
     def fields(self) -> dict[str, str]:
@@ -50,15 +50,15 @@ class Refusals:
             raise Refused(self._errors)
 
     @contextlib.contextmanager
-    def at(self, field: str) -> Iterator[None]:
+    def for_field(self, field: str) -> Iterator[None]:
         """Take an error for one of a field, unless it names its own, or is about the complete draft."""
         try:
             yield
         except (DraftChanged, QuestionReplaced):
             raise
         except FitnoiseError as error:
-            for name, own in (error.errors if isinstance(error, Refused) else {field: error}).items():
-                self._errors.setdefault(name, own)
+            for name, field_error in (error.errors if isinstance(error, Refused) else {field: error}).items():
+                self._errors.setdefault(name, field_error)
 
 
 @contextlib.contextmanager
@@ -68,5 +68,5 @@ def refused_at(field: str) -> Iterator[None]:
     Raises:
         Refused: the error.
     """
-    with Refusals() as refusals, refusals.at(field):
+    with Refusals() as refusals, refusals.for_field(field):
         yield

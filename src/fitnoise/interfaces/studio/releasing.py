@@ -62,7 +62,7 @@ class Intent:
     head: The last entry of the ledger.
     book: The identity of the ledger, and the digest of that entry.
     finishes: The digest of an earlier charge whose release is finished; empty if a charge is made.
-    again: True if the charge is a second one for the plan.
+    is_repeat: True if the charge is a second one for the plan.
     """
 
     plan: str
@@ -77,7 +77,7 @@ class Intent:
     head: int
     book: str
     finishes: str = ""
-    again: bool = False
+    is_repeat: bool = False
 
 
 def seen(folder: Folder, name: str, salt: str) -> str:
@@ -99,11 +99,11 @@ def head_of(folder: Folder, ledger: str) -> tuple[int, str]:
     if not os.path.lexists(folder.root / ledger):
         folder.target(ledger)
         return 0, "new"
-    place = folder.inside(ledger)
-    with Ledger(place) as book:
+    path = folder.inside(ledger)
+    with Ledger(path) as book:
         number, entry = book.head()
-    said = place.stat()
-    return number, f"{said.st_dev} {said.st_ino} {entry}"
+    status = path.stat()
+    return number, f"{status.st_dev} {status.st_ino} {entry}"
 
 
 def released_before(folder: Folder, ledger: str, plan: Plan) -> tuple[LedgerEntry | None, bool]:
@@ -115,9 +115,9 @@ def released_before(folder: Folder, ledger: str, plan: Plan) -> tuple[LedgerEntr
     if not os.path.lexists(folder.root / ledger):
         return None, False
     with Ledger(folder.inside(ledger)) as book:
-        found = charged_before(plan, book) if plan.series is None else []
-    waiting = [entry for entry, _, finished in found if not finished]
-    return (waiting[0], True) if waiting else (found[-1][0] if found else None, False)
+        charges = charged_before(plan, book) if plan.series is None else []
+    waiting = [entry for entry, _, finished in charges if not finished]
+    return (waiting[0], True) if waiting else (charges[-1][0] if charges else None, False)
 
 
 @final
@@ -205,7 +205,7 @@ class Releases:
             head=head,
             book=book,
             finishes=before.digest if before is not None and unfinished else "",
-            again=before is not None and not unfinished,
+            is_repeat=before is not None and not unfinished,
         )
         with self._lock:
             number = secrets.token_hex(16)
@@ -275,13 +275,13 @@ class Releases:
             del self._asked[number]
 
     def _start(self, number: str, intent: Intent) -> None:
-        place = self._places / number
-        place.mkdir(mode=0o700)
+        folder = self._places / number
+        folder.mkdir(mode=0o700)
         handle = None
         with contextlib.suppress(OSError):  # no such locks here: this server alone knows whether it lives
-            handle = hold(place)
-        said = to_json(asdict(intent)).encode()
-        replace_file(place / "intent.json", said, 0o600)  # known from here on, and held already
+            handle = hold(folder)
+        content = to_json(asdict(intent)).encode()
+        replace_file(folder / "intent.json", content, 0o600)  # known from here on, and held already
         try:
             process = subprocess.Popen(  # noqa: S603 - a program of fitnoise
                 command(PROGRAM, str(self._folder.root), number),
@@ -350,15 +350,15 @@ class Releases:
             raise ReleaseError(
                 "release-unknown", "The studio knows no such release.", "", "Reload the page.", "Nothing was opened."
             )
-        place = self._places / number
+        folder = self._places / number
         lives = self._lives(number)  # first, because a dead process reports nothing more
-        document: dict[str, Any] = json.loads(read_text(place / "intent.json"))
+        document: dict[str, Any] = json.loads(read_text(folder / "intent.json"))
         lists = {k: tuple(document[k]) for k in ("data", "seen", "codes")}
         intent = Intent(**(document | lists))
-        lines = _lines(place / "told.jsonl")
+        lines = _lines(folder / "told.jsonl")
         stage = next((x["stage"] for x in reversed(lines) if "stage" in x), "")
-        told = any("end" in x for x in lines)
-        charges = self._charges(intent, None if lives else self._until(place, intent))
+        has_ended = any("end" in x for x in lines)
+        charges = self._charges(intent, None if lives else self._until(folder, intent))
         there = next((e for e in charges if self._is_there(intent, e)), None)
         entry = there or next(iter(charges), None)
         if lives:
@@ -373,24 +373,24 @@ class Releases:
             state=state,
             stage=stage,
             entry=entry,
-            has_ended=told,
+            has_ended=has_ended,
             text=self._texts.get(number, ""),
-            stopping=(place / "stop").exists(),
+            stopping=(folder / "stop").exists(),
         )
 
     def _until(self, path: Path, intent: Intent) -> int:
         """Return the last entry of the ledger when its process was first found to have ended."""
-        settled = path / "until"
-        if not settled.exists():
+        end_file = path / "until"
+        if not end_file.exists():
             if sys.platform == "win32" and path.name not in self._processes:
                 return head_of(self._folder, intent.ledger)[0]  # no locks: whether it has ended is not known
-            replace_file(settled, str(head_of(self._folder, intent.ledger)[0]).encode())
-        return int(settled.read_text("ascii"))
+            replace_file(end_file, str(head_of(self._folder, intent.ledger)[0]).encode())
+        return int(end_file.read_text("ascii"))
 
     def _charges(self, intent: Intent, until: int | None) -> list[LedgerEntry]:
         """Return the charges for the plan since its confirmation, while its process lived."""
-        place = self._folder.root / intent.ledger
-        if not place.exists():
+        ledger_file = self._folder.root / intent.ledger
+        if not ledger_file.exists():
             return []
         with Ledger(self._folder.inside(intent.ledger)) as book:
             charges = [e for e in book.entries() if e.kind == "charge" and e.detail.get("plan") == intent.plan]
@@ -401,8 +401,8 @@ class Releases:
     def _is_there(self, intent: Intent, entry: LedgerEntry) -> bool:
         """Return True if the complete release of a charge is in its place."""
         try:
-            said = json.loads(read_text(self._folder.root / intent.out / DESCRIPTION))
-            return bool(said["plan"] == intent.plan and said["ledger"]["digest"] == entry.digest)
+            description = json.loads(read_text(self._folder.root / intent.out / DESCRIPTION))
+            return bool(description["plan"] == intent.plan and description["ledger"]["digest"] == entry.digest)
         except (ReleaseError, ValueError, KeyError, TypeError):
             return False
 
@@ -431,18 +431,18 @@ class ReleaseStopped(FitnoiseError):
 def run(root: Path, number: str) -> None:
     """Release by an intent, and report the result."""
     folder = Folder(root)
-    place = folder.own / "releases" / number
-    intent = json.loads(read_text(place / "intent.json"))
+    release_folder = folder.own / "releases" / number
+    intent = json.loads(read_text(release_folder / "intent.json"))
 
-    def tell(**line: str) -> None:
-        handle = os.open(place / "told.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    def report(**line: str) -> None:
+        handle = os.open(release_folder / "told.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(handle, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
-    said = [""]
+    stages = [""]
 
     def stage(name: str) -> None:
-        if name != FIRST_STAGE_AFTER_CHARGE and (place / "stop").exists():
+        if name != FIRST_STAGE_AFTER_CHARGE and (release_folder / "stop").exists():
             raise ReleaseStopped(
                 "release-stopped",
                 "The operator stopped the release.",
@@ -452,9 +452,9 @@ def run(root: Path, number: str) -> None:
             )
         kind = name.partition(",")[0] if name.startswith("counting, ") and name.endswith("%") else name
         with contextlib.suppress(OSError):  # a full disk does not end a charged release
-            if kind != said[-1]:
-                tell(stage=kind)
-        said.append(kind)
+            if kind != stages[-1]:
+                report(stage=kind)
+        stages.append(kind)
 
     def notice(text: str) -> None:
         """Show the operator a sentence, through the pipe: it can be about the data."""
@@ -468,12 +468,12 @@ def run(root: Path, number: str) -> None:
         text = str(error) if isinstance(error, FitnoiseError) else "an error inside fitnoise"
         text = " ".join([text, *getattr(error, "__notes__", ())])  # which say what was charged
         with contextlib.suppress(OSError):
-            tell(end="ended")
+            report(end="ended")
         notice(f"{type(error).__name__}: {text}")
         return
     entry = done.entry
     with contextlib.suppress(OSError):
-        tell(end="released", entry=str(entry.sequence if entry else ""))
+        report(end="released", entry=str(entry.sequence if entry else ""))
 
 
 def _released(
@@ -492,7 +492,7 @@ def _released(
     if list(head_of(folder, intent["ledger"])) != [intent["head"], intent["book"]]:
         raise ledger_changed()
     others = [x.startswith(REMOTE_PREFIXES) for x in data]
-    found = [x if beside else folder.inside(x) for x, beside in zip(data, others, strict=True)]
+    sources = [x if is_remote else folder.inside(x) for x, is_remote in zip(data, others, strict=True)]
     plan = Plan.from_json(read_text(folder.plan(intent["plan"])))
     if plan.hash != intent["plan"]:
         raise ReleaseError(
@@ -504,11 +504,11 @@ def _released(
         )
     return release(
         plan,
-        found[0] if len(found) == 1 else found,
+        sources[0] if len(sources) == 1 else sources,
         ledger=folder.root / intent["ledger"],
         directory=folder.target(intent["out"]),
         table=intent["table"],
-        again=intent["again"],
+        again=intent["is_repeat"],
         progress=stage,
         notice=notice,
     )

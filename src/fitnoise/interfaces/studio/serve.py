@@ -130,11 +130,11 @@ def serve(folder: Path, others: tuple[str, ...], language: str, *, as_json: bool
         if as_json:
             show(json.dumps({"address": server.address, "page": str(server.page), "code": server.code}))
             return
-        told = translator(language)
-        show(told.translate("studio.open.folder", folder=folder.resolve()))
+        translation = translator(language)
+        show(translation.translate("studio.open.folder", folder=folder.resolve()))
         show(f"  {server.page.as_uri()}")
-        show(told.translate("studio.open.paste", address=server.address, code=server.code))
-        show(told.translate("studio.open.end"))
+        show(translation.translate("studio.open.paste", address=server.address, code=server.code))
+        show(translation.translate("studio.open.end"))
 
     server.run(ready)
 

@@ -75,13 +75,13 @@ class Studio:
         """Change the text of the draft; errors as for :meth:`change`."""
         with self._lock:
             text, tab, turn = self.folder.text(), form.get("tab", ""), form.get("turn", "")
-            now, own = digest(text), self._tabs.get(tab)
+            now, tab_state = digest(text), self._tabs.get(tab)
             order = int(turn) if turn.isascii() and turn.isdigit() and len(turn) < 10 else 0
-            if tab and own is not None and order <= own[0]:
+            if tab and tab_state is not None and order <= tab_state[0]:
                 raise QuestionReplaced(
                     "later-change-first", "A later change came first.", "", "Reload the page.", "Nothing was changed."
                 )
-            base = now if own is not None and own[1] == now else form.get("base", "")
+            base = now if tab_state is not None and tab_state[1] == now else form.get("base", "")
             new = make(text)
             if new != text or base != now:
                 self.folder.accept(new, base)
@@ -104,8 +104,8 @@ class Studio:
     # --- the price ----------------------------------------------------------------------------------
 
     def _ledger(self) -> str | None:
-        found = self.folder.ledgers()
-        return found[0] if len(found) == 1 else None
+        ledgers = self.folder.ledgers()
+        return ledgers[0] if len(ledgers) == 1 else None
 
     def price(self) -> None:
         """Compute the cost of the draft, and wait for it.
@@ -121,17 +121,17 @@ class Studio:
             mine = self._wait_for(key)
         question = {"what": "price", "text": text, "ledger": self._ledger()}
         try:
-            found = Markup(self.planner.ask(**question, **self.question_fields)["html"])  # noqa: S704 - escaped where it was made
+            price_html = Markup(self.planner.ask(**question, **self.question_fields)["html"])  # noqa: S704 - escaped where it was made
         except QuestionReplaced:
             with self._lock:
                 if self._turn == mine:
                     self._pending = None
             raise
         except FitnoiseError as error:
-            found = render_part("unpriced", self.language, why=str(error.with_outcome("Nothing was planned.")))
+            price_html = render_part("unpriced", self.language, why=str(error.with_outcome("Nothing was planned.")))
         with self._lock:
             if self._turn == mine:
-                self._price, self._pending = (key, found), None
+                self._price, self._pending = (key, price_html), None
 
     def _wait_for(self, key: str) -> int:
         """Remember the price that is waited for, and return the waiter's number; only the last one gets the price."""
@@ -161,11 +161,11 @@ class Studio:
     def price_part(self) -> Markup:
         """Return the price as it is known."""
         with self._lock:
-            known, pending, waited = self._price, self._pending, self.clock() - self._since
-        if known is not None and (
-            waited < STALE_PRICE_SECONDS if pending else known[0] == self.folder.key(self.folder.text())
+            last_price, pending, waited = self._price, self._pending, self.clock() - self._since
+        if last_price is not None and (
+            waited < STALE_PRICE_SECONDS if pending else last_price[0] == self.folder.key(self.folder.text())
         ):
-            return known[1]  # for a moment, that of before
+            return last_price[1]  # for a moment, that of before
         return render_part("pricing", self.language, step=self.planner.step, pending=pending is not None, **self.form)
 
     # --- parts --------------------------------------------------------------------------------------
@@ -189,33 +189,33 @@ class Studio:
 
     def jobs_part(self, *names: str) -> Markup:
         """Return the jobs, of some names or all: those done, the progress, and those that wait."""
-        found = [j for j in self.jobs.all if not names or j.name in names]
-        return render_part("jobs", self.language, jobs=found[-6:][::-1], step=self.jobs.step, **self.form)
+        jobs = [j for j in self.jobs.all if not names or j.name in names]
+        return render_part("jobs", self.language, jobs=jobs[-6:][::-1], step=self.jobs.step, **self.form)
 
     def where_part(self, number: str) -> Markup:
         """Return the state of a release."""
         try:
-            found = self.releases.where(number)
+            state = self.releases.where(number)
         except FitnoiseError as error:
             return render_part("unknown", self.language, why=str(error))
-        place = self.folder.number(found.intent.out)
-        return render_part("where", self.language, found=found, stage=STAGES.get(found.stage), place=place, **self.form)
+        index = self.folder.number(state.intent.out)
+        return render_part("where", self.language, found=state, stage=STAGES.get(state.stage), place=index, **self.form)
 
     def parts(self, page_name: str) -> dict[str, Markup]:
-        """Return the parts of a page that change by themselves. shown: its name, or `release/ID`."""
+        """Return the parts of a page that change by themselves. page_name: its name, or `release/ID`."""
         try:
-            found = {"state": self.state_part()}
+            shown_parts = {"state": self.state_part()}
         except FitnoiseError as error:
             return {"state": render_part("lost", self.language, why=str(error))}
         if page_name in ("protect", "describe", "tables", "file"):
-            found["price"] = self.price_part()
+            shown_parts["price"] = self.price_part()
         if page_name == "prove":
-            found["jobs"] = self.jobs_part()
+            shown_parts["jobs"] = self.jobs_part()
         if page_name == "report":
-            found["jobs"] = self.jobs_part("whole")
+            shown_parts["jobs"] = self.jobs_part("whole")
         if page_name.startswith("release/"):
-            found["where"] = self.where_part(page_name.removeprefix("release/"))
-        return found
+            shown_parts["where"] = self.where_part(page_name.removeprefix("release/"))
+        return shown_parts
 
 
 def _rewritten(text: str, make: Callable[[forms.Document], forms.Document]) -> str:

@@ -37,8 +37,8 @@ def error_document(error: FitnoiseError) -> dict[str, Any]:
 def error_of(document: Mapping[str, Any]) -> FitnoiseError:
     """Return the error that :func:`error_document` describes; of a class of the studio, as a FitnoiseError."""
     kind = getattr(errors, document["error"], FitnoiseError)
-    found: FitnoiseError = kind(*document["parts"], place=document["place"])
-    return found
+    error: FitnoiseError = kind(*document["parts"], place=document["place"])
+    return error
 
 
 def command(module: str, *arguments: str) -> list[str]:
@@ -76,18 +76,18 @@ class Process:
         assert self._process.stdout is not None  # noqa: S101 - it is a pipe
         for line in self._process.stdout:
             try:
-                said = json.loads(line)
+                report = json.loads(line)
             except ValueError:
                 break
             with self._heard:
-                if said["kind"] == "ready":
+                if report["kind"] == "ready":
                     self.ready = time.monotonic()
-                elif said["kind"] == "begun":
-                    self.begun = said["n"]
-                elif said["kind"] == "step":
-                    self.steps = {said["n"]: said["text"]}
+                elif report["kind"] == "begun":
+                    self.begun = report["n"]
+                elif report["kind"] == "step":
+                    self.steps = {report["n"]: report["text"]}
                 else:
-                    self.answers = {said["n"]: said}
+                    self.answers = {report["n"]: report}
                 self._heard.notify_all()
         with self._heard:
             self.gone = True
@@ -181,7 +181,7 @@ class Worker:
 
     def _awaited(self, process: Process, n: int) -> dict[str, Any] | None:
         """Return the answer; None if the process has ended or is silent."""
-        asked = time.monotonic()
+        start_time = time.monotonic()
         while n not in process.answers:
             if self._newest != n:
                 raise QuestionReplaced(
@@ -189,7 +189,7 @@ class Worker:
                 )
             if process.gone or self._closed:
                 return None
-            since = asked if process.ready is None else max(asked, process.ready)
+            since = start_time if process.ready is None else max(start_time, process.ready)
             silent = process.ready is not None and process.begun < n and time.monotonic() - since > UNRESPONSIVE_SECONDS
             if silent:
                 return None
