@@ -73,7 +73,7 @@ class Lost:
 
     def __init__(self) -> None:
         self.records = self.dropped = 0
-        self._by: dict[str, int] = {}
+        self._dropped_by: dict[str, int] = {}
 
     def find(self, cells: Mapping[str, NDArray[Any]], records: int, *, drop: bool) -> NDArray[np.bool_] | None:
         """Add records by their cells; return the dropped ones, or `None` if all are kept.
@@ -96,12 +96,12 @@ class Lost:
         self.records += records
         self.dropped += dropped
         for a, n in by_attribute.items():
-            self._by[a] = self._by.get(a, 0) + n
+            self._dropped_by[a] = self._dropped_by.get(a, 0) + n
 
     def report(self, domain: Domain) -> Dropped:
         """Return the numbers by attribute; a level of a hierarchy counts for the hierarchy."""
-        by_attribute = {domain.attribute_of(a): n for a, n in self._by.items() if n and a != ID_KEY}
-        return Dropped(self.records, self.dropped, by_attribute, self._by.get(ID_KEY, 0))
+        by_attribute = {domain.attribute_of(a): n for a, n in self._dropped_by.items() if n and a != ID_KEY}
+        return Dropped(self.records, self.dropped, by_attribute, self._dropped_by.get(ID_KEY, 0))
 
 
 class Counter(abc.ABC):
@@ -238,17 +238,17 @@ class ProgressFilter:
     STEP = 0.01
 
     def __init__(self, report_progress: Progress | None) -> None:
-        self._tell = report_progress
-        self._told = 0.0
+        self._report_progress = report_progress
+        self._reported = 0.0
 
     def __call__(self, fraction: float) -> None:
         """Pass on the fraction, as a rough figure: it neither falls nor reaches 1."""
         fraction = min(fraction, 1 - self.STEP)
-        if self._tell is not None and fraction >= self._told + self.STEP:
-            self._told = fraction
-            self._tell(fraction)
+        if self._report_progress is not None and fraction >= self._reported + self.STEP:
+            self._reported = fraction
+            self._report_progress(fraction)
 
     def finish(self) -> None:
         """Pass on 1: all records are counted."""
-        if self._tell is not None:
-            self._tell(1.0)
+        if self._report_progress is not None:
+            self._report_progress(1.0)

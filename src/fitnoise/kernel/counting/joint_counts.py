@@ -248,7 +248,7 @@ def joint_tables(
     names = list(sizes)
     tables = []
     for s, (margin, *_) in margins_of.items():
-        if s in search.left:
+        if s in search.uncovered:
             axes, members = search.grow(s, [number[a] for a in margin])
             attributes = tuple(names[a] for a in axes)
             held = [m for x in members for m in margins_of[x]]
@@ -272,7 +272,7 @@ class _JointTableSearch:
         self._records = records
         self._prices = prices
         self._depth = max((len(s) for s in sets.values() if len(s) <= _MAX_MARGIN_ATTRIBUTES), default=0)
-        self.left = set(sets)
+        self.uncovered = set(sets)
         self.beyond: dict[int, set[int]] = {}
         for s, attributes in sets.items():
             if len(attributes) <= _MAX_MARGIN_ATTRIBUTES:
@@ -282,7 +282,7 @@ class _JointTableSearch:
     def grow(self, start: int, attributes: Sequence[int]) -> tuple[list[int], list[int]]:
         """Return the attributes of a table around a set, and the sets that it holds, which are removed from `left`."""
         if not 0 < len(attributes) <= _MAX_MARGIN_ATTRIBUTES:
-            self.left.remove(start)
+            self.uncovered.remove(start)
             return list(attributes), [start]
         table: list[int] = []
         held: list[int] = []
@@ -308,7 +308,7 @@ class _JointTableSearch:
     def _take(self, sets: list[int], held: list[int]) -> None:
         for s in sets:
             held.append(s)
-            self.left.remove(s)
+            self.uncovered.remove(s)
             for a in self._sets[s]:
                 self.beyond[s ^ 1 << a].remove(a)
 

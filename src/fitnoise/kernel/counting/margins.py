@@ -35,13 +35,13 @@ class _MarginIndex:
                 if a not in bits:
                     bits[a] = bytearray(len(margins) // 8 + 1)
                 bits[a][i >> 3] |= 1 << (i & 7)
-        self._with = {a: int.from_bytes(b, "little") for a, b in bits.items()}
+        self._margins_with = {a: int.from_bytes(b, "little") for a, b in bits.items()}
 
     def find_first(self, attributes: Margin) -> Margin | None:
         """Return the first margin that has all these attributes; `None` without one."""
         common = -1  # all of them
         for a in attributes:
-            common &= self._with.get(a, 0)
+            common &= self._margins_with.get(a, 0)
         if not common or not self._margins:
             return None
         return self._margins[(common & -common).bit_length() - 1]

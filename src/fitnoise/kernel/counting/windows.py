@@ -44,7 +44,7 @@ class Window:
     def __init__(self, low: int, cells: NDArray[Any], absent: int) -> None:
         self._low, self._cells, self._absent = low, cells.astype(np.min_scalar_type(-int(cells.max()) - 1)), absent
         self._listed = len(cells) - 2
-        self._plain = bool((cells[1:-1] == np.arange(self._listed)).all())
+        self._is_identity = bool((cells[1:-1] == np.arange(self._listed)).all())
         self._kind = np.min_scalar_type(self._listed)
 
     @classmethod
@@ -88,7 +88,7 @@ class Window:
             shifted = numbers if few and not self._low else numbers.astype(np.int64) - self._low
             places = shifted.view(f"u{shifted.itemsize}")
             if places.max() < self._listed:
-                return places.astype(self._kind) if self._plain else self._cells[1:].take(places)
+                return places.astype(self._kind) if self._is_identity else self._cells[1:].take(places)
         low = self._low - 1
         cells = self._cells.take(np.clip(numbers.astype(np.int64), low, low + self._listed + 1) - low)
         if missing is not None:
