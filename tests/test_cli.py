@@ -2058,7 +2058,7 @@ def test_a_release_is_asked_in_one_line(run, pattern):
     code, out, err = run("ask", "release", question, "--by", "age", "--csv")
     assert (code, err) == (0, "estimating …\n")
     assert out == csv_text(share.frame(), fixed=())
-    assert out.startswith("age,value,low,high,told\n0,")
+    assert out.startswith("age,value,low,high,is_significant\n0,")
     document = json.loads(run("ask", "release", question, "--by", "age", "--json")[1])
     assert (document["plan"], document["asked"]) == (pattern.plan.hash, question)
     assert (document["confidence"], document["simultaneous"]) == (0.95, False)

@@ -35,7 +35,7 @@ Exit codes
   1  the output could not be written
   2  the command was written wrongly
   3  the specification, domain or workload cannot be used
-  4  no plan with the gap asked for, or a damaged plan
+  4  no plan with the required gap, or a damaged plan
   5  over a cap or out of budget
   6  the data do not fit the domain
   7  the ledger cannot be used
@@ -75,25 +75,27 @@ _AS_JSON = click.option(
 _FILE = click.Path(path_type=Path)
 
 _SERIES = click.option(
-    "--series", type=_FILE, help="Of a series: the folder of its frozen counts, as confidential as the data."
+    "--series", type=_FILE, help="Folder of the frozen counts of a series; as confidential as the data."
 )
 
-_WHOLE = click.option(
+_INTEGERS = click.option(
     "--integers",
     "integers_folder",
     type=_FILE,
-    help="The integer tables in this folder, made of the release, not itself.",
+    help="Folder of integer tables made from the release, to use instead of the release.",
 )
 
 _COMBINATION = click.option(
-    "--combination", type=_FILE, help="This folder, which was combined of the release and --with-release."
+    "--combination", type=_FILE, help="Folder of a combination of the release with each --with-release."
 )
 
 _ALSO = click.option(
     "--with-release", type=_FILE, multiple=True, help="Another release of the combination; repeatable."
 )
 
-_LEDGER = click.option("--ledger", "ledger_file", type=_FILE, required=True, help="That knows what was drawn.")
+_LEDGER = click.option(
+    "--ledger", "ledger_file", type=_FILE, required=True, help="Ledger that recorded the periods of the series."
+)
 
 
 def _exact_rho(_context: click.Context, _option: click.Parameter, text: str | None) -> Fraction | None:
@@ -123,12 +125,12 @@ def cli() -> None:
 
 @cli.command("init", epilog=_example("fitnoise init sex age=ordered income=amount geo=hierarchy -o spec.toml"))
 @click.argument("names", metavar="NAME[=TYPE]...", nargs=-1, required=True)
-@click.option("-o", "--output", type=_FILE, help="Write it here, where no file is yet; without it, it is printed.")
+@click.option("-o", "--output", type=_FILE, help="New file for the specification (default: stdout).")
 @_AS_JSON
 def init_command(**options: Any) -> None:
-    """Write a specification to begin with, for attributes with these names, with what is to be said marked in it.
+    """Write a starter specification for these attributes and mark the lines to complete. Reads no data.
 
-    TYPE is categorical, which it is without one, ordered, binned, amount or hierarchy. Reads no data.
+    TYPE is categorical (the default), ordered, binned, amount or hierarchy.
     """
     from fitnoise.interfaces import commands
 
@@ -139,22 +141,33 @@ def init_command(**options: Any) -> None:
     "plan", epilog=_example("fitnoise plan spec.toml -o plan.json", "fitnoise plan spec.toml --json | jq .rho")
 )
 @click.argument("spec", type=_FILE)
-@click.option("-o", "--output", type=_FILE, help="Write the plan here.")
-@click.option("--gap", type=_FLOAT, help="Relative gap that must be certified (overrides the specification).")
+@click.option("-o", "--output", type=_FILE, help="File for the plan.")
+@click.option("--gap", type=_FLOAT, help="Relative gap that the certificate must reach (default: the gap of SPEC).")
 @click.option(
-    "--refine", is_flag=True, help="Among plans of least cost, make all other cells cheaper too, dearest first."
-)
-@click.option("--device", metavar="NAME", help="PyTorch device for large dense problems, such as cuda.")
-@click.option("--seconds", type=_FLOAT, help="Leave the search for a pure plan after so long, with the best found.")
-@click.option(
-    "--plot", type=_FILE, help="Draw what other margins would cost, and epsilon against delta (svg, pdf, png)."
+    "--refine",
+    is_flag=True,
+    help="Among plans of least cost, also reduce the cost of all other cells, the costliest first.",
 )
 @click.option(
-    "--max-records", "bounds", metavar="1,2,4,8", help="Also show what other bounds on the records of one unit cost."
+    "--device", metavar="NAME", help="PyTorch device for large dense problems, such as cuda (default: the processor)."
+)
+@click.option(
+    "--seconds", type=_FLOAT, help="Time limit in seconds for the search for a pure plan; the best plan found is used."
+)
+@click.option(
+    "--plot",
+    type=_FILE,
+    help="File for a plot of the cost of other margins, and of epsilon against delta (svg, pdf, png).",
+)
+@click.option(
+    "--max-records",
+    "bounds",
+    metavar="1,2,4,8",
+    help="Other bounds on the records of one unit, whose costs are printed too.",
 )
 @_AS_JSON
 def plan_command(**options: Any) -> None:
-    """Plan the noise for SPEC (TOML). Reads no data."""
+    """Plan the noise of least privacy cost for SPEC (TOML). Reads no data."""
     from fitnoise.interfaces import commands
 
     commands.plan_command(**options)
@@ -168,18 +181,23 @@ def plan_command(**options: Any) -> None:
     ),
 )
 @click.argument("spec", type=_FILE)
-@click.option("--epsilon", type=_FLOAT, help="The epsilon to spend; without it, of the specification, or by targets.")
-@click.option("--delta", type=_FLOAT, help="Of the Gaussian alternative; default that of the specification.")
-@click.option("--all", "every", is_flag=True, help="Try the strategies for pure noise that lose to others, too.")
-@click.option("-o", "--output", type=_FILE, help="Write the plan of the best alternative here.")
+@click.option(
+    "--epsilon",
+    type=_FLOAT,
+    help="Epsilon to spend (default: the budget of SPEC, or the epsilon that the targets need).",
+)
+@click.option("--delta", type=_FLOAT, help="Delta of the Gaussian alternative (default: privacy.delta of SPEC).")
+@click.option(
+    "--all", "every", is_flag=True, help="Also try strategies for Laplace noise that other strategies dominate."
+)
+@click.option("-o", "--output", type=_FILE, help="File for the plan of the best alternative.")
 @_AS_JSON
 def compare_command(**options: Any) -> None:
-    """Compare pure and Gaussian noise for the tables of SPEC; with --all every family of strategies. Reads no data.
+    """Compare Laplace and Gaussian noise for the tables of SPEC. Reads no data.
 
-    For each question with finitely many answers, the mechanisms that there are. For a small database, what settings of
-    the projection mechanism were simulated, and on which public histograms.
-
-    With an epsilon, by the margins it buys: pure, or with a delta. Without one, by the epsilon that the targets need.
+    With an epsilon, the command compares the margins that each noise reaches; without one, the epsilon that the targets
+    need. It also lists the mechanisms of each question, and for a small database the simulated settings of the
+    projection mechanism with their public histograms.
     """
     from fitnoise.interfaces import commands
 
@@ -195,16 +213,18 @@ def compare_command(**options: Any) -> None:
 )
 @click.argument("spec", type=_FILE)
 @click.option(
-    "--composed-with", "files", type=_FILE, multiple=True, help="A plan measured on the same records; repeatable."
+    "--composed-with", "files", type=_FILE, multiple=True, help="Plan that is measured on the same records; repeatable."
 )
-@click.option("--ledger", "ledger_file", type=_FILE, help="Every plan charged to the account, instead.")
-@click.option("-o", "--output", type=_FILE, help="Write the plan here.")
+@click.option(
+    "--ledger", "ledger_file", type=_FILE, help="Ledger: use every plan that is charged to the account instead."
+)
+@click.option("-o", "--output", type=_FILE, help="File for the plan.")
 @_AS_JSON
 def plan_free_command(**options: Any) -> None:
-    """Plan the most accurate further tables that cost nothing beside plans on the same records. Reads no data.
+    """Plan the most accurate further tables that add no cost to plans on the same records. Reads no data.
 
-    The targets of SPEC say how accurate its tables are relative to each other. Release the plan with the same ledger:
-    what is spent does not rise.
+    The targets of SPEC state the accuracy of its tables relative to each other. Release the plan with the same ledger:
+    the spent cost does not rise.
     """
     from fitnoise.interfaces import commands
 
@@ -215,9 +235,9 @@ def plan_free_command(**options: Any) -> None:
 @click.argument("file", type=_FILE)
 @_AS_JSON
 def keys_command(**options: Any) -> None:
-    """Make a pair of keys for `fitnoise count`: the private one in FILE, the public one in FILE.pub.
+    """Make a pair of keys for `fitnoise count`: the private key in FILE, the public key in FILE.pub.
 
-    FILE stays where releases are made, and only its owner may read it. FILE.pub goes to where the data are.
+    Keep FILE on the machine that makes releases; only its owner may read it. Copy FILE.pub to the data.
     """
     from fitnoise.interfaces import commands
 
@@ -233,16 +253,18 @@ def keys_command(**options: Any) -> None:
 )
 @click.argument("plan_file", metavar="PLAN", type=_FILE)
 @click.argument("data", metavar="DATA...", nargs=-1, required=True)
-@click.option("--public-key", "public_key", metavar="KEY", type=_FILE, help="Seal them for this public key.")
-@click.option("--unsealed", is_flag=True, help="Do not seal them: whoever gets the file reads exact counts.")
-@click.option("-o", "--output", type=_FILE, required=True, help="The file to make.")
+@click.option(
+    "--public-key", "public_key", metavar="KEY", type=_FILE, help="Public key for which the counts are sealed."
+)
+@click.option("--unsealed", is_flag=True, help="Write the counts unsealed: every reader of the file sees exact counts.")
+@click.option("-o", "--output", type=_FILE, required=True, help="File for the counts.")
 @click.option("--table", help="Table of a database or a DuckDB file: table, or schema.table.")
 @_AS_JSON
 def count_command(**options: Any) -> None:
-    """Count for PLAN where DATA are, to release it elsewhere. Nothing is charged, and no count is shown.
+    """Count the records of DATA for PLAN, to release them on another machine. Nothing is charged or printed.
 
-    The file holds exact counts, and is as confidential as the data. DATA are those of `fitnoise release`, which takes
-    the file in their place, as often as it is told, and charges every release.
+    The file has exact counts and is as confidential as the data. `fitnoise release` accepts it instead of DATA, any
+    number of times, and charges every release. DATA has the forms of `fitnoise release`.
     """
     from fitnoise.interfaces import commands
 
@@ -261,28 +283,31 @@ def count_command(**options: Any) -> None:
 )
 @click.argument("plan_file", metavar="PLAN", type=_FILE)
 @click.argument("data", metavar="DATA...", nargs=-1, required=True)
-@click.option("--ledger", "ledger_file", type=_FILE, required=True, help="Charged before any noise is drawn.")
-@click.option("-o", "--output", type=_FILE, required=True, help="The release directory to make.")
-@click.option("--table", help="Table of a database or a DuckDB file: table, or schema.table.")
-@click.option("--key", type=_FILE, help="The private key, for counts that are sealed.")
 @click.option(
-    "--tables", "names", metavar="NAME", multiple=True, help="Write a file for this table; repeatable; default all."
+    "--ledger", "ledger_file", type=_FILE, required=True, help="Ledger that is charged before noise is drawn."
 )
-@click.option("--no-tables", is_flag=True, help="Write a file for none; `fitnoise tables` rebuilds each.")
-@click.option("--period", help="Of a series: draw this period, the next one, of which alone DATA are counted.")
+@click.option("-o", "--output", type=_FILE, required=True, help="New directory for the release.")
+@click.option("--table", help="Table of a database or a DuckDB file: table, or schema.table.")
+@click.option("--key", type=_FILE, help="Private key for sealed counts.")
+@click.option(
+    "--tables", "names", metavar="NAME", multiple=True, help="Table to write as a file; repeatable (default: all)."
+)
+@click.option("--no-tables", is_flag=True, help="Write no table files; `fitnoise tables` rebuilds each table.")
+@click.option("--period", help="Period of a series to draw: the next one. Only its records of DATA are counted.")
 @_SERIES
-@click.option("--again", is_flag=True, help="Measure a plan a second time, for a second charge to the same ledger.")
+@click.option(
+    "--again", is_flag=True, help="Measure a released plan a second time, for a second charge to the same ledger."
+)
 @_AS_JSON
 def release_command(**options: Any) -> None:
-    """Measure PLAN on DATA (CSV, Parquet, DuckDB, SQLite, or a database), once, and write the tables.
+    """Charge the ledger, measure PLAN on DATA once, and write the tables.
 
-    CSV and Parquet files may be many: several paths, a pattern, or a folder, in which folders called column=value hold
-    a column. Files of SPSS, SAS, Stata and Excel are read too (fitnoise[statistics]).
+    DATA is one or more CSV or Parquet files, a pattern or a folder. Folders named column=value give a column. It may be
+    a file of DuckDB, SQLite, SPSS, SAS, Stata or Excel (fitnoise[statistics]), or counts from `fitnoise count`.
 
-    A database is named by its URL without a password, or by env:NAME, a variable of the environment that holds its URL;
-    a table of Spark by spark:TABLE. Or DATA are counts that were made elsewhere (`fitnoise count`).
+    DATA may also be the URL of a database without a password, spark:TABLE, or env:NAME for a variable with the URL.
+
     If the command ends after the charge, the same command finishes the release at no further charge.
-    Every table can be rebuilt from the release, also those without a file (`fitnoise tables`).
     """
     from fitnoise.interfaces import commands
 
@@ -295,18 +320,18 @@ def release_command(**options: Any) -> None:
     no_args_is_help=False,
 )
 def series_group() -> None:
-    """See what was drawn of a series, released period by period, or write a period that was drawn once more."""
+    """List the periods of a series, or write the release of a drawn period again."""
 
 
 @series_group.command(
     "status", epilog=_example("fitnoise series status plan.json --series state/ --ledger budget.sqlite")
 )
 @click.argument("plan_file", metavar="PLAN", type=_FILE)
-@click.option("--series", "series", type=_FILE, required=True, help="The folder of its frozen counts.")
+@click.option("--series", "series", type=_FILE, required=True, help="Folder of the frozen counts of the series.")
 @_LEDGER
 @_AS_JSON
 def series_status_command(**options: Any) -> None:
-    """List the periods of the series of PLAN: which were drawn, when, and what drawing one again would cost."""
+    """List the periods of the series of PLAN: the time of each draw, and the cost of a second draw."""
     from fitnoise.interfaces import commands
 
     commands.series_status_command(**options)
@@ -319,16 +344,16 @@ def series_status_command(**options: Any) -> None:
     ),
 )
 @click.argument("plan_file", metavar="PLAN", type=_FILE)
-@click.option("--period", required=True, help="A period that was drawn.")
-@click.option("--series", "series", type=_FILE, required=True, help="The folder of its frozen counts.")
+@click.option("--period", required=True, help="Period that was drawn.")
+@click.option("--series", "series", type=_FILE, required=True, help="Folder of the frozen counts of the series.")
 @_LEDGER
-@click.option("-o", "--output", type=_FILE, required=True, help="The release directory to make.")
-@click.option("--redraw", is_flag=True, help="Its answers are lost: draw its rows again, and charge what they cost.")
+@click.option("-o", "--output", type=_FILE, required=True, help="New directory for the release.")
+@click.option("--redraw", is_flag=True, help="The answers are lost: draw the period again, and charge its cost again.")
 @_AS_JSON
 def series_write_command(**options: Any) -> None:
-    """Write the release of a period as it was drawn: where a process was killed before it was written. Reads no data.
+    """Write the release of a drawn period, for example if a process was killed before it wrote it. Reads no data.
 
-    Where even its noisy answers are lost, --redraw draws them once more, of the counts that were frozen, at a price.
+    If the noisy answers are lost, --redraw draws new noise for the frozen counts and charges the period again.
     """
     from fitnoise.interfaces import commands
 
@@ -346,8 +371,8 @@ def series_write_command(**options: Any) -> None:
 )
 @click.argument("directory", metavar="RELEASE", type=_FILE)
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("-o", "--output", type=_FILE, help="Write the tables named into this folder, as CSV files.")
-@click.option("--by", metavar="LEVEL", help="Of nested places: a file for every place of this level.")
+@click.option("-o", "--output", type=_FILE, help="Folder for the named tables, as CSV files.")
+@click.option("--by", metavar="LEVEL", help="Level of a hierarchy: write one file for each of its places.")
 @click.option("--all", "every", is_flag=True, help="List the tables of a pattern one by one.")
 @_AS_JSON
 def tables_command(**options: Any) -> None:
@@ -373,23 +398,23 @@ def tables_command(**options: Any) -> None:
 @click.argument("directory", metavar="RELEASE", type=_FILE)
 @click.argument("expression")
 @click.option(
-    "--by", metavar="NAME", multiple=True, help="Tell the numbers apart by this attribute or level; repeatable."
+    "--by", metavar="NAME", multiple=True, help="Attribute or level by which the result is broken down; repeatable."
 )
 @click.option(
     "--areas",
     type=_FILE,
-    help="A CSV file of areas, such as school districts: the name of an area and the code of a place in each row.",
+    help="CSV file of areas, such as school districts: each row has the name of an area and the code of a place.",
 )
 @click.option("--other", type=_FILE, help="Another release, called `other` in the expression.")
 @click.option("--simultaneous", is_flag=True, help="Widen the intervals so that all of them hold at once.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print a CSV file on stdout, its numbers in full.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print the result as CSV, with all digits.")
 @_AS_JSON
 def ask_command(**options: Any) -> None:
     """Compute EXPRESSION from RELEASE: counts, sums, differences, shares, rates and growth, with their intervals.
 
-    EXPRESSION is of count(...), total(...), mean(...) and quantile(...), numbers and + - * /, as in Python; and of
-    change(..., "month"), average(..., "month", 3) and to_date(..., "month") of counts along a name of --by. Which table
-    shows what is asked need not be known.
+    EXPRESSION has count(...), total(...), mean(...), quantile(...), numbers and + - * /, as in Python. Along a name of
+    --by it may have change(..., "month"), average(..., "month", 3) and to_date(..., "month") of counts. fitnoise finds
+    the tables that answer it.
     """
     from fitnoise.interfaces import commands
 
@@ -407,17 +432,19 @@ def ask_command(**options: Any) -> None:
 )
 @click.argument("directories", metavar="RELEASE OTHER...", type=_FILE, nargs=-1, required=True)
 @click.option(
-    "--same-records", is_flag=True, help="Say that all are of the very same records, which no file can state."
+    "--same-records",
+    is_flag=True,
+    help="State that all releases have exactly the same records; fitnoise cannot check this.",
 )
 @click.option(
-    "-o", "--output", type=_FILE, help="The folder to make, or a page or tables for other programs: .html, .xlsx, .tex."
+    "-o", "--output", type=_FILE, help="New folder for the combination, or a report or tables (.html, .xlsx, .tex)."
 )
-@click.option("--table", "name", help="Print this table as a CSV file on stdout.")
+@click.option("--table", "name", help="Table to print as CSV on stdout.")
 @_AS_JSON
 def combine_command(**options: Any) -> None:
-    """Make one estimate of least variance of several releases of the same records: RELEASE, OTHER and so on.
+    """Combine several releases of the same records into estimates of least variance. Nothing is charged.
 
-    Nothing is charged. Releases of different records are compared (ask --other), never combined.
+    Releases of different records cannot be combined; compare them with `fitnoise ask --other`.
     """
     from fitnoise.interfaces import commands
 
@@ -434,17 +461,23 @@ def combine_command(**options: Any) -> None:
 )
 @click.argument("directory", metavar="RELEASE", type=_FILE)
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("-o", "--output", type=_FILE, required=True, help="The folder to make, or a page (.html, .xlsx, .tex).")
+@click.option(
+    "-o",
+    "--output",
+    type=_FILE,
+    required=True,
+    help="New folder for the integer tables, or a report or tables (.html, .xlsx, .tex).",
+)
 @click.option(
     "--simulations",
     type=_Integer(),
-    help="How often the noise is simulated, for bias and error; default 200, of more than 20,000 numbers 20.",
+    help="Number of simulations for bias and error (default: 200, or 20 for more than 20,000 numbers).",
 )
 @_AS_JSON
 def integers_command(**options: Any) -> None:
-    """Make tables of whole numbers that add up, none negative, from those of RELEASE: all, or those named.
+    """Make tables of nonnegative integers that add up from the tables of RELEASE: the named ones, or all.
 
-    Such numbers are biased: beside each it is said how much, and what is possible. The release stays as it is.
+    Integer tables are biased. Each number comes with its simulated bias and an interval. RELEASE does not change.
     """
     from fitnoise.interfaces import commands
 
@@ -459,13 +492,13 @@ def integers_command(**options: Any) -> None:
     ),
 )
 @click.argument("directory", metavar="RELEASE", type=_FILE)
-@click.option("--record-text", type=_FILE, help="A TOML file with a table [record], such as the specification.")
-@click.option("-o", "--output", type=_FILE, help="Write the record here; without it, it is printed.")
+@click.option("--record-text", type=_FILE, help="TOML file with a table [record], such as the specification.")
+@click.option("-o", "--output", type=_FILE, help="File for the record (default: stdout).")
 @_AS_JSON
 def registry_record_command(**options: Any) -> None:
-    """Describe RELEASE for the registry of deployments of differential privacy, as a YAML file.
+    """Write the entry of RELEASE for the registry of deployments of differential privacy, as YAML.
 
-    What only people can say comes from [record]; what is missing there is marked "to be filled".
+    The table [record] gives the statements that no file has. Missing statements are marked "to be filled".
     """
     from fitnoise.interfaces import commands
 
@@ -482,24 +515,24 @@ def registry_record_command(**options: Any) -> None:
     ),
 )
 @click.argument("path", type=_FILE)
-@click.option("-o", "--output", type=_FILE, required=True, help="The HTML file to make.")
-@_WHOLE
+@click.option("-o", "--output", type=_FILE, required=True, help="File for the report (.html).")
+@_INTEGERS
 @_COMBINATION
 @_ALSO
-@click.option("--language", default="en", show_default=True, help="Of the report: en, or de for German.")
-@click.option("--totals", is_flag=True, help="Add sums over what is shown value by value, with their own margins.")
+@click.option("--language", default="en", show_default=True, help="Language of the report: en or de (German).")
+@click.option("--totals", is_flag=True, help="Add sums over attributes shown value by value, with their own margins.")
 @click.option(
     "--reliability-bands",
     "bands",
     metavar="PERCENT,PERCENT",
-    help="Mark numbers whose margin is a larger part of them: to be used with care, and too wide.",
+    help="Largest margins, in percent of the number, of reliable numbers and of numbers to use with care.",
 )
-@click.option("--table", "names", metavar="NAME", multiple=True, help="Show this table; repeatable; default all.")
+@click.option("--table", "names", metavar="NAME", multiple=True, help="Table to show; repeatable (default: all).")
 @_AS_JSON
 def report_command(**options: Any) -> None:
-    """Write a report of a release or a plan: one HTML file for everybody, without scripts (fitnoise[report]).
+    """Write a report of a release or a plan: one HTML file without scripts (fitnoise[report]).
 
-    Of a release also that of tables in a folder that were made of it: --integers, or --combination.
+    With --integers or --combination, the report shows the tables of that folder instead.
     """
     from fitnoise.interfaces import commands
 
@@ -516,26 +549,28 @@ def report_command(**options: Any) -> None:
     ),
 )
 @click.argument("directory", metavar="RELEASE", type=_FILE)
-@click.option("-o", "--output", type=_FILE, required=True, help="A name in .xlsx or .tex, or a folder to make.")
-@_WHOLE
+@click.option(
+    "-o", "--output", type=_FILE, required=True, help="File in .xlsx or .tex, or a new folder for a data package."
+)
+@_INTEGERS
 @_COMBINATION
 @_ALSO
-@click.option("--language", default="en", show_default=True, help="Of workbooks and LaTeX: en, or de for German.")
-@click.option("--totals", is_flag=True, help="Add sums over what is shown value by value (workbooks and LaTeX).")
+@click.option("--language", default="en", show_default=True, help="Language of workbooks and LaTeX: en or de (German).")
+@click.option("--totals", is_flag=True, help="Add sums over attributes shown value by value (workbooks and LaTeX).")
 @click.option(
     "--reliability-bands",
     "bands",
     metavar="PERCENT,PERCENT",
-    help="Mark numbers whose margin is a larger part of them: to be used with care, and too wide.",
+    help="Largest margins, in percent of the number, of reliable numbers and of numbers to use with care.",
 )
-@click.option("--licence", help="Of a data package, such as CC-BY-4.0.")
-@click.option("--table", "names", metavar="NAME", multiple=True, help="Write this table; repeatable; default all.")
+@click.option("--licence", help="Licence of the data package, such as CC-BY-4.0.")
+@click.option("--table", "names", metavar="NAME", multiple=True, help="Table to write; repeatable (default: all).")
 @_AS_JSON
 def export_command(**options: Any) -> None:
-    """Write tables of RELEASE as a workbook, as LaTeX, or as a data package, by the ending of the name.
+    """Write tables of RELEASE as a workbook (.xlsx), as LaTeX (.tex), or as a data package (a folder).
 
-    A data package is a folder of CSV files and a datapackage.json, which says what their columns mean. Tables in a
-    folder that were made of RELEASE are written with --integers or --combination.
+    A data package has CSV files and a datapackage.json that defines their columns. With --integers or --combination,
+    the tables of that folder are written instead.
     """
     from fitnoise.interfaces import commands
 
@@ -554,24 +589,24 @@ def export_command(**options: Any) -> None:
     ),
 )
 @click.argument("path", type=_FILE)
-@click.option("--ledger", "ledger_file", type=_FILE, help="Check too that the release was charged to this ledger.")
-@click.option("--report", "report_file", type=_FILE, help="Check too that this is the report, byte for byte.")
+@click.option("--ledger", "ledger_file", type=_FILE, help="Ledger: also check that the release was charged to it.")
 @click.option(
-    "--integers", "integers_folder", type=_FILE, help="Check the integer tables in this folder and their proof, too."
+    "--report", "report_file", type=_FILE, help="Report: also check that it is the report of PATH, byte for byte."
 )
 @click.option(
-    "--combination", type=_FILE, help="Check too what was combined in this folder, of the release and --with-release."
+    "--integers", "integers_folder", type=_FILE, help="Folder of integer tables: also check them and their proof."
+)
+@click.option("--combination", type=_FILE, help="Folder of a combination with each --with-release: also check it.")
+@click.option(
+    "--with-release", type=_FILE, multiple=True, help="Another release of the combination; it is verified too."
 )
 @click.option(
-    "--with-release", type=_FILE, multiple=True, help="Another release of the combination, verified likewise."
-)
-@click.option(
-    "--export", "export_place", type=_FILE, help="Check too a workbook, LaTeX file or data package, by its manifest."
+    "--export", "export_place", type=_FILE, help="Workbook, LaTeX file or data package: also check it by its manifest."
 )
 @_AS_JSON
 @click.pass_context
 def verify_command(context: click.Context, /, **options: Any) -> None:
-    """Recompute everything a plan file or a release directory claims."""
+    """Recompute every claim of a plan file or a release directory."""
     from fitnoise.interfaces import commands
 
     if not commands.verify_command(**options):
@@ -588,45 +623,45 @@ def verify_command(context: click.Context, /, **options: Any) -> None:
     ),
 )
 @click.argument("file", type=_FILE)
+@click.option("--cap", callback=_exact_rho, help="Cap on the total rho of one account (0.05, or a fraction: 1/20).")
 @click.option(
-    "--cap", callback=_exact_rho, help="Set the total rho allowed for one account (0.05, or a fraction: 1/20)."
+    "--epsilon-cap", callback=_exact_rho, help="Cap on the total pure epsilon instead; only pure plans then fit."
 )
 @click.option(
-    "--epsilon-cap", callback=_exact_rho, help="Set the total pure epsilon allowed instead: only pure plans then fit."
+    "--mu-cap", callback=_exact_rho, help="Cap on the total mu instead; all releases jointly keep the curve of this mu."
 )
-@click.option(
-    "--mu-cap", callback=_exact_rho, help="Set the total mu allowed instead: all releases together keep its curve."
-)
-@click.option(
-    "--account", "source", help="The account's name, with --cap: that of the data source, or of its `account`."
-)
+@click.option("--account", "source", help="Name of the account for the cap: the data source, or its `account`.")
 @click.option(
     "--unit",
-    help="The account's privacy unit as the ledger prints it, or the digits in brackets, with --cap; default its only "
-    "one, or that of --plan.",
+    help="Unit of the account for the cap, as the ledger prints it, or its digits in brackets (default: the only unit, "
+    "or the unit of --plan).",
 )
 @click.option(
     "--plan",
     "plan_file",
     type=_FILE,
-    help="With --cap, a plan whose account is meant; else: how many releases of it fit.",
+    help="Plan: with a cap, its account gets the cap; otherwise the number of its releases that fit is printed.",
 )
 @click.option(
     "--open-account",
     "is_new",
     is_flag=True,
-    help="Open the account of --plan with the cap, or another unit of one, and say what earlier releases cost it.",
+    help="Open the account of --plan, or a further unit of its source, with the cap; print the cost so far.",
 )
-@click.option("--reason", help="Why the cap is set; kept in the ledger.")
+@click.option("--reason", help="Reason for the cap; the ledger stores it.")
 @click.option(
     "--delta",
     type=_FLOAT,
-    help="Say the epsilon at this delta of all that each account released, if its plans were fixed in advance.",
+    help="Delta at which the epsilon of all releases of each account is printed; valid for plans fixed in advance.",
 )
-@click.option("--plot", type=_FILE, help="Draw that epsilon against delta (svg, pdf, png); delta is 1e-6 by default.")
+@click.option(
+    "--plot",
+    type=_FILE,
+    help="File for a plot of that epsilon against delta (svg, pdf, png); default of --delta: 1e-6.",
+)
 @_AS_JSON
 def ledger_command(**options: Any) -> None:
-    """Show the balance and the entries of a ledger, or set a cap. The chain of entries is checked first."""
+    """Print the balance and the entries of a ledger, or set a cap. fitnoise checks the chain of entries first."""
     from fitnoise.interfaces import commands
 
     commands.ledger_command(**options)
@@ -637,13 +672,15 @@ def ledger_command(**options: Any) -> None:
     epilog=_example("fitnoise studio", "fitnoise studio survey/ --language de", "fitnoise studio --data env:URL"),
 )
 @click.argument("folder", type=_FILE, default=".")
-@click.option("--language", default="en", show_default=True, help="Of the pages: en, or de for German.")
-@click.option("--data", metavar="env:NAME", multiple=True, help="Data beside FOLDER, or spark:TABLE; repeatable.")
+@click.option("--language", default="en", show_default=True, help="Language of the pages: en or de (German).")
+@click.option(
+    "--data", metavar="env:NAME", multiple=True, help="Data outside FOLDER: env:NAME or spark:TABLE; repeatable."
+)
 @_AS_JSON
 def studio_command(**options: Any) -> None:
-    """Open FOLDER as pages of this machine: describe, see the price move, prove, release, read (fitnoise[studio]).
+    """Open FOLDER in the browser: describe, plan, prove, release and read a publication (fitnoise[studio]).
 
-    It listens on 127.0.0.1 only, and is opened by a page, or a code, that works once.
+    The studio listens on 127.0.0.1 only. A page, or a code, that works once opens it.
     """
     from fitnoise.interfaces import commands
 
@@ -651,10 +688,10 @@ def studio_command(**options: Any) -> None:
 
 
 @cli.command("demo", epilog=_example("fitnoise demo"))
-@click.option("-o", "--output", type=_FILE, help="Directory to make; default fitnoise-demo, or the next free one.")
+@click.option("-o", "--output", type=_FILE, help="New directory (default: fitnoise-demo, or the next free name).")
 @_AS_JSON
 def demo_command(**options: Any) -> None:
-    """Run the whole path on real public records: plan, measure, release, verify."""
+    """Plan, measure, release and verify real public records, as an example."""
     from fitnoise.interfaces import commands
 
     commands.demo_command(**options)
@@ -665,12 +702,14 @@ def demo_command(**options: Any) -> None:
     epilog=_example("fitnoise schema > fitnoise.schema.json", "fitnoise schema spec.toml --example 100 > example.csv"),
 )
 @click.argument("spec", type=_FILE, required=False)
-@click.option("--example", type=_Integer(1), metavar="N", help="Print N records of the domain of SPEC, as CSV.")
+@click.option(
+    "--example", type=_Integer(1), metavar="N", help="Number of example records of the domain of SPEC to print, as CSV."
+)
 @_AS_JSON
 def schema_command(**options: Any) -> None:
-    """Print the JSON Schema of a specification; or with --example records to try SPEC with.
+    """Print the JSON Schema of a specification, or with --example random records to try SPEC.
 
-    These are drawn from what SPEC declares, never from data: each value by chance, and no two of them related.
+    fitnoise draws the records from the declarations of SPEC, never from data. All their values are independent.
     """
     from fitnoise.interfaces import commands
 
@@ -715,8 +754,8 @@ def _signals() -> Iterator[list[int]]:
     try:
         yield received
     finally:
-        for known, handler in before.items():
-            signal.signal(known, handler)
+        for signal_number, handler in before.items():
+            signal.signal(signal_number, handler)
 
 
 def _run(arguments: list[str], received: Sequence[int] = ()) -> int:
