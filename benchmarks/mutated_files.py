@@ -39,7 +39,7 @@ def reader() -> None:
     print("ready", flush=True)
     for line in sys.stdin:
         with tempfile.TemporaryDirectory() as place:
-            what, path, read = mutations.made(int(line), Path(place))
+            what, path, read = mutations.mutate(int(line), Path(place))
             faulthandler.dump_traceback_later(PATIENCE / 2)
             try:
                 said, seconds, _ = mutations.outcome(read, path)

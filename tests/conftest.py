@@ -78,7 +78,9 @@ def pytest_collection_modifyitems(config, items):
         cases = {}
         for item in items:
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-        items[:] = [own[zlib.crc32(name.encode()) % len(own)] for name, own in cases.items()]
+        items[:] = [
+            cases_of_test[zlib.crc32(name.encode()) % len(cases_of_test)] for name, cases_of_test in cases.items()
+        ]
     for item in items:
         if item.path.stem not in KERNEL or item.get_closest_marker("slow"):
             item.add_marker("no_cover")
@@ -130,10 +132,10 @@ def started():
 @pytest.fixture
 def in_pieces(monkeypatch):
     """PostgreSQL reads tables of a few records in pieces, as it does large ones: by lines, where those have pages."""
-    known = DIALECTS["postgresql"]
-    asked = known.pages.replace("pg_relation_size(c.oid) / CAST(current_setting('block_size') AS int)", "5")
-    lines = replace(known, page="CAST('(0,{n})' AS tid)", pages=asked)
-    monkeypatch.setattr(databases, "DIALECTS", {**DIALECTS, known.name: lines})
+    postgresql = DIALECTS["postgresql"]
+    pages = postgresql.pages.replace("pg_relation_size(c.oid) / CAST(current_setting('block_size') AS int)", "5")
+    lines = replace(postgresql, page="CAST('(0,{n})' AS tid)", pages=pages)
+    monkeypatch.setattr(databases, "DIALECTS", {**DIALECTS, postgresql.name: lines})
     for limit, value in {"_PAGES": 1, "_PLACES": 2**62, "_GROUPS": 2**62}.items():
         monkeypatch.setattr(statements, limit, value)
 
@@ -162,13 +164,13 @@ def one_engine(one_duckdb, in_pieces, monkeypatch):
 @pytest.fixture
 def counted_once(monkeypatch):
     """Count each set of margins once for tests that release it many times, because they examine the noise alone."""
-    known, count = {}, duck.DuckCounter.count
+    counts, count = {}, duck.DuckCounter.count
 
     def counted(self, margins, progress=None):
-        told = tuple(margins)
-        if told not in known:
-            known[told] = count(self, margins, progress)
-        return known[told]
+        key = tuple(margins)
+        if key not in counts:
+            counts[key] = count(self, margins, progress)
+        return counts[key]
 
     monkeypatch.setattr(duck.DuckCounter, "count", counted)
     monkeypatch.setattr(duck.DuckCounter, "check", lambda *_: None)
@@ -192,9 +194,9 @@ def tried_once(right, monkeypatch):
     """An engine that was right is not tried again: Spark takes ten seconds for it, and 60 MB for a minute more."""
 
     def tried(fetch, d, what, **how):
-        if (told := (d.name, *sorted(how.items()))) not in right:
+        if (key := (d.name, *sorted(how.items()))) not in right:
             engine_check.refuse_unless_right(fetch, d, what, **how)
-            right.add(told)
+            right.add(key)
 
     monkeypatch.setattr(sql, "refuse_unless_right", tried)
 

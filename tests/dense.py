@@ -26,15 +26,15 @@ def table_matrix(table, domain):
     """Rows in the released order, columns the cells of the whole domain in C order."""
     if table.matrix is not None:
         return table.matrix.matrix
-    shown = {domain.attribute_of(a): a for a in table.attributes}
+    attribute_of = {domain.attribute_of(a): a for a in table.attributes}
     factors = [
-        rules.dense(table.view(shown[a]).operator(domain[shown[a]])) @ merging(domain, a, shown[a])
-        if a in shown
+        rules.dense(table.view(attribute_of[a]).operator(domain[attribute_of[a]])) @ merging(domain, a, attribute_of[a])
+        if a in attribute_of
         else rules.dense(Total(domain[a].size))
         for a in domain
     ]
     matrix = kron(factors) * counting_for(table, domain)
-    in_domain_order = [shown[a] for a in domain if a in shown]
+    in_domain_order = [attribute_of[a] for a in domain if a in attribute_of]
     sizes = [len(table.view(a).labels(domain[a])) for a in in_domain_order]
     cube = matrix.reshape(*sizes, matrix.shape[1])
     return np.moveaxis(
@@ -79,21 +79,23 @@ def centring(n):
 def cell_order(plan):
     """For each (exchangeable…, structured…) cell the flat cells of the domain it is made of, as a 0/1 matrix."""
     d, domain = plan.decomposition, plan.publication.workload.domain
-    kept = [*d.exchangeable, *d.structured]
-    own = {a: [k for k in domain.sizes if k in kept and domain.attribute_of(k) == a] for a in domain}
-    own = {a: sorted(axes, key=domain.depth) for a, axes in own.items()}
+    structure = [*d.exchangeable, *d.structured]
+    axes_of = {a: [k for k in domain.sizes if k in structure and domain.attribute_of(k) == a] for a in domain}
+    axes_of = {a: sorted(axes, key=domain.depth) for a, axes in axes_of.items()}
     axes = []
     for a in domain:  # the shares of a hierarchy, from the top down, are its deepest level
-        if len(own[a]) > 1 and own[a][1] in domain:  # each level as an attribute of its own: most cells hold no leaf
-            levels = [merging(domain, a, level) for level in own[a]]
+        if (
+            len(axes_of[a]) > 1 and axes_of[a][1] in domain
+        ):  # each level as an attribute of its own: most cells hold no leaf
+            levels = [merging(domain, a, level) for level in axes_of[a]]
             axes.append(reduce(lambda x, y: (x[:, None] * y).reshape(-1, y.shape[1]), levels))
             continue
-        level = domain[a].levels[domain.depth(own[a][-1])] if len(own[a]) > 1 else (*own[a], None)[0]
+        level = domain[a].levels[domain.depth(axes_of[a][-1])] if len(axes_of[a]) > 1 else (*axes_of[a], None)[0]
         axes.append(np.ones((1, domain[a].size), np.int64) if level is None else merging(domain, a, level))
     matrix = kron(axes)
-    names = [k for a in domain for k in own[a]]
+    names = [k for a in domain for k in axes_of[a]]
     cube = matrix.reshape(*(domain.sizes[k] for k in names), matrix.shape[1])
-    return cube.transpose([*(names.index(k) for k in kept), len(names)]).reshape(matrix.shape)
+    return cube.transpose([*(names.index(k) for k in structure), len(names)]).reshape(matrix.shape)
 
 
 def strategy_matrix(plan):
@@ -112,14 +114,14 @@ def strategy_matrix(plan):
         rows = np.concatenate(blocks)
         return rows, np.full(len(rows), s.scale)
     if isinstance(s, ProductStrategy):
-        for g, of in zip(s.groups, s.by_set([g.scales for g in s.groups]), strict=True):
-            for own, m, scale in zip(g.attributes.tolist(), g.multiples.tolist(), of, strict=True):
+        for g, set_scales in zip(s.groups, s.by_set([g.scales for g in s.groups]), strict=True):
+            for axes, m, scale in zip(g.attributes.tolist(), g.multiples.tolist(), set_scales, strict=True):
                 measured = [centring(n) if f.rows is None else f.rows for f, n in zip(s.factors, s.sizes, strict=True)]
                 block = np.ones((1, 1), dtype=object)
                 for a, n in enumerate(s.sizes):
-                    block = np.kron(block, (measured[a] if a in own else np.ones((1, n), np.int64)).astype(object))
+                    block = np.kron(block, (measured[a] if a in axes else np.ones((1, n), np.int64)).astype(object))
                 blocks.append(m * block)
-                shape = [len(measured[a]) for a in own]
+                shape = [len(measured[a]) for a in axes]
                 scales += np.broadcast_to(scale, shape).ravel().tolist()
         return np.concatenate(blocks), np.array(scales)
     if isinstance(s, TreeStrategy):
@@ -143,15 +145,15 @@ def _trees_matrix(s):
             up = np.zeros((len(s.classes[level - 1]), len(sums)), dtype=object)
             up[s.above[level - 1], np.arange(len(sums))] = g.factors[level - 1][s.classes[level]]
             by_level[level - 1] = sums = up @ sums
-        for level, own in g.scales.items():
-            for place in np.argsort(s.classes[level], kind="stable").tolist():
+        for level, level_scales in g.scales.items():
+            for index in np.argsort(s.classes[level], kind="stable").tolist():
                 block = np.full((1, 1), g.multiple, dtype=object)
                 for a, n in enumerate(s.sizes):
-                    along = centring(n) if a in g.attributes else np.ones((1, n), np.int64)
-                    along = by_level[level][[place]] if g.deep and a == s.levels[g.deep - 1] else along
-                    block = np.kron(block, along.astype(object))
+                    factor = centring(n) if a in g.attributes else np.ones((1, n), np.int64)
+                    factor = by_level[level][[index]] if g.deep and a == s.levels[g.deep - 1] else factor
+                    block = np.kron(block, factor.astype(object))
                 blocks.append(block)
-                scales += [own[s.classes[level][place]]] * len(block)
+                scales += [level_scales[s.classes[level][index]]] * len(block)
     return np.concatenate(blocks), np.array(scales)
 
 
@@ -161,8 +163,8 @@ def split(plan, answers):
         return list(answers)
     if isinstance(plan.strategy, ProductStrategy):
         return np.split(np.concatenate(answers), np.cumsum(plan.strategy.portions)[:-1])
-    own = isinstance(plan.strategy, TreeStrategy)
-    counts = plan.strategy.counts if own else [g.answers for g in plan.strategy.groups]
+    is_tree = isinstance(plan.strategy, TreeStrategy)
+    counts = plan.strategy.counts if is_tree else [g.answers for g in plan.strategy.groups]
     return [x for y, n in zip(answers, counts, strict=True) for x in np.split(y, np.cumsum(n)[:-1])]
 
 
@@ -191,9 +193,9 @@ def sectors_of(d):
     out = []
     for g in d.groups:
         for i, (attributes, sizes) in enumerate(zip(g.attributes.tolist(), g.sizes.tolist(), strict=True)):
-            found = [(int(d.tables[m.tables].tables[t]), m.lift) for m in g.members for t in m.incidence[[i]].indices]
-            found.sort(key=lambda pair: pair[0])
-            out.append(Sector(tuple(attributes), tuple(sizes), g.basis, *map(tuple, zip(*found, strict=True))))
+            entries = [(int(d.tables[m.tables].tables[t]), m.lift) for m in g.members for t in m.incidence[[i]].indices]
+            entries.sort(key=lambda pair: pair[0])
+            out.append(Sector(tuple(attributes), tuple(sizes), g.basis, *map(tuple, zip(*entries, strict=True))))
     return out
 
 
@@ -201,8 +203,8 @@ def rebuilt_tables(plan, answers):
     """Every table of a plan by name, from noisy answers."""
     names = plan.publication.workload.tables.names
     stacks = RebuiltTables(plan, answers).stacks()
-    found = {int(t): x for which, stack in stacks for t, x in zip(which, stack, strict=True)}
-    return {name: found[i] for i, name in enumerate(names)}
+    by_index = {int(t): x for which, stack in stacks for t, x in zip(which, stack, strict=True)}
+    return {name: by_index[i] for i, name in enumerate(names)}
 
 
 def rebuilt_releases(plan, answers):
@@ -212,34 +214,34 @@ def rebuilt_releases(plan, answers):
     confirm the result.
     """
     silent = [np.zeros(a.shape[1], dtype=np.int64) for a in answers]
-    made = dict.fromkeys(plan.publication.workload.tables.names, 0)
-    for g, given in enumerate(answers):
+    releases = dict.fromkeys(plan.publication.workload.tables.names, 0)
+    for g, values in enumerate(answers):
         units = (
             rebuilt_tables(plan, [*silent[:g], one, *silent[g + 1 :]]) for one in np.eye(len(silent[g]), dtype=int)
         )
-        alone = list(units)
-        for name in made if alone else ():
-            made[name] = made[name] + np.tensordot(given, np.stack([unit[name] for unit in alone]), axes=1)
+        single = list(units)
+        for name in releases if single else ():
+            releases[name] = releases[name] + np.tensordot(values, np.stack([unit[name] for unit in single]), axes=1)
     for i in range(10):
         for name, x in rebuilt_tables(plan, [a[i] for a in answers]).items():
-            assert made[name][i] == pytest.approx(x, rel=1e-9, abs=1e-9 * np.abs(x).max())
-    return made
+            assert releases[name][i] == pytest.approx(x, rel=1e-9, abs=1e-9 * np.abs(x).max())
+    return releases
 
 
 def group_of(*sectors):
     """Sectors of one basis as a group of a strategy."""
-    first = sectors[0]
-    width = len(first.attributes)
+    sector = sectors[0]
+    width = len(sector.attributes)
     attributes = np.array([s.attributes for s in sectors], dtype=np.intp).reshape(len(sectors), width)
     sizes = np.array([s.sizes for s in sectors], dtype=np.int64).reshape(len(sectors), -1)
     scales = np.array([s.scale for s in sectors])
-    return StrategyGroup(attributes, sizes, first.basis, np.stack([s.mixing for s in sectors]), scales)
+    return StrategyGroup(attributes, sizes, sector.basis, np.stack([s.mixing for s in sectors]), scales)
 
 
 def with_sectors(strategy, sectors):
     """The strategy with its sectors changed, one by one."""
-    left = iter(sectors)
-    groups = [group_of(*[next(left) for _ in range(len(g))]) for g in strategy.groups]
+    remaining = iter(sectors)
+    groups = [group_of(*[next(remaining) for _ in range(len(g))]) for g in strategy.groups]
     return replace(strategy, groups=tuple(groups))
 
 
@@ -292,13 +294,13 @@ def moment(d, p, pairs=None):
     if pairs is None:
         return np.diag(np.tile(p, copies) / copies)
     out = np.zeros((copies * d.cells, copies * d.cells))
-    for weight, (agree, first, second) in zip(p, pairs.keys(), strict=True):
+    for weight, (agree, one, other) in zip(p, pairs.keys(), strict=True):
         e = np.eye(d.cells)
-        if second == NO_RECORD:
-            out += weight * np.diag(np.tile(e[first], copies) / copies)
+        if other == NO_RECORD:
+            out += weight * np.diag(np.tile(e[one], copies) / copies)
             continue
         factors = [np.eye(n) if agree >> a & 1 or n == 1 else 1 - np.eye(n) for a, n in enumerate(d.sizes)]
-        each = np.kron(kron(factors), np.outer(e[first], e[second]))
+        each = np.kron(kron(factors), np.outer(e[one], e[other]))
         each *= weight / each.sum()
         out += np.diag(each.sum(axis=0) + each.sum(axis=1)) - each - each.T
     return out
@@ -325,5 +327,5 @@ def dense_bound(plan, evidence, terms):
 
 def pair_costs(gram):
     """Squared distances between the columns of a strategy with this Gram matrix."""
-    own = gram.diagonal()
-    return own[:, None] + own - 2 * gram
+    squares = gram.diagonal()
+    return squares[:, None] + squares - 2 * gram

@@ -20,13 +20,13 @@ from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.plan import Plan
 
 
-def over(sizes, *cells):
+def cells_over(sizes, *cells):
     """Return cells of exchangeable attributes a0, a1, … and of structured ones, o or o0, o1, …, of given sizes."""
     names = ["o"] if len(cells) == 1 else [f"o{i}" for i in range(len(cells))]
     return CellStructure(tuple((f"a{i}", n) for i, n in enumerate(sizes)), tuple(zip(names, cells, strict=True)))
 
 
-def between(cells, **steps):
+def with_steps(cells, **steps):
     """Return the cells with some structured attributes as amounts, with the given steps from knot to knot."""
     return replace(cells, steps=tuple(steps.items()))
 
@@ -43,29 +43,29 @@ def group(sizes, basis, sectors):
 
 def of_sectors(cells, *groups):
     """A design of sectors, each group as a basis and its sectors."""
-    return Strategy(cells, tuple(group(cells.sizes, basis, asked) for basis, asked in groups))
+    return Strategy(cells, tuple(group(cells.sizes, basis, rows) for basis, rows in groups))
 
 
-def of_margins(cells, scale, *asked):
+def of_margins(cells, scale, *margins):
     """A design of margins, each as attributes and queries."""
-    return PureStrategy(cells, tuple(MeasuredMargin(a, np.array(rows)) for a, rows in asked), scale)
+    return PureStrategy(cells, tuple(MeasuredMargin(a, np.array(rows)) for a, rows in margins), scale)
 
 
 def of_products(cells, factors, *groups):
     """A design of products: factors as rows or None, each group as {attributes: (multiple, scale or scales)}."""
-    made = [Factor(None if rows is None else np.array(rows)) for rows in factors]
-    own = [
+    factor_list = [Factor(None if rows is None else np.array(rows)) for rows in factors]
+    product_groups = [
         ProductGroup(
-            np.array(list(asked), dtype=np.intp).reshape(len(asked), len(next(iter(asked)))),
-            np.array([m for m, _ in asked.values()]),
-            np.concatenate([np.ravel(s) for _, s in asked.values()]).astype(float),
+            np.array(list(terms), dtype=np.intp).reshape(len(terms), len(next(iter(terms)))),
+            np.array([m for m, _ in terms.values()]),
+            np.concatenate([np.ravel(s) for _, s in terms.values()]).astype(float),
         )
-        for asked in groups
+        for terms in groups
     ]
-    return ProductStrategy(cells, tuple(made), tuple(own))
+    return ProductStrategy(cells, tuple(factor_list), tuple(product_groups))
 
 
-def of_trees(cells, levels, above, classes, *asked):
+def of_trees(cells, levels, above, classes, *trees):
     """Return a design of trees.
 
     Args:
@@ -73,32 +73,36 @@ def of_trees(cells, levels, above, classes, *asked):
         levels: Levels, by position.
         above: Place above each place, from the first level on.
         classes: Class of each place, from the first level on.
-        asked: Measured trees, as (attributes, multiple, k by class and level, {level: scales by class}).
+        trees: Measured trees, as (attributes, multiple, k by class and level, {level: scales by class}).
     """
-    own = [
-        MeasuredTree(a, m, tuple(map(np.array, k)), {x: np.array(s, float) for x, s in at.items()})
-        for a, m, k, at in asked
+    measured = [
+        MeasuredTree(a, m, tuple(map(np.array, k)), {x: np.array(s, float) for x, s in scales_at.items()})
+        for a, m, k, scales_at in trees
     ]
     places = (np.zeros(1, dtype=np.intp), *map(np.array, classes))
-    return TreeStrategy(cells, levels, tuple(map(np.array, above)), places, tuple(own))
+    return TreeStrategy(cells, levels, tuple(map(np.array, above)), places, tuple(measured))
 
 
 def answer(domain, query, make):
     """A question by adjacency, answered by what is made for its graph and its ε."""
 
-    def made(of):
-        return AnswerDesign(query, domain, make(query.graph(domain, of), query.record_epsilon(of)))
+    def build(adjacency):
+        return AnswerDesign(query, domain, make(query.graph(domain, adjacency), query.record_epsilon(adjacency)))
 
-    return made
+    return build
 
 
 def ranked(domain, query):
     """A median or a quantile by adjacency, answered by ranks."""
 
-    def made(of):
-        return AnswerDesign(query, domain, by_ranks(query.graph(domain, of), query.record_epsilon(of), query.ranks(of)))
+    def build(adjacency):
+        return AnswerDesign(
+            query,
+            domain,
+            by_ranks(query.graph(domain, adjacency), query.record_epsilon(adjacency), query.ranks(adjacency)),
+        )
 
-    return made
+    return build
 
 
 def domain_of(design):
@@ -108,11 +112,11 @@ def domain_of(design):
     """
     if isinstance(design, AnswerDesign):
         return design.domain
-    return _shown((*design.structure.exchangeable, *design.structure.structured), design.structure.steps)
+    return _shown_domain((*design.structure.exchangeable, *design.structure.structured), design.structure.steps)
 
 
 @cache
-def _shown(attributes, steps):
+def _shown_domain(attributes, steps):
     """Return the domain of the attributes. The cache computes it once for all tables and laws."""
     sizes = {a: n + sum(dict(steps).get(a, ())) - len(dict(steps).get(a, ())) for a, n in attributes}
     return fn.Domain({name: fn.Ordered(1, sizes[name]) for name in reversed(sizes)} | {"unused": fn.Ordered(0, 0)})
@@ -123,29 +127,31 @@ def steps_of(design):
     return {} if isinstance(design, AnswerDesign) else dict(design.structure.steps)
 
 
-def cells_beside(design, names, place):
+def possible_cells(design, names, position):
     """Return the joint cells that may hold a record: for an amount between knots, those of both knots."""
     parts = []
-    for a, code in zip(names, place, strict=True):
+    for a, code in zip(names, position, strict=True):
         pieces = steps_of(design).get(a, ())
         knots = [sum(pieces[:s]) for s in range(len(pieces) + 1)]
-        within = [s for s, (x, y) in enumerate(itertools.pairwise(knots)) if x < code < y]
-        beyond = max(code - sum(pieces), 0)
-        parts.append([within[0], within[0] + 1] if within else [len(pieces) + beyond if beyond else knots.index(code)])
+        segments = [s for s, (x, y) in enumerate(itertools.pairwise(knots)) if x < code < y]
+        excess = max(code - sum(pieces), 0)
+        parts.append(
+            [segments[0], segments[0] + 1] if segments else [len(pieces) + excess if excess else knots.index(code)]
+        )
         parts[-1] = parts[-1] if pieces else [code]
     return list(itertools.product(*parts))
 
 
 def plan_of(publication, strategy, evidence, status, setting=None):
     """A plan for tables of one part, with this strategy."""
-    (asked,) = publication.groups
+    (request,) = publication.groups
     return Plan.from_parts(
-        publication, [TablePart(mechanism_for(asked).mechanism, asked, strategy, evidence, status, setting)]
+        publication, [TablePart(mechanism_for(request).mechanism, request, strategy, evidence, status, setting)]
     )
 
 
 def remade(plan, *, publication=None, finite=None, **part):
     """A plan with another publication, other mechanisms for its questions, or another strategy, evidence, …"""
-    asked = publication or plan.publication
-    groups = [replace(p, publication=own, **part) for p, own in zip(plan.groups, asked.groups, strict=True)]
-    return Plan.from_parts(asked, groups, plan.finite if finite is None else finite)
+    new = publication or plan.publication
+    groups = [replace(p, publication=request, **part) for p, request in zip(plan.groups, new.groups, strict=True)]
+    return Plan.from_parts(new, groups, plan.finite if finite is None else finite)

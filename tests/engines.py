@@ -74,15 +74,15 @@ def sqlite_holds(sample, value):
     return None if value != value else value  # noqa: PLR0124 - there is no NaN
 
 
-def fill(many, execute, records, table, types, whole, mark, place):
+def fill(many, execute, records, table, types, integer_type, mark, placeholder):
     """Make a table of these records."""
     columns = [mark + c.replace(mark, 2 * mark) + mark for c in records.columns]
-    kinds = [types.get(records.kinds[a], whole) for a in records.values]
+    kinds = [types.get(records.kinds[a], integer_type) for a in records.values]
     declared = ", ".join(f"{c} {k}" for c, k in zip(columns, kinds, strict=True))
     execute(f"CREATE TABLE {table} ({declared})")
     rows = list(zip(*records.columns.values(), strict=True))
     if rows:
-        many(f"INSERT INTO {table} VALUES ({', '.join([place] * len(columns))})", rows)
+        many(f"INSERT INTO {table} VALUES ({', '.join([placeholder] * len(columns))})", rows)
 
 
 SQLITE_SOURCE = Source(sqlite_file, sqlite_holds, "people")
@@ -282,8 +282,8 @@ class Embedded:
 
     def execute(self, statement, parameters=()):
         for name, value in dict(parameters).items():
-            told = "NULL" if value is None else f"unhex('{value.encode().hex()}')"
-            statement = statement.replace(f":{name}", told)
+            literal = "NULL" if value is None else f"unhex('{value.encode().hex()}')"
+            statement = statement.replace(f":{name}", literal)
         text = bytes(self._connection.query(statement, "JSONCompactEachRowWithNames").bytes()).decode()
         names, *self._rows = map(json.loads, text.splitlines() or ["[]"])
         self.description = [(name, *[None] * 6) for name in names] or None
@@ -309,15 +309,15 @@ class Embedding(DefaultDialect):
     def import_dbapi(cls):
         return SimpleNamespace(Error=RuntimeError, paramstyle="named")
 
-    def _told(self, connection, what):
+    def _fetch(self, connection, what):
         return connection.exec_driver_sql(f"SELECT {what} = currentDatabase()").fetchall()
 
     def get_table_names(self, connection, schema=None, **_):
-        return [name for (name,) in self._told(connection, "name FROM system.tables WHERE database")]
+        return [name for (name,) in self._fetch(connection, "name FROM system.tables WHERE database")]
 
     def get_columns(self, connection, table_name, schema=None, **_):
-        told = self._told(connection, "table, name, type FROM system.columns WHERE database")
-        kinds = [(name, re.match(r"(?:Nullable\()?([A-Za-z]+)", kind)[1]) for t, name, kind in told if t == table_name]
+        rows = self._fetch(connection, "table, name, type FROM system.columns WHERE database")
+        kinds = [(name, re.match(r"(?:Nullable\()?([A-Za-z]+)", kind)[1]) for t, name, kind in rows if t == table_name]
         return [{"name": name, "type": _HELD.get(kind, sa.String)()} for name, kind in kinds]
 
     def do_rollback(self, connection):

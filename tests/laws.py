@@ -34,7 +34,7 @@ from dense import (
     workload_matrix,
     workload_variances,
 )
-from designs import cells_beside, domain_of, steps_of
+from designs import domain_of, possible_cells, steps_of
 from fitnoise.algebra import rules
 from fitnoise.errors import DataError, FitnoiseError
 from fitnoise.interfaces.cli import main
@@ -133,10 +133,10 @@ def check_plan(plan, gap=GAP):
     prices = sum(t.price for t in plan.tables)
     assert 0 <= prices <= 1 if objective.goal is Goal.HYBRID else prices == pytest.approx(1)
 
-    again = Plan.from_json(plan.to_json())
-    assert again.to_json() == plan.to_json()
-    assert (again.hash, again.exact_cost, again.bound) == (plan.hash, plan.exact_cost, plan.bound)
-    assert again.publication == publication or workload.tables[0].matrix is not None
+    parsed = Plan.from_json(plan.to_json())
+    assert parsed.to_json() == plan.to_json()
+    assert (parsed.hash, parsed.exact_cost, parsed.bound) == (plan.hash, plan.exact_cost, plan.bound)
+    assert parsed.publication == publication or workload.tables[0].matrix is not None
 
     check_price(plan)
     check_accuracy(plan)
@@ -154,9 +154,9 @@ def cell_budgets(plan):
     domain, budgets = plan.publication.workload.domain, plan.publication.cell_budgets
     r = np.ones(domain.shape)
     if budgets is not None:
-        for place in np.ndindex(*domain.shape):
-            here = [(place[list(domain).index(a)], domain[a].size) for a in budgets.attributes]
-            r[place] = budgets.values[int(np.ravel_multi_index([x for x, _ in here], [n for _, n in here]))]
+        for index in np.ndindex(*domain.shape):
+            here = [(index[list(domain).index(a)], domain[a].size) for a in budgets.attributes]
+            r[index] = budgets.values[int(np.ravel_multi_index([x for x, _ in here], [n for _, n in here]))]
     merge = cell_order(plan)
     return merge @ r.ravel() / merge.sum(axis=1)
 
@@ -177,10 +177,10 @@ def check_price(plan):
         assert tuple(profile[z * d.cells : (z + 1) * d.cells]) == plan.strategy.profile()
     step = max(profile)
     if unit.neighbours is fn.Neighbours.REPLACE_ONE:
-        whole = math.lcm(*((1 / Fraction(s) ** 2).denominator for s in by_scale))
-        gram = sum(int(whole / Fraction(s) ** 2) * (x.T @ x) for s, x in by_scale.items())
-        alone = plan.publication.source.drops or unit.max_records > 1
-        step = max(Fraction(int(pair_costs(gram).max()), whole), step if alone else 0)
+        multiple = math.lcm(*((1 / Fraction(s) ** 2).denominator for s in by_scale))
+        gram = sum(int(multiple / Fraction(s) ** 2) * (x.T @ x) for s, x in by_scale.items())
+        has_replacements = plan.publication.source.drops or unit.max_records > 1
+        step = max(Fraction(int(pair_costs(gram).max()), multiple), step if has_replacements else 0)
     assert step * unit.cost_factor() == plan.exact_cost
     r = cell_budgets(plan)
     if plan.publication.cell_budgets is None:
@@ -200,10 +200,10 @@ def check_pure_price(plan, rows):
         assert [(x * rate) ** 2 for x in sums[z * d.cells : (z + 1) * d.cells]] == list(plan.strategy.profile())
     step = max(sums)
     assert plan.strategy.step(fn.Neighbours.ADD_OR_REMOVE_ONE) == step
-    apart = max(int(np.abs(a - b).sum()) for a in rows.T for b in rows.T)
-    assert plan.strategy.step(fn.Neighbours.REPLACE_ONE) == apart
+    distance = max(int(np.abs(a - b).sum()) for a in rows.T for b in rows.T)
+    assert plan.strategy.step(fn.Neighbours.REPLACE_ONE) == distance
     if unit.neighbours is fn.Neighbours.REPLACE_ONE:
-        step = max(apart, step if plan.publication.source.drops or unit.max_records > 1 else 0)
+        step = max(distance, step if plan.publication.source.drops or unit.max_records > 1 else 0)
     assert plan.exact_epsilon == step * rate * unit.max_records
     gram = rows.T @ rows
     square = int(gram.diagonal().max())
@@ -235,8 +235,10 @@ def check_accuracy(plan):
         assert omega @ stated == pytest.approx(omega @ c * plan.relaxation, rel=EXACT)
     else:
         assert (stated <= c * plan.relaxation * (1 + 1e-12)).all()
-        asked = [t.target.kind in (TargetKind.MARGIN, TargetKind.MAX_DEVIATION) for t in publication.workload.tables]
-        if pure and any(asked):
+        has_plain_margins = [
+            t.target.kind in (TargetKind.MARGIN, TargetKind.MAX_DEVIATION) for t in publication.workload.tables
+        ]
+        if pure and any(has_plain_margins):
             assert (stated / c).max() <= plan.relaxation * (1 + EXACT)
         else:
             assert (stated / c).max() == pytest.approx(plan.relaxation, rel=EXACT)
@@ -256,8 +258,10 @@ class AtEnds(Counter):
     drops = False
 
     def __init__(self, counts, domain):
-        plain = {a: fn.Categorical(list(range(domain[a].size))) if a in domain.steps else domain[a] for a in domain}
-        self._counted, self._steps = HistogramCounter(counts, fn.Domain(plain)), domain.steps
+        categorical = {
+            a: fn.Categorical(list(range(domain[a].size))) if a in domain.steps else domain[a] for a in domain
+        }
+        self._counted, self._steps = HistogramCounter(counts, fn.Domain(categorical)), domain.steps
 
     def check(self, attributes):
         self._counted.check(attributes)
@@ -267,26 +271,26 @@ class AtEnds(Counter):
         return in_moments(self._counted.count(margins, progress), self._steps, at_knots)
 
 
-def in_moments(found, steps, codes):
+def in_moments(counts, steps, codes):
     """Return counts by the step of amounts as a counter has them: 1 − j at the first knot and J_s at each other one.
 
     codes: Steps that have counts, in order; the cells without a knot come after them.
     """
-    for margin, a in [(m, a) for m in found for a in m if a in steps]:
-        axis, own = margin.index(a), np.moveaxis(found[margin], margin.index(a), 0)
+    for margin, a in [(m, a) for m in counts for a in m if a in steps]:
+        axis, values = margin.index(a), np.moveaxis(counts[margin], margin.index(a), 0)
         n, ends = len(codes[a]), np.cumsum((0, *steps[a])).tolist()
         rows = [[1 - j for j in codes[a]]]
         rows += [[min(max(j - x, 0), y - x) for j in codes[a]] for x, y in itertools.pairwise(ends)]
-        found[margin] = np.concatenate([np.stack([np.tensordot(row, own[:n], 1) for row in rows]), own[n:]])
-        found[margin] = np.ascontiguousarray(np.moveaxis(found[margin], 0, axis))
-    return found
+        counts[margin] = np.concatenate([np.stack([np.tensordot(row, values[:n], 1) for row in rows]), values[n:]])
+        counts[margin] = np.ascontiguousarray(np.moveaxis(counts[margin], 0, axis))
+    return counts
 
 
 def counts_of(design, table):
     """Return the counts for a design, from records by their values and by the steps of their amounts."""
     steps = steps_of(design)
-    found = HistogramCounter(table, domain_of(design)).count(list(design.margins()))
-    return in_moments(found, steps, {a: range(sum(pieces) + 1) for a, pieces in steps.items()})
+    counts = HistogramCounter(table, domain_of(design)).count(list(design.margins()))
+    return in_moments(counts, steps, {a: range(sum(pieces) + 1) for a, pieces in steps.items()})
 
 
 def counter_of_counts(counts, domain):
@@ -294,10 +298,10 @@ def counter_of_counts(counts, domain):
     return (AtEnds if domain.steps else HistogramCounter)(counts, domain)
 
 
-def measured(plan, counts, door):
+def measured(plan, counts, noise):
     with fn.Ledger(":memory:") as ledger:
         counter = counter_of_counts(counts, plan.publication.workload.domain)
-        return measuring.measure(plan.order, counter, ledger, noise=door)
+        return measuring.measure(plan.order, counter, ledger, noise=noise)
 
 
 def by_command(*command):
@@ -306,10 +310,10 @@ def by_command(*command):
         main(command)
 
 
-def released(plan, data, **more):
+def released(plan, data, **options):
     """A release charged to a ledger that is forgotten afterwards: for tests only."""
     with tempfile.TemporaryDirectory() as folder:
-        return fn.release(plan, data, ledger=Path(folder) / "ledger.db", **more)
+        return fn.release(plan, data, ledger=Path(folder) / "ledger.db", **options)
 
 
 def answered(plan, number=0):
@@ -328,10 +332,10 @@ def hardly_searched():
         yield
 
 
-def planned_quickly(workload, **more):
+def planned_quickly(workload, **options):
     """Return a plan for pure noise after a short search, for laws that hold for any plan."""
     with hardly_searched():
-        return fn.plan(workload, privacy="pure", **more)
+        return fn.plan(workload, privacy="pure", **options)
 
 
 def check_mechanism(plan, rng):
@@ -362,32 +366,32 @@ def check_mechanism(plan, rng):
     one_record = max(profile)
     scales = plan.strategy.scales
     for cell in rng.choice(domain.size, size=min(5, domain.size), replace=False):
-        more = counts.copy()
-        more.flat[cell] += 1
-        other = measured(plan, more, Replay())
-        moved = Fraction(0)
+        one_more = counts.copy()
+        one_more.flat[cell] += 1
+        other = measured(plan, one_more, Replay())
+        distance = Fraction(0)
         power = 1 if isinstance(plan.strategy, PureStrategy) else 2
         for s, y, y2 in zip(scales, split(plan, quiet.answers[0]), split(plan, other.answers[0]), strict=True):
-            moved += (
+            distance += (
                 sum(Fraction(abs(int(b) - int(a))) ** power for a, b in zip(y, y2, strict=True)) / Fraction(s) ** power
             )
-        moved = moved ** (2 // power)
-        place = int(np.flatnonzero(merge[:, cell])[0])
+        distance = distance ** (2 // power)
+        cell_index = int(np.flatnonzero(merge[:, cell])[0])
         if isinstance(
             plan.strategy, (ProductStrategy, TreeStrategy)
         ):  # their loss counts every record as the costliest
-            assert moved <= one_record
+            assert distance <= one_record
         else:
-            assert moved == profile[place % plan.decomposition.cells] <= one_record
+            assert distance == profile[cell_index % plan.decomposition.cells] <= one_record
     # the transforms are the dense integer strategy
     exact = rows @ (merge @ counts.ravel()).astype(object)
     assert [int(x) for y in quiet.answers[0] for x in y] == [int(x) for x in exact]
 
     # replayed noise is added as it is
-    door = Replay(3)
-    noisy = measured(plan, counts, door)
+    replay = Replay(3)
+    noisy = measured(plan, counts, replay)
     pairs = zip(quiet.answers[0], noisy.answers[0], strict=True)
-    assert [int(b) - int(a) for y, z in pairs for a, b in zip(y, z, strict=True)] == door.drawn
+    assert [int(b) - int(a) for y, z in pairs for a, b in zip(y, z, strict=True)] == replay.drawn
 
     # any linear combinations have the covariance of the dense computation
     combos = []
@@ -419,26 +423,26 @@ def check_part(part):
     assert part.certificate == part.mechanism.certificate(part)
     assert part.loss == part.design.loss(part.publication.adjacency)
     assert not part.publication.budget or part.exact_weighted_cost / 2 <= part.publication.budget.gaussian_rho
-    told = json.loads(json.dumps(part.document()))
-    again = type(part).read(part.mechanism, part.publication, told)
-    assert again.document() == told
-    assert same(again.design, part.design)
+    document = json.loads(json.dumps(part.document()))
+    parsed = type(part).read(part.mechanism, part.publication, document)
+    assert parsed.document() == document
+    assert same(parsed.design, part.design)
 
 
 def check_answer(part):
     """Check a question: its stated cost, which is at most the requested one, and its hit rate from all outputs."""
     assert part.exact_epsilon == part.design.loss(part.publication.adjacency).epsilon <= part.query.epsilon
-    again = type(part).read(part.publication, part.query, json.loads(json.dumps(part.document())))
-    assert (again.document(), again.summary) == (part.document(), part.summary)
+    parsed = type(part).read(part.publication, part.query, json.loads(json.dumps(part.document())))
+    assert (parsed.document(), parsed.summary) == (part.document(), part.summary)
     if part.summary.rank_moe is not None:
         check_ranks(part)
         return
     rows = []
     for result in part.mechanism.graph.results:
-        door = Replay()
-        part.design.draw((np.atleast_1d(part.mechanism.index_of(result)),), door)
-        (asked,) = door.laws
-        row = law(*asked)
+        replay = Replay()
+        part.design.draw((np.atleast_1d(part.mechanism.index_of(result)),), replay)
+        (drawn_law,) = replay.laws
+        row = law(*drawn_law)
         rows.append([Fraction(x) / sum(row) for x in row])
     right = sum(max(column) for column in zip(*rows, strict=True)) / len(rows)
     assert part.summary.hit_rate == pytest.approx(float(right), rel=EXACT)
@@ -446,41 +450,41 @@ def check_answer(part):
 
 def check_ranks(part):
     """Check that the margin of ranks holds for every database of at most the declared number of records."""
-    mechanism, told = part.mechanism, part.summary
-    assert (told.hit_rate, told.mae, told.rmse, told.moe, told.leakage) == (None,) * 5
+    mechanism, summary = part.mechanism, part.summary
+    assert (summary.hit_rate, summary.mae, summary.rmse, summary.moe, summary.leakage) == (None,) * 5
     for x in itertools.product(range(part.query.people + 1), repeat=mechanism.graph.n):
-        door = Replay()
-        part.design.draw((np.array(mechanism.index_of(x)),), door)
-        (asked,) = door.laws
+        replay = Replay()
+        part.design.draw((np.array(mechanism.index_of(x)),), replay)
+        (drawn_law,) = replay.laws
         n, upto = sum(x), np.cumsum(x)
-        row = law(*asked)
-        wanted = part.query.quantile_level * n
-        far = [max(int(c) - own - wanted, wanted - int(c)) for c, own in zip(upto, x, strict=True)]
-        within = sum(w for d, w in zip(far, row, strict=True) if d <= told.rank_moe)
-        assert n > part.query.people or within >= told.confidence * sum(row)
+        row = law(*drawn_law)
+        target_rank = part.query.quantile_level * n
+        distances = [max(int(c) - count - target_rank, target_rank - int(c)) for c, count in zip(upto, x, strict=True)]
+        hits = sum(w for d, w in zip(distances, row, strict=True) if d <= summary.rank_moe)
+        assert n > part.query.people or hits >= summary.confidence * sum(row)
 
 
 def check_report(report):
     """Plain numbers, none lost as JSON, every word seen as text; and what is shown of one key is what programs get."""
-    told = document(report)
-    check_plain(told)
-    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    content = document(report)
+    check_plain(content)
+    assert json.loads(json.dumps(content, allow_nan=False)) == content
     text = lines(report)
     assert all(line.isprintable() for line in text)
     assert all(line.isascii() for line in lines(report, "ascii"))
     assert "" not in text[:1] + text[-1:]
     for section in report.sections:
         assert not re.search(r"\d[\d.,]*\d", " ".join(section.sentences).replace("(2015)", ""))  # numbers are values
-        own = functools.reduce(lambda here, step: here[step], section.place, told)
-        for words in section.words:
-            assert any(line.endswith(words) for line in text)
+        inner = functools.reduce(lambda here, step: here[step], section.place, content)
+        for word_lists in section.words:
+            assert any(line.endswith(word_lists) for line in text)
         for value in section.values:
-            assert value.spoken or own[value.key] == as_read(value.given)
+            assert value.spoken or inner[value.key] == as_read(value.given)
         for table in section.tables:
             assert {len(row) for row in (*table.rows, *table.foot)} <= {len(table.columns)}
             seen = [table.headings, *table.words] if table.rows and table.headings else []
-            assert all(any(in_order(words, line) for line in text) for words in seen)
-            assert len(own[table.key]) >= len(table.rows)
+            assert all(any(in_order(word_lists, line) for line in text) for word_lists in seen)
+            assert len(inner[table.key]) >= len(table.rows)
     check_headings(report)
 
 
@@ -493,31 +497,31 @@ def check_headings(report):
     for table, (heads, rows) in zip(seen, html_tables(fragments.report(report)), strict=True):
         columns = [(j, c) for j, c in enumerate(table.columns) if c.heading is not None]
         assert heads == [c.heading for _, c in columns]
-        told = [[ENGLISH.kind(c.kind, row[j]) for j, c in columns] for row in (*table.rows, *table.foot)]
+        expected = [[ENGLISH.kind(c.kind, row[j]) for j, c in columns] for row in (*table.rows, *table.foot)]
         blank = [[text.replace("\u202f", " ") for text in row] for row in rows]
-        assert blank == [[readable(text.replace("\u202f", " ")).strip() for text in row] for row in told]
+        assert blank == [[readable(text.replace("\u202f", " ")).strip() for text in row] for row in expected]
 
 
-def check_plain(given):
+def check_plain(value):
     """Check that a document has only plain JSON values: no scalars of NumPy, no fractions, nothing infinite."""
-    assert type(given) in (bool, int, float, str, list, dict, type(None))
-    assert not isinstance(given, float) or math.isfinite(given)
-    for inner in given.values() if isinstance(given, dict) else given if isinstance(given, list) else ():
+    assert type(value) in (bool, int, float, str, list, dict, type(None))
+    assert not isinstance(value, float) or math.isfinite(value)
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         check_plain(inner)
 
 
-def as_read(given):
-    return json.loads(json.dumps(given))
+def as_read(value):
+    return json.loads(json.dumps(value))
 
 
-def in_order(words, line):
+def in_order(word_list, line):
     """Return True if a line has all words, one after the other."""
-    at = 0
-    for word in words:
-        at = line.find(word, at)
-        if at < 0:
+    start = 0
+    for word in word_list:
+        start = line.find(word, start)
+        if start < 0:
             return False
-        at += len(word)
+        start += len(word)
     return True
 
 
@@ -535,26 +539,26 @@ def check_design(design, adjacency, rng, *, exact=True):
     domain = domain_of(design)
     check_loss(design, adjacency, rng, exact=exact)
     table = databases(design, adjacency, rng)[-1]
-    answers, door = replayed(design, adjacency, table)
+    answers, replay = replayed(design, adjacency, table)
 
     # the counts are sufficient, and the design reads all of them
     counts = counts_of(design, table)
     for held in (counts, {m: counts[m] for m in maximal(counts)}):
         watched = Watched(Tally(held))
-        again = design.draw(design.exact_answers(watched, adjacency, 2**40), Replay())
+        repeated = design.draw(design.exact_answers(watched, adjacency, 2**40), Replay())
         assert watched.asked == set(counts)
-        assert same(again, answers)
+        assert same(repeated, answers)
 
     # how wide integers are depends on what is declared; what does not fit wraps around
-    if not door.laws:
-        most = math.prod(map(sum, steps_of(design).values()))
-        huge = rng.integers(0, 2**61 // domain.size // most, size=domain.size)
+    if not replay.laws:
+        cell_steps = math.prod(map(sum, steps_of(design).values()))
+        huge = rng.integers(0, 2**61 // domain.size // cell_steps, size=domain.size)
         (truth, _), *others = (replayed(design, adjacency, huge, records=n) for n in (2**62, 2**40, 1))
         assert all(y.dtype.kind == "O" and all(type(v) is int for v in y) for y in truth)
-        for n, (found, _) in zip((2**40, 1), others, strict=True):
+        for n, (noisy, _) in zip((2**40, 1), others, strict=True):
             small, _ = replayed(design, adjacency, table, records=n)
-            assert [y.dtype for y in found] == [y.dtype for y in small]
-            assert all(same(y, in_ring(z, y.dtype)) for y, z in zip(found, truth, strict=True))
+            assert [y.dtype for y in noisy] == [y.dtype for y in small]
+            assert all(same(y, in_ring(z, y.dtype)) for y, z in zip(noisy, truth, strict=True))
 
     # the copy: the same integers, without the values computed from them
     fresh = poisoned(design).without_cache(adjacency)
@@ -563,8 +567,8 @@ def check_design(design, adjacency, rng, *, exact=True):
     assert same(replayed(fresh, adjacency, table)[0], answers)
 
     # for no other domain, and serialised without floats
-    steps, more = steps_of(design), {} if isinstance(design, AnswerDesign) else dict(design.structure.structured)
-    sizes = {a: x.size for a, x in domain.items()} | more
+    steps, further = steps_of(design), {} if isinstance(design, AnswerDesign) else dict(design.structure.structured)
+    sizes = {a: x.size for a, x in domain.items()} | further
     design.check(sizes, steps)
     for a in set(sizes) - {"unused"}:
         for other in (sizes | {a: sizes[a] + 1}, {b: n for b, n in sizes.items() if b != a}):
@@ -578,119 +582,119 @@ def check_loss(design, adjacency, rng, *, exact=False):
     tables, seed, loss = databases(design, adjacency, rng), int(rng.integers(2**31)), design.loss(adjacency)
     assert loss.by_cell == adjacency.by_cell
     runs = [replayed(design, adjacency, x, seed) for x in tables]
-    answers, door = runs[0]
-    for others, asked in runs:
+    answers, replay = runs[0]
+    for others, source in runs:
         assert [(y.dtype, y.shape) for y in others] == [(y.dtype, y.shape) for y in answers]
-        assert asked.asked == door.asked
-    apart = np.array([np.maximum(x - tables, 0).sum(axis=1) for x in tables])  # records one has and the other has not
-    steps = apart + apart.T if adjacency.by_cell else np.maximum(apart, apart.T)
-    near = steps <= adjacency.records
+        assert source.requests == replay.requests
+    surplus = np.array([np.maximum(x - tables, 0).sum(axis=1) for x in tables])  # records one has and the other has not
+    steps = surplus + surplus.T if adjacency.by_cell else np.maximum(surplus, surplus.T)
+    is_near = steps <= adjacency.records
     if adjacency.pattern:  # an upper bound, of those who all come, or go, where none is replaced
-        fits, exact = np.array([apart_in(design, adjacency.pattern, x - tables) for x in tables]), False
-        near &= fits & fits.T & (not adjacency.by_cell or np.minimum(apart, apart.T) == 0)
-    if door.laws:
+        fits, exact = np.array([fits_pattern(design, adjacency.pattern, x - tables) for x in tables]), False
+        is_near &= fits & fits.T & (not adjacency.by_cell or np.minimum(surplus, surplus.T) == 0)
+    if replay.laws:
         rows = [law(*run.laws[0]) for _, run in runs]
         assert len(set(rows)) > 1
         assert {len(row) for row in rows} == {design.mechanism.outputs}  # a reader knows how many there are
-        most = exp_below(loss.epsilon)
-        for one, other in {(rows[i], rows[j]) for i, j in np.argwhere(near)}:
-            left, right = most.denominator * sum(other), most.numerator * sum(one)
-            assert all(x * left <= y * right for x, y in zip(one, other, strict=True))
+        bound = exp_below(loss.epsilon)
+        for one, other in {(rows[i], rows[j]) for i, j in np.argwhere(is_near)}:
+            scaled, right = bound.denominator * sum(other), bound.numerator * sum(one)
+            assert all(x * scaled <= y * right for x, y in zip(one, other, strict=True))
         return
-    check_noise(design, adjacency, loss, tables, near, runs, exact=exact)
+    check_noise(design, adjacency, loss, tables, is_near, runs, exact=exact)
 
 
-def apart_in(design, pattern, more):
+def fits_pattern(design, pattern, additional):
     """Return True for each row of additional records, (count, cells), that keeps to a pattern.
 
     Attributes outside the design's domain distinguish any two records.
     """
     domain = domain_of(design)
-    cells = np.maximum(more, 0).reshape(-1, *domain.shape)
+    cells = np.maximum(additional, 0).reshape(-1, *domain.shape)
 
-    def along(*names):
+    def largest_cells(*names):
         others = tuple(1 + i for i, a in enumerate(domain) if a not in names)
-        return cells.sum(axis=others).reshape(len(more), -1)
+        return cells.sum(axis=others).reshape(len(additional), -1)
 
-    fits = np.ones(len(more), dtype=bool)
-    for names, most in pattern.caps:
-        fits &= along(*names).max(axis=1) <= most if set(names) <= set(domain) else True
+    fits = np.ones(len(additional), dtype=bool)
+    for names, cap in pattern.caps:
+        fits &= largest_cells(*names).max(axis=1) <= cap if set(names) <= set(domain) else True
     for a in set(pattern.fixed) & set(domain):
-        fits &= (along(a) > 0).sum(axis=1) <= 1
+        fits &= (largest_cells(a) > 0).sum(axis=1) <= 1
     for a, n in pattern.separation:
-        held = along(a) > 0 if a in domain else np.zeros((len(more), n), dtype=bool)
+        held = largest_cells(a) > 0 if a in domain else np.zeros((len(additional), n), dtype=bool)
         for k in range(1, n):
             fits &= ~(held[:, k:] & held[:, :-k]).any(axis=1)
     return fits
 
 
-def check_noise(design, adjacency, loss, tables, near, runs, *, exact):
+def check_noise(design, adjacency, loss, tables, is_near, runs, *, exact):
     """Check for added noise that the loss, and the loss by cell, is the largest distance of the answers."""
-    kinds, scales, sizes = zip(*runs[0][1].asked, strict=True)
+    kinds, scales, sizes = zip(*runs[0][1].requests, strict=True)
     assert [len(y) for y in runs[0][0]] == list(design.lengths)
     assert np.array_equal(np.repeat(scales, sizes), np.repeat(design.scales, design.portions))
     (kind,) = set(kinds)
     if kind == "gaussian":
         assert loss.precision == 1 / min(map(Fraction, scales)) ** 2  # the finest noise, which says how far δ is proven
-        check_moves(design, adjacency, tables, near, runs, (2, loss.rho, loss.axes, loss.costs), exact=exact)
+        check_moves(design, adjacency, tables, is_near, runs, (2, loss.rho, loss.axes, loss.costs), exact=exact)
         return
-    axes, paid = design.structure.structured, [adjacency.records * root(x) for x in design.profile()]
-    check_moves(design, adjacency, tables, near, runs, (1, loss.epsilon, axes, paid), exact=exact)
+    axes, epsilons = design.structure.structured, [adjacency.records * root(x) for x in design.profile()]
+    check_moves(design, adjacency, tables, is_near, runs, (1, loss.epsilon, axes, epsilons), exact=exact)
     assert loss.max_cell_rho == 0
     products = [m.rows.astype(object).T @ m.rows.astype(object) for m in design.measured]
     exact = exact and (adjacency.by_cell or min(x.min() for x in products) >= 0)
-    check_moves(design, adjacency, tables, near, runs, (2, loss.rho, loss.axes, loss.implied_rho), exact=exact)
+    check_moves(design, adjacency, tables, is_near, runs, (2, loss.rho, loss.axes, loss.implied_rho), exact=exact)
 
 
-def check_moves(design, adjacency, tables, near, runs, stated, *, exact):
+def check_moves(design, adjacency, tables, is_near, runs, stated, *, exact):
     """Check stated costs against the distances of answers.
 
     stated: the power of the distance (1 for |s|/t, 2 for half its square), the cost, some axes, and the cost by cell.
     """
-    power, whole, axes, paid = stated
-    _, scales, sizes = zip(*runs[0][1].asked, strict=True)
+    power, total, axes, costs = stated
+    _, scales, sizes = zip(*runs[0][1].requests, strict=True)
     rates = [1 / Fraction(s) if power == 1 else 1 / (2 * Fraction(s) ** 2) for s in scales]
     unit = math.lcm(*(x.denominator for x in rates))
     weights = np.repeat(np.array([int(x * unit) for x in rates], dtype=object), sizes)
     flat = np.array([[int(v) for y in noisy for v in y] for noisy, _ in runs], dtype=object)
-    pairs = [(i, j) for i, j in np.argwhere(near) if i < j]
-    moved = [np.abs(flat[i] - flat[j]) ** power @ weights for i, j in pairs]
+    pairs = [(i, j) for i, j in np.argwhere(is_near) if i < j]
+    distances = [np.abs(flat[i] - flat[j]) ** power @ weights for i, j in pairs]
     slack = Fraction(len(set(scales)) > linear.EXACT_SCALES, 2**80)
 
-    def is_paid(paid, moves):
+    def is_cost_right(cost, moves):
         """Return True if a cost is at least every move, and if exact at most the largest."""
-        most = Fraction(int(max(moves)), unit)
-        return most <= paid and (not exact or paid <= most * (1 + slack))
+        largest = Fraction(int(max(moves)), unit)
+        return largest <= cost and (not exact or cost <= largest * (1 + slack))
 
-    assert is_paid(whole, moved)
+    assert is_cost_right(total, distances)
     if not adjacency.by_cell:
         return
     # records in one cell cost the part of that cell, and others at most their costliest part
     names = list(domain_of(design))
     places = np.array(list(np.ndindex(*domain_of(design).shape)))[:, [names.index(a) for a, _ in axes]]
-    shape, along = [n for _, n in axes], [a for a, _ in axes]
-    which = [{index_in(shape, x) for x in cells_beside(design, along, place)} for place in places.tolist()]
-    own = [[] for _ in paid]
-    for (i, j), moves in zip(pairs, moved, strict=True):
+    shape, keys = [n for _, n in axes], [a for a, _ in axes]
+    which = [{index_in(shape, y) for y in possible_cells(design, keys, x)} for x in places.tolist()]
+    cell_moves = [[] for _ in costs]
+    for (i, j), moves in zip(pairs, distances, strict=True):
         cells = set().union(*(which[x] for x in np.flatnonzero(tables[i] != tables[j])))
-        assert moves <= max(paid[c] for c in cells) * unit
+        assert moves <= max(costs[c] for c in cells) * unit
         if len(cells) == 1:
-            own[cells.pop()].append(moves)
-    assert all(map(is_paid, paid, own))
+            cell_moves[cells.pop()].append(moves)
+    assert all(map(is_cost_right, costs, cell_moves))
 
 
-def index_in(shape, place):
+def index_in(shape, position):
     """Return the index of the joint cell, in C order."""
-    return int(np.ravel_multi_index(place, shape)) if shape else 0
+    return int(np.ravel_multi_index(position, shape)) if shape else 0
 
 
 def databases(design, adjacency, rng):
     """All tables of a few records, (count, cells), or some of them; of a question as many as it is for."""
     cells = domain_of(design).size
     people = design.query.people if isinstance(design, AnswerDesign) else None
-    most = people or adjacency.records
-    numbers = [most] if adjacency.fixes_size else list(range(most + 1))
-    if math.comb(cells + most, most) <= DATABASES:
+    max_people = people or adjacency.records
+    numbers = [max_people] if adjacency.fixes_size else list(range(max_people + 1))
+    if math.comb(cells + max_people, max_people) <= DATABASES:
         placed = [x for n in numbers for x in itertools.combinations_with_replacement(range(cells), n)]
     else:
         placed = [(cell,) * n for n in numbers for cell in range(cells)]
@@ -706,14 +710,14 @@ def replayed(design, adjacency, table, seed=None, records=2**40):
     """
     counts = counts_of(design, table)
     before = {m: x.copy() for m, x in counts.items()}
-    exact, door = design.exact_answers(Tally(counts), adjacency, records), Replay(seed)
+    exact, replay = design.exact_answers(Tally(counts), adjacency, records), Replay(seed)
     truth = [y.astype(object) for y in exact]
-    noisy = design.draw(exact, door)
-    drawn = np.split(np.array(door.drawn, dtype=object), np.cumsum([len(y) for y in noisy])[:-1])
-    for y, x, z in zip(noisy, truth, drawn, strict=True):
-        assert same(y, in_ring(z if door.laws else x + z, y.dtype))
+    noisy = design.draw(exact, replay)
+    noise = np.split(np.array(replay.drawn, dtype=object), np.cumsum([len(y) for y in noisy])[:-1])
+    for y, x, z in zip(noisy, truth, noise, strict=True):
+        assert same(y, in_ring(z if replay.laws else x + z, y.dtype))
     assert same(counts, before)
-    return noisy, door
+    return noisy, replay
 
 
 def in_ring(x, dtype):
@@ -727,16 +731,16 @@ class Watched:
     def __init__(self, tally):
         self.tally, self.asked = tally, set()
 
-    def __getitem__(self, wanted):
-        self.asked.add(wanted)
-        return self.tally[wanted]
+    def __getitem__(self, margin):
+        self.asked.add(margin)
+        return self.tally[margin]
 
 
 def root(square):
     """Return the exact root of the square of a fraction."""
-    found = Fraction(math.isqrt(square.numerator), math.isqrt(square.denominator))
-    assert found**2 == square
-    return found
+    result = Fraction(math.isqrt(square.numerator), math.isqrt(square.denominator))
+    assert result**2 == square
+    return result
 
 
 def same(one, other):
@@ -803,9 +807,9 @@ def counted(domain, cells, margins):
     return out
 
 
-def same_counts(got, wanted):
-    assert list(got) == list(wanted)
-    for m, table in wanted.items():
+def same_counts(got, expected):
+    assert list(got) == list(expected)
+    for m, table in expected.items():
         assert got[m].dtype == np.int64
         np.testing.assert_array_equal(got[m], table, err_msg=str(m))
 
@@ -817,11 +821,11 @@ def leaks_nothing(error):
     assert error.__context__ is None  # a suppressed context would still be in the chain of errors
 
 
-def check_counter(source, records, folder, *, alone=None):
+def check_counter(source, records, folder, *, by_one_attributes=None):
     """Check that counts are those of the records in their declared cells.
 
-    The policy drops or reports values outside the domain. The check takes attributes alone (`alone`, or all), and all
-    together. A dropped record is in no table.
+    The policy drops or reports values outside the domain. The check takes single attributes (`by_one_attributes`,
+    or all), and all jointly. A dropped record is in no table.
     """
     cells = in_cells(records)
     domain = fn.Domain({a: records.domain[a] for a in cells})  # attributes that drop records are always read
@@ -829,12 +833,12 @@ def check_counter(source, records, folder, *, alone=None):
     everything = tuple(cells)
     for policy in (DROP, REFUSE):
         counter = open_counter(data, domain, DataSource(table=source.table, outside_domain=policy))
-        left = {DROPPED, OUTSIDE} if policy is DROP else {DROPPED}
-        dropping = [a for a in domain if left & without_cell(domain[a].coding)]
+        dropped_codes = {DROPPED, OUTSIDE} if policy is DROP else {DROPPED}
+        dropping = [a for a in domain if dropped_codes & without_cell(domain[a].coding)]
         assert counter.drops == bool(dropping)
-        kept = ~np.any([np.isin(c, list(left)) for c in cells.values()], axis=0)
-        rest = {a: c[kept] for a, c in cells.items()}
-        by_one = [[(a,), ()] for a in (cells if alone is None else alone)]
+        is_inside = ~np.any([np.isin(c, list(dropped_codes)) for c in cells.values()], axis=0)
+        rest = {a: c[is_inside] for a, c in cells.items()}
+        by_one = [[(a,), ()] for a in (cells if by_one_attributes is None else by_one_attributes)]
         for margins in [*by_one, [everything, (), everything[::-1], everything[:1], everything]]:
             used = [a for a in cells if any(a in m for m in margins)]
             counter.check(used)
@@ -856,23 +860,25 @@ def check_counter(source, records, folder, *, alone=None):
 # --- documents ----------------------------------------------------------------------------------------------------
 
 
-def check_document(document, read, write, *, left=(), alone=False):
+def check_document(document, read, write, *, covered=(), is_sole=False):
     """Check that a document reads back unchanged, and that each alteration is refused or written again.
 
     One leaf of every kind, without regard to its place in lists, is altered in several ways. So nothing in a document
     is ignored or mistaken for something else, and damage raises an error of fitnoise.
 
-    left: Leaves that other checks cover. alone: True if only this document is correct in its place.
+    covered: Leaves that other checks cover. is_sole: True if only this document is correct in its place.
     """
-    told = copy.deepcopy(document)
-    assert same_json(write(read(told)), document)
-    assert same_json(told, document)
+    value = copy.deepcopy(document)
+    assert same_json(write(read(value)), document)
+    assert same_json(value, document)
     for kind, altered in alterations(document):
         try:
-            again = write(read(altered))
+            rewritten = write(read(altered))
         except FitnoiseError:
             continue
-        assert kind in left or not (alone or same_json(again, document)), f"{'/'.join(kind)} is ignored in {altered}"
+        assert kind in covered or not (is_sole or same_json(rewritten, document)), (
+            f"{'/'.join(kind)} is ignored in {altered}"
+        )
 
 
 def alterations(document):
@@ -887,19 +893,19 @@ def alterations(document):
             yield (*kind, "more"), put(document, (*path, "more"), 1)
         if path:
             yield kind, put(document, path, None, drop=True)
-            kept = isinstance(value, (dict, list)) and value
-            for other in () if kept else (x for x in others(value) if not same_json(x, value)):
+            has_content = isinstance(value, (dict, list)) and value
+            for other in () if has_content else (x for x in others(value) if not same_json(x, value)):
                 yield kind, put(document, path, other)
 
 
 def places(document, path=()):
     """Every place of a document with what is there, from the outside inwards."""
-    left = [(path, document)]
-    while left:  # as deep as a document may be
-        path, here = left.pop()
+    stack = [(path, document)]
+    while stack:  # as deep as a document may be
+        path, here = stack.pop()
         yield path, here
         steps = list(here) if isinstance(here, dict) else range(len(here)) if isinstance(here, list) else ()
-        left += [((*path, step), here[step]) for step in reversed(steps)]
+        stack += [((*path, step), here[step]) for step in reversed(steps)]
 
 
 def others(leaf):

@@ -103,11 +103,11 @@ DEAD = ("killed", "segfault")
 """The words of mutmut for a mutant that fails the tests. One that runs out of time may pass on a slower machine."""
 
 
-def main(asked: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Try the mutants of these files, or of all; 1 if some live unlisted."""
     reasons, unlisted = explained(), False
-    for name in asked.files or TESTS:
-        living, dead = tried(name, ["--seconds", str(asked.seconds), *["--listed"] * asked.listed])
+    for name in options.files or TESTS:
+        living, dead = tried(name, ["--seconds", str(options.seconds), *["--listed"] * options.listed])
         new = [m for m in living if not reasons.fullmatch(m)]
         unlisted = unlisted or bool(new)
         lines = [f"{name}: {len(living) + len(dead)} mutants, {len(living)} live, {len(new)} of them unlisted"]
@@ -139,11 +139,11 @@ def tried(name: str, options: list[str]) -> tuple[list[str], list[str]]:
         if not there.exists() or there.read_bytes() != text:
             there.parent.mkdir(parents=True, exist_ok=True)
             there.write_bytes(text)
-    first = copy / "mutants" / "src"  # there before Python looks into it, which remembers what was not
-    first.mkdir(parents=True, exist_ok=True)
+    source_folder = copy / "mutants" / "src"  # there before Python looks into it, which remembers what was not
+    source_folder.mkdir(parents=True, exist_ok=True)
     with (copy / "log.txt").open("w") as log:
         command = [sys.executable, "-P", __file__, "--here", *options, source]
-        here = os.environ | {"PYTHONPATH": str(first)}
+        here = os.environ | {"PYTHONPATH": str(source_folder)}
         if subprocess.run(command, cwd=copy, env=here, stdout=log, stderr=log, check=False).returncode:
             sys.exit(f"{name}: mutmut stopped; {log.name} says why")
     living, dead = json.loads((copy / "mutants" / "found.json").read_text())
@@ -155,17 +155,17 @@ def undecorated(source: str) -> str:
     lines = source.splitlines()
     functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
     for node in sorted(functions, key=lambda n: n.lineno, reverse=True):
-        made = node.name
+        expression = node.name
         for decorator in reversed(node.decorator_list):
-            made = f"{ast.unparse(decorator)}({made})"
-        if made != node.name and not re.search("abstract|overload|classmethod|staticmethod", made):
-            lines.insert(node.end_lineno or 0, f"{' ' * node.col_offset}{node.name} = {made}")
-            first = node.decorator_list[0].lineno - 1
-            lines[first : node.lineno - 1] = [""] * (node.lineno - 1 - first)
+            expression = f"{ast.unparse(decorator)}({expression})"
+        if expression != node.name and not re.search("abstract|overload|classmethod|staticmethod", expression):
+            lines.insert(node.end_lineno or 0, f"{' ' * node.col_offset}{node.name} = {expression}")
+            start = node.decorator_list[0].lineno - 1
+            lines[start : node.lineno - 1] = [""] * (node.lineno - 1 - start)
     return "\n".join(lines) + "\n"
 
 
-class Kept(PytestRunner):  # type: ignore[misc, unused-ignore]
+class ForkedTests(PytestRunner):  # type: ignore[misc, unused-ignore]
     """Tests are collected once: in a fork of that, a mutant is tried against those that reach it, quickest first."""
 
     session: pytest.Session | None = None
@@ -219,12 +219,12 @@ class Server(ForkServerRunner):  # type: ignore[misc, unused-ignore]
 
         class Serving:
             def pytest_runtestloop(self, session: pytest.Session) -> bool:
-                Kept.session = session
+                ForkedTests.session = session
                 serve(work_fd, result_fd)
                 return True
 
         os.chdir("mutants")
-        runner = Kept()
+        runner = ForkedTests()
         quick = ["-p", "no:unraisableexception"]  # that collects all garbage, five times a mutant
         runner.execute_pytest([*quick, *runner._pytest_add_cli_args_test_selection], plugins=[runner, Serving()])
 
@@ -233,21 +233,25 @@ def try_here(source: str, *, listed: bool, seconds: float) -> None:
     """Run mutmut in this folder, and write down what lives; what lived before is tried again."""
     settings.register_profile("mutants", deadline=None, phases=[Phase.explicit, Phase.generate])  # one failure will do
     operators = cast(list[Any], mutators.mutation_operators)
-    operators[:] = [(kind, worthwhile(of)) for kind, of in operators if of is not mutators.operator_string]
-    Server.source, Server.left_out, Kept.seconds = source, None if listed else explained(), seconds
-    cast(Any, mutmut).get_mutant_runner = lambda n: Server(max_workers=n, test_runner_class=Kept, test_runner_args={})
-    found = SourceFileMutationData(path=source)
-    found.load()
-    for key, code in found.exit_code_by_key.items():
+    operators[:] = [
+        (kind, worthwhile(operator)) for kind, operator in operators if operator is not mutators.operator_string
+    ]
+    Server.source, Server.left_out, ForkedTests.seconds = source, None if listed else explained(), seconds
+    cast(Any, mutmut).get_mutant_runner = lambda n: Server(
+        max_workers=n, test_runner_class=ForkedTests, test_runner_args={}
+    )
+    mutants = SourceFileMutationData(path=source)
+    mutants.load()
+    for key, code in mutants.exit_code_by_key.items():
         if status_by_exit_code[code] not in DEAD:
-            found.exit_code_by_key[key] = None
-    if found.exit_code_by_key:
-        found.save()
+            mutants.exit_code_by_key[key] = None
+    if mutants.exit_code_by_key:
+        mutants.save()
     mutmut.cli(["run", "--max-children", str(os.cpu_count() or 1)], standalone_mode=False)
-    found.load()
+    mutants.load()
     living: list[str] = []
     dead: list[str] = []
-    for key, code in found.exit_code_by_key.items():
+    for key, code in mutants.exit_code_by_key.items():
         (dead if status_by_exit_code[code] in DEAD else living).append(described(key, source))
     Path("mutants/found.json").write_text(json.dumps((living, dead)))
 
@@ -264,18 +268,18 @@ def described(key: str, source: str) -> str:
 def worthwhile(operator: Callable[[Any], Iterable[Any]]) -> Callable[[Any], Iterable[Any]]:
     """The changes of an operator without None for False, and without those of an argument `strict`."""
 
-    def plain(node: libcst.CSTNode) -> str:
+    def normalized(node: libcst.CSTNode) -> str:
         return re.sub(r",?\s*strict=\w+|,\s*(?=\))", "", libcst.Module([]).code_for_node(node)).replace("None", "False")
 
-    return lambda node: (new for new in operator(node) if plain(new) != plain(node))
+    return lambda node: (new for new in operator(node) if normalized(new) != normalized(node))
 
 
 def change(old: str, new: str) -> str:
     """The statement that differs, and how: `return a ⟦< → <=⟧ b`."""
     _, before, after, _ = parted(old.splitlines(), new.splitlines())
-    words = (re.findall(r"\w+|[<>=!]=|\*\*|//|\W", " ".join(map(str.strip, lines))) for lines in (before, after))
-    left, was, becomes, right = map("".join, parted(*words))
-    return f"{left}⟦{was} → {becomes}⟧{right}"
+    tokens = (re.findall(r"\w+|[<>=!]=|\*\*|//|\W", " ".join(map(str.strip, lines))) for lines in (before, after))
+    prefix, was, becomes, right = map("".join, parted(*tokens))
+    return f"{prefix}⟦{was} → {becomes}⟧{right}"
 
 
 def parted(one: list[str], other: list[str]) -> tuple[list[str], list[str], list[str], list[str]]:
@@ -292,8 +296,8 @@ if __name__ == "__main__":
     parser.add_argument("--listed", action="store_true", help="try what is explained, too")
     parser.add_argument("--seconds", type=float, default=math.inf, help="of tests, at most, for each mutant")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.here:
-        try_here(given.files[0], listed=given.listed, seconds=given.seconds)
+    cli_options = parser.parse_args()
+    if cli_options.here:
+        try_here(cli_options.files[0], listed=cli_options.listed, seconds=cli_options.seconds)
     else:
-        sys.exit(main(given))
+        sys.exit(main(cli_options))

@@ -88,18 +88,18 @@ def some_bytes(raw, rng):
     return bytes(data)
 
 
-def parquet(raw, rng, place):
+def parquet(raw, rng, folder):
     """A Parquet file with altered bytes, in its pages or its footer; or one with other columns, of any length."""
     way = rng.integers(3)
     if way == 0:
         return some_bytes(raw, rng)
     if way == 1:
         length = int.from_bytes(raw[-8:-4], "little")
-        at = len(raw) - 8 - length
-        footer = some_bytes(raw[at:-8], rng)
+        start = len(raw) - 8 - length
+        footer = some_bytes(raw[start:-8], rng)
         size = len(footer) if rng.random() < 0.9 else int(rng.integers(2**32))
-        return raw[:at] + footer + size.to_bytes(4, "little") + raw[-4:]
-    file = place / "other.parquet"
+        return raw[:start] + footer + size.to_bytes(4, "little") + raw[-4:]
+    file = folder / "other.parquet"
     file.write_bytes(raw)
     rows = int(rng.choice([0, 1, 1000, 10**6, 10**7]))
     what = _pick(rng, PARQUET)
@@ -187,15 +187,15 @@ def ledger_file():
         book.set_cap(record, mu_squared=Fraction(9))
         book.set_cap(person, Fraction(1))
         for i in range(8):
-            beside = [f"{i - 1:064x}"] if i % 2 else []
-            book.charge(record, cells, {"plan": f"{i:064x}"} | sectors, also={person: cells}, composed_with=beside)
+            composed = [f"{i - 1:064x}"] if i % 2 else []
+            book.charge(record, cells, {"plan": f"{i:064x}"} | sectors, also={person: cells}, composed_with=composed)
         for i in range(6):
             book.charge(homes, pure, {"plan": f"{i:064x}"} | sectors)
-        drawn = [ledgers.DrawnPeriod(i, f"{i:064x}") for i in (1, 2)]
-        book.charge(homes, pure, {"plan": "f" * 64}, drawn_period=drawn[0])
-        book.period(homes, "f" * 64, drawn[1])
-        for most in (Fraction(1, 100), Fraction(1, 10**6)):
-            book.set_cap(homes, most, reason="enough")
+        periods = [ledgers.DrawnPeriod(i, f"{i:064x}") for i in (1, 2)]
+        book.charge(homes, pure, {"plan": "f" * 64}, drawn_period=periods[0])
+        book.period(homes, "f" * 64, periods[1])
+        for cap in (Fraction(1, 100), Fraction(1, 10**6)):
+            book.set_cap(homes, cap, reason="enough")
             with contextlib.suppress(BudgetExceeded):
                 book.charge(homes, pure, {"plan": "e" * 64} | sectors)
         return (Path(folder) / "ledger.sqlite").read_bytes()
@@ -208,26 +208,26 @@ def _pick(rng, things):
 # --- what is made, and what reads it -----------------------------------------------------------------------------
 
 
-def made(number, place, kind=None):
+def mutate(number, parent, kind=None):
     """The mutation of a number, in an empty folder: what was altered, in words; what to read; and what reads it."""
     rng = np.random.default_rng(number)
     kind = kind or rng.choice(["plan", "release", "ledger"], p=[0.45, 0.4, 0.15])
     if kind == "plan":
-        sample, file = _pick(rng, PLANS), place / "plan.json"
+        sample, file = _pick(rng, PLANS), parent / "plan.json"
         raw = sample.read_bytes()
         file.write_bytes(json_text(raw.decode(), rng) if rng.random() < 0.7 else some_bytes(raw, rng))
         return f"plan {sample.stem}", file, read_plan
     if kind == "ledger":
-        file = place / "ledger.sqlite"
+        file = parent / "ledger.sqlite"
         file.write_bytes(ledger_file())
         ledger(file, rng)
         return "ledger", file, read_ledger
-    sample, folder = _pick(rng, RELEASES), place / "release"
+    sample, folder = _pick(rng, RELEASES), parent / "release"
     shutil.copytree(sample, folder, copy_function=shutil.copyfile)
     file = _pick(rng, sorted(p for p in folder.rglob("*") if p.is_file()))
     raw = file.read_bytes()
     if file.suffix == ".parquet":
-        raw = parquet(raw, rng, place)
+        raw = parquet(raw, rng, parent)
     elif file.suffix == ".json" and rng.random() < 0.7:
         raw = json_text(raw.decode(), rng)
     else:
@@ -269,7 +269,7 @@ def outcome(read, path):
     start, held = time.process_time(), peak_memory()
     try:
         read(path)
-        said = "read"
+        result = "read"
     except FitnoiseError as error:
-        said = f"{type(error).__name__}: {error}"
-    return said, time.process_time() - start, peak_memory() - held
+        result = f"{type(error).__name__}: {error}"
+    return result, time.process_time() - start, peak_memory() - held

@@ -25,7 +25,7 @@ TUTORIAL = DOCS / "tutorials" / "pure_epsilon.md"
 IN_A_BROWSER = "in_the_studio"
 """Followed by tests/test_studio_browser.py."""
 
-MOST_MB = 400
+MAX_MB = 400
 """Largest size of an environment with only what is needed, without pip and compiled Python files."""
 
 FOLLOW = "--follow"
@@ -58,8 +58,8 @@ PEOPLE = (
 )
 
 
-def done(*command, **more):
-    subprocess.run(command, check=True, **more)
+def done(*command, **options):
+    subprocess.run(command, check=True, **options)
 
 
 def built(folder):
@@ -75,30 +75,30 @@ def built(folder):
     return wheel
 
 
-def environment(place, wheel, python=sys.executable):
+def environment(folder, wheel, python=sys.executable):
     """A fresh one with the wheel and what it needs, as pinned."""
-    done(python, "-m", "venv", place)
-    pip = [place / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check"]
+    done(python, "-m", "venv", folder)
+    pip = [folder / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check"]
     done(*pip, "--require-hashes", "-r", ROOT / "requirements.lock")
     done(*pip, "--no-deps", wheel)
-    return place
+    return folder
 
 
-def around(place):
+def around(folder):
     """The variables of what runs there."""
-    path = f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
     return {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")} | {"PATH": path, "COLUMNS": "120"}
 
 
-def running(place):
+def running(env):
     """A way to run commands there."""
-    given = around(place)
+    variables = around(env)
 
     def run(command, folder):
         program, *arguments = shlex.split(command)
-        found = shutil.which(program, path=given["PATH"])
+        executable = shutil.which(program, path=variables["PATH"])
         done = subprocess.run(
-            [found, *arguments], check=False, cwd=folder, env=given, capture_output=True, encoding="utf-8"
+            [executable, *arguments], check=False, cwd=folder, env=variables, capture_output=True, encoding="utf-8"
         )
         error = done.stderr.partition("error: ")
         failed = error[1] or re.search("^FAILS ", done.stdout, re.MULTILINE)
@@ -108,35 +108,35 @@ def running(place):
     return run
 
 
-def followed(page, place, folder):
+def followed(page, env, folder):
     """Follow a page in an environment, its Python too, and return the seconds that it takes."""
     folder.mkdir(exist_ok=True)
     begun = time.monotonic()
-    done(place / "bin" / "python", __file__, FOLLOW, page, cwd=folder, env=around(place))
+    done(env / "bin" / "python", __file__, FOLLOW, page, cwd=folder, env=around(env))
     return time.monotonic() - begun
 
 
-def tried(place, folder):
+def tried(env, folder):
     """Run the demo and follow a tutorial there."""
     folder.mkdir()
-    run, begun = running(place), time.monotonic()
+    run, begun = running(env), time.monotonic()
     assert "rho = 0.035" in run("fitnoise demo", folder)
     demo = time.monotonic() - begun
-    return f"demo {demo:.0f} s, {TUTORIAL.stem} {followed(TUTORIAL, place, folder):.0f} s"
+    return f"demo {demo:.0f} s, {TUTORIAL.stem} {followed(TUTORIAL, env, folder):.0f} s"
 
 
-def beside(base, place, *more):
+def extend(base, folder, *packages):
     """Return an environment with packages in addition to those of the base, which stays unchanged."""
-    done(base / "bin" / "python", "-m", "venv", "--without-pip", place)
-    site, own = (next((p / "lib").glob("python3.*/site-packages")) for p in (base, place))
-    (own / "base.pth").write_text(f"{site}\n", encoding="utf-8")
-    script = shutil.copy(base / "bin" / "fitnoise", place / "bin")
+    done(base / "bin" / "python", "-m", "venv", "--without-pip", folder)
+    site, packages_folder = (next((p / "lib").glob("python3.*/site-packages")) for p in (base, folder))
+    (packages_folder / "base.pth").write_text(f"{site}\n", encoding="utf-8")
+    script = shutil.copy(base / "bin" / "fitnoise", folder / "bin")
     text = Path(script).read_text(encoding="utf-8")
-    Path(script).write_text(text.replace(str(base), str(place)), encoding="utf-8")
-    pip = [base / "bin" / "pip", "--python", place / "bin" / "python", "install", "--quiet"]
-    if more:
-        done(*pip, "--disable-pip-version-check", *more)
-    return place
+    Path(script).write_text(text.replace(str(base), str(folder)), encoding="utf-8")
+    pip = [base / "bin" / "pip", "--python", folder / "bin" / "python", "install", "--quiet"]
+    if packages:
+        done(*pip, "--disable-pip-version-check", *packages)
+    return folder
 
 
 def tutorials(wheel, folder):
@@ -145,31 +145,31 @@ def tutorials(wheel, folder):
     for page in (*sorted(DOCS.glob("tutorials/*.md")), *sorted(DOCS.glob("howto/*.md"))):
         if page.stem == IN_A_BROWSER:
             continue
-        place, begun = folder / page.stem, time.monotonic()
-        place.mkdir()
+        work_folder, begun = folder / page.stem, time.monotonic()
+        work_folder.mkdir()
         for program in DOCS.glob("check_*.py"):
-            shutil.copy(program, place)
-        told = re.findall(r"^pip install (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-        own = beside(base, folder / f"{page.stem}-env", *(x for line in told for x in shlex.split(line)))
+            shutil.copy(program, work_folder)
+        commands = re.findall(r"^pip install (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+        env = extend(base, folder / f"{page.stem}-env", *(x for line in commands for x in shlex.split(line)))
         installed = time.monotonic() - begun
-        print(f"{page.stem}: {followed(page, own, place):.0f} s, after {installed:.0f} s to install", flush=True)
+        print(f"{page.stem}: {followed(page, env, work_folder):.0f} s, after {installed:.0f} s to install", flush=True)
 
 
-def alone(extra, base, folder):
+def try_extra(extra, base, folder):
     """Make an environment with one extra in addition to the base, and run the commands of the extra."""
-    place = folder / extra
-    env = beside(base, place / "env", f"fitnoise[{extra}]")
-    (place / "spec.toml").write_text(SPEC.format(TABLE), encoding="utf-8")
-    (place / "people.py").write_text(PEOPLE, encoding="utf-8")
+    work_folder = folder / extra
+    env = extend(base, work_folder / "env", f"fitnoise[{extra}]")
+    (work_folder / "spec.toml").write_text(SPEC.format(TABLE), encoding="utf-8")
+    (work_folder / "people.py").write_text(PEOPLE, encoding="utf-8")
     run = running(env)
     for command in EXTRAS[extra]:
-        run(command, place)
+        run(command, work_folder)
 
 
 def interpreter(minor):
     """A Python 3.x that runs, if one is here: by its name, or as pyenv keeps it."""
-    kept = sorted((Path.home() / ".pyenv" / "versions").glob(f"3.{minor}.*/bin/python"), reverse=True)
-    for python in filter(None, (shutil.which(f"python3.{minor}"), *kept)):
+    pyenv_paths = sorted((Path.home() / ".pyenv" / "versions").glob(f"3.{minor}.*/bin/python"), reverse=True)
+    for python in filter(None, (shutil.which(f"python3.{minor}"), *pyenv_paths)):
         if subprocess.run([python, "--version"], check=False, capture_output=True).returncode == 0:
             return python
     return None
@@ -178,23 +178,23 @@ def interpreter(minor):
 def pythons(wheel, folder):
     """Try every Python that is here; say which, and which is not."""
     for minor in range(11, NEWEST + 1):
-        python, said = interpreter(minor), "not here"
+        python, result = interpreter(minor), "not here"
         if python is not None:
-            said = tried(environment(folder / f"{minor}", wheel, python), folder / f"in{minor}")
-        print(f"Python 3.{minor}: {said}", flush=True)
+            result = tried(environment(folder / f"{minor}", wheel, python), folder / f"in{minor}")
+        print(f"Python 3.{minor}: {result}", flush=True)
 
 
 def package(wheel, folder):
     """Try this Python, measure, and try every extra alone."""
     base = environment(folder / "base", wheel)
     files = [f for f in base.rglob("*") if f.is_file() and not f.is_symlink()]
-    own = [f for f in files if "__pycache__" not in f.parts and not {"pip", "setuptools"} & set(f.parts)]
-    whole, size = (sum(f.stat().st_size for f in some) / 1e6 for some in (files, own))
-    print(f"base installation: {size:.0f} MB, and {whole:.0f} MB with pip and what Python compiles", flush=True)
-    assert size < MOST_MB
+    package_files = [f for f in files if "__pycache__" not in f.parts and not {"pip", "setuptools"} & set(f.parts)]
+    full_size, size = (sum(f.stat().st_size for f in file_list) / 1e6 for file_list in (files, package_files))
+    print(f"base installation: {size:.0f} MB, and {full_size:.0f} MB with pip and what Python compiles", flush=True)
+    assert size < MAX_MB
     print(tried(base, folder / "in"), flush=True)
     for extra in EXTRAS:
-        alone(extra, base, folder)
+        try_extra(extra, base, folder)
         print(f"fitnoise[{extra}] alone does what it is for", flush=True)
 
 
@@ -202,5 +202,5 @@ if FOLLOW in sys.argv:
     follow(Path(sys.argv[-1]).read_text(encoding="utf-8"), Path.cwd(), running(Path(sys.prefix)))
 elif __name__ == "__main__":
     with tempfile.TemporaryDirectory() as where:
-        asked = {"--pythons": pythons, "--tutorials": tutorials}
-        next((asked[x] for x in sys.argv if x in asked), package)(built(Path(where)), Path(where))
+        tasks = {"--pythons": pythons, "--tutorials": tutorials}
+        next((tasks[x] for x in sys.argv if x in tasks), package)(built(Path(where)), Path(where))

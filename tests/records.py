@@ -167,7 +167,7 @@ def csv_text(columns, delimiter=",", end="\n", quoting=csv.QUOTE_MINIMAL):
     return out.getvalue()
 
 
-def written(path, content):
+def write_file(path, content):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return path
@@ -177,7 +177,7 @@ def csv_file(name, **dialect):
     def make(records, folder):
         content = csv_text(records.columns, **dialect).encode()
         path = folder.joinpath(*like_columns(records, name))
-        return written(path, gzip.compress(content) if name.endswith(".gz") else content)
+        return write_file(path, gzip.compress(content) if name.endswith(".gz") else content)
 
     return Source(make, texts)
 
@@ -191,8 +191,8 @@ def like_columns(records, name):
 def csv_parts(records, folder):
     third = len(records) // 3
     for i, rows in enumerate((slice(0, third), slice(third, None))):
-        written(folder / f"part {i}" / "it's; [1].csv", csv_text(records.part(rows).columns))
-    written(folder / "part 0" / "it's; 1.csv", "not,to,be,read\n")
+        write_file(folder / f"part {i}" / "it's; [1].csv", csv_text(records.part(rows).columns))
+    write_file(folder / "part 0" / "it's; 1.csv", "not,to,be,read\n")
     return folder / "part ?" / "it's; [[]1].csv"
 
 
@@ -204,9 +204,9 @@ def csv_lake(records, folder):
         by_value.setdefault(row[0], []).append(row[1:])
     for value, rows in by_value.items():
         text = csv_text({c: [r[i] for r in rows] for i, c in enumerate(others)})
-        written(folder / "lake" / f"{column}={quote(value, safe='')}" / "part-0.csv", text)
-    written(folder / "lake" / "_SUCCESS", "")
-    written(folder / "lake" / ".part-0.csv.crc", "not,to,be,read\n")
+        write_file(folder / "lake" / f"{column}={quote(value, safe='')}" / "part-0.csv", text)
+    write_file(folder / "lake" / "_SUCCESS", "")
+    write_file(folder / "lake" / ".part-0.csv.crc", "not,to,be,read\n")
     return folder / "lake"
 
 
@@ -368,8 +368,8 @@ def pandas(dtypes=None, holds=typed):
         columns = {}
         for c, column in records.columns.items():
             dtype = dtypes and dtypes(records.types[c])
-            plain = dtype in (None, "category")
-            values = pa.array(column, records.types[c]).to_pandas(integer_object_nulls=True) if plain else column
+            is_plain = dtype in (None, "category")
+            values = pa.array(column, records.types[c]).to_pandas(integer_object_nulls=True) if is_plain else column
             columns[c] = pd.Series(values, dtype=dtype)
         return pd.DataFrame(columns).set_axis(index, axis=0)
 
@@ -409,13 +409,17 @@ def frame_of(domain, cells, values=None):
     for i, a in enumerate(domain):
         places, steps = range(domain[a].size), domain[a].steps
         if steps:
-            most = sum(steps)
-            places = (*np.cumsum((0, *steps)).tolist(), *range(most + 1, most + domain[a].size - len(steps)))
-        own = values[a] if values else []
-        by = classified_by(domain[a].coding)
-        within = np.zeros(len(cells), dtype=int) if by is None else cells[:, list(domain).index(by)]
-        plain = {w: [*own, *(held(domain[a], place, w) for place in places[len(own) :])] for w in set(within.tolist())}
+            last_knot = sum(steps)
+            places = (*np.cumsum((0, *steps)).tolist(), *range(last_knot + 1, last_knot + domain[a].size - len(steps)))
+        given_values = values[a] if values else []
+        classifier = classified_by(domain[a].coding)
+        classes = np.zeros(len(cells), dtype=int) if classifier is None else cells[:, list(domain).index(classifier)]
+        values_by_class = {
+            w: [*given_values, *(held(domain[a], code, w) for code in places[len(given_values) :])]
+            for w in set(classes.tolist())
+        }
         columns[domain.column(a)] = [
-            plain[w][c][k % len(plain[w][c])] for k, (c, w) in enumerate(zip(cells[:, i], within.tolist(), strict=True))
+            values_by_class[w][c][k % len(values_by_class[w][c])]
+            for k, (c, w) in enumerate(zip(cells[:, i], classes.tolist(), strict=True))
         ]
     return pd.DataFrame(columns)

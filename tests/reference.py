@@ -12,8 +12,8 @@ def ranges(d, seed=0):
     rng = np.random.default_rng(seed)
     w = np.zeros((2 * d, d), dtype=int)
     for row in w:
-        first, last = sorted(rng.integers(0, d, 2))
-        row[first : last + 1] = 1
+        start, last = sorted(rng.integers(0, d, 2))
+        row[start : last + 1] = 1
     return w
 
 

@@ -16,19 +16,19 @@ def up(x):
     return -(-x // STEP) * STEP
 
 
-def at(axes, values, cell):
+def value_at(axes, values, cell):
     """Return the value of a cell, {key: position}, from values in C order over axes (key, size)."""
-    place = 0
+    index = 0
     for key, size in axes:
-        place = place * size + cell[key]
-    return values[place]
+        index = index * size + cell[key]
+    return values[index]
 
 
-def dearest(tables):
+def largest_cost(tables):
     """The largest sum of tables (axes, values) over all joint cells of their axes."""
     sizes = dict(axis for axes, _ in tables for axis in axes)
     cells = (dict(zip(sizes, c, strict=True)) for c in itertools.product(*map(range, sizes.values())))
-    return max(sum(at(*table, cell) for table in tables) for cell in cells)
+    return max(sum(value_at(*table, cell) for table in tables) for cell in cells)
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,14 @@ class Cost:
         return up(self.mu[0])
 
     @property
-    def words(self):
-        words = {} if self.epsilon is None else {"epsilon": str(self.epsilon)}
+    def details(self):
+        stated = {} if self.epsilon is None else {"epsilon": str(self.epsilon)}
         if self.mu is not None:
-            words |= {"mu_squared": str(up(self.mu[0])), "mu_rate": str(up(self.mu[1]))}
+            stated |= {"mu_squared": str(up(self.mu[0])), "mu_rate": str(up(self.mu[1]))}
         if self.axes is None:
-            return words
+            return stated
         axes, values = self.table
-        return words | {"profile": {"axes": [list(axis) for axis in axes], "values": [int(x / STEP) for x in values]}}
+        return stated | {"profile": {"axes": [list(axis) for axis in axes], "values": [int(x / STEP) for x in values]}}
 
     def times(self, k):
         """Return the cost of k changes, one after the other."""
@@ -78,22 +78,22 @@ class Cost:
 NOTHING = Cost((Fraction(0),), None, Fraction(0), (Fraction(0), 2 * HALF_PI))
 
 
-def changes(known, of, declared, stated):
+def changes(source, target, declared, stated):
     """Return the number of changes of one unit that make any change of another, or None if no number does.
 
     The data are declared for a third unit. The function parses keys itself: a name, the largest number of records, a
     pattern or none, and the neighbours. The data have as many records of a unit as any declaration or stated price of
     its name gives.
     """
-    mine, theirs, own = (json.loads(account.key) for account in (known, of, declared))
-    said = [json.loads(account.key) for account in stated]
-    least = max(mine["records"], own["records"] if own["name"] == mine["name"] else 1)
-    most = max(theirs["records"], *(x["records"] for x in said if x["name"] == theirs["name"]), 1)
-    kept = least > 1 and mine.keys() & {"once_per", "per_value", "separation", "fixed"}
-    times = most if kept else -(-most // least)
-    if mine["neighbours"] == theirs["neighbours"] == "replace-one" and (least > 1 or most == 1):
+    mine, theirs, data_unit = (json.loads(account.key) for account in (source, target, declared))
+    price_units = [json.loads(account.key) for account in stated]
+    min_records = max(mine["records"], data_unit["records"] if data_unit["name"] == mine["name"] else 1)
+    max_records = max(theirs["records"], *(x["records"] for x in price_units if x["name"] == theirs["name"]), 1)
+    keeps_pattern = min_records > 1 and mine.keys() & {"once_per", "per_value", "separation", "fixed"}
+    times = max_records if keeps_pattern else -(-max_records // min_records)
+    if mine["neighbours"] == theirs["neighbours"] == "replace-one" and (min_records > 1 or max_records == 1):
         return times
-    if mine["neighbours"] == "replace-one" and least == 1:
+    if mine["neighbours"] == "replace-one" and min_records == 1:
         return None
     return times * (2 if mine["neighbours"] != "replace-one" and theirs["neighbours"] == "replace-one" else 1)
 
@@ -113,13 +113,13 @@ class Charge:
         stated = {self.account: self.cost, **self.also}
         if account in stated:
             return stated[account]
-        found = []
-        for known, cost in stated.items():
-            times = changes(known, account, self.account, stated)
+        costs = []
+        for other, cost in stated.items():
+            times = changes(other, account, self.account, stated)
             if times is not None:
-                found.append(cost.times(times))
+                costs.append(cost.times(times))
         return min(
-            found, key=lambda cost: (cost.rho, cost.epsilon or 0, up(cost.mu[0]) if cost.mu else 0), default=None
+            costs, key=lambda cost: (cost.rho, cost.epsilon or 0, up(cost.mu[0]) if cost.mu else 0), default=None
         )
 
 
@@ -136,58 +136,58 @@ class Reference:
 
     def cap(self, account, rho=None, epsilon=None, mu_squared=None, reason=""):
         mu_squared = None if mu_squared is None else up(mu_squared)
-        whole = epsilon**2 / 2 if epsilon is not None else mu_squared / 2 if mu_squared is not None else up(rho)
-        self.caps[account] = whole, epsilon, mu_squared
+        rho_cap = epsilon**2 / 2 if epsilon is not None else mu_squared / 2 if mu_squared is not None else up(rho)
+        self.caps[account] = rho_cap, epsilon, mu_squared
         stated = {"epsilon": epsilon, "mu_squared": mu_squared}
-        words = {key: str(x) for key, x in stated.items() if x is not None}
-        self._write("cap", account, whole, words | ({"reason": reason} if reason else {}))
+        details = {key: str(x) for key, x in stated.items() if x is not None}
+        self._write("cap", account, rho_cap, details | ({"reason": reason} if reason else {}))
 
-    def charge(self, account, cost, plan, beside=(), also=()):
+    def charge(self, account, cost, plan, composed=(), also=()):
         """Written as a charge, or as a refusal; which of the two."""
         also = dict(also)
-        kind = "charge" if self.quote(account, cost, beside, also)["fits"] else "refusal"
-        words = {} if plan is None else {"plan": plan}
-        words |= cost.words
-        units = [{"unit": json.loads(a.key), "rho": str(x.rho)} | x.words for a, x in also.items()]
-        words |= ({"composed_with": list(beside)} if beside else {}) | ({"units": units} if units else {})
-        self._write(kind, account, cost.rho, words)
+        kind = "charge" if self.quote(account, cost, composed, also)["fits"] else "refusal"
+        details = {} if plan is None else {"plan": plan}
+        details |= cost.details
+        units = [{"unit": json.loads(a.key), "rho": str(x.rho)} | x.details for a, x in also.items()]
+        details |= ({"composed_with": list(composed)} if composed else {}) | ({"units": units} if units else {})
+        self._write(kind, account, cost.rho, details)
         if kind == "charge":
-            self.charges.append(Charge(account, cost, plan, self._places(account, beside), also))
+            self.charges.append(Charge(account, cost, plan, self._places(account, composed), also))
         return kind
 
-    def quote(self, account, cost, beside=(), also=()):
+    def quote(self, account, cost, composed=(), also=()):
         """Return the effect of a charge on its account; it fits if it fits all accounts of the name."""
-        asked = Charge(account, cost, None, self._places(account, beside), dict(also))
-        own, *others = (self.under(a, asked) for a in dict.fromkeys([account, *self.accounts(account)]))
-        more = [x["more"] for x in (own, *others) if x["more"] is not None]
-        return own | {"fits": own["fits"] and all(x["fits"] for x in others), "more": min(more, default=None)}
+        new_charge = Charge(account, cost, None, self._places(account, composed), dict(also))
+        effect, *others = (self.under(a, new_charge) for a in dict.fromkeys([account, *self.accounts(account)]))
+        repeats = [x["more"] for x in (effect, *others) if x["more"] is not None]
+        return effect | {"fits": effect["fits"] and all(x["fits"] for x in others), "more": min(repeats, default=None)}
 
     def balance(self, account):
         """Return the balance of an account: a quote for a charge of nothing."""
         return self.under(account, Charge(account, NOTHING, None, (), {}))
 
-    def under(self, account, asked):
+    def under(self, account, new_charge):
         """Return the effect of a charge on an account of the same name."""
         before = [c for c in self.charges if c.account.source == account.source]
-        price = asked.under(account)
-        with_it = next(group for group in self.groups([*before, asked]) if asked in group)
+        price = new_charge.under(account)
+        with_it = next(group for group in self.groups([*before, new_charge]) if new_charge in group)
 
         def counted(way):
             """Return the amount spent, its increase, and its increase without other charges on the same records."""
             spent = self.spent(before, account, way)
-            rest, together = (self.spent(x, account, way) for x in ([c for c in with_it if c is not asked], with_it))
-            return spent, None if None in (rest, together) else together - rest, self.spent([asked], account, way)
+            rest, joint = (self.spent(x, account, way) for x in ([c for c in with_it if c is not new_charge], with_it))
+            return spent, None if None in (rest, joint) else joint - rest, self.spent([new_charge], account, way)
 
         ways = {"rho": counted(self.rho_of), "epsilon": counted(self.epsilon_of), "mu": counted(self.mu_of)}
         rho, epsilon, mu = self.caps.get(account, (None, None, None))
-        fits, remaining, more = True, None, None
+        fits, remaining, repeats = True, None, None
         if rho is not None:
             way, limit = ("epsilon", epsilon) if epsilon is not None else ("mu", mu) if mu is not None else ("rho", rho)
-            spent, increase, alone = ways[way]
+            spent, increase, separate = ways[way]
             fits = None not in (spent, increase) and spent + increase <= limit
-            left = Fraction(0) if spent is None else max(limit - spent, Fraction(0))
-            remaining = {"epsilon": left**2 / 2, "mu": left / 2, "rho": left}[way]
-            more = left // alone if alone else 0
+            unspent = Fraction(0) if spent is None else max(limit - spent, Fraction(0))
+            remaining = {"epsilon": unspent**2 / 2, "mu": unspent / 2, "rho": unspent}[way]
+            repeats = unspent // separate if separate else 0
         return {
             "account": account,
             "rho": price and price.rho,
@@ -200,7 +200,7 @@ class Reference:
             "epsilon_cap": epsilon,
             "mu_squared_spent": ways["mu"][0],
             "mu_squared_cap": mu,
-            "more": more,
+            "more": repeats,
         }
 
     def accounts(self, account):
@@ -211,34 +211,38 @@ class Reference:
         """Those of lines, and of the other units that charges state, in order of appearance."""
         out = {}
         for line in self.lines:
-            own, units = line["account"], [] if line["kind"] == "refusal" else line["detail"].get("units", [])
-            out |= dict.fromkeys([own, *(type(own).parse(own.source, words["unit"]) for words in units)])
+            account, units = line["account"], [] if line["kind"] == "refusal" else line["detail"].get("units", [])
+            out |= dict.fromkeys(
+                [account, *(type(account).parse(account.source, unit_cost["unit"]) for unit_cost in units)]
+            )
         return list(out)
 
-    def own(self, account):
+    def charges_to(self, account):
         """The charges to an account."""
         return [c for c in self.charges if c.account == account]
 
-    def fault(self, account, cost, beside=()):
+    def fault(self, account, cost, composed=()):
         """Return the code with which the ledger refuses such a charge; None where it does not."""
-        if beside and cost.table is None:
+        if composed and cost.table is None:
             return "ledger.composed-plans-need-profile"
-        for plan in beside:
-            costs = [c.cost for c in self.own(account) if c.plan == plan]
+        for plan in composed:
+            costs = [c.cost for c in self.charges_to(account) if c.plan == plan]
             if len(costs) != 1:
                 return f"ledger.composed-plan-{'released-again' if costs else 'not-charged'}"
             if costs[0].table is None:
                 return "ledger.entry-without-profile"
-        known = self.accounts(account)
-        return "ledger.account-beside-cap" if account not in known and any(a in self.caps for a in known) else None
+        accounts = self.accounts(account)
+        return (
+            "ledger.account-beside-cap" if account not in accounts and any(a in self.caps for a in accounts) else None
+        )
 
     def unopened(self, account):
         """Return True if the account does not exist, and nothing bounds the charges under its name."""
         return account not in self.accounts(account) and self.balance(account)["spent"] is None
 
-    def together(self, account):
+    def joint_charges(self, account):
         """Return the charges of an account if all are on the same records; else the code of the refusal."""
-        groups = self.groups(self.own(account))
+        groups = self.groups(self.charges_to(account))
         if len(groups) != 1:
             return "ledger.releases-not-on-same-records"
         if any(c.plan is None for c in groups[0]):
@@ -260,14 +264,14 @@ class Reference:
         costs = [[c.under(account) for c in group] for group in cls.groups(charges)]
         if any(None in group for group in costs):
             return None
-        found = [way(group) for group in costs]
-        return None if None in found else sum(found, Fraction(0))
+        totals = [way(group) for group in costs]
+        return None if None in totals else sum(totals, Fraction(0))
 
     @staticmethod
     def rho_of(costs):
         """Return ρ of charges: of their costliest joint cell for several on the same records, or the sum."""
         cells = len(costs) > 1 and all(c.table for c in costs)
-        return dearest([c.table for c in costs]) if cells else sum(c.rho for c in costs)
+        return largest_cost([c.table for c in costs]) if cells else sum(c.rho for c in costs)
 
     @staticmethod
     def epsilon_of(costs):
@@ -277,16 +281,16 @@ class Reference:
     @classmethod
     def mu_of(cls, costs):
         """The sum, or as much as there is at most for their ρ."""
-        known = [c.mu_squared for c in costs]
-        if None in known:
+        squares = [c.mu_squared for c in costs]
+        if None in squares:
             return None
         cells = len(costs) > 1 and all(c.table and c.mu for c in costs)
         rates = [up(c.mu[1]) for c in costs if c.mu]
-        return min(sum(known), up(max(rates) * cls.rho_of(costs))) if cells else sum(known)
+        return min(sum(squares), up(max(rates) * cls.rho_of(costs))) if cells else sum(squares)
 
     def _places(self, account, plans):
-        return tuple(c for c in self.own(account) if c.plan in plans)
+        return tuple(c for c in self.charges_to(account) if c.plan in plans)
 
-    def _write(self, kind, account, rho, words):
-        stated = {key: Fraction(words[key]) if key in words else None for key in ("epsilon", "mu_squared")}
-        self.lines.append({"kind": kind, "account": account, "rho": rho, "detail": words} | stated)
+    def _write(self, kind, account, rho, details):
+        stated = {key: Fraction(details[key]) if key in details else None for key in ("epsilon", "mu_squared")}
+        self.lines.append({"kind": kind, "account": account, "rho": rho, "detail": details} | stated)

@@ -11,15 +11,15 @@ from fitnoise.errors import FitnoiseError
 
 
 @contextlib.contextmanager
-def refused(*codes: str | tuple[str, ...], place: str | None = None) -> Iterator[pytest.ExceptionInfo[FitnoiseError]]:
+def refused(*codes: str | tuple[str, ...], key: str | None = None) -> Iterator[pytest.ExceptionInfo[FitnoiseError]]:
     """Expect an error of fitnoise with one of some codes, and at a place where one is given.
 
     Args:
         codes: Area and slug, such as "spec.left-out-needs-id"; several where equivalent inputs have different faults.
-        place: Key, column or field at fault; any if None.
+        key: Key, column or field at fault; any if None.
     """
     expected = {code for each in codes for code in ([each] if isinstance(each, str) else each)}
     with pytest.raises(FitnoiseError) as caught:
         yield caught
     assert caught.value.code in expected, f"{caught.value.code}, not {expected}: {caught.value}"
-    assert place is None or caught.value.place == place, caught.value.place
+    assert key is None or caught.value.place == key, caught.value.place

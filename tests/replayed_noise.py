@@ -15,13 +15,13 @@ class Replay:
         draws: Function from a scale and a size to draws, in place of the seeded ones.
 
     Attributes:
-        asked: Requests: (kind, scale, size) of added noise, and (kind, public arguments) of the draw of an output.
+        requests: All as (kind, scale, size) of added noise, and (kind, public arguments) of the draw of an output.
         drawn: Draws that were returned.
         laws: Outputs that were drawn, as (kind, arguments). The arguments determine the probabilities.
     """
 
     def __init__(self, seed=None, draws=None):
-        self.seed, self.asked, self.drawn, self.laws = seed, [], [], []
+        self.seed, self.requests, self.drawn, self.laws = seed, [], [], []
         self.draws = draws or self._replayed
 
     def _replayed(self, scale, size):
@@ -33,11 +33,11 @@ class Replay:
     def _added(self, kind, scales, sizes):
         parts = []
         for scale, size in zip(scales.tolist(), sizes.tolist(), strict=True):
-            self.asked.append((kind, scale, size))
+            self.requests.append((kind, scale, size))
             parts.append(self.draws(scale, size))
-        given = np.concatenate([np.zeros(0, dtype=np.int64), *parts])
-        self.drawn += given.tolist()
-        return given
+        noise = np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+        self.drawn += noise.tolist()
+        return noise
 
     def discrete_gaussians(self, scales, sizes):
         return self._added("gaussian", scales, sizes)
@@ -46,15 +46,15 @@ class Replay:
         return self._added("laplace", scales, sizes)
 
     def _output(self, kind, public, shape, arguments):
-        self.asked.append((kind, *public))
+        self.requests.append((kind, *public))
         self.laws.append((kind, arguments))
-        place = tuple((self.seed or 0) % s for s in shape)
-        self.drawn.append(int(np.ravel_multi_index(place, shape)))
-        return place
+        position = tuple((self.seed or 0) % s for s in shape)
+        self.drawn.append(int(np.ravel_multi_index(position, shape)))
+        return position
 
     def categorical(self, weights):
-        own = tuple(weights)
-        return self._output("categorical", (len(own), sum(own)), (len(own),), own)[0]
+        integers = tuple(weights)
+        return self._output("categorical", (len(integers), sum(integers)), (len(integers),), integers)[0]
 
     def by_distance(self, alpha, steps, weights, top, point):
         held = weights.tobytes()
@@ -76,33 +76,37 @@ def law(kind, arguments):
     return tuple(int(w * common) for w in weights)
 
 
-def _by_distance(alpha, steps, shape, held, place):
+def _by_distance(alpha, steps, shape, held, position):
     weights = np.frombuffer(held, dtype=np.int64).reshape(shape)
-    far = [max(-(-abs(x - y) // v) for x, y, v in zip(o, place, steps, strict=True)) for o in np.ndindex(*shape)]
-    return [alpha**d * int(z) for d, z in zip(far, weights.ravel(), strict=True)]
+    distances = [
+        max(-(-abs(x - y) // v) for x, y, v in zip(o, position, steps, strict=True)) for o in np.ndindex(*shape)
+    ]
+    return [alpha**d * int(z) for d, z in zip(distances, weights.ravel(), strict=True)]
 
 
-def _clamped(alpha, steps, shape, place):
+def _clamped(alpha, steps, shape, position):
     """Return Σ_m α^m times the number of integer points within m steps that are clamped to each place.
 
     The function adds the first m one by one. From `last` on these numbers are a polynomial of m, and
     Σ_m α^m C(m, j) = α^j / (1 − α)^(j + 1).
     """
     last = max(-(-s // v) for s, v in zip(shape, steps, strict=True))
-    found = []
+    totals = []
     for output in np.ndindex(*shape):
-        axes = list(zip(output, place, shape, steps, strict=True))
-        counts = [math.prod(_reached(o, i, s, m * v) for o, i, s, v in axes) for m in range(last + len(shape) + 1)]
+        axes = list(zip(output, position, shape, steps, strict=True))
+        counts = [
+            math.prod(_count_clamped(o, i, s, m * v) for o, i, s, v in axes) for m in range(last + len(shape) + 1)
+        ]
         total, rest = sum(alpha**m * c for m, c in enumerate(counts[:last])), counts[last:]
         for j in range(len(rest)):
             total += alpha ** (last + j) / (1 - alpha) ** (j + 1) * rest[0]
             rest = [after - before for before, after in itertools.pairwise(rest)]
-        found.append(total)
-    return found
+        totals.append(total)
+    return totals
 
 
-def _reached(output, place, size, radius):
+def _count_clamped(output, center, size, radius):
     """Return the number of integers within a radius of a place that are clamped to an output."""
-    low = place - radius if output == 0 else max(output, place - radius)
-    high = place + radius if output == size - 1 else min(output, place + radius)
+    low = center - radius if output == 0 else max(output, center - radius)
+    high = center + radius if output == size - 1 else min(output, center + radius)
     return max(0, high - low + 1)

@@ -24,14 +24,14 @@ def follow(page, folder, run):
         elif kind == "text":
             assert as_shown(block).fullmatch(printed), f"the page prints\n{printed}\nand not\n{block}"
         else:
-            for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
-                said = run(command, folder)
-                assert as_shown(shown).fullmatch(said), f"{command} says\n{said}\nand not\n{shown}"
+            for command, expected in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
+                output = run(command, folder)
+                assert as_shown(expected).fullmatch(output), f"{command} says\n{output}\nand not\n{expected}"
     return names
 
 
 def as_shown(lines):
     """Return the pattern that matches the output shown on a page."""
-    whole = re.escape(lines).replace("…\\\n", "…\n")
-    whole = re.sub(r"^…\n", "(?:.*\\n)*", whole, flags=re.MULTILINE)
-    return re.compile(whole.replace("…", ".*"))
+    pattern = re.escape(lines).replace("…\\\n", "…\n")
+    pattern = re.sub(r"^…\n", "(?:.*\\n)*", pattern, flags=re.MULTILINE)
+    return re.compile(pattern.replace("…", ".*"))

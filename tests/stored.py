@@ -25,14 +25,14 @@ def rewrite_release(folder: Path, text: str) -> None:
     """Write a release again for the text of its plan, with the noisy answers and the files that it has."""
     plan = fn.Plan.from_json(text)
     document = json.loads((folder / "release.json").read_text(encoding="utf-8"))
-    written = None if document["written"] == "all" else document["written"]
+    table_names = None if document["written"] == "all" else document["written"]
     entry = EntryReference(1, hashlib.sha256(folder.name.encode()).hexdigest())
     answers = reading._read_answers(plan, folder) if plan.groups else []
     outputs = reading._read_outputs(plan, folder) if plan.finite else ()
     histograms = reading._read_histograms(plan, folder)
     release = fn.Release(plan, answers, outputs=outputs, histograms=histograms, entry=entry)
     shutil.rmtree(folder)
-    release.write(folder, tables=written)
+    release.write(folder, tables=table_names)
 
 
 def main() -> None:

@@ -74,13 +74,13 @@ class Client:
         return self.http.get(path)
 
     def page(self, path):
-        found = self.get(path)
-        assert found.status_code == 200, found.text
-        return found.text
+        reply = self.get(path)
+        assert reply.status_code == 200, reply.text
+        return reply.text
 
-    def post(self, path, fields=(), **given):
+    def post(self, path, fields=(), **values):
         base = re.search(r'data-base="(\w+)"', self.page("/ledger"))
-        sent = {"token": self.session.token(path), "base": base[1], **dict(fields), **given}
+        sent = {"token": self.session.token(path), "base": base[1], **dict(fields), **values}
         return self.http.post(path, data=sent, headers={"x-studio": "1"})
 
     def number(self, name):
@@ -97,9 +97,9 @@ class Client:
         assert self.wait().state == "done", self.wait().text
         return self.folder.certified()
 
-    def asked(self, **given):
+    def intend(self, **values):
         """The number of an intent."""
-        fields = {"data": self.number("people.csv"), "out": "release", **given}
+        fields = {"data": self.number("people.csv"), "out": "release", **values}
         if self.folder.ledgers():
             fields.setdefault("ledger", self.number(self.folder.ledgers()[0]))
         reply = self.post("/release", fields)
@@ -117,13 +117,13 @@ def filled(folder: Path, spec=SPEC):
 
 
 @contextlib.contextmanager
-def opened(folder, monkeypatch=None, clock=None, **given):
+def opened(folder, monkeypatch=None, clock=None, **values):
     """A client of a studio of a folder; with monkeypatch, without processes that plan."""
     if monkeypatch is not None:
         monkeypatch.setattr(state, "Worker", Here)
         monkeypatch.setattr(workers, "Worker", Here)
     timed = {} if clock is None else {"clock": clock}
-    studio = state.Studio(Folder(folder, given.pop("others", ())), StudioSession(1234, **timed), **timed, **given)
+    studio = state.Studio(Folder(folder, values.pop("others", ())), StudioSession(1234, **timed), **timed, **values)
     try:
         yield Client(studio)
     finally:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fitnoise as fn
-from designs import of_margins, over
+from designs import cells_over, of_margins
 from fitnoise.kernel import privacy
 from fitnoise.kernel.designs import margins
 from fitnoise.kernel.designs.questions import FiniteQuery, QuestionKind
@@ -49,14 +49,14 @@ def table(*laws):
 )
 def test_known_values(released, epsilon):
     """The table of the design: each below what a sum of ρ, or of μ², promises."""
-    whole = Curve(tuple(released))
-    assert whole.epsilon(1e-6) == pytest.approx(epsilon, abs=6e-4)
-    assert whole.delta(whole.epsilon(1e-6)) <= 1e-6
+    joint = Curve(tuple(released))
+    assert joint.epsilon(1e-6) == pytest.approx(epsilon, abs=6e-4)
+    assert joint.delta(joint.epsilon(1e-6)) <= 1e-6
     mu_squared = sum(x.mu_squared for x in released)
     for x in released:
         mu_squared += sum(n * privacy.pure_mu_squared(e) for laws in x.tables for e, n in laws[0])
         mu_squared += sum(map(privacy.pure_mu_squared, x.answers))
-    assert whole.epsilon(1e-6) <= privacy.lattice_epsilon(math.sqrt(mu_squared) * (1 + 1e-12), 1e-6) * (1 + 1e-6)
+    assert joint.epsilon(1e-6) <= privacy.lattice_epsilon(math.sqrt(mu_squared) * (1 + 1e-12), 1e-6) * (1 + 1e-6)
 
 
 @pytest.mark.no_cover
@@ -83,8 +83,8 @@ def test_it_is_near_what_another_accountant_says(seed):
     law = tuple((Fraction(e), n) for e, n in zip(each, counts, strict=True))
     ours = Curve((ReleasedCharge(Fraction(mu) ** 2, ((law,),), tuple(map(Fraction, answers))),))
     for epsilon in (0.0, 0.3, 1.0, 2.0, 4.0):
-        most, least = (x.get_delta_for_epsilon(epsilon) for x in (above, below))
-        assert least * (1 - 1e-6) - 1e-14 <= ours.delta(epsilon) <= most * 1.001 + 1e-14
+        upper, lower = (x.get_delta_for_epsilon(epsilon) for x in (above, below))
+        assert lower * (1 - 1e-6) - 1e-14 <= ours.delta(epsilon) <= upper * 1.001 + 1e-14
 
 
 @pytest.mark.no_cover
@@ -92,7 +92,7 @@ def test_it_is_near_what_another_accountant_says(seed):
     st.lists(st.fractions(Fraction(1, 50), 2, max_denominator=60), min_size=1, max_size=5),
     st.floats(0, 4),
 )
-def test_of_answers_it_is_above_every_outcome_added_up(epsilons, at):
+def test_of_answers_it_is_above_every_outcome_added_up(epsilons, loss_bound):
     """Two answers each, true with odds e^ε: 2ⁿ outcomes in 50 digits."""
     with mpmath.workdps(50):
         delta = mpmath.mpf(0)
@@ -100,9 +100,9 @@ def test_of_answers_it_is_above_every_outcome_added_up(epsilons, at):
         for outcome in itertools.product((True, False), repeat=len(epsilons)):
             p = mpmath.fprod(t if x else 1 - t for t, x in zip(truths, outcome, strict=True))
             q = mpmath.fprod(1 - t if x else t for t, x in zip(truths, outcome, strict=True))
-            delta += max(p - mpmath.exp(at) * q, 0)
-        found = Curve((ReleasedCharge(answers=tuple(epsilons)),)).delta(at)
-        assert delta <= found <= delta + mpmath.mpf("5e-4")  # of a grid of 2⁻¹⁰
+            delta += max(p - mpmath.exp(loss_bound) * q, 0)
+        delta_bound = Curve((ReleasedCharge(answers=tuple(epsilons)),)).delta(loss_bound)
+        assert delta <= delta_bound <= delta + mpmath.mpf("5e-4")  # of a grid of 2⁻¹⁰
 
 
 @pytest.mark.parametrize(("scale", "moves"), [(4.0, (1, 3)), (16.0, (1, 2, 5)), (3.5, (6, 1))])
@@ -110,19 +110,19 @@ def test_of_numbers_on_integers_it_is_above_their_exact_law(scale, moves):
     """Discrete Laplace noise, all outcomes that matter: the stored law is of continuous noise that costs no less."""
     rate = Fraction(1) / Fraction(scale)
     law = tuple((s * rate + rate**2 / 4, 1) for s in moves)
-    whole = Curve((ReleasedCharge(tables=((law,),)),))
+    joint = Curve((ReleasedCharge(tables=((law,),)),))
     k = np.arange(-int(40 * scale), int(40 * scale) + 1)
     exact = [math.tanh(0.5 / scale) * np.exp(-np.abs(k - s) / scale) for s in (0, *moves)]
     losses, chances = np.zeros(1), np.ones(1)
-    for moved in exact[1:]:
-        loss, p = np.log(exact[0] / moved), exact[0]
+    for shifted in exact[1:]:
+        loss, p = np.log(exact[0] / shifted), exact[0]
         losses, chances = np.add.outer(losses, loss).ravel(), np.multiply.outer(chances, p).ravel()
         losses, where = np.unique(np.round(losses * scale), return_inverse=True)
         losses, chances = losses / scale, np.bincount(where, chances)
     for epsilon in np.linspace(0, float(sum(moves)) / scale, 23):
         delta = float(chances @ np.maximum(-np.expm1(epsilon - losses), 0))
-        assert delta * (1 - 1e-9) <= whole.delta(epsilon)
-        assert whole.delta(epsilon) <= delta + len(moves) / scale**2 + 1e-3
+        assert delta * (1 - 1e-9) <= joint.delta(epsilon)
+        assert joint.delta(epsilon) <= delta + len(moves) / scale**2 + 1e-3
 
 
 @settings(max_examples=50)
@@ -132,27 +132,27 @@ def test_of_numbers_on_integers_it_is_above_their_exact_law(scale, moves):
     )
 )
 def test_of_several_units_the_curve_is_above_each(laws):
-    whole = Curve((table(*laws),)) if laws else Curve(())
+    joint = Curve((table(*laws),)) if laws else Curve(())
     for epsilon in (0.0, 0.4, 1.5, 5.0):
         single = [Curve((table(law),)).delta(epsilon) for law in laws]
-        assert whole.delta(epsilon) >= max(single, default=0.0) * (1 - 1e-7)
-        assert whole.delta(epsilon) <= max(single, default=0.0) * (1 + 1e-6) + 1e-9
+        assert joint.delta(epsilon) >= max(single, default=0.0) * (1 - 1e-7)
+        assert joint.delta(epsilon) <= max(single, default=0.0) * (1 + 1e-6) + 1e-9
 
 
 def test_where_the_grid_is_coarse_or_losses_are_large_the_sums_say_less():
     """Numbers far smaller than its distance, and an ε beyond the numbers of a machine."""
     tiny = Fraction(1, 10**4)
     mu_squared, rho = 1000 * privacy.pure_mu_squared(tiny), 1000 * tiny**2 / 2
-    alone, known = table([(tiny, 1000)]), replace(table([(tiny, 1000)]), total=(mu_squared, rho))
-    assert Curve((known,)).epsilon(1e-6) <= privacy.zcdp_epsilon(rho, 1e-6) * (1 + 1e-8)
-    assert Curve((known,)).epsilon(1e-6) < 0.5 * Curve((alone,)).epsilon(1e-6)
+    by_law, with_sums = table([(tiny, 1000)]), replace(table([(tiny, 1000)]), total=(mu_squared, rho))
+    assert Curve((with_sums,)).epsilon(1e-6) <= privacy.zcdp_epsilon(rho, 1e-6) * (1 + 1e-8)
+    assert Curve((with_sums,)).epsilon(1e-6) < 0.5 * Curve((by_law,)).epsilon(1e-6)
     huge = table([(800, 1)])
     assert (Curve((huge,)).delta(3.0), Curve((huge,)).delta(800.0)) == (1.0, 0.0)
     priced = replace(huge, total=(Fraction(4), Fraction(2)))
     assert Curve((priced, DEMO)).delta(3.0) == 1.0
-    whole = replace(DEMO, total=(DEMO.mu_squared, DEMO.mu_squared / 2))
-    assert Curve((priced, whole)).delta(3.0) < 1
-    assert Curve((priced, whole)).epsilon(1e-13) < 40  # however small
+    with_demo = replace(DEMO, total=(DEMO.mu_squared, DEMO.mu_squared / 2))
+    assert Curve((priced, with_demo)).delta(3.0) < 1
+    assert Curve((priced, with_demo)).epsilon(1e-13) < 40  # however small
 
 
 def test_of_nothing_it_is_nothing():
@@ -184,28 +184,28 @@ ADD = Adjacency()
 
 def check_laws(design):
     """Every cell is below one of the laws, in all numbers in order of size: these are returned."""
-    kept = [sorted((e for e, n in law for _ in range(n)), reverse=True) for law in design.laws(ADD)]
+    laws = [sorted((e for e, n in law for _ in range(n)), reverse=True) for law in design.laws(ADD)]
     for column in np.abs(np.concatenate([m.rows for m in design.measured])).T:
-        own = sorted((int(s) * design.rate for s in column if s), reverse=True)
-        assert any(len(own) <= len(k) and all(a <= b for a, b in zip(own, k, strict=False)) for k in kept)
-    return kept
+        moves = sorted((int(s) * design.rate for s in column if s), reverse=True)
+        assert any(len(moves) <= len(k) and all(a <= b for a, b in zip(moves, k, strict=False)) for k in laws)
+    return laws
 
 
 @given(st.lists(st.lists(st.integers(-3, 3), min_size=3, max_size=3).filter(any), min_size=1, max_size=4))
 def test_every_cell_is_below_one_of_the_laws(rows):
-    design = of_margins(over((), 3), 8.0, ((), rows))
-    kept = check_laws(design)
-    for a, b in itertools.permutations(kept, 2):  # and none of them is below another
+    design = of_margins(cells_over((), 3), 8.0, ((), rows))
+    laws = check_laws(design)
+    for a, b in itertools.permutations(laws, 2):  # and none of them is below another
         assert len(a) > len(b) or any(x > y for x, y in zip(a, b, strict=False))
-    assert max(sum(k) for k in kept) <= design.unit_epsilon(ADD) + len(rows) * (Fraction(1, 256) + Fraction(1, 2**48))
+    assert max(sum(k) for k in laws) <= design.unit_epsilon(ADD) + len(rows) * (Fraction(1, 256) + Fraction(1, 2**48))
 
 
 def test_many_laws_become_one_that_is_above_all(monkeypatch):
-    design = of_margins(over((), 3), 8.0, ((), [[3, 1, 2], [0, 2, 2]]))
+    design = of_margins(cells_over((), 3), 8.0, ((), [[3, 1, 2], [0, 2, 2]]))
     assert len(design.laws(ADD)) == 2
     monkeypatch.setattr(margins, "MAX_LEDGER_LAWS", 3)
-    more = Fraction(1, 256)
-    assert design.laws(ADD) == [[(2 * Fraction(1, 8) + more, 1), (3 * Fraction(1, 8) + more, 1)]]
+    rounding = Fraction(1, 256)
+    assert design.laws(ADD) == [[(2 * Fraction(1, 8) + rounding, 1), (3 * Fraction(1, 8) + rounding, 1)]]
     monkeypatch.setattr(margins, "MAX_ENTRIES", 6)
     assert len(design.laws(ADD)) == 1
     monkeypatch.setattr(margins, "MAX_ENTRIES", 5)
@@ -213,26 +213,26 @@ def test_many_laws_become_one_that_is_above_all(monkeypatch):
     assert design.ledger_detail(ADD)["numbers"] == [None]
 
 
-def test_as_many_laws_are_told_as_may_be(monkeypatch):
+def test_laws_are_kept_up_to_the_largest_number(monkeypatch):
     """Two of 16 different moves each, of which none is above the other in all: a sixteenth of 32, and 32 numbers."""
     rows = np.array([[*range(1, 17)], [0, *range(1, 15), 17]]).T
-    design = of_margins(over((), 2), 8.0, ((), rows))
-    for most, told in ((32, 2), (31, 1)):
-        monkeypatch.setattr(margins, "MAX_LEDGER_LAWS", most)
-        assert len(design.laws(ADD)) == told
+    design = of_margins(cells_over((), 2), 8.0, ((), rows))
+    for limit, count in ((32, 2), (31, 1)):
+        monkeypatch.setattr(margins, "MAX_LEDGER_LAWS", limit)
+        assert len(design.laws(ADD)) == count
 
 
 def test_where_there_are_more_laws_than_may_be_no_cell_is_left_out(monkeypatch):
     """No cell is below another. Of 17 cells, 17 laws are kept; of 18, one law above all, and not 17."""
     monkeypatch.setattr(margins, "MAX_LEDGER_LAWS", 16 * 17)
-    for cells, told in ((17, 17), (18, 1)):
+    for cells, count in ((17, 17), (18, 1)):
         rows = np.array([[40 - k, k] for k in range(1, cells + 1)]).T
-        assert len(check_laws(of_margins(over((), cells), 8.0, ((), rows)))) == told
+        assert len(check_laws(of_margins(cells_over((), cells), 8.0, ((), rows)))) == count
 
 
 @pytest.mark.parametrize("unit", [fn.PrivacyUnit("person", 2), fn.PrivacyUnit("person", 1, fn.Neighbours.REPLACE_ONE)])
-def test_of_several_records_no_law_is_told(unit):
-    assert of_margins(over((), 2), 8.0, ((), [[1, 2]])).laws(Adjacency(unit)) is None
+def test_of_several_records_no_law_is_stated(unit):
+    assert of_margins(cells_over((), 2), 8.0, ((), [[1, 2]])).laws(Adjacency(unit)) is None
 
 
 # --- of a ledger ------------------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ def test_of_several_records_no_law_is_told(unit):
 DOMAIN = fn.Domain(sex=fn.Categorical(["f", "m"]), age=fn.Ordered(0, 7))
 COUNTS = np.arange(16).reshape(2, 8)
 TABLES = fn.Workload(DOMAIN, [fn.table("sex", margin=9), fn.table(cumulative="age", margin=12)])
-ASKED = FiniteQuery("women", QuestionKind.COUNT, people=200, epsilon=Fraction(1, 2), where=((("sex", ("f",)),),))
+QUESTION = FiniteQuery("women", QuestionKind.COUNT, people=200, epsilon=Fraction(1, 2), where=((("sex", ("f",)),),))
 
 
 @pytest.fixture(scope="module")
@@ -248,8 +248,8 @@ def plans():
     return {
         "gaussian": fn.plan(TABLES),
         "pure": planned_quickly(TABLES),
-        "both": fn.plan(TABLES, questions=[ASKED]),
-        "question": planned_quickly(TABLES, questions=[ASKED]),
+        "both": fn.plan(TABLES, questions=[QUESTION]),
+        "question": planned_quickly(TABLES, questions=[QUESTION]),
         "persons": planned_quickly(TABLES, unit=fn.PrivacyUnit("person", 2)),
     }
 
@@ -261,31 +261,31 @@ def charged(tmp_path, *plans):
         return [e for e in ledger.entries() if e.kind == "charge"]
 
 
-def apart(entries):
+def single_groups(entries):
     return [ChargeGroup((entry,)) for entry in entries]
 
 
 @pytest.mark.no_cover
 def test_what_the_ledger_keeps_is_what_was_released(plans, tmp_path):
-    made = [plans[name] for name in ("gaussian", "pure", "both", "question")]
-    entries = charged(tmp_path, *made)
+    released_plans = [plans[name] for name in ("gaussian", "pure", "both", "question")]
+    entries = charged(tmp_path, *released_plans)
     gaussian, pure, both, question = (ReleasedCharge.from_entry(e, RECORD) for e in entries)
     assert [x.total for x in (gaussian, pure)] == [(e.mu_squared, e.rho) for e in entries[:2]]
     gaussian, pure, both, question = (replace(x, total=None) for x in (gaussian, pure, both, question))
-    own = plans["gaussian"].loss.gaussian_mu_squared
-    assert own <= gaussian.mu_squared <= own + Fraction(1, 2**64)
+    mu_squared = plans["gaussian"].loss.gaussian_mu_squared
+    assert mu_squared <= gaussian.mu_squared <= mu_squared + Fraction(1, 2**64)
     assert (gaussian.tables, gaussian.answers) == ((), ())
     assert (pure.mu_squared, pure.answers, len(pure.tables)) == (0, (), 1)
     exact = plans["pure"].table_part.strategy.laws(ADD)
     assert [list(law) for law in pure.tables[0]] == exact
     assert (both.mu_squared, both.answers) == (gaussian.mu_squared, plans["both"].finite_epsilons)
     assert (question.tables, question.answers) == (pure.tables, plans["question"].finite_epsilons)
-    whole = curve(apart(entries), RECORD)
-    assert tuple(replace(x, total=None) for x in whole.released) == (gaussian, pure, both, question)
-    together = sum((p.loss for p in made), Loss.zero())
-    assert 0 < whole.epsilon(1e-6) < together.epsilon_at(1e-6)
-    for plan, entry in zip(made, entries, strict=True):  # alone, it is no more than what the plan says
-        assert curve(apart([entry]), RECORD).epsilon(1e-6) <= plan.epsilon(1e-6) * (1 + 1e-4)
+    joint = curve(single_groups(entries), RECORD)
+    assert tuple(replace(x, total=None) for x in joint.released) == (gaussian, pure, both, question)
+    loss_sum = sum((p.loss for p in released_plans), Loss.zero())
+    assert 0 < joint.epsilon(1e-6) < loss_sum.epsilon_at(1e-6)
+    for plan, entry in zip(released_plans, entries, strict=True):  # alone, it is no more than what the plan says
+        assert curve(single_groups([entry]), RECORD).epsilon(1e-6) <= plan.epsilon(1e-6) * (1 + 1e-4)
 
 
 @pytest.mark.no_cover
@@ -310,8 +310,8 @@ def test_one_number_that_is_pure_is_known_by_its_epsilon(tmp_path):
     assert ReleasedCharge.from_entry(entry, RECORD) == ReleasedCharge(
         answers=(Fraction(2),), total=(entry.mu_squared, entry.rho)
     )
-    assert curve(apart([entry]), RECORD).delta(0.0) == pytest.approx(math.tanh(1), rel=1e-6)
-    assert curve(apart([entry]), RECORD).epsilon(1e-12) <= 2 + 1e-3
+    assert curve(single_groups([entry]), RECORD).delta(0.0) == pytest.approx(math.tanh(1), rel=1e-6)
+    assert curve(single_groups([entry]), RECORD).epsilon(1e-12) <= 2 + 1e-3
 
 
 @pytest.mark.no_cover
@@ -322,16 +322,16 @@ def test_what_says_only_rho_has_no_curve(plans, tmp_path):
         entries += ledger.entries()
         assert curve(ledger.groups(Account("elsewhere", RECORD.unit)), RECORD).released == ()
     with refused("ledger.entry-without-curve"):
-        curve(apart(entries), RECORD)
+        curve(single_groups(entries), RECORD)
 
 
 def test_what_is_on_the_same_records_is_added_up_by_cell(plans, tmp_path):
     """A free plan adds no cost to the curve and to ρ, also with a pure plan; on other records it does."""
-    dear = fn.plan(fn.Workload(DOMAIN, [fn.table(groups={"sex": {"f": ["f"]}}, margin=4)]))
-    free = fn.plan_free(fn.Workload(DOMAIN, [fn.table(groups={"sex": {"m": ["m"]}}, margin=9)]), dear)
+    costly = fn.plan(fn.Workload(DOMAIN, [fn.table(groups={"sex": {"f": ["f"]}}, margin=4)]))
+    free = fn.plan_free(fn.Workload(DOMAIN, [fn.table(groups={"sex": {"m": ["m"]}}, margin=9)]), costly)
     with Ledger(tmp_path / "ledger.db") as ledger:
         fn.release(plans["gaussian"], COUNTS, ledger=ledger)
-        fn.release(dear, COUNTS, ledger=ledger)
+        fn.release(costly, COUNTS, ledger=ledger)
         before = curve(ledger.groups(RECORD), RECORD)
         fn.release(free, COUNTS, ledger=ledger)
         groups, entries = ledger.groups(RECORD), [e for e in ledger.entries() if e.kind == "charge"]
@@ -341,15 +341,15 @@ def test_what_is_on_the_same_records_is_added_up_by_cell(plans, tmp_path):
     assert sum(g.mu_squared(RECORD) for g in groups) == quote.mu_squared_spent
     assert len(after.released) == len(before.released) == 2
     assert after.epsilon(1e-6) == pytest.approx(before.epsilon(1e-6), rel=1e-6)
-    assert curve(apart(entries), RECORD).epsilon(1e-6) > 1.01 * before.epsilon(1e-6)
+    assert curve(single_groups(entries), RECORD).epsilon(1e-6) > 1.01 * before.epsilon(1e-6)
 
 
-def test_beside_a_pure_plan_the_sums_are_of_the_joint_cost(plans, tmp_path):
-    beside = replace(plans["gaussian"].order, composed_with=(plans["pure"].hash,))
+def test_joint_cost_bounds_sums_next_to_a_pure_plan(plans, tmp_path):
+    composed = replace(plans["gaussian"].order, composed_with=(plans["pure"].hash,))
     with Ledger(tmp_path / "ledger.db") as ledger:
         fn.release(plans["pure"], COUNTS, ledger=ledger)
         ledger.charge(
-            RECORD, beside.ledger_loss(), {"plan": plans["gaussian"].hash}, composed_with=beside.composed_with
+            RECORD, composed.ledger_loss(), {"plan": plans["gaussian"].hash}, composed_with=composed.composed_with
         )
         (group,) = ledger.groups(RECORD)
         quote = ledger.balance(RECORD)

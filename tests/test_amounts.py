@@ -102,24 +102,24 @@ def test_a_number_is_read_as_its_nearest_step_after_it_is_cut():
 
 @given(st.integers(-(10**6), 10**6), st.integers(1, 10**6), st.integers(0, 4), st.integers(1, 500), st.floats())
 @example(0, 1, 2, 10000, 1.005)
-def test_steps_are_the_nearest_ones_and_within_the_range(first, stride, digits, most, x):
+def test_steps_are_the_nearest_ones_and_within_the_range(low, stride, digits, max_steps, x):
     unit = Fraction(1, 10**digits)
-    steps = Steps(first * unit, (first + most * stride) * unit, stride * unit)
-    assert steps.max_step == most
-    assert [steps.cell(float(steps.low + j * steps.step)) for j in (0, 1, most)] == [0, 1, most]
+    steps = Steps(low * unit, (low + max_steps * stride) * unit, stride * unit)
+    assert steps.max_step == max_steps
+    assert [steps.cell(float(steps.low + j * steps.step)) for j in (0, 1, max_steps)] == [0, 1, max_steps]
     j = steps.cell(x)
     if not math.isfinite(x):
         assert j is None
         return
-    assert 0 <= j <= most
+    assert 0 <= j <= max_steps
     cut = min(max(Fraction(x), steps.low), steps.high)
     assert abs(cut - (steps.low + j * steps.step)) <= steps.step * (Fraction(1, 2) + Fraction(1, 2**20))
 
 
 def test_only_numbers_that_are_valid_are_amounts():
     pay = fn.Amount(0, 100, valid=(-50, 10**6), missing={"unknown": [9_999_999]}, if_missing="unknown")
-    found = [pay.cell(x) for x in (-51, -50, 150, 10**6, 1_000_001, 9_999_999, "9999999.0", None)]
-    assert found == [None, 0, 100, 100, None, 101, 101, 101]
+    cells = [pay.cell(x) for x in (-51, -50, 150, 10**6, 1_000_001, 9_999_999, "9999999.0", None)]
+    assert cells == [None, 0, 100, 100, None, 101, 101, 101]
     assert (pay.size, pay.own_size, pay.coding.size, pay.steps) == (3, 2, 102, (100,))
     assert pay.values == (0, 100, "unknown")
     assert pay.position("unknown") == 2
@@ -175,7 +175,7 @@ def test_equal_amounts_have_equal_documents():
 # --- counting -------------------------------------------------------------------------------------------------------
 
 SAMPLE = Sample(PAY, "double", [[0.0, 4.9, 5.0, 999.0, 1e9, "7.5"], [-1.0, 500.0]], ["x", -9.0, None, math.nan, "N"])
-BESIDE = Sample(fn.Ordered(0, 2), "int16", [[0], [1], [2]], [3, None])
+OTHER = Sample(fn.Ordered(0, 2), "int16", [[0], [1], [2]], [3, None])
 SOURCES = [name for name in zoo.COUNTERS if not name.startswith("histogram")]
 
 
@@ -193,9 +193,9 @@ def test_amounts_with_ceilings_have_a_cell_for_every_knot():
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_source_sums_up_amounts_as_declared(source, amount, tmp_path, one_engine):
     source = zoo.COUNTERS[source]
-    domain = fn.Domain({"x": amount, "beside": BESIDE.attribute})
+    domain = fn.Domain({"x": amount, "beside": OTHER.attribute})
     held = source.held(SAMPLE, SAMPLE.values * 3)
-    others = source.held(BESIDE, BESIDE.values)
+    others = source.held(OTHER, OTHER.values)
     values = {"x": held, "beside": [others[i % len(others)] for i in range(len(held))]}
     records = Records(domain, values, {"x": "double", "beside": "int16"})
     counter = open_counter(
@@ -206,12 +206,12 @@ def test_every_source_sums_up_amounts_as_declared(source, amount, tmp_path, one_
 
 def check_moments(counter, domain, values):
     cells = {a: np.array([cell_of(domain[a].coding, v) for v in values[a]]) for a in values}
-    kept = np.all([~np.isin(c, [DROPPED, OUTSIDE, REFUSED]) for c in cells.values()], axis=0)
-    inside = {a: c[kept] for a, c in cells.items()}
+    is_counted = np.all([~np.isin(c, [DROPPED, OUTSIDE, REFUSED]) for c in cells.values()], axis=0)
+    inside = {a: c[is_counted] for a, c in cells.items()}
     names = list(domain)
     margins = [m for k in range(len(names) + 1) for m in itertools.permutations(names, k)]
-    for asked in [margins, *([m] for m in margins)]:
-        for m, table in counter.count(asked).items():
+    for requests in [margins, *([m] for m in margins)]:
+        for m, table in counter.count(requests).items():
             assert table.dtype == np.int64
             assert np.array_equal(table, moments(domain, inside, m))
 
@@ -249,9 +249,11 @@ def test_the_first_records_of_a_person_are_the_same_wherever_amounts_are_summed(
     path = tmp_path / "people.sqlite"
     with contextlib.closing(sqlite3.connect(path)) as db:
         frame.to_sql("people", db, index=False)
-    found = [open_counter(x, TWO, DataSource(table="people"), unit.bound).count([("sex", "x")]) for x in (frame, path)]
-    assert np.array_equal(*(x["sex", "x"] for x in found))
-    assert found[0]["sex", "x"].sum() == 6
+    tallies = [
+        open_counter(x, TWO, DataSource(table="people"), unit.bound).count([("sex", "x")]) for x in (frame, path)
+    ]
+    assert np.array_equal(*(x["sex", "x"] for x in tallies))
+    assert tallies[0]["sex", "x"].sum() == 6
 
 
 @pytest.mark.no_cover
@@ -260,30 +262,30 @@ def test_the_first_records_of_a_person_are_the_same_wherever_amounts_are_summed(
 def test_statements_of_databases_sum_amounts_as_declared(sets, persons, monkeypatch):
     d = replace(DUCKDB, sets=sets, bytes="octet_length({c})", digest="md5({x})")
     rows = enumerate(FRAME.itertuples(index=False))
-    told = ", ".join(f"({'NULL' if x != x else x}, {y}, '{sex}', 'p{i}')" for i, (x, y, sex) in rows)  # noqa: PLR0124
-    relation = f"(SELECT * FROM (VALUES {told}) AS t(x, y, sex, who))"
+    rows_text = ", ".join(f"({'NULL' if x != x else x}, {y}, '{sex}', 'p{i}')" for i, (x, y, sex) in rows)  # noqa: PLR0124
+    relation = f"(SELECT * FROM (VALUES {rows_text}) AS t(x, y, sex, who))"
     kinds = {"sex": ColumnKind.TEXT, "x": ColumnKind.DECIMAL, "y": ColumnKind.DOUBLE}
     fields = {a: statements.Field(TWO[a].coding, k, f"source.{a}") for a, k in kinds.items()}
     person = statements.PersonColumn(ColumnKind.TEXT, "source.who", list(TWO), 1) if persons else None
     if persons:
         monkeypatch.setattr(statements, "MAX_RANGE_CELLS", 5)
 
-    class Asked(Counter):
+    class SetCounter(Counter):
         drops = False
 
         def check(self, attributes):
             pass
 
         def count(self, margins, progress=None):
-            found = statements.count(
+            result = statements.count(
                 in_duckdb(), d, relation, fields, margins, ProgressFilter(None), drop=True, person=person
             )
-            return found[0]
+            return result[0]
 
-    check_moments(Asked(), TWO, {a: FRAME[a].where(FRAME[a].notna(), None).tolist() for a in TWO})
+    check_moments(SetCounter(), TWO, {a: FRAME[a].where(FRAME[a].notna(), None).tolist() for a in TWO})
 
 
-def test_amounts_of_whole_numbers_are_read_in_statements():
+def test_amounts_of_integers_are_read_in_statements():
     domain = fn.Domain(n=fn.Amount(-3, 7, step=2.5, valid=(-4, 100), missing={"none": [-9]}, if_outside="none"))
     values = [-9, -4, -3, -2, -1, 0, 1, 2, 3, 6, 7, 99, 101]
     relation = f"(SELECT * FROM (VALUES {', '.join(f'({n})' for n in values)}) AS t(n))"
@@ -296,14 +298,14 @@ def test_amounts_of_whole_numbers_are_read_in_statements():
 @pytest.mark.slow
 def test_an_engine_is_tried_on_amounts_before_it_sums_them(monkeypatch):
     engine_check.refuse_unless_right(in_duckdb(), DUCKDB, "the database", drop=True, amounts=True)
-    own = Dialect._steps
-    monkeypatch.setattr(Dialect, "_steps", lambda d, *given: own(d, *given).replace("FLOOR", "CEIL"))
+    steps_sql = Dialect._steps
+    monkeypatch.setattr(Dialect, "_steps", lambda d, *args: steps_sql(d, *args).replace("FLOOR", "CEIL"))
     with refused("data.database-answer-invalid") as caught:
         engine_check.refuse_unless_right(in_duckdb(), DUCKDB, "the database", drop=True, amounts=True)
     assert "counted" in str(caught.value) or "counts" in str(caught.value)
 
 
-def test_arrays_of_counts_tell_no_amounts():
+def test_arrays_of_counts_reveal_no_amounts():
     with refused("data.counts-without-amounts") as caught:
         open_counter(np.ones((2, 4), dtype=int), DOMAIN, DataSource())
     leaks_nothing(caught.value)
@@ -312,7 +314,7 @@ def test_arrays_of_counts_tell_no_amounts():
 # --- what a record costs --------------------------------------------------------------------------------------------
 
 
-class Given(Counter):
+class CodeCounter(Counter):
     """Counts of records that are given by their codes; by the definition, and wrapped as a counter's are."""
 
     drops = False
@@ -329,11 +331,11 @@ class Given(Counter):
 
 
 def answers(design, domain, records, declared=2**40):
-    tally = Tally(Given(domain, records).count(list(design.margins())))
+    tally = Tally(CodeCounter(domain, records).count(list(design.margins())))
     return np.concatenate([y.astype(object) for y in design.exact_answers(tally, Adjacency(), declared)])
 
 
-def made(rng, steps, extra=0, sizes=(2, 3)):
+def random_design(rng, steps, extra=0, sizes=(2, 3)):
     """Draw a design over exchangeable attributes and amounts, with cells without a knot for the first; and its domain.
 
     steps: of each amount K, or how many there are from each knot to the next.
@@ -345,9 +347,9 @@ def made(rng, steps, extra=0, sizes=(2, 3)):
     for _ in range(len(steps) + 1):
         row = rng.integers(-5, 6, (1,) * len(steps)) * np.ones(width, dtype=int)
         for axis, pieces in enumerate(steps):
-            along = rng.integers(-9, 10, width[axis])
-            along[: len(pieces) + 1] = np.cumsum([rng.integers(-3, 4), *(k * rng.integers(-2, 3) for k in pieces)])
-            row = row + along.reshape([-1 if i == axis else 1 for i in range(len(steps))])
+            factors = rng.integers(-9, 10, width[axis])
+            factors[: len(pieces) + 1] = np.cumsum([rng.integers(-3, 4), *(k * rng.integers(-2, 3) for k in pieces)])
+            row = row + factors.reshape([-1 if i == axis else 1 for i in range(len(steps))])
         basis.append(row.ravel())
     k = len(basis)
     cells = CellStructure(
@@ -376,11 +378,11 @@ def made(rng, steps, extra=0, sizes=(2, 3)):
     return design, domain
 
 
-def shift(design, domain, more, fewer=()):
+def shift(design, domain, added, fewer=()):
     """The squared distance, in units of the noise, of data that differ by these records."""
     scales = np.repeat([Fraction(s) for s in design.scales.tolist()], design.portions)
     background = [(0,) * len(domain)] * 3
-    one, other = (answers(design, domain, [*background, *x]) for x in (more, fewer))
+    one, other = (answers(design, domain, [*background, *x]) for x in (added, fewer))
     return sum((Fraction(int(a - b)) / s) ** 2 for a, b, s in zip(one, other, scales, strict=True))
 
 
@@ -391,20 +393,20 @@ def shift(design, domain, more, fewer=()):
 )
 def test_no_step_costs_more_than_a_knot(steps, extra, rng):
     """Detects a price that holds at the knots only: of one record, of two of one unit, of one that is replaced."""
-    design, domain = made(rng, steps, extra)
+    design, domain = random_design(rng, steps, extra)
     design.check(domain.sizes, domain.steps)
     codes = [range(domain[a].coding.size) for a in domain.steps]
     records = [(z, w, *j) for z in (0, 1) for w in (0, 2) for j in itertools.product(*codes)]
     one = {r: shift(design, domain, [r]) for r in records}
     assert max(one.values()) == design.cost_squared(Neighbours.ADD_OR_REMOVE_ONE)
-    at = [{*np.cumsum((0, *pieces)).tolist()} for pieces in domain.steps.values()]
-    ends = [r for r in records if all(j in t or j > max(t) for j, t in zip(r[2:], at, strict=True))]
+    knots = [{*np.cumsum((0, *pieces)).tolist()} for pieces in domain.steps.values()]
+    ends = [r for r in records if all(j in t or j > max(t) for j, t in zip(r[2:], knots, strict=True))]
     assert max(one.values()) == max(one[r] for r in ends)
     loss = design.loss(Adjacency())
     assert loss.axes == design.structure.structured
     assert 2 * loss.rho == max(one.values())
-    some = [records[i] for i in rng.integers(len(records), size=5)] + ends[:4]
-    pairs = list(itertools.product(some, some))
+    sample = [records[i] for i in rng.integers(len(records), size=5)] + ends[:4]
+    pairs = list(itertools.product(sample, sample))
     two = design.unit_cost(Adjacency(PrivacyUnit("person", 2)))
     assert all(shift(design, domain, pair) <= two for pair in pairs)
     assert two == 4 * max(one.values())
@@ -413,41 +415,41 @@ def test_no_step_costs_more_than_a_knot(steps, extra, rng):
 
 
 @pytest.mark.parametrize("steps", [4, (1, 3), (2, 1, 1)])
-def test_records_of_one_unit_in_different_places_cost_most_at_knots(steps, rng):
+def test_records_of_one_unit_in_different_places_cost_max_at_knots(steps, rng):
     """Once per value of another attribute: each record has an amount of its own."""
-    design, domain = made(rng, (steps,), sizes=(3, 2))
+    design, domain = random_design(rng, (steps,), sizes=(3, 2))
     knots = {*np.cumsum((0, *domain["p0"].steps)).tolist()}
-    of = domain.adjacency(DataSource(), PrivacyUnit("person", 2, once_per=("a0",)))
-    price = max(design.unit_profile(of))
+    adjacency = domain.adjacency(DataSource(), PrivacyUnit("person", 2, once_per=("a0",)))
+    price = max(design.unit_profile(adjacency))
     assert price < 4 * max(design.profile())
     steps = range(5)
-    every = [
+    pairs = [
         [(0, z, j), (1, w, k)] for z, w, j, k in itertools.product((0, 1), (0, 1), steps, steps)
     ]  # the same wherever they lie
-    found = [shift(design, domain, pair) for pair in every]
-    assert max(found) <= price
-    inner = [x for x, pair in zip(found, every, strict=True) if {pair[0][2], pair[1][2]} <= knots]
-    assert max(found) == max(inner)
+    costs = [shift(design, domain, pair) for pair in pairs]
+    assert max(costs) <= price
+    inner = [x for x, pair in zip(costs, pairs, strict=True) if {pair[0][2], pair[1][2]} <= knots]
+    assert max(costs) == max(inner)
 
 
 def test_answers_are_the_same_in_wide_and_in_narrow_integers(rng):
-    design, domain = made(rng, (7,), 1)
+    design, domain = random_design(rng, (7,), 1)
     records = [(int(rng.integers(2)), int(rng.integers(3)), int(rng.integers(9))) for _ in range(40)]
     narrow = answers(design, domain, records)
     assert np.array_equal(narrow, answers(design, domain, records, declared=2**62))
 
 
 @pytest.mark.parametrize("steps", [6, (1, 3, 2)])
-def test_several_releases_cost_together_no_more_than_their_knots(steps, rng):
-    one, domain = made(rng, (steps,))
-    another, _ = made(rng, (steps,))
+def test_several_releases_cost_jointly_no_more_than_their_knots(steps, rng):
+    one, domain = random_design(rng, (steps,))
+    another, _ = random_design(rng, (steps,))
     loss = one.loss(Adjacency()) + another.loss(Adjacency())
-    every = [(z, w, j) for z in (0, 1) for w in (0, 1) for j in range(7)]
-    together = [shift(one, domain, [r]) + shift(another, domain, [r]) for r in every]
-    assert max(together) == 2 * loss.rho
+    records = [(z, w, j) for z in (0, 1) for w in (0, 1) for j in range(7)]
+    joint_costs = [shift(one, domain, [r]) + shift(another, domain, [r]) for r in records]
+    assert max(joint_costs) == 2 * loss.rho
 
 
-def test_designs_that_are_not_whole_between_the_ends_are_refused(rng):
+def test_designs_that_are_not_integer_between_the_ends_are_refused(rng):
     cells = CellStructure((), (("p", 2),), (("p", (3,)),))
     of_sectors(cells, ([[1, 4]], {(): ([[1]], 1.0)}))
     with refused("plan.sector-misfits-domain"):
@@ -470,14 +472,14 @@ def test_designs_that_are_not_whole_between_the_ends_are_refused(rng):
 
 
 def test_designs_are_for_the_steps_of_the_domain_and_no_others(rng):
-    design, domain = made(rng, (4,))
+    design, domain = random_design(rng, (4,))
     sizes = domain.sizes
     for steps in ({}, {"p0": (2,)}, {"p0": (2, 2)}, {"p0": (4,), "a0": (1,)}):
         with refused("plan.made-for-another-domain"):
             design.check(sizes, steps)
-    plain = of_sectors(CellStructure((), (("p0", 2),)), ([[1, 5]], {(): ([[1]], 1.0)}))
+    without_steps = of_sectors(CellStructure((), (("p0", 2),)), ([[1, 5]], {(): ([[1]], 1.0)}))
     with refused("plan.made-for-another-domain"):
-        plain.check(sizes, domain.steps)
+        without_steps.check(sizes, domain.steps)
     wrong = ((("p0", (0,)),), (("p0", ()),), (("p0", (1, 2)),), (("a", (3,)),), (("p0", (3,)),) * 2, (("z", (3,)),))
     for steps in wrong:
         with refused("plan.design-amounts-misfit"):
@@ -497,27 +499,27 @@ def test_designs_are_for_the_steps_of_the_domain_and_no_others(rng):
 def pure(rng, steps, extra=0, sizes=(2, 3), rows=2, scale=8.0):
     """Draw margins over exchangeable attributes and amounts, with integer values between knots; and the domain.
 
-    steps: of each amount how many there are from each knot to the next. extra: cells beside the knots of the first.
+    steps: of each amount how many there are from each knot to the next. extra: cells of the first without a knot.
     """
-    like, domain = made(rng, steps, extra, sizes)
-    asked = []
+    like, domain = random_design(rng, steps, extra, sizes)
+    measured = []
     for attributes in [(), (0,), (0, 1)]:
         queries = rng.integers(-3, 4, (rows, *like.structure.shape))
         for axis, pieces in enumerate(domain.steps.values(), 1):
-            own = np.moveaxis(queries, axis, 0)
-            own[1 : len(pieces) + 1] *= np.array(pieces).reshape(-1, *(1,) * (own.ndim - 1))
-            own[: len(pieces) + 1] = own[: len(pieces) + 1].cumsum(axis=0)
+            by_code = np.moveaxis(queries, axis, 0)
+            by_code[1 : len(pieces) + 1] *= np.array(pieces).reshape(-1, *(1,) * (by_code.ndim - 1))
+            by_code[: len(pieces) + 1] = by_code[: len(pieces) + 1].cumsum(axis=0)
         queries = queries.reshape(rows, -1)
         queries[:, 0] += ~queries.any(axis=1)
         queries += (queries[:, :1] == 0) & ~queries.any(axis=1, keepdims=True)
-        asked.append(MeasuredMargin(attributes, queries))
-    return PureStrategy(like.structure, tuple(asked), scale), domain
+        measured.append(MeasuredMargin(attributes, queries))
+    return PureStrategy(like.structure, tuple(measured), scale), domain
 
 
-def moved(design, domain, more, fewer=()):
+def answer_changes(design, domain, added, fewer=()):
     """Return the change of each answer for data that differ by these records."""
     background = [(0,) * len(domain)] * 3
-    one, other = (answers(design, domain, [*background, *x]) for x in (more, fewer))
+    one, other = (answers(design, domain, [*background, *x]) for x in (added, fewer))
     return np.abs(one - other)
 
 
@@ -532,45 +534,45 @@ def test_no_step_costs_more_pure_noise_than_a_knot(steps, extra, rng):
         design.check(domain.sizes, domain.steps)
         codes = [range(domain[a].coding.size) for a in domain.steps]
         records = [(z, w, *j) for z in (0, 1) for w in (0, 2) for j in itertools.product(*codes)]
-        each = {r: moved(design, domain, [r]) for r in records}
+        each = {r: answer_changes(design, domain, [r]) for r in records}
         loss = design.loss(Adjacency())
         assert max(sum(x) for x in each.values()) == design.step(Neighbours.ADD_OR_REMOVE_ONE) == 8 * loss.epsilon
         assert max(sum(x**2) for x in each.values()) == 2 * 64 * loss.rho
         assert max(x**2 for x in (sum(x) for x in each.values())) == 64 * max(design.profile())
-        some = [records[i] for i in rng.integers(len(records), size=40)]
-        swaps = [moved(design, domain, [r], [s]) for r, s in zip(some[:20], some[20:], strict=True)]
-        of = Adjacency(PrivacyUnit("person", 1, Neighbours.REPLACE_ONE))
-        assert max(sum(x) for x in swaps) <= design.step(Neighbours.REPLACE_ONE) == 8 * design.loss(of).epsilon
-        assert max(sum(x**2) for x in swaps) <= 2 * 64 * design.loss(of).rho
-        pairs = [moved(design, domain, pair) for pair in zip(some[:20], some[20:], strict=True)]
+        sample = [records[i] for i in rng.integers(len(records), size=40)]
+        swaps = [answer_changes(design, domain, [r], [s]) for r, s in zip(sample[:20], sample[20:], strict=True)]
+        adjacency = Adjacency(PrivacyUnit("person", 1, Neighbours.REPLACE_ONE))
+        assert max(sum(x) for x in swaps) <= design.step(Neighbours.REPLACE_ONE) == 8 * design.loss(adjacency).epsilon
+        assert max(sum(x**2) for x in swaps) <= 2 * 64 * design.loss(adjacency).rho
+        pairs = [answer_changes(design, domain, pair) for pair in zip(sample[:20], sample[20:], strict=True)]
         two = design.loss(Adjacency(PrivacyUnit("person", 2)))
         assert max(sum(x) for x in pairs) <= 8 * two.epsilon == 2 * 8 * loss.epsilon
         assert max(sum(x**2) for x in pairs) <= 2 * 64 * two.rho
 
 
 @pytest.mark.parametrize("steps", [(2,), ((1, 2),), (2, 1)])
-def test_replacing_costs_most_at_knots(steps, rng):
+def test_replacing_costs_max_at_knots(steps, rng):
     """Every record in the place of every other one: j by j′, here and elsewhere."""
     design, domain = pure(rng, steps)
     codes = [range(domain[a].coding.size) for a in domain.steps]
     records = [(z, w, *j) for z in (0, 1) for w in (0, 2) for j in itertools.product(*codes)]
-    found = [moved(design, domain, [r], [s]) for r in records[: len(records) // 4] for s in records]
-    assert max(sum(x) for x in found) == design.step(Neighbours.REPLACE_ONE)
-    assert max(sum(x**2) for x in found) <= design.step_squared(Neighbours.REPLACE_ONE)
+    changes = [answer_changes(design, domain, [r], [s]) for r in records[: len(records) // 4] for s in records]
+    assert max(sum(x) for x in changes) == design.step(Neighbours.REPLACE_ONE)
+    assert max(sum(x**2) for x in changes) <= design.step_squared(Neighbours.REPLACE_ONE)
 
 
-def test_several_pure_releases_cost_together_no_more_than_their_knots(rng):
+def test_several_pure_releases_cost_jointly_no_more_than_their_knots(rng):
     one, domain = pure(rng, ((2, 3),))
     another, _ = pure(rng, ((2, 3),))
     loss = one.loss(Adjacency()) + another.loss(Adjacency())
     records = [(z, w, j) for z in (0, 1) for w in (0, 1) for j in range(6)]
-    together = [[np.concatenate([moved(x, domain, [r]) for x in (one, another)])] for r in records]
-    assert max(sum(x**2) for (x,) in together) == 2 * 64 * loss.rho
-    assert max(sum(x) for (x,) in together) <= 8 * loss.epsilon
+    joint_changes = [[np.concatenate([answer_changes(x, domain, [r]) for x in (one, another)])] for r in records]
+    assert max(sum(x**2) for (x,) in joint_changes) == 2 * 64 * loss.rho
+    assert max(sum(x) for (x,) in joint_changes) <= 8 * loss.epsilon
 
 
 @pytest.mark.parametrize("row", [[0, 1, 0], [1, 3, 7], [2, 0, 0]])
-def test_margins_that_are_not_whole_between_the_ends_are_refused_when_they_are_made(row):
+def test_margins_that_are_not_integer_between_the_ends_are_refused_at_once(row):
     cells = CellStructure((("a", 2),), (("p", 3),), (("p", (3,)),))
     for rows in ([[1, 4, 2]], [[1, 4, 2], [5, 5, 1], [3, 0, 0]]):
         PureStrategy(cells, (MeasuredMargin((), np.array(rows)),), 1.0)
@@ -588,16 +590,16 @@ def test_pure_answers_are_the_same_in_wide_and_in_narrow_integers(rng):
     codes = [range(domain[a].coding.size) for a in domain.steps]
     records = [(int(rng.integers(2)), int(rng.integers(3)), *(int(rng.choice(c)) for c in codes)) for _ in range(40)]
     assert np.array_equal(answers(design, domain, records), answers(design, domain, records, declared=2**62))
-    most, many = 2**20, 100
-    large = CellStructure((), (("p0", 2),), (("p0", (most,)),))
+    steps, many = 2**20, 100
+    large = CellStructure((), (("p0", 2),), (("p0", (steps,)),))
     wide = PureStrategy(large, (MeasuredMargin((), np.array([[2**39, 0], [-(2**39), 2**39]])),), 2.0**20)
-    domain, own = fn.Domain(p0=fn.Amount(0, most)), [(most - 1,)] * many
-    assert many * 2**39 * most > 2**64
+    domain, records_at = fn.Domain(p0=fn.Amount(0, steps)), [(steps - 1,)] * many
+    assert many * 2**39 * steps > 2**64
     assert wide.magnitude(2**20) < 2**62
     for declared in (2**20, 2**40):
-        found = wide.exact_answers(Tally(Given(domain, own).count([("p0",)])), Adjacency(), declared)[0]
-        assert found.dtype == (np.int64 if declared == 2**20 else object)
-        assert found.tolist() == [many * 2**19, many * (2**39 - 2**20)]
+        sums = wide.exact_answers(Tally(CodeCounter(domain, records_at).count([("p0",)])), Adjacency(), declared)[0]
+        assert sums.dtype == (np.int64 if declared == 2**20 else object)
+        assert sums.tolist() == [many * 2**19, many * (2**39 - 2**20)]
 
 
 def exact_delta(moves, scale, epsilon):
@@ -623,55 +625,55 @@ def exact_delta(moves, scale, epsilon):
 )
 def test_every_record_between_the_knots_is_below_the_laws(steps, rows):
     """Detects a curve that is above the one of records at knots, and not above that of all others."""
-    scale, over = 4.0, CellStructure((), tuple((a, len(k) + 1) for a, k in steps), steps)
-    design = PureStrategy(over, (MeasuredMargin((), np.array(rows)),), scale)
+    scale, cells = 4.0, CellStructure((), tuple((a, len(k) + 1) for a, k in steps), steps)
+    design = PureStrategy(cells, (MeasuredMargin((), np.array(rows)),), scale)
     domain = fn.Domain({a: fn.Amount(0, sum(k), ceilings=np.cumsum(k)[:-1].tolist()) for a, k in steps})
     laws = design.laws(Adjacency())
-    told = Curve((ReleasedCharge(tables=(tuple(map(tuple, laws)),)),))
+    joint = Curve((ReleasedCharge(tables=(tuple(map(tuple, laws)),)),))
     assert {sum(n for _, n in law) for law in laws} == {len(rows)}  # also those that do not move at the knot
     for record in itertools.product(*(range(sum(k) + 1) for _, k in steps)):
-        moves = moved(design, domain, [record])
+        moves = answer_changes(design, domain, [record])
         for epsilon in np.linspace(0, float(design.loss(Adjacency()).epsilon), 9):
-            assert exact_delta([int(x) for x in moves if x], scale, epsilon) * (1 - 1e-9) <= told.delta(epsilon)
-    more = Fraction(len(rows), 64)
-    assert max(sum(e * n for e, n in law) for law in laws) <= design.loss(Adjacency()).epsilon + more
+            assert exact_delta([int(x) for x in moves if x], scale, epsilon) * (1 - 1e-9) <= joint.delta(epsilon)
+    rounding = Fraction(len(rows), 64)
+    assert max(sum(e * n for e, n in law) for law in laws) <= design.loss(Adjacency()).epsilon + rounding
 
 
-def test_between_two_knots_no_delta_is_above_that_of_the_dearer_one(rng):
+def test_between_two_knots_no_delta_exceeds_that_of_the_costlier_one(rng):
     """The law holds for discrete noise itself, not only for its bound: many ε, numbers that rise, fall and pass 0."""
     for _ in range(150):
-        low, rise, most = rng.integers(-6, 9, 3), rng.integers(-4, 5, 3), int(rng.integers(2, 5))
-        every = [np.abs(low + j * rise) for j in range(most + 1)]
+        low, rise, steps = rng.integers(-6, 9, 3), rng.integers(-4, 5, 3), int(rng.integers(2, 5))
+        values = [np.abs(low + j * rise) for j in range(steps + 1)]
         for epsilon in rng.uniform(-1, 4, 3):
-            found = [exact_delta(x[x > 0].tolist(), 4.0, epsilon) for x in every]
-            assert max(found) <= max(found[0], found[-1]) * (1 + 1e-9) + 1e-12
+            deltas = [exact_delta(x[x > 0].tolist(), 4.0, epsilon) for x in values]
+            assert max(deltas) <= max(deltas[0], deltas[-1]) * (1 + 1e-9) + 1e-12
 
 
-def test_both_ends_of_a_range_are_told_as_one_number_that_moves():
+def test_both_ends_of_a_range_are_stated_as_one_number_that_moves():
     """Noise on each of them costs the same as noise on one count, except in cells that change nothing."""
-    over = CellStructure((("a", 3),), (("p", 3),), (("p", (5,)),))
-    design = PureStrategy(over, (MeasuredMargin((0,), np.array([[5, 0, 0], [0, 5, 0], [0, 0, 5], [2, 2, 0]])),), 8.0)
-    more = Fraction(1, 256)
-    told = [(more, 2), (Fraction(2, 8) + more, 1), (Fraction(5, 8) + more, 1)]
-    assert design.laws(Adjacency()) == [told]
-    assert PureStrategy(replace(over, steps=()), design.measured, 8.0).laws(Adjacency()) == [told[1:]]
+    cells = CellStructure((("a", 3),), (("p", 3),), (("p", (5,)),))
+    design = PureStrategy(cells, (MeasuredMargin((0,), np.array([[5, 0, 0], [0, 5, 0], [0, 0, 5], [2, 2, 0]])),), 8.0)
+    rounding = Fraction(1, 256)
+    laws = [(rounding, 2), (Fraction(2, 8) + rounding, 1), (Fraction(5, 8) + rounding, 1)]
+    assert design.laws(Adjacency()) == [laws]
+    assert PureStrategy(replace(cells, steps=()), design.measured, 8.0).laws(Adjacency()) == [laws[1:]]
 
 
 def test_questions_with_finitely_many_answers_are_of_other_attributes():
     for where, good in (({"sex": ["f"]}, True), ({"pay": ["none"]}, False)):
-        asked = AnswerDesign(fn.FiniteQuery.count("q", people=3, epsilon=1, where=where), DOMAIN, None)
+        answer = AnswerDesign(fn.FiniteQuery.count("q", people=3, epsilon=1, where=where), DOMAIN, None)
         with contextlib.nullcontext() if good else refused("plan.question-about-amount"):
-            asked.check(DOMAIN.sizes, DOMAIN.steps)
+            answer.check(DOMAIN.sizes, DOMAIN.steps)
     with refused("plan.made-for-another-domain"):
-        asked.check(DOMAIN.sizes, {})
+        answer.check(DOMAIN.sizes, {})
 
 
-def order(design, domain, **more):
-    return Order(domain, DataSource(), PrivacyUnit(), (design,), "0" * 64, "fit-for-use", **more)
+def order(design, domain, **options):
+    return Order(domain, DataSource(), PrivacyUnit(), (design,), "0" * 64, "fit-for-use", **options)
 
 
 def test_patterns_in_amounts_have_no_price(rng):
-    design, domain = made(rng, (4,))
+    design, domain = random_design(rng, (4,))
     order(design, domain)
     for pattern in (Pattern(once_per=("p0",)), Pattern(per_value=(("p0", 1),)), Pattern(fixed=("p0",))):
         with refused("plan.pattern-with-amount"):
@@ -679,14 +681,14 @@ def test_patterns_in_amounts_have_no_price(rng):
 
 
 @pytest.mark.parametrize("steps", [(4,), ((3, 1),), (2, 2)])
-@pytest.mark.parametrize(("declared", "most"), [(2**62, 2**60 - 1), (2**40, 2**40), (5, 5)])
-def test_more_records_than_are_declared_are_refused_where_amounts_are_summed(rng, steps, declared, most):
+@pytest.mark.parametrize(("declared", "limit"), [(2**62, 2**60 - 1), (2**40, 2**40), (5, 5)])
+def test_more_records_than_are_declared_are_refused_where_amounts_are_summed(rng, steps, declared, limit):
     """In 4 steps, sums of 2⁶⁰ records wrap, for any declared bound; the other attributes do not matter."""
-    design, domain = made(rng, steps)
-    own = replace(order(design, domain), source=DataSource(max_records=declared))
-    assert own.max_records() == most
+    design, domain = random_design(rng, steps)
+    bounded = replace(order(design, domain), source=DataSource(max_records=declared))
+    assert bounded.max_records() == limit
 
-    class Many(Given):
+    class Many(CodeCounter):
         def count(self, margins, progress=None):
             counts = {m: np.zeros(tuple(self.domain[a].size for a in m), dtype=np.int64) for m in margins}
             for x in counts.values():
@@ -695,51 +697,51 @@ def test_more_records_than_are_declared_are_refused_where_amounts_are_summed(rng
 
     with fn.Ledger(":memory:") as ledger:
         with refused("data.more-records-than-counted") as caught:
-            measuring.measure(own, Many(domain, most + 1), ledger)
+            measuring.measure(bounded, Many(domain, limit + 1), ledger)
         assert not ledger.entries()
-        measuring.measure(own, Many(domain, most), ledger, noise=Replay())
-    assert f"{most + 1:,}" not in str(caught.value)
+        measuring.measure(bounded, Many(domain, limit), ledger, noise=Replay())
+    assert f"{limit + 1:,}" not in str(caught.value)
     leaks_nothing(caught.value)
 
 
-@pytest.mark.parametrize(("steps", "times", "most"), [(2**30, 1, 2**32 - 1), (2**30, 2, 2**31 - 1), (2**20, 1, 2**40)])
-def test_how_many_records_are_summed_exactly_is_decided_while_planning(rng, steps, times, most):
+@pytest.mark.parametrize(("steps", "times", "limit"), [(2**30, 1, 2**32 - 1), (2**30, 2, 2**31 - 1), (2**20, 1, 2**40)])
+def test_how_many_records_are_summed_exactly_is_decided_while_planning(rng, steps, times, limit):
     """The steps and the public bound decide it alone; a stated bound that fits is enough for any steps."""
-    design, domain = made(rng, (steps,))
-    own = order(design, domain)
-    if most >= ENOUGH:
-        assert own.max_records(times) == most
+    design, domain = random_design(rng, (steps,))
+    plan_order = order(design, domain)
+    if limit >= ENOUGH:
+        assert plan_order.max_records(times) == limit
     else:
         with refused("plan.too-many-records-for-amounts"):
-            own.max_records(times)
-    stated = replace(own, source=DataSource(max_records=2**20))
+            plan_order.max_records(times)
+    stated = replace(plan_order, source=DataSource(max_records=2**20))
     assert stated.max_records(times) == 2**20
 
 
 def test_a_plan_of_products_needs_a_public_bound_that_fits():
     domain = fn.Domain(pay=fn.Amount(0, 2**20), weight=fn.Amount(0, 2**15))
-    table, most = fn.table(sum=["pay", "weight"], variance=2**70), 2**27 - 1
+    table, limit = fn.table(sum=["pay", "weight"], variance=2**70), 2**27 - 1
     with refused("plan.too-many-records-for-amounts"):
         planned(domain, table)
-    assert planned(domain, table, source=DataSource(max_records=most)).order.max_records() == most
+    assert planned(domain, table, source=DataSource(max_records=limit)).order.max_records() == limit
 
 
 def test_sums_of_products_of_amounts_are_refused_while_planning_unless_few_records_are_declared(rng):
-    design, domain = made(rng, (2**20, 2**20))
+    design, domain = random_design(rng, (2**20, 2**20))
     few = (2**62 - 1) // 2**40
     with refused("plan.too-many-records-for-amounts"):
         order(design, domain)
-    own = Order(domain, DataSource(max_records=few), PrivacyUnit(), (design,), "0" * 64, "fit-for-use")
-    assert own.max_records() == few
+    bounded = Order(domain, DataSource(max_records=few), PrivacyUnit(), (design,), "0" * 64, "fit-for-use")
+    assert bounded.max_records() == few
     with refused("plan.too-many-records-for-amounts"):
-        replace(own, source=DataSource(max_records=few + 1))
+        replace(bounded, source=DataSource(max_records=few + 1))
 
 
 # --- plans ----------------------------------------------------------------------------------------------------------
 
 
-def planned(domain, *tables, gap=1e-6, **more):
-    return fn.plan(fn.Publication(fn.Workload(domain, tables), **more), gap=gap)
+def planned(domain, *tables, gap=1e-6, **options):
+    return fn.plan(fn.Publication(fn.Workload(domain, tables), **options), gap=gap)
 
 
 STATES = {"state": fn.Categorical(range(51)), "sex": fn.Categorical([1, 2])}
@@ -755,14 +757,14 @@ def test_counts_and_sums_in_one_plan_cost_what_was_computed_for_them(kappa, rho)
     )
     assert float(plan.rho) == pytest.approx(rho, rel=1e-4)
     assert plan.gap <= 1e-6
-    (told,) = document(plan_report(plan))["amounts"]
-    assert told["largest"] == 200_000
-    assert told["asked_kappa"] == pytest.approx(kappa)
-    assert told["achieved_kappa"] == pytest.approx(kappa, rel=1e-4)
+    (amount,) = document(plan_report(plan))["amounts"]
+    assert amount["largest"] == 200_000
+    assert amount["asked_kappa"] == pytest.approx(kappa)
+    assert amount["achieved_kappa"] == pytest.approx(kappa, rel=1e-4)
 
 
 @pytest.mark.parametrize(("low", "cost"), [(-1, 2), (-0.5, 1.6), (0, 4 / 3), (0.5, 1.142857)])
-def test_the_range_decides_what_a_sum_costs_beside_a_count(low, cost):
+def test_the_range_decides_the_cost_of_a_sum_next_to_a_count(low, cost):
     domain = fn.Domain(pay=fn.Amount(low, 1, step=0.25))
     plan = planned(domain, fn.table(variance=1), fn.table(sum="pay", variance=1))
     assert float(plan.cost_squared) == pytest.approx(cost, rel=1e-5)
@@ -776,12 +778,12 @@ def test_one_amount_from_zero_costs_as_in_closed_form(count, total):
     assert float(plan.cost_squared) == pytest.approx(closed, rel=1e-5)
 
 
-@pytest.mark.parametrize("most", [1, 2**24, 2**30])
-def test_many_steps_leave_the_gap_small(most):
-    plan = planned(fn.Domain(pay=fn.Amount(0, most)), fn.table(variance=1), fn.table(sum="pay", variance=most**2))
+@pytest.mark.parametrize("steps", [1, 2**24, 2**30])
+def test_many_steps_leave_the_gap_small(steps):
+    plan = planned(fn.Domain(pay=fn.Amount(0, steps)), fn.table(variance=1), fn.table(sum="pay", variance=steps**2))
     assert plan.gap <= 1e-6
     (group,) = plan.groups[0].strategy.groups
-    assert group.basis.tolist() == [[1, 1], [-most, most]]
+    assert group.basis.tolist() == [[1, 1], [-steps, steps]]
 
 
 @pytest.mark.parametrize(("amounts", "cost"), [(2, 5 / 3), (4, 7 / 3), (8, 11 / 3)])
@@ -793,7 +795,7 @@ def test_several_amounts_share_what_they_cost(amounts, cost):
     assert {len(m) for m in plan.groups[0].design.margins()} <= {0, 1}  # no joint cells of amounts are counted
 
 
-def test_too_many_amounts_are_told_of_a_way_out_that_they_have():
+def test_errors_about_too_many_amounts_name_a_remedy_that_works():
     """No table shows an amount value by value, so the advice for other attributes does not apply."""
     domain = fn.Domain({f"p{i}": fn.Amount(0, 10) for i in range(15)})
     tables = [fn.table(sum=name, margin=5) for name in domain]
@@ -801,12 +803,12 @@ def test_too_many_amounts_are_told_of_a_way_out_that_they_have():
         planned(domain, *tables)
     with refused("workload.too-many-cells-for-laplace"):
         planned_pure(domain, *tables[:13])
-    first, *others = (fn.Workload(domain, tables[i : i + 5]) for i in (0, 5, 10))
-    plan = fn.plan(fn.Publication(first, further_tables=[fn.Publication(w) for w in others]))
+    head, *others = (fn.Workload(domain, tables[i : i + 5]) for i in (0, 5, 10))
+    plan = fn.plan(fn.Publication(head, further_tables=[fn.Publication(w) for w in others]))
     assert len(plan.groups) == 3
 
 
-def test_a_weighted_sum_is_a_product_and_cheaper_than_an_amount_of_its_own():
+def test_a_weighted_sum_is_a_product_and_costs_less_than_a_new_amount():
     domain = fn.Domain(weight=fn.Amount(0, 50), pay=fn.Amount(0, 20))
     three = [
         fn.table(variance=1),
@@ -818,7 +820,7 @@ def test_a_weighted_sum_is_a_product_and_cheaper_than_an_amount_of_its_own():
     assert ("weight", "pay") in plan.groups[0].design.margins()
 
 
-def test_the_count_of_those_with_an_amount_is_asked_for_beside_all_and_their_sum():
+def test_counts_of_those_with_an_amount_next_to_all_and_their_sum():
     pay = fn.Amount(0, 20, missing={"unknown": [-9]}, if_missing="unknown")
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=pay)
     both = [fn.table("sex", variance=1), fn.table("sex", sum="pay", variance=400)]
@@ -856,7 +858,7 @@ def test_the_mean_of_so_many_records_costs_what_both_ends_do():
 
 
 @pytest.mark.parametrize("amounts", [1, 2, 4, 6])
-def test_means_alone_cost_less_than_twice_their_root(amounts):
+def test_means_cost_less_than_twice_their_root(amounts):
     domain = fn.Domain({f"p{i}": fn.Amount(0, 10) for i in range(amounts)})
     means = [fn.table(mean=f"p{i}", margin=1.959963984540054, reference=10) for i in range(amounts)]
     assert float(planned(domain, *means).cost_squared) == pytest.approx((1 + math.sqrt(amounts)) ** 2 / 4, rel=1e-5)
@@ -864,17 +866,17 @@ def test_means_alone_cost_less_than_twice_their_root(amounts):
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize(("kappa", "rho"), [(15, 0.002815), (60, 0.000135)])
-def test_sums_beside_the_demo_cost_a_third_and_a_quarter_of_what_they_do_alone(kappa, rho):
+def test_sums_next_to_the_demo_cost_a_third_and_a_quarter_of_separate_ones(kappa, rho):
     spec = fn.load_spec(data.path(data.DEMO))
     domain = fn.Domain({**spec.domain, "pay": fn.Amount(0, 200_000, step=100)})
     sums = fn.table("state", "status", sum="pay", margin=kappa * 200_000)
-    first, both = (planned(domain, *spec.workload.tables, *more, gap=1e-5) for more in ((), (sums,)))
-    assert float(both.rho - first.rho) == pytest.approx(rho, abs=2e-6)
-    assert float(both.rho - first.rho) < (1.959963984540054 / kappa) ** 2 / 2 / 3 * 1.02
+    base, both = (planned(domain, *spec.workload.tables, *added, gap=1e-5) for added in ((), (sums,)))
+    assert float(both.rho - base.rho) == pytest.approx(rho, abs=2e-6)
+    assert float(both.rho - base.rho) < (1.959963984540054 / kappa) ** 2 / 2 / 3 * 1.02
 
 
-@pytest.mark.parametrize(("cells", "rows", "more"), [(1, False, 0.00026), (5, False, 0.00026), (5, True, 0.00030)])
-def test_cells_for_missing_ages_cost_the_demo_next_to_nothing(cells, rows, more):
+@pytest.mark.parametrize(("cells", "rows", "increase"), [(1, False, 0.00026), (5, False, 0.00026), (5, True, 0.00030)])
+def test_cells_for_missing_ages_cost_the_demo_next_to_nothing(cells, rows, increase):
     spec = fn.load_spec(data.path(data.DEMO))
     age = fn.Ordered(0, 85, missing={f"m{i}": [1000 + i] for i in range(cells)})
     tables = [
@@ -882,14 +884,14 @@ def test_cells_for_missing_ages_cost_the_demo_next_to_nothing(cells, rows, more)
         for t in spec.workload.tables
     ]
     plan = planned(fn.Domain({**spec.domain, "age": age}), *tables, gap=1e-5)
-    assert float(plan.rho) / 0.0356209 - 1 == pytest.approx(more, abs=5e-5)
+    assert float(plan.rho) / 0.0356209 - 1 == pytest.approx(increase, abs=5e-5)
 
 
 def test_ranges_by_class_are_prepared_and_cost_as_one_class_does():
     """And one range for all of them as much as the largest asks of the smallest."""
     size = fn.Categorical(["small", "middle", "large", "huge"])
-    own = planned(fn.Domain(size=size, part=fn.Amount(0, 1, step=0.001)), fn.table("size", sum="part", variance=1))
-    assert float(own.cost_squared) == pytest.approx(1, rel=1e-5)
+    by_class = planned(fn.Domain(size=size, part=fn.Amount(0, 1, step=0.001)), fn.table("size", sum="part", variance=1))
+    assert float(by_class.cost_squared) == pytest.approx(1, rel=1e-5)
     targets = fn.ByAttribute("size", [1, 100, 10_000, 10**6])
     one = planned(fn.Domain(size=size, turnover=fn.Amount(0, 1000)), fn.table("size", sum="turnover", variance=targets))
     assert float(one.cost_squared) == pytest.approx(10**6, rel=1e-5)
@@ -902,21 +904,21 @@ def up_to(tops, margin=1):
 
 
 @pytest.mark.parametrize(
-    ("tops", "alone", "beside"),
+    ("tops", "sums_cost", "joint_cost"),
     [(3, 1.2591, 1.50899), (6, 1.5265, 1.71598), (7, 1.5991, 1.77537), (10, 1.7869, 1.93385)],
 )
-def test_doubling_ceilings_cost_what_was_computed_for_them(tops, alone, beside):
+def test_doubling_ceilings_cost_what_was_computed_for_them(tops, sums_cost, joint_cost):
     """Times one sum, without and with a count as accurate; several amounts of one column cost more (below)."""
     amount, sums = up_to([2**i for i in range(tops)])
-    found = [planned(fn.Domain(pay=amount), *more, *sums) for more in ((), (fn.table(variance=1),))]
-    assert [float(x.cost_squared) for x in found] == pytest.approx([alone, beside], abs=1e-4)
-    assert max(x.gap for x in found) <= 1e-6
+    plans = [planned(fn.Domain(pay=amount), *counts, *sums) for counts in ((), (fn.table(variance=1),))]
+    assert [float(x.cost_squared) for x in plans] == pytest.approx([sums_cost, joint_cost], abs=1e-4)
+    assert max(x.gap for x in plans) <= 1e-6
 
 
 def test_ceilings_that_no_table_asks_for_cost_nothing():
-    asked = [fn.table(variance=1), fn.table(sum="pay", variance=64**2), fn.table(mean="pay", variance=1, reference=64)]
-    plain, more = (planned(fn.Domain(pay=fn.Amount(0, 64, ceilings=t)), *asked) for t in ((), (7, 10)))
-    assert float(more.cost_squared) == pytest.approx(float(plain.cost_squared), rel=1e-5)
+    tables = [fn.table(variance=1), fn.table(sum="pay", variance=64**2), fn.table(mean="pay", variance=1, reference=64)]
+    without, with_tops = (planned(fn.Domain(pay=fn.Amount(0, 64, ceilings=t)), *tables) for t in ((), (7, 10)))
+    assert float(with_tops.cost_squared) == pytest.approx(float(without.cost_squared), rel=1e-5)
 
 
 @pytest.mark.parametrize("top", [2**24, 2**30])
@@ -958,27 +960,27 @@ def at_every_step(neighbours):
     records = [(z, w, j) for z in (0, 1) for w in range(3) for j in range(11)]
     if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
         return [([r], []) for r in records]
-    near = [r for r in records if r[2] in {0, 1, 2, 4, 5, 9, 10}]
-    return [([r], [s]) for r in near for s in records if r < s]
+    few = [r for r in records if r[2] in {0, 1, 2, 4, 5, 9, 10}]
+    return [([r], [s]) for r in few for s in records if r < s]
 
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("neighbours", list(Neighbours))
-def test_plans_with_ceilings_charge_what_the_dearest_step_costs(neighbours):
+def test_plans_with_ceilings_charge_the_costliest_step(neighbours):
     """Every j of the range, alone and replaced by every other, with a count, a product and cells for missing values."""
     workload = with_ceilings()
     plan = fn.plan(workload, unit=PrivacyUnit(neighbours=neighbours), gap=1e-3)
     design = plan.groups[0].design
-    found = [shift(design, workload.domain, more, fewer) for more, fewer in at_every_step(neighbours)]
-    assert max(found) == design.cost_squared(neighbours)
-    assert 2 * plan.order.loss.rho >= max(found)
+    changes = [shift(design, workload.domain, added, fewer) for added, fewer in at_every_step(neighbours)]
+    assert max(changes) == design.cost_squared(neighbours)
+    assert 2 * plan.order.loss.rho >= max(changes)
     if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
-        assert 2 * plan.order.loss.rho == max(found)
+        assert 2 * plan.order.loss.rho == max(changes)
     people = fn.plan(workload, unit=PrivacyUnit("person", 2, neighbours=neighbours), gap=1e-3)
     assert people.rho == pytest.approx(4 * plan.rho, rel=1e-2)
 
 
-def test_amounts_of_one_column_squares_and_products_that_are_prepared_cost_what_is_said_of_them():
+def test_prepared_columns_squares_and_products_cost_the_stated_amount():
     ceilings = fn.Domain({f"up to {x}": fn.Amount(0, x, column="pay") for x in (25, 50, 100)})
     sums = [fn.table(sum=f"up to {x}", variance=x**2) for x in (25, 50, 100)]
     assert float(planned(ceilings, *sums).cost_squared) == pytest.approx(1.8, rel=1e-5)
@@ -989,7 +991,7 @@ def test_amounts_of_one_column_squares_and_products_that_are_prepared_cost_what_
         assert float(three.cost_squared) == pytest.approx(5 / 3, rel=1e-4)
 
 
-def test_cells_for_missing_values_beside_an_amount_cost_nothing_more():
+def test_cells_for_missing_values_of_an_amount_add_no_cost():
     cells = fn.Amount(0, 8, missing={"a": ["A"], "b": ["B"]})
     tables = [fn.table(variance=1), fn.table(sum="pay", variance=64)]
     plan = planned(fn.Domain(pay=cells), *tables)
@@ -998,7 +1000,7 @@ def test_cells_for_missing_values_beside_an_amount_cost_nothing_more():
     assert planned(fn.Domain(pay=cells), *tables, *stated).gap <= 1e-6
 
 
-def test_whole_numbers_are_summed_without_ends():
+def test_integers_are_summed_without_ends():
     domain = fn.Domain(kids=fn.Ordered(0, 3, clip=True))
     plan = planned(domain, fn.table(sum="kids", variance=9))
     assert float(plan.cost_squared) == pytest.approx(1, rel=1e-5)
@@ -1030,10 +1032,10 @@ def test_plans_of_amounts_keep_the_laws_of_plans(plan):
     check_variances(plan)
     for part in plan.parts:
         check_part(part)
-    again = fn.Plan.from_json(plan.to_json())
-    assert again.hash == plan.hash
-    assert again.rho == plan.rho
-    assert again.groups[0].strategy.structure.steps == (("hours", (120,)), ("pay", (100,)))
+    parsed = fn.Plan.from_json(plan.to_json())
+    assert parsed.hash == plan.hash
+    assert parsed.rho == plan.rho
+    assert parsed.groups[0].strategy.structure.steps == (("hours", (120,)), ("pay", (100,)))
 
 
 def test_a_record_that_is_replaced_moves_no_more_than_is_charged():
@@ -1042,44 +1044,44 @@ def test_a_record_that_is_replaced_moves_no_more_than_is_charged():
     plan = planned(domain, *tables, unit=PrivacyUnit(neighbours=Neighbours.REPLACE_ONE), gap=1e-3)
     design = plan.groups[0].design
     codes = [(z, j) for z in (0, 1) for j in range(9)]
-    found = [shift(design, domain, [r], [s]) for r in codes for s in codes]
-    assert max(found) == design.cost_squared(Neighbours.REPLACE_ONE)
+    changes = [shift(design, domain, [r], [s]) for r in codes for s in codes]
+    assert max(changes) == design.cost_squared(Neighbours.REPLACE_ONE)
 
 
-def test_what_an_amount_leaves_over_is_free_beside_it():
+def test_the_remainder_of_an_amount_is_free_next_to_it():
     domain = fn.Domain(
         sex=fn.Categorical(["f", "m"]), pay=fn.Amount(0, 8, missing={"unknown": []}, if_missing="unknown")
     )
     plan = planned(domain, fn.table("sex", sum="pay", margin=100))
-    beside = fn.plan_free(fn.Workload(domain, [fn.table(groups={"pay": {"unknown": ["unknown"]}}, margin=10)]), plan)
-    together = plan.order.loss + beside.order.loss
-    assert beside.rho > 0
-    assert together.rho == plan.order.loss.rho
-    first, second = plan.groups[0].design, beside.groups[0].design
+    free = fn.plan_free(fn.Workload(domain, [fn.table(groups={"pay": {"unknown": ["unknown"]}}, margin=10)]), plan)
+    joint_loss = plan.order.loss + free.order.loss
+    assert free.rho > 0
+    assert joint_loss.rho == plan.order.loss.rho
+    base_design, second = plan.groups[0].design, free.groups[0].design
     for record in itertools.product((0, 1), range(10)):
-        assert shift(first, domain, [record]) + shift(second, domain, [record]) <= 2 * together.rho
+        assert shift(base_design, domain, [record]) + shift(second, domain, [record]) <= 2 * joint_loss.rho
 
 
 # --- pure plans -----------------------------------------------------------------------------------------------------
 
 
-def planned_pure(domain, *tables, **more):
-    return fn.plan(fn.Publication(fn.Workload(domain, tables), privacy="pure", **more))
+def planned_pure(domain, *tables, **options):
+    return fn.plan(fn.Publication(fn.Workload(domain, tables), privacy="pure", **options))
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("most", [1, 2000, 2**30])
-def test_pure_counts_and_sums_in_one_plan_cost_what_was_computed_for_them(most):
+@pytest.mark.parametrize("steps", [1, 2000, 2**30])
+def test_pure_counts_and_sums_in_one_plan_cost_what_was_computed_for_them(steps):
     """51 × 2 of both, each with a standard error of 50, in records at the largest amount: noise on both ends."""
-    domain = fn.Domain(**STATES, pay=fn.Amount(0, most))
-    count, total = fn.table("state", "sex", std_error=50), fn.table("state", "sex", sum="pay", std_error=50 * most)
-    together = planned_pure(domain, count, total)
-    apart = sum(float(planned_pure(domain, t).exact_epsilon) for t in (count, total))
-    assert float(together.exact_epsilon) == pytest.approx(0.04, rel=1e-4)
-    assert apart == pytest.approx(0.05657, rel=1e-4)
-    assert apart / float(together.exact_epsilon) == pytest.approx(2**0.5, rel=1e-4)
-    assert together.relaxation <= 1 + 1e-9
-    assert [m.attributes for m in together.table_part.strategy.measured] == [(0, 1)]
+    domain = fn.Domain(**STATES, pay=fn.Amount(0, steps))
+    count, total = fn.table("state", "sex", std_error=50), fn.table("state", "sex", sum="pay", std_error=50 * steps)
+    joint = planned_pure(domain, count, total)
+    separate = sum(float(planned_pure(domain, t).exact_epsilon) for t in (count, total))
+    assert float(joint.exact_epsilon) == pytest.approx(0.04, rel=1e-4)
+    assert separate == pytest.approx(0.05657, rel=1e-4)
+    assert separate / float(joint.exact_epsilon) == pytest.approx(2**0.5, rel=1e-4)
+    assert joint.relaxation <= 1 + 1e-9
+    assert [m.attributes for m in joint.table_part.strategy.measured] == [(0, 1)]
 
 
 def test_a_pure_mean_costs_what_both_ends_do():
@@ -1092,7 +1094,7 @@ def test_a_pure_mean_costs_what_both_ends_do():
 
 
 @pytest.mark.parametrize(("amounts", "cost"), [(2, 2 * 2**0.5), (3, 3 * (4 / 3) ** 0.5), (4, 20**0.5)])
-def test_several_amounts_of_many_steps_are_asked_one_by_one_beside_their_rests(amounts, cost):
+def test_several_amounts_of_many_steps_are_measured_singly_with_their_rests(amounts, cost):
     """Products of steps leave no bits for joint cells. Planned separately, they cost (m + 1) √2."""
     domain = fn.Domain({f"p{i}": fn.Amount(0, 10**6) for i in range(amounts)})
     tables = [fn.table(sum=f"p{i}", variance=1e12) for i in range(amounts)]
@@ -1105,16 +1107,16 @@ def test_several_amounts_of_many_steps_are_asked_one_by_one_beside_their_rests(a
 @pytest.mark.no_cover
 def test_pure_amounts_of_few_steps_are_planned_as_their_ends_are():
     """Detects integers so coarse that they add cost: with one step, any integer is one between the ends too."""
-    found = []
-    for most in (1, 1000):
-        domain = fn.Domain(state=fn.Categorical(range(4)), x=fn.Amount(0, most), y=fn.Amount(0, most))
+    epsilons = []
+    for steps in (1, 1000):
+        domain = fn.Domain(state=fn.Categorical(range(4)), x=fn.Amount(0, steps), y=fn.Amount(0, steps))
         tables = [
             fn.table("state", variance=1),
-            fn.table("state", sum="x", variance=2 * most**2),
-            fn.table(sum=["x", "y"], variance=3 * most**4),
+            fn.table("state", sum="x", variance=2 * steps**2),
+            fn.table(sum=["x", "y"], variance=3 * steps**4),
         ]
-        found.append(float(planned_pure(domain, *tables).exact_epsilon))
-    assert found[1] == pytest.approx(found[0], rel=1e-3)
+        epsilons.append(float(planned_pure(domain, *tables).exact_epsilon))
+    assert epsilons[1] == pytest.approx(epsilons[0], rel=1e-3)
 
 
 def test_products_of_too_many_steps_are_refused_with_what_to_do():
@@ -1123,11 +1125,13 @@ def test_products_of_too_many_steps_are_refused_with_what_to_do():
         planned_pure(domain, fn.table(sum=["x", "y"], variance=2.0**80))
 
 
-@pytest.mark.parametrize("more", [{"budget": fn.Budget(epsilon=1e-6)}, {"unit": PrivacyUnit("person", 1000)}])
-def test_small_costs_leave_fewer_bits_and_the_noise_can_be_drawn(more):
+@pytest.mark.parametrize("options", [{"budget": fn.Budget(epsilon=1e-6)}, {"unit": PrivacyUnit("person", 1000)}])
+def test_small_costs_leave_fewer_bits_and_the_noise_can_be_drawn(options):
     """The largest scale there is would not do for all the bits that steps take."""
     domain = fn.Domain(state=fn.Categorical(range(5)), pay=fn.Amount(0, 2**20))
-    plan = planned_pure(domain, fn.table("state", margin=10**6), fn.table("state", sum="pay", margin=2.0**40), **more)
+    plan = planned_pure(
+        domain, fn.table("state", margin=10**6), fn.table("state", sum="pay", margin=2.0**40), **options
+    )
     check_price(plan)
     assert plan.table_part.strategy.scale <= MAX_NOISE_SCALE
     assert plan.ratio < 2
@@ -1135,14 +1139,14 @@ def test_small_costs_leave_fewer_bits_and_the_noise_can_be_drawn(more):
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("neighbours", list(Neighbours))
-def test_pure_plans_charge_what_the_dearest_step_costs(neighbours):
+def test_pure_plans_charge_the_costliest_step(neighbours):
     """Every j of the range, alone and replaced by every other, with a count, a product and cells for missing values."""
     workload = with_ceilings()
     plan = planned_quickly(workload, unit=PrivacyUnit(neighbours=neighbours))
     design, rate = plan.table_part.design, plan.table_part.design.rate
-    found = [moved(design, workload.domain, more, fewer) for more, fewer in at_every_step(neighbours)]
-    assert max(sum(x) for x in found) * rate == plan.exact_epsilon == plan.order.loss.epsilon
-    assert max(sum(x**2) for x in found) * rate**2 <= 2 * plan.order.loss.rho
+    changes = [answer_changes(design, workload.domain, added, fewer) for added, fewer in at_every_step(neighbours)]
+    assert max(sum(x) for x in changes) * rate == plan.exact_epsilon == plan.order.loss.epsilon
+    assert max(sum(x**2) for x in changes) * rate**2 <= 2 * plan.order.loss.rho
     people = planned_quickly(workload, unit=PrivacyUnit("person", 2, neighbours=neighbours))
     assert float(people.exact_epsilon) == pytest.approx(2 * float(plan.exact_epsilon), rel=1e-2)
 
@@ -1167,22 +1171,22 @@ def test_pure_plans_of_amounts_obey_the_law_of_designs(neighbours, rng):
 def test_kinds_of_noise_are_compared_for_amounts_as_for_counts():
     domain = fn.Domain(state=fn.Categorical(range(5)), pay=fn.Amount(0, 2000), hours=fn.Amount(0, 60))
     tables = [fn.table("state", margin=20), fn.table("state", sum="pay", margin=30_000)]
-    found = fn.compare(fn.Workload(domain, tables), all_families=True)
-    assert {a.privacy for a in found.alternatives} == {fn.Privacy.PURE, fn.Privacy.ZCDP}
-    assert found.plan.publication.privacy is fn.Privacy.PURE
-    assert fn.plan(fn.Workload(domain, tables), privacy="auto").exact_epsilon == found.plan.exact_epsilon
+    comparison = fn.compare(fn.Workload(domain, tables), all_families=True)
+    assert {a.privacy for a in comparison.alternatives} == {fn.Privacy.PURE, fn.Privacy.ZCDP}
+    assert comparison.plan.publication.privacy is fn.Privacy.PURE
+    assert fn.plan(fn.Workload(domain, tables), privacy="auto").exact_epsilon == comparison.plan.exact_epsilon
     several = fn.compare(fn.Workload(domain, [*tables, fn.table("state", sum="hours", margin=900)]), all_families=True)
     pure_ones = {a.family for a in several.alternatives if a.privacy is fn.Privacy.PURE}
     assert {"every cell on its own", "cells and sums by margin", "cells and sums by what is asked"} <= pure_ones
 
 
 @pytest.mark.parametrize("row", [0, -1])
-def test_pure_plans_that_are_not_whole_between_the_ends_are_not_read(pure_plan, row):
-    told = json.loads(pure_plan.to_json())
-    margin = told["tables"][0]["strategy"]["margins"][0]
+def test_pure_plans_that_are_not_integer_between_the_ends_are_not_read(pure_plan, row):
+    document = json.loads(pure_plan.to_json())
+    margin = document["tables"][0]["strategy"]["margins"][0]
     margin["rows"][row][1][0] += 1
     with refused("plan.amount-rows-not-whole"):
-        fn.Plan.from_json(json.dumps(told))
+        fn.Plan.from_json(json.dumps(document))
 
 
 @pytest.fixture(scope="module")
@@ -1202,13 +1206,13 @@ def test_pure_plans_of_amounts_keep_the_laws_of_plans(pure_plan):
     check_accuracy(pure_plan)
     check_variances(pure_plan)
     check_part(pure_plan.table_part)
-    again = fn.Plan.from_json(pure_plan.to_json())
-    assert (again.hash, again.exact_epsilon) == (pure_plan.hash, pure_plan.exact_epsilon)
-    assert again.table_part.strategy.structure.steps == (("pay", (100,)),)
+    parsed = fn.Plan.from_json(pure_plan.to_json())
+    assert (parsed.hash, parsed.exact_epsilon) == (pure_plan.hash, pure_plan.exact_epsilon)
+    assert parsed.table_part.strategy.structure.steps == (("pay", (100,)),)
     for summary in pure_plan.summaries:
         assert summary.achieved_moe <= summary.target_moe * (1 + 1e-9)
-    told = {x["table"]: x for x in document(plan_report(pure_plan))["amounts"]}
-    assert told["state by pay sum"]["asked_kappa"] == pytest.approx(5)
+    amounts = {x["table"]: x for x in document(plan_report(pure_plan))["amounts"]}
+    assert amounts["state by pay sum"]["asked_kappa"] == pytest.approx(5)
 
 
 def test_without_noise_a_pure_release_says_the_truth_and_charges_its_epsilon(pure_plan, people, monkeypatch, tmp_path):
@@ -1226,32 +1230,34 @@ def test_without_noise_a_pure_release_says_the_truth_and_charges_its_epsilon(pur
     with fn.Ledger(tmp_path / "ledger.sqlite") as book:
         entry, _ = book.entries()
         assert entry.epsilon == pure_plan.exact_epsilon
-        told = ReleasedCharge.from_entry(entry, entry.account)
-        assert told.tables == (tuple(tuple(law) for law in pure_plan.table_part.design.laws(Adjacency())),)
+        charge = ReleasedCharge.from_entry(entry, entry.account)
+        assert charge.tables == (tuple(tuple(law) for law in pure_plan.table_part.design.laws(Adjacency())),)
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize(("count", "some"), [(300, 8), pytest.param(1500, 50, marks=pytest.mark.slow)])
-def test_intervals_of_pure_sums_and_means_hold_as_often_as_they_say(pure_plan, people, count, some, monkeypatch):
+@pytest.mark.parametrize(("count", "table_releases"), [(300, 8), pytest.param(1500, 50, marks=pytest.mark.slow)])
+def test_intervals_of_pure_sums_and_means_hold_as_often_as_they_say(
+    pure_plan, people, count, table_releases, monkeypatch
+):
     """Independent releases with the real sampler: sums hold at the stated rate, means at least at that rate.
 
     Detects, of 300, coverage of 95 % intervals of sums below 0.87, and of 1,500 below 0.92, at 1e-6 for each test; of
     means, whose intervals take longest, of 8 that most do not hold, and of 50 coverage below 0.75.
     """
     monkeypatch.setattr(noise, "discrete_laplaces", Replay().discrete_laplaces)
-    first, strategy = released(pure_plan, people), pure_plan.table_part.strategy
+    measured_release, strategy = released(pure_plan, people), pure_plan.table_part.strategy
     draws = [noise.discrete_laplace(strategy.scale, count * n).reshape(count, n) for n in strategy.lengths]
     by_state = truth(people).groupby("state")["pay"]
     sums, means, hits, inside = by_state.sum().to_numpy(), by_state.mean().to_numpy(), [], []
-    width = first.total("pay", by="state").moe()
+    width = measured_release.total("pay", by="state").moe()
     for i in range(count):
-        release = fn.Release(pure_plan, [y + x[i] for y, x in zip(first.answers, draws, strict=True)])
+        release = fn.Release(pure_plan, [y + x[i] for y, x in zip(measured_release.answers, draws, strict=True)])
         hits.append(np.abs(release["state by pay sum"]["value"].to_numpy() - sums) <= width)
-        if i < some:
+        if i < table_releases:
             low, high = release.mean("pay", by="state").interval()
             inside.append((low <= means) & (means <= high))
     assert as_often_as(np.array(hits), 0.95, slack=1e-3)
-    assert (stats.binom.cdf(np.sum(inside, axis=0), some, 0.95) > SIGNIFICANCE).all()
+    assert (stats.binom.cdf(np.sum(inside, axis=0), table_releases, 0.95) > SIGNIFICANCE).all()
 
 
 # --- releases -------------------------------------------------------------------------------------------------------
@@ -1287,9 +1293,9 @@ def test_without_noise_a_release_says_the_truth_in_steps(plan, people, without_n
     release, true = released(plan, people), truth(people)
     by_state = true.groupby("state")
     for name in ("pay", "hours"):
-        found = release[f"state by {name} sum"]
-        assert list(found[name]) == ["sum"] * 3
-        np.testing.assert_allclose(found["value"], by_state[name].sum(), rtol=1e-9)
+        frame = release[f"state by {name} sum"]
+        assert list(frame[name]) == ["sum"] * 3
+        np.testing.assert_allclose(frame["value"], by_state[name].sum(), rtol=1e-9)
         np.testing.assert_allclose(release.total(name, by="state").value, by_state[name].sum(), rtol=1e-9)
     np.testing.assert_allclose(release.mean("pay", by="state").value, by_state["pay"].mean(), rtol=1e-9)
     np.testing.assert_allclose(release.mean("hours", by="state").value, by_state["hours"].mean(), rtol=1e-9)
@@ -1308,7 +1314,7 @@ def test_without_noise_a_release_says_the_truth_in_steps(plan, people, without_n
 
 
 @pytest.mark.no_cover
-def test_sums_up_to_every_ceiling_are_told_and_no_others(people, without_noise, tmp_path, capsys):
+def test_sums_up_to_each_ceiling_are_released_and_no_others(people, without_noise, tmp_path, capsys):
     """Also their means by the counts of who has pay; and files, reports and the command line say where it was cut."""
     domain = fn.Domain(state=fn.Categorical(["a", "b", "c"]), pay=replace(TOPS, missing=PAY.missing))
     tables = [
@@ -1321,34 +1327,34 @@ def test_sums_up_to_every_ceiling_are_told_and_no_others(people, without_noise, 
     pay = truth(people)["pay"]
     for t in (200, 1000, None):
         true = pay.clip(upper=1000 if t is None else t).groupby(people["state"])
-        own = release.mean("pay", by="state", ceiling=t)
+        mean = release.mean("pay", by="state", ceiling=t)
         total = release.total("pay", by="state", ceiling=t)
         np.testing.assert_allclose(total.value, true.sum(), rtol=1e-9)
-        np.testing.assert_allclose(own.value, true.mean(), rtol=1e-9)
-        assert f"above {t or 1000} as {t or 1000}" in own.universe
-        assert own.universe == total.universe == total["a"].universe.replace("records with state a", "all records")
+        np.testing.assert_allclose(mean.value, true.mean(), rtol=1e-9)
+        assert f"above {t or 1000} as {t or 1000}" in mean.universe
+        assert mean.universe == total.universe == total["a"].universe.replace("records with state a", "all records")
     name = "state by pay sum up to 200"
     assert list(release[name]["pay"]) == ["sum up to 200"] * 3
     np.testing.assert_allclose(release[name]["value"], pay.clip(upper=200).groupby(people["state"]).sum(), rtol=1e-9)
-    told = json.loads((tmp_path / "out" / "release.json").read_text())["tables"]
+    content = json.loads((tmp_path / "out" / "release.json").read_text())["tables"]
     cut = "below 0 as 0, above {0} as {0}, in steps of 10, but for codes of missing values"
-    assert [t["coded"]["pay"] for t in told] == [cut.format(t) for t in (200, 1000, 1000)]
+    assert [t["coded"]["pay"] for t in content] == [cut.format(t) for t in (200, 1000, 1000)]
     assert fn.verify(tmp_path / "out").ok
     by_command("ask", str(tmp_path / "out"), 'total("pay", ceiling=200) / total("pay")')
-    said = capsys.readouterr().out
-    assert re.search(rf"{pay.clip(upper=200).sum() / pay.sum():.3f}", said)
+    output = capsys.readouterr().out
+    assert re.search(rf"{pay.clip(upper=200).sum() / pay.sum():.3f}", output)
     who = "all records but those with pay none, unknown"
-    assert f"records    {who} (pay: {cut.format(200)}), over {who} (pay: {cut.format(1000)})\n" in said
+    assert f"records    {who} (pay: {cut.format(200)}), over {who} (pay: {cut.format(1000)})\n" in output
     part = release.total("pay", state="a") / release.total("pay")
     assert part.universe == f"records with state a{who[11:]}, over {who} (pay: {cut.format(1000)})"
-    whole = release.total("pay") / (release.total("pay") + release.total("pay", state="a"))
-    assert whole.universe == f"{who} (pay: {cut.format(1000)}), over what was computed of several counts"
+    ratio = release.total("pay") / (release.total("pay") + release.total("pay", state="a"))
+    assert ratio.universe == f"{who} (pay: {cut.format(1000)}), over what was computed of several counts"
     page = layout(release, name)
     assert (page.summed, page.averaged) == (("min(pay, 200)",), None)
     text = fn.report(release, tmp_path / "page.html").read_text("utf-8")
     assert "Estimated sums: min(pay, 200). The margin of error of each number is ±" in text
-    (told,) = [x for x in document(plan_report(plan))["amounts"] if x["table"] == name]
-    assert (told["largest"], told["asked_kappa"]) == (200, pytest.approx(4.5))
+    (content,) = [x for x in document(plan_report(plan))["amounts"] if x["table"] == name]
+    assert (content["largest"], content["asked_kappa"]) == (200, pytest.approx(4.5))
     for ask, why in (
         (lambda: release.total("pay", ceiling=500), "release.rows-do-not-add-up"),
         (lambda: release.total("pay", ceiling=300), "release.unknown-ceiling"),
@@ -1361,7 +1367,7 @@ def test_sums_up_to_every_ceiling_are_told_and_no_others(people, without_noise, 
 
 def test_ceilings_are_of_one_amount(without_noise):
     domain = fn.Domain(n=fn.Ordered(0, 3), pay=fn.Amount(0, 9, ceilings=[3]), hours=fn.Amount(0, 4))
-    for asked, why in (
+    for request, why in (
         (lambda: fn.table(sum=["pay", "hours"], ceiling=3, margin=1), "workload.ceiling-needs-one-sum"),
         (lambda: fn.table(mean="pay", ceiling=3, margin=1, reference=5), "workload.ceiling-needs-one-sum"),
         (lambda: fn.table("n", ceiling=3, margin=1), "workload.ceiling-needs-one-sum"),
@@ -1372,7 +1378,7 @@ def test_ceilings_are_of_one_amount(without_noise):
         (lambda: fn.table(sum="n", ceiling=2, margin=1), "workload.ceiling-needs-amount"),
     ):
         with refused(why):
-            fn.Workload(domain, [asked()])
+            fn.Workload(domain, [request()])
     release = released(
         planned(domain, fn.table(sum=["pay", "hours"], margin=9), fn.table("n", margin=9)),
         pd.DataFrame({"n": [1, 3], "pay": [2, 12], "hours": [3, 1]}),
@@ -1384,20 +1390,20 @@ def test_ceilings_are_of_one_amount(without_noise):
         release.total("n", ceiling=3)
 
 
-def test_products_are_asked_for_by_both_names(without_noise):
+def test_products_are_requested_by_both_names(without_noise):
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]), weight=fn.Amount(1, 5, step=0.5), pay=PAY)
     tables = [fn.table("sex", sum=["weight", "pay"], margin=9), fn.table("sex", sum="weight", margin=9)]
     rng, sexes = np.random.default_rng(3), ["f", "m"]
     pay = pd.Series(rng.integers(0, 110, 300) * 10.0).mask(np.arange(300) < 20)
-    own = pd.DataFrame({"sex": rng.choice(sexes, 300), "weight": rng.integers(1, 12, 300) / 2, "pay": pay})
-    release, weight = released(planned(domain, *tables), own), own["weight"].clip(1, 5)
-    product = (weight * own["pay"].clip(0, 1000)).groupby(own["sex"]).sum()
-    found = release.total(["pay", "weight"], by="sex")
-    np.testing.assert_allclose(found.value, product, rtol=1e-9)
+    records = pd.DataFrame({"sex": rng.choice(sexes, 300), "weight": rng.integers(1, 12, 300) / 2, "pay": pay})
+    release, weight = released(planned(domain, *tables), records), records["weight"].clip(1, 5)
+    product = (weight * records["pay"].clip(0, 1000)).groupby(records["sex"]).sum()
+    product_sum = release.total(["pay", "weight"], by="sex")
+    np.testing.assert_allclose(product_sum.value, product, rtol=1e-9)
     cut = f"(pay: {PAY.coded}; weight: {domain['weight'].coded})"
-    assert found.universe == f"all records but those with pay none, unknown {cut}"
+    assert product_sum.universe == f"all records but those with pay none, unknown {cut}"
     weighted = expressions.ask('total(["weight", "pay"], sex="m") / total("weight", sex="m")', release)
-    assert weighted.value == pytest.approx(product["m"] / weight[own["sex"] == "m"].sum(), rel=1e-9)
+    assert weighted.value == pytest.approx(product["m"] / weight[records["sex"] == "m"].sum(), rel=1e-9)
     with refused("release.rows-do-not-add-up"):  # the weight of those with pay is not reported
         release.total("weight", having="pay")
     for wrong in (["pay", "pay"], [], ["pay", "sex"]):
@@ -1405,42 +1411,42 @@ def test_products_are_asked_for_by_both_names(without_noise):
             release.total(wrong)
 
 
-def test_those_with_a_value_are_asked_for_by_its_name(without_noise):
+def test_those_with_a_value_are_counted_by_its_name(without_noise):
     """Detects a weighted mean over the weights of those, too, who have no pay."""
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]), weight=fn.Amount(0, 5, step=0.5), pay=PAY)
-    own = {"sex": ["f", "f", "f", "m"], "weight": [1, 2, 4, 3], "pay": [100.0, 300.0, None, 500.0]}
+    records = {"sex": ["f", "f", "f", "m"], "weight": [1, 2, 4, 3], "pay": [100.0, 300.0, None, 500.0]}
     tables = [fn.table("sex", sum=["weight", "pay"], margin=9), fn.table("sex", sum="weight", count="pay", margin=9)]
     tables += [fn.table("sex", sum="weight", margin=9), fn.table("sex", count="pay", margin=9)]
-    release = released(planned(domain, *tables, fn.table("sex", margin=9)), pd.DataFrame(own))
+    release = released(planned(domain, *tables, fn.table("sex", margin=9)), pd.DataFrame(records))
     np.testing.assert_allclose(release.count(by="sex", having="pay").value, [2, 1], rtol=1e-9)
     np.testing.assert_allclose(release.total("weight", by="sex", having=["pay", "weight"]).value, [3, 3], rtol=1e-9)
     np.testing.assert_allclose(release.total("weight", by="sex").value, [7, 3], rtol=1e-9)
     assert release.count(having="pay").universe == "all records but those with pay none, unknown"
     assert release.count(having="sex").value == pytest.approx(release.count(having=()).value) == pytest.approx(4)
-    asked = 'total(["weight", "pay"], sex="f") / total("weight", sex="f", having="pay")'
-    assert expressions.ask(asked, release).value == pytest.approx((100 + 600) / 3)
+    question = 'total(["weight", "pay"], sex="f") / total("weight", sex="f", having="pay")'
+    assert expressions.ask(question, release).value == pytest.approx((100 + 600) / 3)
     for wrong, why in (("x", "release.unknown-attribute"), (3, "release.attribute-not-named")):
         for ask in (release.count, partial(release.total, "weight")):
             with refused(why):
                 ask(having=wrong)
 
 
-@pytest.mark.parametrize(("releases", "least"), [(6, 0.7), pytest.param(200, 0.915, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("releases", "min_coverage"), [(6, 0.7), pytest.param(200, 0.915, marks=pytest.mark.slow)])
 @pytest.mark.usefixtures("one_engine", "counted_once")
-def test_intervals_of_sums_and_means_hold(plan, people, releases, least):
-    """Detects coverage of 95 % intervals below `least`, at 1e-6; pairs of each release's 9 numbers are correlated."""
+def test_intervals_of_sums_and_means_hold(plan, people, releases, min_coverage):
+    """Detects coverage of 95 % intervals below `min_coverage`, at 1e-6; each release's 9 numbers are correlated."""
     by_state = truth(people).groupby("state")
     sums, means = by_state[["pay", "hours"]].sum().to_numpy().T, by_state["pay"].mean().to_numpy()
     hits, squares = [], []
     for _ in range(releases):
         release = released(plan, people)
         for name, true in zip(("pay", "hours"), sums, strict=True):
-            found = release.total(name, by="state")
-            hits.append(np.abs(found.value - true) <= found.moe())
-            squares.append(((found.value - true) / found.std_error) ** 2)
+            estimate = release.total(name, by="state")
+            hits.append(np.abs(estimate.value - true) <= estimate.moe())
+            squares.append(((estimate.value - true) / estimate.std_error) ** 2)
         low, high = release.mean("pay", by="state").interval()
         hits.append((low <= means) & (means <= high))
-    assert np.mean(hits) > least
+    assert np.mean(hits) > min_coverage
     assert abs(np.mean(squares) - 1) < 8 / math.sqrt(6 * releases)
 
 
@@ -1464,11 +1470,11 @@ def test_attributes_say_whether_a_range_cuts_numbers_off():
 def test_files_say_what_was_cut_and_who_is_not_counted_and_are_verified(plan, people, tmp_path, capsys):
     fn.release(plan, people, ledger=tmp_path / "ledger.sqlite", directory=tmp_path / "out")
     assert fn.verify(tmp_path / "out").ok
-    told = json.loads((tmp_path / "out" / "release.json").read_text())["tables"]
-    assert told[1]["coded"] == {"pay": PAY.coded}
-    assert told[1]["not_counted"] == {"pay": ["none", "unknown"]}
-    assert told[1]["columns"] == {"pay": "the sum of it over the records, in its own units"}
-    assert told[3]["columns"] == {
+    tables = json.loads((tmp_path / "out" / "release.json").read_text())["tables"]
+    assert tables[1]["coded"] == {"pay": PAY.coded}
+    assert tables[1]["not_counted"] == {"pay": ["none", "unknown"]}
+    assert tables[1]["columns"] == {"pay": "the sum of it over the records, in its own units"}
+    assert tables[3]["columns"] == {
         "pay": "in the file of counts: how many records at each end of its range make the same number of records, "
         "and mean",
         "value": "the mean of pay over the records with a value of it",
@@ -1480,10 +1486,10 @@ def test_files_say_what_was_cut_and_who_is_not_counted_and_are_verified(plan, pe
     by_command("tables", str(tmp_path / "out"), "state by pay mean")
     assert capsys.readouterr().out.startswith("state,value,low,high\n")
     by_command("ask", str(tmp_path / "out"), 'total("pay") / total("hours")', "--by", "state")
-    said = capsys.readouterr().out
-    assert re.search(r"^a +[0-9.]+ ", said, re.MULTILINE)
+    output = capsys.readouterr().out
+    assert re.search(r"^a +[0-9.]+ ", output, re.MULTILINE)
     top, bottom = (f"({name}: {plan.publication.workload.domain[name].coded})" for name in ("pay", "hours"))
-    assert f"records    all records but those with pay none, unknown {top}, over all records {bottom}\n" in said
+    assert f"records    all records but those with pay none, unknown {top}, over all records {bottom}\n" in output
 
 
 def test_readers_are_shown_sums_as_sums_and_means_as_means(plan, people, tmp_path):
@@ -1493,13 +1499,13 @@ def test_readers_are_shown_sums_as_sums_and_means_as_means(plan, people, tmp_pat
     assert ([h.name for h in pages.stubs], pages.across, pages.summed) == (["state"], None, ("pay",))
     assert pages.values[-1, 0] == pytest.approx(release.total("pay").value, rel=1e-9)
     assert pages.margins[-1, 0] == pytest.approx(release.total("pay").moe(), rel=1e-6)
-    found = layout(release, "state by pay mean", totals=True)
-    each, whole = release.mean("pay", by="state"), release.mean("pay")
-    for own, one in zip((found.values, *found.ends), (lambda x: x.value, *map(_end, (0, 1))), strict=True):
-        assert own[:, 0] == pytest.approx([*one(each), one(whole)], rel=1e-9)
-    assert (found.margins >= np.abs(found.values - np.array(found.ends))).all()
+    laid_out = layout(release, "state by pay mean", totals=True)
+    each, overall = release.mean("pay", by="state"), release.mean("pay")
+    for numbers, one in zip((laid_out.values, *laid_out.ends), (lambda x: x.value, *map(_end, (0, 1))), strict=True):
+        assert numbers[:, 0] == pytest.approx([*one(each), one(overall)], rel=1e-9)
+    assert (laid_out.margins >= np.abs(laid_out.values - np.array(laid_out.ends))).all()
     pd.testing.assert_frame_equal(release["state by pay mean"], each.frame()[["state", "value", "low", "high"]])
-    for language, told in {
+    for language, phrases in {
         "en": ("Estimated sums: pay. The margin of error", "Estimated means: pay.", "mean of pay", "for 200 records"),
         "de": (
             "Geschätzte Summen: pay. Die Fehlerspanne",
@@ -1509,10 +1515,10 @@ def test_readers_are_shown_sums_as_sums_and_means_as_means(plan, people, tmp_pat
         ),
     }.items():
         text = fn.report(release, tmp_path / f"{language}.html", language=language, totals=True).read_text("utf-8")
-        assert all(x in text for x in told)
+        assert all(x in text for x in phrases)
         assert not re.search(r"<th[^>]*>\s*1000\s*</th>", text)  # an end of the range
-    low, high = (float(x.replace(",", "")) for x in fragments.margin_text(found, translator("en"), 0, 0).split("–"))
-    assert low <= found.ends[0][0, 0] < found.ends[1][0, 0] <= high
+    low, high = (float(x.replace(",", "")) for x in fragments.margin_text(laid_out, translator("en"), 0, 0).split("–"))
+    assert low <= laid_out.ends[0][0, 0] < laid_out.ends[1][0, 0] <= high
     folder = fn.export(release, tmp_path / "package")
     resources = json.loads((folder / "datapackage.json").read_text("utf-8"))["resources"]
     fields = {r["title"]: {f["name"]: f.get("description", "") for f in r["schema"]["fields"]} for r in resources}
@@ -1529,7 +1535,7 @@ def test_readers_are_shown_sums_as_sums_and_means_as_means(plan, people, tmp_pat
 
 
 def _end(i):
-    return lambda found: found.interval()[i]
+    return lambda estimates: estimates.interval()[i]
 
 
 def test_means_are_in_a_notebook_where_they_are_too_many(monkeypatch):
@@ -1538,31 +1544,31 @@ def test_means_are_in_a_notebook_where_they_are_too_many(monkeypatch):
     release = released(planned(domain, *tables), pd.DataFrame({"at": ["a"], "pay": [1]}))
     assert "Estimated means: pay." in release._repr_html_()
     monkeypatch.setattr(notebook, "MAX_NUMBERS", 0)
-    said = "Estimates with intervals at 95\u202f% confidence: mean of pay; values of pay count below 0 as 0"
-    assert said in release._repr_html_()
+    caption = "Estimates with intervals at 95\u202f% confidence: mean of pay; values of pay count below 0 as 0"
+    assert caption in release._repr_html_()
 
 
 def test_the_file_named_after_a_mean_holds_the_mean(plan, people, tmp_path):
-    """And the counts of which it is made are in a file of their own, whose name says so; both are verified."""
+    """And the counts of which it is random_design are in a file of their own, whose name says so; both are verified."""
     out = tmp_path / "out"
     fn.release(plan, people, ledger=tmp_path / "ledger.sqlite", directory=out)
     read = fn.Release.read(out)
-    own = pd.read_csv(out / "tables" / "state_by_pay_mean.csv")
-    assert list(own) == ["state", "value", "low", "high"]
-    pd.testing.assert_frame_equal(own, read["state by pay mean"], atol=1e-6, rtol=0)
+    table = pd.read_csv(out / "tables" / "state_by_pay_mean.csv")
+    assert list(table) == ["state", "value", "low", "high"]
+    pd.testing.assert_frame_equal(table, read["state by pay mean"], atol=1e-6, rtol=0)
     pd.testing.assert_frame_equal(
         pd.read_parquet(out / "tables" / "state_by_pay_mean.parquet"), read["state by pay mean"]
     )
     low, high = read.mean("pay", by="state").interval()
-    np.testing.assert_allclose((own["low"], own["high"]), (low, high), atol=1e-6)
+    np.testing.assert_allclose((table["low"], table["high"]), (low, high), atol=1e-6)
     ends = pd.read_csv(out / "tables" / "state_by_pay_mean-counts_at_ends.csv")
     assert list(ends) == ["state", "pay", "value", "std_error", "moe"]
     pd.testing.assert_frame_equal(ends, read.counts_at_ends("state by pay mean"), atol=1e-6, rtol=0)
     counts = ends.pivot(index="state", columns="pay", values="value")
     sums = (counts * counts.columns.to_numpy()).sum(axis=1)
     made_of = (sums / counts.sum(axis=1)).to_numpy()
-    np.testing.assert_allclose(own["value"], np.clip(made_of, own["low"], own["high"]), rtol=1e-4)
-    assert {name: list(frame) for name, frame in read.frames()}["state by pay mean"] == list(own)
+    np.testing.assert_allclose(table["value"], np.clip(made_of, table["low"], table["high"]), rtol=1e-4)
+    assert {name: list(frame) for name, frame in read.frames()}["state by pay mean"] == list(table)
     for wrong in ("state", "no table"):
         with refused("release.no-table-of-means"):
             read.counts_at_ends(wrong)
@@ -1573,33 +1579,33 @@ def test_the_file_named_after_a_mean_holds_the_mean(plan, people, tmp_path):
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 @pytest.mark.parametrize("file", ["state_by_pay_mean", "state_by_pay_mean-counts_at_ends"])
-def test_files_of_means_are_computed_anew_when_verified(plan, people, tmp_path, file, ending):
+def test_files_of_means_are_recomputed_by_verification(plan, people, tmp_path, file, ending):
     """Detects a digit of either file that does not follow from the noisy answers, and a file that is missing."""
     out = tmp_path / "out"
     fn.release(plan, people, ledger=tmp_path / "ledger.sqlite", directory=out)
     assert fn.verify(out).ok
-    place = out / "tables" / f"{file}.{ending}"
-    table = pd.read_csv(place) if ending == "csv" else pd.read_parquet(place)
+    path = out / "tables" / f"{file}.{ending}"
+    table = pd.read_csv(path) if ending == "csv" else pd.read_parquet(path)
     table.loc[0, "value"] += 1e-3
-    table.to_csv(place, index=False) if ending == "csv" else table.to_parquet(place, index=False)
+    table.to_csv(path, index=False) if ending == "csv" else table.to_parquet(path, index=False)
     assert not fn.verify(out).ok
-    place.unlink()
+    path.unlink()
     (files,) = (c for c in fn.verify(out).checks if c.claim == "its files are those of a release")
-    assert f"missing: ['tables/{place.name}']" in files.found
+    assert f"missing: ['tables/{path.name}']" in files.found
 
 
-@pytest.mark.parametrize(("releases", "least"), [(6, 0.7), pytest.param(200, 0.915, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("releases", "min_coverage"), [(6, 0.7), pytest.param(200, 0.915, marks=pytest.mark.slow)])
 @pytest.mark.usefixtures("one_engine", "counted_once")
-def test_intervals_of_the_tables_of_means_hold(plan, people, releases, least):
+def test_intervals_of_the_tables_of_means_hold(plan, people, releases, min_coverage):
     """Detects columns low and high of a table that do not cover the mean as often as they say, at 1e-6."""
     true, hits = truth(people).groupby("state")["pay"].mean().to_numpy(), []
     for _ in range(releases):
         table = released(plan, people)["state by pay mean"]
         hits.append((table["low"] <= true) & (true <= table["high"]))
-    assert np.mean(hits) > least
+    assert np.mean(hits) > min_coverage
 
 
-def test_means_are_laid_out_whatever_they_stand_beside(without_noise, tmp_path):
+def test_means_are_laid_out_next_to_any_other_table(without_noise, tmp_path):
     """Cumulated, of products of attributes, alone, combined; and sums and changes that may be negative."""
     domain = fn.Domain(month=fn.Ordered(1, 3), sex=fn.Categorical(["f", "m"]), gain=fn.Amount(-50, 50))
     tables = [
@@ -1608,12 +1614,12 @@ def test_means_are_laid_out_whatever_they_stand_beside(without_noise, tmp_path):
         fn.table("month", sum="gain", margin=90),
     ]
     rng = np.random.default_rng(5)
-    own = pd.DataFrame(
+    records = pd.DataFrame(
         {"month": rng.integers(1, 4, 90), "sex": rng.choice(["f", "m"], 90), "gain": rng.integers(-50, 20, 90)}
     )
-    release = released(planned(domain, *tables, gap=1e-3), own)
+    release = released(planned(domain, *tables, gap=1e-3), records)
     true = [
-        [own[(own["month"] <= m) & own["sex"].isin(sexes)]["gain"].mean() for m in (1, 2, 3)]
+        [records[(records["month"] <= m) & records["sex"].isin(sexes)]["gain"].mean() for m in (1, 2, 3)]
         for sexes in (["f"], ["m"], ["f", "m"])
     ]
     combined = fn.combine(release, same_records=True)
@@ -1627,13 +1633,13 @@ def test_means_are_laid_out_whatever_they_stand_beside(without_noise, tmp_path):
     pd.testing.assert_frame_equal(combined.counts_at_ends("all"), release.counts_at_ends("all"))
     with refused("release.no-table-of-means"):
         combined.counts_at_ends("month by gain sum")
-    for made in (release, combined):
-        cumulated = layout(made, "sex by month cumulative by gain mean", totals=True)
+    for source in (release, combined):
+        cumulated = layout(source, "sex by month cumulative by gain mean", totals=True)
         assert [x[0].text for x in cumulated.rows] == ["f", "m", None]
         assert [x.text for x in cumulated.columns] == ["1", "2", "3"]
         assert cumulated.values == pytest.approx(np.array(true), rel=1e-6)
-        assert layout(made, "all").values == pytest.approx(own["gain"].mean(), rel=1e-6)
-        assert list(made["all"]) == ["value", "low", "high"]
+        assert layout(source, "all").values == pytest.approx(records["gain"].mean(), rel=1e-6)
+        assert list(source["all"]) == ["value", "low", "high"]
     losses = layout(release, "month by gain sum", bands=fn.Bands(9, 99))
     assert (losses.values < 0).all()
     assert {x.value for x in losses.bands.ravel()} == {"reliable"}
@@ -1647,16 +1653,16 @@ def test_means_are_laid_out_whatever_they_stand_beside(without_noise, tmp_path):
         layout(release, "nothing")
 
 
-def test_a_mean_of_whom_only_the_sum_is_told_is_refused_with_what_to_do():
+def test_a_mean_with_only_a_sum_is_refused_with_advice():
     domain = fn.Domain(state=fn.Categorical(["a", "b"]), sex=fn.Categorical(["f", "m"]), pay=PAY)
-    shown = [fn.table("state", "sex", sum="pay", margin=1e5), fn.table("state", mean="pay", margin=900, reference=500)]
-    release = released(fn.plan(fn.Workload(domain, shown)), pd.DataFrame({"state": ["a"], "sex": ["f"], "pay": [100]}))
+    tables = [fn.table("state", "sex", sum="pay", margin=1e5), fn.table("state", mean="pay", margin=900, reference=500)]
+    release = released(fn.plan(fn.Workload(domain, tables)), pd.DataFrame({"state": ["a"], "sex": ["f"], "pay": [100]}))
     assert release.mean("pay", by="state").value.shape == (2,)
     with refused("release.mean-without-count"):
         release.mean("pay", by=["state", "sex"])
 
 
-def test_what_is_asked_of_amounts_and_is_not_there_is_refused(plan, people):
+def test_requests_for_amounts_without_an_answer_are_refused(plan, people):
     release = released(plan, people)
     for ask, why in (
         (lambda: release.count(by="pay"), "release.amount-as-attribute"),
@@ -1703,7 +1709,7 @@ def test_what_is_asked_of_amounts_and_is_not_there_is_refused(plan, people):
         (lambda: fn.all_tables(1, ["sex", "pay"], margin=1), "workload.amount-by-value"),
     ],
 )
-def test_tables_that_cannot_be_asked_of_amounts_are_refused(table, why):
+def test_tables_that_amounts_cannot_have_are_refused(table, why):
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=PAY, hours=fn.Amount(0, 5))
     with refused(why):
         fn.Workload(domain, [table()])
@@ -1719,7 +1725,7 @@ def test_all_tables_of_a_pattern_may_be_of_sums():
 
 
 @pytest.mark.parametrize(
-    ("more", "why"),
+    ("options", "why"),
     [
         ({"small_database": fn.SmallDatabase(100), "budget": fn.Budget(epsilon=1, delta=1e-6)}, "small database"),
         ({"unit": PrivacyUnit("person", 2, once_per=("pay",))}, "pattern"),
@@ -1727,9 +1733,9 @@ def test_all_tables_of_a_pattern_may_be_of_sums():
         ({"questions": [fn.FiniteQuery.count("q", people=5, epsilon=1, where={"pay": ["none"]})]}, "question"),
     ],
 )
-def test_publications_refuse_what_is_not_done_with_amounts(more, why):
+def test_publications_refuse_what_is_not_done_with_amounts(options, why):
     with refused("spec.amount-unsupported"):
-        fn.Publication(fn.Workload(DOMAIN, [fn.table(sum="pay", margin=9)]), **more)
+        fn.Publication(fn.Workload(DOMAIN, [fn.table(sum="pay", margin=9)]), **options)
 
 
 def test_a_matrix_asks_nothing_of_amounts():
@@ -1801,8 +1807,8 @@ def test_specifications_say_amounts_and_are_written_again():
         "state by pay sum up to 500.5",
         "state by pay sum up to 250",
     ]
-    again = Spec.from_publication(publication).publication()
-    assert again == publication
+    parsed = Spec.from_publication(publication).publication()
+    assert parsed == publication
     plan = fn.plan(publication)
     assert fn.Plan.from_json(plan.to_json()).hash == plan.hash
 
@@ -1831,7 +1837,7 @@ def test_specifications_that_say_amounts_wrongly_are_refused(old, new, why):
 @pytest.mark.no_cover
 @pytest.mark.usefixtures("standing_still")
 @pytest.mark.parametrize("how", ["cells", "dropped"])
-def test_one_more_value_beyond_the_range_or_missing_changes_only_noisy_numbers(tmp_path, monkeypatch, capsys, how):
+def test_one_more_value_out_of_range_or_missing_changes_only_noisy_numbers(tmp_path, monkeypatch, capsys, how):
     """Clipping, missing cells and dropping leave no trace: no file and no message has a count of either."""
     cells = {"missing": {"unknown": [-9]}, "if_missing": "unknown", "if_outside": "unknown"}
     pay = fn.Amount(0, 1000, step=10, valid=(-50, 10**6), **(cells if how == "cells" else {"if_outside": "drop"}))
@@ -1840,22 +1846,22 @@ def test_one_more_value_beyond_the_range_or_missing_changes_only_noisy_numbers(t
     tables += [fn.table("sex", count="pay", margin=20)] if how == "cells" else []
     plan = planned(domain, *tables, fn.table(mean="pay", margin=300, reference=100))
     people = pd.DataFrame({"sex": [*"ffmmmfmf"], "pay": [3.0, 20, 700, 0, 64, 999, 1000, 512]})
-    beyond = {"within": 500.0, "beyond high": 10.0**5, "below low": -3.0, "beyond valid": 10.0**7}
+    extra_values = {"within": 500.0, "beyond high": 10.0**5, "below low": -3.0, "beyond valid": 10.0**7}
     if how == "cells":
-        beyond |= {"a code": -9.0, "absent": math.nan}
-    files, said = {}, {}
-    for name, value in beyond.items():
+        extra_values |= {"a code": -9.0, "absent": math.nan}
+    files, outputs = {}, {}
+    for name, value in extra_values.items():
         monkeypatch.setattr(noise, "discrete_gaussians", Replay(7).discrete_gaussians)
         data = people.assign(pay=[value, *people["pay"][1:]])
         released(plan, data, directory=tmp_path / name)
         files[name] = {f.relative_to(tmp_path / name): f.read_bytes() for f in (tmp_path / name).rglob("*.*")}
-        said[name] = capsys.readouterr()
-    first = files["within"]
-    assert {"release.json", "plan.json"} <= {f.name for f in first}
-    for name, found in files.items():
-        assert said[name] == said["within"]
-        assert found.keys() == first.keys()
-        different = {f for f in found if found[f] != first[f]}
+        outputs[name] = capsys.readouterr()
+    expected = files["within"]
+    assert {"release.json", "plan.json"} <= {f.name for f in expected}
+    for name, contents in files.items():
+        assert outputs[name] == outputs["within"]
+        assert contents.keys() == expected.keys()
+        different = {f for f in contents if contents[f] != expected[f]}
         assert all(f.name == "measurements.parquet" or f.parts[0] == "tables" for f in different), name
         for f in (f for f in different if f.suffix == ".csv"):
             one, other = (pd.read_csv(tmp_path / x / f) for x in ("within", name))
@@ -1866,4 +1872,4 @@ def test_one_more_value_beyond_the_range_or_missing_changes_only_noisy_numbers(t
             else:
                 assert changed == ["value"]
     for name in ("beyond high", "below low", "beyond valid"):  # which are others than what is compared with
-        assert files[name] != first
+        assert files[name] != expected

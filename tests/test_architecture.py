@@ -42,12 +42,12 @@ KINDS = {
     "planning.plan": 2,  # the parts for tables, and those for questions
     "reading.description": 1,  # release.json says pure ε only where there is one, as it always did
 }
-"""Where it is asked of which kind a plan, a part or a request is, how often, and why.
+"""The number of lines in each module that distinguish kinds of plans, parts or requests, with the reason.
 
 Mechanisms ask of what is theirs, and `request` checks what users say together; others should not need to know.
 """
 
-ASKED = re.compile(
+DISTINCTIONS = re.compile(
     r"(exact_epsilon|loss\.epsilon|exact|\.small_database|small|\.setting|setting) is (not )?None"
     r"|privacy (is|is not|==) Privacy"
     r"|isinstance\([^()]*(\([^()]*\))?[^()]*(Part|PartialSeries|Strategy|Mechanism)\b"
@@ -163,12 +163,12 @@ def test_imports_keep_the_laws(name):
     assert wrong == {(a, b) for a, b in EXCEPTIONS if a == name}
 
 
-def test_only_the_door_and_notebooks_load_a_room_by_its_name():
+def test_only_interfaces_and_notebooks_load_a_package_by_its_name():
     """Detects an import that the laws do not see."""
     loaded = {
         name: re.findall(r"(?:import_module|__import__)\((.*?)\)", path.read_text()) for name, path in FILES.items()
     }
-    assert {name: found for name, found in loaded.items() if found} == {
+    assert {name: calls for name, calls in loaded.items() if calls} == {
         "reporting": ['"fitnoise.interfaces.pages.notebook"'],
         "kernel.counting.statistical": loaded["kernel.counting.statistical"],
     }
@@ -194,14 +194,14 @@ def test_no_file_imports_itself_through_others():
 @pytest.mark.parametrize("room", ["planning", "mechanisms", "solving", "reading"])
 def test_walls_hold_for_what_is_reached_through_others(room):
     graph = {name: {u for u in imports(path) if u in FILES} for name, path in FILES.items()}
-    reached, new = set(), {name for name in FILES if under(name, room)}
+    loaded, new = set(), {name for name in FILES if under(name, room)}
     while new:
-        reached |= new
-        new = set().union(*(graph[name] for name in new)) - reached
-    assert not {name for name in reached for wall in FORBIDDEN[room] if under(name, wall)}
+        loaded |= new
+        new = set().union(*(graph[name] for name in new)) - loaded
+    assert not {name for name in loaded for wall in FORBIDDEN[room] if under(name, wall)}
 
 
-def test_only_noise_draws_chance():
+def test_only_noise_draws_randomness():
     """`secrets` names temporary folders and salts charges; nothing else may reach for randomness. OpenDP is there to
     compare with.
     """
@@ -217,16 +217,16 @@ def test_only_noise_draws_chance():
 def test_few_ask_of_which_kind_a_plan_is():
     """Detects a distinction between mechanisms outside their own folders; the table may only shrink."""
     rooms = ("planning", "reading", "publishing", "interfaces", "mechanisms")
-    own = tuple(f"mechanisms.{p.name}" for p in (SOURCE / "mechanisms").iterdir() if p.is_dir())
-    asked = {}
+    mechanism_packages = tuple(f"mechanisms.{p.name}" for p in (SOURCE / "mechanisms").iterdir() if p.is_dir())
+    counts = {}
     for name, path in FILES.items():
-        if any(under(name, r) for r in rooms) and not any(under(name, r) for r in own):
+        if any(under(name, r) for r in rooms) and not any(under(name, r) for r in mechanism_packages):
             tree = ast.parse(path.read_text())
             for text in (n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)):
                 text.value = ""
-            if lines := [x for x in ast.unparse(tree).splitlines() if ASKED.search(x)]:
-                asked[name] = len(lines)
-    assert asked == KINDS
+            if lines := [x for x in ast.unparse(tree).splitlines() if DISTINCTIONS.search(x)]:
+                counts[name] = len(lines)
+    assert counts == KINDS
 
 
 def test_calls_name_what_they_give_where_it_is_much():
@@ -238,11 +238,11 @@ def test_calls_name_what_they_give_where_it_is_much():
 
 def test_nobody_changes_what_others_in_the_process_see():
     """Detects settings of the process that two threads could put back for each other, and loggers that are silenced."""
-    found = set()
+    changes = set()
     for name, path in FILES.items():
         for node in nodes(path):
-            if isinstance(node, ast.Call) and OF_THE_PROCESS.fullmatch(called := ast.unparse(node.func)):
-                found.add((name, called))
+            if isinstance(node, ast.Call) and OF_THE_PROCESS.fullmatch(function := ast.unparse(node.func)):
+                changes.add((name, function))
             targets = node.targets if isinstance(node, ast.Assign | ast.Delete) else []
-            found |= {(name, x) for t in targets if ASSIGNED.fullmatch(x := ast.unparse(t))}
-    assert found == set(ALLOWED)
+            changes |= {(name, x) for t in targets if ASSIGNED.fullmatch(x := ast.unparse(t))}
+    assert changes == set(ALLOWED)

@@ -29,7 +29,7 @@ class Colour(StrEnum):
     RED = "red"
 
 
-class Told(Protocol):
+class Speaker(Protocol):
     def say(self) -> None: ...
 
 
@@ -54,7 +54,7 @@ class Told(Protocol):
         (fn.Domain, [fn.Domain(a=fn.Ordered(0, 1))], ["x", {}, None]),
         (None, [None], [0, ""]),
         (Any, [object(), None], []),
-        (Told, [object()], []),
+        (Speaker, [object()], []),
         ("a text", [object()], []),
     ],
     ids=lambda x: None if isinstance(x, list) else str(x),
@@ -65,31 +65,31 @@ def test_what_fits(hint, good, bad):
 
 
 @checked(SpecError, "Nothing was done.")
-def shouted(first: str, *others: int, twice: bool = False, known: Unknown | None = None, **more: float) -> str:
-    del known
-    return f"{first}{sum(others)}{sum(more.values()):g}" * (1 + twice)
+def shouted(text: str, *others: int, twice: bool = False, unknown: Unknown | None = None, **numbers: float) -> str:
+    del unknown
+    return f"{text}{sum(others)}{sum(numbers.values()):g}" * (1 + twice)
 
 
 def test_a_function_that_fits_is_called_as_it_is():
-    assert shouted("a", 1, 2, twice=True, known=object(), b=0.5) == "a30.5a30.5"
+    assert shouted("a", 1, 2, twice=True, unknown=object(), b=0.5) == "a30.5a30.5"
     assert shouted.__name__ == "shouted"
 
 
 @pytest.mark.parametrize(
-    ("args", "kwargs", "words"),
+    ("args", "kwargs", "message"),
     [
-        ((3,), {}, "The value of first is 3. It must be a text."),
+        ((3,), {}, "The value of text is 3. It must be a text."),
         (("a", 1, "x"), {}, "The value of others is 'x'. It must be a whole number."),
         (("a",), {"twice": None}, "The value of twice is None. It must be True or False."),
-        (("a",), {"b": HUGE}, f"The value of more is 1{'0' * 39}…. It must be a number."),
-        ((["secret"],), {}, "The value of first is an object of type list. It must be a text."),
+        (("a",), {"b": HUGE}, f"The value of numbers is 1{'0' * 39}…. It must be a number."),
+        ((["secret"],), {}, "The value of text is an object of type list. It must be a text."),
     ],
 )
-def test_what_does_not_fit_is_said(args, kwargs, words):
+def test_unsuitable_arguments_are_reported(args, kwargs, message):
     with pytest.raises(SpecError) as caught:
         shouted(*args, **kwargs)
     assert caught.value.code == "spec.wrong-type"
-    assert f"{caught.value.given} {caught.value.needed}" == words
+    assert f"{caught.value.given} {caught.value.needed}" == message
     assert caught.value.outcome == "Nothing was done."
 
 
@@ -100,7 +100,7 @@ def whispered(text: str, *, loudness: int = 0) -> str:
 
 HAS_NO, HAS = "whispered() has no argument", "Its arguments are text, loudness."
 ONCE = "Give each required argument once."
-CALLED = "whispered() was called with wrong arguments:"
+WRONG_CALL = "whispered() was called with wrong arguments:"
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,9 @@ CALLED = "whispered() was called with wrong arguments:"
         (lambda: whispered("a", lodness=1), f"{HAS_NO} 'lodness'. {HAS} Did you mean 'loudness'?"),
         (lambda: whispered("a", qq=1, rr=2), f"{HAS_NO} 'qq'. {HAS} Use one of its arguments."),
         (lambda: whispered("a", seed=1), f"{HAS_NO} 'seed'. Noise has no seed."),
-        (whispered, f"{CALLED} missing a required argument: 'text'. {ONCE}"),
-        (lambda: whispered("a", "b"), f"{CALLED} too many positional arguments. {ONCE}"),
-        (lambda: whispered("a", text="b"), f"{CALLED} multiple values for argument 'text'. {ONCE}"),
+        (whispered, f"{WRONG_CALL} missing a required argument: 'text'. {ONCE}"),
+        (lambda: whispered("a", "b"), f"{WRONG_CALL} too many positional arguments. {ONCE}"),
+        (lambda: whispered("a", text="b"), f"{WRONG_CALL} multiple values for argument 'text'. {ONCE}"),
     ],
 )
 def test_an_argument_of_another_name_is_refused_before_the_function_runs(call, sentence):
@@ -127,7 +127,7 @@ FUNCTIONS = [name for name in fn.__all__ if callable(getattr(fn, name)) and not 
 def test_every_public_function_names_an_argument_it_does_not_have(name):
     assert len(FUNCTIONS) > 10
     codes = ("release.unknown-argument", "spec.unknown-argument", "workload.unknown-argument")
-    with refused(*codes, place="unheard_of") as caught:
+    with refused(*codes, key="unheard_of") as caught:
         getattr(fn, name)(unheard_of=1)
     assert caught.value.given.startswith(f"{name}() ")
 
@@ -149,7 +149,7 @@ def test_a_seed_is_refused_with_the_reason_and_the_way_to_test(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("hint", "words"),
+    ("hint", "kind_text"),
     [
         (int | str | None, "a whole number or a text or None"),
         (Literal["a", "b"], "'a' or 'b'"),
@@ -163,7 +163,7 @@ def test_a_seed_is_refused_with_the_reason_and_the_way_to_test(name, tmp_path):
     ],
     ids=str,
 )
-def test_kinds_are_said_in_words(hint, words):
+def test_kinds_are_described_in_words(hint, kind_text):
     @dataclass
     class Record:
         x: Any
@@ -175,13 +175,13 @@ def test_kinds_are_said_in_words(hint, words):
     with refused("spec.wrong-type") as caught:
         Record(b"bytes")
     assert caught.value.given == "The value of x is an object of type bytes."
-    assert caught.value.needed == f"It must be {words}."
+    assert caught.value.needed == f"It must be {kind_text}."
 
 
 def test_only_texts_and_numbers_are_shown():
     """A value given in a wrong place may be data."""
-    plain = {None: "None", True: "True", "x": "'x'", 1.5: "1.5", Fraction(1, 3): "Fraction(1, 3)"}
-    assert {x: describe_value(x) for x in plain} == plain
+    descriptions = {None: "None", True: "True", "x": "'x'", 1.5: "1.5", Fraction(1, 3): "Fraction(1, 3)"}
+    assert {x: describe_value(x) for x in descriptions} == descriptions
     assert describe_value("x" * 100) == "'" + "x" * 39 + "…"
     assert describe_value(10**5000) == "a number of too many digits"
     table = pa.table({"a": ["secret"]})
@@ -206,15 +206,15 @@ def workload():
     return fn.Workload(domain(), [fn.table("a", "b", margin=5)])
 
 
-def publication(**more):
-    return fn.Publication(workload(), **more)
+def publication(**options):
+    return fn.Publication(workload(), **options)
 
 
-def of(attribute, view="z"):
+def workload_of(attribute, view="z"):
     return fn.Workload(fn.Domain(z=attribute), [fn.table(view, margin=5)])
 
 
-MADE = {
+MAKERS = {
     "Publication": (publication, {}),
     "Objective": (lambda **x: publication(objective=fn.Objective(**x)), {}),
     "Budget": (fn.Budget, {}),
@@ -223,20 +223,20 @@ MADE = {
     "SmallDatabase": (fn.SmallDatabase, {"size": 40}),
     "PrivacyUnit": (fn.PrivacyUnit, {}),
     "DataSource": (fn.DataSource, {}),
-    "Ordered": (lambda **x: of(fn.Ordered(**x)), {"low": 0, "high": 3}),
-    "Binned": (lambda **x: of(fn.Binned(**x)), {"cuts": [1, 2]}),
-    "Categorical": (lambda **x: of(fn.Categorical(**x)), {"codes": ["x", "y"]}),
+    "Ordered": (lambda **x: workload_of(fn.Ordered(**x)), {"low": 0, "high": 3}),
+    "Binned": (lambda **x: workload_of(fn.Binned(**x)), {"cuts": [1, 2]}),
+    "Categorical": (lambda **x: workload_of(fn.Categorical(**x)), {"codes": ["x", "y"]}),
     "Amount": (lambda **x: fn.Domain(z=fn.Amount(**x)), {"low": 0, "high": 10}),
     "Hierarchy": (
-        lambda **x: of(fn.Hierarchy(**x), "county"),
+        lambda **x: workload_of(fn.Hierarchy(**x), "county"),
         {"levels": ["state", "county"], "places": [["a", "b"], ["a", "c"]]},
     ),
     "Hierarchy by numbers": (
-        lambda **x: of(fn.Hierarchy(**x), "county"),
+        lambda **x: workload_of(fn.Hierarchy(**x), "county"),
         {"levels": ["state", "county"], "children": [2, 3]},
     ),
     "Hierarchy.regular": (
-        lambda given=None, **x: of(fn.Hierarchy.regular(given, **x), "county"),
+        lambda counts=None, **x: workload_of(fn.Hierarchy.regular(counts, **x), "county"),
         {"state": 2, "county": 3},
     ),
     "Domain": (lambda **x: fn.Domain(x["attributes"]), {"attributes": {"a": fn.Ordered(0, 1)}}),
@@ -294,12 +294,12 @@ EXTRA = {
 
 @pytest.mark.parametrize(
     ("name", "argument"),
-    [(n, a) for n in MADE for a in dict.fromkeys([*MADE[n][1], *EXTRA.get(n, "").split()])],
+    [(n, a) for n in MAKERS for a in dict.fromkeys([*MAKERS[n][1], *EXTRA.get(n, "").split()])],
 )
 def test_whatever_is_given_it_works_or_is_refused_in_our_words(name, argument, tmp_path, monkeypatch):
     """Detects an error of Python, which says nothing of what is needed, and may come half-way."""
     monkeypatch.chdir(tmp_path)
-    make, needed = MADE[name]
+    make, needed = MAKERS[name]
     for wrong in WRONG:
         try:
             make(**{**needed, argument: wrong})
@@ -329,7 +329,7 @@ def finished(tmp_path_factory):
         ("export", "what"),
     ],
 )
-def test_what_is_no_plan_no_release_no_file_is_told(name, argument, finished, tmp_path, monkeypatch):
+def test_what_is_no_plan_release_or_file_is_reported(name, argument, finished, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     plan, release, data = finished
     needed = {

@@ -12,19 +12,19 @@ from tolerances import EXACT
 @pytest.mark.parametrize("shape", [(1,), (8,), (23,), (23, 3)])
 def test_discounted_sums_solve_their_recurrence(rng, shape, factor, step):
     values = rng.random(shape)
-    given = values.copy()
-    found = discounted(values, factor, step)
+    original = values.copy()
+    sums = discounted(values, factor, step)
     expected = values.copy()
     for i in reversed(range(max(0, len(values) - step))):
         expected[i] += factor * expected[i + step]
-    assert np.array_equal(values, given)
-    assert found == pytest.approx(expected, rel=EXACT)
+    assert np.array_equal(values, original)
+    assert sums == pytest.approx(expected, rel=EXACT)
 
 
 @pytest.mark.parametrize("shape", [(0, 2), (1, 2), (9, 1), (40, 2), (5, 0)])
-def test_equal_rows_stand_together_and_each_row_once(rng, shape):
+def test_equal_rows_are_grouped_and_each_row_appears_once(rng, shape):
     rows = rng.integers(0, 3, shape)
-    found = equal_rows(rows)
-    assert [row for row, _ in found] == sorted(set(map(tuple, rows.tolist())))
-    assert sorted(i for _, places in found for i in places) == list(range(len(rows)))
-    assert all(tuple(rows[i]) == row for row, places in found for i in places)
+    groups = equal_rows(rows)
+    assert [row for row, _ in groups] == sorted(set(map(tuple, rows.tolist())))
+    assert sorted(i for _, places in groups for i in places) == list(range(len(rows)))
+    assert all(tuple(rows[i]) == row for row, places in groups for i in places)

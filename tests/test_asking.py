@@ -55,7 +55,7 @@ def plan(privacy="gaussian"):
 
 
 @cache
-def made(privacy="gaussian"):
+def release_for(privacy="gaussian"):
     return released(plan(privacy), COUNTS)
 
 
@@ -77,18 +77,20 @@ def many_plans():
 def random_form(source, table, rng, count=3):
     """A few numbers of a table, and sums of all along columns shown value by value, with random factors."""
     t, shape = source.part.publication.workload.tables[table], source.shape(table)
-    whole = np.zeros(shape)
+    factors = np.zeros(shape)
     for _ in range(count):
-        plain = [t.matrix is None and t.view(a).word == "" for a in t.attributes]
-        ends = [n if some else n - 1 for n, some in zip(shape, plain or [False] * len(shape), strict=True)]
-        whole[tuple(rng.integers(n) for n in ends)] += rng.normal()
-    return Forms(1, {(source, table): sp.csr_array(whole.reshape(1, -1))})
+        by_value = [t.matrix is None and t.view(a).word == "" for a in t.attributes]
+        ends = [
+            n if is_by_value else n - 1 for n, is_by_value in zip(shape, by_value or [False] * len(shape), strict=True)
+        ]
+        factors[tuple(rng.integers(n) for n in ends)] += rng.normal()
+    return Forms(1, {(source, table): sp.csr_array(factors.reshape(1, -1))})
 
 
 def check_covariances(plan, rng, monkeypatch):
-    for place, part in enumerate(plan.groups):
+    for group, part in enumerate(plan.groups):
         source = AnswerSource(
-            "", place, rebuilding.RebuiltTables(part, [np.zeros(n, np.int64) for n in part.estimation.lengths])
+            "", group, rebuilding.RebuiltTables(part, [np.zeros(n, np.int64) for n in part.estimation.lengths])
         )
         tables = min(len(part.publication.workload.tables), 6)
         for t, u in itertools.product(range(tables), repeat=2):
@@ -97,7 +99,7 @@ def check_covariances(plan, rng, monkeypatch):
             monkeypatch.setattr(
                 reading_forms, "MAX_PAIRS_SPARSE", 0
             )  # by all numbers of the tables, as for one combination
-            whole = f.covariances(h)
+            joint = f.covariances(h)
             monkeypatch.undo()
             monkeypatch.setattr(
                 reading_forms, "MAX_PAIRS_DIRECT", 0
@@ -105,14 +107,14 @@ def check_covariances(plan, rng, monkeypatch):
             common = f.covariances(h)
             monkeypatch.undo()
             limit = math.sqrt(f.covariances(f)[0] * h.covariances(h)[0])
-            assert abs(pairs - whole)[0] <= LOOSE * limit
+            assert abs(pairs - joint)[0] <= LOOSE * limit
             assert abs(pairs - common)[0] <= LOOSE * limit
 
 
 @pytest.mark.slow
-def test_covariances_of_pairs_are_those_of_whole_combinations(rng, monkeypatch):
-    for some in many_plans():
-        check_covariances(some, rng, monkeypatch)
+def test_covariances_of_pairs_equal_those_of_complete_combinations(rng, monkeypatch):
+    for plan_case in many_plans():
+        check_covariances(plan_case, rng, monkeypatch)
 
 
 @pytest.mark.slow
@@ -131,17 +133,17 @@ def test_covariances_of_pairs_along_axes_and_down_trees(rng, monkeypatch):
         axes = fn.plan(fn.Workload(domain, tables))
     rows = [(s, f"{s}{c}", f"{s}{c}{t}") for s in range(9) for c in range(8 + s * 3) for t in range(1 + (c + s) % 4)]
     domain = fn.Domain(b=fn.Ordered(0, 1), geo=fn.Hierarchy(["state", "county", "tract"], rows), d=fn.Ordered(0, 2))
-    shown = [["state", "b"], ["county", "d"], ["tract", "b"], ["b"]]
-    tree = fn.plan(fn.Workload(domain, [fn.table(*names, margin=3) for names in shown]))
+    names_lists = [["state", "b"], ["county", "d"], ["tract", "b"], ["b"]]
+    tree = fn.plan(fn.Workload(domain, [fn.table(*names, margin=3) for names in names_lists]))
     assert (axes.mechanism, tree.mechanism) == ("fit-for-use by axis", "fit-for-use by place")
-    for some in (axes, tree):
+    for plan_case in (axes, tree):
         for _ in range(4):
-            check_covariances(some, rng, monkeypatch)
+            check_covariances(plan_case, rng, monkeypatch)
 
 
 def test_covariances_are_the_same_however_many_numbers_are_held_at_once(rng, monkeypatch):
-    for some in map(zoo_plan, ("marginals", "crossed", "uneven tree", "patterns")):
-        part = some.groups[0]
+    for plan_case in map(zoo_plan, ("marginals", "crossed", "uneven tree", "patterns")):
+        part = plan_case.groups[0]
         source = AnswerSource(
             "", 0, rebuilding.RebuiltTables(part, [np.zeros(n, np.int64) for n in part.estimation.lengths])
         )
@@ -176,36 +178,36 @@ WHERE = [
 @pytest.mark.parametrize(("where", "sex", "age", "geo", "job"), WHERE)
 def test_counts_are_those_of_the_records(quiet, where, sex, age, geo, job):
     truth = COUNTS[sex][..., :, :, :] if isinstance(sex, slice) else COUNTS[[sex]]
-    for axis, some in ((1, age), (2, geo), (3, job)):
-        truth = truth[(slice(None),) * axis + (some if isinstance(some, (slice, list)) else [some],)]
-    found = quiet.count(where)
-    assert found.value == pytest.approx(truth.sum(), abs=1e-6)
-    assert len(found) == 1
-    assert quiet.count(**where).value == found.value
+    for axis, chosen in ((1, age), (2, geo), (3, job)):
+        truth = truth[(slice(None),) * axis + (chosen if isinstance(chosen, (slice, list)) else [chosen],)]
+    count = quiet.count(where)
+    assert count.value == pytest.approx(truth.sum(), abs=1e-6)
+    assert len(count) == 1
+    assert quiet.count(**where).value == count.value
 
 
 AREAS = {"north": ["A", "B1"], "south": ["B0", "A1"], "west": [("county", "A0")]}
 
 
 def test_areas_are_unions_of_places_of_any_level(quiet):
-    whole = COUNTS.sum(axis=(1, 3))
-    of_areas = np.stack([whole[:, [0, 1, 3]].sum(1), whole[:, [1, 2]].sum(1), whole[:, 0]])
-    found = quiet.count(area=AREAS, by="sex")
-    assert found.labels == {"area": tuple(AREAS), "sex": ("female", "male")}
-    np.testing.assert_allclose(found.value, of_areas, atol=LOOSE)
+    by_county = COUNTS.sum(axis=(1, 3))
+    of_areas = np.stack([by_county[:, [0, 1, 3]].sum(1), by_county[:, [1, 2]].sum(1), by_county[:, 0]])
+    counts = quiet.count(area=AREAS, by="sex")
+    assert counts.labels == {"area": tuple(AREAS), "sex": ("female", "male")}
+    np.testing.assert_allclose(counts.value, of_areas, atol=LOOSE)
     other = quiet.count({"area": AREAS}, by=["sex", "area"])
     np.testing.assert_allclose(other.value, of_areas.T, atol=LOOSE)
     assert quiet.count(area=["B1", "A", "A1"]).value == pytest.approx(of_areas[0].sum())
     assert list(quiet.count(area=AREAS)[["south", "north"]].value) == pytest.approx(of_areas.sum(1)[[1, 0]])
     assert quiet.count(area=AREAS)["south"].value == pytest.approx(of_areas[1].sum())
-    assert found["north", "male"].std_error == pytest.approx(quiet.count(area=AREAS["north"], sex="m").std_error)
-    within = quiet.count(area=AREAS, state="A")
-    assert within.labels == {"area": ("north", "south", "west")}
+    assert counts["north", "male"].std_error == pytest.approx(quiet.count(area=AREAS["north"], sex="m").std_error)
+    in_state = quiet.count(area=AREAS, state="A")
+    assert in_state.labels == {"area": ("north", "south", "west")}
     assert quiet.count(area=AREAS, state="B").labels == {"area": ("north", "south")}
-    np.testing.assert_allclose(within.value, whole[:, [0, 1]].sum(0).dot([[1, 0, 1], [1, 1, 0]]), atol=LOOSE)
+    np.testing.assert_allclose(in_state.value, by_county[:, [0, 1]].sum(0).dot([[1, 0, 1], [1, 1, 0]]), atol=LOOSE)
 
 
-def test_areas_of_whole_states_are_asked_of_tables_by_state(quiet):
+def test_areas_of_complete_states_use_tables_by_state(quiet):
     """So these need not be shown by county."""
     (piece,) = quiet.count(area=["A"], by="sex")._forms.pieces
     assert TABLES[piece[1]].attributes == ("state", "sex")
@@ -215,7 +217,7 @@ def test_areas_of_whole_states_are_asked_of_tables_by_state(quiet):
 
 def test_shares_of_areas_are_among_what_is_possible():
     few = {"one": ["A0"], "two": ["B1", "B2"]}
-    release = made()
+    release = release_for()
     shares = release.count(area=few, sex="f") / release.count(area=few)
     assert (shares.frame()["high"] <= 1).all()
     assert shares._possible[1].tolist() == [1.0, 1.0]
@@ -243,20 +245,20 @@ def test_shares_of_areas_are_among_what_is_possible():
 )
 def test_areas_that_are_none_are_refused(area, message):
     with refused(message):
-        made().count(area=area)
+        release_for().count(area=area)
 
 
 def test_areas_in_a_line_of_text():
-    release = made()
-    wanted = release.count(area=AREAS, sex="f") / release.count(area=["A", "B1"])
-    found = ask("count(sex='f') / count(area=['A', 'B1'])", release, areas=AREAS)
-    np.testing.assert_array_equal(found.value, wanted.value)
+    release = release_for()
+    expected = release.count(area=AREAS, sex="f") / release.count(area=["A", "B1"])
+    ratio = ask("count(sex='f') / count(area=['A', 'B1'])", release, areas=AREAS)
+    np.testing.assert_array_equal(ratio.value, expected.value)
     text = "count(area={'north': ['A', 'B1'], 'south': ['B0', 'A1'], 'west': [('county', 'A0')]}, sex='f')"
     np.testing.assert_array_equal(ask(text, release).value, release.count(area=AREAS, sex="f").value)
 
 
-def test_areas_are_refused_beside_levels_and_where_places_are_not_told():
-    release = made()
+def test_areas_are_refused_with_levels_and_where_places_are_not_shown():
+    release = release_for()
     with refused("release.repeated-attribute"):
         release.count(area=AREAS, by="county")
     with refused("release.unknown-attribute"):
@@ -266,31 +268,31 @@ def test_areas_are_refused_beside_levels_and_where_places_are_not_told():
     with refused("release.attributes-not-crossed"):
         release.count(area=["A0"], job="some")
     domain = fn.Domain(a=fn.Hierarchy(["u", "v"], [(7, 7), (7, 8), (8, 9)]), area=fn.Ordered(0, 1))
-    own = released(
+    release_of_area = released(
         fn.plan(fn.Workload(domain, [fn.table("v", margin=3), fn.table("area", margin=3)])), np.ones((3, 2), dtype=int)
     )
-    assert len(own.count(area=1)) == 1  # an attribute of that name is what it was
-    alone = fn.Domain(a=domain["a"])
-    own = released(
-        fn.plan(fn.Workload(alone, [fn.table("v", margin=3), fn.table("u", margin=3)])), np.ones(3, dtype=int)
+    assert len(release_of_area.count(area=1)) == 1  # an attribute of that name is what it was
+    single = fn.Domain(a=domain["a"])
+    release_of_area = released(
+        fn.plan(fn.Workload(single, [fn.table("v", margin=3), fn.table("u", margin=3)])), np.ones(3, dtype=int)
     )
     with refused("release.ambiguous-place-of-area"):
-        own.count(area=[7])
-    assert own.count(area=[("u", 7)]).std_error == own.count(u=7).std_error
+        release_of_area.count(area=[7])
+    assert release_of_area.count(area=[("u", 7)]).std_error == release_of_area.count(u=7).std_error
     none = fn.Domain(b=fn.Ordered(0, 1))
-    own = released(fn.plan(fn.Workload(none, [fn.table("b", margin=3)])), np.ones(2, dtype=int))
+    release_of_area = released(fn.plan(fn.Workload(none, [fn.table("b", margin=3)])), np.ones(2, dtype=int))
     with refused("release.areas-without-hierarchy"):
-        own.count(area=[1])
+        release_of_area.count(area=[1])
 
 
-def test_a_place_that_is_alone_in_another_is_the_same():
+def test_a_place_that_is_the_only_one_in_another_is_the_same():
     domain = fn.Domain(a=fn.Hierarchy(["u", "v"], [(7, 7), (8, 8), (8, 9)]))
-    own = released(
+    area_release = released(
         fn.plan(fn.Workload(domain, [fn.table("v", margin=3), fn.table("u", margin=4)])), np.ones(3, dtype=int)
     )
-    assert own.count(area=[7]).std_error == pytest.approx(own.count(u=7).std_error)
+    assert area_release.count(area=[7]).std_error == pytest.approx(area_release.count(u=7).std_error)
     with refused("release.ambiguous-place-of-area"):
-        own.count(area=[8])
+        area_release.count(area=[8])
 
 
 def test_areas_from_a_file(tmp_path):
@@ -298,10 +300,10 @@ def test_areas_from_a_file(tmp_path):
     file.write_text("district,place\nnorth,A\n\nsouth,B0\nnorth,B1\n", encoding="utf-8-sig")
     assert read_areas(file, PEOPLE) == {"north": ["A", "B1"], "south": ["B0"]}
     file.write_text("district,county\nnorth,A0\nnorth,A\n")
-    found = read_areas(file, PEOPLE)
-    assert found == {"north": [("county", "A0"), ("county", "A")]}
+    areas = read_areas(file, PEOPLE)
+    assert areas == {"north": [("county", "A0"), ("county", "A")]}
     with refused("release.unknown-place-of-area"):
-        made().count(area=found)
+        release_for().count(area=areas)
     numbers = fn.Domain(a=fn.Hierarchy(["u", "v"], [(7, "7"), (7, "x")]))
     file.write_text("a,v\nnorth,7\n")
     assert read_areas(file, numbers) == {"north": [("v", "7")]}
@@ -326,30 +328,30 @@ def test_areas_from_a_file(tmp_path):
         read_areas(file, PEOPLE)
 
 
-def test_numbers_are_told_apart_by_values_and_levels(quiet):
-    found = quiet.count(by=["sex", "state"])
-    assert found.labels == {"sex": ("female", "male"), "state": ("A", "B")}
+def test_numbers_are_broken_down_by_values_and_levels(quiet):
+    counts = quiet.count(by=["sex", "state"])
+    assert counts.labels == {"sex": ("female", "male"), "state": ("A", "B")}
     totals = COUNTS.sum(axis=(1, 3))
-    np.testing.assert_allclose(found.value, np.stack([totals[:, :2].sum(axis=1), totals[:, 2:].sum(axis=1)], 1))
+    np.testing.assert_allclose(counts.value, np.stack([totals[:, :2].sum(axis=1), totals[:, 2:].sum(axis=1)], 1))
     ages = quiet.count(by="age")
     assert ages.labels["age"][-1] == "unknown"
     np.testing.assert_allclose(ages.value, COUNTS.sum(axis=(0, 2, 3)), atol=1e-6)
-    known = quiet.count(by=("age", "sex"))  # only cumulated: those without an age are left out
-    assert known.labels["age"] == tuple(range(10))
-    np.testing.assert_allclose(known.value, COUNTS.sum(axis=(2, 3))[:, :10].T, atol=1e-6)
-    some = quiet.count(by="county", state="B", county=["B2", "A0", "B0"])
-    assert some.labels == {"county": ("B0", "B2")}
-    np.testing.assert_allclose(some.value, COUNTS.sum(axis=(0, 1, 3))[[2, 4]], atol=1e-6)
+    with_age = quiet.count(by=("age", "sex"))  # only cumulated: those without an age are left out
+    assert with_age.labels["age"] == tuple(range(10))
+    np.testing.assert_allclose(with_age.value, COUNTS.sum(axis=(2, 3))[:, :10].T, atol=1e-6)
+    in_b = quiet.count(by="county", state="B", county=["B2", "A0", "B0"])
+    assert in_b.labels == {"county": ("B0", "B2")}
+    np.testing.assert_allclose(in_b.value, COUNTS.sum(axis=(0, 1, 3))[[2, 4]], atol=1e-6)
     assert quiet.count(by="age", age=(3, 4)).labels == {"age": (3, 4)}
-    assert (found.universe, some.universe) == ("all records", "records with county B0, B2")
+    assert (counts.universe, in_b.universe) == ("all records", "records with county B0, B2")
 
 
 @pytest.mark.parametrize("privacy", ["gaussian", "pure"])
 def test_sums_of_tables_are_computed_with_as_counts_are(privacy):
-    release = made(privacy)
+    release = release_for(privacy)
     women, everyone = release.sum("sex by job", sex="female"), release.count()
     same, confidence = release.count(sex="f"), release.sum("sex by job", confidence=0.5)
-    for found, asked in (
+    for total, estimate in (
         (women / everyone, same / everyone),
         (everyone / women, everyone / same),
         (women / release.sum("sex by job"), same / everyone),
@@ -362,15 +364,15 @@ def test_sums_of_tables_are_computed_with_as_counts_are(privacy):
         (-women, -same),
         (release.estimate({"sex by job": np.eye(2, 3)}) - women, release.estimate({"sex by job": np.eye(2, 3)}) - same),
     ):
-        assert found.value == pytest.approx(asked.value, abs=1e-6)
-        assert found.interval() == pytest.approx(asked.interval(), rel=1e-3, abs=1e-3)
+        assert total.value == pytest.approx(estimate.value, abs=1e-6)
+        assert total.interval() == pytest.approx(estimate.interval(), rel=1e-3, abs=1e-3)
     assert (confidence.estimates.confidence, (-confidence).confidence) == (0.5, 0.5)
     assert women.estimates.frame()["moe"].item() == women.moe
     assert (women / everyone).interval(1 - 1e-9)[0] >= 0  # counts are not negative
 
 
 def test_sums_of_tables_are_refused_what_estimates_are():
-    release = made()
+    release = release_for()
     one, numbers = release.sum("sex by job"), release.count(by="sex")
     for compute in (
         lambda: one * numbers,
@@ -380,7 +382,7 @@ def test_sums_of_tables_are_refused_what_estimates_are():
         lambda: 1 / one,
         lambda: one / 0,
         lambda: one**2,
-        lambda: one + made("pure").count(),
+        lambda: one + release_for("pure").count(),
         lambda: fn.Estimate(1.0, 1.0, 2.0, 0.95) / numbers,
         lambda: numbers - fn.Estimate(1.0, 1.0, 2.0, 0.95),
     ):
@@ -410,22 +412,22 @@ def test_which_sums_of_tables_are_counts_is_known():
 @pytest.mark.parametrize("privacy", ["gaussian", "pure"])
 def test_any_table_that_shows_the_attributes_gives_the_same_estimate(privacy):
     """The women, from four tables: value and error."""
-    release = made(privacy)
-    whole = release.count(sex="f")
+    release = release_for(privacy)
+    women = release.count(sex="f")
     for name in ("state by sex", "county by sex", "sex by job"):
-        found = release.sum(name, sex="female")
-        assert found.value == pytest.approx(float(whole.value), abs=1e-6)
-        assert found.std_error == pytest.approx(float(whole.std_error), rel=LOOSE)
-        assert found.moe == pytest.approx(float(whole.moe()), rel=1e-3 if privacy == "pure" else LOOSE)
-    alone = release.count(sex="f", state="B")
+        total = release.sum(name, sex="female")
+        assert total.value == pytest.approx(float(women.value), abs=1e-6)
+        assert total.std_error == pytest.approx(float(women.std_error), rel=LOOSE)
+        assert total.moe == pytest.approx(float(women.moe()), rel=1e-3 if privacy == "pure" else LOOSE)
+    women_in_b = release.count(sex="f", state="B")
     table = release["state by sex"]
     row = table[(table["state"] == "B") & (table["sex"] == "female")].iloc[0]
-    assert [alone.value, alone.std_error] == pytest.approx([row["value"], row["std_error"]], rel=LOOSE)
+    assert [women_in_b.value, women_in_b.std_error] == pytest.approx([row["value"], row["std_error"]], rel=LOOSE)
 
 
 @pytest.mark.parametrize("privacy", ["gaussian", "pure"])
 def test_a_frame_is_that_of_the_table(privacy):
-    release = made(privacy)
+    release = release_for(privacy)
     frame, table = release.count(by=["sex", "job"]).frame(), release["sex by job"]
     assert list(frame.columns) == list(table.columns)
     assert frame[["sex", "job"]].equals(table[["sex", "job"]])
@@ -435,7 +437,7 @@ def test_a_frame_is_that_of_the_table(privacy):
 
 def test_numbers_are_printed_with_their_margins(monkeypatch):
     """A console shows what `fitnoise ask` shows: a number and its margin or interval, row by row; of many the first."""
-    release = made()
+    release = release_for()
     one = release.count()
     value, moe = float(one.value), float(one.moe())
     assert str(one) == repr(one) == f"<1 estimate: {value:,.1f} ± {moe:.4g} at 95 %>"
@@ -475,7 +477,7 @@ def test_numbers_are_printed_with_their_margins(monkeypatch):
 
 
 def test_numbers_without_an_interval_are_printed_with_the_reason():
-    release = made()
+    release = release_for()
     mixed = fn.combine(release, same_records=True).count() - release.count()
     assert str(mixed).startswith("<1 estimate: ")
     with pytest.raises(ReleaseError) as caught:
@@ -484,11 +486,11 @@ def test_numbers_without_an_interval_are_printed_with_the_reason():
 
 
 def test_covariances_are_those_of_estimates_of_sums():
-    found = made().count(by=["state", "sex"])
-    matrix = found.covariance()
-    np.testing.assert_allclose(np.sqrt(matrix.diagonal()).reshape(2, 2), found.std_error, rtol=EXACT)
-    np.testing.assert_allclose(matrix.sum(), made().count().std_error ** 2, rtol=LOOSE)
-    one, other = found["A", "female"], found["B", "male"]
+    counts = release_for().count(by=["state", "sex"])
+    matrix = counts.covariance()
+    np.testing.assert_allclose(np.sqrt(matrix.diagonal()).reshape(2, 2), counts.std_error, rtol=EXACT)
+    np.testing.assert_allclose(matrix.sum(), release_for().count().std_error ** 2, rtol=LOOSE)
+    one, other = counts["A", "female"], counts["B", "male"]
     assert (one - other).std_error ** 2 == pytest.approx(matrix[0, 0] + matrix[3, 3] - 2 * matrix[0, 3])
     assert (one - one).std_error == 0
     with refused("release.too-many-covariances"):
@@ -496,7 +498,7 @@ def test_covariances_are_those_of_estimates_of_sums():
 
 
 def test_estimates_are_added_and_multiplied():
-    release = made()
+    release = release_for()
     women, men, all_ = (release.count(by="state", **w) for w in ({"sex": "f"}, {"sex": "m"}, {}))
     np.testing.assert_allclose((women + men).value, all_.value)
     np.testing.assert_allclose((women + men).std_error, all_.std_error, rtol=LOOSE)
@@ -515,15 +517,15 @@ def test_estimates_are_added_and_multiplied():
     assert release.count().summary == "1 estimate"
 
 
-def test_intervals_of_many_hold_together():
-    found = made().count(by=["state", "sex"])
-    np.testing.assert_allclose(found.moe(0.9), z_score(0.9) * found.std_error)
-    np.testing.assert_allclose(found.moe(0.9, simultaneous=True), z_score(0.9 ** (1 / 4)) * found.std_error)
-    low, high = found.interval(0.9)
-    np.testing.assert_allclose(high - low, 2 * found.moe(0.9))
-    pure = made("pure").count(by=["state", "sex"])
+def test_simultaneous_intervals_of_many_hold():
+    counts = release_for().count(by=["state", "sex"])
+    np.testing.assert_allclose(counts.moe(0.9), z_score(0.9) * counts.std_error)
+    np.testing.assert_allclose(counts.moe(0.9, simultaneous=True), z_score(0.9 ** (1 / 4)) * counts.std_error)
+    low, high = counts.interval(0.9)
+    np.testing.assert_allclose(high - low, 2 * counts.moe(0.9))
+    pure = release_for("pure").count(by=["state", "sex"])
     np.testing.assert_allclose(pure.moe(0.9, simultaneous=True), pure.moe(1 - 0.1 / 4))
-    assert found["A", "male"].moe(0.9, simultaneous=True) == pytest.approx(found["A", "male"].moe(0.9))
+    assert counts["A", "male"].moe(0.9, simultaneous=True) == pytest.approx(counts["A", "male"].moe(0.9))
 
 
 REFUSED = [
@@ -545,16 +547,16 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("where", "by", "words"), REFUSED)
-def test_what_no_table_shows_is_refused(where, by, words):
-    with refused(words):
-        made().count(where, by=by)
+@pytest.mark.parametrize(("where", "attributes", "code"), REFUSED)
+def test_what_no_table_shows_is_refused(where, attributes, code):
+    with refused(code):
+        release_for().count(where, by=attributes)
 
 
 def test_what_cannot_be_computed_is_refused():
-    release = made()
+    release = release_for()
     by_state = release.count(by="state")
-    for words, wrong in [
+    for code, wrong in [
         ("release.wrong-count-of-labels", lambda: by_state["A", "B"]),
         ("release.unknown-label-of-numbers", lambda: by_state["C"]),
         ("release.different-labels", lambda: by_state - release.count(by="state", state="A")),
@@ -566,7 +568,7 @@ def test_what_cannot_be_computed_is_refused():
         ("release.more-than-one-number", by_state.to_estimate),
         ("release.different-releases-added", lambda: by_state + released(plan(), COUNTS).count(by="state")),
     ]:
-        with refused(words):
+        with refused(code):
             wrong()
     with refused("workload.confidence-out-of-range"):
         by_state.moe(95)
@@ -603,14 +605,14 @@ def test_an_attribute_of_no_table_is_named():
 # --- ratios ---------------------------------------------------------------------------------------------
 
 
-class Known:
+class KnownLaw:
     """A law of one 2×2 covariance for every row, or of sums of Laplace noise."""
 
-    def __init__(self, own, factors=None):
-        self.own, self.factors = own, factors
+    def __init__(self, law, factors=None):
+        self.law, self.factors = law, factors
 
     def __getattr__(self, name):
-        return getattr(self.own, name)
+        return getattr(self.law, name)
 
 
 class Joint:
@@ -647,27 +649,27 @@ def test_an_interval_of_a_ratio_holds_what_is_not_rejected_and_no_more(a, b, pos
     """Every candidate on a fine grid is in the interval where it is not rejected, and the ends are not rejected."""
     sd = np.array([7.0 * scale, 10.0])
     v = np.outer(sd, sd) * np.array([[1, correlation], [correlation, 1]])
-    for own in (Joint(v[None]), Unnamed(v[None])):
+    for noise_law in (Joint(v[None]), Unnamed(v[None])):
         possible_here = tuple(np.array([x * scale if abs(x) > 1 else x]) for x in possible)
         values = np.array([a * scale]), np.array([b])
-        low, high, told = (x[0] for x in inverted(own, values, possible_here, 0.95))
+        low, high, is_bounded = (x[0] for x in inverted(noise_law, values, possible_here, 0.95))
         assert possible_here[0] <= low <= high <= possible_here[1]
-        assert told == (abs(b) > z_score(0.95) * 10)
+        assert is_bounded == (abs(b) > z_score(0.95) * 10)
 
-        def left(r, values=values, own=own):
+        def excess(r, values=values, noise_law=noise_law):
             factors = np.stack([np.ones_like(r), -r], axis=1)
             width = np.sqrt(np.einsum("ji,ik,jk->j", factors, v, factors)) * z_score(0.95)
             return np.abs(values[0] - r * values[1]) - width
 
         grid = scale * np.tan(np.linspace(-1.57, 1.57, 4001))
         grid = grid[(grid >= possible_here[0]) & (grid <= possible_here[1])]
-        kept = grid[left(grid) <= 0]
-        slack = 1e-7 * (1 + np.abs(kept))
-        assert ((kept >= low - slack) & (kept <= high + slack)).all()
+        inside = grid[excess(grid) <= 0]
+        slack = 1e-7 * (1 + np.abs(inside))
+        assert ((inside >= low - slack) & (inside <= high + slack)).all()
         for end in (low, high):
-            if len(kept) and np.isfinite(end):
+            if len(inside) and np.isfinite(end):
                 reach = 1e-5 * (abs(a * scale) + abs(end * b) + np.sqrt(v[0, 0] + end**2 * v[1, 1]))
-                assert left(np.array([end]))[0] <= reach
+                assert excess(np.array([end]))[0] <= reach
 
 
 def test_both_ways_to_an_interval_agree(rng):
@@ -675,9 +677,9 @@ def test_both_ways_to_an_interval_agree(rng):
     v = np.broadcast_to(COVARIANCE, (4000, 2, 2))
     for possible in ((0.0, 1.0), (0.0, math.inf), (-math.inf, math.inf)):
         ends = tuple(np.full(4000, x) for x in possible)
-        closed, found = (inverted(own, tuple(values), ends, 0.95) for own in (Joint(v), Unnamed(v)))
-        np.testing.assert_array_equal(closed[2], found[2])
-        for one, other in zip(closed[:2], found[:2], strict=True):
+        closed, searched = (inverted(law, tuple(values), ends, 0.95) for law in (Joint(v), Unnamed(v)))
+        np.testing.assert_array_equal(closed[2], searched[2])
+        for one, other in zip(closed[:2], searched[:2], strict=True):
             np.testing.assert_allclose(np.arctan(one), np.arctan(other), atol=1e-9)
 
 
@@ -689,9 +691,9 @@ def test_intervals_of_shares_hold_for_any_counts(a, b, rng):
     """40,000 draws of Gaussian noise: detects a coverage of 94.4 %."""
     draws = rng.multivariate_normal([a, b], COVARIANCE, 40_000)
     ones = np.ones(40_000)
-    own = Joint(np.broadcast_to(COVARIANCE, (40_000, 2, 2)))
+    law = Joint(np.broadcast_to(COVARIANCE, (40_000, 2, 2)))
     for possible in ((0 * ones, ones), (-math.inf * ones, math.inf * ones)):
-        low, high, _ = inverted(own, tuple(draws.T), possible, 0.95)
+        low, high, _ = inverted(law, tuple(draws.T), possible, 0.95)
         inside = (low <= a / b) & (a / b <= high)
         # hulls hold more than what is not rejected, and what is cut to the possible no less
         assert stats.binom.cdf(inside.sum(), 40_000, 0.95) > SIGNIFICANCE
@@ -702,19 +704,19 @@ def test_intervals_of_shares_hold_for_any_counts(a, b, rng):
 @pytest.mark.parametrize("n", [300, pytest.param(1500, marks=pytest.mark.slow)])
 def test_intervals_of_shares_of_a_pure_release_hold(n, rng):
     """Draws of the noise of a pure release, a share at a time: 1,500 detect a coverage of 92.2 %."""
-    release = made("pure")
-    share = release.count(sex="f", state="A") / release.count(state="A")
-    own = share._law
-    assert isinstance(own, LaplaceSums)
-    (alike,) = own._identical_laws
-    ((columns, counts),), (t,) = alike.sums, own._scales
+    release = release_for("pure")
+    ratio = release.count(sex="f", state="A") / release.count(state="A")
+    law = ratio._law
+    assert isinstance(law, LaplaceSums)
+    (group,) = law._identical_laws
+    ((columns, counts),), (t,) = group.sums, law._scales
     coefficients = np.repeat(columns, counts.astype(int), axis=1)
     p = -math.expm1(-1 / t)
-    rows = Known(own)
-    rows.__dict__["covariances"] = np.broadcast_to(own.covariances, (n, 2, 2))
-    rows.__dict__["half_widths"] = lambda f, gamma: LaplaceSums.half_widths(spread, f, gamma)
-    spread = LaplaceSums(own.forms)
-    spread.__dict__["_identical_laws"] = [replace(alike, rows=np.arange(n))]
+    rows = KnownLaw(law)
+    rows.__dict__["covariances"] = np.broadcast_to(law.covariances, (n, 2, 2))
+    rows.__dict__["half_widths"] = lambda f, gamma: LaplaceSums.half_widths(repeated, f, gamma)
+    repeated = LaplaceSums(law.forms)
+    repeated.__dict__["_identical_laws"] = [replace(group, rows=np.arange(n))]
     for a, b in ((300, 900), (3, 9), (0, 6)):
         draws = (rng.geometric(p, (n, coefficients.shape[1])) - rng.geometric(p, (n, coefficients.shape[1]))).astype(
             float
@@ -728,7 +730,7 @@ def test_intervals_of_shares_of_a_pure_release_hold(n, rng):
 
 
 def test_shares_are_from_0_to_1_and_other_ratios_of_counts_not_negative():
-    release = made()
+    release = release_for()
     women = release.count(by="state", sex="f")
     cases = [
         (women / release.count(by="state"), 1.0),
@@ -752,29 +754,29 @@ def test_shares_are_from_0_to_1_and_other_ratios_of_counts_not_negative():
 
 
 def test_ratios_are_rates_and_growth():
-    release, later = made(), released(plan(), COUNTS + 3)
-    share = release.count(by="state", sex="f") / release.count(by="state")
-    frame = share.frame()
+    release, later = release_for(), released(plan(), COUNTS + 3)
+    ratio = release.count(by="state", sex="f") / release.count(by="state")
+    frame = ratio.frame()
     assert list(frame.columns) == ["state", "value", "low", "high", "is_significant"]
     assert frame["is_significant"].all()
     assert (frame["low"] < frame["value"]).all()
     assert (frame["value"] < frame["high"]).all()
-    wider = share.frame(simultaneous=True)
+    wider = ratio.frame(simultaneous=True)
     assert (wider["low"] < frame["low"]).all()
-    np.testing.assert_allclose((1000 * share).frame()[["value", "low", "high"]], 1000 * frame[["value", "low", "high"]])
-    turned = (1 - share / 2).frame()
+    np.testing.assert_allclose((1000 * ratio).frame()[["value", "low", "high"]], 1000 * frame[["value", "low", "high"]])
+    turned = (1 - ratio / 2).frame()
     np.testing.assert_allclose(turned["low"], 1 - frame["high"] / 2)
-    np.testing.assert_allclose((-share).frame()["value"], -frame["value"])
-    np.testing.assert_allclose((share + 1).value - 1, share.value)
-    np.testing.assert_allclose((2 + share * 3).value, 2 + 3 * share.value)
-    one = share["A"]
+    np.testing.assert_allclose((-ratio).frame()["value"], -frame["value"])
+    np.testing.assert_allclose((ratio + 1).value - 1, ratio.value)
+    np.testing.assert_allclose((2 + ratio * 3).value, 2 + 3 * ratio.value)
+    one = ratio["A"]
     assert one.is_significant
     assert one.interval() == pytest.approx((frame["low"][0], frame["high"][0]))
-    assert share.summary == "2 ratios by state"
+    assert ratio.summary == "2 ratios by state"
     assert len(one) == 1
     growth = later.count() / release.count() - 1
-    own = growth._law.covariances[0]
-    assert own[0, 1] == 0  # another noise
+    covariance = growth._law.covariances[0]
+    assert covariance[0, 1] == 0  # another noise
     assert growth.interval(0.99)[0] < growth.value < growth.interval(0.99)[1]
     same = release.count() / fn.Release(release.plan, release.answers).count()
     assert same.interval() == pytest.approx((1, 1))  # the same answers, read twice
@@ -782,7 +784,7 @@ def test_ratios_are_rates_and_growth():
     assert rate.value == pytest.approx(float(release.count(sex="f").value) / 81.3)
 
 
-def test_a_denominator_not_told_from_zero_leaves_rays():
+def test_a_denominator_that_may_be_zero_leaves_rays():
     domain = fn.Domain(a=fn.Ordered(0, 1), b=fn.Ordered(0, 1))
     release = released(fn.plan(fn.Workload(domain, [fn.table("a", "b", margin=50)])), np.ones((2, 2), dtype=int))
     cells = release.count(by=["a", "b"])
@@ -795,7 +797,7 @@ def test_a_denominator_not_told_from_zero_leaves_rays():
 
 def test_noises_of_different_kinds_share_what_may_be_missed():
     """Half each: what is missed is missed by the one or by the other."""
-    one, other = (made(kind).count(by="state") for kind in ("gaussian", "pure"))
+    one, other = (release_for(kind).count(by="state") for kind in ("gaussian", "pure"))
     assert isinstance(law(one._forms), Normal)
     np.testing.assert_allclose((one - other).moe(0.9), one.moe(0.95) + other.moe(0.95), rtol=1e-12)
     np.testing.assert_allclose((one - 3 * other).std_error, np.hypot(one.std_error, 3 * other.std_error))
@@ -808,8 +810,8 @@ def test_noises_of_different_kinds_share_what_may_be_missed():
 
 def test_simultaneous_intervals_hold_at_once(rng):
     """Šidák for correlated Gaussian sums, 20,000 draws: all hold as often as promised, and not much more often."""
-    found = made().count(by=["county", "sex"])
-    errors = rng.multivariate_normal(np.zeros(len(found)), found.covariance(), 20_000)
-    held = (np.abs(errors) <= np.ravel(found.moe(0.95, simultaneous=True))).all(axis=1)
+    counts = release_for().count(by=["county", "sex"])
+    errors = rng.multivariate_normal(np.zeros(len(counts)), counts.covariance(), 20_000)
+    held = (np.abs(errors) <= np.ravel(counts.moe(0.95, simultaneous=True))).all(axis=1)
     assert stats.binom.cdf(held.sum(), 20_000, 0.95) > SIGNIFICANCE
     assert held.mean() < 0.97

@@ -41,24 +41,24 @@ def test_tensors_evaluate_a_problem_as_arrays_do(name, kind, device, rng):
     p, q = p / p.sum(), q / q.sum()
     a, b = form.problem.linearise(p, q), other.problem.linearise(p, q)
     rounding = 1e-8 if "pairs" in kind else EXACT  # the number of records is nearly free there, and cancels
-    for x, near in (("nu", EXACT), ("lower", EXACT), ("total", EXACT), ("stretch", EXACT), ("upper", rounding)):
-        assert getattr(b.value, x) == pytest.approx(getattr(a.value, x), rel=near), x
+    for x, tolerance in (("nu", EXACT), ("lower", EXACT), ("total", EXACT), ("stretch", EXACT), ("upper", rounding)):
+        assert getattr(b.value, x) == pytest.approx(getattr(a.value, x), rel=tolerance), x
     v = rng.normal(size=len(p) + len(q))
-    for x, y, near in (
+    for x, y, tolerance in (
         (a.value.profile, b.value.profile, rounding),
         (a.value.ratios, b.value.ratios, EXACT),
         (a.hessian_times(v), b.hessian_times(v), 10 * rounding),
         (a.diagonal(), b.diagonal(), 1e-4 if "pairs" in kind else EXACT),  # its bounds, for the preconditioner
     ):
         assert x.dtype == y.dtype == np.float64
-        np.testing.assert_allclose(x, y, rtol=EXACT, atol=near * np.abs(x).max())
+        np.testing.assert_allclose(x, y, rtol=EXACT, atol=tolerance * np.abs(x).max())
     for f, g in zip(form.precision_factors(p, q), other.precision_factors(p, q), strict=True):
         one, two = (x.swapaxes(1, 2) @ x for x in (f, g))
         np.testing.assert_allclose(one, two, rtol=0, atol=EXACT * np.abs(one).max())
 
 
 @pytest.mark.parametrize(
-    "more",
+    "options",
     [
         {},
         {"unit": SWAP},
@@ -69,8 +69,11 @@ def test_tensors_evaluate_a_problem_as_arrays_do(name, kind, device, rng):
     ids=["targets", "pairs", "dropped", "total", "hybrid"],
 )
 @pytest.mark.parametrize("name", NAMES)
-def test_a_plan_made_on_a_device_is_certified(name, more, device):
-    plan, other = fn.plan(zoo.WORKLOADS[name](), gap=GAP, device=device, **more), fn.plan(zoo.WORKLOADS[name](), **more)
+def test_a_plan_made_on_a_device_is_certified(name, options, device):
+    plan, other = (
+        fn.plan(zoo.WORKLOADS[name](), gap=GAP, device=device, **options),
+        fn.plan(zoo.WORKLOADS[name](), **options),
+    )
     check_plan(plan)
     assert plan.bound <= other.objective_value * (1 + EXACT)
     assert other.bound <= plan.objective_value * (1 + EXACT)
@@ -118,21 +121,21 @@ def test_without_the_extra_the_error_names_it(module, monkeypatch):
     assert fn.plan(zoo.five_cells()).gap <= GAP  # a library that no other plan needs
 
 
-@pytest.mark.parametrize("spread", [0, 3, 9], ids=["alike", "by eigenvectors", "afresh"])
-def test_singular_values_of_large_matrices(spread, device, rng):
+@pytest.mark.parametrize("decades", [0, 3, 9], ids=["alike", "by eigenvectors", "afresh"])
+def test_singular_values_of_large_matrices(decades, device, rng):
     """They make up the matrix, with orthogonal vectors, whichever way they were found; of a stack, of each."""
     n = backends.SQUARED
     turned, back = (np.linalg.qr(rng.normal(size=(n, n)))[0] for _ in range(2))
-    a = turned * np.logspace(0, -spread, n) @ back
+    a = turned * np.logspace(0, -decades, n) @ back
     for backend in (NUMPY, torch_backend(device)):
         u, s, vt = map(backend.get, backend.svd(backend.put(np.stack([a, a.T]))))
-        check_singular(u, s, vt, a, np.logspace(0, -spread, n))
+        check_singular(u, s, vt, a, np.logspace(0, -decades, n))
 
 
 def check_singular(u, s, vt, a, values):
     np.testing.assert_allclose(s[0], values, rtol=1e-6)
-    for i, whole in enumerate((a, a.T)):
-        np.testing.assert_allclose(u[i] * s[i] @ vt[i], whole, atol=1e-13)
+    for i, matrix in enumerate((a, a.T)):
+        np.testing.assert_allclose(u[i] * s[i] @ vt[i], matrix, atol=1e-13)
         for x in (u[i].T @ u[i], vt[i] @ vt[i].T):
             np.testing.assert_allclose(x, np.eye(len(a)), atol=1e-8)
 
@@ -152,10 +155,10 @@ def test_one_thread_is_left_in_whichever_order_threads_leave_it():
     with backends.ThreadpoolController().limit(limits=2):
         before = [x.num_threads for x in libraries]  # one that was built for a single thread keeps it
         assert 2 in before
-        first, second = backends.one_thread(), backends.one_thread()
-        first.__enter__()
+        one, second = backends.one_thread(), backends.one_thread()
+        one.__enter__()
         second.__enter__()
-        first.__exit__(None, None, None)
+        one.__exit__(None, None, None)
         assert {x.num_threads for x in libraries} == {1}
         second.__exit__(None, None, None)
         assert [x.num_threads for x in libraries] == before

@@ -45,13 +45,13 @@ def optimum(w, c=1.0, gap=GAP):
 def test_every_baseline_is_a_mechanism_that_just_meets_the_targets(name, method):
     """R A = W, the worst variance is its target, from the covariance as well, and nothing costs less than the bound."""
     w, c = WORKLOADS[name]
-    made = METHODS[method](w, c)
-    np.testing.assert_allclose(made.recovery @ made.strategy, w, atol=LOOSE * np.abs(w).max())
-    covariance = made.recovery @ made.recovery.T
-    np.testing.assert_allclose(made.variances, covariance.diagonal(), rtol=EXACT)
-    assert (made.variances / c).max() == pytest.approx(1, rel=EXACT)
-    assert made.cost == pytest.approx((made.strategy.T @ made.strategy).diagonal().max(), rel=EXACT)
-    assert made.cost >= optimum(w, c).bound * (1 - EXACT)
+    answers = METHODS[method](w, c)
+    np.testing.assert_allclose(answers.recovery @ answers.strategy, w, atol=LOOSE * np.abs(w).max())
+    covariance = answers.recovery @ answers.recovery.T
+    np.testing.assert_allclose(answers.variances, covariance.diagonal(), rtol=EXACT)
+    assert (answers.variances / c).max() == pytest.approx(1, rel=EXACT)
+    assert answers.cost == pytest.approx((answers.strategy.T @ answers.strategy).diagonal().max(), rel=EXACT)
+    assert answers.cost >= optimum(w, c).bound * (1 - EXACT)
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS if m != "GM"])
@@ -59,9 +59,9 @@ def test_every_baseline_is_a_mechanism_that_just_meets_the_targets(name, method)
 def test_answers_are_combined_by_least_squares(name, method):
     """No other unbiased recovery has smaller variances: var_j = w_j (AᵀA)⁺ w_jᵀ."""
     w, c = WORKLOADS[name]
-    made = METHODS[method](w, c)
-    least = ((w @ np.linalg.pinv(made.strategy)) ** 2).sum(axis=1)
-    np.testing.assert_allclose(made.variances, least, rtol=LOOSE)
+    min_variances = METHODS[method](w, c)
+    answers = ((w @ np.linalg.pinv(min_variances.strategy)) ** 2).sum(axis=1)
+    np.testing.assert_allclose(min_variances.variances, answers, rtol=LOOSE)
 
 
 # --- closed forms ----------------------------------------------------------------------------------------------
@@ -70,11 +70,11 @@ def test_answers_are_combined_by_least_squares(name, method):
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_noise_on_cells_and_on_queries_have_closed_forms(name):
     w, c = WORKLOADS[name]
-    over = (np.asarray(w, dtype=float) ** 2).T / c
-    assert baselines.input_perturbation(w, c).cost == pytest.approx(over.sum(axis=0).max(), rel=EXACT)
-    made = baselines.gaussian(w, c)
-    assert made.cost == pytest.approx(over.sum(axis=1).max(), rel=EXACT)
-    np.testing.assert_allclose(made.variances, np.broadcast_to(c, len(w)), rtol=EXACT)
+    squares = (np.asarray(w, dtype=float) ** 2).T / c
+    assert baselines.input_perturbation(w, c).cost == pytest.approx(squares.sum(axis=0).max(), rel=EXACT)
+    answers = baselines.gaussian(w, c)
+    assert answers.cost == pytest.approx(squares.sum(axis=1).max(), rel=EXACT)
+    np.testing.assert_allclose(answers.variances, np.broadcast_to(c, len(w)), rtol=EXACT)
 
 
 @pytest.mark.parametrize("d", [5, 10, 64])
@@ -84,11 +84,11 @@ def test_total_error_of_identity_and_sum_is_theorem_6(d):
     a = (d - 3) / (d - 1 - root)
     b = (d - 3) * (2 - root) / ((d - 1 - root) * (-1 - d + (d - 1) * root))
     ca = baselines.total_error(gallery.identity_and_sum(d), 1.0, gap=1e-9)
-    wanted = np.append(np.full(d, a + b), d * a + d * d * b)
-    assert wanted.sum() == pytest.approx((root + d - 1) ** 2 / d, rel=EXACT)
-    np.testing.assert_allclose(ca.cost * ca.variances, wanted, rtol=1e-4)
-    assert ca.cost * ca.variances.sum() == pytest.approx(wanted.sum(), rel=1e-8)
-    assert ca.cost == pytest.approx(wanted.max(), rel=1e-4)
+    expected = np.append(np.full(d, a + b), d * a + d * d * b)
+    assert expected.sum() == pytest.approx((root + d - 1) ** 2 / d, rel=EXACT)
+    np.testing.assert_allclose(ca.cost * ca.variances, expected, rtol=1e-4)
+    assert ca.cost * ca.variances.sum() == pytest.approx(expected.sum(), rel=1e-8)
+    assert ca.cost == pytest.approx(expected.max(), rel=1e-4)
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0])
@@ -145,9 +145,9 @@ def test_total_error_weights_are_those_of_plans():
 
 def test_two_levels_by_hand():
     """Root and four cells: precision I + J, so a sum of k cells has variance k − k²/5 at Δ² = 2."""
-    made = baselines.hierarchical(gallery.prefix(4), 1.0, branching=4)
+    answers = baselines.hierarchical(gallery.prefix(4), 1.0, branching=4)
     k = np.arange(1, 5)
-    np.testing.assert_allclose(made.cost * made.variances, 2 * (k - k**2 / 5), rtol=EXACT)
+    np.testing.assert_allclose(answers.cost * answers.variances, 2 * (k - k**2 / 5), rtol=EXACT)
 
 
 # --- general methods -------------------------------------------------------------------------------------------
@@ -213,39 +213,39 @@ def test_total_error_on_pl94_costs_4_57_times_the_optimum():
 
 
 @pytest.mark.parametrize(
-    ("make", "printed", "found"), [(gallery.pl94, 2.07, 1.826), (gallery.age_pyramids, 1.07, 1.091)]
+    ("make", "printed", "ratio"), [(gallery.pl94, 2.07, 1.826), (gallery.age_pyramids, 1.07, 1.091)]
 )
-def test_what_meeting_every_target_costs_in_total_error(make, printed, found):
+def test_what_meeting_every_target_costs_in_total_error(make, printed, ratio):
     """The paper says it of SM-II; of the certified optimum it is less, or more, than printed."""
-    beside = baselines.optimality_gap(make(), 1.0, baselines.total_error(make(), 1.0))
-    assert 1 / beside.total == pytest.approx(found, abs=1e-3)
-    assert abs(found / printed - 1) > 0.015
+    comparison = baselines.optimality_gap(make(), 1.0, baselines.total_error(make(), 1.0))
+    assert 1 / comparison.total == pytest.approx(ratio, abs=1e-3)
+    assert abs(ratio / printed - 1) > 0.015
 
 
 def test_a_comparison_says_what_meeting_every_target_costs_in_total_error():
     """The paper says 1.34 of 16³."""
     assert fn.compare(gallery.marginal_tables((16, 16, 16))).total_error == pytest.approx(1.4193, abs=1e-4)
-    whole = fn.Publication(gallery.marginal_tables((3, 3)), objective=Objective(Goal.TOTAL_ERROR), privacy="auto")
-    assert fn.compare(whole).total_error is None
+    publication = fn.Publication(gallery.marginal_tables((3, 3)), objective=Objective(Goal.TOTAL_ERROR), privacy="auto")
+    assert fn.compare(publication).total_error is None
 
 
-def test_your_own_strategy_beside_the_optimum():
+def test_a_strategy_of_the_user_compared_with_the_optimum():
     """A tree of your own over 16 prefixes, its scale without meaning; the optimum of 16 prefixes is 2.905253."""
     w = gallery.prefix(16)
     tree = np.concatenate([np.eye(16), np.kron(np.eye(4), np.ones(4)), np.ones((1, 16))])
-    own, again = (baselines.least_squares(w, 1.0, x * tree) for x in (1, 7))
-    assert own.cost == pytest.approx(again.cost, rel=EXACT)
-    beside = baselines.optimality_gap(w, 1.0, own)
-    assert beside.bound <= beside.optimum == pytest.approx(2.905253, rel=1e-6)
-    assert beside.ratio == own.cost / beside.optimum > 1.2
-    twice = baselines.Mechanism(2 * own.recovery, own.strategy / 2)
-    assert baselines.optimality_gap(w, 1.0, twice).ratio == pytest.approx(beside.ratio, rel=EXACT)
+    strategy, rescaled = (baselines.least_squares(w, 1.0, x * tree) for x in (1, 7))
+    assert strategy.cost == pytest.approx(rescaled.cost, rel=EXACT)
+    gap = baselines.optimality_gap(w, 1.0, strategy)
+    assert gap.bound <= gap.optimum == pytest.approx(2.905253, rel=1e-6)
+    assert gap.ratio == strategy.cost / gap.optimum > 1.2
+    twice = baselines.Mechanism(2 * strategy.recovery, strategy.strategy / 2)
+    assert baselines.optimality_gap(w, 1.0, twice).ratio == pytest.approx(gap.ratio, rel=EXACT)
     with refused("workload.query-outside-strategy"):
         baselines.least_squares(w, 1.0, tree[:15])
     with refused("workload.strategy-columns"):
         baselines.least_squares(w, 1.0, np.ones(16))
     with refused("workload.mechanism-of-other-queries"):
-        baselines.optimality_gap(2 * w, 1.0, own)
+        baselines.optimality_gap(2 * w, 1.0, strategy)
     for c in (0.0, np.ones(3), np.nan):
         with refused("workload.target-variances"):
             baselines.least_squares(w, c, tree)
@@ -288,15 +288,15 @@ def test_random_queries_of_table_7_are_those_of_fair_coins():
         assert 1.4 < biased < 1.6
 
 
-def test_random_queries_of_table_8_have_whole_targets_and_queries_are_weighted_not_their_squares():
+def test_random_queries_of_table_8_have_integer_targets_and_weighted_queries():
     """Printed for d = 64: IP 2.58, CA 2.43, wCA-I 1.15, wCA-II 1.61 (128: 2.82, 2.58, 1.18, 1.72)."""
     w, draw = gallery.random_signs(128, 256, rng(1), heads=0.5), rng(1)
-    whole, real = gallery.random_targets(256, draw, is_integer=True), gallery.random_targets(256, draw)
+    rounded, real = gallery.random_targets(256, draw, is_integer=True), gallery.random_targets(256, draw)
     methods = ("IP", "CA", "CA, 1/c²", "CA, 1/c")
-    found = ratios(w, whole, methods)
-    assert found == pytest.approx([2.82, 2.58, 1.18, 1.72], rel=0.06)
+    found_ratios = ratios(w, rounded, methods)
+    assert found_ratios == pytest.approx([2.82, 2.58, 1.18, 1.72], rel=0.06)
     assert ratios(w, real, methods)[0] > 3.1
-    assert ratios(w, whole, ("CA, 1/√c",))[0] > 1.95  # what wCA-II would be by its words
+    assert ratios(w, rounded, ("CA, 1/√c",))[0] > 1.95  # what wCA-II would be by its words
 
 
 def test_ranges_of_tables_5_and_6():

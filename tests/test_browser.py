@@ -16,13 +16,13 @@ from fitnoise.interfaces.pages.charts import Strips, chart
 from fitnoise.reading.layouts import layout
 from test_pages import both, made_whole, small, summed
 
-ASKED = os.environ.get("FITNOISE_BROWSER", "")
+BROWSER_MODE = os.environ.get("FITNOISE_BROWSER", "")
 BROWSER = next(
-    filter(None, map(shutil.which, filter(None, [ASKED, "chromium", "chromium-browser", "google-chrome"]))), None
+    filter(None, map(shutil.which, filter(None, [BROWSER_MODE, "chromium", "chromium-browser", "google-chrome"]))), None
 )
 
 pytestmark = pytest.mark.skipif(
-    BROWSER is None and ASKED != "required", reason="there is no Chromium on the path, to look at pages in"
+    BROWSER is None and BROWSER_MODE != "required", reason="there is no Chromium on the path, to look at pages in"
 )
 
 
@@ -30,9 +30,9 @@ pytestmark = pytest.mark.skipif(
 def browser():
     assert BROWSER, "FITNOISE_BROWSER=required, and there is no Chromium on the path"
     with sync_playwright() as tool:
-        own = tool.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"] * (sys.platform == "linux"))
-        yield own
-        own.close()
+        chromium = tool.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"] * (sys.platform == "linux"))
+        yield chromium
+        chromium.close()
 
 
 REPORTS = {"en": small, "de": small, "de whole": made_whole, "en combination": both, "de sums": summed}
@@ -42,15 +42,15 @@ REPORTS = {"en": small, "de": small, "de whole": made_whole, "en combination": b
 def page(request, browser, tmp_path_factory):
     """Yield a report as a file, and all requests and complaints of its page."""
     language, reported = request.param[:2], REPORTS[request.param]()
-    place = tmp_path_factory.mktemp("page") / f"report-{language}.html"
-    fn.report(reported, place, language=language, totals=True, bands=fn.Bands(0.05, 0.3))
-    told = []
+    path = tmp_path_factory.mktemp("page") / f"report-{language}.html"
+    fn.report(reported, path, language=language, totals=True, bands=fn.Bands(0.05, 0.3))
+    messages = []
     context = browser.new_context()
     opened = context.new_page()
-    opened.on("request", lambda asked: told.append(asked.url))
-    opened.on("console", lambda said: told.append(said.text))
-    opened.goto(place.as_uri())
-    opened.told, opened.reported = [x for x in told if x != place.as_uri()], reported
+    opened.on("request", lambda message: messages.append(message.url))
+    opened.on("console", lambda entry: messages.append(entry.text))
+    opened.goto(path.as_uri())
+    opened.messages, opened.reported = [x for x in messages if x != path.as_uri()], reported
     yield opened
     context.close()
 
@@ -58,14 +58,14 @@ def page(request, browser, tmp_path_factory):
 def test_a_page_is_accessible(page):
     page.set_viewport_size({"width": 1200, "height": 900})
     page.emulate_media(color_scheme="light" if "report-en" in page.url else "dark", media="screen")
-    found = Axe().run(page)
-    assert [(v["id"], v["nodes"][0]["html"]) for v in found.response["violations"]] == []
-    assert len(found.response["passes"]) > 20
-    assert page.told == []
+    results = Axe().run(page)
+    assert [(v["id"], v["nodes"][0]["html"]) for v in results.response["violations"]] == []
+    assert len(results.response["passes"]) > 20
+    assert page.messages == []
 
 
 @pytest.mark.parametrize("width", [320, 390, 1600])
-def test_nothing_of_a_page_is_beside_the_screen(page, width):
+def test_no_part_of_a_page_exceeds_the_screen(page, width):
     page.set_viewport_size({"width": width, "height": 844})
     page.emulate_media(media="screen")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -73,7 +73,7 @@ def test_nothing_of_a_page_is_beside_the_screen(page, width):
     assert page.evaluate(wide + "e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML)") == []
 
 
-def test_a_page_is_whole_on_paper(page):
+def test_a_page_is_complete_on_paper(page):
     page.emulate_media(media="print")
     page.set_viewport_size({"width": 700, "height": 990})  # A4 less its margins
     cut = (
@@ -93,9 +93,9 @@ def test_marks_are_drawn_where_the_numbers_are(page):
         ".map(e => {const b = e.getBoundingClientRect(); return [b.left + b.width / 2, b.width, b.left]}))"
     )
     charts = [chart(layout(page.reported, name)) for name in page.reported]
-    drawn = [m for c in charts if isinstance(c, Strips) for _, row in c.rows for m in row]
-    assert len(boxes) == len(drawn) > 6
-    for ((_, width, left), (zero, *_), (dot, *_)), mark in zip(boxes, drawn, strict=True):
+    marks = [m for c in charts if isinstance(c, Strips) for _, row in c.rows for m in row]
+    assert len(boxes) == len(marks) > 6
+    for ((_, width, edge), (zero, *_), (dot, *_)), mark in zip(boxes, marks, strict=True):
         assert width > 40
-        percents = (dot - left) / width * 100, (zero - left) / width * 100
+        percents = (dot - edge) / width * 100, (zero - edge) / width * 100
         assert percents == pytest.approx((mark.position, mark.zero), abs=1)

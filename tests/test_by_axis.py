@@ -39,8 +39,8 @@ def attributes(count, n):
 def by_prefix(count, n, orders=(2,)):
     """Return all tables of n of the attributes, each cumulative in all of them, to variance 1."""
     domain = attributes(count, n)
-    shown = [t for k in orders for t in itertools.combinations(domain, k)]
-    return fn.Workload(domain, [fn.table(cumulative=list(t), variance=1) for t in shown])
+    attribute_sets = [t for k in orders for t in itertools.combinations(domain, k)]
+    return fn.Workload(domain, [fn.table(cumulative=list(t), variance=1) for t in attribute_sets])
 
 
 def problem(workload):
@@ -67,25 +67,25 @@ def workloads(draw, varying=True):
     sizes = draw(st.lists(st.integers(1, 3), min_size=2, max_size=3))
     domain = fn.Domain({f"a{i}": fn.Ordered(1, n) for i, n in enumerate(sizes)})
     tables = []
-    for i, shown in enumerate(draw(st.lists(st.sets(st.sampled_from(list(domain))), min_size=1, max_size=4))):
-        asked = {"plain": [], "cumulative": [], "ranges": {}, "groups": {}}
-        for a in sorted(shown):
+    for i, names in enumerate(draw(st.lists(st.sets(st.sampled_from(list(domain))), min_size=1, max_size=4))):
+        views = {"plain": [], "cumulative": [], "ranges": {}, "groups": {}}
+        for a in sorted(names):
             kind = draw(st.sampled_from(["plain", "cumulative", "ranges", "groups"]))
             n = domain[a].size
             if kind in ("plain", "cumulative"):
-                asked[kind].append(a)
+                views[kind].append(a)
             elif kind == "ranges":
-                asked[kind][a] = [(i, j) for i in range(1, n + 1) for j in range(i, n + 1)]
+                views[kind][a] = [(i, j) for i in range(1, n + 1) for j in range(i, n + 1)]
             else:
-                asked[kind][a] = {"low": [1, (n + 1) // 2], "all": [1, n]}
-        plain = asked.pop("plain")
-        made = fn.table(*plain, name=f"t{i}", variance=1, **{k: v for k, v in asked.items() if v})
+                views[kind][a] = {"low": [1, (n + 1) // 2], "all": [1, n]}
+        by_value = views.pop("plain")
+        table = fn.table(*by_value, name=f"t{i}", variance=1, **{k: v for k, v in views.items() if v})
         targets = st.sampled_from([1, 1.5, 4])
-        by = draw(st.sampled_from([None, *sorted(shown)])) if varying else None
-        rows = 1 if by is None else made.view(by).operator(domain[by]).shape[0]
-        wanted = [draw(targets) for _ in range(rows)]
-        variance = wanted[0] if by is None else fn.ByAttribute(by, wanted)
-        tables.append(fn.table(*plain, name=f"t{i}", variance=variance, **{k: v for k, v in asked.items() if v}))
+        attribute = draw(st.sampled_from([None, *sorted(names)])) if varying else None
+        rows = 1 if attribute is None else table.view(attribute).operator(domain[attribute]).shape[0]
+        variances = [draw(targets) for _ in range(rows)]
+        variance = variances[0] if attribute is None else fn.ByAttribute(attribute, variances)
+        tables.append(fn.table(*by_value, name=f"t{i}", variance=variance, **{k: v for k, v in views.items() if v}))
     return fn.Workload(domain, tables)
 
 
@@ -105,37 +105,37 @@ def possible(make, workload):
     return None
 
 
-def planned(workload, **more):
+def planned(workload, **options):
     """The plan has product form, for any number of joint cells."""
-    part = planning._by_axis(fn.Publication(workload, **more), refine=False, progress=None)
+    part = planning._by_axis(fn.Publication(workload, **options), refine=False, progress=None)
     return Plan.from_parts(part.publication, [part])
 
 
 @settings(max_examples=40)
 @given(st.data(), st.sampled_from([{}, {"unit": REPLACED}]), st.booleans(), st.integers(0, 2**32))
-def test_it_is_what_dense_matrices_say(data, more, summed, seed):
+def test_it_is_what_dense_matrices_say(data, options, summed, seed):
     """Price, variances, covariances, transforms and noise-free tables against matrices over all cells; and the bound
     and the plan on either side of the dense optimum.
     """
     workload = data.draw(workloads(varying=not summed))
-    more = more | ({"objective": TOTAL} if summed else {})
-    if more.get("unit") == REPLACED and not any(
+    options = options | ({"objective": TOTAL} if summed else {})
+    if options.get("unit") == REPLACED and not any(
         workload.domain[a].size > 1 for t in workload.tables for a in t.attributes
     ):
         with refused("plan.nothing-to-protect"):
-            planned(workload, **more)
+            planned(workload, **options)
         return
-    plan = possible(lambda x: planned(x, **more), workload)
+    plan = possible(lambda x: planned(x, **options), workload)
     if plan is None:
         return
     check_mechanism(plan, np.random.default_rng(seed))
     check_accuracy(plan)
-    dense = fn.plan(workload, gap=1e-4, **more)
+    dense = fn.plan(workload, gap=1e-4, **options)
     assert dense.table_part.mechanism.name == "fit-for-use"
     assert plan.bound <= dense.cost_squared * (1 + 1e-12)
     assert dense.bound <= plan.cost_squared * (1 + 1e-12)
-    alone = [x.separate_rho * x.relaxation for x in (plan, dense)]
-    assert alone[0] == pytest.approx(alone[1], rel=1e-9)
+    separate_costs = [x.separate_rho * x.relaxation for x in (plan, dense)]
+    assert separate_costs[0] == pytest.approx(separate_costs[1], rel=1e-9)
 
 
 @pytest.mark.slow
@@ -150,7 +150,7 @@ def test_rows_with_scales_of_their_own_are_what_dense_matrices_say(workload, see
     for g, scales in zip(
         plan.strategy.groups, plan.strategy.by_set([g.scales for g in plan.strategy.groups]), strict=True
     ):
-        shapes = [[rows[a] for a in own] for own in g.attributes]
+        shapes = [[rows[a] for a in axes] for axes in g.attributes]
         each = np.concatenate([np.broadcast_to(x, n).ravel() for x, n in zip(scales, shapes, strict=True)])
         groups.append(replace(g, scales=each * rng.integers(4, 17, len(each)) / 8) if rng.random() < 0.8 else g)
     strategy, d = replace(plan.strategy, groups=tuple(groups)), plan.decomposition
@@ -170,26 +170,28 @@ def test_any_weights_prove_a_bound_below_the_dense_one(replaced, workload, seed)
     if x is None:
         return
     x = replace(x, replaced=replaced)
-    given = DualWeights.uniform(x).evidence(x)
-    evidence = Evidence(given.cells * rng.uniform(0.2, 1, given.cells.shape), rng.uniform(0.2, 1, x.tables))
+    uniform = DualWeights.uniform(x).evidence(x)
+    evidence = Evidence(uniform.cells * rng.uniform(0.2, 1, uniform.cells.shape), rng.uniform(0.2, 1, x.tables))
     weights, truth = DualWeights.read(x, evidence), None
-    found = []
+    bounds = []
     for room in (0, 30, 10**6):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(cores, "MAX_STACK", room)
             patch.setattr(cores, "MORE_ROOM", room)
-            found.append(cores.lower_bound(x, evidence))
+            bounds.append(cores.lower_bound(x, evidence))
     truth = dense_norm(workload, x, weights) ** 2
     if replaced and x.kinds:
-        truth *= 2 / (1 - alike(x, weights))
-    assert all(v <= truth * (1 + 1e-12) + 1e-12 for v in found)
-    assert found[-1] == pytest.approx(truth, rel=1e-6, abs=1e-12)
+        truth *= 2 / (1 - collision_probability(x, weights))
+    assert all(v <= truth * (1 + 1e-12) + 1e-12 for v in bounds)
+    assert bounds[-1] == pytest.approx(truth, rel=1e-6, abs=1e-12)
 
 
-def alike(x, weights):
+def collision_probability(x, weights):
     """Return the probability that two records drawn from p lie in one cell that tables distinguish."""
-    own = [np.full(k.size, 1 / k.size) if k.is_exchangeable else p for k, p in zip(x.kinds, weights.p, strict=True)]
-    return np.prod([(p**2).sum() ** len(k.axes) for k, p in zip(x.kinds, own, strict=True)])
+    kind_weights = [
+        np.full(k.size, 1 / k.size) if k.is_exchangeable else p for k, p in zip(x.kinds, weights.p, strict=True)
+    ]
+    return np.prod([(p**2).sum() ** len(k.axes) for k, p in zip(x.kinds, kind_weights, strict=True)])
 
 
 def dense_norm(workload, x, weights):
@@ -199,12 +201,12 @@ def dense_norm(workload, x, weights):
     p = np.ones(1)
     for a in domain:
         n = domain[a].size
-        own = np.full(n, 1 / n)
+        axis_weights = np.full(n, 1 / n)
         if a in axes and x.kind[axes.index(a)] >= 0:
             kind = x.kinds[x.kind[axes.index(a)]]
             if not kind.is_exchangeable:
-                own = weights.p[x.kind[axes.index(a)]][kind.merged] / np.bincount(kind.merged)[kind.merged]
-        p = np.kron(p, own)
+                axis_weights = weights.p[x.kind[axes.index(a)]][kind.merged] / np.bincount(kind.merged)[kind.merged]
+        p = np.kron(p, axis_weights)
     where = {}
     for i, f in enumerate(x.families):
         for t, row in zip(f.tables.tolist(), f.axes.tolist(), strict=True):
@@ -213,7 +215,7 @@ def dense_norm(workload, x, weights):
     for t, table in enumerate(workload.tables):
         i, row, f = where[t]
         theta = weights.theta[i][f.tables.tolist().index(t)]
-        own = np.ones(1)
+        axis_weights = np.ones(1)
         for a in table.attributes:
             m = len(table.view(a).labels(domain[a]))
             each = np.full(m, 1 / m)
@@ -222,8 +224,8 @@ def dense_norm(workload, x, weights):
             if axes.index(a) in row:
                 slot = f.slots[row.index(axes.index(a))]
                 each = weights.q[i].get(slot, each)
-            own = np.kron(own, each)
-        q.append(theta * own)
+            axis_weights = np.kron(axis_weights, each)
+        q.append(theta * axis_weights)
     scaled = np.sqrt(np.concatenate(q) / workload_variances(workload))[:, None] * workload_matrix(workload) * np.sqrt(p)
     if x.replaced:
         scaled -= np.outer(scaled @ np.sqrt(p), np.sqrt(p))
@@ -289,15 +291,15 @@ def test_joint_bases_may_have_products_of_rows_that_no_table_asks(rng):
     """Two values of one attribute with two of three of the other show only one vector of the second basis."""
     domain = fn.Domain({"a0": fn.Ordered(1, 2), "a1": fn.Ordered(1, 3)})
     seen = fn.table(name="seen", cumulative=["a0"], groups={"a1": {"low": [1, 2], "all": [1, 3]}}, variance=1)
-    plain, total = (fn.table(*of, name=name, variance=1) for of, name in [(["a1"], "plain"), ([], "total")])
-    workload = fn.Workload(domain, [plain, seen, total])
+    by_value, total = (fn.table(*values, name=name, variance=1) for values, name in [(["a1"], "plain"), ([], "total")])
+    workload = fn.Workload(domain, [by_value, seen, total])
     plan, dense = planned(workload), fn.plan(workload, gap=1e-6)
     assert "one basis for each kind of attribute" in plan.status
     assert dense.bound <= plan.cost_squared * (1 + 1e-12) <= dense.cost_squared * 1.002
     check_mechanism(plan, rng)
 
 
-def test_beyond_the_cells_that_are_looked_at_joint_bases_are_priced_by_a_bound(monkeypatch):
+def test_above_the_limit_of_cells_joint_bases_are_priced_by_a_bound(monkeypatch):
     """Costs evened out between sets are 2 % too high here, and 4 % otherwise."""
     exact = planned(values_by_prefix(3, 4))
     monkeypatch.setattr(kernel, "MAX_JOINT_CELLS", 60)
@@ -314,17 +316,17 @@ def test_joint_bases_are_for_several_views_that_can_be_held(monkeypatch):
     assert not joint_bases.is_supported(replace(x, replaced=True))
     assert not joint_bases.is_supported(problem(by_prefix(3, 3)))
     domain = attributes(2, 3)
-    beside = [
+    tables = [
         fn.table("a00", variance=1),
         fn.table(cumulative="a00", variance=1),
         fn.table(cumulative="a01", variance=1),
     ]
-    assert not joint_bases.is_supported(problem(fn.Workload(domain, beside)))
-    for name, most in (("MAX_JOINT_NUMBERS", 54), ("MAX_JOINT_SCALES", 3 * 4 + 3 * 2 + 1), ("MAX_SECTOR_CELLS", 9)):
+    assert not joint_bases.is_supported(problem(fn.Workload(domain, tables)))
+    for name, limit in (("MAX_JOINT_NUMBERS", 54), ("MAX_JOINT_SCALES", 3 * 4 + 3 * 2 + 1), ("MAX_SECTOR_CELLS", 9)):
         with monkeypatch.context() as patch:
-            patch.setattr(joint_bases, name, most)
+            patch.setattr(joint_bases, name, limit)
             assert joint_bases.is_supported(x) == (name != "MAX_JOINT_SCALES")
-            patch.setattr(joint_bases, name, most - 1)
+            patch.setattr(joint_bases, name, limit - 1)
             assert not joint_bases.is_supported(x)
 
 
@@ -367,12 +369,12 @@ def test_records_that_are_replaced_are_charged_what_pairs_of_them_cost():
         plan = planned(by_prefix(count, n), unit=REPLACED)
         rows, scales = strategy_matrix(plan)
         columns = (rows / scales[:, None].astype(object)).astype(np.float64)
-        apart = max(((columns[:, [i]] - columns) ** 2).sum(axis=0).max() for i in range(columns.shape[1]))
-        assert apart * (1 - 1e-9) <= plan.cost_squared <= min(apart * 1.01, reference * 1.05)
+        distance = max(((columns[:, [i]] - columns) ** 2).sum(axis=0).max() for i in range(columns.shape[1]))
+        assert distance * (1 - 1e-9) <= plan.cost_squared <= min(distance * 1.01, reference * 1.05)
         assert plan.bound <= fn.plan(by_prefix(count, n), unit=REPLACED, gap=0.01).cost_squared
 
 
-def test_replaced_records_beyond_what_dense_matrices_can():
+def test_replaced_records_of_more_cells_than_dense_matrices_hold():
     """10¹⁰ joint cells: the number of records is public, and measured almost exactly."""
     plan = fn.plan(by_prefix(10, 10), unit=REPLACED)
     assert plan.mechanism == "fit-for-use by axis"
@@ -393,21 +395,21 @@ def test_ten_attributes_of_a_hundred_values():
 def test_one_table_is_a_product_of_its_axes():
     """Optimal strategies of products are products of optimal strategies: the square of what one axis costs."""
     domain = fn.Domain(a=fn.Ordered(1, 40), b=fn.Ordered(1, 40))
-    whole = fn.plan(fn.Workload(domain, [fn.table(cumulative=["a", "b"], variance=1)]))
+    joint = fn.plan(fn.Workload(domain, [fn.table(cumulative=["a", "b"], variance=1)]))
     axis = fn.plan(fn.Workload(domain, [fn.table(cumulative="a", variance=1)]), gap=1e-6)
-    assert whole.mechanism == "fit-for-use by axis"
-    assert whole.cost_squared == pytest.approx(axis.cost_squared**2, rel=2e-3)
-    assert whole.bound == pytest.approx(axis.cost_squared**2, rel=2e-3)
+    assert joint.mechanism == "fit-for-use by axis"
+    assert joint.cost_squared == pytest.approx(axis.cost_squared**2, rel=2e-3)
+    assert joint.bound == pytest.approx(axis.cost_squared**2, rel=2e-3)
 
 
 def test_attributes_shown_value_by_value_are_sectors(always):
     """With structured attributes they cost the same as among themselves."""
     domain = fn.Domain(a=fn.Ordered(1, 3), b=fn.Ordered(1, 4), o=fn.Ordered(1, 3), u=fn.Ordered(1, 4))
     tables = [fn.table("a", "b", variance=1), fn.table("a", variance=2)]
-    plain = fn.plan(fn.Workload(domain, tables), gap=1e-6)
-    beside = planned(fn.Workload(domain, tables))
-    assert beside.cost_squared == pytest.approx(plain.cost_squared, rel=1e-3)
-    assert beside.bound == pytest.approx(plain.cost_squared, rel=1e-3)
+    by_sectors = fn.plan(fn.Workload(domain, tables), gap=1e-6)
+    by_axis_plan = planned(fn.Workload(domain, tables))
+    assert by_axis_plan.cost_squared == pytest.approx(by_sectors.cost_squared, rel=1e-3)
+    assert by_axis_plan.bound == pytest.approx(by_sectors.cost_squared, rel=1e-3)
 
 
 def test_regular_places_are_further_attributes(always, rng):
@@ -440,28 +442,28 @@ def test_too_many_places_of_different_numbers_are_refused_with_a_way_out():
     tables = [[fn.table(level, cumulative="age", variance=4)] for level in ("state", "county")]
     with refused("workload.too-many-joint-cells"):
         fn.plan(fn.Workload(domain, [*tables[0], *tables[1]]))
-    first, second = (fn.Publication(fn.Workload(domain, x)) for x in tables)
-    plan = fn.plan(replace(first, further_tables=(second,)))
+    state, second = (fn.Publication(fn.Workload(domain, x)) for x in tables)
+    plan = fn.plan(replace(state, further_tables=(second,)))
     assert [part.gap <= 1e-6 for part in plan.groups] == [True, True]
 
 
 def test_with_many_tables_cores_still_have_the_columns_they_need():
-    """Without, forty attributes of 10 by pairs are proven 8 % less: here the same of fewer rooms."""
+    """Without, forty attributes of 10 by pairs are proven 8 % less: here the same with less room."""
     x = problem(by_prefix(8, 6))
     evidence = DualWeights.uniform(x).evidence(x)
-    found = []
-    for more in (200, 16):
+    bounds = []
+    for room in (200, 16):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(cores, "MAX_STACK", 40)
-            patch.setattr(cores, "MORE_ROOM", more)
-            found.append(cores.lower_bound(x, evidence))
+            patch.setattr(cores, "MORE_ROOM", room)
+            bounds.append(cores.lower_bound(x, evidence))
     assert cores.ranks(x, 40) == [2]
     assert cores.ranks(x, 200) == [3]
-    assert found[0] > 1.01 * found[1]
-    assert found[0] <= cores.lower_bound(x, evidence) * (1 + 1e-12)
+    assert bounds[0] > 1.01 * bounds[1]
+    assert bounds[0] <= cores.lower_bound(x, evidence) * (1 + 1e-12)
 
 
-def test_values_that_nothing_tells_apart_are_counted_together(always, rng):
+def test_values_that_no_table_distinguishes_are_counted_jointly(always, rng):
     domain = fn.Domain(o=fn.Ordered(0, 5), u=fn.Ordered(0, 3))
     groups = {"o": {"low": [0, 2], "mid": [3, 4]}}
     plan = fn.plan(
@@ -495,7 +497,7 @@ def test_noise_is_fine_enough_and_within_reach(always, variance):
     assert plan.cost_squared * variance == pytest.approx(planned(workload).cost_squared, rel=1e-2)
 
 
-def test_an_unreachable_gap_is_told_or_dense():
+def test_an_unreachable_gap_is_refused_or_planned_densely():
     """Dense matrices are used if they can do better; above that size the error states the gap."""
     with refused("plan.gap-not-reached"):
         fn.plan(by_prefix(3, 30), gap=1e-6)
@@ -509,7 +511,7 @@ def test_a_smaller_gap_is_planned_with_dense_matrices(always):
 
 
 @pytest.mark.slow
-def test_where_product_form_loses_much_some_are_planned_together(monkeypatch):
+def test_where_product_form_loses_much_some_axes_are_planned_jointly(monkeypatch):
     """An attribute by value and by prefix, with another by prefix: one basis serves both."""
     domain = fn.Domain(o=fn.Ordered(0, 4), u=fn.Ordered(0, 5))
     mixed = fn.Workload(
@@ -536,7 +538,7 @@ def test_pure_noise_is_still_looked_for_where_it_was():
     assert "Gaussian noise at delta = 1e-06 would take 2.888 times the epsilon" in compared.why
 
 
-def test_small_tables_are_planned_together_as_before():
+def test_small_tables_are_planned_jointly_as_before():
     assert fn.plan(by_prefix(3, 3)).mechanism == "fit-for-use"
 
 
@@ -545,7 +547,7 @@ WIDE = fn.Domain(o=fn.Ordered(1, 200), u=fn.Ordered(1, 200), x=fn.Ordered(1, 300
 
 
 @pytest.mark.parametrize(
-    ("tables", "more", "message"),
+    ("tables", "options", "message"),
     [
         (
             [fn.table("u", cumulative="o", variance=fn.ByAttribute("u", {5: 2.0}, default=1.0))],
@@ -565,14 +567,14 @@ WIDE = fn.Domain(o=fn.Ordered(1, 200), u=fn.Ordered(1, 200), x=fn.Ordered(1, 300
         ),
     ],
 )
-def test_what_is_refused_still_is_refused_before_any_work(tables, more, message):
+def test_what_is_refused_still_is_refused_before_any_work(tables, options, message):
     with refused("workload.too-many-joint-cells"):
-        fn.plan(fn.Workload(WIDE, tables), **more)
+        fn.plan(fn.Workload(WIDE, tables), **options)
 
 
-@pytest.mark.parametrize(("name", "most"), [("MAX_TABLES", 1), ("MAX_COUNTS", 39_999)])
-def test_too_many_tables_or_counts_are_told(monkeypatch, name, most):
-    monkeypatch.setattr(by_axis, name, most)
+@pytest.mark.parametrize(("name", "limit"), [("MAX_TABLES", 1), ("MAX_COUNTS", 39_999)])
+def test_too_many_tables_or_counts_are_refused(monkeypatch, name, limit):
+    monkeypatch.setattr(by_axis, name, limit)
     tables = [fn.table(cumulative=["o", "u"], variance=1), fn.table(cumulative="o", variance=1)]
     with refused("workload.too-many-joint-cells"):
         fn.plan(fn.Workload(WIDE, tables))
@@ -599,8 +601,8 @@ def test_there_is_nothing_to_refine():
 def unsymmetric():
     """Tables 01, 02 and 03: one attribute is unlike the others, and pairs of the others are not shown."""
     domain = attributes(4, 3)
-    first, *others = domain
-    return fn.Workload(domain, [fn.table(cumulative=[first, a], variance=1) for a in others])
+    head, *others = domain
+    return fn.Workload(domain, [fn.table(cumulative=[head, a], variance=1) for a in others])
 
 
 def test_attributes_in_other_tables_are_of_other_kinds():
@@ -632,13 +634,13 @@ def test_one_set_stands_for_others_only_where_tables_weigh_the_same():
     workload = by_prefix(3, 3)
     x = problem(workload)
     assert x.symmetric
-    even, uneven = DualWeights.uniform(x), DualWeights.uniform(x)
+    uniform, uneven = DualWeights.uniform(x), DualWeights.uniform(x)
     uneven.theta = [np.array([0.6, 0.39, 0.01])]
-    assert len(cores.classes(x, even)) < len(cores.classes(x, uneven)) == 7
+    assert len(cores.classes(x, uniform)) < len(cores.classes(x, uneven)) == 7
     true = dense_norm(workload, x, uneven) ** 2
     assert cores.lower_bound(x, uneven.evidence(x)) <= true * (1 + 1e-12)
     wrong = cores._Cores(x, uneven, 8)
-    taken = sum(count * wrong.norm(h) for h, count in cores.classes(x, even)) ** 2
+    taken = sum(count * wrong.norm(h) for h, count in cores.classes(x, uniform)) ** 2
     assert taken > true  # what the guard is for
 
 
@@ -717,23 +719,23 @@ def test_a_factor_that_cannot_be_inverted_is_refused():
         by_axis.FactorInverse.from_integers(np.array([[1.0, 1.0, 1.0], [0.0, 1.0, 2.0]]), np.arange(3), always=False)
 
 
-def test_a_factor_may_not_tell_apart_what_tables_do_not(always):
+def test_a_factor_may_not_distinguish_more_than_tables_do(always):
     domain = fn.Domain(o=fn.Ordered(0, 3), u=fn.Ordered(0, 3))
     groups = {"o": {"low": [0, 1], "high": [2, 3]}}
     part = fn.plan(fn.Workload(domain, [fn.table(groups=groups, cumulative="u", variance=2)])).table_part
-    place = part.strategy.structure.names.index("o")
-    rows = part.strategy.factors[place].rows.copy()
+    axis = part.strategy.structure.names.index("o")
+    rows = part.strategy.factors[axis].rows.copy()
     rows[0, 1] += 1
-    factors = [Factor(rows) if i == place else f for i, f in enumerate(part.strategy.factors)]
+    factors = [Factor(rows) if i == axis else f for i, f in enumerate(part.strategy.factors)]
     with refused("plan.product-factor-too-fine"):
         replace(part, strategy=replace(part.strategy, factors=tuple(factors)))
 
 
 def test_searches_improve_and_say_so(always):
-    told = []
-    fn.plan(by_prefix(3, 4), progress=lambda step, gap: told.append((step, gap)))
-    assert [step for step, _ in told] == list(range(1, len(told) + 1))
-    assert told[-1][1] < 0.1
+    steps = []
+    fn.plan(by_prefix(3, 4), progress=lambda step, gap: steps.append((step, gap)))
+    assert [step for step, _ in steps] == list(range(1, len(steps) + 1))
+    assert steps[-1][1] < 0.1
     x = problem(by_prefix(3, 5))
     assert (
         ProductSearch(x, 4).run(200).value < ProductSearch(x).run(100).value
@@ -746,16 +748,16 @@ def test_searches_improve_and_say_so(always):
 def test_from_records_to_a_verified_directory(tmp_path, rng, plan):
     people = pd.DataFrame({"b": rng.integers(0, 2, 500), "o": rng.integers(0, 33, 500), "u": rng.integers(0, 40, 500)})
     release = fn.release(plan, people, ledger=tmp_path / "ledger.db", directory=tmp_path / "out")
-    again = Release.read(tmp_path / "out")
-    assert again == release
+    stored = Release.read(tmp_path / "out")
+    assert stored == release
     report = fn.verify(tmp_path / "out")
     assert all(check.holds for check in report.checks)
     frame = release[plan.publication.workload.tables.names[0]]
     assert len(frame) == 33 * 40
     assert (frame["std_error"] <= 2 * (1 + LOOSE)).all()
-    asked = release.sum("u cumulative", u=3)
-    own = release.estimate({"u cumulative": (np.arange(40) == 3).astype(float)})
-    assert (asked.value, asked.std_error) == (own.value, own.std_error)
+    estimate_of_sum = release.sum("u cumulative", u=3)
+    estimate = release.estimate({"u cumulative": (np.arange(40) == 3).astype(float)})
+    assert (estimate_of_sum.value, estimate_of_sum.std_error) == (estimate.value, estimate.std_error)
     last = release.estimate(
         {plan.publication.workload.tables.names[0]: np.eye(1, 33 * 40, 33 * 40 - 1).reshape(33, 40)}
     )
@@ -789,10 +791,10 @@ def test_from_a_specification_on_the_command_line(tmp_path, monkeypatch, capsys,
     (tmp_path / "spec.toml").write_text(SPEC, encoding="utf-8")
     pd.DataFrame(rng.integers(0, 45, (50, 2)), columns=["age", "income"]).to_csv("people.csv", index=False)
     main(["plan", "spec.toml", "-o", "plan.json"])
-    told = capsys.readouterr().out
-    assert "in product form" in told
-    assert "no mechanism of its kind can be cheaper by more than" in told
-    assert "every record counts as the dearest" in told
+    output = capsys.readouterr().out
+    assert "in product form" in output
+    assert "no mechanism of its kind can be cheaper by more than" in output
+    assert "every record counts as the dearest" in output
     main(["release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "out"])
     main(["verify", "out"])
     assert all(check.holds for check in fn.verify(tmp_path / "out").checks)

@@ -82,20 +82,20 @@ def test_a_number_is_read_in_the_range_of_its_class():
 
 
 def test_of_ranges_in_order_and_by_name_the_documents_are_the_same():
-    named = fn.Domain(
+    by_name = fn.Domain(
         a=fn.Amount(fn.ByAttribute("b", {2: -3, 1: -1}), fn.ByAttribute("b", [2, 6], None)), b=fn.Ordered(1, 2)
     )
     listed = fn.Domain(
         a=fn.Amount(fn.ByAttribute("b", [-1, -3]), fn.ByAttribute("b", {"1": 2}, default=6)), b=fn.Ordered(1, 2)
     )
-    assert named == listed
-    assert named["a"].exact == listed["a"].exact
-    told = attribute_document(named["a"])
-    assert told["low"] == {"by": "b", "values": [-1.0, -3.0]}
-    assert told["high"] == {"by": "b", "values": [2.0, 6.0]}
-    assert named["a"].own_values == (-1, 2)
+    assert by_name == listed
+    assert by_name["a"].exact == listed["a"].exact
+    document = attribute_document(by_name["a"])
+    assert document["low"] == {"by": "b", "values": [-1.0, -3.0]}
+    assert document["high"] == {"by": "b", "values": [2.0, 6.0]}
+    assert by_name["a"].own_values == (-1, 2)
     other = fn.Domain(a=fn.Amount(fn.ByAttribute("b", [-1, -3]), fn.ByAttribute("b", [3, 9])), b=fn.Ordered(1, 2))
-    assert attribute_document(other["a"]) != told
+    assert attribute_document(other["a"]) != document
 
 
 @pytest.mark.parametrize(
@@ -151,8 +151,8 @@ def test_ranges_that_cannot_be_are_refused(make, why):
         make()
 
 
-def one_range(most, ceilings=()):
-    return Steps(Fraction(0), Fraction(most), Fraction(1), ceilings=ceilings)
+def one_range(max_steps, ceilings=()):
+    return Steps(Fraction(0), Fraction(max_steps), Fraction(1), ceilings=ceilings)
 
 
 def test_a_hundred_different_ranges_may_be():
@@ -161,7 +161,7 @@ def test_a_hundred_different_ranges_may_be():
     assert sorted(c for _, cells in ranges_of(several["a"].coding) for c in cells) == list(range(200))
 
 
-def test_codes_of_missing_values_beside_ends_that_no_double_is():
+def test_codes_of_missing_values_next_to_ends_that_no_double_equals():
     """0.3 and 0.1 differ from the doubles that stand for them; a code is compared with the decimals."""
     domain = fn.Domain(
         a=fn.Amount(0, fn.ByAttribute("b", [0.3, 0.6]), step=0.1, missing={"gone": [-9, 1]}, if_missing="gone"),
@@ -177,8 +177,8 @@ def test_codes_of_missing_values_beside_ends_that_no_double_is():
 
 
 def test_before_it_is_in_a_domain_an_amount_has_its_cells_and_no_ranges():
-    alone = fn.Amount(0, fn.ByAttribute("size", {"small": 1}), missing={"gone": [-9]})
-    assert (alone.size, alone.by, alone.values) == (3, "size", (0, 1, "gone"))
+    amount = fn.Amount(0, fn.ByAttribute("size", {"small": 1}), missing={"gone": [-9]})
+    assert (amount.size, amount.by, amount.values) == (3, "size", (0, 1, "gone"))
     assert class_coding(fn.Ordered(0, 3).coding, 7) == fn.Ordered(0, 3).coding
 
 
@@ -192,40 +192,40 @@ def people(sizes=("small", "middle", "large", "?", "other")):
     return {a: list(column) for a, column in zip(("sales", "size", "sex"), zip(*rows, strict=True), strict=True)}
 
 
-def known(domain, values):
+def inside_cells(domain, values):
     """The cells of the records that are inside, by the definition."""
     columns = {domain.column(a): values[a] for a in values}
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    found = [cells for cells in map(domain.cells, rows) if None not in cells.values()]
-    return {a: np.array([cells[a] for cells in found], dtype=int) for a in domain}
+    row_cells = [cells for cells in map(domain.cells, rows) if None not in cells.values()]
+    return {a: np.array([cells[a] for cells in row_cells], dtype=int) for a in domain}
 
 
 def check(counter, domain, values, margins=None):
     margins = margins or [m for k in range(len(domain) + 1) for m in itertools.permutations(domain, k)]
-    inside = known(domain, values)
-    for asked in [margins, *([m] for m in margins)]:
-        for m, table in counter.count(asked).items():
+    inside = inside_cells(domain, values)
+    for requests in [margins, *([m] for m in margins)]:
+        for m, table in counter.count(requests).items():
             assert np.array_equal(table, moments(domain, inside, m)), m
 
 
 def test_the_definition_is_that_of_fractions():
     values = people()
-    inside = known(DOMAIN, values)
-    wanted = []
+    inside = inside_cells(DOMAIN, values)
+    expected = []
     for x, size in zip(values["sales"], values["size"], strict=True):
         if size != "other" and (x is None or abs(x) <= 500):
-            wanted.append(3 if x in {None, -9.0} else step_of(HIGHS["none" if size == "?" else size], x))
-    assert inside["sales"].tolist() == wanted
+            expected.append(3 if x in {None, -9.0} else step_of(HIGHS["none" if size == "?" else size], x))
+    assert inside["sales"].tolist() == expected
 
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_source_reads_amounts_in_the_range_of_their_class(source, tmp_path, one_engine):
-    made = zoo.COUNTERS[source]
+    counter = zoo.COUNTERS[source]
     values = people()
     records = Records(DOMAIN, values, {"sales": "double", "size": "string", "sex": "string"})
-    where = DataSource(table=made.table, outside_domain=DROP)
-    check(open_counter(made.make(records, tmp_path), DOMAIN, where), DOMAIN, values)
+    where = DataSource(table=counter.table, outside_domain=DROP)
+    check(open_counter(counter.make(records, tmp_path), DOMAIN, where), DOMAIN, values)
 
 
 CLASSES = {
@@ -282,8 +282,8 @@ def test_classes_of_every_kind(name, source, tmp_path, one_engine):
 def test_classes_that_are_looked_up_here_are_looked_at_there_where_ranges_differ(highs, codes, missing, one_engine):
     """Detects lists of codes that the engine is given, and that no statement calls by name."""
     size = fn.Categorical(codes, missing=missing)
-    own = [*highs[:1], *[highs[1]] * (size.size - 2), highs[2]]
-    domain = fn.Domain(size=size, sales=fn.Amount(0, fn.ByAttribute("size", own)))
+    class_highs = [*highs[:1], *[highs[1]] * (size.size - 2), highs[2]]
+    domain = fn.Domain(size=size, sales=fn.Amount(0, fn.ByAttribute("size", class_highs)))
     values = {"size": [1, 2, codes[-1], -9, 99], "sales": [1.0, 2.0, 20.0, 1.0, 1.0]}
     counter = open_counter(pd.DataFrame(values), domain, DataSource(outside_domain=DROP))
     check(counter, domain, values)
@@ -293,11 +293,11 @@ def test_classes_are_read_where_no_table_shows_them(one_engine):
     """Detects amounts whose class is read only if its margin is requested."""
     values = people(("small", "large"))
     counter = open_counter(pd.DataFrame(values), DOMAIN, DataSource(outside_domain=DROP))
-    found = counter.count([("sales",)])["sales",]
-    assert np.array_equal(found, moments(DOMAIN, known(DOMAIN, values), ("sales",)))
+    counts = counter.count([("sales",)])["sales",]
+    assert np.array_equal(counts, moments(DOMAIN, inside_cells(DOMAIN, values), ("sales",)))
 
 
-def test_a_class_outside_the_domain_is_told_and_the_amount_is_not(one_engine):
+def test_a_class_outside_the_domain_is_reported_and_the_amount_is_not(one_engine):
     domain = fn.Domain(sales=fn.Amount(0, fn.ByAttribute("size", [2, 20])), size=fn.Categorical(["s", "m"]))
     frame = pd.DataFrame({"sales": [1.0, 5.0, 7.0], "size": ["s", "Xk7secret", "m"]})
     with refused("data.records-outside-domain") as caught:
@@ -308,10 +308,12 @@ def test_a_class_outside_the_domain_is_told_and_the_amount_is_not(one_engine):
         open_counter(frame[["sales"]], domain, DataSource()).check(["sales"])
 
 
-@pytest.mark.parametrize("most", [1, 3])
+@pytest.mark.parametrize("max_records", [1, 3])
 @pytest.mark.parametrize("merge", [(), ("sales",)])
 @pytest.mark.parametrize("source", ["frame", "sqlite"])
-def test_records_of_a_person_are_chosen_and_added_up_in_steps_of_their_class(source, merge, most, tmp_path, one_engine):
+def test_records_of_a_person_are_chosen_and_added_up_in_steps_of_their_class(
+    source, merge, max_records, tmp_path, one_engine
+):
     rng = np.random.default_rng(3)
     n = 120
     sizes = np.array(["small", "middle", "large", "?"])[rng.integers(4, size=n)]
@@ -330,14 +332,14 @@ def test_records_of_a_person_are_chosen_and_added_up_in_steps_of_their_class(sou
         frame if source == "frame" else path,
         DOMAIN,
         DataSource(table="people", outside_domain=DROP),
-        RecordBound("who", most, NO_PATTERN, merge),
+        RecordBound("who", max_records, NO_PATTERN, merge),
     )
-    wanted = of_persons(frame, merge, most)
+    expected = of_persons(frame, merge, max_records)
     for m in [("sales", "size", "sex"), ("sales",), ("size",), ()]:
-        assert np.array_equal(counter.count([m])[m], moments(DOMAIN, wanted, m))
+        assert np.array_equal(counter.count([m])[m], moments(DOMAIN, expected, m))
 
 
-def of_persons(frame, merge, most):
+def of_persons(frame, merge, max_records):
     """An independent reading of the rule: in plain Python, with fractions."""
     people = {}
     for row in frame.to_dict("records"):
@@ -353,9 +355,9 @@ def of_persons(frame, merge, most):
         for key, steps in groups.items():
             size, sex, missing = (key[1], key[2], key[0]) if merge else key[1:]
             records.append((3 if missing else min(max(sum(steps), 0), 2), size, sex))
-        told = ["".join(f"{c + 1}/" for c in cells) + who for cells in records]
-        line = sorted(zip((hashlib.md5(x.encode()).hexdigest() for x in told), records, strict=True))  # noqa: S324
-        out += [cells for _, cells in line][:most]
+        texts = ["".join(f"{c + 1}/" for c in cells) + who for cells in records]
+        line = sorted(zip((hashlib.md5(x.encode()).hexdigest() for x in texts), records, strict=True))  # noqa: S324
+        out += [cells for _, cells in line][:max_records]
     return {a: np.array([r[i] for r in out], dtype=int) for i, a in enumerate(DOMAIN)}
 
 
@@ -365,24 +367,24 @@ def test_statements_of_databases_read_amounts_in_the_range_of_their_class(sets, 
     d = replace(DUCKDB, sets=sets, bytes="octet_length({c})", digest="md5({x})")
     values = people()
     rows = enumerate(zip(*values.values(), strict=True))
-    told = ", ".join(f"({'NULL' if x is None else repr(x)}, '{s}', '{sex}', 'p{i}')" for i, (x, s, sex) in rows)
-    relation = f"(SELECT * FROM (VALUES {told}) AS t(sales, size, sex, who))"
+    values_text = ", ".join(f"({'NULL' if x is None else repr(x)}, '{s}', '{sex}', 'p{i}')" for i, (x, s, sex) in rows)
+    relation = f"(SELECT * FROM (VALUES {values_text}) AS t(sales, size, sex, who))"
     kinds = {"sales": ColumnKind.DOUBLE, "size": ColumnKind.TEXT, "sex": ColumnKind.TEXT}
     fields = {a: statements.Field(DOMAIN[a].coding, k, f"source.{a}") for a, k in kinds.items()}
     person = (
         statements.PersonColumn(ColumnKind.TEXT, "source.who", list(DOMAIN), 1, merge=("sales",)) if persons else None
     )
     for m in [("sales", "size", "sex"), ("sales",)]:
-        found, _ = statements.count(
+        counted, _ = statements.count(
             in_duckdb(), d, relation, fields, [m], ProgressFilter(None), drop=True, person=person
         )
-        assert np.array_equal(found[m], moments(DOMAIN, known(DOMAIN, values), m))
+        assert np.array_equal(counted[m], moments(DOMAIN, inside_cells(DOMAIN, values), m))
 
 
 @pytest.mark.parametrize("highs", [[2, 20, 4], [2, 2, 2]])
 @pytest.mark.parametrize("sets", [True, False])
 def test_statements_read_classes_off_dates_of_records_that_meet_conditions(sets, highs, one_engine):
-    """Detects a date that is none and has a class all the same, and amounts read before what is read off is."""
+    """Detects an invalid date that nevertheless has a class, and amounts read before what is read off is."""
     domain = fn.Domain(
         sales=fn.Amount(0, fn.ByAttribute("year", highs)),
         year=fn.Ordered(2020, 2021, date_part="year", missing={"none": []}, if_missing="none", column="day"),
@@ -391,24 +393,24 @@ def test_statements_read_classes_off_dates_of_records_that_meet_conditions(sets,
     rows = list(itertools.product([x for x in VALUES if x is not None], days, "fm"))
     values = {a: list(column) for a, column in zip(("sales", "day", "sex"), zip(*rows, strict=True), strict=True)}
     source = DataSource(outside_domain=DROP, where={"sex": "f"})
-    met = known(domain, {"sales": values["sales"][::2], "year": values["day"][::2]})
+    matching = inside_cells(domain, {"sales": values["sales"][::2], "year": values["day"][::2]})
     dates = {day: "NULL" if day is None else f"DATE '{day}'" for day in days}
-    told = ", ".join(f"({x!r}, {dates[day]}, '{sex}')" for x, day, sex in rows)
-    relation = f"(SELECT * FROM (VALUES {told}) AS t(sales, day, sex))"
+    rows_text = ", ".join(f"({x!r}, {dates[day]}, '{sex}')" for x, day, sex in rows)
+    relation = f"(SELECT * FROM (VALUES {rows_text}) AS t(sales, day, sex))"
     fields = {
         "sales": statements.Field(domain["sales"].coding, ColumnKind.DOUBLE, "source.sales"),
         "year": statements.Field(domain["year"].coding, ColumnKind.DATE, "source.day", domain["year"].derived),
     }
     conditions = [statements.Field(source.conditions[0].coding, ColumnKind.TEXT, "source.sex")]
     d, margins = replace(DUCKDB, sets=sets), [("sales",), ("year", "sales")]
-    for some, inside in ((conditions, met), ([], {a: np.repeat(x, 2) for a, x in met.items()})):
-        prepared, own, _ = statements.prepared(d, relation, some, fields, None)
-        found, _ = statements.count(in_duckdb(), d, prepared, own, margins, ProgressFilter(None), drop=True)
+    for applied, inside in ((conditions, matching), ([], {a: np.repeat(x, 2) for a, x in matching.items()})):
+        prepared, rest, _ = statements.prepared(d, relation, applied, fields, None)
+        counted, _ = statements.count(in_duckdb(), d, prepared, rest, margins, ProgressFilter(None), drop=True)
         for m in margins:
-            assert np.array_equal(found[m], moments(domain, inside, m))
+            assert np.array_equal(counted[m], moments(domain, inside, m))
     counts = open_counter(pd.DataFrame(values), domain, source).count(margins)
     for m in margins:
-        assert np.array_equal(counts[m], moments(domain, met, m))
+        assert np.array_equal(counts[m], moments(domain, matching, m))
 
 
 def test_a_statement_grows_with_the_number_of_classes_and_not_with_its_square():
@@ -433,10 +435,10 @@ def test_an_engine_is_tried_on_classes_before_it_sums_amounts(monkeypatch):
     """Detects an engine that reads all records in the range of the first class, or in those of others."""
     tried = partial(engine_check.refuse_unless_right, in_duckdb(), DUCKDB, "the database", drop=True, amounts=True)
     tried()
-    own = Dialect.key_by
+    key_by = Dialect.key_by
     for flaw in (
         lambda d, coding, kind, column, cell: d.key(class_coding(coding, 0), kind, column),
-        lambda d, coding, kind, column, cell: own(d, coding, kind, column, f"({cell}) + 1"),
+        lambda d, coding, kind, column, cell: key_by(d, coding, kind, column, f"({cell}) + 1"),
     ):
         monkeypatch.setattr(Dialect, "key_by", flaw)
         with refused("data.engine-counts-differently"):
@@ -445,20 +447,20 @@ def test_an_engine_is_tried_on_classes_before_it_sums_amounts(monkeypatch):
 
 def test_amounts_are_added_up_in_steps_of_their_class():
     coding = DOMAIN["sales"].coding
-    far = uncut(coding)
-    assert isinstance(far, CodingWithMissing)
+    extended = uncut(coding)
+    assert isinstance(extended, CodingWithMissing)
     for cell, high in enumerate(HIGHS.values()):
-        assert class_coding(far, cell).cell(float(high)) == MAX_STEPS_FROM_ZERO + 2
-        assert class_coding(far, cell).cell(-9.0) == 2 * MAX_STEPS_FROM_ZERO + 1
+        assert class_coding(extended, cell).cell(float(high)) == MAX_STEPS_FROM_ZERO + 2
+        assert class_coding(extended, cell).cell(-9.0) == 2 * MAX_STEPS_FROM_ZERO + 1
         assert class_coding(coding, cell).cell(float(high)) == 2
-    assert [cells for _, cells in ranges_of(far)] == [[0], [1], [2], [3]]
+    assert [cells for _, cells in ranges_of(extended)] == [[0], [1], [2], [3]]
 
 
 # --- what a record costs --------------------------------------------------------------------------------------------
 
 
-def planned(tables, domain=DOMAIN, **more):
-    return fn.plan(fn.Workload(domain, tables), gap=1e-6, **more)
+def planned(tables, domain=DOMAIN, **options):
+    return fn.plan(fn.Workload(domain, tables), gap=1e-6, **options)
 
 
 def test_no_record_of_any_class_costs_more_than_its_ends():
@@ -473,9 +475,9 @@ def test_no_record_of_any_class_costs_more_than_its_ends():
     (design,) = plan.order.designs
     records = [(j, size, sex) for j in range(4) for size in range(4) for sex in range(2)]
     domain = fn.Domain({a: DOMAIN[a] for a in DOMAIN})
-    found = {r: shift(design, domain, [r]) for r in records}
-    assert max(found.values()) == plan.exact_cost
-    assert max(found.values()) == max(x for (j, *_), x in found.items() if j != 1)
+    costs = {r: shift(design, domain, [r]) for r in records}
+    assert max(costs.values()) == plan.exact_cost
+    assert max(costs.values()) == max(x for (j, *_), x in costs.items() if j != 1)
 
 
 def test_records_at_different_ends_by_the_classes_of_two_releases_pay_for_both():
@@ -496,15 +498,15 @@ def test_records_at_different_ends_by_the_classes_of_two_releases_pay_for_both()
     ):
         other = order(sizes, [2, 0])
         record = {"sales": 2, "size": "s", "other": "l"}
-        paid = Fraction(0)
-        for own in (one, other):
-            cells = own.domain.cells(record)
-            paid += shift(*own.designs, own.domain, [tuple(cells.values())]) / 2
-        assert (other.ledger_loss() + one.ledger_loss()).rho == 4 >= paid
+        cost = Fraction(0)
+        for release_order in (one, other):
+            cells = release_order.domain.cells(record)
+            cost += shift(*release_order.designs, release_order.domain, [tuple(cells.values())]) / 2
+        assert (other.ledger_loss() + one.ledger_loss()).rho == 4 >= cost
         assert axis_key(other.domain, "sales") != axis_key(one.domain, "sales")
-    again = order(fn.Categorical(["s", "l"]), [2, 0])
-    assert (again.ledger_loss() + one.ledger_loss()).rho == 2
-    assert axis_key(again.domain, "sales") == axis_key(one.domain, "sales")
+    swapped = order(fn.Categorical(["s", "l"]), [2, 0])
+    assert (swapped.ledger_loss() + one.ledger_loss()).rho == 2
+    assert axis_key(swapped.domain, "sales") == axis_key(one.domain, "sales")
 
 
 CLASSES_OF_FIRMS = {"small": 1, "middle": 10, "large": 100, "huge": 1000}
@@ -516,16 +518,16 @@ def firms(high):
 
 def test_each_class_pays_for_its_own_range():
     """Four classes, each to one record at its own high: Δ² = 1; with one range 10⁶."""
-    asked = fn.table("size", sum="turnover", std_error=fn.ByAttribute("size", CLASSES_OF_FIRMS))
-    own = planned([asked], firms(fn.ByAttribute("size", CLASSES_OF_FIRMS)))
-    assert float(own.exact_cost) == pytest.approx(1, abs=1e-4)
-    one = planned([asked], firms(1000))
+    sums = fn.table("size", sum="turnover", std_error=fn.ByAttribute("size", CLASSES_OF_FIRMS))
+    by_class = planned([sums], firms(fn.ByAttribute("size", CLASSES_OF_FIRMS)))
+    assert float(by_class.exact_cost) == pytest.approx(1, abs=1e-4)
+    one = planned([sums], firms(1000))
     assert float(one.exact_cost) == pytest.approx(1e6, rel=1e-4)
-    whole = planned([fn.table(sum="turnover", std_error=1000)], firms(fn.ByAttribute("size", CLASSES_OF_FIRMS)))
-    assert float(whole.exact_cost) == pytest.approx(1, abs=1e-4)
+    total = planned([fn.table(sum="turnover", std_error=1000)], firms(fn.ByAttribute("size", CLASSES_OF_FIRMS)))
+    assert float(total.exact_cost) == pytest.approx(1, abs=1e-4)
 
 
-def test_classes_that_are_alike_cost_what_one_range_costs():
+def test_interchangeable_classes_cost_the_same_as_one_range():
     sums = [fn.table("size", sum="turnover", margin=20), fn.table(sum="turnover", margin=9)]
     one, same = (planned([*sums, fn.table("size", margin=5)], firms(x)) for x in (50, fn.ByAttribute("size", [50] * 4)))
     assert float(same.exact_cost) == pytest.approx(float(one.exact_cost), rel=1e-5)
@@ -582,19 +584,19 @@ def test_sums_and_means_by_class_of_a_release(spec, tmp_path):
     release = fn.release(fn.plan(fn.load_spec(spec)), frame, ledger=tmp_path / "l.sqlite", directory=tmp_path / "out")
     assert fn.verify(tmp_path / "out").ok
     cut = np.minimum(frame["turnover"], high).groupby(frame["size"])
-    found = release.total("turnover", by="size").frame().set_index("size")
+    sums = release.total("turnover", by="size").frame().set_index("size")
     for size in ("small", "large"):
-        assert abs(found.loc[size, "value"] - cut.sum()[size]) < 6 * found.loc[size, "std_error"] + 1000
+        assert abs(sums.loc[size, "value"] - cut.sum()[size]) < 6 * sums.loc[size, "std_error"] + 1000
     means = release.mean("turnover", by="size").frame().set_index("size")
     assert ((means["low"] >= 0) & (means["high"] <= 1_000_000)).all()
     low, high = release.mean("turnover", size="large").interval(1 - 1e-9)
     assert low < cut.mean()["large"] < high
-    whole = release.total("turnover")
-    assert whole.value == pytest.approx(found["value"].sum())
-    words = (tmp_path / "out" / "release.json").read_text(encoding="utf-8")
-    said = "by size, and beyond as the ends: small 0 to 1000 in steps of 1; large 0 to 1000000 in steps of 1000"
-    assert said in words
-    assert said in str(registry_record(release))
+    total = release.total("turnover")
+    assert total.value == pytest.approx(sums["value"].sum())
+    text = (tmp_path / "out" / "release.json").read_text(encoding="utf-8")
+    range_text = "by size, and beyond as the ends: small 0 to 1000 in steps of 1; large 0 to 1000000 in steps of 1000"
+    assert range_text in text
+    assert range_text in str(registry_record(release))
 
 
 def test_examples_are_of_the_range_of_their_class(spec):
@@ -606,7 +608,7 @@ def test_examples_are_of_the_range_of_their_class(spec):
     assert all(None not in domain.cells(row).values() for row in rows.drop(columns="example").to_dict("records"))
 
 
-def test_means_as_tables_are_refused_and_how_to_have_them_is_said():
+def test_tables_of_means_by_class_are_refused_with_advice():
     with refused("workload.mean-of-ranges-by-class"):
         fn.Workload(DOMAIN, [fn.table("size", mean="sales", margin=3, reference=100)])
 
@@ -622,17 +624,17 @@ def test_a_series_whose_periods_are_the_classes_of_an_amount_is_refused_before_a
 
 
 @pytest.mark.parametrize("highs", [[0.000007, 9_999_999_999_991, 1.000003], [0.000007, 99_999_999_991, 1]])
-def test_ranges_too_far_apart_are_refused(highs):
+def test_ranges_that_differ_too_much_are_refused(highs):
     """Detects a bound that is above what a matrix of queries may hold, which says nothing of ranges."""
     domain = fn.Domain(a=fn.Amount(0, fn.ByAttribute("b", highs), step=0.000007), b=fn.Ordered(0, 2))
     with refused("workload.class-ranges-too-far-apart"):
         fn.plan(fn.Workload(domain, [fn.table(cumulative="b", sum="a", margin=9)]))
 
 
-@pytest.mark.parametrize(("releases", "least"), [(6, 0.6), pytest.param(200, 0.9, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("releases", "min_coverage"), [(6, 0.6), pytest.param(200, 0.9, marks=pytest.mark.slow)])
 @pytest.mark.usefixtures("one_engine")
-def test_intervals_of_sums_and_means_hold(releases, least):
-    """Detects coverage of 95 % intervals below `least`, at 1e-6, and steps that are mistaken for one another."""
+def test_intervals_of_sums_and_means_hold(releases, min_coverage):
+    """Detects coverage of 95 % intervals below `min_coverage`, at 1e-6, and steps that are mistaken for one another."""
     rng = np.random.default_rng(5)
     highs = {"s": 100, "l": 10_000}
     domain = fn.Domain(x=fn.Amount(0, fn.ByAttribute("c", highs)), c=fn.Categorical(list(highs)))
@@ -644,8 +646,8 @@ def test_intervals_of_sums_and_means_hold(releases, least):
     truth, hits = frame.groupby("c")["x"], []
     for _ in range(releases):
         release = released(plan, frame)
-        for own, true in ((release.total("x", by="c"), truth.sum()), (release.mean("x", by="c"), truth.mean())):
-            low, high = own.interval()
-            wanted = true[own.frame()["c"]].to_numpy()
-            hits.append((low <= wanted) & (wanted <= high))
-    assert np.mean(hits) > least
+        for estimate, true in ((release.total("x", by="c"), truth.sum()), (release.mean("x", by="c"), truth.mean())):
+            low, high = estimate.interval()
+            expected = true[estimate.frame()["c"]].to_numpy()
+            hits.append((low <= expected) & (expected <= high))
+    assert np.mean(hits) > min_coverage

@@ -1,6 +1,6 @@
 """Sums and means of capped amounts: what intervals are for, κ, and the warning that a range may cut off much.
 
-The case from practice: incomes capped at 200,000. The report said that intervals hold "the true one"; five of six areas
+The case from practice: incomes capped at 200,000. The report stated intervals for "the true one"; five of six areas
 missed it. They hold the mean of the capped incomes, and everything that shows them says so.
 """
 
@@ -28,12 +28,12 @@ NOT_INCLUDED = "no margin or interval includes what the range cuts off"
 NOT_INCLUDED_ON_PAGES = "No margin or interval includes the amounts that the range cuts off."
 
 
-def domain(**said):
-    return fn.Domain(area=fn.Categorical(AREAS), income=fn.Amount(0, HIGH, step=100, **said))
+def domain(**options):
+    return fn.Domain(area=fn.Categorical(AREAS), income=fn.Amount(0, HIGH, step=100, **options))
 
 
-def planned(*tables, **said):
-    return fn.plan(fn.Workload(domain(**said), tables), gap=1e-2)
+def planned(*tables, **options):
+    return fn.plan(fn.Workload(domain(**options), tables), gap=1e-2)
 
 
 MEAN = fn.table("area", mean="income", margin=150, reference=5000)
@@ -56,7 +56,7 @@ def release(people):
 
 
 def test_intervals_hold_the_mean_of_capped_incomes_and_miss_the_uncapped_one(release, people):
-    """The case as it was seen: what intervals are for is right, and what they were said to be for is not."""
+    """The case as it was seen: what intervals are for is right, and their stated purpose is not."""
     table = release["area by income mean"]
     capped, uncapped = people.assign(income=people["income"].clip(0, HIGH)), people
     inside = [
@@ -69,15 +69,15 @@ def test_intervals_hold_the_mean_of_capped_incomes_and_miss_the_uncapped_one(rel
 
 @pytest.mark.parametrize("name", ["area by income mean", "area by income sum"])
 def test_everything_that_shows_a_capped_amount_says_what_its_intervals_are_for(release, name, tmp_path, capsys):
-    found = layout(release, name)
-    for language, told in {
+    table = layout(release, name)
+    for language, amount_rows in {
         "en": f"V{CUT[1:]}. {NOT_INCLUDED_ON_PAGES}",
         "de": "Werte von income zählen unter 0 als 0, über 200000 als 200000, in Schritten von 100. Keine Fehlerspanne "
         "und kein Intervall enthält, was der Bereich von Beträgen abschneidet.",
     }.items():
-        assert caption(found, translator(language)).endswith(told)
-        assert told in report.page(release, language=language)
-        assert told in latex.latex(release, [found], translator(language), None).decode().replace("\n", " ")
+        assert caption(table, translator(language)).endswith(amount_rows)
+        assert amount_rows in report.page(release, language=language)
+        assert amount_rows in latex.latex(release, [table], translator(language), None).decode().replace("\n", " ")
     statistic = f"{'mean' if 'mean' in name else 'sum'} of income; {CUT}; {NOT_INCLUDED}"
     assert release[name].attrs["statistic"] == statistic
     assert release[name].attrs["confidence"] == 0.95
@@ -99,20 +99,20 @@ def test_the_command_line_says_what_intervals_are_for(people, tmp_path, capsys):
     by_command("tables", str(tmp_path / "r"), "area by income mean", "--json")
     (table,) = json.loads(capsys.readouterr().out)["tables"]
     assert table["statistic"] == f"mean of income; {CUT}; {NOT_INCLUDED}"
-    for asked in ('mean("income")', 'total("income")', 'total("income") - total("income", area="A")'):
-        by_command("ask", str(tmp_path / "r"), asked)
-        said = capsys.readouterr().out
-        assert "they are for values as they were read: none includes what a range cuts off" in said
+    for question in ('mean("income")', 'total("income")', 'total("income") - total("income", area="A")'):
+        by_command("ask", str(tmp_path / "r"), question)
+        output = capsys.readouterr().out
+        assert "they are for values as they were read: none includes what a range cuts off" in output
 
 
-def test_frames_that_are_asked_for_say_what_intervals_are_for(release):
-    for found in (
+def test_frames_of_estimates_state_what_intervals_are_for(release):
+    for estimate in (
         release.mean("income", by="area"),
         release.total("income"),
         release.total("income") / release.count(),
     ):
-        attrs = found.frame(0.9).attrs
-        assert (attrs["confidence"], attrs["universe"]) == (0.9, found.universe)
+        attrs = estimate.frame(0.9).attrs
+        assert (attrs["confidence"], attrs["universe"]) == (0.9, estimate.universe)
         assert (
             attrs["interval"] == "for the exact number of the records as they were read, without what a range cuts off"
         )
@@ -121,10 +121,10 @@ def test_frames_that_are_asked_for_say_what_intervals_are_for(release):
 def test_quantiles_say_where_values_were_clipped():
     """Detects a median of clipped ages that does not say that 85 is 85 or more."""
     ages = fn.Domain(age=fn.Ordered(0, 85, clip=True))
-    found = released(
+    clipped = released(
         fn.plan(fn.Workload(ages, [fn.table(cumulative="age", margin=5)])), pd.DataFrame({"age": [99] * 500})
     )
-    median = found.quantile("age", 0.5)
+    median = clipped.quantile("age", 0.5)
     assert median.value == 85
     assert median.universe == "all records (age: below 0 as 0, above 85 as 85)"
     assert median.frame().attrs["universe"] == median.universe
@@ -132,8 +132,8 @@ def test_quantiles_say_where_values_were_clipped():
 
 def test_no_text_for_readers_calls_a_capped_or_clipped_value_the_true_one(release):
     """Detects "the true one" and "the truth lies" on pages, in English and in German."""
-    made = (release, fn.combine(release, same_records=True))
-    for text in (report.page(x, language=language) for x in made for language in ("en", "de")):
+    sources = (release, fn.combine(release, same_records=True))
+    for text in (report.page(x, language=language) for x in sources for language in ("en", "de")):
         for claim in ("the true one", "the truth", "die wahre", "die Wahrheit"):
             assert claim not in text
 
@@ -141,13 +141,13 @@ def test_no_text_for_readers_calls_a_capped_or_clipped_value_the_true_one(releas
 # --- κ, and statements about a cap without data ----------------------------------------------------------------------
 
 
-def told(plan):
+def amount_rows(plan):
     return {row["table"]: row for row in document(plan_report(plan))["amounts"]}
 
 
-def test_kappa_is_told_of_sums_means_and_weighted_totals():
+def test_kappa_is_reported_of_sums_means_and_weighted_totals():
     """κ = margin · n / largest; n is 1 for sums, and the reference for means."""
-    own = fn.Domain(
+    amounts = fn.Domain(
         area=fn.Categorical(AREAS), income=fn.Amount(0, HIGH, step=100), weight=fn.Amount(0, 50), kids=fn.Ordered(0, 9)
     )
     tables = [
@@ -156,15 +156,15 @@ def test_kappa_is_told_of_sums_means_and_weighted_totals():
         fn.table("area", sum=["kids", "income"], margin=30 * 9 * HIGH),
         fn.table("area", sum="kids", margin=90),
     ]
-    rows = told(fn.plan(fn.Workload(own, tables), gap=1e-2))
-    wanted = {
+    rows = amount_rows(fn.plan(fn.Workload(amounts, tables), gap=1e-2))
+    expected = {
         "area by income mean": (HIGH, 27, 9000),
         "area by weight sum by income sum": (50 * HIGH, 20, None),
         "area by kids sum by income sum": (9 * HIGH, 30, None),
         "area by kids sum": (9, 10, None),
     }
-    assert rows.keys() == wanted.keys()
-    for name, (largest, kappa, reference) in wanted.items():
+    assert rows.keys() == expected.keys()
+    for name, (largest, kappa, reference) in expected.items():
         assert (rows[name]["largest"], rows[name]["reference"]) == (largest, reference)
         assert rows[name]["asked_kappa"] == pytest.approx(kappa)
         assert rows[name]["achieved_kappa"] <= kappa * (1 + 1e-6)
@@ -188,7 +188,7 @@ def test_kappa_of_a_mean_is_the_number_of_records_that_move_it_by_its_margin():
         (fn.table("area", mean="income", margin=600, reference=3_000), "9 records at twice 200000 behind one number"),
     ],
 )
-def test_a_plan_warns_where_few_records_beyond_the_range_suffice(table, warned):
+def test_a_plan_warns_if_few_records_outside_the_range_suffice(table, warned):
     """Below κ = 10, or 1 in 1,000 records of a mean: on the screen, in documents, on pages in both languages."""
     plan = planned(table)
     (*_, kappa) = ranges.kappas(plan)
@@ -196,19 +196,19 @@ def test_a_plan_warns_where_few_records_beyond_the_range_suffice(table, warned):
     screen, pages = " ".join(lines(plan_report(plan))), {x: report.page(plan, language=x) for x in ("en", "de")}
     assert ("Warning: the range may cut off more of income than the margin of" in screen) is (warned is not None)
     assert ("Warnung: Der Bereich schneidet von income vielleicht mehr ab" in pages["de"]) is (warned is not None)
-    shown = [line for line in lines(plan_report(plan)) if line.startswith("Warning: the range")]
-    assert document(plan_report(plan))["warnings"] == shown
+    warnings = [line for line in lines(plan_report(plan)) if line.startswith("Warning: the range")]
+    assert document(plan_report(plan))["warnings"] == warnings
     assert warned is None or warned in screen
 
 
-def test_no_warning_where_nothing_is_cut_off_or_where_the_cut_is_what_was_asked_for():
+def test_no_warning_if_nothing_is_cut_off_or_ceilings_were_requested():
     """`valid` as the range: numbers beyond are outside. With ceilings the publisher looks at what is cut off."""
     exact = planned(SUM, valid=(0, HIGH))
     assert not any(kappa.warned for kappa in ranges.kappas(exact))
-    found = layout(released(exact, pd.DataFrame({"area": ["A"], "income": [100.0]})), "area by income sum")
-    assert found.counted == ({"income": "in steps of 100"}, False)
-    assert NOT_INCLUDED_ON_PAGES not in caption(found, translator("en"))
-    assert "Werte von income zählen in Schritten von 100" in caption(found, translator("de"))
+    table = layout(released(exact, pd.DataFrame({"area": ["A"], "income": [100.0]})), "area by income sum")
+    assert table.counted == ({"income": "in steps of 100"}, False)
+    assert NOT_INCLUDED_ON_PAGES not in caption(table, translator("en"))
+    assert "Werte von income zählen in Schritten von 100" in caption(table, translator("de"))
     up_to = planned(fn.table("area", sum="income", ceiling=50_000, margin=50_000), ceilings=[50_000])
     assert not any(kappa.warned for kappa in ranges.kappas(up_to))
     counted = fn.Domain(age=fn.Ordered(0, 85))
@@ -220,9 +220,11 @@ def test_no_warning_where_nothing_is_cut_off_or_where_the_cut_is_what_was_asked_
 
 def test_the_warning_of_ranges_by_class_names_the_class_that_is_nearest():
     highs = {"small": 1, "large": 100}
-    own = fn.Domain(size=fn.Categorical(list(highs)), sales=fn.Amount(0, fn.ByAttribute("size", highs), step=0.01))
+    sales_domain = fn.Domain(
+        size=fn.Categorical(list(highs)), sales=fn.Amount(0, fn.ByAttribute("size", highs), step=0.01)
+    )
     margins = fn.ByAttribute("size", {"small": 20, "large": 500})
-    plan = fn.plan(fn.Workload(own, [fn.table("size", sum="sales", margin=margins)]))
+    plan = fn.plan(fn.Workload(sales_domain, [fn.table("size", sum="sales", margin=margins)]))
     assert [k.label for k in ranges.kappas(plan)] == ["small", "large"]
     (section,) = ranges.warnings(plan)
     assert "5 records at twice 100 behind one number suffice" in section.words[0]

@@ -71,23 +71,23 @@ def records(months=(1, 2, 3), seed=1):
     return frame[frame["when"].isin([MONTHS[m - 1] for m in months])]
 
 
-def ways(place):
-    return {"ledger": place / "ledger.db", "series": place / "state"}
+def ways(folder):
+    return {"ledger": folder / "ledger.db", "series": folder / "state"}
 
 
-def drawn(place, t, **more):
+def release_period(folder, t, **options):
     """A period, of the data of its month."""
-    return fn.release(plan(), records([t]), period=MONTHS[t - 1], **ways(place), **more)
+    return fn.release(plan(), records([t]), period=MONTHS[t - 1], **ways(folder), **options)
 
 
-def released(place, upto):
-    return [drawn(place, t, directory=place / str(t)) for t in range(1, upto + 1)]
+def released(folder, upto):
+    return [release_period(folder, t, directory=folder / str(t)) for t in range(1, upto + 1)]
 
 
 @pytest.fixture(scope="module")
 def year(tmp_path_factory):
-    place = tmp_path_factory.mktemp("year")
-    return place, released(place, 3)
+    folder = tmp_path_factory.mktemp("year")
+    return folder, released(folder, 3)
 
 
 STAYS = "from draw to draw of a series every record stays in its cells, and is counted in one period"
@@ -100,22 +100,22 @@ ASSUMED = {
 
 
 @pytest.mark.parametrize("name", ASSUMED)
-def test_what_must_hold_between_the_draws_is_said_wherever_promises_are(name, tmp_path):
+def test_assumptions_between_the_draws_are_stated_with_every_guarantee(name, tmp_path):
     """Reports state it for every unit, also a record, in both languages, and not for plans released at once."""
     unit, assumed = ASSUMED[name]
-    said = f"{assumed}: promised, not checked"
-    made = plan(unit=unit)
+    assumption = f"{assumed}: promised, not checked"
+    series_plan = plan(unit=unit)
     once = plan(unit=unit, series=None)
-    told = document(plan_report(made))["records_of_units"]
-    assert said == unit.between_draws == told[-1].rpartition("; ")[2]
-    assert (len(told), "from draw to draw" in json.dumps(document(plan_report(once)))) == (1, False)
-    assert any(line.endswith(said) for line in lines(plan_report(made)))
+    units = document(plan_report(series_plan))["records_of_units"]
+    assert assumption == unit.between_draws == units[-1].rpartition("; ")[2]
+    assert (len(units), "from draw to draw" in json.dumps(document(plan_report(once)))) == (1, False)
+    assert any(line.endswith(assumption) for line in lines(plan_report(series_plan)))
     data = records([1]).assign(pid=range(len(records([1]))))
-    release = fn.release(made, data, period=MONTHS[0], directory=tmp_path / "1", **ways(tmp_path))
+    release = fn.release(series_plan, data, period=MONTHS[0], directory=tmp_path / "1", **ways(tmp_path))
     charge = json.loads((tmp_path / "1" / "release.json").read_text(encoding="utf-8"))["charge"]
-    assert charge["records"].endswith(said)
-    assert f"{said[0].upper()}{said[1:]}" in json.dumps(registry_record(release))
-    assert said in " ".join(lines(release_report(release)))
+    assert charge["records"].endswith(assumption)
+    assert f"{assumption[0].upper()}{assumption[1:]}" in json.dumps(registry_record(release))
+    assert assumption in " ".join(lines(release_report(release)))
     english, german = (page(release, language=language) for language in ("en", "de"))
     assert "from draw to draw" in english
     assert ". The publisher states this; fitnoise does not check it." in english
@@ -123,13 +123,13 @@ def test_what_must_hold_between_the_draws_is_said_wherever_promises_are(name, tm
     assert "from draw to draw" not in page(once)
     with fn.Ledger(tmp_path / "ledger.db") as ledger:
         ledger.charge(fn.Account("other", fn.PrivacyUnit()), plan(series=None).loss, {})
-        shown = ledger_report(ledger.entries(), (), ledger.head())
-    assert document(shown)["series"] == [{"entries": [1], "assumption": said}]
-    assert any(line.endswith(f"entry 1: {said}") for line in lines(shown))
+        report = ledger_report(ledger.entries(), (), ledger.head())
+    assert document(report)["series"] == [{"entries": [1], "assumption": assumption}]
+    assert any(line.endswith(f"entry 1: {assumption}") for line in lines(report))
     assert "Buchung 1: Von Ziehung zu Ziehung einer Reihe" in " ".join(
-        told.text for section in shown.sections for told in languages.translator("de").section(section)
+        units.text for section in report.sections for units in languages.translator("de").section(section)
     )
-    check_report(shown)
+    check_report(report)
 
 
 # --- plans ----------------------------------------------------------------------------------------------
@@ -147,33 +147,33 @@ def test_order_of_time_costs_nothing():
 @pytest.mark.parametrize("domain", [DOMAIN, ORDERED], ids=["labels", "ordered"])
 def test_what_is_known_of_a_period_never_gets_better_nor_worse(domain):
     """The covariance of the rows of some periods is that which the complete strategy gives these numbers."""
-    whole = plan(domain)
+    full = plan(domain)
     for t in (1, 2, 3):
-        part = whole.truncate(t)
-        assert (part.hash, part.exact_rho, part.to_json()) == (whole.hash, whole.exact_rho, whole.to_json())
-        assert part.periods == whole.periods[:t]
+        part = full.truncate(t)
+        assert (part.hash, part.exact_rho, part.to_json()) == (full.hash, full.exact_rho, full.to_json())
+        assert part.periods == full.periods[:t]
         assert isinstance(part.table_part.mechanism, PartialSeries)
-        assert part.table_part.certificate == whole.table_part.certificate
-        for name in whole.publication.workload.tables.names:
-            axis = whole.publication.workload[name].attributes.index("month")
-            known = np.take(whole.table_variances(name), range(t), axis)
-            np.testing.assert_allclose(part.table_variances(name), known, rtol=1e-9)
-        assert [s.price for s in part.summaries] == pytest.approx([s.price for s in whole.summaries])
-        assert (part.relaxation, part.separate_rho) == (whole.relaxation, whole.separate_rho)
-        assert (part.objective_value, part.unbiased_bound) == (whole.objective_value, whole.unbiased_bound)
+        assert part.table_part.certificate == full.table_part.certificate
+        for name in full.publication.workload.tables.names:
+            axis = full.publication.workload[name].attributes.index("month")
+            truncated = np.take(full.table_variances(name), range(t), axis)
+            np.testing.assert_allclose(part.table_variances(name), truncated, rtol=1e-9)
+        assert [s.price for s in part.summaries] == pytest.approx([s.price for s in full.summaries])
+        assert (part.relaxation, part.separate_rho) == (full.relaxation, full.separate_rho)
+        assert (part.objective_value, part.unbiased_bound) == (full.objective_value, full.unbiased_bound)
 
 
 def test_a_plan_of_a_series_is_read_as_it_was_written():
-    again = Plan.from_json(plan().to_json())
-    assert (again.hash, again.periods, again.publication.series) == (plan().hash, tuple(MONTHS), "month")
+    parsed = Plan.from_json(plan().to_json())
+    assert (parsed.hash, parsed.periods, parsed.publication.series) == (plan().hash, tuple(MONTHS), "month")
     assert '"series":{"attribute":"month"}' in plan().to_json()
 
 
 def test_a_plan_out_of_time_is_refused():
     part = plan(ORDERED).table_part
-    (first, *others) = part.strategy.groups
-    swapped = replace(first, basis=first.basis[::-1])
-    mixed = replace(first, mixing=first.mixing.transpose(0, 2, 1))
+    (head, *others) = part.strategy.groups
+    swapped = replace(head, basis=head.basis[::-1])
+    mixed = replace(head, mixing=head.mixing.transpose(0, 2, 1))
     for wrong in (swapped, mixed):
         strategy = replace(part.strategy, groups=(wrong, *others))
         with refused("plan.series-out-of-order"):
@@ -215,19 +215,19 @@ margin = 30
 
 
 def test_a_specification_says_which_attribute_is_the_period():
-    asked = Spec.from_toml(SPEC).publication()
-    assert asked.series == "month"
-    assert Spec.from_publication(asked).publication() == asked
-    assert Spec.from_toml(Spec.from_toml(SPEC).to_toml()).publication() == asked
+    publication = Spec.from_toml(SPEC).publication()
+    assert publication.series == "month"
+    assert Spec.from_publication(publication).publication() == publication
+    assert Spec.from_toml(Spec.from_toml(SPEC).to_toml()).publication() == publication
 
 
-def asking(*tables, domain=DOMAIN, **more):
-    more = {"unit": fn.PrivacyUnit(), "series": "month"} | more
-    return Publication(fn.Workload(domain, tables or TABLES), **more)
+def asking(*tables, domain=DOMAIN, **options):
+    options = {"unit": fn.PrivacyUnit(), "series": "month"} | options
+    return Publication(fn.Workload(domain, tables or TABLES), **options)
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("build", "code"),
     [
         (lambda: asking(series="nothing"), "spec.series-attribute-unusable"),
         (
@@ -270,9 +270,9 @@ def asking(*tables, domain=DOMAIN, **more):
         (lambda: asking(fn.table("month", max_deviation=9)), "spec.series-target-varies"),
     ],
 )
-def test_what_is_not_released_period_by_period_is_refused(asked, words):
-    with refused(words):
-        asked()
+def test_what_is_not_released_period_by_period_is_refused(build, code):
+    with refused(code):
+        build()
 
 
 RELATIVE = [
@@ -287,35 +287,35 @@ RELATIVE = [
 
 def test_changes_averages_and_seasons_are_released_when_their_periods_are_and_never_revised(tmp_path):
     """They are released with the last of their periods, and have the numbers and errors of these periods."""
-    asked = fn.plan(fn.Workload(DOMAIN, RELATIVE), unit=UNIT, series="month")
+    relative = fn.plan(fn.Workload(DOMAIN, RELATIVE), unit=UNIT, series="month")
     free = fn.plan(fn.Workload(DOMAIN, RELATIVE), unit=UNIT)
-    assert float(asked.exact_cost) == pytest.approx(float(free.exact_cost), rel=1e-5)
-    assert (asked.variances <= asked.decomposition.variances).all()
-    names, before = asked.publication.workload.tables.names, {}
+    assert float(relative.exact_cost) == pytest.approx(float(free.exact_cost), rel=1e-5)
+    assert (relative.variances <= relative.decomposition.variances).all()
+    names, before = relative.publication.workload.tables.names, {}
     for t, late in ((1, {1, 2, 3}), (2, {3}), (3, set())):
-        found = fn.release(asked, records([t]), period=MONTHS[t - 1], directory=tmp_path / str(t), **ways(tmp_path))
-        assert list(found) == [name for i, name in enumerate(names) if i not in late]
+        tables = fn.release(relative, records([t]), period=MONTHS[t - 1], directory=tmp_path / str(t), **ways(tmp_path))
+        assert list(tables) == [name for i, name in enumerate(names) if i not in late]
         with fn.Ledger(tmp_path / "ledger.db") as ledger:
             assert fn.verify(tmp_path / str(t), ledger=ledger).ok
         for name, frame in before.items():
-            left = frame.merge(found[name], on=[x for x in ("month", "region", "age") if x in frame])
-            assert len(left) == len(frame)
-            np.testing.assert_allclose(left["value_x"], left["value_y"], atol=1e-6)
-            np.testing.assert_allclose(left["moe_x"], left["moe_y"], rtol=1e-6)
-        before = {name: found[name] for name in found}
-    numbers = found.count(by=["region", "month"])
+            merged = frame.merge(tables[name], on=[x for x in ("month", "region", "age") if x in frame])
+            assert len(merged) == len(frame)
+            np.testing.assert_allclose(merged["value_x"], merged["value_y"], atol=1e-6)
+            np.testing.assert_allclose(merged["moe_x"], merged["moe_y"], rtol=1e-6)
+        before = {name: tables[name] for name in tables}
+    numbers = tables.count(by=["region", "month"])
     for name, steps in zip(names[1:4], (("change", 1), ("average", 2), ("change", 2)), strict=True):
         same = getattr(numbers, steps[0])("month", steps[1]).frame()
         for column in ("value", "moe"):
-            np.testing.assert_allclose(found[name][column], same[column], rtol=1e-6, atol=1e-6)
+            np.testing.assert_allclose(tables[name][column], same[column], rtol=1e-6, atol=1e-6)
     with refused("release.integer-table-of-changes"):
-        fn.make_integer_tables(found)
+        fn.make_integer_tables(tables)
 
 
-@pytest.mark.parametrize("shown", [[], [fn.table("month", margin=99)]], ids=["alone", "beside totals"])
-def test_a_series_of_nothing_but_changes_is_refused(shown):
+@pytest.mark.parametrize("further", [[], [fn.table("month", margin=99)]], ids=["alone", "beside totals"])
+def test_a_series_of_nothing_but_changes_is_refused(further):
     """Estimates of a period are never revised, and changes alone do not determine the first period."""
-    tables = [*shown, fn.table("region", change="month", margin=30)]
+    tables = [*further, fn.table("region", change="month", margin=30)]
     with refused("plan.period-not-determined"):
         fn.plan(fn.Workload(DOMAIN, tables), unit=UNIT, series="month")
 
@@ -329,12 +329,12 @@ def test_an_id_that_would_need_a_memory_is_refused_when_it_is_planned():
 
 
 def test_each_period_is_a_release_of_all_until_then_and_none_changes_a_value(year):
-    place, made = year
-    for t, one in enumerate(made, 1):
-        read = fn.Release.read(place / str(t))
+    folder, releases = year
+    for t, one in enumerate(releases, 1):
+        read = fn.Release.read(folder / str(t))
         assert read == one
         assert read["month"]["month"].tolist() == MONTHS[:t]
-        for later in made[t:]:
+        for later in releases[t:]:
             for name in one:
                 mine, theirs = one[name], later[name]
                 theirs = theirs[theirs["month"].isin(MONTHS[:t])].reset_index(drop=True)
@@ -343,37 +343,37 @@ def test_each_period_is_a_release_of_all_until_then_and_none_changes_a_value(yea
 
 
 def test_values_are_those_of_the_records_of_their_periods(tmp_path, without_noise):
-    made = released(tmp_path, 3)[-1]
+    last = released(tmp_path, 3)[-1]
     frame = records()
     for (month, region), here in frame.groupby(["when", "region"]):
-        shown = made["month by region"]
-        value = shown[(shown["month"] == month) & (shown["region"] == region)]["value"].item()
+        numbers = last["month by region"]
+        value = numbers[(numbers["month"] == month) & (numbers["region"] == region)]["value"].item()
         assert value == pytest.approx(len(here), abs=1e-6)
 
 
 def test_a_series_is_verified_with_its_ledger(year, tmp_path):
-    place, _ = year
-    with fn.Ledger(place / "ledger.db") as ledger:
+    folder, _ = year
+    with fn.Ledger(folder / "ledger.db") as ledger:
         for t in (1, 2, 3):
-            found = fn.verify(place / str(t), ledger=ledger)
-            assert found.ok, [c for c in found.checks if not c.holds]
-            told = {c.claim: c.found for c in found.checks}
-            assert told["release.json says how far the series goes"] == f"{t} of 3 periods"
-            assert "charged whole by entry 1" in told["the ledger says that it was charged"]
+            report = fn.verify(folder / str(t), ledger=ledger)
+            assert report.ok, [c for c in report.checks if not c.holds]
+            findings = {c.claim: c.found for c in report.checks}
+            assert findings["release.json says how far the series goes"] == f"{t} of 3 periods"
+            assert "charged whole by entry 1" in findings["the ledger says that it was charged"]
         other = tmp_path / "other"
-        shutil.copytree(place / "2", other)
+        shutil.copytree(folder / "2", other)
         text = (other / "release.json").read_text()
         for wrong in ('"drawn": 3', '"drawn": 0', '"drawn": "2"'):
             (other / "release.json").write_text(text.replace('"drawn": 2', wrong))
             assert not fn.verify(other).ok
         (other / "release.json").write_text(text)
-        first = ledger.entries()[0]
-        lied = text.replace('"sequence": 3', '"sequence": 1').replace(ledger.entries()[2].digest, first.digest)
+        entry = ledger.entries()[0]
+        lied = text.replace('"sequence": 3', '"sequence": 1').replace(ledger.entries()[2].digest, entry.digest)
         (other / "release.json").write_text(lied)
         failed = [c for c in fn.verify(other, ledger=ledger).checks if not c.holds]
         assert [c.found for c in failed] == ["entry 1 of the ledger does not say that period 2026-02 was drawn"]
     with fn.Ledger(tmp_path / "empty.db") as empty:
-        failed = [c for c in fn.verify(place / "1", ledger=empty).checks if not c.holds]
+        failed = [c for c in fn.verify(folder / "1", ledger=empty).checks if not c.holds]
         assert "the ledger has 0" in failed[0].found
 
 
@@ -387,23 +387,23 @@ def test_a_release_says_whether_it_is_of_a_series(year, tmp_path):
 
 
 def test_the_record_for_a_registry_says_which_release_of_how_many_it_is(year):
-    said = [registry_record(release)["deployment"] for release in year[1][:2]]
-    assert [x["deployment_model"]["release_type"] for x in said] == [
+    deployments = [registry_record(release)["deployment"] for release in year[1][:2]]
+    assert [x["deployment_model"]["release_type"] for x in deployments] == [
         "A series of 3 releases by month, here until 2026-01",
         "A series of 3 releases by month, here until 2026-02",
     ]
-    assert "charged at the first of them" in said[1]["accounting"]["composition"]
-    assert said[1]["deployment_model"]["data_source_type"] == "Dynamic"
+    assert "charged at the first of them" in deployments[1]["accounting"]["composition"]
+    assert deployments[1]["deployment_model"]["data_source_type"] == "Dynamic"
 
 
-def test_changes_and_averages_are_asked_of_the_last_release_with_their_covariance(year):
-    made = year[1][-1]
-    change = made.count(month="2026-03", by="region") - made.count(month="2026-02", by="region")
-    shown = made["month by region"].pivot_table("value", "region", "month")
-    np.testing.assert_allclose(change.frame()["value"], shown["2026-03"] - shown["2026-02"], atol=1e-6)
+def test_changes_and_averages_of_the_last_release_use_their_covariance(year):
+    last = year[1][-1]
+    change = last.count(month="2026-03", by="region") - last.count(month="2026-02", by="region")
+    values = last["month by region"].pivot_table("value", "region", "month")
+    np.testing.assert_allclose(change.frame()["value"], values["2026-03"] - values["2026-02"], atol=1e-6)
     tensor = np.zeros((3, 2))
     tensor[2, 0], tensor[1, 0] = 1, -1
-    assert change.frame()["std_error"][0] == pytest.approx(made.estimate({"month by region": tensor}).std_error)
+    assert change.frame()["std_error"][0] == pytest.approx(last.estimate({"month by region": tensor}).std_error)
 
 
 def test_a_report_shows_the_series_with_its_bands(year):
@@ -422,29 +422,29 @@ def test_a_report_shows_the_series_with_its_bands(year):
 
 def test_changes_averages_and_sums_to_date_are_those_of_the_numbers_and_their_covariances(year):
     """The reference is a dense matrix for each, from all covariances of the numbers."""
-    made = year[1][-1].count(by=["region", "month"])
-    values, covariance = made.value.reshape(2, 3), made.covariance().reshape(2, 3, 2, 3)
+    counts = year[1][-1].count(by=["region", "month"])
+    values, covariance = counts.value.reshape(2, 3), counts.covariance().reshape(2, 3, 2, 3)
     cases = {
-        "change": (made.change("month"), [[-1, 1, 0], [0, -1, 1]]),
-        "seasonal": (made.change("month", 2), [[-1, 0, 1]]),
-        "average": (made.average("month", 2), [[0.5, 0.5, 0], [0, 0.5, 0.5]]),
-        "itself": (made.average("month", 1), np.eye(3)),
-        "to date": (made.to_date("month"), np.tril(np.ones((3, 3)))),
-        "in one season": (made.to_date("month", 12), np.tril(np.ones((3, 3)))),
-        "by season": (made.to_date("month", 2), [[1, 0, 0], [1, 1, 0], [0, 0, 1]]),
+        "change": (counts.change("month"), [[-1, 1, 0], [0, -1, 1]]),
+        "seasonal": (counts.change("month", 2), [[-1, 0, 1]]),
+        "average": (counts.average("month", 2), [[0.5, 0.5, 0], [0, 0.5, 0.5]]),
+        "itself": (counts.average("month", 1), np.eye(3)),
+        "to date": (counts.to_date("month"), np.tril(np.ones((3, 3)))),
+        "in one season": (counts.to_date("month", 12), np.tril(np.ones((3, 3)))),
+        "by season": (counts.to_date("month", 2), [[1, 0, 0], [1, 1, 0], [0, 0, 1]]),
     }
-    for name, (found, matrix) in cases.items():
+    for name, (computed, matrix) in cases.items():
         w = np.array(matrix)
-        np.testing.assert_allclose(found.value, values @ w.T, atol=1e-8, err_msg=name)
+        np.testing.assert_allclose(computed.value, values @ w.T, atol=1e-8, err_msg=name)
         expected = np.einsum("im,rmsn,jn->risj", w, covariance, w).reshape(2 * len(w), 2 * len(w))
-        np.testing.assert_allclose(found.covariance(), expected, atol=1e-9 * expected.max())
-        assert found.frame()["month"].tolist() == 2 * MONTHS[3 - len(w) :]
-    growth = made.average("month", 2) / made.average("month", 2)
+        np.testing.assert_allclose(computed.covariance(), expected, atol=1e-9 * expected.max())
+        assert computed.frame()["month"].tolist() == 2 * MONTHS[3 - len(w) :]
+    growth = counts.average("month", 2) / counts.average("month", 2)
     np.testing.assert_allclose(growth.value, 1)
 
 
 @pytest.mark.parametrize(
-    ("wrong", "words"),
+    ("wrong", "code"),
     [
         (lambda x: x.change("age"), "release.not-broken-down-by"),
         (lambda x: x.change(["age"]), "release.wrong-type"),
@@ -456,8 +456,8 @@ def test_changes_averages_and_sums_to_date_are_those_of_the_numbers_and_their_co
         (lambda x: x.to_date("month", 0), "release.wrong-step"),
     ],
 )
-def test_steps_along_what_numbers_are_not_told_apart_by_are_refused(year, wrong, words):
-    with refused(words):
+def test_steps_by_an_attribute_without_breakdown_are_refused(year, wrong, code):
+    with refused(code):
         wrong(year[1][-1].count(by="month"))
 
 
@@ -467,18 +467,18 @@ def test_sums_of_more_than_anybody_adds_up_are_refused(year, monkeypatch):
         year[1][-1].count(by="month").to_date("month")
 
 
-def test_steps_are_asked_in_a_line_of_text(year):
-    made = year[1][-1]
-    numbers = made.count(by=["month", "region"])
+def test_steps_are_computed_from_a_line_of_text(year):
+    last = year[1][-1]
+    numbers = last.count(by=["month", "region"])
     for text, expected in (
         ('change(count(), "month", 2)', numbers.change("month", 2)),
         ('average(count() - count(), "month", 2)', (numbers - numbers).average("month", 2)),
         ('to_date(count(), "month")', numbers.to_date("month")),
     ):
-        assert ask(text, made, by=["month", "region"]).frame().equals(expected.frame())
-    share = ask('change(count(), "month") / average(count(), "month", 2)', made, by=["month"])
-    assert share.frame()["month"].tolist() == MONTHS[1:]
-    for text, words in (
+        assert ask(text, last, by=["month", "region"]).frame().equals(expected.frame())
+    ratio = ask('change(count(), "month") / average(count(), "month", 2)', last, by=["month"])
+    assert ratio.frame()["month"].tolist() == MONTHS[1:]
+    for text, code in (
         ('change(count() / count(), "month")', "release.steps-of-ratio"),
         ('change(1, "month")', "release.steps-of-ratio"),
         ("change(count())", "release.unknown-part-of-expression"),
@@ -487,8 +487,8 @@ def test_steps_are_asked_in_a_line_of_text(year):
         ('average(count(), "month")', "release.wrong-arguments-of-steps"),
         ("change(count(), month)", "release.wrong-value-in-expression"),
     ):
-        with refused(words):
-            ask(text, made, by=["month"])
+        with refused(code):
+            ask(text, last, by=["month"])
 
 
 def test_two_periods_of_one_series_are_no_two_measurements(year):
@@ -525,7 +525,7 @@ def test_a_period_that_was_not_written_is_written_from_what_is_kept(tmp_path, mo
     released(tmp_path, 1)
     monkeypatch.setattr(fn.Release, "_fill", failing(fn.Release._fill))
     with refused("release.disk-full") as caught:
-        drawn(tmp_path, 2, directory=tmp_path / "2")
+        release_period(tmp_path, 2, directory=tmp_path / "2")
     assert "answers are kept" in caught.value.outcome
     monkeypatch.undo()
     assert not (tmp_path / "2").exists()
@@ -533,16 +533,16 @@ def test_a_period_that_was_not_written_is_written_from_what_is_kept(tmp_path, mo
         fn.release(plan(), records([2]), **ways(tmp_path), period="2026-02")
     with refused("ledger.period-not-released"):
         fn.read_period(plan(), "2026-03", **ways(tmp_path))
-    written = fn.read_period(plan(), "2026-02", **ways(tmp_path), directory=tmp_path / "2")
+    read = fn.read_period(plan(), "2026-02", **ways(tmp_path), directory=tmp_path / "2")
     with fn.Ledger(tmp_path / "ledger.db") as ledger:
         assert fn.verify(tmp_path / "2", ledger=ledger).ok
         assert [e.kind for e in ledger.entries()] == ["charge", "answers", "period", "answers"]
-    assert fn.Release.read(tmp_path / "2") == written
+    assert fn.Release.read(tmp_path / "2") == read
     assert [p.has_answers for p in fn.list_periods(plan(), **ways(tmp_path))] == [True, True, False]
 
 
 def test_a_wrong_name_of_the_folder_is_no_loss(tmp_path):
-    """A publisher who believed that answers were lost paid for drawing them again."""
+    """A publisher who believed that answers were lost was charged for a second draw."""
     released(tmp_path, 1)
     wrong = {**ways(tmp_path), "series": tmp_path / "stat"}
     for call in (
@@ -577,32 +577,32 @@ def test_frozen_counts_that_are_not_as_they_were_are_named(tmp_path, what):
         path.unlink()
     else:
         path.write_bytes(path.read_bytes()[:-1] + b"?")
-    found = fn.list_periods(plan(), **ways(tmp_path))
-    assert [(one.has_answers, one.frozen) for one in found] == [(True, True), (True, False), (False, True)]
-    words = " ".join(periods_report(plan(), found).sections[0].words)
-    assert "the frozen counts of 2026-02 are not as they were" in words
-    assert "next" not in words
+    periods = fn.list_periods(plan(), **ways(tmp_path))
+    assert [(one.has_answers, one.frozen) for one in periods] == [(True, True), (True, False), (False, True)]
+    text = " ".join(periods_report(plan(), periods).sections[0].words)
+    assert "the frozen counts of 2026-02 are not as they were" in text
+    assert "next" not in text
 
 
-def test_of_a_series_that_was_not_begun_nothing_is_said_to_be_charged(tmp_path):
+def test_a_series_that_was_not_begun_is_not_reported_as_charged(tmp_path):
     with fn.Ledger(tmp_path / "ledger.db"):
         pass
-    (words,) = {
+    (sentence,) = {
         s for x in periods_report(plan(), fn.list_periods(plan(), **ways(tmp_path))).sections for s in x.sentences[:1]
     }
-    assert words.startswith("none of {all} periods was drawn")
+    assert sentence.startswith("none of {all} periods was drawn")
 
 
 def failing(real):
-    def fill(self, stage, written, *, rehearsal=False):
+    def fill(self, stage, names, *, rehearsal=False):
         if not rehearsal:
             raise ReleaseError("disk-full", "The disk is full.", "", "Free space.", "Nothing was written.")
-        real(self, stage, written, rehearsal=rehearsal)
+        real(self, stage, names, rehearsal=rehearsal)
 
     return fill
 
 
-def test_lost_answers_are_drawn_again_only_when_asked_and_at_a_price(tmp_path):
+def test_lost_answers_are_drawn_again_only_on_request_and_at_a_price(tmp_path):
     released(tmp_path, 2)
     next(iter(sorted((tmp_path / "state").glob("0002*.drawn")))).unlink()
     assert [p.has_answers for p in fn.list_periods(plan(), **ways(tmp_path))] == [True, False, False]
@@ -620,7 +620,7 @@ def test_lost_answers_are_drawn_again_only_when_asked_and_at_a_price(tmp_path):
         fn.read_period(plan(), "2026-02", ledger=ledger, series=tmp_path / "state", redraw=True)
         rise = ledger.balance(plan().order.account).spent - before
     assert float(rise) == pytest.approx(price)
-    assert drawn(tmp_path, 3)["month"]["month"].tolist() == MONTHS
+    assert release_period(tmp_path, 3)["month"]["month"].tolist() == MONTHS
 
 
 def test_data_of_another_domain_are_refused_and_nothing_is_drawn(tmp_path):
@@ -641,30 +641,30 @@ def test_a_series_on_the_command_line(tmp_path, monkeypatch, capsys):
     (tmp_path / "spec.toml").write_text(SPEC)
     for t in (1, 2, 3):
         records([t]).to_csv(f"{t}.csv", index=False)
-    kept = ["--series", "state", "--ledger", "ledger.db"]
+    options = ["--series", "state", "--ledger", "ledger.db"]
     main(["plan", "spec.toml", "-o", "plan.json"])
-    told = "series     3 periods of month, from 2026-01 to 2026-03, released one by one; all charged with the first\n"
-    assert told in capsys.readouterr().out
-    main(["release", "plan.json", "1.csv", "--period", "2026-01", *kept, "-o", "1"])
+    line = "series     3 periods of month, from 2026-01 to 2026-03, released one by one; all charged with the first\n"
+    assert line in capsys.readouterr().out
+    main(["release", "plan.json", "1.csv", "--period", "2026-01", *options, "-o", "1"])
     assert "for all periods of the series\n" in capsys.readouterr().out
-    main(["release", "plan.json", "2.csv", "--period", "2026-02", *kept, "-o", "2"])
+    main(["release", "plan.json", "2.csv", "--period", "2026-02", *options, "-o", "2"])
     assert "at the first of them; now nothing was" in capsys.readouterr().out
-    main(["series", "status", "plan.json", *kept])
+    main(["series", "status", "plan.json", *options])
     out = capsys.readouterr().out
     assert "2 of 3 periods were drawn, and all were charged at the first" in out
     assert "next: 2026-03" in out
-    main(["series", "write", "plan.json", "--period", "2026-02", *kept, "-o", "again"])
+    main(["series", "write", "plan.json", "--period", "2026-02", *options, "-o", "again"])
     assert fn.Release.read("again") == fn.Release.read("2")
     main(["verify", "2", "--ledger", "ledger.db"])
     next((tmp_path / "state").glob("0002*.drawn")).unlink()
     capsys.readouterr()
-    main(["series", "status", "plan.json", *kept, "--json"])
+    main(["series", "status", "plan.json", *options, "--json"])
     assert json.loads(capsys.readouterr().out)["lost"] == ["2026-02"]
     with pytest.raises(SystemExit) as end:
-        main(["release", "plan.json", "3.csv", "--period", "2026-03", *kept, "-o", "3"])
+        main(["release", "plan.json", "3.csv", "--period", "2026-03", *options, "-o", "3"])
     assert end.value.code == LedgerError.exit_code
     capsys.readouterr()
-    main(["series", "write", "plan.json", "--period", "2026-02", *kept, "-o", "once more", "--redraw"])
+    main(["series", "write", "plan.json", "--period", "2026-02", *options, "-o", "once more", "--redraw"])
     price = fn.list_periods(Plan.from_json(Path("plan.json").read_text("utf-8")), ledger="ledger.db", series="state")[
         1
     ].price

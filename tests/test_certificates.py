@@ -29,11 +29,11 @@ NAMES = [
 ]
 
 
-def random_pairs(d, rng, *, alone):
+def random_pairs(d, rng, *, is_single):
     """Some kinds of pairs, and weights for them."""
     n = int(rng.integers(1, 9))
-    first, second = rng.integers(0, d.cells, n), rng.integers(-1 if alone else 0, d.cells, n)
-    return RecordPairs.from_keys(zip(rng.integers(0, 2 ** len(d.sizes), n), first, second, strict=True)), rng.dirichlet(
+    one, second = rng.integers(0, d.cells, n), rng.integers(-1 if is_single else 0, d.cells, n)
+    return RecordPairs.from_keys(zip(rng.integers(0, 2 ** len(d.sizes), n), one, second, strict=True)), rng.dirichlet(
         np.ones(n)
     )
 
@@ -54,7 +54,7 @@ def random_terms(d, goal, rng):
 GOALS = ("targets", "budgets", "total error", "hybrid")
 
 
-def reached(plan, terms, cost, profile):
+def achieved_value(plan, terms, cost, profile):
     """Return the value of the terms at a plan's integers, for the cost of the worst pair of neighbours."""
     d = plan.decomposition
     if terms.relative is not None:
@@ -76,23 +76,23 @@ def reached(plan, terms, cost, profile):
     st.sampled_from(GOALS),
     st.sampled_from(["cells", "pairs", "pairs or alone"]),
 )
-def test_any_weights_prove_a_true_bound(name, seed, spread, goal, over):
+def test_any_weights_prove_a_true_bound(name, seed, concentration, goal, relation):
     """For any weights, the bound is below the cost of the integer strategy, for every goal and every relation."""
     plan = zoo_plan(name)
     d, rng = plan.decomposition, np.random.default_rng(seed)
-    terms = random_terms(d, goal if over == "cells" or goal != "budgets" else "targets", rng)
-    q = rng.dirichlet(np.full(len(d.variances), spread)) if goal != "total error" else np.zeros(0)
+    terms = random_terms(d, goal if relation == "cells" or goal != "budgets" else "targets", rng)
+    q = rng.dirichlet(np.full(len(d.variances), concentration)) if goal != "total error" else np.zeros(0)
     q *= 10.0 ** rng.uniform(-3, 1) if goal == "hybrid" else 1
     s = plan.strategy
     cost = float(max(s.profile()))
-    if over == "cells":
-        evidence = Evidence(rng.dirichlet(np.full(d.cells, spread)), q)
+    if relation == "cells":
+        evidence = Evidence(rng.dirichlet(np.full(d.cells, concentration)), q)
     else:
-        pairs, p = random_pairs(d, rng, alone=over == "pairs or alone")
+        pairs, p = random_pairs(d, rng, is_single=relation == "pairs or alone")
         evidence = Evidence(p, q, pairs)
         swap = float(s.cost_squared(REPLACE))
-        cost = swap if over == "pairs" else max(cost, swap)
-    assert lower_bound(d, evidence, terms) <= reached(plan, terms, cost, plan.profile) * (1 + 1e-12)
+        cost = swap if relation == "pairs" else max(cost, swap)
+    assert lower_bound(d, evidence, terms) <= achieved_value(plan, terms, cost, plan.profile) * (1 + 1e-12)
 
 
 def test_the_bound_can_be_weak_but_the_best_weights_are_not():
@@ -107,17 +107,19 @@ def test_the_bound_can_be_weak_but_the_best_weights_are_not():
 
 
 @pytest.mark.parametrize("goal", GOALS)
-@pytest.mark.parametrize("over", ["cells", "pairs", "pairs or alone"])
+@pytest.mark.parametrize("relation", ["cells", "pairs", "pairs or alone"])
 @pytest.mark.parametrize("name", NAMES)
-def test_the_bound_is_the_dense_nuclear_norm(name, over, goal, rng):
+def test_the_bound_is_the_dense_nuclear_norm(name, relation, goal, rng):
     """diag(p), or Σ p (e_i − e_j)(e_i − e_j)ᵀ over all pairs of cells of each kind, written out over the domain."""
     plan = zoo_plan(name)
     d = plan.decomposition
-    if goal == "budgets" and over != "cells":
+    if goal == "budgets" and relation != "cells":
         goal = "targets"
     q = rng.random(len(d.variances)) if goal != "total error" else np.zeros(0)
     for _ in range(3):
-        pairs, p = (None, rng.random(d.cells)) if over == "cells" else random_pairs(d, rng, alone="alone" in over)
+        pairs, p = (
+            (None, rng.random(d.cells)) if relation == "cells" else random_pairs(d, rng, is_single="alone" in relation)
+        )
         evidence, terms = Evidence(p, q, pairs), random_terms(d, goal, rng)
         expected = dense_bound(plan, evidence, terms)
         proven = lower_bound(d, evidence, terms)
@@ -125,35 +127,35 @@ def test_the_bound_is_the_dense_nuclear_norm(name, over, goal, rng):
         assert proven <= expected + (1e-6 if d.query_shift else EXACT) * abs(expected) + 1e-10
 
 
-@pytest.mark.parametrize("over", ["cells", "pairs or alone"])
-def test_the_bound_is_one_for_the_queries_that_were_asked(over, rng):
+@pytest.mark.parametrize("relation", ["cells", "pairs or alone"])
+def test_the_bound_is_one_for_the_requested_queries(relation, rng):
     """Real numbers of low rank are answered over integers. Detects a bound for what is answered: half of those are
     above the nuclear norm of the requested queries, at the same weights.
     """
     above = 0
     for _ in range(12):
-        asked = rng.normal(size=(6, 2)) @ rng.normal(size=(2, 5)) * 10.0 ** rng.integers(-6, 6, size=(6, 1))
-        c = (asked**2).sum(axis=1)
-        d = decompose(fn.matrix_workload(asked, variances=c))
-        pairs, p = (None, rng.random(5)) if over == "cells" else random_pairs(d, rng, alone=True)
+        requested = rng.normal(size=(6, 2)) @ rng.normal(size=(2, 5)) * 10.0 ** rng.integers(-6, 6, size=(6, 1))
+        c = (requested**2).sum(axis=1)
+        d = decompose(fn.matrix_workload(requested, variances=c))
+        pairs, p = (None, rng.random(5)) if relation == "cells" else random_pairs(d, rng, is_single=True)
         evidence, terms = Evidence(p, rng.random(6), pairs), ObjectiveTerms(allows_add_or_remove=True)
         w, p = evidence.numbers / evidence.numbers.sum() / c, p / p.sum()
         moment = np.diag(p) if pairs is None else pairs.moment(p, pairs.chi((), ()), 5)
-        own, axes = np.linalg.eigh(moment)
-        root = axes * np.sqrt(np.maximum(own, 0))
+        eigenvalues, axes = np.linalg.eigh(moment)
+        root = axes * np.sqrt(np.maximum(eigenvalues, 0))
 
         def squared(queries, w=w, root=root):
             return np.linalg.norm(np.sqrt(w)[:, None] * queries @ root, "nuc") ** 2
 
         proven, answered = lower_bound(d, evidence, terms), squared(d.layout(0).queries)
-        assert squared(asked) * (1 - 1e-6) < proven <= squared(asked) * (1 + 1e-14)
-        above += answered > squared(asked)
+        assert squared(requested) * (1 - 1e-6) < proven <= squared(requested) * (1 + 1e-14)
+        above += answered > squared(requested)
     assert above
 
 
 def test_a_gap_below_what_queries_were_moved_by_is_refused(rng):
-    asked = rng.normal(size=(6, 2)) @ rng.normal(size=(2, 5))
-    workload = fn.matrix_workload(asked, variances=1)
+    requested = rng.normal(size=(6, 2)) @ rng.normal(size=(2, 5))
+    workload = fn.matrix_workload(requested, variances=1)
     assert fn.plan(workload, gap=1e-6).decomposition.query_shift > 1e-10
     with refused("plan.gap-not-reached"):
         fn.plan(workload, gap=1e-8)
@@ -280,10 +282,10 @@ def test_tiny_budgets_of_some_cells_do_not_raise_the_bound_of_tables_by_structur
     monkeypatch.setattr(sectors, "MAX_ROWS_PER_CELL", 10**9)
     flat = decompose(w)
     rng = np.random.default_rng(1)
-    for share in (1e-2, 1e-4, 1e-6):
-        r = np.where(np.arange(n) < n // 2, share, 1.0)
+    for budget in (1e-2, 1e-4, 1e-6):
+        r = np.where(np.arange(n) < n // 2, budget, 1.0)
         p, q = rng.dirichlet(np.ones(n)), rng.dirichlet(np.ones(len(bounds)))
-        q *= np.where([i < n // 2 for i, _ in bounds], share, 1.0)
+        q *= np.where([i < n // 2 for i, _ in bounds], budget, 1.0)
         by_structure = lower_bound(tall, Evidence(p, q), ObjectiveTerms(relative=r))
         by_matrix = lower_bound(flat, Evidence(p, q), ObjectiveTerms(relative=r))
         assert by_matrix * (1 - 1e-5) <= by_structure <= by_matrix * (1 + EXACT)

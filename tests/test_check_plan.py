@@ -14,7 +14,7 @@ import pytest
 
 import fitnoise as fn
 import zoo
-from designs import domain_of, of_products, over
+from designs import cells_over, domain_of, of_products
 from fitnoise.errors import FitnoiseError
 from fitnoise.kernel.designs import products
 from fitnoise.kernel.designs.answers import AnswerDesign
@@ -46,13 +46,13 @@ def checker():
 
 
 @pytest.fixture
-def said(checker, tmp_path, capsys):
+def verdict(checker, tmp_path, capsys):
     """The exit status for a plan's text or document, and what is printed."""
 
-    def check(plan, *named):
+    def check(plan, *names):
         path = tmp_path / "plan.json"
         path.write_text(plan if isinstance(plan, str) else json.dumps(plan), encoding="utf-8")
-        status = checker.main(str(path), *named)
+        status = checker.main(str(path), *names)
         return status, capsys.readouterr().out
 
     return check
@@ -76,23 +76,23 @@ def test_it_is_short_and_needs_nothing_but_numpy(name):
 
 
 @pytest.mark.parametrize("path", sorted(SAMPLES.iterdir()), ids=lambda path: path.stem)
-def test_stored_plans_are_right(said, path):
-    status, lines = said(path.read_text(encoding="utf-8"))
+def test_stored_plans_are_right(verdict, path):
+    status, lines = verdict(path.read_text(encoding="utf-8"))
     assert status == RIGHT, lines
     assert lines.count("charge as stated") == 1
 
 
-def test_shares_of_records_cost_one_record(said):
+def test_shares_of_records_cost_one_record(verdict):
     unit = fn.PrivacyUnit("person", id="pid", count="shares")
     plan = fn.plan(zoo.WORKLOADS["crossed"](), unit=unit)
-    status, lines = said(plan.to_json())
+    status, lines = verdict(plan.to_json())
     assert status == RIGHT, lines
     assert lines.count("charge as stated") == 1
     assert plan.exact_cost == fn.plan(zoo.WORKLOADS["crossed"]()).exact_cost
 
 
 @pytest.mark.parametrize("name", ["amounts", "ceilings"])
-def test_what_is_added_up_before_costs_nothing_more(said, name):
+def test_what_is_added_up_before_costs_nothing_more(verdict, name):
     unit = fn.PrivacyUnit("person", id="pid", sum_within_unit=["pay"])
     plan, without = (
         fn.plan(zoo.WORKLOADS[name](), unit=u, gap=1e-2) for u in (unit, replace(unit, sum_within_unit=()))
@@ -102,41 +102,41 @@ def test_what_is_added_up_before_costs_nothing_more(said, name):
     assert "sum_within_unit" not in json.loads(without.to_json())["spec"]["privacy"]
     assert plan.exact_cost == without.exact_cost
     for text in (plan.to_json(), without.to_json()):
-        status, lines = said(text)
+        status, lines = verdict(text)
         assert status == RIGHT, lines
         assert lines.count("charge as stated") == 1
 
 
 @pytest.mark.parametrize("neighbours", fn.Neighbours)
-def test_of_how_many_records_are_left_out_costs_a_person_her_own_epsilon(said, neighbours):
+def test_of_how_many_records_are_left_out_costs_a_person_her_own_epsilon(verdict, neighbours):
     """However many records of one are counted: she moves it by one. What costs more than it says is noticed."""
-    asked = fn.FiniteQuery.left_out("more", people=20, epsilon=1)
+    question = fn.FiniteQuery.left_out("more", people=20, epsilon=1)
     unit = fn.PrivacyUnit("person", 3, neighbours, id="pid")
-    plan = fn.plan(fn.Publication(zoo.WORKLOADS["prefix"](), unit, questions=(asked,)))
+    plan = fn.plan(fn.Publication(zoo.WORKLOADS["prefix"](), unit, questions=(question,)))
     text = plan.to_json()
-    assert said(text)[0] == RIGHT, said(text)[1]
+    assert verdict(text)[0] == RIGHT, verdict(text)[1]
     document = json.loads(text)
     assert document["spec"]["questions"][0]["epsilon"] == "1"
     document["spec"]["questions"][0]["epsilon"] = "99/100"
-    status, lines = said(json.dumps(document))
+    status, lines = verdict(json.dumps(document))
     assert status != RIGHT
     assert "'more' is not answered privately" in lines
 
 
-def test_plans_of_the_zoo_are_right_and_so_are_their_bounds(said, any_plan):
-    status, lines = said(any_plan.to_json())
+def test_plans_of_the_zoo_are_right_and_so_are_their_bounds(verdict, any_plan):
+    status, lines = verdict(any_plan.to_json())
     assert status == RIGHT, lines
     assert "bound as stated" in lines
 
 
-def test_plans_of_every_mechanism_are_right(said, any_request):
+def test_plans_of_every_mechanism_are_right(verdict, any_request):
     _, plan = any_request
-    status, lines = said(plan.to_json())
+    status, lines = verdict(plan.to_json())
     assert status == RIGHT, lines
     assert ("bound as stated" in lines) == (plan.mechanism in ("fit-for-use", "pure-fit-for-use"))
 
 
-def test_plans_of_joint_bases_are_right(said, monkeypatch):
+def test_plans_of_joint_bases_are_right(verdict, monkeypatch):
     """Two attributes by value and by prefix; detects a scale that is not charged."""
     monkeypatch.setattr(planning, "MAX_DENSE_CELLS", 0)
     domain = fn.Domain(o=fn.Ordered(0, 4), u=fn.Ordered(0, 3))
@@ -144,62 +144,62 @@ def test_plans_of_joint_bases_are_right(said, monkeypatch):
     plan = fn.plan(fn.Workload(domain, tables))
     assert plan.strategy.joint
     document = plan.document()
-    assert said(plan.to_json())[0] == RIGHT
+    assert verdict(plan.to_json())[0] == RIGHT
     for change in (lambda s: s[1:], lambda s: [*s, s[-1]], lambda s: [*s[:-1], "1024"]):
         altered = json.loads(json.dumps(document))
         last = altered["tables"][0]["strategy"]["sets"][-1]
         last["scales"] = change(last["scales"])
-        assert said(altered)[0] == WRONG
+        assert verdict(altered)[0] == WRONG
 
 
-def test_a_plan_of_several_parts_is_right_part_by_part(said):
-    document = zoo.DOCUMENTS["plan, several parts"].made()
-    status, lines = said(document)
+def test_a_plan_of_several_parts_is_right_part_by_part(verdict):
+    document = zoo.DOCUMENTS["plan, several parts"].build()
+    status, lines = verdict(document)
     assert status == RIGHT, lines
     assert lines.count("charge as stated") == len(document["tables"]) == 3
     for part in document["tables"]:
         altered = json.loads(json.dumps(document))
-        own = altered["tables"][document["tables"].index(part)]["cost"]
-        own["cost_squared"] = str(Fraction(own["cost_squared"]) * (1 - Fraction(1, 2**80)))
-        assert said(altered)[0] == WRONG
+        cost = altered["tables"][document["tables"].index(part)]["cost"]
+        cost["cost_squared"] = str(Fraction(cost["cost_squared"]) * (1 - Fraction(1, 2**80)))
+        assert verdict(altered)[0] == WRONG
 
 
 @pytest.mark.parametrize("tables", [{"prefix": 1}, {"month": 1, "prefix": 4}, {"prefix": 1, "most": 18}], ids=str)
-def test_charges_of_series_too_long_to_look_at_are_proven_anew(said, tables):
+def test_charges_of_series_too_long_to_enumerate_are_proven_again(verdict, tables):
     """From other numbers than fitnoise's; what is a little less is not proven, what is more is charged."""
-    asked = [fn.table("month", std_error=1)] if "month" in tables else []
-    asked += [fn.table(cumulative="month", std_error=tables["prefix"])]
+    tables_of_series = [fn.table("month", std_error=1)] if "month" in tables else []
+    tables_of_series += [fn.table(cumulative="month", std_error=tables["prefix"])]
     domain, unit = (
         fn.Domain(month=fn.Ordered(1, 22)),
         fn.PrivacyUnit("person", tables.get("most", 22), once_per=["month"]),
     )
-    plan = json.loads(fn.plan(fn.Workload(domain, asked), unit=unit).to_json())
-    status, lines = said(plan)
+    plan = json.loads(fn.plan(fn.Workload(domain, tables_of_series), unit=unit).to_json())
+    status, lines = verdict(plan)
     assert (status, "bound as stated" in lines) == (RIGHT, True), lines
     for times, right in ((1 - 1e-5, WRONG), (1 + 1e-3, RIGHT)):
         stated = str(Fraction(plan["tables"][0]["cost"]["cost_squared"]) * Fraction(times))
-        status, lines = said(put(plan, ("tables", 0, "cost", "cost_squared"), stated))
+        status, lines = verdict(put(plan, ("tables", 0, "cost", "cost_squared"), stated))
         assert (status, "charge as stated, or less" in lines) == (right, right == RIGHT), lines
 
 
 @pytest.mark.parametrize("moves", [False, True])
-def test_less_than_replaced_sets_of_records_cost_is_wrong(said, moves):
-    """Detects sets given up for what four times their cost was said to be: of too many months, and of who may move."""
+def test_less_than_replaced_sets_of_records_cost_is_wrong(verdict, moves):
+    """Detects sets given up for what was taken for four times their cost: of too many months, and of who may move."""
     domain = fn.Domain(month=fn.Ordered(1, 6 if moves else 22), region=fn.Categorical(["a", "b"]))
-    asked = [fn.table("month", "region", std_error=2), fn.table("region", change="month", std_error=1)]
-    asked = asked if moves else [fn.table("month", std_error=1), fn.table(cumulative="month", std_error=10)]
+    requested = [fn.table("month", "region", std_error=2), fn.table("region", change="month", std_error=1)]
+    requested = requested if moves else [fn.table("month", std_error=1), fn.table(cumulative="month", std_error=10)]
     unit = fn.PrivacyUnit("person", 6, once_per=["month"], neighbours=fn.Neighbours.REPLACE_ONE)
-    plan = json.loads(fn.plan(fn.Workload(domain, asked), unit=unit).to_json())
+    plan = json.loads(fn.plan(fn.Workload(domain, requested), unit=unit).to_json())
     for times, right in ((1, RIGHT), (Fraction(11, 10), RIGHT), (Fraction(9, 10), WRONG), (Fraction(3, 4), WRONG)):
         stated = str(Fraction(plan["tables"][0]["cost"]["cost_squared"]) * times)
-        status, lines = said(put(plan, ("tables", 0, "cost", "cost_squared"), stated))
+        status, lines = verdict(put(plan, ("tables", 0, "cost", "cost_squared"), stated))
         assert (status, "charge as stated" in lines) == (right, right == RIGHT), (times, lines)
 
 
 @pytest.mark.slow
-def test_charge_of_too_many_sets_of_months_is_wrong_for_more_records(said):
+def test_charge_of_too_many_sets_of_months_is_wrong_for_more_records(verdict):
     document = sample("many_months")
-    assert said(put(document, ("spec", "privacy", "max_records"), 11))[0] == WRONG
+    assert verdict(put(document, ("spec", "privacy", "max_records"), 11))[0] == WRONG
 
 
 @pytest.mark.parametrize("axis", ["levels", "prefix"])
@@ -213,25 +213,25 @@ def test_charge_of_too_many_sets_of_months_is_wrong_for_more_records(said):
     ],
     ids=str,
 )
-def test_patterns_among_places_go_by_the_levels_that_are_measured(said, pattern, axis):
+def test_patterns_among_places_go_by_the_levels_that_are_measured(verdict, pattern, axis):
     places = [("a", "a1"), ("a", "a2"), ("b", "b1"), ("b", "b2")]
     domain = fn.Domain(place=fn.Hierarchy(["state", "county"], places), month=fn.Ordered(1, 3))
-    asked = (
+    joint_table = (
         fn.table("state", "month", std_error=2)
         if axis == "levels"
         else fn.table("state", cumulative="month", std_error=2)
     )
-    tables = [asked, fn.table("county", std_error=4)] if "once_per" in pattern else [asked]
+    tables = [joint_table, fn.table("county", std_error=4)] if "once_per" in pattern else [joint_table]
     plan = json.loads(fn.plan(fn.Workload(domain, tables), unit=fn.PrivacyUnit("person", **pattern)).to_json())
-    status, lines = said(plan)
+    status, lines = verdict(plan)
     assert status == RIGHT, lines
     assert (
-        said(put(plan, ("tables", 0, "cost", "cost_squared"), lowered(plan["tables"][0]["cost"]["cost_squared"])))[0]
+        verdict(put(plan, ("tables", 0, "cost", "cost_squared"), lowered(plan["tables"][0]["cost"]["cost_squared"])))[0]
         == WRONG
     )
 
 
-def test_plans_of_places_by_numbers_are_right_whatever_their_number(said, checker, monkeypatch):
+def test_plans_of_places_by_numbers_are_right_whatever_their_number(verdict, checker, monkeypatch):
     """No place of 5,890,806 is listed, nor for a pattern among them."""
     geo = fn.Hierarchy.regular(state=51, county=62, tract=27, group=3, block=23)
     domain = fn.Domain(geo=geo, sex=fn.Ordered(0, 1))
@@ -239,13 +239,13 @@ def test_plans_of_places_by_numbers_are_right_whatever_their_number(said, checke
     with monkeypatch.context() as here:
         here.setattr(importlib.import_module("check_cells"), "rows_of", None)
         for unit in (fn.PrivacyUnit("person"), fn.PrivacyUnit("person", 3, once_per=("geo",))):
-            asked = tables if unit.max_records == 1 else tables[1:3]
-            plan = json.loads(fn.plan(fn.Workload(domain, asked), unit=unit).to_json())
-            status, lines = said(plan)
+            unit_tables = tables if unit.max_records == 1 else tables[1:3]
+            plan = json.loads(fn.plan(fn.Workload(domain, unit_tables), unit=unit).to_json())
+            status, lines = verdict(plan)
             assert status == RIGHT, lines
             assert ("bound as stated" in lines) == (unit.max_records == 1)
             assert (
-                said(
+                verdict(
                     put(plan, ("tables", 0, "cost", "cost_squared"), lowered(plan["tables"][0]["cost"]["cost_squared"]))
                 )[0]
                 == WRONG
@@ -261,11 +261,11 @@ def test_plans_of_places_by_numbers_are_right_whatever_their_number(said, checke
     ],
     ids=["beside structure", "recoded", "by place"],
 )
-@pytest.mark.parametrize("most", [128, 0], ids=["together", "by level"])
-def test_plans_that_name_places_by_numbers_are_right(said, tables, most, monkeypatch):
-    monkeypatch.setattr(planning, "MAX_DENSE_LEAVES", most)
+@pytest.mark.parametrize("limit", [128, 0], ids=["together", "by level"])
+def test_plans_that_name_places_by_numbers_are_right(verdict, tables, limit, monkeypatch):
+    monkeypatch.setattr(planning, "MAX_DENSE_LEAVES", limit)
     domain = fn.Domain(geo=fn.Hierarchy.regular(state=2, county=10), age=fn.Ordered(0, 2))
-    status, lines = said(fn.plan(fn.Workload(domain, tables)).to_json())
+    status, lines = verdict(fn.plan(fn.Workload(domain, tables)).to_json())
     assert status == RIGHT, lines
     assert ("bound as stated" in lines) == ("tables by fit-for-use:" in lines)
 
@@ -298,33 +298,35 @@ def pure_with_amounts():
     return planned_quickly(tables_of_amounts()).to_json()
 
 
-def test_plans_of_amounts_are_right_and_whole_between_the_knots(said, with_amounts):
-    status, lines = said(with_amounts)
+def test_plans_of_amounts_are_right_and_integer_between_the_knots(verdict, with_amounts):
+    status, lines = verdict(with_amounts)
     assert status == RIGHT, lines
     assert "bound as stated" in lines
     document = json.loads(with_amounts)
     for name, step in (("hours", 0.55), ("pay", 0.7), ("pay", 1 / 64)):
         altered = put(document, ("spec", "domain", name, "step"), step)
-        status, lines = said(altered)
+        status, lines = verdict(altered)
         assert (status, "between two knots" in lines) == (WRONG, True), step
 
 
-def test_pure_plans_of_amounts_are_right_and_whole_between_the_knots(said, pure_with_amounts):
-    status, lines = said(pure_with_amounts)
+def test_pure_plans_of_amounts_are_right_and_integer_between_the_knots(verdict, pure_with_amounts):
+    status, lines = verdict(pure_with_amounts)
     assert status == RIGHT, lines
     assert "bound as stated" in lines
     document = json.loads(pure_with_amounts)
     for name, step in (("hours", 0.55), ("pay", 0.7)):
         altered = put(document, ("spec", "domain", name, "step"), step)
-        status, lines = said(altered)
+        status, lines = verdict(altered)
         assert (status, "between two knots" in lines) == (WRONG, True), step
     rows = [
-        (m, r) for m, own in enumerate(document["tables"][0]["strategy"]["margins"]) for r in range(len(own["rows"]))
+        (m, r)
+        for m, measured in enumerate(document["tables"][0]["strategy"]["margins"])
+        for r in range(len(measured["rows"]))
     ]
     for m, r in rows:
-        (first, *_), (value, *_) = document["tables"][0]["strategy"]["margins"][m]["rows"][r]
-        status, lines = said(put(document, ("tables", 0, "strategy", "margins", m, "rows", r, 1, 0), value + 1))
-        assert (status, "between two knots" in lines) == (WRONG, True), (m, r, first)
+        (low, *_), (value, *_) = document["tables"][0]["strategy"]["margins"][m]["rows"][r]
+        status, lines = verdict(put(document, ("tables", 0, "strategy", "margins", m, "rows", r, 1, 0), value + 1))
+        assert (status, "between two knots" in lines) == (WRONG, True), (m, r, low)
 
 
 WRITE = {Strategy: sectors_document, PureStrategy: margins_document, ProductStrategy: products_document}
@@ -350,14 +352,14 @@ def test_designs_cost_what_the_kernel_says(checker, name):
             size = cells.cells_of(spec["domain"]) | dict(design.structure.structured)  # of amounts their knots
             unit = checker.Unit(spec, size)
             if isinstance(design, ProductStrategy):
-                found = importlib.import_module("check_products").axis_by_axis(strategy, size, unit)
+                cost = importlib.import_module("check_products").axis_by_axis(strategy, size, unit)
             elif isinstance(design, PureStrategy):
-                found = checker.margins(strategy, size, axes, unit)
+                cost = checker.margins(strategy, size, axes, unit)
             else:
                 grid = cells.Grid(strategy, spec, spec, size)
                 grid.axes, grid.free = axes, [a for a, _ in design.structure.exchangeable]
-                found = checker.Sectors(strategy, size, grid.axes).cost(grid.unit(unit), 0)
-            assert found == design.loss(publication.adjacency).cost_squared, adjacency
+                cost = checker.Sectors(strategy, size, grid.axes).cost(grid.unit(unit), 0)
+            assert cost == design.loss(publication.adjacency).cost_squared, adjacency
             checked += 1
     assert checked >= 8
 
@@ -373,10 +375,10 @@ def test_products_with_a_scale_for_every_row_cost_what_the_kernel_says(checker, 
     design = replace(design)
     strategy = json.loads(json.dumps(products_document(design)))
     unit = SimpleNamespace(replaces=False, alone=True, records=2)
-    found = importlib.import_module("check_products").axis_by_axis(
+    cost = importlib.import_module("check_products").axis_by_axis(
         strategy, dict.fromkeys(design.structure.names, 3), unit
     )
-    assert found == 4 * design.max_record_cost
+    assert cost == 4 * design.max_record_cost
 
 
 @pytest.mark.parametrize("choices", [1024, 8, 1])
@@ -386,7 +388,7 @@ def test_products_are_charged_for_replaced_records_as_the_kernel_says(checker, m
     monkeypatch.setattr(importlib.import_module("check_products"), "MAX_CHOICES", choices)
     rows, sets = [[1, 2, -1], [0, 3, 1]], {(0, 1): (2, 3), (0, 2): (1, 16), (1, 3): (3, 4), (2, 3): (1, 5)}
     for factors in ((rows, rows, rows, None), (rows, None, None, [[1, 0, 0]])):
-        design = of_products(over((3, 3, 3, 3)), factors, {(): (3, 5)}, {(0,): (1, 4), (3,): (5, 8.5)}, sets)
+        design = of_products(cells_over((3, 3, 3, 3)), factors, {(): (3, 5)}, {(0,): (1, 4), (3,): (5, 8.5)}, sets)
         strategy = json.loads(json.dumps(products_document(design)))
         size = dict.fromkeys(design.structure.names, 3)
         unit = SimpleNamespace(replaces=True, alone=False, records=1)
@@ -405,8 +407,8 @@ def test_places_cost_what_the_kernel_says(checker):
         publication = fn.Publication(fn.Workload(domain, [fn.table("a2", "a0", margin=3)]), adjacency.unit, source)
         spec = json.loads(json.dumps(Spec.from_publication(publication).document()))
         size = importlib.import_module("check_cells").cells_of(spec["domain"])
-        found = importlib.import_module("check_places").by_place(strategy, spec, size, checker.Unit(spec, size))
-        assert found == design.loss(publication.adjacency).cost_squared
+        cost = importlib.import_module("check_places").by_place(strategy, spec, size, checker.Unit(spec, size))
+        assert cost == design.loss(publication.adjacency).cost_squared
         other = {**strategy, "levels": [strategy["levels"][0], {**strategy["levels"][1], "in_each": [2, 2]}]}
         with pytest.raises(checker.Wrong, match="not that of the domain"):
             importlib.import_module("check_places").by_place(other, spec, size, checker.Unit(spec, size))
@@ -429,13 +431,13 @@ def test_answers_are_private_and_no_more_so_than_they_are(checker, name, kind):
     publication = fn.Publication(fn.Workload(design.domain, []), adjacency.unit, questions=(design.query,))
     spec = json.loads(json.dumps(Spec.from_publication(publication).document()))
     size = importlib.import_module("check_cells").cells_of(spec["domain"])
-    unit, asked = checker.Unit(spec, size), spec["questions"][0]
+    unit, question = checker.Unit(spec, size), spec["questions"][0]
     document = json.loads(json.dumps(documents.document(design.mechanism)))
-    assert ("formula" if document["form"] == "formula" else "proven") in check(asked, document, spec, size, unit)
-    least = design.mechanism.log_ratio() * adjacency.records * Fraction(999, 1000)
+    assert ("formula" if document["form"] == "formula" else "proven") in check(question, document, spec, size, unit)
+    epsilon = design.mechanism.log_ratio() * adjacency.records * Fraction(999, 1000)
     if document["form"] != "formula":
         with pytest.raises(checker.Wrong, match="not answered privately"):
-            check(asked | {"epsilon": str(least)}, document, spec, size, unit)
+            check(question | {"epsilon": str(epsilon)}, document, spec, size, unit)
 
 
 # --- altered --------------------------------------------------------------------------------------------------------
@@ -465,13 +467,13 @@ ALTERED = {
 
 
 @pytest.mark.parametrize("what", ALTERED)
-def test_what_is_altered_is_noticed(said, what):
+def test_what_is_altered_is_noticed(verdict, what):
     name, path, alter = ALTERED[what]
     document = sample(name)
     inner = document
     for step in path[:-1]:
         inner = inner[step]
-    status, lines = said(
+    status, lines = verdict(
         put(document, path, alter(inner.get(path[-1]) if isinstance(inner, dict) else inner[path[-1]]))
     )
     assert status == WRONG
@@ -482,14 +484,14 @@ DESIGNS = ("pure", "matrix", "free", "women", "replace_two", "drop", "wide_integ
 
 
 @pytest.mark.parametrize("name", DESIGNS)
-def test_every_altered_integer_of_a_design_is_noticed_unless_the_charge_stays_right(said, name):
+def test_every_altered_integer_of_a_design_is_noticed_unless_the_charge_stays_right(verdict, name):
     """Then fitnoise reads the plan too: it is another plan by its SHA-256, and costs the stated amount."""
     document, noticed, others = sample(name), 0, 0
     for path, value in places(document["tables"][0]["strategy"]):
         if type(value) is int:
             altered = put(document, ("tables", 0, "strategy", *path), value + 1)
             text = json.dumps(altered, separators=(",", ":")) + "\n"
-            if said(text)[0] == RIGHT:
+            if verdict(text)[0] == RIGHT:
                 fn.Plan.from_json(text)
                 others += 1
             else:
@@ -504,42 +506,42 @@ AT_ODDS = {
 
 
 @pytest.mark.parametrize("name", ["replace_two", "pure"])
-def test_nothing_is_called_right_that_fitnoise_finds_at_odds(said, name):
+def test_nothing_is_called_right_that_fitnoise_finds_at_odds(verdict, name):
     document = sample(name)
     for kind, altered in alterations(document):
         try:
             fn.Plan.from_json(json.dumps(altered))
         except FitnoiseError as error:
             odd = error.code in AT_ODDS
-            assert not odd or said(altered)[0] != RIGHT, kind
+            assert not odd or verdict(altered)[0] != RIGHT, kind
 
 
 # --- as a program -------------------------------------------------------------------------------------------------
 
 
-def test_a_plan_that_was_named_by_its_hash_is_that_plan(said):
+def test_a_plan_that_was_named_by_its_hash_is_that_plan(verdict):
     text = (SAMPLES / "women.json").read_text(encoding="utf-8")
-    own = fn.Plan.from_json(text).hash
-    status, lines = said(text, own)
+    plan_hash = fn.Plan.from_json(text).hash
+    status, lines = verdict(text, plan_hash)
     assert status == RIGHT
-    assert f"SHA-256 {own}" in lines
-    assert said(text + " ", own)[0] == WRONG
+    assert f"SHA-256 {plan_hash}" in lines
+    assert verdict(text + " ", plan_hash)[0] == WRONG
 
 
-def test_what_it_does_not_know_is_said(said):
+def test_unknown_documents_are_reported_as_unknown(verdict):
     version = put(sample("women"), ("fitnoise_plan",), 2)
-    assert said(version)[0] == UNKNOWN
+    assert verdict(version)[0] == UNKNOWN
     many = put(
         sample("drop"), ("spec", "privacy"), {"unit": "visit", "max_records": 10**9, "per_value": {"age": 10**8}}
     )
-    status, lines = said(many)
+    status, lines = verdict(many)
     assert status == UNKNOWN
     assert "cannot say: records of a unit keep to a pattern" in lines
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", '{"fitnoise_plan": 3}', '{"fitnoise_plan": 3, "spec": {"domain": {}}}'])
-def test_what_is_no_plan_is_not_right(said, text):
-    assert said(text)[0] == WRONG
+def test_what_is_no_plan_is_not_right(verdict, text):
+    assert verdict(text)[0] == WRONG
 
 
 def test_it_runs_by_itself(tmp_path):

@@ -24,17 +24,17 @@ from fitnoise.request.publication import Budget, SmallDatabase
 from fitnoise.request.targets import Target, TargetKind
 from refused import refused
 
-WHOLE = [0, -3, 10**30, np.int8(5), np.uint64(2**63)]
-REAL = [*WHOLE, 0.5, -math.inf, math.nan, np.float32(1.5), np.longdouble(2)]
+INTEGERS = [0, -3, 10**30, np.int8(5), np.uint64(2**63)]
+REAL = [*INTEGERS, 0.5, -math.inf, math.nan, np.float32(1.5), np.longdouble(2)]
 NEITHER = [True, np.True_, "1", None, 1j, [1], np.array([1]), Decimal(1), Fraction(1), object()]
 
 
-def test_whole_numbers_are_those_of_python_and_numpy():
-    assert all(is_integer(x) for x in WHOLE)
-    assert not any(is_integer(x) for x in [*NEITHER, *REAL[len(WHOLE) :]])
+def test_integers_are_those_of_python_and_numpy():
+    assert all(is_integer(x) for x in INTEGERS)
+    assert not any(is_integer(x) for x in [*NEITHER, *REAL[len(INTEGERS) :]])
 
 
-def test_reals_are_whole_numbers_and_floats():
+def test_reals_are_integers_and_floats():
     assert all(is_real(x) for x in REAL)
     assert not any(is_real(x) for x in NEITHER)
 
@@ -53,8 +53,8 @@ def test_plain_numbers_are_those_that_documents_hold():
     assert type(Target(TargetKind.MARGIN, 3, np.float32(0.5)).confidence) is float
 
 
-@pytest.mark.parametrize("wrong", [*NEITHER, *REAL[len(WHOLE) :], 1, 0, -3])
-def test_a_whole_number_that_is_none_or_too_small_is_named(wrong):
+@pytest.mark.parametrize("wrong", [*NEITHER, *REAL[len(INTEGERS) :], 1, 0, -3])
+def test_a_value_that_is_no_integer_or_too_small_is_named(wrong):
     with refused("workload.not-a-whole-number") as caught:
         checked_integer("steps", wrong, 2)
     assert caught.value.given == f"The value of steps is {wrong!r}."
@@ -73,9 +73,9 @@ def test_a_number_that_is_not_positive_or_not_finite_is_named(wrong):
 def test_names_have_one_spelling(name):
     """Detects names that look equal or empty, under which budgets would be added separately."""
     assert not is_name(name)
-    for named in (DataSource, PrivacyUnit):
+    for cls in (DataSource, PrivacyUnit):
         with refused("spec.source-name-invalid", "spec.unit-name-invalid"):
-            named(name)
+            cls(name)
     assert is_name("\u00e9 b")
 
 
@@ -104,7 +104,7 @@ def test_several_digits_within_a_word_are_letters_too(twin):
 
 
 @pytest.mark.parametrize("twin", TWINS)
-def test_names_that_are_read_as_one_look_alike(twin):
+def test_names_that_are_read_as_one_are_confusable(twin):
     """Detects a second budget under the same name: by case, Cyrillic or Greek letters, width, digits within a
     word, or what is not seen.
     """
@@ -131,12 +131,12 @@ def test_names_that_are_read_as_one_look_alike(twin):
         ("東京", "東", False),
     ],
 )
-def test_names_that_are_read_apart_do_not_look_alike(one, other, same):
+def test_names_that_are_read_as_different_are_not_confusable(one, other, same):
     assert are_confusable(one, other) is same
 
 
 @pytest.mark.parametrize("records", [2.5, True, "3", None, np.int64(3), 0])
-def test_bounds_on_records_are_whole_numbers(records):
+def test_bounds_on_records_are_integers(records):
     with refused("spec.max-records-invalid"):
         DataSource(max_records=records)
     with refused("spec.max-records-per-unit-invalid"):
@@ -152,6 +152,6 @@ NAMES = st.text(st.characters(categories=("L", "M", "N", "P", "S", "Zs")), min_s
 def test_a_unit_is_read_from_the_document_of_its_account(name, records, relation):
     unit = PrivacyUnit(name, records, relation)
     assert str(unit) == unit.describe() == unit.account
-    made = Account("homes", unit)
-    assert Account.parse("homes", json.loads(made.key)) == made
-    assert (made.unit, made.sentence) == (unit, unit.account)
+    account = Account("homes", unit)
+    assert Account.parse("homes", json.loads(account.key)) == account
+    assert (account.unit, account.sentence) == (unit, unit.account)

@@ -32,8 +32,8 @@ def test_no_high_loses_less_than_that_with_kappa_records_above(amounts, kappa, h
 
 @given(amounts=AMOUNTS, kappa=st.integers(1, 40), highs=st.lists(st.floats(0, 2000), min_size=1, max_size=20))
 def test_squares_are_of_noise_and_of_what_is_cut_off(amounts, kappa, highs):
-    found = choosing.squared(amounts, np.array(highs), kappa)
-    for high, root in zip(highs, found, strict=True):
+    squares = choosing.squared(amounts, np.array(highs), kappa)
+    for high, root in zip(highs, squares, strict=True):
         noise = kappa * high / 1.959963984540054
         cut = choosing.lost(amounts, high, kappa) - kappa * high
         assert root == pytest.approx(np.hypot(noise, cut), rel=1e-9, abs=1e-9)
@@ -56,9 +56,9 @@ def test_amounts_lie_in_their_classes():
     classes = np.repeat(np.arange(1, 8), 500)
     ends = np.append(choosing.FLOORS[1:], np.inf)
     for tail in choosing.TAILS:
-        found = choosing.placed(classes, tail, np.random.default_rng(0))
-        assert (found >= choosing.FLOORS[classes]).all()
-        assert (found < ends[classes]).all()
+        placed = choosing.placed(classes, tail, np.random.default_rng(0))
+        assert (placed >= choosing.FLOORS[classes]).all()
+        assert (placed < ends[classes]).all()
     heavier = choosing.placed(classes, 1.5, np.random.default_rng(0))
     lighter = choosing.placed(classes, 3.0, np.random.default_rng(0))
     assert (heavier >= lighter).all()

@@ -105,14 +105,14 @@ def charges(path):
 # --- the path -------------------------------------------------------------------------------------------------
 
 
-def test_the_whole_path_for_programs(run, here):
+def test_the_complete_path_for_programs(run, here):
     code, out, err = run("plan", "spec.toml", "-o", "plan.json", "--json")
     plan = json.loads(out)
     assert (code, "wrote plan.json" in err) == (0, True)
-    made = fn.Plan.from_json((here / "plan.json").read_text(encoding="utf-8"))
+    parsed = fn.Plan.from_json((here / "plan.json").read_text(encoding="utf-8"))
     for key in ("cost_squared", "bound", "gap", "rho", "mu", "hash"):
-        assert plan[key] == getattr(made, key)
-    assert plan["epsilon"] == made.epsilon()
+        assert plan[key] == getattr(parsed, key)
+    assert plan["epsilon"] == parsed.epsilon()
     assert 0 <= plan["gap"] <= 1e-6
     assert plan["bound"] <= plan["cost_squared"] == pytest.approx(2 * plan["rho"]) == pytest.approx(plan["mu"] ** 2)
     assert [(t["name"], t["numbers"]) for t in plan["tables"]] == [("area", 2), ("area by age cumulative", 8)]
@@ -136,8 +136,8 @@ def test_the_whole_path_for_programs(run, here):
     code, out, _ = run("verify", "release", "--ledger", "budget.db", "--json")
     checks = json.loads(out)["checks"]
     assert code == 0
-    told = ["the ledger says that it was charged", "the ledger names these answers"]
-    assert [c["claim"] for c in checks if c not in verified["checks"]] == told
+    claims = ["the ledger says that it was charged", "the ledger names these answers"]
+    assert [c["claim"] for c in checks if c not in verified["checks"]] == claims
 
     code, out, _ = run("ledger", "budget.db", "--json")
     ledger = json.loads(out)
@@ -148,7 +148,7 @@ def test_the_whole_path_for_programs(run, here):
     assert ledger["leftovers"] == []
 
 
-def test_a_ledger_names_what_killed_processes_left_beside_it(run, here):
+def test_a_ledger_names_the_remains_of_killed_processes_next_to_it(run, here):
     """But nothing that a living process is at work on."""
     with fn.Ledger(here / "budget.db"):
         pass
@@ -163,7 +163,7 @@ def test_a_ledger_names_what_killed_processes_left_beside_it(run, here):
     assert f"{', '.join(names)}: left by processes that were killed" in out
 
 
-def test_the_whole_path_for_people(run):
+def test_the_complete_path_for_people(run):
     code, out, err = run("plan", "spec.toml", "-o", "plan.json")
     assert code == 0
     assert err.splitlines() == ["planning …", "wrote plan.json"]
@@ -188,16 +188,16 @@ def test_the_whole_path_for_people(run):
     assert "spent, no cap is set" in out
     code, out, err = run("verify", "release")
     assert (code, err) == (0, "verifying …\n")
-    checks, left = out.split("\n\n")
+    checks, unchecked = out.split("\n\n")
     assert [line.split()[0] for line in checks.splitlines()[1:]] == ["ok"] * 11
-    assert left.startswith("unchecked  the charge, without the ledger (--ledger)\n")
+    assert unchecked.startswith("unchecked  the charge, without the ledger (--ledger)\n")
     code, out, err = run("ledger", "budget.db")
     assert code == 0
     assert f"people ({UNIT}): rho 0." in out
     assert "2 entries, chain unbroken" in err
 
 
-def test_a_budget_and_a_matrix_are_told(run, here):
+def test_a_budget_and_a_matrix_are_reported(run, here):
     matrix = 'budget = {{ rho = "1/50" }}\n{}[[tables]]\nname = "q"\nmatrix = [[1, 1], [0, 1]]\nstd_error = 2\n'
     (here / "spec.toml").write_text(
         matrix.format('[domain.x]\ntype = "categorical"\ncodes = [0, 1]\n'), encoding="utf-8"
@@ -217,7 +217,7 @@ def test_a_budget_and_a_matrix_are_told(run, here):
     assert "note       queries are answered to within " in run("plan", "spec.toml")[1]
 
 
-TOLD = {
+GOALS = {
     "the usual goal": (
         "",
         {"goal": "fit-for-use", "composed_with": []},
@@ -273,18 +273,18 @@ TOLD = {
 }
 
 
-@pytest.mark.parametrize("case", TOLD)
-def test_every_goal_is_told(run, here, case):
-    head, keys, lines = TOLD[case]
+@pytest.mark.parametrize("case", GOALS)
+def test_every_goal_is_reported(run, here, case):
+    head, keys, lines = GOALS[case]
     (here / "spec.toml").write_text(head + SPEC, encoding="utf-8")
     code, out, _ = run("plan", "spec.toml", "-o", "plan.json")
     assert code == 0
-    words = re.sub(r"(?<=\S) {2,}(?=\S)", "  ", out.splitlines()[0]) + "\n" + "\n".join(out.splitlines()[1:])
+    text = re.sub(r"(?<=\S) {2,}(?=\S)", "  ", out.splitlines()[0]) + "\n" + "\n".join(out.splitlines()[1:])
     for line in lines:
-        assert line in words
+        assert line in text
     plan = fn.Plan.from_json((here / "plan.json").read_text(encoding="utf-8"))
-    shown, bound = map(float, re.search(r"^proof .*? ([\d.]+) ≥ bound ([\d.]+): ", out, re.MULTILINE).groups())
-    assert (shown, bound) == (pytest.approx(plan.objective_value, rel=1e-7), pytest.approx(plan.bound, rel=1e-7))
+    value, bound = map(float, re.search(r"^proof .*? ([\d.]+) ≥ bound ([\d.]+): ", out, re.MULTILINE).groups())
+    assert (value, bound) == (pytest.approx(plan.objective_value, rel=1e-7), pytest.approx(plan.bound, rel=1e-7))
     document = json.loads(run("plan", "spec.toml", "--json")[1])
     assert document["hash"] == plan.hash
     assert {k: document[k] for k in keys} == keys
@@ -293,20 +293,20 @@ def test_every_goal_is_told(run, here, case):
     if "profile" in keys:
         assert "profile  " not in out
     else:
-        profile, dearest = document["profile"], float(plan.profile.max())
-        assert (profile["lowest"], profile["highest"]) == (plan.profile.min(), dearest)
-        assert profile["cells_with_slack"] == (plan.profile < dearest * (1 - 1e-6)).sum()
+        profile, largest = document["profile"], float(plan.profile.max())
+        assert (profile["lowest"], profile["highest"]) == (plan.profile.min(), largest)
+        assert profile["cells_with_slack"] == (plan.profile < largest * (1 - 1e-6)).sum()
         factor = plan.publication.unit.cost_factor() / 2
-        assert factor * dearest == pytest.approx(plan.rho)
-        told = (
+        assert factor * largest == pytest.approx(plan.rho)
+        summary = (
             "every record pays" if not profile["cells_with_slack"] else f"rho from {factor * profile['lowest']:.7f} to"
         )
-        assert f"profile    {told}" in out
+        assert f"profile    {summary}" in out
     assert ("budgets  " in out) == ("cell_budgets" in head)
     assert ("hybrid  " in out) == (document["goal"] == "hybrid")
 
 
-def test_values_that_are_alike_pay_alike(run, here):
+def test_equal_values_have_equal_costs(run, here):
     table = "[[tables]]\nattributes = ['area', 'age']\nmargin = 3\n"
     (here / "spec.toml").write_text(SPEC.split("[[tables]]")[0] + table, encoding="utf-8")
     assert "\nprofile    every record pays the same\n" in run("plan", "spec.toml")[1]
@@ -316,10 +316,10 @@ def test_values_that_are_alike_pay_alike(run, here):
     assert document["profile"] == {"lowest": cost, "highest": cost, "cells_with_slack": 0}
 
 
-def test_a_refined_plan_is_cheap_for_every_record(run, here):
+def test_a_refined_plan_has_a_low_cost_for_every_record(run, here):
     matrix = '[domain.x]\ntype = "ordered"\nlow = 0\nhigh = 2\n[[tables]]\nname = "q"\nmatrix = {}\nvariance = {}\n'
-    by = '{ by = "query", values = [1, 2, 5] }'
-    (here / "spec.toml").write_text(matrix.format("[[1, 0, 0], [0, 1, 0], [0, 0, 1]]", by), encoding="utf-8")
+    variances = '{ by = "query", values = [1, 2, 5] }'
+    (here / "spec.toml").write_text(matrix.format("[[1, 0, 0], [0, 1, 0], [0, 0, 1]]", variances), encoding="utf-8")
     code, out, _ = run("plan", "spec.toml", "--refine", "-o", "plan.json")
     assert code == 0
     assert "profile    rho from 0.1" in out
@@ -338,36 +338,36 @@ def test_a_refined_plan_is_one_of_single_records(run, here):
     assert (code, out, failure(err)["code"]) == (4, "", "plan.refine-without-fit-for-use")
 
 
-def test_the_device_is_the_one_asked_for(run, monkeypatch):
-    asked = []
+def test_the_device_is_the_requested_one(run, monkeypatch):
+    requests = []
 
     def planned(publication, **options):
-        asked.append((options["refine"], options["device"]))
+        requests.append((options["refine"], options["device"]))
         return fn.plan(publication)
 
     with monkeypatch.context() as patch:
         patch.setattr(commands, "make_plan", planned)
         for arguments in ([], ["--device", "cuda:1"], ["--refine"]):
             assert run("plan", "spec.toml", *arguments)[0] == 0
-    assert asked == [(False, None), (False, "cuda:1"), (True, None)]
+    assert requests == [(False, None), (False, "cuda:1"), (True, None)]
     pytest.importorskip("torch")
     there, here = (json.loads(run("plan", "spec.toml", "--json", *a)[1]) for a in (["--device", "cpu"], []))
     assert there["rho"] == pytest.approx(here["rho"], rel=1e-6)
     assert there["gap"] <= 1e-6
 
 
-def test_a_release_beside_another_says_what_it_adds(run, here):
+def test_a_release_on_the_same_records_prints_its_added_cost(run, here):
     """Two plans whose prices peak in different areas."""
 
-    def spec(north, south, beside=()):
-        by = f"{{ by = 'area', values = [{north}, {south}] }}"
-        table = f"[[tables]]\nattributes = ['area']\ncumulative = 'age'\nvariance = {by}\n"
-        return f"privacy = {{ composed_with = {list(beside)} }}\n" + SPEC.split("[[tables]]")[0] + table
+    def spec(north, south, composed=()):
+        variances = f"{{ by = 'area', values = [{north}, {south}] }}"
+        table = f"[[tables]]\nattributes = ['area']\ncumulative = 'age'\nvariance = {variances}\n"
+        return f"privacy = {{ composed_with = {list(composed)} }}\n" + SPEC.split("[[tables]]")[0] + table
 
     (here / "spec.toml").write_text(spec(9, 1), encoding="utf-8")
     run("plan", "spec.toml", "-o", "first.json")
-    first = fn.Plan.from_json((here / "first.json").read_text(encoding="utf-8"))
-    (here / "spec.toml").write_text(spec(1, 9, [first.hash]), encoding="utf-8")
+    plan = fn.Plan.from_json((here / "first.json").read_text(encoding="utf-8"))
+    (here / "spec.toml").write_text(spec(1, 9, [plan.hash]), encoding="utf-8")
     run("plan", "spec.toml", "-o", "second.json")
     second = fn.Plan.from_json((here / "second.json").read_text(encoding="utf-8"))
 
@@ -377,23 +377,23 @@ def test_a_release_beside_another_says_what_it_adds(run, here):
     assert failure(err)["code"] == "ledger.composed-plan-not-charged"
     assert charges(here / "budget.db") == 0
 
-    alone = json.loads(run("release", "first.json", *release, "r1", "--json")[1])
-    assert (alone["increase"], alone["composed_with"]) == (pytest.approx(first.rho), [])
+    separate = json.loads(run("release", "first.json", *release, "r1", "--json")[1])
+    assert (separate["increase"], separate["composed_with"]) == (pytest.approx(plan.rho), [])
     _, out, _ = run("release", "second.json", *release, "r2")
-    both = float((first.profile + second.profile).max()) / 2
-    rise = both - first.rho
+    both = float((plan.profile + second.profile).max()) / 2
+    rise = both - plan.rho
     assert 0 < rise < 0.9 * second.rho
     assert f"\ncharged    rho = {second.rho:.7f}\n" in out
     assert f"           composed with what it stands beside: rho spent rose by {rise:.7f}\n" in out
     third = json.loads(run("release", "second.json", *release, "r3", "--json", "--again")[1])
-    assert third["composed_with"] == [first.hash]
-    assert third["increase"] == pytest.approx(float((first.profile + 2 * second.profile).max()) / 2 - both)
+    assert third["composed_with"] == [plan.hash]
+    assert third["increase"] == pytest.approx(float((plan.profile + 2 * second.profile).max()) / 2 - both)
 
     _, out, _ = run("ledger", "budget.db")
-    assert f"  {first.hash[:12]}\n" in out
-    assert out.count(f"  {second.hash[:12]} beside {first.hash[:12]}\n") == 2
+    assert f"  {plan.hash[:12]}\n" in out
+    assert out.count(f"  {second.hash[:12]} beside {plan.hash[:12]}\n") == 2
     ledger = json.loads(run("ledger", "budget.db", "--json")[1])
-    assert [e["composed_with"] for e in ledger["entries"][::2]] == [[], [first.hash], [first.hash]]
+    assert [e["composed_with"] for e in ledger["entries"][::2]] == [[], [plan.hash], [plan.hash]]
     assert ledger["balances"] == [third["balance"]]
 
 
@@ -560,7 +560,7 @@ margin = 20.0
 """
 
 
-def test_accounts_of_one_sentence_are_told_apart_by_digits(run, here):
+def test_accounts_of_one_sentence_are_distinguished_by_digits(run, here):
     """Two plans promise one record a month, of months declared otherwise: the ledger shows, and takes, which."""
     texts = {"months": ONCE, "quarters": ONCE.replace('"ordered"\nlow = 1\nhigh = 12', '"binned"\ncuts = [4, 7, 10]')}
     for name, text in texts.items():
@@ -570,21 +570,21 @@ def test_accounts_of_one_sentence_are_told_apart_by_digits(run, here):
     months, quarters = (read_plan(here / f"{name}.json").order.account for name in texts)
     assert months.unit == quarters.unit
     assert months.sentence == f"{quarters.unit.account} [{months.digits}]" != quarters.sentence
-    shown = json.loads(run("ledger", "l", "--json")[1])
-    assert [b["privacy_unit"] for b in shown["balances"]] == [months.sentence, quarters.sentence]
-    assert [e["privacy_unit"] for e in shown["entries"]] == [months.sentence, quarters.sentence]
-    own = ("ledger", "l", "--account", "visits", "--cap")
-    code, _, err = run(*own, "1", "--unit", months.unit.account)
+    ledger_json = json.loads(run("ledger", "l", "--json")[1])
+    assert [b["privacy_unit"] for b in ledger_json["balances"]] == [months.sentence, quarters.sentence]
+    assert [e["privacy_unit"] for e in ledger_json["entries"]] == [months.sentence, quarters.sentence]
+    command = ("ledger", "l", "--account", "visits", "--cap")
+    code, _, err = run(*command, "1", "--unit", months.unit.account)
     reason = (
         f"2 accounts have the unit '{months.unit.account}', and their guarantees are about different cells: visits ("
     )
     assert (code, reason in err, "the digits in brackets. Nothing was changed." in err) == (2, True, True)
-    for cap, named in ((1, months.digits), (2, quarters.sentence)):
-        assert run(*own, str(cap), "--unit", named)[0] == 0
+    for cap, unit_name in ((1, months.digits), (2, quarters.sentence)):
+        assert run(*command, str(cap), "--unit", unit_name)[0] == 0
     assert run("ledger", "l", "--cap", "3", "--plan", "quarters.json", "--unit", quarters.unit.account)[0] == 0
     with fn.Ledger("l") as ledger:
-        told = [(e.account, e.rho) for e in ledger.entries()[2:]]
-    assert told == [(months, 1), (quarters, 2), (quarters, 3)]
+        charges = [(e.account, e.rho) for e in ledger.entries()[2:]]
+    assert charges == [(months, 1), (quarters, 2), (quarters, 3)]
 
 
 def test_a_further_unit_of_a_plan_is_opened_by_its_sentence(run, here):
@@ -605,24 +605,24 @@ def test_a_further_unit_of_a_plan_is_opened_by_its_sentence(run, here):
         assert ledger.accounts() == [household]
 
 
-def test_a_cap_opens_an_account_only_where_it_is_told_to(run, here):
+def test_a_cap_opens_an_account_only_on_request(run, here):
     """Detects a cap without effect: for a source, or a unit, that no release is charged to."""
     run("plan", "spec.toml", "-o", "plan.json")
     run("release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "release")
     before = run("ledger", "budget.db")
-    own = ("ledger", "budget.db", "--cap", "9")
+    command = ("ledger", "budget.db", "--cap", "9")
     for source, unit in (("People", UNIT), ("people", "one record, replace-one")):
-        code, out, err = run(*own, "--account", source, "--unit", unit)
+        code, out, err = run(*command, "--account", source, "--unit", unit)
         assert (code, out) == (2, "")
         assert f"There is no account '{source}' ({unit}). The accounts are: people ({UNIT}). Name one" in err
-    code, _, err = run(*own, "--plan", "plan.json", "--open-account")
+    code, _, err = run(*command, "--plan", "plan.json", "--open-account")
     assert (code, "Remove --open-account. Nothing was changed." in err) == (2, True)
-    code, _, err = run(*own, "--plan", "plan.json", "--account", "people")
+    code, _, err = run(*command, "--plan", "plan.json", "--account", "people")
     assert (code, "--plan names the account. Remove --account." in err) == (2, True)
     others = (here / "spec.toml").read_text(encoding="utf-8").replace('source = "people" }', 'source = "others" }')
     (here / "others.toml").write_text(others, encoding="utf-8")
     run("plan", "others.toml", "-o", "others.json")
-    code, _, err = run(*own, "--plan", "others.json")
+    code, _, err = run(*command, "--plan", "others.json")
     assert (
         code,
         f"Its accounts are: people ({UNIT}). Open the account with --open-account. Nothing was changed." in err,
@@ -631,14 +631,14 @@ def test_a_cap_opens_an_account_only_where_it_is_told_to(run, here):
         True,
     )
     assert run("ledger", "budget.db") == before
-    assert run(*own, "--plan", "plan.json")[0] == 0
-    assert run(*own, "--plan", "others.json", "--open-account")[0] == 0
+    assert run(*command, "--plan", "plan.json")[0] == 0
+    assert run(*command, "--plan", "others.json", "--open-account")[0] == 0
     with fn.Ledger("budget.db") as ledger:
         assert [e.kind for e in ledger.entries()] == ["charge", "answers", "cap", "cap"]
         assert ledger.entries()[2].account == ledger.entries()[0].account
 
 
-def test_a_unit_beside_a_cap_is_opened_by_a_command_that_says_what_is_spent(run, here):
+def test_a_unit_of_a_capped_source_is_opened_by_a_command_that_prints_the_cost(run, here):
     """A second quarter, planned for persons, does not pass the cap for records by the name of either."""
     text = (here / "spec.toml").read_text(encoding="utf-8")
     person = text.replace('source = "people" }', 'source = "next quarter", account = "people" }')
@@ -646,8 +646,8 @@ def test_a_unit_beside_a_cap_is_opened_by_a_command_that_says_what_is_spent(run,
     (here / "person.toml").write_text(person, encoding="utf-8")
     for name in ("spec", "person"):
         assert run("plan", f"{name}.toml", "-o", f"{name}.json")[0] == 0
-    plan, more = (read_plan(here / f"{name}.json") for name in ("spec", "person"))
-    assert more.order.account.source == plan.order.account.source == "people"
+    plan, person_plan = (read_plan(here / f"{name}.json") for name in ("spec", "person"))
+    assert person_plan.order.account.source == plan.order.account.source == "people"
     release = ("people.csv", "--ledger", "budget.db", "-o")
     assert run("release", "spec.json", *release, "first")[0] == 0
     assert run("ledger", "budget.db", "--cap", str(ceil_dyadic(plan.exact_rho)), "--account", "people")[0] == 0
@@ -657,7 +657,7 @@ def test_a_unit_beside_a_cap_is_opened_by_a_command_that_says_what_is_spent(run,
     code, _, err = run(*open_it)
     assert code == 0
     spent = float(9 * ceil_dyadic(plan.exact_rho))
-    assert f"the release of 'people' before cost '{more.order.account.sentence}' at most rho {spent:.6g}" in err
+    assert f"the release of 'people' before cost '{person_plan.order.account.sentence}' at most rho {spent:.6g}" in err
     code, _, err = run("release", "person.json", *release, "second")
     assert (code, f"for 'people' ({UNIT})" in err) == (5, True)
     assert charges(here / "budget.db") == 1
@@ -766,16 +766,16 @@ def test_every_error_is_a_sentence_and_a_code(run, here, case):
     for name, head in heads.items():
         (here / f"{name}.toml").write_text(head + SPEC, encoding="utf-8")
     before = {p: p.read_bytes() for p in here.iterdir()}
-    found, out, err = run(*arguments)
-    assert (found, out) == (code, "")
+    status, out, err = run(*arguments)
+    assert (status, out) == (code, "")
     assert message in err.splitlines()[-1]
     assert err.splitlines()[-1].startswith("error: ")
     line = err.splitlines()[-1]
-    found, out, err = run(*arguments, "--json")
+    status, out, err = run(*arguments, "--json")
     error = failure(err)
-    place = "" if error["place"] is None or error["place"] in error["message"] else f"{error['place']}: "
-    assert (found, out, error["exit_code"]) == (code, "", code)
-    assert line == f"error: {place}{error['message']} [{error['code']}]"
+    prefix = "" if error["place"] is None or error["place"] in error["message"] else f"{error['place']}: "
+    assert (status, out, error["exit_code"]) == (code, "", code)
+    assert line == f"error: {prefix}{error['message']} [{error['code']}]"
     assert {p: p.read_bytes() for p in here.iterdir()} == before
 
 
@@ -818,25 +818,25 @@ def test_a_release_that_the_ledger_does_not_know_ends_with_8(run, here):
 
 def test_what_a_killed_release_left_is_named_and_removed_by_the_next(run, here):
     run("plan", "spec.toml", "-o", "plan.json")
-    left = here / ".release.unfinished-0123abcd"
-    left.mkdir()
-    (left / "plan.json").write_bytes((here / "plan.json").read_bytes())
-    code, out, _ = run("verify", left.name)
+    stage = here / ".release.unfinished-0123abcd"
+    stage.mkdir()
+    (stage / "plan.json").write_bytes((here / "plan.json").read_bytes())
+    code, out, _ = run("verify", stage.name)
     assert code == 8
     assert "is an unfinished release" in out
     code, _, err = run(*RELEASE)
-    assert (code, left.exists()) == (0, False)
+    assert (code, stage.exists()) == (0, False)
     began, removed, wrote = err.splitlines()
     assert (began, wrote) == ("releasing …", "wrote release")
     assert removed == (
-        f"removed {left.name!r}, which a killed process left of a release to 'release'; whether that one was charged, "
+        f"removed {stage.name!r}, which a killed process left of a release to 'release'; whether that one was charged, "
         "its ledger says."
     )
 
 
-def test_a_plan_file_is_replaced_whole_or_not_at_all(run, here, monkeypatch):
+def test_a_plan_file_is_replaced_completely_or_not_at_all(run, here, monkeypatch):
     run("plan", "spec.toml", "-o", "plan.json")
-    first = (here / "plan.json").read_text(encoding="utf-8")
+    before = (here / "plan.json").read_text(encoding="utf-8")
     (here / "spec.toml").write_text(SPEC.replace("margin = 4", "margin = 5"), encoding="utf-8")
 
     def full(*_, **__):
@@ -852,9 +852,9 @@ def test_a_plan_file_is_replaced_whole_or_not_at_all(run, here, monkeypatch):
         )
         patch.setattr(cli.Path, "write_text", full)
         assert run("plan", "spec.toml", "-o", "plan.json")[0] == 8
-    assert (here / "plan.json").read_text(encoding="utf-8") == first
+    assert (here / "plan.json").read_text(encoding="utf-8") == before
     assert run("plan", "spec.toml", "-o", "plan.json")[0] == 0
-    assert (here / "plan.json").read_text(encoding="utf-8") != first
+    assert (here / "plan.json").read_text(encoding="utf-8") != before
     assert sorted(p.name for p in here.iterdir()) == ["people.csv", "plan.json", "spec.toml"]
 
 
@@ -895,7 +895,7 @@ def test_an_interruption_ends_with_130_and_leaves_nothing_behind(run, here, monk
 
 
 @pytest.mark.slow
-def test_a_release_killed_at_any_time_is_whole_or_absent(run, here):
+def test_a_release_killed_at_any_time_is_complete_or_absent(run, here):
     run("plan", "spec.toml", "-o", "plan.json")
     start = time.monotonic()
     process(*RELEASE[:6], "whole", check=0)
@@ -951,10 +951,10 @@ def test_a_full_disk_under_stdout_is_one_sentence(here):
 
 
 @pytest.mark.parametrize(
-    ("accident", "said"),
+    ("accident", "message"),
     [(BrokenPipeError(32, "no pipe"), ""), (OSError(5, "ill"), "error: The output cannot be written (ill).\n")],
 )
-def test_an_output_that_fails_at_the_end_is_not_tried_again(monkeypatch, capsys, accident, said):
+def test_an_output_that_fails_at_the_end_is_not_tried_again(monkeypatch, capsys, accident, message):
     class Closed(io.StringIO):
         def flush(self):
             raise accident
@@ -968,7 +968,7 @@ def test_an_output_that_fails_at_the_end_is_not_tried_again(monkeypatch, capsys,
     with pytest.raises(SystemExit) as end:
         main(["schema"])
     assert (end.value.code, given_up) == (1, [99])
-    assert capsys.readouterr().err == said
+    assert capsys.readouterr().err == message
 
 
 def test_what_a_stream_lacks_is_spelled_out(monkeypatch):
@@ -985,14 +985,14 @@ def test_what_a_stream_lacks_is_spelled_out(monkeypatch):
 
 
 def test_progress_on_a_terminal_shows_the_stage_as_it_is(monkeypatch):
-    shown = io.StringIO()
-    screen = console.Console(file=shown, force_terminal=True, width=80)
+    stream = io.StringIO()
+    screen = console.Console(file=stream, force_terminal=True, width=80)
     monkeypatch.setattr(console, "Console", lambda **_: screen)
-    with console.progress("planning") as tell:
-        tell("[red]step 1[/red]")
+    with console.progress("planning") as show_stage:
+        show_stage("[red]step 1[/red]")
         time.sleep(0.3)
-    assert "planning: [red]step 1[/red]" in shown.getvalue()
-    assert shown.getvalue().endswith("\x1b[2K")  # the line is cleared at the end
+    assert "planning: [red]step 1[/red]" in stream.getvalue()
+    assert stream.getvalue().endswith("\x1b[2K")  # the line is cleared at the end
 
 
 @pytest.mark.parametrize(
@@ -1032,27 +1032,27 @@ def test_labels_cannot_command_the_terminal(run, here):
 def test_columns_line_up_for_wide_letters_and_are_never_cut(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "10")
 
-    def shown(*rows, name=ValueKind.TEXT, n=ValueKind.COUNT):
+    def rendered(*rows, name=ValueKind.TEXT, n=ValueKind.COUNT):
         columns = (ReportColumn("name", "name", name), ReportColumn("n", "n", n))
         console.show(Report("", (Section("", tables=(ReportTable("rows", columns, rows),)),)))
         return capsys.readouterr().out.splitlines()
 
     width = len("a long name " * 5)
-    assert shown(("東京", 1), ("a long name " * 5, 1000)) == [
+    assert rendered(("東京", 1), ("a long name " * 5, 1000)) == [
         "name" + " " * (width - 4) + "      n",
         "東京" + " " * (width - 4) + "      1",
         "a long name " * 5 + "  1,000",
     ]
-    assert shown(("東京", "1"), n=ValueKind.TEXT) == ["name  n", "東京  1"]
-    assert shown(("東京都", "1"), name=ValueKind.COUNT, n=ValueKind.TEXT) == ["  name  n", "東京都  1"]
+    assert rendered(("東京", "1"), n=ValueKind.TEXT) == ["name  n", "東京  1"]
+    assert rendered(("東京都", "1"), name=ValueKind.COUNT, n=ValueKind.TEXT) == ["  name  n", "東京都  1"]
 
 
 def test_progress_is_plain_and_rare_away_from_a_terminal(capsys, monkeypatch):
     clock = iter(range(100))
     monkeypatch.setattr(console.time, "monotonic", lambda: next(clock) / 2)
-    with console.progress("planning") as tell:
+    with console.progress("planning") as show_stage:
         for i in range(30):
-            tell(f"step {i}")
+            show_stage(f"step {i}")
     out, err = capsys.readouterr()
     assert out == ""
     lines = err.splitlines()
@@ -1107,10 +1107,10 @@ def test_a_terminal_shows_progress_and_a_pipe_gets_no_escape_codes(here):
 def test_a_narrow_terminal_shows_everything(here):
     code, text, _ = terminal(["plan", "spec.toml"], both=True, columns=20)
     assert code == 0
-    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text).replace("\r", "")
-    assert re.search(r"^table +numbers +target .*share of price$", shown, re.MULTILINE)
-    assert re.search(r"^area by age cumulative +8 +±8 to 9 .*%$", shown, re.MULTILINE)
-    assert re.search(r"^proof      cost .* cheaper by more than \S+$", shown, re.MULTILINE)
+    screen = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text).replace("\r", "")
+    assert re.search(r"^table +numbers +target .*share of price$", screen, re.MULTILINE)
+    assert re.search(r"^area by age cumulative +8 +±8 to 9 .*%$", screen, re.MULTILINE)
+    assert re.search(r"^proof      cost .* cheaper by more than \S+$", screen, re.MULTILINE)
 
 
 def test_colour_forced_on_never_reaches_stdout(here):
@@ -1124,7 +1124,7 @@ def test_colour_forced_on_never_reaches_stdout(here):
 DOMAIN = SPEC.split("[[tables]]")[0]
 
 
-def about(area, margin):
+def area_spec(area, margin):
     recode = f'groups = {{ area = {{ one = ["{area}"] }} }}'
     return f'{DOMAIN}[[tables]]\nattributes = ["age"]\n{recode}\nmargin = {margin}\n'
 
@@ -1132,10 +1132,10 @@ def about(area, margin):
 @pytest.fixture
 def south(run, here):
     """Write a plan with the cost in the south, as first.json, and a specification about the north, as more.toml."""
-    by = "{ by = 'area', values = [9, 1] }"
-    table = f"[[tables]]\nattributes = ['area']\ncumulative = 'age'\nvariance = {by}\n"
+    variances = "{ by = 'area', values = [9, 1] }"
+    table = f"[[tables]]\nattributes = ['area']\ncumulative = 'age'\nvariance = {variances}\n"
     (here / "spec.toml").write_text(DOMAIN + table, encoding="utf-8")
-    (here / "more.toml").write_text(about("North", 2), encoding="utf-8")
+    (here / "more.toml").write_text(area_spec("North", 2), encoding="utf-8")
     assert run("plan", "spec.toml", "-o", "first.json")[0] == 0
     return read_plan("first.json")
 
@@ -1154,14 +1154,14 @@ def test_free_queries_from_plans_and_from_the_ledger_are_the_same(run, here, sou
     assert fn.verify("free.json").ok
 
     release = ("people.csv", "--ledger", "budget.db", "-o")
-    alone = json.loads(run("release", "first.json", *release, "r1", "--json")[1])
+    separate = json.loads(run("release", "first.json", *release, "r1", "--json")[1])
     code, out, _ = run("plan-free", "more.toml", "--ledger", "budget.db", "--json")
     document = json.loads(out)
     assert (code, document["hash"], document["plan"], document["composed_with"]) == (0, plan.hash, None, [south.hash])
     with fn.Ledger("budget.db") as ledger:
         (account,) = ledger.accounts()
         spent = ledger.balance(account).spent
-    assert float(spent) == alone["balance"]["spent"]
+    assert float(spent) == separate["balance"]["spent"]
     assert run("ledger", "budget.db", "--account", "people", "--cap", spent)[0] == 0
     code, out, _ = run("release", "free.json", *release, "r2")
     assert code == 0
@@ -1176,8 +1176,8 @@ def test_free_queries_from_plans_and_from_the_ledger_are_the_same(run, here, sou
     assert (code, "[plan.cells-without-free-budget]" in err) == (4, True)
 
 
-def test_several_plans_may_stand_beside(run, here, south):
-    (here / "second.toml").write_text(about("South", 40), encoding="utf-8")
+def test_several_plans_may_be_on_the_same_records(run, here, south):
+    (here / "second.toml").write_text(area_spec("South", 40), encoding="utf-8")
     run("plan", "second.toml", "-o", "second.json")
     code, out, _ = run(
         "plan-free", "more.toml", "--composed-with", "first.json", "--composed-with", "second.json", "--json"
@@ -1208,11 +1208,11 @@ def test_what_is_no_free_plan_is_one_sentence_and_a_code(run, here, south, case)
     with fn.Ledger("empty.db"):
         pass
     before = {p: p.read_bytes() for p in here.iterdir()}
-    found, out, err = run("plan-free", "more.toml", *arguments)
-    assert (found, out) == (code, "")
+    status, out, err = run("plan-free", "more.toml", *arguments)
+    assert (status, out) == (code, "")
     assert message in " ".join(err.split())
-    found, out, err = run("plan-free", "more.toml", *arguments, "--json")
-    assert (found, out, failure(err)["exit_code"]) == (code, "", code)
+    status, out, err = run("plan-free", "more.toml", *arguments, "--json")
+    assert (status, out, failure(err)["exit_code"]) == (code, "", code)
     assert message in failure(err)["message"] or message == f"[{failure(err)['code']}]"
     assert {p: p.read_bytes() for p in here.iterdir()} == before
 
@@ -1244,15 +1244,15 @@ def test_a_plan_is_drawn(run, here, ending):
     ]
     assert json.loads(out)["plan"] == "plan.json"
     assert read_plan("plan.json").hash == json.loads(run("plan", "spec.toml", "--json")[1])["hash"]
-    drawn = (here / f"price.{ending}").read_bytes()
+    plot = (here / f"price.{ending}").read_bytes()
     if ending == "svg":
-        root = ET.fromstring(drawn)  # noqa: S314 - our own
+        root = ET.fromstring(plot)  # noqa: S314 - our own
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
-        said = " ".join(root.itertext())
-        for words in ("area by age cumulative", "present target", "guaranteed", "People"):
-            assert words in said
+        text = " ".join(root.itertext())
+        for label in ("area by age cumulative", "present target", "guaranteed", "People"):
+            assert label in text
     else:
-        assert drawn.startswith({"pdf": b"%PDF-", "png": b"\x89PNG\r\n"}[ending])
+        assert plot.startswith({"pdf": b"%PDF-", "png": b"\x89PNG\r\n"}[ending])
     assert sorted(p.name for p in here.iterdir()) == ["people.csv", "plan.json", f"price.{ending}", "spec.toml"]
 
 
@@ -1351,19 +1351,19 @@ def test_patterns_are_planned_and_released_in_a_line_each(run, here, pattern):
 
 
 def test_files_are_written_for_the_tables_named_or_for_none(run, here, pattern):
-    some = ("--tables", "total", "--tables", "area by age")
-    for name, options, written in (("some", some, ["area by age", "total"]), ("none", ("--no-tables",), [])):
+    two_tables = ("--tables", "total", "--tables", "area by age")
+    for name, options, names in (("some", two_tables, ["area by age", "total"]), ("none", ("--no-tables",), [])):
         code, out, _ = run(*RELEASE[:6], name, *options, "--again")
         assert code == 0
-        files = f"files      {len(written)} of 6 tables; `fitnoise tables` rebuilds each of them"
+        files = f"files      {len(names)} of 6 tables; `fitnoise tables` rebuilds each of them"
         assert out.splitlines()[1:3] == [f"tables     {PATTERN_LINE}", files]
-        slugs = {f"{slug(n)}.{end}" for n in written for end in ("csv", "parquet")}
+        slugs = {f"{slug(n)}.{end}" for n in names for end in ("csv", "parquet")}
         assert {p.name for p in (here / name / "tables").iterdir()} == slugs
         assert run("verify", name)[0] == 0
         document = json.loads(run(*RELEASE[:6], f"{name} again", *options, "--json", "--again")[1])
-        assert (document["tables"], document["written"]) == (PARTS, written)
-    every = [x for n in NAMES for x in ("--tables", n)]
-    code, out, _ = run(*RELEASE[:6], "every", *every, "--again")
+        assert (document["tables"], document["written"]) == (PARTS, names)
+    all_options = [x for n in NAMES for x in ("--tables", n)]
+    code, out, _ = run(*RELEASE[:6], "every", *all_options, "--again")
     assert (code, "\nfiles " in out) == (0, False)
     assert len(list((here / "every" / "tables").iterdir())) == 12
 
@@ -1389,11 +1389,11 @@ def test_tables_of_a_release_are_listed(run, pattern):
     assert [line[0] for line in lines[3:]] == ["total", "", "counted"]
     assert out.splitlines()[0].index("numbers") + len("numbers") == out.splitlines()[1].index(" 20 ") + 3  # flush right
     code, out, _ = run("tables", "release", "--all")
-    *every, _, counted = [re.split(r" {2,}", line.strip()) for line in out.splitlines()[1:]]
+    *rows, _, counted = [re.split(r" {2,}", line.strip()) for line in out.splitlines()[1:]]
     assert counted == ["counted", "all records of people"]
-    assert [line[0] for line in every] == NAMES
-    assert [line[1] for line in every] == ["8", "4", "8", "4", "8", "1"]
-    for line in every:
+    assert [line[0] for line in rows] == NAMES
+    assert [line[1] for line in rows] == ["8", "4", "8", "4", "8", "1"]
+    for line in rows:
         frame = pattern[line[0]]
         assert line[2] == f"{frame['moe'].max():.4g}"
     document = json.loads(run("tables", "release", "--json")[1])
@@ -1417,8 +1417,8 @@ def test_a_table_is_printed_as_its_file_says(run, here, pattern):
         file = (here / "release" / "tables" / f"{slug(name)}.csv").read_bytes()
         for folder in ("release", "bare"):
             code, out, err = run("tables", folder, name)
-            said = "counted: all records of people\nmargins or intervals are for: number of records\n"
-            assert (code, out.encode(), err) == (0, file, f"rebuilding …\n{said}")
+            footer = "counted: all records of people\nmargins or intervals are for: number of records\n"
+            assert (code, out.encode(), err) == (0, file, f"rebuilding …\n{footer}")
     file = (here / "release" / "tables" / "area_by_sex.csv").read_bytes()
     assert "Nörth,True,".encode() in file
     for environment in ({}, {"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}):
@@ -1468,9 +1468,9 @@ def test_tables_are_written_for_every_place_of_a_level(run, here):
         0,
         [f"wrote apart/{name}.csv" for name in ("county_ri", "county_ct", "state_ri", "state_ct")],
     )
-    whole = (here / "places" / "tables" / "county.csv").read_text(encoding="utf-8").splitlines()
+    complete = (here / "places" / "tables" / "county.csv").read_text(encoding="utf-8").splitlines()
     pieces = [(here / "apart" / f"county_{x}.csv").read_text(encoding="utf-8").splitlines() for x in ("ri", "ct")]
-    assert pieces == [whole[:2], [whole[0], *whole[2:]]]
+    assert pieces == [complete[:2], [complete[0], *complete[2:]]]
     code, _, err = run("tables", "places", "state", "--by", "county", "-o", "other")
     assert (code, (here / "other").exists()) == (8, False)
     assert "[release.table-without-level]" in " ".join(err.split())
@@ -1483,7 +1483,7 @@ def test_tables_are_written_for_every_place_of_a_level(run, here):
     assert "[release.two-files-of-one-name]" in " ".join(err.split())
 
 
-ASKED = """[data]
+QUESTION_SPEC = """[data]
 source = "people"
 [domain.sex]
 type = "categorical"
@@ -1497,23 +1497,23 @@ epsilon = "1/2"
 """
 
 
-def test_questions_alone_are_compared_released_and_listed(run, tmp_path, monkeypatch):
+def test_questions_without_tables_are_compared_released_and_listed(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "spec.toml").write_text(ASKED, encoding="utf-8")
+    (tmp_path / "spec.toml").write_text(QUESTION_SPEC, encoding="utf-8")
     (tmp_path / "people.csv").write_text("sex\n" + "f\n" * 20, encoding="utf-8")
     code, out, err = run("compare", "spec.toml", "-o", "plan.json")
     assert (code, "wrote plan.json" in err, "women: " in out) == (0, True, True)
-    told = json.loads(run("compare", "spec.toml", "--json")[1])
+    comparison = json.loads(run("compare", "spec.toml", "--json")[1])
     plan = read_plan(tmp_path / "plan.json")
-    assert plan.finite_summaries[0].family in {c["family"] for c in told["finite"][0]["candidates"]}
-    assert plan.hash == told["hash"] == fn.plan(fn.load_spec("spec.toml")).hash
+    assert plan.finite_summaries[0].family in {c["family"] for c in comparison["finite"][0]["candidates"]}
+    assert plan.hash == comparison["hash"] == fn.plan(fn.load_spec("spec.toml")).hash
     assert run("compare", "spec.toml", "--epsilon", "1")[0] == 2
     with refused("plan.comparison-without-tables"):
         fn.compare(fn.load_spec("spec.toml"))
     code, out, _ = run("release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "release")
     assert (code, re.findall("^[a-z]+", out, re.MULTILINE)[:2]) == (0, ["directory", "answers"])
-    shown = re.findall("^[a-z]+ +[a-z]+", run("tables", "release")[1], re.MULTILINE)
-    assert [" ".join(x.split()) for x in shown][:3] == ["table attribute", "women sex", "answer value"]
+    listed = re.findall("^[a-z]+ +[a-z]+", run("tables", "release")[1], re.MULTILINE)
+    assert [" ".join(x.split()) for x in listed][:3] == ["table attribute", "women sex", "answer value"]
     code, _, err = run("tables", "release", "women")
     assert (code, "[release.question-in-place-of-table]" in err, "Nothing was written" in err) == (8, True, True)
 
@@ -1552,12 +1552,12 @@ def test_tables_that_cannot_be_given_are_refused_and_nothing_is_left(run, here, 
     (here / "mine" / "total.csv").write_text("mine", encoding="utf-8")
     before = {p: p.read_bytes() for p in here.rglob("*") if p.is_file()}
     places = sorted(here.rglob("*"))
-    found, out, err = run("tables", "release", *arguments)
-    assert (found, out) == (code, "")
+    status, out, err = run("tables", "release", *arguments)
+    assert (status, out) == (code, "")
     assert message in " ".join(err.split())
     if case != "several on one stream":  # which is one document
-        found, out, err = run("tables", "release", *arguments, "--json")
-        assert (found, out, failure(err)["exit_code"]) == (code, "", code)
+        status, out, err = run("tables", "release", *arguments, "--json")
+        assert (status, out, failure(err)["exit_code"]) == (code, "", code)
         assert message in failure(err)["message"] or message == f"[{failure(err)['code']}]"
     assert {p: p.read_bytes() for p in here.rglob("*") if p.is_file()} == before
     assert sorted(here.rglob("*")) == places
@@ -1565,7 +1565,7 @@ def test_tables_that_cannot_be_given_are_refused_and_nothing_is_left(run, here, 
 
 
 @pytest.mark.parametrize(
-    ("accident", "code", "said"),
+    ("accident", "code", "message"),
     [
         (
             OSError(28, "No space left on device"),
@@ -1576,25 +1576,25 @@ def test_tables_that_cannot_be_given_are_refused_and_nothing_is_left(run, here, 
     ],
     ids=["full", "interrupted"],
 )
-def test_tables_are_written_whole_or_not_at_all(run, here, pattern, monkeypatch, accident, code, said):
-    asked = []
+def test_tables_are_written_completely_or_not_at_all(run, here, pattern, monkeypatch, accident, code, message):
+    frames = []
 
     def failing(frame):
-        asked.append(frame)
-        if len(asked) == 2:
+        frames.append(frame)
+        if len(frames) == 2:
             raise accident
         return csv_text(frame)
 
     monkeypatch.setattr(commands, "csv_text", failing)
     places = sorted(here.rglob("*"))
     for folder in ("new", "mine"):
-        asked.clear()
+        frames.clear()
         if folder == "mine":
             (here / "mine").mkdir()
             places = sorted(here.rglob("*"))
-        found, out, err = run("tables", "release", "total", "area by sex", "-o", folder)
-        assert (found, out, len(asked)) == (code, "", 2)
-        assert err.splitlines()[-1].replace("'mine'", "'new'").startswith(said)
+        status, out, err = run("tables", "release", "total", "area by sex", "-o", folder)
+        assert (status, out, len(frames)) == (code, "", 2)
+        assert err.splitlines()[-1].replace("'mine'", "'new'").startswith(message)
         assert sorted(here.rglob("*")) == places
 
 
@@ -1669,22 +1669,22 @@ def promised(here, monkeypatch):
     return write
 
 
-def test_the_whole_pure_path_for_programs(run, here, promised):
+def test_the_complete_pure_path_for_programs(run, here, promised):
     promised('privacy = "pure"')
     code, out, err = run("plan", "spec.toml", "-o", "plan.json", "--json")
-    plan, made = json.loads(out), read_plan(here / "plan.json")
+    plan, parsed = json.loads(out), read_plan(here / "plan.json")
     assert (code, "wrote plan.json" in err) == (0, True)
     assert (plan["privacy"], plan["goal"]) == ("pure", "fit-for-use")
     epsilon = Fraction(plan["epsilon_exact"])
-    assert epsilon == made.exact_epsilon
-    assert plan["epsilon"] == made.epsilon()
+    assert epsilon == parsed.exact_epsilon
+    assert plan["epsilon"] == parsed.epsilon()
     assert 0 <= plan["epsilon"] - float(epsilon) <= 1e-15
     assert plan["value"] == pytest.approx(float(epsilon) ** 2 / 2)
     assert 0 < plan["rho"] < plan["value"]
     assert plan["cost_squared"] == pytest.approx(float(epsilon) ** 2)
-    assert plan["mu"] == made.mu < pure_mu(epsilon)
+    assert plan["mu"] == parsed.mu < pure_mu(epsilon)
     assert plan["gap"] == pytest.approx(plan["value"] / plan["bound"] - 1)
-    assert 1 < made.ratio < 10
+    assert 1 < parsed.ratio < 10
     for table in plan["tables"]:
         assert 0 < table["achieved_moe"] <= table["target_moe"] * (1 + 1e-9)
 
@@ -1711,11 +1711,11 @@ def test_the_whole_pure_path_for_programs(run, here, promised):
     assert [(t["name"], t["achieved_moe"]) for t in listed] == [(t["name"], t["achieved_moe"]) for t in plan["tables"]]
     code, out, _ = run("tables", "release", "area", "--json")
     (table,) = json.loads(out)["tables"]
-    assert (code, [row["moe"] for row in table["rows"]]) == (0, made.table_margins("area").tolist())
+    assert (code, [row["moe"] for row in table["rows"]]) == (0, parsed.table_margins("area").tolist())
     assert run("tables", "release", "area")[1] == (here / "release" / "tables" / "area.csv").read_text(encoding="utf-8")
 
 
-def test_the_whole_pure_path_for_people(run, here, promised):
+def test_the_complete_pure_path_for_people(run, here, promised):
     promised('privacy = "pure"')
     code, out, err = run("plan", "spec.toml", "-o", "plan.json")
     plan = read_plan(here / "plan.json")
@@ -1727,9 +1727,9 @@ def test_the_whole_pure_path_for_people(run, here, promised):
     assert re.search(
         rf"\nproof      epsilon\^2/2 = {plan.objective_value:.8g}, {plan.ratio:.4g} times a bound: no .* Laplace", out
     )
-    least = float(re.search(r" below epsilon = ([\d.]+)\n", out)[1])
-    assert least == pytest.approx((2 * plan.bound) ** 0.5, rel=1e-5)
-    assert least < plan.epsilon()
+    min_epsilon = float(re.search(r" below epsilon = ([\d.]+)\n", out)[1])
+    assert min_epsilon == pytest.approx((2 * plan.bound) ** 0.5, rel=1e-5)
+    assert min_epsilon < plan.epsilon()
     assert "is not known)" in out
     assert re.search(r"\notherwise  noise added to each number on its own would cost epsilon = \d", out)
     for word in ("guaranteed", "delta", "profile", "rho = 0.0000"):
@@ -1740,9 +1740,9 @@ def test_the_whole_pure_path_for_people(run, here, promised):
     assert f"spent (epsilon {plan.epsilon():.7f}, pure), no cap is set" in out
     code, out, err = run("verify", "release")
     assert (code, err) == (0, "verifying …\n")
-    checks, left = out.split("\n\n")
+    checks, unchecked = out.split("\n\n")
     assert [line.split()[0] for line in checks.splitlines()[1:]] == ["ok"] * 11
-    assert left.startswith("unchecked  the charge, without the ledger (--ledger)\n")
+    assert unchecked.startswith("unchecked  the charge, without the ledger (--ledger)\n")
     code, out, _ = run("ledger", "budget.db")
     assert f"people ({UNIT}): rho {plan.rho:.7f} spent (epsilon {plan.epsilon():.7f}, pure), no cap is set" in out
     _, out, _ = run("tables", "release")
@@ -1767,7 +1767,7 @@ def test_the_whole_pure_path_for_people(run, here, promised):
         ('privacy = { definition = "pure", max_records = 3, unit = "person" }', [", pure, for one person (at most 3"]),
     ],
 )
-def test_every_pure_goal_is_told(run, here, promised, head, lines):
+def test_every_pure_goal_is_reported(run, here, promised, head, lines):
     promised(head)
     code, out, _ = run("plan", "spec.toml", "-o", "plan.json")
     assert code == 0
@@ -1803,8 +1803,8 @@ def test_a_pure_cap_is_set_and_enforced(run, here, promised):
     assert failure(err)["code"] == "ledger.cap-is-pure"
     code, out, _ = run("release", "plan.json", *release, "first")
     assert code == 0
-    left = float(epsilon) / 2
-    line = f"epsilon {float(epsilon):.7f} spent of {1.5 * float(epsilon):.7f}, pure, {left:.7f} left"
+    unspent = float(epsilon) / 2
+    line = f"epsilon {float(epsilon):.7f} spent of {1.5 * float(epsilon):.7f}, pure, {unspent:.7f} left"
     assert f"people ({UNIT}): {line}" in out
     assert line in run("ledger", "budget.db")[1]
     code, out, err = run("release", "plan.json", *release, "second", "--again")
@@ -1832,7 +1832,7 @@ def test_a_pure_plan_above_its_cap_is_refused(run, here, promised):
     assert not (here / "plan.json").exists()
 
 
-def test_a_choice_is_planned_and_its_alternative_told(run, here, promised):
+def test_a_choice_is_planned_and_its_alternative_reported(run, here, promised):
     promised('privacy = "auto"')
     code, out, _ = run("plan", "spec.toml", "-o", "plan.json")
     plan = read_plan(here / "plan.json")
@@ -1884,9 +1884,9 @@ def test_both_kinds_of_noise_are_compared_for_people(run, here, promised):
     assert row[2:5] == [f"{gaussian.epsilon():.4f}", "1.000", str(gaussian.noisy_answers)]
     assert lines[-3] == "at the targets; delta = 1e-06 for Gaussian noise, none for pure"
     better, worse = (min(float(r[2]) for r in rows if (r[0] == rows[0][0]) is same) for same in (True, False))
-    words = {"pure": "Gaussian noise at delta = 1e-06", "zcdp": "pure noise"}[rows[0][0]]
-    told = re.fullmatch(rf"choice +{rows[0][0]}; {words} would take (\S+) times the epsilon", lines[-2])
-    assert float(told[1]) == pytest.approx(worse / better, rel=1e-3)
+    alternative = {"pure": "Gaussian noise at delta = 1e-06", "zcdp": "pure noise"}[rows[0][0]]
+    choice = re.fullmatch(rf"choice +{rows[0][0]}; {alternative} would take (\S+) times the epsilon", lines[-2])
+    assert float(choice[1]) == pytest.approx(worse / better, rel=1e-3)
     total = re.fullmatch(r"total +meeting every target takes (\d\.\d{3}) times the least sum of .*", lines[-1])
     assert float(total[1]) > 1
     assert sorted(p.name for p in here.iterdir()) == ["people.csv", "spec.toml"]
@@ -1912,8 +1912,8 @@ def test_both_kinds_of_noise_are_compared_for_programs(run, here, promised):
     assert errors[0] == pytest.approx(plan.relaxation**0.5)
     assert all(a["epsilon"] <= 0.5 for a in document["alternatives"])
     (gaussian,) = (a for a in document["alternatives"] if a["privacy"] == "zcdp")
-    alone = fn.plan(fn.load_spec("spec.toml").workload, epsilon=0.5)
-    assert gaussian["error"] == pytest.approx(alone.relaxation**0.5, rel=1e-6)
+    separate = fn.plan(fn.load_spec("spec.toml").workload, epsilon=0.5)
+    assert gaussian["error"] == pytest.approx(separate.relaxation**0.5, rel=1e-6)
     assert run("verify", "plan.json")[0] == 0
     assert run(*RELEASE)[0] == 0
     without = json.loads(run("compare", "spec.toml", "--json")[1])
@@ -1948,11 +1948,11 @@ def test_any_specification_can_be_compared(run, here, promised, head, arguments,
     assert (code, document["delta"]) == (0, delta)
     (gaussian,) = (a for a in document["alternatives"] if a["privacy"] == "zcdp")
     workload = fn.load_spec("spec.toml").workload
-    alone = fn.plan(workload, delta=delta, epsilon=spent)
+    separate = fn.plan(workload, delta=delta, epsilon=spent)
     if spent is None:
-        assert gaussian["epsilon"] == pytest.approx(alone.epsilon(), rel=1e-5)
+        assert gaussian["epsilon"] == pytest.approx(separate.epsilon(), rel=1e-5)
     else:
-        assert gaussian["error"] == pytest.approx(alone.relaxation**0.5, rel=1e-5)
+        assert gaussian["error"] == pytest.approx(separate.relaxation**0.5, rel=1e-5)
         assert gaussian["epsilon"] == pytest.approx(spent, rel=1e-5)
 
 
@@ -1963,21 +1963,21 @@ def test_a_cap_on_mu_is_set_and_enforced_and_says_how_much_still_fits(run, here,
     run("plan", "spec.toml", "-o", "plan.json")
     plan = read_plan(here / "plan.json")
     cap = Fraction(math.sqrt(2.5 * plan.loss.mu_squared)).limit_denominator(10**6)
-    asked = ("ledger", "budget.db", "--plan", "plan.json")
-    code, out, _ = run(*asked, "--mu-cap", str(cap), "--open-account", "--json")
+    command = ("ledger", "budget.db", "--plan", "plan.json")
+    code, out, _ = run(*command, "--mu-cap", str(cap), "--open-account", "--json")
     (balance,) = json.loads(out)["balances"]
     assert (code, balance["mu_squared_spent"]) == (0, "0")
     assert balance["cap"] == balance["remaining"] == pytest.approx(float(cap) ** 2 / 2)
-    more = json.loads(run(*asked, "--json")[1])["plan"]
-    assert more["more"] == 2
+    plan_json = json.loads(run(*command, "--json")[1])["plan"]
+    assert plan_json["more"] == 2
     promise = privacy.lattice_epsilon(float(cap), plan.publication.delta)
-    assert more["promised"] == pytest.approx(promise, rel=1e-9)
-    assert privacy.zcdp_epsilon(more["rho_instead"], plan.publication.delta) == pytest.approx(promise, rel=1e-6)
-    assert more["more_instead"] == int(more["rho_instead"] / plan.rho) <= 2
+    assert plan_json["promised"] == pytest.approx(promise, rel=1e-9)
+    assert privacy.zcdp_epsilon(plan_json["rho_instead"], plan.publication.delta) == pytest.approx(promise, rel=1e-6)
+    assert plan_json["more_instead"] == int(plan_json["rho_instead"] / plan.rho) <= 2
     release = ("people.csv", "--ledger", "budget.db", "-o")
     code, out, _ = run("release", "plan.json", *release, "first")
     assert (code, f"mu = {plan.mu:.7f} spent of mu = {float(cap):.7f}" in out) == (0, True)
-    assert "one more release of this plan fits" in run(*asked)[1]
+    assert "one more release of this plan fits" in run(*command)[1]
     pure = json.loads(run("ledger", "budget.db", "--plan", "pure.json", "--json")[1])["plan"]["more"]
     assert pure == int(1.5 * plan.loss.mu_squared / read_plan(here / "pure.json").loss.mu_squared)
     assert run("release", "plan.json", *release, "second", "--again")[0] == 0
@@ -1985,30 +1985,30 @@ def test_a_cap_on_mu_is_set_and_enforced_and_says_how_much_still_fits(run, here,
     assert (code, out) == (5, "")
     assert "Nothing was measured and nothing was charged. [ledger.over-mu-cap]" in err
     assert not (here / "third").exists()
-    assert "0 more releases of this plan fit" in run(*asked)[1]
+    assert "0 more releases of this plan fit" in run(*command)[1]
     assert run("verify", "second", "--ledger", "budget.db")[0] == 0
     # a cap of another kind, and none
     total = 3 * plan.exact_rho + Fraction(1, 1000)
     run("ledger", "budget.db", "--account", "people", "--cap", str(total))
-    shown = run(*asked)[1]
-    assert "one more release of this plan fits" in shown
-    assert re.search(r"a cap of mu = [0-9.]+ promises the same epsilon = [0-9.]+ at delta", shown)
+    text = run(*command)[1]
+    assert "one more release of this plan fits" in text
+    assert re.search(r"a cap of mu = [0-9.]+ promises the same epsilon = [0-9.]+ at delta", text)
     run("ledger", "budget.db", "--account", "people", "--epsilon-cap", "9")
-    assert json.loads(run(*asked, "--json")[1])["plan"] == {"more": 0}
+    assert json.loads(run(*command, "--json")[1])["plan"] == {"more": 0}
     run("release", "plan.json", "people.csv", "--ledger", "free.db", "-o", "fourth")
-    assert "no cap is set: any number of releases of this plan fits" in run("ledger", "free.db", *asked[2:])[1]
-    shown = run("ledger", "budget.db")[1]  # a cap of another kind is printed in its own unit, and not in rho
-    told = [re.split("  +", line.strip()) for line in shown.splitlines() if re.match(r" +[0-9]", line)]
-    assert re.search(r"^entry +time +kind +account +unit +rho", shown, re.MULTILINE)
-    assert [x[2] for x in told] == [
+    assert "no cap is set: any number of releases of this plan fits" in run("ledger", "free.db", *command[2:])[1]
+    text = run("ledger", "budget.db")[1]  # a cap of another kind is printed in its own unit, and not in rho
+    cells = [re.split("  +", line.strip()) for line in text.splitlines() if re.match(r" +[0-9]", line)]
+    assert re.search(r"^entry +time +kind +account +unit +rho", text, re.MULTILINE)
+    assert [x[2] for x in cells] == [
         f"cap on mu = {float(cap):g}",
         *["charge", "answers"] * 2,
         "refusal",
         "cap",
         "cap on epsilon = 9",
     ]
-    assert [len(x) for x in (told[0], told[-1])] == [5, 6]
-    assert told[-2][5] == f"{float(total):.7f}"
+    assert [len(x) for x in (cells[0], cells[-1])] == [5, 6]
+    assert cells[-2][5] == f"{float(total):.7f}"
     code, _, err = run("ledger", "budget.db", "--account", "people", "--mu-cap", "1/2", "--cap", "1")
     assert (code, "Give one of them. Nothing was changed" in err) == (2, True)
 
@@ -2022,19 +2022,19 @@ def test_all_that_was_released_is_added_up_to_one_curve(run, here, promised):
         assert run("release", plan, "people.csv", "--ledger", "budget.db", "-o", f"r{i}", "--again")[0] == 0
     gaussian, pure = read_plan(here / "plan.json"), read_plan(here / "pure.json")
     code, out, err = run("ledger", "budget.db", "--delta", "1e-9", "--plot", "curve.svg", "--json")
-    (told,) = json.loads(out)["together"]
-    assert (code, told["delta"], "wrote curve.svg" in err) == (0, 1e-9, True)
-    assert told["assumption"] == FIXED_IN_ADVANCE
+    (total,) = json.loads(out)["together"]
+    assert (code, total["delta"], "wrote curve.svg" in err) == (0, 1e-9, True)
+    assert total["assumption"] == FIXED_IN_ADVANCE
     assert FIXED_IN_ADVANCE in (here / "curve.svg").read_text()
     with fn.Ledger("budget.db") as ledger:
-        assert told["epsilon"] == curve(ledger.groups(gaussian.order.account), gaussian.order.account).epsilon(1e-9)
-    assert told["epsilon"] < (gaussian.loss + pure.loss + gaussian.loss).epsilon_at(1e-9)
-    assert f"people ({UNIT}): ε = {told['epsilon']:.3g} at δ = 1e-09" in (here / "curve.svg").read_text()
-    shown = run("ledger", "budget.db", "--delta", "1e-9")[1]
+        assert total["epsilon"] == curve(ledger.groups(gaussian.order.account), gaussian.order.account).epsilon(1e-9)
+    assert total["epsilon"] < (gaussian.loss + pure.loss + gaussian.loss).epsilon_at(1e-9)
+    assert f"people ({UNIT}): ε = {total['epsilon']:.3g} at δ = 1e-09" in (here / "curve.svg").read_text()
+    text = run("ledger", "budget.db", "--delta", "1e-9")[1]
     assert (
-        f"epsilon = {told['epsilon']:.4f} at delta = 1e-09, if all plans were fixed in advance, none after an" in shown
+        f"epsilon = {total['epsilon']:.4f} at delta = 1e-09, if all plans were fixed in advance, none after an" in text
     )
-    assert "no cap: bookkeeping, no promise" in shown
+    assert "no cap: bookkeeping, no promise" in text
     run("ledger", "budget.db", "--account", "people", "--cap", "9")
     assert "the cap holds whatever is chosen next" in run("ledger", "budget.db", "--delta", "1e-9")[1]
     assert "together" not in json.loads(run("ledger", "budget.db", "--json")[1])
@@ -2052,17 +2052,17 @@ def test_all_that_was_released_is_added_up_to_one_curve(run, here, promised):
 # --- questions to a release -----------------------------------------------------------------------------------
 
 
-def test_a_release_is_asked_in_one_line(run, pattern):
-    share = pattern.count(area="Nörth", by="age") / pattern.count(by="age")
+def test_a_question_is_answered_in_one_line(run, pattern):
+    ratio = pattern.count(area="Nörth", by="age") / pattern.count(by="age")
     question = 'count(area="Nörth") / count()'
     code, out, err = run("ask", "release", question, "--by", "age", "--csv")
     assert (code, err) == (0, "estimating …\n")
-    assert out == csv_text(share.frame(), fixed=())
+    assert out == csv_text(ratio.frame(), fixed=())
     assert out.startswith("age,value,low,high,is_significant\n0,")
     document = json.loads(run("ask", "release", question, "--by", "age", "--json")[1])
     assert (document["plan"], document["asked"]) == (pattern.plan.hash, question)
     assert (document["confidence"], document["simultaneous"]) == (0.95, False)
-    frame = share.frame()
+    frame = ratio.frame()
     assert [row["age"] for row in document["rows"]] == [0, 1, 2, 3]
     assert [row["is_significant"] for row in document["rows"]] == frame["is_significant"].tolist()
     for name in ("value", "low", "high"):
@@ -2088,19 +2088,19 @@ def test_a_release_is_asked_in_one_line(run, pattern):
     ]
 
 
-def test_a_quantile_is_asked(run, pattern):
-    found = pattern.quantile("age", 0.5, by="area")
+def test_a_quantile_is_answered(run, pattern):
+    quantile = pattern.quantile("age", 0.5, by="area")
     code, out, _ = run("ask", "release", "quantile('age', 0.5)", "--by", "area", "--csv")
-    assert (code, out) == (0, csv_text(found.frame(), fixed=()))
+    assert (code, out) == (0, csv_text(quantile.frame(), fixed=()))
     lines = run("ask", "release", "quantile('age', 0.5)", "--by", "area")[1].splitlines()
-    row = found.frame().iloc[0]
+    row = quantile.frame().iloc[0]
     assert lines[0].split() == ["area", "value", "from", "to"]
     assert lines[1].split() == ["Nörth", *(str(row[name]) for name in ("value", "low", "high"))]
     rows = json.loads(run("ask", "release", "quantile('age', 0.5)", "--json")[1])["rows"]
     assert rows == pattern.quantile("age", 0.5).frame().to_dict("records")
 
 
-def test_two_releases_are_asked_together(run, here, pattern):
+def test_a_question_about_two_releases_is_answered(run, here, pattern):
     (here / "people.csv").write_text(PEOPLE + "n,2,false\n" * 30, encoding="utf-8")
     assert run(*RELEASE[:6], "later", "--again")[0] == 0
     growth = fn.Release.read("later").count(by="area") / pattern.count(by="area") - 1
@@ -2108,11 +2108,11 @@ def test_two_releases_are_asked_together(run, here, pattern):
     assert (code, out) == (0, csv_text(growth.frame(), fixed=()))
     wide = run("ask", "release", "other.count()/count()-1", "--by=area", "--other=later", "--csv", "--simultaneous")[1]
     assert wide == csv_text(growth.frame(simultaneous=True), fixed=())
-    for more, message in (
+    for options, message in (
         ([], "[release.other-release-missing]"),
         (["--other", "x"], "[release.file-not-readable]"),
     ):
-        code, out, err = run("ask", "release", "other.count() / count()", *more)
+        code, out, err = run("ask", "release", "other.count() / count()", *options)
         assert (code, out) == (8, "")
         assert message in err
     assert run("ask", "release", "__import__('os').getcwd()")[0] == 8

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fitnoise.kernel.profiles import MAX_CELLS, Profile, ceil_dyadic, joint
-from reference_ledger import at, dearest
+from reference_ledger import largest_cost, value_at
 from refused import refused
 
 UNIT = Fraction(1, 2**64)
@@ -34,14 +34,14 @@ limits = st.sampled_from([1, 2, 5, 12, MAX_CELLS])  # the first ones force upper
 
 
 def brute(given: list[Profile]) -> Fraction:
-    return dearest([(p.axes, p.values) for p in given]) * UNIT
+    return largest_cost([(p.axes, p.values) for p in given]) * UNIT
 
 
 def reordered(p: Profile, order: list[int]) -> Profile:
     """Return an equal function of the same axes, written in another order."""
     axes = [p.axes[i] for i in order]
     values = [
-        at(p.axes, p.values, dict(zip((k for k, _ in axes), cell, strict=True)))
+        value_at(p.axes, p.values, dict(zip((k for k, _ in axes), cell, strict=True)))
         for cell in itertools.product(*(range(n) for _, n in axes))
     ]
     return Profile(tuple(axes), tuple(values))

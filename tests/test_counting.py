@@ -45,7 +45,7 @@ from fitnoise.kernel.counting import (
 )
 from fitnoise.kernel.units import DataSource
 from laws import DROP, REFUSE, check_counter, counted, in_cells, leaks_nothing, same_counts
-from records import SECRET, Records, Sample, csv_text, written
+from records import SECRET, Records, Sample, csv_text, write_file
 from refused import refused
 
 NAMES = {
@@ -212,14 +212,14 @@ def test_every_counter_counts_attributes_together(counter, way, tmp_path, monkey
         monkeypatch.setattr(joint_counts, "BATCH_BYTES", 7 * 2 * len(NAMES))
     first = 2 * [*zoo.COUNTERS].index(counter)
     alone = [[*NAMES][i % len(NAMES)] for i in (first, first + 1)] if way == "as it is" and counter not in SLOW else []
-    check_counter(source, people(source=source), tmp_path, alone=alone)
+    check_counter(source, people(source=source), tmp_path, by_one_attributes=alone)
 
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("counter", zoo.COUNTERS)
 def test_no_records_are_zero_counts(counter, tmp_path):
     source = zoo.COUNTERS[counter]
-    check_counter(source, people(0, source=source), tmp_path, alone=["sex"] if counter not in SLOW else [])
+    check_counter(source, people(0, source=source), tmp_path, by_one_attributes=["sex"] if counter not in SLOW else [])
 
 
 ANYTHING = st.one_of(
@@ -328,7 +328,7 @@ def test_a_counter_is_its_own_counter():
 def count_text(attribute, values, *, policy=REFUSE, header="x"):
     """Counts of one CSV column, written as it is."""
     with tempfile.TemporaryDirectory() as folder:
-        path = written(Path(folder) / "x.csv", "x,y\n" + "".join(f"{v},\n" for v in values))
+        path = write_file(Path(folder) / "x.csv", "x,y\n" + "".join(f"{v},\n" for v in values))
         return (
             DuckCounter.from_path(path, fn.Domain(x=attribute), DataSource(outside_domain=policy))
             .count([("x",)])[("x",)]
@@ -464,7 +464,7 @@ def frame_or_file(kind, names, folder):
     if kind in FRAMES:
         return FRAMES[kind](names)
     if kind == "csv":
-        return written(folder / "x.csv", ",".join(names) + "\n" + ",".join(str(i) for i in range(len(names))) + "\n")
+        return write_file(folder / "x.csv", ",".join(names) + "\n" + ",".join(str(i) for i in range(len(names))) + "\n")
     pq.write_table(FRAMES["arrow"](names), folder / "x.parquet")
     return folder / "x.parquet"
 
@@ -540,7 +540,7 @@ def test_any_header_of_a_csv_file_is_understood(names, end, quoting, mark):
     domain = fn.Domain({f"a{i}": fn.Ordered(0, 9, column=n) for i, n in enumerate(names)})
     with tempfile.TemporaryDirectory() as folder:
         content = csv_text(columns, end=end, quoting=quoting)
-        path = written(Path(folder) / "x.csv", ("\ufeff" if mark else "") + content)
+        path = write_file(Path(folder) / "x.csv", ("\ufeff" if mark else "") + content)
         marked = set("".join(names)) & set(',;\t|"\n') if mark else set()  # engines may trip over a mark before quotes
         with contextlib.nullcontext() if not marked else contextlib.suppress(DataError):
             counts = open_counter(path, domain, DataSource()).count([(a,) for a in domain])
@@ -550,14 +550,14 @@ def test_any_header_of_a_csv_file_is_understood(names, end, quoting, mark):
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("last", [True, False])
 def test_line_ends_of_csv(end, last, tmp_path):
-    path = written(tmp_path / "x.csv", end.join(["x,y", "1,", "1,2"]) + (end if last else ""))
+    path = write_file(tmp_path / "x.csv", end.join(["x,y", "1,", "1,2"]) + (end if last else ""))
     assert open_counter(path, fn.Domain(x=fn.Ordered(0, 1)), DataSource()).count([("x",)])[("x",)].tolist() == [0, 2]
 
 
 def test_a_mark_before_a_quoted_header_loses_no_record(tmp_path):
-    path = written(tmp_path / "x.csv", '\ufeff"x, in thousands","y"\n7,2\n')
+    path = write_file(tmp_path / "x.csv", '\ufeff"x, in thousands","y"\n7,2\n')
     assert one(path, "x, in thousands") == 7
-    path = written(tmp_path / "x.csv", '\ufeff",","x"\n1,2\n')  # of which DuckDB finds none, up to 2.0 at least
+    path = write_file(tmp_path / "x.csv", '\ufeff",","x"\n1,2\n')  # of which DuckDB finds none, up to 2.0 at least
     with refused("data.csv-header-ambiguous"):
         one(path, "x")
 
@@ -566,7 +566,7 @@ def test_a_mark_before_a_quoted_header_loses_no_record(tmp_path):
     "first", [("SECRET", "1", "Smith"), ("sex", "1", "Smith"), ("age", "f", "Smith"), ("Smith", "", "1")]
 )
 def test_an_error_about_columns_tells_nothing_of_a_first_line_that_may_be_a_record(first, tmp_path):
-    path = written(tmp_path / "x.csv", f"{','.join(first)}\nm,2,Jones\n")
+    path = write_file(tmp_path / "x.csv", f"{','.join(first)}\nm,2,Jones\n")
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]), age=fn.Ordered(0, 3), other=fn.Ordered(0, 1))
     with refused("data.column-missing") as caught:
         open_counter(path, domain, DataSource()).count([("sex", "age")])
@@ -577,7 +577,7 @@ def test_an_error_about_columns_tells_nothing_of_a_first_line_that_may_be_a_reco
 
 
 def test_a_blank_line_is_a_missing_value_where_there_is_one_column(tmp_path):
-    path = written(tmp_path / "x.csv", "x\n1\n\n1\n")
+    path = write_file(tmp_path / "x.csv", "x\n1\n\n1\n")
     with refused("data.records-outside-domain"):
         open_counter(path, fn.Domain(x=fn.Ordered(0, 1)), DataSource()).count([("x",)])
 
@@ -760,7 +760,7 @@ BROKEN = {
 @pytest.mark.parametrize("kind", BROKEN)
 def test_what_cannot_be_read_is_refused_without_quoting_it(kind, tmp_path):
     name, content = BROKEN[kind]
-    data = content() if name is None else written(tmp_path / name, content)
+    data = content() if name is None else write_file(tmp_path / name, content)
     domain = fn.Domain(x=fn.Ordered(0, 9999))
     with pytest.raises(DataError) as caught:
         open_counter(data, domain, DataSource(table="people", outside_domain=DROP)).count([("x",)])
@@ -778,7 +778,7 @@ def test_a_flipped_byte_of_a_parquet_file_is_an_error_or_harmless(compression, t
     for at in rng.choice(len(whole), size=12):
         content = bytearray(whole)
         content[at] ^= 1 << rng.integers(8)
-        path = written(tmp_path / "y.parquet", bytes(content))
+        path = write_file(tmp_path / "y.parquet", bytes(content))
         try:
             counts = open_counter(path, domain, DataSource(outside_domain=DROP)).count([("x",)])[("x",)]
         except DataError as error:
@@ -795,12 +795,12 @@ def test_a_flipped_bit_of_a_compressed_file_is_an_error(tmp_path, rng):
         content = bytearray(whole)
         content[at] ^= 1 << rng.integers(8)
         with refused("data.data-file-not-read"):
-            open_counter(written(tmp_path / "x.csv.gz", bytes(content)), domain, DataSource())
+            open_counter(write_file(tmp_path / "x.csv.gz", bytes(content)), domain, DataSource())
 
 
 @pytest.mark.usefixtures("real_engine")
 def test_the_line_of_a_broken_csv_is_told(tmp_path):
-    path = written(tmp_path / "x.csv", "x,y\n" + "1,2\n" * 20 + f"{SECRET}\n" + "1,2\n")
+    path = write_file(tmp_path / "x.csv", "x,y\n" + "1,2\n" * 20 + f"{SECRET}\n" + "1,2\n")
     with refused("data.data-file-not-read"):
         open_counter(path, fn.Domain(x=fn.Ordered(0, 1)), DataSource()).count([("x",)])
 
@@ -809,7 +809,9 @@ def test_the_line_of_a_broken_csv_is_told(tmp_path):
 def test_a_quoted_text_that_several_readers_meet_is_read_by_one(tmp_path):
     """They start eight million bytes apart, and must find the start of a record; progress still only rises."""
     note = '"' + "1,2\n" * 25_000 + '"'
-    path = written(tmp_path / "x.csv", "x,y\n" + f"0,{'z' * 9000}\n" * 883 + f"1,{note}\n" + f"2,{'z' * 9000}\n" * 1500)
+    path = write_file(
+        tmp_path / "x.csv", "x,y\n" + f"0,{'z' * 9000}\n" * 883 + f"1,{note}\n" + f"2,{'z' * 9000}\n" * 1500
+    )
     told = []
     counts = open_counter(path, fn.Domain(x=fn.Ordered(0, 2)), DataSource()).count([("x",)], told.append)
     assert counts[("x",)].tolist() == [883, 1, 1500]
@@ -817,7 +819,7 @@ def test_a_quoted_text_that_several_readers_meet_is_read_by_one(tmp_path):
 
 
 def test_what_may_be_wrong_with_a_csv_file_names_the_longest_record_that_is_read(tmp_path):
-    path = written(tmp_path / "x.csv", "x,y\n0,a\n1,b\n" + '1,"' + "1,2\n" * 600_000 + '"\n')
+    path = write_file(tmp_path / "x.csv", "x,y\n0,a\n1,b\n" + '1,"' + "1,2\n" * 600_000 + '"\n')
     with refused("data.data-file-not-read"):
         open_counter(path, fn.Domain(x=fn.Ordered(0, 2)), DataSource()).count([("x",)])
 
@@ -845,7 +847,7 @@ def tabled(path, columns, *more):
     ],
 )
 def test_text_in_a_table_is_read_like_that_of_a_csv_file(attribute, counts, tmp_path):
-    texts = written(tmp_path / "t.csv", "x\n1\n2\n 2 \nno\n")
+    texts = write_file(tmp_path / "t.csv", "x\n1\n2\n 2 \nno\n")
     table = tabled(tmp_path / "t.duckdb", "x VARCHAR")
     for data in (texts, table):
         source = DataSource(table="t", outside_domain=DROP)
@@ -866,8 +868,8 @@ def test_a_generated_column_that_may_be_another_each_time_is_refused(formula, tm
 
 
 def test_no_file_and_other_things_are_refused(tmp_path):
-    written(tmp_path / "a.duckdb", "")
-    written(tmp_path / "b.duckdb", "")
+    write_file(tmp_path / "a.duckdb", "")
+    write_file(tmp_path / "b.duckdb", "")
     domain = fn.Domain(x=fn.Ordered(0, 9999))
     for data, words in {
         tmp_path / "none.csv": "data.data-file-missing",
@@ -887,8 +889,8 @@ def test_no_file_and_other_things_are_refused(tmp_path):
 
 def test_a_pattern_matches_files_and_no_directories(tmp_path):
     (tmp_path / "a.csv").mkdir()
-    written(tmp_path / "b" / "c" / "d.csv", "x\n5\n")
-    written(tmp_path / "b.csv", "x\n5\n")
+    write_file(tmp_path / "b" / "c" / "d.csv", "x\n5\n")
+    write_file(tmp_path / "b.csv", "x\n5\n")
     assert one(tmp_path / "?.csv", "x") == 5
     assert one(tmp_path / "b" / "**" / "*.csv", "x") == 5
 
@@ -898,9 +900,9 @@ def test_what_to_do_about_sources_that_cannot_be_counted(tmp_path):
     for data, words in [
         (pl.DataFrame({"x": [1]}).lazy(), "data.frame-not-collected"),
         (pa.table({"x": [1]}).to_reader(), "data.frame-read-once"),
-        (written(tmp_path / "a.csv", ""), "data.csv-header-missing"),
-        (written(tmp_path / "b.csv", "\nx\n1\n"), "data.csv-header-missing"),
-        (written(tmp_path / "c.csv", "  \nx\n1\n"), "data.csv-header-missing"),
+        (write_file(tmp_path / "a.csv", ""), "data.csv-header-missing"),
+        (write_file(tmp_path / "b.csv", "\nx\n1\n"), "data.csv-header-missing"),
+        (write_file(tmp_path / "c.csv", "  \nx\n1\n"), "data.csv-header-missing"),
     ]:
         with refused(words):
             open_counter(data, domain, DataSource())
@@ -939,7 +941,7 @@ def test_files_of_a_pattern_must_be_alike(tmp_path):
         for i, columns in enumerate((a, b)):
             (tmp_path / name).mkdir(exist_ok=True)
             pq.write_table(pa.table(columns), tmp_path / name / f"{i}.parquet")
-            written(tmp_path / name / f"{i}.csv", csv_text(columns))
+            write_file(tmp_path / name / f"{i}.csv", csv_text(columns))
         for form in ("parquet", "csv"):
             if (name, form) == ("types", "csv"):
                 continue
@@ -1211,7 +1213,7 @@ def test_a_duckdb_file_with_a_log_is_read_as_it_stands_and_left_alone(tmp_path):
         db.execute("PRAGMA disable_checkpoint_on_shutdown")
         db.execute("CREATE TABLE t AS SELECT 1 AS x FROM range(5)")
         for suffix in ("", ".wal"):
-            written(Path(f"{copy}{suffix}"), Path(f"{path}{suffix}").read_bytes())
+            write_file(Path(f"{copy}{suffix}"), Path(f"{path}{suffix}").read_bytes())
     before = {p: p.read_bytes() for p in (copy, Path(f"{copy}.wal"))}
     counts = open_counter(copy, fn.Domain(x=fn.Ordered(0, 1)), DataSource(table="t")).count([("x",)])
     same_counts(counts, {("x",): np.array([0, 5])})

@@ -9,7 +9,7 @@ import pytest
 
 import zoo
 from conftest import zoo_plan
-from designs import of_margins, of_sectors, over
+from designs import cells_over, of_margins, of_sectors
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.designs import linear, margins, questions, sectors
 from fitnoise.kernel.designs._base import CellStructure
@@ -60,7 +60,7 @@ def test_of_many_scales_what_is_lost_is_rounded_up(neighbours, rng):
     attributes = [list(itertools.combinations(range(7), k)) for k in range(8)]
     scales = iter(np.arange(3, 19, 1 / 8))
     groups = [([[1]], {s: ([[1]], next(scales)) for s in of_one_size}) for of_one_size in attributes]
-    design = of_sectors(over((2,) * 7), *groups)
+    design = of_sectors(cells_over((2,) * 7), *groups)
     assert len(set(design.scales)) == 128 > linear.EXACT_SCALES
     check_design(design, zoo.ADJACENCIES[neighbours], rng)
 
@@ -141,7 +141,7 @@ def test_an_attribute_has_one_place_in_a_design(exchangeable, structured):
 
 
 def test_integers_too_large_to_be_compared_are_not_priced_for_replacing():
-    design = of_margins(over((), 1), 1.0, ((), np.full((2**21 + 1, 1), 2**40 - 1)))
+    design = of_margins(cells_over((), 1), 1.0, ((), np.full((2**21 + 1, 1), 2**40 - 1)))
     assert design.loss(zoo.ADJACENCIES["add or remove"]).epsilon == (2**21 + 1) * (2**40 - 1)
     with refused("plan.margin-distances-too-large"):
         design.loss(zoo.ADJACENCIES["replace"])

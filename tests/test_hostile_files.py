@@ -51,7 +51,7 @@ def test_altered_files_are_read_or_refused_in_bounded_memory_and_time(kind, numb
     for number in numbers:
         place = tmp_path / str(number)
         place.mkdir()
-        what, path, read = mutations.made(number, place, kind)
+        what, path, read = mutations.mutate(number, place, kind)
         came, seconds, megabytes = mutations.outcome(read, path)
         assert seconds < PATIENCE, (number, what)
         assert megabytes < ROOM, (number, what)

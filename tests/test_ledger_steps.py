@@ -222,7 +222,7 @@ class Steps(RuleBasedStateMachine):
         assert other.verify(expected_head=self.heads[len(lines) // 2]) == len(lines)
         account = ACCOUNTS[len(lines) % 3 != 0]
         assert other.entries(account) == [e for e in entries if e.account == account]
-        together = self.reference.together(account)
+        together = self.reference.joint_charges(account)
         if isinstance(together, str):
             with refused(together):
                 ledger.charged(account)
@@ -237,7 +237,7 @@ class Steps(RuleBasedStateMachine):
 
     def beside(self, account, places):
         """Return some of the last plans charged to the account, and now and then one that may not exist."""
-        charged = [c.plan for c in self.reference.own(account) if c.plan][-5:]
+        charged = [c.plan for c in self.reference.charges_to(account) if c.plan][-5:]
         return [charged[i % len(charged)] if i < 8 and charged else f"{self.plans:064x}" for i in places]
 
     def written(self, entry):

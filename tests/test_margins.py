@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from designs import of_margins, over
+from designs import cells_over, of_margins
 from fitnoise.kernel.designs import margins
 from fitnoise.kernel.designs._base import INT64_SAFE_BOUND
 from fitnoise.kernel.designs.margins import MAX_NOISE_SCALE, MeasuredMargin, PureStrategy
@@ -52,12 +52,12 @@ def test_a_margin_is_a_frozen_copy():
 @pytest.mark.parametrize(
     ("cells", "asked", "said"),
     [
-        (over((), 1), (), "plan.margins-misfit-domain"),
-        (over((), 2), (ONE,), "plan.margins-misfit-domain"),
-        (over((2,), 1), (MeasuredMargin((1,), np.array([[1]])),), "plan.margins-misfit-domain"),
-        (over((2,), 1), (MeasuredMargin((-1,), np.array([[1]])),), "plan.margins-misfit-domain"),
-        (over((2,), 1), (ONE, MeasuredMargin((0, 1), np.array([[1]]))), "plan.margins-misfit-domain"),
-        (over((2,), 1), (ONE, ONE), "plan.measured-twice"),
+        (cells_over((), 1), (), "plan.margins-misfit-domain"),
+        (cells_over((), 2), (ONE,), "plan.margins-misfit-domain"),
+        (cells_over((2,), 1), (MeasuredMargin((1,), np.array([[1]])),), "plan.margins-misfit-domain"),
+        (cells_over((2,), 1), (MeasuredMargin((-1,), np.array([[1]])),), "plan.margins-misfit-domain"),
+        (cells_over((2,), 1), (ONE, MeasuredMargin((0, 1), np.array([[1]]))), "plan.margins-misfit-domain"),
+        (cells_over((2,), 1), (ONE, ONE), "plan.measured-twice"),
     ],
 )
 def test_what_is_no_strategy_of_margins(cells, asked, said):
@@ -68,14 +68,14 @@ def test_what_is_no_strategy_of_margins(cells, asked, said):
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, math.nextafter(MAX_NOISE_SCALE, math.inf), 1])
 def test_a_scale_that_no_sampler_draws_is_refused(scale):
     for good in (5e-324, 0.5, 1.0, MAX_NOISE_SCALE):
-        assert PureStrategy(over((), 1), (ONE,), good).rate == 1 / Fraction(good)
+        assert PureStrategy(cells_over((), 1), (ONE,), good).rate == 1 / Fraction(good)
     with refused("plan.noise-out-of-range"):
-        PureStrategy(over((), 1), (ONE,), scale)
+        PureStrategy(cells_over((), 1), (ONE,), scale)
 
 
 def test_margins_by_hand():
     asked = ((), [[1, -2, 0]]), ((0,), [[3, 0, 0], [0, 1, 1]]), ((0, 1), [[0, 0, 4]])
-    design = of_margins(over((2, 1), 3), 8.0, *asked)
+    design = of_margins(cells_over((2, 1), 3), 8.0, *asked)
     assert design.lengths == (1, 2 * 2, 2)
     assert design.portions.tolist() == [1, 4, 2]
     assert design.answers == 7
@@ -98,7 +98,7 @@ def test_margins_by_hand():
 
 def test_where_all_is_asked_of_everyone_adding_a_record_costs_more_than_replacing_one():
     """So the charge is that of adding a record if a record can come or go."""
-    design = of_margins(over((), 2), 1.0, ((), [[5, 4]]))
+    design = of_margins(cells_over((), 2), 1.0, ((), [[5, 4]]))
     assert (design.step(ADD), design.step(REPLACE)) == (5, 1)
     unit = PrivacyUnit("person", 1, REPLACE)
     assert design.unit_epsilon(Adjacency(unit)) == 1
@@ -110,15 +110,15 @@ def test_sums_beyond_what_doubles_hold_are_exact(rows):
     """For equal cells, and for one in ten that differs."""
     large, small = 2**40 - 1, 2 - 2**40
     for others in ([], [0] * 18):
-        design = of_margins(over((), 2 + len(others)), 1.0, ((), [[large, small, *others]] * rows))
+        design = of_margins(cells_over((), 2 + len(others)), 1.0, ((), [[large, small, *others]] * rows))
         assert design.step(ADD) == rows * large
         assert design.step(REPLACE) == rows * (large - small)
-    of_values = of_margins(over((2,), 1), 1.0, ((0,), [[large]] * rows))
+    of_values = of_margins(cells_over((2,), 1), 1.0, ((0,), [[large]] * rows))
     assert of_values.step(REPLACE) == 2 * rows * large
 
 
 def test_answers_are_of_64_bits_as_long_as_they_fit():
-    design = of_margins(over((), 1), 1.0, ((), [[1]]))
+    design = of_margins(cells_over((), 1), 1.0, ((), [[1]]))
     assert design.magnitude(7) == 7
     for records, kind in [(1, np.int64), (INT64_SAFE_BOUND - 1, np.int64), (INT64_SAFE_BOUND, object)]:
         (found,) = design.exact_answers({(): np.array(5)}, Adjacency(), records)
@@ -126,7 +126,7 @@ def test_answers_are_of_64_bits_as_long_as_they_fit():
 
 
 def test_sums_that_could_wrap_around_are_not_priced(monkeypatch):
-    design = of_margins(over((), 2), 1.0, ((), [[3, -2]] * 10))
+    design = of_margins(cells_over((), 2), 1.0, ((), [[3, -2]] * 10))
     monkeypatch.setattr(margins, "INT64_SAFE_LIMIT", 2 * 3 * 10 + 1)
     assert design.step(REPLACE) == 50
     monkeypatch.setattr(margins, "INT64_SAFE_LIMIT", 2 * 3 * 10)
@@ -140,4 +140,4 @@ def test_distances_of_queries_of_few_cells_are_those_of_all(rng):
         rows = rng.integers(-9, 10, size=(3, 20)) * (rng.permuted(np.tile(np.arange(20), (3, 1)), axis=1) < held)
         rows[:, 0] += rows.any(axis=1) == 0
         apart = max(int(np.abs(a - b).sum()) for a in rows.T for b in rows.T)
-        assert of_margins(over((), 20), 1.0, ((), rows)).step(REPLACE) == apart
+        assert of_margins(cells_over((), 20), 1.0, ((), rows)).step(REPLACE) == apart

@@ -420,7 +420,7 @@ def test_no_person_moves_what_is_measured_by_more_than_is_charged(most, tmp_path
     for _ in range(12):
         own = [(*record(rng), "someone") for _ in range(int(rng.integers(1, 40)))]
         more, door = measured([*own, *rest])
-        assert (door.asked, door.drawn) == (silent.asked, silent.drawn)
+        assert (door.requests, door.drawn) == (silent.requests, silent.drawn)
         moved = sum((Fraction(int(a - b)) / s) ** 2 for a, b, s in zip(more, base, scales, strict=True))
         kept = everybody(first(own, most))
         assert moved == shift(design, DOMAIN, kept) <= charged

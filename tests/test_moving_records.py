@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fitnoise as fn
-from designs import domain_of, of_sectors, over
+from designs import cells_over, domain_of, of_sectors
 from fitnoise.kernel.designs import moving_records, sectors
 from fitnoise.kernel.designs.moving_records import DIGITS, max_cost_path
 from fitnoise.kernel.units import Adjacency
@@ -212,7 +212,7 @@ def moving():
     months = np.kron(np.eye(4, dtype=int), np.ones((1, 2), dtype=int))
     kinds = np.kron(np.eye(4, dtype=int), np.array([[1, -1]]))
     return of_sectors(
-        over((2,), 4, 2),
+        cells_over((2,), 4, 2),
         (months.tolist(), {(0,): ((4 * np.eye(4, dtype=int) - 1).tolist(), 1)}),
         (np.vstack([totals @ months, kinds]).tolist(), {(): (np.eye(8, dtype=int).tolist(), 1)}),
     )

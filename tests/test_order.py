@@ -12,7 +12,7 @@ import pytest
 
 import fitnoise as fn
 import zoo
-from designs import of_margins, of_sectors, over
+from designs import cells_over, of_margins, of_sectors
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.counting import HistogramCounter
 from fitnoise.kernel.designs.answers import AnswerDesign
@@ -28,7 +28,7 @@ from laws import poisoned, same
 from refused import refused
 from replayed_noise import Replay
 
-CELLS = over((3,), 2)
+CELLS = cells_over((3,), 2)
 SECTORS = of_sectors(CELLS, ([[1, 0], [0, 1]], {(0,): ([[1, 0], [1, 2]], 2.0)}))
 TOTALS = of_sectors(CELLS, ([[1, 0], [0, 1]], {(): ([[3, 0], [0, 1]], 1.0)}))
 MARGINS = of_margins(CELLS, 4.0, ((0,), [[1, 2]]))
@@ -58,7 +58,7 @@ def test_an_order_measures_something_and_of_its_own_domain():
     with refused("plan.order-without-design"):
         order()
     with refused("plan.made-for-another-domain"):
-        order(SECTORS, of_margins(over((4,), 2), 1.0, ((0,), [[1, 2]])))
+        order(SECTORS, of_margins(cells_over((4,), 2), 1.0, ((0,), [[1, 2]])))
 
 
 class Text(str):
@@ -440,7 +440,7 @@ def test_a_limit_may_be_reached_and_not_passed(what):
 
 def test_what_is_free_is_charged_only_where_nothing_grows():
     """With costs of 8 and 2 by cell, the second has room for 6."""
-    first, room, dear = (of_sectors(over((), 2), ([row], {(): ([[1]], 1.0)})) for row in ([2, 1], [0, 1], [0, 2]))
+    first, room, dear = (of_sectors(cells_over((), 2), ([row], {(): ([[1]], 1.0)})) for row in ([2, 1], [0, 1], [0, 2]))
     with Ledger(":memory:") as ledger:
         assert measured(order(first), ledger).rho == 8
         for design, fits in ((dear, False), (room, True)):

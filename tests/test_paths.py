@@ -19,7 +19,7 @@ from fitnoise.kernel.counting import open_counter
 from fitnoise.kernel.counting.paths import find
 from fitnoise.kernel.units import DataSource, RecordBound
 from laws import DROP
-from records import written
+from records import write_file
 from refused import refused
 
 DOMAIN = fn.Domain(
@@ -62,9 +62,9 @@ def test_what_a_writer_of_many_files_wrote(form, keys, tmp_path):
     table = pa.Table.from_pandas(frame.assign(other=1), preserve_index=False)
     folders = ds.partitioning(pa.schema([table.schema.field(k) for k in keys]), flavor="hive")
     ds.write_dataset(table, tmp_path / "lake", format=form, partitioning=folders)
-    written(tmp_path / "lake" / "_SUCCESS", "")
-    written(tmp_path / "lake" / "_temporary" / "0" / f"part.{form}", "nothing like it\n")
-    written(tmp_path / "lake" / f".part-0.{form}.crc", "crc")
+    write_file(tmp_path / "lake" / "_SUCCESS", "")
+    write_file(tmp_path / "lake" / "_temporary" / "0" / f"part.{form}", "nothing like it\n")
+    write_file(tmp_path / "lake" / f".part-0.{form}.crc", "crc")
     for names in [("year",), ("year", "place"), ("sex", "place", "year")]:
         assert (counts(tmp_path / "lake", DOMAIN, *names) == truth(frame, *names)).all()
     every = [str(p) for p in (tmp_path / "lake").rglob(f"part*.{form}") if "_temporary" not in p.parts]
@@ -74,7 +74,7 @@ def test_what_a_writer_of_many_files_wrote(form, keys, tmp_path):
 
 def test_columns_in_folders_are_read_as_csv_is(tmp_path):
     for text in ("2020", "02021", " 2022 ", "2023.0", "2024.5", "soon", "__HIVE_DEFAULT_PARTITION__"):
-        written(tmp_path / f"year={text}" / "p.csv", "sex,place\nF,x y\n")
+        write_file(tmp_path / f"year={text}" / "p.csv", "sex,place\nF,x y\n")
     assert counts(tmp_path, DOMAIN, "year").tolist() == [0, 1, 1, 1, 1, 0]
     with refused("data.records-outside-domain"):
         counts(tmp_path, DOMAIN, "year", policy=DataSource().outside_domain)
@@ -99,10 +99,10 @@ def test_wherever_the_writer_puts_a_record_it_counts_once(tmp_path_factory, rows
 
 
 def test_lists_of_files_patterns_and_folders(tmp_path, monkeypatch):
-    a = written(tmp_path / "a.csv", "x\n1\n2\n")
-    written(tmp_path / "b" / "1.csv", "x\n3\n")
-    written(tmp_path / "b" / "below" / "2.csv", "x\n4\n")
-    written(tmp_path / "c-1.csv", "x\n5\n")
+    a = write_file(tmp_path / "a.csv", "x\n1\n2\n")
+    write_file(tmp_path / "b" / "1.csv", "x\n3\n")
+    write_file(tmp_path / "b" / "below" / "2.csv", "x\n4\n")
+    write_file(tmp_path / "c-1.csv", "x\n5\n")
     data = [a, str(tmp_path / "b"), tmp_path / "c-?.csv"]
     assert counts(data, X, "x").tolist() == [0, 1, 1, 1, 1, 1, 0, 0, 0, 0]
     assert counts(tuple(data[:1]), X, "x").sum() == 2
@@ -116,13 +116,13 @@ def test_lists_of_files_patterns_and_folders(tmp_path, monkeypatch):
 def test_a_person_may_lie_in_several_folders(tmp_path):
     """And her id may be the name of a folder."""
     for who, values in {"7": "3\n4\n5", "8": "3"}.items():
-        written(tmp_path / f"who={who}" / "p.csv", f"x\n{values}\n")
+        write_file(tmp_path / f"who={who}" / "p.csv", f"x\n{values}\n")
     assert counts(tmp_path, X, "x", bound=RecordBound("who", 1)).sum() == 2
     assert counts(tmp_path, X, "x", bound=RecordBound("who", 2)).sum() == 3
 
 
 def test_no_file_counts_twice(tmp_path):
-    a = written(tmp_path / "lake" / "a.csv", "x\n1\n")
+    a = write_file(tmp_path / "lake" / "a.csv", "x\n1\n")
     assert refusal([a, a], "data.file-given-twice")
     assert refusal([tmp_path / "lake", a], "data.file-given-twice")
     os.link(a, tmp_path / "lake" / "b.csv")
@@ -153,13 +153,13 @@ def test_no_file_counts_twice(tmp_path):
 )
 def test_folders_that_are_refused(files, words, tmp_path):
     for name, text in files.items():
-        written(tmp_path / "lake" / name, text)
+        write_file(tmp_path / "lake" / name, text)
     assert str(tmp_path) not in refusal(tmp_path / "lake", words)
 
 
 def test_a_link_to_another_folder_and_one_that_cannot_be_listed(tmp_path, monkeypatch):
-    written(tmp_path / "elsewhere" / "a.csv", "x\n1\n")
-    written(tmp_path / "lake" / "b.csv", "x\n1\n")
+    write_file(tmp_path / "elsewhere" / "a.csv", "x\n1\n")
+    write_file(tmp_path / "lake" / "b.csv", "x\n1\n")
     (tmp_path / "lake" / "more").symlink_to(tmp_path / "elsewhere")
     refusal(tmp_path / "lake", "data.folder-is-a-link")
     (tmp_path / "lake" / "more").unlink()
@@ -179,7 +179,7 @@ def test_files_of_a_table_with_a_log_are_refused_however_they_are_named(tmp_path
     """Detects a record that was replaced, and counts in addition to its replacement."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t" / "_delta_log").mkdir(parents=True)
-    file = written(tmp_path / "t" / "y=1" / "a.csv", "x\n1\n")
+    file = write_file(tmp_path / "t" / "y=1" / "a.csv", "x\n1\n")
     for data in ("t", "t/y=1", "t/*/*.csv", file, [file], "t/y=1/a.csv", tmp_path):
         refusal(data, "data.folder-with-log")
     (tmp_path / "t" / "_delta_log").rmdir()
@@ -189,13 +189,13 @@ def test_files_of_a_table_with_a_log_are_refused_however_they_are_named(tmp_path
 def test_a_column_may_have_a_name_that_marks_begin_with(tmp_path):
     """Folders as Spark writes them. Detects records that are left out without a message."""
     for year in (1, 2):
-        written(tmp_path / "lake" / f"_year={year}" / "a.csv", "x\n1\n")
-    written(tmp_path / "lake" / "_temporary" / "a.csv", "not,to,be,read\n")
+        write_file(tmp_path / "lake" / f"_year={year}" / "a.csv", "x\n1\n")
+    write_file(tmp_path / "lake" / "_temporary" / "a.csv", "not,to,be,read\n")
     assert counts(tmp_path / "lake", fn.Domain(_year=fn.Ordered(1, 3)), "_year").tolist() == [1, 1, 0]
 
 
 def test_what_is_no_file_in_a_folder_is_refused(tmp_path):
-    written(tmp_path / "lake" / "a.csv", "x\n1\n")
+    write_file(tmp_path / "lake" / "a.csv", "x\n1\n")
     (tmp_path / "lake" / "b.csv").symlink_to(tmp_path / "gone.csv")
     refusal(tmp_path / "lake", "data.entry-not-a-file")
     (tmp_path / "lake" / "b.csv").unlink()
@@ -204,7 +204,7 @@ def test_what_is_no_file_in_a_folder_is_refused(tmp_path):
 
 
 def test_lists_that_are_no_files(tmp_path):
-    a = written(tmp_path / "a.csv", "x\n1\n")
+    a = write_file(tmp_path / "a.csv", "x\n1\n")
     refusal([], "data.data-list-empty")
     assert "secret" not in refusal([a, "Xk7secret"], "data.data-file-missing")
     refusal([a, "s3://bucket/b.csv"], "data.data-over-network")
@@ -214,19 +214,19 @@ def test_lists_that_are_no_files(tmp_path):
 
 def test_from_the_command_line(tmp_path, capsys):
     """A folder, or several files, as a shell writes out a pattern."""
-    specification = written(
+    specification = write_file(
         tmp_path / "s.toml",
         '[data]\nsource = "lake"\n[domain.year]\ntype = "ordered"\nlow = 2020\nhigh = 2021\n'
         '[domain.x]\ntype = "ordered"\nlow = 0\nhigh = 9\n[[tables]]\nattributes = ["year"]\nmargin = 0.01\n',
     )
     for year in (2020, 2021):
-        written(tmp_path / "lake" / f"year={year}" / "a.csv", "x\n" + "1\n" * (year - 2000))
+        write_file(tmp_path / "lake" / f"year={year}" / "a.csv", "x\n" + "1\n" * (year - 2000))
     plan, book = str(tmp_path / "plan.json"), str(tmp_path / "L.sqlite")
     assert _run(["plan", str(specification), "-o", plan]) == 0
     assert _run(["release", plan, str(tmp_path / "lake"), "--ledger", book, "-o", str(tmp_path / "r")]) == 0
     shown = (tmp_path / "r" / "tables" / "year.csv").read_text()
     assert [round(float(v)) for v in re.findall(r"^\d+,([^,]+),", shown, re.MULTILINE)] == [20, 21]
-    files = [str(written(tmp_path / f"{i}.csv", f"year,x\n2020,{i}\n")) for i in range(3)]
+    files = [str(write_file(tmp_path / f"{i}.csv", f"year,x\n2020,{i}\n")) for i in range(3)]
     assert _run(["release", plan, *files, "--ledger", book, "-o", str(tmp_path / "r2"), "--again"]) == 0
     shown = (tmp_path / "r2" / "tables" / "year.csv").read_text()
     assert [round(float(v)) for v in re.findall(r"^\d+,([^,]+),", shown, re.MULTILINE)] == [3, 0]

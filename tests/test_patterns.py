@@ -12,7 +12,7 @@ import pytest
 import fitnoise as fn
 import zoo
 from dense import group_of
-from designs import domain_of, of_sectors, over
+from designs import cells_over, domain_of, of_sectors
 from fitnoise.kernel.counting import HistogramCounter, Tally
 from fitnoise.kernel.designs import sectors
 from fitnoise.kernel.designs._base import CellStructure
@@ -105,7 +105,7 @@ def test_of_too_many_pairs_an_upper_bound_is_charged(name, once, examined, monke
 @pytest.mark.parametrize("examined", ["one by one", "by sector", "roughly"])
 def test_months_apart_are_told_apart_however_many_pairs_there_are(examined, monkeypatch):
     """For a table by month alone, C is 0 except for the total, which all months share."""
-    design = of_sectors(over((12, 3)), ([[1]], {(): ([[1]], 12)}), ([[1]], {(0,): ([[1]], 12)}))
+    design = of_sectors(cells_over((12, 3)), ([[1]], {(): ([[1]], 12)}), ([[1]], {(0,): ([[1]], 12)}))
     monkeypatch.setattr(sectors, "MAX_PRODUCTS", {"one by one": 8, "by sector": 2, "roughly": 1}[examined])
     assert design.profile() == (Fraction(1 + 132, 144),)
     shared = {"one by one": 1 - 12, "by sector": 1 - 12, "roughly": 1 + 12}[examined]
@@ -114,7 +114,7 @@ def test_months_apart_are_told_apart_however_many_pairs_there_are(examined, monk
 
 def test_products_below_nothing_end_at_the_best_number_of_records():
     """Centred counts alone: each further month adds less cost, and later months reduce it."""
-    design = of_sectors(over((12,)), ([[1]], {(0,): ([[1]], 1)}))
+    design = of_sectors(cells_over((12,)), ([[1]], {(0,): ([[1]], 1)}))
     for most in (1, 2, 5, 6, 7, 12, 10**12):
         best = max(m * 132 - m * (m - 1) * 12 for m in range(1, min(most, 12) + 1))
         assert design.unit_cost(Adjacency(person(most, "a0"))) == best
@@ -122,14 +122,14 @@ def test_products_below_nothing_end_at_the_best_number_of_records():
 
 
 def test_of_an_attribute_of_one_value_there_is_one_record():
-    design = of_sectors(over((1, 3)), ([[1]], {(): ([[1]], 1)}), ([[1]], {(1,): ([[1]], 1)}))
+    design = of_sectors(cells_over((1, 3)), ([[1]], {(): ([[1]], 1)}), ([[1]], {(1,): ([[1]], 1)}))
     assert design.unit_cost(Adjacency(person(9, "a0"))) == design.unit_cost(Adjacency()) == 7
 
 
 def test_what_tables_do_not_tell_apart_costs_as_if_nothing_were_said():
     """An attribute that no table shows, or whose values all have equal rows; and one that is a level of another."""
-    hidden = of_sectors(over((3, 2)), ([[1]], {(1,): ([[1]], 1)}))
-    merged = of_sectors(over((2,), 4), ([[1, 1, 0, 0], [0, 0, 1, 1]], {(0,): ([[1, 0], [0, 1]], 1)}))
+    hidden = of_sectors(cells_over((3, 2)), ([[1]], {(1,): ([[1]], 1)}))
+    merged = of_sectors(cells_over((2,), 4), ([[1, 1, 0, 0], [0, 0, 1, 1]], {(0,): ([[1, 0], [0, 1]], 1)}))
     for design, once in ((hidden, ["a0"]), (merged, ["elsewhere"]), (merged, ["o", "elsewhere"])):
         of = Adjacency(person(3, *once))
         assert design.unit_cost(of) == 9 * max(design.profile())
@@ -140,7 +140,7 @@ def test_what_tables_do_not_tell_apart_costs_as_if_nothing_were_said():
 
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_who_is_replaced_pays_four_times_at_most(most):
-    design = of_sectors(over((12, 2)), ([[1]], {(): ([[1]], 9)}), ([[1]], {(0,): ([[1]], 3)}))
+    design = of_sectors(cells_over((12, 2)), ([[1]], {(): ([[1]], 9)}), ([[1]], {(0,): ([[1]], 3)}))
     add = design.unit_cost(Adjacency(person(most, "a0")))
     swap = Adjacency(person(most, "a0", neighbours=REPLACE))
     assert design.unit_cost(swap) == min(4 * add, design.unit_cost(swap.without_pattern))
@@ -156,8 +156,8 @@ def test_margins_gain_nothing(name):
 
 def test_releases_on_the_same_records_add_up_by_mean():
     """Each has its largest cost in another cell; a person with a record in both pays more than records in either."""
-    one = of_sectors(over((), 2), ([[2, 1]], {(): ([[1]], 1)}))
-    two = of_sectors(over((), 2), ([[1, 2]], {(): ([[1]], 1)}))
+    one = of_sectors(cells_over((), 2), ([[2, 1]], {(): ([[1]], 1)}))
+    two = of_sectors(cells_over((), 2), ([[1, 2]], {(): ([[1]], 1)}))
     of = Adjacency(person(2, "o"))
     together = sum((d.loss(of) for d in (one, two)), Loss.zero())
     assert together.rho >= Fraction(3**2 + 3**2, 2)
@@ -251,7 +251,7 @@ def mixed(seed, sizes, *cells):
         asked = list(itertools.combinations(several, width))
         made = {s: (draw.integers(-2, 3, size=(2, 2)).tolist(), 2.0 ** draw.integers(0, 2)) for s in asked}
         groups.append((draw.integers(-3, 4, size=(2, n)).tolist(), made))
-    return of_sectors(over(sizes, *cells), *groups)
+    return of_sectors(cells_over(sizes, *cells), *groups)
 
 
 MIXED = {"flat": mixed(0, (2, 2, 1), 3, 2, 1), "long": mixed(1, (3, 2), 5), "plain": mixed(2, (), 5, 2)}
@@ -337,15 +337,15 @@ def test_records_that_may_not_stand_beside_each_other_gain_nothing_together():
     of = Adjacency(fn.PrivacyUnit("person", 5, separation={"o0": 2}))
     signs = np.array([1, -1] * 8)
     rows = np.vstack([np.full(16, 30), 9 * np.eye(16, dtype=int) - np.outer(signs, signs)])
-    design = of_sectors(over((), 8, 2), (rows.tolist(), {(): (np.eye(17, dtype=int).tolist(), 1)}))
+    design = of_sectors(cells_over((), 8, 2), (rows.tolist(), {(): (np.eye(17, dtype=int).tolist(), 1)}))
     # one record costs 979, two cost 2 · 902 more if they differ in o1, else 2 · 898: of six pairs four can
     assert design.unit_cost(of) == 4 * 979 + 8 * 902 + 4 * 898
-    assert of_sectors(over((), 8, 1), ([[1] * 8], {(): ([[1]], 1)})).unit_cost(of) == 4**2
+    assert of_sectors(cells_over((), 8, 1), ([[1] * 8], {(): ([[1]], 1)})).unit_cost(of) == 4**2
 
 
 def test_as_many_pairs_of_places_are_looked_at_as_may_be(monkeypatch):
     """Three cells of two places each, of which a person has records in three."""
-    design = of_sectors(over((), 3), ([[3, 1, 1], [2, -2, -1]], {(): ([[1, 0], [0, 1]], 1)}))
+    design = of_sectors(cells_over((), 3), ([[3, 1, 1], [2, -2, -1]], {(): ([[1, 0], [0, 1]], 1)}))
     of = Adjacency(fn.PrivacyUnit("person", 3, per_value={"o": 2}))
     dearest = (3 + 3 + 1) ** 2 + (2 + 2 - 1) ** 2  # two of the first and one of the last
     monkeypatch.setattr(sectors, "MAX_PRODUCTS", 6**2)
@@ -422,7 +422,9 @@ def test_of_too_many_pairs_all_others_add_as_much_as_any(name, pattern, monkeypa
 
 def test_the_dearest_in_different_cells_are_looked_for_as_far_as_may_be(monkeypatch):
     """In quarters: two cost 9 each and have 9 in common, of four others two by two 1: that is 2 · 18 + 4 · 2."""
-    design = of_sectors(over((2,), 3), ([[3, 0, 0], [0, 1, 0], [0, 0, 1]], {(): (np.eye(3, dtype=int).tolist(), 2)}))
+    design = of_sectors(
+        cells_over((2,), 3), ([[3, 0, 0], [0, 1, 0], [0, 0, 1]], {(): (np.eye(3, dtype=int).tolist(), 2)})
+    )
     monkeypatch.setattr(sectors, "MAX_PRODUCTS", 3 * 6)
     assert design.unit_cost(Adjacency(person(6, "a0", "o"))) == Fraction(2 * 18 + 4 * 2, 4)
     assert design.unit_cost(Adjacency(person(7, "a0", "o"))) == Fraction(6 * 18, 4)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import fitnoise as fn
-from designs import of_margins, of_sectors, over
+from designs import cells_over, of_margins, of_sectors
 from fitnoise.errors import BudgetExceeded, DataError, LedgerError
 from fitnoise.kernel import answer_files as answers
 from fitnoise.kernel import disk
@@ -32,7 +32,7 @@ from refused import refused
 from replayed_noise import Replay
 
 DOMAIN = fn.Domain(a0=fn.Ordered(1, 3), a1=fn.Ordered(1, 2), o0=fn.Ordered(1, 3), o1=fn.Ordered(0, 1))
-CELLS = over((3, 2), 3, 2)
+CELLS = cells_over((3, 2), 3, 2)
 
 SOME = [[1, 0, 0, 0, 0, 0], [0, 2, 0, 0, 0, 0], [3, 1, 1, 0, 0, 0], [0, 0, 0, 1, 0, 0], [0, 1, 0, 0, 0, 1]]
 """Rows over o0 (the periods) and o1: two of the first, two of the second, one of the third."""
@@ -145,7 +145,7 @@ def test_every_draw_is_asked_for_once_with_the_scale_of_its_sector(book, folder)
     drawn(SERIES, book, folder, 3, door)
     rest = [(30.0, 3), (40.0, 1)]
     given = {1: [(20.0, 2), *rest], 2: [(20.0, 2), *rest], 3: [(20.0, 1), *rest]}
-    assert door.asked == [("gaussian", *x) for period in (1, 2, 3) for x in given[period]]
+    assert door.requests == [("gaussian", *x) for period in (1, 2, 3) for x in given[period]]
 
 
 def check_refused(book, folder, call, code):
@@ -464,7 +464,7 @@ ID = {"id": "who"}
     ("made", "words"),
     [
         (lambda: (order(STRATEGY, STRATEGY), "o0"), "plan.series-needs-period-tables"),
-        (lambda: (order(of_margins(over((3,), 2), 1.0, ((0,), [[1, 2]]))), "o0"), "plan.made-for-another-domain"),
+        (lambda: (order(of_margins(cells_over((3,), 2), 1.0, ((0,), [[1, 2]]))), "o0"), "plan.made-for-another-domain"),
         (lambda: (order(STRATEGY), "a0"), "plan.series-needs-period-tables"),
         (lambda: (order(STRATEGY, unit=fn.PrivacyUnit(neighbours="replace-one")), "o0"), "spec.neighbours-invalid"),
         (lambda: (order(STRATEGY, composed_with=("7" * 64,)), "o0"), "plan.series-plan-unsuitable"),
@@ -519,7 +519,9 @@ def test_what_was_computed_before_is_not_believed(book, folder):
 def test_an_attribute_with_levels_is_no_period():
     places = fn.Hierarchy(["county", "town"], [("a", "x"), ("a", "y"), ("b", "z")])
     domain = fn.Domain(o=places)
-    strategy = of_sectors(over((), 3), (np.eye(3, dtype=int).tolist(), {(): (np.eye(3, dtype=int).tolist(), 9.0)}))
+    strategy = of_sectors(
+        cells_over((), 3), (np.eye(3, dtype=int).tolist(), {(): (np.eye(3, dtype=int).tolist(), 9.0)})
+    )
     made = Order(domain, DataSource(), fn.PrivacyUnit(), (strategy,), plan="1" * 64, mechanism="by hand")
     with refused("plan.series-period-has-levels"):
         Series(made, "o")

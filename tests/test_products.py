@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import zoo
 from dense import strategy_matrix
-from designs import of_products, of_sectors, over
+from designs import cells_over, of_products, of_sectors
 from fitnoise.kernel.designs import linear, products
 from fitnoise.kernel.designs.linear import MAX_SCALE
 from fitnoise.kernel.designs.products import Factor, ProductGroup
@@ -74,7 +74,7 @@ def made(draw):
             asked[x] = draw(st.integers(1, 2**61)), [s / 8 for s in each]
         groups += [asked] if asked else []
     groups = groups or [{(): (1, 1)}]
-    return of_products(over(sizes), factors, *groups)
+    return of_products(cells_over(sizes), factors, *groups)
 
 
 @pytest.mark.no_cover
@@ -114,7 +114,7 @@ def test_what_values_cost_is_evened_out_between_clusters(monkeypatch):
 @pytest.mark.parametrize("bits", [4, 40, 59, 62, 100, 300])
 def test_of_two_clusters_the_bound_is_what_the_dearest_cell_costs(bits, monkeypatch):
     """They share one attribute: the bound is rounded up by less than one part in 2⁵⁰, and not at all in 64 bits."""
-    design = of_products(over((2, 3, 2)), [None] * 3, {(0, 1): (1, 1)})
+    design = of_products(cells_over((2, 3, 2)), [None] * 3, {(0, 1): (1, 1)})
     draw = np.random.default_rng(bits)
     for _ in range(20):
         one, two = ([[int.from_bytes(draw.bytes(40)) >> 320 - bits for _ in range(m)] for _ in range(n)]
@@ -130,7 +130,7 @@ def test_of_two_clusters_the_bound_is_what_the_dearest_cell_costs(bits, monkeypa
 
 def test_as_many_cells_are_looked_at_as_may_be(monkeypatch):
     """For three clusters in a ring, no averaging gives the cost of the costliest cell."""
-    design = of_products(over((2, 2, 2)), [None] * 3, {(0, 1): (1, 1)})
+    design = of_products(cells_over((2, 2, 2)), [None] * 3, {(0, 1): (1, 1)})
     unlike = np.array([[0, 2], [2, 0]], dtype=object)
     costs = dict.fromkeys(((0, 1), (1, 2), (0, 2)), unlike)
     for cells, found in ((8, 4), (7, 6)):
@@ -142,7 +142,7 @@ def test_as_many_cells_are_looked_at_as_may_be(monkeypatch):
 def test_what_lies_within_another_set_is_added_to_it(part, monkeypatch):
     """This holds for any number of enumerated cells: no cell is costly in both."""
     monkeypatch.setattr(products, "MAX_JOINT_CELLS", 0)
-    design = of_products(over((2, 2, 2)), [None] * 3, {(0, 1): (1, 1)})
+    design = of_products(cells_over((2, 2, 2)), [None] * 3, {(0, 1): (1, 1)})
     same = np.array([[2, 0], [0, 2]], dtype=object)
     whole = np.repeat(np.expand_dims(2 - same, 3 - sum(part)), 2, axis=3 - sum(part))
     assert design._no_more({(0, 1, 2): whole, part: same}) == 2
@@ -150,7 +150,7 @@ def test_what_lies_within_another_set_is_added_to_it(part, monkeypatch):
 
 def test_costs_of_rows_in_64_bits_would_be_too_small():
     """One scale for each row: 4·2⁶⁶ and a little for the other value."""
-    design = of_products(over((2,)), ([[2**34, 0], [0, 2**20]],), {(0,): (1, [1, 3])})
+    design = of_products(cells_over((2,)), ([[2**34, 0], [0, 2**20]],), {(0,): (1, [1, 3])})
     assert design.max_record_cost == 2**68
 
 
@@ -192,15 +192,15 @@ ROTATED = [[1, 1, -1, -1], [1, -1, 1, -1], [1, -1, -1, 1]]
 def test_where_all_pairs_of_values_are_alike_replacing_is_priced_exactly(monkeypatch, choices, sizes, factors, sets):
     """With few choices: attributes one by one; then by factor; a single set on its own. Detects a loose bound."""
     monkeypatch.setattr(products, "MAX_CHOICES", choices)
-    design = of_products(over(sizes), factors, {(): (1, 2)}, sets)
+    design = of_products(cells_over(sizes), factors, {(): (1, 2)}, sets)
     assert design.cost_squared(REPLACE) == furthest(design)
 
 
 def test_attributes_of_one_factor_are_taken_for_each_other_with_the_dearest_of_their_sets(monkeypatch):
     """Unlike sets are charged the same, never less; each on its own if that is less."""
     sets = {(0, 1): (2, 4), (0, 2): (1, 4), (1, 2): (1, 4)}
-    design = of_products(over((3, 3, 3)), (None,) * 3, sets)
-    dear = of_products(over((3, 3, 3)), (None,) * 3, dict.fromkeys(sets, (2, 4)))
+    design = of_products(cells_over((3, 3, 3)), (None,) * 3, sets)
+    dear = of_products(cells_over((3, 3, 3)), (None,) * 3, dict.fromkeys(sets, (2, 4)))
     exact = design.cost_squared(REPLACE)
     monkeypatch.setattr(products, "MAX_CHOICES", 6)
     fresh, dear = design.without_cache(zoo.ADJACENCIES["replace"]), dear.without_cache(zoo.ADJACENCIES["replace"])
@@ -211,14 +211,14 @@ def test_attributes_of_one_factor_are_taken_for_each_other_with_the_dearest_of_t
 @pytest.mark.parametrize("cheap", [[[1, -1, 0]], [[0, 1, -1]]])
 def test_attributes_of_different_factors_are_not_taken_for_each_other(cheap, monkeypatch):
     """By factor there are as many choices as by attribute; a costly one for a cheap one would have too low a price."""
-    design = of_products(over((3, 3)), (cheap, [[9, -9, 0]]), {(0,): (1, 1), (1,): (1, 1)})
+    design = of_products(cells_over((3, 3)), (cheap, [[9, -9, 0]]), {(0,): (1, 1), (1,): (1, 1)})
     monkeypatch.setattr(products, "MAX_CHOICES", 3)
     assert design.cost_squared(REPLACE) == furthest(design) == 2**2 + 18**2
 
 
 def test_a_price_in_64_bits_would_be_too_small():
     """Products of squares in 64 bits fail: 3·2⁶⁶ is 0 modulo 2⁶⁴."""
-    design = of_products(over((2, 2)), ([[2**33, 1]], [[3, 1]]), {(0, 1): (1, 1)})
+    design = of_products(cells_over((2, 2)), ([[2**33, 1]], [[3, 1]]), {(0, 1): (1, 1)})
     assert design.max_record_cost == 9 * 2**66
     with np.errstate(over="ignore"):
         wrapped = int((design.factors[0].rows ** 2).sum(axis=0).max()) * 9
@@ -227,9 +227,9 @@ def test_a_price_in_64_bits_would_be_too_small():
 
 def test_centrings_are_those_of_sectors():
     """These sectors as a design of exchangeable attributes cost and measure the same."""
-    own = of_products(over((3, 2)), (None, None), {(): (3, 5)}, {(0,): (1, 4), (1,): (7, 8.5)}, {(0, 1): (2, 3)})
+    own = of_products(cells_over((3, 2)), (None, None), {(): (3, 5)}, {(0,): (1, 4), (1,): (7, 8.5)}, {(0, 1): (2, 3)})
     plain = of_sectors(
-        over((3, 2)),
+        cells_over((3, 2)),
         ([[1]], {(): ([[3]], 5)}),
         ([[1]], {(0,): ([[1]], 4), (1,): ([[7]], 8.5)}),
         ([[1]], {(0, 1): ([[2]], 3)}),
@@ -248,7 +248,7 @@ def test_centrings_are_those_of_sectors():
 
 
 def test_many_scales_are_rounded_up():
-    design = of_products(over((2,) * 7), (None,) * 7, *_many())
+    design = of_products(cells_over((2,) * 7), (None,) * 7, *_many())
     assert len(set(design.scales)) > linear.EXACT_SCALES
     exact = dearest(design)
     assert exact <= design.max_record_cost <= exact * (1 + Fraction(1, 2**80))
@@ -282,16 +282,16 @@ def _many():
         lambda: ProductGroup(np.array([[0]]), ONE, np.array([1])),
         lambda: ProductGroup(np.array([[0]]), ONE, np.array([[1.0]])),
         lambda: ProductGroup(np.array([[0]]), ONE, np.array([])),
-        lambda: of_products(over((2, 3)), ([[1, 2], [3, 4]], None), {(0, 1): (1, [1, 1, 1])}),
-        lambda: of_products(over((2, 3)), ([[1, 2], [3, 4]], None), {(0,): (1, 1), (1,): (1, [1, 2, 3])}),
-        lambda: of_products(over((2,)), (None, None), {(0,): (1, 1)}),
-        lambda: of_products(over((2, 2)), (None,), {(0,): (1, 1)}),
-        lambda: of_products(over((2,)), ([[1, 2, 3]],), {(0,): (1, 1)}),
-        lambda: of_products(over((2,), 2), (None,), {(0,): (1, 1)}),
-        lambda: of_products(over((2,)), (None,)),
-        lambda: of_products(over((2,)), (None,), {(1,): (1, 1)}),
-        lambda: of_products(over((2,)), (None,), {(-1,): (1, 1)}),
-        lambda: of_products(over((2,)), (None,), {(0,): (1, 1)}, {(0,): (1, 2)}),
+        lambda: of_products(cells_over((2, 3)), ([[1, 2], [3, 4]], None), {(0, 1): (1, [1, 1, 1])}),
+        lambda: of_products(cells_over((2, 3)), ([[1, 2], [3, 4]], None), {(0,): (1, 1), (1,): (1, [1, 2, 3])}),
+        lambda: of_products(cells_over((2,)), (None, None), {(0,): (1, 1)}),
+        lambda: of_products(cells_over((2, 2)), (None,), {(0,): (1, 1)}),
+        lambda: of_products(cells_over((2,)), ([[1, 2, 3]],), {(0,): (1, 1)}),
+        lambda: of_products(cells_over((2,), 2), (None,), {(0,): (1, 1)}),
+        lambda: of_products(cells_over((2,)), (None,)),
+        lambda: of_products(cells_over((2,)), (None,), {(1,): (1, 1)}),
+        lambda: of_products(cells_over((2,)), (None,), {(-1,): (1, 1)}),
+        lambda: of_products(cells_over((2,)), (None,), {(0,): (1, 1)}, {(0,): (1, 2)}),
     ],
 )
 def test_what_is_no_product_is_refused(change):
@@ -337,7 +337,7 @@ def test_a_price_is_computed_afresh():
 
 def test_nothing_measured_costs_nothing():
     none = ProductGroup(np.zeros((0, 1), dtype=np.intp), np.zeros(0, dtype=np.int64), np.zeros(0))
-    design = replace(of_products(over((2,)), (None,), {(): (1, 2)}), groups=(none,))
+    design = replace(of_products(cells_over((2,)), (None,), {(): (1, 2)}), groups=(none,))
     of = zoo.ADJACENCIES["add or remove"]
     assert (design.loss(of).rho, design.loss(of).precision) == (0, 0)
     assert [len(x) for x in design.exact_answers({}, of, 2**40)] == [0]

@@ -15,7 +15,7 @@ from scipy import stats
 import fitnoise as fn
 import zoo
 from dense import merged_matrix, rebuilt_releases, strategy_matrix
-from designs import between, over, plan_of, remade
+from designs import cells_over, plan_of, remade, with_steps
 from fitnoise.errors import PlanError, SpecError
 from fitnoise.kernel import noise
 from fitnoise.kernel.designs.margins import NOISE_VARIANCE, MeasuredMargin, PureStrategy
@@ -157,7 +157,7 @@ def test_margins_asked_for_hold_although_the_noise_is_not_normal(name):
 
 def strategy(*margins, sizes=(3, 2), scale=8.0):
     made = tuple(MeasuredMargin(a, np.array(rows, dtype=np.int64)) for a, rows in margins)
-    return PureStrategy(over(sizes, made[0].rows.shape[1]), made, scale)
+    return PureStrategy(cells_over(sizes, made[0].rows.shape[1]), made, scale)
 
 
 def test_the_margin_that_is_told_is_the_widest_for_what_was_asked():
@@ -215,10 +215,10 @@ def test_cells_that_nothing_is_asked_of_alone_stay_as_they_are():
 
 
 AMOUNTS = [
-    between(over((), 2), o=(5,)),
-    between(over((), 4), o=(3, 7)),
-    between(over((), 2, 3, 3), o0=(4,), o2=(2, 9)),
-    between(over((), 3, 3), o0=(6,), o1=(4,)),
+    with_steps(cells_over((), 2), o=(5,)),
+    with_steps(cells_over((), 4), o=(3, 7)),
+    with_steps(cells_over((), 2, 3, 3), o0=(4,), o2=(2, 9)),
+    with_steps(cells_over((), 3, 3), o0=(6,), o1=(4,)),
 ]
 
 
@@ -278,7 +278,7 @@ def test_filling_keeps_what_is_whole_between_knots(cells, rng):
 
 def test_amounts_of_too_many_steps_leave_fewer_bits_or_nothing():
     """Entries stay below 2^40 for any targets, and rows that cannot be integers in so few bits are left out."""
-    cells = between(over((), 2, 2, 2), o0=(2**18,), o1=(2**18,), o2=(2**18,))
+    cells = with_steps(cells_over((), 2, 2, 2), o0=(2**18,), o1=(2**18,), o2=(2**18,))
     assert integer_margins({(): np.eye(8)}, 38, cells) == ()
     ends = np.kron(np.eye(2), np.ones((1, 4)))
     for rows in (ends, np.arange(8.0) * ends, np.concatenate([ends, np.arange(1, 9)[None] ** 2.0])):

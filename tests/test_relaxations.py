@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fitnoise as fn
-from designs import domain_of, of_sectors, over
+from designs import cells_over, domain_of, of_sectors
 from fitnoise.kernel.designs import relaxations, sectors
 from fitnoise.kernel.designs.record_sets import max_cost_set
 from fitnoise.kernel.designs.relaxations import BITS, at_most
@@ -253,7 +253,7 @@ def test_a_way_that_is_not_finished_proves_what_it_proves(monkeypatch):
 
 
 def months(rows):
-    return of_sectors(over((), len(rows)), (np.eye(len(rows), dtype=int).tolist(), {(): (rows, 1)}))
+    return of_sectors(cells_over((), len(rows)), (np.eye(len(rows), dtype=int).tolist(), {(): (rows, 1)}))
 
 
 def test_a_series_of_more_periods_than_can_be_looked_at_is_charged_near_what_it_costs():

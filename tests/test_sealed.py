@@ -117,7 +117,7 @@ def answers(plan, counter):
     door = Replay(3)
     with Ledger(":memory:") as ledger:
         found = measuring.measure(plan.order, counter, ledger, noise=door)
-    return [[np.asarray(y).tolist() for y in part] for part in found.answers], door.asked, door.laws
+    return [[np.asarray(y).tolist() for y in part] for part in found.answers], door.requests, door.laws
 
 
 @pytest.mark.no_cover

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fitnoise as fn
-from designs import domain_of, of_sectors, over
+from designs import cells_over, domain_of, of_sectors
 from fitnoise.kernel.designs import record_sets, sectors
 from fitnoise.kernel.designs.record_sets import DIGIT, max_cost_set, sets_of
 from fitnoise.kernel.units import Adjacency
@@ -90,13 +90,13 @@ def test_places_none_of_which_go_together():
 
 
 MIXED = [[5, 0, 0, 0], [-3, 4, 0, 0], [1, -2, 6, 0], [2, 2, -1, 3]]
-ALONG = of_sectors(over((), 4), (np.eye(4, dtype=int).tolist(), {(): (MIXED, 3)}))
+ALONG = of_sectors(cells_over((), 4), (np.eye(4, dtype=int).tolist(), {(): (MIXED, 3)}))
 REGIONS = of_sectors(
-    over((3,), 3),
+    cells_over((3,), 3),
     (np.eye(3, dtype=int).tolist(), {(): ([[2, 0, 0], [-1, 3, 0], [1, 1, -2]], 2)}),
     ([[1, 1, 1], [0, 1, -1]], {(0,): ([[1, 0], [-2, 1]], 5)}),
 )
-TWO = of_sectors(over((), 3, 2), (np.eye(6, dtype=int).tolist(), {(): (np.tri(6, dtype=int).tolist(), 4)}))
+TWO = of_sectors(cells_over((), 3, 2), (np.eye(6, dtype=int).tolist(), {(): (np.tri(6, dtype=int).tolist(), 4)}))
 EXACT = [
     (ALONG, {"once_per": ["o"]}),
     (ALONG, {"separation": {"o": 2}}),
@@ -142,9 +142,9 @@ def test_who_may_move_pays_for_the_dearest_pairs():
 
 def test_a_year_of_running_totals_is_charged_exactly_and_a_day_of_too_many_records_as_before():
     """Separate months, each with the same noise: the totals of a year are theirs, and a person in all pays for 12."""
-    months = of_sectors(over((), 12), (np.eye(12, dtype=int).tolist(), {(): (np.eye(12, dtype=int).tolist(), 2)}))
+    months = of_sectors(cells_over((), 12), (np.eye(12, dtype=int).tolist(), {(): (np.eye(12, dtype=int).tolist(), 2)}))
     assert months.unit_cost(Adjacency(fn.PrivacyUnit("person", 12, once_per=["o"]))) == 3
-    totals = of_sectors(over((), 12), (np.eye(12, dtype=int).tolist(), {(): (np.tri(12, dtype=int).tolist(), 1)}))
+    totals = of_sectors(cells_over((), 12), (np.eye(12, dtype=int).tolist(), {(): (np.tri(12, dtype=int).tolist(), 1)}))
     year = Adjacency(fn.PrivacyUnit("person", 12, once_per=["o"]))
     assert totals.unit_cost(year) == sum(k * k for k in range(1, 13))
     twice = Adjacency(fn.PrivacyUnit("person", 24, per_value={"o": 2}))

@@ -295,7 +295,7 @@ def test_what_is_measured_are_parts_with_noise_of_parts(tmp_path):
         exact = measuring.measure(made, open_one, ledger, noise=Replay())
         assert [e.rho for e in ledger.entries()[::2]] == 2 * [ceil_dyadic(made.loss.rho)]
     assert made.account == order(SECTORS, unit=fn.PrivacyUnit("person", 5, id="pid")).account
-    assert [s for _, s, _ in door.asked] == [SHARES_PER_RECORD * s for s in SECTORS.scales.tolist()]
+    assert [s for _, s, _ in door.requests] == [SHARES_PER_RECORD * s for s in SECTORS.scales.tolist()]
     x = np.zeros((2, 3), dtype=np.int64)
     np.add.at(x, ([0, 1, 1, 0, 0, 1], [0, 1, 2, 0, 1, 2]), [SHARES_PER_RECORD // n for n in (2, 2, 1, 3, 3, 3)])
     wanted = SECTORS.exact_answers(Tally({("o", "a0"): x, ("a0", "o"): x.T}), made.adjacency, 2**40)

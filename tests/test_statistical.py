@@ -15,7 +15,7 @@ import zoo
 from fitnoise.kernel.counting import open_counter
 from fitnoise.kernel.units import DataSource, RecordBound
 from laws import DROP, check_counter
-from records import WRITERS, Records, program, written
+from records import WRITERS, Records, program, write_file
 from refused import refused
 
 pytestmark = pytest.mark.usefixtures("one_engine")
@@ -139,11 +139,11 @@ def test_errors_of_a_sheet_are_missing_values(tmp_path):
 
 @pytest.mark.parametrize("ending", [*WRITERS, "sas7bdat", "zsav", "xlsx", "xlsm"])
 def test_files_that_are_something_else(ending, tmp_path):
-    path = written(tmp_path / f"a.{ending}", "x\nXk7secret\n")
+    path = write_file(tmp_path / f"a.{ending}", "x\nXk7secret\n")
     with refused("data.data-file-not-read") as caught:
         count(path, X["x"])
     assert "secret" not in str(caught.value)
-    written(tmp_path / f"b.{ending}", "x")
+    write_file(tmp_path / f"b.{ending}", "x")
     with refused("data.files-not-readable-together"):
         count(tmp_path / f"?.{ending}", X["x"])
 
@@ -160,4 +160,4 @@ def test_without_the_library(ending, library, tmp_path, monkeypatch):
 
     monkeypatch.setattr("importlib.import_module", without)
     with refused("data.reader-missing"):
-        count(written(tmp_path / f"a.{ending}", "x"), X["x"])
+        count(write_file(tmp_path / f"a.{ending}", "x"), X["x"])

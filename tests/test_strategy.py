@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import fitnoise as fn
 from conftest import zoo_plan
 from dense import centring, group_of, strategy_matrix
-from designs import of_margins, of_sectors, over
+from designs import cells_over, of_margins, of_sectors
 from fitnoise.kernel.designs import linear, sectors
 from fitnoise.kernel.designs._base import INT64_SAFE_BOUND
 from fitnoise.kernel.designs.linear import MAX_SCALE, axis_rows, centre
@@ -60,7 +60,7 @@ def test_as_many_patterns_are_searched_as_may_be(monkeypatch):
     """Three attributes with two values or more have 2³ patterns; one with a single value adds none."""
     singles = {(0,): ([[1]], 2.0), (1,): ([[2]], 1.0), (2,): ([[1]], 1.0)}
     pairs = {(0, 1): ([[1]], 2.0), (1, 2): ([[2]], 3.0), (0, 2): ([[1]], 1.0)}
-    strategy = of_sectors(over((2, 3, 2, 1), 2), ([[1, -2]], singles), ([[1, 1]], pairs))
+    strategy = of_sectors(cells_over((2, 3, 2, 1), 2), ([[1, -2]], singles), ([[1, 1]], pairs))
     exact = strategy.cost_squared(REPLACE)
     monkeypatch.setattr(sectors, "MAX_REPLACE_PATTERNS", 8)
     assert strategy.cost_squared(REPLACE) == exact
@@ -71,7 +71,7 @@ def test_as_many_patterns_are_searched_as_may_be(monkeypatch):
 @pytest.mark.parametrize("sizes", [(2,), (3,), (2, 3), (3, 2, 4), (2, 2, 5)])
 def test_how_alike_two_records_are_is_what_their_columns_say(sizes):
     """Σ over the centred rows of h_z h_z', for records that agree on some attributes; others do not matter."""
-    (own,) = of_sectors(over(sizes, 1), ([[1]], {tuple(range(len(sizes))): ([[1]], 1.0)})).sectors
+    (own,) = of_sectors(cells_over(sizes, 1), ([[1]], {tuple(range(len(sizes))): ([[1]], 1.0)})).sectors
     grams = [centring(n).T @ centring(n) for n in sizes]
     for same in itertools.product([True, False], repeat=len(sizes)):
         expected = np.prod([g[0, 0] if x else g[0, 1] for g, x in zip(grams, same, strict=True)])
@@ -81,12 +81,12 @@ def test_how_alike_two_records_are_is_what_their_columns_say(sizes):
 @pytest.mark.parametrize("patterns", [0, 2**14])
 def test_what_replacing_does_not_move_costs_nothing(patterns, monkeypatch):
     monkeypatch.setattr(sectors, "MAX_REPLACE_PATTERNS", patterns)
-    assert of_sectors(over((), 2), ([[3, 3]], {(): ([[1]], 1.0)})).cost_squared(REPLACE) == 0
+    assert of_sectors(cells_over((), 2), ([[3, 3]], {(): ([[1]], 1.0)})).cost_squared(REPLACE) == 0
 
 
 @pytest.mark.parametrize("entry", [1, 2**30, 2**31, 2**32, 2**40])
 def test_what_replacing_costs_is_exact_at_any_size(entry):
-    strategy = of_sectors(over((), 2), ([[1, -1]], {(): ([[entry]], 1.0)}))
+    strategy = of_sectors(cells_over((), 2), ([[1, -1]], {(): ([[entry]], 1.0)}))
     assert strategy.cost_squared(REPLACE) == 4 * strategy.cost_squared(ADD) == 4 * entry**2
 
 
@@ -96,7 +96,7 @@ def test_the_costs_of_groups_are_those_of_their_sectors(name):
     costs = []
     for group in s.groups:
         alone = [
-            Strategy(over(s.sizes, s.cells), (group_of(x),)).cost_squared(ADD)
+            Strategy(cells_over(s.sizes, s.cells), (group_of(x),)).cost_squared(ADD)
             for x in map(group.sector, range(len(group)))
         ]
         costs.append(sum(alone))
@@ -181,10 +181,10 @@ def sector(mixing, basis, scale=4.0, sizes=(), attributes=()):
         (lambda: sector([[1]], [[1, 1]], sizes=(1,), attributes=(0,)), "plan.sector-attribute-without-values"),
         (lambda: sector([[1]], [[1, 1]], sizes=(3,)), "plan.sector-attribute-without-values"),
         (lambda: sector([[1]], [[1, 1]], sizes=(3, 3), attributes=(1, 1)), "plan.attributes-not-increasing"),
-        (lambda: Strategy(over((), 2), (sector([[1]], [[1, 1]]),) * 2), "plan.measured-twice"),
-        (lambda: Strategy(over((), 3), (sector([[1]], [[1, 1]]),)), "plan.sector-misfits-domain"),
+        (lambda: Strategy(cells_over((), 2), (sector([[1]], [[1, 1]]),) * 2), "plan.measured-twice"),
+        (lambda: Strategy(cells_over((), 3), (sector([[1]], [[1, 1]]),)), "plan.sector-misfits-domain"),
         (
-            lambda: Strategy(over((4,), 2), (sector([[1]], [[1, 1]], sizes=(3,), attributes=(0,)),)),
+            lambda: Strategy(cells_over((4,), 2), (sector([[1]], [[1, 1]], sizes=(3,), attributes=(0,)),)),
             "plan.sector-misfits-domain",
         ),
     ],
@@ -205,12 +205,12 @@ ASKED = ((), [[1]])
         (lambda: MeasuredMargin((), np.ones((1, 3))), "plan.margin-rows-not-integers"),
         (lambda: MeasuredMargin((), np.array([[2**40]])), "plan.margin-rows-too-large"),
         (lambda: MeasuredMargin((1, 0), np.array([[1]])), "plan.attributes-not-increasing"),
-        (lambda: of_margins(over((3, 2), 1), 8.0, ((2,), [[1]])), "plan.margins-misfit-domain"),
-        (lambda: of_margins(over((3, 2), 1), 8.0, ASKED, ((), [[2]])), "plan.measured-twice"),
-        (lambda: of_margins(over((3, 2), 1), 0.0, ASKED), "plan.noise-out-of-range"),
-        (lambda: of_margins(over((3, 2), 1), float("nan"), ASKED), "plan.noise-out-of-range"),
-        (lambda: of_margins(over((3, 2), 1), 2.0**45, ASKED), "plan.noise-out-of-range"),
-        (lambda: PureStrategy(over((), 1), (), 1.0), "plan.margins-misfit-domain"),
+        (lambda: of_margins(cells_over((3, 2), 1), 8.0, ((2,), [[1]])), "plan.margins-misfit-domain"),
+        (lambda: of_margins(cells_over((3, 2), 1), 8.0, ASKED, ((), [[2]])), "plan.measured-twice"),
+        (lambda: of_margins(cells_over((3, 2), 1), 0.0, ASKED), "plan.noise-out-of-range"),
+        (lambda: of_margins(cells_over((3, 2), 1), float("nan"), ASKED), "plan.noise-out-of-range"),
+        (lambda: of_margins(cells_over((3, 2), 1), 2.0**45, ASKED), "plan.noise-out-of-range"),
+        (lambda: PureStrategy(cells_over((), 1), (), 1.0), "plan.margins-misfit-domain"),
     ],
 )
 def test_pure_strategies_that_are_none(make, said):
@@ -271,26 +271,26 @@ def test_numbers_as_large_as_may_be():
     assert four.column_squares.tolist() == [[4 * (2**31 - 1) ** 2]]  # the sum of squares of 62 bits has 64
     assert made(mixing=np.array([[[2**70]]], dtype=object)).column_squares.tolist() == [[2**140]]
     for scale in (5e-324, MAX_SCALE):
-        assert Strategy(over((), 1), (made(scales=np.array([scale])),)).profile() == (1 / Fraction(scale) ** 2,)
+        assert Strategy(cells_over((), 1), (made(scales=np.array([scale])),)).profile() == (1 / Fraction(scale) ** 2,)
 
 
 def test_each_sector_is_as_large_as_its_own_rows_say():
     """Not as those of another, be they below 0."""
     own = {(0,): ([[-5]], 1.0), (1,): ([[2]], 1.0), (2,): ([[1]], 1.0)}
-    (group,) = of_sectors(over((2, 2, 2), 1), ([[1]], own)).groups
+    (group,) = of_sectors(cells_over((2, 2, 2), 1), ([[1]], own)).groups
     assert [group.magnitude(np.array([i]), (2,), 7) for i in range(3)] == [7 * 5, 7 * 2, 7]
 
 
 def test_sums_over_sectors_of_one_kind_are_exact_beyond_64_bits():
     each = 2**31 - 1  # of which the square has 62 bits
-    strategy = of_sectors(over((2, 2, 2), 1), ([[1]], {(a,): ([[each]], 1.0) for a in range(3)}))
+    strategy = of_sectors(cells_over((2, 2, 2), 1), ([[1]], {(a,): ([[each]], 1.0) for a in range(3)}))
     assert strategy.profile() == (3 * each**2,)
 
 
 def test_answers_that_64_bits_hold_are_held_in_them():
     """This holds for the largest number of records that fits; one record more loses nothing either."""
     for times in (1, -3):
-        strategy = of_sectors(over((), 1), ([[1]], {(): ([[times]], 1.0)}))
+        strategy = of_sectors(cells_over((), 1), ([[1]], {(): ([[times]], 1.0)}))
         most = (INT64_SAFE_BOUND - 1) // abs(times)
         for records, kind in ((most, np.int64), (most + 1, object)):
             (answers,) = strategy.exact_answers({(): np.array([records])}, Adjacency(), records)
@@ -301,7 +301,7 @@ def test_answers_that_64_bits_hold_are_held_in_them():
 def test_a_sector_of_other_attributes_is_refused(attribute):
     own = made(attributes=np.array([[attribute]]), sizes=np.array([[2]]))
     with refused("plan.sector-misfits-domain"):
-        Strategy(over((2, 2), 1), (own,))
+        Strategy(cells_over((2, 2), 1), (own,))
 
 
 @pytest.mark.parametrize(("attributes", "width"), [(5, 2), (6, 3), (40, 1), (70, 68), (70, 69)])
@@ -310,15 +310,15 @@ def test_all_sets_of_attributes_are_different_sectors(attributes, width):
     sets = np.array(list(itertools.combinations(range(attributes), width)))
     ones = np.ones(len(sets))
     group = StrategyGroup(sets, np.full_like(sets, 2), np.ones((1, 1), int), ones.astype(int)[:, None, None], ones)
-    assert Strategy(over((2,) * attributes, 1), (made(), group)).answers == 1 + len(sets)
+    assert Strategy(cells_over((2,) * attributes, 1), (made(), group)).answers == 1 + len(sets)
     for again in (group.sector(0), group.sector(len(sets) - 1)):
         with refused("plan.measured-twice"):
-            Strategy(over((2,) * attributes, 1), (group, made(), group_of(again)))
+            Strategy(cells_over((2,) * attributes, 1), (group, made(), group_of(again)))
 
 
 def test_sectors_by_hand():
     first = {(0,): ([[1, 2], [0, 1]], 2.0), (1,): ([[3, 0], [0, 1]], 1.0)}
-    s = of_sectors(over((3, 2), 2), ([[1, 0], [0, 1]], first), ([[1, 1]], {(0, 1): ([[-2]], 4.0)}))
+    s = of_sectors(cells_over((3, 2), 2), ([[1, 0], [0, 1]], first), ([[1, 1]], {(0, 1): ([[-2]], 4.0)}))
     # 3 · 2 ways to differ along the first attribute, 1 along the second; columns of A B squared over σ²
     assert s.profile() == (6 * Fraction(1, 4) + 9 + 6 * Fraction(4, 16), 6 * Fraction(5, 4) + 1 + 6 * Fraction(4, 16))
     assert s.group_costs == (6 * Fraction(5, 4) + 9, Fraction(3, 2))
@@ -345,7 +345,7 @@ def test_prices_are_exact_up_to_so_many_scales_and_hardly_above_beyond(count, ti
     sets = list(itertools.chain.from_iterable(itertools.combinations(range(7), k) for k in range(8)))[:count]
     scales = dict(zip(sets, (times * (3 + i / 8) for i in range(count)), strict=True))
     groups = [{s: ([[1]], x) for s, x in scales.items() if len(s) == k} for k in range(8)]
-    strategy = of_sectors(over((2,) * 7), *(([[1]], g) for g in groups if g))
+    strategy = of_sectors(cells_over((2,) * 7), *(([[1]], g) for g in groups if g))
     exact = sum(1 / Fraction(x) ** 2 for x in scales.values())
     (found,) = strategy.profile()
     assert exact <= found <= exact * (1 + Fraction(count > linear.EXACT_SCALES, 2**80))

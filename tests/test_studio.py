@@ -70,7 +70,7 @@ def test_the_whole_path(client, at_once):
     assert client.post("/save").status_code == 200
     assert "as in spec.toml" in state(client)
     assert fn.plan(fn.load_spec(client.folder.root / "spec.toml")).hash == plan
-    number = client.asked()
+    number = client.intend()
     assert client.post(f"/release/{number}", typed="people").headers["x-go"] == f"/release/{number}"
     assert "Released . Entry 1 of the ledger has the charge." in " ".join(Page(client.page(f"/release/{number}")).texts)
     made = client.folder.root / "release"
@@ -97,7 +97,7 @@ def test_the_whole_path(client, at_once):
 
 def test_any_edit_leaves_the_certified_plan_behind(client, at_once):
     client.certified()
-    number = client.asked()
+    number = client.intend()
     assert client.post("/tables", {"number.0": "5"}).status_code == 200
     assert client.folder.certified() is None
     refused = client.post(f"/release/{number}", typed="people")
@@ -111,7 +111,7 @@ def test_any_edit_leaves_the_certified_plan_behind(client, at_once):
 
 def test_an_intent_is_used_once(client, at_once):
     client.certified()
-    number = client.asked()
+    number = client.intend()
     for _ in range(3):
         assert client.post(f"/release/{number}", typed="people").headers["x-go"] == f"/release/{number}"
     with fn.Ledger(client.folder.root / "budget.sqlite") as ledger:
@@ -139,7 +139,7 @@ def test_an_intent_is_bound_to_its_name_time_and_data(tmp_path, monkeypatch, at_
     now = [0.0]
     with opened(filled(tmp_path / "f"), monkeypatch, clock=lambda: now[0]) as client:
         client.certified()
-        number = client.asked()
+        number = client.intend()
         for typed in ("", "People", "people "):
             refused = client.post(f"/release/{number}", typed=typed)
             assert (refused.status_code, "Type the name of the source" in refused.text) == (422, True)
@@ -147,7 +147,7 @@ def test_an_intent_is_bound_to_its_name_time_and_data(tmp_path, monkeypatch, at_
         now[0] += releasing.INTENT_LIFETIME_SECONDS
         refused = client.post(f"/release/{number}", typed="people")
         assert (refused.status_code, "was not requested in the last ten minutes" in refused.text) == (422, True)
-        number = client.asked()
+        number = client.intend()
         (client.folder.root / "people.csv").write_text("area,age\nn,1\n")
         assert client.post(f"/release/{number}", typed="people").status_code == 204
         found = client.studio.releases.where(number)
@@ -160,7 +160,7 @@ def test_what_data_were_refused_for_is_told_and_not_stored(tmp_path, monkeypatch
     (root / "people.csv").write_text("area,age\nsecret,1\n")
     with opened(root, monkeypatch) as client:
         client.certified()
-        number = client.asked()
+        number = client.intend()
         client.post(f"/release/{number}", typed="people")
         said = capsys.readouterr().out
         assert "records have missing values or values outside the domain" in said
@@ -180,7 +180,7 @@ def test_how_many_records_were_dropped_is_told_and_not_stored(tmp_path, monkeypa
         file.write("elsewhere,1\n" * 7)
     with opened(root, monkeypatch) as client:
         client.certified()
-        number = client.asked()
+        number = client.intend()
         client.post(f"/release/{number}", typed="people")
         said = capsys.readouterr().out
         assert re.search(r"^7 of \d+ records are left out of every table.*by attribute 'area' 7", said)
@@ -203,18 +203,18 @@ def test_an_intent_is_bound_to_its_ledger_and_its_place(client, at_once, tmp_pat
         assert (found.status_code, why in found.text) == (409, True), found.text
         assert client.studio.releases.numbers() == []
 
-    number = client.asked()
+    number = client.intend()
     plan = Plan.from_json((root / "plans" / f"{client.folder.certified()}.json").read_text())
     fn.release(plan, root / "people.csv", ledger=book)
     refused(number, "The ledger changed")  # it was not there
-    number = client.asked(ledger=client.number("budget.sqlite"))
+    number = client.intend(ledger=client.number("budget.sqlite"))
     fn.release(plan, root / "people.csv", ledger=book, again=True)
     refused(number, "The ledger changed")  # another charge
-    number = client.asked(ledger=client.number("budget.sqlite"))
+    number = client.intend(ledger=client.number("budget.sqlite"))
     book.unlink()
     fn.release(plan, root / "people.csv", ledger=book)
     refused(number, "The ledger changed")  # another ledger
-    number = client.asked(ledger=client.number("budget.sqlite"))
+    number = client.intend(ledger=client.number("budget.sqlite"))
     (tmp_path / "elsewhere").mkdir()
     (root / "release").symlink_to(tmp_path / "elsewhere")
     client.post(f"/release/{number}", typed="people")
@@ -227,7 +227,7 @@ def test_between_asking_and_releasing_nothing_may_change(tmp_path, monkeypatch):
     with opened(filled(tmp_path / "f"), monkeypatch) as client:
         monkeypatch.setattr(Releases, "_start", prepared)
         client.certified()
-        root, number = client.folder.root, client.asked()
+        root, number = client.folder.root, client.intend()
         client.post(f"/release/{number}", typed="people")
         plan = Plan.from_json((root / "plans" / f"{client.folder.certified()}.json").read_text())
         fn.release(plan, root / "people.csv", ledger=root / "budget.sqlite")
@@ -275,7 +275,7 @@ def test_a_plan_is_kept_for_what_it_was_made_of(client, monkeypatch):
 def test_a_cap_is_confirmed_like_a_release(client, at_once):
     assert client.post("/ledger", ledger="0", account="0", cap="1", typed="people").status_code == 422
     client.certified()
-    client.post(f"/release/{client.asked()}", typed="people")
+    client.post(f"/release/{client.intend()}", typed="people")
     book = client.number("budget.sqlite")
     for fields in ({"typed": "x", "cap": "1"}, {"typed": "people", "cap": "x"}, {"account": "7", "cap": "1"}):
         assert client.post("/ledger", {"ledger": book, "account": "0", **fields}).status_code == 422
@@ -369,7 +369,7 @@ def test_jobs_queue_and_are_told(client):
 
 def test_whole_tables_are_made_as_a_job_beside_the_release(client, at_once, monkeypatch):
     client.certified()
-    client.post(f"/release/{client.asked()}", typed="people")
+    client.post(f"/release/{client.intend()}", typed="people")
     place = client.number("release")
     assert client.post(f"/report/{place}/write", kind="whole").status_code == 200
     assert client.wait().state == "done", client.wait().text
@@ -581,7 +581,7 @@ def test_of_a_release_that_is_killed_the_page_says_what_the_ledger_says(tmp_path
         killed = [sys.executable, "-c", KILLED]
         with subprocess.Popen(killed, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as children:
             for i, stage in enumerate(stages):
-                numbers.append(number := client.asked(out=f"r{i}"))
+                numbers.append(number := client.intend(out=f"r{i}"))
                 releases.confirm(number, "people", folder.certified())
                 children.stdin.write(f"{folder.root}\t{number}\t{stage}\n")
                 children.stdin.flush()
@@ -612,12 +612,12 @@ def test_a_release_in_its_own_process_stops_before_the_charge_or_not_at_all(tmp_
     """The process is held by the folder's lock, which this server and a later one see."""
     with opened(filled(tmp_path / "f"), monkeypatch) as client:
         client.certified()
-        releases, number = client.studio.releases, client.asked()
+        releases, number = client.studio.releases, client.intend()
         (client.folder.own / "releases" / number).mkdir()  # its intent is not written: not known, and no second start
         with pytest.raises(FileExistsError):
             releases.confirm(number, "people", client.folder.certified())
         (client.folder.own / "releases" / number).rmdir()
-        number = client.asked()
+        number = client.intend()
         monkeypatch.setattr(releasing, "hold", held := Held(client, number))
         monkeypatch.setattr(releasing, "command", waiting := Waiting(tmp_path / "go"))
         releases.confirm(number, "people", client.folder.certified())
@@ -627,13 +627,13 @@ def test_a_release_in_its_own_process_stops_before_the_charge_or_not_at_all(tmp_
         assert "The release goes on if you close this page." in client.page(f"/release/{number}")
         assert client.post(f"/release/{number}/stop").status_code == 200
         with refused("release.another-release-running"):
-            releases.confirm(client.asked(out="other"), "people", client.folder.certified())
+            releases.confirm(client.intend(out="other"), "people", client.folder.certified())
         waiting.go.touch()
         wait(lambda: all(x.where(number).state != "releasing" for x in (releases, second)))
         where = releases.where(number)
         assert (where.state, where.has_ended, where.entry) == ("refused", True, None)
         wait(lambda: "The operator stopped the release" in releases.where(number).text)
-        number = client.asked()
+        number = client.intend()
         releases.confirm(number, "people", client.folder.certified())
         wait(lambda: releases.where(number).state != "releasing")
         assert releases.where(number).state == "released"
@@ -746,7 +746,7 @@ def test_a_silent_process_is_replaced(monkeypatch, tmp_path):
 def test_every_page_is_whole_in_every_language(tmp_path, monkeypatch, at_once, language):
     with opened(filled(tmp_path / "f"), monkeypatch, language=language) as client:
         client.certified()
-        client.post(f"/release/{client.asked()}", typed="people")
+        client.post(f"/release/{client.intend()}", typed="people")
         for path in [*(f"/{x}" for x in app.PAGES), f"/report/{client.number('release')}"]:
             page = Page(client.page(path))
             assert {"nav", "main", "h1"} <= {*page.tags}

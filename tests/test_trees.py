@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import fitnoise as fn
 import zoo
 from dense import strategy_matrix
-from designs import of_trees, over
+from designs import cells_over, of_trees
 from fitnoise.kernel.designs import linear, trees
 from fitnoise.kernel.designs._base import INT64_SAFE_BOUND
 from fitnoise.kernel.designs.linear import MAX_SCALE
@@ -29,7 +29,7 @@ K = (np.array([1, 2]),)
 def of_counties(*asked, beside=(2,), n=2):
     """Return a nation of counties of one class, with attributes, and its measurements."""
     alike = np.zeros(n, dtype=int)
-    return of_trees(over((*beside, n)), (len(beside),), (alike,), (alike,), *asked)
+    return of_trees(cells_over((*beside, n)), (len(beside),), (alike,), (alike,), *asked)
 
 
 class Holding:
@@ -85,7 +85,7 @@ def made(draw):
         asked.append((own, draw(st.integers(1, 2**61)), k, at))
     sizes = (*beside, len(inside), len(above))
     n = len(beside)
-    return of_trees(over(sizes), (n, n + 1), (np.zeros(len(inside), dtype=int), above), (first, second), *asked)
+    return of_trees(cells_over(sizes), (n, n + 1), (np.zeros(len(inside), dtype=int), above), (first, second), *asked)
 
 
 @pytest.mark.no_cover
@@ -166,7 +166,7 @@ def test_weighted_sums_of_places_are_moved_by_the_heaviest_and_the_lightest():
     """Detects a common part that is taken off as if both records weighed as much: (3 − 1)² is left, and w of each."""
     w = Fraction(1, 4)
     asked = (), 1, [[3, 1]], {0: [1.0], 1: [2.0, 2.0]}
-    design = of_trees(over((2,)), (0,), (np.zeros(2, dtype=int),), ([0, 1],), asked)
+    design = of_trees(cells_over((2,)), (0,), (np.zeros(2, dtype=int),), ([0, 1],), asked)
     each, bound = [9 + w, 1 + w], 2 * (9 + w - 3 * 1)
     assert design.max_record_cost == max(each)
     assert (3 - 1) ** 2 + 2 * w <= design.cost_squared(REPLACE) == bound
@@ -183,7 +183,7 @@ def test_a_unit_costs_the_square_of_its_records_times_the_dearest_step(name):
 
 def test_who_may_come_alone_pays_for_the_total_as_well():
     """The cost is the same for any replaced record."""
-    design = of_trees(over((2,)), (0,), (np.zeros(2, dtype=int),), ([0, 0],), ((), 1, [], {0: [4.0]}))
+    design = of_trees(cells_over((2,)), (0,), (np.zeros(2, dtype=int),), ([0, 0],), ((), 1, [], {0: [4.0]}))
     assert design.loss(zoo.ADJACENCIES["replace"]).cost_squared == design.cost_squared(REPLACE) == 0
     assert design.loss(zoo.ADJACENCIES["replace, dropped"]).cost_squared == design.max_record_cost == Fraction(1, 16)
 
@@ -199,7 +199,7 @@ def test_in_one_place_sexes_differ_by_all_they_can():
 def test_many_scales_are_rounded_up():
     scales = np.arange(3, 40, 1 / 8)[:100]
     at = list(range(100))
-    design = of_trees(over((100,)), (0,), ([0] * 100,), (at,), ((), 1, ([1] * 100,), {1: scales}))
+    design = of_trees(cells_over((100,)), (0,), ([0] * 100,), (at,), ((), 1, ([1] * 100,), {1: scales}))
     assert len(set(design.scales)) > linear.EXACT_SCALES
     assert Fraction(1, 9) <= design.max_record_cost <= Fraction(1, 9) * (1 + Fraction(1, 2**80))
 
@@ -224,7 +224,7 @@ def test_64_bits_are_taken_where_they_hold_every_answer(design):
 def test_answers_stand_by_class_and_in_a_class_as_the_places_do():
     """There are more places than NumPy's default sort keeps in order."""
     classes = np.arange(1000) % 3
-    design = of_trees(over((1000,)), (0,), ([0] * 1000,), (classes,), ((), 1, ([1] * 3,), {1: [2, 3, 4]}))
+    design = of_trees(cells_over((1000,)), (0,), ([0] * 1000,), (classes,), ((), 1, ([1] * 3,), {1: [2, 3, 4]}))
     assert design.orders[1].tolist() == [i for c in range(3) for i in range(c, 1000, 3)]
 
 
@@ -246,7 +246,7 @@ WHOLE = ((), 1, ([1, 2],), {1: [1, 2]})
 
 
 def two(*asked, sizes=(2,), levels=(0,), above=([0, 0],), classes=([0, 1],)):
-    return of_trees(over(sizes), levels, above, classes, *asked)
+    return of_trees(cells_over(sizes), levels, above, classes, *asked)
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def two(*asked, sizes=(2,), levels=(0,), above=([0, 0],), classes=([0, 1],)):
         lambda: two(((-1,), 1, ([1, 2],), {1: [1, 2]})),
         lambda: two(((1,), 1, ([1, 2],), {1: [1, 2]}), sizes=(2, 1)),
         lambda: two(WHOLE, WHOLE),
-        lambda: replace(two(WHOLE), structure=over((2,), 2)),
+        lambda: replace(two(WHOLE), structure=cells_over((2,), 2)),
     ],
 )  # fmt: skip
 def test_what_is_no_tree_is_refused(change):

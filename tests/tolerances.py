@@ -12,12 +12,15 @@ SIGNIFICANCE = 1e-6
 """Probability that one statistical test fails although nothing is wrong."""
 
 
-def as_often_as(found, chance, slack=0.0):
+def as_often_as(outcomes, probability, slack=0.0):
     """Return True if independent trials of this probability, ± slack, may give each share of found, (trials, …).
 
     Exact binomial quantiles: a normal approximation of few misses (4 expected of 4,000 at 99.9 %) fails once in 50,000.
     """
-    trials, hits = len(found), found.sum(axis=0)
+    trials, hits = len(outcomes), outcomes.sum(axis=0)
     each = SIGNIFICANCE / 2 / hits.size
-    low, high = stats.binom.ppf(each, trials, chance - slack), stats.binom.isf(each, trials, min(chance + slack, 1))
+    low, high = (
+        stats.binom.ppf(each, trials, probability - slack),
+        stats.binom.isf(each, trials, min(probability + slack, 1)),
+    )
     return bool(((low <= hits) & (hits <= high)).all())

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pytest
 
 import fitnoise as fn
-from designs import answer, between, of_margins, of_products, of_sectors, of_trees, over, ranked
+from designs import answer, cells_over, of_margins, of_products, of_sectors, of_trees, ranked, with_steps
 from engines import ENGINES
 from fitnoise.algebra import operators as op
 from fitnoise.errors import ReleaseError
@@ -194,7 +194,7 @@ def uneven_patterns():
     )
 
 
-def patterns_beside_structure():
+def patterns_and_structure():
     """Return two ordered attributes that meet in one table, and others; a pattern runs over one of the two."""
     domain = fn.Domain(
         a=fn.Ordered(0, 1), o=fn.Ordered(0, 2), b=fn.Ordered(0, 1), r=fn.Ordered(0, 1), c=fn.Ordered(0, 1)
@@ -266,15 +266,15 @@ def uneven_tree():
     )
 
 
-def many_places(*, own=False):
+def many_places(*, has_targets=False):
     """Counties that are planned by level: as many as that takes, in states of different numbers of them.
 
-    own: whether those of one state have a target of their own, for which they are planned by place.
+    has_targets: whether those of one state have a target of their own, for which they are planned by place.
     """
     rows = [(i, f"{i}-{j}") for i, n in enumerate((1, 40, 90)) for j in range(n)]
     domain = fn.Domain(b=fn.Ordered(0, 1), geo=fn.Hierarchy(["state", "county"], rows))
     tables = [fn.table("state", "b", variance=2), fn.table("county", "b", variance=4), fn.table("county", variance=3)]
-    if own:
+    if has_targets:
         tight = fn.ByAttribute("county", {f"1-{j}": 2.0 for j in range(40)}, default=50.0)
         tables[2] = fn.table("county", variance=tight)
     return fn.Workload(domain, tables)
@@ -291,7 +291,7 @@ def many_cells():
     return fn.Workload(domain, tables)
 
 
-def tree_beside_structure():
+def tree_and_structure():
     domain = fn.Domain(b=fn.Ordered(0, 1), geo=places(2, 3, levels=["state", "county"]), o=fn.Ordered(0, 3))
     return fn.Workload(
         domain,
@@ -436,12 +436,12 @@ WORKLOADS = {
     "all ranges": all_ranges,
     "patterns": patterns,
     "uneven patterns": uneven_patterns,
-    "patterns beside structure": patterns_beside_structure,
+    "patterns beside structure": patterns_and_structure,
     "regular tree": regular_tree,
     "tree by numbers": tree_by_numbers,
     "coarse tree": coarse_tree,
     "uneven tree": uneven_tree,
-    "tree beside structure": tree_beside_structure,
+    "tree beside structure": tree_and_structure,
     "changes": changes,
     "amounts": amounts,
     "ceilings": ceilings,
@@ -513,8 +513,8 @@ def all_pairs(d, kind):
 def evidence(form, kind, p, q):
     """Weights of a problem of one of the kinds, as evidence."""
     d = form.decomposition
-    said = q[:0] if kind == "total error" else form.unfold(q)
-    return all_pairs(d, kind).evidence(p, said) if "pairs" in kind else Evidence(p, said)
+    weights = q[:0] if kind == "total error" else form.unfold(q)
+    return all_pairs(d, kind).evidence(p, weights) if "pairs" in kind else Evidence(p, weights)
 
 
 # --- designs ------------------------------------------------------------------------------------------------------
@@ -541,108 +541,122 @@ ADJACENCIES = {
 
 TABLES = {
     "sectors of exchangeable attributes": of_sectors(
-        over((3, 2)),
+        cells_over((3, 2)),
         ([[1]], {(): ([[3]], 5)}),
         ([[2]], {(0,): ([[1]], 4), (1,): ([[-7]], 8.5)}),
         ([[1]], {(0, 1): ([[2]], 3)}),
     ),
     "sectors of structured attributes": of_sectors(
-        over((), 2, 3),
+        cells_over((), 2, 3),
         (
             [[1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0], [1, 0, 0, 1, 0, 0], [1, 2, 0, 0, 0, -1]],
             {(): ([[3, 0, 1, 0], [0, 2, 0, -1], [1, 1, 1, 1], [0, 0, 0, 5]], 6.25)},
         ),
     ),
     "sectors of both": of_sectors(
-        over((3, 2), 2),
+        cells_over((3, 2), 2),
         ([[1, 1], [1, -2]], {(): ([[1, 2], [0, 1]], 4.5)}),
         ([[1, 0], [0, 1]], {(0,): ([[1, 0], [0, 3]], 7), (1,): ([[2, 1], [1, 1]], 3)}),
         ([[1, -1]], {(0, 1): ([[2]], 2)}),
     ),
     "sectors beside an attribute of one value": of_sectors(
-        over((1, 3), 2), ([[1, 0], [0, 1]], {(): ([[1, 1], [0, 2]], 4)}), ([[1, 2]], {(1,): ([[3]], 2)})
+        cells_over((1, 3), 2), ([[1, 0], [0, 1]], {(): ([[1, 1], [0, 2]], 4)}), ([[1, 2]], {(1,): ([[3]], 2)})
     ),
-    "sectors of cells alike, and of none": of_sectors(over((), 5), ([[1, 1, 0, 2, 2]], {(): ([[3]], 2)})),
-    "the total": of_sectors(over((2,), 2), ([[2, 2]], {(): ([[5]], 4)})),
+    "sectors of cells alike, and of none": of_sectors(cells_over((), 5), ([[1, 1, 0, 2, 2]], {(): ([[3]], 2)})),
+    "the total": of_sectors(cells_over((2,), 2), ([[2, 2]], {(): ([[5]], 4)})),
     "sectors of integers beyond 64 bits": of_sectors(
-        over((3,), 2),
+        cells_over((3,), 2),
         ([[1, 0], [1, 1]], {(): ([[2**70, 1], [3, 2**66]], 2.0**55)}),
         ([[1, 1]], {(0,): ([[2**62]], 1024)}),
     ),
     "sectors of integers whose product is small": of_sectors(
-        over((), 2), ([[1, 1], [1, 1]], {(): ([[2**70, 1 - 2**70], [1, 0]], 2)})
+        cells_over((), 2), ([[1, 1], [1, 1]], {(): ([[2**70, 1 - 2**70], [1, 0]], 2)})
     ),
     "sectors of integers below 62 bits": of_sectors(
-        over((4,), 2), ([[1, 0], [2**31, 1]], {(0,): ([[2**61, 7], [3, -(2**60)]], 0.75)})
+        cells_over((4,), 2), ([[1, 0], [2**31, 1]], {(0,): ([[2**61, 7], [3, -(2**60)]], 0.75)})
     ),
-    "margins of both": of_margins(over((3, 2), 2), 8.0, ((), [[1, 2], [0, -3]]), ((0,), [[4, 0]]), ((0, 1), [[0, 5]])),
+    "margins of both": of_margins(
+        cells_over((3, 2), 2), 8.0, ((), [[1, 2], [0, -3]]), ((0,), [[4, 0]]), ((0, 1), [[0, 5]])
+    ),
     "margins of structured attributes": of_margins(
-        over((), 2, 3), 6.25, ((), [[1, 1, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1], [1, 0, 2, 1, 0, 2], [0, 0, 0, 0, 0, -7]])
+        cells_over((), 2, 3),
+        6.25,
+        ((), [[1, 1, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1], [1, 0, 2, 1, 0, 2], [0, 0, 0, 0, 0, -7]]),
     ),
-    "margins of exchangeable attributes": of_margins(over((2, 3)), 0.75, ((0,), [[2]]), ((1,), [[-3], [1]])),
-    "margins of an attribute of one value": of_margins(over((1, 2), 2), 4.0, ((0,), [[1, 3]]), ((0, 1), [[2, 1]])),
-    "a margin that replacing does not move": of_margins(over((), 2), 8.0, ((), [[2, 2]])),
+    "margins of exchangeable attributes": of_margins(cells_over((2, 3)), 0.75, ((0,), [[2]]), ((1,), [[-3], [1]])),
+    "margins of an attribute of one value": of_margins(
+        cells_over((1, 2), 2), 4.0, ((0,), [[1, 3]]), ((0, 1), [[2, 1]])
+    ),
+    "a margin that replacing does not move": of_margins(cells_over((), 2), 8.0, ((), [[2, 2]])),
     "margins of large integers": of_margins(
-        over((3,), 2), 2.0**44, ((), [[2**40 - 1, 1 - 2**40]]), ((0,), [[2**39, 3]])
+        cells_over((3,), 2), 2.0**44, ((), [[2**40 - 1, 1 - 2**40]]), ((0,), [[2**39, 3]])
     ),
     "margins of an amount": of_margins(
-        between(over((2,), 3), o=(3,)), 4.0, ((), [[2, -1, 5], [1, 4, 0]]), ((0,), [[0, 6, 1], [3, 0, 1], [-3, 3, 0]])
+        with_steps(cells_over((2,), 3), o=(3,)),
+        4.0,
+        ((), [[2, -1, 5], [1, 4, 0]]),
+        ((0,), [[0, 6, 1], [3, 0, 1], [-3, 3, 0]]),
     ),
     "margins of an amount with ceilings": of_margins(
-        between(over((2,), 4), o=(2, 1)), 6.25, ((), [[1, 3, 0, 5], [2, 0, 1, 0]]), ((0,), [[-2, 2, 3, 0]])
+        with_steps(cells_over((2,), 4), o=(2, 1)), 6.25, ((), [[1, 3, 0, 5], [2, 0, 1, 0]]), ((0,), [[-2, 2, 3, 0]])
     ),
     "margins of amounts beside others": of_margins(
-        between(over((), 2, 2, 2), o1=(2,), o2=(3,)),
+        with_steps(cells_over((), 2, 2, 2), o1=(2,), o2=(3,)),
         8.0,
         ((), [[1, 4, 3, 12, 0, 3, 2, 5], [0, 6, 0, 6, 1, 1, 1, 1], [6, 0, 0, 0, 0, 0, 0, 0], [2, 2, 0, 0, 2, 2, 4, 4]]),
     ),
-    "sparse margins": of_margins(over((), 12), 4.0, ((), np.diag(np.arange(1, 13)) + 5 * np.eye(12, k=1, dtype=int))),
-    "dense margins": of_margins(over((), 8), 4.0, ((), RNG.integers(1, 9, size=(6, 8)))),
+    "sparse margins": of_margins(
+        cells_over((), 12), 4.0, ((), np.diag(np.arange(1, 13)) + 5 * np.eye(12, k=1, dtype=int))
+    ),
+    "dense margins": of_margins(cells_over((), 8), 4.0, ((), RNG.integers(1, 9, size=(6, 8)))),
 }
 
 PRODUCTS = {
     "products of factors": of_products(
-        over((3, 2, 2)),
+        cells_over((3, 2, 2)),
         ([[1, 2, -1], [0, 3, 1]], [[2, -1]], None),
         {(): (3, 5)},
         {(0,): (1, 4), (2,): (5, 8.5)},
         {(0, 1): (2, 3), (1, 2): (1, 16)},
     ),
-    "products of centrings": of_products(over((4, 2)), (None, None), {(): (1, 4)}, {(0, 1): (7, 6.25)}),
+    "products of centrings": of_products(cells_over((4, 2)), (None, None), {(): (1, 4)}, {(0, 1): (7, 6.25)}),
     "a product with one value, and with all": of_products(
-        over((1, 3)), (None, [[1, 0, 0], [1, 1, 0], [1, 1, 1]]), {(1,): (1, 2)}
+        cells_over((1, 3)), (None, [[1, 0, 0], [1, 1, 0], [1, 1, 1]]), {(1,): (1, 2)}
     ),
     "products beyond 64 bits": of_products(
-        over((2, 2)), ([[2**61, 1]], [[2**40, 7]]), {(): (1, 2.0**55)}, {(0, 1): (2**50, 1024)}
+        cells_over((2, 2)), ([[2**61, 1]], [[2**40, 7]]), {(): (1, 2.0**55)}, {(0, 1): (2**50, 1024)}
     ),
     "products of rows with scales of their own": of_products(
-        over((3, 2, 3)),
+        cells_over((3, 2, 3)),
         ([[1, 2, -1], [0, 3, 1]], [[2, -1], [1, 1]], None),
         {(): (3, 5)},
         {(0,): (1, [4, 7.5]), (2,): (5, 8.5)},
         {(0, 1): (2, [3, 4, 5.25, 6]), (1, 2): (1, [16, 9])},
     ),
     "rows with scales of their own beyond 64 bits": of_products(
-        over((2, 2)), ([[2**61, 1], [1, 2**40]], [[2**40, 7]]), {(): (1, 2.0**55)}, {(0, 1): (2**50, [1024, 2.0**54])}
+        cells_over((2, 2)),
+        ([[2**61, 1], [1, 2**40]], [[2**40, 7]]),
+        {(): (1, 2.0**55)},
+        {(0, 1): (2**50, [1024, 2.0**54])},
     ),
     "products whose squares pass 64 bits": of_products(
-        over((2, 2)), ([[2**33, 3]], None), {(0,): (1, 1)}, {(0, 1): (1, 2)}
+        cells_over((2, 2)), ([[2**33, 3]], None), {(0,): (1, 1)}, {(0, 1): (1, 2)}
     ),
 }
 """Designs of products: what they lose is proven for records that come or go, and bounded for those replaced."""
 
 SCALES = [[3, 4, 5, 8], [9, 5, 4, 3], [4, 7, 3, 6], [5, 3, 8, 4], [8, 4, 3, 5], [3, 6, 4, 7]]
 DISAGREEING = of_products(
-    over((3,) * 4),
+    cells_over((3,) * 4),
     [[[1, 2, 4], [4, 3, 1]]] * 4,
     {(): (3, 5)},
     {(0,): (1, [5, 7])},
-    {t: (2, own) for t, own in zip(itertools.combinations(range(4), 2), SCALES, strict=True)},
+    {t: (2, scales) for t, scales in zip(itertools.combinations(range(4), 2), SCALES, strict=True)},
 )
 """Pairs of four attributes with different costliest cells."""
 
 CHAINED = of_products(
-    over((3,) * 3),
+    cells_over((3,) * 3),
     [[[1, 2, 4], [4, 3, 1]]] * 3,
     {(0,): (1, [0.7, 2.1])},
     {(0, 1): (2, [3.3, 4.7, 5.1, 0.9])},
@@ -652,7 +666,7 @@ CHAINED = of_products(
 
 TREES = {
     "a tree beside an attribute": of_trees(
-        over((3, 2, 4)),
+        cells_over((3, 2, 4)),
         (1, 2),
         ([0, 0], [0, 0, 0, 1]),
         ([0, 1], [0, 0, 1, 2]),
@@ -660,17 +674,17 @@ TREES = {
         ((0,), 2, ([5, 1], [1, 1, 1]), {1: [2.0, 4.0], 2: [8.0, 8.0, 9.0]}),
     ),
     "a tree of its top": of_trees(
-        over((3, 2)), (1,), ([0, 0],), ([0, 0],), ((), 1, (), {0: [3]}), ((0,), 3, (), {0: [7]})
+        cells_over((3, 2)), (1,), ([0, 0],), ([0, 0],), ((), 1, (), {0: [3]}), ((0,), 3, (), {0: [7]})
     ),
     "a tree beyond 64 bits": of_trees(
-        over((2, 3)),
+        cells_over((2, 3)),
         (0, 1),
         ([0, 0], [0, 1, 1]),
         ([0, 1], [0, 1, 1]),
         ((), 2**40, ([2**30, 1], [2**61, 3]), {0: [2.0**55], 2: [1.0, 4.0]}),
     ),
     "a tree whose squares pass 64 bits": of_trees(
-        over((2,)), (0,), ([0, 0],), ([0, 1],), ((), 1, ([2**33, 3],), {0: [1.0], 1: [2.0, 5.0]})
+        cells_over((2,)), (0,), ([0, 0],), ([0, 1],), ((), 1, ([2**33, 3],), {0: [1.0], 1: [2.0, 5.0]})
     ),
 }
 """Designs of nested places: what they lose is proven for records that come or go, and bounded for those replaced."""
@@ -696,7 +710,7 @@ QUESTIONS = {
 REQUESTS = {
     "fit-for-use": lambda: fn.Publication(WORKLOADS["crossed"]()),
     "fit-for-use by level": lambda: fn.Publication(many_places()),
-    "fit-for-use by place": lambda: fn.Publication(many_places(own=True)),
+    "fit-for-use by place": lambda: fn.Publication(many_places(has_targets=True)),
     "fit-for-use by axis": lambda: fn.Publication(many_cells()),
     "pure-fit-for-use": lambda: fn.Publication(WORKLOADS["marginals"](), privacy="pure"),
     "projection": lambda: fn.Publication(
@@ -1031,28 +1045,28 @@ STORED = Path(__file__).parent / "data" / "stored"
 class Document:
     """A kind of document: one of them, how it is read and written, and as `check_document`."""
 
-    made: Callable[[], Any]
+    build: Callable[[], Any]
     read: Callable[[Any], Any]
     write: Callable[[Any], Any]
-    left: Collection[tuple[str, ...]] = ()
-    alone: bool = False
+    covered: Collection[tuple[str, ...]] = ()
+    is_sole: bool = False
 
 
 def _json(path):
     return lambda: json.loads(path.read_text(encoding="utf-8"))
 
 
-def _plan(made):
+def _plan(build):
     """Return a plan as a document. `verify` computes its bound again; reading the plan does not."""
     return Document(
-        made,
+        build,
         lambda d: fn.Plan.from_json(json.dumps(d)),
         lambda p: json.loads(p.to_json()),
         {("tables", "*", "cost", "bound")},
     )
 
 
-_ALIKE = (
+_SAME_MEANING = (
     ("tables", "*", "name"),
     ("tables", "*", "pattern_attributes"),
     ("tables", "*", "attributes"),
@@ -1060,16 +1074,16 @@ _ALIKE = (
 )
 
 
-def _spec(plan, left=()):
+def _spec(plan, covered=()):
     """A table is named and its attributes are listed where they follow, or not; an exact ε is a text.
 
-    left: leaves of this specification that follow from others, too.
+    covered: leaves of this specification that follow from others, too.
     """
     return Document(
         lambda: plan()["spec"],
         lambda d: Spec.parse(d).publication(),
         lambda p: Spec.from_publication(p).document(),
-        {(*own, *leaf) for own in ((), ("further_tables", "*")) for leaf in _ALIKE} | {*left},
+        {(*prefix, *leaf) for prefix in ((), ("further_tables", "*")) for leaf in _SAME_MEANING} | {*covered},
     )
 
 
@@ -1078,24 +1092,24 @@ def _described(folder):
 
     text = (folder / "plan.json").read_text(encoding="utf-8")
     plan = fn.Plan.from_json(text)
-    written = [name for part in plan.groups for name in part.publication.workload.tables.names]
+    names = [name for part in plan.groups for name in part.publication.workload.tables.names]
 
     def verified(document):
-        if wrong := check_description(plan, text, json.dumps(document, indent=1) + "\n", written):
+        if wrong := check_description(plan, text, json.dumps(document, indent=1) + "\n", names):
             raise ReleaseError(
                 "altered", f"The description was altered: {wrong}.", "", "Bring it back.", "Nothing was read."
             )
         return document
 
-    left = {("versions", package) for package in ("fitnoise", "numpy", "duckdb")}
-    left |= {("ledger",), ("ledger", "sequence"), ("ledger", "digest")}
-    return Document(_json(folder / "release.json"), verified, lambda d: d, left, alone=True)
+    covered = {("versions", package) for package in ("fitnoise", "numpy", "duckdb")}
+    covered |= {("ledger",), ("ledger", "sequence"), ("ledger", "digest")}
+    return Document(_json(folder / "release.json"), verified, lambda d: d, covered, is_sole=True)
 
 
 def _attribute(attribute):
     def read(document):
-        shown = {"attributes": ["a"]} if not attribute.steps else {"sum": "a"}
-        spec = {"domain": {"a": document}, "tables": [{**shown, "margin": 5.0}]}
+        columns = {"attributes": ["a"]} if not attribute.steps else {"sum": "a"}
+        spec = {"domain": {"a": document}, "tables": [{**columns, "margin": 5.0}]}
         return Spec.parse(spec).publication().domain["a"]
 
     return Document(lambda: attribute_document(attribute), read, attribute_document)
@@ -1105,14 +1119,14 @@ def _several_parts():
     """Tables of every mechanism, and a question."""
     domain = fn.Domain(a=fn.Categorical(["x", "y", "z"]), b=fn.Ordered(0, 5))
 
-    def asked(*tables, **more):
-        return fn.Publication(fn.Workload(domain, list(tables)), **more)
+    def publish(*tables, **options):
+        return fn.Publication(fn.Workload(domain, list(tables)), **options)
 
-    pure = asked(fn.table("b", margin=9), privacy="pure")
+    pure = publish(fn.table("b", margin=9), privacy="pure")
     budget = fn.Budget(epsilon=1.0, delta=1e-6)
-    small = asked(fn.table("a", margin=9, name="few"), small_database=fn.SmallDatabase(50), budget=budget)
+    small = publish(fn.table("a", margin=9, name="few"), small_database=fn.SmallDatabase(50), budget=budget)
     median = FiniteQuery.median("median", "b", people=9, epsilon=Fraction(1, 2))
-    publication = asked(fn.table("a", "b", margin=15), further_tables=(pure, small), questions=(median,))
+    publication = publish(fn.table("a", "b", margin=15), further_tables=(pure, small), questions=(median,))
     return json.loads(fn.plan(publication).to_json())
 
 
