@@ -39,29 +39,29 @@ TABLES = {
 }
 
 
-def planned(name, **more):
-    own = fn.plan if more.get("privacy") != "pure" else lambda w, privacy: planned_quickly(w)
-    return own(fn.Workload(DOMAIN, TABLES[name]), **more)
+def planned(name, **options):
+    make_plan = fn.plan if options.get("privacy") != "pure" else lambda w, privacy: planned_quickly(w)
+    return make_plan(fn.Workload(DOMAIN, TABLES[name]), **options)
 
 
 @cache
-def made(name, privacy=None):
+def release_of(name, privacy=None):
     return released(planned(name, **({} if privacy is None else {"privacy": privacy})), COUNTS)
 
 
-def together(*releases):
+def combine_same(*releases):
     return fn.combine(*releases, same_records=True)
 
 
 def numbers(source):
     """All published numbers of a source as forms, tables in order."""
     workload = source.part.publication.workload
-    found = []
+    forms = []
     for name in workload.tables.names:
         ((key, row),) = source.form(name, np.ones(workload[name].shape(workload.domain))).pieces.items()
         n = row.nnz
-        found.append(Forms(n, {key: sp.csr_array((np.ones(n), (range(n), row.indices)), shape=(n, row.shape[1]))}))
-    return joined(found)
+        forms.append(Forms(n, {key: sp.csr_array((np.ones(n), (range(n), row.indices)), shape=(n, row.shape[1]))}))
+    return joined(forms)
 
 
 def covariances(forms):
@@ -72,28 +72,28 @@ def covariances(forms):
 def check(*releases):
     """Against generalised least squares over all that is published, written out."""
     rows, values = [], []
-    found = together(*releases)
-    widen = {n: found._domain[n].size for n in found._domain}
+    combined = combine_same(*releases)
+    widen = {n: combined._domain[n].size for n in combined._domain}
     for source in (s for r in releases for s in r._sources):
         workload = source.part.publication.workload
         forms = numbers(source)
         variances, vectors = np.linalg.eigh(covariances(forms))
-        kept = variances > 1e-11 * variances.max()
-        whitened = (vectors[:, kept] / np.sqrt(variances[kept])).T
-        wide = workload_matrix(fn.Workload(found._domain, list(workload.tables))).astype(float)
+        kept_axes = variances > 1e-11 * variances.max()
+        whitened = (vectors[:, kept_axes] / np.sqrt(variances[kept_axes])).T
+        wide = workload_matrix(fn.Workload(combined._domain, list(workload.tables))).astype(float)
         rows.append(whitened @ wide)
         values.append(whitened @ forms.values())
     assert wide.shape[1] == math.prod(widen.values())
-    best = workload_matrix(found._workload) @ np.linalg.pinv(np.concatenate(rows), rcond=1e-11)
+    best = workload_matrix(combined._workload) @ np.linalg.pinv(np.concatenate(rows), rcond=1e-11)
     expected, covariance = best @ np.concatenate(values), best @ best.T
-    stated = covariances(numbers(found._combined))
+    stated = covariances(numbers(combined._combined))
     np.testing.assert_allclose(stated, covariance, atol=EXACT * covariance.max())
-    means = {t.name for t in found._workload.tables if t.averaged is not None}
-    frames = [found.counts_at_ends(name) if name in means else found[name] for name in found]
+    means = {t.name for t in combined._workload.tables if t.averaged is not None}
+    frames = [combined.counts_at_ends(name) if name in means else combined[name] for name in combined]
     value, error = (np.concatenate([f[column] for f in frames]) for column in ("value", "std_error"))
     np.testing.assert_allclose(value, expected, atol=LOOSE * np.abs(expected).max())
     np.testing.assert_allclose(error, np.sqrt(covariance.diagonal()), rtol=LOOSE)
-    return found
+    return combined
 
 
 PAIRS = [("one", "two"), ("one", "at most"), ("two", "by value"), ("family", "at most"), ("one",)]
@@ -101,20 +101,20 @@ PAIRS = [("one", "two"), ("one", "at most"), ("two", "by value"), ("family", "at
 
 @pytest.mark.parametrize("names", PAIRS, ids=" and ".join)
 def test_all_is_as_by_dense_least_squares(names):
-    check(*map(made, names))
+    check(*map(release_of, names))
 
 
 def test_pure_releases_count_by_their_variance():
-    check(made("one"), made("two", "pure"), made("at most", "pure"))
+    check(release_of("one"), release_of("two", "pure"), release_of("at most", "pure"))
 
 
 def test_releases_planned_by_axis_and_by_level_are_combined(monkeypatch):
     domain = fn.Domain(a=fn.Ordered(0, 3), b=fn.Ordered(0, 1), c=fn.Ordered(0, 2))
-    shown = [fn.table("a", "b", cumulative="c", margin=3), fn.table(cumulative=["a", "c"], margin=4)]
+    tables = [fn.table("a", "b", cumulative="c", margin=3), fn.table(cumulative=["a", "c"], margin=4)]
     with monkeypatch.context() as here:
         here.setattr(planning, "MAX_DENSE_CELLS", 0)
         here.setattr(planning, "MAX_DENSE_CELLS_SLOW", 0)
-        axes = fn.plan(fn.Workload(domain, shown))
+        axes = fn.plan(fn.Workload(domain, tables))
     other = fn.plan(fn.Workload(domain, [fn.table("a", "c", margin=5)]))
     assert axes.mechanism == "fit-for-use by axis"
     check(*(released(p, np.ones(domain.shape, int)) for p in (axes, other)))
@@ -133,15 +133,15 @@ def test_parts_further_attributes_and_queries_of_all_cells_are_combined():
     small = fn.Domain(a=fn.Ordered(0, 2), b=fn.Ordered(0, 1))
     also = fn.Publication(fn.Workload(small, [fn.table("a", margin=3)]))
     parts = fn.plan(fn.Publication(fn.Workload(small, [fn.table("a", "b", margin=4)]), further_tables=(also,)))
-    asked = np.array([[1, 1, 0, 0, 2, 0], [0, 1, 1, 1, 0, 0]])
-    queries = fn.plan(fn.matrix_workload(asked, variances=[1.0, 4.0], domain=small))
+    matrix = np.array([[1, 1, 0, 0, 2, 0], [0, 1, 1, 1, 0, 0]])
+    queries = fn.plan(fn.matrix_workload(matrix, variances=[1.0, 4.0], domain=small))
     check(released(parts, np.ones(small.shape, int)), released(queries, np.ones(small.shape, int)))
     larger = fn.Domain(b=small["b"], c=fn.Ordered(0, 2))
     further = released(fn.plan(fn.Workload(larger, [fn.table("b", "c", margin=3)])), np.ones(larger.shape, int))
-    found = check(released(parts, np.ones(small.shape, int)), further)
-    assert list(found) == ["a by b", "a", "b by c"]
+    combined = check(released(parts, np.ones(small.shape, int)), further)
+    assert list(combined) == ["a by b", "a", "b by c"]
     with refused("release.queries-of-another-domain"):
-        together(released(queries, np.ones(small.shape, int)), further)
+        combine_same(released(queries, np.ones(small.shape, int)), further)
 
 
 def test_the_number_of_records_may_be_public():
@@ -150,15 +150,15 @@ def test_the_number_of_records_may_be_public():
     check(one, two)
 
 
-def test_free_answers_are_combined_with_what_they_stand_beside(tmp_path):
+def test_free_answers_are_combined_with_those_of_the_same_records(tmp_path):
     domain = fn.Domain(a=fn.Ordered(0, 3), b=fn.Ordered(0, 2))
-    first = fn.plan(fn.Workload(domain, [fn.table("a", groups={"b": {"low": 0}}, margin=3)]))
+    base = fn.plan(fn.Workload(domain, [fn.table("a", groups={"b": {"low": 0}}, margin=3)]))
     groups = {"b": {"one": 1, "high": [1, 2]}}
-    more = fn.plan_free(fn.Workload(domain, [fn.table("a", groups=groups, margin=3)]), first)
-    releases = [fn.release(p, np.ones(domain.shape, int), ledger=tmp_path / "ledger.db") for p in (first, more)]
-    found = check(*releases)
-    assert found.count(a=2, b=0).std_error == pytest.approx(releases[0].count(a=2, b=0).std_error)
-    assert found.count(b=2, by="a").std_error.shape == (4,)
+    free = fn.plan_free(fn.Workload(domain, [fn.table("a", groups=groups, margin=3)]), base)
+    releases = [fn.release(p, np.ones(domain.shape, int), ledger=tmp_path / "ledger.db") for p in (base, free)]
+    combined = check(*releases)
+    assert combined.count(a=2, b=0).std_error == pytest.approx(releases[0].count(a=2, b=0).std_error)
+    assert combined.count(b=2, by="a").std_error.shape == (4,)
 
 
 def test_releases_of_sums_are_combined():
@@ -166,80 +166,80 @@ def test_releases_of_sums_are_combined():
     domain = fn.Domain(a=fn.Ordered(0, 2), pay=fn.Amount(0, 8, step=2), b=fn.Ordered(0, 1))
     people = pd.DataFrame({"a": [0, 1, 1, 2], "b": [0, 0, 1, 1], "pay": [0, 2, 8, 6]})
     sums = [fn.table("a", sum="pay", margin=20), fn.table("a", margin=4)]
-    more = [fn.table("a", "b", mean="pay", reference=4, margin=5), fn.table("b", margin=3)]
-    one, two = (released(fn.plan(fn.Workload(domain, tables)), people) for tables in (sums, more))
-    found = check(one, two)
-    for told in (lambda r: r.total("pay", by="a"), lambda r: r.count(by="a")):
-        assert (told(found).std_error < np.minimum(told(one).std_error, told(two).std_error)).all()
-    low, high = found.mean("pay", by="a").interval()
+    means = [fn.table("a", "b", mean="pay", reference=4, margin=5), fn.table("b", margin=3)]
+    one, two = (released(fn.plan(fn.Workload(domain, tables)), people) for tables in (sums, means))
+    combined = check(one, two)
+    for statistic in (lambda r: r.total("pay", by="a"), lambda r: r.count(by="a")):
+        assert (statistic(combined).std_error < np.minimum(statistic(one).std_error, statistic(two).std_error)).all()
+    low, high = combined.mean("pay", by="a").interval()
     assert ((low >= 0) & (high <= 8)).all()
-    plain = released(fn.plan(fn.Workload(domain, [fn.table("a", margin=2)])), people)
-    assert check(one, plain).total("pay").std_error <= one.total("pay").std_error
+    counts_only = released(fn.plan(fn.Workload(domain, [fn.table("a", margin=2)])), people)
+    assert check(one, counts_only).total("pay").std_error <= one.total("pay").std_error
 
 
-def test_errors_are_never_larger_than_alone_and_smaller_where_both_tell():
-    one, two = made("one"), made("two")
-    found = together(one, two)
+def test_errors_never_exceed_separate_ones_and_fall_where_both_have_data():
+    one, two = release_of("one"), release_of("two")
+    combined = combine_same(one, two)
     for where in ({"sex": "f"}, {"sex": "f", "job": "some"}, {"state": "A"}, {"county": "B1", "job": "many"}):
-        alone = []
+        separate = []
         for release in (one, two):
             try:
-                alone.append(release.count(where).std_error)
+                separate.append(release.count(where).std_error)
             except ReleaseError:
                 continue
-        assert found.count(where).std_error < min(alone)
-    assert found["sex by job"].equals(together(one, two)["sex by job"])
-    same = together(two, one)
-    np.testing.assert_allclose(same.count(by="sex").value, found.count(by="sex").value)
+        assert combined.count(where).std_error < min(separate)
+    assert combined["sex by job"].equals(combine_same(one, two)["sex by job"])
+    same = combine_same(two, one)
+    np.testing.assert_allclose(same.count(by="sex").value, combined.count(by="sex").value)
 
 
-def test_it_is_asked_as_a_release_is(without_noise):
-    found = together(*(released(planned(name), COUNTS) for name in ("one", "two")))
-    np.testing.assert_allclose(found.count(by=["sex", "job"]).value, COUNTS.sum(axis=(1, 2)))
-    assert found.count(state="A", sex="f").value == pytest.approx(COUNTS[0, :, :2].sum())
-    known = COUNTS[:, :5].sum(axis=(2, 3))
-    assert found.mean("age", by="sex").value == pytest.approx(known @ np.arange(5) / known.sum(axis=1))
-    assert found.quantile("age", 0.5).value == int(np.argmax(known.sum(axis=0).cumsum() * 2 >= known.sum()))
-    assert list(found) == ["sex by job", "state by sex", "sex by age", "job by county", "job by sex"]
-    assert len(found) == 5
-    assert "job by sex" in found
-    assert "age" not in found
-    assert repr(found) == (
+def test_a_combination_answers_questions_like_a_release(without_noise):
+    combined = combine_same(*(released(planned(name), COUNTS) for name in ("one", "two")))
+    np.testing.assert_allclose(combined.count(by=["sex", "job"]).value, COUNTS.sum(axis=(1, 2)))
+    assert combined.count(state="A", sex="f").value == pytest.approx(COUNTS[0, :, :2].sum())
+    with_age = COUNTS[:, :5].sum(axis=(2, 3))
+    assert combined.mean("age", by="sex").value == pytest.approx(with_age @ np.arange(5) / with_age.sum(axis=1))
+    assert combined.quantile("age", 0.5).value == int(np.argmax(with_age.sum(axis=0).cumsum() * 2 >= with_age.sum()))
+    assert list(combined) == ["sex by job", "state by sex", "sex by age", "job by county", "job by sex"]
+    assert len(combined) == 5
+    assert "job by sex" in combined
+    assert "age" not in combined
+    assert repr(combined) == (
         "<Combination of 2 releases, 5 tables: "
         "['sex by job', 'state by sex', 'sex by age', 'job by county', 'job by sex']>"
     )
-    frame = found["sex by job"]
+    frame = combined["sex by job"]
     assert list(frame) == ["sex", "job", "value", "std_error", "moe"]
     np.testing.assert_allclose(frame["moe"], z_score(0.95) * frame["std_error"])
-    joint = found.estimate({"sex by job": np.ones((2, 3)), "sex by age": -np.ones((2, 6))})
+    joint = combined.estimate({"sex by job": np.ones((2, 3)), "sex by age": -np.ones((2, 6))})
     assert joint.value == pytest.approx(0, abs=1e-9)
     assert joint.std_error == pytest.approx(0, abs=1e-6)
     with pytest.raises(KeyError, match="no table 'x'"):
-        found["x"]
+        combined["x"]
     with refused("release.coefficients-for-unknown-table"):
-        found.estimate({"x": np.ones(2)})
+        combined.estimate({"x": np.ones(2)})
     with refused("release.attributes-not-crossed"):
-        found.count(age=3, by="county")
+        combined.count(age=3, by="county")
 
 
 def test_tables_of_one_name_that_ask_something_else_are_numbered():
-    named = [fn.table("sex", name="t", margin=3)], [fn.table("job", name="T", margin=3)]
-    found = together(*(released(fn.plan(fn.Workload(DOMAIN, tables)), COUNTS) for tables in named))
-    assert list(found) == ["t", "T (2)"]
+    table_sets = [fn.table("sex", name="t", margin=3)], [fn.table("job", name="T", margin=3)]
+    combined = combine_same(*(released(fn.plan(fn.Workload(DOMAIN, tables)), COUNTS) for tables in table_sets))
+    assert list(combined) == ["t", "T (2)"]
 
 
 def test_single_noises_add_up_to_what_is_stated():
     """A combination as one of its releases' numbers: the same value, and the same variance."""
-    releases = made("one"), made("two", "pure"), made("at most")
-    asked = together(*releases).count(by=["sex", "job"])
-    own = {s: s for r in releases for s in r._sources}
-    for row in range(len(asked)):
-        back = [own[s].form(n, x) for s, tables in asked._forms.tensors(row).items() for n, x in tables.items()]
-        whole = back[0]
+    releases = release_of("one"), release_of("two", "pure"), release_of("at most")
+    counts = combine_same(*releases).count(by=["sex", "job"])
+    sources = {s: s for r in releases for s in r._sources}
+    for row in range(len(counts)):
+        back = [sources[s].form(n, x) for s, tables in counts._forms.tensors(row).items() for n, x in tables.items()]
+        total = back[0]
         for form in back[1:]:
-            whole = whole.plus(form)
-        assert whole.values()[0] == pytest.approx(np.ravel(asked.value)[row])
-        assert whole.covariances(whole)[0] == pytest.approx(np.ravel(asked.std_error)[row] ** 2, rel=EXACT)
+            total = total.plus(form)
+        assert total.values()[0] == pytest.approx(np.ravel(counts.value)[row])
+        assert total.covariances(total)[0] == pytest.approx(np.ravel(counts.std_error)[row] ** 2, rel=EXACT)
 
 
 def draws(plan, count):
@@ -247,43 +247,45 @@ def draws(plan, count):
     s = plan.strategy
     if plan.exact_epsilon is not None:
         return rebuilt_releases(plan, [noise.discrete_laplace(s.scale, count * n).reshape(count, n) for n in s.lengths])
-    drawn = [noise.discrete_gaussians(np.tile(g.scales, count), np.tile(g.answers, count)) for g in s.groups]
-    return rebuilt_releases(plan, [x.reshape(count, -1) for x in drawn])
+    samples = [noise.discrete_gaussians(np.tile(g.scales, count), np.tile(g.answers, count)) for g in s.groups]
+    return rebuilt_releases(plan, [x.reshape(count, -1) for x in samples])
 
 
 @pytest.mark.parametrize("count", [1000, pytest.param(20_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("privacy", [None, "pure"], ids=["Gaussian", "pure beside Gaussian"])
 def test_intervals_hold_as_often_as_they_say(privacy, count):
     """Over many pairs of releases: 20,000 detect a coverage of 94.2 %."""
-    releases = made("one"), made("two", privacy)
-    asked = together(*releases).count(by=["sex", "job"])
+    releases = release_of("one"), release_of("two", privacy)
+    counts = combine_same(*releases).count(by=["sex", "job"])
     errors = {s: draws(r.plan, count) for r in releases for s in r._sources}
     for row in (0, 4):
-        made_of = asked._forms.tensors(row)
-        off = sum(errors[s][n].reshape(count, -1) @ x.ravel() for s, own in made_of.items() for n, x in own.items())
-        inside = (np.abs(off) <= np.ravel(asked.moe())[row])[:, None]
+        made_of = counts._forms.tensors(row)
+        off = sum(
+            errors[s][n].reshape(count, -1) @ x.ravel() for s, factors in made_of.items() for n, x in factors.items()
+        )
+        inside = (np.abs(off) <= np.ravel(counts.moe())[row])[:, None]
         assert as_often_as(inside, 0.95) if privacy is None else not as_often_as(inside, 0.9) or inside.mean() > 0.95
-        assert np.mean(off**2) == pytest.approx(np.ravel(asked.std_error)[row] ** 2, rel=12 / math.sqrt(count))
+        assert np.mean(off**2) == pytest.approx(np.ravel(counts.std_error)[row] ** 2, rel=12 / math.sqrt(count))
 
 
 def test_shares_and_medians_of_several_kinds_of_noise_have_intervals():
-    one = made("one"), made("two", "pure")
-    found = together(*one)
-    share = found.count(sex="f", by="job") / found.count(by="job")
-    low, high = share.interval()
-    assert ((low < share.value) & (share.value < high) & (low > 0) & (high < 1)).all()
-    ages = found.quantile("age", 0.5)
+    one = release_of("one"), release_of("two", "pure")
+    combined = combine_same(*one)
+    ratio = combined.count(sex="f", by="job") / combined.count(by="job")
+    low, high = ratio.interval()
+    assert ((low < ratio.value) & (ratio.value < high) & (low > 0) & (high < 1)).all()
+    ages = combined.quantile("age", 0.5)
     assert ages.interval()[0] <= ages.value <= ages.interval()[1]
-    moe, error = found.count().moe(), found.count().std_error
+    moe, error = combined.count().moe(), combined.count().std_error
     assert z_score(0.95) * error < moe < 2 * z_score(0.975) * error
 
 
 # --- what is refused ------------------------------------------------------------------------------------
 
 
-def invented(answer=7, domain=DOMAIN, **more):
+def invented(answer=7, domain=DOMAIN, **options):
     """A release that was never measured."""
-    plan = fn.plan(fn.Workload(domain, [fn.table("sex", margin=3)]), **more)
+    plan = fn.plan(fn.Workload(domain, [fn.table("sex", margin=3)]), **options)
     return fn.Release(plan, [np.full(n, answer) for n in plan.strategy.lengths])
 
 
@@ -301,11 +303,11 @@ OTHERS = {
 
 @pytest.mark.parametrize("case", OTHERS)
 def test_releases_of_other_records_are_compared_never_combined(case):
-    more, words = OTHERS[case]
-    other = invented(**more)
-    with refused(words):
-        together(made("one"), other)
-    assert (made("one").count() - other.count()).moe() > 0
+    options, code = OTHERS[case]
+    other = invented(**options)
+    with refused(code):
+        combine_same(release_of("one"), other)
+    assert (release_of("one").count() - other.count()).moe() > 0
 
 
 def test_persons_whose_records_are_chosen_by_other_attributes_are_not_combined():
@@ -313,40 +315,40 @@ def test_persons_whose_records_are_chosen_by_other_attributes_are_not_combined()
     smaller = fn.Domain(sex=DOMAIN["sex"], job=DOMAIN["job"])
     one, two, three = invented(1, unit=unit), invented(2, smaller, unit=unit), invented(3, unit=unit)
     with refused("release.different-records"):
-        together(one, two)
-    assert together(one, three).count().std_error == pytest.approx(one.count().std_error / math.sqrt(2))
+        combine_same(one, two)
+    assert combine_same(one, three).count().std_error == pytest.approx(one.count().std_error / math.sqrt(2))
 
 
 def test_what_is_no_pair_of_releases_is_refused():
-    one, two = made("one"), made("two")
+    one, two = release_of("one"), release_of("two")
     ages = fn.Domain(age=fn.Ordered(0, 4))
     median = fn.FiniteQuery.median("median", "age", people=50, epsilon=1)
-    alone = fn.Release(fn.plan(fn.Workload(ages, []), questions=[median]), [], outputs=[0])
-    for words, wrong in [
+    without_tables = fn.Release(fn.plan(fn.Workload(ages, []), questions=[median]), [], outputs=[0])
+    for code, wrong in [
         ("release.same-records-not-stated", lambda: fn.combine(one, two)),
         ("release.wrong-type", lambda: fn.combine(one, two, same_records="yes")),
-        ("release.repeated-release", lambda: together(one, two, one)),
-        ("release.wrong-type", lambda: together(one, "two")),
-        ("release.combined-without-tables", lambda: together(one, alone)),
+        ("release.repeated-release", lambda: combine_same(one, two, one)),
+        ("release.wrong-type", lambda: combine_same(one, "two")),
+        ("release.combined-without-tables", lambda: combine_same(one, without_tables)),
     ]:
-        with refused(words):
+        with refused(code):
             wrong()
 
 
 def test_a_combination_is_not_compared_with_what_it_is_made_of():
-    one, two = made("one"), made("two")
-    found, again = together(one, two), together(one, made("at most"))
+    one, two = release_of("one"), release_of("two")
+    combined, overlapping = combine_same(one, two), combine_same(one, release_of("at most"))
     for wrong in (
-        (found.count() - one.count()).moe,
-        (found.count() - one.count()).covariance,
-        (found.count() / two.count()).interval,
-        lambda: (found.count() - again.count()).std_error,
+        (combined.count() - one.count()).moe,
+        (combined.count() - one.count()).covariance,
+        (combined.count() / two.count()).interval,
+        lambda: (combined.count() - overlapping.count()).std_error,
     ):
         with refused("release.combination-with-its-release"):
             wrong()
     with refused("release.different-releases-added"):
-        found.count() + one.count()
-    assert (found.count() - made("at most").count()).std_error > 0
+        combined.count() + one.count()
+    assert (combined.count() - release_of("at most").count()).std_error > 0
 
 
 def test_too_much_at_once_is_refused(monkeypatch):
@@ -354,18 +356,18 @@ def test_too_much_at_once_is_refused(monkeypatch):
     plans = [fn.plan(fn.Workload(wide, [fn.table(cumulative=name, margin=9)])) for name in ("a", "b")]
     releases = [fn.Release(p, [np.full(n, i) for n in p.strategy.lengths]) for i, p in enumerate(plans)]
     with refused("release.too-many-tables-combined"):
-        together(*releases)
+        combine_same(*releases)
     monkeypatch.setattr(combining, "MAX_COMBINED_ROWS", 2)
     with refused("release.too-many-joint-cells"):
-        together(made("one"), made("at most"))
+        combine_same(release_of("one"), release_of("at most"))
 
 
 @pytest.mark.parametrize("high", [4_000, 4e9])
-def test_counts_beside_sums_of_large_amounts_are_combined(high):
+def test_counts_with_sums_of_large_amounts_are_combined(high):
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=fn.Amount(0, high, step=high / 4_000))
     people = pd.DataFrame({"sex": ["f", "m"] * 50, "pay": [0.0, high / 2] * 50})
-    asked = ([fn.table("sex", margin=m), fn.table("sex", sum="pay", margin=m * high)] for m in (5, 6))
-    two = [released(fn.plan(fn.Workload(domain, tables)), people) for tables in asked]
+    table_sets = ([fn.table("sex", margin=m), fn.table("sex", sum="pay", margin=m * high)] for m in (5, 6))
+    two = [released(fn.plan(fn.Workload(domain, tables)), people) for tables in table_sets]
     both = fn.combine(*two, same_records=True)
     for name in both:
         one, other = (r[name]["std_error"].max() for r in two)
@@ -390,13 +392,13 @@ def two_on_disk(tmp_path_factory):
 def test_releases_are_combined_on_the_command_line(two_on_disk, capsys, tmp_path):
     folders = [str(two_on_disk / f"release{i}") for i in (0, 1)]
     by_command("combine", *folders, "--same-records", "-o", str(tmp_path / "both"), "--json")
-    told = json.loads(capsys.readouterr().out)
+    document = json.loads(capsys.readouterr().out)
     both = fn.combine(*map(fn.Release.read, folders), same_records=True)
-    assert [t["table"] for t in told["tables"]] == list(both)
-    for own in told["tables"]:
-        assert own["std_error"] == pytest.approx(both[own["table"]]["std_error"].max())
-        assert own["gain"] >= 1 - 1e-9
-    assert told["tables"][0]["gain"] > 1.2
+    assert [t["table"] for t in document["tables"]] == list(both)
+    for table in document["tables"]:
+        assert table["std_error"] == pytest.approx(both[table["table"]]["std_error"].max())
+        assert table["gain"] >= 1 - 1e-9
+    assert document["tables"][0]["gain"] > 1.2
     files = sorted(x.name for x in (tmp_path / "both").iterdir())
     assert files == ["combination.json", "sex.csv", "sex_by_state.csv"]
     assert both.document() == json.loads((tmp_path / "both" / "combination.json").read_text(encoding="utf-8"))
@@ -411,7 +413,7 @@ def test_releases_are_combined_on_the_command_line(two_on_disk, capsys, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("more", "words"),
+    ("arguments", "message"),
     [
         ([], "[release.same-records-not-stated]"),
         (["--same-records", "--table", "age"], "[release.unknown-table]"),
@@ -419,21 +421,21 @@ def test_releases_are_combined_on_the_command_line(two_on_disk, capsys, tmp_path
         (["--same-records", "-o", "full"], "exists already"),
     ],
 )
-def test_what_is_not_combined_on_the_command_line(two_on_disk, more, words, capsys, monkeypatch):
+def test_what_is_not_combined_on_the_command_line(two_on_disk, arguments, message, capsys, monkeypatch):
     monkeypatch.chdir(two_on_disk)
     (two_on_disk / "full").mkdir(exist_ok=True)
     (two_on_disk / "full" / "of").touch()
-    by_command("combine", "release0", "release1", *more)
+    by_command("combine", "release0", "release1", *arguments)
     out, err = capsys.readouterr()
     assert out == ""
-    assert words in err
+    assert message in err
     assert sorted(x.name for x in two_on_disk.iterdir()) == ["full", "release0", "release1"]
 
 
 def test_a_combination_that_cannot_be_written_leaves_nothing(two_on_disk, tmp_path, monkeypatch):
     both = fn.combine(*(fn.Release.read(two_on_disk / f"release{i}") for i in (0, 1)), same_records=True)
 
-    def full(*_given, **_more):
+    def full(*_args, **_options):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("pathlib.Path.write_text", full)
@@ -451,13 +453,13 @@ def combined(two_on_disk, tmp_path):
 def test_a_combination_is_verified_with_its_releases(two_on_disk, combined, capsys):
     one, other = (str(two_on_disk / f"release{i}") for i in (0, 1))
     by_command("verify", one, "--combination", str(combined), "--with-release", other)
-    told = capsys.readouterr().out
-    assert "release1: the dual weights prove the bound" in told
-    assert "the word of whoever combined them" in told
+    output = capsys.readouterr().out
+    assert "release1: the dual weights prove the bound" in output
+    assert "the word of whoever combined them" in output
     assert not fn.verify(one, combination=combined).ok  # one of the two is not given
     assert not fn.verify(one, combination=combined, with_releases=[other, other]).ok
-    own = fn.combine(*map(fn.Release.read, (one, other)), same_records=True)["sex"]["value"][0]
-    away = math.copysign(1, own - first_number(combined / "sex.csv"))  # the number lies between two of six decimals
+    value = fn.combine(*map(fn.Release.read, (one, other)), same_records=True)["sex"]["value"][0]
+    away = math.copysign(1, value - first_number(combined / "sex.csv"))  # the number lies between two of six decimals
     for off, same in ((1e-6, True), (3e-6, False)):  # another machine may round the last digit otherwise
         alter(combined / "sex.csv", away * off)
         assert fn.verify(one, combination=combined, with_releases=[other]).ok == same
@@ -468,9 +470,9 @@ def first_number(table):
 
 
 def alter(table, off):
-    text, first = table.read_text(encoding="utf-8"), first_number(table)
-    written = text.splitlines()[1].split(",")[1]
-    table.write_text(text.replace(written, f"{first + off:.6f}", 1), encoding="utf-8")
+    text, number = table.read_text(encoding="utf-8"), first_number(table)
+    old_text = text.splitlines()[1].split(",")[1]
+    table.write_text(text.replace(old_text, f"{number + off:.6f}", 1), encoding="utf-8")
 
 
 @pytest.mark.parametrize("what", ["a value", "a label", "another file", "a release", "a table less", "no document"])

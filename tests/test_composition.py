@@ -33,8 +33,8 @@ several = st.lists(profiles(), max_size=5)
 limits = st.sampled_from([1, 2, 5, 12, MAX_CELLS])  # the first ones force upper bounds
 
 
-def brute(given: list[Profile]) -> Fraction:
-    return largest_cost([(p.axes, p.values) for p in given]) * UNIT
+def brute(values: list[Profile]) -> Fraction:
+    return largest_cost([(p.axes, p.values) for p in values]) * UNIT
 
 
 def reordered(p: Profile, order: list[int]) -> Profile:
@@ -52,8 +52,8 @@ def reordered(p: Profile, order: list[int]) -> Profile:
 
 @pytest.mark.no_cover
 @given(several)
-def test_the_joint_cost_is_the_largest_sum_over_all_joint_cells(given: list[Profile]) -> None:
-    assert joint(given) == brute(given)
+def test_the_joint_cost_is_the_largest_sum_over_all_joint_cells(values: list[Profile]) -> None:
+    assert joint(values) == brute(values)
 
 
 def test_axes_are_met_by_their_names_and_not_by_their_places() -> None:
@@ -75,30 +75,30 @@ def test_a_cost_is_rounded_up_to_a_multiple() -> None:
 
 @pytest.mark.no_cover
 @given(several, limits)
-def test_it_lies_between_the_truth_and_the_sum_and_never_below_one_of_them(given: list[Profile], cells: int) -> None:
-    cost = joint(given, max_cells=cells)
-    assert brute(given) <= cost <= sum((p.largest for p in given), Fraction(0))
-    assert all(p.largest <= cost for p in given)
+def test_it_lies_between_the_truth_and_the_sum_and_never_below_one_of_them(values: list[Profile], cells: int) -> None:
+    cost = joint(values, max_cells=cells)
+    assert brute(values) <= cost <= sum((p.largest for p in values), Fraction(0))
+    assert all(p.largest <= cost for p in values)
 
 
 @pytest.mark.no_cover
 @given(several, limits, st.data())
-def test_it_does_not_depend_on_the_order_of_profiles_or_axes(given: list[Profile], cells: int, data: Any) -> None:
-    other = [reordered(p, data.draw(st.permutations(range(len(p.axes))))) for p in data.draw(st.permutations(given))]
-    assert joint(other, max_cells=cells) == joint(given, max_cells=cells)
+def test_it_does_not_depend_on_the_order_of_profiles_or_axes(values: list[Profile], cells: int, data: Any) -> None:
+    other = [reordered(p, data.draw(st.permutations(range(len(p.axes))))) for p in data.draw(st.permutations(values))]
+    assert joint(other, max_cells=cells) == joint(values, max_cells=cells)
 
 
 @pytest.mark.no_cover
 @given(several, limits, st.data())
-def test_it_does_not_fall_where_no_value_falls(given: list[Profile], cells: int, data: Any) -> None:
-    more = [Profile(p.axes, tuple(v + data.draw(st.integers(0, 2**66)) for v in p.values)) for p in given]
-    assert joint(more, max_cells=cells) >= joint(given, max_cells=cells)
+def test_it_does_not_fall_where_no_value_falls(values: list[Profile], cells: int, data: Any) -> None:
+    raised = [Profile(p.axes, tuple(v + data.draw(st.integers(0, 2**66)) for v in p.values)) for p in values]
+    assert joint(raised, max_cells=cells) >= joint(values, max_cells=cells)
 
 
 @pytest.mark.no_cover
 @given(several, profiles())
-def test_one_release_more_costs_from_nothing_to_its_own_price(given: list[Profile], more: Profile) -> None:
-    assert joint(given) <= joint([*given, more]) <= joint(given) + more.largest
+def test_one_release_more_costs_from_nothing_to_its_own_price(values: list[Profile], extra: Profile) -> None:
+    assert joint(values) <= joint([*values, extra]) <= joint(values) + extra.largest
 
 
 @given(profiles(), st.integers(1, 4))

@@ -45,7 +45,7 @@ NUMBERS = [
     2**53 + 1, 2**62, -(2**62), 1e300, 5e-324, math.nan, math.inf, -math.inf, None,
 ]  # fmt: skip
 
-ASKED = {
+CONDITION_CASES = {
     "a text": (TEXTS, "a"),
     "texts": (TEXTS, ["it's", '"', "%s", "; --", "\\", "á", "\U0001f600", "1"]),
     "an empty text": (TEXTS, ["", "a"]),
@@ -70,16 +70,16 @@ KINDS = {str: ["string"], bool: ["bool"], int: ["int64", "double", "float", "dec
 PERSON = "person"
 
 
-def of(asked):
+def column_types(case):
     """Return the types of columns that hold the requested values."""
-    return ["int64"] if asked.startswith("digits") else KINDS[type(ASKED[asked][0][0])]
+    return ["int64"] if case.startswith("digits") else KINDS[type(CONDITION_CASES[case][0][0])]
 
 
 def stored(values, kind, source):
     """Records with these values in a column that no attribute reads, as far as the source holds them."""
     sample = Sample(fn.Categorical(["-"], column=HOSTILE), kind, [], [])
-    known = [float(x) if kind in ("double", "float") and isinstance(x, int) else x for x in values]
-    held = source.held(sample, known)
+    converted = [float(x) if kind in ("double", "float") and isinstance(x, int) else x for x in values]
+    held = source.held(sample, converted)
     domain = fn.Domain(c=sample.attribute, x=fn.Ordered(0, 2), y=fn.Categorical(["u", "v"]))
     columns = {"c": held * 6, "x": [i // len(held) % 4 if held else 0 for i in range(6 * len(held))]}
     columns["y"] = ["uvv"[i % 3] for i in range(len(columns["x"]))]
@@ -90,9 +90,9 @@ DOMAIN = fn.Domain(x=fn.Ordered(0, 2), y=fn.Categorical(["u", "v"]))
 MARGINS = [("x", "y"), ("y",), ()]
 
 
-def cells_of(records, met):
-    found = {a: [DOMAIN[a].cell(v) for v in records.values[a]] for a in DOMAIN}
-    return {a: np.array([-1 if c is None else c for c in cells], dtype=int)[met] for a, cells in found.items()}
+def cells_of(records, matching):
+    all_cells = {a: [DOMAIN[a].cell(v) for v in records.values[a]] for a in DOMAIN}
+    return {a: np.array([-1 if c is None else c for c in cells], dtype=int)[matching] for a, cells in all_cells.items()}
 
 
 @pytest.fixture
@@ -107,41 +107,41 @@ SOURCES = [s for s in zoo.COUNTERS if not s.startswith("histogram")]
 # --- the law --------------------------------------------------------------------------------------------------------
 
 
-def trapped(source, asked, made):
+def trapped(source, cases, counter):
     """Records of which one condition each decides, as they meet all others: what is where, and which meets them all.
 
     Every value stands in two records, one of which is outside: so a value that is read otherwise than declared is one
     number too many or too few, in a cell of its own.
     """
     traps, where, seen = [], {}, set()
-    for name, kind in ((a, kind) for a in asked for kind in of(a)):
-        values, column = ASKED[name][0], f"{HOSTILE} {len(where)}"
+    for name, kind in ((a, kind) for a in cases for kind in column_types(a)):
+        values, column = CONDITION_CASES[name][0], f"{HOSTILE} {len(where)}"
         if source == "excel":  # whose files have fifteen digits of a number
             values = [x for x in values if not isinstance(x, float) or float(f"{x:.15g}") == x]
-        known = [float(x) if kind in ("double", "float") and isinstance(x, int) else x for x in values]
+        converted = [float(x) if kind in ("double", "float") and isinstance(x, int) else x for x in values]
         sample = Sample(fn.Categorical(["-"], column=column), kind, [], [])
-        held = made.held(sample, known)
-        if (shown := (name, repr(held))) in seen:  # what has no types holds one and the same of several
+        held = counter.held(sample, converted)
+        if (identity := (name, repr(held))) in seen:  # what has no types holds one and the same of several
             continue
-        seen.add(shown)
-        (condition,) = conditions({column: ASKED[name][1]})
+        seen.add(identity)
+        (condition,) = conditions({column: CONDITION_CASES[name][1]})
         coding = condition.coding
-        met = [coding.cell(v) is not None for v in held]
+        matches = [coding.cell(v) is not None for v in held]
         if kind not in ("decimal", "int64"):  # of which sources hold few
-            assert any(met)
-            assert not all(met) or name == "any truth"
-        if any(met):
-            traps.append((sample, held, met))
-            where[column] = ASKED[name][1]
-    meets = np.array([m for _, _, met in traps for m in met], dtype=bool)
+            assert any(matches)
+            assert not all(matches) or name == "any truth"
+        if any(matches):
+            traps.append((sample, held, matches))
+            where[column] = CONDITION_CASES[name][1]
+    meets = np.array([m for _, _, matches in traps for m in matches], dtype=bool)
     columns = {f"c{i}": [] for i in range(len(traps))}
     for i, (_, held, _) in enumerate(traps):
-        for j, (_, others, met) in enumerate(traps):
+        for j, (_, others, matches) in enumerate(traps):
             columns[f"c{j}"] += (
-                [v for v in held for _ in range(2)] if i == j else [others[met.index(True)]] * 2 * len(held)
+                [v for v in held for _ in range(2)] if i == j else [others[matches.index(True)]] * 2 * len(held)
             )
     domain = fn.Domain(trap=fn.Ordered(0, len(meets) - 1), **{a: DOMAIN[a] for a in DOMAIN})
-    every = fn.Domain(
+    full_domain = fn.Domain(
         {a: s.attribute for a, (s, _, _) in zip(columns, traps, strict=True)} | {a: domain[a] for a in domain}
     )
     places = np.repeat(np.arange(len(meets)), 2)
@@ -152,59 +152,63 @@ def trapped(source, asked, made):
         "x": "int64",
         "y": "string",
     }
-    return Records(every, columns, kinds), domain, where, meets[places]
+    return Records(full_domain, columns, kinds), domain, where, meets[places]
 
 
 @pytest.mark.parametrize(
-    ("source", "asked"),
-    [(s, [*ASKED]) for s in SOURCES if s != "csv lake"]
+    ("source", "cases"),
+    [(s, [*CONDITION_CASES]) for s in SOURCES if s != "csv lake"]
     + [pytest.param("csv lake", [a], marks=pytest.mark.no_cover) for a in FOLDERS],  # one column is in their names
     ids=lambda x: x if isinstance(x, str) else x[0] if len(x) == 1 else "",
 )
-def test_every_source_counts_the_records_that_meet_a_condition(source, asked, tmp_path, untried):
+def test_every_source_counts_the_records_that_meet_a_condition(source, cases, tmp_path, untried):
     """Records outside the condition are neither counted nor reported, with any values; those inside it are reported."""
-    made = zoo.COUNTERS[source]
-    records, domain, where, met = trapped(source, asked, made)
+    source_case = zoo.COUNTERS[source]
+    records, domain, where, matching = trapped(source, cases, source_case)
     margins = [("trap",), *MARGINS]
-    cells = {a: np.array([cell_of(domain[a].coding, v) for v in records.values[a]], dtype=int)[met] for a in domain}
-    data = made.make(records, tmp_path)
-    dropping = open_counter(data, domain, DataSource(table=made.table, outside_domain=DROP, where=where))
+    cells = {
+        a: np.array([cell_of(domain[a].coding, v) for v in records.values[a]], dtype=int)[matching] for a in domain
+    }
+    data = source_case.make(records, tmp_path)
+    dropping = open_counter(data, domain, DataSource(table=source_case.table, outside_domain=DROP, where=where))
     dropping.check(["x"])
     assert dropping.drops
     assert dropping.where == conditions(where)
     same_counts(dropping.count(margins), counted(domain, cells, margins))
     out = {a: c < 0 for a, c in cells.items()}
-    by = {a: int(x.sum()) for a, x in out.items() if x.any()}
-    assert dropping.dropped == Dropped(int(met.sum()), int(np.any([*out.values()], axis=0).sum()), by)
-    telling = open_counter(data, domain, DataSource(table=made.table, outside_domain=REFUSE, where=where))
+    by_attribute = {a: int(x.sum()) for a, x in out.items() if x.any()}
+    assert dropping.dropped == Dropped(int(matching.sum()), int(np.any([*out.values()], axis=0).sum()), by_attribute)
+    telling = open_counter(data, domain, DataSource(table=source_case.table, outside_domain=REFUSE, where=where))
     assert telling.drops
     with refused("data.records-outside-domain") as caught:
         telling.count(margins)
     leaks_nothing(caught.value)
     inside = {a: cells[a] for a in ("trap", "y")}
     same_counts(telling.count([("trap", "y"), ()]), counted(domain, inside, [("trap", "y"), ()]))
-    if len(asked) > 1:  # each alone decides, too, without requests for the others
+    if len(cases) > 1:  # each alone decides, too, without requests for the others
         one = list(where)[len(where) // 2]
-        alone = open_counter(data, domain, DataSource(table=made.table, outside_domain=DROP, where={one: where[one]}))
-        (condition,) = alone.where
-        kept = [condition.coding.cell(v) is not None for v in records.columns[one]]
-        everything = {a: np.array([cell_of(domain[a].coding, v) for v in records.values[a]])[kept] for a in domain}
-        same_counts(alone.count(margins), counted(domain, everything, margins))
+        single = open_counter(
+            data, domain, DataSource(table=source_case.table, outside_domain=DROP, where={one: where[one]})
+        )
+        (condition,) = single.where
+        matches = [condition.coding.cell(v) is not None for v in records.columns[one]]
+        everything = {a: np.array([cell_of(domain[a].coding, v) for v in records.values[a]])[matches] for a in domain}
+        same_counts(single.count(margins), counted(domain, everything, margins))
 
 
 @pytest.mark.parametrize("source", ["csv", "csv lake", "parquet", "duckdb", "arrow table", "pandas objects", *ENGINES])
 def test_all_conditions_are_met_by_one_record(source, tmp_path, untried):
     """Also on columns that attributes read, and with more codes than are looked through one by one."""
-    made = zoo.COUNTERS[source]
-    records = stored(["a", "b", "c"], "string", made)
+    source_case = zoo.COUNTERS[source]
+    records = stored(["a", "b", "c"], "string", source_case)
     codes = [f"{i}" for i in range(200)] + ["a", "c"]
     where = {HOSTILE: codes, "x": {"above": 0}, "y": "v"}
-    met = np.array(
+    matching = np.array(
         [c in codes and x > 0 and y == "v" for c, x, y in zip(*records.values.values(), strict=True)], dtype=bool
     )
-    source = DataSource(table=made.table, outside_domain=DROP, where=where)
-    got = open_counter(made.make(records, tmp_path), DOMAIN, source).count(MARGINS)
-    cells = cells_of(records, met)
+    source = DataSource(table=source_case.table, outside_domain=DROP, where=where)
+    got = open_counter(source_case.make(records, tmp_path), DOMAIN, source).count(MARGINS)
+    cells = cells_of(records, matching)
     same_counts(got, counted(DOMAIN, {a: np.where(cells["x"] < 0, -1, c) for a, c in cells.items()}, MARGINS))
     assert 0 < got[()] < len(records)
 
@@ -212,10 +216,10 @@ def test_all_conditions_are_met_by_one_record(source, tmp_path, untried):
 @pytest.mark.no_cover
 def test_engines_are_tried_before_they_count_by_conditions(tmp_path):
     for source in ENGINES:
-        made = ENGINES[source]
-        records = stored(NUMBERS, "double", made)
-        where = DataSource(table=made.table, outside_domain=DROP, where={HOSTILE: {"at_least": 0.3}})
-        assert open_counter(made.make(records, tmp_path), DOMAIN, where).count([()])[()] > 0
+        source_case = ENGINES[source]
+        records = stored(NUMBERS, "double", source_case)
+        where = DataSource(table=source_case.table, outside_domain=DROP, where={HOSTILE: {"at_least": 0.3}})
+        assert open_counter(source_case.make(records, tmp_path), DOMAIN, where).count([()])[()] > 0
     for flaw in ("coalesce(CAST({c} AS DOUBLE), 1)", "least(CAST({c} AS DOUBLE), 1.7976931348623157e308)"):
         with refused("data.engine-counts-differently"):
             refuse_unless_right(in_duckdb(), replace(DUCKDB, double=flaw), "the database", drop=True)
@@ -236,9 +240,9 @@ def test_folders_that_no_record_can_meet_are_not_opened(tmp_path):
     counter = open_counter(tmp_path, DOMAIN_X, DataSource(where={"year": "2021"}))
     assert counter.count([("x",)])["x",].tolist() == [1, 1, 1]
     broken = tmp_path / "year=2020" / "part.parquet"
-    whole = broken.read_bytes()
-    start = whole.index(b"PAR1") + 4
-    broken.write_bytes(whole[:start] + bytes(20) + whole[start + 20 :])
+    content = broken.read_bytes()
+    start = content.index(b"PAR1") + 4
+    broken.write_bytes(content[:start] + bytes(20) + content[start + 20 :])
     assert counter.count([("x",)])["x",].tolist() == [1, 1, 1]
     with refused("data.records-not-counted"):
         open_counter(tmp_path, DOMAIN_X, DataSource()).count([("x",)])
@@ -259,54 +263,58 @@ def visit(rng, person):
     return person, int(rng.integers(0, 4)), "uv"[rng.integers(2)], int(rng.integers(2019, 2022))
 
 
-def visits(source, rows, folder, where, most=None):
-    made = zoo.COUNTERS[source]
+def visits(source, rows, folder, where, max_records=None):
+    source_case = zoo.COUNTERS[source]
     domain = fn.Domain(p=fn.Categorical(["-"], column=PERSON), **{a: DOMAIN[a] for a in DOMAIN}, year=fn.Ordered(0, 1))
     columns = zip(*rows, strict=True) if rows else [[]] * 4
     kinds = {"p": "string", "x": "int64", "y": "string", "year": "int64"}
-    data = made.make(Records(domain, {a: list(c) for a, c in zip(domain, columns, strict=True)}, kinds), folder)
-    known = DataSource(table=made.table, outside_domain=DROP, where=where)
-    bound = None if most is None else RecordBound(PERSON, most)
-    return open_counter(data, DOMAIN, known, bound).count(MARGINS)
+    data = source_case.make(Records(domain, {a: list(c) for a, c in zip(domain, columns, strict=True)}, kinds), folder)
+    data_source = DataSource(table=source_case.table, outside_domain=DROP, where=where)
+    bound = None if max_records is None else RecordBound(PERSON, max_records)
+    return open_counter(data, DOMAIN, data_source, bound).count(MARGINS)
 
 
 WHERE = {"year": {"at_least": 2020}}
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("most", [None, 1, 3])
+@pytest.mark.parametrize("max_records", [None, 1, 3])
 @pytest.mark.parametrize("source", ["csv", "parquet", "duckdb", "arrow table", "pandas objects", *ENGINES])
-def test_filtering_is_as_having_no_other_records(source, most, tmp_path, untried):
+def test_filtering_is_as_having_no_other_records(source, max_records, tmp_path, untried):
     """So a record that meets no condition takes no other's place, under any bound."""
     rows = clinic(np.random.default_rng(3))
-    wanted = visits(source, [r for r in rows if r[3] >= 2020], tmp_path, {}, most)
-    same_counts(visits(source, rows, tmp_path, WHERE, most), wanted)
-    assert 0 < wanted[()] < len(rows)
+    expected = visits(source, [r for r in rows if r[3] >= 2020], tmp_path, {}, max_records)
+    same_counts(visits(source, rows, tmp_path, WHERE, max_records), expected)
+    assert 0 < expected[()] < len(rows)
 
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("source", ["csv", "arrow table", *ENGINES])
-@pytest.mark.parametrize("most", [1, 3])
-def test_a_person_moves_at_most_so_many_records_over_conditions(source, most, tmp_path, untried):
+@pytest.mark.parametrize("max_records", [1, 3])
+def test_a_person_moves_at_most_so_many_records_over_conditions(source, max_records, tmp_path, untried):
     """Persons come, go, move over the condition and become others: the audit of neighbours."""
     rng = np.random.default_rng(7)
     rows = clinic(rng)
-    full = visits(source, rows, tmp_path, WHERE, most)
+    full = visits(source, rows, tmp_path, WHERE, max_records)
     for person in ("p0", "p3", "p7"):
         others = [r for r in rows if r[0] != person]
-        own = [r for r in rows if r[0] == person]
-        less = visits(source, others[::-1], tmp_path, WHERE, most)
-        moved = [(p, x, y, 2019) for p, x, y, _ in own]
-        same_counts(visits(source, moved + others, tmp_path, WHERE, most), less)
-        for again in (own, [visit(rng, person) for _ in range(50)], [visit(rng, "new") for _ in range(2)]):
-            now = visits(source, again + others, tmp_path, WHERE, most)
+        rows_of_person = [r for r in rows if r[0] == person]
+        less = visits(source, others[::-1], tmp_path, WHERE, max_records)
+        rows_before = [(p, x, y, 2019) for p, x, y, _ in rows_of_person]
+        same_counts(visits(source, rows_before + others, tmp_path, WHERE, max_records), less)
+        for replacement in (
+            rows_of_person,
+            [visit(rng, person) for _ in range(50)],
+            [visit(rng, "new") for _ in range(2)],
+        ):
+            now = visits(source, replacement + others, tmp_path, WHERE, max_records)
             gained = {m: now[m] - less[m] for m in MARGINS}
-            inside = sum(r[3] >= 2020 and r[1] < 3 for r in again)
-            assert all((x >= 0).all() and x.sum() == min(most, inside) for x in gained.values())
+            inside = sum(r[3] >= 2020 and r[1] < 3 for r in replacement)
+            assert all((x >= 0).all() and x.sum() == min(max_records, inside) for x in gained.values())
         changed = {
-            m: full[m] - visits(source, [visit(rng, person), *others], tmp_path, WHERE, most)[m] for m in MARGINS
+            m: full[m] - visits(source, [visit(rng, person), *others], tmp_path, WHERE, max_records)[m] for m in MARGINS
         }
-        assert all(abs(x).sum() <= 2 * most for x in changed.values())
+        assert all(abs(x).sum() <= 2 * max_records for x in changed.values())
 
 
 # --- columns that no condition can be met by --------------------------------------------------------------------------
@@ -314,12 +322,12 @@ def test_a_person_moves_at_most_so_many_records_over_conditions(source, most, tm
 
 @pytest.mark.parametrize("source", ["csv", "parquet pattern", "duckdb", "arrow table", "pandas", *ENGINES])
 def test_columns_that_are_not_there_there_twice_or_of_another_type(source, tmp_path):
-    made = zoo.COUNTERS[source]
-    records = stored(["a", "b"], "string", made)
-    data = made.make(records, tmp_path)
+    source_case = zoo.COUNTERS[source]
+    records = stored(["a", "b"], "string", source_case)
+    data = source_case.make(records, tmp_path)
 
-    def opened(where, **more):
-        open_counter(data, DOMAIN, DataSource(table=made.table, where=where)).check(["x"], **more)
+    def opened(where, **options):
+        open_counter(data, DOMAIN, DataSource(table=source_case.table, where=where)).check(["x"], **options)
 
     opened({HOSTILE.upper(): "a"})
     with refused("data.column-missing") as caught:
@@ -327,13 +335,13 @@ def test_columns_that_are_not_there_there_twice_or_of_another_type(source, tmp_p
     leaks_nothing(caught.value)
     if source == "csv":  # where all is text
         return
-    asked = [("x", True, "true/false")]
+    cases = [("x", True, "true/false")]
     if source != "duckdb":  # whose texts are read as numbers, too
-        asked += [(HOSTILE, 1, "numbers"), (HOSTILE, {"below": 2}, "numbers")]
-    for column, value, words in asked:
+        cases += [(HOSTILE, 1, "numbers"), (HOSTILE, {"below": 2}, "numbers")]
+    for column, value, message in cases:
         with refused("data.condition-column-of-wrong-type") as caught:
             opened({column: value})
-        assert words in str(caught.value)
+        assert message in str(caught.value)
         leaks_nothing(caught.value)
 
 
@@ -369,7 +377,7 @@ def test_dates_and_nested_values_are_of_no_type_that_is_compared():
 def golden(name):
     """Conditions of every kind, in the words of an engine."""
     d = DIALECTS[name]
-    asked = {
+    conditions_by_column = {
         "sex": (["f", "é'"], ColumnKind.TEXT),
         "state": ("a", ColumnKind.FIXED),
         "year": ({"at_least": 2020, "below": 2025}, ColumnKind.INTEGER),
@@ -379,7 +387,9 @@ def golden(name):
         "size": ({"values": [1, -7]}, ColumnKind.INTEGER),
         "far": ({"below": 1e300}, ColumnKind.INTEGER),
     }
-    where = [Field(conditions({a: x})[0].coding, k, f"source.{d.quoted(a)}") for a, (x, k) in asked.items()]
+    where = [
+        Field(conditions({a: x})[0].coding, k, f"source.{d.quoted(a)}") for a, (x, k) in conditions_by_column.items()
+    ]
     fields = {"age": Field(Interval(0), ColumnKind.INTEGER, f"source.{d.quoted('age')}")}
     person = PersonColumn(ColumnKind.TEXT, f"source.{d.quoted('id')}", ["age"], 1)
     relation = ".".join(d.quoted(part) for part in ("census", f"the {d.marks[1]} people"))
@@ -404,7 +414,7 @@ def test_without_conditions_the_table_is_the_relation():
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("condition", "code"),
     [
         ({"a": 0.5}, "spec.condition-value-invalid"),
         ({"a": None}, "spec.condition-value-invalid"),
@@ -438,9 +448,9 @@ def test_without_conditions_the_table_is_the_relation():
         ((type("Other", (Condition,), {})("a", (1,)),), "spec.where-not-a-mapping"),
     ],
 )  # fmt: skip
-def test_conditions_that_say_nothing_that_can_be_met(given, words):
-    with refused(words):
-        DataSource(where=given)
+def test_conditions_that_say_nothing_that_can_be_met(condition, code):
+    with refused(code):
+        DataSource(where=condition)
 
 
 def test_a_condition_has_codes_or_bounds():
@@ -466,11 +476,16 @@ def test_one_meaning_has_one_form_and_words():
 @given(st.floats(allow_nan=False, allow_infinity=False, max_value=1e308), st.floats())
 def test_bounds_mean_what_they_say(bound, x):
     finite = math.isfinite(x)
-    for name, met in {"at_least": x >= bound, "above": x > bound, "at_most": x <= bound, "below": x < bound}.items():
+    for name, is_match in {
+        "at_least": x >= bound,
+        "above": x > bound,
+        "at_most": x <= bound,
+        "below": x < bound,
+    }.items():
         with contextlib.suppress(SpecError):  # of the last number
-            (found,) = conditions({"a": {name: bound}})
-            assert (found.coding.cell(x) == 0) == (finite and met)
-            assert found.coding.cell(None) is None
+            (condition,) = conditions({"a": {name: bound}})
+            assert (condition.coding.cell(x) == 0) == (finite and is_match)
+            assert condition.coding.cell(None) is None
 
 
 # --- the plan, its price, its account, the release ------------------------------------------------------------------
@@ -494,8 +509,8 @@ margin = 5
 @pytest.fixture
 def register(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    every = itertools.product("fm", ("SI", "AT", "si", ""), (2019, 2020, 2021, 2022, ""), "abc")
-    rows = [",".join(map(str, x)) for x in every]
+    records = itertools.product("fm", ("SI", "AT", "si", ""), (2019, 2020, 2021, 2022, ""), "abc")
+    rows = [",".join(map(str, x)) for x in records]
     (tmp_path / "people.csv").write_text("sex,country,year,kind\n" + "\n".join(rows * 50) + "\n", encoding="utf-8")
     (tmp_path / "spec.toml").write_text(SPEC, encoding="utf-8")
     return tmp_path
@@ -505,25 +520,25 @@ def test_from_a_specification_to_a_verified_release(register, capsys):
     by_command("plan", "spec.toml", "-o", "plan.json")
     by_command("release", "plan.json", "people.csv", "--ledger", "ledger.db", "-o", "release")
     by_command("verify", "release", "--ledger", "ledger.db")
-    told = "".join(capsys.readouterr())
-    assert "FAILS" not in told
-    words = ["'country' is 'SI'", "'kind' is 'a' or 'b'", "'year' is at least 2020 and below 2022"]
-    assert all(x in told for x in words)
+    output = "".join(capsys.readouterr())
+    assert "FAILS" not in output
+    texts = ["'country' is 'SI'", "'kind' is 'a' or 'b'", "'year' is at least 2020 and below 2022"]
+    assert all(x in output for x in texts)
     release = fn.Release.read("release")
     assert (release["sex"]["value"] - 200).abs().max() < 40  # 5 is the margin of 95 %
     path = register / "release" / "release.json"
     document = json.loads(path.read_text(encoding="utf-8"))
-    assert document["counted"] == words
+    assert document["counted"] == texts
     by_command("tables", "release", "sex")
-    told = "".join(capsys.readouterr())
-    assert all(f"counted: {x}" in told for x in words)
+    output = "".join(capsys.readouterr())
+    assert all(f"counted: {x}" in output for x in texts)
     by_command("tables", "release", "sex", "--json")
-    assert json.loads(capsys.readouterr().out)["tables"][0]["counted"] == words
+    assert json.loads(capsys.readouterr().out)["tables"][0]["counted"] == texts
     by_command("ask", "release", "count(sex='f')")
-    assert f"records are counted of which {', '.join(words)}" in capsys.readouterr().out
+    assert f"records are counted of which {', '.join(texts)}" in capsys.readouterr().out
     by_command("ask", "release", "count(sex='f')", "--json")
-    assert json.loads(capsys.readouterr().out)["counted"] == words
-    for claim in (words[:2], []):
+    assert json.loads(capsys.readouterr().out)["counted"] == texts
+    for claim in (texts[:2], []):
         path.write_text(json.dumps(document | {"counted": claim}), encoding="utf-8")
         assert not fn.verify("release").ok
 
@@ -548,15 +563,15 @@ def test_a_specification_and_python_say_the_same(register):
     plan = fn.plan(publication)
     assert fn.Plan.from_json(plan.to_json()).hash == plan.hash
     assert "records are counted of which 'country' is 'SI'" in "\n".join(lines(plan_report(plan)))
-    plain = fn.plan(replace(publication, source=replace(publication.source, where={})))
+    unfiltered = fn.plan(replace(publication, source=replace(publication.source, where={})))
     other = fn.plan(replace(publication, source=replace(publication.source, where=where | {"country": "AT"})))
-    assert len({p.hash for p in (plan, plain, other)}) == 3
-    assert "where" not in plain.to_json()
-    assert "records are counted" not in "\n".join(lines(plan_report(plain)))
+    assert len({p.hash for p in (plan, unfiltered, other)}) == 3
+    assert "where" not in unfiltered.to_json()
+    assert "records are counted" not in "\n".join(lines(plan_report(unfiltered)))
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("condition", "code"),
     [
         ("{ a = 0.5 }", "spec.condition-value-invalid"),
         ("{ a = { at_last = 3 } }", "spec.several-problems"),
@@ -565,9 +580,9 @@ def test_a_specification_and_python_say_the_same(register):
         ("3", "spec.wrong-type"),
     ],
 )
-def test_bad_specifications_are_told_where_and_what(said, words):
-    text = SPEC.replace('{ country = "SI", year = { at_least = 2020, below = 2022 }, kind = ["a", "b"] }', said)
-    with refused(words):
+def test_errors_about_bad_specifications_name_the_place(condition, code):
+    text = SPEC.replace('{ country = "SI", year = { at_least = 2020, below = 2022 }, kind = ["a", "b"] }', condition)
+    with refused(code):
         Spec.from_toml(text).publication()
 
 
@@ -579,10 +594,10 @@ def test_records_come_and_go_and_are_charged_to_one_account():
     workload = fn.Workload(DOMAIN_X, [fn.table("x", margin=5), fn.table(margin=3)])
     filtered = fn.plan(workload, unit=swap, source=source)
     dropping = fn.plan(workload, unit=swap, source=DataSource("register", outside_domain="drop"))
-    plain = fn.plan(workload, unit=swap, source=DataSource("register"))
+    refusing = fn.plan(workload, unit=swap, source=DataSource("register"))
     assert filtered.order.adjacency == Adjacency(swap, drops=True)
-    assert filtered.exact_rho == dropping.exact_rho > plain.exact_rho
-    assert {p.order.account for p in (filtered, dropping, plain)} == {Account("register", swap)}
+    assert filtered.exact_rho == dropping.exact_rho > refusing.exact_rho
+    assert {p.order.account for p in (filtered, dropping, refusing)} == {Account("register", swap)}
 
 
 def test_data_that_are_filtered_otherwise_than_was_planned_are_refused(tmp_path):

@@ -61,7 +61,7 @@ NAMES = {
 SAMPLES = {a: zoo.ATTRIBUTES[name] for a, name in NAMES.items()}
 DOMAIN = fn.Domain({**{a: s.attribute for a, s in SAMPLES.items()}, "unused": fn.Ordered(0, 1)})
 MARGINS = [(), ("sex",), ("kids", "sex"), ("income", "owner", "region"), ("age",), tuple(NAMES)]
-BESIDE = Sample(fn.Ordered(0, 2), "int16", [[0], [1], [2]], [3, None])
+OTHER = Sample(fn.Ordered(0, 2), "int16", [[0], [1], [2]], [3, None])
 
 
 def people(n=300, *, spoilt=0.1, seed=5, source=zoo.COUNTERS["arrow table"]):
@@ -77,14 +77,14 @@ def people(n=300, *, spoilt=0.1, seed=5, source=zoo.COUNTERS["arrow table"]):
     return Records(DOMAIN, {a: pick(s) for a, s in SAMPLES.items()}, {a: s.kind for a, s in SAMPLES.items()})
 
 
-def beside(source, attribute, values):
+def with_other(source, attribute, values):
     """Records with these values of an attribute, as far as the source holds them, and with another attribute."""
     sample = zoo.ATTRIBUTES[attribute]
-    domain = fn.Domain({"x": sample.attribute, "beside": BESIDE.attribute, "unused": fn.Ordered(0, 1)})
+    domain = fn.Domain({"x": sample.attribute, "beside": OTHER.attribute, "unused": fn.Ordered(0, 1)})
     held = source.held(sample, values)
-    others = source.held(BESIDE, BESIDE.values)
-    more = [others[i % len(others)] for i in range(len(held))]
-    return Records(domain, {"x": held, "beside": more}, {"x": sample.kind, "beside": BESIDE.kind})
+    others = source.held(OTHER, OTHER.values)
+    cycled_values = [others[i % len(others)] for i in range(len(held))]
+    return Records(domain, {"x": held, "beside": cycled_values}, {"x": sample.kind, "beside": OTHER.kind})
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def real_engine():
 
 
 @pytest.fixture(autouse=True)
-def most_share_an_engine(request):
+def share_one_engine(request):
     if "real_engine" not in request.fixturenames:
         request.getfixturevalue("one_engine")
 
@@ -103,7 +103,7 @@ def most_share_an_engine(request):
 
 def side_by_side(source, attributes):
     """Every value of these attributes that the source holds, each in a record whose other values are inside."""
-    listed = {f"x{i}": zoo.ATTRIBUTES[a] for i, a in enumerate(attributes)} | {"beside": BESIDE}
+    listed = {f"x{i}": zoo.ATTRIBUTES[a] for i, a in enumerate(attributes)} | {"beside": OTHER}
     held = {a: source.held(sample, sample.values) for a, sample in listed.items()}
     inside = {a: [v for v in held[a] if listed[a].attribute.cell(v) is not None] for a in listed}
     columns = {a: [] for a in listed if inside[a]}
@@ -113,9 +113,10 @@ def side_by_side(source, attributes):
     return Records(domain, columns, {a: listed[a].kind for a in columns})
 
 
-def some(records, rows):
+def select_rows(records, rows):
     return replace(
-        records, values={a: [v for v, kept in zip(x, rows, strict=True) if kept] for a, x in records.values.items()}
+        records,
+        values={a: [v for v, is_kept in zip(x, rows, strict=True) if is_kept] for a, x in records.values.items()},
     )
 
 
@@ -137,18 +138,18 @@ def test_files_that_change_while_they_are_counted_are_refused(name, become, tmp_
     write(path)
     counter = open_counter(path, fn.Domain(x=fn.Ordered(0, 1)), DataSource("s"))
     assert counter.count([("x",)])["x",].tolist() == [1, 2]
-    told = path.stat()
+    stat = path.stat()
 
     def then_change():
         if become == "longer":
             path.write_bytes(path.read_bytes() + b"0\n")
-            os.utime(path, ns=(told.st_atime_ns, told.st_mtime_ns))
+            os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
         elif become == "touched":
-            os.utime(path, ns=(told.st_atime_ns, told.st_mtime_ns + 1))
+            os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
         elif become == "another":
             path.rename(tmp_path / "old")
             write(path)
-            os.utime(path, ns=(told.st_atime_ns, told.st_mtime_ns))
+            os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
         else:
             path.unlink()
 
@@ -172,19 +173,19 @@ def test_every_counter_counts_every_attribute_as_declared(counter, attributes, t
     records = side_by_side(source, attributes)
     domain, cells = records.domain, in_cells(records)
     margins = [*((a,) for a in cells), (), tuple(cells)[-1:-3:-1]]
-    made = {}
+    data_by_rows = {}
 
-    def counting(kept, policy):
-        if (rows := kept.tobytes()) not in made:
-            (folder := tmp_path / str(len(made))).mkdir()
-            made[rows] = source.make(some(records, kept), folder)
-        counter = open_counter(made[rows], domain, DataSource(table=source.table, outside_domain=policy))
+    def counting(is_kept, policy):
+        if (rows := is_kept.tobytes()) not in data_by_rows:
+            (folder := tmp_path / str(len(data_by_rows))).mkdir()
+            data_by_rows[rows] = source.make(select_rows(records, is_kept), folder)
+        counter = open_counter(data_by_rows[rows], domain, DataSource(table=source.table, outside_domain=policy))
         counter.check(margins[0])
         return counter
 
     for policy in (DROP, REFUSE):
-        left = {DROPPED, OUTSIDE} if policy is DROP else {DROPPED}
-        gone = np.any([np.isin(c, list(left)) for c in cells.values()], axis=0)
+        dropped_codes = {DROPPED, OUTSIDE} if policy is DROP else {DROPPED}
+        gone = np.any([np.isin(c, list(dropped_codes)) for c in cells.values()], axis=0)
         bad = {a: n for a in domain if (n := int((cells[a][~gone] < 0).sum()))}
         if bad:
             with pytest.raises(DataError) as caught:
@@ -204,15 +205,15 @@ def test_every_counter_counts_every_attribute_as_declared(counter, attributes, t
     [(c, "as it is") for c in zoo.COUNTERS]
     + [(c, "codes joined, by sevens") for c in zoo.COUNTERS if c not in ENGINES or c == "sqlite"],  # others do not read
 )
-def test_every_counter_counts_attributes_together(counter, way, tmp_path, monkeypatch):
+def test_every_counter_counts_attributes_jointly(counter, way, tmp_path, monkeypatch):
     """And two of them alone, others with each counter."""
     source = zoo.COUNTERS[counter]
     if way != "as it is":
         monkeypatch.setattr(duck, "_MAX_CODES_IN_CASE", 0)
         monkeypatch.setattr(joint_counts, "BATCH_BYTES", 7 * 2 * len(NAMES))
-    first = 2 * [*zoo.COUNTERS].index(counter)
-    alone = [[*NAMES][i % len(NAMES)] for i in (first, first + 1)] if way == "as it is" and counter not in SLOW else []
-    check_counter(source, people(source=source), tmp_path, by_one_attributes=alone)
+    start = 2 * [*zoo.COUNTERS].index(counter)
+    by_one = [[*NAMES][i % len(NAMES)] for i in (start, start + 1)] if way == "as it is" and counter not in SLOW else []
+    check_counter(source, people(source=source), tmp_path, by_one_attributes=by_one)
 
 
 @pytest.mark.no_cover
@@ -258,7 +259,7 @@ def test_every_counter_counts_whatever_values_as_declared(counter, attribute, va
     source, listed = zoo.COUNTERS[counter], zoo.ATTRIBUTES[attribute].values
     values += [listed[i % len(listed)] for i in places]
     with tempfile.TemporaryDirectory() as folder:
-        check_counter(source, beside(source, attribute, values), Path(folder))
+        check_counter(source, with_other(source, attribute, values), Path(folder))
 
 
 @settings(max_examples=200)
@@ -280,7 +281,7 @@ def test_a_histogram_is_read_once():
 
 
 @pytest.mark.parametrize(
-    ("counts", "words"),
+    ("counts", "code"),
     [
         (np.array([1.0, 2, 3]), "data.counts-not-integers"),
         (np.array([True, False, True]), "data.counts-not-integers"),
@@ -293,8 +294,8 @@ def test_a_histogram_is_read_once():
         (np.ma.masked_array([1, 2, 3], mask=[0, 1, 0]), "data.counts-masked"),
     ],
 )
-def test_what_is_no_histogram_is_refused(counts, words):
-    with refused(words) as caught:
+def test_what_is_no_histogram_is_refused(counts, code):
+    with refused(code) as caught:
         open_counter(counts, fn.Domain(a=fn.Ordered(0, 2)), DataSource())
     assert "Nothing was measured" in str(caught.value)
     assert "987" not in str(caught.value)
@@ -307,14 +308,14 @@ def test_a_histogram_may_hold_almost_2_to_the_62_records():
     assert HistogramCounter(counts, domain).count([()])[()] == 2**62 - 1
 
 
-@pytest.mark.parametrize("most", [1, 5, 2**40])
-def test_an_array_of_more_records_than_are_declared_is_refused(most):
+@pytest.mark.parametrize("max_records", [1, 5, 2**40])
+def test_an_array_of_more_records_than_are_declared_is_refused(max_records):
     """The public bound decides it alone, and the error does not contain the number of records."""
-    domain, source = fn.Domain(a=fn.Ordered(0, 2)), DataSource(max_records=most)
-    assert open_counter(np.array([most - 1, 0, 1]), domain, source).count([()])[()] == most
+    domain, source = fn.Domain(a=fn.Ordered(0, 2)), DataSource(max_records=max_records)
+    assert open_counter(np.array([max_records - 1, 0, 1]), domain, source).count([()])[()] == max_records
     with refused("data.counts-above-max-records") as caught:
-        open_counter(np.array([most - 1, 2, 5]), domain, source)
-    assert f"{most + 6:,}" not in str(caught.value)
+        open_counter(np.array([max_records - 1, 2, 5]), domain, source)
+    assert f"{max_records + 6:,}" not in str(caught.value)
 
 
 def test_a_counter_is_its_own_counter():
@@ -353,12 +354,12 @@ def test_a_bin_starts_at_its_cut(numbers):
     attribute = fn.Binned(cuts)
     values = [*cuts, *(math.nextafter(c, -math.inf) for c in cuts), 0.0, -0.0]
     values = [v for v in values if math.isfinite(v)]
-    wanted = np.bincount([attribute.cell(v) for v in values], minlength=attribute.size).tolist()
-    assert count_text(attribute, map(repr, values)) == wanted
-    assert count_object(attribute, values) == wanted
+    expected = np.bincount([attribute.cell(v) for v in values], minlength=attribute.size).tolist()
+    assert count_text(attribute, map(repr, values)) == expected
+    assert count_object(attribute, values) == expected
     frame = pa.table({"x": values})
     assert (
-        DuckCounter.from_frame(frame, fn.Domain(x=attribute), DataSource()).count([("x",)])[("x",)].tolist() == wanted
+        DuckCounter.from_frame(frame, fn.Domain(x=attribute), DataSource()).count([("x",)])[("x",)].tolist() == expected
     )
 
 
@@ -376,7 +377,7 @@ def test_a_column_may_serve_several_attributes():
         DuckCounter.from_frame(frame, domain, DataSource()).count([("rough",), ("word",)])
 
 
-def test_a_margin_asked_for_twice_is_counted_once():
+def test_a_margin_requested_twice_is_counted_once():
     frame = pa.table({"a": [0, 1, 7]})
     counter = DuckCounter.from_frame(frame, fn.Domain(a=fn.Ordered(0, 1)), DataSource())
     with refused("data.records-outside-domain"):
@@ -394,15 +395,15 @@ def test_drop_leaves_a_record_out_of_every_table():
     )
     same_counts(counter.count([("a",)]), {("a",): np.array([1, 1])})
     same_counts(counter.count([()]), {(): np.array(2)})
-    for whole in (frame, frame.to_pandas(), pl.from_arrow(frame)):
-        same_counts(DuckCounter.from_frame(whole, domain, DataSource()).count([()]), {(): np.array(4)})
+    for source in (frame, frame.to_pandas(), pl.from_arrow(frame)):
+        same_counts(DuckCounter.from_frame(source, domain, DataSource()).count([()]), {(): np.array(4)})
     same_counts(counter.count([]), {})
     counter.check(["a", "b"])
     counter.check([])
 
 
 @pytest.mark.parametrize("n", [40, 130])
-def test_many_attributes_keep_their_margins_apart(n, rng):
+def test_many_attributes_keep_their_margins_separate(n, rng):
     x = rng.integers(0, 2, size=(50, n))
     domain = fn.Domain({f"q{i}": fn.Ordered(0, 1) if i % 8 else fn.Categorical([0, 1]) for i in range(n)})
     pairs = [(f"q{i}", f"q{(i + j) % n}") for i in range(n) for j in (1, 21)]
@@ -411,15 +412,15 @@ def test_many_attributes_keep_their_margins_apart(n, rng):
     assert counts[()] == 50
     assert counts["q0",].tolist() == [50 - x[:, 0].sum(), x[:, 0].sum()]
     for a, b in pairs:
-        wanted = np.zeros((2, 2), dtype=int)
-        np.add.at(wanted, (frame[a], frame[b]), 1)
-        np.testing.assert_array_equal(counts[a, b], wanted)
+        expected = np.zeros((2, 2), dtype=int)
+        np.add.at(expected, (frame[a], frame[b]), 1)
+        np.testing.assert_array_equal(counts[a, b], expected)
 
 
 def test_margins_are_summed_down_from_the_smallest_that_holds_them():
     cells = in_cells(people(spoilt=0))
     tally = Tally(counted(DOMAIN, cells, MARGINS))
-    for wanted in [
+    for margin in [
         ("owner",),
         ("region", "income"),
         ("sex", "kids"),
@@ -427,7 +428,7 @@ def test_margins_are_summed_down_from_the_smallest_that_holds_them():
         ("age", "kids", "sex"),
         ("kids", "sex", "age"),
     ]:
-        np.testing.assert_array_equal(tally[wanted], counted(DOMAIN, cells, [wanted])[wanted])
+        np.testing.assert_array_equal(tally[margin], counted(DOMAIN, cells, [margin])[margin])
 
 
 @pytest.mark.usefixtures("real_engine")
@@ -563,17 +564,17 @@ def test_a_mark_before_a_quoted_header_loses_no_record(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "first", [("SECRET", "1", "Smith"), ("sex", "1", "Smith"), ("age", "f", "Smith"), ("Smith", "", "1")]
+    "header", [("SECRET", "1", "Smith"), ("sex", "1", "Smith"), ("age", "f", "Smith"), ("Smith", "", "1")]
 )
-def test_an_error_about_columns_tells_nothing_of_a_first_line_that_may_be_a_record(first, tmp_path):
-    path = write_file(tmp_path / "x.csv", f"{','.join(first)}\nm,2,Jones\n")
+def test_an_error_about_columns_tells_nothing_of_a_first_line_that_may_be_a_record(header, tmp_path):
+    path = write_file(tmp_path / "x.csv", f"{','.join(header)}\nm,2,Jones\n")
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]), age=fn.Ordered(0, 3), other=fn.Ordered(0, 1))
     with refused("data.column-missing") as caught:
         open_counter(path, domain, DataSource()).count([("sex", "age")])
-    told = str(caught.value)
-    assert not any(value in told for value in {"SECRET", "Smith", "Jones", "'1'", "'f'"} - {"sex", "age"})
-    named = [c for c in first if c in domain]
-    assert (f"only '{named[0]}' of the domain" if named else "no column of the domain") in told
+    message = str(caught.value)
+    assert not any(value in message for value in {"SECRET", "Smith", "Jones", "'1'", "'f'"} - {"sex", "age"})
+    in_domain = [c for c in header if c in domain]
+    assert (f"only '{in_domain[0]}' of the domain" if in_domain else "no column of the domain") in message
 
 
 def test_a_blank_line_is_a_missing_value_where_there_is_one_column(tmp_path):
@@ -608,7 +609,7 @@ WRONG = {
 
 @pytest.mark.parametrize("kind", WRONG)
 def test_a_column_of_the_wrong_type_is_refused_before_records_are_read(kind, tmp_path):
-    data, attribute, words = WRONG[kind]
+    data, attribute, pattern = WRONG[kind]
     if isinstance(data, str):
         with duckdb.connect(tmp_path / "x.duckdb") as db:
             db.execute(data)
@@ -617,7 +618,7 @@ def test_a_column_of_the_wrong_type_is_refused_before_records_are_read(kind, tmp
     for act in (lambda: counter.check(["x"]), lambda: counter.count([("x",)])):
         with refused("data.column-of-wrong-type") as caught:
             act()
-        assert re.search(words, str(caught.value))
+        assert re.search(pattern, str(caught.value))
         assert "SECRET" not in str(caught.value).upper()
 
 
@@ -773,11 +774,11 @@ def test_what_cannot_be_read_is_refused_without_quoting_it(kind, tmp_path):
 def test_a_flipped_byte_of_a_parquet_file_is_an_error_or_harmless(compression, tmp_path, rng):
     table = pa.table({"x": rng.integers(0, 5, 500), "name": [SECRET] * 500})
     pq.write_table(table, tmp_path / "x.parquet", compression=compression)
-    whole = (tmp_path / "x.parquet").read_bytes()
+    content_before = (tmp_path / "x.parquet").read_bytes()
     domain = fn.Domain(x=fn.Ordered(0, 4))
-    for at in rng.choice(len(whole), size=12):
-        content = bytearray(whole)
-        content[at] ^= 1 << rng.integers(8)
+    for index in rng.choice(len(content_before), size=12):
+        content = bytearray(content_before)
+        content[index] ^= 1 << rng.integers(8)
         path = write_file(tmp_path / "y.parquet", bytes(content))
         try:
             counts = open_counter(path, domain, DataSource(outside_domain=DROP)).count([("x",)])[("x",)]
@@ -789,17 +790,17 @@ def test_a_flipped_byte_of_a_parquet_file_is_an_error_or_harmless(compression, t
 
 def test_a_flipped_bit_of_a_compressed_file_is_an_error(tmp_path, rng):
     """The engine alone reads a quarter of them as other records, without an error."""
-    whole = gzip.compress(csv_text({"x": [str(i) for i in rng.integers(0, 5, 500)]}).encode(), mtime=0)
+    content_before = gzip.compress(csv_text({"x": [str(i) for i in rng.integers(0, 5, 500)]}).encode(), mtime=0)
     domain = fn.Domain(x=fn.Ordered(0, 4))
-    for at in rng.choice(np.arange(10, len(whole)), size=20):
-        content = bytearray(whole)
-        content[at] ^= 1 << rng.integers(8)
+    for index in rng.choice(np.arange(10, len(content_before)), size=20):
+        content = bytearray(content_before)
+        content[index] ^= 1 << rng.integers(8)
         with refused("data.data-file-not-read"):
             open_counter(write_file(tmp_path / "x.csv.gz", bytes(content)), domain, DataSource())
 
 
 @pytest.mark.usefixtures("real_engine")
-def test_the_line_of_a_broken_csv_is_told(tmp_path):
+def test_the_line_of_a_broken_csv_is_reported(tmp_path):
     path = write_file(tmp_path / "x.csv", "x,y\n" + "1,2\n" * 20 + f"{SECRET}\n" + "1,2\n")
     with refused("data.data-file-not-read"):
         open_counter(path, fn.Domain(x=fn.Ordered(0, 1)), DataSource()).count([("x",)])
@@ -807,15 +808,15 @@ def test_the_line_of_a_broken_csv_is_told(tmp_path):
 
 @pytest.mark.usefixtures("real_engine")
 def test_a_quoted_text_that_several_readers_meet_is_read_by_one(tmp_path):
-    """They start eight million bytes apart, and must find the start of a record; progress still only rises."""
+    """They start eight million bytes from one another; each must find a record. Progress still only rises."""
     note = '"' + "1,2\n" * 25_000 + '"'
     path = write_file(
         tmp_path / "x.csv", "x,y\n" + f"0,{'z' * 9000}\n" * 883 + f"1,{note}\n" + f"2,{'z' * 9000}\n" * 1500
     )
-    told = []
-    counts = open_counter(path, fn.Domain(x=fn.Ordered(0, 2)), DataSource()).count([("x",)], told.append)
+    fractions = []
+    counts = open_counter(path, fn.Domain(x=fn.Ordered(0, 2)), DataSource()).count([("x",)], fractions.append)
     assert counts[("x",)].tolist() == [883, 1, 1500]
-    assert told == sorted(told)
+    assert fractions == sorted(fractions)
 
 
 def test_what_may_be_wrong_with_a_csv_file_names_the_longest_record_that_is_read(tmp_path):
@@ -824,11 +825,11 @@ def test_what_may_be_wrong_with_a_csv_file_names_the_longest_record_that_is_read
         open_counter(path, fn.Domain(x=fn.Ordered(0, 2)), DataSource()).count([("x",)])
 
 
-def tabled(path, columns, *more):
+def tabled(path, columns, *statements_after):
     """A DuckDB file with the table t."""
     with duckdb.connect(str(path)) as connection:
         for statement in (
-            *more,
+            *statements_after,
             f"CREATE TABLE t ({columns})",
             "INSERT INTO t (x) VALUES ('1'), ('2'), (' 2 '), ('no')",
         ):
@@ -871,7 +872,7 @@ def test_no_file_and_other_things_are_refused(tmp_path):
     write_file(tmp_path / "a.duckdb", "")
     write_file(tmp_path / "b.duckdb", "")
     domain = fn.Domain(x=fn.Ordered(0, 9999))
-    for data, words in {
+    for data, code in {
         tmp_path / "none.csv": "data.data-file-missing",
         tmp_path / "none*.csv": "data.data-file-missing",
         tmp_path / "*.duckdb": "data.files-not-readable-together",
@@ -882,7 +883,7 @@ def test_no_file_and_other_things_are_refused(tmp_path):
         7: "data.data-of-unknown-kind",
         DOMAIN: "data.data-of-unknown-kind",
     }.items():
-        with refused(words) as caught:
+        with refused(code) as caught:
             open_counter(data, domain, DataSource())
         assert str(tmp_path) not in str(caught.value)
 
@@ -897,14 +898,14 @@ def test_a_pattern_matches_files_and_no_directories(tmp_path):
 
 def test_what_to_do_about_sources_that_cannot_be_counted(tmp_path):
     domain = fn.Domain(x=fn.Ordered(0, 9))
-    for data, words in [
+    for data, code in [
         (pl.DataFrame({"x": [1]}).lazy(), "data.frame-not-collected"),
         (pa.table({"x": [1]}).to_reader(), "data.frame-read-once"),
         (write_file(tmp_path / "a.csv", ""), "data.csv-header-missing"),
         (write_file(tmp_path / "b.csv", "\nx\n1\n"), "data.csv-header-missing"),
         (write_file(tmp_path / "c.csv", "  \nx\n1\n"), "data.csv-header-missing"),
     ]:
-        with refused(words):
+        with refused(code):
             open_counter(data, domain, DataSource())
 
 
@@ -925,11 +926,11 @@ def test_what_a_file_says_of_all_its_numbers_decides_nothing(attribute, others, 
                 with refused("data.records-outside-domain"):
                     counter.count([("x",)])
             else:
-                wanted = [sum(attribute.cell(v) == i for v in others) for i in range(attribute.size)]
-                assert counter.count([("x",)])[("x",)].tolist() == same.count([("x",)])[("x",)].tolist() == wanted
+                expected = [sum(attribute.cell(v) == i for v in others) for i in range(attribute.size)]
+                assert counter.count([("x",)])[("x",)].tolist() == same.count([("x",)])[("x",)].tolist() == expected
 
 
-def test_files_of_a_pattern_must_be_alike(tmp_path):
+def test_files_of_a_pattern_must_have_equal_columns(tmp_path):
     """An engine would cast 3.5 to the integer 4 of the first file, or take columns in another order."""
     domain = fn.Domain(x=fn.Ordered(0, 9))
     for name, a, b in [
@@ -967,9 +968,11 @@ def test_integers_of_every_type_are_in_the_ranges_in_which_they_are(tmp_path, on
     held = {}
     with duckdb.connect(path) as db:
         for name, (unsigned, bits) in INTEGERS.items():
-            least, most = (0, 2**bits - 1) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-            near = [x + d for low, high, _ in kinds for x in (low, high, least, most, 0) for d in (-1, 0, 1)]
-            held[name] = sorted({x for x in near if least <= x <= most})
+            low_end, high_end = (0, 2**bits - 1) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+            numbers_near = [
+                x + d for low, high, _ in kinds for x in (low, high, low_end, high_end, 0) for d in (-1, 0, 1)
+            ]
+            held[name] = sorted({x for x in numbers_near if low_end <= x <= high_end})
             db.execute(f"CREATE TABLE {name.lower()} (n {name})")
             db.execute(f"INSERT INTO {name.lower()} VALUES (NULL), " + ", ".join(f"({x})" for x in held[name]))
     for name, values in held.items():
@@ -977,8 +980,8 @@ def test_integers_of_every_type_are_in_the_ranges_in_which_they_are(tmp_path, on
                             for i, kind in enumerate(kinds)})  # fmt: skip
         got = open_counter(path, domain, DataSource(table=name.lower())).count([(a,) for a in domain])
         for a in domain:
-            wanted = np.bincount([domain[a].cell(x) for x in (None, *values)], minlength=domain[a].size)
-            assert got[a,].tolist() == wanted.tolist(), (name, a)
+            expected = np.bincount([domain[a].cell(x) for x in (None, *values)], minlength=domain[a].size)
+            assert got[a,].tolist() == expected.tolist(), (name, a)
 
 
 TYPES = {
@@ -1012,7 +1015,7 @@ def test_the_engine_for_files_is_tried_with_known_values_of_every_type(name, csv
         right = duck._cell
         monkeypatch.setattr(duck, "_RIGHT", set())
         monkeypatch.setattr(
-            duck, "_cell", lambda *args, **more: (f"abs({right(*args, **more)[0]})", right(*args, **more)[1])
+            duck, "_cell", lambda *args, **options: (f"abs({right(*args, **options)[0]})", right(*args, **options)[1])
         )
         with refused("data.engine-codes-differently") as caught:
             duck._refuse_unless_right(connection, tried)
@@ -1080,7 +1083,7 @@ def test_tables_of_a_duckdb_file_are_named_where_one_is_needed(tmp_path):
 
 @pytest.mark.usefixtures("real_engine")
 def test_the_records_are_read_once_for_all_margins():
-    given = []
+    read_counts = []
 
     class Counting:
         """A stream that remembers what it has handed out."""
@@ -1090,27 +1093,27 @@ def test_the_records_are_read_once_for_all_margins():
 
             def batches():
                 for batch in table.to_batches(max_chunksize=100):
-                    given.append(batch.num_rows)
+                    read_counts.append(batch.num_rows)
                     yield batch
 
             return pa.RecordBatchReader.from_batches(table.schema, batches()).__arrow_c_stream__(requested_schema)
 
     counter = open_counter(Counting(), DOMAIN, DataSource())
     counter.check(NAMES)
-    assert given == []
+    assert read_counts == []
     same_counts(counter.count(MARGINS), counted(DOMAIN, in_cells(people(spoilt=0)), MARGINS))
-    assert given == [100, 100, 100]
+    assert read_counts == [100, 100, 100]
 
 
 def test_only_the_columns_of_used_attributes_are_read():
     class Picky:
-        """A frame that must be asked for its columns."""
+        """A frame that gives only the columns it is called for."""
 
         schema = pa.schema([("x", pa.int64()), ("y", pa.int64())])
-        asked = ()
+        selected = ()
 
         def select(self, names):
-            Picky.asked = names
+            Picky.selected = names
             return pa.table({n: [1] for n in names})
 
         def __arrow_c_stream__(self, requested_schema=None):
@@ -1118,11 +1121,11 @@ def test_only_the_columns_of_used_attributes_are_read():
 
     counter = open_counter(Picky(), fn.Domain(x=fn.Ordered(0, 1), y=fn.Ordered(0, 1)), DataSource())
     assert counter.count([("y",)])["y",].tolist() == [0, 1]
-    assert Picky.asked == ["y"]
+    assert Picky.selected == ["y"]
 
 
 @pytest.mark.usefixtures("real_engine")
-def test_the_engine_is_alone():
+def test_the_engine_is_isolated():
     people = pd.DataFrame({"x": [1]})  # noqa: F841 - what must not be found
     with sources.engine() as db:
         for setting in ("autoinstall_known_extensions", "autoload_known_extensions", "allow_persistent_secrets"):
@@ -1161,13 +1164,13 @@ counter.count([("x",)], lambda _: os.kill(os.getpid(), signal.SIGKILL))
 def test_a_process_killed_while_it_counts_leaves_nothing_on_the_disk(tmp_path):
     with duckdb.connect() as db:
         db.execute(f"COPY (SELECT i % 10 AS x FROM range(300000) AS r(i)) TO '{tmp_path / 'people.parquet'}'")
-    made = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", KILLED, str(tmp_path / "people.parquet")],
         env={**os.environ, "TMPDIR": str(tmp_path)},
         cwd=tmp_path,
         check=False,
     )
-    assert made.returncode == -signal.SIGKILL
+    assert process.returncode == -signal.SIGKILL
     assert [p.name for p in tmp_path.iterdir()] == ["people.parquet"]
 
 
@@ -1205,7 +1208,7 @@ def test_nothing_stays_open_or_lies_about(kind, spoilt, tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("real_engine")
-def test_a_duckdb_file_with_a_log_is_read_as_it_stands_and_left_alone(tmp_path):
+def test_a_duckdb_file_with_a_log_is_read_as_it_stands_and_not_changed(tmp_path):
     """A crash leaves records that are only in the write-ahead log."""
     path, copy = tmp_path / "x.duckdb", tmp_path / "y.duckdb"
     with duckdb.connect(path) as db:
@@ -1234,7 +1237,7 @@ def test_every_counter_is_a_counter():
 
 
 @pytest.mark.usefixtures("real_engine")
-def test_too_little_memory_is_told(tmp_path):
+def test_too_little_memory_is_reported(tmp_path):
     data = zoo.COUNTERS["parquet"].make(people(), tmp_path)
     counter = DuckCounter.from_path(data, DOMAIN, DataSource(), memory_limit="100KB")
     with refused("data.memory-exhausted") as caught:
@@ -1257,7 +1260,7 @@ def test_five_million_records_are_counted_out_of_core(tmp_path):
     counter = DuckCounter.from_path(path, domain, DataSource(), memory_limit="100MB")
     counts = counter.count([("place",), ("letter", "amount"), ("place", "amount")])
     i = np.arange(n)
-    place, bins = (i * 7919) % wide, np.searchsorted([50, 100.25], i % 1000 / 4, side="right")
-    np.testing.assert_array_equal(counts["place",], np.bincount(place, minlength=wide))
+    places, bins = (i * 7919) % wide, np.searchsorted([50, 100.25], i % 1000 / 4, side="right")
+    np.testing.assert_array_equal(counts["place",], np.bincount(places, minlength=wide))
     np.testing.assert_array_equal(counts["letter", "amount"].ravel(), np.bincount(i % 26 * 3 + bins, minlength=78))
-    np.testing.assert_array_equal(counts["place", "amount"].ravel(), np.bincount(place * 3 + bins, minlength=3 * wide))
+    np.testing.assert_array_equal(counts["place", "amount"].ravel(), np.bincount(places * 3 + bins, minlength=3 * wide))

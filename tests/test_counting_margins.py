@@ -45,33 +45,33 @@ def table(margin, rng):
 
 @pytest.mark.no_cover
 @given(st.integers(0, 2**32 - 1), st.lists(st.sampled_from(ORDERED), unique=True, max_size=4))
-def test_a_tally_sums_down_from_the_smallest_that_holds_what_is_wanted(seed, counted):
+def test_a_tally_sums_down_from_the_smallest_holder(seed, counted):
     """The tables contradict each other on purpose: detects a sum from another holder than the first of the smallest."""
     rng = np.random.default_rng(seed)
     counts = {m: table(m, rng) for m in [*counted, tuple(SIZES)]}
     tally = Tally(counts)
-    for wanted in ORDERED:
-        holder = min((m for m in counts if set(wanted) <= set(m)), key=lambda m: counts[m].size)
-        holder = wanted if wanted in counts else holder
-        kept = [a for a in holder if a in wanted]
-        down = counts[holder].sum(axis=tuple(i for i, a in enumerate(holder) if a not in wanted))
-        for got in (tally[wanted], Tally(counts)[wanted]):
+    for margin in ORDERED:
+        holder = min((m for m in counts if set(margin) <= set(m)), key=lambda m: counts[m].size)
+        holder = margin if margin in counts else holder
+        axes = [a for a in holder if a in margin]
+        down = counts[holder].sum(axis=tuple(i for i, a in enumerate(holder) if a not in margin))
+        for got in (tally[margin], Tally(counts)[margin]):
             assert got.dtype == np.int64
-            np.testing.assert_array_equal(got, np.transpose(down, [kept.index(a) for a in wanted]))
+            np.testing.assert_array_equal(got, np.transpose(down, [axes.index(a) for a in margin]))
 
 
 def test_what_no_counted_margin_holds_is_an_error():
     counts = {("a", "b"): np.ones((2, 3), dtype=np.int64)}
-    for wanted in [("c",), ("a", "c"), ("a", "b", "c")]:
+    for margin in [("c",), ("a", "c"), ("a", "b", "c")]:
         with pytest.raises(KeyError, match="no counted margin holds"):
-            Tally(counts)[wanted]
+            Tally(counts)[margin]
     with pytest.raises(KeyError, match="no counted margin holds"):
         Tally({})[()]
     assert Tally(counts)["a", "b"] is counts["a", "b"]
     assert Tally(counts)[()] == 6
 
 
-def test_blank_counts_are_apart_and_in_one_piece():
+def test_blank_counts_are_separate_and_in_one_piece():
     counts = margins.blank(SUBSETS, SIZES)
     assert list(counts) == SUBSETS
     for i, m in enumerate(SUBSETS):
@@ -96,7 +96,7 @@ def test_counts_that_exceed_the_memory_are_refused(cells, memory, monkeypatch):
     assert caught.value.__cause__ is None
 
 
-def test_the_memory_of_the_machine_is_told_where_it_can_be(monkeypatch):
+def test_the_memory_of_the_machine_is_stated_where_known(monkeypatch):
     if hasattr(os, "sysconf"):
         assert physical_memory() > 2**28
 

@@ -60,12 +60,12 @@ def test_all_sets_of_twelve_attributes_are_counted_of_the_records_inside(seed, m
     """Drop, over all margins of a width, with missing and undeclared values. Detects a record in some margins only."""
     rng = np.random.default_rng(seed)
     domain, where, frame = grid(60, 12, rng, missing)
-    wanted = list(itertools.combinations(domain, width))
+    margins = list(itertools.combinations(domain, width))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(joint_counts, "BATCH_BYTES", batch * 2 * 12)
         frame = Stream(sliced(pa.Table.from_pandas(frame, preserve_index=False), batch))
-        got = DuckCounter.from_frame(frame, domain, DataSource(outside_domain=DROP)).count(wanted)
-    same_counts(got, counted(domain, where, wanted))
+        got = DuckCounter.from_frame(frame, domain, DataSource(outside_domain=DROP)).count(margins)
+    same_counts(got, counted(domain, where, margins))
 
 
 FORMS = {
@@ -92,21 +92,21 @@ FORMS["duckdb"] = database
 @pytest.mark.parametrize("form", FORMS)
 def test_all_pairs_of_a_hundred_columns(form, tmp_path, rng):
     """4,950 margins, with and without records outside. Detects anything that gives way under many columns."""
-    wanted = []
+    margins = []
     for missing in (0, 0.0002):
         domain, where, frame = grid(4000, 100, rng, missing)
-        wanted = list(itertools.combinations(domain, 2))
+        margins = list(itertools.combinations(domain, 2))
         folder = tmp_path / str(missing)
         folder.mkdir()
         data = FORMS[form](frame, folder)
         counter = open_counter(data, domain, DataSource(table="t", outside_domain=DROP))
-        same_counts(counter.count(wanted), counted(domain, where, wanted))
+        same_counts(counter.count(margins), counted(domain, where, margins))
     strict = open_counter(data, domain, DataSource(table="t"))
     bad = {a: n for a, cells in where.items() if (n := (cells < 0).sum())}
     numbers = ", ".join(f"{n} in the column {a!r} (attribute {a!r})" for a, n in bad.items())
     assert len(bad) > 20
     with pytest.raises(DataError) as caught:
-        strict.count(wanted)
+        strict.count(margins)
     assert caught.value.code == "data.records-outside-domain"
     assert caught.value.given.endswith(f"outside the domain: {numbers}.")
 
@@ -124,16 +124,16 @@ def test_a_value_that_is_no_number_is_outside_and_stops_nothing(tmp_path):
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("size", [2, 64, 65, 2**15, 2**15 + 1, 2**16 + 1])
-@pytest.mark.parametrize("whole", [True, False])
-def test_long_code_lists(size, whole, rng):
+@pytest.mark.parametrize("is_numeric", [True, False])
+def test_long_code_lists(size, is_numeric, rng):
     """Around every size at which codes or cells are handled differently; zero with a sign is zero."""
     codes = [int(x) for x in rng.permutation(size) - size // 2]
-    domain = fn.Domain(x=fn.Categorical(codes if whole else [f"code {c}" for c in codes]))
+    domain = fn.Domain(x=fn.Categorical(codes if is_numeric else [f"code {c}" for c in codes]))
     values = [0, codes[0], codes[-1], codes[-1], size]
-    column = [-0.0, *map(float, values[1:])] if whole else [f"code {v}" for v in values]
+    column = [-0.0, *map(float, values[1:])] if is_numeric else [f"code {v}" for v in values]
     counter = DuckCounter.from_frame(pa.table({"x": column}), domain, DataSource(outside_domain=DROP))
-    wanted = np.bincount([codes.index(v) for v in values[:-1]], minlength=size)
-    np.testing.assert_array_equal(counter.count([("x",)])["x",], wanted)
+    expected = np.bincount([codes.index(v) for v in values[:-1]], minlength=size)
+    np.testing.assert_array_equal(counter.count([("x",)])["x",], expected)
 
 
 # --- values looked up without the engine -------------------------------------------------------------------
@@ -158,18 +158,18 @@ WINDOWS = {
 @pytest.mark.no_cover
 @pytest.mark.parametrize("name", WINDOWS)
 @pytest.mark.parametrize("kind", ["i1", "u1", "i2", "u2", "i4", "u4", "i8"])
-def test_whole_numbers_are_looked_up_as_they_are_declared(name, kind, rng):
+def test_integers_are_looked_up_as_declared(name, kind, rng):
     """This also holds at both ends of every integer, and for any content in place of a missing number."""
     coding, ends = WINDOWS[name], np.iinfo(kind)
     window = Window.from_coding(coding)
-    near = [x for x in range(-320, 1010) if ends.min <= x <= ends.max]
-    numbers = np.array([*near, ends.min, ends.min + 1, ends.max - 1, ends.max], dtype=kind)
-    wanted = np.array([cell_of(coding, x) for x in numbers])
-    np.testing.assert_array_equal(window.cells_of(numbers, None), wanted)
+    small = [x for x in range(-320, 1010) if ends.min <= x <= ends.max]
+    numbers = np.array([*small, ends.min, ends.min + 1, ends.max - 1, ends.max], dtype=kind)
+    expected = np.array([cell_of(coding, x) for x in numbers])
+    np.testing.assert_array_equal(window.cells_of(numbers, None), expected)
     missing = rng.random(len(numbers)) < 0.3
-    np.testing.assert_array_equal(window.cells_of(numbers, missing), np.where(missing, cell_of(coding, None), wanted))
-    inside = numbers[wanted >= 0]
-    np.testing.assert_array_equal(window.cells_of(inside, None), wanted[wanted >= 0])
+    np.testing.assert_array_equal(window.cells_of(numbers, missing), np.where(missing, cell_of(coding, None), expected))
+    inside = numbers[expected >= 0]
+    np.testing.assert_array_equal(window.cells_of(inside, None), expected[expected >= 0])
     assert len(window.cells_of(numbers[:0], None)) == 0
 
 
@@ -189,7 +189,7 @@ def test_what_is_not_looked_up(coding):
     assert Window.from_coding(coding) is None
 
 
-WORDS = {
+DTYPES = {
     "TINYINT": "i1",
     "UTINYINT": "u1",
     "SMALLINT": "i2",
@@ -200,17 +200,17 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize("kind", WORDS)
+@pytest.mark.parametrize("kind", DTYPES)
 def test_columns_are_handed_over_as_they_are(kind):
     """Every integer, at its ends, with and without missing ones, in pieces; all properties of the streams agree."""
-    info = np.iinfo(WORDS[kind])
+    info = np.iinfo(DTYPES[kind])
     values = [int(info.min), 1, None, int(info.max), None, 5, 100]
     with duckdb.connect() as db:
         rows = ", ".join(f"({i}, {'NULL' if x is None else x})" for i, x in enumerate(values))
         relation = db.sql(f"SELECT v::{kind} AS v, i::SMALLINT AS i FROM (VALUES {rows}) t(i, v) ORDER BY i")
         got, many, numbers = [], [], []
         for ((v, missing), (i, none)), n in iter_batches(relation, 3):
-            assert (none, v.dtype.str[1:]) == (None, WORDS[kind])
+            assert (none, v.dtype.str[1:]) == (None, DTYPES[kind])
             got += [None if m else int(x) for x, m in zip(v, missing, strict=True)]
             many.append(n)
             numbers += i.tolist()
@@ -221,7 +221,7 @@ def test_columns_are_handed_over_as_they_are(kind):
     assert len(streams._view(None, 0)) == 0  # a stream may report no numbers
 
 
-def test_what_fails_while_columns_are_handed_over_is_told_by_its_name():
+def test_errors_in_streamed_columns_keep_their_class():
     with duckdb.connect() as db:
         relation = db.sql("SELECT (CASE WHEN i < 299999 THEN 1 ELSE error('no') END)::INT AS v FROM range(300000) t(i)")
         with pytest.raises(duckdb.Error, match="no"):
@@ -235,9 +235,9 @@ def test_what_fails_while_columns_are_handed_over_is_told_by_its_name():
 def test_wide_records_come_in_frames_with_the_same_counts(wide, policy, monkeypatch, rng):
     monkeypatch.setattr(duck, "_MAX_ARRAY_COLUMNS", wide)
     domain, where, frame = grid(5000, 6, rng, 0.1 if policy is DROP else 0)
-    wanted = list(itertools.combinations(domain, 2))
+    margins = list(itertools.combinations(domain, 2))
     counter = DuckCounter.from_frame(frame, domain, DataSource(outside_domain=policy))
-    same_counts(counter.count(wanted), counted(domain, where, wanted))
+    same_counts(counter.count(margins), counted(domain, where, margins))
 
 
 # --- how far it is ---------------------------------------------------------------------------------------
@@ -251,17 +251,17 @@ def test_how_far_the_counting_is_rises_to_one(form, policy, tmp_path, monkeypatc
     monkeypatch.setattr(duck, "_BATCH_BYTES", 1)
     monkeypatch.setattr(joint_counts, "BATCH_BYTES", 2**16)
     domain, where, frame = grid(30_000, 8, rng, 0.1 if policy is DROP else 0)
-    wanted = list(itertools.combinations(domain, 2))
+    margins = list(itertools.combinations(domain, 2))
     counter = open_counter(FORMS[form](frame, tmp_path), domain, DataSource(table="t", outside_domain=policy))
-    told = []
-    same_counts(counter.count(wanted, progress=told.append), counted(domain, where, wanted))
-    assert told[-1] == 1
-    assert all(a < b for a, b in itertools.pairwise(told))
-    assert told[0] > 0
-    assert len(told) <= 100
-    known = form not in ("csv", "stream")  # how many records there are
-    assert not known or len(told) > 15
-    assert not known or told[0] < 0.1
+    fractions = []
+    same_counts(counter.count(margins, progress=fractions.append), counted(domain, where, margins))
+    assert fractions[-1] == 1
+    assert all(a < b for a, b in itertools.pairwise(fractions))
+    assert fractions[0] > 0
+    assert len(fractions) <= 100
+    has_total = form not in ("csv", "stream")  # how many records there are
+    assert not has_total or len(fractions) > 15
+    assert not has_total or fractions[0] < 0.1
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -276,12 +276,12 @@ def test_how_many_records_there_are_is_known_without_reading_them_or_not_at_all(
 
 def test_how_far_a_histogram_is():
     domain = fn.Domain({a: fn.Ordered(0, 1) for a in "abcde"})
-    wanted = list(itertools.combinations(domain, 2))
-    told = []
+    margins = list(itertools.combinations(domain, 2))
+    fractions = []
     counter = HistogramCounter(np.ones(domain.shape, dtype=int), domain)
-    same_counts(counter.count(wanted, told.append), {m: np.full((2, 2), 8) for m in wanted})
-    assert told == [*(i / 10 for i in range(1, 10)), 0.99, 1.0]
-    assert counter.count([], told.append) == {}
+    same_counts(counter.count(margins, fractions.append), {m: np.full((2, 2), 8) for m in margins})
+    assert fractions == [*(i / 10 for i in range(1, 10)), 0.99, 1.0]
+    assert counter.count([], fractions.append) == {}
 
 
 def test_counts_of_a_histogram_are_not_the_histogram():
@@ -296,7 +296,7 @@ class Stop(Exception):
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
 @pytest.mark.parametrize("error", [Stop, KeyboardInterrupt])
-def test_who_is_told_may_stop_the_counting(error, tmp_path):
+def test_a_progress_callback_may_stop_the_counting(error, tmp_path):
     """Detects an exception of the caller that is swallowed or reworded, and an engine left running."""
     data = zoo.COUNTERS["parquet"].make(people(spoilt=0), tmp_path)
     counter = open_counter(data, DOMAIN, DataSource())
@@ -370,17 +370,17 @@ def test_a_file_many_times_larger_than_the_memory_is_counted_in_it(form, tmp_pat
             f"SELECT {bins.format('q0')} AS a, {bins.format('q1')} AS b, count(*) FROM ({read}) GROUP BY a, b"
         ).fetchall()
     assert path.stat().st_size > 500e6
-    made = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", MEASURE, str(path), "160MB"],
         capture_output=True,
         text=True,
         check=False,
         cwd=Path(__file__).parent,
     )
-    assert not made.returncode, made.stderr
-    result = json.loads(made.stdout)
-    wanted = np.zeros((4, 4), dtype=int)
+    assert not process.returncode, process.stderr
+    result = json.loads(process.stdout)
+    expected = np.zeros((4, 4), dtype=int)
     for a, b, n in rows:
-        wanted[a, b] = n
-    assert result["first"] == wanted.tolist()
+        expected[a, b] = n
+    assert result["first"] == expected.tolist()
     assert result["megabytes"] < 350  # 160 of the engine, 64 of cells and as much again to put them together, buffers

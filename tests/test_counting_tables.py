@@ -13,7 +13,7 @@ from fitnoise.kernel.counting._base import ProgressFilter
 from fitnoise.kernel.counting.joint_counts import MarginCounts, joint_tables
 
 
-def plain(cells, sizes, margins, records):
+def count_directly(cells, sizes, margins, records):
     """One count per margin, cell by cell of the definition."""
     out = {}
     for m in margins:
@@ -25,23 +25,23 @@ def plain(cells, sizes, margins, records):
     return out
 
 
-def tabulated(cells, sizes, margins, records, chunks, told=None):
-    made = MarginCounts(margins, sizes, ProgressFilter(told))
+def tabulated(cells, sizes, margins, records, chunks, progress=None):
+    margin_counts = MarginCounts(margins, sizes, ProgressFilter(progress))
     start = 0
     for n in chunks:
         stop = min(start + n, records)
-        made.add({a: c[start:stop] for a, c in cells.items()}, stop - start, stop / max(1, records))
+        margin_counts.add({a: c[start:stop] for a, c in cells.items()}, stop - start, stop / max(1, records))
         start = stop
     assert start == records
-    return made.finish()
+    return margin_counts.finish()
 
 
 def check(sizes, margins, records, rng, chunks=None):
     cells = {a: rng.integers(0, s, records).astype(np.int32) for a, s in sizes.items()}
     got = tabulated(cells, sizes, margins, records, chunks or [records])
-    wanted = plain(cells, sizes, margins, records)
-    assert got.keys() == wanted.keys()
-    for m, table in wanted.items():
+    expected = count_directly(cells, sizes, margins, records)
+    assert got.keys() == expected.keys()
+    for m, table in expected.items():
         assert got[m].dtype == np.int64
         assert got[m].flags.c_contiguous
         np.testing.assert_array_equal(got[m], table, err_msg=str(m))
@@ -77,7 +77,7 @@ def test_any_margins_are_counted_as_one_by_one(question, batch, block, seed):
 @pytest.mark.parametrize("batch", [1, 7, 10**6])
 @pytest.mark.parametrize("records", [0, 40, 3000])
 def test_all_pairs_and_triples_of_twelve_attributes(width, batch, records, monkeypatch, rng):
-    """As above for as many margins as people ask for; records that come alone, by sevens and together."""
+    """The check for as many margins as people request; records come one by one, by sevens and all at once."""
     monkeypatch.setattr(joint_counts, "BATCH_BYTES", 2 * 12 * batch)
     sizes = {f"q{i}": 1 + i % 5 for i in range(12)}
     records = min(records, 40 * batch)
@@ -130,38 +130,38 @@ def test_every_margin_has_one_table_that_holds_it(kind, records):
     """Detects margins without a table or with two, tables that outgrow the working memory, and, for 100,000 records,
     that margins no longer share tables.
     """
-    shape, width, most = QUESTIONS[kind]
+    shape, width, max_tables = QUESTIONS[kind]
     sizes = {f"q{i}": s for i, s in enumerate(shape)}
     margins = [*itertools.combinations(sizes, width), tuple(sizes), (), ("q1", "q0")]
-    made = joint_tables(margins, sizes, records)
-    assert made == joint_tables(margins, sizes, records)
-    told = [m for t in made for m in t.members] + [t.attributes for t in made if t.margins]
-    assert sorted(told) == sorted(margins)
-    for t in made:
+    tables = joint_tables(margins, sizes, records)
+    assert tables == joint_tables(margins, sizes, records)
+    covered = [m for t in tables for m in t.members] + [t.attributes for t in tables if t.margins]
+    assert sorted(covered) == sorted(margins)
+    for t in tables:
         assert all(set(m) <= set(t.attributes) for m in t.members)
         assert len(set(t.attributes)) == len(t.attributes)
         assert t.margins or (math.prod(sizes[a] for a in t.attributes) <= records and len(t.attributes) <= 12)
     if records == 10**5:
-        assert len(made) <= most + 3
+        assert len(tables) <= max_tables + 3
 
 
 def test_how_much_is_done_rises_by_hundredths_to_one():
     """Detects a figure that falls, that claims the end before it, or that is reported for every table."""
     sizes = {f"q{i}": 2 for i in range(30)}
     cells = {a: np.zeros(500, dtype=np.int16) for a in sizes}
-    told = []
-    tabulated(cells, sizes, list(itertools.combinations(sizes, 2)), 500, [100] * 5, told.append)
-    assert 3 < len(told) < 100
-    assert all(b - a > 0.0099 for a, b in itertools.pairwise(told))
-    assert 0 < told[0] < 0.2
-    assert told[-1] < 1  # 1 is left to the caller that finishes
+    fractions = []
+    tabulated(cells, sizes, list(itertools.combinations(sizes, 2)), 500, [100] * 5, fractions.append)
+    assert 3 < len(fractions) < 100
+    assert all(b - a > 0.0099 for a, b in itertools.pairwise(fractions))
+    assert 0 < fractions[0] < 0.2
+    assert fractions[-1] < 1  # 1 is left to the caller that finishes
 
-    gauge = ProgressFilter(told.append)
-    told.clear()
+    gauge = ProgressFilter(fractions.append)
+    fractions.clear()
     for x in (-0.01, 0, 0.001, 0.5, 0.2, 0.504, 0.51, 1, 7, 1):
         gauge(x)
     gauge.finish()
-    assert told == [0.5, 0.51, 0.99, 1]
+    assert fractions == [0.5, 0.51, 0.99, 1]
     quiet = ProgressFilter(None)
     quiet(0.5)
     quiet.finish()

@@ -34,10 +34,10 @@ def test_the_demo_s_margins_hold_95_percent_of_the_time():
     for name, e in errors(plan, 1000).items():
         moe = z_score(0.95) * np.sqrt(plan.table_variances(name))
         inside = np.abs(e) <= moe
-        share = inside.mean()
+        coverage = inside.mean()
         # the variance of the mean coverage over releases, measured, gives the right allowance for correlation
         allowance = -stats.norm.ppf(SIGNIFICANCE / 2) * inside.reshape(1000, -1).mean(axis=1).std() / np.sqrt(1000)
-        assert abs(share - 0.95) <= allowance, (name, share, allowance)
+        assert abs(coverage - 0.95) <= allowance, (name, coverage, allowance)
         assert allowance < 0.02
         variance = (e**2).mean(axis=0) / plan.table_variances(name)
         low, high = stats.chi2.ppf([SIGNIFICANCE / variance.size, 1 - SIGNIFICANCE / variance.size], 1000) / 1000
@@ -68,12 +68,12 @@ def test_a_number_that_stands_on_a_single_draw_keeps_its_margin(margin):
     """60,000 draws: detects the 93.5 % of a lattice only four times finer than the margin's scale."""
     plan = fn.plan(fn.Workload(fn.Domain(a=fn.Ordered(0, 1)), [fn.table(margin=margin)]))
     (sector,) = plan.strategy.sectors
-    share = (np.abs(noise.discrete_gaussian(sector.scale, 60_000)) <= margin * float(sector.mixing[0, 0])).mean()
-    assert abs(share - 0.95) <= -stats.norm.ppf(SIGNIFICANCE / 2) * np.sqrt(0.95 * 0.05 / 60_000) < 0.005
+    coverage = (np.abs(noise.discrete_gaussian(sector.scale, 60_000)) <= margin * float(sector.mixing[0, 0])).mean()
+    assert abs(coverage - 0.95) <= -stats.norm.ppf(SIGNIFICANCE / 2) * np.sqrt(0.95 * 0.05 / 60_000) < 0.005
 
 
 @pytest.mark.slow
-def test_max_deviation_bounds_whole_tables():
+def test_max_deviation_bounds_complete_tables():
     """At least the promised share of releases has *every* number of the table within the bound."""
     domain = fn.Domain(a=fn.Ordered(0, 9), b=fn.Ordered(0, 4))
     plan = fn.plan(
@@ -117,11 +117,11 @@ def test_few_misses_are_counted_exactly():
 def test_the_demo_counts_its_real_records():
     """One release of the real data: every number within six standard errors of the truth."""
     plan = fn.plan(load_spec(data.path(data.DEMO)))
-    made = released(plan, data.path(data.CPS))
+    release = released(plan, data.path(data.CPS))
     people = pd.read_csv(data.path(data.CPS))
     states = pd.read_csv(data.path(data.STATES)).set_index("code")["label"]
     truth = people.groupby([people["fips"].map(states), "wages"]).size()
-    frame = made["state by wages"]
+    frame = release["state by wages"]
     labels = list(plan.publication.workload.domain["wages"].values)
     true = [truth.get((s, labels.index(w)), 0) for s, w in zip(frame["state"], frame["wages"], strict=True)]
     assert (np.abs(frame["value"] - true) <= 6 * frame["std_error"]).all()

@@ -55,7 +55,7 @@ def in_duckdb(setup=()):
 
 SOURCE = DataSource(table="people")
 
-KNOWN = fn.Domain({a: DOMAIN[a] for a in NAMES})
+NAMED_DOMAIN = fn.Domain({a: DOMAIN[a] for a in NAMES})
 """Without the attribute that no data have: records are dropped by all attributes of a domain."""
 
 
@@ -129,21 +129,21 @@ FEW = fn.Domain(
     st.booleans(),
     st.sampled_from([1, 3, 30]),
 )
-def test_a_statement_counts_any_margins(rows, margins, drop, sets, together):
+def test_a_statement_counts_any_margins(rows, margins, drop, sets, scan_width):
     used = [a for a in SIZES if any(a in m for m in margins)]
     fields = fields_of(FEW, dict.fromkeys(used, ColumnKind.INTEGER))
     values = ", ".join(str(r) for r in rows) or f"({', '.join(['NULL'] * 5)})"
     relation = f"(SELECT * FROM (VALUES {values}) AS v({', '.join(SIZES)}) WHERE {str(bool(rows)).lower()})"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(statements, "_MAX_ATTRIBUTES_PER_SCAN", together)
+        patch.setattr(statements, "_MAX_ATTRIBUTES_PER_SCAN", scan_width)
         d = replace(DUCKDB, sets=sets)
         got, outside = statements.count(in_duckdb(), d, relation, fields, margins, ProgressFilter(None), drop=drop)
     cells = {
         a: np.array([n if 0 <= (n := r[i]) < SIZES[a] else -1 for r in rows], dtype=int) for i, a in enumerate(SIZES)
     }
-    told = {a: 0 if drop else int((cells[a] < 0).sum()) for a in used}
-    assert outside == told
-    if drop or not any(told.values()):
+    refused_counts = {a: 0 if drop else int((cells[a] < 0).sum()) for a in used}
+    assert outside == refused_counts
+    if drop or not any(refused_counts.values()):
         same_counts(got, counted(FEW, {a: cells[a] for a in used} or {"": np.zeros(len(rows))}, margins))
 
 
@@ -157,46 +157,46 @@ def test_a_statement_counts_any_margins(rows, margins, drop, sets, together):
     st.sampled_from([1, 30]),
     st.sampled_from([(1, 1), (1, 3), (2, 24), (4, 24), (25, 24)]),
 )
-def test_every_record_is_in_one_piece(rows, pages, sets, together, pieces):
+def test_every_record_is_in_one_piece(rows, pages, sets, scan_width, pieces):
     """This holds for any reported number of pages: here each page holds a record."""
     stored = ["CREATE TABLE people (x TEXT, y INTEGER, day DATE)"]
     stored += [f"INSERT INTO people VALUES ('{x}', {y}, '{day}')" for x, y, day in rows]
     domain = fn.Domain(x=fn.Categorical(["a", "b"]), y=fn.Ordered(0, 2), month=fn.Ordered(1, 6))
     fields = fields_of(domain, {"x": ColumnKind.TEXT, "y": ColumnKind.INTEGER})
     fields["month"] = statements.Field(domain["month"].coding, ColumnKind.DATE, "source.day", DateField(DatePart.MONTH))
-    met = [statements.Field(Interval(low=0.0), ColumnKind.INTEGER, "source.y")]
+    conditions_on_y = [statements.Field(Interval(low=0.0), ColumnKind.INTEGER, "source.y")]
     margins = [("x",), ("y", "month"), ("x", "y"), ()]
-    asked = []
+    queries = []
 
     def fetch(statement):
-        asked.append(statement)
+        queries.append(statement)
         return in_duckdb(stored)(statement)
 
     with pytest.MonkeyPatch.context() as patch:
         for limit, value in {
-            "_MAX_ATTRIBUTES_PER_SCAN": together,
+            "_MAX_ATTRIBUTES_PER_SCAN": scan_width,
             "_PIECES": pieces,
             "_PAGES": 1,
             "_PLACES": 2**20,
         }.items():
             patch.setattr(statements, limit, value)
         d = replace(DUCKDB, sets=sets, located="rowid")
-        for conditions, used in ([], {a: fields[a] for a in "xy"}), (met, fields):
-            wanted = [m for m in margins if set(m) <= used.keys()]
+        for conditions, used in ([], {a: fields[a] for a in "xy"}), (conditions_on_y, fields):
+            used_margins = [m for m in margins if set(m) <= used.keys()]
             counts = []
             for n in (0, pages):
                 relation, now, _ = statements.prepared(d, "people", conditions, used, None, n)
                 counts.append(
-                    statements.count(fetch, d, relation, now, wanted, ProgressFilter(None), drop=True, pages=n)[0]
+                    statements.count(fetch, d, relation, now, used_margins, ProgressFilter(None), drop=True, pages=n)[0]
                 )
             same_counts(*counts)
-    for whole, cut in zip(asked[::2], asked[1::2], strict=True):
-        scans = whole.count("UNION ALL") + 1
+    for full_query, cut in zip(queries[::2], queries[1::2], strict=True):
+        scans = full_query.count("UNION ALL") + 1
         n = min(pieces[1] // scans, pages)
         assert cut.count("UNION ALL") + 1 == scans * (n if n >= max(1, pieces[0]) else 1)
 
 
-def test_attributes_of_one_column_are_told_apart():
+def test_attributes_of_one_column_are_distinguished():
     """Two keys that are the same SQL are one, or sets of them would be counted for each other."""
     domain = fn.Domain(
         sharp=fn.Categorical([0, 1, 2], column="x"), rough=fn.Categorical([2, 0], column="x"), y=fn.Ordered(0, 1)
@@ -230,11 +230,11 @@ def test_codes_that_a_column_cannot_hold_are_nowhere():
     )
     fields = fields_of(domain, dict.fromkeys(domain, ColumnKind.INTEGER))
     relation = "(SELECT * FROM (VALUES (1), (2)) AS v(x))"
-    for used, told in ({"mixed": fields["mixed"]}, {"mixed": 1}), (fields, {"words": 2, "mixed": 1}):
+    for used, refused_counts in ({"mixed": fields["mixed"]}, {"mixed": 1}), (fields, {"words": 2, "mixed": 1}):
         _, outside = statements.count(
             in_duckdb(), DUCKDB, relation, used, [tuple(used)], ProgressFilter(None), drop=False
         )
-        assert outside == told
+        assert outside == refused_counts
     got, _ = statements.count(in_duckdb(), DUCKDB, relation, fields, [("mixed",)], ProgressFilter(None), drop=True)
     assert got["mixed",].tolist() == [0, 0]
 
@@ -270,19 +270,30 @@ LARGE = 4100
 
 
 def golden(
-    name, *, drop=False, by_id=False, pattern=NO_PATTERN, domain=GOLDEN, uncounted=False, most=3, pages=0, merge=()
+    name,
+    *,
+    drop=False,
+    by_id=False,
+    pattern=NO_PATTERN,
+    domain=GOLDEN,
+    uncounted=False,
+    max_records=3,
+    pages=0,
+    merge=(),
 ):
     """Three tables of four attributes, in the words of an engine, a line each layer; of persons by an id.
 
-    pages: so many, of which records are counted in pieces. uncounted: or how many persons have more records than are
-    counted. most: how many are; None: all, in shares. merge: amounts that are added up before.
+    pages: Number of pages; records are counted in pieces of them. uncounted: or how many persons have more records
+    than are counted. max_records: how many are; None: all, in shares. merge: amounts that are added up before.
     """
     d = DIALECTS[name]
     fields = {a: statements.Field(domain[a].coding, k, f"source.{d.quoted(a)}") for a, k in GOLDEN_KINDS.items()}
     joint = [("sex", "age"), ("age", "income", "owner"), ("size",)]
     relation = ".".join(d.quoted(part) for part in ("census", f"the {d.marks[1]} people"))
     column = f"source.{d.quoted('id')}"
-    person = statements.PersonColumn(ColumnKind.TEXT, column, list(GOLDEN), most, pattern, merge) if by_id else None
+    person = (
+        statements.PersonColumn(ColumnKind.TEXT, column, list(GOLDEN), max_records, pattern, merge) if by_id else None
+    )
     if person is not None:
         fields[ID_KEY] = person.field(d)
         joint += [(ID_KEY,)]
@@ -334,7 +345,7 @@ def test_statements_of_persons_are_those_that_were_read_by_a_person(name):
     file = GOLDEN_FILES / f"{name}, persons.sql"
     assert file.read_text(encoding="utf-8") == golden(name, drop=False, by_id=True)
     file = GOLDEN_FILES / f"{name}, persons in shares.sql"
-    assert file.read_text(encoding="utf-8") == golden(name, drop=False, by_id=True, most=None)
+    assert file.read_text(encoding="utf-8") == golden(name, drop=False, by_id=True, max_records=None)
     file = GOLDEN_FILES / f"{name}, persons added up.sql"
     assert file.read_text(encoding="utf-8") == golden(name, by_id=True, domain=SUMMED, merge=ADDED)
     file = GOLDEN_FILES / f"{name}, persons left out.sql"
@@ -361,36 +372,36 @@ def test_statements_are_those_that_were_read_by_a_person(name, drop):
 # --- the trial ----------------------------------------------------------------------------------------------------
 
 
-def tried(d, *, drop=True, beside=False):
-    engine_check.refuse_unless_right(in_duckdb(), d, "the database", drop=drop, with_missing=beside)
+def tried(d, *, drop=True, outside=False):
+    engine_check.refuse_unless_right(in_duckdb(), d, "the database", drop=drop, with_missing=outside)
 
 
 @contextlib.contextmanager
-def few(*names, every=1, first=0):
+def few(*names, stride=1, start=0):
     """A trial of some codings alone, these or every fourth: an engine plans a statement of all of them for seconds.
 
     The complete trial admits nothing that this one refuses, because it includes these codings.
     """
     with pytest.MonkeyPatch.context() as patch:
         for part in ("_CODINGS", "_MISSING_CODINGS"):
-            known = list(getattr(engine_check, part).items())
-            patch.setattr(engine_check, part, {a: c for a, c in known[first::every] if a in names or not names})
+            codings = list(getattr(engine_check, part).items())
+            patch.setattr(engine_check, part, {a: c for a, c in codings[start::stride] if a in names or not names})
         assert {*names} <= {*engine_check._CODINGS, *engine_check._MISSING_CODINGS}
         yield
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize(("drop", "beside"), [(True, False), (False, True)])
-def test_an_engine_that_counts_as_declared_is_admitted(drop, beside):
-    tried(DUCKDB, drop=drop, beside=beside)
+@pytest.mark.parametrize(("drop", "outside"), [(True, False), (False, True)])
+def test_an_engine_that_counts_as_declared_is_admitted(drop, outside):
+    tried(DUCKDB, drop=drop, outside=outside)
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("first", range(4))
-def test_an_engine_without_sets_that_counts_as_declared_is_admitted(first):
+@pytest.mark.parametrize("start", range(4))
+def test_an_engine_without_sets_that_counts_as_declared_is_admitted(start):
     """The engine evaluates all records for every margin again: a quarter of the codings at a time."""
-    with few(every=4, first=first):
-        tried(replace(DUCKDB, sets=False), drop=False, beside=True)
+    with few(stride=4, start=start):
+        tried(replace(DUCKDB, sets=False), drop=False, outside=True)
 
 
 def test_the_trial_tries_every_coding_and_every_kind():
@@ -429,13 +440,13 @@ def test_levels_of_nested_places_are_counted_by_the_codes_of_leaves(tmp_path, en
     counts = open_counter(target, domain, source).count(margins)
     with target.begin() as connection:
         table.drop(connection)
-    wanted = {m: np.zeros([domain.sizes[a] for a in m], dtype=int) for m in margins}
+    expected = {m: np.zeros([domain.sizes[a] for a in m], dtype=int) for m in margins}
     for tract, b in records:
         cells = {a: domain[a].cell(tract) for a in ("region", "district", "tract", "geo")} | {"b": b}
         for m in margins:
             if None not in cells.values():
-                wanted[m][tuple(cells[a] for a in m)] += 1
-    assert all((counts[m] == wanted[m]).all() for m in margins)
+                expected[m][tuple(cells[a] for a in m)] += 1
+    assert all((counts[m] == expected[m]).all() for m in margins)
     assert counts["region",].tolist() == [3, 3]
 
 
@@ -463,18 +474,18 @@ def test_what_mysql_calls_a_boolean_is_one():
 @pytest.mark.parametrize("drop", [True, False])
 def test_no_statement_of_the_trial_is_longer_than_clickhouse_takes(drop, monkeypatch):
     """2^18 bytes, as it comes: domains that have amounts, and cells for missing values, were refused."""
-    asked, right = [], engine_check._right
+    queries, right = [], engine_check._right
 
     def recorded(_, d, codings, **how):
-        assert not right(lambda statement: asked.append(statement) or [], d, codings, **how)
+        assert not right(lambda statement: queries.append(statement) or [], d, codings, **how)
         return True
 
     monkeypatch.setattr(engine_check, "_right", recorded)
     engine_check.refuse_unless_right(
         None, DIALECTS["clickhouse"], "the database", drop=drop, with_missing=True, amounts=True
     )
-    assert len(asked) == 2
-    assert 2**16 < max(len(x.encode()) for x in asked) < 2**18
+    assert len(queries) == 2
+    assert 2**16 < max(len(x.encode()) for x in queries) < 2**18
 
 
 FLAWS = {
@@ -501,11 +512,13 @@ FLAWS = {
         "counts": {"count": "CAST(COUNT(*) > 0 AS BIGINT)"},
     },
 }
-"""By codings by which they are seen."""
+"""Dialects with a flaw, by the codings that reveal it."""
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize(("flaw", "codings"), {flaw: codings for codings, own in FLAWS.items() for flaw in own}.items())
+@pytest.mark.parametrize(
+    ("flaw", "codings"), {flaw: codings for codings, flaws in FLAWS.items() for flaw in flaws}.items()
+)
 def test_an_engine_with_a_flaw_is_not_admitted(flaw, codings):
     with few(*codings), refused("data.engine-counts-differently") as caught:
         tried(replace(DUCKDB, **FLAWS[codings][flaw]))
@@ -524,9 +537,9 @@ def test_empty_texts_are_tried_where_there_are_some():
     none = replace(DUCKDB, text="encode(nullif(CAST({c} AS VARCHAR), ''))")
     with few("texts", "words", "words, and others", "words, an empty one missing"):
         tried(none)
-        tried(replace(none, empty=False), beside=True)
+        tried(replace(none, empty=False), outside=True)
         with refused("data.engine-counts-differently"):
-            tried(none, beside=True)
+            tried(none, outside=True)
 
 
 LEFT_OUT = ("words, an empty one missing", "range, absent ones refused")
@@ -537,20 +550,20 @@ LEFT_OUT = ("words, an empty one missing", "range, absent ones refused")
 @pytest.mark.parametrize("drop", [True, False])
 def test_an_engine_that_leaves_out_others_is_not_admitted(drop, monkeypatch):
     """Detects one that keeps what an attribute drops, or drops what it refuses."""
-    kept = Dialect.is_counted_sql
+    is_counted_sql = Dialect.is_counted_sql
     for wrong in (
-        lambda self, coding, kind, key, *, drop: kept(self, coding, kind, key, drop=drop) and "1 = 1",
+        lambda self, coding, kind, key, *, drop: is_counted_sql(self, coding, kind, key, drop=drop) and "1 = 1",
         lambda self, coding, kind, key, *, drop: f"{self.cell(coding, kind, key)} > 0",
     ):
         with monkeypatch.context() as patch:
             patch.setattr(Dialect, "is_counted_sql", wrong)
             with few("words", *LEFT_OUT), refused("data.engine-counts-differently"):
-                tried(DUCKDB, drop=drop, beside=True)
+                tried(DUCKDB, drop=drop, outside=True)
     with few("words", *LEFT_OUT):
-        tried(DUCKDB, drop=drop, beside=True)
+        tried(DUCKDB, drop=drop, outside=True)
 
 
-def test_whole_numbers_of_a_column_without_a_type_are_texts_where_truth_is_read(lite):
+def test_integers_of_an_untyped_column_are_texts_where_booleans_are_read(lite):
     values = [1, 0, 9, 9.0, "9", 8, None, "", "yes", 1.0]
     path = lite(
         "CREATE TABLE people (x)",
@@ -558,20 +571,20 @@ def test_whole_numbers_of_a_column_without_a_type_are_texts_where_truth_is_read(
     )
     attribute = fn.Categorical([True], missing={"unknown": ["9"], "none": []}, if_missing="none", if_outside="unknown")
     read = [v for v in values if v not in ("yes",)]  # of texts no truth values: databases guess none
-    wanted = [sum(attribute.cell(v) == c for v in read) for c in range(3)]
-    wanted[1] += 1
-    assert count_x(path, attribute) == wanted
+    expected = [sum(attribute.cell(v) == c for v in read) for c in range(3)]
+    expected[1] += 1
+    assert count_x(path, attribute) == expected
     attribute = fn.Categorical([True], missing={"unknown": ["9"]})
     assert count_x(path, attribute, drop=True) == [1, 2]
 
 
 def test_an_engine_that_tells_other_records_outside_is_not_admitted(monkeypatch):
-    def some(*arguments, **options):
+    def fewer(*arguments, **options):
         counts, outside = count(*arguments, **options)
         return counts, outside | {a: n - 1 for a, n in [*outside.items()][:1] if n}
 
     count = engine_check.count
-    monkeypatch.setattr(engine_check, "count", some)
+    monkeypatch.setattr(engine_check, "count", fewer)
     with few("words", "codes", "range"):
         tried(DUCKDB)
         with refused("data.engine-counts-differently"):
@@ -581,15 +594,15 @@ def test_an_engine_that_tells_other_records_outside_is_not_admitted(monkeypatch)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_count_begins_with_a_trial(engine, tmp_path, monkeypatch):
     data = ENGINES[engine].make(people(20, source=ENGINES[engine]), tmp_path)
-    asked = []
-    monkeypatch.setattr(sql, "refuse_unless_right", lambda fetch, d, what, **how: asked.append((d.name, what, how)))
-    counter = open_counter(data, KNOWN, replace(SOURCE, outside_domain=DROP))
+    trials = []
+    monkeypatch.setattr(sql, "refuse_unless_right", lambda fetch, d, what, **how: trials.append((d.name, what, how)))
+    counter = open_counter(data, NAMED_DOMAIN, replace(SOURCE, outside_domain=DROP))
     counter.check(NAMES)
-    assert asked == []
+    assert trials == []
     counter.count(MARGINS)
     counter.count([("sex",)])
     what = "Spark" if engine == "spark" else f"the {DIALECTS[engine].label} database"
-    assert asked == 2 * [(engine, what, {"drop": True, "with_missing": True, "amounts": False})]
+    assert trials == 2 * [(engine, what, {"drop": True, "with_missing": True, "amounts": False})]
 
 
 # --- the suite of all engines -------------------------------------------------------------------------------------
@@ -602,7 +615,7 @@ def test_a_record_moves_one_cell_of_every_margin(engine, tmp_path, one_engine):
     everyone = people(50, spoilt=0.1, source=source)
 
     def counter(records):
-        return open_counter(source.make(records, tmp_path), KNOWN, replace(SOURCE, outside_domain=DROP))
+        return open_counter(source.make(records, tmp_path), NAMED_DOMAIN, replace(SOURCE, outside_domain=DROP))
 
     cells = in_cells(everyone)
     inside = np.all([cells[a] >= 0 for a in cells], axis=0)
@@ -612,9 +625,9 @@ def test_a_record_moves_one_cell_of_every_margin(engine, tmp_path, one_engine):
         order = rng.permutation([j for j in range(50) if j != i])
         less = counter(replace(everyone, values={a: [v[j] for j in order] for a, v in everyone.values.items()}))
         for m, counts in less.count(MARGINS).items():
-            moved = full[m] - counts
-            assert moved.sum() == np.abs(moved).sum() == inside[i]
-            assert not inside[i] or moved[tuple(cells[a][i] for a in m)] == 1
+            decrease = full[m] - counts
+            assert decrease.sum() == np.abs(decrease).sum() == inside[i]
+            assert not inside[i] or decrease[tuple(cells[a][i] for a in m)] == 1
 
 
 @pytest.mark.no_cover
@@ -625,22 +638,22 @@ def test_sqlite_files_and_their_types(lite):
         "INSERT INTO people VALUES (2.5, x'31', 1.0, NULL)",
     )
 
-    def of(column, attribute):
+    def count_column(column, attribute):
         return count_x(
             path, replace(attribute, column=column) if isinstance(attribute, fn.Ordered) else attribute, drop=True
         )
 
-    assert of("x", fn.Ordered(0, 3)) == [0, 1, 1, 0]
-    assert of("y", fn.Ordered(0, 3)) == [0, 2, 0, 0]
-    assert of("g", fn.Ordered(0, 3)) == [0, 1, 1, 1]  # 'X…' + 1 is 1 for SQLite
-    assert of("z", fn.Categorical(["1", "é", "1.0"], column="z")) == [2, 1, 1]
-    assert of("y", fn.Categorical(["1", "é"], column="y")) == [2, 0]
-    assert of("t", fn.Categorical([True, False], column="t")) == [1, 1]
-    assert of("y", fn.Categorical([True, False], column="y")) == [1, 0]
+    assert count_column("x", fn.Ordered(0, 3)) == [0, 1, 1, 0]
+    assert count_column("y", fn.Ordered(0, 3)) == [0, 2, 0, 0]
+    assert count_column("g", fn.Ordered(0, 3)) == [0, 1, 1, 1]  # 'X…' + 1 is 1 for SQLite
+    assert count_column("z", fn.Categorical(["1", "é", "1.0"], column="z")) == [2, 1, 1]
+    assert count_column("y", fn.Categorical(["1", "é"], column="y")) == [2, 0]
+    assert count_column("t", fn.Categorical([True, False], column="t")) == [1, 1]
+    assert count_column("y", fn.Categorical([True, False], column="y")) == [1, 0]
     with refused("data.column-of-wrong-type"):
-        of("t", fn.Ordered(0, 1))
+        count_column("t", fn.Ordered(0, 1))
     with refused("data.column-of-wrong-type"):
-        of("z", fn.Ordered(0, 1))
+        count_column("z", fn.Ordered(0, 1))
 
 
 def test_texts_of_sqlite_that_are_not_utf_8(lite):
@@ -720,12 +733,12 @@ def test_no_margins_and_no_attributes(lite):
     counter = open_counter(path, fn.Domain(x=fn.Ordered(0, 1)), SOURCE)
     assert counter.count([]) == {}
     assert counter.count([()])[()] == 3
-    told = []
+    fractions = []
     with refused("data.records-outside-domain"):
-        counter.count([("x",)], told.append)
-    assert 1 not in told
-    counter.count([(), ()], told.append)
-    assert told[-1] == 1
+        counter.count([("x",)], fractions.append)
+    assert 1 not in fractions
+    counter.count([(), ()], fractions.append)
+    assert fractions[-1] == 1
 
 
 # --- PostgreSQL -----------------------------------------------------------------------------------------------------
@@ -744,25 +757,25 @@ def test_columns_of_postgresql(post):
         "(NULL, NULL, 1.00, 1, NULL, NULL, NULL, NULL, NULL, NULL)",
     )  # fmt: skip
 
-    def of(column, attribute):
+    def count_column(column, attribute):
         return count_x(url, attribute(column), drop=True)
 
-    assert of("c", lambda c: fn.Categorical(["a", "A", " a"], column=c)) == [1, 1, 1]
-    assert of("v", lambda c: fn.Categorical(["a", "a ", "á", "a%s{c}"], column=c)) == [0, 1, 1, 1]
-    assert of("n", lambda c: fn.Ordered(0, 1, column=c)) == [1, 1]
-    assert of("n", lambda c: fn.Binned([0, 5e-324], column=c)) == [0, 1, 1]
-    assert of("r", lambda c: fn.Binned([0.1, 0.11], column=c)) == [0, 1, 1]
-    assert of("m", lambda c: fn.Categorical(["ok", "sad"], column=c)) == [1, 1]
-    assert of("u", lambda c: fn.Categorical(["5d2b1c1e-7b7d-4d1f-9b39-4a3a4a1c2d3e"], column=c)) == [1]
-    assert of("k0", lambda c: fn.Ordered(0, 2, column=c)) == [1, 1, 1]
+    assert count_column("c", lambda c: fn.Categorical(["a", "A", " a"], column=c)) == [1, 1, 1]
+    assert count_column("v", lambda c: fn.Categorical(["a", "a ", "á", "a%s{c}"], column=c)) == [0, 1, 1, 1]
+    assert count_column("n", lambda c: fn.Ordered(0, 1, column=c)) == [1, 1]
+    assert count_column("n", lambda c: fn.Binned([0, 5e-324], column=c)) == [0, 1, 1]
+    assert count_column("r", lambda c: fn.Binned([0.1, 0.11], column=c)) == [0, 1, 1]
+    assert count_column("m", lambda c: fn.Categorical(["ok", "sad"], column=c)) == [1, 1]
+    assert count_column("u", lambda c: fn.Categorical(["5d2b1c1e-7b7d-4d1f-9b39-4a3a4a1c2d3e"], column=c)) == [1]
+    assert count_column("k0", lambda c: fn.Ordered(0, 2, column=c)) == [1, 1, 1]
     for column, kind in {"j": "JSON", "d": "DATE", "b": "BYTEA"}.items():
         with refused("data.column-of-wrong-type") as caught:
-            of(column, lambda c: fn.Categorical([SECRET], column=c))
+            count_column(column, lambda c: fn.Categorical([SECRET], column=c))
         assert kind in str(caught.value)
     with refused("data.code-with-final-blank"):
-        of("c", lambda c: fn.Categorical(["a ", "b"], column=c))
+        count_column("c", lambda c: fn.Categorical(["a ", "b"], column=c))
     with refused("data.column-of-wrong-type"):
-        of("v", lambda c: fn.Ordered(0, 1, column=c))
+        count_column("v", lambda c: fn.Ordered(0, 1, column=c))
     leaks_nothing(caught.value)
 
 
@@ -871,26 +884,26 @@ def test_a_table_that_changes_between_two_states_is_refused(lite, monkeypatch):
     for state, moves in {"SELECT count(*) FROM people WHERE :name = 'people'": False, "SELECT random()": True}.items():
         monkeypatch.setattr(databases, "SQLITE", replace(SQLITE, state=state))
         counter = open_counter(path, domain, SOURCE, bound)
-        for asked in (counter.left_out, lambda counter=counter: counter.count([()])[()]):
+        for count in (counter.left_out, lambda counter=counter: counter.count([()])[()]):
             if not moves:
-                assert asked() == 1
+                assert count() == 1
                 continue
             with refused("data.data-changed-while-read"):
-                asked()
+                count()
 
 
 def test_names_of_columns_are_those_that_the_engine_tells(lite, monkeypatch):
     path = lite("CREATE TABLE people (x INTEGER, y INTEGER)")
-    asked = "SELECT upper(name) FROM pragma_table_info(:name)"
-    monkeypatch.setattr(databases, "SQLITE", replace(SQLITE, columns=asked))
+    query = "SELECT upper(name) FROM pragma_table_info(:name)"
+    monkeypatch.setattr(databases, "SQLITE", replace(SQLITE, columns=query))
     with databases.database(path).session("people") as session:
         assert session.names == ("X", "Y")
-    monkeypatch.setattr(databases, "SQLITE", replace(SQLITE, columns=f"{asked} LIMIT 1"))
+    monkeypatch.setattr(databases, "SQLITE", replace(SQLITE, columns=f"{query} LIMIT 1"))
     with refused("data.database-not-described"):
         count_x(path, fn.Ordered(0, 1))
 
 
-def test_what_is_asked_of_a_table_and_not_answered_is_an_error(lite, monkeypatch):
+def test_a_question_that_a_table_does_not_answer_is_an_error(lite, monkeypatch):
     path = lite("CREATE TABLE people (x INTEGER)")
     monkeypatch.setattr(databases, "SQLITE", replace(SQLITE, admits=((f"SELECT {SECRET}", 1, "it may be hidden"),)))
     with refused("data.database-check-failed") as caught:
@@ -899,8 +912,8 @@ def test_what_is_asked_of_a_table_and_not_answered_is_an_error(lite, monkeypatch
 
 
 @needs_postgresql
-@pytest.mark.parametrize("most", [4, 24])
-def test_large_tables_of_postgresql_are_read_in_pieces(post, monkeypatch, most):
+@pytest.mark.parametrize("max_pieces", [4, 24])
+def test_large_tables_of_postgresql_are_read_in_pieces(post, monkeypatch, max_pieces):
     """Large tables are read by pages, some of them empty. Other tables, and records by an id, are read at once."""
     many = "SELECT i % 2, 'p' || i % 7, repeat('x', 500) FROM generate_series(1, 900) AS t(i)"
     url = post(
@@ -912,22 +925,22 @@ def test_large_tables_of_postgresql_are_read_in_pieces(post, monkeypatch, most):
         "CREATE TABLE part PARTITION OF parts DEFAULT", f"INSERT INTO parts {many}",
     )  # fmt: skip
     with connected(url) as db:
-        found = dict(db.exec_driver_sql("SELECT x, count(*) FROM people GROUP BY x").fetchall())
+        counts = dict(db.exec_driver_sql("SELECT x, count(*) FROM people GROUP BY x").fetchall())
         size = db.exec_driver_sql("SELECT pg_relation_size('people') / 8192").scalar()
-    asked, fetch = [], databases.DatabaseSession.fetch
-    monkeypatch.setattr(databases.DatabaseSession, "fetch", lambda s, sql: asked.append(sql) or fetch(s, sql))
+    queries, fetch = [], databases.DatabaseSession.fetch
+    monkeypatch.setattr(databases.DatabaseSession, "fetch", lambda s, sql: queries.append(sql) or fetch(s, sql))
     monkeypatch.setattr(sql, "refuse_unless_right", lambda *_, **__: None)
-    monkeypatch.setattr(statements, "_PIECES", (4, most))
+    monkeypatch.setattr(statements, "_PIECES", (4, max_pieces))
     x = fn.Ordered(0, 1)
-    for pages, pieces in {size + 1: 1, size // 4 + 1: 1, size // 4: 4, 1: most}.items():
+    for pages, pieces in {size + 1: 1, size // 4 + 1: 1, size // 4: 4, 1: max_pieces}.items():
         monkeypatch.setattr(statements, "_PAGES", pages)
-        assert count_x(url, x) == [found[0], found[1]]
-        assert asked.pop().count("SELECT 0 AS j") == pieces
+        assert count_x(url, x) == [counts[0], counts[1]]
+        assert queries.pop().count("SELECT 0 AS j") == pieces
     assert count_x(url, x, table="above") == [900, 900]
     assert count_x(url, x, table="parts") == [450, 450]
     counter = open_counter(url, fn.Domain(x=x), SOURCE, RecordBound("id", 3))
     assert counter.count([("x",)])["x",].sum() == 21
-    assert not any("ctid <" in s for s in asked)
+    assert not any("ctid <" in s for s in queries)
 
 
 @needs_postgresql
@@ -1053,7 +1066,7 @@ PARTS_OF = {
 }
 """Settings of a session with which ClickHouse counts other records than there are, without a word."""
 
-ASKED_FOR = {
+REFUSED_SETTINGS = {
     "timeout_overflow_mode_leaf": "'break'", "apply_patch_parts": 0, "ignore_cold_parts_seconds": 9,
     "partial_result_on_first_cancel": 1, "discard_query_data": 1,
 }  # fmt: skip
@@ -1077,25 +1090,25 @@ def many():
 @pytest.mark.parametrize("case", PARTS_OF)
 def test_settings_by_which_clickhouse_counts_some_records_do_nothing_or_are_an_error(case, monkeypatch):
     data, x = in_clickhouse("d_settings", PARTS_OF[case]), fn.Ordered(0, 2)
-    whole = [200_000, 200_000, 0]
-    assert count_x(in_clickhouse("d_settings"), x) == whole
+    all_counts = [200_000, 200_000, 0]
+    assert count_x(in_clickhouse("d_settings"), x) == all_counts
     if "limit" in case:
         with refused("data.records-not-counted") as caught:
             count_x(data, x)
         leaks_nothing(caught.value)
     else:
-        assert count_x(data, x) == whole
+        assert count_x(data, x) == all_counts
     unguarded = replace(DIALECTS["clickhouse"], ending="", admits=())
     monkeypatch.setattr(databases, "DIALECTS", {"clickhouse": unguarded})
-    assert count_x(data, x) != whole
+    assert count_x(data, x) != all_counts
 
 
 @needs_clickhouse
 @pytest.mark.usefixtures("many")
-@pytest.mark.parametrize("name", ASKED_FOR)
+@pytest.mark.parametrize("name", REFUSED_SETTINGS)
 def test_settings_of_some_versions_of_clickhouse_are_refused(name):
     with refused("data.database-table-not-safe") as caught:
-        count_x(in_clickhouse("d_settings", f"{name} = {ASKED_FOR[name]}"), fn.Ordered(0, 2))
+        count_x(in_clickhouse("d_settings", f"{name} = {REFUSED_SETTINGS[name]}"), fn.Ordered(0, 2))
     leaks_nothing(caught.value)
 
 
@@ -1121,9 +1134,9 @@ def test_a_table_of_clickhouse_that_changes_while_it_is_counted_is_refused(write
     run = sql.count
 
     def then_write(*arguments, **options):
-        found = run(*arguments, **options)
+        result = run(*arguments, **options)
         db.execute("OPTIMIZE TABLE moving FINAL" if write is None else write)
-        return found
+        return result
 
     data = in_clickhouse("d_settings")
     monkeypatch.setattr(sql, "refuse_unless_right", lambda *_, **__: None)
@@ -1169,7 +1182,7 @@ def test_addresses_that_cannot_be_used(monkeypatch, tmp_path):
     monkeypatch.setenv("UNKNOWN", f"postgresql+nothing://alice:{PASSWORD}@127.0.0.1/census")
     monkeypatch.setenv("WAREHOUSE", f"snowflake://alice:{PASSWORD}@127.0.0.1/census")
     monkeypatch.setenv("ODD", f"postgresql://alice:{PASSWORD}@127.0.0.1/census?port=x&port=y&host=a")
-    for data, words in {
+    for data, code in {
         "env:NONE": "data.environment-variable-missing",
         "env:": "data.environment-name-invalid",
         "env:postgresql://u:hidden@h/db": "data.environment-name-invalid",
@@ -1188,7 +1201,7 @@ def test_addresses_that_cannot_be_used(monkeypatch, tmp_path):
         sa.URL.create("oracle", "alice", PASSWORD): "data.database-driver-missing",
         sa.select(1): "data.database-address-invalid",
     }.items():
-        with refused(words) as caught:
+        with refused(code) as caught:
             open_counter(data, DOMAIN, SOURCE)
         leaks_nothing(caught.value)
         assert not any(x in str(caught.value) for x in (PASSWORD, "alice", "127.0.0.1", "nowhere"))
@@ -1200,7 +1213,7 @@ def test_a_network_is_still_none(tmp_path):
             open_counter(data, DOMAIN, SOURCE)
 
 
-def test_sqlalchemy_is_told_of_where_it_is_missing(monkeypatch, lite):
+def test_an_error_names_sqlalchemy_where_it_is_missing(monkeypatch, lite):
     path = lite("CREATE TABLE people (x INTEGER)")
     monkeypatch.setitem(__import__("sys").modules, "sqlalchemy", None)
     with refused("data.sqlalchemy-missing") as caught:
@@ -1254,7 +1267,7 @@ def test_a_session_that_cannot_be_set_is_closed(lite, monkeypatch):
     leaks_nothing(caught.value)
 
 
-def test_codes_that_an_engine_cannot_tell_apart_are_refused(lite, monkeypatch):
+def test_codes_that_an_engine_confuses_are_refused(lite, monkeypatch):
     path = lite("CREATE TABLE people (x TEXT)", "INSERT INTO people VALUES ('abcd')")
     monkeypatch.setattr(databases, "SQLITE", replace(SQLITE, longest=5))
     assert count_x(path, fn.Categorical(["abcd"])) == [1]
@@ -1269,13 +1282,13 @@ def test_tables_that_are_not_of_the_same_records_are_refused():
     fields = {a: statements.Field(x.coding, ColumnKind.INTEGER, f"source.{a}") for a, x in attributes.items()}
 
     def counts(*rows):
-        placed = [(j, first * 3001 + last, n) for j, first, last, n in rows]
+        placed = [(j, y_code * 3001 + last, n) for j, y_code, last, n in rows]
         return statements.count(lambda _: [placed], d, "people", fields, margins, ProgressFilter(None), drop=False)[0]
 
     assert counts((0, 1, 2, 5), (1, 2, 3, 5))["x", "y"][0, 1] == 5
     assert counts((0, 1, 2, 5), (0, 1, 3, 1), (1, 3, 3, 1), (1, 2, 7, 5))["y", "z"][1, 6] == 5
-    one_more, moved = (1, 2, 9, 1), (1, 4, 9, 1)
-    for rows in ([(1, 2, 3, 5), one_more], [(1, 2, 3, 4), moved], []):
+    one_more, shifted = (1, 2, 9, 1), (1, 4, 9, 1)
+    for rows in ([(1, 2, 3, 5), one_more], [(1, 2, 3, 4), shifted], []):
         with refused("data.database-table-changed") as caught:
             counts((0, 1, 2, 5), *rows)
         leaks_nothing(caught.value)
@@ -1293,9 +1306,9 @@ def test_clickhouse_is_known_by_the_package_of_its_makers():
 
 def test_names_are_those_that_the_engine_has():
     """SQLAlchemy writes them in small letters where capitals do not matter; a quoted name has to have them."""
-    for capitals, known in {True: "PEOPLE", False: "people"}.items():
+    for capitals, stored_name in {True: "PEOPLE", False: "people"}.items():
         d = SimpleNamespace(requires_name_normalize=capitals, denormalize_name=str.upper)
-        assert databases._as_stored(SimpleNamespace(dialect=d), "people") == known
+        assert databases._as_stored(SimpleNamespace(dialect=d), "people") == stored_name
 
 
 # --- from request to release -------------------------------------------------------------------------------------
@@ -1364,8 +1377,8 @@ def test_from_a_specification_to_a_verified_release(engine, tmp_path, monkeypatc
         ["release", "plan.json", data, "--table", "none", "--ledger", "ledger.db", "-o", "again", "--again"],
     ):
         by_command(*command)
-    told = "".join(capsys.readouterr())
-    assert "The table 'none' does not exist in" in told
+    output = "".join(capsys.readouterr())
+    assert "The table 'none' does not exist in" in output
     plan = fn.Plan.from_json((tmp_path / "plan.json").read_text(encoding="utf-8"))
     assert fn.verify(tmp_path / "release").ok
     released = fn.release(plan, data, ledger=tmp_path / "ledger.db", directory=tmp_path / "python", again=True)
@@ -1374,8 +1387,8 @@ def test_from_a_specification_to_a_verified_release(engine, tmp_path, monkeypatc
     with fn.Ledger(tmp_path / "ledger.db") as ledger:
         assert sum(e.kind == "charge" for e in ledger.entries()) == 2
     for path in (p for p in tmp_path.rglob("*") if p.is_file() and p.name != "people.db"):
-        told += path.read_bytes().decode("latin-1")
-    assert not [s for s in secrets if s in told]
+        output += path.read_bytes().decode("latin-1")
+    assert not [s for s in secrets if s in output]
 
 
 if __name__ == "__main__":
@@ -1387,8 +1400,8 @@ if __name__ == "__main__":
                 file.write_text(golden(listed, drop=policy == "drop"), encoding="utf-8")
         if not DIALECTS[listed].streams:
             file = GOLDEN_FILES / f"{listed}, missing.sql"
-            told = golden(listed, domain=MISSING, by_id=bool(DIALECTS[listed].digest))
-            file.write_text(told, encoding="utf-8")
+            content = golden(listed, domain=MISSING, by_id=bool(DIALECTS[listed].digest))
+            file.write_text(content, encoding="utf-8")
             file = GOLDEN_FILES / f"{listed}, amounts.sql"
             file.write_text(golden(listed, domain=SUMMED), encoding="utf-8")
         if DIALECTS[listed].pages:
@@ -1398,12 +1411,12 @@ if __name__ == "__main__":
             file = GOLDEN_FILES / f"{listed}, persons.sql"
             file.write_text(golden(listed, drop=False, by_id=True), encoding="utf-8")
             file = GOLDEN_FILES / f"{listed}, persons in shares.sql"
-            file.write_text(golden(listed, drop=False, by_id=True, most=None), encoding="utf-8")
+            file.write_text(golden(listed, drop=False, by_id=True, max_records=None), encoding="utf-8")
             file = GOLDEN_FILES / f"{listed}, persons added up.sql"
             file.write_text(golden(listed, by_id=True, domain=SUMMED, merge=ADDED), encoding="utf-8")
             file = GOLDEN_FILES / f"{listed}, persons left out.sql"
-            told = golden(listed, by_id=True, pattern=PATTERNS["once"], uncounted=True)
-            file.write_text(told, encoding="utf-8")
-            for kind, kept in PATTERNS.items():
+            content = golden(listed, by_id=True, pattern=PATTERNS["once"], uncounted=True)
+            file.write_text(content, encoding="utf-8")
+            for kind, pattern in PATTERNS.items():
                 file = GOLDEN_FILES / f"{listed}, persons {kind}.sql"
-                file.write_text(golden(listed, drop=True, by_id=True, pattern=kept), encoding="utf-8")
+                file.write_text(golden(listed, drop=True, by_id=True, pattern=pattern), encoding="utf-8")

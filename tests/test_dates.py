@@ -49,19 +49,21 @@ TEXTS = [
 ]  # fmt: skip
 
 KINDS = {
-    "codes": lambda **more: fn.Categorical([1, 4, 7, 12, 23, 2000, 2001], column="d", **more),
-    "range": lambda **more: fn.Ordered(-1, 30, column="d", **more),
-    "clipped": lambda **more: fn.Ordered(0, 22, True, "d", **more),
-    "bins": lambda **more: fn.Binned([1, 4.5, 22, 1900, 2001], column="d", **more),
-    "absent apart": lambda **more: fn.Ordered(
-        1, 22, True, "d", missing={"absent": [], "other": [23]}, if_missing="absent", if_outside="other", **more
+    "codes": lambda **options: fn.Categorical([1, 4, 7, 12, 23, 2000, 2001], column="d", **options),
+    "range": lambda **options: fn.Ordered(-1, 30, column="d", **options),
+    "clipped": lambda **options: fn.Ordered(0, 22, True, "d", **options),
+    "bins": lambda **options: fn.Binned([1, 4.5, 22, 1900, 2001], column="d", **options),
+    "absent apart": lambda **options: fn.Ordered(
+        1, 22, True, "d", missing={"absent": [], "other": [23]}, if_missing="absent", if_outside="other", **options
     ),
-    "coded apart": lambda **more: fn.Categorical([1, 2, 4], column="d", missing={"a": [7, 22]}, if_missing="a", **more),
-    "bins apart": lambda **more: fn.Binned([1, 22], column="d", missing={"a": []}, if_outside="a", **more),
+    "coded apart": lambda **options: fn.Categorical(
+        [1, 2, 4], column="d", missing={"a": [7, 22]}, if_missing="a", **options
+    ),
+    "bins apart": lambda **options: fn.Binned([1, 22], column="d", missing={"a": []}, if_outside="a", **options),
 }
 
 
-def wanted(attribute, values):
+def expected_counts(attribute, values):
     counts = np.zeros(attribute.size, dtype=np.int64)
     for cell in map(attribute.cell, values):
         counts[cell if cell is not None else 0] += cell is not None
@@ -133,18 +135,18 @@ def test_ages_at_the_ends_of_years_and_of_february(born, on, age):
 @pytest.mark.parametrize("source", ["csv", "tsv", "csv lake", "parquet", "duckdb", "arrow table", "polars",
                                     "pandas objects", "pandas str", "excel", "sqlite"])  # fmt: skip
 def test_every_source_reads_texts_as_declared(source, kind, tmp_path, one_engine):
-    made = zoo.COUNTERS[source]
+    source_case = zoo.COUNTERS[source]
     sample = Sample(fn.Categorical(["-"], column="d"), "string", [], [])
-    held = [x for x in made.held(sample, TEXTS) if source != "excel" or x is None or x.strip()]
+    held = [x for x in source_case.held(sample, TEXTS) if source != "excel" or x is None or x.strip()]
     records = Records(
         fn.Domain(x=sample.attribute, y=fn.Ordered(0, 1)),
         {"x": held, "y": [0] * len(held)},
         {"x": "string", "y": "int16"},
     )
-    data = made.make(records, tmp_path)
+    data = source_case.make(records, tmp_path)
     for part in READS:
         attribute = KINDS[kind](date_part=part)
-        same_counts(counts(data, attribute, table=made.table), wanted(attribute, held))
+        same_counts(counts(data, attribute, table=source_case.table), expected_counts(attribute, held))
 
 
 @pytest.mark.no_cover
@@ -152,7 +154,7 @@ def test_every_source_reads_texts_as_declared(source, kind, tmp_path, one_engine
 @pytest.mark.parametrize("kind", KINDS)
 def test_types_of_dates_are_read_as_the_dates_are(kind, part, stamps, tmp_path, one_engine):
     attribute = KINDS[kind](date_part=part)
-    want = wanted(attribute, stamps)
+    want = expected_counts(attribute, stamps)
     for unit in ("s", "ms", "us", "ns"):
         same_counts(counts(pa.table({"d": pa.array(stamps, pa.timestamp(unit))}), attribute), want)
     same_counts(counts(pd.DataFrame({"d": pd.Series(stamps, dtype="datetime64[us]")}), attribute), want)
@@ -164,7 +166,7 @@ def test_types_of_dates_are_read_as_the_dates_are(kind, part, stamps, tmp_path, 
             counts(typed[0], attribute)
         return
     for data in (*typed, pd.DataFrame({"d": pd.Series(days, dtype=object)})):
-        same_counts(counts(data, attribute), wanted(attribute, days))
+        same_counts(counts(data, attribute), expected_counts(attribute, days))
 
 
 SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -195,21 +197,21 @@ FROM_NUMBERS = {
 
 def moments():
     """Units, and numbers of them from 1700 to 2200, many of them close to a midnight or an hour."""
-    far = 86_400 * 84_000
+    limit = 86_400 * 84_000
 
-    def near(unit):
+    def offsets(unit):
         n = SECOND[unit]
-        beside = st.builds(
-            lambda whole, step, more: whole * step * n + more,
+        offset = st.builds(
+            lambda count, step, rest: count * step * n + rest,
             st.integers(-1500, 1500),
             st.sampled_from([3600, 86_400, 86_400 * 28]),
             st.sampled_from([-1000, -999, -501, -500, -499, -1, 0, 1, 499, 500, 999]),
         )
         return st.tuples(
-            st.just(unit), st.lists(st.one_of(beside, st.integers(-far * n, far * n)), min_size=1, max_size=9)
+            st.just(unit), st.lists(st.one_of(offset, st.integers(-limit * n, limit * n)), min_size=1, max_size=9)
         )
 
-    return st.sampled_from([*SECOND]).flatmap(near)
+    return st.sampled_from([*SECOND]).flatmap(offsets)
 
 
 def day_of(number, unit):
@@ -221,9 +223,9 @@ def day_of(number, unit):
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(moments(), st.integers(0, 8))
 @example(("ns", [1_706_745_599_999_999_999, -1, -(10**9), 86_399_999_999_999, -86_400 * 10**9 - 1, 0]), 0)
-def test_a_moment_lies_in_the_day_and_the_hour_that_have_begun(tmp_path, one_engine, given, i):
+def test_a_moment_lies_in_the_day_and_the_hour_that_have_begun(tmp_path, one_engine, moment, i):
     """For every unit, source and century: never in the next day, even if that is nearer."""
-    unit, numbers = given
+    unit, numbers = moment
     bound = day_of(numbers[i % len(numbers)], unit)
     days = [day_of(n, unit) for n in numbers]
     hours = [n // (3600 * SECOND[unit]) % 24 for n in numbers]
@@ -241,12 +243,12 @@ def test_a_moment_lies_in_the_day_and_the_hour_that_have_begun(tmp_path, one_eng
         got = open_counter(data, domain, DataSource()).count([(part,) for part in wants])
         for part, want in wants.items():
             np.testing.assert_array_equal(got[part,], np.bincount(want, minlength=2301), err_msg=part)
-        for where, met in (
+        for where, matches in (
             ({"at_most": bound}, sum(x <= bound for x in days)),
             ({"below": bound}, sum(x < bound for x in days)),
             (bound, sum(x == bound for x in days)),
         ):
-            assert open_counter(data, domain, DataSource(where={"d": where})).count([()])[()] == met
+            assert open_counter(data, domain, DataSource(where={"d": where})).count([()])[()] == matches
 
 
 @pytest.mark.parametrize("source", FROM_NUMBERS)
@@ -262,18 +264,19 @@ def test_the_last_nanosecond_of_january_is_in_january(source, tmp_path):
     assert (got["m",][0], got["h",][23]) == (1, 1)
 
 
-def test_times_beyond_the_calendar_are_outside(one_engine):
+def test_times_outside_the_calendar_are_outside(one_engine):
     """Seconds and milliseconds of 64 bits reach further than any date does: no error, and no cell."""
     attribute = KINDS["absent apart"](date_part="year")
     for unit in ("s", "ms"):
-        far = pa.table({"d": pa.array([0, 10**15, -(10**15), None], pa.int64()).cast(pa.timestamp(unit))})
-        same_counts(counts(far, attribute), wanted(attribute, [datetime.datetime(1970, 1, 1), "x", "x", None]))  # noqa: DTZ001
+        extreme = pa.table({"d": pa.array([0, 10**15, -(10**15), None], pa.int64()).cast(pa.timestamp(unit))})
+        times = [datetime.datetime(1970, 1, 1), "x", "x", None]  # noqa: DTZ001
+        same_counts(counts(extreme, attribute), expected_counts(attribute, times))
 
 
 def test_times_of_the_old_type_of_parquet_are_read_as_others_are(tmp_path):
     path = tmp_path / "old.parquet"
-    made = pa.table({"d": pa.array([-1, -1001, 86_399_999_999_999], pa.timestamp("ns"))})
-    pq.write_table(made, path, use_deprecated_int96_timestamps=True)
+    table = pa.table({"d": pa.array([-1, -1001, 86_399_999_999_999], pa.timestamp("ns"))})
+    pq.write_table(table, path, use_deprecated_int96_timestamps=True)
     domain = fn.Domain(
         y=fn.Ordered(1969, 1970, column="d", date_part="year"), h=fn.Ordered(0, 23, column="d", date_part="hour")
     )
@@ -288,10 +291,10 @@ DATE_TYPES = ["DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"
 @pytest.mark.parametrize("kind", DATE_TYPES)
 def test_the_engine_for_files_is_tried_with_known_dates(kind, part, monkeypatch):
     """Also one that rounds, as the engine itself does of nanoseconds."""
-    told = DateField(DatePart.DAY) if part == "day" else read(part)
+    date_field = DateField(DatePart.DAY) if part == "day" else read(part)
     if kind == "DATE" and part == "hour":
         return
-    tried = (kind, duck._ColumnContents.ELSE, False, int, told)
+    tried = (kind, duck._ColumnContents.ELSE, False, int, date_field)
     with duck.engine() as connection:
         monkeypatch.setattr(duck, "_RIGHT", set())
         duck._refuse_unless_right(connection, tried)
@@ -318,9 +321,9 @@ def test_infinite_and_early_dates_of_duckdb_are_outside(tmp_path):
     for part in READS:
         attribute = KINDS["absent apart"](date_part=part)
         good = [datetime.datetime(2001, 1, 1), None, *["x"] * 4]  # noqa: DTZ001 - without a zone
-        same_counts(counts(path, attribute, table="times"), wanted(attribute, good))
+        same_counts(counts(path, attribute, table="times"), expected_counts(attribute, good))
         if part != "hour":
-            same_counts(counts(path, attribute, table="people"), wanted(attribute, good))
+            same_counts(counts(path, attribute, table="people"), expected_counts(attribute, good))
 
 
 @pytest.mark.no_cover
@@ -328,26 +331,30 @@ def test_infinite_and_early_dates_of_duckdb_are_outside(tmp_path):
 def test_every_engine_reads_and_compares_dates_as_declared(engine, stamps, tmp_path, monkeypatch):
     """And is tried with known dates first. An hour is read where there are times without a zone."""
     monkeypatch.setattr(sql, "refuse_unless_right", lambda *_, **__: None)
-    days, made = [None if x is None else x.date() for x in stamps], ENGINES[engine]
+    days, source_case = [None if x is None else x.date() for x in stamps], ENGINES[engine]
     early = [datetime.date(1900, 3, 1), datetime.date(2100, 2, 28)]
-    kept = {"people": [*days, *early], "times": [*stamps, None, None]}
-    data = {k: dated(made, {"d": v, "y": [0] * len(v)}, tmp_path) for k, v in kept.items()}
+    dates = {"people": [*days, *early], "times": [*stamps, None, None]}
+    data = {k: dated(source_case, {"d": v, "y": [0] * len(v)}, tmp_path) for k, v in dates.items()}
     timed = engine != "clickhouse"  # all of whose times have a zone
     for kind, part in itertools.product(["codes", "absent apart", "bins apart"], READS):
         attribute = KINDS[kind](date_part=part)
         if part != "hour":
-            same_counts(counts(data["people"], attribute, table=made.table), wanted(attribute, kept["people"]))
+            same_counts(
+                counts(data["people"], attribute, table=source_case.table), expected_counts(attribute, dates["people"])
+            )
         if timed:
-            same_counts(counts(data["times"], attribute, table=made.table), wanted(attribute, kept["times"]))
-    for where, (k, values) in itertools.product(ASKED, kept.items()):
-        source = DataSource(table=made.table, where={"d": where})
+            same_counts(
+                counts(data["times"], attribute, table=source_case.table), expected_counts(attribute, dates["times"])
+            )
+    for where, (k, values) in itertools.product(CONDITIONS, dates.items()):
+        source = DataSource(table=source_case.table, where={"d": where})
         if k == "people" or timed:
             got = open_counter(data[k], fn.Domain(y=fn.Ordered(0, 1)), source).count([("y",)])
             assert got["y",].tolist() == [meets(where, values), 0]
     wrong = [("people", "hour")] if timed else [("people", "hour"), ("times", "hour"), ("times", "month")]
     for k, part in wrong:
         with refused("data.column-of-wrong-type") as caught:
-            counts(data[k], KINDS["range"](date_part=part), table=made.table)
+            counts(data[k], KINDS["range"](date_part=part), table=source_case.table)
         leaks_nothing(caught.value)
 
 
@@ -365,9 +372,9 @@ def test_dates_of_postgresql(kind, post, one_engine):  # noqa: F811 - a fixture
     values = [*(datetime.datetime(*x, 59, 59) for x in DAYS), *["x"] * 4, None]  # noqa: DTZ001 - without a zone
     for part in READS:
         attribute = KINDS[kind](date_part=part)
-        same_counts(counts(url, attribute, table="times"), wanted(attribute, values))
+        same_counts(counts(url, attribute, table="times"), expected_counts(attribute, values))
         if part != "hour":
-            same_counts(counts(url, attribute, table="people"), wanted(attribute, values))
+            same_counts(counts(url, attribute, table="people"), expected_counts(attribute, values))
     for column in "zt":
         with refused("data.column-of-wrong-type") as caught:
             counts(url, fn.Ordered(0, 9, column=column, date_part="month"), table="times")
@@ -399,7 +406,7 @@ def test_columns_without_dates_or_with_a_zone_are_refused():
 
 # --- conditions on dates ----------------------------------------------------------------------------------------------
 
-ASKED = [
+CONDITIONS = [
     {"at_least": "2000-02-29", "below": "2001-01-01"},
     {"above": datetime.date(2001, 1, 1)},
     {"at_most": "2001-01-01"},
@@ -422,34 +429,34 @@ def meets(where, values):
 
 @pytest.mark.parametrize("source", ["csv", "parquet", "duckdb", "arrow table", "pandas objects", "excel", "sqlite"])
 def test_every_source_compares_dates_as_declared(source, tmp_path, one_engine):
-    made = zoo.COUNTERS[source]
+    source_case = zoo.COUNTERS[source]
     sample = Sample(fn.Categorical(["-"], column="d"), "string", [], [])
     values = [x for x in TEXTS + ([] if source == "excel" else TRAPS) if source != "csv" or "\x00" not in (x or "")]
-    held = [x for x in made.held(sample, values) if source != "excel" or x is None or x.strip()]
+    held = [x for x in source_case.held(sample, values) if source != "excel" or x is None or x.strip()]
     domain = fn.Domain(x=sample.attribute, y=fn.Ordered(0, 1))
     records = Records(domain, {"x": held, "y": [0] * len(held)}, {"x": "string", "y": "int16"})
-    data = made.make(records, tmp_path)
-    for where in ASKED:
-        known = DataSource(table=made.table, where={"d": where})
-        got = open_counter(data, fn.Domain(y=fn.Ordered(0, 1)), known).count([("y",)])
+    data = source_case.make(records, tmp_path)
+    for where in CONDITIONS:
+        data_source = DataSource(table=source_case.table, where={"d": where})
+        got = open_counter(data, fn.Domain(y=fn.Ordered(0, 1)), data_source).count([("y",)])
         assert got["y",].tolist() == [meets(where, held), 0]
         assert 0 < got["y",][0] < len(held)
 
 
-@pytest.mark.parametrize("where", ASKED)
+@pytest.mark.parametrize("where", CONDITIONS)
 def test_types_of_dates_are_compared_as_the_dates_are(where, stamps, tmp_path, one_engine):
-    every = fn.Domain(y=fn.Ordered(0, 1))
+    domain = fn.Domain(y=fn.Ordered(0, 1))
     days = [None if x is None else x.date() for x in stamps]
-    wanted = meets(where, stamps)
-    assert wanted == meets(where, days)
+    expected_counts = meets(where, stamps)
+    assert expected_counts == meets(where, days)
     frames = [
         pa.table({"d": pa.array(stamps, pa.timestamp(u)), "y": [0] * len(stamps)}) for u in ("s", "ms", "us", "ns")
     ]
     frames += [pa.table({"d": pa.array(days, t), "y": [0] * len(days)}) for t in (pa.date32(), pa.date64())]
     frames += [pd.DataFrame({"d": pd.Series(x, dtype=object), "y": 0}) for x in (days, stamps)]
     for data in frames:
-        got = open_counter(data, every, DataSource(where={"d": where})).count([("y",)])
-        assert got["y",].tolist() == [wanted, 0]
+        got = open_counter(data, domain, DataSource(where={"d": where})).count([("y",)])
+        assert got["y",].tolist() == [expected_counts, 0]
 
 
 @pytest.mark.skipif(not POSTGRESQL, reason="there is no wheel with PostgreSQL for this platform")
@@ -461,15 +468,15 @@ def test_dates_of_postgresql_are_compared(post, one_engine):  # noqa: F811 - a f
         f"INSERT INTO times (d, y) VALUES {days}, {odd}",
         "CREATE TABLE people AS SELECT CAST(d AS DATE) AS d, y FROM times",
     )
-    every = fn.Domain(y=fn.Ordered(0, 1))
-    for where in ASKED:
-        wanted = meets(where, [datetime.datetime(*x, 59, 59) for x in DAYS])  # noqa: DTZ001 - without a zone
+    domain = fn.Domain(y=fn.Ordered(0, 1))
+    for where in CONDITIONS:
+        expected_counts = meets(where, [datetime.datetime(*x, 59, 59) for x in DAYS])  # noqa: DTZ001 - without a zone
         for table in ("people", "times"):
-            got = open_counter(url, every, DataSource(table=table, where={"d": where})).count([("y",)])
-            assert got["y",].tolist() == [wanted, 0]
+            got = open_counter(url, domain, DataSource(table=table, where={"d": where})).count([("y",)])
+            assert got["y",].tolist() == [expected_counts, 0]
     for column in "tz":
         with refused("data.condition-column-of-wrong-type"):
-            open_counter(url, every, DataSource(table="times", where={column: {"above": "2001-01-01"}}))
+            open_counter(url, domain, DataSource(table="times", where={column: {"above": "2001-01-01"}}))
 
 
 def test_columns_that_hold_no_dates_meet_no_condition_on_them():
@@ -516,7 +523,7 @@ def test_conditions_on_dates_have_one_form():
 def test_persons_and_conditions_over_what_is_read(source, tmp_path, one_engine, monkeypatch):
     """Neighbours: a person comes, goes, has other dates, becomes another; at most g records move, and no other's."""
     monkeypatch.setattr("fitnoise.kernel.counting.sql.refuse_unless_bounded", lambda *_, **__: None)
-    made, rng = zoo.COUNTERS[source], np.random.default_rng(1)
+    source_case, rng = zoo.COUNTERS[source], np.random.default_rng(1)
     domain = fn.Domain(
         x=fn.Ordered(0, 23, column="d", date_part=AGE), w=fn.Ordered(1, 7, column="d", date_part="weekday")
     )
@@ -526,22 +533,22 @@ def test_persons_and_conditions_over_what_is_read(source, tmp_path, one_engine, 
         day = datetime.date(2000, 1, 1) + datetime.timedelta(days=int(rng.integers(0, 10000)))
         return day, person, int(rng.integers(2))
 
-    def counted(rows, most=2):
+    def counted(rows, max_records=2):
         days, persons, keep = zip(*rows, strict=True)
         if source in ("csv", "sqlite"):
             days = [str(d) for d in days]
         columns = {"d": pa.array(days), "person": pa.array(persons), "keep": pa.array(keep)}
         data = hold(source, columns, tmp_path)
-        known = DataSource(table=made.table, outside_domain=DROP, where={"keep": 1})
-        return open_counter(data, domain, known, RecordBound("person", most)).count(margins)
+        data_source = DataSource(table=source_case.table, outside_domain=DROP, where={"keep": 1})
+        return open_counter(data, domain, data_source, RecordBound("person", max_records)).count(margins)
 
     rows = [row(f"p{i % 9}") for i in range(40)]
     for person in ("p0", "p5"):
         others = [r for r in rows if r[1] != person]
         less = counted(others[::-1])
-        for again in ([r for r in rows if r[1] == person], [row(person) for _ in range(30)], [row("new")] * 5):
-            now = counted(again + others)
-            inside = sum(keep and domain["x"].cell(d) is not None for d, _, keep in again)
+        for replacement in ([r for r in rows if r[1] == person], [row(person) for _ in range(30)], [row("new")] * 5):
+            now = counted(replacement + others)
+            inside = sum(keep and domain["x"].cell(d) is not None for d, _, keep in replacement)
             for m in margins:
                 gained = now[m] - less[m]
                 assert (gained >= 0).all()
@@ -564,13 +571,13 @@ def hold(source, columns, folder):
     return dated(ENGINES[source], columns, folder)
 
 
-def dated(made, columns, folder):
+def dated(source_case, columns, folder):
     """Return the data that a source writes from columns of dates, times, texts and whole numbers."""
     kinds = {
         a: str(pa.array(v).type).replace("date32[day]", "date32").replace("int64", "int16") for a, v in columns.items()
     }
     values = {a: pa.array(v).to_pylist() for a, v in columns.items()}
-    return made.make(Records(fn.Domain({a: fn.Ordered(0, 1) for a in columns}), values, kinds), folder)
+    return source_case.make(Records(fn.Domain({a: fn.Ordered(0, 1) for a in columns}), values, kinds), folder)
 
 
 # --- statements and the trial -----------------------------------------------------------------------------------------
@@ -595,9 +602,11 @@ def test_every_engine_is_tried_with_known_dates(engine, tmp_path):
     where = in_spark(data) if engine == "spark" else database(data)
     with where.session(ENGINES[engine].table) as session:
         for part in [*READS, "day"]:
-            told = DateField(DatePart.DAY) if part == "day" else read(part)
+            date_field = DateField(DatePart.DAY) if part == "day" else read(part)
             for timed in [True] * (engine != "clickhouse") + [False] * (part != "hour"):
-                engine_check.refuse_unless_dated(session.fetch, session.dialect, "the database", told, timed=timed)
+                engine_check.refuse_unless_dated(
+                    session.fetch, session.dialect, "the database", date_field, timed=timed
+                )
 
 
 @pytest.mark.parametrize("timed", [True, False])
@@ -605,13 +614,13 @@ def test_every_engine_is_tried_with_known_dates(engine, tmp_path):
 def test_engines_are_tried_with_known_dates(part, timed):
     if part == "hour" and not timed:
         return
-    told = DateField(DatePart.DAY) if part == "day" else read(part)
-    engine_check.refuse_unless_dated(in_duckdb(), DUCKDB, "the database", told, timed=timed)
+    date_field = DateField(DatePart.DAY) if part == "day" else read(part)
+    engine_check.refuse_unless_dated(in_duckdb(), DUCKDB, "the database", date_field, timed=timed)
     flaws = [replace(DUCKDB, part="EXTRACT({p} FROM {c} + INTERVAL 1 DAY)", hour="EXTRACT(HOUR FROM {c}) + 1")]
     flaws += [] if part == "hour" else [replace(DUCKDB, part="EXTRACT({p} FROM {c}) % 28")]
     for flaw in flaws:
         with refused("data.engine-reads-dates-differently") as caught:
-            engine_check.refuse_unless_dated(in_duckdb(), flaw, "the database", told, timed=timed)
+            engine_check.refuse_unless_dated(in_duckdb(), flaw, "the database", date_field, timed=timed)
         leaks_nothing(caught.value)
 
 
@@ -619,13 +628,13 @@ def test_engines_are_tried_with_known_dates(part, timed):
 
 
 @pytest.mark.parametrize(
-    "given",
+    "rule",
     ["age_on", "day", "decade", "Year", 7, {}, {"age_on": "2024-02-30"}, {"age_on": "2024-1-1"}, {"age_on": None},
      {"age_on": "2024-12-31", "year": 1}, {"year": "2024-01-01"}, ["year"], {"age_on": datetime.datetime(2024, 1, 1)}],  # noqa: DTZ001
 )  # fmt: skip
-def test_what_is_read_off_no_date_is_refused(given):
+def test_what_is_read_off_no_date_is_refused(rule):
     with refused("domain.date-part-invalid"):
-        fn.Ordered(0, 9, date_part=given)
+        fn.Ordered(0, 9, date_part=rule)
 
 
 def test_numbers_are_read_off_dates_and_nothing_else():
@@ -682,7 +691,7 @@ def test_a_specification_and_python_say_the_same():
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "words"),
+    ("old", "new", "code"),
     [
         ('date_part = "month"', 'date_part = "moon"', "spec.wrong-type"),
         ('"2024-12-31"', '"31.12.2024"', "domain.date-part-invalid"),
@@ -690,8 +699,8 @@ def test_a_specification_and_python_say_the_same():
         ("[1, 2, 3]", '["1"]', "domain.date-part-needs-whole-numbers"),
     ],
 )
-def test_bad_specifications_are_told_where_and_what(old, new, words):
-    with refused(words):
+def test_errors_about_bad_date_specifications_name_the_place(old, new, code):
+    with refused(code):
         Spec.from_toml(SPEC.replace(old, new)).publication()
 
 

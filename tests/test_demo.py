@@ -22,24 +22,24 @@ from refused import refused
 RHO, SEPARATE = 0.0356209, 0.2139
 
 
-def tell(arguments):
+def run_captured(arguments):
     with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
         main(arguments)
     return out.getvalue(), err.getvalue()
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
+def demo_output(tmp_path_factory):
     """Return the output of `fitnoise demo`, and the folder that it wrote."""
     folder = tmp_path_factory.mktemp("demo") / "new" / "story"
-    return (*tell(["demo", "-o", str(folder)]), folder)
+    return (*run_captured(["demo", "-o", str(folder)]), folder)
 
 
 @pytest.fixture(scope="module")
 def counted(tmp_path_factory):
     """The document of `fitnoise demo --json`."""
     folder = tmp_path_factory.mktemp("demo") / "story"
-    out, _ = tell(["demo", "--json", "-o", str(folder)])
+    out, _ = run_captured(["demo", "--json", "-o", str(folder)])
     return json.loads(out)
 
 
@@ -55,17 +55,17 @@ def truth():
     names = list(domain)
     out = {}
     for table in workload.tables:
-        kept = [a for a in names if a in table.attributes]
-        margin = cells.sum(axis=tuple(i for i, a in enumerate(names) if a not in kept))
-        small = fn.Domain({a: domain[a] for a in kept})
+        shown_axes = [a for a in names if a in table.attributes]
+        margin = cells.sum(axis=tuple(i for i, a in enumerate(names) if a not in shown_axes))
+        small = fn.Domain({a: domain[a] for a in shown_axes})
         out[table.name] = table_matrix(table, small) @ margin.ravel()
     assert cells.sum() == 103_589
     assert cells[:, :, 81:85].sum() == 0  # 80 means 80 to 84, 85 means 85 or more
     return out
 
 
-def test_the_demo_says_what_everything_costs(told):
-    out, err, _ = told
+def test_the_demo_says_what_everything_costs(demo_output):
+    out, err, _ = demo_output
     assert err.splitlines() == ["planning …", "releasing …"]
     assert f"rho = {RHO:.7f}" in out
     assert "fitnoise studio" in out
@@ -83,8 +83,8 @@ def test_the_demo_says_what_everything_costs(told):
         assert re.search(rf"^{table} +{numbers} +±{margin} +{margin} +{margin} +\d+\.\d%$", out, re.MULTILINE)
 
 
-def test_the_demo_speaks_of_its_data_as_they_are(told):
-    out, _, folder = told
+def test_the_demo_speaks_of_its_data_as_they_are(demo_output):
+    out, _, folder = demo_output
     assert "103,589 tax filing units" in out
     assert "public-use March CPS, an unweighted sample" in out
     assert "no tax return is involved" in out
@@ -128,14 +128,14 @@ def test_released_values_are_near_the_truth(run, truth, request):
     assert min(frame["value"].min() for frame in release.values()) < 0  # many cells are empty, and nothing is clamped
 
 
-def test_two_demonstrations_draw_two_noises(told, counted):
-    one, other = fn.Release.read(told[2] / "release"), fn.Release.read(counted["directory"])
+def test_two_demonstrations_draw_two_noises(demo_output, counted):
+    one, other = fn.Release.read(demo_output[2] / "release"), fn.Release.read(counted["directory"])
     assert one.plan.hash == other.plan.hash
     assert one != other
 
 
-def test_the_ledger_of_the_demo_holds_one_charge_and_refuses_another(told):
-    _, _, folder = told
+def test_the_ledger_of_the_demo_holds_one_charge_and_refuses_another(demo_output):
+    _, _, folder = demo_output
     with fn.Ledger(folder / "ledger.sqlite") as ledger:
         assert [e.kind for e in ledger.entries()] == ["cap", "charge", "answers"]
         assert not ledger.quote(ledger.entries()[1].account, loss(ledger.entries()[1].rho)).fits

@@ -22,13 +22,13 @@ ONE = ["add or remove", "replace"]
 """Neighbours that differ in one record."""
 
 
-def made(name, of):
+def design_of(name, adjacency):
     """A design of the zoo; None where what it asks is public."""
-    if name.startswith("all by") and of.fixes_size:
+    if name.startswith("all by") and adjacency.fixes_size:
         with refused("workload.answer-already-public"):
-            zoo.DESIGNS[name](of)
+            zoo.DESIGNS[name](adjacency)
         return None
-    return zoo.DESIGNS[name](of)
+    return zoo.DESIGNS[name](adjacency)
 
 
 TRACED = {*ONE, "replace 2, once per a0 and o"}
@@ -40,10 +40,10 @@ TRACED = {*ONE, "replace 2, once per a0 and o"}
 )
 @pytest.mark.parametrize("name", zoo.DESIGNS)
 def test_what_is_lost_is_what_neighbours_differ_by(name, neighbours, rng):
-    of = zoo.ADJACENCIES[neighbours]
-    design = made(name, of)
+    adjacency = zoo.ADJACENCIES[neighbours]
+    design = design_of(name, adjacency)
     if design is not None:
-        check_design(design, of, rng)
+        check_design(design, adjacency, rng)
 
 
 @pytest.mark.parametrize("neighbours", ONE)
@@ -85,28 +85,28 @@ def test_in_small_pieces_it_is_the_same(name, rng, monkeypatch):
 @pytest.mark.parametrize("name", ANSWERS)
 def test_an_answer_for_other_neighbours_is_refused_or_covers_them(name, neighbours, rng):
     """Unchanged, and with its integers proven again: for a unit of more records it was not made, and has a price."""
-    design = made(name, zoo.ADJACENCIES[neighbours])
-    for of in zoo.ADJACENCIES.values() if design is not None else ():
-        if of.records > 1:
+    design = design_of(name, zoo.ADJACENCIES[neighbours])
+    for adjacency in zoo.ADJACENCIES.values() if design is not None else ():
+        if adjacency.records > 1:
             with refused("plan.mechanism-of-another-question"):
-                design.without_cache(of)
-        for own in (lambda: design, lambda of=of: design.without_cache(of)):
+                design.without_cache(adjacency)
+        for make in (lambda: design, lambda adjacency=adjacency: design.without_cache(adjacency)):
             try:
-                own().loss(of)
+                make().loss(adjacency)
             except (PlanError, WorkloadError):
                 continue
-            check_loss(own(), of, rng)
+            check_loss(make(), adjacency, rng)
 
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_what_is_proven_for_a_graph_is_proven_for_its_equals(name):
     """The graph of a question is found again by what it is, not by which object it was."""
-    of = zoo.ADJACENCIES["add or remove"]
-    design = made(name, of)
-    own, paid = design.query.graph(design.domain, of), design.loss(of)
+    adjacency = zoo.ADJACENCIES["add or remove"]
+    design = design_of(name, adjacency)
+    graph, loss = design.query.graph(design.domain, adjacency), design.loss(adjacency)
     questions.graph_of.cache_clear()
-    assert design.query.graph(design.domain, of) is not own
-    assert design.loss(of) == paid
+    assert design.query.graph(design.domain, adjacency) is not graph
+    assert design.loss(adjacency) == loss
 
 
 @pytest.mark.parametrize(
@@ -122,13 +122,13 @@ def test_what_is_proven_for_a_graph_is_proven_for_its_equals(name):
 )
 def test_a_mechanism_for_another_graph_is_refused(name, labels, structure):
     """Other steps, other results, other edges: the proof was about another graph."""
-    of = zoo.ADJACENCIES["add or remove"]
-    design = zoo.DESIGNS[name](of)
+    adjacency = zoo.ADJACENCIES["add or remove"]
+    design = zoo.DESIGNS[name](adjacency)
     mechanism = copy.copy(design.mechanism)
     other = QueryGraph(mechanism.graph.results if labels is None else labels, structure)
     vars(mechanism)["graph"] = other
     with refused("plan.mechanism-of-another-question"):
-        replace(design, mechanism=mechanism).loss(of)
+        replace(design, mechanism=mechanism).loss(adjacency)
 
 
 @pytest.mark.parametrize(

@@ -63,10 +63,10 @@ def test_examples_run(name, expected, tmp_path, monkeypatch):
     text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert len(blocks) > 1
-    told = {}
+    namespace = {}
     for block in blocks:
-        exec(block, told)  # noqa: S102 - our own documents
-    assert {key: told[key] for key in expected} == expected
+        exec(block, namespace)  # noqa: S102 - our own documents
+    assert {key: namespace[key] for key in expected} == expected
 
 
 SECTIONS = re.compile(r"^(Args|Returns|Raises)[:,]", re.MULTILINE)
@@ -77,12 +77,12 @@ def public():
     """Every public function and method that takes something, by name."""
     names = {name: getattr(fn, name) for name in fn.__all__}
     for room in ROOMS:
-        made = (key for key, x in vars(room).items() if key[0] != "_" and inspect.getmodule(x) is room)
-        names |= {f"{room.__name__}.{key}": getattr(room, key) for key in getattr(room, "__all__", made)}
+        members = (key for key, x in vars(room).items() if key[0] != "_" and inspect.getmodule(x) is room)
+        names |= {f"{room.__name__}.{key}": getattr(room, key) for key in getattr(room, "__all__", members)}
     for name, what in list(names.items()):
         if inspect.isclass(what):
-            made = {key: getattr(x, "__func__", x) for key, x in vars(what).items() if not key.startswith("_")}
-            names |= {f"{name}.{key}": x for key, x in made.items()}
+            members = {key: getattr(x, "__func__", x) for key, x in vars(what).items() if not key.startswith("_")}
+            names |= {f"{name}.{key}": x for key, x in members.items()}
     for name, what in names.items():
         if inspect.isfunction(what) and what.__module__.startswith("fitnoise."):
             taken = [x for x in inspect.signature(what).parameters if x not in ("self", "cls")]
@@ -92,6 +92,6 @@ def public():
 
 def test_every_public_function_says_what_it_takes():
     """In sections, of which ruff checks that each argument is there."""
-    asked = dict(public())
-    assert len(asked) > 200
-    assert [name for name, what in asked.items() if not SECTIONS.search(inspect.getdoc(what) or "")] == []
+    functions = dict(public())
+    assert len(functions) > 200
+    assert [name for name, what in functions.items() if not SECTIONS.search(inspect.getdoc(what) or "")] == []

@@ -1,4 +1,4 @@
-"""Every written document reads back unchanged, and every alteration of it is noticed."""
+"""Every written document reads back unchanged, and every alteration is noticed."""
 
 import pytest
 

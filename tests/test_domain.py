@@ -32,8 +32,8 @@ def test_every_attribute_is_read_as_it_is_written(name):
     publication = fn.Publication(fn.Workload(fn.Domain(x=attribute), [fn.table("x", margin=1)]))
     if attribute.kind in KINDS:
         spec = Spec.from_publication(publication)
-        for again in (spec, Spec.from_toml(spec.to_toml())):
-            assert again.publication().workload.domain["x"] == attribute
+        for spec_again in (spec, Spec.from_toml(spec.to_toml())):
+            assert spec_again.publication().workload.domain["x"] == attribute
     else:
         with refused("spec.attribute-class-unknown"):
             Spec.from_publication(publication)
@@ -41,9 +41,9 @@ def test_every_attribute_is_read_as_it_is_written(name):
 
 def test_equal_attributes_have_equal_documents_and_others_have_others():
     """Detects what `==` of Python calls equal: 1 and true, 0.0 and -0.0."""
-    more = [Categorical([1, 0]), Categorical([True, False]), Ordered(0, 1), Ordered(False + 0, 1, clip=np.True_)]
-    more += [Binned([0.0]), Binned([-0.0]), Binned([0]), Categorical({1: "a"}), Categorical([1]), Categorical(["1"])]
-    attributes = [s.attribute for s in zoo.ATTRIBUTES.values()] + more
+    similar = [Categorical([1, 0]), Categorical([True, False]), Ordered(0, 1), Ordered(False + 0, 1, clip=np.True_)]
+    similar += [Binned([0.0]), Binned([-0.0]), Binned([0]), Categorical({1: "a"}), Categorical([1]), Categorical(["1"])]
+    attributes = [s.attribute for s in zoo.ATTRIBUTES.values()] + similar
     for a in attributes:
         for b in attributes:
             same = json.dumps(attribute_document(a)) == json.dumps(attribute_document(b))
@@ -68,7 +68,7 @@ def test_a_coding_that_no_counter_translates_is_refused():
             fn.Domain(month=attribute)
 
 
-def test_a_domain_is_asked_as_mappings_are():
+def test_a_domain_has_the_methods_of_a_mapping():
     domain = fn.Domain(age=Ordered(0, 9))
     assert (domain.get("age"), domain.get("sex"), domain.get("sex", 3), domain.get(["age"])) == (
         domain["age"],
@@ -81,9 +81,9 @@ def test_a_domain_is_asked_as_mappings_are():
 
 
 def test_categorical_shows_labels_where_it_has_them():
-    plain = Categorical(["a", "b"])
+    unlabelled = Categorical(["a", "b"])
     labelled = Categorical({1: "one", 2: "two"}, column="code")
-    assert (plain.values, plain.size, plain.ordered) == (("a", "b"), 2, False)
+    assert (unlabelled.values, unlabelled.size, unlabelled.ordered) == (("a", "b"), 2, False)
     assert (labelled.values, labelled.codes, labelled.column) == (("one", "two"), (1, 2), "code")
     assert [labelled.position(x) for x in (1, 2, "one", "two")] == [0, 1, 0, 1]
 
@@ -168,7 +168,7 @@ def test_a_file_of_codes_that_cannot_be_read(tmp_path):
         Categorical.from_file(tmp_path / "latin.csv")
 
 
-def test_missing_values_have_cells_beside_the_others():
+def test_missing_values_have_cells_in_addition_to_the_others():
     age = Ordered(0, 2, missing={"not applicable": ["N"], "unknown": ["", -9.0]}, if_missing="unknown")
     assert age.values == (0, 1, 2, "not applicable", "unknown")
     assert (age.size, age.own_size, age.missing_cells) == (5, 3, ("not applicable", "unknown"))
@@ -188,7 +188,7 @@ def test_missing_values_have_cells_beside_the_others():
 
 
 @pytest.mark.parametrize(
-    ("said", "dropped"),
+    ("options", "dropped"),
     [
         ({}, ("x",)),
         ({"if_missing": "refuse"}, ("x",)),
@@ -198,15 +198,15 @@ def test_missing_values_have_cells_beside_the_others():
         ({"missing": {"a": [9]}, "if_missing": "drop", "if_outside": "a"}, ("x",)),
     ],
 )
-def test_what_leaves_records_out_goes_by_the_domain(said, dropped):
+def test_what_leaves_records_out_goes_by_the_domain(options, dropped):
     """Also where an id says whose records they are: one without an id is dropped, where the source says so."""
-    domain = Domain(x=Ordered(0, 2, **said))
-    own = ("x",) if said.get("if_missing") == "drop" else ()
-    assert (domain.drops(True), domain.drops(False)) == (dropped, own)
+    domain = Domain(x=Ordered(0, 2, **options))
+    with_drops = ("x",) if options.get("if_missing") == "drop" else ()
+    assert (domain.drops(True), domain.drops(False)) == (dropped, with_drops)
     dropping, refusing = DataSource(outside_domain="drop"), DataSource()
     assert domain.leaves_out(dropping, None) == bool(dropped)
     assert domain.leaves_out(dropping, RecordBound("id", 1))
-    assert domain.leaves_out(refusing, RecordBound("id", 1)) == domain.leaves_out(refusing, None) == bool(own)
+    assert domain.leaves_out(refusing, RecordBound("id", 1)) == domain.leaves_out(refusing, None) == bool(with_drops)
 
 
 def test_cells_may_be_called_as_their_own_codes_and_as_numbers_that_are_no_values():
@@ -340,10 +340,10 @@ def test_bad_domains_are_refused(make, message):
 @pytest.mark.parametrize("cut", [2**53, -(2**53), 2**60, 10**18, 10**22, 2**53 + 2, 1e300, -1e18])
 def test_cuts_are_the_numbers_that_were_given_or_none(cut):
     """Also beyond 2⁵³, where not every whole number is a double."""
-    made = Binned([cut])
-    assert made.cuts == (cut,)
-    assert int(made.cuts[0]) == int(cut)
-    assert [made.cell(x) for x in (cut, int(cut), math.nextafter(float(cut), -math.inf))] == [1, 1, 0]
+    binned = Binned([cut])
+    assert binned.cuts == (cut,)
+    assert int(binned.cuts[0]) == int(cut)
+    assert [binned.cell(x) for x in (cut, int(cut), math.nextafter(float(cut), -math.inf))] == [1, 1, 0]
     assert Amount(0, 9, valid=(min(cut, 0), max(cut, 9))).valid == (min(cut, 0), max(cut, 9))
 
 
@@ -394,7 +394,7 @@ def test_a_lookup_is_the_same_however_it_is_written(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("lookup", "words"),
+    ("lookup", "code"),
     [
         ({}, "domain.lookup-invalid"),
         (7, "domain.lookup-invalid"),
@@ -411,8 +411,8 @@ def test_a_lookup_is_the_same_however_it_is_written(tmp_path):
         ({"1": "w"}, "domain.lookup-codes-unused"),
     ],
 )
-def test_what_is_no_lookup_is_refused(lookup, words):
-    with refused(words):
+def test_what_is_no_lookup_is_refused(lookup, code):
+    with refused(code):
         fn.Categorical(["w", "e"], lookup=lookup)
 
 
@@ -437,6 +437,6 @@ def test_an_array_of_counts_has_cells_and_not_what_they_are_looked_up_from():
         geo=fn.Hierarchy(["state", "town"], [("n", "a"), ("n", "b"), ("s", "c")]),
     )
     counts = np.arange(6).reshape(2, 3)
-    found = HistogramCounter(counts, domain).count([("region", "state"), ("region", "town")])
-    assert found["region", "state"].tolist() == [[1, 2], [7, 5]]
-    assert found["region", "town"].tolist() == counts.tolist()
+    tallies = HistogramCounter(counts, domain).count([("region", "state"), ("region", "town")])
+    assert tallies["region", "state"].tolist() == [[1, 2], [7, 5]]
+    assert tallies["region", "town"].tolist() == counts.tolist()

@@ -26,14 +26,14 @@ ROWS = [(x, y, p) for x in (0, 1, 2, 9, -1) for y in ("u", "v", "w") for p in ("
 """Records (x, y, person): of 60 records 24 are outside in x, 20 in y, 15 have no id."""
 
 
-def of(source, folder, columns, bound=None, domain=DOMAIN, **said):
+def counter_of(source, folder, columns, bound=None, domain=DOMAIN, **options):
     """A counter of such records in a source."""
-    made = zoo.COUNTERS[source]
-    whole = fn.Domain(**{a: domain[a] for a in domain}, p=fn.Categorical(["-"], column="p"))
-    kinds = {a: "int64" if a == "x" else "string" for a in whole}
-    data = made.make(Records(whole, dict(zip(whole, columns, strict=True)), kinds), folder)
-    known = DataSource(table=made.table, outside_domain=DROP, **said)
-    return open_counter(data, domain, known, bound)
+    source_case = zoo.COUNTERS[source]
+    full_domain = fn.Domain(**{a: domain[a] for a in domain}, p=fn.Categorical(["-"], column="p"))
+    kinds = {a: "int64" if a == "x" else "string" for a in full_domain}
+    data = source_case.make(Records(full_domain, dict(zip(full_domain, columns, strict=True)), kinds), folder)
+    data_source = DataSource(table=source_case.table, outside_domain=DROP, **options)
+    return open_counter(data, domain, data_source, bound)
 
 
 @pytest.fixture
@@ -46,11 +46,11 @@ def untried(one_engine, monkeypatch):
 # --- what is counted --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("most", [1, 3, None])
+@pytest.mark.parametrize("max_records", [1, 3, None])
 @pytest.mark.parametrize("source", ["csv", "parquet", "arrow table", *ENGINES])
-def test_records_without_an_id_are_dropped_and_those_beyond_a_bound_are_not(source, most, tmp_path, untried):
+def test_records_without_an_id_are_dropped_and_those_above_a_bound_are_not(source, max_records, tmp_path, untried):
     """Each source reports the same records: all that meet the conditions, counted under the bound or not."""
-    counter = of(source, tmp_path, zip(*ROWS, strict=True), RecordBound("p", most))
+    counter = counter_of(source, tmp_path, zip(*ROWS, strict=True), RecordBound("p", max_records))
     assert counter.dropped is None
     counter.count([("x",)])
     out = [(x not in (0, 1, 2), y == "w", p == "") for x, y, p in ROWS]
@@ -61,12 +61,12 @@ def test_records_without_an_id_are_dropped_and_those_beyond_a_bound_are_not(sour
 
 
 @pytest.mark.parametrize("source", ["csv", "parquet", *ENGINES])
-def test_nothing_is_told_where_nothing_can_be_dropped(source, tmp_path, untried):
+def test_nothing_is_reported_where_nothing_can_be_dropped(source, tmp_path, untried):
     """Also with conditions, by which records come and go: they are none that are dropped."""
-    made = zoo.COUNTERS[source]
+    source_case = zoo.COUNTERS[source]
     domain = fn.Domain(x=fn.Ordered(0, 2))
-    data = made.make(Records(domain, {"x": [0, 1, 2, 2]}, {"x": "int64"}), tmp_path)
-    counter = open_counter(data, domain, DataSource(table=made.table, where={"x": {"above": 0}}))
+    data = source_case.make(Records(domain, {"x": [0, 1, 2, 2]}, {"x": "int64"}), tmp_path)
+    counter = open_counter(data, domain, DataSource(table=source_case.table, where={"x": {"above": 0}}))
     counter.count([("x",)])
     assert counter.drops
     assert counter.dropped is None
@@ -88,7 +88,7 @@ def test_a_level_stands_for_its_attribute():
     assert counter.dropped == Dropped(4, 1, {"place": 1})
 
 
-def test_what_the_operator_is_told():
+def test_the_message_for_the_operator():
     assert str(Dropped(60_000, 1234, {"age": 1200, "sex": 40}, 5)) == (
         "1,234 of 60,000 records are left out of every table, outside the declared domain: by attribute 'age' 1,200, "
         "'sex' 40, without an id 5. This is for you, and is not published."
@@ -100,20 +100,20 @@ def test_what_the_operator_is_told():
 
 
 @pytest.mark.parametrize(
-    ("dropped", "share", "exceeds"), [(29, 0.29, False), (30, 0.29, True), (0, 0, False), (1, 0, True)]
+    ("dropped", "fraction", "exceeds"), [(29, 0.29, False), (30, 0.29, True), (0, 0, False), (1, 0, True)]
 )
-def test_a_share_is_read_as_it_is_written(dropped, share, exceeds):
+def test_a_share_is_read_as_it_is_written(dropped, fraction, exceeds):
     """Detects 29 of 100 that are more than the double next to 0.29."""
     assert Fraction(0.29) < Fraction(29, 100)
-    assert Dropped(100, dropped, {}).exceeds(share) == exceeds
+    assert Dropped(100, dropped, {}).exceeds(fraction) == exceeds
 
 
 # --- where it stops ---------------------------------------------------------------------------------------------------
 
 
-def planned(most=None, domain=DOMAIN, **said):
+def planned(max_dropped=None, domain=DOMAIN, **options):
     workload = fn.Workload(domain, [fn.table("x", margin=3)])
-    return fn.plan(workload, source=DataSource("people", outside_domain=DROP, max_dropped=most), **said)
+    return fn.plan(workload, source=DataSource("people", outside_domain=DROP, max_dropped=max_dropped), **options)
 
 
 def people(outside, n=100):
@@ -122,58 +122,58 @@ def people(outside, n=100):
 
 def test_above_the_share_nothing_is_counted_or_charged(tmp_path):
     plan = planned(0.29)
-    told = []
+    reports = []
     with refused("data.too-many-dropped") as caught:
-        fn.release(plan, people(30), ledger=tmp_path / "l.db", directory=tmp_path / "r", dropped=told.append)
+        fn.release(plan, people(30), ledger=tmp_path / "l.db", directory=tmp_path / "r", dropped=reports.append)
     assert str(caught.value).endswith("Nothing was measured and nothing was charged.")
-    assert told == []
+    assert reports == []
     assert not (tmp_path / "r").exists()
     with Ledger(tmp_path / "l.db") as ledger:
         assert list(ledger.entries()) == []
     with refused("data.too-many-dropped"):
         fn.count(plan, people(30), tmp_path / "counts", unsealed=True)
     assert not (tmp_path / "counts").exists()
-    fn.release(plan, people(29), ledger=tmp_path / "l.db", directory=tmp_path / "r", dropped=told.append)
-    assert told == [Dropped(100, 29, {"x": 29})]
+    fn.release(plan, people(29), ledger=tmp_path / "l.db", directory=tmp_path / "r", dropped=reports.append)
+    assert reports == [Dropped(100, 29, {"x": 29})]
 
 
-def test_who_asks_for_no_table_is_told_and_stopped_as_others_are(tmp_path):
+def test_a_publication_without_tables_reports_dropped_records_too(tmp_path):
     """A count of left-out persons is no table. The total is still counted, to report the number of dropped records."""
-    asked, told = fn.FiniteQuery.left_out("beyond", people=100, epsilon=1), []
+    question, reports = fn.FiniteQuery.left_out("beyond", people=100, epsilon=1), []
     data = people(30).assign(p=[str(i % 90) for i in range(100)])
-    for most in (None, 0.3, 0.29):
-        source = DataSource("people", outside_domain=DROP, max_dropped=most)
+    for max_dropped in (None, 0.3, 0.29):
+        source = DataSource("people", outside_domain=DROP, max_dropped=max_dropped)
         unit = fn.PrivacyUnit("person", 1, id="p")
-        plan = fn.plan(fn.Publication(fn.Workload(DOMAIN, []), unit, source, questions=[asked]))
-        if most == 0.29:
+        plan = fn.plan(fn.Publication(fn.Workload(DOMAIN, []), unit, source, questions=[question]))
+        if max_dropped == 0.29:
             with refused("data.too-many-dropped"):
-                fn.release(plan, data, ledger=tmp_path / "l.db", dropped=told.append)
+                fn.release(plan, data, ledger=tmp_path / "l.db", dropped=reports.append)
             continue
-        fn.release(plan, data, ledger=tmp_path / "l.db", dropped=told.append)
-        fn.count(plan, data, tmp_path / f"counts {most}", unsealed=True, notice=lambda x: told.append(str(x)))
-        fn.release(plan, tmp_path / f"counts {most}", ledger=tmp_path / "l.db", again=True)
-    assert told == [Dropped(100, 30, {"x": 30}), str(Dropped(100, 30, {"x": 30}))] * 2
+        fn.release(plan, data, ledger=tmp_path / "l.db", dropped=reports.append)
+        fn.count(plan, data, tmp_path / f"counts {max_dropped}", unsealed=True, notice=lambda x: reports.append(str(x)))
+        fn.release(plan, tmp_path / f"counts {max_dropped}", ledger=tmp_path / "l.db", again=True)
+    assert reports == [Dropped(100, 30, {"x": 30}), str(Dropped(100, 30, {"x": 30}))] * 2
 
 
-def test_data_that_do_not_tell_are_refused_where_a_share_is_set(tmp_path):
+def test_data_without_a_dropped_count_are_refused_where_a_limit_is_set(tmp_path):
     plan = planned(0.5)
     counts = HistogramCounter(np.ones(DOMAIN.shape, dtype=int), DOMAIN, drops=True)
     with refused("data.dropped-unknown"):
         fn.release(plan, counts, ledger=tmp_path / "l.db")
     free = fn.Domain(x=fn.Ordered(0, 2))
-    own = fn.plan(fn.Workload(free, [fn.table("x", margin=3)]), source=DataSource("people", max_dropped=0.5))
-    assert own.publication.source.max_dropped == 0.5
+    limited = fn.plan(fn.Workload(free, [fn.table("x", margin=3)]), source=DataSource("people", max_dropped=0.5))
+    assert limited.publication.source.max_dropped == 0.5
     assert (
-        len(fn.release(own, np.ones(3, dtype=int), ledger=tmp_path / "l.db")["x"]) == 3
+        len(fn.release(limited, np.ones(3, dtype=int), ledger=tmp_path / "l.db")["x"]) == 3
     )  # where nothing can be dropped
 
 
-def test_sealed_counts_were_asked_where_they_were_made(tmp_path):
-    plan, told = planned(0.1), []
-    fn.count(plan, people(7), tmp_path / "counts", unsealed=True, notice=told.append)
-    assert told == [str(Dropped(100, 7, {"x": 7}))]
-    assert fn.release(plan, tmp_path / "counts", ledger=tmp_path / "l.db", notice=told.append).charge is not None
-    assert len(told) == 1  # a release from counts reports none of them
+def test_sealed_counts_were_checked_for_dropped_records(tmp_path):
+    plan, reports = planned(0.1), []
+    fn.count(plan, people(7), tmp_path / "counts", unsealed=True, notice=reports.append)
+    assert reports == [str(Dropped(100, 7, {"x": 7}))]
+    assert fn.release(plan, tmp_path / "counts", ledger=tmp_path / "l.db", notice=reports.append).charge is not None
+    assert len(reports) == 1  # a release from counts reports none of them
     with refused("data.counts-of-another-plan"):
         fn.release(planned(0.2), tmp_path / "counts", ledger=tmp_path / "l.db")
 
@@ -195,15 +195,15 @@ margin = 3.0
 """
 
 
-def ran(*words):
+def ran(*arguments):
     try:
-        main(list(words))
+        main(list(arguments))
     except SystemExit as end:
         return end.code
     return 0
 
 
-def test_the_operator_is_told_and_no_file_is(tmp_path, monkeypatch, capsys):
+def test_the_operator_sees_the_number_and_no_file_holds_it(tmp_path, monkeypatch, capsys):
     """Detects the number anywhere in the release, in the ledger, or in what verify or the report say."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "spec.toml").write_text(SPEC)
@@ -211,21 +211,21 @@ def test_the_operator_is_told_and_no_file_is(tmp_path, monkeypatch, capsys):
     assert ran("plan", "spec.toml", "-o", "plan.json") == 0
     capsys.readouterr()
     assert ran("count", "plan.json", "people.csv", "--unsealed", "-o", "counts", "--json") == 0
-    told = capsys.readouterr()
-    assert json.loads(told.out)["dropped"] == {
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["dropped"] == {
         "records": 12_347, "dropped": 7919, "attributes": {"x": 7919}, "without_id": 0,
     }  # fmt: skip
-    assert "7,919 of 12,347 records are left out of every table" in told.err
+    assert "7,919 of 12,347 records are left out of every table" in captured.err
     released = ("release", "plan.json", "people.csv", "--ledger", "l.db", "-o", "r")
     assert ran(*released, "--json") == 0
-    told = capsys.readouterr()
-    assert json.loads(told.out)["dropped"]["dropped"] == 7919
-    assert "7,919 of 12,347 records" in told.err
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["dropped"]["dropped"] == 7919
+    assert "7,919 of 12,347 records" in captured.err
     assert ran("release", "plan.json", "people.csv", "--ledger", "m.db", "-o", "s") == 0
-    told = capsys.readouterr()
-    assert "7,919 of 12,347 records" in told.err
-    assert "7,919" not in told.out
-    kept = [*(tmp_path / "r").rglob("*"), tmp_path / "l.db", tmp_path / "plan.json"]
+    captured = capsys.readouterr()
+    assert "7,919 of 12,347 records" in captured.err
+    assert "7,919" not in captured.out
+    paths = [*(tmp_path / "r").rglob("*"), tmp_path / "l.db", tmp_path / "plan.json"]
     for number in (
         b"7919",
         b"7,919",
@@ -234,12 +234,12 @@ def test_the_operator_is_told_and_no_file_is(tmp_path, monkeypatch, capsys):
         (7919).to_bytes(4, "little"),
         (12_347).to_bytes(4, "little"),
     ):
-        assert not [p.name for p in kept if p.is_file() and p.suffix != ".parquet" and number in p.read_bytes()]
+        assert not [p.name for p in paths if p.is_file() and p.suffix != ".parquet" and number in p.read_bytes()]
     with sqlite3.connect(tmp_path / "l.db") as db:
         assert "7919" not in "".join(db.iterdump())
 
 
-def test_it_is_told_when_the_release_is_in_place(tmp_path):
+def test_dropped_records_are_reported_when_the_release_is_in_place(tmp_path):
     """The receiver may fail: then nothing is lost."""
 
     def fail(_):
@@ -254,8 +254,8 @@ def test_it_is_told_when_the_release_is_in_place(tmp_path):
 def test_a_share_is_part_of_the_plan():
     plan, other = planned(0.25), planned()
     assert plan.hash != other.hash
-    again = Plan.from_json(plan.to_json())
-    assert again.publication.source.max_dropped == 0.25
+    parsed = Plan.from_json(plan.to_json())
+    assert parsed.publication.source.max_dropped == 0.25
     assert Spec.from_toml(SPEC).publication().source.max_dropped == 0.75
     for wrong in (1.5, -0.1, "0.1", True, float("nan")):
         with refused("spec.max-dropped-invalid"):

@@ -259,8 +259,8 @@ def test_an_error_of_each_class_has_a_complete_text(code, tmp_path):
     call, text = TEXTS[code]
     with refused(code) as caught:
         call(tmp_path)
-    shown = re.sub(r"(?<=of the plan is )[-.e0-9]+", "GAP", str(caught.value))  # it depends on the processor
-    assert shown.replace(str(tmp_path), "FOLDER") == text
+    message = re.sub(r"(?<=of the plan is )[-.e0-9]+", "GAP", str(caught.value))  # it depends on the processor
+    assert message.replace(str(tmp_path), "FOLDER") == text
 
 
 def test_a_complete_text_of_each_class_is_compared():

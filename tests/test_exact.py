@@ -33,8 +33,8 @@ def logarithm(x):
     return Fraction(DIGITS.ln(DIGITS.divide(Decimal(x.numerator), Decimal(x.denominator))))
 
 
-@pytest.mark.parametrize(("guard", "apart"), [(exact_powers._GUARD, 1), (0, 30), (-2, math.inf)])
-def test_bounds_hold_the_exponential(monkeypatch, rng, guard, apart):
+@pytest.mark.parametrize(("guard", "max_distance"), [(exact_powers._GUARD, 1), (0, 30), (-2, math.inf)])
+def test_bounds_hold_the_exponential(monkeypatch, rng, guard, max_distance):
     """Without guard bits every rounding shows in the result: one in the wrong direction would show too."""
     monkeypatch.setattr(exact_powers, "_GUARD", guard)
     for _ in range(700):
@@ -45,12 +45,12 @@ def test_bounds_hold_the_exponential(monkeypatch, rng, guard, apart):
         true = exponential(x) * 2**bits
         assert low <= true * (1 + CERTAIN)
         assert high >= true * (1 - CERTAIN)
-        assert 0 <= high - low <= apart
+        assert 0 <= high - low <= max_distance
     assert exp_bounds(Fraction(0), 40)[0] == 2**40
 
 
 @pytest.mark.parametrize("epsilon", [MIN_EPSILON, Fraction(1, 3), Fraction(1), Fraction(29, 4), MAX_EPSILON])
-def test_alpha_is_the_least_of_its_digits_that_is_no_less(epsilon):
+def test_alpha_is_the_smallest_of_its_digits_that_is_not_below(epsilon):
     """64 bits behind the first."""
     below = exponential(epsilon)
     digits = 64 + (math.floor(below * 2**192)).bit_length() - 192
@@ -85,13 +85,13 @@ def test_powers_fall_by_what_is_rounded_up():
     ],
 )
 def test_a_logarithm_is_no_less_and_hardly_more(ratio):
-    found, true = log_above(ratio), logarithm(ratio) if ratio != 1 else Fraction(0)
-    assert found >= true * (1 - CERTAIN)
-    assert found - true <= true / 10**15 + Fraction(math.log(ratio.denominator)) / 10**15
-    assert exp_below(found) >= ratio
+    bound, true = log_above(ratio), logarithm(ratio) if ratio != 1 else Fraction(0)
+    assert bound >= true * (1 - CERTAIN)
+    assert bound - true <= true / 10**15 + Fraction(math.log(ratio.denominator)) / 10**15
+    assert exp_below(bound) >= ratio
 
 
-def test_epsilon_is_taken_as_it_is_from_the_least_to_the_most():
+def test_epsilon_is_accepted_unchanged_between_its_limits():
     assert (rational(2.0**-20), rational(MIN_EPSILON), rational(50), rational(50.0)) == (
         MIN_EPSILON, MIN_EPSILON, 50, 50,
     )  # fmt: skip

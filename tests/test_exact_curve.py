@@ -76,20 +76,20 @@ def test_the_theorem_holds_by_enumeration(scales, shift, tau):
 def test_it_holds_where_later_draws_depend_on_earlier_ones():
     """Three draws; shift and σ of each depend on what came before, with μ′ at most that of the theorem."""
     tau, (_, b) = 1, constants(1)
-    first, mus = 3.0, []
+    sigma, mus = 3.0, []
 
     def plan(seen):
         return (1, 3.0) if sum(seen) % 2 else (2, 6.0)
 
     delta, reach = dict.fromkeys((0.0, 0.5, 1.0, 2.0), 0.0), 7
     for a in range(-21, 22):
-        pa, qa = law(first, 0, reach)[a + 21], law(first, 1, reach)[a + 21]
+        pa, qa = law(sigma, 0, reach)[a + 21], law(sigma, 1, reach)[a + 21]
         shift, scale = plan([a])
         p2, q2 = law(scale, 0, reach), law(scale, shift, reach)
         for second, (pb, qb) in enumerate(zip(p2, q2, strict=True)):
-            more, wide = plan([a, second])
-            mus.append(1 / (first**2 - tau) + shift**2 / (scale**2 - tau) + more**2 / (wide**2 - tau))
-            p, q = pa * pb * law(wide, 0, reach), qa * qb * law(wide, more, reach)
+            mean, wide = plan([a, second])
+            mus.append(1 / (sigma**2 - tau) + shift**2 / (scale**2 - tau) + mean**2 / (wide**2 - tau))
+            p, q = pa * pb * law(wide, 0, reach), qa * qb * law(wide, mean, reach)
             for e in delta:
                 delta[e] += float(np.maximum(p - math.exp(e) * q, 0).sum())
     for e, true in delta.items():
@@ -98,10 +98,10 @@ def test_it_holds_where_later_draws_depend_on_earlier_ones():
 
 def test_a_coarse_lattice_is_not_below_the_continuous_curve():
     """So the lattice has a cost: at σ = 2, and some ε near that of δ, 12, 24 and 40 %."""
-    for delta, more in ((1e-3, 1.12), (1e-5, 1.24), (1e-9, 1.40)):
-        near = gaussian_epsilon(0.5, delta) + np.linspace(-0.3, 0.3, 61)
-        worst = max(exact((2,), (1,), e) / gaussian_delta(0.5, e) for e in near)
-        assert more < worst < more + 0.01
+    for delta, ratio in ((1e-3, 1.12), (1e-5, 1.24), (1e-9, 1.40)):
+        epsilons = gaussian_epsilon(0.5, delta) + np.linspace(-0.3, 0.3, 61)
+        worst = max(exact((2,), (1,), e) / gaussian_delta(0.5, e) for e in epsilons)
+        assert ratio < worst < ratio + 0.01
 
 
 def test_the_constants_cover_any_number_of_draws():
@@ -187,8 +187,8 @@ def test_a_budget_buys_what_it_allows(epsilon, delta):
     mu = lattice_mu(epsilon, delta)
     for m in (mu, mu * (1 - 1e-12), mu / 2):
         assert lattice_delta(m, epsilon) <= delta
-    most = min(privacy.gaussian_mu(epsilon, delta), 50.0) * (1 - 1e-8)
-    assert mu >= most or (mu == 0 and most < 1e-6)
+    max_mu = min(privacy.gaussian_mu(epsilon, delta), 50.0) * (1 - 1e-8)
+    assert mu >= max_mu or (mu == 0 and max_mu < 1e-6)
 
 
 def test_a_budget_too_small_for_the_curve_buys_nothing_by_it():
@@ -242,7 +242,7 @@ def test_the_ends_of_the_curve():
 def test_plans_know_their_lattices(name):
     """1/σ² of the smallest σ, at most 2⁻²⁰: the price of the lattice is below two millionths."""
     plan = zoo_plan(name)
-    least = min(Fraction(float(g.scales.min())) for g in plan.strategy.groups)
-    assert plan.loss.precision == 1 / least**2 <= privacy.MAX_PRECISION
+    min_variance = min(Fraction(float(g.scales.min())) for g in plan.strategy.groups)
+    assert plan.loss.precision == 1 / min_variance**2 <= privacy.MAX_PRECISION
     assert plan.epsilon(1e-6) == pytest.approx(gaussian_epsilon(plan.mu, 1e-6), rel=4e-6)
     assert plan.epsilon(1e-6) < privacy.zcdp_epsilon(plan.exact_rho, 1e-6)

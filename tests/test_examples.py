@@ -112,37 +112,37 @@ def test_examples_are_counted_with_the_specification_they_are_of(spec, capsys, t
 
 def test_every_cell_occurs_and_every_record_meets_the_conditions(spec):
     publication = load_spec(spec)
-    found = rows(examples(publication, 600))
-    assert list(found[0])[:3] == ["example_", "sex", "example"]  # which the specification reads itself
-    assert [row["example_"] for row in found] == [str(i) for i in range(1, 601)]
+    records = rows(examples(publication, 600))
+    assert list(records[0])[:3] == ["example_", "sex", "example"]  # which the specification reads itself
+    assert [row["example_"] for row in records] == [str(i) for i in range(1, 601)]
     for name, a in publication.workload.domain.attributes:
-        places = {a.cell(row[publication.workload.domain.column(name)]) for row in found}
+        places = {a.cell(row[publication.workload.domain.column(name)]) for row in records}
         assert None not in places
         if not a.steps and name != "aged":  # ages and years of birth are of one date
             assert places == set(range(a.size))
         elif a.steps:
             assert sum(a.steps) + 1 in places
-    assert {row["year"] for row in found} == {"2020", "2021", "2022", "2023", "2024"}
-    assert {row["status"] for row in found} == {"a", "b"}
-    assert min(row["day"] for row in found) >= "2024-02-01"
-    assert len({row["person"] for row in found}) == 600
+    assert {row["year"] for row in records} == {"2020", "2021", "2022", "2023", "2024"}
+    assert {row["status"] for row in records} == {"a", "b"}
+    assert min(row["day"] for row in records) >= "2024-02-01"
+    assert len({row["person"] for row in records}) == 600
 
 
 def test_examples_are_drawn_as_often_of_every_cell():
     domain = fn.Domain(a=fn.Categorical(list("abcd")), pay=fn.Amount(0, 100))
-    found = rows(examples(fn.Publication(fn.Workload(domain, [fn.table("a", margin=9)])), 4000))
-    assert next(iter(found[0])) == "example"
+    records = rows(examples(fn.Publication(fn.Workload(domain, [fn.table("a", margin=9)])), 4000))
+    assert next(iter(records[0])) == "example"
     for code in "abcd":
-        assert abs(sum(row["a"] == code for row in found) - 1000) < 5 * 750**0.5
-    pay = np.array([float(row["pay"]) for row in found])
+        assert abs(sum(row["a"] == code for row in records) - 1000) < 5 * 750**0.5
+    pay = np.array([float(row["pay"]) for row in records])
     assert set(pay) == set(range(101))
     assert abs(pay.mean() - 50) < 5 * 29.2 / 4000**0.5
 
 
-def test_examples_follow_from_the_specification_alone(spec, capsys):
+def test_examples_follow_from_the_specification_only(spec, capsys):
     by_command("schema", str(spec), "--example", "20", "--json")
-    told = json.loads(capsys.readouterr().out)
-    assert told == {"examples": examples(load_spec(spec), 20)}
+    document = json.loads(capsys.readouterr().out)
+    assert document == {"examples": examples(load_spec(spec), 20)}
 
 
 @pytest.mark.parametrize("name", zoo.ATTRIBUTES)
@@ -156,9 +156,9 @@ def test_what_a_cell_may_hold_falls_into_it(name):
 @pytest.mark.parametrize("name", zoo.ATTRIBUTES)
 def test_examples_of_every_kind_of_attribute_are_counted(name, tmp_path):
     domain = fn.Domain(x=zoo.ATTRIBUTES[name].attribute, y=fn.Ordered(0, 1))
-    asked = fn.table("y", margin=9)
+    table = fn.table("y", margin=9)
     (tmp_path / "example.csv").write_text(
-        examples(fn.Publication(fn.Workload(domain, [asked])), 50), encoding="utf-8", newline=""
+        examples(fn.Publication(fn.Workload(domain, [table])), 50), encoding="utf-8", newline=""
     )
     counter = open_counter(tmp_path / "example.csv", domain, fn.DataSource(), None)
     assert sum(counter.count([("x", "y")])[("x", "y")].ravel()) == 50
@@ -175,14 +175,14 @@ def test_examples_of_every_kind_of_attribute_are_counted(name, tmp_path):
 def test_a_column_that_nobody_can_fill_is_refused(other, where, monkeypatch):
     monkeypatch.setattr("fitnoise.planning.examples.MAX_TRIES", 50)
     domain = fn.Domain(x=fn.Ordered(0, 3), y=other)
-    asked = fn.Publication(fn.Workload(domain, [fn.table("y", margin=9)]), source=fn.DataSource(where=where))
+    publication = fn.Publication(fn.Workload(domain, [fn.table("y", margin=9)]), source=fn.DataSource(where=where))
     with refused("spec.no-example-for-column"):
-        examples(asked, 5)
+        examples(publication, 5)
 
 
-@pytest.mark.parametrize("given", [["--example", "5"], ["spec.toml"]])
-def test_examples_are_of_a_specification_and_of_a_number(given, capsys):
-    by_command("schema", *given)
+@pytest.mark.parametrize("arguments", [["--example", "5"], ["spec.toml"]])
+def test_examples_are_of_a_specification_and_of_a_number(arguments, capsys):
+    by_command("schema", *arguments)
     out, err = capsys.readouterr()
     assert out == ""
     assert "Only one of SPEC and --example is given." in err

@@ -43,13 +43,13 @@ def test_a_workbook_has_every_number(tmp_path):
     for sheet, name in zip(sheets, release, strict=True):
         table = layout(release, name, totals=True, bands=RULE)
         stubs, shape = len(table.stubs), table.values.shape
-        found = np.array(
+        cells = np.array(
             [[sheet.cell(5 + i, 1 + k).value for k in range(2 * stubs + 3 * shape[1])] for i in range(shape[0])]
         )
-        assert found[:, 2 * stubs :: 3].astype(float) == pytest.approx(table.values, rel=2e-15, abs=0)
-        assert found[:, 2 * stubs + 1 :: 3].astype(float) == pytest.approx(table.margins, rel=2e-15, abs=0)
-        assert set(found[:, 2 * stubs + 2 :: 3].ravel()) <= {"†", "‡", None}
-        assert [x or "" for x in found[:, 0]] == [r[0].text or "Total" for r in table.rows] if stubs else True
+        assert cells[:, 2 * stubs :: 3].astype(float) == pytest.approx(table.values, rel=2e-15, abs=0)
+        assert cells[:, 2 * stubs + 1 :: 3].astype(float) == pytest.approx(table.margins, rel=2e-15, abs=0)
+        assert set(cells[:, 2 * stubs + 2 :: 3].ravel()) <= {"†", "‡", None}
+        assert [x or "" for x in cells[:, 0]] == [r[0].text or "Total" for r in table.rows] if stubs else True
         last = [sheet.cell(6 + shape[0] + k, 1).value for k in range(3)]
         assert re.match("Universe: (all records of default|records of default. Not counted: [a-z]+ )", last[0])
         assert release.plan.hash[:12] in last[1]
@@ -58,50 +58,50 @@ def test_a_workbook_has_every_number(tmp_path):
 
 def test_a_workbook_holds_no_formula(tmp_path):
     release = hostile()
-    place = fn.export(release, tmp_path / "a.xlsx", language="de")
-    with zipfile.ZipFile(place) as parts:
+    path = fn.export(release, tmp_path / "a.xlsx", language="de")
+    with zipfile.ZipFile(path) as parts:
         assert not [n for n in parts.namelist() if b"<f>" in parts.read(n) or b"<f " in parts.read(n)]
-    _, first, second = openpyxl.load_workbook(place).worksheets
+    _, sheet, second = openpyxl.load_workbook(path).worksheets
     assert second["A1"].value == "=2+2"
     assert [second.cell(5 + i, 1).value for i in range(3)] == [HOSTILE, "+2", "-3"]
     assert second["B5"].value == "=x"
-    assert len(first.title) <= 31
+    assert len(sheet.title) <= 31
 
 
 @pytest.mark.parametrize("name", MADE)
 def test_what_is_made_of_releases_is_exported(tmp_path, name):
-    made = MADE[name]()
-    table = layout(made, next(iter(made)))
-    sheet = openpyxl.load_workbook(fn.export(made, tmp_path / "a.xlsx", bands=RULE)).worksheets[1]
+    tables = MADE[name]()
+    table = layout(tables, next(iter(tables)))
+    sheet = openpyxl.load_workbook(fn.export(tables, tmp_path / "a.xlsx", bands=RULE)).worksheets[1]
     each = 3 if table.ends is None else 4
     stubs, shape = 2 * len(table.stubs), table.values.shape
-    found = np.array(
+    cells = np.array(
         [[sheet.cell(5 + i, 1 + k).value for k in range(stubs + each * shape[1])] for i in range(shape[0])]
     )
-    beside = [table.margins] if table.ends is None else list(table.ends)
-    for k, numbers in enumerate([table.values, *beside]):
-        assert found[:, stubs + k :: each].astype(float) == pytest.approx(numbers, rel=2e-15, abs=0)
-    text = fn.export(made, tmp_path / "a.tex").read_text(encoding="utf-8")
-    assert all(r.plan.hash in text for r in made.releases)
+    bounds = [table.margins] if table.ends is None else list(table.ends)
+    for k, numbers in enumerate([table.values, *bounds]):
+        assert cells[:, stubs + k :: each].astype(float) == pytest.approx(numbers, rel=2e-15, abs=0)
+    text = fn.export(tables, tmp_path / "a.tex").read_text(encoding="utf-8")
+    assert all(r.plan.hash in text for r in tables.releases)
     assert ("–" in text) == (table.ends is not None)
-    package = fn.export(made, tmp_path / "package", bands=RULE)
+    package = fn.export(tables, tmp_path / "package", bands=RULE)
     document = json.loads((package / "datapackage.json").read_text(encoding="utf-8"))
-    for own, expected in zip(document["resources"], made.values(), strict=True):
-        with (package / own["path"]).open(encoding="utf-8") as file:
+    for resource, expected in zip(document["resources"], tables.values(), strict=True):
+        with (package / resource["path"]).open(encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
-        assert list(rows[0]) == [f["name"] for f in own["schema"]["fields"]] == [*expected.columns, "reliability"]
+        assert list(rows[0]) == [f["name"] for f in resource["schema"]["fields"]] == [*expected.columns, "reliability"]
         assert [float(row["value"]) for row in rows] == pytest.approx(expected["value"].to_numpy(), abs=1e-6)
     charged = document.get("releases") or [document["privacy"]]
-    assert [x["plan"] for x in charged] == [r.plan.hash for r in made.releases]
+    assert [x["plan"] for x in charged] == [r.plan.hash for r in tables.releases]
 
 
 @pytest.mark.parametrize("ending", ["a.xlsx", "a.tex"])
 def test_what_is_exported_is_the_same_whenever_it_is(tmp_path, ending):
-    places = [fn.export(small(), tmp_path / folder / ending) for folder in map(_made(tmp_path), "xy")]
+    places = [fn.export(small(), tmp_path / folder / ending) for folder in map(_folder_maker(tmp_path), "xy")]
     assert places[0].read_bytes() == places[1].read_bytes()
 
 
-def _made(tmp_path):
+def _folder_maker(tmp_path):
     def make(name):
         (tmp_path / name).mkdir()
         return name
@@ -111,8 +111,8 @@ def _made(tmp_path):
 
 def test_latex_has_as_many_cells_as_columns_in_every_row(tmp_path):
     for release in (small(), hostile(), demo()):
-        place = fn.export(release, tmp_path / f"{len(release)}.tex", totals=True, bands=RULE)
-        text = re.sub(r"^%.*\n", "", place.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        path = fn.export(release, tmp_path / f"{len(release)}.tex", totals=True, bands=RULE)
+        text = re.sub(r"^%.*\n", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
         depth = 0
         for c in re.sub(r"\\[\\{}$&#_%,]", "", text):
             depth += {"{": 1, "}": -1}.get(c, 0)
@@ -140,11 +140,11 @@ def test_latex_takes_every_letter_for_itself():
 def test_a_data_package_says_what_its_columns_hold(tmp_path):
     for i, release in enumerate((small(), hostile(), demo())):
         folder = fn.export(release, tmp_path / f"package{i}", bands=RULE, licence="CC-BY-4.0")
-        told = json.loads((folder / "datapackage.json").read_text(encoding="utf-8"))
-        assert (told["licenses"], told["privacy"]["plan"]) == ([{"name": "CC-BY-4.0"}], release.plan.hash)
-        assert re.fullmatch(r"[a-z0-9._-]+", told["name"])
-        assert [r["title"] for r in told["resources"]] == list(release)
-        for resource in told["resources"]:
+        content = json.loads((folder / "datapackage.json").read_text(encoding="utf-8"))
+        assert (content["licenses"], content["privacy"]["plan"]) == ([{"name": "CC-BY-4.0"}], release.plan.hash)
+        assert re.fullmatch(r"[a-z0-9._-]+", content["name"])
+        assert [r["title"] for r in content["resources"]] == list(release)
+        for resource in content["resources"]:
             raw = (folder / resource["path"]).read_bytes()
             assert (len(raw), "sha256:" + hashlib.sha256(raw).hexdigest()) == (resource["bytes"], resource["hash"])
             head, *rows = csv.reader(io.StringIO(raw.decode()))
@@ -154,12 +154,12 @@ def test_a_data_package_says_what_its_columns_hold(tmp_path):
                 if field["type"] == "number":
                     assert np.isfinite([float(x) for x in column]).all()
                 elif field["name"] != "reliability":
-                    known = field["constraints"]["enum"]
-                    assert {int(x) if field["type"] == "integer" else x for x in column} == {*known}
+                    categories = field["constraints"]["enum"]
+                    assert {int(x) if field["type"] == "integer" else x for x in column} == {*categories}
                 else:
                     assert {*column} <= {"reliable", "use with care", "too wide"}
             assert re.search("Universe: (all records|records) of", resource["description"])
-    codes = {f["name"]: f.get("codes") for r in told["resources"] for f in r["schema"]["fields"]}
+    codes = {f["name"]: f.get("codes") for r in content["resources"] for f in r["schema"]["fields"]}
     assert (codes["status"], codes["state"]["Ohio"]) == ({"single": 1, "joint": 2, "separate": 3, "head": 4}, 39)
     assert "age" in codes
     assert codes["age"] is None
@@ -193,18 +193,18 @@ def test_tables_are_exported_by_command(tmp_path, capsys):
 
 
 PLACES = {"workbook": "a.xlsx", "latex": "a.tex", "package": "a"}
-ASKED = {"language": "de", "bands": RULE, "totals": True, "licence": "CC0-1.0"}
+OPTIONS = {"language": "de", "bands": RULE, "totals": True, "licence": "CC0-1.0"}
 
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     """A release, and its exports, each in a folder of its own with its manifest."""
-    place = tmp_path_factory.mktemp("exported")
-    small().write(place / "release")
+    folder = tmp_path_factory.mktemp("exported")
+    small().write(folder / "release")
     for kind, name in PLACES.items():
-        (place / kind).mkdir()
-        fn.export(small(), place / kind / name, **ASKED)
-    return place
+        (folder / kind).mkdir()
+        fn.export(small(), folder / kind / name, **OPTIONS)
+    return folder
 
 
 @pytest.fixture
@@ -212,12 +212,12 @@ def a_copy(exported, tmp_path):
     return shutil.copytree(exported, tmp_path / "copy", symlinks=True)
 
 
-def wrong(what, place):
+def wrong(what, path):
     """The claims that do not hold."""
-    return {c.claim: c.found for c in fn.verify_export(what, place).checks if not c.holds}
+    return {c.claim: c.found for c in fn.verify_export(what, path).checks if not c.holds}
 
 
-FILES, OF, AGAIN = CLAIMS
+FILES, SOURCE, REBUILT = CLAIMS
 
 
 @pytest.mark.parametrize("kind", PLACES)
@@ -230,33 +230,33 @@ def test_an_export_is_verified_by_its_manifest(kind, a_copy):
 @pytest.mark.parametrize("kind", PLACES)
 def test_every_altered_byte_of_an_export_is_noticed(kind, a_copy):
     """With the manifest as it was, and with one that has the hash of the altered file."""
-    place = a_copy / kind / PLACES[kind]
-    told = manifest_place(place)
-    text = told.read_text()
-    files = [place] if place.is_file() else [p for p in sorted(place.rglob("*")) if p.is_file() and p != told]
+    path = a_copy / kind / PLACES[kind]
+    manifest = manifest_place(path)
+    text = manifest.read_text()
+    files = [path] if path.is_file() else [p for p in sorted(path.rglob("*")) if p.is_file() and p != manifest]
     for file in files:
         raw = file.read_bytes()
-        for at in (0, len(raw) // 2, len(raw) - 1):
-            other = raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :]
+        for position in (0, len(raw) // 2, len(raw) - 1):
+            other = raw[:position] + bytes([raw[position] ^ 1]) + raw[position + 1 :]
             file.write_bytes(other)
-            assert wrong(small(), place) == {FILES: f"{file.relative_to(told.parent).as_posix()!r} has another hash"}
-            told.write_text(text.replace(hashlib.sha256(raw).hexdigest(), hashlib.sha256(other).hexdigest()))
-            assert wrong(small(), place) == {AGAIN: "it differs"}
-            told.write_text(text)
+            assert wrong(small(), path) == {FILES: f"{file.relative_to(manifest.parent).as_posix()!r} has another hash"}
+            manifest.write_text(text.replace(hashlib.sha256(raw).hexdigest(), hashlib.sha256(other).hexdigest()))
+            assert wrong(small(), path) == {REBUILT: "it differs"}
+            manifest.write_text(text)
         file.write_bytes(raw)
-    assert not wrong(small(), place)
+    assert not wrong(small(), path)
 
 
 STATED = {
-    "another plan": (lambda d: d["releases"][0].update(plan="0" * 64), OF, "another release"),
-    "other answers": (lambda d: d["releases"][0].update(answers="0" * 64), OF, "another release"),
-    "another entry": (lambda d: d["releases"][0].update(ledger={"sequence": 1, "digest": "0" * 64}), OF, "another"),
-    "more releases": (lambda d: d["releases"].append(d["releases"][0]), OF, "another release"),
-    "other tables": (lambda d: d.update(of="the whole tables"), OF, "other tables"),
-    "another language": (lambda d: d["options"].update(language="en", totals=False), AGAIN, "it differs"),
-    "no such language": (lambda d: d["options"].update(language="fr"), AGAIN, "Choose en or de"),
-    "no such table": (lambda d: d["options"]["tables"].append("none"), AGAIN, "There is no table 'none'"),
-    "a table less": (lambda d: d["options"]["tables"].pop(), AGAIN, "it differs"),
+    "another plan": (lambda d: d["releases"][0].update(plan="0" * 64), SOURCE, "another release"),
+    "other answers": (lambda d: d["releases"][0].update(answers="0" * 64), SOURCE, "another release"),
+    "another entry": (lambda d: d["releases"][0].update(ledger={"sequence": 1, "digest": "0" * 64}), SOURCE, "another"),
+    "more releases": (lambda d: d["releases"].append(d["releases"][0]), SOURCE, "another release"),
+    "other tables": (lambda d: d.update(of="the whole tables"), SOURCE, "other tables"),
+    "another language": (lambda d: d["options"].update(language="en", totals=False), REBUILT, "it differs"),
+    "no such language": (lambda d: d["options"].update(language="fr"), REBUILT, "Choose en or de"),
+    "no such table": (lambda d: d["options"]["tables"].append("none"), REBUILT, "There is no table 'none'"),
+    "a table less": (lambda d: d["options"]["tables"].pop(), REBUILT, "it differs"),
     "tables as a text": (lambda d: d["options"].update(tables="all"), FILES, "does not describe an export"),
     "other bands": (lambda d: d["options"].update(bands=[0.3, 0.1]), FILES, "bands of reliability"),
     "no bands": (lambda d: d["options"].update(bands=3), FILES, "does not describe an export"),
@@ -275,32 +275,32 @@ STATED = {
 @pytest.mark.parametrize("kind", PLACES)
 @pytest.mark.parametrize("what", STATED)
 def test_a_manifest_that_says_otherwise_is_noticed(what, kind, a_copy):
-    change, claim, told = STATED[what]
-    place = a_copy / kind / PLACES[kind]
-    document = json.loads(manifest_place(place).read_text())
+    change, claim, text = STATED[what]
+    path = a_copy / kind / PLACES[kind]
+    document = json.loads(manifest_place(path).read_text())
     change(document)
-    manifest_place(place).write_text(to_json(document))
-    found = wrong(small(), place)
+    manifest_place(path).write_text(to_json(document))
+    faults = wrong(small(), path)
     if kind == "package" and what == "another language":  # a package is in English, and has no totals
-        assert found == {AGAIN: "it differs"} or not found
+        assert faults == {REBUILT: "it differs"} or not faults
         return
-    assert list(found) == [claim]
-    assert told in found[claim]
+    assert list(faults) == [claim]
+    assert text in faults[claim]
 
 
 def test_files_that_are_missing_unlisted_or_links_are_noticed(a_copy):
-    place = a_copy / "package" / "a"
-    (place / "more.csv").write_text("")
-    assert wrong(small(), place) == {FILES: "missing: []; not in the manifest: ['more.csv']"}
-    (place / "more.csv").rename(place / "tables" / "more.csv")
-    assert wrong(small(), place) == {FILES: "missing: []; not in the manifest: ['tables/more.csv']"}
-    (place / "tables" / "more.csv").unlink()
-    (place / "datapackage.json").rename(a_copy / "elsewhere")
-    assert wrong(small(), place) == {FILES: "missing: ['datapackage.json']; not in the manifest: []"}
-    (place / "datapackage.json").symlink_to(a_copy / "elsewhere")
-    assert "links: ['datapackage.json']" in wrong(small(), place)[FILES]
-    (place / "manifest.json").unlink()
-    assert "missing or unreadable" in wrong(small(), place)[FILES]
+    path = a_copy / "package" / "a"
+    (path / "more.csv").write_text("")
+    assert wrong(small(), path) == {FILES: "missing: []; not in the manifest: ['more.csv']"}
+    (path / "more.csv").rename(path / "tables" / "more.csv")
+    assert wrong(small(), path) == {FILES: "missing: []; not in the manifest: ['tables/more.csv']"}
+    (path / "tables" / "more.csv").unlink()
+    (path / "datapackage.json").rename(a_copy / "elsewhere")
+    assert wrong(small(), path) == {FILES: "missing: ['datapackage.json']; not in the manifest: []"}
+    (path / "datapackage.json").symlink_to(a_copy / "elsewhere")
+    assert "links: ['datapackage.json']" in wrong(small(), path)[FILES]
+    (path / "manifest.json").unlink()
+    assert "missing or unreadable" in wrong(small(), path)[FILES]
     other = a_copy / "latex" / "a.tex"
     manifest_place(other).write_text("[" * 10**5)
     assert "does not describe an export" in wrong(small(), other)[FILES]
@@ -308,47 +308,47 @@ def test_files_that_are_missing_unlisted_or_links_are_noticed(a_copy):
 
 
 def test_another_version_of_what_writes_workbooks_is_named(a_copy, monkeypatch):
-    place = a_copy / "workbook" / "a.xlsx"
-    told = manifest_place(place)
-    document = json.loads(told.read_text())
-    own = document["versions"]["xlsxwriter"]
+    path = a_copy / "workbook" / "a.xlsx"
+    manifest = manifest_place(path)
+    document = json.loads(manifest.read_text())
+    version = document["versions"]["xlsxwriter"]
     document["versions"]["xlsxwriter"] = "0.1"
-    told.write_text(to_json(document))
-    assert fn.verify_export(small(), place).ok  # who wrote it is the maker's word
-    place.write_bytes(place.read_bytes() + b" ")
+    manifest.write_text(to_json(document))
+    assert fn.verify_export(small(), path).ok  # who wrote it is the maker's word
+    path.write_bytes(path.read_bytes() + b" ")
     document["files"][0] |= {
-        "bytes": place.stat().st_size, "sha256": hashlib.sha256(place.read_bytes()).hexdigest()
+        "bytes": path.stat().st_size, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()
     }  # fmt: skip
-    told.write_text(to_json(document))
-    assert wrong(small(), place) == {AGAIN: f"it differs; xlsxwriter 0.1 wrote it, and this is {own}"}
+    manifest.write_text(to_json(document))
+    assert wrong(small(), path) == {REBUILT: f"it differs; xlsxwriter 0.1 wrote it, and this is {version}"}
     document["versions"].pop("xlsxwriter")
-    told.write_text(to_json(document))
-    assert "xlsxwriter of no stated version wrote it" in wrong(small(), place)[AGAIN]
+    manifest.write_text(to_json(document))
+    assert "xlsxwriter of no stated version wrote it" in wrong(small(), path)[REBUILT]
 
     def unreadable(*_):
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(manifests, "_sha256", unreadable)
-    assert wrong(small(), place) == {FILES: "a file of the export cannot be read (Input/output error)"}
+    assert wrong(small(), path) == {FILES: "a file of the export cannot be read (Input/output error)"}
 
 
-def test_an_export_of_made_tables_is_theirs_alone(exported, tmp_path):
-    for i, made in enumerate(MADE.values()):
-        tables = made()
+def test_an_export_of_combined_tables_matches_only_them(exported, tmp_path):
+    for i, build in enumerate(MADE.values()):
+        tables = build()
         for name in PLACES.values():
-            place = fn.export(tables, tmp_path / f"{i}{name}")
-            assert fn.verify_export(tables, place).ok
-            assert list(wrong(small(), place)) == [OF]
-    assert list(wrong(tables, exported / "latex" / "a.tex")) == [OF]
+            path = fn.export(tables, tmp_path / f"{i}{name}")
+            assert fn.verify_export(tables, path).ok
+            assert list(wrong(small(), path)) == [SOURCE]
+    assert list(wrong(tables, exported / "latex" / "a.tex")) == [SOURCE]
 
 
 def test_exports_are_verified_by_command_and_what_is_not_is_named(exported, tmp_path, capsys):
     release = str(exported / "release")
     by_command("verify", release, "--export", str(exported / "workbook" / "a.xlsx"), "--json")
-    said = json.loads(capsys.readouterr().out)
-    assert said["ok"]
-    assert [c["claim"] for c in said["checks"]][-3:] == list(CLAIMS)
-    assert said["unchecked"] == [x for x in UNCHECKED if x != verification.EXPORT]
+    output = json.loads(capsys.readouterr().out)
+    assert output["ok"]
+    assert [c["claim"] for c in output["checks"]][-3:] == list(CLAIMS)
+    assert output["unchecked"] == [x for x in UNCHECKED if x != verification.EXPORT]
     assert fn.verify(exported / "release").unchecked == UNCHECKED
     assert fn.verify(exported / "release" / "plan.json").unchecked == ()
     other = shutil.copytree(exported / "package" / "a", tmp_path / "a")
@@ -360,10 +360,10 @@ def test_exports_are_verified_by_command_and_what_is_not_is_named(exported, tmp_
 def test_a_manifest_that_cannot_be_written_leaves_no_file(tmp_path, monkeypatch):
     replace = export.replace_file
 
-    def full(place, raw):
-        if place.name.endswith(".manifest.json"):
+    def full(path, raw):
+        if path.name.endswith(".manifest.json"):
             raise ReleaseError("disk-full", "The disk is full.", "", "Free space.", "Nothing was exported.")
-        replace(place, raw)
+        replace(path, raw)
 
     monkeypatch.setattr(export, "replace_file", full)
     with refused("release.disk-full"):
@@ -371,19 +371,19 @@ def test_a_manifest_that_cannot_be_written_leaves_no_file(tmp_path, monkeypatch)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_cannot_be_exported_is_said(tmp_path, monkeypatch):
-    release, place = small(), tmp_path / "a.tex"
-    place.write_text("mine")
+def test_errors_of_exports(tmp_path, monkeypatch):
+    release, path = small(), tmp_path / "a.tex"
+    path.write_text("mine")
     wrong = [
-        ({"path": place}, "release.place-exists"),
+        ({"path": path}, "release.place-exists"),
         ({"path": tmp_path / "a.csv"}, "release.unknown-export-format"),
         ({"tables": ["none"]}, "release.unknown-table"),
         ({"tables": ["all", "all"]}, "release.repeated-table"),
         ({"language": "fr"}, "release.unknown-language"),
     ]
-    for given, told in wrong:
-        with refused(told):
-            fn.export(release, **{"path": tmp_path / "b.xlsx"} | given)
+    for options, code in wrong:
+        with refused(code):
+            fn.export(release, **{"path": tmp_path / "b.xlsx"} | options)
     monkeypatch.setattr(export, "MAX_EXPORTED_NUMBERS", 10)
     with refused("release.too-many-numbers"):
         fn.export(release, tmp_path / "b.xlsx")
@@ -395,4 +395,4 @@ def test_what_cannot_be_exported_is_said(tmp_path, monkeypatch):
         fn.export(release, tmp_path / "c.tex")
     (tmp_path / "c.tex.manifest.json").unlink()
     assert [p.name for p in tmp_path.iterdir()] == ["a.tex"]
-    assert place.read_text() == "mine"
+    assert path.read_text() == "mine"

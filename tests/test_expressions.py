@@ -21,8 +21,8 @@ def releases():
     return tuple(released(plan, np.arange(16).reshape(2, 4, 2) + 40 * k) for k in (1, 2))
 
 
-def shown(found):
-    frame = found.frame()
+def content_of(result):
+    frame = result.frame()
     return frame.to_dict("list")
 
 
@@ -50,11 +50,11 @@ SAME = [
 ]
 
 
-@pytest.mark.parametrize(("text", "by", "wanted"), SAME)
-def test_an_expression_is_what_python_computes(text, by, wanted):
-    found, expected = ask(text, *releases(), by=by), wanted(*releases())
-    assert type(found) is type(expected)
-    assert {k: pytest.approx(v) for k, v in shown(found).items()} == shown(expected)
+@pytest.mark.parametrize(("text", "attributes", "expected_value"), SAME)
+def test_an_expression_is_what_python_computes(text, attributes, expected_value):
+    result, expected = ask(text, *releases(), by=attributes), expected_value(*releases())
+    assert type(result) is type(expected)
+    assert {k: pytest.approx(v) for k, v in content_of(result).items()} == content_of(expected)
 
 
 HOSTILE = [
@@ -133,11 +133,11 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "words"), HOSTILE, ids=lambda x: x[:30])
-def test_all_else_is_refused(text, words):
-    with refused(words) as told:
+@pytest.mark.parametrize(("text", "code"), HOSTILE, ids=lambda x: x[:30])
+def test_all_else_is_refused(text, code):
+    with refused(code) as caught:
         ask(text, *releases())
-    assert len(str(told.value)) < 400
+    assert len(str(caught.value)) < 400
 
 
 def test_another_release_is_named_only_where_there_is_one():
@@ -152,6 +152,6 @@ def test_no_more_numbers_are_made_than_anybody_reads(monkeypatch):
         ask("count(by='age') - count(by='sex')", *releases())
 
 
-def test_what_may_be_asked_is_there():
+def test_every_documented_call_exists():
     for name in expressions.CALLS:
         assert callable(getattr(fn.Release, name))
