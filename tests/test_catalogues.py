@@ -32,9 +32,9 @@ def parameters(text):
 
 @pytest.mark.parametrize("language", messages.LANGUAGES)
 def test_languages_have_equal_ids_and_parameters(language):
-    english, translated = messages.catalogue("en"), messages.catalogue(language)
-    assert english.keys() == translated.keys()
-    for text_id, text in translated.items():
+    english, texts = messages.catalogue("en"), messages.catalogue(language)
+    assert english.keys() == texts.keys()
+    for text_id, text in texts.items():
         assert text.strip(), text_id
         assert parameters(text) == parameters(english[text_id]), text_id
 

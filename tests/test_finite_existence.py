@@ -53,8 +53,8 @@ def bipartite(p, q):
 
 
 @st.composite
-def graphs(draw, most=8):
-    n = draw(st.integers(1, most))
+def graphs(draw, max_nodes=8):
+    n = draw(st.integers(1, max_nodes))
     pairs = list(itertools.combinations(range(n), 2))
     return from_edges(n, draw(st.lists(st.sampled_from(pairs), max_size=16) if pairs else st.just([])))
 
@@ -63,39 +63,39 @@ def graphs(draw, most=8):
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "verdict", "least"),
+    ("epsilon", "verdict", "min_weight"),
     [(0.8, NO, -7.0116955e-2), (0.96, NO, -2.948310e-3), (0.97, YES, 6.733954e-4), (1.0, YES, 1.1351149e-2)],
 )
-def test_the_sum_of_the_paper(epsilon, verdict, least):
-    found = existence(SUM, epsilon)
-    assert found.verdict is verdict
-    assert found.exists == (verdict is YES)
-    assert found.weights.min() == pytest.approx(least, abs=5e-10)
-    assert found.result in ((5, 745) if verdict is NO else (None,))
-    assert found.radius < 1e-14
+def test_the_sum_of_the_paper(epsilon, verdict, min_weight):
+    decision = existence(SUM, epsilon)
+    assert decision.verdict is verdict
+    assert decision.exists == (verdict is YES)
+    assert decision.weights.min() == pytest.approx(min_weight, abs=5e-10)
+    assert decision.result in ((5, 745) if verdict is NO else (None,))
+    assert decision.radius < 1e-14
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "verdict", "least"), [(0.9, NO, -9.380581e-2), (1.13, NO, -2.451606e-3), (1.14, YES, 1.581360e-3)]
+    ("epsilon", "verdict", "min_weight"), [(0.9, NO, -9.380581e-2), (1.13, NO, -2.451606e-3), (1.14, YES, 1.581360e-3)]
 )
-def test_the_two_counts_of_the_paper(epsilon, verdict, least):
-    found = existence(KING, epsilon)
-    assert found.verdict is verdict
-    assert found.weights.min() == pytest.approx(least, abs=5e-9)
-    assert found.result == ((1, 1) if verdict is NO else None)
+def test_the_two_counts_of_the_paper(epsilon, verdict, min_weight):
+    decision = existence(KING, epsilon)
+    assert decision.verdict is verdict
+    assert decision.weights.min() == pytest.approx(min_weight, abs=5e-9)
+    assert decision.result == ((1, 1) if verdict is NO else None)
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "verdict", "least"),
+    ("epsilon", "verdict", "min_weight"),
     [(0.47, NO, -1.0922e-4), (0.48, NO, -9.979184e-5), (0.69, NO, None), (0.7, YES, 1.5369e-15), (1.0, YES, 9.9151e-8)],
 )
-def test_example_3(epsilon, verdict, least):
-    found = regular(hamming(5, 4), epsilon, PRIOR)
-    assert found.verdict is verdict
-    if least is not None:
-        assert found.weights.min() == pytest.approx(least, rel=1e-4)
+def test_example_3(epsilon, verdict, min_weight):
+    regularity = regular(hamming(5, 4), epsilon, PRIOR)
+    assert regularity.verdict is verdict
+    if min_weight is not None:
+        assert regularity.weights.min() == pytest.approx(min_weight, rel=1e-4)
     if verdict is NO:
-        assert 3 in found.result
+        assert 3 in regularity.result
 
 
 def test_example_3_changes_at_log_2_exactly():
@@ -135,15 +135,15 @@ def test_a_prior_of_floats_is_taken_as_it_is():
     ],
 )
 def test_thresholds_to_twelve_digits(graph, expected):
-    found = threshold(graph)
-    assert found.epsilon == pytest.approx(expected, rel=1e-12, abs=1e-12)
-    assert found.bracket[0] < expected * (1 + 1e-15)
-    assert found.bracket[1] > expected * (1 - 1e-15)
-    assert found.bracket[1] - found.bracket[0] <= 4e-13 * max(1, expected)
-    assert found.proven
-    assert found.windows == ()
-    assert existence(graph, found.bracket[0]).verdict is NO
-    assert existence(graph, found.bracket[1]).verdict is YES
+    limit = threshold(graph)
+    assert limit.epsilon == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    assert limit.bracket[0] < expected * (1 + 1e-15)
+    assert limit.bracket[1] > expected * (1 - 1e-15)
+    assert limit.bracket[1] - limit.bracket[0] <= 4e-13 * max(1, expected)
+    assert limit.proven
+    assert limit.windows == ()
+    assert existence(graph, limit.bracket[0]).verdict is NO
+    assert existence(graph, limit.bracket[1]).verdict is YES
 
 
 @pytest.mark.parametrize(
@@ -155,9 +155,9 @@ def test_thresholds_to_twelve_digits(graph, expected):
     + [(independent_counts(4, 4, 4, 4), 3.693853), (disjoint_counts(3, 2), math.log(2) / 2)],
 )
 def test_more_thresholds(graph, expected):
-    found = threshold(graph)
-    assert found.epsilon == pytest.approx(expected, abs=1e-6)
-    assert found.proven
+    limit = threshold(graph)
+    assert limit.epsilon == pytest.approx(expected, abs=1e-6)
+    assert limit.proven
 
 
 @pytest.mark.slow
@@ -185,8 +185,8 @@ def test_thresholds_depend_on_the_neighbours(values, people, query, replace, add
 
 @pytest.mark.parametrize("graph", [path(9), cycle(7), complete(5), hamming(3, 3), sum_query(1, 6), bipartite(4, 4)])
 def test_some_graphs_have_it_always(graph):
-    found = threshold(graph)
-    assert (found.epsilon, found.bracket, found.proven, found.windows) == (0, (0, 0), True, ())
+    limit = threshold(graph)
+    assert (limit.epsilon, limit.bracket, limit.proven, limit.windows) == (0, (0, 0), True, ())
     assert existence(graph, 1e-3).verdict is YES
 
 
@@ -202,18 +202,18 @@ def test_existence_is_not_monotone():
     }
     for alpha, verdict in verdicts.items():
         assert existence(SIX, alpha=alpha).verdict is verdict
-    found = threshold(SIX)
-    assert found.epsilon == pytest.approx(math.log(2), abs=1e-12)
-    assert found.proven
-    ((low, high),) = found.windows
+    limit = threshold(SIX)
+    assert limit.epsilon == pytest.approx(math.log(2), abs=1e-12)
+    assert limit.proven
+    ((low, high),) = limit.windows
     assert low == 0
     assert high == pytest.approx(math.log(2) / 2, abs=1e-12)
 
 
 def test_thresholds_of_products_are_the_largest():
-    found = threshold(product(SIX, path(3), sum_query(2, 2)))
-    assert found.epsilon == threshold(SIX).epsilon
-    assert found.windows == ()
+    limit = threshold(product(SIX, path(3), sum_query(2, 2)))
+    assert limit.epsilon == threshold(SIX).epsilon
+    assert limit.windows == ()
     below = threshold(product(SIX, disjoint_counts(8, 2)))
     ((low, high),) = below.windows
     assert (low, high) == pytest.approx((0.170790893923, math.log(2) / 2), abs=1e-10)
@@ -238,38 +238,40 @@ def test_the_thresholds_of_the_paper_are_those_of_a_tolerance():
 @settings(max_examples=80)
 @given(graphs(), st.fractions(Fraction(1, 50), Fraction(19, 20), max_denominator=50))
 def test_verdicts_are_those_of_exact_fractions(graph, alpha):
-    found = existence(graph, alpha=alpha)
+    decision = existence(graph, alpha=alpha)
     try:
         z = exact_weighting(graph, alpha)
     except WorkloadError:
         return
-    assert found.verdict is (YES if min(z) >= 0 else NO)
-    assert np.abs(found.weights - [float(x) for x in z]).max() <= found.radius + 1e-13 * float(1 + max(map(abs, z)))
-    if found.verdict is NO and found.result is not None:
-        assert z[graph.index(found.result)] < 0
+    assert decision.verdict is (YES if min(z) >= 0 else NO)
+    assert np.abs(decision.weights - [float(x) for x in z]).max() <= decision.radius + 1e-13 * float(
+        1 + max(map(abs, z))
+    )
+    if decision.verdict is NO and decision.result is not None:
+        assert z[graph.index(decision.result)] < 0
 
 
 @settings(max_examples=60)
 @given(graphs(), st.floats(0.05, 4))
 def test_every_float_is_decided(graph, epsilon):
     """e^(−ε) is transcendental for a rational ε, and no weight is 0."""
-    found = existence(graph, epsilon)
-    assert found.verdict is not UNDECIDED
+    decision = existence(graph, epsilon)
+    assert decision.verdict is not UNDECIDED
     dense = np.linalg.solve(np.exp(-epsilon * graph.distances()), np.ones(graph.n))
     if np.abs(dense.min()) > 1e-6 and np.abs(dense).max() < 1e6:
-        assert found.exists == (dense.min() > 0)
+        assert decision.exists == (dense.min() > 0)
 
 
 @settings(max_examples=25)
 @given(graphs(7))
 def test_thresholds_bracket_the_last_change(graph):
-    found = threshold(graph)
-    if found.epsilon > 0:
-        assert existence(graph, found.bracket[0]).verdict is NO
-        assert existence(graph, found.bracket[1]).verdict is YES
+    limit = threshold(graph)
+    if limit.epsilon > 0:
+        assert existence(graph, limit.bracket[0]).verdict is NO
+        assert existence(graph, limit.bracket[1]).verdict is YES
     for step in (1e-6, 0.01, 0.1, 1.0, 3.0):
-        assert existence(graph, found.epsilon + step + 2e-3).verdict is YES
-    for low, high in found.windows:
+        assert existence(graph, limit.epsilon + step + 2e-3).verdict is YES
+    for low, high in limit.windows:
         assert existence(graph, (low + high) / 2).verdict is YES
 
 
@@ -303,14 +305,14 @@ def test_changes_found_by_halving_are_those_of_the_secant():
 def test_all_small_graphs():
     """All 995 connected graphs with 2 to 7 results: 86 always have it, and 29 lose it and gain it again."""
     networkx = pytest.importorskip("networkx")
-    found = {}
+    limits = {}
     for graph in networkx.graph_atlas_g():
         if graph.number_of_nodes() >= 2 and networkx.is_connected(graph):
-            found[tuple(sorted(graph.edges))] = threshold(from_networkx(graph))
-    assert len(found) == 995
-    assert sum(t.epsilon == 0 for t in found.values()) == 86
-    assert sum(bool(t.windows) for t in found.values()) == 29
-    assert sum(t.proven for t in found.values()) > 985
+            limits[tuple(sorted(graph.edges))] = threshold(from_networkx(graph))
+    assert len(limits) == 995
+    assert sum(t.epsilon == 0 for t in limits.values()) == 86
+    assert sum(bool(t.windows) for t in limits.values()) == 29
+    assert sum(t.proven for t in limits.values()) > 985
 
 
 def test_far_up_it_always_exists():
@@ -322,9 +324,9 @@ def test_far_up_it_always_exists():
 
 
 def test_a_weight_of_exactly_nothing_is_allowed():
-    found = existence(STAR, alpha=Fraction(1, 2))
-    assert found.verdict is YES
-    np.testing.assert_array_equal(found.weights, [0, 2 / 3, 2 / 3, 2 / 3])
+    decision = existence(STAR, alpha=Fraction(1, 2))
+    assert decision.verdict is YES
+    np.testing.assert_array_equal(decision.weights, [0, 2 / 3, 2 / 3, 2 / 3])
     below = existence(STAR, math.log(2))  # this float is below log 2
     assert below.verdict is NO
     assert below.result == 0
@@ -339,9 +341,9 @@ def test_appendix_b():
     assert len(basis) == 1
     assert sum(one) == 3
     assert exact_solve(phi, np.array([9] * 8, dtype=object)) is None
-    found = existence(g, alpha=Fraction(1, 3))
-    assert found.verdict is YES
-    np.testing.assert_allclose(found.weights, 0.375, atol=1e-15)
+    decision = existence(g, alpha=Fraction(1, 3))
+    assert decision.verdict is YES
+    np.testing.assert_allclose(decision.weights, 0.375, atol=1e-15)
 
 
 def pendants(number, start=0):
@@ -351,29 +353,29 @@ def pendants(number, start=0):
 
 @pytest.mark.parametrize(("number", "verdict"), [(1, YES), (2, YES), (3, YES), (4, NO)])
 def test_a_singular_matrix_is_decided_in_fractions(number, verdict):
-    found = existence(from_edges(8 + number, pendants(number)), alpha=Fraction(1, 3))
-    assert found.verdict is verdict
+    decision = existence(from_edges(8 + number, pendants(number)), alpha=Fraction(1, 3))
+    assert decision.verdict is verdict
     if verdict is YES:
         d = from_edges(8 + number, pendants(number)).distances()
-        np.testing.assert_allclose((1 / 3) ** d @ found.weights, 1, atol=1e-14)
-        assert found.weights.min() >= 0
+        np.testing.assert_allclose((1 / 3) ** d @ decision.weights, 1, atol=1e-14)
+        assert decision.weights.min() >= 0
 
 
 def test_two_singular_parts():
     g = from_edges(21, pendants(2) + pendants(1, start=10) + [(19, 20)])
-    found = existence(g, alpha=Fraction(1, 3))
-    assert found.verdict is YES
-    np.testing.assert_allclose((1 / 3) ** g.distances() @ found.weights, 1, atol=1e-13)
+    decision = existence(g, alpha=Fraction(1, 3))
+    assert decision.verdict is YES
+    np.testing.assert_allclose((1 / 3) ** g.distances() @ decision.weights, 1, atol=1e-13)
 
 
 def test_a_system_without_solution():
-    found = existence(bipartite(2, 5), alpha=Fraction(1, 2))
-    assert found.verdict is NO
-    assert found.result is None
-    assert found.weights is None
-    near = existence(bipartite(2, 5), math.log(2))  # Φ is not singular here, but its condition is 10¹⁷
-    assert near.verdict is NO
-    assert np.abs(near.weights).max() > 1e14
+    singular = existence(bipartite(2, 5), alpha=Fraction(1, 2))
+    assert singular.verdict is NO
+    assert singular.result is None
+    assert singular.weights is None
+    nearly_singular = existence(bipartite(2, 5), math.log(2))  # Φ is not singular here, but its condition is 10¹⁷
+    assert nearly_singular.verdict is NO
+    assert np.abs(nearly_singular.weights).max() > 1e14
 
 
 # ------------------------------------------------------------------------------------------------- enclosures
@@ -383,23 +385,23 @@ def test_a_system_without_solution():
 @given(graphs(6), st.fractions(Fraction(1, 20), Fraction(9, 10), max_denominator=30))
 def test_enclosures_hold_the_exact_solution(graph, alpha):
     quotient = DistanceQuotient.from_graph(graph, cells(graph))
-    found = enclose(*quotient.fixed(level(None, alpha)), np.array([1 << BITS] * quotient.cells.m, dtype=object))
+    enclosure = enclose(*quotient.fixed(level(None, alpha)), np.array([1 << BITS] * quotient.cells.m, dtype=object))
     matrix, scale = quotient.integer_matrix(alpha)
     exact = exact_solve(matrix, np.array([scale] * quotient.cells.m, dtype=object))
-    if found is None:
+    if enclosure is None:
         return
     assert exact is not None
-    for x, y in zip(exact, found.values, strict=True):
-        assert abs(x - Fraction(int(y), 1 << BITS)) <= Fraction(found.radius, 1 << BITS)
-    assert found.width < 1e-40
+    for x, y in zip(exact, enclosure.values, strict=True):
+        assert abs(x - Fraction(int(y), 1 << BITS)) <= Fraction(enclosure.radius, 1 << BITS)
+    assert enclosure.width < 1e-40
 
 
 def test_powers_are_within_a_unit():
-    for at, alpha in (
+    for powers_of_alpha, alpha in (
         (level(None, Fraction(2, 7)), Fraction(2, 7)),
         (level(None, Fraction(99, 100)), Fraction(99, 100)),
     ):
-        for d, power in enumerate(at.powers(300)):
+        for d, power in enumerate(powers_of_alpha.powers(300)):
             assert abs(power - alpha**d * 2**BITS) < 1
     powers = level(Fraction(1, 3)).powers(1000)
     for d in (1, 30, 100, 396):
@@ -433,27 +435,27 @@ def test_what_makes_no_sense_is_refused():
 
 
 @pytest.mark.slow
-def test_what_cannot_be_proven_is_said():
+def test_unproven_questions_are_reported_as_undecided():
     ring = from_edges(2600, [(i, (i + 1) % 2600) for i in range(2600)])
     assert existence(ring, 1).verdict is UNDECIDED
     assert existence(ring, 8).verdict is YES
     assert existence(product(path(2), ring), 1).verdict is UNDECIDED
-    found = existence(sum_query(20_000, 5), 0.4)  # not definite, and too long to enclose
-    assert found.verdict is UNDECIDED
-    assert not found.exists
-    assert "definite" in found.reason
+    decision = existence(sum_query(20_000, 5), 0.4)  # not definite, and too long to enclose
+    assert decision.verdict is UNDECIDED
+    assert not decision.exists
+    assert "definite" in decision.reason
     assert regular(path(3000), 1, np.full(3000, 1 / 3000)).verdict is YES
     assert regular(path(3000), 1, np.arange(3000) / np.arange(3000).sum()).verdict is UNDECIDED
 
 
-def test_long_sums_are_decided_by_the_least_eigenvalue():
+def test_long_sums_are_decided_by_the_smallest_eigenvalue():
     for epsilon, verdict in ((0.96, NO), (0.97, YES)):
-        found = existence(sum_query(4000, 5), epsilon)
-        assert found.verdict is verdict
+        decision = existence(sum_query(4000, 5), epsilon)
+        assert decision.verdict is verdict
         exact = existence(SUM, epsilon).weights
-        assert np.abs(found.weights[:300] - exact[:300]).max() <= found.radius + 1e-12
-        assert found.radius < 1e-8
-        assert "eigenvalue" in found.reason
+        assert np.abs(decision.weights[:300] - exact[:300]).max() <= decision.radius + 1e-12
+        assert decision.radius < 1e-8
+        assert "eigenvalue" in decision.reason
 
 
 def test_residuals_of_boxes_are_those_of_the_dense_matrix():
@@ -461,8 +463,8 @@ def test_residuals_of_boxes_are_those_of_the_dense_matrix():
         z = np.cos(np.arange(box.n))
         wholes = np.rint(np.ldexp(z, 50)).astype(np.int64)
         dense = np.exp(-0.7 * box.distances_from(np.arange(box.n)))
-        found, off = residual_of(box, 0.7, wholes, 50)
-        np.testing.assert_allclose(found, 1 - dense @ np.ldexp(wholes.astype(float), -50), rtol=0, atol=off + 1e-13)
+        residual, off = residual_of(box, 0.7, wholes, 50)
+        np.testing.assert_allclose(residual, 1 - dense @ np.ldexp(wholes.astype(float), -50), rtol=0, atol=off + 1e-13)
         assert off < 1e-10
 
 

@@ -60,8 +60,8 @@ def hops(n, edges):
 
 
 @st.composite
-def graphs(draw, most=8):
-    n = draw(st.integers(1, most))
+def graphs(draw, max_nodes=8):
+    n = draw(st.integers(1, max_nodes))
     pairs = list(itertools.combinations(range(n), 2))
     return n, draw(st.lists(st.sampled_from(pairs), max_size=14) if pairs else st.just([]))
 
@@ -99,8 +99,8 @@ def test_labels_are_distinct_and_found(name):
 
 
 @given(graphs())
-def test_any_graph_has_its_hops_and_components(drawn):
-    n, edges = drawn
+def test_any_graph_has_its_hops_and_components(graph):
+    n, edges = graph
     g = from_edges(n, edges)
     d = hops(n, edges)
     assert np.array_equal(g.distances(), d)
@@ -110,8 +110,8 @@ def test_any_graph_has_its_hops_and_components(drawn):
 
 
 @given(graphs())
-def test_other_ways_to_write_a_graph_give_the_same(drawn):
-    n, edges = drawn
+def test_other_ways_to_write_a_graph_give_the_same(graph):
+    n, edges = graph
     g = from_edges(n, edges)
     names = [f"node {i}" for i in range(n)]
     h = from_networkx(FakeNetworkx(names, [(names[j], names[i], {"weight": 7}) for i, j in edges]))
@@ -136,9 +136,9 @@ def test_networkx_itself_if_it_is_there():
 
 def test_closed_distances():
     i = np.arange(21)
-    apart = np.abs(i[:, None] - i[None, :])
-    assert np.array_equal(sum_query(4, 5).distances(), np.ceil(apart / 5))
-    assert np.array_equal(path(21).distances(), apart)
+    distance = np.abs(i[:, None] - i[None, :])
+    assert np.array_equal(sum_query(4, 5).distances(), np.ceil(distance / 5))
+    assert np.array_equal(path(21).distances(), distance)
     x = np.array(list(independent_counts(3, 4).results))
     assert np.array_equal(independent_counts(3, 4).distances(), np.abs(x[:, None] - x[None]).max(axis=2))
     t = np.array(list(hamming(3, 4).results))
@@ -237,8 +237,8 @@ def test_answers_that_cannot_be_sorted_keep_their_order():
 
 @settings(max_examples=30)
 @given(st.integers(1, 4), st.integers(1, 3), st.randoms(use_true_random=False))
-def test_derived_edges_are_those_of_ordered_tables(values, people, chance):
-    answers = {t: chance.randrange(4) for t in itertools.combinations_with_replacement(range(values), people)}
+def test_derived_edges_are_those_of_ordered_tables(values, people, random_source):
+    answers = {t: random_source.randrange(4) for t in itertools.combinations_with_replacement(range(values), people)}
     g = derive(range(values), people, lambda t: answers[t])
     expected = set()
     for table in itertools.product(range(values), repeat=people):
@@ -253,12 +253,12 @@ def test_derived_edges_are_those_of_ordered_tables(values, people, chance):
 @pytest.mark.parametrize(("values", "people"), [(1, 1), (1, 3), (2, 1), (3, 4)])
 def test_as_many_tables_are_gone_through_as_the_limit_allows_and_no_more(values, people, adjacency, monkeypatch):
     """A table is a multiset: each is requested once, and taken with every value."""
-    asked = []
-    derive(range(values), people, lambda t: asked.append(t) or len(t), adjacency)
-    monkeypatch.setattr(module, "TABLES_LIMIT", len(asked) * values)
-    again = derive(range(values), people, len, adjacency)
-    assert again.n == len(set(map(len, asked)))
-    monkeypatch.setattr(module, "TABLES_LIMIT", len(asked) * values - 1)
+    queried_tables = []
+    derive(range(values), people, lambda t: queried_tables.append(t) or len(t), adjacency)
+    monkeypatch.setattr(module, "TABLES_LIMIT", len(queried_tables) * values)
+    exact_fit = derive(range(values), people, len, adjacency)
+    assert exact_fit.n == len(set(map(len, queried_tables)))
+    monkeypatch.setattr(module, "TABLES_LIMIT", len(queried_tables) * values - 1)
     with refused("workload.too-many-tables-to-derive"):
         derive(range(values), people, len, adjacency)
 
@@ -285,12 +285,20 @@ def test_limits_may_be_reached(monkeypatch):
 
 def test_a_matrix_of_any_size_is_symmetric_or_refused():
     """A ring of one direction between 0 and 2¹⁵: were places numbered in 32 bits, it would be the ring of the other."""
-    n, far = 2**17, 2**15
-    i, j = np.array([0, far + 1, far, 1], dtype=np.int32), np.array([1, 0, far + 1, far], dtype=np.int32)
+    n, far_node = 2**17, 2**15
+    i, j = (
+        np.array([0, far_node + 1, far_node, 1], dtype=np.int32),
+        np.array([1, 0, far_node + 1, far_node], dtype=np.int32),
+    )
     ring = sparse.coo_array((np.ones(4), (i, j)), shape=(n, n))
     with refused("workload.adjacency-not-symmetric"):
         from_sparse(ring)
-    assert from_sparse(ring + ring.T).edges.tolist() == [[0, 1], [0, far + 1], [1, far], [far, far + 1]]
+    assert from_sparse(ring + ring.T).edges.tolist() == [
+        [0, 1],
+        [0, far_node + 1],
+        [1, far_node],
+        [far_node, far_node + 1],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -358,7 +366,7 @@ def test_grids_are_sequences():
         grid[12]
 
 
-def found(labels, label, start, stop):
+def find_index(labels, label, start, stop):
     try:
         return labels.index(label, start, stop)
     except ValueError:
@@ -369,7 +377,7 @@ def test_grids_are_searched_from_and_to_as_tuples_are():
     grid = independent_counts(1, 2).results
     ends = range(-7, 8)
     for label, start, stop in itertools.product(grid, ends, ends):
-        assert found(grid, label, start, stop) == found(tuple(grid), label, start, stop)
+        assert find_index(grid, label, start, stop) == find_index(tuple(grid), label, start, stop)
 
 
 def test_a_large_graph_is_made_at_once():

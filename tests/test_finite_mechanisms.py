@@ -144,11 +144,11 @@ def test_closed_forms_of_the_staircase_and_the_geometric_mechanism(epsilon):
 def test_the_mechanism_of_figure_6a_in_full():
     mechanism = tight_constraints(SUM, 1)
     z = accuracy(mechanism).hits()
-    first = [
+    start = [
         0.464873163, 0.397783567, 0.303462178, 0.195754272, 0.092752376, 0.011351149, 0.110055721, 0.181142948,
         0.207974209, 0.187149785, 0.129476722, 0.110227063,
     ]  # fmt: skip
-    assert z[:12] == pytest.approx(first, abs=1e-9)
+    assert z[:12] == pytest.approx(start, abs=1e-9)
     assert z == pytest.approx(z[::-1], abs=1e-11)
     assert z[300:450] == pytest.approx(np.full(150, 0.146632574), abs=1e-9)
     assert mechanism.probabilities() == pytest.approx(np.exp(-np.asarray(SUM.distances())) * z, abs=1e-11)
@@ -184,7 +184,7 @@ def test_the_mechanism_of_figure_6b():
 
 
 @pytest.mark.parametrize(
-    ("graph", "epsilon", "least", "where"),
+    ("graph", "epsilon", "min_weight", "where"),
     [
         (SUM, 0.80, "-0.0701", (5, 745)),
         (SUM, 0.96, "-0.00294831", (5, 745)),
@@ -192,10 +192,10 @@ def test_the_mechanism_of_figure_6b():
         (KING, 1.13, "-0.0024516", None),
     ],
 )
-def test_where_the_paper_has_a_mechanism_and_there_is_none(graph, epsilon, least, where):
+def test_where_the_paper_has_a_mechanism_and_there_is_none(graph, epsilon, min_weight, where):
     with refused("plan.no-tight-constraints") as caught:
         tight_constraints(graph, epsilon)
-    assert least in str(caught.value)
+    assert min_weight in str(caught.value)
     if where:
         assert any(f"number {k + 1} " in caught.value.given for k in where)
 
@@ -303,7 +303,7 @@ def test_rings(n, z):
 
 
 @pytest.mark.parametrize(("people", "values", "z"), [(3, 2, 0.241175365), (5, 4, 0.005611367), (2, 10, 0.023971740)])
-def test_whole_tables(people, values, z):
+def test_complete_tables(people, values, z):
     assert accuracy(tight_constraints(hamming(people, values), 0.5)).hits() == pytest.approx(z, abs=1e-9)
 
 
@@ -327,8 +327,8 @@ def test_stars_lose_their_centre():
     with refused("plan.no-tight-constraints"):
         tight_constraints(star(3), 0.69)
     assert accuracy(tight_constraints(star(3), 0.7)).hits()[0] < 0.01
-    at = residual_column(star(3), math.log(2), uniform(star(3)))
-    assert at.value == pytest.approx(0.5, abs=1e-9)
+    boundary = residual_column(star(3), math.log(2), uniform(star(3)))
+    assert boundary.value == pytest.approx(0.5, abs=1e-9)
 
 
 # --- Optimality -------------------------------------------------------------------------------------------
@@ -380,13 +380,13 @@ def test_larger_programs(graph, epsilon, rate):
 )
 def test_below_the_threshold(graph, epsilon, residual, program):
     flat = uniform(graph)
-    found = residual_column(graph, epsilon, flat)
+    residual_mechanism = residual_column(graph, epsilon, flat)
     full = optimal.optimal(graph, epsilon, flat)
-    assert found.value == pytest.approx(residual, abs=1e-6)
+    assert residual_mechanism.value == pytest.approx(residual, abs=1e-6)
     assert full.value == pytest.approx(program, abs=1e-6)
-    assert found.value <= full.value + 1e-8 <= full.bound + 2e-8
-    assert full.bound <= found.bound + 1e-8
-    assert is_private(found.mechanism)
+    assert residual_mechanism.value <= full.value + 1e-8 <= full.bound + 2e-8
+    assert full.bound <= residual_mechanism.bound + 1e-8
+    assert is_private(residual_mechanism.mechanism)
     assert is_private(full.mechanism)
 
 
@@ -402,7 +402,7 @@ def test_two_small_counts_below_the_threshold(epsilon, residual, program):
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize(
-    ("graph", "epsilon", "least", "bound"),
+    ("graph", "epsilon", "min_value", "bound"),
     [
         (KING, 0.3, 0.018120, 0.019553),
         (KING, 0.5, 0.042053, 0.043595),
@@ -412,13 +412,13 @@ def test_two_small_counts_below_the_threshold(epsilon, residual, program):
         pytest.param(SUM, 0.9, 0.128969381, 0.129023526, marks=pytest.mark.slow),
     ],
 )
-def test_residual_columns_come_close_to_the_bound(graph, epsilon, least, bound):
-    found = residual_column(graph, epsilon, uniform(graph))
-    assert least - 1e-6 <= found.value <= found.bound
-    assert found.bound == pytest.approx(bound, abs=1e-6)
-    assert found.gap == found.bound - found.value
-    assert found.mechanism.log_ratio() <= Fraction(epsilon)
-    assert found.mechanism.outputs == graph.n + 1
+def test_residual_columns_come_close_to_the_bound(graph, epsilon, min_value, bound):
+    residual = residual_column(graph, epsilon, uniform(graph))
+    assert min_value - 1e-6 <= residual.value <= residual.bound
+    assert residual.bound == pytest.approx(bound, abs=1e-6)
+    assert residual.gap == residual.bound - residual.value
+    assert residual.mechanism.log_ratio() <= Fraction(epsilon)
+    assert residual.mechanism.outputs == graph.n + 1
 
 
 def test_residual_columns_are_tight_constraints_inside_the_region(rng):
@@ -426,10 +426,10 @@ def test_residual_columns_are_tight_constraints_inside_the_region(rng):
     for _ in range(4):
         prior = rng.dirichlet(np.full(graph.n, 3.0)) @ corner_priors(graph, 0.7)
         y = regularity(graph, 0.7, prior).coefficients.sum()
-        found = residual_column(graph, 0.7, prior)
-        assert found.value == pytest.approx(y, abs=1e-8)
+        residual = residual_column(graph, 0.7, prior)
+        assert residual.value == pytest.approx(y, abs=1e-8)
         assert accuracy(tight_constraints(graph, 0.7)).hit_rate(prior) == pytest.approx(y, abs=1e-9)
-        assert found.gap < 1e-8
+        assert residual.gap < 1e-8
 
 
 def test_outside_the_region_tight_constraints_may_lose_even_to_the_geometric():
@@ -465,11 +465,11 @@ def test_any_gain_has_a_proven_bound(rng):
         n = int(rng.integers(2, 7))
         graph, prior = random_graph(rng, n), rng.dirichlet(np.ones(n))
         gain = rng.normal(0, 3, (n, n))
-        found = optimal.optimal(graph, 0.7, prior, gain)
-        assert found.gap < 1e-7
-        assert is_private(found.mechanism)
+        solution = optimal.optimal(graph, 0.7, prior, gain)
+        assert solution.gap < 1e-7
+        assert is_private(solution.mechanism)
         for make in (geometric, distance_kernel, randomised_response, staircase):
-            assert accuracy(make(graph, 0.7)).expected_gain(prior, gain) <= found.bound + 1e-12
+            assert accuracy(make(graph, 0.7)).expected_gain(prior, gain) <= solution.bound + 1e-12
 
 
 def test_multipliers_prove_a_bound_whatever_they_are(rng):
@@ -498,7 +498,7 @@ def test_every_closed_form_is_private_on_random_graphs(rng, make):
 
 @pytest.mark.no_cover
 def test_systems_and_programs_are_private_on_random_graphs(rng):
-    made = 0
+    built = 0
     for _ in range(30):
         graph = random_graph(rng, int(rng.integers(2, 8)))
         epsilon = float(rng.uniform(0.01, 2.5))
@@ -510,11 +510,11 @@ def test_systems_and_programs_are_private_on_random_graphs(rng):
             mechanism = tight_constraints(graph, Fraction(epsilon))
             assert is_private(mechanism)
             assert accuracy(mechanism).hits() == pytest.approx(z.x, abs=1e-9)
-            made += 1
+            built += 1
         else:
             with refused("plan.no-tight-constraints"):
                 tight_constraints(graph, epsilon)
-    assert 5 < made < 30
+    assert 5 < built < 30
 
 
 @pytest.mark.parametrize(
@@ -563,9 +563,9 @@ def test_components_are_not_mixed_by_what_uses_distances():
     assert mechanism.log_ratio() <= Fraction(0.6)
     table = mechanism.probabilities()
     gathered = int(np.argmax(accuracy(mechanism).hits()))
-    kept = [k for k in range(5) if k != gathered]
+    others = [k for k in range(5) if k != gathered]
     assert table[:2, 2:].sum() + table[2:, :2].sum() < 1e-10
-    assert (np.asarray(graph.distances())[:, kept] == np.inf)[table[:, kept] == 0].all()
+    assert (np.asarray(graph.distances())[:, others] == np.inf)[table[:, others] == 0].all()
     assert is_private(residual_column(graph, 0.6, np.full(5, 0.2)).mechanism)
     assert is_private(optimal.optimal(graph, 0.6, np.full(5, 0.2)).mechanism)
     with refused("plan.graph-not-connected"):
@@ -590,18 +590,20 @@ def test_rows_and_sums_are_those_of_the_table(rng, marked, monkeypatch):
         values = tuple(int(x) * 3 ** int(k) for x, k in rng.integers(0, 99, (kinds, 2)).tolist())
         codes = rng.integers(0, kinds, (n, outputs))
         columns = tuple(int(x) * 2 ** int(k) for x, k in rng.integers(0, 99, (outputs, 2)).tolist())
-        at = int(rng.integers(0, outputs))
-        plain = [[values[c] * z for c, z in zip(row, columns, strict=True)] for row in codes.tolist()]
-        total = max(map(sum, plain)) + 5
-        weights = IntegerWeights(values, codes, columns, tuple(total - sum(row) for row in plain), at)
+        residual_column_index = int(rng.integers(0, outputs))
+        matrix = [[values[c] * z for c, z in zip(row, columns, strict=True)] for row in codes.tolist()]
+        total = max(map(sum, matrix)) + 5
+        weights = IntegerWeights(
+            values, codes, columns, tuple(total - sum(row) for row in matrix), residual_column_index
+        )
         assert weights.total == total
-        for i, row in enumerate(plain):
-            row[at] += total - sum(row)
+        for i, row in enumerate(matrix):
+            row[residual_column_index] += total - sum(row)
             assert weights.row(i) == tuple(row)
             assert weights.probabilities()[i] == pytest.approx([w / total for w in row], rel=1e-14)
         if n > 1:
             edges = np.array(list(itertools.combinations(range(n), 2)))
-            pairs = [(plain[i][o], plain[j][o]) for i, j in edges.tolist() for o in range(outputs)]
+            pairs = [(matrix[i][o], matrix[j][o]) for i, j in edges.tolist() for o in range(outputs)]
             if any(bool(a) != bool(b) for a, b in pairs):
                 assert weights.largest_ratio(edges) is None
             else:
@@ -616,10 +618,10 @@ def test_many_edges_are_gone_through_in_parts(monkeypatch):
     assert is_private(geometric(sum_query(6, 3), 0.5))
 
 
-@pytest.mark.parametrize("first", [0, 9])
-def test_the_one_edge_that_differs_is_found_wherever_it_is(first, monkeypatch):
+@pytest.mark.parametrize("start", [0, 9])
+def test_the_one_edge_that_differs_is_found_wherever_it_is(start, monkeypatch):
     monkeypatch.setattr("fitnoise.kernel.designs.weights._PAIRS", 6)
-    weights = of_table([[1, 1, 2] if i > first else [2, 1, 1] for i in range(11)])
+    weights = of_table([[1, 1, 2] if i > start else [2, 1, 1] for i in range(11)])
     assert weights.largest_ratio(np.array([[i, i + 1] for i in range(10)])) == 2
 
 
@@ -668,7 +670,7 @@ def test_large_boxes_are_solved_by_their_bands(monkeypatch):
         tight_constraints(query, 0.5)
 
 
-def test_the_least_weights_are_some():
+def test_the_smallest_weights_are_valid():
     for rows in ([[1]], [[0, 1]], [[1, 0]]):
         weights = from_rows(rows)
         assert weights.total == 1
@@ -677,7 +679,7 @@ def test_the_least_weights_are_some():
 
 
 @pytest.mark.parametrize(
-    ("values", "codes", "columns", "residual", "at", "broken"),
+    ("values", "codes", "columns", "residual", "residual_index", "broken"),
     [
         ((1, 2), [[0, 1]], (1,), (0,), 0, "plan.weights-parts-misfit"),
         ((1, 2), [[0, 1]], (1, 1), (0, 0), 0, "plan.weights-parts-misfit"),
@@ -694,9 +696,9 @@ def test_the_least_weights_are_some():
         ((1, 2), [[0, 1]], (1, True), (0,), 0, "plan.weights-not-python-integers"),
     ],
 )
-def test_weights_that_are_none_are_refused(values, codes, columns, residual, at, broken):
+def test_weights_that_are_none_are_refused(values, codes, columns, residual, residual_index, broken):
     with refused(broken):
-        IntegerWeights(values, np.array(codes), columns, residual, at)
+        IntegerWeights(values, np.array(codes), columns, residual, residual_index)
 
 
 def test_weights_that_could_wrap_around_are_refused():
@@ -813,9 +815,9 @@ def test_rows_are_found_by_their_label(small):
 
 def test_outputs_are_read_as_the_labels_that_were_given():
     for answers in ([1, 0], [1, 1], [0, 1, 0]):
-        made = from_integers(path(2), 1, [[1] * len(answers)] * 2, np.array(answers, dtype=np.int8), "a coin")
-        assert [made.read(o) for o in range(made.outputs)] == answers
-        assert (made.family, made.answers.dtype) == ("a coin", np.int64)
+        coin = from_integers(path(2), 1, [[1] * len(answers)] * 2, np.array(answers, dtype=np.int8), "a coin")
+        assert [coin.read(o) for o in range(coin.outputs)] == answers
+        assert (coin.family, coin.answers.dtype) == ("a coin", np.int64)
     pair = from_integers(king(3), 1, [[1, 1]] * 9, [5, 0])
     assert (pair.read(0), pair.read(1)) == ((1, 2), (0, 0))
 
@@ -835,13 +837,13 @@ def test_nothing_of_a_mechanism_can_be_changed():
 def test_draws_have_the_law_of_the_row(make):
     mechanism = make(sum_query(3, 2), 0.9)
     for result in (0, 3):
-        drawn = noise.categoricals(mechanism.row(result), 40_000)
-        expected = mechanism.probabilities()[result] * drawn.size
-        seen = np.bincount(drawn, minlength=mechanism.outputs)
-        kept = expected > 1
-        assert seen[~kept].sum() < 20
-        chi = ((seen - expected)[kept] ** 2 / expected[kept]).sum()
-        assert stats.chi2.sf(chi, kept.sum() - 1) >= SIGNIFICANCE
+        outputs = noise.categoricals(mechanism.row(result), 40_000)
+        expected = mechanism.probabilities()[result] * outputs.size
+        seen = np.bincount(outputs, minlength=mechanism.outputs)
+        is_large = expected > 1
+        assert seen[~is_large].sum() < 20
+        chi = ((seen - expected)[is_large] ** 2 / expected[is_large]).sum()
+        assert stats.chi2.sf(chi, is_large.sum() - 1) >= SIGNIFICANCE
 
 
 # --- Choosing ---------------------------------------------------------------------------------------------
@@ -959,7 +961,7 @@ def test_programs_too_large_are_refused(monkeypatch):
         ([0, 10_000], PlanError, "plan.box-too-large"),
     ],
 )
-def test_noise_needs_whole_numbers_that_are_not_far_apart(make, labels, error, broken):
+def test_noise_needs_integers_that_do_not_differ_too_much(make, labels, error, broken):
     with refused(broken):
         make(from_edges(2, [(0, 1)], labels), 1.0)
 
@@ -1012,8 +1014,8 @@ def test_tables_that_do_not_fit_are_refused():
 def test_a_proven_bound_may_be_reached_and_not_passed():
     bound = exp_below(Fraction(1))
     low, high = bound.denominator, bound.numerator
-    reached = from_integers(path(2), 1, [[low, high], [high, low]])
-    assert (reached.largest_ratio, reached.log_ratio()) == (bound, 1)
+    at_bound = from_integers(path(2), 1, [[low, high], [high, low]])
+    assert (at_bound.largest_ratio, at_bound.log_ratio()) == (bound, 1)
     with refused("plan.ratio-above-epsilon"):
         from_integers(path(2), 1, [[low, high + 1], [high + 1, low]])
 
@@ -1076,6 +1078,6 @@ def test_weightings_are_those_of_fractions(rng):
         graph = random_graph(rng, int(rng.integers(2, 7)))
         alpha = Fraction(int(rng.integers(1, 20)), 21)
         exact = fractions_solved([[alpha ** int(d) for d in row] for row in graph.distances()], [Fraction(1)] * graph.n)
-        found = weighting_with_error(hops(graph), log_above(1 / alpha))
-        if exact is not None and np.isfinite(found.error).all():
-            assert found.x == pytest.approx([float(x) for x in exact], abs=1e-8)
+        solution = weighting_with_error(hops(graph), log_above(1 / alpha))
+        if exact is not None and np.isfinite(solution.error).all():
+            assert solution.x == pytest.approx([float(x) for x in exact], abs=1e-8)

@@ -49,8 +49,11 @@ def five_people():
 def random_graph(rng, n):
     """Connected: a random tree and some edges more."""
     edges = {(int(rng.integers(0, k)), k) for k in range(1, n)}
-    more = list(itertools.combinations(range(n), 2))
-    edges |= {more[k] for k in rng.choice(len(more), size=min(len(more), int(rng.integers(0, 2 * n))), replace=False)}
+    candidates = list(itertools.combinations(range(n), 2))
+    edges |= {
+        candidates[k]
+        for k in rng.choice(len(candidates), size=min(len(candidates), int(rng.integers(0, 2 * n))), replace=False)
+    }
     return from_edges(n, sorted(edges))
 
 
@@ -97,11 +100,11 @@ def test_logarithms_just_above_one_keep_their_digits():
 
 def test_powers_never_fall_too_fast():
     alpha = alpha_above(Fraction(3, 2))
-    found = powers(alpha, 200)
-    assert found[0] == 2**96
-    assert all(1 <= b < a or a == b == 1 for a, b in itertools.pairwise(found))
-    assert all(a * alpha <= b for a, b in itertools.pairwise(found))
-    assert all(p < alpha**k * 2**96 + 1 / (1 - alpha) for k, p in enumerate(found))
+    scaled_powers = powers(alpha, 200)
+    assert scaled_powers[0] == 2**96
+    assert all(1 <= b < a or a == b == 1 for a, b in itertools.pairwise(scaled_powers))
+    assert all(a * alpha <= b for a, b in itertools.pairwise(scaled_powers))
+    assert all(p < alpha**k * 2**96 + 1 / (1 - alpha) for k, p in enumerate(scaled_powers))
     assert powers(alpha, 1) == [2**96]
 
 
@@ -114,13 +117,13 @@ def test_epsilons_out_of_range_are_refused(epsilon):
 def test_solutions_are_within_their_error(rng):
     for _ in range(50):
         n = int(rng.integers(2, 7))
-        whole = rng.integers(-9, 10, (n, n)) + 12 * np.eye(n, dtype=int)
+        matrix = rng.integers(-9, 10, (n, n)) + 12 * np.eye(n, dtype=int)
         right = rng.integers(-9, 10, n)
-        found = solve(whole.astype(float), right.astype(float), 0.0)
-        exact = fractions_solved([[Fraction(int(x)) for x in row] for row in whole], [Fraction(int(x)) for x in right])
-        if not np.isfinite(found.error).all():
+        solution = solve(matrix.astype(float), right.astype(float), 0.0)
+        exact = fractions_solved([[Fraction(int(x)) for x in row] for row in matrix], [Fraction(int(x)) for x in right])
+        if not np.isfinite(solution.error).all():
             continue
-        for x, e, t in zip(found.x.tolist(), found.error.tolist(), exact, strict=True):
+        for x, e, t in zip(solution.x.tolist(), solution.error.tolist(), exact, strict=True):
             assert abs(Fraction(x) - t) <= Fraction(e)
             assert e < 1e-12
 
@@ -143,9 +146,9 @@ def fractions_solved(matrix, right):
 
 @pytest.mark.parametrize("matrix", [np.ones((2, 2)), np.array([[1, 1], [1, 1 + 1e-16]]), np.full((2, 2), 1e300)])
 def test_singular_systems_have_no_proof(matrix):
-    found = solve(matrix, np.ones(2), 0.0)
-    assert np.isinf(found.error).all()
-    assert found.proven is None
+    solution = solve(matrix, np.ones(2), 0.0)
+    assert np.isinf(solution.error).all()
+    assert solution.proven is None
 
 
 def test_a_program_without_an_optimum_is_refused():
@@ -182,10 +185,10 @@ def test_mixtures_of_corner_priors_are_regular_and_the_region_grows(rng):
     for _ in range(20):
         mixture = rng.dirichlet(np.ones(graph.n)) * 0.9 + 0.1 / graph.n
         prior = mixture @ corner_priors(graph, 0.7)
-        found = regularity(graph, 0.7, prior)
-        assert found.regular is True
+        decision = regularity(graph, 0.7, prior)
+        assert decision.regular is True
         row_sums = kernel(hops(graph), Fraction(0.7)).sum(axis=1)
-        assert found.coefficients * row_sums == pytest.approx(mixture, abs=1e-12)
+        assert decision.coefficients * row_sums == pytest.approx(mixture, abs=1e-12)
         steps = hops(graph)
         ratios = prior[:, None] / prior[None, :]
         assert (ratios <= np.exp(0.7 * steps) * (1 + EXACT)).all()  # proposition 2
@@ -205,7 +208,7 @@ def test_regular_priors_on_a_path_are_those_that_bend_little(rng, n):
 
 
 @pytest.mark.parametrize(
-    ("graph", "epsilon", "regular", "least"),
+    ("graph", "epsilon", "regular", "min_coefficient"),
     [
         (sum_query(150, 5), 0.79, False, -1.0059e-4),
         (sum_query(150, 5), 0.80, False, -9.336e-5),
@@ -217,11 +220,11 @@ def test_regular_priors_on_a_path_are_those_that_bend_little(rng, n):
         (independent_counts(30, 30), 1.14, True, 1.581360e-3 / 961),
     ],
 )
-def test_the_uniform_prior_is_regular_from_the_true_threshold_on(graph, epsilon, regular, least):
-    found = regularity(graph, epsilon, uniform(graph))
-    assert found.regular is regular
-    assert found.coefficients.min() == pytest.approx(least, rel=1e-4)
-    assert found.coefficients[found.worst] == found.coefficients.min()
+def test_the_uniform_prior_is_regular_from_the_true_threshold_on(graph, epsilon, regular, min_coefficient):
+    decision = regularity(graph, epsilon, uniform(graph))
+    assert decision.regular is regular
+    assert decision.coefficients.min() == pytest.approx(min_coefficient, rel=1e-4)
+    assert decision.coefficients[decision.worst] == decision.coefficients.min()
 
 
 # --- The bound for every prior ----------------------------------------------------------------------------
@@ -244,9 +247,9 @@ def test_the_uniform_prior_is_regular_from_the_true_threshold_on(graph, epsilon,
     ],
 )
 def test_hit_bounds_of_uniform_priors(graph, epsilon, bound):
-    found = hit_bound(graph, epsilon, uniform(graph))
-    assert found.upper == pytest.approx(bound, abs=6e-7 if len(str(bound)) < 9 else 2e-9)
-    assert 0 <= found.upper - found.lower < 4e-9  # a solver's ends, 1e-9 each; not the same on every processor
+    bounds = hit_bound(graph, epsilon, uniform(graph))
+    assert bounds.upper == pytest.approx(bound, abs=6e-7 if len(str(bound)) < 9 else 2e-9)
+    assert 0 <= bounds.upper - bounds.lower < 4e-9  # a solver's ends, 1e-9 each; not the same on every processor
 
 
 def by_program(graph, epsilon, prior):
@@ -260,16 +263,16 @@ def test_the_bound_and_its_proof_on_random_graphs(rng):
         n = int(rng.integers(2, 9))
         graph, epsilon = random_graph(rng, n), float(rng.uniform(0.05, 2))
         prior = rng.dirichlet(np.full(n, rng.choice([0.3, 1, 10])))
-        found = hit_bound(graph, epsilon, prior)
+        bounds = hit_bound(graph, epsilon, prior)
         phi = np.exp(-epsilon * np.asarray(graph.distances()))
-        assert found.coefficients.min() >= 0
-        assert (found.coefficients @ phi >= prior * (1 - EXACT)).all()
-        assert found.diagonal.min() >= 0
-        assert (phi @ found.diagonal <= 1 + EXACT).all()
-        assert found.lower <= found.upper <= found.lower + 1e-9
-        assert by_program(graph, epsilon, prior) == pytest.approx(found.upper, abs=1e-8)
-        assert found.upper >= prior.max() * (1 - EXACT)
-        assert hit_bound(graph, epsilon * 1.3, prior).upper >= found.upper - 1e-9
+        assert bounds.coefficients.min() >= 0
+        assert (bounds.coefficients @ phi >= prior * (1 - EXACT)).all()
+        assert bounds.diagonal.min() >= 0
+        assert (phi @ bounds.diagonal <= 1 + EXACT).all()
+        assert bounds.lower <= bounds.upper <= bounds.lower + 1e-9
+        assert by_program(graph, epsilon, prior) == pytest.approx(bounds.upper, abs=1e-8)
+        assert bounds.upper >= prior.max() * (1 - EXACT)
+        assert hit_bound(graph, epsilon * 1.3, prior).upper >= bounds.upper - 1e-9
 
 
 def test_regular_priors_have_the_sum_of_their_coefficients_for_a_bound(rng):
@@ -287,18 +290,18 @@ def test_a_poor_dual_is_made_up_for(rng):
     prior = rng.dirichlet(np.ones(7))
     best = hit_bound(sum_query(3, 2), 0.5, prior)
     for y in (np.zeros(7), best.coefficients * 0.999, best.coefficients + rng.normal(0, 1e-3, 7), np.full(7, 0.01)):
-        found = _proven(phi, 1e-15, prior, best.diagonal * 7, y)
-        assert found.upper >= best.lower
-        assert found.lower <= best.upper
-        assert (found.coefficients @ phi >= prior * (1 - 1e-12)).all()
+        bounds = _proven(phi, 1e-15, prior, best.diagonal * 7, y)
+        assert bounds.upper >= best.lower
+        assert bounds.lower <= best.upper
+        assert (bounds.coefficients @ phi >= prior * (1 - 1e-12)).all()
     assert _proven(phi, 1e-15, prior, best.diagonal, np.zeros(7)).upper == 1.0
 
 
-def test_components_are_bounded_apart():
+def test_components_are_bounded_separately():
     two = from_edges(4, [(0, 1), (2, 3)])
     a = math.exp(-1)
-    found = hit_bound(two, 1.0, [0.25] * 4)
-    assert found.upper == pytest.approx(1 / (1 + a), abs=1e-12)
+    bounds = hit_bound(two, 1.0, [0.25] * 4)
+    assert bounds.upper == pytest.approx(1 / (1 + a), abs=1e-12)
 
 
 def test_singular_matrices_of_constraints_are_no_obstacle():
@@ -315,9 +318,9 @@ def test_a_matrix_that_cannot_be_solved_leaves_the_program(monkeypatch):
     graph = sum_query(3, 2)
     best = hit_bound(graph, 0.7, uniform(graph))
     monkeypatch.setattr(np.linalg, "solve", fail)
-    found = hit_bound(graph, 0.7, uniform(graph))
-    assert found.upper == pytest.approx(best.upper, abs=1e-9)
-    assert found.upper >= found.lower
+    bounds = hit_bound(graph, 0.7, uniform(graph))
+    assert bounds.upper == pytest.approx(best.upper, abs=1e-9)
+    assert bounds.upper >= bounds.lower
 
 
 # --- Theorem 1, corrected ---------------------------------------------------------------------------------
@@ -329,9 +332,9 @@ def test_the_bound_of_theorem_1_is_attained_with_slack_where_the_coefficient_is_
     corner = corner_priors(graph, epsilon)[0]
     assert corner == pytest.approx([2 / 3, 1 / 3])
     y = np.array([2 / 3, 0.0])
-    found = shortfall(graph, epsilon, y, [1, 0])
-    assert found.slack == pytest.approx([0, 0.5])
-    assert found.loss == pytest.approx(0)
+    gap = shortfall(graph, epsilon, y, [1, 0])
+    assert gap.slack == pytest.approx([0, 0.5])
+    assert gap.loss == pytest.approx(0)
     assert hit_bound(graph, epsilon, corner).upper == pytest.approx(2 / 3, abs=1e-12)
 
 
@@ -350,16 +353,16 @@ def test_the_nearest_regular_prior(rng):
     graph = sum_query(4, 3)
     for concentration in (1, 3, 10):
         prior = rng.dirichlet(np.full(graph.n, concentration))
-        found = nearest_regular(graph, 0.7, prior)
-        assert found.coefficients.min() >= 0
-        assert found.prior.sum() == pytest.approx(1)
-        assert found.prior == pytest.approx(found.coefficients @ kernel(hops(graph), Fraction(0.7)))
-        assert found.distance == pytest.approx(np.abs(found.prior - prior).sum() / 2)
+        nearest = nearest_regular(graph, 0.7, prior)
+        assert nearest.coefficients.min() >= 0
+        assert nearest.prior.sum() == pytest.approx(1)
+        assert nearest.prior == pytest.approx(nearest.coefficients @ kernel(hops(graph), Fraction(0.7)))
+        assert nearest.distance == pytest.approx(np.abs(nearest.prior - prior).sum() / 2)
         for _ in range(20):  # none of many others is nearer
             other = rng.dirichlet(np.full(graph.n, 0.5)) @ corner_priors(graph, 0.7)
-            blend = 0.95 * found.prior + 0.05 * other
-            assert np.abs(blend - prior).sum() / 2 >= found.distance - 1e-8
-        assert hit_bound(graph, 0.7, prior).upper <= found.coefficients.sum() + 2 * found.distance + EXACT
+            blend = 0.95 * nearest.prior + 0.05 * other
+            assert np.abs(blend - prior).sum() / 2 >= nearest.distance - 1e-8
+        assert hit_bound(graph, 0.7, prior).upper <= nearest.coefficients.sum() + 2 * nearest.distance + EXACT
     inside = corner_priors(graph, 0.7).mean(axis=0)
     assert nearest_regular(graph, 0.7, inside).distance == pytest.approx(0, abs=1e-9)
 
@@ -377,16 +380,16 @@ EXAMPLE_3 = [
 ]
 
 
-@pytest.mark.parametrize(("epsilon", "formula", "every_prior", "least", "most"), EXAMPLE_3)
-def test_example_3(epsilon, formula, every_prior, least, most):
+@pytest.mark.parametrize(("epsilon", "formula", "every_prior", "min_coefficient", "max_leakage"), EXAMPLE_3)
+def test_example_3(epsilon, formula, every_prior, min_coefficient, max_leakage):
     graph = hamming(5, 4)
     prior = five_people()
-    found = regularity(graph, epsilon, prior)
-    assert found.coefficients.min() == pytest.approx(least, rel=2e-3)
-    assert math.log2(found.coefficients.sum() / prior.max()) == pytest.approx(formula, abs=2e-9)
-    assert found.regular is (epsilon > LN2)
+    decision = regularity(graph, epsilon, prior)
+    assert decision.coefficients.min() == pytest.approx(min_coefficient, rel=2e-3)
+    assert math.log2(decision.coefficients.sum() / prior.max()) == pytest.approx(formula, abs=2e-9)
+    assert decision.regular is (epsilon > LN2)
     assert database_leakage_bound(5, 4, epsilon) == pytest.approx(every_prior, abs=2e-9)
-    assert database_leakage_bound(5, 4, epsilon, PERSON) == pytest.approx(most, abs=2e-9)
+    assert database_leakage_bound(5, 4, epsilon, PERSON) == pytest.approx(max_leakage, abs=2e-9)
     if epsilon > LN2:
         assert formula - 1e-9 <= regular_leakage_bound(graph, epsilon, prior) < formula + 1e-8  # rounded up
     else:
@@ -396,9 +399,9 @@ def test_example_3(epsilon, formula, every_prior, least, most):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 0.6, 0.8])
-def test_the_bound_for_one_person_at_a_time_is_that_for_whole_tables(epsilon):
-    most = next(row[4] for row in EXAMPLE_3 if row[0] == epsilon)
-    assert leakage_bound(hamming(5, 4), epsilon, five_people()) == pytest.approx(most, abs=5e-9)
+def test_the_bound_for_one_person_at_a_time_equals_that_for_complete_tables(epsilon):
+    max_leakage = next(row[4] for row in EXAMPLE_3 if row[0] == epsilon)
+    assert leakage_bound(hamming(5, 4), epsilon, five_people()) == pytest.approx(max_leakage, abs=5e-9)
 
 
 def test_at_half_a_mechanism_leaks_more_than_the_paper_says_can_be():

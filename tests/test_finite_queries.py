@@ -172,7 +172,7 @@ SWAPPED = Adjacency(REPLACE)
 
 
 @pytest.mark.parametrize(
-    ("query", "domain", "of", "shape"),
+    ("query", "domain", "adjacency", "shape"),
     [
         (FiniteQuery.left_out("q", **ASK), DOMAIN, Adjacency(), ("sum", 0, 12, 1)),
         (QUESTIONS["all"], DOMAIN, Adjacency(), ("sum", 0, 12, 1)),
@@ -188,12 +188,12 @@ SWAPPED = Adjacency(REPLACE)
         (QUESTIONS["disjoint"], DOMAIN, Adjacency(), ("counts", 12, 2, True)),
     ],
 )
-def test_what_a_graph_depends_on(query, domain, of, shape):
+def test_what_a_graph_depends_on(query, domain, adjacency, shape):
     """An absent record adds nothing. So 0 is a value if a record can come or go, or fail a condition."""
-    assert query.shape(domain, of) == shape
+    assert query.shape(domain, adjacency) == shape
 
 
-def test_where_only_one_answer_is_possible_none_is_asked_for():
+def test_questions_with_one_possible_answer_are_refused():
     for query in (QUESTIONS["all"], FiniteQuery.sum("q", "one", **ASK)):
         with refused("workload.answer-already-public"):
             query.shape(fn.Domain(one=fn.Ordered(7, 7)), SWAPPED)
@@ -212,7 +212,7 @@ def test_where_only_one_answer_is_possible_none_is_asked_for():
         ([{"state": "CA"}, {"state": "NY"}, {"state": "TX"}], True),
     ],
 )
-def test_no_record_meets_two_conditions_that_are_apart(where, disjoint):
+def test_no_record_meets_two_disjoint_conditions(where, disjoint):
     assert FiniteQuery.counts("q", where=where, **ASK)._disjoint(DOMAIN) is disjoint
 
 
@@ -229,21 +229,21 @@ def test_a_step_costs_its_share_of_what_a_unit_may():
         replace(QUESTIONS["count"], prior=(0.5, 0.5)).graph(DOMAIN, Adjacency())
 
 
-def made_for(graph, epsilon=EPSILON, even=True):
-    return SimpleNamespace(graph=graph, epsilon=epsilon, is_constant_time=even)
+def made_for(graph, epsilon=EPSILON, is_constant_time=True):
+    return SimpleNamespace(graph=graph, epsilon=epsilon, is_constant_time=is_constant_time)
 
 
 def test_a_mechanism_is_for_a_question_where_its_graph_and_its_price_are():
     """This holds for the graph itself, or an equal one; draws take even time."""
-    query, of = QUESTIONS["sum"], Adjacency()
-    own = query.graph(DOMAIN, of)
+    query, adjacency = QUESTIONS["sum"], Adjacency()
+    graph_of_sum = query.graph(DOMAIN, adjacency)
     equal = QueryGraph(range(37), Box((37,), (3,)))
-    assert equal is not own
-    for graph in (own, equal):
-        assert query.bounds(DOMAIN, of, made_for(graph, EPSILON / 2))
-        assert query.accepts(DOMAIN, of, made_for(graph))
-        assert not query.accepts(DOMAIN, of, made_for(graph, EPSILON / 2))
-        assert not query.bounds(DOMAIN, of, made_for(graph, even=False))
+    assert equal is not graph_of_sum
+    for graph in (graph_of_sum, equal):
+        assert query.bounds(DOMAIN, adjacency, made_for(graph, EPSILON / 2))
+        assert query.accepts(DOMAIN, adjacency, made_for(graph))
+        assert not query.accepts(DOMAIN, adjacency, made_for(graph, EPSILON / 2))
+        assert not query.bounds(DOMAIN, adjacency, made_for(graph, is_constant_time=False))
     for other in (
         QueryGraph(range(37), Box((37,), (2,))),
         QueryGraph(range(1, 38), Box((37,), (3,))),
@@ -251,18 +251,20 @@ def test_a_mechanism_is_for_a_question_where_its_graph_and_its_price_are():
         complete(37),
         SimpleNamespace(structure=equal.structure, n=37, results=equal.results),
     ):
-        assert not query.bounds(DOMAIN, of, made_for(other))
-        assert not query.accepts(DOMAIN, of, made_for(other))
-    apart = QUESTIONS["disjoint"]
-    graph = apart.graph(DOMAIN, of)
-    assert apart.bounds(DOMAIN, of, made_for(disjoint_counts(PEOPLE, 2)))
+        assert not query.bounds(DOMAIN, adjacency, made_for(other))
+        assert not query.accepts(DOMAIN, adjacency, made_for(other))
+    disjoint = QUESTIONS["disjoint"]
+    graph = disjoint.graph(DOMAIN, adjacency)
+    assert disjoint.bounds(DOMAIN, adjacency, made_for(disjoint_counts(PEOPLE, 2)))
     fewer = QueryGraph(graph.results, Simplex(graph.structure.bins[::-1].copy()))
     assert fewer.n == graph.n
     assert not np.array_equal(fewer.edges, graph.edges)
-    assert not apart.bounds(DOMAIN, of, made_for(fewer))
+    assert not disjoint.bounds(DOMAIN, adjacency, made_for(fewer))
     edge_by_edge = from_edges(graph.n, graph.edges, graph.results)
     assert np.array_equal(edge_by_edge.edges, graph.edges)
-    assert not apart.bounds(DOMAIN, of, made_for(edge_by_edge))  # of another kind, so it is not looked through
+    assert not disjoint.bounds(
+        DOMAIN, adjacency, made_for(edge_by_edge)
+    )  # of another kind, so it is not looked through
 
 
 def test_ranks_are_those_of_the_question_and_of_its_neighbours():
@@ -275,8 +277,8 @@ def test_ranks_are_those_of_the_question_and_of_its_neighbours():
 
 def test_results_are_as_many_as_are_planned_for(monkeypatch):
     """And not one more; disjoint counts are distinguished from others while a table holds them."""
-    for shape, most in (((QuestionKind.SUM, -3, 5, 2), 9), ((QuestionKind.COUNTS, 4, 2, False), 25)):
-        for limit, good in ((most, True), (most - 1, False)):
+    for shape, max_results in (((QuestionKind.SUM, -3, 5, 2), 9), ((QuestionKind.COUNTS, 4, 2, False), 25)):
+        for limit, good in ((max_results, True), (max_results - 1, False)):
             monkeypatch.setattr(questions, "RESULTS_LIMIT", limit)
             questions.graph_of.cache_clear()
             with (
@@ -284,7 +286,7 @@ def test_results_are_as_many_as_are_planned_for(monkeypatch):
                 if good
                 else refused("workload.counts-too-many-results", "workload.sum-too-fine")
             ):
-                assert questions.graph_of(shape).n == most
+                assert questions.graph_of(shape).n == max_results
     for limit, results in ((15, 15), (14, 25)):
         monkeypatch.setattr(questions, "RESULTS_LIMIT", 25)
         monkeypatch.setattr(questions, "DENSE_LIMIT", limit)
@@ -301,11 +303,11 @@ def test_results_are_as_many_as_are_planned_for(monkeypatch):
 def test_as_many_records_as_are_declared(records, added, swapped):
     """Or fewer, where they can come and go."""
     counts = [np.array([records, 0, 0])]
-    for of, good in ((Adjacency(), added), (SWAPPED, swapped)):
+    for adjacency, good in ((Adjacency(), added), (SWAPPED, swapped)):
         with contextlib.nullcontext() if good else refused("data.people-misfits-data"):
-            assert QUESTIONS["count"].answer(DOMAIN, of, counts) == 0
+            assert QUESTIONS["count"].answer(DOMAIN, adjacency, counts) == 0
             by_debt = [records, 0, 0, 0]
-            assert QUESTIONS["median"].records(DOMAIN, of, [np.array(by_debt)]) == by_debt
+            assert QUESTIONS["median"].records(DOMAIN, adjacency, [np.array(by_debt)]) == by_debt
 
 
 def test_conditions_and_priors_in_one_form():
@@ -380,8 +382,8 @@ def test_persons_of_whom_records_are_left_out_are_a_question_of_those_by_an_id()
     assert query.graph(DOMAIN, Adjacency()).results == range(PEOPLE + 1)
     for n, answer in ((0, 0), (5, 5), (PEOPLE, PEOPLE), (PEOPLE + 1, PEOPLE), (2**40, PEOPLE)):
         assert query.answer(DOMAIN, Adjacency(), [np.array(n)]) == answer
-    for most in (1, 7):
-        by_id = Adjacency(fn.PrivacyUnit("person", most, id="p"))
+    for max_records in (1, 7):
+        by_id = Adjacency(fn.PrivacyUnit("person", max_records, id="p"))
         assert (query.steps(by_id), query.record_epsilon(by_id)) == (1, EPSILON)
         assert query.steps(by_id.for_unit(fn.PrivacyUnit("person", 3, fn.Neighbours.REPLACE_ONE))) == 1
         assert query.steps(by_id.for_unit(fn.PrivacyUnit())) == 1
@@ -406,7 +408,7 @@ def test_persons_of_whom_records_are_left_out_are_a_question_of_those_by_an_id()
         (FiniteQuery.sum("x", "kids", people=10**9, epsilon=1), "workload.sum-too-fine"),
     ],
 )
-def test_questions_that_cannot_be_asked_of_the_domain_are_refused(query, error):
+def test_questions_that_the_domain_cannot_answer_are_refused(query, error):
     with refused(error):
         fn.plan(workload(), questions=[query])
 
@@ -465,21 +467,21 @@ FAMILIES = {
 def test_mechanisms_are_written_and_read_back(name):
     query, form = FAMILIES[name]
     unit = fn.PrivacyUnit()
-    made = choose(query, DOMAIN, Adjacency(unit)).mechanism
-    document = json.loads(json.dumps(documents.document(made)))
+    mechanism = choose(query, DOMAIN, Adjacency(unit)).mechanism
+    document = json.loads(json.dumps(documents.document(mechanism)))
     assert document["form"] == form
-    again = documents.read(query.graph(DOMAIN, Adjacency(unit)), query.epsilon, document, query.ranks(Adjacency(unit)))
-    assert documents.document(again) == document
-    assert again.log_ratio() == made.log_ratio() <= query.epsilon
-    if isinstance(made, ClampedMechanism | RankMechanism):
-        assert again.alpha == made.alpha
+    parsed = documents.read(query.graph(DOMAIN, Adjacency(unit)), query.epsilon, document, query.ranks(Adjacency(unit)))
+    assert documents.document(parsed) == document
+    assert parsed.log_ratio() == mechanism.log_ratio() <= query.epsilon
+    if isinstance(mechanism, ClampedMechanism | RankMechanism):
+        assert parsed.alpha == mechanism.alpha
         return
-    if isinstance(made, ImplicitMechanism):
-        assert again.alpha == made.alpha
-        assert np.array_equal(again.weights, made.weights)
+    if isinstance(mechanism, ImplicitMechanism):
+        assert parsed.alpha == mechanism.alpha
+        assert np.array_equal(parsed.weights, mechanism.weights)
         return
-    assert np.array_equal(again.answers, made.answers)
-    assert all(again.weights.row(i) == made.weights.row(i) for i in range(made.graph.n))
+    assert np.array_equal(parsed.answers, mechanism.answers)
+    assert all(parsed.weights.row(i) == mechanism.weights.row(i) for i in range(mechanism.graph.n))
 
 
 @pytest.mark.no_cover
@@ -545,8 +547,8 @@ def test_damaged_documents_are_refused(change):
 # --- plans --------------------------------------------------------------------------------------------------------
 
 
-def small(**more):
-    return fn.plan(workload(), questions=[QUESTIONS["sum"], QUESTIONS["independent"], QUESTIONS["median"]], **more)
+def small(**options):
+    return fn.plan(workload(), questions=[QUESTIONS["sum"], QUESTIONS["independent"], QUESTIONS["median"]], **options)
 
 
 @pytest.fixture(scope="module")
@@ -555,32 +557,34 @@ def plan():
 
 
 def test_a_plan_pays_for_tables_and_answers(plan):
-    alone = fn.plan(workload())
-    assert plan.exact_cost == alone.exact_cost
+    tables_only = fn.plan(workload())
+    assert plan.exact_cost == tables_only.exact_cost
     assert len(plan.finite_epsilons) == 3
     assert all(EPSILON * (1 - Fraction(1, 10**9)) <= e <= EPSILON for e in plan.finite_epsilons)
-    assert plan.exact_rho == alone.exact_rho + sum(e**2 / 2 for e in plan.finite_epsilons)
+    assert plan.exact_rho == tables_only.exact_rho + sum(e**2 / 2 for e in plan.finite_epsilons)
     assert plan.exact_epsilon is None
-    assert plan.epsilon() > alone.epsilon()
-    assert plan.mu > alone.mu
-    assert plan.gap == alone.gap
-    assert plan.objective_value == alone.objective_value
+    assert plan.epsilon() > tables_only.epsilon()
+    assert plan.mu > tables_only.mu
+    assert plan.gap == tables_only.gap
+    assert plan.objective_value == tables_only.objective_value
 
 
 def test_a_pure_plan_adds_every_epsilon():
-    made, alone = small(privacy="pure"), fn.plan(workload(), privacy="pure")
-    assert made.exact_epsilon == alone.exact_epsilon + sum(made.finite_epsilons)
-    assert made.exact_rho == alone.exact_rho + sum(e**2 / 2 for e in made.finite_epsilons)
-    apart = [2 * stats.norm.ppf(1 / (1 + math.exp(-e))) for e in (alone.exact_epsilon, *made.finite_epsilons)]
-    assert made.mu == pytest.approx(min(math.hypot(*apart), math.sqrt(math.pi * made.exact_rho)))
+    pure_plan, tables_only = small(privacy="pure"), fn.plan(workload(), privacy="pure")
+    assert pure_plan.exact_epsilon == tables_only.exact_epsilon + sum(pure_plan.finite_epsilons)
+    assert pure_plan.exact_rho == tables_only.exact_rho + sum(e**2 / 2 for e in pure_plan.finite_epsilons)
+    gaussian_mus = [
+        2 * stats.norm.ppf(1 / (1 + math.exp(-e))) for e in (tables_only.exact_epsilon, *pure_plan.finite_epsilons)
+    ]
+    assert pure_plan.mu == pytest.approx(min(math.hypot(*gaussian_mus), math.sqrt(math.pi * pure_plan.exact_rho)))
 
 
 @pytest.mark.no_cover
-def test_a_unit_of_several_records_pays_what_was_asked():
-    made = small(unit=fn.PrivacyUnit("person", 3))
-    assert all(m.epsilon == EPSILON / 3 for m in made.finite)
-    assert all(e <= EPSILON for e in made.finite_epsilons)
-    assert made.finite_epsilons[0] == 3 * made.finite[0].log_ratio()
+def test_a_unit_of_several_records_is_charged_at_most_the_requested_cost():
+    person_plan = small(unit=fn.PrivacyUnit("person", 3))
+    assert all(m.epsilon == EPSILON / 3 for m in person_plan.finite)
+    assert all(e <= EPSILON for e in person_plan.finite_epsilons)
+    assert person_plan.finite_epsilons[0] == 3 * person_plan.finite[0].log_ratio()
 
 
 def test_a_cap_is_for_everything_and_a_budget_for_the_tables(plan):
@@ -597,12 +601,12 @@ def test_a_cap_is_for_everything_and_a_budget_for_the_tables(plan):
 
 @pytest.mark.parametrize("privacy", ["zcdp", "pure"])
 def test_plans_are_read_back_and_verified(privacy, tmp_path):
-    made = small(privacy=privacy, title="answers")
+    stored = small(privacy=privacy, title="answers")
     path = tmp_path / "plan.json"
-    path.write_text(made.to_json(), encoding="utf-8")
-    again = Plan.from_json(path.read_text(encoding="utf-8"))
-    assert again.hash == made.hash
-    assert again.finite_summaries == made.finite_summaries
+    path.write_text(stored.to_json(), encoding="utf-8")
+    parsed = Plan.from_json(path.read_text(encoding="utf-8"))
+    assert parsed.hash == stored.hash
+    assert parsed.finite_summaries == stored.finite_summaries
     checked = fn.verify(path)
     assert checked.ok, checked
     assert any("mechanisms proven anew: 3" in c.found for c in checked.checks)
@@ -611,19 +615,19 @@ def test_plans_are_read_back_and_verified(privacy, tmp_path):
 def test_margins_of_several_answers_hold_at_once(plan):
     """Bonferroni's bound over all of them; each is its mechanism's own at that level."""
     release = answered(plan)
-    together, alone = release.finite_at(simultaneous=True), release.finite_at()
-    assert alone == dict(release.finite)
+    joint, single = release.finite_at(simultaneous=True), release.finite_at()
+    assert single == dict(release.finite)
     each = 1 - (1 - 0.95) / 3
-    for mechanism, (name, a) in zip(plan.finite, together.items(), strict=True):
-        before = alone[name]
+    for mechanism, (name, a) in zip(plan.finite, joint.items(), strict=True):
+        before = single[name]
         assert (a.value, a.hit_rate, a.confidence) == (before.value, before.hit_rate, each)
         if a.rank_moe is None:
             assert a.moe == accuracy(mechanism).margin(each) >= before.moe
         else:
             assert a.moe is None
             assert a.rank_moe > before.rank_moe
-    assert sum(a.rank_moe is not None for a in together.values()) == 1
-    assert release.finite_at(each) == together
+    assert sum(a.rank_moe is not None for a in joint.values()) == 1
+    assert release.finite_at(each) == joint
     with refused("workload.confidence-out-of-range"):
         release.finite_at(1.5)
 
@@ -639,19 +643,19 @@ def test_a_plan_without_its_mechanisms_is_refused(plan):
         Plan.from_json(json.dumps(document))
 
 
-def test_a_dearer_mechanism_is_not_taken_for_the_question(plan):
-    dear = choose(replace(QUESTIONS["sum"], epsilon=Fraction(2)), DOMAIN, Adjacency()).mechanism
+def test_a_costlier_mechanism_is_not_accepted_for_the_question(plan):
+    costly = choose(replace(QUESTIONS["sum"], epsilon=Fraction(2)), DOMAIN, Adjacency()).mechanism
     with refused("plan.mechanism-of-another-question"):
-        remade(plan, finite=(dear, *plan.finite[1:]))
+        remade(plan, finite=(costly, *plan.finite[1:]))
 
 
 def test_labels_are_not_taken_on_trust(plan, tmp_path, rng, monkeypatch):
     """A mechanism of the right graph with other labels on it would answer for other results."""
     mechanism = plan.finite[0]
     labels = (0, 36, *range(1, 36))
-    moved = replace(mechanism, graph=finite.QueryGraph(labels, mechanism.graph.structure))
+    relabelled = replace(mechanism, graph=finite.QueryGraph(labels, mechanism.graph.structure))
     with refused("plan.mechanism-of-another-question"):
-        remade(plan, finite=(moved, *plan.finite[1:]))
+        remade(plan, finite=(relabelled, *plan.finite[1:]))
 
 
 def test_integers_cannot_be_changed_after_they_are_proven():
@@ -675,17 +679,17 @@ def test_rows_of_different_sums_are_refused_without_a_table():
         documents.read(graph, Fraction(3), document | {"alpha": "7/8", "weights": [[1, 9001]]})
 
 
-def test_names_are_given_once_and_free_is_not_asked_for():
+def test_names_are_unique_and_free_plans_have_no_questions():
     with refused("spec.name-twice"):
         fn.plan(workload(), questions=[replace(QUESTIONS["sum"], name="state")])
     with refused("spec.name-twice"):
         fn.plan(workload(), questions=[QUESTIONS["sum"], QUESTIONS["sum"]])
-    first = fn.plan(workload())
-    more = fn.Publication(fn.Workload(DOMAIN, [fn.table("debt", margin=9)]), questions=(QUESTIONS["sum"],))
+    base = fn.plan(workload())
+    free_request = fn.Publication(fn.Workload(DOMAIN, [fn.table("debt", margin=9)]), questions=(QUESTIONS["sum"],))
     with refused("plan.free-with-question"):
-        fn.plan_free(more, [first])
+        fn.plan_free(free_request, [base])
     with refused("spec.free-with-questions"):
-        replace(more, composed_with=(first.hash,), must_be_free=True)
+        replace(free_request, composed_with=(base.hash,), must_be_free=True)
 
 
 def test_cell_budgets_do_not_go_with_answers():
@@ -694,16 +698,16 @@ def test_cell_budgets_do_not_go_with_answers():
         fn.plan(workload(), cell_budgets=budgets, questions=[QUESTIONS["sum"]])
 
 
-def test_beside_another_plan_the_answers_are_added_everywhere(plan, tmp_path, rng):
-    first = fn.plan(workload())
-    beside = fn.plan(replace(plan.publication, composed_with=(first.hash,)))
+def test_costs_of_answers_add_to_those_of_another_plan_in_each_cell(plan, tmp_path, rng):
+    base = fn.plan(workload())
+    composed = fn.plan(replace(plan.publication, composed_with=(base.hash,)))
     data = people(rng)
     with Ledger(tmp_path / "l.sqlite") as ledger:
-        fn.release(first, data, ledger=ledger)
-        fn.release(beside, data, ledger=ledger)
+        fn.release(base, data, ledger=ledger)
+        fn.release(composed, data, ledger=ledger)
         entry = ledger.entries()[-2]
-    least = sum(e**2 / 2 for e in beside.finite_epsilons)
-    assert all(Fraction(v, 2**64) >= least for v in entry.detail["profile"]["values"])
+    min_rho = sum(e**2 / 2 for e in composed.finite_epsilons)
+    assert all(Fraction(v, 2**64) >= min_rho for v in entry.detail["profile"]["values"])
 
 
 # --- specifications -----------------------------------------------------------------------------------------------
@@ -755,9 +759,9 @@ def test_specifications_say_questions_and_say_them_again(tmp_path):
     kids, two = publication.questions
     assert kids == QUESTIONS["sum"]
     assert two == replace(QUESTIONS["independent"], aim=Aim.MEAN_ABSOLUTE_ERROR)
-    again = Spec.from_publication(publication)
-    assert again.publication() == publication
-    assert Spec.from_toml(again.to_toml()).publication() == publication
+    rewritten = Spec.from_publication(publication)
+    assert rewritten.publication() == publication
+    assert Spec.from_toml(rewritten.to_toml()).publication() == publication
     assert "questions" in json_schema()["properties"]
     assert "questions" not in Spec.from_publication(replace(publication, questions=())).document()
 
@@ -786,10 +790,10 @@ def test_specifications_are_refused_where_they_are_wrong(old, new, error):
 # --- measuring ----------------------------------------------------------------------------------------------------
 
 
-def measured(plan, data, door=noise):
+def measured(plan, data, source=noise):
     counter = open_counter(data, plan.publication.workload.domain, plan.publication.source)
     with Ledger(":memory:") as ledger:
-        return measuring.measure(plan.order, counter, ledger, noise=door)
+        return measuring.measure(plan.order, counter, ledger, noise=source)
 
 
 def test_the_ledger_is_charged_for_everything_once(plan, rng):
@@ -803,14 +807,14 @@ def test_the_ledger_is_charged_for_everything_once(plan, rng):
     assert entry.epsilon == pure.exact_epsilon
 
 
-def test_what_is_drawn_depends_on_the_true_answer_alone(plan, rng):
+def test_draws_depend_only_on_the_true_answer(plan, rng):
     """The watched noise source: each question draws once, from the row of its true answer, or of its ranks."""
-    data, door = people(rng), Replay()
-    assert [int(x.item()) for (x,) in measured(plan, data, door).answers[1:]] == [0, 0, 0]
+    data, replay = people(rng), Replay()
+    assert [int(x.item()) for (x,) in measured(plan, data, replay).answers[1:]] == [0, 0, 0]
     records = list(data.itertuples(index=False, name=None))
     by_value = [sum(d == v for _, _, d in records) for v in range(-2, 2)]
     truth = [naive("sum", records), naive("independent", records), plan.finite[2].index_of(by_value)]
-    assert door.laws == [("categorical", m.row(t)) for m, t in zip(plan.finite, truth, strict=True)]
+    assert replay.laws == [("categorical", m.row(t)) for m, t in zip(plan.finite, truth, strict=True)]
 
 
 def test_nothing_is_charged_where_the_people_are_not_as_declared(plan, tmp_path, rng):
@@ -834,19 +838,19 @@ def test_released_answers_follow_the_law_of_the_plan(name, rng):
     query = FAMILIES[name][0] if name in FAMILIES else QUESTIONS[name]
     mechanism = choose(query, DOMAIN, Adjacency()).mechanism
     truth = (7, 5) if name == "independent" else (2, 3, 1, 6) if name == "median" else 14
-    place = tuple(np.atleast_1d(mechanism.index_of(truth)).tolist())
-    draws = [mechanism.draw_output(place, noise) for _ in range(4_000)]
+    node = tuple(np.atleast_1d(mechanism.index_of(truth)).tolist())
+    draws = [mechanism.draw_output(node, noise) for _ in range(4_000)]
     seen = collections.Counter(mechanism.read(o) for o in draws)
     if isinstance(mechanism, ImplicitMechanism):
         x = np.arange(mechanism.weights.size)
-        law = float(mechanism.alpha) ** np.ceil(abs(x - place[0]) / 3) * mechanism.weights
+        law = float(mechanism.alpha) ** np.ceil(abs(x - node[0]) / 3) * mechanism.weights
     elif isinstance(mechanism, ClampedMechanism):
         law = clamped_law(mechanism, truth)
     elif isinstance(mechanism, RankMechanism):
         law = np.exp(-float(mechanism.epsilon) * np.array([8, 2, 0, 0]) / 2)  # parts ½ of a record that are lacking
     else:
         law = np.zeros(mechanism.graph.n)
-        np.add.at(law, mechanism.answers, mechanism.probabilities()[place[0]])
+        np.add.at(law, mechanism.answers, mechanism.probabilities()[node[0]])
     law = law / law.sum()
     counts = np.array([seen[r] for r in mechanism.graph.results])
     usual = law * 4_000 >= 5
@@ -895,34 +899,34 @@ def test_errors_of_clamped_noise_are_those_of_its_law(shape):
     assert mechanism.log_ratio() <= Fraction(1, 2)
 
 
-def test_clamped_noise_costs_what_its_weights_say_and_no_more_than_was_asked():
+def test_clamped_noise_costs_what_its_weights_imply_and_at_most_the_requested_cost():
     """α may be larger than ε needs: the charge is that of α."""
     graph, other = finite.sum_query(9, 2), finite.sum_query(9, 2)
     assert ClampedMechanism(graph, Fraction(1), Fraction(3, 4)).log_ratio() == log_above(Fraction(4, 3))
     tight = clamped_staircase(graph, Fraction(1, 2))
     assert log_above(1 / tight.alpha) - Fraction(1, 10**15) < tight.log_ratio() <= Fraction(1, 2)
-    again = tight.on_graph(other)
-    assert again.graph is other
-    assert (again.epsilon, again.alpha) == (tight.epsilon, tight.alpha)
+    copy = tight.on_graph(other)
+    assert copy.graph is other
+    assert (copy.epsilon, copy.alpha) == (tight.epsilon, tight.alpha)
 
 
 def test_clamped_noise_on_two_axes_hits_as_often_as_it_says():
     graph = finite.independent_counts(70, 70)
     mechanism = clamped_staircase(graph, Fraction(1, 2))
     hits = accuracy(mechanism).hits().reshape(71, 71)
-    within = accuracy(mechanism).margin(0.9)
+    margin = accuracy(mechanism).margin(0.9)
     for truth in ((0, 0), (35, 0), (35, 36)):
-        drawn = np.array(
+        outputs = np.array(
             [noise.clamped(mechanism.alpha, mechanism.steps, mechanism.shape, truth) for _ in range(3_000)]
         )
-        right = int((drawn == truth).all(axis=1).sum())
+        right = int((outputs == truth).all(axis=1).sum())
         assert stats.binomtest(right, 3_000, hits[truth]).pvalue > SIGNIFICANCE
-        near = int((abs(drawn - truth).max(axis=1) <= within).sum())
-        assert stats.binomtest(near, 3_000, 0.9, alternative="less").pvalue > SIGNIFICANCE
+        hits_within = int((abs(outputs - truth).max(axis=1) <= margin).sum())
+        assert stats.binomtest(hits_within, 3_000, 0.9, alternative="less").pvalue > SIGNIFICANCE
 
 
 @pytest.mark.parametrize(
-    ("alpha", "steps", "shape", "place", "error"),
+    ("alpha", "steps", "shape", "node", "error"),
     [
         (0.5, [1], [5], [0], TypeError),
         (Fraction(3, 2), [1], [5], [0], ValueError),
@@ -932,9 +936,9 @@ def test_clamped_noise_on_two_axes_hits_as_often_as_it_says():
         (Fraction(1, 2), [1], [5], [True], TypeError),
     ],
 )
-def test_clamped_noise_refuses_what_is_no_box(alpha, steps, shape, place, error):
+def test_clamped_noise_refuses_what_is_no_box(alpha, steps, shape, node, error):
     with pytest.raises(error, match="no noise was drawn"):
-        noise.clamped(alpha, steps, shape, place)
+        noise.clamped(alpha, steps, shape, node)
 
 
 def test_clamped_mechanisms_prove_their_privacy():
@@ -965,11 +969,11 @@ def test_clamped_noise_is_made_up_to_its_limits(monkeypatch):
     graph, alpha = finite.sum_query(10, 2), Fraction(1, 2)
     terms = ClampedMechanism(graph, 1, alpha).terms
     assert math.exp(-clamped.MAX_EXPONENT) / 2 < alpha ** (terms - 2) <= math.exp(-clamped.MAX_EXPONENT)
-    for name, most in (("RESULTS_LIMIT", 21), ("TERMS_LIMIT", terms), ("WORK_LIMIT", terms * 21)):
+    for name, limit in (("RESULTS_LIMIT", 21), ("TERMS_LIMIT", terms), ("WORK_LIMIT", terms * 21)):
         with monkeypatch.context() as patch:
-            patch.setattr(clamped, name, most)
+            patch.setattr(clamped, name, limit)
             assert ClampedMechanism(graph, 1, alpha).outputs == 21
-            patch.setattr(clamped, name, most - 1)
+            patch.setattr(clamped, name, limit - 1)
             with refused("plan.epsilon-too-small-for-staircase", "plan.staircase-needs-box"):
                 ClampedMechanism(graph, 1, alpha)
 
@@ -979,12 +983,12 @@ def test_clamped_noise_is_made_up_to_its_limits(monkeypatch):
 def test_margins_of_answers_cover_the_truth(name):
     """The guarantee holds for any truth: 3,000 draws at the worst of several truths, at 1e-6."""
     mechanism = choose(QUESTIONS[name], DOMAIN, Adjacency()).mechanism
-    within = int(accuracy(mechanism).margin(0.9))
+    margin = int(accuracy(mechanism).margin(0.9))
     for i in {0, mechanism.graph.n // 2, mechanism.graph.n - 1}:
         truth = np.atleast_1d(mechanism.graph.results[i])
-        drawn = noise.categoricals(mechanism.weights.row(i), 3_000)
-        read = np.array([np.atleast_1d(mechanism.read(int(o))) for o in drawn])
-        hits = int((abs(read - truth).max(axis=1) <= within).sum())
+        outputs = noise.categoricals(mechanism.weights.row(i), 3_000)
+        read = np.array([np.atleast_1d(mechanism.read(int(o))) for o in outputs])
+        hits = int((abs(read - truth).max(axis=1) <= margin).sum())
         assert stats.binomtest(hits, 3_000, 0.9, alternative="less").pvalue > SIGNIFICANCE
 
 
@@ -997,8 +1001,8 @@ def released(plan, tmp_path, rng):
 
 
 def test_a_release_says_answers_and_their_errors(released, plan):
-    made, folder = released
-    kids, two = made.finite["kids"], made.finite["two"]
+    release, folder = released
+    kids, two = release.finite["kids"], release.finite["two"]
     assert kids.value in range(37)
     assert len(two.value) == 2
     assert kids.moe == accuracy(plan.finite[0]).margin(0.95)
@@ -1008,31 +1012,31 @@ def test_a_release_says_answers_and_their_errors(released, plan):
     assert lines[1] == f"kids,1,{kids.value},{kids.moe:g},{kids.hit_rate:.6f},"
     assert [line.split(",")[:3] for line in lines[2:4]] == [["two", str(i + 1), str(two.value[i])] for i in (0, 1)]
     assert len(lines) == 5
-    said = json.loads((folder / "release.json").read_text())
-    assert [x["name"] for x in said["questions"]] == ["kids", "two", "median debt"]
-    assert said["charge"]["rho"] == str(plan.exact_rho)
+    document = json.loads((folder / "release.json").read_text())
+    assert [x["name"] for x in document["questions"]] == ["kids", "two", "median debt"]
+    assert document["charge"]["rho"] == str(plan.exact_rho)
 
 
 def test_a_release_is_read_back(released):
-    made, folder = released
-    again = fn.Release.read(folder)
-    assert again == made
-    assert again.finite == made.finite
-    assert again != fn.Release(made.plan, made.answers, outputs=[(o + 1) % 3 for o in made.outputs])
+    release, folder = released
+    read = fn.Release.read(folder)
+    assert read == release
+    assert read.finite == release.finite
+    assert read != fn.Release(release.plan, release.answers, outputs=[(o + 1) % 3 for o in release.outputs])
     assert fn.verify(folder).ok
 
 
 def test_what_an_answer_tells_a_reader_follows_bayes(released, plan):
-    made, _ = released
-    told = made.posterior("kids")
-    column = plan.finite[0].probabilities()[:, made.outputs[0]]
-    np.testing.assert_allclose(told["probability"], column / column.sum(), rtol=1e-12)
-    assert told["result"].tolist() == list(range(37))
+    release, _ = released
+    posterior = release.posterior("kids")
+    column = plan.finite[0].probabilities()[:, release.outputs[0]]
+    np.testing.assert_allclose(posterior["probability"], column / column.sum(), rtol=1e-12)
+    assert posterior["result"].tolist() == list(range(37))
     sure = np.zeros(37)
     sure[5] = 1
-    assert made.posterior("kids", sure)["probability"][5] == 1
+    assert release.posterior("kids", sure)["probability"][5] == 1
     with refused("release.unknown-question"):
-        made.posterior("sum")
+        release.posterior("sum")
 
 
 @pytest.mark.no_cover
@@ -1064,7 +1068,7 @@ def test_an_output_that_does_not_exist_is_refused(plan):
 
 
 @pytest.mark.usefixtures("standing_still")
-def test_neighbouring_data_differ_in_what_is_drawn_alone(plan, tmp_path, rng, monkeypatch):
+def test_neighbouring_data_differ_only_in_the_draws(plan, tmp_path, rng, monkeypatch):
     """With all draws replayed, release folders of two tables differ only in noisy answers and numbers from them."""
     monkeypatch.setattr(noise, "categorical", Replay(7).categorical)
     monkeypatch.setattr(noise, "discrete_gaussians", Replay().discrete_gaussians)
@@ -1093,15 +1097,15 @@ def test_the_command_line_plans_compares_releases_and_verifies(tmp_path, rng, ca
     assert "tight constraints" in out
     assert "of it 2 finite answers: epsilon = 3, pure" in out
     main(["plan", "spec.toml", "--json"])
-    told = json.loads(capsys.readouterr().out)
-    assert [x["name"] for x in told["finite"]] == ["kids", "two"]
+    output = json.loads(capsys.readouterr().out)
+    assert [x["name"] for x in output["finite"]] == ["kids", "two"]
     main(["compare", "spec.toml"])
     out = capsys.readouterr().out
     assert "kids: tight constraints" in out
     assert "randomised response" in out
     main(["compare", "spec.toml", "--json"])
-    told = json.loads(capsys.readouterr().out)
-    assert {c["family"] for c in told["finite"][0]["candidates"]} >= {"staircase", "geometric", "linear program"}
+    output = json.loads(capsys.readouterr().out)
+    assert {c["family"] for c in output["finite"][0]["candidates"]} >= {"staircase", "geometric", "linear program"}
     main(["release", "plan.json", "people.csv", "--ledger", "l.sqlite", "-o", "r"])
     assert "answers    kids, two" in capsys.readouterr().out
     main(["tables", "r"])

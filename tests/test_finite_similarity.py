@@ -62,8 +62,8 @@ def phi(graph, epsilon):
 
 
 @st.composite
-def graphs(draw, most=9):
-    n = draw(st.integers(1, most))
+def graphs(draw, max_nodes=9):
+    n = draw(st.integers(1, max_nodes))
     pairs = list(itertools.combinations(range(n), 2))
     return from_edges(n, draw(st.lists(st.sampled_from(pairs), max_size=14) if pairs else st.just([])))
 
@@ -84,11 +84,11 @@ def test_every_way_agrees_with_the_dense_matrix(graph, method, epsilon, rng):
     np.testing.assert_allclose(op.times(x), dense @ x, rtol=0, atol=1e-12)
     exact = np.linalg.solve(dense, x)
     np.testing.assert_allclose(op.solve(x), exact, rtol=0, atol=bound * np.abs(exact).max() + 1e-13)
-    found = weighting(graph, epsilon)
-    np.testing.assert_allclose(dense @ found.z, 1, rtol=0, atol=1e-12 + bound)
-    np.testing.assert_allclose(found.z, np.linalg.solve(dense, np.ones(graph.n)), rtol=0, atol=1e-12 + 10 * bound)
-    assert found.residual < 1e-12 + bound
-    assert not found.z.flags.writeable
+    solution = weighting(graph, epsilon)
+    np.testing.assert_allclose(dense @ solution.z, 1, rtol=0, atol=1e-12 + bound)
+    np.testing.assert_allclose(solution.z, np.linalg.solve(dense, np.ones(graph.n)), rtol=0, atol=1e-12 + 10 * bound)
+    assert solution.residual < 1e-12 + bound
+    assert not solution.z.flags.writeable
 
 
 @settings(max_examples=60)
@@ -157,8 +157,8 @@ def test_cells_of_structures():
     assert cells(independent_counts(3, 4)).m == 2 * 3
     assert cells(from_edges(8, [(i, 4 + j) for i in range(4) for j in range(4)])).m == 1
     assert cells(path(4), np.array([0, 1, 1, 1])).m == 4
-    d, of = disjoint_counts(4, 2).distances(), cells(disjoint_counts(4, 2)).cell_of
-    assert all(sorted(d[i]) == sorted(d[j]) for i in range(15) for j in range(15) if of[i] == of[j])
+    d, classes = disjoint_counts(4, 2).distances(), cells(disjoint_counts(4, 2)).cell_of
+    assert all(sorted(d[i]) == sorted(d[j]) for i in range(15) for j in range(15) if classes[i] == classes[j])
 
 
 @pytest.mark.parametrize("box", [Box((12, 12), (1, 1)), Box((5, 6, 7), (1, 1, 1)), Box((9, 13), (1, 2))])
@@ -366,18 +366,18 @@ def test_a_large_tree_goes_block_by_block():
 @pytest.mark.slow
 def test_a_million_results_of_a_sum():
     start = time.perf_counter()
-    found = weighting(sum_query(200_000, 5), 0.97)
+    solution = weighting(sum_query(200_000, 5), 0.97)
     assert time.perf_counter() - start < 5
-    assert found.residual < 1e-12
-    assert found.z.min() == pytest.approx(6.733954e-4, abs=1e-9)
-    np.testing.assert_allclose(found.z[:300], weighting(sum_query(150, 5), 0.97).z[:300], atol=1e-13)
+    assert solution.residual < 1e-12
+    assert solution.z.min() == pytest.approx(6.733954e-4, abs=1e-9)
+    np.testing.assert_allclose(solution.z[:300], weighting(sum_query(150, 5), 0.97).z[:300], atol=1e-13)
 
 
 @pytest.mark.slow
 def test_a_million_results_of_two_counts():
     start = time.perf_counter()
-    found = weighting(independent_counts(1000, 1000), 1.14)
+    solution = weighting(independent_counts(1000, 1000), 1.14)
     assert time.perf_counter() - start < 60
-    assert found.method == "fft"
-    assert found.residual < 1e-11
-    assert found.z.min() == pytest.approx(1.581360e-3, abs=1e-9)
+    assert solution.method == "fft"
+    assert solution.residual < 1e-11
+    assert solution.z.min() == pytest.approx(1.581360e-3, abs=1e-9)

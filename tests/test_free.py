@@ -1,4 +1,4 @@
-"""Queries for free: further answers, and no record pays more than the costliest record already does."""
+"""Queries for free: further answers, and no record costs more than the costliest record already does."""
 
 import itertools
 from dataclasses import replace
@@ -45,8 +45,8 @@ def two_of_a_kind():
     """Plans of different structure: many tables show the old and women; young men pay nothing."""
     old = homes(fn.table("area", "sex", groups={"age": OLD}, margin=3), fn.table("area", groups={"age": OLD}, margin=2))
     women = homes(fn.table("area", groups={"sex": {"women": ["f"]}}, margin=4))
-    first, second = (fn.plan(w, **HOMES) for w in (old, women))
-    return [first, alongside(second, first.hash)]
+    base, second = (fn.plan(w, **HOMES) for w in (old, women))
+    return [base, alongside(second, base.hash)]
 
 
 def alongside(plan, *hashes):
@@ -108,13 +108,13 @@ def bases(case):
     return tuple(CASES[case][0]())
 
 
-def more(case):
+def free_request(case):
     return CASES[case][1]()
 
 
 @cache
-def made(case):
-    return fn.plan_free(more(case), bases(case), gap=GAP)
+def free_plan(case):
+    return fn.plan_free(free_request(case), bases(case), gap=GAP)
 
 
 def cell_costs(plan):
@@ -132,36 +132,36 @@ def profile_of(plan):
     return plan.order.ledger_loss().profile
 
 
-def counted(plan, ledger, door=None):
+def counted(plan, ledger, source=None):
     domain = plan.publication.workload.domain
     counter = HistogramCounter(np.zeros(domain.shape, dtype=int), domain)
-    return measuring.measure(plan.order, counter, ledger, noise=door or Replay())
+    return measuring.measure(plan.order, counter, ledger, noise=source or Replay())
 
 
 def spent(ledger, plan):
     return ledger.balance(plan.order.account).spent
 
 
-# --- no record pays more --------------------------------------------------------------------------------------
+# --- no record costs more ------------------------------------------------------------------------------------
 
 
 def check_free(plan, *others):
-    """Exactly, from the integers: the costliest record pays the same as before; and the rest is used up somewhere."""
-    before, own = sum(map(cell_costs, others)), cell_costs(plan)
-    assert max(before + own) == max(before)
+    """Exactly, from the integers: the costliest record costs the same as before; the rest is used up somewhere."""
+    before, costs = sum(map(cell_costs, others)), cell_costs(plan)
+    assert max(before + costs) == max(before)
     profiles = list(map(profile_of, others))
     assert joint([*profiles, profile_of(plan)]) == joint(profiles)  # also rounded up, as the ledger adds
-    left = max(before) - before
-    assert max(x / y for x, y in zip(own, left, strict=True) if y) == pytest.approx(1, rel=1e-7)
+    slack = max(before) - before
+    assert max(x / y for x, y in zip(costs, slack, strict=True) if y) == pytest.approx(1, rel=1e-7)
     assert plan.publication.composed_with == tuple(p.hash for p in others)
     check_plan(plan)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_dearest_record_pays_what_it_paid(case):
-    check_free(made(case), *bases(case))
-    assert "profile lexicographically least" in made(case).status
-    assert 2 * max(cell_costs(made(case))) > max(sum(map(cell_costs, bases(case))))
+def test_the_costliest_record_costs_no_more_than_before(case):
+    check_free(free_plan(case), *bases(case))
+    assert "profile lexicographically least" in free_plan(case).status
+    assert 2 * max(cell_costs(free_plan(case))) > max(sum(map(cell_costs, bases(case))))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -187,7 +187,7 @@ def check_refused(plan, ledger, code="ledger.free-plan-costs"):
 @pytest.mark.parametrize("case", CASES)
 def test_the_ledger_agrees(case):
     """On the records of the others nothing more is spent, even at a cap that is used up; otherwise it is refused."""
-    plan = made(case)
+    plan = free_plan(case)
     with Ledger(":memory:") as ledger:
         for base in bases(case):
             counted(base, ledger)
@@ -202,23 +202,23 @@ def test_the_ledger_agrees(case):
         check_refused(plan, ledger)
 
 
-def test_plans_that_were_counted_apart_are_composed():
+def test_plans_that_were_counted_separately_are_composed():
     """Then what is spent falls."""
     tables = [fn.table("area", groups={"age": ages}, margin=2) for ages in (OLD, {"young": 0})]
-    apart = [fn.plan(homes(t), **HOMES) for t in tables]
-    plan = fn.plan_free(homes(fn.table("area", groups={"age": {"late": 1}}, margin=1)), apart)
+    separate = [fn.plan(homes(t), **HOMES) for t in tables]
+    plan = fn.plan_free(homes(fn.table("area", groups={"age": {"late": 1}}, margin=1)), separate)
     with Ledger(":memory:") as ledger:
-        each = sum(counted(p, ledger).charge.rho for p in apart)
+        each = sum(counted(p, ledger).charge.rho for p in separate)
         assert spent(ledger, plan) == each
         with refused("ledger.releases-not-on-same-records"):
             ledger.charged(plan.order.account)
         counted(plan, ledger)
-        assert spent(ledger, plan) == joint(map(profile_of, apart)) < each
+        assert spent(ledger, plan) == joint(map(profile_of, separate)) < each
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_without_the_charges_it_stands_beside_nothing_is_charged(case):
-    plan = made(case)
+def test_a_free_plan_without_the_charges_of_its_base_is_not_charged(case):
+    plan = free_plan(case)
     with Ledger(":memory:") as ledger:
         with refused("ledger.composed-plan-not-charged"):
             counted(plan, ledger, Replay(draws=lambda *_: pytest.fail("noise was drawn")))
@@ -228,11 +228,14 @@ def test_without_the_charges_it_stands_beside_nothing_is_charged(case):
 def test_a_plan_that_was_left_out_is_noticed_by_the_ledger():
     """Budget that another plan has used is not free again: the ledger composes with all plans on the same records."""
     case = "two of different structure"
-    plan, again = made(case), fn.plan_free(homes(fn.table("sex", groups={"age": YOUNG}, margin=1)), bases(case))
+    plan, later_plan = (
+        free_plan(case),
+        fn.plan_free(homes(fn.table("sex", groups={"age": YOUNG}, margin=1)), bases(case)),
+    )
     with Ledger(":memory:") as ledger:
         for p in (*bases(case), plan):
             counted(p, ledger)
-        check_refused(again, ledger)
+        check_refused(later_plan, ledger)
 
 
 def test_what_one_leaves_is_free_for_the_next():
@@ -257,16 +260,16 @@ def test_what_one_leaves_is_free_for_the_next():
             fn.plan_free(workload, base)
 
 
-def test_nothing_is_free_beside_a_plan_measured_twice():
+def test_nothing_is_free_with_a_plan_measured_twice():
     """It is not known which of the two is meant."""
     (base,) = three_sets()
     with Ledger(":memory:") as ledger:
         counted(base, ledger)
-        plan = fn.plan_free(more("matrix"), base)
+        plan = fn.plan_free(free_request("matrix"), base)
         for _ in range(2):
             counted(alongside(plan, base.hash), ledger)
         with refused("plan.plan-given-twice"):
-            fn.plan_free(fn.Publication(more("matrix")), ledger.charged(base.order.account))
+            fn.plan_free(fn.Publication(free_request("matrix")), ledger.charged(base.order.account))
 
 
 # --- the most accurate answers --------------------------------------------------------------------------------
@@ -281,11 +284,11 @@ def test_no_independent_noise_is_more_accurate_by_a_conic_solver(seed):
     c = rng.uniform(1, 9, 3)
     w, c = w[w.any(axis=1)], c[w.any(axis=1)]
     plan = fn.plan_free(fn.matrix_workload(w, variances=c), base, gap=GAP)
-    left = 1 - 1 / np.array([1.0, 2, 3, 8])
+    slack = 1 - 1 / np.array([1.0, 2, 3, 8])
     basis = np.linalg.svd(w)[2][: np.linalg.matrix_rank(w)]
     precision, k = cp.Variable((len(basis), len(basis)), PSD=True), cp.Variable()
     constraints = [
-        cp.sum(cp.multiply(precision, np.outer(b, b))) <= x for b, x in zip(basis.T, left, strict=True) if b.any()
+        cp.sum(cp.multiply(precision, np.outer(b, b))) <= x for b, x in zip(basis.T, slack, strict=True) if b.any()
     ]
     constraints += [cp.matrix_frac(row, precision) <= k * x for row, x in zip(w @ basis.T, c, strict=True)]
     optimum = cp.Problem(cp.Minimize(k), constraints).solve(solver="CLARABEL")
@@ -294,20 +297,21 @@ def test_no_independent_noise_is_more_accurate_by_a_conic_solver(seed):
     assert plan.bound * (1 - EXACT) <= plan.objective_value
 
 
-def test_twice_the_accuracy_beside_leaves_twice_as_much():
+def test_twice_the_accuracy_of_the_base_leaves_twice_as_much():
     w, c, queries = np.eye(3), np.array([1.0, 2, 5]), np.array([[0, 1, 1], [0, 0, 1]])
     relaxed = [
         fn.plan_free(
-            fn.matrix_workload(queries, variances=scale), fn.plan(fn.matrix_workload(w, variances=c / by), refine=True)
+            fn.matrix_workload(queries, variances=scale),
+            fn.plan(fn.matrix_workload(w, variances=c / factor), refine=True),
         ).relaxation
-        for scale, by in ((1, 1), (1, 2), (8, 1))
+        for scale, factor in ((1, 1), (1, 2), (8, 1))
     ]
     assert relaxed[0] == pytest.approx(2 * relaxed[1], rel=1e-5) == pytest.approx(8 * relaxed[2], rel=1e-5)
 
 
 def test_a_pattern_is_as_free_as_its_tables():
     case = "a pattern"
-    plan, workload = made(case), more(case)
+    plan, workload = free_plan(case), free_request(case)
     other = fn.plan_free(fn.Workload(workload.domain, list(workload.tables)), bases(case), gap=GAP)
     assert plan.relaxation == pytest.approx(other.relaxation, rel=2 * GAP)
     assert plan.rho == pytest.approx(other.rho, rel=2 * GAP)
@@ -317,28 +321,28 @@ def test_a_pattern_is_as_free_as_its_tables():
 
 def test_the_order_of_attributes_and_new_attributes_do_not_matter():
     case = "two of different structure"
-    workload, plan = more(case), made(case)
+    workload, plan = free_request(case), free_plan(case)
     names = ["sex", "age", "area"]
     turned = fn.Workload(fn.Domain({a: workload.domain[a] for a in names}), workload.tables)
     wider = fn.Workload(
         fn.Domain({"owner": fn.Categorical([0, 1])} | {a: workload.domain[a] for a in names}), workload.tables
     )
     for other in (turned, wider):
-        again = fn.plan_free(other, bases(case))
-        assert again.relaxation == pytest.approx(plan.relaxation, rel=2 * GAP)
-        total = joint([*map(profile_of, bases(case)), profile_of(again)])
+        permuted = fn.plan_free(other, bases(case))
+        assert permuted.relaxation == pytest.approx(plan.relaxation, rel=2 * GAP)
+        total = joint([*map(profile_of, bases(case)), profile_of(permuted)])
         assert total == joint(map(profile_of, bases(case)))
 
 
 def test_cells_for_missing_values_in_another_order_are_other_cells():
     """All cost is in one cell by name, which has another number: nothing is free there, and the ledger adds up."""
     unknown, declined = {"unknown": [-9]}, {"asked": ["N"]}
-    first, second = (
+    domain, second = (
         homes(fn.table(groups={"age": {"g": "unknown"}}, margin=3), age=fn.Ordered(0, 3, missing=missing))
         for missing in (unknown | declined, declined | unknown)
     )
-    assert first.domain["age"].values[4] == second.domain["age"].values[5] == "unknown"
-    plan = fn.plan(first, **HOMES)
+    assert domain.domain["age"].values[4] == second.domain["age"].values[5] == "unknown"
+    plan = fn.plan(domain, **HOMES)
     with refused("plan.attributes-of-given-plans"):
         fn.plan_free(second, [plan])
     profiles = [profile_of(p) for p in (plan, alongside(fn.plan(second, **HOMES), plan.hash))]
@@ -348,7 +352,7 @@ def test_cells_for_missing_values_in_another_order_are_other_cells():
 
 def test_its_mechanism_is_one_like_all_others(rng):
     for case in ("columns out of order", "two of different structure"):
-        check_mechanism(alongside(made(case)), rng)
+        check_mechanism(alongside(free_plan(case)), rng)
 
 
 # --- documents, releases --------------------------------------------------------------------------------------
@@ -356,9 +360,9 @@ def test_its_mechanism_is_one_like_all_others(rng):
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_file_keeps_it(case, tmp_path):
-    plan = made(case)
-    again = Plan.from_json(plan.to_json())
-    assert (again.hash, again.publication.composed_with) == (plan.hash, tuple(p.hash for p in bases(case)))
+    plan = free_plan(case)
+    parsed = Plan.from_json(plan.to_json())
+    assert (parsed.hash, parsed.publication.composed_with) == (plan.hash, tuple(p.hash for p in bases(case)))
     (tmp_path / "free.json").write_text(plan.to_json(), encoding="utf-8")
     checked = fn.verify(tmp_path / "free.json")
     assert checked.ok, [c for c in checked.checks if not c.holds]
@@ -367,15 +371,15 @@ def test_a_file_keeps_it(case, tmp_path):
             counted(base, ledger)
         charges = ledger.charged(plan.order.account)
     assert charges == [ChargedPlan(p.hash, profile_of(p)) for p in bases(case)]
-    first = bases(case)[0].publication
-    asked = fn.Publication(more(case), first.unit, first.source)
-    for beside in (charges, bases(case), [charges[0], *bases(case)[1:]]):
-        assert fn.plan_free(asked, beside, gap=GAP).hash == plan.hash
+    first_request = bases(case)[0].publication
+    request = fn.Publication(free_request(case), first_request.unit, first_request.source)
+    for base_plans in (charges, bases(case), [charges[0], *bases(case)[1:]]):
+        assert fn.plan_free(request, base_plans, gap=GAP).hash == plan.hash
 
 
 def test_its_release_is_verified(tmp_path):
     case = "two of different structure"
-    plan = made(case)
+    plan = free_plan(case)
     cells = itertools.product("nes", range(4), "fm")
     people = pd.DataFrame([c for c in cells for _ in range(3)], columns=["area", "age", "sex"])
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
@@ -482,18 +486,18 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_free_is_refused(case):
-    arguments, words = REFUSED[case]
-    with refused(words):
+    arguments, code = REFUSED[case]
+    with refused(code):
         fn.plan_free(*arguments())
 
 
 def test_profiles_of_too_many_joint_cells_are_refused(monkeypatch):
     monkeypatch.setattr(room, "MAX_STRUCTURED_CELLS", 7)
     with refused("plan.profiles-with-many-cells"):
-        fn.plan_free(more("two of different structure"), bases("two of different structure"))
+        fn.plan_free(free_request("two of different structure"), bases("two of different structure"))
 
 
-def test_what_the_ledger_could_not_tell_is_not_promised(monkeypatch):
+def test_costs_that_the_ledger_could_not_compute_are_not_free(monkeypatch):
     """With too many joint cells it takes an upper bound of the joint cost."""
     monkeypatch.setattr(room, "joint", lambda profiles: Fraction(len(list(profiles))))
     with refused("plan.free-tables-with-many-cells"):
@@ -507,14 +511,14 @@ def test_what_a_publication_cannot_mean_is_refused():
         fn.plan_free(later(), steps(), gap=1e-10, max_iterations=1)
 
 
-def test_the_least_total_error_is_free_too():
+def test_the_smallest_total_error_is_free_too():
     plan = fn.plan_free(later(objective=fn.Objective(fn.Goal.TOTAL_ERROR)), steps())
     check_plan(plan)
     assert joint([profile_of(steps()), profile_of(plan)]) == profile_of(steps()).largest
 
 
 @pytest.mark.parametrize("gap", [None, 1e-3])
-def test_the_gap_asked_for_is_the_publications_or_ones_own(gap):
+def test_the_gap_is_that_of_the_publication_or_the_argument(gap):
     plan = fn.plan_free(later(gap=1e-2), steps(), gap=gap)
     assert plan.publication.gap == (gap or 1e-2)
     seen = []
@@ -528,12 +532,12 @@ def test_charges_without_profiles_are_refused():
     with Ledger(":memory:") as ledger:
         counted(plan, ledger)
         account = steps().order.account
-        for of, words in (
+        for hashes, code in (
             (account, "ledger.releases-not-on-same-records"),
             (plan.order.account, "ledger.entry-without-profile"),
         ):
-            with refused(words):
-                ledger.charged(of)
+            with refused(code):
+                ledger.charged(hashes)
         ledger.charge(account, loss(profile_of(steps()).largest, profile=profile_of(steps())), {})
         with refused("ledger.entry-without-plan"):
             ledger.charged(account)
@@ -550,35 +554,35 @@ def test_charges_whose_cells_are_not_kept_leave_nothing():
 
 
 @pytest.mark.parametrize("unit", [fn.PrivacyUnit("person"), fn.PrivacyUnit("home", 2)])
-def test_what_is_told_to_be_free_is(unit):
+def test_values_reported_as_free_are_free(unit):
     """A count by each value reported as free costs nothing, at the reported accuracy; and no other value is free."""
     old = homes(fn.table("sex", groups={"age": {"old": 2, "oldest": 3}}, margin=fn.ByAttribute("age", [3, 9])))
     plan = fn.plan(old, unit=unit, source=HOMES["source"])
-    (left,) = room.free_counts(plan)
-    assert (left.attribute, left.values) == ("age", (0, 1, 3))
-    assert left.std_errors[2] > left.std_errors[0] == left.std_errors[1]
+    (offer,) = room.free_counts(plan)
+    assert (offer.attribute, offer.values) == ("age", (0, 1, 3))
+    assert offer.std_errors[2] > offer.std_errors[0] == offer.std_errors[1]
 
-    def asked(values, errors):
+    def free_table(values, errors):
         targets = fn.ByAttribute("age", [s**2 for s in errors])
         return homes(fn.table(groups={"age": {str(v): v for v in values}}, variance=targets))
 
-    made = fn.plan_free(asked(left.values, left.std_errors), plan)
-    assert made.relaxation == pytest.approx(1, rel=1e-4)
+    free = fn.plan_free(free_table(offer.values, offer.std_errors), plan)
+    assert free.relaxation == pytest.approx(1, rel=1e-4)
     with refused("plan.cells-without-free-budget"):
-        fn.plan_free(asked([0, 2], [1, 1]), plan)
+        fn.plan_free(free_table([0, 2], [1, 1]), plan)
 
 
-def test_beside_others_nothing_is_told_of_one_plan_alone():
+def test_a_plan_composed_with_others_reports_nothing_as_free():
     """Plans on the same records may have used the budget that it leaves."""
     case = next(case for case in CASES if room.free_counts(bases(case)[0]))
-    plan = made(case)
+    plan = free_plan(case)
     assert min(profile_of(plan).values) < max(profile_of(plan).values)
     assert room.free_counts(plan) == ()
     assert "free" not in [section.name for section in plan_report(plan).sections]
 
 
 @pytest.mark.parametrize("plan", [fn.plan(homes(fn.table("age", margin=2)))])
-def test_where_nothing_is_free_nothing_is_told(plan):
+def test_where_nothing_is_free_nothing_is_reported(plan):
     assert room.free_counts(plan) == ()
     pairs = replace(plan.publication, unit=fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE))
     assert room.free_counts(fn.plan(pairs)) == ()

@@ -126,10 +126,10 @@ TABLES = {
 @pytest.mark.parametrize("name", TABLES)
 def test_tables_ask_what_the_matrix_asks(name):
     tables, matrix, optimum = TABLES[name]
-    asked, w = workload_matrix(tables()), matrix()
+    queries, w = workload_matrix(tables()), matrix()
     if name == "age pyramids":  # by sex first, not by view
-        asked, w = (x[np.lexsort(x.T)] for x in (asked, w))
-    np.testing.assert_array_equal(asked, w)
+        queries, w = (x[np.lexsort(x.T)] for x in (queries, w))
+    np.testing.assert_array_equal(queries, w)
     plan = fn.plan(tables(), gap=GAP)
     if optimum is None:
         optimum = fn.plan(fn.matrix_workload(w, variances=1), gap=GAP).cost_squared
@@ -154,9 +154,9 @@ def test_marginals_of_many_attributes_are_planned_as_tables():
 def test_ranges_are_ranges_with_uniform_ends():
     w = gallery.random_ranges(5, 40_000, rng())
     assert (np.abs(np.diff(w, axis=1, prepend=0, append=0)).sum(axis=1) == 2).all()  # one run of ones
-    first, last = w.argmax(axis=1), 4 - w[:, ::-1].argmax(axis=1)
+    low, last = w.argmax(axis=1), 4 - w[:, ::-1].argmax(axis=1)
     seen = np.zeros((5, 5))
-    np.add.at(seen, (first, last), 1)
+    np.add.at(seen, (low, last), 1)
     for a, b in itertools.combinations_with_replacement(range(5), 2):
         assert seen[a, b] / len(w) == pytest.approx((1 if a == b else 2) / 25, abs=0.01)
 
@@ -168,7 +168,7 @@ def test_signs_are_signs_of_a_coin():
         assert (w == 1).mean() == pytest.approx(heads, abs=0.02)
 
 
-def test_wrelated_has_the_rank_asked_for():
+def test_wrelated_has_the_requested_rank():
     for s in (1, 3, 6):
         assert np.linalg.matrix_rank(gallery.wrelated(9, 6, s, rng())) == s
 
@@ -178,18 +178,18 @@ def test_random_targets():
     assert c.shape == (50_000,)
     assert 1 <= c.min() < c.max() <= 10
     assert c.mean() == pytest.approx(5.5, abs=0.1)
-    whole = gallery.random_targets(50_000, rng(), 2, 5, is_integer=True)
-    values, counts = np.unique(whole, return_counts=True)
+    integers = gallery.random_targets(50_000, rng(), 2, 5, is_integer=True)
+    values, counts = np.unique(integers, return_counts=True)
     assert values.tolist() == [2, 3, 4, 5]
-    assert counts / len(whole) == pytest.approx([0.25] * 4, abs=0.01)
+    assert counts / len(integers) == pytest.approx([0.25] * 4, abs=0.01)
 
 
 def test_the_generator_is_the_callers():
     """One generator goes on; equal generators give equal workloads."""
     one = rng(5)
-    first, second = gallery.random_ranges(9, 9, one), gallery.random_ranges(9, 9, one)
-    assert (first != second).any()
-    np.testing.assert_array_equal(first, gallery.random_ranges(9, 9, rng(5)))
+    one_draw, second = gallery.random_ranges(9, 9, one), gallery.random_ranges(9, 9, one)
+    assert (one_draw != second).any()
+    np.testing.assert_array_equal(one_draw, gallery.random_ranges(9, 9, rng(5)))
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def planned(branching, levels, *tables, **attributes):
 # --- what a tree is ---------------------------------------------------------------------------------------
 
 
-def test_places_stand_together_in_the_order_of_their_first_appearance():
+def test_places_are_grouped_in_the_order_of_their_first_appearance():
     assert TREE.places == (("b", "b1", 3), ("b", "b2", 1), ("a", "a1", 2), ("a", "a2", 9))
     domain = fn.Domain(geo=TREE, sex=fn.Ordered(0, 1))
     assert (list(domain), domain.shape) == (["geo", "sex"], (4, 2))
@@ -210,12 +210,12 @@ def plainly(rows):
     for depth in (1, 2):
         parents = {}
         for row in rows:
-            first = parents.setdefault(row[depth], row[depth - 1])
-            if first != row[depth - 1]:
+            parent = parents.setdefault(row[depth], row[depth - 1])
+            if parent != row[depth - 1]:
                 return "domain.place-in-two-places"
-    found = sorted(rows, key=lambda row: [rank[code] for rank, code in zip(ranks, row, strict=True)])
-    twice = [one for one, other in itertools.pairwise(found) if one == other]
-    return "domain.place-repeated" if twice else tuple(found)
+    ordered = sorted(rows, key=lambda row: [rank[code] for rank, code in zip(ranks, row, strict=True)])
+    twice = [one for one, other in itertools.pairwise(ordered) if one == other]
+    return "domain.place-repeated" if twice else tuple(ordered)
 
 
 @given(
@@ -223,19 +223,19 @@ def plainly(rows):
     st.booleans(),
     st.booleans(),
 )
-def test_a_tree_is_what_its_rows_say_one_by_one(rows, apart, numpy):
+def test_a_tree_is_what_its_rows_say_one_by_one(rows, has_unique_codes, numpy):
     """Places come in the order of their first appearance, together; errors name the first wrong one."""
-    rows = [(a, 10 * a + b, 1000 * a + 100 * b + c) for a, b, c in rows] if apart else rows
-    wanted, given = plainly(rows), np.array(rows) if numpy else rows
-    if isinstance(wanted, str):
-        with refused(wanted):
-            fn.Hierarchy(LEVELS, given)
+    rows = [(a, 10 * a + b, 1000 * a + 100 * b + c) for a, b, c in rows] if has_unique_codes else rows
+    expected, places = plainly(rows), np.array(rows) if numpy else rows
+    if isinstance(expected, str):
+        with refused(expected):
+            fn.Hierarchy(LEVELS, places)
         return
-    tree = fn.Hierarchy(LEVELS, given)
-    assert tree.places == wanted
+    tree = fn.Hierarchy(LEVELS, places)
+    assert tree.places == expected
     for depth, view in enumerate(tree.views):
-        assert view.values == tuple(dict.fromkeys(row[depth] for row in wanted))
-        assert [view.cell(row[-1]) for row in wanted] == [view.position(row[depth]) for row in wanted]
+        assert view.values == tuple(dict.fromkeys(row[depth] for row in expected))
+        assert [view.cell(row[-1]) for row in expected] == [view.position(row[depth]) for row in expected]
 
 
 def test_places_from_a_file(tmp_path):
@@ -256,11 +256,11 @@ def test_places_from_a_file(tmp_path):
 
 def test_places_from_a_frame():
     levels, rows = ["state", "county"], [(7, "001"), (7, "002"), (8, "003")]
-    made = fn.Hierarchy(levels, rows)
+    geo = fn.Hierarchy(levels, rows)
     frame = pd.DataFrame({"county": ["001", "002", "003"], "name": list("abc"), "state": [7, 7, 8]}, index=[5, 6, 7])
-    assert made == fn.Hierarchy(levels, frame)
-    assert made == fn.Hierarchy(levels, frame.astype({"county": "category"}))
-    assert made == fn.Hierarchy(levels, pl.DataFrame(frame.to_dict("list")))
+    assert geo == fn.Hierarchy(levels, frame)
+    assert geo == fn.Hierarchy(levels, frame.astype({"county": "category"}))
+    assert geo == fn.Hierarchy(levels, pl.DataFrame(frame.to_dict("list")))
     with refused("domain.place-code-missing"):
         fn.Hierarchy(levels, frame.assign(state=[7, None, 8]))  # floats, one of them NaN
     with refused("domain.codes-of-several-types"):
@@ -274,7 +274,7 @@ def test_places_from_a_frame():
 # --- trees by numbers -------------------------------------------------------------------------------------
 
 
-def test_places_by_numbers_have_codes_that_tell_where_they_lie():
+def test_places_by_numbers_have_codes_that_contain_the_places_above():
     """Numbered from 1 within the place above, in as many digits as the last one needs."""
     geo = fn.Hierarchy.regular(state=2, county=10, column="fips")
     assert geo.places == tuple((f"{i}", f"{i}{j:02}") for i in (1, 2) for j in range(1, 11))
@@ -288,7 +288,7 @@ def test_places_by_numbers_have_codes_that_tell_where_they_lie():
     assert fn.Hierarchy.regular(u=10**4, v=10**3).size == 10**7
 
 
-def test_a_tree_by_numbers_equals_those_of_the_same_numbers_alone():
+def test_a_tree_by_numbers_equals_only_those_of_the_same_numbers():
     """A hierarchy that lists the same places is another declaration, with another document: plans of both differ."""
     geo = fn.Hierarchy.regular(state=2, county=3)
     same = fn.Hierarchy(["state", "county"], children=np.array([2, 3]))
@@ -300,9 +300,9 @@ def test_a_tree_by_numbers_equals_those_of_the_same_numbers_alone():
         fn.Hierarchy.regular(state=2, county=3, column="fips"),
         fn.Hierarchy(geo.levels, geo.places),
     ]
-    written = {json.dumps(attribute_document(x)) for x in (geo, same, *others)}
+    documents = {json.dumps(attribute_document(x)) for x in (geo, same, *others)}
     assert all(geo != x for x in others)
-    assert len(written) == 1 + len(others)
+    assert len(documents) == 1 + len(others)
     assert attribute_document(geo) == {
         "type": "hierarchy",
         "levels": ["state", "county"],
@@ -364,12 +364,12 @@ def test_a_tree_by_numbers_is_planned_counted_and_released_as_its_rows_are(table
         fn.plan(fn.Workload(d, TWICE[tables]), unit=fn.PrivacyUnit("person", **UNITS.get(unit, {}))) for d in domains
     )
     documents = [json.loads(plan.to_json()) for plan in (one, other)]
-    said = [x["spec"]["domain"].pop("geo") for x in documents]
-    assert [set(x) - {"type", "levels", "column"} for x in said] == [{"children"}, {"places"}]
+    declarations = [x["spec"]["domain"].pop("geo") for x in documents]
+    assert [set(x) - {"type", "levels", "column"} for x in declarations] == [{"children"}, {"places"}]
     assert documents[0] == documents[1]
     assert (one.exact_cost, one.bound, one.gap) == (other.exact_cost, other.bound, other.gap)
-    again = fn.Plan.from_json(one.to_json())
-    assert (again.hash, again.publication) == (one.hash, one.publication)
+    parsed = fn.Plan.from_json(one.to_json())
+    assert (parsed.hash, parsed.publication) == (one.hash, one.publication)
 
     rng = np.random.default_rng(4)
     counts = rng.integers(0, 5, size=domains[0].shape)
@@ -379,10 +379,10 @@ def test_a_tree_by_numbers_is_planned_counted_and_released_as_its_rows_are(table
     cells = np.argwhere(counts >= 0).repeat(counts.ravel(), axis=0)
     frame = pd.DataFrame({"geo": np.array(numbers.values)[cells[:, 0]], "sex": cells[:, 1], "age": cells[:, 2]})
     margins = [("state",), ("county", "sex"), ("geo", "age"), ("tract",)]
-    found = [open_counter(frame, d, DataSource()).count(margins) for d in domains]
+    tallies = [open_counter(frame, d, DataSource()).count(margins) for d in domains]
     for m in margins:
-        np.testing.assert_array_equal(found[0][m], found[1][m])
-    releases = [fn.Release(plan, own) for plan, own in zip((one, other), answers, strict=True)]
+        np.testing.assert_array_equal(tallies[0][m], tallies[1][m])
+    releases = [fn.Release(plan, plan_answers) for plan, plan_answers in zip((one, other), answers, strict=True)]
     for name in releases[0]:
         pd.testing.assert_frame_equal(releases[0][name], releases[1][name])
     if tables == "all levels":
@@ -402,10 +402,10 @@ def test_no_plan_lists_the_places_of_a_tree_by_numbers(monkeypatch):
     tables = [fn.table("sex", variance=9), *(fn.table(x, "sex", variance=3) for x in levels)]
     tables += [fn.table("county", variance=2)]
     plan = fn.plan(fn.Workload(domain, tables), unit=fn.PrivacyUnit("person", 2, once_per=("geo",)))
-    again = fn.Plan.from_json(plan.to_json())
-    assert (again.hash, again.gap, again.rho) == (plan.hash, plan.gap, plan.rho)
-    assert [x["places"] for x in document(plan_report(again))["levels"]] == [1, 3, 12, 24]
-    assert lines(plan_report(again))
+    parsed = fn.Plan.from_json(plan.to_json())
+    assert (parsed.hash, parsed.gap, parsed.rho) == (plan.hash, plan.gap, plan.rho)
+    assert [x["places"] for x in document(plan_report(parsed))["levels"]] == [1, 3, 12, 24]
+    assert lines(plan_report(parsed))
     with pytest.raises(AssertionError, match="were listed"):
         assert domain["county"].values
 
@@ -448,7 +448,7 @@ def test_blocks_in_the_numbers_of_the_united_states_are_planned_in_half_a_gigaby
 # --- counting ---------------------------------------------------------------------------------------------
 
 
-def test_levels_are_counted_from_codes_of_leaves_and_from_counts_alike():
+def test_levels_counted_from_codes_of_leaves_equal_those_from_counts():
     domain = fn.Domain(geo=zoo.UNEVEN, sex=fn.Ordered(0, 1))
     rng = np.random.default_rng(3)
     counts = rng.integers(0, 4, size=domain.shape)
@@ -504,8 +504,8 @@ def test_a_total_and_its_leaves():
 def test_a_total_and_leaves_of_different_variances():
     """Places with an only child each are their children."""
     levels = ("u", "v")
-    wanted = fn.ByAttribute("u", [1.0, 4.0, 16.0])
-    plan = planned((3, 1), levels, fn.table(variance=1), fn.table("u", variance=wanted))
+    targets = fn.ByAttribute("u", [1.0, 4.0, 16.0])
+    plan = planned((3, 1), levels, fn.table(variance=1), fn.table("u", variance=targets))
     assert plan.rho == pytest.approx(0.67838596, rel=GAP)
 
 
@@ -531,7 +531,7 @@ def test_a_binary_tree_of_ten_levels():
 
 
 @pytest.mark.slow
-def test_prefixes_by_nation_and_state_beside_counties():
+def test_prefixes_by_nation_and_state_with_counties():
     rows = [(i, f"{i}-{j}") for i in range(51) for j in range(62)]
     geo = fn.Hierarchy(["state", "county"], rows)
     domain = fn.Domain(geo=geo, sex=fn.Ordered(0, 1), age=fn.Ordered(0, 85))
@@ -569,8 +569,10 @@ def test_levels_of_regular_trees_cost_what_their_queries_cost_as_a_matrix(branch
     """Levels as exchangeable attributes, and all queries of all cells as one sector: the same optimum."""
     levels = ["u", "v", "w"][: len(branching)]
     domain = fn.Domain(b=fn.Ordered(0, 1), geo=zoo.places(*branching, levels=levels))
-    shown = data.draw(st.lists(st.sampled_from([(), ("b",), *((x,) for x in levels), ("b", levels[-1])]), min_size=1))
-    tables = [fn.table(*x, variance=1 + i, name=f"table {i}") for i, x in enumerate(shown)]
+    attribute_sets = data.draw(
+        st.lists(st.sampled_from([(), ("b",), *((x,) for x in levels), ("b", levels[-1])]), min_size=1)
+    )
+    tables = [fn.table(*x, variance=1 + i, name=f"table {i}") for i, x in enumerate(attribute_sets)]
     workload = fn.Workload(domain, tables)
     assert exchangeable_attributes(workload)[1] == []
     plan = fn.plan(workload, gap=GAP)
@@ -600,7 +602,7 @@ def test_what_is_exchangeable_of_a_hierarchy():
     assert axes(deep, fn.table("u", margin=5), fn.table("v", margin=5)) == ([], ["v"])
 
 
-def test_what_hierarchies_are_not_asked_for():
+def test_requests_that_hierarchies_refuse():
     domain = fn.Domain(geo=zoo.places(2, 3, levels=["state", "county"]), b=fn.Ordered(0, 1))
     for ask in (
         lambda: fn.table("state", "county", margin=5),
@@ -624,10 +626,10 @@ def test_a_record_that_moves_costs_what_it_moves_of_all_that_is_measured():
     plan = fn.plan(fn.Publication(fn.Workload(domain, tables), unit=unit), gap=1e-4)
     rows, scales = strategy_matrix(plan)
     each = (rows / scales[:, None]).astype(float)
-    moved = (
+    distances = (
         each[:, :, None] - each[:, None, :]
     )  # the total, which no record moves, is large: a Gram matrix would lose digits
-    assert float(plan.exact_cost) == pytest.approx((moved**2).sum(axis=0).max(), rel=EXACT)
+    assert float(plan.exact_cost) == pytest.approx((distances**2).sum(axis=0).max(), rel=EXACT)
     assert plan.gap <= 1e-4
 
 
@@ -656,18 +658,18 @@ def check_by_level(plan, rng):
     rows, scales = strategy_matrix(plan)
     rows = rows @ cell_order(plan).astype(object)  # of the cells of the domain
     each = sum((rows[scales == s] ** 2).sum(axis=0) / Fraction(s) ** 2 for s in set(scales.tolist()))
-    whole = plan.exact_cost / plan.publication.unit.cost_factor()
+    cost = plan.exact_cost / plan.publication.unit.cost_factor()
     if plan.mechanism == "fit-for-use by level":
-        assert set(each.tolist()) == {whole}  # every record pays the same
+        assert set(each.tolist()) == {cost}  # every record has the same cost
     else:  # scales are rounded up where they are many
-        assert max(each.tolist()) <= whole <= max(each.tolist()) * (1 + Fraction(1, 2**80))
+        assert max(each.tolist()) <= cost <= max(each.tolist()) * (1 + Fraction(1, 2**80))
     information = (rows / scales[:, None]).astype(float)
-    apart = pair_costs(information.T @ information).max()
-    assert apart <= float(part.strategy.cost_squared(fn.Neighbours.REPLACE_ONE)) * (1 + LOOSE)
+    distance = pair_costs(information.T @ information).max()
+    assert distance <= float(part.strategy.cost_squared(fn.Neighbours.REPLACE_ONE)) * (1 + LOOSE)
 
     noisy = measured(plan, rng.integers(0, 50, size=workload.domain.shape), Replay(5)).answers[0]
-    found = rebuilt_tables(plan, noisy)
-    flat = np.concatenate([found[t.name].ravel() for t in workload.tables])
+    tables = rebuilt_tables(plan, noisy)
+    flat = np.concatenate([tables[t.name].ravel() for t in workload.tables])
     best = numbers_by_least_squares(plan) @ (np.concatenate(noisy) / scales).astype(float)
     np.testing.assert_allclose(flat, best, atol=LOOSE * max(1, np.abs(best).max()))
     stated = np.concatenate([plan.table_variances(t.name).ravel() for t in workload.tables])
@@ -676,19 +678,19 @@ def check_by_level(plan, rng):
     np.testing.assert_allclose(margins, z_score(0.9) * np.sqrt(stated), rtol=EXACT)
 
     # the bound is below the dense one at the same weights, and close to it: hence one for all mechanisms
-    asked = level_plans.problem(plan.publication, part.decomposition)
+    level_problem = level_plans.problem(plan.publication, part.decomposition)
     d = decompose(workload)
-    counted = asked.tree.counts
-    p = (part.evidence.cells / counted[-1])[asked.tree.class_of[-1]]
+    counted = level_problem.tree.counts
+    p = (part.evidence.cells / counted[-1])[level_problem.tree.class_of[-1]]
     q = [
-        (x / counted[k])[asked.tree.class_of[k]]
-        for k, x in zip(asked.level, asked.split(part.evidence.numbers), strict=True)
+        (x / counted[k])[level_problem.tree.class_of[k]]
+        for k, x in zip(level_problem.level, level_problem.split(part.evidence.numbers), strict=True)
     ]
-    spread = np.empty(d.rows)
-    for t, own in enumerate(q):
-        spread[d.layout(t).rows] = own
+    weights = np.empty(d.rows)
+    for t, table_weight in enumerate(q):
+        weights[d.layout(t).rows] = table_weight
     assert p.shape == (d.cells,)
-    dense = lower_bound(d, Evidence(p, spread), part.terms) / (
+    dense = lower_bound(d, Evidence(p, weights), part.terms) / (
         1 if plan.publication.budget is None else part.relaxation
     )
     assert dense * (1 - 1e-5) <= part.bound <= dense
@@ -716,14 +718,14 @@ def uneven(shape, names=LEVELS):
 def uneven_workloads(draw):
     shape = draw(st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=3), min_size=1, max_size=3))
     geo = uneven(shape)
-    beside = draw(st.sampled_from([{}, {"b": fn.Ordered(0, 1)}, {"b": fn.Ordered(0, 1), "c": fn.Ordered(0, 2)}]))
+    others = draw(st.sampled_from([{}, {"b": fn.Ordered(0, 1)}, {"b": fn.Ordered(0, 1), "c": fn.Ordered(0, 2)}]))
     after = draw(st.booleans())
-    domain = fn.Domain({"geo": geo, **beside} if after else {**beside, "geo": geo})
-    level, own = st.sampled_from(["", *LEVELS, "geo"]), st.sets(st.sampled_from([*beside, ""]))
-    shown = draw(st.lists(st.tuples(level, own), min_size=1, max_size=5, unique_by=repr))
-    names = [draw(st.permutations(sorted({level, *own} - {""}))) for level, own in shown]
-    variances = [draw(st.integers(1, 30)) for _ in shown]
-    for i, (level, _) in enumerate(shown):
+    domain = fn.Domain({"geo": geo, **others} if after else {**others, "geo": geo})
+    level, subsets = st.sampled_from(["", *LEVELS, "geo"]), st.sets(st.sampled_from([*others, ""]))
+    chosen = draw(st.lists(st.tuples(level, subsets), min_size=1, max_size=5, unique_by=repr))
+    names = [draw(st.permutations(sorted({level, *subsets} - {""}))) for level, subsets in chosen]
+    variances = [draw(st.integers(1, 30)) for _ in chosen]
+    for i, (level, _) in enumerate(chosen):
         if level and draw(st.booleans()):  # every place its own target
             values = draw(st.lists(st.sampled_from([1, 3, 30, 400]), min_size=len(domain[level].values)))
             variances[i] = fn.ByAttribute(level, values[: len(domain[level].values)])
@@ -738,7 +740,7 @@ def uneven_workloads(draw):
 )
 @given(uneven_workloads(), st.integers(0, 2**32))
 def test_levels_of_uneven_trees_against_dense_algebra(by_class, workload, seed):
-    """The cheaper of one scale a level and scales by class, which never cost more than noise on every number."""
+    """The less costly one of one scale a level and scales by class, never more than noise on every number."""
     assume(uneven_levels(workload))
     plan = fn.plan(workload)
     assert plan.mechanism in ("fit-for-use by level", "fit-for-use by place")
@@ -756,32 +758,34 @@ def proven_densely(plan):
     attributes, and in all of these.
     """
     workload, evidence = plan.publication.workload, plan.table_part.evidence
-    domain, asked = workload.domain, plan.estimation.problem
+    domain, level_problem = workload.domain, plan.estimation.problem
     levels = [a for a in uneven_levels(workload) if domain.sizes[a] > 1]
     lies = domain["geo"].tree.above(domain.depth(levels[-1])) if levels else np.zeros(domain["geo"].size, dtype=int)
-    own = (evidence.cells / evidence.cells.sum() / asked.tree.counts[-1])[asked.tree.class_of[-1]]
+    place_weights = (evidence.cells / evidence.cells.sum() / level_problem.tree.counts[-1])[
+        level_problem.tree.class_of[-1]
+    ]
     cells = np.indices(domain.shape).reshape(len(domain.shape), -1)
     geo = list(domain).index("geo")
-    p = (own / np.bincount(lies))[lies][cells[geo]] * domain["geo"].size / domain.size
-    beside = [i for i, a in enumerate(domain) if i != geo]
-    shown = [i for i in beside if any(list(domain)[i] in t.attributes for t in workload.tables)]
+    p = (place_weights / np.bincount(lies))[lies][cells[geo]] * domain["geo"].size / domain.size
+    other_axes = [i for i, a in enumerate(domain) if i != geo]
+    shown_axes = [i for i in other_axes if any(list(domain)[i] in t.attributes for t in workload.tables)]
     differ = (cells[:, :, None] != cells[:, None, :]) & (np.array(domain.shape) > 1)[:, None, None]
     kinds = [np.outer(p, p)]
-    for n in range(1, len(shown) + 1):
-        for some in itertools.combinations(shown, n):
-            pairs = np.all([differ[i] == (i in some) for i in beside], axis=0) & (
+    for n in range(1, len(shown_axes) + 1):
+        for subset in itertools.combinations(shown_axes, n):
+            pairs = np.all([differ[i] == (i in subset) for i in other_axes], axis=0) & (
                 lies[cells[geo]][:, None] == lies[cells[geo]]
             )
             kinds.append(p[:, None] * pairs / pairs.sum(axis=1, keepdims=True))
     weights = evidence.kinds / evidence.kinds.sum()
-    drawn = sum(w * x for w, x in zip(weights, kinds, strict=True))
-    moment = np.diag(drawn.sum(axis=0) + drawn.sum(axis=1)) - drawn - drawn.T
-    shares, q = asked.split(evidence.numbers / evidence.numbers.sum()), []
-    for t, level, x in zip(workload.tables, asked.level.tolist(), shares, strict=True):
-        each = (x / asked.tree.counts[level])[asked.tree.class_of[level]]
-        along = [len(each) if domain.attribute_of(a) == "geo" and len(each) > 1 else 1 for a in t.attributes]
+    pair_weights = sum(w * x for w, x in zip(weights, kinds, strict=True))
+    moment = np.diag(pair_weights.sum(axis=0) + pair_weights.sum(axis=1)) - pair_weights - pair_weights.T
+    shares, q = level_problem.split(evidence.numbers / evidence.numbers.sum()), []
+    for t, level, x in zip(workload.tables, level_problem.level.tolist(), shares, strict=True):
+        each = (x / level_problem.tree.counts[level])[level_problem.tree.class_of[level]]
+        dimensions = [len(each) if domain.attribute_of(a) == "geo" and len(each) > 1 else 1 for a in t.attributes]
         shape = t.shape(domain)
-        q.append(np.broadcast_to(each.reshape(along), shape).ravel() * len(each) / math.prod(shape))
+        q.append(np.broadcast_to(each.reshape(dimensions), shape).ravel() * len(each) / math.prod(shape))
     rows = workload_matrix(workload).astype(float) * np.sqrt(np.concatenate(q) / workload_variances(workload))[:, None]
     values, vectors = np.linalg.eigh(moment)
     root = vectors * np.sqrt(np.maximum(values, 0))
@@ -814,7 +818,7 @@ def test_replaced_records_of_uneven_trees_against_dense_algebra(by_class, worklo
     assert plan.exact_cost >= best.bound * (1 - LOOSE)
 
 
-def test_levels_that_tell_next_to_nothing_ask_for_no_noise_that_cannot_be_drawn(by_class, rng):
+def test_levels_of_little_information_need_no_noise_that_cannot_be_drawn(by_class, rng):
     """The smallest places determine all: sums of those above have weights near 0, against 48 bits of k."""
     domain = fn.Domain(b=fn.Ordered(0, 1), geo=uneven([[1, 3], [1]]))
     tables = [fn.table(variance=1), fn.table("b", "state", variance=1)]
@@ -826,7 +830,7 @@ def test_levels_that_tell_next_to_nothing_ask_for_no_noise_that_cannot_be_drawn(
     check_by_level(plan, rng)
 
 
-def test_weights_of_places_known_from_others_fade_no_further_than_doubles_tell(by_class, rng):
+def test_weights_of_places_known_from_others_stay_above_rounding(by_class, rng):
     """Two of three tracts may be 20 times as wide: their information goes to 0, and its slope was only rounding."""
     places = uneven([[1], [1, 1, 3], [3]])
     domain = fn.Domain(b=fn.Ordered(0, 1), c=fn.Ordered(0, 2), geo=places)
@@ -841,23 +845,23 @@ def test_weights_of_places_known_from_others_fade_no_further_than_doubles_tell(b
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize(
-    "more",
+    "options",
     [{"budget": fn.Budget(rho=0.02)}, {"unit": fn.PrivacyUnit("person", 3)}, {"epsilon": 1.0, "delta": 1e-6}],
     ids=str,
 )
-def test_levels_of_uneven_trees_with_what_else_is_asked(by_level, more, rng):
+def test_levels_of_uneven_trees_with_further_options(by_level, options, rng):
     a = ("b", "c")
     domain = fn.Domain(b=fn.Ordered(0, 1), geo=uneven([[1, 3], [2], [3, 1, 2]]), c=fn.Ordered(0, 2))
     tables = [fn.table(*a, margin=9), fn.table("county", "b", margin=4), fn.table("tract", margin=3)]
     tables += [fn.all_tables(1, a, "state", margin=7)]
-    plan = fn.plan(fn.Workload(domain, tables), **more)
+    plan = fn.plan(fn.Workload(domain, tables), **options)
     assert plan.mechanism in ("fit-for-use by level", "fit-for-use by place")
     check_by_level(plan, rng)
-    if "unit" not in more:
+    if "unit" not in options:
         assert plan.rho == pytest.approx(float(plan.publication.budget.gaussian_rho), rel=1e-6)
     else:
-        alone = fn.plan(fn.Workload(domain, tables))
-        assert (plan.exact_cost, plan.bound) == (9 * alone.exact_cost, pytest.approx(9 * alone.bound))
+        base = fn.plan(fn.Workload(domain, tables))
+        assert (plan.exact_cost, plan.bound) == (9 * base.exact_cost, pytest.approx(9 * base.bound))
     assert sum(t.price for t in plan.tables) == pytest.approx(1)
 
 
@@ -891,12 +895,12 @@ def by_place(county):
 def test_targets_that_vary_by_place():
     geo = by_place(5).domain["geo"]
     size = dict(zip([row[1] for row in geo.places], COUNTED[geo.tree.above(0)].tolist(), strict=True))
-    wanted = {place: 10.0 if n < 10 else 25.0 if n < 60 else 40.0 for place, n in size.items()}
-    plan = fn.plan(by_place(fn.ByAttribute("county", wanted)))
+    targets = {code: 10.0 if n < 10 else 25.0 if n < 60 else 40.0 for code, n in size.items()}
+    plan = fn.plan(by_place(fn.ByAttribute("county", targets)))
     assert plan.mechanism in ("fit-for-use by level", "fit-for-use by place")
     assert [len(x) for x in plan.estimation.problem.tree.counts] == [1, 8, 8]  # two states are equal
     margins = plan.table_margins("county", 0.95)
-    assert (margins <= np.array(list(wanted.values())) * (1 + EXACT)).all()
+    assert (margins <= np.array(list(targets.values())) * (1 + EXACT)).all()
     loose, tight = (fn.plan(by_place(m)) for m in (25.0, 10.0))
     assert loose.rho < plan.rho <= tight.rho * (1 + GAP)
     assert loose.bound <= plan.bound <= tight.bound * (1 + 1e-3)
@@ -911,7 +915,7 @@ def test_targets_that_vary_by_place():
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("target", "message"),
     [
         ('{ by = "county", file = "places.csv", column = "moe" }', None),
         ('{ by = "county", file = "places.csv", column = "size", values = { s = 30, l = 12.5 } }', None),
@@ -928,33 +932,33 @@ def test_targets_that_vary_by_place():
         ('{ by = "county", file = "none.csv", column = "moe" }', "workload.csv-file-unreadable"),
     ],
 )
-def test_targets_in_a_column_of_the_places_file(tmp_path, said, message):
+def test_targets_in_a_column_of_the_places_file(tmp_path, target, message):
     (tmp_path / "places.csv").write_text("state,county,size,moe\na,1,s,30\na,2,l,12.5\nb,3,l,12.5\n")
     text = f"""
 domain.geo = {{ type = "hierarchy", file = "places.csv", levels = ["state", "county"] }}
 [[tables]]
 attributes = ["county"]
-margin = {said}
+margin = {target}
 [[further_tables]]
 [[further_tables.tables]]
 name = "more"
 attributes = ["county"]
-margin = {said}
+margin = {target}
 """
     if message is not None:
         with refused(message):
             Spec.from_toml(text).publication(tmp_path)
         return
-    asked = Spec.from_toml(text).publication(tmp_path)
-    for own in (asked, *asked.further_tables):
-        assert own.workload.tables[0].target.number == fn.ByAttribute("county", {"1": 30.0, "2": 12.5, "3": 12.5})
-    again = Spec.from_publication(asked)  # in which nothing is in files
-    assert again.publication(None).workload.tables[0].target == asked.workload.tables[0].target
+    publication = Spec.from_toml(text).publication(tmp_path)
+    for group in (publication, *publication.further_tables):
+        assert group.workload.tables[0].target.number == fn.ByAttribute("county", {"1": 30.0, "2": 12.5, "3": 12.5})
+    rewritten = Spec.from_publication(publication)  # in which nothing is in files
+    assert rewritten.publication(None).workload.tables[0].target == publication.workload.tables[0].target
     with refused("spec.file-folder-unknown"):
         Spec.from_toml(text).publication(None)
 
 
-def test_targets_by_place_apart_cost_what_the_dearest_record_pays():
+def test_separate_targets_by_place_cost_that_of_the_costliest_record():
     """Places with tight targets on one level have loose ones on the other: no record is charged for both."""
     geo = uneven([3, 90, 70], LEVELS[:2])
     state = fn.ByAttribute("state", [1.0, 100.0, 100.0])
@@ -990,17 +994,17 @@ def test_counties_of_51_uneven_states(tmp_path):
     release = fn.Release.read(tmp_path / "out")
     counties, states = release["county by age by sex"], release["state by age by sex"]
     assert len(set(states["std_error"].round(9))) > 10  # states with more counties have more noise
-    own = counties.assign(state=[str(x).split("-")[0] for x in counties["county"]])
-    own = own.groupby(["state", "age", "sex"], sort=False)["value"].sum()
-    np.testing.assert_allclose(own, states["value"], atol=LOOSE)
+    counties_by_state = counties.assign(state=[str(x).split("-")[0] for x in counties["county"]])
+    counties_by_state = counties_by_state.groupby(["state", "age", "sex"], sort=False)["value"].sum()
+    np.testing.assert_allclose(counties_by_state, states["value"], atol=LOOSE)
     np.testing.assert_allclose(
         counties.groupby("county", sort=False)["value"].sum(), release["county"]["value"], atol=1e-6
     )
     island = release.sum("county by age by sex", state=7, age=3, sex=1)
     assert island.std_error == pytest.approx(states.query("state == 7 and age == 3 and sex == 1")["std_error"].item())
     district = release.sum("county", county=["0-1", "0-2", "5-0"])
-    alone = [release.sum("county", county=x).std_error for x in ("0-1", "0-2", "5-0")]
-    assert district.std_error == pytest.approx(math.hypot(*alone), rel=0.01)  # states add little here
+    county_errors = [release.sum("county", county=x).std_error for x in ("0-1", "0-2", "5-0")]
+    assert district.std_error == pytest.approx(math.hypot(*county_errors), rel=0.01)  # states add little here
 
 
 @settings(max_examples=30)
@@ -1032,15 +1036,19 @@ def united_states(*, groups=False):
     """Places in the numbers of the United States, made up, with tables of every level: the plan, and the places."""
     rng = np.random.default_rng(0)
 
-    def below(n, places, spread):
-        drawn = rng.lognormal(0, spread, places)
-        return np.repeat(np.arange(places), np.maximum(1, np.round(drawn / drawn.sum() * n)).astype(int))
+    def below(n, places, sigma):
+        weights = rng.lognormal(0, sigma, places)
+        return np.repeat(np.arange(places), np.maximum(1, np.round(weights / weights.sum() * n)).astype(int))
 
     state = below(3143, 51, 0.8)
     county = below(84_000, len(state), 1.2)
     rows = [(int(state[c]), int(c), i) for i, c in enumerate(county)]
-    levels, every = LEVELS[:3], ("age", "race", "sex")
-    tables = [fn.table(*every, margin=300), fn.table("state", *every, margin=100), fn.table("county", margin=30)]
+    levels, attributes = LEVELS[:3], ("age", "race", "sex")
+    tables = [
+        fn.table(*attributes, margin=300),
+        fn.table("state", *attributes, margin=100),
+        fn.table("county", margin=30),
+    ]
     tables += [fn.table("county", "age", "sex", margin=60), fn.table("county", "race", margin=50)]
     tables += [fn.table("tract", *x, margin=m) for *x, m in ((60,), ("sex", 60), ("race", 80), ("age", "sex", 90))]
     if groups:
@@ -1056,8 +1064,8 @@ def united_states(*, groups=False):
 @pytest.mark.slow
 def test_tracts_in_the_numbers_of_the_united_states():
     plan, places = united_states()
-    asked = plan.estimation.problem
-    assert (places, sum(map(len, asked.tree.counts)), len(asked.sectors)) == (84_016, 3_276, 5)
+    level_problem = plan.estimation.problem
+    assert (places, sum(map(len, level_problem.tree.counts)), len(level_problem.sectors)) == (84_016, 3_276, 5)
     assert plan.bound / 2 >= 0.0044982
     assert plan.gap <= 5e-3
 
@@ -1065,14 +1073,14 @@ def test_tracts_in_the_numbers_of_the_united_states():
 @pytest.mark.slow
 def test_block_groups_in_the_numbers_of_the_united_states():
     plan, places = united_states(groups=True)
-    asked = plan.estimation.problem
-    assert (places, sum(map(len, asked.tree.counts)), len(asked.sectors)) == (251_976, 28_756, 5)
+    level_problem = plan.estimation.problem
+    assert (places, sum(map(len, level_problem.tree.counts)), len(level_problem.sectors)) == (251_976, 28_756, 5)
     assert plan.bound / 2 >= 0.00488
     assert plan.gap <= 1e-2
 
 
 @pytest.mark.parametrize("variances", [(1e-4, 1, 1e6), (1e6, 1, 1e-4), (1, 1e8, 1), (1e10, 1, 1e10)], ids=str)
-def test_levels_with_targets_far_apart(variances):
+def test_levels_with_very_different_targets(variances):
     domain = fn.Domain(geo=uneven([3 * i + 1 for i in range(12)], LEVELS[:2]), b=fn.Ordered(0, 2))
     nation, state, county = variances
     tables = [
@@ -1092,45 +1100,47 @@ BY_HAND = {  # ρ of fitnoise; extra cost of separate tables, and of budgets by 
 }
 
 
-@pytest.mark.parametrize("alike", [True, False], ids=["as sectors", "by level"])
+@pytest.mark.parametrize("is_uniform", [True, False], ids=["as sectors", "by level"])
 @pytest.mark.parametrize("margins", BY_HAND)
-def test_what_budgets_by_hand_cost(by_level, margins, alike):
+def test_what_budgets_by_hand_cost(by_level, margins, is_uniform):
     """51 states of 20 counties, as in the design's table."""
-    nation, state, county, alone = margins
+    nation, state, county, county_total = margins
     geo, a = uneven([20] * 51, LEVELS[:2]), ("age", "sex")
     tables = [fn.table(*a, margin=nation), fn.table("state", *a, margin=state)]
     tables += [
-        fn.table("county", *a, margin=county if alike else fn.ByAttribute("county", {"-0-0": county}, default=county))
+        fn.table(
+            "county", *a, margin=county if is_uniform else fn.ByAttribute("county", {"-0-0": county}, default=county)
+        )
     ]
-    tables += [] if alone is None else [fn.table("county", margin=alone)]
+    tables += [] if county_total is None else [fn.table("county", margin=county_total)]
     domain = fn.Domain(geo=geo, age=fn.Ordered(0, 9), sex=fn.Ordered(0, 1))
     plan = fn.plan(fn.Workload(domain, tables)).groups[0]
-    assert plan.mechanism.name == ("fit-for-use" if alike else "fit-for-use by level")
+    assert plan.mechanism.name == ("fit-for-use" if is_uniform else "fit-for-use by level")
     rho, *times = BY_HAND[margins]
     assert plan.rho == pytest.approx(rho, rel=1e-4)
     assert [x / plan.rho for x in budgets.separate_budgets_rho(plan).values()] == pytest.approx(times, rel=1e-3)
 
 
-@pytest.mark.parametrize("most", [0, 128], ids=["by level", "together"])
+@pytest.mark.parametrize("limit", [0, 128], ids=["by level", "together"])
 @pytest.mark.parametrize("counties", [[[1, 3], [2]], [[2, 2], [2, 2]]], ids=["uneven", "regular"])
-def test_budgets_by_hand_are_those_of_independent_noise(by_level, monkeypatch, counties, most):
+def test_budgets_by_hand_are_those_of_independent_noise(by_level, monkeypatch, counties, limit):
     """Against dense algebra: a row for each number, with noise of its own."""
-    monkeypatch.setattr(gaussian_planning, "MAX_DENSE_LEAVES", most)
+    monkeypatch.setattr(gaussian_planning, "MAX_DENSE_LEAVES", limit)
     domain = fn.Domain(geo=uneven(counties, LEVELS), b=fn.Ordered(0, 2))
     tables = [fn.table("county", "b", variance=3), fn.table("tract", variance=2), fn.table("b", variance=5)]
     workload = fn.Workload(domain, tables)
     plan = fn.plan(workload).groups[0]
-    rows, wanted = workload_matrix(workload).astype(float), workload_variances(workload)
-    alone, shares, equal, best = budgets.separate_budgets_rho(plan).values()
-    assert alone == pytest.approx((1 / 3 + 1 / 2 + 1 / 5) / 2, rel=1e-6)
+    rows, variances = workload_matrix(workload).astype(float), workload_variances(workload)
+    separate, shares, equal, best = budgets.separate_budgets_rho(plan).values()
+    assert separate == pytest.approx((1 / 3 + 1 / 2 + 1 / 5) / 2, rel=1e-6)
 
     def spent(precision):
         information = rows.T @ (rows * precision[:, None])
         achieved = np.diag(rows @ np.linalg.pinv(information) @ rows.T)
-        return information.diagonal().max() * (achieved / wanted).max() / 2
+        return information.diagonal().max() * (achieved / variances).max() / 2
 
-    assert shares == pytest.approx(spent(1 / wanted), rel=LOOSE)
-    assert equal == pytest.approx(spent(np.ones(len(wanted))), rel=LOOSE)
+    assert shares == pytest.approx(spent(1 / variances), rel=LOOSE)
+    assert equal == pytest.approx(spent(np.ones(len(variances))), rel=LOOSE)
     each = [
         np.repeat(x, [math.prod(t.shape(domain)) for t in tables])
         for x in itertools.product(np.geomspace(0.05, 1, 9), repeat=3)
@@ -1143,11 +1153,11 @@ def test_budgets_by_hand_are_of_one_tree_shown_value_by_value(monkeypatch):
     tables = [fn.table("state", "b", variance=3), fn.table("county", variance=2)]
     workload = fn.Workload(fn.Domain(geo=geo, b=b), tables)
 
-    def ways(workload, **more):
-        return list(budgets.separate_budgets_rho(fn.plan(fn.Publication(workload, **more)).table_part))
+    def ways(workload, **options):
+        return list(budgets.separate_budgets_rho(fn.plan(fn.Publication(workload, **options)).table_part))
 
-    every = ways(workload)
-    assert every == [
+    budgets_rho = ways(workload)
+    assert budgets_rho == [
         "tables on their own",
         "budgets by the targets, then least squares",
         "budgets equal, then least squares",
@@ -1155,16 +1165,16 @@ def test_budgets_by_hand_are_of_one_tree_shown_value_by_value(monkeypatch):
     ]
     assert ways(workload, objective=fn.Objective("total-error")) == []
     assert ways(workload, unit=fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)) == []
-    assert ways(workload, unit=fn.PrivacyUnit("person", 2, once_per=["b"])) == every[:1]
+    assert ways(workload, unit=fn.PrivacyUnit("person", 2, once_per=["b"])) == budgets_rho[:1]
     assert ways(fn.Workload(workload.domain, tables[:1])) == []  # one level
     other = fn.Domain(geo=geo, b=b, home=zoo.places(2, 2, levels=["u", "v"]))
     assert ways(fn.Workload(other, [*tables, fn.table("v", variance=2)])) == []
     assert ways(fn.Workload(workload.domain, [*tables, fn.table(cumulative="b", variance=2)])) == []
     monkeypatch.setattr(best_budgets, "MAX_TABLES", 1)
-    assert ways(workload) == every[:3]
+    assert ways(workload) == budgets_rho[:3]
 
 
-def test_levels_of_many_places_compared_and_asked_what_if():
+def test_levels_of_many_places_are_compared_and_changed_in_what_if():
     both = compare(zoo.many_places())
     assert [(a.privacy.value, a.family) for a in both.alternatives] == [("zcdp", "levels and sectors")]
     assert "pure noise was not looked for: there are many places" in both.plan.status
@@ -1184,10 +1194,10 @@ def test_what_is_not_planned_by_level():
     few, many = geography([3, 40], 1e-2), {"geo": uneven([[50, 1], [99]], LEVELS)}
     assert few.mechanism == "fit-for-use"
     tables = [fn.table("state", margin=20), fn.table("county", margin=20), fn.table("tract", margin=9)]
-    asked = fn.Workload(fn.Domain(many), tables)
+    workload = fn.Workload(fn.Domain(many), tables)
     with refused("plan.gaussian-plan-exceeds-cap"):
-        fn.plan(asked, cap=fn.Budget(rho=1e-5))
-    assert fn.plan(asked).mechanism == "fit-for-use by level"
+        fn.plan(workload, cap=fn.Budget(rho=1e-5))
+    assert fn.plan(workload).mechanism == "fit-for-use by level"
     wide = fn.Workload(fn.Domain(geo=uneven([[900, 1], [400]], LEVELS)), tables)
     with refused("plan.gap-not-reached"):
         fn.plan(wide, gap=1e-6)
@@ -1252,13 +1262,17 @@ def test_replaced_records_of_many_places():
 
 def test_replaced_records_of_places_with_targets_of_their_own(by_level):
     geo = uneven([3, 9, 14, 5, 8, 2, 11, 6, 6, 7, 10, 4], LEVELS[:2])
-    own = fn.ByAttribute("county", {row[1]: 10.0 for row in geo.places[::3]}, default=25.0)
-    tables = [fn.table("sex", margin=60), fn.table("state", "sex", margin=40), fn.table("county", "sex", margin=own)]
+    targets = fn.ByAttribute("county", {row[1]: 10.0 for row in geo.places[::3]}, default=25.0)
+    tables = [
+        fn.table("sex", margin=60),
+        fn.table("state", "sex", margin=40),
+        fn.table("county", "sex", margin=targets),
+    ]
     plan = fn.plan(fn.Workload(fn.Domain(geo=geo, sex=TWO), tables), unit=SWAP)
     assert plan.mechanism == "fit-for-use by place"
     assert plan.gap < 0.1
-    again = fn.Plan.from_json(plan.to_json())
-    assert (again.bound, again.exact_cost) == (plan.bound, plan.exact_cost)
+    parsed = fn.Plan.from_json(plan.to_json())
+    assert (parsed.bound, parsed.exact_cost) == (plan.bound, plan.exact_cost)
 
 
 def test_kinds_of_replaced_records_that_prove_nothing(by_level):
@@ -1267,15 +1281,15 @@ def test_kinds_of_replaced_records_that_prove_nothing(by_level):
     swapped, added = (json.loads(fn.plan(fn.Workload(domain, tables), unit=u).to_json()) for u in (SWAP, None))
     assert len(swapped["tables"][0]["weights"]["kinds"]) == 2
     assert "kinds" not in added["tables"][0]["weights"]
-    for own, kinds in (
+    for plan_document, kinds in (
         (swapped, None),
         (swapped, [1.0]),
         (swapped, [1.0, -1.0]),
         (swapped, [1.0, 0.0]),
         (added, [1.0]),
     ):
-        weights = {k: v for k, v in own["tables"][0]["weights"].items() if k != "kinds"}
-        odd = with_part(own, weights=weights | ({} if kinds is None else {"kinds": kinds}))
+        weights = {k: v for k, v in plan_document["tables"][0]["weights"].items() if k != "kinds"}
+        odd = with_part(plan_document, weights=weights | ({} if kinds is None else {"kinds": kinds}))
         with refused("plan.neighbour-weights-unusable"):
             _ = fn.Plan.from_json(json.dumps(odd)).bound
 
@@ -1295,20 +1309,20 @@ def test_kinds_of_replaced_records_prove_no_more_where_they_are_the_smallest_dou
 
 
 @pytest.mark.slow
-def test_where_one_weight_a_level_is_dear_places_are_planned_together():
+def test_where_one_weight_a_level_is_costly_places_are_planned_jointly():
     """Places of one, two and four places each, one target at every level: some 10 % more expensive by level."""
     few = random.Random(3)  # noqa: S311 - a tree
     tree = [[[few.choice([1, 2, 4]) for _ in range(few.choice([1, 2, 4]))] for _ in range(3)] for _ in range(10)]
     levels = ["state", "county", "tract", "block"]
     workload = fn.Workload(fn.Domain(geo=uneven(tree, levels)), [fn.table(*a, variance=1) for a in [(), *zip(levels)]])
-    asked = fn.Publication(workload)
-    assert level_plans.deepest_level_size(asked) > gaussian_planning.MAX_DENSE_LEAVES
-    dear = gaussian_planning._by_level(asked, 1e-2, math.inf, refine=False)
-    assert dear.gap > 0.05
+    publication = fn.Publication(workload)
+    assert level_plans.deepest_level_size(publication) > gaussian_planning.MAX_DENSE_LEAVES
+    by_level_plan = gaussian_planning._by_level(publication, 1e-2, math.inf, refine=False)
+    assert by_level_plan.gap > 0.05
     for gap in (None, 1e-2):
         plan = fn.plan(workload, gap=gap)
         assert plan.mechanism == "fit-for-use"
-        assert plan.rho < dear.rho / 1.05
+        assert plan.rho < by_level_plan.rho / 1.05
     assert fn.plan(workload, gap=0.2).mechanism == "fit-for-use by level"
 
 
@@ -1355,12 +1369,12 @@ def test_plans_by_level_that_count_something_else_are_refused(by_level, basis):
 def test_plans_by_level_that_measure_a_margin_less_than_its_levels_are_refused(by_level):
     """If almost nothing of a margin were left, rounding would hide its variances."""
     domain = fn.Domain(geo=uneven([[1, 3], [2]], LEVELS))
-    made = fn.plan(fn.Workload(domain, [fn.table("county", variance=3), fn.table("tract", variance=2)])).groups[0]
-    groups = list(made.strategy.groups)
+    part = fn.plan(fn.Workload(domain, [fn.table("county", variance=3), fn.table("tract", variance=2)])).groups[0]
+    groups = list(part.strategy.groups)
     (total,) = (i for i, g in enumerate(groups) if g.attributes.shape[1] == 0)
     groups[total] = replace(groups[total], scales=groups[total].scales * 1024)
     with refused("plan.level-margin-too-small"):
-        replace(made, strategy=replace(made.strategy, groups=tuple(groups)))
+        replace(part, strategy=replace(part.strategy, groups=tuple(groups)))
 
 
 # --- specifications and releases --------------------------------------------------------------------------
@@ -1421,17 +1435,17 @@ def test_from_a_specification_to_a_verified_release(tmp_path):
     with refused("spec.places-source"):
         Spec.from_toml('[domain.geo]\ntype = "hierarchy"\nlevels = ["a", "b"]\n[[tables]]\nmargin = 1.0')
     numbers = '[domain.geo]\ntype = "hierarchy"\nlevels = ["a", "b"]\nchildren = {}\n{}[[tables]]\nmargin = 1.0'
-    said = Spec.from_toml(numbers.format([2, 3], "")).publication()
-    assert said.workload.domain["geo"] == fn.Hierarchy.regular(a=2, b=3)
-    for wrong, more, words in (
+    regular = Spec.from_toml(numbers.format([2, 3], "")).publication()
+    assert regular.workload.domain["geo"] == fn.Hierarchy.regular(a=2, b=3)
+    for wrong, suffix, code in (
         ("[2, 3]", 'file = "x.csv"\n', "spec.places-source"),
         ("[2, 3]", 'places = [["x", "y"]]\n', "spec.places-source"),
         ("[2]", "", "domain.children-invalid"),
         ("[2, 0]", "", "domain.children-number-invalid"),
         ("[2, true]", "", "spec.wrong-type"),
     ):
-        with refused(words):
-            Spec.from_toml(numbers.format(wrong, more)).publication()
+        with refused(code):
+            Spec.from_toml(numbers.format(wrong, suffix)).publication()
     plan = fn.plan(publication)
     assert fn.Plan.from_json(plan.to_json()).hash == plan.hash
     assert json.loads(plan.to_json())["spec"]["domain"]["geo"]["places"][0] == ["RI", "44001"]
@@ -1464,18 +1478,18 @@ def test_from_a_specification_to_a_verified_release(tmp_path):
     assert "many" in release.finite
 
 
-def test_tables_are_told_apart_by_the_places_above(tmp_path):
+def test_tables_are_split_by_the_places_above(tmp_path):
     """Each piece is the rows of one place, in their order; together they are the table."""
     domain = fn.Domain(geo=TREE, sex=TWO)
     tables = [fn.table("sex", "tract", variance=1), fn.table("county", variance=2), fn.table("sex", variance=3)]
     plan = fn.plan(fn.Workload(domain, tables))
     release = fn.release(plan, np.arange(8) * 100, ledger=tmp_path / "ledger.db", directory=tmp_path / "out")
-    whole = release["sex by tract"]
+    table = release["sex by tract"]
     pieces = dict(release.tables_by_place("sex by tract", "state"))
     assert list(pieces) == ["b", "a"]
-    for own, tracts in zip(pieces.values(), ((3, 1), (2, 9)), strict=True):
-        pd.testing.assert_frame_equal(own, whole[whole["tract"].isin(tracts)].reset_index(drop=True))
-    assert [own["county"].tolist() for _, own in release.tables_by_place("county", "county")] == [
+    for piece, tracts in zip(pieces.values(), ((3, 1), (2, 9)), strict=True):
+        pd.testing.assert_frame_equal(piece, table[table["tract"].isin(tracts)].reset_index(drop=True))
+    assert [piece["county"].tolist() for _, piece in release.tables_by_place("county", "county")] == [
         ["b1"],
         ["b2"],
         ["a1"],
@@ -1494,29 +1508,29 @@ def test_plans_say_what_each_level_promises_and_costs():
     tables = [fn.table("sex", margin=60), fn.table("state", "sex", margin=50), fn.table("state", margin=40)]
     tables.append(fn.table("tract", margin=sizes))
     plan = fn.plan(fn.Workload(fn.Domain(geo), tables))
-    told = document(plan_report(plan))["levels"]
-    assert [(x["level"], x["places"], x["tables"]) for x in told] == [
+    levels = document(plan_report(plan))["levels"]
+    assert [(x["level"], x["places"], x["tables"]) for x in levels] == [
         ("all places", 1, 1),
         ("state", 2, 2),
         ("tract", 4, 1),
     ]
     prices = [t.price for t in plan.summaries]
-    assert [x["price"] for x in told] == [prices[0], prices[1] + prices[2], prices[3]]
-    assert sum(x["price"] for x in told) == pytest.approx(1)
+    assert [x["price"] for x in levels] == [prices[0], prices[1] + prices[2], prices[3]]
+    assert sum(x["price"] for x in levels) == pytest.approx(1)
     margins = [plan.table_margins(t.name) for t in plan.summaries]
-    assert [x["least_moe"] for x in told] == pytest.approx([margins[0].min(), margins[2].max(), margins[3].min()])
-    assert [x["most_moe"] for x in told] == pytest.approx([margins[0].max(), margins[1].max(), margins[3].max()])
-    shown = "\n".join(lines(plan_report(plan)))
-    assert "level of geo  places  tables  from ±   to ±  share of price" in shown
+    assert [x["least_moe"] for x in levels] == pytest.approx([margins[0].min(), margins[2].max(), margins[3].min()])
+    assert [x["most_moe"] for x in levels] == pytest.approx([margins[0].max(), margins[1].max(), margins[3].max()])
+    text = "\n".join(lines(plan_report(plan)))
+    assert "level of geo  places  tables  from ±   to ±  share of price" in text
     pairs = fn.all_tables(1, ["sex", "state"], margin=20)  # one pattern, of two levels
     of_one = fn.all_tables(2, ["sex", "b"], "county", margin=20)
     other = {**geo, "b": TWO}
-    for more in ([pairs, fn.table("tract", margin=9)], [fn.table("tract", margin=9), fn.table("state", margin=9)]):
-        assert "levels" not in document(plan_report(fn.plan(fn.Workload(fn.Domain(other), more))))
-    told = document(plan_report(fn.plan(fn.Workload(fn.Domain(other), [of_one, *tables]))))["levels"]
-    assert [x["tables"] for x in told] == [1, 2, 1, 1]
-    first, second = (fn.Publication(fn.Workload(fn.Domain(geo), x)) for x in (tables[:3], tables[3:]))
-    assert "levels" not in document(plan_report(fn.plan(replace(first, further_tables=(second,)))))
+    for further in ([pairs, fn.table("tract", margin=9)], [fn.table("tract", margin=9), fn.table("state", margin=9)]):
+        assert "levels" not in document(plan_report(fn.plan(fn.Workload(fn.Domain(other), further))))
+    levels = document(plan_report(fn.plan(fn.Workload(fn.Domain(other), [of_one, *tables]))))["levels"]
+    assert [x["tables"] for x in levels] == [1, 2, 1, 1]
+    one, second = (fn.Publication(fn.Workload(fn.Domain(geo), x)) for x in (tables[:3], tables[3:]))
+    assert "levels" not in document(plan_report(fn.plan(replace(one, further_tables=(second,)))))
 
 
 def test_an_uneven_tree_is_released_level_by_level():
@@ -1530,13 +1544,13 @@ def test_an_uneven_tree_is_released_level_by_level():
     assert release["county"]["county"].tolist() == list(zoo.UNEVEN.values)
 
 
-def test_a_margin_among_different_ones_is_not_told_as_that_of_all(tmp_path):
+def test_a_margin_among_different_ones_is_not_reported_as_that_of_all(tmp_path):
     """A table of margins from 20 to 60 was listed with ±20."""
     domain = fn.Domain(town=fn.Categorical(["a", "b"]))
     plan = fn.plan(fn.Workload(domain, [fn.table("town", margin=fn.ByAttribute("town", {"a": 20, "b": 60}))]))
-    made = fn.release(plan, np.array([100, 200]), ledger=tmp_path / "ledger.db")
-    listed = "\n".join(lines(release_report(made)))
+    release = fn.release(plan, np.array([100, 200]), ledger=tmp_path / "ledger.db")
+    listed = "\n".join(lines(release_report(release)))
     assert "±20 to 60" in listed
     assert "margin ± nearest to it" in listed
     assert "widest ±" in listed
-    assert f"{made['town']['moe'].max():.4g}" in listed
+    assert f"{release['town']['moe'].max():.4g}" in listed

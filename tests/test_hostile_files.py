@@ -47,18 +47,18 @@ ROOM, PATIENCE = 700.0, 10.0
     ],
 )
 def test_altered_files_are_read_or_refused_in_bounded_memory_and_time(kind, numbers, tmp_path):
-    said = set()
+    outcomes = set()
     for number in numbers:
-        place = tmp_path / str(number)
-        place.mkdir()
-        what, path, read = mutations.mutate(number, place, kind)
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        what, path, read = mutations.mutate(number, folder, kind)
         came, seconds, megabytes = mutations.outcome(read, path)
         assert seconds < PATIENCE, (number, what)
         assert megabytes < ROOM, (number, what)
-        said.add(came.split(":")[0])
-        shutil.rmtree(place)
-    assert "read" in said
-    assert len(said) > 1
+        outcomes.add(came.split(":")[0])
+        shutil.rmtree(folder)
+    assert "read" in outcomes
+    assert len(outcomes) > 1
 
 
 # --- Parquet ------------------------------------------------------------------------------------------------
@@ -78,10 +78,10 @@ TYPES = {"texts": object, "few texts": object, "truth": bool, "whole": np.int64,
 def by_readers(path):
     """Return the contents of a file from three readers, column by column."""
     with duckdb.connect() as connection:
-        found = connection.execute(f"FROM read_parquet('{path}')").fetchnumpy()
+        columns = connection.execute(f"FROM read_parquet('{path}')").fetchnumpy()
     arrow, frame = arrow_parquet.read_table(path), polars.read_parquet(path)
-    assert arrow.column_names == frame.columns == list(found)
-    return {c: (arrow[c].to_pylist(), frame[c].to_list(), found[c].tolist()) for c in frame.columns}
+    assert arrow.column_names == frame.columns == list(columns)
+    return {c: (arrow[c].to_pylist(), frame[c].to_list(), columns[c].tolist()) for c in frame.columns}
 
 
 def same(one, other):
@@ -114,10 +114,10 @@ def test_three_readers_see_what_is_written(data, rows):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "t.parquet"
         write_parquet(columns, path, sha256="0" * 64)
-        found, words = read_columns(path, rows, 40)
-        assert words == {"sha256": "0" * 64}
+        read, metadata = read_columns(path, rows, 40)
+        assert metadata == {"sha256": "0" * 64}
         for name, readers in by_readers(path).items():
-            for values in (found[name].tolist(), *readers):
+            for values in (read[name].tolist(), *readers):
                 assert same(values, columns[name].tolist()), name
 
 
@@ -125,13 +125,13 @@ def test_three_readers_see_what_is_written(data, rows):
 def test_three_readers_see_every_row_of_large_files(rows, tmp_path):
     columns, path = table(rows, rows), tmp_path / "t.parquet"
     write_parquet(columns, path)
-    found, _ = read_columns(path, rows, 8)
+    read, _ = read_columns(path, rows, 8)
     for name, readers in by_readers(path).items():
-        assert all(same(values, columns[name].tolist()) for values in (found[name].tolist(), *readers))
+        assert all(same(values, columns[name].tolist()) for values in (read[name].tolist(), *readers))
 
 
 def test_a_file_has_one_form_and_no_statistics(tmp_path):
-    """Detects another layout: a change of it needs another number in `WRITER`."""
+    """Detects another layout: a change needs another number in `WRITER`."""
     columns = {
         "text": np.array(["a", "é", "a"], dtype=object),
         "truth": np.array([True, False, True]),
@@ -141,9 +141,9 @@ def test_a_file_has_one_form_and_no_statistics(tmp_path):
     }
     write_parquet(columns, tmp_path / "t.parquet", sha256="x")
     assert hashlib.sha256((tmp_path / "t.parquet").read_bytes()).hexdigest() == ONE_FORM
-    about = arrow_parquet.ParquetFile(tmp_path / "t.parquet").metadata
-    chunks = [about.row_group(0).column(i) for i in range(about.num_columns)]
-    assert about.created_by == parquet.WRITER
+    metadata = arrow_parquet.ParquetFile(tmp_path / "t.parquet").metadata
+    chunks = [metadata.row_group(0).column(i) for i in range(metadata.num_columns)]
+    assert metadata.created_by == parquet.WRITER
     assert not any(c.is_stats_set or c.has_offset_index or c.has_column_index for c in chunks)
     assert {c.compression for c in chunks} == {"UNCOMPRESSED"}
 
@@ -155,12 +155,12 @@ def read_or_refused(path, rows, raw, longest=40):
     """Read a file with these bytes: if it is not refused, its values imply every byte, and three readers see them."""
     path.write_bytes(raw)
     try:
-        found, words = read_columns(path, rows, longest)
+        columns, metadata = read_columns(path, rows, longest)
     except ReleaseError:
         return False
-    assert b"".join(parquet.pieces(found, words)) == raw
+    assert b"".join(parquet.pieces(columns, metadata)) == raw
     for name, readers in by_readers(path).items():
-        assert all(same(values, found[name].tolist()) for values in readers), name
+        assert all(same(values, columns[name].tolist()) for values in readers), name
     return True
 
 
@@ -222,7 +222,7 @@ def structures(fields):
 
 
 STATISTICS = [[3, 6, 4], [5, 8, bytes(8)], [6, 8, bytes(8)]]
-MORE = [
+EXTRA_FIELDS = [
     (12, STATISTICS),
     (9, [12, [STATISTICS]]),
     (9, [5, [2]]),
@@ -238,27 +238,27 @@ def altered_structures(root):
     """Every footer or head that differs in one field: a number, a text, one left out, one more."""
     for i, _ in enumerate(structures(root)):
         count = len(next(itertools.islice(structures(root), i, None)))
-        for at in range(count):
+        for position in range(count):
             for change in ("less", "more", "double", "gone"):
                 other = copy.deepcopy(root)
-                own = next(itertools.islice(structures(other), i, None))
-                number, kind, x = own[at]
+                fields = next(itertools.islice(structures(other), i, None))
+                number, kind, x = fields[position]
                 if change == "gone":
-                    del own[at]
+                    del fields[position]
                 elif kind in (5, 6):
-                    own[at][2] = {"less": max(x - 2, 0), "more": x + 2, "double": 2 * x + 1}[change]
+                    fields[position][2] = {"less": max(x - 2, 0), "more": x + 2, "double": 2 * x + 1}[change]
                 elif kind == 8:
-                    own[at][2] = {"less": x[:-1], "more": x + b"x", "double": x + x}[change]
+                    fields[position][2] = {"less": x[:-1], "more": x + b"x", "double": x + x}[change]
                 elif kind == 9:
                     x[1] = {"less": x[1][:-1], "more": [*x[1], *x[1][-1:]], "double": x[1][::-1]}[change]
                 yield other
         for number in range(1, 15):
-            for kind, x in MORE:
+            for kind, x in EXTRA_FIELDS:
                 other = copy.deepcopy(root)
-                own = next(itertools.islice(structures(other), i, None))
-                if number not in [f[0] for f in own] and kind != 1:
-                    own.append([number, kind, x])
-                    own.sort(key=lambda f: f[0])
+                fields = next(itertools.islice(structures(other), i, None))
+                if number not in [f[0] for f in fields] and kind != 1:
+                    fields.append([number, kind, x])
+                    fields.sort(key=lambda f: f[0])
                     yield other
 
 
@@ -275,8 +275,8 @@ def test_a_footer_that_says_anything_else_is_refused_or_seen_by_three_readers(tm
         new = untyped(other)
         if new != footer_of(raw):
             tried += 1
-            whole = raw[: -8 - length] + new + len(new).to_bytes(4, "little") + b"PAR1"
-            came += read_or_refused(path, 3, whole)
+            altered = raw[: -8 - length] + new + len(new).to_bytes(4, "little") + b"PAR1"
+            came += read_or_refused(path, 3, altered)
     assert tried > 500
     assert 0 < came < 20  # names of columns and words: the caller compares these
 
@@ -285,13 +285,13 @@ def test_the_head_of_a_page_that_says_anything_else_is_refused(tmp_path, monkeyp
     """The footer fits: it is written after the pages, with their sizes."""
     path, columns = tmp_path / "t.parquet", {"s": np.array(["a", "b", "a"], dtype=object)}
     pages, tried = list(parquet._pages(columns["s"])), 0
-    for place in (0, 1):
-        thrift = parquet._ThriftReader(memoryview(pages[place]))
+    for page in (0, 1):
+        thrift = parquet._ThriftReader(memoryview(pages[page]))
         head = typed(thrift)
-        rest = pages[place][thrift.position :]
+        rest = pages[page][thrift.position :]
         for other in altered_structures(head):
             changed = [*pages]
-            changed[place] = untyped(other) + rest
+            changed[page] = untyped(other) + rest
             if changed == pages:
                 continue
             with monkeypatch.context() as here:
@@ -307,10 +307,10 @@ def test_statistics_from_which_an_engine_answers_are_refused(tmp_path, monkeypat
     path, chunk = tmp_path / "t.parquet", parquet._chunk
     low, high = np.array([100.0]).tobytes(), np.array([200.0]).tobytes()
 
-    def forged(name, values, sizes, at):
-        thrift = parquet._ThriftReader(memoryview(chunk(name, values, sizes, at)))
-        (first, (number, kind, about)) = typed(thrift)
-        return untyped([first, [number, kind, [*about, [12, 12, [[5, 8, high], [6, 8, low]]]]]])
+    def forged(name, values, sizes, row):
+        thrift = parquet._ThriftReader(memoryview(chunk(name, values, sizes, row)))
+        (head, (number, kind, metadata)) = typed(thrift)
+        return untyped([head, [number, kind, [*metadata, [12, 12, [[5, 8, high], [6, 8, low]]]]]])
 
     with monkeypatch.context() as here:
         here.setattr(parquet, "_chunk", forged)
@@ -345,8 +345,8 @@ def test_a_footer_that_promises_more_than_it_holds_is_refused(tmp_path):
     write_parquet({"a": np.array([1])}, path)
     raw = path.read_bytes()
     footer = footer_of(raw)
-    at = footer.index(b"\x19") + 1
-    many = footer[:at] + bytes([0xF0 | footer[at] & 0xF]) + parquet._varint(10**7) + footer[at + 1 :]
+    start = footer.index(b"\x19") + 1
+    many = footer[:start] + bytes([0xF0 | footer[start] & 0xF]) + parquet._varint(10**7) + footer[start + 1 :]
     for other in (
         many,
         footer[:-1],
@@ -396,10 +396,10 @@ def test_links_in_a_release_are_refused(tmp_path):
     table_file = folder / "tables" / "a.csv"
     table_file.rename(tmp_path / "elsewhere.csv")
     table_file.symlink_to(tmp_path / "elsewhere.csv")
-    (found,) = (c for c in fn.verify(folder).checks if c.claim == FILES)
-    assert not found.holds
-    assert "links" in found.found
-    assert "tables/a.csv" in found.found
+    (check,) = (c for c in fn.verify(folder).checks if c.claim == FILES)
+    assert not check.holds
+    assert "links" in check.found
+    assert "tables/a.csv" in check.found
     table_file.unlink()
     (tmp_path / "elsewhere.csv").rename(table_file)
     (folder / "tables").rename(tmp_path / "tables")
@@ -456,22 +456,22 @@ def test_odd_values_in_a_plan_are_errors_of_ours(inner):
             fn.Plan.from_json(altered)
 
 
-def test_a_plan_beyond_the_memory_is_an_error_of_ours(monkeypatch):
-    def beyond(*_):
+def test_a_plan_too_large_for_the_memory_is_an_error_of_fitnoise(monkeypatch):
+    def exhaust(*_):
         raise MemoryError
 
-    monkeypatch.setattr(fn.Plan, "_read", beyond)
+    monkeypatch.setattr(fn.Plan, "_read", exhaust)
     with refused("plan.plan-too-large-for-memory"):
         fn.Plan.from_json(SAMPLE)
 
 
-def test_a_folder_with_many_other_files_is_told_in_few_words(tmp_path):
+def test_a_folder_with_many_other_files_is_described_briefly(tmp_path):
     folder = shutil.copytree(mutations.SAMPLES / "releases" / "old", tmp_path / "release")
     for i in range(200):
         (folder / f"other {i}").touch()
-    (found,) = (c.found for c in fn.verify(folder).checks if c.claim == "its files are those of a release")
-    assert "not part of a release" in found
-    assert found.count("other") < 50
+    (message,) = (c.found for c in fn.verify(folder).checks if c.claim == "its files are those of a release")
+    assert "not part of a release" in message
+    assert message.count("other") < 50
 
 
 # --- ledgers ------------------------------------------------------------------------------------------------
@@ -512,6 +512,6 @@ LEDGERS = {
 
 @pytest.mark.parametrize("name", LEDGERS)
 def test_ledgers_that_would_take_long_are_refused(name, tmp_path):
-    statements, told = LEDGERS[name]
-    with refused(told):
+    statements, code = LEDGERS[name]
+    with refused(code):
         open_altered(tmp_path / "ledger.sqlite", *statements)

@@ -16,15 +16,15 @@ from fitnoise.kernel.order import CostLimit
 from fitnoise.kernel.units import Neighbours
 
 OPEN, CLOSED, BIG = np.arange(3), np.arange(3), np.array([2**70, 1], dtype=object)
-for some in (CLOSED, BIG):
-    some.setflags(write=False)
+for array in (CLOSED, BIG):
+    array.setflags(write=False)
 MIXED = np.array([2**70, 1.5], dtype=object)
 MIXED.setflags(write=False)
 TEXTS = np.array(["a"])
 TEXTS.setflags(write=False)
 
 
-class Own(Fraction):
+class Number(Fraction):
     """A number that may say anything."""
 
 
@@ -85,7 +85,7 @@ BAD = {
     "array": (((1, OPEN),), "ndarray"),
     "array of others": (MIXED, "ndarray"),
     "array of texts": (TEXTS, "ndarray"),
-    "subclass": (Own(1), "Own"),
+    "subclass": (Number(1), "Own"),
     "stranger": ((1, (Stranger(),)), "Stranger"),
     "stranger in a mapping": (FixedMapping({1: Stranger()}), "Stranger"),
     "stranger as a key": (FixedMapping({Stranger(): 1}), "Stranger"),
@@ -102,8 +102,8 @@ def test_what_cannot_change_is_accepted(name):
 
 @pytest.mark.parametrize("name", BAD)
 def test_what_can_change_or_is_a_strangers_is_named(name):
-    value, told = BAD[name]
-    assert changeable(value) == told
+    value, kind = BAD[name]
+    assert changeable(value) == kind
 
 
 def test_a_class_of_the_kernel_that_is_not_frozen_is_named(monkeypatch):
@@ -129,18 +129,24 @@ def test_kept_values_are_not_looked_at_nor_made():
 
 
 def test_a_fixed_mapping_is_a_mapping_that_does_not_change():
-    given = {"a": 1, "b": 2}
-    made = FixedMapping(given)
-    given["c"] = 3
-    assert dict(made) == {"a": 1, "b": 2} == made
-    assert made == {"b": 2, "a": 1}
-    assert (made["b"], len(made), list(made), "c" in made, repr(made)) == (2, 2, ["a", "b"], False, "{'a': 1, 'b': 2}")
-    assert made | {"b": 5} == {"a": 1, "b": 5}
+    source = {"a": 1, "b": 2}
+    fixed = FixedMapping(source)
+    source["c"] = 3
+    assert dict(fixed) == {"a": 1, "b": 2} == fixed
+    assert fixed == {"b": 2, "a": 1}
+    assert (fixed["b"], len(fixed), list(fixed), "c" in fixed, repr(fixed)) == (
+        2,
+        2,
+        ["a", "b"],
+        False,
+        "{'a': 1, 'b': 2}",
+    )
+    assert fixed | {"b": 5} == {"a": 1, "b": 5}
     with pytest.raises(AttributeError, match="_items cannot be set"):
-        made._items = {}
-    for other in copied(made):
+        fixed._items = {}
+    for other in copied(fixed):
         assert type(other) is FixedMapping
-        assert other == made
+        assert other == fixed
 
 
 def test_a_copy_of_a_tree_cannot_be_written_to_either():

@@ -15,7 +15,7 @@ import fitnoise as fn
 from fitnoise.interfaces import commands
 from fitnoise.interfaces.cli import cli
 
-DEAR = {"duckdb", "numpy", "opendp", "pandas", "pydantic", "scipy"}
+SLOW_MODULES = {"duckdb", "numpy", "opendp", "pandas", "pydantic", "scipy"}
 
 
 def loaded(code):
@@ -25,22 +25,22 @@ def loaded(code):
     return set(json.loads(done.stderr))
 
 
-def told_to_type_checkers():
+def names_for_type_checkers():
     """The room of every name, by the imports that only type checkers see."""
     tree = ast.parse(Path(fn.__file__).read_text(encoding="utf-8"))
     (block,) = (n for n in tree.body if isinstance(n, ast.If) and isinstance(n.test, ast.Name))
-    found = {}
+    modules = {}
     for node in block.body:
         if isinstance(node, ast.ImportFrom):
-            found |= {a.name: f"{node.module}.{a.name}" if a.asname else node.module for a in node.names}
+            modules |= {a.name: f"{node.module}.{a.name}" if a.asname else node.module for a in node.names}
         else:  # a room by another name
-            found[node.targets[0].id] = f"{found.pop(node.value.id)}.{node.value.id}"
-    return found
+            modules[node.targets[0].id] = f"{modules.pop(node.value.id)}.{node.value.id}"
+    return modules
 
 
-def test_the_package_alone_loads_only_its_errors():
+def test_the_package_loads_only_its_errors():
     modules = loaded("import fitnoise")
-    assert not modules & DEAR
+    assert not modules & SLOW_MODULES
     assert {m for m in modules if m.startswith("fitnoise")} == {"fitnoise", "fitnoise.errors"}
 
 
@@ -60,17 +60,17 @@ def test_nothing_that_users_name_needs_what_only_tests_have():
     assert "scipy.signal" not in modules  # most of a second, for one recurrence
 
 
-def test_type_checkers_are_told_where_names_are():
-    assert {n: f"fitnoise.{room}" for n, room in (fn._ROOM_OF | fn._SHORT).items()} == told_to_type_checkers()
+def test_type_checkers_see_where_names_are():
+    assert {n: f"fitnoise.{room}" for n, room in (fn._ROOM_OF | fn._SHORT).items()} == names_for_type_checkers()
     assert sorted({*fn._ROOM_OF, "FitnoiseError"}) == fn.__all__
 
 
 @pytest.mark.parametrize("name", fn.__all__)
 def test_a_public_name_is_what_its_room_holds(name):
     room = import_module(f"fitnoise.{fn._ROOM_OF.get(name, 'errors')}")
-    found = getattr(fn, name)
-    assert found is getattr(room, name)
-    assert not isinstance(found, ModuleType)
+    value = getattr(fn, name)
+    assert value is getattr(room, name)
+    assert not isinstance(value, ModuleType)
 
 
 @pytest.mark.parametrize("name", fn._SHORT)
@@ -91,7 +91,7 @@ def test_no_room_takes_the_place_of_a_name():
 
 def test_names_are_listed_before_they_are_loaded():
     code = "import fitnoise; assert {*fitnoise.__all__, 'what_if', '__version__'} <= {*dir(fitnoise)}"
-    assert not loaded(code) & DEAR
+    assert not loaded(code) & SLOW_MODULES
 
 
 def test_a_name_that_is_none_is_not_found():
@@ -108,7 +108,7 @@ def test_a_name_that_is_none_is_not_found():
 def test_help_comes_at_once(arguments):
     code = f"from fitnoise.interfaces.cli import main; main({arguments})"
     modules = loaded(code)
-    assert not modules & DEAR
+    assert not modules & SLOW_MODULES
     assert {m for m in modules if m.startswith("fitnoise.")} == {
         "fitnoise.errors", "fitnoise.interfaces", "fitnoise.interfaces.cli", "fitnoise.interfaces.streams",
     }  # fmt: skip
@@ -116,9 +116,13 @@ def test_help_comes_at_once(arguments):
 
 def test_every_command_takes_what_its_options_give():
     """The options hand their values over by name, which no type checker compares."""
-    inside = {f"{name}_{own}": x for name, g in cli.commands.items() for own, x in getattr(g, "commands", {}).items()}
-    alone = {name: command for name, command in cli.commands.items() if not hasattr(command, "commands")}
+    inside = {
+        f"{name}_{subcommand}": x
+        for name, g in cli.commands.items()
+        for subcommand, x in getattr(g, "commands", {}).items()
+    }
+    top_commands = {name: command for name, command in cli.commands.items() if not hasattr(command, "commands")}
     assert {"series_status", "series_write"} <= inside.keys()
-    for name, command in (alone | inside).items():
+    for name, command in (top_commands | inside).items():
         taken = inspect.signature(getattr(commands, f"{name}_command")).parameters
         assert sorted(taken) == sorted(p.name for p in command.params)

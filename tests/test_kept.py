@@ -28,7 +28,7 @@ OTHER = fn.plan(fn.Workload(DOMAIN, [fn.table("a", margin=4)]))
 COUNTS = np.arange(6).reshape(3, 2)
 ME = Account("people", fn.PrivacyUnit())
 HOMES = Account("default", fn.PrivacyUnit("household", 9))
-SOME = Loss.of_epsilon(Fraction(1, 8), by_cell=False)
+SMALL_LOSS = Loss.of_epsilon(Fraction(1, 8), by_cell=False)
 
 
 @pytest.fixture
@@ -37,12 +37,12 @@ def book(tmp_path):
         yield ledger
 
 
-def measured(ledger, order=PLAN.order, door=None, counts=COUNTS, **more):
-    return measure(order, HistogramCounter(counts, DOMAIN), ledger, noise=door or Replay(3), **more)
+def measured(ledger, order=PLAN.order, source=None, counts=COUNTS, **options):
+    return measure(order, HistogramCounter(counts, DOMAIN), ledger, noise=source or Replay(3), **options)
 
 
 def failing(number, text="no luck"):
-    def fail(*_args, **_more):
+    def fail(*_args, **_options):
         raise OSError(number, text)
 
     return fail
@@ -51,7 +51,7 @@ def failing(number, text="no luck"):
 # --- files ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_draft_is_its_owners_alone_and_gone_unless_it_is_placed(tmp_path):
+def test_a_draft_belongs_to_its_owner_and_is_gone_unless_it_is_placed(tmp_path):
     with Draft(tmp_path, "a") as draft:
         assert draft.path.stat().st_mode & 0o777 == 0o600
         draft.write(b"one, and more")
@@ -100,7 +100,7 @@ def test_a_draft_that_another_process_holds_as_a_leftover_is_made_again(tmp_path
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("done", b"one")]
 
 
-def test_drafts_of_the_dead_are_removed_and_of_the_living_told(tmp_path, monkeypatch):
+def test_drafts_of_dead_processes_are_removed_and_of_living_ones_reported(tmp_path, monkeypatch):
     with Draft(tmp_path, "a") as draft:
         (tmp_path / "a-0.unfinished").touch()
         (tmp_path / "b-0.unfinished").touch()
@@ -117,7 +117,7 @@ def test_drafts_of_the_dead_are_removed_and_of_the_living_told(tmp_path, monkeyp
     assert not clear_drafts(tmp_path / "nowhere", "a")
 
 
-def test_where_files_cannot_be_locked_it_is_said(tmp_path, monkeypatch):
+def test_where_files_cannot_be_locked_an_error_is_raised(tmp_path, monkeypatch):
     (tmp_path / "f").touch()
     os.close(hold(tmp_path / "f"))
     monkeypatch.setattr(disk.sys, "platform", "win32")
@@ -130,9 +130,9 @@ def test_where_files_cannot_be_locked_it_is_said(tmp_path, monkeypatch):
 def test_a_sync_of_names_fails_where_the_disk_does_and_not_where_it_is_not_supported(tmp_path, monkeypatch):
     sync_names(tmp_path)
     sync_names(tmp_path / "nowhere")
-    for number, told in ((errno.EINVAL, False), (errno.EIO, True), (errno.ENOSPC, True)):
+    for number, fails in ((errno.EINVAL, False), (errno.EIO, True), (errno.ENOSPC, True)):
         monkeypatch.setattr(disk.os, "fsync", failing(number))
-        if told:
+        if fails:
             with pytest.raises(OSError, match="no luck"):
                 sync_names(tmp_path)
         else:
@@ -153,26 +153,26 @@ def test_answers_are_read_as_they_were_written_whatever_room_they_have(tmp_path)
         content = serialise(ANSWERS, room)
         assert len(content) == max(room, len(json.dumps([[y.tolist() for y in p] for p in ANSWERS]).replace(" ", "")))
         (tmp_path / "f").write_bytes(content)
-        found = read(tmp_path / "f", answers_digest(flat))
-        assert [[y.tolist() for y in p] for p in found] == [[y.tolist() for y in p] for p in ANSWERS]
-        assert [[y.dtype for y in p] for p in found] == [[np.int64] * 2, [object], [np.int64]]
+        parts = read(tmp_path / "f", answers_digest(flat))
+        assert [[y.tolist() for y in p] for p in parts] == [[y.tolist() for y in p] for p in ANSWERS]
+        assert [[y.dtype for y in p] for p in parts] == [[np.int64] * 2, [object], [np.int64]]
     assert read(tmp_path / "nowhere", digest) is None
 
 
 @pytest.mark.parametrize("size", [0, 1, 7])
 def test_room_is_made_for_the_longest_numbers_of_64_bits(size):
-    least = [(np.full(size, -(2**63)), np.full(1, -(2**63)))] * 2
-    assert len(serialise(least, 0)) <= room_for(least) == len(serialise(least, room_for(least)))
+    min_numbers = [(np.full(size, -(2**63)), np.full(1, -(2**63)))] * 2
+    assert len(serialise(min_numbers, 0)) <= room_for(min_numbers) == len(serialise(min_numbers, room_for(min_numbers)))
     wide = [(np.array([10**40] * size, dtype=object),)]
     assert len(serialise([(np.array([10**100] * size, dtype=object),)], 0)) <= room_for(wide)
 
 
-def test_the_length_of_a_file_does_not_tell_how_long_the_exact_answers_are():
+def test_the_length_of_a_file_does_not_reveal_the_length_of_exact_answers():
     lengths = [room_for([(np.array([x, 2], dtype=object),)]) for x in (0, 1, -(10**20), 2**200)]
     assert len(set(lengths)) == 1
 
 
-def test_answers_are_told_by_lines_however_many_there_are():
+def test_answers_are_hashed_by_lines_however_many_there_are():
     many = np.arange(2**16 + 3)
     assert answers_digest([many]) == hashlib.sha256("\n".join(map(str, range(2**16 + 3))).encode()).hexdigest()
 
@@ -188,7 +188,7 @@ def test_answers_that_were_touched_are_refused(tmp_path, text):
 
 
 def test_a_charge_has_one_set_of_answers(book):
-    charge = book.charge(ME, SOME, {"plan": "1" * 64, "salt": "0" * 32})
+    charge = book.charge(ME, SMALL_LOSS, {"plan": "1" * 64, "salt": "0" * 32})
     assert is_unfinished(book, charge)
     assert book.answered(charge) is None
     entry = book.answer(charge, "a" * 64)
@@ -206,7 +206,7 @@ def test_a_charge_has_one_set_of_answers(book):
 
 
 def test_a_chain_finds_entries_and_answers_by_their_digests(book):
-    charges = [book.charge(ME, SOME, {"plan": f"{i:064x}"}) for i in range(3)]
+    charges = [book.charge(ME, SMALL_LOSS, {"plan": f"{i:064x}"}) for i in range(3)]
     answers = [book.answer(charges[i], "a" * 64) for i in (2, 0)]
     with book._transaction("BEGIN") as chain:
         assert list(chain) == [*charges, *answers]
@@ -216,24 +216,24 @@ def test_a_chain_finds_entries_and_answers_by_their_digests(book):
 
 @pytest.mark.parametrize("salt", ["../" + "0" * 29, "0" * 31, "0" * 33, "F" * 32, None, 7])
 def test_a_charge_with_another_salt_is_none_to_finish(book, salt):
-    charge = book.charge(ME, SOME, {"plan": "1" * 64, "salt": salt})
+    charge = book.charge(ME, SMALL_LOSS, {"plan": "1" * 64, "salt": salt})
     assert not is_unfinished(book, charge)
 
 
 def test_answers_are_of_a_charge_or_a_period_of_the_account(book, tmp_path):
-    first = book.charge(ME, SOME, {"plan": "1" * 64}, drawn_period=DrawnPeriod(1, "f" * 64))
+    period = book.charge(ME, SMALL_LOSS, {"plan": "1" * 64}, drawn_period=DrawnPeriod(1, "f" * 64))
     second = book.period(ME, "1" * 64, DrawnPeriod(2, "e" * 64))
     cap = book.set_cap(ME, Fraction(9))
-    answers = [book.answer(e, "a" * 64) for e in (second, first)]
+    answers = [book.answer(e, "a" * 64) for e in (second, period)]
     assert book.charges(ME, "1" * 64) == []  # it is a series
     with Ledger(tmp_path / "other.db") as other:
-        foreign = other.charge(ME, SOME, {})
+        foreign = other.charge(ME, SMALL_LOSS, {})
     for wrong in (cap, answers[0], foreign):
         with refused("ledger.answers-without-charge"):
             book.answer(wrong, "a" * 64)
     with refused("ledger.answers-not-digests"):
-        book.answer(book.charge(ME, SOME, {}), "A" * 64)
-    assert not is_unfinished(book, first)
+        book.answer(book.charge(ME, SMALL_LOSS, {}), "A" * 64)
+    assert not is_unfinished(book, period)
     with refused("ledger.entry-kind-or-cost-invalid"):
         type(cap)(9, "answers", ME, Fraction(1), cap.time, {"charge": "a", "answers": "b"}, "", "")
     with refused("ledger.entry-kind-or-cost-invalid"):
@@ -243,7 +243,7 @@ def test_answers_are_of_a_charge_or_a_period_of_the_account(book, tmp_path):
 
 
 def test_an_entry_of_answers_is_written_when_they_are_kept_and_else_not_at_all(book):
-    charge = book.charge(ME, SOME, {})
+    charge = book.charge(ME, SMALL_LOSS, {})
 
     def wrong():
         raise LedgerError("disk-full", "The disk is full.", "", "Free space.", "Nothing was kept.")
@@ -256,20 +256,20 @@ def test_an_entry_of_answers_is_written_when_they_are_kept_and_else_not_at_all(b
     assert held == [True]
 
 
-def test_a_plan_that_was_charged_before_is_refused_once_it_is_asked_for_once(book):
-    book.charge(ME, SOME, {"plan": "1" * 64}, once=True)
-    book.charge(ME, SOME, {"plan": "2" * 64}, once=True)
-    book.charge(ME, SOME, {"plan": "1" * 64})
+def test_a_plan_that_was_charged_before_is_refused_if_once_is_requested(book):
+    book.charge(ME, SMALL_LOSS, {"plan": "1" * 64}, once=True)
+    book.charge(ME, SMALL_LOSS, {"plan": "2" * 64}, once=True)
+    book.charge(ME, SMALL_LOSS, {"plan": "1" * 64})
     with refused("ledger.plan-charged-meanwhile"):
-        book.charge(ME, SOME, {"plan": "1" * 64}, once=True)
+        book.charge(ME, SMALL_LOSS, {"plan": "1" * 64}, once=True)
     assert len(book.entries()) == 3
 
 
 def test_a_second_name_that_comes_with_the_commit_is_no_word_of_the_past(book, tmp_path):
     """The entry is in the file, so that no message may state that nothing was charged."""
-    charge = book.charge(ME, SOME, {})
-    real, told = book._has_changed, []
-    book._has_changed = lambda: (tmp_path / "second").hardlink_to(tmp_path / "ledger.db") or told.append(1) or real()
+    charge = book.charge(ME, SMALL_LOSS, {})
+    real, calls = book._has_changed, []
+    book._has_changed = lambda: (tmp_path / "second").hardlink_to(tmp_path / "ledger.db") or calls.append(1) or real()
     with refused("ledger.replaced-while-writing") as raised:
         book.answer(charge, "a" * 64)
     assert "nothing" not in str(raised.value).lower()
@@ -281,36 +281,36 @@ def test_a_second_name_that_comes_with_the_commit_is_no_word_of_the_past(book, t
 # --- measuring ------------------------------------------------------------------------------------------------------
 
 
-def test_answers_are_kept_beside_the_ledger_until_they_are_forgotten(book, tmp_path):
+def test_answers_are_stored_next_to_the_ledger_until_they_are_forgotten(book, tmp_path):
     stages = Stages()
-    found = measured(book, stages=stages)
+    result = measured(book, stages=stages)
     (path,) = (tmp_path / "ledger.db.answers").iterdir()
-    assert (path.name, path.stat().st_mode & 0o777) == (f"{found.charge.digest}.answers", 0o600)
+    assert (path.name, path.stat().st_mode & 0o777) == (f"{result.charge.digest}.answers", 0o600)
     assert path.parent.stat().st_mode & 0o777 == 0o700
-    assert (stages.charge, stages.salt) == (found.charge, found.charge.detail["salt"])
-    assert stages.answers == book.answered(found.charge)
-    beside = AnswerFolder(book)
-    assert beside.path(found.charge) == path
-    again = beside.read(found.charge, stages.answers)
-    assert [[y.tolist() for y in p] for p in again] == [[y.tolist() for y in p] for p in found.answers]
-    assert answers_digest(y for p in again for y in p) == stages.answers.answers
-    beside.forget(None)
+    assert (stages.charge, stages.salt) == (result.charge, result.charge.detail["salt"])
+    assert stages.answers == book.answered(result.charge)
+    stored = AnswerFolder(book)
+    assert stored.path(result.charge) == path
+    read = stored.read(result.charge, stages.answers)
+    assert [[y.tolist() for y in p] for p in read] == [[y.tolist() for y in p] for p in result.answers]
+    assert answers_digest(y for p in read for y in p) == stages.answers.answers
+    stored.forget(None)
     assert path.exists()
-    beside.forget(found.charge)
+    stored.forget(result.charge)
     assert [p.name for p in tmp_path.iterdir()] == ["ledger.db"]
-    beside.forget(found.charge)
+    stored.forget(result.charge)
 
 
 def test_a_ledger_in_memory_keeps_no_answers_and_names_them(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with Ledger(":memory:") as book:
-        found = measured(book)
-        entry, beside = book.answered(found.charge), AnswerFolder(book)
-        assert entry.answers == answers_digest(y for p in found.answers for y in p)
-        assert beside.path(found.charge) is beside.read(found.charge, entry) is None
-        assert not beside.is_held(found.charge)
-        beside.forget(found.charge)
-        with beside.holding(found.charge):
+        result = measured(book)
+        entry, stored = book.answered(result.charge), AnswerFolder(book)
+        assert entry.answers == answers_digest(y for p in result.answers for y in p)
+        assert stored.path(result.charge) is stored.read(result.charge, entry) is None
+        assert not stored.is_held(result.charge)
+        stored.forget(result.charge)
+        with stored.holding(result.charge):
             pass
     assert not list(tmp_path.iterdir())
 
@@ -325,48 +325,48 @@ def killed(*_):
 
 def test_a_charge_without_answers_is_finished_at_no_further_charge(book, tmp_path):
     """The data have changed since: what is drawn is of the new ones."""
-    door = Replay(draws=killed)
+    killing = Replay(draws=killed)
     with pytest.raises(Killed):
-        measured(book, door=door)
+        measured(book, source=killing)
     (charge,) = book.entries()
     assert is_unfinished(book, charge)
     assert [p.name for p in tmp_path.iterdir()] == ["ledger.db"]
-    found = measured(book, unfinished=charge, counts=COUNTS + 7)
-    assert found.charge == charge
-    plain = measured(Ledger(":memory:"), counts=COUNTS + 7)
-    assert [[y.tolist() for y in p] for p in found.answers] == [[y.tolist() for y in p] for p in plain.answers]
+    result = measured(book, unfinished=charge, counts=COUNTS + 7)
+    assert result.charge == charge
+    control = measured(Ledger(":memory:"), counts=COUNTS + 7)
+    assert [[y.tolist() for y in p] for p in result.answers] == [[y.tolist() for y in p] for p in control.answers]
     assert [e.kind for e in book.entries()] == ["charge", "answers"]
     assert book.balance(charge.account).spent == charge.rho
 
 
 def test_only_the_unfinished_charge_of_this_very_order_is_finished(book):
     with pytest.raises(Killed):
-        measured(book, door=Replay(draws=killed))
+        measured(book, source=Replay(draws=killed))
     (charge,) = book.entries()
     order = PLAN.order
     done = measured(book, OTHER.order).charge
-    dear = Loss.of_epsilon(Fraction(3), by_cell=False)
+    costly = Loss.of_epsilon(Fraction(3), by_cell=False)
     salted = {"plan": order.plan, "salt": "0" * 32}
     wrong = [
         (OTHER.order, charge),  # of another plan
         (OTHER.order, done),  # with answers
-        (order, book.charge(order.account, dear, salted)),  # at another price
+        (order, book.charge(order.account, costly, salted)),  # at another price
         (
             order,
             book.charge(order.account, order.ledger_loss(), {"plan": order.plan}),
         ),  # a charge without a measurement
         (
             order,
-            book.charge(order.account, order.ledger_loss(), salted, also={HOMES: dear}),
+            book.charge(order.account, order.ledger_loss(), salted, also={HOMES: costly}),
         ),  # for others, too
         (order, book.answer(charge, "a" * 64)),  # no charge
         (order, charge),  # with answers by now
     ]
     before = book.entries()
-    for asked, entry in wrong:
+    for wrong_order, entry in wrong:
         stages = Stages()
         with refused("ledger.entry-not-unfinished"):
-            measured(book, asked, unfinished=entry, stages=stages, door=Replay(draws=killed))
+            measured(book, wrong_order, unfinished=entry, stages=stages, source=Replay(draws=killed))
         assert (stages.charge, stages.salt) == (None, None)
     assert book.entries() == before
 
@@ -375,47 +375,47 @@ def test_of_two_that_draw_for_one_charge_the_answers_of_one_are_published(book, 
     """Without locks both draw; the ledger takes the first, and the file is its own."""
     monkeypatch.setattr(disk, "lock", failing(errno.EOPNOTSUPP))
     with pytest.raises(Killed):
-        measured(book, door=Replay(draws=killed))
+        measured(book, source=Replay(draws=killed))
     (charge,) = book.entries()
-    first = []
+    winner = []
 
     def slow(scale, size):
-        if not first:
-            first.append(None)
+        if not winner:
+            winner.append(None)
             with Ledger(book.file) as other:
-                first[0] = measured(other, unfinished=charge, door=Replay(1))
+                winner[0] = measured(other, unfinished=charge, source=Replay(1))
         return np.full(size, 2)
 
     stages = Stages()
     with refused("ledger.answers-recorded-before"):
-        measured(book, unfinished=charge, door=Replay(draws=slow), stages=stages)
+        measured(book, unfinished=charge, source=Replay(draws=slow), stages=stages)
     assert (stages.charge, stages.answers) == (charge, None)
     kept_there = AnswerFolder(book).read(charge, book.answered(charge))
-    assert [[y.tolist() for y in p] for p in kept_there] == [[y.tolist() for y in p] for p in first[0].answers]
+    assert [[y.tolist() for y in p] for p in kept_there] == [[y.tolist() for y in p] for p in winner[0].answers]
     assert [p.suffix for p in AnswerFolder(book).path(charge).parent.iterdir()] == [".answers"]
 
 
 def test_a_living_process_is_left_to_finish_its_charge(book):
-    told = []
+    held_flags = []
 
     def look(scale, size):
         (charge,) = book.entries()
-        told.append(AnswerFolder(book).is_held(charge))
+        held_flags.append(AnswerFolder(book).is_held(charge))
         with Ledger(book.file) as other, refused("ledger.release-in-progress"):
             measured(other, unfinished=charge)
         return np.full(size, 1)
 
-    found = measured(book, door=Replay(draws=look))
-    assert told
-    assert all(told)
-    beside = AnswerFolder(book)
-    assert not beside.is_held(found.charge)
-    with beside.holding(found.charge):
-        assert beside.is_held(found.charge)
-    assert not beside.is_held(found.charge)
+    result = measured(book, source=Replay(draws=look))
+    assert held_flags
+    assert all(held_flags)
+    stored = AnswerFolder(book)
+    assert not stored.is_held(result.charge)
+    with stored.holding(result.charge):
+        assert stored.is_held(result.charge)
+    assert not stored.is_held(result.charge)
 
 
-def test_a_plan_that_is_asked_for_once_is_charged_once(book):
+def test_a_plan_with_once_is_charged_once(book):
     measured(book, once=True)
     with refused("ledger.plan-charged-meanwhile"):
         measured(book, once=True)
@@ -425,7 +425,7 @@ def test_a_plan_that_is_asked_for_once_is_charged_once(book):
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize("moment", ["mkdir", "open", "room", "write", "place"])
-def test_a_disk_that_fails_is_told_and_charges_nothing_unless_it_did(book, monkeypatch, moment, number, tmp_path):
+def test_a_failing_disk_is_reported_and_charges_nothing_before_the_commit(book, monkeypatch, moment, number, tmp_path):
     writes, real = [], disk.Draft.write
 
     def second(self, content):
@@ -446,11 +446,11 @@ def test_a_disk_that_fails_is_told_and_charges_nothing_unless_it_did(book, monke
         stages = Stages()
         with refused("ledger.answers-folder-not-made", "ledger.answers-not-kept"):
             measured(book, stages=stages)
-    paid = moment in ("write", "place")
-    assert [e.kind for e in book.entries()] == ["charge"] * paid
-    assert (stages.charge is not None) == paid
+    is_charged = moment in ("write", "place")
+    assert [e.kind for e in book.entries()] == ["charge"] * is_charged
+    assert (stages.charge is not None) == is_charged
     assert [p.name for p in tmp_path.iterdir()] == ["ledger.db"]
-    if paid:
+    if is_charged:
         measured(book, unfinished=stages.charge)
     if moment == "write":
         assert len(writes[0]) == len(writes[1])  # so that what fails does not depend on the draw

@@ -155,9 +155,9 @@ def test_a_smaller_gap_can_be_had():
 
 def test_k_above_the_rank_is_the_rank():
     a = residues(12, 20)
-    above, at = ky_fan_design(a, 12), ky_fan_design(a, 11)
-    assert above.index == at.index == above.rank == 11
-    assert above.value == at.value
+    above, at_rank = ky_fan_design(a, 12), ky_fan_design(a, 11)
+    assert above.index == at_rank.index == above.rank == 11
+    assert above.value == at_rank.value
 
 
 # --- the norm -----------------------------------------------------------------------------------------------------
@@ -217,15 +217,15 @@ def problem(a, k):
 def test_slopes_and_curvature_by_differences(k, rng):
     rows = problem(rng.normal(size=(6, 15)), k)
     p, v = rng.uniform(0.5, 1.5, size=15), rng.normal(size=15)
-    at, step = rows.point_at(p), 1e-5
+    evaluation, step = rows.point_at(p), 1e-5
     above, below = rows.point_at(p + step * v), rows.point_at(p - step * v)
-    assert (above.height - below.height) / (2 * step) == pytest.approx(at.slopes @ v / 2, rel=1e-7)
-    assert p @ at.slopes == pytest.approx(at.height)
-    curve = rows.hessian(at, np.ones(15, dtype=bool))
+    assert (above.height - below.height) / (2 * step) == pytest.approx(evaluation.slopes @ v / 2, rel=1e-7)
+    assert p @ evaluation.slopes == pytest.approx(evaluation.height)
+    curve = rows.hessian(evaluation, np.ones(15, dtype=bool))
     # F has the slopes 1 − g.
     assert curve(v) == pytest.approx((below.slopes - above.slopes) / (2 * step), rel=1e-5, abs=1e-7)
     free = np.arange(15) % 3 > 0
-    assert rows.hessian(at, free)(v[free]) == pytest.approx(curve(np.where(free, v, 0.0))[free])
+    assert rows.hessian(evaluation, free)(v[free]) == pytest.approx(curve(np.where(free, v, 0.0))[free])
 
 
 def test_multiplicative_steps_never_lower_the_bound(rng):
@@ -253,23 +253,23 @@ def agree(one, other, factor=1.0):
 @pytest.mark.parametrize("k", [1, 2, 4, 9])
 def test_equivariances(k, rng):
     a = rng.normal(size=(6, 14))
-    plain = ky_fan_design(a, k)
-    certified(a, plain)
-    agree(ky_fan_design(3 * a, k), plain, 9)
-    agree(ky_fan_design(1e-90 * a, k), plain, 1e-180)
+    design = ky_fan_design(a, k)
+    certified(a, design)
+    agree(ky_fan_design(3 * a, k), design, 9)
+    agree(ky_fan_design(1e-90 * a, k), design, 1e-180)
     turn = np.linalg.qr(rng.normal(size=(9, 6)))[0]
-    agree(ky_fan_design(turn @ a, k), plain)
-    agree(ky_fan_design(np.repeat(a, 2, axis=0), k), plain, 2)
+    agree(ky_fan_design(turn @ a, k), design)
+    agree(ky_fan_design(np.repeat(a, 2, axis=0), k), design, 2)
     order = rng.permutation(14)
-    agree(ky_fan_design(a[:, order], k), plain)
+    agree(ky_fan_design(a[:, order], k), design)
     inside = a @ (rng.dirichlet(np.ones(14), size=3).T * rng.choice([-1, 1], size=3))
-    more = np.concatenate([a, -a[:, 3:5], np.zeros((6, 2)), a[:, :2], inside], axis=1)
-    wider = ky_fan_design(more, k)
-    certified(more, wider)
-    agree(wider, plain)
+    extended = np.concatenate([a, -a[:, 3:5], np.zeros((6, 2)), a[:, :2], inside], axis=1)
+    wider = ky_fan_design(extended, k)
+    certified(extended, wider)
+    agree(wider, design)
     assert not wider.weights[14:20].any()
-    assert not ky_fan_design(more, k).weights[14:20].any()
-    assert np.array_equal(ky_fan_design(more, k).weights, wider.weights)  # no randomness
+    assert not ky_fan_design(extended, k).weights[14:20].any()
+    assert np.array_equal(ky_fan_design(extended, k).weights, wider.weights)  # no randomness
 
 
 @pytest.mark.parametrize("k", [1, 2, 5, 7])
@@ -298,7 +298,7 @@ def test_increasing_and_concave_in_k(rng):
 
 
 @pytest.mark.parametrize("name", ["prefix 8", "residues 12", "ranges 8"])
-def test_the_whole_rank_is_least_total_error(name):
+def test_the_full_rank_is_the_smallest_total_error(name):
     """The planner of total error, which knows nothing of this one, reaches the same."""
     a = MATRICES[name]
     plan = fn.plan(
@@ -325,7 +325,7 @@ def test_against_a_conic_solver(k, rng):
 
 
 @pytest.mark.parametrize("k", [0, -1, 1.5, True, None])
-def test_k_is_a_whole_number_from_one(k):
+def test_k_is_an_integer_from_one(k):
     for ask in (
         lambda: ky_fan_design(np.eye(3), k),
         lambda: ky_fan_gram(AllRanges(5), k),
@@ -488,31 +488,31 @@ def test_marginals_in_closed_form(d, widths):
 def test_uniform_weights_are_optimal_for_marginals(k):
     a = margins(4, (1, 2))
     uniform = certificates.ky_fan_lower(a, np.ones(16), k)
-    closed, found = ky_fan_marginals((2,) * 4, tables(4, (1, 2)), k), ky_fan_design(a, k, tolerance=1e-10)
+    closed, design = ky_fan_marginals((2,) * 4, tables(4, (1, 2)), k), ky_fan_design(a, k, tolerance=1e-10)
     assert uniform == pytest.approx(closed.value, rel=1e-10)
-    assert found.evaluations <= 1  # uniform weights are tried first
-    assert found.value == pytest.approx(closed.value, rel=1e-10)
-    assert found.spikes == closed.spikes
+    assert design.evaluations <= 1  # uniform weights are tried first
+    assert design.value == pytest.approx(closed.value, rel=1e-10)
+    assert design.spikes == closed.spikes
     total = sum(n * v for n, v in zip(closed.multiplicities, closed.variances, strict=True))
-    assert total == pytest.approx(found.variances.sum(), rel=1e-9)
+    assert total == pytest.approx(design.variances.sum(), rel=1e-9)
 
 
 @pytest.mark.parametrize("k", [1, 3, 7, 20])
 def test_marginals_of_unequal_attributes(k):
-    sizes, asked = (2, 3, 4, 1), [(0,), (1, 0), (2,), (1, 2), (3, 2)]
+    sizes, tables_shown = (2, 3, 4, 1), [(0,), (1, 0), (2,), (1, 2), (3, 2)]
     cells = list(itertools.product(*(range(n) for n in sizes)))
     a = np.array(
         [
             [float(all(e[x] == y for x, y in zip(s, ys, strict=True))) for e in cells]
-            for s in asked
+            for s in tables_shown
             for ys in itertools.product(*(range(sizes[x]) for x in s))
         ]
     )
-    closed = ky_fan_marginals(sizes, asked, k)
-    found = ky_fan_design(a, k)
-    assert closed.rank == found.rank
-    assert closed.index == found.index
-    assert found.bound * (1 - EXACT) <= closed.value <= found.value * (1 + EXACT)
+    closed = ky_fan_marginals(sizes, tables_shown, k)
+    design = ky_fan_design(a, k)
+    assert closed.rank == design.rank
+    assert closed.index == design.index
+    assert design.bound * (1 - EXACT) <= closed.value <= design.value * (1 + EXACT)
     assert certificates.ky_fan_lower(a, np.ones(24), k) == pytest.approx(closed.value, rel=1e-10)
 
 
@@ -524,7 +524,7 @@ def test_marginals_of_a_hundred_attributes():
 
 
 @pytest.mark.parametrize(
-    ("sizes", "asked", "why"),
+    ("sizes", "attribute_sets", "why"),
     [
         ((), [()], "workload.marginal-sizes"),
         ((2, 0), [(0,)], "workload.marginal-sizes"),
@@ -534,9 +534,9 @@ def test_marginals_of_a_hundred_attributes():
         ((2, 2), [(-1,)], "workload.marginal-attributes"),
     ],
 )
-def test_marginals_that_cannot_be(sizes, asked, why):
+def test_marginals_that_cannot_be(sizes, attribute_sets, why):
     with refused(why):
-        ky_fan_marginals(sizes, asked, 1)
+        ky_fan_marginals(sizes, attribute_sets, 1)
 
 
 # --- scale --------------------------------------------------------------------------------------------------------
@@ -545,12 +545,12 @@ def test_marginals_that_cannot_be(sizes, asked, why):
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "k"), [("half", 512), ("sparse", 50), ("uneven", 50)])
 def test_five_hundred_dimensions(kind, k, rng):
-    made = {
+    makers = {
         "half": lambda: (rng.uniform(size=(512, 2048)) < 0.5).astype(float),
         "sparse": lambda: (rng.uniform(size=(512, 2048)) < 0.05).astype(float),
         "uneven": lambda: rng.normal(size=(512, 2048)) * np.exp(rng.normal(size=2048)),
     }
-    a = made[kind]()
+    a = makers[kind]()
     design = ky_fan_design(a, k)
     assert design.status is KyFanStatus.CONVERGED
     certified(a, design)
@@ -565,11 +565,13 @@ def test_all_ranges_of_a_thousand_cells():
     assert design.spikes == 25
     mu = 2577803.521
     assert design.bound * (1 - GAP) <= mu <= design.value * (1 + GAP)
-    whole = gram.product(np.eye(1024))
-    proof = certificates.ky_fan_gram_certificate(whole, design.weights, design.mixes, design.variances, design.tail, 50)
+    gram_matrix = gram.product(np.eye(1024))
+    proof = certificates.ky_fan_gram_certificate(
+        gram_matrix, design.weights, design.mixes, design.variances, design.tail, 50
+    )
     assert proof.gap <= 1.1 * GAP
     # The design from a matrix with this Gram matrix, for the full rank.
-    root = np.linalg.cholesky(whole).T
+    root = np.linalg.cholesky(gram_matrix).T
     full = ky_fan_design(root, 1024)
     certified(root, full)
     assert full.bound * (1 - GAP) <= 6484328.9998 <= full.value * (1 + GAP)
