@@ -116,13 +116,9 @@ def test_help_comes_at_once(arguments):
 
 def test_every_command_takes_what_its_options_give():
     """The options hand their values over by name, which no type checker compares."""
-    inside = {
-        f"{name}_{subcommand}": x
-        for name, g in cli.commands.items()
-        for subcommand, x in getattr(g, "commands", {}).items()
-    }
+    inside = {f"{name}_{part}": x for name, g in cli.commands.items() for part, x in getattr(g, "commands", {}).items()}
     top_commands = {name: command for name, command in cli.commands.items() if not hasattr(command, "commands")}
     assert {"series_status", "series_write"} <= inside.keys()
     for name, command in (top_commands | inside).items():
-        taken = inspect.signature(getattr(commands, f"{name}_command")).parameters
+        taken = inspect.signature(getattr(commands, f"{name.replace('-', '_')}_command")).parameters
         assert sorted(taken) == sorted(p.name for p in command.params)
