@@ -147,7 +147,7 @@ def release(
     """
     plan = read_back(plan)
     turn = _turn(plan, period, series)
-    _refuse_call(ledger, directory, tables, turn, again=again)
+    _refuse_call(ledger, directory, tables, turn, is_repeat=again)
     stage_notice, sentence_notice = progress or (lambda _: None), notice or (lambda _: None)
     call = _Call(plan, data, turn, table, private_key, again, progress=stage_notice, notice=sentence_notice)
     target, course = None if directory is None else Path(directory), _Course(ledger)
@@ -201,7 +201,7 @@ def _refuse_call(
     tables: str | Iterable[str] | None,
     turn: _PeriodTurn | None,
     *,
-    again: bool,
+    is_repeat: bool,
 ) -> None:
     """Raise an error if these arguments cannot make a release."""
     if not ledger.lasting if isinstance(ledger, Ledger) else str(ledger) == ":memory:":
@@ -222,7 +222,7 @@ def _refuse_call(
             _NOTHING,
             place="tables",
         )
-    if again and turn is not None:
+    if is_repeat and turn is not None:
         raise PlanError(
             "period-again",
             "A period of a series is to be measured again.",
