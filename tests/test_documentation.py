@@ -8,6 +8,7 @@ import pytest
 
 import fitnoise as fn
 from engines import POSTGRESQL, SPARK, connected, postgresql, spark
+from fitnoise.interfaces.cli import cli
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -95,3 +96,47 @@ def test_every_public_function_says_what_it_takes():
     functions = dict(public())
     assert len(functions) > 200
     assert [name for name, what in functions.items() if not SECTIONS.search(inspect.getdoc(what) or "")] == []
+
+
+ROOT = DOCS.parent
+PAGES = [
+    path
+    for path in (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md")))
+    if not {"developers", "mathematics"} & set(path.parts)
+]
+
+
+def command_options():
+    """Return every command, with its options; and the options of all commands."""
+
+    def options_of(command):
+        return {option for parameter in command.params for option in parameter.opts}
+
+    commands = {}
+    for name, command in cli.commands.items():
+        commands[name] = options_of(command)
+        for child in getattr(command, "commands", {}).values():
+            commands[name] |= options_of(child)
+    return commands, set().union(*commands.values(), {"--help", "--version"})
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_named_commands_options_and_functions_exist(path):
+    commands, options = command_options()
+    text = path.read_text("utf-8")
+    blocks = re.findall(r"^```.*?\n(.*?)^```", text, re.M | re.S)
+    lines = [line for block in blocks for line in re.findall("^fitnoise .*", block, re.M)]
+    for span in [*re.findall(r"`([^`\n]+)`", text), *lines]:
+        for command in re.findall(r"\bfitnoise ([a-z][a-z-]*)", span):
+            assert command in commands, span
+        if span.startswith(("fitnoise ", "--")):
+            assert set(re.findall(r"(?<!\S)--[a-z][a-z-]*", span)) <= options, span
+    for dotted in set(re.findall(r"\bfn\.([A-Za-z_]\w*)", text)):
+        assert hasattr(fn, dotted), dotted
+
+
+def test_the_names_for_tasks_are_public():
+    section = (DOCS / "reference" / "python.md").read_text("utf-8").split("## Find the name for a task")[1]
+    for line in section.splitlines():
+        if line.startswith("| ") and "`" in line:
+            assert all(hasattr(fn, name) for name in re.findall(r"`(\w+)`", line.split("|")[2])), line
