@@ -70,19 +70,22 @@ def compare(name, w, c, tables, limit):
     for basis in BASES:
         b, lifts = getattr(soft_max.bases(w), basis)
         begun = time.perf_counter()
-        found = soft_max.solve(b, lifts, c, hessian=Hessian.PRINTED, reading=AlgorithmVariant.CODE, max_seconds=limit)
+        solution = soft_max.solve(
+            b, lifts, c, hessian=Hessian.PRINTED, reading=AlgorithmVariant.CODE, max_seconds=limit
+        )
         theirs = time.perf_counter() - begun
-        excess = found.cost_squared / fine.bound - 1
+        excess = solution.cost_squared / fine.bound - 1
         same, seconds = ours(w, c, tables, min(max(excess, FINEST), 10.0))
-        if same.cost_squared > max(found.cost_squared, fine.bound * (1 + FINEST)):
+        if same.cost_squared > max(solution.cost_squared, fine.bound * (1 + FINEST)):
             raise RuntimeError("our plan is not as good as SM-II's: the comparison would be unfair")
-        clock, costs = found.history.T
+        clock, costs = solution.history.T
         then = np.minimum.accumulate(costs)[max(np.searchsorted(clock, seconds, side="right") - 1, 0)] / fine.bound - 1
-        over = "over " if found.ending is SoftMaxStatus.TIME else ""
+        time_mark = "over " if solution.ending is SoftMaxStatus.TIME else ""
         at_its_time = f"{fine.gap:.0e} in {fine_seconds:.3f} s" if fine_seconds <= theirs else "not ready"
         print(
-            f"| {name} | {'I' if basis == 'identity' else 'U'} | {over}{theirs:.2f} | {excess:.2%} | {seconds:.3f} "
-            f"| {over}{theirs / seconds:.0f} | {then:.1%} | {at_its_time} |",
+            f"| {name} | {'I' if basis == 'identity' else 'U'} | {time_mark}{theirs:.2f} "
+            f"| {excess:.2%} | {seconds:.3f} "
+            f"| {time_mark}{theirs / seconds:.0f} | {then:.1%} | {at_its_time} |",
             flush=True,
         )
 

@@ -104,7 +104,7 @@ def stages(attributes, order, rows):
     parts = [fn.all_tables(k, list(domain), variance=100.0) for k in range(1, order + 1)]
     source = fn.DataSource(max_records=10**9)
     plan = fn.plan(fn.Workload(domain, parts), source=source)
-    made = time.perf_counter()
+    planned_at = time.perf_counter()
     counter = open_counter(people, domain, source)
     counter.count = timed("count", counter.count)
     noise.discrete_gaussians = timed("noise", noise.discrete_gaussians)
@@ -117,14 +117,14 @@ def stages(attributes, order, rows):
     stacks = result._rebuilt.stacks()
     while True:
         begin = time.perf_counter()
-        found = next(stacks, None)
+        stack = next(stacks, None)
         rebuilt += time.perf_counter() - begin
-        if found is None:
+        if stack is None:
             break
-        for t, values in zip(*found, strict=True):
-            shown = plan.publication.workload.tables[int(t)].attributes
+        for t, values in zip(*stack, strict=True):
+            shown_attributes = plan.publication.workload.tables[int(t)].attributes
             key = np.zeros(rows, dtype=np.int64)
-            for a in shown:
+            for a in shown_attributes:
                 key = key * SIZE + people[a].to_numpy()
             error = values.ravel() - np.bincount(key, minlength=values.size)
             total, numbers = total + float((error**2).sum()), numbers + error.size
@@ -133,10 +133,10 @@ def stages(attributes, order, rows):
     return {
         "tables": len(plan.tables),
         "answers": plan.noisy_answers,
-        "plan": made - start,
+        "plan": planned_at - start,
         "count": spent["count"],
         "noise": spent["noise"],
-        "rest": after - made - spent["count"] - spent["noise"],
+        "rest": after - planned_at - spent["count"] - spent["noise"],
         "rebuild": rebuilt,
         "rmse": math.sqrt(total / numbers),
         "megabytes": peak_memory(),
@@ -163,7 +163,7 @@ def adult(folder):
             seconds = time.perf_counter() - start
             with tempfile.TemporaryDirectory() as folder:
                 released = fn.release(plan, people, ledger=Path(folder) / "ledger.db")
-            whole = time.perf_counter() - start - seconds
+            release_seconds = time.perf_counter() - start - seconds
             squares = {k: [] for k in orders}
             for which, stack in released._rebuilt.stacks():
                 for t, values in zip(which, stack, strict=True):
@@ -175,17 +175,17 @@ def adult(folder):
                     squares[len(table.attributes)].append(error**2)
             d = plan.decomposition
             expected = math.sqrt(float(plan.variances @ d.numbers_per_row / d.numbers_per_row.sum()))
-            of = {k: math.sqrt(np.concatenate(v).mean()) for k, v in squares.items()}
+            rmse = {k: math.sqrt(np.concatenate(v).mean()) for k, v in squares.items()}
             out.append(
                 {
                     "orders": orders,
                     "goal": str(goal),
                     "expected": expected,
                     "largest": math.sqrt(plan.variances.max()),
-                    "rmse": of,
+                    "rmse": rmse,
                     "gap": plan.gap,
                     "plan": seconds,
-                    "release": whole,
+                    "release": release_seconds,
                 }
             )
     return out
@@ -194,11 +194,11 @@ def adult(folder):
 CASES = {"planned": planned, "mixed": mixed, "stages": stages, "adult": adult}
 
 
-def apart(name, *arguments):
+def in_subprocess(name, *arguments):
     command = [sys.executable, __file__, "--one", name, *map(str, arguments)]
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
-    made = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)  # noqa: S603 - itself
-    return json.loads(made.stdout)
+    process = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)  # noqa: S603 - itself
+    return json.loads(process.stdout)
 
 
 def growth():
@@ -206,7 +206,7 @@ def growth():
     print("| attributes | order | targets | tables | numbers | gap | s | peak MB |\n|---|---|---|---|---|---|---|---|")
     for order, kind in itertools.product((2, 3), ("uniform", "by order", "random")):
         for n in (10, 20, 50, 100):
-            r = apart("planned", n, order, kind)
+            r = in_subprocess("planned", n, order, kind)
             print(
                 f"| {n} | {order} | {kind} | {r['tables']:,} | {r['numbers']:,} | {r['gap']:.1e} "
                 f"| {r['seconds']:.2f} | {r['megabytes']:.0f} |",
@@ -216,7 +216,7 @@ def growth():
     print("cells; the largest sectors have rank 271):\n")
     print("| attributes | targets | tables | gap | seconds | peak MB |\n|---|---|---|---|---|---|")
     for n, kind in ((20, "uniform"), (100, "uniform"), (20, "random"), (100, "random")):
-        r = apart("mixed", n, kind)
+        r = in_subprocess("mixed", n, kind)
         print(
             f"| {n} | {kind} | {r['tables']:,} | {r['gap']:.1e} | {r['seconds']:.1f} | {r['megabytes']:.0f} |",
             flush=True,
@@ -230,7 +230,7 @@ def by_stage():
     print("| attributes | order | rows | noisy answers | plan | count | noise | other | rebuild all | RMSE | peak MB |")
     print("|---|---|---|---|---|---|---|---|---|---|---|")
     for n, order, rows in ((20, 2, 10**6), (100, 2, 10**5), (40, 3, 10**5)):
-        r = apart("stages", n, order, rows)
+        r = in_subprocess("stages", n, order, rows)
         print(
             f"| {n} | {order} | {rows:,} | {r['answers']:,} | {r['plan']:.2f} | {r['count']:.2f} | {r['noise']:.2f} "
             f"| {r['rest']:.2f} | {r['rebuild']:.2f} | {r['rmse']:.2f} | {r['megabytes']:.0f} |",
@@ -243,19 +243,19 @@ def of_adult(folder):
     print("Root of the mean variance beside the figure published, the largest standard error, and one release:\n")
     print("| orders | goal | expected | published | largest | RMSE by order | gap | plan s | release s |")
     print("|---|---|---|---|---|---|---|---|---|")
-    for r in apart("adult", folder):
+    for r in in_subprocess("adult", folder):
         published = PUBLISHED.get(tuple(r["orders"]), "") if r["goal"] == "total-error" else ""
-        of = ", ".join(f"{k}: {x:.2f}" for k, x in r["rmse"].items())
+        errors_text = ", ".join(f"{k}: {x:.2f}" for k, x in r["rmse"].items())
         print(
             f"| {', '.join(map(str, r['orders']))} | {r['goal']} | {r['expected']:.3f} | {published} "
-            f"| {r['largest']:.3f} | {of} | {r['gap']:.1e} | {r['plan']:.2f} | {r['release']:.2f} |"
+            f"| {r['largest']:.3f} | {errors_text} | {r['gap']:.1e} | {r['plan']:.2f} | {r['release']:.2f} |"
         )
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
-        given = [int(x) if x.isdigit() else x for x in sys.argv[3:]]
-        print(json.dumps(CASES[sys.argv[2]](*given)))
+        values = [int(x) if x.isdigit() else x for x in sys.argv[3:]]
+        print(json.dumps(CASES[sys.argv[2]](*values)))
     else:
         growth()
         by_stage()

@@ -28,16 +28,16 @@ def tables(n, m):
     return fn.Workload(domain, [fn.table("place", "group", "sex", margin=10), fn.table("place", "sex", margin=5)])
 
 
-def timed(release, by):
+def timed(release, group_by):
     """Seconds for the tables that are needed, for all shares, and for a band that holds for all at once."""
     start = time.perf_counter()
-    top, bottom = release.count(sex="f", by=by), release.count(by=by)
+    top, bottom = release.count(sex="f", by=group_by), release.count(by=group_by)
     _ = top.value, bottom.value
     rebuilt = time.perf_counter()
-    share = top / bottom
-    share.frame()
+    shares = top / bottom
+    shares.frame()
     done = time.perf_counter()
-    share.frame(simultaneous=True)
+    shares.frame(simultaneous=True)
     return rebuilt - start, done - rebuilt, time.perf_counter() - done
 
 

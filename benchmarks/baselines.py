@@ -81,12 +81,12 @@ def gradient_descent(w, c, *, basis=None, factor=2.0, slope_tolerance=1e-3, tole
         size, enough = 1.0, False
         while not enough and size > 1e-12:
             there = covariance - size * gradient
-            found = soft_max(w, c, basis, there, t)
-            enough = found[0] <= value - 0.01 * size * slope
+            candidate = soft_max(w, c, basis, there, t)
+            enough = candidate[0] <= value - 0.01 * size * slope
             size /= 2
         if not enough or steps == max_steps:
             return Descent(of_covariance(w, c, basis, covariance), steps, converged=False)
-        covariance, (value, gradient) = there, found
+        covariance, (value, gradient) = there, candidate
         steps += 1
 
 
@@ -154,9 +154,9 @@ def main():
         w = gallery.prefix(n)
         bound = fn.plan(fn.matrix_workload(w, variances=1), gap=1e-9).bound
         conic, descent = interior_point(w, 1.0).cost, gradient_descent(w, 1.0)
-        far = descent.mechanism.cost
+        descent_cost = descent.mechanism.cost
         ended = f"{descent.steps:,}" + ("" if descent.converged else ", not converged")
-        above = [f"{x:.6f} | {x / bound - 1:.1e}" for x in (conic, far)]
+        above = [f"{x:.6f} | {x / bound - 1:.1e}" for x in (conic, descent_cost)]
         print(f"| {n} | {bound:.6f} | {' | '.join(above)} | {ended} |")
 
 

@@ -57,17 +57,17 @@ def with_above(amounts, count):
 
 def placed(classes, tail, rng):
     """Amounts of classes of wages: made up within each, with a Pareto tail of this exponent in the last."""
-    at = rng.random(len(classes))
+    position = rng.random(len(classes))
     ends = np.append(FLOORS[1:], FLOORS[-1])
-    within = FLOORS[classes] + at * (ends - FLOORS)[classes]
-    return np.where(classes == len(FLOORS) - 1, FLOORS[-1] * (1 - at) ** (-1 / tail), within)
+    spread_amounts = FLOORS[classes] + position * (ends - FLOORS)[classes]
+    return np.where(classes == len(FLOORS) - 1, FLOORS[-1] * (1 - position) ** (-1 / tail), spread_amounts)
 
 
 @dataclass(frozen=True)
 class Line:
     """The loss of the rule at κ, as a share of the sum; its squares and the losses of others, over the least."""
 
-    share: float
+    lost_share: float
     squared: float
     others: float
     quarter: float
@@ -78,7 +78,7 @@ class Line:
 def line(amounts, others, kappa):
     """One draw: amounts that are summed up, and others of whom `high` may be known."""
     high = with_above(amounts, kappa)
-    least = lost(amounts, high, kappa)
+    min_lost = lost(amounts, high, kappa)
     choices = (
         with_above(others, kappa),
         with_above(amounts, kappa // 4),
@@ -86,38 +86,38 @@ def line(amounts, others, kappa):
         amounts.max(),
     )
     return Line(
-        least / amounts.sum(),
+        min_lost / amounts.sum(),
         squared(amounts, np.array([high]), kappa)[0] / squared(amounts, amounts, kappa).min(),
-        *(lost(amounts, x, kappa) / least for x in choices),
+        *(lost(amounts, x, kappa) / min_lost for x in choices),
     )
 
 
 def mean_line(draw, size, kappa, draws):
     """The mean over draws of twice as many amounts, half of them others."""
-    found = [line(x[:size], x[size:], kappa) for x in (draw(2 * size) for _ in range(draws))]
-    return Line(*np.mean([list(vars(x).values()) for x in found], axis=0))
+    lines = [line(x[:size], x[size:], kappa) for x in (draw(2 * size) for _ in range(draws))]
+    return Line(*np.mean([list(vars(x).values()) for x in lines], axis=0))
 
 
-def main(given):
+def main(arguments):
     """The table, line by line."""
     units = pd.read_csv(data.path(data.CPS))
     classes = units["wages"][units["wages"] > 0].to_numpy()
     print("| amounts | units | κ | lost, of the sum | squared | high of others | κ/4 | 4 κ | largest |")
     print("|---|---|---|---|---|---|---|---|---|")
-    of = {f"wages, tail {x:g}": (classes, x) for x in TAILS}
-    of["ages"] = (units["age"].to_numpy(), None)
-    for name, (known, tail) in of.items():
+    amounts_by_name = {f"wages, tail {x:g}": (classes, x) for x in TAILS}
+    amounts_by_name["ages"] = (units["age"].to_numpy(), None)
+    for name, (population, tail) in amounts_by_name.items():
         for size in SIZES:
             for kappa in KAPPAS:
                 rng = np.random.default_rng(1)  # of no release
 
-                def draw(count, known=known, tail=tail, rng=rng):
-                    drawn = rng.choice(known, count, replace=False)
-                    return drawn if tail is None else placed(drawn, tail, rng)
+                def draw(count, population=population, tail=tail, rng=rng):
+                    sample = rng.choice(population, count, replace=False)
+                    return sample if tail is None else placed(sample, tail, rng)
 
-                x = mean_line(draw, size, kappa, given.draws)
+                x = mean_line(draw, size, kappa, arguments.draws)
                 print(
-                    f"| {name} | {size:,} | {kappa} | {x.share:.2%} | {x.squared:.2f} | {x.others:.2f} "
+                    f"| {name} | {size:,} | {kappa} | {x.lost_share:.2%} | {x.squared:.2f} | {x.others:.2f} "
                     f"| {x.quarter:.2f} | {x.fourfold:.2f} | {x.largest:.2f} |",
                     flush=True,
                 )

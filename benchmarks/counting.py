@@ -80,12 +80,12 @@ def group_bys(path, attributes, cells, margins):
     tables = {}
     for m in margins:
         names = ", ".join(m)
-        found = db.execute(f"SELECT {names}, count(*) AS n FROM {reader} GROUP BY {names}").fetchnumpy()
-        place = np.zeros(len(found["n"]), dtype=np.int64)
+        groups = db.execute(f"SELECT {names}, count(*) AS n FROM {reader} GROUP BY {names}").fetchnumpy()
+        positions = np.zeros(len(groups["n"]), dtype=np.int64)
         for a in m:
-            place = place * cells + np.asarray(found[a])
+            positions = positions * cells + np.asarray(groups[a])
         tables[m] = np.zeros(cells ** len(m), dtype=np.int64)
-        tables[m][place] = found["n"]
+        tables[m][positions] = groups["n"]
     return time.perf_counter() - start, before, sum(int(table.sum()) for table in tables.values())
 
 
@@ -99,19 +99,19 @@ def one(way, path, rows, attributes, cells, margins):
     return {"seconds": seconds, "before": before, "peak": peak_memory()}
 
 
-def apart(way, path, rows, attributes, cells, width, *, limit):
+def in_subprocess(way, path, rows, attributes, cells, width, *, limit):
     command = [sys.executable, __file__, "--one", way, path, *map(str, (rows, attributes, cells, width))]
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
     try:
-        made = subprocess.run(  # noqa: S603 - itself
+        process = subprocess.run(  # noqa: S603 - itself
             command, capture_output=True, check=False, text=True, env=environment, timeout=limit
         )
     except subprocess.TimeoutExpired:
         return None
-    if made.returncode:
-        raised = [line for line in made.stderr.splitlines() if line.startswith("_duckdb.")]
-        return raised[-1].split(":")[0].removeprefix("_duckdb.") if raised else f"failed with {made.returncode}"
-    return json.loads(made.stdout)
+    if process.returncode:
+        raised = [line for line in process.stderr.splitlines() if line.startswith("_duckdb.")]
+        return raised[-1].split(":")[0].removeprefix("_duckdb.") if raised else f"failed with {process.returncode}"
+    return json.loads(process.stdout)
 
 
 def line(what, rows, attributes, cells, width, form, *, limit):
@@ -122,19 +122,19 @@ def line(what, rows, attributes, cells, width, form, *, limit):
             [sys.executable, __file__, "--generate", path, *map(str, (rows, attributes, cells))], check=True
         )
         size = Path(path).stat().st_size / 1e6
-        mine = apart("fitnoise", path, rows, attributes, cells, width, limit=None)
-        first = f"{what} | {rows:,} | {form}, {size:,.0f} MB | {margins:,}"
+        mine = in_subprocess("fitnoise", path, rows, attributes, cells, width, limit=None)
+        line_start = f"{what} | {rows:,} | {form}, {size:,.0f} MB | {margins:,}"
         for way in WAYS:
-            got = mine if way == "fitnoise" else apart(way, path, rows, attributes, cells, width, limit=limit)
+            got = mine if way == "fitnoise" else in_subprocess(way, path, rows, attributes, cells, width, limit=limit)
             if got is None:
-                shown = f"over {limit:g} | over {limit / mine['seconds']:.2g} | "
+                figures = f"over {limit:g} | over {limit / mine['seconds']:.2g} | "
             elif isinstance(got, str):
-                shown = f"{got} | | "
+                figures = f"{got} | | "
             else:
                 times = got["seconds"] / mine["seconds"]
-                shown = f"{got['seconds']:.2f} | {times:.2g} | {got['before']:,.0f} → {got['peak']:,.0f}"
-            print(f"| {first} | {way} | {shown} |", flush=True)
-            first = "| | | "
+                figures = f"{got['seconds']:.2f} | {times:.2g} | {got['before']:,.0f} → {got['peak']:,.0f}"
+            print(f"| {line_start} | {way} | {figures} |", flush=True)
+            line_start = "| | | "
 
 
 def set_of(attributes, width):
@@ -165,11 +165,11 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--generate"]:
         generate(sys.argv[2], *map(int, sys.argv[3:]))
     elif sys.argv[1:2] == ["--one"]:
-        records, used, values, together = map(int, sys.argv[4:])
-        print(json.dumps(one(sys.argv[2], sys.argv[3], records, used, values, set_of(used, together))))
+        records, used, values, joint = map(int, sys.argv[4:])
+        print(json.dumps(one(sys.argv[2], sys.argv[3], records, used, values, set_of(used, joint))))
     else:
         parser = argparse.ArgumentParser()
         parser.add_argument("rows", nargs="*", type=int, default=[10**6, 10**7])
         parser.add_argument("--limit", type=float, default=300)
-        given = parser.parse_args()
-        main(given.rows, given.limit)
+        arguments = parser.parse_args()
+        main(arguments.rows, arguments.limit)

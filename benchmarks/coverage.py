@@ -32,7 +32,7 @@ parser.add_argument("--privacy", choices=["zcdp", "pure"], action="append")
 parser.add_argument("--of", choices=["counts", "amounts"], nargs="+", default=["counts", "amounts"])
 parser.add_argument("--only", default="", help="what begins so; two Gaussian ratios take minutes")
 
-ALONE = 2
+SEPARATE_RELEASES = 2
 """Number of releases that are made and evaluated one by one."""
 
 FEW = 20
@@ -65,7 +65,7 @@ DOMAIN = fn.Domain(
 def people(seed):
     """A histogram with these shares and ages, otherwise any: margins are filled from the north-west corner."""
     draw = np.random.default_rng(seed)
-    areas = np.array([(yes, of - yes) for yes, of in SHARES.values()] + [(0, 0)])
+    areas = np.array([(yes, total - yes) for yes, total in SHARES.values()] + [(0, 0)])
     ages = np.stack([draw.multinomial(n, np.linspace(2, 1, 86) / np.linspace(2, 1, 86).sum()) for n in AGED.values()])
     areas[-1] = (20_000, ages.sum() - areas.sum() - 20_000)
     ends = [np.cumsum(x.ravel()) for x in (areas, ages)]
@@ -76,19 +76,19 @@ def people(seed):
     return counts.reshape(DOMAIN.shape)
 
 
-def asked(release, other):
+def numbers_of_releases(release, other):
     """Return by name the numbers from a release, and one from this and another release."""
-    share = release.count(kind="yes", by="area") / release.count(by="area")
-    more = other.count(kind="yes", by="area") / release.count(kind="yes", by="area")
-    out = {f"share {a}": share[a] for a in SHARES}
-    out |= {f"difference of shares {a}, {b}": share[a] - share[b] for a, b in COMPARED}
-    out["ratio of shares 650/1600, 30/200"] = share["650/1600"] / share["30/200"]
-    out["share 650/1600 times 60/200"] = share["650/1600"] * share["60/200"]
+    shares = release.count(kind="yes", by="area") / release.count(by="area")
+    growth = other.count(kind="yes", by="area") / release.count(kind="yes", by="area")
+    out = {f"share {a}": shares[a] for a in SHARES}
+    out |= {f"difference of shares {a}, {b}": shares[a] - shares[b] for a, b in COMPARED}
+    out["ratio of shares 650/1600, 30/200"] = shares["650/1600"] / shares["30/200"]
+    out["share 650/1600 times 60/200"] = shares["650/1600"] * shares["60/200"]
     out["index of 650/1600 by 30/200, 60/200 by 20/100"] = (
-        share["650/1600"] / share["30/200"] + share["60/200"] / share["20/100"]
+        shares["650/1600"] / shares["30/200"] + shares["60/200"] / shares["20/100"]
     ) / 2
-    out["growth of 650"] = more["650/1600"] - 1
-    out["growth of 3"] = more["3/40"] - 1
+    out["growth of 650"] = growth["650/1600"] - 1
+    out["growth of 3"] = growth["3/40"] - 1
     for g in AGED:
         out[f"mean age, {AGED[g]:,}"] = release.mean("age", group=g)
         for q in (0.1, 0.5, 0.9):
@@ -102,61 +102,61 @@ def asked(release, other):
 
 def truths(counts, later):
     """Return the true values of the numbers, in their order."""
-    share = {a: yes / of for a, (yes, of) in SHARES.items()}
+    shares = {a: yes / total for a, (yes, total) in SHARES.items()}
     yes, then = (
         dict(zip(DOMAIN["area"].values, x.sum(axis=(2, 3))[:, 0].tolist(), strict=True)) for x in (counts, later)
     )
-    out = [*share.values(), *(share[a] - share[b] for a, b in COMPARED), share["650/1600"] / share["30/200"]]
-    out.append(share["650/1600"] * share["60/200"])
-    out.append((share["650/1600"] / share["30/200"] + share["60/200"] / share["20/100"]) / 2)
+    out = [*shares.values(), *(shares[a] - shares[b] for a, b in COMPARED), shares["650/1600"] / shares["30/200"]]
+    out.append(shares["650/1600"] * shares["60/200"])
+    out.append((shares["650/1600"] / shares["30/200"] + shares["60/200"] / shares["20/100"]) / 2)
     out += [then[a] / yes[a] - 1 for a in ("650/1600", "3/40")]
-    for own in counts.sum(axis=(0, 1)):
-        out.append(own @ np.arange(86) / own.sum())
-        out += [int(np.argmax(np.cumsum(own) >= q * own.sum())) for q in (0.1, 0.5, 0.9)]
+    for age_counts in counts.sum(axis=(0, 1)):
+        out.append(age_counts @ np.arange(86) / age_counts.sum())
+        out += [int(np.argmax(np.cumsum(age_counts) >= q * age_counts.sum())) for q in (0.1, 0.5, 0.9)]
     return [*out, yes["3/40"], yes["650/1600"] - yes["30/200"], then["650/1600"] - yes["650/1600"]]
 
 
 # --- two releases of the same records ---------------------------------------------------------------------
 
 
-def asked_of_both(release, other):
+def numbers_of_combination(release, other):
     """Return by name the numbers from the combination of two releases of the same records."""
     both = fn.combine(release, other, same_records=True)
-    share = both.count(kind="yes", by="area") / both.count(by="area")
+    shares = both.count(kind="yes", by="area") / both.count(by="area")
     return {
         "count 3": both.count(kind="yes", area="3/40"),
-        **{f"share {a}": share[a] for a in ("650/1600", "3/40", "0/3")},
-        "difference of shares 650/1600, 30/200": share["650/1600"] - share["30/200"],
+        **{f"share {a}": shares[a] for a in ("650/1600", "3/40", "0/3")},
+        "difference of shares 650/1600, 30/200": shares["650/1600"] - shares["30/200"],
     }
 
 
 def truths_of_both(counts, _):
     """Return the true values of the numbers, in their order."""
-    share = {a: yes / of for a, (yes, of) in SHARES.items()}
-    return [3, share["650/1600"], share["3/40"], share["0/3"], share["650/1600"] - share["30/200"]]
+    shares = {a: yes / total for a, (yes, total) in SHARES.items()}
+    return [3, shares["650/1600"], shares["3/40"], shares["0/3"], shares["650/1600"] - shares["30/200"]]
 
 
 # --- amounts --------------------------------------------------------------------------------------------
 
-PAID = {"many": 4_000, "some": 400, "few": 40}
+EMPLOYEES = {"many": 4_000, "some": 400, "few": 40}
 PAY, HOURS = fn.Amount(0, 200_000, step=100), fn.Amount(0, 60, step=0.5)
-AMOUNTS = fn.Domain(group=fn.Categorical(list(PAID)), pay=PAY, hours=HOURS)
+AMOUNTS = fn.Domain(group=fn.Categorical(list(EMPLOYEES)), pay=PAY, hours=HOURS)
 
 
-def paid(seed):
+def amount_records(seed):
     """Return records with incomes, some beyond the range, and hours that correlate with them."""
     draw = np.random.default_rng(seed)
-    group = np.repeat(list(PAID), list(PAID.values()))
+    group = np.repeat(list(EMPLOYEES), list(EMPLOYEES.values()))
     pay = draw.lognormal(10.3, 1, len(group)).round(2)
     return pd.DataFrame(
         {"group": group, "pay": pay, "hours": np.clip(pay / 2_000 + draw.normal(0, 8, len(group)), 0, 90)}
     )
 
 
-def asked_of_amounts(release, other):
+def numbers_of_amounts(release, other):
     """Return by name the numbers from a release, and one from this and another release."""
     out = {}
-    for g, n in PAID.items():
+    for g, n in EMPLOYEES.items():
         out[f"sum of pay, {n:,}"] = release.total("pay", group=g)
         out[f"mean pay, {n:,}"] = release.mean("pay", group=g)
         out[f"pay per hour, {n:,}"] = release.total("pay", group=g) / release.total("hours", group=g)
@@ -172,7 +172,7 @@ def truths_of_amounts(people, later):
         return np.floor(frame[name].clip(amount.low, amount.high) / amount.step + 0.5) * amount.step
 
     out = []
-    for g in PAID:
+    for g in EMPLOYEES:
         (pay, hours), (then, _) = (
             [coded(x[x["group"] == g], name, amount) for name, amount in (("pay", PAY), ("hours", HOURS))]
             for x in (people, later)
@@ -184,49 +184,49 @@ def truths_of_amounts(people, later):
 # --- intervals of many releases -------------------------------------------------------------------------
 
 
-def repeated(found, values, n, confidence=0.95):
+def repeated(number, values, n, confidence=0.95):
     """Return a number of one release for n releases, whose forms have these values, and its interval."""
     rows = RowLabels({"release": tuple(range(n))}, {"release": "release"})
-    if isinstance(found, Quantiles):
-        widths = found._law.half_widths(np.ones((86, 1)), confidence)
-        return confidence_set(values(found._tested), np.broadcast_to(widths, (n, 86)))
-    if isinstance(found, Estimates):
-        moe = found.moe(confidence)
-        value = values(found._forms)[:, 0]
+    if isinstance(number, Quantiles):
+        widths = number._law.half_widths(np.ones((86, 1)), confidence)
+        return confidence_set(values(number._tested), np.broadcast_to(widths, (n, 86)))
+    if isinstance(number, Estimates):
+        moe = number.moe(confidence)
+        value = values(number._forms)[:, 0]
         return value - moe, value + moe
-    many = found._taken(rows, np.zeros(n, dtype=np.intp))
-    for one, ratio in zip(many._leaves, found._leaves, strict=True):
+    many = number._taken(rows, np.zeros(n, dtype=np.intp))
+    for one, ratio in zip(many._leaves, number._leaves, strict=True):
         one.__dict__["_values"] = tuple(values(f)[:, 0] for f in ratio._parts)
     return many.interval(confidence)
 
 
-def accepted(found, values, exactly, confidence=0.95):
+def accepted(ratio, values, exactly, confidence=0.95):
     """Return True for each release whose interval of a ratio contains the true ratio, by the test behind the interval.
 
     The ends of intervals of pure releases take long to find, and the test of one value does not. Several ratios are
     accepted if each of them is.
     """
-    if not isinstance(found, Ratios):
-        own = level(confidence, len(found._leaves), normal=False, simultaneous=True)
-        return np.all([accepted(x, values, exactly, own) for x in found._leaves], axis=0)
-    a, b = (values(f)[:, 0] for f in found._parts)
-    top, bottom = (exactly(f)[0, 0] for f in found._parts)
-    moe = found._law.half_widths(np.array([[1.0, -top / bottom]]), confidence)
-    return np.abs(a - top / bottom * b) <= moe * (1 + 2 * found._law.slack)
+    if not isinstance(ratio, Ratios):
+        leaf_level = level(confidence, len(ratio._leaves), normal=False, simultaneous=True)
+        return np.all([accepted(x, values, exactly, leaf_level) for x in ratio._leaves], axis=0)
+    a, b = (values(f)[:, 0] for f in ratio._parts)
+    top, bottom = (exactly(f)[0, 0] for f in ratio._parts)
+    moe = ratio._law.half_widths(np.array([[1.0, -top / bottom]]), confidence)
+    return np.abs(a - top / bottom * b) <= moe * (1 + 2 * ratio._law.slack)
 
 
-def by_test(name, found, true, values, exactly):
+def by_test(name, number, true, values, exactly):
     """Return the share of accepted ratios of pure releases, and the median width of some intervals."""
-    inside = accepted(found, values, exactly)
-    low, high = repeated(found, lambda form: values(form)[:FEW], FEW)
-    least = "" if isinstance(found, Ratios) else "≥ "
+    inside = accepted(number, values, exactly)
+    low, high = repeated(number, lambda form: values(form)[:FEW], FEW)
+    bound_mark = "" if isinstance(number, Ratios) else "≥ "
     held = (low <= true + 1e-9) & (true - 1e-9 <= high)
     if (inside[:FEW] & ~held).any():
         raise SystemExit(f"{name}: its test accepts what is not in the interval")
-    return f"{least}{inside.mean():.4f} | {np.median(high - low):.4g}"
+    return f"{bound_mark}{inside.mean():.4f} | {np.median(high - low):.4g}"
 
 
-class Drawn:
+class DrawnReleases:
     """Many releases of two plans, of which the first are real: their answers, and those without noise."""
 
     def __init__(self, plans, real, data, counters, releases):
@@ -236,9 +236,11 @@ class Drawn:
             tally = Tally(counter.count(list(plan.strategy.margins())), None)
             exact = plan.strategy.exact_answers(tally, plan.order.adjacency, records)
             self.silent.append(np.concatenate(exact).astype(np.float64)[None])
-            drawn = (plan.strategy.draw(tuple(y.copy() for y in exact), noise) for _ in range(releases - ALONE))
-            made = [*(pair[i].answers for pair in real), *drawn]
-            self.answers.append(np.stack([np.concatenate(y).astype(np.float64) for y in made]))
+            draws = (
+                plan.strategy.draw(tuple(y.copy() for y in exact), noise) for _ in range(releases - SEPARATE_RELEASES)
+            )
+            all_answers = [*(pair[i].answers for pair in real), *draws]
+            self.answers.append(np.stack([np.concatenate(y).astype(np.float64) for y in all_answers]))
         self.digests = [release._sources[0].digest for release in real[0]]
         self.units = {}
 
@@ -253,8 +255,8 @@ class Drawn:
         if any(source.digest not in self.digests for source in form.sources):  # of a combination
             for row in range(form.length):
                 for source, tensors in form.tensors(row).items():
-                    for own in (source.form(name, x) for name, x in tensors.items()):
-                        out[:, [row]] += self.values(own, answers)
+                    for part_form in (source.form(name, x) for name, x in tensors.items()):
+                        out[:, [row]] += self.values(part_form, answers)
             return out
         for (source, table), x in form.pieces.items():
             i = self.digests.index(source.digest)
@@ -264,71 +266,73 @@ class Drawn:
         return out
 
 
-def run(privacy, releases, only, plans, data, counters, asked, truths):
+def run(privacy, releases, name_start, plans, data, counters, get_numbers, truths):
     """Print how often each interval holds, of releases of two plans."""
     two = list(zip(plans, counters, strict=True))
     with fn.Ledger(":memory:") as ledger:
-        real = [[Release(p, measure(p.order, c, ledger).answers[0]) for p, c in two] for _ in range(ALONE)]
-    drawn = Drawn(plans, real, data, counters, releases)
-    values, exactly = drawn.values, drawn.exactly
-    singles = [asked(*r) for r in real]
-    wanted = [(*x, true) for x, true in zip(singles[0].items(), truths(*data), strict=True) if x[0].startswith(only)]
-    if not wanted:
+        real = [[Release(p, measure(p.order, c, ledger).answers[0]) for p, c in two] for _ in range(SEPARATE_RELEASES)]
+    simulated = DrawnReleases(plans, real, data, counters, releases)
+    values, exactly = simulated.values, simulated.exactly
+    singles = [get_numbers(*r) for r in real]
+    requested = [
+        (*x, true) for x, true in zip(singles[0].items(), truths(*data), strict=True) if x[0].startswith(name_start)
+    ]
+    if not requested:
         return
     print(f"\n{privacy}, {releases:,} releases: ρ = {' and '.join(f'{p.rho:.4g}' for p in dict.fromkeys(plans))}\n")
     normal = all(p.groups[0].mechanism.normal for p in plans)
     print("| statistic | truth | coverage | median width |\n|---|---|---|---|")
-    for name, found, true in wanted:
-        if not normal and not isinstance(found, (Estimates, Quantiles)):
-            print(f"| {name} | {true:.4g} | {by_test(name, found, true, values, exactly)} |", flush=True)
+    for name, number, true in requested:
+        if not normal and not isinstance(number, (Estimates, Quantiles)):
+            print(f"| {name} | {true:.4g} | {by_test(name, number, true, values, exactly)} |", flush=True)
             continue
-        low, high = repeated(found, values, releases)
-        for i in range(ALONE):
-            alone = singles[i][name].interval(0.95)
-            if not np.allclose([low[i], high[i]], np.ravel(alone), rtol=1e-6, atol=1e-6):
-                raise SystemExit(f"{name}: {alone} alone, {(low[i], high[i])} together")
+        low, high = repeated(number, values, releases)
+        for i in range(SEPARATE_RELEASES):
+            single_interval = singles[i][name].interval(0.95)
+            if not np.allclose([low[i], high[i]], np.ravel(single_interval), rtol=1e-6, atol=1e-6):
+                raise SystemExit(f"{name}: {single_interval} alone, {(low[i], high[i])} together")
         inside = ((low - 1e-9 <= true) & (true <= high + 1e-9)).mean()
         print(f"| {name} | {true:.4g} | {inside:.4f} | {np.median(high - low):.4g} |", flush=True)
-        if isinstance(found, Estimates) and name.startswith("count"):
+        if isinstance(number, Estimates) and name.startswith("count"):
             value = (low + high) / 2
             cut = possible(value, (high - low) / 2, np.maximum(np.rint(value), 0).astype(np.int64), is_integer=True)
             inside = ((cut[0] <= true) & (true <= cut[1])).mean()
             print(f"| the same, whole | {true:.4g} | {inside:.4f} | {np.median(cut[1] - cut[0]):.4g} |", flush=True)
-    together_quantiles([x for x in wanted if isinstance(x[1], Quantiles) and " 0.5," in x[0]], real, values, releases)
-    together(
-        [found for name, found, _ in wanted if isinstance(found, Ratios) and name.startswith("share")],
+    joint_quantiles([x for x in requested if isinstance(x[1], Quantiles) and " 0.5," in x[0]], real, values, releases)
+    joint_shares(
+        [number for name, number, _ in requested if isinstance(number, Ratios) and name.startswith("share")],
         values,
         exactly,
         releases,
     )
 
 
-def together(shares, values, exactly, releases):
+def joint_shares(shares, values, exactly, releases):
     """Print how often the intervals of all shares hold at once."""
     if not shares:
         return
-    own = level(0.95, len(shares), normal=shares[0]._law.normal, simultaneous=True)
+    joint_level = level(0.95, len(shares), normal=shares[0]._law.normal, simultaneous=True)
     if shares[0]._law.normal:
         truths = [exactly(x._parts[0])[0, 0] / exactly(x._parts[1])[0, 0] for x in shares]
-        ends = [repeated(x, values, releases, own) for x in shares]
+        ends = [repeated(x, values, releases, joint_level) for x in shares]
         held = [(low - 1e-9 <= true) & (true <= high + 1e-9) for (low, high), true in zip(ends, truths, strict=True)]
     else:
-        held = [accepted(x, values, exactly, own) for x in shares]
+        held = [accepted(x, values, exactly, joint_level) for x in shares]
     print(f"| all {len(shares)} shares at once | | {np.all(held, axis=0).mean():.4f} | |", flush=True)
 
 
-def together_quantiles(wanted, real, values, releases):
+def joint_quantiles(medians, real, values, releases):
     """Print how often the intervals of all medians hold at once."""
-    if not wanted:
+    if not medians:
         return
-    own = level(0.95, len(wanted), normal=False, simultaneous=True)
-    ends = [repeated(found, values, releases, own) for _, found, _ in wanted]
-    for i in range(ALONE):
-        alone = real[i][0].quantile("age", 0.5, by="group").interval(0.95, simultaneous=True)
-        if not np.array_equal(np.transpose([(low[i], high[i]) for low, high in ends]), alone):
-            raise SystemExit(f"all medians at once: {alone} alone, others together")
-    held = [(low <= true) & (true <= high) for (low, high), (*_, true) in zip(ends, wanted, strict=True)]
-    print(f"| all {len(wanted)} medians at once | | {np.all(held, axis=0).mean():.4f} | |", flush=True)
+    joint_level = level(0.95, len(medians), normal=False, simultaneous=True)
+    ends = [repeated(median, values, releases, joint_level) for _, median, _ in medians]
+    for i in range(SEPARATE_RELEASES):
+        single_interval = real[i][0].quantile("age", 0.5, by="group").interval(0.95, simultaneous=True)
+        if not np.array_equal(np.transpose([(low[i], high[i]) for low, high in ends]), single_interval):
+            raise SystemExit(f"all medians at once: {single_interval} alone, others together")
+    held = [(low <= true) & (true <= high) for (low, high), (*_, true) in zip(ends, medians, strict=True)]
+    print(f"| all {len(medians)} medians at once | | {np.all(held, axis=0).mean():.4f} | |", flush=True)
 
 
 def linear(plan, table):
@@ -341,44 +345,66 @@ def linear(plan, table):
     return np.stack(columns, axis=1)
 
 
-def main(given):
+def main(arguments):
     """Run the requested parts, for each kind of noise."""
-    if "counts" in given.of:
-        shown = [fn.table("area", "kind", margin=15), fn.table("group", cumulative="age", margin=30)]
+    if "counts" in arguments.of:
+        tables = [fn.table("area", "kind", margin=15), fn.table("group", cumulative="age", margin=30)]
         data = people(1), people(2)
         counters = [HistogramCounter(x, DOMAIN) for x in data]
-        kinds = given.privacy or ("zcdp", "pure")
-        plans = {kind: fn.plan(fn.Workload(DOMAIN, shown), privacy=kind) for kind in kinds}
+        kinds = arguments.privacy or ("zcdp", "pure")
+        plans = {kind: fn.plan(fn.Workload(DOMAIN, tables), privacy=kind) for kind in kinds}
         for kind, plan in plans.items():
-            run(kind, given.releases, given.table_part, [plan, plan], data, counters, asked, truths)
+            run(
+                kind,
+                arguments.releases,
+                arguments.table_part,
+                [plan, plan],
+                data,
+                counters,
+                numbers_of_releases,
+                truths,
+            )
         if len(plans) > 1:
-            mixed = tuple(x for x in ("growth", "change") if x.startswith(given.table_part))
-            run("zcdp and pure", given.releases, mixed, [*plans.values()], data, counters, asked, truths)
+            mixed = tuple(x for x in ("growth", "change") if x.startswith(arguments.table_part))
+            run(
+                "zcdp and pure",
+                arguments.releases,
+                mixed,
+                [*plans.values()],
+                data,
+                counters,
+                numbers_of_releases,
+                truths,
+            )
         if "zcdp" in plans:
-            more = fn.plan(fn.Workload(DOMAIN, [fn.table("area", "kind", margin=25), fn.table("area", margin=10)]))
-            alike = [data[0]] * 2, [counters[0]] * 2
+            second_plan = fn.plan(
+                fn.Workload(DOMAIN, [fn.table("area", "kind", margin=25), fn.table("area", margin=10)])
+            )
+            repeated_data = [data[0]] * 2, [counters[0]] * 2
             run(
                 "combined",
-                given.releases,
-                given.table_part,
-                [plans["zcdp"], more],
-                *alike,
-                asked_of_both,
+                arguments.releases,
+                arguments.table_part,
+                [plans["zcdp"], second_plan],
+                *repeated_data,
+                numbers_of_combination,
                 truths_of_both,
             )
-    if "amounts" in given.of:
-        shown = [
+    if "amounts" in arguments.of:
+        tables = [
             fn.table("group", margin=15),
             fn.table("group", sum="pay", margin=15 * PAY.high),
             fn.table("group", sum="hours", margin=15 * HOURS.high),
             fn.table("group", sum=["hours", "pay"], margin=15 * HOURS.high * PAY.high),
         ]
-        data = paid(1), paid(2)
+        data = amount_records(1), amount_records(2)
         counters = [open_counter(x, AMOUNTS, fn.DataSource(), None) for x in data]
-        for kind in given.privacy or ("zcdp", "pure"):
-            plans = [fn.plan(fn.Workload(AMOUNTS, shown), privacy=kind)] * 2
-            of = asked_of_amounts, truths_of_amounts
-            run(f"{kind}, amounts", given.releases, given.table_part, plans, data, counters, *of)
+        for kind in arguments.privacy or ("zcdp", "pure"):
+            plans = [fn.plan(fn.Workload(AMOUNTS, tables), privacy=kind)] * 2
+            numbers_and_truths = numbers_of_amounts, truths_of_amounts
+            run(
+                f"{kind}, amounts", arguments.releases, arguments.table_part, plans, data, counters, *numbers_and_truths
+            )
 
 
 if __name__ == "__main__":

@@ -78,17 +78,17 @@ RAW_CASES = RAW | {
 }
 
 
-MOST = 3
+MAX_RECORDS = 3
 """Records of a person that are counted, with --id."""
 
 
-def told(records, by_id):
+def record_columns(records, by_id):
     """The columns of a record i, from 1; with an id persons of one to four records, as the last of ten says."""
     if not by_id:
         return COLUMNS
     j = f"mod(i * 15485863, {records})"
-    own = f"CASE WHEN mod({j}, 10) < 1 THEN 0 WHEN mod({j}, 10) < 3 THEN 1 WHEN mod({j}, 10) < 6 THEN 2 ELSE 3 END"
-    return COLUMNS | {"person": f"CAST(({j} - mod({j}, 10)) * 4 / 10 AS BIGINT) + {own}"}
+    position = f"CASE WHEN mod({j}, 10) < 1 THEN 0 WHEN mod({j}, 10) < 3 THEN 1 WHEN mod({j}, 10) < 6 THEN 2 ELSE 3 END"
+    return COLUMNS | {"person": f"CAST(({j} - mod({j}, 10)) * 4 / 10 AS BIGINT) + {position}"}
 
 
 def group_bys(columns):
@@ -113,19 +113,19 @@ def by_sqlalchemy(engine, statements, *before):
     return run
 
 
-def postgresql(records, by_id, alone):
-    """Return the ways to count in PostgreSQL, by name. alone: True for one process, too."""
+def postgresql(records, by_id, single_process):
+    """Return the ways to count in PostgreSQL, by name. single_process: True for one process, too."""
     engine = sa.create_engine(engines.postgresql())
     with engine.begin() as db:
-        columns = ", ".join(f"{x.replace('VARCHAR', 'TEXT')} AS {a}" for a, x in told(records, by_id).items())
+        columns = ", ".join(f"{x.replace('VARCHAR', 'TEXT')} AS {a}" for a, x in record_columns(records, by_id).items())
         numbers = f"generate_series(1, {records}::bigint) AS t(i)"
         db.exec_driver_sql(f"CREATE UNLOGGED TABLE people AS SELECT {columns} FROM {numbers}")
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as db:
         db.exec_driver_sql("VACUUM ANALYZE people")
     one = by_sqlalchemy(engine, group_bys(RAW), "SET max_parallel_workers_per_gather = 0")
-    more = {"ten GROUP BY, one process": one} if alone else {}
+    extra_ways = {"ten GROUP BY, one process": one} if single_process else {}
     raw = by_sqlalchemy(engine, group_bys(RAW))
-    return {"ten GROUP BY": raw, **more, "fitnoise": ours(engines.postgresql(), records, by_id)}
+    return {"ten GROUP BY": raw, **extra_ways, "fitnoise": ours(engines.postgresql(), records, by_id)}
 
 
 def parquet(records, by_id):
@@ -133,7 +133,7 @@ def parquet(records, by_id):
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder)
     path = f"{folder}/people.parquet"
-    columns = ", ".join(f"{x} AS {a}" for a, x in told(records, by_id).items())
+    columns = ", ".join(f"{x} AS {a}" for a, x in record_columns(records, by_id).items())
     with duckdb.connect() as db:
         db.execute("SET memory_limit = '4GB'")
         db.execute(f"COPY (SELECT {columns} FROM range(1, {records} + 1) AS t(i)) TO '{path}'")
@@ -155,8 +155,10 @@ def in_duckdb(records, by_id, _):
 
 def clickhouse(records, by_id, _):
     """Return the ways to count in ClickHouse, embedded in this process."""
-    made = f"CREATE TABLE people ENGINE = MergeTree ORDER BY tuple() AS SELECT * FROM file('{parquet(records, by_id)}')"
-    engines.Embedded().execute(made)
+    statement = (
+        f"CREATE TABLE people ENGINE = MergeTree ORDER BY tuple() AS SELECT * FROM file('{parquet(records, by_id)}')"
+    )
+    engines.Embedded().execute(statement)
     sa.dialects.registry.register("clickhouse", "engines", "Embedding")
     engine = sa.create_engine("clickhouse://", creator=engines.Embedded, poolclass=sa.NullPool)
     raw = by_sqlalchemy(engine, group_bys(RAW_CASES))
@@ -168,7 +170,7 @@ KINDS = {"state": "VARCHAR(3)", "status": "VARCHAR(8)", "wages": "DOUBLE", "pers
 
 def declared(records, by_id):
     """The statement that makes the table, empty."""
-    columns = ", ".join(f"{a} {KINDS.get(a, 'INTEGER')}" for a in told(records, by_id))
+    columns = ", ".join(f"{a} {KINDS.get(a, 'INTEGER')}" for a in record_columns(records, by_id))
     return f"CREATE TABLE people ({columns})"
 
 
@@ -178,9 +180,9 @@ def sqlite(records, by_id, _):
     path = source.with_name("people.sqlite")
     with contextlib.closing(sqlite3.connect(path)) as db, duckdb.connect() as rows:
         db.execute(declared(records, by_id))
-        found = rows.execute(f"SELECT * FROM '{source}'")
-        while some := found.fetchmany(10_000):
-            db.executemany(f"INSERT INTO people VALUES ({', '.join('?' * len(some[0]))})", some)
+        cursor = rows.execute(f"SELECT * FROM '{source}'")
+        while batch := cursor.fetchmany(10_000):
+            db.executemany(f"INSERT INTO people VALUES ({', '.join('?' * len(batch[0]))})", batch)
         db.commit()
     raw = by_sqlalchemy(sa.create_engine(f"sqlite:///{path}"), group_bys(RAW_CASES))
     return {"ten GROUP BY": raw, "fitnoise": ours(path, records, by_id)}
@@ -217,11 +219,11 @@ def spark(records, by_id, _):
 
 def ours(data, records, by_id, table="people"):
     """The statement of a release, without its trial, which is the same for all sizes."""
-    wanted, bound = (records - records // 10, RecordBound("person", MOST)) if by_id else (records, None)
+    expected, bound = (records - records // 10, RecordBound("person", MAX_RECORDS)) if by_id else (records, None)
 
     def run():
         counts = open_counter(data, DOMAIN, DataSource(table=table, outside_domain="drop"), bound).count(TABLES)
-        if {int(found.sum()) for found in counts.values()} != {wanted}:
+        if {int(counted.sum()) for counted in counts.values()} != {expected}:
             raise SystemExit("not all records were counted")
 
     return run
@@ -237,8 +239,8 @@ ENGINES = {
 }
 
 
-def main(records, engine, turns, alone, by_id, peak):
-    ways = ENGINES[engine](records, by_id, alone)
+def main(records, engine, turns, single_process, by_id, peak):
+    ways = ENGINES[engine](records, by_id, single_process)
     seconds, held = {way: [] for way in ways}, {}
     for _ in range(turns):
         for way, run in ways.items():
@@ -247,15 +249,15 @@ def main(records, engine, turns, alone, by_id, peak):
             run()
             seconds[way].append(time.perf_counter() - start)
             held[way] = f" {before:.0f} | {peak_memory():.0f} |" if peak else ""
-    what = f"; at most {MOST} records of a person" if by_id else ""
+    what = f"; at most {MAX_RECORDS} records of a person" if by_id else ""
     print(
         f"\n{engine}, {records:,} records, ten tables of {sum(len(m) for m in TABLES)} columns{what}; {turns} turns.\n"
     )
-    more = (" MB before | MB at most |", "---|---|") if peak else ("", "")
-    print(f"| way | seconds | ratio |{more[0]}\n|---|---|---|{more[1]}")
-    for way, found in seconds.items():
-        ratio = statistics.median(a / b for a, b in zip(found, seconds["ten GROUP BY"], strict=True))
-        print(f"| {way} | {', '.join(f'{s:.2f}' for s in found)} | {ratio:.2f} |{held[way]}", flush=True)
+    extra_columns = (" MB before | MB at most |", "---|---|") if peak else ("", "")
+    print(f"| way | seconds | ratio |{extra_columns[0]}\n|---|---|---|{extra_columns[1]}")
+    for way, times in seconds.items():
+        ratio = statistics.median(a / b for a, b in zip(times, seconds["ten GROUP BY"], strict=True))
+        print(f"| {way} | {', '.join(f'{s:.2f}' for s in times)} | {ratio:.2f} |{held[way]}", flush=True)
 
 
 if __name__ == "__main__":
@@ -265,10 +267,10 @@ if __name__ == "__main__":
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--alone", action="store_true", help="PostgreSQL's own statements in one process, too")
     parser.add_argument(
-        "--id", action="store_true", help=f"persons, of each of whom at most {MOST} records are counted"
+        "--id", action="store_true", help=f"persons, of each of whom at most {MAX_RECORDS} records are counted"
     )
     parser.add_argument("--peak", action="store_true", help="memory of this process, before and at most")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     sql.refuse_unless_right = sql.refuse_unless_bounded = lambda *_, **__: None
-    for each in given.engine:
-        main(given.records, each, given.turns, given.alone, given.id, given.peak)
+    for each in arguments.engine:
+        main(arguments.records, each, arguments.turns, arguments.alone, arguments.id, arguments.peak)

@@ -40,11 +40,11 @@ def fixed_point(problem, allowed):
 
 
 def newton(problem, allowed):
-    near = geometric_mean.solve(problem, gap=0.3, max_iterations=25)
-    return interior_point.solve(problem, near.dual, gap=GAP, max_steps=allowed)
+    start = geometric_mean.solve(problem, gap=0.3, max_iterations=25)
+    return interior_point.solve(problem, start.dual, gap=GAP, max_steps=allowed)
 
 
-def together(problem, allowed):
+def both_steps(problem, allowed):
     return combined.solve(problem, gap=GAP, max_iterations=allowed)
 
 
@@ -53,21 +53,21 @@ def main():
     print("| solver | allowance | claimed | claimed and true | worst gap admitted | stated − recomputed, worst |")
     print("|---|---|---|---|---|---|")
     honest = True
-    for solver in (fixed_point, newton, together):
+    for solver in (fixed_point, newton, both_steps):
         for allowed in (1, 3, 10, 30, 100, 1000):
             claimed = true = 0
             admitted = wrong = 0.0
             for d, problem in problems():
-                found = solver(problem, allowed)
-                bound = lower_bound(d, Evidence(*found.dual), ObjectiveTerms())
-                value = problem.evaluate(*found.primal).upper
+                solution = solver(problem, allowed)
+                bound = lower_bound(d, Evidence(*solution.dual), ObjectiveTerms())
+                value = problem.evaluate(*solution.primal).upper
                 gap = value / bound - 1
-                wrong = max(wrong, abs(gap - found.gap))
-                says = found.status is Status.CONVERGED
+                wrong = max(wrong, abs(gap - solution.gap))
+                says = solution.status is Status.CONVERGED
                 claimed += says
                 true += says and gap <= GAP + 1e-10
-                admitted = max(admitted, 0.0 if says else found.gap)
-                honest &= says == (found.gap <= GAP)
+                admitted = max(admitted, 0.0 if says else solution.gap)
+                honest &= says == (solution.gap <= GAP)
             honest &= claimed == true and wrong < 1e-9
             print(f"| {solver.__name__} | {allowed} | {claimed} | {true} | {admitted:.1e} | {wrong:.1e} |", flush=True)
     print("\nEvery claim is true." if honest else "\nA CLAIM IS FALSE.")

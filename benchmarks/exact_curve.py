@@ -47,9 +47,9 @@ def compare(count: int, seed: int) -> None:
         if epsilon >= privacy.zcdp_epsilon(cost / 2, delta):
             continue
         by_curve += 1
-        reached = allowed(cost, precision, epsilon)
-        inward += reached > delta
-        given_away = max(given_away, float(1 - reached / delta) if epsilon > 1e-9 else 0.0)
+        delta_at_epsilon = allowed(cost, precision, epsilon)
+        inward += delta_at_epsilon > delta
+        given_away = max(given_away, float(1 - delta_at_epsilon / delta) if epsilon > 1e-9 else 0.0)
     print(f"{count} random losses, {by_curve} by the curve: {inward} rounded inwards; δ at ε short by {given_away:.1e}")
 
 
@@ -66,16 +66,16 @@ def gains() -> None:
         "prefix 256, ±50": fn.plan(fn.Workload(domain, [fn.table(cumulative="age", margin=50)])),
     }
     print("\n| plan | ρ | ε at 1e-6 by the curve | by zCDP | margins narrower at that ε |\n|---|---|---|---|---|")
-    for name, made in plans.items():
-        ours, theirs = made.epsilon(1e-6), privacy.zcdp_epsilon(made.exact_rho, 1e-6)
-        narrower = 1 - math.sqrt(privacy.zcdp_rho(ours, 1e-6) / made.rho)
-        print(f"| {name} | {made.rho:.6f} | {ours:.5f} | {theirs:.5f} | {narrower:.1%} |")
+    for name, plan in plans.items():
+        ours, theirs = plan.epsilon(1e-6), privacy.zcdp_epsilon(plan.exact_rho, 1e-6)
+        narrower = 1 - math.sqrt(privacy.zcdp_rho(ours, 1e-6) / plan.rho)
+        print(f"| {name} | {plan.rho:.6f} | {ours:.5f} | {theirs:.5f} | {narrower:.1%} |")
     print("\n| pure plan, ±50 | ε | ε²/2 | ρ by its numbers | times less |\n|---|---|---|---|---|")
     for n in (64, 256):
         table = fn.table(cumulative="age", margin=50)
-        made = fn.plan(fn.Workload(fn.Domain(age=fn.Ordered(0, n - 1)), [table]), privacy="pure")
-        whole = float(made.exact_cost / 2)
-        print(f"| prefix {n} | {made.epsilon():.5f} | {whole:.6f} | {made.rho:.6f} | {whole / made.rho:.3f} |")
+        plan = fn.plan(fn.Workload(fn.Domain(age=fn.Ordered(0, n - 1)), [table]), privacy="pure")
+        total_rho = float(plan.exact_cost / 2)
+        print(f"| prefix {n} | {plan.epsilon():.5f} | {total_rho:.6f} | {plan.rho:.6f} | {total_rho / plan.rho:.3f} |")
 
 
 def accounts() -> None:
@@ -83,7 +83,7 @@ def accounts() -> None:
     demo, tenth = Loss.concentrated(Fraction(356209, 10**7), privacy.MAX_PRECISION), Fraction(1, 10)
     numbers = Loss.of_epsilon(Fraction(1, 2), by_cell=True, implied=[10 * Fraction(1, 20) ** 2 / 2])
     answer = Loss.of_epsilon(tenth, by_cell=True)
-    kept = {
+    stored = {
         "demo": (demo, ReleasedCharge(demo.gaussian_mu_squared)),
         "numbers": (numbers, ReleasedCharge(tables=((((Fraction(1, 20), 10),),),))),
         "answer": (answer, ReleasedCharge(answers=(tenth,))),
@@ -97,25 +97,25 @@ def accounts() -> None:
     }
     print("\n| ε at δ = 1e-6 | ρ = ε²/2 of what is pure | ρ by numbers | μ² | complete |\n|---|---|---|---|---|")
     for name, mix in mixes.items():
-        each = [kept[what] for what, times in mix.items() for _ in range(times)]
+        each = [stored[what] for what, times in mix.items() for _ in range(times)]
         loss = sum((x for x, _ in each), Loss.zero())
-        whole = loss.max_cell_rho + sum(e**2 / 2 for e in loss.pure_epsilons)
+        total_rho = loss.max_cell_rho + sum(e**2 / 2 for e in loss.pure_epsilons)
         mu = math.sqrt(loss.mu_squared) * (1 + 1e-12)
-        shown = (
-            privacy.zcdp_epsilon(whole, 1e-6),
+        figures = (
+            privacy.zcdp_epsilon(total_rho, 1e-6),
             privacy.zcdp_epsilon(loss.rho, 1e-6),
             privacy.lattice_epsilon(mu, 1e-6),
             Curve(tuple(x for _, x in each)).epsilon(1e-6),
         )
-        print(f"| {name} | {' | '.join(f'{x:.3f}' for x in shown)} |")
+        print(f"| {name} | {' | '.join(f'{x:.3f}' for x in figures)} |")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     with mpmath.workdps(60):
-        compare(asked.count, asked.seed)
+        compare(arguments.count, arguments.seed)
     gains()
     accounts()

@@ -43,9 +43,9 @@ def optima():
     for name, workload in cases:
         plan, seconds = timed(lambda w=workload: fn.plan(w, gap=1e-6))
         cells = workload.domain.size
-        shown = f"{cells:,}" if cells < 10**9 else f"{cells:.0e}"
+        cells_text = f"{cells:,}" if cells < 10**9 else f"{cells:.0e}"
         print(
-            f"| {name} | {shown} | {plan.numbers:,} | {plan.cost_squared:.8g} | {plan.bound:.8g} | {plan.gap:.1e} "
+            f"| {name} | {cells_text} | {plan.numbers:,} | {plan.cost_squared:.8g} | {plan.bound:.8g} | {plan.gap:.1e} "
             f"| {seconds:.3f} |"
         )
 

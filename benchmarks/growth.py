@@ -97,8 +97,8 @@ def rows_of_places(size):
     rng = np.random.default_rng(0)
     rows = [("",)]
     for n in (max(2, size // 1600), max(4, size // 27), size):
-        share = rng.lognormal(0, 1, len(rows))
-        below = 1 + rng.multinomial(n - len(rows), share / share.sum())
+        weights = rng.lognormal(0, 1, len(rows))
+        below = 1 + rng.multinomial(n - len(rows), weights / weights.sum())
         rows = [(*row, f"{row[-1]}-{i}") for row, many in zip(rows, below, strict=True) for i in range(many)]
     return [row[1:] for row in rows]
 
@@ -121,9 +121,9 @@ def plan_places(size, folder):
 
 def measured(size, folder):
     domain = fn.Domain(a=fn.Ordered(0, size - 1))
-    made = fn.plan(fn.Workload(domain, [fn.table("a", margin=10)]), source=fn.DataSource("grown"))
+    plan = fn.plan(fn.Workload(domain, [fn.table("a", margin=10)]), source=fn.DataSource("grown"))
     counts = np.zeros(size, dtype=np.int64)
-    return lambda: fn.release(made, counts, ledger=fn.Ledger(folder / "ledger.sqlite"), again=True)
+    return lambda: fn.release(plan, counts, ledger=fn.Ledger(folder / "ledger.sqlite"), again=True)
 
 
 def write(size, folder):
@@ -132,8 +132,8 @@ def write(size, folder):
 
 
 def verify(size, folder):
-    written = write(size, folder)()
-    return lambda: fn.verify(written)
+    release_path = write(size, folder)()
+    return lambda: fn.verify(release_path)
 
 
 STAGES = {
@@ -152,8 +152,8 @@ STAGES = {
 def one(stage, size):
     with tempfile.TemporaryDirectory() as folder:
         for n in (SIZES[stage][0], size):  # the first time imports what is needed
-            place = Path(tempfile.mkdtemp(dir=folder))
-            way = STAGES[stage](n, place)
+            directory = Path(tempfile.mkdtemp(dir=folder))
+            way = STAGES[stage](n, directory)
             forget_peak()
             held, before = peak_memory(), spent()
             way()
@@ -161,11 +161,11 @@ def one(stage, size):
     return {"seconds": took, "megabytes": max(peak_memory() - held, 0.0)}
 
 
-def apart(stage, size):
+def in_subprocess(stage, size):
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent / "src")}
     command = [sys.executable, __file__, "--one", stage, str(size)]
-    made = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)  # noqa: S603 - itself
-    return json.loads(made.stdout)
+    process = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)  # noqa: S603 - itself
+    return json.loads(process.stdout)
 
 
 def exponent(points):
@@ -182,13 +182,13 @@ def main(stages):
     print("| stage | size | s | MB |\n|---|---|---|---|")
     fitted = []
     for stage in stages:
-        found = []
+        results = []
         for size in SIZES[stage]:
-            r = apart(stage, size)
-            found.append((size, r["seconds"], r["megabytes"]))
+            r = in_subprocess(stage, size)
+            results.append((size, r["seconds"], r["megabytes"]))
             print(f"| {stage} | {size:,} | {r['seconds']:.3g} | {r['megabytes']:.0f} |", flush=True)
-        powers = [exponent([(n, x[i]) for n, *x in found]) for i in (0, 1)]
-        (small, quick, _), (large, long, much) = found[0], found[-1]
+        powers = [exponent([(n, x[i]) for n, *x in results]) for i in (0, 1)]
+        (small, quick, _), (large, long, much) = results[0], results[-1]
         sizes = f"{small:,} to {large:,} | {quick:.2g} | {long:.3g} | {much:.0f}"
         fitted.append(f"| {stage} | {sizes} | {powers[0]:.2f} | {powers[1]:.2f} |")
     print("\n| stage | sizes | s, smallest | s, largest | MB, largest | time ~ size^ | memory ~ size^ |")
@@ -200,6 +200,8 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
         print(json.dumps(one(sys.argv[2], int(sys.argv[3]))))
     else:
-        given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-        given.add_argument("stages", nargs="*", metavar="STAGE", help=f"of {', '.join(STAGES)}; all when none is named")
-        main(given.parse_args().stages or STAGES)
+        parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+        parser.add_argument(
+            "stages", nargs="*", metavar="STAGE", help=f"of {', '.join(STAGES)}; all when none is named"
+        )
+        main(parser.parse_args().stages or STAGES)

@@ -25,7 +25,7 @@ from fitnoise.request.targets import z_score
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--draws", type=int, default=100_000)
 
-OF = 1600
+DENOMINATOR = 1600
 """Denominator of the shares: about the number of units in a median state."""
 
 PARTS = (26, 130, 650, 830, 1150)
@@ -34,9 +34,9 @@ PARTS = (26, 130, 650, 830, 1150)
 
 def handbook(a, b, moes):
     """The margin of a share a/b from both margins, by the formula for proportions, or else that for ratios."""
-    share, (top, bottom) = a / b, np.square(moes)
-    inside = top - share**2 * bottom
-    return np.sqrt(np.where(inside >= 0, inside, top + share**2 * bottom)) / b
+    ratio, (top, bottom) = a / b, np.square(moes)
+    inside = top - ratio**2 * bottom
+    return np.sqrt(np.where(inside >= 0, inside, top + ratio**2 * bottom)) / b
 
 
 @dataclass(frozen=True)
@@ -53,26 +53,26 @@ def of_the_demo():
     """Known without data: the same for every state and status."""
     plan = fn.plan(load_spec(data.path(data.DEMO)))
     nobody = Release(plan, [np.zeros(n, dtype=np.int64) for p in plan.groups for n in p.estimation.lengths])
-    first = nobody["state by status"]["state"][0]
-    parts, total = nobody.count(by="status", state=first), nobody.count(state=first)
-    one = nobody.count(status="joint", state=first)
+    first_state = nobody["state by status"]["state"][0]
+    parts, total = nobody.count(by="status", state=first_state), nobody.count(state=first_state)
+    one = nobody.count(status="joint", state=first_state)
     covariance = np.array([[one.std_error**2, 0], [0, total.std_error**2]])
     covariance[0, 1] = covariance[1, 0] = ((one + total).std_error ** 2 - np.trace(covariance)) / 2
     return Noise(one.moe(), total.moe(), np.sqrt(np.square(parts.moe()).sum()), covariance)
 
 
-def held(noise, part, of, draws):
+def held(noise, part, total, draws):
     """Return coverage and median width of three intervals: the handbook's, that with its sum rule, and fitnoise's."""
     rng = np.random.default_rng(1)  # no noise of a release: what is simulated is public
-    a, b = np.array([[part], [of]]) + np.linalg.cholesky(noise.covariance) @ rng.normal(size=(2, draws))
+    a, b = np.array([[part], [total]]) + np.linalg.cholesky(noise.covariance) @ rng.normal(size=(2, draws))
     margins = [handbook(a, b, (noise.one, moe)) for moe in (noise.total, noise.by_rule)]
-    out = [((np.abs(a / b - part / of) <= x).mean(), 2 * np.median(x)) for x in margins]
-    away = np.array([1, -part / of])
+    out = [((np.abs(a / b - part / total) <= x).mean(), 2 * np.median(x)) for x in margins]
+    away = np.array([1, -part / total])
     moe = z_score(0.95) * np.sqrt(away @ noise.covariance @ away)
-    return [*out, ((np.abs(away @ [a, b]) <= moe).mean(), 2 * moe / of)]
+    return [*out, ((np.abs(away @ [a, b]) <= moe).mean(), 2 * moe / total)]
 
 
-def main(given):
+def main(arguments):
     """The margins of a total, and the table of shares."""
     noise = of_the_demo()
     by_rule = noise.by_rule / noise.total
@@ -80,12 +80,14 @@ def main(given):
     print("| share | total as published | width | total by their rule | width | fitnoise | width |")
     print("|---|---|---|---|---|---|---|")
     for part in PARTS:
-        told = " | ".join(f"{x:.1%} | {width:.4f}" for x, width in held(noise, part, OF, given.draws))
-        print(f"| {part}/{OF} | {told} |")
-    for of in (400, OF, 10_000):
-        found = np.array([[x for x, _ in held(noise, of * i / 100, of, given.draws)] for i in range(1, 100)])
-        ends = " | ".join(f"{x.min():.1%} at {1 + x.argmin()} % | {x.max():.1%}" for x in found.T)
-        print(f"| 1 to 99 % of {of:,}: least and most | {ends} |", flush=True)
+        cells = " | ".join(f"{x:.1%} | {width:.4f}" for x, width in held(noise, part, DENOMINATOR, arguments.draws))
+        print(f"| {part}/{DENOMINATOR} | {cells} |")
+    for denominator in (400, DENOMINATOR, 10_000):
+        coverages = np.array(
+            [[x for x, _ in held(noise, denominator * i / 100, denominator, arguments.draws)] for i in range(1, 100)]
+        )
+        ends = " | ".join(f"{x.min():.1%} at {1 + x.argmin()} % | {x.max():.1%}" for x in coverages.T)
+        print(f"| 1 to 99 % of {denominator:,}: least and most | {ends} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -42,9 +42,9 @@ def seconds(arguments):
 
 
 def main():
-    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("--rounds", type=int, default=15)
-    rounds = asked.parse_args().rounds
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=15)
+    rounds = parser.parse_args().rounds
     for arguments in LINES.values():  # compiles what is not compiled
         seconds(arguments)
     taken = {name: [] for name in LINES}

@@ -38,20 +38,20 @@ def reader() -> None:
 
     print("ready", flush=True)
     for line in sys.stdin:
-        with tempfile.TemporaryDirectory() as place:
-            what, path, read = mutations.mutate(int(line), Path(place))
+        with tempfile.TemporaryDirectory() as directory:
+            what, path, read = mutations.mutate(int(line), Path(directory))
             faulthandler.dump_traceback_later(PATIENCE / 2)
             try:
-                said, seconds, _ = mutations.outcome(read, path)
+                outcome, seconds, _ = mutations.outcome(read, path)
                 megabytes = peak_memory()  # with all that the program holds
             except Exception as error:
                 where = [f"{Path(f.filename).name}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)][-3:]
-                said, seconds, megabytes = f"TRACEBACK {type(error).__name__} {str(error)[:80]!r} {where}", 0.0, 0.0
+                outcome, seconds, megabytes = f"TRACEBACK {type(error).__name__} {str(error)[:80]!r} {where}", 0.0, 0.0
             faulthandler.cancel_dump_traceback_later()
-        print(f"{seconds:.2f}\t{megabytes:.0f}\t{what}\t{said[:300]!r}", flush=True)
+        print(f"{seconds:.2f}\t{megabytes:.0f}\t{what}\t{outcome[:300]!r}", flush=True)
 
 
-def ask(numbers: queue.SimpleQueue[int], found: list[tuple[int, float, float, str, str]]) -> None:
+def ask(numbers: queue.SimpleQueue[int], results: list[tuple[int, float, float, str, str]]) -> None:
     """Have processes read all numbers, one process after another."""
     process = None
     while True:
@@ -70,48 +70,48 @@ def ask(numbers: queue.SimpleQueue[int], found: list[tuple[int, float, float, st
         line = process.stdout.readline()
         end.cancel()
         if line:
-            seconds, megabytes, what, said = line.rstrip("\n").split("\t", 3)
-            found.append((number, float(seconds), float(megabytes), what, said))
+            seconds, megabytes, what, outcome = line.rstrip("\n").split("\t", 3)
+            results.append((number, float(seconds), float(megabytes), what, outcome))
             if float(megabytes) > ROOM:  # what a process once had, it may keep
                 process.stdin.close()
                 process.wait()
                 process = None
         else:
-            found.append((number, PATIENCE, 0.0, "?", f"TRACEBACK killed or ended: {process.wait()}"))
+            results.append((number, PATIENCE, 0.0, "?", f"TRACEBACK killed or ended: {process.wait()}"))
             process = None
     if process is not None:
         process.stdin.close()
         process.wait()
 
 
-def main(first: int, last: int) -> None:
+def main(start_number: int, last: int) -> None:
     numbers: queue.SimpleQueue[int] = queue.SimpleQueue()
-    for n in range(first, last):
+    for n in range(start_number, last):
         numbers.put(n)
-    found: list[tuple[int, float, float, str, str]] = []
+    results: list[tuple[int, float, float, str, str]] = []
     start = time.monotonic()
     readers = int(os.environ.get("READERS", "2"))
-    askers = [threading.Thread(target=ask, args=(numbers, found), daemon=True) for _ in range(readers)]
+    askers = [threading.Thread(target=ask, args=(numbers, results), daemon=True) for _ in range(readers)]
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     for t in askers:
         t.start()
     with contextlib.suppress(KeyboardInterrupt):  # an interruption ends early, and prints the results so far
         for t in askers:
             t.join()
-    print(f"{len(found):,} files in {time.monotonic() - start:,.0f} s")
-    kinds = collections.Counter(re.findall(r"\w+", said)[0] for *_, said in found)
+    print(f"{len(results):,} files in {time.monotonic() - start:,.0f} s")
+    kinds = collections.Counter(re.findall(r"\w+", outcome)[0] for *_, outcome in results)
     for kind, n in kinds.most_common():
         print(f"{n:8,} {kind}")
     for title, key in (("longest, s", 1), ("largest, MB", 2)):
         print(title)
-        for f in sorted(found, key=lambda f: -f[key])[:12]:
+        for f in sorted(results, key=lambda f: -f[key])[:12]:
             print(f"  {f[key]:8.1f}  {f[0]}  {f[3]}  {f[4][:150]}")
     grouped = collections.defaultdict(list)
-    for f in found:
+    for f in results:
         if "TRACEBACK" in f[4]:
             grouped[f[4]].append(f)
-    for said, group in sorted(grouped.items(), key=lambda kv: -len(kv[1])):
-        print(f"{len(group)} × {said}: {[f'{f[0]} {f[3]}' for f in group[:4]]}")
+    for outcome, group in sorted(grouped.items(), key=lambda kv: -len(kv[1])):
+        print(f"{len(group)} × {outcome}: {[f'{f[0]} {f[3]}' for f in group[:4]]}")
 
 
 if __name__ == "__main__":

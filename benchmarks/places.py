@@ -44,12 +44,12 @@ def regular(branching, declared_by="rows"):
         rows = [(*row, "".join((*row[-1:], f"{i:03}"))) for row in rows for i in range(n)]
     start = time.perf_counter()
     levels = LEVELS[: len(branching)]
-    said = {"places": rows} if declared_by == "rows" else {"children": branching}
-    geo = fn.Hierarchy(levels, **said)
+    declaration = {"places": rows} if declared_by == "rows" else {"children": branching}
+    geo = fn.Hierarchy(levels, **declaration)
     domain = fn.Domain(geo=geo, race=fn.Ordered(0, 6), sex=fn.Ordered(0, 1))
     declared = time.perf_counter()
-    shown = [(), *((x,) for x in levels)]
-    tables = [fn.table(*x, "race", "sex", margin=m) for x, m in zip(shown, MARGINS, strict=False)]
+    shown_levels = [(), *((x,) for x in levels)]
+    tables = [fn.table(*x, "race", "sex", margin=m) for x, m in zip(shown_levels, MARGINS, strict=False)]
     plan = fn.plan(fn.Workload(domain, tables))
     planned = time.perf_counter()
     size = len(plan.to_json())
@@ -67,7 +67,7 @@ def regular(branching, declared_by="rows"):
     }
 
 
-TOGETHER, BY_LEVEL, ALONE = "together", "by level", "each level on its own"
+JOINT, BY_LEVEL, SEPARATE = "together", "by level", "each level on its own"
 
 
 def uneven(name, how):
@@ -80,14 +80,14 @@ def uneven(name, how):
     both = ("age", "sex")
     nation, state = fn.table(*both, margin=100), fn.table("state", *both, margin=50)
     county = (fn.table("county", margin=20), fn.table("county", *both, margin=30))
-    groups = [county, (state,), (nation,)] if how == ALONE else [(nation, state, *county)]
+    groups = [county, (state,), (nation,)] if how == SEPARATE else [(nation, state, *county)]
     if how == BY_LEVEL:
         from fitnoise.mechanisms.gaussian import planning
 
         planning.MAX_DENSE_LEAVES = 0
-    first, *also = (fn.Publication(fn.Workload(domain, group)) for group in groups)
+    main_publication, *also = (fn.Publication(fn.Workload(domain, group)) for group in groups)
     start = time.perf_counter()
-    plan = fn.plan(fn.Publication(first.workload, further_tables=tuple(also)))
+    plan = fn.plan(fn.Publication(main_publication.workload, further_tables=tuple(also)))
     return {
         "tree": name,
         "counties": f"{len(rows):,}",
@@ -128,16 +128,20 @@ def national(levels, people, both=("age", "sex")):
     import fitnoise as fn
 
     rng, rows = np.random.default_rng(0), [(str(i),) for i in range(51)]
-    for mean, spread in ((3142 / 51, 0.8), (84_000 / 3142, 1.2), (3, 0.3))[: levels - 1]:
-        sizes = rng.lognormal(0, spread, len(rows))
+    for mean, sigma in ((3142 / 51, 0.8), (84_000 / 3142, 1.2), (3, 0.3))[: levels - 1]:
+        sizes = rng.lognormal(0, sigma, len(rows))
         below = np.maximum(1, np.round(sizes * mean / sizes.mean())).astype(int)
         rows = [(*row, f"{row[-1]}-{i}") for row, n in zip(rows, below, strict=True) for i in range(n)]
-    named = LEVELS[:levels]
+    level_names = LEVELS[:levels]
     stages = Stages()
-    geo = fn.Hierarchy(named, rows)
+    geo = fn.Hierarchy(level_names, rows)
     domain = fn.Domain(geo=geo, sex=fn.Ordered(0, 1), age=fn.Ordered(0, 17), race=fn.Ordered(0, 6))
-    every = ("age", "race", "sex")
-    tables = [fn.table(*every, margin=300), fn.table("state", *every, margin=100), fn.table("county", margin=30)]
+    person_attributes = ("age", "race", "sex")
+    tables = [
+        fn.table(*person_attributes, margin=300),
+        fn.table("state", *person_attributes, margin=100),
+        fn.table("county", margin=30),
+    ]
     tables += [fn.table("county", "age", "sex", margin=60), fn.table("county", "race", margin=50)]
     if levels > 2:
         tables += [
@@ -165,17 +169,17 @@ def national(levels, people, both=("age", "sex")):
         release = fn.Release.read(f"{folder}/out")
     release.count()
     stages.begin()
-    leaf = named[-1]
+    leaf = level_names[-1]
     cut = np.split(
         np.array(domain[leaf].values, dtype=object), np.sort(rng.choice(len(rows) - 1, 434, replace=False) + 1)
     )
-    districts = {f"district {i}": list(own) for i, own in enumerate(cut)}
-    shown = () if leaf == "group" else ("sex",)
-    _ = release.count(area=districts, by=shown).std_error
+    districts = {f"district {i}": list(members) for i, members in enumerate(cut)}
+    group_by = () if leaf == "group" else ("sex",)
+    _ = release.count(area=districts, by=group_by).std_error
     stages.done("435 districts")
     size = {"plan MB": f"{size / 1e6:.1f}", "noisy numbers": f"{plan.noisy_answers:,}"}
-    made = {"leaves": f"{len(rows):,}", "tracts by": " by ".join(both), "mechanism": plan.mechanism}
-    return made | {"rho": f"{plan.rho:.7f}", "gap": f"{plan.gap:.2%}"} | size | stages.seconds | stages.peaks
+    description = {"leaves": f"{len(rows):,}", "tracts by": " by ".join(both), "mechanism": plan.mechanism}
+    return description | {"rho": f"{plan.rho:.7f}", "gap": f"{plan.gap:.2%}"} | size | stages.seconds | stages.peaks
 
 
 def redistricting(path):
@@ -194,11 +198,11 @@ def redistricting(path):
     data = pd.read_csv(path, dtype=str)[list(columns)].rename(columns=columns)
     for above, below in (("tract", "group"), ("group", "block")):
         data[below] = data[above] + "-" + data[below]
-    named = ["tract", "group", "block"]
-    rows = sorted(set(data[named].itertuples(index=False, name=None)))
-    data = data.drop(columns=named[:2]).astype({"adult": int, "hispanic": int, "race": int})
+    level_names = ["tract", "group", "block"]
+    rows = sorted(set(data[level_names].itertuples(index=False, name=None)))
+    data = data.drop(columns=level_names[:2]).astype({"adult": int, "hispanic": int, "race": int})
     stages = Stages()
-    geo = fn.Hierarchy(named, rows, column="block")
+    geo = fn.Hierarchy(level_names, rows, column="block")
     both = {"adult": fn.Ordered(1, 2), "hispanic": fn.Ordered(1, 2)}
     domain = fn.Domain(geo=geo, **both, race=fn.Ordered(1, 63))
     tables = [fn.table("adult", "hispanic", "race", margin=20)]
@@ -222,26 +226,26 @@ PEOPLE = 1_000_000
 CASES = [
     *(("regular", (b,)) for b in REGULAR),
     *(("regular", (b, "numbers")) for b in NUMBERS),
-    ("uneven", (SMALL, TOGETHER)),
-    *(("uneven", (name, how)) for name in UNEVEN for how in (BY_LEVEL, ALONE)),
+    ("uneven", (SMALL, JOINT)),
+    *(("uneven", (name, how)) for name in UNEVEN for how in (BY_LEVEL, SEPARATE)),
     *(("national", (levels, PEOPLE)) for levels in (2, 3, 4)),
     ("national", (3, PEOPLE, ("age", "race"))),
 ]
 
 
-def run(which, given):
+def run(which, arguments):
     """One line, from a process of its own."""
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, __file__, which, json.dumps(given)]
+    command = [sys.executable, __file__, which, json.dumps(arguments)]
     return json.loads(subprocess.run(command, env=environment, check=True, capture_output=True).stdout)  # noqa: S603
 
 
-def main(asked):
+def main(names):
     last = None
-    tables = {which for which, _ in CASES}.intersection(asked)
-    files = [("redistricting", (path,)) for path in asked if path not in tables]
-    for which, given in [*(case for case in CASES if not asked or case[0] in tables or files), *files]:
-        line = run(which, given)
+    tables = {which for which, _ in CASES}.intersection(names)
+    files = [("redistricting", (path,)) for path in names if path not in tables]
+    for which, arguments in [*(case for case in CASES if not names or case[0] in tables or files), *files]:
+        line = run(which, arguments)
         if which != last:
             print("\n|", " | ".join(line), "|\n|", "---|" * len(line), sep="")
         print("|", " | ".join(map(str, line.values())), "|", flush=True)

@@ -28,10 +28,13 @@ def tables(attributes, values, prefix, orders):
 
     domain = fn.Domain({f"a{i:02}": fn.Ordered(0, values - 1) for i in range(attributes)})
     late = list(domain)[attributes - prefix :]
-    shown = [t for k in orders for t in itertools.combinations(domain, k)]
+    subsets = [t for k in orders for t in itertools.combinations(domain, k)]
     return fn.Workload(
         domain,
-        [fn.table(*[a for a in t if a not in late], cumulative=[a for a in t if a in late], variance=1) for t in shown],
+        [
+            fn.table(*[a for a in t if a not in late], cumulative=[a for a in t if a in late], variance=1)
+            for t in subsets
+        ],
     )
 
 
@@ -70,10 +73,10 @@ def several(attributes, values):
     plan = fn.plan(workload)
     seconds = time.perf_counter() - start
     planning.joint_bases.is_supported = lambda x: False
-    alone = fn.plan(workload)
+    joint_plan = fn.plan(workload)
     return {
         "values by prefix": f"{attributes} of {values}",
-        "one matrix": f"{alone.cost_squared:.4f}",
+        "one matrix": f"{joint_plan.cost_squared:.4f}",
         "upper": f"{plan.cost_squared:.4f}",
         "lower": f"{plan.bound:.4f}",
         "gap": f"{plan.gap:.2%}",
@@ -113,15 +116,15 @@ def ranges(values):
     from fitnoise.solving.sectors import decompose_by_axis
 
     domain = fn.Domain(a=fn.Ordered(1, values), b=fn.Ordered(1, values))
-    every = [(i, j) for i in range(1, values + 1) for j in range(i, values + 1)]
-    workload = fn.Workload(domain, [fn.table(ranges={"a": every, "b": every}, variance=1)])
+    all_ranges = [(i, j) for i in range(1, values + 1) for j in range(i, values + 1)]
+    workload = fn.Workload(domain, [fn.table(ranges={"a": all_ranges, "b": all_ranges}, variance=1)])
     start = time.perf_counter()
-    asked = ProductProblem.from_decomposition(decompose_by_axis(workload))
-    form, weights = solve(asked)
+    problem = ProductProblem.from_decomposition(decompose_by_axis(workload))
+    form, weights = solve(problem)
     return {
         "all ranges of": f"{values} × {values}",
         "upper": f"{form.value:.4f}",
-        "lower": f"{cores.lower_bound(asked, cores.raised(asked, weights)):.4f}",
+        "lower": f"{cores.lower_bound(problem, cores.raised(problem, weights)):.4f}",
         "seconds": f"{time.perf_counter() - start:.1f}",
         "peak MB": f"{peak_memory():,.0f}",
     }
@@ -178,17 +181,17 @@ CASES = [
 ]
 
 
-def run(which, given):
+def run(which, arguments):
     """One line, from a process of its own."""
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, __file__, which, json.dumps(given)]
+    command = [sys.executable, __file__, which, json.dumps(arguments)]
     return json.loads(subprocess.run(command, env=environment, check=True, capture_output=True).stdout)  # noqa: S603
 
 
-def main(asked):
+def main(names):
     last = None
-    for which, given in (case for case in CASES if not asked or case[0] in asked):
-        line = run(which, given)
+    for which, arguments in (case for case in CASES if not names or case[0] in names):
+        line = run(which, arguments)
         if which != last:
             print("\n|", " | ".join(line), "|\n|", "---|" * len(line), sep="")
         print("|", " | ".join(map(str, line.values())), "|", flush=True)

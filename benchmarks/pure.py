@@ -52,19 +52,19 @@ def cost(kind, n, a, total):
 
 
 def best_hierarchy(kind, n, total):
-    found = []
+    candidates = []
     for b in BRANCHES:
         if b < n:
             tree = hierarchy(n, b)
-            found += [(cost(kind, n, a, total), b, root) for a, root in ((tree, "root"), (tree[1:], "no root"))]
-    return min(found)
+            candidates += [(cost(kind, n, a, total), b, root) for a, root in ((tree, "root"), (tree[1:], "no root"))]
+    return min(candidates)
 
 
 def line(kind, n, total):
     goal = fn.Objective(fn.Goal.TOTAL_ERROR if total else fn.Goal.FIT_FOR_USE)
-    asked = fn.Publication(workload(kind, n), objective=goal, privacy=fn.Privacy.PURE)
+    publication = fn.Publication(workload(kind, n), objective=goal, privacy=fn.Privacy.PURE)
     begun = time.perf_counter()
-    plan = matrix.search(asked).part
+    plan = matrix.search(publication).part
     seconds = time.perf_counter() - begun
     rows = plan.numbers
     bound = plan.bound * (rows if total else 1)  # the total of unit targets is their number

@@ -23,7 +23,7 @@ from fitnoise.request.record import RecordSpec
 
 SAMPLES = Path(__file__).parent.parent / "tests" / "data" / "stored" / "releases"
 
-WORDS = RecordSpec(
+RECORD_SPEC = RecordSpec(
     url_slug="a-release",
     data_curators=["An office"],
     intended_use="Planning: roads, and schools.",
@@ -46,13 +46,13 @@ def main(schema_file, *folders):
     schema = yaml.safe_load(Path(schema_file).read_text(encoding="utf-8"))
     check = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker())
     for folder in map(Path, folders or sorted(SAMPLES.iterdir())):
-        record = registry_record(fn.Release.read(folder), WORDS)
+        record = registry_record(fn.Release.read(folder), RECORD_SPEC)
         if record["deployment"]["basic"]["name"] is None:
             record["deployment"]["basic"]["name"] = "A release"
-        said = yaml.safe_load(as_yaml(record))
-        wrong = [] if said == filled(record) else ["the YAML says something else"]
-        wrong += [f"{'/'.join(map(str, e.path))}: {e.message}" for e in check.iter_errors(said)]
-        print(f"{folder.name:25} {leaves(said):3} fields  {'; '.join(wrong) or 'valid'}")
+        parsed = yaml.safe_load(as_yaml(record))
+        wrong = [] if parsed == filled(record) else ["the YAML says something else"]
+        wrong += [f"{'/'.join(map(str, e.path))}: {e.message}" for e in check.iter_errors(parsed)]
+        print(f"{folder.name:25} {leaves(parsed):3} fields  {'; '.join(wrong) or 'valid'}")
         if wrong:
             return 1
     return 0

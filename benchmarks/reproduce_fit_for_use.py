@@ -139,7 +139,7 @@ def hierarchical(w, c):
     return baselines.hierarchical(w, c, max(2, math.ceil(math.sqrt(w.shape[1]))))
 
 
-def near(solved):
+def solve_near_optimum(solved):
     """Return the plan with a gap of 1e-7, or of 1e-6 if the rounding to integers leaves no smaller gap."""
     try:
         return solved(1e-7)
@@ -149,7 +149,7 @@ def near(solved):
 
 POWERS = {"CA": 0.0, "CA, 1/√c": 0.5, "CA, 1/c": 1.0, "CA, 1/c²": 2.0}
 TOTALS = {
-    name: lambda w, c, power=power: near(lambda gap: baselines.total_error(w, c, power, gap))
+    name: lambda w, c, power=power: solve_near_optimum(lambda gap: baselines.total_error(w, c, power, gap))
     for name, power in POWERS.items()
 }
 DENSE = {
@@ -184,7 +184,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Table:
-    """A table, or a figure with something to solve. quantity: what is printed. along: the axis of a figure."""
+    """A table, or a figure with something to solve. quantity: what is printed. axis_label: the axis of a figure."""
 
     key: str
     title: str
@@ -193,19 +193,19 @@ class Table:
     mechanisms: tuple = (*COMPARED, *SOFT_MAX)
     extra: tuple = IN_CSV
     quantity: str = "variance ratio"
-    along: str = ""
+    axis_label: str = ""
 
 
 @dataclass
-class Found:
+class MechanismResults:
     """One mechanism's Δ² and seconds, a number per seed, and how many solves hit the limit."""
 
     costs: list = field(default_factory=list)
     ratios: list = field(default_factory=list)
     seconds: list = field(default_factory=list)
-    over: int = 0
+    over_limit: int = 0
 
-    def of(self, quantity):
+    def values_of(self, quantity):
         return {"variance ratio": self.ratios, "Δ²": self.costs, "seconds": self.seconds}[quantity]
 
 
@@ -237,17 +237,17 @@ def factors(w, basis):
 
 def total_error_of_tables(workload):
     """Δ² of CA for tables of unit targets, by sectors."""
-    plan = near(lambda gap: fn.plan(workload, objective=Objective(Goal.TOTAL_ERROR), gap=gap))
+    plan = solve_near_optimum(lambda gap: fn.plan(workload, objective=Objective(Goal.TOTAL_ERROR), gap=gap))
     return float(plan.exact_cost) * float(plan.variances.max())
 
 
 def cost(name, case, w, c, seconds):
     """Δ² of one mechanism, and whether it hit the limit; None where it is not tried or has nothing to show."""
     if name in SOFT_MAX:
-        found = soft_max.solve(
+        solution = soft_max.solve(
             *factors(w, case.basis), c, hessian=SOFT_MAX[name], reading=AlgorithmVariant.CODE, max_seconds=seconds
         )
-        return found.cost_squared, found.ending is SoftMaxStatus.TIME
+        return solution.cost_squared, solution.ending is SoftMaxStatus.TIME
     if name == "interior point" and (case.d > CONIC or not importlib.util.find_spec("cvxpy")):
         return None, False
     try:
@@ -263,9 +263,12 @@ def in_total_error(case):
     """Return the sum of variances of fitnoise over that of CA, both at one privacy cost."""
     w, c = case.draw(0)
     workload = case.tables() if case.tables else fn.matrix_workload(w, variances=c)
-    plans = fn.plan(workload), near(lambda gap: fn.plan(workload, objective=Objective(Goal.TOTAL_ERROR), gap=gap))
-    ours, least = (float(p.variances @ p.decomposition.numbers_per_row) * p.cost_squared for p in plans)
-    return ours / least
+    plans = (
+        fn.plan(workload),
+        solve_near_optimum(lambda gap: fn.plan(workload, objective=Objective(Goal.TOTAL_ERROR), gap=gap)),
+    )
+    ours, optimum = (float(p.variances @ p.decomposition.numbers_per_row) * p.cost_squared for p in plans)
+    return ours / optimum
 
 
 def tried(name, case, seed, options):
@@ -279,7 +282,7 @@ def tried(name, case, seed, options):
 
 def solve(case, names, options):
     """Solve one row: return name ↦ Found with `ours`, the median of the certified bounds, and the largest gap."""
-    found, bounds, gaps = {"ours": Found()} | {name: Found() for name in names}, [], []
+    results, bounds, gaps = {"ours": MechanismResults()} | {name: MechanismResults() for name in names}, [], []
     for seed in range(options.seeds if case.random else 1):
         w, c = case.draw(seed)
         begun = time.perf_counter()
@@ -287,25 +290,25 @@ def solve(case, names, options):
         best = plan.cost_squared
         bounds.append(plan.bound)
         gaps.append(plan.gap)
-        _keep(found["ours"], best, best, time.perf_counter() - begun)
+        _keep(results["ours"], best, best, time.perf_counter() - begun)
         for name in names:
             if name.startswith(("wCA", "CA, ")) and np.ptp(c) == 0:
-                found[name] = found["CA"]
+                results[name] = results["CA"]
                 continue
             if not tried(name, case, seed, options):
                 continue
             begun = time.perf_counter()
-            value, over = cost(name, case, w, c, options.seconds_per_solve)
-            found[name].over += over
+            value, over_limit = cost(name, case, w, c, options.seconds_per_solve)
+            results[name].over_limit += over_limit
             if value is not None:
-                _keep(found[name], value, best, time.perf_counter() - begun)
-    return found, statistics.median(bounds), max(gaps)
+                _keep(results[name], value, best, time.perf_counter() - begun)
+    return results, statistics.median(bounds), max(gaps)
 
 
-def _keep(found, value, best, seconds):
-    found.costs.append(value)
-    found.ratios.append(value / best)
-    found.seconds.append(seconds)
+def _keep(results, value, best, seconds):
+    results.costs.append(value)
+    results.ratios.append(value / best)
+    results.seconds.append(seconds)
 
 
 # --- the tables --------------------------------------------------------------------------------------------------
@@ -335,7 +338,7 @@ def single(number, label, make, d):
     return cases
 
 
-def drawn(number, basis, **kinds):
+def random_table(number, basis, **kinds):
     """Random workloads, a row for each size and kind; the printed values stand at the first."""
 
     def cases(largest):
@@ -360,10 +363,10 @@ def signs(heads):
     return lambda d, rng: unit(gallery.random_signs(d, 2 * d, rng, heads=heads))
 
 
-def signs_and_targets(heads, *, whole):
+def signs_and_targets(heads, *, integers):
     return lambda d, rng: (
         gallery.random_signs(d, 2 * d, rng, heads=heads),
-        gallery.random_targets(2 * d, rng, is_integer=whole),
+        gallery.random_targets(2 * d, rng, is_integer=integers),
     )
 
 
@@ -431,14 +434,14 @@ TABLES = [
         "5",
         "Random ranges, unit targets, B = U",
         "The paper's seeds are unknown: its single draw is to be compared with our range.",
-        drawn(5, "upper", ranges=ranges),
+        random_table(5, "upper", ranges=ranges),
     ),
     Table(
         "6",
         "Random ranges, random targets, B = U",
         "wCA-I and wCA-II are 1/c² and 1/c here, which agree with the print: the queries were divided by c and √c, not "
         "their squared errors; with the weights as worded, 1/c and 1/√c, they would be worse.",
-        drawn(6, "upper", ranges=ranges_and_targets),
+        random_table(6, "upper", ranges=ranges_and_targets),
     ),
     Table(
         "7",
@@ -446,18 +449,18 @@ TABLES = [
         "The print agrees with fair coins; with P(heads) = 0.2, as section 7.5 says, the ratios are larger. CA at d = "
         "64, printed as 1.14, is at the upper end of what fair coins give. HM at d = 64 and 128 is printed as twice "
         "IP, a tree of one level below its root, which is the Laplace rule of the CSV.",
-        drawn(7, "identity", fair_coins=signs(0.5), heads_20_percent=signs(0.2)),
+        random_table(7, "identity", fair_coins=signs(0.5), heads_20_percent=signs(0.2)),
     ),
     Table(
         "8",
         "Random signs, random targets, B = I",
         "The print agrees with fair coins and whole targets 1 … 10, not with P(heads) = 0.2 and U(1, 10); wCA-I and "
         "wCA-II are 1/c² and 1/c, as in Table 6.",
-        drawn(
+        random_table(
             8,
             "identity",
-            fair_coins_and_whole_targets=signs_and_targets(0.5, whole=True),
-            as_worded=signs_and_targets(0.2, whole=False),
+            fair_coins_and_whole_targets=signs_and_targets(0.5, integers=True),
+            as_worded=signs_and_targets(0.2, integers=False),
         ),
     ),
     Table(
@@ -483,7 +486,7 @@ TABLES = [
         "The paper's seeds are unknown: its single draw is to be compared with our range. At d = 64 its IP and HM lie "
         "below that range, as they would if SM-II had stopped above the optimum: with B = I, of twice the rank, it "
         "does here.",
-        drawn(11, "identity", gaussian=wrelated),
+        random_table(11, "identity", gaussian=wrelated),
     ),
     Table(
         "F2",
@@ -493,7 +496,7 @@ TABLES = [
         by_size,
         ("CA", "wCA-I", "wCA-II", *SOFT_MAX),
         ("CA, 1/√c",),
-        along="d",
+        axis_label="d",
     ),
     Table(
         "F3",
@@ -502,7 +505,7 @@ TABLES = [
         by_target,
         ("CA", "wCA-I", "wCA-II", *SOFT_MAX),
         ("CA, 1/√c",),
-        along="k",
+        axis_label="k",
     ),
 ]
 ORDER = [*(str(i) for i in range(2, 12)), "F1", "F2", "F3"]
@@ -515,37 +518,44 @@ def make(table, options):
     """The rows of the CSV, and the Markdown."""
     names = ("ours", *table.mechanisms)
     totals = PRINTED_TOTALS.get(table.key)
-    more = " total error, ours over CA |" if totals else ""
+    extra_column = " total error, ours over CA |" if totals else ""
     head = "ours, s (Δ², gap)" if table.quantity == "seconds" else "ours: Δ² (gap)"
-    lines = [f"| | | {head} | {' | '.join(table.mechanisms)} |{more}", "|---" * (len(names) + 2 + bool(more)) + "|"]
+    lines = [
+        f"| | | {head} | {' | '.join(table.mechanisms)} |{extra_column}",
+        "|---" * (len(names) + 2 + bool(extra_column)) + "|",
+    ]
     rows = []
     for case in table.cases(options.largest):
-        found, *proof = solve(case, (*table.mechanisms, *table.extra), options)
+        results, *proof = solve(case, (*table.mechanisms, *table.extra), options)
         total = in_total_error(case) if totals else None
         if case.printed:
-            told = f" {totals.get(case.label, '–')} |" if totals else ""
-            lines.append(f"| {case.label} | paper | {implied(case, found)} | {printed_cells(table, case)} |{told}")
-        cells = [said(found[name], table.quantity, options) for name in table.mechanisms]
-        told = f" {total:.3f} |" if totals else ""
-        lines.append(f"| {case.label} | found | {ours(found['ours'], proof[1], table)} | {' | '.join(cells)} |{told}")
-        rows += [row(table, case, name, found[name], [*proof, total if name == "ours" else None]) for name in found]
+            total_cell = f" {totals.get(case.label, '–')} |" if totals else ""
+            lines.append(
+                f"| {case.label} | paper | {implied(case, results)} | {printed_cells(table, case)} |{total_cell}"
+            )
+        cells = [cell_text(results[name], table.quantity, options) for name in table.mechanisms]
+        total_cell = f" {total:.3f} |" if totals else ""
+        lines.append(
+            f"| {case.label} | found | {ours(results['ours'], proof[1], table)} | {' | '.join(cells)} |{total_cell}"
+        )
+        rows += [row(table, case, name, results[name], [*proof, total if name == "ours" else None]) for name in results]
     return rows, lines
 
 
-def row(table, case, name, found, proof):
-    values = found.of(table.quantity)
+def row(table, case, name, results, proof):
+    values = results.values_of(table.quantity)
     middle = [statistics.median(values), min(values), max(values)] if values else [None] * 3
-    price = statistics.median(found.costs) if found.costs else None
+    price = statistics.median(results.costs) if results.costs else None
     printed = case.printed.get("SM-II" if name == "SM-II, printed" else name)
-    values = [table.key, case.label, case.d, name, table.quantity, printed, *middle, len(values), found.over]
+    values = [table.key, case.label, case.d, name, table.quantity, printed, *middle, len(values), results.over_limit]
     return dict(zip(COLUMNS, [*values, price, *proof], strict=True))
 
 
-def implied(case, found):
+def implied(case, results):
     """Δ² of the paper's SM-II, from what it prints for IP."""
     if case.random or "IP" not in case.printed:
         return "–"
-    return f"Δ² = {found['IP'].costs[0] / case.printed['IP']:.3f} implied"
+    return f"Δ² = {results['IP'].costs[0] / case.printed['IP']:.3f} implied"
 
 
 def printed_cells(table, case):
@@ -555,25 +565,25 @@ def printed_cells(table, case):
     return " | ".join("–" if x is None else f"{x:{digits}}" for x in values)
 
 
-def ours(found, gap, table):
+def ours(results, gap, table):
     proof = f"{gap:.0e}"
     if table.quantity == "seconds":
-        return f"{found.seconds[0]:.3f} s ({found.costs[0]:.4f}, {proof})"
-    return f"{spread(found.costs, 4)} ({proof})"
+        return f"{results.seconds[0]:.3f} s ({results.costs[0]:.4f}, {proof})"
+    return f"{median_and_range(results.costs, 4)} ({proof})"
 
 
-def said(found, quantity, options):
+def cell_text(results, quantity, options):
     """A cell: median [least, greatest]."""
-    values, marks = found.of(quantity), []
-    if found.over:
-        several = f"{found.over} " if found.over > 1 or len(values) > 1 else ""
+    values, marks = results.values_of(quantity), []
+    if results.over_limit:
+        several = f"{results.over_limit} " if results.over_limit > 1 or len(values) > 1 else ""
         marks.append(f"{several}over {options.seconds_per_solve:g} s")
     if not values:
         return ", ".join(marks) or "–"
-    return ", ".join([spread(values, {"seconds": 3, "Δ²": 4}.get(quantity, 3)), *marks])
+    return ", ".join([median_and_range(values, {"seconds": 3, "Δ²": 4}.get(quantity, 3)), *marks])
 
 
-def spread(values, digits):
+def median_and_range(values, digits):
     if len(values) == 1:
         return f"{values[0]:.{digits}f}"
     return f"{statistics.median(values):.{digits}f} [{min(values):.{digits}f}, {max(values):.{digits}f}]"
@@ -583,21 +593,21 @@ def spread(values, digits):
 
 DELTAS = (0.1, 0.2, 0.5, 1.0, 2.0)
 """Δ of Figure 1. The paper names 0.2; the others it only draws."""
-LEAST_DELTA = 1e-12
+MIN_DELTA = 1e-12
 """Lower end of the axis of Figure 1."""
 
 
 def curves():
     """Figure 1: the least δ for each ε and Δ (Corollary 1)."""
-    found = []
+    rows = []
     for epsilon in np.linspace(0, 4, 41):
-        found.append({"epsilon": float(epsilon)} | {f"Δ = {m:g}": privacy.gaussian_delta(m, epsilon) for m in DELTAS})
-    lines = [f"| {' | '.join(['ε', *list(found[0])[1:]])} |", "|---" * (len(DELTAS) + 1) + "|"]
-    lines += ["| " + " | ".join(f"{r[name]:.3g}" for name in found[0]) + " |" for r in found[::5]]
-    return found, lines
+        rows.append({"epsilon": float(epsilon)} | {f"Δ = {m:g}": privacy.gaussian_delta(m, epsilon) for m in DELTAS})
+    lines = [f"| {' | '.join(['ε', *list(rows[0])[1:]])} |", "|---" * (len(DELTAS) + 1) + "|"]
+    lines += ["| " + " | ".join(f"{r[name]:.3g}" for name in rows[0]) + " |" for r in rows[::5]]
+    return rows, lines
 
 
-def plain(x, _):
+def short_number(x, _):
     return f"{x:g}"
 
 
@@ -617,12 +627,12 @@ def draw(path, title, x_label, y_label, lines, ticks=()):
             axes.plot(xs, ys, label=name, color=colour, marker=marker if len(xs) < 20 else None, linestyle=dash)
         if ticks:
             axes.set_xscale("log")
-            axes.set_xticks(ticks, [plain(x, None) for x in ticks])
+            axes.set_xticks(ticks, [short_number(x, None) for x in ticks])
             axes.minorticks_off()
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            axes.yaxis.set_major_formatter(plain)
+            axes.yaxis.set_major_formatter(short_number)
         else:
-            axes.set_ylim(LEAST_DELTA, 1)
+            axes.set_ylim(MIN_DELTA, 1)
         axes.legend()
     plots.save(figure, path, replace=True)
 
@@ -635,7 +645,9 @@ def draw_rows(path, table, rows):
             xs, ys = lines.setdefault(r["mechanism"], ([], []))
             xs.append(float(r["case"].split(" = ")[1]))
             ys.append(r["found"])
-    draw(path, table.title, table.along, "Worst variance over target, at our privacy cost", lines, lines["ours"][0])
+    draw(
+        path, table.title, table.axis_label, "Worst variance over target, at our privacy cost", lines, lines["ours"][0]
+    )
 
 
 def write(path, rows):
@@ -675,15 +687,15 @@ def produce(key, options):
         draw_rows(picture, table, rows)
 
 
-def whole(text, least=1):
+def integer(text, minimum=1):
     value = int(text)
-    if value < least:
-        raise argparse.ArgumentTypeError(f"at least {least} is needed; got {value}")
+    if value < minimum:
+        raise argparse.ArgumentTypeError(f"at least {minimum} is needed; got {value}")
     return value
 
 
 def number(text):
-    return whole(text, 0)
+    return integer(text, 0)
 
 
 def positive(text):
@@ -697,8 +709,8 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description="The tables and figures of the fit-for-use paper, beside ours.")
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="where to write; default: only print")
     parser.add_argument("--only", nargs="+", choices=ORDER, default=ORDER, metavar="TABLE", help=" ".join(ORDER))
-    parser.add_argument("--largest", type=whole, default=128, metavar="D", help="cells of the largest, default 128")
-    parser.add_argument("--seeds", type=whole, default=10, metavar="N", help="draws of a random workload, default 10")
+    parser.add_argument("--largest", type=integer, default=128, metavar="D", help="cells of the largest, default 128")
+    parser.add_argument("--seeds", type=integer, default=10, metavar="N", help="draws of a random workload, default 10")
     parser.add_argument("--soft-max-seeds", type=number, default=3, metavar="N", help="of them for SM-II, default 3")
     parser.add_argument("--seconds-per-solve", type=positive, default=5.0, metavar="S", help="limit, default 5")
     options = parser.parse_args(arguments)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from reproduce_fit_for_use import draw, whole, write
+from reproduce_fit_for_use import draw, integer, write
 
 import fitnoise as fn
 from fitnoise.algebra import operators as op
@@ -35,8 +35,8 @@ MAKE = {"I": strategies.identity, "H": hierarchy, "Y": strategies.haar}
 GRAMS = {"prefixes": lambda n: strategies.profile(op.Prefix(n)), "ranges": strategies.all_ranges_gram}
 
 
-def sizes(options, most=1024):
-    return [n for n in SIZES if n <= min(options.largest, most)] or [4]
+def sizes(options, max_size=1024):
+    return [n for n in SIZES if n <= min(options.largest, max_size)] or [4]
 
 
 # --- the L2 approximation, by our planner ------------------------------------------------------------------------
@@ -56,9 +56,9 @@ class L2Optimum:
 
 def l2_optimum(gram, gap=1e-7):
     """Return the Gaussian plan of least total error; the privacy cost changes its covariance only by a factor."""
-    found = strategies.spectrum(gram)
-    kept = found.values > 1e-12 * found.values[-1]
-    root = np.sqrt(found.values[kept])[:, None] * found.vectors.T[kept]
+    spectrum = strategies.spectrum(gram)
+    nonzero = spectrum.values > 1e-12 * spectrum.values[-1]
+    root = np.sqrt(spectrum.values[nonzero])[:, None] * spectrum.vectors.T[nonzero]
     plan = fn.plan(fn.matrix_workload(root, variances=1.0), objective=Objective(Goal.TOTAL_ERROR), gap=gap)
     (sector,) = plan.strategy.sectors
     a = np.asarray(sector.rows, dtype=float)
@@ -74,8 +74,8 @@ def upper_root(profile):
 
 
 def symmetric_root(profile):
-    found = strategies.spectrum(profile)
-    return (found.vectors * np.sqrt(found.values)) @ found.vectors.T
+    spectrum = strategies.spectrum(profile)
+    return (spectrum.vectors * np.sqrt(spectrum.values)) @ spectrum.vectors.T
 
 
 # --- the programs, by semidefinite programming -------------------------------------------------------------------
@@ -111,8 +111,8 @@ def convex_iteration(problem, direction, lifted, strategy, start, *, steps):
     n, inaccurate = start.shape[1], 0
     held = np.block([[np.eye(len(start)), start], [start.T, start.T @ start]])
     for _ in range(steps):
-        least = np.linalg.eigh(held)[1][:, :n]
-        direction.value = least @ least.T
+        smallest = np.linalg.eigh(held)[1][:, :n]
+        direction.value = smallest @ smallest.T
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # "may be inaccurate": counted instead
             problem.solve(solver="CLARABEL")
@@ -135,12 +135,12 @@ def program_5_1(w, start, *, weight, steps=20):
 
     m, n = start.shape
     both, a, z, constraints, direction = lifted_matrix(m, n)
-    over = np.linalg.inv(w)
+    inverse = np.linalg.inv(w)
     u = cp.Variable((n, n), symmetric=True)
     large = cp.bmat(
         [
-            [2 * np.eye(m), -a @ over, np.zeros((m, n))],
-            [-(a @ over).T, over.T @ z @ over, np.eye(n)],
+            [2 * np.eye(m), -a @ inverse, np.zeros((m, n))],
+            [-(a @ inverse).T, inverse.T @ z @ inverse, np.eye(n)],
             [np.zeros((n, m)), np.eye(n), u],
         ]
     )
@@ -205,15 +205,15 @@ def figure_1(_):
 
 
 def figure_2(_):
-    for name, over in (("I", 1), ("H", 21), ("Y", 4)):
-        for cell, row in enumerate(over * strategies.reconstruction(MAKE[name](4))):
-            yield {"strategy": f"{name}₄", "cell": cell + 1, "times": over, "coefficients": numbers(row)}
+    for name, factor in (("I", 1), ("H", 21), ("Y", 4)):
+        for cell, row in enumerate(factor * strategies.reconstruction(MAKE[name](4))):
+            yield {"strategy": f"{name}₄", "cell": cell + 1, "times": factor, "coefficients": numbers(row)}
 
 
 def figure_3(_):
-    for name, over in (("I", 1), ("H", 21), ("Y", 8)):
-        for cell, row in enumerate(over * np.linalg.inv(strategies.profile(MAKE[name](4)))):
-            yield {"strategy": f"{name}₄", "row": cell + 1, "times": over, "(AᵀA)⁻¹": numbers(row)}
+    for name, factor in (("I", 1), ("H", 21), ("Y", 8)):
+        for cell, row in enumerate(factor * np.linalg.inv(strategies.profile(MAKE[name](4)))):
+            yield {"strategy": f"{name}₄", "row": cell + 1, "times": factor, "(AᵀA)⁻¹": numbers(row)}
 
 
 def numbers(row):
@@ -223,15 +223,15 @@ def numbers(row):
 def figure_4(options):
     for (name, a), printed in zip(FIGURE_4.items(), (2.896, 2.210), strict=True):
         original = MAKE[name[0]](4)
-        found = minimum_sensitivity(original, np.random.default_rng(0), starts=options.starts)
+        solution = minimum_sensitivity(original, np.random.default_rng(0), starts=options.starts)
         yield {
             "strategy": name,
             "of the profile of": f"{name[0]}₄",
             "same profile": str(strategies.profile_equivalent(a, original)),
             "printed": printed,
             "sensitivity": strategies.sensitivity(a),
-            "least found": found.sensitivity,
-            "bound": found.bound,
+            "least found": solution.sensitivity,
+            "bound": solution.bound,
         }
 
 
@@ -246,21 +246,21 @@ def table_1(options):
 def theorem_6_29(options):
     for n in sizes(options):
         y, h = (strategies.coarse_root(strategies.profile(MAKE[name](n))) for name in ("Y", "H"))
-        over = (y**2).sum(axis=1) / (h**2).sum(axis=1)  # rows are orthogonal: squared norms are eigenvalues
-        yield {"n": n, "least": over.min(), "n/(2n − 1)": n / (2 * n - 1), "greatest": over.max()}
+        ratios = (y**2).sum(axis=1) / (h**2).sum(axis=1)  # rows are orthogonal: squared norms are eigenvalues
+        yield {"n": n, "least": ratios.min(), "n/(2n − 1)": n / (2 * n - 1), "greatest": ratios.max()}
 
 
 def theorem_6_30(options):
     for n in sizes(options):
         for name, make in MAKE.items():
             a = make(n)
-            found = strategies.range_errors(a)
+            errors = strategies.range_errors(a)
             yield {
                 "n": n,
                 "strategy": name,
-                "largest, ranges": found.maximum,
-                "at": "–".join(str(x) for x in found.worst),
-                "total, ranges": found.total,
+                "largest, ranges": errors.maximum,
+                "at": "–".join(str(x) for x in errors.worst),
+                "total, ranges": errors.total,
                 "largest, 0-1": strategies.maximum_predicate_error(a),
                 "mean, 0-1": strategies.predicate_errors(a).mean,
             }
@@ -285,18 +285,18 @@ def l2_approximation(options):
         for n in sizes(options, 16):
             g = gram(n)
             w = np.tril(np.ones((n, n))) if name == "prefixes" else symmetric_root(g)
-            found = l2_optimum(g)
-            over = np.linalg.inv(w)
-            x = over.T @ found.profile @ over
+            solution = l2_optimum(g)
+            inverse = np.linalg.inv(w)
+            x = inverse.T @ solution.profile @ inverse
             literal = x.diagonal().max() * float(np.trace(np.linalg.inv(x) @ g))
-            a = upper_root(found.profile)
+            a = upper_root(solution.profile)
             yield {
                 "workload": f"{name} {n}",
-                "optimum": found.value,
-                "bound": found.bound,
+                "optimum": solution.value,
+                "bound": solution.bound,
                 "tr X⁻¹": float(np.trace(np.linalg.inv(x))),
                 "X read as AᵀA": literal,
-                "times too large": literal / found.value,
+                "times too large": literal / solution.value,
                 "error of the triangular root": strategies.total_error(a, gram=g),
             }
 
@@ -305,14 +305,14 @@ def singular_value_bound(options):
     for name, gram in GRAMS.items():
         for n in sizes(options, 64):
             g = gram(n)
-            found = strategies.singular_value_bound(gram=g)
+            bound = strategies.singular_value_bound(gram=g)
             yield {
                 "workload": f"{name} {n}",
-                "lower": found.lower,
+                "lower": bound.lower,
                 "2 × L2 optimum": 2 * l2_optimum(g).value,
-                "error": strategies.total_error(found.strategy, gram=g),
-                "augmented": strategies.total_error(strategies.augment(found.strategy), gram=g),
-                "upper": found.upper,
+                "error": strategies.total_error(bound.strategy, gram=g),
+                "augmented": strategies.total_error(strategies.augment(bound.strategy), gram=g),
+                "upper": bound.upper,
             }
 
 
@@ -323,14 +323,14 @@ def rotations(options):
             g, levels = strategies.profile(a), range(n.bit_length())
             closed = [strategies.sensitivity(strategies.coarse_root(g, r)) for r in levels]
             begun = time.perf_counter()
-            found = minimum_sensitivity(a, np.random.default_rng(0), starts=options.starts)
+            solution = minimum_sensitivity(a, np.random.default_rng(0), starts=options.starts)
             yield {
                 "profile of": f"{name}, n = {n}",
                 "sensitivity": strategies.sensitivity(a),
                 "closed form": min(closed),
                 "r": int(np.argmin(closed)),
-                "least found": found.sensitivity,
-                "L2 norm": found.bound,
+                "least found": solution.sensitivity,
+                "L2 norm": solution.bound,
                 "seconds": time.perf_counter() - begun,
             }
 
@@ -340,17 +340,17 @@ def pipeline(options):
     for name, gram in GRAMS.items():
         for n in sizes(options, 16):
             g = gram(n)
-            found, rng = l2_optimum(g), np.random.default_rng(0)
+            solution, rng = l2_optimum(g), np.random.default_rng(0)
             svb = strategies.singular_value_bound(gram=g).strategy
             strategies_of = {
-                "L2": upper_root(found.profile),
-                "L2, rotated": minimum_sensitivity(upper_root(found.profile), rng, starts=options.starts).strategy,
+                "L2": upper_root(solution.profile),
+                "L2, rotated": minimum_sensitivity(upper_root(solution.profile), rng, starts=options.starts).strategy,
                 "singular values": svb,
                 "singular values, rotated": minimum_sensitivity(svb, rng, starts=options.starts).strategy,
                 "best tree": strategies.best_tree(gram=g).matrix,
                 "identity": strategies.identity(n),
             }
-            errors = {key: strategies.total_error(a, gram=g) / (2 * found.value) for key, a in strategies_of.items()}
+            errors = {key: strategies.total_error(a, gram=g) / (2 * solution.value) for key, a in strategies_of.items()}
             yield {"workload": f"{name} {n}"} | errors
 
 
@@ -362,15 +362,15 @@ def program_1(options):
             for weight in (1, 10, 100):
                 start = turned(np.eye(n), np.random.default_rng(0))
                 start /= strategies.sensitivity(start)
-                found = program_5_1(w, start, weight=weight, steps=options.steps)
+                solution = program_5_1(w, start, weight=weight, steps=options.steps)
                 yield {
                     "workload": f"{name} {n}",
                     "weight": weight,
                     "start": strategies.total_error(start, gram=g),
-                    "error of A": error_or_none(found.strategy, g),
+                    "error of A": error_or_none(solution.strategy, g),
                     "identity": strategies.total_error(strategies.identity(n), gram=g),
-                    "rank residual": found.residual,
-                    "inaccurate solves": found.inaccurate,
+                    "rank residual": solution.residual,
+                    "inaccurate solves": solution.inaccurate,
                 }
 
 
@@ -381,19 +381,19 @@ def error_or_none(a, g):
 
 
 def program_3(options):
-    for name, least in (("H", (1 + math.sqrt(7)) / math.sqrt(2)), ("Y", 2.0)):
+    for name, best_known in (("H", (1 + math.sqrt(7)) / math.sqrt(2)), ("Y", 2.0)):
         g = strategies.profile(MAKE[name](4)).astype(float)
         for weight in (1, 3, 10):
             start = turned(g, np.random.default_rng(0))
-            found = program_5_3(g, start, weight=weight, steps=options.steps)
+            solution = program_5_3(g, start, weight=weight, steps=options.steps)
             yield {
                 "profile of": f"{name}₄",
                 "weight": weight,
                 "start": strategies.sensitivity(start),
-                "nearest of the profile": strategies.sensitivity(made_exact(found.strategy, g)),
-                "least known": least,
-                "rank residual": found.residual,
-                "inaccurate solves": found.inaccurate,
+                "nearest of the profile": strategies.sensitivity(made_exact(solution.strategy, g)),
+                "least known": best_known,
+                "rank residual": solution.residual,
+                "inaccurate solves": solution.inaccurate,
             }
 
 
@@ -523,18 +523,18 @@ def publish(item, rows, folder):
 def produce(item, options):
     """Make one item, print it and write its files."""
     rows = list(item.rows(options))
-    place = publish(item, rows, options.output)
-    if place is not None and item.key == "6.30":
-        picture(place, "Largest errors of strategies, by cells", rows)
+    path = publish(item, rows, options.output)
+    if path is not None and item.key == "6.30":
+        picture(path, "Largest errors of strategies, by cells", rows)
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description="The matrix mechanism paper, beside what is found here.")
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="where to write; default: only print")
     parser.add_argument("--only", nargs="+", choices=ORDER, default=ORDER, metavar="ITEM", help=" ".join(ORDER))
-    parser.add_argument("--largest", type=whole, default=1024, metavar="N", help="cells of the largest, default 1024")
-    parser.add_argument("--starts", type=whole, default=12, metavar="N", help="of each rotation, default 12")
-    parser.add_argument("--steps", type=whole, default=20, metavar="N", help="of each convex iteration, default 20")
+    parser.add_argument("--largest", type=integer, default=1024, metavar="N", help="cells of the largest, default 1024")
+    parser.add_argument("--starts", type=integer, default=12, metavar="N", help="of each rotation, default 12")
+    parser.add_argument("--steps", type=integer, default=20, metavar="N", help="of each convex iteration, default 20")
     options = parser.parse_args(arguments)
     for item in ITEMS:
         if item.key in options.only:

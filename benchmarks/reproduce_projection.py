@@ -51,7 +51,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from reproduce_fit_for_use import whole, write
+from reproduce_fit_for_use import integer, write
 
 from fitnoise import data
 from fitnoise.kernel import privacy
@@ -77,7 +77,7 @@ PGM_STEPS = 1000
 class Workload:
     """Queries with entries 0 and 1.
 
-    rows: R (r, N) with RᵀR = AᵀA. m: queries. answers: x ↦ A x. some: the rows of A of given numbers.
+    rows: R (r, N) with RᵀR = AᵀA. m: queries. answers: x ↦ A x. rows_of: the rows of A of given numbers.
     tables: lists of queries of which a record is in one at most, one list a table; none where there are no tables.
     draw: n and a generator to a histogram (N,). title: for the tables.
     """
@@ -86,7 +86,7 @@ class Workload:
     rows: np.ndarray
     m: int
     answers: Callable
-    some: Callable
+    rows_of: Callable
     tables: tuple
     draw: Callable
     designs: dict = field(default_factory=dict)
@@ -103,15 +103,15 @@ class Workload:
 
     def candidates(self, ks):
         """Return the designs of `small.candidate_designs`, from a cache."""
-        made = [self.design(k, small.COMPARISON_GAP) for k in ks]
-        return tuple(design for i, design in enumerate(made) if design.spikes or not i)
+        designs = [self.design(k, small.COMPARISON_GAP) for k in ks]
+        return tuple(design for i, design in enumerate(designs) if design.spikes or not i)
 
 
 def in_row_space(gram):
     """R with RᵀR = AᵀA, of full row rank."""
     values, vectors = np.linalg.eigh(gram)
-    kept = values > 1e-10 * values[-1]
-    return np.sqrt(values[kept])[:, None] * vectors.T[kept]
+    nonzero = values > 1e-10 * values[-1]
+    return np.sqrt(values[nonzero])[:, None] * vectors.T[nonzero]
 
 
 def explicit(title, a, tables, draw):
@@ -129,58 +129,60 @@ def records():
     """The packaged tax units as ten yes-or-no attributes (103589, 10); the first eight are used for d = 8."""
     with gzip.open(data.path(data.CPS), "rt", encoding="utf-8") as file:
         _, status, age, kids, wages, selfemp = np.loadtxt(file, delimiter=",", skiprows=1, dtype=int).T
-    made = (
+    columns = (
         status == 2, age >= 35, age >= 65, kids >= 1, wages >= 1, wages >= 3, wages >= 5, selfemp == 1, status == 1,
         age >= 50,
     )  # fmt: skip
-    return np.array(made).T
+    return np.array(columns).T
 
 
 def tax_units(d, n, rng):
     """The histogram of n of the packaged tax units, drawn without replacement."""
-    own = rng.choice(records(), size=n, replace=False, axis=0)[:, :d]
-    return np.bincount(own @ (1 << np.arange(d)[::-1]), minlength=2**d).astype(float)
+    sample = rng.choice(records(), size=n, replace=False, axis=0)[:, :d]
+    return np.bincount(sample @ (1 << np.arange(d)[::-1]), minlength=2**d).astype(float)
 
 
 def marginals(d):
     cells, rows, tables = yes_or_no(d), [], []
     for width in (1, 2, 3):
-        for asked in itertools.combinations(range(d), width):
+        for attributes in itertools.combinations(range(d), width):
             tables.append(np.arange(len(rows), len(rows) + 2**width))
-            rows += [(cells[:, asked] == values).all(axis=1) for values in yes_or_no(width)]
+            rows += [(cells[:, attributes] == values).all(axis=1) for values in yes_or_no(width)]
     title = f"All cells of up to three of {d} yes-or-no attributes, tax units"
     return explicit(title, np.array(rows), tuple(tables), functools.partial(tax_units, d))
 
 
 def conjunctions(d=10):
     cells = yes_or_no(d)
-    asked = [s for width in (1, 2, 3) for s in itertools.combinations(range(d), width)]
-    rows = np.array([cells[:, s].all(axis=1) for s in asked])
+    attribute_sets = [s for width in (1, 2, 3) for s in itertools.combinations(range(d), width)]
+    rows = np.array([cells[:, s].all(axis=1) for s in attribute_sets])
     return explicit(f"Up to three of {d} attributes all yes, tax units", rows, (), functools.partial(tax_units, d))
 
 
 def three_bumps(cells, n, rng):
     """N records of a mixture of three normal laws, at random places and of random widths and shares."""
     kind = rng.choice(3, size=n, p=rng.dirichlet(np.ones(3)))
-    at, spread = rng.uniform(0, cells, 3), rng.uniform(cells / 50, cells / 8, 3)
-    places = np.clip(np.floor(rng.normal(at[kind], spread[kind])), 0, cells - 1)
+    means, deviations = rng.uniform(0, cells, 3), rng.uniform(cells / 50, cells / 8, 3)
+    places = np.clip(np.floor(rng.normal(means[kind], deviations[kind])), 0, cells - 1)
     return np.bincount(places.astype(int), minlength=cells).astype(float)
 
 
 def ranges(n=256):
-    first, last = np.triu_indices(n)
+    starts, last = np.triu_indices(n)
     i = np.arange(n)
     gram = (np.minimum.outer(i, i) + 1.0) * (n - np.maximum.outer(i, i))
 
     def answers(x):
         sums = np.append(0.0, np.cumsum(x))
-        return sums[last + 1] - sums[first]
+        return sums[last + 1] - sums[starts]
 
-    def some(own):
-        return ((first[own, None] <= i) & (i <= last[own, None])).astype(float)
+    def rows_of(indices):
+        return ((starts[indices, None] <= i) & (i <= last[indices, None])).astype(float)
 
     draw = functools.partial(three_bumps, n)
-    return Workload(f"All ranges of {n} cells, three bumps", in_row_space(gram), len(first), answers, some, (), draw)
+    return Workload(
+        f"All ranges of {n} cells, three bumps", in_row_space(gram), len(starts), answers, rows_of, (), draw
+    )
 
 
 def zipf(cells, n, rng):
@@ -232,19 +234,19 @@ def mwem(workload, questions, x, rounds, rho, rng):
     used once.
     """
     n, spend = float(x.sum()), divided(rho, rounds)
-    sizes = np.array([len(own) for own in questions])
+    sizes = np.array([len(question) for question in questions])
     order, starts = np.concatenate(questions), np.append(0, np.cumsum(sizes)[:-1])
     bias = math.sqrt(2 / math.pi) * spend.sigma * sizes
     guess, truth = np.full(workload.cells, n / workload.cells), workload.answers(x)
-    left, known = np.ones(len(questions), dtype=bool), []
+    is_open, measured = np.ones(len(questions), dtype=bool), []
     for _ in range(min(rounds, len(questions))):
         scores = np.add.reduceat(np.abs(truth - workload.answers(guess))[order], starts) - bias
-        asked = int(np.argmax(np.where(left, spend.epsilon / 2 * scores + rng.gumbel(size=len(scores)), -math.inf)))
-        left[asked] = False
-        own = questions[asked]
-        known.append((workload.some(own), truth[own] + spend.sigma * rng.normal(size=len(own))))
+        chosen = int(np.argmax(np.where(is_open, spend.epsilon / 2 * scores + rng.gumbel(size=len(scores)), -math.inf)))
+        is_open[chosen] = False
+        question = questions[chosen]
+        measured.append((workload.rows_of(question), truth[question] + spend.sigma * rng.normal(size=len(question))))
         for _ in range(PASSES):
-            for rows, noisy in known:
+            for rows, noisy in measured:
                 steps = rows.T @ (noisy - rows @ guess) / (2 * n)
                 guess = guess * np.exp(np.minimum(steps, 50))
                 guess *= n / guess.sum()
@@ -316,8 +318,8 @@ def _loss(length, cells):
 
     attributes = tuple(range(cells.bit_length() - 1))
 
-    def loss(marginals, given):
-        rows, noisy = given
+    def loss(marginals, measurement):
+        rows, noisy = measurement
         residual = rows @ marginals.project(attributes).datavector() - noisy
         return 0.5 * residual @ residual
 
@@ -339,14 +341,14 @@ def mirror_descent(rows, noisy, size):
 
 def at_temperature_0(comparison):
     """The part of a comparison without entropic estimates."""
-    own = [i for i, setting in enumerate(comparison.settings) if setting.temperature == 0]
+    indices = [i for i, setting in enumerate(comparison.settings) if setting.temperature == 0]
     return dataclasses.replace(
         comparison,
-        settings=tuple(comparison.settings[i] for i in own),
-        errors=comparison.errors[own],
-        deviations=comparison.deviations[own],
-        unprojected=comparison.unprojected[own],
-        bounds=tuple(comparison.bounds[i] for i in own),
+        settings=tuple(comparison.settings[i] for i in indices),
+        errors=comparison.errors[indices],
+        deviations=comparison.deviations[indices],
+        unprojected=comparison.unprojected[indices],
+        bounds=tuple(comparison.bounds[i] for i in indices),
     )
 
 
@@ -354,8 +356,8 @@ def decided(workload, size):
     """Return a cell of the table: the settings that are chosen for a size without data."""
     s = 1 / privacy.gaussian_mu(EPSILON, DELTA)
     designs = workload.candidates(small.indices(len(workload.rows), workload.cells, size, s))
-    every = small.simulate(workload.rows, workload.m, designs, size, s, small.TEMPERATURES, Region.EXACTLY)
-    nearest, warm = small.choose(at_temperature_0(every)), small.choose(every)
+    comparison = small.simulate(workload.rows, workload.m, designs, size, s, small.TEMPERATURES, Region.EXACTLY)
+    nearest, warm = small.choose(at_temperature_0(comparison)), small.choose(comparison)
     paper = min(small.paper_index(EPSILON, size), len(workload.rows))
     return Cell(workload, size, s, nearest.setting, warm.setting, paper)
 
@@ -385,7 +387,7 @@ class Result:
     deviation: float | None
     note: str = ""
     ratio: float | None = None
-    spread: float | None = None
+    ratio_error: float | None = None
 
 
 OURS = "fitnoise, k and temperature chosen"
@@ -400,8 +402,8 @@ def scatter(values):
 def averaged(values, ours, note=""):
     values, ours = np.asarray(values), np.asarray(ours)
     ratio = float(values.mean() / ours.mean())
-    spread = scatter(values - ratio * ours) / float(ours.mean())
-    return Result(float(values.mean()), scatter(values), note, ratio, spread)
+    error = scatter(values - ratio * ours) / float(ours.mean())
+    return Result(float(values.mean()), scatter(values), note, ratio, error)
 
 
 def measured(cell, runs, rounds=ROUNDS, *, pgm=False):
@@ -409,7 +411,7 @@ def measured(cell, runs, rounds=ROUNDS, *, pgm=False):
     workload, n, s = cell.workload, cell.size, cell.multiplier
     rank = len(workload.rows)
     longest = float((workload.rows**2).sum(axis=0).max())
-    found = {}
+    errors = {}
     rho = privacy.zcdp_rho(EPSILON, DELTA)
     singles = tuple(np.arange(workload.m)[:, None])
     kinds = {"": singles} | ({", tables": workload.tables} if workload.tables else {})
@@ -430,30 +432,30 @@ def measured(cell, runs, rounds=ROUNDS, *, pgm=False):
         }
         for name, questions in kinds.items():
             for count in rounds:
-                own = np.random.default_rng([n, run, count])
-                guess = mwem(workload, questions, x, count, rho, own)
+                generator = np.random.default_rng([n, run, count])
+                guess = mwem(workload, questions, x, count, rho, generator)
                 one[f"MWEM {count}{name}"] = cell.error(workload.rows @ guess, truth)
         if pgm and workload.tables:
             one["PGM, equal noise"] = cell.graphical(Setting(1, 0.0), truth, z)
             one["PGM, our k"] = cell.graphical(cell.nearest, truth, z)
         for name, value in one.items():
-            found.setdefault(name, []).append(value)
+            errors.setdefault(name, []).append(value)
     notes = {
         "fitnoise, k chosen": f"k = {cell.nearest.index}",
         "fitnoise, k and temperature chosen": f"k = {cell.warm.index}, τ = {cell.warm.temperature:g}",
         "paper's k, on the hull": f"k = {cell.paper}",
     }
-    made = {name: averaged(values, found[OURS], notes.get(name, "")) for name, values in found.items()}
-    best = min((name for name in made if name.startswith("MWEM")), key=lambda name: made[name].mean)
-    made["MWEM"] = dataclasses.replace(made[best], note=f"T = {best.removeprefix('MWEM ')}")
-    plain = {k: s**2 * float(workload.design(k).variances.sum()) / workload.m for k in (1, rank)}
-    plain = {
+    results = {name: averaged(values, errors[OURS], notes.get(name, "")) for name, values in errors.items()}
+    best = min((name for name in results if name.startswith("MWEM")), key=lambda name: results[name].mean)
+    results["MWEM"] = dataclasses.replace(results[best], note=f"T = {best.removeprefix('MWEM ')}")
+    gaussian_errors = {k: s**2 * float(workload.design(k).variances.sum()) / workload.m for k in (1, rank)}
+    gaussian_errors = {
         "each query alone": s**2 * longest,
-        "plain, equal noise": plain[1],
-        "plain, least variance": plain[rank],
+        "plain, equal noise": gaussian_errors[1],
+        "plain, least variance": gaussian_errors[rank],
     }
-    made |= {name: Result(x, None, ratio=x / made[OURS].mean) for name, x in plain.items()}
-    return {name: made[name] for name in LINES if name in made}
+    results |= {name: Result(x, None, ratio=x / results[OURS].mean) for name, x in gaussian_errors.items()}
+    return {name: results[name] for name in LINES if name in results}
 
 
 LINES = (
@@ -483,7 +485,7 @@ def plain_number(x):
     return f"{round(x, 2 - math.floor(math.log10(abs(x)))) if x else 0:,.{min(digits, 3)}f}"
 
 
-def shown(result):
+def result_text(result):
     """An error with its standard error and its note."""
     if result is None:
         return "–"
@@ -496,9 +498,9 @@ def shown(result):
 def table(title, results):
     """Markdown: mechanisms down, numbers of records across."""
     sizes = list(results)
-    names = [name for name in LINES if any(name in own for own in results.values())]
+    names = [name for name in LINES if any(name in by_name for by_name in results.values())]
     lines = [f"### {title}", "", "| | " + " | ".join(f"n = {n}" for n in sizes) + " |", "|---" * (len(sizes) + 1) + "|"]
-    lines += ["| " + " | ".join([name, *(shown(results[n].get(name)) for n in sizes)]) + " |" for name in names]
+    lines += ["| " + " | ".join([name, *(result_text(results[n].get(name)) for n in sizes)]) + " |" for name in names]
     return "\n".join([*lines, ""])
 
 
@@ -512,12 +514,12 @@ def flat(key, runs, results):
             "mean squared error": result.mean,
             "standard error": result.deviation,
             "over ours": result.ratio,
-            "standard error of that": result.spread,
+            "standard error of that": result.ratio_error,
             "runs": 0 if result.deviation is None else runs,
             "chosen": result.note,
         }
-        for n, own in results.items()
-        for name, result in own.items()
+        for n, by_name in results.items()
+        for name, result in by_name.items()
     ]
 
 
@@ -529,8 +531,11 @@ def produce(key, options):
         print(f"{key}, n = {n}: {time.perf_counter() - start:.0f} s so far", file=sys.stderr, flush=True)
         cell = decided(workload, n)
         if options.hindsight:
-            best, least, own = hindsight(cell, options.runs)
-            print(f"{key}, n = {n}: k = {best.index}, τ = {best.temperature:g} has {least:.4g}, the choice {own:.4g}")
+            best, min_error, chosen_error = hindsight(cell, options.runs)
+            print(
+                f"{key}, n = {n}: k = {best.index}, τ = {best.temperature:g} has {min_error:.4g}, "
+                f"the choice {chosen_error:.4g}"
+            )
             continue
         results[n] = measured(cell, options.runs, options.rounds, pgm=options.pgm)
     if options.hindsight:
@@ -550,9 +555,9 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description="The projection mechanism for small databases, beside others.")
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="where to write; default: only print")
     parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS), help="default: all")
-    parser.add_argument("--sizes", nargs="+", type=whole, default=list(SIZES), metavar="N", help="numbers of records")
-    parser.add_argument("--runs", type=whole, default=20, metavar="N", help="databases for each size, default 20")
-    parser.add_argument("--rounds", nargs="+", type=whole, default=list(ROUNDS), metavar="T", help="of MWEM")
+    parser.add_argument("--sizes", nargs="+", type=integer, default=list(SIZES), metavar="N", help="numbers of records")
+    parser.add_argument("--runs", type=integer, default=20, metavar="N", help="databases for each size, default 20")
+    parser.add_argument("--rounds", nargs="+", type=integer, default=list(ROUNDS), metavar="T", help="of MWEM")
     parser.add_argument("--pgm", action="store_true", help="marginals by mbi too, which must be installed")
     parser.add_argument("--hindsight", action="store_true", help="only compare the choice with the best setting")
     options = parser.parse_args(arguments)

@@ -28,7 +28,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-from reproduce_fit_for_use import whole
+from reproduce_fit_for_use import integer
 from reproduce_matrix_mechanism import publish
 
 from fitnoise.errors import PlanError
@@ -81,13 +81,13 @@ def figure_4(_):
     person = [float(p) for p in PERSON]
     for k in (40, 45, 48, 50, 55, 60, 65, 69, 70, 75, 80, 85, 90, 95, 100):
         epsilon = k / 100
-        found = finite.regular(TABLES, epsilon, PRIOR)
+        mechanism = finite.regular(TABLES, epsilon, PRIOR)
         one = finite.optimal(finite.complete(4), epsilon, person)
         yield {
             "ε": f"{epsilon:.2f}",
-            "ε-regular": str(found.verdict),
-            "least y": float(found.weights.min()),
-            "formula of the paper": math.log2(found.weights.sum() / float(max(PRIOR))),
+            "ε-regular": str(mechanism.verdict),
+            "least y": float(mechanism.weights.min()),
+            "formula of the paper": math.log2(mechanism.weights.sum() / float(max(PRIOR))),
             "attained": 5 * accuracy(one.mechanism).leakage(person),
             "proven bound": finite.database_leakage_bound(5, 4, epsilon, person),
             "all priors": finite.database_leakage_bound(5, 4, epsilon),
@@ -96,14 +96,14 @@ def figure_4(_):
 
 def thresholds(_):
     for name, graph, paper in (("sum, Figure 6a", SUM, 80), ("two counts, Figure 6b", TWO_COUNTS, 90)):
-        found = finite.threshold(graph)
+        threshold = finite.threshold(graph)
         decided = finite.existence(graph, paper / 100)
         yield threshold_row(
             name,
             graph,
             paper,
             decided,
-            found.epsilon,
+            threshold.epsilon,
             lambda e, g=graph: finite.existence(g, e),
             decided.weights / graph.n,
             finite.hit_bound(graph, paper / 100, finite.uniform(graph)).upper,
@@ -128,15 +128,15 @@ def thresholds(_):
 def threshold_row(name, graph, paper, decided, star, decide, y, bound, prior=None):
     """One line; `paper` is in hundredths."""
     loose = [finite.paper_threshold(graph, t, prior, highest=1.5) for t in (1e-4, 1e-5, 1e-6)]
-    first = math.ceil(100 * star)
-    if decide((first - 1) / 100).exists or not decide(first / 100).exists:
+    first_percent = math.ceil(100 * star)
+    if decide((first_percent - 1) / 100).exists or not decide(first_percent / 100).exists:
         raise AssertionError(f"{name}: verdicts around {star} are not those of the threshold")
     return {
         "of": name,
         "results": graph.n,
         "paper": f"{paper / 100:.2f}",
         **{f"y ≥ −{t}": f"{x:.2f}" for t, x in zip(("1e-4", "1e-5", "1e-6"), loose, strict=True)},
-        "true, in steps of 0.01": f"{first / 100:.2f}",
+        "true, in steps of 0.01": f"{first_percent / 100:.2f}",
         "true": star,
         "exists at the paper's": str(decided.verdict),
         "least y there": float(y.min()),
@@ -148,11 +148,11 @@ def threshold_row(name, graph, paper, decided, star, decide, y, bound, prior=Non
 def windows(_):
     for alpha in ("9/10", "3/4", "5/7", "7/10", "3/5", "11/20", "1/2", "2/5"):
         z = finite.exact_weighting(SIX, Fraction(alpha))
-        found = finite.existence(SIX, alpha=Fraction(alpha))
+        existence = finite.existence(SIX, alpha=Fraction(alpha))
         yield {
             "e^−ε": alpha,
             "ε": -math.log(Fraction(alpha)),
-            "exists": str(found.verdict),
+            "exists": str(existence.verdict),
             "least weight": str(min(z)),
             "all": " ".join(map(str, z)),
         }
@@ -165,14 +165,14 @@ def utilities(graph, hundredths):
     flat = finite.uniform(graph)
     for k in hundredths:
         epsilon = k / 100
-        found = finite.existence(graph, epsilon)
-        tight = accuracy(finite.tight_constraints(graph, epsilon)).expected_gain(flat) if found.exists else None
+        existence = finite.existence(graph, epsilon)
+        tight = accuracy(finite.tight_constraints(graph, epsilon)).expected_gain(flat) if existence.exists else None
         yield {
             "ε": f"{epsilon:.2f}",
-            "exists": str(found.verdict),
-            "least z": float(found.weights.min()),
+            "exists": str(existence.verdict),
+            "least z": float(existence.weights.min()),
             "tight constraints": tight,
-            "residual column": None if found.exists else finite.residual_column(graph, epsilon, flat).value,
+            "residual column": None if existence.exists else finite.residual_column(graph, epsilon, flat).value,
             "proven bound": finite.hit_bound(graph, epsilon, flat).upper,
             "staircase": accuracy(finite.staircase(graph, epsilon)).expected_gain(flat),
             "geometric": accuracy(finite.geometric(graph, epsilon)).expected_gain(flat),
@@ -212,7 +212,7 @@ def distances(graph):
 
 def compare(_):
     for name, graph, epsilon in COMPARED:
-        flat, apart = finite.uniform(graph), distances(graph)
+        flat, distance = finite.uniform(graph), distances(graph)
         makers = {
             "tight constraints": lambda g=graph, e=epsilon: finite.tight_constraints(g, e),
             "residual column": lambda g=graph, e=epsilon, p=flat: finite.residual_column(g, e, p).mechanism,
@@ -222,26 +222,26 @@ def compare(_):
             "randomised response": lambda g=graph, e=epsilon: finite.randomised_response(g, e),
         }
         if graph.n <= PROGRAMS:
-            for aim, gain in (("hits", None), ("MAE", -apart)):
+            for aim, gain in (("hits", None), ("MAE", -distance)):
                 makers[f"program for {aim}"] = lambda a=(graph, epsilon, flat, gain): finite.optimal(*a).mechanism
         bound = finite.hit_bound(graph, epsilon, flat).upper
         for family, make in makers.items():
             begun = time.perf_counter()
             try:
-                made = accuracy(make())
+                result = accuracy(make())
             except PlanError:
-                made = None
+                result = None
             seconds = time.perf_counter() - begun
             yield {
                 "query": name,
                 "ε": f"{epsilon:.2f}",
                 "mechanism": family,
-                "hit rate": made and made.expected_gain(flat),
+                "hit rate": result and result.expected_gain(flat),
                 "bound": bound,
-                "MAE": made and made.mae(flat),
-                "RMSE": made and made.rmse(flat),
-                "MAE, best guess": made and made.mae(flat, made.remap(flat, -apart)),
-                "leakage": made and made.leakage(flat),
+                "MAE": result and result.mae(flat),
+                "RMSE": result and result.rmse(flat),
+                "MAE, best guess": result and result.mae(flat, result.remap(flat, -distance)),
+                "leakage": result and result.leakage(flat),
                 "seconds": f"{seconds:.2f}",
             }
 
@@ -272,7 +272,7 @@ def scale(options):
         if graph.n > options.largest:
             continue
         solve = lambda g=graph, e=epsilon: finite.weighting(g, e)  # noqa: E731
-        (_, first), (found, second) = timed(solve), timed(solve)
+        (_, first_seconds), (weighting, second) = timed(solve), timed(solve)
         decided, deciding = timed(lambda g=graph, e=epsilon: finite.existence(g, e))
         making = None
         if graph.n <= DENSE_LIMIT:
@@ -281,12 +281,12 @@ def scale(options):
             "query": name,
             "results": graph.n,
             "ε": f"{epsilon:.2f}",
-            "method": found.method,
-            "residual": found.residual,
-            "Σ z/n": float(found.z.mean()),
+            "method": weighting.method,
+            "residual": weighting.residual,
+            "Σ z/n": float(weighting.z.mean()),
             "exists": str(decided.verdict),
             "proven to": decided.radius,
-            "seconds to solve": f"{min(first, second):.2f}",
+            "seconds to solve": f"{min(first_seconds, second):.2f}",
             "to decide": f"{deciding:.2f}",
             "to make the table": None if making is None else f"{making:.2f}",
         }
@@ -298,8 +298,8 @@ def scale(options):
 def lines_of(rows, *columns):
     """Columns against ε, without what is missing."""
     for column in columns:
-        kept = [(float(r["ε"]), r[column]) for r in rows if r[column] is not None]
-        yield column, [x for x, _ in kept], [y for _, y in kept]
+        points = [(float(r["ε"]), r[column]) for r in rows if r[column] is not None]
+        yield column, [x for x, _ in points], [y for _, y in points]
 
 
 def draw_lines(figure, rows, label, columns):
@@ -319,16 +319,16 @@ def draw_lines(figure, rows, label, columns):
 
 def draw_figure_2(figure, rows):
     """Each query's priors as an equilateral triangle, regions inside."""
-    place = np.array([[0, 0], [1, 0], [0.5, math.sqrt(0.75)]])
+    corners = np.array([[0, 0], [1, 0], [0.5, math.sqrt(0.75)]])
     names = list(dict.fromkeys(r["query"] for r in rows))
     for axes, name in zip(figure.subplots(1, len(names)), names, strict=True):
         regions = {"all priors": np.eye(3)}
         regions |= {f"e^−ε = {float(a):g}": corner_rows(rows, name, a, 3) for a in LEVELS}
         for k, (label, c) in enumerate(regions.items()):
-            points = np.vstack([c, c[:1]]) @ place
+            points = np.vstack([c, c[:1]]) @ corners
             axes.plot(*points.T, label=label, color=("#7F7F7F", *plots.COLOURS)[k], marker="." if k else None)
-        for at, label in zip(place, ("π1", "π2", "π3"), strict=True):
-            axes.annotate(label, at, textcoords="offset points", xytext=(6, 4))
+        for corner, label in zip(corners, ("π1", "π2", "π3"), strict=True):
+            axes.annotate(label, corner, textcoords="offset points", xytext=(6, 4))
         axes.set(title=name, aspect="equal")
         axes.axis("off")
         axes.legend(loc="upper left", fontsize=8)
@@ -347,8 +347,8 @@ def draw_figure_3(figure, rows):
 
 
 def corner_rows(rows, name, alpha, size):
-    kept = [r for r in rows if r["query"] == name and r["e^−ε"] == str(alpha)]
-    return np.array([[r[f"π{j + 1}"] for j in range(size)] for r in kept])
+    selected = [r for r in rows if r["query"] == name and r["e^−ε"] == str(alpha)]
+    return np.array([[r[f"π{j + 1}"] for j in range(size)] for r in selected])
 
 
 def draw_figure_4(figure, rows):
@@ -473,17 +473,19 @@ def produce(item, options):
     rows = list(item.rows(options))
     if not rows:
         return
-    place = publish(item, rows, options.output)
-    if place is not None and item.draw is not None:
-        picture(place, item, rows)
+    path = publish(item, rows, options.output)
+    if path is not None and item.draw is not None:
+        picture(path, item, rows)
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description="The tight-constraints paper, beside what is found here.")
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="where to write; default: only print")
     parser.add_argument("--only", nargs="+", choices=ORDER, default=ORDER, metavar="ITEM", help=" ".join(ORDER))
-    most = 1_002_001
-    parser.add_argument("--largest", type=whole, default=most, metavar="N", help=f"results for scale, default {most}")
+    max_results = 1_002_001
+    parser.add_argument(
+        "--largest", type=integer, default=max_results, metavar="N", help=f"results for scale, default {max_results}"
+    )
     options = parser.parse_args(arguments)
     for item in ITEMS:
         if item.key in options.only:

@@ -34,7 +34,7 @@ SCALES = {
     "2^50": 2.0**50,
     "2^55": 2.0**55,
 }
-MOST = 50_000
+MAX_DRAWS = 50_000
 REPEATS = 3
 
 
@@ -58,7 +58,7 @@ def single():
         for name, scale in SCALES.items():
             for size in (1, 1_000, 1_000_000):
                 ours = microseconds(lambda d=draw, s=scale, n=size: d(s, n), size)
-                few = min(size, MOST)
+                few = min(size, MAX_DRAWS)
                 theirs = microseconds(lambda d=reference, s=scale, n=few: d(s, n), few)
                 print(f"| {law} | {name} | {size:,} | {ours:.3f} | {theirs:.3f} | {theirs / ours:.1f} |", flush=True)
 
@@ -72,11 +72,11 @@ def many():
     sizes = np.full(runs, draws)
     few = scales[:500].tolist()
     for law, (one, several, reference) in LAWS.items():
-        together = microseconds(lambda d=several: d(scales, sizes), runs * draws)
-        print(f"| {law} | all runs in one call | {runs:,} | {together:.3f} |", flush=True)
+        batched = microseconds(lambda d=several: d(scales, sizes), runs * draws)
+        print(f"| {law} | all runs in one call | {runs:,} | {batched:.3f} |", flush=True)
         for name, draw in (("one call a run", one), ("one call a run, OpenDP", reference)):
-            apart = microseconds(lambda d=draw: [d(s, draws) for s in few], len(few) * draws)
-            print(f"| {law} | {name} | {len(few)} | {apart:.3f} |", flush=True)
+            one_by_one = microseconds(lambda d=draw: [d(s, draws) for s in few], len(few) * draws)
+            print(f"| {law} | {name} | {len(few)} | {one_by_one:.3f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -49,11 +49,11 @@ def one(name, k, gap):
     }
 
 
-def apart(name, k, gap):
+def in_subprocess(name, k, gap):
     command = [sys.executable, __file__, "--one", name, str(k), str(gap)]
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1" if k < 500 else "2"}
-    made = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)  # noqa: S603 - itself
-    return json.loads(made.stdout)
+    process = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)  # noqa: S603 - itself
+    return json.loads(process.stdout)
 
 
 def exponent(points):
@@ -68,16 +68,16 @@ def main(sizes):
     for name, what in WORKLOADS.items():
         print(f"{what}:\n")
         print("| k | numbers | cost | gap | seconds | peak MB |\n|---|---|---|---|---|---|")
-        found = []
+        results = []
         for k in (x for x in sizes if x <= LARGEST.get(name, max(sizes))):
-            r = apart(name, k, GAP)
-            found.append((k, r["seconds"], r["megabytes"]))
+            r = in_subprocess(name, k, GAP)
+            results.append((k, r["seconds"], r["megabytes"]))
             print(
                 f"| {k} | {r['numbers']:,} | {r['cost']:.7g} | {r['gap']:.1e} | {r['seconds']:.2f} "
                 f"| {r['megabytes']:.0f} |",
                 flush=True,
             )
-        late = [x for x in found if x[0] >= 256]
+        late = [x for x in results if x[0] >= 256]
         if len(late) > 1:
             print(
                 f"\nFrom k = 256 on: time ~ k^{exponent([(k, s) for k, s, _ in late]):.2f}, "
@@ -94,7 +94,7 @@ def main(sizes):
         ("pl94", 252, 1e-6),
     ):
         if k <= max(sizes):
-            r = apart(name, k, gap)
+            r = in_subprocess(name, k, gap)
             print(f"| {name} {k} | {gap:g} | {r['gap']:.1e} | {r['seconds']:.2f} |", flush=True)
 
 

@@ -47,12 +47,12 @@ def square_root(n):
     return np.array([[column[i - j] if i >= j else 0.0 for j in range(n)] for i in range(n)])
 
 
-def charged(x, most):
+def charged(x, max_records):
     """Return the cost of the costliest set of periods, or an upper bound on it."""
-    whole = np.array([[int(v) for v in row] for row in np.rint(x * DIGITS).astype(object)], dtype=object)
-    every = np.ones(x.shape, dtype=bool)
-    found = max_cost_set(whole, every, most)
-    return (at_most(whole, every, most) if found is None else found) / DIGITS
+    integers = np.array([[int(v) for v in row] for row in np.rint(x * DIGITS).astype(object)], dtype=object)
+    all_allowed = np.ones(x.shape, dtype=bool)
+    cost = max_cost_set(integers, all_allowed, max_records)
+    return (at_most(integers, all_allowed, max_records) if cost is None else cost) / DIGITS
 
 
 PEER = """
@@ -71,52 +71,52 @@ json.dump([band.tolist(), best.tolist()], sys.stdout)
 """
 
 
-def peers(asked, most, python):
+def peers(queries, max_records, python):
     """The matrices that jax_privacy finds; None where it takes longer than some minutes, or fails."""
-    given = json.dumps([asked.tolist(), most])
+    request = json.dumps([queries.tolist(), max_records])
     try:
-        made = subprocess.run(  # noqa: S603 - the interpreter named by the user
-            [python, "-c", PEER], input=given, capture_output=True, text=True, timeout=200, check=True
+        process = subprocess.run(  # noqa: S603 - the interpreter named by the user
+            [python, "-c", PEER], input=request, capture_output=True, text=True, timeout=200, check=True
         )
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
         print(str(getattr(error, "stderr", error))[-300:], file=sys.stderr)
         return [None, None]
-    return [np.array(x) for x in json.loads(made.stdout)]
+    return [np.array(x) for x in json.loads(process.stdout)]
 
 
-def mechanism(a, asked, most):
+def mechanism(a, queries, max_records):
     """Return the cost of unit noise on the rows of a with least squares, scaled to variance 1 or less of each query."""
     inverse = np.linalg.pinv(a.T @ a)
-    return charged(a.T @ a * np.einsum("ij,jk,ik->i", asked, inverse, asked).max(), most)
+    return charged(a.T @ a * np.einsum("ij,jk,ik->i", queries, inverse, queries).max(), max_records)
 
 
-def planned(asked, most):
+def planned(queries, max_records):
     """The plan, what it is proven to be near, and the one for single records."""
-    domain = fn.Domain(month=fn.Ordered(1, asked.shape[1]))
-    workload = fn.matrix_workload(asked, std_errors=np.ones(len(asked)), domain=domain)
+    domain = fn.Domain(month=fn.Ordered(1, queries.shape[1]))
+    workload = fn.matrix_workload(queries, std_errors=np.ones(len(queries)), domain=domain)
     start = time.perf_counter()
-    plan = fn.plan(workload, unit=fn.PrivacyUnit("person", most, once_per=["month"]))
+    plan = fn.plan(workload, unit=fn.PrivacyUnit("person", max_records, once_per=["month"]))
     seconds, single = time.perf_counter() - start, fn.plan(workload)
     rows = np.concatenate([g.mixing[0].astype(float) @ g.basis / g.scales[0] for g in single.strategy.groups])
-    return plan, seconds, float(single.exact_cost), charged(rows.T @ rows, most)
+    return plan, seconds, float(single.exact_cost), charged(rows.T @ rows, max_records)
 
 
-def said(value):
+def number_text(value):
     """Four digits, or that it is not known."""
     return "–" if value is None else f"{value:.4g}"
 
 
 def series():
     """Yield name, queries with a standard error of 1, and the number of records of one person."""
-    for n, every in ((12, (3, 12)), (36, (3, 36)), (120, (3, 120))):
+    for n, record_numbers in ((12, (3, 12)), (36, (3, 36)), (120, (3, 120))):
         months, totals = np.eye(n), np.tri(n)
         years = np.kron(np.eye(n // 12), np.ones(12))
         tables = {"months": months, "months, changes": np.vstack([months, np.diff(months, axis=0)])} if n == 12 else {}
         for times in (4, 2) if n == 12 else ():
             tables[f"months, year to date at {times}"] = np.vstack([months, totals / times])
-        for most in every:
-            for name, asked in (tables | {"running totals": totals}).items():
-                yield f"{n}, {name}, {most}", asked, most
+        for max_records in record_numbers:
+            for name, queries in (tables | {"running totals": totals}).items():
+                yield f"{n}, {name}, {max_records}", queries, max_records
         if n > 12:
             yield f"{n}, months, years at 2, {n}", np.vstack([months, years / 2]), n
 
@@ -141,25 +141,29 @@ def moving():
             unit = fn.PrivacyUnit("person", n, once_per=["month"], fixed=fixed)
             plan = fn.plan(fn.Workload(domain, tables), unit=unit)
             line, seconds = [*line, float(plan.exact_cost)], time.perf_counter() - start
-        print("|", " | ".join([f"{n}, {name}, {regions} regions, {n}", *map(said, [*line, plan.bound])]), end=" | ")
+        print(
+            "|", " | ".join([f"{n}, {name}, {regions} regions, {n}", *map(number_text, [*line, plan.bound])]), end=" | "
+        )
         print(f"{seconds:.1f} |", flush=True)
 
 
 def main(python=None):
     """One line for each series; then one for each by region."""
-    more = ["band", "dense"] if python else []
+    peer_columns = ["band", "dense"] if python else []
     print(
-        "|", " | ".join(["periods, tables, g", "single, g²", "single", "each alone", "tree", "root", *more]), end=" | "
+        "|",
+        " | ".join(["periods, tables, g", "single, g²", "single", "each alone", "tree", "root", *peer_columns]),
+        end=" | ",
     )
     print("plan | no less than | seconds |")
-    print("|---" * (9 + len(more)) + "|")
-    for name, asked, most in series():
-        n = asked.shape[1]
-        plan, seconds, single, recharged = planned(asked, most)
-        made = [np.eye(n), tree(n), square_root(n), *(peers(asked, most, python) if python else ())]
-        others = [None if a is None else mechanism(a, asked, most) for a in made]
-        line = [most**2 * single, recharged, *others, float(plan.exact_cost), plan.bound]
-        print("|", " | ".join([name, *map(said, line), f"{seconds:.1f}"]), "|", flush=True)
+    print("|---" * (9 + len(peer_columns)) + "|")
+    for name, queries, max_records in series():
+        n = queries.shape[1]
+        plan, seconds, single, recharged = planned(queries, max_records)
+        factors = [np.eye(n), tree(n), square_root(n), *(peers(queries, max_records, python) if python else ())]
+        others = [None if a is None else mechanism(a, queries, max_records) for a in factors]
+        line = [max_records**2 * single, recharged, *others, float(plan.exact_cost), plan.bound]
+        print("|", " | ".join([name, *map(number_text, line), f"{seconds:.1f}"]), "|", flush=True)
     moving()
 
 

@@ -27,7 +27,7 @@ import numpy as np
 
 import fitnoise as fn
 
-KEPT = Path(__file__).with_name("stages.json")
+STORED_RATIOS = Path(__file__).with_name("stages.json")
 SLOWER = 1.5
 """Smallest growth of a ratio that is reported; less comes from the machine."""
 
@@ -61,8 +61,8 @@ def start(_: Path) -> Iterator[tuple[str, Way, Way]]:
     libraries = python("-c", "import numpy, pandas, duckdb")
     yield "`import fitnoise`", python("-c", "import fitnoise"), libraries
     yield "`fitnoise --help`", python("-m", "fitnoise", "--help"), libraries
-    made = "import fitnoise as fn; fn.plan(fn.Workload(fn.Domain(a=fn.Ordered(0, 1)), [fn.table('a', margin=5)]))"
-    yield "a tiny plan, from nothing", python("-c", made), libraries
+    code = "import fitnoise as fn; fn.plan(fn.Workload(fn.Domain(a=fn.Ordered(0, 1)), [fn.table('a', margin=5)]))"
+    yield "a tiny plan, from nothing", python("-c", code), libraries
 
 
 def recode(_: Path) -> Iterator[tuple[str, Way, Way]]:
@@ -87,26 +87,26 @@ def write(folder: Path) -> Iterator[tuple[str, Way, Way]]:
     frame = long["a"]
 
     def by_engine() -> None:
-        place = there()
+        directory = there()
         with duckdb.connect() as db:
             db.register("frame", frame)
-            db.execute(f"COPY frame TO '{place}.csv'")
-            db.execute(f"COPY (SELECT value FROM frame) TO '{place}.parquet'")  # noqa: S608 - constant SQL
+            db.execute(f"COPY frame TO '{directory}.csv'")
+            db.execute(f"COPY (SELECT value FROM frame) TO '{directory}.parquet'")  # noqa: S608 - constant SQL
 
     yield "1,000,000 numbers, one table, written", lambda: long.write(there()), by_engine
 
     counts = np.zeros(10**7, dtype=np.int64)
 
     def from_targets() -> None:
-        asked = fn.Workload(fn.Domain(a=fn.Ordered(0, len(counts) - 1)), [fn.table("a", margin=10)])
-        plan = fn.plan(asked, source=fn.DataSource("from targets"))
+        workload = fn.Workload(fn.Domain(a=fn.Ordered(0, len(counts) - 1)), [fn.table("a", margin=10)])
+        plan = fn.plan(workload, source=fn.DataSource("from targets"))
         fn.release(plan, counts, ledger=ledger, directory=there(), again=True)
 
     def all_by_engine() -> None:
-        place, numbers = there(), "i AS a, random() AS value, random() AS std_error, random() AS moe"
+        directory, numbers = there(), "i AS a, random() AS value, random() AS std_error, random() AS moe"
         with duckdb.connect() as db:
             for form in ("csv", "parquet"):
-                db.execute(f"COPY (SELECT {numbers} FROM range({len(counts)}) AS t(i)) TO '{place}.{form}'")  # noqa: S608
+                db.execute(f"COPY (SELECT {numbers} FROM range({len(counts)}) AS t(i)) TO '{directory}.{form}'")  # noqa: S608
 
     yield ONCE, from_targets, all_by_engine
 
@@ -115,20 +115,20 @@ def write(folder: Path) -> Iterator[tuple[str, Way, Way]]:
     people = folder / "people.csv"
     people.write_text("\n".join([",".join(domain), *([",".join("n" * 20)] * 3)]) + "\n")
     many = fn.release(plan, people, ledger=ledger)
-    first = many.write(there())
-    contents = [p.read_bytes() for p in sorted(first.rglob("*")) if p.is_file()]
+    first_path = many.write(there())
+    contents = [p.read_bytes() for p in sorted(first_path.rglob("*")) if p.is_file()]
 
     def plainly() -> None:
-        place = there()
-        place.mkdir()
+        directory = there()
+        directory.mkdir()
         for i, content in enumerate(contents):
-            (place / str(i)).write_bytes(content)
+            (directory / str(i)).write_bytes(content)
 
     def read() -> list[bytes]:
-        return [p.read_bytes() for p in sorted(first.rglob("*")) if p.is_file()]
+        return [p.read_bytes() for p in sorted(first_path.rglob("*")) if p.is_file()]
 
     yield f"{len(many):,} tables, written", lambda: many.write(there()), plainly
-    yield f"{len(many):,} tables, verified", lambda: fn.verify(first), read
+    yield f"{len(many):,} tables, verified", lambda: fn.verify(first_path), read
 
 
 def count(folder: Path) -> Iterator[tuple[str, Way, Way]]:
@@ -173,9 +173,9 @@ def plan(_: Path) -> Iterator[tuple[str, Way, Way]]:
     yield "all ranges of 256, to 1e-6, beside one SVD", lambda: fn.plan(ranges), lambda: np.linalg.svd(matrix)
     people = fn.Domain(age=fn.Ordered(0, 59), sex=fn.Categorical(["f", "m"]), region=fn.Categorical([*"abcdefgh"]))
     tables = [fn.table("sex", "region", margin=15), fn.table("sex", cumulative="age", margin=30)]
-    asked = fn.Workload(people, tables)
+    workload = fn.Workload(people, tables)
     replaced = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
-    yield "replaced records, beside added ones", lambda: fn.plan(asked, unit=replaced), lambda: fn.plan(asked)
+    yield "replaced records, beside added ones", lambda: fn.plan(workload, unit=replaced), lambda: fn.plan(workload)
 
 
 def answer(_: Path) -> Iterator[tuple[str, Way, Way]]:
@@ -205,29 +205,29 @@ STAGES = (start, recode, write, count, plan, answer, measure)
 
 
 def main() -> int:
-    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("--rounds", type=int, default=3)
-    asked.add_argument("--keep", action="store_true", help="write the ratios to be compared with next time")
-    given = asked.parse_args()
-    before = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-    found: dict[str, float] = {}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--keep", action="store_true", help="write the ratios to be compared with next time")
+    arguments = parser.parse_args()
+    before = json.loads(STORED_RATIOS.read_text()) if STORED_RATIOS.exists() else {}
+    ratios: dict[str, float] = {}
     slower = []
     print("| stage | s | floor s | ratio | before |\n|---|---|---|---|---|")
     for stage in STAGES:
         with tempfile.TemporaryDirectory() as folder:
             for name, ours, floor in stage(Path(folder)):
-                took = [(spent(ours), spent(floor)) for _ in range(1 if name == ONCE else given.rounds)]
-                own, least = (min(x) for x in zip(*took, strict=True))
-                found[name] = float(f"{own / least:.3g}")
-                if found[name] > SLOWER * before.get(name, found[name]):
+                took = [(spent(ours), spent(floor)) for _ in range(1 if name == ONCE else arguments.rounds)]
+                own_seconds, floor_seconds = (min(x) for x in zip(*took, strict=True))
+                ratios[name] = float(f"{own_seconds / floor_seconds:.3g}")
+                if ratios[name] > SLOWER * before.get(name, ratios[name]):
                     slower.append(name)
-                told = f"{found[name]:g} | {before.get(name, '')}"
-                print(f"| {name} | {own:.2f} | {least:.3f} | {told} |", flush=True)
-    if given.keep:
-        KEPT.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+                comparison = f"{ratios[name]:g} | {before.get(name, '')}"
+                print(f"| {name} | {own_seconds:.2f} | {floor_seconds:.3f} | {comparison} |", flush=True)
+    if arguments.keep:
+        STORED_RATIOS.write_text(json.dumps(ratios, indent=1, ensure_ascii=False) + "\n")
     for name in slower:
-        print(f"{name}: {found[name]:g} times its floor, {before[name]:g} before", file=sys.stderr)
-    return int(bool(slower) and not given.keep)
+        print(f"{name}: {ratios[name]:g} times its floor, {before[name]:g} before", file=sys.stderr)
+    return int(bool(slower) and not arguments.keep)
 
 
 if __name__ == "__main__":

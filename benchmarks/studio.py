@@ -28,10 +28,10 @@ from fitnoise.interfaces.studio import serve
 from fitnoise.interfaces.studio.folder import Folder, publication_of
 from fitnoise.interfaces.studio.planner import LIVE_PRICE_GAP
 
-ASKED = "#price tbody tr:nth-child(2) td:nth-child(3)"
+PRICE_CELL = "#price tbody tr:nth-child(2) td:nth-child(3)"
 """The margin that the price on the page is for."""
 
-MOVED = f"old => ![undefined, old].includes(document.querySelector('{ASKED}')?.innerText)"
+PRICE_CHANGED = f"old => ![undefined, old].includes(document.querySelector('{PRICE_CELL}')?.innerText)"
 TIMES = 15
 
 
@@ -46,11 +46,11 @@ def processor(process=None):
     """Seconds of processor that this process has used, or another one of this system."""
     if process is None:
         return time.process_time()
-    told = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(") ")[2].split()
-    return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def asked(name):
+def measured_prices(name):
     """Return the processor seconds of the process for the first price, from its start, and the seconds of others.
 
     The others have seconds from a form to its reply, processor seconds on both sides, and those of the plan alone.
@@ -60,16 +60,16 @@ def asked(name):
         session = server.session
         browser.post(f"{server.address}open", data={"code": server.code}, headers={"origin": "null"})
         base = re.search(r'data-base="(\w+)"', browser.get(f"{session.origin}{session.home}tables").text)[1]
-        given = {"token": session.token("/tables"), "base": base, "tab": "1"}
+        form = {"token": session.token("/tables"), "base": base, "tab": "1"}
 
         def move(turn):
-            fields = {**given, "turn": str(turn), "number.1": str(20 - turn / 4)}
+            fields = {**form, "turn": str(turn), "number.1": str(20 - turn / 4)}
             headers = {"origin": session.origin, "x-studio": "1"}
             browser.post(f"{session.origin}{session.home}tables", data=fields, headers=headers).raise_for_status()
 
         move(1)
-        process, waited, alone, used = server.studio.planner.pid, [], [], 0.0
-        first = processor(process)
+        process, waited, plan_seconds, used = server.studio.planner.pid, [], [], 0.0
+        first_price = processor(process)
         time.sleep(5)  # the spare process is there by now
         for turn in range(2, 2 + TIMES):
             before, start = processor() + processor(process), time.perf_counter()
@@ -79,24 +79,25 @@ def asked(name):
             publication = publication_of(server.studio.folder.text(), folder)
             start = time.perf_counter()
             fn.plan(replace(publication, gap=LIVE_PRICE_GAP))
-            alone.append(time.perf_counter() - start)
-    return first, waited, used / TIMES, alone
+            plan_seconds.append(time.perf_counter() - start)
+    return first_price, waited, used / TIMES, plan_seconds
 
 
 def main():
     with tempfile.TemporaryDirectory() as name:
-        first, waited, used, alone = asked(name)
-    print(f"first price: {first:.2f} s of processor, from the start of its process")
+        first_price, waited, used, plan_seconds = measured_prices(name)
+    print(f"first price: {first_price:.2f} s of processor, from the start of its process")
     print(
         f"form to price: median {statistics.median(waited):.3f} s, {used:.3f} s of processor; the plan alone "
-        f"{statistics.median(alone):.3f} s: ratio {statistics.median(waited) / statistics.median(alone):.2f}"
+        f"{statistics.median(plan_seconds):.3f} s: "
+        f"ratio {statistics.median(waited) / statistics.median(plan_seconds):.2f}"
     )
     browser = sys.argv[1] if len(sys.argv) > 1 else shutil.which("chromium")
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as name, sync_playwright() as tool:
         folder = prepared(name)
-        own = tool.chromium.launch(executable_path=browser, args=["--no-sandbox"])
-        page = own.new_page()
+        chromium = tool.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        page = chromium.new_page()
         start = time.perf_counter()
         with serve.serving(Folder(folder)) as server:
             page.goto(server.page.as_uri())
@@ -104,19 +105,19 @@ def main():
             page.wait_for_url(home)
             page.goto(home + "tables")
             page.wait_for_selector("#price .cost")
-            first = time.perf_counter() - start
+            first_price = time.perf_counter() - start
             page.wait_for_timeout(3000)  # the spare process is there by now
             page.focus('[id="slider.1"]')
             took = []
             for _ in range(TIMES):
-                before = page.inner_text(ASKED)
+                before = page.inner_text(PRICE_CELL)
                 start = time.perf_counter()
                 page.keyboard.press("ArrowRight")
-                page.wait_for_function(MOVED, arg=before)
+                page.wait_for_function(PRICE_CHANGED, arg=before)
                 took.append(time.perf_counter() - start)
-            own.close()
+            chromium.close()
     print(f"load {load:.1f} before, {os.getloadavg()[0]:.1f} after, {os.cpu_count()} cores")
-    print(f"server started to first price: {first:.2f} s")
+    print(f"server started to first price: {first_price:.2f} s")
     print(f"moved margin to new price: median {statistics.median(took):.3f} s, at most {max(took):.3f} s, of {TIMES}")
 
 

@@ -29,7 +29,7 @@ def unrun(runs):
     return np.array([int(x) for x, n in runs for _ in range(n)], dtype=object)
 
 
-def place(a, value):
+def cell_of(a, value):
     """Which cell of an attribute a value means: a code, a label, a number, a bin, or a cell for missing values."""
     if value in a.get("missing", {}):
         return "missing", value
@@ -41,26 +41,26 @@ def place(a, value):
         return bins.index(value)
     if "codes" in a:
         pairs = enumerate(zip(a["codes"], a.get("labels") or a["codes"], strict=True))
-        found = [i for i, (code, label) in pairs if value == label or (value == code and type(value) is type(code))]
-        need(found, "a condition is about a value that the domain does not have")
-        return found[0]
+        matches = [i for i, (code, label) in pairs if value == label or (value == code and type(value) is type(code))]
+        need(matches, "a condition is about a value that the domain does not have")
+        return matches[0]
     return value - a["low"] if "low" in a else value
 
 
-def selected(a, said):
+def selected(a, condition):
     """Section 2: the cells that one value, a range with both ends, or several values mean."""
-    if isinstance(said, dict) and "values" in said:
-        return {place(a, v) for v in said["values"]}
-    ends = [said["first"], said["last"]] if isinstance(said, dict) else said
+    if isinstance(condition, dict) and "values" in condition:
+        return {cell_of(a, v) for v in condition["values"]}
+    ends = [condition["first"], condition["last"]] if isinstance(condition, dict) else condition
     if not isinstance(ends, list):
-        return {place(a, ends)}
+        return {cell_of(a, ends)}
     if "codes" in a:
-        need(ends is said, "a range is of an attribute without an order")
-        return {place(a, v) for v in ends}
+        need(ends is condition, "a range is of an attribute without an order")
+        return {cell_of(a, v) for v in ends}
     need(len(ends) == 2, "a list is no range of an attribute with an order")
-    first, last = (place(a, v) for v in ends)
-    need(isinstance(first, int) and isinstance(last, int) and first <= last, "a range has no two ends in order")
-    return set(range(first, last + 1))
+    start, last = (cell_of(a, v) for v in ends)
+    need(isinstance(start, int) and isinstance(last, int) and start <= last, "a range has no two ends in order")
+    return set(range(start, last + 1))
 
 
 class Graph:
@@ -72,7 +72,7 @@ class Graph:
             self.n = size[q["attribute"]]
         elif kind == "counts":
             many = len(q["where"])
-            self.n, fine = comb(people + many, many), self.apart(q["where"], spec["domain"])
+            self.n, fine = comb(people + many, many), self.are_disjoint(q["where"], spec["domain"])
             if fine and self.n <= 4096:
                 rows = [[]]
                 for _ in range(many):
@@ -86,46 +86,48 @@ class Graph:
             self.step = max(adds) - min(adds)
             self.shape, self.n = (people * self.step + 1,), people * self.step + 1
 
-    def apart(self, where, domain):
+    def are_disjoint(self, where, domain):
         """Whether no record meets two conditions."""
-        met = [{a: selected(domain[a], values) for a, values in x.items()} for x in where]
-        return all(any(not x[a] & y[a] for a in x if a in y) for i, x in enumerate(met) for y in met[:i])
+        conditions = [{a: selected(domain[a], values) for a, values in x.items()} for x in where]
+        return all(any(not x[a] & y[a] for a in x if a in y) for i, x in enumerate(conditions) for y in conditions[:i])
 
     def distances(self, i):
         """From one answer to all."""
         if self.shape is not None:
-            at = np.array(np.unravel_index(np.arange(self.n), self.shape))
-            return (-(-abs(at - at[:, i : i + 1]) // self.step)).max(axis=0)
+            coordinates = np.array(np.unravel_index(np.arange(self.n), self.shape))
+            return (-(-abs(coordinates - coordinates[:, i : i + 1]) // self.step)).max(axis=0)
         return abs(self.bins - self.bins[i]).sum(axis=1) // 2 if hasattr(self, "bins") else np.arange(self.n) != i
 
 
-def by_distance(graph, m, most):
+def by_distance(graph, m, max_ratio):
     """A value for every distance times a column for every output, and the rest to one of them."""
     values, columns = ([int(x) for x in m[k]] for k in ("values", "columns"))
-    total, at, steps, gathering = int(m["total"]), m["rest_to"], 0, []
+    total, rest_column, steps, gathering = int(m["total"]), m["rest_to"], 0, []
     need(min(*values, *columns) >= 0 and len(columns) == graph.n, "chances are none")
     columns, held = np.array(columns, dtype=object), np.array(values, dtype=object)
     for i in range(graph.n):
         d = np.minimum(graph.distances(i), len(values) - 1)
         weights, steps = held[d] * columns, max(steps, d.max())
-        gathering.append(total - weights.sum() + (weights[at] if at < graph.n else 0))
+        gathering.append(total - weights.sum() + (weights[rest_column] if rest_column < graph.n else 0))
     need(min(gathering) >= 0, "chances are none")
     pairs = [(values[k], values[k + 1]) for k in range(steps)]
     pairs += [(gathering[i], gathering[j]) for i in range(graph.n) for j in np.flatnonzero(graph.distances(i) == 1)]
-    return all(max(x) * most.denominator <= min(x) * most.numerator for x in pairs)
+    return all(max(x) * max_ratio.denominator <= min(x) * max_ratio.numerator for x in pairs)
 
 
-def by_rows(graph, m, most):
+def by_rows(graph, m, max_ratio):
     """Every row."""
     rows = [[int(x) for x in row] for row in m["rows"]]
     need(len(rows) == graph.n and min(map(min, rows)) >= 0 and len({sum(r) for r in rows}) == 1, "chances are none")
-    near = ((i, j) for i in range(graph.n) for j in np.flatnonzero(graph.distances(i) == 1))
+    neighbours = ((i, j) for i in range(graph.n) for j in np.flatnonzero(graph.distances(i) == 1))
     return all(
-        x * most.denominator <= y * most.numerator for i, j in near for x, y in zip(rows[i], rows[j], strict=True)
+        x * max_ratio.denominator <= y * max_ratio.numerator
+        for i, j in neighbours
+        for x, y in zip(rows[i], rows[j], strict=True)
     )
 
 
-def box(graph, m, most, alpha):
+def box(graph, m, max_ratio, alpha):
     """α^d times a weight for every output: largest over least row sum, times 1/α."""
     layers, power, reach = [], 1 << BITS, max(-(-(n - 1) // graph.step) for n in graph.shape)
     while len(layers) < reach and power >> BITS - 160:
@@ -139,39 +141,39 @@ def box(graph, m, most, alpha):
         inside = z
         for axis, n in enumerate(graph.shape):
             upto = np.concatenate([np.zeros_like(inside.take([0], axis)), inside.cumsum(axis)], axis)
-            place = np.arange(n)
-            inside = upto.take(np.minimum(place + k * graph.step, n - 1) + 1, axis)
-            inside = inside - upto.take(np.maximum(place - k * graph.step, 0), axis)
+            positions = np.arange(n)
+            inside = upto.take(np.minimum(positions + k * graph.step, n - 1) + 1, axis)
+            inside = inside - upto.take(np.maximum(positions - k * graph.step, 0), axis)
         sums = sums + inside * weight * (alpha.denominator - alpha.numerator)
     off = (len(layers) + 2 + (power if len(layers) < reach else 0)) * z.sum() * alpha.denominator
-    least, largest = int(sums.min() - off), int(sums.max() + off)
-    return least > 0 and Q(largest, least) / alpha <= most
+    min_sum, largest = int(sums.min() - off), int(sums.max() + off)
+    return min_sum > 0 and Q(largest, min_sum) / alpha <= max_ratio
 
 
 def ranks(graph, q, m, epsilon, unit):
     """Levels that fall by no more than α for each step of a score."""
-    at, alpha = Q(q.get("quantile", "1/2")), Q(m["alpha"])
-    step = at.denominator if unit.replaces else max(at.numerator, at.denominator - at.numerator)
-    least = 2**256 // (graph.n * 2**96)
-    return 2 * step * log_above(1 / alpha) + log_above(Q(least + graph.n, least - 1)) <= epsilon
+    rank, alpha = Q(q.get("quantile", "1/2")), Q(m["alpha"])
+    step = rank.denominator if unit.replaces else max(rank.numerator, rank.denominator - rank.numerator)
+    min_weight = 2**256 // (graph.n * 2**96)
+    return 2 * step * log_above(1 / alpha) + log_above(Q(min_weight + graph.n, min_weight - 1)) <= epsilon
 
 
 def check(q, m, spec, size, unit):
     """Why an answer costs one unit its ε at most, in words; Wrong where it does not."""
     records = 1 if q["query"] == "left_out" else unit.records  # a person moves that by one, whatever she has
     graph, epsilon, form = Graph(q, spec, size, unit), Q(q["epsilon"]) / records, m["form"]
-    most, alpha = exp_below(epsilon), Q(m.get("alpha", 1))
+    max_ratio, alpha = exp_below(epsilon), Q(m.get("alpha", 1))
     need(0 < alpha <= 1 and (form not in ("box", "clamped") or graph.shape), "it is no mechanism for its question")
     if form == "formula":
         need(m["family"] in FORMULAS, "no such formula is known")
         return "private by its formula, of which the plan holds no integers"
     if form == "distance":
-        private = by_distance(graph, m, most)
+        private = by_distance(graph, m, max_ratio)
     elif form == "rows":
-        private = by_rows(graph, m, most)
+        private = by_rows(graph, m, max_ratio)
     elif form == "ranks":
         private = q["query"] in ("median", "quantile") and ranks(graph, q, m, epsilon, unit)
     else:
-        private = box(graph, m, most, alpha) if form == "box" else form == "clamped" and 1 / alpha <= most
+        private = box(graph, m, max_ratio, alpha) if form == "box" else form == "clamped" and 1 / alpha <= max_ratio
     need(private, f"the question {q['name']!r} is not answered privately at its epsilon")
     return "proven from its integers"

@@ -8,29 +8,29 @@ from math import prod
 
 import numpy as np
 from check_cells import Grid
-from check_plan import Unknown, need, subsets, whole
+from check_plan import Unknown, integer_matrix, need, subsets
 from check_tables import tables_of
 
 
-def check(part, asked, spec, size, unit):
+def check(part, request, spec, size, unit):
     """What is found, in words."""
     try:
-        found, worst = computed(part, asked, spec, size, unit)
+        bound, worst = computed(part, request, spec, size, unit)
     except Unknown as error:
         return f"  its bound was not computed: {error}"
-    need(abs(found / part["cost"]["bound"] - 1) < 1e-5, f"the weights prove {found:.9g}, and the plan says otherwise")
-    need(worst is None or "budget" in asked or worst <= 1 + 1e-9, "a variance is above its target")
-    near = "" if worst is None else f", variances at most {worst:.9g} times their targets"
-    return f"  bound as stated, {found:.9g}{near}"
+    need(abs(bound / part["cost"]["bound"] - 1) < 1e-5, f"the weights prove {bound:.9g}, and the plan says otherwise")
+    need(worst is None or "budget" in request or worst <= 1 + 1e-9, "a variance is above its target")
+    accuracy = "" if worst is None else f", variances at most {worst:.9g} times their targets"
+    return f"  bound as stated, {bound:.9g}{accuracy}"
 
 
-def computed(part, asked, spec, size, unit):
+def computed(part, request, spec, size, unit):
     """What the plan's weights prove that nothing costs less than; and the largest variance over its target."""
     sets, pairs, several = (part["weights"].get(k) for k in ("sets", "pairs", "together"))
     need(sets or not (unit.caps or several), "records of one unit keep to a pattern", Unknown)
     need(part["mechanism"] in ("fit-for-use", "pure-fit-for-use"), f"it is one of {part['mechanism']}", Unknown)
-    tables = list(tables_of(asked, spec, grid := Grid(part["strategy"], asked, spec, size)))
-    c, goal = np.concatenate([t.targets for t in tables]), asked.get("objective", {})
+    tables = list(tables_of(request, spec, grid := Grid(part["strategy"], request, spec, size)))
+    c, goal = np.concatenate([t.targets for t in tables]), request.get("objective", {})
     cells = np.concatenate([np.full(len(t.targets), t.cells) for t in tables])
     omega = cells * c ** {"inverse-variance": -1, "inverse-std-error": -0.5}.get(goal.get("weights"), 0)
     total, hybrid = (goal.get("goal") == kind for kind in ("total-error", "hybrid"))
@@ -42,24 +42,26 @@ def computed(part, asked, spec, size, unit):
     d = (of_sets if sets else moments)(p / p.sum() * (1 if sets else unit.records**2), sets or pairs, grid, unit)
     nu, weights = 0.0, np.split(w, np.cumsum([len(t.targets) for t in tables])[:-1])
     for s in {s for t in tables for s in subsets([a for a in grid.free if a in t.free and size[a] > 1])}:
-        over = [np.sqrt(x)[:, None] / t.cells * t.queries for t, x in zip(tables, weights, strict=True) if s <= t.free]
-        nu += prod(size[a] - 1 for a in s) * np.linalg.svd(np.concatenate(over) @ d(s), compute_uv=False).sum()
-    found, worst = 2 * nu - q.sum() if hybrid else nu**2, None
+        stacked = [
+            np.sqrt(x)[:, None] / t.cells * t.queries for t, x in zip(tables, weights, strict=True) if s <= t.free
+        ]
+        nu += prod(size[a] - 1 for a in s) * np.linalg.svd(np.concatenate(stacked) @ d(s), compute_uv=False).sum()
+    bound, worst = 2 * nu - q.sum() if hybrid else nu**2, None
     if "margins" not in part["strategy"]:
-        reached = np.concatenate(achieved(tables, part["strategy"], size))
-        worst = omega @ reached / (omega @ c) if total else max(reached / c)
-    need("budget" not in asked or worst is not None, "what a budget buys of pure noise", Unknown)
-    return found / (worst if "budget" in asked else 1), worst
+        achieved_variances = np.concatenate(achieved(tables, part["strategy"], size))
+        worst = omega @ achieved_variances / (omega @ c) if total else max(achieved_variances / c)
+    need("budget" not in request or worst is not None, "what a budget buys of pure noise", Unknown)
+    return bound / (worst if "budget" in request else 1), worst
 
 
 def moments(p, pairs, grid, unit):
     """By sector the root of what the weights of cells are, or of pairs of records."""
     need((pairs is not None) == unit.replaces, "weights of pairs go with records that are replaced")
     if pairs is None:
-        if said := grid.said.get("cell_budgets"):
-            names = [a for a in grid.axes if a in said["attributes"]]
-            r = np.reshape(said["values"], [grid.size[a] for a in said["attributes"]])
-            r = r.transpose([said["attributes"].index(a) for a in names])
+        if budgets := grid.said.get("cell_budgets"):
+            names = [a for a in grid.axes if a in budgets["attributes"]]
+            r = np.reshape(budgets["values"], [grid.size[a] for a in budgets["attributes"]])
+            r = r.transpose([budgets["attributes"].index(a) for a in names])
             r = r.reshape([n if a in names else 1 for a, n in zip(grid.axes, grid.shape, strict=True)])
             r = np.broadcast_to(r, grid.shape).ravel()
             p = np.divide(p, r, out=np.zeros_like(p), where=r > 0)
@@ -87,54 +89,58 @@ def achieved(tables, groups, size):
     """The variance of every number of every table, from the integers."""
     out = [np.zeros(len(t.queries)) for t in tables]
     for g in groups:
-        basis = whole(g["basis"]).astype(float)
+        basis = integer_matrix(g["basis"]).astype(float)
         lifts = [np.linalg.lstsq(basis.T, t.queries.T, rcond=None)[0].T for t in tables]
         for names, mixing, scale in zip(g["attributes"], g["mixing"], g["scales"], strict=True):
             above, _, below = scale.partition("/")
-            noise = np.linalg.inv(whole(mixing).astype(float)) * (int(above) / int(below or 1))
+            noise = np.linalg.inv(integer_matrix(mixing).astype(float)) * (int(above) / int(below or 1))
             for i, (t, lift) in enumerate(zip(tables, lifts, strict=True)):
                 if t.free.issuperset(names):
                     need(np.abs(lift @ basis - t.queries).max() < 1e-6, "a table does not follow from what is measured")
-                    spread = prod(0.25 if size[a] == 2 else (size[a] - 1) / size[a] ** 3 for a in names)
-                    out[i] += ((lift @ noise) ** 2).sum(axis=1) * spread / prod(size[a] for a in t.free - {*names}) ** 2
+                    centring = prod(0.25 if size[a] == 2 else (size[a] - 1) / size[a] ** 3 for a in names)
+                    out[i] += (
+                        ((lift @ noise) ** 2).sum(axis=1) * centring / prod(size[a] for a in t.free - {*names}) ** 2
+                    )
     return out
 
 
 def of_sets(p, sets, grid, unit):
     """By sector the root of what the weights of sets of records are."""
     need(
-        all(most == 1 and names <= {*grid.axes} for names, most in unit.caps),
+        all(max_records == 1 and names <= {*grid.axes} for names, max_records in unit.caps),
         "several records of a unit alike",
         Unknown,
     )
     need(not unit.replaces and len(p) == len(sets), "there is a weight for each set of records")
-    at = dict(zip(grid.axes, np.indices(grid.shape).reshape(len(grid.shape), -1), strict=True))
+    coordinates = dict(zip(grid.axes, np.indices(grid.shape).reshape(len(grid.shape), -1), strict=True))
     free = [a for a in grid.free if a not in unit.fixed]
     for way, *cells in sets:
-        told = type(way) is bool or (type(way) is list and [len(free)] * len(cells) == [len(v) for v in way])
-        need(told and 0 < len(cells) <= unit.records, "a set of records is none of one unit")
-        every = [x for v in ([] if type(way) is bool else way) for x in zip(free, v, strict=True)]
-        need(all(type(v) is int and 0 <= v < grid.size[a] for a, v in every), "a value is none of its attribute")
+        is_valid = type(way) is bool or (type(way) is list and [len(free)] * len(cells) == [len(v) for v in way])
+        need(is_valid and 0 < len(cells) <= unit.records, "a set of records is none of one unit")
+        agreed = [x for v in ([] if type(way) is bool else way) for x in zip(free, v, strict=True)]
+        need(all(type(v) is int and 0 <= v < grid.size[a] for a, v in agreed), "a value is none of its attribute")
         need(min(cells) >= 0 and len({*cells}) == len(cells), "a set of records is none of cells")
         for i, j in combinations(cells, 2):
-            differ = {a for a, x in at.items() if x[i] != x[j]}
-            together = not differ & unit.fixed and all(differ & names for names, _ in unit.caps)
-            far = all(abs(at[a][i] - at[a][j]) >= n for a, n in unit.far.items())
-            need(together and far, "records that the evidence puts together are not one unit's")
+            differ = {a for a, x in coordinates.items() if x[i] != x[j]}
+            is_one_unit = not differ & unit.fixed and all(differ & names for names, _ in unit.caps)
+            is_separated = all(abs(coordinates[a][i] - coordinates[a][j]) >= n for a, n in unit.far.items())
+            need(is_one_unit and is_separated, "records that the evidence puts together are not one unit's")
 
     def moment(sector):
         d = np.zeros((prod(grid.shape), prod(grid.shape)))
         for weight, (way, *cells) in zip(p, sets, strict=True):
-            own = np.array(cells)
+            cell_array = np.array(cells)
             if type(way) is bool:
-                d[(own[:, None], own) if way or sector <= unit.fixed else (own, own)] += weight
+                d[(cell_array[:, None], cell_array) if way or sector <= unit.fixed else (cell_array, cell_array)] += (
+                    weight
+                )
                 continue
             values = [dict(zip(free, v, strict=True)) for v in way]
             moving = sector.intersection(free)
             chi = [
                 [prod(1 if v[a] == w[a] else -1 / (grid.size[a] - 1) for a in moving) for w in values] for v in values
             ]
-            d[own[:, None], own] += weight * np.array(chi)
+            d[cell_array[:, None], cell_array] += weight * np.array(chi)
         values, vectors = np.linalg.eigh(d)
         return vectors * np.sqrt(np.maximum(values, 0))
 

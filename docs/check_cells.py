@@ -18,10 +18,10 @@ def cells_of(domain):
     """Section 2: how many cells attributes have, levels of places, and shares of levels."""
     out = {}
     for name, a in domain.items():
-        own = len(a["cuts"]) + 1 if "cuts" in a else len(a.get("codes", ()))
-        own = len(knots(a)) if a["type"] == "amount" else a["high"] - a["low"] + 1 if "low" in a else own
+        cells = len(a["cuts"]) + 1 if "cuts" in a else len(a.get("codes", ()))
+        cells = len(knots(a)) if a["type"] == "amount" else a["high"] - a["low"] + 1 if "low" in a else cells
         many = [*accumulate(a.get("children", ()), mul)]  # places of each level
-        out[name] = own + len(a.get("places", ())) + sum(many[-1:]) + len(a.get("missing", ()))
+        out[name] = cells + len(a.get("places", ())) + sum(many[-1:]) + len(a.get("missing", ()))
         for j, lower in enumerate(a.get("levels", ())):
             out[lower] = many[j] if many else len({row[j] for row in a["places"]})
             for i, upper in enumerate(a["levels"][:j]):
@@ -35,8 +35,8 @@ def rows_of(a):
     """Section 2: the codes of every leaf of nested places, level by level, which are made where `children` are said."""
     rows = [()]
     for n in a.get("children", ()):
-        own = [str(i).zfill(len(str(n))) for i in range(1, n + 1)]
-        rows = [(*row, "".join(row[-1:]) + number) for row in rows for number in own]
+        codes = [str(i).zfill(len(str(n))) for i in range(1, n + 1)]
+        rows = [(*row, "".join(row[-1:]) + number) for row in rows for number in codes]
     return a.get("places", rows)
 
 
@@ -70,9 +70,9 @@ def knots(a):
     """Section 2: the numbers of an amount between which records lie, exactly; of several ranges in steps."""
     if not class_of(a):
         return [Q(str(x)) for x in (a["low"], *a.get("ceilings", ()), a["high"])]
-    found = {(low / step, high / step) for low, high, step in ranges(a)}
-    need(len(found) == 1, "the ranges of an amount by class are not alike in steps")
-    return list(*found)
+    steps = {(low / step, high / step) for low, high, step in ranges(a)}
+    need(len(steps) == 1, "the ranges of an amount by class are not alike in steps")
+    return list(*steps)
 
 
 def between_knots(measured, grid):
@@ -92,7 +92,7 @@ def between_knots(measured, grid):
 class Grid:
     """The attributes and levels of a domain: `free` ones, which are alike by value, and `axes`, the others."""
 
-    def __init__(self, strategy, asked, spec, size):
+    def __init__(self, strategy, request, spec, size):
         self.domain, self.size, self.depth, self.home = {}, size, {}, {}
         for home, a in spec["domain"].items():
             levels = a.get("levels", [])
@@ -102,49 +102,54 @@ class Grid:
                 self.domain[level] = Places(a, i)
                 self.depth[level], self.home[level] = i, home
         groups = strategy["margins"] if isinstance(strategy, dict) else strategy
-        named = {x for g in groups for names in g["attributes"] for x in ([names] if isinstance(names, str) else names)}
-        for share in named - self.domain.keys():
-            self.depth[share], self.home[share] = (own[share.split(" in ")[0]] for own in (self.depth, self.home))
-        self.free = sorted(named, key=lambda x: (list(spec["domain"]).index(self.home[x]), self.depth[x]))
-        self.said = asked.get("privacy", {}) if asked is spec else asked
-        used = {a for t in asked["tables"] for k in ("attributes", "pattern_attributes") for a in t.get(k, ())}
-        used |= {class_of(spec["domain"][a]) or a for t in asked["tables"] for a in t.get("sum", ())}
+        measured = {
+            x for g in groups for names in g["attributes"] for x in ([names] if isinstance(names, str) else names)
+        }
+        for name in measured - self.domain.keys():
+            self.depth[name], self.home[name] = (mapping[name.split(" in ")[0]] for mapping in (self.depth, self.home))
+        self.free = sorted(measured, key=lambda x: (list(spec["domain"]).index(self.home[x]), self.depth[x]))
+        self.said = request.get("privacy", {}) if request is spec else request
+        used = {a for t in request["tables"] for k in ("attributes", "pattern_attributes") for a in t.get(k, ())}
+        used |= {class_of(spec["domain"][a]) or a for t in request["tables"] for a in t.get("sum", ())}
         used |= {*self.said.get("cell_budgets", {}).get("attributes", ())}
-        used = {*spec["domain"]} if any("matrix" in t for t in asked["tables"]) else used
-        alike = {self.home[x] for x in self.free}
-        left = [[x for x in used if self.home[x] == home] for home in spec["domain"] if home not in alike]
-        self.axes = [max(own, key=lambda x: (self.depth[x], x)) for own in left if own]
+        used = {*spec["domain"]} if any("matrix" in t for t in request["tables"]) else used
+        homes = {self.home[x] for x in self.free}
+        by_home = [[x for x in used if self.home[x] == home] for home in spec["domain"] if home not in homes]
+        self.axes = [max(mapping, key=lambda x: (self.depth[x], x)) for mapping in by_home if mapping]
         self.shape = [size[a] for a in self.axes]
 
-    def alike(self, home, names):
+    def cells_per_joint_cell(self, home, names):
         """How many cells of an attribute share one joint cell of some of its levels and shares at most."""
         if home in names or not names or "rows" not in self.domain[home]:
             return 1 if home in names else self.size[home]
         above = {n: [x for x in self.depth if n not in self.domain and n.endswith(f" in {x}")] for n in names}
         if many := self.domain[home].of.get("children"):
-            told = [(max((self.depth[u] for u in upper), default=-1), self.depth[n]) for n, upper in above.items()]
-            return prod(k for i, k in enumerate(many) if not any(up < i <= low for up, low in told))
+            levels = [(max((self.depth[u] for u in upper), default=-1), self.depth[n]) for n, upper in above.items()]
+            return prod(k for i, k in enumerate(many) if not any(up < i <= low for up, low in levels))
         rows = self.domain[home]["rows"]
 
         def place_in(row, name):
             upper = above[name]
-            within = [x[self.depth[name]] for x in rows if all(x[self.depth[u]] == row[self.depth[u]] for u in upper)]
-            return list(dict.fromkeys(within)).index(row[self.depth[name]]) if upper else row[self.depth[name]]
+            siblings = [x[self.depth[name]] for x in rows if all(x[self.depth[u]] == row[self.depth[u]] for u in upper)]
+            return list(dict.fromkeys(siblings)).index(row[self.depth[name]]) if upper else row[self.depth[name]]
 
         return max(Counter(tuple(place_in(row, x) for x in names) for row in rows).values())
 
     def unit(self, unit):
         """A unit whose pattern goes by what is measured of attributes: levels and shares of places."""
-        own, every = copy(unit), {*self.free, *self.axes}
-        pieces = {home: frozenset(x for x in every if self.home[x] == home) for home in self.home.values()}
-        own.fixed = frozenset().union(*(pieces[a] for a in unit.fixed))
-        own.caps = [
-            (frozenset().union(*(pieces[a] for a in names)), most * prod(self.alike(a, pieces[a]) for a in names))
-            for names, most in unit.caps
+        copied, all_names = copy(unit), {*self.free, *self.axes}
+        pieces = {home: frozenset(x for x in all_names if self.home[x] == home) for home in self.home.values()}
+        copied.fixed = frozenset().union(*(pieces[a] for a in unit.fixed))
+        copied.caps = [
+            (
+                frozenset().union(*(pieces[a] for a in names)),
+                max_records * prod(self.cells_per_joint_cell(a, pieces[a]) for a in names),
+            )
+            for names, max_records in unit.caps
         ]
-        return own
+        return copied
 
-    def shown(self, names):
+    def shown_axes(self, names):
         """Of some names the exchangeable attributes that they show, and by axis the name that lies along it."""
         deepest = {self.home[x]: x for x in sorted(names, key=self.depth.get)}
         free = {x for x in self.free if self.depth[x] <= self.depth.get(deepest.get(self.home[x]), -1)}

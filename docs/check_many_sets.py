@@ -6,44 +6,47 @@ Used by `check_sets.py`, beside it.
 import numpy as np
 
 
-def at_most(x, places, most, stated):
+def at_most(x, places, max_records, stated):
     """What no set of places exceeds, where there are too many to look at: by blocks, or else by Shor's relaxation.
 
     That is proven here from other numbers than fitnoise's. So what is stated is right if it is what is proven, or up to
     one part in 10⁴ more: then it is returned. Where it is more than the dearest set costs, what is returned is no more.
     """
-    n, most = len(places), min(most, len(places))
-    own = [x[p, p] for p in places]
-    form = [[x.get((p, q), -own[i] - own[j]) for j, q in enumerate(places)] for i, p in enumerate(places)]
+    n, max_records = len(places), min(max_records, len(places))
+    diagonal = [x[p, p] for p in places]
+    form = [[x.get((p, q), -diagonal[i] - diagonal[j]) for j, q in enumerate(places)] for i, p in enumerate(places)]
     form = np.array(form, dtype=object)  # NumPy makes doubles of whole numbers on both sides of 2⁶³
-    more = max(abs(x) for row in form.tolist() for x in row).bit_length() - 80
-    form = -(-form >> more) if more > 0 else form << -more
-    back = (lambda b: b << more) if more > 0 else (lambda b: b >> -more)
+    shift = max(abs(x) for row in form.tolist() for x in row).bit_length() - 80
+    form = -(-form >> shift) if shift > 0 else form << -shift
+    back = (lambda b: b << shift) if shift > 0 else (lambda b: b >> -shift)
     if n <= 128:
-        known = int(stated) >> 40 + more if more > -40 else int(stated) << -40 - more
-        if 0 < (found := back(built_up((-(-form >> 40)).astype(np.int64), most, known) << 40)) <= stated:
-            return found
-    blocks = min(by_blocks(form, k, most) for k in range(1, n + 1) if n % k == 0)
-    proven = relaxed(form, most)
-    near = back(proven) <= stated <= back(proven + proven // 10_000) and stated <= back(blocks)
-    return stated if near else back(min(blocks, proven))
+        known_cost = int(stated) >> 40 + shift if shift > -40 else int(stated) << -40 - shift
+        if 0 < (cost := back(built_up((-(-form >> 40)).astype(np.int64), max_records, known_cost) << 40)) <= stated:
+            return cost
+    blocks = min(by_blocks(form, k, max_records) for k in range(1, n + 1) if n % k == 0)
+    proven = relaxed(form, max_records)
+    is_near = back(proven) <= stated <= back(proven + proven // 10_000) and stated <= back(blocks)
+    return stated if is_near else back(min(blocks, proven))
 
 
-def built_up(x, most, known):
+def built_up(x, max_records, known_cost):
     """What the dearest set costs, of those that cost no less than is known; nothing where there are too many.
 
     Less than is known only where all sets cost less.
     """
-    n, beside = len(x), np.maximum(x - np.diag(x.diagonal()), 0)
+    n, off_diagonal = len(x), np.maximum(x - np.diag(x.diagonal()), 0)
     sets, best = [(0, x.diagonal(), 0)], 0
-    for more in reversed(range(most)):
+    for remaining in reversed(range(max_records)):
         longer = []
-        rows = [np.sort(beside[j + 1 :, j + 1 :], axis=1)[:, ::-1][:, : max(more - 1, 0)].sum(axis=1) for j in range(n)]
+        rows = [
+            np.sort(off_diagonal[j + 1 :, j + 1 :], axis=1)[:, ::-1][:, : max(remaining - 1, 0)].sum(axis=1)
+            for j in range(n)
+        ]
         for value, gains, begin in sets:
             for j in range(begin, n):
-                cost, own = value + int(gains[j]), gains[j + 1 :] + 2 * x[j, j + 1 :] + rows[j]
+                cost, own_gains = value + int(gains[j]), gains[j + 1 :] + 2 * x[j, j + 1 :] + rows[j]
                 best = max(best, cost)
-                if more and cost + np.sort(np.maximum(own, 0))[::-1][:more].sum() >= known:
+                if remaining and cost + np.sort(np.maximum(own_gains, 0))[::-1][:remaining].sum() >= known_cost:
                     longer.append((cost, gains + 2 * x[j], j + 1))
         sets = longer
         if len(sets) > 2**18:
@@ -51,12 +54,12 @@ def built_up(x, most, known):
     return best
 
 
-def by_blocks(x, k, most):
+def by_blocks(x, k, max_records):
     """m² times the mean of what is across blocks of k places, and more for what is within them, the rest by rows."""
-    n, alone = len(x), x.diagonal()
-    own = x.reshape(n // k, k, n // k, k).sum(axis=(1, 3)).diagonal() - alone.reshape(-1, k).sum(axis=1)
-    across = (x.sum() - alone.sum() - own.sum()) // max(n * (n - k), 1)
-    inside = own // max(k * (k - 1), 1) - across
+    n, diagonal = len(x), x.diagonal()
+    within_blocks = x.reshape(n // k, k, n // k, k).sum(axis=(1, 3)).diagonal() - diagonal.reshape(-1, k).sum(axis=1)
+    across = (x.sum() - diagonal.sum() - within_blocks.sum()) // max(n * (n - k), 1)
+    inside = within_blocks // max(k * (k - 1), 1) - across
     best = {0: 0}
     for b, extra in enumerate(inside):
         here = range(b * k, b * k + k)
@@ -65,13 +68,13 @@ def by_blocks(x, k, most):
         costs = [extra * m * m + sum(sorted(rows)[k - m :]) for m in range(k + 1)]
         longer = {}
         for m, value in best.items():
-            for more, cost in enumerate(costs[: most - m + 1]):
-                longer[m + more] = max(longer.get(m + more, value + cost), value + cost)
+            for added, cost in enumerate(costs[: max_records - m + 1]):
+                longer[m + added] = max(longer.get(m + added, value + cost), value + cost)
         best = longer
     return max(across * m * m + value for m, value in best.items() if m)
 
 
-def relaxed(x, most):
+def relaxed(x, max_records):
     """Σ y + l (2g − n) + Σ |N − LLᵀ|, for y and l from Newton's method, and N and L as the format says.
 
     Its equations are told from singular ones as long as the weight of the barrier is well above what doubles lose; at
@@ -84,24 +87,24 @@ def relaxed(x, most):
     q[:, 0] = [q[0].sum(), *q[0, 1:]]
     k[0, 1:] = k[1:, 0] = 1 / 4
     weight = np.abs(q).max() + 1e-9
-    aim, at = np.append(np.ones(n + 1), most - n / 2), np.append(np.abs(q).sum(axis=0) + n * weight, weight)
-    slack = lambda at: np.diag(at[:-1]) - q + at[-1] * k  # noqa: E731
+    aim, point = np.append(np.ones(n + 1), max_records - n / 2), np.append(np.abs(q).sum(axis=0) + n * weight, weight)
+    slack = lambda point: np.diag(point[:-1]) - q + point[-1] * k  # noqa: E731
     while n * weight > 1e-7:
-        inverse = np.linalg.inv(slack(at))
-        moved = inverse @ k @ inverse
-        slope = aim / weight - np.append(inverse.diagonal(), (inverse * k).sum() + 1 / at[-1])
-        corner = np.array([[(moved * k).sum() + at[-1] ** -2]])
+        inverse = np.linalg.inv(slack(point))
+        change = inverse @ k @ inverse
+        slope = aim / weight - np.append(inverse.diagonal(), (inverse * k).sum() + 1 / point[-1])
+        corner = np.array([[(change * k).sum() + point[-1] ** -2]])
         step = np.linalg.solve(
-            np.block([[inverse**2, moved.diagonal()[:, None]], [moved.diagonal()[None], corner]]), -slope
+            np.block([[inverse**2, change.diagonal()[:, None]], [change.diagonal()[None], corner]]), -slope
         )
-        far = -slope @ step
-        at = at + step / (1 + far**0.5)
-        weight /= 2 if far < 1 else 1
-    *y, free = (int(v * unit) for v in at.tolist())
+        decrement = -slope @ step
+        point = point + step / (1 + decrement**0.5)
+        weight /= 2 if decrement < 1 else 1
+    *y, free = (int(v * unit) for v in point.tolist())
     free //= 2
     form = np.diag(np.array([sum(y) - free * n, *(4 * v for v in y[1:])], dtype=object))
     form[1:, 1:] -= x
     form[0, 1:] = form[1:, 0] = [free - 2 * v for v in y[1:]]
     root = np.linalg.cholesky(form.astype(float) / unit)
     root = np.array([[int(v * 2.0**40) for v in row] for row in root.tolist()], dtype=object)
-    return sum(y) + free * (2 * most - n) + abs(form - root @ root.T).sum()
+    return sum(y) + free * (2 * max_records - n) + abs(form - root @ root.T).sum()

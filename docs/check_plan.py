@@ -37,7 +37,7 @@ def need(true, what, kind=Wrong):
         raise kind(what)
 
 
-def whole(rows):
+def integer_matrix(rows):
     """A matrix of Python's integers, which never overflow."""
     need(all(type(x) is int for row in rows for x in row), "a design is made of whole numbers")
     return np.array(rows, dtype=object).reshape(len(rows), -1)
@@ -52,20 +52,20 @@ class Unit:
     """Section 3: what one protected unit can change."""
 
     def __init__(self, spec, size):
-        said, data = spec.get("privacy", {}), spec.get("data", {})
-        self.fixed, self.far = frozenset(said.get("fixed", ())), said.get("separation", {})
-        caps = [([a], n) for a, n in said.get("per_value", {}).items()] + [([a], 1) for a in self.far]
-        caps += [(said["once_per"], 1)] if said.get("once_per") else []
+        privacy, data = spec.get("privacy", {}), spec.get("data", {})
+        self.fixed, self.far = frozenset(privacy.get("fixed", ())), privacy.get("separation", {})
+        caps = [([a], n) for a, n in privacy.get("per_value", {}).items()] + [([a], 1) for a in self.far]
+        caps += [(privacy["once_per"], 1)] if privacy.get("once_per") else []
         self.caps = [(frozenset(names) - self.fixed, n) for names, n in caps]
         room = [n * prod(size[a] for a in names) for names, n in self.caps]
         room += [-(-size[a] // n) for a, n in self.far.items() if a not in self.fixed]
-        self.records = min([said.get("max_records", 1), *room])
+        self.records = min([privacy.get("max_records", 1), *room])
         self.caps = self.caps if self.records > 1 else []
         usual = data.get("outside_domain", "refuse")
         ways = {a.get(x) or usual for a in spec["domain"].values() for x in ("if_missing", "if_outside")}
-        drops = "drop" in ways or bool(data.get("where")) or (usual == "drop" and "id" in said)
-        self.replaces = said.get("neighbours") == "replace-one"
-        self.alone = not self.replaces or drops or said.get("max_records", 1) > 1 or "id" in said
+        drops = "drop" in ways or bool(data.get("where")) or (usual == "drop" and "id" in privacy)
+        self.replaces = privacy.get("neighbours") == "replace-one"
+        self.alone = not self.replaces or drops or privacy.get("max_records", 1) > 1 or "id" in privacy
 
 
 def inverse_squares(scales):
@@ -85,10 +85,10 @@ class Sectors:
         self.unit, inverse = inverse_squares([s for g in groups for s in g["scales"]])
         self.size, self.axes, self.cells, self.parts = size, axes, prod(size[a] for a in axes), []
         for g in groups:
-            basis = whole(g["basis"])
+            basis = integer_matrix(g["basis"])
             need(basis.shape[1] == self.cells, "what is measured has a number for each structured cell")
             for names, mixing, scale in zip(g["attributes"], g["mixing"], g["scales"], strict=True):
-                self.parts.append((frozenset(names), whole(mixing) @ basis, inverse[scale]))
+                self.parts.append((frozenset(names), integer_matrix(mixing) @ basis, inverse[scale]))
         need(len({s for s, *_ in self.parts}) == len(self.parts), "a sector is measured twice")
         self.free = sorted({a for s, *_ in self.parts for a in s if size[a] > 1})
         self.own = sum(self.weight(s, s) * x * (m * m).sum(axis=0) for s, m, x in self.parts)
@@ -107,22 +107,22 @@ class Sectors:
         """X of every two cells, for records that agree on these exchangeable attributes and no other."""
         return sum(self.weight(s, same) * g for s, g in self.grams)
 
-    def least(self):
+    def lower_bound(self):
         """What no X is below, for records that agree on whatever they like."""
         weights = {s: [self.weight(s, s), *(self.weight(s, s - {a}) for a in s)] for s, *_ in self.parts}
         return sum(np.minimum(max(weights[s]) * g, min(weights[s]) * g) for s, g in self.grams)
 
     def cost(self, unit, stated):
         """Twice ρ of one unit."""
-        own, replaced, alone = self.own, 0, max(self.own) * unit.records**2
+        own_costs, replaced, single_cost = self.own, 0, max(self.own) * unit.records**2
         if unit.replaces:
-            every = map(self.products, subsets(self.free)) if len(self.free) <= 14 else [self.least()]
-            replaced = max(np.max(own[:, None] + own - 2 * x) for x in every) * unit.records**2
-        cost = max(replaced, alone if unit.alone else 0)
+            products = map(self.products, subsets(self.free)) if len(self.free) <= 14 else [self.lower_bound()]
+            replaced = max(np.max(own_costs[:, None] + own_costs - 2 * x) for x in products) * unit.records**2
+        cost = max(replaced, single_cost if unit.alone else 0)
         if unit.caps:
             times = 4 if unit.replaces else 1  # what goes, and what comes
-            apart = min(alone, *import_module("check_sets").apart(self, unit, stated * self.unit / times))
-            cost = min(cost, 4 * apart) if unit.replaces else apart
+            by_sets = min(single_cost, *import_module("check_sets").set_costs(self, unit, stated * self.unit / times))
+            cost = min(cost, 4 * by_sets) if unit.replaces else by_sets
         return Q(int(cost), self.unit)
 
 
@@ -130,7 +130,7 @@ def dense(margin, cells):
     """Section 5: what is asked of a margin, with a number for every structured cell."""
     rows = np.zeros((len(margin["rows"]), cells), dtype=object)
     for row, (where, values) in zip(rows, margin["rows"], strict=True):
-        row[where] = whole([values])[0]
+        row[where] = integer_matrix([values])[0]
     return rows
 
 
@@ -139,54 +139,54 @@ def margins(strategy, size, axes, unit):
     one, two = 0, 0
     for m in strategy["margins"]:
         rows = dense(m, prod(size[a] for a in axes))
-        own = abs(rows).sum(axis=0)
-        one += own
+        column_sums = abs(rows).sum(axis=0)
+        one += column_sums
         if unit.replaces:
             same = all(size[a] == 1 for a in m["attributes"])
-            two += sum(abs(row[:, None] - row) for row in rows) if same else own[:, None] + own
+            two += sum(abs(row[:, None] - row) for row in rows) if same else column_sums[:, None] + column_sums
     return (unit.records * max(max(one) if unit.alone else 0, np.max(two)) / Q(strategy["scale"])) ** 2
 
 
-def charge(strategy, asked, spec, size, unit, stated):
+def charge(strategy, request, spec, size, unit, stated):
     """Twice ρ of some tables, or their ε². Stated: what it may be."""
     if "trees" in strategy:
         return import_module("check_places").by_place(strategy, spec, size, unit)
     if "sets" in strategy:
         return import_module("check_products").axis_by_axis(strategy, size, unit)
-    grid = (cells := import_module("check_cells")).Grid(strategy, asked, spec, size)
+    grid = (cells := import_module("check_cells")).Grid(strategy, request, spec, size)
     if "margins" in strategy:
         cells.between_knots([dense(m, prod(grid.shape)) for m in strategy["margins"]], grid)
         return margins(strategy, size, grid.axes, unit)
-    cells.between_knots([whole(g["basis"]) for g in strategy], grid)
+    cells.between_knots([integer_matrix(g["basis"]) for g in strategy], grid)
     return Sectors(strategy, size, grid.axes).cost(grid.unit(unit), stated)
 
 
-def check(text, named=None):
+def check(text, expected_digest=None):
     """What is found of a plan, line by line; Wrong or Unknown where it is not right."""
     digest, plan = hashlib.sha256(text).hexdigest(), json.loads(text)
     yield f"SHA-256 {digest}"
-    need(named in (None, digest), "this is not the plan that was named")
+    need(expected_digest in (None, digest), "this is not the plan that was named")
     need(plan["fitnoise_plan"] == 3, "a plan of another format", Unknown)
     spec, parts = plan["spec"], plan["tables"]
     unit = Unit(spec, size := import_module("check_cells").cells_of(spec["domain"]))
-    for part, asked in zip(
+    for part, request in zip(
         parts, [*([spec] if spec.get("tables") else []), *spec.get("further_tables", ())], strict=True
     ):
         stated, pure = Q(part["cost"]["cost_squared"]), "margins" in part["strategy"]
-        cost = charge(part["strategy"], asked, spec, size, unit, stated)
+        cost = charge(part["strategy"], request, spec, size, unit, stated)
         need(cost == stated or (cost < stated and unit.caps and not pure), f"tables cost {float(cost)}, not as stated")
-        found = f"epsilon = {float(stated) ** 0.5:.9g}" if pure else f"rho = {float(stated) / 2:.9g}"
-        yield f"tables by {part['mechanism']}: charge as stated{'' if cost == stated else ', or less'}, {found}"
-        yield import_module("check_bound").check(part, asked, spec, size, unit)
+        cost_text = f"epsilon = {float(stated) ** 0.5:.9g}" if pure else f"rho = {float(stated) / 2:.9g}"
+        yield f"tables by {part['mechanism']}: charge as stated{'' if cost == stated else ', or less'}, {cost_text}"
+        yield import_module("check_bound").check(part, request, spec, size, unit)
     for q, m in zip(spec.get("questions", ()), plan["questions"], strict=True):
-        found = import_module("check_answers").check(q, m, spec, size, unit)
-        yield f"question {q['name']!r}: {found}, epsilon = {q['epsilon']}"
+        cost_text = import_module("check_answers").check(q, m, spec, size, unit)
+        yield f"question {q['name']!r}: {cost_text}, epsilon = {q['epsilon']}"
 
 
-def main(path, *named):
+def main(path, *digest):
     """Print what is found, and return the exit status."""
     try:
-        for line in check(Path(path).read_bytes(), *named):
+        for line in check(Path(path).read_bytes(), *digest):
             print(line)
     except Unknown as error:
         print("cannot say:", error)

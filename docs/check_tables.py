@@ -5,11 +5,11 @@ from math import log, prod
 from statistics import NormalDist
 
 import numpy as np
-from check_answers import place, selected
+from check_answers import cell_of, selected
 from check_cells import class_of, knots, ranges
 from check_plan import Unknown, need
 
-WORDS = {"singles": 1, "pairs": 2, "triples": 3}
+TUPLE_SIZES = {"singles": 1, "pairs": 2, "triples": 3}
 SPANS = {
     "cumulative": lambda n, k: [(0, i + 1) for i in range(n)],
     "ranges": lambda n, k: combinations(range(n + 1), 2),
@@ -24,8 +24,8 @@ class Table:
     """One table: its exchangeable attributes, its queries R of the structured cells, and its targets."""
 
     def __init__(self, t, names, x, grid, confidence):
-        self.free, along = grid.shown(names)
-        rows = {a: np.ones((1, grid.size[a])) if name is None else view(t, name, a, grid) for a, name in along.items()}
+        self.free, axes = grid.shown_axes(names)
+        rows = {a: np.ones((1, grid.size[a])) if name is None else view(t, name, a, grid) for a, name in axes.items()}
         for d in (grid.domain[a] for a in t.get("sum", ())):
             if class_of(d):
                 rows[class_of(d)] = rows[class_of(d)] * [float(step) for _, _, step in ranges(d)]
@@ -34,11 +34,11 @@ class Table:
             self.queries = np.kron(self.queries, rows[a])
         if "matrix" in t:
             self.queries = np.array(t["matrix"], dtype=float)
-            rows, along = {"query": self.queries}, {"query": x["by"] if isinstance(x, dict) else None}
+            rows, axes = {"query": self.queries}, {"query": x["by"] if isinstance(x, dict) else None}
         self.cells = prod(grid.size[a] for a in self.free)
         if isinstance(x, dict) and "by" in x:
-            order = [-1 if name == x["by"] else 1 for name in along.values()]
-            x = np.broadcast_to(np.reshape(by(x, t, grid), order), [len(r) for r in rows.values()]).ravel()
+            order = [-1 if name == x["by"] else 1 for name in axes.values()]
+            x = np.broadcast_to(np.reshape(row_targets(x, t, grid), order), [len(r) for r in rows.values()]).ravel()
         self.targets = np.zeros(len(self.queries)) + variance(t, x, self.cells * len(self.queries), confidence)
         if "mean" in t:
             self.targets *= (t["reference"] / (grid.domain[t["mean"]]["high"] - grid.domain[t["mean"]]["low"])) ** 2
@@ -50,13 +50,13 @@ def view(t, name, axis, grid):
     if "rows" in d:  # which place each cell of the axis lies in
         above = {row[grid.depth[axis]]: row[grid.depth[name]] for row in d["rows"]}
         codes = grid.domain[axis]["codes"]
-        axis_of = np.array([[above[code] == own for code in codes] for own in d["codes"]], dtype=float)
+        axis_of = np.array([[above[code] == own_code for code in codes] for own_code in d["codes"]], dtype=float)
     missing = list(d.get("missing", ()))
     own = n - len(missing)
     shows = next((v for v in SPANS if name in t.get(v, ())), None)
     if shows:
         k = shows == "cumulative" or t[shows][name]
-        spans = [(place(d, i), place(d, j) + 1) for i, j in k] if isinstance(k, list) else SPANS[shows](own, k)
+        spans = [(cell_of(d, i), cell_of(d, j) + 1) for i, j in k] if isinstance(k, list) else SPANS[shows](own, k)
         rows = np.array([[i <= o < j for o in range(own)] for i, j in spans], dtype=float)
         rows = np.eye(own)[k:] - rows if shows == "change" else rows / (k if shows == "average" else 1)
     elif name in t.get("groups", {}):
@@ -74,20 +74,20 @@ def view(t, name, axis, grid):
     else:
         return axis_of
     rows = np.hstack([rows, np.zeros((len(rows), n - rows.shape[1]))])
-    left = [o for o in range(own, n) if t.get("missing") and not rows[:, o].any()]
-    return np.vstack([rows, np.eye(n)[left]]) @ axis_of
+    missing_rows = [o for o in range(own, n) if t.get("missing") and not rows[:, o].any()]
+    return np.vstack([rows, np.eye(n)[missing_rows]]) @ axis_of
 
 
-def by(x, t, grid):
+def row_targets(x, t, grid):
     """A target for every row along an attribute."""
     if isinstance(x["values"], list):
         return x["values"]
     d, name = grid.domain[x["by"]], x["by"]
-    shown = t.get("groups", {}).get(name)
-    plain = "codes" in d and name not in [x for view in SPANS for x in t.get(view, ())]
-    need(plain or shown, "targets are named by numbers or ranges", Unknown)
-    shown = [*(shown or d.get("labels") or d["codes"]), *d.get("missing", ())]
-    return [x["values"].get(str(v), x.get("default")) for v in shown]
+    recoded = t.get("groups", {}).get(name)
+    is_plain = "codes" in d and name not in [x for view in SPANS for x in t.get(view, ())]
+    need(is_plain or recoded, "targets are named by numbers or ranges", Unknown)
+    recoded = [*(recoded or d.get("labels") or d["codes"]), *d.get("missing", ())]
+    return [x["values"].get(str(v), x.get("default")) for v in recoded]
 
 
 def variance(t, x, many, confidence):
@@ -97,25 +97,25 @@ def variance(t, x, many, confidence):
         x = x["coefficient"] * many ** x["power"]
         x = min(max(x, t[kind].get("least", 0)), t[kind].get("most", np.inf))
     if kind == "relative_std_error":
-        at = t["reference"]
-        return (np.asarray(x) * (at["total"] / many if isinstance(at, dict) else at)) ** 2
+        reference = t["reference"]
+        return (np.asarray(x) * (reference["total"] / many if isinstance(reference, dict) else reference)) ** 2
     if kind == "max_deviation":
         return (np.asarray(x) / -NormalDist().inv_cdf(-np.expm1(log(sure) / many) / 2)) ** 2
     by_kind = {"variance": lambda x: x, "std_error": lambda x: x**2}
     return by_kind.get(kind, lambda x: (x / NormalDist().inv_cdf((1 + sure) / 2)) ** 2)(np.asarray(x, dtype=float))
 
 
-def tables_of(asked, spec, grid):
+def tables_of(request, spec, grid):
     """All tables, of patterns each one."""
     sure = spec.get("accuracy", {}).get("confidence", 0.95)
-    sure = sure if asked is spec else asked.get("confidence", sure)
-    for t in asked["tables"]:
+    sure = sure if request is spec else request.get("confidence", sure)
+    for t in request["tables"]:
         kind = next(k for k in KINDS if k in t)
         sets = (
-            list(combinations(t["pattern_attributes"], WORDS.get(t["pattern"], t["pattern"])))
+            list(combinations(t["pattern_attributes"], TUPLE_SIZES.get(t["pattern"], t["pattern"])))
             if "pattern" in t
             else [()]
         )
         each = t[kind] if isinstance(t[kind], list) else [t[kind]] * len(sets)
-        for more, x in zip(sets, each, strict=True):
-            yield Table(t, [*t.get("attributes", ()), *more], x, grid, sure)
+        for extra, x in zip(sets, each, strict=True):
+            yield Table(t, [*t.get("attributes", ()), *extra], x, grid, sure)

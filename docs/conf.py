@@ -44,18 +44,18 @@ class Generated(SphinxDirective):
 
 def with_tables(_app: Sphinx, _kind: str, _name: str, _object: object, _options: object, lines: list[str]) -> None:
     """Rewrite the Markdown tables of a docstring as tables of reStructuredText, in place."""
-    told, within = [], False
+    output, in_table = [], False
     for line in lines:
         row = re.fullmatch(r"\|(.*)\|", line)
-        if row and not within:
-            told += [".. list-table::", "   :header-rows: 1", ""]
-        within = bool(row)
+        if row and not in_table:
+            output += [".. list-table::", "   :header-rows: 1", ""]
+        in_table = bool(row)
         if row and set(row[1]) - set("-|"):
-            first, *others = (cell.strip() for cell in row[1].split("|"))
-            told += [f"   * - {first}", *(f"     - {cell}" for cell in others)]
+            head, *others = (cell.strip() for cell in row[1].split("|"))
+            output += [f"   * - {head}", *(f"     - {cell}" for cell in others)]
         elif not row:
-            told.append(line)
-    lines[:] = told
+            output.append(line)
+    lines[:] = output
 
 
 def setup(app: Sphinx) -> None:

@@ -83,8 +83,8 @@ def _sites(path: Path, tree: ast.Module, classes: Mapping[str, type[errors.Fitno
         is_general = isinstance(node.func, ast.Name) and name in VARIABLES and len(node.args) == 1 + len(SENTENCES)
         if name in classes or is_general:
             slug, *sentences = (_text(x) for x in node.args) if node.args else (None,)
-            named = {keyword.arg: _text(keyword.value) for keyword in node.keywords}
-            sentences += [named[name] for name in SENTENCES[len(sentences) :] if name in named]
+            keywords = {keyword.arg: _text(keyword.value) for keyword in node.keywords}
+            sentences += [keywords[name] for name in SENTENCES[len(sentences) :] if name in keywords]
             file, kind = path.relative_to(SOURCE).as_posix(), classes.get(name, errors.FitnoiseError)
             yield ErrorSite(file, node.lineno, kind, is_general, slug, tuple(sentences))
 

@@ -48,32 +48,32 @@ ABSENT = "If absent, "
 
 def commands() -> Iterator[str]:
     """Yield the help of every command, as the command prints it."""
-    whole = click.Context(cli, info_name="fitnoise", max_content_width=100)
-    yield from _help("fitnoise", cli, whole)
-    for name in cli.list_commands(whole):
-        command = cli.get_command(whole, name)
+    root_context = click.Context(cli, info_name="fitnoise", max_content_width=100)
+    yield from _help("fitnoise", cli, root_context)
+    for name in cli.list_commands(root_context):
+        command = cli.get_command(root_context, name)
         if command is not None:
-            inside = click.Context(command, whole, name, max_content_width=100)
+            inside = click.Context(command, root_context, name, max_content_width=100)
             yield from _help(f"fitnoise {name}", command, inside)
-            for own, part in getattr(command, "commands", {}).items():
+            for subname, part in getattr(command, "commands", {}).items():
                 yield from _help(
-                    f"fitnoise {name} {own}", part, click.Context(part, inside, own, max_content_width=100)
+                    f"fitnoise {name} {subname}", part, click.Context(part, inside, subname, max_content_width=100)
                 )
 
 
 def exit_codes() -> Iterator[str]:
     """Yield a table of exit codes, with the errors that have each of them."""
-    found: dict[int, list[str]] = {}
+    by_code: dict[int, list[str]] = {}
     for error in vars(errors).values():
         if inspect.isclass(error) and issubclass(error, fn.FitnoiseError) and error is not fn.FitnoiseError:
-            found.setdefault(error.exit_code, []).append(f"`{error.__name__}`: {_first(error)}")
-    found[0], found[2] = (
+            by_code.setdefault(error.exit_code, []).append(f"`{error.__name__}`: {_first_paragraph(error)}")
+    by_code[0], by_code[2] = (
         ["the command succeeded"],
         ["`UsageError`: arguments or options that exclude each other"],
     )
     yield from ("| exit code | outcome |", "|---|---|")
-    for code, words in sorted(found.items()):
-        yield f"| {code} | {'<br>'.join(words)} |"
+    for code, texts in sorted(by_code.items()):
+        yield f"| {code} | {'<br>'.join(texts)} |"
 
 
 def error_codes() -> Iterator[str]:
@@ -84,14 +84,14 @@ def error_codes() -> Iterator[str]:
     yield from ("## Every area", "", "These codes have the area of the part of fitnoise that was called.", "")
     yield from _codes(site for site in error_sites() if site.is_general)
     for area, error in areas.items():
-        yield from (f"## {area}", "", _first(error), "")
+        yield from (f"## {area}", "", _first_paragraph(error), "")
         yield from _codes(site for site in error_sites() if site.kind.area == area and not site.is_general)
 
 
 def _codes(sites: Iterable[ErrorSite]) -> Iterator[str]:
     rows = sorted({(site.code, site.text, "" if site.is_general else str(site.kind.exit_code)) for site in sites})
     yield from ("| code | message | exit code |", "|---|---|---|")
-    yield from (f"| `{code}` | {_plain(text)} | {exit_code} |" for code, text, exit_code in rows)
+    yield from (f"| `{code}` | {_escape(text)} | {exit_code} |" for code, text, exit_code in rows)
     yield ""
 
 
@@ -100,22 +100,22 @@ def guarantees() -> Iterator[str]:
     for name in fn.__all__:
         what = getattr(fn, name)
         inner = vars(what).items() if inspect.isclass(what) else ()
-        own = [(name, what), *((f"{name}.{key}", x) for key, x in inner if not key.startswith("_"))]
-        told = [(key, block) for key, x in own if (block := _guaranteed(inspect.getdoc(x) or ""))]
-        for key, block in told:
+        members = [(name, what), *((f"{name}.{key}", x) for key, x in inner if not key.startswith("_"))]
+        blocks = [(key, block) for key, x in members if (block := _guaranteed(inspect.getdoc(x) or ""))]
+        for key, block in blocks:
             yield from (f"## `{key}`", "", block, "")
 
 
 def _guaranteed(text: str) -> str:
     """Return the indented block or the list that follows **Guarantees** in a docstring, as Markdown."""
     _, mark, rest = text.partition("**Guarantees**")
-    first, *lines = rest.lstrip(":").split("\n")
+    head, *lines = rest.lstrip(":").split("\n")
     block = list(itertools.takewhile(lambda line: not line.strip() or line[0] in " -*", lines))
-    said = "\n".join([first.strip(), textwrap.dedent("\n".join(block))]).strip() if mark else ""
-    return re.sub(r":[a-z]+:`~?([^`]*)`", r"`\1`", said)
+    guarantees = "\n".join([head.strip(), textwrap.dedent("\n".join(block))]).strip() if mark else ""
+    return re.sub(r":[a-z]+:`~?([^`]*)`", r"`\1`", guarantees)
 
 
-def _first(what: object) -> str:
+def _first_paragraph(what: object) -> str:
     """Return the first paragraph of a docstring."""
     return " ".join((inspect.getdoc(what) or "").split("\n\n")[0].split())
 
@@ -138,27 +138,27 @@ def specification() -> Iterator[str]:
 
 def _titles(schema: dict[str, Any], models: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the models that are tables, each with its place in a specification, from the top of the schema down."""
-    met, left = set(), [("", schema)]
-    for path, model in left:
+    seen, queue = set(), [("", schema)]
+    for path, model in queue:
         for key, held in model["properties"].items():
-            for name, place in _held(held, f"{path}.{key}" if path else key):
-                if name not in met and "properties" in models[name]:
-                    met.add(name)
+            for name, position in _held(held, f"{path}.{key}" if path else key):
+                if name not in seen and "properties" in models[name]:
+                    seen.add(name)
                     kind = models[name]["properties"].get("type", {}).get("const")
-                    yield name, (f"`{place}`" if kind is None else f'`{place}` with `type = "{kind}"`')
-                    left.append((place.strip("[]").replace("[[", "").replace("]]", ""), models[name]))
+                    yield name, (f"`{position}`" if kind is None else f'`{position}` with `type = "{kind}"`')
+                    queue.append((position.strip("[]").replace("[[", "").replace("]]", ""), models[name]))
 
 
-def _held(held: dict[str, Any], place: str) -> Iterator[tuple[str, str]]:
+def _held(held: dict[str, Any], position: str) -> Iterator[tuple[str, str]]:
     """Yield the models in the value of a key, each with its place in a specification."""
     if "$ref" in held:
-        yield held["$ref"].rsplit("/", 1)[-1], f"[{place}]"
+        yield held["$ref"].rsplit("/", 1)[-1], f"[{position}]"
     for other in (*held.get("anyOf", ()), *held.get("oneOf", ())):
-        yield from _held(other, place)
+        yield from _held(other, position)
     if "items" in held:
-        yield from ((name, f"[{inner}]") for name, inner in _held(held["items"], place))
+        yield from ((name, f"[{inner}]") for name, inner in _held(held["items"], position))
     if isinstance(held.get("additionalProperties"), dict):
-        yield from _held(held["additionalProperties"], f"{place}.NAME")
+        yield from _held(held["additionalProperties"], f"{position}.NAME")
 
 
 def _keys(title: str, model: dict[str, Any], titles: dict[str, str]) -> Iterator[str]:
@@ -178,12 +178,12 @@ def _keys(title: str, model: dict[str, Any], titles: dict[str, str]) -> Iterator
             meaning, _, absent = held.get("description", "").partition(ABSENT)
             default = _default(held.get("default"))
             absent = "an error" if key in model.get("required", ()) else absent if absent else "the default applies"
-            cells = (_plain(meaning.strip()), _kind(held, titles), default or "none", _plain(absent.rstrip(".")))
+            cells = (_escape(meaning.strip()), _kind(held, titles), default or "none", _escape(absent.rstrip(".")))
             yield f"| `{key}` | {' | '.join(cells)} |"
     yield ""
 
 
-def _plain(text: str) -> str:
+def _escape(text: str) -> str:
     """Return text with escapes for the characters that Markdown would interpret."""
     return re.sub(r"([*<|\[\]])", r"\\\1", text)
 
@@ -197,8 +197,8 @@ def _kind(held: dict[str, Any], titles: dict[str, str], *, plural: bool = False)
     choices = list(dict.fromkeys(_choices(held, titles, plural=plural)))
     if len(choices) > 1 and choices[-1].startswith("list"):
         choices.sort(key=lambda choice: choice.startswith("list"))
-    words = choices if plural else [_article(choice) for choice in choices]
-    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    types = choices if plural else [_article(choice) for choice in choices]
+    return " or ".join(filter(None, (", ".join(types[:-1]), types[-1])))
 
 
 def _choices(held: dict[str, Any], titles: dict[str, str], *, plural: bool) -> Iterator[str]:
@@ -234,9 +234,9 @@ def _choice(part: dict[str, Any], titles: dict[str, str], *, plural: bool) -> It
     elif "$ref" in part:
         name = part["$ref"].rsplit("/", 1)[-1]
         if name in titles:
-            first, _, rest = _LABELS.get(name, "table").partition(" of ")
-            first = re.sub("ys$", "ies", first + end)
-            yield f"[{' of '.join(filter(None, (first, rest)))}](#{_anchor(name)})"
+            noun, _, rest = _LABELS.get(name, "table").partition(" of ")
+            noun = re.sub("ys$", "ies", noun + end)
+            yield f"[{' of '.join(filter(None, (noun, rest)))}](#{_anchor(name)})"
         else:
             yield from _choice(_schema()["$defs"][name], titles, plural=plural)
     elif "enum" in part or "const" in part:
@@ -251,10 +251,10 @@ def _choice(part: dict[str, Any], titles: dict[str, str], *, plural: bool) -> It
 
 def _article(name: str) -> str:
     """Return a noun with "a" or "an"; what begins with a quotation, and "true or false", have none."""
-    plain = name.lstrip("[")
-    if plain.startswith(("`", "true")):
+    stripped = name.lstrip("[")
+    if stripped.startswith(("`", "true")):
         return name
-    return f"{'an' if plain[0] in 'aeiou' else 'a'} {name}"
+    return f"{'an' if stripped[0] in 'aeiou' else 'a'} {name}"
 
 
 def _upper(text: str) -> str:
@@ -273,10 +273,10 @@ def workloads() -> dict[str, NDArray[Any]]:
     rng = np.random.default_rng(1)
     one, eye, ages = np.ones((1, 8)), np.eye(8), gallery.prefix(8)
     ranges = [[int(i <= k <= j) for k in range(16)] for i in range(16) for j in range(i, 16)]
-    shown = {f"at most each of {n} values": gallery.prefix(n) for n in (4, 8, 16, 32)}
-    shown |= {f"each of {n} cells": strategies.identity(n) for n in (8, 32)}
-    shown |= {f"each of {n} cells, and all": gallery.identity_and_sum(n) for n in (8, 32)}
-    shown |= {
+    matrices = {f"at most each of {n} values": gallery.prefix(n) for n in (4, 8, 16, 32)}
+    matrices |= {f"each of {n} cells": strategies.identity(n) for n in (8, 32)}
+    matrices |= {f"each of {n} cells, and all": gallery.identity_and_sum(n) for n in (8, 32)}
+    matrices |= {
         "all of 8 cells": one,
         "every range of 16 values": np.array(ranges),
         "64 ranges of 32 values, drawn": gallery.random_ranges(32, 64, rng),
@@ -302,7 +302,7 @@ def workloads() -> dict[str, NDArray[Any]]:
         "32 sums of 16 cells with random signs": gallery.random_signs(16, 32, rng, 0.5),
         "a third of 24 cells at random, 24 times": (rng.random((24, 24)) < 1 / 3).astype(int) + np.eye(24, dtype=int),
     }
-    return shown
+    return matrices
 
 
 def drawings() -> Iterator[str]:
@@ -310,11 +310,11 @@ def drawings() -> Iterator[str]:
     yield from ("| | workload | queries × cells | Δ² | bound | each number alone |", "|---|---|---|---|---|---|")
     for name, queries in workloads().items():
         plan = fn.plan(fn.matrix_workload(queries, variances=1.0))
-        alone = float((queries.astype(float) ** 2).sum(axis=0).max())
+        separate = float((queries.astype(float) ** 2).sum(axis=0).max())
         size = f"{queries.shape[0]} × {queries.shape[1]}"
         yield (
-            f"| {_picture(queries)} | {name} | {size} | {plan.cost_squared:.4f} | {plan.bound:.4f} | {alone:.4g} "
-            f"({alone / plan.cost_squared:.2f} times) |"
+            f"| {_picture(queries)} | {name} | {size} | {plan.cost_squared:.4f} | {plan.bound:.4f} | {separate:.4g} "
+            f"({separate / plan.cost_squared:.2f} times) |"
         )
 
 

@@ -14,7 +14,7 @@ from playwright.sync_api import sync_playwright
 import fitnoise as fn
 from fitnoise.interfaces.pages.charts import Strips, chart
 from fitnoise.reading.layouts import layout
-from test_pages import both, made_whole, small, summed
+from test_pages import both, integer_tables, small, summed
 
 BROWSER_MODE = os.environ.get("FITNOISE_BROWSER", "")
 BROWSER = next(
@@ -35,7 +35,7 @@ def browser():
         chromium.close()
 
 
-REPORTS = {"en": small, "de": small, "de whole": made_whole, "en combination": both, "de sums": summed}
+REPORTS = {"en": small, "de": small, "de whole": integer_tables, "en combination": both, "de sums": summed}
 
 
 @pytest.fixture(scope="module", params=REPORTS)

@@ -23,7 +23,7 @@ from fitnoise.reading.release_files import to_json
 from fitnoise.reading.verification import UNCHECKED
 from laws import answered, by_command
 from refused import refused
-from test_pages import MADE, RULE, demo, small
+from test_pages import DERIVED, RULE, demo, small
 
 HOSTILE = "=1+1|'\"<&\\_{}%$#^~"
 
@@ -68,9 +68,9 @@ def test_a_workbook_holds_no_formula(tmp_path):
     assert len(sheet.title) <= 31
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", DERIVED)
 def test_what_is_made_of_releases_is_exported(tmp_path, name):
-    tables = MADE[name]()
+    tables = DERIVED[name]()
     table = layout(tables, next(iter(tables)))
     sheet = openpyxl.load_workbook(fn.export(tables, tmp_path / "a.xlsx", bands=RULE)).worksheets[1]
     each = 3 if table.ends is None else 4
@@ -333,7 +333,7 @@ def test_another_version_of_what_writes_workbooks_is_named(a_copy, monkeypatch):
 
 
 def test_an_export_of_combined_tables_matches_only_them(exported, tmp_path):
-    for i, build in enumerate(MADE.values()):
+    for i, build in enumerate(DERIVED.values()):
         tables = build()
         for name in PLACES.values():
             path = fn.export(tables, tmp_path / f"{i}{name}")

@@ -39,8 +39,8 @@ def exact_quantile(coefficients, t, confidence):
     p = exact_pmf(coefficients, t, reach)
     sides = p[reach:].copy()
     sides[1:] += p[:reach][::-1]
-    beyond = np.append(np.cumsum(sides[:0:-1])[::-1], 0)
-    return int(np.argmax(beyond <= 1 - confidence)), beyond
+    tails = np.append(np.cumsum(sides[:0:-1])[::-1], 0)
+    return int(np.argmax(tails <= 1 - confidence)), tails
 
 
 def partial_fractions(b, m, digits=90):
@@ -70,26 +70,26 @@ def test_one_noise_has_its_exact_quantile(t, confidence):
         q = (-1 / Decimal(t)).exp()
         miss = 1 - Decimal(confidence)
 
-        def beyond(k):
+        def exact_tail(k):
             return 2 * (-(k + 1) / Decimal(t)).exp() / (1 + q) if k >= 0 else Decimal(1)
 
         got = half_width([[-1.0, 0.0]], t, confidence)[0]
         assert got == int(got)
         k = Decimal(int(got))
-        assert beyond(k) <= miss
-        assert beyond(k - max(1, int(k * Decimal("1e-14")))) > miss
+        assert exact_tail(k) <= miss
+        assert exact_tail(k - max(1, int(k * Decimal("1e-14")))) > miss
         bound = Decimal(tail([[1.0]], t, got)[0])
-        assert beyond(k) <= bound <= beyond(k) * Decimal("1.000000000001")
+        assert exact_tail(k) <= bound <= exact_tail(k) * Decimal("1.000000000001")
         if k > 0 and t < 1e6:
             just_below = Decimal(tail([[1.0]], t, np.nextafter(got, 0))[0])
-            assert beyond(k - 1) <= just_below <= beyond(k - 1) * Decimal("1.000000000001")
+            assert exact_tail(k - 1) <= just_below <= exact_tail(k - 1) * Decimal("1.000000000001")
 
 
-def test_one_noise_on_a_lattice_that_is_not_whole():
+def test_one_noise_on_a_non_integer_lattice():
     m = half_width([[0.1], [1 / 3], [-7.7]], T, 0.95)
     steps = half_width([[1.0]], T, 0.95)[0]
-    for a, found in zip([0.1, 1 / 3, 7.7], m, strict=True):
-        assert Fraction(a) * int(steps) <= Fraction(found) <= Fraction(a) * int(steps) * (1 + Fraction(1, 2**50))
+    for a, bound in zip([0.1, 1 / 3, 7.7], m, strict=True):
+        assert Fraction(a) * int(steps) <= Fraction(bound) <= Fraction(a) * int(steps) * (1 + Fraction(1, 2**50))
     assert (tail([[0.1], [1 / 3], [-7.7]], T, m) <= 0.05).all()
 
 
@@ -102,12 +102,12 @@ def test_against_the_exact_discrete_law(coefficients, t):
     if t * np.linalg.norm(coefficients) > 2e4:
         t = 100.0
     for confidence in LEVELS[:-1]:
-        exact, beyond = exact_quantile(coefficients, t, confidence)
-        found = half_width([coefficients], t, confidence)[0]
-        assert exact <= found <= exact * (1 + HALF_WIDTH_TOLERANCE + LATTICE / t)
-    places = np.unique(np.geomspace(1, np.argmax(beyond < 1e-11), 40).astype(int))
+        exact, tails = exact_quantile(coefficients, t, confidence)
+        width = half_width([coefficients], t, confidence)[0]
+        assert exact <= width <= exact * (1 + HALF_WIDTH_TOLERANCE + LATTICE / t)
+    places = np.unique(np.geomspace(1, np.argmax(tails < 1e-11), 40).astype(int))
     bounds = tail(np.tile(coefficients, (len(places), 1)), t, places)
-    assert (bounds >= beyond[places]).all()
+    assert (bounds >= tails[places]).all()
     assert (tail([coefficients], t, 0.0) == 1).all()
 
 
@@ -118,11 +118,11 @@ def test_against_the_exact_discrete_law(coefficients, t):
     st.floats(0.001, 1 - 1e-9),
 )
 def test_never_below_the_exact_quantile(coefficients, t, confidence):
-    exact, beyond = exact_quantile(coefficients, t, confidence)
-    found = half_width([coefficients], t, confidence)[0]
-    assert found >= exact - (abs(beyond[exact] / (1 - confidence) - 1) < 1e-9)
+    exact, tails = exact_quantile(coefficients, t, confidence)
+    width = half_width([coefficients], t, confidence)[0]
+    assert width >= exact - (abs(tails[exact] / (1 - confidence) - 1) < 1e-9)
     deviation = t * np.sqrt(2 * np.sum(np.square(coefficients)))
-    assert found <= exact + (HALF_WIDTH_TOLERANCE + LATTICE / t) * max(exact, deviation) + np.abs(coefficients).max()
+    assert width <= exact + (HALF_WIDTH_TOLERANCE + LATTICE / t) * max(exact, deviation) + np.abs(coefficients).max()
 
 
 @pytest.mark.parametrize("kind", ["even", "wide", "close", "lone"])
@@ -188,8 +188,8 @@ def test_equal_coefficients(confidence):
         weights[1:-1:2] *= 4
         weights[2:-1:2] *= 2
         weights /= 3
-        for at, sign in ((m, 1), (m * (1 - HALF_WIDTH_TOLERANCE), -1)):
-            truth = 2 * np.dot(gamma.pdf(x, n) * weights, gamma.sf(x + at, n))
+        for offset, sign in ((m, 1), (m * (1 - HALF_WIDTH_TOLERANCE), -1)):
+            truth = 2 * np.dot(gamma.pdf(x, n) * weights, gamma.sf(x + offset, n))
             assert sign * (miss * (1 + 1e-6 * sign) - truth) >= 0
 
 
@@ -292,12 +292,12 @@ def test_rows_do_not_touch_each_other(rng):
     a[::7] = 0
     a[1::7, 1:] = 0
     levels = 1 - 10 ** rng.uniform(-10, -0.4, 700)
-    together = half_width(a, T, levels)
-    assert (together[::7] == 0).all()
-    assert (tail(a, T, together)[::7] == 0).all()
-    some = rng.choice(700, 40, replace=False)
-    apart = [half_width(a[[j]], T, levels[j])[0] for j in some]
-    np.testing.assert_allclose(together[some], apart, rtol=1e-12)
+    joint = half_width(a, T, levels)
+    assert (joint[::7] == 0).all()
+    assert (tail(a, T, joint)[::7] == 0).all()
+    rows = rng.choice(700, 40, replace=False)
+    separate = [half_width(a[[j]], T, levels[j])[0] for j in rows]
+    np.testing.assert_allclose(joint[rows], separate, rtol=1e-12)
 
 
 def test_nothing_to_sum():

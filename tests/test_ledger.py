@@ -159,8 +159,8 @@ def ages(*eighths: int) -> Profile:
     return Profile((("age", len(eighths)),), tuple(e * EIGHTH for e in eighths))
 
 
-def spend(ledger: Ledger, plan: str, profile: Profile, *beside: str, account: Account = SURVEY) -> LedgerEntry:
-    return ledger.charge(account, loss(profile.largest, profile=profile), {"plan": plan}, composed_with=beside)
+def spend(ledger: Ledger, plan: str, profile: Profile, *given_plans: str, account: Account = SURVEY) -> LedgerEntry:
+    return ledger.charge(account, loss(profile.largest, profile=profile), {"plan": plan}, composed_with=given_plans)
 
 
 def pure(ledger: Ledger, epsilon: Fraction) -> LedgerEntry:
@@ -191,8 +191,8 @@ def test_a_quote_says_all_there_is_with_a_cap_and_without() -> None:
     half, eighth = Fraction(1, 2), Fraction(1, 8)
     with Ledger(":memory:") as ledger:
         pure(ledger, half)
-        asked = loss(half, epsilon=Fraction(1))
-        known: dict[str, Any] = {
+        price = loss(half, epsilon=Fraction(1))
+        expected: dict[str, Any] = {
             "account": SURVEY,
             "rho": half,
             "spent": eighth,
@@ -200,16 +200,16 @@ def test_a_quote_says_all_there_is_with_a_cap_and_without() -> None:
             "epsilon_spent": half,
             "mu_squared_spent": ceil_dyadic(pure_mu_squared(half)),
         }
-        assert ledger.quote(SURVEY, asked) == Quote(**known, cap=None, remaining=None, fits=True)
+        assert ledger.quote(SURVEY, price) == Quote(**expected, cap=None, remaining=None, fits=True)
         ledger.set_cap(SURVEY, half)
-        assert ledger.quote(SURVEY, asked) == Quote(**known, cap=half, remaining=half - eighth, fits=False, more=0)
+        assert ledger.quote(SURVEY, price) == Quote(**expected, cap=half, remaining=half - eighth, fits=False, more=0)
         ledger.set_cap(SURVEY, epsilon=Fraction(3, 2))
         capped = {"cap": Fraction(9, 8), "epsilon_cap": Fraction(3, 2), "remaining": half, "fits": True, "more": 1}
-        assert ledger.quote(SURVEY, asked) == Quote(**known, **capped)
+        assert ledger.quote(SURVEY, price) == Quote(**expected, **capped)
         ledger.set_cap(SURVEY, half)
         ledger.charge(SURVEY, loss(eighth), {})
         ledger.set_cap(SURVEY, epsilon=Fraction(3, 2))
-        quote = ledger.quote(SURVEY, asked)
+        quote = ledger.quote(SURVEY, price)
         assert (quote.epsilon_spent, quote.remaining, quote.fits) == (None, 0, False)
 
 
@@ -242,7 +242,7 @@ def test_a_cap_keeps_its_reason_and_its_epsilon_and_nothing_else() -> None:
             ledger.set_cap(SURVEY, epsilon=-UNIT)
 
 
-def test_nothing_stands_beside_a_plan_released_twice() -> None:
+def test_nothing_is_composed_with_a_plan_released_twice() -> None:
     with Ledger(":memory:") as ledger:
         for _ in range(2):
             spend(ledger, P, YOUNG)
@@ -258,13 +258,13 @@ def test_where_nothing_may_be_spent_or_is_left_a_refusal_says_so() -> None:
             ledger.set_cap(CENSUS, cap)
             for rho in charged:
                 ledger.charge(CENSUS, loss(rho), {})
-            said = refusal(lambda: ledger.charge(CENSUS, loss(Fraction(1, 2)), {}))
-            for words in ("remaining ρ = 0 ", f"spent ρ is {cap}", f"cap is {cap}", "is 1/2 too large"):
-                assert words in str(said)
-            assert "same records" not in str(said)
+            error = refusal(lambda: ledger.charge(CENSUS, loss(Fraction(1, 2)), {}))
+            for text in ("remaining ρ = 0 ", f"spent ρ is {cap}", f"cap is {cap}", "is 1/2 too large"):
+                assert text in str(error)
+            assert "same records" not in str(error)
 
 
-def test_what_was_charged_on_the_same_records_is_told_with_its_profiles() -> None:
+def test_charges_on_the_same_records_have_their_profiles() -> None:
     with Ledger(":memory:") as ledger:
         with refused("ledger.releases-not-on-same-records"):
             ledger.charged(SURVEY)
@@ -280,7 +280,7 @@ def test_what_was_charged_on_the_same_records_is_told_with_its_profiles() -> Non
 
 
 @pytest.mark.parametrize("detail", [{}, {"plan": 7}, {"plan": None}])
-def test_a_charge_that_names_no_plan_is_not_told(detail: dict[str, Any]) -> None:
+def test_a_charge_without_a_plan_is_refused(detail: dict[str, Any]) -> None:
     with Ledger(":memory:") as ledger:
         ledger.charge(SURVEY, loss(YOUNG.largest, profile=YOUNG), detail)
         with refused("ledger.entry-without-plan"):
@@ -291,7 +291,7 @@ def test_a_charge_that_names_no_plan_is_not_told(detail: dict[str, Any]) -> None
             ledger.charged(SURVEY)
 
 
-def test_on_the_same_records_only_the_dearest_cell_is_paid() -> None:
+def test_on_the_same_records_only_the_costliest_cell_is_charged() -> None:
     def spent() -> Fraction:
         return ledger.balance(SURVEY).spent * 8
 
@@ -308,7 +308,7 @@ def test_on_the_same_records_only_the_dearest_cell_is_paid() -> None:
 
 
 def test_whoever_is_protected_pays_for_every_release() -> None:
-    """A unit pays its stated cost, or else the least bound from stated costs; worked out in eighths."""
+    """A unit is charged its stated cost, or else the least bound from stated costs; worked out in eighths."""
     with Ledger(":memory:") as ledger:
 
         def spent() -> list[Fraction | None]:
@@ -331,38 +331,38 @@ def test_whoever_is_protected_pays_for_every_release() -> None:
         assert (ledger.balance(SURVEY).remaining, ledger.balance(SURVEY).fits) == (None, True)
 
 
-@pytest.mark.parametrize(("own", "other"), [(PERSON, SURVEY), (SURVEY, PERSON)], ids=["its own", "another's"])
-def test_a_larger_promise_of_the_same_unit_is_the_safe_one(own: Account, other: Account) -> None:
+@pytest.mark.parametrize(("declared", "other"), [(PERSON, SURVEY), (SURVEY, PERSON)], ids=["its own", "another's"])
+def test_a_larger_promise_of_the_same_unit_is_the_safe_one(declared: Account, other: Account) -> None:
     """A person of three records has three, for any account and any charge that declared it; a record is one."""
     one = Account("survey", PrivacyUnit("person"))
     price = {PERSON: loss(Fraction(9, 8)), SURVEY: loss(Fraction(1, 8))}
     with Ledger(":memory:") as ledger:
-        ledger.charge(own, price[own], {}, also={other: price[other]})
+        ledger.charge(declared, price[declared], {}, also={other: price[other]})
         assert [ledger.balance(a).spent for a in (one, SURVEY)] == [Fraction(9, 8), Fraction(1, 8)]
 
 
 def test_of_whom_an_id_counts_what_one_record_costs_says_nothing() -> None:
     """Many records of a person may count: only the cost of another charge by the id bounds it, and no promise."""
-    by, swap, other = (
+    by_id, swap, other = (
         Account("survey", PrivacyUnit("person", 1, relation, name))
         for name, relation in (("id", ADD), ("id", REPLACE), ("house", ADD))
     )
     with Ledger(":memory:") as ledger:
-        ledger.charge(by, loss(Fraction(1, 8)), {}, also={SURVEY: loss(Fraction(1, 100))})
-        assert [ledger.balance(a).spent for a in (by, swap, other)] == [Fraction(1, 8), Fraction(1, 2), None]
+        ledger.charge(by_id, loss(Fraction(1, 8)), {}, also={SURVEY: loss(Fraction(1, 100))})
+        assert [ledger.balance(a).spent for a in (by_id, swap, other)] == [Fraction(1, 8), Fraction(1, 2), None]
     with Ledger(":memory:") as ledger:
         ledger.charge(SURVEY, loss(Fraction(1, 8)), {}, also={PERSON: loss(Fraction(9, 8))})
-        assert [ledger.balance(a).spent for a in (by, other)] == [None, None]
+        assert [ledger.balance(a).spent for a in (by_id, other)] == [None, None]
 
 
-@pytest.mark.parametrize("first", [0, 1])
-def test_of_bounds_with_the_same_rho_the_least_epsilon_and_mu_hold(first: int) -> None:
+@pytest.mark.parametrize("index", [0, 1])
+def test_of_bounds_with_the_same_rho_the_smallest_epsilon_and_mu_hold(index: int) -> None:
     units = [Account("survey", PrivacyUnit(name)) for name in ("person", "household")]
-    declared, half = units[first], Fraction(1, 2)
+    declared, half = units[index], Fraction(1, 2)
     pure = [Price(half, None, Fraction(2)), Price(half, None, Fraction(1))]
     mu = [Price(half, None, None, Fraction(x, 4), Fraction(2)) for x in (4, 3)]
     for prices in (pure, mu, [Price(half), Price(half)]):
-        stated = {units[i]: prices[i] for i in (first, 1 - first)}
+        stated = {units[i]: prices[i] for i in (index, 1 - index)}
         assert room._price(declared, stated, SURVEY) == prices[1]
 
 
@@ -371,7 +371,7 @@ def test_pure_prices_with_profiles_add_up_in_mu_where_no_rate_is_stated() -> Non
     assert room._joint_mu([one, one]) == 2 * ceil_dyadic(pure_mu_squared(Fraction(1)))
 
 
-def test_what_remains_of_a_cap_on_epsilon_is_told_in_rho() -> None:
+def test_the_rest_of_a_cap_on_epsilon_is_stated_in_rho() -> None:
     with Ledger(":memory:") as ledger:
         ledger.set_cap(SURVEY, epsilon=Fraction(1, 2))
         assert (ledger.balance(SURVEY).remaining, ledger.balance(SURVEY).more) == (Fraction(1, 8), 0)
@@ -400,44 +400,46 @@ def test_what_is_admitted_charges_nothing_and_what_is_not_is_remembered() -> Non
         with refused("ledger.composed-plan-not-charged"):
             ledger.admit(SURVEY, loss(YOUNG.largest, profile=YOUNG), {}, composed_with=[P])
         assert len(ledger.entries()) == 2
-        said = refusal(lambda: ledger.admit(SURVEY, loss(3 * eighth), {"plan": P}, also={PERSON: loss(eighth)}))
-        assert said.code == "ledger.over-cap"
-        assert "ρ = 3/8" in said.given
+        error = refusal(lambda: ledger.admit(SURVEY, loss(3 * eighth), {"plan": P}, also={PERSON: loss(eighth)}))
+        assert error.code == "ledger.over-cap"
+        assert "ρ = 3/8" in error.given
         entry = ledger.entries()[-1]
         assert (entry.kind, entry.account, entry.rho) == ("refusal", SURVEY, 3 * eighth)
         assert entry.detail == {"plan": P, "units": [{"unit": PERSON.document, "rho": "1/8"}]}
-        said = refusal(lambda: ledger.admit(SURVEY, loss(eighth), {}, also={PERSON: loss(10 * eighth)}))
-        assert said.code == "ledger.over-cap"
-        assert f"{PERSON.source!r} ({PERSON.sentence})" in said.given
+        error = refusal(lambda: ledger.admit(SURVEY, loss(eighth), {}, also={PERSON: loss(10 * eighth)}))
+        assert error.code == "ledger.over-cap"
+        assert f"{PERSON.source!r} ({PERSON.sentence})" in error.given
         assert ledger.balance(SURVEY).spent == ledger.balance(PERSON).spent == 0
 
 
 def test_a_series_that_was_refused_was_not_begun() -> None:
-    drawn = DrawnPeriod(1, "0" * 64)
+    period = DrawnPeriod(1, "0" * 64)
     with Ledger(":memory:") as ledger:
         ledger.set_cap(SURVEY, Fraction(1, 8))
-        for asked in (drawn, DrawnPeriod(2, "0" * 64)):  # the refusal does not show the next draw
-            refusal(lambda asked=asked: ledger.charge(SURVEY, loss(Fraction(1, 4)), {"plan": P}, drawn_period=asked))
+        for request in (period, DrawnPeriod(2, "0" * 64)):  # the refusal does not show the next draw
+            refusal(
+                lambda request=request: ledger.charge(SURVEY, loss(Fraction(1, 4)), {"plan": P}, drawn_period=request)
+            )
         assert ledger.series(SURVEY, P) == []
         with refused("ledger.series-not-in-turn"):
             ledger.period(SURVEY, P, DrawnPeriod(2, "0" * 64))
         ledger.set_cap(SURVEY, Fraction(1))
-        entry = ledger.charge(SURVEY, loss(Fraction(1, 4)), {"plan": P}, drawn_period=drawn)
+        entry = ledger.charge(SURVEY, loss(Fraction(1, 4)), {"plan": P}, drawn_period=period)
         assert ledger.series(SURVEY, P) == [entry]
 
 
-def test_beside_what_nothing_bounds_for_a_unit_nothing_bounds_what_is_added() -> None:
+def test_an_addition_to_an_unbounded_cost_is_unbounded() -> None:
     """Not even where it is stated what it costs that unit alone."""
     with Ledger(":memory:") as ledger:
         ledger.charge(SURVEY, loss(Fraction(1, 8)), {})
         spend(ledger, P, YOUNG, account=SWAP)
         ledger.set_cap(SURVEY, Fraction(9))
         also = {SURVEY: loss(OLD.largest, profile=OLD)}
-        said = refusal(
+        error = refusal(
             lambda: ledger.charge(SWAP, loss(OLD.largest, profile=OLD), {"plan": Q}, also=also, composed_with=[P])
         )
-        assert said.code == "ledger.cost-unbounded"
-        assert f"{SURVEY.source!r} ({SURVEY.sentence})" in said.given
+        assert error.code == "ledger.cost-unbounded"
+        assert f"{SURVEY.source!r} ({SURVEY.sentence})" in error.given
 
 
 def test_groups_of_a_name_cost_every_unit_of_it_what_is_known() -> None:
@@ -458,11 +460,11 @@ def test_groups_of_a_name_cost_every_unit_of_it_what_is_known() -> None:
 
 def test_as_many_charges_fit_as_fit_under_every_cap_of_the_name() -> None:
     with Ledger(":memory:") as ledger:
-        asked = partial(ledger.quote, SURVEY, loss(Fraction(1, 8)), also={PERSON: loss(Fraction(1, 2))})
-        assert asked().more is None
-        for account, more in ((SURVEY, 9), (PERSON, 2)):
+        quote = partial(ledger.quote, SURVEY, loss(Fraction(1, 8)), also={PERSON: loss(Fraction(1, 2))})
+        assert quote().more is None
+        for account, number in ((SURVEY, 9), (PERSON, 2)):
             ledger.set_cap(account, Fraction(9, 8))
-            assert asked().more == more
+            assert quote().more == number
 
 
 def test_changes_one_after_the_other_cost_their_square_and_rounding_once() -> None:
@@ -480,9 +482,9 @@ def test_changes_one_after_the_other_cost_their_square_and_rounding_once() -> No
 
 @pytest.mark.parametrize("wrong", [1, None, 0.5, ["1"]])
 def test_a_number_of_a_price_is_a_text(wrong: Any) -> None:
-    for words in ({"rho": wrong}, {"rho": "1", "epsilon": wrong}):
+    for document in ({"rho": wrong}, {"rho": "1", "epsilon": wrong}):
         with refused("ledger.number-not-readable"):
-            Price.parse(words)
+            Price.parse(document)
 
 
 def test_mu_is_as_stated_or_as_epsilon_implies_it() -> None:
@@ -500,17 +502,17 @@ def test_pure_charges_are_pure_for_every_unit() -> None:
         assert ledger.balance(PERSON).spent == Fraction(9, 2)
         ledger.set_cap(PERSON, epsilon=Fraction(5))
         assert not ledger.quote(SURVEY, loss(Fraction(1, 2), epsilon=Fraction(1))).fits
-        said = refusal(lambda: ledger.charge(SURVEY, loss(Fraction(1, 2), epsilon=Fraction(1)), {}))
-        assert said.code == "ledger.over-epsilon-cap"
-        assert all(words in str(said) for words in ("ε = 3", "spent ε is 3", "cap is 5", "'survey' (one person"))
+        error = refusal(lambda: ledger.charge(SURVEY, loss(Fraction(1, 2), epsilon=Fraction(1)), {}))
+        assert error.code == "ledger.over-epsilon-cap"
+        assert all(text in str(error) for text in ("ε = 3", "spent ε is 3", "cap is 5", "'survey' (one person"))
         two = {PERSON: loss(Fraction(2), epsilon=Fraction(2))}
         assert ledger.charge(SURVEY, loss(Fraction(1, 2), epsilon=Fraction(1)), {}, also=two).kind == "charge"
         assert ledger.balance(PERSON).epsilon_spent == 5
 
 
-def test_short_fractions_are_told_exactly_and_long_ones_to_six_digits() -> None:
-    told = {None: "∞", Fraction(7): "7", Fraction(1, 1000): "1/1000", Fraction(2, 3 * 2**64): "about 3.61401e-20"}
-    assert {x: room._rho_text(x) for x in told} == told
+def test_short_fractions_are_printed_exactly_and_long_ones_to_six_digits() -> None:
+    texts = {None: "∞", Fraction(7): "7", Fraction(1, 1000): "1/1000", Fraction(2, 3 * 2**64): "about 3.61401e-20"}
+    assert {x: room._rho_text(x) for x in texts} == texts
 
 
 @pytest.mark.parametrize("short", [0, 1])
@@ -520,22 +522,22 @@ def test_a_cap_holds_for_every_release_under_whichever_unit(short: int) -> None:
         ledger.set_cap(SURVEY, Fraction(1))
         ledger.set_cap(SWAP, Fraction(100))
         ledger.set_cap(SURVEY, Fraction(5) - short * UNIT)
-        asked = {SURVEY: loss(Fraction(5))}
-        assert ledger.quote(SWAP, loss(Fraction(1, 8)), also=asked).fits is not bool(short)
+        prices = {SURVEY: loss(Fraction(5))}
+        assert ledger.quote(SWAP, loss(Fraction(1, 8)), also=prices).fits is not bool(short)
         if short:
-            said = refusal(lambda: ledger.charge(SWAP, loss(Fraction(1, 8)), {}, also=asked))
-            assert said.code == "ledger.over-cap"
-            assert "ρ = 5" in said.given
-            assert f"{SURVEY.source!r} ({SURVEY.sentence})" in said.given
+            error = refusal(lambda: ledger.charge(SWAP, loss(Fraction(1, 8)), {}, also=prices))
+            assert error.code == "ledger.over-cap"
+            assert "ρ = 5" in error.given
+            assert f"{SURVEY.source!r} ({SURVEY.sentence})" in error.given
         else:
-            ledger.charge(SWAP, loss(Fraction(1, 8)), {}, also=asked)
+            ledger.charge(SWAP, loss(Fraction(1, 8)), {}, also=prices)
         assert ledger.balance(SURVEY).spent == 5 * (1 - short)
-        said = refusal(lambda: ledger.charge(SWAP, loss(Fraction(1, 8)), {}))
-        assert said.code == "ledger.cost-unbounded"
-        assert f"{SURVEY.source!r} ({SURVEY.sentence})" in said.given
+        error = refusal(lambda: ledger.charge(SWAP, loss(Fraction(1, 8)), {}))
+        assert error.code == "ledger.cost-unbounded"
+        assert f"{SURVEY.source!r} ({SURVEY.sentence})" in error.given
 
 
-def test_a_unit_beside_a_cap_is_opened_by_a_cap_of_its_own() -> None:
+def test_a_unit_next_to_a_cap_needs_its_own_cap() -> None:
     with Ledger(":memory:") as ledger:
         ledger.charge(SURVEY, loss(Fraction(1, 8)), {})
         ledger.charge(SWAP, loss(Fraction(1, 8)), {}, also={SURVEY: loss(Fraction(1, 8))})  # nothing has a cap
@@ -567,9 +569,9 @@ def test_a_promise_about_other_cells_is_another_account_and_the_refusal_says_of_
         entry = ledger.charge(accounts[1], loss(Fraction(1, 16)), {})
         assert (entry.price(accounts[0]).rho, ledger.balance(accounts[0]).spent) == (9 * entry.rho, 9 * entry.rho)
         assert ledger.accounts() == accounts[:2]
-        said = refusal(lambda: ledger.charge(accounts[1], loss(Fraction(1, 16)), {}))
-        assert said.code == "ledger.over-cap"
-        assert f"'survey' ({accounts[0].sentence})" in said.given
+        error = refusal(lambda: ledger.charge(accounts[1], loss(Fraction(1, 16)), {}))
+        assert error.code == "ledger.over-cap"
+        assert f"'survey' ({accounts[0].sentence})" in error.given
 
 
 def test_what_others_pay_is_stated_of_accounts_of_the_name() -> None:
@@ -594,21 +596,21 @@ def test_a_unit_for_which_nothing_bounds_the_past_is_not_opened() -> None:
         ledger.charge(SURVEY, loss(Fraction(1, 8)), {})  # nothing has a cap, and so nothing is refused
         ledger.set_cap(SURVEY, Fraction(1))  # the source has charges: a cap closes it
         assert ledger.balance(SURVEY).remaining == 0
-        said = refusal(lambda: ledger.charge(SURVEY, loss(Fraction(1, 8)), {}))
-        assert said.code == "ledger.spent-unbounded"
-        assert "'survey'" in said.given
+        error = refusal(lambda: ledger.charge(SURVEY, loss(Fraction(1, 8)), {}))
+        assert error.code == "ledger.spent-unbounded"
+        assert "'survey'" in error.given
 
 
-def test_on_the_same_records_another_unit_pays_its_own_dearest_cell() -> None:
+def test_on_the_same_records_another_unit_pays_its_own_costliest_cell() -> None:
     """If all charges on the same records state cells for it; else the sum."""
     thrice = {PERSON: loss(Fraction(9, 2), profile=ages(36, 9, 9))}
     with Ledger(":memory:") as ledger:
         ledger.charge(SURVEY, loss(YOUNG.largest, profile=YOUNG), {"plan": P}, also=thrice)
         old = {PERSON: loss(Fraction(9, 2), profile=ages(9, 9, 36))}
-        asked = partial(ledger.charge, SURVEY, loss(OLD.largest, profile=OLD), {"plan": Q}, composed_with=[P])
+        charge = partial(ledger.charge, SURVEY, loss(OLD.largest, profile=OLD), {"plan": Q}, composed_with=[P])
         ledger.set_cap(PERSON, Fraction(45, 8))
-        assert refusal(asked).code == "ledger.over-cap"  # 36 + 36
-        asked(also=old)
+        assert refusal(charge).code == "ledger.over-cap"  # 36 + 36
+        charge(also=old)
         assert [8 * ledger.balance(a).spent for a in (SURVEY, PERSON)] == [5, 45]
         ledger.charge(Account("homes", SURVEY.unit), loss(YOUNG.largest, profile=YOUNG), {"plan": P})
         assert 8 * ledger.balance(PERSON).spent == 45
@@ -622,28 +624,28 @@ def refusal(charge: Callable[[], LedgerEntry | None]) -> BudgetExceeded:
     return caught.value
 
 
-def test_a_refusal_says_what_was_asked_and_what_is_left() -> None:
+def test_a_refusal_states_the_request_and_the_rest() -> None:
     with Ledger(":memory:") as ledger:
         ledger.set_cap(SURVEY, Fraction(1, 8))
-        said = refusal(lambda: ledger.charge(SURVEY, loss(Fraction(1, 4)), {}))
-        assert said.code == "ledger.over-cap"
-        for words in ("ρ = 1/4", "ρ = 1/8", "'survey'", "one record", "spent ρ is 0", "cap is 1/8", "Entry 2"):
-            assert words in str(said)
+        error = refusal(lambda: ledger.charge(SURVEY, loss(Fraction(1, 4)), {}))
+        assert error.code == "ledger.over-cap"
+        for text in ("ρ = 1/4", "ρ = 1/8", "'survey'", "one record", "spent ρ is 0", "cap is 1/8", "Entry 2"):
+            assert text in str(error)
 
 
-def test_a_refusal_beside_others_says_by_how_much_it_would_add() -> None:
+def test_a_refusal_with_composed_plans_states_the_increase() -> None:
     above = Profile(OLD.axes, (EIGHTH + 1, *OLD.values[1:]))  # more expensive in a cell that is not its own costliest
     with Ledger(":memory:") as ledger:
         spend(ledger, P, YOUNG)
         spend(ledger, Q, OLD)
-        for eighths, profile, beside, words in [
+        for eighths, profile, plans, pattern in [
             (9, above, [P], r"ρ = 1/2 \(about 0\.125 more .*is about 5\.42101e-20 too large"),
             (7, ages(0, 1, 0), [P], r"\(0 more .*is 1/8 too large"),
             (6, LEVEL, [P, Q], r"\(1/8 less .*is 1/8 too large"),
         ]:
             ledger.set_cap(SURVEY, Fraction(eighths, 8))
-            charge = partial(spend, ledger, R, profile, *beside)
-            assert re.search(words, str(refusal(charge)))
+            charge = partial(spend, ledger, R, profile, *plans)
+            assert re.search(pattern, str(refusal(charge)))
         with refused("ledger.free-plan-costs"):
             ledger.charge(SURVEY, loss(OLD.largest, profile=OLD), {}, composed_with=[P], at_most=Fraction(0))
 
@@ -652,30 +654,30 @@ def test_a_refusal_under_a_pure_cap_says_what_is_not_pure() -> None:
     with Ledger(":memory:") as ledger:
         ledger.set_cap(SURVEY, epsilon=Fraction(1, 2))
         pure(ledger, Fraction(1, 3))
-        said = refusal(lambda: pure(ledger, Fraction(1, 4)))
-        assert said.code == "ledger.over-epsilon-cap"
-        for words in ("ε = 1/4", "spent ε is 1/3", "cap is 1/2", "'survey'", "one record", "Entry 3"):
-            assert words in str(said)
+        error = refusal(lambda: pure(ledger, Fraction(1, 4)))
+        assert error.code == "ledger.over-epsilon-cap"
+        for text in ("ε = 1/4", "spent ε is 1/3", "cap is 1/2", "'survey'", "one record", "Entry 3"):
+            assert text in str(error)
         assert "ε = about 0.333333 " in refusal(lambda: pure(ledger, Fraction(10**6, 3 * 10**6 - 1))).given
-        said = refusal(lambda: ledger.charge(SURVEY, loss(UNIT), {}))
-        assert said.code == "ledger.cap-is-pure"
-        for words in ("ε = 1/2", "δ", "privacy = 'pure'", "a cap on ρ", "another promise", "Entry 5"):
-            assert words in str(said)
+        error = refusal(lambda: ledger.charge(SURVEY, loss(UNIT), {}))
+        assert error.code == "ledger.cap-is-pure"
+        for text in ("ε = 1/2", "δ", "privacy = 'pure'", "a cap on ρ", "another promise", "Entry 5"):
+            assert text in str(error)
         ledger.set_cap(SURVEY, Fraction(1))
         ledger.charge(SURVEY, loss(UNIT), {})
         ledger.set_cap(SURVEY, epsilon=Fraction(9))
-        said = refusal(lambda: pure(ledger, Fraction(1, 9)))
-        assert said.code == "ledger.spent-not-pure"
-        assert "ε = 9" in said.given
+        error = refusal(lambda: pure(ledger, Fraction(1, 9)))
+        assert error.code == "ledger.spent-not-pure"
+        assert "ε = 9" in error.given
 
 
-def test_what_cannot_stand_beside_is_refused_and_not_recorded() -> None:
+def test_an_invalid_composition_is_refused_and_not_recorded() -> None:
     with Ledger(":memory:") as ledger:
         spend(ledger, P, YOUNG)
         spend(ledger, Q, OLD, account=CENSUS)
         ledger.charge(SURVEY, loss(Fraction(1, 8)), {"plan": R})
         before = ledger.entries()
-        for beside, words in [
+        for plans, code in [
             ([P, S], "ledger.composed-plan-not-charged"),
             ([P, R], "ledger.entry-without-profile"),
             ([P[:12]], "ledger.composed-plan-not-charged"),
@@ -686,12 +688,12 @@ def test_what_cannot_stand_beside_is_refused_and_not_recorded() -> None:
             (None, "ledger.composed-plans-not-a-list"),
             ({P: P}, "ledger.composed-plans-not-a-list"),
         ]:
-            many: Any = beside
+            many: Any = plans
             for ask in (
                 lambda many: ledger.quote(SURVEY, loss(OLD.largest, profile=OLD), composed_with=many),
                 lambda many: ledger.charge(SURVEY, loss(OLD.largest, profile=OLD), {"plan": S}, composed_with=many),
             ):
-                with refused(words):
+                with refused(code):
                     ask(many)
         with refused("ledger.composed-plans-need-profile"):
             ledger.charge(SURVEY, loss(OLD.largest), {"plan": S}, composed_with=[P])
@@ -897,7 +899,7 @@ def test_twins_that_are_there_stay_two_accounts(path: Path) -> None:
             ledger.charge(Account("SurveY", SURVEY.unit), loss(Fraction(1, 8)), {})
 
 
-def test_a_new_ledger_is_empty_one_file_and_its_owners_alone(tmp_path: Path) -> None:
+def test_a_new_ledger_is_empty_in_one_private_file(tmp_path: Path) -> None:
     path = tmp_path / "grand livre #1?%41 é.db"
     with Ledger(path) as ledger:
         assert ledger.head() == (0, GENESIS)
@@ -941,7 +943,7 @@ def write_format(path: Path, version: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("write", "words"),
+    ("write", "code"),
     [
         (lambda path: path.write_bytes(b""), "ledger.file-empty"),
         (lambda path: path.write_text("id,age\n1,34\n" * 1000), "ledger.not-a-ledger"),
@@ -956,25 +958,25 @@ def write_format(path: Path, version: int) -> None:
         ),
     ],
 )
-def test_what_is_no_ledger_is_refused_and_left_alone(
-    tmp_path: Path, write: Callable[[Path], object], words: str
+def test_a_file_that_is_no_ledger_is_refused_and_unchanged(
+    tmp_path: Path, write: Callable[[Path], object], code: str
 ) -> None:
     path = tmp_path / "file"
     write(path)
     before = path.read_bytes()
-    with refused(words):
+    with refused(code):
         Ledger(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_an_error_says_which_ledger_it_is_of(path: Path) -> None:
-    for place, words in ((path, str(path)), (":memory:", "in memory")):
-        ledger = Ledger(place)
+    for location, text in ((path, str(path)), (":memory:", "in memory")):
+        ledger = Ledger(location)
         ledger.close()
         with refused("ledger.ledger-unusable") as caught:
             ledger.head()
-        assert words in str(caught.value)
+        assert text in str(caught.value)
 
 
 def test_a_file_larger_than_any_ledger_is_not_read(tmp_path: Path) -> None:
@@ -1029,17 +1031,17 @@ def test_whoever_stops_while_making_a_ledger_leaves_one_that_the_next_opens(
 
 def test_a_name_that_was_left_of_making_a_ledger_is_removed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file is of a killed process, or of another one between two looks. Other files with such names stay."""
-    left, other = (path.with_name(f".{path.name}.unfinished-{end}") for end in ("abcd1234", "wxyz_789"))
-    left.hardlink_to(path)
+    linked, other = (path.with_name(f".{path.name}.unfinished-{end}") for end in ("abcd1234", "wxyz_789"))
+    linked.hardlink_to(path)
     other.write_text("another file")
     Ledger(path).close()
-    assert (left.exists(), other.exists()) == (False, True)
+    assert (linked.exists(), other.exists()) == (False, True)
 
     def samefile(self: Path, _: Path) -> bool:
-        left.unlink(missing_ok=True)
+        linked.unlink(missing_ok=True)
         raise FileNotFoundError(2, "No such file or directory")
 
-    left.hardlink_to(path)
+    linked.hardlink_to(path)
     monkeypatch.setattr(Path, "samefile", samefile)
     Ledger(path).close()
 
@@ -1132,13 +1134,13 @@ def test_a_file_replaced_between_opening_and_commit_is_noticed(
         path.rename(aside)
         copy.rename(path)
 
-    said = pytest.raises(LedgerError)
-    with Ledger(path) as ledger, interposed(ledger, after, "after", swap), said as caught:
+    failure = pytest.raises(LedgerError)
+    with Ledger(path) as ledger, interposed(ledger, after, "after", swap), failure as caught:
         ledger.charge(SURVEY, loss(UNIT), {})
     assert caught.value.code == f"ledger.{code}"
     assert ("nothing" in str(caught.value)) == (after == "INSERT")  # of what is written it does not say so
-    with Ledger(path) as ledger, Ledger(aside) as first:
-        assert (ledger.verify(), first.verify()) == (5, 5 if after == "INSERT" else 6)
+    with Ledger(path) as ledger, Ledger(aside) as original:
+        assert (ledger.verify(), original.verify()) == (5, 5 if after == "INSERT" else 6)
 
 
 def test_a_ledger_with_two_names_is_refused(path: Path, tmp_path: Path) -> None:
@@ -1209,7 +1211,7 @@ def test_sql_cannot_alter_an_entry(path: Path, statement: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "code"),
     [
         *(
             (f"UPDATE entries SET {column} = {value} WHERE sequence = 2", "ledger.entry-changed")
@@ -1257,9 +1259,9 @@ def test_sql_cannot_alter_an_entry(path: Path, statement: str) -> None:
         ("UPDATE entries SET sequence = -1 WHERE sequence = 4", "ledger.entry-missing"),
     ],
 )
-def test_a_changed_or_missing_entry_is_named(path: Path, change: str, words: str) -> None:
+def test_a_changed_or_missing_entry_is_named(path: Path, change: str, code: str) -> None:
     tamper(path, change)
-    with refused(words):
+    with refused(code):
         Ledger(path)
 
 
@@ -1278,46 +1280,46 @@ def forged(path: Path, kind: str, rho: str, detail: str) -> None:
         db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*columns, room._digest(columns)))
 
 
-def written(profile: object = YOUNG.document(), **more: object) -> str:
-    return json.dumps({"plan": Q, "profile": profile, **more})
+def detail_text(profile: object = YOUNG.document(), **extra: object) -> str:
+    return json.dumps({"plan": Q, "profile": profile, **extra})
 
 
 def units_detail(price: dict[str, object], unit: object = PERSON.document) -> str:
     return json.dumps({"units": [{"unit": unit, **price}]})
 
 
-def pure_detail(epsilon: object, **more: object) -> str:
-    return json.dumps({"epsilon": epsilon, **more})
+def pure_detail(epsilon: object, **extra: object) -> str:
+    return json.dumps({"epsilon": epsilon, **extra})
 
 
 @pytest.mark.parametrize(
     ("kind", "rho", "detail"),
     [
         ("charge", "-1/2", "{}"),
-        ("charge", "1/4", written()),  # more expensive than stated
-        ("charge", "1", written()),
-        ("refusal", "1/4", written()),
+        ("charge", "1/4", detail_text()),  # more expensive than stated
+        ("charge", "1", detail_text()),
+        ("refusal", "1/4", detail_text()),
         ("refusal", "0", "{}"),
         ("refusal", "1/3", "{}"),
         ("period", "1", json.dumps({"plan": "a" * 64, "series": {"period": 1, "frozen": "0" * 64}})),
         ("period", "0", "{}"),
         ("period", "0", json.dumps({"plan": "a" * 64})),
-        ("charge", f"{10**400 * 2**64 + 1}/{2**64}", written()),
-        ("charge", "1/2", written(None)),
-        ("charge", "1/2", written([])),
-        ("charge", "1/2", written({**YOUNG.document(), "values": [4.0 * EIGHTH, 0, 0]})),
-        ("charge", "1/2", written({**YOUNG.document(), "values": [4 * EIGHTH, -1, 0]})),
-        ("charge", "1/2", written({**YOUNG.document(), "values": [4 * EIGHTH]})),
-        ("cap", "1/2", written()),
+        ("charge", f"{10**400 * 2**64 + 1}/{2**64}", detail_text()),
+        ("charge", "1/2", detail_text(None)),
+        ("charge", "1/2", detail_text([])),
+        ("charge", "1/2", detail_text({**YOUNG.document(), "values": [4.0 * EIGHTH, 0, 0]})),
+        ("charge", "1/2", detail_text({**YOUNG.document(), "values": [4 * EIGHTH, -1, 0]})),
+        ("charge", "1/2", detail_text({**YOUNG.document(), "values": [4 * EIGHTH]})),
+        ("cap", "1/2", detail_text()),
         ("cap", "1/2", json.dumps({"composed_with": []})),
-        ("charge", "1/2", written(composed_with=[])),
-        ("charge", "1/2", written(composed_with=None)),
-        ("charge", "1/2", written(composed_with=P)),
-        ("charge", "1/2", written(composed_with={P: 1})),
-        ("charge", "1/2", written(composed_with=[1])),
-        ("charge", "1/2", written(composed_with=[S])),  # never charged
-        ("refusal", "1/2", written(composed_with=[S])),
-        ("charge", "1/2", written(composed_with=[P, "a" * 64])),  # without a profile
+        ("charge", "1/2", detail_text(composed_with=[])),
+        ("charge", "1/2", detail_text(composed_with=None)),
+        ("charge", "1/2", detail_text(composed_with=P)),
+        ("charge", "1/2", detail_text(composed_with={P: 1})),
+        ("charge", "1/2", detail_text(composed_with=[1])),
+        ("charge", "1/2", detail_text(composed_with=[S])),  # never charged
+        ("refusal", "1/2", detail_text(composed_with=[S])),
+        ("charge", "1/2", detail_text(composed_with=[P, "a" * 64])),  # without a profile
         ("charge", "1/2", json.dumps({"plan": Q, "composed_with": [P]})),
         *(("charge", "1/2", json.dumps({"units": units})) for units in (None, {}, [], [None], [{"rho": "1/2"}])),
         *(("charge", "1/2", units_detail({"rho": "1/2"}, unit)) for unit in (SURVEY.document, SURVEY.key, None)),
@@ -1372,8 +1374,8 @@ def test_what_a_ledger_writes_could_have_been_written_by_hand(path: Path) -> Non
     with Ledger(path) as ledger:
         ledger.set_cap(SURVEY, Fraction(8))
         spend(ledger, P, YOUNG)
-    forged(path, "charge", "1/2", written(composed_with=[P]))
-    forged(path, "refusal", "1/2", written(composed_with=[P, Q]))
+    forged(path, "charge", "1/2", detail_text(composed_with=[P]))
+    forged(path, "refusal", "1/2", detail_text(composed_with=[P, Q]))
     forged(path, "charge", "1/8", pure_detail("1/2"))
     forged(path, "charge", str(ceil_dyadic(Fraction(1, 18))), pure_detail("1/3"))
     forged(path, "refusal", "1/8", pure_detail("1/2"))
@@ -1471,9 +1473,9 @@ def test_a_cap_on_what_is_no_epsilon_is_refused(epsilon: Any) -> None:
             ledger.set_cap(SURVEY, epsilon=epsilon)
         with refused("ledger.cap-not-a-fraction"):
             ledger.set_cap(SURVEY, mu_squared=epsilon)
-        for given in ({"rho": Fraction(1)}, {"mu_squared": Fraction(1)}, {"rho": None, "epsilon": None}):
+        for caps in ({"rho": Fraction(1)}, {"mu_squared": Fraction(1)}, {"rho": None, "epsilon": None}):
             with refused("ledger.cap-kind-not-single"):
-                ledger.set_cap(SURVEY, **{"epsilon": epsilon} | given)
+                ledger.set_cap(SURVEY, **{"epsilon": epsilon} | caps)
         assert ledger.entries() == []
 
 
@@ -1496,7 +1498,7 @@ def test_an_epsilon_too_long_to_be_written_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "code"),
     [
         (
             """UPDATE entries SET detail = replace(detail, '"1/2"', '"1/4"') WHERE sequence = 2""",
@@ -1516,14 +1518,14 @@ def test_an_epsilon_too_long_to_be_written_is_refused() -> None:
         ),
     ],
 )
-def test_an_altered_epsilon_is_named(tmp_path: Path, change: str, words: str) -> None:
+def test_an_altered_epsilon_is_named(tmp_path: Path, change: str, code: str) -> None:
     path = tmp_path / "pure.db"
     with Ledger(path) as ledger:
         ledger.set_cap(SURVEY, epsilon=Fraction(1))
         pure(ledger, Fraction(1, 2))
         pure(ledger, Fraction(1, 2))
     tamper(path, change)
-    with refused(words):
+    with refused(code):
         Ledger(path)
 
 
@@ -1735,7 +1737,7 @@ ledger.charge(account, Loss.concentrated(Fraction(1, 8)), {"plan": "x" * int(siz
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
-def test_a_process_killed_around_a_charge_leaves_it_whole_or_absent(path: Path, tmp_path: Path) -> None:
+def test_a_process_killed_around_a_charge_leaves_all_of_it_or_nothing(path: Path, tmp_path: Path) -> None:
     points = [
         (statement, when, cache, size, 6 if (statement, when) == ("COMMIT", "after") else 5)
         for statement in ("BEGIN", "SELECT * FROM entries", "INSERT", "COMMIT")
@@ -1781,7 +1783,7 @@ Ledger(path)
 
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_process_killed_while_creating_leaves_a_whole_ledger_or_none(tmp_path: Path, when: str) -> None:
+def test_a_process_killed_while_creating_leaves_a_complete_ledger_or_none(tmp_path: Path, when: str) -> None:
     path = tmp_path / "ledger.db"
     process = start(CREATOR, str(path), when)
     process.communicate()
@@ -1848,29 +1850,29 @@ def test_under_a_cap_on_mu_it_is_mu_squared_that_adds_up() -> None:
         balance = ledger.balance(SURVEY)
         assert balance.mu_squared_spent == entry.mu_squared + pure.mu_squared
         assert (balance.remaining, balance.mu_squared_cap) == ((3 - balance.mu_squared_spent) / 2, 3)
-        asked = gaussian(half)
-        assert (ledger.quote(SURVEY, asked).fits, ledger.quote(SURVEY, asked).more) == (True, 1)
-        ledger.charge(SURVEY, asked, {})
-        said = refusal(lambda: ledger.charge(SURVEY, asked, {}))
-        assert said.code == "ledger.over-mu-cap"
-        assert all(words in str(said) for words in ("μ² = about 1 ", "spent μ² is about 2.38925", "cap is 3"))
+        price = gaussian(half)
+        assert (ledger.quote(SURVEY, price).fits, ledger.quote(SURVEY, price).more) == (True, 1)
+        ledger.charge(SURVEY, price, {})
+        error = refusal(lambda: ledger.charge(SURVEY, price, {}))
+        assert error.code == "ledger.over-mu-cap"
+        assert all(text in str(error) for text in ("μ² = about 1 ", "spent μ² is about 2.38925", "cap is 3"))
         ledger.set_cap(SURVEY, Fraction(9))  # another account: no cap on μ² applies to it
         assert ledger.balance(SURVEY).mu_squared_cap is None
         ledger.charge(SURVEY, loss(half), {})  # of a lattice that is not known
         ledger.set_cap(SURVEY, mu_squared=Fraction(99))
         assert ledger.balance(SURVEY).mu_squared_spent is None
-        said = refusal(lambda: ledger.charge(SURVEY, asked, {}))
-        assert said.code == "ledger.mu-unknown"
-        assert "μ² of an earlier charge" in said.given
+        error = refusal(lambda: ledger.charge(SURVEY, price, {}))
+        assert error.code == "ledger.mu-unknown"
+        assert "μ² of an earlier charge" in error.given
     with Ledger(":memory:") as ledger:
         ledger.set_cap(SURVEY, mu_squared=Fraction(99))
-        said = refusal(lambda: ledger.charge(SURVEY, loss(half), {}))
-        assert said.code == "ledger.mu-unknown"
-        assert "μ² of this release" in said.given
-        assert f"{SURVEY.source!r} ({SURVEY.sentence})" in said.given
+        error = refusal(lambda: ledger.charge(SURVEY, loss(half), {}))
+        assert error.code == "ledger.mu-unknown"
+        assert "μ² of this release" in error.given
+        assert f"{SURVEY.source!r} ({SURVEY.sentence})" in error.given
 
 
-def test_on_the_same_records_mu_squared_is_that_of_the_dearest_cell() -> None:
+def test_on_the_same_records_mu_squared_is_that_of_the_costliest_cell() -> None:
     """Or, together with pure charges, the sum, if it is less than π times the joint ρ."""
     rate = 2 / (1 - 4 * FINE)
     with Ledger(":memory:") as ledger:
@@ -1897,7 +1899,7 @@ def test_other_units_pay_mu_squared_likewise() -> None:
         assert "μ²" in refusal(lambda: ledger.charge(SURVEY, gaussian(UNIT), {})).given
 
 
-def test_two_units_of_one_charge_that_read_alike_are_refused() -> None:
+def test_two_units_of_one_charge_that_look_equal_are_refused() -> None:
     twin = Account("survey", PrivacyUnit("pers0n", 3))
     with Ledger(":memory:") as ledger:
         with refused("ledger.units-look-alike"):

@@ -21,12 +21,12 @@ from reference_ledger import STEP, Cost, Reference
 from refused import refused
 
 ADD, REPLACE = Neighbours
-ALONE = Account("recensement, 東京", PrivacyUnit("household", 1, REPLACE))
+OTHER_SOURCE = Account("recensement, 東京", PrivacyUnit("household", 1, REPLACE))
 UNITS = [PrivacyUnit(), PrivacyUnit("person", 3), PrivacyUnit("person", 2, REPLACE), PrivacyUnit("record", 1, REPLACE)]
 ONCE = [Account("survey", PrivacyUnit("person", 3, once_per=["month"]), (("month", x * 64),)) for x in "ab"]
-NAMED = [*(Account("survey", unit) for unit in UNITS), *ONCE]
-ACCOUNTS = [ALONE, *NAMED]
-FIRST = ACCOUNTS[1]
+SURVEY_ACCOUNTS = [*(Account("survey", unit) for unit in UNITS), *ONCE]
+ACCOUNTS = [OTHER_SOURCE, *SURVEY_ACCOUNTS]
+FIRST_ACCOUNT = ACCOUNTS[1]
 TWINS = [Account("Survey", UNITS[0]), Account("survey", PrivacyUnit("pеrson", 3))]
 AXES = [(("age", 3),), (("age", 3),), (("sex", 2),), (("sex", 2), ("age", 3)), ()]
 
@@ -53,8 +53,8 @@ def laplace(epsilon, shares=(Fraction(1),), axes=()):
 
 def loss(cost):
     if cost.epsilon is not None:
-        whole = {"by_cell": cost.axes is not None, "axes": cost.axes or (), "implied": cost.costs}
-        return Loss.of_epsilon(cost.epsilon, **whole)
+        parts = {"by_cell": cost.axes is not None, "axes": cost.axes or (), "implied": cost.costs}
+        return Loss.of_epsilon(cost.epsilon, **parts)
     precision = COARSE if cost.mu is None else FINE
     return (
         Loss.concentrated(*cost.costs, precision)
@@ -89,8 +89,10 @@ costs = st.one_of(profiles(), unknown, pure)
 names = st.sampled_from(["anew"] * 4 + ["again", "not"])
 places = st.lists(st.integers(0, 8), min_size=1, max_size=2)  # plans on the same records
 handles = st.sampled_from([0, 1])
-accounts = st.sampled_from([*ACCOUNTS, ALONE, ALONE, FIRST, FIRST])
-stated = st.lists(st.sampled_from(NAMED), max_size=4, unique=True)  # accounts of which a charge says what it costs
+accounts = st.sampled_from([*ACCOUNTS, OTHER_SOURCE, OTHER_SOURCE, FIRST_ACCOUNT, FIRST_ACCOUNT])
+stated = st.lists(
+    st.sampled_from(SURVEY_ACCOUNTS), max_size=4, unique=True
+)  # accounts of which a charge says what it costs
 limits = zero | amounts | amounts.map(lambda x: 8 * x)
 kinds = st.sampled_from(["rho", "epsilon", "mu_squared"])  # of caps
 reasons = st.sampled_from(["", "décision du 3 mai"])
@@ -118,7 +120,7 @@ class Steps(RuleBasedStateMachine):
         self.folder.cleanup()
 
     @initialize(
-        account=st.sampled_from([FIRST, FIRST, FIRST, ALONE, ACCOUNTS[-1]]),
+        account=st.sampled_from([FIRST_ACCOUNT, FIRST_ACCOUNT, FIRST_ACCOUNT, OTHER_SOURCE, ACCOUNTS[-1]]),
         costs=st.one_of(st.lists(x, min_size=2, max_size=3) for x in (profiles(), profiles(), pure)),
         caps=st.lists(st.tuples(kinds, limits), max_size=1),
     )
@@ -126,80 +128,83 @@ class Steps(RuleBasedStateMachine):
         for cost in costs:
             self.spend(0, account, cost)
         for kind, limit in caps:
-            self.cap(1, account, kind, limit, more=True, reason="")
+            self.cap(1, account, kind, limit, is_extra=True, reason="")
 
-    @rule(by=handles, account=accounts, kind=kinds, limit=limits, more=st.booleans(), reason=reasons)
-    def cap(self, by, account, kind, limit, more, reason):
+    @rule(handle=handles, account=accounts, kind=kinds, limit=limits, is_extra=st.booleans(), reason=reasons)
+    def cap(self, handle, account, kind, limit, is_extra, reason):
         now = self.now(account)
-        caps = {kind: limit + more * (now["spent" if kind == "rho" else f"{kind}_spent"] or 0)}
+        caps = {kind: limit + is_extra * (now["spent" if kind == "rho" else f"{kind}_spent"] or 0)}
         if self.reference.unopened(account):
             with refused("ledger.cap-never-fits"):
-                self.ledgers[by].set_cap(account, **caps)
+                self.ledgers[handle].set_cap(account, **caps)
             self.seen.add("not opened")
             return
         self.reference.cap(account, **caps, reason=reason)
-        self.written(self.ledgers[by].set_cap(account, **caps, reason=reason))
+        self.record_head(self.ledgers[handle].set_cap(account, **caps, reason=reason))
 
-    @rule(by=handles, account=accounts, many=lists_of(costs, names) | lists_of(pure, names))
-    def charge(self, by, account, many):
+    @rule(handle=handles, account=accounts, many=lists_of(costs, names) | lists_of(pure, names))
+    def charge(self, handle, account, many):
         for cost, name in many:
-            self.spend(by, account, cost, name)
+            self.spend(handle, account, cost, name)
 
     @rule(
-        by=handles, units=stated.filter(bool), costs=st.lists(profiles() | pure, min_size=4, max_size=4), place=places
+        handle=handles,
+        units=stated.filter(bool),
+        costs=st.lists(profiles() | pure, min_size=4, max_size=4),
+        position=places,
     )
-    def charge_every_unit(self, by, units, costs, place):
+    def charge_every_unit(self, handle, units, costs, position):
         """Charge the first unit its own price, and state the prices of the others. All are pure, or none."""
         fit = [cost for cost in costs if (cost.epsilon is None) is (costs[0].epsilon is None)]
-        own, *others = zip(units, fit, strict=False)
-        self.spend(by, own[0], own[1], "anew", (), also=dict(others))
-        if own[1].table and own[0] == FIRST:
-            self.spend(by, FIRST, own[1], "anew", place, also=dict(others))
+        charged, *others = zip(units, fit, strict=False)
+        self.spend(handle, charged[0], charged[1], "anew", (), also=dict(others))
+        if charged[1].table and charged[0] == FIRST_ACCOUNT:
+            self.spend(handle, FIRST_ACCOUNT, charged[1], "anew", position, also=dict(others))
 
-    @rule(by=handles, twin=st.sampled_from(TWINS), cost=costs)
-    def ask_under_a_name_that_reads_the_same(self, by, twin, cost):
-        known = self.reference.accounts(FIRST)
-        if known and (twin.source != "survey" or any(a.unit.name == "person" for a in known)):
-            for ask in (self.ledgers[by].quote, lambda a, x: self.ledgers[by].charge(a, x, {})):
+    @rule(handle=handles, twin=st.sampled_from(TWINS), cost=costs)
+    def ask_under_a_name_that_reads_the_same(self, handle, twin, cost):
+        accounts = self.reference.accounts(FIRST_ACCOUNT)
+        if accounts and (twin.source != "survey" or any(a.unit.name == "person" for a in accounts)):
+            for ask in (self.ledgers[handle].quote, lambda a, x: self.ledgers[handle].charge(a, x, {})):
                 with refused("ledger.account-looks-alike"):
                     ask(twin, loss(cost))
             self.seen.add("twin")
 
-    @rule(by=handles, account=accounts, many=lists_of(profiles(), names, places), limit=st.none() | zero | amounts)
-    def charge_beside(self, by, account, many, limit):
+    @rule(handle=handles, account=accounts, many=lists_of(profiles(), names, places), limit=st.none() | zero | amounts)
+    def charge_composed(self, handle, account, many, limit):
         if limit is not None:
-            self.cap(by, account, "rho", limit, more=True, reason="")
+            self.cap(handle, account, "rho", limit, is_extra=True, reason="")
         for cost, name, where in many:
-            self.spend(by, account, cost, name, where)
+            self.spend(handle, account, cost, name, where)
 
-    @rule(by=handles, account=accounts, cost=costs, where=places | st.just([]), most=zero | amounts)
-    def charge_unless_it_adds_more(self, by, account, cost, where, most):
-        self.spend(by, account, cost, "anew", where, most)
+    @rule(handle=handles, account=accounts, cost=costs, where=places | st.just([]), max_increase=zero | amounts)
+    def charge_unless_it_adds_more(self, handle, account, cost, where, max_increase):
+        self.spend(handle, account, cost, "anew", where, max_increase)
 
-    @rule(by=handles, account=accounts)
-    def charge_the_last(self, by, account):
+    @rule(handle=handles, account=accounts)
+    def charge_the_last(self, handle, account):
         """All that remains, where the caps of other units allow it, and after that not the least bit more."""
         now = self.now(account)
         if now["epsilon_cap"] is not None:
-            left = max(now["epsilon_cap"] - (now["epsilon_spent"] or 0), Fraction(0))  # caps may fall below
-            last, more = laplace(left), laplace(Fraction(1, 10**200))
+            remaining = max(now["epsilon_cap"] - (now["epsilon_spent"] or 0), Fraction(0))  # caps may fall below
+            last, extra = laplace(remaining), laplace(Fraction(1, 10**200))
         elif now["mu_squared_cap"] is not None:
-            left = (now["mu_squared_cap"] - (now["mu_squared_spent"] or 0)) * (1 - 4 * FINE) / 2 // STEP * STEP
-            last, more = gaussian((left,), None, FINE), gaussian((2 * STEP,), None, FINE)
+            remaining = (now["mu_squared_cap"] - (now["mu_squared_spent"] or 0)) * (1 - 4 * FINE) / 2 // STEP * STEP
+            last, extra = gaussian((remaining,), None, FINE), gaussian((2 * STEP,), None, FINE)
         else:
-            left = (now["remaining"] or 0) // STEP * STEP
-            last, more = gaussian((left,)), gaussian((STEP / 3,))
-        full = left <= 0 or not now["fits"]
+            remaining = (now["remaining"] or 0) // STEP * STEP
+            last, extra = gaussian((remaining,)), gaussian((STEP / 3,))
+        full = remaining <= 0 or not now["fits"]
         if not full:
-            full = self.spend(by, account, last) == "charge"
-            assert full or account is not ALONE
+            full = self.spend(handle, account, last) == "charge"
+            assert full or account is not OTHER_SOURCE
         if full and now["cap"] is not None:
-            assert self.spend(by, account, more) == "refusal"
+            assert self.spend(handle, account, extra) == "refusal"
 
-    @rule(by=handles)
-    def open_again(self, by):
-        self.ledgers[by].close()
-        self.ledgers[by] = Ledger(str(self.path))
+    @rule(handle=handles)
+    def open_again(self, handle):
+        self.ledgers[handle].close()
+        self.ledgers[handle] = Ledger(str(self.path))
 
     @invariant()
     def it_says_of_some_account_what_the_reference_says(self):
@@ -211,66 +216,68 @@ class Steps(RuleBasedStateMachine):
         entries = ledger.entries()
         assert [{key: getattr(e, key) for key in line} for e, line in zip(entries, lines, strict=True)] == lines
         assert [vars(other.balance(a)) for a in accounts] == [self.now(a) for a in accounts]
-        accounts = [a for a in accounts if a != ALONE]
+        accounts = [a for a in accounts if a != OTHER_SOURCE]
         priced = [[p and p.rho for p in map(e.price, accounts)] for e in entries if e.kind == "charge"]
-        told = [[x and x.rho for x in map(c.under, accounts)] for c in self.reference.charges]
-        assert [p for p, c in zip(priced, self.reference.charges, strict=True) if c.account != ALONE] == [
-            x for x, c in zip(told, self.reference.charges, strict=True) if c.account != ALONE
+        expected = [[x and x.rho for x in map(c.under, accounts)] for c in self.reference.charges]
+        assert [p for p, c in zip(priced, self.reference.charges, strict=True) if c.account != OTHER_SOURCE] == [
+            x for x, c in zip(expected, self.reference.charges, strict=True) if c.account != OTHER_SOURCE
         ]
         assert other.accounts() == self.reference.all_accounts()
         assert other.head() == self.heads[-1]
         assert other.verify(expected_head=self.heads[len(lines) // 2]) == len(lines)
         account = ACCOUNTS[len(lines) % 3 != 0]
         assert other.entries(account) == [e for e in entries if e.account == account]
-        together = self.reference.joint_charges(account)
-        if isinstance(together, str):
-            with refused(together):
+        same_records = self.reference.joint_charges(account)
+        if isinstance(same_records, str):
+            with refused(same_records):
                 ledger.charged(account)
         else:
-            told = [(c.plan, c.profile.axes, [x * STEP for x in c.profile.values]) for c in ledger.charged(account)]
-            assert sorted(told) == sorted((c.plan, *c.cost.table) for c in together)
+            expected = [(c.plan, c.profile.axes, [x * STEP for x in c.profile.values]) for c in ledger.charged(account)]
+            assert sorted(expected) == sorted((c.plan, *c.cost.table) for c in same_records)
 
     # --- how ----------------------------------------------------------------------------------------------
 
     def now(self, account):
         return self.reference.balance(account)
 
-    def beside(self, account, places):
+    def last_plans(self, account, places):
         """Return some of the last plans charged to the account, and now and then one that may not exist."""
         charged = [c.plan for c in self.reference.charges_to(account) if c.plan][-5:]
         return [charged[i % len(charged)] if i < 8 and charged else f"{self.plans:064x}" for i in places]
 
-    def written(self, entry):
+    def record_head(self, entry):
         self.heads.append((entry.sequence, entry.digest))
 
-    def spend(self, by, account, cost, name="anew", places=(), most=None, also=()):
+    def spend(self, handle, account, cost, name="anew", places=(), max_increase=None, also=()):
         """Quote by one handle, which changes nothing, and charge by the other."""
-        beside, (again,) = self.beside(account, places), self.beside(account, [0])
+        plans, (repeated,) = self.last_plans(account, places), self.last_plans(account, [0])
         self.plans += 1
-        plan = {"anew": f"{self.plans:064x}", "again": again, "not": None}[name]
-        fault, content = self.reference.fault(account, cost, beside), self.path.read_bytes()
+        plan = {"anew": f"{self.plans:064x}", "again": repeated, "not": None}[name]
+        fault, content = self.reference.fault(account, cost, plans), self.path.read_bytes()
         stated = {other: loss(x) for other, x in dict(also).items()}
         with refused(fault) if fault else nullcontext():
-            quote = self.ledgers[1 - by].quote(account, loss(cost), also=stated, composed_with=tuple(beside))
-            assert vars(quote) == self.reference.quote(account, cost, beside, also)
+            quote = self.ledgers[1 - handle].quote(account, loss(cost), also=stated, composed_with=tuple(plans))
+            assert vars(quote) == self.reference.quote(account, cost, plans, also)
         assert self.path.read_bytes() == content
-        if not fault and most is not None and quote.increase > most:
+        if not fault and max_increase is not None and quote.increase > max_increase:
             fault = "ledger.free-plan-costs"
-        kind = fault or self.reference.charge(account, cost, plan, beside, also)
+        kind = fault or self.reference.charge(account, cost, plan, plans, also)
         full = pytest.raises(BudgetExceeded) if kind == "refusal" else nullcontext()
         with refused(fault) if fault else full as caught:
             detail = {} if plan is None else {"plan": plan}
-            self.ledgers[by].charge(account, loss(cost), detail, also=stated, composed_with=beside, at_most=most)
+            self.ledgers[handle].charge(
+                account, loss(cost), detail, also=stated, composed_with=plans, at_most=max_increase
+            )
         if kind == "refusal":
             assert f"Entry {len(self.reference.lines)} records this refusal." in caught.value.action
         if fault:
             self.seen.add(fault)
         else:
-            self.written(self.ledgers[by].entries()[-1])
+            self.record_head(self.ledgers[handle].entries()[-1])
             cap = "none" if quote.cap is None else "ε" if quote.epsilon_cap is not None else "ρ"
             cap = "μ" if quote.mu_squared_cap is not None else cap
             grows = "grows" if quote.increase > 0 else "does not grow"
-            self.seen.add((kind, cap, grows if beside else "alone"))
+            self.seen.add((kind, cap, grows if plans else "alone"))
             others = [self.now(a) for a in self.reference.accounts(account) if a != account]
             if kind == "refusal" and not caught.value.slug.startswith("over-"):
                 self.seen.add("no bound")
@@ -284,9 +291,9 @@ class Steps(RuleBasedStateMachine):
 
     def promised(self, account):
         """Check that the rules of the constitution hold for the reference itself after every charge."""
-        for known in self.reference.accounts(account):
-            now = self.now(known)
-            charges = [c.under(known) for c in self.reference.charges if c.account.source == known.source]
+        for opened in self.reference.accounts(account):
+            now = self.now(opened)
+            charges = [c.under(opened) for c in self.reference.charges if c.account.source == opened.source]
             assert now["fits"]
             if now["epsilon_cap"] is not None:
                 assert sum(c.epsilon for c in charges) <= now["epsilon_cap"]
@@ -317,41 +324,43 @@ LAPLACE = laplace(HALF)
 
 def of_no_cap(steps):
     peaks = [gaussian([HALF * (cell == i) for cell in range(3)], AXES[0], FINE) for i in range(3)]
-    steps.begin(FIRST, [peaks[0]], [])
-    steps.charge_beside(0, FIRST, [(peaks[1], "anew", [0]), (FLAT, "anew", [0]), (peaks[2], "not", [0])], None)
-    steps.charge_beside(0, FIRST, [(FLAT, "anew", [8])], None)
-    steps.charge_unless_it_adds_more(0, FIRST, FLAT, [], Fraction(0))
+    steps.begin(FIRST_ACCOUNT, [peaks[0]], [])
+    steps.charge_composed(
+        0, FIRST_ACCOUNT, [(peaks[1], "anew", [0]), (FLAT, "anew", [0]), (peaks[2], "not", [0])], None
+    )
+    steps.charge_composed(0, FIRST_ACCOUNT, [(FLAT, "anew", [8])], None)
+    steps.charge_unless_it_adds_more(0, FIRST_ACCOUNT, FLAT, [], Fraction(0))
     steps.ask_under_a_name_that_reads_the_same(0, TWINS[0], FLAT)
 
 
 def of_units_that_bound_nothing(steps):
-    steps.begin(NAMED[3], [FLAT], [])
-    steps.cap(0, FIRST, "rho", ONE, more=False, reason="")
-    steps.charge(0, FIRST, [(FLAT, "anew")])
-    steps.charge(0, NAMED[3], [(FLAT, "anew")])
+    steps.begin(SURVEY_ACCOUNTS[3], [FLAT], [])
+    steps.cap(0, FIRST_ACCOUNT, "rho", ONE, is_extra=False, reason="")
+    steps.charge(0, FIRST_ACCOUNT, [(FLAT, "anew")])
+    steps.charge(0, SURVEY_ACCOUNTS[3], [(FLAT, "anew")])
 
 
 def of_a_cap_on_rho(steps):
-    steps.begin(FIRST, [FLAT], [])
-    steps.charge(0, NAMED[1], [(FLAT, "anew")])
-    steps.cap(0, FIRST, "rho", ONE, more=True, reason="")
-    steps.charge(0, FIRST, [(FLAT, "anew")])
-    steps.charge_beside(0, FIRST, [(gaussian((2 * ONE,), (), FINE), "anew", [0])], None)
-    steps.charge_the_last(0, FIRST)
-    steps.charge(0, NAMED[1], [(FLAT, "anew")])
+    steps.begin(FIRST_ACCOUNT, [FLAT], [])
+    steps.charge(0, SURVEY_ACCOUNTS[1], [(FLAT, "anew")])
+    steps.cap(0, FIRST_ACCOUNT, "rho", ONE, is_extra=True, reason="")
+    steps.charge(0, FIRST_ACCOUNT, [(FLAT, "anew")])
+    steps.charge_composed(0, FIRST_ACCOUNT, [(gaussian((2 * ONE,), (), FINE), "anew", [0])], None)
+    steps.charge_the_last(0, FIRST_ACCOUNT)
+    steps.charge(0, SURVEY_ACCOUNTS[1], [(FLAT, "anew")])
     steps.charge(0, ONCE[0], [(FLAT, "anew")])
 
 
 def of_a_cap_on_epsilon(steps):
-    steps.begin(FIRST, [LAPLACE, LAPLACE], [("epsilon", ONE)])
-    steps.charge(0, FIRST, [(LAPLACE, "anew"), (FLAT, "anew")])
-    steps.charge_the_last(0, FIRST)
+    steps.begin(FIRST_ACCOUNT, [LAPLACE, LAPLACE], [("epsilon", ONE)])
+    steps.charge(0, FIRST_ACCOUNT, [(LAPLACE, "anew"), (FLAT, "anew")])
+    steps.charge_the_last(0, FIRST_ACCOUNT)
 
 
 def of_a_cap_on_mu(steps):
-    steps.begin(FIRST, [FLAT, FLAT], [("mu_squared", 4 * ONE)])
-    steps.charge(0, FIRST, [(FLAT, "anew")])
-    steps.charge_the_last(0, FIRST)
+    steps.begin(FIRST_ACCOUNT, [FLAT, FLAT], [("mu_squared", 4 * ONE)])
+    steps.charge(0, FIRST_ACCOUNT, [(FLAT, "anew")])
+    steps.charge_the_last(0, FIRST_ACCOUNT)
 
 
 def test_the_steps_lead_to_every_outcome():

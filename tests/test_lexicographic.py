@@ -38,42 +38,42 @@ def refined(workload):
     return form, solution, lexicographic.refine(form.problem, solution)
 
 
-def of(w, c=1.0):
+def refine_matrix(w, c=1.0):
     return refined(fn.matrix_workload(w, variances=c))[2]
 
 
-def recomputed(w, form, found):
+def recomputed(w, form, result):
     """(profile, variances) of a matrix workload in one sector, from the factors as a dense strategy."""
-    (sector,), ((factor,),) = sectors_of(form.decomposition), form.in_basis(found.factors)
+    (sector,), ((factor,),) = sectors_of(form.decomposition), form.in_basis(result.factors)
     rows = factor @ sector.basis
     return (rows**2).sum(axis=0), ((w @ np.linalg.pinv(rows)) ** 2).sum(axis=1)
 
 
-def check_levels(found):
+def check_levels(result):
     """Check the levels of a complete profile: they fall from its largest value to that of some cell."""
-    assert found.complete
-    n = len(found.levels)
-    assert found.status == f"profile lexicographically least ({n} level{'s' if n > 1 else ''})"
-    assert found.levels[0] == pytest.approx(found.profile.max(), rel=lexicographic.MAX_RELATIVE_RISE)
+    assert result.complete
+    n = len(result.levels)
+    assert result.status == f"profile lexicographically least ({n} level{'s' if n > 1 else ''})"
+    assert result.levels[0] == pytest.approx(result.profile.max(), rel=lexicographic.MAX_RELATIVE_RISE)
     assert all(
         after <= before * (1 + lexicographic.MAX_RELATIVE_RISE)
-        for before, after in zip(found.levels, found.levels[1:], strict=False)
+        for before, after in zip(result.levels, result.levels[1:], strict=False)
     )
-    for level in found.levels:
-        assert np.abs(found.profile - level).min() <= TIED * found.profile.max()
+    for level in result.levels:
+        assert np.abs(result.profile - level).min() <= TIED * result.profile.max()
 
 
 def lexicographic_order(a, b, tolerance):
     """Return −1, 0 or 1 for the order of two profiles, costliest cells first."""
     difference = np.sort(a)[::-1] - np.sort(b)[::-1]
-    told = difference[np.abs(difference) > tolerance * max(a.max(), b.max())]
-    return int(np.sign(told[0])) if len(told) else 0
+    large = difference[np.abs(difference) > tolerance * max(a.max(), b.max())]
+    return int(np.sign(large[0])) if len(large) else 0
 
 
 # --- closed forms ---------------------------------------------------------------------------------------------
 
 PREFIX_3 = 1.5705033843573  # a conic solver finds 1.57050338
-KNOWN = {
+CLOSED_FORMS = {
     "every cell its own target": (np.eye(3), [1, 2, 5], [1, 0.5, 0.2], 3),
     "two blocks": (sl.block_diag(zoo.lower(3), np.eye(2)), 1, [PREFIX_3] * 3 + [1, 1], 2),
     "a cell nobody counts": (np.eye(3, 4), [1, 2, 4], [1, 0.5, 0.25, 0], 3),
@@ -86,33 +86,33 @@ KNOWN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("name", CLOSED_FORMS)
 def test_closed_forms(name):
-    w, c, profile, levels = KNOWN[name]
-    found = of(w, c)
-    np.testing.assert_allclose(found.profile, profile, rtol=EXACT, atol=EXACT)
-    assert len(found.levels) == levels
-    check_levels(found)
+    w, c, profile, levels = CLOSED_FORMS[name]
+    result = refine_matrix(w, c)
+    np.testing.assert_allclose(result.profile, profile, rtol=EXACT, atol=EXACT)
+    assert len(result.levels) == levels
+    check_levels(result)
     plan = fn.plan(fn.matrix_workload(w, variances=c), refine=True)
     np.testing.assert_allclose(plan.profile, profile, rtol=1e-5, atol=1e-9)
-    assert plan.status.endswith(found.status)
+    assert plan.status.endswith(result.status)
 
 
-def test_a_block_keeps_the_optimum_it_has_alone():
-    alone = solver.solve(
+def test_a_block_keeps_its_separate_optimum():
+    separate = solver.solve(
         Formulation(decompose(fn.matrix_workload(zoo.lower(3), variances=1)), ObjectiveTerms()).problem, gap=1e-10
     )
-    both = of(*KNOWN["two blocks"][:2])
-    assert both.levels == pytest.approx((alone.upper, 1), rel=EXACT)
+    both = refine_matrix(*CLOSED_FORMS["two blocks"][:2])
+    assert both.levels == pytest.approx((separate.upper, 1), rel=EXACT)
 
 
 @settings(max_examples=40)
 @given(st.lists(st.integers(-30, 30), min_size=1, max_size=7))
 def test_of_the_identity_every_cell_pays_for_its_own_target(exponents):
     c = 10 ** (np.array(exponents) / 10)
-    found = of(np.eye(len(c)), c)
-    np.testing.assert_allclose(found.profile, 1 / c, rtol=EXACT)
-    check_levels(found)
+    result = refine_matrix(np.eye(len(c)), c)
+    np.testing.assert_allclose(result.profile, 1 / c, rtol=EXACT)
+    check_levels(result)
 
 
 def blocks():
@@ -122,26 +122,26 @@ def blocks():
             st.lists(st.integers(0, 1), min_size=s[1], max_size=s[1]).filter(any), min_size=s[0], max_size=s[0]
         )
     )
-    known = (
+    closed = (
         st.integers(1, 3).map(zoo.lower)
         | st.integers(1, 3).map(np.eye)
         | st.integers(1, 3).map(lambda n: np.ones((1, n)))
     )
-    matrix = known | binary.map(np.array)
+    matrix = closed | binary.map(np.array)
     targets = st.sampled_from([1.0, 2.0, 5.0, 40.0])
     return matrix.flatmap(lambda w: st.tuples(st.just(w), st.lists(targets, min_size=len(w), max_size=len(w))))
 
 
 @settings(max_examples=40)
 @given(st.lists(blocks(), min_size=2, max_size=3))
-def test_blocks_are_refined_as_if_they_were_alone(parts):
-    together = of(sl.block_diag(*(w for w, _ in parts)), np.concatenate([c for _, c in parts]))
-    alone = [of(w, c) for w, c in parts]
+def test_blocks_are_refined_as_if_they_were_separate(parts):
+    joint = refine_matrix(sl.block_diag(*(w for w, _ in parts)), np.concatenate([c for _, c in parts]))
+    separate = [refine_matrix(w, c) for w, c in parts]
     np.testing.assert_allclose(
-        together.profile, np.concatenate([r.profile for r in alone]), rtol=TIED, atol=TIED * together.profile.max()
+        joint.profile, np.concatenate([r.profile for r in separate]), rtol=TIED, atol=TIED * joint.profile.max()
     )
-    assert together.complete
-    assert all(r.complete for r in alone)
+    assert joint.complete
+    assert all(r.complete for r in separate)
 
 
 # --- an independent solver ------------------------------------------------------------------------------------
@@ -150,35 +150,37 @@ def test_blocks_are_refined_as_if_they_were_alone(parts):
 def conic(w, c, slack=1e-7, tied=2e-3):
     """The lexicographically least profile by semidefinite programs.
 
-    One program for the largest profile left, then one for every cell that pays it: what cannot be lowered alone is
+    One program for the largest profile left, then one for every cell with that value: what cannot be lowered alone is
     frozen. Frozen levels are relaxed by `slack`, which lowers what comes later by about its square root.
     """
     basis = np.linalg.svd(w)[2][: np.linalg.matrix_rank(w)]
     seen = np.abs(basis).max(axis=0) > EXACT
     sigma, level = cp.Variable((len(basis), len(basis)), PSD=True), cp.Variable()
-    most, free = cp.Parameter(len(seen), nonneg=True), cp.Parameter(len(seen), nonneg=True)
-    constraints = [cp.matrix_frac(basis[:, i], sigma) <= most[i] + free[i] * level for i in np.flatnonzero(seen)]
+    upper, free = cp.Parameter(len(seen), nonneg=True), cp.Parameter(len(seen), nonneg=True)
+    constraints = [cp.matrix_frac(basis[:, i], sigma) <= upper[i] + free[i] * level for i in np.flatnonzero(seen)]
     constraints += [cp.sum(cp.multiply(sigma, np.outer(v, v))) <= x for v, x in zip(w @ basis.T, c, strict=True)]
     program = cp.Problem(cp.Minimize(level), constraints)
 
-    def least(among, others):
-        free.value, most.value = among * 1.0, np.where(among, 0, others * (1 + slack))
+    def minimum(among, others):
+        free.value, upper.value = among * 1.0, np.where(among, 0, others * (1 + slack))
         return program.solve(solver="CLARABEL")
 
-    profile, left = np.zeros(len(seen)), seen.copy()
-    while left.any():
-        top = least(left, profile)
-        limits = np.where(left, top, profile)
-        lowest = np.array([least(np.arange(len(left)) == i, limits) if left[i] else 0 for i in range(len(left))])
-        fixed = left & (lowest > top * (1 - tied))
+    profile, remaining = np.zeros(len(seen)), seen.copy()
+    while remaining.any():
+        top = minimum(remaining, profile)
+        limits = np.where(remaining, top, profile)
+        lowest = np.array(
+            [minimum(np.arange(len(remaining)) == i, limits) if remaining[i] else 0 for i in range(len(remaining))]
+        )
+        fixed = remaining & (lowest > top * (1 - tied))
         assert fixed.any()
-        profile[fixed], left = top, left & ~fixed
+        profile[fixed], remaining = top, remaining & ~fixed
     return profile
 
 
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 @pytest.mark.parametrize("seed", range(40))
-def test_no_cell_can_be_cheaper_by_a_conic_solver(seed):
+def test_no_cell_costs_less_by_a_conic_solver(seed):
     """Its relaxation makes its later levels lower, never higher."""
     rng = np.random.default_rng(seed)
     m, n = rng.integers(1, 6), rng.integers(2, 5)
@@ -186,13 +188,13 @@ def test_no_cell_can_be_cheaper_by_a_conic_solver(seed):
     w = [rng.integers(0, 2, (m, n)), rng.integers(-1, 2, (m, n)), nested][seed % 3]
     w = w[w.any(axis=1)] if w.any() else np.ones((1, n))
     c = rng.choice([1.0, 2.0, 5.0], len(w)) if seed % 2 else rng.uniform(1, 5, len(w))
-    found, expected = of(w, c), conic(w, c)
-    check_levels(found)
-    largest = found.profile.max()
-    first = found.profile >= found.levels[:2][-1] - TIED * largest
-    np.testing.assert_allclose(expected[first], found.profile[first], atol=1e-3 * largest)
-    np.testing.assert_allclose(expected, found.profile, atol=2e-2 * largest)
-    assert (expected <= found.profile + TIED * largest).all()
+    result, expected = refine_matrix(w, c), conic(w, c)
+    check_levels(result)
+    largest = result.profile.max()
+    top = result.profile >= result.levels[:2][-1] - TIED * largest
+    np.testing.assert_allclose(expected[top], result.profile[top], atol=1e-3 * largest)
+    np.testing.assert_allclose(expected, result.profile, atol=2e-2 * largest)
+    assert (expected <= result.profile + TIED * largest).all()
 
 
 # --- laws -----------------------------------------------------------------------------------------------------
@@ -212,32 +214,36 @@ def layered(seed):
 @pytest.mark.parametrize("seed", range(24))
 def test_refinement_laws(seed):
     w, c, rng = layered(seed)
-    form, solution, found = refined(fn.matrix_workload(w, variances=c))
-    check_levels(found)
-    profile, variances = recomputed(w, form, found)
-    np.testing.assert_allclose(profile, found.profile, rtol=EXACT, atol=EXACT * profile.max())
+    form, solution, result = refined(fn.matrix_workload(w, variances=c))
+    check_levels(result)
+    profile, variances = recomputed(w, form, result)
+    np.testing.assert_allclose(profile, result.profile, rtol=EXACT, atol=EXACT * profile.max())
     assert (variances <= c * (1 + EXACT)).all()
     assert solution.lower * (1 - EXACT) <= profile.max() <= solution.upper * (1 + 1e-7)
-    ((_, (plain,)),) = form.problem.covariance_factors(*solution.primal)
-    assert lexicographic_order(profile, ((plain @ form.problem.blocks[0].columns) ** 2).sum(axis=0), 1e-4) <= 0
+    ((_, (unrefined,)),) = form.problem.covariance_factors(*solution.primal)
+    assert lexicographic_order(profile, ((unrefined @ form.problem.blocks[0].columns) ** 2).sum(axis=0), 1e-4) <= 0
 
     cells, rows = rng.permutation(w.shape[1]), rng.permutation(len(w))
-    again = of(w[rows][:, cells], c[rows])
-    assert again.complete
-    np.testing.assert_allclose(again.profile, found.profile[cells], rtol=0, atol=UNIQUE * profile.max())
+    permuted = refine_matrix(w[rows][:, cells], c[rows])
+    assert permuted.complete
+    np.testing.assert_allclose(permuted.profile, result.profile[cells], rtol=0, atol=UNIQUE * profile.max())
 
 
 @pytest.mark.parametrize("seed", range(0, 24, 5))
 def test_nothing_hangs_on_how_queries_are_written(seed):
     """Multiples, signs and copies of queries, sums of unrequested cells, another unit of people, another basis."""
     w, c, rng = layered(seed)
-    found = of(w, c)
+    result = refine_matrix(w, c)
     factors = rng.choice([-3, -1, 1, 2], len(w))
-    more = np.concatenate([w * factors[:, None], w[:3], w[:1]])
+    stacked = np.concatenate([w * factors[:, None], w[:3], w[:1]])
     targets = np.concatenate([c * factors**2, c[:3], 9 * c[:1]])
-    same = [of(more, targets).profile, 4 * of(2 * w, 16 * c).profile, of(np.hstack([w, w[:, :2]]), c).profile]
+    same = [
+        refine_matrix(stacked, targets).profile,
+        4 * refine_matrix(2 * w, 16 * c).profile,
+        refine_matrix(np.hstack([w, w[:, :2]]), c).profile,
+    ]
     for profile in same:
-        np.testing.assert_allclose(profile[: w.shape[1]], found.profile, rtol=0, atol=UNIQUE * found.profile.max())
+        np.testing.assert_allclose(profile[: w.shape[1]], result.profile, rtol=0, atol=UNIQUE * result.profile.max())
     np.testing.assert_allclose(same[2][-2:], same[2][:2], rtol=EXACT)
 
     d = decompose(fn.matrix_workload(w, variances=c))
@@ -246,7 +252,7 @@ def test_nothing_hangs_on_how_queries_are_written(seed):
     mixed = (np.eye(k, dtype=np.int64) + np.tril(rng.integers(-1, 2, (k, k)), -1)) @ sector.basis
     other = Formulation(decompose(fn.matrix_workload(w, variances=c), [mixed]), ObjectiveTerms())
     profile = lexicographic.refine(other.problem, solver.solve(other.problem, gap=EXACT)).profile
-    np.testing.assert_allclose(profile, found.profile, rtol=0, atol=UNIQUE * found.profile.max())
+    np.testing.assert_allclose(profile, result.profile, rtol=0, atol=UNIQUE * result.profile.max())
 
 
 def test_where_it_starts_does_not_matter():
@@ -256,14 +262,16 @@ def test_where_it_starts_does_not_matter():
     np.testing.assert_allclose(rough.profile, fine.profile, rtol=0, atol=UNIQUE * fine.profile.max())
 
 
-def test_what_cannot_be_told_where_a_solver_ended_is_told_afresh(monkeypatch):
-    form, solution, found = refined(fn.matrix_workload(zoo.lower(4), variances=[1, 10, 100, 1000]))
-    matches, first = lexicographic._Stage._matches, iter(lexicographic.THRESHOLDS)
-    monkeypatch.setattr(lexicographic._Stage, "_matches", lambda *args: next(first, None) is None and matches(*args))
-    again = lexicographic.refine(form.problem, solution)
-    assert next(first, None) is None
-    assert again.complete
-    np.testing.assert_allclose(again.profile, found.profile, rtol=0, atol=UNIQUE * found.profile.max())
+def test_unclear_active_cells_are_computed_again(monkeypatch):
+    form, solution, result = refined(fn.matrix_workload(zoo.lower(4), variances=[1, 10, 100, 1000]))
+    matches, thresholds = lexicographic._Stage._matches, iter(lexicographic.THRESHOLDS)
+    monkeypatch.setattr(
+        lexicographic._Stage, "_matches", lambda *args: next(thresholds, None) is None and matches(*args)
+    )
+    repeated = lexicographic.refine(form.problem, solution)
+    assert next(thresholds, None) is None
+    assert repeated.complete
+    np.testing.assert_allclose(repeated.profile, result.profile, rtol=0, atol=UNIQUE * result.profile.max())
 
 
 def test_every_stage_tells_its_progress():
@@ -301,26 +309,26 @@ SECTORS = {name: zoo.WORKLOADS[name] for name in ("columns out of order", "by va
 @pytest.mark.parametrize("name", SECTORS)
 def test_sectors_are_refined_as_the_matrix_of_all_cells(name):
     workload = SECTORS[name]()
-    form, _, found = refined(workload)
-    check_levels(found)
+    form, _, result = refined(workload)
+    check_levels(result)
     d = form.decomposition
     merged = cell_order(SimpleNamespace(decomposition=d, publication=SimpleNamespace(workload=workload)))
-    whole = of(workload_matrix(workload), workload_variances(workload))
-    assert whole.complete
-    place = np.argmax(merged, axis=0) % d.cells  # of every cell among the structured ones
-    np.testing.assert_allclose(whole.profile, found.profile[place], rtol=0, atol=UNIQUE * found.profile.max())
-    assert (len(np.unique(found.profile.round(6))) >= 4) == (name == "steps")
-    assert (len(found.levels) > 1) == (name in ("columns out of order", "steps"))
+    dense = refine_matrix(workload_matrix(workload), workload_variances(workload))
+    assert dense.complete
+    index = np.argmax(merged, axis=0) % d.cells  # of every cell among the structured ones
+    np.testing.assert_allclose(dense.profile, result.profile[index], rtol=0, atol=UNIQUE * result.profile.max())
+    assert (len(np.unique(result.profile.round(6))) >= 4) == (name == "steps")
+    assert (len(result.levels) > 1) == (name in ("columns out of order", "steps"))
 
 
 @pytest.mark.parametrize("name", ["columns out of order", "all ranges", "seven structured cells"])
 def test_structure_is_refined_as_its_matrix(name, monkeypatch):
     workload = zoo.WORKLOADS[name]()
-    plain = refined(workload)[2]
+    unstructured = refined(workload)[2]
     monkeypatch.setattr(sectors, "MAX_ROWS_PER_CELL", 0)
-    form, solution, found = refined(workload)
+    form, solution, result = refined(workload)
     assert any(b.structured for b in form.problem.blocks)
-    np.testing.assert_allclose(found.profile, plain.profile, rtol=0, atol=UNIQUE * plain.profile.max())
+    np.testing.assert_allclose(result.profile, unstructured.profile, rtol=0, atol=UNIQUE * unstructured.profile.max())
     monkeypatch.setattr(lexicographic, "MAX_ENTRIES", 3)
     with refused("plan.refinement-too-large"):
         lexicographic.refine(form.problem, solution)
@@ -328,20 +336,20 @@ def test_structure_is_refined_as_its_matrix(name, monkeypatch):
 
 def test_weight_that_drifts_away_from_one_part_is_not_believed(monkeypatch):
     """Parts that do not touch share their weight in any way: a search that gives one of them none changes nothing."""
-    apart, targets = np.kron(np.eye(3), np.tril(np.ones((3, 3)))), np.repeat([1.0, 1.0, 9.0], 3)
-    plain = of(apart, targets)
-    own = lexicographic._Stage._polished
+    blocks, targets = np.kron(np.eye(3), np.tril(np.ones((3, 3)))), np.repeat([1.0, 1.0, 9.0], 3)
+    unchanged = refine_matrix(blocks, targets)
+    polished = lexicographic._Stage._polished
 
     def drifted(stage, cells, numbers):
-        p, q = own(stage, cells, numbers)
+        p, q = polished(stage, cells, numbers)
         half = np.arange(len(p)) < len(p) // 2
         return np.where(half, p, 1e-30 * p), q
 
     monkeypatch.setattr(lexicographic._Stage, "_polished", drifted)
-    again = of(apart, targets)
-    assert len(plain.levels) > 1
-    assert again.levels == pytest.approx(plain.levels)
-    np.testing.assert_allclose(again.profile, plain.profile, rtol=0, atol=UNIQUE * plain.profile.max())
+    repeated = refine_matrix(blocks, targets)
+    assert len(unchanged.levels) > 1
+    assert repeated.levels == pytest.approx(unchanged.levels)
+    np.testing.assert_allclose(repeated.profile, unchanged.profile, rtol=0, atol=UNIQUE * unchanged.profile.max())
 
 
 # --- plans ----------------------------------------------------------------------------------------------------
@@ -349,11 +357,11 @@ def test_weight_that_drifts_away_from_one_part_is_not_believed(monkeypatch):
 
 @pytest.mark.parametrize("name", zoo.WORKLOADS)
 def test_refined_plan_laws(name):
-    plain, plan = zoo_plan(name), fn.plan(zoo.WORKLOADS[name](), gap=GAP, refine=True)
+    unrefined, plan = zoo_plan(name), fn.plan(zoo.WORKLOADS[name](), gap=GAP, refine=True)
     check_plan(plan)
     assert "profile lexicographically least (" in plan.status
-    assert plan.objective_value == pytest.approx(plain.objective_value, rel=2 * GAP)
-    assert lexicographic_order(plan.profile, plain.profile, 1e-3) <= 0
+    assert plan.objective_value == pytest.approx(unrefined.objective_value, rel=2 * GAP)
+    assert lexicographic_order(plan.profile, unrefined.profile, 1e-3) <= 0
     assert (plan.slack >= 0).all()
     assert plan.slack == pytest.approx(max(plan.profile) - plan.profile, abs=1e-9 * max(plan.profile))
     assert Plan.from_json(plan.to_json()).hash == plan.hash
@@ -395,8 +403,8 @@ def test_under_cell_budgets_the_price_does_not_depend_on_the_start(name):
     attribute = next(iter(workload.domain))
     shares = tuple(float(x) for x in 1 / (1 + np.arange(workload.domain[attribute].size)))
     cold = fn.plan(workload, cell_budgets=CellBudgets((attribute,), shares))
-    even = fn.plan(workload, cell_budgets=CellBudgets((attribute,), (1.0,) * len(shares)))
-    warm = fn.plan(workload, cell_budgets=CellBudgets((attribute,), shares), start=even)
+    equal = fn.plan(workload, cell_budgets=CellBudgets((attribute,), (1.0,) * len(shares)))
+    warm = fn.plan(workload, cell_budgets=CellBudgets((attribute,), shares), start=equal)
     for plan in (cold, warm):
         assert "profile lexicographically least (" in plan.status
         assert plan.exact_weighted_cost == max(
@@ -417,42 +425,42 @@ def check_stopped(workload, why):
     return plan
 
 
-def test_what_cannot_be_told_in_floating_point_is_said(monkeypatch):
+def test_an_unclear_active_set_is_stated(monkeypatch):
     """No threshold makes the ranks of both sides agree: what was decided so far stands."""
     monkeypatch.setattr(lexicographic, "THRESHOLDS", (1e300,))
     w = ref.ranges(32)
     c = np.random.default_rng(7).uniform(1, 1000, 64)
-    form, solution, found = refined(fn.matrix_workload(w, variances=c))
+    form, solution, result = refined(fn.matrix_workload(w, variances=c))
     why = "what is active cannot be told in floating point"
-    assert not found.complete
-    assert found.status == f"profile lexicographically least to level {len(found.levels)}, then any: {why}"
-    profile, variances = recomputed(w, form, found)
+    assert not result.complete
+    assert result.status == f"profile lexicographically least to level {len(result.levels)}, then any: {why}"
+    profile, variances = recomputed(w, form, result)
     assert (variances <= c * (1 + EXACT)).all()
-    assert profile.max() == pytest.approx(found.levels[0], rel=lexicographic.MAX_RELATIVE_RISE)
+    assert profile.max() == pytest.approx(result.levels[0], rel=lexicographic.MAX_RELATIVE_RISE)
     assert profile.max() <= solution.lower * (1 + lexicographic.MAX_RELATIVE_RISE)
     check_stopped(fn.matrix_workload(w, variances=c), why)
 
 
-STEEP = KNOWN["targets that grow tenfold"][:2]
+STEEP = CLOSED_FORMS["targets that grow tenfold"][:2]
 
 
 def test_stages_are_limited(monkeypatch):
     for stages in (1, 2, 3):
         monkeypatch.setattr(lexicographic, "STAGES", stages)
-        found = of(*STEEP)
-        assert (found.complete, len(found.levels)) == (False, stages)
-        assert found.status.endswith(f"to level {stages}, then any: stopped after {stages} stages")
-        np.testing.assert_allclose(found.profile[:stages], KNOWN["targets that grow tenfold"][2][:stages])
+        result = refine_matrix(*STEEP)
+        assert (result.complete, len(result.levels)) == (False, stages)
+        assert result.status.endswith(f"to level {stages}, then any: stopped after {stages} stages")
+        np.testing.assert_allclose(result.profile[:stages], CLOSED_FORMS["targets that grow tenfold"][2][:stages])
         check_plan(check_stopped(fn.matrix_workload(STEEP[0], variances=STEEP[1]), f"stopped after {stages} stages"))
     monkeypatch.setattr(lexicographic, "STAGES", 4)
-    assert of(*STEEP).complete
+    assert refine_matrix(*STEEP).complete
 
 
 def test_a_level_that_rises_is_not_believed(monkeypatch):
     class Rising(lexicographic._Stage):
-        def __init__(self, of, start):
-            super().__init__(of, start)
-            self.level *= 100 ** len(of.levels)
+        def __init__(self, refinement, start):
+            super().__init__(refinement, start)
+            self.level *= 100 ** len(refinement.levels)
 
     monkeypatch.setattr(lexicographic, "_Stage", Rising)
     check_plan(check_stopped(fn.matrix_workload(STEEP[0], variances=STEEP[1]), "a level rose"))
@@ -464,8 +472,8 @@ def test_precision_that_is_lost_is_noticed(monkeypatch):
 
     class Careless(lexicographic._Stage):
         def covariances(self, primal):
-            found = super().covariances(primal)
-            return found if len(self.recursion.levels) <= good else [m + 9 * np.eye(len(m)) for m in found]
+            result = super().covariances(primal)
+            return result if len(self.recursion.levels) <= good else [m + 9 * np.eye(len(m)) for m in result]
 
     monkeypatch.setattr(lexicographic, "_Stage", Careless)
     check_plan(check_stopped(fn.matrix_workload(STEEP[0], variances=STEEP[1]), "precision was lost"))

@@ -90,10 +90,10 @@ def test_of_what_is_only_concentrated_no_cell_is_known(rho):
 
 @pytest.mark.no_cover
 @given(by_cells(), by_cells())
-def test_cells_are_added_before_the_dearest_is_taken(a, b):
-    together = everywhere(a) + everywhere(b)
-    assert (everywhere(a + b) == together).all()
-    assert (a + b).rho == together.max() <= a.rho + b.rho
+def test_cells_are_added_before_the_largest_is_taken(a, b):
+    total = everywhere(a) + everywhere(b)
+    assert (everywhere(a + b) == total).all()
+    assert (a + b).rho == total.max() <= a.rho + b.rho
     assert (a + b).profile.largest == ceil_dyadic(Fraction((a + b).rho))
 
 
@@ -111,7 +111,7 @@ def test_pure_answers_add_their_epsilon(epsilons, by_cell):
 
 @pytest.mark.no_cover
 @given(st.lists(positive, max_size=3), positive)
-def test_beside_gaussian_noise_each_epsilon_adds_half_its_square_to_rho(epsilons, rho):
+def test_with_gaussian_noise_each_epsilon_adds_half_its_square_to_rho(epsilons, rho):
     """And ε at δ is the less of two proven compositions."""
     gaussian = Loss.of_cells((("a", 2),), [rho, Fraction(0)])  # of unknown lattices
     loss = sum((Loss.of_epsilon(e, by_cell=True) for e in epsilons), gaussian)
@@ -120,9 +120,9 @@ def test_beside_gaussian_noise_each_epsilon_adds_half_its_square_to_rho(epsilons
     assert loss.rho == rho + implied
     assert loss.profile.values == tuple(-(-x * 2**64 // 1) for x in (rho + implied, implied))
     joined = privacy.zcdp_epsilon(loss.rho, 1e-6)
-    apart = Fraction(privacy.zcdp_epsilon(rho, 1e-6)) + sum(epsilons)
+    separate = Fraction(privacy.zcdp_epsilon(rho, 1e-6)) + sum(epsilons)
     assert loss.epsilon_at(1e-6) <= joined
-    assert loss.epsilon_at(1e-6) == joined or Fraction(loss.epsilon_at(1e-6)) >= apart
+    assert loss.epsilon_at(1e-6) == joined or Fraction(loss.epsilon_at(1e-6)) >= separate
     assert loss.mu == pytest.approx(math.hypot(math.sqrt(2 * rho), *(privacy.pure_mu(e) for e in epsilons)))
 
 
@@ -152,8 +152,8 @@ def test_mu_squared_bounds_every_cell(pure, gaussian, bits):
         return
     smoothed = 2 * everywhere(loss) / (1 - Fraction(4, 2**bits))
     by_number = (smoothed + 2 * privacy.HALF_PI * everywhere(loss, "implied_rho")).max()
-    apart = smoothed.max() + sum((privacy.pure_mu_squared(e) for e in loss.pure_epsilons), Fraction(0))
-    assert loss.mu_squared == min(by_number, apart)
+    separate = smoothed.max() + sum((privacy.pure_mu_squared(e) for e in loss.pure_epsilons), Fraction(0))
+    assert loss.mu_squared == min(by_number, separate)
     assert loss.epsilon is not None or privacy.lattice_epsilon(math.sqrt(loss.mu_squared), 1e-6) >= (
         loss.epsilon_at(1e-6) * (1 - 1e-9)
     )
@@ -202,25 +202,25 @@ def test_a_budget_is_shared_out_by_hand():
 
 def test_what_is_left_of_epsilon_is_rounded_down(monkeypatch):
     """To a float that is no larger: where nothing is to be rounded, it is what it was."""
-    asked = []
+    epsilons = []
     for name in ("zcdp_delta", "lattice_delta"):
-        monkeypatch.setattr(privacy, name, lambda cost, epsilon: asked.append(epsilon) or 1.0)
-    for each, left in (
+        monkeypatch.setattr(privacy, name, lambda cost, epsilon: epsilons.append(epsilon) or 1.0)
+    for each, remaining in (
         (Fraction(9, 10), math.nextafter(0.1, 0)),  # the float 0.1 is more than a tenth
         (Fraction(1, 3), 2 / 3),  # the float is less
         (HALF, 0.5),
         (Fraction(1), 0.0),
     ):
         loss = Loss.concentrated(EIGHTH) + Loss.of_epsilon(each, by_cell=False)
-        asked.clear()
+        epsilons.clear()
         loss.delta_at(1.0)
-        assert asked == [1.0, 1.0, left, left]
-        asked.clear()
+        assert epsilons == [1.0, 1.0, remaining, remaining]
+        epsilons.clear()
         loss.delta_at(math.nextafter(float(each), 0.0) / 2)
-        assert len(asked) == 2  # nothing is left
+        assert len(epsilons) == 2  # nothing is left
 
 
-def test_delta_is_the_least_of_what_is_proven():
+def test_delta_is_the_smallest_proven_bound():
     loss = Loss.concentrated(Fraction(1, 32)) + Loss.of_epsilon(Fraction(3), by_cell=False)  # of an unknown lattice
     assert loss.delta_at(4.0) == privacy.zcdp_delta(Fraction(1, 32), 1.0) < privacy.zcdp_delta(loss.rho, 4.0)
     fine = Loss.concentrated(Fraction(1, 32), Fraction(1, 2**20)) + Loss.of_epsilon(Fraction(3), by_cell=False)
@@ -241,8 +241,8 @@ def test_mu_is_the_less_of_two_by_hand():
         loss = gaussian + Loss.of_epsilon(Fraction(3), by_cell=True, axes=(("a", 2),), implied=implied)
         assert loss.mu_rate == 2 * privacy.HALF_PI
         by_number = stretch * EIGHTH + 2 * privacy.HALF_PI * implied[0]
-        apart = stretch * EIGHTH + privacy.pure_mu_squared(Fraction(3))
-        assert loss.mu_squared == (by_number if numbers else apart) == min(by_number, apart)
+        separate = stretch * EIGHTH + privacy.pure_mu_squared(Fraction(3))
+        assert loss.mu_squared == (by_number if numbers else separate) == min(by_number, separate)
         one, other = math.sqrt(0.25 + math.pi * implied[0]), math.hypot(0.5, privacy.pure_mu(Fraction(3)))
         assert loss.mu == pytest.approx(one if numbers else other, rel=1e-12)
         assert (one < other) is numbers
@@ -269,7 +269,7 @@ def test_records_with_no_budget_may_not_be_measured():
         loss.relative_to_budgets((("a", 2),), (0.0, 1.0))
 
 
-def test_too_many_joint_cells_cost_what_the_dearest_do(monkeypatch):
+def test_too_many_joint_cells_cost_the_sum_of_the_largest(monkeypatch):
     monkeypatch.setattr(losses, "PROFILE_CELLS", 5)
     a = Loss.of_cells((("a", 2),), [Fraction(1), Fraction(2)])
     b = Loss.of_cells((("b", 3),), [Fraction(1), Fraction(3), Fraction(2)])
@@ -305,19 +305,19 @@ def test_what_is_pure_is_put_on_the_curve_or_added_to_it():
     for each, count in ((Fraction(1, 50), 20), (Fraction(3), 1)):
         loss = sum((Loss.of_epsilon(each, by_cell=False) for _ in range(count)), gaussian)
         curve = math.hypot(0.25, *[privacy.pure_mu(each)] * count)
-        joined, apart = privacy.gaussian_epsilon(curve, 1e-6), privacy.gaussian_epsilon(0.25, 1e-6) + count * each
-        assert (joined < apart) == (count > 1)
-        assert loss.epsilon_at(1e-6) == pytest.approx(min(joined, apart), rel=1e-5)
+        joined, separate = privacy.gaussian_epsilon(curve, 1e-6), privacy.gaussian_epsilon(0.25, 1e-6) + count * each
+        assert (joined < separate) == (count > 1)
+        assert loss.epsilon_at(1e-6) == pytest.approx(min(joined, separate), rel=1e-5)
         assert loss.delta_at(loss.epsilon_at(1e-6)) == pytest.approx(1e-6, rel=1e-6)
 
 
-def test_axes_may_be_named_anew():
+def test_axes_may_be_renamed():
     loss = Loss.of_cells((("a", 2),), [Fraction(1), Fraction(2)])
     assert loss.with_axis_names({"a": "a:1f", "b": "x"}).axes == (("a:1f", 2),)
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "code"),
     [
         (lambda: Loss.concentrated(0.5), "ledger.loss-costs-invalid"),
         (lambda: Loss.concentrated(Fraction(-1)), "ledger.loss-costs-invalid"),
@@ -336,17 +336,17 @@ def test_axes_may_be_named_anew():
         ),
     ],
 )
-def test_what_is_no_loss(make, said):
-    with refused(said):
+def test_what_is_no_loss(make, code):
+    with refused(code):
         make()
 
 
 @given(st.fractions(0, 10**30) | st.floats(0, 1e300).map(Fraction))
-def test_a_cost_is_rounded_up_to_the_least_number(cost):
-    least = losses.rounded_up(cost)
-    assert Fraction(math.nextafter(least, -math.inf)) < cost <= Fraction(least)
+def test_a_cost_is_rounded_up_to_the_next_number(cost):
+    rounded = losses.rounded_up(cost)
+    assert Fraction(math.nextafter(rounded, -math.inf)) < cost <= Fraction(rounded)
 
 
-def test_a_cost_beyond_all_numbers_is_no_number():
+def test_a_cost_above_all_numbers_is_refused():
     with refused("plan.cost-too-large"):
         losses.rounded_up(Fraction(10) ** 400)

@@ -34,9 +34,9 @@ LARGE = {
 class Case:
     """All margins of up to `most` attributes, each number of each with weight and target 1."""
 
-    def __init__(self, sizes, most):
+    def __init__(self, sizes, max_order):
         self.sizes, d = sizes, len(sizes)
-        self.tables = [bits(c) for k in range(1, most + 1) for c in itertools.combinations(range(d), k)]
+        self.tables = [bits(c) for k in range(1, max_order + 1) for c in itertools.combinations(range(d), k)]
         self.margins = list(range(2**d))
         self.information, self.shares = matrices(self.tables, self.margins, sizes)
         self.rows = np.array([math.prod(sizes[a] for a in range(d) if t >> a & 1) for t in self.tables], dtype=float)
@@ -54,11 +54,11 @@ class Case:
         return self.shares @ (1 / (self.information @ weights**2))
 
 
-def margin(of, sizes):
+def margin(mask, sizes):
     """The matrix of a margin over the cells, in C order."""
     out = np.ones((1, 1))
     for a, n in enumerate(sizes):
-        out = np.kron(out, np.eye(n) if of >> a & 1 else np.ones((1, n)))
+        out = np.kron(out, np.eye(n) if mask >> a & 1 else np.ones((1, n)))
     return out
 
 
@@ -77,8 +77,8 @@ def test_variances_are_those_of_least_squares(sizes, seed):
     margins = [*tables, *rng.integers(0, 2**d, 3).tolist()]
     weights = np.concatenate([rng.uniform(0.2, 1, 2), rng.uniform(0, 1, 3) * rng.integers(0, 2, 3)])
     information, shares = matrices(tables, margins, sizes)
-    found = shares @ (1 / (information @ weights**2))
-    for one, other in zip(found, by_definition(tables, margins, sizes, weights), strict=True):
+    variances = shares @ (1 / (information @ weights**2))
+    for one, other in zip(variances, by_definition(tables, margins, sizes, weights), strict=True):
         np.testing.assert_allclose(other, one, rtol=LOOSE)
 
 
@@ -110,7 +110,7 @@ def test_gradient(seed, t):
         assert top - EXACT <= value <= top + math.log(len(case.tables)) / t + EXACT
 
 
-def test_weights_that_cover_nothing_are_dear_but_finite():
+def test_weights_that_cover_nothing_cost_much_but_finitely():
     case = Case((2, 2), 1)
     objective = mw._MarginObjective(case.information, case.shares, case.rows, None)
     for theta in (np.zeros(4), np.array([1.0, 0, 0, 0])):
@@ -121,14 +121,14 @@ def test_weights_that_cover_nothing_are_dear_but_finite():
 
 
 def check(name, table, rng, goal):
-    sizes, most, total, worst = table[name]
-    case = Case(sizes, most)
-    found = case.total(rng) if goal == "total" else case.worst(rng)
-    v = case.variances(found.weights)
-    assert found.weights.sum() == pytest.approx(1.0, rel=EXACT)
-    assert found.value == pytest.approx(case.rows @ v if goal == "total" else v.max(), rel=EXACT)
-    assert found.value <= (total if goal == "total" else worst) * SLACK
-    assert found.status is MarginSearchStatus.LOCAL_OPTIMUM
+    sizes, max_order, total, worst = table[name]
+    case = Case(sizes, max_order)
+    result = case.total(rng) if goal == "total" else case.worst(rng)
+    v = case.variances(result.weights)
+    assert result.weights.sum() == pytest.approx(1.0, rel=EXACT)
+    assert result.value == pytest.approx(case.rows @ v if goal == "total" else v.max(), rel=EXACT)
+    assert result.value <= (total if goal == "total" else worst) * SLACK
+    assert result.status is MarginSearchStatus.LOCAL_OPTIMUM
 
 
 @pytest.mark.parametrize("goal", ["total", "worst"])
@@ -144,13 +144,13 @@ def test_values_of_many_margins(name, goal, rng):
     check(name, LARGE, rng, goal)
 
 
-def test_one_table_is_asked_itself(rng):
+def test_one_table_is_measured_directly(rng):
     """A single margin: no other strategy of margins is as good."""
     case = Case((3, 4), 1)
     information, shares = matrices([0b01], case.margins, case.sizes)
-    found = mw.minimise_worst(information, shares, [2.0], case.orders, rng, starts=4)
-    assert found.value == pytest.approx(0.5)
-    np.testing.assert_allclose(found.weights, [0, 1, 0, 0], atol=1e-6)
+    result = mw.minimise_worst(information, shares, [2.0], case.orders, rng, starts=4)
+    assert result.value == pytest.approx(0.5)
+    np.testing.assert_allclose(result.weights, [0, 1, 0, 0], atol=1e-6)
 
 
 @settings(max_examples=10)
@@ -178,27 +178,27 @@ def test_never_worse_than_one_margin_or_the_tables(seed):
     rng = np.random.default_rng(seed)
     case, w = Case((2, 3, 4), 2), rng.uniform(0.1, 3, 6)
     for search, t in ((case.total, None), (case.worst, 4.0)):
-        found = search(np.random.default_rng(seed), w, starts=4)
+        result = search(np.random.default_rng(seed), w, starts=4)
         objective = mw._MarginObjective(case.information, case.shares, w, t)
-        assert found.value == pytest.approx(objective.measure(found.weights), rel=EXACT)
+        assert result.value == pytest.approx(objective.measure(result.weights), rel=EXACT)
         for start in (np.eye(8)[7], np.isin(case.margins, case.tables).astype(float)):
-            assert found.value <= objective.measure(start) * (1 + EXACT)
+            assert result.value <= objective.measure(start) * (1 + EXACT)
 
 
 def test_search_is_reproducible_and_tells_of_its_progress():
-    case, told = Case((2, 3, 2), 2), []
-    first = case.worst(np.random.default_rng(3), starts=8, progress=lambda *seen: told.append(seen))
+    case, reports = Case((2, 3, 2), 2), []
+    one = case.worst(np.random.default_rng(3), starts=8, progress=lambda *seen: reports.append(seen))
     second = case.worst(np.random.default_rng(3), starts=8)
-    np.testing.assert_array_equal(first.weights, second.weights)
-    assert [number for number, _ in told] == list(range(1, len(told) + 1))
-    assert told[-1][1] == first.value
+    np.testing.assert_array_equal(one.weights, second.weights)
+    assert [number for number, _ in reports] == list(range(1, len(reports) + 1))
+    assert reports[-1][1] == one.value
 
 
 def test_time_limit_leaves_something_valid(rng):
-    found = Case((2,) * 5, 2).total(rng, max_seconds=0.0)
-    assert found.status is MarginSearchStatus.TIME
-    assert found.starts == 1
-    assert np.isfinite(found.value)
+    result = Case((2,) * 5, 2).total(rng, max_seconds=0.0)
+    assert result.status is MarginSearchStatus.TIME
+    assert result.starts == 1
+    assert np.isfinite(result.value)
 
 
 def test_time_may_end_anywhere(monkeypatch):
@@ -209,11 +209,11 @@ def test_time_may_end_anywhere(monkeypatch):
         monkeypatch.setattr(mw, "time", SimpleNamespace(monotonic=lambda: float(next(ticks))))
         return Case((2, 3, 4), 2).total(np.random.default_rng(1), max_seconds=seconds), next(ticks)
 
-    whole, looks = after(1e9)
+    complete, looks = after(1e9)
     stopped = [after(seconds)[0] for seconds in (3.0, looks / 2, looks - 5.0)]
-    assert whole.status is MarginSearchStatus.LOCAL_OPTIMUM
-    assert all(found.status is MarginSearchStatus.TIME for found in stopped)
-    values = [found.value for found in [*stopped, whole]]
+    assert complete.status is MarginSearchStatus.LOCAL_OPTIMUM
+    assert all(result.status is MarginSearchStatus.TIME for result in stopped)
+    values = [result.value for result in [*stopped, complete]]
     assert values == sorted(values, reverse=True)
 
 
@@ -228,8 +228,8 @@ def test_sectors_no_table_looks_at_need_no_cover(rng):
     """The tables of one attribute, with the sectors of a larger family."""
     case = Case((2, 3), 2)
     small = case.shares[:2]
-    found = mw.minimise_total(case.information[:, :3], small, [1.0, 1.0], [0, 1, 1], rng, starts=2)
-    assert found.weights[0] == pytest.approx(0.0, abs=1e-6)
+    result = mw.minimise_total(case.information[:, :3], small, [1.0, 1.0], [0, 1, 1], rng, starts=2)
+    assert result.weights[0] == pytest.approx(0.0, abs=1e-6)
 
 
 # --- which margins ----------------------------------------------------------------------------------
@@ -241,20 +241,20 @@ def test_sectors_are_all_subsets():
 
 def test_candidates_below_and_above():
     tables = [0b0011, 0b0110, 0b1000]
-    found = candidates(tables, (2, 2, 2, 2), 100).tolist()
-    assert found == [0b0000, 0b0001, 0b0010, 0b0011, 0b0100, 0b0110, 0b0111, 0b1000, 0b1011, 0b1110, 0b1111]
-    assert candidates(tables, (2, 2, 2, 2), 100, cells=8).tolist() == found[:-1]
+    chosen = candidates(tables, (2, 2, 2, 2), 100).tolist()
+    assert chosen == [0b0000, 0b0001, 0b0010, 0b0011, 0b0100, 0b0110, 0b0111, 0b1000, 0b1011, 0b1110, 0b1111]
+    assert candidates(tables, (2, 2, 2, 2), 100, cells=8).tolist() == chosen[:-1]
     assert candidates(tables, (2, 2, 2, 2), 4).tolist() == sorted([*tables, 0b1111])
     assert candidates(tables, (2, 2, 2, 2), 1).tolist() == sorted(tables)
 
 
 @settings(max_examples=50)
 @given(st.lists(st.integers(0, 31), min_size=1, max_size=5), st.integers(1, 40))
-def test_candidates_cover_every_sector(tables, most):
-    found = candidates(tables, (2, 3, 4, 5, 6), most)
-    assert set(tables) <= set(found.tolist())
-    assert len(found) <= max(most, len(set(tables)))
-    information, shares = matrices(tables, found.tolist(), (2, 3, 4, 5, 6))
+def test_candidates_cover_every_sector(tables, max_candidates):
+    chosen = candidates(tables, (2, 3, 4, 5, 6), max_candidates)
+    assert set(tables) <= set(chosen.tolist())
+    assert len(chosen) <= max(max_candidates, len(set(tables)))
+    information, shares = matrices(tables, chosen.tolist(), (2, 3, 4, 5, 6))
     assert (information.sum(axis=1) > 0).all()
     assert shares.shape == (len(tables), len(sectors(tables)))
 

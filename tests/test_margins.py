@@ -18,7 +18,7 @@ ONE = MeasuredMargin((), np.array([[1]]))
 
 
 @pytest.mark.parametrize(
-    ("attributes", "rows", "said"),
+    ("attributes", "rows", "code"),
     [
         ((), np.ones(3, dtype=np.int64), "plan.margin-rows-not-integers"),
         ((), np.ones((1, 1, 3), dtype=np.int64), "plan.margin-rows-not-integers"),
@@ -33,8 +33,8 @@ ONE = MeasuredMargin((), np.array([[1]]))
         ((0, 0), np.array([[1]]), "plan.attributes-not-increasing"),
     ],
 )
-def test_what_is_no_margin(attributes, rows, said):
-    with refused(said):
+def test_what_is_no_margin(attributes, rows, code):
+    with refused(code):
         MeasuredMargin(attributes, rows)
 
 
@@ -50,7 +50,7 @@ def test_a_margin_is_a_frozen_copy():
 
 
 @pytest.mark.parametrize(
-    ("cells", "asked", "said"),
+    ("cells", "margins", "code"),
     [
         (cells_over((), 1), (), "plan.margins-misfit-domain"),
         (cells_over((), 2), (ONE,), "plan.margins-misfit-domain"),
@@ -60,9 +60,9 @@ def test_a_margin_is_a_frozen_copy():
         (cells_over((2,), 1), (ONE, ONE), "plan.measured-twice"),
     ],
 )
-def test_what_is_no_strategy_of_margins(cells, asked, said):
-    with refused(said):
-        PureStrategy(cells, asked, 1.0)
+def test_what_is_no_strategy_of_margins(cells, margins, code):
+    with refused(code):
+        PureStrategy(cells, margins, 1.0)
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, math.nextafter(MAX_NOISE_SCALE, math.inf), 1])
@@ -74,8 +74,8 @@ def test_a_scale_that_no_sampler_draws_is_refused(scale):
 
 
 def test_margins_by_hand():
-    asked = ((), [[1, -2, 0]]), ((0,), [[3, 0, 0], [0, 1, 1]]), ((0, 1), [[0, 0, 4]])
-    design = of_margins(cells_over((2, 1), 3), 8.0, *asked)
+    margins = ((), [[1, -2, 0]]), ((0,), [[3, 0, 0], [0, 1, 1]]), ((0, 1), [[0, 0, 4]])
+    design = of_margins(cells_over((2, 1), 3), 8.0, *margins)
     assert design.lengths == (1, 2 * 2, 2)
     assert design.portions.tolist() == [1, 4, 2]
     assert design.answers == 7
@@ -85,18 +85,18 @@ def test_margins_by_hand():
     # in the last cell from one value of the first attribute to the other: nothing of the total, 1 + 1, 4 + 4
     assert design.step(REPLACE) == 10
     for neighbours, drops, records, step in [(ADD, False, 3, 5), (REPLACE, False, 1, 10), (REPLACE, True, 2, 10)]:
-        of = Adjacency(PrivacyUnit("person", records, neighbours), drops=drops)
-        assert design.unit_epsilon(of) == design.loss(of).epsilon == Fraction(records * step, 8)
-        assert design.loss(of).by_cell == (neighbours is ADD)
+        adjacency = Adjacency(PrivacyUnit("person", records, neighbours), drops=drops)
+        assert design.unit_epsilon(adjacency) == design.loss(adjacency).epsilon == Fraction(records * step, 8)
+        assert design.loss(adjacency).by_cell == (neighbours is ADD)
     assert design.magnitude(10) == 40
-    told = [{"of": [], "queries": 1}, {"of": ["a0"], "queries": 2}, {"of": ["a0", "a1"], "queries": 1}]
-    assert design.ledger_detail(of) == {"margins": told, "numbers": [None]}
-    more = Fraction(1, 256)
-    assert design.laws(Adjacency()) == [[(Fraction(1, 8) + more, 1), (Fraction(4, 8) + more, 1)]]
-    assert design.ledger_detail(Adjacency()) == {"margins": told, "numbers": [[[["33/256", 1], ["129/256", 1]]]]}
+    documents = [{"of": [], "queries": 1}, {"of": ["a0"], "queries": 2}, {"of": ["a0", "a1"], "queries": 1}]
+    assert design.ledger_detail(adjacency) == {"margins": documents, "numbers": [None]}
+    extra = Fraction(1, 256)
+    assert design.laws(Adjacency()) == [[(Fraction(1, 8) + extra, 1), (Fraction(4, 8) + extra, 1)]]
+    assert design.ledger_detail(Adjacency()) == {"margins": documents, "numbers": [[[["33/256", 1], ["129/256", 1]]]]}
 
 
-def test_where_all_is_asked_of_everyone_adding_a_record_costs_more_than_replacing_one():
+def test_if_all_is_measured_of_everyone_adding_a_record_costs_more_than_replacing_one():
     """So the charge is that of adding a record if a record can come or go."""
     design = of_margins(cells_over((), 2), 1.0, ((), [[5, 4]]))
     assert (design.step(ADD), design.step(REPLACE)) == (5, 1)
@@ -106,7 +106,7 @@ def test_where_all_is_asked_of_everyone_adding_a_record_costs_more_than_replacin
 
 
 @pytest.mark.parametrize("rows", [1, 2**13 + 1])
-def test_sums_beyond_what_doubles_hold_are_exact(rows):
+def test_sums_above_what_doubles_hold_are_exact(rows):
     """For equal cells, and for one in ten that differs."""
     large, small = 2**40 - 1, 2 - 2**40
     for others in ([], [0] * 18):
@@ -121,8 +121,8 @@ def test_answers_are_of_64_bits_as_long_as_they_fit():
     design = of_margins(cells_over((), 1), 1.0, ((), [[1]]))
     assert design.magnitude(7) == 7
     for records, kind in [(1, np.int64), (INT64_SAFE_BOUND - 1, np.int64), (INT64_SAFE_BOUND, object)]:
-        (found,) = design.exact_answers({(): np.array(5)}, Adjacency(), records)
-        assert (found.dtype, found.tolist()) == (kind, [5])
+        (answers,) = design.exact_answers({(): np.array(5)}, Adjacency(), records)
+        assert (answers.dtype, answers.tolist()) == (kind, [5])
 
 
 def test_sums_that_could_wrap_around_are_not_priced(monkeypatch):
@@ -139,5 +139,5 @@ def test_distances_of_queries_of_few_cells_are_those_of_all(rng):
     for held in range(1, 21):
         rows = rng.integers(-9, 10, size=(3, 20)) * (rng.permuted(np.tile(np.arange(20), (3, 1)), axis=1) < held)
         rows[:, 0] += rows.any(axis=1) == 0
-        apart = max(int(np.abs(a - b).sum()) for a in rows.T for b in rows.T)
-        assert of_margins(cells_over((), 20), 1.0, ((), rows)).step(REPLACE) == apart
+        largest = max(int(np.abs(a - b).sum()) for a in rows.T for b in rows.T)
+        assert of_margins(cells_over((), 20), 1.0, ((), rows)).step(REPLACE) == largest

@@ -42,12 +42,12 @@ def ranges(n):
     return ordered(n, fn.table(ranges="o", variance=1.0))
 
 
-def searched(workload, objective=WORST, **more):
-    return matrix.search(fn.Publication(workload, privacy="pure", objective=objective, **more))
+def searched(workload, objective=WORST, **options):
+    return matrix.search(fn.Publication(workload, privacy="pure", objective=objective, **options))
 
 
 @cache
-def known(name, goal):
+def search_line(name, goal):
     """The search for one line of the tables below."""
     return searched(*(LINES[name, goal][:1]), goal)
 
@@ -82,15 +82,15 @@ LINES = {
 
 @pytest.mark.parametrize(("name", "goal"), LINES, ids=lambda x: x if isinstance(x, str) else x.goal.value)
 def test_the_best_strategies_known_are_found(name, goal):
-    found = known(name, goal)
-    assert 1 <= found.part.ratio <= LINES[name, goal][1] * SLACK
-    assert found.part.bound <= found.part.objective_value
-    assert found.part.relaxation <= 1 + EXACT
+    result = search_line(name, goal)
+    assert 1 <= result.part.ratio <= LINES[name, goal][1] * SLACK
+    assert result.part.bound <= result.part.objective_value
+    assert result.part.relaxation <= 1 + EXACT
 
 
 @pytest.mark.parametrize(("name", "goal", "promised"), [("prefix 64", TOTAL, 3.25), ("prefix 64", WORST, 3.50)])
 def test_what_is_promised_of_prefixes(name, goal, promised):
-    assert known(name, goal).part.ratio <= promised
+    assert search_line(name, goal).part.ratio <= promised
 
 
 @pytest.mark.slow
@@ -103,17 +103,17 @@ def test_what_is_promised_of_prefixes(name, goal, promised):
     ids=["total", "worst"],
 )
 def test_long_prefixes_keep_their_promise_and_beat_any_gaussian_noise(n, goal, best, promised):
-    found = searched(prefix(n), goal)
-    assert found.part.ratio <= min(best * SLACK, promised)
-    assert found.part.ratio < THRESHOLD
-    assert found.candidates[0].family == "cells and sums"
+    result = searched(prefix(n), goal)
+    assert result.part.ratio <= min(best * SLACK, promised)
+    assert result.part.ratio < THRESHOLD
+    assert result.candidates[0].family == "cells and sums"
 
 
 def test_a_single_sum_needs_no_more_than_its_own_noise():
     """If the bound is half the cost of Laplace noise of this variance, the ratio is 1 by the choice of units."""
-    found = searched(ordered(5, fn.table(variance=1.0)))
-    assert found.part.ratio == pytest.approx(1, rel=1e-3)
-    assert found.part.epsilon() == pytest.approx(math.sqrt(2), rel=1e-6)
+    result = searched(ordered(5, fn.table(variance=1.0)))
+    assert result.part.ratio == pytest.approx(1, rel=1e-3)
+    assert result.part.epsilon() == pytest.approx(math.sqrt(2), rel=1e-6)
 
 
 # --- families ---------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def test_a_single_sum_needs_no_more_than_its_own_noise():
 
 @pytest.mark.parametrize(("name", "goal"), LINES, ids=lambda x: x if isinstance(x, str) else x.goal.value)
 def test_the_plan_is_the_cheapest_of_all_that_was_tried(name, goal):
-    found = known(name, goal)
+    found = search_line(name, goal)
     first = found.candidates[0]
     assert (first.epsilon, first.ratio) == (found.part.epsilon(), found.part.ratio)
     assert first.family in found.part.status
@@ -153,7 +153,7 @@ QUERIES = {
 def test_cells_and_hierarchies_cost_what_linear_algebra_says(name, goal):
     w = QUERIES[name].astype(float)
     n = w.shape[1]
-    found = known(name, goal) if (name, goal) in LINES else searched(ranges(n), goal)
+    found = search_line(name, goal) if (name, goal) in LINES else searched(ranges(n), goal)
     by_name = {c.family: c.epsilon for c in found.candidates}
     assert by_name["every cell on its own"] == pytest.approx(dense_epsilon(np.eye(n), w, goal), rel=1e-5)
     trees = [hierarchy(n, b).astype(float) for b in matrix.BRANCHES if b < n]
@@ -167,12 +167,12 @@ def test_cells_and_hierarchies_cost_what_linear_algebra_says(name, goal):
 @pytest.mark.parametrize(("name", "goal"), [("prefix 64", TOTAL), ("prefix 64", WORST), ("ranges 64", TOTAL)])
 def test_every_cell_pays_as_much_as_the_dearest(name, goal):
     """Rounding to integers leaves some cells below the largest cost; they are raised for nothing."""
-    assert len(set(known(name, goal).part.strategy.profile())) == 1
+    assert len(set(search_line(name, goal).part.strategy.profile())) == 1
 
 
 def test_marginals_are_answered_from_weighted_margins():
     """3 x 4 x 5, the worst number: pairs alone, with weights 0.398, 0.388 and 0.214, and no cell of all three."""
-    plan = known("3 x 4 x 5", WORST).part
+    plan = search_line("3 x 4 x 5", WORST).part
     sums = {m.attributes: int(m.column_sums.max()) for m in plan.strategy.measured}
     assert set(sums) == {(0, 1), (0, 2), (1, 2)}
     total = sum(sums.values())
@@ -225,8 +225,8 @@ def test_asking_twice_for_marginals_changes_nothing():
 @pytest.mark.parametrize("factor", [4.0, 1 / 9])
 def test_epsilon_is_the_inverse_of_the_standard_errors_asked_for(goal, factor):
     plan = searched(prefix(16, factor), goal).part
-    assert plan.epsilon() * math.sqrt(factor) == pytest.approx(known("prefix 16", goal).part.epsilon(), rel=1e-5)
-    assert plan.ratio == pytest.approx(known("prefix 16", goal).part.ratio, rel=1e-3)
+    assert plan.epsilon() * math.sqrt(factor) == pytest.approx(search_line("prefix 16", goal).part.epsilon(), rel=1e-5)
+    assert plan.ratio == pytest.approx(search_line("prefix 16", goal).part.ratio, rel=1e-3)
 
 
 @pytest.mark.parametrize("goal", [TOTAL, WORST], ids=["total", "worst"])
@@ -276,23 +276,23 @@ def test_margins_take_the_tails_of_laplace_noise_into_account(margin, confidence
 @pytest.mark.parametrize("neighbours", list(fn.Neighbours))
 def test_progress_tells_the_epsilon_reached(neighbours):
     """Also if two strategies tie: those of replaced records are tried with raised cells and without."""
-    told = []
+    reports = []
     unit = fn.PrivacyUnit(neighbours=neighbours)
     publication = fn.Publication(prefix(8), privacy="pure", unit=unit)
-    plan = matrix.search(publication, progress=lambda i, e: told.append((i, e))).part
-    steps, epsilons = zip(*told, strict=True)
+    plan = matrix.search(publication, progress=lambda i, e: reports.append((i, e))).part
+    steps, epsilons = zip(*reports, strict=True)
     assert list(steps) == sorted(set(steps))
     assert list(epsilons) == sorted(epsilons, reverse=True)
     assert epsilons[-1] == pytest.approx(plan.epsilon(), rel=1e-5)
 
 
-@pytest.mark.parametrize("shown", [[], ["s"]])
-def test_a_search_that_is_left_early_has_what_was_found_and_its_proof(shown, monkeypatch):
+@pytest.mark.parametrize("attributes", [[], ["s"]])
+def test_a_search_that_is_left_early_has_what_was_found_and_its_proof(attributes, monkeypatch):
     """However long it was: at once, it is noise on every cell; what is found in no time is no worse."""
     domain = fn.Domain(o=fn.Ordered(0, 7), s=fn.Ordered(0, 1))
-    asked = fn.Workload(domain, [fn.table(*shown, cumulative="o", variance=1.0), fn.table("o", variance=1.0)])
-    full = fn.plan(asked, privacy="pure")
-    early = fn.plan(asked, privacy="pure", seconds=1e-9)
+    workload = fn.Workload(domain, [fn.table(*attributes, cumulative="o", variance=1.0), fn.table("o", variance=1.0)])
+    full = fn.plan(workload, privacy="pure")
+    early = fn.plan(workload, privacy="pure", seconds=1e-9)
     assert early.table_part.status.startswith(
         "every cell on its own; the search was left after 1e-09 s, as asked; the bound"
     )
@@ -300,11 +300,11 @@ def test_a_search_that_is_left_early_has_what_was_found_and_its_proof(shown, mon
     assert early.table_part.bound == full.table_part.bound
     assert early.variances.max() <= 1
     assert early.epsilon() > full.epsilon()
-    over = iter([False] * 3)
-    monkeypatch.setattr(matrix.p_identity.TimeLimit, "is_over", property(lambda _: next(over, True)))
-    some = fn.plan(asked, privacy="pure", seconds=9)
-    assert "the search was left after 9 s" in some.table_part.status
-    assert full.epsilon() * (1 - EXACT) <= some.epsilon() <= early.epsilon() * (1 + EXACT)
+    limits_reached = iter([False] * 3)
+    monkeypatch.setattr(matrix.p_identity.TimeLimit, "is_over", property(lambda _: next(limits_reached, True)))
+    partial_plan = fn.plan(workload, privacy="pure", seconds=9)
+    assert "the search was left after 9 s" in partial_plan.table_part.status
+    assert full.epsilon() * (1 - EXACT) <= partial_plan.epsilon() <= early.epsilon() * (1 + EXACT)
 
 
 def test_weights_of_kinds_of_queries_take_no_longer_than_they_may():
@@ -331,9 +331,9 @@ def test_what_has_an_optimum_is_not_left_early():
 
 def test_more_answers_than_can_be_held_are_refused_with_what_to_do(monkeypatch):
     domain = fn.Domain({f"a{i}": fn.Ordered(0, 9) for i in range(8)})
-    every = fn.Workload(domain, [fn.table(*domain, variance=1.0)])
+    all_cells = fn.Workload(domain, [fn.table(*domain, variance=1.0)])
     with refused("workload.too-many-answers-for-laplace"):
-        fn.plan(every, privacy="pure")
+        fn.plan(all_cells, privacy="pure")
     domain = fn.Domain(**{f"a{i}": fn.Ordered(0, 9) for i in range(7)}, o=fn.Ordered(0, 9))
     structured = fn.Workload(domain, [fn.table(*[a for a in domain if a != "o"], cumulative="o", variance=1.0)])
     with refused("workload.too-many-answers-for-laplace"):
@@ -341,36 +341,36 @@ def test_more_answers_than_can_be_held_are_refused_with_what_to_do(monkeypatch):
     monkeypatch.setattr(matrix, "MAX_ANSWERS", 12)
     with refused("workload.too-many-answers-for-laplace"):
         fn.plan(gallery.marginal_tables((4, 4), orders=(2,)), privacy="pure")
-    found = searched(gallery.marginal_tables((4, 4), orders=(1,)))  # pairs would be too many, singles are not
-    assert [c.family for c in found.candidates] == ["margins"]
-    assert found.part.strategy.answers == 8
+    result = searched(gallery.marginal_tables((4, 4), orders=(1,)))  # pairs would be too many, singles are not
+    assert [c.family for c in result.candidates] == ["margins"]
+    assert result.part.strategy.answers == 8
 
 
 # --- numbers that look drawn ------------------------------------------------------------------------------
 
 
 def test_fixed_numbers_are_always_the_same():
-    first, second = FixedGenerator(), FixedGenerator()
-    assert (first.uniform(0, 1, (3, 4)) == second.uniform(0, 1, (3, 4))).all()
-    assert (first.normal(1, 2, (5,)) == second.normal(1, 2, (5,))).all()
-    assert (first.integers(0, 9, (5,)) == second.integers(0, 9, (5,))).all()
-    whole, parts = FixedGenerator(), FixedGenerator()
-    assert (whole.uniform(0, 1, (6,)) == np.concatenate([parts.uniform(0, 1, (k,)) for k in (1, 3, 2)])).all()
-    assert (whole.uniform(0, 1, (2, 3)).ravel() == parts.uniform(0, 1, (6,))).all()
-    assert whole.uniform(0, 1, (0, 3)).shape == (0, 3)
+    one, second = FixedGenerator(), FixedGenerator()
+    assert (one.uniform(0, 1, (3, 4)) == second.uniform(0, 1, (3, 4))).all()
+    assert (one.normal(1, 2, (5,)) == second.normal(1, 2, (5,))).all()
+    assert (one.integers(0, 9, (5,)) == second.integers(0, 9, (5,))).all()
+    joint, parts = FixedGenerator(), FixedGenerator()
+    assert (joint.uniform(0, 1, (6,)) == np.concatenate([parts.uniform(0, 1, (k,)) for k in (1, 3, 2)])).all()
+    assert (joint.uniform(0, 1, (2, 3)).ravel() == parts.uniform(0, 1, (6,))).all()
+    assert joint.uniform(0, 1, (0, 3)).shape == (0, 3)
 
 
 def test_fixed_numbers_are_those_of_splitmix():
     """Published first outputs for the seeds 0 and 1."""
-    words = [0xE220A8397B1DCDAF, 0x910A2DEC89025CC1]
-    assert scrambled(np.arange(2)).tolist() == words
-    assert FixedGenerator().uniform(0, 1, (2,)).tolist() == [(w >> 11) * 2.0**-53 for w in words]
+    outputs = [0xE220A8397B1DCDAF, 0x910A2DEC89025CC1]
+    assert scrambled(np.arange(2)).tolist() == outputs
+    assert FixedGenerator().uniform(0, 1, (2,)).tolist() == [(w >> 11) * 2.0**-53 for w in outputs]
     assert FixedGenerator().integers(0, 10, (2,)).tolist() == [8, 5]
 
 
 def test_fixed_numbers_do_not_repeat_themselves():
-    drawn = FixedGenerator().uniform(0, 1, (1 << 16,))
-    assert len(np.unique(drawn)) == len(drawn)
+    numbers = FixedGenerator().uniform(0, 1, (1 << 16,))
+    assert len(np.unique(numbers)) == len(numbers)
 
 
 def evenly(counts):
@@ -380,52 +380,52 @@ def evenly(counts):
 
 def test_fixed_numbers_are_uniform():
     rng = FixedGenerator()
-    drawn = rng.uniform(-3, 5, (1 << 17,))
-    assert -3 <= drawn.min() <= drawn.max() < 5
-    share = (drawn + 3) / 8
-    assert evenly(np.bincount((share * 256).astype(int), minlength=256)) > SIGNIFICANCE
-    pairs = np.histogram2d(share[::2], share[1::2], bins=16, range=[[0, 1], [0, 1]])[0]
+    numbers = rng.uniform(-3, 5, (1 << 17,))
+    assert -3 <= numbers.min() <= numbers.max() < 5
+    fractions = (numbers + 3) / 8
+    assert evenly(np.bincount((fractions * 256).astype(int), minlength=256)) > SIGNIFICANCE
+    pairs = np.histogram2d(fractions[::2], fractions[1::2], bins=16, range=[[0, 1], [0, 1]])[0]
     assert evenly(pairs) > SIGNIFICANCE
-    low_bits = (share * 2.0**40 % 64).astype(int)
+    low_bits = (fractions * 2.0**40 % 64).astype(int)
     assert evenly(np.bincount(low_bits, minlength=64)) > SIGNIFICANCE
 
 
-def test_fixed_whole_numbers_are_uniform_and_in_range():
+def test_fixed_integers_are_uniform_and_in_range():
     rng = FixedGenerator()
-    drawn = rng.integers(-2, 8, (1 << 17,))
-    assert drawn.dtype == np.int64
-    assert (drawn.min(), drawn.max()) == (-2, 7)
-    assert evenly(np.bincount(drawn + 2)) > SIGNIFICANCE
+    numbers = rng.integers(-2, 8, (1 << 17,))
+    assert numbers.dtype == np.int64
+    assert (numbers.min(), numbers.max()) == (-2, 7)
+    assert evenly(np.bincount(numbers + 2)) > SIGNIFICANCE
     assert (rng.integers(3, 4, (50,)) == 3).all()
 
 
 def test_fixed_normal_numbers_are_normal():
-    drawn = FixedGenerator().normal(2, 3, (1 << 17,))
-    assert np.isfinite(drawn).all()
-    share = stats.norm.cdf((drawn - 2) / 3)
-    assert evenly(np.bincount((share * 256).astype(int), minlength=256)) > SIGNIFICANCE
+    numbers = FixedGenerator().normal(2, 3, (1 << 17,))
+    assert np.isfinite(numbers).all()
+    fractions = stats.norm.cdf((numbers - 2) / 3)
+    assert evenly(np.bincount((fractions * 256).astype(int), minlength=256)) > SIGNIFICANCE
 
 
 # --- pure or Gaussian -------------------------------------------------------------------------------------
 
 
-def spent(workload, goal=WORST, epsilon=1.0, delta=DELTA, **more):
+def spent(workload, goal=WORST, epsilon=1.0, delta=DELTA, **options):
     budget = fn.Budget(epsilon=epsilon, delta=delta)
-    return fn.Publication(workload, privacy="auto", objective=goal, budget=budget, **more)
+    return fn.Publication(workload, privacy="auto", objective=goal, budget=budget, **options)
 
 
 def pure_wins(workload, goal):
-    found = fn.compare(spent(workload, goal))
-    kinds = [a.privacy for a in found.alternatives]
-    assert kinds[0] is found.plan.publication.privacy is fn.Privacy.PURE
-    assert found.plan.ratio < THRESHOLD
-    gaussian = next(a for a in found.alternatives if a.privacy is fn.Privacy.ZCDP)
+    comparison = fn.compare(spent(workload, goal))
+    kinds = [a.privacy for a in comparison.alternatives]
+    assert kinds[0] is comparison.plan.publication.privacy is fn.Privacy.PURE
+    assert comparison.plan.ratio < THRESHOLD
+    gaussian = next(a for a in comparison.alternatives if a.privacy is fn.Privacy.ZCDP)
     # what the ratios say: pure noise at ε = 1 is this much better than continuous Gaussian noise at μ(1, δ) ...
-    ahead = math.sqrt(THRESHOLD / found.plan.ratio)
-    assert gaussian.error >= found.alternatives[0].error * ahead * (1 - 1e-3)
+    ahead = math.sqrt(THRESHOLD / comparison.plan.ratio)
+    assert gaussian.error >= comparison.alternatives[0].error * ahead * (1 - 1e-3)
     # ... and discrete Gaussian noise by the optimal conversion of its ρ costs at most a tenth on top
-    assert gaussian.error <= found.alternatives[0].error * ahead * 1.1
-    return found
+    assert gaussian.error <= comparison.alternatives[0].error * ahead * 1.1
+    return comparison
 
 
 @pytest.mark.parametrize("goal", [TOTAL, WORST], ids=["total", "worst"])
@@ -454,11 +454,11 @@ def test_delta_decides():
 
 
 def test_the_delta_of_a_budget_is_the_one_that_counts():
-    found = fn.compare(spent(prefix(8), delta=1e-12, title="twelve"))
-    assert found.plan.publication.delta == DELTA
-    line = next(a for a in found.alternatives if a.privacy is fn.Privacy.ZCDP)
+    comparison = fn.compare(spent(prefix(8), delta=1e-12, title="twelve"))
+    assert comparison.plan.publication.delta == DELTA
+    line = next(a for a in comparison.alternatives if a.privacy is fn.Privacy.ZCDP)
     assert line.epsilon == pytest.approx(1.0, rel=3e-6)
-    assert "Gaussian noise at delta = 1e-12 would take" in found.plan.status
+    assert "Gaussian noise at delta = 1e-12 would take" in comparison.plan.status
     at_six = next(a for a in fn.compare(spent(prefix(8))).alternatives if a.privacy is fn.Privacy.ZCDP)
     assert line.error > 1.3 * at_six.error
 
@@ -471,9 +471,9 @@ def test_a_choice_is_the_plan_that_either_promise_would_get():
         (0.3, "zcdp", fn.Budget(epsilon=1.0, delta=0.3)),
     ):
         chosen = fn.plan(workload, privacy="auto", epsilon=1.0, delta=delta)
-        alone = fn.plan(workload, privacy=privacy, budget=budget, delta=delta)
-        assert chosen.publication == alone.publication
-        assert remade(chosen, status=alone.status).hash == alone.hash
+        separate = fn.plan(workload, privacy=privacy, budget=budget, delta=delta)
+        assert chosen.publication == separate.publication
+        assert remade(chosen, status=separate.status).hash == separate.hash
         assert fn.Plan.from_json(chosen.to_json()).publication == chosen.publication
 
 
@@ -487,27 +487,27 @@ CAPS = [
 ]
 
 
-@pytest.mark.parametrize(("delta", "share", "own", "better", "within"), CAPS)
-def test_a_cap_refuses_only_what_exceeds_it(delta, share, own, better, within):
+@pytest.mark.parametrize(("delta", "fraction", "cap_delta", "better", "chosen"), CAPS)
+def test_a_cap_refuses_only_what_exceeds_it(delta, fraction, cap_delta, better, chosen):
     """With a cap, the noise that keeps it is taken although the other would not."""
     workload = prefix(8)
-    found = fn.compare(workload, delta=delta)
-    assert found.alternatives[0].privacy == better
-    limit = found.alternatives[0].epsilon * share
-    asked = fn.Publication(workload, privacy="auto", delta=delta, cap=fn.Budget(epsilon=limit, delta=own))
-    if within is None:
+    comparison = fn.compare(workload, delta=delta)
+    assert comparison.alternatives[0].privacy == better
+    limit = comparison.alternatives[0].epsilon * fraction
+    publication = fn.Publication(workload, privacy="auto", delta=delta, cap=fn.Budget(epsilon=limit, delta=cap_delta))
+    if chosen is None:
         with refused("plan.no-noise-within-cap"):
-            fn.plan(asked)
+            fn.plan(publication)
         return
-    capped = fn.plan(asked)
-    assert capped.publication.privacy == within
-    assert capped.publication.cap == (fn.Budget(epsilon=limit) if within == "pure" else asked.cap)
-    assert {"pure": "Gaussian noise at delta", "zcdp": "pure noise"}[within] in capped.status
+    capped = fn.plan(publication)
+    assert capped.publication.privacy == chosen
+    assert capped.publication.cap == (fn.Budget(epsilon=limit) if chosen == "pure" else publication.cap)
+    assert {"pure": "Gaussian noise at delta", "zcdp": "pure noise"}[chosen] in capped.status
     assert fn.Plan.from_json(capped.to_json()).publication == capped.publication
 
 
 @pytest.mark.parametrize(
-    ("said", "error", "why"),
+    ("arguments", "error", "why"),
     [
         ({"budget": fn.Budget(rho=1)}, SpecError, "spec.auto-needs-epsilon"),
         ({"cap": fn.Budget(mu=1)}, SpecError, "spec.auto-needs-epsilon"),
@@ -519,15 +519,21 @@ def test_a_cap_refuses_only_what_exceeds_it(delta, share, own, better, within):
         ({"gap": 1e-3}, PlanError, "plan.refine-without-zcdp"),
     ],
 )
-def test_what_cannot_be_asked_of_a_choice(said, error, why):
+def test_an_invalid_argument_of_a_choice_is_refused(arguments, error, why):
     with refused(why):
-        fn.plan(ordered(2, fn.table("o", margin=1)), privacy="auto", **said)
+        fn.plan(ordered(2, fn.table("o", margin=1)), privacy="auto", **arguments)
 
 
 def test_a_publication_says_all_there_is_to_say():
     publication = fn.Publication(prefix(3), privacy="pure")
-    for more in ({"privacy": "pure"}, {"epsilon": 1}, {"delta": 1e-5}, {"title": "x"}, {"cap": fn.Budget(epsilon=1)}):
+    for arguments in (
+        {"privacy": "pure"},
+        {"epsilon": 1},
+        {"delta": 1e-5},
+        {"title": "x"},
+        {"cap": fn.Budget(epsilon=1)},
+    ):
         with refused("plan.publication-with-arguments"):
-            fn.plan(publication, **more)
+            fn.plan(publication, **arguments)
     with refused("plan.publication-with-arguments"):
         fn.compare(publication, epsilon=1)

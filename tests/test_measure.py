@@ -84,11 +84,11 @@ def random_cells(domain, n, rng):
     return np.stack([rng.integers(0, size, n) for size in domain.shape], axis=1)
 
 
-def run(plan, counter, ledger=None, door=None):
+def run(plan, counter, ledger=None, source=None):
     """Measure without noise, unless a noise source is given."""
     order = plan if isinstance(plan, Order) else plan.order
     with contextlib.nullcontext(ledger) if ledger else Ledger(":memory:") as book:
-        return measuring.measure(order, counter, book, noise=door or Replay())
+        return measuring.measure(order, counter, book, noise=source or Replay())
 
 
 def distance(plan, one, other):
@@ -115,8 +115,10 @@ def dense_cost(plan):
         merged.setdefault(square, []).append(row)
     grams = [(square, np.stack(block).T @ np.stack(block)) for square, block in merged.items()]
     gram = sum((g.astype(object) * (1 / square) for square, g in grams), start=0)
-    own = np.diagonal(gram)
-    return max(own), max(own[i] + own[j] - 2 * gram[i, j] for i, j in itertools.product(range(len(own)), repeat=2))
+    costs = np.diagonal(gram)
+    return max(costs), max(
+        costs[i] + costs[j] - 2 * gram[i, j] for i, j in itertools.product(range(len(costs)), repeat=2)
+    )
 
 
 @cache
@@ -226,13 +228,13 @@ def test_what_cannot_fit_is_refused_before_any_data_are_read(plan, people, cap, 
             run(plan, counter, ledger, CLOSED)
         assert [e.kind for e in ledger.entries()] == ["cap", "refusal"]
         monkeypatch.undo()
-        most = ceil_dyadic(plan.exact_rho)
-        ledger.set_cap(account, most)
+        max_cost = ceil_dyadic(plan.exact_rho)
+        ledger.set_cap(account, max_cost)
         count = counter.count
 
-        def others(*asked):
+        def others(*arguments):
             ledger.charge(account, Loss.concentrated(Fraction(1, 10**6)), {})
-            return count(*asked)
+            return count(*arguments)
 
         monkeypatch.setattr(counter, "count", others)
         with pytest.raises(BudgetExceeded):
@@ -264,8 +266,8 @@ def test_data_that_do_not_fit_cost_nothing(spoil, plan, people):
 
 
 def test_an_unused_attribute_is_never_looked_at(plan, people):
-    whole, partial = (run(plan, counter_of(plan, f)) for f in (people, people.drop(columns="unused")))
-    assert distance(plan, whole, partial) == 0
+    complete, partial = (run(plan, counter_of(plan, f)) for f in (people, people.drop(columns="unused")))
+    assert distance(plan, complete, partial) == 0
 
 
 @pytest.mark.no_cover
@@ -281,10 +283,10 @@ def test_only_maximal_margins_are_counted(any_plan):
     assert all(list(m) == [a for a in domain.sizes if a in m] for m in margins)
     tables = any_plan.publication.workload.tables
     if all(t.matrix is None for t in tables):
-        shown = [
+        margins_shown = [
             {*(domain.attribute_of(a) for a in t.attributes), *t.weights(domain)} for t in tables
         ]  # classes with amounts
-        assert all(any({domain.attribute_of(a) for a in m} <= s for s in shown) for m in margins)
+        assert all(any({domain.attribute_of(a) for a in m} <= s for s in margins_shown) for m in margins)
 
 
 # --- the price ------------------------------------------------------------------------------------------
@@ -326,22 +328,22 @@ def test_the_charge_is_the_exact_cost_rounded_up(name, records, neighbours):
     ]
 
 
-def test_the_digest_of_a_charge_does_not_tell_when_it_was_made(plan, monkeypatch):
+def test_the_digest_of_a_charge_does_not_reveal_its_time(plan, monkeypatch):
     """It is published, and the time depends on how long the counting took: the same entry never has the same digest."""
     monkeypatch.setattr(ledgers, "datetime", SimpleNamespace(now=lambda zone: datetime(2026, 1, 1, tzinfo=zone)))
-    first, second = (counted(plan, None).charge for _ in range(2))
-    salts = [entry.detail["salt"] for entry in (first, second)]
+    one, second = (counted(plan, None).charge for _ in range(2))
+    salts = [entry.detail["salt"] for entry in (one, second)]
     assert all(re.fullmatch("[0-9a-f]{32}", salt) for salt in salts)
     assert salts[0] != salts[1]
-    assert first.digest != second.digest
-    assert replace(first, digest="", detail={}) == replace(second, digest="", detail={})
-    assert {**first.detail, "salt": ""} == {**second.detail, "salt": ""}
+    assert one.digest != second.digest
+    assert replace(one, digest="", detail={}) == replace(second, digest="", detail={})
+    assert {**one.detail, "salt": ""} == {**second.detail, "salt": ""}
 
 
-def for_unit(made, unit, **more):
+def for_unit(original, unit, **changes):
     """Return the integers as a plan for another unit. Its evidence may not hold; its price does, and that counts."""
-    plan = remade(made, publication=replace(made.publication, unit=unit, **more))
-    vars(plan)["hash"] = made.hash
+    plan = remade(original, publication=replace(original.publication, unit=unit, **changes))
+    vars(plan)["hash"] = original.hash
     return plan
 
 
@@ -418,12 +420,12 @@ def test_a_record_more_moves_the_answers_by_the_profile_of_its_cell(plan, rng, o
     cells = random_cells(domain, 40, rng)
     base = run(plan, counter_of(plan, frame_of(domain, cells, VALUES)))
     positions = [list(domain).index(a) for a in d.structured]
-    for place, own in enumerate(itertools.product(*map(range, d.shape))):
-        (more,) = random_cells(domain, 1, rng)
-        more[positions] = own
-        frame = frame_of(domain, rng.permutation(np.concatenate([cells, [more]])), VALUES)
+    for index, values in enumerate(itertools.product(*map(range, d.shape))):
+        (added,) = random_cells(domain, 1, rng)
+        added[positions] = values
+        frame = frame_of(domain, rng.permutation(np.concatenate([cells, [added]])), VALUES)
         other = run(plan, counter_of(plan, frame))
-        assert distance(plan, base, other) == profile[place]
+        assert distance(plan, base, other) == profile[index]
     assert max(profile) == 2 * plan.exact_rho
 
 
@@ -433,9 +435,9 @@ def test_a_record_that_is_dropped_moves_nothing(column, plan, people):
     source = replace(plan.publication.source, outside_domain=DROP)
     plan = remade(plan, publication=replace(plan.publication, source=source))
     base = run(plan, counter_of(plan, people, outside_domain=DROP))
-    more = people.iloc[:1].astype(object)
-    more.loc[:, column] = None
-    both = pd.concat([people.astype(object), more], ignore_index=True)
+    added = people.iloc[:1].astype(object)
+    added.loc[:, column] = None
+    both = pd.concat([people.astype(object), added], ignore_index=True)
     assert distance(plan, base, run(plan, counter_of(plan, both, outside_domain=DROP))) == 0
 
 
@@ -483,7 +485,7 @@ def two_of_a_kind(records=1):
     return [fn.plan(w, unit=unit, source=DataSource("homes")) for w in (old, young)]
 
 
-def beside(plan, *others):
+def composed(plan, *others):
     return remade(plan, publication=replace(plan.publication, composed_with=tuple(o.hash for o in others)))
 
 
@@ -512,53 +514,56 @@ def test_the_profile_charged_is_what_a_record_costs_in_each_cell(records, plan):
 @pytest.mark.no_cover
 @pytest.mark.parametrize("records", [1, 3])
 def test_two_releases_on_the_same_records_cost_their_largest_joint_distance(records, rng):
-    first, second = two_of_a_kind(records)
-    second = beside(second, first)
-    domain = first.publication.workload.domain
+    one, second = two_of_a_kind(records)
+    second = composed(second, one)
+    domain = one.publication.workload.domain
     counts = rng.integers(0, 9, size=domain.shape)
-    both = [a + b for a, b in zip(cell_costs(first), cell_costs(second), strict=True)]
+    both = [a + b for a, b in zip(cell_costs(one), cell_costs(second), strict=True)]
     exact = max(both) * records**2 / 2
     with Ledger(":memory:") as ledger:
-        made = [counted(p, ledger, counts) for p in (first, second)]
-        spent = ledger.balance(first.order.account).spent
+        results = [counted(p, ledger, counts) for p in (one, second)]
+        spent = ledger.balance(one.order.account).spent
         assert exact <= spent < exact + 2 * STEP
-        assert spent == joint(m.charge.profile for m in made)
-        assert made[1].charge.composed_plans == (first.hash,)
-        assert spent < Fraction(3, 4) * sum(m.charge.rho for m in made)
+        assert spent == joint(m.charge.profile for m in results)
+        assert results[1].charge.composed_plans == (one.hash,)
+        assert spent < Fraction(3, 4) * sum(m.charge.rho for m in results)
         seen = []
         for i in range(domain.size):  # and this is what one unit moves, in the answers themselves
-            more = counts.copy()
-            more.flat[i] += records
+            increased = counts.copy()
+            increased.flat[i] += records
             seen.append(
-                sum(distance(p, m, counted(p, None, more)) for p, m in zip((first, beside(second)), made, strict=True))
+                sum(
+                    distance(p, m, counted(p, None, increased))
+                    for p, m in zip((one, composed(second)), results, strict=True)
+                )
             )
         assert seen == [records**2 * c for c in both]
 
 
-def test_a_cap_that_two_releases_fit_only_together():
-    first, second = two_of_a_kind()
+def test_a_cap_that_two_releases_fit_only_jointly():
+    one, second = two_of_a_kind()
     with Ledger(":memory:") as ledger:
-        profiles = [counted(p, ledger).charge.profile for p in (first, second)]
-    account = first.order.account
+        profiles = [counted(p, ledger).charge.profile for p in (one, second)]
+    account = one.order.account
     for short, makes in [(Fraction(0), contextlib.nullcontext()), (STEP, pytest.raises(BudgetExceeded))]:
         with Ledger(":memory:") as ledger:
             ledger.set_cap(account, joint(profiles) - short)
-            counted(first, ledger)
+            counted(one, ledger)
             with pytest.raises(BudgetExceeded):
                 counted(second, ledger)
             with makes:
-                counted(beside(second, first), ledger)
-            assert ledger.balance(account).spent == (ceil_dyadic(first.exact_rho) if short else joint(profiles))
+                counted(composed(second, one), ledger)
+            assert ledger.balance(account).spent == (ceil_dyadic(one.exact_rho) if short else joint(profiles))
 
 
 def test_an_attribute_declared_otherwise_is_another_axis():
     """An attribute with the same name and size has its records in other cells: nothing is saved."""
-    first, _ = two_of_a_kind()
-    shifted = aged(*first.publication.workload.tables, age=fn.Ordered(1, 4))
-    second = beside(fn.plan(shifted, unit=first.publication.unit, source=first.publication.source), first)
+    one, _ = two_of_a_kind()
+    shifted = aged(*one.publication.workload.tables, age=fn.Ordered(1, 4))
+    second = composed(fn.plan(shifted, unit=one.publication.unit, source=one.publication.source), one)
     with Ledger(":memory:") as ledger:
-        entries = [counted(p, ledger).charge for p in (first, second)]
-        assert ledger.balance(first.order.account).spent == sum(e.rho for e in entries)
+        entries = [counted(p, ledger).charge for p in (one, second)]
+        assert ledger.balance(one.order.account).spent == sum(e.rho for e in entries)
     assert {key.rpartition(":")[0] for e in entries for key, _ in e.profile.axes} == {"age"}
 
 
@@ -603,23 +608,23 @@ def test_the_key_of_an_attribute_stands_for_all_that_is_declared_of_it():
     keys = [axis_key(fn.Domain({name: a}), name) for a in VARIANTS for name in ("age", "age ", "Age:1")]
     assert len(set(keys)) == len(keys)
     for kind in {type(a) for a in VARIANTS}:  # a field added later must enter the key, and this list
-        told = {f.name for f in fields(kind) if f.init}
-        assert told == {
+        names = {f.name for f in fields(kind) if f.init}
+        assert names == {
             f
             for a in VARIANTS
             for b in VARIANTS
             if type(a) is type(b) is kind
-            for f in told
+            for f in names
             if vars(a)[f] != vars(b)[f]
         }
 
 
-def test_of_too_many_cells_the_ledger_keeps_the_dearest_for_all(monkeypatch):
-    first, second = two_of_a_kind()
+def test_of_too_many_cells_the_ledger_stores_the_costliest_for_all(monkeypatch):
+    one, second = two_of_a_kind()
     monkeypatch.setattr(losses, "PROFILE_CELLS", 3)
     with Ledger(":memory:") as ledger:
-        entries = [counted(p, ledger).charge for p in (first, beside(second, first))]
-        assert ledger.balance(first.order.account).spent == sum(e.rho for e in entries)
+        entries = [counted(p, ledger).charge for p in (one, composed(second, one))]
+        assert ledger.balance(one.order.account).spent == sum(e.rho for e in entries)
     assert [e.profile.document() for e in entries] == [{"axes": [], "values": [e.rho / STEP]} for e in entries]
 
 
@@ -632,15 +637,15 @@ def untouched(plan, code, ledger):
     return events
 
 
-def test_a_plan_beside_one_that_was_not_released_draws_no_noise():
-    first, second = two_of_a_kind()
+def test_a_plan_composed_with_an_unreleased_one_draws_no_noise():
+    one, second = two_of_a_kind()
     with Ledger(":memory:") as ledger:
-        untouched(beside(second, first), "ledger.composed-plan-not-charged", ledger)
+        untouched(composed(second, one), "ledger.composed-plan-not-charged", ledger)
 
 
-def test_replacing_records_stands_beside_nothing():
-    first, second = two_of_a_kind()
-    plan = replace(beside(second, first).order, unit=fn.PrivacyUnit(neighbours=REPLACE))  # no publication would
+def test_replacing_records_is_composed_with_nothing():
+    one, second = two_of_a_kind()
+    plan = replace(composed(second, one).order, unit=fn.PrivacyUnit(neighbours=REPLACE))  # no publication would
     with Ledger(":memory:") as ledger:
         assert untouched(plan, "plan.composed-plans-need-add-or-remove", ledger) == []
 
@@ -656,9 +661,9 @@ def wrapped(x):
 
 
 def with_bound(name, max_records):
-    made = zoo_plan(name)
-    source = replace(made.publication.source, max_records=max_records)
-    return remade(made, publication=replace(made.publication, source=source))
+    original = zoo_plan(name)
+    source = replace(original.publication.source, max_records=max_records)
+    return remade(original, publication=replace(original.publication, source=source))
 
 
 def exact_answers(plan, counts):
@@ -679,15 +684,15 @@ def huge(domain, rng):
 
 
 @pytest.mark.parametrize("name", ARITHMETIC)
-def test_data_far_beyond_the_bound_wrap_modulo_2_to_the_64(name, rng):
+def test_data_far_above_the_bound_wrap_modulo_2_to_the_64(name, rng):
     plan = with_bound(name, 1)
     domain = plan.publication.workload.domain
     counts = huge(domain, rng)
-    door = Replay(6)
-    result = run(plan, HistogramCounter(counts, domain), door=door)
+    source = Replay(6)
+    result = run(plan, HistogramCounter(counts, domain), source=source)
     exact = exact_answers(plan, counts)
     assert all(y.dtype == np.int64 for y in result.answers[0])
-    assert flat(result) == [wrapped(x + z) for x, z in zip(exact, door.drawn, strict=True)]
+    assert flat(result) == [wrapped(x + z) for x, z in zip(exact, source.drawn, strict=True)]
     if name not in ("one query", "binary", "marginals"):
         assert max(map(abs, exact)) > 2**66  # else nothing wrapped
 
@@ -697,10 +702,10 @@ def test_where_the_bound_is_large_nothing_wraps(name, rng):
     plan = with_bound(name, 2**62)
     domain = plan.publication.workload.domain
     counts = huge(domain, rng)
-    door = Replay(6)
-    result = run(plan, HistogramCounter(counts, domain), door=door)
+    source = Replay(6)
+    result = run(plan, HistogramCounter(counts, domain), source=source)
     assert all(y.dtype == object and all(type(x) is int for x in y) for y in result.answers[0])
-    assert flat(result) == [x + z for x, z in zip(exact_answers(plan, counts), door.drawn, strict=True)]
+    assert flat(result) == [x + z for x, z in zip(exact_answers(plan, counts), source.drawn, strict=True)]
 
 
 @pytest.mark.parametrize("name", ARITHMETIC)
@@ -716,26 +721,26 @@ def test_within_the_bound_int64_is_exact(name):
         result = run(plan, HistogramCounter(counts, domain))
         assert all(y.dtype == np.int64 for y in result.answers[0])
         assert flat(result) == exact_answers(plan, counts)
-    beyond = with_bound(name, largest + 1)
+    above = with_bound(name, largest + 1)
     counts = HistogramCounter(np.zeros(domain.size, dtype=int), domain)
-    assert any(y.dtype == object for y in run(beyond, counts).answers[0])
+    assert any(y.dtype == object for y in run(above, counts).answers[0])
 
 
 @pytest.mark.parametrize("max_records", [1, 2**62])
 @pytest.mark.parametrize("extreme", [2**63 - 1, -(2**63)])
 def test_noise_is_added_in_wrapping_arithmetic_and_never_saturates(max_records, extreme, rng):
-    door = Replay(draws=lambda _, size: np.full(size, extreme, dtype=np.int64))
+    source = Replay(draws=lambda _, size: np.full(size, extreme, dtype=np.int64))
     plan = with_bound("prefix", max_records)
     domain = plan.publication.workload.domain
     counts = rng.integers(1, 1000, size=domain.shape)
     exact = [x + extreme for x in exact_answers(plan, counts)]
-    result = flat(run(plan, HistogramCounter(counts, domain), door=door))
+    result = flat(run(plan, HistogramCounter(counts, domain), source=source))
     assert result == ([wrapped(x) for x in exact] if max_records == 1 else exact)
     assert any(wrapped(x) != x for x in exact)
 
 
 def test_every_answer_has_its_own_fresh_draw(plan, people):
-    one, two = (run(plan, counter_of(plan, people), door=noise) for _ in range(2))
+    one, two = (run(plan, counter_of(plan, people), source=noise) for _ in range(2))
     both = np.array([flat(one), flat(two)], dtype=object)
     differences = both[0] - both[1]
     assert len(set(differences)) > len(differences) / 2
@@ -761,7 +766,7 @@ def test_a_measurement_holds_answers_and_the_charge_and_nothing_else(plan, peopl
 # --- what may come or go when one record is replaced ------------------------------------------------------
 
 
-def cheap_to_replace(**publication):
+def replacement_plan(**publication):
     """A total measured finely next to a table measured coarsely: adding a record costs far more than replacing one."""
     workload = fn.Workload(
         fn.Domain(sex=fn.Categorical(["f", "m"])),
@@ -770,26 +775,26 @@ def cheap_to_replace(**publication):
     return fn.plan(workload, **publication)
 
 
-def test_replacing_a_record_by_one_that_is_dropped_is_paid_for():
+def test_replacing_a_record_by_a_dropped_one_is_charged():
     """The neighbour of dropping: x − x' = e_i. Charging the replace-one cost alone would be 10,000 times too little."""
     swap = fn.PrivacyUnit(neighbours=REPLACE)
-    kept = cheap_to_replace(unit=swap)
-    plan = cheap_to_replace(unit=swap, source=DataSource(outside_domain=DROP))
+    refusing = replacement_plan(unit=swap)
+    plan = replacement_plan(unit=swap, source=DataSource(outside_domain=DROP))
     people = pd.DataFrame({"sex": ["f", "f", "m"]})
     other = pd.DataFrame({"sex": ["f", "f", None]})
-    moved = distance(
+    shift = distance(
         plan,
         run(plan, counter_of(plan, people, outside_domain=DROP)),
         run(plan, counter_of(plan, other, outside_domain=DROP)),
     )
-    assert moved == plan.exact_cost == plan.strategy.cost_squared(fn.Neighbours.ADD_OR_REMOVE_ONE)
-    assert plan.exact_cost > 5000 * kept.exact_cost
+    assert shift == plan.exact_cost == plan.strategy.cost_squared(fn.Neighbours.ADD_OR_REMOVE_ONE)
+    assert plan.exact_cost > 5000 * refusing.exact_cost
 
 
 @pytest.mark.parametrize("plans", [True, False])
 def test_a_counter_that_drops_where_the_plan_refuses_is_refused(plans):
     policy = [DataSource(outside_domain=DROP), DataSource()]
-    plan = cheap_to_replace(source=policy[not plans])
+    plan = replacement_plan(source=policy[not plans])
     counter = counter_of(plan, pd.DataFrame({"sex": ["f"]}), outside_domain=policy[plans].outside_domain)
     with Ledger(":memory:") as ledger:
         with refused("data.drops-differ"):
@@ -808,7 +813,7 @@ def test_counts_of_another_domain_are_refused():
 
 @pytest.mark.parametrize("exactly", [False, True])
 @pytest.mark.parametrize("records", [0, 39, 40, 41])
-def test_data_of_another_size_than_declared_cost_nothing_and_their_size_is_not_told(exactly, records):
+def test_data_of_another_size_than_declared_cost_nothing_and_do_not_reveal_their_size(exactly, records):
     order = zoo_plan("total").order
     if exactly:  # which is public only where records are replaced
         order = replace(zoo_plan("one table").order, unit=fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE))
@@ -836,30 +841,30 @@ def test_an_order_for_nothing_is_none():
 @pytest.mark.parametrize("neighbours", zoo.ADJACENCIES)
 @pytest.mark.parametrize("question", ["count", "median", "sum of some"])
 def test_a_question_is_answered_for_whom_the_order_is(question, neighbours, rng):
-    of = zoo.ADJACENCIES[neighbours]
-    of = of if of.pattern.names <= {"o"} else of.without_pattern
-    answer = zoo.DESIGNS[f"{question} by tight constraints"](of)
-    source = DataSource("homes", outside_domain=DROP if of.drops else OutsideDomain.REFUSE)
+    adjacency = zoo.ADJACENCIES[neighbours]
+    adjacency = adjacency if adjacency.pattern.names <= {"o"} else adjacency.without_pattern
+    answer = zoo.DESIGNS[f"{question} by tight constraints"](adjacency)
+    source = DataSource("homes", outside_domain=DROP if adjacency.drops else OutsideDomain.REFUSE)
     counts = np.zeros(answer.domain.shape, dtype=int)
-    people = answer.query.people if of.fixes_size else answer.query.people - 1
+    people = answer.query.people if adjacency.fixes_size else answer.query.people - 1
     np.add.at(counts.reshape(-1), rng.integers(counts.size, size=people), 1)
-    counter = HistogramCounter(counts, answer.domain, drops=of.drops)
-    order = Order(answer.domain, source, of.unit, (answer,), "0" * 64, "by hand")
-    (truth,) = answer.exact_answers(Tally(counter.count(list(answer.margins()))), of, 2**40)
+    counter = HistogramCounter(counts, answer.domain, drops=adjacency.drops)
+    order = Order(answer.domain, source, adjacency.unit, (answer,), "0" * 64, "by hand")
+    (truth,) = answer.exact_answers(Tally(counter.count(list(answer.margins()))), adjacency, 2**40)
     door = Replay(5)
-    result = run(order, counter, door=door)
-    (drawn,) = answer.draw((truth,), again := Replay(5))
-    assert result.answers[0][0].tolist() == drawn.tolist()
-    assert door.laws == again.laws  # of the same row
-    assert result.charge.epsilon == answer.loss(of).epsilon
+    result = run(order, counter, source=door)
+    (noisy,) = answer.draw((truth,), repeated := Replay(5))
+    assert result.answers[0][0].tolist() == noisy.tolist()
+    assert door.laws == repeated.laws  # of the same row
+    assert result.charge.epsilon == answer.loss(adjacency).epsilon
 
 
 def test_counting_tells_how_far_it_is():
-    order, told = zoo_plan("marginals").order, []
+    order, reports = zoo_plan("marginals").order, []
     counter = HistogramCounter(np.zeros(order.domain.shape, dtype=int), order.domain)
     with Ledger(":memory:") as ledger:
-        measuring.measure(order, counter, ledger, progress=told.append, noise=Replay())
-    assert told[-1] == 1
+        measuring.measure(order, counter, ledger, progress=reports.append, noise=Replay())
+    assert reports[-1] == 1
 
 
 @pytest.mark.parametrize("limit", ["cap", "budget"])
@@ -882,7 +887,7 @@ def test_all_limits_hold_and_not_only_the_first():
     run(replace(order, limits=(cap, budget)), counter)
     for limits in ((cap, tight), (tight, cap)):
         with refused("plan.plan-above-limit"):
-            run(replace(order, limits=limits), counter, door=CLOSED)
+            run(replace(order, limits=limits), counter, source=CLOSED)
 
 
 def test_a_budget_is_one_relative_to_cell_budgets():
@@ -900,7 +905,7 @@ def test_a_budget_is_one_relative_to_cell_budgets():
         assert ledger.entries() == []
 
 
-def test_integers_changed_after_the_price_was_asked_for_are_priced_again():
+def test_integers_changed_after_pricing_are_priced_again():
     """Even a caller who forces the frozen arrays open is charged for all measurements."""
     plan = fn.plan(fn.matrix_workload(np.eye(2), variances=1))
     before = plan.exact_cost
@@ -917,68 +922,72 @@ def test_integers_changed_after_the_price_was_asked_for_are_priced_again():
 # --- requests to measuring and counting --------------------------------------------------------------------
 
 
-class Told(HistogramCounter):
+class StatedCounts(HistogramCounter):
     """Counts without records, of one order alone, by an id, or with records left out, as they state."""
 
     fingerprint = bound = None
 
-    def __init__(self, domain, **said):
+    def __init__(self, domain, **fields):
         super().__init__(np.zeros(domain.shape, dtype=int), domain)
-        vars(self).update(said)
+        vars(self).update(fields)
 
     def left_out(self):
         return 9
 
 
-def test_counts_of_one_order_are_measured_for_it_alone():
+def test_counts_of_one_order_are_measured_for_that_order_only():
     order = zoo_plan("total").order
-    run(order, Told(order.domain, fingerprint=measuring._counts_fingerprint(order)))
+    run(order, StatedCounts(order.domain, fingerprint=measuring._counts_fingerprint(order)))
     with refused("data.counts-of-another-plan"):
-        run(order, Told(order.domain, fingerprint="0" * 64), door=CLOSED)
+        run(order, StatedCounts(order.domain, fingerprint="0" * 64), source=CLOSED)
 
 
-def test_by_an_id_or_beside_others_and_not_both():
+def test_an_id_and_composed_plans_exclude_each_other():
     order = zoo_plan("total").order
-    own = replace(order, unit=fn.PrivacyUnit("person", id="pid"))
-    plain, by_id = Told(order.domain), Told(order.domain, bound=own.unit.bound)
-    for made, counter in ((order, plain), (replace(order, composed_with=("1" * 64,)), plain), (own, by_id)):
-        measuring._refuse(made, counter)
+    with_id = replace(order, unit=fn.PrivacyUnit("person", id="pid"))
+    without_id, by_id = StatedCounts(order.domain), StatedCounts(order.domain, bound=with_id.unit.bound)
+    for changed, counter in (
+        (order, without_id),
+        (replace(order, composed_with=("1" * 64,)), without_id),
+        (with_id, by_id),
+    ):
+        measuring._refuse(changed, counter)
     with refused("plan.composed-plans-with-id"):
-        measuring._refuse(replace(own, composed_with=("1" * 64,)), by_id)
+        measuring._refuse(replace(with_id, composed_with=("1" * 64,)), by_id)
 
 
 @pytest.mark.parametrize("asks", [(), (False,), (False, True)])
 def test_it_is_counted_of_how_many_records_are_left_out_where_a_design_asks(asks):
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]))
-    known = {"source": DataSource(), "unit": fn.PrivacyUnit(), "max_records": lambda times: None}
+    fields = {"source": DataSource(), "unit": fn.PrivacyUnit(), "max_records": lambda times: None}
     designs = [SimpleNamespace(asks_left_out=x) for x in asks]
-    order = SimpleNamespace(domain=domain, sizes=(), designs=designs, **known)
-    found = measuring._count_margins(order, {("sex",): domain.counting_axes(("sex",))}, Told(domain), None)
-    assert found[1] == (9 if any(asks) else None)
+    order = SimpleNamespace(domain=domain, sizes=(), designs=designs, **fields)
+    result = measuring._count_margins(order, {("sex",): domain.counting_axes(("sex",))}, StatedCounts(domain), None)
+    assert result[1] == (9 if any(asks) else None)
 
 
-def test_where_nothing_but_that_is_asked_no_margin_is_counted():
+def test_without_a_requested_margin_only_left_out_records_are_counted():
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]))
     design = SimpleNamespace(asks_left_out=True)
-    known = {"source": DataSource(), "unit": fn.PrivacyUnit(), "max_records": lambda times: None}
-    order = SimpleNamespace(domain=domain, sizes=(DeclaredSize(0, exactly=True),), designs=[design], **known)
-    assert measuring._count_margins(order, {}, Told(domain), None) == ({}, 9)
+    fields = {"source": DataSource(), "unit": fn.PrivacyUnit(), "max_records": lambda times: None}
+    order = SimpleNamespace(domain=domain, sizes=(DeclaredSize(0, exactly=True),), designs=[design], **fields)
+    assert measuring._count_margins(order, {}, StatedCounts(domain), None) == ({}, 9)
 
 
 def test_counts_by_levels_are_those_of_the_places_in_them(rng):
     """Counted by an attribute, of which a margin shows the levels, or one of them alone."""
     counts, sizes = rng.integers(0, 9, (6, 2)), {"region": 2, "town": 3, "sex": 2}
-    found = [("place", ("region", "town")), ("sex", ("sex",))]
+    margins = [("place", ("region", "town")), ("sex", ("sex",))]
     levels = counts.reshape(2, 3, 2)
-    for margin, wanted in ((("region", "town", "sex"), levels), (("sex", "region"), levels.sum(axis=1).T)):
+    for margin, expected in ((("region", "town", "sex"), levels), (("sex", "region"), levels.sum(axis=1).T)):
         np.testing.assert_array_equal(
-            measuring._margin_counts({("place", "sex"): counts}, found, margin, sizes), wanted
+            measuring._margin_counts({("place", "sex"): counts}, margins, margin, sizes), expected
         )
 
 
-def test_a_design_is_told_how_large_counts_can_be_and_of_how_many_records_are_left_out():
+def test_a_design_receives_the_largest_count_and_the_number_of_left_out_records():
     """The largest count is the records of the source, in parts of one, as often as they were counted."""
-    design = SimpleNamespace(exact_answers=lambda tally, adjacency, most: (tally.left_out, adjacency, most))
+    design = SimpleNamespace(exact_answers=lambda tally, adjacency, max_count: (tally.left_out, adjacency, max_count))
     source, unit = SimpleNamespace(max_records=5), SimpleNamespace(parts=3)
     order = SimpleNamespace(
         designs=(design, design), domain=SimpleNamespace(sizes={}), source=source, unit=unit, adjacency="whoever"
@@ -988,7 +997,7 @@ def test_a_design_is_told_how_large_counts_can_be_and_of_how_many_records_are_le
 
 
 @pytest.mark.parametrize("merge", [None, (), ("pay",)])
-def test_what_counts_are_of_is_told_by_a_digest_of_all_that_decides_it(merge):
+def test_counts_have_a_digest_of_all_that_decides_them(merge):
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=fn.Amount(0, 4))
     unit = fn.PrivacyUnit(
         "person", 3, id=None if merge is None else "pid", once_per=["sex"], sum_within_unit=merge or ()
@@ -996,41 +1005,47 @@ def test_what_counts_are_of_is_told_by_a_digest_of_all_that_decides_it(merge):
     source = DataSource("homes", where={"year": {"at_least": 2020}, "kind": ["a", "b"]})
     design = SimpleNamespace(margins=lambda: [("pay", "sex"), ("sex",)])
     order = SimpleNamespace(plan="1" * 64, domain=domain, source=source, unit=unit, designs=[design])
-    own = {None: None, (): ["pid", 3, [["sex"], [], [], []], []], ("pay",): ["pid", 3, [["sex"], [], [], []], ["pay"]]}
-    told = {
+    bounds = {
+        None: None,
+        (): ["pid", 3, [["sex"], [], [], []], []],
+        ("pay",): ["pid", 3, [["sex"], [], [], []], ["pay"]],
+    }
+    content = {
         "plan": "1" * 64,
         "cells": [axis_key(domain, "sex"), axis_key(domain, "pay")],
         "where": [[c.column, c.document] for c in source.conditions],
-        "bound": own[merge],
+        "bound": bounds[merge],
         "outside": "refuse",
         "margins": [["sex", "pay"]],
     }
-    assert measuring._counts_fingerprint(order) == hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    assert (
+        measuring._counts_fingerprint(order) == hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    )
 
 
 def test_what_travels_is_what_is_counted_for_the_order(monkeypatch):
-    order, told = zoo_plan("total").order, []
-    counter = Told(order.domain)
+    order, calls = zoo_plan("total").order, []
+    counter = StatedCounts(order.domain)
 
-    def counted(*asked):
-        told.append(asked)
+    def counted(*arguments):
+        calls.append(arguments)
         return {("margin",): 1}, 9
 
     monkeypatch.setattr(measuring, "_count_margins", counted)
     monkeypatch.setattr(measuring, "file_of_counts", lambda *given: given)
-    sealed = measuring.sealed(order, counter, "own.key.pub", progress=told.append)
+    sealed = measuring.sealed(order, counter, "own.key.pub", progress=calls.append)
     assert sealed == (measuring._counts_fingerprint(order), {("margin",): 1}, 9, "own.key.pub")
-    ((fresh, wanted, counts_of, progress),) = told
-    assert (fresh.plan, wanted, counts_of) == (order.plan, measuring._required_margins(order), counter)
+    ((fresh, margins, counts_of, progress),) = calls
+    assert (fresh.plan, margins, counts_of) == (order.plan, measuring._required_margins(order), counter)
     progress(1.0)
-    assert told[1:] == [1.0]
-    for made, of in (
+    assert calls[1:] == [1.0]
+    for changed, counts in (
         (replace(order, limits=(CostLimit("cap", Fraction(0)),)), counter),
-        (order, Told(order.domain, fingerprint="1")),
+        (order, StatedCounts(order.domain, fingerprint="1")),
     ):
         with refused("data.counts-of-another-plan", "plan.plan-above-limit"):
-            measuring.sealed(made, of, None)
-    assert len(told) == 2
+            measuring.sealed(changed, counts, None)
+    assert len(calls) == 2
 
 
 # --- caps that no other name passes ---------------------------------------------------------------------------
@@ -1063,17 +1078,17 @@ def small(unit=RECORD, source=PEOPLE, margin=5.0):
 )
 def test_no_other_name_passes_a_cap(unit, source, spent):
     """Another name of a unit, relation, number of records or source does not pass: only charges that fit are made."""
-    first, plan = small(), small(unit, source)
-    cap = ceil_dyadic(first.exact_rho) if spent else Fraction(1, 10**6)
+    one, plan = small(), small(unit, source)
+    cap = ceil_dyadic(one.exact_rho) if spent else Fraction(1, 10**6)
     with Ledger(":memory:") as ledger:
-        ledger.set_cap(first.order.account, cap)
+        ledger.set_cap(one.order.account, cap)
         if spent:
-            counted(first, ledger)
+            counted(one, ledger)
         with refused("ledger.account-beside-cap", "ledger.account-looks-alike", "ledger.over-cap"):
             counted(plan, ledger)
-        for account in {plan.order.account, first.order.account}:  # and a cap of its own helps it to nothing
+        for account in {plan.order.account, one.order.account}:  # and a cap of its own helps it to nothing
             with contextlib.suppress(LedgerError):
-                ledger.set_cap(account, cap if account == first.order.account else Fraction(10**9))
+                ledger.set_cap(account, cap if account == one.order.account else Fraction(10**9))
         with refused("ledger.account-looks-alike", "ledger.over-cap"):
             counted(plan, ledger)
         assert sum(e.kind == "charge" for e in ledger.entries()) == spent
@@ -1082,8 +1097,8 @@ def test_no_other_name_passes_a_cap(unit, source, spent):
 def test_what_replaces_records_is_charged_to_those_who_can_come_what_its_integers_cost_them():
     """The number of records, published to a hundredth of a record: refused under a cap; without one, reported."""
     plan, cap = small(SWAP, margin=50), small().order.account
-    dear = plan.order.cost(RECORD)
-    assert plan.exact_rho < Fraction(1, 1000) < 1000 < dear.rho
+    costly = plan.order.cost(RECORD)
+    assert plan.exact_rho < Fraction(1, 1000) < 1000 < costly.rho
     with Ledger(":memory:") as ledger:
         ledger.set_cap(cap, Fraction(1000))
         ledger.set_cap(plan.order.account, Fraction(1000))
@@ -1091,10 +1106,10 @@ def test_what_replaces_records_is_charged_to_those_who_can_come_what_its_integer
         with refused("ledger.over-cap"):
             counted(plan, ledger)
         assert [e.kind for e in ledger.entries()[before:]] == ["refusal"]
-        ledger.set_cap(cap, ceil_dyadic(dear.rho))
+        ledger.set_cap(cap, ceil_dyadic(costly.rho))
         entry = counted(plan, ledger).charge
-        assert entry.price(cap).rho == ledger.balance(cap).spent == ceil_dyadic(dear.rho)
-        assert entry.price(cap).profile == dear.profile
+        assert entry.price(cap).rho == ledger.balance(cap).spent == ceil_dyadic(costly.rho)
+        assert entry.price(cap).profile == costly.profile
         assert ledger.balance(plan.order.account).spent == entry.rho == ceil_dyadic(plan.exact_rho)
 
 
@@ -1109,11 +1124,13 @@ def test_every_unit_that_the_account_knows_is_charged_what_the_integers_cost_it(
     with Ledger(":memory:") as ledger:
         for plan in plans:
             counted(plan, ledger)
-        known, more = [p.order.account for p in plans], small(person, margin=7.0)
-        entry = counted(more, ledger).charge
-        told = [entry.price(a).rho for a in known]
-        assert told == [ceil_dyadic(more.order.cost(u).rho) for u in (RECORD, person, home)]
-        assert told == [ceil_dyadic(Fraction(more.exact_rho, d) * n) for n, d in ((1, 9), (1, 1), (8, 9))]
-        assert list(entry.prices) == [known[1], known[0], known[2]]
+        accounts, new_plan = [p.order.account for p in plans], small(person, margin=7.0)
+        entry = counted(new_plan, ledger).charge
+        charged = [entry.price(a).rho for a in accounts]
+        assert charged == [ceil_dyadic(new_plan.order.cost(u).rho) for u in (RECORD, person, home)]
+        assert charged == [ceil_dyadic(Fraction(new_plan.exact_rho, d) * n) for n, d in ((1, 9), (1, 1), (8, 9))]
+        assert list(entry.prices) == [accounts[1], accounts[0], accounts[2]]
         ledger.charge(Account("people", fn.PrivacyUnit("soul", id="soul")), Loss.concentrated(Fraction(1)), {})
-        assert list(counted(more, ledger).charge.prices) == list(entry.prices)  # nothing bounds what it costs a soul
+        assert list(counted(new_plan, ledger).charge.prices) == list(
+            entry.prices
+        )  # nothing bounds what it costs a soul

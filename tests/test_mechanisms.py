@@ -37,7 +37,7 @@ def test_a_budget_is_spent_and_never_exceeded(name, budget):
         assert plan.epsilon(1e-6) == pytest.approx(1.0, rel=3e-6)  # a budget is spent as for lattices of σ = 2¹⁰
 
 
-def test_a_cap_refuses_dearer_plans_and_says_what_to_loosen():
+def test_a_cap_refuses_costlier_plans_and_says_what_to_loosen():
     with refused("plan.gaussian-plan-exceeds-cap"):
         fn.plan(ref.cps(), cap=fn.Budget(rho=Fraction(1, 100)))
     assert fn.plan(ref.cps(), cap=fn.Budget(rho=Fraction(1, 28))).rho < 1 / 28
@@ -82,10 +82,10 @@ def test_summaries_of_varying_targets():
 
 def test_table_variances_have_the_table_s_shape():
     plan = fn.plan(zoo.WORKLOADS["columns out of order"]())
-    first = plan.publication.workload.tables[0]
-    assert plan.table_variances(first.name).shape == (4, 3, 3)
-    by_o = plan.table_variances(first.name)[0, 0]
-    assert (by_o <= first.variances(plan.publication.workload.domain, 0.95)[0, 0] * (1 + LOOSE)).all()
+    table = plan.publication.workload.tables[0]
+    assert plan.table_variances(table.name).shape == (4, 3, 3)
+    by_o = plan.table_variances(table.name)[0, 0]
+    assert (by_o <= table.variances(plan.publication.workload.domain, 0.95)[0, 0] * (1 + LOOSE)).all()
 
 
 def test_dense_plans_speak_per_query_and_per_cell():
@@ -183,7 +183,7 @@ def test_the_first_steps_of_a_newcomer(tmp_path):
     assert abs(frame["value"].sum() - 500) < 8 * 15
 
 
-def test_replace_one_plans_of_totals_alone_say_nothing_is_protected():
+def test_replace_one_plans_of_totals_only_say_nothing_is_protected():
     swap = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
     with refused("plan.nothing-to-protect"):
         fn.plan(zoo.WORKLOADS["total"](), unit=swap)
@@ -211,9 +211,9 @@ def test_separate_noise_is_priced_by_the_same_rule(neighbours):
 def test_a_plan_keeps_its_hash_where_the_bound_s_last_digit_differs(monkeypatch):
     """Processors round sums of singular values differently: what a plan is called must not depend on that."""
     plan = fn.plan(zoo.crossed())
-    again = Plan.from_json(plan.to_json())
+    parsed = Plan.from_json(plan.to_json())
     monkeypatch.setattr(Plan, "bound", property(lambda self: self.certificate.bound * (1 + 1e-15)))
-    assert again.hash == plan.hash
+    assert parsed.hash == plan.hash
 
 
 @pytest.mark.parametrize("cost", [None, [1], {}, "1/2"])
@@ -226,16 +226,16 @@ def test_a_plan_with_a_damaged_cost_is_refused(cost):
         Plan.from_json("[" * 100_000)
 
 
-def test_what_is_proven_of_a_cap_is_about_cost_alone():
-    """The bound of a hybrid, or relative to cell budgets, is none on ρ: it is not reported as one."""
+def test_the_proof_for_a_cap_is_about_cost_only():
+    """The bound of a hybrid, or relative to cell budgets, bounds no ρ, so no error reports it as a bound on ρ."""
     cap = fn.Budget(rho=Fraction(1, 100))
-    for more in (
+    for options in (
         {"objective": fn.Objective("hybrid", total_error_weight=1.0)},
         {"cell_budgets": fn.CellBudgets(("o",), (1, 0.5, 0.5, 0.5, 0.5))},
     ):
-        with refused("plan.gaussian-plan-exceeds-cap") as told:
-            fn.plan(zoo.five_cells(), cap=cap, **more)
-        assert "no mechanism" not in str(told.value)
+        with refused("plan.gaussian-plan-exceeds-cap") as caught:
+            fn.plan(zoo.five_cells(), cap=cap, **options)
+        assert "no mechanism" not in str(caught.value)
     with refused("plan.gaussian-plan-exceeds-cap"):
         fn.plan(zoo.five_cells(), cap=cap)
 
@@ -250,10 +250,10 @@ def test_separate_noise_counts_records_that_come_and_go():
 def test_a_plan_that_leaves_kinds_of_pairs_out_says_so(monkeypatch):
     unit = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
     monkeypatch.setattr(formulation, "MAX_KINDS", 60)
-    some = fn.plan(zoo.five_cells(), unit=unit)
+    partial_plan = fn.plan(zoo.five_cells(), unit=unit)
     monkeypatch.setattr(formulation, "MAX_KINDS", 1)
     fewest = fn.plan(zoo.five_cells(), unit=unit)
-    for plan in (some, fewest):
+    for plan in (partial_plan, fewest):
         assert "among the kinds of pairs considered, which are not all" in plan.status
         assert plan.bound <= 3.748738 <= plan.cost_squared
 
@@ -267,11 +267,11 @@ def test_many_exchangeable_attributes_are_planned_for_replacing_too():
 
 
 @pytest.mark.parametrize("rows", [[[1, 1]], [[3, 3, 3]], [[0.5, 0.5]], [[1, 1], [2, 2]]])
-@pytest.mark.parametrize("more", [{}, {"budget": fn.Budget(mu=1)}, {"privacy": "pure"}], ids=str)
-def test_what_only_shows_the_number_of_records_is_public_where_records_are_replaced(rows, more):
+@pytest.mark.parametrize("options", [{}, {"budget": fn.Budget(mu=1)}, {"privacy": "pure"}], ids=str)
+def test_what_only_shows_the_number_of_records_is_public_where_records_are_replaced(rows, options):
     replace = fn.PrivacyUnit("person", 1, fn.Neighbours.REPLACE_ONE)
     with refused("plan.nothing-to-protect"):
-        fn.plan(fn.matrix_workload(np.array(rows), variances=1), unit=replace, **more)
+        fn.plan(fn.matrix_workload(np.array(rows), variances=1), unit=replace, **options)
 
 
 @pytest.mark.parametrize("privacy", ["zcdp", "pure"])

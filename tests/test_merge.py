@@ -74,8 +74,8 @@ def record(rng):
 
 def people(n, seed=3):
     rng = np.random.default_rng(seed)
-    named = (FEW[i % len(FEW)] + (str(i) if i >= len(FEW) else "") for i in range(n))
-    return [(*record(rng), name) for i, name in enumerate(named) for _ in range(60 if i == 0 else rng.integers(1, 9))]
+    names = (FEW[i % len(FEW)] + (str(i) if i >= len(FEW) else "") for i in range(n))
+    return [(*record(rng), name) for i, name in enumerate(names) for _ in range(60 if i == 0 else rng.integers(1, 9))]
 
 
 def stored(rows):
@@ -83,55 +83,57 @@ def stored(rows):
     return Records(STORED, {a: list(c) for a, c in zip(STORED, columns, strict=True)}, KINDS)
 
 
-def counter(source, rows, folder, most, pattern=NO_PATTERN, merge=BOTH, *, drop=True):
-    made = zoo.COUNTERS[source]
-    where = DataSource(table=made.table, outside_domain=DROP if drop else REFUSE)
-    return open_counter(made.make(stored(rows), folder), DOMAIN, where, RecordBound("person", most, pattern, merge))
+def counter(source, rows, folder, max_records, pattern=NO_PATTERN, merge=BOTH, *, drop=True):
+    made_source = zoo.COUNTERS[source]
+    where = DataSource(table=made_source.table, outside_domain=DROP if drop else REFUSE)
+    return open_counter(
+        made_source.make(stored(rows), folder), DOMAIN, where, RecordBound("person", max_records, pattern, merge)
+    )
 
 
 def steps(a, value):
-    """Code an amount in whole steps from zero, half-way the larger, cut to 2^31 of them, with fractions."""
+    """Code an amount in integer steps from zero, half-way the larger, cut to 2^31 of them, with fractions."""
     n = math.floor(Fraction(value) / Fraction(DOMAIN[a].step) + Fraction(1, 2))
     return min(max(n, -(2**31)), 2**31)
 
 
-def whole(rows, merge):
+def merged_cells(rows, merge):
     """Return the cells of each person's records, equal ones merged: an independent implementation of the rule."""
-    own = {}
+    groups_of = {}
     for *values, person in rows:
         cells = [DOMAIN[a].cell(v) for a, v in zip(DOMAIN, values, strict=True)]
         if None in cells or person in (None, ""):
             continue
-        alike, sums = list(cells), []
+        key, sums = list(cells), []
         for i, a in enumerate(DOMAIN):
             if a in merge and cells[i] <= DOMAIN[a].exact.max_step:
-                alike[i] = None
+                key[i] = None
                 sums.append(steps(a, values[i]))
-        own.setdefault(str(person), {}).setdefault(tuple(alike), []).append(sums)
-    found = {}
-    for person, groups in own.items():
-        found[person] = []
-        for alike, sums in groups.items():
+        groups_of.setdefault(str(person), {}).setdefault(tuple(key), []).append(sums)
+    cells_of = {}
+    for person, groups in groups_of.items():
+        cells_of[person] = []
+        for key, sums in groups.items():
             totals = [sum(column) for column in zip(*sums, strict=True)]
             cells = []
-            for c, a in zip(alike, DOMAIN, strict=True):
+            for c, a in zip(key, DOMAIN, strict=True):
                 if c is None:
                     low, high = (int(x / DOMAIN[a].step) for x in (DOMAIN[a].low, DOMAIN[a].high))
                     cells.append(min(max(totals.pop(0), low), high) - low)
                 else:
                     cells.append(c)
-            found[person] += [tuple(cells)] * (1 if merge else len(sums))
-    return found
+            cells_of[person] += [tuple(cells)] * (1 if merge else len(sums))
+    return cells_of
 
 
-def first(rows, most, pattern=NO_PATTERN, merge=BOTH):
+def counted_records(rows, max_records, pattern=NO_PATTERN, merge=BOTH):
     """Return the counted records of each person, record by record."""
-    kept = {}
-    for person, records in whole(rows, merge).items():
-        told = [("".join(f"{c + 1}/" for c in cells) + person, cells) for cells in records]
-        line = sorted((hashlib.md5(text.encode()).hexdigest(), cells) for text, cells in told)  # noqa: S324
-        kept[person] = in_pattern([cells for _, cells in line], pattern, DOMAIN)[:most]
-    return kept
+    counted = {}
+    for person, records in merged_cells(rows, merge).items():
+        texts = [("".join(f"{c + 1}/" for c in cells) + person, cells) for cells in records]
+        line = sorted((hashlib.md5(text.encode()).hexdigest(), cells) for text, cells in texts)  # noqa: S324
+        counted[person] = in_pattern([cells for _, cells in line], pattern, DOMAIN)[:max_records]
+    return counted
 
 
 def tables(cells):
@@ -139,34 +141,34 @@ def tables(cells):
     return {m: moments(DOMAIN, columns, m).astype(np.int64) for m in MARGINS}
 
 
-def everybody(kept):
-    return [cells for own in kept.values() for cells in own]
+def everybody(all_records):
+    return [cells for records in all_records.values() for cells in records]
 
 
 # --- what becomes of records ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize(("source", "most", "pattern", "merge"), by_source(SOURCES, *WAYS))
-def test_every_source_adds_up_the_same_amounts_of_each_person(source, most, pattern, merge, tmp_path, untried):
+@pytest.mark.parametrize(("source", "max_records", "pattern", "merge"), by_source(SOURCES, *WAYS))
+def test_every_source_adds_up_the_same_amounts_of_each_person(source, max_records, pattern, merge, tmp_path, untried):
     rows = people(20)
-    wanted = tables(everybody(first(rows, most, pattern, merge)))
-    assert wanted[()] < sum(map(len, whole(rows, ()).values()))
+    expected = tables(everybody(counted_records(rows, max_records, pattern, merge)))
+    assert expected[()] < sum(map(len, merged_cells(rows, ()).values()))
     for drop in (True, False):
         inside = rows if drop else [r for r in rows if r[3] not in {-50, 1000} or r[2] is None]
-        made = counter(source, inside, tmp_path, most, pattern, merge, drop=drop)
-        made.check(["shop"])
-        assert made.bound == RecordBound("person", most, pattern, merge)
-        same_counts(made.count(MARGINS), tables(everybody(first(inside, most, pattern, merge))))
-        same_counts(made.count([("turnover",)]), {("turnover",): made.count(MARGINS)["turnover",]})
+        opened = counter(source, inside, tmp_path, max_records, pattern, merge, drop=drop)
+        opened.check(["shop"])
+        assert opened.bound == RecordBound("person", max_records, pattern, merge)
+        same_counts(opened.count(MARGINS), tables(everybody(counted_records(inside, max_records, pattern, merge))))
+        same_counts(opened.count([("turnover",)]), {("turnover",): opened.count(MARGINS)["turnover",]})
 
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("source", SOURCES)
-def test_records_outside_are_told_one_by_one_and_added_to_nothing(source, tmp_path, untried):
+def test_records_outside_are_reported_one_by_one_and_added_to_nothing(source, tmp_path, untried):
     rows = [r for r in people(9) if r[3] not in {-50, 1000}]
     odd = [("a", 0, 1.0, 2, None)] * 5 + [("x", 1, 4.0, 2, "p7")] * 30 + [("a", 1, 4.0, 5000, "p7")] * 3
-    same_counts(counter(source, odd + rows, tmp_path, 3).count(MARGINS), tables(everybody(first(rows, 3))))
+    same_counts(counter(source, odd + rows, tmp_path, 3).count(MARGINS), tables(everybody(counted_records(rows, 3))))
     for margins in ([("age",)], MARGINS):
         with refused("data.records-without-id") as caught:
             counter(source, rows + odd, tmp_path, 3, drop=False).count(margins)
@@ -177,14 +179,15 @@ def test_records_outside_are_told_one_by_one_and_added_to_nothing(source, tmp_pa
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize(
-    ("source", "most", "pattern", "merge"), by_source(SOURCES, (1, NO_PATTERN, BOTH), (2, Pattern(("shop",)), ONE))
+    ("source", "max_records", "pattern", "merge"),
+    by_source(SOURCES, (1, NO_PATTERN, BOTH), (2, Pattern(("shop",)), ONE)),
 )
-def test_of_whom_records_are_left_out_goes_by_what_they_become(source, most, pattern, merge, tmp_path, untried):
+def test_of_whom_records_are_left_out_goes_by_what_they_become(source, max_records, pattern, merge, tmp_path, untried):
     rows = people(20)
-    kept, all_of_them = first(rows, most, pattern, merge), whole(rows, merge)
-    wanted = sum(len(kept[p]) < len(all_of_them[p]) for p in kept)
-    assert 0 < wanted < len(kept)
-    assert counter(source, rows, tmp_path, most, pattern, merge).left_out() == wanted
+    counted, all_of_them = counted_records(rows, max_records, pattern, merge), merged_cells(rows, merge)
+    expected = sum(len(counted[p]) < len(all_of_them[p]) for p in counted)
+    assert 0 < expected < len(counted)
+    assert counter(source, rows, tmp_path, max_records, pattern, merge).left_out() == expected
 
 
 VALUES = st.tuples(st.sampled_from("ab"), st.integers(-1, 1), st.sampled_from(TURNOVERS), st.sampled_from(FEES))
@@ -192,53 +195,53 @@ VALUES = st.tuples(st.sampled_from("ab"), st.integers(-1, 1), st.sampled_from(TU
 
 @pytest.mark.no_cover
 @given(st.lists(st.tuples(VALUES, st.sampled_from(FEW[:4])), max_size=30), st.sampled_from(WAYS), st.randoms())
-def test_whatever_the_records_are_each_of_a_person_becomes_what_is_declared(told, way, shuffled):
+def test_whatever_the_records_are_each_of_a_person_becomes_what_is_declared(drawn_rows, way, shuffled):
     """In any order, and in as many pieces; who has one record keeps it as it is."""
-    most, pattern, merge = way
-    rows = [(*values, person) for values, person in told]
+    max_records, pattern, merge = way
+    rows = [(*values, person) for values, person in drawn_rows]
     codings = {a: uncut(DOMAIN[a].coding) if a in merge else DOMAIN[a].coding for a in DOMAIN}
-    persons = PersonSelector(most, tuple(DOMAIN), pattern, {a: DOMAIN[a].coding for a in merge})
-    again = list(rows)
-    shuffled.shuffle(again)
-    for *values, person in again:
+    persons = PersonSelector(max_records, tuple(DOMAIN), pattern, {a: DOMAIN[a].coding for a in merge})
+    rearranged = list(rows)
+    shuffled.shuffle(rearranged)
+    for *values, person in rearranged:
         cells = tuple(codings[a].cell(v) for a, v in zip(DOMAIN, values, strict=True))
         if None not in cells:
             persons.add([person.encode()], [cells])
-    found = Counter()
-    for cells, n in (x for some in persons.iter_counted() for x in some):
-        found[cells] += n
-    assert found == Counter(everybody(first(rows, most, pattern, merge)))
+    result = Counter()
+    for cells, n in (x for part in persons.iter_counted() for x in part):
+        result[cells] += n
+    assert result == Counter(everybody(counted_records(rows, max_records, pattern, merge)))
     singles = [r for r in rows if [x[4] for x in rows].count(r[4]) == 1]
-    assert first(singles, most, pattern, merge) == first(singles, most, pattern, ())
+    assert counted_records(singles, max_records, pattern, merge) == counted_records(singles, max_records, pattern, ())
 
 
 @given(st.floats(), st.integers(-(10**6), 10**6), st.integers(0, 10**6), st.integers(1, 500), st.integers(0, 4))
-def test_an_amount_that_is_cut_afterwards_is_what_it_is_cut_before(x, low, most, stride, digits):
+def test_an_amount_that_is_cut_afterwards_is_what_it_is_cut_before(x, low, size, stride, digits):
     """Detects other rounding where amounts are added up: of one record the sum is itself."""
     step = Fraction(stride, 10**digits)
-    coding = Steps(low * step, (low + most + 1) * step, step)
-    far = uncut(coding)
-    assert (far.size, far.max_step) == (2 * MAX_STEPS_FROM_ZERO + 1, 2 * MAX_STEPS_FROM_ZERO)
+    coding = Steps(low * step, (low + size + 1) * step, step)
+    wide_coding = uncut(coding)
+    assert (wide_coding.size, wide_coding.max_step) == (2 * MAX_STEPS_FROM_ZERO + 1, 2 * MAX_STEPS_FROM_ZERO)
     for value in (x, float(coding.low), float(coding.high + step / 2), 1e308, -1e308):
-        cell, wide = coding.cell(value), far.cell(value)
+        cell, wide = coding.cell(value), wide_coding.cell(value)
         assert (cell is None) == (wide is None)
         if wide is not None:
-            assert 0 <= wide < far.size
+            assert 0 <= wide < wide_coding.size
             assert cell == min(max(wide - MAX_STEPS_FROM_ZERO - low, 0), coding.max_step)
-    assert [far.cell(float(n * step)) for n in (-MAX_STEPS_FROM_ZERO, 0, MAX_STEPS_FROM_ZERO)] == [
+    assert [wide_coding.cell(float(n * step)) for n in (-MAX_STEPS_FROM_ZERO, 0, MAX_STEPS_FROM_ZERO)] == [
         0,
         MAX_STEPS_FROM_ZERO,
         2 * MAX_STEPS_FROM_ZERO,
     ]
 
 
-def test_amounts_with_cells_beside_are_added_up_with_the_same_cells():
+def test_amounts_with_special_cells_are_added_up_with_the_same_cells():
     coding = CodingWithMissing(
         Steps(Fraction(0), Fraction(5), Fraction(1), (-20.0, 99.0)), ((-3,), ()), absent=7, outside=-2
     )
-    far = uncut(coding)
+    wide_coding = uncut(coding)
     last = 2 * MAX_STEPS_FROM_ZERO
-    assert [far.cell_of(x) for x in (-3, None, 100, 99, -20)] == [
+    assert [wide_coding.cell_of(x) for x in (-3, None, 100, 99, -20)] == [
         last + 1,
         last + 2,
         -2,
@@ -248,7 +251,7 @@ def test_amounts_with_cells_beside_are_added_up_with_the_same_cells():
 
 
 @pytest.mark.parametrize(
-    ("coding", "words"),
+    ("coding", "code"),
     [
         (Codes((1, 2)), "domain.sum-within-unit-not-amount"),
         (Steps(Fraction(1, 4), Fraction(9, 4), Fraction(1, 2)), "domain.sum-within-unit-range-invalid"),
@@ -256,8 +259,8 @@ def test_amounts_with_cells_beside_are_added_up_with_the_same_cells():
         (Steps(-Fraction(2**31 + 1), Fraction(-(2**31)), Fraction(1)), "domain.sum-within-unit-range-invalid"),
     ],
 )
-def test_what_cannot_be_added_up_in_whole_steps_is_told(coding, words):
-    with refused(words):
+def test_an_amount_that_is_not_in_integer_steps_is_refused(coding, code):
+    with refused(code):
         uncut(coding)
 
 
@@ -277,21 +280,21 @@ LONG = f"SELECT {{}} FROM (SELECT {2**62} AS x UNION ALL SELECT {2**62} UNION AL
 
 
 @pytest.mark.parametrize("engine", [e for e in ENGINES if e not in {"sqlite", "spark"}])
-def test_engines_add_up_beyond_64_bits(engine, tmp_path):
-    made = zoo.COUNTERS[engine].make(stored(people(1)), tmp_path)
-    made = made if isinstance(made, sa.Engine) else sa.create_engine(made, poolclass=sa.NullPool)
-    with made.begin() as db:
+def test_engines_add_up_above_64_bits(engine, tmp_path):
+    opened = zoo.COUNTERS[engine].make(stored(people(1)), tmp_path)
+    opened = opened if isinstance(opened, sa.Engine) else sa.create_engine(opened, poolclass=sa.NullPool)
+    with opened.begin() as db:
         d = DIALECTS[db.dialect.name]
         total = db.exec_driver_sql(LONG.format(d.digits.format(x=f"{d.added.format(x='x')} - {2**62}"))).scalar()
     assert int(total) == 2**63 + 1
 
 
 def test_engines_whose_sums_are_of_64_bits_add_up_longer_numbers():
-    own = {d.name: d.added for d in (*DIALECTS.values(), SPARK) if d.digest}
+    sums = {d.name: d.added for d in (*DIALECTS.values(), SPARK) if d.digest}
     longer = {"clickhouse": "sum(toInt128({x}))", "bigquery": "SUM(CAST({x} AS NUMERIC))"}
     decimal = ("snowflake", "trino", "databricks", "spark")
     longer |= dict.fromkeys(decimal, "SUM(CAST({x} AS DECIMAL(19, 0)))")
-    assert own == longer | dict.fromkeys(("postgresql", "mysql", "mariadb"), "SUM({x})")
+    assert sums == longer | dict.fromkeys(("postgresql", "mysql", "mariadb"), "SUM({x})")
 
 
 # --- the trial ------------------------------------------------------------------------------------------------------
@@ -332,18 +335,18 @@ def test_an_engine_that_adds_up_nothing_is_not_admitted(monkeypatch):
 @pytest.mark.usefixtures("tried_once")
 @pytest.mark.parametrize("engine", ENGINES)
 def test_engines_are_tried_with_sums_before_they_count(engine, tmp_path, monkeypatch):
-    asked = []
+    merges = []
 
-    def asking(*given, **how):
-        asked.append(how["merge"])
-        engine_check.refuse_unless_bounded(*given, **how)
+    def asking(*arguments, **how):
+        merges.append(how["merge"])
+        engine_check.refuse_unless_bounded(*arguments, **how)
 
     monkeypatch.setattr(sql, "refuse_unless_bounded", asking)
     rows = [r for r in people(3) if r[3] not in {-50, 1000}]
-    made = counter(engine, rows, tmp_path, 3, drop=False)
-    same_counts(made.count([()]), {(): tables(everybody(first(rows, 3)))[()]})
-    assert made.left_out() >= 0
-    assert asked == [True, True]
+    opened = counter(engine, rows, tmp_path, 3, drop=False)
+    same_counts(opened.count([()]), {(): tables(everybody(counted_records(rows, 3)))[()]})
+    assert opened.left_out() >= 0
+    assert merges == [True, True]
 
 
 # --- what a person can move: the audit of neighbours ----------------------------------------------------------------
@@ -351,37 +354,46 @@ def test_engines_are_tried_with_sums_before_they_count(engine, tmp_path, monkeyp
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize(
-    ("source", "most", "pattern", "merge"), by_source(["csv", "pandas objects", *ENGINES], WAYS[0], WAYS[2], WAYS[4])
+    ("source", "max_records", "pattern", "merge"),
+    by_source(["csv", "pandas objects", *ENGINES], WAYS[0], WAYS[2], WAYS[4]),
 )
-def test_a_person_moves_what_so_many_records_move_and_nobody_else_s(source, most, pattern, merge, tmp_path, untried):
+def test_a_person_moves_what_so_many_records_move_and_nobody_else_s(
+    source, max_records, pattern, merge, tmp_path, untried
+):
     """Persons come, go and become others, with hostile ids; the rest in another order."""
     rng, rows = np.random.default_rng(5), people(20, seed=8)
-    full = counter(source, rows, tmp_path, most, pattern, merge).count(MARGINS)
+    full = counter(source, rows, tmp_path, max_records, pattern, merge).count(MARGINS)
     for person in (FEW[0], FEW[1], FEW[8]) if source not in SLOW else (FEW[0],):
         others = [x for x in rows if x[4] != person]
-        less = counter(source, [others[i] for i in rng.permutation(len(others))], tmp_path, most, pattern, merge)
+        less = counter(source, [others[i] for i in rng.permutation(len(others))], tmp_path, max_records, pattern, merge)
         less = less.count(MARGINS)
-        own = first([x for x in rows if x[4] == person], most, pattern, merge)[person]
-        assert 0 < len(own) <= most
-        same_counts({m: full[m] - less[m] for m in MARGINS}, tables(own))
-        moved = [(*record(rng), person) for _ in range(int(rng.integers(1, 100)))]
-        again = [(others + moved)[i] for i in rng.permutation(len(others) + len(moved))]
-        now = counter(source, again, tmp_path, most, pattern, merge).count(MARGINS)
-        same_counts({m: now[m] - less[m] for m in MARGINS}, tables(everybody(first(moved, most, pattern, merge))))
+        counted = counted_records([x for x in rows if x[4] == person], max_records, pattern, merge)[person]
+        assert 0 < len(counted) <= max_records
+        same_counts({m: full[m] - less[m] for m in MARGINS}, tables(counted))
+        replaced = [(*record(rng), person) for _ in range(int(rng.integers(1, 100)))]
+        rearranged = [(others + replaced)[i] for i in rng.permutation(len(others) + len(replaced))]
+        now = counter(source, rearranged, tmp_path, max_records, pattern, merge).count(MARGINS)
+        same_counts(
+            {m: now[m] - less[m] for m in MARGINS},
+            tables(everybody(counted_records(replaced, max_records, pattern, merge))),
+        )
 
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("merge", [ONE, BOTH])
 @pytest.mark.parametrize("pattern", [NO_PATTERN, Pattern(("shop",)), Pattern(per_value=(("age", 2),)), WAYS[4][1]])
 def test_a_record_more_moves_as_many_records_of_its_person_as_others_pay_for(pattern, merge):
-    rng, dearest = np.random.default_rng(2), 0
+    rng, largest = np.random.default_rng(2), 0
     unit = fn.PrivacyUnit("person", 3, ADD, "person", *pattern, sum_within_unit=merge)
-    paid = DOMAIN.adjacency(DataSource(outside_domain=DROP), unit).for_unit(fn.PrivacyUnit()).records
+    charged = DOMAIN.adjacency(DataSource(outside_domain=DROP), unit).for_unit(fn.PrivacyUnit()).records
     for _ in range(400):
-        own = [(*record(rng), "p") for _ in range(int(rng.integers(1, 12)))]
-        before, after = (Counter(first(x, 3, pattern, merge).get("p", ())) for x in (own, [*own, (*record(rng), "p")]))
-        dearest = max(dearest, (after - before).total(), (before - after).total())
-    assert 0 < dearest <= paid
+        records = [(*record(rng), "p") for _ in range(int(rng.integers(1, 12)))]
+        before, after = (
+            Counter(counted_records(x, 3, pattern, merge).get("p", ()))
+            for x in (records, [*records, (*record(rng), "p")])
+        )
+        largest = max(largest, (after - before).total(), (before - after).total())
+    assert 0 < largest <= charged
 
 
 SUMS = fn.Workload(
@@ -396,38 +408,38 @@ SUMS = fn.Workload(
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("most", [1, 3])
-def test_no_person_moves_what_is_measured_by_more_than_is_charged(most, tmp_path):
+@pytest.mark.parametrize("max_records", [1, 3])
+def test_no_person_moves_what_is_measured_by_more_than_is_charged(max_records, tmp_path):
     """On neighbouring data, with the same draws, for any records: nothing public differs."""
-    unit = fn.PrivacyUnit("person", most, id="person", sum_within_unit=BOTH)
+    unit = fn.PrivacyUnit("person", max_records, id="person", sum_within_unit=BOTH)
     plan = fn.plan(SUMS, unit=unit, source=DataSource(outside_domain=DROP), gap=1e-3)
     without = fn.plan(SUMS, unit=replace(unit, sum_within_unit=()), source=DataSource(outside_domain=DROP), gap=1e-3)
     assert plan.exact_rho == without.exact_rho
     (design,) = plan.order.designs
     scales = np.repeat([Fraction(s) for s in design.scales.tolist()], design.portions)
-    rng, charged, dearest = np.random.default_rng(6), 2 * plan.exact_rho, 0
+    rng, charged, max_shift = np.random.default_rng(6), 2 * plan.exact_rho, 0
 
     def measured(rows):
         frame = pd.DataFrame(rows, columns=list(STORED))
-        made = open_counter(frame, DOMAIN, DataSource(outside_domain=DROP), unit.bound)
-        door = Replay(1)
+        opened = open_counter(frame, DOMAIN, DataSource(outside_domain=DROP), unit.bound)
+        source = Replay(1)
         with fn.Ledger(":memory:") as ledger:
-            (answers,) = measuring.measure(plan.order, made, ledger, noise=door).answers
-        return np.concatenate(answers) if isinstance(answers, list | tuple) else answers, door
+            (answers,) = measuring.measure(plan.order, opened, ledger, noise=source).answers
+        return np.concatenate(answers) if isinstance(answers, list | tuple) else answers, source
 
     rest = people(8)
     base, silent = measured(rest)
     for _ in range(12):
-        own = [(*record(rng), "someone") for _ in range(int(rng.integers(1, 40)))]
-        more, door = measured([*own, *rest])
+        records = [(*record(rng), "someone") for _ in range(int(rng.integers(1, 40)))]
+        more, door = measured([*records, *rest])
         assert (door.requests, door.drawn) == (silent.requests, silent.drawn)
-        moved = sum((Fraction(int(a - b)) / s) ** 2 for a, b, s in zip(more, base, scales, strict=True))
-        kept = everybody(first(own, most))
-        assert moved == shift(design, DOMAIN, kept) <= charged
-        dearest = max(dearest, moved)
-    assert dearest > charged / 20
+        shift_size = sum((Fraction(int(a - b)) / s) ** 2 for a, b, s in zip(more, base, scales, strict=True))
+        counted = everybody(counted_records(records, max_records))
+        assert shift_size == shift(design, DOMAIN, counted) <= charged
+        max_shift = max(max_shift, shift_size)
+    assert max_shift > charged / 20
     top = [("a", 0, 30.0, 8, "someone")] * 50
-    assert everybody(first(top, most)) == [(0, 0, 64, 6)]
+    assert everybody(counted_records(top, max_records)) == [(0, 0, 64, 6)]
 
 
 # --- what goes with it, and what does not -----------------------------------------------------------------------------
@@ -436,20 +448,20 @@ BY_ID = fn.PrivacyUnit("customer", id="card", sum_within_unit=["turnover", "fee"
 
 
 def test_a_unit_says_what_is_added_up():
-    said = 'records of one customer alike in all else are one, with their "fee" and "turnover" added up'
+    sentence = 'records of one customer alike in all else are one, with their "fee" and "turnover" added up'
     assert BY_ID.sum_within_unit == BOTH
-    assert BY_ID.merge_text == said
+    assert BY_ID.merge_text == sentence
     assert BY_ID.bound == RecordBound("card", 1, NO_PATTERN, BOTH)
-    told = """one customer (at most 1 record, enforced by column 'card', with "fee" and "turnover" added up), add-"""
-    assert BY_ID.describe() == str(BY_ID) == f"{told}or-remove-one"
-    assert f"enforced, column 'card'; {said}; of one with more, a rule chooses" in BY_ID.enforcement_text
-    plain = replace(BY_ID, sum_within_unit=())
-    assert plain.merge_text is None
-    assert BY_ID.account == plain.account == replace(BY_ID, max_records=12).account
+    text = """one customer (at most 1 record, enforced by column 'card', with "fee" and "turnover" added up), add-"""
+    assert BY_ID.describe() == str(BY_ID) == f"{text}or-remove-one"
+    assert f"enforced, column 'card'; {sentence}; of one with more, a rule chooses" in BY_ID.enforcement_text
+    unmerged = replace(BY_ID, sum_within_unit=())
+    assert unmerged.merge_text is None
+    assert BY_ID.account == unmerged.account == replace(BY_ID, max_records=12).account
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("arguments", "code"),
     [
         ({"sum_within_unit": ["pay"]}, "spec.sum-within-unit-needs-id"),
         ({"sum_within_unit": ["pay"], "name": "person"}, "spec.sum-within-unit-needs-id"),
@@ -462,9 +474,9 @@ def test_a_unit_says_what_is_added_up():
         ),
     ],
 )
-def test_a_unit_that_adds_up_what_it_cannot_is_told(given, words):
-    with refused(words):
-        fn.PrivacyUnit(**given)
+def test_a_unit_that_cannot_add_up_an_attribute_is_refused(arguments, code):
+    with refused(code):
+        fn.PrivacyUnit(**arguments)
 
 
 @pytest.mark.parametrize("merge", [("shop",), ("pay",), ("turnover", "age")])
@@ -477,7 +489,7 @@ def test_nothing_but_amounts_of_the_domain_is_added_up(merge):
         order(SECTORS, unit=fn.PrivacyUnit("person", id="person", sum_within_unit=merge))
 
 
-def test_ranges_of_what_is_added_up_are_whole_steps_from_zero():
+def test_ranges_of_added_amounts_are_integer_steps_from_zero():
     domain = fn.Domain(pay=fn.Amount(0.25, 10.25, step=0.5))
     unit = fn.PrivacyUnit("person", id="person", sum_within_unit=["pay"])
     with refused("spec.sum-within-unit-amount-unusable"):
@@ -487,15 +499,15 @@ def test_ranges_of_what_is_added_up_are_whole_steps_from_zero():
 
 
 def test_units_that_are_other_persons_pay_as_if_nothing_were_added_up():
-    made, other = (
+    original, other = (
         order(SECTORS, unit=fn.PrivacyUnit("person", 2, id="pid")),
         fn.PrivacyUnit("home", id="h", sum_within_unit=["x"]),
     )
-    assert made.adjacency.for_unit(other) is made.adjacency.for_unit(replace(other, sum_within_unit=())) is None
+    assert original.adjacency.for_unit(other) is original.adjacency.for_unit(replace(other, sum_within_unit=())) is None
     promised = fn.PrivacyUnit("home", 3)
     assert (
-        made.adjacency.for_unit(other, promised)
-        == made.adjacency.for_unit(replace(other, sum_within_unit=()), promised)
+        original.adjacency.for_unit(other, promised)
+        == original.adjacency.for_unit(replace(other, sum_within_unit=()), promised)
         is not None
     )
 
@@ -569,20 +581,20 @@ def test_transactions_become_customers_in_a_release_that_verifies(plan, sealed, 
     np.testing.assert_allclose(release["shop"]["value"], [201, 200], rtol=1e-9)
     np.testing.assert_allclose(release["shop by turnover sum"]["value"], [200 * 150 + 1000, 200 * 150], rtol=1e-9)
     assert fn.verify(tmp_path / "r").ok
-    said = json.loads((tmp_path / "r" / "release.json").read_text())
-    words = 'records of one customer alike in all else are one, with their "turnover" added up'
-    assert """enforced by column 'card', with "turnover" added up)""" in said["charge"]["privacy_unit"]
-    assert words in said["charge"]["records"]
-    assert all(words in t["universe"][2] for t in said["tables"])
+    document = json.loads((tmp_path / "r" / "release.json").read_text())
+    sentence = 'records of one customer alike in all else are one, with their "turnover" added up'
+    assert """enforced by column 'card', with "turnover" added up)""" in document["charge"]["privacy_unit"]
+    assert sentence in document["charge"]["records"]
+    assert all(sentence in t["universe"][2] for t in document["tables"])
     for report in (plan_report(plan), release_report(release)):
-        assert words in "\n".join(lines(report))
-    assert words.replace('"', '\\"') in as_yaml(registry_record(release))
+        assert sentence in "\n".join(lines(report))
+    assert sentence.replace('"', '\\"') in as_yaml(registry_record(release))
     on_page = 'Records of one customer that agree in everything else become one record, with their "turnover" added up.'
     german = "die sonst in allem übereinstimmen, werden zu einem Fall, mit der Summe ihrer Werte von „turnover“."
-    for of in (plan, release):
-        for language, told in (("en", on_page), ("de", german)):
-            page = fn.report(of, tmp_path / "page.html", language=language).read_text(encoding="utf-8")
-            assert told in page.replace("&#34;", '"').replace("“turnover”", '"turnover"')
+    for source in (plan, release):
+        for language, text in (("en", on_page), ("de", german)):
+            page = fn.report(source, tmp_path / "page.html", language=language).read_text(encoding="utf-8")
+            assert text in page.replace("&#34;", '"').replace("“turnover”", '"turnover"')
             (tmp_path / "page.html").unlink()
     with fn.Ledger(tmp_path / "l.db") as ledger:
         assert {a.sentence for a in ledger.accounts()} == {f"one customer (by 'card'), {n}" for n in fn.Neighbours}
@@ -602,16 +614,18 @@ def test_a_release_that_claims_other_sums_does_not_verify(plan, tmp_path):
 
 def test_data_that_are_counted_otherwise_than_was_planned_are_refused(plan, tmp_path):
     """Transactions instead of customers, and the reverse; nothing is charged."""
-    plain = fn.plan(
+    unmerged = fn.plan(
         replace(plan.publication, unit=replace(plan.publication.unit, sum_within_unit=()), other_units=()), gap=1e-3
     )
-    counts = [fn.count(p, transactions(), tmp_path / f"{i}", unsealed=True) for i, p in enumerate((plan, plain))]
-    for p, data in ((plan, counts[1]), (plain, counts[0])):
+    counts = [fn.count(p, transactions(), tmp_path / f"{i}", unsealed=True) for i, p in enumerate((plan, unmerged))]
+    for p, data in ((plan, counts[1]), (unmerged, counts[0])):
         with refused("data.counts-of-another-plan"):
             fn.release(p, data, ledger=tmp_path / "l.db")
-    made = open_counter(transactions(), plain.publication.domain, plain.publication.source, plain.order.unit.bound)
+    opened = open_counter(
+        transactions(), unmerged.publication.domain, unmerged.publication.source, unmerged.order.unit.bound
+    )
     with fn.Ledger(":memory:") as ledger, refused("data.bound-differs"):
-        measuring.measure(plan.order, made, ledger)
+        measuring.measure(plan.order, opened, ledger)
 
 
 def test_cells_of_what_is_added_up_are_those_of_the_coding():

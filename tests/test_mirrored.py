@@ -12,10 +12,10 @@ from fitnoise.solving.sectors import decompose
 from tolerances import EXACT
 
 
-def problem_of(n, *tables, **more):
-    asked = fn.Publication(fn.Workload(fn.Domain(o=fn.Ordered(0, n - 1)), list(tables)), **more)
-    d = decompose(asked.workload)
-    return Formulation(d, terms(asked, d)).problem
+def problem_of(n, *tables, **options):
+    publication = fn.Publication(fn.Workload(fn.Domain(o=fn.Ordered(0, n - 1)), list(tables)), **options)
+    d = decompose(publication.workload)
+    return Formulation(d, terms(publication, d)).problem
 
 
 def matrix_problem(w, c):
@@ -38,34 +38,34 @@ HALVED = {
 
 
 @pytest.mark.parametrize("name", HALVED)
-def test_both_halves_have_the_bounds_of_the_whole(name, monkeypatch, rng):
+def test_both_halves_have_the_bounds_of_the_complete_problem(name, monkeypatch, rng):
     """At weights that stay the same backwards, and so at the optimum."""
     monkeypatch.setattr(mirrored, "MIN_MIRRORED_CELLS", 2)
-    whole = HALVED[name]()
-    halves = mirrored.halved(whole)
-    assert halves.problem.cells == (whole.cells + 1) // 2
-    p, q = rng.uniform(1, 2, whole.cells), rng.uniform(1, 2, whole.constraints)
+    complete = HALVED[name]()
+    halves = mirrored.halved(complete)
+    assert halves.problem.cells == (complete.cells + 1) // 2
+    p, q = rng.uniform(1, 2, complete.cells), rng.uniform(1, 2, complete.constraints)
     folded = halves.fold((p / p.sum(), q / q.sum()))
-    here, there = halves.problem.evaluate(*folded), whole.evaluate(*halves.unfold(folded))
+    here, there = halves.problem.evaluate(*folded), complete.evaluate(*halves.unfold(folded))
     for bound in ("nu", "lower", "upper", "stretch"):
         assert getattr(here, bound) == pytest.approx(getattr(there, bound), rel=EXACT)
     for one, other in zip(folded, halves.fold(halves.unfold(folded)), strict=True):
         np.testing.assert_allclose(one, other, rtol=EXACT)
-    found = halves.unfold_solution(solver.solve(halves.problem, gap=1e-7))
-    best = whole.evaluate(*found.primal).upper
-    assert best <= whole.evaluate(*found.dual).lower * (1 + 1.1e-7)
-    assert best == pytest.approx(solver.solve(whole, gap=1e-7).upper, rel=3e-7)
+    solution = halves.unfold_solution(solver.solve(halves.problem, gap=1e-7))
+    best = complete.evaluate(*solution.primal).upper
+    assert best <= complete.evaluate(*solution.dual).lower * (1 + 1.1e-7)
+    assert best == pytest.approx(solver.solve(complete, gap=1e-7).upper, rel=3e-7)
 
 
 def test_both_halves_share_their_sums_over_ranges(monkeypatch, rng):
     """One pass each way gives a product with the Hessian, and the quadratic form is that of the complete matrix."""
     monkeypatch.setattr(mirrored, "MIN_MIRRORED_CELLS", 2)
     monkeypatch.setattr(sectors, "MAX_ROWS_PER_CELL", 0)
-    whole = HALVED["all ranges, odd"]()
-    halves = mirrored.halved(whole)
+    complete = HALVED["all ranges, odd"]()
+    halves = mirrored.halved(complete)
     p, q = rng.uniform(1, 2, halves.problem.cells), rng.uniform(1, 2, halves.problem.constraints)
     here = halves.problem.linearise(p / p.sum(), q)
-    there = whole.linearise(*halves.unfold((p / p.sum(), q)))
+    there = complete.linearise(*halves.unfold((p / p.sum(), q)))
     v = rng.normal(size=len(p)), rng.normal(size=len(q))
     passes = []
     for name in ("weighted_gram", "row_variances"):
@@ -75,8 +75,8 @@ def test_both_halves_share_their_sums_over_ranges(monkeypatch, rng):
     assert passes == ["weighted_gram", "row_variances"]
     expected = there.hessian_times(np.concatenate(halves.unfold(v)))
     other = rng.normal(size=len(p)), rng.normal(size=len(q))
-    of_whole = np.concatenate(halves.unfold(other)) @ expected
-    assert np.concatenate(other) @ product == pytest.approx(of_whole, rel=1e-9)
+    of_both = np.concatenate(halves.unfold(other)) @ expected
+    assert np.concatenate(other) @ product == pytest.approx(of_both, rel=1e-9)
 
 
 def lopsided():
@@ -84,7 +84,7 @@ def lopsided():
     return matrix_problem(w, np.where(np.arange(len(c)) == 0, 2 * c, c))
 
 
-WHOLE = {
+ASYMMETRIC = {
     "prefixes": lambda: problem_of(8, fn.table(cumulative="o", variance=1.0)),
     "one target of its own": lopsided,
     "too few": lambda: problem_of(3, fn.table(ranges="o", variance=1.0)),
@@ -95,19 +95,19 @@ WHOLE = {
 }
 
 
-@pytest.mark.parametrize("name", WHOLE)
-def test_what_is_not_the_same_backwards_is_left_whole(name, monkeypatch):
+@pytest.mark.parametrize("name", ASYMMETRIC)
+def test_an_asymmetric_problem_is_not_halved(name, monkeypatch):
     monkeypatch.setattr(mirrored, "MIN_MIRRORED_CELLS", 4)
-    assert mirrored.halved(WHOLE[name]()) is None
+    assert mirrored.halved(ASYMMETRIC[name]()) is None
 
 
 def test_a_plan_in_halves_is_the_plan(monkeypatch):
     """Its integers, its proof, and a start from a plan before."""
-    asked = fn.Workload(fn.Domain(o=fn.Ordered(0, 10)), [fn.table(ranges="o", variance=1.0)])
-    plain = fn.plan(asked)
+    workload = fn.Workload(fn.Domain(o=fn.Ordered(0, 10)), [fn.table(ranges="o", variance=1.0)])
+    unhalved = fn.plan(workload)
     monkeypatch.setattr(mirrored, "MIN_MIRRORED_CELLS", 2)
-    halves = fn.plan(asked)
-    again = fn.plan(asked, start=halves)
-    for plan in (halves, again):
+    halves = fn.plan(workload)
+    restarted = fn.plan(workload, start=halves)
+    for plan in (halves, restarted):
         assert plan.gap <= 1e-6
-        assert plan.rho == pytest.approx(plain.rho, rel=1e-6)
+        assert plan.rho == pytest.approx(unhalved.rho, rel=1e-6)

@@ -22,7 +22,7 @@ AGE = fn.Ordered(0, 2, missing={"not applicable": ["N"], "unknown": [-9]}, if_mi
 DOMAIN = fn.Domain(age=AGE, sex=fn.Categorical(["f", "m"]))
 
 
-def asked(**views):
+def view_rows(**views):
     """The labels of the rows, and the cells that each counts."""
     table = fn.table(**views, margin=5)
     (name,) = table.attributes
@@ -33,21 +33,21 @@ def asked(**views):
 NA, UNKNOWN = [0, 0, 0, 1, 0], [0, 0, 0, 0, 1]
 
 
-@pytest.mark.parametrize("more", [False, True])
-def test_what_is_in_an_order_leaves_missing_values_out_unless_it_is_asked_for(more):
-    labels, rows = asked(cumulative="age", missing=more)
-    beside = (["not applicable", "unknown"], [NA, UNKNOWN]) if more else ([], [])
-    assert labels == (0, 1, 2, *beside[0])
-    assert rows == [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0], *beside[1]]
-    labels, rows = asked(ranges={"age": [(1, 2)]}, missing=more)
-    assert labels == ("1 – 2", *beside[0])
-    assert rows == [[0, 1, 1, 0, 0], *beside[1]]
-    labels, rows = asked(ranges="age", missing=more)
-    assert len(labels) == 6 + 2 * more
+@pytest.mark.parametrize("with_missing", [False, True])
+def test_an_order_leaves_missing_values_out_unless_they_are_requested(with_missing):
+    labels, rows = view_rows(cumulative="age", missing=with_missing)
+    missing = (["not applicable", "unknown"], [NA, UNKNOWN]) if with_missing else ([], [])
+    assert labels == (0, 1, 2, *missing[0])
+    assert rows == [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0], *missing[1]]
+    labels, rows = view_rows(ranges={"age": [(1, 2)]}, missing=with_missing)
+    assert labels == ("1 – 2", *missing[0])
+    assert rows == [[0, 1, 1, 0, 0], *missing[1]]
+    labels, rows = view_rows(ranges="age", missing=with_missing)
+    assert len(labels) == 6 + 2 * with_missing
     assert np.sum(rows[:6], axis=0).tolist() == [3, 4, 3, 0, 0]
-    labels, rows = asked(groups={"age": {"old": 2, "any": {"values": [0, "unknown"]}}}, missing=more)
-    assert labels == ("old", "any", *["not applicable"] * more)
-    assert rows == [[0, 0, 1, 0, 0], [1, 0, 0, 0, 1], *[NA] * more]
+    labels, rows = view_rows(groups={"age": {"old": 2, "any": {"values": [0, "unknown"]}}}, missing=with_missing)
+    assert labels == ("old", "any", *["not applicable"] * with_missing)
+    assert rows == [[0, 0, 1, 0, 0], [1, 0, 0, 0, 1], *[NA] * with_missing]
 
 
 def test_tables_by_value_show_missing_values_and_totals_count_them():
@@ -145,7 +145,7 @@ def test_a_specification_says_what_python_does():
         ),
     ],
 )  # fmt: skip
-def test_bad_specifications_are_told_where_and_what(old, new, message):
+def test_bad_specifications_are_refused_with_their_place(old, new, message):
     assert old in SPEC
     with refused(message):
         Spec.from_toml(SPEC.replace(old, new)).publication()
@@ -159,23 +159,23 @@ def cost(n_missing, *tables):
 
 def test_what_missing_values_cost():
     """Exact optima of the design: prefixes alone count no such cell; together with a total they do."""
-    alone = [cost(n, {"cumulative": "age", "margin": 30}) for n in (0, 1, 3)]
-    np.testing.assert_allclose(alone, alone[0], rtol=1e-5)
+    prefix_costs = [cost(n, {"cumulative": "age", "margin": 30}) for n in (0, 1, 3)]
+    np.testing.assert_allclose(prefix_costs, prefix_costs[0], rtol=1e-5)
     with_total = [cost(n, {"cumulative": "age", "margin": 30}, {"margin": 10}) for n in (0, 1)]
     np.testing.assert_allclose(with_total, [0.025661, 0.025688], atol=1e-6)
 
 
 def test_with_cells_for_everything_nothing_is_dropped_and_replacing_keeps_its_price():
-    whole = {"missing": {"none": []}, "if_missing": "none", "if_outside": "none"}
+    categories = {"missing": {"none": []}, "if_missing": "none", "if_outside": "none"}
     swap = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
     drop = fn.DataSource(outside_domain="drop")
-    told = []
-    for age in (fn.Ordered(0, 4), fn.Ordered(0, 4, **whole)):
+    drops = []
+    for age in (fn.Ordered(0, 4), fn.Ordered(0, 4, **categories)):
         workload = fn.Workload(fn.Domain(age=age), [fn.table("age", margin=5)])
         plans = [fn.plan(workload, unit=swap, source=s) for s in (fn.DataSource(), drop)]
-        told.append([p.publication.adjacency.drops for p in plans])
-        assert (plans[0].rho == plans[1].rho) == (told[-1] == [False, False])
-    assert told == [[False, True], [False, False]]
+        drops.append([p.publication.adjacency.drops for p in plans])
+        assert (plans[0].rho == plans[1].rho) == (drops[-1] == [False, False])
+    assert drops == [[False, True], [False, False]]
 
 
 # --- from a file to a release ---------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def census(tmp_path, monkeypatch):
     """Thirty children of every age below 15, who have no income, and thirty adults of every age from there on."""
     monkeypatch.chdir(tmp_path)
     incomes = {age: ["N"] * 30 if age < 15 else [*map(str, range(5))] * 5 + [""] * 5 for age in range(21)}
-    lines = [f"{age},{x}" for age, own in incomes.items() for x in own]
+    lines = [f"{age},{x}" for age, incomes_of_age in incomes.items() for x in incomes_of_age]
     (tmp_path / "people.csv").write_text("age,income\n" + "\n".join(lines) + "\n", encoding="utf-8")
     (tmp_path / "census.toml").write_text(CENSUS, encoding="utf-8")
     return tmp_path
@@ -235,27 +235,27 @@ def test_a_file_with_incomes_that_are_not_applicable_keeps_its_children(census, 
     assert document["tables"][1]["not_counted"] == {"income": ["not applicable", "unknown"]}
     assert "left_out" not in document
     by_command("tables", "release", "income cumulative")
-    told = "".join(capsys.readouterr())
-    assert "counted: records of census" in told
-    assert "not counted: income not applicable, unknown" in told
+    output = "".join(capsys.readouterr())
+    assert "counted: records of census" in output
+    assert "not counted: income not applicable, unknown" in output
     by_command("tables", "release")
-    told = "".join(capsys.readouterr())
-    assert "not applicable, unknown" in told
-    assert "below 0 as 0, above 20 as 20" in told
+    output = "".join(capsys.readouterr())
+    assert "not applicable, unknown" in output
+    assert "below 0 as 0, above 20 as 20" in output
 
 
 def test_what_is_not_declared_is_refused_and_the_cells_are_named_first(census, capsys):
     (census / "census.toml").write_text(CENSUS.replace('["N"]', '["n"]'), encoding="utf-8")
     by_command("plan", "census.toml", "-o", "plan.json")
     by_command("release", "plan.json", "people.csv", "--ledger", "ledger.db", "-o", "release")
-    told = "".join(capsys.readouterr())
-    assert "450 in the column 'income' (attribute 'income')" in told
-    assert told.index("missing, if_missing, if_outside") < told.index("outside_domain")
+    output = "".join(capsys.readouterr())
+    assert "450 in the column 'income' (attribute 'income')" in output
+    assert output.index("missing, if_missing, if_outside") < output.index("outside_domain")
     assert not (census / "release").exists()
 
 
 @pytest.mark.parametrize(
-    ("said", "ways"),
+    ("options", "ways"),
     [
         ({}, [True, False]),
         ({"if_missing": "refuse"}, [True, True]),
@@ -263,8 +263,8 @@ def test_what_is_not_declared_is_refused_and_the_cells_are_named_first(census, c
         ({"if_missing": "drop", "if_outside": "refuse"}, [False, True]),
     ],
 )
-def test_a_refusal_advises_what_changes_something(said, ways):
-    domain = fn.Domain(age=fn.Ordered(0, 2, **said))
+def test_a_refusal_advises_what_changes_something(options, ways):
+    domain = fn.Domain(age=fn.Ordered(0, 2, **options))
     with refused("data.records-outside-domain") as caught:
         open_counter(pd.DataFrame({"age": [0, 7]}), domain, fn.DataSource()).count([("age",)])
     advice = ('outside_domain = "drop"', '"drop" where an attribute itself says "refuse"')
@@ -310,8 +310,8 @@ def test_a_release_says_who_is_left_out_and_how_values_are_coded(census, capsys)
     assert document["tables"][0]["universe"] == [*universe, "coded: age below 0 as 0, above 20 as 20"]
     assert fn.verify(census / "r").ok
     by_command("tables", "r", "age")
-    shown = "".join(capsys.readouterr())
-    assert all(words in shown for words in universe)
+    output = "".join(capsys.readouterr())
+    assert all(sentence in output for sentence in universe)
     by_command("tables", "r")
     assert "left out of all tables: by age, income" in "".join(capsys.readouterr())
     del document["left_out"]
@@ -324,17 +324,17 @@ def test_a_release_says_who_is_left_out_and_how_values_are_coded(census, capsys)
 
 def test_a_ninth_cell_of_wages_costs_the_demo_little_and_hiding_it_makes_wages_structured():
     demo = fn.load_spec(Path(data.__file__).parent / "cps_demo.toml").workload
-    own = dict(zip(demo.domain["wages"].codes, demo.domain["wages"].values, strict=True))
-    wages = fn.Categorical(own, missing={"unknown": [-9]}, if_missing="unknown")
+    codes = dict(zip(demo.domain["wages"].codes, demo.domain["wages"].values, strict=True))
+    wages = fn.Categorical(codes, missing={"unknown": [-9]}, if_missing="unknown")
     domain = fn.Domain({name: wages if name == "wages" else demo.domain[name] for name in demo.domain})
     hidden = {"wages": {str(v): [v] for v in demo.domain["wages"].values}}
-    shown = {
+    changed = {
         "state by wages": fn.table("state", groups=hidden, margin=20),
         "status by kids by wages": fn.table("status", "kids", groups=hidden, margin=15),
     }
     for tables, rho, cells in (
         (demo.tables, 0.035774, 86),
-        ([shown.get(t.name, t) for t in demo.tables], 0.035670, 774),
+        ([changed.get(t.name, t) for t in demo.tables], 0.035670, 774),
     ):
         plan = fn.plan(fn.Workload(domain, tables), gap=1e-6)
         assert plan.rho == pytest.approx(rho, rel=1e-4)

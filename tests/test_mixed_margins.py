@@ -87,11 +87,11 @@ def test_a_margin_that_nothing_looks_at_is_worth_nothing_but_no_error():
 @pytest.mark.slow
 def test_tables_about_different_things_are_measured_each_in_its_own_way():
     """The demo: one strategy of the ages shared by all margins costs ε = 3.07, queries of their own 1.08."""
-    asked = load_spec(data.path(data.DEMO))
-    publication = fn.Publication(asked.workload, asked.unit, asked.source, privacy="pure")
+    spec = load_spec(data.path(data.DEMO))
+    publication = fn.Publication(spec.workload, spec.unit, spec.source, privacy="pure")
     search = matrix.search(publication, all_families=True)
     ratios = {c.family: c.ratio for c in search.candidates}
     assert search.part.ratio <= 8.3
     assert ratios["cells and sums"] > 5 * search.part.ratio
     assert search.part.noisy_answers < 2 * search.part.numbers
-    assert len(decompose(asked.workload).structured) == 1
+    assert len(decompose(spec.workload).structured) == 1

@@ -201,8 +201,8 @@ def in_integers(law, scale, size):
 def among_others(law, scale, size):
     """The middle one of runs with other scales, whose blocks it shares."""
     scales = np.array([scale * 8, scale, 3.0, scale, scale / 8])
-    drawn = law.many(scales, np.array([1000, size // 3, 0, size - size // 3, 1000]))
-    return drawn[1000:-1000]
+    numbers = law.many(scales, np.array([1000, size // 3, 0, size - size // 3, 1000]))
+    return numbers[1000:-1000]
 
 
 WAYS = {
@@ -237,8 +237,8 @@ def check_mean(sample: np.ndarray, law: Law) -> float:
 
 def check_variance(sample: np.ndarray, law: Law) -> float:
     """A wrong scale: the defect of OpenDP before 0.14.2 (4.11 instead of 4 at scale 2), σ² taken for σ."""
-    spread = math.sqrt((law.moment(4) - law.moment(2) ** 2) / sample.size)
-    return two_sided_normal((float(np.mean(sample.astype(float) ** 2)) - law.moment(2)) / spread)
+    deviation = math.sqrt((law.moment(4) - law.moment(2) ** 2) / sample.size)
+    return two_sided_normal((float(np.mean(sample.astype(float) ** 2)) - law.moment(2)) / deviation)
 
 
 def check_zero(sample: np.ndarray, law: Law) -> float:
@@ -449,7 +449,7 @@ def test_the_battery_accepts_right_noise(law, scale):
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_the_variance_of_a_law_is_at_most_what_is_said(scale):
+def test_the_variance_of_a_law_is_at_most_the_stated_one(scale):
     assert Gaussian(scale).moment(2) <= scale**2 * (1 + 1e-12)
     assert 2 * scale**2 - 1 / 6 <= Laplace(scale).moment(2) * (1 + 1e-12) <= 2 * scale**2 * (1 + 2e-12)
     if scale >= 1:
@@ -482,8 +482,8 @@ def run_checks(z):
     runs, draws = z.shape
     yield "mean", two_sided_normal(z.mean() * math.sqrt(z.size))
     yield "variance", two_sided_normal(((z**2).mean() - 1) * math.sqrt(z.size / 2))
-    spread = stats.chi2.cdf((z**2).sum(axis=1), draws)
-    yield "variance of each run", chi_square(np.histogram(spread, 64, (0, 1))[0], np.full(64, runs / 64))
+    levels = stats.chi2.cdf((z**2).sum(axis=1), draws)
+    yield "variance of each run", chi_square(np.histogram(levels, 64, (0, 1))[0], np.full(64, runs / 64))
     centre = stats.norm.cdf(z.mean(axis=1) * math.sqrt(draws))
     yield "mean of each run", chi_square(np.histogram(centre, 64, (0, 1))[0], np.full(64, runs / 64))
     yield "largest draw", float(-np.expm1(z.size * np.log1p(-2 * stats.norm.sf(np.abs(z).max()))))
@@ -503,10 +503,10 @@ def run_checks(z):
 def test_every_run_has_its_own_scale_and_its_own_noise(rng, law):
     # Detects a scale wrong by 0.6 %, and runs or draws correlated by 0.6 % (their ends, by 4 %).
     scales = spread_out(rng, 20_000)
-    drawn = law.many(scales, np.full(scales.size, 50)).reshape(-1, 50)
-    found = dict(run_checks(law.scores(drawn / scales[:, None])))
-    assert len(found) + 2 * len(SCALES) <= COMPARISONS
-    assert {name: p for name, p in found.items() if p < ALPHA} == {}
+    numbers = law.many(scales, np.full(scales.size, 50)).reshape(-1, 50)
+    p_values = dict(run_checks(law.scores(numbers / scales[:, None])))
+    assert len(p_values) + 2 * len(SCALES) <= COMPARISONS
+    assert {name: p for name, p in p_values.items() if p < ALPHA} == {}
 
 
 @pytest.mark.parametrize(
@@ -535,8 +535,8 @@ def test_spoilt_runs_would_be_seen(spoil, seen):
 @pytest.mark.parametrize("law", LAWS)
 def test_runs_of_one_scale_share_no_draw(law):
     # At 2^55 one of 100,000 draws repeats with probability 4e-8, which COMPARISONS does not count.
-    drawn = law.many(np.full(1000, 2.0**55), np.full(1000, 100))
-    assert np.unique(drawn).size == drawn.size
+    numbers = law.many(np.full(1000, 2.0**55), np.full(1000, 100))
+    assert np.unique(numbers).size == numbers.size
 
 
 @pytest.mark.parametrize("block", [1, 3, 7, 2**14])
@@ -547,28 +547,28 @@ def test_runs_are_laid_out_one_after_the_other(monkeypatch, rng, law, block):
     for _ in range(20):
         sizes = rng.integers(0, 6, 12) * rng.integers(0, 2, 12)
         scales = np.where(np.arange(12) % 2 == 0, 2.0**-30, 2.0**54)
-        drawn = law.many(scales, sizes)
-        assert ((drawn != 0) == np.repeat(scales > 1, sizes)).all()
+        numbers = law.many(scales, sizes)
+        assert ((numbers != 0) == np.repeat(scales > 1, sizes)).all()
 
 
 def test_the_run_of_every_place(rng):
     for _ in range(200):
         sizes = rng.integers(0, 4, 8)
-        whole = np.repeat(np.arange(8), sizes)
-        for start in range(whole.size):
-            stop = int(rng.integers(start + 1, whole.size + 1))
-            assert (noise._runs(np.cumsum(sizes), sizes, start, stop) == whole[start:stop]).all()
+        runs = np.repeat(np.arange(8), sizes)
+        for start in range(runs.size):
+            stop = int(rng.integers(start + 1, runs.size + 1))
+            assert (noise._runs(np.cumsum(sizes), sizes, start, stop) == runs[start:stop]).all()
 
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("law", LAWS)
-def test_memory_beside_the_result_is_a_few_megabytes(law):
+def test_memory_besides_the_result_is_a_few_megabytes(law):
     for scales, sizes in ((np.array([37.0]), np.array([1_000_000])), (np.full(10_000, 37.0), np.full(10_000, 100))):
         tracemalloc.start()
-        drawn = law.many(scales, sizes)
+        numbers = law.many(scales, sizes)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert peak - drawn.nbytes < 6e6 + 150 * scales.size
+        assert peak - numbers.nbytes < 6e6 + 150 * scales.size
 
 
 # --- Exactness: one try -----------------------------------------------------------------------------------
@@ -608,18 +608,18 @@ def width_of(law, scale):
 def pack(negative, units, v, rest):
     """The two words of a try, as the head of noise.py lays them out."""
     tail = 1 << v if v < 23 else 0
-    first = negative << 63 | units << 23 | tail
-    return first - 2**64 if negative else first, rest
+    word = negative << 63 | units << 23 | tail
+    return word - 2**64 if negative else word, rest
 
 
-def tries(law, words, scales):
-    first, second = np.array(words, dtype=np.int64).T
+def tries(law, bits, scales):
+    one, second = np.array(bits, dtype=np.int64).T
     scales = np.array(scales)
-    return noise._try(law.inside, first, second, scales, noise._widths(scales, law.inside.steepness))
+    return noise._try(law.inside, one, second, scales, noise._widths(scales, law.inside.steepness))
 
 
-def settle(law, words, scale):
-    return noise._decide_exactly(law.inside, *words, scale, width_of(law, scale))
+def settle(law, bits, scale):
+    return noise._decide_exactly(law.inside, *bits, scale, width_of(law, scale))
 
 
 ADVERSARIAL = [
@@ -630,12 +630,12 @@ ADVERSARIAL = [
 
 
 @pytest.mark.parametrize("scale", ADVERSARIAL)
-@pytest.mark.parametrize(("law", "most"), [(Gaussian, 2**56), (Laplace, 2**55)])
-def test_widths_are_the_powers_of_two_that_the_proof_needs(law, most, scale):
+@pytest.mark.parametrize(("law", "max_width"), [(Gaussian, 2**56), (Laplace, 2**55)])
+def test_widths_are_the_powers_of_two_that_the_proof_needs(law, max_width, scale):
     width = width_of(law, scale)
     assert law.inside.steepness == law.steepest
     assert width & (width - 1) == 0
-    assert 1 <= width <= most
+    assert 1 <= width <= max_width
     assert width * law.steepest >= Fraction(scale)
     assert width == 1 or width * law.steepest < 2 * Fraction(scale)
 
@@ -658,7 +658,7 @@ def test_a_laplace_threshold_is_not_small_where_v_is_large():
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_tries_succeed_as_often_as_is_said(rng, law):
+def test_tries_succeed_at_the_stated_rate(rng, law):
     # The sum of exp(−γ(|x|)) over 4w; beyond scale 20 the Gaussian one is √(2π) σ to 1e-1000.
     for scale in [*ADVERSARIAL, *(any_scale(rng) for _ in range(1000))]:
         if law is Laplace:
@@ -674,8 +674,8 @@ def test_tries_succeed_as_often_as_is_said(rng, law):
             assert succeeds > Fraction(23, 64)
 
 
-@pytest.mark.parametrize(("guard", "apart"), [(noise._GUARD, 3), (0, 200), (-4, math.inf)])
-def test_bounds_of_the_exponential_hold_it(monkeypatch, rng, guard, apart):
+@pytest.mark.parametrize(("guard", "width"), [(noise._GUARD, 3), (0, 200), (-4, math.inf)])
+def test_bounds_of_the_exponential_hold_it(monkeypatch, rng, guard, width):
     # Without guard bits every rounding shows in the result: one in the wrong direction would show too.
     monkeypatch.setattr(noise, "_GUARD", guard)
     for _ in range(3000):
@@ -687,7 +687,7 @@ def test_bounds_of_the_exponential_hold_it(monkeypatch, rng, guard, apart):
         true, slack = exponential(Fraction(numerator, denominator)) * 2**bits, CERTAIN * 2**bits
         assert low <= true + slack
         assert high >= true - slack
-        assert 0 <= low <= high <= low + apart
+        assert 0 <= low <= high <= low + width
     assert noise._exp_bounds(0, 1, 40)[1] >= 2**40
 
 
@@ -715,22 +715,22 @@ def test_the_computed_threshold_errs_by_less_than_a_quarter_unit(rng, law):
 @pytest.mark.parametrize("law", LAWS)
 def test_no_decision_contradicts_the_exact_threshold(rng, law):
     # Words as the system would give them, and words whose u is within 40 units of the threshold.
-    words, scales, known = [], [], []
+    bits, scales, exact = [], [], []
     for _ in range(10_000):
         scale, v = any_scale(rng), int(min(rng.geometric(0.5) - 1, 22))
         rest = int(rng.integers(-(2**63), 2**63))
         x = v * width_of(law, scale) + rest % width_of(law, scale)
         p = threshold(law, v, x, scale) * 2**40
-        near = int(p) + int(rng.integers(-40, 41))
-        units = near if 0 <= near < 2**40 and rng.random() < 0.7 else int(rng.integers(0, 2**40))
+        nearby = int(p) + int(rng.integers(-40, 41))
+        units = nearby if 0 <= nearby < 2**40 and rng.random() < 0.7 else int(rng.integers(0, 2**40))
         negative = int(rng.integers(0, 2))
-        words.append(pack(negative, units, v, rest))
+        bits.append(pack(negative, units, v, rest))
         scales.append(scale)
-        known.append((-x if negative else x, negative and x == 0, units, p))
-    values, accepted, still_open = tries(law, words, scales)
+        exact.append((-x if negative else x, negative and x == 0, units, p))
+    values, accepted, still_open = tries(law, bits, scales)
     assert 0.05 < still_open.mean() < 0.5  # the near ones
     assert not (accepted & still_open).any()
-    for value, yes, unknown, (x, twice, units, p) in zip(values, accepted, still_open, known, strict=True):
+    for value, yes, unknown, (x, twice, units, p) in zip(values, accepted, still_open, exact, strict=True):
         assert value == x
         if twice:
             assert not yes
@@ -743,7 +743,7 @@ def test_no_decision_contradicts_the_exact_threshold(rng, law):
             assert units >= p + 15.7
 
 
-WORDS = st.integers(-(2**63), 2**63 - 1)
+WORD_BITS = st.integers(-(2**63), 2**63 - 1)
 
 
 @pytest.mark.no_cover
@@ -754,16 +754,16 @@ WORDS = st.integers(-(2**63), 2**63 - 1)
     | st.builds(lambda m, e: min(math.ldexp(m, e), MAX_SCALE), st.floats(0.5, 1), st.integers(-1000, 56)),
     negative=st.integers(0, 1),
     v=st.integers(0, 23),
-    rest=WORDS,
+    rest=WORD_BITS,
     units=st.integers(0, 2**40 - 1),
-    near=st.none() | st.integers(-60, 60),
+    distance=st.none() | st.integers(-60, 60),
     seed=st.integers(0, 2**64 - 1),
 )
-def test_floats_and_integers_decide_alike(law, scale, negative, v, rest, units, near, seed):
+def test_floats_and_integers_decide_equally(law, scale, negative, v, rest, units, distance, seed):
     # `near`: u at this distance from the threshold, in units. An open try may read on, which leaves it open.
     width = width_of(law, scale)
-    if near is not None:
-        units = int(threshold(law, v, v * width + rest % width, scale) * 2**40) + near
+    if distance is not None:
+        units = int(threshold(law, v, v * width + rest % width, scale) * 2**40) + distance
     assume(0 <= units < 2**40)
     values, accepted, still_open = tries(law, [pack(negative, units, v, rest)], [scale])
     assert not (accepted[0] and still_open[0])
@@ -772,13 +772,13 @@ def test_floats_and_integers_decide_alike(law, scale, negative, v, rest, units, 
     elif not still_open[0]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(noise.os, "urandom", lambda size: pytest.fail("more bits"))
-            settled = settle(law, pack(negative, units, v, rest), scale)
-        assert settled == (int(values[0]) if accepted[0] else None)
+            decision = settle(law, pack(negative, units, v, rest), scale)
+        assert decision == (int(values[0]) if accepted[0] else None)
     else:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(noise.os, "urandom", Tape(seed))
-            settled = settle(law, pack(negative, units, v, rest), scale)
-        assert settled in (None, int(values[0]))
+            decision = settle(law, pack(negative, units, v, rest), scale)
+        assert decision in (None, int(values[0]))
 
 
 @pytest.mark.parametrize("scale", [2.0**-30, 0.5, 0.85, 1.3, 23 / 16, 1.44, 3.0, 10.0])
@@ -787,32 +787,32 @@ def test_the_law_read_off_the_decisions(law, scale):
     # For every sign, known V and R: how many of the 2^40 values of u accept, found by bisection in what `_try` says.
     width = width_of(law, scale)
     cases = [(negative, v, rest) for negative in (0, 1) for v in range(23) for rest in range(width)]
-    least, most = np.zeros(len(cases), dtype=np.int64), np.full(len(cases), 2**40)
-    while (most > least).any():
-        middle = (least + most) // 2
-        words = [pack(n, int(u), v, r) for (n, v, r), u in zip(cases, np.minimum(middle, 2**40 - 1), strict=True)]
-        values, accepted, _ = tries(law, words, np.full(len(cases), scale))
+    lower, upper = np.zeros(len(cases), dtype=np.int64), np.full(len(cases), 2**40)
+    while (upper > lower).any():
+        middle = (lower + upper) // 2
+        bits = [pack(n, int(u), v, r) for (n, v, r), u in zip(cases, np.minimum(middle, 2**40 - 1), strict=True)]
+        values, accepted, _ = tries(law, bits, np.full(len(cases), scale))
         accepted &= middle < 2**40
-        least, most = np.where(accepted & (least < most), middle + 1, least), np.where(accepted, most, middle)
-    found = defaultdict(float)
-    for value, (_, v, _), count in zip(values, cases, least, strict=True):
-        found[int(value)] += 2.0 ** (-v - 2) / width * int(count) / 2**40
+        lower, upper = np.where(accepted & (lower < upper), middle + 1, lower), np.where(accepted, upper, middle)
+    masses = defaultdict(float)
+    for value, (_, v, _), count in zip(values, cases, lower, strict=True):
+        masses[int(value)] += 2.0 ** (-v - 2) / width * int(count) / 2**40
     values, probabilities = law(scale).table
     weight = 1 / probabilities.max()  # of all integers, where that of zero is 1
     for value, probability in zip(values, probabilities, strict=True):
         if abs(value) < 23 * width:
             # The margin is 2^−36.
-            assert found[int(value)] * 4 * width / weight == pytest.approx(probability, abs=1e-10)
-    assert all(abs(value) < 23 * width for value in found)
+            assert masses[int(value)] * 4 * width / weight == pytest.approx(probability, abs=1e-10)
+    assert all(abs(value) < 23 * width for value in masses)
 
 
-def further_bits(monkeypatch, *words):
+def further_bits(monkeypatch, *bits):
     """The system's randomness: these words, then a failure."""
-    left = [w.to_bytes(8, sys.byteorder) for w in words]
+    remaining = [w.to_bytes(8, sys.byteorder) for w in bits]
     monkeypatch.setattr(
-        noise.os, "urandom", lambda size: left.pop(0) if left and size == 8 else pytest.fail("more bits")
+        noise.os, "urandom", lambda size: remaining.pop(0) if remaining and size == 8 else pytest.fail("more bits")
     )
-    return left
+    return remaining
 
 
 @pytest.mark.no_cover
@@ -829,24 +829,24 @@ def test_a_settled_try_is_decided_by_the_bit_that_decides(monkeypatch, rng, law)
         for u, accepted in ((below - 3, True), (below + 3, False)):
             if x == 0 or not 0 <= u < 1 << bits:
                 continue
-            words = [u >> 64 * i & 2**64 - 1 for i in reversed(range(depth))]
-            left = further_bits(monkeypatch, *words)
+            signed_words = [u >> 64 * i & 2**64 - 1 for i in reversed(range(depth))]
+            remaining = further_bits(monkeypatch, *signed_words)
             assert settle(law, pack(0, u >> 64 * depth, v, rest), scale) == (x if accepted else None)
             if u >> 64 == below >> 64:
-                assert left == []
+                assert remaining == []
             seen.add((depth, accepted))
     assert len(seen) == 6
 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_a_settled_try_reads_on_while_bits_agree_with_the_threshold(monkeypatch, law):
-    # exp(−1/18), or exp(−1/3): 40 + 3·64 bits of it, then one that differs.
+    # exp(−1/18), or exp(−1/3): 40 + 3·64 of its bits, then one that differs.
     digits = int(threshold(law, 0, 1, 3.0) * 2 ** (40 + 64 * 4))
-    words = [digits >> 64 * i & 2**64 - 1 for i in (3, 2, 1)]
+    bits = [digits >> 64 * i & 2**64 - 1 for i in (3, 2, 1)]
     for last, accepted in ((0, True), (2**64 - 1, False)):
-        left = further_bits(monkeypatch, *words, last)
+        remaining = further_bits(monkeypatch, *bits, last)
         assert settle(law, pack(1, digits >> 64 * 4, 0, 1), 3.0) == (-1 if accepted else None)
-        assert left == []
+        assert remaining == []
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -863,22 +863,22 @@ def test_zero_is_drawn_with_one_sign_only(monkeypatch, law):
 @pytest.mark.parametrize("scale", ADVERSARIAL)
 @pytest.mark.parametrize("law", LAWS)
 def test_a_try_whose_v_is_not_known_is_open(law, scale):
-    words = [pack(negative, u, 23, 5) for u in (0, 15, 17, 2**39, 2**40 - 1) for negative in (0, 1)]
-    _, accepted, still_open = tries(law, words, np.full(len(words), scale))
+    bits = [pack(negative, u, 23, 5) for u in (0, 15, 17, 2**39, 2**40 - 1) for negative in (0, 1)]
+    _, accepted, still_open = tries(law, bits, np.full(len(bits), scale))
     assert not accepted.any()
     assert still_open.all()
 
 
 @pytest.mark.parametrize(("law", "width"), [(Gaussian, 8), (Laplace, 4)])
 def test_v_goes_on_where_its_bits_run_out(monkeypatch, law, width):
-    asked = []
-    monkeypatch.setattr(noise, "_below", lambda *decision: asked.append(decision) or True)
-    for words, v in (((1,), 23), ((8,), 26), ((0, 0, 2**63), 23 + 64 + 64 + 63)):
-        left = further_bits(monkeypatch, *words)
+    calls = []
+    monkeypatch.setattr(noise, "_below", lambda *decision: calls.append(decision) or True)
+    for bits, v in (((1,), 23), ((8,), 26), ((0, 0, 2**63), 23 + 64 + 64 + 63)):
+        remaining = further_bits(monkeypatch, *bits)
         x = width * v + 5 % width
         assert settle(law, pack(0, 7, 23, 5), 4.0) == x
-        assert left == []
-        units, power, numerator, denominator = asked.pop()
+        assert remaining == []
+        units, power, numerator, denominator = calls.pop()
         assert (units, power) == (7, v)
         assert Fraction(numerator, denominator) == law.gamma(x, 4.0)
 
@@ -886,15 +886,15 @@ def test_v_goes_on_where_its_bits_run_out(monkeypatch, law, width):
 @pytest.mark.parametrize("u", [0, 2**39, 2**40 - 1])
 def test_a_laplace_try_with_a_large_v_is_settled_by_its_threshold(monkeypatch, u):
     # V = 23 + 3: at scale 23/16, p = exp(−26 (16/23 − ln 2)) = 0.937.
-    left = further_bits(monkeypatch, 8)
+    remaining = further_bits(monkeypatch, 8)
     assert settle(Laplace, pack(1, u, 23, 0), 23 / 16) == (-26 if u < 0.93 * 2**40 else None)
-    assert left == []
+    assert remaining == []
 
 
-def test_whole_draws_take_in_the_tries_left_open(monkeypatch):
+def test_complete_draws_take_in_the_tries_left_open(monkeypatch):
     # Every V is 23 + 64 + 1: the loop that draws settles all of its tries.
-    first, second = pack(0, 0, 23, 0)
-    script = [np.array([first, first, second, second]).tobytes(), *[w.to_bytes(8, sys.byteorder) for w in (0, 2, 0, 2)]]
+    one, second = pack(0, 0, 23, 0)
+    script = [np.array([one, one, second, second]).tobytes(), *[w.to_bytes(8, sys.byteorder) for w in (0, 2, 0, 2)]]
     monkeypatch.setattr(noise.os, "urandom", lambda size: script.pop(0))
     assert discrete_laplace(23 / 16, 2).tolist() == [88, 88]
     assert script == []
@@ -907,7 +907,7 @@ def test_whole_draws_take_in_the_tries_left_open(monkeypatch):
         (Laplace, ((279 - 512) * 2**55 + 5, (512 - 279) * 2**55 - 5)),
     ],
 )
-def test_draws_beyond_64_bits_are_reduced_modulo_2_to_the_64(monkeypatch, law, ends):
+def test_draws_above_64_bits_are_reduced_modulo_2_to_the_64(monkeypatch, law, ends):
     monkeypatch.setattr(noise, "_below", lambda *_: True)
     for negative, end in enumerate(ends):
         further_bits(monkeypatch, 0, 0, 0, 0, 1)  # V = 279
@@ -934,7 +934,7 @@ class Tape:
     def __call__(self, size):
         return self.random.randbytes(size)
 
-    def words(self, count):
+    def signed_words(self, count):
         raw = self(8 * count)
         return [int.from_bytes(raw[8 * i : 8 * i + 8], sys.byteorder, signed=True) for i in range(count)]
 
@@ -945,18 +945,18 @@ def by_the_book(law, scales, tape, block):
     while len(out) < len(scales):
         fresh = range(begun, min(len(scales), begun + block - len(waiting)))
         waiting, begun = [*waiting, *fresh], begun + len(fresh)
-        words = tape.words(2 * len(waiting))
-        for place, first, second in zip(list(waiting), words, words[len(waiting) :], strict=False):
-            text = f"{first % 2**64:064b}"  # sign, 40 bits of u, 23 bits of V
+        bits = tape.signed_words(2 * len(waiting))
+        for index, one, second in zip(list(waiting), bits, bits[len(waiting) :], strict=False):
+            text = f"{one % 2**64:064b}"  # sign, 40 bits of u, 23 bits of V
             v = len(text) - len(text.rstrip("0"))
             width = 1
-            while law.steepest * width < Fraction(scales[place]):
+            while law.steepest * width < Fraction(scales[index]):
                 width *= 2
             x = v * width + second % width
-            if v < 23 and int(text[1:41], 2) < threshold(law, v, x, scales[place]) * 2**40 and (text[0] == "0" or x):
-                out[place] = -x if text[0] == "1" else x
-                waiting.remove(place)
-    return [out[place] for place in range(len(scales))]
+            if v < 23 and int(text[1:41], 2) < threshold(law, v, x, scales[index]) * 2**40 and (text[0] == "0" or x):
+                out[index] = -x if text[0] == "1" else x
+                waiting.remove(index)
+    return [out[index] for index in range(len(scales))]
 
 
 @pytest.mark.parametrize("margin", [16, 2**38, ALWAYS])
@@ -970,8 +970,8 @@ def test_the_same_bits_give_the_same_draws_by_the_book(monkeypatch, law, margin,
     monkeypatch.setattr(noise, "_MARGIN", margin)
     monkeypatch.setattr(noise, "_BLOCK", block)
     monkeypatch.setattr(noise.os, "urandom", Tape(1))
-    drawn = law.many(scales, sizes)
-    assert drawn.tolist() == by_the_book(law, np.repeat(scales, sizes).tolist(), Tape(1), block)
+    numbers = law.many(scales, sizes)
+    assert numbers.tolist() == by_the_book(law, np.repeat(scales, sizes).tolist(), Tape(1), block)
 
 
 @pytest.mark.parametrize("scale", [0.3, 2.0, 2.0**50 + 0.25])
@@ -990,14 +990,14 @@ def one_by_one(law):
     return lambda scale, size: law.many(np.full(size, scale), np.ones(size, dtype=np.int64))
 
 
-EVERY = {
+DRAWS = {
     f"{law.__name__}, {name}": draw
     for law in LAWS
     for name, draw in (("one run", law.one), ("many runs", one_by_one(law)), ("OpenDP", law.reference))
 }
 
 
-@pytest.mark.parametrize("draw", EVERY.values(), ids=EVERY)
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
 def test_calls_are_fresh_whatever_the_seeds_of_other_generators(draw):
     # Detects a sampler fed by a generator that a caller can seed. At 2^50 a repeat has probability 10^-15.
     draws = []
@@ -1041,7 +1041,7 @@ def test_processes_and_forks_share_no_noise():
     command = [sys.executable, "-c", DRAW_AND_FORK]
     other = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     draws = [int(word) for word in other.split()]
-    draws += [x for draw in EVERY.values() for x in draw(2.0**50, 20).tolist()]
+    draws += [x for draw in DRAWS.values() for x in draw(2.0**50, 20).tolist()]
     assert len(draws) == 4 * 120
     assert len(set(draws)) == len(draws)
 
@@ -1059,18 +1059,18 @@ SINGLE = {
 @pytest.mark.parametrize("draw", SINGLE.values(), ids=SINGLE)
 @pytest.mark.parametrize("size", [0, 1, 5, np.int64(3)])
 def test_shape_and_type(draw, size):
-    drawn = draw(2.5, size)
-    assert drawn.shape == (int(size),)
-    assert drawn.dtype == np.int64
+    numbers = draw(2.5, size)
+    assert numbers.shape == (int(size),)
+    assert numbers.dtype == np.int64
 
 
 @pytest.mark.parametrize("sizes", [[], [0], [0, 0], [3, 0, 2], [0, 4, 0], np.array([1, 2], dtype=np.uint8)])
 @pytest.mark.parametrize("law", LAWS)
 def test_shape_and_type_of_many_runs(law, sizes):
     sizes = np.array(sizes, dtype=getattr(sizes, "dtype", np.int64))
-    drawn = law.many(np.full(sizes.size, 2.5), sizes)
-    assert drawn.shape == (sizes.sum(),)
-    assert drawn.dtype == np.int64
+    numbers = law.many(np.full(sizes.size, 2.5), sizes)
+    assert numbers.shape == (sizes.sum(),)
+    assert numbers.dtype == np.int64
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -1078,14 +1078,16 @@ def test_large_sizes_are_drawn_by_opendp_in_chunks_that_differ(monkeypatch, law)
     sizes = []
     draw = reference_samplers._opendp
     monkeypatch.setattr(reference_samplers, "_CHUNK", 7)
-    monkeypatch.setattr(reference_samplers, "_opendp", lambda *given: sizes.append(given[-1]) or draw(*given))
-    drawn = law.reference(2.0**50, 20)
+    monkeypatch.setattr(
+        reference_samplers, "_opendp", lambda *arguments: sizes.append(arguments[-1]) or draw(*arguments)
+    )
+    numbers = law.reference(2.0**50, 20)
     assert sizes == [7, 7, 6]
-    assert np.unique(drawn).size == 20
+    assert np.unique(numbers).size == 20
 
 
 @pytest.mark.parametrize("draw", SINGLE.values(), ids=SINGLE)
-def test_whole_scales_and_both_ends_of_the_range(draw):
+def test_integer_scales_and_both_ends_of_the_range(draw):
     assert np.abs(draw(3, 100)).max() < 200
     assert 2.0**50 < np.abs(draw(MAX_SCALE, 100)).max() < 2.0**62
     assert not draw(5e-324, 100).any()
@@ -1213,7 +1215,7 @@ def broken_source(error):
 
 
 @pytest.mark.parametrize(
-    ("urandom", "named"),
+    ("urandom", "label"),
     [
         (broken_source(OSError("no entropy")), "OSError"),
         (broken_source(NotImplementedError("no entropy")), "NotImplementedError"),
@@ -1223,7 +1225,7 @@ def broken_source(error):
     ],
 )
 @pytest.mark.parametrize("law", LAWS)
-def test_without_randomness_from_the_system_no_noise_is_drawn(monkeypatch, law, urandom, named):
+def test_without_randomness_from_the_system_no_noise_is_drawn(monkeypatch, law, urandom, label):
     monkeypatch.setattr(noise.os, "urandom", urandom)
     for draw in (law.one, one_by_one(law)):
         with refused("fitnoise.noise-sampler-failed") as caught:
@@ -1261,7 +1263,7 @@ def test_a_failing_opendp_is_an_error_that_does_not_name_the_scale(monkeypatch, 
 
 
 @pytest.mark.parametrize(("law", "maker"), MAKERS)
-def test_fewer_draws_of_opendp_than_asked_for_are_refused(monkeypatch, law, maker):
+def test_fewer_draws_of_opendp_than_requested_are_refused(monkeypatch, law, maker):
     # One draw, broadcast, would otherwise serve as everybody's noise.
     monkeypatch.setattr(dp.m, maker, lambda *_space, scale: lambda zeros: zeros[:1])
     with pytest.raises(ValueError, match="too short"):
@@ -1297,11 +1299,11 @@ def test_every_value_of_the_random_bits_is_counted(monkeypatch, weights):
         junk = (0x9E3779B97F4A7C15 * (u + 1)) % 2 ** (64 - bits)
         word = (u << (64 - bits)) | junk
         monkeypatch.setattr(noise.os, "urandom", words_of(word, 0))  # a refused try is followed by u = 0
-        first = categorical(weights)
+        index = categorical(weights)
         if u < total:
-            seen[first] += 1
+            seen[index] += 1
         else:
-            assert first == next(i for i, w in enumerate(weights) if w)
+            assert index == next(i for i, w in enumerate(weights) if w)
     assert tuple(seen.values()) == weights
 
 
@@ -1334,10 +1336,10 @@ def by_hand(weights, tape, size, block):
     out = []
     while len(out) < size:
         tries = min(block, size - len(out))
-        words = [w % 2**64 for w in tape.words(length * tries)]
+        signed_words = [w % 2**64 for w in tape.signed_words(length * tries)]
         for k in range(tries):
-            whole = "".join(f"{w:064b}" for w in words[k * length : (k + 1) * length])
-            u = int(whole[:bits] or "0", 2)
+            joined = "".join(f"{w:064b}" for w in signed_words[k * length : (k + 1) * length])
+            u = int(joined[:bits] or "0", 2)
             if u < sums[-1]:
                 out.append(sum(s <= u for s in sums))
     return out
@@ -1350,49 +1352,49 @@ def test_the_same_bits_give_the_same_indices_by_hand(monkeypatch, rng, block, si
     weights = [int(w) * 2**magnitude // 1000 for w in rng.integers(0, 1000, 40)]
     monkeypatch.setattr(noise, "_BLOCK", block)
     monkeypatch.setattr(noise.os, "urandom", Tape(7))
-    drawn = categoricals(weights, size)
-    assert drawn.dtype == np.int64
-    assert drawn.tolist() == by_hand(weights, Tape(7), size, block)
+    numbers = categoricals(weights, size)
+    assert numbers.dtype == np.int64
+    assert numbers.tolist() == by_hand(weights, Tape(7), size, block)
 
 
 @pytest.mark.parametrize("factor", [1, 3**50, 2**300])
 def test_indices_have_the_law_of_the_weights(factor):
     weights = [5, 0, 1, 30, 64, 2, 0, 10]
-    drawn = categoricals([w * factor for w in weights], 100_000)
-    seen = np.bincount(drawn, minlength=len(weights))
+    numbers = categoricals([w * factor for w in weights], 100_000)
+    seen = np.bincount(numbers, minlength=len(weights))
     assert seen[1] == seen[6] == 0
-    kept = np.array(weights) > 0
-    expected = np.array(weights)[kept] / sum(weights) * drawn.size
-    assert chi_square(seen[kept], expected) >= SIGNIFICANCE
-    assert chi_square(np.roll(seen[kept], 1), expected) < SIGNIFICANCE  # other weights would be seen
-    pairs = np.bincount(drawn[::2] * len(weights) + drawn[1::2], minlength=64).reshape(8, 8)[kept][:, kept]
-    both = np.outer(expected, expected).ravel() / drawn.size / 2
+    positive = np.array(weights) > 0
+    expected = np.array(weights)[positive] / sum(weights) * numbers.size
+    assert chi_square(seen[positive], expected) >= SIGNIFICANCE
+    assert chi_square(np.roll(seen[positive], 1), expected) < SIGNIFICANCE  # other weights would be seen
+    pairs = np.bincount(numbers[::2] * len(weights) + numbers[1::2], minlength=64).reshape(8, 8)[positive][:, positive]
+    both = np.outer(expected, expected).ravel() / numbers.size / 2
     assert chi_square(pairs.ravel(), both) >= SIGNIFICANCE
 
 
 def test_how_many_words_are_read_does_not_depend_on_the_index(monkeypatch):
-    asked = []
+    calls = []
     tape = Tape(11)
-    monkeypatch.setattr(noise.os, "urandom", lambda size: (asked.append(size), tape(size))[1])
+    monkeypatch.setattr(noise.os, "urandom", lambda size: (calls.append(size), tape(size))[1])
     rows = [[2**159, 2**159], [1, 2**160 - 1], [2**160 - 1, 1], [2**160], [2**150] * 1024]
     for row in rows:
         categoricals(row, 1000)
-    assert asked == [8 * 3 * 1000] * len(rows)  # a power of two: no try is refused
+    assert calls == [8 * 3 * 1000] * len(rows)  # a power of two: no try is refused
 
 
-def test_arrays_and_sequences_of_weights_are_alike(monkeypatch):
-    given = [
+def test_arrays_and_sequences_of_weights_are_equivalent(monkeypatch):
+    forms = [
         [3, 1, 4],
         (3, 1, 4),
         np.array([3, 1, 4]),
         np.array([3, 1, 4], dtype=np.uint8),
         np.array([3, 1, 4], object),
     ]
-    found = []
-    for weights in given:
+    results = []
+    for weights in forms:
         monkeypatch.setattr(noise.os, "urandom", Tape(5))
-        found.append(categoricals(weights, 50).tolist())
-    assert all(f == found[0] for f in found)
+        results.append(categoricals(weights, 50).tolist())
+    assert all(f == results[0] for f in results)
 
 
 @pytest.mark.parametrize(

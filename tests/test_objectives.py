@@ -39,19 +39,19 @@ CASES = {
 BUDGETS = {name: np.array([1, 0.3, 1, 0.05, 0.6])[: w.shape[1]] for name, (w, _) in CASES.items()}
 
 
-def conic(w, c, *, objective=None, r=1.0, over="cells"):
+def conic(w, c, *, objective=None, r=1.0, region="cells"):
     """The optimum as a semidefinite program in the precision X: var = lᵀX⁻¹l, prof = bᵀXb."""
     objective = objective or Objective()
     w = np.asarray(w, dtype=float)
-    if over == "pairs":  # the number of records is public: only what is centred needs an answer
+    if region == "pairs":  # the number of records is public: only what is centred needs an answer
         w = w - w.mean(axis=1, keepdims=True)
     basis = np.linalg.svd(w)[2][: np.linalg.matrix_rank(w)]
     columns, lifts = basis.T, w @ basis.T
     precision, level = cp.Variable((len(basis), len(basis)), PSD=True), cp.Variable()
     steps = []
-    if over != "pairs":
+    if region != "pairs":
         steps += [(b, x) for b, x in zip(columns, np.broadcast_to(r, len(columns)), strict=True) if abs(b).max() > 1e-9]
-    if over != "cells":
+    if region != "cells":
         steps += [(a - b, 1.0) for a, b in itertools.combinations(columns, 2)]
     constraints = [cp.sum(cp.multiply(precision, np.outer(b, b))) <= level * x for b, x in steps]
     variances = cp.hstack([cp.matrix_frac(row, precision) for row in lifts])
@@ -232,17 +232,17 @@ def some_budgets(workload):
 
 @pytest.mark.parametrize("name", zoo.WORKLOADS)
 def test_cell_budget_laws(name):
-    """No record pays more than its share of the costliest; its attributes are structured; the plan is certified."""
+    """No record costs more than its share of the costliest; its attributes are structured; the plan is certified."""
     workload = zoo.WORKLOADS[name]()
     budgets = some_budgets(workload)
     plan = fn.plan(workload, cell_budgets=budgets, gap=GAP)
     check_plan(plan)
     assert set(budgets.attributes) <= set(plan.decomposition.structured)
-    dearest = plan.exact_weighted_cost
-    shares = [Fraction(float(r)) * dearest for r in plan.terms.relative]
-    assert all(prof <= share for prof, share in zip(plan.strategy.profile(), shares, strict=True))
+    max_cost = plan.exact_weighted_cost
+    shares = [Fraction(float(r)) * max_cost for r in plan.terms.relative]
+    assert all(prof <= allowed for prof, allowed in zip(plan.strategy.profile(), shares, strict=True))
     assert zoo_plan(name).bound <= plan.objective_value * (1 + EXACT)  # budgets below 1 ask for more
-    assert plan.exact_cost <= dearest
+    assert plan.exact_cost <= max_cost
     under = fn.plan(workload, cell_budgets=budgets, budget=fn.Budget(mu=0.5))
     check_plan(under)
     assert under.relaxation == pytest.approx(plan.objective_value / 0.25, rel=2 * GAP)
@@ -262,8 +262,8 @@ def test_cell_budgets_of_sectors_are_those_of_the_matrix(name):
     names = [budgets.attributes[i] for i in order]
     r = np.reshape(budgets.values, [workload.domain[a].size for a in budgets.attributes]).transpose(order)
     wide = r.reshape([workload.domain[a].size if a in names else 1 for a in workload.domain])
-    every = np.broadcast_to(wide, workload.domain.shape).ravel()
-    same(fn.plan(workload, cell_budgets=budgets), fn.plan(as_matrix(workload), cell_budgets=by_cell(every)))
+    all_budgets = np.broadcast_to(wide, workload.domain.shape).ravel()
+    same(fn.plan(workload, cell_budgets=budgets), fn.plan(as_matrix(workload), cell_budgets=by_cell(all_budgets)))
     swapped = CellBudgets(tuple(names), tuple(r.ravel()))
     assert fn.plan(workload, cell_budgets=swapped).exact_cost == fn.plan(workload, cell_budgets=budgets).exact_cost
 
@@ -288,7 +288,7 @@ def test_equal_budgets_are_none(name):
     assert plan.exact_weighted_cost == plan.exact_cost
 
 
-def test_records_no_table_tells_apart_pay_the_price_of_the_poorest():
+def test_records_no_table_distinguishes_cost_what_the_smallest_budget_allows():
     """A budget by an attribute no table shows: the profile is the same along it."""
     budgets = CellBudgets(("unused",), (0.25, 1.0))
     plan = fn.plan(zoo.crossed(), cell_budgets=budgets)
@@ -318,11 +318,11 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("objective", EACH_GOAL, ids=lambda o: o.goal)
-@pytest.mark.parametrize("over", ["pairs", "pairs or cells"])
+@pytest.mark.parametrize("region", ["pairs", "pairs or cells"])
 @pytest.mark.parametrize("name", CASES)
-def test_replace_one_is_the_worst_pair_of_cells(name, over, objective):
-    plan = fn.plan(case(name), objective=objective, **OTHERS["pairs" if over == "pairs" else "dropped"])
-    agrees(plan, conic(*CASES[name], objective=objective, over=over), CONIC)
+def test_replace_one_is_the_worst_pair_of_cells(name, region, objective):
+    plan = fn.plan(case(name), objective=objective, **OTHERS["pairs" if region == "pairs" else "dropped"])
+    agrees(plan, conic(*CASES[name], objective=objective, region=region), CONIC)
 
 
 @pytest.mark.parametrize("how", OTHERS)
@@ -351,8 +351,8 @@ def test_replace_one_mechanisms(name, rng):
 @pytest.mark.parametrize("name", ["five structured cells", "marginals", "all ranges"])
 def test_replace_one_serves_every_objective(name, objective):
     workload = zoo.WORKLOADS[name]()
-    for more in OTHERS.values():
-        check_plan(fn.plan(workload, objective=objective, gap=GAP, **more))
+    for options in OTHERS.values():
+        check_plan(fn.plan(workload, objective=objective, gap=GAP, **options))
     if objective.goal is not Goal.HYBRID:
         check_plan(fn.plan(workload, objective=objective, budget=fn.Budget(mu=0.3), unit=SWAP))
 
@@ -365,7 +365,7 @@ def test_replace_one_of_sectors_is_that_of_the_matrix(name, how):
 
 
 def test_single_records_come_and_go_where_the_source_drops_them_or_a_unit_has_two():
-    pairs, dropped, two = (fn.plan(zoo.five_cells(), **more) for more in OTHERS.values())
+    pairs, dropped, two = (fn.plan(zoo.five_cells(), **options) for options in OTHERS.values())
     same(two, dropped, 4)
     assert pairs.objective_value < dropped.bound
     assert zoo_plan("five structured cells").bound < dropped.objective_value
@@ -402,29 +402,29 @@ def check_against_matrices(plan, monkeypatch):
     assert plan.bound == pytest.approx(dense.bound, rel=EXACT)
 
 
-@pytest.mark.parametrize("more", [{}, {"unit": SWAP}, {"objective": TOTALS[1]}], ids=["targets", "pairs", "total"])
-def test_820_ranges_of_40_values_are_planned_as_their_matrix_is(more, monkeypatch, rng):
-    plan = fn.plan(ranges_of_40(), gap=GAP, **more)
+@pytest.mark.parametrize("options", [{}, {"unit": SWAP}, {"objective": TOTALS[1]}], ids=["targets", "pairs", "total"])
+def test_820_ranges_of_40_values_are_planned_as_their_matrix_is(options, monkeypatch, rng):
+    plan = fn.plan(ranges_of_40(), gap=GAP, **options)
     assert layouts(plan.decomposition)[0].queries.shape == (820, 40)
     check_plan(plan)
     check_mechanism(plan, rng)
     check_against_matrices(plan, monkeypatch)
-    same(plan, fn.plan(ranges_of_40(), gap=GAP, **more))
+    same(plan, fn.plan(ranges_of_40(), gap=GAP, **options))
 
 
 @pytest.mark.parametrize("how", ["targets", "pairs", "hybrid"])
 @pytest.mark.parametrize("name", [n for n in zoo.WORKLOADS if not free_of_charge(n)])
 def test_every_table_may_be_kept_by_structure(name, how, monkeypatch):
-    more = {
+    options = {
         "targets": {},
         "pairs": {"unit": SWAP},
         "hybrid": {"objective": Objective(Goal.HYBRID, total_error_weight=0.1)},
     }[how]
     monkeypatch.setattr(sectors, "MAX_ROWS_PER_CELL", 0)
-    plan = fn.plan(zoo.WORKLOADS[name](), gap=GAP, **more)
+    plan = fn.plan(zoo.WORKLOADS[name](), gap=GAP, **options)
     check_plan(plan)
     monkeypatch.setattr(sectors, "MAX_ROWS_PER_CELL", 10**9)
-    same(plan, fn.plan(zoo.WORKLOADS[name](), gap=GAP, **more))
+    same(plan, fn.plan(zoo.WORKLOADS[name](), gap=GAP, **options))
 
 
 # --- starting from another plan -------------------------------------------------------------------------------
@@ -441,19 +441,19 @@ def eased(workload, factor):
 
 
 @pytest.mark.parametrize(
-    "more",
+    "options",
     [{}, {"objective": Objective(Goal.HYBRID, total_error_weight=0.01)}, {"objective": TOTALS[0]}, {"unit": SWAP}],
     ids=["targets", "hybrid", "total", "pairs"],
 )
 @pytest.mark.parametrize("name", ["five structured cells", "marginals", "all ranges"])
-def test_a_start_changes_the_way_not_the_optimum(name, more):
+def test_a_start_changes_the_way_not_the_optimum(name, options):
     workload = zoo.WORKLOADS[name]()
     other = eased(workload, 1.3)
-    cold = fn.plan(other, **more)
+    cold = fn.plan(other, **options)
     starts = [zoo_plan(name), swapped(name), zoo_plan("prefix")]
-    starts += [fn.plan(workload, **more)] if more.keys() == {"objective"} else []  # the others are two of these
+    starts += [fn.plan(workload, **options)] if options.keys() == {"objective"} else []  # the others are two of these
     for start in starts:
-        warm = fn.plan(other, start=start, **more)
+        warm = fn.plan(other, start=start, **options)
         check_plan(warm)
         same(warm, cold)
 

@@ -41,8 +41,8 @@ def leaves():
             max_size=4,
         ).map(lambda b: op.Intervals(n, tuple(b)))
     )
-    plain = st.one_of(*(sizes.map(kind) for kind in (op.Identity, op.Total, op.Prefix)))
-    return st.one_of(plain, groups, intervals)
+    simple = st.one_of(*(sizes.map(kind) for kind in (op.Identity, op.Total, op.Prefix)))
+    return st.one_of(simple, groups, intervals)
 
 
 @settings(max_examples=60)
@@ -53,14 +53,14 @@ def test_kronecker_of_anything(factors, seed):
 
 
 @given(leaves(), st.integers(0, 2**32))
-def test_a_matrix_is_told_by_its_structure(a, seed):
+def test_a_matrix_is_recognised_by_its_structure(a, seed):
     matrix = rules.dense(a)
-    for given_ in (matrix, matrix.astype(float), np.random.default_rng(seed).permutation(matrix), 2 * matrix - 1):
-        np.testing.assert_array_equal(rules.dense(op.from_matrix(given_)), given_)
-    told = op.from_matrix(matrix)
+    for written_out in (matrix, matrix.astype(float), np.random.default_rng(seed).permutation(matrix), 2 * matrix - 1):
+        np.testing.assert_array_equal(rules.dense(op.from_matrix(written_out)), written_out)
+    recognised = op.from_matrix(matrix)
     if a.shape != (1, 1) and not isinstance(a, op.Groups):
-        assert told == a or (isinstance(a, op.Intervals) and np.array_equal(matrix, rules.dense(told)))
-        assert not isinstance(told, op.Dense)
+        assert recognised == a or (isinstance(a, op.Intervals) and np.array_equal(matrix, rules.dense(recognised)))
+        assert not isinstance(recognised, op.Dense)
 
 
 def test_integers_stay_integers():
@@ -114,13 +114,13 @@ def test_sums_over_more_cells_than_are_turned_over_at_once(kind, n, batch, rng):
     a = op.Prefix(n) if kind == "prefixes" else op.Intervals(n, tuple((lo, lo + lo % (n - lo)) for lo in range(n)))
     m = rules.dense(a).astype(float)
     w, s = rng.random((n, *batch)), rng.normal(size=(n, n, *batch))
-    given = w.copy(), s.copy()
+    copies = w.copy(), s.copy()
     weighted, variances = rules.weighted_gram(a, w), rules.row_variances(a, s)
     np.testing.assert_allclose(weighted, np.einsum("ji,j...,jk->ik...", m, w, m), rtol=EXACT)
     np.testing.assert_allclose(variances, np.einsum("ji,ik...,jk->j...", m, s, m), rtol=EXACT, atol=EXACT * n)
     np.testing.assert_array_equal(rules.gram(a), (m.T @ m).astype(int))
-    np.testing.assert_array_equal(w, given[0])
-    np.testing.assert_array_equal(s, given[1])
+    np.testing.assert_array_equal(w, copies[0])
+    np.testing.assert_array_equal(s, copies[1])
 
 
 @pytest.mark.parametrize("axes", [1, 2])

@@ -35,10 +35,10 @@ MARGINS = of_margins(CELLS, 4.0, ((0,), [[1, 2]]))
 DOMAIN = fn.Domain(o=fn.Ordered(0, 1), a0=fn.Ordered(1, 3))
 
 
-def order(*designs, unit=None, **more):
-    source = more.pop("source", DataSource("homes"))
-    more = {"plan": "0" * 64, "mechanism": "by hand"} | more
-    return Order(DOMAIN, source, unit or fn.PrivacyUnit("person", 2), designs, **more)
+def order(*designs, unit=None, **options):
+    source = options.pop("source", DataSource("homes"))
+    options = {"plan": "0" * 64, "mechanism": "by hand"} | options
+    return Order(DOMAIN, source, unit or fn.PrivacyUnit("person", 2), designs, **options)
 
 
 @pytest.mark.parametrize("exactly", [False, True])
@@ -79,7 +79,7 @@ class Wide(fn.Domain):
 class Lying(type(SECTORS)):
     """A design that costs nothing."""
 
-    def loss(self, of):
+    def loss(self, adjacency):
         return Loss.zero()
 
 
@@ -116,7 +116,7 @@ def test_a_field_of_an_order_is_of_exactly_its_type(field):
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "told"),
+    ("field", "value", "code"),
     [
         ("domain", fn.Domain({**dict(DOMAIN.attributes), "a0": Odd([1, 2, 3])}), "plan.order-field-changeable"),
         ("plan", "0" * 63, "plan.order-plan-not-hash"),
@@ -136,16 +136,16 @@ def test_a_field_of_an_order_is_of_exactly_its_type(field):
         ("sizes", (DeclaredSize(5, exactly=False), DeclaredSize(5, exactly=True)), "plan.exact-size-not-public"),
     ],
 )
-def test_an_order_is_believed_in_nothing_that_it_states(field, value, told):
-    with refused(told):
+def test_an_order_is_believed_in_nothing_that_it_states(field, value, code):
+    with refused(code):
         replace(order(SECTORS), **{field: value})
 
 
 @pytest.mark.parametrize("source", [DataSource("homes", outside_domain="drop"), DataSource("homes", where={"x": 1})])
 def test_an_exact_size_is_stated_only_where_neighbours_fix_it(source):
     """If records can come or go, a refusal of data of another number reveals that one did."""
-    told, swap = (DeclaredSize(5, exactly=True),), fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE)
-    assert order(SECTORS, unit=swap, sizes=told).adjacency.fixes_size
+    sizes, swap = (DeclaredSize(5, exactly=True),), fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE)
+    assert order(SECTORS, unit=swap, sizes=sizes).adjacency.fixes_size
     for unit, where in (
         (fn.PrivacyUnit("record", 1), DataSource("homes")),
         (replace(swap, name="person", max_records=2), DataSource("homes")),
@@ -153,12 +153,12 @@ def test_an_exact_size_is_stated_only_where_neighbours_fix_it(source):
         (swap, source),
     ):
         with refused("plan.exact-size-not-public"):
-            order(SECTORS, unit=unit, source=where, sizes=told)
+            order(SECTORS, unit=unit, source=where, sizes=sizes)
         order(SECTORS, unit=unit, source=where, sizes=(DeclaredSize(5, exactly=False),))
 
 
 @pytest.mark.parametrize(
-    "given",
+    "arguments",
     [
         {"name": "floor"},
         {"name": Text("cap")},
@@ -199,7 +199,7 @@ def test_an_exact_size_is_stated_only_where_neighbours_fix_it(source):
     ],
     ids=str,
 )
-def test_a_limit_is_made_of_what_limits(given):
+def test_a_limit_is_made_of_what_limits(arguments):
     with refused(
         "plan.limit-at-invalid",
         "plan.limit-axes-invalid",
@@ -208,22 +208,22 @@ def test_a_limit_is_made_of_what_limits(given):
         "plan.limit-kind-unknown",
         "plan.limit-shares-invalid",
     ):
-        CostLimit(**{"name": "cap", "rho": ONE} | given)
+        CostLimit(**{"name": "cap", "rho": ONE} | arguments)
 
 
 @pytest.mark.parametrize(
-    "given", [(-1, True), (5.0, True), (True, True), (np.int64(5), False), (5, 1), (5, None)], ids=str
+    "arguments", [(-1, True), (5.0, True), (True, True), (np.int64(5), False), (5, 1), (5, None)], ids=str
 )
-def test_a_size_is_a_number_and_exact_or_not(given):
+def test_a_size_is_a_number_and_exact_or_not(arguments):
     with refused("plan.size-invalid"):
-        DeclaredSize(*given)
+        DeclaredSize(*arguments)
 
 
 def test_nothing_in_a_fresh_order_can_be_changed():
     """Lists, mappings and arrays are copied, or refused; an array that was forced open is priced again, and closed."""
-    made = order(SECTORS, MARGINS)
-    made.designs[0].groups[0].mixing.setflags(write=True)
-    fresh = made.without_cache()
+    base = order(SECTORS, MARGINS)
+    base.designs[0].groups[0].mixing.setflags(write=True)
+    fresh = base.without_cache()
     assert changeable(fresh.designs) is None
     assert not any(getattr(g, f.name).flags.writeable for g in fresh.designs[0].groups for f in fields(g))
     for name in ("sizes", "steps", "_by_name", "_shares"):
@@ -231,33 +231,33 @@ def test_nothing_in_a_fresh_order_can_be_changed():
             getattr(DOMAIN, name)["o"] = 7
     query = fn.FiniteQuery.count("ones", people=5, epsilon=1, where={"o": 1})
     odd = fn.Domain({**dict(DOMAIN.attributes), "a0": Odd([1, 2, 3])})
-    answer = AnswerDesign(query, odd, tight_constraints(query.graph(odd, made.adjacency), 1 / Fraction(2)))
+    answer = AnswerDesign(query, odd, tight_constraints(query.graph(odd, base.adjacency), 1 / Fraction(2)))
     with refused("plan.order-field-changeable"):
         order(answer).without_cache()
 
 
-def test_further_units_are_told_by_the_id_of_its_own_or_by_none():
-    own = fn.PrivacyUnit("person", 2, id="pid")
-    order(SECTORS, unit=own, units=(replace(own, neighbours=fn.Neighbours.REPLACE_ONE), fn.PrivacyUnit("home", 5)))
-    for other in (replace(own, id="x"), replace(own, name="home"), replace(own, max_records=3)):
+def test_further_units_have_the_id_of_the_unit_or_none():
+    unit = fn.PrivacyUnit("person", 2, id="pid")
+    order(SECTORS, unit=unit, units=(replace(unit, neighbours=fn.Neighbours.REPLACE_ONE), fn.PrivacyUnit("home", 5)))
+    for other in (replace(unit, id="x"), replace(unit, name="home"), replace(unit, max_records=3)):
         with refused("plan.unit-with-another-id"):
-            order(SECTORS, unit=own, units=(fn.PrivacyUnit("home", 5), other))
+            order(SECTORS, unit=unit, units=(fn.PrivacyUnit("home", 5), other))
 
 
 def test_it_is_for_whom_and_from_where_it_says():
-    made = order(SECTORS, source=DataSource("homes", outside_domain=OutsideDomain.DROP))
-    assert made.adjacency == Adjacency(fn.PrivacyUnit("person", 2), drops=True)
-    assert made.account == Account("homes", fn.PrivacyUnit("person", 2))
+    base = order(SECTORS, source=DataSource("homes", outside_domain=OutsideDomain.DROP))
+    assert base.adjacency == Adjacency(fn.PrivacyUnit("person", 2), drops=True)
+    assert base.account == Account("homes", fn.PrivacyUnit("person", 2))
     assert not order(SECTORS).adjacency.drops
 
 
 @pytest.mark.parametrize("neighbours", fn.Neighbours)
 def test_an_order_costs_the_sum_of_its_designs(neighbours):
     designs = (SECTORS, MARGINS, TOTALS, MARGINS)
-    made = order(*designs, unit=fn.PrivacyUnit("person", 2, neighbours))
-    assert made.losses == tuple(d.loss(made.adjacency) for d in designs)
-    assert made.loss == sum((d.loss(made.adjacency) for d in designs), Loss.zero())
-    assert made.loss.rho < sum(x.rho for x in made.losses) or not made.adjacency.by_cell
+    base = order(*designs, unit=fn.PrivacyUnit("person", 2, neighbours))
+    assert base.losses == tuple(d.loss(base.adjacency) for d in designs)
+    assert base.loss == sum((d.loss(base.adjacency) for d in designs), Loss.zero())
+    assert base.loss.rho < sum(x.rho for x in base.losses) or not base.adjacency.by_cell
 
 
 PEOPLE = [fn.PrivacyUnit("person", g, n) for g in (1, 2, 3) for n in fn.Neighbours]
@@ -267,15 +267,15 @@ PEOPLE = [fn.PrivacyUnit("person", g, n) for g in (1, 2, 3) for n in fn.Neighbou
 def test_an_order_costs_every_other_unit_what_its_integers_cost_there(drops):
     """Exact, and never above the bound from its own cost: k²ρ where k changes of its unit make one of the other's."""
     source = DataSource("homes", outside_domain=OutsideDomain.DROP if drops else OutsideDomain.REFUSE)
-    for own, other in itertools.product(PEOPLE, PEOPLE):
-        made = order(SECTORS, MARGINS, unit=own, source=source)
-        seen = made.adjacency.for_unit(other).unit
-        assert made.cost(other) == order(SECTORS, MARGINS, unit=seen, source=source).ledger_loss()
-        times = made.adjacency.changes(Adjacency(seen, drops=drops))
-        assert times is None or made.cost(other).rho <= made.loss.group_loss(times).rho
+    for unit, other in itertools.product(PEOPLE, PEOPLE):
+        base = order(SECTORS, MARGINS, unit=unit, source=source)
+        seen = base.adjacency.for_unit(other).unit
+        assert base.cost(other) == order(SECTORS, MARGINS, unit=seen, source=source).ledger_loss()
+        times = base.adjacency.changes(Adjacency(seen, drops=drops))
+        assert times is None or base.cost(other).rho <= base.loss.group_loss(times).rho
 
 
-def test_a_release_that_hides_what_records_say_may_tell_how_many_there_are():
+def test_a_release_that_hides_the_contents_of_records_may_reveal_their_number():
     """A margin of 50 for replace-one leaves the total almost bare: a large, finite cost if a unit can come or go."""
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]), age=fn.Ordered(0, 9))
     swap = fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE)
@@ -287,7 +287,7 @@ def test_a_release_that_hides_what_records_say_may_tell_how_many_there_are():
 
 
 @pytest.mark.parametrize(
-    ("sizes", "asked", "bounded"),
+    ("sizes", "asks_median", "bounded"),
     [
         ((), False, True),
         ((DeclaredSize(5, False),), False, True),
@@ -295,15 +295,15 @@ def test_a_release_that_hides_what_records_say_may_tell_how_many_there_are():
         ((), True, False),
     ],
 )
-def test_a_release_that_tells_how_many_there_are_has_no_bound_for_one_who_can_come(sizes, asked, bounded):
+def test_a_release_that_tells_how_many_there_are_has_no_bound_for_one_who_can_come(sizes, asks_median, bounded):
     swap = fn.PrivacyUnit("person", 1, fn.Neighbours.REPLACE_ONE)
     designs = (SECTORS,)
-    if asked:
+    if asks_median:
         query = fn.FiniteQuery.median("middle", "o", people=5, epsilon=1)
         designs += (AnswerDesign(query, DOMAIN, tight_constraints(query.graph(DOMAIN, Adjacency(swap)), 1)),)
-    made = order(*designs, unit=swap, sizes=sizes)
-    assert (made.cost(fn.PrivacyUnit("home", 1)) is not None) is bounded
-    assert made.cost(fn.PrivacyUnit("home", 1, fn.Neighbours.REPLACE_ONE)) == made.ledger_loss()
+    base = order(*designs, unit=swap, sizes=sizes)
+    assert (base.cost(fn.PrivacyUnit("home", 1)) is not None) is bounded
+    assert base.cost(fn.PrivacyUnit("home", 1, fn.Neighbours.REPLACE_ONE)) == base.ledger_loss()
 
 
 @pytest.mark.parametrize("neighbours", fn.Neighbours)
@@ -312,10 +312,10 @@ def test_an_answer_costs_every_record_of_another_unit_what_it_costs_one(neighbou
     person = fn.PrivacyUnit("person", 2)
     query = fn.FiniteQuery.count("ones", people=5, epsilon=1, where={"o": 1})
     answer = AnswerDesign(query, DOMAIN, tight_constraints(query.graph(DOMAIN, Adjacency(person)), Fraction(1, 2)))
-    made = order(answer, unit=person)
+    base = order(answer, unit=person)
     for records in (1, 2, 5):
-        cost = made.cost(fn.PrivacyUnit("home", records, neighbours))
-        assert cost.epsilon == records * answer.mechanism.log_ratio() == Fraction(records, 2) * made.loss.epsilon
+        cost = base.cost(fn.PrivacyUnit("home", records, neighbours))
+        assert cost.epsilon == records * answer.mechanism.log_ratio() == Fraction(records, 2) * base.loss.epsilon
         assert cost.by_cell is (neighbours is fn.Neighbours.ADD_OR_REMOVE_ONE)
 
 
@@ -324,38 +324,38 @@ def test_what_an_answer_costs_neighbours_of_another_graph_follows_from_what_it_c
     person = fn.PrivacyUnit("person", 2)
     query = fn.FiniteQuery.median("middle", "o", people=5, epsilon=1)
     graph, ranks = query.graph(DOMAIN, Adjacency(person)), query.ranks(Adjacency(person))
-    made = order(AnswerDesign(query, DOMAIN, by_ranks(graph, Fraction(1, 2), ranks)), unit=person)
+    base = order(AnswerDesign(query, DOMAIN, by_ranks(graph, Fraction(1, 2), ranks)), unit=person)
     for unit, times in ((fn.PrivacyUnit("home", 5), Fraction(5, 2)), (PEOPLE[1], 2), (PEOPLE[5], 4)):
-        assert made.cost(unit).epsilon == times * made.loss.epsilon
+        assert base.cost(unit).epsilon == times * base.loss.epsilon
 
 
 def test_an_answer_is_measured_only_at_the_price_that_its_question_names():
     query = fn.FiniteQuery.count("ones", people=5, epsilon=1, where={"o": 1})
-    of = Adjacency(fn.PrivacyUnit("person", 2))
+    adjacency = Adjacency(fn.PrivacyUnit("person", 2))
     for epsilon in (Fraction(1), Fraction(1, 4)):
-        made = order(AnswerDesign(query, DOMAIN, tight_constraints(query.graph(DOMAIN, of), epsilon)))
+        base = order(AnswerDesign(query, DOMAIN, tight_constraints(query.graph(DOMAIN, adjacency), epsilon)))
         with refused("plan.mechanism-of-another-question"):
-            made.without_cache()
+            base.without_cache()
 
 
 @pytest.mark.parametrize("neighbours", zoo.ADJACENCIES)
-def test_an_answer_is_proven_and_told_of_for_whom_the_order_is(neighbours):
-    of = zoo.ADJACENCIES[neighbours]
-    of = of if of.pattern.names <= {"o"} else of.without_pattern
-    answer = zoo.DESIGNS["sum by tight constraints"](of)
-    source = DataSource("homes", outside_domain=OutsideDomain.DROP if of.drops else OutsideDomain.REFUSE)
-    fresh = Order(answer.domain, source, of.unit, (answer,), "0" * 64, "by hand").without_cache()
+def test_an_answer_is_proven_and_reported_for_the_unit_of_the_order(neighbours):
+    adjacency = zoo.ADJACENCIES[neighbours]
+    adjacency = adjacency if adjacency.pattern.names <= {"o"} else adjacency.without_pattern
+    answer = zoo.DESIGNS["sum by tight constraints"](adjacency)
+    source = DataSource("homes", outside_domain=OutsideDomain.DROP if adjacency.drops else OutsideDomain.REFUSE)
+    fresh = Order(answer.domain, source, adjacency.unit, (answer,), "0" * 64, "by hand").without_cache()
     assert same(fresh.designs, (answer,))
-    assert fresh.detail()["questions"][0]["epsilon"] == str(fresh.loss.epsilon) == str(answer.loss(of).epsilon)
+    assert fresh.detail()["questions"][0]["epsilon"] == str(fresh.loss.epsilon) == str(answer.loss(adjacency).epsilon)
 
 
 def test_what_was_computed_before_is_forgotten():
-    made = order(SECTORS, MARGINS, limits=(CostLimit("cap", Fraction(1)),))
-    spoilt = replace(made, designs=tuple(map(poisoned, made.designs)))
+    base = order(SECTORS, MARGINS, limits=(CostLimit("cap", Fraction(1)),))
+    spoilt = replace(base, designs=tuple(map(poisoned, base.designs)))
     fresh = spoilt.without_cache()
-    assert same(fresh.designs, made.designs)
-    assert fresh.loss == made.loss
-    assert (fresh.limits, fresh.plan, fresh.domain) == (made.limits, made.plan, made.domain)
+    assert same(fresh.designs, base.designs)
+    assert fresh.loss == base.loss
+    assert (fresh.limits, fresh.plan, fresh.domain) == (base.limits, base.plan, base.domain)
 
 
 def test_each_limit_counts_the_designs_it_is_for():
@@ -366,19 +366,19 @@ def test_each_limit_counts_the_designs_it_is_for():
         CostLimit("budget", Fraction(3), (1, 2), *shares),
         CostLimit("budget", Fraction(4), ()),
     )
-    made = order(SECTORS, TOTALS, MARGINS, limits=limits)
-    first, second, third = made.losses
+    base = order(SECTORS, TOTALS, MARGINS, limits=limits)
+    one, second, third = base.losses
     both = second + third
-    assert list(made.against_limits()) == list(zip(limits, (made.loss, first, both, Loss.zero()), strict=True))
-    assert [x.relative_cost(loss).rho for x, loss in made.against_limits()][:2] == [made.loss.rho, first.rho]
+    assert list(base.against_limits()) == list(zip(limits, (base.loss, one, both, Loss.zero()), strict=True))
+    assert [x.relative_cost(loss).rho for x, loss in base.against_limits()][:2] == [base.loss.rho, one.rho]
     assert limits[2].relative_cost(both) == both.relative_to_budgets(*shares)
     assert both.relative_to_budgets(*shares).rho > both.rho
     assert list(order(SECTORS).against_limits()) == []
 
 
-def measured(made, ledger):
+def measured(base, ledger):
     counter = HistogramCounter(np.zeros(DOMAIN.shape, dtype=int), DOMAIN)
-    return measuring.measure(made, counter, ledger, noise=Replay()).charge
+    return measuring.measure(base, counter, ledger, noise=Replay()).charge
 
 
 def test_a_limit_on_epsilon_is_about_nothing_else():
@@ -386,46 +386,46 @@ def test_a_limit_on_epsilon_is_about_nothing_else():
     with Ledger(":memory:") as ledger:
         assert measured(order(MARGINS, limits=(CostLimit("cap", Fraction(0), epsilon=exact),)), ledger).epsilon == exact
         less = CostLimit("cap", Fraction(10**6), epsilon=exact - Fraction(1, 2**80))
-        for made in (order(MARGINS, limits=(less,)), order(SECTORS, limits=(replace(less, epsilon=Fraction(10**6)),))):
+        for base in (order(MARGINS, limits=(less,)), order(SECTORS, limits=(replace(less, epsilon=Fraction(10**6)),))):
             with refused("plan.plan-above-limit"):
-                measured(made, ledger)
+                measured(base, ledger)
 
 
 def test_further_units_are_charged_on_accounts_of_their_own():
     household = fn.PrivacyUnit("household", 6)
-    made = order(SECTORS, units=(household,))
+    base = order(SECTORS, units=(household,))
     with Ledger(":memory:") as ledger:
-        entry = measured(made, ledger)
-        other = Account(made.account.source, household)
-        assert ledger.accounts() == [made.account, other]
-        assert entry.price(other).rho == 9 * made.loss.rho == made.losses_of_units(())[other].rho
+        entry = measured(base, ledger)
+        other = Account(base.account.source, household)
+        assert ledger.accounts() == [base.account, other]
+        assert entry.price(other).rho == 9 * base.loss.rho == base.losses_of_units(())[other].rho
 
 
-def test_what_is_charged_beside_its_own_account_is_of_its_own_name():
+def test_a_charge_on_another_account_has_the_same_source():
     """And once: a further unit may be its own."""
-    made = order(SECTORS, units=(fn.PrivacyUnit("person", 2),))
+    base = order(SECTORS, units=(fn.PrivacyUnit("person", 2),))
     household, soul = fn.PrivacyUnit("household", 6), fn.PrivacyUnit("soul", id="soul")
-    others = [made.account, Account("elsewhere", household), Account("homes", soul)]
-    assert made.losses_of_units(others) == made.losses_of_units(()) == {}
-    assert set(made.losses_of_units([*others, Account("homes", household)])) == {Account("homes", household)}
+    others = [base.account, Account("elsewhere", household), Account("homes", soul)]
+    assert base.losses_of_units(others) == base.losses_of_units(()) == {}
+    assert set(base.losses_of_units([*others, Account("homes", household)])) == {Account("homes", household)}
 
 
 def test_a_limit_at_epsilon_and_delta_is_kept_by_what_stays_within_it():
     loss = order(SECTORS, MARGINS).loss
-    at = 1.0, loss.delta_at(1.0)
-    nothing = CostLimit("cap", Fraction(0), epsilon_delta=at)
+    point = 1.0, loss.delta_at(1.0)
+    nothing = CostLimit("cap", Fraction(0), epsilon_delta=point)
     assert nothing.allows(loss)
-    assert not replace(nothing, epsilon_delta=(1.0, math.nextafter(at[1], 0))).allows(loss)
+    assert not replace(nothing, epsilon_delta=(1.0, math.nextafter(point[1], 0))).allows(loss)
     assert not replace(nothing, epsilon_delta=None).allows(loss)
     assert CostLimit("cap", loss.rho, epsilon_delta=(1.0, 0.0)).allows(loss)
 
 
 def test_a_further_unit_that_nothing_bounds_is_refused_before_any_data_are_read():
-    swap, told = fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE), DeclaredSize(9, exactly=True)
-    made = order(SECTORS, unit=swap, sizes=(told,), units=(fn.PrivacyUnit(),))
+    swap, size = fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE), DeclaredSize(9, exactly=True)
+    base = order(SECTORS, unit=swap, sizes=(size,), units=(fn.PrivacyUnit(),))
     with Ledger(":memory:") as ledger:
         with refused("plan.cost-of-unit-unbounded"):
-            measured(made, ledger)
+            measured(base, ledger)
         assert ledger.entries() == []
 
 
@@ -440,28 +440,30 @@ def test_a_limit_may_be_reached_and_not_passed(what):
 
 def test_what_is_free_is_charged_only_where_nothing_grows():
     """With costs of 8 and 2 by cell, the second has room for 6."""
-    first, room, dear = (of_sectors(cells_over((), 2), ([row], {(): ([[1]], 1.0)})) for row in ([2, 1], [0, 1], [0, 2]))
+    base_design, room, costly = (
+        of_sectors(cells_over((), 2), ([row], {(): ([[1]], 1.0)})) for row in ([2, 1], [0, 1], [0, 2])
+    )
     with Ledger(":memory:") as ledger:
-        assert measured(order(first), ledger).rho == 8
-        for design, fits in ((dear, False), (room, True)):
-            made = order(design, plan="1" * 64, composed_with=("0" * 64,), free=True)
+        assert measured(order(base_design), ledger).rho == 8
+        for design, fits in ((costly, False), (room, True)):
+            base = order(design, plan="1" * 64, composed_with=("0" * 64,), free=True)
             if fits:
-                assert measured(made, ledger).rho == 2
+                assert measured(base, ledger).rho == 2
             else:
                 with refused("ledger.free-plan-costs"):
-                    measured(made, ledger)
-            assert ledger.balance(made.account).spent == 8
-        assert measured(replace(made, plan="2" * 64, designs=(dear,), free=False), ledger).rho == 8
-        assert ledger.balance(made.account).spent == 12
+                    measured(base, ledger)
+            assert ledger.balance(base.account).spent == 8
+        assert measured(replace(base, plan="2" * 64, designs=(costly,), free=False), ledger).rho == 8
+        assert ledger.balance(base.account).spent == 12
 
 
-def test_axes_are_charged_under_the_whole_definition_of_an_attribute():
-    made = order(SECTORS, TOTALS)
-    whole = attribute_document(DOMAIN["o"]) | {"column": "o"}
-    document = json.dumps(whole, sort_keys=True, separators=(",", ":")).encode("ascii")
+def test_axes_are_charged_under_the_complete_definition_of_an_attribute():
+    base = order(SECTORS, TOTALS)
+    definition = attribute_document(DOMAIN["o"]) | {"column": "o"}
+    document = json.dumps(definition, sort_keys=True, separators=(",", ":")).encode("ascii")
     key = f"o:{hashlib.sha256(document).hexdigest()}"
     assert axis_key(DOMAIN, "o") == key
-    assert made.ledger_loss() == replace(made.loss, axes=((key, 2),))
+    assert base.ledger_loss() == replace(base.loss, axes=((key, 2),))
 
 
 def test_cells_for_missing_values_are_numbered_as_they_are_declared():
@@ -482,26 +484,26 @@ def test_records_may_keep_to_a_pattern_in_every_attribute_that_there_is():
 def test_what_a_pattern_saves_another_unit_is_not_believed_and_what_is_promised_of_it_is():
     """No rule enforces the separation of a household's records; its limit of five persons' records is declared."""
     home = fn.PrivacyUnit("household", 6, once_per=["o"])
-    made = order(SECTORS, units=(replace(home, max_records=5),))
-    assert made.cost(home) == made.cost(replace(home, once_per=()))
-    assert made.cost(replace(home, max_records=3)) == made.cost(replace(home, max_records=5, once_per=()))
+    base = order(SECTORS, units=(replace(home, max_records=5),))
+    assert base.cost(home) == base.cost(replace(home, once_per=()))
+    assert base.cost(replace(home, max_records=3)) == base.cost(replace(home, max_records=5, once_per=()))
 
 
-def test_a_ledger_is_told_of_every_design_in_order():
-    made = order(SECTORS, MARGINS, TOTALS)
-    told = made.detail()
-    assert (told["plan"], told["mechanism"], told["rho"]) == ("0" * 64, "by hand", str(made.loss.rho))
-    own = [d.ledger_detail(made.adjacency) for d in made.designs]
-    assert told["sectors"] == own[0]["sectors"] + own[2]["sectors"]
-    assert told["margins"] == own[1]["margins"]
-    assert told["numbers"] == own[1]["numbers"]
-    assert set(told) == {"plan", "mechanism", "rho", "sectors", "margins", "numbers"}
-    json.loads(json.dumps(told), parse_float=pytest.fail)
+def test_a_ledger_entry_has_every_design_in_order():
+    base = order(SECTORS, MARGINS, TOTALS)
+    detail = base.detail()
+    assert (detail["plan"], detail["mechanism"], detail["rho"]) == ("0" * 64, "by hand", str(base.loss.rho))
+    details = [d.ledger_detail(base.adjacency) for d in base.designs]
+    assert detail["sectors"] == details[0]["sectors"] + details[2]["sectors"]
+    assert detail["margins"] == details[1]["margins"]
+    assert detail["numbers"] == details[1]["numbers"]
+    assert set(detail) == {"plan", "mechanism", "rho", "sectors", "margins", "numbers"}
+    json.loads(json.dumps(detail), parse_float=pytest.fail)
 
 
-def test_a_ledger_is_told_what_gaussian_noise_costs_alone_where_its_lattice_is_fine():
+def test_a_ledger_entry_has_the_cost_of_gaussian_noise_where_its_lattice_is_fine():
     fine = of_sectors(CELLS, ([[1, 0], [0, 1]], {(): ([[3, 0], [0, 1]], 2048.0)}))
-    made = order(fine, MARGINS)
-    assert made.loss.mu_squared > made.loss.gaussian_mu_squared > 0
-    assert 0 <= Fraction(made.detail()["gaussian"]) - made.loss.gaussian_mu_squared < Fraction(1, 2**64)
+    base = order(fine, MARGINS)
+    assert base.loss.mu_squared > base.loss.gaussian_mu_squared > 0
+    assert 0 <= Fraction(base.detail()["gaussian"]) - base.loss.gaussian_mu_squared < Fraction(1, 2**64)
     assert order(MARGINS).detail()["gaussian"] == "0"

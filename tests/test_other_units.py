@@ -22,8 +22,8 @@ SWAP = fn.PrivacyUnit("person", 3, fn.Neighbours.REPLACE_ONE)
 COUNTS = np.arange(10).reshape(2, 5)
 
 
-def planned(*others, unit=PERSON, **more):
-    return fn.plan(fn.Workload(DOMAIN, TABLES), unit=unit, other_units=others, **more)
+def planned(*others, unit=PERSON, **options):
+    return fn.plan(fn.Workload(DOMAIN, TABLES), unit=unit, other_units=others, **options)
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +45,10 @@ def test_a_household_of_h_persons_pays_h_squared_times_rho_and_h_times_mu_and_ep
     assert (loss.epsilon, loss.rho) == (5 * pure.exact_epsilon, 25 * pure.exact_rho)
 
 
-def test_without_other_units_nothing_is_said_of_any():
-    alone = planned()
-    assert alone.other_losses == ()
-    assert "other_units" not in json.loads(alone.to_json())["spec"]["privacy"]
+def test_without_other_units_no_text_mentions_them():
+    separate = planned()
+    assert separate.other_losses == ()
+    assert "other_units" not in json.loads(separate.to_json())["spec"]["privacy"]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_specification_names_them(tmp_path, also, unit):
 
 
 @pytest.mark.parametrize(
-    ("also", "said"),
+    ("also", "code"),
     [
         ('unit = "household"', "spec.further-unit-size"),
         ('unit = "household"\npersons = 5\nmax_records = 9', "spec.further-unit-size"),
@@ -83,31 +83,31 @@ def test_a_specification_names_them(tmp_path, also, unit):
         ('unit = "household"\npersons = 5\nsize = 4', "spec.unknown-key"),
     ],
 )
-def test_what_is_no_other_unit_is_refused(tmp_path, also, said):
+def test_what_is_no_other_unit_is_refused(tmp_path, also, code):
     path = tmp_path / "spec.toml"
     path.write_text(
         f'[privacy]\nunit = "person"\nmax_records = 3\n[[privacy.other_units]]\n{also}\n'
         '[domain.sex]\ntype = "categorical"\ncodes = ["f", "m"]\n[[tables]]\nattributes = ["sex"]\nmargin = 9.0\n'
     )
-    with refused(said):
+    with refused(code):
         fn.load_spec(path)
 
 
-def test_other_units_are_units_and_said_once():
+def test_other_units_are_units_and_stated_once():
     with refused("spec.wrong-type"):
         planned("household")
-    first = fn.Publication(fn.Workload(DOMAIN, TABLES[:1]), PERSON)
+    one = fn.Publication(fn.Workload(DOMAIN, TABLES[:1]), PERSON)
     second = fn.Publication(fn.Workload(DOMAIN, TABLES[1:]), PERSON, other_units=(HOUSEHOLD,))
     with refused("spec.part-with-shared-settings"):
-        fn.Publication(first.workload, PERSON, further_tables=(second,))
+        fn.Publication(one.workload, PERSON, further_tables=(second,))
 
 
 def test_a_unit_that_nothing_bounds_is_refused_before_any_data():
     """If the number of records is public, no unit can come or go."""
-    asked = FiniteQuery("women", QuestionKind.COUNT, people=9, epsilon=Fraction(1), where=((("sex", ("f",)),),))
+    query = FiniteQuery("women", QuestionKind.COUNT, people=9, epsilon=Fraction(1), where=((("sex", ("f",)),),))
     swap = fn.PrivacyUnit("record", 1, fn.Neighbours.REPLACE_ONE)
     with refused("plan.cost-of-unit-unbounded"):
-        planned(fn.PrivacyUnit(), unit=swap, questions=[asked])
+        planned(fn.PrivacyUnit(), unit=swap, questions=[query])
 
 
 def test_each_is_charged_on_its_own_account_or_none_is(plan, tmp_path, monkeypatch):
@@ -134,12 +134,12 @@ def test_each_is_charged_on_its_own_account_or_none_is(plan, tmp_path, monkeypat
 def test_a_smaller_promise_of_the_same_unit_pays_what_the_larger_does(tmp_path):
     """Data that are declared to have households of fifteen records have them also where an account says six."""
     six = fn.PrivacyUnit("household", 6)
-    made = planned(HOUSEHOLD)
-    ((_, loss),) = made.other_losses
+    plan = planned(HOUSEHOLD)
+    ((_, loss),) = plan.other_losses
     with fn.Ledger(tmp_path / "ledger.db") as ledger:
         fn.release(planned(six), COUNTS, ledger=ledger)
         before = ledger.balance(account(six)).spent
-        fn.release(made, COUNTS, ledger=ledger)
+        fn.release(plan, COUNTS, ledger=ledger)
         assert ledger.balance(account(six)).spent == before + ceil_dyadic(loss.rho)
 
 
@@ -147,12 +147,12 @@ def test_an_account_that_a_charge_opened_counts_what_came_before(tmp_path):
     """A household's account, opened by a release that names it, is charged the bound of earlier ones."""
     with fn.Ledger(tmp_path / "ledger.db") as ledger:
         fn.release(planned(), COUNTS, ledger=ledger)
-        first = ledger.balance(account(PERSON)).spent
+        charged = ledger.balance(account(PERSON)).spent
         assert ledger.accounts() == [account(PERSON)]
-        made = planned(HOUSEHOLD)
-        fn.release(made, COUNTS, ledger=ledger)
-        ((_, loss),) = made.other_losses
-        assert ledger.balance(account(HOUSEHOLD)).spent == 25 * first + ceil_dyadic(loss.rho)
+        plan = planned(HOUSEHOLD)
+        fn.release(plan, COUNTS, ledger=ledger)
+        ((_, loss),) = plan.other_losses
+        assert ledger.balance(account(HOUSEHOLD)).spent == 25 * charged + ceil_dyadic(loss.rho)
 
 
 def test_a_release_states_what_each_unit_pays_and_is_verified(plan, tmp_path):
@@ -174,9 +174,9 @@ def test_a_plan_shows_them_in_a_table(plan):
     from fitnoise.interfaces.render import lines
     from fitnoise.interfaces.reports.plans import plan_report
 
-    shown = "\n".join(lines(plan_report(plan)))
-    assert "each is charged to an account of its own, all or none" in shown
+    text = "\n".join(lines(plan_report(plan)))
+    assert "each is charged to an account of its own, all or none" in text
     for unit in (PERSON, HOUSEHOLD, SWAP):
-        assert unit.describe() in shown
+        assert unit.describe() in text
     (_, household), _ = plan.other_losses
-    assert f"{float(household.rho):.7f}" in shown
+    assert f"{float(household.rho):.7f}" in text

@@ -89,18 +89,18 @@ def by_definition(queries, matrix):
 def slope(function, sums):
     """∇ of a function of T, by central differences."""
     out = np.zeros_like(sums)
-    for at in np.ndindex(*sums.shape):
+    for cell in np.ndindex(*sums.shape):
         step = np.zeros_like(sums)
-        step[at] = 1e-5
-        out[at] = (function(sums + step) - function(sums - step)) / 2e-5
+        step[cell] = 1e-5
+        out[cell] = (function(sums + step) - function(sums - step)) / 2e-5
     return out
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("even", [True, False])
-def test_total_and_its_gradient(shape, even, rng):
+@pytest.mark.parametrize("is_constant", [True, False])
+def test_total_and_its_gradient(shape, is_constant, rng):
     a = SHAPES[shape]()
-    queries = Queries.from_pairs((a, 0.7 if even else numbers(a, rng)))
+    queries = Queries.from_pairs((a, 0.7 if is_constant else numbers(a, rng)))
     sums = rng.uniform(0, 1, (3, 6))
     slopes, gradient = pid._TotalVariance(queries).value_and_gradient(pid._StrategyPoint(sums))
     assert slopes.objective == pytest.approx(pid.total(queries, sums), rel=EXACT)
@@ -115,8 +115,8 @@ def test_norm_of_the_ratios_and_its_gradient(shape, t, rng):
     queries = Queries.from_pairs((a, numbers(a, rng)), (np.eye(6)[:2], 3.0))
     sums = rng.uniform(0, 1, (3, 6))
 
-    def norm(at):
-        ratios = np.concatenate([v / c for v, c in zip(pid.variances(queries, at), queries.numbers, strict=True)])
+    def norm(sums):
+        ratios = np.concatenate([v / c for v, c in zip(pid.variances(queries, sums), queries.numbers, strict=True)])
         return np.log((ratios**t).sum()) / t
 
     slopes, gradient = pid._WorstVariance(queries, t).value_and_gradient(pid._StrategyPoint(sums))
@@ -141,17 +141,17 @@ def test_covariance_is_that_of_least_squares(n, p, seed, scale):
     rng = np.random.default_rng(seed)
     sums = rng.uniform(0, scale, (p, n))
     queries = Queries.from_pairs((rng.integers(-2, 3, (4, n)), 1.0), (op.Prefix(n), 2.0))
-    found = pid.PIdentity(sums, 1.0, 1.0, 1, PIdentityStatus.LOCAL_OPTIMUM)
-    np.testing.assert_allclose(np.abs(found.matrix).sum(axis=0), 1.0, rtol=EXACT)
-    for one, other in zip(pid.variances(queries, sums), by_definition(queries, found.matrix), strict=True):
+    result = pid.PIdentity(sums, 1.0, 1.0, 1, PIdentityStatus.LOCAL_OPTIMUM)
+    np.testing.assert_allclose(np.abs(result.matrix).sum(axis=0), 1.0, rtol=EXACT)
+    for one, other in zip(pid.variances(queries, sums), by_definition(queries, result.matrix), strict=True):
         np.testing.assert_allclose(one, other, rtol=LOOSE, atol=LOOSE * other.max())
 
 
 def check_total(name, table, rng):
     queries, bound, ratio = table[name]
-    found = pid.minimise_total(Queries.from_pairs((queries(), 1.0)), rng)
-    assert 2 * found.value <= ratio * bound * SLACK
-    assert 2 * found.value >= bound
+    result = pid.minimise_total(Queries.from_pairs((queries(), 1.0)), rng)
+    assert 2 * result.value <= ratio * bound * SLACK
+    assert 2 * result.value >= bound
 
 
 @pytest.mark.parametrize("name", TOTALS)
@@ -168,8 +168,8 @@ def test_minimise_total_of_many_cells(name, rng):
 @pytest.mark.parametrize("name", WORST)
 def test_minimise_worst_ratio(name, rng):
     queries, targets, bound, ratio = WORST[name]
-    found = pid.minimise_worst(Queries.from_pairs((queries(), targets)), rng)
-    assert bound <= found.value <= ratio * bound * SLACK
+    result = pid.minimise_worst(Queries.from_pairs((queries(), targets)), rng)
+    assert bound <= result.value <= ratio * bound * SLACK
 
 
 def test_two_dimensional_prefix(rng):
@@ -181,25 +181,25 @@ def test_two_dimensional_prefix(rng):
 
 @pytest.mark.parametrize("search", [pid.minimise_total, pid.minimise_worst])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_never_worse_than_the_cells_alone(search, shape, rng):
+def test_never_worse_than_single_cells(search, shape, rng):
     a = SHAPES[shape]()
     queries = Queries.from_pairs((a, numbers(a, rng)))
-    found = search(queries, rng, starts=2, iterations=20)
+    result = search(queries, rng, starts=2, iterations=20)
     measure = pid.total if search is pid.minimise_total else pid.worst_ratio
-    assert found.value <= found.cells_only == pytest.approx(measure(queries, np.zeros((0, 6))))
-    assert found.value == measure(queries, found.sums)
-    assert (found.sums >= 0).all()
-    assert found.starts == 2
-    assert found.status is (PIdentityStatus.LOCAL_OPTIMUM if len(found.sums) else PIdentityStatus.CELLS)
+    assert result.value <= result.cells_only == pytest.approx(measure(queries, np.zeros((0, 6))))
+    assert result.value == measure(queries, result.sums)
+    assert (result.sums >= 0).all()
+    assert result.starts == 2
+    assert result.status is (PIdentityStatus.LOCAL_OPTIMUM if len(result.sums) else PIdentityStatus.CELLS)
 
 
 @pytest.mark.parametrize("search", [pid.minimise_total, pid.minimise_worst])
-def test_few_cells_are_best_alone(search, rng):
-    found = search(Queries.from_pairs((op.Identity(5), 1.0)), rng)
-    assert found.status is PIdentityStatus.CELLS
-    assert found.sums.shape == (0, 5)
-    assert found.value == pytest.approx(found.cells_only)
-    np.testing.assert_array_equal(found.matrix, np.eye(5))
+def test_few_cells_are_best_separately(search, rng):
+    result = search(Queries.from_pairs((op.Identity(5), 1.0)), rng)
+    assert result.status is PIdentityStatus.CELLS
+    assert result.sums.shape == (0, 5)
+    assert result.value == pytest.approx(result.cells_only)
+    np.testing.assert_array_equal(result.matrix, np.eye(5))
 
 
 @settings(max_examples=25)
@@ -210,11 +210,11 @@ def test_weights_targets_and_copies(n, seed, factor):
     sums, w = rng.uniform(0, 1, (2, n)), rng.uniform(0.5, 2, n)
     once, twice = Queries.from_pairs((op.Prefix(n), w)), Queries.from_pairs((op.Prefix(n), w), (op.Prefix(n), w))
     double, scaled = Queries.from_pairs((op.Prefix(n), 2 * w)), Queries.from_pairs((op.Prefix(n), factor * w))
-    at = pid._StrategyPoint(sums)
+    point = pid._StrategyPoint(sums)
     assert pid.total(twice, sums) == pytest.approx(pid.total(double, sums), rel=EXACT)
     for one, other in zip(
-        pid._TotalVariance(twice).value_and_gradient(at)[1],
-        pid._TotalVariance(double).value_and_gradient(at)[1],
+        pid._TotalVariance(twice).value_and_gradient(point)[1],
+        pid._TotalVariance(double).value_and_gradient(point)[1],
         strict=True,
     ):
         np.testing.assert_allclose(one, other, rtol=LOOSE, atol=EXACT)
@@ -224,44 +224,44 @@ def test_weights_targets_and_copies(n, seed, factor):
 
 
 def test_search_is_reproducible_and_tells_of_its_progress():
-    queries, told = Queries.from_pairs((op.Prefix(16), 1.0)), []
-    first = pid.minimise_total(queries, np.random.default_rng(4), starts=5, progress=lambda *seen: told.append(seen))
+    queries, reports = Queries.from_pairs((op.Prefix(16), 1.0)), []
+    one = pid.minimise_total(queries, np.random.default_rng(4), starts=5, progress=lambda *seen: reports.append(seen))
     second = pid.minimise_total(queries, np.random.default_rng(4), starts=5)
-    np.testing.assert_array_equal(first.sums, second.sums)
-    assert [number for number, _ in told] == list(range(1, len(told) + 1))
-    values = [value for _, value in told]
+    np.testing.assert_array_equal(one.sums, second.sums)
+    assert [number for number, _ in reports] == list(range(1, len(reports) + 1))
+    values = [value for _, value in reports]
     assert values == sorted(values, reverse=True)
-    assert values[-1] == first.value
+    assert values[-1] == one.value
 
 
 @pytest.mark.parametrize("search", [pid.minimise_total, pid.minimise_worst])
 def test_time_limit_leaves_something_valid(search, rng):
-    found = search(Queries.from_pairs((op.Prefix(64), 1.0)), rng, max_seconds=0.0)
-    assert found.status is PIdentityStatus.TIME
-    assert found.value == found.cells_only
+    result = search(Queries.from_pairs((op.Prefix(64), 1.0)), rng, max_seconds=0.0)
+    assert result.status is PIdentityStatus.TIME
+    assert result.value == result.cells_only
 
 
 @pytest.mark.parametrize("search", [pid.minimise_total, pid.minimise_worst])
 def test_time_may_end_within_a_descent(search, rng, monkeypatch):
     ticks = itertools.count()
     monkeypatch.setattr(pid, "time", SimpleNamespace(monotonic=lambda: float(next(ticks))))
-    found = search(Queries.from_pairs((op.Prefix(64), 1.0)), rng, max_seconds=30.0)
-    assert found.status is PIdentityStatus.TIME
-    assert found.starts <= 2
-    assert found.value < found.cells_only
+    result = search(Queries.from_pairs((op.Prefix(64), 1.0)), rng, max_seconds=30.0)
+    assert result.status is PIdentityStatus.TIME
+    assert result.starts <= 2
+    assert result.value < result.cells_only
 
 
 def test_unbounded_sums_stay_within_the_cap(rng):
     """There are as many sums as queries: T runs off to the bound, and the value must still be right."""
     queries = Queries.from_pairs((np.array([[1, 1, 0, 0], [0, 1, 1, 1]]), 1.0))
-    found = pid.minimise_total(queries, rng, size=4)
-    assert found.sums.max(initial=0.0) <= pid.CAP
-    assert found.value == pytest.approx(by_definition(queries, found.matrix)[0].sum(), rel=1e-5)
+    result = pid.minimise_total(queries, rng, size=4)
+    assert result.sums.max(initial=0.0) <= pid.CAP
+    assert result.value == pytest.approx(by_definition(queries, result.matrix)[0].sum(), rel=1e-5)
 
 
 def test_a_query_of_nothing_has_no_variance(rng):
-    found = pid.minimise_worst(Queries.from_pairs((np.array([[0, 0, 0], [1, 1, 0]]), 1.0)), rng)
-    assert np.isfinite(found.value)
+    result = pid.minimise_worst(Queries.from_pairs((np.array([[0, 0, 0], [1, 1, 0]]), 1.0)), rng)
+    assert np.isfinite(result.value)
 
 
 # --- fewer cells ------------------------------------------------------------------------------------
@@ -313,14 +313,14 @@ REDUCIBLE = {
 def test_reduction_is_exact(name):
     make, classes = REDUCIBLE[name]
     queries = make()
-    reduced, place = pid.reduce_cells(queries)
-    assert reduced.cells == classes == place.max() + 1
-    for a, again in zip(queries.operators, restored(queries, reduced, place), strict=True):
-        np.testing.assert_array_equal(rules.dense(a), again)
-    asked = np.any([(rules.dense(a) != 0).any(axis=0) for a in queries.operators], axis=0)
-    np.testing.assert_array_equal(place >= 0, asked)
-    first = [int(np.flatnonzero(place == k)[0]) for k in range(classes)]
-    assert first == sorted(first)
+    reduced, class_of_cell = pid.reduce_cells(queries)
+    assert reduced.cells == classes == class_of_cell.max() + 1
+    for a, operator in zip(queries.operators, restored(queries, reduced, class_of_cell), strict=True):
+        np.testing.assert_array_equal(rules.dense(a), operator)
+    counted = np.any([(rules.dense(a) != 0).any(axis=0) for a in queries.operators], axis=0)
+    np.testing.assert_array_equal(class_of_cell >= 0, counted)
+    first_cells = [int(np.flatnonzero(class_of_cell == k)[0]) for k in range(classes)]
+    assert first_cells == sorted(first_cells)
 
 
 def test_reduction_keeps_structure():
@@ -333,25 +333,25 @@ def test_reduction_keeps_structure():
 @pytest.mark.parametrize("a", [op.Prefix(300), op.Identity(300), all_ranges(300)], ids=["prefix", "cells", "ranges"])
 def test_nothing_to_merge(a):
     queries = Queries.from_pairs((a, 1.0))
-    reduced, place = pid.reduce_cells(queries)
+    reduced, class_of_cell = pid.reduce_cells(queries)
     assert reduced is queries
-    np.testing.assert_array_equal(place, np.arange(300))
+    np.testing.assert_array_equal(class_of_cell, np.arange(300))
 
 
 def test_tables_too_large_to_write_out_stay_as_they_are(monkeypatch):
     monkeypatch.setattr(pid, "MAX_RESTRICTED", 3)
     queries = REDUCIBLE["not a product"][0]()
-    reduced, place = pid.reduce_cells(queries)
+    reduced, class_of_cell = pid.reduce_cells(queries)
     assert reduced is queries
-    np.testing.assert_array_equal(place, np.arange(4))
+    np.testing.assert_array_equal(class_of_cell, np.arange(4))
 
 
 def test_long_tables_are_compared_in_pieces(monkeypatch, rng):
     matrix = rng.integers(0, 2, (40, 3))[:, rng.integers(0, 3, 12)]
-    whole = pid.reduce_cells(Queries.from_pairs((matrix, 1.0)))[1]
+    joint = pid.reduce_cells(Queries.from_pairs((matrix, 1.0)))[1]
     monkeypatch.setattr(pid, "BLOCK", 24)
-    np.testing.assert_array_equal(pid.reduce_cells(Queries.from_pairs((matrix, 1.0)))[1], whole)
-    assert whole.max() == 2
+    np.testing.assert_array_equal(pid.reduce_cells(Queries.from_pairs((matrix, 1.0)))[1], joint)
+    assert joint.max() == 2
 
 
 @settings(max_examples=50)
@@ -362,11 +362,11 @@ def test_reduction_is_lossless(n, m, seed):
     queries = Queries.from_pairs((random_ranges(n, m, seed), 1.0), (rng.integers(0, 2, (1, n)), 2.0))
     if not np.any([rules.dense(a).any() for a in queries.operators]):
         return
-    reduced, place = pid.reduce_cells(queries)
-    found = pid.PIdentity(rng.uniform(0, 1, (2, reduced.cells)), 1.0, 1.0, 1, PIdentityStatus.LOCAL_OPTIMUM)
-    strategy = pid.expand_classes(found.matrix, place)
+    reduced, class_of_cell = pid.reduce_cells(queries)
+    result = pid.PIdentity(rng.uniform(0, 1, (2, reduced.cells)), 1.0, 1.0, 1, PIdentityStatus.LOCAL_OPTIMUM)
+    strategy = pid.expand_classes(result.matrix, class_of_cell)
     assert np.abs(strategy).sum(axis=0).max() == pytest.approx(1.0, rel=EXACT)
-    for one, other in zip(pid.variances(reduced, found.sums), by_definition(queries, strategy), strict=True):
+    for one, other in zip(pid.variances(reduced, result.sums), by_definition(queries, strategy), strict=True):
         np.testing.assert_allclose(one, other, rtol=LOOSE, atol=LOOSE)
 
 
@@ -405,7 +405,7 @@ def test_limits_are_checked(search, wrong, rng):
 
 
 @pytest.mark.parametrize("search", [pid.minimise_total, pid.minimise_worst])
-def test_something_must_be_asked(search, rng):
+def test_queries_must_count_something(search, rng):
     with refused("workload.queries-count-nothing"):
         search(Queries.from_pairs((np.zeros((2, 3)), 1.0)), rng)
 
@@ -427,11 +427,11 @@ def test_unknown_operators_are_refused(rng):
 def test_a_search_from_what_was_found_is_never_worse(rng):
     """Than its start, also where that is the best there is, nor than the cells on their own."""
     targets = rng.uniform(1, 3, size=16)
-    near = Queries.from_pairs((op.Prefix(16), targets))
-    found = pid.minimise_worst(Queries.from_pairs((op.Prefix(16), 1.0)), rng, starts=2, iterations=20)
-    begun = pid.worst_ratio(near, found.sums)
-    again = pid.improve_worst(near, found.sums)
-    assert again.value <= min(begun, again.cells_only)
-    assert again.value < begun
-    assert pid.worst_ratio(near, again.sums) == pytest.approx(again.value, rel=EXACT)
-    assert pid.improve_worst(near, again.sums, iterations=1).value <= again.value
+    similar = Queries.from_pairs((op.Prefix(16), targets))
+    result = pid.minimise_worst(Queries.from_pairs((op.Prefix(16), 1.0)), rng, starts=2, iterations=20)
+    begun = pid.worst_ratio(similar, result.sums)
+    improved = pid.improve_worst(similar, result.sums)
+    assert improved.value <= min(begun, improved.cells_only)
+    assert improved.value < begun
+    assert pid.worst_ratio(similar, improved.sums) == pytest.approx(improved.value, rel=EXACT)
+    assert pid.improve_worst(similar, improved.sums, iterations=1).value <= improved.value

@@ -79,15 +79,15 @@ class Page(HTMLParser):
 def check_page(text):
     """The page is complete, and can only be read."""
     page = Page(text)
-    given = {}
+    found_attributes = {}
     for name, value in page.attributes:
-        given.setdefault(name, []).append(value)
+        found_attributes.setdefault(name, []).append(value)
     assert not {"script", "iframe", "object", "embed", "link", "base", "img", "form"} & {*page.tags}
-    assert not [name for name in given if name.startswith("on")]
-    assert not {"style", "src", "action"} & given.keys()
-    assert len({*given["id"]}) == len(given["id"])
-    assert {href.removeprefix("#") for href in given.get("href", ())} <= {*given["id"]}
-    (policy,) = (x for x in given["content"] if "default-src" in x)
+    assert not [name for name in found_attributes if name.startswith("on")]
+    assert not {"style", "src", "action"} & found_attributes.keys()
+    assert len({*found_attributes["id"]}) == len(found_attributes["id"])
+    assert {href.removeprefix("#") for href in found_attributes.get("href", ())} <= {*found_attributes["id"]}
+    (policy,) = (x for x in found_attributes["content"] if "default-src" in x)
     digest = base64.b64encode(hashlib.sha256(page.style.encode()).digest()).decode()
     assert f"default-src 'none'; style-src 'sha256-{digest}'" in policy
     assert not re.search(r"url\(|@import", page.style)
@@ -145,22 +145,22 @@ def test_every_kind_of_release_has_a_page(language):
         fn.plan(workload, questions=[question], privacy="pure", epsilon=1),
         fn.plan(workload, small_database=fn.SmallDatabase(40, index=2, temperature=0.03), budget=budget),
     ]
-    told = [check_page(report.page(answered(plan), language=language)) for plan in plans]
-    assert "old" in told[1].texts
-    assert any("who" in x for x in told[0].texts)
-    assert "±" in " ".join(told[2].texts)
-    assert not any("whisker" in v for _, v in told[2].attributes if v)
+    pages = [check_page(report.page(answered(plan), language=language)) for plan in plans]
+    assert "old" in pages[1].texts
+    assert any("who" in x for x in pages[0].texts)
+    assert "±" in " ".join(pages[2].texts)
+    assert not any("whisker" in v for _, v in pages[2].attributes if v)
 
 
 def test_a_page_says_the_numbers_of_the_release():
     release = small()
     page = check_page(report.page(release))
-    said = {x.replace("−", "-").replace(",", "") for x in page.texts}
+    numbers = {x.replace("−", "-").replace(",", "") for x in page.texts}
     for name in release:
         digits = layout(release, name).decimals
         for value in release[name]["value"]:
             text = f"{value:.{digits}f}"
-            assert (text.lstrip("-") if float(text) == 0 else text) in said
+            assert (text.lstrip("-") if float(text) == 0 else text) in numbers
     assert "north" in page.texts
     assert "DE1" in page.texts
     assert page.texts.index("DE1") == page.texts.index("north", page.texts.index("DE1") - 1) + 1
@@ -168,21 +168,21 @@ def test_a_page_says_the_numbers_of_the_release():
 
 def test_a_page_is_the_same_whenever_it_is_written(tmp_path):
     release = small()
-    written = fn.Release.read(release.write(tmp_path / "r"))
-    assert report.page(written, bands=RULE) == report.page(release, bands=RULE) == report.page(release, bands=RULE)
+    release_read = fn.Release.read(release.write(tmp_path / "r"))
+    assert report.page(release_read, bands=RULE) == report.page(release, bands=RULE) == report.page(release, bands=RULE)
 
 
 def test_what_a_specification_says_cannot_leave_its_place():
-    plain = HOSTILE[:-2]
+    short = HOSTILE[:-2]
     domain = fn.Domain({"<h2>&": fn.Categorical({"<b>": HOSTILE, "x": "<i>"})})
     table = fn.table("<h2>&", margin=4, name="<h1>" + HOSTILE)
-    source = fn.DataSource("<u>" + plain)
+    source = fn.DataSource("<u>" + short)
     plan = fn.plan(fn.Workload(domain, [table]), title=HOSTILE, source=source, unit=fn.PrivacyUnit("<s>", 2))
     for language in LANGUAGES:
         page = check_page(report.page(answered(plan), language=language))
         assert page.tags.count("h1") == 1
         assert not {"b", "i", "u", "s"} & {*page.tags}
-        assert "".join(page.texts).count(plain) >= 4
+        assert "".join(page.texts).count(short) >= 4
         assert not [c for x in page.texts for c in x if c in "\u202e\x07"]
 
 
@@ -200,7 +200,7 @@ def both():
 
 
 @cache
-def made_whole():
+def integer_tables():
     return fn.make_integer_tables(counted(), simulations=2)
 
 
@@ -222,29 +222,29 @@ def summed():
     return released(fn.plan(workload, title="Firms", gap=1e-3), pd.DataFrame(people))
 
 
-MADE = {"combination": both, "whole": made_whole}
+DERIVED = {"combination": both, "whole": integer_tables}
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("kind", MADE)
+@pytest.mark.parametrize("kind", DERIVED)
 def test_what_is_made_of_releases_has_a_page(kind, language, tmp_path):
-    made = MADE[kind]()
-    page = check_page(text := report.page(made, language=language, bands=RULE, totals=True))
+    derived = DERIVED[kind]()
+    page = check_page(text := report.page(derived, language=language, bands=RULE, totals=True))
     (tmp_path / "page.html").write_text(text, encoding="utf-8")
-    assert report.same([made], tmp_path / "page.html").holds
-    for r in made.releases:
+    assert report.same([derived], tmp_path / "page.html").holds
+    for r in derived.releases:
         assert r.plan.hash in page.texts
-    for name in made:
+    for name in derived:
         assert name in page.texts
-        table = layout(made, name, totals=True)
+        table = layout(derived, name, totals=True)
         low, high = table.intervals
         assert ((low <= table.values) & (table.values <= high)).all()
 
 
-def test_totals_of_whole_tables_are_whole_and_have_intervals_of_their_own():
+def test_totals_of_integer_tables_are_integers_and_have_intervals_of_their_own():
     """Detects intervals that are sums of intervals, and totals that are not those of the rows."""
-    made = made_whole()
-    table, unbiased = layout(made, "area by job", totals=True), layout(counted(), "area by job", totals=True)
+    derived = integer_tables()
+    table, unbiased = layout(derived, "area by job", totals=True), layout(counted(), "area by job", totals=True)
     assert (table.values[:-1].sum(axis=0) == table.values[-1]).all()
     assert (table.values[:, :-1].sum(axis=1) == table.values[:, -1]).all()
     low, high = table.ends
@@ -252,7 +252,9 @@ def test_totals_of_whole_tables_are_whole_and_have_intervals_of_their_own():
     assert inside.any()
     assert (high - low)[inside].max() <= 2 * unbiased.margins.max()
     assert (low[inside] >= (unbiased.values - unbiased.margins)[inside]).all()
-    cells = [c for g in fragments.render_table(table, translator("en"), made).groups for _, row in g.rows for c in row]
+    cells = [
+        c for g in fragments.render_table(table, translator("en"), derived).groups for _, row in g.rows for c in row
+    ]
     assert cells[0].margin == f"{low[0, 0]:.0f}–{high[0, 0]:.0f}"
 
 
@@ -260,14 +262,14 @@ def test_a_report_says_how_to_cite_and_to_verify(tmp_path):
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]))
     workload = fn.Workload(domain, [fn.table("sex", margin=9)])
     plan = fn.plan(workload, title="A <title>", source=fn.DataSource("people & homes"))
-    made = fn.release(plan, np.array([3, 4]), ledger=tmp_path / "ledger.sqlite", directory=tmp_path / "r")
+    published = fn.release(plan, np.array([3, 4]), ledger=tmp_path / "ledger.sqlite", directory=tmp_path / "r")
     noise = "Data: people &amp; homes. Noise by fitnoise"
-    for release in (made, fn.Release.read(tmp_path / "r")):  # a folder has the same statements
+    for release in (published, fn.Release.read(tmp_path / "r")):  # a folder has the same statements
         text = report.page(release)
         cited = f"{noise} {fn.__version__}. Ledger entry 1. Plan, SHA-256: <code>{plan.hash}</code>"
         assert f"<dd>A &lt;title&gt;. {cited} <span" in text
         assert ">DIR is the folder of the release.<" in text
-    german = report.page(made, language="de")
+    german = report.page(published, language="de")
     noise = f"Daten: people &amp; homes. Rauschen von fitnoise {fn.__version__}. Eintrag 1 im Kontobuch. Plan, SHA-256"
     assert noise in german
     unnamed = report.page(small())
@@ -308,38 +310,38 @@ def sentences_of_reports():
 @pytest.mark.parametrize("language", OTHERS)
 def test_a_language_says_all_that_plans_say_of_themselves(language):
     """Detects a sentence that no plan of the zoo brings about; those that one does are found on its page."""
-    told = translator(language)
+    translate = translator(language)
     assert len(sentences_of_reports()) > 30
-    assert sentences_of_reports() <= told.sentences.keys()
+    assert sentences_of_reports() <= translate.sentences.keys()
     families = ast.walk(ast.parse(inspect.getsource(pure._families)))
-    named = [n.value.elts[0] for n in families if isinstance(n, ast.Yield) and isinstance(n.value, ast.Tuple)]
-    yields = [n.value if isinstance(n, ast.Constant) else getattr(pure, n.id) for n in named]
+    yielded = [n.value.elts[0] for n in families if isinstance(n, ast.Yield) and isinstance(n.value, ast.Tuple)]
+    yields = [n.value if isinstance(n, ast.Constant) else getattr(pure, n.id) for n in yielded]
     for text in [*Status, *ky_fan.KyFanStatus, *fn.ErrorWeights, *yields]:
-        assert told.phrase(str(text)).code == language, text
-    for english, other in told.sentences.items():
+        assert translate.phrase(str(text)).code == language, text
+    for english, other in translate.sentences.items():
         assert sorted(re.findall(r"\{\w+\}", english)) == sorted(re.findall(r"\{\w+\}", other)), english
 
 
 @pytest.mark.parametrize("language", OTHERS)
 def test_requests_of_every_mechanism_say_it_all_in_a_language(any_request, language):
-    (_, plan), told = any_request, translator(language)
+    (_, plan), translate = any_request, translator(language)
     for section in report.content(plan)["told"].sections:
-        said = [*told.section(section), *([told.phrase(section.name)] if section.sentences else ())]
-        assert {x.code for x in said} <= {language}, section
+        sentences = [*translate.section(section), *([translate.phrase(section.name)] if section.sentences else ())]
+        assert {x.code for x in sentences} <= {language}, section
 
 
 def test_what_a_language_does_not_say_is_marked_as_english():
-    german, own = (
+    german, request = (
         translator("de"),
         Value("status", "k = 10 of 1,018, temperature 2.5e-07; as asked for", ValueKind.WORDS),
     )
     counts = (Value("answers", 1234, ValueKind.COUNT), Value("numbers", 5, ValueKind.COUNT))
-    told = "({status}; noisy answers: {answers}, for numbers: {numbers})"
+    pattern = "({status}; noisy answers: {answers}, for numbers: {numbers})"
     how = "k = 10 von 1\u202f018, Temperatur 2,5 · 10⁻⁷; wie verlangt"
     expected = TranslatedText(f"({how}; verrauschte Antworten: 1\u202f234, für Zahlen: 5)", "de")
-    assert german.sentence(told, (own, *counts)) == expected
-    strange = replace(own, given="{as asked for}; <b>")
-    assert german.sentence(told, (strange, *counts)).code == "en"
+    assert german.sentence(pattern, (request, *counts)) == expected
+    strange = replace(request, given="{as asked for}; <b>")
+    assert german.sentence(pattern, (strange, *counts)).code == "en"
     assert german.sentence("rho = {new}", (Value("new", 0.5, ValueKind.COST),)) == TranslatedText(
         "rho = 0.5000000", "en"
     )
@@ -356,7 +358,7 @@ def _report(*sections):
 
 
 @pytest.mark.parametrize(
-    ("attribute", "told"),
+    ("attribute", "expected"),
     [
         (fn.Ordered(-1, 9, clip=True), "unter −1 als −1, über 9 als 9"),
         (
@@ -371,13 +373,13 @@ def _report(*sections):
         (fn.Categorical(["x"], lookup={"a": "x", "b": "x"}), "zugeordnet aus 2 Werten der Daten"),
     ],
 )
-def test_how_values_are_read_is_said_in_german(attribute, told):
-    assert translator("de").phrase(attribute.coded) == TranslatedText(told, "de")
+def test_the_coding_of_values_is_translated_into_german(attribute, expected):
+    assert translator("de").phrase(attribute.coded) == TranslatedText(expected, "de")
     assert translator("en").phrase(attribute.coded) == TranslatedText(attribute.coded, "en")
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("condition_value", "expected"),
     [
         ({"at_least": 2020, "below": 2025}, "'it' ist mindestens 2020 und unter 2025"),
         ({"above": -1.5, "at_most": 2}, "'it' ist über -1.5 und höchstens 2"),
@@ -389,20 +391,20 @@ def test_how_values_are_read_is_said_in_german(attribute, told):
         ),
     ],
 )
-def test_conditions_are_told_in_every_language(given, told):
-    (condition,) = conditions({"it": given})
+def test_conditions_are_translated_into_every_language(condition_value, expected):
+    (condition,) = conditions({"it": condition_value})
     assert fragments.condition(translator("en"), condition) == condition.describe
-    assert fragments.condition(translator("de"), condition) == told
+    assert fragments.condition(translator("de"), condition) == expected
 
 
 def test_notes_say_how_values_are_read_in_german():
     domain = fn.Domain(age=fn.Ordered(0, 9, clip=True))
     release = answered(fn.plan(fn.Workload(domain, [fn.table("age", margin=9)])))
-    found = " ".join(fragments.notes(layout(release, "age"), translator("de"), release, None))
-    assert "age: unter 0 als 0, über 9 als 9" in found
+    notes = " ".join(fragments.notes(layout(release, "age"), translator("de"), release, None))
+    assert "age: unter 0 als 0, über 9 als 9" in notes
 
 
-def test_a_pattern_of_records_is_told_in_every_language():
+def test_a_pattern_of_records_is_translated_into_every_language():
     unit = fn.PrivacyUnit("person", 3, once_per=["a", "b"], per_value={"c": 2}, separation={"d": 4}, fixed=["e", "f"])
     english = 'once per "a" and "b", 2 for each "c", separated by 4 in "d", equal in "e" and "f"'
     assert fragments.pattern(translator("en"), unit.pattern) == english
@@ -411,7 +413,7 @@ def test_a_pattern_of_records_is_told_in_every_language():
 
 
 @pytest.mark.parametrize(
-    ("language", "kind", "given", "told"),
+    ("language", "kind", "number", "expected"),
     [
         ("en", ValueKind.COUNT, 1234567, "1,234,567"),
         ("de", ValueKind.COUNT, 1234567, "1\u202f234\u202f567"),
@@ -429,8 +431,8 @@ def test_a_pattern_of_records_is_told_in_every_language():
         ("de", ValueKind.PEOPLE, None, "–"),
     ],
 )
-def test_numbers_are_written_as_a_language_does(language, kind, given, told):
-    assert translator(language).kind(kind, given) == told
+def test_numbers_are_written_as_a_language_does(language, kind, number, expected):
+    assert translator(language).kind(kind, number) == expected
 
 
 def test_nothing_is_less_than_nothing():
@@ -446,22 +448,24 @@ def test_totals_are_what_a_reader_would_count(make):
     release = make()
     for name in release:
         table = release.plan.group(name).publication.workload[name]
-        found = layout(release, name, totals=True)
-        plain = layout(release, name)
-        assert not plain.totals.any()
-        assert np.array_equal(plain.values.ravel(), found.values[~found.totals])
-        assert np.array_equal(np.sort(plain.values.ravel()), np.sort(release[name]["value"]))
-        headings = [*found.stubs, *([found.across] if found.across else [])]
+        with_totals = layout(release, name, totals=True)
+        without_totals = layout(release, name)
+        assert not without_totals.totals.any()
+        assert np.array_equal(without_totals.values.ravel(), with_totals.values[~with_totals.totals])
+        assert np.array_equal(np.sort(without_totals.values.ravel()), np.sort(release[name]["value"]))
+        headings = [*with_totals.stubs, *([with_totals.across] if with_totals.across else [])]
         summed = {h.name for h in headings if h.view == "each"}
-        assert bool(summed) == found.totals.any()
-        for i, j in np.argwhere(found.totals)[:12].tolist():
-            labels = [*found.rows[i], *([found.columns[j]] if found.across else [])]
+        assert bool(summed) == with_totals.totals.any()
+        for i, j in np.argwhere(with_totals.totals)[:12].tolist():
+            labels = [*with_totals.rows[i], *([with_totals.columns[j]] if with_totals.across else [])]
             chosen = {h.name: x.text for h, x in zip(headings, labels, strict=True) if x.text is not None}
-            shown = table.labels(release.plan.publication.domain)
-            where = {a: next(x for x in shown[a] if str(x) == text) for a, text in chosen.items()}
+            labels_of = table.labels(release.plan.publication.domain)
+            where = {a: next(x for x in labels_of[a] if str(x) == text) for a, text in chosen.items()}
             assert {h.name for h in headings} - where.keys() <= summed
-            one = release.sum(name, where, confidence=found.confidence)
-            assert (found.values[i, j], found.margins[i, j]) == pytest.approx((one.value, one.moe), abs=1e-6)
+            one = release.sum(name, where, confidence=with_totals.confidence)
+            assert (with_totals.values[i, j], with_totals.margins[i, j]) == pytest.approx(
+                (one.value, one.moe), abs=1e-6
+            )
 
 
 def test_few_values_stand_side_by_side():
@@ -489,10 +493,14 @@ def test_digits_end_a_place_after_the_first_of_the_margin(margin, decimals):
     assert replace(layout(small(), "all"), margins=np.array([[margin]])).decimals == decimals
 
 
-def test_margins_are_never_told_smaller_than_they_are():
-    told = translator("en")
-    made = replace(layout(small(), "area alone"), margins=np.array([[2.01], [5.0], [14.0000001]]))
-    cells = [cells[0].margin for group in fragments.render_table(made, told, small()).groups for _, cells in group.rows]
+def test_margins_are_never_printed_smaller_than_they_are():
+    translate = translator("en")
+    widened = replace(layout(small(), "area alone"), margins=np.array([[2.01], [5.0], [14.0000001]]))
+    cells = [
+        cells[0].margin
+        for group in fragments.render_table(widened, translate, small()).groups
+        for _, cells in group.rows
+    ]
     assert [x.removeprefix("± ").strip() for x in cells] == ["2.1", "5.0", "14.0"]
     assert {len(x) for x in cells} == {6}
 
@@ -504,14 +512,14 @@ def test_notebooks_show_what_there_is():
     release = demo()
     joint, all_of_them = release.count(status="joint", by="state"), release.count(by="state")
     none = release.count(kids="3+", wages="none", status="head") - release.count(kids="3+", wages="none", status="head")
-    share = joint / all_of_them
-    shown = {
+    shares = joint / all_of_them
+    examples = {
         "plan": (release.plan, ["Tax filing units by state, 2014", "status by age cumulative", release.plan.hash]),
         "release": (release, [*release, "Alabama", "Universe: all records of"]),
         "counts": (joint, ["Wyoming", translator("en").number(joint["Wyoming"].value)]),
-        "shares": (share, ["Ohio", translator("en").number(share["Ohio"].value, 2)]),
+        "shares": (shares, ["Ohio", translator("en").number(shares["Ohio"].value, 2)]),
         "open": (release.count(state="Ohio") / none, ["∞"]),
-        "compared": (share["Ohio"] - share["Iowa"], ["value"]),
+        "compared": (shares["Ohio"] - shares["Iowa"], ["value"]),
         "quantiles": (release.quantile("age", 0.5, by="status"), ["joint"]),
         "combined": (fn.combine(release, same_records=True), [*release, "Alabama", "Universe: all records of"]),
         "whole": (
@@ -520,10 +528,10 @@ def test_notebooks_show_what_there_is():
         ),
         "many": (release.count(by=("state", "wages")), ["The first 60 of 408 rows."]),
     }
-    for what, (thing, told) in shown.items():
+    for what, (thing, texts) in examples.items():
         page = Page(thing._repr_html_())
-        whole = " ".join(page.texts)
-        assert all(x in whole for x in told), what
+        content = " ".join(page.texts)
+        assert all(x in content for x in texts), what
         assert "script" not in page.tags
     few = fn.Workload(fn.Domain(a=fn.Categorical(["x", "y"])), [fn.table("a", margin=4)])
     assert "zcdp" in Page(fn.compare(fn.Publication(few))._repr_html_()).texts
@@ -531,16 +539,16 @@ def test_notebooks_show_what_there_is():
 
 def test_notebooks_show_few_numbers_of_large_tables(monkeypatch):
     release = demo()
-    first, *others = release
-    cells = len(release[first])
+    head, *others = release
+    cells = len(release[head])
     combined = fn.combine(release, same_records=True)
-    for most, tables, rows in ((cells, 1, False), (cells - 1, 0, True)):
-        monkeypatch.setattr(notebook, "MAX_NUMBERS", most)
+    for max_numbers, tables, rows in ((cells, 1, False), (cells - 1, 0, True)):
+        monkeypatch.setattr(notebook, "MAX_NUMBERS", max_numbers)
         for thing in (release, combined):
             page = Page(thing._repr_html_())
             assert page.tags.count("details") == tables
             assert (f"The first 60 of {cells} rows." in page.texts) == rows
-            assert f"All tables: {', '.join([first, *others])}" in page.texts
+            assert f"All tables: {', '.join([head, *others])}" in page.texts
 
 
 def test_notebooks_without_templates_show_text(monkeypatch):
@@ -561,46 +569,46 @@ def test_bands_follow_the_rule_of_the_publisher():
     assert fn.Bands.parse(" 10 %, 30% ") == fn.Bands.parse("10,30") == RULE
 
 
-def test_changes_averages_and_seasons_are_told_from_counts():
+def test_changes_averages_and_seasons_are_computed_from_counts():
     """And a fall is as reliable as a rise of the same size."""
     release = answered(fn.plan(zoo.WORKLOADS["changes"]()), 3)
     texts = check_page(report.page(release, bands=RULE)).texts
-    for said in (
+    for label in (
         "month, change",
         "month, average of 3",
         "month, to date",
         "is a change at lag 3",
         "Estimated changes in numbers of records.",
     ):
-        assert any(said in text for text in texts), said
+        assert any(label in text for text in texts), label
     fallen = layout(release, "a by month change", bands=RULE)
     assert (fallen.values < 0).any()
     assert (fallen.bands == RULE.classify(abs(fallen.values), fallen.margins)).all()
 
 
-def test_bands_are_beside_numbers_and_hide_none():
+def test_bands_are_next_to_numbers_and_hide_none():
     release = small()
-    page, plain = (check_page(report.page(release, bands=b)) for b in (fn.Bands(0.05, 0.3), None))
+    page, unmarked = (check_page(report.page(release, bands=b)) for b in (fn.Bands(0.05, 0.3), None))
     assert page.texts.count("‡") > 3
     assert "(too wide)" in page.texts
     assert "(use with care)" in page.texts
-    assert not {"‡", "†"} & {*plain.texts}
-    numbers = [[x for x in p.texts if re.fullmatch(r"−?[\d,.]+", x)] for p in (page, plain)]
+    assert not {"‡", "†"} & {*unmarked.texts}
+    numbers = [[x for x in p.texts if re.fullmatch(r"−?[\d,.]+", x)] for p in (page, unmarked)]
     assert numbers[0] == numbers[1]
 
 
 @pytest.mark.parametrize(
-    "given", ["10", "10,30,50", "30,10", "0,10", "a,b", "10,1e999", "-1,5", "1_0,30", "\u0661,\u0663"]
+    "bands", ["10", "10,30,50", "30,10", "0,10", "a,b", "10,1e999", "-1,5", "1_0,30", "\u0661,\u0663"]
 )
-def test_a_rule_that_is_none_is_refused(given):
+def test_a_rule_that_is_none_is_refused(bands):
     with refused("release.bands-not-percentages", "release.wrong-bands"):
-        fn.Bands.parse(given)
+        fn.Bands.parse(bands)
 
 
-@pytest.mark.parametrize("given", [(0.3, 0.1), (0, 1), (True, 2), ("a", 1), (0.1, math.nan), (0.1, math.inf)])
-def test_parts_that_are_none_are_refused(given):
+@pytest.mark.parametrize("bands", [(0.3, 0.1), (0, 1), (True, 2), ("a", 1), (0.1, math.nan), (0.1, math.inf)])
+def test_parts_that_are_none_are_refused(bands):
     with refused("release.wrong-bands"):
-        fn.Bands(*given)
+        fn.Bands(*bands)
 
 
 # --- charts ----------------------------------------------------------------------------------------------------------
@@ -608,15 +616,15 @@ def test_parts_that_are_none_are_refused(given):
 
 def test_marks_are_where_the_numbers_are():
     release = small()
-    drawn = chart(layout(release, "area by job", totals=True))
+    strips = chart(layout(release, "area by job", totals=True))
     frame = release["area by job"]
-    assert isinstance(drawn, Strips)
-    assert drawn.row_total == 3
+    assert isinstance(strips, Strips)
+    assert strips.row_total == 3
     low, high = min(0, (frame.value - frame.moe).min()), (frame.value + frame.moe).max()
-    marks = [m for _, row in drawn.rows for m in row]
+    marks = [m for _, row in strips.rows for m in row]
     for mark, value, moe in zip(marks, frame.value, frame.moe, strict=True):
-        wanted = [100 * (x - low) / (high - low) for x in (value, value - moe, value + moe, 0)]
-        assert [mark.position, *mark.ends, mark.zero] == pytest.approx(wanted, abs=0.01)
+        expected = [100 * (x - low) / (high - low) for x in (value, value - moe, value + moe, 0)]
+        assert [mark.position, *mark.ends, mark.zero] == pytest.approx(expected, abs=0.01)
     lines = chart(layout(release, "area by age cumulative"))
     assert isinstance(lines, Lines)
     assert [x.label.text for x in lines.lines] == ["north", "south", "west"]
@@ -652,19 +660,19 @@ def test_ticks_are_round_and_few(low, high):
 def test_a_report_is_verified_by_writing_it_again(tmp_path, capsys):
     release = small()
     folder = release.write(tmp_path / "r")
-    place = fn.report(release, tmp_path / "a.html", language="de", totals=True, bands=RULE, tables=["all", "age"])
-    assert report.same([release], place).holds
+    path = fn.report(release, tmp_path / "a.html", language="de", totals=True, bands=RULE, tables=["all", "age"])
+    assert report.same([release], path).holds
     assert report.same([release.plan], fn.report(release.plan, tmp_path / "b.html")).holds
     other = fn.Release(release.plan, [y + 10**6 for y in release.answers])
-    found = report.same([other], place)
-    assert (found.holds, found.found) == (False, "written again, it differs from this file")
-    text = place.read_text(encoding="utf-8")
-    place.write_text(text.replace("fitnoise 0.", "fitnoise 7."), encoding="utf-8")
-    assert "which fitnoise 7." in report.same([release], place).found
-    by_command("verify", str(folder), "--report", str(place), "--json")
-    told = json.loads(capsys.readouterr().out)
-    assert [c["claim"] for c in told["checks"] if not c["holds"]] == [report.CLAIM]
-    assert not told["ok"]
+    check = report.same([other], path)
+    assert (check.holds, check.found) == (False, "written again, it differs from this file")
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("fitnoise 0.", "fitnoise 7."), encoding="utf-8")
+    assert "which fitnoise 7." in report.same([release], path).found
+    by_command("verify", str(folder), "--report", str(path), "--json")
+    document = json.loads(capsys.readouterr().out)
+    assert [c["claim"] for c in document["checks"] if not c["holds"]] == [report.CLAIM]
+    assert not document["ok"]
 
 
 @pytest.mark.slow
@@ -672,53 +680,53 @@ def test_pages_of_what_was_made_of_a_release_are_verified_with_it(tmp_path, caps
     """The command builds pages from the folders that hold the tables, in every way that it offers."""
     release = demo()
     other = answered(release.plan, 300)
-    r, later, whole, combined = (str(tmp_path / x) for x in ("r", "later", "whole", "combined"))
+    r, later, integers, combined = (str(tmp_path / x) for x in ("r", "later", "whole", "combined"))
     release.write(r)
     other.write(later)
-    fn.make_integer_tables(release, ["state by status"], simulations=0).write(whole)
+    fn.make_integer_tables(release, ["state by status"], simulations=0).write(integers)
     fn.combine(release, other, same_records=True).write(combined)
-    made = {"whole": ["--integers", whole], "combination": ["--combination", combined, "--with-release", later]}
-    for name, given in made.items():
-        place = tmp_path / f"{name}.html"
+    sources = {"whole": ["--integers", integers], "combination": ["--combination", combined, "--with-release", later]}
+    for name, arguments in sources.items():
+        path = tmp_path / f"{name}.html"
         by_command(
-            "report", r, *given, "-o", str(place), "--language", "de", "--reliability-bands", "10,30", "--totals"
+            "report", r, *arguments, "-o", str(path), "--language", "de", "--reliability-bands", "10,30", "--totals"
         )
-        page = place.read_text(encoding="utf-8")
+        page = path.read_text(encoding="utf-8")
         assert '<html lang="de">' in page
-        by_command("verify", r, *given, "--report", str(place), "--json")
-        told = json.loads(capsys.readouterr().out)
-        assert told["ok"]
-        assert told["checks"][-1]["claim"] == report.CLAIM
-        place.write_text(re.sub(r"(<td[^>]*>)([0-9])", r"\g<1>9\2", page, count=1), encoding="utf-8")
-        by_command("verify", r, *given, "--report", str(place), "--json")
+        by_command("verify", r, *arguments, "--report", str(path), "--json")
+        document = json.loads(capsys.readouterr().out)
+        assert document["ok"]
+        assert document["checks"][-1]["claim"] == report.CLAIM
+        path.write_text(re.sub(r"(<td[^>]*>)([0-9])", r"\g<1>9\2", page, count=1), encoding="utf-8")
+        by_command("verify", r, *arguments, "--report", str(path), "--json")
         assert "differs from this file" in json.loads(capsys.readouterr().out)["checks"][-1]["found"]
-        by_command("verify", r, "--report", str(place), "--json")
+        by_command("verify", r, "--report", str(path), "--json")
         assert "is of other tables" in json.loads(capsys.readouterr().out)["checks"][-1]["found"]
-        by_command("export", r, *given, "-o", str(tmp_path / f"{name}_package"), "--table", "state by status")
+        by_command("export", r, *arguments, "-o", str(tmp_path / f"{name}_package"), "--table", "state by status")
         described = json.loads((tmp_path / f"{name}_package" / "datapackage.json").read_text(encoding="utf-8"))
         assert [x["name"] for x in described["resources"]] == ["state_by_status"]
     capsys.readouterr()
-    for command, told in (
-        (["report", r, *made["whole"], *made["combination"]], "one thing is written"),
+    for command, document in (
+        (["report", r, *sources["whole"], *sources["combination"]], "one thing is written"),
         (["export", r, "--with-release", later], "one thing is written"),
-        (["report", str(tmp_path / "r" / "plan.json"), *made["whole"]], "A plan takes none of these options"),
+        (["report", str(tmp_path / "r" / "plan.json"), *sources["whole"]], "A plan takes none of these options"),
         (["export", str(tmp_path / "r" / "plan.json")], "[release.plan-has-no-tables]"),
         (["report", r, "--combination", combined], "[release.foreign-combination]"),
     ):
         by_command(*command, "-o", str(tmp_path / "not.html" if command[0] == "report" else tmp_path / "not"))
-        assert told in " ".join(capsys.readouterr().err.split())
+        assert document in " ".join(capsys.readouterr().err.split())
         assert not list(tmp_path.glob("not*"))
-    by_command("report", r, *made["whole"], "-o", str(tmp_path / "whole" / "in.html"))
+    by_command("report", r, *sources["whole"], "-o", str(tmp_path / "whole" / "in.html"))
     assert "[release.place-inside-release]" in " ".join(capsys.readouterr().err.split())
     stated = json.loads((tmp_path / "whole" / "whole.json").read_text(encoding="utf-8"))
     stated["tables"][0]["values"][0] += 5
     (tmp_path / "whole" / "whole.json").write_text(json.dumps(stated), encoding="utf-8")
-    by_command("report", r, *made["whole"], "-o", str(tmp_path / "not.html"))
+    by_command("report", r, *sources["whole"], "-o", str(tmp_path / "not.html"))
     assert "[release.integer-tables-wrong]" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize(
-    "said",
+    "options",
     ["", "{}", "[1]", "x", '{"language": 1, "bands": null, "totals": true, "tables": null}',
      '{"language": "en", "bands": [3, 1], "totals": true, "tables": null}',
      '{"language": "en", "bands": 5, "totals": true, "tables": null}',
@@ -727,12 +735,12 @@ def test_pages_of_what_was_made_of_a_release_are_verified_with_it(tmp_path, caps
      '{"language": "fr", "bands": null, "totals": true, "tables": null}',
      '{"language": "en", "bands": null, "totals": true, "tables": ["none"]}', "[" * 10_000],
 )  # fmt: skip
-def test_a_file_that_says_no_report_is_none(said, tmp_path):
-    place = tmp_path / "a.html"
-    place.write_text(f'<meta name="fitnoise-report" content="{said.replace(chr(34), "&quot;")}">\n')
-    assert not report.same([small()], place).holds
-    place.write_text("nothing")
-    assert report.same([small()], place).found.startswith("The file does not state the options of a report.")
+def test_a_file_that_says_no_report_is_none(options, tmp_path):
+    path = tmp_path / "a.html"
+    path.write_text(f'<meta name="fitnoise-report" content="{options.replace(chr(34), "&quot;")}">\n')
+    assert not report.same([small()], path).holds
+    path.write_text("nothing")
+    assert report.same([small()], path).found.startswith("The file does not state the options of a report.")
     assert "missing or unreadable" in report.same([small()], tmp_path / "none.html").found
 
 
@@ -747,10 +755,10 @@ def test_a_report_is_written_by_command(tmp_path, capsys):
         "10,30",
         "--table", "all", "--json",
     )  # fmt: skip
-    told = json.loads(capsys.readouterr().out)
-    assert told == {"plan": release.plan.hash, "file": str(tmp_path / "a.html")}
-    written = (tmp_path / "a.html").read_text(encoding="utf-8")
-    assert written == report.page(release, language="de", totals=True, bands=RULE, tables=["all"])
+    document = json.loads(capsys.readouterr().out)
+    assert document == {"plan": release.plan.hash, "file": str(tmp_path / "a.html")}
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert page == report.page(release, language="de", totals=True, bands=RULE, tables=["all"])
     by_command("report", str(folder / "plan.json"), "-o", str(tmp_path / "b.html"))
     assert "wrote" in capsys.readouterr().err
     assert (tmp_path / "b.html").read_text(encoding="utf-8") == report.page(release.plan)
@@ -760,19 +768,19 @@ def test_a_report_is_written_by_command(tmp_path, capsys):
 
 
 def test_reports_that_cannot_be_written_say_so(tmp_path, monkeypatch):
-    release, place = small(), tmp_path / "a.html"
-    place.write_text("mine")
+    release, path = small(), tmp_path / "a.html"
+    path.write_text("mine")
     wrong = [
-        ({"path": place}, "release.place-exists"),
+        ({"path": path}, "release.place-exists"),
         ({"path": tmp_path / "a.pdf"}, "release.report-not-html"),
         ({"language": "fr"}, "release.unknown-language"),
         ({"tables": "none"}, "release.unknown-table"),
         ({"tables": ["all", "all"]}, "release.repeated-table"),
         ({"path": tmp_path / "no" / "a.html"}, "release.place-not-writable"),
     ]
-    for given, told in wrong:
-        with refused(told):
-            fn.report(release, **{"path": tmp_path / "b.html"} | given)
+    for arguments, code in wrong:
+        with refused(code):
+            fn.report(release, **{"path": tmp_path / "b.html"} | arguments)
     with refused("release.unknown-table"):
         layout(release, "none")
     monkeypatch.setattr(report, "MAX_NUMBERS", 10)
@@ -783,7 +791,7 @@ def test_reports_that_cannot_be_written_say_so(tmp_path, monkeypatch):
     with refused("release.package-missing"):
         fn.report(release, tmp_path / "b.html")
     assert [p.name for p in tmp_path.iterdir()] == ["a.html"]
-    assert place.read_text() == "mine"
+    assert path.read_text() == "mine"
 
 
 def test_of_many_tables_the_first_are_shown(monkeypatch):
@@ -797,25 +805,27 @@ def test_of_many_tables_the_first_are_shown(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("most", "ticks", "digits"), [(1.3, [0, 0.5, 1], 1), (13, [0, 5, 10], 0), (0.02, [0, 0.005], 3)]
+    ("largest", "ticks", "digits"), [(1.3, [0, 0.5, 1], 1), (13, [0, 5, 10], 0), (0.02, [0, 0.005], 3)]
 )
-def test_a_curve_is_drawn_over_powers_of_ten(most, ticks, digits):
+def test_a_curve_is_drawn_over_powers_of_ten(largest, ticks, digits):
     delta = np.geomspace(1e-12, 1e-2, 11)
-    drawn = curve(delta, np.linspace(most, most / 10, 11))
-    points = [tuple(map(float, x.split(","))) for x in drawn.lines[0].points.split(" ")]
+    picture = curve(delta, np.linspace(largest, largest / 10, 11))
+    points = [tuple(map(float, x.split(","))) for x in picture.lines[0].points.split(" ")]
     assert points == [pytest.approx((10 * i, 9 * i)) for i in range(11)]
-    assert [(at, x.text) for at, x in drawn.axis_labels] == [(20 * i, f"10{p}") for i, p in enumerate(POWERS)]
-    assert [t.number for t in drawn.ticks][: len(ticks)] == pytest.approx(ticks)
-    assert drawn.digits == digits
+    assert [(position, x.text) for position, x in picture.axis_labels] == [
+        (20 * i, f"10{p}") for i, p in enumerate(POWERS)
+    ]
+    assert [t.number for t in picture.ticks][: len(ticks)] == pytest.approx(ticks)
+    assert picture.digits == digits
 
 
 POWERS = ("⁻¹²", "⁻¹⁰", "⁻⁸", "⁻⁶", "⁻⁴", "⁻²")
 
 
-def test_one_margin_is_not_told_as_that_of_all_where_targets_vary(tmp_path):
+def test_one_margin_is_not_printed_as_that_of_all_where_targets_vary(tmp_path):
     domain = fn.Domain(area=fn.Categorical(["n", "s"]), sex=fn.Categorical(["f", "m"]))
     for margin, varies in ((20, False), (fn.ByAttribute("area", {"n": 20}, default=60), True)):
         plan = fn.plan(fn.Workload(domain, [fn.table("area", "sex", margin=margin)]))
-        for language, told in (("en", "other numbers have wider margins"), ("de", "haben andere Zahlen breitere")):
+        for language, note in (("en", "other numbers have wider margins"), ("de", "haben andere Zahlen breitere")):
             page = fn.report(plan, tmp_path / f"{language} {varies}.html", language=language)
-            assert (told in page.read_text(encoding="utf-8")) is varies
+            assert (note in page.read_text(encoding="utf-8")) is varies

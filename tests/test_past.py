@@ -27,7 +27,7 @@ NOTHING = "Nothing was measured and nothing was charged."
 REPEAT = "Repeat the command or call: it finishes the release, at no further charge."
 
 
-def made(kind, outcome="Nothing was read and nothing was changed."):
+def make_error(kind, outcome="Nothing was read and nothing was changed."):
     """Return an error that states an outcome which need not be so."""
     return kind("busy", "The ledger is busy.", "Another process holds it.", "Wait until it has ended.", outcome)
 
@@ -37,40 +37,40 @@ def made(kind, outcome="Nothing was read and nothing was changed."):
 )
 def test_what_engines_make_of_a_signal_is_an_interruption(error):
     assert is_interruption(error)
-    for shown in (True, False):
+    for is_shown in (True, False):
         with pytest.raises(ReleaseError) as raised:
-            failing_over(error, shown=shown)
+            failing_over(error, is_shown=is_shown)
         assert is_interruption(raised.value)
     assert not is_interruption(RuntimeError("no engine"))
 
 
-def failing_over(error, *, shown):
+def failing_over(error, *, is_shown):
     """Raise what a library makes of an error."""
     try:
         raise error
     except BaseException as first:
-        raise made(ReleaseError) from (first if shown else None)
+        raise make_error(ReleaseError) from (first if is_shown else None)
 
 
 # --- releases -------------------------------------------------------------------------------------------------------
 
 
-def release(place, **more):
-    return fn.release(PLAN, COUNTS, ledger=place / "ledger.db", directory=place / "r", **more)
+def release(folder, **options):
+    return fn.release(PLAN, COUNTS, ledger=folder / "ledger.db", directory=folder / "r", **options)
 
 
-def spent(place):
-    with Ledger(place / "ledger.db") as book:
+def spent(folder):
+    with Ledger(folder / "ledger.db") as book:
         return book.balance(PLAN.order.account).spent
 
 
-LIES = [made(DataError), made(LedgerError), made(ReleaseError, outcome=NOTHING)]
+LIES = [make_error(DataError), make_error(LedgerError), make_error(ReleaseError, outcome=NOTHING)]
 
 
 @pytest.mark.parametrize("error", LIES, ids=lambda e: type(e).__name__)
 @pytest.mark.parametrize("moment", ["before", "drawing", "writing", "after"])
 def test_whoever_raised_it_an_error_says_what_was_done(tmp_path, monkeypatch, moment, error):
-    def fail(*_args, **_more):
+    def fail(*_args, **_options):
         raise error
 
     with monkeypatch.context() as patched:
@@ -97,14 +97,14 @@ def test_whoever_raised_it_an_error_says_what_was_done(tmp_path, monkeypatch, mo
     assert spent(tmp_path) == ceil_dyadic(PLAN.exact_rho)
 
 
-def test_where_the_ledger_cannot_be_asked_nothing_is_claimed(tmp_path, monkeypatch):
+def test_if_the_ledger_cannot_be_read_nothing_is_claimed(tmp_path, monkeypatch):
     """The entry is written, and the commit is reported as failed: only the ledger knows."""
     real = Ledger.charge
 
-    def charged(self, *asked, **more):
-        real(self, *asked, **more)
-        monkeypatch.setattr(Ledger, "entries", lambda *_: (_ for _ in ()).throw(made(LedgerError)))
-        raise made(LedgerError)
+    def charged(self, *arguments, **options):
+        real(self, *arguments, **options)
+        monkeypatch.setattr(Ledger, "entries", lambda *_: (_ for _ in ()).throw(make_error(LedgerError)))
+        raise make_error(LedgerError)
 
     with monkeypatch.context() as patched:
         patched.setattr(Ledger, "charge", charged)
@@ -113,7 +113,9 @@ def test_where_the_ledger_cannot_be_asked_nothing_is_claimed(tmp_path, monkeypat
     unknown = "Whether the ledger was charged is not known, because it cannot be read now."
     assert raised.value.outcome == f"{unknown} {REPEAT}"
     monkeypatch.undo()
-    monkeypatch.setattr(Ledger, "charge", lambda *a, **m: real(*a, **m) and (_ for _ in ()).throw(made(LedgerError)))
+    monkeypatch.setattr(
+        Ledger, "charge", lambda *a, **m: real(*a, **m) and (_ for _ in ()).throw(make_error(LedgerError))
+    )
     assert spent(tmp_path) == ceil_dyadic(PLAN.exact_rho)
     release(tmp_path)
     assert spent(tmp_path) == ceil_dyadic(PLAN.exact_rho)
@@ -143,8 +145,8 @@ def test_a_release_whose_last_sync_fails_is_in_place_and_its_answers_are_kept(tm
         patched.setattr(folders, "sync_names", failing)
         with refused("release.disk-not-synced") as raised:
             release(tmp_path)
-    kept = "The charge of entry 1 stays in the ledger, and the answers are kept."
-    assert raised.value.outcome == f"{kept} {REPEAT}"
+    sentence = "The charge of entry 1 stays in the ledger, and the answers are kept."
+    assert raised.value.outcome == f"{sentence} {REPEAT}"
     assert (tmp_path / "r" / "release.json").exists()
     assert (tmp_path / "ledger.db.answers").exists()
     assert release(tmp_path).charge is None
@@ -153,21 +155,21 @@ def test_a_release_whose_last_sync_fails_is_in_place_and_its_answers_are_kept(tm
 
 def test_a_balance_that_cannot_be_read_does_not_fail_a_finished_release(tmp_path, monkeypatch, capsys):
     def busy(*_):
-        raise made(LedgerError)
+        raise make_error(LedgerError)
 
     monkeypatch.setattr(Ledger, "balance", busy)
-    found = commands._balance(tmp_path / "ledger.db", PLAN.order.account)
-    said = f"the release is done; the balance cannot be read now: {made(LedgerError).reason}\n"
-    assert (found, capsys.readouterr().err) == (None, said)
+    balance = commands._balance(tmp_path / "ledger.db", PLAN.order.account)
+    message = f"the release is done; the balance cannot be read now: {make_error(LedgerError).reason}\n"
+    assert (balance, capsys.readouterr().err) == (None, message)
 
 
 def test_what_follows_a_change_says_that_it_was_made():
     with refused("ledger.busy") as raised, commands._after("The cap is set."):
-        raise made(LedgerError)
+        raise make_error(LedgerError)
     assert raised.value.outcome == "The cap is set."
     with refused("ledger.busy") as raised, commands._after(None):
-        raise made(LedgerError)
-    assert raised.value.outcome == made(LedgerError).outcome
+        raise make_error(LedgerError)
+    assert raised.value.outcome == make_error(LedgerError).outcome
     with pytest.raises(KeyboardInterrupt, match=r"^The cap is set\.$"), commands._after("The cap is set."):
         raise KeyboardInterrupt
     with pytest.raises(KeyboardInterrupt, match=r"^$"), commands._after(None):
@@ -176,7 +178,7 @@ def test_what_follows_a_change_says_that_it_was_made():
 
 # --- several processes ----------------------------------------------------------------------------------------------
 
-TOGETHER = """
+JOINT_RELEASE = """
 import sys, time
 import numpy as np, fitnoise as fn
 
@@ -192,11 +194,11 @@ except fn.FitnoiseError as error:
 """
 
 
-def together(tmp_path, *places):
+def run_jointly(tmp_path, *places):
     """Return the output of processes that release one plan at once."""
     (tmp_path / "plan.json").write_text(PLAN.to_json(), encoding="utf-8")
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    commands = [[sys.executable, "-c", TOGETHER, str(tmp_path), str(tmp_path / place)] for place in places]
+    commands = [[sys.executable, "-c", JOINT_RELEASE, str(tmp_path), str(tmp_path / folder)] for folder in places]
     processes = [subprocess.Popen(command, **pipes) for command in commands]
     for p in processes:
         assert p.stdout.readline() == "ready\n"
@@ -208,11 +210,11 @@ def together(tmp_path, *places):
 
 @pytest.mark.slow
 def test_of_four_processes_with_one_directory_one_is_charged_and_the_others_are_refused_before(tmp_path):
-    told = together(tmp_path, *["r"] * 4)
-    assert told.count("released") == 1
-    for said in told:
-        before = said.endswith(NOTHING) and ("Another process is writing 'r'" in said or "exists already" in said)
-        assert said in ("released", "already") or before, said
+    outputs = run_jointly(tmp_path, *["r"] * 4)
+    assert outputs.count("released") == 1
+    for output in outputs:
+        before = output.endswith(NOTHING) and ("Another process is writing 'r'" in output or "exists already" in output)
+        assert output in ("released", "already") or before, output
     assert spent(tmp_path) == ceil_dyadic(PLAN.exact_rho)
     with Ledger(tmp_path / "ledger.db") as book:
         assert fn.verify(tmp_path / "r", ledger=book).ok
@@ -223,11 +225,13 @@ def test_of_four_processes_with_one_directory_one_is_charged_and_the_others_are_
 @pytest.mark.slow
 def test_of_four_processes_with_four_directories_one_is_charged(tmp_path):
     """The others report another process, its charge or an earlier release, or they copy the release."""
-    told = together(tmp_path, *"abcd")
-    assert "released" in told
+    outputs = run_jointly(tmp_path, *"abcd")
+    assert "released" in outputs
     assert spent(tmp_path) == ceil_dyadic(PLAN.exact_rho)
-    made = [fn.Release.read(tmp_path / name) for name, said in zip("abcd", told, strict=True) if said == "released"]
-    assert all(x == made[0] for x in made)
+    releases = [
+        fn.Release.read(tmp_path / name) for name, output in zip("abcd", outputs, strict=True) if output == "released"
+    ]
+    assert all(x == releases[0] for x in releases)
     with Ledger(tmp_path / "ledger.db") as book:
         assert [e.kind for e in book.entries()] == ["charge", "answers"]
 
@@ -287,7 +291,7 @@ def test_a_signal_in_an_engine_ends_in_one_sentence_and_the_same_command_finishe
         "after": "The release is in place, and its charge is in the ledger.",
     }
     assert done.stderr.splitlines()[-1] == f"interrupted. {ends[moment]}"
-    again = run("never")
-    assert again.returncode == 0, again.stderr
+    repeated = run("never")
+    assert repeated.returncode == 0, repeated.stderr
     assert spent(tmp_path) == ceil_dyadic(PLAN.exact_rho)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["ledger.db", "people.csv", "plan.json", "r"]

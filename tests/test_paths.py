@@ -67,9 +67,9 @@ def test_what_a_writer_of_many_files_wrote(form, keys, tmp_path):
     write_file(tmp_path / "lake" / f".part-0.{form}.crc", "crc")
     for names in [("year",), ("year", "place"), ("sex", "place", "year")]:
         assert (counts(tmp_path / "lake", DOMAIN, *names) == truth(frame, *names)).all()
-    every = [str(p) for p in (tmp_path / "lake").rglob(f"part*.{form}") if "_temporary" not in p.parts]
+    all_files = [str(p) for p in (tmp_path / "lake").rglob(f"part*.{form}") if "_temporary" not in p.parts]
     with refused("data.column-missing"):  # of files named one by one, no folder is a column
-        counts(every, DOMAIN, keys[0])
+        counts(all_files, DOMAIN, keys[0])
 
 
 def test_columns_in_folders_are_read_as_csv_is(tmp_path):
@@ -134,7 +134,7 @@ def test_no_file_counts_twice(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("files", "words"),
+    ("files", "code"),
     [
         ({"_delta_log/0.json": "", "a.csv": "x\n1\n"}, "data.folder-with-log"),
         ({"y=1/.hoodie/t": "", "y=1/a.csv": "x\n1\n"}, "data.folder-with-log"),
@@ -151,10 +151,10 @@ def test_no_file_counts_twice(tmp_path):
         ({"a?b=1/a.csv": "x\n1\n"}, "data.folder-names-unreadable"),
     ],
 )
-def test_folders_that_are_refused(files, words, tmp_path):
+def test_folders_that_are_refused(files, code, tmp_path):
     for name, text in files.items():
         write_file(tmp_path / "lake" / name, text)
-    assert str(tmp_path) not in refusal(tmp_path / "lake", words)
+    assert str(tmp_path) not in refusal(tmp_path / "lake", code)
 
 
 def test_a_link_to_another_folder_and_one_that_cannot_be_listed(tmp_path, monkeypatch):
@@ -166,10 +166,10 @@ def test_a_link_to_another_folder_and_one_that_cannot_be_listed(tmp_path, monkey
     (tmp_path / "lake" / "shut").mkdir()
     listed = os.scandir
 
-    def scandir(place):
-        if str(place).endswith("shut"):
+    def scandir(folder):
+        if str(folder).endswith("shut"):
             raise PermissionError("Xk7secret")
-        return listed(place)
+        return listed(folder)
 
     monkeypatch.setattr(os, "scandir", scandir)
     assert "secret" not in refusal(tmp_path / "lake", "data.folder-unreadable")
@@ -224,11 +224,11 @@ def test_from_the_command_line(tmp_path, capsys):
     plan, book = str(tmp_path / "plan.json"), str(tmp_path / "L.sqlite")
     assert _run(["plan", str(specification), "-o", plan]) == 0
     assert _run(["release", plan, str(tmp_path / "lake"), "--ledger", book, "-o", str(tmp_path / "r")]) == 0
-    shown = (tmp_path / "r" / "tables" / "year.csv").read_text()
-    assert [round(float(v)) for v in re.findall(r"^\d+,([^,]+),", shown, re.MULTILINE)] == [20, 21]
+    table = (tmp_path / "r" / "tables" / "year.csv").read_text()
+    assert [round(float(v)) for v in re.findall(r"^\d+,([^,]+),", table, re.MULTILINE)] == [20, 21]
     files = [str(write_file(tmp_path / f"{i}.csv", f"year,x\n2020,{i}\n")) for i in range(3)]
     assert _run(["release", plan, *files, "--ledger", book, "-o", str(tmp_path / "r2"), "--again"]) == 0
-    shown = (tmp_path / "r2" / "tables" / "year.csv").read_text()
-    assert [round(float(v)) for v in re.findall(r"^\d+,([^,]+),", shown, re.MULTILINE)] == [3, 0]
+    table = (tmp_path / "r2" / "tables" / "year.csv").read_text()
+    assert [round(float(v)) for v in re.findall(r"^\d+,([^,]+),", table, re.MULTILINE)] == [3, 0]
     assert _run(["release", plan, "--ledger", book, "-o", str(tmp_path / "r3")]) == 2
     assert "DATA" in capsys.readouterr().err

@@ -29,8 +29,8 @@ ADD, REPLACE = fn.Neighbours
 SMALL = [name for name in zoo.TABLES if name.startswith(("sectors", "the total"))]
 
 
-def person(most, *once, neighbours=ADD, column=None, name="person"):
-    return fn.PrivacyUnit(name, most, neighbours, column, once)
+def person(max_records, *once, neighbours=ADD, column=None, name="person"):
+    return fn.PrivacyUnit(name, max_records, neighbours, column, once)
 
 
 def form(design):
@@ -44,12 +44,12 @@ def form(design):
         )
     rates = np.repeat([1 / Fraction(float(s)) ** 2 for s in design.scales], design.portions)
     x = np.array([[sum(rates * a * b, Fraction(0)) for b in answers] for a in answers], dtype=object)
-    return x, [dict(zip(domain, place, strict=True)) for place in np.ndindex(*domain.shape)]
+    return x, [dict(zip(domain, cell, strict=True)) for cell in np.ndindex(*domain.shape)]
 
 
-def sets_of(cells, once, most):
+def sets_of(cells, once, max_records):
     """Yield all sets of at most `most` cells of which no two agree in these attributes."""
-    for m in range(1, most + 1):
+    for m in range(1, max_records + 1):
         for chosen in itertools.combinations(range(len(cells)), m):
             if len({tuple(cells[i][a] for a in once) for i in chosen}) == m:
                 yield chosen
@@ -80,10 +80,14 @@ def test_no_set_of_records_costs_more_than_the_mean_of_what_its_cells_are_charge
     structured, shape = [a for a, _ in design.structure.structured], design.structure.shape
     largest = largest_pair(x, cells, once)
     assert largest is None or design.largest_product(once) == largest
-    for most in (1, 2, 3, 4):
-        charged = design.unit_profile(Adjacency(person(most, *once)))
-        assert design.unit_cost(Adjacency(person(most, *once))) == max(charged) <= most**2 * max(design.profile())
-        for chosen in sets_of(cells, once, most):
+    for max_records in (1, 2, 3, 4):
+        charged = design.unit_profile(Adjacency(person(max_records, *once)))
+        assert (
+            design.unit_cost(Adjacency(person(max_records, *once)))
+            == max(charged)
+            <= max_records**2 * max(design.profile())
+        )
+        for chosen in sets_of(cells, once, max_records):
             v = list(chosen)
             places = [np.ravel_multi_index([cells[i][a] for a in structured], shape) if shape else 0 for i in v]
             assert x[np.ix_(v, v)].sum() * len(v) <= sum(charged[p] for p in places)
@@ -103,7 +107,7 @@ def test_of_too_many_pairs_an_upper_bound_is_charged(name, once, examined, monke
 
 
 @pytest.mark.parametrize("examined", ["one by one", "by sector", "roughly"])
-def test_months_apart_are_told_apart_however_many_pairs_there_are(examined, monkeypatch):
+def test_separate_months_are_distinguished_with_any_number_of_pairs(examined, monkeypatch):
     """For a table by month alone, C is 0 except for the total, which all months share."""
     design = of_sectors(cells_over((12, 3)), ([[1]], {(): ([[1]], 12)}), ([[1]], {(0,): ([[1]], 12)}))
     monkeypatch.setattr(sectors, "MAX_PRODUCTS", {"one by one": 8, "by sector": 2, "roughly": 1}[examined])
@@ -115,9 +119,9 @@ def test_months_apart_are_told_apart_however_many_pairs_there_are(examined, monk
 def test_products_below_nothing_end_at_the_best_number_of_records():
     """Centred counts alone: each further month adds less cost, and later months reduce it."""
     design = of_sectors(cells_over((12,)), ([[1]], {(0,): ([[1]], 1)}))
-    for most in (1, 2, 5, 6, 7, 12, 10**12):
-        best = max(m * 132 - m * (m - 1) * 12 for m in range(1, min(most, 12) + 1))
-        assert design.unit_cost(Adjacency(person(most, "a0"))) == best
+    for max_records in (1, 2, 5, 6, 7, 12, 10**12):
+        best = max(m * 132 - m * (m - 1) * 12 for m in range(1, min(max_records, 12) + 1))
+        assert design.unit_cost(Adjacency(person(max_records, "a0"))) == best
     assert best == 12 * 6 * 6
 
 
@@ -126,42 +130,42 @@ def test_of_an_attribute_of_one_value_there_is_one_record():
     assert design.unit_cost(Adjacency(person(9, "a0"))) == design.unit_cost(Adjacency()) == 7
 
 
-def test_what_tables_do_not_tell_apart_costs_as_if_nothing_were_said():
+def test_a_pattern_over_indistinguishable_values_saves_nothing():
     """An attribute that no table shows, or whose values all have equal rows; and one that is a level of another."""
     hidden = of_sectors(cells_over((3, 2)), ([[1]], {(1,): ([[1]], 1)}))
     merged = of_sectors(cells_over((2,), 4), ([[1, 1, 0, 0], [0, 0, 1, 1]], {(0,): ([[1, 0], [0, 1]], 1)}))
     for design, once in ((hidden, ["a0"]), (merged, ["elsewhere"]), (merged, ["o", "elsewhere"])):
-        of = Adjacency(person(3, *once))
-        assert design.unit_cost(of) == 9 * max(design.profile())
-        assert design.loss(of) == design.loss(of.without_pattern)
+        adjacency = Adjacency(person(3, *once))
+        assert design.unit_cost(adjacency) == 9 * max(design.profile())
+        assert design.loss(adjacency) == design.loss(adjacency.without_pattern)
     assert merged.unit_cost(Adjacency(person(2, "o"))) == 4 * max(merged.profile())
     assert merged.unit_cost(Adjacency(person(3, "o"))) == 5 * max(merged.profile())  # two of them agree at most
 
 
-@pytest.mark.parametrize("most", [1, 2, 5])
-def test_who_is_replaced_pays_four_times_at_most(most):
+@pytest.mark.parametrize("max_records", [1, 2, 5])
+def test_who_is_replaced_pays_four_times_at_most(max_records):
     design = of_sectors(cells_over((12, 2)), ([[1]], {(): ([[1]], 9)}), ([[1]], {(0,): ([[1]], 3)}))
-    add = design.unit_cost(Adjacency(person(most, "a0")))
-    swap = Adjacency(person(most, "a0", neighbours=REPLACE))
+    add = design.unit_cost(Adjacency(person(max_records, "a0")))
+    swap = Adjacency(person(max_records, "a0", neighbours=REPLACE))
     assert design.unit_cost(swap) == min(4 * add, design.unit_cost(swap.without_pattern))
     assert design.loss(swap).rho == design.unit_cost(swap) / 2
 
 
 @pytest.mark.parametrize("name", [x for x in zoo.TABLES if x not in SMALL])
 def test_margins_gain_nothing(name):
-    for most, neighbours in itertools.product((1, 3), fn.Neighbours):
-        of = Adjacency(person(most, "a0", "o", neighbours=neighbours))
-        assert zoo.TABLES[name].loss(of) == zoo.TABLES[name].loss(of.without_pattern)
+    for max_records, neighbours in itertools.product((1, 3), fn.Neighbours):
+        adjacency = Adjacency(person(max_records, "a0", "o", neighbours=neighbours))
+        assert zoo.TABLES[name].loss(adjacency) == zoo.TABLES[name].loss(adjacency.without_pattern)
 
 
 def test_releases_on_the_same_records_add_up_by_mean():
-    """Each has its largest cost in another cell; a person with a record in both pays more than records in either."""
+    """Each has its largest cost in another cell; a person with a record in both costs more than records in either."""
     one = of_sectors(cells_over((), 2), ([[2, 1]], {(): ([[1]], 1)}))
     two = of_sectors(cells_over((), 2), ([[1, 2]], {(): ([[1]], 1)}))
-    of = Adjacency(person(2, "o"))
-    together = sum((d.loss(of) for d in (one, two)), Loss.zero())
-    assert together.rho >= Fraction(3**2 + 3**2, 2)
-    assert together.rho == Fraction(12 + 6, 2)
+    adjacency = Adjacency(person(2, "o"))
+    total = sum((d.loss(adjacency) for d in (one, two)), Loss.zero())
+    assert total.rho >= Fraction(3**2 + 3**2, 2)
+    assert total.rho == Fraction(12 + 6, 2)
 
 
 PATTERNS = [
@@ -183,17 +187,17 @@ PATTERNS = [
 
 def keeps(records, pattern):
     """Return True if records, as cells by attribute, keep to a pattern: an independent implementation."""
-    for names, most in ((pattern.once_per, 1), *(((a,), n) for a, n in pattern.per_value)):
-        if names and max(Counter(tuple(r[a] for a in names) for r in records).values()) > most:
+    for names, max_records in ((pattern.once_per, 1), *(((a,), n) for a, n in pattern.per_value)):
+        if names and max(Counter(tuple(r[a] for a in names) for r in records).values()) > max_records:
             return False
     pairs = list(itertools.combinations(records, 2))
-    far = all(abs(x[a] - y[a]) >= n for x, y in pairs for a, n in pattern.separation)
-    return far and all(x[a] == y[a] for x, y in pairs for a in pattern.fixed)
+    is_separated = all(abs(x[a] - y[a]) >= n for x, y in pairs for a, n in pattern.separation)
+    return is_separated and all(x[a] == y[a] for x, y in pairs for a in pattern.fixed)
 
 
-def admissible(cells, pattern, most):
+def admissible(cells, pattern, max_records):
     """All records that one unit may have, as their places among the cells, which may repeat."""
-    for m in range(1, most + 1):
+    for m in range(1, max_records + 1):
         for chosen in itertools.combinations_with_replacement(range(len(cells)), m):
             if keeps([cells[i] for i in chosen], pattern):
                 yield list(chosen)
@@ -207,24 +211,24 @@ IN_PATTERN = [
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("with_sizes", [True, False])
 @pytest.mark.parametrize(("name", "pattern"), IN_PATTERN)
-def test_nobody_in_a_pattern_costs_more_than_the_mean_of_what_her_cells_are_charged(name, pattern, known):
+def test_nobody_in_a_pattern_costs_more_than_the_mean_of_what_her_cells_are_charged(name, pattern, with_sizes):
     """All records that a person may have, looked through one by one; also where the sizes of attributes are unknown."""
     design, (x, cells) = zoo.TABLES[name], form(zoo.TABLES[name])
     structured, shape = [a for a, _ in design.structure.structured], design.structure.shape
-    for most in (2, 3):
-        unit = fn.PrivacyUnit("person", most, **pattern)
-        of = Adjacency(unit, grid=domain_of(design) if known else None)
-        charged = design.unit_profile(of)
-        assert max(charged) <= of.records**2 * max(design.profile())
+    for max_records in (2, 3):
+        unit = fn.PrivacyUnit("person", max_records, **pattern)
+        adjacency = Adjacency(unit, grid=domain_of(design) if with_sizes else None)
+        charged = design.unit_profile(adjacency)
+        assert max(charged) <= adjacency.records**2 * max(design.profile())
         largest = 0
-        for v in admissible(cells, unit.pattern, most):
+        for v in admissible(cells, unit.pattern, max_records):
             places = [np.ravel_multi_index([cells[i][a] for a in structured], shape) if shape else 0 for i in v]
             assert x[np.ix_(v, v)].sum() * len(v) <= sum(charged[p] for p in places)
             largest = max(largest, len(v))
-        assert largest <= of.records
-        assert not known or largest == of.records or len(unit.pattern.caps) > 1
+        assert largest <= adjacency.records
+        assert not with_sizes or largest == adjacency.records or len(unit.pattern.caps) > 1
 
 
 @pytest.mark.no_cover
@@ -234,12 +238,12 @@ def test_and_in_a_pattern_of_too_many_pairs(name, pattern, examined, monkeypatch
     design, (x, cells) = zoo.TABLES[name], form(zoo.TABLES[name])
     few = sum(map(len, design.groups)) * design.cells**2
     unit = fn.PrivacyUnit("person", 3, **pattern)
-    of = Adjacency(unit, grid=domain_of(design))
-    finest = design.unit_cost(of)
+    adjacency = Adjacency(unit, grid=domain_of(design))
+    finest = design.unit_cost(adjacency)
     monkeypatch.setattr(sectors, "MAX_PRODUCTS", few if examined == "by sector" else few - 1)
     worst = max(x[np.ix_(v, v)].sum() for v in admissible(cells, unit.pattern, 3))
     assert worst <= finest
-    assert worst <= design.unit_cost(of) <= of.records**2 * max(design.profile())
+    assert worst <= design.unit_cost(adjacency) <= adjacency.records**2 * max(design.profile())
 
 
 def mixed(seed, sizes, *cells):
@@ -248,9 +252,9 @@ def mixed(seed, sizes, *cells):
     several = [a for a, size in enumerate(sizes) if size > 1]
     groups = []
     for width in range(len(several) + 1):
-        asked = list(itertools.combinations(several, width))
-        made = {s: (draw.integers(-2, 3, size=(2, 2)).tolist(), 2.0 ** draw.integers(0, 2)) for s in asked}
-        groups.append((draw.integers(-3, 4, size=(2, n)).tolist(), made))
+        sectors_of = list(itertools.combinations(several, width))
+        parts = {s: (draw.integers(-2, 3, size=(2, 2)).tolist(), 2.0 ** draw.integers(0, 2)) for s in sectors_of}
+        groups.append((draw.integers(-3, 4, size=(2, n)).tolist(), parts))
     return of_sectors(cells_over(sizes, *cells), *groups)
 
 
@@ -275,25 +279,25 @@ MIXED = {"flat": mixed(0, (2, 2, 1), 3, 2, 1), "long": mixed(1, (3, 2), 5), "pla
         ("plain", {"per_value": {"o0": 2}, "fixed": ["o1"]}),
     ],
 )
-def test_where_each_record_has_its_place_the_dearest_records_are_charged(name, pattern, monkeypatch):
+def test_where_each_record_has_its_place_the_costliest_records_are_charged(name, pattern, monkeypatch):
     """The charge is their exact cost, for any place and other values of a record, and not a bound on it."""
     monkeypatch.setattr(sectors, "at_most", None)
     design, (x, cells) = MIXED[name], form(MIXED[name])
-    for most, known in ((2, True), (3, True), (3, False)):
-        unit = fn.PrivacyUnit("person", most, **pattern)
-        worst = max(x[np.ix_(v, v)].sum() for v in admissible(cells, unit.pattern, most))
-        assert design.unit_cost(Adjacency(unit, grid=domain_of(design) if known else None)) == worst
+    for max_records, with_sizes in ((2, True), (3, True), (3, False)):
+        unit = fn.PrivacyUnit("person", max_records, **pattern)
+        worst = max(x[np.ix_(v, v)].sum() for v in admissible(cells, unit.pattern, max_records))
+        assert design.unit_cost(Adjacency(unit, grid=domain_of(design) if with_sizes else None)) == worst
 
 
-def beside(x, cells, pattern, axes, most):
-    """R_1, R_2, … of every record, by what is said of it: what it costs with so many of the dearest beside it."""
+def costs_with_others(x, cells, pattern, axes, max_records):
+    """R_1, R_2, … of every record, by its place: its cost with its costliest partners."""
     places = [tuple(cell[a] for a in axes) for cell in cells]
     for i, own in enumerate(cells):
-        dearest = {}
+        max_products = {}
         for j, other in enumerate(cells):
             if keeps([own, other], pattern):
-                dearest[places[j]] = max(dearest.get(places[j], x[i, j]), x[i, j])
-        others = [v for place, v in dearest.items() for _ in range(most - (place == places[i]))]
+                max_products[places[j]] = max(max_products.get(places[j], x[i, j]), x[i, j])
+        others = [v for position, v in max_products.items() for _ in range(max_records - (position == places[i]))]
         yield places[i], list(itertools.accumulate(sorted(others, reverse=True), initial=x[i, i]))
 
 
@@ -312,46 +316,46 @@ def beside(x, cells, pattern, axes, most):
     ],
 )
 def test_by_what_sectors_do_not_order_the_charge_is_what_the_theorem_says(name, pattern):
-    """The mean of m R_m, or the sum of the m dearest R_m that have place, where that is less."""
+    """The mean of m R_m, or the sum of the m largest R_m that have place, where that is less."""
     design, (x, cells) = MIXED[name], form(MIXED[name])
-    for most in (2, 3, 4, 6):
-        of = Adjacency(fn.PrivacyUnit("person", most, **pattern), grid=domain_of(design))
-        ((axes, slots),) = of.pattern.caps
-        rows = list(beside(x, cells, of.pattern, axes, slots))
-        mean = max(m * total for _, row in rows for m, total in enumerate(row[: of.records], 1))
+    for max_records in (2, 3, 4, 6):
+        adjacency = Adjacency(fn.PrivacyUnit("person", max_records, **pattern), grid=domain_of(design))
+        ((axes, slots),) = adjacency.pattern.caps
+        rows = list(costs_with_others(x, cells, adjacency.pattern, axes, slots))
+        mean = max(m * total for _, row in rows for m, total in enumerate(row[: adjacency.records], 1))
         sums = [0]
-        for m in range(1, of.records + 1):
-            taken, dearest = Counter(), []
-            for place, row in sorted(rows, key=lambda r, m=m: r[1][m - 1 :][:1], reverse=True):
-                if len(row) >= m and taken[place] < slots:
-                    taken[place] += 1
-                    dearest.append(row[m - 1])
-            if len(dearest) < m:
+        for m in range(1, adjacency.records + 1):
+            taken, costliest = Counter(), []
+            for position, row in sorted(rows, key=lambda r, m=m: r[1][m - 1 :][:1], reverse=True):
+                if len(row) >= m and taken[position] < slots:
+                    taken[position] += 1
+                    costliest.append(row[m - 1])
+            if len(costliest) < m:
                 break
-            sums.append(sum(dearest[:m]))
-        assert design.unit_cost(of) == min(mean, max(sums), of.records**2 * max(design.profile()))
+            sums.append(sum(costliest[:m]))
+        assert design.unit_cost(adjacency) == min(mean, max(sums), adjacency.records**2 * max(design.profile()))
 
 
-def test_records_that_may_not_stand_beside_each_other_gain_nothing_together():
-    """This holds for any attributes in common: five in eight months are not two months apart."""
-    of = Adjacency(fn.PrivacyUnit("person", 5, separation={"o0": 2}))
+def test_records_that_may_not_be_combined_gain_nothing():
+    """This holds for any attributes in common: five in eight months do not all keep two months of separation."""
+    adjacency = Adjacency(fn.PrivacyUnit("person", 5, separation={"o0": 2}))
     signs = np.array([1, -1] * 8)
     rows = np.vstack([np.full(16, 30), 9 * np.eye(16, dtype=int) - np.outer(signs, signs)])
     design = of_sectors(cells_over((), 8, 2), (rows.tolist(), {(): (np.eye(17, dtype=int).tolist(), 1)}))
     # one record costs 979, two cost 2 · 902 more if they differ in o1, else 2 · 898: of six pairs four can
-    assert design.unit_cost(of) == 4 * 979 + 8 * 902 + 4 * 898
-    assert of_sectors(cells_over((), 8, 1), ([[1] * 8], {(): ([[1]], 1)})).unit_cost(of) == 4**2
+    assert design.unit_cost(adjacency) == 4 * 979 + 8 * 902 + 4 * 898
+    assert of_sectors(cells_over((), 8, 1), ([[1] * 8], {(): ([[1]], 1)})).unit_cost(adjacency) == 4**2
 
 
 def test_as_many_pairs_of_places_are_looked_at_as_may_be(monkeypatch):
     """Three cells of two places each, of which a person has records in three."""
     design = of_sectors(cells_over((), 3), ([[3, 1, 1], [2, -2, -1]], {(): ([[1, 0], [0, 1]], 1)}))
-    of = Adjacency(fn.PrivacyUnit("person", 3, per_value={"o": 2}))
-    dearest = (3 + 3 + 1) ** 2 + (2 + 2 - 1) ** 2  # two of the first and one of the last
+    adjacency = Adjacency(fn.PrivacyUnit("person", 3, per_value={"o": 2}))
+    max_cost = (3 + 3 + 1) ** 2 + (2 + 2 - 1) ** 2  # two of the first and one of the last
     monkeypatch.setattr(sectors, "MAX_PRODUCTS", 6**2)
-    assert design.unit_cost(of) == dearest
+    assert design.unit_cost(adjacency) == max_cost
     monkeypatch.setattr(sectors, "MAX_PRODUCTS", 6**2 - 1)
-    assert design.unit_cost(of) > dearest
+    assert design.unit_cost(adjacency) > max_cost
 
 
 @pytest.mark.no_cover
@@ -365,37 +369,37 @@ def test_as_many_pairs_of_places_are_looked_at_as_may_be(monkeypatch):
 def test_the_largest_product_is_looked_for_as_far_as_may_be(name, once, monkeypatch):
     """One by one, in each sector, or by what each sector costs: by all pairs of records there are."""
     design, cells = MIXED[name], form(MIXED[name])[1]
-    alone = [form(replace(design, groups=(group_of(own),)))[0] for own in design.sectors]
+    by_one_sector = [form(replace(design, groups=(group_of(sector),)))[0] for sector in design.sectors]
     pairs = list(itertools.permutations(range(len(cells)), 2))
-    exact = max(sum(x[i, j] for x in alone) for i, j in pairs if any(cells[i][a] != cells[j][a] for a in once))
-    along = [a for a, n in design.structure.structured if a in once and n > 1]
-    apart = [i for i, (a, n) in enumerate(design.structure.exchangeable) if a in once and n > 1]
+    exact = max(sum(x[i, j] for x in by_one_sector) for i, j in pairs if any(cells[i][a] != cells[j][a] for a in once))
+    structured_once = [a for a, n in design.structure.structured if a in once and n > 1]
+    free_once = [i for i, (a, n) in enumerate(design.structure.exchangeable) if a in once and n > 1]
     by_sector = []
-    for names in [*([f"a{i}"] for i in apart), along]:
+    for names in [*([f"a{i}"] for i in free_once), structured_once]:
         largest = {}
         for i, j in pairs:
             if any(cells[i][a] != cells[j][a] for a in names):
-                place = tuple((cells[i][o], cells[j][o]) for o, _ in design.structure.structured)
-                for s, x in enumerate(alone):
-                    largest[place, s] = max(x[i, j], largest.get((place, s), x[i, j]))
-        by_sector += [sum(largest[place, s] for s in range(len(alone))) for place, s in largest if not s]
-    costs = [max(x.diagonal()) for x in alone]
+                position = tuple((cells[i][o], cells[j][o]) for o, _ in design.structure.structured)
+                for s, x in enumerate(by_one_sector):
+                    largest[position, s] = max(x[i, j], largest.get((position, s), x[i, j]))
+        by_sector += [sum(largest[position, s] for s in range(len(by_one_sector))) for position, s in largest if not s]
+    costs = [max(x.diagonal()) for x in by_one_sector]
     roughly = (
         max(
             sum(
-                x / (design.sizes[i] - 1 if i in own.attributes else 1)
-                for own, x in zip(design.sectors, costs, strict=True)
+                x / (design.sizes[i] - 1 if i in sector.attributes else 1)
+                for sector, x in zip(design.sectors, costs, strict=True)
             )
-            for i in apart
+            for i in free_once
         )
-        if apart and not along
+        if free_once and not structured_once
         else max(design.profile())
     )
-    few, several = len(alone) * design.cells**2, sum(n > 1 for n in design.sizes)
+    few, several = len(by_one_sector) * design.cells**2, sum(n > 1 for n in design.sizes)
     tried = [(few << several, exact), ((few << several) - 1, max(by_sector)), (few, max(by_sector)), (few - 1, roughly)]
-    for most, found in tried:
-        monkeypatch.setattr(sectors, "MAX_PRODUCTS", most)
-        assert design.largest_product(once) == found
+    for max_records, expected in tried:
+        monkeypatch.setattr(sectors, "MAX_PRODUCTS", max_records)
+        assert design.largest_product(once) == expected
 
 
 @pytest.mark.parametrize("name", ["flat", "long"])
@@ -404,23 +408,25 @@ def test_of_too_many_pairs_all_others_add_as_much_as_any(name, pattern, monkeypa
     """The limit on products is used in full; with one more, m records cost m times one and its costliest pair."""
     design = MIXED[name]
     few, several = len(design.sectors) * design.cells**2, sum(n > 1 for n in design.sizes)
-    units = [Adjacency(fn.PrivacyUnit("person", most, **pattern), grid=domain_of(design)) for most in (2, 3, 5)]
-    for of, exact in [(of, design.unit_profile(of)) for of in units]:
-        (((a,), slots),) = of.pattern.caps
+    units = [
+        Adjacency(fn.PrivacyUnit("person", max_records, **pattern), grid=domain_of(design)) for max_records in (2, 3, 5)
+    ]
+    for adjacency, exact in [(adjacency, design.unit_profile(adjacency)) for adjacency in units]:
+        (((a,), slots),) = adjacency.pattern.caps
         monkeypatch.setattr(sectors, "MAX_PRODUCTS", few << several)
-        assert design.unit_profile(of) == exact
+        assert design.unit_profile(adjacency) == exact
         monkeypatch.setattr(sectors, "MAX_PRODUCTS", (few << several) - 1)
         product = design.largest_product([a])
         others = slots * (dict(design.structure.exchangeable)[a] - 1)
         prices = []
-        for own in design.profile():
-            beside = sorted([own] * (slots - 1) + [product] * others, reverse=True)[: of.records - 1]
-            prices.append(max(m * x for m, x in enumerate(itertools.accumulate(beside, initial=own), 1)))
-        anywhere = tuple(of.records**2 * x for x in design.profile())
-        assert design.unit_profile(of) == min(anywhere, tuple(prices), key=max)
+        for cost in design.profile():
+            partners = sorted([cost] * (slots - 1) + [product] * others, reverse=True)[: adjacency.records - 1]
+            prices.append(max(m * x for m, x in enumerate(itertools.accumulate(partners, initial=cost), 1)))
+        anywhere = tuple(adjacency.records**2 * x for x in design.profile())
+        assert design.unit_profile(adjacency) == min(anywhere, tuple(prices), key=max)
 
 
-def test_the_dearest_in_different_cells_are_looked_for_as_far_as_may_be(monkeypatch):
+def test_the_costliest_in_different_cells_are_sought_up_to_a_limit(monkeypatch):
     """In quarters: two cost 9 each and have 9 in common, of four others two by two 1: that is 2 · 18 + 4 · 2."""
     design = of_sectors(
         cells_over((2,), 3), ([[3, 0, 0], [0, 1, 0], [0, 0, 1]], {(): (np.eye(3, dtype=int).tolist(), 2)})
@@ -455,30 +461,30 @@ UNEVEN = fn.Domain(
     ],
     ids=str,
 )
-@pytest.mark.parametrize("shown", [("region",), ("town",), ("place",), ("region", "town"), ("sex", "region"), ()])
-def test_levels_of_places_tell_as_much_apart_as_they_do(domain, pattern, shown):
+@pytest.mark.parametrize("attributes", [("region",), ("town",), ("place",), ("region", "town"), ("sex", "region"), ()])
+def test_levels_of_places_distinguish_their_own_places(domain, pattern, attributes):
     """Once per place are as many records in a region as it has places; of many towns each has one."""
-    tables = [fn.table(a, margin=5) for a in shown] + [fn.table(*shown[:1], cumulative="month", margin=9)]
+    tables = [fn.table(a, margin=5) for a in attributes] + [fn.table(*attributes[:1], cumulative="month", margin=9)]
     plan = fn.plan(fn.Workload(domain, tables))
-    design, cells, wanted = plan.strategy, list(np.ndindex(*domain.shape)), _required_margins(plan.order)
+    design, cells, margins = plan.strategy, list(np.ndindex(*domain.shape)), _required_margins(plan.order)
     answers = []
     for i in range(domain.size):
         counter = HistogramCounter(np.eye(domain.size, dtype=int)[i].reshape(domain.shape), domain)
-        found = _exact_answers(plan.order, wanted, *_count_margins(plan.order, wanted, counter, None))
-        answers.append(np.concatenate([y for x in found for y in x]))
+        exact = _exact_answers(plan.order, margins, *_count_margins(plan.order, margins, counter, None))
+        answers.append(np.concatenate([y for x in exact for y in x]))
     rates = 1 / np.repeat(design.scales, design.portions) ** 2
     x = np.array([[rates @ (a.astype(float) * b.astype(float)) for b in answers] for a in answers])
-    named = [dict(zip(domain, c, strict=True)) for c in cells]
-    for most in (2, 3):
-        unit = fn.PrivacyUnit("person", most, **pattern)
-        of = Adjacency(unit, grid=domain)
-        worst = max(x[np.ix_(v, v)].sum() for v in admissible(named, unit.pattern, most))
-        charged = float(design.unit_cost(of))
+    by_attribute = [dict(zip(domain, c, strict=True)) for c in cells]
+    for max_records in (2, 3):
+        unit = fn.PrivacyUnit("person", max_records, **pattern)
+        adjacency = Adjacency(unit, grid=domain)
+        worst = max(x[np.ix_(v, v)].sum() for v in admissible(by_attribute, unit.pattern, max_records))
+        charged = float(design.unit_cost(adjacency))
         assert worst <= charged * (1 + 1e-9)
-        assert charged <= float(of.records**2 * max(design.profile()))
-        if pattern == {"once_per": ["place"]} and shown in {("town",), ("place",)}:
+        assert charged <= float(adjacency.records**2 * max(design.profile()))
+        if pattern == {"once_per": ["place"]} and attributes in {("town",), ("place",)}:
             assert charged == pytest.approx(worst, rel=1e-6)
-            assert charged < float(of.records**2 * max(design.profile()))
+            assert charged < float(adjacency.records**2 * max(design.profile()))
 
 
 @pytest.mark.parametrize("domain", [PLACES, UNEVEN], ids=["even", "uneven"])
@@ -497,7 +503,7 @@ def test_no_more_records_are_charged_than_have_place():
     """This holds for any stated number, and for designs that measure by their differences or not."""
     domain = fn.Domain(month=fn.Ordered(1, 5, missing={"unknown": [-1]}), sex=fn.Categorical([*"fm"]))
     unit = partial(fn.PrivacyUnit, "person", 99)
-    for most, own in (
+    for max_records, unit_of in (
         (6, unit(once_per=["month"])),
         (12, unit(once_per=["month", "sex"])),
         (4, unit(per_value={"sex": 2, "month": 3})),
@@ -507,25 +513,25 @@ def test_no_more_records_are_charged_than_have_place():
         (99, unit(fixed=["month", "sex"])),
         (2, replace(unit(once_per=["month"]), max_records=2)),
     ):
-        assert domain.adjacency(DataSource(), own).records == most
-        if own.separation:  # cells outside the order are at no distance from others
+        assert domain.adjacency(DataSource(), unit_of).records == max_records
+        if unit_of.separation:  # cells outside the order are at no distance from others
             continue
-        plan = fn.plan(fn.Workload(domain, [fn.table("sex", margin=5)]), unit=own, privacy="pure")
-        assert plan.exact_epsilon == most * fn.plan(fn.Workload(domain, [fn.table("sex", margin=5)]),
+        plan = fn.plan(fn.Workload(domain, [fn.table("sex", margin=5)]), unit=unit_of, privacy="pure")
+        assert plan.exact_epsilon == max_records * fn.plan(fn.Workload(domain, [fn.table("sex", margin=5)]),
                                                     privacy="pure").exact_epsilon  # fmt: skip
-    of = domain.adjacency(DataSource(), unit(separation={"month": 6}, neighbours=REPLACE))
-    assert not of.fixes_size  # she may have no record in one of the data, and one in the other
+    adjacency = domain.adjacency(DataSource(), unit(separation={"month": 6}, neighbours=REPLACE))
+    assert not adjacency.fixes_size  # she may have no record in one of the data, and one in the other
 
 
 # --- the prices that were promised ------------------------------------------------------------------------------------
 
 
-def priced(domain, once, most, *tables):
+def priced(domain, once, max_records, *tables):
     """Return the cost of a plan for a person over g² times its cost for a record; and C over D."""
     design = fn.plan(fn.Workload(domain, list(tables))).strategy
-    dearest = max(design.profile())
-    ratio = most**2 * dearest / design.unit_cost(Adjacency(person(most, once)))
-    return float(ratio), float(design.largest_product([once]) / dearest)
+    max_cost = max(design.profile())
+    ratio = max_records**2 * max_cost / design.unit_cost(Adjacency(person(max_records, once)))
+    return float(ratio), float(design.largest_product([once]) / max_cost)
 
 
 MONTHS = {"month": fn.Categorical([f"M{i:02}" for i in range(12)])}
@@ -543,15 +549,15 @@ BY_MONTH = (fn.table("month", "state", margin=15), fn.table("month", "status", m
     ],
 )
 def test_twelve_records_once_a_month(tables, gain, shared):
-    found, product = priced(fn.Domain(MONTHS | STATES), "month", 12, *tables)
-    assert found == pytest.approx(gain, rel=5e-3)
+    gained, product = priced(fn.Domain(MONTHS | STATES), "month", 12, *tables)
+    assert gained == pytest.approx(gain, rel=5e-3)
     assert product == pytest.approx(shared, abs=2e-3)
 
 
 def test_twelve_records_once_a_month_of_running_totals():
     domain = fn.Domain({"month": fn.Ordered(1, 12)} | STATES)
-    found, product = priced(domain, "month", 12, fn.table("state", cumulative="month", margin=15))
-    assert (found, product) == (pytest.approx(2.396, rel=5e-3), pytest.approx(0.768, abs=2e-3))
+    gained, product = priced(domain, "month", 12, fn.table("state", cumulative="month", margin=15))
+    assert (gained, product) == (pytest.approx(2.396, rel=5e-3), pytest.approx(0.768, abs=2e-3))
 
 
 def test_the_price_is_attained_where_one_set_of_records_fits_all_pairs():
@@ -616,52 +622,54 @@ def test_levels_of_places_are_nobodys_cells():
     """Records are counted by leaves: a level of them is no attribute of which one record is kept."""
     domain = fn.Domain(place=fn.Hierarchy(["region", "town"], [("n", "a"), ("n", "b"), ("s", "c")]))
     design = of_sectors(CellStructure((("place", 3),), ()), ([[1]], {(0,): ([[1]], 1)}))
-    made = order(SECTORS)
+    base = order(SECTORS)
     for once, right in ((["place"], True), (["region"], False), (["town"], False)):
         if right:
-            assert replace(made, domain=domain, designs=(design,), unit=person(2, *once)).loss.rho == Fraction(6, 2)
+            assert replace(base, domain=domain, designs=(design,), unit=person(2, *once)).loss.rho == Fraction(6, 2)
         else:
             with refused("plan.pattern-unknown-attribute"):
-                replace(made, domain=domain, designs=(design,), unit=person(2, *once))
+                replace(base, domain=domain, designs=(design,), unit=person(2, *once))
 
 
 def test_a_promise_of_the_cells_of_others_is_not_believed():
     """Not even of units of the same name and text: their attribute may be another one that is called so."""
-    once, plain = person(3, "a0"), person(3)
-    for own in (fn.PrivacyUnit(), person(3), once, person(3, "o")):
-        made = order(SECTORS, unit=own)
+    once, free = person(3, "a0"), person(3)
+    for own_unit in (fn.PrivacyUnit(), person(3), once, person(3, "o")):
+        base = order(SECTORS, unit=own_unit)
         for other in (once, replace(once, neighbours=REPLACE), replace(once, name="home")):
-            assert made.cost(other) == made.cost(replace(other, once_per=()))
-    made = order(SECTORS, unit=once)
-    assert made.loss.rho < order(SECTORS, unit=plain).loss.rho
-    assert made.cost(plain) == order(SECTORS, unit=plain).ledger_loss()
-    assert made.cost(fn.PrivacyUnit()) == order(SECTORS, unit=fn.PrivacyUnit()).ledger_loss()
+            assert base.cost(other) == base.cost(replace(other, once_per=()))
+    base = order(SECTORS, unit=once)
+    assert base.loss.rho < order(SECTORS, unit=free).loss.rho
+    assert base.cost(free) == order(SECTORS, unit=free).ledger_loss()
+    assert base.cost(fn.PrivacyUnit()) == order(SECTORS, unit=fn.PrivacyUnit()).ledger_loss()
 
 
 def test_what_is_enforced_holds_for_the_same_persons_under_another_relation():
-    for most in (1, 3):
-        made = order(SECTORS, unit=person(most, "a0", column="pid"))
-        swap = person(most, "a0", column="pid", neighbours=REPLACE)
-        assert made.cost(swap) == order(SECTORS, unit=swap).ledger_loss()
-        assert made.cost(person(7)) == made.ledger_loss()  # the number of counted records is the same for any name
+    for max_records in (1, 3):
+        base = order(SECTORS, unit=person(max_records, "a0", column="pid"))
+        swap = person(max_records, "a0", column="pid", neighbours=REPLACE)
+        assert base.cost(swap) == order(SECTORS, unit=swap).ledger_loss()
+        assert base.cost(person(7)) == base.ledger_loss()  # the number of counted records is the same for any name
         other = replace(swap, once_per=())
-        assert made.cost(fn.PrivacyUnit()) == order(SECTORS, unit=other).cost(fn.PrivacyUnit())  # one comes, one goes
+        assert base.cost(fn.PrivacyUnit()) == order(SECTORS, unit=other).cost(fn.PrivacyUnit())  # one comes, one goes
 
 
 def test_records_of_a_person_are_changed_one_at_a_time():
     """Three of them in one cell are no change of a unit that has one a month, but three."""
-    once, plain = Adjacency(person(3, "o")), Adjacency(person(3))
-    assert (plain.changes(plain), once.changes(plain), once.changes(once), plain.changes(once)) == (1, 3, 3, 1)
+    once, free = Adjacency(person(3, "o")), Adjacency(person(3))
+    assert (free.changes(free), once.changes(free), once.changes(once), free.changes(once)) == (1, 3, 3, 1)
     assert once.changes(Adjacency(person(3, neighbours=REPLACE))) == 6
     swap = Adjacency(person(3, "o", neighbours=REPLACE))
     assert swap.changes(Adjacency(fn.PrivacyUnit("person", 3, REPLACE))) == 3
 
 
-@pytest.mark.parametrize("own", [person(3, "a0"), person(3, "a0", column="pid"), person(3, "a0", neighbours=REPLACE)])
+@pytest.mark.parametrize(
+    "own_unit", [person(3, "a0"), person(3, "a0", column="pid"), person(3, "a0", neighbours=REPLACE)]
+)
 @pytest.mark.parametrize("stated", [(), (fn.PrivacyUnit("home", 5),)])
-def test_what_earlier_releases_cost_others_is_never_less_than_it_was(own, stated):
+def test_what_earlier_releases_cost_others_is_never_less_than_it_was(own_unit, stated):
     """A cap on persons anywhere, set later, is not evaded by a release that was once a month."""
-    made = order(SECTORS, unit=own, units=stated)
+    base = order(SECTORS, unit=own_unit, units=stated)
     later = [
         replace(unit, neighbours=n, name=name)
         for n in fn.Neighbours
@@ -669,53 +677,53 @@ def test_what_earlier_releases_cost_others_is_never_less_than_it_was(own, stated
         for unit in (person(1), person(2), person(3), person(7), person(3, "a0"), person(3, "o"), person(6, "a0"))
     ] + [person(1, column="pid", neighbours=n) for n in fn.Neighbours]
     with Ledger(":memory:") as ledger:
-        entry = measured(made, ledger)
+        entry = measured(base, ledger)
         for unit in later:
-            other = account(made.source, unit, made.domain)
-            if other == made.account:
+            other = account(base.source, unit, base.domain)
+            if other == base.account:
                 continue
-            told, cost = entry.price(other), made.cost(unit)
-            assert told is None or (cost is not None and told.rho >= cost.rho)
+            charged, cost = entry.price(other), base.cost(unit)
+            assert charged is None or (cost is not None and charged.rho >= cost.rho)
 
 
 def test_releases_once_a_month_and_others_add_up_in_one_account():
     units = [person(12, "a0", column="pid"), person(12, column="pid"), person(12, "o", column="pid")]
     with Ledger(":memory:") as ledger:
-        paid = [measured(order(SECTORS, unit=u, plan=f"{i:064}"), ledger).rho for i, u in enumerate(units)]
-        (own,) = ledger.accounts()
-        assert own == Account("homes", person(1, column="pid"))
-        assert ledger.balance(own).spent == sum(paid)
-        assert paid[0] < paid[1]
+        charges = [measured(order(SECTORS, unit=u, plan=f"{i:064}"), ledger).rho for i, u in enumerate(units)]
+        (account,) = ledger.accounts()
+        assert account == Account("homes", person(1, column="pid"))
+        assert ledger.balance(account).spent == sum(charges)
+        assert charges[0] < charges[1]
 
 
 def test_a_promise_does_not_evade_a_cap_for_persons_anywhere():
     """A cap for persons by an id, or with as many records, is charged as if nothing were promised."""
-    whole = order(SECTORS, unit=person(3)).loss.rho
+    unpromised = order(SECTORS, unit=person(3)).loss.rho
     once = order(SECTORS, unit=person(3, "a0"))
     for capped in (person(1, column="pid"), person(3)):
         with Ledger(":memory:") as ledger:
-            ledger.set_cap(Account("homes", capped), whole)
-            ledger.set_cap(once.account, 9 * whole)
+            ledger.set_cap(Account("homes", capped), unpromised)
+            ledger.set_cap(once.account, 9 * unpromised)
             entry = measured(once, ledger)
-            assert entry.rho < whole
+            assert entry.rho < unpromised
             assert ledger.balance(Account("homes", capped)).remaining == 0
 
 
 def test_further_units_by_the_id_are_once_per_the_same():
-    own = person(3, "a0", column="pid")
-    order(SECTORS, unit=own, units=(replace(own, neighbours=REPLACE),))
+    own_unit = person(3, "a0", column="pid")
+    order(SECTORS, unit=own_unit, units=(replace(own_unit, neighbours=REPLACE),))
     for other in (person(3, column="pid", neighbours=REPLACE), person(3, "o", column="pid", neighbours=REPLACE)):
         with refused("plan.unit-with-another-id"):
-            order(SECTORS, unit=own, units=(other,))
+            order(SECTORS, unit=own_unit, units=(other,))
 
 
-def test_designs_of_which_nothing_is_proven_for_others_cost_as_if_nothing_were_said():
+def test_designs_without_a_proof_for_others_cost_as_if_nothing_were_stated():
     """If a change of one unit is not one of the other, the charge is that of persons anywhere."""
     domain, query = zoo.QUESTIONS["count"]
-    of = Adjacency(person(2, "o"))
-    answer = zoo.DESIGNS["count by tight constraints"](of)
-    made = replace(order(SECTORS), domain=domain, designs=(answer,), unit=of.unit)
-    plain = replace(made, unit=of.without_pattern.unit)
+    adjacency = Adjacency(person(2, "o"))
+    answer = zoo.DESIGNS["count by tight constraints"](adjacency)
+    base = replace(order(SECTORS), domain=domain, designs=(answer,), unit=adjacency.unit)
+    free = replace(base, unit=adjacency.without_pattern.unit)
     for other in (fn.PrivacyUnit(), person(7), person(7, neighbours=REPLACE)):
-        assert made.cost(other) == plain.cost(other)
+        assert base.cost(other) == free.cost(other)
     assert query.name == "q"

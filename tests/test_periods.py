@@ -34,12 +34,12 @@ from replayed_noise import Replay
 DOMAIN = fn.Domain(a0=fn.Ordered(1, 3), a1=fn.Ordered(1, 2), o0=fn.Ordered(1, 3), o1=fn.Ordered(0, 1))
 CELLS = cells_over((3, 2), 3, 2)
 
-SOME = [[1, 0, 0, 0, 0, 0], [0, 2, 0, 0, 0, 0], [3, 1, 1, 0, 0, 0], [0, 0, 0, 1, 0, 0], [0, 1, 0, 0, 0, 1]]
+MIXED_ROWS = [[1, 0, 0, 0, 0, 0], [0, 2, 0, 0, 0, 0], [3, 1, 1, 0, 0, 0], [0, 0, 0, 1, 0, 0], [0, 1, 0, 0, 0, 1]]
 """Rows over o0 (the periods) and o1: two of the first, two of the second, one of the third."""
 
 STRATEGY = of_sectors(
     CELLS,
-    (SOME, {(): (np.tril(np.ones((5, 5), dtype=int)).tolist(), 20.0)}),
+    (MIXED_ROWS, {(): (np.tril(np.ones((5, 5), dtype=int)).tolist(), 20.0)}),
     (
         [[1, 1, 0, 0, 0, 0], [1, 0, 2, 0, 0, 0], [0, 0, 0, 0, 1, 1]],
         {(0,): ([[1, 0, 0], [2, 1, 0], [1, 0, 3]], 30.0), (1,): ([[2, 0, 0], [0, 1, 0], [0, 1, 1]], 40.0)},
@@ -47,9 +47,11 @@ STRATEGY = of_sectors(
 )
 
 
-def order(*designs, unit=None, **more):
-    more = {"plan": "5" * 64, "mechanism": "by hand", "source": DataSource("people")} | more
-    return Order(DOMAIN, more.pop("source"), unit or fn.PrivacyUnit("person", 3, once_per=["o0"]), designs, **more)
+def order(*designs, unit=None, **options):
+    options = {"plan": "5" * 64, "mechanism": "by hand", "source": DataSource("people")} | options
+    return Order(
+        DOMAIN, options.pop("source"), unit or fn.PrivacyUnit("person", 3, once_per=["o0"]), designs, **options
+    )
 
 
 SERIES = Series(order(STRATEGY), "o0")
@@ -61,7 +63,7 @@ def counter(counts=COUNTS):
     return HistogramCounter(counts, DOMAIN)
 
 
-def only(period, counts=COUNTS):
+def records_of(period, counts=COUNTS):
     """The records of one period."""
     here = np.zeros_like(counts)
     here[:, :, period - 1] = counts[:, :, period - 1]
@@ -83,20 +85,20 @@ def folder(tmp_path):
     return tmp_path / "state"
 
 
-def drawn(series, book, folder, upto, door=None, counts=COUNTS):
-    return [draw(series, t, only(t, counts), book, folder, noise=door or Replay()) for t in range(1, upto + 1)]
+def draw_periods(series, book, folder, upto, source=None, counts=COUNTS):
+    return [draw(series, t, records_of(t, counts), book, folder, noise=source or Replay()) for t in range(1, upto + 1)]
 
 
-def whole(series, found):
+def joint_answers(series, results):
     """The answers of all periods in the order of the strategy: by group, sector by sector, and there by row."""
     out = []
     for g in series.strategy.groups:
         sectors = []
         for i in range(len(g)):
-            place, parts = tuple(g.attributes[i].tolist()), []
-            for design, measured in zip(series.designs, found, strict=True):
+            position, parts = tuple(g.attributes[i].tolist()), []
+            for design, measured in zip(series.designs, results, strict=True):
                 for h, values in zip(design.groups, measured.answers[0], strict=True):
-                    if tuple(h.attributes[0].tolist()) == place:
+                    if tuple(h.attributes[0].tolist()) == position:
                         parts.append(values.reshape(-1, h.rank))
             sectors.append(np.concatenate(parts, axis=1).ravel())
         out.append(np.concatenate(sectors))
@@ -105,9 +107,9 @@ def whole(series, found):
 
 def test_the_rows_of_all_periods_are_those_of_the_strategy_and_touch_no_later_period(book, folder):
     """Exact answers, as all records at once give them; the sectors here have their rows in order of time."""
-    found = drawn(SERIES, book, folder, 3)
+    results = draw_periods(SERIES, book, folder, 3)
     at_once = measure(order(STRATEGY, plan="6" * 64), counter(), book, noise=Replay()).answers[0]
-    for mine, theirs in zip(whole(SERIES, found), at_once, strict=True):
+    for mine, theirs in zip(joint_answers(SERIES, results), at_once, strict=True):
         assert mine.tolist() == theirs.tolist()
     squares = np.zeros(6, dtype=object)
     for t, design in enumerate(SERIES.designs):
@@ -123,15 +125,15 @@ def test_a_period_is_drawn_of_its_own_records_and_those_frozen_before(book, fold
     first = draw(SERIES, 1, counter(), book, folder, noise=Replay(3))
     second = draw(SERIES, 2, counter(COUNTS * [[7], [1], [0]]), book, folder, noise=Replay(3))
     with Ledger(folder.parent / "other.db") as other:
-        plain = drawn(SERIES, other, folder.parent / "other", 2, Replay(3))
-    for one, two in zip((first, second), plain, strict=True):
+        separate = draw_periods(SERIES, other, folder.parent / "other", 2, Replay(3))
+    for one, two in zip((first, second), separate, strict=True):
         assert [x.tolist() for x in one.answers[0]] == [x.tolist() for x in two.answers[0]]
 
 
 def test_all_of_it_is_charged_at_the_first_period_and_nothing_at_any_other(book, folder):
     price = ceil_dyadic(SERIES.order.loss.rho)
     for t in (1, 2, 3):
-        entry = draw(SERIES, t, only(t), book, folder, noise=Replay()).charge
+        entry = draw(SERIES, t, records_of(t), book, folder, noise=Replay()).charge
         assert entry.kind == ("charge" if t == 1 else "period")
         assert (entry.drawn_period.period, spent(book)) == (t, price)
     assert [e.sequence for e in book.series(SERIES.order.account, SERIES.order.plan)] == [1, 3, 5]
@@ -140,12 +142,12 @@ def test_all_of_it_is_charged_at_the_first_period_and_nothing_at_any_other(book,
         assert reopened.verify() == 6
 
 
-def test_every_draw_is_asked_for_once_with_the_scale_of_its_sector(book, folder):
-    door = Replay()
-    drawn(SERIES, book, folder, 3, door)
+def test_every_draw_is_requested_once_with_the_scale_of_its_sector(book, folder):
+    source = Replay()
+    draw_periods(SERIES, book, folder, 3, source)
     rest = [(30.0, 3), (40.0, 1)]
-    given = {1: [(20.0, 2), *rest], 2: [(20.0, 2), *rest], 3: [(20.0, 1), *rest]}
-    assert door.requests == [("gaussian", *x) for period in (1, 2, 3) for x in given[period]]
+    runs = {1: [(20.0, 2), *rest], 2: [(20.0, 2), *rest], 3: [(20.0, 1), *rest]}
+    assert source.requests == [("gaussian", *x) for period in (1, 2, 3) for x in runs[period]]
 
 
 def check_refused(book, folder, call, code):
@@ -158,28 +160,34 @@ def check_refused(book, folder, call, code):
 
 
 def test_a_period_is_not_drawn_twice_nor_out_of_turn(book, folder):
-    door = Replay(draws=poisoned)
-    check_refused(book, folder, lambda: draw(SERIES, 2, only(2), book, folder, noise=door), "ledger.period-not-next")
-    drawn(SERIES, book, folder, 2)
-    for t, words in (
+    source = Replay(draws=poisoned)
+    check_refused(
+        book, folder, lambda: draw(SERIES, 2, records_of(2), book, folder, noise=source), "ledger.period-not-next"
+    )
+    draw_periods(SERIES, book, folder, 2)
+    for t, code in (
         (1, "ledger.period-drawn-before"),
         (2, "ledger.period-drawn-before"),
         (4, "ledger.period-not-next"),
         (0, "ledger.period-not-next"),
     ):
-        check_refused(book, folder, lambda t=t: draw(SERIES, t, counter(), book, folder, noise=door), words)
+        check_refused(book, folder, lambda t=t: draw(SERIES, t, counter(), book, folder, noise=source), code)
     other = Series(order(STRATEGY, plan="6" * 64), "o0")  # a changed plan
-    check_refused(book, folder, lambda: draw(other, 3, only(3), book, folder, noise=door), "ledger.period-not-next")
+    check_refused(
+        book, folder, lambda: draw(other, 3, records_of(3), book, folder, noise=source), "ledger.period-not-next"
+    )
     refused(
         book,
         folder,
-        lambda: draw(other, 1, only(1), book, folder, noise=door),
+        lambda: draw(other, 1, records_of(1), book, folder, noise=source),
         DataError,
         "data.series-folder-foreign-file",
     )
-    drawn_all = draw(SERIES, 3, only(3), book, folder, noise=Replay())
+    drawn_all = draw(SERIES, 3, records_of(3), book, folder, noise=Replay())
     assert drawn_all.charge.drawn_period.period == 3
-    check_refused(book, folder, lambda: draw(SERIES, 4, only(3), book, folder, noise=door), "ledger.period-not-next")
+    check_refused(
+        book, folder, lambda: draw(SERIES, 4, records_of(3), book, folder, noise=source), "ledger.period-not-next"
+    )
 
 
 def poisoned(scale, size):
@@ -188,11 +196,11 @@ def poisoned(scale, size):
 
 @pytest.mark.parametrize("what", ["flipped", "cut", "gone", "others can read", "no folder", "another file"])
 def test_what_is_frozen_is_as_it_was_or_nothing_is_drawn(book, folder, what):
-    drawn(SERIES, book, folder, 1)
+    draw_periods(SERIES, book, folder, 1)
     (path,) = folder.glob("*.frozen")
     assert path.stat().st_mode & 0o077 == 0
     assert folder.stat().st_mode & 0o077 == 0
-    words = "data.frozen-counts-altered"
+    code = "data.frozen-counts-altered"
     if what == "flipped":
         content = bytearray(path.read_bytes())
         content[-1] ^= 1
@@ -203,15 +211,15 @@ def test_what_is_frozen_is_as_it_was_or_nothing_is_drawn(book, folder, what):
         path.unlink()
     elif what == "others can read":
         folder.chmod(0o750)
-        words = "data.series-folder-open"
+        code = "data.series-folder-open"
     elif what == "no folder":
         folder.rename(folder.with_name("elsewhere"))
-        words = "data.series-folder-missing"
+        code = "data.series-folder-missing"
     else:
         (folder / "notes.txt").touch()
-        words = "data.series-folder-foreign-file"
-    door = Replay(draws=poisoned)
-    check_refused(book, folder, lambda: draw(SERIES, 2, only(2), book, folder, noise=door), words)
+        code = "data.series-folder-foreign-file"
+    source = Replay(draws=poisoned)
+    check_refused(book, folder, lambda: draw(SERIES, 2, records_of(2), book, folder, noise=source), code)
     assert [e.sequence for e in touched(SERIES, book, folder)] == [1] * (
         what in ("flipped", "cut", "gone", "no folder")
     )
@@ -219,20 +227,22 @@ def test_what_is_frozen_is_as_it_was_or_nothing_is_drawn(book, folder, what):
 
 def test_counts_of_another_version_are_not_read(book, folder, monkeypatch):
     """The digest is right, and they are counts of something else: only a program that counts otherwise does that."""
-    drawn(SERIES, book, folder, 1)
+    draw_periods(SERIES, book, folder, 1)
     monkeypatch.setattr(periods, "_head", lambda series, period: b"another")
-    check_refused(book, folder, lambda: draw(SERIES, 2, only(2), book, folder), "data.frozen-counts-other-version")
+    check_refused(
+        book, folder, lambda: draw(SERIES, 2, records_of(2), book, folder), "data.frozen-counts-other-version"
+    )
 
 
-@pytest.mark.parametrize("known", [0, 1, 2, 3])
-def test_one_period_is_next_and_no_other(known):
+@pytest.mark.parametrize("drawn_before", [0, 1, 2, 3])
+def test_one_period_is_next_and_no_other(drawn_before):
     for period in range(-1, 6):
-        if period == known + 1 <= 3:
-            periods._refuse_turn(SERIES, period, known)
+        if period == drawn_before + 1 <= 3:
+            periods._refuse_turn(SERIES, period, drawn_before)
             continue
-        words = "ledger.period-drawn-before" if 1 <= period <= known else "ledger.period-not-next"
-        with refused(words):
-            periods._refuse_turn(SERIES, period, known)
+        code = "ledger.period-drawn-before" if 1 <= period <= drawn_before else "ledger.period-not-next"
+        with refused(code):
+            periods._refuse_turn(SERIES, period, drawn_before)
 
 
 @pytest.mark.parametrize("margins", [[("o0", "a0")], [("o0",), ("o0", "o1"), ("a0", "o0", "a1"), ("a1", "o0")]])
@@ -242,9 +252,9 @@ def test_counts_are_thawed_as_they_were_frozen_and_no_others(folder, monkeypatch
     shapes = [tuple(DOMAIN.sizes[a] for a in m if a != "o0") for m in margins]
     counts = [rng.integers(2**62, 2**63 - 1, shape) for shape in shapes]
     entry = SimpleNamespace(drawn_period=DrawnPeriod(2, periods._freeze(SERIES, folder, 2, counts)))
-    found = periods._thawed(SERIES, folder, entry, margins)
-    assert all(x.dtype == np.int64 for x in found)
-    assert [x.tolist() for x in found] == [x.tolist() for x in counts]
+    results = periods._thawed(SERIES, folder, entry, margins)
+    assert all(x.dtype == np.int64 for x in results)
+    assert [x.tolist() for x in results] == [x.tolist() for x in counts]
     for less in ([*margins, ("o0",)], margins[:-1] or [("o0",)], [*margins[:-1], ("o0", "a0", "a1", "o1")]):
         with refused("data.frozen-counts-other-version"):
             periods._thawed(SERIES, folder, entry, less)
@@ -256,23 +266,25 @@ def test_counts_are_thawed_as_they_were_frozen_and_no_others(folder, monkeypatch
 
 def test_a_place_for_the_folder_is_there(book, folder):
     inside = folder / "below"
-    check_refused(book, folder, lambda: draw(SERIES, 1, only(1), book, inside), "data.series-folder-missing")
+    check_refused(book, folder, lambda: draw(SERIES, 1, records_of(1), book, inside), "data.series-folder-missing")
 
 
 def test_an_old_copy_of_the_ledger_does_not_draw_again(tmp_path, folder):
     with Ledger(tmp_path / "old.db"):
         pass
     with Ledger(tmp_path / "ledger.db") as book:
-        drawn(SERIES, book, folder, 1)
+        draw_periods(SERIES, book, folder, 1)
     with Ledger(tmp_path / "old.db") as book:
-        check_refused(book, folder, lambda: draw(SERIES, 1, only(1), book, folder), "data.series-folder-foreign-file")
+        check_refused(
+            book, folder, lambda: draw(SERIES, 1, records_of(1), book, folder), "data.series-folder-foreign-file"
+        )
 
 
 def test_a_folder_of_a_series_whose_answers_are_lost_is_no_other_series(book, folder):
-    drawn(SERIES, book, folder, 1)
+    draw_periods(SERIES, book, folder, 1)
     next(folder.glob("*.drawn")).unlink()
     other = Series(order(STRATEGY, plan="6" * 64), "o0")
-    check_refused(book, folder, lambda: draw(other, 1, only(1), book, folder), "data.series-folder-foreign-file")
+    check_refused(book, folder, lambda: draw(other, 1, records_of(1), book, folder), "data.series-folder-foreign-file")
 
 
 def test_a_series_that_does_not_fit_is_refused_before_anything_is_counted(book, folder):
@@ -298,18 +310,18 @@ def test_counts_that_were_made_elsewhere_are_drawn(book, folder, tmp_path):
     there = SealedCounter(tmp_path / "counts", DOMAIN, SERIES.order.source)
     one = draw(SERIES, 1, there, book, folder, noise=Replay())
     assert spent(book) == ceil_dyadic(SERIES.order.loss.rho)
-    assert [x.tolist() for x in one.answers[0]] == [x.tolist() for x in drawn_alone(tmp_path, 1)[0].answers[0]]
+    assert [x.tolist() for x in one.answers[0]] == [x.tolist() for x in separately_drawn(tmp_path, 1)[0].answers[0]]
 
 
-def drawn_alone(tmp_path, upto, door=None):
+def separately_drawn(tmp_path, upto, source=None):
     with Ledger(tmp_path / "alone.db") as book:
-        return drawn(SERIES, book, tmp_path / "alone", upto, door)
+        return draw_periods(SERIES, book, tmp_path / "alone", upto, source)
 
 
 def test_what_was_drawn_is_kept_and_read_again(book, folder):
-    found = drawn(SERIES, book, folder, 2, Replay(5))
+    results = draw_periods(SERIES, book, folder, 2, Replay(5))
     read = read_answers(SERIES, book, folder)
-    for one, two in zip(found, read, strict=True):
+    for one, two in zip(results, read, strict=True):
         assert one.charge == two.charge
         assert [x.tolist() for x in one.answers[0]] == [x.tolist() for x in two.answers[0]]
         assert [x.dtype for x in two.answers[0]] == [np.dtype(np.int64)] * 3
@@ -319,7 +331,7 @@ def test_what_was_drawn_is_kept_and_read_again(book, folder):
         read_answers(SERIES, book, folder)
 
 
-def test_answers_beyond_64_bits_are_kept_whole(book, folder):
+def test_answers_above_64_bits_are_stored_in_full(book, folder):
     strategy = of_sectors(CELLS, (np.diag([2**61] * 6).tolist(), {(): (np.eye(6, dtype=int).tolist(), 2.0**50)}))
     series = Series(order(strategy), "o0")
     draw(series, 1, counter(), book, folder, noise=Replay())
@@ -345,21 +357,21 @@ def test_what_is_read_again_is_of_64_bits_where_all_of_it_fits(values, kind):
 
 
 def test_a_period_whose_answers_are_lost_is_drawn_again_for_its_own_price(book, folder):
-    drawn(SERIES, book, folder, 2)
+    draw_periods(SERIES, book, folder, 2)
     check_refused(book, folder, lambda: redraw(SERIES, 2, book, folder), "ledger.period-not-lost")
     for t in (0, 3):
         check_refused(book, folder, lambda t=t: redraw(SERIES, t, book, folder), "ledger.period-not-lost")
     sorted(folder.glob("*.drawn"))[1].unlink()
     lost = read_answers(SERIES, book, folder)[1]
     assert (lost.kind, lost.drawn_period.period) == ("period", 2)
-    found = redraw(SERIES, 2, book, folder, noise=Replay())
-    assert found.charge.rho == ceil_dyadic(SERIES.designs[1].loss(SERIES.order.adjacency).rho)
-    assert spent(book) == ceil_dyadic(SERIES.order.loss.rho) + found.charge.rho
-    assert 0 < found.charge.rho < SERIES.order.loss.rho
-    assert read_answers(SERIES, book, folder)[1].charge == found.charge
-    third = draw(SERIES, 3, only(3), book, folder, noise=Replay())
-    plain = drawn_alone(folder.parent, 3)
-    for one, two in zip((found, third), plain[1:], strict=True):
+    results = redraw(SERIES, 2, book, folder, noise=Replay())
+    assert results.charge.rho == ceil_dyadic(SERIES.designs[1].loss(SERIES.order.adjacency).rho)
+    assert spent(book) == ceil_dyadic(SERIES.order.loss.rho) + results.charge.rho
+    assert 0 < results.charge.rho < SERIES.order.loss.rho
+    assert read_answers(SERIES, book, folder)[1].charge == results.charge
+    third = draw(SERIES, 3, records_of(3), book, folder, noise=Replay())
+    separate = separately_drawn(folder.parent, 3)
+    for one, two in zip((results, third), separate[1:], strict=True):
         assert [x.tolist() for x in one.answers[0]] == [x.tolist() for x in two.answers[0]]
 
 
@@ -373,7 +385,7 @@ def test_a_series_is_charged_to_every_unit_that_it_concerns(book, folder):
     with pytest.raises(BudgetExceeded):
         draw(series, 1, Poisoned(), book, folder)
     book.set_cap(other, cap)
-    assert draw(series, 1, only(1), book, folder, noise=Replay()).charge.price(other).rho == cap
+    assert draw(series, 1, records_of(1), book, folder, noise=Replay()).charge.price(other).rho == cap
     next(folder.glob("*.drawn")).unlink()
     once_more = ceil_dyadic(series.redraw_order(1).cost(household).rho)
     book.set_cap(other, cap + once_more - Fraction(1, 2**64))
@@ -384,18 +396,18 @@ def test_a_series_is_charged_to_every_unit_that_it_concerns(book, folder):
     assert book.balance(other).spent == cap + once_more
 
 
-def test_a_series_is_told_of_its_counting_and_salts_what_it_writes_down(book, folder):
-    told = []
-    first = draw(SERIES, 1, only(1), book, folder, progress=told.append, noise=Replay()).charge
-    assert told[-1] == 1
+def test_a_series_reports_its_counting_and_salts_what_it_writes_down(book, folder):
+    reports = []
+    one = draw(SERIES, 1, records_of(1), book, folder, progress=reports.append, noise=Replay()).charge
+    assert reports[-1] == 1
     next(folder.glob("*.drawn")).unlink()
-    salts = [x.detail["salt"] for x in (first, redraw(SERIES, 1, book, folder, noise=Replay()).charge)]
+    salts = [x.detail["salt"] for x in (one, redraw(SERIES, 1, book, folder, noise=Replay()).charge)]
     assert all(re.fullmatch("[0-9a-f]{32}", salt) for salt in salts)
     assert salts[0] != salts[1]
 
 
 def test_a_folder_that_is_gone_is_not_made_to_draw_again(book, folder):
-    drawn(SERIES, book, folder, 1)
+    draw_periods(SERIES, book, folder, 1)
     folder.rename(folder.with_name("elsewhere"))
     check_refused(book, folder, lambda: redraw(SERIES, 1, book, folder), "data.series-folder-missing")
     assert not folder.exists()
@@ -405,29 +417,29 @@ def test_what_others_left_of_a_period_is_removed_when_it_was_drawn(book, folder)
     folder.mkdir(mode=0o700)
     for name in (f"0001-{'a' * 64}.frozen", f"0001d-{'b' * 16}.unfinished", f"0002-{'a' * 64}.frozen"):
         (folder / name).touch()
-    drawn(SERIES, book, folder, 1)
+    draw_periods(SERIES, book, folder, 1)
     assert sorted(p.suffix for p in folder.iterdir() if p.name.startswith("0001")) == [".drawn", ".frozen"]
     assert len(list(folder.iterdir())) == 3
 
 
 def test_a_folder_that_cannot_be_written_to_stops_it_before_the_charge(book, folder, monkeypatch):
-    real, place = disk.Draft.move_to, []
+    real, placed = disk.Draft.move_to, []
     with monkeypatch.context() as patched:
         patched.setattr(disk.os, "fsync", failing)
         with refused("ledger.answers-not-kept"):
-            draw(SERIES, 1, only(1), book, folder)
+            draw(SERIES, 1, records_of(1), book, folder)
 
-    def first(self, path):
-        return real(self, path) if place else place.append(path) or failing(path)
+    def fail_once(self, path):
+        return real(self, path) if placed else placed.append(path) or failing(path)
 
-    monkeypatch.setattr(disk.Draft, "move_to", first)
+    monkeypatch.setattr(disk.Draft, "move_to", fail_once)
     with refused("data.frozen-counts-not-kept"):
-        draw(SERIES, 1, only(1), book, folder)
+        draw(SERIES, 1, records_of(1), book, folder)
     assert spent(book) == 0
     assert not list(folder.iterdir())
 
 
-def test_a_disk_that_is_full_after_the_charge_is_said_to_have_cost_it(book, folder, monkeypatch):
+def test_a_disk_that_is_full_after_the_charge_leaves_the_charge_stated(book, folder, monkeypatch):
     real, stages = disk.Draft.move_to, Stages()
     for moment in ("write", "place"):
         with monkeypatch.context() as patched:
@@ -437,7 +449,9 @@ def test_a_disk_that_is_full_after_the_charge_is_said_to_have_cost_it(book, fold
                 )
             else:
                 patched.setattr(answers, "serialise", lambda *_: failing(None))
-            call = partial(redraw, SERIES, 1) if book.entries() else partial(draw, SERIES, 1, only(1), stages=stages)
+            call = (
+                partial(redraw, SERIES, 1) if book.entries() else partial(draw, SERIES, 1, records_of(1), stages=stages)
+            )
             with pytest.raises((LedgerError, OSError)):
                 call(ledger=book, folder=folder, noise=Replay())
     assert stages.charge == book.entries()[0] == read_answers(SERIES, book, folder)[0]
@@ -454,14 +468,14 @@ def failing(handle):
 def test_where_folders_have_no_modes_none_is_looked_at(book, folder, monkeypatch):
     monkeypatch.setattr(periods.sys, "platform", "win32")
     folder.mkdir(mode=0o755)
-    assert draw(SERIES, 1, only(1), book, folder, noise=Replay()).charge.sequence == 1
+    assert draw(SERIES, 1, records_of(1), book, folder, noise=Replay()).charge.sequence == 1
 
 
 ID = {"id": "who"}
 
 
 @pytest.mark.parametrize(
-    ("made", "words"),
+    ("arguments", "code"),
     [
         (lambda: (order(STRATEGY, STRATEGY), "o0"), "plan.series-needs-period-tables"),
         (lambda: (order(of_margins(cells_over((3,), 2), 1.0, ((0,), [[1, 2]]))), "o0"), "plan.made-for-another-domain"),
@@ -488,17 +502,17 @@ ID = {"id": "who"}
             "plan.series-bound-across-periods",
         ),
         (
-            lambda: (order(of_sectors(CELLS, (SOME[:4], {(): (np.eye(4, dtype=int).tolist(), 20.0)}))), "o0"),
+            lambda: (order(of_sectors(CELLS, (MIXED_ROWS[:4], {(): (np.eye(4, dtype=int).tolist(), 20.0)}))), "o0"),
             "plan.series-period-empty",
         ),
     ],
 )
-def test_what_is_no_series_is_refused(made, words):
-    with refused(words):
-        Series(*made())
+def test_what_is_no_series_is_refused(arguments, code):
+    with refused(code):
+        Series(*arguments())
 
 
-def test_rows_beyond_62_bits_are_refused():
+def test_rows_above_62_bits_are_refused():
     mixing = np.diag([2**40] * 6).tolist()
     wide = of_sectors(CELLS, (np.diag([2**40] * 6).tolist(), {(): (mixing, 20.0)}))
     with refused("plan.sector-basis-not-integers"):
@@ -513,7 +527,7 @@ def test_what_was_computed_before_is_not_believed(book, folder):
     believed = Series(order(STRATEGY), "o0")
     believed.order.__dict__["loss"] = LOSS + LOSS
     believed.order.designs[0].__dict__["_profile"] = (Fraction(1),) * 6
-    assert draw(believed, 1, only(1), book, folder, noise=Replay()).charge.rho == ceil_dyadic(LOSS.rho)
+    assert draw(believed, 1, records_of(1), book, folder, noise=Replay()).charge.rho == ceil_dyadic(LOSS.rho)
 
 
 def test_an_attribute_with_levels_is_no_period():
@@ -522,9 +536,9 @@ def test_an_attribute_with_levels_is_no_period():
     strategy = of_sectors(
         cells_over((), 3), (np.eye(3, dtype=int).tolist(), {(): (np.eye(3, dtype=int).tolist(), 9.0)})
     )
-    made = Order(domain, DataSource(), fn.PrivacyUnit(), (strategy,), plan="1" * 64, mechanism="by hand")
+    base = Order(domain, DataSource(), fn.PrivacyUnit(), (strategy,), plan="1" * 64, mechanism="by hand")
     with refused("plan.series-period-has-levels"):
-        Series(made, "o")
+        Series(base, "o")
 
 
 @pytest.mark.parametrize(
@@ -548,33 +562,39 @@ HASH, OTHER = "a" * 64, "b" * 64
 
 
 def test_the_ledger_keeps_the_turns_of_a_series(book):
-    of, detail = SERIES.order.account, {"plan": "p"}
-    for wrong, words in (
-        (lambda: book.period(of, "p", DrawnPeriod(1, HASH)), "ledger.series-not-charged-first"),
-        (lambda: book.period(of, "p", DrawnPeriod(2, HASH)), "ledger.series-not-in-turn"),
-        (lambda: book.charge(of, LOSS, detail, drawn_period=DrawnPeriod(2, HASH)), "ledger.series-not-in-turn"),
-        (lambda: book.charge(of, LOSS, {}, drawn_period=DrawnPeriod(1, HASH)), "ledger.entry-invalid"),
-        (lambda: book.charge(of, LOSS, {**detail, "series": 1}), "ledger.detail-has-own-keys"),
+    adjacency, detail = SERIES.order.account, {"plan": "p"}
+    for wrong, code in (
+        (lambda: book.period(adjacency, "p", DrawnPeriod(1, HASH)), "ledger.series-not-charged-first"),
+        (lambda: book.period(adjacency, "p", DrawnPeriod(2, HASH)), "ledger.series-not-in-turn"),
+        (lambda: book.charge(adjacency, LOSS, detail, drawn_period=DrawnPeriod(2, HASH)), "ledger.series-not-in-turn"),
+        (lambda: book.charge(adjacency, LOSS, {}, drawn_period=DrawnPeriod(1, HASH)), "ledger.entry-invalid"),
+        (lambda: book.charge(adjacency, LOSS, {**detail, "series": 1}), "ledger.detail-has-own-keys"),
     ):
-        with refused(words):
+        with refused(code):
             wrong()
-    book.charge(of, LOSS, detail, drawn_period=DrawnPeriod(1, HASH))
-    for wrong, words in (
-        (lambda: book.charge(of, LOSS, detail, drawn_period=DrawnPeriod(1, OTHER)), "ledger.series-counts-differ"),
-        (lambda: book.charge(of, LOSS, detail, drawn_period=DrawnPeriod(2, OTHER)), "ledger.series-not-charged-first"),
-        (lambda: book.period(of, "p", DrawnPeriod(1, HASH)), "ledger.series-not-in-turn"),
-        (lambda: book.period(of, "q", DrawnPeriod(2, HASH)), "ledger.series-not-in-turn"),
-        (lambda: book.charge(of, LOSS, {"plan": "x"}, composed_with=("p",)), "ledger.composed-plan-a-series"),
+    book.charge(adjacency, LOSS, detail, drawn_period=DrawnPeriod(1, HASH))
+    for wrong, code in (
+        (
+            lambda: book.charge(adjacency, LOSS, detail, drawn_period=DrawnPeriod(1, OTHER)),
+            "ledger.series-counts-differ",
+        ),
+        (
+            lambda: book.charge(adjacency, LOSS, detail, drawn_period=DrawnPeriod(2, OTHER)),
+            "ledger.series-not-charged-first",
+        ),
+        (lambda: book.period(adjacency, "p", DrawnPeriod(1, HASH)), "ledger.series-not-in-turn"),
+        (lambda: book.period(adjacency, "q", DrawnPeriod(2, HASH)), "ledger.series-not-in-turn"),
+        (lambda: book.charge(adjacency, LOSS, {"plan": "x"}, composed_with=("p",)), "ledger.composed-plan-a-series"),
     ):
-        with refused(words):
+        with refused(code):
             wrong()
-    book.period(of, "p", DrawnPeriod(2, OTHER))
-    book.charge(of, LOSS, detail, drawn_period=DrawnPeriod(1, HASH))  # again
-    assert [(e.sequence, e.drawn_period.period) for e in book.series(of, "p")] == [(3, 1), (2, 2)]
-    assert book.balance(of).spent == 2 * ceil_dyadic(LOSS.rho)
+    book.period(adjacency, "p", DrawnPeriod(2, OTHER))
+    book.charge(adjacency, LOSS, detail, drawn_period=DrawnPeriod(1, HASH))  # again
+    assert [(e.sequence, e.drawn_period.period) for e in book.series(adjacency, "p")] == [(3, 1), (2, 2)]
+    assert book.balance(adjacency).spent == 2 * ceil_dyadic(LOSS.rho)
 
 
-def test_nothing_stands_beside_a_series(book):
+def test_nothing_is_composed_with_a_series(book):
     record = order(STRATEGY, unit=fn.PrivacyUnit())
     book.charge(record.account, record.ledger_loss(), {"plan": "p"}, drawn_period=DrawnPeriod(1, HASH))
     with refused("ledger.composed-plan-a-series"):
@@ -587,10 +607,10 @@ def test_what_is_drawn_is_a_number_and_a_digest(wrong):
         DrawnPeriod(*wrong)
 
 
-@pytest.mark.parametrize("words", [None, {}, {"period": 1}, {"period": 1, "frozen": HASH, "more": 1}])
-def test_what_is_drawn_is_written_in_one_way(words):
+@pytest.mark.parametrize("document", [None, {}, {"period": 1}, {"period": 1, "frozen": HASH, "more": 1}])
+def test_what_is_drawn_is_written_in_one_way(document):
     with refused("ledger.period-not-readable"):
-        DrawnPeriod.parse(words)
+        DrawnPeriod.parse(document)
 
 
 # --- killed ---------------------------------------------------------------------------------------------
@@ -606,7 +626,7 @@ root, events = Path({root!r}), {{"open", "os.mkdir", "os.rename", "os.remove", "
 
 def twice(place):
     with Ledger(place / "ledger.db") as book:
-        made.drawn(made.SERIES, book, place / "state", 2, made.Replay(9))
+        made.draw_periods(made.SERIES, book, place / "state", 2, made.Replay(9))
 
 real = os.fsync
 for moment in itertools.count(1):
@@ -633,7 +653,7 @@ for moment in itertools.count(1):
 
 
 @pytest.mark.slow
-def test_killed_at_any_write_the_state_is_whole_and_no_period_is_drawn_twice(tmp_path):
+def test_killed_at_any_write_the_state_is_complete_and_no_period_is_drawn_twice(tmp_path):
     """After each kill the next call goes on where the ledger is, and draws what was charged, at no price."""
     if not hasattr(os, "fork"):
         pytest.skip("needs fork")
@@ -641,24 +661,24 @@ def test_killed_at_any_write_the_state_is_whole_and_no_period_is_drawn_twice(tmp
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
     places = sorted((p for p in tmp_path.iterdir()), key=lambda p: int(p.name))
     seen = []
-    for place in places:
-        with Ledger(place / "ledger.db") as book:
+    for folder_killed in places:
+        with Ledger(folder_killed / "ledger.db") as book:
             book.verify()
-            folder, account = place / "state", SERIES.order.account
-            known = book.series(account, SERIES.order.plan)
+            folder, account = folder_killed / "state", SERIES.order.account
+            entries = book.series(account, SERIES.order.plan)
             assert spent(book) in (0, ceil_dyadic(SERIES.order.loss.rho))
-            assert bool(spent(book)) == bool(known)
-            found = read_answers(SERIES, book, folder) if known else []
-            lost = [i for i, x in enumerate(found, 1) if x in known]
+            assert bool(spent(book)) == bool(entries)
+            results = read_answers(SERIES, book, folder) if entries else []
+            lost = [i for i, x in enumerate(results, 1) if x in entries]
             before = spent(book)
-            seen.append((len(known), len(lost)))
+            seen.append((len(entries), len(lost)))
             for t in lost:
                 with refused("ledger.period-drawn-before"):
-                    draw(SERIES, t, only(t), book, folder)
+                    draw(SERIES, t, records_of(t), book, folder)
                 redraw(SERIES, t, book, folder, noise=Replay(9))
             assert spent(book) == before  # no answers of this plan were published: to draw it costs nothing
-            for t in range(len(known) + 1, 4):
-                draw(SERIES, t, only(t), book, folder, noise=Replay(9))
+            for t in range(len(entries) + 1, 4):
+                draw(SERIES, t, records_of(t), book, folder, noise=Replay(9))
             assert [e.drawn_period.period for e in book.series(account, SERIES.order.plan)] == [1, 2, 3]
             answers = [[x.tolist() for x in m.answers[0]] for m in read_answers(SERIES, book, folder)]
             assert {p.suffix for p in folder.iterdir()} == {".frozen", ".drawn"}

@@ -76,8 +76,8 @@ DOMAIN = fn.Domain(
 )
 STORED = fn.Domain({**{a: DOMAIN[a] for a in DOMAIN}, "person": fn.Categorical(["p"]), "unused": fn.Ordered(0, 1)})
 KINDS = {"sex": "string", "age": "int64", "place": "string", "person": "string", "unused": "int64"}
-EVERY = ("sex", "age", "place")
-MARGINS = [EVERY, ("sex",), ("region", "age"), ("town",), ()]
+ATTRIBUTES = ("sex", "age", "place")
+MARGINS = [ATTRIBUTES, ("sex",), ("region", "age"), ("town",), ()]
 
 SOURCES = [
     "csv", "csv, all quoted, returns", "parquet pattern", "duckdb", "arrow table", "arrow stream by sevens",
@@ -105,13 +105,13 @@ def stored(rows, kinds=KINDS):
     return Records(STORED, {a: list(c) for a, c in zip(STORED, columns, strict=True)}, kinds)
 
 
-def counter(source, rows, folder, most, pattern=NO_PATTERN, *, drop=True, kinds=KINDS):
-    return opened(source, zoo.COUNTERS[source].make(stored(rows, kinds), folder), most, pattern, drop=drop)
+def counter(source, rows, folder, max_records, pattern=NO_PATTERN, *, drop=True, kinds=KINDS):
+    return opened(source, zoo.COUNTERS[source].make(stored(rows, kinds), folder), max_records, pattern, drop=drop)
 
 
-def opened(source, data, most, pattern=NO_PATTERN, *, drop=True):
+def opened(source, data, max_records, pattern=NO_PATTERN, *, drop=True):
     where = DataSource(table=zoo.COUNTERS[source].table, outside_domain=DROP if drop else REFUSE)
-    return open_counter(data, DOMAIN, where, RecordBound("person", most, pattern))
+    return open_counter(data, DOMAIN, where, RecordBound("person", max_records, pattern))
 
 
 @pytest.fixture(scope="module")
@@ -125,31 +125,31 @@ def held(tmp_path_factory):
     return make
 
 
-def first(rows, most, pattern=NO_PATTERN):
+def counted_records(rows, max_records, pattern=NO_PATTERN):
     """Return the counted records of each person, record by record: an independent implementation of the rule."""
-    own = {}
+    records_of = {}
     for *values, person, _ in rows:
         cells = tuple(DOMAIN[a].cell(v) for a, v in zip(DOMAIN, values, strict=True))
         if None not in cells and person not in (None, ""):
-            told = "".join(f"{c + 1}/" for c in cells) + str(person)
-            own.setdefault(str(person), []).append((hashlib.md5(told.encode()).hexdigest(), cells))  # noqa: S324
-    kept = {}
-    for p, x in own.items():
-        kept[p] = in_pattern([cells for _, cells in sorted(x)], pattern)[:most]
-    return kept
+            text = "".join(f"{c + 1}/" for c in cells) + str(person)
+            records_of.setdefault(str(person), []).append((hashlib.md5(text.encode()).hexdigest(), cells))  # noqa: S324
+    counted = {}
+    for p, x in records_of.items():
+        counted[p] = in_pattern([cells for _, cells in sorted(x)], pattern)[:max_records]
+    return counted
 
 
 def in_pattern(line, pattern, domain=DOMAIN):
     """Return the cells of a person's records that keep to the pattern, taken first to last."""
-    at = list(domain).index
-    line = [c for c in line if all(c[at(a)] == line[0][at(a)] for a in pattern.fixed)]
+    index = list(domain).index
+    line = [c for c in line if all(c[index(a)] == line[0][index(a)] for a in pattern.fixed)]
     once = [(pattern.once_per, 1)] if pattern.once_per else []
     each = [((a,), n) for a, n in pattern.per_value] + [((a,), 1) for a, _ in pattern.separation]
     for names, n in once + each:
-        own = [[c[at(a)] for a in names] for c in line]
-        line = [c for i, c in enumerate(line) if own[:i].count(own[i]) < n]
+        keys = [[c[index(a)] for a in names] for c in line]
+        line = [c for i, c in enumerate(line) if keys[:i].count(keys[i]) < n]
     for a, n in pattern.separation:
-        line = [c for c in line if not any(0 < c[at(a)] - x[at(a)] < n for x in line)]
+        line = [c for c in line if not any(0 < c[index(a)] - x[index(a)] < n for x in line)]
     return line
 
 
@@ -174,10 +174,10 @@ def by_source(sources, *bounds):
 
 def tables(cells):
     counts = {m: np.zeros([DOMAIN.sizes[a] for a in m], dtype=np.int64) for m in MARGINS}
-    for sex, age, place in cells:
-        at = {"sex": sex, "age": age, "place": place, "town": place, "region": int(place == 2)}
+    for sex, age, region in cells:
+        cell = {"sex": sex, "age": age, "place": region, "town": region, "region": int(region == 2)}
         for m in MARGINS:
-            counts[m][tuple(at[a] for a in m)] += 1
+            counts[m][tuple(cell[a] for a in m)] += 1
     return counts
 
 
@@ -192,35 +192,35 @@ def untried(one_engine, monkeypatch):
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize(
-    ("source", "most", "pattern"),
+    ("source", "max_records", "pattern"),
     by_source(SOURCES, (1, NO_PATTERN), (10**12, NO_PATTERN), (1, Pattern(("sex",))), *((3, p) for p in PATTERNS)),
 )
-def test_every_source_counts_the_same_records_of_each_person(source, most, pattern, held, untried):
+def test_every_source_counts_the_same_records_of_each_person(source, max_records, pattern, held, untried):
     rows = people(25)
-    wanted = tables(x for own in first(rows, most, pattern).values() for x in own)
-    assert 25 * most >= wanted[()] or most > 3
+    expected = tables(x for records in counted_records(rows, max_records, pattern).values() for x in records)
+    assert 25 * max_records >= expected[()] or max_records > 3
     for drop in (True, False):
-        made = opened(source, held(source, tuple(rows)), most, pattern, drop=drop)
-        made.check(["sex"])
-        assert made.bound == RecordBound("person", most, pattern)
-        same_counts(made.count(MARGINS), wanted)
-        same_counts(made.count([("sex",)]), {("sex",): wanted["sex",]})
-        assert made.count([]) == {}
+        counter_opened = opened(source, held(source, tuple(rows)), max_records, pattern, drop=drop)
+        counter_opened.check(["sex"])
+        assert counter_opened.bound == RecordBound("person", max_records, pattern)
+        same_counts(counter_opened.count(MARGINS), expected)
+        same_counts(counter_opened.count([("sex",)]), {("sex",): expected["sex",]})
+        assert counter_opened.count([]) == {}
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_whole_numbers_are_ids_by_their_digits(source, tmp_path, untried):
+def test_integers_are_ids_by_their_digits(source, tmp_path, untried):
     """The counted records of person 7 are the same with the id 7 and "7"."""
     rows = people(12)
     numbers = {name: 7 * i - 20 for i, name in enumerate(dict.fromkeys(x[3] for x in rows))}
     rows = [(*x[:3], numbers[x[3]], 0) for x in rows]
-    wanted = tables(x for own in first(rows, 2).values() for x in own)
-    same_counts(counter(source, rows, tmp_path, 2, kinds=KINDS | {"person": "int64"}).count(MARGINS), wanted)
+    expected = tables(x for records in counted_records(rows, 2).values() for x in records)
+    same_counts(counter(source, rows, tmp_path, 2, kinds=KINDS | {"person": "int64"}).count(MARGINS), expected)
 
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("source", SOURCES)
-def test_records_without_an_id_or_outside_are_dropped_or_told(source, tmp_path, untried):
+def test_records_without_an_id_or_outside_are_dropped_or_refused(source, tmp_path, untried):
     """Also by attributes in no requested table; all are reported, and none has taken the place of another."""
     rows = people(9)
     odd = (
@@ -229,8 +229,8 @@ def test_records_without_an_id_or_outside_are_dropped_or_told(source, tmp_path, 
         + [("x", 1, "a", "p7", 0)] * 30
         + [("f", None, "a", "p7", 0)]
     )
-    wanted = tables(x for own in first(rows, 2).values() for x in own)
-    same_counts(counter(source, odd + rows, tmp_path, 2).count(MARGINS), wanted)
+    expected = tables(x for records in counted_records(rows, 2).values() for x in records)
+    same_counts(counter(source, odd + rows, tmp_path, 2).count(MARGINS), expected)
     refusing = counter(source, rows + odd, tmp_path, 2, drop=False)
     for margins in ([("age",)], MARGINS):
         with refused("data.records-without-id") as caught:
@@ -252,7 +252,7 @@ def test_no_records_are_zero_counts(tmp_path, untried):
      (float("nan"), None), (True, None), (np.True_, None), (None, None), (b"p", None), ("\ud800", None),
      (10**30, "1" + "0" * 30), ("é" * 512, "é" * 512), ("é" * 512 + "x", None)],
 )  # fmt: skip
-def test_an_id_is_a_text_or_a_whole_number(value, name):
+def test_an_id_is_a_text_or_an_integer(value, name):
     assert person_id(value) == name
 
 
@@ -276,8 +276,10 @@ def test_values_of_sqlite_have_types_of_their_own(tmp_path):
         ids = ["1", 1, 1.0, b"1", None, "", "01"]
         db.executemany("INSERT INTO people VALUES (?, 'f', ?, 'a')", [(x, i % 4) for i, x in enumerate(ids * 2)])
         db.commit()
-    made = open_counter(path, DOMAIN, DataSource(table="people", outside_domain=DROP), RecordBound("person", 3))
-    assert made.count([()])[()] == 5  # three of "1", two of "01"
+    counter_opened = open_counter(
+        path, DOMAIN, DataSource(table="people", outside_domain=DROP), RecordBound("person", 3)
+    )
+    assert counter_opened.count([()])[()] == 5  # three of "1", two of "01"
     with refused("data.records-without-id"):
         open_counter(path, DOMAIN, DataSource(table="people"), RecordBound("person", 3)).count([()])
 
@@ -296,20 +298,22 @@ def test_records_are_held_by_person_and_handed_over_in_pieces(monkeypatch):
     assert (counted[0, 7], counted[2, 9]) == (2, 1)
     once = PersonSelector(3, ("a",), Pattern(("a",)))
     once.add([b"a"] * 9, [(i % 4, 7) for i in range(9)])
-    assert [n for some in once.iter_counted() for _, n in some] == [1, 1, 1]
+    assert [n for part in once.iter_counted() for _, n in part] == [1, 1, 1]
 
 
 # --- what a person can move: the audit of neighbours ----------------------------------------------------------------
 
 
-def keeps(kept, most, pattern):
+def keeps(counts, max_records, pattern):
     """Return True if records, as counts by sex, age and place, keep to the bound and the pattern."""
-    held = [dict(zip(EVERY, c, strict=True)) for c in np.argwhere(kept).tolist() for _ in range(kept[tuple(c)])]
+    held = [
+        dict(zip(ATTRIBUTES, c, strict=True)) for c in np.argwhere(counts).tolist() for _ in range(counts[tuple(c)])
+    ]
     caps = [(pattern.once_per, 1)] if pattern.once_per else []
     caps += [((a,), n) for a, n in pattern.per_value]
     pairs = list(itertools.combinations(held, 2))
     return (
-        len(held) <= most
+        len(held) <= max_records
         and all(max(Counter(tuple(r[a] for a in names) for r in held).values()) <= n for names, n in caps)
         and all(abs(x[a] - y[a]) >= n for x, y in pairs for a, n in pattern.separation)
         and all(x[a] == y[a] for x, y in pairs for a in pattern.fixed)
@@ -318,24 +322,24 @@ def keeps(kept, most, pattern):
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize(
-    ("source", "most", "pattern"),
+    ("source", "max_records", "pattern"),
     by_source(SOURCES, (1, NO_PATTERN), (10**12, NO_PATTERN), (3, PATTERNS[1]), (3, PATTERNS[-1])),
 )
-def test_every_source_tells_of_how_many_persons_records_are_left_out(source, most, pattern, held, untried):
+def test_every_source_tells_of_how_many_persons_records_are_left_out(source, max_records, pattern, held, untried):
     """It counts the persons with more records inside the domain than are counted; one more person adds one."""
     rows = people(25)
     rows = [(*x[:3], x[3] if i % 7 else None, 0) for i, x in enumerate(rows)] + [("x", 1, "a", "p7", 0)] * 30
-    wanted = 0
-    for person, counted in first(rows, most, pattern).items():
-        own = [x[:3] for x in rows if x[3] == person]
-        inside = [x for x in own if None not in (DOMAIN[a].cell(v) for a, v in zip(DOMAIN, x, strict=True))]
-        wanted += len(counted) < len(inside)
-    assert (wanted > 5) == (most < 10)
+    expected = 0
+    for person, counted in counted_records(rows, max_records, pattern).items():
+        records = [x[:3] for x in rows if x[3] == person]
+        inside = [x for x in records if None not in (DOMAIN[a].cell(v) for a, v in zip(DOMAIN, x, strict=True))]
+        expected += len(counted) < len(inside)
+    assert (expected > 5) == (max_records < 10)
     for drop in (True, False):
-        assert opened(source, held(source, tuple(rows)), most, pattern, drop=drop).left_out() == wanted
+        assert opened(source, held(source, tuple(rows)), max_records, pattern, drop=drop).left_out() == expected
 
 
-def test_data_that_know_no_persons_do_not_tell(tmp_path):
+def test_data_without_persons_do_not_count_left_out_records(tmp_path):
     path = tmp_path / "x.sqlite"
     with contextlib.closing(sqlite3.connect(path)) as db:
         db.execute("CREATE TABLE people (person TEXT, sex TEXT, age INTEGER, place TEXT)")
@@ -347,70 +351,70 @@ def test_data_that_know_no_persons_do_not_tell(tmp_path):
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize(
-    ("source", "most", "pattern"),
+    ("source", "max_records", "pattern"),
     by_source(["csv", "arrow table", "pandas objects", *ENGINES], (1, NO_PATTERN), *((4, p) for p in PATTERNS)),
 )
-def test_a_person_moves_at_most_so_many_records_and_nobody_else_s(source, most, pattern, held, untried):
+def test_a_person_moves_at_most_so_many_records_and_nobody_else_s(source, max_records, pattern, held, untried):
     """Persons with many records come, go, move and become others, with hostile ids; the rest in another order."""
     rng, rows = np.random.default_rng(5), people(20, seed=8)
 
-    def count(some):
-        return opened(source, held(source, tuple(some)), most, pattern).count(MARGINS)
+    def count(chosen_rows):
+        return opened(source, held(source, tuple(chosen_rows)), max_records, pattern).count(MARGINS)
 
     full = count(rows)
     for person in (FEW[0], FEW[1], FEW[2], FEW[8]) if source not in SLOW else (FEW[0],):
         others = [x for x in rows if x[3] != person]
         less = count(others[i] for i in rng.permutation(len(others)))
-        kept = tables(first([x for x in rows if x[3] == person], most, pattern)[person])
-        assert kept[()] > 0
-        same_counts({m: full[m] - less[m] for m in MARGINS}, kept)
-        assert keeps(full[EVERY] - less[EVERY], most, pattern)
+        counted = tables(counted_records([x for x in rows if x[3] == person], max_records, pattern)[person])
+        assert counted[()] > 0
+        same_counts({m: full[m] - less[m] for m in MARGINS}, counted)
+        assert keeps(full[ATTRIBUTES] - less[ATTRIBUTES], max_records, pattern)
         for name in (person, FEW[3], "someone else"):
             if name in {x[3] for x in others}:
                 continue
-            moved = [(*record(rng), name, 0) for _ in range(int(rng.integers(1, 300)))]
-            now = count((others + moved)[i] for i in rng.permutation(len(others) + len(moved)))
+            added = [(*record(rng), name, 0) for _ in range(int(rng.integers(1, 300)))]
+            now = count((others + added)[i] for i in rng.permutation(len(others) + len(added)))
             gained = {m: now[m] - less[m] for m in MARGINS}
             assert all((x >= 0).all() and x.sum() > 0 for x in gained.values())
-            assert keeps(gained[EVERY], most, pattern)
-            same_counts(gained, tables(first(moved, most, pattern)[name]))
+            assert keeps(gained[ATTRIBUTES], max_records, pattern)
+            same_counts(gained, tables(counted_records(added, max_records, pattern)[name]))
 
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_who_keeps_to_the_pattern_loses_nothing(pattern):
     """Three records of a person that keep to the pattern are all counted, and other triples in part."""
-    cells = [(sex, age, place) for sex in range(2) for age in (0, 2, 5) for place in range(3)]
-    whole = 0
+    cells = [(sex, age, region) for sex in range(2) for age in (0, 2, 5) for region in range(3)]
+    kept_sets = 0
     for chosen in itertools.combinations_with_replacement(cells, 3):
-        persons = PersonSelector(3, EVERY, pattern)
+        persons = PersonSelector(3, ATTRIBUTES, pattern)
         persons.add([b"p"] * 3, chosen)
         counted = np.zeros((2, 6, 3), dtype=int)
-        for c, n in (x for some in persons.iter_counted() for x in some):
+        for c, n in (x for part in persons.iter_counted() for x in part):
             counted[c] += n
-        given = np.zeros_like(counted)
-        np.add.at(given, tuple(np.array(chosen).T), 1)
+        counts = np.zeros_like(counted)
+        np.add.at(counts, tuple(np.array(chosen).T), 1)
         assert keeps(counted, 3, pattern)
-        assert (counted <= given).all()
-        assert (counted == given).all() == keeps(given, 3, pattern)
-        whole += keeps(given, 3, pattern)
-    assert whole > 0
+        assert (counted <= counts).all()
+        assert (counted == counts).all() == keeps(counts, 3, pattern)
+        kept_sets += keeps(counts, 3, pattern)
+    assert kept_sets > 0
 
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_a_record_more_moves_as_many_records_of_its_person_as_others_pay_for(pattern):
     """Other units, such as a record, pay for this number if the records of persons are bounded."""
-    rng, dearest = np.random.default_rng(2), 0
+    rng, largest = np.random.default_rng(2), 0
     unit = fn.PrivacyUnit("person", 3, ADD, "person", *pattern)
-    paid = DOMAIN.adjacency(DataSource(outside_domain=DROP), unit).for_unit(fn.PrivacyUnit()).records
+    charges = DOMAIN.adjacency(DataSource(outside_domain=DROP), unit).for_unit(fn.PrivacyUnit()).records
     for _ in range(400):
-        own = [(*record(rng), "p", 0) for _ in range(int(rng.integers(1, 12)))]
-        more = [*own, (*record(rng), "p", 0)]
-        before, after = (Counter(first(x, 3, pattern)["p"]) for x in (own, more))
-        dearest = max(dearest, (after - before).total(), (before - after).total())
-    assert dearest <= paid
-    assert not pattern.fixed or dearest > 1
+        records = [(*record(rng), "p", 0) for _ in range(int(rng.integers(1, 12)))]
+        increased = [*records, (*record(rng), "p", 0)]
+        before, after = (Counter(counted_records(x, 3, pattern)["p"]) for x in (records, increased))
+        largest = max(largest, (after - before).total(), (before - after).total())
+    assert largest <= charges
+    assert not pattern.fixed or largest > 1
 
 
 # --- columns that are no ids ---------------------------------------------------------------------------------------
@@ -430,8 +434,8 @@ def test_ids_are_integers_or_texts(source, kind, tmp_path, untried):
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_column_that_is_not_there_or_there_twice(source, tmp_path):
-    made = zoo.COUNTERS[source]
-    data, where = made.make(stored(people(2)), tmp_path), DataSource(table=made.table)
+    source_maker = zoo.COUNTERS[source]
+    data, where = source_maker.make(stored(people(2)), tmp_path), DataSource(table=source_maker.table)
     with refused("data.column-missing") as caught:
         open_counter(data, DOMAIN, where, RecordBound("pid", 1)).check(["sex"])
     leaks_nothing(caught.value)
@@ -462,8 +466,8 @@ def test_an_array_of_counts_knows_no_persons():
 HASHED = replace(DUCKDB, digest="md5({x})", bytes="octet_length({c})")
 
 
-def tried(d, kind=ColumnKind.TEXT, *, drop=True, pattern=NO_PATTERN, **more):
-    engine_check.refuse_unless_bounded(in_duckdb(), d, "the database", kind, drop=drop, pattern=pattern, **more)
+def tried(d, kind=ColumnKind.TEXT, *, drop=True, pattern=NO_PATTERN, **options):
+    engine_check.refuse_unless_bounded(in_duckdb(), d, "the database", kind, drop=drop, pattern=pattern, **options)
 
 
 @pytest.mark.no_cover
@@ -504,20 +508,20 @@ def test_an_engine_that_counts_others_is_not_admitted(flaw, pattern):
 
 @pytest.mark.parametrize("pattern", PATTERNS[1:])
 def test_an_engine_that_counts_persons_out_of_their_pattern_is_not_admitted(pattern, monkeypatch):
-    plain = engine_check.PersonColumn
-    monkeypatch.setattr(engine_check, "PersonColumn", lambda *given: plain(*given[:-1]))
+    original = engine_check.PersonColumn
+    monkeypatch.setattr(engine_check, "PersonColumn", lambda *arguments: original(*arguments[:-1]))
     tried(HASHED)
     with refused("data.engine-bounds-differently"):
         tried(HASHED, pattern=pattern)
 
 
 def test_an_engine_that_tells_other_records_without_an_id_is_not_admitted(monkeypatch):
-    def some(*arguments, **options):
+    def fewer(*arguments, **options):
         counts, outside = count(*arguments, **options)
         return counts, {a: n and n - 1 for a, n in outside.items()}
 
     count = engine_check.count
-    monkeypatch.setattr(engine_check, "count", some)
+    monkeypatch.setattr(engine_check, "count", fewer)
     tried(HASHED)
     with refused("data.engine-bounds-differently"):
         tried(HASHED, drop=False)
@@ -528,30 +532,30 @@ def test_an_engine_that_tells_other_records_without_an_id_is_not_admitted(monkey
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("kind", ["string", "int64"])
 def test_engines_are_tried_with_persons_before_they_count(engine, kind, tmp_path, monkeypatch):
-    asked = []
+    calls = []
 
     def asking(fetch, d, what, kind, *, drop, pattern, uncounted, shares, merge):
-        asked.append((d.name, kind, pattern))
+        calls.append((d.name, kind, pattern))
         assert not shares
         assert not merge
-        assert uncounted == (len(asked) > 1)
+        assert uncounted == (len(calls) > 1)
         engine_check.refuse_unless_bounded(fetch, d, what, kind, drop=drop, pattern=pattern, uncounted=uncounted)
 
     monkeypatch.setattr(sql, "refuse_unless_bounded", asking)
     rows = [(*x[:3], 7 if kind == "int64" else "p", 0) for x in people(2)]
     for pattern in (NO_PATTERN, PATTERNS[-1]):
-        asked.clear()
-        made = counter(engine, rows, tmp_path, 2, pattern, drop=False, kinds=KINDS | {"person": kind})
-        assert asked == []
-        kept = first([(*x[:3], str(x[3]), 0) for x in rows], 2, pattern)
-        assert made.count([()])[()] == sum(map(len, kept.values()))
-        assert made.left_out() == len(kept)
-        assert asked == 2 * [(engine, {"string": ColumnKind.TEXT, "int64": ColumnKind.INTEGER}[kind], pattern)]
+        calls.clear()
+        counter_opened = counter(engine, rows, tmp_path, 2, pattern, drop=False, kinds=KINDS | {"person": kind})
+        assert calls == []
+        counted = counted_records([(*x[:3], str(x[3]), 0) for x in rows], 2, pattern)
+        assert counter_opened.count([()])[()] == sum(map(len, counted.values()))
+        assert counter_opened.left_out() == len(counted)
+        assert calls == 2 * [(engine, {"string": ColumnKind.TEXT, "int64": ColumnKind.INTEGER}[kind], pattern)]
 
 
 def test_an_engine_that_tells_of_other_persons_is_not_admitted(monkeypatch):
-    plain = engine_check.left_out
-    monkeypatch.setattr(engine_check, "left_out", lambda *given, **more: plain(*given, **more) - 1)
+    original = engine_check.left_out
+    monkeypatch.setattr(engine_check, "left_out", lambda *arguments, **options: original(*arguments, **options) - 1)
     tried(HASHED)
     with refused("data.engine-bounds-differently"):
         tried(HASHED, uncounted=True)
@@ -573,9 +577,9 @@ def test_fixed_texts_end_in_no_blank():
         db.exec_driver_sql("CREATE TABLE fixed (person CHAR(4), sex TEXT, age INT, place TEXT)")
         for person in ("p", "p ", "P", "", "  "):
             db.exec_driver_sql(f"INSERT INTO fixed VALUES ('{person}', 'f', 1, 'a'), ('{person}', 'm', 1, 'a')")
-    for most, wanted in ((1, 2), (3, 5), (9, 6)):
+    for max_records, expected in ((1, 2), (3, 5), (9, 6)):
         where = DataSource(table="fixed", outside_domain=DROP)
-        assert open_counter(postgresql(), DOMAIN, where, RecordBound("person", most)).count([()])[()] == wanted
+        assert open_counter(postgresql(), DOMAIN, where, RecordBound("person", max_records)).count([()])[()] == expected
 
 
 # --- what it costs, and on which account ---------------------------------------------------------------------------
@@ -603,13 +607,13 @@ class ByPerson(Counting):
         return {m: np.zeros(self._shape or [CELLS.sizes[a] for a in m], dtype=np.int64) for m in margins}
 
 
-def by_id(most=2, neighbours=ADD, name="person", column="pid"):
-    return fn.PrivacyUnit(name, most, neighbours, column)
+def by_id(max_records=2, neighbours=ADD, name="person", column="pid"):
+    return fn.PrivacyUnit(name, max_records, neighbours, column)
 
 
-def measured(made, ledger, bound="as ordered"):
-    bound = made.unit.bound if bound == "as ordered" else bound
-    return measuring.measure(made, ByPerson(bound), ledger, noise=Replay()).charge
+def measured(base, ledger, bound="as ordered"):
+    bound = base.unit.bound if bound == "as ordered" else bound
+    return measuring.measure(base, ByPerson(bound), ledger, noise=Replay()).charge
 
 
 BOUNDS = [RecordBound("pid", 3), RecordBound("PID", 2), RecordBound("pid", 1), RecordBound("pid", 2, Pattern(("o",)))]
@@ -617,42 +621,47 @@ BOUNDS = [RecordBound("pid", 3), RecordBound("PID", 2), RecordBound("pid", 1), R
 
 @pytest.mark.parametrize("bound", [None, *BOUNDS])
 def test_data_that_are_counted_otherwise_than_was_priced_are_refused(bound):
-    for made, given in ((order(SECTORS, unit=by_id()), bound), (order(SECTORS), RecordBound("pid", 2))):
+    for base, given_bound in ((order(SECTORS, unit=by_id()), bound), (order(SECTORS), RecordBound("pid", 2))):
         with Ledger(":memory:") as ledger:
             with refused("data.bound-differs"):
-                measured(made, ledger, given)
+                measured(base, ledger, given_bound)
             assert ledger.entries() == []
 
 
 @pytest.mark.parametrize("neighbours", fn.Neighbours)
 def test_persons_by_an_id_pay_for_as_many_records_as_are_counted(neighbours):
     """Replacing costs at least as much as coming or going."""
-    for most in (1, 2, 5):
-        made = order(SECTORS, PURE, unit=by_id(most, neighbours))
+    for max_records in (1, 2, 5):
+        base = order(SECTORS, PURE, unit=by_id(max_records, neighbours))
         steps = (neighbours,) if neighbours is ADD else (REPLACE, ADD)
-        assert made.loss.rho >= max(order(SECTORS, PURE, unit=fn.PrivacyUnit("x", most, s)).loss.rho for s in steps)
+        assert base.loss.rho >= max(
+            order(SECTORS, PURE, unit=fn.PrivacyUnit("x", max_records, s)).loss.rho for s in steps
+        )
         if neighbours is ADD:
-            assert made.loss.rho == order(SECTORS, PURE, unit=fn.PrivacyUnit("person", most)).loss.rho
+            assert base.loss.rho == order(SECTORS, PURE, unit=fn.PrivacyUnit("person", max_records)).loss.rho
 
 
 def test_releases_of_any_number_of_records_are_charged_to_one_account():
     with Ledger(":memory:") as ledger:
-        paid = [measured(order(SECTORS, unit=by_id(most), plan=f"{most:064}"), ledger).rho for most in (1, 12)]
+        charges = [
+            measured(order(SECTORS, unit=by_id(max_records), plan=f"{max_records:064}"), ledger).rho
+            for max_records in (1, 12)
+        ]
         (account,) = ledger.accounts()
         assert account == Account("homes", fn.PrivacyUnit("person", id="pid"))
-        assert paid[1] > 100 * paid[0]
-        assert ledger.balance(account).spent == sum(paid)
+        assert charges[1] > 100 * charges[0]
+        assert ledger.balance(account).spent == sum(charges)
 
 
 def test_what_releases_by_an_id_cost_others():
     """A record more may push out another; the same persons pay the same, however they are declared; others unknown."""
-    made = order(SECTORS, unit=by_id(5))
+    base = order(SECTORS, unit=by_id(5))
     swap = order(SECTORS, unit=fn.PrivacyUnit("record", 1, REPLACE)).loss.rho
-    assert made.cost(fn.PrivacyUnit()).rho == max(swap, order(SECTORS, unit=fn.PrivacyUnit()).loss.rho)
-    assert made.cost(fn.PrivacyUnit("person", 3)).rho == made.loss.rho
-    assert made.cost(by_id(1, name="home")) is None
+    assert base.cost(fn.PrivacyUnit()).rho == max(swap, order(SECTORS, unit=fn.PrivacyUnit()).loss.rho)
+    assert base.cost(fn.PrivacyUnit("person", 3)).rho == base.loss.rho
+    assert base.cost(by_id(1, name="home")) is None
     with Ledger(":memory:") as ledger:
-        entry = measured(made, ledger)
+        entry = measured(base, ledger)
         once, twice, home = (Account("homes", u) for u in (fn.PrivacyUnit(), PERSON, by_id(name="home")))
         assert entry.price(once).rho == 4 * entry.rho  # two changes of a person, for each record
         assert entry.price(twice).rho == entry.rho
@@ -669,7 +678,7 @@ PERSON = fn.PrivacyUnit("person", 3)
 @pytest.mark.parametrize("neighbours", fn.Neighbours)
 def test_what_earlier_releases_by_an_id_cost_is_never_less_than_it_was(other, neighbours):
     """The account does not state the number of counted records, so another unit's price does not bound the person's."""
-    made = order(SECTORS, unit=by_id(12, neighbours=neighbours), units=(other,))
+    base = order(SECTORS, unit=by_id(12, neighbours=neighbours), units=(other,))
     later = [
         *(by_id(g, neighbours=n) for n in fn.Neighbours for g in (1, 12)),
         *(
@@ -681,22 +690,22 @@ def test_what_earlier_releases_by_an_id_cost_is_never_less_than_it_was(other, ne
         by_id(1, column="other"),
     ]
     with Ledger(":memory:") as ledger:
-        entry = measured(made, ledger)
+        entry = measured(base, ledger)
         for unit in later:
-            told, cost = entry.price(Account("homes", unit)), made.cost(unit)
-            assert told is None or (cost is not None and told.rho >= cost.rho)
-        told = entry.price(Account("homes", by_id(1, neighbours=neighbours)))
-        assert told is not None
-        assert told.rho == entry.rho
+            charged, cost = entry.price(Account("homes", unit)), base.cost(unit)
+            assert charged is None or (cost is not None and charged.rho >= cost.rho)
+        charged = entry.price(Account("homes", by_id(1, neighbours=neighbours)))
+        assert charged is not None
+        assert charged.rho == entry.rho
 
 
 def test_another_id_is_another_person_of_whom_nothing_is_known():
     """300 rows of one person may be those of 100 under another id."""
-    made = order(SECTORS, unit=by_id(1))
+    base = order(SECTORS, unit=by_id(1))
     other = by_id(1, column="other")
-    assert made.cost(other) is None
+    assert base.cost(other) is None
     with Ledger(":memory:") as ledger:
-        measured(made, ledger)
+        measured(base, ledger)
         with refused("ledger.cap-never-fits"):
             ledger.set_cap(Account("homes", other), Fraction(10**6))
 
@@ -713,7 +722,7 @@ def test_what_releases_without_an_id_cost_persons_by_one():
             measured(order(SECTORS, unit=fn.PrivacyUnit()), ledger)
 
 
-def test_plans_by_an_id_stand_beside_no_others():
+def test_plans_by_an_id_are_composed_with_no_others():
     with Ledger(":memory:") as ledger:
         measured(order(SECTORS, unit=by_id(), plan="1" * 64), ledger)
         with refused("plan.composed-plans-with-id"):
@@ -748,15 +757,15 @@ margin = 5.0
 """
 
 
-def written(folder, more="", most=3):
-    (folder / "spec.toml").write_text(SPEC.replace("= 3", f"= {most}") + more, encoding="utf-8")
+def write_spec(folder, extra="", max_records=3):
+    (folder / "spec.toml").write_text(SPEC.replace("= 3", f"= {max_records}") + extra, encoding="utf-8")
     return fn.load_spec(folder / "spec.toml")
 
 
 @pytest.mark.no_cover
 def test_a_person_with_ten_thousand_records_counts_as_three(tmp_path, monkeypatch):
     """The held example: she moved one number by hundreds of standard errors. Her plan, release and ledger say how."""
-    publication = written(tmp_path)
+    publication = write_spec(tmp_path)
     assert Spec.from_publication(publication).publication() == publication
     plan = fn.plan(publication)
     frame = pd.DataFrame({"pid": ["x"] * 10_000 + ["y", "z"], "sex": ["f"] * 10_000 + ["m", "f"]})
@@ -768,16 +777,16 @@ def test_a_person_with_ten_thousand_records_counts_as_three(tmp_path, monkeypatc
         "counted: records of clinic",
         "counted: at most 3 records of each person",
     ]
-    said = document["charge"]
-    assert said["privacy_unit"] == "one person (at most 3 records, enforced by column 'pid'), add-or-remove-one"
-    assert "enforced, column 'pid'" in said["records"]
+    charge = document["charge"]
+    assert charge["privacy_unit"] == "one person (at most 3 records, enforced by column 'pid'), add-or-remove-one"
+    assert "enforced, column 'pid'" in charge["records"]
     for report in (plan_report(plan), release_report(release)):
-        told = "\n".join(lines(report))
-        assert "enforced, column 'pid'" in told
-        assert "records of clinic, as many of one unit as are counted" in told
-    for language, words in (("en", "of each person: at most 3"), ("de", "jeder Einheit („person“): höchstens 3")):
+        text = "\n".join(lines(report))
+        assert "enforced, column 'pid'" in text
+        assert "records of clinic, as many of one unit as are counted" in text
+    for language, sentence in (("en", "of each person: at most 3"), ("de", "jeder Einheit („person“): höchstens 3")):
         page = fn.report(release, tmp_path / f"{language}.html", language=language).read_text(encoding="utf-8")
-        assert f"{words}." in page
+        assert f"{sentence}." in page
     with fn.Ledger(tmp_path / "l.db") as ledger:
         assert [a.sentence for a in ledger.accounts()] == ["one person (by 'pid'), add-or-remove-one"]
         entries = ledger.entries()
@@ -828,10 +837,10 @@ def test_a_person_with_ten_thousand_records_counts_once_a_month(tmp_path, capsys
     assert (abs(release["month by sex"]["value"] - [1, 0] * 3) < 40).all()
     assert fn.verify(tmp_path / "r").ok
     path = tmp_path / "r" / "release.json"
-    said = json.loads(path.read_text())["charge"]
+    charge = json.loads(path.read_text())["charge"]
     unit = "one person (at most 12 records, once per \"month\", enforced by column 'pid'), add-or-remove-one"
-    assert said["privacy_unit"] == unit
-    assert "at most 12 records of each person, once per \"month\": enforced, column 'pid'" in said["records"]
+    assert charge["privacy_unit"] == unit
+    assert "at most 12 records of each person, once per \"month\": enforced, column 'pid'" in charge["records"]
     assert 'once per "month": enforced' in "\n".join(lines(release_report(release)))
     with fn.Ledger(tmp_path / "l.db") as ledger:
         assert [a.sentence for a in ledger.accounts()] == ["one person (by 'pid'), add-or-remove-one"]
@@ -842,12 +851,12 @@ def test_a_person_with_ten_thousand_records_counts_once_a_month(tmp_path, capsys
         path.write_text(text.replace(old, new))
         assert not fn.verify(tmp_path / "r").ok
         path.write_text(text)
-    plain = tmp_path / "r" / "plan.json"
-    whole = plain.read_text()
-    assert '"once_per"' in whole
+    path_of_plan = tmp_path / "r" / "plan.json"
+    plan_text = path_of_plan.read_text()
+    assert '"once_per"' in plan_text
     for claim in ("[]", '["sex"]'):
-        plain.write_text(re.sub(r'"once_per":\s*\[\s*"month"\s*\]', f'"once_per": {claim}', whole))
-        assert plain.read_text() != whole
+        path_of_plan.write_text(re.sub(r'"once_per":\s*\[\s*"month"\s*\]', f'"once_per": {claim}', plan_text))
+        assert path_of_plan.read_text() != plan_text
         assert not fn.verify(tmp_path / "r").ok
     assert _run(["plan", str(tmp_path / "spec.toml"), "--json", "--max-records", "1,3,12"]) == 0
     one, three, twelve = json.loads(capsys.readouterr().out)["bounds"]
@@ -887,7 +896,7 @@ margin = 5.0
 
 
 def test_a_pattern_goes_from_a_specification_to_a_release_that_verifies(tmp_path):
-    """A person in every month, once as a woman, has at most four counted records, and pays for no more."""
+    """A person in every month, once as a woman, has at most four counted records, and costs no more."""
     (tmp_path / "spec.toml").write_text(PANEL, encoding="utf-8")
     publication = fn.load_spec(tmp_path / "spec.toml")
     pattern = {"per_value": {"clinic": 2}, "separation": {"month": 3}, "fixed": ["sex"]}
@@ -914,16 +923,16 @@ def test_a_pattern_goes_from_a_specification_to_a_release_that_verifies(tmp_path
     men = release["sex by month cumulative"].query("sex == 'm'")["value"]
     assert abs(men.iloc[-1] - counted) < 40
     assert fn.verify(tmp_path / "r").ok
-    told = json.loads((tmp_path / "r" / "release.json").read_text())["charge"]["records"]
-    said = 'at most 12 records of each person, 2 for each "clinic", 3 apart in "month", alike in "sex": '
-    assert told.startswith(f"{said}enforced, column 'pid'")
+    records_text = json.loads((tmp_path / "r" / "release.json").read_text())["charge"]["records"]
+    pattern_text = 'at most 12 records of each person, 2 for each "clinic", 3 apart in "month", alike in "sex": '
+    assert records_text.startswith(f"{pattern_text}enforced, column 'pid'")
     promised = replace(publication, unit=replace(publication.unit, id=None))
-    assert f"{said}promised, not checked" in "\n".join(lines(plan_report(fn.plan(promised))))
+    assert f"{pattern_text}promised, not checked" in "\n".join(lines(plan_report(fn.plan(promised))))
     assert fn.plan(promised).exact_rho == plan.exact_rho
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "words"),
+    ("old", "new", "code"),
     [
         ('"sex"]', '"Sex"]', "spec.pattern-attribute-unknown"),
         ("month = 3 }", "sex = 3 }", "spec.separation-needs-order"),
@@ -933,39 +942,39 @@ def test_a_pattern_goes_from_a_specification_to_a_release_that_verifies(tmp_path
         ('unit = "person"\nid = "pid"', "", "spec.pattern-needs-unit-name"),
     ],
 )
-def test_a_pattern_that_cannot_be_kept_is_told(tmp_path, old, new, words):
+def test_a_pattern_that_cannot_be_kept_is_refused(tmp_path, old, new, code):
     assert old in PANEL
     (tmp_path / "spec.toml").write_text(PANEL.replace(old, new, 1), encoding="utf-8")
-    with refused(words):
+    with refused(code):
         fn.load_spec(tmp_path / "spec.toml")
 
 
-def test_once_per_what_is_not_there_is_told_with_its_place(tmp_path):
-    for wrong, words in (
+def test_once_per_an_unknown_attribute_is_refused(tmp_path):
+    for wrong, code in (
         ('["sex", "week"]', "spec.pattern-attribute-unknown"),
         ('["sex", "sex"]', "spec.unit-attributes-invalid"),
     ):
         (tmp_path / "spec.toml").write_text(MONTHLY.replace('["month"]', wrong, 1), encoding="utf-8")
-        with refused(words):
+        with refused(code):
             fn.load_spec(tmp_path / "spec.toml")
 
 
-def test_what_is_promised_is_said_each_time(tmp_path):
+def test_each_unchecked_assumption_is_stated(tmp_path):
     plan = fn.plan(fn.Workload(CELLS, [fn.table("o", margin=9)]), unit=PERSON, other_units=[fn.PrivacyUnit("home", 9)])
     release = fn.release(plan, np.zeros((2, 3), dtype=int), ledger=tmp_path / "l.db", directory=tmp_path / "r")
-    said = json.loads((tmp_path / "r" / "release.json").read_text())["charge"]
-    assert said["records"] == "at most 3 records of each person: promised, not checked"
-    assert said["other_units"][0]["records"] == "at most 9 records of each home: promised, not checked"
+    charge = json.loads((tmp_path / "r" / "release.json").read_text())["charge"]
+    assert charge["records"] == "at most 3 records of each person: promised, not checked"
+    assert charge["other_units"][0]["records"] == "at most 9 records of each home: promised, not checked"
     for report in (plan_report(plan), release_report(release)):
-        told = "\n".join(lines(report))
-        assert "of each person: promised, not checked" in told
-        assert "of each home: promised, not checked" in told
-    alone = fn.plan(fn.Workload(CELLS, [fn.table("o", margin=9)]))
-    assert "promised" not in "\n".join(lines(plan_report(alone)))
+        text = "\n".join(lines(report))
+        assert "of each person: promised, not checked" in text
+        assert "of each home: promised, not checked" in text
+    single = fn.plan(fn.Workload(CELLS, [fn.table("o", margin=9)]))
+    assert "promised" not in "\n".join(lines(plan_report(single)))
 
 
 @pytest.mark.parametrize(
-    ("more", "words"),
+    ("extra", "code"),
     [
         ('[[privacy.other_units]]\nunit = "home"\npersons = 5\n', "spec.persons-with-id"),
         (
@@ -974,19 +983,19 @@ def test_what_is_promised_is_said_each_time(tmp_path):
         ),
     ],
 )
-def test_further_units_beside_an_id(tmp_path, more, words):
-    with refused(words):
-        written(tmp_path, more)
+def test_invalid_further_units_with_an_id_are_refused(tmp_path, extra, code):
+    with refused(code):
+        write_spec(tmp_path, extra)
 
 
 def test_other_relations_of_the_same_persons_have_the_same_id(tmp_path):
-    more = '[[privacy.other_units]]\nunit = "person"\nmax_records = 3\nneighbours = "replace-one"\n'
-    assert written(tmp_path, more).other_units == (by_id(3, REPLACE),)
+    extra = '[[privacy.other_units]]\nunit = "person"\nmax_records = 3\nneighbours = "replace-one"\n'
+    assert write_spec(tmp_path, extra).other_units == (by_id(3, REPLACE),)
 
 
-def test_other_relations_of_the_same_persons_are_charged_beside(tmp_path):
-    more = '[[privacy.other_units]]\nunit = "person"\nmax_records = 3\nneighbours = "replace-one"\n'
-    plan = fn.plan(written(tmp_path, more))
+def test_other_relations_of_the_same_persons_are_charged_separately(tmp_path):
+    extra = '[[privacy.other_units]]\nunit = "person"\nmax_records = 3\nneighbours = "replace-one"\n'
+    plan = fn.plan(write_spec(tmp_path, extra))
     assert plan.other_losses[0][1].rho >= plan.loss.rho
     fn.release(plan, pa.table({"pid": ["x"], "sex": ["f"]}), ledger=tmp_path / "l.db")
     with fn.Ledger(tmp_path / "l.db") as ledger:
@@ -996,8 +1005,8 @@ def test_other_relations_of_the_same_persons_are_charged_beside(tmp_path):
 @pytest.mark.parametrize("budget", ["", "[budget]\nrho = 0.5\n"])
 def test_what_other_bounds_cost_is_shown_without_data(budget, tmp_path, capsys):
     """With targets the price grows with the square; with a budget margins grow."""
-    more = '[[privacy.other_units]]\nunit = "person"\nmax_records = 3\nneighbours = "replace-one"\n'
-    written(tmp_path, more + budget)
+    extra = '[[privacy.other_units]]\nunit = "person"\nmax_records = 3\nneighbours = "replace-one"\n'
+    write_spec(tmp_path, extra + budget)
     plan = ["plan", str(tmp_path / "spec.toml"), "--json", "--max-records"]
     assert _run([*plan, "1,2,8"]) == 0
     one, two, eight = json.loads(capsys.readouterr().out)["bounds"]
@@ -1007,8 +1016,8 @@ def test_what_other_bounds_cost_is_shown_without_data(budget, tmp_path, capsys):
     assert eight[grows] / one[grows] == pytest.approx(8 if budget else 64, rel=1e-6)
     for wrong in ("0", "1,,2", "1.5", "10000000000000", "one", "-1", ""):
         assert _run([*plan, wrong]) == 2
-        told = json.loads(capsys.readouterr().err)["error"]["message"]
-        assert told.startswith(f"--max-records is {wrong!r}. It needs whole numbers from 1 to 10^12")
+        message = json.loads(capsys.readouterr().err)["error"]["message"]
+        assert message.startswith(f"--max-records is {wrong!r}. It needs whole numbers from 1 to 10^12")
 
 
 def test_publications_by_an_id(tmp_path):
@@ -1023,9 +1032,9 @@ def test_publications_by_an_id(tmp_path):
     uneven = fn.Workload(fn.Domain(a=fn.Ordered(0, 3)), [old])
     for unit in (fn.PrivacyUnit("person", 2), by_id()):  # of which records pay less, depends on which are counted
         plan = fn.plan(uneven, unit=unit)
-        told = "\n".join(lines(plan_report(plan)))
+        text = "\n".join(lines(plan_report(plan)))
         assert (free_counts(plan) == ()) == (unit.id is not None)
-        assert ("free" not in told) == (unit.id is not None)
+        assert ("free" not in text) == (unit.id is not None)
     swap = fn.plan(workload, unit=by_id(1, REPLACE))
     assert swap.rho >= fn.plan(workload, unit=fn.PrivacyUnit("person", 1, REPLACE)).rho * (1 - 1e-9)
 
@@ -1042,12 +1051,12 @@ epsilon = "1/2"
 @pytest.mark.no_cover
 def test_of_how_many_persons_records_are_left_out_goes_to_a_release_that_verifies(tmp_path, monkeypatch):
     """For its own ε, however many records of a person are counted; the truth is looked up before the charge."""
-    plans = [fn.plan(written(tmp_path, LEFT_OUT, most)) for most in (1, 3)]
+    plans = [fn.plan(write_spec(tmp_path, LEFT_OUT, max_records)) for max_records in (1, 3)]
     one, three = (p.order.losses[-1].epsilon for p in plans)
     assert 0 < one == three <= Fraction(1, 2)
     assert Spec.from_publication(plans[1].publication).publication() == plans[1].publication
     truths, answer = [], FiniteQuery.answer
-    monkeypatch.setattr(FiniteQuery, "answer", lambda *given: truths.append(answer(*given)) or truths[-1])
+    monkeypatch.setattr(FiniteQuery, "answer", lambda *arguments: truths.append(answer(*arguments)) or truths[-1])
     rows = pa.table({"pid": np.repeat([*range(40)], [4] * 9 + [3] * 31), "sex": ["f"] * 129})
     release = fn.release(plans[1], rows, ledger=tmp_path / "l.db", directory=tmp_path / "r")
     assert truths == [9]
@@ -1065,35 +1074,39 @@ def test_of_how_many_persons_records_are_left_out_goes_to_a_release_that_verifie
 def test_left_out_of_the_persons_is_the_same_question(tmp_path):
     """[privacy.left_out] is short for one of [[questions]]; it needs an id, and its errors name that section."""
     long = LEFT_OUT.replace("persons with more", "left_out")
-    whole, short = (written(tmp_path, text) for text in (long, '[privacy.left_out]\npeople = 1000\nepsilon = "1/2"\n'))
-    assert short == whole
+    longer, short = (
+        write_spec(tmp_path, text) for text in (long, '[privacy.left_out]\npeople = 1000\nepsilon = "1/2"\n')
+    )
+    assert short == longer
     assert Spec.from_publication(short).publication() == short
-    named = written(tmp_path, '[privacy.left_out]\nname = "more"\npeople = 9\nepsilon = 1\n')
-    assert [q.name for q in named.questions] == ["more"]
+    with_name = write_spec(tmp_path, '[privacy.left_out]\nname = "more"\npeople = 9\nepsilon = 1\n')
+    assert [q.name for q in with_name.questions] == ["more"]
     with refused("workload.people-out-of-range"):
-        written(tmp_path, "[privacy.left_out]\npeople = 0\nepsilon = 1\n")
+        write_spec(tmp_path, "[privacy.left_out]\npeople = 0\nepsilon = 1\n")
 
 
-def test_what_is_told_of_left_out_records_differs_by_what_is_charged():
+def test_the_answer_on_left_out_records_differs_by_what_is_charged():
     """For every true number of persons, and one more or less; with the same mechanism for any number of records."""
     query = FiniteQuery.left_out("x", people=4, epsilon=1)
-    of = DOMAIN.adjacency(DataSource(), by_id(7))
-    design = AnswerDesign(query, DOMAIN, geometric(query.graph(DOMAIN, of), query.record_epsilon(of))).without_cache(of)
+    adjacency = DOMAIN.adjacency(DataSource(), by_id(7))
+    design = AnswerDesign(
+        query, DOMAIN, geometric(query.graph(DOMAIN, adjacency), query.record_epsilon(adjacency))
+    ).without_cache(adjacency)
     rows = []
     for n in range(7):
-        door = Replay()
-        design.draw(design.exact_answers(Tally({}, n), of, 2**40), door)
-        rows.append(law(*door.laws[0]))
+        source = Replay()
+        design.draw(design.exact_answers(Tally({}, n), adjacency, 2**40), source)
+        rows.append(law(*source.laws[0]))
     assert len(set(rows[:5])) == 5
     assert rows[4] == rows[5] == rows[6]
-    most = exp_below(design.loss(of).epsilon)
+    max_ratio = exp_below(design.loss(adjacency).epsilon)
     for one, other in itertools.pairwise(rows + rows[::-1]):
-        left, right = most.denominator * sum(other), most.numerator * sum(one)
-        assert all(x * left <= y * right for x, y in zip(one, other, strict=True))
+        lhs, right = max_ratio.denominator * sum(other), max_ratio.numerator * sum(one)
+        assert all(x * lhs <= y * right for x, y in zip(one, other, strict=True))
     with refused("plan.left-out-needs-id"):
         Order(DOMAIN, DataSource(), PERSON, (design,), "0" * 64, "by hand")
-    asked = Order(DOMAIN, DataSource(), by_id(7), (design,), "0" * 64, "by hand")
-    assert asked.cost(by_id(7, REPLACE)).epsilon == asked.loss.epsilon == design.mechanism.log_ratio()
-    assert asked.cost(fn.PrivacyUnit()).epsilon == asked.loss.epsilon
-    assert asked.cost(fn.PrivacyUnit("home", 9)).epsilon == 9 * asked.loss.epsilon  # of as many persons
-    assert asked.cost(fn.PrivacyUnit("town", 10**9)) is None  # so little a person that no mechanism is made for it
+    base = Order(DOMAIN, DataSource(), by_id(7), (design,), "0" * 64, "by hand")
+    assert base.cost(by_id(7, REPLACE)).epsilon == base.loss.epsilon == design.mechanism.log_ratio()
+    assert base.cost(fn.PrivacyUnit()).epsilon == base.loss.epsilon
+    assert base.cost(fn.PrivacyUnit("home", 9)).epsilon == 9 * base.loss.epsilon  # of as many persons
+    assert base.cost(fn.PrivacyUnit("town", 10**9)) is None  # so little a person that no mechanism is made for it

@@ -38,8 +38,8 @@ def small(unit):
     return plan, form(plan.strategy)
 
 
-def planned(domain, tables, unit, **more):
-    return fn.plan(fn.Workload(domain, tables), unit=unit, **more)
+def planned(domain, tables, unit, **options):
+    return fn.plan(fn.Workload(domain, tables), unit=unit, **options)
 
 
 def test_twelve_months_of_ten_regions():
@@ -54,30 +54,30 @@ def test_twelve_months_of_ten_regions():
     assert plan.gap < 0.02
     assert plan.separate_rho == pytest.approx(12 * one.separate_rho)
     year = [*tables, fn.table("region", margin=20)]
-    more = planned(YEAR, year, person(12, "month")).separate_rho
-    assert more == pytest.approx((12 + 144) * one.separate_rho)
+    yearly_rho = planned(YEAR, year, person(12, "month")).separate_rho
+    assert yearly_rho == pytest.approx((12 + 144) * one.separate_rho)
     assert (plan.variances <= plan.decomposition.variances).all()
     enforced = planned(YEAR, tables, person(12, "month", column="pid"))
     assert enforced.rho == plan.rho
-    again = Plan.from_json(plan.to_json())
-    assert (again.hash, again.bound, again.exact_rho) == (plan.hash, plan.bound, plan.exact_rho)
+    parsed = Plan.from_json(plan.to_json())
+    assert (parsed.hash, parsed.bound, parsed.exact_rho) == (plan.hash, plan.bound, plan.exact_rho)
 
 
-@pytest.mark.parametrize("most", [1, 2, 3, 7])
+@pytest.mark.parametrize("max_records", [1, 2, 3, 7])
 @pytest.mark.parametrize("once", [("t",), ("t", "a")])
-def test_no_plan_is_below_the_bound_of_another(once, most):
+def test_no_plan_is_below_the_bound_of_another(once, max_records):
     """The worst of all sets of records, looked through one by one, under any plan that meets the targets."""
-    plan, _ = small(person(most, *once))
+    plan, _ = small(person(max_records, *once))
     others = [person(m, *c) for m, c in ((1, ()), (3, ("t",)), (3, ("t", "a")))]
-    for other, (x, cells) in map(small, (person(most, *once), *others)):
-        worst = max(x[np.ix_(v, v)].sum() for v in map(list, sets_of(cells, once, min(most, 6))))
+    for other, (x, cells) in map(small, (person(max_records, *once), *others)):
+        worst = max(x[np.ix_(v, v)].sum() for v in map(list, sets_of(cells, once, min(max_records, 6))))
         assert plan.bound <= float(worst) * (1 + 1e-9)
-        assert worst <= other.strategy.unit_cost(Adjacency(person(most, *once)))
+        assert worst <= other.strategy.unit_cost(Adjacency(person(max_records, *once)))
     ordinary, _ = small(person(1))
-    assert plan.exact_cost <= ordinary.strategy.unit_cost(Adjacency(person(most, *once))) * (1 + 1e-6)
+    assert plan.exact_cost <= ordinary.strategy.unit_cost(Adjacency(person(max_records, *once))) * (1 + 1e-6)
 
 
-KEPT = [
+PATTERNS = [
     {"per_value": {"t": 2}},
     {"per_value": {"t": 1, "a": 2}},
     {"once_per": ["t"], "fixed": ["a"]},
@@ -94,21 +94,23 @@ KEPT = [
 ]
 
 
-@pytest.mark.parametrize("pattern", KEPT, ids=str)
+@pytest.mark.parametrize("pattern", PATTERNS, ids=str)
 def test_no_plan_is_below_the_bound_for_a_pattern(pattern):
     """The worst of all records that a person may have, under any plan that meets the targets."""
     domain = fn.Domain(dict(SMALL) | {"unseen": fn.Ordered(0, 3)})
     cells = [dict(zip(domain, c, strict=True)) for c in np.ndindex(*domain.shape)]
-    for most in (2, 4):
-        unit = fn.PrivacyUnit("person", most, **pattern)
+    for max_records in (2, 4):
+        unit = fn.PrivacyUnit("person", max_records, **pattern)
         plan = planned(domain, TABLES, unit)
         assert plan.exact_rho == plan.strategy.loss(domain.adjacency(plan.publication.source, unit)).rho
-        assert plan.exact_rho <= planned(domain, TABLES, person(most)).exact_rho * (1 + 1e-6)
+        assert plan.exact_rho <= planned(domain, TABLES, person(max_records)).exact_rho * (1 + 1e-6)
         for other, (x, seen) in ((plan, form(plan.strategy)), small(person(1)), small(person(3, "t"))):
-            place = {(c["t"], c["a"], c["o"]): i for i, c in enumerate(seen)}
-            at = [place[c["t"], c["a"], c["o"]] for c in cells]
-            worst = max(x[np.ix_(v, v)].sum() for v in ([at[i] for i in w] for w in admissible(cells, unit.pattern, 2)))
-            if most == 2:
+            index = {(c["t"], c["a"], c["o"]): i for i, c in enumerate(seen)}
+            indices = [index[c["t"], c["a"], c["o"]] for c in cells]
+            worst = max(
+                x[np.ix_(v, v)].sum() for v in ([indices[i] for i in w] for w in admissible(cells, unit.pattern, 2))
+            )
+            if max_records == 2:
                 assert plan.bound <= float(worst) * (1 + 1e-9)
             assert worst <= other.strategy.unit_cost(domain.adjacency(plan.publication.source, unit))
 
@@ -133,9 +135,9 @@ def test_several_records_a_month_are_planned_for():
     assert twice.separate_rho == pytest.approx(4 * once.separate_rho)
 
 
-@pytest.mark.parametrize("alike", [True, False])
+@pytest.mark.parametrize("same_values", [True, False])
 @pytest.mark.parametrize(("positions", "m"), [(p, m) for p in ((0,), (1,), (0, 1)) for m in (1, 2, 3)])
-def test_what_sets_of_records_cost_in_the_mean(positions, m, alike):
+def test_what_sets_of_records_cost_in_the_mean(positions, m, same_values):
     """Sums of the agreements of all their pairs, over all choices there are, sector by sector."""
     sizes = (3, 4, 2)
     d = decompose(fn.Workload(fn.Domain({f"a{i}": fn.Categorical(range(n)) for i, n in enumerate(sizes)}),
@@ -144,41 +146,41 @@ def test_what_sets_of_records_cost_in_the_mean(positions, m, alike):
     rest = [i for i in range(3) if i not in positions]
     chosen = list(itertools.combinations(itertools.product(*(range(sizes[i]) for i in positions)), m))
     others = list(itertools.product(*(range(sizes[i]) for i in rest)))
-    drawn = [(x,) * m for x in others] if alike else list(itertools.product(others, repeat=m))
+    value_lists = [(x,) * m for x in others] if same_values else list(itertools.product(others, repeat=m))
     for group in d.groups:
-        found = DistinctRecords(positions, cells, cells).factors(((m, alike, 2.0),), group)
+        factors = DistinctRecords(positions, cells, cells).factors(((m, same_values, 2.0),), group)
         for k, attributes in enumerate(group.attributes.tolist()):
             total = 0.0
-            for keys, values in itertools.product(chosen, drawn):
+            for keys, values in itertools.product(chosen, value_lists):
                 records = [dict(zip(positions, x, strict=True)) | dict(zip(rest, y, strict=True))
                            for x, y in zip(keys, values, strict=True)]  # fmt: skip
                 for one, other in itertools.product(records, repeat=2):
                     total += math.prod(1 if one[a] == other[a] else -1 / (sizes[a] - 1) for a in attributes)
-            assert found[k] == pytest.approx(total / len(chosen) / len(drawn), abs=1e-9)
+            assert factors[k] == pytest.approx(total / len(chosen) / len(value_lists), abs=1e-9)
 
 
 def test_the_size_of_weights_of_sets_of_records_does_not_matter():
     """However small: their products with costs must not round to more than they are."""
     d = planned(SMALL, TABLES, person(2, "t")).decomposition
     for kinds in (((2, True, 5e-324),), ((1, True, 5e-324), (2, False, 5e-324)), ((2, True, 1e308),)):
-        even = tuple((m, alike, 1.0) for m, alike, _ in kinds)
+        equal_kinds = tuple((m, same_values, 1.0) for m, same_values, _ in kinds)
         for group in d.groups:
-            apart = DistinctRecords((0,), 3, 3)
-            np.testing.assert_allclose(apart.factors(kinds, group), apart.factors(even, group), rtol=1e-15)
+            distinct = DistinctRecords((0,), 3, 3)
+            np.testing.assert_allclose(distinct.factors(kinds, group), distinct.factors(equal_kinds, group), rtol=1e-15)
 
 
 def test_evidence_about_records_that_nobody_has_proves_nothing():
     plan = planned(SMALL, TABLES, person(2, "t"))
-    d, own = plan.decomposition, plan.evidence
-    assert own.distinct_weights != SINGLE_RECORDS
+    d, evidence = plan.decomposition, plan.evidence
+    assert evidence.distinct_weights != SINGLE_RECORDS
     for kinds in (((3, True, 1.0),), ((0, True, 1.0),), ((1, True, -1.0), (2, True, 2.0))):
         with refused("plan.evidence-too-many-records"):
-            lower_bound(d, Evidence(own.cells, own.numbers, None, kinds), plan.terms)
+            lower_bound(d, Evidence(evidence.cells, evidence.numbers, None, kinds), plan.terms)
     for kinds in ((), ((1, True, 0.0),)):
         with refused("plan.evidence-without-weight"):
-            lower_bound(d, Evidence(own.cells, own.numbers, None, kinds), plan.terms)
+            lower_bound(d, Evidence(evidence.cells, evidence.numbers, None, kinds), plan.terms)
     with refused("plan.evidence-separation-unexpected"):
-        lower_bound(d, own, ObjectiveTerms())
+        lower_bound(d, evidence, ObjectiveTerms())
     document = json.loads(plan.to_json())
     kinds = document["tables"][0]["weights"]["together"]
     for wrong in ([*kinds, [2, 1, 0.5]], [*kinds, [2.0, True, 0.5]], [*kinds, [2, True]], [*kinds, [3, True, 9.0]]):
@@ -222,28 +224,28 @@ def test_where_it_is_not_planned_for_the_charge_is_exact_all_the_same(domain, ta
 
 
 def test_budgets_buy_more_once_a_month():
-    for more in (
+    for options in (
         {"budget": fn.Budget(rho=0.05)},
         {"objective": fn.Objective("total-error"), "budget": fn.Budget(rho=1)},
     ):
-        whole, once = (
-            planned(YEAR, [fn.table("month", "region", margin=20)], u, **more)
+        unlimited, once = (
+            planned(YEAR, [fn.table("month", "region", margin=20)], u, **options)
             for u in (person(12), person(12, "month"))
         )
-        assert once.relaxation < whole.relaxation / 10
+        assert once.relaxation < unlimited.relaxation / 10
         assert once.exact_rho <= once.publication.budget.gaussian_rho
         assert once.bound <= once.objective_value
 
 
 def test_pure_plans_and_questions_gain_nothing_and_say_what_they_cost():
-    for more in (
+    for options in (
         {"privacy": "pure"},
         {"questions": [fn.FiniteQuery.count("q", where={"t": "a"}, people=9, epsilon=1)]},
     ):
-        whole, once = (planned(SMALL, TABLES[:1], u, **more) for u in (person(2), person(2, "t")))
-        assert once.exact_epsilon == whole.exact_epsilon if "privacy" in more else once.rho < whole.rho
-        told = ["saves nothing: their costs add up" in "\n".join(lines(plan_report(x))) for x in (whole, once)]
-        assert told == [False, "privacy" in more]
+        unlimited, once = (planned(SMALL, TABLES[:1], u, **options) for u in (person(2), person(2, "t")))
+        assert once.exact_epsilon == unlimited.exact_epsilon if "privacy" in options else once.rho < unlimited.rho
+        is_stated = ["saves nothing: their costs add up" in "\n".join(lines(plan_report(x))) for x in (unlimited, once)]
+        assert is_stated == [False, "privacy" in options]
 
 
 def test_what_is_not_there_yet_is_refused():
@@ -283,16 +285,16 @@ def test_places_once_each_are_charged_as_anywhere():
 
 def test_plans_say_what_a_person_is_counted_once_per():
     plan = planned(SMALL, TABLES, person(3, "t", column="pid"))
-    told = "\n".join(lines(plan_report(plan)))
-    assert "at most 3 records of each person, once per \"t\": enforced, column 'pid'" in told
-    assert "by the cell of a record" not in told
-    assert "every record pays the same" not in told
+    text = "\n".join(lines(plan_report(plan)))
+    assert "at most 3 records of each person, once per \"t\": enforced, column 'pid'" in text
+    assert "by the cell of a record" not in text
+    assert "every record pays the same" not in text
     promised = "\n".join(lines(plan_report(planned(SMALL, TABLES, person(3, "t")))))
     assert 'at most 3 records of each person, once per "t": promised, not checked' in promised
 
 
 def test_the_highest_of_few_places():
     seen = []
-    found = _highest(lambda x: seen.append(x) or -((x - 2.2) ** 2), 1.0, 4.0, 9)
+    highest = _highest(lambda x: seen.append(x) or -((x - 2.2) ** 2), 1.0, 4.0, 9)
     assert len(seen) == 9
-    assert found == pytest.approx(2.2, abs=0.05)
+    assert highest == pytest.approx(2.2, abs=0.05)

@@ -14,7 +14,7 @@ def test_mechanism_laws(any_plan, rng):
     check_mechanism(any_plan, rng)
 
 
-def test_something_is_asked_of_every_mechanism():
+def test_every_mechanism_has_a_request():
     assert list(REQUESTS) == list(MECHANISMS)
 
 

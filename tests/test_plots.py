@@ -47,10 +47,10 @@ def test_cost_curves_plot_the_sweeps(sweeps):
     assert len({line.get_linestyle() for line in lines}) == len({line.get_marker() for line in lines}) == len(lines)
     assert axes.get_xscale() == axes.get_yscale() == "log"
     assert legend(axes) == [*(s.table for s in sweeps), "present target"]
-    said = " ".join(texts(axes))
+    text = " ".join(texts(axes))
     worst = max(p.gap for s in sweeps for p in (*s.points, s.current))
-    for words in (f"gap of {worst:.1e}", "± records, at 95 % confidence", "ρ, zCDP"):
-        assert words in said
+    for phrase in (f"gap of {worst:.1e}", "± records, at 95 % confidence", "ρ, zCDP"):
+        assert phrase in text
 
 
 def test_what_was_minimised_is_drawn_where_it_is_not_rho():
@@ -61,7 +61,7 @@ def test_what_was_minimised_is_drawn_where_it_is_not_rho():
     assert axes.get_ylabel() == "Half of the minimised objective"
 
 
-def test_confidences_that_differ_are_said(sweeps):
+def test_different_confidences_are_stated(sweeps):
     (axes,) = plots.cost_curve([sweeps[0], replace(sweeps[1], confidence=0.5)]).axes
     assert "at the confidence of its table" in axes.get_xlabel()
 
@@ -72,11 +72,11 @@ def test_axes_have_plain_numbers(factors):
     figure.draw_without_rendering()
     (axes,) = figure.axes
     for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
-        shown = [
+        numbers = [
             float(t.get_text()) for t in axis.get_ticklabels() if low <= t.get_position()[axis is axes.yaxis] <= high
         ]
-        assert 1 <= len(shown) <= 16
-        assert all(low * 0.999 <= x <= high * 1.001 for x in shown)
+        assert 1 <= len(numbers) <= 16
+        assert all(low * 0.999 <= x <= high * 1.001 for x in numbers)
 
 
 def test_privacy_is_drawn_at_the_publication_s_delta():
@@ -86,25 +86,25 @@ def test_privacy_is_drawn_at_the_publication_s_delta():
     line, here, *marks = axes.get_lines()
     assert np.array_equal(line.get_xydata(), np.column_stack([curve.delta, curve.epsilon]))
     assert set(here.get_xdata()) == {1e-7}
-    at = [m.get_xydata().tolist() for m in marks]
-    assert at == [[[1e-7, plan.epsilon()]]]
+    points = [m.get_xydata().tolist() for m in marks]
+    assert points == [[[1e-7, plan.epsilon()]]]
     assert (axes.get_xscale(), axes.get_yscale(), axes.get_ylim()[0]) == ("log", "linear", 0)
     assert legend(axes)[0] == f"guaranteed: ε = {plan.epsilon():.3g} at δ = 1e-07"
     assert "one person (at most 2 records)" in " ".join(texts(axes))
 
 
 @pytest.mark.slow
-def test_a_report_shows_the_dearest_tables_and_counts_its_plans():
+def test_a_report_shows_the_costliest_tables_and_counts_its_plans():
     plan = fn.plan(fn.Publication(ref.cps(), title=f"{NASTY} 2024"))
-    told = []
-    figure = plots.report_figure(plan, progress=lambda *a: told.append(a))
-    left, right = figure.axes
+    reports = []
+    figure = plots.report_figure(plan, progress=lambda *a: reports.append(a))
+    axes_left, right = figure.axes
     ranked = [t.name for t in sorted(plan.tables, key=lambda t: -t.price)]
-    assert legend(left) == [*ranked, "present target"]
-    assert all(len(line.get_xdata()) == 7 for line in left.get_lines()[:-1])
+    assert legend(axes_left) == [*ranked, "present target"]
+    assert all(len(line.get_xdata()) == 7 for line in axes_left.get_lines()[:-1])
     assert right.get_xlabel() == "δ (a probability)"
     assert figure.get_suptitle() == f"{NASTY} 2024"
-    assert {(k, n) for k, n, _, _ in told} == {(k, 30) for k in range(1, 31)}
+    assert {(k, n) for k, n, _, _ in reports} == {(k, 30) for k in range(1, 31)}
 
 
 def test_a_report_under_a_budget_is_its_privacy():
@@ -134,8 +134,8 @@ def test_names_are_not_markup_and_nothing_overlaps(tmp_path):
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
     assert all(figure.bbox.x0 <= b.x0 and b.x1 <= figure.bbox.x1 and b.y0 >= figure.bbox.y0 for b in boxes)
     assert axes.get_position().height > 0.4
-    found = plots.save(figure, tmp_path / "many.svg").read_text()
-    assert "_odd $x_1$ &amp; &lt;b&gt; name 0" in found
+    svg = plots.save(figure, tmp_path / "many.svg").read_text()
+    assert "_odd $x_1$ &amp; &lt;b&gt; name 0" in svg
     assert max(len(t) for t in legend(axes)) == plots.MAX_LEGEND_CHARACTERS
 
 
@@ -145,21 +145,21 @@ def test_files_are_what_their_ending_says(sweeps, tmp_path):
     assert plots.save(figure, str(tmp_path / "a.PDF")).read_bytes().startswith(b"%PDF-")
     root = ET.parse(plots.save(figure, tmp_path / "a.svg")).getroot()  # noqa: S314 - drawn here
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
-    words = [e.text for e in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"present target", "a by b", "Cost of the accuracy of each table"} <= set(words)  # text stays text
+    texts_in_svg = [e.text for e in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"present target", "a by b", "Cost of the accuracy of each table"} <= set(texts_in_svg)  # text stays text
     assert {p.name for p in tmp_path.iterdir()} == {"a.png", "a.PDF", "a.svg"}
 
 
 @pytest.mark.parametrize("ending", plots.METADATA)
 def test_the_same_figure_is_the_same_file(sweeps, tmp_path, ending):
-    drawn = []
+    files = []
     for i, style in enumerate(({}, {"font.size": 30, "lines.linewidth": 9, "svg.hashsalt": "mine"})):
         with mpl.rc_context(style):
             figure = plots.plan_figure(zoo_plan("marginals"), sweeps)
-            drawn.append(plots.save(figure, tmp_path / f"{i}.{ending}").read_bytes())
-    assert drawn[0] == drawn[1]
-    assert b"<dc:date>" not in drawn[0]
-    assert b"CreationDate" not in drawn[0]
+            files.append(plots.save(figure, tmp_path / f"{i}.{ending}").read_bytes())
+    assert files[0] == files[1]
+    assert b"<dc:date>" not in files[0]
+    assert b"CreationDate" not in files[0]
 
 
 def test_nothing_global_changes(sweeps, tmp_path):
@@ -188,8 +188,8 @@ def test_places_where_nothing_is_written(sweeps, tmp_path):
 
 
 def test_a_write_that_fails_leaves_what_was_there(sweeps, tmp_path, monkeypatch):
-    place = tmp_path / "a.svg"
-    place.write_text("mine")
+    path = tmp_path / "a.svg"
+    path.write_text("mine")
 
     def full(self, data):
         with self.open("wb") as file:
@@ -198,9 +198,9 @@ def test_a_write_that_fails_leaves_what_was_there(sweeps, tmp_path, monkeypatch)
 
     monkeypatch.setattr("pathlib.Path.write_bytes", full)
     with refused("release.place-not-writable"):
-        plots.save(plots.cost_curve(sweeps), place, replace=True)
+        plots.save(plots.cost_curve(sweeps), path, replace=True)
     assert [p.name for p in tmp_path.iterdir()] == ["a.svg"]
-    assert place.read_text() == "mine"
+    assert path.read_text() == "mine"
 
 
 def test_without_matplotlib_it_says_what_to_install(sweeps, monkeypatch):

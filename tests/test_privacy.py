@@ -144,9 +144,9 @@ def test_gaussian_epsilon_is_zero_from_the_curve_at_zero_up(mu):
 
 
 @pytest.mark.parametrize("mu", [1e-6, 0.01, 0.6, 3.0])
-@pytest.mark.parametrize("share", [1e-9, 1e-6, 5e-5])
-def test_gaussian_epsilon_near_its_zero(mu, share):
-    delta = float(reference_gaussian(mu, share * mu))
+@pytest.mark.parametrize("fraction", [1e-9, 1e-6, 5e-5])
+def test_gaussian_epsilon_near_its_zero(mu, fraction):
+    delta = float(reference_gaussian(mu, fraction * mu))
     expected = bisect(lambda e: delta - reference_gaussian(mu, e), mpmath.mpf(0), mpmath.mpf(mu))
     assert abs(gaussian_epsilon(mu, delta) - expected) < 1e-14 * max(mu, mu * mu)
 
@@ -157,10 +157,10 @@ def test_gaussian_epsilon_near_its_zero(mu, share):
 def test_gaussian_mu_against_fifty_digits(epsilon, delta):
     # δ rises with μ, so μ is right to 1e-10 if δ lies between the values 1e-10 to its left and right. Near
     # μ = 0 the two terms of δ agree to as many digits as δ has zeros: the reference takes 350.
-    found = gaussian_mu(epsilon, delta)
+    mu = gaussian_mu(epsilon, delta)
     with mpmath.workdps(350):
-        left, right = (mpmath.mpf(found) * (1 + side * GUARANTEED) for side in (-1, 1))
-        assert reference_gaussian(left, epsilon) < delta < reference_gaussian(right, epsilon)
+        lower, right = (mpmath.mpf(mu) * (1 + side * GUARANTEED) for side in (-1, 1))
+        assert reference_gaussian(lower, epsilon) < delta < reference_gaussian(right, epsilon)
 
 
 @given(st.floats(1e-3, 50), st.floats(0, 100), st.floats(1.0, 2.0))
@@ -222,10 +222,10 @@ def test_zcdp_epsilon_against_fifty_digits(rho, delta):
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("delta", DELTAS)
 def test_zcdp_rho_against_fifty_digits(epsilon, delta):
-    found = zcdp_rho(epsilon, delta)
-    assert zcdp_epsilon(found, delta) <= epsilon
-    assert found < 1e-300 or reference_zcdp(found, epsilon) <= delta
-    larger = found * (1 + EXACT) if found > 1e-300 else 1e-290
+    rho = zcdp_rho(epsilon, delta)
+    assert zcdp_epsilon(rho, delta) <= epsilon
+    assert rho < 1e-300 or reference_zcdp(rho, epsilon) <= delta
+    larger = rho * (1 + EXACT) if rho > 1e-300 else 1e-290
     assert reference_zcdp(larger, epsilon) > delta
 
 
@@ -297,24 +297,24 @@ def test_zcdp_epsilon_and_rho_are_inverse_on_the_safe_side(rho, delta):
 
 def test_roots_are_found_where_an_interval_is_halved_many_times():
     for root in (1e-250, 0.3):
-        found = privacy._increasing_root(lambda x, root=root: -1.0 if x < root else 1.0, 0.0, 1.0)
-        assert found == pytest.approx(root, rel=1e-14)
+        result = privacy._increasing_root(lambda x, root=root: -1.0 if x < root else 1.0, 0.0, 1.0)
+        assert result == pytest.approx(root, rel=1e-14)
     assert privacy._increasing_root(lambda x: x + 1, 0.0, 2.0) == 0
     assert privacy._increasing_root(lambda x: x - 3, 0.0, 2.0) == 2
 
 
 def test_mu_of_hardly_any_epsilon_is_found():
     """The lower bound is a difference of numbers that are nearly equal."""
-    found = gaussian_mu(1e-12, 1e-300)
-    assert math.log(gaussian_delta(found, 1e-12)) == pytest.approx(math.log(1e-300), rel=1e-10)
+    mu = gaussian_mu(1e-12, 1e-300)
+    assert math.log(gaussian_delta(mu, 1e-12)) == pytest.approx(math.log(1e-300), rel=1e-10)
 
 
 @pytest.mark.parametrize(
     "epsilon", [Fraction(1, 2**20), Fraction(1, 10**4), Fraction(1, 100), Fraction(1, 2), Fraction(9)]
 )
 def test_the_square_of_mu_of_what_is_pure_is_hardly_more(epsilon):
-    least = Fraction(pure_mu(epsilon)) ** 2
-    assert least < pure_mu_squared(epsilon) <= least * (1 + Fraction(3, 10**11))
+    square = Fraction(pure_mu(epsilon)) ** 2
+    assert square < pure_mu_squared(epsilon) <= square * (1 + Fraction(3, 10**11))
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, LARGEST])
@@ -346,19 +346,19 @@ EXTREMES = (0.0, TINY, 1e-310, 1e-200, 1e-100, 1e-16, 1.0, 1e6, 1e50, LARGEST)
 EXTREME_DELTAS = (TINY, 1e-310, 1e-160, 1e-16, 0.3, 0.5, 1 - 1e-10, 1 - 2.0**-53)
 
 
-@pytest.mark.parametrize("first", EXTREMES)
-def test_every_accepted_argument_gives_a_finite_answer_on_the_safe_side(first):
+@pytest.mark.parametrize("one", EXTREMES)
+def test_every_accepted_argument_gives_a_finite_answer_on_the_safe_side(one):
     for second in EXTREMES:
-        assert 0 <= gaussian_delta(first, second) <= 1
-        assert 0 <= zcdp_delta(first, second) <= 1
+        assert 0 <= gaussian_delta(one, second) <= 1
+        assert 0 <= zcdp_delta(one, second) <= 1
     for delta in EXTREME_DELTAS:
-        assert 0 <= gaussian_epsilon(first, delta) < math.inf
-        assert 0 < gaussian_mu(first, delta) < math.inf
-        epsilon = zcdp_epsilon(first, delta)
+        assert 0 <= gaussian_epsilon(one, delta) < math.inf
+        assert 0 < gaussian_mu(one, delta) < math.inf
+        epsilon = zcdp_epsilon(one, delta)
         assert 0 <= epsilon < math.inf
-        assert epsilon > LARGEST or zcdp_delta(first, epsilon) <= delta
-        assert 0 <= zcdp_rho(first, delta) < math.inf
-        assert zcdp_epsilon(zcdp_rho(first, delta), delta) <= first
+        assert epsilon > LARGEST or zcdp_delta(one, epsilon) <= delta
+        assert 0 <= zcdp_rho(one, delta) < math.inf
+        assert zcdp_epsilon(zcdp_rho(one, delta), delta) <= one
 
 
 @pytest.mark.parametrize("bad", [-1.0, -TINY, math.nan, math.inf, -math.inf, 2 * LARGEST, Fraction(-1, 10**400)])
@@ -445,11 +445,11 @@ PURE += (Fraction(10**100),)
 @pytest.mark.parametrize("epsilon", PURE)
 def test_pure_mu_solves_its_equation(epsilon):
     """Φ(μ/2) = e^ε/(1 + e^ε), in 60 digits as log Φ(−μ/2) = −log(1 + e^ε); for tiny ε by its slope."""
-    found = pure_mu(epsilon)
+    mu = pure_mu(epsilon)
     with mpmath.workdps(60):
         e = mpmath.mpf(epsilon.numerator) / epsilon.denominator
         if e < 1e-8:  # √(π/2) ε (1 + O(ε²))
-            assert abs(found / (mpmath.sqrt(mpmath.pi / 2) * e) - 1) < 1e-12
+            assert abs(mu / (mpmath.sqrt(mpmath.pi / 2) * e) - 1) < 1e-12
             return
         below = -mpmath.log1p(mpmath.exp(-e)) - e  # log 1/(1 + e^ε)
 
@@ -460,7 +460,7 @@ def test_pure_mu_solves_its_equation(epsilon):
                 return mpmath.log(mpmath.erfc(x / mpmath.sqrt(2)) / 2)
             return -x * x / 2 - mpmath.log(x * mpmath.sqrt(2 * mpmath.pi)) + mpmath.log1p(-1 / x**2 + 3 / x**4)
 
-        low, high = mpmath.mpf(found) * (1 - mpmath.mpf("1e-12")), mpmath.mpf(found) * (1 + mpmath.mpf("1e-12"))
+        low, high = mpmath.mpf(mu) * (1 - mpmath.mpf("1e-12")), mpmath.mpf(mu) * (1 + mpmath.mpf("1e-12"))
         assert tail(high) < below < tail(low)
 
 
@@ -479,11 +479,11 @@ def test_pure_mu_at_known_points():
 @example(Fraction(1), Fraction(10**6 + 1, 10**6))
 def test_pure_mu_rises_with_epsilon_and_stays_below_two_limits(epsilon, factor):
     """At most √(π/2) ε, its slope at 0, since μ is concave; and √(8 ε), to which it tends."""
-    found = pure_mu(epsilon)
-    assert found <= math.sqrt(math.pi / 2) * float(epsilon) * (1 + EXACT)
-    assert found <= math.sqrt(8 * float(epsilon)) * (1 + EXACT)
-    assert pure_mu(epsilon * factor) >= found * (1 - EXACT)
-    assert pure_mu(epsilon * factor) <= found * float(factor) * (1 + EXACT)
+    mu = pure_mu(epsilon)
+    assert mu <= math.sqrt(math.pi / 2) * float(epsilon) * (1 + EXACT)
+    assert mu <= math.sqrt(8 * float(epsilon)) * (1 + EXACT)
+    assert pure_mu(epsilon * factor) >= mu * (1 - EXACT)
+    assert pure_mu(epsilon * factor) <= mu * float(factor) * (1 + EXACT)
 
 
 def test_pure_mu_tends_to_its_limits():
@@ -503,7 +503,7 @@ def pure_trade_off(epsilon, alpha):
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1, 3), Fraction(1), Fraction(2), Fraction(6)])
-def test_pure_mu_is_the_least_whose_trade_off_lies_below(epsilon):
+def test_pure_mu_is_the_smallest_whose_trade_off_lies_below(epsilon):
     """Every α of a grid that is fine at both ends and holds the point where the two lines meet."""
     e = float(epsilon)
     meet = 1 / (1 + math.exp(e))
@@ -521,9 +521,9 @@ def test_pure_mu_is_the_least_whose_trade_off_lies_below(epsilon):
 def test_pure_mu_needs_no_less_delta_than_there_is(epsilon):
     """The (ε', δ) curve of G_μ lies above the one of ε-differential privacy, δ = 0 from ε on: at its worst by tanh."""
     e = float(epsilon)
-    for share in np.linspace(0, 0.999, 200):
-        pure = (math.exp(e) - math.exp(share * e)) / (1 + math.exp(e))  # of randomised response, the worst mechanism
-        assert gaussian_delta(pure_mu(epsilon), share * e) >= pure * (1 - 1e-12)
+    for fraction in np.linspace(0, 0.999, 200):
+        pure = (math.exp(e) - math.exp(fraction * e)) / (1 + math.exp(e))  # of randomised response, the worst mechanism
+        assert gaussian_delta(pure_mu(epsilon), fraction * e) >= pure * (1 - 1e-12)
     assert gaussian_delta(pure_mu(epsilon), 0.0) == pytest.approx(math.tanh(e / 2), rel=EXACT)
 
 
@@ -560,7 +560,7 @@ def test_the_default_unit_is_one_record():
 
 
 @pytest.mark.parametrize(
-    ("unit", "words"),
+    ("unit", "description"),
     [
         (PrivacyUnit(), "one record, add-or-remove-one"),
         (PrivacyUnit("person", 3), "one person (at most 3 records), add-or-remove-one"),
@@ -569,8 +569,8 @@ def test_the_default_unit_is_one_record():
         (PrivacyUnit("ménage", 12, Neighbours.REPLACE_ONE), "one ménage (at most 12 records), replace-one"),
     ],
 )
-def test_units_describe_themselves(unit, words):
-    assert unit.describe() == words
+def test_units_describe_themselves(unit, description):
+    assert unit.describe() == description
 
 
 @pytest.mark.parametrize("name", ["", " ", " person", "person ", "per\nson", "per\x00son", None, 3])
@@ -628,9 +628,9 @@ def test_the_cost_factor_is_the_worst_case_over_all_units(strategy, g):
     }
     for neighbours, of_one_record in changes.items():
         one = max(int(np.sum((S @ v) ** 2)) for v in of_one_record)
-        whole = max(
+        joint = max(
             int(np.sum((S @ sum(moves)) ** 2))
             for m in range(1, g + 1)
             for moves in itertools.combinations_with_replacement(of_one_record, m)
         )
-        assert whole == PrivacyUnit("person", g, neighbours).cost_factor() * one
+        assert joint == PrivacyUnit("person", g, neighbours).cost_factor() * one

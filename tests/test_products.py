@@ -31,7 +31,7 @@ class Holding:
         self.strategy = strategy
 
 
-def dearest(design):
+def largest_column(design):
     """The largest squared column of the dense integers over σ²."""
     rows, scales = strategy_matrix(Holding(design))
     weights = [1 / Fraction(s) ** 2 for s in scales.tolist()]
@@ -43,8 +43,8 @@ def dearest(design):
 @pytest.mark.parametrize("name", zoo.PRODUCTS)
 def test_what_is_lost_is_what_neighbours_differ_by(name, neighbours, rng):
     """Exactly where records come or go; where they are replaced it is a bound."""
-    of = zoo.ADJACENCIES[neighbours]
-    check_design(zoo.PRODUCTS[name], of, rng, exact=of.by_cell)
+    adjacency = zoo.ADJACENCIES[neighbours]
+    check_design(zoo.PRODUCTS[name], adjacency, rng, exact=adjacency.by_cell)
 
 
 @pytest.mark.parametrize("name", zoo.PRODUCTS)
@@ -54,7 +54,7 @@ def test_in_small_pieces_it_is_the_same(name, rng, monkeypatch):
 
 
 @st.composite
-def made(draw):
+def random_designs(draw):
     """Up to three attributes with some factor or their centring, and some sets of them."""
     sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
     entries = st.one_of(st.integers(-3, 3), st.integers(-(2**61), 2**61))
@@ -67,37 +67,37 @@ def made(draw):
     for k in range(len(sizes) + 1):
         sets = draw(st.lists(st.sets(st.integers(0, len(sizes) - 1), min_size=k, max_size=k), max_size=2))
         fine = draw(st.booleans())
-        asked = {}
+        scales_by_set = {}
         for x in {tuple(sorted(x)) for x in sets}:
             scales = math.prod(len(factors[a] or [0]) for a in x) if fine else 1
             each = draw(st.lists(st.integers(1, 2**30), min_size=scales, max_size=scales))
-            asked[x] = draw(st.integers(1, 2**61)), [s / 8 for s in each]
-        groups += [asked] if asked else []
+            scales_by_set[x] = draw(st.integers(1, 2**61)), [s / 8 for s in each]
+        groups += [scales_by_set] if scales_by_set else []
     groups = groups or [{(): (1, 1)}]
     return of_products(cells_over(sizes), factors, *groups)
 
 
 @pytest.mark.no_cover
 @settings(max_examples=200)
-@given(made())
-def test_the_price_is_that_of_the_dearest_joint_cell(design):
+@given(random_designs())
+def test_the_price_is_that_of_the_costliest_joint_cell(design):
     """Detects integers that wrap around: squares of 64 bits do, and so do their products."""
-    exact, told = dearest(design), design.cost_squared(ADD)
-    assert told == design.max_record_cost <= sum(design.group_costs)
-    assert told == exact
-    assert design.joint or told == sum(design.group_costs)
+    exact, stated = largest_column(design), design.cost_squared(ADD)
+    assert stated == design.max_record_cost <= sum(design.group_costs)
+    assert stated == exact
+    assert design.joint or stated == sum(design.group_costs)
     assert design.profile() == (design.max_record_cost,)
     rows = strategy_matrix(Holding(design))[0]
     assert design.answers == len(rows) == sum(design.lengths) == design.portions.sum()
 
 
 @pytest.mark.no_cover
-@given(made())
-def test_beyond_the_cells_that_are_looked_at_the_price_is_a_bound(design):
+@given(random_designs())
+def test_above_the_cell_limit_the_price_is_a_bound(design):
     """Detects what is added to one cluster and not taken from another, and 64-bit integers that wrap around."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(products, "MAX_JOINT_CELLS", 0)
-        assert dearest(design) <= design.max_record_cost <= sum(design.group_costs)
+        assert largest_column(design) <= design.max_record_cost <= sum(design.group_costs)
 
 
 def test_what_values_cost_is_evened_out_between_clusters(monkeypatch):
@@ -106,13 +106,13 @@ def test_what_values_cost_is_evened_out_between_clusters(monkeypatch):
     exact = design.max_record_cost
     monkeypatch.setattr(products, "MAX_JOINT_CELLS", 80)
     bound = replace(design).max_record_cost
-    assert exact == dearest(design) <= bound < exact * Fraction(101, 100)
+    assert exact == largest_column(design) <= bound < exact * Fraction(101, 100)
     monkeypatch.setattr(products, "BALANCING_ROUNDS", 0)
     assert exact * Fraction(130, 100) < replace(design).max_record_cost <= sum(design.group_costs)
 
 
 @pytest.mark.parametrize("bits", [4, 40, 59, 62, 100, 300])
-def test_of_two_clusters_the_bound_is_what_the_dearest_cell_costs(bits, monkeypatch):
+def test_of_two_clusters_the_bound_is_the_cost_of_the_costliest_cell(bits, monkeypatch):
     """They share one attribute: the bound is rounded up by less than one part in 2⁵⁰, and not at all in 64 bits."""
     design = of_products(cells_over((2, 3, 2)), [None] * 3, {(0, 1): (1, 1)})
     draw = np.random.default_rng(bits)
@@ -123,8 +123,8 @@ def test_of_two_clusters_the_bound_is_what_the_dearest_cell_costs(bits, monkeypa
         exact = max(one[i][j] + two[j][k] for i, j, k in itertools.product(range(2), range(3), range(2)))
         for cells in (12, 11):
             monkeypatch.setattr(products, "MAX_JOINT_CELLS", cells)
-            found = design._no_more(costs)
-            assert found == exact if cells == 12 or bits < 50 else exact <= found <= exact + (exact >> 50)
+            bound = design._no_more(costs)
+            assert bound == exact if cells == 12 or bits < 50 else exact <= bound <= exact + (exact >> 50)
         assert design._no_more({(0, 1): costs[0, 1]}) == max(map(max, one))
 
 
@@ -133,9 +133,9 @@ def test_as_many_cells_are_looked_at_as_may_be(monkeypatch):
     design = of_products(cells_over((2, 2, 2)), [None] * 3, {(0, 1): (1, 1)})
     unlike = np.array([[0, 2], [2, 0]], dtype=object)
     costs = dict.fromkeys(((0, 1), (1, 2), (0, 2)), unlike)
-    for cells, found in ((8, 4), (7, 6)):
+    for cells, expected in ((8, 4), (7, 6)):
         monkeypatch.setattr(products, "MAX_JOINT_CELLS", cells)
-        assert design._no_more(costs) == found
+        assert design._no_more(costs) == expected
 
 
 @pytest.mark.parametrize("part", [(0, 1), (0, 2), (1, 2)])
@@ -144,8 +144,8 @@ def test_what_lies_within_another_set_is_added_to_it(part, monkeypatch):
     monkeypatch.setattr(products, "MAX_JOINT_CELLS", 0)
     design = of_products(cells_over((2, 2, 2)), [None] * 3, {(0, 1): (1, 1)})
     same = np.array([[2, 0], [0, 2]], dtype=object)
-    whole = np.repeat(np.expand_dims(2 - same, 3 - sum(part)), 2, axis=3 - sum(part))
-    assert design._no_more({(0, 1, 2): whole, part: same}) == 2
+    larger = np.repeat(np.expand_dims(2 - same, 3 - sum(part)), 2, axis=3 - sum(part))
+    assert design._no_more({(0, 1, 2): larger, part: same}) == 2
 
 
 def test_costs_of_rows_in_64_bits_would_be_too_small():
@@ -159,14 +159,14 @@ def furthest(design):
     rows, scales = strategy_matrix(Holding(design))
     weights = [1 / Fraction(s) ** 2 for s in scales.tolist()]
     columns = [[int(x) for x in column] for column in rows.T]
-    apart = (zip(weights, one, other, strict=True) for one, other in itertools.combinations(columns, 2))
-    return max((sum(w * (x - y) ** 2 for w, x, y in z) for z in apart), default=0)
+    pairs = (zip(weights, one, other, strict=True) for one, other in itertools.combinations(columns, 2))
+    return max((sum(w * (x - y) ** 2 for w, x, y in z) for z in pairs), default=0)
 
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("choices", [products.MAX_CHOICES, 7, 1])
 @settings(max_examples=40)
-@given(made())
+@given(random_designs())
 def test_a_record_replaced_costs_no_more_than_one_removed_and_one_added(choices, design):
     """Computed by attribute, factor or set. Detects products of columns that wrap around, or differ the wrong way."""
     with pytest.MonkeyPatch.context() as patch:
@@ -189,29 +189,29 @@ ROTATED = [[1, 1, -1, -1], [1, -1, 1, -1], [1, -1, -1, 1]]
         (1, (3, 2), ([[1, 1, -1]], None), {(0, 1): (1, 3)}),
     ],
 )
-def test_where_all_pairs_of_values_are_alike_replacing_is_priced_exactly(monkeypatch, choices, sizes, factors, sets):
+def test_where_all_pairs_of_values_are_equal_replacing_is_priced_exactly(monkeypatch, choices, sizes, factors, sets):
     """With few choices: attributes one by one; then by factor; a single set on its own. Detects a loose bound."""
     monkeypatch.setattr(products, "MAX_CHOICES", choices)
     design = of_products(cells_over(sizes), factors, {(): (1, 2)}, sets)
     assert design.cost_squared(REPLACE) == furthest(design)
 
 
-def test_attributes_of_one_factor_are_taken_for_each_other_with_the_dearest_of_their_sets(monkeypatch):
+def test_attributes_of_one_factor_cost_as_much_as_the_costliest_of_their_sets(monkeypatch):
     """Unlike sets are charged the same, never less; each on its own if that is less."""
     sets = {(0, 1): (2, 4), (0, 2): (1, 4), (1, 2): (1, 4)}
     design = of_products(cells_over((3, 3, 3)), (None,) * 3, sets)
-    dear = of_products(cells_over((3, 3, 3)), (None,) * 3, dict.fromkeys(sets, (2, 4)))
+    costly = of_products(cells_over((3, 3, 3)), (None,) * 3, dict.fromkeys(sets, (2, 4)))
     exact = design.cost_squared(REPLACE)
     monkeypatch.setattr(products, "MAX_CHOICES", 6)
-    fresh, dear = design.without_cache(zoo.ADJACENCIES["replace"]), dear.without_cache(zoo.ADJACENCIES["replace"])
+    fresh, costly = design.without_cache(zoo.ADJACENCIES["replace"]), costly.without_cache(zoo.ADJACENCIES["replace"])
     monkeypatch.setattr(products.ProductStrategy, "_sum_of_maxima", lambda *_: 10**100)
-    assert furthest(design) == exact < fresh.cost_squared(REPLACE) == dear.cost_squared(REPLACE)
+    assert furthest(design) == exact < fresh.cost_squared(REPLACE) == costly.cost_squared(REPLACE)
 
 
-@pytest.mark.parametrize("cheap", [[[1, -1, 0]], [[0, 1, -1]]])
-def test_attributes_of_different_factors_are_not_taken_for_each_other(cheap, monkeypatch):
-    """By factor there are as many choices as by attribute; a costly one for a cheap one would have too low a price."""
-    design = of_products(cells_over((3, 3)), (cheap, [[9, -9, 0]]), {(0,): (1, 1), (1,): (1, 1)})
+@pytest.mark.parametrize("small", [[[1, -1, 0]], [[0, 1, -1]]])
+def test_attributes_of_different_factors_are_not_taken_for_each_other(small, monkeypatch):
+    """A factor of low cost in place of a costly one gives too low a price."""
+    design = of_products(cells_over((3, 3)), (small, [[9, -9, 0]]), {(0,): (1, 1), (1,): (1, 1)})
     monkeypatch.setattr(products, "MAX_CHOICES", 3)
     assert design.cost_squared(REPLACE) == furthest(design) == 2**2 + 18**2
 
@@ -227,37 +227,45 @@ def test_a_price_in_64_bits_would_be_too_small():
 
 def test_centrings_are_those_of_sectors():
     """These sectors as a design of exchangeable attributes cost and measure the same."""
-    own = of_products(cells_over((3, 2)), (None, None), {(): (3, 5)}, {(0,): (1, 4), (1,): (7, 8.5)}, {(0, 1): (2, 3)})
-    plain = of_sectors(
+    products_design = of_products(
+        cells_over((3, 2)), (None, None), {(): (3, 5)}, {(0,): (1, 4), (1,): (7, 8.5)}, {(0, 1): (2, 3)}
+    )
+    sectors_design = of_sectors(
         cells_over((3, 2)),
         ([[1]], {(): ([[3]], 5)}),
         ([[1]], {(0,): ([[1]], 4), (1,): ([[7]], 8.5)}),
         ([[1]], {(0, 1): ([[2]], 3)}),
     )
-    assert own.cost_squared(ADD) == plain.cost_squared(ADD)
-    assert own.group_costs == plain.group_costs
-    assert plain.cost_squared(REPLACE) == own.cost_squared(REPLACE)
-    of = zoo.ADJACENCIES["add or remove"]
-    assert own.margins() == plain.margins()
-    assert own.ledger_detail(of) == plain.ledger_detail(of)
+    assert products_design.cost_squared(ADD) == sectors_design.cost_squared(ADD)
+    assert products_design.group_costs == sectors_design.group_costs
+    assert sectors_design.cost_squared(REPLACE) == products_design.cost_squared(REPLACE)
+    adjacency = zoo.ADJACENCIES["add or remove"]
+    assert products_design.margins() == sectors_design.margins()
+    assert products_design.ledger_detail(adjacency) == sectors_design.ledger_detail(adjacency)
     for neighbours in zoo.ADJACENCIES.values():
-        assert own.loss(neighbours).precision == plain.loss(neighbours).precision == Fraction(1, 9)
-    counts = {m: np.arange(1, 1 + np.prod([3, 2][: len(m)] if m != ("a1",) else [2])) for m in own.margins()}
-    for mine, theirs in zip(own.exact_answers(counts, of, 2**20), plain.exact_answers(counts, of, 2**20), strict=True):
+        assert products_design.loss(neighbours).precision == sectors_design.loss(neighbours).precision == Fraction(1, 9)
+    counts = {
+        m: np.arange(1, 1 + np.prod([3, 2][: len(m)] if m != ("a1",) else [2])) for m in products_design.margins()
+    }
+    for mine, theirs in zip(
+        products_design.exact_answers(counts, adjacency, 2**20),
+        sectors_design.exact_answers(counts, adjacency, 2**20),
+        strict=True,
+    ):
         assert mine.tolist() == theirs.tolist()
 
 
 def test_many_scales_are_rounded_up():
     design = of_products(cells_over((2,) * 7), (None,) * 7, *_many())
     assert len(set(design.scales)) > linear.EXACT_SCALES
-    exact = dearest(design)
+    exact = largest_column(design)
     assert exact <= design.max_record_cost <= exact * (1 + Fraction(1, 2**80))
 
 
 def _many():
     scales = iter(np.arange(3, 40, 1 / 8))
     by_size = [[x for x in range(128) if x.bit_count() == k] for k in range(8)]
-    return [{tuple(i for i in range(7) if x >> i & 1): (1, next(scales)) for x in own} for own in by_size]
+    return [{tuple(i for i in range(7) if x >> i & 1): (1, next(scales)) for x in group} for group in by_size]
 
 
 @pytest.mark.parametrize(
@@ -328,7 +336,7 @@ def test_the_largest_entries_of_factors():
     assert [Factor(np.array([x])).largest(2) for x in ([0, 0], [1, 0], [-5, 3])] == [1, 1, 5]
 
 
-def test_a_price_is_computed_afresh():
+def test_a_price_is_recomputed():
     design = zoo.PRODUCTS["products of factors"]
     fresh = design.without_cache(zoo.ADJACENCIES["add or remove"])
     for mine, theirs in zip((*fresh.factors, *fresh.groups), (*design.factors, *design.groups), strict=True):
@@ -338,6 +346,6 @@ def test_a_price_is_computed_afresh():
 def test_nothing_measured_costs_nothing():
     none = ProductGroup(np.zeros((0, 1), dtype=np.intp), np.zeros(0, dtype=np.int64), np.zeros(0))
     design = replace(of_products(cells_over((2,)), (None,), {(): (1, 2)}), groups=(none,))
-    of = zoo.ADJACENCIES["add or remove"]
-    assert (design.loss(of).rho, design.loss(of).precision) == (0, 0)
-    assert [len(x) for x in design.exact_answers({}, of, 2**40)] == [0]
+    adjacency = zoo.ADJACENCIES["add or remove"]
+    assert (design.loss(adjacency).rho, design.loss(adjacency).precision) == (0, 0)
+    assert [len(x) for x in design.exact_answers({}, adjacency, 2**40)] == [0]

@@ -47,8 +47,8 @@ def gap_of(a, y, n, region, x):
     return off @ (a @ x) - n * (off @ atoms).min()
 
 
-def feasible(found, n, region):
-    x = found.weights
+def feasible(result, n, region):
+    x = result.weights
     if region is Region.HULL:
         assert np.abs(x).sum() <= n * (1 + 1e-12)
         return
@@ -63,23 +63,23 @@ def reach(a, y, n):
     return n * np.sqrt((a**2).sum(axis=0).max()) + np.linalg.norm(y)
 
 
-def done(a, y, n, found):
+def done(a, y, n, result):
     """Converged, or as far as floating point goes."""
-    return found.status is ProjectionStatus.CONVERGED or found.gap <= 1e-14 * reach(a, y, n) ** 2
+    return result.status is ProjectionStatus.CONVERGED or result.gap <= 1e-14 * reach(a, y, n) ** 2
 
 
-def certified(a, y, n, region, found):
+def certified(a, y, n, region, result):
     """Feasible, and all numbers those of x."""
-    feasible(found, n, region)
-    z = a @ found.weights
+    feasible(result, n, region)
+    z = a @ result.weights
     size = reach(a, y, n)
-    assert np.abs(found.answers - z).max() <= 1e-13 * size
-    assert found.distance == pytest.approx(((z - y) ** 2).sum(), rel=EXACT, abs=1e-13 * size**2)
-    assert found.gap >= 0
-    assert found.gap == pytest.approx(gap_of(a, y, n, region, found.weights), rel=1e-6, abs=1e-13 * size**2)
+    assert np.abs(result.answers - z).max() <= 1e-13 * size
+    assert result.distance == pytest.approx(((z - y) ** 2).sum(), rel=EXACT, abs=1e-13 * size**2)
+    assert result.gap >= 0
+    assert result.gap == pytest.approx(gap_of(a, y, n, region, result.weights), rel=1e-6, abs=1e-13 * size**2)
 
 
-def some(seed, m=6, cells=9, noise=3.0):
+def random_case(seed, m=6, cells=9, noise=3.0):
     """Queries, a size and noisy answers."""
     rng = np.random.default_rng(seed)
     a = rng.normal(size=(m, cells)) if seed % 2 else (rng.random((m, cells)) < 0.5).astype(float)
@@ -100,11 +100,11 @@ def some(seed, m=6, cells=9, noise=3.0):
     ],
 )
 def test_reference_where_the_regions_agree(n, distance, x, region, method):
-    found = project(RANGES, NOISY, n, region, tolerance=1e-9, method=method)
-    assert found.status is ProjectionStatus.CONVERGED
-    assert found.distance == pytest.approx(distance, abs=2 * SEEN)
-    assert found.weights == pytest.approx(np.array(x), abs=2e-5)  # the queries determine x here
-    certified(RANGES, NOISY, n, region, found)
+    result = project(RANGES, NOISY, n, region, tolerance=1e-9, method=method)
+    assert result.status is ProjectionStatus.CONVERGED
+    assert result.distance == pytest.approx(distance, abs=2 * SEEN)
+    assert result.weights == pytest.approx(np.array(x), abs=2e-5)  # the queries determine x here
+    certified(RANGES, NOISY, n, region, result)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -119,9 +119,9 @@ def test_reference_where_the_regions_agree(n, distance, x, region, method):
 def test_reference_where_they_differ(n, exactly, at_most, hull, method):
     values = {Region.EXACTLY: exactly, Region.AT_MOST: at_most, Region.HULL: hull}
     for region, distance in values.items():
-        found = project(RANGES, LOWER, n, region, tolerance=1e-9, method=method)
-        assert found.distance == pytest.approx(distance, abs=2 * SEEN)
-        certified(RANGES, LOWER, n, region, found)
+        result = project(RANGES, LOWER, n, region, tolerance=1e-9, method=method)
+        assert result.distance == pytest.approx(distance, abs=2 * SEEN)
+        certified(RANGES, LOWER, n, region, result)
 
 
 def test_reference_of_the_smallest():
@@ -130,12 +130,12 @@ def test_reference_of_the_smallest():
 
 
 def test_reference_of_the_entropic_projection():
-    found = entropic(RANGES, NOISY, 10, 3, tolerance=1e-9)
+    result = entropic(RANGES, NOISY, 10, 3, tolerance=1e-9)
     x = [2.36034, 0.66866, 0.38457, 2.59877, 0.50583, 1.66071, 1.54033, 0.28081]
     outside = ((NOISY - BASIS @ (BASIS.T @ NOISY)) ** 2).sum() / 2
-    assert found.status is ProjectionStatus.CONVERGED
-    assert found.weights == pytest.approx(np.array(x), abs=2e-5)
-    assert found.objective - outside == pytest.approx(19.804972, abs=1e-6)
+    assert result.status is ProjectionStatus.CONVERGED
+    assert result.weights == pytest.approx(np.array(x), abs=2e-5)
+    assert result.objective - outside == pytest.approx(19.804972, abs=1e-6)
 
 
 @pytest.mark.parametrize(("t", "distance"), [(0, 14.2996489), (2, 0.32106193)])
@@ -143,11 +143,11 @@ def test_reference_of_the_split(t, distance):
     """In row space and outside it: the directions are those of the largest variances at k = 4."""
     head = ky_fan_design(RANGES, 4, tolerance=1e-9).basis[:, :t]
     outside = ((NOISY - BASIS @ (BASIS.T @ NOISY)) ** 2).sum()
-    within = split_project(BASIS.T @ RANGES, BASIS.T @ NOISY, 10, BASIS.T @ head, tolerance=1e-10)
-    whole = split_project(RANGES, NOISY, 10, head, tolerance=1e-10)
-    assert within.distance == pytest.approx(distance, abs=1e-7)
-    assert whole.distance - outside == pytest.approx(distance, abs=1e-7)
-    assert BASIS.T @ whole.answers == pytest.approx(within.answers, abs=1e-5)
+    in_row_space = split_project(BASIS.T @ RANGES, BASIS.T @ NOISY, 10, BASIS.T @ head, tolerance=1e-10)
+    in_full = split_project(RANGES, NOISY, 10, head, tolerance=1e-10)
+    assert in_row_space.distance == pytest.approx(distance, abs=1e-7)
+    assert in_full.distance - outside == pytest.approx(distance, abs=1e-7)
+    assert BASIS.T @ in_full.answers == pytest.approx(in_row_space.answers, abs=1e-5)
 
 
 # --- another solver -----------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def test_reference_of_the_split(t, distance):
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("region", Region)
 def test_a_cone_solver_agrees(region, seed):
-    a, n, y, _ = some(seed)
+    a, n, y, _ = random_case(seed)
     x = cp.Variable(a.shape[1])
     rules_of = {
         Region.AT_MOST: [x >= 0, cp.sum(x) <= n],
@@ -165,19 +165,19 @@ def test_a_cone_solver_agrees(region, seed):
     }
     value = cp.Problem(cp.Minimize(cp.sum_squares(a @ x - y)), rules_of[region]).solve(solver=cp.CLARABEL)
     for method in METHODS:
-        found = project(a, y, n, region, method=method, tolerance=1e-7)
-        assert found.distance == pytest.approx(value, rel=1e-5, abs=1e-5)
+        result = project(a, y, n, region, method=method, tolerance=1e-7)
+        assert result.distance == pytest.approx(value, rel=1e-5, abs=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_cone_solver_agrees_on_entropy(seed):
-    a, n, y, rng = some(seed)
+    a, n, y, rng = random_case(seed)
     rho = rng.dirichlet(np.ones(a.shape[1])) + 0.01
     x = cp.Variable(a.shape[1])
     goal = cp.sum_squares(a @ x - y) / 2 + 0.7 * cp.sum(cp.rel_entr(x, n * rho / rho.sum()))
     value = cp.Problem(cp.Minimize(goal), [cp.sum(x) == n]).solve(solver=cp.CLARABEL)
-    found = entropic(a, y, n, 0.7, reference=rho, tolerance=1e-9)
-    assert found.objective == pytest.approx(value, rel=1e-6, abs=1e-6)
+    result = entropic(a, y, n, 0.7, reference=rho, tolerance=1e-9)
+    assert result.objective == pytest.approx(value, rel=1e-6, abs=1e-6)
 
 
 # --- laws ---------------------------------------------------------------------------------------------------------
@@ -191,20 +191,20 @@ CASES = st.tuples(
 @settings(max_examples=150)
 def test_the_gap_is_honest_and_the_methods_agree(case):
     seed, m, cells, region, method = case
-    a, n, y, _ = some(seed, m, cells)
-    found = project(a, y, n, region, method=method)
-    assert done(a, y, n, found)
-    certified(a, y, n, region, found)
+    a, n, y, _ = random_case(seed, m, cells)
+    result = project(a, y, n, region, method=method)
+    assert done(a, y, n, result)
+    certified(a, y, n, region, result)
     best = project(a, y, n, region, tolerance=1e-10 * (1 + y @ y))
-    off = found.answers - best.answers
-    assert math.sqrt(off @ off) <= math.sqrt(found.gap) + math.sqrt(best.gap) + 1e-6
+    off = result.answers - best.answers
+    assert math.sqrt(off @ off) <= math.sqrt(result.gap) + math.sqrt(best.gap) + 1e-6
 
 
 @given(CASES)
 @settings(max_examples=100)
 def test_it_does_not_expand(case):
     seed, m, cells, region, method = case
-    a, n, y, rng = some(seed, m, cells)
+    a, n, y, rng = random_case(seed, m, cells)
     other = y + rng.normal(size=m) * 10.0 ** rng.integers(-3, 2)
     one, two = (project(a, v, n, region, method=method) for v in (y, other))
     slack = math.sqrt(one.gap) + math.sqrt(two.gap) + 1e-9
@@ -218,26 +218,26 @@ def test_it_is_never_worse_than_the_noise(case):
     rng = np.random.default_rng(seed)
     a, x = rng.normal(size=(m, cells)), rng.dirichlet(np.ones(cells)) * 12
     noise = rng.normal(size=m) * 5
-    found = project(a, a @ x + noise, 12, region, method=method)
-    assert np.linalg.norm(found.answers - a @ x) <= np.linalg.norm(noise) * (1 + 1e-12) + math.sqrt(found.gap)
+    result = project(a, a @ x + noise, 12, region, method=method)
+    assert np.linalg.norm(result.answers - a @ x) <= np.linalg.norm(noise) * (1 + 1e-12) + math.sqrt(result.gap)
 
 
 @given(CASES)
 @settings(max_examples=60)
 def test_answers_of_the_region_stay(case):
     seed, m, cells, region, _ = case
-    a, n, y, _ = some(seed, m, cells)
-    first = project(a, y, n, region)
-    second = project(a, first.answers, n, region)
+    a, n, y, _ = random_case(seed, m, cells)
+    one = project(a, y, n, region)
+    second = project(a, one.answers, n, region)
     assert second.distance <= second.gap + 1e-12 * (1 + y @ y)
-    assert done(a, first.answers, n, second)
+    assert done(a, one.answers, n, second)
 
 
 @given(CASES)
 @settings(max_examples=60)
 def test_a_larger_region_is_nearer(case):
     seed, m, cells, _, method = case
-    a, n, y, _ = some(seed, m, cells)
+    a, n, y, _ = random_case(seed, m, cells)
     exactly, at_most, hull = (
         project(a, y, n, region, method=method) for region in (Region.EXACTLY, Region.AT_MOST, Region.HULL)
     )
@@ -251,30 +251,30 @@ def test_a_larger_region_is_nearer(case):
 @pytest.mark.parametrize("region", Region)
 @pytest.mark.parametrize("method", METHODS)
 def test_it_scales(region, method):
-    a, n, y, _ = some(3)
-    plain = project(a, y, n, region, method=method, tolerance=1e-9)
+    a, n, y, _ = random_case(3)
+    base = project(a, y, n, region, method=method, tolerance=1e-9)
     records = project(a, 7 * y, 7 * n, region, method=method, tolerance=49e-9)
     queries = project(1e8 * a, 1e8 * y, n, region, method=method, tolerance=1e7)
-    assert records.distance == pytest.approx(49 * plain.distance, rel=1e-8)
-    assert queries.distance == pytest.approx(1e16 * plain.distance, rel=1e-8)
+    assert records.distance == pytest.approx(49 * base.distance, rel=1e-8)
+    assert queries.distance == pytest.approx(1e16 * base.distance, rel=1e-8)
 
 
 @pytest.mark.parametrize("region", Region)
 def test_copies_and_empty_cells_change_nothing(region):
-    a, n, y, rng = some(5)
-    plain = project(a, y, n, region, tolerance=1e-10)
+    a, n, y, rng = random_case(5)
+    base = project(a, y, n, region, tolerance=1e-10)
     parts = [a, a[:, ::-1]] if region is Region.EXACTLY else [a, np.zeros((len(a), 4)), a[:, ::-1]]
-    more = np.hstack(parts)[:, rng.permutation(sum(p.shape[1] for p in parts))]
-    found = project(more, y, n, region, tolerance=1e-10)
-    assert found.distance == pytest.approx(plain.distance, abs=1e-8)
+    extended = np.hstack(parts)[:, rng.permutation(sum(p.shape[1] for p in parts))]
+    result = project(extended, y, n, region, tolerance=1e-10)
+    assert result.distance == pytest.approx(base.distance, abs=1e-8)
 
 
 @pytest.mark.parametrize("region", Region)
 def test_the_row_space_is_enough(region):
-    whole = project(RANGES, LOWER, 9, region, tolerance=1e-10)
+    complete = project(RANGES, LOWER, 9, region, tolerance=1e-10)
     rows = project(BASIS.T @ RANGES, BASIS.T @ LOWER, 9, region, tolerance=1e-10)
     outside = ((LOWER - BASIS @ (BASIS.T @ LOWER)) ** 2).sum()
-    assert rows.distance + outside == pytest.approx(whole.distance, rel=EXACT)
+    assert rows.distance + outside == pytest.approx(complete.distance, rel=EXACT)
     assert gap_of(RANGES, LOWER, 9, region, rows.weights) == pytest.approx(rows.gap, abs=1e-10)
 
 
@@ -287,18 +287,24 @@ def test_operators(name):
     matrix = np.asarray(rules.dense(a), dtype=np.float64)
     y = 3 * np.sin(1 + np.arange(matrix.shape[0])) + matrix.sum(axis=1) / matrix.shape[1]
     for region in Region:
-        found = project(a, y, 2.0, region, tolerance=1e-9)
-        certified(matrix, y, 2.0, region, found)
-        assert found.distance == pytest.approx(project(matrix, y, 2.0, region, tolerance=1e-9).distance, abs=1e-8)
+        result = project(a, y, 2.0, region, tolerance=1e-9)
+        certified(matrix, y, 2.0, region, result)
+        assert result.distance == pytest.approx(project(matrix, y, 2.0, region, tolerance=1e-9).distance, abs=1e-8)
     positive = entropic(a, y, 2.0, 0.5)
     assert positive.objective == pytest.approx(entropic(matrix, y, 2.0, 0.5).objective, rel=1e-5, abs=1e-5)
 
 
 def test_other_forms():
-    plain = project(RANGES, NOISY, 10)
+    base = project(RANGES, NOISY, 10)
     sparse = sp.csr_array(RANGES)
-    for form in (RANGES.astype(int).tolist(), op.Dense(RANGES), sparse, ssl.aslinearoperator(sparse), Walsh.of(RANGES)):
-        assert project(form, NOISY, 10, "at-most").distance == pytest.approx(plain.distance, rel=EXACT)
+    for form in (
+        RANGES.astype(int).tolist(),
+        op.Dense(RANGES),
+        sparse,
+        ssl.aslinearoperator(sparse),
+        Walsh.from_matrix(RANGES),
+    ):
+        assert project(form, NOISY, 10, "at-most").distance == pytest.approx(base.distance, rel=EXACT)
 
 
 class Walsh:
@@ -313,8 +319,8 @@ class Walsh:
         self.shape = (len(sets), 2**d)
 
     def transform(self, t):
-        for left in range(self.d, 0, -7):
-            size = 2 ** min(7, left)
+        for attributes_left in range(self.d, 0, -7):
+            size = 2 ** min(7, attributes_left)
             signs = 1.0 - 2.0 * (np.bitwise_count(np.arange(size)[:, None] & np.arange(size)) & 1)
             t = (t.reshape(size, -1).T @ signs).ravel()
         return t
@@ -328,17 +334,17 @@ class Walsh:
         return self.transform(t)
 
     @staticmethod
-    def of(matrix):
+    def from_matrix(matrix):
         """Any matrix by its products and its columns."""
 
-        class Given:
+        class MatrixProducts:
             shape = matrix.shape
             mv, rmv = matrix.__matmul__, matrix.T.__matmul__
 
             def column(self, e):
                 return matrix[:, e]
 
-        return Given()
+        return MatrixProducts()
 
 
 def lifelike(queries, n, rng):
@@ -373,11 +379,11 @@ def test_three_way_marginals(d, rng):
     truth, noise = lifelike(queries, 200, rng)
     energy = noise @ noise
     for method in ["auto", "pairwise"] if d < 20 else ["auto"]:
-        found = project(queries, truth + noise, 200, tolerance=1e-4 * energy, method=method)
-        assert found.status is ProjectionStatus.CONVERGED
-        feasible(found, 200, Region.AT_MOST)
-        assert np.linalg.norm(found.answers - truth) <= np.linalg.norm(noise) + math.sqrt(found.gap)
-        assert ((found.answers - truth) ** 2).sum() < 0.4 * energy
+        result = project(queries, truth + noise, 200, tolerance=1e-4 * energy, method=method)
+        assert result.status is ProjectionStatus.CONVERGED
+        feasible(result, 200, Region.AT_MOST)
+        assert np.linalg.norm(result.answers - truth) <= np.linalg.norm(noise) + math.sqrt(result.gap)
+        assert ((result.answers - truth) ** 2).sum() < 0.4 * energy
     smooth = entropic(queries, truth + noise, 200, 0.1 * 4.22 * (queries.scale @ queries.scale))
     assert smooth.status is ProjectionStatus.CONVERGED
     assert ((smooth.answers - truth) ** 2).sum() < 0.4 * energy
@@ -392,21 +398,21 @@ def test_three_way_marginals(d, rng):
 def test_a_search_cut_short_is_honest(limit, method, region, rng):
     a = rng.normal(size=(40, 100))
     y = a @ rng.dirichlet(np.ones(100)) * 50 + rng.normal(size=40)
-    found = project(a, y, 50, region, method=method, iterations=limit)
-    assert found.status is ProjectionStatus.ITERATIONS
-    assert found.iterations == limit
-    certified(a, y, 50, region, found)
+    result = project(a, y, 50, region, method=method, iterations=limit)
+    assert result.status is ProjectionStatus.ITERATIONS
+    assert result.iterations == limit
+    certified(a, y, 50, region, result)
     best = project(a, y, 50, region)
-    assert found.gap > best.gap
-    assert np.linalg.norm(found.answers - best.answers) <= math.sqrt(found.gap) + math.sqrt(best.gap)
+    assert result.gap > best.gap
+    assert np.linalg.norm(result.answers - best.answers) <= math.sqrt(result.gap) + math.sqrt(best.gap)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_no_time(method, rng):
     a = rng.normal(size=(40, 100))
-    found = project(a, 20 * rng.normal(size=40), 90.0, "exactly", method=method, tolerance=0, seconds=1e-9)
-    assert found.status is ProjectionStatus.TIME
-    feasible(found, 90.0, Region.EXACTLY)
+    result = project(a, 20 * rng.normal(size=40), 90.0, "exactly", method=method, tolerance=0, seconds=1e-9)
+    assert result.status is ProjectionStatus.TIME
+    feasible(result, 90.0, Region.EXACTLY)
     late = entropic(a, 20 * rng.normal(size=40), 90.0, 0.1, tolerance=0, seconds=1e-9)
     assert late.status is ProjectionStatus.TIME
     assert late.gap < math.inf
@@ -416,12 +422,12 @@ def hardships():
     rng = np.random.default_rng(7)
     a, x = rng.normal(size=(15, 40)), rng.dirichlet(np.ones(40)) * 50
     y = a @ x
-    near = a[:, :1] + 1e-9 * rng.normal(size=(15, 100))
+    collinear = a[:, :1] + 1e-9 * rng.normal(size=(15, 100))
     tall = np.vstack([a[:, :9], np.zeros((1, 9))])
     hilbert = 1 / (1.0 + np.arange(12)[:, None] + np.arange(40))
     return {
-        "nearly collinear": (near, 50 * near[:, 0] + rng.normal(size=15), 50),
-        "nearly collinear, inside": (near, 50 * near[:, 0] + 1e-8 * rng.normal(size=15), 50),
+        "nearly collinear": (collinear, 50 * collinear[:, 0] + rng.normal(size=15), 50),
+        "nearly collinear, inside": (collinear, 50 * collinear[:, 0] + 1e-8 * rng.normal(size=15), 50),
         "inside": (a, y, 50),
         "few records": (a, y, 1e-9),
         "many records": (a, y, 1e9),
@@ -445,31 +451,31 @@ HARD = hardships()
 @pytest.mark.parametrize("name", HARD)
 def test_hardship(name, method, region):
     a, y, n = HARD[name]
-    found = project(a, y, n, region, method=method)
-    certified(a, y, n, region, found)
-    assert done(a, y, n, found)
+    result = project(a, y, n, region, method=method)
+    certified(a, y, n, region, result)
+    assert done(a, y, n, result)
 
 
-@pytest.mark.parametrize("spread", [7, 12])
-def test_columns_of_all_sizes(spread):
+@pytest.mark.parametrize("exponent", [7, 12])
+def test_columns_of_all_sizes(exponent):
     """Over 14 or 24 orders: the plane through the atoms is lost to rounding, the gap is not."""
     rng = np.random.default_rng(0)
     a = rng.normal(size=(15, 40))
     y = a @ rng.dirichlet(np.ones(40)) * 50
-    mixed = a * np.logspace(-spread, spread, 40)
+    mixed = a * np.logspace(-exponent, exponent, 40)
     for region in Region:
         for method in [*METHODS, "auto"]:
-            found = project(mixed, y, 50, region, method=method, iterations=1000)
-            feasible(found, 50, region)
-            assert found.status is ProjectionStatus.CONVERGED or found.gap > 1e-11 * (y @ y)
+            result = project(mixed, y, 50, region, method=method, iterations=1000)
+            feasible(result, 50, region)
+            assert result.status is ProjectionStatus.CONVERGED or result.gap > 1e-11 * (y @ y)
 
 
 def test_no_answers_but_zero():
     a = HARD["inside"][0]
     for region in (Region.AT_MOST, Region.HULL):
-        found = project(a, np.zeros(15), 5, region)
-        assert found.distance <= 1e-25
-        assert found.gap <= 1e-12
+        result = project(a, np.zeros(15), 5, region)
+        assert result.distance <= 1e-25
+        assert result.gap <= 1e-12
 
 
 def test_pairwise_steps_follow_a_large_support(monkeypatch):
@@ -477,9 +483,9 @@ def test_pairwise_steps_follow_a_large_support(monkeypatch):
     monkeypatch.setattr(projections, "MAX_CACHED_NUMBERS", 100)  # two columns remembered
     a, y, n = HARD["alike in groups"]
     for region in Region:
-        found = project(a, y, n, region)
-        assert found.status is ProjectionStatus.CONVERGED
-        certified(a, y, n, region, found)
+        result = project(a, y, n, region)
+        assert result.status is ProjectionStatus.CONVERGED
+        certified(a, y, n, region, result)
 
 
 def test_a_lost_plane_is_left_to_pairwise_steps(monkeypatch):
@@ -498,9 +504,9 @@ def test_the_same_input_gives_the_same_point():
 
 def test_what_is_returned_shares_nothing():
     y = np.array([1.0, 2.0])
-    found = project(op.Identity(2), y, 5)
-    assert not np.shares_memory(found.answers, found.weights)
-    assert not np.shares_memory(found.answers, y)
+    result = project(op.Identity(2), y, 5)
+    assert not np.shares_memory(result.answers, result.weights)
+    assert not np.shares_memory(result.answers, y)
 
 
 # --- the split ----------------------------------------------------------------------------------------------------
@@ -508,21 +514,21 @@ def test_what_is_returned_shares_nothing():
 
 @pytest.mark.parametrize("region", Region)
 def test_split(region):
-    a, n, y, rng = some(11)
+    a, n, y, rng = random_case(11)
     head = np.linalg.qr(rng.normal(size=(6, 2)))[0]
-    found = split_project(a, y, n, head, region, tolerance=1e-10)
-    assert head.T @ found.answers == pytest.approx(head.T @ y, abs=1e-10)
-    assert found.distance == pytest.approx(((found.answers - y) ** 2).sum(), rel=EXACT)
+    result = split_project(a, y, n, head, region, tolerance=1e-10)
+    assert head.T @ result.answers == pytest.approx(head.T @ y, abs=1e-10)
+    assert result.distance == pytest.approx(((result.answers - y) ** 2).sum(), rel=EXACT)
     rest = np.eye(6) - head @ head.T
-    feasible(found.tail, n, region)
-    assert found.tail.answers == pytest.approx(rest @ a @ found.tail.weights, abs=1e-10)
-    assert found.gap == pytest.approx(gap_of(rest @ a, rest @ y, n, region, found.tail.weights), abs=1e-9)
+    feasible(result.tail, n, region)
+    assert result.tail.answers == pytest.approx(rest @ a @ result.tail.weights, abs=1e-10)
+    assert result.gap == pytest.approx(gap_of(rest @ a, rest @ y, n, region, result.tail.weights), abs=1e-9)
     for method in METHODS:
-        assert split_project(a, y, n, head, region, method=method).distance == pytest.approx(found.distance, rel=1e-5)
+        assert split_project(a, y, n, head, region, method=method).distance == pytest.approx(result.distance, rel=1e-5)
 
 
 def test_split_at_the_ends():
-    a, n, y, _ = some(11)
+    a, n, y, _ = random_case(11)
     none = split_project(a, y, n, np.zeros((6, 0)), tolerance=1e-10)
     assert none.distance == pytest.approx(project(a, y, n, Region.HULL, tolerance=1e-10).distance, rel=EXACT)
     everything = split_project(a, y, n, np.eye(6))
@@ -543,22 +549,22 @@ def dual(a, y, n, temperature, rho, nu):
 @given(st.integers(0, 2**20), st.integers(1, 6), st.integers(1, 9), st.sampled_from([0.3, 3.0, 100.0]))
 @settings(max_examples=100)
 def test_both_sides_of_the_entropic_projection(seed, m, cells, temperature):
-    a, n, y, rng = some(seed, m, cells)
+    a, n, y, rng = random_case(seed, m, cells)
     rho = rng.dirichlet(np.ones(cells)) + 0.01
     rho /= rho.sum()
-    found = entropic(a, y, n, temperature, reference=5 * rho)
-    assert found.status is ProjectionStatus.CONVERGED
-    assert (found.weights > 0).all()
-    assert found.weights.sum() == pytest.approx(n, rel=1e-12)
-    upper = primal(a, y, n, temperature, rho, found.weights)
-    assert found.objective == pytest.approx(upper, rel=EXACT)
+    result = entropic(a, y, n, temperature, reference=5 * rho)
+    assert result.status is ProjectionStatus.CONVERGED
+    assert (result.weights > 0).all()
+    assert result.weights.sum() == pytest.approx(n, rel=1e-12)
+    upper = primal(a, y, n, temperature, rho, result.weights)
+    assert result.objective == pytest.approx(upper, rel=EXACT)
     size = 1 + y @ y + abs(upper)
-    assert found.gap == pytest.approx(upper - dual(a, y, n, temperature, rho, found.multipliers), abs=1e-10 * size)
+    assert result.gap == pytest.approx(upper - dual(a, y, n, temperature, rho, result.multipliers), abs=1e-10 * size)
     best = entropic(a, y, n, temperature, reference=rho, tolerance=1e-12 * size)
-    assert found.objective - found.gap <= best.objective + 1e-10 * size
-    assert best.objective <= found.objective + best.gap + 1e-10 * size
-    off = found.answers - best.answers
-    assert math.sqrt(off @ off) <= math.sqrt(2 * found.gap) + math.sqrt(2 * best.gap) + 1e-9
+    assert result.objective - result.gap <= best.objective + 1e-10 * size
+    assert best.objective <= result.objective + best.gap + 1e-10 * size
+    off = result.answers - best.answers
+    assert math.sqrt(off @ off) <= math.sqrt(2 * result.gap) + math.sqrt(2 * best.gap) + 1e-9
     for other in (np.zeros(m), rng.normal(size=m)):  # weak duality
         assert dual(a, y, n, temperature, rho, other) <= upper + 1e-10 * size
 
@@ -567,33 +573,33 @@ def test_entropy_fades():
     """λ → 0 is the projection, with Σx = n: the objectives differ by at most n λ log N."""
     exact = project(RANGES, LOWER, 14, Region.EXACTLY, tolerance=1e-9)
     for temperature in (1, 0.1, 0.01, 0.001):
-        found = entropic(RANGES, LOWER, 14, temperature, tolerance=1e-7)
-        assert found.distance >= exact.distance - 1e-8
-        assert found.distance / 2 <= exact.distance / 2 + 14 * temperature * math.log(8) + 1e-6
-        assert (found.weights > 0).all()
+        result = entropic(RANGES, LOWER, 14, temperature, tolerance=1e-7)
+        assert result.distance >= exact.distance - 1e-8
+        assert result.distance / 2 <= exact.distance / 2 + 14 * temperature * math.log(8) + 1e-6
+        assert (result.weights > 0).all()
 
 
 def test_entropy_prevails():
     rho = np.arange(1.0, 9)
-    found = entropic(RANGES, NOISY, 10, 1e9, reference=rho)
-    assert found.weights == pytest.approx(10 * rho / 36, rel=1e-5)
+    result = entropic(RANGES, NOISY, 10, 1e9, reference=rho)
+    assert result.weights == pytest.approx(10 * rho / 36, rel=1e-5)
 
 
 def test_entropy_does_not_overflow():
     for temperature in (1e-300, 1e-12, 1e-6, 1e6, 1e300):
         for scale in (1e-8, 1.0, 1e8):
-            found = entropic(scale * RANGES, scale * NOISY, 10, temperature, iterations=300)
-            assert (found.weights > 0).all()
-            assert found.weights.sum() == pytest.approx(10, rel=1e-12)
-            assert math.isfinite(found.gap)
-            assert found.gap >= 0
+            result = entropic(scale * RANGES, scale * NOISY, 10, temperature, iterations=300)
+            assert (result.weights > 0).all()
+            assert result.weights.sum() == pytest.approx(10, rel=1e-12)
+            assert math.isfinite(result.gap)
+            assert result.gap >= 0
 
 
 def test_entropy_cut_short():
-    found = entropic(RANGES, NOISY, 10, 0.01, iterations=3)
+    result = entropic(RANGES, NOISY, 10, 0.01, iterations=3)
     best = entropic(RANGES, NOISY, 10, 0.01)
-    assert found.status is ProjectionStatus.ITERATIONS
-    assert found.objective - found.gap <= best.objective <= found.objective
+    assert result.status is ProjectionStatus.ITERATIONS
+    assert result.objective - result.gap <= best.objective <= result.objective
 
 
 # --- what is refused ----------------------------------------------------------------------------------------------

@@ -23,13 +23,15 @@ OTHERS = {
 }
 
 
-def planned(month, unit=ONCE, *tables, **more):
+def planned(month, unit=ONCE, *tables, **options):
     tables = tables or (fn.table("ward", margin=20),)
-    return fn.plan(fn.Workload(fn.Domain(month=month, ward=WARD), list(tables)), unit=unit, **more)
+    return fn.plan(fn.Workload(fn.Domain(month=month, ward=WARD), list(tables)), unit=unit, **options)
 
 
-def released(plan, ledger, **more):
-    return fn.release(plan, np.zeros(plan.publication.workload.domain.shape, dtype=int), ledger=ledger, **more).charge
+def released(plan, ledger, **options):
+    return fn.release(
+        plan, np.zeros(plan.publication.workload.domain.shape, dtype=int), ledger=ledger, **options
+    ).charge
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +61,11 @@ def test_one_release_passes_under_a_cap_whatever_month_is_made_to_mean(months, o
         with refused("ledger.account-beside-cap"):
             ledger.quote(plan.order.account, plan.order.ledger_loss())
         ledger.set_cap(plan.order.account, Fraction(1000))
-        asked = partial(ledger.charge, plan.order.account, plan.order.ledger_loss(), {"plan": plan.hash})
-        asked(also=plan.order.losses_of_units(ledger.accounts()))
+        charge = partial(ledger.charge, plan.order.account, plan.order.ledger_loss(), {"plan": plan.hash})
+        charge(also=plan.order.losses_of_units(ledger.accounts()))
         for _ in range(3):
             with refused("ledger.over-cap"):
-                asked(also=plan.order.losses_of_units(ledger.accounts()))
+                charge(also=plan.order.losses_of_units(ledger.accounts()))
         assert sum(e.kind == "charge" for e in ledger.entries()) == 1
         passed = {"quarters": 8, "clipped": 35, "another column": 1}[name]  # as many as their own prices leave room for
         assert cap // ceil_dyadic(plan.exact_rho) == passed
@@ -74,18 +76,18 @@ def test_one_release_passes_under_a_cap_whatever_month_is_made_to_mean(months, o
 
 def test_a_release_charges_a_promise_about_other_cells_what_records_anywhere_cost(months, others, tmp_path):
     """Stated by the release; and a bound that is no less of one that was there before the account."""
-    whole = ceil_dyadic(planned(fn.Ordered(1, 12), fn.PrivacyUnit("person", 12)).exact_rho)
-    assert whole == ceil_dyadic(9 * others["quarters"].exact_rho)
+    undivided = ceil_dyadic(planned(fn.Ordered(1, 12), fn.PrivacyUnit("person", 12)).exact_rho)
+    assert undivided == ceil_dyadic(9 * others["quarters"].exact_rho)
     with Ledger(tmp_path / "ledger.db") as ledger:
-        first = released(months, ledger)
-        assert list(first.prices) == [months.order.account]
+        one = released(months, ledger)
+        assert list(one.prices) == [months.order.account]
         second = released(others["quarters"], ledger)
         assert list(second.prices) == [others["quarters"].order.account, months.order.account]
-        assert second.price(months.order.account).rho == whole
-        assert first.price(others["quarters"].order.account).rho == 144 * first.rho >= whole
-        assert released(months, ledger, again=True).price(others["quarters"].order.account).rho == whole
+        assert second.price(months.order.account).rho == undivided
+        assert one.price(others["quarters"].order.account).rho == 144 * one.rho >= undivided
+        assert released(months, ledger, again=True).price(others["quarters"].order.account).rho == undivided
         spent = [ledger.balance(a).spent for a in ledger.accounts()]
-        assert spent == [2 * first.rho + whole, 144 * first.rho + second.rho + whole]
+        assert spent == [2 * one.rho + undivided, 144 * one.rho + second.rho + undivided]
 
 
 def test_what_keeps_to_its_promise_adds_up_in_one_account(months):
@@ -100,12 +102,14 @@ def test_what_keeps_to_its_promise_adds_up_in_one_account(months):
         assert ledger.balance(months.order.account).spent == spent
 
 
-def test_a_release_stands_beside_none_under_another_promise(months, others, tmp_path):
+def test_a_release_is_composed_with_none_under_another_promise(months, others, tmp_path):
     with Ledger(tmp_path / "ledger.db") as ledger:
         released(months, ledger)
         domain = fn.Domain(month=OTHERS["quarters"], ward=WARD)
-        asked = fn.Publication(fn.Workload(domain, [fn.table("ward", margin=20)]), ONCE, composed_with=(months.hash,))
-        plan = fn.plan(asked)
+        publication = fn.Publication(
+            fn.Workload(domain, [fn.table("ward", margin=20)]), ONCE, composed_with=(months.hash,)
+        )
+        plan = fn.plan(publication)
         with refused("ledger.composed-plan-not-charged"):
             released(plan, ledger)
         assert [e.kind for e in ledger.entries()] == ["charge", "answers"]
@@ -168,7 +172,7 @@ def test_two_definitions_of_an_attribute_are_two_axes():
 
 
 def test_levels_of_one_name_in_two_columns_are_two_axes(tmp_path):
-    """A person who lives north and works south pays for both: 0.0384, and not the larger of them."""
+    """A person who lives north and works south is charged for both: 0.0384, and not the larger of them."""
     places = [(region, f"{region}{i}") for region in "ns" for i in range(3)]
     with Ledger(tmp_path / "ledger.db") as ledger:
         before: tuple[str, ...] = ()
@@ -198,11 +202,14 @@ def test_how_cells_are_called_is_no_part_of_a_promise():
         one, other = (fn.Domain(month=a) for a in pair)
         assert cell_key(one, "month") == cell_key(other, "month")
         assert axis_key(one, "month") != axis_key(other, "month")
-    own, named = (fn.Domain(month=fn.Ordered(1, 12, column=c)) for c in (None, "month"))
-    assert (cell_key(own, "month"), axis_key(own, "month")) == (cell_key(named, "month"), axis_key(named, "month"))
+    without_column, with_column = (fn.Domain(month=fn.Ordered(1, 12, column=c)) for c in (None, "month"))
+    assert (cell_key(without_column, "month"), axis_key(without_column, "month")) == (
+        cell_key(with_column, "month"),
+        axis_key(with_column, "month"),
+    )
 
 
-def test_names_are_kept_apart_from_what_they_stand_for():
+def test_names_are_distinguished_from_their_definitions():
     """A name may hold a colon; the same cells under two names are two promises; others of the domain are none."""
     colons = {"a:b": fn.Ordered(1, 12, column="m"), "a": fn.Ordered(1, 12, column="m"), "c": WARD}
     keys = [account(fn.DataSource(), fn.PrivacyUnit("person", 2, once_per=[x]), fn.Domain(colons)).key for x in colons]
@@ -241,9 +248,9 @@ def test_further_units_are_bound_likewise(months):
         assert loss.rho == plan.order.cost(replace(swap, once_per=())).rho == plan.other_losses[0][1].rho
 
 
-def test_an_unknown_promise_of_a_name_is_dearer_and_never_cheaper(months, others):
-    """For every pair of definitions, the other account pays the cost of any records of this number."""
+def test_an_unknown_promise_of_a_name_costs_more_and_never_less(months, others):
+    """For every pair of definitions, the other account is charged the cost of any records of this number."""
     plans = [months, *others.values()]
     for one, other in itertools.permutations(plans, 2):
-        paid = one.order.losses_of_units([other.order.account])[other.order.account]
-        assert paid.rho == months.exact_rho >= one.exact_rho
+        charges = one.order.losses_of_units([other.order.account])[other.order.account]
+        assert charges.rho == months.exact_rho >= one.exact_rho

@@ -29,10 +29,10 @@ PRESENCE = (
 ON_PAGES = PRESENCE.replace("%", "\u202f%")
 
 
-def planned(rho, **said):
+def planned(rho, **options):
     """A plan of one table whose price is ρ for one record."""
     sides = fn.Domain(side=fn.Categorical(["left", "right"]))
-    return fn.plan(fn.Workload(sides, [fn.table("side", variance=1 / (2 * rho))]), **said)
+    return fn.plan(fn.Workload(sides, [fn.table("side", variance=1 / (2 * rho))]), **options)
 
 
 def texts(what):
@@ -44,15 +44,15 @@ def test_a_plan_of_rho_1_9_million_is_warned_of_everywhere(tmp_path):
     plan = planned(1.9e6)
     assert plan.rho == pytest.approx(1.9e6, rel=1e-3)
     assert warning_words(plan) == [PRESENCE]
-    made = fn.release(plan, np.array([3, 4]), ledger=tmp_path / "ledger.sqlite", directory=tmp_path / "r")
-    for what in (plan_report(plan), release_report(made)):
+    released = fn.release(plan, np.array([3, 4]), ledger=tmp_path / "ledger.sqlite", directory=tmp_path / "r")
+    for what in (plan_report(plan), release_report(released)):
         assert texts(what).count(PRESENCE) == 1
         assert document(what)["warnings"] == [PRESENCE]
     charge = json.loads((tmp_path / "r" / "release.json").read_text(encoding="utf-8"))["charge"]
     assert charge["warnings"] == [PRESENCE]
     assert verify(tmp_path / "r").ok
-    assert PRESENCE in registry_record(made)["deployment"]["privacy_loss"]["privacy_parameters_details"]
-    for what in (plan, made):
+    assert PRESENCE in registry_record(released)["deployment"]["privacy_loss"]["privacy_parameters_details"]
+    for what in (plan, released):
         assert f'<p class="warning">{ON_PAGES}.</p>' in report.page(what)
         german = "Warnung: Dieser Plan schützt fast niemanden: Ob eine Einheit („record“) in den Daten vorkommt"
         assert f'<p class="warning">{german}, ist in bis zu 100,00\u202f% der Fälle richtig zu erraten.</p>' in (
@@ -63,10 +63,10 @@ def test_a_plan_of_rho_1_9_million_is_warned_of_everywhere(tmp_path):
 
 def test_a_release_without_its_warning_is_not_verified(tmp_path):
     fn.release(planned(1.9e6), np.array([3, 4]), ledger=tmp_path / "l.sqlite", directory=tmp_path / "r")
-    place = tmp_path / "r" / "release.json"
-    said = json.loads(place.read_text(encoding="utf-8"))
-    del said["charge"]["warnings"]
-    place.write_text(json.dumps(said, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    path = tmp_path / "r" / "release.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    del document["charge"]["warnings"]
+    path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     assert not verify(tmp_path / "r").ok
 
 
@@ -85,11 +85,11 @@ def test_the_threshold_is_that_of_the_best_guess():
 def test_replaced_records_and_other_units_are_warned_of_in_their_own_words():
     """A person is protected, and a household of many is not: the warning names the household alone."""
     replaced = planned(1e4, unit=fn.PrivacyUnit("person", 1, neighbours=fn.Neighbours.REPLACE_ONE))
-    (words,) = warning_words(replaced)
-    assert "which of two possible answers one person gave can be guessed right in up to 100.00% of cases" in words
+    (warning,) = warning_words(replaced)
+    assert "which of two possible answers one person gave can be guessed right in up to 100.00% of cases" in warning
     several = planned(1.0, unit=fn.PrivacyUnit("person", 1), other_units=[fn.PrivacyUnit("household", 9)])
-    (words,) = warning_words(several)
-    assert "whether one household is in the data" in words
+    (warning,) = warning_words(several)
+    assert "whether one household is in the data" in warning
 
 
 def test_pure_plans_are_warned_of_by_their_epsilon():
@@ -117,9 +117,9 @@ def test_accounts_and_caps_are_warned_of(tmp_path):
             ({"rho": Fraction(10) ** 200}, True),
         ):
             ledger.set_cap(account, **cap, reason="a test")
-            said = texts(ledger_report([], [ledger.balance(account)], ledger.head()))
-            assert ("this cap protects almost no one" in said) is warned, cap
-            assert released not in said
+            printed = texts(ledger_report([], [ledger.balance(account)], ledger.head()))
+            assert ("this cap protects almost no one" in printed) is warned, cap
+            assert released not in printed
     for number, warned in ((1, False), (2, False), (3, True)):  # ρ 4, 8, 12
         fn.release(plan, np.array([3, 4]), ledger=path, directory=tmp_path / str(number), again=True)
         with fn.Ledger(path) as ledger:

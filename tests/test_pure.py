@@ -32,7 +32,7 @@ from refused import refused
 from tolerances import EXACT, SIGNIFICANCE, as_often_as
 
 QUICK = sorted(set(zoo.WORKLOADS) - {"all ranges"})
-FAR = 100.0
+LOOSE_GAP = 100.0
 """A pure plan is nowhere near its bound; this only says that there is one."""
 
 
@@ -49,20 +49,20 @@ def fewer_starts():
         yield
 
 
-_MADE = {}
+_PLANS = {}
 
 
-def planned(name, **more):
-    key = name, tuple(sorted(more.items()))
-    if key not in _MADE:
-        _MADE[key] = fn.plan(zoo.WORKLOADS[name](), privacy="pure", **more)
-    return _MADE[key]
+def planned(name, **options):
+    key = name, tuple(sorted(options.items()))
+    if key not in _PLANS:
+        _PLANS[key] = fn.plan(zoo.WORKLOADS[name](), privacy="pure", **options)
+    return _PLANS[key]
 
 
 @pytest.mark.parametrize("name", QUICK)
 def test_pure_plans_obey_the_laws(name):
     plan = planned(name)
-    check_plan(plan, gap=FAR)
+    check_plan(plan, gap=LOOSE_GAP)
     check_mechanism(plan, np.random.default_rng(5))
 
 
@@ -74,7 +74,7 @@ def test_units_of_several_records_and_replaced_ones_are_charged_exactly(neighbou
         unit=fn.PrivacyUnit("person", records, neighbours),
         source=fn.DataSource(outside_domain=outside),
     )
-    check_plan(plan, gap=FAR)
+    check_plan(plan, gap=LOOSE_GAP)
     assert plan.exact_epsilon == records * plan.strategy.rate * max(
         plan.strategy.step(neighbours),
         plan.strategy.step(fn.Neighbours.ADD_OR_REMOVE_ONE) if records > 1 or outside == "drop" else 0,
@@ -85,7 +85,7 @@ def test_units_of_several_records_and_replaced_ones_are_charged_exactly(neighbou
 @pytest.mark.parametrize("weights", list(fn.ErrorWeights))
 def test_total_error(name, weights):
     plan = planned(name, objective=fn.Objective(fn.Goal.TOTAL_ERROR, weights))
-    check_plan(plan, gap=FAR)
+    check_plan(plan, gap=LOOSE_GAP)
     check_mechanism(plan, np.random.default_rng(5))
 
 
@@ -99,7 +99,7 @@ def planned_to_targets(name):
 def test_a_budget_is_spent_and_never_exceeded(name, epsilon):
     """This holds for any plan: the search is short, both for the targets and for the budget."""
     plan = planned_quickly(zoo.WORKLOADS[name](), epsilon=epsilon)
-    check_plan(plan, gap=FAR)
+    check_plan(plan, gap=LOOSE_GAP)
     free = planned_to_targets(name)
     stretch = float(free.exact_epsilon / Fraction(epsilon)) ** 2
     assert plan.relaxation == pytest.approx(stretch, rel=1e-3)
@@ -117,16 +117,16 @@ def test_what_each_number_is_made_of_is_what_dense_least_squares_makes_of_it(nam
         shape = t.shape(workload.domain)
         own = dense[done : done + int(np.prod(shape))]
         done += len(own)
-        group, place = d.group_of(i)
-        layout = group.layout(place)
-        values, counts = plan.estimation.coefficients(group, place)
+        group, position = d.group_of(i)
+        layout = group.layout(position)
+        values, counts = plan.estimation.coefficients(group, position)
         each = np.sort(np.repeat(np.abs(values), counts.astype(int), axis=1), axis=1)
         outer = tuple(d.sizes[a] for a in layout.axes)
-        spread = np.broadcast_to(
+        expanded = np.broadcast_to(
             each.reshape((1,) * len(outer) + layout.inner_shape + (-1,)), outer + layout.inner_shape + each.shape[1:]
         ).transpose([*layout.transpose, len(shape)])
         np.testing.assert_allclose(
-            spread.reshape(own.shape), np.sort(np.abs(own), axis=1), atol=1e-9 * np.abs(own).max()
+            expanded.reshape(own.shape), np.sort(np.abs(own), axis=1), atol=1e-9 * np.abs(own).max()
         )
         variances = NOISE_VARIANCE * plan.strategy.scale**2 * (each**2).sum(axis=1)
         np.testing.assert_allclose(variances, plan.variances[layout.rows], rtol=1e-7)
@@ -136,7 +136,7 @@ def test_what_each_number_is_made_of_is_what_dense_least_squares_makes_of_it(nam
 
 
 @pytest.mark.parametrize("name", ["marginals", "crossed", "by value"])
-def test_margins_asked_for_hold_although_the_noise_is_not_normal(name):
+def test_requested_margins_hold_although_the_noise_is_not_normal(name):
     """Half-widths from the exact distribution are wider than normal ones, and within the targets."""
     plan = planned(name)
     workload = plan.publication.workload
@@ -156,11 +156,11 @@ def test_margins_asked_for_hold_although_the_noise_is_not_normal(name):
 
 
 def strategy(*margins, sizes=(3, 2), scale=8.0):
-    made = tuple(MeasuredMargin(a, np.array(rows, dtype=np.int64)) for a, rows in margins)
-    return PureStrategy(cells_over(sizes, made[0].rows.shape[1]), made, scale)
+    margins_measured = tuple(MeasuredMargin(a, np.array(rows, dtype=np.int64)) for a, rows in margins)
+    return PureStrategy(cells_over(sizes, margins_measured[0].rows.shape[1]), margins_measured, scale)
 
 
-def test_the_margin_that_is_told_is_the_widest_for_what_was_asked():
+def test_the_reported_margin_is_the_widest_of_its_table():
     """The widest number with noise that is not normal need not have the largest variance."""
     domain = fn.Domain(sex=fn.Categorical(["f", "m"]), month=fn.Ordered(1, 12))
     tables = [fn.table("sex", "month", margin=10), fn.table("sex", cumulative="month", margin=15)]
@@ -168,8 +168,8 @@ def test_the_margin_that_is_told_is_the_widest_for_what_was_asked():
     for summary in plan.tables:
         assert summary.achieved_moe == plan.table_margins(summary.name).max()
     summed = plan.tables[1]
-    most = np.argmax(plan.table_variances(summed.name))
-    assert plan.table_margins(summed.name).ravel()[most] < 0.99 * summed.achieved_moe
+    largest = np.argmax(plan.table_variances(summed.name))
+    assert plan.table_margins(summed.name).ravel()[largest] < 0.99 * summed.achieved_moe
 
 
 def test_epsilon_by_hand():
@@ -188,30 +188,30 @@ def test_epsilon_by_hand():
     assert 2 * swaps.rho == Fraction(51, 64)  # 1 + 9 on nothing, and 16 + 25
 
 
-def test_where_columns_point_apart_rho_of_replacing_is_a_bound_below_that_of_epsilon():
+def test_where_columns_differ_in_sign_rho_of_replacing_is_a_bound_below_that_of_epsilon():
     """The agreement of exchangeable values is decided margin by margin."""
     s = strategy(((0,), [[1, -1], [2, 2]]))
     assert s.step_squared(fn.Neighbours.REPLACE_ONE) == 10 == (1 + 4) + (1 + 4)
     s = strategy(((0,), [[1, -1]]))
     assert s.step_squared(fn.Neighbours.REPLACE_ONE) == 4 > 1 + 1
-    of = Adjacency(fn.PrivacyUnit("person", 1, fn.Neighbours.REPLACE_ONE))
-    assert s.loss(of).rho == s.loss(of).epsilon ** 2 / 2 == Fraction(2**2, 2 * 64)
+    adjacency = Adjacency(fn.PrivacyUnit("person", 1, fn.Neighbours.REPLACE_ONE))
+    assert s.loss(adjacency).rho == s.loss(adjacency).epsilon ** 2 / 2 == Fraction(2**2, 2 * 64)
 
 
-def test_filling_raises_cheaper_cells_for_nothing():
+def test_filling_raises_cells_of_lower_cost_for_nothing():
     """Theorem 5.27: no column costs more than the costliest did, and the information grows."""
     (m,) = integer_margins({(): np.array([[0.2, 0, 0, 0], [0, 0.5, 0, 0], [0, 0, 0.1, 0.1], [0.5, 0.5, 0.5, 0.5]])}, 10)
-    (more,) = filled((m,))
-    assert (more.column_sums == m.column_sums.max()).all()
-    grown = more.rows.T @ more.rows - m.rows.T @ m.rows
+    (raised,) = filled((m,))
+    assert (raised.column_sums == m.column_sums.max()).all()
+    grown = raised.rows.T @ raised.rows - m.rows.T @ m.rows
     assert np.linalg.eigvalsh(grown).min() >= -1e-6
-    assert (filled((more,))[0].rows == more.rows).all()
+    assert (filled((raised,))[0].rows == raised.rows).all()
 
 
-def test_cells_that_nothing_is_asked_of_alone_stay_as_they_are():
+def test_cells_without_a_query_of_their_own_stay_as_they_are():
     (m,) = integer_margins({(): np.array([[1.0, 1.0, 0], [0, 1.0, 1.0]])}, 4)
-    (more,) = filled((m,))
-    assert (more.rows == m.rows).all()
+    (raised,) = filled((m,))
+    assert (raised.rows == m.rows).all()
 
 
 AMOUNTS = [
@@ -222,58 +222,58 @@ AMOUNTS = [
 ]
 
 
-def whole(row, cells):
+def is_integer_valued(row, cells):
     """Return True if a query has integer values between the knots, by the definition of each of its records."""
     places = [(0, *np.cumsum(dict(cells.steps).get(a, ()))) for a, _ in cells.structured]
     steps = [[(s, j - x, y - x) for s, (x, y) in enumerate(itertools.pairwise(t)) for j in range(x, y)] for t in places]
-    beyond = [[(s, 0, 1) for s in range(len(t) - 1, n)] for t, n in zip(places, cells.shape, strict=True)]
+    outside = [[(s, 0, 1) for s in range(len(t) - 1, n)] for t, n in zip(places, cells.shape, strict=True)]
     values = row.reshape(cells.shape)
-    for record in itertools.product(*(a + b for a, b in zip(steps, beyond, strict=True))):
+    for record in itertools.product(*(a + b for a, b in zip(steps, outside, strict=True))):
         corners = itertools.product(*([(s, Fraction(k - j, k)), (s + 1, Fraction(j, k))] for s, j, k in record))
-        some = [(tuple(s for s, _ in c), math.prod(w for _, w in c)) for c in corners]
-        if sum(w * int(values[place]) for place, w in some if w).denominator > 1:
+        weighted = [(tuple(s for s, _ in c), math.prod(w for _, w in c)) for c in corners]
+        if sum(w * int(values[cell]) for cell, w in weighted if w).denominator > 1:
             return False
     return True
 
 
 @pytest.mark.parametrize("cells", AMOUNTS)
-def test_integers_near_real_queries_are_whole_between_knots(cells, rng):
+def test_integers_near_real_queries_are_integers_between_knots(cells, rng):
     """And near: off by half the product of all steps at most, and by nothing where they are. What is 0 stays 0."""
-    most = math.prod(math.lcm(*pieces) for _, pieces in cells.steps)
+    product = math.prod(math.lcm(*pieces) for _, pieces in cells.steps)
     for size in (1, 30, 10**3, 10**6):
         rows = rng.normal(0, size, (6, cells.size))
         rows[2:] *= rng.random((4, cells.size)) < 0.5
         rows[4:] = np.where(rows[4:] == 0, 0, size * 0.7)
         rows[:, 0] += rows.any(axis=1) == 0
-        near = nearest(rows, cells)
-        assert all(whole(row.astype(int), cells) for row in near)
-        assert (np.abs(near - rows) <= most / 2 + 1e-6).all()
-        assert (near[4:][rows[4:] == 0] == 0).all()
-        assert size < 10**6 or (near[rows == 0] == 0).all()
-        assert (nearest(near[near.any(axis=1)], cells) == near[near.any(axis=1)]).all()
+        rounded = nearest(rows, cells)
+        assert all(is_integer_valued(row.astype(int), cells) for row in rounded)
+        assert (np.abs(rounded - rows) <= product / 2 + 1e-6).all()
+        assert (rounded[4:][rows[4:] == 0] == 0).all()
+        assert size < 10**6 or (rounded[rows == 0] == 0).all()
+        assert (nearest(rounded[rounded.any(axis=1)], cells) == rounded[rounded.any(axis=1)]).all()
         PureStrategy(cells, integer_margins({(): rows}, 12, cells), 1.0)
 
 
 @pytest.mark.parametrize("cells", AMOUNTS)
-def test_the_least_multiple_of_a_count_is_whole_and_no_smaller_one_is(cells, rng):
+def test_the_smallest_multiple_of_a_count_has_integers_and_no_smaller_one_does(cells, rng):
     for _ in range(8):
-        asked = rng.random(cells.size) < 0.5
-        (times,) = min_multiples(asked[None], cells).tolist()
-        found = [k for k in range(1, times + 1) if whole(k * asked.astype(int), cells)]
-        assert found == [times]
+        counted = rng.random(cells.size) < 0.5
+        (times,) = min_multiples(counted[None], cells).tolist()
+        multiples = [k for k in range(1, times + 1) if is_integer_valued(k * counted.astype(int), cells)]
+        assert multiples == [times]
 
 
 @pytest.mark.parametrize("cells", AMOUNTS)
-def test_filling_keeps_what_is_whole_between_knots(cells, rng):
+def test_filling_keeps_integers_between_knots(cells, rng):
     rows = np.concatenate([np.eye(cells.size), rng.random((2, cells.size))]) * rng.uniform(0.2, 1, (cells.size + 2, 1))
     margins = integer_margins({(): rows}, 20, cells)
-    (more,) = filled(margins, cells)
-    PureStrategy(cells, (more,), 1.0)
+    (raised,) = filled(margins, cells)
+    PureStrategy(cells, (raised,), 1.0)
     (before,) = margins
-    short = int(before.column_sums.max()) - more.column_sums
-    least = min_multiples(np.eye(cells.size) > 0, cells)
+    short = int(before.column_sums.max()) - raised.column_sums
+    multiples = min_multiples(np.eye(cells.size) > 0, cells)
     assert (short >= 0).all()
-    assert (short < least).all()
+    assert (short < multiples).all()
 
 
 def test_amounts_of_too_many_steps_leave_fewer_bits_or_nothing():
@@ -282,9 +282,9 @@ def test_amounts_of_too_many_steps_leave_fewer_bits_or_nothing():
     assert integer_margins({(): np.eye(8)}, 38, cells) == ()
     ends = np.kron(np.eye(2), np.ones((1, 4)))
     for rows in (ends, np.arange(8.0) * ends, np.concatenate([ends, np.arange(1, 9)[None] ** 2.0])):
-        (found,) = integer_margins({(): rows}, 42, cells)
-        assert 2**36 < found.column_sums.max() < 2**40
-        PureStrategy(cells, (found,), 1.0)
+        (margin,) = integer_margins({(): rows}, 42, cells)
+        assert 2**36 < margin.column_sums.max() < 2**40
+        PureStrategy(cells, (margin,), 1.0)
 
 
 def test_a_strategy_that_does_not_answer_is_refused():
@@ -322,7 +322,7 @@ def test_a_plan_s_noise_is_never_coarse():
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("options", "why"),
     [
         ({"budget": fn.Budget(rho=1)}, "spec.pure-needs-epsilon"),
         ({"budget": fn.Budget(epsilon=1, delta=1e-6)}, "spec.pure-needs-epsilon"),
@@ -332,9 +332,9 @@ def test_a_plan_s_noise_is_never_coarse():
         ({"gap": 1e-3}, "spec.pure-without-gap"),
     ],
 )
-def test_what_pure_publications_refuse(said, why):
+def test_what_pure_publications_refuse(options, why):
     with refused(why):
-        fn.plan(zoo.WORKLOADS["marginals"](), privacy="pure", **said)
+        fn.plan(zoo.WORKLOADS["marginals"](), privacy="pure", **options)
 
 
 def test_a_pure_budget_needs_a_pure_promise():
@@ -348,7 +348,7 @@ def test_a_pure_budget_needs_a_pure_promise():
         fn.plan(zoo.WORKLOADS["marginals"](), privacy="pure", refine=True)
 
 
-def test_a_cap_refuses_dearer_plans():
+def test_a_cap_refuses_costlier_plans():
     plan = planned("marginals")
     assert planned("marginals", cap=fn.Budget(epsilon=plan.exact_epsilon)).exact_epsilon == plan.exact_epsilon
     with refused("plan.laplace-plan-exceeds-cap"):
@@ -370,8 +370,8 @@ def test_only_counts_that_replacing_cannot_change():
 
 
 def test_the_same_publication_gives_the_same_plan():
-    once, again = (fn.plan(zoo.WORKLOADS["crossed"](), privacy="pure") for _ in range(2))
-    assert once.hash == again.hash
+    once, repeated = (fn.plan(zoo.WORKLOADS["crossed"](), privacy="pure") for _ in range(2))
+    assert once.hash == repeated.hash
 
 
 # --- documents --------------------------------------------------------------------------------------------
@@ -432,10 +432,10 @@ def test_a_specification_says_pure_in_a_word():
     publication = fn.Spec.from_toml(SPEC).publication()
     assert publication.privacy is fn.Privacy.PURE
     assert publication.budget.pure == Fraction(1, 3)
-    again = fn.Spec.from_publication(publication)
-    assert again.publication() == publication
-    assert again.document()["privacy"] == {"definition": "pure"}
-    assert fn.Spec.from_toml(again.to_toml()).publication() == publication
+    derived = fn.Spec.from_publication(publication)
+    assert derived.publication() == publication
+    assert derived.document()["privacy"] == {"definition": "pure"}
+    assert fn.Spec.from_toml(derived.to_toml()).publication() == publication
 
 
 def people(count=500):
@@ -448,7 +448,7 @@ def test_from_specification_to_verified_tables(tmp_path):
     plan = fn.plan(fn.Spec.from_toml(SPEC).publication())
     assert 0 <= Fraction(1, 3) - plan.exact_epsilon < Fraction(1, 10**9)
     ledger = tmp_path / "ledger.sqlite"
-    made = fn.release(plan, people(), ledger=ledger, directory=tmp_path / "release")
+    released = fn.release(plan, people(), ledger=ledger, directory=tmp_path / "release")
     with fn.Ledger(ledger) as book:
         entry, _ = book.entries()
         assert entry.epsilon == plan.exact_epsilon
@@ -457,17 +457,17 @@ def test_from_specification_to_verified_tables(tmp_path):
         assert book.balance(entry.account).epsilon_spent == plan.exact_epsilon
     checked = fn.verify(tmp_path / "release")
     assert checked.ok, checked
-    assert fn.Release.read(tmp_path / "release") == made
-    told = json.loads((tmp_path / "release" / "release.json").read_text())
-    assert told["charge"]["pure_epsilon"] == str(plan.exact_epsilon)
-    assert told["mechanism"]["noise"] == "independent discrete Laplace on integers"
-    for name in made:
-        assert (made[name]["moe"] > stats.norm.isf(0.025) * made[name]["std_error"]).all()
-    whole = made.sum("sex by age cumulative", age=9)
-    table = made.sum("sex")
-    assert whole.value == pytest.approx(table.value)
-    assert whole.moe == pytest.approx(table.moe, rel=2e-4)
-    assert whole.std_error == pytest.approx(table.std_error, rel=EXACT)
+    assert fn.Release.read(tmp_path / "release") == released
+    document = json.loads((tmp_path / "release" / "release.json").read_text())
+    assert document["charge"]["pure_epsilon"] == str(plan.exact_epsilon)
+    assert document["mechanism"]["noise"] == "independent discrete Laplace on integers"
+    for name in released:
+        assert (released[name]["moe"] > stats.norm.isf(0.025) * released[name]["std_error"]).all()
+    joint = released.sum("sex by age cumulative", age=9)
+    table = released.sum("sex")
+    assert joint.value == pytest.approx(table.value)
+    assert joint.moe == pytest.approx(table.moe, rel=2e-4)
+    assert joint.std_error == pytest.approx(table.std_error, rel=EXACT)
 
 
 # --- choosing ---------------------------------------------------------------------------------------------
@@ -475,30 +475,30 @@ def test_from_specification_to_verified_tables(tmp_path):
 
 @pytest.mark.parametrize("epsilon", [None, 1.0])
 def test_the_better_of_both_is_taken_and_both_are_shown(epsilon):
-    found = fn.compare(zoo.WORKLOADS["prefix"](), epsilon=epsilon)
-    kinds = [a.privacy for a in found.alternatives]
+    comparison = fn.compare(zoo.WORKLOADS["prefix"](), epsilon=epsilon)
+    kinds = [a.privacy for a in comparison.alternatives]
     assert {fn.Privacy.PURE, fn.Privacy.ZCDP} == set(kinds)
-    assert found.plan.publication.privacy is kinds[0] is fn.Privacy.PURE
-    assert "Gaussian noise at delta = 1e-06 would take" in found.plan.status
-    measure = [a.epsilon if epsilon is None else a.error for a in found.alternatives]
+    assert comparison.plan.publication.privacy is kinds[0] is fn.Privacy.PURE
+    assert "Gaussian noise at delta = 1e-06 would take" in comparison.plan.status
+    measure = [a.epsilon if epsilon is None else a.error for a in comparison.alternatives]
     assert measure == sorted(measure)
-    pure = found.plan
+    pure = comparison.plan
     assert measure[0] == pytest.approx(pure.epsilon() if epsilon is None else np.sqrt(pure.relaxation))
     gaussian = fn.plan(zoo.WORKLOADS["prefix"](), **({} if epsilon is None else {"epsilon": epsilon}))
-    line = next(a for a in found.alternatives if a.privacy is fn.Privacy.ZCDP)
+    line = next(a for a in comparison.alternatives if a.privacy is fn.Privacy.ZCDP)
     assert line.epsilon == pytest.approx(gaussian.epsilon())
     assert line.error == pytest.approx(np.sqrt(gaussian.relaxation))
-    assert list(found.to_frame()["family"]) == [a.family for a in found.alternatives]
-    again = fn.plan(zoo.WORKLOADS["prefix"](), privacy="auto", **({} if epsilon is None else {"epsilon": epsilon}))
-    assert again.exact_cost == pure.exact_cost
+    assert list(comparison.to_frame()["family"]) == [a.family for a in comparison.alternatives]
+    repeated = fn.plan(zoo.WORKLOADS["prefix"](), privacy="auto", **({} if epsilon is None else {"epsilon": epsilon}))
+    assert repeated.exact_cost == pure.exact_cost
 
 
 @pytest.mark.slow
 def test_many_marginals_are_better_served_by_gaussian_noise():
     """2⁸, all tables of two attributes: the ratio to the bound is above the threshold of 8.9 at ε = 1, δ = 1e-6."""
-    found = fn.compare(gallery.marginal_tables((2,) * 8), epsilon=1.0)
-    assert found.plan.publication.privacy is fn.Privacy.ZCDP
-    assert found.alternatives[0].privacy is fn.Privacy.ZCDP
+    comparison = fn.compare(gallery.marginal_tables((2,) * 8), epsilon=1.0)
+    assert comparison.plan.publication.privacy is fn.Privacy.ZCDP
+    assert comparison.alternatives[0].privacy is fn.Privacy.ZCDP
 
 
 def test_a_choice_needs_an_epsilon_with_its_delta():
@@ -527,7 +527,7 @@ def test_intervals_hold_as_often_as_they_say(name):
 
 
 @pytest.mark.slow
-def test_all_numbers_of_a_table_hold_at_once_when_that_was_asked():
+def test_all_numbers_of_a_table_hold_at_once_on_request():
     """4,000 releases of a table with a maximal deviation at 90 %: all its numbers together, at least as often."""
     domain = fn.Domain(a=fn.Ordered(0, 4), b=fn.Ordered(0, 3))
     workload = fn.Workload(domain, [fn.table("a", cumulative="b", max_deviation=20, confidence=0.9)])

@@ -32,7 +32,7 @@ def plan(privacy):
 
 
 @cache
-def made(privacy="gaussian"):
+def released_counts(privacy="gaussian"):
     return released(plan(privacy), COUNTS)
 
 
@@ -51,10 +51,10 @@ def truth(counts, q):
 @pytest.mark.parametrize("q", [0.013, 0.27, 0.49, 0.77, 0.99])  # 0.5 is 105 of 210 exactly: rounding decides
 def test_quantiles_are_those_of_the_records(quiet, q):
     ages = COUNTS.sum(axis=2)[:, :AGES]
-    found = quiet.quantile("age", q, by="sex")
-    assert found.labels == {"sex": ("f", "m")}
-    assert found.value.tolist() == [truth(x, q) for x in ages]
-    frame = found.frame()
+    quantile = quiet.quantile("age", q, by="sex")
+    assert quantile.labels == {"sex": ("f", "m")}
+    assert quantile.value.tolist() == [truth(x, q) for x in ages]
+    frame = quantile.frame()
     assert list(frame.columns) == ["sex", "value", "low", "high"]
     assert frame["value"].dtype == np.int64
     assert (frame["low"] <= frame["value"]).all()
@@ -71,38 +71,38 @@ def test_quantiles_are_those_of_the_records(quiet, q):
     assert pay.frame()["low"].isin(bins).all()
 
 
-def test_whose_quantile_it_is_is_said():
-    assert made().quantile("age", 0.5).universe == "all records but those with age unknown"
-    assert made().quantile("age", 0.5, sex="f").universe == "records with sex f but those with age unknown"
-    assert made().quantile("age", 0.5, age=(1, 5)).universe == "records with age 1–5"
-    assert made().quantile("pay", 0.5).universe == "all records"
-    assert made().quantile("age", 0.25, by="sex").summary == "2 quantiles at 0.25 by sex"
-    assert made().quantile("age", 0.5).summary == "1 quantile at 0.5"
+def test_the_universe_of_a_quantile_is_stated():
+    assert released_counts().quantile("age", 0.5).universe == "all records but those with age unknown"
+    assert released_counts().quantile("age", 0.5, sex="f").universe == "records with sex f but those with age unknown"
+    assert released_counts().quantile("age", 0.5, age=(1, 5)).universe == "records with age 1–5"
+    assert released_counts().quantile("pay", 0.5).universe == "all records"
+    assert released_counts().quantile("age", 0.25, by="sex").summary == "2 quantiles at 0.25 by sex"
+    assert released_counts().quantile("age", 0.5).summary == "1 quantile at 0.5"
 
 
 @pytest.mark.parametrize("privacy", PROMISES)
-def test_intervals_are_wider_together_and_at_higher_confidence(privacy):
-    found = made(privacy).quantile("age", 0.5, by="sex")
-    (low, high), (lower, higher) = found.interval(), found.interval(simultaneous=True)
+def test_intervals_are_wider_jointly_and_at_higher_confidence(privacy):
+    quantile = released_counts(privacy).quantile("age", 0.5, by="sex")
+    (low, high), (lower, higher) = quantile.interval(), quantile.interval(simultaneous=True)
     assert (lower <= low).all()
     assert (high <= higher).all()
-    alone = found.interval(0.975)  # Bonferroni: two at 97.5 % are both right 95 % of the time
-    assert [x.tolist() for x in alone] == [lower.tolist(), higher.tolist()]
-    lowest, highest = found.interval(1 - 1e-9)
+    separate = quantile.interval(0.975)  # Bonferroni: two at 97.5 % are both right 95 % of the time
+    assert [x.tolist() for x in separate] == [lower.tolist(), higher.tolist()]
+    lowest, highest = quantile.interval(1 - 1e-9)
     assert ((lowest <= lower) & (higher <= highest)).all()
     for gamma in (0.01, 0.5, 0.999):
-        frame = found.frame(gamma)
+        frame = quantile.frame(gamma)
         assert (frame["low"] <= frame["value"]).all()
         assert (frame["value"] <= frame["high"]).all()
 
 
 # --- coverage -------------------------------------------------------------------------------------------
 
-PLAIN = [30, 80, 120, 160, 150, 130, 120, 100, 60, 30, 15, 5]
+FALLING = [30, 80, 120, 160, 150, 130, 120, 100, 60, 30, 15, 5]
 TRUE = {
-    "many": (np.array(PLAIN), 0.5),
-    "low end": (np.array(PLAIN), 0.1),
-    "high end": (np.array(PLAIN), 0.9),
+    "many": (np.array(FALLING), 0.5),
+    "low end": (np.array(FALLING), 0.1),
+    "high end": (np.array(FALLING), 0.9),
     "few": (np.array([0, 1, 0, 2, 3, 1, 0, 1, 0, 0, 1, 0]), 0.5),
     "one": (np.array([0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]), 0.5),
     "a gap where half is reached": (np.array([500, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 500]), 0.5),
@@ -113,17 +113,17 @@ SHARP = "reached exactly"
 """One hypothesis holds only just: its test errs as often as it may, and the other never."""
 
 
-def factors(own):
-    """How the tests of one quantile are made of independent noises, and these."""
-    if own.normal:
-        n = len(own.forms[0].values())
+def factors(law):
+    """The coefficients of independent noises in the tests of one quantile, and a function that draws these noises."""
+    if law.normal:
+        n = len(law.forms[0].values())
         rows = np.arange(n)
-        cov = np.array([own.forms[0].take(np.full(n, i)).covariances(own.forms[0].take(rows)) for i in rows])
+        cov = np.array([law.forms[0].take(np.full(n, i)).covariances(law.forms[0].take(rows)) for i in rows])
         values, vectors = np.linalg.eigh(cov)
         return vectors * np.sqrt(np.maximum(values, 0)), lambda rng, shape: rng.standard_normal(shape)
-    (source,), (form,) = own.forms[0].sources, own.forms
+    (source,), (form,) = law.forms[0].sources, law.forms
     noises = np.array([single_noises(source, form.tensors(i)[source])[0] for i in range(form.length)])
-    p = -np.expm1(-1 / own._scales[0])
+    p = -np.expm1(-1 / law._scales[0])
     return noises, lambda rng, shape: (rng.geometric(p, shape) - rng.geometric(p, shape)).astype(float)
 
 
@@ -132,9 +132,9 @@ def factors(own):
 def test_intervals_hold_whatever_the_counts(privacy, case, rng):
     """20,000 draws: detects a coverage of 94.2 %, and in the sharp case one that is not 97.5 % ± 0.7 %."""
     counts, q = TRUE[case]
-    found = made(privacy).quantile("age", q, sex="f")
-    widths = found._law.half_widths(np.ones((AGES, 1)), 0.95)
-    mixing, draw = factors(found._law)
+    quantile = released_counts(privacy).quantile("age", q, sex="f")
+    widths = quantile._law.half_widths(np.ones((AGES, 1)), 0.95)
+    mixing, draw = factors(quantile._law)
     np.testing.assert_allclose(np.sqrt((mixing**2).sum(axis=1) * draw(rng, (20_000, 1)).var()), widths / 1.96, rtol=0.2)
     cumulated = np.cumsum(counts)
     tested = cumulated - q * cumulated[-1] + draw(rng, (20_000, mixing.shape[1])) @ mixing.T
@@ -164,7 +164,7 @@ def test_counts_that_fall_are_made_to_rise():
 
 
 @pytest.mark.parametrize(
-    ("ask", "words"),
+    ("ask", "code"),
     [
         (lambda r: r.quantile("sex", 0.5), "release.attribute-without-order"),
         (lambda r: r.quantile("height", 0.5), "release.unknown-attribute"),
@@ -178,17 +178,17 @@ def test_counts_that_fall_are_made_to_rise():
         (lambda r: r.quantile("age", 0.5, by=3), "release.attribute-not-named"),
     ],
 )
-def test_what_is_no_quantile_is_refused(ask, words):
-    with refused(words):
-        ask(made())
+def test_what_is_no_quantile_is_refused(ask, code):
+    with refused(code):
+        ask(released_counts())
 
 
 def test_a_confidence_is_a_part_and_long_attributes_are_refused(monkeypatch):
     with refused("workload.confidence-out-of-range"):
-        made().quantile("age", 0.5).interval(95)
+        released_counts().quantile("age", 0.5).interval(95)
     monkeypatch.setattr(quantiles, "MAX_CUMULATED_NUMBERS", 100)
     with refused("release.too-many-cumulated"):
-        made().quantile("age", 0.5)
+        released_counts().quantile("age", 0.5)
 
 
 # --- means ----------------------------------------------------------------------------------------------
@@ -196,35 +196,37 @@ def test_a_confidence_is_a_part_and_long_attributes_are_refused(monkeypatch):
 
 def test_means_are_those_of_the_records(quiet):
     ages, values = COUNTS.sum(axis=2)[:, :AGES], np.arange(AGES)
-    found = quiet.mean("age", by="sex")
-    np.testing.assert_allclose(found.value, ages @ values / ages.sum(axis=1), rtol=1e-9)
-    assert list(found.frame().columns) == ["sex", "value", "low", "high", "is_significant"]
+    mean = quiet.mean("age", by="sex")
+    np.testing.assert_allclose(mean.value, ages @ values / ages.sum(axis=1), rtol=1e-9)
+    assert list(mean.frame().columns) == ["sex", "value", "low", "high", "is_significant"]
     assert quiet.mean("age").value == pytest.approx(ages.sum(axis=0) @ values / ages.sum())
-    alone = quiet.mean("age", sex="m", age=(3, 7))
-    assert alone.value == pytest.approx(ages[1, 3:8] @ values[3:8] / ages[1, 3:8].sum())
-    assert alone._possible == (3, 7)
+    part = quiet.mean("age", sex="m", age=(3, 7))
+    assert part.value == pytest.approx(ages[1, 3:8] @ values[3:8] / ages[1, 3:8].sum())
+    assert part._possible == (3, 7)
     assert quiet.mean("age", {"age": 4}).interval() == pytest.approx((4, 4))
     assert quiet.mean("age", {"age": 0}).interval() == pytest.approx((0, 0))
-    assert found["m"].value == found.value[1]
+    assert mean["m"].value == mean.value[1]
 
 
 @pytest.mark.parametrize("privacy", PROMISES)
 def test_a_mean_is_the_ratio_of_a_sum_and_a_count(privacy):
-    release = made(privacy)
+    release = released_counts(privacy)
     each, low, high = release.count(by="age", age=(0, AGES - 1)), *release.mean("age").interval()
     total = each[0] * 0
     for age in range(AGES):
         total = total + age * each[age]
-    whole = total / release.count(age=(0, AGES - 1))
-    assert whole.interval() == pytest.approx((low, high), rel=1e-3)
-    assert release.mean("age").value == pytest.approx(whole.value)
-    assert low < whole.value < high
+    ratio = total / release.count(age=(0, AGES - 1))
+    assert ratio.interval() == pytest.approx((low, high), rel=1e-3)
+    assert release.mean("age").value == pytest.approx(ratio.value)
+    assert low < ratio.value < high
 
 
-def test_whose_mean_it_is_is_said():
-    assert made().mean("age", by="sex")["f"].universe == "all records but those with age unknown"
-    assert (2 * made().mean("age", sex="m")).universe == "records with sex m but those with age unknown"
-    assert (made().count(sex="m") / made().count()).universe == "what was computed of several counts"
+def test_the_universe_of_a_mean_is_stated():
+    assert released_counts().mean("age", by="sex")["f"].universe == "all records but those with age unknown"
+    assert (2 * released_counts().mean("age", sex="m")).universe == "records with sex m but those with age unknown"
+    assert (
+        released_counts().count(sex="m") / released_counts().count()
+    ).universe == "what was computed of several counts"
     domain = fn.Domain(age=fn.Ordered(0, 3, clip=True))
     clipped = released(fn.plan(fn.Workload(domain, [fn.table("age", margin=3)])), np.arange(4))
     assert clipped.mean("age").universe == f"all records (age: {domain['age'].coded})"
@@ -235,7 +237,7 @@ def test_whose_mean_it_is_is_said():
 def test_true_means_are_rejected_as_rarely_as_promised(privacy, case, rng):
     """20,000 draws of the test of the true mean, which decides whether it is in the interval."""
     counts, values = TRUE[case][0], np.arange(AGES)
-    found = made(privacy).mean("age", sex="f")
+    found = released_counts(privacy).mean("age", sex="f")
     mean = counts @ values / counts.sum()
     tested = found._parts[0].plus(found._parts[1].scale(-mean))
     mixing, draw = factors(law(tested))
@@ -245,7 +247,7 @@ def test_true_means_are_rejected_as_rarely_as_promised(privacy, case, rng):
 
 
 @pytest.mark.parametrize(
-    ("ask", "words"),
+    ("ask", "code"),
     [
         (lambda r: r.mean("sex"), "release.attribute-not-numeric"),
         (lambda r: r.mean("pay"), "release.attribute-not-numeric"),
@@ -255,6 +257,6 @@ def test_true_means_are_rejected_as_rarely_as_promised(privacy, case, rng):
         (lambda r: r.mean("age", age="unknown"), "release.only-missing-values-chosen"),
     ],
 )
-def test_what_is_no_mean_is_refused(ask, words):
-    with refused(words):
-        ask(made())
+def test_what_is_no_mean_is_refused(ask, code):
+    with refused(code):
+        ask(released_counts())

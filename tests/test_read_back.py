@@ -61,7 +61,7 @@ class Classes(ByAttribute):
 
 
 class Larger(ByTableSize):
-    """The same."""
+    """A subclass that changes nothing."""
 
     def evaluate(self, cells):
         return 3 * super().evaluate(cells)
@@ -71,7 +71,7 @@ class Everyone(PublicTotal):
     """A reference count that a document would say as another."""
 
 
-class Own(Target):
+class OwnTarget(Target):
     """A target of one's own."""
 
 
@@ -96,8 +96,8 @@ class Ask(Publication):
     """A publication of one's own."""
 
 
-def asked(view=None, *, target=MARGIN, domain=DOMAIN, attributes=("sex", "age"), kind=Table, **said):
-    return fn.Publication(Workload(domain, [kind("t", attributes, target, view or ())]), **said)
+def asked(view=None, *, target=MARGIN, domain=DOMAIN, attributes=("sex", "age"), kind=Table, **options):
+    return fn.Publication(Workload(domain, [kind("t", attributes, target, view or ())]), **options)
 
 
 UNKNOWN = {
@@ -163,7 +163,7 @@ def test_documents_refuse_a_view_that_was_put_in_later():
 
 
 READ_OTHERWISE = {
-    "a target": (lambda: asked(target=Own(TargetKind.MARGIN, 10.0)), "workload"),
+    "a target": (lambda: asked(target=OwnTarget(TargetKind.MARGIN, 10.0)), "workload"),
     "a domain": (lambda: asked(domain=World(DOMAIN)), "workload"),
     "a unit": (lambda: asked(unit=Household("household")), "unit"),
     "a source": (lambda: asked(source=Rows("people")), "source"),
@@ -190,17 +190,17 @@ def small():
     return fn.plan(Workload(DOMAIN, [fn.table("sex", margin=10), fn.table("age", margin=30)]))
 
 
-def put(**given):
+def put(**values):
     def change(plan):
-        for name, value in given.items():
+        for name, value in values.items():
             object.__setattr__(plan, name, value)
 
     return change
 
 
-def put_below(**given):
+def put_below(**values):
     def change(plan):
-        for name, value in given.items():
+        for name, value in values.items():
             object.__setattr__(plan.publication, name, value)
 
     return change
@@ -261,8 +261,8 @@ def test_copies_are_read_back_as_the_plan_is(copied, tmp_path):
 
 def test_all_that_charges_or_counts_reads_back():
     """Detects a way to the kernel that takes the order of the plan in memory."""
-    for made in (publishing.release, publishing.count, publishing.read_period):
-        assert "plan = read_back(plan)" in inspect.getsource(made)
+    for function in (publishing.release, publishing.count, publishing.read_period):
+        assert "plan = read_back(plan)" in inspect.getsource(function)
 
 
 def test_the_first_periods_of_a_series_are_no_plan_to_release(tmp_path):
@@ -287,17 +287,17 @@ def test_every_plan_of_the_zoo_is_read_back_as_it_is(any_plan):
 
 def test_every_view_has_its_words_everywhere():
     """Detects a new view that a heading, a column or a data package would say nothing of."""
-    known = {c for c in vars(workloads).values() if inspect.isclass(c) and issubclass(c, View) and c is not View}
-    assert known == {*VIEWS, EachValue} == {*description._COLUMNS, EachValue}
+    views = {c for c in vars(workloads).values() if inspect.isclass(c) and issubclass(c, View) and c is not View}
+    assert views == {*VIEWS, EachValue} == {*description._COLUMNS, EachValue}
     english = translator("en")
     for view in VIEWS:
         assert heading(english, Heading("age", view.word, 3, steps=2))
         assert isinstance(meaning(english, Heading("age", view.word, 3, steps=2)), str)
     for word in PLAIN_HEADINGS:
         assert heading(english, Heading("age", word)) == "age"
-    for told in (heading, meaning):
+    for text_of in (heading, meaning):
         with refused("release.view-without-heading"):
-            told(english, Heading("age", "odd"))
+            text_of(english, Heading("age", "odd"))
 
 
 def test_every_view_is_described_in_a_data_package():
@@ -315,7 +315,7 @@ def test_every_view_is_described_in_a_data_package():
     assert {view.word for view in VIEWS} == set(views)
     domain = fn.Domain(age=fn.Ordered(0, 9), grade=fn.Ordered(0, 3, missing={"none": [-1]}), pay=fn.Amount(0, 100))
     for word, said in views.items():
-        more = {"reference": 1000} if word == "mean" else {}
-        done = answered(fn.plan(Workload(domain, [fn.table(name="t", **said, margin=10, **more)])), 5)
+        options = {"reference": 1000} if word == "mean" else {}
+        done = answered(fn.plan(Workload(domain, [fn.table(name="t", **said, margin=10, **options)])), 5)
         assert word == next(view.word for _, view in done.plan.publication.workload["t"].views)
         assert "datapackage.json" in dict(packages.package(done, ["t"], None, None))

@@ -75,10 +75,10 @@ for room in WALLS:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    place = tmp_path_factory.mktemp("releases")
+    folder = tmp_path_factory.mktemp("releases")
     for kind, options in KINDS.items():
-        released(fn.plan(WORKLOAD, **options), COUNTS, directory=place / kind)
-    return [place / kind for kind in KINDS]
+        released(fn.plan(WORKLOAD, **options), COUNTS, directory=folder / kind)
+    return [folder / kind for kind in KINDS]
 
 
 @pytest.mark.slow
@@ -87,14 +87,14 @@ def test_a_release_is_read_and_verified_where_nothing_can_measure(folders):
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     for folder, line in zip(folders, done.stdout.splitlines(), strict=True):
-        found, here = json.loads(line), fn.Release.read(folder)
-        assert found["tables"] == {name: csv_text(here[name]) for name in here}
+        described, here = json.loads(line), fn.Release.read(folder)
+        assert described["tables"] == {name: csv_text(here[name]) for name in here}
         total = here.sum("states", state=["CA", "TX"])
-        assert found["sum"] == pytest.approx([total.value, total.std_error, total.moe], rel=EXACT)
-        assert [len(p) for p in found["posteriors"]] == [4] * ("usual" in here.finite)
-        assert (found["histogram"] is None) == (folder.name != "small")
-        assert found["failing"] == []
-        assert found["charge"] is None
+        assert described["sum"] == pytest.approx([total.value, total.std_error, total.moe], rel=EXACT)
+        assert [len(p) for p in described["posteriors"]] == [4] * ("usual" in here.finite)
+        assert (described["histogram"] is None) == (folder.name != "small")
+        assert described["failing"] == []
+        assert described["charge"] is None
 
 
 def test_whoever_releases_is_given_what_the_ledger_says(tmp_path):
@@ -111,8 +111,8 @@ def test_whoever_releases_is_given_what_the_ledger_says(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="folders cannot be locked here")
-def test_a_file_is_replaced_whole_and_what_killed_processes_left_of_it_is_removed(tmp_path, monkeypatch):
-    place, dead, living, folder, other = (
+def test_a_file_is_replaced_completely_and_remains_of_killed_processes_are_removed(tmp_path, monkeypatch):
+    target, dead, living, folder, other = (
         tmp_path / name
         for name in (
             "plan.json", ".plan.json.unfinished-01234567", ".plan.json.unfinished-89abcdef",
@@ -123,17 +123,17 @@ def test_a_file_is_replaced_whole_and_what_killed_processes_left_of_it_is_remove
     for file in (dead, living, other):
         file.touch()
     lock = release_files.hold(living)
-    release_files.replace_file(place, b"one")
+    release_files.replace_file(target, b"one")
     os.close(lock)
-    assert place.read_bytes() == b"one"
-    assert {p.name for p in tmp_path.iterdir()} == {p.name for p in (place, living, folder, other)}
+    assert target.read_bytes() == b"one"
+    assert {p.name for p in tmp_path.iterdir()} == {p.name for p in (target, living, folder, other)}
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(place), "write_bytes", full)
+        patch.setattr(type(target), "write_bytes", full)
         with refused("release.place-not-writable"):
-            release_files.replace_file(place, b"two")
-    assert place.read_bytes() == b"one"
-    assert {p.name for p in tmp_path.iterdir()} == {p.name for p in (place, folder, other)}
+            release_files.replace_file(target, b"two")
+    assert target.read_bytes() == b"one"
+    assert {p.name for p in tmp_path.iterdir()} == {p.name for p in (target, folder, other)}

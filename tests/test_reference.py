@@ -108,12 +108,12 @@ def test_pivoted_basis():
         np.kron(np.kron([[1, 1, 1]], np.eye(2, dtype=int)), [[2, 1, 0, -1], [1, 1, 0, 0]]),
     ]
     targets = [*[2, 3] * 3, *[4] * 6, *[9, 1] * 2]
-    whole = fn.plan(fn.matrix_workload(np.concatenate(rows), variances=targets), gap=GAP)
-    agrees(whole, 1.389193)
-    assert plan.cost_squared < whole.bound  # fewer tables cost less
+    joint = fn.plan(fn.matrix_workload(np.concatenate(rows), variances=targets), gap=GAP)
+    agrees(joint, 1.389193)
+    assert plan.cost_squared < joint.bound  # fewer tables cost less
 
 
-def test_replace_one_is_cheaper_than_the_plan_for_single_records():
+def test_replace_one_costs_less_than_the_plan_for_single_records():
     """sectors_measured section 7: the best plan for single records costs replace-one neighbours 4.73521 (20 bits)."""
     replace_one = fn.Neighbours.REPLACE_ONE
     charged = float(fn.plan(zoo.five_cells()).strategy.cost_squared(replace_one))

@@ -46,7 +46,7 @@ FIELDS = {
 }  # fmt: skip
 """A model of our own of the fields of tier 3 that a release has."""
 
-WORDS = RecordSpec(
+SPEC_OF_RECORD = RecordSpec(
     data_curators=["An office"],
     intended_use='Planning: roads, "and" schools.',
     description="Homes\nby age.",
@@ -94,10 +94,13 @@ def read(name):
 @pytest.mark.parametrize("name", sorted(path.name for path in SAMPLES.iterdir()))
 def test_a_record_has_the_fields_of_the_registry_and_says_what_the_release_says(name):
     release = read(name)
-    record, stated = registry_record(release, WORDS), json.loads((SAMPLES / name / "release.json").read_text("utf-8"))
+    record, stated = (
+        registry_record(release, SPEC_OF_RECORD),
+        json.loads((SAMPLES / name / "release.json").read_text("utf-8")),
+    )
     complies(filled(record), FIELDS)
-    left = missing(record)
-    assert left == ([] if release.plan.publication.title else ["url_slug", "name"])
+    open_fields = missing(record)
+    assert open_fields == ([] if release.plan.publication.title else ["url_slug", "name"])
     loss = record["deployment"]["privacy_loss"]
     parameters, pure = loss["privacy_parameters"], "pure_epsilon" in stated["charge"]
     assert record["deployment"]["dp_variant"]["variant_name"] == ("Pure DP" if pure else "Zero-concentrated DP")
@@ -110,9 +113,9 @@ def test_a_record_has_the_fields_of_the_registry_and_says_what_the_release_says(
     assert stated["plan"] in record["deployment"]["implementation"]["mechanisms"]
 
 
-def test_what_is_public_is_said_to_be_unprotected():
-    for name, said in (("women", "None"), ("projection_exactly", "The number of records")):
-        assert registry_record(read(name))["deployment"]["dp_variant"]["unprotected_quantities"] == said
+def test_public_quantities_are_stated_to_be_unprotected():
+    for name, quantities in (("women", "None"), ("projection_exactly", "The number of records")):
+        assert registry_record(read(name))["deployment"]["dp_variant"]["unprotected_quantities"] == quantities
 
 
 def test_what_is_missing_is_a_comment_in_its_place():
@@ -127,7 +130,7 @@ def test_what_is_missing_is_a_comment_in_its_place():
 
 
 def test_a_record_as_yaml_says_the_same():
-    record = registry_record(read("gaussian"), WORDS)
+    record = registry_record(read("gaussian"), SPEC_OF_RECORD)
     assert parsed(as_yaml(record)) == record
     assert "delta: 1.0e-06" in as_yaml(record)  # without the point it would be a text
 
@@ -151,8 +154,8 @@ def test_a_record_says_which_records_count_and_who_is_left_out():
     assert record["url_slug"] == "who-and-where"
     assert "age (4 cells), sex (2 cells)" in record["deployment"]["dp_variant"]["data_domain"]
     before = record["deployment"]["implementation"]["preprocessing_and_hyperparameter_tuning"]
-    for words in ("records of which 'country' is 'SI'", "are left out by sex", "Values are coded: age"):
-        assert words in before
+    for sentence in ("records of which 'country' is 'SI'", "are left out by sex", "Values are coded: age"):
+        assert sentence in before
 
 
 def test_an_amount_is_declared_by_its_range_and_not_by_cells():
@@ -164,7 +167,7 @@ def test_an_amount_is_declared_by_its_range_and_not_by_cells():
     )
 
 
-def test_words_stand_beside_a_specification_and_are_no_part_of_the_plan(tmp_path):
+def test_a_record_in_a_specification_is_no_part_of_the_plan(tmp_path):
     text = (
         '[record]\nintended_use = "Planning."\npublication_date = 2026-11-23\n\n'
         '[domain.sex]\ntype = "categorical"\ncodes = ["f", "m"]\n\n[[tables]]\nattributes = ["sex"]\nmargin = 9\n'
@@ -177,7 +180,7 @@ def test_words_stand_beside_a_specification_and_are_no_part_of_the_plan(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "code"),
     [
         ("[domain]\n", "spec.record-table-missing"),
         ('[record]\nintended = "x"\n', "spec.unknown-key"),
@@ -188,11 +191,11 @@ def test_words_stand_beside_a_specification_and_are_no_part_of_the_plan(tmp_path
         (None, "spec.file-unreadable"),
     ],
 )
-def test_words_that_cannot_be_meant_are_refused(tmp_path, text, told):
+def test_words_that_cannot_be_meant_are_refused(tmp_path, text, code):
     file = tmp_path / "words.toml"
     if text is not None:
         file.write_text(text, encoding="utf-8")
-    with refused(told):
+    with refused(code):
         load_words(file)
 
 
@@ -203,8 +206,8 @@ def test_a_record_is_written_or_printed(tmp_path, capsys):
     file = tmp_path / "record.yaml"
     by_command("record", str(SAMPLES / "women"), "-o", str(file))
     assert parsed(file.read_text(encoding="utf-8"))["status"] == "Draft"
-    told = capsys.readouterr()
-    assert (told.out, "to be filled: url_slug, name" in told.err) == ("", True)
+    output = capsys.readouterr()
+    assert (output.out, "to be filled: url_slug, name" in output.err) == ("", True)
     by_command("record", str(SAMPLES / "women"))
     assert capsys.readouterr().out == file.read_text(encoding="utf-8")
     by_command("record", str(SAMPLES / "women"), "--json")

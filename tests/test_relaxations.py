@@ -11,37 +11,37 @@ from fitnoise.kernel.designs import relaxations, sectors
 from fitnoise.kernel.designs.record_sets import max_cost_set
 from fitnoise.kernel.designs.relaxations import BITS, at_most
 from fitnoise.kernel.units import Adjacency
-from test_sets import drawn, written
+from test_sets import object_array, random_case
 
 ALL = np.ones((120, 120), dtype=bool)
 
 
-def bounds(x, most):
+def bounds(x, max_records):
     """Return the bound by blocks and Shor's bound, for integers with a bounded number of bits."""
-    return *relaxations._by_blocks(x, most), relaxations._relaxed(x, most)
+    return *relaxations._by_blocks(x, max_records), relaxations._relaxed(x, max_records)
 
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("bits", [1, 20, BITS - 1, BITS, BITS + 1, 200])
-def test_no_set_is_dearer(bits):
+def test_no_set_costs_more(bits):
     for seed in range(25):
-        x, together, most = drawn(seed, bits)
-        exact = max_cost_set(x, together, most)
-        assert exact <= at_most(x, together, most)
+        x, compatible, max_records = random_case(seed, bits)
+        exact = max_cost_set(x, compatible, max_records)
+        assert exact <= at_most(x, compatible, max_records)
 
 
 def test_each_bound_holds_on_its_own_whatever_is_believed_of_floating_point(monkeypatch):
     for seed in range(12):
-        x, _, most = drawn(seed, BITS)
+        x, _, max_records = random_case(seed, BITS)
         n = len(x)
-        exact = max_cost_set(x, ALL[:n, :n], most)
-        assert all(bound >= exact for bound in bounds(x, min(most, n)))
+        exact = max_cost_set(x, ALL[:n, :n], max_records)
+        assert all(bound >= exact for bound in bounds(x, min(max_records, n)))
         for wrong in (0.0, -1.0, 1e3, math.nan, math.inf):
             monkeypatch.setattr(relaxations, "_multipliers", lambda x, _, v=wrong: np.full(len(x) + 2, v))
-            assert relaxations._relaxed(x, min(most, n)) >= exact
+            assert relaxations._relaxed(x, min(max_records, n)) >= exact
         monkeypatch.undo()
         monkeypatch.setattr(relaxations, "_triangle", lambda a: np.full(a.shape, 1e6))
-        assert relaxations._relaxed(x, min(most, n)) >= exact
+        assert relaxations._relaxed(x, min(max_records, n)) >= exact
         monkeypatch.undo()
 
 
@@ -49,15 +49,17 @@ SIGNED = [[5, -2, 3, 1], [-2, 4, -1, 2], [3, -1, 6, -3], [1, 2, -3, 7]]
 THREE = [[3, 1, -2], [1, 1, 0], [-2, 0, 5]]
 
 
-@pytest.mark.parametrize(("most", "found"), [(1, [10, 8, 10]), (2, [19, 17, 19]), (3, [28, 21, 28]), (4, [34, 26, 34])])
-def test_blocks_prove_these_numbers(most, found):
+@pytest.mark.parametrize(
+    ("max_records", "expected"), [(1, [10, 8, 10]), (2, [19, 17, 19]), (3, [28, 21, 28]), (4, [34, 26, 34])]
+)
+def test_blocks_prove_these_numbers(max_records, expected):
     """The bounds of every length, with rounded means γ and β. Other bounds, and so other prices, fail here."""
-    assert list(relaxations._by_blocks(written(SIGNED), most)) == found
-    assert list(relaxations._by_blocks(written([[-most]]), 1)) == [-most]
+    assert list(relaxations._by_blocks(object_array(SIGNED), max_records)) == expected
+    assert list(relaxations._by_blocks(object_array([[-max_records]]), 1)) == [-max_records]
 
 
 @pytest.mark.parametrize(
-    ("x", "most", "found"),
+    ("x", "max_records", "expected"),
     [
         (SIGNED, 1, 9.446106790633408),
         (SIGNED, 3, 21.147339509346832),
@@ -66,20 +68,22 @@ def test_blocks_prove_these_numbers(most, found):
         (THREE, 3, 7.1692551424742454),
     ],
 )
-def test_the_relaxation_proves_these_numbers(x, most, found):
+def test_the_relaxation_proves_these_numbers(x, max_records, expected):
     """Near which everybody ends who goes the same way: detects other steps, and ways that end elsewhere."""
-    assert relaxations._relaxed(written(x) * 2 ** (BITS - 3), most) / 2 ** (BITS - 3) == pytest.approx(found, rel=1e-12)
+    assert relaxations._relaxed(object_array(x) * 2 ** (BITS - 3), max_records) / 2 ** (BITS - 3) == pytest.approx(
+        expected, rel=1e-12
+    )
 
 
-def test_signed_entries_are_bounded_near_the_dearest_set():
+def test_signed_entries_are_bounded_close_to_the_costliest_set():
     """Bounds by rows, which leave out values below 0, are far above: increments of a walk, of up to 16 places."""
     for seed in range(6):
         draw = np.random.default_rng(seed)
         n = int(draw.integers(4, 17))
         rows = np.rint(draw.normal(size=(n, n)) * 2**30).astype(np.int64).astype(object)
         x = rows.T @ rows
-        exact, found = max_cost_set(x, ALL[:n, :n], n), at_most(x, ALL[:n, :n], n)
-        assert exact <= found <= 1.1 * exact
+        exact, bound = max_cost_set(x, ALL[:n, :n], n), at_most(x, ALL[:n, :n], n)
+        assert exact <= bound <= 1.1 * exact
 
 
 def test_separate_periods_behind_running_totals_are_bounded_exactly():
@@ -94,36 +98,36 @@ def test_separate_periods_behind_running_totals_are_bounded_exactly():
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize(("years", "months"), [(3, 4), (4, 3), (1, 12), (12, 1)])
-@pytest.mark.parametrize("most", [1, 5, 12])
-def test_where_blocks_are_alike_the_bound_is_attained(years, months, most):
+@pytest.mark.parametrize("max_records", [1, 5, 12])
+def test_where_blocks_are_equal_the_bound_is_attained(years, months, max_records):
     """Months of years, all equal, and years: signs of either kind, of sets of any size."""
-    for own, inside, across in ((90, 20, -7), (90, -8, 3), (50, 30, 11), (80, -9, -9)):
-        near = np.arange(12) // months
-        x = np.where(near[:, None] == near, inside, across) + np.diag([own] * 12)
-        exact = max_cost_set(x.astype(object), ALL[:12, :12], most)
-        assert at_most(x.astype(object), ALL[:12, :12], most) == exact
+    for single, inside, across in ((90, 20, -7), (90, -8, 3), (50, 30, 11), (80, -9, -9)):
+        year_of = np.arange(12) // months
+        x = np.where(year_of[:, None] == year_of, inside, across) + np.diag([single] * 12)
+        exact = max_cost_set(x.astype(object), ALL[:12, :12], max_records)
+        assert at_most(x.astype(object), ALL[:12, :12], max_records) == exact
 
 
 def test_without_places_or_with_too_many(monkeypatch):
-    assert at_most(written([[0]]), ALL[:1, :1], 1) == 0
-    assert at_most(written([[5]]), ALL[:1, :1], 9) == 5
+    assert at_most(object_array([[0]]), ALL[:1, :1], 1) == 0
+    assert at_most(object_array([[5]]), ALL[:1, :1], 9) == 5
     monkeypatch.setattr(relaxations, "MAX_PLACES", 2)
-    assert at_most(written(np.eye(2, dtype=int).tolist()), ALL[:2, :2], 2) == 2
-    assert at_most(written(np.eye(3, dtype=int).tolist()), ALL[:3, :3], 2) is None
+    assert at_most(object_array(np.eye(2, dtype=int).tolist()), ALL[:2, :2], 2) == 2
+    assert at_most(object_array(np.eye(3, dtype=int).tolist()), ALL[:3, :3], 2) is None
 
 
-def test_places_that_do_not_go_together_gain_nothing_from_each_other():
-    x = written([[4, 99, 1], [99, 5, 1], [1, 1, 3]])
-    together = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=bool)
-    assert max_cost_set(x, together, 3) == 10 <= at_most(x, together, 3) <= 14
+def test_incompatible_places_gain_nothing_from_each_other():
+    x = object_array([[4, 99, 1], [99, 5, 1], [1, 1, 3]])
+    compatible = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=bool)
+    assert max_cost_set(x, compatible, 3) == 10 <= at_most(x, compatible, 3) <= 14
 
 
 def fading(n):
     """Return places with costs that rise with their nearness, so that the costliest follow each other."""
-    return written([[round(2.0**70 * 0.9 ** abs(i - j)) for j in range(n)] for i in range(n)])
+    return object_array([[round(2.0**70 * 0.9 ** abs(i - j)) for j in range(n)] for i in range(n)])
 
 
-def test_some_of_many_places_cost_what_the_dearest_do():
+def test_a_part_of_many_places_costs_what_its_costliest_set_does():
     """12 of 36, of which there are 10⁹ sets: the 12 that follow each other, of which rows are far above."""
     x = fading(36)
     exact = int(x[:12, :12].sum())
@@ -131,34 +135,34 @@ def test_some_of_many_places_cost_what_the_dearest_do():
     assert exact <= at_most(x, ALL[:36, :36], 12) <= exact * (1 + 2**-30) < rows / 1.05
 
 
-def test_sets_that_are_built_up_are_the_dearest_or_none(monkeypatch):
+def test_built_up_sets_are_the_costliest_or_none(monkeypatch):
     for seed in range(40):
-        x, _, most = drawn(seed, relaxations.DIGITS - 1)
+        x, _, max_records = random_case(seed, relaxations.DIGITS - 1)
         n = len(x)
-        few, g = x.astype(np.int64), min(most, n)
-        known = relaxations._climbed(few, g)
+        few, g = x.astype(np.int64), min(max_records, n)
+        known_cost = relaxations._climbed(few, g)
         exact = max_cost_set(x, ALL[:n, :n], g)
-        assert known <= exact == relaxations._branched(few, g, known)
+        assert known_cost <= exact == relaxations._branched(few, g, known_cost)
         assert relaxations._branched(few, g, int(x.diagonal().max())) == exact
     x = fading(9)
-    dearest = at_most(x, ALL[:9, :9], 3)
+    max_cost = at_most(x, ALL[:9, :9], 3)
     for limit in ("BRANCHES", "MAX_NUMBERS_HELD", "MAX_BRANCHED_PLACES"):
         monkeypatch.setattr(relaxations, limit, 8)
-        assert at_most(x, ALL[:9, :9], 3) > dearest
+        assert at_most(x, ALL[:9, :9], 3) > max_cost
         monkeypatch.undo()
     monkeypatch.setattr(relaxations, "MAX_BRANCHED_PLACES", 9)
-    assert at_most(x, ALL[:9, :9], 3) == dearest
+    assert at_most(x, ALL[:9, :9], 3) == max_cost
     monkeypatch.setattr(relaxations, "_branched", lambda *_: pytest.fail("others were looked for"))
-    assert at_most(written([[4, 0], [0, 4]]), ALL[:2, :2], 2) == 8  # as a set costs what the bounds are
+    assert at_most(object_array([[4, 0], [0, 4]]), ALL[:2, :2], 2) == 8  # as a set costs what the bounds are
 
 
-def test_places_that_gain_nothing_beyond_some_are_left_out_of_what_may_be_gained():
+def test_places_without_gain_are_left_out_of_possible_gains():
     """Detects sums of gains below 0, which would give up the costliest set, {0, 1}."""
     x = np.full((5, 5), -100)
     x[0, 1] = x[1, 0] = -1
     np.fill_diagonal(x, [10, 9, 1, 1, 1])
-    assert [relaxations._branched(x, most, 10) for most in (1, 2, 5)] == [10, 17, 17]
-    assert [relaxations._climbed(np.array([[1, -9], [-9, 5]]), most) for most in (1, 2)] == [5, 5]
+    assert [relaxations._branched(x, max_records, 10) for max_records in (1, 2, 5)] == [10, 17, 17]
+    assert [relaxations._climbed(np.array([[1, -9], [-9, 5]]), max_records) for max_records in (1, 2)] == [5, 5]
     assert relaxations._branched(np.diag([-2, -1, -3]) - 500, 3, -600) == -501
 
 
@@ -167,7 +171,7 @@ def test_what_later_places_gain_of_each_other_counts():
     assert relaxations._branched(np.array([[1, 1, 1], [1, 1, 5], [1, 5, 1]]), 3, 16) == 17
 
 
-def test_no_more_sets_are_looked_at_than_may_be_dearer(monkeypatch):
+def test_no_more_sets_are_examined_than_may_cost_more(monkeypatch):
     """Detects bounds that are right and not as near: of 7 places, and of 62 sets of up to three of them, 7."""
     x = np.array([[(3 * i * j + 2 * (i + j) + 1) % 7 - 3 for j in range(7)] for i in range(7)])
     monkeypatch.setattr(relaxations, "BRANCHES", 7)
@@ -176,7 +180,7 @@ def test_no_more_sets_are_looked_at_than_may_be_dearer(monkeypatch):
     assert relaxations._branched(x, 3, 10) is None
 
 
-def test_sums_of_sets_are_whole():
+def test_sums_of_sets_are_integers():
     """Doubles would round these sums, and the search would give up the costliest set."""
     assert relaxations._branched(np.diag([2**60, 2**60 + 1]), 2, 2**61) == 2**61 + 1
     assert relaxations._branched(np.diag([2**60 + 1]), 1, 2**60) == 2**60 + 1
@@ -185,58 +189,58 @@ def test_sums_of_sets_are_whole():
 def test_sets_are_built_up_of_64_bits(monkeypatch):
     kinds = []
     monkeypatch.setattr(relaxations, "_climbed", lambda x, _: kinds.append(x.dtype) or 2**79)
-    at_most(written([[1]]), ALL[:1, :1], 1)
+    at_most(object_array([[1]]), ALL[:1, :1], 1)
     assert kinds == [np.int64]
 
 
 def test_squares_of_large_entries_are_exact():
     root = np.array([[2**60 - 1, 0], [3 - 2**59, 2**60 - 7]])
-    whole = root.astype(object)
-    assert (relaxations._square(root) == whole @ whole.T).all()
+    exact = root.astype(object)
+    assert (relaxations._square(root) == exact @ exact.T).all()
 
 
 def test_where_there_is_no_root_its_columns_are_0():
     with np.errstate(all="raise"):
-        for left in (0.0, -1.0):
-            assert relaxations._triangle(np.array([[left, 0], [0, 4]])).tolist() == [[0, 0], [0, 2]]
+        for corner in (0.0, -1.0):
+            assert relaxations._triangle(np.array([[corner, 0], [0, 4]])).tolist() == [[0, 0], [0, 2]]
 
 
-@pytest.mark.parametrize(("most", "known", "sets", "numbers"), [(1, 1, 2, 4), (2, 1, 3, 4), (2, 2, 2, 4)])
-def test_as_many_sets_are_built_up_as_may_be(monkeypatch, most, known, sets, numbers):
+@pytest.mark.parametrize(("max_records", "known_cost", "sets", "numbers"), [(1, 1, 2, 4), (2, 1, 3, 4), (2, 2, 2, 4)])
+def test_as_many_sets_are_built_up_as_may_be(monkeypatch, max_records, known_cost, sets, numbers):
     """The search builds each of two places, and with the other those sets that may cost more than the known one."""
     two = np.eye(2, dtype=int)
     monkeypatch.setattr(relaxations, "BRANCHES", sets)
     monkeypatch.setattr(relaxations, "MAX_NUMBERS_HELD", numbers)
-    assert relaxations._branched(two, most, known) == most
+    assert relaxations._branched(two, max_records, known_cost) == max_records
     monkeypatch.setattr(relaxations, "MAX_NUMBERS_HELD", numbers - 1)
-    assert relaxations._branched(two, most, known) is None
+    assert relaxations._branched(two, max_records, known_cost) is None
     monkeypatch.undo()
     monkeypatch.setattr(relaxations, "BRANCHES", sets - 1)
-    assert relaxations._branched(two, most, known) is None
+    assert relaxations._branched(two, max_records, known_cost) is None
 
 
-def test_the_least_of_what_is_proven_is_charged(monkeypatch):
+def test_the_smallest_proven_bound_is_charged(monkeypatch):
     """Also if the costliest of entries in fewer digits, rounded up, is above."""
     monkeypatch.setattr(relaxations, "_climbed", lambda *_: 1)
-    assert at_most(written([[2**BITS - 1]]), ALL[:1, :1], 1) == 2**BITS - 1
+    assert at_most(object_array([[2**BITS - 1]]), ALL[:1, :1], 1) == 2**BITS - 1
 
 
 def test_sets_are_built_up_where_the_bounds_are_far_enough_above_a_known_one(monkeypatch):
     monkeypatch.setattr(relaxations, "_branched", lambda *_: 2**38)
-    for worth, found in ((2**39 // 4097, 1), (2**39 // 4097 + 1, 0)):  # a part of 2¹² on top makes 2³⁹, or less
-        monkeypatch.setattr(relaxations, "_climbed", lambda *_, known=2**39 - worth: known)
-        assert at_most(written([[1]]), ALL[:1, :1], 1) == found
+    for worth, expected in ((2**39 // 4097, 1), (2**39 // 4097 + 1, 0)):  # a part of 2¹² on top makes 2³⁹, or less
+        monkeypatch.setattr(relaxations, "_climbed", lambda *_, known_cost=2**39 - worth: known_cost)
+        assert at_most(object_array([[1]]), ALL[:1, :1], 1) == expected
 
 
 def test_fewer_places_than_may_be_cost_what_they_cost(monkeypatch):
     """With ℓ = −2 and these y, N = LLᵀ: 0 would bound both places, and not the first alone, which costs 4."""
     monkeypatch.setattr(relaxations, "_multipliers", lambda *_: np.array([2.0, 3.0, -1.0, -4.0]) / 8)
-    assert relaxations._relaxed(written([[4, 0], [0, -4]]) * 2 ** (BITS - 3), 2) >= 4 * 2 ** (BITS - 3)
+    assert relaxations._relaxed(object_array([[4, 0], [0, -4]]) * 2 ** (BITS - 3), 2) >= 4 * 2 ** (BITS - 3)
 
 
 def test_a_way_that_is_not_finished_proves_what_it_proves(monkeypatch):
     monkeypatch.setattr(relaxations, "MAX_BRANCHED_PLACES", 0)
-    x = written([[4, -2], [-2, 5]])
+    x = object_array([[4, -2], [-2, 5]])
     monkeypatch.setattr(relaxations, "_by_blocks", lambda *_: [2**90])
     assert 5 <= at_most(x, ALL[:2, :2], 2) <= 6
     monkeypatch.setattr(relaxations, "STEPS", 3)
@@ -271,15 +275,15 @@ def test_a_series_of_more_periods_than_can_be_looked_at_is_charged_near_what_it_
 
 def test_of_too_many_places_rows_are_charged(monkeypatch):
     design = months([[3, 1, 0], [0, -2, 1], [1, 0, 2]])
-    of = Adjacency(fn.PrivacyUnit("person", 3, once_per=["o"]), grid=domain_of(design))
-    exact = design.unit_cost(of)
+    adjacency = Adjacency(fn.PrivacyUnit("person", 3, once_per=["o"]), grid=domain_of(design))
+    exact = design.unit_cost(adjacency)
     monkeypatch.setattr(sectors, "MAX_SETS", 0)
-    relaxed = design.unit_cost(of)
+    relaxed = design.unit_cost(adjacency)
     monkeypatch.setattr(relaxations, "MAX_PLACES", 2)
-    assert exact <= relaxed <= design.unit_cost(of) <= 9 * max(design.profile())
+    assert exact <= relaxed <= design.unit_cost(adjacency) <= 9 * max(design.profile())
 
 
-def test_prices_around_63_bits_are_whole(monkeypatch):
+def test_prices_around_63_bits_are_integers(monkeypatch):
     """Not doubles, as NumPy makes of whole numbers on both sides of 2⁶³."""
     monkeypatch.setattr(sectors, "MAX_SETS", 0)
     design = months([[2**31, 1], [0, 2**32 - 1]])

@@ -76,7 +76,7 @@ COUNTS = np.arange(30).reshape(3, 2, 5)
 
 
 @pytest.fixture
-def made(monkeypatch):
+def small_release(monkeypatch):
     monkeypatch.setattr(noise, "discrete_gaussians", Replay(5).discrete_gaussians)
     return released(SMALL, COUNTS)
 
@@ -97,36 +97,36 @@ def spent(path):
 # --- in memory ------------------------------------------------------------------------------------------------
 
 
-def test_a_release_is_a_mapping_of_tables(made):
+def test_a_release_is_a_mapping_of_tables(small_release):
     names = ["région by sex", "ages, cumulated", "age groups", "total"]
-    assert list(made) == names == list(made.keys())
-    assert len(made) == 4
-    assert "total" in made
-    assert "Total" not in made
-    assert made.get("Total") is None
-    assert made.get("Total", 3) == 3
+    assert list(small_release) == names == list(small_release.keys())
+    assert len(small_release) == 4
+    assert "total" in small_release
+    assert "Total" not in small_release
+    assert small_release.get("Total") is None
+    assert small_release.get("Total", 3) == 3
     with pytest.raises(KeyError, match="no table 'Total'; the release has"):
-        made["Total"]
-    assert dict(made.items()).keys() == set(names)
-    assert "4 tables" in repr(made)
-    frame = made["région by sex"]
+        small_release["Total"]
+    assert dict(small_release.items()).keys() == set(names)
+    assert "4 tables" in repr(small_release)
+    frame = small_release["région by sex"]
     assert list(frame.columns) == ["région", "sex", "value", "std_error", "moe"]
     assert frame["région"].tolist() == ["Île", "Île", "01", "01", "NA", "NA"]
     assert frame["sex"].tolist() == [True, False] * 3
     assert frame["sex"].dtype == bool
-    assert made["ages, cumulated"]["age"].tolist() == [0, 1, 2, 3, 4] * 2
-    assert list(made["total"].columns) == ["value", "std_error", "moe"]
-    assert len(made["total"]) == 1
+    assert small_release["ages, cumulated"]["age"].tolist() == [0, 1, 2, 3, 4] * 2
+    assert list(small_release["total"].columns) == ["value", "std_error", "moe"]
+    assert len(small_release["total"]) == 1
     frame["value"] = 0.0  # a copy: the release does not change
-    assert (made["région by sex"]["value"] != 0).all()
+    assert (small_release["région by sex"]["value"] != 0).all()
 
 
-def test_margins_are_those_of_each_table_and_within_its_target(made):
+def test_margins_are_those_of_each_table_and_within_its_target(small_release):
     for table, confidence in (("région by sex", 0.95), ("age groups", 0.9)):
-        frame = made[table]
+        frame = small_release[table]
         np.testing.assert_allclose(frame["moe"], z_score(confidence) * frame["std_error"], rtol=EXACT)
-    assert (made["région by sex"]["moe"] <= 4).all()
-    assert (made["age groups"]["std_error"] <= 2).all()
+    assert (small_release["région by sex"]["moe"] <= 4).all()
+    assert (small_release["age groups"]["std_error"] <= 2).all()
 
 
 def test_values_are_the_truth_plus_noise_and_may_be_negative(monkeypatch):
@@ -155,48 +155,48 @@ def test_values_are_unbiased_with_the_stated_errors():
     assert np.abs(values.std(axis=0) / std_error - 1).max() < 6 / np.sqrt(2 * 400)
 
 
-def test_an_estimate_of_one_number_is_that_number(made):
-    for name, frame in made.items():
+def test_an_estimate_of_one_number_is_that_number(small_release):
+    for name, frame in small_release.items():
         shape = SMALL.publication.workload[name].shape(SMALL.publication.workload.domain)
         for i in range(len(frame)):
             one = np.zeros(shape)
             one.flat[i] = 1
-            own = SMALL.publication.workload[name].target.confidence
-            found = made.estimate({name: one}, confidence=own)
-            assert found.value == pytest.approx(frame["value"][i], rel=EXACT)
-            assert found.std_error == pytest.approx(frame["std_error"][i], rel=EXACT)
-            assert found.moe == pytest.approx(frame["moe"][i], rel=EXACT)
-            assert found.confidence == (own or 0.95)
+            confidence = SMALL.publication.workload[name].target.confidence
+            estimate = small_release.estimate({name: one}, confidence=confidence)
+            assert estimate.value == pytest.approx(frame["value"][i], rel=EXACT)
+            assert estimate.std_error == pytest.approx(frame["std_error"][i], rel=EXACT)
+            assert estimate.moe == pytest.approx(frame["moe"][i], rel=EXACT)
+            assert estimate.confidence == (confidence or 0.95)
 
 
 @pytest.mark.parametrize("where", [{}, {"sex": True}, {"age": [2, 3]}, {"sex": False, "age": {"values": [0, 3]}}])
-def test_rows_that_count_a_record_twice_are_not_added_up(made, where):
+def test_rows_that_count_a_record_twice_are_not_added_up(small_release, where):
     with refused("release.overlapping-rows"):
-        made.sum("ages, cumulated", where)
-    assert made.sum("ages, cumulated", {**where, "age": 2}).std_error > 0
+        small_release.sum("ages, cumulated", where)
+    assert small_release.sum("ages, cumulated", {**where, "age": 2}).std_error > 0
 
 
-def test_sums_have_the_error_of_the_covariance_not_of_independence(made):
-    whole = made.sum("région by sex")
-    frame = made["région by sex"]
-    assert whole.value == pytest.approx(frame["value"].sum())
-    assert whole.value == pytest.approx(made["total"]["value"][0])  # consistent
-    assert whole.std_error == pytest.approx(made["total"]["std_error"][0])
-    assert whole.std_error < 0.9 * np.sqrt((frame["std_error"] ** 2).sum())
-    cumulated = made["ages, cumulated"]
-    at = cumulated["sex"] & cumulated["age"].isin([2, 3])
-    upper = made.estimate({"ages, cumulated": at.to_numpy(dtype=float).reshape(2, -1)})
-    rows = cumulated[at]
+def test_sums_have_the_error_of_the_covariance_not_of_independence(small_release):
+    joint = small_release.sum("région by sex")
+    frame = small_release["région by sex"]
+    assert joint.value == pytest.approx(frame["value"].sum())
+    assert joint.value == pytest.approx(small_release["total"]["value"][0])  # consistent
+    assert joint.std_error == pytest.approx(small_release["total"]["std_error"][0])
+    assert joint.std_error < 0.9 * np.sqrt((frame["std_error"] ** 2).sum())
+    cumulated = small_release["ages, cumulated"]
+    is_upper = cumulated["sex"] & cumulated["age"].isin([2, 3])
+    upper = small_release.estimate({"ages, cumulated": is_upper.to_numpy(dtype=float).reshape(2, -1)})
+    rows = cumulated[is_upper]
     assert upper.value == pytest.approx(rows["value"].sum())
     assert upper.std_error > 1.1 * np.sqrt((rows["std_error"] ** 2).sum())  # "at most 2" is part of "at most 3"
-    zero = made.estimate({"total": np.ones(()), "région by sex": -np.ones((3, 2))})
+    zero = small_release.estimate({"total": np.ones(()), "région by sex": -np.ones((3, 2))})
     assert (abs(zero.value), zero.std_error) == (pytest.approx(0, abs=1e-9), pytest.approx(0, abs=1e-7))
-    half = made.sum("total", confidence=0.5)
+    half = small_release.sum("total", confidence=0.5)
     assert (half.confidence, half.moe) == (0.5, pytest.approx(z_score(0.5) * half.std_error))
 
 
-def test_rows_are_chosen_by_what_the_table_shows(made):
-    frame = made["région by sex"]
+def test_rows_are_chosen_by_what_the_table_shows(small_release):
+    frame = small_release["région by sex"]
     for where, rows in (
         ({"sex": True}, frame["sex"]),
         ({"sex": [True, False]}, frame["sex"] | True),
@@ -207,11 +207,13 @@ def test_rows_are_chosen_by_what_the_table_shows(made):
         ({"région": []}, frame["sex"] & False),
     ):
         expected = frame["value"][rows].sum()
-        assert made.sum("région by sex", where).value == pytest.approx(expected)
-        assert made.sum("région by sex", **where).value == pytest.approx(expected)
-    ages = made["ages, cumulated"]
-    assert made.sum("ages, cumulated", age=np.int64(3)).value == pytest.approx(ages["value"][ages["age"] == 3].sum())
-    for words, message in (
+        assert small_release.sum("région by sex", where).value == pytest.approx(expected)
+        assert small_release.sum("région by sex", **where).value == pytest.approx(expected)
+    ages = small_release["ages, cumulated"]
+    assert small_release.sum("ages, cumulated", age=np.int64(3)).value == pytest.approx(
+        ages["value"][ages["age"] == 3].sum()
+    )
+    for arguments, message in (
         (("totals",), "release.unknown-table"),
         (("total", {"sex": 1}), "release.unknown-column"),
         (("région by sex", {"sex": 1}), "release.unknown-label"),  # true is not 1
@@ -220,39 +222,39 @@ def test_rows_are_chosen_by_what_the_table_shows(made):
         (("région by sex", {"région": 1}), "release.unknown-label"),  # the code; the table shows labels
     ):
         with refused(message):
-            made.sum(*words)
+            small_release.sum(*arguments)
 
 
-def test_combinations_that_are_not_of_the_release_are_refused(made):
+def test_combinations_that_are_not_of_the_release_are_refused(small_release):
     for combination in ({"Total": np.ones(())}, {"total": np.ones(1)}, {"total": np.array(np.nan)}):
         with pytest.raises(ReleaseError):
-            made.estimate(combination)
+            small_release.estimate(combination)
     with refused("workload.confidence-out-of-range"):
-        made.estimate({"total": np.ones(())}, confidence=95)
+        small_release.estimate({"total": np.ones(())}, confidence=95)
 
 
 # --- on disk --------------------------------------------------------------------------------------------------
 
 
-def test_a_directory_holds_the_release_and_reads_back_equal(made, tmp_path):
-    folder = made.write(tmp_path / "new" / "release")
-    tables = {f"tables/{slug(name)}.{end}" for name in made for end in ("csv", "parquet")}
+def test_a_directory_holds_the_release_and_reads_back_equal(small_release, tmp_path):
+    folder = small_release.write(tmp_path / "new" / "release")
+    tables = {f"tables/{slug(name)}.{end}" for name in small_release for end in ("csv", "parquet")}
     assert set(files(folder)) == {"measurements.parquet", "plan.json", "release.json", *tables}
-    again = fn.Release.read(str(folder))
-    assert again == made
-    assert hash(again) == hash(made)
-    for name in made:
-        pd.testing.assert_frame_equal(again[name], made[name])
-    assert again.plan.publication == SMALL.publication
-    assert made != fn.Release(SMALL, [a + 1 for a in made.answers])
-    assert made != "a release"
+    read_again = fn.Release.read(str(folder))
+    assert read_again == small_release
+    assert hash(read_again) == hash(small_release)
+    for name in small_release:
+        pd.testing.assert_frame_equal(read_again[name], small_release[name])
+    assert read_again.plan.publication == SMALL.publication
+    assert small_release != fn.Release(SMALL, [a + 1 for a in small_release.answers])
+    assert small_release != "a release"
     assert [p.name for p in (tmp_path / "new").iterdir()] == ["release"]
 
 
-def test_tables_are_readable_by_other_programs(made, tmp_path):
-    folder = made.write(tmp_path / "release")
+def test_tables_are_readable_by_other_programs(small_release, tmp_path):
+    folder = small_release.write(tmp_path / "release")
     described = {t["name"]: t for t in json.loads((folder / "release.json").read_text(encoding="utf-8"))["tables"]}
-    for name, frame in made.items():
+    for name, frame in small_release.items():
         csv_file, parquet_file = (folder / "tables" / f"{slug(name)}.{end}" for end in ("csv", "parquet"))
         with duckdb.connect() as connection:
             table = connection.read_parquet(str(parquet_file)).fetchall()
@@ -265,8 +267,8 @@ def test_tables_are_readable_by_other_programs(made, tmp_path):
     assert described["ages, cumulated"]["columns"] == {"age": "counts records with at most this value"}
 
 
-def test_release_json_says_what_was_done_exactly(made, tmp_path):
-    folder = made.write(tmp_path / "release")
+def test_release_json_says_what_was_done_exactly(small_release, tmp_path):
+    folder = small_release.write(tmp_path / "release")
     document = json.loads((folder / "release.json").read_text(encoding="utf-8"))
     assert document["plan"] == SMALL.hash
     assert Fraction(document["charge"]["rho"]) == SMALL.exact_rho <= Fraction(document["charge"]["rho_decimal"])
@@ -281,7 +283,7 @@ def test_release_json_says_what_was_done_exactly(made, tmp_path):
     assert (folder / "plan.json").read_text(encoding="utf-8") == SMALL.to_json()
     with duckdb.connect() as connection:
         answers = connection.read_parquet(str(folder / "measurements.parquet")).fetchall()
-    flat = [(i, j, x) for i, y in enumerate(split(SMALL, made.answers)) for j, x in enumerate(y.tolist())]
+    flat = [(i, j, x) for i, y in enumerate(split(SMALL, small_release.answers)) for j, x in enumerate(y.tolist())]
     assert answers == flat
 
 
@@ -295,8 +297,8 @@ def strange(labels):
 
 def test_labels_are_never_taken_for_something_else(tmp_path):
     plan = strange(STRANGE)
-    made = released(plan, np.zeros((len(STRANGE), 2), dtype=int), directory=tmp_path / "r")
-    (name,) = made
+    odd_release = released(plan, np.zeros((len(STRANGE), 2), dtype=int), directory=tmp_path / "r")
+    (name,) = odd_release
     frame = fn.Release.read(tmp_path / "r")[name]
     expected = [label for label in STRANGE for _ in range(2)]
     assert frame["na,me"].tolist() == expected
@@ -309,11 +311,11 @@ def test_labels_are_never_taken_for_something_else(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a[1]", "b*", "c?", "year=2014", "it's", "d,é 日本", "x" * 200])
-def test_directories_may_have_any_name(made, tmp_path, name):
+def test_directories_may_have_any_name(small_release, tmp_path, name):
     decoy = tmp_path / "a1"  # what the pattern a[1] would match
     decoy.mkdir()
-    folder = made.write(tmp_path / name / name)
-    assert fn.Release.read(folder) == made
+    folder = small_release.write(tmp_path / name / name)
+    assert fn.Release.read(folder) == small_release
     assert fn.verify(folder).ok
 
 
@@ -342,7 +344,7 @@ PATTERNS = fn.plan(
     source=fn.DataSource("people"),
 )
 PAIRS = ["age by région", "age by sex", "région by sex"]
-EVERY = [*PAIRS, "total", "cumulated: région by age cumulative", "cumulated: sex by age cumulative"]
+ALL_NAMES = [*PAIRS, "total", "cumulated: région by age cumulative", "cumulated: sex by age cumulative"]
 
 
 @pytest.fixture
@@ -352,20 +354,20 @@ def many(monkeypatch):
 
 
 def test_a_release_of_patterns_is_a_mapping_of_all_their_tables(many):
-    assert list(many) == EVERY
+    assert list(many) == ALL_NAMES
     assert len(many) == 6
     assert "6 tables" in repr(many)
-    for name in EVERY:
+    for name in ALL_NAMES:
         assert name in many
         table = PATTERNS.publication.workload[name]
         assert list(many[name].columns) == [*table.attributes, "value", "std_error", "moe"]
     assert "all pairs of 3 attributes" not in many
     frames = list(many.frames())
-    assert sorted(name for name, _ in frames) == sorted(EVERY)
+    assert sorted(name for name, _ in frames) == sorted(ALL_NAMES)
     for name, frame in frames:
         pd.testing.assert_frame_equal(frame, many[name], check_exact=True)
     # the tables agree on what they share
-    for name in EVERY[:3]:
+    for name in ALL_NAMES[:3]:
         assert many[name]["value"].sum() == pytest.approx(many["total"]["value"][0])
     assert many.sum("cumulated: sex by age cumulative", age=4).value == pytest.approx(many["total"]["value"][0])
     error = r"no table 'age'; the release has \['age by région', "
@@ -377,74 +379,76 @@ def test_a_release_of_patterns_is_a_mapping_of_all_their_tables(many):
 
 def test_tables_of_a_pattern_are_those_of_tables_written_out(many):
     """From the same noisy answers."""
-    written = fn.Workload(PATTERNS.publication.workload.domain, list(PATTERNS.publication.workload.tables))
-    plan = fn.plan(written, source=fn.DataSource("people"))
+    explicit = fn.Workload(PATTERNS.publication.workload.domain, list(PATTERNS.publication.workload.tables))
+    plan = fn.plan(explicit, source=fn.DataSource("people"))
     other = fn.Release(plan, many.answers)
-    assert list(other) == EVERY
-    for name in EVERY:
+    assert list(other) == ALL_NAMES
+    for name in ALL_NAMES:
         pd.testing.assert_frame_equal(other[name], many[name], rtol=EXACT)
 
 
 @pytest.mark.parametrize(
-    ("asked", "got"),
+    ("requested", "got"),
     [
-        (None, EVERY),
-        (EVERY, EVERY),
+        (None, ALL_NAMES),
+        (ALL_NAMES, ALL_NAMES),
         ([], []),
         ((), []),
         (["total"], ["total"]),
         ("total", ["total"]),
-        (["cumulated: sex by age cumulative", "total", "age by sex"], ["age by sex", "total", EVERY[5]]),
+        (["cumulated: sex by age cumulative", "total", "age by sex"], ["age by sex", "total", ALL_NAMES[5]]),
         (iter(["total", "age by sex"]), ["age by sex", "total"]),
         ({"total"}, ["total"]),
     ],
     ids=["all", "all by name", "none", "no names", "one", "a name", "out of order", "an iterator", "a set"],
 )
-def test_files_are_written_for_the_tables_asked_for(many, tmp_path, asked, got):
-    folder = many.write(tmp_path / "r", tables=asked)
+def test_files_are_written_for_the_requested_tables(many, tmp_path, requested, got):
+    folder = many.write(tmp_path / "r", tables=requested)
     ends = ("csv", "parquet")
     assert set(files(folder)) == {
         "measurements.parquet", "plan.json", "release.json", *(f"tables/{slug(n)}.{e}" for n in got for e in ends),
     }  # fmt: skip
     document = json.loads((folder / "release.json").read_text(encoding="utf-8"))
-    assert document["written"] == ("all" if got == EVERY else got)
+    assert document["written"] == ("all" if got == ALL_NAMES else got)
     assert fn.verify(folder).ok
     assert [p.name for p in tmp_path.iterdir()] == ["r"]
     # for any written files, everything can be rebuilt, and the files are those of a full release
-    again = fn.Release.read(folder)
-    assert (again == many, list(again)) == (True, EVERY)
-    for name in EVERY:
-        pd.testing.assert_frame_equal(again[name], many[name])
-    whole = files(many.write(tmp_path / "whole"))
-    own = files(folder)
-    assert {k for k in own if whole[k] != own[k]} == (set() if got == EVERY else {"release.json"})
+    read_again = fn.Release.read(folder)
+    assert (read_again == many, list(read_again)) == (True, ALL_NAMES)
+    for name in ALL_NAMES:
+        pd.testing.assert_frame_equal(read_again[name], many[name])
+    all_written = files(many.write(tmp_path / "whole"))
+    some_written = files(folder)
+    assert {k for k in some_written if all_written[k] != some_written[k]} == (
+        set() if got == ALL_NAMES else {"release.json"}
+    )
 
 
-def test_a_release_writes_the_tables_asked_for(tmp_path, monkeypatch):
+def test_a_release_writes_the_requested_tables(tmp_path, monkeypatch):
     monkeypatch.setattr(noise, "discrete_gaussians", Replay(5).discrete_gaussians)
-    made = {}
+    releases = {}
     for name, chosen in (("all", None), ("none", []), ("two", ["total", "age by sex"])):
-        made[name] = fn.release(
+        releases[name] = fn.release(
             PATTERNS, COUNTS, ledger=tmp_path / f"{name}.db", directory=tmp_path / name, tables=chosen
         )
-    assert made["none"] == made["two"] == made["all"]
+    assert releases["none"] == releases["two"] == releases["all"]
     assert [p.name for p in (tmp_path / "none").iterdir() if p.is_dir()] == ["tables"]
     assert not list((tmp_path / "none" / "tables").iterdir())
     assert sorted(p.name for p in (tmp_path / "two" / "tables").iterdir()) == [
         "age_by_sex.csv", "age_by_sex.parquet", "total.csv", "total.parquet",
     ]  # fmt: skip
-    for name in made:
+    for name in releases:
         assert fn.verify(tmp_path / name).ok
-        again = fn.Release.read(tmp_path / name)
-        for table in EVERY:
+        read_again = fn.Release.read(tmp_path / name)
+        for table in ALL_NAMES:
             stored_table = stored(tmp_path / "all" / "tables" / f"{slug(table)}.parquet")
-            pd.testing.assert_frame_equal(again[table], stored_table)
+            pd.testing.assert_frame_equal(read_again[table], stored_table)
 
 
-def test_release_json_tells_of_patterns_as_they_were_asked(many, tmp_path):
+def test_release_json_states_patterns_as_requested(many, tmp_path):
     document = json.loads((many.write(tmp_path / "r") / "release.json").read_text(encoding="utf-8"))
-    told = [(t["name"], t["tables"], t["numbers"], t["target"], t["confidence"]) for t in document["tables"]]
-    assert told == [
+    stated = [(t["name"], t["tables"], t["numbers"], t["target"], t["confidence"]) for t in document["tables"]]
+    assert stated == [
         ("all pairs of 3 attributes", 3, 15 + 10 + 6, "±4 to 6", 0.95),
         ("total", 1, 1, "±5", 0.95),
         ("cumulated: each of 2 attributes by age cumulative", 2, 15 + 10, "±6", 0.9),
@@ -468,7 +472,7 @@ def test_more_files_than_make_sense_are_written_only_by_name(tmp_path, monkeypat
     monkeypatch.undo()
     monkeypatch.setattr(releases, "MAX_FILES", 5)
     fn.release(PATTERNS, COUNTS, ledger=tmp_path / "l.db")  # nothing is written
-    for name, chosen in (("none", []), ("named", EVERY)):
+    for name, chosen in (("none", []), ("named", ALL_NAMES)):
         fn.release(PATTERNS, COUNTS, ledger=tmp_path / "l.db", directory=tmp_path / name, tables=chosen, again=True)
         assert fn.verify(tmp_path / name).ok
     assert len(list((tmp_path / "named" / "tables").iterdir())) == 12
@@ -498,7 +502,7 @@ def test_tables_that_cannot_be_written_are_refused_first(tmp_path, many, chosen,
 # --- nothing but the noisy answers ----------------------------------------------------------------------------
 
 
-def written(plan, data, folder, monkeypatch, seed=7):
+def write_files(plan, data, folder, monkeypatch, seed=7):
     """The files of a release, its noise replayed."""
     monkeypatch.setattr(noise, "discrete_gaussians", Replay(seed).discrete_gaussians)
     fn.release(plan, data, ledger=folder.with_suffix(".db"), directory=folder)
@@ -515,7 +519,7 @@ def test_neighbouring_data_differ_in_the_noisy_numbers_only(tmp_path, monkeypatc
     datasets = {"all": frame, "same": frame.sample(frac=1, random_state=1), "one less": frame.iloc[1:]}
     if case == "array":
         datasets = {"all": COUNTS, "same": COUNTS.ravel(), "one less": COUNTS - (COUNTS.max() == COUNTS)}
-    got = {k: written(SMALL, d, tmp_path / k.replace(" ", ""), monkeypatch) for k, d in datasets.items()}
+    got = {k: write_files(SMALL, d, tmp_path / k.replace(" ", ""), monkeypatch) for k, d in datasets.items()}
     assert got["same"] == got["all"]  # byte for byte, in every file
     assert got["one less"].keys() == got["all"].keys()
     noisy = {f for f in got["all"] if f == "measurements.parquet" or f.startswith("tables/")}
@@ -537,8 +541,8 @@ def test_a_table_of_many_rows_is_the_same_file_every_time(tmp_path, monkeypatch)
     workload = fn.Workload(fn.Domain(a=fn.Ordered(1, 500), b=fn.Ordered(1, 300)), [fn.table("a", "b", margin=9)])
     plan = fn.plan(workload)
     counts = np.arange(150_000).reshape(500, 300)  # more rows than Parquet puts in one group
-    first, second = (written(plan, counts, tmp_path / k, monkeypatch) for k in ("x", "y"))
-    assert first == second
+    one, second = (write_files(plan, counts, tmp_path / k, monkeypatch) for k in ("x", "y"))
+    assert one == second
 
 
 # --- refusals, before anything is charged ---------------------------------------------------------------------
@@ -570,16 +574,16 @@ def too_long(tmp_path):
     return tmp_path / ("x" * 300)
 
 
-@pytest.mark.parametrize("place", [occupied, a_file, below_a_file, a_loop, too_long])
-def test_a_place_that_cannot_be_written_is_refused_first(tmp_path, made, place):
-    directory = place(tmp_path)
+@pytest.mark.parametrize("make_path", [occupied, a_file, below_a_file, a_loop, too_long])
+def test_a_place_that_cannot_be_written_is_refused_first(tmp_path, small_release, make_path):
+    directory = make_path(tmp_path)
     before = sorted(tmp_path.rglob("*"))
     ledger = tmp_path / "ledger.db"
     with refused("release.place-exists", "release.place-not-writable") as raised:
         fn.release(SMALL, COUNTS, ledger=ledger, directory=directory)
     assert str(raised.value).endswith(NOTHING)
     with refused("release.place-exists", "release.place-not-writable"):
-        made.write(directory)
+        small_release.write(directory)
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -623,9 +627,11 @@ def test_what_cannot_be_rebuilt_or_written_is_found_out_before_the_charge(tmp_pa
     long = fn.plan(fn.Workload(domain, [fn.table("a", margin=3, name="n" * 300)]))
     with refused("release.place-not-writable"):
         fn.release(long, np.array([1, 2]), ledger=ledger, directory=tmp_path / "r")
-    first, *others = SMALL.strategy.sectors
-    alike = np.repeat(first.mixing[-1:], len(first.mixing), axis=0)  # every row the same: the charge would buy nothing
-    strategy = with_sectors(SMALL.strategy, [replace(first, mixing=alike), *others])
+    main_sector, *others = SMALL.strategy.sectors
+    equal_rows = np.repeat(
+        main_sector.mixing[-1:], len(main_sector.mixing), axis=0
+    )  # every row the same: the charge would buy nothing
+    strategy = with_sectors(SMALL.strategy, [replace(main_sector, mixing=equal_rows), *others])
     lost = plan_of(SMALL.publication, strategy, SMALL.evidence, SMALL.status)
     for directory in (None, tmp_path / "r"):
         with refused("plan.singular-sector"):
@@ -648,11 +654,11 @@ def test_errors_of_data_and_ledger_leave_nothing(tmp_path):
     assert not list(tmp_path.iterdir())
     with fn.Ledger(ledger) as book:
         book.set_cap(fn.Account("people", SMALL.publication.unit), SMALL.exact_rho * Fraction(3, 2))
-        first = fn.release(SMALL, COUNTS, ledger=book, directory=tmp_path / "first")
+        main_release = fn.release(SMALL, COUNTS, ledger=book, directory=tmp_path / "first")
         with pytest.raises(BudgetExceeded):
             fn.release(SMALL, COUNTS, ledger=book, directory=tmp_path / "second", again=True)
         assert [e.kind for e in book.entries()] == ["cap", "charge", "answers", "refusal"]
-        assert first.charge == book.entries()[1]
+        assert main_release.charge == book.entries()[1]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["first", "ledger.db"]
 
 
@@ -663,8 +669,8 @@ def test_a_table_of_a_database_may_be_named_at_the_end(tmp_path):
     stages = []
     with refused("data.duckdb-table-not-found"):
         released(SMALL, file)
-    made = released(SMALL, file, table="persons", progress=stages.append)
-    assert made.plan.hash == SMALL.hash
+    new_release = released(SMALL, file, table="persons", progress=stages.append)
+    assert new_release.plan.hash == SMALL.hash
     assert list(dict.fromkeys(s.split()[0] for s in stages)) == ["opening", "rehearsing", "counting,"]
     assert stages[-1] == "counting, 100%"
 
@@ -677,21 +683,23 @@ STAYS = (
 )
 
 
-def finish(place, *others):
+def finish(folder_of, *others):
     """Make the same call again: it finishes the release, of the one charge that there is, and leaves nothing else."""
-    made = fn.release(SMALL, COUNTS, ledger=place / "ledger.db", directory=place / "r")
-    assert spent(place / "ledger.db") == ceil_dyadic(SMALL.exact_rho)
-    with fn.Ledger(place / "ledger.db") as ledger:
+    finished = fn.release(SMALL, COUNTS, ledger=folder_of / "ledger.db", directory=folder_of / "r")
+    assert spent(folder_of / "ledger.db") == ceil_dyadic(SMALL.exact_rho)
+    with fn.Ledger(folder_of / "ledger.db") as ledger:
         assert [e.kind for e in ledger.entries()] == ["charge", "answers"]
-        assert fn.verify(place / "r", ledger=ledger).ok
-    assert sorted(p.name for p in place.iterdir()) == sorted(["ledger.db", "r", *others])
-    return made
+        assert fn.verify(folder_of / "r", ledger=ledger).ok
+    assert sorted(p.name for p in folder_of.iterdir()) == sorted(["ledger.db", "r", *others])
+    return finished
 
 
 @pytest.mark.parametrize("accident", [OSError, KeyboardInterrupt, MemoryError])
 @pytest.mark.parametrize("moment", ["_write", "write_parquet", "csv_pieces"])
 def test_an_accident_while_writing_leaves_the_charge_and_nothing_else(tmp_path, monkeypatch, moment, accident):
-    monkeypatch.setattr(noise, "discrete_gaussians", lambda *asked: arm() or Replay(1).discrete_gaussians(*asked))
+    monkeypatch.setattr(
+        noise, "discrete_gaussians", lambda *arguments: arm() or Replay(1).discrete_gaussians(*arguments)
+    )
 
     def arm():  # the rehearsal went well; the next write fails
         def fail(*_args, **_kwargs):
@@ -749,10 +757,10 @@ def test_the_rehearsal_takes_the_room_of_all_files_and_says_nothing(tmp_path, mo
     seen = {}
     measure = publishing.measure
 
-    def look(*asked, **more):
+    def look(*arguments, **options):
         (stage,) = (p for p in tmp_path.iterdir() if p.is_dir())
         seen.update(files(stage))
-        return measure(*asked, **more)
+        return measure(*arguments, **options)
 
     monkeypatch.setattr(publishing, "measure", look)
     fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "r")
@@ -763,20 +771,20 @@ def test_the_rehearsal_takes_the_room_of_all_files_and_says_nothing(tmp_path, mo
 
 
 def test_a_place_taken_meanwhile_is_not_overwritten(tmp_path, monkeypatch):
-    def slow(*asked):
+    def slow(*arguments):
         (tmp_path / "r").mkdir(exist_ok=True)
         (tmp_path / "r" / "theirs").touch()
-        return Replay(1).discrete_gaussians(*asked)
+        return Replay(1).discrete_gaussians(*arguments)
 
     monkeypatch.setattr(noise, "discrete_gaussians", slow)
     with refused("release.folder-not-moved"):
         fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "r")
     assert list(files(tmp_path / "r")) == ["theirs"]
-    (whole,) = leftovers(tmp_path)  # its charge is made: it is not removed
-    assert sorted(p.name for p in tmp_path.iterdir()) == [whole.name, "ledger.db", "ledger.db.answers", "r"]
-    made = fn.Release.read(whole.rename(tmp_path / "found"))
+    (complete,) = leftovers(tmp_path)  # its charge is made: it is not removed
+    assert sorted(p.name for p in tmp_path.iterdir()) == [complete.name, "ledger.db", "ledger.db.answers", "r"]
+    new_release = fn.Release.read(complete.rename(tmp_path / "found"))
     (tmp_path / "r" / "theirs").unlink()
-    assert finish(tmp_path, "found") == made
+    assert finish(tmp_path, "found") == new_release
 
 
 KILLED = """
@@ -828,106 +836,106 @@ def killed(tmp_path_factory):
     return sorted((p for p in root.iterdir() if p.is_dir()), key=lambda p: int(p.name))
 
 
-def leftovers(place):
-    return [p for p in place.iterdir() if ".unfinished-" in p.name and p.is_dir()]
+def leftovers(folder_of):
+    return [p for p in folder_of.iterdir() if ".unfinished-" in p.name and p.is_dir()]
 
 
-def is_charged(place):
-    return (place / "ledger.db").exists() and spent(place / "ledger.db") > 0
+def is_charged(folder_of):
+    return (folder_of / "ledger.db").exists() and spent(folder_of / "ledger.db") > 0
 
 
 @pytest.mark.slow
 def test_a_process_killed_at_any_moment_leaves_no_release_without_its_charge(killed):
-    charged, finished, kept = [], [], []
-    for place in killed:
-        charged.append(is_charged(place))
-        finished.append((place / "r").exists())
-        names = {p.name for p in place.iterdir() if not p.name.startswith(".")}
+    charged, finished, has_answers = [], [], []
+    for folder_of in killed:
+        charged.append(is_charged(folder_of))
+        finished.append((folder_of / "r").exists())
+        names = {p.name for p in folder_of.iterdir() if not p.name.startswith(".")}
         assert names <= {"ledger.db", "ledger.db-journal", "ledger.db.answers", "r"}
-        kept.append("ledger.db.answers" in names)
-        assert kept[-1] or finished[-1] or not charged[-1]  # what is charged and not in place can be finished
+        has_answers.append("ledger.db.answers" in names)
+        assert has_answers[-1] or finished[-1] or not charged[-1]  # what is charged and not in place can be finished
         if finished[-1]:
             assert charged[-1]
-            with fn.Ledger(place / "ledger.db") as ledger:
-                assert fn.verify(place / "r", ledger=ledger).ok
+            with fn.Ledger(folder_of / "ledger.db") as ledger:
+                assert fn.verify(folder_of / "r", ledger=ledger).ok
     assert charged == sorted(charged)
     assert finished == sorted(finished)
     assert not charged[0]
     assert finished[-1]
-    assert not kept[-1]
+    assert not has_answers[-1]
     assert charged.count(True) > finished.count(True)  # some were killed in between
 
 
 def test_what_a_killed_process_leaves_is_no_release_whatever_it_is_called(killed, tmp_path):
     """Unless all of it was written, which is after the charge: then it is one under any other name."""
-    whole = []
-    for place in killed:
-        for folder in leftovers(place):
+    is_complete = []
+    for folder_of in killed:
+        for folder in leftovers(folder_of):
             assert [c.claim for c in fn.verify(folder).checks if not c.holds] == ["the release is finished"]
             with refused("release.unfinished-release"):
                 fn.Release.read(folder)
-            renamed = Path(shutil.copytree(folder, tmp_path / place.name))
-            whole.append(fn.verify(renamed).ok)
-            if whole[-1]:
-                with fn.Ledger(place / "ledger.db") as ledger:
+            renamed = Path(shutil.copytree(folder, tmp_path / folder_of.name))
+            is_complete.append(fn.verify(renamed).ok)
+            if is_complete[-1]:
+                with fn.Ledger(folder_of / "ledger.db") as ledger:
                     assert fn.verify(renamed, ledger=ledger).ok
             else:
                 assert not (renamed / "release.json").exists()
                 with pytest.raises(ReleaseError):
                     fn.Release.read(renamed)
-    assert whole == sorted(whole)
-    assert whole.count(False) > 20
-    assert whole[-1]
+    assert is_complete == sorted(is_complete)
+    assert is_complete.count(False) > 20
+    assert is_complete[-1]
 
 
 def test_the_next_release_of_that_name_removes_what_a_killed_one_left_and_says_so(killed, tmp_path):
-    unfinished = [place for place in killed if leftovers(place) and not (place / "r").exists()]
+    unfinished = [folder_of for folder_of in killed if leftovers(folder_of) and not (folder_of / "r").exists()]
     cases = []
     for original in (unfinished[0], unfinished[len(unfinished) // 2], unfinished[-2], unfinished[-1]):
-        place = Path(shutil.copytree(original, tmp_path / original.name))
-        (folder,) = leftovers(place)
-        (place / f"{folder.name}0").mkdir()  # of another name
-        cases.append(whole := (folder / "release.json").exists())
-        told = []
-        fn.release(SMALL, COUNTS, ledger=place / "ledger.db", directory=place / "r", notice=told.append)
-        said, *more = told
-        assert more == ["entry 1 charged this before: it is finished, at no further charge."] * is_charged(original)
-        assert repr(folder.name) in said
+        folder_of = Path(shutil.copytree(original, tmp_path / original.name))
+        (folder,) = leftovers(folder_of)
+        (folder_of / f"{folder.name}0").mkdir()  # of another name
+        cases.append(is_complete := (folder / "release.json").exists())
+        notices = []
+        fn.release(SMALL, COUNTS, ledger=folder_of / "ledger.db", directory=folder_of / "r", notice=notices.append)
+        removed, *extra = notices
+        assert extra == ["entry 1 charged this before: it is finished, at no further charge."] * is_charged(original)
+        assert repr(folder.name) in removed
         assert not folder.exists()  # also the complete one: it is in place now
-        assert ("holds a whole release" in said) == whole
-        assert ("was charged, its ledger says" in said) != whole
-        assert (place / f"{folder.name}0").exists()
-        assert fn.verify(place / "r").ok
+        assert ("holds a whole release" in removed) == is_complete
+        assert ("was charged, its ledger says" in removed) != is_complete
+        assert (folder_of / f"{folder.name}0").exists()
+        assert fn.verify(folder_of / "r").ok
     assert cases[0] is False
     assert cases[-1] is True
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="folders cannot be locked there")
-def test_a_folder_in_use_is_left_alone(tmp_path):
-    told = []
+def test_a_folder_in_use_is_not_touched(tmp_path):
+    notices = []
 
     def work():
         with folders._stage(tmp_path / "r", lambda: False) as stage:  # by one that holds no name
             (stage / "work").touch()
-            fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "r", notice=told.append)
+            fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "r", notice=notices.append)
             assert (stage / "work").exists()
 
     with refused("release.folder-not-moved"):
         work()
-    assert told == []
+    assert notices == []
     assert fn.verify(tmp_path / "r").ok
     assert sorted(p.name for p in tmp_path.iterdir()) == ["ledger.db", "r"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="folders cannot be locked there")
-def test_a_name_that_is_being_written_is_refused_before_the_charge(tmp_path, made):
+def test_a_name_that_is_being_written_is_refused_before_the_charge(tmp_path, small_release):
     with staged(tmp_path / "r"):
         for data in (COUNTS, tmp_path / "missing.csv"):
             with refused("release.another-process-writes") as raised:
                 fn.release(SMALL, data, ledger=tmp_path / "ledger.db", directory=tmp_path / "r")
             assert raised.value.outcome == NOTHING
         with refused("release.another-process-writes"):
-            made.write(tmp_path / "r")
+            small_release.write(tmp_path / "r")
         assert not (tmp_path / "ledger.db").exists()
 
 
@@ -938,8 +946,8 @@ def test_a_folder_that_is_taken_for_a_leftover_before_it_is_locked_is_made_again
     def late(folder):
         if not removed:
             removed.append(folder)
-            (said,) = clear_leftovers(tmp_path / "r")
-            assert said.startswith(f"removed {folder.name!r}, which a killed process left of a release to 'r'; ")
+            (notice,) = clear_leftovers(tmp_path / "r")
+            assert notice.startswith(f"removed {folder.name!r}, which a killed process left of a release to 'r'; ")
         return lock(folder)
 
     monkeypatch.setattr(folders, "hold", late)
@@ -954,9 +962,9 @@ def test_where_folders_cannot_be_locked_none_is_removed(tmp_path, monkeypatch):
 
     monkeypatch.setattr(folders, "hold", nowhere)
     (tmp_path / ".r.unfinished-01234567").mkdir()
-    told = []
-    fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "r", notice=told.append)
-    assert told == []
+    notices = []
+    fn.release(SMALL, COUNTS, ledger=tmp_path / "ledger.db", directory=tmp_path / "r", notice=notices.append)
+    assert notices == []
     assert fn.verify(tmp_path / "r").ok
     assert sorted(p.name for p in tmp_path.iterdir()) == [".r.unfinished-01234567", "ledger.db", "r"]
 
@@ -967,19 +975,19 @@ def test_where_folders_cannot_be_locked_none_is_removed(tmp_path, monkeypatch):
 def test_a_release_names_the_entry_that_charged_it(tmp_path):
     with fn.Ledger(tmp_path / "ledger.db") as ledger:
         fn.release(SMALL, COUNTS, ledger=ledger)
-        made = fn.release(SMALL, COUNTS, ledger=ledger, directory=tmp_path / "r", again=True)
+        repeated = fn.release(SMALL, COUNTS, ledger=ledger, directory=tmp_path / "r", again=True)
         entry = ledger.entries()[2]
     document = json.loads((tmp_path / "r" / "release.json").read_text(encoding="utf-8"))
     assert document["fitnoise_release"] == FORMAT == 7
     assert document["ledger"] == {"sequence": 3, "digest": entry.digest}
     read = fn.Release.read(tmp_path / "r")
-    assert read.entry == made.entry
+    assert read.entry == repeated.entry
     assert read.charge is None
     assert files(read.write(tmp_path / "again")) == files(tmp_path / "r")
 
 
-def test_a_release_without_a_charge_names_no_entry(made, tmp_path):
-    folder = fn.Release(SMALL, made.answers).write(tmp_path / "r")
+def test_a_release_without_a_charge_names_no_entry(small_release, tmp_path):
+    folder = fn.Release(SMALL, small_release.answers).write(tmp_path / "r")
     document = json.loads((folder / "release.json").read_text(encoding="utf-8"))
     assert document["fitnoise_release"] == FORMAT
     assert "ledger" not in document
@@ -990,8 +998,8 @@ def test_a_release_without_a_charge_names_no_entry(made, tmp_path):
 @pytest.mark.parametrize(
     "text", ["", "{", "[" * 100_000, "3", "[]", "{}", '{"fitnoise_release": 7, "ledger": null}', None]
 )
-def test_a_release_without_a_whole_release_json_is_not_read(made, tmp_path, text):
-    folder = made.write(tmp_path / "r")
+def test_a_release_without_a_complete_release_json_is_not_read(small_release, tmp_path, text):
+    folder = small_release.write(tmp_path / "r")
     (folder / "release.json").unlink()
     if text is not None:
         (folder / "release.json").write_text(text, encoding="utf-8")
@@ -1005,8 +1013,8 @@ def test_a_release_without_a_whole_release_json_is_not_read(made, tmp_path, text
 
 
 @pytest.mark.parametrize("number", [2, 3, 4, 5, 6, 8, True, "7"])
-def test_a_release_of_another_format_is_refused(made, tmp_path, number):
-    folder = made.write(tmp_path / "r")
+def test_a_release_of_another_format_is_refused(small_release, tmp_path, number):
+    folder = small_release.write(tmp_path / "r")
     document = json.loads((folder / "release.json").read_text(encoding="utf-8"))
     (folder / "release.json").write_text(to_json(document | {"fitnoise_release": number}), encoding="utf-8")
     with refused("release.unknown-release-format"):
@@ -1017,18 +1025,24 @@ def test_a_release_of_another_format_is_refused(made, tmp_path, number):
 def test_csv_files_are_written_and_compared_in_pieces(monkeypatch, tmp_path):
     """This holds for any cuts; a file with more, less or other contents is reported."""
     frame = pd.DataFrame({"place": ["a", "=b", "c,d", "e", "f"], "value": [1.5, -0.0, 3.25, 1e6, 7.0]})
-    whole = folders.csv_text(frame)
+    complete = folders.csv_text(frame)
     for rows in (1, 2, 5, 6):
         monkeypatch.setattr(folders, "CSV_ROWS_PER_WRITE", rows)
         pieces = list(folders.csv_pieces(frame))
-        assert ("".join(pieces), len(pieces)) == (whole, 1 + -(-5 // rows))
+        assert ("".join(pieces), len(pieces)) == (complete, 1 + -(-5 // rows))
         folders._write(tmp_path / "table.csv", folders.csv_pieces(frame))
-        assert (tmp_path / "table.csv").read_bytes() == whole.encode()
+        assert (tmp_path / "table.csv").read_bytes() == complete.encode()
         assert folders.says(tmp_path / "table.csv", folders.csv_pieces(frame))
-        for other in (whole + "x", whole[:-1], whole.replace("3.25", "3.26"), whole.replace("\n", "\r\n"), ""):
+        for other in (
+            complete + "x",
+            complete[:-1],
+            complete.replace("3.25", "3.26"),
+            complete.replace("\n", "\r\n"),
+            "",
+        ):
             (tmp_path / "other.csv").write_bytes(other.encode())
             assert not folders.says(tmp_path / "other.csv", folders.csv_pieces(frame))
-    (tmp_path / "other.csv").write_bytes(b"\xff" + whole.encode())
+    (tmp_path / "other.csv").write_bytes(b"\xff" + complete.encode())
     for path in (tmp_path / "other.csv", tmp_path / "none.csv", tmp_path):
         with refused("release.file-not-readable"):
             folders.says(path, folders.csv_pieces(frame))
@@ -1042,11 +1056,11 @@ def test_numbers_in_csv_files_are_those_of_python_and_none_is_minus_nothing(rows
     numbers = [*few, *(rng.normal(size=20) * 10.0 ** rng.integers(-8, 9, 20)), *[few[3]] * 3, *[2.5] * 4]
     labels = [f"%d -0.000000 {i}%" for i in range(len(numbers))]
     table = {"label": np.array(labels, dtype=object), "n": np.arange(len(numbers)), "value": np.array(numbers)}
-    written = [f"{x:.6f}" for x in numbers]
+    texts = [f"{x:.6f}" for x in numbers]
     lines = [
-        f"{a},{i},{'0.000000' if x == '-0.000000' else x}" for i, (a, x) in enumerate(zip(labels, written, strict=True))
+        f"{a},{i},{'0.000000' if x == '-0.000000' else x}" for i, (a, x) in enumerate(zip(labels, texts, strict=True))
     ]
-    assert "-0.000000" in written
+    assert "-0.000000" in texts
     assert folders.csv_text(table) == "\n".join(["label,n,value", *lines]) + "\n"
     assert folders.csv_text(pd.DataFrame(table)) == folders.csv_text(table)
 

@@ -13,7 +13,7 @@ from laws import check_report
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "words"),
+    ("kind", "number", "text"),
     [
         (ValueKind.TEXT, "as it is", "as it is"),
         (ValueKind.TEXT, 7, "7"),
@@ -48,8 +48,8 @@ from laws import check_report
         (ValueKind.SECONDS, 0.007, "0.01"),
     ],
 )
-def test_kinds_round_for_people(kind, given, words):
-    assert kind.words(given) == words
+def test_kinds_round_for_people(kind, number, text):
+    assert kind.words(number) == text
     assert kind.numeric == (kind not in (ValueKind.TEXT, ValueKind.WORDS, ValueKind.CHECK))
     assert kind.meaning
 
@@ -62,7 +62,7 @@ COLUMNS = (
 )
 ROWS = [{"name": "a", "n": 1000, "exact": "1/3", "mark": "*"}, {"name": "bc", "n": 2, "exact": "1/7", "mark": ""}]
 TABLE = ReportTable.of("rows", COLUMNS, ROWS)
-PLAIN = [{k: v for k, v in row.items() if k != "mark"} for row in ROWS]
+UNMARKED = [{k: v for k, v in row.items() if k != "mark"} for row in ROWS]
 
 
 def test_a_table_is_seen_by_people_and_read_by_programs():
@@ -70,9 +70,9 @@ def test_a_table_is_seen_by_people_and_read_by_programs():
     assert TABLE.words == (("a", "1,000", "*"), ("bc", "2", ""))
     report = Report("", (Section("", tables=(replace(TABLE, foot=(("all", 1002, None, ""),)),)),))
     assert lines(report) == ["who  how many", "a       1,000  *", "bc          2", "all     1,002"]
-    assert document(report) == {"rows": PLAIN}
+    assert document(report) == {"rows": UNMARKED}
     silent = Report("", (Section("", tables=(TABLE.silent(),)),))
-    assert (lines(silent), document(silent)) == ([], {"rows": PLAIN})
+    assert (lines(silent), document(silent)) == ([], {"rows": UNMARKED})
     empty = Report("", (Section("", tables=(replace(TABLE, rows=()),)),))
     assert (lines(empty), document(empty)) == ([], {"rows": []})
 
@@ -93,15 +93,15 @@ def test_sentences_have_the_values_of_their_section():
 
 
 def test_sections_of_one_name_are_joined():
-    more = ReportTable.of("rows", COLUMNS, ROWS[:1])
+    extra = ReportTable.of("rows", COLUMNS, ROWS[:1])
     other = ReportTable.of("rows", COLUMNS[:1], ROWS[:1])
-    first = Section("price", ("a {x}",), (Value("x", 1),), (TABLE,))
-    second = Section("price", ("b {y}",), (Value("y", 2),), (more, other))
-    report = Report("", (first, Section("", ("between",)))).adding(second, Section("", ("after",)))
-    price, between, after = report.sections
+    one = Section("price", ("a {x}",), (Value("x", 1),), (TABLE,))
+    second = Section("price", ("b {y}",), (Value("y", 2),), (extra, other))
+    report = Report("", (one, Section("", ("between",)))).adding(second, Section("", ("after",)))
+    price, middle, after = report.sections
     assert price.words == ("a 1", "b 2")
     assert [len(t.rows) for t in price.tables] == [3, 1]
-    assert (between.words, after.words) == (("between",), ("after",))
+    assert (middle.words, after.words) == (("between",), ("after",))
     assert [r["name"] for r in document(report)["rows"]] == ["a", "bc", "a", "a"]
     assert [line for line in lines(report) if line.startswith("who")] == ["who  how many", "who"]
     assert lines(report)[-2:] == ["between", "after"]
@@ -121,7 +121,7 @@ def test_places_make_documents():
     )
     assert document(report) == {
         "one": {"x": [1, {"y": [2]}], "z": None},
-        "many": [{"inner": {"x": [1, {"y": [2]}]}}, {"x": 2, "rows": PLAIN}],
+        "many": [{"inner": {"x": [1, {"y": [2]}]}}, {"x": 2, "rows": UNMARKED}],
     }
     assert lines(report) == []
 

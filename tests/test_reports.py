@@ -53,13 +53,13 @@ def _quick(monkeypatch):
 
 
 @cache
-def made(name):
+def plan_of_kind(name):
     return fn.plan(WORKLOAD, title="People", **PLANS[name])
 
 
 @pytest.fixture(params=PLANS)
 def plan(request):
-    return made(request.param)
+    return plan_of_kind(request.param)
 
 
 # --- the law ------------------------------------------------------------------------------------------------------
@@ -73,79 +73,79 @@ def test_plans_of_the_zoo_are_reported(any_plan):
 def test_every_kind_of_plan_is_reported(plan):
     report = plan_report(plan)
     check_report(report)
-    told = document(report)
+    printed = document(report)
     assert report.title == "People"
     for key in ("hash", "rho", "mu", "value", "bound", "gap", "numbers", "answers", "status", "cost_squared"):
-        assert told[key] == getattr(plan, {"value": "objective_value", "answers": "noisy_answers"}.get(key, key))
-    assert (told["epsilon"], told["best_guess"]) == (plan.epsilon(), plan.best_guess)
-    assert [t["achieved_moe"] for t in told["tables"]] == [s.achieved_moe for s in plan.summaries]
-    assert [q["epsilon_exact"] for q in told["finite"]] == [str(e) for e in plan.finite_epsilons]
+        assert printed[key] == getattr(plan, {"value": "objective_value", "answers": "noisy_answers"}.get(key, key))
+    assert (printed["epsilon"], printed["best_guess"]) == (plan.epsilon(), plan.best_guess)
+    assert [t["achieved_moe"] for t in printed["tables"]] == [s.achieved_moe for s in plan.summaries]
+    assert [q["epsilon_exact"] for q in printed["finite"]] == [str(e) for e in plan.finite_epsilons]
     names = [s.name for s in report.sections if s.name]
     assert len(set(names)) == len(names)
 
 
 @pytest.mark.parametrize(
-    ("cap", "told"),
+    ("cap", "cap_text"),
     [
         ({"rho": 1}, "rho = 1"),
         ({"mu": 1.5}, "mu = 1.5"),
         ({"epsilon": 9.0, "delta": 1e-6}, "epsilon = 9 at delta = 1e-06"),
     ],
 )
-def test_a_cap_of_a_plan_says_that_it_is_of_this_plan_alone(cap, told):
+def test_a_cap_of_a_plan_is_stated_to_cover_this_plan_only(cap, cap_text):
     report = plan_report(fn.plan(WORKLOAD, cap=fn.Budget(**cap)))
     check_report(report)
     assert document(report)["cap"] == cap
     (line,) = (x for x in lines(report) if x.startswith("cap"))
-    assert line.split(maxsplit=1)[1].startswith(f"{told} at most, of this plan alone: ")
+    assert line.split(maxsplit=1)[1].startswith(f"{cap_text} at most, of this plan alone: ")
     assert "cap" not in document(plan_report(fn.plan(WORKLOAD)))
 
 
 def test_a_plan_of_several_parts_is_reported_part_by_part():
-    first, second = (fn.Workload(DOMAIN, [t]) for t in WORKLOAD.tables)
+    one, second = (fn.Workload(DOMAIN, [t]) for t in WORKLOAD.tables)
     third = fn.Workload(DOMAIN, [fn.table("age", margin=9, name="{by age}")])
     also = (fn.Publication(second, privacy="pure"), fn.Publication(third, small_database=SMALL, budget=BUDGET))
-    plan = fn.plan(fn.Publication(first, title="People", questions=QUESTIONS, further_tables=also))
+    plan = fn.plan(fn.Publication(one, title="People", questions=QUESTIONS, further_tables=also))
     report = plan_report(plan)
     check_report(report)
     check_report(release_report(answered(plan)))
-    told, text = document(report), lines(report)
-    assert "value" not in told
-    assert [p["tables"] for p in told["parts"]] == [["area"], ["area by age cumulative"], ["{by age}"]]
-    for said, part in zip(told["parts"], plan.groups, strict=True):
-        alone = document(Report("", tuple(_of_tables(part))))
-        assert {k: said[k] for k in alone} == alone
-        assert (said["value"], said["bound"], said["rho"]) == (part.objective_value, part.bound, part.rho)
-    assert [p["setting"] for p in told["parts"]] == [None, None, vars(plan.groups[2].setting)]
+    printed, text = document(report), lines(report)
+    assert "value" not in printed
+    assert [p["tables"] for p in printed["parts"]] == [["area"], ["area by age cumulative"], ["{by age}"]]
+    for stated, part in zip(printed["parts"], plan.groups, strict=True):
+        single = document(Report("", tuple(_of_tables(part))))
+        assert {k: stated[k] for k in single} == single
+        assert (stated["value"], stated["bound"], stated["rho"]) == (part.objective_value, part.bound, part.rho)
+    assert [p["setting"] for p in printed["parts"]] == [None, None, vars(plan.groups[2].setting)]
     assert [line.split()[0] for line in text if line.startswith(("part", "proof"))] == ["part", "proof"] * 3
     second = plan.groups[1]
     assert f"part 2     area by age cumulative: {second.mechanism.name}, epsilon = {second.epsilon():.7f}, pure" in text
-    assert sum(p["rho"] for p in told["parts"]) < told["rho"]
+    assert sum(p["rho"] for p in printed["parts"]) < printed["rho"]
 
 
 def test_reports_of_releases_do_not_depend_on_the_data_but_in_answers(plan):
     one, other = answered(plan), answered(plan, 1)
-    for every in (False, True):
-        first, second = release_report(one, show_all=every), release_report(other, show_all=every)
+    for shows_all in (False, True):
+        first, second = release_report(one, show_all=shows_all), release_report(other, show_all=shows_all)
         check_report(first)
         assert (first == second) == (not plan.finite)
         assert without_answers(first) == without_answers(second)
 
 
-def cut(row, kept):
+def cut(row, positions):
     """The entries of a row at these places."""
-    return tuple(row[i] for i in kept)
+    return tuple(row[i] for i in positions)
 
 
 def without_answers(report):
     """Return the report without the columns of drawn values."""
-    drawn = {"value", "output"}
+    names_drawn = {"value", "output"}
     sections = []
     for s in report.sections:
-        kept = [[i for i, c in enumerate(t.columns) if c.name not in drawn] for t in s.tables]
+        positions = [[i for i, c in enumerate(t.columns) if c.name not in names_drawn] for t in s.tables]
         tables = [
             replace(t, columns=cut(t.columns, k), rows=[cut(r, k) for r in t.rows], foot=[cut(r, k) for r in t.foot])
-            for t, k in zip(s.tables, kept, strict=True)
+            for t, k in zip(s.tables, positions, strict=True)
         ]
         sections.append(replace(s, tables=tuple(tables)))
     return replace(report, sections=tuple(sections))
@@ -168,43 +168,43 @@ def test_receipts_and_ledgers_are_reported(plan, limit):
             ledger.set_cap(account, **cap)
         balance, entries, head = ledger.balance(account), ledger.entries(), ledger.head()
     for rise, turn in ((plan.exact_rho / 2, "rose by"), (-plan.exact_rho, "fell by"), (Fraction(), "did not rise")):
-        written = ["area", "area by age cumulative"] if rise else ["area"]
-        receipt = receipt_report(plan, answered(plan).finite.values(), Path("r"), written, rise, balance)
+        table_names = ["area", "area by age cumulative"] if rise else ["area"]
+        receipt = receipt_report(plan, answered(plan).finite.values(), Path("r"), table_names, rise, balance)
         check_report(receipt)
         assert any(turn in line for line in lines(receipt))
-        told = document(receipt)
-        assert (told["written"], told["increase"]) == ("all" if rise else written, float(rise))
-        assert told["balance"]["spent"] == float(balance.spent)
-        assert [a["name"] for a in told["finite"]] == [q.name for q in plan.publication.questions]
+        printed = document(receipt)
+        assert (printed["written"], printed["increase"]) == ("all" if rise else table_names, float(rise))
+        assert printed["balance"]["spent"] == float(balance.spent)
+        assert [a["name"] for a in printed["finite"]] == [q.name for q in plan.publication.questions]
     report = ledger_report(entries, [balance], head)
     check_report(report)
-    assert document(report)["balances"] == [told["balance"]]
+    assert document(report)["balances"] == [printed["balance"]]
     assert [e["rho_exact"] for e in document(report)["entries"]] == [str(e.rho) for e in entries]
 
 
 def test_comparisons_are_reported():
     publication = fn.Publication(WORKLOAD, questions=QUESTIONS, privacy=fn.Privacy.AUTO)
-    for asked in (publication, replace(publication, budget=BUDGET, questions=())):
-        found = fn.compare(asked)
-        report = comparison_report(asked, found, 1e-6)
+    for request in (publication, replace(publication, budget=BUDGET, questions=())):
+        comparison = fn.compare(request)
+        report = comparison_report(request, comparison, 1e-6)
         check_report(report)
-        told = document(report)
-        assert [a["epsilon"] for a in told["alternatives"]] == [a.epsilon for a in found.alternatives]
-        assert [q["name"] for q in told["finite"]] == [q.name for q in asked.questions]
+        printed = document(report)
+        assert [a["epsilon"] for a in printed["alternatives"]] == [a.epsilon for a in comparison.alternatives]
+        assert [q["name"] for q in printed["finite"]] == [q.name for q in request.questions]
 
 
 @pytest.mark.parametrize("size", [fn.SmallDatabase(40), SMALL])
 def test_settings_are_reported(size):
-    found = projection.choose(fn.Publication(WORKLOAD, small_database=size, budget=BUDGET))
-    plan = fn.Plan.from_parts(found.part.publication, [found.part])
-    report = settings_report(plan, found.setting, found.choice, ())
+    choice = projection.choose(fn.Publication(WORKLOAD, small_database=size, budget=BUDGET))
+    plan = fn.Plan.from_parts(choice.part.publication, [choice.part])
+    report = settings_report(plan, choice.setting, choice.choice, ())
     check_report(report)
-    told = document(report)
-    assert told["setting"] == vars(found.part.setting)
-    assert (told["settings"] == []) == (found.choice is None)
-    if found.choice is not None:
-        (row,) = (s for s in told["settings"] if {k: s[k] for k in told["setting"]} == told["setting"])
-        assert list(row["errors"].values()) == found.choice.errors.tolist()
+    printed = document(report)
+    assert printed["setting"] == vars(choice.part.setting)
+    assert (printed["settings"] == []) == (choice.choice is None)
+    if choice.choice is not None:
+        (row,) = (s for s in printed["settings"] if {k: s[k] for k in printed["setting"]} == printed["setting"])
+        assert list(row["errors"].values()) == choice.choice.errors.tolist()
 
 
 def test_verifications_are_reported():

@@ -16,7 +16,7 @@ import reproduce_fit_for_use as reproduce
 QUICK = ["--largest", "16", "--seeds", "2"]
 
 
-def made(folder, *keys):
+def make_tables(folder, *keys):
     """The rows of each table, by number and then by case and mechanism."""
     reproduce.main(["-o", str(folder), "--only", *keys, *QUICK])
     tables = {}
@@ -64,13 +64,13 @@ def test_every_table_and_figure_can_be_made():
 
 @pytest.mark.slow
 def test_tables_are_written_and_ours_is_between_the_bound_and_every_other(tmp_path, capsys):
-    tables = made(tmp_path, "6", "10")
-    told = capsys.readouterr().out
+    tables = make_tables(tmp_path, "6", "10")
+    output = capsys.readouterr().out
     assert set(tables) == {"table_06", "table_10"}
     for name, rows in tables.items():
         assert tuple(rows[0]) == reproduce.COLUMNS
         text = (tmp_path / f"{name}.md").read_text(encoding="utf-8")
-        assert text in told
+        assert text in output
         for case, row in by_case(rows).items():
             assert f"| {case} | found |" in text
             ours = float(row["ours"]["cost_squared"])
@@ -84,7 +84,7 @@ def test_tables_are_written_and_ours_is_between_the_bound_and_every_other(tmp_pa
 
 def test_known_values_of_marginals_and_prefixes(tmp_path):
     """The optima of the gallery, Table 2 to the digit, IP of Table 10, and CA above fitnoise."""
-    tables = made(tmp_path, "2", "10")
+    tables = make_tables(tmp_path, "2", "10")
     for case, row in by_case(tables["table_02"]).items():
         printed = reproduce.PRINTED[2][int(case.split(" = ")[1])]["SM-II"]
         assert round(float(row["ours"]["found"]), 2) == round(float(row["SM-II, printed"]["found"]), 2) == printed
@@ -108,7 +108,7 @@ def test_what_hits_the_limit_says_so(capsys):
 
 
 def test_figures_are_drawn(tmp_path):
-    tables = made(tmp_path, "F1", "F2")
+    tables = make_tables(tmp_path, "F1", "F2")
     assert list(tables["figure_01"][0])[:2] == ["epsilon", "Δ = 0.1"]
     for name in ("figure_01", "figure_02"):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
@@ -122,14 +122,14 @@ def test_nothing_is_written_without_a_folder(tmp_path, monkeypatch):
         reproduce.main(["--seeds", "0"])
 
 
-def test_a_gap_that_rounding_prevents_is_asked_for_again():
-    asked = []
+def test_a_gap_that_rounding_prevents_is_requested_again():
+    gaps = []
 
     def solved(gap):
-        asked.append(gap)
+        gaps.append(gap)
         if gap < 1e-6:
             raise GapNotReached("gap-not-reached", "The gap is too large.", "", "Raise it.", "Nothing was planned.")
         return gap
 
-    assert reproduce.near(solved) == 1e-6
-    assert asked == [1e-7, 1e-6]
+    assert reproduce.solve_near_optimum(solved) == 1e-6
+    assert gaps == [1e-7, 1e-6]

@@ -23,7 +23,7 @@ from fitnoise.mechanisms.finite.accuracy import accuracy
 pytestmark = pytest.mark.slow
 
 
-def made(folder, *keys, largest=1000):
+def make_tables(folder, *keys, largest=1000):
     """The rows of each item, by key."""
     reproduce.main(["-o", str(folder), "--only", *keys, "--largest", str(largest)])
     tables = {}
@@ -36,7 +36,7 @@ def made(folder, *keys, largest=1000):
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reproduced")
-    return folder, made(folder, "F2", "F3", "F4", "thresholds", "windows", "scale")
+    return folder, make_tables(folder, "F2", "F3", "F4", "thresholds", "windows", "scale")
 
 
 def test_what_is_written(quick, capsys):
@@ -65,8 +65,8 @@ def test_figures_2_and_3(quick):
         },
         abs=6e-7,
     )
-    first = quick[1]["F2"][0]
-    assert [float(first[f"π{k}"]) for k in (1, 2, 3)] == pytest.approx([4 / 7, 2 / 7, 1 / 7])
+    corner = quick[1]["F2"][0]
+    assert [float(corner[f"π{k}"]) for k in (1, 2, 3)] == pytest.approx([4 / 7, 2 / 7, 1 / 7])
     assert [r["weight z"] for r in quick[1]["F2"][:3]] == ["2/3", "1/3", "2/3"]
 
 
@@ -116,8 +116,8 @@ def test_figure_6_shows_what_is_attained():
     assert above["tight constraints"] == pytest.approx(0.174264041, abs=2e-9)
     assert above["tight constraints"] <= above["proven bound"] < above["tight constraints"] + 1e-9
     (sums,) = reproduce.utilities(reproduce.SUM, (97,))
-    shown = [sums[k] for k in ("tight constraints", "staircase", "geometric")]
-    assert shown == pytest.approx([0.142427196, 0.141885884, 0.097899717], abs=2e-9)
+    values = [sums[k] for k in ("tight constraints", "staircase", "geometric")]
+    assert values == pytest.approx([0.142427196, 0.141885884, 0.097899717], abs=2e-9)
 
 
 @pytest.mark.parametrize(
@@ -138,29 +138,29 @@ def test_figure_6_on_both_sides_of_its_threshold(graph, last, hundredths):
 
 def test_the_comparison(tmp_path):
     """For hits nothing exceeds the bound; for the mean error of a sum the geometric mechanism is better, by little."""
-    rows = made(tmp_path, "compare")["compare"]
-    told = (tmp_path / "item_compare.md").read_text(encoding="utf-8")
-    assert "optimal for the probability of a hit, not for the mean error" in told
-    found = {(r["query"], r["ε"], r["mechanism"]): r for r in rows}
-    assert len(found) == len(rows)
-    for (query, epsilon, mechanism), row in found.items():
+    rows = make_tables(tmp_path, "compare")["compare"]
+    output = (tmp_path / "item_compare.md").read_text(encoding="utf-8")
+    assert "optimal for the probability of a hit, not for the mean error" in output
+    by_mechanism = {(r["query"], r["ε"], r["mechanism"]): r for r in rows}
+    assert len(by_mechanism) == len(rows)
+    for (query, epsilon, mechanism), row in by_mechanism.items():
         if row["hit rate"]:
             assert float(row["hit rate"]) <= float(row["bound"]) + 1e-12
             assert float(row["MAE, best guess"]) <= float(row["MAE"]) + 1e-9
-            if (query, epsilon, "program for MAE") in found:
-                least = float(found[query, epsilon, "program for MAE"]["MAE"])
-                assert float(row["MAE, best guess"]) >= least - 1e-6
+            if (query, epsilon, "program for MAE") in by_mechanism:
+                minimum = float(by_mechanism[query, epsilon, "program for MAE"]["MAE"])
+                assert float(row["MAE, best guess"]) >= minimum - 1e-6
         if mechanism == "tight constraints" and row["hit rate"]:
             assert float(row["hit rate"]) == pytest.approx(float(row["bound"]), abs=1e-8)
-            other = found[query, epsilon, "geometric"]
+            other = by_mechanism[query, epsilon, "geometric"]
             for column in ("MAE", "RMSE", "MAE, best guess"):
-                over = float(row[column]) / float(other[column])
+                ratio = float(row[column]) / float(other[column])
                 if query.startswith("sum"):
-                    assert 1 < over < 1.02
+                    assert 1 < ratio < 1.02
                 else:
-                    assert over < 0.84 or (query == "a count of 10" and over == pytest.approx(1, abs=1e-8))
-    assert not found["sum, 150 of 0–5", "0.80", "tight constraints"]["hit rate"]
-    paper = found["sum, 150 of 0–5", "1.00", "tight constraints"]
+                    assert ratio < 0.84 or (query == "a count of 10" and ratio == pytest.approx(1, abs=1e-8))
+    assert not by_mechanism["sum, 150 of 0–5", "0.80", "tight constraints"]["hit rate"]
+    paper = by_mechanism["sum, 150 of 0–5", "1.00", "tight constraints"]
     assert [float(paper[k]) for k in ("MAE", "RMSE")] == pytest.approx([5.003724, 7.101006], abs=1e-6)
 
 
@@ -218,13 +218,13 @@ def test_the_example_of_the_page():
 def test_the_tests_that_the_page_names_are_there():
     here = Path(__file__).parent
     page = (here.parent / "docs" / "mathematics" / "tight_constraints.md").read_text(encoding="utf-8")
-    words = {word.strip("`,.;:()") for word in page.split()}
-    named = {word for word in words if word.startswith("test_") and not word.endswith(".py")}
-    assert len(named) > 15
+    texts = {word.strip("`,.;:()") for word in page.split()}
+    tests_named = {word for word in texts if word.startswith("test_") and not word.endswith(".py")}
+    assert len(tests_named) > 15
     there = "".join(
         p.read_text(encoding="utf-8") for p in (*here.glob("test_finite_*.py"), here / "test_ranks.py", Path(__file__))
     )
-    for name in named:
+    for name in tests_named:
         assert f"def {name}(" in there, name
     for name in finite.__all__:
         if name.islower():

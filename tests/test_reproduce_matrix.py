@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 import reproduce_matrix_mechanism as reproduce
 
 
-def made(folder, *keys, largest=8):
+def make_tables(folder, *keys, largest=8):
     """The rows of each item, by file."""
     reproduce.main(["-o", str(folder), "--only", *keys, "--largest", str(largest), "--starts", "4", "--steps", "3"])
     tables = {}
@@ -28,11 +28,11 @@ def made(folder, *keys, largest=8):
 
 def test_every_item_is_written_but_the_slow(tmp_path, capsys):
     keys = [k for k in reproduce.ORDER if k not in {"5.1", "5.3", "5.16", "5.16b"}]
-    tables = made(tmp_path, *keys)
-    told = capsys.readouterr().out
+    tables = make_tables(tmp_path, *keys)
+    output = capsys.readouterr().out
     assert set(tables) == {"item_" + k.replace(".", "_") for k in keys}
     for name in tables:
-        assert (tmp_path / f"{name}.md").read_text(encoding="utf-8") in told
+        assert (tmp_path / f"{name}.md").read_text(encoding="utf-8") in output
     assert (tmp_path / "item_6_30.png").read_bytes().startswith(b"\x89PNG")
     assert [float(r["largest, ranges"]) for r in tables["item_6_30"]] == pytest.approx(
         [8, 20.571429, 18, 16, 46.933333, 38], abs=6e-7
@@ -51,19 +51,19 @@ def test_program_5_3_comes_near_the_closed_form():
     profile = strategies.profile(reproduce.MAKE["H"](4)).astype(float)
     ends = []
     for seed in range(40):
-        found = reproduce.program_5_3(profile, reproduce.turned(profile, np.random.default_rng(seed)), weight=3)
-        if abs(found.residual) < 1e-6:
-            ends.append(float(strategies.sensitivity(reproduce.made_exact(found.strategy, profile))))
+        result = reproduce.program_5_3(profile, reproduce.turned(profile, np.random.default_rng(seed)), weight=3)
+        if abs(result.residual) < 1e-6:
+            ends.append(float(strategies.sensitivity(reproduce.made_exact(result.strategy, profile))))
     assert len(ends) > 30
     assert 2.577935 - 2e-6 < min(ends) < 2.580285 + 2e-6
 
 
 def test_the_constant_of_theorem_5_22(tmp_path):
     """Against exact calibration: 6.50 times the variance at ε = 1, δ = 1e-6, and never less than 4.8."""
-    rows = made(tmp_path, "5.22")["item_5_22"]
-    found = {(float(r["ε"]), float(r["δ"])): r for r in rows}
-    paper, exact, over = (float(x) for x in list(found[1, 1e-6].values())[2:5])
-    assert (paper, exact, over) == pytest.approx((10.773545, 4.224679, 6.503240), abs=6e-7)
+    rows = make_tables(tmp_path, "5.22")["item_5_22"]
+    by_budget = {(float(r["ε"]), float(r["δ"])): r for r in rows}
+    paper, exact, ratio = (float(x) for x in list(by_budget[1, 1e-6].values())[2:5])
+    assert (paper, exact, ratio) == pytest.approx((10.773545, 4.224679, 6.503240), abs=6e-7)
     assert [round(float(r["variance, paper over exact"]), 2) for r in rows] == [8.81, 7.15, 9.17, 6.50, 5.67, 4.83]
     thresholds = [round(float(r["Laplace is better below a ratio of"]), 2) for r in rows]
     assert thresholds == [6.59, 8.12, 3.31, 8.92, 15.1, 12.01]
@@ -94,10 +94,10 @@ def test_relaxing_privacy_does_not_always_help():
     ],
 )
 def test_the_l2_approximation_is_our_planner(name, n, value):
-    found = reproduce.l2_optimum(reproduce.GRAMS[name](n))
-    assert found.bound * (1 - 1e-7) <= value <= found.value * (1 + 1e-7)
-    assert found.value == pytest.approx(value, rel=3e-7)
-    assert found.profile.diagonal().max() == pytest.approx(1, rel=EXACT)
+    result = reproduce.l2_optimum(reproduce.GRAMS[name](n))
+    assert result.bound * (1 - 1e-7) <= value <= result.value * (1 + 1e-7)
+    assert result.value == pytest.approx(value, rel=3e-7)
+    assert result.profile.diagonal().max() == pytest.approx(1, rel=EXACT)
 
 
 def test_program_5_2_needs_its_correct_reading():
@@ -114,7 +114,7 @@ def test_program_5_2_needs_its_correct_reading():
 
 @pytest.mark.parametrize(("n", "literal"), [(4, 42.4), (8, 304), (16, 2360)])
 def test_the_literal_reading_of_program_5_2(tmp_path, n, literal):
-    rows = made(tmp_path, "5.2", largest=n)["item_5_2"]
+    rows = make_tables(tmp_path, "5.2", largest=n)["item_5_2"]
     (row,) = (r for r in rows if r["workload"] == f"prefixes {n}")
     assert float(row["X read as AᵀA"]) == pytest.approx(literal, rel=2e-3)
     assert float(row["tr X⁻¹"]) == pytest.approx(float(row["optimum"]), rel=1e-7)
@@ -123,7 +123,9 @@ def test_the_literal_reading_of_program_5_2(tmp_path, n, literal):
 @pytest.mark.slow
 def test_approximation_and_rotation_are_dominated(tmp_path):
     """In multiples of the known bound; the identity or a tree is always better."""
-    rows = {r.pop("workload"): {k: float(v) for k, v in r.items()} for r in made(tmp_path, "5.16b")["item_5_16b"]}
+    rows = {
+        r.pop("workload"): {k: float(v) for k, v in r.items()} for r in make_tables(tmp_path, "5.16b")["item_5_16b"]
+    }
     assert rows["prefixes 4"]["L2, rotated"] == pytest.approx(1.926, abs=0.002)
     assert rows["prefixes 4"]["singular values, rotated"] == pytest.approx(1.882, abs=0.002)
     assert rows["prefixes 8"]["identity"] == pytest.approx(2.015, abs=0.001)
@@ -146,9 +148,9 @@ def test_program_5_1_closes_its_rank_only_near_its_start():
 def test_program_5_3_finds_y_4():
     g = strategies.profile(strategies.haar(4)).astype(float)
     start = reproduce.turned(g, np.random.default_rng(0))
-    found = reproduce.program_5_3(g, start, weight=3, steps=12)
-    assert found.residual == pytest.approx(0, abs=1e-5)
-    exact = reproduce.made_exact(found.strategy, g)
+    result = reproduce.program_5_3(g, start, weight=3, steps=12)
+    assert result.residual == pytest.approx(0, abs=1e-5)
+    exact = reproduce.made_exact(result.strategy, g)
     assert strategies.profile_equivalent(exact, strategies.haar(4))
     assert 2 - 1e-9 <= strategies.sensitivity(exact) < strategies.sensitivity(start)
 

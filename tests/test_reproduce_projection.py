@@ -45,7 +45,7 @@ SMALL = {
 
 
 def matrix(workload):
-    return workload.some(np.arange(workload.m))
+    return workload.rows_of(np.arange(workload.m))
 
 
 # --- workloads ----------------------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ def test_workloads_are_what_they_say(name):
         assert x.sum() == n
         assert (x >= 0).all()
         assert workload.answers(x) == pytest.approx(a @ x)
-        assert workload.some(np.array([3, 1])) @ x == pytest.approx((a @ x)[[3, 1]])
+        assert workload.rows_of(np.array([3, 1])) @ x == pytest.approx((a @ x)[[3, 1]])
 
 
 def test_the_workloads_of_the_table():
@@ -105,26 +105,26 @@ def test_a_record_moves_every_question_and_its_score_by_one_at_most():
     workload = tables()
     a = matrix(workload)
     assert sorted(itertools.chain(*workload.tables)) == list(range(workload.m))
-    for own in workload.tables:
-        assert np.linalg.norm(a[own], axis=0) == pytest.approx(1)  # Gaussian noise for sensitivity 1
-        assert np.abs(a[own]).sum(axis=0).max() <= 1  # and a sum of absolute errors
+    for question in workload.tables:
+        assert np.linalg.norm(a[question], axis=0) == pytest.approx(1)  # Gaussian noise for sensitivity 1
+        assert np.abs(a[question]).sum(axis=0).max() <= 1  # and a sum of absolute errors
     assert a.max() == 1  # queries one by one
 
 
-def test_every_question_is_asked_once_and_no_more_than_paid_for(monkeypatch):
-    workload, asked = tables(), []
+def test_every_question_is_measured_once_and_no_more_than_charged(monkeypatch):
+    workload, questions = tables(), []
     spied = reproduce.Workload(
         **{
             **{name: getattr(workload, name) for name in ("title", "rows", "m", "answers", "tables", "draw")},
-            "some": lambda own: asked.append(tuple(own)) or workload.some(own),
+            "rows_of": lambda question: questions.append(tuple(question)) or workload.rows_of(question),
         }
     )
     x = workload.draw(30, np.random.default_rng(0))
     for rounds in (1, 5, 1000):
-        asked.clear()
+        questions.clear()
         guess = reproduce.mwem(spied, workload.tables, x, rounds, 0.02, np.random.default_rng(1))
-        assert len(asked) == len(set(asked)) == min(rounds, len(workload.tables))
-        assert set(asked) <= {tuple(own) for own in workload.tables}
+        assert len(questions) == len(set(questions)) == min(rounds, len(workload.tables))
+        assert set(questions) <= {tuple(question) for question in workload.tables}
         assert guess.sum() == pytest.approx(30)
         assert (guess >= 0).all()
     costs = []
@@ -153,8 +153,8 @@ def results():
 def test_orders_that_do_not_depend_on_luck(results):
     """Means over twelve paired runs. With ten other seeds no two that are compared are nearer than a factor of 1.27."""
     few, many = results[10], results[200]
-    for found in (few, many):
-        mean = {name: result.mean for name, result in found.items()}
+    for by_name in (few, many):
+        mean = {name: result.mean for name, result in by_name.items()}
         assert mean["plain, least variance"] < mean["plain, equal noise"] < mean["each query alone"]
         assert mean["paper, exact constant"] < mean["paper, its constant"]
         assert mean["paper's k, on histograms"] < mean["paper, exact constant"]
@@ -190,36 +190,38 @@ def test_projected_answers_are_no_worse_than_the_noise():
 def test_the_choice_among_nearest_answers_is_that_of_a_simulation_without_temperatures():
     workload = tables()
     designs = workload.candidates(small.indices(15, 16, 30, S))
-    every = small.simulate(workload.rows, workload.m, designs, 30, S, small.TEMPERATURES, Region.EXACTLY)
-    alone = small.simulate(workload.rows, workload.m, designs, 30, S, (0.0,), Region.EXACTLY)
-    part = reproduce.at_temperature_0(every)
-    assert np.array_equal(part.errors, alone.errors)
-    assert part.settings == alone.settings
-    assert small.choose(part).table() == small.choose(alone).table()
-    again = small.candidate_designs(workload.rows, small.indices(15, 16, 30, S))
-    assert [d.index for d in designs] == [d.index for d in again]
+    comparison = small.simulate(workload.rows, workload.m, designs, 30, S, small.TEMPERATURES, Region.EXACTLY)
+    without_temperatures = small.simulate(workload.rows, workload.m, designs, 30, S, (0.0,), Region.EXACTLY)
+    part = reproduce.at_temperature_0(comparison)
+    assert np.array_equal(part.errors, without_temperatures.errors)
+    assert part.settings == without_temperatures.settings
+    assert small.choose(part).table() == small.choose(without_temperatures).table()
+    repeated = small.candidate_designs(workload.rows, small.indices(15, 16, 30, S))
+    assert [d.index for d in designs] == [d.index for d in repeated]
 
 
 def test_hindsight_is_never_worse_than_the_choice():
     cell = reproduce.decided(tables(), 12)
-    best, least, own = reproduce.hindsight(cell, 3)
-    assert least <= own
+    best, min_error, chosen_error = reproduce.hindsight(cell, 3)
+    assert min_error <= chosen_error
     assert best.temperature in small.TEMPERATURES
     runs = [np.random.default_rng([12, run]) for run in range(3)]
-    drawn = [(tables().rows @ tables().draw(12, rng), rng.normal(size=15)) for rng in runs]
-    assert own == pytest.approx(np.mean([cell.chosen(cell.warm, truth, z) for truth, z in drawn]))
+    cases = [(tables().rows @ tables().draw(12, rng), rng.normal(size=15)) for rng in runs]
+    assert chosen_error == pytest.approx(np.mean([cell.chosen(cell.warm, truth, z) for truth, z in cases]))
 
 
 def test_exact_lines_are_exact(results):
-    for found in results.values():
-        exact = [name for name, result in found.items() if result.deviation is None]
+    for by_name in results.values():
+        exact = [name for name, result in by_name.items() if result.deviation is None]
         assert exact == ["each query alone", "plain, equal noise", "plain, least variance"]
-        assert found[reproduce.OURS].ratio == 1
-        assert found[reproduce.OURS].spread == pytest.approx(0)
-        assert found["uniform guess"].ratio == pytest.approx(found["uniform guess"].mean / found[reproduce.OURS].mean)
+        assert by_name[reproduce.OURS].ratio == 1
+        assert by_name[reproduce.OURS].ratio_error == pytest.approx(0)
+        assert by_name["uniform guess"].ratio == pytest.approx(
+            by_name["uniform guess"].mean / by_name[reproduce.OURS].mean
+        )
     design = intervals().design(24)
-    plain = S**2 * design.variances.sum() / intervals().m
-    assert results[10]["plain, least variance"].mean == pytest.approx(plain)
+    variance = S**2 * design.variances.sum() / intervals().m
+    assert results[10]["plain, least variance"].mean == pytest.approx(variance)
 
 
 # --- what is printed ----------------------------------------------------------------------------------------------
@@ -228,11 +230,11 @@ def test_exact_lines_are_exact(results):
 def test_numbers_have_three_digits():
     assert [reproduce.plain_number(x) for x in (0, 0.01234, 1.234, 34.56, 99.96, 131.2, 1257.4, 294_721)] == [
         "0", "0.012", "1.23", "34.6", "100.0", "131", "1,260", "295,000"]  # fmt: skip
-    assert reproduce.shown(None) == "–"
-    assert reproduce.shown(reproduce.Result(34.56, 2.81, "k = 20")) == "34.6 ± 2.8 (k = 20)"
-    assert reproduce.shown(reproduce.Result(44_612.0, 1234.5)) == "44,600 ± 1,234"
-    assert reproduce.shown(reproduce.Result(266.1, None)) == "266"
-    assert reproduce.shown(reproduce.Result(266.1, math.inf)) == "266"  # one run
+    assert reproduce.result_text(None) == "–"
+    assert reproduce.result_text(reproduce.Result(34.56, 2.81, "k = 20")) == "34.6 ± 2.8 (k = 20)"
+    assert reproduce.result_text(reproduce.Result(44_612.0, 1234.5)) == "44,600 ± 1,234"
+    assert reproduce.result_text(reproduce.Result(266.1, None)) == "266"
+    assert reproduce.result_text(reproduce.Result(266.1, math.inf)) == "266"  # one run
 
 
 def test_a_table_has_a_line_for_each_mechanism():
@@ -254,10 +256,10 @@ def test_nothing_is_written_without_a_folder(tmp_path, monkeypatch, capsys):
     few = ["--workloads", "ranges", "--sizes", "9", "--runs", "2", "--rounds", "3"]
     reproduce.main(few)
     assert not list(tmp_path.iterdir())
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     reproduce.main([*few, "-o", "made"])
-    assert capsys.readouterr().out == told  # the same numbers every time
-    assert (tmp_path / "made" / "projection_ranges.md").read_text(encoding="utf-8") in told
+    assert capsys.readouterr().out == output  # the same numbers every time
+    assert (tmp_path / "made" / "projection_ranges.md").read_text(encoding="utf-8") in output
     with (tmp_path / "made" / "projection_ranges.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["mechanism"] for row in rows] == [name for name in reproduce.LINES if not name.startswith("PGM")]
@@ -283,32 +285,34 @@ def test_lemma_3_0_1_holds_with_a_fourth_and_a_half(rng):
         a = rng.normal(size=(4, 7))
         y = a @ (rng.dirichlet(np.ones(7)) * rng.choice([-1, 1], size=7)) * rng.choice([0.2, 1])
         w = rng.normal(size=4) * rng.choice([0.1, 1, 10])
-        found = project(a, y + w, 1, Region.HULL, tolerance=1e-12)
-        error = float(((found.answers - y) ** 2).sum())
+        result = project(a, y + w, 1, Region.HULL, tolerance=1e-12)
+        error = float(((result.answers - y) ** 2).sum())
         bound = min(float(w @ w), 2 * float(np.abs(a.T @ w).max()))
         assert error <= bound + 1e-6
         closest = max(closest, error / bound)
     assert closest > 0.5
     # And both constants are reached: L = [−1, 1], y = −1, w = 2.
-    found = project([[1.0]], [-1.0 + 2.0], 1, Region.HULL)
-    assert found.answers[0] + 1 == pytest.approx(2)
-    assert (found.answers[0] + 1) ** 2 == pytest.approx(min(2.0**2, 2 * 2.0))
+    result = project([[1.0]], [-1.0 + 2.0], 1, Region.HULL)
+    assert result.answers[0] + 1 == pytest.approx(2)
+    assert (result.answers[0] + 1) ** 2 == pytest.approx(min(2.0**2, 2 * 2.0))
 
 
 def test_the_error_is_the_root_of_the_norm():
     """Equation 13 and below have ‖Σ‖_(k) for its root: three times the queries have three times the error, nine Σ."""
     workload, rng = tables(), np.random.default_rng(2)
     truth, z = workload.rows @ workload.draw(12, rng), rng.normal(size=15)
-    plain, larger = ky_fan_design(workload.rows, 5), ky_fan_design(3 * workload.rows, 5)
-    assert larger.value == pytest.approx(9 * plain.value, rel=1e-5)
+    unscaled, larger = ky_fan_design(workload.rows, 5), ky_fan_design(3 * workload.rows, 5)
+    assert larger.value == pytest.approx(9 * unscaled.value, rel=1e-5)
     one, three = (
-        split_project(c * workload.rows, c * (truth + S * reproduce.shaped(plain, z)), 12, plain.basis[:, :5]).answers
+        split_project(
+            c * workload.rows, c * (truth + S * reproduce.shaped(unscaled, z)), 12, unscaled.basis[:, :5]
+        ).answers
         - c * truth
         for c in (1, 3)
     )
     assert np.linalg.norm(three) == pytest.approx(3 * np.linalg.norm(one), rel=1e-4)
-    weighted = (workload.rows * plain.weights) @ workload.rows.T
-    assert dual_norm(np.linalg.eigvalsh(weighted).clip(0), 5) == pytest.approx(math.sqrt(plain.value), rel=1e-5)
+    weighted = (workload.rows * unscaled.weights) @ workload.rows.T
+    assert dual_norm(np.linalg.eigvalsh(weighted).clip(0), 5) == pytest.approx(math.sqrt(unscaled.value), rel=1e-5)
 
 
 def test_the_feasible_point_has_a_square():
@@ -331,10 +335,10 @@ def test_the_continuity_argument_has_1_minus_lambda(rng):
     assert (part * p + (1 - part)).sum() == pytest.approx(part * p.sum() + (1 - part) * 8)
 
 
-def subgradient_violation(sigma, k, own, rng):
+def subgradient_violation(sigma, k, kept_directions, rng):
     """The most by which g(Y) ≥ g(X) + ⟨−U_S D_S² U_Sᵀ, Y − X⟩ fails; X = Σ⁻¹ for a diagonal Σ, g the norm of Y⁻¹."""
     x = np.diag(1 / sigma)
-    slope = np.diag([-(s**2) if i in own else 0.0 for i, s in enumerate(sigma)])
+    slope = np.diag([-(s**2) if i in kept_directions else 0.0 for i, s in enumerate(sigma)])
     worst = -math.inf
     for size in (0.01, 0.1, 0.5):
         for _ in range(60):
@@ -349,10 +353,10 @@ def subgradient_violation(sigma, k, own, rng):
 def test_subgradients_need_k_directions_and_the_largest(rng):
     """Lemma 4.2.1 as printed allows every S ⊆ [r]: also none, all, and k without the largest. None of these is one."""
     equal, spiked = np.ones(3), np.array([3.0, 1.0, 1.0])
-    for own in ({0, 1}, {0, 2}, {1, 2}):
-        assert subgradient_violation(equal, 2, own, rng) <= 1e-9
-    for own in (set(), {0}, {0, 1, 2}):
-        assert subgradient_violation(equal, 2, own, rng) > 1e-3
+    for kept in ({0, 1}, {0, 2}, {1, 2}):
+        assert subgradient_violation(equal, 2, kept, rng) <= 1e-9
+    for kept in (set(), {0}, {0, 1, 2}):
+        assert subgradient_violation(equal, 2, kept, rng) > 1e-3
     assert subgradient_violation(spiked, 2, {0, 1}, rng) <= 1e-9
     assert subgradient_violation(spiked, 2, {1, 2}, rng) > 1e-3
 
@@ -365,9 +369,9 @@ def test_the_tail_goes_on_where_the_weights_have_no_rank():
         printed = np.diag([1.0, 1 / math.sqrt(1 - less)])
         assert norm(np.linalg.inv(printed), 1) == pytest.approx(1)  # as large as it should be,
         assert printed[1, 1] > 1  # and the second cell is not covered
-    found = ky_fan_design(np.eye(2), 1)
-    assert found.precision == pytest.approx(np.eye(2))
-    assert found.value == pytest.approx(dual_norm(values, 1) ** 2)
+    result = ky_fan_design(np.eye(2), 1)
+    assert result.precision == pytest.approx(np.eye(2))
+    assert result.value == pytest.approx(dual_norm(values, 1) ** 2)
 
 
 @pytest.mark.parametrize("name", ["marginals", "ranges", "conjunctions"])
@@ -375,10 +379,10 @@ def test_the_logarithm_of_k_needs_one_more(name):
     """At k = 1 the bound is met exactly and log k is 0. With 1 + log k the ratio stays below, for every k here."""
     workload = SMALL[name]()
     for k in range(1, len(workload.rows) + 1):
-        found = spectral_lower_bound(workload.rows, workload.m, workload.design(k))
+        result = spectral_lower_bound(workload.rows, workload.m, workload.design(k))
         if k == 1:
-            assert found.ratio == pytest.approx(1, rel=EXACT)
-        assert found.ratio <= 1 + math.log(k) + EXACT
+            assert result.ratio == pytest.approx(1, rel=EXACT)
+        assert result.ratio <= 1 + math.log(k) + EXACT
 
 
 def test_the_second_case_needs_one_column_where_k_minus_t_is_below_four():
@@ -390,8 +394,8 @@ def test_the_second_case_needs_one_column_where_k_minus_t_is_below_four():
         t, alpha = split(values.clip(0), k)
         if k - t < 4:
             seen += 1
-            own = vectors[:, : len(values) - t].T @ workload.rows  # eigenvalues rise
-            longest, rest = float((own**2).sum(axis=0).max()), (k - t) * alpha
+            columns_left = vectors[:, : len(values) - t].T @ workload.rows  # eigenvalues rise
+            longest, rest = float((columns_left**2).sum(axis=0).max()), (k - t) * alpha
             assert longest >= rest * (1 - 1e-9)
             assert math.sqrt(longest) >= math.sqrt((k - t) * rest) / 4
     assert seen >= 3

@@ -78,15 +78,15 @@ def test_the_cube_of_16():
 
 @pytest.mark.parametrize("name", ["patterns", "uneven patterns", "patterns beside structure"])
 def test_a_pattern_plans_as_its_tables_written_out(name):
-    whole, single = (fn.plan(w, gap=1e-8) for w in (zoo.WORKLOADS[name](), written_out(zoo.WORKLOADS[name]())))
-    assert whole.bound == pytest.approx(single.bound, rel=3e-8)
-    assert whole.decomposition.variances.tolist() == single.decomposition.variances.tolist()
-    assert [t.name for t in whole.tables] == [t.name for t in single.tables]
-    workload = whole.publication.workload
+    joint, single = (fn.plan(w, gap=1e-8) for w in (zoo.WORKLOADS[name](), written_out(zoo.WORKLOADS[name]())))
+    assert joint.bound == pytest.approx(single.bound, rel=3e-8)
+    assert joint.decomposition.variances.tolist() == single.decomposition.variances.tolist()
+    assert [t.name for t in joint.tables] == [t.name for t in single.tables]
+    workload = joint.publication.workload
     for table in workload.tables:
-        found = whole.table_variances(table.name)
-        np.testing.assert_allclose(found, single.table_variances(table.name), rtol=1e-3)
-        assert (found <= table.variances(workload.domain, workload.confidence)).all()
+        variances = joint.table_variances(table.name)
+        np.testing.assert_allclose(variances, single.table_variances(table.name), rtol=1e-3)
+        assert (variances <= table.variances(workload.domain, workload.confidence)).all()
 
 
 @st.composite
@@ -96,8 +96,8 @@ def families(draw):
     domain = fn.Domain({a: fn.Ordered(0, draw(st.integers(0, 2))) for a in names})
     parts = []
     for i in range(draw(st.integers(1, 3))):
-        beside = draw(st.sampled_from([None, *names]))
-        among = draw(st.permutations([a for a in names if a != beside]))
+        axis = draw(st.sampled_from([None, *names]))
+        among = draw(st.permutations([a for a in names if a != axis]))
         order = draw(st.integers(1, len(among)))
         count = math.comb(len(among), order)
         targets = draw(st.sampled_from(["one", "each", "size", "by"]))
@@ -105,11 +105,11 @@ def families(draw):
             "one": 2.0,
             "each": draw(st.lists(st.floats(0.5, 9), min_size=count, max_size=count)),
             "size": fn.ByTableSize(1.5, 0.7, least=2),
-            "by": 3.0 if beside is None else fn.ByAttribute(beside, [1.0 + j for j in range(domain[beside].size)]),
+            "by": 3.0 if axis is None else fn.ByAttribute(axis, [1.0 + j for j in range(domain[axis].size)]),
         }[targets]
-        view = {"cumulative": beside} if beside is not None and draw(st.booleans()) else {}
-        shown = [] if beside is None or view else [beside]
-        parts.append(fn.all_tables(order, among, *shown, **view, variance=variance, name=f"part {i}"))
+        view = {"cumulative": axis} if axis is not None and draw(st.booleans()) else {}
+        attributes = [] if axis is None or view else [axis]
+        parts.append(fn.all_tables(order, among, *attributes, **view, variance=variance, name=f"part {i}"))
     return fn.Workload(domain, parts)
 
 
@@ -122,10 +122,10 @@ def test_any_small_pattern_obeys_the_laws(workload, seed):
     check_plan(plan)
     check_mechanism(plan, np.random.default_rng(seed))
     single = decompose(written_out(workload))
-    whole = decompose(workload)
-    assert [s.attributes for s in sectors_of(whole)] == [s.attributes for s in sectors_of(single)]
-    assert [s.members for s in sectors_of(whole)] == [s.members for s in sectors_of(single)]
-    np.testing.assert_array_equal(whole.variances, single.variances)
+    joint = decompose(workload)
+    assert [s.attributes for s in sectors_of(joint)] == [s.attributes for s in sectors_of(single)]
+    assert [s.members for s in sectors_of(joint)] == [s.members for s in sectors_of(single)]
+    np.testing.assert_array_equal(joint.variances, single.variances)
 
 
 # --- sectors that cannot be distinguished are solved for once ----------------------------------------------------
@@ -135,10 +135,10 @@ def test_any_small_pattern_obeys_the_laws(workload, seed):
 def test_classes_are_equitable(name):
     """Every sector of a class has equally many tables of each class, and every table equally many sectors of each."""
     d = decompose(zoo.WORKLOADS[name]())
-    alike = EquitablePartition.from_decomposition(d, None)
+    partition = EquitablePartition.from_decomposition(d, None)
     for i, group in enumerate(d.groups):
         for m in group.members:
-            rows, columns = alike.sectors[i], alike.tables[m.tables]
+            rows, columns = partition.sectors[i], partition.tables[m.tables]
             dense = m.incidence.toarray()
             by_row = np.array([dense[:, columns.class_of == c].sum(axis=1) for c in range(len(columns))])
             by_column = np.array([dense[rows.class_of == r].sum(axis=0) for r in range(len(rows))])
@@ -146,18 +146,18 @@ def test_classes_are_equitable(name):
                 assert (np.ptp(by_row[:, rows.class_of == r], axis=1) == 0).all()
             for c in range(len(columns)):
                 assert (np.ptp(by_column[:, columns.class_of == c], axis=1) == 0).all()
-    for g, classes in zip(d.tables, alike.tables, strict=True):
+    for g, classes in zip(d.tables, partition.tables, strict=True):
         for c in range(len(classes)):
             assert (np.ptp(g.variances[classes.class_of == c], axis=0) == 0).all()
 
 
 def test_equal_targets_leave_as_many_classes_as_orders():
     d = decompose(cube(7, 4, (1, 2, 3), variance=2))
-    alike = EquitablePartition.from_decomposition(d, None)
-    assert [len(c) for c in alike.tables] == [1, 1, 1]
-    assert [len(c) for c in alike.sectors] == [1, 1, 1, 1]
-    assert len(alike.counts) == 3
-    assert alike.counts.tolist() == [7, 21, 35]
+    partition = EquitablePartition.from_decomposition(d, None)
+    assert [len(c) for c in partition.tables] == [1, 1, 1]
+    assert [len(c) for c in partition.sectors] == [1, 1, 1, 1]
+    assert len(partition.counts) == 3
+    assert partition.counts.tolist() == [7, 21, 35]
 
 
 @pytest.mark.parametrize("name", ["patterns", "uneven patterns", "patterns beside structure", "marginals", "crossed"])
@@ -165,8 +165,8 @@ def test_classes_change_the_size_of_the_problem_and_not_its_optimum(name, monkey
     d = decompose(zoo.WORKLOADS[name]())
     short = solver.solve(Formulation(d, ObjectiveTerms()).problem, gap=1e-10)
     monkeypatch.setattr(EquitablePartition, "from_decomposition", lambda d, *_: EquitablePartition.none(d))
-    whole = solver.solve(Formulation(d, ObjectiveTerms()).problem, gap=1e-10)
-    assert short.lower == pytest.approx(whole.upper, rel=1e-9)
+    separate = solver.solve(Formulation(d, ObjectiveTerms()).problem, gap=1e-10)
+    assert short.lower == pytest.approx(separate.upper, rel=1e-9)
 
 
 # --- exact prices of many noise scales ---------------------------------------------------------------------------
@@ -197,10 +197,10 @@ def wide():
     return fn.plan(fn.Workload(domain, [fn.all_tables(k, list(domain), std_error=4 * k) for k in (1, 2)]), gap=GAP)
 
 
-def measured(plan, frame, **door):
+def measured(plan, frame, **options):
     counter = open_counter(frame, plan.publication.workload.domain, fn.DataSource())
     with fn.Ledger(":memory:") as ledger:
-        return measuring.measure(plan.order, counter, ledger, **door)
+        return measuring.measure(plan.order, counter, ledger, **options)
 
 
 def people(domain, count, rng):
@@ -210,24 +210,24 @@ def people(domain, count, rng):
 def test_every_table_of_a_wide_domain_is_rebuilt_without_noise(wide, rng):
     domain = wide.publication.workload.domain
     frame = people(domain, 500, rng)
-    made = measured(wide, frame, noise=Replay())
-    rebuilt = reconstruct.RebuiltTables(wide, made.answers[0])
+    measurement = measured(wide, frame, noise=Replay())
+    rebuilt = reconstruct.RebuiltTables(wide, measurement.answers[0])
     for name in ("a3", "a0 by a1", "a7 by a29", "a28 by a29"):
-        shown = wide.publication.workload[name].attributes
-        truth = np.zeros([domain[a].size for a in shown])
-        np.add.at(truth, tuple(frame[a].to_numpy() for a in shown), 1)
+        attributes = wide.publication.workload[name].attributes
+        truth = np.zeros([domain[a].size for a in attributes])
+        np.add.at(truth, tuple(frame[a].to_numpy() for a in attributes), 1)
         np.testing.assert_allclose(rebuilt.table(name), truth, atol=1e-9 * len(frame))
-    every = {int(t): x for which, stack in rebuilt.stacks() for t, x in zip(which, stack, strict=True)}
-    assert sorted(every) == list(range(len(wide.publication.workload.tables)))
+    by_number = {int(t): x for which, stack in rebuilt.stacks() for t, x in zip(which, stack, strict=True)}
+    assert sorted(by_number) == list(range(len(wide.publication.workload.tables)))
     for t in (0, 29, 30, 200, 464):
-        np.testing.assert_array_equal(every[t], rebuilt.table(wide.publication.workload.tables[t].name))
+        np.testing.assert_array_equal(by_number[t], rebuilt.table(wide.publication.workload.tables[t].name))
 
 
 def test_tables_agree_on_what_they_share(wide, rng):
     domain = wide.publication.workload.domain
     frame = people(domain, 2000, rng)
-    made = measured(wide, frame)
-    rebuilt = reconstruct.RebuiltTables(wide, made.answers[0])
+    measurement = measured(wide, frame)
+    rebuilt = reconstruct.RebuiltTables(wide, measurement.answers[0])
     for a, b in combinations(("a4", "a11", "a23"), 2):
         both = rebuilt.table(f"{a} by {b}")
         np.testing.assert_allclose(both.sum(axis=1), rebuilt.table(a), atol=1e-9 * len(frame))
@@ -239,12 +239,12 @@ def test_one_record_moves_the_answers_by_its_price(wide, rng):
     """Neighbours, through the complete counting pipeline; the price of these scales is rounded up by 2⁻⁸⁰ at most."""
     frame = people(wide.publication.workload.domain, 50, rng)
     one, other = (measured(wide, f, noise=Replay()).answers[0] for f in (frame, frame.iloc[1:]))
-    moved = Fraction(0)
+    shift = Fraction(0)
     for g, y, z in zip(wide.strategy.groups, one, other, strict=True):
         starts = np.cumsum(g.answers) - g.answers
         squares = np.add.reduceat((y - z).astype(object) ** 2, starts)
-        moved += sum(Fraction(int(x)) / Fraction(s) ** 2 for x, s in zip(squares, g.scales.tolist(), strict=True))
-    assert moved <= wide.exact_cost <= moved * (1 + Fraction(1, 2**80))
+        shift += sum(Fraction(int(x)) / Fraction(s) ** 2 for x, s in zip(squares, g.scales.tolist(), strict=True))
+    assert shift <= wide.exact_cost <= shift * (1 + Fraction(1, 2**80))
 
 
 @pytest.mark.slow
@@ -256,13 +256,13 @@ def test_sums_over_tables_have_the_errors_stated(wide, rng):
         {name: rng.normal(size=wide.publication.workload[name].shape(domain)) for name in names}
         for names in (("a3 by a4", "a4", "a3 by a9"), ("a3", "a3 by a4", "a1 by a2"))
     )
-    found = np.empty((count, 2))
+    estimates = np.empty((count, 2))
     for i in range(count):
         answers = [noise.discrete_gaussians(g.scales, g.answers) for g in wide.strategy.groups]
-        made = fn.Release(wide, answers)
-        found[i] = made.estimate(f).value, made.estimate(h).value
+        release = fn.Release(wide, answers)
+        estimates[i] = release.estimate(f).value, release.estimate(h).value
     stated = np.array([[reconstruct.covariance(wide, x, y) for y in (f, h)] for x in (f, h)])
-    white = np.linalg.solve(np.linalg.cholesky(stated), found.T)
+    white = np.linalg.solve(np.linalg.cholesky(stated), estimates.T)
     # Σ white² is χ² with count degrees of freedom for each, and their product has mean 0
     low, high = stats.chi2.ppf([SIGNIFICANCE / 6, 1 - SIGNIFICANCE / 6], count)
     assert low < (white[0] ** 2).sum() < high

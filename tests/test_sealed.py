@@ -104,39 +104,39 @@ def keys(tmp_path):
 
 
 @pytest.fixture
-def place(tmp_path, plan, keys):
+def sealed_path(tmp_path, plan, keys):
     return fn.count(plan, visits(), tmp_path / "counts.sealed", public_key=keys[1])
 
 
 def opened(plan, path, key=None):
-    asked = plan.publication
-    return open_counter(path, asked.domain, asked.source, asked.unit.bound, key=key)
+    publication = plan.publication
+    return open_counter(path, publication.domain, publication.source, publication.unit.bound, key=key)
 
 
 def answers(plan, counter):
-    door = Replay(3)
+    source = Replay(3)
     with Ledger(":memory:") as ledger:
-        found = measuring.measure(plan.order, counter, ledger, noise=door)
-    return [[np.asarray(y).tolist() for y in part] for part in found.answers], door.requests, door.laws
+        measurement = measuring.measure(plan.order, counter, ledger, noise=source)
+    return [[np.asarray(y).tolist() for y in part] for part in measurement.answers], source.requests, source.laws
 
 
 @pytest.mark.no_cover
-def test_what_is_released_of_sealed_counts_is_what_is_released_of_the_data(tmp_path, plan, keys, place):
+def test_what_is_released_of_sealed_counts_is_what_is_released_of_the_data(tmp_path, plan, keys, sealed_path):
     """Tables, sums, levels, missing values, conditions, a bound, a median, and of how many records are left out."""
-    wanted = answers(plan, opened(plan, visits()))
-    assert answers(plan, opened(plan, place, keys[0])) == wanted
-    assert answers(plan, opened(plan, visits(seed=2))) != wanted
-    plain = fn.count(plan, visits(), tmp_path / "counts.plain", unsealed=True)
-    assert answers(plan, opened(plan, plain)) == wanted
-    again = fn.count(plan, plain, tmp_path / "again.sealed", public_key=keys[1])  # sealed later
-    assert answers(plan, opened(plan, again, keys[0])) == wanted
+    expected = answers(plan, opened(plan, visits()))
+    assert answers(plan, opened(plan, sealed_path, keys[0])) == expected
+    assert answers(plan, opened(plan, visits(seed=2))) != expected
+    plain_path = fn.count(plan, visits(), tmp_path / "counts.plain", unsealed=True)
+    assert answers(plan, opened(plan, plain_path)) == expected
+    sealed_again = fn.count(plan, plain_path, tmp_path / "again.sealed", public_key=keys[1])  # sealed later
+    assert answers(plan, opened(plan, sealed_again, keys[0])) == expected
 
 
 @pytest.mark.no_cover
-def test_each_release_of_sealed_counts_is_charged_and_counting_is_not(tmp_path, plan, keys, place):
+def test_each_release_of_sealed_counts_is_charged_and_counting_is_not(tmp_path, plan, keys, sealed_path):
     for i in (1, 2):
         where = {"ledger": tmp_path / "l.db", "directory": tmp_path / f"r{i}"}
-        release = fn.release(plan, place, private_key=keys[0], again=True, **where)
+        release = fn.release(plan, sealed_path, private_key=keys[0], again=True, **where)
         assert release.plan.hash == plan.hash
         with Ledger(tmp_path / "l.db") as ledger:
             assert fn.verify(tmp_path / f"r{i}", ledger=ledger).ok
@@ -145,33 +145,33 @@ def test_each_release_of_sealed_counts_is_charged_and_counting_is_not(tmp_path, 
 
 
 @pytest.mark.no_cover
-def test_the_file_tells_nothing_but_to_who_may_open_it(tmp_path, plan, keys, place):
+def test_the_file_tells_nothing_but_to_who_may_open_it(tmp_path, plan, keys, sealed_path):
     """Its length is that of the plan, for any data; and two of the same counts have nothing in common."""
     empty = fn.count(plan, visits()[:0], tmp_path / "empty.sealed", public_key=keys[1])
-    more = fn.count(plan, pd.concat([visits()] * 40), tmp_path / "more.sealed", public_key=keys[1])
+    larger = fn.count(plan, pd.concat([visits()] * 40), tmp_path / "more.sealed", public_key=keys[1])
     same = fn.count(plan, visits(), tmp_path / "same.sealed", public_key=keys[1])
-    texts = [p.read_bytes() for p in (place, empty, more, same)]
+    texts = [p.read_bytes() for p in (sealed_path, empty, larger, same)]
     assert len({len(x) for x in texts}) == 1
     start = len(sealed.SEALED)
     assert len({x[:start] for x in texts}) == 1
     assert len({x[start : start + 32] for x in texts}) == 4
-    plain = fn.count(plan, visits(), tmp_path / "plain", unsealed=True).read_bytes()
-    counts = plain[len(sealed.UNSEALED) + 32 :]
+    plain_text = fn.count(plan, visits(), tmp_path / "plain", unsealed=True).read_bytes()
+    counts = plain_text[len(sealed.UNSEALED) + 32 :]
     assert len(texts[0]) == start + 48 + len(counts)
     assert all(counts[i : i + 8] not in texts[0] for i in range(32, len(counts), 8))
     if sys.platform != "win32":
-        for path in (place, tmp_path / "plain", keys[0]):
+        for path in (sealed_path, tmp_path / "plain", keys[0]):
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def check_refused(code, plan, *data, **how):
-    with refused(code) as told:
+    with refused(code) as caught:
         opened(plan, *data, **how)
-    assert "Nothing was " in str(told.value)
+    assert "Nothing was " in str(caught.value)
 
 
-def test_what_was_altered_or_is_for_another_key_is_refused(tmp_path, plan, keys, place):
-    text, other = place.read_bytes(), fn.new_keys(tmp_path / "other.key")
+def test_what_was_altered_or_is_for_another_key_is_refused(tmp_path, plan, keys, sealed_path):
+    text, other = sealed_path.read_bytes(), fn.new_keys(tmp_path / "other.key")
     changed = tmp_path / "changed"
     for i in (len(sealed.SEALED), len(sealed.SEALED) + 40, len(text) // 2, len(text) - 1):
         changed.write_bytes(text[:i] + bytes([text[i] ^ 1]) + text[i + 1 :])
@@ -179,45 +179,45 @@ def test_what_was_altered_or_is_for_another_key_is_refused(tmp_path, plan, keys,
     for cut in (len(sealed.SEALED), len(text) - 8):
         changed.write_bytes(text[:cut])
         check_refused("data.sealed-counts-not-opened", plan, changed, keys[0])
-    check_refused("data.sealed-counts-not-opened", plan, place, other[0])
-    check_refused("data.sealed-counts-need-key", plan, place)
-    plain = fn.count(plan, visits(), tmp_path / "plain", unsealed=True)
-    text = plain.read_bytes()
+    check_refused("data.sealed-counts-not-opened", plan, sealed_path, other[0])
+    check_refused("data.sealed-counts-need-key", plan, sealed_path)
+    plain_path = fn.count(plan, visits(), tmp_path / "plain", unsealed=True)
+    text = plain_path.read_bytes()
     changed.write_bytes(text[:-1] + bytes([text[-1] ^ 1]))
     check_refused("data.counts-altered", plan, changed)
     changed.write_bytes(text[:-8])
     check_refused("data.counts-altered", plan, changed)
-    check_refused("data.counts-not-sealed", plan, plain, keys[0])
+    check_refused("data.counts-not-sealed", plan, plain_path, keys[0])
     check_refused("data.key-without-sealed-counts", plan, visits(), keys[0])
 
 
 def test_counts_that_were_made_up_are_refused_where_they_fit_no_plan(tmp_path, plan):
-    made = opened(plan, fn.count(plan, visits(), tmp_path / "plain", unsealed=True))
+    plain_counts = opened(plan, fn.count(plan, visits(), tmp_path / "plain", unsealed=True))
     margins = measuring._counter_margins(measuring._required_margins(plan.order))
-    counts = made.count(margins)
+    counts = plain_counts.count(margins)
     for body in (b"", bytes(7), bytes(12)):
         (tmp_path / "short").write_bytes(
             sealed.UNSEALED + sealed.hashlib.sha256(32 * b"x" + body).digest() + 32 * b"x" + body
         )
         check_refused("data.counts-cut-off", plan, tmp_path / "short")
     fewer = {m: x for m, x in counts.items() if m != margins[0]}
-    (tmp_path / "fewer").write_bytes(sealed.sealed(made.fingerprint, fewer, None, None))
+    (tmp_path / "fewer").write_bytes(sealed.sealed(plain_counts.fingerprint, fewer, None, None))
     other = opened(plan, tmp_path / "fewer")
     with Ledger(":memory:") as ledger, refused("data.counts-of-other-tables"):
         measuring.measure(plan.order, other, ledger)
-    (tmp_path / "unasked").write_bytes(sealed.sealed(made.fingerprint, counts, None, None))
+    (tmp_path / "unasked").write_bytes(sealed.sealed(plain_counts.fingerprint, counts, None, None))
     with Ledger(":memory:") as ledger:
         with refused("data.left-out-not-counted"):
             measuring.measure(plan.order, opened(plan, tmp_path / "unasked"), ledger)
         assert ledger.entries() == []
-    told = []
-    assert made.count(margins[::-1], told.append).keys() == counts.keys()
-    assert told == [1.0]
-    made.check(["anything"])
+    reports = []
+    assert plain_counts.count(margins[::-1], reports.append).keys() == counts.keys()
+    assert reports == [1.0]
+    plain_counts.check(["anything"])
     assert maximal(margins) == margins
 
 
-def test_counts_are_of_one_plan_and_of_all_that_decides_what_is_counted(tmp_path, plan, place, keys):
+def test_counts_are_of_one_plan_and_of_all_that_decides_what_is_counted(tmp_path, plan, sealed_path, keys):
     """Counts of another plan are refused even with the same tables, or with an equal hash and other counts."""
     other = fn.plan(
         Spec.from_toml(SPEC.replace("Visits", "More visits").replace("margin = 30", "margin = 31")).publication()
@@ -226,41 +226,45 @@ def test_counts_are_of_one_plan_and_of_all_that_decides_what_is_counted(tmp_path
         Ledger(tmp_path / "l.db") as ledger,
         refused("data.counts-of-another-plan"),
     ):
-        fn.release(other, place, private_key=keys[0], ledger=ledger)
+        fn.release(other, sealed_path, private_key=keys[0], ledger=ledger)
     order = plan.order
-    asked = plan.publication
+    publication = plan.publication
     sources = [
-        replace(asked.source, where={"kind": "a", "year": {"at_least": 2021}}),
-        replace(asked.source, where={"kind": ["a", "b"], "year": {"at_least": 2020}}),
-        replace(asked.source, outside_domain="refuse"),
+        replace(publication.source, where={"kind": "a", "year": {"at_least": 2021}}),
+        replace(publication.source, where={"kind": ["a", "b"], "year": {"at_least": 2020}}),
+        replace(publication.source, outside_domain="refuse"),
     ]
-    domain = fn.Domain({a: fn.Ordered(0, 3) if a == "age" else asked.domain[a] for a in asked.domain})
+    domain = fn.Domain({a: fn.Ordered(0, 3) if a == "age" else publication.domain[a] for a in publication.domain})
     orders = [replace(order, source=s) for s in sources]
     orders += [
-        replace(order, unit=replace(asked.unit, max_records=3)),
-        replace(order, unit=replace(asked.unit, id="p")),
+        replace(order, unit=replace(publication.unit, max_records=3)),
+        replace(order, unit=replace(publication.unit, id="p")),
     ]
     orders += [replace(order, designs=order.designs[:1]), replace(order, plan="0" * 64)]
-    found = [measuring._counts_fingerprint(x) for x in orders]
-    assert domain.sizes == asked.domain.sizes
-    found += [measuring._counts_fingerprint(replace(order, domain=domain)), measuring._counts_fingerprint(order)]
-    assert len(set(found)) == len(found)
-    made = opened(plan, place, keys[0])
-    assert made.fingerprint == found[-1]
-    assert (made.drops, made.bound, made.where) == (True, asked.unit.bound, asked.source.conditions)
+    fingerprints = [measuring._counts_fingerprint(x) for x in orders]
+    assert domain.sizes == publication.domain.sizes
+    fingerprints += [measuring._counts_fingerprint(replace(order, domain=domain)), measuring._counts_fingerprint(order)]
+    assert len(set(fingerprints)) == len(fingerprints)
+    sealed_counts = opened(plan, sealed_path, keys[0])
+    assert sealed_counts.fingerprint == fingerprints[-1]
+    assert (sealed_counts.drops, sealed_counts.bound, sealed_counts.where) == (
+        True,
+        publication.unit.bound,
+        publication.source.conditions,
+    )
     with Ledger(":memory:") as ledger:
         for wrong in orders[-2:]:
             with refused("data.counts-of-another-plan"):
-                measuring.measure(wrong, made, ledger)
+                measuring.measure(wrong, sealed_counts, ledger)
         assert ledger.entries() == []
 
 
 def test_what_cannot_be_released_is_not_counted(tmp_path, plan, keys):
     """The rules of a release apply before a record is read; if the data do not fit, no file is written."""
-    dear = replace(plan.order, limits=(fn.Budget(rho=1e-9).limit("cap"),))
+    costly = replace(plan.order, limits=(fn.Budget(rho=1e-9).limit("cap"),))
     counter = opened(plan, visits())
     with refused("plan.plan-above-limit"):
-        measuring.sealed(dear, counter, keys[1])
+        measuring.sealed(costly, counter, keys[1])
     with refused("plan.composed-plans-with-id"):
         measuring.sealed(replace(plan.order, composed_with=("1" * 64,)), counter, keys[1])
     with refused("data.bound-differs"):
@@ -273,7 +277,7 @@ def test_what_cannot_be_released_is_not_counted(tmp_path, plan, keys):
 # --- keys, files, words -----------------------------------------------------------------------------------------------
 
 
-def test_keys_are_what_they_are_called(tmp_path, plan, keys, place, monkeypatch):
+def test_keys_are_what_they_are_called(tmp_path, plan, keys, sealed_path, monkeypatch):
     private, public = keys
     odd = tmp_path / "odd.key"
     digits = private.read_text().strip().removeprefix(sealed.PRIVATE)
@@ -281,9 +285,9 @@ def test_keys_are_what_they_are_called(tmp_path, plan, keys, place, monkeypatch)
     for text in (*texts, sealed.PRIVATE + "g" * 64):
         odd.write_text(text, encoding="utf-8")
         odd.chmod(0o600)
-        check_refused("data.key-file-invalid", plan, place, odd)
-    check_refused("data.key-of-other-kind", plan, place, public)
-    check_refused("data.key-file-not-read", plan, place, tmp_path / "gone.key")
+        check_refused("data.key-file-invalid", plan, sealed_path, odd)
+    check_refused("data.key-of-other-kind", plan, sealed_path, public)
+    check_refused("data.key-file-not-read", plan, sealed_path, tmp_path / "gone.key")
     with refused("data.key-of-other-kind"):
         fn.count(plan, visits(), tmp_path / "c", public_key=private)
     odd.write_text("")
@@ -291,7 +295,7 @@ def test_keys_are_what_they_are_called(tmp_path, plan, keys, place, monkeypatch)
         fn.count(plan, visits(), tmp_path / "c", public_key=odd)
     if sys.platform != "win32":
         private.chmod(0o640)
-        check_refused("data.private-key-exposed", plan, place, private)
+        check_refused("data.private-key-exposed", plan, sealed_path, private)
         private.chmod(0o600)
     for path in keys:
         with refused("release.place-exists"):
@@ -304,26 +308,27 @@ def test_keys_are_what_they_are_called(tmp_path, plan, keys, place, monkeypatch)
     with refused("release.folder-not-writable"):
         fn.new_keys(tmp_path / "nowhere" / "own.key")
     monkeypatch.setitem(sys.modules, "nacl.public", None)
-    check_refused("data.pynacl-missing", plan, place, private)
+    check_refused("data.pynacl-missing", plan, sealed_path, private)
     for make in (lambda: fn.new_keys(tmp_path / "new.key"), lambda: sealed.sealed("00", {}, None, public)):
         with refused("data.pynacl-missing"):
             make()
     assert not (tmp_path / "new.key").exists()
 
 
-def test_a_file_is_made_or_not_and_what_is_none_is_no_counts(tmp_path, plan, keys, place):
+def test_a_file_is_made_or_not_and_what_is_none_is_no_counts(tmp_path, plan, keys, sealed_path):
     for how in ({}, {"unsealed": True, "public_key": keys[1]}):
         with refused("release.sealed-or-unsealed"):
             fn.count(plan, visits(), tmp_path / "c", **how)
     with refused("release.place-exists"):
-        fn.count(plan, visits(), place, unsealed=True)
+        fn.count(plan, visits(), sealed_path, unsealed=True)
     with refused("release.folder-not-writable"):
         fn.count(plan, visits(), tmp_path / "nowhere" / "c", unsealed=True)
     with refused("data.table-of-sealed-counts"):
-        fn.release(plan, place, ledger=tmp_path / "l.db", private_key=keys[0], table="visits")
+        fn.release(plan, sealed_path, ledger=tmp_path / "l.db", private_key=keys[0], table="visits")
     assert not (tmp_path / "l.db").exists()
     (tmp_path / "short").write_bytes(sealed.SEALED[:9])
-    assert [sealed.is_sealed(x) for x in (place, str(place), tmp_path / "short", tmp_path, tmp_path / "no", 3)] == [
+    assert [sealed.is_sealed(x) for x in
+            (sealed_path, str(sealed_path), tmp_path / "short", tmp_path, tmp_path / "no", 3)] == [
         True, True, False, False, False, False,
     ]  # fmt: skip
     with refused("data.counts-file-not-read"):
@@ -336,22 +341,22 @@ def test_on_the_command_line(tmp_path, monkeypatch, plan, capsys):
     visits().to_csv("visits.csv", index=False)
     assert _run(["keys", "own.key", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"private": "own.key", "public": "own.key.pub"}
-    made = ["count", "plan.json", "visits.csv", "-o"]
-    assert _run([*made, "counts.sealed", "--public-key", "own.key.pub", "--json"]) == 0
-    told = capsys.readouterr()
+    command = ["count", "plan.json", "visits.csv", "-o"]
+    assert _run([*command, "counts.sealed", "--public-key", "own.key.pub", "--json"]) == 0
+    output = capsys.readouterr()
     dropped = {"records": 30, "dropped": 8, "attributes": {"town": 8}, "without_id": 0}
-    wanted = {"plan": plan.hash, "file": "counts.sealed", "sealed": True, "dropped": dropped}
-    assert json.loads(told.out) == wanted
-    assert "wrote counts.sealed, which holds exact counts, sealed" in told.err
-    assert _run([*made, "counts.plain", "--unsealed"]) == 0
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert "wrote counts.plain, which holds exact counts: keep it as the data are kept" in told.err
+    expected = {"plan": plan.hash, "file": "counts.sealed", "sealed": True, "dropped": dropped}
+    assert json.loads(output.out) == expected
+    assert "wrote counts.sealed, which holds exact counts, sealed" in output.err
+    assert _run([*command, "counts.plain", "--unsealed"]) == 0
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "wrote counts.plain, which holds exact counts: keep it as the data are kept" in output.err
     release = ["release", "plan.json", "counts.sealed", "--ledger", "l.db", "-o", "r"]
     assert _run(release) == 6
     assert "Give the private key (--key)." in capsys.readouterr().err
     assert _run([*release, "--key", "own.key"]) == 0
     assert _run(["verify", "r", "--ledger", "l.db"]) == 0
-    assert _run([*made, "more"]) == 8
+    assert _run([*command, "more"]) == 8
     assert "[release.sealed-or-unsealed]" in capsys.readouterr().err
     assert Plan.from_json((tmp_path / "r" / "plan.json").read_text()).hash == plan.hash

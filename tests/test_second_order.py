@@ -40,14 +40,14 @@ def test_the_hessian_is_the_derivative_of_the_gradient(name, kind, rng):
         value = problem.evaluate(x[:n], x[n:])
         return -np.concatenate([value.profile, value.ratios])
 
-    at = problem.linearise(w[:n], w[n:])
+    point = problem.linearise(w[:n], w[n:])
     steps = ((1e-2, 3 / 4), (2e-2, -3 / 20), (3e-2, 1 / 60))
     difference = sum(c * (gradient(w + h * v) - gradient(w - h * v)) for h, c in steps) / 1e-2
-    product = at.hessian_times(v)
+    product = point.hessian_times(v)
     slack = 1e-5 if "pairs" in kind else LOOSE
     np.testing.assert_allclose(product, difference, atol=slack * max(1, np.abs(product).max()))
-    exact = np.array([at.hessian_times(e)[i] for i, e in enumerate(np.eye(len(w)))])
-    diagonal = at.diagonal()
+    exact = np.array([point.hessian_times(e)[i] for i, e in enumerate(np.eye(len(w)))])
+    diagonal = point.diagonal()
     assert (diagonal > 0).all()
     bounded = len(w) if kind != "total error" else n  # numbers that share one weight interact
     below = 1e-4 if "pairs" in kind else EXACT
@@ -63,8 +63,8 @@ def test_the_hessian_is_the_derivative_of_the_gradient(name, kind, rng):
 def test_the_hessian_is_symmetric_and_no_direction_curves_down(name, kind, rng):
     problem = zoo.formulation(name, kind).problem
     w = weights(problem, rng)
-    at = problem.linearise(w[: problem.cells], w[problem.cells :])
-    hessian = np.array([at.hessian_times(e) for e in np.eye(len(w))])
+    point = problem.linearise(w[: problem.cells], w[problem.cells :])
+    hessian = np.array([point.hessian_times(e) for e in np.eye(len(w))])
     np.testing.assert_allclose(hessian, hessian.T, atol=rounding(kind) * np.abs(hessian).max())
     assert np.linalg.eigvalsh(hessian)[0] >= -rounding(kind) * np.abs(hessian).max()
 
@@ -75,19 +75,19 @@ def test_pairs_of_the_same_cells_curve_no_more_than_their_block_says(name, kind,
     """In any direction that changes them alone; and the block's diagonal is that of all."""
     problem = zoo.formulation(name, kind).problem
     w = weights(problem, rng)
-    at = problem.linearise(w[: problem.cells], w[problem.cells :])
-    blocks = at.among_patterns()
+    point = problem.linearise(w[: problem.cells], w[problem.cells :])
+    blocks = point.among_patterns()
     pairs, patterns, _ = blocks.shape
-    own = np.arange(patterns)
-    whole = at.diagonal()
-    slack = 1e-6 * whole.max()
-    diagonal = whole[: pairs * patterns].reshape(patterns, pairs).T
-    np.testing.assert_allclose(blocks[:, own, own], diagonal, atol=slack)
+    positions = np.arange(patterns)
+    full_diagonal = point.diagonal()
+    slack = 1e-6 * full_diagonal.max()
+    diagonal = full_diagonal[: pairs * patterns].reshape(patterns, pairs).T
+    np.testing.assert_allclose(blocks[:, positions, positions], diagonal, atol=slack)
     for pair in rng.choice(pairs, size=min(pairs, 4), replace=False):
         for v in rng.normal(size=(3, patterns)):
             direction = np.zeros(len(w))
-            direction[own * pairs + pair] = v
-            curves = float(direction @ at.hessian_times(direction))
+            direction[positions * pairs + pair] = v
+            curves = float(direction @ point.hessian_times(direction))
             assert curves <= float(v @ blocks[pair] @ v) + 100 * slack
 
 
@@ -124,9 +124,9 @@ def test_300_fresh_problems_with_wide_targets():
     for seed in range(500, 520):
         for kind in KINDS:
             for high in (1, 100, 1000):
-                found = solver.solve(instance(kind, high, seed), gap=1e-8)
-                assert (found.gap <= 1e-8) == (found.status is Status.CONVERGED)
-                gaps.append(found.gap)
+                solution = solver.solve(instance(kind, high, seed), gap=1e-8)
+                assert (solution.gap <= 1e-8) == (solution.status is Status.CONVERGED)
+                gaps.append(solution.gap)
     assert sum(g <= 1e-6 for g in gaps) >= 299
     assert sum(g <= 1e-8 for g in gaps) >= 295
 
@@ -136,9 +136,9 @@ def test_it_finishes_from_far_away(kind):
     """From a gap of tens of percent to 1e-9 in at most 60 steps."""
     problem = instance(kind, 1000, 7)
     start = geometric_mean.solve(problem, gap=0.5)
-    found = interior_point.solve(problem, start.dual, gap=1e-9)
-    assert (found.status, found.gap <= 1e-9) == (Status.CONVERGED, True)
-    assert found.iterations <= 60
+    solution = interior_point.solve(problem, start.dual, gap=1e-9)
+    assert (solution.status, solution.gap <= 1e-9) == (Status.CONVERGED, True)
+    assert solution.iterations <= 60
 
 
 @pytest.mark.parametrize("kind", ["ranges", "low rank", "marginals"])
@@ -157,9 +157,9 @@ def test_the_barrier_falls_at_most_steps(kind):
 def test_a_starved_finish_admits_it():
     problem = instance("ranges", 1000, 7)
     start = geometric_mean.solve(problem, gap=0.1)
-    found = interior_point.solve(problem, start.dual, gap=1e-9, max_steps=2)
-    assert found.status is Status.ITERATIONS
-    assert found.gap > 1e-9
+    solution = interior_point.solve(problem, start.dual, gap=1e-9, max_steps=2)
+    assert solution.status is Status.ITERATIONS
+    assert solution.gap > 1e-9
     stuck = interior_point.solve(problem, start.dual, gap=0.0)
     assert stuck.status in (Status.STALLED, Status.ITERATIONS)
     assert stuck.gap < 1e-8
@@ -168,10 +168,10 @@ def test_a_starved_finish_admits_it():
 def test_the_combination_keeps_the_best_of_all():
     """Never worse than the fixed point alone with the same allowance, and reported in one count."""
     problem = instance("marginals", 1000, 3)
-    alone = geometric_mean.solve(problem, gap=1e-9, max_iterations=25)
+    separate = geometric_mean.solve(problem, gap=1e-9, max_iterations=25)
     seen = []
-    found = solver.solve(problem, gap=1e-9, max_iterations=60, progress=lambda i, gap: seen.append(gap))
-    assert found.upper <= alone.upper
-    assert found.lower >= alone.lower
+    solution = solver.solve(problem, gap=1e-9, max_iterations=60, progress=lambda i, gap: seen.append(gap))
+    assert solution.upper <= separate.upper
+    assert solution.lower >= separate.lower
     assert seen
     assert solver.solve(problem, gap=1e-9, max_iterations=5).status is Status.ITERATIONS

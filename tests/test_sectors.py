@@ -42,8 +42,8 @@ def test_the_sectors_fill_each_table(name):
 def test_which_attributes_are_exchangeable():
     w = zoo.crossed()
     assert exchangeable_attributes(w) == (["sex"], ["income", "age"])
-    by = zoo.WORKLOADS["by value"]()
-    assert exchangeable_attributes(by) == (["b", "c"], ["a"])
+    by_value = zoo.WORKLOADS["by value"]()
+    assert exchangeable_attributes(by_value) == (["b", "c"], ["a"])
     assert exchangeable_attributes(zoo.WORKLOADS["prefix"]()) == ([], ["cell"])
 
 
@@ -156,9 +156,9 @@ def workloads(draw):
                 group = draw(st.lists(st.sampled_from(a.values), min_size=1, unique=True))
                 views["groups"][n] = {"group": {"values": group}, "all": {"values": a.values}}
         number = draw(st.sampled_from([1, 2.5, 10]))
-        plain = [n for n in chosen if n not in {*views["cumulative"], *views["ranges"], *views["groups"]}]
-        if plain and draw(st.booleans()):
-            number = fn.ByAttribute(plain[0], {domain[plain[0]].values[0]: 3}, default=8)
+        unviewed = [n for n in chosen if n not in {*views["cumulative"], *views["ranges"], *views["groups"]}]
+        if unviewed and draw(st.booleans()):
+            number = fn.ByAttribute(unviewed[0], {domain[unviewed[0]].values[0]: 3}, default=8)
         tables.append(fn.table(*chosen, **views, variance=number, name=f"t{i}"))
     return fn.Workload(domain, tables)
 

@@ -33,7 +33,7 @@ type = "categorical"
 codes = ["f", "m", "x"]
 """
 
-WRITTEN = {
+NOTATIONS = {
     "one": (AGE, 14, [14]),
     "a pair": (AGE, [0, 14], range(15)),
     "a pair of one value": (AGE, [14, 14], [14]),
@@ -53,13 +53,13 @@ WRITTEN = {
 }
 
 
-@pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.parametrize("name", NOTATIONS)
 def test_one_notation_has_one_meaning(name):
-    attribute, given, cells = WRITTEN[name]
-    selection = Selection.parse(given)
+    attribute, notation, cells = NOTATIONS[name]
+    selection = Selection.parse(notation)
     assert selection.cells(attribute) == tuple(cells)
-    again = json.loads(json.dumps(selection.document))
-    assert Selection.parse(again) == Selection.parse(selection) == selection
+    parsed = json.loads(json.dumps(selection.document))
+    assert Selection.parse(parsed) == Selection.parse(selection) == selection
 
 
 REFUSED = {
@@ -90,12 +90,12 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_can_be_misread_is_refused_in_words(name):
-    attribute, given, words = REFUSED[name]
-    with refused(words):
-        Selection.parse(given).cells(attribute)
+    attribute, notation, code = REFUSED[name]
+    with refused(code):
+        Selection.parse(notation).cells(attribute)
 
 
-def test_ranges_are_told_from_values_by_the_attribute():
+def test_ranges_are_distinguished_from_values_by_the_attribute():
     pair = Selection(Form.LIST, (0, 1))
     assert (pair.is_range(AGE), pair.is_range(SEX)) == (True, False)
     assert Selection.parse({"first": 0, "last": 1}).is_range(SEX)
@@ -126,57 +126,57 @@ def counted(tmp_path_factory):
     )
 
 
-def near(found):
-    return round(float(found))
+def rounded(value):
+    return round(float(value))
 
 
-def test_a_pair_is_a_range_in_tables_sums_and_questions_alike(counted):
-    assert [near(x) for x in counted["age groups"]["value"]] == [150, 20, 10, 210]
-    assert [near(x) for x in counted["age ranges"]["value"]] == [150]
+def test_a_pair_is_a_range_in_tables_sums_and_questions(counted):
+    assert [rounded(x) for x in counted["age groups"]["value"]] == [150, 20, 10, 210]
+    assert [rounded(x) for x in counted["age ranges"]["value"]] == [150]
     for pair in ((0, 14), [0, 14], {"first": 0, "last": 14}):
-        assert near(counted.count(age=pair).value) == near(counted.sum("age", age=pair).value) == 150
+        assert rounded(counted.count(age=pair).value) == rounded(counted.sum("age", age=pair).value) == 150
     both = {"values": [0, 14]}
-    assert near(counted.count(age=both).value) == near(counted.sum("age", age=both).value) == 20
-    assert near(counted.count(age=14).value) == near(counted.sum("age", age=14).value) == 10
-    assert near(counted.sum("changes", age=[1, 20]).value) == 0
+    assert rounded(counted.count(age=both).value) == rounded(counted.sum("age", age=both).value) == 20
+    assert rounded(counted.count(age=14).value) == rounded(counted.sum("age", age=14).value) == 10
+    assert rounded(counted.sum("changes", age=[1, 20]).value) == 0
     for text, number in (
         ("count(age=[0, 14])", 150),
         ("count(age=(0, 14))", 150),
         ('count(age={"values": [0, 14]})', 20),
     ):
-        assert near(ask(text, counted).value) == number
-    for asked in (counted.count, lambda **age: counted.sum("age", **age)):
+        assert rounded(ask(text, counted).value) == number
+    for ask_age in (counted.count, lambda **age: counted.sum("age", **age)):
         with refused("release.unknown-label", "release.wrong-selection"):
-            asked(age=[0, 5, 14])
+            ask_age(age=[0, 5, 14])
         with refused("release.unknown-label", "release.wrong-selection"):
-            asked(age=(14, 0))
-    assert near(counted.sum("age groups", age="0-14").value) == 150  # rows of groups are named by their labels
+            ask_age(age=(14, 0))
+    assert rounded(counted.sum("age groups", age="0-14").value) == 150  # rows of groups are named by their labels
 
 
 def test_a_pair_is_a_range_in_specifications_and_in_questions_with_finitely_many_answers():
-    written = SPEC + "[[tables]]\ngroups = { age = { young = [0, 14], odd = { values = [1, 3] } } }\nmargin = 5\n"
-    written += '[[questions]]\nname = "q"\nquery = "count"\nwhere = { age = [0, 14] }\npeople = 9\nepsilon = 1\n'
-    asked = Spec.from_toml(written).publication()
-    groups = asked.workload.tables[0].view("age").operator(asked.domain["age"]).groups
+    text = SPEC + "[[tables]]\ngroups = { age = { young = [0, 14], odd = { values = [1, 3] } } }\nmargin = 5\n"
+    text += '[[questions]]\nname = "q"\nquery = "count"\nwhere = { age = [0, 14] }\npeople = 9\nepsilon = 1\n'
+    publication = Spec.from_toml(text).publication()
+    groups = publication.workload.tables[0].view("age").operator(publication.domain["age"]).groups
     assert groups == (tuple(range(15)), (1, 3))
-    question = asked.questions[0]
+    question = publication.questions[0]
     assert question == FiniteQuery.count("q", people=9, epsilon=1, where={"age": (0, 14)})
-    assert [len(own.cells(asked.domain["age"])) for _, own in question.where[0]] == [15]
-    again = Spec.from_publication(asked)
-    assert again.publication() == asked == Spec.from_toml(again.to_toml()).publication()
-    for bad, words in (
+    assert [len(selection.cells(publication.domain["age"])) for _, selection in question.where[0]] == [15]
+    parsed = Spec.from_publication(publication)
+    assert parsed.publication() == publication == Spec.from_toml(parsed.to_toml()).publication()
+    for bad, code in (
         ("[0, 5, 14]", "domain.range-not-a-pair"),
         ("[14, 0]", "domain.range-ends-reversed"),
         ("[3]", "domain.range-not-a-pair"),
     ):
-        for place in ("groups = { age = { young = [0, 14]", "where = { age = [0, 14]"):
-            with refused(words):
-                Spec.from_toml(written.replace(place, place.replace("[0, 14]", bad))).publication()
+        for key_text in ("groups = { age = { young = [0, 14]", "where = { age = [0, 14]"):
+            with refused(code):
+                Spec.from_toml(text.replace(key_text, key_text.replace("[0, 14]", bad))).publication()
 
 
 def test_ranges_that_overlap_in_part_are_refused_and_totals_are_not():
-    def groups(**own):
-        return fn.Workload(DOMAIN, [fn.table(groups={"age": own}, margin=5)])
+    def groups(**groups_of_age):
+        return fn.Workload(DOMAIN, [fn.table(groups={"age": groups_of_age}, margin=5)])
 
     groups(young=[0, 14], working=[15, 17], old=[18, 20], adult=[15, 20], everyone=[0, 20], again=[0, 20], one=3)
     groups(odd={"values": [1, 3]}, some=[2, 4], others={"values": [3, 4]})  # single values may overlap in any way
@@ -187,10 +187,10 @@ def test_ranges_that_overlap_in_part_are_refused_and_totals_are_not():
         groups(a=[0, 20], b=[5, 8], c=[8, 9])
 
 
-@pytest.mark.parametrize("given", [[0, 14], (0, 14), [[0, 14], [3]], [[0, 14], 3], [(0, 1, 2)]])
-def test_ranges_are_a_list_of_pairs(given):
+@pytest.mark.parametrize("ranges", [[0, 14], (0, 14), [[0, 14], [3]], [[0, 14], 3], [(0, 1, 2)]])
+def test_ranges_are_a_list_of_pairs(ranges):
     with refused("workload.ranges-not-pairs"):
-        fn.table(ranges={"age": given}, margin=5)
+        fn.table(ranges={"age": ranges}, margin=5)
 
 
 def test_ranges_that_end_before_they_begin_are_refused():
@@ -198,17 +198,17 @@ def test_ranges_that_end_before_they_begin_are_refused():
         fn.Workload(DOMAIN, [fn.table(ranges={"age": [(14, 0)]}, margin=5)])
 
 
-@pytest.mark.parametrize("given", [{"first": 3}, {"values": 3}, {0, 14}])
-def test_groups_that_say_nothing_are_refused_by_name(given):
+@pytest.mark.parametrize("group", [{"first": 3}, {"values": 3}, {0, 14}])
+def test_groups_that_say_nothing_are_refused_by_name(group):
     with refused("workload.group-unusable"):
-        fn.table(groups={"age": {"young": given}}, margin=5)
+        fn.table(groups={"age": {"young": group}}, margin=5)
 
 
-@pytest.mark.parametrize("given", [[2020, 2024], [1], (1, 2.0), [np.int64(3), 4]])
-def test_a_list_of_numbers_in_a_condition_on_a_column_is_refused(given):
+@pytest.mark.parametrize("values", [[2020, 2024], [1], (1, 2.0), [np.int64(3), 4]])
+def test_a_list_of_numbers_in_a_condition_on_a_column_is_refused(values):
     """It is unknown if a column of numbers has an order."""
     with refused("spec.condition-numbers-ambiguous"):
-        fn.DataSource(where={"year": given})
+        fn.DataSource(where={"year": values})
 
 
 def test_a_condition_on_a_column_of_numbers_names_single_values_in_words():
@@ -218,12 +218,10 @@ def test_a_condition_on_a_column_of_numbers_names_single_values_in_words():
     for bad in ({"values": 3}, {"values": [1], "below": 3}, {}):
         with refused("spec.condition-keys-invalid"):
             fn.DataSource(where={"year": bad})
-    written = (
-        SPEC + '[data]\nwhere = { year = { values = [2020, 2024] } }\n[[tables]]\nattributes = ["sex"]\nmargin = 5\n'
-    )
-    asked = Spec.from_toml(written).publication()
-    assert asked.source.conditions[0].codes == (2020, 2024)
-    assert Spec.from_toml(Spec.from_publication(asked).to_toml()).publication() == asked
+    text = SPEC + '[data]\nwhere = { year = { values = [2020, 2024] } }\n[[tables]]\nattributes = ["sex"]\nmargin = 5\n'
+    publication = Spec.from_toml(text).publication()
+    assert publication.source.conditions[0].codes == (2020, 2024)
+    assert Spec.from_toml(Spec.from_publication(publication).to_toml()).publication() == publication
 
 
 def test_groups_keep_their_order_in_toml():
@@ -235,15 +233,15 @@ def test_groups_keep_their_order_in_toml():
         "groups": 3,
     }
     text = toml(document)
-    again = tomllib.loads(text)
-    assert again == document
-    for own in (again["tables"][0], again["further_tables"][0]["tables"][0]):
-        assert list(own["groups"]["age"]) == list(groups)
+    parsed = tomllib.loads(text)
+    assert parsed == document
+    for table in (parsed["tables"][0], parsed["further_tables"][0]["tables"][0]):
+        assert list(table["groups"]["age"]) == list(groups)
     assert re.search("^groups = {", text, re.MULTILINE)
 
 
 def test_the_studio_keeps_the_order_of_groups_when_it_writes_a_draft():
     text = SPEC + "[[tables]]\ngroups = { age = { b = [0, 1], odd = { values = [3, 5] }, a = 7 } }\nmargin = 5\n"
-    written_anew = forms.write(forms.parse(text))
-    assert list(tomllib.loads(written_anew)["tables"][0]["groups"]["age"]) == ["b", "odd", "a"]
-    assert Spec.from_toml(written_anew).publication() == Spec.from_toml(text).publication()
+    rewritten = forms.write(forms.parse(text))
+    assert list(tomllib.loads(rewritten)["tables"][0]["groups"]["age"]) == ["b", "odd", "a"]
+    assert Spec.from_toml(rewritten).publication() == Spec.from_toml(text).publication()

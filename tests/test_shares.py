@@ -58,10 +58,10 @@ def of_persons(rows):
             inside.append((str(person), cells))
     many = Counter(person for person, _ in inside)
     counts = {m: np.zeros([DOMAIN.sizes[a] for a in m], dtype=np.int64) for m in MARGINS}
-    for person, (sex, age, place) in inside:
-        at = {"sex": sex, "age": age, "place": place, "town": place, "region": int(place == 2)}
+    for person, (sex, age, region) in inside:
+        cell = {"sex": sex, "age": age, "place": region, "town": region, "region": int(region == 2)}
         for m in MARGINS:
-            counts[m][tuple(at[a] for a in m)] += 2**20 // many[person]
+            counts[m][tuple(cell[a] for a in m)] += 2**20 // many[person]
     return counts
 
 
@@ -72,15 +72,15 @@ def of_persons(rows):
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_source_counts_the_same_shares(source, tmp_path, untried):
     rows = people(25)
-    wanted = of_persons(rows)
-    assert 25 * SHARES_PER_RECORD - 25 * 200 < wanted[()] < 25 * SHARES_PER_RECORD
+    expected = of_persons(rows)
+    assert 25 * SHARES_PER_RECORD - 25 * 200 < expected[()] < 25 * SHARES_PER_RECORD
     for drop in (True, False):
-        made = counter(source, rows, tmp_path, None, drop=drop)
-        assert made.bound == fn.PrivacyUnit("person", id="person", count="shares").bound
-        same_counts(made.count(MARGINS), wanted)
-        same_counts(made.count([("sex",)]), {("sex",): wanted["sex",]})
+        opened = counter(source, rows, tmp_path, None, drop=drop)
+        assert opened.bound == fn.PrivacyUnit("person", id="person", count="shares").bound
+        same_counts(opened.count(MARGINS), expected)
+        same_counts(opened.count([("sex",)]), {("sex",): expected["sex",]})
         with refused("data.left-out-not-counted"):
-            made.left_out()
+            opened.left_out()
 
 
 @pytest.mark.no_cover
@@ -101,7 +101,7 @@ def test_records_outside_or_without_an_id_are_nobody_s_share(source, tmp_path, u
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("source", SOURCES)
-def test_whole_numbers_are_ids_and_no_records_are_zero(source, tmp_path, untried):
+def test_integers_are_ids_and_no_records_are_zero(source, tmp_path, untried):
     rows = people(12)
     numbers = {name: 7 * i - 20 for i, name in enumerate(dict.fromkeys(x[3] for x in rows))}
     rows = [(*x[:3], numbers[x[3]], 0) for x in rows]
@@ -120,14 +120,14 @@ def test_a_person_moves_one_record_at_most_and_nobody_else_s(source, tmp_path, u
     for person in (FEW[0], FEW[1], FEW[2], FEW[8]):
         others = [x for x in rows if x[3] != person]
         less = counter(source, [others[i] for i in rng.permutation(len(others))], tmp_path, None).count(MARGINS)
-        own = [x for x in rows if x[3] == person]
-        same_counts({m: full[m] - less[m] for m in MARGINS}, of_persons(own))
-        moved = [(*record(rng), "someone else", 0) for _ in range(int(rng.integers(1, 300)))]
-        again = [(others + moved)[i] for i in rng.permutation(len(others) + len(moved))]
-        now = counter(source, again, tmp_path, None).count(MARGINS)
+        records = [x for x in rows if x[3] == person]
+        same_counts({m: full[m] - less[m] for m in MARGINS}, of_persons(records))
+        added = [(*record(rng), "someone else", 0) for _ in range(int(rng.integers(1, 300)))]
+        rearranged = [(others + added)[i] for i in rng.permutation(len(others) + len(added))]
+        now = counter(source, rearranged, tmp_path, None).count(MARGINS)
         gained = {m: now[m] - less[m] for m in MARGINS}
         assert all((x >= 0).all() and 0 < x.sum() <= SHARES_PER_RECORD for x in gained.values())
-        same_counts(gained, of_persons(moved))
+        same_counts(gained, of_persons(added))
 
 
 @pytest.mark.no_cover
@@ -143,9 +143,9 @@ def test_shares_are_rounded_down_whatever_the_number_of_records(source, tmp_path
 def test_who_has_more_records_than_a_record_has_parts_counts_nothing():
     bound = fn.PrivacyUnit("person", id="person", count="shares").bound
     one = {"sex": "f", "age": 1, "place": "a", "person": "p"}
-    for many, wanted in ((SHARES_PER_RECORD, SHARES_PER_RECORD), (SHARES_PER_RECORD + 1, 0)):
+    for many, expected in ((SHARES_PER_RECORD, SHARES_PER_RECORD), (SHARES_PER_RECORD + 1, 0)):
         table = pa.Table.from_pylist([one]).take(pa.array(np.zeros(many, dtype=np.int64)))
-        assert open_counter(table, DOMAIN, DataSource(), bound).count([()])[()] == wanted
+        assert open_counter(table, DOMAIN, DataSource(), bound).count([()])[()] == expected
 
 
 @pytest.mark.parametrize(("steps", "passed"), [((4,), [3 * 5 + 4 * 2]), ((3, 1), [3 * 5 + 3 * 2, 1 * 2])])
@@ -183,10 +183,10 @@ def test_an_engine_that_takes_persons_for_each_other_is_not_admitted(flaw):
 
 
 def test_an_engine_that_divides_otherwise_is_not_admitted(monkeypatch):
-    plain = statements.statement
+    original = statements.statement
 
-    def another(*given, **more):
-        return plain(*given, **more).replace("MOD(1048576, per_person)", "0")
+    def another(*arguments, **options):
+        return original(*arguments, **options).replace("MOD(1048576, per_person)", "0")
 
     monkeypatch.setattr(statements, "statement", another)
     with refused("data.engine-bounds-differently"):
@@ -197,17 +197,17 @@ def test_an_engine_that_divides_otherwise_is_not_admitted(monkeypatch):
 @pytest.mark.usefixtures("tried_once")
 @pytest.mark.parametrize("engine", ENGINES)
 def test_engines_are_tried_with_shares_before_they_count(engine, tmp_path, monkeypatch):
-    asked = []
+    calls = []
 
-    def asking(*given, **how):
-        asked.append(how["shares"])
-        engine_check.refuse_unless_bounded(*given, **how)
+    def asking(*arguments, **how):
+        calls.append(how["shares"])
+        engine_check.refuse_unless_bounded(*arguments, **how)
 
     monkeypatch.setattr(sql, "refuse_unless_bounded", asking)
     rows = people(2)
-    made = counter(engine, rows, tmp_path, None, drop=False)
-    same_counts(made.count([()]), {(): of_persons(rows)[()]})
-    assert asked == [True]
+    opened = counter(engine, rows, tmp_path, None, drop=False)
+    same_counts(opened.count([()]), {(): of_persons(rows)[()]})
+    assert calls == [True]
 
 
 # --- what it costs, and what is drawn -------------------------------------------------------------------------------
@@ -239,9 +239,9 @@ def test_no_person_moves_what_is_measured_by_more_than_is_charged(neighbours):
     """Any numbers of records in any cells, in shares that are rounded down: by the integers themselves."""
     rng, design = np.random.default_rng(4), SECTORS
     finer, unit = design.scaled_by(SHARES_PER_RECORD), replace(BY_SHARES, neighbours=neighbours)
-    charged, dearest = 2 * design.loss(Adjacency(unit)).rho, Fraction(0)
+    charged, largest = 2 * design.loss(Adjacency(unit)).rho, Fraction(0)
 
-    def moved(x):
+    def shift(x):
         tally = Tally({("o", "a0"): x, ("a0", "o"): x.T})
         exact = finer.exact_answers(tally, Adjacency(unit), SHARES_PER_RECORD * 10)
         scales = [np.repeat(g.scales, g.answers) for g in finer.groups]
@@ -255,19 +255,21 @@ def test_no_person_moves_what_is_measured_by_more_than_is_charged(neighbours):
 
     for _ in range(200):
         one, other = person(), person() * (neighbours is REPLACE)
-        dearest = max(dearest, moved(one - other))
-    assert 0.8 * charged < dearest <= charged
+        largest = max(largest, shift(one - other))
+    assert 0.8 * charged < largest <= charged
 
 
 def test_designs_that_are_not_linear_or_not_gaussian_measure_no_shares():
-    query, of = fn.FiniteQuery.median("middle", "o", people=5, epsilon=1), Adjacency(BY_SHARES)
-    median = AnswerDesign(query, PLANNED, by_ranks(query.graph(PLANNED, of), Fraction(1), query.ranks(of)))
+    query, adjacency = fn.FiniteQuery.median("middle", "o", people=5, epsilon=1), Adjacency(BY_SHARES)
+    median = AnswerDesign(
+        query, PLANNED, by_ranks(query.graph(PLANNED, adjacency), Fraction(1), query.ranks(adjacency))
+    )
     for design in (PURE, median):
         with refused("plan.parts-need-gaussian-tables"):
             order(SECTORS, design, unit=BY_SHARES)
 
 
-def test_orders_of_shares_are_of_no_size_no_amount_and_no_noise_beyond_the_sampler():
+def test_orders_of_shares_have_no_size_no_amount_and_no_noise_above_the_sampler():
     with refused("plan.shares-with-size-or-amount"):
         order(SECTORS, unit=BY_SHARES, sizes=(DeclaredSize(5, exactly=False),))
     summed = fn.Domain(o=fn.Ordered(0, 1), a0=fn.Ordered(1, 3), pay=fn.Amount(0, 10, step=5))
@@ -288,28 +290,28 @@ def test_orders_of_shares_are_of_no_size_no_amount_and_no_noise_beyond_the_sampl
 def test_what_is_measured_are_parts_with_noise_of_parts(tmp_path):
     """One noise source: exact answers are those of the counts in parts, noise has PARTS times the charged scales."""
     table = pa.table({"pid": ["p", "p", "q", "r", "r", "r"], "o": [0, 1, 1, 0, 0, 1], "a0": [1, 2, 3, 1, 2, 3]})
-    made, door = order(SECTORS, unit=BY_SHARES), Replay(seed=3)
-    open_one = open_counter(table, PLANNED, made.source, BY_SHARES.bound)
+    base, source = order(SECTORS, unit=BY_SHARES), Replay(seed=3)
+    open_one = open_counter(table, PLANNED, base.source, BY_SHARES.bound)
     with Ledger(":memory:") as ledger:
-        told = measuring.measure(made, open_one, ledger, noise=door)
-        exact = measuring.measure(made, open_one, ledger, noise=Replay())
-        assert [e.rho for e in ledger.entries()[::2]] == 2 * [ceil_dyadic(made.loss.rho)]
-    assert made.account == order(SECTORS, unit=fn.PrivacyUnit("person", 5, id="pid")).account
-    assert [s for _, s, _ in door.requests] == [SHARES_PER_RECORD * s for s in SECTORS.scales.tolist()]
+        noisy = measuring.measure(base, open_one, ledger, noise=source)
+        exact = measuring.measure(base, open_one, ledger, noise=Replay())
+        assert [e.rho for e in ledger.entries()[::2]] == 2 * [ceil_dyadic(base.loss.rho)]
+    assert base.account == order(SECTORS, unit=fn.PrivacyUnit("person", 5, id="pid")).account
+    assert [s for _, s, _ in source.requests] == [SHARES_PER_RECORD * s for s in SECTORS.scales.tolist()]
     x = np.zeros((2, 3), dtype=np.int64)
     np.add.at(x, ([0, 1, 1, 0, 0, 1], [0, 1, 2, 0, 1, 2]), [SHARES_PER_RECORD // n for n in (2, 2, 1, 3, 3, 3)])
-    wanted = SECTORS.exact_answers(Tally({("o", "a0"): x, ("a0", "o"): x.T}), made.adjacency, 2**40)
-    assert all(np.array_equal(a, b) for a, b in zip(exact.answers[0], wanted, strict=True))
-    assert (np.concatenate(told.answers[0]) - np.concatenate(wanted)).tolist() == door.drawn
+    expected = SECTORS.exact_answers(Tally({("o", "a0"): x, ("a0", "o"): x.T}), base.adjacency, 2**40)
+    assert all(np.array_equal(a, b) for a, b in zip(exact.answers[0], expected, strict=True))
+    assert (np.concatenate(noisy.answers[0]) - np.concatenate(expected)).tolist() == source.drawn
 
 
 def test_data_that_count_records_are_not_measured_in_shares_nor_the_reverse():
     table = pa.table({"pid": ["p"], "o": [0], "a0": [1]})
     records = fn.PrivacyUnit("person", id="pid")
     for unit, other in ((BY_SHARES, records), (records, BY_SHARES)):
-        made = order(SECTORS, unit=unit)
+        base = order(SECTORS, unit=unit)
         with Ledger(":memory:") as ledger, refused("data.bound-differs"):
-            measuring.measure(made, open_counter(table, PLANNED, made.source, other.bound), ledger)
+            measuring.measure(base, open_counter(table, PLANNED, base.source, other.bound), ledger)
 
 
 def test_other_units_pay_as_where_one_record_of_each_person_is_counted():
@@ -323,7 +325,7 @@ def test_other_units_pay_as_where_one_record_of_each_person_is_counted():
         fn.PrivacyUnit("household", id="home", count="shares"),
     ]
     for other in others:
-        priced, same = (made.cost(other) for made in (shares, one))
+        priced, same = (base.cost(other) for base in (shares, one))
         assert (priced is None) == (same is None) == (other.name == "household")
         assert priced is None or priced.rho == same.rho
     promised = Adjacency(BY_SHARES).for_unit(others[-1], fn.PrivacyUnit("household", 4))
@@ -342,7 +344,7 @@ def test_a_unit_says_that_its_records_are_shares():
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("arguments", "code"),
     [
         ({"count": "parts"}, "spec.count-invalid"),
         ({"count": "shares"}, "spec.shares-need-id"),
@@ -351,9 +353,9 @@ def test_a_unit_says_that_its_records_are_shares():
         ({"count": "shares", "id": "pid", "fixed": ["o"]}, "spec.shares-count-all-records"),
     ],
 )
-def test_shares_need_an_id_and_all_records(given, words):
-    with refused(words):
-        fn.PrivacyUnit("person", **given)
+def test_shares_need_an_id_and_all_records(arguments, code):
+    with refused(code):
+        fn.PrivacyUnit("person", **arguments)
 
 
 SPEC = """
@@ -394,9 +396,9 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "words"), REFUSED)
-def test_what_shares_do_not_go_with_is_told(old, new, words):
-    with refused(words):
+@pytest.mark.parametrize(("old", "new", "code"), REFUSED)
+def test_settings_that_exclude_shares_are_refused(old, new, code):
+    with refused(code):
         fn.Spec.from_toml(SPEC.replace(old, new)).publication()
 
 
@@ -429,22 +431,22 @@ def test_shares_go_from_a_specification_to_a_release_that_verifies(plan, sealed,
     np.testing.assert_allclose(release.count(clinic="b").frame()["value"], truth[1], rtol=1e-9)
     assert fn.verify(tmp_path / "r").ok
     assert fn.Release.read(tmp_path / "r") == release
-    said = json.loads((tmp_path / "r" / "release.json").read_text())
-    assert said["answers_per_record"] == SHARES_PER_RECORD
-    assert said["spec"]["privacy"]["count"] == "shares"
-    assert said["charge"]["records"] == publication.unit.enforcement_text
-    assert said["shares"] == "each person counts one, by equal shares of all records of one"
+    document = json.loads((tmp_path / "r" / "release.json").read_text())
+    assert document["answers_per_record"] == SHARES_PER_RECORD
+    assert document["spec"]["privacy"]["count"] == "shares"
+    assert document["charge"]["records"] == publication.unit.enforcement_text
+    assert document["shares"] == "each person counts one, by equal shares of all records of one"
     for report in (plan_report(plan), release_report(release)):
-        told = "\n".join(lines(report))
-        assert "in equal shares of one: enforced, column 'pid'" in told
-        assert "each person counts one, by equal shares of all records of one: numbers are of shares, not of" in told
+        text = "\n".join(lines(report))
+        assert "in equal shares of one: enforced, column 'pid'" in text
+        assert "each person counts one, by equal shares of all records of one: numbers are of shares, not of" in text
     assert "Counted are all records of each person, in equal shares of one" in as_yaml(registry_record(release))
-    for language, words in (
+    for language, sentence in (
         ("en", "Each person counts as one, in equal shares"),
         ("de", "Jede Einheit („person“) zählt eins, zu"),
     ):
         page = fn.report(release, tmp_path / f"{language}.html", language=language).read_text(encoding="utf-8")
-        assert words in page
+        assert sentence in page
         assert "at most 1" not in page
         assert "höchstens 1" not in page
     assert _run(["tables", str(tmp_path / "r"), "clinic"]) == 0
@@ -454,10 +456,10 @@ def test_shares_go_from_a_specification_to_a_release_that_verifies(plan, sealed,
 def test_wide_and_narrow_integers_say_the_same(plan, tmp_path, without_noise):
     """The kind of integers follows from the public bound on records, each of which may be of another person."""
     data, truth = visits()
-    for most, kind in ((2**40, object), (10**6, np.int64)):
-        source = replace(plan.publication.source, max_records=most)
-        again = fn.plan(replace(plan.publication, source=source))
-        release = fn.release(again, data, ledger=tmp_path / f"{most}.db")
+    for max_records, kind in ((2**40, object), (10**6, np.int64)):
+        source = replace(plan.publication.source, max_records=max_records)
+        parsed = fn.plan(replace(plan.publication, source=source))
+        release = fn.release(parsed, data, ledger=tmp_path / f"{max_records}.db")
         assert {y.dtype for y in release.answers} == {np.dtype(kind)}
         np.testing.assert_allclose(release["clinic"]["value"], truth, rtol=1e-9)
 
@@ -466,8 +468,8 @@ def test_wide_and_narrow_integers_say_the_same(plan, tmp_path, without_noise):
 @pytest.mark.parametrize("name", ["fit-for-use", "fit-for-use by level", "fit-for-use by place", "fit-for-use by axis"])
 def test_every_kind_of_gaussian_noise_releases_shares(name, rng):
     """Noise drawn in parts of records gives the tables of a release in records with correspondingly fewer."""
-    asked = zoo.REQUESTS[name]()
-    one, shares = (fn.plan(replace(asked, unit=unit)) for unit in (fn.PrivacyUnit("person", id="pid"), BY_SHARES))
+    request = zoo.REQUESTS[name]()
+    one, shares = (fn.plan(replace(request, unit=unit)) for unit in (fn.PrivacyUnit("person", id="pid"), BY_SHARES))
     assert (shares.rho, shares.mechanism) == (one.rho, one.mechanism) == (one.rho, name)
     answers = [rng.integers(-(2**30), 2**30, n) for p in one.groups for n in p.strategy.lengths]
     release, finer = fn.Release(one, answers), fn.Release(shares, [SHARES_PER_RECORD * y for y in answers])
@@ -477,9 +479,9 @@ def test_every_kind_of_gaussian_noise_releases_shares(name, rng):
 
 def test_sums_of_places_stay_in_64_bits_where_there_are_few_records_in_public(tmp_path):
     """Weighted sums have the bits that the parts of the records leave: as exact as for more records."""
-    asked = zoo.REQUESTS["fit-for-use by place"]()
-    few = replace(asked.source, max_records=10**6, outside_domain="drop")
-    plan, usual = (fn.plan(replace(asked, unit=BY_SHARES, source=x)) for x in (few, asked.source))
+    request = zoo.REQUESTS["fit-for-use by place"]()
+    few = replace(request.source, max_records=10**6, outside_domain="drop")
+    plan, usual = (fn.plan(replace(request, unit=BY_SHARES, source=x)) for x in (few, request.source))
     assert (plan.mechanism, usual.mechanism) == ("fit-for-use by place",) * 2
     assert plan.rho == pytest.approx(usual.rho, rel=1e-6)
     assert any((k > 1).any() for g in plan.strategy.groups for k in g.factors)
@@ -488,8 +490,8 @@ def test_sums_of_places_stay_in_64_bits_where_there_are_few_records_in_public(tm
     assert {y.dtype for y in release.answers} == {np.dtype(np.int64)}
 
 
-def test_releases_of_shares_are_combined_with_each_other_alone(plan, tmp_path, without_noise):
-    """And made whole: what is read of them is in records, wherever it comes from."""
+def test_releases_of_shares_are_combined_only_with_each_other(plan, tmp_path, without_noise):
+    """And integer tables are made of one: what is read of them is in records, wherever it comes from."""
     data, truth = visits()
     records = fn.plan(replace(plan.publication, unit=fn.PrivacyUnit("person", id="pid")))
     one, other = (fn.release(p, data, ledger=tmp_path / "l.db") for p in (plan, records))
@@ -498,24 +500,24 @@ def test_releases_of_shares_are_combined_with_each_other_alone(plan, tmp_path, w
     np.testing.assert_allclose(both["std_error"] ** 2 * 2, one["clinic"]["std_error"] ** 2)
     with refused("release.different-records"):
         fn.combine(one, other, same_records=True)
-    made = fn.make_integer_tables(one, ["clinic"], simulations=50)["clinic"]
-    assert (abs(made["value"] - truth) <= 1).all()
-    assert (abs(made["simulated_rmse"] / one["clinic"]["std_error"] - 1) < 0.5).all()
+    integers = fn.make_integer_tables(one, ["clinic"], simulations=50)["clinic"]
+    assert (abs(integers["value"] - truth) <= 1).all()
+    assert (abs(integers["simulated_rmse"] / one["clinic"]["std_error"] - 1) < 0.5).all()
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("one_engine", "counted_once")
-def test_intervals_of_whole_tables_hold_shares_which_are_not_whole():
+def test_intervals_of_integer_tables_hold_shares_that_are_not_integers():
     """Detects, at 1e-6, intervals of half a record that hold it less often than they say: 23 % where ends were cut."""
     clinics = fn.Domain(clinic=fn.Categorical(["a", "b"]))
-    asked = fn.Workload(clinics, [fn.table("clinic", std_error=0.3)])
-    plan = fn.plan(asked, unit=BY_SHARES)
+    request = fn.Workload(clinics, [fn.table("clinic", std_error=0.3)])
+    plan = fn.plan(request, unit=BY_SHARES)
     data = pa.table({"pid": np.repeat(np.arange(41), 2).tolist(), "clinic": ["a", "b"] * 41})
     held, laid = 0, 0
     for _ in range(RELEASES):
-        made = fn.make_integer_tables(released(plan, data), simulations=0)
-        held += int(made["clinic"]["low"][0] <= 20.5 <= made["clinic"]["high"][0])
-        low, high = layout(made, "clinic").intervals
+        integers = fn.make_integer_tables(released(plan, data), simulations=0)
+        held += int(integers["clinic"]["low"][0] <= 20.5 <= integers["clinic"]["high"][0])
+        low, high = layout(integers, "clinic").intervals
         laid += int(low[0, 0] <= 20.5 <= high[0, 0])
     assert min(held, laid) >= binom.ppf(1e-6, RELEASES, 0.95)
 

@@ -89,17 +89,17 @@ def run(command, folder):
     name, *arguments = shlex.split(command)
     if name != "fitnoise":
         program = sys.executable if name == "python" else name
-        given = {"cwd": folder, "capture_output": True, "encoding": "utf-8"}
-        return subprocess.run([program, *arguments], check=True, **given).stdout
-    out, told, code = io.StringIO(), io.StringIO(), 0
-    with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(told):
+        options = {"cwd": folder, "capture_output": True, "encoding": "utf-8"}
+        return subprocess.run([program, *arguments], check=True, **options).stdout
+    out, errors, code = io.StringIO(), io.StringIO(), 0
+    with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
         try:
             main(arguments)
         except SystemExit as end:
             code = end.code
-    _, error, said = told.getvalue().partition("error: ")
-    assert (code != 0) == bool(error or re.search("^FAILS ", out.getvalue(), re.MULTILINE)), told.getvalue()
-    return out.getvalue() + error + said
+    _, error, message = errors.getvalue().partition("error: ")
+    assert (code != 0) == bool(error or re.search("^FAILS ", out.getvalue(), re.MULTILINE)), errors.getvalue()
+    return out.getvalue() + error + message
 
 
 @pytest.mark.slow
@@ -121,21 +121,21 @@ def test_a_notebook_shows_what_its_cells_print(tmp_path):
     """And is of the format that programs for notebooks read."""
     notebook = json.loads((DOCS / "first_steps.ipynb").read_text(encoding="utf-8"))
     assert (notebook["nbformat"], notebook["metadata"]["kernelspec"]["language"]) == (4, "python")
-    told, cells = {}, [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    namespace, cells = {}, [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert len(cells) > 3
     for i, cell in enumerate(cells, start=1):
         with contextlib.chdir(tmp_path), contextlib.redirect_stdout(io.StringIO()) as printed:
-            exec("".join(cell["source"]), told)  # noqa: S102 - our own documents
-        shown = ["".join(out["text"]) for out in cell["outputs"]]
-        assert (cell["execution_count"], shown) == (i, [printed.getvalue()])
+            exec("".join(cell["source"]), namespace)  # noqa: S102 - our own documents
+        outputs = ["".join(out["text"]) for out in cell["outputs"]]
+        assert (cell["execution_count"], outputs) == (i, [printed.getvalue()])
 
 
 @pytest.mark.parametrize(
-    ("shown", "same"),
+    ("example", "same"),
     [("a\nb\n", True), ("…\n", True), ("a\n…\n", True), ("…b\n", False), ("a\n", False), ("a\nb\n…\n", True)],
 )
-def test_what_is_shown_is_what_is_said(shown, same):
-    assert bool(as_shown(shown).fullmatch("a\nb\n")) == same
+def test_printed_results_are_those_of_the_page(example, same):
+    assert bool(as_shown(example).fullmatch("a\nb\n")) == same
 
 
 def test_what_the_readme_leads_to_is_there():
@@ -178,16 +178,16 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
-        told = dict(attrs)
-        self.anchors |= {told[key] for key in ("id", "name") if told.get(key)}
-        if tag == "a" and told.get("href"):
-            self.links.append(told["href"])
-        if tag in ("script", "link", "img", "iframe", "source") and told.get("rel") != "canonical":
-            self.loaded += [told[key] for key in ("src", "href") if told.get(key)]
+        attributes = dict(attrs)
+        self.anchors |= {attributes[key] for key in ("id", "name") if attributes.get(key)}
+        if tag == "a" and attributes.get("href"):
+            self.links.append(attributes["href"])
+        if tag in ("script", "link", "img", "iframe", "source") and attributes.get("rel") != "canonical":
+            self.loaded += [attributes[key] for key in ("src", "href") if attributes.get(key)]
 
 
 @pytest.mark.slow
-def test_the_site_holds_together_and_loads_nothing_from_elsewhere(site):
+def test_the_site_is_consistent_and_loads_nothing_from_elsewhere(site):
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
     assert len(pages) > 20
     for path, page in pages.items():
@@ -195,8 +195,8 @@ def test_the_site_holds_together_and_loads_nothing_from_elsewhere(site):
             if re.match(r"(https?|mailto):", link):
                 assert link in page.links, f"{path.name} loads {link}"
                 continue
-            place, _, anchor = link.partition("#")
-            target = (path.parent / place.partition("?")[0]).resolve() if place else path
+            address, _, anchor = link.partition("#")
+            target = (path.parent / address.partition("?")[0]).resolve() if address else path
             target = target / "index.html" if target.is_dir() else target
             assert target.is_file(), f"{path.name} leads to {link}"
             if anchor and target in pages:
@@ -228,17 +228,17 @@ def test_every_page_of_the_site_is_accessible(browser, site):  # noqa: F811
     """In light and dark, each on every other page: nothing but colours differs."""
     pages = sorted(site.rglob("*.html"))
     context = browser.new_context(viewport={"width": 1200, "height": 900})
-    opened, found, known = context.new_page(), {}, {}
-    for i, place in enumerate(pages):
+    opened, violations, seen_before = context.new_page(), {}, {}
+    for i, page_path in enumerate(pages):
         scheme = "dark" if i % 2 else "light"
         opened.emulate_media(color_scheme=scheme)
-        opened.goto(place.as_uri())
-        known[scheme] = opened.evaluate(SEEN_BEFORE, known.get(scheme, ""))
+        opened.goto(page_path.as_uri())
+        seen_before[scheme] = opened.evaluate(SEEN_BEFORE, seen_before.get(scheme, ""))
         seen = Axe().run(opened, options={"resultTypes": ["violations"]}).response
-        found |= {(place.name, v["id"]): v["nodes"][0]["html"] for v in seen["violations"]}
+        violations |= {(page_path.name, v["id"]): v["nodes"][0]["html"] for v in seen["violations"]}
     context.close()
     assert len(pages) > 40
-    assert found == {}
+    assert violations == {}
 
 
 def test_every_menu_has_at_most_ten_pages():
@@ -249,13 +249,13 @@ def test_every_menu_has_at_most_ten_pages():
 
 
 def test_every_guarantee_is_gathered():
-    told = "\n".join(generate_reference.guarantees())
+    text = "\n".join(generate_reference.guarantees())
     names = [name for name in fn.__all__ if "**Guarantees**" in (getattr(fn, name).__doc__ or "")]
     assert len(names) > 10
-    assert [name for name in names if f"## `{name}`" not in told] == []
-    assert "* the relaxation is within the certified gap" in told
-    assert not re.search(r"^(Args|Source|Example)", told, re.MULTILINE)
-    assert not re.search(r"^## .*\n\n\n", told, re.MULTILINE)
+    assert [name for name in names if f"## `{name}`" not in text] == []
+    assert "* the relaxation is within the certified gap" in text
+    assert not re.search(r"^(Args|Source|Example)", text, re.MULTILINE)
+    assert not re.search(r"^## .*\n\n\n", text, re.MULTILINE)
 
 
 def test_every_key_of_a_specification_has_a_meaning_and_a_default():
@@ -278,18 +278,18 @@ def test_types_of_keys_are_in_words():
         assert f" | {types} | " in rows, types
 
 
-def test_every_error_has_an_exit_code_that_is_told():
-    told = "\n".join(generate_reference.exit_codes())
-    assert f"| {SpecError.exit_code} | " in told
+def test_every_error_has_a_documented_exit_code():
+    text = "\n".join(generate_reference.exit_codes())
+    assert f"| {SpecError.exit_code} | " in text
     assert all(
-        f"`{name}`: " in told for name, x in vars(errors).items() if isinstance(x, type) and name != "FitnoiseError"
+        f"`{name}`: " in text for name, x in vars(errors).items() if isinstance(x, type) and name != "FitnoiseError"
     )
 
 
 def test_the_gallery_has_thirty_workloads_and_draws_them_as_they_are():
-    shown = generate_reference.workloads()
-    assert len(shown) == 30
-    assert len({(w.shape, w.astype(float).tobytes()) for w in shown.values()}) == 30
+    matrices = generate_reference.workloads()
+    assert len(matrices) == 30
+    assert len({(w.shape, w.astype(float).tobytes()) for w in matrices.values()}) == 30
     drawing = generate_reference._picture(np.array([[1, 1, 0, -1], [0, 0, 1, 1]]))
     assert "M0 0h2v1h-2zM2 1h2v1h-2z" in drawing
     assert 'd="M3 0h1v1h-1z" fill="currentColor" fill-opacity="0.3"' in drawing
@@ -307,8 +307,8 @@ def test_the_gallery_says_what_the_paper_says(site):
 @pytest.mark.slow
 def test_every_public_name_is_explained(site):
     pages = (Page(path.read_text(encoding="utf-8")) for path in (site / "reference").glob("*.html"))
-    named = {anchor for page in pages for anchor in page.anchors}
-    assert {f"fitnoise.{name}" for name in fn.__all__} <= named
+    anchors = {anchor for page in pages for anchor in page.anchors}
+    assert {f"fitnoise.{name}" for name in fn.__all__} <= anchors
 
 
 def test_every_error_code_is_on_the_page_of_codes():

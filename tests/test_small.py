@@ -27,7 +27,7 @@ from tolerances import EXACT, SIGNIFICANCE
 DELTA = 1e-6
 S = 1 / gaussian_mu(1.0, DELTA)
 """The exact multiplier at ε = 1."""
-FAR = stats.norm.isf(SIGNIFICANCE / 2)
+MAX_STD_ERRORS = stats.norm.isf(SIGNIFICANCE / 2)
 """Standard errors that a mean keeps within, unless something is wrong."""
 
 
@@ -102,7 +102,7 @@ PUBLIC = {
     "temperature", "temperatures", "m", "region", "repeats", "comparison", "subset", "epsilon", "delta",
 }  # fmt: skip
 """Parameters: the queries and numbers that are published, and what was computed from them."""
-MADE = {
+FIELDS = {
     small.PublicHistogram: {"kind", "draw", "counts"},
     small.Bounds: {"region", "index", "spikes", "head", "split", "unsplit"},
     small.SettingComparison: {
@@ -114,7 +114,7 @@ MADE = {
 }  # fmt: skip
 
 
-def own(kind):
+def members_of(kind):
     rooms = (small, bounds_room)
     return {
         n: x
@@ -125,15 +125,15 @@ def own(kind):
 
 
 def test_nothing_that_decides_takes_data():
-    functions = own(inspect.isfunction)
+    functions = members_of(inspect.isfunction)
     assert len(functions) >= 10
     for function in functions.values():
         assert set(inspect.signature(function).parameters) <= PUBLIC, function.__name__
-    classes = own(inspect.isclass)
-    assert set(classes.values()) == set(MADE)
-    for made, fields in MADE.items():
-        assert {f.name for f in dataclasses.fields(made)} == fields
-        for name, method in inspect.getmembers(made, inspect.isfunction):
+    classes = members_of(inspect.isclass)
+    assert set(classes.values()) == set(FIELDS)
+    for class_, fields in FIELDS.items():
+        assert {f.name for f in dataclasses.fields(class_)} == fields
+        for name, method in inspect.getmembers(class_, inspect.isfunction):
             if name[0] != "_":
                 assert set(inspect.signature(method).parameters) == {"self"}
 
@@ -147,8 +147,8 @@ def test_two_runs_are_identical():
         samples = small.error_samples(rows, designs[0], 40, S, 0.1)
         bound = spectral_lower_bound(rows, m, designs[1])
         runs.append((choice.comparison.errors, choice.table(), choice.warnings, samples["uniform"], bound))
-    (errors, *rest, worst, bound), (again, *also, same, other) = runs
-    assert np.array_equal(errors, again)
+    (errors, *rest, worst, bound), (repeated, *also, same, other) = runs
+    assert np.array_equal(errors, repeated)
     assert np.array_equal(worst, same)
     assert (rest, bound) == (also, other)
 
@@ -164,13 +164,13 @@ def test_all_settings_see_the_same_histograms_and_noise(monkeypatch):
 
     monkeypatch.setattr(small._PreparedSetting, "error", watched)
     design = ky_fan_design(rows, 4)
-    found = small.simulate(rows, m, [design, design], 30, S, repeats=2)
-    first, *others = seen.values()
+    simulation = small.simulate(rows, m, [design, design], 30, S, repeats=2)
+    one, *others = seen.values()
     assert len(others) == 2 * len(small.TEMPERATURES) - 1
-    assert all(other == first for other in others)
-    assert len({z for _, z in first}) == len(first) == found.samples * len(small.KINDS) == 2 * small.DRAWS * 4
+    assert all(other == one for other in others)
+    assert len({z for _, z in one}) == len(one) == simulation.samples * len(small.KINDS) == 2 * small.DRAWS * 4
     half = len(small.TEMPERATURES)
-    assert np.array_equal(found.errors[:half], found.errors[half:])
+    assert np.array_equal(simulation.errors[:half], simulation.errors[half:])
 
 
 def test_histograms_and_noise_share_no_numbers():
@@ -186,16 +186,16 @@ def test_histograms_and_noise_share_no_numbers():
 
 
 @pytest.mark.parametrize(("cells", "size"), [(1, 1), (1, 9), (2, 1), (7, 3), (1024, 50), (64, 2000)])
-def test_public_histograms_are_whole_and_of_the_size(cells, size):
-    found = small.public_histograms(cells, size)
-    assert [h.kind for h in found] == [kind for kind in small.KINDS for _ in range(small.DRAWS)]
-    assert len({h.name for h in found}) == len(found)
-    for h in found:
+def test_public_histograms_are_integers_of_the_size(cells, size):
+    histograms = small.public_histograms(cells, size)
+    assert [h.kind for h in histograms] == [kind for kind in small.KINDS for _ in range(small.DRAWS)]
+    assert len({h.name for h in histograms}) == len(histograms)
+    for h in histograms:
         assert h.counts.shape == (cells,)
         assert h.counts.sum() == size
         assert (h.counts >= 0).all()
         assert (h.counts == np.round(h.counts)).all()
-    few = [h for h in found if h.kind == "few cells"]
+    few = [h for h in histograms if h.kind == "few cells"]
     assert (few[0].counts > 0).sum() == 1
     assert all((h.counts > 0).sum() <= limit for h, limit in zip(few, small.SPIKE_CELLS, strict=True))
 
@@ -210,16 +210,18 @@ def test_uniform_records_are_uniform():
 def test_dirichlet_weights_have_their_law(alpha):
     """Detects a wrong parameter: a weight is Beta(α, (N − 1) α). The share above 0.001, and a Kolmogorov test."""
     rng, cells = FixedGenerator(7), 8
-    drawn = np.array([small._dirichlet(rng, cells, alpha) for _ in range(2000)])
-    assert np.isfinite(drawn).all()
-    assert np.allclose(drawn.sum(axis=1), 1)
+    weights = np.array([small._dirichlet(rng, cells, alpha) for _ in range(2000)])
+    assert np.isfinite(weights).all()
+    assert np.allclose(weights.sum(axis=1), 1)
     law = stats.beta(alpha, (cells - 1) * alpha)
     for e in (0, cells - 1):
-        above = drawn[:, e] > 1e-3
-        share = law.sf(1e-3)
-        assert abs(above.mean() - share) <= FAR * math.sqrt(share * (1 - share) / len(drawn))
-        within = (law.cdf(drawn[above, e]) - law.cdf(1e-3)) / share
-        assert stats.kstest(within, "uniform").pvalue > SIGNIFICANCE
+        above = weights[:, e] > 1e-3
+        probability = law.sf(1e-3)
+        assert abs(above.mean() - probability) <= MAX_STD_ERRORS * math.sqrt(
+            probability * (1 - probability) / len(weights)
+        )
+        conditional = (law.cdf(weights[above, e]) - law.cdf(1e-3)) / probability
+        assert stats.kstest(conditional, "uniform").pvalue > SIGNIFICANCE
 
 
 def test_records_follow_their_weights():
@@ -247,10 +249,10 @@ def test_indices_rise_from_one_to_the_rank():
 
 def test_candidates_are_good_to_their_gap_and_differ():
     rows, _ = in_rows(MARGINS)
-    found = small.candidate_designs(rows, (1, 2, 8, len(rows)))
-    assert all(d.gap <= small.COMPARISON_GAP for d in found)
-    assert [d.index for d in found] == [1, 8, len(rows)]  # k = 2 is equal noise again
-    assert found[0].spikes == 0 < found[1].spikes
+    designs = small.candidate_designs(rows, (1, 2, 8, len(rows)))
+    assert all(d.gap <= small.COMPARISON_GAP for d in designs)
+    assert [d.index for d in designs] == [1, 8, len(rows)]  # k = 2 is equal noise again
+    assert designs[0].spikes == 0 < designs[1].spikes
 
 
 def test_the_penalty_by_hand():
@@ -290,9 +292,9 @@ def test_bounds_are_ordered(name):
     rows, m = in_rows(SMALL[name])
     for k in (1, 3, 6, len(rows)):
         design = ky_fan_design(rows, k)
-        found = {region: small.bounds(design, rows, 20, S, m, region) for region in Region}
+        by_region = {region: small.bounds(design, rows, 20, S, m, region) for region in Region}
         noise = S**2 * design.variances.sum() / m
-        for region, b in found.items():
+        for region, b in by_region.items():
             assert (b.region, b.index, b.spikes) == (region, k, design.spikes)
             assert b.head[0] == 0
             assert (np.diff(b.head) >= 0).all()
@@ -305,13 +307,13 @@ def test_bounds_are_ordered(name):
             assert (b.lemma, b.at_spikes) == (b.split[k], b.split[design.spikes])
             assert b.unsplit[0] == pytest.approx(b.split[0])
             assert (b.unsplit <= (2 * b.split - b.head) * (1 + EXACT)).all()  # leaving out the split costs W at most
-            more = small.bounds(design, rows, 21, S, m, region)
+            larger = small.bounds(design, rows, 21, S, m, region)
             louder = small.bounds(design, rows, 20, 1.1 * S, m, region)
-            assert (more.split[:-1] > b.split[:-1]).all()
+            assert (larger.split[:-1] > b.split[:-1]).all()
             assert (louder.split > b.split).all()
             assert np.allclose(small.bounds(design, rows, 20, S, 2 * m, region).split, b.split / 2)
         for fewer, all_ in itertools.pairwise([Region.EXACTLY, Region.AT_MOST, Region.HULL]):
-            assert (found[fewer].split <= found[all_].split).all()
+            assert (by_region[fewer].split <= by_region[all_].split).all()
 
 
 def test_bounds_by_hand():
@@ -324,8 +326,8 @@ def test_bounds_by_hand():
         assert b.split * 3 == pytest.approx([width, 4 + width, 8 + width, 12])
         x = np.sqrt(b.unsplit * 3)  # solves x² = H^½ x + W
         assert x**2 == pytest.approx([width, 2 * x[1] + width, math.sqrt(8) * x[2] + width, 12])
-    alone = small.bounds(ky_fan_design([[1.0]], 1), np.ones((1, 1)), 7, 2.0, 1, Region.EXACTLY)
-    assert alone.unsplit.tolist() == [0, pytest.approx(4)]  # one cell, n records: the answer is known
+    one_cell = small.bounds(ky_fan_design([[1.0]], 1), np.ones((1, 1)), 7, 2.0, 1, Region.EXACTLY)
+    assert one_cell.unsplit.tolist() == [0, pytest.approx(4)]  # one cell, n records: the answer is known
 
 
 def worst_violations(rows, m, n, ks, count, rng):
@@ -342,12 +344,14 @@ def worst_violations(rows, m, n, ks, count, rng):
                 if name == "empty" and region is Region.EXACTLY:
                     continue
                 y = rows @ x
-                found = [(proven.best, [project(rows, y + v, n, region, tolerance=enough).answers for v in w])]
+                errors_of_parts = [
+                    (proven.best, [project(rows, y + v, n, region, tolerance=enough).answers for v in w])
+                ]
                 for j in {design.spikes, k} - {0, design.rank}:
                     head = design.basis[:, :j]
                     parts = [split_project(rows, y + v, n, head, region, tolerance=enough).answers for v in w]
-                    found.append((float(proven.split[j]), parts))
-                for bound, answers in found:
+                    errors_of_parts.append((float(proven.split[j]), parts))
+                for bound, answers in errors_of_parts:
                     squares = ((np.array(answers) - y) ** 2).sum(axis=1) / m
                     worst = max(worst, (squares.mean() - bound) / (squares.std(ddof=1) / math.sqrt(count) + 1e-12))
     return worst
@@ -402,10 +406,10 @@ def test_noise_has_its_covariance(k):
     white = float(((w @ design.basis) ** 2 / design.variances).sum()) / S**2
     low, high = stats.chi2(count * design.rank).ppf([SIGNIFICANCE / 2, 1 - SIGNIFICANCE / 2])
     assert low <= white <= high
-    plain = S**2 * design.variances.sum() / m
+    unprojected = S**2 * design.variances.sum() / m
     deviation = S**2 * math.sqrt(2 * (design.variances**2).sum() / count) / m
-    assert abs((w**2).sum() / count / m - plain) <= FAR * deviation
-    assert small.simulate(rows, m, [design], 10, S, (0.0,)).unprojected == pytest.approx([plain])
+    assert abs((w**2).sum() / count / m - unprojected) <= MAX_STD_ERRORS * deviation
+    assert small.simulate(rows, m, [design], 10, S, (0.0,)).unprojected == pytest.approx([unprojected])
 
 
 def test_the_head_of_a_split_costs_the_ky_fan_norm(rng):
@@ -414,14 +418,14 @@ def test_the_head_of_a_split_costs_the_ky_fan_norm(rng):
     k, count, n = 8, 400, 10
     design = ky_fan_design(rows, k)
     head, y = design.basis[:, :k], rows[:, 3] * n
-    kept = [
+    head_errors = [
         head.T @ (split_project(rows, y + v, n, head).answers - y)
         for v in noises(design, S, rng.normal(size=(count, len(rows))))
     ]
     expected = float(small.bounds(design, rows, n, S, m).head[k])
     deviation = S**2 * math.sqrt(2 * (design.variances[:k] ** 2).sum() / count) / m
     assert expected == pytest.approx(S**2 * design.value / m)
-    assert abs((np.array(kept) ** 2).sum() / count / m - expected) <= FAR * deviation
+    assert abs((np.array(head_errors) ** 2).sum() / count / m - expected) <= MAX_STD_ERRORS * deviation
 
 
 @pytest.mark.parametrize("region", Region)
@@ -440,19 +444,19 @@ def test_samples_of_errors_agree_with_the_comparison():
     lift, rows = lifted(MARGINS)
     design = ky_fan_design(rows, 6)
     for temperature in (0.0, 0.1):
-        whole = small.simulate(rows, len(lift), [design], 25, S, (temperature,), repeats=2)
+        simulation = small.simulate(rows, len(lift), [design], 25, S, (temperature,), repeats=2)
         samples = small.error_samples(rows, design, 25, S, temperature, repeats=2)
-        assert tuple(samples) == whole.kinds
-        for own, error in zip(samples.values(), whole.errors[0], strict=True):
-            assert own.shape == (whole.samples, len(rows)) == (2 * small.DRAWS, len(rows))
-            assert ((own @ lift.T) ** 2).mean() == pytest.approx(error)
-            assert (own**2).sum(axis=1).mean() == pytest.approx(error * len(lift))
+        assert tuple(samples) == simulation.kinds
+        for sample, error in zip(samples.values(), simulation.errors[0], strict=True):
+            assert sample.shape == (simulation.samples, len(rows)) == (2 * small.DRAWS, len(rows))
+            assert ((sample @ lift.T) ** 2).mean() == pytest.approx(error)
+            assert (sample**2).sum(axis=1).mean() == pytest.approx(error * len(lift))
 
 
 def test_the_uniform_guess_by_hand():
     lift, rows = lifted(MARGINS)
-    found = small.simulate(rows, len(lift), [ky_fan_design(rows, 1)], 30, S, (0.0,))
-    for kind, guess in zip(found.kinds, found.guesses, strict=True):
+    result = small.simulate(rows, len(lift), [ky_fan_design(rows, 1)], 30, S, (0.0,))
+    for kind, guess in zip(result.kinds, result.guesses, strict=True):
         counts = [h.counts for h in small.public_histograms(rows.shape[1], 30) if h.kind == kind]
         squares = [((MARGINS @ (x - 30 / len(x))) ** 2).mean() for x in counts]
         assert guess == pytest.approx(np.mean(squares))
@@ -482,33 +486,33 @@ def comparison(errors, guesses=(100.0, 100.0, 100.0, 100.0), ks=(1, 5, 9), rank=
     )
 
 
-def test_the_choice_has_the_least_largest_regret():
-    found = small.choose(comparison([[10, 10, 10, 40], [12, 12, 12, 22], [20, 20, 20, 20]]))
-    assert found.comparison.regrets.max(axis=1) == pytest.approx([2, 1.2, 2])
-    assert found.setting == Setting(5, 0.0)
-    assert (found.position, found.regret) == (1, pytest.approx(1.2))
-    assert found.errors.tolist() == [12, 12, 12, 22]
-    assert found.bounds is found.comparison.bounds[1]
-    assert found.warnings == ()
-    assert "k = 5 with the nearest answers" in found.why
-    assert "1.200 times that of the best of 3 settings" in found.why
+def test_the_choice_has_the_smallest_largest_regret():
+    result = small.choose(comparison([[10, 10, 10, 40], [12, 12, 12, 22], [20, 20, 20, 20]]))
+    assert result.comparison.regrets.max(axis=1) == pytest.approx([2, 1.2, 2])
+    assert result.setting == Setting(5, 0.0)
+    assert (result.position, result.regret) == (1, pytest.approx(1.2))
+    assert result.errors.tolist() == [12, 12, 12, 22]
+    assert result.bounds is result.comparison.bounds[1]
+    assert result.warnings == ()
+    assert "k = 5 with the nearest answers" in result.why
+    assert "1.200 times that of the best of 3 settings" in result.why
 
 
 def test_equals_go_to_the_first_and_no_error_is_no_regret():
-    found = small.choose(comparison([[0, 1, 1, 1], [0, 1, 1, 1], [1, 1, 1, 1]]))
-    assert found.position == 0
-    assert found.comparison.regrets[:, 0].tolist() == [1, 1, math.inf]
+    result = small.choose(comparison([[0, 1, 1, 1], [0, 1, 1, 1], [1, 1, 1, 1]]))
+    assert result.position == 0
+    assert result.comparison.regrets[:, 0].tolist() == [1, 1, math.inf]
 
 
 def test_warnings_say_what_is_not_gained():
     all_near = small.choose(comparison([[80, 90, 99, 1]] * 3, ks=(1, 5, 9)))
     assert len(all_near.warnings) == 1
     assert all_near.warnings[0].startswith("everything is near the uniform guess")
-    some = small.choose(comparison([[80, 79, 20, 90]] * 3))
-    assert len(some.warnings) == 1
-    assert some.warnings[0].startswith("on histograms like uniform the simulated")
-    plain = small.choose(comparison([[9, 9, 9, 9]], ks=(9,)))
-    assert plain.warnings == (
+    partly_near = small.choose(comparison([[80, 79, 20, 90]] * 3))
+    assert len(partly_near.warnings) == 1
+    assert partly_near.warnings[0].startswith("on histograms like uniform the simulated")
+    by_rank = small.choose(comparison([[9, 9, 9, 9]], ks=(9,)))
+    assert by_rank.warnings == (
         "k = 9 is the rank of the queries: before projection this is the plain mechanism of least total variance.",
     )
 
@@ -535,22 +539,22 @@ def test_the_spectral_bound_is_below_the_design(name):
     rows, m = in_rows(a)
     for k in range(1, len(rows) + 1):
         design = ky_fan_design(rows, k)
-        found = spectral_lower_bound(rows, m, design)
-        assert 1 <= len(set(found.subset)) == len(found.subset) <= k
-        assert found.subset == tuple(sorted(found.subset))
-        assert found.value**2 * m <= design.bound * (1 + EXACT)
-        assert found.ratio >= 1
-        values = np.linalg.svd(a[:, found.subset], compute_uv=False)
-        assert found.value == pytest.approx(math.sqrt(len(found.subset) / m) * values[-1], rel=EXACT)
-        assert found.value == spectral_bound_of(rows, m, found.subset)
+        result = spectral_lower_bound(rows, m, design)
+        assert 1 <= len(set(result.subset)) == len(result.subset) <= k
+        assert result.subset == tuple(sorted(result.subset))
+        assert result.value**2 * m <= design.bound * (1 + EXACT)
+        assert result.ratio >= 1
+        values = np.linalg.svd(a[:, result.subset], compute_uv=False)
+        assert result.value == pytest.approx(math.sqrt(len(result.subset) / m) * values[-1], rel=EXACT)
+        assert result.value == spectral_bound_of(rows, m, result.subset)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_small_cases_have_the_best_subset(k, rng):
     rows = rng.normal(size=(4, 7))
     best = max(spectral_bound_of(rows, 4, s) for w in range(1, k + 1) for s in itertools.combinations(range(7), w))
-    found = spectral_lower_bound(rows, 4, ky_fan_design(rows, k))
-    assert found.value >= 0.97 * best
+    result = spectral_lower_bound(rows, 4, ky_fan_design(rows, k))
+    assert result.value >= 0.97 * best
 
 
 def test_the_printed_definition_is_no_lower_bound():
@@ -559,9 +563,9 @@ def test_the_printed_definition_is_no_lower_bound():
     rows = np.full((1, 3), math.sqrt(m))
     for size in (10, 1000):
         k = small.paper_index(1.0, size)
-        found = spectral_lower_bound(rows, m, ky_fan_design(rows, k))
-        assert found.value == pytest.approx(1)
-        assert found.ratio == pytest.approx(1)
+        result = spectral_lower_bound(rows, m, ky_fan_design(rows, k))
+        assert result.value == pytest.approx(1)
+        assert result.ratio == pytest.approx(1)
         printed = math.sqrt(k / m) * np.linalg.norm(rows[:, 0])
         assert printed == pytest.approx(math.sqrt(size))
 
@@ -579,9 +583,9 @@ def test_dependent_columns_bound_nothing():
 def test_columns_that_are_nearly_dependent_are_no_obstacle():
     """Their products are singular in floating point, and the set that has both is passed over."""
     rows = np.array([[1.0, 1.0], [0.0, 1e-8]])
-    found = spectral_lower_bound(rows, 2, ky_fan_design(rows, 2))
-    assert len(found.subset) == 1
-    assert found.value == pytest.approx(math.sqrt(1 / 2))
+    result = spectral_lower_bound(rows, 2, ky_fan_design(rows, 2))
+    assert len(result.subset) == 1
+    assert result.value == pytest.approx(math.sqrt(1 / 2))
 
 
 RATIOS = {
@@ -601,10 +605,10 @@ def test_ratios_of_the_spectral_bound(name):
     rows, m = make()
     for k, ratio in ratios.items():
         design = ky_fan_design(rows, k, tolerance=1e-4)
-        found = spectral_lower_bound(rows, m, design)
-        assert 1 <= found.ratio <= 1.1 * ratio
-        assert found.ratio >= 0.85 * ratio
-        assert found.value**2 * m <= design.bound
+        result = spectral_lower_bound(rows, m, design)
+        assert 1 <= result.ratio <= 1.1 * ratio
+        assert result.ratio >= 0.85 * ratio
+        assert result.value**2 * m <= design.bound
 
 
 # --- the mechanism as printed -------------------------------------------------------------------------------------
@@ -718,9 +722,9 @@ def test_choices_are_near_the_best_on_other_databases(n, excess, rng):
         rows, m, designs, n, small.TEMPERATURES, mixtures(10, n, 12, rng), rng.normal(size=(12, len(rows)))
     )
     assert errors[choice.position] <= excess * errors.min()
-    plain = choice.comparison.unprojected[-1]
+    unprojected = choice.comparison.unprojected[-1]
     assert choice.comparison.settings[-1].index == len(rows)
     if n == 200:
-        assert 2 * errors[choice.position] <= plain
+        assert 2 * errors[choice.position] <= unprojected
         nearest = [i for i, setting in enumerate(choice.comparison.settings) if setting == Setting(40, 0.0)]
-        assert 2 * errors[nearest[0]] <= plain
+        assert 2 * errors[nearest[0]] <= unprojected

@@ -84,8 +84,8 @@ def truth(plan, data):
     domain = plan.publication.workload.domain
     cells = np.zeros(d.cells)
     for record in data[list(d.structured)].itertuples(index=False, name=None):
-        place = [domain[a].position(v) for a, v in zip(d.structured, record, strict=True)]
-        cells[np.ravel_multi_index(place, d.shape)] += 1
+        position = [domain[a].position(v) for a, v in zip(d.structured, record, strict=True)]
+        cells[np.ravel_multi_index(position, d.shape)] += 1
     return cells
 
 
@@ -121,7 +121,7 @@ def test_row_space_refuses_sectors_and_large_domains():
 # --- plans --------------------------------------------------------------------------------------------------------
 
 
-def test_the_bound_is_one_for_the_queries_that_were_asked(rng):
+def test_the_bound_is_one_for_the_requested_queries(rng):
     """Real numbers of low rank are answered over integers. Detects a bound for what is answered: half of those are
     above h_k² of the requested queries, at the same weights.
     """
@@ -130,24 +130,24 @@ def test_the_bound_is_one_for_the_queries_that_were_asked(rng):
         asked = rng.normal(size=(6, 2)) @ rng.normal(size=(2, 5)) * 10.0 ** rng.integers(-3, 3, size=(6, 1))
         c = (asked**2).sum(axis=1)
         workload = fn.matrix_workload(asked, variances=c)
-        only = fn.plan(workload, budget=BUDGET, small_database=SmallDatabase(9, index=k, temperature=0)).table_part
-        w, q = (1 / c) / (1 / c).mean(), only.evidence.cells / only.evidence.cells.sum()
+        single = fn.plan(workload, budget=BUDGET, small_database=SmallDatabase(9, index=k, temperature=0)).table_part
+        w, q = (1 / c) / (1 / c).mean(), single.evidence.cells / single.evidence.cells.sum()
 
         def squared(queries, w=w, q=q, k=k):
             values = np.linalg.svd(np.sqrt(w)[:, None] * queries * np.sqrt(q), compute_uv=False)
             return dual_norm(values**2, k) ** 2
 
-        assert squared(asked) * (1 - 1e-6) < only.bound <= squared(asked) * (1 + 1e-14)
-        above += squared(only.decomposition.layout(0).queries) > squared(asked) * (1 + 1e-10)
+        assert squared(asked) * (1 - 1e-6) < single.bound <= squared(asked) * (1 + 1e-14)
+        above += squared(single.decomposition.layout(0).queries) > squared(asked) * (1 + 1e-10)
     assert above
 
 
 def test_a_gap_below_what_queries_were_moved_by_is_refused(rng):
     workload = fn.matrix_workload(rng.normal(size=(6, 2)) @ rng.normal(size=(2, 5)), variances=1)
-    asked = {"budget": BUDGET, "small_database": SmallDatabase(9, index=2, temperature=0)}
-    assert fn.plan(workload, gap=1e-6, **asked).gap > 1e-9
+    options = {"budget": BUDGET, "small_database": SmallDatabase(9, index=2, temperature=0)}
+    assert fn.plan(workload, gap=1e-6, **options).gap > 1e-9
     with refused("plan.gap-not-reached"):
-        fn.plan(workload, gap=1e-10, **asked)
+        fn.plan(workload, gap=1e-10, **options)
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
@@ -167,9 +167,9 @@ def test_plans_are_certified_spend_the_budget_and_are_read_back(name, region, tm
         assert (lengths[:, None] + lengths - 2 * gram).max() == pytest.approx(plan.cost_squared, rel=1e-6)
     largest = np.sort(np.linalg.svd(RowSpaceView(plan.table_part).noise_factor, compute_uv=False) ** 2)[::-1]
     assert largest[: plan.setting.index].sum() * lengths.max() == pytest.approx(plan.objective_value, rel=1e-9)
-    again = Plan.from_json(plan.to_json())
-    assert again.hash == plan.hash
-    assert again.setting == plan.setting
+    parsed = Plan.from_json(plan.to_json())
+    assert parsed.hash == plan.hash
+    assert parsed.setting == plan.setting
     path = tmp_path / "plan.json"
     path.write_text(plan.to_json(), encoding="utf-8")
     assert fn.verify(path).ok
@@ -182,13 +182,13 @@ def test_the_noise_of_a_plan_has_the_variances_it_states():
     assert np.trace(covariance) == pytest.approx(weights @ plan.variances, rel=1e-9)
 
 
-def test_the_choice_is_told_and_the_same_every_time():
+def test_the_choice_is_stated_and_the_same_every_time():
     plan = planned("marginals")
     assert "least regret in public simulation" in plan.status
     assert fn.plan(plan.publication).hash == plan.hash
-    given = planned("marginals", index=3, temperature=0.05)
-    assert given.setting == Setting(3, 0.05)
-    assert "as asked for" in given.status
+    fixed = planned("marginals", index=3, temperature=0.05)
+    assert fixed.setting == Setting(3, 0.05)
+    assert "as asked for" in fixed.status
     rank = planned("marginals", index=len(RowSpaceView(plan.table_part).space.rows), temperature=0.0)
     assert "least total variance before projection" in rank.status
 
@@ -201,10 +201,10 @@ def test_everything_near_the_uniform_guess_is_warned_of():
 def test_targets_weigh_tables():
     """A table with a tight target is measured with less noise than an equal table with a loose one."""
     domain = fn.Domain(a=fn.Ordered(0, 5), b=fn.Ordered(0, 5))
-    even = fn.Workload(domain, [fn.table("a", variance=1), fn.table("b", variance=1)])
+    equal = fn.Workload(domain, [fn.table("a", variance=1), fn.table("b", variance=1)])
     odd = fn.Workload(domain, [fn.table("a", variance=1), fn.table("b", variance=100)])
     fixed = SmallDatabase(50, index=4, temperature=0.0)
-    one, other = (fn.plan(w, budget=BUDGET, small_database=fixed) for w in (even, odd))
+    one, other = (fn.plan(w, budget=BUDGET, small_database=fixed) for w in (equal, odd))
     assert other.table_variances("a").mean() < one.table_variances("a").mean()
     assert other.table_variances("b").mean() > one.table_variances("b").mean()
 
@@ -221,9 +221,9 @@ def test_targets_weigh_tables():
     ],
 )
 def test_publications_that_do_not_go_with_projection_are_refused(change, error):
-    asked = {"budget": BUDGET, "small_database": SmallDatabase(9)} | change
+    options = {"budget": BUDGET, "small_database": SmallDatabase(9)} | change
     with refused(error):
-        fn.Publication(marginals(), **asked)
+        fn.Publication(marginals(), **options)
 
 
 @pytest.mark.parametrize(
@@ -305,9 +305,9 @@ def test_data_of_another_size_are_refused_before_anything(region, records, tmp_p
 
 def test_the_charge_is_that_of_the_integers(tmp_path, rng):
     plan = planned("mixed")
-    made = fn.release(plan, people(rng, plan.publication.workload.domain, 100), ledger=tmp_path / "l.sqlite")
-    assert 0 <= made.charge.rho - plan.exact_rho < Fraction(1, 2**63)
-    assert made.charge.detail["mechanism"] == "projection"
+    released = fn.release(plan, people(rng, plan.publication.workload.domain, 100), ledger=tmp_path / "l.sqlite")
+    assert 0 <= released.charge.rho - plan.exact_rho < Fraction(1, 2**63)
+    assert released.charge.detail["mechanism"] == "projection"
 
 
 @pytest.mark.parametrize("small", [{"temperature": 0.0}, {}, {"region": "exactly"}, {"temperature": 0.1, "index": 4}])
@@ -316,17 +316,17 @@ def test_without_noise_the_truth_is_released(small, tmp_path, rng, monkeypatch):
     monkeypatch.setattr(noise, "discrete_gaussians", Replay().discrete_gaussians)
     plan = planned("mixed", **small)
     data = people(rng, plan.publication.workload.domain, SIZE)
-    made = fn.release(plan, data, ledger=tmp_path / "l.sqlite")
+    released = fn.release(plan, data, ledger=tmp_path / "l.sqlite")
     cells = truth(plan, data)
     counts = data.groupby("c").size().reindex(["x", "y", "z"], fill_value=0)
-    assert made["c"]["unbiased_value"].to_numpy() == pytest.approx(counts.to_numpy(), abs=1e-6)
+    assert released["c"]["unbiased_value"].to_numpy() == pytest.approx(counts.to_numpy(), abs=1e-6)
     if plan.setting.temperature == 0:
-        assert made["c"]["biased_value"].to_numpy() == pytest.approx(counts.to_numpy(), abs=1e-3)
-    assert made.biased[0].noisy == pytest.approx(RowSpaceView(plan.table_part).space.rows @ cells, abs=1e-6)
+        assert released["c"]["biased_value"].to_numpy() == pytest.approx(counts.to_numpy(), abs=1e-3)
+    assert released.biased[0].noisy == pytest.approx(RowSpaceView(plan.table_part).space.rows @ cells, abs=1e-6)
 
 
 @pytest.mark.usefixtures("standing_still")
-def test_neighbouring_data_differ_in_noisy_answers_alone(tmp_path, rng, monkeypatch):
+def test_neighbouring_data_differ_only_in_noisy_answers(tmp_path, rng, monkeypatch):
     monkeypatch.setattr(noise, "discrete_gaussians", Replay(3).discrete_gaussians)
     plan = planned("mixed", index=4, temperature=0.05)
     data = people(rng, plan.publication.workload.domain, 100)
@@ -341,61 +341,61 @@ def test_neighbouring_data_differ_in_noisy_answers_alone(tmp_path, rng, monkeypa
     same = {name for name in one if one[name] == other[name]}
     assert same == {"plan.json", "release.json"}
     differ = fn.Release.read(tmp_path / "0").answers[0] - fn.Release.read(tmp_path / "1").answers[0]
-    moved = np.linalg.norm(differ.astype(float) / plan.strategy.groups[0].scales[0])
-    assert moved**2 <= plan.cost_squared * (1 + 1e-9)
+    shift = np.linalg.norm(differ.astype(float) / plan.strategy.groups[0].scales[0])
+    assert shift**2 <= plan.cost_squared * (1 + 1e-9)
 
 
 # --- releases -----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(params=["nearest", "entropic", "exactly"])
-def made(request, tmp_path, rng):
+def released_small(request, tmp_path, rng):
     small = {"nearest": {"temperature": 0.0}, "entropic": {"temperature": 0.03}, "exactly": {"region": "exactly"}}
     plan = planned("mixed", **small[request.param])
     data = people(rng, plan.publication.workload.domain, SIZE)
     return fn.release(plan, data, ledger=tmp_path / "l.sqlite", directory=tmp_path / "r"), tmp_path / "r"
 
 
-def test_tables_are_those_of_a_nonnegative_histogram_of_the_size(made):
-    release, _ = made
+def test_tables_are_those_of_a_nonnegative_histogram_of_the_size(released_small):
+    release, _ = released_small
     cells = release.histogram["synthetic_records"].to_numpy()
     assert (cells >= 0).all()
     assert cells.sum() <= SIZE * (1 + 1e-9)
     frame = release.histogram
     assert list(frame.columns) == ["o", "c", "synthetic_records"]
-    by = frame.groupby("c", sort=False)["synthetic_records"].sum()
-    assert release["c"]["biased_value"].to_numpy() == pytest.approx(by.to_numpy(), abs=1e-6)
+    by_category = frame.groupby("c", sort=False)["synthetic_records"].sum()
+    assert release["c"]["biased_value"].to_numpy() == pytest.approx(by_category.to_numpy(), abs=1e-6)
     low = frame[frame["o"] <= 1]["synthetic_records"].sum()
     assert release["o groups"]["biased_value"].iloc[0] == pytest.approx(low, abs=1e-6)
 
 
-def test_every_file_says_that_answers_are_biased(made):
-    release, folder = made
+def test_every_file_says_that_answers_are_biased(released_small):
+    release, folder = released_small
     columns = ["biased_value", "simulated_rmse", "unbiased_value", "std_error", "moe"]
     for path in (folder / "tables").glob("*.csv"):
         assert path.read_text().splitlines()[0].split(",")[-5:] == columns
     assert (folder / "histogram.csv").read_text().splitlines()[0] == "o,c,synthetic_records"
-    said = json.loads((folder / "release.json").read_text())
-    assert "biased_value: biased" in said["values"]
-    assert "a guide and no promise" in said["values"]
-    assert said["mechanism"]["name"] == "projection"
-    assert said["mechanism"]["size"] == SIZE
+    document = json.loads((folder / "release.json").read_text())
+    assert "biased_value: biased" in document["values"]
+    assert "a guide and no promise" in document["values"]
+    assert document["mechanism"]["name"] == "projection"
+    assert document["mechanism"]["size"] == SIZE
     assert (release["c"]["moe"] > release["c"]["std_error"]).all()
 
 
-def test_releases_are_read_back_and_verified(made):
-    release, folder = made
-    again = fn.Release.read(folder)
-    assert again == release
-    pd.testing.assert_frame_equal(again["c"], release["c"])
+def test_releases_are_read_back_and_verified(released_small):
+    release, folder = released_small
+    parsed = fn.Release.read(folder)
+    assert parsed == release
+    pd.testing.assert_frame_equal(parsed["c"], release["c"])
     checked = fn.verify(folder)
     assert checked.ok, checked
     assert any("synthetic histogram is the best" in c.claim for c in checked.checks)
 
 
-def test_another_histogram_is_found(made):
+def test_another_histogram_is_found(released_small):
     """A histogram that is feasible but not the nearest; one that is not feasible; and one of other cells."""
-    release, folder = made
+    release, folder = released_small
     frame = release.histogram
     total = frame["synthetic_records"].sum()
     for counts in (np.full(len(frame), total / len(frame)), frame["synthetic_records"] - 1, np.full(len(frame), SIZE)):
@@ -406,8 +406,8 @@ def test_another_histogram_is_found(made):
         fn.Release.read(folder)
 
 
-def test_sums_have_exact_errors_of_the_unbiased_answers(made):
-    release, _ = made
+def test_sums_have_exact_errors_of_the_unbiased_answers(released_small):
+    release, _ = released_small
     total = release.sum("c")
     assert total.value == pytest.approx(release["c"]["unbiased_value"].sum(), abs=1e-6)
     assert total.std_error > 0
@@ -438,9 +438,9 @@ def test_the_error_adapts_to_the_size_and_beats_the_unbiased_answers(rng, monkey
         group = plan.strategy.groups[0]
         exact = group.mixing[0].astype(float) @ counts
         noisy = exact + noise.discrete_gaussians(group.scales, group.answers)
-        found = ProjectedTables(plan, [np.rint(noisy).astype(np.int64)])
-        biased.append(((RowSpaceView(plan.table_part).space.rows @ found.histogram - target) ** 2).sum())
-        unbiased.append(((found.noisy - target) ** 2).sum())
+        projected = ProjectedTables(plan, [np.rint(noisy).astype(np.int64)])
+        biased.append(((RowSpaceView(plan.table_part).space.rows @ projected.histogram - target) ** 2).sum())
+        unbiased.append(((projected.noisy - target) ** 2).sum())
     assert stats.ttest_rel(biased, unbiased, alternative="less").pvalue < SIGNIFICANCE
     assert np.mean(biased) < 0.5 * np.mean(unbiased)
 
@@ -453,7 +453,7 @@ def test_simulated_errors_are_what_is_seen_on_public_histograms(temperature):
     Detects errors that are reported for other numbers, of another scale, or of unprojected answers.
     """
     plan = planned("mixed", temperature=temperature)
-    told = simulated_errors(plan.table_part)
+    stated = simulated_errors(plan.table_part)
     rng = np.random.default_rng(5)
     d = plan.decomposition
     lift = np.empty((d.rows, len(RowSpaceView(plan.table_part).space.rows)))
@@ -468,12 +468,12 @@ def test_simulated_errors_are_what_is_seen_on_public_histograms(temperature):
         group = plan.strategy.groups[0]
         for _ in range(15):
             y = group.mixing[0].astype(float) @ theta + rng.normal(0, 1, len(theta)) * group.scales[0]
-            found = ProjectedTables(plan, [np.rint(y).astype(np.int64)])
-            squares.append((lift @ (RowSpaceView(plan.table_part).space.rows @ found.histogram - target)) ** 2)
+            projected = ProjectedTables(plan, [np.rint(y).astype(np.int64)])
+            squares.append((lift @ (RowSpaceView(plan.table_part).space.rows @ projected.histogram - target)) ** 2)
     seen = np.sqrt(np.mean(squares, axis=0))
-    assert told.mean == pytest.approx(seen, rel=0.3)
-    assert (told.mean / seen).mean() == pytest.approx(1, abs=0.1)
-    assert (told.worst >= told.mean).all()
+    assert stated.mean == pytest.approx(seen, rel=0.3)
+    assert (stated.mean / seen).mean() == pytest.approx(1, abs=0.1)
+    assert (stated.worst >= stated.mean).all()
 
 
 # --- the paper's variant ------------------------------------------------------------------------------------------
@@ -487,17 +487,17 @@ def test_the_paper_is_released_as_printed(tmp_path, rng):
     assert Plan.from_json(plan.to_json()).hash == plan.hash
     data = people(rng, plan.publication.workload.domain, 20)
     release = fn.release(plan, data, ledger=tmp_path / "l.sqlite", directory=tmp_path / "r")
-    found, head = release.biased[0], RowSpaceView(plan.table_part).head
-    answers = RowSpaceView(plan.table_part).space.triangle @ found.estimates(0, np.array([0]))[0]
-    assert head.T @ answers == pytest.approx(head.T @ found.noisy, abs=1e-6)
-    tail = found.noisy - head @ (head.T @ found.noisy)
+    projected, head = release.biased[0], RowSpaceView(plan.table_part).head
+    answers = RowSpaceView(plan.table_part).space.triangle @ projected.estimates(0, np.array([0]))[0]
+    assert head.T @ answers == pytest.approx(head.T @ projected.noisy, abs=1e-6)
+    tail = projected.noisy - head @ (head.T @ projected.noisy)
     assert np.linalg.norm(answers - head @ (head.T @ answers)) < np.linalg.norm(tail)
     assert not list((tmp_path / "r").glob("histogram*"))
     with refused("release.not-one-histogram"):
         _ = release.histogram
-    said = json.loads((tmp_path / "r" / "release.json").read_text())
-    assert said["mechanism"]["variant"] == "paper"
-    assert "Algorithm 1" in said["values"]
+    document = json.loads((tmp_path / "r" / "release.json").read_text())
+    assert document["mechanism"]["variant"] == "paper"
+    assert "Algorithm 1" in document["values"]
     assert fn.verify(tmp_path / "r").ok
     assert fn.Release.read(tmp_path / "r") == release
     full = fn.plan(marginals(6), budget=BUDGET, small_database=SmallDatabase(20))
@@ -565,9 +565,9 @@ def test_specifications_say_the_mechanism_and_say_it_again():
     printed = Spec.from_toml(TOML.replace("[budget]", '[projection]\nvariant = "paper"\n[budget]')).publication()
     assert printed.small_database == SmallDatabase(120, variant="paper")
     assert Spec.from_publication(printed).publication() == printed
-    more = Spec.from_toml(TOML.replace("[budget]", "[projection]\nindex = 3\ntemperature = 0.05\n[budget]"))
-    assert more.publication().small_database == SmallDatabase(120, index=3, temperature=0.05)
-    assert Spec.from_publication(more.publication()).publication() == more.publication()
+    extended = Spec.from_toml(TOML.replace("[budget]", "[projection]\nindex = 3\ntemperature = 0.05\n[budget]"))
+    assert extended.publication().small_database == SmallDatabase(120, index=3, temperature=0.05)
+    assert Spec.from_publication(extended.publication()).publication() == extended.publication()
     assert not {"mechanism", "size", "projection"} & set(Spec.from_publication(fn.Publication(mixed())).document())
 
 
@@ -609,9 +609,9 @@ def test_the_command_line_plans_compares_releases_and_verifies(tmp_path, rng, ca
     assert "o in all: " in out
     assert (tmp_path / "again.json").read_text() == (tmp_path / "plan.json").read_text()
     main(["compare", "spec.toml", "--json"])
-    told = json.loads(capsys.readouterr().out)
-    assert {"index", "temperature", "errors"} == set(told["settings"][0])
-    assert told["finite"][0]["name"] == "o in all"
+    document = json.loads(capsys.readouterr().out)
+    assert {"index", "temperature", "errors"} == set(document["settings"][0])
+    assert document["finite"][0]["name"] == "o in all"
     with pytest.raises(SystemExit):
         main(["compare", "spec.toml", "--epsilon", "2"])
     assert "at the budget of its specification" in capsys.readouterr().err
@@ -623,7 +623,7 @@ def test_the_command_line_plans_compares_releases_and_verifies(tmp_path, rng, ca
 
 
 @pytest.mark.slow
-def test_finite_questions_stand_beside_a_small_database():
+def test_finite_questions_occur_next_to_a_small_database():
     query = FiniteQuery.sum("o in all", "o", people=SIZE, epsilon=1)
     plan = fn.plan(
         mixed(), budget=BUDGET, small_database=SmallDatabase(SIZE, index=3, temperature=0.0), questions=[query]

@@ -69,12 +69,12 @@ def random_point(w, basis, t, reading, rng):
     k = len(b)
     m = rng.normal(size=(k, k))
     sigma = np.eye(k) + m @ m.T / k
-    first, second = by_definition(b, v, 1, sigma)
-    sigma *= math.sqrt(first / second)
+    one, second = by_definition(b, v, 1, sigma)
+    sigma *= math.sqrt(one / second)
     return sigma, replace(ObjectivePoint.start(b, v, sigma, reading), t1=t, t2=1.5 * t)
 
 
-def along(f, sigma, p):
+def derivative_along(f, sigma, p):
     """The derivative of f along P, to sixth order."""
     return sum(c * (f(sigma + h * p) - f(sigma - h * p)) for h, c in ((1, 3 / 4), (2, -3 / 20), (3, 1 / 60)))
 
@@ -93,17 +93,17 @@ def relative(a, b):
 def test_derivatives(name, basis, reading, t, rng):
     """Equation (13) is the gradient; of the two Hessians one is its derivative, and (14) as printed is far from it.
 
-    The printed product is off by 1 % at the very least at t = 1 (typically 30 %), and by half the true one at larger t;
+    The printed product is off by 1 % at the very least at t = 1, typically 30 %. At larger t it is off by half;
     by up to 9 and 99 times the true one for t = 10 and 100: `test_the_printed_curvature_is_t_times_too_large`.
     """
     sigma, point = random_point(WORKLOADS[name](), basis, t, reading, rng)
     p = rng.normal(size=sigma.shape)
     p += p.T
     p *= 1e-3 / t / np.linalg.norm(np.linalg.solve(sigma, p), 2)
-    slope = along(lambda s: point.at_covariance(s).value, sigma, p)
+    slope = derivative_along(lambda s: point.at_covariance(s).value, sigma, p)
     assert np.vdot(point.gradient, p) == pytest.approx(slope, abs=LOOSE * np.linalg.norm(point.gradient * sigma * p))
     assert np.vdot(point.gradient, p) == pytest.approx(slope, rel=1e-6)
-    bend = along(lambda s: point.at_covariance(s).gradient, sigma, p)
+    bend = derivative_along(lambda s: point.at_covariance(s).gradient, sigma, p)
     assert relative(point.hessian_times(p, Hessian.CORRECT), bend) < 1e-6
     assert relative(point.hessian_times(p, Hessian.PRINTED), bend) > (0.01 if t == 1 else 0.5)
 
@@ -118,13 +118,13 @@ def dense_hessian(point, b, scaled, sigma, product):
     w, u = w / w.sum(), u / u.sum()
     second = sum(wi * (-np.kron(g, inverse) - np.kron(inverse, g)) for wi, g in zip(w, grads, strict=True))
     a, h = np.tensordot(w, grads, 1), np.tensordot(u, heads, 1)
-    spread = sum(wi * product(g, g) for wi, g in zip(w, grads, strict=True)) - product(a, a)
+    covariance = sum(wi * product(g, g) for wi, g in zip(w, grads, strict=True)) - product(a, a)
     rows = sum(uj * product(g, g) for uj, g in zip(u, heads, strict=True)) - product(h, h)
-    return second, point.t1 * spread + point.t2 * rows
+    return second, point.t1 * covariance + point.t2 * rows
 
 
 @pytest.mark.parametrize("basis", BASES)
-def test_products_are_those_of_the_whole_matrix(basis, rng):
+def test_products_are_those_of_the_complete_matrix(basis, rng):
     """The printed one of equation (14) to the letter; the correct one with outer products, and t once less."""
     w = zoo.lower(4)
     sigma, point = random_point(w, basis, 3.0, AlgorithmVariant.PAPER, rng)
@@ -170,8 +170,8 @@ def test_the_printed_hessian_can_lead_uphill():
     point = ObjectivePoint.start(b, v, start, AlgorithmVariant.PAPER)
     for hessian, sign in ((Hessian.PRINTED, 1), (Hessian.CORRECT, -1)):
         assert sign * np.vdot(soft_max.direction(point, hessian), point.gradient) > 0
-    found = soft_max.solve(b, v, 1)
-    assert (found.ending, found.iterations, len(found.history)) == (SoftMaxStatus.STALLED, 1, 1)
+    result = soft_max.solve(b, v, 1)
+    assert (result.ending, result.iterations, len(result.history)) == (SoftMaxStatus.STALLED, 1, 1)
     assert soft_max.solve(b, v, 1, hessian=Hessian.CORRECT).cost_squared < 4.65  # of 4.457869
 
 
@@ -196,11 +196,11 @@ def test_never_below_the_certified_bound(name, hessian, reading):
     w = WORKLOADS[name]()
     c = targets(len(w))
     for basis, lifts in bases(w):
-        found = soft_max.solve(basis, lifts, c, hessian=hessian, reading=reading, max_iterations=300)
-        check(found, basis, lifts, c)
-        assert found.history[:, 1].min() >= bound(name) * (1 - EXACT)
+        result = soft_max.solve(basis, lifts, c, hessian=hessian, reading=reading, max_iterations=300)
+        check(result, basis, lifts, c)
+        assert result.history[:, 1].min() >= bound(name) * (1 - EXACT)
         if hessian is Hessian.CORRECT:
-            assert found.ending in (SoftMaxStatus.CONVERGED, SoftMaxStatus.ITERATIONS)
+            assert result.ending in (SoftMaxStatus.CONVERGED, SoftMaxStatus.ITERATIONS)
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
@@ -209,21 +209,21 @@ def test_reaches_the_optimum_in_an_orthonormal_basis(name):
     w = WORKLOADS[name]()
     c = targets(len(w))
     for reading, excess in ((AlgorithmVariant.PAPER, 0.01), (AlgorithmVariant.CODE, 3e-3)):
-        found = soft_max.solve(*bases(w).row_space, c, hessian=Hessian.CORRECT, reading=reading)
-        assert found.ending is SoftMaxStatus.CONVERGED
-        assert found.cost_squared <= bound(name) * (1 + excess)
-    plain = soft_max.solve(*bases(w).row_space, c, reading=AlgorithmVariant.CODE)
-    assert plain.cost_squared <= bound(name) * (1 + 5e-3)
-    assert plain.ending is SoftMaxStatus.CONVERGED
+        result = soft_max.solve(*bases(w).row_space, c, hessian=Hessian.CORRECT, reading=reading)
+        assert result.ending is SoftMaxStatus.CONVERGED
+        assert result.cost_squared <= bound(name) * (1 + excess)
+    printed = soft_max.solve(*bases(w).row_space, c, reading=AlgorithmVariant.CODE)
+    assert printed.cost_squared <= bound(name) * (1 + 5e-3)
+    assert printed.ending is SoftMaxStatus.CONVERGED
 
 
 @pytest.mark.parametrize("hessian", Hessian, ids=lambda x: x.name)
 @pytest.mark.parametrize("d", TABLE_2)
 def test_table_2(d, hessian):
     """Prefix sums with B = W and L = I, as the authors' program has it."""
-    found = soft_max.solve(zoo.lower(d), np.eye(d), 1, hessian=hessian, reading=AlgorithmVariant.CODE)
-    assert found.ending is SoftMaxStatus.CONVERGED
-    assert round(found.cost_squared, 2) == TABLE_2[d]
+    result = soft_max.solve(zoo.lower(d), np.eye(d), 1, hessian=hessian, reading=AlgorithmVariant.CODE)
+    assert result.ending is SoftMaxStatus.CONVERGED
+    assert round(result.cost_squared, 2) == TABLE_2[d]
 
 
 @pytest.mark.parametrize("t", TABLE_10)
@@ -233,68 +233,68 @@ def test_table_10_tells_where_the_paper_stopped(t):
     The certified optimum is 3.471896. What the authors' program does with the Hessian as printed gives their ratio.
     """
     w = ref.marginals(t)
-    found = soft_max.solve(*bases(w).identity, 1, reading=AlgorithmVariant.CODE)
-    assert round(t**2 / found.cost_squared, 2) == TABLE_10[t]
+    result = soft_max.solve(*bases(w).identity, 1, reading=AlgorithmVariant.CODE)
+    assert round(t**2 / result.cost_squared, 2) == TABLE_10[t]
 
 
 @pytest.mark.slow
 def test_pl94():
     """The table of the paper implies Δ² = 3.446; the correct Hessian in an orthonormal basis gives 3.013432."""
-    found = soft_max.solve(
+    result = soft_max.solve(
         *bases(ref.pl94_matrix()).row_space,
         1,
         hessian=Hessian.CORRECT,
         reading=AlgorithmVariant.CODE,
         max_iterations=3000,
     )
-    assert found.ending is SoftMaxStatus.CONVERGED
-    assert found.cost_squared == pytest.approx(3.013432, rel=1e-5)
+    assert result.ending is SoftMaxStatus.CONVERGED
+    assert result.cost_squared == pytest.approx(3.013432, rel=1e-5)
 
 
 @pytest.mark.parametrize("hessian", Hessian, ids=lambda x: x.name)
 def test_identity_and_sum(hessian):
     """Theorem 7: Δ² = 2d/(1 + d)."""
     for reading in AlgorithmVariant:
-        found = soft_max.solve(*bases(identity_and_sum(10)).identity, 1, hessian=hessian, reading=reading)
-        assert 1 - EXACT <= found.cost_squared / (20 / 11) <= 1.005
+        result = soft_max.solve(*bases(identity_and_sum(10)).identity, 1, hessian=hessian, reading=reading)
+        assert 1 - EXACT <= result.cost_squared / (20 / 11) <= 1.005
 
 
 def test_endings_are_honest():
     w = zoo.lower(8)
     b, v = bases(w).upper
-    known, at = fn.plan(fn.matrix_workload(w, variances=1)).bound, []
+    proven, reports = fn.plan(fn.matrix_workload(w, variances=1)).bound, []
     limits = {
         SoftMaxStatus.CONVERGED: {"hessian": Hessian.CORRECT},
         SoftMaxStatus.ITERATIONS: {"max_iterations": 5, "hessian": Hessian.CORRECT},
         SoftMaxStatus.TIME: {"max_seconds": 0.0},
         SoftMaxStatus.STALLED: {},
     }
-    for ending, more in limits.items():
-        found = soft_max.solve(b, v, 1, **more, progress=lambda i, cost: at.append((i, cost)))
-        assert found.ending is ending
-        check(found, b, v, 1)
-        assert found.cost_squared >= known
-        assert (found.cost_squared <= 1.01 * known) == (ending is SoftMaxStatus.CONVERGED)
-        assert [cost for _, cost in at] == list(found.history[1:, 1])
-        assert [i for i, _ in at] == sorted({i for i, _ in at})
-        at.clear()
+    for ending, options in limits.items():
+        result = soft_max.solve(b, v, 1, **options, progress=lambda i, cost: reports.append((i, cost)))
+        assert result.ending is ending
+        check(result, b, v, 1)
+        assert result.cost_squared >= proven
+        assert (result.cost_squared <= 1.01 * proven) == (ending is SoftMaxStatus.CONVERGED)
+        assert [cost for _, cost in reports] == list(result.history[1:, 1])
+        assert [i for i, _ in reports] == sorted({i for i, _ in reports})
+        reports.clear()
     assert soft_max.solve(b, v, 1, hessian=Hessian.CORRECT).sharpness > 16 / soft_max.TOL
 
 
 def test_a_search_without_a_step_ends(monkeypatch):
     """A direction so long that no halving brings Σ back to the positive definite matrices."""
     monkeypatch.setattr(soft_max, "direction", lambda point, hessian: -1e30 * np.abs(point.gradient).max() * np.eye(4))
-    found = soft_max.solve(np.eye(4), 1000 * zoo.lower(4), 1)
-    assert (found.ending, found.iterations, len(found.history)) == (SoftMaxStatus.STALLED, 1, 1)
+    result = soft_max.solve(np.eye(4), 1000 * zoo.lower(4), 1)
+    assert (result.ending, result.iterations, len(result.history)) == (SoftMaxStatus.STALLED, 1, 1)
 
 
 def test_a_start_and_a_factor_can_be_given():
     w = zoo.lower(8)
     b, v = bases(w).identity
     best = soft_max.solve(b, v, 1, hessian=Hessian.CORRECT, reading=AlgorithmVariant.CODE)
-    again = soft_max.solve(b, v, 1, hessian=Hessian.CORRECT, start=best.covariance, factor=10, max_iterations=0)
-    assert again.cost_squared == pytest.approx(best.cost_squared, rel=EXACT)
-    assert again.history[0, 1] == pytest.approx(best.cost_squared, rel=EXACT)
+    repeated = soft_max.solve(b, v, 1, hessian=Hessian.CORRECT, start=best.covariance, factor=10, max_iterations=0)
+    assert repeated.cost_squared == pytest.approx(best.cost_squared, rel=EXACT)
+    assert repeated.history[0, 1] == pytest.approx(best.cost_squared, rel=EXACT)
     quick = soft_max.solve(b, v, 1, hessian=Hessian.CORRECT, factor=10, tolerance=1, newton_tolerance=1e-6)
     assert quick.sharpness == 100
     assert quick.cost_squared == pytest.approx(best.cost_squared, rel=0.02)
@@ -302,8 +302,8 @@ def test_a_start_and_a_factor_can_be_given():
 
 def test_from_an_optimum_of_the_soft_maxima_there_is_nowhere_to_go():
     """One cell, one query, Σ = 1: the gradient is exactly 0, and no division by it."""
-    found = soft_max.solve(np.ones((1, 1)), np.ones((1, 1)), 1, start=np.ones((1, 1)))
-    assert (found.ending, found.cost_squared) == (SoftMaxStatus.CONVERGED, 1)
+    result = soft_max.solve(np.ones((1, 1)), np.ones((1, 1)), 1, start=np.ones((1, 1)))
+    assert (result.ending, result.cost_squared) == (SoftMaxStatus.CONVERGED, 1)
 
 
 @pytest.mark.parametrize(
@@ -392,10 +392,10 @@ def test_no_optimum_depends_on_the_basis(name, rng):
     m = change_of_basis(len(b), rng)
     for basis, lifts in ((b, v), (m @ b, v @ np.linalg.inv(m))):
         block = Block.from_lifts(1.0, basis, lifts, np.arange(len(lifts)))
-        found = solver.solve(Problem([block], len(lifts)), gap=GAP)
-        assert found.gap <= GAP
-        assert found.lower <= bound(name) * (1 + GAP) * (1 + EXACT)
-        assert bound(name) <= found.upper * (1 + EXACT)
+        result = solver.solve(Problem([block], len(lifts)), gap=GAP)
+        assert result.gap <= GAP
+        assert result.lower <= bound(name) * (1 + GAP) * (1 + EXACT)
+        assert bound(name) <= result.upper * (1 + EXACT)
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
@@ -408,16 +408,18 @@ def test_theorem_12(name, rng):
         sigma = random_point(w, "row_space", 1.0, AlgorithmVariant.PAPER, rng)[0]
         assert sum(by_definition(b, v, c, sigma * rng.uniform(0.3, 3))) >= 2 * math.sqrt(bound(name)) * (1 - EXACT)
     form = Formulation(decompose(fn.matrix_workload(w, variances=c)), ObjectiveTerms())
-    found = solver.solve(form.problem, gap=GAP)
-    (factor,) = (x for group in form.precision_factors(*found.primal) for x in group)
+    result = solver.solve(form.problem, gap=GAP)
+    (factor,) = (x for group in form.precision_factors(*result.primal) for x in group)
     (sector,) = sectors_of(form.decomposition)
     lifts = np.linalg.lstsq(sector.basis.T.astype(float), w.T.astype(float))[0].T
     sigma = np.linalg.inv(factor.T @ factor)
     cost, worst = by_definition(sector.basis, lifts, c, sigma)
     assert cost * worst == pytest.approx(bound(name), rel=3 * GAP)
-    even = sigma * math.sqrt(cost / worst)
-    assert sum(by_definition(sector.basis, lifts, c, even)) == pytest.approx(2 * math.sqrt(bound(name)), rel=3 * GAP)
-    np.testing.assert_allclose(by_definition(sector.basis, lifts, c, even), math.sqrt(bound(name)), rtol=3 * GAP)
+    balanced = sigma * math.sqrt(cost / worst)
+    assert sum(by_definition(sector.basis, lifts, c, balanced)) == pytest.approx(
+        2 * math.sqrt(bound(name)), rel=3 * GAP
+    )
+    np.testing.assert_allclose(by_definition(sector.basis, lifts, c, balanced), math.sqrt(bound(name)), rtol=3 * GAP)
 
 
 def even_covariance(d, a, b):
@@ -439,7 +441,7 @@ def test_theorem_7_for_any_target_of_the_sum(d, k):
     assert plan.bound * (1 - EXACT) <= expected <= plan.cost_squared
 
 
-def least_total(d, w):
+def closed_form(d, w):
     """Theorem 6 and its appendix: a, b at Δ = 1 for the total error of cells with weight 1 and the sum with 1/w²."""
     root = w * math.sqrt(d + w**2)
     lead, top = (d - 1) * w**2 - root, (d - 2) * w**2 - 1
@@ -450,7 +452,7 @@ def least_total(d, w):
 @pytest.mark.parametrize("d", [5, 10, 40])
 def test_theorem_6(d, w):
     """The least Σ var/c for targets 1 and w² is the closed form's."""
-    a, b = least_total(d, w)
+    a, b = closed_form(d, w)
     sigma = even_covariance(d, a, b)
     if w == 1:  # as printed in the body
         root = math.sqrt(1 + d)
@@ -467,7 +469,7 @@ def test_theorem_6(d, w):
 @pytest.mark.parametrize("d", [5, 40, 640, 10**6])
 def test_theorem_8(d):
     """At equal cost total error lets the sum exceed its target √d/2 times as d grows, and no cell by much."""
-    a, b = (x / (2 * d / (1 + d)) for x in least_total(d, 1.0))
+    a, b = (x / (2 * d / (1 + d)) for x in closed_form(d, 1.0))
     total = d * a + d**2 * b
     root = math.sqrt(1 + d)
     assert total == pytest.approx((d - 3) * (1 + d) / (2 * (-1 - d + (d - 1) * root)), rel=1e-6)  # cancels for large d

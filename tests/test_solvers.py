@@ -50,10 +50,10 @@ def test_precision_factors_reproduce_the_profile(name, kind, rng):
     d, pairs, profile = form.decomposition, zoo.all_pairs(form.decomposition, kind), 0
     for s, f in zip(sectors_of(d), [x for g in form.precision_factors(p, q) for x in g], strict=True):
         gram = (f @ s.basis).T @ (f @ s.basis)
-        own = (
+        costs = (
             gram.diagonal() if pairs is None else pairs.kinds.costs(gram[None], pairs.chi(s.attributes, s.sizes)[None])
         )
-        profile += s.multiplicity * own
+        profile += s.multiplicity * costs
     if kind == "budgets":
         profile *= zoo.terms(d, kind).factor / zoo.terms(d, kind).relative
     rounding = 1e-6 if "pairs" in kind else LOOSE
@@ -97,7 +97,7 @@ def test_an_unreachable_gap_ends_stalled_not_looping():
     assert s.gap < 1e-8
 
 
-def test_progress_is_told():
+def test_progress_is_reported():
     seen = []
     geometric_mean.solve(problem(zoo.lower(8)), progress=lambda i, gap: seen.append((i, gap)))
     assert len(seen) > 3
@@ -105,7 +105,7 @@ def test_progress_is_told():
     assert [i for i, _ in seen] == sorted({i for i, _ in seen})
 
 
-def test_targets_beyond_floating_point_are_refused():
+def test_targets_outside_floating_point_are_refused():
     with refused("plan.targets-too-different-to-round"):
         fn.plan(fn.matrix_workload(np.eye(2), variances=[1e-300, 1e300]))
 

@@ -43,7 +43,7 @@ def of_spark(kind):
     return kind
 
 
-def named(name):
+def instance_of(name):
     """An object of a class of this name."""
     return type(name, (), {})()
 
@@ -77,7 +77,7 @@ class Frame:
             fields=[
                 SimpleNamespace(
                     name=n,
-                    dataType=named(TYPES[str(t)]),
+                    dataType=instance_of(TYPES[str(t)]),
                     metadata={"__CHAR_VARCHAR_TYPE_STRING": "char(3)"} if n == "fixed" else None,
                 )
                 for n, t in kinds
@@ -85,8 +85,8 @@ class Frame:
         )
 
     def toDF(self, *names):  # noqa: N802
-        told = ", ".join(f"#{i} AS {n}" for i, n in enumerate(names, 1))
-        return Frame(self.sparkSession, self.relation.project(told))
+        columns = ", ".join(f"#{i} AS {n}" for i, n in enumerate(names, 1))
+        return Frame(self.sparkSession, self.relation.project(columns))
 
     def select(self, *names):
         return Frame(self.sparkSession, self.relation.project(", ".join(names)))
@@ -106,7 +106,7 @@ class Frame:
 
 
 class Folder:
-    """Where files are, as Hadoop knows paths; of the file system, what is there."""
+    """A folder as Hadoop knows paths, with the content of the file system."""
 
     def __init__(self, path, lake):
         self.path, self.lake = path, lake
@@ -172,17 +172,17 @@ class Session:
     def newSession(self):  # noqa: N802
         """With settings of its own; all else is shared."""
         self.failing("newSession")
-        own = copy.copy(self)
-        own.db = self.db.cursor()  # which each thread needs
-        own.settings = {**dict.fromkeys(spark._SETTINGS, "as Spark has it"), "spark.master": "local"}
-        own.client = SimpleNamespace(release_session=partial(self.released.append, own), close=partial(int, 0))
-        own.speak()
-        return own
+        session = copy.copy(self)
+        session.db = self.db.cursor()  # which each thread needs
+        session.settings = {**dict.fromkeys(spark._SETTINGS, "as Spark has it"), "spark.master": "local"}
+        session.client = SimpleNamespace(release_session=partial(self.released.append, session), close=partial(int, 0))
+        session.speak()
+        return session
 
     def sql(self, text):
         self.failing(text)
-        if found := re.fullmatch(r"DESCRIBE TABLE EXTENDED (\S+)", text):
-            stored = self.tables[found[1].replace('"', "")][1]
+        if match := re.fullmatch(r"DESCRIBE TABLE EXTENDED (\S+)", text):
+            stored = self.tables[match[1].replace('"', "")][1]
             head = [("Provider", "int", None), ("", "", ""), ("# Detailed Table Information", "", "")]
             return SimpleNamespace(collect=lambda: head + [("Provider", stored, "")] * bool(stored))
         assert {key: self.settings.get(key) for key in spark._SETTINGS} | self.bound == spark._SETTINGS | self.bound
@@ -198,8 +198,8 @@ class Session:
 class Remote(Session):
     """A session like that of Connect, which has no context."""
 
-    def __init__(self, *setup, **more):
-        super().__init__(*setup, **more)
+    def __init__(self, *setup, **options):
+        super().__init__(*setup, **options)
         del self.sparkContext
 
 
@@ -266,12 +266,12 @@ def test_a_session_counts_a_table_and_is_left_as_it_was(kind):
 @pytest.mark.no_cover
 @pytest.mark.usefixtures("duck")
 @pytest.mark.parametrize("kind", [Session, Remote])
-@pytest.mark.parametrize("written", [{"part 0": (91, 5)}, {"part-1": (80, 9)}, {"part-2": (1, 1)}])
-def test_a_table_whose_files_change_while_it_is_counted_is_refused(kind, written):
-    """Where they are to be seen: with Connect the count goes on."""
+@pytest.mark.parametrize("files", [{"part 0": (91, 5)}, {"part-1": (80, 9)}, {"part-2": (1, 1)}])
+def test_a_table_whose_files_change_while_it_is_counted_is_refused(kind, files):
+    """If Spark shows them: with Connect the count goes on."""
     session = kind(*PEOPLE, tables=STORED)
     counter = open_counter(session, DOMAIN, SOURCE)
-    session.failing = lambda text: session.lake.update(written if "people" in text and "counted" in text else {})
+    session.failing = lambda text: session.lake.update(files if "people" in text and "counted" in text else {})
     if kind is Remote:
         assert counter.count([("x",)])["x",].tolist() == [1, 2, 0]
         return
@@ -390,21 +390,21 @@ def test_what_is_no_table_of_records_is_refused():
         *PEOPLE, "CREATE TABLE other (x INTEGER)",
         tables={**STORED, "v": ("VIEW", ""), "t": ("TEMPORARY", ""), "other": ("EXTERNAL", "jdbc")},
     )  # fmt: skip
-    for table, words in {
+    for table, code in {
         None: "data.spark-table-not-named",
         "none": "data.spark-table-not-found",
         "v": "data.spark-table-is-a-view",
         "t": "data.spark-table-is-a-view",
         "other": "data.spark-format-not-read",
     }.items():
-        with refused(words) as caught:
+        with refused(code) as caught:
             open_counter(session, DOMAIN, replace(SOURCE, table=table))
         leaks_nothing(caught.value)
-    for attribute, words in {
+    for attribute, code in {
         fn.Ordered(0, 1, column="born"): "data.column-of-wrong-type",
         fn.Categorical(["b "], column="fixed"): "data.code-with-final-blank",
     }.items():
-        with refused(words):
+        with refused(code):
             open_counter(session, fn.Domain(x=attribute), SOURCE).check(["x"])
     session.tables["people"] = ("EXTERNAL", "")
     with refused("data.spark-format-not-read"):
@@ -415,7 +415,7 @@ def test_what_is_no_table_of_records_is_refused():
 
 @pytest.mark.usefixtures("duck")
 @pytest.mark.parametrize("state", ["22P02", None, "not a state"])
-def test_what_spark_says_of_an_error_is_told_to_nobody(state, caplog):
+def test_the_text_of_an_error_of_spark_is_not_repeated(state, caplog):
     def fail(*_):
         logging.getLogger("SQLQueryContextLogger").error(SECRET)
         raise Failed(state)
@@ -462,7 +462,7 @@ def test_an_address_means_the_session_that_is_there(monkeypatch):
 
 def test_kinds_of_columns():
     for name, kind in {"LongType": ColumnKind.INTEGER, "CharType": ColumnKind.FIXED, "MapType": None}.items():
-        assert spark._kind(SimpleNamespace(dataType=named(name), metadata={})) == (kind, name)
+        assert spark._kind(SimpleNamespace(dataType=instance_of(name), metadata={})) == (kind, name)
 
 
 def test_the_statement_is_that_of_databricks(monkeypatch):
@@ -478,32 +478,32 @@ def test_the_statement_is_that_of_databricks(monkeypatch):
 @pytest.fixture
 def lake(tried_once):
     """Runs statements of Spark's; tables are dropped."""
-    made = []
+    made_tables = []
 
     def run(*statements):
         for line in statements:
             real().sql(line)
-            made.extend(re.findall(r"CREATE TABLE (\w+)", line))
+            made_tables.extend(re.findall(r"CREATE TABLE (\w+)", line))
         return real()
 
     yield run
-    for name in made:
+    for name in made_tables:
         real().sql(f"DROP TABLE IF EXISTS {name}")
 
 
-def test_what_java_calls_an_error_is_told_and_nothing_of_what_it_says():
+def test_the_class_of_a_java_error_is_reported_without_its_text():
     """Detects a driver without memory whose user gets advice about the cluster."""
 
-    def fail(told):
-        raise type("Py4JJavaError", (Exception,), {})(f"An error occurred while calling o7.toPythonIterator.\n{told}")
+    def fail(text):
+        raise type("Py4JJavaError", (Exception,), {})(f"An error occurred while calling o7.toPythonIterator.\n{text}")
 
-    for told, code, kind in (
+    for java_text, code, kind in (
         (f": java.lang.OutOfMemoryError: Java heap {SECRET}\n\tat x.Y", "data.memory-exhausted", "OutOfMemoryError"),
         (f": org.apache.spark.SparkException: Job {SECRET}", "data.records-not-counted", "SparkException"),
         (f"{SECRET}", "data.records-not-counted", "Py4JJavaError"),
     ):
         with pytest.raises(DataError) as caught:
-            quietly(partial(fail, told), not_counted("Spark", "Ask the owner."))
+            quietly(partial(fail, java_text), not_counted("Spark", "Ask the owner."))
         assert caught.value.code == code
         assert caught.value.needed == f"The reported error is {kind}."
         leaks_nothing(caught.value)
@@ -520,7 +520,7 @@ def test_types_and_values_of_spark(lake, frame):
         "INSERT INTO t VALUES ('b', 'a ', 2, -1, NULL, 0.5, 'p7', 3, NULL)",
     )
     data = session.table("t") if frame else session
-    for attribute, wanted in {
+    for attribute, expected in {
         fn.Categorical(["a", "A"], column="c"): [1, 1],
         fn.Categorical(["a", "A", "a "], column="n"): [1, 1, 1],
         fn.Binned([0.1, 0.5], column="f"): [0, 1, 2],
@@ -531,7 +531,7 @@ def test_types_and_values_of_spark(lake, frame):
         fn.Ordered(1, 2, column="ODD`NAME", missing={"none": [3]}): [1, 1, 1],
     }.items():
         counter = open_counter(data, fn.Domain(x=attribute), DataSource(table="t", outside_domain=DROP))
-        assert counter.count([("x",)])["x",].tolist() == wanted
+        assert counter.count([("x",)])["x",].tolist() == expected
     with refused("data.column-of-wrong-type"):
         open_counter(data, fn.Domain(x=fn.Ordered(0, 1, column="day")), DataSource(table="t")).check(["x"])
     domain = fn.Domain(n=fn.Categorical(["a", "A", "a "]))
@@ -577,10 +577,10 @@ def test_no_value_is_in_a_message_or_a_log_of_spark(lake, capfd):
     leaks_nothing(caught.value)
     assert SECRET not in "".join(capfd.readouterr())
     session.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
-    place = session.table("t").inputFiles()[0].removeprefix("file://")
-    Path(place).write_bytes(b"PAR1" + os.urandom(99))
-    for kept in Path(place).parent.glob(".*.crc"):
-        kept.unlink()
+    path = session.table("t").inputFiles()[0].removeprefix("file://")
+    Path(path).write_bytes(b"PAR1" + os.urandom(99))
+    for checksum in Path(path).parent.glob(".*.crc"):
+        checksum.unlink()
     session.sql("REFRESH TABLE t")
     with contextlib.suppress(Exception):
         assert session.table("t").count() == 0  # so it would be counted
@@ -600,9 +600,9 @@ def test_two_counts_at_once_in_one_session_of_spark(lake):
     before, level = dict(session.conf.getAll), logging.root.manager.disable
     heard = []
     counters = [open_counter("spark:t", fn.Domain(x=fn.Ordered(0, 1)), DataSource()) for _ in range(2)]
-    told = lambda _: heard.append((dict(session.conf.getAll) == before, logging.root.manager.disable))  # noqa: E731
+    count_reported = lambda _: heard.append((dict(session.conf.getAll) == before, logging.root.manager.disable))  # noqa: E731
     with ThreadPoolExecutor(2) as pool:
-        counts = [*pool.map(lambda c: [c.count([("x",)], told)["x",].tolist() for _ in range(3)], counters)]
+        counts = [*pool.map(lambda c: [c.count([("x",)], count_reported)["x",].tolist() for _ in range(3)], counters)]
     assert counts == [[[500, 500]] * 3] * 2
     assert set(heard) == {(True, level)}
     assert dict(session.conf.getAll) == before

@@ -26,13 +26,13 @@ from refused import refused
 # --- random publications ----------------------------------------------------------------------------------
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-words = st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters='"'), min_size=1).filter(
+printable = st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters='"'), min_size=1).filter(
     str.isprintable
 )
-composed = words.map(lambda text: unicodedata.normalize("NFC", text)).filter(str.isprintable)
+composed = printable.map(lambda text: unicodedata.normalize("NFC", text)).filter(str.isprintable)
 positive = st.floats(min_value=1e-3, max_value=1e6)
 chances = st.floats(min_value=1e-12, max_value=1 - 1e-9)
-columns = st.none() | words
+columns = st.none() | printable
 limits = st.none() | st.floats(0.5, 2)
 sizes = st.builds(
     lambda c, p, least, more: fn.ByTableSize(c, p, least, None if more is None else (least or 1) * (1 + more)),
@@ -65,7 +65,7 @@ def attributes(draw):
 
 @st.composite
 def domains(draw):
-    names = draw(st.lists(words, min_size=1, max_size=3, unique_by=str.lower))
+    names = draw(st.lists(printable, min_size=1, max_size=3, unique_by=str.lower))
     names = [n if n.lower() not in ("value", "std_error", "moe") else n + "s" for n in names]
     return fn.Domain({n: draw(attributes()) for n in names})
 
@@ -74,9 +74,9 @@ def spellings(attribute, values):
     """Ways to write a group: single values, one alone, a list of codes; along an order a pair, and all of it."""
     if not attribute.ordered:
         return [values, values[0], {"values": values}]
-    known = [x for x in values if x not in attribute.missing_cells]
-    whole = {"first": attribute.own_values[0], "last": attribute.own_values[-1]}
-    return [values[0], {"values": values}, whole, *([x, x] for x in known[:1])]
+    declared = [x for x in values if x not in attribute.missing_cells]
+    full_range = {"first": attribute.own_values[0], "last": attribute.own_values[-1]}
+    return [values[0], {"values": values}, full_range, *([x, x] for x in declared[:1])]
 
 
 @st.composite
@@ -87,8 +87,8 @@ def arguments(draw, domain, names, number):
         values = domain[name].values
         ordered = ["cumulative", "ranges", "all"] if domain[name].ordered else []
         after = [*following] if len(domain[name].own_values) > 2 else []
-        known = ["count"] if domain[name].missing_cells else []
-        view = draw(st.sampled_from(["each", "groups", *ordered, *after, *known]))
+        declared = ["count"] if domain[name].missing_cells else []
+        view = draw(st.sampled_from(["each", "groups", *ordered, *after, *declared]))
         if view == "each" or draw(st.booleans()):
             each.append(name)
         if view == "cumulative":
@@ -104,11 +104,14 @@ def arguments(draw, domain, names, number):
         if view == "groups":
             group = st.lists(st.sampled_from(values), min_size=1, unique=True)
             groups = draw(st.dictionaries(texts, group, min_size=1, max_size=3))
-            recode[name] = {g: draw(st.sampled_from(spellings(domain[name], own))) for g, own in groups.items()}
+            recode[name] = {
+                g: draw(st.sampled_from(spellings(domain[name], values_of_group)))
+                for g, values_of_group in groups.items()
+            }
         if view in following:
             following[view][name] = draw(st.integers(1 if view == "change" else 2, len(domain[name].own_values) - 1))
     kind = draw(st.sampled_from(list(TargetKind)))
-    said = {
+    options = {
         "cumulative": prefix or None,
         "count": counted or None,
         "ranges": ranges or None,
@@ -118,39 +121,39 @@ def arguments(draw, domain, names, number):
         "confidence": draw(st.none() | chances),
     }
     if kind is TargetKind.RELATIVE_STD_ERROR:
-        said["reference"] = draw(positive | totals)
-    labels = fn.table(*each, **said, **{kind.value: 1}).labels(domain)
+        options["reference"] = draw(positive | totals)
+    labels = fn.table(*each, **options, **{kind.value: 1}).labels(domain)
     target = draw(positive | sizes)
     if labels and draw(st.booleans()):
-        by = draw(st.sampled_from(list(labels)))
-        rows = labels[by]
+        attribute = draw(st.sampled_from(list(labels)))
+        rows = labels[attribute]
         texts_of = [str(x) for x in rows]
         if draw(st.booleans()) and len(set(texts_of)) == len(rows):
-            some = draw(st.lists(st.sampled_from(texts_of), min_size=1, unique=True))
-            target = fn.ByAttribute(by, {t: draw(positive) for t in some}, default=draw(positive))
+            chosen = draw(st.lists(st.sampled_from(texts_of), min_size=1, unique=True))
+            target = fn.ByAttribute(attribute, {t: draw(positive) for t in chosen}, default=draw(positive))
         else:
-            target = fn.ByAttribute(by, [draw(positive) for _ in rows])
-    return each, {**said, kind.value: target}
+            target = fn.ByAttribute(attribute, [draw(positive) for _ in rows])
+    return each, {**options, kind.value: target}
 
 
 @st.composite
 def tables(draw, domain, number):
-    each, said = draw(arguments(domain, list(domain), number))
-    return fn.table(*each, **said)
+    each, options = draw(arguments(domain, list(domain), number))
+    return fn.table(*each, **options)
 
 
 @st.composite
 def patterns(draw, domain, number):
-    """All so many of some attributes; what is left may stand beside."""
+    """All sets of a number of attributes; the other attributes may be in every table."""
     among = draw(st.lists(st.sampled_from(list(domain)), min_size=1, unique=True))
     order = draw(st.integers(1, len(among)))
-    each, said = draw(arguments(domain, [a for a in domain if a not in among], number))
+    each, options = draw(arguments(domain, [a for a in domain if a not in among], number))
     count = math.comb(len(among), order)
-    kind = next(k.value for k in TargetKind if k.value in said)
+    kind = next(k.value for k in TargetKind if k.value in options)
     if draw(st.booleans()):
-        said[kind] = draw(st.lists(positive, min_size=count, max_size=count))
-    said["name"] = draw(st.none() | st.just(said["name"].replace("\0", "")))
-    return fn.all_tables(order, among, *each, **said)
+        options[kind] = draw(st.lists(positive, min_size=count, max_size=count))
+    options["name"] = draw(st.none() | st.just(options["name"].replace("\0", "")))
+    return fn.all_tables(order, among, *each, **options)
 
 
 @st.composite
@@ -228,12 +231,12 @@ def test_objects_and_documents_convert_without_loss(publication):
     assert Spec.parse(json.loads(json.dumps(spec.document(), allow_nan=False))).publication() == publication
     assert Spec.from_publication(spec.publication()) == spec
     # order has a meaning that == on mappings does not see
-    again = Spec.from_toml(spec.to_toml()).publication()
-    for mine, theirs in zip(publication.workload.tables, again.workload.tables, strict=True):
+    parsed = Spec.from_toml(spec.to_toml()).publication()
+    for mine, theirs in zip(publication.workload.tables, parsed.workload.tables, strict=True):
         assert repr(mine) == repr(theirs)
-    for mine, theirs in zip(publication.workload.tables.parts, again.workload.tables.parts, strict=True):
+    for mine, theirs in zip(publication.workload.tables.parts, parsed.workload.tables.parts, strict=True):
         assert type(mine) is type(theirs)  # a pattern stays one
-    assert list(again.workload.domain) == list(publication.workload.domain)
+    assert list(parsed.workload.domain) == list(publication.workload.domain)
 
 
 entries = st.integers(-(2**31), 2**31) | st.floats(-1e9, 1e9).map(lambda x: round(x, 3))
@@ -247,22 +250,22 @@ entries = st.integers(-(2**31), 2**31) | st.floats(-1e9, 1e9).map(lambda x: roun
 def test_matrices_convert_without_loss(rows):
     publication = fn.Publication(fn.matrix_workload(np.array(rows), margins=[1.5] * len(rows), name="q"))
     spec = Spec.from_publication(publication)
-    for again in (spec.publication(), Spec.from_toml(spec.to_toml()).publication()):
-        mine, theirs = publication.workload["q"].matrix.matrix, again.workload["q"].matrix.matrix
+    for parsed in (spec.publication(), Spec.from_toml(spec.to_toml()).publication()):
+        mine, theirs = publication.workload["q"].matrix.matrix, parsed.workload["q"].matrix.matrix
         assert mine.dtype == theirs.dtype
         np.testing.assert_array_equal(mine, theirs)
-        assert again.workload["q"].target == publication.workload["q"].target
-        assert again.workload.domain == publication.workload.domain
+        assert parsed.workload["q"].target == publication.workload["q"].target
+        assert parsed.workload.domain == publication.workload.domain
 
 
 def test_numpy_scalars_are_written_as_plain_values():
     domain = fn.Domain(a=fn.Ordered(0, 3), b=fn.Categorical(["x", "y"]))
-    by = fn.ByAttribute("b", [np.float32(1.5), np.int64(2)], default=np.float64(3))
-    made = [
-        fn.table("b", ranges={"a": [(np.int64(0), np.int64(2))]}, relative_std_error=by, reference=np.float32(2)),
+    targets = fn.ByAttribute("b", [np.float32(1.5), np.int64(2)], default=np.float64(3))
+    table_list = [
+        fn.table("b", ranges={"a": [(np.int64(0), np.int64(2))]}, relative_std_error=targets, reference=np.float32(2)),
         fn.table(groups={"a": {"low": np.arange(2)}}, margin=np.int64(4), name="recoded"),
     ]
-    publication = fn.Publication(fn.Workload(domain, made))
+    publication = fn.Publication(fn.Workload(domain, table_list))
     assert Spec.from_publication(publication).publication() == publication
     assert Spec.from_toml(Spec.from_publication(publication).to_toml()).publication() == publication
 
@@ -283,7 +286,7 @@ SMALL = fn.Workload(
     fn.Domain(area=fn.Categorical({1: "North", 2: "South"}), age=fn.Ordered(0, 3)),
     [fn.table("area", margin=4), fn.table("area", cumulative="age", margin=fn.ByAttribute("age", [9, 9, 9, 8]))],
 )
-SAID = {
+VARIANTS = {
     "total error": {"objective": fn.Objective("total-error", "inverse-variance")},
     "hybrid": {"objective": fn.Objective("hybrid", "inverse-std-error", 1e-3)},
     "cell budgets": {"cell_budgets": fn.CellBudgets(("area",), (0.1, 1))},
@@ -300,7 +303,7 @@ SAID = {
 }
 
 
-def test_patterns_are_said_in_words():
+def test_patterns_are_declared_in_words():
     """Every part of the format, with the objects it means; what is written back is as short."""
     domain = fn.Domain({a: fn.Ordered(0, 2) for a in "abcd"})
     head = "".join(f"[domain.{a}]\ntype = 'ordered'\nlow = 0\nhigh = 2\n" for a in "abcd")
@@ -348,10 +351,10 @@ def test_patterns_are_said_in_words():
         spec = Spec.from_toml(f"{head}[[tables]]\n{text}\n")
         assert spec.publication().workload == fn.Workload(domain, [meant]), text
         assert Spec.from_toml(spec.to_toml()).publication() == spec.publication()
-        (written,) = Spec.from_publication(spec.publication()).document()["tables"]
+        (document,) = Spec.from_publication(spec.publication()).document()["tables"]
         if "all" in text:
-            assert written["pattern"] == {1: "singles", 2: "pairs", 3: "triples", 4: 4}[meant.order]
-            assert written["pattern_attributes"] == list(meant.pattern_attributes)
+            assert document["pattern"] == {1: "singles", 2: "pairs", 3: "triples", 4: 4}[meant.order]
+            assert document["pattern_attributes"] == list(meant.pattern_attributes)
         assert Spec.from_publication(spec.publication()).publication() == spec.publication()
 
 
@@ -378,14 +381,14 @@ def test_parts_keep_their_places():
         },
         {"name": "total", "margin": 1.0},
     ]
-    for again in (Spec.parse(document), Spec.from_toml(Spec.from_publication(publication).to_toml())):
-        assert again.publication() == publication
-        assert again.publication().workload.tables.parts == tuple(parts)
+    for parsed in (Spec.parse(document), Spec.from_toml(Spec.from_publication(publication).to_toml())):
+        assert parsed.publication() == publication
+        assert parsed.publication().workload.tables.parts == tuple(parts)
     plan = fn.plan(publication)
     assert fn.Plan.from_json(plan.to_json()).publication == publication
     assert fn.Plan.from_json(plan.to_json()).hash == plan.hash
-    written = fn.plan(fn.Publication(fn.Workload(domain, list(publication.workload.tables))))
-    assert written.hash != plan.hash  # the document says which words were used
+    explicit = fn.plan(fn.Publication(fn.Workload(domain, list(publication.workload.tables))))
+    assert explicit.hash != plan.hash  # the document says which words were used
 
 
 def test_rules_may_be_given_as_parts_of_the_document():
@@ -405,12 +408,12 @@ def test_rules_may_be_given_as_parts_of_the_document():
     }
 
 
-@pytest.mark.parametrize("said", SAID)
-def test_a_plan_file_keeps_all_that_a_publication_says(said):
-    plan = fn.plan(fn.Publication(SMALL, **SAID[said]))
-    again = fn.Plan.from_json(plan.to_json())
-    assert again.publication == plan.publication == Spec.from_publication(plan.publication).publication()
-    assert (again.hash, again.exact_cost, again.objective_value, again.bound) == (
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_plan_file_keeps_all_that_a_publication_says(variant):
+    plan = fn.plan(fn.Publication(SMALL, **VARIANTS[variant]))
+    parsed = fn.Plan.from_json(plan.to_json())
+    assert parsed.publication == plan.publication == Spec.from_publication(plan.publication).publication()
+    assert (parsed.hash, parsed.exact_cost, parsed.objective_value, parsed.bound) == (
         plan.hash,
         plan.exact_cost,
         plan.objective_value,
@@ -429,7 +432,7 @@ def test_documents_say_only_what_is_not_usual():
     workload = fn.Workload(fn.Domain(a=fn.Ordered(0, 1)), [fn.table("a", margin=2)])
     usual = fn.Publication(workload, fn.PrivacyUnit(max_records=2), fn.DataSource("people"))
     assert json.dumps(Spec.from_publication(usual).document()) == json.dumps(document)
-    said = {
+    variants = {
         "objective": ({"goal": "hybrid", "total_error_weight": 2.0}, fn.Objective("hybrid", total_error_weight=2)),
         "cell_budgets": ({"attributes": ["a"], "values": [1.0, 0.0]}, fn.CellBudgets(["a"], [1, 0])),
         "composed_with": (["ab" * 32], ["ab" * 32]),
@@ -439,9 +442,9 @@ def test_documents_say_only_what_is_not_usual():
             "definition": promised,
             "max_records": 2,
         }
-    for key, (written, meant) in said.items():
-        found = Spec.from_publication(replace(usual, **{key: meant})).document()
-        assert (found if key == "objective" else found["privacy"])[key] == written
+    for key, (value, meant) in variants.items():
+        result = Spec.from_publication(replace(usual, **{key: meant})).document()
+        assert (result if key == "objective" else result["privacy"])[key] == value
 
 
 # --- reading --------------------------------------------------------------------------------------------------
@@ -477,7 +480,7 @@ def test_the_demonstration_is_read_as_its_text_says():
     assert publication.unit.describe().startswith("one filing unit")
 
 
-def test_every_part_of_a_table_can_be_said():
+def test_every_part_of_a_table_can_be_declared():
     document = (
         DOMAIN
         + """
@@ -523,18 +526,18 @@ std_error = 2
     spec = Spec.from_toml(document)
     assert spec.publication().workload == expected
     # groups keep their order through TOML, where {first, last} would move behind the lists
-    again = Spec.from_toml(spec.to_toml()).publication().workload.tables[1]
-    assert again.labels(domain) == {"age": ("young", "odd", "a", "old")}
-    assert again == expected.tables[1]
+    parsed = Spec.from_toml(spec.to_toml()).publication().workload.tables[1]
+    assert parsed.labels(domain) == {"age": ("young", "odd", "a", "old")}
+    assert parsed == expected.tables[1]
 
 
 def test_groups_by_first_and_last_work_on_bins_and_only_where_there_is_an_order():
     binned = '[domain.pay]\ntype = "binned"\ncuts = [10, 20, 30]\n'
     table = "[[tables]]\nmargin = 1\ngroups = {{ {} = {{ low = {{ first = {}, last = {} }} }} }}\n"
     spec = Spec.from_toml(binned + table.format("pay", '"under 10"', '"20 to under 30"'))
-    asked = spec.publication()
-    assert asked.workload.tables[0].view("pay").operator(asked.domain["pay"]).groups == ((0, 1, 2),)
-    assert Spec.from_toml(spec.to_toml()).publication() == asked
+    publication = spec.publication()
+    assert publication.workload.tables[0].view("pay").operator(publication.domain["pay"]).groups == ((0, 1, 2),)
+    assert Spec.from_toml(spec.to_toml()).publication() == publication
     with refused("domain.unknown-value"):
         Spec.from_toml(binned + table.format("pay", "5", '"20 to under 30"')).publication()
     with refused("domain.range-without-order"):
@@ -553,27 +556,27 @@ def test_a_cost_is_exact_as_written():
     ):
         publication = Spec.from_toml(f"budget = {{ rho = {text} }}\n" + REST).publication()
         assert publication.budget == fn.Budget(rho=rho)
-    own = Spec.from_toml("budget = { epsilon = 1, delta = 1e-9 }\n[privacy]\ndelta = 1e-5\n" + REST)
-    assert own.publication().budget == fn.Budget(epsilon=1, delta=1e-9)
+    with_delta = Spec.from_toml("budget = { epsilon = 1, delta = 1e-9 }\n[privacy]\ndelta = 1e-5\n" + REST)
+    assert with_delta.publication().budget == fn.Budget(epsilon=1, delta=1e-9)
     shared = Spec.from_toml("[privacy]\ndelta = 1e-5\ncap = { epsilon = 1 }\n" + REST)
     assert shared.publication().cap == fn.Budget(epsilon=1, delta=1e-5)
     assert Spec.from_publication(shared.publication()).document()["privacy"]["cap"] == {"epsilon": 1.0}
 
 
 @pytest.mark.parametrize("privacy", list(fn.Privacy))
-def test_what_is_promised_is_said_in_a_word_or_beside_the_rest(privacy):
+def test_a_definition_is_a_word_or_a_key_of_privacy(privacy):
     word = Spec.from_toml(f"privacy = '{privacy}'\n" + REST)
     table = Spec.from_toml(f"[privacy]\ndefinition = '{privacy}'\n" + REST)
     assert word == table
     assert word.publication().privacy is privacy
     assert word.publication() == replace(Spec.from_toml(REST).publication(), privacy=privacy)
-    written = Spec.from_publication(word.publication())
-    assert Spec.from_toml(written.to_toml()) == written
+    spec = Spec.from_publication(word.publication())
+    assert Spec.from_toml(spec.to_toml()) == spec
     assert Spec.from_toml(word.to_toml()) == word
-    assert ("privacy" in written.document()) == (privacy is not fn.Privacy.ZCDP)
-    more = f"[privacy]\ndefinition = '{privacy}'\nneighbours = 'replace-one'\nunit = 'person'\nmax_records = 3\n"
-    said = Spec.from_toml(more + REST).publication()
-    assert (said.privacy, said.unit) == (privacy, fn.PrivacyUnit("person", 3, fn.Neighbours.REPLACE_ONE))
+    assert ("privacy" in spec.document()) == (privacy is not fn.Privacy.ZCDP)
+    text = f"[privacy]\ndefinition = '{privacy}'\nneighbours = 'replace-one'\nunit = 'person'\nmax_records = 3\n"
+    publication = Spec.from_toml(text + REST).publication()
+    assert (publication.privacy, publication.unit) == (privacy, fn.PrivacyUnit("person", 3, fn.Neighbours.REPLACE_ONE))
     document = {**room.tomllib.loads(REST), "privacy": str(privacy)}
     assert Spec.parse(document) == word
     assert document["privacy"] == str(privacy)  # what was given stays as it is
@@ -591,9 +594,9 @@ def test_a_pure_epsilon_is_exact_as_written_and_has_no_delta():
         publication = Spec.from_toml(f"privacy = 'pure'\nbudget = {{ epsilon = {text} }}\n" + REST).publication()
         assert publication.budget == fn.Budget(epsilon=epsilon)
         assert (publication.budget.pure, publication.budget.delta) == (epsilon, None)
-        again = Spec.from_publication(publication)
-        assert again.document()["budget"] == {"epsilon": str(epsilon)}
-        assert again.publication() == Spec.from_toml(again.to_toml()).publication() == publication
+        parsed = Spec.from_publication(publication)
+        assert parsed.document()["budget"] == {"epsilon": str(epsilon)}
+        assert parsed.publication() == Spec.from_toml(parsed.to_toml()).publication() == publication
         capped = f"privacy = {{ definition = 'pure', delta = 1e-9, cap = {{ epsilon = {text} }} }}\n" + REST
         publication = Spec.from_toml(capped).publication()
         assert (publication.cap, publication.delta) == (fn.Budget(epsilon=epsilon), 1e-9)
@@ -609,10 +612,10 @@ def test_the_epsilon_of_a_choice_is_one_at_delta():
             publication = Spec.from_toml(head + f"budget = {{ epsilon = {text} }}\n" + REST).publication()
             assert publication.budget == fn.Budget(epsilon=epsilon, delta=1e-9)
             assert publication.budget.pure is None
-            own = Spec.from_toml(head + f"budget = {{ epsilon = {text}, delta = 1e-5 }}\n" + REST).publication()
-            assert own.budget == fn.Budget(epsilon=epsilon, delta=1e-5)
-            for said in (publication, own):
-                assert Spec.from_toml(Spec.from_publication(said).to_toml()).publication() == said
+            with_delta = Spec.from_toml(head + f"budget = {{ epsilon = {text}, delta = 1e-5 }}\n" + REST).publication()
+            assert with_delta.budget == fn.Budget(epsilon=epsilon, delta=1e-5)
+            for each in (publication, with_delta):
+                assert Spec.from_toml(Spec.from_publication(each).to_toml()).publication() == each
 
 
 def test_a_fraction_at_delta_is_the_number_it_is_written_as():
@@ -620,7 +623,7 @@ def test_a_fraction_at_delta_is_the_number_it_is_written_as():
     assert Spec.from_toml(Spec.from_publication(publication).to_toml()).publication() == publication
 
 
-def test_goals_and_personal_privacy_are_said_in_words():
+def test_goals_and_cell_budgets_are_declared_in_words():
     budgets = "[privacy.cell_budgets]\nattributes = [{}]\nvalues = {}\n"
     half = fn.CellBudgets(("sex",), (0.5, 1))
     for text, values in (("[0.5, 1]", ""), ("{ f = 0.5 }", "default = 1\n"), ("{ m = 1, f = 0.5 }", "")):
@@ -628,16 +631,16 @@ def test_goals_and_personal_privacy_are_said_in_words():
     few = Spec.from_toml(budgets.format("'age'", "{ 3 = 1, 0 = 0 }") + "default = 0.5\n" + REST).publication()
     assert few.cell_budgets == fn.CellBudgets(("age",), (0, 0.5, 0.5, 1, *[0.5] * 6))
     labels = TABLE + '[domain.age]\ntype = "categorical"\ncodes = [1, 2]\nlabels = ["one", "two"]\n'
-    shown = Spec.from_toml(budgets.format("'age'", "{ one = 1, two = 0.25 }") + labels).publication()
-    assert shown.cell_budgets == fn.CellBudgets(("age",), (1, 0.25))
+    labelled = Spec.from_toml(budgets.format("'age'", "{ one = 1, two = 0.25 }") + labels).publication()
+    assert labelled.cell_budgets == fn.CellBudgets(("age",), (1, 0.25))
     two = Spec.from_toml(budgets.format("'sex', 'age'", [1, *[0.5] * 19]) + REST).publication()
     assert two.cell_budgets == fn.CellBudgets(("sex", "age"), (1, *[0.5] * 19))
     goals = Spec.from_toml("[objective]\ngoal = 'total-error'\nweights = 'inverse-variance'\n" + REST)
     assert goals.publication().objective == fn.Objective(fn.Goal.TOTAL_ERROR, fn.ErrorWeights.INVERSE_VARIANCE)
     hybrid = Spec.from_toml("[objective]\ngoal = 'hybrid'\ntotal_error_weight = 1e-4\n" + REST).publication()
     assert hybrid.objective == fn.Objective("hybrid", total_error_weight=1e-4)
-    beside = Spec.from_toml(f"privacy = {{ composed_with = ['{'0' * 64}'] }}\n" + REST).publication()
-    assert beside.composed_with == ("0" * 64,)
+    composed = Spec.from_toml(f"privacy = {{ composed_with = ['{'0' * 64}'] }}\n" + REST).publication()
+    assert composed.composed_with == ("0" * 64,)
 
 
 NESTED = """[domain.geo]
@@ -679,25 +682,25 @@ def test_the_readme_extended_as_its_guide_says_is_read(tmp_path):
         readme[readme.index("[privacy]") :],
         readme[readme.index("[domain.state]") :],
     )
-    plain = read(readme)
-    assert read(readme + budget) == replace(plain, budget=fn.Budget(rho=Fraction(1, 20)))
-    assert read(head + privacy + cap) == replace(plain, cap=fn.Budget(rho=Fraction(1, 20)))
-    assert read(readme + goals) == replace(plain, objective=fn.Objective("total-error", "inverse-variance"))
-    assert read(readme + cells) == replace(plain, cell_budgets=fn.CellBudgets(("status",), (1, 0.5, 1, 1)))
+    base = read(readme)
+    assert read(readme + budget) == replace(base, budget=fn.Budget(rho=Fraction(1, 20)))
+    assert read(head + privacy + cap) == replace(base, cap=fn.Budget(rho=Fraction(1, 20)))
+    assert read(readme + goals) == replace(base, objective=fn.Objective("total-error", "inverse-variance"))
+    assert read(readme + cells) == replace(base, cell_budgets=fn.CellBudgets(("status",), (1, 0.5, 1, 1)))
     pairs = read(readme.split("[[tables]]")[0] + patterns).workload
     by_size = fn.ByTableSize(2, 0.5, most=40)
-    assert pairs == fn.Workload(plain.workload.domain, [fn.all_tables(3, list(pairs.domain), std_error=by_size)])
-    assert read(pure + tables) == fn.Publication(plain.workload, budget=fn.Budget(epsilon=1), privacy="pure")
+    assert pairs == fn.Workload(base.workload.domain, [fn.all_tables(3, list(pairs.domain), std_error=by_size)])
+    assert read(pure + tables) == fn.Publication(base.workload, budget=fn.Budget(epsilon=1), privacy="pure")
     assert read(small + tables) == fn.Publication(
-        plain.workload, budget=fn.Budget(epsilon=1.0, delta=1e-6), small_database=fn.SmallDatabase(200)
+        base.workload, budget=fn.Budget(epsilon=1.0, delta=1e-6), small_database=fn.SmallDatabase(200)
     )
     singles = {"status": "single"}
     assert read(head + tables + question).questions == (
         fn.FiniteQuery.sum("total age of singles", "age", where=singles, people=150, epsilon=1),
     )
     (further,) = read(readme + also).further_tables
-    margins = fn.Workload(plain.workload.domain, [fn.table("age", margin=30)])
-    assert further == fn.Publication(margins, plain.unit, plain.source, privacy="pure")
+    margins = fn.Workload(base.workload.domain, [fn.table("age", margin=30)])
+    assert further == fn.Publication(margins, base.unit, base.source, privacy="pure")
 
 
 @pytest.mark.parametrize(
@@ -708,7 +711,7 @@ def test_what_is_no_exact_number_is_refused_at_once(text):
         exact_number(text)
 
 
-def test_files_of_codes_lie_beside_the_specification(tmp_path):
+def test_files_of_codes_lie_next_to_the_specification(tmp_path):
     (tmp_path / "codes.csv").write_text("code,label\n1,one\n2,two\n", encoding="utf-8")
     text = '[domain.a]\ntype = "categorical"\ncodes_file = "codes.csv"\n[[tables]]\nattributes = ["a"]\nmargin = 1\n'
     (tmp_path / "spec.toml").write_text(text, encoding="utf-8-sig")  # as some editors save it
@@ -723,16 +726,16 @@ def test_files_of_codes_lie_beside_the_specification(tmp_path):
 
 def test_lookups_in_line_and_in_files(tmp_path):
     head = '[[tables]]\nattributes = ["a"]\nmargin = 1\n[domain.a]\ntype = "categorical"\ncodes = ["w", "e"]\n'
-    wanted = fn.Categorical(["w", "e"], column="postcode", lookup={"1000": "e", "02000": "w"})
+    expected = fn.Categorical(["w", "e"], column="postcode", lookup={"1000": "e", "02000": "w"})
     (tmp_path / "regions.csv").write_text("value,code\n1000,e\n02000,w\n", encoding="utf-8")
-    for said in (
+    for text in (
         'lookup = { 1000 = "e", 02000 = "w" }',
         'lookup = [["1000", "e"], ["02000", "w"]]',
         'lookup_file = "regions.csv"',
     ):
-        found = Spec.from_toml(f'{head}column = "postcode"\n{said}').publication(tmp_path)
-        assert found.workload.domain["a"] == wanted
-        assert Spec.from_publication(found).publication() == found
+        publication = Spec.from_toml(f'{head}column = "postcode"\n{text}').publication(tmp_path)
+        assert publication.workload.domain["a"] == expected
+        assert Spec.from_publication(publication).publication() == publication
     with refused("spec.file-folder-unknown"):
         Spec.from_toml(f'{head}lookup_file = "regions.csv"').publication()
     assert Spec.from_toml(f'{head}lookup = [[1, "e"], [2, "w"]]').publication().workload.domain["a"].cell(2.0) == 0
@@ -741,12 +744,12 @@ def test_lookups_in_line_and_in_files(tmp_path):
         'lookup = { 1 = "e" }': "domain.lookup-codes-unused",
         'lookup = [["1", "e", "w"]]': "spec.wrong-length",
     }
-    for said, words in wrong.items():
-        with refused(words):
-            Spec.from_toml(f"{head}{said}").publication(tmp_path)
+    for text, code in wrong.items():
+        with refused(code):
+            Spec.from_toml(f"{head}{text}").publication(tmp_path)
 
 
-def test_a_number_that_python_does_not_write_is_told():
+def test_a_number_that_python_does_not_write_is_refused():
     """The number has more digits than Python writes by default."""
     with refused("spec.several-problems"):
         Spec.from_toml(f"title = 0x{'f' * 5000}")
@@ -834,12 +837,12 @@ def objective(lines):
     return f"objective = {{ {lines} }}\n" + REST
 
 
-def budget(attributes, values, more=""):
-    return f"[privacy.cell_budgets]\nattributes = {attributes}\nvalues = {values}\n{more}\n" + REST
+def budget(attributes, values, extra=""):
+    return f"[privacy.cell_budgets]\nattributes = {attributes}\nvalues = {values}\n{extra}\n" + REST
 
 
-def beside(plans, more=""):
-    return f"privacy = {{ composed_with = {plans}{more} }}\n" + REST
+def composed_with(plans, extra=""):
+    return f"privacy = {{ composed_with = {plans}{extra} }}\n" + REST
 
 
 REST = DOMAIN + TABLE
@@ -1175,15 +1178,15 @@ REFUSED = {
         "spec.zcdp-only",
     ),
     "a pure plan beside another": (
-        beside(["0" * 64], ", definition = 'pure'"),
+        composed_with(["0" * 64], ", definition = 'pure'"),
         "spec.zcdp-only",
     ),
     "a free pure plan": (
-        beside(["0" * 64], ", definition = 'pure', must_be_free = true"),
+        composed_with(["0" * 64], ", definition = 'pure', must_be_free = true"),
         "spec.zcdp-only",
     ),
     "a choice beside another": (
-        beside(["0" * 64], ", definition = 'auto'"),
+        composed_with(["0" * 64], ", definition = 'auto'"),
         "spec.zcdp-only",
     ),
     "a δ of one": ("privacy = { delta = 1 }\n" + REST, "spec.delta-out-of-range"),
@@ -1342,14 +1345,14 @@ REFUSED = {
         "spec.single-record-options",
     ),
     "plans beside for pairs of records": (
-        beside(["0" * 64], ", neighbours = 'replace-one'"),
+        composed_with(["0" * 64], ", neighbours = 'replace-one'"),
         "spec.single-record-options",
     ),
-    "a plan beside by another name": (beside(["plan"]), "spec.plan-hash-malformed"),
-    "a plan beside in capitals": (beside(["A" * 64]), "spec.plan-hash-malformed"),
-    "a plan beside twice": (beside(["0" * 64] * 2), "spec.plan-twice"),
-    "a plan beside out of a list": (beside(f"'{'0' * 64}'"), "spec.wrong-type"),
-    "a plan beside as a number": (beside([1]), "spec.wrong-type"),
+    "a plan beside by another name": (composed_with(["plan"]), "spec.plan-hash-malformed"),
+    "a plan beside in capitals": (composed_with(["A" * 64]), "spec.plan-hash-malformed"),
+    "a plan beside twice": (composed_with(["0" * 64] * 2), "spec.plan-twice"),
+    "a plan beside out of a list": (composed_with(f"'{'0' * 64}'"), "spec.wrong-type"),
+    "a plan beside as a number": (composed_with([1]), "spec.wrong-type"),
     "a matrix beyond 64 bits": (f"{DOMAIN}[[tables]]\nmatrix = [[{2**63}]]\nmargin = 1", "spec.matrix-entry-too-long"),
 }
 
@@ -1364,7 +1367,7 @@ def test_what_cannot_be_meant_is_refused_in_one_sentence(case):
     assert raised.value.exit_code == 3
 
 
-def test_a_mistake_made_many_times_is_told_briefly():
+def test_a_mistake_made_many_times_is_reported_briefly():
     document = {"domain": {"a": {"type": "binned", "cuts": ["1"] * 100_000}}, "tables": [{"margin": 1}]}
     with pytest.raises(SpecError) as raised:
         Spec.parse(document)
@@ -1437,7 +1440,7 @@ def test_the_schema_accepts_what_is_read_and_refuses_what_is_not():
 
 
 @pytest.mark.parametrize("privacy", list(fn.Privacy))
-def test_the_schema_accepts_a_promise_beside_the_rest(privacy):
+def test_the_schema_accepts_a_definition_with_other_keys(privacy):
     schema = json_schema()
     for epsilon in ("'1/3'", "0.5", "2"):
         text = f"budget = {{ epsilon = {epsilon} }}\nprivacy.definition = '{privacy}'\n" + REST
@@ -1476,7 +1479,7 @@ def test_every_key_of_the_schema_is_a_key_that_is_read():
     assert math.isfinite(schema["$defs"]["AccuracySpec"]["properties"]["confidence"]["default"])
 
 
-def test_all_mistakes_that_do_not_follow_from_others_are_told_at_once():
+def test_all_independent_mistakes_are_reported_at_once():
     text = """
     [privacy]
     unit = ""
@@ -1503,9 +1506,9 @@ def test_all_mistakes_that_do_not_follow_from_others_are_told_at_once():
     problems = refused.value.problems
     assert refused.value.code == "spec.several-problems"
     assert [x.place for x in problems] == ["privacy.unit", "budget.rho", "tables[0]", "tables[1]", "questions[0]"]
-    told = [str(refused.value).find(f"{i}. {x.place}: {x.reason}") for i, x in enumerate(problems, 1)]
-    assert -1 not in told
-    assert told == sorted(told)
+    positions = [str(refused.value).find(f"{i}. {x.place}: {x.reason}") for i, x in enumerate(problems, 1)]
+    assert -1 not in positions
+    assert positions == sorted(positions)
     assert str(refused.value).count("No data were read.") == 1
     with pytest.raises(SpecError) as refused:
         Spec.from_toml(text + "\n[[tables]]\nattributes = ['age']\n" * 9).publication()
@@ -1537,8 +1540,8 @@ def test_an_unknown_key_hides_no_mistake_but_those_that_follow_from_it():
     """
     with pytest.raises(SpecError) as refused:
         Spec.from_toml(text)
-    found = [(x.code, x.place) for x in refused.value.problems]
-    assert sorted(found) == [  # none is missing: "cuts" was called "edges"
+    problems = [(x.code, x.place) for x in refused.value.problems]
+    assert sorted(problems) == [  # none is missing: "cuts" was called "edges"
         ("spec.attribute-type-unknown", "domain.sex.type"),
         ("spec.unknown-key", "data.sources"),
         ("spec.unknown-key", "domain.age.edges"),

@@ -26,7 +26,7 @@ def is_example(line):
     return line.startswith("# ") and " = " in line and line.count("#") == 2
 
 
-def said(text, lines=is_marked):
+def completed(text, lines=is_marked):
     """Return the text with the marked lines completed by their examples."""
     return "".join(x.removeprefix("# ") if lines(x) else x for x in text.splitlines(keepends=True))
 
@@ -47,7 +47,7 @@ def test_every_kind_of_attribute_can_be_begun_with():
 
 
 def test_with_what_is_marked_it_can_be_planned_for(planned):
-    plan = planned(said(begun(NAMES)))
+    plan = planned(completed(begun(NAMES)))
     assert list(plan.publication.workload.domain)[:3] == ["sex", "age", "in come"]
     assert plan.publication.workload.domain.steps == {"pay": (200_000,)}
     assert len(plan.tables) == len(NAMES)
@@ -57,27 +57,29 @@ def test_with_what_is_marked_it_can_be_planned_for(planned):
 def test_every_example_is_one(planned, name):
     """Those that are not marked too."""
     text = begun({name: NAMES[name], "other": "ordered"})
-    assert planned(said(text, is_example)).publication.source.name == "survey-2026"
+    assert planned(completed(text, is_example)).publication.source.name == "survey-2026"
 
 
 def test_without_one_of_them_it_is_refused(planned):
     text = begun(NAMES)
     marked = [x for x in text.splitlines() if is_marked(x)]
     assert len(marked) == 10
-    for left in marked:
+    for marked_line in marked:
         with pytest.raises(FitnoiseError):
-            planned(said(text, lambda line, left=left: is_marked(line) and line.strip() != left))
+            planned(
+                completed(text, lambda line, marked_line=marked_line: is_marked(line) and line.strip() != marked_line)
+            )
 
 
-def test_amounts_alone_have_sums_alone(planned):
-    (summary,) = planned(said(begun({"pay": "amount"}))).tables
+def test_amounts_without_other_attributes_have_only_sums(planned):
+    (summary,) = planned(completed(begun({"pay": "amount"}))).tables
     assert (summary.name, summary.numbers) == ("pay sum", 1)
 
 
 def test_the_question_is_one(planned):
     text = begun({"sex": "categorical"})
     lines = text[text.index("# [[questions]]") :].replace("# [[", "[[").splitlines()
-    plan = planned(said(text) + "\n".join(line.removeprefix("# ") for line in lines))
+    plan = planned(completed(text) + "\n".join(line.removeprefix("# ") for line in lines))
     assert [q.name for q in plan.finite_summaries] == ["how many"]
 
 
@@ -88,7 +90,7 @@ def test_any_names_that_attributes_may_have(attributes):
         text = begun(attributes)
     except DomainError:
         return
-    assert list(tomllib.loads(said(text))["domain"]) == list(attributes)
+    assert list(tomllib.loads(completed(text))["domain"]) == list(attributes)
 
 
 def test_the_command_writes_it_once(tmp_path, capfdbinary):
@@ -105,7 +107,7 @@ def test_the_command_writes_it_once(tmp_path, capfdbinary):
 
 
 @pytest.mark.parametrize(
-    ("names", "words"),
+    ("names", "text"),
     [
         (("age", "age=ordered"), "'age' is named twice"),
         (("age=number",), "There is no type 'number'"),
@@ -114,8 +116,8 @@ def test_the_command_writes_it_once(tmp_path, capfdbinary):
         ((), "Missing argument"),
     ],
 )
-def test_what_cannot_be_begun_is_told(names, words, tmp_path, capsys):
+def test_an_impossible_starter_specification_is_refused(names, text, tmp_path, capsys):
     file = tmp_path / "spec.toml"
     by_command("init", *names, "-o", str(file))
-    assert words in capsys.readouterr().err
+    assert text in capsys.readouterr().err
     assert not file.exists()

@@ -21,7 +21,7 @@ from refused import refused
 pytestmark = pytest.mark.usefixtures("one_engine")
 
 X = fn.Domain(x=fn.Ordered(0, 9))
-PLAIN = [name for name, sample in zoo.ATTRIBUTES.items() if sample.attribute.column is None and sample.kind != "bool"]
+SIMPLE = [name for name, sample in zoo.ATTRIBUTES.items() if sample.attribute.column is None and sample.kind != "bool"]
 """Programs take no names of columns with spaces, and have no truth values."""
 
 
@@ -39,16 +39,16 @@ def sheet(tmp_path):
         book = openpyxl.Workbook()
         book.remove(book.active)
         for title, lines in sheets.items():
-            place = book.create_sheet(title)
+            rows = book.create_sheet(title)
             for line in lines:
-                place.append(line)
+                rows.append(line)
         book.save(tmp_path / path)
         return tmp_path / path
 
     return make
 
 
-@pytest.mark.parametrize("attribute", PLAIN)
+@pytest.mark.parametrize("attribute", SIMPLE)
 @pytest.mark.parametrize("ending", [x if x == "sav" else pytest.param(x, marks=pytest.mark.no_cover) for x in WRITERS])
 def test_every_attribute_counts_as_declared(ending, attribute, tmp_path):
     source, sample = program(ending), zoo.ATTRIBUTES[attribute]
@@ -92,7 +92,7 @@ def test_sheets(sheet):
 
 
 @pytest.mark.parametrize(
-    ("lines", "words"),
+    ("lines", "code"),
     [
         ([["x", "y"], [1, 2], ["=A2+1", 2]], "data.sheet-with-formula"),
         ([["x", "y"], [1, 2], [1, "=SUM(A:A)"]], "data.sheet-with-formula"),
@@ -104,12 +104,12 @@ def test_sheets(sheet):
         ([["Xk7secret"], [1]], "data.column-missing"),
     ],
 )
-def test_sheets_that_are_refused(sheet, lines, words):
+def test_sheets_that_are_refused(sheet, lines, code):
     path = sheet(people=lines)
-    if words is None:  # a name that is exact is the one that is meant
+    if code is None:  # a name that is exact is the one that is meant
         assert count(path, X["x"])[1] == 1
         return
-    with refused(words) as caught:
+    with refused(code) as caught:
         count(path, X["x"])
     assert "secret" not in str(caught.value)
 
@@ -150,13 +150,13 @@ def test_files_that_are_something_else(ending, tmp_path):
 
 @pytest.mark.parametrize(("ending", "library"), [("sav", "pyreadstat"), ("xlsx", "openpyxl")])
 def test_without_the_library(ending, library, tmp_path, monkeypatch):
-    found = builtins.__import__
+    original = builtins.__import__
     monkeypatch.delitem(__import__("sys").modules, library)
 
     def without(name, *rest):
         if name.partition(".")[0] == library:
             raise ImportError
-        return found(name, *rest)
+        return original(name, *rest)
 
     monkeypatch.setattr("importlib.import_module", without)
     with refused("data.reader-missing"):

@@ -28,20 +28,20 @@ SIMULATED = 0.01
 NUMBERS = ("value", "std_error", "moe", "unbiased_value", "biased_value", "simulated_rmse")
 
 
-def written(name):
+def plan_text(name):
     """A plan's text, byte by byte."""
     return (STORED / "plans" / f"{name}.json").read_bytes().decode()
 
 
 def plan_of(name):
-    return fn.Plan.from_json(written(name))
+    return fn.Plan.from_json(plan_text(name))
 
 
 def optional(text):
     return None if text is None else Fraction(text)
 
 
-def told(verification):
+def failed_claims(verification):
     """The claims that do not hold."""
     return {c.claim: c.found for c in verification.checks if not c.holds}
 
@@ -58,14 +58,14 @@ def rows_of(path):
 def test_the_samples_are_all_there():
     assert {p.stem for p in (STORED / "plans").iterdir()} == PLANS.keys()
     assert {p.name for p in (STORED / "releases").iterdir()} == RELEASES.keys() < PLANS.keys()
-    made = [json.loads(written(name)) for name in PLANS]
-    assert {part["mechanism"] for d in made for part in d["tables"]} == {
+    documents = [json.loads(plan_text(name)) for name in PLANS]
+    assert {part["mechanism"] for d in documents for part in d["tables"]} == {
         "fit-for-use",
         "pure-fit-for-use",
         "projection",
     }
-    assert {d["fitnoise_plan"] for d in made} == {3}
-    forms = {m["form"] for d in made for m in d["questions"]}
+    assert {d["fitnoise_plan"] for d in documents} == {3}
+    forms = {m["form"] for d in documents for m in d["questions"]}
     assert forms == {"distance", "formula", "rows", "box", "clamped"}
 
 
@@ -74,7 +74,7 @@ def test_the_samples_are_all_there():
 
 @pytest.mark.parametrize("name", PLANS)
 def test_a_plan_is_the_same_to_the_letter_and_costs_the_same(name):
-    expected, text = PLANS[name], written(name)
+    expected, text = PLANS[name], plan_text(name)
     plan = fn.Plan.from_json(text)
     assert plan.to_json() == text
     assert plan.hash == expected["hash"] == hashlib.sha256(text.encode()).hexdigest()
@@ -91,7 +91,7 @@ def test_a_plan_is_the_same_to_the_letter_and_costs_the_same(name):
 
 @pytest.mark.parametrize("name", PLANS)
 def test_a_plan_is_verified(name):
-    assert told(fn.verify(STORED / "plans" / f"{name}.json")) == {}
+    assert failed_claims(fn.verify(STORED / "plans" / f"{name}.json")) == {}
 
 
 def doubled(numbers):
@@ -115,16 +115,16 @@ ALTERED = {
 
 @pytest.mark.parametrize("name", ALTERED)
 def test_an_altered_integer_in_a_plan_is_refused(name, tmp_path):
-    document = json.loads(written(name))
-    assert json.dumps(document, separators=(",", ":")) + "\n" == written(name)
+    document = json.loads(plan_text(name))
+    assert json.dumps(document, separators=(",", ":")) + "\n" == plan_text(name)
     ALTERED[name](document)
     altered = json.dumps(document, separators=(",", ":")) + "\n"
-    assert altered != written(name)
+    assert altered != plan_text(name)
     with pytest.raises(PlanError):
         fn.Plan.from_json(altered)
     path = tmp_path / "plan.json"
     path.write_text(altered, encoding="utf-8", newline="")
-    assert "the plan is whole, and its integers cost what it says" in told(fn.verify(path))
+    assert "the plan is whole, and its integers cost what it says" in failed_claims(fn.verify(path))
 
 
 # --- releases ---------------------------------------------------------------------------------------------------
@@ -132,16 +132,16 @@ def test_an_altered_integer_in_a_plan_is_refused(name, tmp_path):
 
 @pytest.mark.parametrize("name", RELEASES)
 def test_a_release_is_verified(name):
-    assert told(fn.verify(STORED / "releases" / name)) == {}
+    assert failed_claims(fn.verify(STORED / "releases" / name)) == {}
 
 
 def test_a_release_whose_plan_was_altered_is_refused(tmp_path):
     """One more in an entry that no costliest cell depends on costs the same, but it is another plan."""
     folder = Path(shutil.copytree(STORED / "releases" / "gaussian", tmp_path / "release"))
-    document = json.loads(written("gaussian"))
+    document = json.loads(plan_text("gaussian"))
     document["tables"][0]["strategy"][0]["mixing"][0][0][0] += 1
     (folder / "plan.json").write_text(json.dumps(document, separators=(",", ":")) + "\n", encoding="utf-8", newline="")
-    assert told(fn.verify(folder))["release.json says what the plan implies"].endswith("disagree on plan")
+    assert failed_claims(fn.verify(folder))["release.json says what the plan implies"].endswith("disagree on plan")
 
 
 @pytest.mark.parametrize("name", RELEASES)
@@ -150,8 +150,8 @@ def test_a_release_gives_the_tables_of_its_files(name):
     release = fn.Release.read(folder)
     assert release.plan.hash == PLANS[name]["hash"]
     assert len(release) == PLANS[name]["tables"]
-    said = json.loads((folder / "release.json").read_text(encoding="utf-8"))["written"]
-    tables = list(release) if said == "all" else said
+    document = json.loads((folder / "release.json").read_text(encoding="utf-8"))["written"]
+    tables = list(release) if document == "all" else document
     assert {p.name for p in (folder / "tables").glob("*.csv")} == {file_of(table) for table in tables}
     for table in tables:
         frame = release[table]
@@ -162,13 +162,13 @@ def test_a_release_gives_the_tables_of_its_files(name):
             if column not in NUMBERS:
                 assert [row[i] for row in rows] == [str(x) for x in frame[column].tolist()]
                 continue
-            found = np.array([float(row[i]) for row in rows])
-            allowed = PRINTED + EXACT * (np.abs(found) + frame["std_error"])
+            values = np.array([float(row[i]) for row in rows])
+            allowed = PRINTED + EXACT * (np.abs(values) + frame["std_error"])
             if column == "biased_value":
                 allowed = PRINTED + ITERATED * frame["std_error"]
             elif column == "simulated_rmse":
-                allowed = PRINTED + SIMULATED * found
-            assert (np.abs(frame[column] - found) <= allowed).all(), (table, column)
+                allowed = PRINTED + SIMULATED * values
+            assert (np.abs(frame[column] - values) <= allowed).all(), (table, column)
 
 
 @pytest.mark.parametrize("name", [name for name in RELEASES if (STORED / "releases" / name / "histogram.csv").exists()])

@@ -42,8 +42,8 @@ def test_figure_1():
     assert strategies.identity(4).tolist() == np.eye(4).tolist()
     assert hierarchy(4).tolist() == [[1, 1, 1, 1], [1, 1, 0, 0], [0, 0, 1, 1], *np.eye(4).tolist()]
     assert strategies.haar(4).tolist() == [[1, 1, 1, 1], [1, 1, -1, -1], [1, -1, 0, 0], [0, 0, 1, -1]]
-    for made in (strategy(name, 8) for name in NAMES):
-        assert made.dtype == np.int64
+    for matrix in (strategy(name, 8) for name in NAMES):
+        assert matrix.dtype == np.int64
 
 
 def test_figure_2_reconstruction_exactly():
@@ -73,17 +73,17 @@ FIGURE_4 = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "least", "printed"), [("H", 2.896008, 2.896), ("Y", 2.210343, 2.210)])
-def test_figure_4_is_profile_equivalent_and_less_sensitive(name, least, printed):
+@pytest.mark.parametrize(("name", "expected", "printed"), [("H", 2.896008, 2.896), ("Y", 2.210343, 2.210)])
+def test_figure_4_is_profile_equivalent_and_less_sensitive(name, expected, printed):
     better = FIGURE_4[name]
     assert strategies.profile_equivalent(better, strategy(name, 4))
-    assert strategies.sensitivity(better) == pytest.approx(least, abs=5e-7)
+    assert strategies.sensitivity(better) == pytest.approx(expected, abs=5e-7)
     assert round(strategies.sensitivity(better), 3) == printed
     assert not strategies.profile_equivalent(FIGURE_4["H"], FIGURE_4["Y"])
 
 
 @pytest.mark.parametrize(
-    ("made", "cell", "total", "all_ranges", "prefixes", "all_predicates"),
+    ("matrix", "cell", "total", "all_ranges", "prefixes", "all_predicates"),
     [
         (strategies.identity(4), 2, 8, 40, 20, 64),
         (hierarchy(4), 11.142857, 10.285714, 125.142857, 46.285714, 219.428571),
@@ -93,17 +93,17 @@ def test_figure_4_is_profile_equivalent_and_less_sensitive(name, least, printed)
     ],
     ids=["I", "H", "Y", "H'", "Y'"],
 )
-def test_errors_of_the_examples(made, cell, total, all_ranges, prefixes, all_predicates):
-    near = {"abs": 6e-7}
-    assert strategies.query_error(made, [1, 0, 0, 0]) == pytest.approx(cell, **near)
-    assert strategies.query_error(made, [1, 1, 1, 1]) == pytest.approx(total, **near)
-    assert strategies.total_error(made, ranges(4)) == pytest.approx(all_ranges, **near)
-    assert strategies.total_error(made, gram=strategies.all_ranges_gram(4)) == pytest.approx(all_ranges, **near)
-    assert strategies.range_errors(made).total == pytest.approx(all_ranges, **near)
-    assert strategies.total_error(made, op.Prefix(4)) == pytest.approx(prefixes, **near)
-    assert strategies.total_error(made, predicates(4)) == pytest.approx(all_predicates, **near)
-    assert float(strategies.predicate_errors(made).total) == pytest.approx(all_predicates, **near)
-    assert strategies.total_error(made, ranges(4), epsilon=0.5) == pytest.approx(4 * all_ranges, abs=6e-6)
+def test_errors_of_the_examples(matrix, cell, total, all_ranges, prefixes, all_predicates):
+    tolerance = {"abs": 6e-7}
+    assert strategies.query_error(matrix, [1, 0, 0, 0]) == pytest.approx(cell, **tolerance)
+    assert strategies.query_error(matrix, [1, 1, 1, 1]) == pytest.approx(total, **tolerance)
+    assert strategies.total_error(matrix, ranges(4)) == pytest.approx(all_ranges, **tolerance)
+    assert strategies.total_error(matrix, gram=strategies.all_ranges_gram(4)) == pytest.approx(all_ranges, **tolerance)
+    assert strategies.range_errors(matrix).total == pytest.approx(all_ranges, **tolerance)
+    assert strategies.total_error(matrix, op.Prefix(4)) == pytest.approx(prefixes, **tolerance)
+    assert strategies.total_error(matrix, predicates(4)) == pytest.approx(all_predicates, **tolerance)
+    assert float(strategies.predicate_errors(matrix).total) == pytest.approx(all_predicates, **tolerance)
+    assert strategies.total_error(matrix, ranges(4), epsilon=0.5) == pytest.approx(4 * all_ranges, abs=6e-6)
 
 
 @pytest.mark.parametrize("name", ["H", "Y"])
@@ -117,9 +117,9 @@ def test_proposition_4_4_by_simulation(name, rng):
     errors = strategies.query_errors(a, w)
     scale = strategies.sensitivity(a)
     noise = rng.laplace(0.0, scale, size=(draws, len(a))) @ strategies.reconstruction(a).T @ w.T
-    far = stats.norm.isf(SIGNIFICANCE / 2 / 20)
-    assert (np.abs(noise.var(axis=0) / errors - 1) < far * math.sqrt(5 / draws)).all()
-    assert (np.abs(noise.mean(axis=0)) < far * np.sqrt(errors / draws)).all()
+    z = stats.norm.isf(SIGNIFICANCE / 2 / 20)
+    assert (np.abs(noise.var(axis=0) / errors - 1) < z * math.sqrt(5 / draws)).all()
+    assert (np.abs(noise.mean(axis=0)) < z * np.sqrt(errors / draws)).all()
 
 
 # --- trees ---------------------------------------------------------------------------------------------------------
@@ -152,8 +152,8 @@ def test_branching_factors():
 
 
 def test_level_weights_multiply_levels():
-    made = strategies.weighted_hierarchy(4, 2, [0.5, 0, 2])
-    np.testing.assert_array_equal(made, np.concatenate([np.full((1, 4), 0.5), 2 * np.eye(4)]))
+    matrix = strategies.weighted_hierarchy(4, 2, [0.5, 0, 2])
+    np.testing.assert_array_equal(matrix, np.concatenate([np.full((1, 4), 0.5), 2 * np.eye(4)]))
     assert strategies.sensitivity(strategies.weighted_hierarchy(7, 3, [1, 2, 4])) == 7
 
 
@@ -162,7 +162,7 @@ def prefix_gram(n):
 
 
 GRAMS = {"prefix": prefix_gram, "ranges": strategies.all_ranges_gram}
-LEAST = {
+OPTIMA = {
     ("prefix", 16): 91.330714,
     ("prefix", 64): 564.402842,
     ("prefix", 256): 3262.806089,
@@ -185,23 +185,23 @@ LEAST = {
 )
 def test_the_best_tree(name, n, binary, wavelet, equal, weighted):
     """H_2 and Y as multiples of the least error, exactly; the best trees at most 1e-3 above what was known before."""
-    g, least = GRAMS[name](n), LEAST[name, n]
-    assert strategies.total_error(hierarchy(n), gram=g) / least == pytest.approx(binary, abs=0.006)
-    assert strategies.total_error(strategies.haar(n), gram=g) / least == pytest.approx(wavelet, abs=0.006)
+    g, optimum = GRAMS[name](n), OPTIMA[name, n]
+    assert strategies.total_error(hierarchy(n), gram=g) / optimum == pytest.approx(binary, abs=0.006)
+    assert strategies.total_error(strategies.haar(n), gram=g) / optimum == pytest.approx(wavelet, abs=0.006)
     best = strategies.best_tree(gram=g)
     assert best.total_error == pytest.approx(strategies.total_error(best.matrix, gram=g), rel=EXACT)
-    assert 1 < best.total_error / least < equal + 1e-3
+    assert 1 < best.total_error / optimum < equal + 1e-3
     assert best.matrix.dtype == np.int64
-    found = min((strategies.weighted_tree(gram=g, branching=b) for b in range(2, 20)), key=lambda t: t.total_error)
-    assert found.total_error == pytest.approx(strategies.total_error(found.matrix, gram=g), rel=EXACT)
-    assert 1 < found.total_error / least < weighted + 1e-3
-    assert found.total_error <= best.total_error * (1 + EXACT)
+    tree = min((strategies.weighted_tree(gram=g, branching=b) for b in range(2, 20)), key=lambda t: t.total_error)
+    assert tree.total_error == pytest.approx(strategies.total_error(tree.matrix, gram=g), rel=EXACT)
+    assert 1 < tree.total_error / optimum < weighted + 1e-3
+    assert tree.total_error <= best.total_error * (1 + EXACT)
 
 
 def test_the_best_tree_may_leave_out_its_root():
     assert strategies.best_tree(gram=strategies.all_ranges_gram(64)).weights == (0, 1, 1)
-    kept = strategies.best_tree(np.concatenate([np.eye(9), 30 * np.ones((1, 9))]))
-    assert (kept.branching, kept.weights) == (9, (1, 1))
+    tree = strategies.best_tree(np.concatenate([np.eye(9), 30 * np.ones((1, 9))]))
+    assert (tree.branching, tree.weights) == (9, (1, 1))
     assert strategies.best_tree(np.eye(1)).matrix.tolist() == [[1]]
 
 
@@ -214,8 +214,8 @@ def test_tree_errors_by_sums_over_nodes_are_those_of_the_matrix(n, b, data):
     weights = np.array([*above, 1.25])
     half = np.random.default_rng(data.draw(some.integers(0, 99))).normal(size=(3, n))
     cost = strategies._NodeSums(half.T @ half, b).cost(weights)
-    made = strategies.weighted_hierarchy(n, b, weights)
-    assert 2 * cost == pytest.approx(strategies.total_error(made, half), rel=1e-8)
+    matrix = strategies.weighted_hierarchy(n, b, weights)
+    assert 2 * cost == pytest.approx(strategies.total_error(matrix, half), rel=1e-8)
 
 
 # --- sensitivity -----------------------------------------------------------------------------------------------------
@@ -225,9 +225,9 @@ def test_sensitivities_of_section_6():
     """1, log n + 1 and log n + 1; in norm 2, 1 and √(log n + 1); exact whole numbers."""
     for k in range(1, 8):
         for name in ("H", "Y"):
-            made = strategies.sensitivity(strategy(name, 2**k))
-            assert made == k + 1
-            assert isinstance(made, int)
+            sensitivity = strategies.sensitivity(strategy(name, 2**k))
+            assert sensitivity == k + 1
+            assert isinstance(sensitivity, int)
             assert strategies.sensitivity(strategy(name, 2**k), 2) == math.sqrt(k + 1)
         assert strategies.sensitivity(strategies.identity(2**k)) == 1
 
@@ -268,7 +268,7 @@ def test_sensitivity_by_its_definition(a):
     assert strategies.sensitivity(a / 4) == one / 4
 
 
-def test_sensitivity_of_large_whole_numbers_is_exact():
+def test_sensitivity_of_large_integers_is_exact():
     huge = 2**53 - 1
     assert strategies.sensitivity(np.full((3000, 2), huge)) == 3000 * huge
     assert strategies.sensitivity([[huge, -huge]], neighbours="replace-one") == 2 * huge
@@ -286,15 +286,15 @@ def test_what_a_deficient_strategy_cannot_answer_is_an_error():
         strategies.query_errors(a, [[1, 1, 0], [1, 0, 0]])
     with refused("workload.query-outside-row-space"):
         strategies.total_error(a, [[1, 1, 0], [1, 0, 0]])
-    for whole in (strategies.range_errors, strategies.predicate_errors):
+    for all_errors in (strategies.range_errors, strategies.predicate_errors):
         with refused("workload.query-outside-row-space"):
-            whole(a)
+            all_errors(a)
     with refused("workload.query-outside-row-space"):
         strategies.maximum_predicate_error([[1, 1]])
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "code"),
     [
         (lambda: strategies.identity(0), "workload.not-a-whole-number"),
         (lambda: strategies.identity(True), "workload.not-a-whole-number"),
@@ -324,8 +324,8 @@ def test_what_a_deficient_strategy_cannot_answer_is_an_error():
         (lambda: strategies.equal_noise(np.eye(2), [1, 0]), "workload.row-scales"),
     ],
 )
-def test_what_is_wrong_is_said(wrong, said):
-    with refused(said):
+def test_wrong_arguments_are_refused(wrong, code):
+    with refused(code):
         wrong()
 
 
@@ -386,30 +386,30 @@ THEOREM_6_30 = {
 @pytest.mark.parametrize("n", [4, 8, 16, 64, 256, pytest.param(1024, marks=pytest.mark.slow)])
 def test_theorem_6_30(n):
     """Errors known beforehand for H and Y; closed forms for I."""
-    for at, name in enumerate(("H", "Y")):
-        made, wanted = strategy(name, n), [pair[at] for pair in THEOREM_6_30[n]]
-        found = strategies.range_errors(made)
-        mean = strategies.predicate_errors(made).mean
-        largest = strategies.maximum_predicate_error(made)
-        np.testing.assert_allclose([found.maximum, found.total, largest, mean], wanted, rtol=1e-7)
-        i, j = found.worst
+    for position, name in enumerate(("H", "Y")):
+        matrix, expected = strategy(name, n), [pair[position] for pair in THEOREM_6_30[n]]
+        errors = strategies.range_errors(matrix)
+        mean = strategies.predicate_errors(matrix).mean
+        largest = strategies.maximum_predicate_error(matrix)
+        np.testing.assert_allclose([errors.maximum, errors.total, largest, mean], expected, rtol=1e-7)
+        i, j = errors.worst
         cells = np.arange(n)
-        assert strategies.query_error(made, (i <= cells) & (cells < j)) == pytest.approx(found.maximum, rel=LOOSE)
+        assert strategies.query_error(matrix, (i <= cells) & (cells < j)) == pytest.approx(errors.maximum, rel=LOOSE)
         if name == "H" or n >= 8:
-            assert strategies.query_error(made, np.arange(n) % 2) == pytest.approx(largest, rel=LOOSE)
+            assert strategies.query_error(matrix, np.arange(n) % 2) == pytest.approx(largest, rel=LOOSE)
     unit = strategies.identity(n)
-    found = strategies.range_errors(unit)
-    assert (found.maximum, found.total) == (pytest.approx(2 * n), pytest.approx(n * (n + 1) * (n + 2) / 3))
+    errors = strategies.range_errors(unit)
+    assert (errors.maximum, errors.total) == (pytest.approx(2 * n), pytest.approx(n * (n + 1) * (n + 2) / 3))
     assert strategies.maximum_predicate_error(unit) == pytest.approx(2 * n)
     assert strategies.predicate_errors(unit).total == n * 2**n
 
 
 def test_the_growth_of_theorem_6_30_is_no_constant_yet():
     """Maximum range error over log³ n: 2.57 for n = 4 falls to 0.66 for 256 and 0.74 for 1024 (H), and so for Y."""
-    for at in (0, 1):
-        over = [THEOREM_6_30[n][0][at] / math.log2(n) ** 3 for n in WORKED]
-        assert over == sorted(over, reverse=True)
-        assert over[0] > 3 * over[-1]
+    for position in (0, 1):
+        ratios = [THEOREM_6_30[n][0][position] / math.log2(n) ** 3 for n in WORKED]
+        assert ratios == sorted(ratios, reverse=True)
+        assert ratios[0] > 3 * ratios[-1]
 
 
 def test_the_worst_range_is_not_the_printed_one():
@@ -432,13 +432,13 @@ def test_the_worst_range_is_not_the_printed_one():
 @pytest.mark.parametrize("n", [4, 8])
 @pytest.mark.parametrize("name", NAMES)
 def test_closed_forms_by_brute_force(name, n):
-    made = strategy(name, n)
-    all_ranges, all_predicates = (strategies.query_errors(made, w) for w in (ranges(n), predicates(n)))
-    found = strategies.range_errors(made)
-    assert (found.maximum, found.total) == (pytest.approx(all_ranges.max()), pytest.approx(all_ranges.sum()))
-    assert strategies.maximum_predicate_error(made) == pytest.approx(all_predicates.max(), rel=EXACT)
-    assert strategies.predicate_errors(made).mean == pytest.approx(all_predicates.mean(), rel=EXACT)
-    assert float(strategies.predicate_errors(made).total) == pytest.approx(all_predicates.sum(), rel=EXACT)
+    matrix = strategy(name, n)
+    all_ranges, all_predicates = (strategies.query_errors(matrix, w) for w in (ranges(n), predicates(n)))
+    errors = strategies.range_errors(matrix)
+    assert (errors.maximum, errors.total) == (pytest.approx(all_ranges.max()), pytest.approx(all_ranges.sum()))
+    assert strategies.maximum_predicate_error(matrix) == pytest.approx(all_predicates.max(), rel=EXACT)
+    assert strategies.predicate_errors(matrix).mean == pytest.approx(all_predicates.mean(), rel=EXACT)
+    assert float(strategies.predicate_errors(matrix).total) == pytest.approx(all_predicates.sum(), rel=EXACT)
 
 
 def test_closed_forms_of_other_strategies_by_brute_force(rng):
@@ -449,9 +449,9 @@ def test_closed_forms_of_other_strategies_by_brute_force(rng):
         strategies.query_errors(a, predicates(6)).mean(), rel=LOOSE
     )
     unequal = rng.uniform(0.5, 2, size=8)[:, None] * strategies.haar(8)
-    for made in (hierarchy(16, 4), strategies.weighted_hierarchy(8, 2, [2, 0, 1, 0.5]), unequal):
-        brute = strategies.query_errors(made, predicates(made.shape[1])).max()
-        assert strategies.maximum_predicate_error(made) == pytest.approx(brute, rel=LOOSE)
+    for matrix in (hierarchy(16, 4), strategies.weighted_hierarchy(8, 2, [2, 0, 1, 0.5]), unequal):
+        brute = strategies.query_errors(matrix, predicates(matrix.shape[1])).max()
+        assert strategies.maximum_predicate_error(matrix) == pytest.approx(brute, rel=LOOSE)
 
 
 def test_who_wins_where_in_section_6_2():
@@ -475,17 +475,17 @@ def test_who_wins_where_in_section_6_2():
 def test_theorem_4_13(m, rng):
     """Any rotation of any size has the profile, and a sensitivity of its own."""
     g = strategies.profile(hierarchy(4))
-    found = strategies.spectrum(g)
+    spectrum = strategies.spectrum(g)
     sensitivities = set()
     for _ in range(3):
         q = np.linalg.qr(rng.normal(size=(m, m)))[0]
-        made = found.strategy(q)
-        assert made.shape == (m, 4)
-        assert strategies.profile_equivalent(made, hierarchy(4))
-        sensitivities.add(strategies.sensitivity(made))
+        matrix = spectrum.strategy(q)
+        assert matrix.shape == (m, 4)
+        assert strategies.profile_equivalent(matrix, hierarchy(4))
+        sensitivities.add(strategies.sensitivity(matrix))
     assert len(sensitivities) == 3
     assert min(sensitivities) >= strategies.sensitivity(hierarchy(4), 2)
-    assert strategies.profile_equivalent(found.strategy(), hierarchy(4))
+    assert strategies.profile_equivalent(spectrum.strategy(), hierarchy(4))
 
 
 @pytest.mark.parametrize("k", range(1, 9))
@@ -493,13 +493,13 @@ def test_closed_forms_of_low_sensitivity(k):
     n = 2**k
     profiles = {name: strategies.profile(strategy(name, n)) for name in ("H", "Y")}
     for r in range(k + 1):
-        made = {name: strategies.coarse_root(g, r) for name, g in profiles.items()}
-        for name, a in made.items():
+        roots = {name: strategies.coarse_root(g, r) for name, g in profiles.items()}
+        for name, a in roots.items():
             assert a.shape == (n, n)
             assert np.abs(a.T @ a - profiles[name]).max() < EXACT * n
-        wanted = sum(math.sqrt(1 - 2.0**-j) for j in range(1, k - r + 1)) + math.sqrt(2.0 ** (r + 1) - 2.0 ** (r - k))
-        assert strategies.sensitivity(made["H"]) == pytest.approx(wanted, rel=EXACT)
-        assert strategies.sensitivity(made["Y"]) == pytest.approx(k - r + 2 ** (r / 2) if r else k + 1, rel=EXACT)
+        expected = sum(math.sqrt(1 - 2.0**-j) for j in range(1, k - r + 1)) + math.sqrt(2.0 ** (r + 1) - 2.0 ** (r - k))
+        assert strategies.sensitivity(roots["H"]) == pytest.approx(expected, rel=EXACT)
+        assert strategies.sensitivity(roots["Y"]) == pytest.approx(k - r + 2 ** (r / 2) if r else k + 1, rel=EXACT)
 
 
 @pytest.mark.parametrize(
@@ -523,25 +523,25 @@ def test_closed_forms_of_low_sensitivity(k):
     ],
 )
 def test_values_of_the_closed_forms(name, n, r, value):
-    made = strategies.coarse_root(strategies.profile(strategy(name, n)), r)
-    assert strategies.sensitivity(made) == pytest.approx(value, abs=6e-7)
+    matrix = strategies.coarse_root(strategies.profile(strategy(name, n)), r)
+    assert strategies.sensitivity(matrix) == pytest.approx(value, abs=6e-7)
 
 
 def test_log_n_plus_2_root_2_minus_4_cannot_be():
     """Section 6.1: for n = 8 it is below the L2 norm, under which no strategy of the profile goes; −3 is attained."""
-    least = strategies.sensitivity(strategies.haar(8), 2)
-    assert 3 + 2 * math.sqrt(2) - 4 < least
-    made = strategies.coarse_root(strategies.profile(strategies.haar(8)), 3)
-    assert least < strategies.sensitivity(made) == pytest.approx(3 + 2 * math.sqrt(2) - 3, rel=EXACT)
+    norm = strategies.sensitivity(strategies.haar(8), 2)
+    assert 3 + 2 * math.sqrt(2) - 4 < norm
+    matrix = strategies.coarse_root(strategies.profile(strategies.haar(8)), 3)
+    assert norm < strategies.sensitivity(matrix) == pytest.approx(3 + 2 * math.sqrt(2) - 3, rel=EXACT)
 
 
 def test_the_decomposition_of_h_costs_log_n_plus_0_86():
     """Section 6.1 says 0.64; that much is possible (r = 2 tends to 0.274), but not by the decomposition."""
-    over = [strategies.sensitivity(strategies.coarse_root(strategies.profile(hierarchy(2**k)), 0)) - k
+    excess = [strategies.sensitivity(strategies.coarse_root(strategies.profile(hierarchy(2**k)), 0)) - k
             for k in range(3, 9)]  # fmt: skip
-    assert over[0] == pytest.approx(0.877853, abs=6e-7)
-    assert over == sorted(over, reverse=True)
-    assert over[-1] > 0.8596
+    assert excess[0] == pytest.approx(0.877853, abs=6e-7)
+    assert excess == sorted(excess, reverse=True)
+    assert excess[-1] > 0.8596
     # The difference to log n + 1 is k + 1 − Σ√(1 − 2^−j) − √(2 − 2^−k), 0.06815 at k = 1, not as printed.
     assert 2 - strategies.sensitivity(strategies.coarse_root(strategies.profile(hierarchy(2)), 0)) == (
         pytest.approx(0.06815, abs=5e-6)
@@ -580,7 +580,7 @@ def test_scaling_changes_no_error(rng, k, sign):
 
 
 @given(seeds)
-def test_profile_equivalent_strategies_err_alike_but_for_sensitivity(rng):
+def test_profile_equivalent_strategies_differ_only_by_sensitivity(rng):
     a, w = regular(rng), rng.normal(size=(5, 4))
     b = np.linalg.qr(rng.normal(size=(7, 7)))[0] @ a
     assert strategies.profile_equivalent(a, b)
@@ -593,17 +593,17 @@ def test_profile_equivalent_strategies_err_alike_but_for_sensitivity(rng):
 def test_unequal_noise_is_equal_noise_on_scaled_rows(rng):
     """Proposition A.33: the same least squares, the requested noise, and ε as the sensitivity."""
     a, b = regular(rng), rng.uniform(0.5, 3, size=7)
-    made = strategies.equal_noise(a, b)
-    assert strategies.sensitivity(made) == pytest.approx((np.abs(a) / b[:, None]).sum(axis=0).max())
+    matrix = strategies.equal_noise(a, b)
+    assert strategies.sensitivity(matrix) == pytest.approx((np.abs(a) / b[:, None]).sum(axis=0).max())
     weights = np.diag(1 / b**2)
     covariance = np.linalg.inv(a.T @ weights @ a)
     w = rng.normal(size=4)
-    spent = strategies.sensitivity(made)
-    assert strategies.query_error(made, w, epsilon=spent) == pytest.approx(2 * w @ covariance @ w, rel=LOOSE)
+    spent = strategies.sensitivity(matrix)
+    assert strategies.query_error(matrix, w, epsilon=spent) == pytest.approx(2 * w @ covariance @ w, rel=LOOSE)
 
 
 @given(seeds)
-def test_a_query_asked_twice_is_one_of_weight_two(rng):
+def test_a_repeated_query_is_one_of_weight_two(rng):
     a, w = regular(rng), rng.normal(size=(5, 4))
     twice = np.concatenate([w, w[:1]])
     weighted = w * np.array([ROOT(2), 1, 1, 1, 1])[:, None]
@@ -615,11 +615,11 @@ def test_a_query_asked_twice_is_one_of_weight_two(rng):
 def test_augmentation_never_hurts_and_is_free(rng):
     """Theorem 5.27, and section 5.3: all columns get the same norm."""
     a, w = regular(rng), rng.normal(size=(20, 4))
-    made = strategies.augment(a)
-    assert strategies.sensitivity(made) == pytest.approx(strategies.sensitivity(a), rel=EXACT)
-    np.testing.assert_allclose(np.abs(made).sum(axis=0), strategies.sensitivity(a), rtol=EXACT)
-    assert (strategies.query_errors(made, w) <= strategies.query_errors(a, w) * (1 + EXACT)).all()
-    assert len(strategies.augment(made)) == len(made)
+    matrix = strategies.augment(a)
+    assert strategies.sensitivity(matrix) == pytest.approx(strategies.sensitivity(a), rel=EXACT)
+    np.testing.assert_allclose(np.abs(matrix).sum(axis=0), strategies.sensitivity(a), rtol=EXACT)
+    assert (strategies.query_errors(matrix, w) <= strategies.query_errors(a, w) * (1 + EXACT)).all()
+    assert len(strategies.augment(matrix)) == len(matrix)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 4])
@@ -628,13 +628,15 @@ def test_more_rows_never_hurt_and_help_all_but_some(rows, rng):
     a, b = hierarchy(8), rng.normal(size=(rows, 8))
     before, after = (strategies._inverse(np.asarray(x)) for x in (a, np.concatenate([a, b])))
     assert np.linalg.eigvalsh(before - after).min() > -EXACT
-    kept = np.linalg.svd(b)[2][rows:] @ (a.T @ a)
-    np.testing.assert_allclose(((kept @ before) * kept).sum(axis=1), ((kept @ after) * kept).sum(axis=1), rtol=EXACT)
+    invisible = np.linalg.svd(b)[2][rows:] @ (a.T @ a)
+    np.testing.assert_allclose(
+        ((invisible @ before) * invisible).sum(axis=1), ((invisible @ after) * invisible).sum(axis=1), rtol=EXACT
+    )
     gone = b[:1] @ (a.T @ a)
     assert ((gone @ (before - after)) * gone).sum() > 0.01
 
 
-def test_augmentation_of_whole_numbers_is_whole():
+def test_augmentation_of_integers_has_integers():
     assert strategies.augment([[1, 2], [0, -2]]).tolist() == [[1, 2], [0, -2], [3, 0]]
     for name in NAMES:
         assert strategies.augment(strategy(name, 8)).tolist() == strategy(name, 8).tolist()
@@ -644,7 +646,7 @@ def test_augmentation_of_whole_numbers_is_whole():
 
 
 @pytest.mark.parametrize(
-    ("name", "n", "upper", "error", "least"),
+    ("name", "n", "upper", "error", "optimum"),
     [
         ("prefix", 4, 51.291793, 49.197115, 13.748288),
         ("prefix", 8, 264.822175, 239.210452, 35.732355),
@@ -656,17 +658,17 @@ def test_augmentation_of_whole_numbers_is_whole():
         ("ranges", 64, 1380755.240248, 871383.251110, 22048.763007),
     ],
 )
-def test_singular_value_bound(name, n, upper, error, least):
+def test_singular_value_bound(name, n, upper, error, optimum):
     """Theorems 5.25 and 5.26: error ≤ upper = n · lower, and lower ≤ the L2 optimum ≤ every error."""
     g = GRAMS[name](n)
-    found = strategies.singular_value_bound(gram=g)
-    assert found.upper == pytest.approx(upper, rel=2e-8)
-    assert strategies.total_error(found.strategy, gram=g) == pytest.approx(error, rel=2e-8)
-    assert error <= upper == pytest.approx(n * found.lower, rel=1e-7)
-    assert found.lower <= least <= error
+    bound = strategies.singular_value_bound(gram=g)
+    assert bound.upper == pytest.approx(upper, rel=2e-8)
+    assert strategies.total_error(bound.strategy, gram=g) == pytest.approx(error, rel=2e-8)
+    assert error <= upper == pytest.approx(n * bound.lower, rel=1e-7)
+    assert bound.lower <= optimum <= error
     if name == "prefix":
         direct = strategies.singular_value_bound(gallery.prefix(n))
-        np.testing.assert_allclose(direct.values, found.values, rtol=LOOSE)
+        np.testing.assert_allclose(direct.values, bound.values, rtol=LOOSE)
         k = np.arange(n, 0, -1)
         np.testing.assert_allclose(direct.values, 1 / (2 * np.sin((2 * k - 1) * math.pi / (4 * n + 2))), rtol=EXACT)
 
@@ -676,10 +678,10 @@ def test_singular_value_bound(name, n, upper, error, least):
 )
 def test_augmentation_of_the_singular_value_bound(name, error, augmented):
     g = GRAMS[name](64)
-    made = strategies.augment(strategies.singular_value_bound(gram=g).strategy)
-    found = strategies.total_error(made, gram=g)
-    assert found < 0.97 * error
-    assert found == pytest.approx(augmented, abs=0.6)
+    matrix = strategies.augment(strategies.singular_value_bound(gram=g).strategy)
+    error_found = strategies.total_error(matrix, gram=g)
+    assert error_found < 0.97 * error
+    assert error_found == pytest.approx(augmented, abs=0.6)
 
 
 def test_theorem_5_23(rng):
@@ -690,10 +692,10 @@ def test_theorem_5_23(rng):
     def radius(b):
         return np.linalg.norm(signs @ b, axis=1).max()
 
-    found = strategies.spectrum(g)
-    assert radius(found.strategy()) == pytest.approx(3.464102, abs=6e-7) == math.sqrt(np.trace(g))
+    spectrum = strategies.spectrum(g)
+    assert radius(spectrum.strategy()) == pytest.approx(3.464102, abs=6e-7) == math.sqrt(np.trace(g))
     for _ in range(200):
-        turned = found.strategy(np.linalg.qr(rng.normal(size=(4, 4)))[0])
+        turned = spectrum.strategy(np.linalg.qr(rng.normal(size=(4, 4)))[0])
         assert radius(turned) >= math.sqrt(12) * (1 - EXACT)
         assert strategies.sensitivity(turned) <= radius(turned) * (1 + EXACT)
 
@@ -701,19 +703,19 @@ def test_theorem_5_23(rng):
 @given(seeds)
 def test_no_strategy_is_below_the_bound(rng):
     a, w = regular(rng), rng.normal(size=(5, 4))
-    found = strategies.singular_value_bound(w)
-    for made in (a, found.strategy, strategies.identity(4), hierarchy(4), strategies.haar(4)):
-        assert strategies.total_error(made, w) >= found.lower * (1 - EXACT)
-    assert strategies.total_error(found.strategy, w) <= found.upper * (1 + EXACT)
+    bound = strategies.singular_value_bound(w)
+    for matrix in (a, bound.strategy, strategies.identity(4), hierarchy(4), strategies.haar(4)):
+        assert strategies.total_error(matrix, w) >= bound.lower * (1 - EXACT)
+    assert strategies.total_error(bound.strategy, w) <= bound.upper * (1 + EXACT)
 
 
 def test_singular_value_bound_of_deficient_and_wide_workloads():
-    found = strategies.singular_value_bound([[1, 1, 1, 1], [1, 1, 0, 0]])
-    assert found.strategy.shape == (2, 4)
-    assert (found.values[:2] == 0).all()
+    bound = strategies.singular_value_bound([[1, 1, 1, 1], [1, 1, 0, 0]])
+    assert bound.strategy.shape == (2, 4)
+    assert (bound.values[:2] == 0).all()
     by_gram = strategies.singular_value_bound(gram=strategies.profile([[1, 1, 1, 1], [1, 1, 0, 0]]))
-    assert by_gram.upper == pytest.approx(found.upper, rel=LOOSE)
-    assert strategies.total_error(found.strategy, [[1, 1, 1, 1], [1, 1, 0, 0]]) <= found.upper * (1 + EXACT)
+    assert by_gram.upper == pytest.approx(bound.upper, rel=LOOSE)
+    assert strategies.total_error(bound.strategy, [[1, 1, 1, 1], [1, 1, 0, 0]]) <= bound.upper * (1 + EXACT)
 
 
 def test_example_4_8():
@@ -730,7 +732,7 @@ def test_totals_are_fractions_past_the_largest_float():
     assert strategies.predicate_errors(strategies.identity(6)).total == 6 * 2**6
 
 
-def test_profile_equivalence_of_whole_numbers_is_exact():
+def test_profile_equivalence_of_integers_is_exact():
     large = 2**26 * strategies.identity(3)
     nearly = large.copy()
     nearly[0, 0] += 1
@@ -761,11 +763,11 @@ def test_the_inverse_in_the_proof_of_program_5_1(rng):
 def test_the_ellipsoid_of_theorem_5_23(rng):
     """The columns of A = Q D Pᵗ satisfy xᵗ Q D⁻² Qᵗ x = 1; with Qᵗ and Q exchanged, as printed, they do not."""
     g = strategies.profile(hierarchy(4))
-    found = strategies.spectrum(g)
+    spectrum = strategies.spectrum(g)
     q = np.linalg.qr(rng.normal(size=(4, 4)))[0]
-    a, over = found.strategy(q), np.diag(1 / found.values)
-    np.testing.assert_allclose(((q @ over @ q.T @ a) * a).sum(axis=0), 1, rtol=EXACT)
-    assert np.abs(((q.T @ over @ q @ a) * a).sum(axis=0) - 1).max() > 0.01
+    a, weights = spectrum.strategy(q), np.diag(1 / spectrum.values)
+    np.testing.assert_allclose(((q @ weights @ q.T @ a) * a).sum(axis=0), 1, rtol=EXACT)
+    assert np.abs(((q.T @ weights @ q @ a) * a).sum(axis=0) - 1).max() > 0.01
 
 
 def test_the_tail_of_theorem_5_22():

@@ -69,13 +69,13 @@ def test_as_many_patterns_are_searched_as_may_be(monkeypatch):
 
 
 @pytest.mark.parametrize("sizes", [(2,), (3,), (2, 3), (3, 2, 4), (2, 2, 5)])
-def test_how_alike_two_records_are_is_what_their_columns_say(sizes):
+def test_the_agreement_of_two_records_is_the_product_of_their_columns(sizes):
     """Σ over the centred rows of h_z h_z', for records that agree on some attributes; others do not matter."""
-    (own,) = of_sectors(cells_over(sizes, 1), ([[1]], {tuple(range(len(sizes))): ([[1]], 1.0)})).sectors
+    (sector,) = of_sectors(cells_over(sizes, 1), ([[1]], {tuple(range(len(sizes))): ([[1]], 1.0)})).sectors
     grams = [centring(n).T @ centring(n) for n in sizes]
     for same in itertools.product([True, False], repeat=len(sizes)):
         expected = np.prod([g[0, 0] if x else g[0, 1] for g, x in zip(grams, same, strict=True)])
-        assert own.weight([*np.flatnonzero(same), 9]) == expected
+        assert sector.weight([*np.flatnonzero(same), 9]) == expected
 
 
 @pytest.mark.parametrize("patterns", [0, 2**14])
@@ -95,12 +95,12 @@ def test_the_costs_of_groups_are_those_of_their_sectors(name):
     s = zoo_plan(name).strategy
     costs = []
     for group in s.groups:
-        alone = [
+        separate = [
             Strategy(cells_over(s.sizes, s.cells), (group_of(x),)).cost_squared(ADD)
             for x in map(group.sector, range(len(group)))
         ]
-        costs.append(sum(alone))
-        assert max(s.profile()) >= max(alone)
+        costs.append(sum(separate))
+        assert max(s.profile()) >= max(separate)
     assert tuple(costs) == s.group_costs
     assert sum(costs) >= max(s.profile())
 
@@ -125,11 +125,11 @@ def test_centring_is_undone_along_any_axis(n, axis, rng):
     shape[axis] = n
     x = rng.integers(-9, 10, size=shape)
     centred = centre(x, axis)
-    along = np.moveaxis(np.tensordot(centring(n), x, (1, axis)), 0, axis)
-    np.testing.assert_array_equal(centred, along)
+    expected = np.moveaxis(np.tensordot(centring(n), x, (1, axis)), 0, axis)
+    np.testing.assert_array_equal(centred, expected)
     noisy = centred + rng.normal(size=centred.shape)
-    least = np.moveaxis(np.tensordot(np.linalg.pinv(centring(n).astype(float)), noisy, (1, axis)), 0, axis)
-    np.testing.assert_allclose(uncentre(noisy, axis, n), least, atol=1e-12)
+    solution = np.moveaxis(np.tensordot(np.linalg.pinv(centring(n).astype(float)), noisy, (1, axis)), 0, axis)
+    np.testing.assert_allclose(uncentre(noisy, axis, n), solution, atol=1e-12)
 
 
 def test_centring_wraps_like_the_integers_modulo_2_64():
@@ -195,26 +195,26 @@ def test_strategies_that_are_none(make, message):
     assert "4.0" not in str(caught.value)
 
 
-ASKED = ((), [[1]])
+TOTAL = ((), [[1]])
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "code"),
     [
         (lambda: MeasuredMargin((), np.zeros((1, 3), dtype=np.int64)), "plan.margin-row-zero"),
         (lambda: MeasuredMargin((), np.ones((1, 3))), "plan.margin-rows-not-integers"),
         (lambda: MeasuredMargin((), np.array([[2**40]])), "plan.margin-rows-too-large"),
         (lambda: MeasuredMargin((1, 0), np.array([[1]])), "plan.attributes-not-increasing"),
         (lambda: of_margins(cells_over((3, 2), 1), 8.0, ((2,), [[1]])), "plan.margins-misfit-domain"),
-        (lambda: of_margins(cells_over((3, 2), 1), 8.0, ASKED, ((), [[2]])), "plan.measured-twice"),
-        (lambda: of_margins(cells_over((3, 2), 1), 0.0, ASKED), "plan.noise-out-of-range"),
-        (lambda: of_margins(cells_over((3, 2), 1), float("nan"), ASKED), "plan.noise-out-of-range"),
-        (lambda: of_margins(cells_over((3, 2), 1), 2.0**45, ASKED), "plan.noise-out-of-range"),
+        (lambda: of_margins(cells_over((3, 2), 1), 8.0, TOTAL, ((), [[2]])), "plan.measured-twice"),
+        (lambda: of_margins(cells_over((3, 2), 1), 0.0, TOTAL), "plan.noise-out-of-range"),
+        (lambda: of_margins(cells_over((3, 2), 1), float("nan"), TOTAL), "plan.noise-out-of-range"),
+        (lambda: of_margins(cells_over((3, 2), 1), 2.0**45, TOTAL), "plan.noise-out-of-range"),
         (lambda: PureStrategy(cells_over((), 1), (), 1.0), "plan.margins-misfit-domain"),
     ],
 )
-def test_pure_strategies_that_are_none(make, said):
-    with refused(said):
+def test_pure_strategies_that_are_none(make, code):
+    with refused(code):
         make()
 
 
@@ -227,7 +227,7 @@ def test_sizes_that_could_wrap_around_are_refused(attributes, sizes):
         )
 
 
-def made(**other):
+def make_group(**other):
     """One sector of no attribute, one structured cell, with something else in it."""
     none = {"attributes": np.zeros((1, 0), np.intp), "sizes": np.zeros((1, 0), np.int64)}
     return StrategyGroup(
@@ -261,27 +261,29 @@ def made(**other):
 )
 def test_sectors_that_are_none(other, message):
     with refused(message):
-        made(**other)
+        make_group(**other)
 
 
 def test_numbers_as_large_as_may_be():
-    assert made(basis=np.array([[2**62 - 1]])).magnitude(np.array([0]), (), 1) == 2**62 - 1
-    assert made(mixing=np.array([[[1 - 2**62]]])).column_squares.tolist() == [[(2**62 - 1) ** 2]]
-    four = made(basis=np.full((4, 1), 2**31 - 1), mixing=np.eye(4, dtype=int)[None])
+    assert make_group(basis=np.array([[2**62 - 1]])).magnitude(np.array([0]), (), 1) == 2**62 - 1
+    assert make_group(mixing=np.array([[[1 - 2**62]]])).column_squares.tolist() == [[(2**62 - 1) ** 2]]
+    four = make_group(basis=np.full((4, 1), 2**31 - 1), mixing=np.eye(4, dtype=int)[None])
     assert four.column_squares.tolist() == [[4 * (2**31 - 1) ** 2]]  # the sum of squares of 62 bits has 64
-    assert made(mixing=np.array([[[2**70]]], dtype=object)).column_squares.tolist() == [[2**140]]
+    assert make_group(mixing=np.array([[[2**70]]], dtype=object)).column_squares.tolist() == [[2**140]]
     for scale in (5e-324, MAX_SCALE):
-        assert Strategy(cells_over((), 1), (made(scales=np.array([scale])),)).profile() == (1 / Fraction(scale) ** 2,)
+        assert Strategy(cells_over((), 1), (make_group(scales=np.array([scale])),)).profile() == (
+            1 / Fraction(scale) ** 2,
+        )
 
 
 def test_each_sector_is_as_large_as_its_own_rows_say():
     """Not as those of another, be they below 0."""
-    own = {(0,): ([[-5]], 1.0), (1,): ([[2]], 1.0), (2,): ([[1]], 1.0)}
-    (group,) = of_sectors(cells_over((2, 2, 2), 1), ([[1]], own)).groups
+    rows_by_set = {(0,): ([[-5]], 1.0), (1,): ([[2]], 1.0), (2,): ([[1]], 1.0)}
+    (group,) = of_sectors(cells_over((2, 2, 2), 1), ([[1]], rows_by_set)).groups
     assert [group.magnitude(np.array([i]), (2,), 7) for i in range(3)] == [7 * 5, 7 * 2, 7]
 
 
-def test_sums_over_sectors_of_one_kind_are_exact_beyond_64_bits():
+def test_sums_over_sectors_of_one_kind_are_exact_above_64_bits():
     each = 2**31 - 1  # of which the square has 62 bits
     strategy = of_sectors(cells_over((2, 2, 2), 1), ([[1]], {(a,): ([[each]], 1.0) for a in range(3)}))
     assert strategy.profile() == (3 * each**2,)
@@ -291,17 +293,17 @@ def test_answers_that_64_bits_hold_are_held_in_them():
     """This holds for the largest number of records that fits; one record more loses nothing either."""
     for times in (1, -3):
         strategy = of_sectors(cells_over((), 1), ([[1]], {(): ([[times]], 1.0)}))
-        most = (INT64_SAFE_BOUND - 1) // abs(times)
-        for records, kind in ((most, np.int64), (most + 1, object)):
+        max_records = (INT64_SAFE_BOUND - 1) // abs(times)
+        for records, kind in ((max_records, np.int64), (max_records + 1, object)):
             (answers,) = strategy.exact_answers({(): np.array([records])}, Adjacency(), records)
             assert (answers.dtype, answers.tolist()) == (kind, [times * records])
 
 
 @pytest.mark.parametrize("attribute", [-1, 2, 3])
 def test_a_sector_of_other_attributes_is_refused(attribute):
-    own = made(attributes=np.array([[attribute]]), sizes=np.array([[2]]))
+    group = make_group(attributes=np.array([[attribute]]), sizes=np.array([[2]]))
     with refused("plan.sector-misfits-domain"):
-        Strategy(cells_over((2, 2), 1), (own,))
+        Strategy(cells_over((2, 2), 1), (group,))
 
 
 @pytest.mark.parametrize(("attributes", "width"), [(5, 2), (6, 3), (40, 1), (70, 68), (70, 69)])
@@ -310,15 +312,15 @@ def test_all_sets_of_attributes_are_different_sectors(attributes, width):
     sets = np.array(list(itertools.combinations(range(attributes), width)))
     ones = np.ones(len(sets))
     group = StrategyGroup(sets, np.full_like(sets, 2), np.ones((1, 1), int), ones.astype(int)[:, None, None], ones)
-    assert Strategy(cells_over((2,) * attributes, 1), (made(), group)).answers == 1 + len(sets)
-    for again in (group.sector(0), group.sector(len(sets) - 1)):
+    assert Strategy(cells_over((2,) * attributes, 1), (make_group(), group)).answers == 1 + len(sets)
+    for repeated in (group.sector(0), group.sector(len(sets) - 1)):
         with refused("plan.measured-twice"):
-            Strategy(cells_over((2,) * attributes, 1), (group, made(), group_of(again)))
+            Strategy(cells_over((2,) * attributes, 1), (group, make_group(), group_of(repeated)))
 
 
 def test_sectors_by_hand():
-    first = {(0,): ([[1, 2], [0, 1]], 2.0), (1,): ([[3, 0], [0, 1]], 1.0)}
-    s = of_sectors(cells_over((3, 2), 2), ([[1, 0], [0, 1]], first), ([[1, 1]], {(0, 1): ([[-2]], 4.0)}))
+    rows_by_set = {(0,): ([[1, 2], [0, 1]], 2.0), (1,): ([[3, 0], [0, 1]], 1.0)}
+    s = of_sectors(cells_over((3, 2), 2), ([[1, 0], [0, 1]], rows_by_set), ([[1, 1]], {(0, 1): ([[-2]], 4.0)}))
     # 3 · 2 ways to differ along the first attribute, 1 along the second; columns of A B squared over σ²
     assert s.profile() == (6 * Fraction(1, 4) + 9 + 6 * Fraction(4, 16), 6 * Fraction(5, 4) + 1 + 6 * Fraction(4, 16))
     assert s.group_costs == (6 * Fraction(5, 4) + 9, Fraction(3, 2))
@@ -330,9 +332,9 @@ def test_sectors_by_hand():
         ((0,), (3,), 6, 2.0), ((1,), (2,), 2, 1.0), ((0, 1), (3, 2), 3, 4.0),
     ]  # fmt: skip
     assert [magnitudes(g, 10) for g in s.groups] == [{(3,): 10 * 2 * 2, (2,): 10 * 3}, {(3, 2): 10 * 2 * 2}]
-    told = [("33/2", 2, ["a0", "a1"]), ("3/2", 1, ["a0", "a1"])]
+    stated = [("33/2", 2, ["a0", "a1"]), ("3/2", 1, ["a0", "a1"])]
     sectors = s.ledger_detail(Adjacency())["sectors"]
-    assert [(x["cost_squared"], x["count"], x["of"]) for x in sectors] == told
+    assert [(x["cost_squared"], x["count"], x["of"]) for x in sectors] == stated
 
 
 def magnitudes(group, records):
@@ -341,14 +343,14 @@ def magnitudes(group, records):
 
 @pytest.mark.parametrize("times", [2.0**-40, 1.0, 2.0**45])
 @pytest.mark.parametrize("count", [2, 64, 65, 128])
-def test_prices_are_exact_up_to_so_many_scales_and_hardly_above_beyond(count, times):
+def test_prices_are_exact_up_to_a_number_of_scales_and_only_slightly_above_after_that(count, times):
     sets = list(itertools.chain.from_iterable(itertools.combinations(range(7), k) for k in range(8)))[:count]
     scales = dict(zip(sets, (times * (3 + i / 8) for i in range(count)), strict=True))
     groups = [{s: ([[1]], x) for s, x in scales.items() if len(s) == k} for k in range(8)]
     strategy = of_sectors(cells_over((2,) * 7), *(([[1]], g) for g in groups if g))
     exact = sum(1 / Fraction(x) ** 2 for x in scales.values())
-    (found,) = strategy.profile()
-    assert exact <= found <= exact * (1 + Fraction(count > linear.EXACT_SCALES, 2**80))
+    (price,) = strategy.profile()
+    assert exact <= price <= exact * (1 + Fraction(count > linear.EXACT_SCALES, 2**80))
 
 
 def test_weights_of_many_values_are_exact():
@@ -418,13 +420,13 @@ def test_magnitude_bounds_every_transform(rng):
         for s in map(group.sector, range(len(group))):
             block = rows[start : start + s.answers]
             start += s.answers
-            own = group.magnitude(np.arange(len(group)), s.sizes, 7)
-            assert max(abs(int(x)) for x in block.ravel()) * 7 <= own
+            magnitude = group.magnitude(np.arange(len(group)), s.sizes, 7)
+            assert max(abs(int(x)) for x in block.ravel()) * 7 <= magnitude
 
 
 @pytest.mark.parametrize("scales", [[1.0], [0.5, 3.0], [2.0**-32], [2.0**-31.5, 1.0]], ids=str)
-def test_precisions_are_whole_numbers_of_any_size(scales):
+def test_precisions_are_integers_of_any_size(scales):
     """This holds for any of them: sums of some that 64 bits hold exceed these, and lists around 2⁶³ become doubles."""
-    unit, (found,) = linear.exact_precisions([np.array(scales)])
-    assert all(type(x) is int for x in found)
-    assert [Fraction(x, unit) for x in found] == [1 / Fraction(x) ** 2 for x in scales]
+    unit, (precisions,) = linear.exact_precisions([np.array(scales)])
+    assert all(type(x) is int for x in precisions)
+    assert [Fraction(x, unit) for x in precisions] == [1 / Fraction(x) ** 2 for x in scales]

@@ -57,9 +57,9 @@ def run(tmp_path, monkeypatch, capsys):
     Path("spec.toml").write_text(SPEC)
     pd.DataFrame({"sex": ["f", "m", "m", "x"] * 9}).to_csv("people.csv", index=False)
 
-    def run(*words):
+    def run(*arguments):
         try:
-            main([str(x) for x in words])
+            main([str(x) for x in arguments])
             code = 0
         except SystemExit as end:
             code = end.code
@@ -81,7 +81,7 @@ COMMANDS = {
     "keys": ["keys", "{n}.key"],
     "count": ["count", "plan.json", "people.csv", "--unsealed", "-o", "{n}.counts"],
     "release": ["release", "plan.json", "people.csv", "--ledger", "{n}.db", "-o", "{n}"],
-    "series": ["series", "status", "plan.json", "--series", "series", "--ledger", "ledger.db"],  # it is none
+    "series": ["series", "status", "plan.json", "--series", "series", "--ledger", "ledger.db"],  # not a series
     "tables": ["tables", "release"],
     "ask": ["ask", "release", "count()"],
     "combine": ["combine", "release", "other", "--same-records", "-o", "{n}"],
@@ -91,7 +91,7 @@ COMMANDS = {
     "export": ["export", "release", "-o", "{n}"],
     "verify": ["verify", "release"],
     "ledger": ["ledger", "ledger.db"],
-    "studio": ["studio", "nowhere"],  # there is none
+    "studio": ["studio", "nowhere"],  # not a folder
     "demo": ["demo", "-o", "people.csv/x"],  # which cannot be made
     "schema": ["schema", "spec.toml", "--example", "3"],
 }
@@ -118,27 +118,27 @@ def test_a_full_disk_under_a_stream_ends_with_an_exit_code_and_no_traceback(run,
             for name in ("stdout", "stderr") if which == "both" else (which,):
                 stream = streams.enter_context(FULL.open("w", encoding="utf-8", buffering=1))
                 patch.setattr(sys, name, stream)
-            found, said, told = run(*arguments(which))
+            code_found, sentence, errors = run(*arguments(which))
         lost = (bool(out) and which != "stderr") or (bool(err) and which != "stdout")
-        assert (found in (1, code) and bool(found)) if lost else found == code, which
+        assert (code_found in (1, code) and bool(code_found)) if lost else code_found == code, which
         if which == "stdout" and out:
             message = "The output cannot be written (No space left on device)."
             error = {"code": "output", "place": None, "message": message, "exit_code": 1}
             last = json.dumps({"error": error}) if as_json else f"error: {message}"
-            assert (found, told.splitlines()[-1]) == (1, last)
+            assert (code_found, errors.splitlines()[-1]) == (1, last)
         if which == "stderr" and code == 0:
-            assert not as_json or json.loads(said)
-        made = {p.name.replace(which, "*") for p in Path().iterdir()} - {p.name for p in Path().iterdir()}
-        assert made == before, "what was asked for was done"
+            assert not as_json or json.loads(sentence)
+        new_files = {p.name.replace(which, "*") for p in Path().iterdir()} - {p.name for p in Path().iterdir()}
+        assert new_files == before, "what was asked for was done"
 
 
 @needs_full
 def test_words_that_cannot_be_written_stop_no_release(run):
     """A process of its own ends with 1, the release is complete, and nothing was charged without a result."""
-    words = [sys.executable, "-m", "fitnoise", *COMMANDS["release"], "--json"]
+    arguments = [sys.executable, "-m", "fitnoise", *COMMANDS["release"], "--json"]
     with FULL.open("w") as full:
         done = subprocess.run(
-            [x.replace("{n}", "r") for x in words],
+            [x.replace("{n}", "r") for x in arguments],
             stdout=subprocess.PIPE,
             stderr=full,
             text=True,
@@ -161,51 +161,53 @@ FOLDERS = {
 
 @pytest.mark.parametrize("command", FOLDERS)
 def test_what_a_killed_command_left_of_a_folder_is_named_and_removed(run, command):
-    left, paid = Path(".made.unfinished-0123abcd"), Path(".made.unfinished-0123abce")
-    for folder in (left, paid):
+    unfinished, charged = Path(".made.unfinished-0123abcd"), Path(".made.unfinished-0123abce")
+    for folder in (unfinished, charged):
         folder.mkdir()
-    (left / "a.csv").write_text("half")
-    (paid / "release.json").write_text("{}")
+    (unfinished / "a.csv").write_text("half")
+    (charged / "release.json").write_text("{}")
     code, _, err = run(*FOLDERS[command])
-    assert (code, left.exists(), paid.exists()) == (0, False, True)
-    assert f"removed '{left}', which a killed process left of 'made'." in err.splitlines()
-    assert f"'{paid}' holds a whole release" in err
+    assert (code, unfinished.exists(), charged.exists()) == (0, False, True)
+    assert f"removed '{unfinished}', which a killed process left of 'made'." in err.splitlines()
+    assert f"'{charged}' holds a whole release" in err
 
 
 def test_what_a_killed_process_left_of_a_release_that_is_written_again_is_removed(run, tmp_path):
-    left, told = tmp_path / ".again.unfinished-0123abcd", []
-    left.mkdir()
-    (left / "plan.json").write_text("{}")
+    unfinished, notices = tmp_path / ".again.unfinished-0123abcd", []
+    unfinished.mkdir()
+    (unfinished / "plan.json").write_text("{}")
     release = fn.Release.read("release")
-    release.write("again", notice=told.append)
-    assert not left.exists()
-    (said,) = told
-    assert said.startswith(f"removed {left.name!r}, which a killed process left of a release to 'again'; whether")
-    left.mkdir()
+    release.write("again", notice=notices.append)
+    assert not unfinished.exists()
+    (notice,) = notices
+    assert notice.startswith(
+        f"removed {unfinished.name!r}, which a killed process left of a release to 'again'; whether"
+    )
+    unfinished.mkdir()
     release.write("once more")  # of another name: not its own
-    assert left.exists()
+    assert unfinished.exists()
 
 
 def test_what_a_killed_process_left_of_a_period_is_removed(run):
     Path("series.toml").write_text(SERIES)
     pd.DataFrame({"sex": ["f", "m"] * 9, "year": [1, 2] * 9}).to_csv("years.csv", index=False)
     assert run("plan", "series.toml", "-o", "series.json")[0] == 0
-    more = ("--series", "kept", "--ledger", "s.db")
-    assert run("release", "series.json", "years.csv", "--period", "1", *more, "-o", "first")[0] == 0
-    left = Path(".written.unfinished-0123abcd")
-    left.mkdir()
-    code, _, err = run("series", "write", "series.json", "--period", "1", *more, "-o", "written")
-    assert (code, left.exists()) == (0, False)
-    assert f"removed '{left}'" in err
+    options = ("--series", "kept", "--ledger", "s.db")
+    assert run("release", "series.json", "years.csv", "--period", "1", *options, "-o", "first")[0] == 0
+    unfinished = Path(".written.unfinished-0123abcd")
+    unfinished.mkdir()
+    code, _, err = run("series", "write", "series.json", "--period", "1", *options, "-o", "written")
+    assert (code, unfinished.exists()) == (0, False)
+    assert f"removed '{unfinished}'" in err
 
 
-def test_tables_are_put_in_place_whole(run, monkeypatch):
+def test_tables_are_put_in_place_completely(run, monkeypatch):
     """Detects a table of half its rows, which a killed process leaves under its own name."""
-    left = Path("made/.sex.csv.unfinished-0123abcd")
-    left.parent.mkdir()
-    left.write_text("half")
+    unfinished = Path("made/.sex.csv.unfinished-0123abcd")
+    unfinished.parent.mkdir()
+    unfinished.write_text("half")
     assert run("tables", "release", "sex", "-o", "made")[0] == 0
-    assert [p.name for p in left.parent.iterdir()] == ["sex.csv"]
+    assert [p.name for p in unfinished.parent.iterdir()] == ["sex.csv"]
 
 
 @pytest.mark.parametrize("links", [True, False])
@@ -216,21 +218,21 @@ def test_a_new_file_replaces_nothing(tmp_path, monkeypatch, links):
             raise OSError(errno.EPERM, "no links")
 
         monkeypatch.setattr(os, "link", none)
-    place = tmp_path / "a.csv"
-    new_file(place, b"first")
+    path = tmp_path / "a.csv"
+    new_file(path, b"first")
     with pytest.raises(FileExistsError) as caught:
-        new_file(place, b"second")
-    assert Path(caught.value.filename) == place
-    assert place.read_bytes() == b"first"
+        new_file(path, b"second")
+    assert Path(caught.value.filename) == path
+    assert path.read_bytes() == b"first"
     assert [p.name for p in tmp_path.iterdir()] == ["a.csv"]
 
 
 def test_a_folder_of_texts_that_fails_names_what_it_found(tmp_path, monkeypatch):
     (tmp_path / ".x.unfinished-0123abcd").mkdir()
     monkeypatch.setattr(release_files.shutil, "rmtree", lambda *_, **__: None)
-    told = []
+    notices = []
     with refused("release.place-not-writable"):
-        write_texts(tmp_path / "x", [("a" * 300, "")], told.append)
-    assert told == [
+        write_texts(tmp_path / "x", [("a" * 300, "")], notices.append)
+    assert notices == [
         "'.x.unfinished-0123abcd' is what a killed process left of a release, and cannot be removed: remove it."
     ]

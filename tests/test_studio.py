@@ -34,8 +34,8 @@ from test_pages import HOSTILE, Page
 
 @pytest.fixture
 def client(tmp_path, monkeypatch):
-    with opened(filled(tmp_path / "f"), monkeypatch) as found:
-        yield found
+    with opened(filled(tmp_path / "f"), monkeypatch) as client_opened:
+        yield client_opened
 
 
 @pytest.fixture
@@ -43,9 +43,9 @@ def at_once(monkeypatch):
     """Releases in this process, done when they are started."""
 
     def start(self, number, intent):
-        place = self._places / number
-        place.mkdir()
-        (place / "intent.json").write_text(json.dumps(vars(intent)))
+        folder = self._places / number
+        folder.mkdir()
+        (folder / "intent.json").write_text(json.dumps(vars(intent)))
         releasing.run(self._folder.root, number)
 
     monkeypatch.setattr(Releases, "_start", start)
@@ -58,7 +58,7 @@ def state(client):
 # --- states ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_whole_path(client, at_once):
+def test_the_path_from_a_description_to_a_question(client, at_once):
     """Describe, price, prove, release, report, ask; what is written is what commands would have written."""
     reply = client.post("/tables", {"number.0": "5"})
     assert reply.status_code == 200
@@ -73,9 +73,9 @@ def test_the_whole_path(client, at_once):
     number = client.intend()
     assert client.post(f"/release/{number}", typed="people").headers["x-go"] == f"/release/{number}"
     assert "Released . Entry 1 of the ledger has the charge." in " ".join(Page(client.page(f"/release/{number}")).texts)
-    made = client.folder.root / "release"
+    release_path = client.folder.root / "release"
     with fn.Ledger(client.folder.root / "budget.sqlite") as ledger:
-        assert fn.verify(made, ledger=ledger).ok
+        assert fn.verify(release_path, ledger=ledger).ok
     place = client.number("release")
     report = client.page(f"/report/{place}")
     assert "North" in report
@@ -91,7 +91,7 @@ def test_the_whole_path(client, at_once):
     ledger = " ".join(Page(client.page("/ledger")).texts)
     assert "people" in ledger
     assert "Charges without a release" not in ledger
-    (made / "release.json").rename(made / "away")
+    (release_path / "release.json").rename(release_path / "away")
     assert "Charges without a release in the folder: entries 1." in " ".join(Page(client.page("/ledger")).texts)
 
 
@@ -119,7 +119,7 @@ def test_an_intent_is_used_once(client, at_once):
     assert client.studio.releases.open_intent(number) is None
 
 
-def test_releases_that_are_refused_before_they_are_asked(client, at_once):
+def test_incomplete_release_requests_are_refused(client, at_once):
     client.certified()
     people, spec = client.number("people.csv"), client.number("spec.toml")
     for fields, message in (
@@ -150,23 +150,23 @@ def test_an_intent_is_bound_to_its_name_time_and_data(tmp_path, monkeypatch, at_
         number = client.intend()
         (client.folder.root / "people.csv").write_text("area,age\nn,1\n")
         assert client.post(f"/release/{number}", typed="people").status_code == 204
-        found = client.studio.releases.where(number)
-        assert (found.state, found.has_ended, found.entry) == ("refused", True, None)
+        outcome = client.studio.releases.where(number)
+        assert (outcome.state, outcome.has_ended, outcome.entry) == ("refused", True, None)
         assert not (client.folder.root / "release").exists()
 
 
-def test_what_data_were_refused_for_is_told_and_not_stored(tmp_path, monkeypatch, capsys, at_once):
+def test_the_reason_of_a_refusal_is_printed_and_not_stored(tmp_path, monkeypatch, capsys, at_once):
     root = filled(tmp_path / "f")
     (root / "people.csv").write_text("area,age\nsecret,1\n")
     with opened(root, monkeypatch) as client:
         client.certified()
         number = client.intend()
         client.post(f"/release/{number}", typed="people")
-        said = capsys.readouterr().out
-        assert "records have missing values or values outside the domain" in said
-        found = client.studio.releases.where(number)
-        assert (found.state, found.has_ended, found.entry) == ("refused", True, None)
-        client.studio.releases._texts[number] = said
+        output = capsys.readouterr().out
+        assert "records have missing values or values outside the domain" in output
+        outcome = client.studio.releases.where(number)
+        assert (outcome.state, outcome.has_ended, outcome.entry) == ("refused", True, None)
+        client.studio.releases._texts[number] = output
         assert "Not for publication" in client.page(f"/release/{number}")
         stored = "".join(p.read_text() for p in (client.folder.own / "releases" / number).iterdir())
         assert "outside" not in stored
@@ -174,7 +174,7 @@ def test_what_data_were_refused_for_is_told_and_not_stored(tmp_path, monkeypatch
         assert str((root / "people.csv").stat().st_mtime_ns) not in stored
 
 
-def test_how_many_records_were_dropped_is_told_and_not_stored(tmp_path, monkeypatch, capsys, at_once):
+def test_the_number_of_dropped_records_is_printed_and_not_stored(tmp_path, monkeypatch, capsys, at_once):
     root = filled(tmp_path / "f", SPEC.replace('source = "people"', 'source = "people"\noutside_domain = "drop"'))
     with (root / "people.csv").open("a") as file:
         file.write("elsewhere,1\n" * 7)
@@ -182,10 +182,10 @@ def test_how_many_records_were_dropped_is_told_and_not_stored(tmp_path, monkeypa
         client.certified()
         number = client.intend()
         client.post(f"/release/{number}", typed="people")
-        said = capsys.readouterr().out
-        assert re.search(r"^7 of \d+ records are left out of every table.*by attribute 'area' 7", said)
+        output = capsys.readouterr().out
+        assert re.search(r"^7 of \d+ records are left out of every table.*by attribute 'area' 7", output)
         assert client.studio.releases.where(number).state == "released"
-        client.studio.releases._texts[number] = said
+        client.studio.releases._texts[number] = output
         page = client.page(f"/release/{number}")
         assert "Not for publication" in page
         assert "7 of" in page
@@ -199,8 +199,8 @@ def test_an_intent_is_bound_to_its_ledger_and_its_place(client, at_once, tmp_pat
     root, book = client.folder.root, client.folder.root / "budget.sqlite"
 
     def refused(number, why):
-        found = client.post(f"/release/{number}", typed="people")
-        assert (found.status_code, why in found.text) == (409, True), found.text
+        outcome = client.post(f"/release/{number}", typed="people")
+        assert (outcome.status_code, why in outcome.text) == (409, True), outcome.text
         assert client.studio.releases.numbers() == []
 
     number = client.intend()
@@ -255,9 +255,9 @@ def test_data_are_no_list_of_codes(tmp_path, monkeypatch, at_once):
 def test_a_plan_is_kept_for_what_it_was_made_of(client, monkeypatch):
     """Detects a plan that is certified for another text, or for codes that were changed while they were read."""
     folder, text = client.folder, client.folder.text()
-    asked = {"text": text, "language": "en", "key": "of something else"}
-    found = planner.certify(asked, lambda _: None, folder.root)
-    assert folder.certified() == found["plan"]
+    request = {"text": text, "language": "en", "key": "of something else"}
+    answer = planner.certify(request, lambda _: None, folder.root)
+    assert folder.certified() == answer["plan"]
     read = publication_of
 
     def changed(text, root):
@@ -268,8 +268,8 @@ def test_a_plan_is_kept_for_what_it_was_made_of(client, monkeypatch):
     (folder.root / "c.csv").write_text("code\nn\ns\n")
     monkeypatch.setattr(planner, "publication_of", changed)
     with refused("fitnoise.codes-file-changed"):
-        planner.certify(asked | {"text": text}, lambda _: None, folder.root)
-    assert folder.certified() == found["plan"]
+        planner.certify(request | {"text": text}, lambda _: None, folder.root)
+    assert folder.certified() == answer["plan"]
 
 
 def test_a_cap_is_confirmed_like_a_release(client, at_once):
@@ -283,8 +283,8 @@ def test_a_cap_is_confirmed_like_a_release(client, at_once):
     with fn.Ledger(client.folder.root / "budget.sqlite") as ledger:
         assert ledger.balance(ledger.accounts()[0]).cap == Fraction(1, 2)
         assert [e.kind for e in ledger.entries()] == ["charge", "answers", "cap"]
-    shown = client.post("/release", data=client.number("people.csv"), out="more", ledger=book).text
-    assert "Cap: ρ = 0.5000000." in shown
+    page = client.post("/release", data=client.number("people.csv"), out="more", ledger=book).text
+    assert "Cap: ρ = 0.5000000." in page
     assert "Left after a release" in client.post("/tables", {"number.0": "6"}).text
 
 
@@ -324,8 +324,8 @@ def test_a_draft_that_says_nothing_yet_says_what_is_missing(tmp_path, monkeypatc
         ]
         for path, fields in steps:
             assert client.post(path, fields).status_code == 200
-        said = client.post("/tables").text
-        assert "The name of the privacy unit is" in said
+        page = client.post("/tables").text
+        assert "The name of the privacy unit is" in page
         client.post("/protect", {"privacy.unit": "person", "privacy.max_records": "1", "data.source": "people"})
         client.post("/protect", {"title": "People"})
         client.post("/tables", {"accuracy.gap": "1e-4"})
@@ -340,8 +340,8 @@ def test_a_draft_that_says_nothing_yet_says_what_is_missing(tmp_path, monkeypatc
 def test_page_and_file_give_equal_plans(any_plan, tmp_path, monkeypatch):
     text = Spec.from_publication(any_plan.publication).to_toml()
     root = filled(tmp_path / "f", text)
-    asked = {"what": "certify", "text": text, "key": "k", "folder": str(root), "language": "en"}
-    answer = planner.answered(asked, lambda _: None)
+    request = {"what": "certify", "text": text, "key": "k", "folder": str(root), "language": "en"}
+    answer = planner.answered(request, lambda _: None)
     assert answer["kind"] == "done", answer
     assert answer["plan"] == fn.plan(fn.load_spec(root / "spec.toml")).hash
 
@@ -353,50 +353,50 @@ def test_a_draft_without_a_plan_says_that_nothing_was_planned(client):
     assert "This cannot be planned yet: The key domain is missing. Add the key. Nothing was planned." in shown
 
 
-def test_jobs_queue_and_are_told(client):
+def test_jobs_queue_and_are_shown(client):
     assert client.post("/kinds").status_code == 200
     assert client.wait().state == "done"
     assert client.post("/sweep", place="1").status_code == 200
     assert client.wait().state == "done"
     assert client.post("/sweep", place="9").status_code == 200
     assert client.wait().state == "refused"
-    told = " ".join(Page(client.page("/prove")).texts)
-    assert "zcdp" in told
-    assert "each row is a separate plan" in told
-    assert "The plan has no such table" in told
+    text = " ".join(Page(client.page("/prove")).texts)
+    assert "zcdp" in text
+    assert "each row is a separate plan" in text
+    assert "The plan has no such table" in text
     assert client.post("/jobs/1/stop").status_code == 200
 
 
-def test_whole_tables_are_made_as_a_job_beside_the_release(client, at_once, monkeypatch):
+def test_integer_tables_are_made_as_a_job_next_to_the_release(client, at_once, monkeypatch):
     client.certified()
     client.post(f"/release/{client.intend()}", typed="people")
-    place = client.number("release")
-    assert client.post(f"/report/{place}/write", kind="whole").status_code == 200
+    number = client.number("release")
+    assert client.post(f"/report/{number}/write", kind="whole").status_code == 200
     assert client.wait().state == "done", client.wait().text
-    assert "release-whole" in client.page(f"/report/{place}")
+    assert "release-whole" in client.page(f"/report/{number}")
     assert fn.verify(client.folder.root / "release", integers=client.folder.root / "release-whole").ok
-    assert "Job 1" not in client.page(f"/report/{place}")  # that of the plan
+    assert "Job 1" not in client.page(f"/report/{number}")  # that of the plan
 
     def stopped(step):
         raise planner.PlanningInterrupted
 
-    asked = {"what": "whole", "release": "release", "out": "other", "language": "en", "folder": client.folder.root}
+    request = {"what": "whole", "release": "release", "out": "other", "language": "en", "folder": client.folder.root}
     with pytest.raises(planner.PlanningInterrupted):
-        planner.answered(asked, stopped)
+        planner.answered(request, stopped)
     assert not (client.folder.root / "other").exists()
 
 
-@pytest.mark.parametrize(("promise", "drawn"), [("zcdp", True), ("pure", False)])
-def test_a_proof_draws_its_curve_where_there_is_one(tmp_path, monkeypatch, promise, drawn):
+@pytest.mark.parametrize(("promise", "has_curve"), [("zcdp", True), ("pure", False)])
+def test_a_proof_draws_its_curve_where_there_is_one(tmp_path, monkeypatch, promise, has_curve):
     text = SPEC.replace('unit = "person"', f'unit = "person"\ndefinition = "{promise}"').replace("gap = 1e-4", "")
     with opened(filled(tmp_path / "f", text), monkeypatch) as client:
         client.certified()
         page = Page(client.page("/prove"))
-        assert ("polyline" in page.tags) == drawn
-        assert ("ε at other δ" in page.texts) == drawn
+        assert ("polyline" in page.tags) == has_curve
+        assert ("ε at other δ" in page.texts) == has_curve
 
 
-def test_a_proof_tells_what_is_free_beside_it(client):
+def test_a_proof_shows_what_is_free_next_to_it(client):
     """Detects a page that says nothing of what older people leave, who are in none but the first table."""
     text = SPEC.replace('cumulative = "age"\nmargin = 9.5', "groups = { age = { young = 0 } }\nmargin = 2")
     client.post("/file", text=text)
@@ -503,14 +503,14 @@ def fuzzed(client, count):
         token = {"token": client.session.token(path), "base": base_of(client)}
         reply = client.http.post(path, data={**token, **sent}, headers={"x-studio": "1"})
         assert reply.status_code in (200, 204, 409, 422), (path, sent)
-        shown = client.get(f"/{rng.choice(app.PAGES)}")
-        assert shown.status_code in (200, 422)
+        page = client.get(f"/{rng.choice(app.PAGES)}")
+        assert page.status_code in (200, 422)
         if rng.random() < 0.1:
             client.folder.discard()
 
 
-def test_an_error_that_is_not_ours_is_told_without_its_text(client, monkeypatch):
-    def fail(*given):
+def test_an_error_of_another_library_is_reported_without_its_text(client, monkeypatch):
+    def fail(*arguments):
         raise ValueError("secret")
 
     monkeypatch.setattr(client.studio.folder, "key", fail)
@@ -525,8 +525,8 @@ def test_an_error_that_is_not_ours_is_told_without_its_text(client, monkeypatch)
 def test_no_place_of_an_address_is_more_than_a_text(client):
     long = "9" * 5000
     for path in ("/jobs/{}/stop", "/describe/{}", "/tables/{}/remove", "/release/{}", "/report/{}/ask"):
-        for place in (long, "x", "-1", "%00", "\u0663"):
-            assert client.post(path.format(place)).status_code in (200, 403, 422), (path, place)  # no token for %00
+        for segment in (long, "x", "-1", "%00", "\u0663"):
+            assert client.post(path.format(segment)).status_code in (200, 403, 422), (path, segment)  # no token for %00
     for path in (f"/report/{long}", f"/release/{long}", f"/ledger?ledger={long}", f"/describe?columns={long}"):
         assert client.get(path).status_code in (200, 422)
 
@@ -585,26 +585,26 @@ def test_of_a_release_that_is_killed_the_page_says_what_the_ledger_says(tmp_path
                 releases.confirm(number, "people", folder.certified())
                 children.stdin.write(f"{folder.root}\t{number}\t{stage}\n")
                 children.stdin.flush()
-                said = iter(children.stdout.readline, "")
-                status = next(x for x in said if x.strip().isdecimal())  # after what the release says
+                output = iter(children.stdout.readline, "")
+                status = next(x for x in output if x.strip().isdecimal())  # after what the release says
                 assert status == ("0\n" if stage == "never" else "9\n")
             children.stdin.close()
-        found = [releases.where(n) for n in numbers]
+        outcomes = [releases.where(n) for n in numbers]
         with fn.Ledger(folder.root / "budget.sqlite") as ledger:
             charges = [e for e in ledger.entries() if e.kind == "charge"]
         assert len(charges) == 2  # what was killed after its charge was finished by the next one
-        for where, stage, expected in zip(found, stages, stages.values(), strict=True):
+        for where, stage, expected in zip(outcomes, stages, stages.values(), strict=True):
             assert where.state == expected, stage
             page = " ".join(Page(client.page(f"/release/{where.id}")).texts)
             assert {"refused": "Not released", "failed": "Failed after", "released": "Released"}[where.state] in page
-        assert [w.entry and w.entry.sequence for w in found] == [None, None, None, 1, 1, 3]
+        assert [w.entry and w.entry.sequence for w in outcomes] == [None, None, None, 1, 1, 3]
 
 
 def prepared(self, number, intent):
     """An intent that is used, and whose process is started by the test."""
-    place = self._places / number
-    place.mkdir()
-    (place / "intent.json").write_text(json.dumps(vars(intent)))
+    folder = self._places / number
+    folder.mkdir()
+    (folder / "intent.json").write_text(json.dumps(vars(intent)))
 
 
 @pytest.mark.slow
@@ -646,8 +646,8 @@ class Held:
     def __init__(self, client, number):
         self.real, self.handle = releasing.hold, None
 
-    def __call__(self, place):
-        self.handle = self.real(place)
+    def __call__(self, path):
+        self.handle = self.real(path)
         return self.handle
 
 
@@ -672,9 +672,9 @@ def wait(until, seconds=60):
 
 @pytest.fixture
 def worker():
-    found = workers.Worker()
-    yield found
-    found.close()
+    process = workers.Worker()
+    yield process
+    process.close()
 
 
 @pytest.mark.slow
@@ -685,31 +685,31 @@ def test_a_planning_process_answers_and_is_replaced_when_it_is_killed(worker, tm
     monkeypatch.chdir(root)
     monkeypatch.setenv("PYTHONPATH", str(Path(fn.__file__).parents[1]))
     common = {"text": SPEC, "folder": str(root), "language": "en", "what": "price"}
-    first = worker.ask(**common)
-    assert first["rho"] > 0
+    answer = worker.ask(**common)
+    assert answer["rho"] > 0
     with refused("spec.not-toml"):
         worker.ask(**{**common, "text": "x"})
 
     demo = data.path(data.DEMO).read_text(encoding="utf-8")
     (root / data.STATES).write_bytes(data.path(data.STATES).read_bytes())
-    pid, told = worker.pid, []
+    pid, codes = worker.pid, []
 
     def ask():
         try:
-            told.append(worker.ask(**{**common, "text": demo, "what": "kinds"}))
+            codes.append(worker.ask(**{**common, "text": demo, "what": "kinds"}))
         except workers.QuestionReplaced as error:
-            told.append(error.code)
+            codes.append(error.code)
 
     long = threading.Thread(target=ask)
     long.start()
     wait(lambda: worker.step)
     worker.stop()
     long.join(60)
-    assert told == ["fitnoise.newer-question"]
-    assert worker.ask(**common)["rho"] == first["rho"]
+    assert codes == ["fitnoise.newer-question"]
+    assert worker.ask(**common)["rho"] == answer["rho"]
     assert worker.pid == pid  # it was stopped, and not ended
     os.kill(pid, signal.SIGKILL)
-    assert worker.ask(**common)["rho"] == first["rho"]
+    assert worker.ask(**common)["rho"] == answer["rho"]
     assert worker.pid != pid
 
 
@@ -743,7 +743,7 @@ def test_a_silent_process_is_replaced(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_every_page_is_whole_in_every_language(tmp_path, monkeypatch, at_once, language):
+def test_every_page_is_complete_in_every_language(tmp_path, monkeypatch, at_once, language):
     with opened(filled(tmp_path / "f"), monkeypatch, language=language) as client:
         client.certified()
         client.post(f"/release/{client.intend()}", typed="people")
@@ -753,22 +753,22 @@ def test_every_page_is_whole_in_every_language(tmp_path, monkeypatch, at_once, l
             assert page.tags.count("h1") == 1
             ids = [v for k, v in page.attributes if k == "id"]
             assert len({*ids}) == len(ids)
-            named = [v for k, v in page.attributes if k == "for"]
-            assert {*named} <= {*ids}
+            fields = [v for k, v in page.attributes if k == "for"]
+            assert {*fields} <= {*ids}
             assert ("lang", language) in page.attributes
 
 
-def test_events_tell_what_changed_and_resume(client):
+def test_events_report_changes_and_resume(client):
     with client.http.stream("GET", "/events?on=tables") as reply:
         lines = reply.iter_lines()
-        first = next(lines)
+        event = next(lines)
         client.studio.closing.set()
         rest = [x for x in lines if x]
-    assert first.startswith("id: ")
+    assert event.startswith("id: ")
     assert any('id="state"' in x for x in rest)
 
 
-def test_a_server_listens_here_alone_and_ends(tmp_path, monkeypatch):
+def test_a_server_listens_only_here_and_ends(tmp_path, monkeypatch):
     monkeypatch.setattr(states, "Worker", Here)
     monkeypatch.setattr(workers, "Worker", Here)
     with serve.serving(Folder(filled(tmp_path / "f"))) as server:
@@ -780,10 +780,10 @@ def test_a_server_listens_here_alone_and_ends(tmp_path, monkeypatch):
         code = {"code": server.code}
         assert browser.post(f"{server.address}open", data=code, headers={"origin": "null"}).status_code == 200
         assert not server.page.exists()
-        shown = browser.get("/ledger")
-        assert shown.status_code == 200
-        assert "server" not in shown.headers
-        token = re.search(r'/quit"[^>]*><input type="hidden" name="token" value="(\w+)"', shown.text)[1]
+        reply = browser.get("/ledger")
+        assert reply.status_code == 200
+        assert "server" not in reply.headers
+        token = re.search(r'/quit"[^>]*><input type="hidden" name="token" value="(\w+)"', reply.text)[1]
         sent = {"origin": server.session.origin, "x-studio": "1"}
         assert browser.post("/quit", data={"token": token}, headers=sent).status_code == 200
         wait(lambda: not answers(browser))
@@ -816,11 +816,11 @@ def test_a_server_that_nobody_asks_ends(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_signal_ends_a_server_and_its_opening_page(tmp_path, monkeypatch, name):
-    """As an ordinary end: whoever called goes on, with the handlers of before."""
+    """The end is an ordinary one: the caller goes on, with the earlier handlers."""
     monkeypatch.setattr(states, "Worker", Here)
     monkeypatch.setattr(workers, "Worker", Here)
-    number, reached = getattr(signal, name), []
-    before = signal.signal(number, lambda *_: reached.append(name))
+    number, signals = getattr(signal, name), []
+    before = signal.signal(number, lambda *_: signals.append(name))
     try:
         handler = signal.getsignal(number)
         server = serve.Server(Folder(filled(tmp_path / "f")))
@@ -834,7 +834,7 @@ def test_a_signal_ends_a_server_and_its_opening_page(tmp_path, monkeypatch, name
         server.run(thread.start)
         thread.join()
         browser.close()
-        assert (reached, signal.getsignal(number)) == ([], handler)
+        assert (signals, signal.getsignal(number)) == ([], handler)
     finally:
         signal.signal(number, before)
     assert server.studio.closing.is_set()
@@ -849,7 +849,7 @@ def broken():
     raise BrokenPipeError
 
 
-def test_a_release_that_nobody_asked_for_is_nowhere(client):
+def test_a_release_without_a_request_is_nowhere(client):
     with refused("release.release-unknown"):
         client.studio.releases.where("x")
     assert "The studio knows no such release" in client.page("/release/../x".replace("..", "0" * 32).replace("/x", ""))
@@ -858,9 +858,9 @@ def test_a_release_that_nobody_asked_for_is_nowhere(client):
 def test_the_command_says_what_it_lacks_and_how_to_open_it(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: None)
     commands.studio_command(tmp_path, "en", (), as_json=True)
-    told = json.loads(capsys.readouterr().out)
-    assert told["address"].startswith("http://127.0.0.1:")
-    assert len(told["code"]) >= 43
+    document = json.loads(capsys.readouterr().out)
+    assert document["address"].startswith("http://127.0.0.1:")
+    assert len(document["code"]) >= 43
     commands.studio_command(tmp_path, "en", ("env:URL",), as_json=False)
     assert "paste the code" in capsys.readouterr().err
     with refused("release.unknown-language"):

@@ -1,6 +1,6 @@
 """The studio in a browser of this system: complete paths, by keyboard too; accessible; no requests elsewhere.
 
-FITNOISE_PICTURES=anew takes the pictures of the tutorial again.
+`FITNOISE_PICTURES=anew` takes the pictures of the tutorial again.
 """
 
 import json
@@ -55,28 +55,30 @@ attributes = ["size"]
 margin = 20
 """
 
-MOVED = "old => ![undefined, old].includes(document.querySelector('#price .cost')?.innerText)"
+PRICE_CHANGED = "old => ![undefined, old].includes(document.querySelector('#price .cost')?.innerText)"
 
 
 @pytest.fixture
-def place(tmp_path):
-    for name, own in ((data.DEMO, "spec.toml"), (data.STATES, data.STATES), (data.CPS, data.CPS)):
-        shutil.copy(data.path(name), tmp_path / own)
+def studio_folder(tmp_path):
+    for name, target in ((data.DEMO, "spec.toml"), (data.STATES, data.STATES), (data.CPS, data.CPS)):
+        shutil.copy(data.path(name), tmp_path / target)
     return tmp_path
 
 
 @pytest.fixture(params=["en"])
-def page(request, browser, place):  # noqa: F811
+def page(request, browser, studio_folder):  # noqa: F811
     """Yield a page at the studio, opened by the file, and all requests elsewhere and complaints."""
-    with serve.serving(Folder(place), request.param) as server:
+    with serve.serving(Folder(studio_folder), request.param) as server:
         context = browser.new_context()
         opened = context.new_page()
         opened.set_default_timeout(SECONDS)
         opened.told = []
         home = server.session.origin + server.session.home
-        own = (home, f"{server.address}open", server.page.as_uri(), "data:,")
-        context.on("request", lambda asked: asked.url.startswith(own) or opened.told.append(asked.url))
-        context.on("console", lambda said: opened.told.append(said.text))
+        allowed = (home, f"{server.address}open", server.page.as_uri(), "data:,")
+        context.on(
+            "request", lambda request_sent: request_sent.url.startswith(allowed) or opened.told.append(request_sent.url)
+        )
+        context.on("console", lambda message: opened.told.append(message.text))
         opened.goto(server.page.as_uri())
         opened.wait_for_url(home)
         opened.address, opened.studio = home, server.studio
@@ -86,8 +88,8 @@ def page(request, browser, place):  # noqa: F811
 
 def check(page):
     """Accessible, and nothing outside the screen, also of a phone, or at 400 %."""
-    found = Axe().run(page)
-    assert [(v["id"], v["nodes"][0]["html"]) for v in found.response["violations"]] == []
+    violations = Axe().run(page)
+    assert [(v["id"], v["nodes"][0]["html"]) for v in violations.response["violations"]] == []
     for width in (390, 320):
         page.set_viewport_size({"width": width, "height": 844})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -95,15 +97,15 @@ def check(page):
 
 
 @pytest.mark.slow
-def test_the_demo_from_a_margin_to_a_question(page, place):
+def test_the_demo_from_a_margin_to_a_question(page, studio_folder):
     """Tables, proof, release, report, question: with the keyboard where a mouse would do."""
-    assert place.joinpath(".studio").stat().st_mode & 0o777 == 0o700
+    assert studio_folder.joinpath(".studio").stat().st_mode & 0o777 == 0o700
     page.goto(page.address + "tables")
     page.wait_for_selector("#price .cost")
     before = page.inner_text("#price .cost")
     page.focus('[id="slider.0"]')
     page.keyboard.press("ArrowLeft")
-    page.wait_for_function(MOVED, arg=before)
+    page.wait_for_function(PRICE_CHANGED, arg=before)
     assert page.evaluate("document.activeElement.id") == "slider.0"
     assert float(page.input_value('[id="number.0"]')) < 15
     page.fill('[id="number.0"]', "none")
@@ -115,7 +117,7 @@ def test_the_demo_from_a_margin_to_a_question(page, place):
     page.wait_for_selector("#save")
     page.click("#save")
     page.wait_for_selector("#save", state="detached")
-    assert fn.load_spec(place / "spec.toml").workload["state by status"].target.number == 14
+    assert fn.load_spec(studio_folder / "spec.toml").workload["state by status"].target.number == 14
 
     page.goto(page.address + "prove")
     page.click("#certify")
@@ -140,9 +142,9 @@ def test_the_demo_from_a_margin_to_a_question(page, place):
     page.go_back()
     page.go_forward()
     assert "Entry 1 of the ledger has the charge." in page.inner_text("#where")
-    with fn.Ledger(place / "budget.sqlite") as ledger:
+    with fn.Ledger(studio_folder / "budget.sqlite") as ledger:
         assert [e.kind for e in ledger.entries()] == ["charge", "answers"]
-        assert fn.verify(place / "release", ledger=ledger).ok
+        assert fn.verify(studio_folder / "release", ledger=ledger).ok
 
     page.click("#where a")
     page.wait_for_selector("#question")
@@ -153,7 +155,7 @@ def test_the_demo_from_a_margin_to_a_question(page, place):
     page.select_option("#kind", "html")
     page.click("#write")
     page.wait_for_selector("#written code")
-    assert (place / page.inner_text("#written code")).is_file()
+    assert (studio_folder / page.inner_text("#written code")).is_file()
     page.goto(page.address + "ledger")
     page.click("#quit")
     page.wait_for_selector("#alert p")
@@ -161,7 +163,7 @@ def test_the_demo_from_a_margin_to_a_question(page, place):
 
 
 @pytest.mark.parametrize("page", ["de"], indirect=True)
-def test_margins_that_move_again_and_again_end_with_the_price_of_the_last(page, place):
+def test_margins_that_move_again_and_again_end_with_the_price_of_the_last(page, studio_folder):
     """In German, and how long it takes: benchmarks/studio.py."""
     page.goto(page.address + "tables")
     page.wait_for_selector("#price .cost")
@@ -171,12 +173,12 @@ def test_margins_that_move_again_and_again_end_with_the_price_of_the_last(page, 
     for _ in range(12):
         page.keyboard.press("ArrowRight")
         page.wait_for_timeout(60)
-    page.wait_for_function(MOVED, arg=before)
-    asked = page.input_value('[id="number.1"]')
-    page.wait_for_selector(f"#price tr:nth-child(2) td:nth-child(3):text-is('{asked.replace('.', ',')}')")
+    page.wait_for_function(PRICE_CHANGED, arg=before)
+    number = page.input_value('[id="number.1"]')
+    page.wait_for_selector(f"#price tr:nth-child(2) td:nth-child(3):text-is('{number.replace('.', ',')}')")
     page.wait_for_selector("#save")
-    draft = place / ".studio" / "draft.toml"
-    assert float(asked) == load(draft)["tables"][1]["margin"]
+    draft = studio_folder / ".studio" / "draft.toml"
+    assert float(number) == load(draft)["tables"][1]["margin"]
     assert page.told == []
 
 
@@ -185,7 +187,7 @@ def load(path):
 
 
 @pytest.mark.slow
-def test_the_tutorial_is_done_as_it_is_told(page, tmp_path):
+def test_the_tutorial_is_done_as_it_is_written(page, tmp_path):
     """And its pictures are of what there is now."""
     for file in (*tmp_path.glob("*.csv*"), tmp_path / "spec.toml"):
         file.unlink()
@@ -196,15 +198,15 @@ def test_the_tutorial_is_done_as_it_is_told(page, tmp_path):
     old = []
 
     def compared(name):
-        place = TUTORIAL.parent / name
+        picture_path = TUTORIAL.parent / name
         if os.environ.get("FITNOISE_PICTURES") == "anew":
-            place.write_bytes(picture(page))
+            picture_path.write_bytes(picture(page))
             return
         for _ in range(50):  # what the server still sends may come a little later
-            if read(place) == readable(page):
+            if read(picture_path) == readable(page):
                 return
             page.wait_for_timeout(200)
-        old.append((name, read(place), readable(page)))
+        old.append((name, read(picture_path), readable(page)))
 
     pressed(text, page, compared)
     follow(after, tmp_path, run)
@@ -213,18 +215,20 @@ def test_the_tutorial_is_done_as_it_is_told(page, tmp_path):
 
 
 def test_pictures_are_small():
-    found = list((TUTORIAL.parent / "pictures").iterdir())
-    assert 5 < len(found) == TUTORIAL.read_text(encoding="utf-8").count("](pictures/")
-    assert all(p.stat().st_size < 60_000 for p in found)
+    pictures = list((TUTORIAL.parent / "pictures").iterdir())
+    assert 5 < len(pictures) == TUTORIAL.read_text(encoding="utf-8").count("](pictures/")
+    assert all(p.stat().st_size < 60_000 for p in pictures)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", ["en", "de"], indirect=True)
-def test_every_page_is_accessible(page, place):
+def test_every_page_is_accessible(page, studio_folder):
     """In light and dark, and with all colours from the system; in any state of the page."""
-    filled(place)
-    plan = fn.plan(fn.load_spec(place / "spec.toml"))
-    fn.release(plan, place / "people.csv", ledger=place / "budget.sqlite", directory=place / "release")
+    filled(studio_folder)
+    plan = fn.plan(fn.load_spec(studio_folder / "spec.toml"))
+    fn.release(
+        plan, studio_folder / "people.csv", ledger=studio_folder / "budget.sqlite", directory=studio_folder / "release"
+    )
     page.goto(page.address + "prove")
     page.click("#certify")
     page.wait_for_selector("#jobs code")
@@ -275,24 +279,24 @@ def test_a_job_is_stopped_and_a_killed_process_replaced(page):
     page.wait_for_selector("#stop-2")
     page.click("#stop-1")
     page.wait_for_selector("#jobs code")  # of the plan, whose job waited
-    told = page.inner_text("#jobs")
-    assert "stopped" in told.split("Job 1")[1]
+    jobs = page.inner_text("#jobs")
+    assert "stopped" in jobs.split("Job 1")[1]
     page.goto(page.address + "tables")
     page.wait_for_selector("#price .cost")
     before = page.inner_text("#price .cost")
     killed = page.studio.planner.pid
     os.kill(killed, signal.SIGKILL)
     page.fill('[id="number.0"]', "5")
-    page.wait_for_function(MOVED, arg=before)
+    page.wait_for_function(PRICE_CHANGED, arg=before)
     assert page.studio.planner.pid != killed
     assert page.told == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ends", ["killed", "released"])
-def test_a_release_is_one_whatever_its_page_does(page, place, ends):
+def test_a_release_is_one_whatever_its_page_does(page, studio_folder, ends):
     """Reloaded, left and opened again, requested again, while its process is held; then it is killed, or goes on."""
-    filled(place)
+    filled(studio_folder)
     page.goto(page.address + "prove")
     page.click("#certify")
     page.wait_for_selector("#jobs code")
@@ -319,20 +323,23 @@ def test_a_release_is_one_whatever_its_page_does(page, place, ends):
     page.goto(f"{page.address}release/{number}")
     os.kill(process.pid, signal.SIGKILL if ends == "killed" else signal.SIGCONT)
     page.wait_for_function("() => !document.querySelector('#where').innerText.startsWith('Releasing')")
-    told = {"killed": "Not released. The ledger has no charge for this", "released": "Released. Entry 1 of the ledger"}
-    assert page.inner_text("#where").startswith(told[ends])
+    endings = {
+        "killed": "Not released. The ledger has no charge for this",
+        "released": "Released. Entry 1 of the ledger",
+    }
+    assert page.inner_text("#where").startswith(endings[ends])
     charges = 0
-    if (place / "budget.sqlite").exists():
-        with fn.Ledger(place / "budget.sqlite") as ledger:
+    if (studio_folder / "budget.sqlite").exists():
+        with fn.Ledger(studio_folder / "budget.sqlite") as ledger:
             charges = sum(e.kind == "charge" for e in ledger.entries())
     assert charges == (ends == "released")
-    assert not (place / "again").exists()
+    assert not (studio_folder / "again").exists()
     page.told = [x for x in page.told if "422" not in x]
     assert page.told == []
 
 
-def test_of_two_tabs_the_later_is_told_and_keeps_what_was_written(page, place):
-    filled(place)
+def test_of_two_tabs_the_later_is_notified_and_keeps_its_input(page, studio_folder):
+    filled(studio_folder)
     page.goto(page.address + "tables")
     other = page.context.new_page()
     other.goto(page.address + "tables")
@@ -342,16 +349,16 @@ def test_of_two_tabs_the_later_is_told_and_keeps_what_was_written(page, place):
     other.wait_for_selector("#alert .wrong")
     assert "Another tab or another program changed the draft" in other.inner_text("#alert")
     assert other.input_value('[id="number.1"]') == "8"
-    tables = load(place / ".studio" / "draft.toml")["tables"]
+    tables = load(studio_folder / ".studio" / "draft.toml")["tables"]
     assert [t["margin"] for t in tables] == [5, 9.5]
     page.told = [x for x in page.told if "409" not in x]
     assert page.told == []
 
 
 @pytest.mark.slow
-def test_a_reply_that_an_event_overtook_leaves_no_old_price(page, place):
+def test_a_reply_that_an_event_overtook_leaves_no_old_price(page, studio_folder):
     """The reply of a form may hold the earlier price; it arrives after the current one was shown."""
-    filled(place)
+    filled(studio_folder)
     page.goto(page.address + "protect")
     page.wait_for_selector("#price .cost")
     before = page.inner_text("#price .cost")
@@ -370,25 +377,25 @@ def test_a_reply_that_an_event_overtook_leaves_no_old_price(page, place):
     with page.expect_response(lambda reply: reply.request.method == "POST"):
         page.click("#apply")
     page.wait_for_function("() => document.getElementById('privacy.max_records').defaultValue === '2'")
-    page.wait_for_function(MOVED, arg=before)
+    page.wait_for_function(PRICE_CHANGED, arg=before)
     page.wait_for_timeout(600)
     assert page.inner_text("#price .cost") != before
 
 
-def test_what_is_written_in_one_form_outlives_another(page, place):
-    filled(place)
+def test_what_is_written_in_one_form_outlives_another(page, studio_folder):
+    filled(studio_folder)
     page.goto(page.address + "describe")
     page.fill("#codes-0", "n\ns\nw")
     page.fill("#name", "later")
     page.fill("#high-1", "4")
     page.click("#apply-1")
     page.wait_for_selector("#save")
-    assert load(place / ".studio" / "draft.toml")["domain"]["age"]["high"] == 4
+    assert load(studio_folder / ".studio" / "draft.toml")["domain"]["age"]["high"] == 4
     assert page.input_value("#codes-0") == "n\ns\nw"
     assert page.input_value("#name") == "later"
     page.click("#apply-0")
     page.wait_for_function("() => document.querySelector('#codes-0').defaultValue.includes('w')")
-    assert load(place / ".studio" / "draft.toml")["domain"]["area"]["codes"] == ["n", "s", "w"]
+    assert load(studio_folder / ".studio" / "draft.toml")["domain"]["area"]["codes"] == ["n", "s", "w"]
     page.click("#remove-0")
     page.wait_for_selector("#codes-0", state="detached")
     assert page.input_value("#high-0") == "4"
@@ -396,9 +403,9 @@ def test_what_is_written_in_one_form_outlives_another(page, place):
 
 
 @pytest.mark.parametrize("page", ["en", "de"], indirect=True)
-def test_sums_up_to_a_ceiling_are_asked_for_of_customers(page, place):
+def test_sums_up_to_a_ceiling_are_requested_of_customers(page, studio_folder):
     """From a range to a table, over three pages; a mistake is reported, and the text stays."""
-    filled(place, TILL)
+    filled(studio_folder, TILL)
     page.goto(page.address + "describe")
     page.fill("#ceilings-1", "50, much")
     page.click("#apply-1")
@@ -425,7 +432,7 @@ def test_sums_up_to_a_ceiling_are_asked_for_of_customers(page, place):
     check(page)
     page.click("#save")
     page.wait_for_selector("#save", state="detached")
-    saved = load(place / "spec.toml")
+    saved = load(studio_folder / "spec.toml")
     assert saved["domain"]["turnover"]["ceilings"] == [50, 100]
     assert saved["domain"]["tips"] == tomllib.loads(TILL)["domain"]["tips"]
     assert saved["privacy"]["sum_within_unit"] == ["turnover"]
@@ -435,14 +442,14 @@ def test_sums_up_to_a_ceiling_are_asked_for_of_customers(page, place):
 
 
 @pytest.mark.slow
-def test_hostile_labels_run_nothing(page, place):
+def test_hostile_labels_run_nothing(page, studio_folder):
     label = json.dumps(HOSTILE)
-    (place / "spec.toml").write_text(
+    (studio_folder / "spec.toml").write_text(
         f"title = {label}\n[domain.{label}]\ntype = 'categorical'\ncodes = [{label}, 'x']\nlabels = [{label}, 'y']\n"
         f"[[tables]]\nattributes = [{label}]\nmargin = 3\nname = {label}\n",
         encoding="utf-8",
     )
-    page.on("dialog", lambda said: page.told.append(said.message))
+    page.on("dialog", lambda dialog: page.told.append(dialog.message))
     for path in ("protect", "describe", "tables", "prove", "file"):
         page.goto(page.address + path)
         if path == "tables":
@@ -509,10 +516,12 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("width", [1280, 375])
-def test_a_refused_value_has_its_reason_at_its_field_in_focus_and_in_sight(page, place, width):
-    filled(place)
-    plan = fn.plan(fn.load_spec(place / "spec.toml"))
-    fn.release(plan, place / "people.csv", ledger=place / "budget.sqlite", directory=place / "release")
+def test_a_refused_value_has_its_reason_at_its_field_in_focus_and_in_sight(page, studio_folder, width):
+    filled(studio_folder)
+    plan = fn.plan(fn.load_spec(studio_folder / "spec.toml"))
+    fn.release(
+        plan, studio_folder / "people.csv", ledger=studio_folder / "budget.sqlite", directory=studio_folder / "release"
+    )
     folder = page.studio.folder
     page.goto(page.address + "prove")
     page.click("#certify")
@@ -520,33 +529,33 @@ def test_a_refused_value_has_its_reason_at_its_field_in_focus_and_in_sight(page,
     numbers = {"first": folder.number(folder.data()[0]), "release": folder.number("release")}
 
     def numbered(text):
-        return re.sub(r"\{(.+?)\}", lambda found: str(numbers[found[1]]), text)
+        return re.sub(r"\{(.+?)\}", lambda match: str(numbers[match[1]]), text)
 
     page.set_viewport_size({"width": width, "height": 700})
-    for name, (written, button, reasons) in REFUSED.items():
+    for name, (values, button, reasons) in REFUSED.items():
         page.goto(page.address + numbered(name.partition(", ")[0]))
-        for field, text in written.items():
+        for field, text in values.items():
             page.fill(f'[id="{field}"]', text)
         page.click(button)
         page.wait_for_selector("#alert .wrong")
-        expected = {numbered(field): words for field, words in reasons.items()}
+        expected = {numbered(field): reason_text for field, reason_text in reasons.items()}
         page.wait_for_selector(f'[id="{next(iter(expected))}"][aria-invalid=true]')
-        for field, words in expected.items():
+        for field, reason_text in expected.items():
             wrong, reason = reason_at(page, field)
-            assert (wrong, words in reason) == ("true", True), (name, field, reason)
+            assert (wrong, reason_text in reason) == ("true", True), (name, field, reason)
         assert in_sight(page, next(iter(expected))), name
         assert page.locator("[aria-invalid=true]").count() == len(expected)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        for field, text in written.items():
+        for field, text in values.items():
             assert page.input_value(f'[id="{field}"]') == text  # nothing that was written is lost
     page.told = [x for x in page.told if "422" not in x]
     assert page.told == []
 
 
 @pytest.mark.parametrize("page", ["de"], indirect=True)
-def test_a_refused_value_stays_marked_until_it_is_changed(page, place):
+def test_a_refused_value_stays_marked_until_it_is_changed(page, studio_folder):
     """Another form of the page succeeds, and its parts are replaced. The page stays accessible."""
-    filled(place)
+    filled(studio_folder)
     page.goto(page.address + "describe")
     page.fill("#low-1", "old")
     page.click("#apply-1")
@@ -572,8 +581,8 @@ def test_a_refused_value_stays_marked_until_it_is_changed(page, place):
     assert page.told == []
 
 
-def test_who_types_on_in_a_live_form_is_not_led_away(page, place):
-    filled(place)
+def test_who_types_on_in_a_live_form_is_not_led_away(page, studio_folder):
+    filled(studio_folder)
     page.goto(page.address + "tables")
     page.fill('[id="number.0"]', "none")
     page.focus('[id="number.1"]')
@@ -586,9 +595,9 @@ def test_who_types_on_in_a_live_form_is_not_led_away(page, place):
     assert page.told == []
 
 
-def test_a_refusal_without_a_field_is_in_sight(page, place):
+def test_a_refusal_without_a_field_is_in_sight(page, studio_folder):
     """A change of another tab came first; the form is at the end of a long page, on a phone."""
-    filled(place)
+    filled(studio_folder)
     page.goto(page.address + "tables")
     other = page.context.new_page()
     other.goto(page.address + "describe")

@@ -117,22 +117,26 @@ class Fields(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
-        of = dict(attrs)
+        attributes = dict(attrs)
         if tag == "form":
-            action = re.sub("^/[0-9a-f]{64}/", "/", of["action"])  # as it is called below the root
+            action = re.sub("^/[0-9a-f]{64}/", "/", attributes["action"])  # as it is called below the root
             self.form = self.forms.setdefault(action, [])
         elif tag == "input":
-            self.input(of)
+            self.input(attributes)
         elif tag == "textarea":
-            self.area = [of["name"], ""]
+            self.area = [attributes["name"], ""]
         elif tag == "select":
-            self.select = [of["name"], None]
-        elif tag == "option" and self.select is not None and (self.select[1] is None or "selected" in of):
-            self.select[1] = of["value"]
+            self.select = [attributes["name"], None]
+        elif tag == "option" and self.select is not None and (self.select[1] is None or "selected" in attributes):
+            self.select[1] = attributes["value"]
 
-    def input(self, of):
-        if self.form is not None and "name" in of and (of.get("type") != "checkbox" or "checked" in of):
-            self.form.append((of["name"], of.get("value", "on")))
+    def input(self, attributes):
+        if (
+            self.form is not None
+            and "name" in attributes
+            and (attributes.get("type") != "checkbox" or "checked" in attributes)
+        ):
+            self.form.append((attributes["name"], attributes.get("value", "on")))
 
     def handle_data(self, text):
         if self.area is not None:
@@ -194,11 +198,11 @@ CODES = st.lists(st.one_of(st.integers(-(10**15), 10**15), st.booleans(), st.tex
 
 @given(codes=CODES, labelled=st.booleans(), labels=st.lists(st.text(max_size=8), min_size=6, max_size=6))
 def test_codes_that_are_pasted_are_read_as_they_are_shown(codes, labelled, labels):
-    own = {"codes": codes} | ({"labels": labels[: len(codes)]} if labelled and codes else {})
-    shown = forms.codes_text(own)
-    found, told = forms._listed(shown)
-    assert [(type(x), x) for x in found] == [(type(x), x) for x in codes]
-    assert told == own.get("labels")
+    codes_of = {"codes": codes} | ({"labels": labels[: len(codes)]} if labelled and codes else {})
+    text = forms.codes_text(codes_of)
+    codes_read, labels_read = forms._listed(text)
+    assert [(type(x), x) for x in codes_read] == [(type(x), x) for x in codes]
+    assert labels_read == codes_of.get("labels")
 
 
 @given(st.dictionaries(st.text(min_size=1, max_size=6), CODES, max_size=3))
@@ -224,23 +228,23 @@ def empty():
     return forms.parse(SPEC)
 
 
-def test_forms_say_what_they_were_told():
-    said = SubmittedForm(
+def test_forms_store_their_input():
+    form = SubmittedForm(
         [("privacy.unit", "household"), ("privacy.max_records", "4"), ("privacy.id", " hh "), ("cap.kind", "rho")]
     )
-    said.update({"cap": "1/28", "data.outside_domain": "drop", "privacy.delta": "1e-9", "data.max_records": "1000"})
-    found = forms.protect(empty(), said)
-    assert found["privacy"] == {
+    form.update({"cap": "1/28", "data.outside_domain": "drop", "privacy.delta": "1e-9", "data.max_records": "1000"})
+    draft = forms.protect(empty(), form)
+    assert draft["privacy"] == {
         "unit": "household",
         "max_records": 4,
         "id": "hh",
         "delta": 1e-9,
         "cap": {"rho": "1/28"},
     }
-    assert found["data"] == {"source": "people", "outside_domain": "drop", "max_records": 1000}
-    again = forms.protect(found, SubmittedForm([("cap.kind", ""), ("cap", ""), ("privacy.id", "")]))
-    assert "cap" not in again["privacy"]
-    assert "id" not in again["privacy"]
+    assert draft["data"] == {"source": "people", "outside_domain": "drop", "max_records": 1000}
+    changed = forms.protect(draft, SubmittedForm([("cap.kind", ""), ("cap", ""), ("privacy.id", "")]))
+    assert "cap" not in changed["privacy"]
+    assert "id" not in changed["privacy"]
     attributes = forms.add_attribute(empty(), "sex", "categorical")
     sex = forms.describe(attributes, "sex", SubmittedForm([("codes", "1 = f\r\n2 = m"), ("missing", "unknown = 9")]))
     assert sex["domain"]["sex"] == {
@@ -264,9 +268,9 @@ def test_forms_say_what_they_were_told():
         ("amount", [("low", "0"), ("high", "1e5"), ("step", "0.5")], {"low": 0.0, "high": 1e5, "step": 0.5}),
         ("hierarchy", [("levels", "state, county")], {"levels": ["state", "county"]}),
     ):
-        made = forms.describe(forms.add_attribute(empty(), "x", kind), "x", SubmittedForm(sent))
-        assert made["domain"]["x"] == {"type": kind, **meant}
-        assert "x" not in forms.remove_attribute(made, "x")["domain"]
+        described = forms.describe(forms.add_attribute(empty(), "x", kind), "x", SubmittedForm(sent))
+        assert described["domain"]["x"] == {"type": kind, **meant}
+        assert "x" not in forms.remove_attribute(described, "x")["domain"]
     tree = forms.describe(forms.add_attribute(empty(), "x", "hierarchy"), "x", SubmittedForm([("children", "51, 62")]))
     assert tree["domain"]["x"] == {"type": "hierarchy", "children": [51, 62]}
     assert forms.fields_of(tree["domain"]["x"])["children"] == "51, 62"
@@ -300,13 +304,13 @@ def test_forms_say_what_they_were_told():
         "pattern": "pairs",
         "margin": 0.5,
     }
-    beside = [("pattern", "pairs"), ("show", "area"), ("show", "age"), ("cumulative", "age"), ("number", "2")]
-    made = forms.add_table(empty(), SubmittedForm(beside))["tables"][-1]
-    assert made == {"pattern": "pairs", "attributes": ["area"], "cumulative": "age", "margin": 2}
-    alone = forms.add_table(empty(), SubmittedForm([("show", "age"), ("cumulative", "age"), ("number", "2")]))[
+    fields = [("pattern", "pairs"), ("show", "area"), ("show", "age"), ("cumulative", "age"), ("number", "2")]
+    described = forms.add_table(empty(), SubmittedForm(fields))["tables"][-1]
+    assert described == {"pattern": "pairs", "attributes": ["area"], "cumulative": "age", "margin": 2}
+    single = forms.add_table(empty(), SubmittedForm([("show", "age"), ("cumulative", "age"), ("number", "2")]))[
         "tables"
     ][-1]
-    assert alone == {"cumulative": "age", "margin": 2}
+    assert single == {"cumulative": "age", "margin": 2}
     assert [t["margin"] for t in forms.remove_table(empty(), "0")["tables"]] == [9.5]
     budget = forms.margins(empty(), SubmittedForm([("budget.kind", "mu"), ("budget", "0.5"), ("accuracy.gap", "")]))
     assert budget["budget"] == {"mu": 0.5}
@@ -318,20 +322,20 @@ def till():
     return forms.parse(AMOUNTS)
 
 
-def test_what_is_added_up_for_each_is_said_and_taken_back():
-    more = forms.protect(till(), SubmittedForm([("is_sum_within_unit", "1"), ("sum_within_unit", "turnover")]))
-    assert more["privacy"] == {"unit": "customer", "id": "card", "sum_within_unit": ["turnover"]}
+def test_amounts_to_add_up_are_declared_and_taken_back():
+    extended = forms.protect(till(), SubmittedForm([("is_sum_within_unit", "1"), ("sum_within_unit", "turnover")]))
+    assert extended["privacy"] == {"unit": "customer", "id": "card", "sum_within_unit": ["turnover"]}
     none = forms.protect(till(), SubmittedForm([("is_sum_within_unit", "1")]))
     assert none["privacy"] == {"unit": "customer", "id": "card"}
-    again = forms.protect(
+    changed = forms.protect(
         none, SubmittedForm([("is_sum_within_unit", "1"), ("sum_within_unit", "tips"), ("sum_within_unit", "turnover")])
     )
-    assert again["privacy"]["sum_within_unit"] == ["turnover", "tips"]
+    assert changed["privacy"]["sum_within_unit"] == ["turnover", "tips"]
     assert (
         forms.protect(till(), SubmittedForm([("privacy.unit", "customer")])) == till()
     )  # a form without them says nothing
-    left = forms.remove_attribute(till(), "tips")
-    assert forms.merge_of(left) == (["turnover", "tips"], ["tips", "turnover"])  # so that it can be taken back
+    remaining = forms.remove_attribute(till(), "tips")
+    assert forms.merge_of(remaining) == (["turnover", "tips"], ["tips", "turnover"])  # so that it can be taken back
     assert forms.merge_of(empty()) == ([], [])
     for rule in ("turnover", [1], {"a": 1}):
         odd = {**till(), "privacy": {"sum_within_unit": rule}}
@@ -339,24 +343,26 @@ def test_what_is_added_up_for_each_is_said_and_taken_back():
         assert forms.protect(odd, SubmittedForm([("is_sum_within_unit", "1"), ("sum_within_unit", "tips")])) == odd
 
 
-def test_ceilings_are_said_and_taken_back():
-    said = forms.describe(till(), "turnover", SubmittedForm([("ceilings", "50; 100 250, 300.5")]))["domain"]["turnover"]
-    assert said["ceilings"] == [50, 100, 250, 300.5]
-    assert forms.ceilings_text(said) == "50, 100, 250, 300.5"
+def test_ceilings_are_declared_and_taken_back():
+    amount = forms.describe(till(), "turnover", SubmittedForm([("ceilings", "50; 100 250, 300.5")]))["domain"][
+        "turnover"
+    ]
+    assert amount["ceilings"] == [50, 100, 250, 300.5]
+    assert forms.ceilings_text(amount) == "50, 100, 250, 300.5"
     assert (
         "ceilings" not in forms.describe(till(), "turnover", SubmittedForm([("ceilings", " ")]))["domain"]["turnover"]
     )
-    for own in ({"ceilings": 3}, {"ceilings": ["a"]}, {"ceilings": [True]}, {"ceilings": {"size": {}}}):
-        assert forms.fields_of({"type": "amount", **own})["ceilings"] is None
+    for invalid in ({"ceilings": 3}, {"ceilings": ["a"]}, {"ceilings": [True]}, {"ceilings": {"size": {}}}):
+        assert forms.fields_of({"type": "amount", **invalid})["ceilings"] is None
     with refused("spec.form-number-invalid"):
         forms.describe(till(), "turnover", SubmittedForm([("ceilings", "50, 5k")]))
 
 
-def test_what_is_said_by_a_rule_has_no_field_and_stays(tmp_path, monkeypatch, quiet):
+def test_a_rule_has_no_field_and_stays(tmp_path, monkeypatch, quiet):
     """A range for each class, together with numbers of the same attribute that do have one."""
     sent = [("low", "5"), ("high", "7"), ("ceilings", "6"), ("step", "0.5")]
-    found = forms.describe(till(), "tips", SubmittedForm(sent))["domain"]["tips"]
-    assert found == {**till()["domain"]["tips"], "low": 5, "step": 0.5}
+    draft = forms.describe(till(), "tips", SubmittedForm(sent))["domain"]["tips"]
+    assert draft == {**till()["domain"]["tips"], "low": 5, "step": 0.5}
     ruled = {"domain": {"x": {"type": "ordered", "low": [1], "high": 3}}}
     assert forms.describe(ruled, "x", SubmittedForm([("low", "2"), ("high", "4")]))["domain"]["x"] == {
         "type": "ordered",
@@ -368,7 +374,7 @@ def test_what_is_said_by_a_rule_has_no_field_and_stays(tmp_path, monkeypatch, qu
         assert sorted(names) == ["column", "low", "missing", "step", "token"]
 
 
-def test_tables_tell_of_amounts():
+def test_tables_can_sum_amounts():
     capped = [("told", "sum"), ("amount", "turnover"), ("ceiling", "100"), ("show", "size"), ("number", "2000")]
     assert forms.add_table(till(), SubmittedForm(capped))["tables"][-1] == {
         "attributes": ["size"],
@@ -449,11 +455,11 @@ def test_what_is_not_there_is_refused():
     with refused("domain.attribute-name-invalid") as error:
         forms.add_attribute(empty(), "", "ordered")
     assert error.value.outcome == "Nothing was changed."
-    for place in ("2", "-1", "x", "9" * 20):
+    for number in ("2", "-1", "x", "9" * 20):
         with refused("spec.form-entry-missing"):
-            forms.remove_table(empty(), place)
+            forms.remove_table(empty(), number)
         with refused("spec.form-entry-missing"):
-            forms.name_at(empty(), place)
+            forms.name_at(empty(), number)
     with refused("spec.not-toml"):
         forms.parse("a = ")
     with refused("spec.draft-key-not-a-table"):
@@ -463,9 +469,15 @@ def test_what_is_not_there_is_refused():
 
 
 def test_every_refused_value_of_a_form_is_named_with_its_field():
-    said = [("privacy.max_records", "many"), ("privacy.delta", "x"), ("cap.kind", ""), ("cap", "5"), ("title", "kept")]
+    fields = [
+        ("privacy.max_records", "many"),
+        ("privacy.delta", "x"),
+        ("cap.kind", ""),
+        ("cap", "5"),
+        ("title", "kept"),
+    ]
     with pytest.raises(Refused) as caught:
-        forms.protect(empty(), SubmittedForm(said))
+        forms.protect(empty(), SubmittedForm(fields))
     assert [*caught.value.fields] == ["privacy.max_records", "privacy.delta", "cap.kind"]
     assert caught.value.code == "spec.form-integer-invalid"
     assert caught.value.fields["privacy.max_records"] == str(caught.value)
@@ -510,7 +522,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("code", "text"), WRONG.values(), ids=WRONG)
-def test_a_draft_that_cannot_be_shown_is_refused_and_told(tmp_path, monkeypatch, quiet, code, text):
+def test_a_draft_that_cannot_be_shown_is_refused(tmp_path, monkeypatch, quiet, code, text):
     """The page that would take it refuses it, and so do all pages if another program has written it."""
     with refused(code) as error:
         forms.parse(text)

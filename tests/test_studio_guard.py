@@ -58,8 +58,8 @@ def opens(door, code, origin="null"):
 
 def post(door, path="/x", *, headers=None, **fields):
     sent = {"origin": door.session.origin, "x-studio": "1", **(headers or {})}
-    given = {"token": door.session.token(path), **fields}
-    return door.post(path, data=given, headers={k: v for k, v in sent.items() if v is not None})
+    request_data = {"token": door.session.token(path), **fields}
+    return door.post(path, data=request_data, headers={k: v for k, v in sent.items() if v is not None})
 
 
 def test_a_change_from_our_own_page_is_made(door):
@@ -119,10 +119,10 @@ def test_reading_needs_the_cookie_and_our_name(door):
     assert door.get("/", headers={"cookie": f"{cookie.name}={cookie.value}"}).status_code == 200
 
 
-def test_the_cookie_is_for_this_site_alone_and_no_script_reads_it(door):
-    said = opens(door, door.session.code()).headers["set-cookie"]
-    kept = {"httponly", "samesite=strict", f"path={door.session.home}"}
-    assert {x.strip().lower() for x in said.split(";")[1:]} == kept
+def test_the_cookie_is_only_for_this_site_and_no_script_reads_it(door):
+    header = opens(door, door.session.code()).headers["set-cookie"]
+    expected = {"httponly", "samesite=strict", f"path={door.session.home}"}
+    assert {x.strip().lower() for x in header.split(";")[1:]} == expected
     assert re.fullmatch("/[0-9a-f]{64}/", door.session.home)  # 256 bits
     assert StudioSession(4321).cookie != StudioSession(4321).cookie
     assert StudioSession(4321).home != StudioSession(4321).home
@@ -134,17 +134,17 @@ def test_the_cookie_goes_to_no_other_server_of_the_machine(door):
     (cookie,) = door.cookies.jar
     for path, sent in ((door.session.home, True), ("/", False), ("/open", False), (f"/x{door.session.home}", False)):
         for port in (4321, 8000):
-            asked = urllib.request.Request(f"http://127.0.0.1:{port}{path}")
-            door.cookies.jar.add_cookie_header(asked)
-            assert asked.has_header("Cookie") == sent
-    given = {"cookie": f"{cookie.name}={cookie.value}"}
+            request = urllib.request.Request(f"http://127.0.0.1:{port}{path}")
+            door.cookies.jar.add_cookie_header(request)
+            assert request.has_header("Cookie") == sent
+    request_data = {"cookie": f"{cookie.name}={cookie.value}"}
     root = door.session.token.root
     for path in ("/", "/x", root, root.upper() + "/", f"/{'0' * 64}/", f"{root[:-1]}/", f"/x{root}/", "/open"):
-        refused = door.get(door.session.origin + path, headers=given)
+        refused = door.get(door.session.origin + path, headers=request_data)
         assert refused.status_code == 403
         assert "paste the code" in refused.text
         assert root not in refused.text + str(refused.headers)
-    headers = {**given, "origin": door.session.origin, "x-studio": "1"}
+    headers = {**request_data, "origin": door.session.origin, "x-studio": "1"}
     sent = {"token": door.session.token("/x")}
     assert door.post(f"{door.session.origin}/x", data=sent, headers=headers).status_code == 403
     assert door.post("/x", data=sent, headers=headers).text == "changed"
@@ -157,13 +157,13 @@ def test_a_code_opens_once_and_for_five_minutes(door):
     assert (wrong.status_code, "set-cookie" in wrong.headers) == (403, False)
     assert opens(door, code, "https://evil.example").status_code == 403
     assert opens(door, code).status_code == 200
-    again = opens(door, code)
-    assert (again.status_code, "set-cookie" in again.headers) == (403, False)
+    repeated = opens(door, code)
+    assert (repeated.status_code, "set-cookie" in repeated.headers) == (403, False)
     late = door.session.code()
     door.clock.now += access.CODE_LIFETIME_SECONDS
     assert opens(door, late).status_code == 403
-    first, second = door.session.code(), door.session.code()
-    assert not door.session.opens(first)
+    older, second = door.session.code(), door.session.code()
+    assert not door.session.opens(older)
     assert door.session.opens(second)
     assert len(second) >= 43  # 256 bits
     assert not door.session.opens("")
@@ -194,32 +194,38 @@ def test_a_long_body_and_one_that_is_no_form_are_refused(door, monkeypatch):
     assert len(door.seen) == 1
 
 
-@pytest.mark.parametrize(("place", "most"), [("x", access.MAX_BODY_BYTES), ("open", access.MAX_CODE_BODY_BYTES)])
-def test_of_a_body_no_more_is_read_than_may_be_sent(door, place, most, monkeypatch):
+@pytest.mark.parametrize(
+    ("form_name", "max_bytes"), [("x", access.MAX_BODY_BYTES), ("open", access.MAX_CODE_BODY_BYTES)]
+)
+def test_of_a_body_no_more_is_read_than_may_be_sent(door, form_name, max_bytes, monkeypatch):
     """Without the cookie nothing but a short code; and what never ends is given up."""
     monkeypatch.setattr(access, "BODY_TIMEOUT_SECONDS", 0.05)
     enter(door)
     (cookie,) = door.cookies.jar
-    path = "/open" if place == "open" else f"{door.session.home}x"
-    known = {"cookie": f"{cookie.name}={cookie.value}"}
-    assert asked_in_pieces(door, path, known, forever=most) == (413, most + 1)
+    path = "/open" if form_name == "open" else f"{door.session.home}x"
+    with_cookie = {"cookie": f"{cookie.name}={cookie.value}"}
+    assert sent_in_pieces(door, path, with_cookie, forever=max_bytes) == (413, max_bytes + 1)
     for without in ({}, {"cookie": f"{cookie.name}=x"}):
-        assert asked_in_pieces(door, path, without, forever=most) == ((403, 0) if place == "x" else (413, most + 1))
-    assert asked_in_pieces(door, path, {**known, "x-studio": "0"}, forever=most)[1] == (0 if place == "x" else most + 1)
-    assert asked_in_pieces(door, path, known, forever=0) == (408, 0)
+        assert sent_in_pieces(door, path, without, forever=max_bytes) == (
+            (403, 0) if form_name == "x" else (413, max_bytes + 1)
+        )
+    assert sent_in_pieces(door, path, {**with_cookie, "x-studio": "0"}, forever=max_bytes)[1] == (
+        0 if form_name == "x" else max_bytes + 1
+    )
+    assert sent_in_pieces(door, path, with_cookie, forever=0) == (408, 0)
 
 
-def asked_in_pieces(door, path, headers, *, forever):
+def sent_in_pieces(door, path, headers, *, forever):
     """The status of the reply, and how many bytes were read of a body that comes in two pieces and does not end."""
-    own = {
+    defaults = {
         "host": door.session.host,
         "origin": door.session.origin,
         "x-studio": "1",
         "content-type": "application/x-www-form-urlencoded",
     }
-    fields = [(k.encode(), v.encode()) for k, v in {**own, **headers}.items()]
+    fields = [(k.encode(), v.encode()) for k, v in {**defaults, **headers}.items()]
     scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": fields}
-    pieces, read, told = [forever, 1] if forever else [], [], []
+    pieces, read, statuses = [forever, 1] if forever else [], [], []
 
     async def receive():
         if not pieces:
@@ -228,10 +234,10 @@ def asked_in_pieces(door, path, headers, *, forever):
         return {"type": "http.request", "body": b"a" * read[-1], "more_body": True}
 
     async def send(message):
-        told.append(message.get("status"))
+        statuses.append(message.get("status"))
 
     asyncio.run(door.app(scope, receive, send))
-    return told[0], sum(read)
+    return statuses[0], sum(read)
 
 
 def test_a_field_that_is_there_often_has_all_its_values():
@@ -268,12 +274,12 @@ def test_pages_without_a_cookie_are_in_the_language_of_the_studio():
 
 def test_only_the_owner_reads_what_the_studio_keeps(tmp_path):
     folder = Folder(tmp_path)
-    place = folder.page("x")
-    assert stat.S_IMODE(place.stat().st_mode) == 0o600
+    page_path = folder.page("x")
+    assert stat.S_IMODE(page_path.stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.own.stat().st_mode) == 0o700
-    os.utime(place, (0, 0))
+    os.utime(page_path, (0, 0))
     assert folder.page("y").is_file()
-    assert not place.exists()  # of a server that was killed
+    assert not page_path.exists()  # of a server that was killed
 
 
 def test_what_leads_out_is_neither_listed_nor_opened(tmp_path):
@@ -346,15 +352,15 @@ def test_only_the_header_line_is_read(tmp_path, monkeypatch):
         (folder.root / name).write_bytes(content)
         with refused("release.columns-not-listed"):
             folder.columns(name)
-    named = {"b.csv", "people.csv", *none} - {"x.sav", "names.txt"}
-    assert {*folder.headed()} == named
+    expected = {"b.csv", "people.csv", *none} - {"x.sav", "names.txt"}
+    assert {*folder.headed()} == expected
 
 
 def test_a_schema_is_that_of_one_file(tmp_path):
     folder = Folder(filled(tmp_path / "f"))
-    for place, column in (("?", "a"), ("b", "hidden")):
-        (folder.root / place).mkdir()
-        duckdb.execute(f"COPY (SELECT 1 AS {column}) TO '{folder.root / place / 'x.parquet'}'")
+    for folder_name, column in (("?", "a"), ("b", "hidden")):
+        (folder.root / folder_name).mkdir()
+        duckdb.execute(f"COPY (SELECT 1 AS {column}) TO '{folder.root / folder_name / 'x.parquet'}'")
     assert folder.columns("?/x.parquet") == ["a"]
 
 
@@ -416,7 +422,7 @@ def test_a_plan_is_certified_for_the_text_and_the_files_it_names(tmp_path):
     assert folder.key(folder.text()) != key
 
 
-def test_names_like_data_beside_the_folder_are_not_listed(tmp_path):
+def test_names_like_data_next_to_the_folder_are_not_listed(tmp_path):
     folder = Folder(filled(tmp_path / "f"), ["env:PEOPLE"])
     (folder.root / "env:STUDY").mkdir()
     (folder.root / "env:STUDY" / "people.csv").write_text("a\n1\n")

@@ -1,7 +1,7 @@
 """A release that is killed, or meets an error, at any system call that writes, inside the libraries too.
 
 After each the same call finishes the release, with one charge in all, and leaves nothing behind; and an error says of
-the charge what the ledger says. `strace` steps through the calls and strikes at the n-th. Without it, or where nobody
+the charge what the ledger says. `strace` steps through the calls and strikes at the n-th. Without it, or where no one
 may trace, this is left out, and the moments of `tests/test_releases.py` remain, which are those that Python sees.
 FITNOISE_FAULTS=every strikes at every write, rename and sync, and prints what came of it.
 """
@@ -35,11 +35,11 @@ WRITES = ("write", "pwrite64", "fsync", "fdatasync", "ftruncate", "rename", "lin
 
 ERRORS = ("EIO", "ENOSPC", "EMFILE")
 
-EVERY = os.environ.get("FITNOISE_FAULTS") == "every"
+STRIKES_ALL = os.environ.get("FITNOISE_FAULTS") == "every"
 
 COUNTS = np.arange(6).reshape(3, 2)
 
-SAID = 4096
+MESSAGE_BYTES = 4096
 
 RELEASE = """
 import mmap, os, signal, sys
@@ -69,8 +69,8 @@ while place := sys.stdin.readline().rstrip():
 
 def traced() -> bool:
     """Return True if this machine allows tracing a process."""
-    found = shutil.which("strace")
-    tried = found and subprocess.run([found, "-o", os.devnull, "true"], check=False, capture_output=True)
+    program = shutil.which("strace")
+    tried = program and subprocess.run([program, "-o", os.devnull, "true"], check=False, capture_output=True)
     return bool(tried) and tried.returncode == 0
 
 
@@ -86,7 +86,7 @@ class Server:
     def __init__(self, plan, folder: Path) -> None:
         self.folder, self.plan = folder, plan
         (folder / "plan.json").write_text(plan.to_json(), encoding="utf-8")
-        (folder / "said").write_bytes(bytes(SAID))
+        (folder / "said").write_bytes(bytes(MESSAGE_BYTES))
         command = [sys.executable, "-c", RELEASE, str(folder / "plan.json"), str(folder / "said")]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -98,18 +98,18 @@ class Server:
         self._process.wait()
         self._process.stdout.close()
 
-    def place(self, name: str, ledger: str) -> Path:
+    def folder_for(self, name: str, ledger: str) -> Path:
         """A folder, in which there is a ledger with entries of before, or none."""
-        place = self.folder / f"{ledger}-{name}"
-        place.mkdir()
+        folder_for = self.folder / f"{ledger}-{name}"
+        folder_for.mkdir()
         if ledger == "existing":
-            with Ledger(place / "ledger.db") as book:
+            with Ledger(folder_for / "ledger.db") as book:
                 book.set_cap(self.plan.order.account, 3 * self.plan.exact_rho)
-        return place
+        return folder_for
 
-    def released(self, place: Path, call: str, strike: str, moment: int) -> tuple[int, str]:
-        """Make a release in which the n-th call is struck: how it ended, and what it said."""
-        self._process.stdin.write(f"{place}\n")
+    def released(self, folder: Path, call: str, strike: str, moment: int) -> tuple[int, str]:
+        """Make a release in which the n-th call is struck: return its exit status and its message."""
+        self._process.stdin.write(f"{folder}\n")
         self._process.stdin.flush()
         child = int(self._process.stdout.readline())
         calls = ["-e", f"trace={call}", "-e", f"inject={call}:{strike}:when={moment}"]
@@ -119,8 +119,8 @@ class Server:
             os.kill(child, signal.SIGCONT)
             ended = int(self._process.stdout.readline())
             tracer.stderr.read()
-        with (self.folder / "said").open("r+b") as file, mmap.mmap(file.fileno(), SAID) as said:
-            text = said[:].rstrip(b"\0").decode()
+        with (self.folder / "said").open("r+b") as file, mmap.mmap(file.fileno(), MESSAGE_BYTES) as message:
+            text = message[:].rstrip(b"\0").decode()
         return ended, text
 
     def struck(self) -> bool:
@@ -133,27 +133,27 @@ class Server:
 def test_a_release_killed_at_any_system_call_is_finished_by_the_same_call(plan, tmp_path, ledger):
     if not traced():
         pytest.skip("needs strace, and to be allowed to trace")
-    every = []
+    states_seen = []
     with Server(plan, tmp_path) as server:
         for call, stride in CALLS.items():
             states, killed = [], True
             while killed:
-                place = server.place(f"{call}{len(states)}", ledger)
-                moment = 1 + (1 if EVERY and call in WRITES else stride) * len(states)
-                ended, _ = server.released(place, call, "signal=KILL", moment)
+                folder = server.folder_for(f"{call}{len(states)}", ledger)
+                moment = 1 + (1 if STRIKES_ALL and call in WRITES else stride) * len(states)
+                ended, _ = server.released(folder, call, "signal=KILL", moment)
                 killed = ended != 0
                 assert ended in (0, signal.SIGKILL)
-                states.append(state(plan, place))
+                states.append(state(plan, folder))
                 if killed:
-                    finished(plan, place)
-                shutil.rmtree(place)
+                    finished(plan, folder)
+                shutil.rmtree(folder)
             assert states[-1] == "whole"
             assert states == sorted(states, key=["nothing", "charged", "whole"].index)
-            every += states[:-1]
-    if EVERY:
-        tell(f"killed, {ledger} ledger: {len(every)} moments, {dict(collections.Counter(every))}")
-    assert every.count("nothing") > 10
-    assert every.count("charged") > 5
+            states_seen += states[:-1]
+    if STRIKES_ALL:
+        print_line(f"killed, {ledger} ledger: {len(states_seen)} moments, {dict(collections.Counter(states_seen))}")
+    assert states_seen.count("nothing") > 10
+    assert states_seen.count("charged") > 5
 
 
 @pytest.mark.slow
@@ -162,74 +162,76 @@ def test_a_release_killed_at_any_system_call_is_finished_by_the_same_call(plan, 
 def test_an_error_of_the_disk_says_what_the_ledger_says_and_the_same_call_finishes(plan, tmp_path, error, ledger):
     if not traced():
         pytest.skip("needs strace, and to be allowed to trace")
-    every = collections.Counter()
+    states_seen = collections.Counter()
     with Server(plan, tmp_path) as server:
         for call in WRITES:
             moment = 1
             while True:
-                place = server.place(f"{call}{moment}", ledger)
-                ended, said = server.released(place, call, f"error={error}", moment)
+                folder = server.folder_for(f"{call}{moment}", ledger)
+                ended, message = server.released(folder, call, f"error={error}", moment)
                 assert ended in (0, 3 << 8), (call, moment, ended)
                 if not server.struck():
                     break
-                found, told = state(plan, place), ended == 0 or outcome(said)
-                every[found, told if ended else "done"] += 1
+                state_found, outcome_stated = state(plan, folder), ended == 0 or outcome(message)
+                states_seen[state_found, outcome_stated if ended else "done"] += 1
                 if ended == 0:
-                    assert found == "whole", (call, moment)
+                    assert state_found == "whole", (call, moment)
                 else:
-                    assert told == {"nothing": "nothing", "charged": "charged", "whole": "charged"}[found] or (
-                        told == "unknown" and call != "write"
-                    ), (call, moment, found, said)
-                finished(plan, place)
-                shutil.rmtree(place)
-                moment += 1 if EVERY else CALLS[call]
-            shutil.rmtree(place)
-    if EVERY:
-        tell(f"{error}, {ledger} ledger: {sum(every.values())} moments, {dict(every)}")
-    assert every["charged", "charged"] > 2
+                    assert outcome_stated == {"nothing": "nothing", "charged": "charged", "whole": "charged"}[
+                        state_found
+                    ] or (outcome_stated == "unknown" and call != "write"), (call, moment, state_found, message)
+                finished(plan, folder)
+                shutil.rmtree(folder)
+                moment += 1 if STRIKES_ALL else CALLS[call]
+            shutil.rmtree(folder)
+    if STRIKES_ALL:
+        print_line(f"{error}, {ledger} ledger: {sum(states_seen.values())} moments, {dict(states_seen)}")
+    assert states_seen["charged", "charged"] > 2
 
 
-def tell(line: str) -> None:
+def print_line(line: str) -> None:
     """Say what came of every moment."""
     sys.stdout.write(f"{line}\n")
 
 
-def outcome(said: str) -> str:
+def outcome(message: str) -> str:
     """Return the statement of an error about the charge."""
-    kind = said.partition(" ")[0]
-    assert kind.endswith("Error"), said
-    charged = re.search(r"The charge of entry \d+ stays in the ledger", said)
-    nothing = re.search(r"[Nn]othing (was|were) [^.;]*charged", said)
-    unknown = "Whether the ledger was charged is not known" in said
-    assert bool(charged) + bool(nothing) + unknown == 1, said
+    kind = message.partition(" ")[0]
+    assert kind.endswith("Error"), message
+    charged = re.search(r"The charge of entry \d+ stays in the ledger", message)
+    nothing = re.search(r"[Nn]othing (was|were) [^.;]*charged", message)
+    unknown = "Whether the ledger was charged is not known" in message
+    assert bool(charged) + bool(nothing) + unknown == 1, message
     return "charged" if charged else "nothing" if nothing else "unknown"
 
 
-def finished(plan, place: Path) -> None:
+def finished(plan, folder: Path) -> None:
     """See that the same call finishes the release: one charge, and nothing else is left."""
-    fn.release(plan, COUNTS, ledger=place / "ledger.db", directory=place / "r")
-    assert state(plan, place) == "whole"
-    with fn.Ledger(place / "ledger.db") as ledger:
+    fn.release(plan, COUNTS, ledger=folder / "ledger.db", directory=folder / "r")
+    assert state(plan, folder) == "whole"
+    with fn.Ledger(folder / "ledger.db") as ledger:
         assert sum(e.kind == "charge" for e in ledger.entries()) == 1
         assert ledger.balance(plan.order.account).spent == ceil_dyadic(plan.exact_rho)
-    left = {p.name for p in place.iterdir()} - {"ledger.db", "r"}
-    assert all(name.startswith(".ledger.db.unfinished-") for name in left), left  # a ledger that was never one
+    remaining = {p.name for p in folder.iterdir()} - {"ledger.db", "r"}
+    assert all(name.startswith(".ledger.db.unfinished-") for name in remaining), (
+        remaining
+    )  # a ledger that was never one
 
 
-def state(plan, place: Path) -> str:
+def state(plan, folder: Path) -> str:
     """Return the state that a reader finds: nothing charged, a charge, or a release with its charge in the ledger."""
     spent = 0
-    if (place / "ledger.db").exists():
-        with fn.Ledger(place / "ledger.db") as ledger:
+    if (folder / "ledger.db").exists():
+        with fn.Ledger(folder / "ledger.db") as ledger:
             ledger.verify()
             spent = ledger.balance(plan.order.account).spent
-            if (place / "r").exists():
-                assert fn.verify(place / "r", ledger=ledger).ok
-                assert (fn.Release.read(place / "r")["a"]["value"] >= -100).all()
+            if (folder / "r").exists():
+                assert fn.verify(folder / "r", ledger=ledger).ok
+                assert (fn.Release.read(folder / "r")["a"]["value"] >= -100).all()
                 return "whole"
-    assert not (place / "r").exists()
-    for left in (p for p in place.iterdir() if p.is_dir() and ".unfinished-" in p.name):
-        assert not fn.verify(left).ok
+    assert not (folder / "r").exists()
+    for remaining in (p for p in folder.iterdir() if p.is_dir() and ".unfinished-" in p.name):
+        assert not fn.verify(remaining).ok
         with pytest.raises(ReleaseError):
-            fn.Release.read(left)
+            fn.Release.read(remaining)
     return "charged" if spent else "nothing"

@@ -11,8 +11,8 @@ from refused import refused
 from tolerances import EXACT
 
 
-def variance(kind, number, confidence=0.95, cells=1, **more):
-    return float(Target(kind, number, **more).variance(np.array(float(number)), confidence, cells))
+def variance(kind, number, confidence=0.95, cells=1, **options):
+    return float(Target(kind, number, **options).variance(np.array(float(number)), confidence, cells))
 
 
 def test_z_scores_are_the_tabulated_ones():
@@ -42,8 +42,8 @@ def test_a_kind_given_as_its_name_is_that_kind(kind):
 
 
 def test_a_target_may_have_its_own_confidence():
-    own = Target(TargetKind.MARGIN, 15, confidence=0.9)
-    assert float(own.variance(np.array(15.0), 0.95, 1)) == pytest.approx((15 / z_score(0.9)) ** 2)
+    target = Target(TargetKind.MARGIN, 15, confidence=0.9)
+    assert float(target.variance(np.array(15.0), 0.95, 1)) == pytest.approx((15 / z_score(0.9)) ** 2)
 
 
 @pytest.mark.parametrize("cells", [1, 7, 1000, 10**9])
@@ -71,16 +71,16 @@ numbers = st.floats(1e-3, 1e6)
 
 
 @given(numbers, st.floats(-3, 3), st.none() | numbers, st.none() | numbers, st.lists(st.integers(1, 10**9), min_size=1))
-def test_a_target_by_size_follows_the_power_within_its_limits(coefficient, power, least, most, cells):
-    if least is not None and most is not None:
-        least, most = sorted((least, most))
-    by = ByTableSize(coefficient, power, least, most)
-    found = by.evaluate(np.array(cells))
-    for k, x in zip(cells, found, strict=True):
+def test_a_target_by_size_follows_the_power_within_its_limits(coefficient, power, lowest, highest, cells):
+    if lowest is not None and highest is not None:
+        lowest, highest = sorted((lowest, highest))
+    target = ByTableSize(coefficient, power, lowest, highest)
+    result = target.evaluate(np.array(cells))
+    for k, x in zip(cells, result, strict=True):
         expected = coefficient * k**power
-        expected = max(expected, least or 0)
-        assert x == pytest.approx(min(expected, math.inf if most is None else most), rel=EXACT)
-        assert x == by.evaluate(k)
+        expected = max(expected, lowest or 0)
+        assert x == pytest.approx(min(expected, math.inf if highest is None else highest), rel=EXACT)
+        assert x == target.evaluate(k)
 
 
 def test_limits_hold_where_the_power_leaves_floating_point():
@@ -108,20 +108,20 @@ def test_a_public_total_is_the_reference_of_a_relative_error_only(kind):
 @given(st.floats(1e-3, 10), st.floats(1, 1e6), st.integers(1, 10**6))
 def test_a_relative_error_of_the_mean_is_a_standard_error_by_size(relative, total, cells):
     """Three ways to say it."""
-    by = ByTableSize(relative * total, -1)
+    target = ByTableSize(relative * total, -1)
     ways = [
         variance(TargetKind.RELATIVE_STD_ERROR, relative, cells=cells, reference=PublicTotal(total)),
         variance(TargetKind.RELATIVE_STD_ERROR, relative, cells=cells, reference=total / cells),
-        variance(TargetKind.STD_ERROR, by.evaluate(cells)),
+        variance(TargetKind.STD_ERROR, target.evaluate(cells)),
     ]
     assert ways == pytest.approx([(relative * total / cells) ** 2] * 3, rel=EXACT)
 
 
 def test_several_tables_have_the_max_deviations_of_each():
     cells = np.array([[1], [7], [1000], [10**9]])
-    together = Target(TargetKind.MAX_DEVIATION, 10).variance(np.full((4, 2), 10.0), 0.9, cells)
-    alone = [[variance(TargetKind.MAX_DEVIATION, 10, 0.9, int(k))] * 2 for (k,) in cells]
-    assert together.tolist() == alone
+    joint = Target(TargetKind.MAX_DEVIATION, 10).variance(np.full((4, 2), 10.0), 0.9, cells)
+    separate = [[variance(TargetKind.MAX_DEVIATION, 10, 0.9, int(k))] * 2 for (k,) in cells]
+    assert joint.tolist() == separate
 
 
 @pytest.mark.parametrize(
@@ -184,8 +184,8 @@ def test_targets_by_value_from_a_file(tmp_path):
     ):
         with refused(message):
             make()
-    for said in ("1_0", "\u0661", "nan", "inf", "1,5"):
-        file.write_text(f"county,margin\n1,{said!r}\n".replace("'", '"'), encoding="utf-8")
+    for text in ("1_0", "\u0661", "nan", "inf", "1,5"):
+        file.write_text(f"county,margin\n1,{text!r}\n".replace("'", '"'), encoding="utf-8")
         with refused("workload.target-not-a-number"):
             ByAttribute.from_file(file, "county", "margin", default=1)
     file.write_bytes(b"\xff\xfe\x00")

@@ -68,12 +68,12 @@ def test_a_single_count(variance, records):
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 10.0])
 def test_discrete_laplace_noise_on_a_count_is_above_it(epsilon):
     variance = 1 / (2 * math.sinh(epsilon / 2) ** 2)
-    least = 2 * math.asinh(math.sqrt(1 / variance) / 2)
-    assert least < epsilon
-    assert 4 * math.sinh(least / 2) ** 2 == pytest.approx(4 * math.sinh(epsilon / 2) ** 2 / 2)
+    bound = 2 * math.asinh(math.sqrt(1 / variance) / 2)
+    assert bound < epsilon
+    assert 4 * math.sinh(bound / 2) ** 2 == pytest.approx(4 * math.sinh(epsilon / 2) ** 2 / 2)
 
 
-MORE = {
+OPTIONS = {
     "targets": {},
     "replace-one": {"unit": fn.PrivacyUnit("person", 1, fn.Neighbours.REPLACE_ONE)},
     "two records": {"unit": fn.PrivacyUnit("person", 2)},
@@ -85,17 +85,17 @@ MORE = {
 
 
 @pytest.mark.parametrize("name", ["marginals", "five structured cells", "crossed"])
-@pytest.mark.parametrize("kind", MORE)
+@pytest.mark.parametrize("kind", OPTIONS)
 def test_no_plan_is_below_and_each_is_about_rho_above(name, kind):
-    plan = fn.plan(zoo.WORKLOADS[name](), **MORE[kind])
-    least, rho = plan.unbiased_bound, float(plan.exact_rho)
-    assert 0 < least < rho
+    plan = fn.plan(zoo.WORKLOADS[name](), **OPTIONS[kind])
+    bound, rho = plan.unbiased_bound, float(plan.exact_rho)
+    assert 0 < bound < rho
     if kind != "hybrid":
-        assert least == pytest.approx(math.log1p(plan.bound) / 2, rel=EXACT)
+        assert bound == pytest.approx(math.log1p(plan.bound) / 2, rel=EXACT)
         proven = dense_bound(plan, plan.table_part.evidence, plan.table_part.terms)
         bought = plan.relaxation if kind == "a budget" else 1.0
-        assert least == pytest.approx(math.log1p(proven / bought) / 2, rel=1e-6)
-        assert rho / least - 1 < rho * (1 + plan.gap) + 2 * plan.gap
+        assert bound == pytest.approx(math.log1p(proven / bought) / 2, rel=1e-6)
+        assert rho / bound - 1 < rho * (1 + plan.gap) + 2 * plan.gap
 
 
 def test_relative_to_cell_budgets():
@@ -114,9 +114,9 @@ def test_the_bound_of_a_hybrid_is_for_mechanisms_with_no_more_total_error():
     """The plan for the targets alone has more, and may cost less than it."""
     workload = zoo.WORKLOADS["marginals"]()
     hybrid = fn.plan(workload, objective=fn.Objective("hybrid", total_error_weight=0.01))
-    plain = fn.plan(workload)
-    assert plain.exact_rho < hybrid.exact_rho
-    assert hybrid.unbiased_bound > plain.unbiased_bound
+    base = fn.plan(workload)
+    assert base.exact_rho < hybrid.exact_rho
+    assert hybrid.unbiased_bound > base.unbiased_bound
 
 
 def test_biased_tables_are_not_bounded():
@@ -135,8 +135,8 @@ def test_several_parts_say_it_each():
     plan = fn.plan(
         fn.Publication(fn.Workload(workload.domain, [fn.table(variance=1, name="all")]), further_tables=(pure,))
     )
-    first, second = (part.unbiased_bound for part in plan.groups)
-    assert first == pytest.approx(math.log(2) / 2)
+    bound_of_one, second = (part.unbiased_bound for part in plan.groups)
+    assert bound_of_one == pytest.approx(math.log(2) / 2)
     assert second == pytest.approx(2 * math.asinh(0.25))
     assert plan.loss.epsilon is None
     assert Fraction(plan.rho) >= plan.exact_rho

@@ -46,10 +46,10 @@ UNNAMED = ["", " ", " padded", "padded ", "\tpadded", "two\nlines", "nul\0", uni
     ],
 )
 def test_a_record_can_come_or_go_unless_exactly_one_is_replaced(neighbours, records, drops, steps):
-    of = Adjacency(PrivacyUnit("person", records, neighbours), drops=drops)
-    assert (of.records, of.step_relations) == (records, steps)
-    assert of.by_cell == (neighbours is ADD)
-    assert of.fixes_size == (steps == (REPLACE,))
+    adjacency = Adjacency(PrivacyUnit("person", records, neighbours), drops=drops)
+    assert (adjacency.records, adjacency.step_relations) == (records, steps)
+    assert adjacency.by_cell == (neighbours is ADD)
+    assert adjacency.fixes_size == (steps == (REPLACE,))
 
 
 KINDS = [Adjacency(PrivacyUnit("person", g, n), drops=d) for g in (1, 2, 3) for n in Neighbours for d in (False, True)]
@@ -61,39 +61,40 @@ def shifted(*vectors):
 
 
 @cache
-def reached(of, times):
+def reachable(adjacency, times):
     """Return all changes that `times` changes of a unit can make to the counts of two cells."""
     steps = {ADD: [(1, 0), (0, 1)], REPLACE: [(1, -1), (-1, 1)]}
-    own = {
+    steps_of = {
         ADD: steps[ADD],
-        REPLACE: [s for n in of.step_relations for s in steps[n]] + [(-1, 0), (0, -1)] * (ADD in of.step_relations),
+        REPLACE: [s for n in adjacency.step_relations for s in steps[n]]
+        + [(-1, 0), (0, -1)] * (ADD in adjacency.step_relations),
     }
-    unit, found = {NOWHERE}, {NOWHERE}
-    for _ in range(of.records):
-        unit |= {shifted(v, s) for v in unit for s in own[of.unit.neighbours]}
+    unit, result = {NOWHERE}, {NOWHERE}
+    for _ in range(adjacency.records):
+        unit |= {shifted(v, s) for v in unit for s in steps_of[adjacency.unit.neighbours]}
     unit |= {(-a, -b) for a, b in unit}  # who can come can go
     for _ in range(times):
-        found |= {shifted(v, u) for v in found for u in unit}
-    return found
+        result |= {shifted(v, u) for v in result for u in unit}
+    return result
 
 
-@pytest.mark.parametrize("of", KINDS, ids=str)
-def test_so_many_changes_of_one_unit_make_any_of_another(of):
+@pytest.mark.parametrize("adjacency", KINDS, ids=str)
+def test_so_many_changes_of_one_unit_make_any_of_another(adjacency):
     """The reference is full enumeration; if no number is given, no number of changes suffices."""
     for other in KINDS:
-        times = of.changes(other)
+        times = adjacency.changes(other)
         if times is None:
-            assert not reached(other, 1) <= reached(of, 6)
+            assert not reachable(other, 1) <= reachable(adjacency, 6)
         else:
-            assert reached(other, 1) <= reached(of, times)
-            assert times <= 2 * -(-other.records // of.records)
+            assert reachable(other, 1) <= reachable(adjacency, times)
+            assert times <= 2 * -(-other.records // adjacency.records)
 
 
 def test_a_unit_has_as_many_records_as_either_promise_says():
     person, persons = PrivacyUnit("person", 2), PrivacyUnit("persons", 5)
     for drops in (False, True):
-        of = Adjacency(PrivacyUnit("Person", 7, REPLACE), drops=drops)
-        assert of.for_unit(person) == Adjacency(PrivacyUnit("person", 7), drops=drops)
+        adjacency = Adjacency(PrivacyUnit("Person", 7, REPLACE), drops=drops)
+        assert adjacency.for_unit(person) == Adjacency(PrivacyUnit("person", 7), drops=drops)
         assert Adjacency(person, drops=drops).for_unit(PrivacyUnit("person", 7)).unit == PrivacyUnit("person", 7)
         assert Adjacency(persons, drops=drops).for_unit(person) == Adjacency(person, drops=drops)
         assert Adjacency(persons, drops=drops).for_unit(person, PrivacyUnit("person", 9), persons).records == 9
@@ -123,15 +124,15 @@ PATTERNS = [
 ]
 
 
-@pytest.mark.parametrize("said", PATTERNS, ids=str)
+@pytest.mark.parametrize("pattern", PATTERNS, ids=str)
 @pytest.mark.parametrize("name", ["person", "one (by x)", "a (at most 3 records, alike in x)"])
-def test_accounts_say_the_pattern_that_is_promised(name, said):
+def test_accounts_say_the_pattern_that_is_promised(name, pattern):
     """A pattern that is only assumed is part of the name. An enforced one is not, or persons would be split."""
     for neighbours in Neighbours:
-        unit = PrivacyUnit(name, 12, neighbours, **said)
-        made = Account("s", unit, tuple((a, "0" * 64) for a in unit.pattern.names))
-        assert Account.parse("s", json.loads(made.key)) == made
-        assert made.sentence == f"{unit.account} [{made.digits}]"
+        unit = PrivacyUnit(name, 12, neighbours, **pattern)
+        account = Account("s", unit, tuple((a, "0" * 64) for a in unit.pattern.names))
+        assert Account.parse("s", json.loads(account.key)) == account
+        assert account.sentence == f"{unit.account} [{account.digits}]"
         assert unit.enforcement_text is not None
         assert unit.enforcement_text.endswith("promised, not checked")
         assert all(f'"{a}"' in unit.account for a in unit.pattern.names)
@@ -139,15 +140,15 @@ def test_accounts_say_the_pattern_that_is_promised(name, said):
             True,
             True,
         )
-        enforced = PrivacyUnit("person", 12, neighbours, "pid", **said)
+        enforced = PrivacyUnit("person", 12, neighbours, "pid", **pattern)
         assert enforced.account == PrivacyUnit("person", 1, neighbours, "pid").account
         assert enforced.bound == RecordBound("pid", 12, unit.pattern)
     assert Adjacency(unit).without_pattern.unit == PrivacyUnit(name, 12, neighbours)
 
 
-def test_how_a_pattern_is_said():
-    given = {"once_per": ["b", "a"], "per_value": {"m": 3}, "separation": {"t": 2}, "fixed": ["sex"]}
-    unit = PrivacyUnit("person", 12, **given)
+def test_a_pattern_is_described_in_words():
+    pattern = {"once_per": ["b", "a"], "per_value": {"m": 3}, "separation": {"t": 2}, "fixed": ["sex"]}
+    unit = PrivacyUnit("person", 12, **pattern)
     assert unit.describe() == (
         'one person (at most 12 records, once per "a" and "b", 3 for each "m", 2 apart in "t", alike in "sex"), '
         "add-or-remove-one"
@@ -163,16 +164,16 @@ WRONG = [
 
 
 @pytest.mark.parametrize("what", ["per_value", "separation"])
-@pytest.mark.parametrize("given", WRONG)
-def test_so_many_for_each_attribute_are_whole_numbers(what, given):
+@pytest.mark.parametrize("limits", WRONG)
+def test_limits_for_each_attribute_are_integers(what, limits):
     with refused("spec.unit-limits-invalid"):
-        PrivacyUnit("person", 2, **{what: given})
+        PrivacyUnit("person", 2, **{what: limits})
 
 
-@pytest.mark.parametrize("said", [{"fixed": ["a"]}, {"per_value": {"a": 1}}, {"separation": {"a": 1}}])
-def test_a_record_keeps_to_no_pattern(said):
+@pytest.mark.parametrize("pattern", [{"fixed": ["a"]}, {"per_value": {"a": 1}}, {"separation": {"a": 1}}])
+def test_a_record_keeps_to_no_pattern(pattern):
     with refused("spec.pattern-needs-unit-name"):
-        PrivacyUnit("record", 2, **said)
+        PrivacyUnit("record", 2, **pattern)
     with refused("spec.unit-attributes-invalid"):
         PrivacyUnit("person", 2, fixed="sex")
 
@@ -207,8 +208,8 @@ def test_a_promise_binds_the_cells_of_its_attributes():
         == f"{unit.account} [{hashlib.sha256(json.dumps(ONE.cells, separators=(',', ':')).encode()).hexdigest()[:12]}]"
     )
     every = PrivacyUnit("person", 12, per_value={"m": 3}, separation={"m": 2}, fixed=["a"])
-    made = Account("s", every, (("m", "0" * 64), ("a", "1" * 64)))
-    assert {what: made.document[what] for what in ("per_value", "separation", "fixed")} == {
+    account = Account("s", every, (("m", "0" * 64), ("a", "1" * 64)))
+    assert {what: account.document[what] for what in ("per_value", "separation", "fixed")} == {
         "per_value": [["m", "0" * 64, 3]],
         "separation": [["m", "0" * 64, 2]],
         "fixed": [["a", "1" * 64]],
@@ -270,7 +271,7 @@ def test_an_id_says_whose_a_record_is(name):
         PrivacyUnit(name, id="pid")
 
 
-def test_how_it_is_kept_that_a_unit_has_no_more_records_is_said():
+def test_the_enforcement_of_the_record_limit_is_stated():
     assert PrivacyUnit().enforcement_text is None
     assert PrivacyUnit("record", 2).enforcement_text == "at most 2 records of each record: promised, not checked"
     assert PrivacyUnit("person").enforcement_text == "at most 1 record of each person: promised, not checked"
@@ -282,33 +283,39 @@ def test_how_it_is_kept_that_a_unit_has_no_more_records_is_said():
 
 
 def test_a_person_by_an_id_comes_or_goes_even_where_one_is_replaced():
-    of = Adjacency(PrivacyUnit("person", 1, REPLACE, "pid"))
-    assert of.step_relations == (REPLACE, ADD)
-    assert not of.fixes_size
+    adjacency = Adjacency(PrivacyUnit("person", 1, REPLACE, "pid"))
+    assert adjacency.step_relations == (REPLACE, ADD)
+    assert not adjacency.fixes_size
 
 
 @pytest.mark.parametrize("drops", [True, False])
 @pytest.mark.parametrize("neighbours", Neighbours)
 def test_what_units_do_to_data_that_are_counted_by_an_id(neighbours, drops):
-    """The same persons: as many records as are counted. Others: a record pushes out another, or two if its id moves."""
-    of = Adjacency(BY_ID, drops=drops)
+    """Persons of the id: as many records as count. Others: a record pushes out another, or two if its id moves."""
+    adjacency = Adjacency(BY_ID, drops=drops)
     for same in (PrivacyUnit("person", 9, neighbours), PrivacyUnit("Person", 1, neighbours, "pid")):
-        assert of.for_unit(same) == Adjacency(PrivacyUnit(same.name, 3, neighbours, "pid"), drops=drops)
-    moved = 2 if neighbours is ADD else 4
+        assert adjacency.for_unit(same) == Adjacency(PrivacyUnit(same.name, 3, neighbours, "pid"), drops=drops)
+    records = 2 if neighbours is ADD else 4
     for promised in ((), (PrivacyUnit("home", 2),)):
-        found = of.for_unit(PrivacyUnit("home", 2, neighbours), *promised)
-        assert (found.unit, found.step_relations) == (PrivacyUnit("home", moved, REPLACE), (REPLACE, ADD))
-    found = of.for_unit(PrivacyUnit(neighbours=ADD))
-    assert (found.records, found.step_relations) == (1, (REPLACE, ADD))
-    assert of.for_unit(PrivacyUnit("home", 2, neighbours, "hid")) is None
-    assert of.for_unit(PrivacyUnit("home", 2, neighbours, "hid"), PrivacyUnit("home", 5)).records == moved // 2 * 5
-    assert of.for_unit(PrivacyUnit("home", MAX_RECORDS_PER_UNIT, REPLACE)) is None
+        changed_unit = adjacency.for_unit(PrivacyUnit("home", 2, neighbours), *promised)
+        assert (changed_unit.unit, changed_unit.step_relations) == (
+            PrivacyUnit("home", records, REPLACE),
+            (REPLACE, ADD),
+        )
+    changed_unit = adjacency.for_unit(PrivacyUnit(neighbours=ADD))
+    assert (changed_unit.records, changed_unit.step_relations) == (1, (REPLACE, ADD))
+    assert adjacency.for_unit(PrivacyUnit("home", 2, neighbours, "hid")) is None
+    assert (
+        adjacency.for_unit(PrivacyUnit("home", 2, neighbours, "hid"), PrivacyUnit("home", 5)).records
+        == records // 2 * 5
+    )
+    assert adjacency.for_unit(PrivacyUnit("home", MAX_RECORDS_PER_UNIT, REPLACE)) is None
 
 
 def test_persons_by_an_id_in_data_that_are_not_counted_by_it():
     """Only the declared bounds of units of this name are known about them."""
-    of = Adjacency(PrivacyUnit("person", 5))
-    assert of.for_unit(BY_ID) == Adjacency(PrivacyUnit("person", 5))
+    adjacency = Adjacency(PrivacyUnit("person", 5))
+    assert adjacency.for_unit(BY_ID) == Adjacency(PrivacyUnit("person", 5))
     assert Adjacency(PrivacyUnit()).for_unit(BY_ID) is None
     assert Adjacency(PrivacyUnit()).for_unit(BY_ID, PrivacyUnit("person", 8)).records == 8
 
@@ -325,8 +332,8 @@ def test_as_many_records_as_a_unit_may_have():
 def test_how_many_records_lie_in_a_cell_at_most():
     """Fixed attributes distinguish no two records; separated records lie in different cells."""
     assert Pattern().caps == ()
-    every = Pattern(("a", "m"), (("b", 3),), (("o", 2),), ("a",))
-    assert every.caps == ((("m",), 1), (("b",), 3), (("o",), 1))
+    pattern = Pattern(("a", "m"), (("b", 3),), (("o", 2),), ("a",))
+    assert pattern.caps == ((("m",), 1), (("b",), 3), (("o",), 1))
 
 
 GRID = SimpleNamespace(
@@ -364,10 +371,10 @@ def test_along_which_axes_attributes_lie():
     assert Adjacency().shared_axes(iter(["a", "b"]), ["b"]) == (["b"], 1)
     assert Adjacency().shared_axes(["a", "b"], ["b", "b"]) == (["b"], 1)
     assert Adjacency().shared_axes(["a"], ["a", "b"]) == (["a"], None)
-    of = Adjacency(grid=GRID)
-    assert of.shared_axes(iter(["region", "sex"]), ["place"]) == (["region"], 6)
-    assert of.shared_axes(["region", "town", "sex"], ["place", "sex"]) == (["region", "town", "sex"], 4 * 5)
-    assert of.shared_axes(["sex"], ["place"]) == ([], 12)
+    adjacency = Adjacency(grid=GRID)
+    assert adjacency.shared_axes(iter(["region", "sex"]), ["place"]) == (["region"], 6)
+    assert adjacency.shared_axes(["region", "town", "sex"], ["place", "sex"]) == (["region", "town", "sex"], 4 * 5)
+    assert adjacency.shared_axes(["sex"], ["place"]) == ([], 12)
 
 
 def test_a_unit_is_described_with_its_bound_unless_it_is_one_record():
@@ -384,9 +391,9 @@ def test_shares_are_counted_of_all_records_by_an_id():
     assert unit.describe() == "one person (all records, in shares of one, by column 'pid'), add-or-remove-one"
     assert unit.enforcement_text == "all records of each person, in equal shares of one: enforced, column 'pid'"
     assert unit.account == "one person (by 'pid'), add-or-remove-one"
-    plain = PrivacyUnit("person", id="pid", count=CountBasis.RECORDS)
-    assert (plain.count, plain.parts, plain.bound) == (CountBasis.RECORDS, 1, RecordBound("pid", 1))
-    for more, said in (
+    plain_unit = PrivacyUnit("person", id="pid", count=CountBasis.RECORDS)
+    assert (plain_unit.count, plain_unit.parts, plain_unit.bound) == (CountBasis.RECORDS, 1, RecordBound("pid", 1))
+    for options, code in (
         ({"id": None}, "spec.shares-need-id"),
         ({"max_records": 2}, "spec.shares-count-all-records"),
         ({"once_per": ["m"]}, "spec.shares-count-all-records"),
@@ -394,11 +401,11 @@ def test_shares_are_counted_of_all_records_by_an_id():
         ({"sum_within_unit": ["pay"]}, "spec.shares-with-sum-within-unit"),
         ({"count": "all"}, "spec.count-invalid"),
     ):
-        with refused(said):
-            replace(unit, **more)
+        with refused(code):
+            replace(unit, **options)
 
 
-def test_records_that_become_one_are_said_to():
+def test_merged_records_are_described():
     unit = PrivacyUnit("person", 3, id="pid", sum_within_unit=["tax", "pay"])
     assert unit.bound == RecordBound("pid", 3, NO_PATTERN, ("pay", "tax"))
     assert PrivacyUnit("person", 3, id="pid").bound == RecordBound("pid", 3)
@@ -407,9 +414,9 @@ def test_records_that_become_one_are_said_to():
     merged = 'records of one person alike in all else are one, with their "pay" and "tax" added up'
     assert unit.merge_text == merged
     assert f"enforced, column 'pid'; {merged}; of one with more, a rule" in unit.enforcement_text
-    plain = PrivacyUnit("person", 3, id="pid")
-    assert plain.merge_text is None
-    assert "enforced, column 'pid'; of one with more, a rule" in plain.enforcement_text
+    plain_unit = PrivacyUnit("person", 3, id="pid")
+    assert plain_unit.merge_text is None
+    assert "enforced, column 'pid'; of one with more, a rule" in plain_unit.enforcement_text
     with refused("spec.sum-within-unit-needs-id"):
         PrivacyUnit("person", 3, sum_within_unit=["pay"])
 
@@ -426,8 +433,8 @@ def test_records_that_become_one_are_said_to():
     ],
 )
 def test_a_record_of_another_unit_pushes_out_one_or_where_several_rules_choose_all(pattern, pushed_out):
-    of = Adjacency(PrivacyUnit("person", 4, id="pid", **pattern)).for_unit(PrivacyUnit("visit", 3))
-    assert of == Adjacency(PrivacyUnit("visit", 3 * pushed_out, REPLACE), drops=True)
+    adjacency = Adjacency(PrivacyUnit("person", 4, id="pid", **pattern)).for_unit(PrivacyUnit("visit", 3))
+    assert adjacency == Adjacency(PrivacyUnit("visit", 3 * pushed_out, REPLACE), drops=True)
 
 
 def test_of_another_unit_that_is_counted_otherwise_its_promises_are_kept():
@@ -438,8 +445,8 @@ def test_of_another_unit_that_is_counted_otherwise_its_promises_are_kept():
     ):
         assert Adjacency(PrivacyUnit()).for_unit(other, PrivacyUnit("person", 2)) == Adjacency(PrivacyUnit("person", 2))
         assert Adjacency(PrivacyUnit()).for_unit(other) is None
-    most = PrivacyUnit("person", MAX_RECORDS_PER_UNIT)
-    assert Adjacency(PrivacyUnit()).for_unit(most) == Adjacency(most)
+    largest = PrivacyUnit("person", MAX_RECORDS_PER_UNIT)
+    assert Adjacency(PrivacyUnit()).for_unit(largest) == Adjacency(largest)
 
 
 def test_changes_of_a_unit_that_keeps_to_a_pattern_take_one_record_at_a_time():
@@ -487,9 +494,9 @@ def test_sources_about_the_same_people_share_an_account():
             DataSource("survey", account=name)
 
 
-@pytest.mark.parametrize("said", ["drop", OutsideDomain.DROP])
-def test_records_outside_are_dropped_where_that_is_said(said):
-    source = DataSource(outside_domain=said)
+@pytest.mark.parametrize("policy", ["drop", OutsideDomain.DROP])
+def test_records_outside_are_dropped_on_request(policy):
+    source = DataSource(outside_domain=policy)
     assert source.outside_domain is OutsideDomain.DROP
     assert source.drops
     assert not DataSource().drops
@@ -498,7 +505,7 @@ def test_records_outside_are_dropped_where_that_is_said(said):
 
 
 @pytest.mark.parametrize("records", [0, -1, 2**62 + 1, True])
-def test_a_bound_on_records_is_a_whole_number_that_integers_hold(records):
+def test_a_bound_on_records_is_an_integer_that_64_bits_hold(records):
     for bound in (1, MAX_RECORDS, 2**62):
         assert DataSource(max_records=bound).max_records == bound
     with refused("spec.max-records-invalid"):

@@ -33,7 +33,7 @@ WIDE = fn.Domain(
     job=fn.Categorical([f"j{i}" for i in range(16)]),
     geo=TREE,
 )
-ASKED = {
+VIEWS = {
     "groups with gaps": {"groups": {"age": {"young": [1, 4], "one": 9, "some": {"values": [12, 14, 16]}}}},
     "groups of all": {"groups": {"age": {"young": [0, 14], "old": [15, 20]}}},
     "groups, and missing ones": {"groups": {"age": {"young": [0, 14]}}, "missing": True},
@@ -71,23 +71,23 @@ def tables_of(workload):
     return [p[0] if isinstance(p, Family) else p for p in workload.tables.parts]
 
 
-def cells_said(attribute, pieces):
+def named_cells(attribute, pieces):
     """The cells that a list of values means, read as a person reads it."""
-    found, labels = [], [str(x) for x in attribute.values]
+    cells, labels = [], [str(x) for x in attribute.values]
     for piece in pieces:
         run = re.fullmatch(r"(-?\d+)(?:–| – )(-?\d+)", piece)
         if run and isinstance(attribute, Ordered):
-            found += range(attribute.own_position(int(run[1])), attribute.own_position(int(run[2])) + 1)
+            cells += range(attribute.own_position(int(run[1])), attribute.own_position(int(run[2])) + 1)
         elif isinstance(attribute, Binned) and piece not in attribute.missing_cells:
             below = re.fullmatch(r"under (.*)", piece)
             from_to = re.fullmatch(r"(.*) to under (.*)|(.*) or more", piece)
             low = -np.inf if below else float(from_to[1] or from_to[3])
             high = float(below[1]) if below else float(from_to[2] or "inf")
             edges = [-np.inf, *attribute.cuts, np.inf]
-            found += [i for i in range(len(edges) - 1) if low <= edges[i] and edges[i + 1] <= high]
+            cells += [i for i in range(len(edges) - 1) if low <= edges[i] and edges[i + 1] <= high]
         else:
-            found.append(labels.index(piece))
-    return found
+            cells.append(labels.index(piece))
+    return cells
 
 
 def counted(table, domain):
@@ -96,53 +96,55 @@ def counted(table, domain):
     if table.matrix is not None or not summed:
         return table_matrix(table, domain).any(axis=0)
     rest = [(a, view) for a, view in table.views if a not in summed]
-    shown = tuple(a for a in table.attributes if a not in summed)
-    there = table_matrix(replace(table, attributes=shown, views=tuple(rest)), domain).any(axis=0).reshape(domain.shape)
+    attributes = tuple(a for a in table.attributes if a not in summed)
+    there = (
+        table_matrix(replace(table, attributes=attributes, views=tuple(rest)), domain).any(axis=0).reshape(domain.shape)
+    )
     for axis, (a, attribute) in enumerate(domain.items()):
-        own = np.arange(attribute.size) < (attribute.own_size if a in summed else attribute.size)
-        there = there & own.reshape([-1 if i == axis else 1 for i in range(len(domain))])
+        has_value = np.arange(attribute.size) < (attribute.own_size if a in summed else attribute.size)
+        there = there & has_value.reshape([-1 if i == axis else 1 for i in range(len(domain))])
     return there.ravel()
 
 
-def said(table, domain):
+def counted_by_text(table, domain):
     """Return a mask (cells,) of the cells that the text does not exclude, and True if it names all it excludes."""
     there, exact = np.ones(domain.shape, dtype=bool), True
-    for own in uncounted(table, domain):
-        exact &= own.more == 0
+    for gap in uncounted(table, domain):
+        exact &= gap.more == 0
         if table.matrix is not None and len(domain) > 1:
             pairs = [tuple(map(str, pair)) for pair in itertools.product(*(a.values for a in domain.values()))]
-            left = np.isin([" × ".join(pair) for pair in pairs], own.pieces)
-            assert left.sum() == len(own.pieces)
-            there &= ~left.reshape(domain.shape)
+            missing_cells = np.isin([" × ".join(pair) for pair in pairs], gap.pieces)
+            assert missing_cells.sum() == len(gap.pieces)
+            there &= ~missing_cells.reshape(domain.shape)
             continue
-        home, attribute = domain.attribute_of(own.name), domain[own.name]
-        cells = cells_said(attribute, own.pieces)
+        home, attribute = domain.attribute_of(gap.name), domain[gap.name]
+        cells = named_cells(attribute, gap.pieces)
         assert len(set(cells)) == len(cells)
-        assert len(cells) + own.more == len(table.left_out(domain).get(own.name, ())) or table.matrix is not None
-        left = merging(domain, home, own.name)[cells].any(axis=0)
+        assert len(cells) + gap.more == len(table.left_out(domain).get(gap.name, ())) or table.matrix is not None
+        missing_cells = merging(domain, home, gap.name)[cells].any(axis=0)
         axis = list(domain).index(home)
-        there &= ~left.reshape([-1 if i == axis else 1 for i in range(len(domain))])
+        there &= ~missing_cells.reshape([-1 if i == axis else 1 for i in range(len(domain))])
     return there.ravel(), exact
 
 
 @pytest.mark.parametrize("name", zoo.WORKLOADS)
-def test_what_is_said_not_to_be_counted_is_what_no_row_counts(name):
+def test_the_text_excludes_exactly_the_cells_that_no_row_counts(name):
     """Exactly complementary, over every cell of the domain."""
     workload = zoo.WORKLOADS[name]()
     for table in tables_of(workload):
-        there, exact = said(table, workload.domain)
+        there, exact = counted_by_text(table, workload.domain)
         if workload.domain.size < 10_000:
             assert exact
             np.testing.assert_array_equal(there, counted(table, workload.domain))
 
 
-@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("name", VIEWS)
 def test_every_kind_of_view_says_what_it_does_not_count(name):
-    table = fn.table(**ASKED[name], margin=5)
+    table = fn.table(**VIEWS[name], margin=5)
     homes = {WIDE.attribute_of(a) for a in table.attributes}
     domain = fn.Domain({a: WIDE[a] for a in WIDE if a in homes})
     fn.Workload(domain, [table])
-    there, exact = said(table, domain)
+    there, exact = counted_by_text(table, domain)
     by_rows = counted(table, domain)
     assert exact == (
         name not in ("many codes left", "places of the last level", "two attributes", "every second value")
@@ -171,8 +173,8 @@ SHORT = {
 
 @pytest.mark.parametrize("name", SHORT)
 def test_lists_of_values_are_short(name):
-    (found,) = uncounted(fn.table(**ASKED[name], margin=5), WIDE)
-    assert found.words == SHORT[name]
+    (gap,) = uncounted(fn.table(**VIEWS[name], margin=5), WIDE)
+    assert gap.words == SHORT[name]
 
 
 def test_all_bins_and_one_piece_too_many():
@@ -183,8 +185,8 @@ def test_all_bins_and_one_piece_too_many():
 
 def test_a_matrix_says_which_cells_no_query_is_about():
     domain = fn.Domain(a=fn.Ordered(0, 1), b=fn.Categorical(["x", "y"]))
-    asked = fn.matrix_workload(np.array([[1, 0, -1, 0]]), variances=1, domain=domain)
-    assert [x.words for x in uncounted(asked.tables[0], domain)] == ["a × b 0 × y, 1 × y"]
+    workload = fn.matrix_workload(np.array([[1, 0, -1, 0]]), variances=1, domain=domain)
+    assert [x.words for x in uncounted(workload.tables[0], domain)] == ["a × b 0 × y, 1 × y"]
     wide = fn.matrix_workload(np.eye(1, 24, dtype=int), variances=1, domain=fn.Domain(a=fn.Ordered(0, 11), b=SEX))
     assert uncounted(wide.tables[0], wide.domain)[0].items[-1] == "and 15 more"
     line = fn.matrix_workload(np.array([[0, 1, 1, 0, 0]]), variances=1)
@@ -210,11 +212,11 @@ attributes = ["sex"]
 groups = { age = { baby = 0, "14-18" = [14, 18] } }
 margin = 20
 """
-LEFT = "age 1–13, 19–20"
+EXCLUDED = "age 1–13, 19–20"
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def release_folder(tmp_path_factory):
     """A release of one table that leaves ages out, by the command line."""
     folder = tmp_path_factory.mktemp("universe")
     (folder / "spec.toml").write_text(SPEC, encoding="utf-8")
@@ -235,9 +237,9 @@ def by_command(*arguments):
     assert code == 0
 
 
-def test_no_surface_says_that_all_records_are_counted(made, capsys, monkeypatch):
-    monkeypatch.chdir(made)
-    shown = {}
+def test_no_surface_says_that_all_records_are_counted(release_folder, capsys, monkeypatch):
+    monkeypatch.chdir(release_folder)
+    outputs = {}
     for name, arguments in {
         "plan": ("plan", "spec.toml"),
         "plan, as JSON": ("plan", "spec.toml", "--json"),
@@ -247,60 +249,60 @@ def test_no_surface_says_that_all_records_are_counted(made, capsys, monkeypatch)
         "record": ("registry-record", "release"),
     }.items():
         by_command(*arguments)
-        shown[name] = "".join(capsys.readouterr())
-    shown["release.json"] = (made / "release" / "release.json").read_text(encoding="utf-8")
-    release = fn.Release.read(made / "release")
+        outputs[name] = "".join(capsys.readouterr())
+    outputs["release.json"] = (release_folder / "release" / "release.json").read_text(encoding="utf-8")
+    release = fn.Release.read(release_folder / "release")
     for name, path in {"workbook": "t.xlsx", "latex": "t.tex", "package": "package"}.items():
-        export(release, made / path)
+        export(release, release_folder / path)
         if name == "workbook":
-            book = openpyxl.load_workbook(made / path)
+            book = openpyxl.load_workbook(release_folder / path)
             cells = (cell.value for sheet in book for row in sheet for cell in row)
-            shown[name] = " ".join(str(x) for x in cells if x is not None)
+            outputs[name] = " ".join(str(x) for x in cells if x is not None)
         else:
-            file = made / path / "datapackage.json" if name == "package" else made / path
-            shown[name] = file.read_text(encoding="utf-8")
+            file = release_folder / path / "datapackage.json" if name == "package" else release_folder / path
+            outputs[name] = file.read_text(encoding="utf-8")
     by_command("report", "release", "-o", "report.html")
-    shown["report"] = (made / "report.html").read_text(encoding="utf-8")
-    for name, text in shown.items():
-        plain = text.replace("\\u2013", "–")
+    outputs["report"] = (release_folder / "report.html").read_text(encoding="utf-8")
+    for name, text in outputs.items():
+        text_shown = text.replace("\\u2013", "–")
         for values in ("1–13", "19–20"):
-            assert values in plain, name
-        assert "all records of people" not in plain, name
-    stated = json.loads(shown["release.json"])["tables"][0]
+            assert values in text_shown, name
+        assert "all records of people" not in text_shown, name
+    stated = json.loads(outputs["release.json"])["tables"][0]
     assert stated["not_counted"] == {"age": ["1–13", "19–20"]}
-    assert stated["universe"] == ["counted: records of people", f"not counted: {LEFT}"]
-    assert fn.verify(made / "release").ok
+    assert stated["universe"] == ["counted: records of people", f"not counted: {EXCLUDED}"]
+    assert fn.verify(release_folder / "release").ok
 
 
-def test_the_universe_is_told_in_german(made):
-    release = fn.Release.read(made / "release")
+def test_the_universe_is_translated_into_german(release_folder):
+    release = fn.Release.read(release_folder / "release")
     laid = layout(release, "sex by age groups")
     english, german = (next(fragments.notes(laid, translator(code), release, None)) for code in ("en", "de"))
-    assert english == f"Universe: records of people. Not counted: {LEFT}."
-    assert german == f"Grundgesamtheit: Fälle aus people. Nicht gezählt: {LEFT}."
-    some = list_values("job", WIDE["job"], range(1500 % 16, 16), max_pieces=2)
-    assert fragments.listed(some, translator("de")) == "job j12, j13 und 2 weitere"
+    assert english == f"Universe: records of people. Not counted: {EXCLUDED}."
+    assert german == f"Grundgesamtheit: Fälle aus people. Nicht gezählt: {EXCLUDED}."
+    values = list_values("job", WIDE["job"], range(1500 % 16, 16), max_pieces=2)
+    assert fragments.listed(values, translator("de")) == "job j12, j13 und 2 weitere"
 
 
-def test_the_studio_lists_the_values_beside_the_proof(made):
-    plan = fn.Release.read(made / "release").plan
-    checks = verification_report(fn.verify(made / "release"))
+def test_the_studio_lists_the_values_next_to_the_proof(release_folder):
+    plan = fn.Release.read(release_folder / "release").plan
+    checks = verification_report(fn.verify(release_folder / "release"))
     for language, heading in (("en", "Values not counted, by table"), ("de", "Nicht gezählte Werte, je Tabelle")):
-        shown = str(proof(plan, checks, language))
-        assert f"<h2>{heading}</h2>" in shown
-        assert f"<li>sex by age groups: {LEFT}</li>" in shown
-    whole = fn.plan(fn.Workload(fn.Domain(sex=SEX), [fn.table("sex", margin=20)]))
-    assert "not counted" not in str(proof(whole, checks, "en"))
+        page = str(proof(plan, checks, language))
+        assert f"<h2>{heading}</h2>" in page
+        assert f"<li>sex by age groups: {EXCLUDED}</li>" in page
+    complete = fn.plan(fn.Workload(fn.Domain(sex=SEX), [fn.table("sex", margin=20)]))
+    assert "not counted" not in str(proof(complete, checks, "en"))
 
 
-def test_answers_say_which_records_they_are_of(made):
-    release = fn.Release.read(made / "release")
+def test_answers_say_which_records_they_are_of(release_folder):
+    release = fn.Release.read(release_folder / "release")
     assert release.count(sex="f", age=(14, 18)).universe == "records with sex f; age 14–18"
     assert release.count(age=0).universe == "records with age 0"
 
 
 def test_questions_say_which_values_do_not_meet_their_conditions(tmp_path, capsys, monkeypatch):
-    asked = """
+    questions = """
 [[questions]]
 name = "young women"
 query = "count"
@@ -323,16 +325,16 @@ people = 30
 epsilon = 1
 """
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "spec.toml").write_text(SPEC + asked, encoding="utf-8")
+    (tmp_path / "spec.toml").write_text(SPEC + questions, encoding="utf-8")
     by_command("plan", "spec.toml", "-o", "plan.json")
-    shown = capsys.readouterr().out
-    for name, attribute, left in (
+    output = capsys.readouterr().out
+    for name, attribute, excluded in (
         ("young women", "age", "15–20"),
         ("young women", "sex", "m"),
         ("two 1", "age", "1, 3–20"),
         ("two 2", "sex", "f"),
     ):
-        assert re.search(rf"^{name} +{attribute} +{left} ", shown, re.MULTILINE), name
+        assert re.search(rf"^{name} +{attribute} +{excluded} ", output, re.MULTILINE), name
     plan = fn.Plan.from_json((tmp_path / "plan.json").read_text(encoding="utf-8"))
     frame = pd.DataFrame({"age": [3, 4], "sex": ["f", "m"]})
     fn.release(plan, frame, ledger=tmp_path / "l.sqlite", directory=tmp_path / "release")

@@ -126,8 +126,8 @@ def test_every_kind_of_plan_and_release_is_accepted(any_plan, rng, tmp_path, mon
 @pytest.mark.parametrize("counts", [np.zeros((3, 2, 4), dtype=int), np.full((3, 2, 4), 10**10)], ids=["none", "many"])
 def test_negative_and_huge_values_are_accepted(counts, tmp_path, monkeypatch):
     monkeypatch.setattr(noise, "discrete_gaussians", Replay(4).discrete_gaussians)
-    made = released(PLAN, counts, directory=tmp_path / "r")
-    values = np.concatenate([f["value"] for f in made.values()])
+    release = released(PLAN, counts, directory=tmp_path / "r")
+    values = np.concatenate([f["value"] for f in release.values()])
     assert (values < 0).any() if not counts.any() else (values > 10**9).all()
     assert failing(tmp_path / "r") == {}
 
@@ -214,7 +214,7 @@ def priced(account, rho):
 
 
 @pytest.mark.parametrize(
-    ("other", "found"),
+    ("other", "text"),
     [
         ({"detail": {"plan": "0" * 64}}, "entry 1 of the ledger is the charge of another plan"),
         ({"detail": {}}, "entry 1 of the ledger is the charge of another plan"),
@@ -246,13 +246,13 @@ def priced(account, rho):
         "the same",
     ],
 )
-def test_an_entry_of_another_charge_is_reported(good, ledger, other, found):
+def test_an_entry_of_another_charge_is_reported(good, ledger, other, text):
     entry, answers = ledger.entries()
     names = ("sequence", "kind", "account", "rho", "epsilon", "time", "detail", "digest", "prices")
     played = SimpleNamespace(**{n: getattr(entry, n) for n in names} | other)
-    holds, said = charge_of(good, SimpleNamespace(entries=lambda: [played, answers]))
-    assert said.startswith(found)
-    assert holds == found.startswith("entry 1, ")
+    holds, reason = charge_of(good, SimpleNamespace(entries=lambda: [played, answers]))
+    assert reason.startswith(text)
+    assert holds == text.startswith("entry 1, ")
 
 
 def test_a_charge_to_every_unit_that_the_account_knows_is_checked(tmp_path):
@@ -364,14 +364,14 @@ def test_a_changed_character_of_a_csv_file_is_reported(folder, name, stride):
 
 
 FORMULAS = ["=1+1", "+x", "-x", "@x", "\tx", "\r", "'=1", "'", "＝1", '=HYPERLINK("a,b")', "-5 – 3"]
-PLAIN = ["-5", "+5.25", " =1", "x=1", "NA"]
+SAFE = ["-5", "+5.25", " =1", "x=1", "NA"]
 
 
 def test_labels_that_a_spreadsheet_would_run_are_guarded_and_read_back(tmp_path):
-    labels = [*FORMULAS, *PLAIN]
+    labels = [*FORMULAS, *SAFE]
     domain = fn.Domain({"=name": fn.Categorical(labels), "n": fn.Ordered(-2, 1)})
-    asked = [fn.table("=name", margin=9, name="names"), fn.table("n", margin=9, name="numbers")]
-    released(fn.plan(fn.Workload(domain, asked)), np.zeros(domain.shape, dtype=int), directory=tmp_path / "r")
+    tables = [fn.table("=name", margin=9, name="names"), fn.table("n", margin=9, name="numbers")]
+    released(fn.plan(fn.Workload(domain, tables)), np.zeros(domain.shape, dtype=int), directory=tmp_path / "r")
     assert failing(tmp_path / "r") == {}
     path = tmp_path / "r" / "tables" / "names.csv"
     with path.open(encoding="utf-8", newline="") as file:
@@ -385,7 +385,7 @@ def test_labels_that_a_spreadsheet_would_run_are_guarded_and_read_back(tmp_path)
     assert failing(tmp_path / "r").keys() == {"the CSV tables are the Parquet tables"}
 
 
-def rewrite(path, query, **words):
+def rewrite(path, query, **options):
     """Replace a Parquet file by the result of a query, as a release writes it; by DuckDB if values are missing."""
     other = path.with_name("rewritten")
     with duckdb.connect() as connection:
@@ -394,7 +394,7 @@ def rewrite(path, query, **words):
         if any(np.ma.getmaskarray(x).any() for x in columns.values()):
             connection.execute(f"COPY ({query}) TO '{other}' (FORMAT parquet)")
         else:
-            write_parquet({name: np.asarray(x) for name, x in columns.items()}, other, **words)
+            write_parquet({name: np.asarray(x) for name, x in columns.items()}, other, **options)
     other.replace(path)
 
 
@@ -486,12 +486,12 @@ def test_every_changed_answer_is_reported(good, folder):
     assert not failing(folder)
 
 
-def test_answers_forged_together_with_their_digest_do_not_give_the_tables(folder):
-    made = fn.Release.read(folder)
-    made.answers[1][0] += 10
+def test_answers_forged_with_their_digest_do_not_give_the_tables(folder):
+    release = fn.Release.read(folder)
+    release.answers[1][0] += 10
     path = folder / "measurements.parquet"
     path.unlink()
-    write_parquet(made._measurements(), path, sha256=releases.answers_digest(made.answers))
+    write_parquet(release._measurements(), path, sha256=releases.answers_digest(release.answers))
     assert failing(folder).keys() == {"the Parquet tables follow from the noisy answers"}
 
 
@@ -508,9 +508,9 @@ PATTERNS = fn.plan(
     ),
     source=fn.DataSource("people"),
 )
-EVERY = PATTERNS.publication.workload.tables.names
-SOME = ["state by age", "total"]
-NAMED = "release.json names the tables that have files"
+ALL_NAMES = PATTERNS.publication.workload.tables.names
+SOME_NAMES = ["state by age", "total"]
+NAMES_CLAIM = "release.json names the tables that have files"
 FILES = "its files are those of a release"
 SAYS = "release.json says what the plan implies"
 
@@ -521,19 +521,21 @@ def pattern_releases(tmp_path_factory):
     root = tmp_path_factory.mktemp("patterns")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(noise, "discrete_gaussians", Replay(2).discrete_gaussians)
-        made = released(PATTERNS, np.arange(24).reshape(3, 2, 4))
-    return {name: made.write(root / name, tables=t) for name, t in (("all", None), ("some", SOME), ("none", []))}
+        release = released(PATTERNS, np.arange(24).reshape(3, 2, 4))
+    return {
+        name: release.write(root / name, tables=t) for name, t in (("all", None), ("some", SOME_NAMES), ("none", []))
+    }
 
 
 @pytest.mark.parametrize("name", ["all", "some", "none"])
 def test_releases_with_files_for_some_tables_are_accepted(pattern_releases, name):
     verification = fn.verify(pattern_releases[name])
     assert verification.ok
-    written = {"all": 6, "some": 2, "none": 0}[name]
-    found = {c.claim: c.found for c in verification.checks}
-    assert found[NAMED] == f"{written} of 6 tables"
-    assert found[FILES] == f"{3 + 2 * written} files"
-    assert found["the Parquet tables follow from the noisy answers"] == f"{written} tables rebuilt"
+    count = {"all": 6, "some": 2, "none": 0}[name]
+    reasons = {c.claim: c.found for c in verification.checks}
+    assert reasons[NAMES_CLAIM] == f"{count} of 6 tables"
+    assert reasons[FILES] == f"{3 + 2 * count} files"
+    assert reasons["the Parquet tables follow from the noisy answers"] == f"{count} tables rebuilt"
 
 
 def rewritten(folder, change):
@@ -541,46 +543,46 @@ def rewritten(folder, change):
     path = folder / "release.json"
     document = json.loads(path.read_text(encoding="utf-8"))
     change(document)
-    path.write_text(written("release.json", document), encoding="utf-8")
+    path.write_text(as_text("release.json", document), encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    ("value", "claim", "found"),
+    ("value", "claim", "text"),
     [
         ("all", FILES, "missing: ['tables/sex_by_age.csv'"),
         ([], FILES, "not part of a release: ['tables/state_by_age.csv', 'tables/state_by_age.parquet', 'tables/tot"),
         (["total"], FILES, "missing: []; not part of a release: ['tables/state_by_age.csv'"),
-        ([*SOME, "age by state"], NAMED, "There is no table 'age by state'"),
+        ([*SOME_NAMES, "age by state"], NAMES_CLAIM, "There is no table 'age by state'"),
         (["state by age", "sex by age", "total"], FILES, "missing: ['tables/sex_by_age.csv'"),
         (["state by age", "total", "sex by age cumulative"], FILES, "missing: ['tables/sex_by_age_cumulative.csv'"),
-        (SOME[::-1], NAMED, "in the order of the workload"),
-        ([*SOME, "total"], NAMED, "named twice"),
-        ("total", NAMED, "in the order of the workload"),
-        ("none", NAMED, "There is no table 'none'"),
-        ("All", NAMED, "There is no table 'All'"),
-        (None, NAMED, "in the order of the workload"),
-        (3, NAMED, "it cannot be checked (TypeError)"),
-        ([["total"]], NAMED, "it cannot be checked (TypeError)"),
-        ({"state by age": 1, "total": 2}, NAMED, "in the order of the workload"),
-        (True, NAMED, "it cannot be checked (TypeError)"),
+        (SOME_NAMES[::-1], NAMES_CLAIM, "in the order of the workload"),
+        ([*SOME_NAMES, "total"], NAMES_CLAIM, "named twice"),
+        ("total", NAMES_CLAIM, "in the order of the workload"),
+        ("none", NAMES_CLAIM, "There is no table 'none'"),
+        ("All", NAMES_CLAIM, "There is no table 'All'"),
+        (None, NAMES_CLAIM, "in the order of the workload"),
+        (3, NAMES_CLAIM, "it cannot be checked (TypeError)"),
+        ([["total"]], NAMES_CLAIM, "it cannot be checked (TypeError)"),
+        ({"state by age": 1, "total": 2}, NAMES_CLAIM, "in the order of the workload"),
+        (True, NAMES_CLAIM, "it cannot be checked (TypeError)"),
     ],
     ids=repr,
 )
-def test_another_word_on_which_tables_have_files_is_reported(pattern_releases, tmp_path, value, claim, found):
+def test_another_word_on_which_tables_have_files_is_reported(pattern_releases, tmp_path, value, claim, text):
     folder = shutil.copytree(pattern_releases["some"], tmp_path / "r")
     rewritten(folder, lambda d: d.update(written=value))
-    assert found in failing(folder)[claim]
+    assert text in failing(folder)[claim]
     shutil.copy(pattern_releases["some"] / "release.json", folder)
     assert not failing(folder)
 
 
-def test_files_of_all_tables_are_said_to_be_all(pattern_releases, tmp_path):
+def test_files_of_all_tables_are_stated_as_all(pattern_releases, tmp_path):
     """A list of all names says the same as "all", in other words than a release is written in."""
     folder = shutil.copytree(pattern_releases["all"], tmp_path / "r")
-    rewritten(folder, lambda d: d.update(written=EVERY))
+    rewritten(folder, lambda d: d.update(written=ALL_NAMES))
     assert failing(folder) == {SAYS: "release.json and the plan disagree on written"}
     rewritten(folder, lambda d: d.pop("written"))
-    assert failing(folder).keys() >= {NAMED, FILES, SAYS}
+    assert failing(folder).keys() >= {NAMES_CLAIM, FILES, SAYS}
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -621,7 +623,7 @@ def test_another_pattern_is_reported(pattern_releases, tmp_path, key):
     for document in ("release.json", "plan.json"):
         folder = shutil.copytree(pattern_releases["none"], tmp_path / f"{key} {document}")
         path = folder / document
-        text = written(
+        text = as_text(
             document, changed(json.loads(path.read_text(encoding="utf-8")), ("spec", "tables", 0, key), other)
         )
         path.write_text(text, encoding="utf-8")
@@ -639,7 +641,7 @@ def leaves(document, path=()):
             yield from leaves(document[key], (*path, key))
 
 
-def at(document, path):
+def entry_at(document, path):
     for step in path:
         document = document[step]
     return document
@@ -664,11 +666,11 @@ def changed(document, path, value):
     document = copy.deepcopy(document)
     if not path:
         return value
-    at(document, path[:-1])[path[-1]] = value
+    entry_at(document, path[:-1])[path[-1]] = value
     return document
 
 
-def written(name, document):
+def as_text(name, document):
     options = {"separators": (",", ":")} if name == "plan.json" else {"indent": 1}
     return json.dumps(document, **options) + "\n"
 
@@ -677,14 +679,14 @@ def written(name, document):
 def test_documents_written_in_another_way_are_reported(folder, name):
     text = (folder / name).read_text(encoding="utf-8")
     document = json.loads(text)
-    assert written(name, document) == text
-    first = next(iter(document))
+    assert as_text(name, document) == text
+    key = next(iter(document))
     for other in (
         json.dumps(document),
         json.dumps(document, indent=2),
         text + " ",
         text.strip(),
-        text.replace("{", f'{{"{first}": 1, ', 1),  # a key twice
+        text.replace("{", f'{{"{key}": 1, ', 1),  # a key twice
         "\ufeff" + text,
         text.replace("1", "1.0", 1),
     ):
@@ -705,16 +707,16 @@ def test_documents_written_in_another_way_are_reported(folder, name):
 )
 def test_the_versions_named_are_those_that_releases_name(folder, versions, accepted):
     document = json.loads((folder / "release.json").read_text(encoding="utf-8"))
-    (folder / "release.json").write_text(written("release.json", document | {"versions": versions}), encoding="utf-8")
+    (folder / "release.json").write_text(as_text("release.json", document | {"versions": versions}), encoding="utf-8")
     assert (not failing(folder)) == accepted
 
 
 def check_change(good, folder, ledger, name, path, value):
     """With the ledger at hand, no change of a document goes unnoticed."""
     original = json.loads((good / name).read_text(encoding="utf-8"))
-    text = written(name, changed(original, path, value))
+    text = as_text(name, changed(original, path, value))
     (folder / name).write_text(text, encoding="utf-8")
-    same = text == written(name, original)
+    same = text == as_text(name, original)
     the_makers_word = path[:1] == ("versions",) and len(path) == 2 and isinstance(value, str)
     assert bool(failing(folder, ledger)) != (same or the_makers_word), (path, value)
 
@@ -728,7 +730,7 @@ DOCUMENTS = ("plan.json", "release.json")
 def test_any_changed_place_of_a_document_is_reported(good, folder, ledger, name, data):
     original = json.loads((good / name).read_text(encoding="utf-8"))
     path = data.draw(st.sampled_from(list(leaves(original))))
-    check_change(good, folder, ledger, name, path, data.draw(st.sampled_from(mutations(at(original, path)))))
+    check_change(good, folder, ledger, name, path, data.draw(st.sampled_from(mutations(entry_at(original, path)))))
 
 
 @pytest.mark.slow
@@ -740,7 +742,7 @@ def test_every_changed_place_of_a_document_is_reported(bare, folder, name):
     shutil.copytree(good, folder)
     original = json.loads((good / name).read_text(encoding="utf-8"))
     for i, path in enumerate(leaves(original)):
-        values = mutations(at(original, path))
+        values = mutations(entry_at(original, path))
         check_change(good, folder, ledger, name, path, values[i % len(values)])
 
 
@@ -751,11 +753,11 @@ def test_a_changed_plan_file_is_reported_or_is_another_plan_that_keeps_its_word(
     path = tmp_path / "plan.json"
     accepted = set()
     for i, place in enumerate(leaves(original)):
-        values = mutations(at(original, place))
+        values = mutations(entry_at(original, place))
         for value in {repr(v): v for v in (values[0], values[i % len(values)])}.values():
-            text = written("plan.json", changed(original, place, value))
+            text = as_text("plan.json", changed(original, place, value))
             path.write_text(text, encoding="utf-8")
-            if text != written("plan.json", original) and not failing(path):
+            if text != as_text("plan.json", original) and not failing(path):
                 other = Plan.from_json(text)
                 check_plan(other, gap=other.publication.gap or 1e-5)
                 assert other.hash != PLAN.hash
@@ -773,7 +775,7 @@ def test_a_changed_plan_file_is_reported_or_is_another_plan_that_keeps_its_word(
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "claim", "found"),
+    ("path", "value", "claim", "text"),
     [
         (
             ("spec", "privacy"),
@@ -809,22 +811,22 @@ def test_a_changed_plan_file_is_reported_or_is_another_plan_that_keeps_its_word(
         ),
     ],
 )
-def test_each_claim_of_a_plan_is_checked(good, tmp_path, place, value, claim, found):
+def test_each_claim_of_a_plan_is_checked(good, tmp_path, path, value, claim, text):
     original = json.loads((good / "plan.json").read_text(encoding="utf-8"))
-    (tmp_path / "plan.json").write_text(written("plan.json", changed(original, place, value)), encoding="utf-8")
-    assert found in failing(tmp_path / "plan.json")[claim]
+    (tmp_path / "plan.json").write_text(as_text("plan.json", changed(original, path, value)), encoding="utf-8")
+    assert text in failing(tmp_path / "plan.json")[claim]
 
 
 def test_a_plan_above_its_budget_is_reported(tmp_path):
     plan = fn.plan(PLAN.publication.workload, budget=fn.Budget(rho=0.01))
     document = json.loads(plan.to_json())
     document["spec"]["budget"]["rho"] = "1/101"
-    (tmp_path / "plan.json").write_text(written("plan.json", document), encoding="utf-8")
+    (tmp_path / "plan.json").write_text(as_text("plan.json", document), encoding="utf-8")
     assert "exceeds the budget" in failing(tmp_path / "plan.json")["the price is within budget and cap"]
 
 
 def test_a_budget_left_unspent_is_reported(tmp_path):
     plan = fn.plan(zoo.crossed(), budget=fn.Budget(rho=1))
     document = changed(plan.document(), ("spec", "budget", "rho"), "2")
-    (tmp_path / "plan.json").write_text(written("plan.json", document), encoding="utf-8")
+    (tmp_path / "plan.json").write_text(as_text("plan.json", document), encoding="utf-8")
     assert "unspent" in failing(tmp_path / "plan.json")["the price is within budget and cap"]

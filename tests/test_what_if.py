@@ -37,7 +37,7 @@ def test_factor_one_is_the_plan_itself():
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_looser_is_never_dearer(name):
+def test_looser_never_costs_more(name):
     for sweep in what_if.sweeps(zoo.WORKLOADS[name](), factors=[0.25, 0.5, 1, 1.5, 4]):
         for p in sweep.points:
             assert p.bound <= p.rho <= p.bound * (1 + GAP)
@@ -50,7 +50,7 @@ def test_looser_is_never_dearer(name):
 
 
 @pytest.mark.parametrize("name", ["total", "one table", "prefix", "one query"])
-def test_the_price_of_one_table_alone_falls_with_the_square(name):
+def test_the_price_of_a_single_table_falls_with_the_square(name):
     w = zoo.WORKLOADS[name]()
     sweep = what_if.sweep(w, w.tables[0].name, [0.1, 0.7, 3, 100])
     assert [p.rho * p.factor**2 for p in sweep.points] == pytest.approx([sweep.current.rho] * 4, rel=AGREE)
@@ -104,7 +104,7 @@ ALL_NAMES = patterns_of_every_kind().tables.names
 
 
 @pytest.mark.parametrize("name", ALL_NAMES)
-def test_a_table_of_a_pattern_is_eased_alone(name):
+def test_one_table_of_a_pattern_is_eased(name):
     """Its variances are multiplied by the square of the factor; all others of the pattern keep theirs."""
     w = patterns_of_every_kind()
     eased = what_if.scale_margins(fn.Publication(w), {name: 1.7}).workload
@@ -124,17 +124,17 @@ def test_a_table_of_a_pattern_is_eased_alone(name):
         assert after.variances(w.domain, 0.95) == pytest.approx(before.variances(w.domain, 0.95), rel=EXACT)
 
 
-def test_several_tables_of_several_patterns_are_eased_together():
+def test_several_tables_of_several_patterns_are_eased_jointly():
     w = patterns_of_every_kind()
     factors = {"margins: b": 2, "margins: a": 0.5, "a by c": 3, "total": 4, "a by b by c": 0.1}
-    together = what_if.scale_margins(fn.Publication(w), factors)
-    for t, other in zip(w.tables, together.workload.tables, strict=True):
+    joint = what_if.scale_margins(fn.Publication(w), factors)
+    for t, other in zip(w.tables, joint.workload.tables, strict=True):
         ratio = other.variances(w.domain, 0.95) / t.variances(w.domain, 0.95)
         assert ratio == pytest.approx(np.full(ratio.shape, factors.get(t.name, 1) ** 2), rel=EXACT)
     one_by_one = fn.Publication(w)
     for name, factor in factors.items():
         one_by_one = what_if.scale_margins(one_by_one, {name: factor})
-    assert one_by_one.workload == together.workload
+    assert one_by_one.workload == joint.workload
 
 
 def test_a_sweep_of_a_table_of_a_pattern_is_that_of_the_table():
@@ -153,10 +153,10 @@ def test_a_sweep_of_a_table_of_a_pattern_is_that_of_the_table():
         what_if.sweep(short, "each of 3 attributes")
 
 
-def test_tables_of_a_pattern_with_a_target_by_value_stay_together():
+def test_tables_of_a_pattern_with_a_target_by_value_stay_in_it():
     domain = fn.Domain(a=fn.Ordered(0, 2), b=fn.Ordered(0, 3), c=fn.Ordered(0, 1))
-    by = fn.ByAttribute("c", [3, 4])
-    w = fn.Workload(domain, [fn.all_tables(1, ["a", "b"], "c", margin=by), fn.table("c", margin=by)])
+    targets = fn.ByAttribute("c", [3, 4])
+    w = fn.Workload(domain, [fn.all_tables(1, ["a", "b"], "c", margin=targets), fn.table("c", margin=targets)])
     for use in (
         lambda: what_if.scale_margins(fn.Publication(w), {"b by c": 2}),
         lambda: what_if.sweep(w, "b by c", [1, 2]),
@@ -164,7 +164,7 @@ def test_tables_of_a_pattern_with_a_target_by_value_stay_together():
         with pytest.raises(WorkloadError) as raised:
             use()
         assert raised.value.code == "workload.sweep-of-pattern"
-    eased = what_if.scale_margins(fn.Publication(w), {"c": 2}).workload  # the table next to it is none of the pattern
+    eased = what_if.scale_margins(fn.Publication(w), {"c": 2}).workload  # the table next to it belongs to no pattern
     assert eased["c"].target.number == fn.ByAttribute("c", [6, 8])
     assert eased.tables.parts[0] == w.tables.parts[0]
 
@@ -211,17 +211,17 @@ def test_plans_of_a_walk_cost_what_cold_ones_do_and_less_work():
     """The test counts iterations of the solver, reported by the callback."""
     w = ref.cps()
     factors = [2.0 ** (k / 3) for k in range(-3, 4)]
-    told = []
-    sweep = what_if.sweep(w, "status by age cumulative", factors, progress=lambda *a: told.append(a))
+    reports = []
+    sweep = what_if.sweep(w, "status by age cumulative", factors, progress=lambda *a: reports.append(a))
     cold = []
     for p in sweep.points:
         publication = what_if.scale_margins(fn.Publication(w), {sweep.table: p.factor})
         plan = fn.plan(publication, gap=GAP, progress=lambda *a: cold.append(a))
         assert p.rho == pytest.approx(plan.rho, rel=AGREE)
         assert p.bound == pytest.approx(plan.bound / 2, rel=AGREE)
-    assert len(told) < len(cold)
-    assert {(k, n) for k, n, _, _ in told} == {(k, 7) for k in range(1, 8)}
-    assert all(i >= 1 and g >= 0 for _, _, i, g in told)
+    assert len(reports) < len(cold)
+    assert {(k, n) for k, n, _, _ in reports} == {(k, 7) for k in range(1, 8)}
+    assert all(i >= 1 and g >= 0 for _, _, i, g in reports)
 
 
 def test_prices_are_slopes():
@@ -234,22 +234,22 @@ def test_prices_are_slopes():
 
 
 def test_several_tables_share_the_plan_they_start_from():
-    told = []
+    reports = []
     plan = zoo_plan("marginals")
-    found = what_if.sweeps(plan, ["c by a", "a by b"], [0.9, 1, 1.2], progress=lambda *a: told.append(a))
-    assert [s.table for s in found] == ["c by a", "a by b"]
-    assert found[0].current.rho == found[1].current.rho == plan.rho
-    assert {n for _, n, _, _ in told} == {4}
+    sweeps = what_if.sweeps(plan, ["c by a", "a by b"], [0.9, 1, 1.2], progress=lambda *a: reports.append(a))
+    assert [s.table for s in sweeps] == ["c by a", "a by b"]
+    assert sweeps[0].current.rho == sweeps[1].current.rho == plan.rho
+    assert {n for _, n, _, _ in reports} == {4}
     assert [s.table for s in what_if.sweeps(plan, factors=[1])] == ["a by b", "b by c", "c by a"]
-    assert what_if.sweeps(plan, "c by a", [0.9, 1, 1.2])[0] == found[0]
+    assert what_if.sweeps(plan, "c by a", [0.9, 1, 1.2])[0] == sweeps[0]
 
 
 def test_a_plan_that_is_not_certified_well_enough_is_made_again():
     rough = fn.plan(zoo.five_cells(), gap=0.05)
     assert rough.gap > GAP
-    again = what_if.sweep(rough, "b", [1]).current
-    assert again.gap <= GAP
-    assert again.rho <= rough.rho
+    recomputed = what_if.sweep(rough, "b", [1]).current
+    assert recomputed.gap <= GAP
+    assert recomputed.rho <= rough.rho
     assert what_if.sweep(rough, "b", [1], gap=None).current.rho == rough.rho
 
 

@@ -63,17 +63,17 @@ BOTH = [*((name, "zcdp") for name in COUNTED), *((name, "pure") for name in PURE
 
 
 @pytest.mark.parametrize(("name", "privacy"), BOTH)
-def test_whole_tables_keep_what_they_promise(name, privacy):
+def test_integer_tables_keep_their_guarantees(name, privacy):
     """Over the zoo: proven nearest, integer, not negative, made of one vector of counts as tables, in their margins.
 
     Tables agree on all that they share, and prefixes do not fall, where they are M x for one vector x, by matrices that
     share nothing with how this is made sure.
     """
     release = noisy(name, privacy)
-    found, workload = fn.make_integer_tables(release, simulations=1), release.plan.publication.workload
-    assert found.check() is None
-    assert found.residual <= 1e-9
-    values = written_out(workload, {name: frame["value"] for name, frame in found.items()})
+    integers, workload = fn.make_integer_tables(release, simulations=1), release.plan.publication.workload
+    assert integers.check() is None
+    assert integers.residual <= 1e-9
+    values = written_out(workload, {name: frame["value"] for name, frame in integers.items()})
     assert values.dtype == np.int64
     assert values.min() >= 0
     matrix = workload_matrix(workload).astype(float)
@@ -83,15 +83,15 @@ def test_whole_tables_keep_what_they_promise(name, privacy):
         own = table_matrix(table, workload.domain)
         parts = np.unique(own[:, own.any(axis=0)], axis=1)  # the groups it distinguishes, each 0 or more
         if np.linalg.matrix_rank(parts) == parts.shape[1]:
-            atoms = np.linalg.lstsq(parts, np.ravel(found[table.name]["value"]), rcond=None)[0]
+            atoms = np.linalg.lstsq(parts, np.ravel(integers[table.name]["value"]), rcond=None)[0]
             assert atoms == pytest.approx(np.rint(atoms), abs=1e-6)
             assert atoms.min() > -1e-6
-    for shown, frame in found.items():
+    for name_shown, frame in integers.items():
         truth = np.arange(0, 60)[:, None]
-        told = release[shown]
-        inside = np.abs(truth - told["value"].to_numpy()) <= told["moe"].to_numpy()
-        kept = (frame["low"].to_numpy() <= truth) & (truth <= frame["high"].to_numpy())
-        assert (kept | ~inside).all()
+        unbiased = release[name_shown]
+        inside = np.abs(truth - unbiased["value"].to_numpy()) <= unbiased["moe"].to_numpy()
+        contains = (frame["low"].to_numpy() <= truth) & (truth <= frame["high"].to_numpy())
+        assert (contains | ~inside).all()
         assert ((frame["low"] <= frame["value"]) & (frame["value"] <= frame["high"])).all()
 
 
@@ -102,17 +102,17 @@ def test_what_sectors_move_by_is_their_covariance(name, privacy):
     part, draw = source.part, np.random.default_rng(1)
     workload = part.publication.workload
     f, h = ({t.name: draw.normal(size=t.shape(workload.domain)) for t in workload.tables} for _ in range(2))
-    pulled, known = rebuilding.adjoint(part, f), {}
+    adjoint, stored = rebuilding.adjoint(part, f), {}
     for _ in range(2):
         stacks = []
         for which, _ in source.rebuilt.stacks():
             stacks.append((which, np.stack([f[workload.tables[t].name] for t in which.tolist()])))
-        gathered = rebuilding.gathered(part, stacks, known)
-        assert gathered.keys() == pulled.keys()
-        assert all(gathered[k] == pytest.approx(x, rel=EXACT, abs=EXACT) for k, x in pulled.items())
-    moved = rebuilding.SectorTables(part, part.estimation.apply_covariance(pulled))
-    found = sum(float((x * moved.table(name)).sum()) for name, x in h.items())
-    assert found == pytest.approx(rebuilding.covariance(part, f, h), rel=LOOSE, abs=LOOSE)
+        gathered = rebuilding.gathered(part, stacks, stored)
+        assert gathered.keys() == adjoint.keys()
+        assert all(gathered[k] == pytest.approx(x, rel=EXACT, abs=EXACT) for k, x in adjoint.items())
+    applied = rebuilding.SectorTables(part, part.estimation.apply_covariance(adjoint))
+    product = sum(float((x * applied.table(name)).sum()) for name, x in h.items())
+    assert product == pytest.approx(rebuilding.covariance(part, f, h), rel=LOOSE, abs=LOOSE)
 
 
 DOMAIN = fn.Domain(sex=fn.Categorical(["f", "m"]), age=fn.Ordered(0, 4), job=fn.Categorical(["none", "some", "many"]))
@@ -133,17 +133,17 @@ def small(privacy="zcdp"):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("whole")
-    small().write(place / "release")
-    fn.make_integer_tables(small(), simulations=2).write(place / "whole")
-    return place
+    path = tmp_path_factory.mktemp("whole")
+    small().write(path / "release")
+    fn.make_integer_tables(small(), simulations=2).write(path / "whole")
+    return path
 
 
 @pytest.mark.parametrize("privacy", ["zcdp", "pure"])
 def test_the_nearest_tables_are_those_of_least_squares_written_out(privacy):
     """The reference is SLSQP over all numbers with the dense covariance; bounds at 0 are worked out directly."""
     release = small(privacy)
-    found = fn.make_integer_tables(release, simulations=0)
+    integers = fn.make_integer_tables(release, simulations=0)
     forms = numbers(release._sources[0])
     n = forms.length
     i, j = np.indices((n, n)).reshape(2, -1)
@@ -162,19 +162,19 @@ def test_the_nearest_tables_are_those_of_least_squares_written_out(privacy):
         method="SLSQP",
         options={"maxiter": 500, "ftol": 1e-12},
     )
-    near = np.concatenate([found.nearest(name).ravel() for name in release])
-    assert near == pytest.approx(noisy + factor @ solved.x, abs=1e-4)
+    nearest_numbers = np.concatenate([integers.nearest(name).ravel() for name in release])
+    assert nearest_numbers == pytest.approx(noisy + factor @ solved.x, abs=1e-4)
 
 
 def test_what_is_never_negative_stays_as_it_is():
     plan = small().plan
     release = fn.Release(plan, measured(plan, COUNTS + 500, Replay(2)).answers[0])
-    found = fn.make_integer_tables(release, simulations=0)
-    assert not any("at" in x and x["at"] for x in found.document()["tables"])
+    integers = fn.make_integer_tables(release, simulations=0)
+    assert not any("at" in x and x["at"] for x in integers.document()["tables"])
     for name in release:
-        assert found.nearest(name).ravel() == pytest.approx(release[name]["value"].to_numpy(), abs=1e-9)
-        assert "simulated_bias" not in found[name]
-    assert found.reach < 1
+        assert integers.nearest(name).ravel() == pytest.approx(release[name]["value"].to_numpy(), abs=1e-9)
+        assert "simulated_bias" not in integers[name]
+    assert integers.reach < 1
 
 
 def test_bias_is_that_of_a_cut_normal_number():
@@ -201,24 +201,24 @@ def test_it_is_the_same_every_time():
     assert repr(one) == "<Whole tables, 3: ['sex by job', 'sex by age cumulative', 'age groups']>"
 
 
-def test_some_tables_are_made_whole_by_themselves():
-    found = fn.make_integer_tables(small(), "sex by job", simulations=0)
-    assert list(found) == ["sex by job"]
+def test_some_tables_are_made_integers_separately():
+    integers = fn.make_integer_tables(small(), "sex by job", simulations=0)
+    assert list(integers) == ["sex by job"]
     with pytest.raises(KeyError, match="there is no integer table 'age groups'"):
-        found["age groups"]
+        integers["age groups"]
     with refused("release.unknown-table"):
-        found.nearest("age groups")
+        integers.nearest("age groups")
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_tables_planned_by_level_and_by_axis_are_made_whole(name):
-    found = fn.make_integer_tables(noisy(name, "zcdp"), simulations=1)
-    assert found.check() is None
-    assert found.reach < 1
-    assert all((frame["value"] >= 0).all() for frame in found.values())
+def test_tables_planned_by_level_and_by_axis_are_made_integers(name):
+    integers = fn.make_integer_tables(noisy(name, "zcdp"), simulations=1)
+    assert integers.check() is None
+    assert integers.reach < 1
+    assert all((frame["value"] >= 0).all() for frame in integers.values())
 
 
-def test_of_a_small_database_the_unbiased_numbers_are_made_whole():
+def test_of_a_small_database_the_unbiased_numbers_are_made_integers():
     workload = fn.Workload(DOMAIN, [fn.table("sex", "job", margin=9)])
     plan = fn.plan(workload, small_database=fn.SmallDatabase(60), budget=fn.Budget(epsilon=1.0, delta=1e-6))
     release = fn.Release(plan, measured(plan, np.minimum(COUNTS, 1), Replay(2)).answers[0])
@@ -332,16 +332,16 @@ def rows(*given):
     return sp.csr_array(np.array(given, dtype=float).reshape(len(given), -1))
 
 
-def test_whole_numbers_go_further_only_where_they_must(monkeypatch):
+def test_numbers_move_further_only_where_they_must(monkeypatch):
     nothing = sp.csr_array((0, 3))
     free = SumConstraints(nothing, nothing, nothing)
     assert adjacent(np.array([0.4, 1.6, 2.0]), free, 9.0).tolist() == [0, 2, 2]
     halves = SumConstraints(rows([1, 1, -1]), nothing, nothing)
     assert adjacent(np.array([0.6, 0.6, 1.2]), halves, 9.0).tolist() in ([1, 0, 1], [0, 1, 1])
-    near = SumConstraints(nothing, nothing, rows([1, 1, 1]))
-    assert adjacent(np.array([0.4, 0.4, 0.4]), near, 9.0).sum() in (1, 2)
-    least = SumConstraints(rows([1, 1, -1]), rows([0, 2, -1]), nothing)
-    assert adjacent(np.array([0.6, 0.6, 1.2]), least, 9.0).tolist() == [0, 1, 1]
+    loose_sum = SumConstraints(nothing, nothing, rows([1, 1, 1]))
+    assert adjacent(np.array([0.4, 0.4, 0.4]), loose_sum, 9.0).sum() in (1, 2)
+    chained = SumConstraints(rows([1, 1, -1]), rows([0, 2, -1]), nothing)
+    assert adjacent(np.array([0.6, 0.6, 1.2]), chained, 9.0).tolist() == [0, 1, 1]
     further = SumConstraints(rows([5, 0, -1]), nothing, nothing)  # neither 0 nor 1 is a fifth of 2 or 3
     assert adjacent(np.array([0.45, 0.0, 2.25]), further, 9.0).tolist() == [0, 0, 0]
     assert adjacent(np.array([0.55, 0.0, 2.75]), further, 9.0).tolist() == [1, 0, 5]
@@ -361,8 +361,8 @@ def test_what_the_rounding_does_not_define_is_named():
     assert "nearer: by 0.4" in check_adjacent(values, np.array([1, 1, 2]), halves, 9.0)
     assert "next to that" in check_adjacent(values, np.array([0, 0, 0]), halves, 9.0)
     assert "in no sum" in check_adjacent(values, np.array([1, 1, 2]), SumConstraints(nothing, nothing, nothing), 9.0)
-    near = SumConstraints(nothing, nothing, rows([1, 1, 1]))
-    assert "further from that" in check_adjacent(values, np.array([1, 1, 2]), near, 9.0)
+    loose_sum = SumConstraints(nothing, nothing, rows([1, 1, 1]))
+    assert "further from that" in check_adjacent(values, np.array([1, 1, 2]), loose_sum, 9.0)
     further = SumConstraints(rows([5, 0, -1]), nothing, nothing)
     assert check_adjacent(np.array([0.45, 0.0, 2.25]), np.array([0, 0, 0]), further, 9.0) is None
     assert "nearer" in check_adjacent(np.array([0.45, 0.0, 2.25]), np.array([1, 0, 5]), further, 9.0)
@@ -374,92 +374,92 @@ def test_what_has_nothing_to_do_with_each_other_is_rounded_in_batches(monkeypatc
     sums = SumConstraints(sp.csr_array(sp.hstack([pairs, sp.csr_array((40, 1))])), nothing, nothing)
     halves = np.random.default_rng(4).uniform(0, 3, size=(40, 2))
     values = np.append(np.column_stack([halves, halves.sum(axis=1)]).ravel(), 0.7)
-    found = []
-    for together in (1, 7, 5_000):
-        monkeypatch.setattr(rounding, "NUMBERS_PER_PROGRAM", together)
-        found.append(adjacent(values, sums, 9.0))
-        assert (pairs @ found[-1][:120] == 0).all()
-        assert found[-1][120] == 1
-    distance = [((x - values) ** 2).sum() for x in found]
+    results = []
+    for batch in (1, 7, 5_000):
+        monkeypatch.setattr(rounding, "NUMBERS_PER_PROGRAM", batch)
+        results.append(adjacent(values, sums, 9.0))
+        assert (pairs @ results[-1][:120] == 0).all()
+        assert results[-1][120] == 1
+    distance = [((x - values) ** 2).sum() for x in results]
     assert distance == pytest.approx([distance[0]] * 3, rel=1e-3)
 
 
 @pytest.mark.parametrize("tables", ["pairs", "ordered"])
 def test_of_many_tables_the_sums_in_common_are_rounded_first(tables, monkeypatch):
     names = {f"a{i}": fn.Ordered(1, 4) for i in range(5)}
-    shown = [fn.table(*two, margin=6) for two in itertools.combinations(names, 2)]
+    tables_shown = [fn.table(*two, margin=6) for two in itertools.combinations(names, 2)]
     if tables == "ordered":
-        shown += [
+        tables_shown += [
             fn.table("a0", cumulative="a1", margin=5),
             fn.table(groups={"a0": {"low": (1, 2), "high": (3, 4)}}, margin=5),
         ]
-    plan = fn.plan(fn.Workload(fn.Domain(names), shown))
+    plan = fn.plan(fn.Workload(fn.Domain(names), tables_shown))
     silent = tuple(np.zeros(n, dtype=np.int64) for n in plan.estimation.lengths)
     release = fn.Release(plan, list(plan.strategy.draw(silent, making._SimulatedNoise(3))))
     (space,) = making._spaces(release, list(release))
-    near = space.flat(
+    target = space.flat(
         space.tables_at(nearest(space.apply_normal_matrix, space.atoms(space.estimates), 1e-10, 20_000).values)
     )
-    together = adjacent(near, space.sums, 60.0)
-    made, rounded = [], rounding._rounded
+    at_once = adjacent(target, space.sums, 60.0)
+    calls_made, rounded = [], rounding._rounded
     monkeypatch.setattr(rounding, "MAX_CONNECTED_NUMBERS", 10)
-    monkeypatch.setattr(rounding, "_rounded", lambda *given: made.append(rounded(*given)) or made[-1])
-    apart = adjacent(near, space.sums, 60.0)
-    assert len(made) == 2  # sums, and with them all tables
-    assert space.satisfies(together)
-    assert space.satisfies(apart)
-    one, other = (((x - near) ** 2).sum() for x in (together, apart))
-    assert one - rounding.allowance(len(near)) <= other < 1.5 * one
+    monkeypatch.setattr(rounding, "_rounded", lambda *given: calls_made.append(rounded(*given)) or calls_made[-1])
+    in_steps = adjacent(target, space.sums, 60.0)
+    assert len(calls_made) == 2  # sums, and with them all tables
+    assert space.satisfies(at_once)
+    assert space.satisfies(in_steps)
+    one, other = (((x - target) ** 2).sum() for x in (at_once, in_steps))
+    assert one - rounding.allowance(len(target)) <= other < 1.5 * one
     monkeypatch.setattr(rounding, "_rounded", rounded)
-    assert check_adjacent(near, apart, space.sums, 60.0) is None
-    problem = check_adjacent(near, together, space.sums, 60.0)
+    assert check_adjacent(target, in_steps, space.sums, 60.0) is None
+    problem = check_adjacent(target, at_once, space.sums, 60.0)
     if problem is None:
-        assert other == pytest.approx(one, abs=rounding.allowance(len(near)))
+        assert other == pytest.approx(one, abs=rounding.allowance(len(target)))
     else:
         assert "nearer" in problem
     for failed in (1, 2):  # no sums, or no tables with them: then all at once
         calls = iter(range(1, 4))
 
-        def tried(*given, calls=calls, failed=failed):
-            return None if next(calls) == failed else rounded(*given)
+        def tried(*arguments, calls=calls, failed=failed):
+            return None if next(calls) == failed else rounded(*arguments)
 
         monkeypatch.setattr(rounding, "_rounded", tried)
-        assert ((adjacent(near, space.sums, 60.0) - near) ** 2).sum() == pytest.approx(one, rel=1e-9)
-        again = iter(range(1, 4))  # the check finds out that there was no other way
-        monkeypatch.setattr(rounding, "_rounded", partial(tried, calls=again))
-        assert check_adjacent(near, together, space.sums, 60.0) is None
+        assert ((adjacent(target, space.sums, 60.0) - target) ** 2).sum() == pytest.approx(one, rel=1e-9)
+        fresh_calls = iter(range(1, 4))  # the check finds out that there was no other way
+        monkeypatch.setattr(rounding, "_rounded", partial(tried, calls=fresh_calls))
+        assert check_adjacent(target, at_once, space.sums, 60.0) is None
 
 
-def test_no_other_whole_numbers_are_accepted(monkeypatch):
+def test_no_other_integers_are_accepted(monkeypatch):
     """Every way to move one, two or four numbers that still add up: none but those of equal distance."""
     release = small()
     (space,) = making._spaces(release, list(release))
-    near = space.flat(
+    target = space.flat(
         space.tables_at(nearest(space.apply_normal_matrix, space.atoms(space.estimates), 1e-10, 20_000).values)
     )
-    made = adjacent(near, space.sums, 60.0)
-    assert check_adjacent(near, made, space.sums, 60.0) is None
+    integers = adjacent(target, space.sums, 60.0)
+    assert check_adjacent(target, integers, space.sums, 60.0) is None
     cells = workload_matrix(release.plan.publication.workload).astype(int).T  # what a record in each cell adds
     moves = [cells[i] - cells[j] for i in range(len(cells)) for j in range(i)] + [*cells]
     tried = 0
     for move in np.unique(moves, axis=0):
         for k in (-3, -2, -1, 1, 2, 3):
-            other = made + k * move
-            if space.satisfies(other) and np.abs(other - near).max() <= rounding.MAX_DISTANCE:
+            other = integers + k * move
+            if space.satisfies(other) and np.abs(other - target).max() <= rounding.MAX_DISTANCE:
                 tried += 1
-                far = ((other - near) ** 2).sum() - ((made - near) ** 2).sum()
-                problem = check_adjacent(near, other, space.sums, 60.0)
-                assert problem is not None or far <= rounding.allowance(len(near)), (k, far)
+                excess = ((other - target) ** 2).sum() - ((integers - target) ** 2).sum()
+                problem = check_adjacent(target, other, space.sums, 60.0)
+                assert problem is not None or excess <= rounding.allowance(len(target)), (k, excess)
     assert tried > 50
     monkeypatch.setattr(rounding, "_rounding_moves", lambda *_: None)
-    assert "not solved again in time" in check_adjacent(near, made, space.sums, 60.0)
+    assert "not solved again in time" in check_adjacent(target, integers, space.sums, 60.0)
 
 
 def test_many_numbers_are_simulated_less_often(monkeypatch):
     monkeypatch.setattr(making, "MANY_NUMBERS", 0)
-    found = fn.make_integer_tables(small())
-    assert found.simulations == making.FEW_SIMULATIONS == 20
-    assert found.check() is None
+    integers = fn.make_integer_tables(small())
+    assert integers.simulations == making.FEW_SIMULATIONS == 20
+    assert integers.check() is None
 
 
 # --- on disk --------------------------------------------------------------------------------------------
@@ -476,9 +476,9 @@ def test_what_is_written_is_verified(folder):
         "their errors are simulated so",
         "their files are theirs",
     ]
-    again = making.read_integer_tables(fn.Release.read(folder / "release"), folder / "whole")
-    made = fn.make_integer_tables(fn.Release.read(folder / "release"), simulations=2)
-    assert all(again[name].equals(made[name]) for name in made)
+    stored = making.read_integer_tables(fn.Release.read(folder / "release"), folder / "whole")
+    computed = fn.make_integer_tables(fn.Release.read(folder / "release"), simulations=2)
+    assert all(stored[name].equals(computed[name]) for name in computed)
     assert {p.name for p in (folder / "whole").iterdir()} == {
         "whole.json",
         "sex_by_job.csv",
@@ -489,25 +489,25 @@ def test_what_is_written_is_verified(folder):
     assert head == "sex,job,value,low,high,simulated_bias,simulated_rmse"
 
 
-def _first(key, change):
-    def alter(said):
-        own = next(x for x in said["tables"] if x.get(key))
-        own[key][0] = change(own[key][0])
+def alter_entry(key, change):
+    def alter(document):
+        table = next(x for x in document["tables"] if x.get(key))
+        table[key][0] = change(table[key][0])
 
     return alter
 
 
 ALTERED = {
-    "a multiplier": (_first("multipliers", lambda x: 1.001 * x), "none are nearer", "off by"),
-    "a negative multiplier": (_first("multipliers", lambda x: -x), "of this release", "does not describe"),
-    "a place": (_first("at", lambda x: 10**6), "of this release", "does not describe"),
-    "a number": (_first("values", lambda x: x + 1), "none are nearer", "do not add up"),
-    "a fraction": (_first("values", lambda x: x + 0.5), "of this release", "does not describe"),
-    "a truth value": (_first("values", lambda x: True), "of this release", "does not describe"),
-    "a text": (_first("simulated_bias", lambda x: "0"), "of this release", "does not describe"),
-    "no number": (_first("simulated_bias", lambda x: math.nan), "of this release", "does not describe"),
-    "a bias": (_first("simulated_bias", lambda x: x + 1), "simulated so", "differs by 1"),
-    "an error": (_first("simulated_rmse", lambda x: x + 1), "simulated so", "differs by"),
+    "a multiplier": (alter_entry("multipliers", lambda x: 1.001 * x), "none are nearer", "off by"),
+    "a negative multiplier": (alter_entry("multipliers", lambda x: -x), "of this release", "does not describe"),
+    "a place": (alter_entry("at", lambda x: 10**6), "of this release", "does not describe"),
+    "a number": (alter_entry("values", lambda x: x + 1), "none are nearer", "do not add up"),
+    "a fraction": (alter_entry("values", lambda x: x + 0.5), "of this release", "does not describe"),
+    "a truth value": (alter_entry("values", lambda x: True), "of this release", "does not describe"),
+    "a text": (alter_entry("simulated_bias", lambda x: "0"), "of this release", "does not describe"),
+    "no number": (alter_entry("simulated_bias", lambda x: math.nan), "of this release", "does not describe"),
+    "a bias": (alter_entry("simulated_bias", lambda x: x + 1), "simulated so", "differs by 1"),
+    "an error": (alter_entry("simulated_rmse", lambda x: x + 1), "simulated so", "differs by"),
     "another plan": (lambda said: said.update(plan="0" * 64), "of this release", "another release"),
     "other answers": (lambda said: said.update(answers="0" * 64), "of this release", "another release"),
     "another version": (lambda said: said.update(fitnoise_whole=2), "of this release", "another version"),
@@ -523,17 +523,17 @@ ALTERED = {
 
 @pytest.mark.parametrize("what", ALTERED)
 def test_what_was_altered_is_noticed(what, folder):
-    alter, claim, told = ALTERED[what]
+    alter, claim, text_found = ALTERED[what]
     file = folder / "whole" / "whole.json"
     text = read_text(file)
-    said = json.loads(text)
-    alter(said)
+    document = json.loads(text)
+    alter(document)
     try:
-        file.write_text(json.dumps(said, indent=1) + "\n")
+        file.write_text(json.dumps(document, indent=1) + "\n")
         wrong = [c for c in fn.verify(folder / "release", integers=folder / "whole").checks if not c.holds]
     finally:
         file.write_text(text)
-    assert any(claim in c.claim and told in c.found for c in wrong), wrong
+    assert any(claim in c.claim and text_found in c.found for c in wrong), wrong
 
 
 def test_other_files_are_noticed(folder):
@@ -558,12 +558,12 @@ def test_other_files_are_noticed(folder):
 
 
 def test_a_command_makes_and_checks_them(folder, capsys):
-    place = folder / "by command"
-    by_command("whole", str(folder / "release"), "sex by job", "-o", str(place), "--simulations", "1")
+    path = folder / "by command"
+    by_command("whole", str(folder / "release"), "sex by job", "-o", str(path), "--simulations", "1")
     assert "6 numbers in 1 table, at most" in capsys.readouterr().out
-    by_command("verify", str(folder / "release"), "--integers", str(place), "--json")
+    by_command("verify", str(folder / "release"), "--integers", str(path), "--json")
     assert json.loads(capsys.readouterr().out)["ok"] is True
     by_command("whole", str(folder / "release"), "-o", str(folder / "release" / "whole"))
     assert "[release.place-inside-release]" in capsys.readouterr().err
     with refused("release.place-exists"):
-        fn.make_integer_tables(fn.Release.read(folder / "release"), simulations=0).write(place)
+        fn.make_integer_tables(fn.Release.read(folder / "release"), simulations=0).write(path)

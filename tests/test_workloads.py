@@ -28,7 +28,7 @@ DOMAIN = fn.Domain(
 )
 
 
-def test_default_names_say_what_is_asked():
+def test_default_names_describe_the_table():
     assert fn.table("state", "sex", margin=1).name == "state by sex"
     assert fn.table("state", cumulative="age", margin=1).name == "state by age cumulative"
     assert fn.table("age", "state", cumulative="age", margin=1).name == "age cumulative by state"
@@ -39,23 +39,23 @@ def test_default_names_say_what_is_asked():
 
 
 def test_records_with_a_value_are_counted_and_those_without_are_not():
-    asked = fn.table("sex", count="wages", margin=1)
-    assert (asked.name, asked.is_count) == ("sex by wages count", True)
+    table = fn.table("sex", count="wages", margin=1)
+    assert (table.name, table.is_count) == ("sex by wages count", True)
     cells = {"missing": {"none": [-9]}, "if_missing": "none"}
     for wages in (
         fn.Ordered(0, 2, **cells),
         fn.Amount(0, 9, **cells),
         fn.Categorical([1, 2], **cells),
     ):
-        rows = rules.dense(asked.view("wages").operator(wages))
+        rows = rules.dense(table.view("wages").operator(wages))
         np.testing.assert_array_equal(rows, [[1] * wages.own_size + [0]])
-        assert asked.labels(fn.Domain(sex=fn.Ordered(0, 1), wages=wages))["wages"] == ("count",)
-        assert asked.left_out(fn.Domain(sex=fn.Ordered(0, 1), wages=wages)) == {"wages": (wages.own_size,)}
+        assert table.labels(fn.Domain(sex=fn.Ordered(0, 1), wages=wages))["wages"] == ("count",)
+        assert table.left_out(fn.Domain(sex=fn.Ordered(0, 1), wages=wages)) == {"wages": (wages.own_size,)}
     with refused("workload.count-needs-missing"):
         fn.Workload(fn.Domain(wages=fn.Amount(0, 9)), [fn.table(count="wages", margin=1)])
     with refused("workload.two-views"):
         fn.table(count="wages", sum="wages", margin=1)
-    assert fn.all_tables(1, ["sex"], margin=1, count="wages")[0].views == asked.views
+    assert fn.all_tables(1, ["sex"], margin=1, count="wages")[0].views == table.views
 
 
 FOLLOWING = {
@@ -71,13 +71,13 @@ def test_values_that_follow_one_another_are_changes_averages_and_sums_to_date(ki
     """They use values inside the domain: a cell for missing values is in none of them."""
     steps, name, rows = FOLLOWING[kind]
     word = {"to date": "to_date", "average": "average"}.get(kind, "change")
-    asked = fn.table(**{word: "wages" if steps == 1 else steps}, margin=1)
+    table = fn.table(**{word: "wages" if steps == 1 else steps}, margin=1)
     for wages in (fn.Ordered(0, 2, missing={"none": [-9]}), fn.Categorical([*"abc"], missing={"none": ["-"]})):
-        labels = asked.labels(fn.Domain(wages=wages))["wages"]
+        labels = table.labels(fn.Domain(wages=wages))["wages"]
         assert labels == wages.own_values[3 - len(rows) :]
-        np.testing.assert_array_equal(rules.dense(asked.view("wages").operator(wages)), rows)
-    assert asked.name == name
-    assert fn.all_tables(1, ["sex"], margin=1, **{word: "wages" if steps == 1 else steps})[0].views == asked.views
+        np.testing.assert_array_equal(rules.dense(table.view("wages").operator(wages)), rows)
+    assert table.name == name
+    assert fn.all_tables(1, ["sex"], margin=1, **{word: "wages" if steps == 1 else steps})[0].views == table.views
 
 
 def test_labels_and_shapes():
@@ -111,8 +111,8 @@ def test_matrix_workload():
     assert w.tables[0].labels(w.domain) == {"query": (0, 1)}
     assert w.tables[0].variances(w.domain, 0.95).tolist() == [1, 4]
     assert rules.dense(w.tables[0].matrix).dtype.kind == "i"
-    over = fn.Domain(a=fn.Ordered(0, 1), b=fn.Ordered(0, 2))
-    assert fn.matrix_workload(np.eye(6), margins=3, domain=over).domain == over
+    domain = fn.Domain(a=fn.Ordered(0, 1), b=fn.Ordered(0, 2))
+    assert fn.matrix_workload(np.eye(6), margins=3, domain=domain).domain == domain
 
 
 @pytest.mark.parametrize("name", zoo.WORKLOADS)
@@ -291,25 +291,25 @@ VIEWS = {
 """Views that a workload may have in addition to a pattern."""
 
 
-def one_by_one(order, among, *attributes, name=None, **said):
+def one_by_one(order, among, *attributes, name=None, **options):
     """The tables of a pattern, each written out: a target list gives one number to each."""
-    lists = {k: v for k, v in said.items() if k in list(TargetKind) and isinstance(v, list)}
+    lists = {k: v for k, v in options.items() if k in list(TargetKind) and isinstance(v, list)}
     out = []
-    for i, shown in enumerate(itertools.combinations(among, order)):
-        own = said | {k: float(v[i]) for k, v in lists.items()}
-        t = fn.table(*shown, *attributes, **own)
+    for i, subset in enumerate(itertools.combinations(among, order)):
+        own_options = options | {k: float(v[i]) for k, v in lists.items()}
+        t = fn.table(*subset, *attributes, **own_options)
         out.append(replace(t, name=t.name if name is None else f"{name}: {t.name}"))
     return out
 
 
 @st.composite
-def asked(draw):
+def random_patterns(draw):
     """Arguments of `all_tables` over WIDE."""
     views = VIEWS[draw(st.sampled_from(list(VIEWS)))]
     viewed = [a for v in views.values() for a in ([v] if isinstance(v, str) else v)]
     free = draw(st.permutations([a for a in WIDE if a not in viewed]))
-    beside = free[: draw(st.integers(0, 2))]
-    among = free[len(beside) : len(beside) + draw(st.integers(1, 4))]
+    fixed = free[: draw(st.integers(0, 2))]
+    among = free[len(fixed) : len(fixed) + draw(st.integers(1, 4))]
     order = draw(st.integers(1, len(among)))
     positive = st.floats(0.01, 100)
     by_size = st.builds(
@@ -318,31 +318,31 @@ def asked(draw):
     count = math.comb(len(among), order)
     kind = draw(st.sampled_from(TargetKind))
     target = draw(positive | by_size | st.lists(positive, min_size=count, max_size=count))
-    shown = [*beside, *(a for a in viewed if a not in beside)]
-    if shown and draw(st.booleans()):
-        column = draw(st.sampled_from(shown))
-        rows = fn.table(*beside, **views, margin=1).labels(WIDE)[column]
+    shown_attributes = [*fixed, *(a for a in viewed if a not in fixed)]
+    if shown_attributes and draw(st.booleans()):
+        column = draw(st.sampled_from(shown_attributes))
+        rows = fn.table(*fixed, **views, margin=1).labels(WIDE)[column]
         target = fn.ByAttribute(column, [draw(positive) for _ in rows])
-    said = {kind.value: target, **views, "name": draw(st.none() | st.sampled_from(["T1", "été", "x: y"]))}
+    options = {kind.value: target, **views, "name": draw(st.none() | st.sampled_from(["T1", "été", "x: y"]))}
     if kind is TargetKind.RELATIVE_STD_ERROR:
-        said["reference"] = draw(positive | st.builds(fn.PublicTotal, positive))
+        options["reference"] = draw(positive | st.builds(fn.PublicTotal, positive))
     if draw(st.booleans()):
-        said["confidence"] = draw(st.floats(0.1, 0.9))
-    return (order, among, *beside), said
+        options["confidence"] = draw(st.floats(0.1, 0.9))
+    return (order, among, *fixed), options
 
 
-@given(asked())
+@given(random_patterns())
 def test_a_pattern_is_its_tables_written_out(arguments):
     """Names, columns, views, targets and variances, of every kind of target."""
-    where, said = arguments
-    family, tables = fn.all_tables(*where, **said), one_by_one(*where, **said)
+    where, options = arguments
+    family, tables = fn.all_tables(*where, **options), one_by_one(*where, **options)
     assert len(family) == len(tables)
     assert list(family) == tables
     assert family.names() == [t.name for t in tables]
     assert family.slugs() == [slug(t.name) for t in tables]
     targets, variances, cells = family.targets(WIDE), family.variances(WIDE, 0.95), family.cells(WIDE)
-    beside = family.template.shape(WIDE)
-    assert targets.shape == variances.shape == (len(tables), *beside)
+    fixed = family.template.shape(WIDE)
+    assert targets.shape == variances.shape == (len(tables), *fixed)
     for i, t in enumerate(tables):
         shape = t.shape(WIDE)
         assert cells[i] == math.prod(shape)
@@ -352,11 +352,11 @@ def test_a_pattern_is_its_tables_written_out(arguments):
     family.check(WIDE)
 
 
-@given(asked(), st.data())
+@given(random_patterns(), st.data())
 @settings(max_examples=30)
 def test_a_pattern_is_a_sequence(arguments, data):
-    where, said = arguments
-    family, tables = fn.all_tables(*where, **said), one_by_one(*where, **said)
+    where, options = arguments
+    family, tables = fn.all_tables(*where, **options), one_by_one(*where, **options)
     n = len(tables)
     bound = st.none() | st.integers(-n - 1, n + 1)
     step = st.none() | st.integers(-3, 3).filter(bool)
@@ -373,10 +373,10 @@ def test_a_pattern_is_a_sequence(arguments, data):
             with pytest.raises(IndexError):
                 sequence[i]
         assert sequence[np.int64(n - 1)] == tables[-1]
-    again = fn.all_tables(*where, **said)
-    assert again == family
-    assert hash(again) == hash(family)
-    assert again != replace(family, template=replace(family.template, name="another"))
+    repeated = fn.all_tables(*where, **options)
+    assert repeated == family
+    assert hash(repeated) == hash(family)
+    assert repeated != replace(family, template=replace(family.template, name="another"))
     assert family != tables
 
 
@@ -413,12 +413,12 @@ ODD = [
     st.data(),
 )
 @settings(max_examples=300)
-def test_files_are_named_like_the_tables_whatever_the_attributes_are_called(names, name, beside, data):
-    among = [a for a in dict.fromkeys(names) if a not in beside] or ["zz"]
+def test_files_are_named_like_the_tables_whatever_the_attributes_are_called(names, name, fixed, data):
+    among = [a for a in dict.fromkeys(names) if a not in fixed] or ["zz"]
     order = data.draw(st.integers(1, len(among)))
-    shown = data.draw(st.booleans())
-    words = {"cumulative": beside} if shown else {}
-    family = fn.all_tables(order, among, *(() if shown else beside), **words, name=name, margin=1)
+    is_shown = data.draw(st.booleans())
+    views = {"cumulative": fixed} if is_shown else {}
+    family = fn.all_tables(order, among, *(() if is_shown else fixed), **views, name=name, margin=1)
     assert family.names() == [t.name for t in family]
     assert family.slugs() == [slug(n) for n in family.names()]
     mixed = TableSequence([fn.table(margin=1), family, fn.table(margin=1, name="Ä !")])
@@ -428,22 +428,22 @@ def test_files_are_named_like_the_tables_whatever_the_attributes_are_called(name
 
 def test_patterns_say_what_they_are():
     names = ["state", "age", "sex", "kids"]
-    said = [fn.all_tables(k, names, margin=1).describe() for k in (1, 2, 3, 4)]
-    assert said == [
+    descriptions = [fn.all_tables(k, names, margin=1).describe() for k in (1, 2, 3, 4)]
+    assert descriptions == [
         "each of 4 attributes",
         "all pairs of 4 attributes",
         "all triples of 4 attributes",
         "all sets of 4 of 4 attributes",
     ]
-    beside = fn.all_tables(2, names, "wages", cumulative="one", margin=1, name="T1")
-    assert beside.describe() == "T1: all pairs of 4 attributes by wages by one cumulative"
-    assert beside[0].name == "T1: state by age by wages by one cumulative"
+    pattern = fn.all_tables(2, names, "wages", cumulative="one", margin=1, name="T1")
+    assert pattern.describe() == "T1: all pairs of 4 attributes by wages by one cumulative"
+    assert pattern[0].name == "T1: state by age by wages by one cumulative"
 
 
 def test_a_list_of_targets_goes_through_the_pairs_in_order():
     family = fn.all_tables(2, ["sex", "state", "age"], variance=[1, 2, 3])
-    found = [(t.attributes, t.target.number) for t in family]
-    assert found == [(("sex", "state"), 1), (("sex", "age"), 2), (("state", "age"), 3)]
+    targets = [(t.attributes, t.target.number) for t in family]
+    assert targets == [(("sex", "state"), 1), (("sex", "age"), 2), (("state", "age"), 3)]
     for same in ((1, 2, 3), np.array([1, 2, 3]), range(1, 4)):
         assert fn.all_tables(2, ["sex", "state", "age"], variance=same) == family
     assert family != fn.all_tables(2, ["sex", "state", "age"], variance=[1, 2, 4])
@@ -576,12 +576,12 @@ def test_as_many_tables_as_can_be_planned_are_counted_not_made(monkeypatch):
 def test_the_tables_of_a_workload_are_a_sequence_of_its_parts():
     parts = [fn.table(margin=1), fn.all_tables(2, ["sex", "age", "one"], margin=[1, 2, 3]), fn.table("kids", margin=4)]
     w = fn.Workload(WIDE, parts)
-    written = [parts[0], *parts[1], parts[2]]
+    expected = [parts[0], *parts[1], parts[2]]
     assert w.tables.parts == tuple(parts)
     assert w.tables.starts.tolist() == [0, 1, 4, 5]
-    assert list(w.tables) == written
+    assert list(w.tables) == expected
     assert len(w.tables) == 5
-    assert [w.tables[i] for i in range(-5, 5)] == written * 2
+    assert [w.tables[i] for i in range(-5, 5)] == expected * 2
     assert w.tables[1:-1] == list(parts[1])
     assert w.tables.names == ["total", "sex by age", "sex by one", "age by one", "kids"]
     assert w.tables.slugs() == ["total", "sex_by_age", "sex_by_one", "age_by_one", "kids"]
@@ -594,11 +594,11 @@ def test_the_tables_of_a_workload_are_a_sequence_of_its_parts():
     with refused("workload.table-unknown"):
         w["x"]
     # the same tables in other words are another workload; the same words, the same
-    out = fn.Workload(WIDE, written)
-    assert (w == out, w.tables == out.tables, w.tables == written) == (False, False, False)
-    again = fn.Workload(WIDE, w.tables)
-    assert again == w
-    assert (again.tables, hash(again.tables)) == (w.tables, hash(w.tables))
+    out = fn.Workload(WIDE, expected)
+    assert (w == out, w.tables == out.tables, w.tables == expected) == (False, False, False)
+    repeated = fn.Workload(WIDE, w.tables)
+    assert repeated == w
+    assert (repeated.tables, hash(repeated.tables)) == (w.tables, hash(w.tables))
     assert repr(w.tables) == f"Tables({parts!r})"
     assert fn.Workload(WIDE, iter(parts)) == w
 
@@ -619,7 +619,7 @@ LETTERS = fn.Domain(
     {"a": fn.Ordered(0, 1), "b": fn.Ordered(0, 2), "c": fn.Categorical(["x", "y", "z"]), "d": fn.Ordered(0, 3)}
 )
 NAMES = list(LETTERS)
-APART = {"d": {"u": {"values": [0, 3]}, "v": 1}}
+GROUPS = {"d": {"u": {"values": [0, 3]}, "v": 1}}
 PLANNED = {
     "pairs": [fn.all_tables(2, NAMES, margin=5)],
     "one of a pattern": [fn.all_tables(4, NAMES, margin=5)],
@@ -645,7 +645,7 @@ PLANNED = {
         fn.all_tables(1, ["a", "c"], "d", margin=[5, 4]), fn.table(cumulative="d", margin=9), fn.table("a", margin=2),
     ],
     "a fixed attribute by value": [
-        fn.all_tables(1, ["a", "c"], "b", groups=APART, margin=fn.ByAttribute("b", [4, 5, 6])),
+        fn.all_tables(1, ["a", "c"], "b", groups=GROUPS, margin=fn.ByAttribute("b", [4, 5, 6])),
     ],
     "by value of a fixed prefix": [
         fn.all_tables(1, ["c", "b"], cumulative="d", margin=fn.ByAttribute("d", [4, 5, 6, 7])),
@@ -688,16 +688,16 @@ def test_the_parts_of_a_plan_sum_up_their_tables(case):
     assert len(plan.summaries) == len(w.tables.parts)
     for start, part, summary in zip(w.tables.starts, w.tables.parts, plan.summaries, strict=False):
         count = 1 if isinstance(part, fn.Table) else len(part)
-        own = plan.tables[start : start + count]
+        members = plan.tables[start : start + count]
         assert summary.name == (part.name if isinstance(part, fn.Table) else part.describe())
         assert summary.tables == count
-        assert summary.numbers == sum(t.numbers for t in own)
-        assert summary.price == pytest.approx(sum(t.price for t in own), abs=EXACT)
-        worst = [t for t in own if (t.target_moe, t.achieved_moe) == (summary.target_moe, summary.achieved_moe)]
+        assert summary.numbers == sum(t.numbers for t in members)
+        assert summary.price == pytest.approx(sum(t.price for t in members), abs=EXACT)
+        worst = [t for t in members if (t.target_moe, t.achieved_moe) == (summary.target_moe, summary.achieved_moe)]
         assert worst
-        ratios = [t.achieved_moe / t.target_moe for t in own]
+        ratios = [t.achieved_moe / t.target_moe for t in members]
         assert summary.achieved_moe / summary.target_moe == pytest.approx(max(ratios), rel=EXACT)
-        assert {t.confidence for t in own} == {summary.confidence}
+        assert {t.confidence for t in members} == {summary.confidence}
     assert [plan.tables[i] for i in (-1, 0)] == [plan.summary(len(w.tables) - 1), plan.summary(0)]
     assert sum(t.price for t in plan.summaries) == pytest.approx(1)
 
@@ -749,7 +749,7 @@ def test_a_pattern_s_name_may_hold_anything():
     fn.Workload(FOUR, [f])
 
 
-def test_one_part_alone_is_a_workload():
+def test_a_single_part_is_a_workload():
     f = fn.all_tables(2, ["a", "b", "c"], margin=1)
     assert fn.Workload(FOUR, f) == fn.Workload(FOUR, [f])
     assert fn.Workload(FOUR, fn.table("a", margin=1)) == fn.Workload(FOUR, [fn.table("a", margin=1)])
@@ -769,8 +769,8 @@ def test_a_sweep_of_a_pattern_is_a_document(target):
 def test_tables_that_group_an_attribute_in_other_ways_are_numbered():
     domain = fn.Domain(age=fn.Ordered(0, 9), sex=fn.Categorical(["f", "m"]))
 
-    def grouped(cut, **more):
-        return fn.table("sex", groups={"age": {"low": range(cut), "high": range(cut, 10)}}, margin=5, **more)
+    def grouped(cut, **options):
+        return fn.table("sex", groups={"age": {"low": range(cut), "high": range(cut, 10)}}, margin=5, **options)
 
     workload = fn.Workload(domain, [grouped(3), grouped(5), grouped(6, name="sex by age groups 3"), grouped(7)])
     names = ["sex by age groups", "sex by age groups 2", "sex by age groups 3", "sex by age groups 4"]

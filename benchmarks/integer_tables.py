@@ -1,7 +1,7 @@
 """Integer tables: gains and losses on data, and seconds and memory by the number of numbers.
 
-    python benchmarks/whole.py [--largest 1000000]
-    python benchmarks/whole.py --data adult.csv --tables "occupation,education,sex;race,native-country" [--margin 10]
+    python benchmarks/integer_tables.py [--largest 1000000]
+    python benchmarks/integer_tables.py --data FILE.csv --tables "occupation,education,sex;race,country" [--margin 10]
 
 With --data the benchmark makes --releases real releases, from the values of columns that occur in the file. It computes
 integer tables of each, and compares them with the truth and with the usual method of agencies. This method cuts every
@@ -35,14 +35,14 @@ parser.add_argument("--releases", type=int, default=100)
 def real_release(plan, counts):
     """Return a release with noise of the sampler of real releases, charged to a ledger in memory."""
     with fn.Ledger(":memory:") as ledger:
-        found = measure(plan.order, HistogramCounter(counts, plan.publication.workload.domain), ledger)
-    return Release(plan, [x for part in found.answers for x in part])
+        measurement = measure(plan.order, HistogramCounter(counts, plan.publication.workload.domain), ledger)
+    return Release(plan, [x for part in measurement.answers for x in part])
 
 
 # --- errors ---------------------------------------------------------------------------------------------
 
 
-def asked(data, tables, margin):
+def plan_of_data(data, tables, margin):
     """A plan of tables over the values that occur, and the true histogram."""
     listed = [[name.removesuffix("^") for name in t.split(",")] for t in tables.split(";")]
     prefixes = [[name.removesuffix("^") for name in t.split(",") if name.endswith("^")] for t in tables.split(";")]
@@ -52,9 +52,9 @@ def asked(data, tables, margin):
     domain = fn.Domain(
         {n: fn.Ordered(min(v), max(v)) if n in ordered else fn.Categorical(v) for n, v in values.items()}
     )
-    shown = [
-        fn.table(*(a for a in own if a not in cumulative), cumulative=cumulative, margin=margin)
-        for own, cumulative in zip(listed, prefixes, strict=True)
+    requested = [
+        fn.table(*(a for a in attributes if a not in cumulative), cumulative=cumulative, margin=margin)
+        for attributes, cumulative in zip(listed, prefixes, strict=True)
     ]
     places = [
         data[n].to_numpy() - min(v) if n in ordered else pd.Categorical(data[n], categories=v).codes
@@ -62,7 +62,7 @@ def asked(data, tables, margin):
     ]
     counts = np.zeros(domain.shape, dtype=np.int64)
     np.add.at(counts, tuple(places), 1)
-    return fn.plan(fn.Workload(domain, shown)), counts
+    return fn.plan(fn.Workload(domain, requested)), counts
 
 
 def tables_of(release):
@@ -74,29 +74,29 @@ def errors(plan, counts, releases):
     workload = plan.publication.workload
     truth = []
     for t in workload.tables:
-        shown = [*workload.domain]
-        own = counts.sum(axis=tuple(i for i, a in enumerate(shown) if a not in t.attributes))
-        kept = [a for a in shown if a in t.attributes]
-        own = own.transpose([kept.index(a) for a in t.attributes])
+        attributes = [*workload.domain]
+        marginal = counts.sum(axis=tuple(i for i, a in enumerate(attributes) if a not in t.attributes))
+        axes = [a for a in attributes if a in t.attributes]
+        marginal = marginal.transpose([axes.index(a) for a in t.attributes])
         for axis, a in enumerate(t.attributes):
-            own = own.cumsum(axis=axis) if t.view(a).word == "prefix" else own
-        truth.append(own.ravel())
+            marginal = marginal.cumsum(axis=axis) if t.view(a).word == "prefix" else marginal
+        truth.append(marginal.ravel())
     truth = np.concatenate(truth)
     rows = {"unbiased": [], "whole": [], "cut": []}
     inside, stated, narrower = [], [], []
     for i in range(releases):
         release = real_release(plan, counts)
-        found = fn.make_integer_tables(release, simulations=0 if i else None)
+        tables = fn.make_integer_tables(release, simulations=0 if i else None)
         values = tables_of(release)
         rows["unbiased"].append(values - truth)
-        rows["whole"].append(np.concatenate([found[n]["value"].to_numpy() for n in found]) - truth)
+        rows["whole"].append(np.concatenate([tables[n]["value"].to_numpy() for n in tables]) - truth)
         rows["cut"].append(np.rint(np.maximum(values, 0)) - truth)
-        low, high = (np.concatenate([found[n][x].to_numpy() for n in found]) for x in ("low", "high"))
+        low, high = (np.concatenate([tables[n][x].to_numpy() for n in tables]) for x in ("low", "high"))
         inside.append((low <= truth) & (truth <= high))
         narrower.append((high - low) / (2 * np.concatenate([release[n]["moe"].to_numpy() for n in release])))
         if not i:
-            stated = np.concatenate([found[n]["simulated_bias"].to_numpy() for n in found])
-            rmse = np.concatenate([found[n]["simulated_rmse"].to_numpy() for n in found])
+            stated = np.concatenate([tables[n]["simulated_bias"].to_numpy() for n in tables])
+            rmse = np.concatenate([tables[n]["simulated_rmse"].to_numpy() for n in tables])
     ends = (("all", 0, np.inf), ("0", 0, 1), ("1 to 9", 1, 10), ("10 to 99", 10, 100), ("100 or more", 100, np.inf))
     sizes = {name: (truth >= low) & (truth < high) for name, low, high in ends}
     print(f"{len(truth):,} numbers, {releases} releases; RMSE, and bias in brackets; coverage of low to high")
@@ -129,29 +129,29 @@ def timed(n):
     release = real_release(plan, counts)
     start = time.perf_counter()
     (space,) = making._spaces(release, list(release))
-    found = nearest(space.apply_normal_matrix, space.atoms(space.estimates), making.TOLERANCE, making.STEPS)
-    near = space.tables_at(found.values)
+    result = nearest(space.apply_normal_matrix, space.atoms(space.estimates), making.TOLERANCE, making.STEPS)
+    nearest_tables = space.tables_at(result.values)
     nearby = time.perf_counter()
-    numbers = adjacent(space.flat(near), space.sums, 3600.0)
+    numbers = adjacent(space.flat(nearest_tables), space.sums, 3600.0)
     rounded = time.perf_counter()
-    space.simulated(near, 1)
+    space.simulated(nearest_tables, 1)
     done = time.perf_counter()
     if numbers is None or not space.satisfies(numbers):
         raise SystemExit("the whole numbers are none")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(
         f"{len(numbers):9,d} {nearby - start:9.2f} {rounded - nearby:9.2f} {done - rounded:12.2f} {peak:8.2f} "
-        f"{found.steps:6d} {space.residual(found.values, near):9.1e}",
+        f"{result.steps:6d} {space.residual(result.values, nearest_tables):9.1e}",
         flush=True,
     )
 
 
 if __name__ == "__main__":
-    given = parser.parse_args()
-    if given.data:
-        errors(*asked(pd.read_csv(given.data), given.tables, given.margin), given.releases)
+    arguments = parser.parse_args()
+    if arguments.data:
+        errors(*plan_of_data(pd.read_csv(arguments.data), arguments.tables, arguments.margin), arguments.releases)
     else:
         print("  numbers   nearest     whole  a simulation  GiB at most  steps  residual (seconds)")
         for places in (20, 200, 2_000, 20_000):
-            if places * 52 <= 1.1 * given.largest:
+            if places * 52 <= 1.1 * arguments.largest:
                 timed(places)
