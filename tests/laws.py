@@ -35,11 +35,11 @@ from dense import (
     workload_variances,
 )
 from designs import domain_of, possible_cells, steps_of
+from fitnoise import messages
 from fitnoise.algebra import rules
 from fitnoise.errors import DataError, FitnoiseError
 from fitnoise.interfaces.cli import main
 from fitnoise.interfaces.pages import fragments
-from fitnoise.interfaces.pages import translation as languages
 from fitnoise.interfaces.render import document, lines, readable
 from fitnoise.kernel import measure as measuring
 from fitnoise.kernel.codings import DROPPED, OUTSIDE, cell_of, without_cell
@@ -53,7 +53,7 @@ from fitnoise.kernel.domain import attribute_document
 from fitnoise.kernel.exact_powers import exp_below
 from fitnoise.kernel.units import DataSource, OutsideDomain
 from fitnoise.mechanisms import rebuilding as reconstruct
-from fitnoise.mechanisms._base import UNBIASED_TEXT
+from fitnoise.mechanisms._base import UNBIASED
 from fitnoise.mechanisms.laplace import planning as pure_planning
 from fitnoise.planning.plan import Plan
 from fitnoise.request.publication import Goal
@@ -408,13 +408,9 @@ def check_mechanism(plan, rng):
 
     # biased numbers come in addition to the unbiased ones, and are declared as biased
     biased = plan.table_part.mechanism.biased(plan.table_part, noisy.answers[0])
-    says = plan.table_part.mechanism.bias_text(plan.table_part)
-    assert (
-        plan.table_part.mechanism.unbiased
-        == (biased is None)
-        == (says == UNBIASED_TEXT)
-        == ("biased" not in says.split())
-    )
+    says = plan.table_part.mechanism.describe_bias(plan.table_part)
+    words = messages.english(*says).split()
+    assert plan.table_part.mechanism.unbiased == (biased is None) == (says == (UNBIASED,)) == ("biased" not in words)
 
 
 def check_part(part):
@@ -473,22 +469,52 @@ def check_report(report):
     assert all(line.isprintable() for line in text)
     assert all(line.isascii() for line in lines(report, "ascii"))
     assert "" not in text[:1] + text[-1:]
+    texts = iter(content["sentences"])
     for section in report.sections:
-        assert not re.search(r"\d[\d.,]*\d", " ".join(section.sentences).replace("(2015)", ""))  # numbers are values
         inner = functools.reduce(lambda here, step: here[step], section.place, content)
-        for word_lists in section.words:
-            assert any(line.endswith(word_lists) for line in text)
+        for message in section.messages:
+            assert next(texts) == {"id": message.id, "text": messages.english(message)}
+            assert any(line.endswith(readable(messages.english(message))) for line in text)
+            check_in_every_language(message)
         for value in section.values:
-            assert value.spoken or inner[value.key] == as_read(value.given)
+            assert value.spoken or inner[value.key] == as_read(plain(value.given))
         for table in section.tables:
             assert {len(row) for row in (*table.rows, *table.foot)} <= {len(table.columns)}
-            seen = [table.headings, *table.words] if table.rows and table.headings else []
-            assert all(any(in_order(word_lists, line) for line in text) for word_lists in seen)
+            rows = [[ENGLISH_OF_TERMINALS.kind(c.kind, x) for c, x in row] for row in table.cells]
+            seen = [[*map(ENGLISH_OF_TERMINALS.heading, table.headings)], *rows] if table.rows and rows[0] else []
+            assert all(any(in_order(words, line) for line in text) for words in seen)
             assert len(inner[table.key]) >= len(table.rows)
     check_headings(report)
 
 
-ENGLISH = languages.translator("en")
+ENGLISH = messages.translator("en")
+ENGLISH_OF_TERMINALS = messages.translator("en", typeset=False)
+
+
+def status_of(plan):
+    """Return the ids of the status of a plan or a part, without the prefix that they share."""
+    return [message.id.removeprefix("report.status.") for message in plan.status]
+
+
+def check_in_every_language(message):
+    """Each value that a text names is a value of its message, and no text is joined from parts."""
+    for code in messages.LANGUAGES:
+        language = messages.translator(code)
+        named = set(re.findall(r"\{(\w+)\}", language.texts[message.id]))
+        assert named <= {v.key for v in message.values}, message.id
+        assert language.write(message)
+    for value in message.values:
+        if isinstance(value.given, messages.Message):
+            check_in_every_language(value.given)
+
+
+def plain(given):
+    """A value as documents have it: messages in English."""
+    if isinstance(given, messages.Message):
+        return messages.english(given)
+    if isinstance(given, Mapping):
+        return {key: plain(x) for key, x in given.items()}
+    return [plain(x) for x in given] if isinstance(given, list | tuple) else given
 
 
 def check_headings(report):
@@ -496,7 +522,7 @@ def check_headings(report):
     seen = [t for s in report.sections for t in s.tables if t.rows and t.headings]
     for table, (heads, rows) in zip(seen, html_tables(fragments.report(report)), strict=True):
         columns = [(j, c) for j, c in enumerate(table.columns) if c.heading is not None]
-        assert heads == [c.heading for _, c in columns]
+        assert heads == [ENGLISH.heading(c.heading) for _, c in columns]
         expected = [[ENGLISH.kind(c.kind, row[j]) for j, c in columns] for row in (*table.rows, *table.foot)]
         blank = [[text.replace("\u202f", " ") for text in row] for row in rows]
         assert blank == [[readable(text.replace("\u202f", " ")).strip() for text in row] for row in expected]

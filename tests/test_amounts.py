@@ -22,7 +22,6 @@ import zoo
 from designs import of_sectors
 from fitnoise import data
 from fitnoise.interfaces.pages import fragments, notebook
-from fitnoise.interfaces.pages.translation import translator
 from fitnoise.interfaces.render import document
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel import measure as measuring
@@ -38,6 +37,7 @@ from fitnoise.kernel.designs.products import Factor, ProductStrategy
 from fitnoise.kernel.domain import attribute_document
 from fitnoise.kernel.order import ENOUGH, Order
 from fitnoise.kernel.units import Adjacency, DataSource, Neighbours, OutsideDomain, Pattern, PrivacyUnit
+from fitnoise.messages import Message, english, rule_messages, translator
 from fitnoise.planning.accounting import Curve, ReleasedCharge
 from fitnoise.reading import expressions
 from fitnoise.reading.combining import check_tables
@@ -54,6 +54,7 @@ from laws import (
     leaks_nothing,
     planned_quickly,
     released,
+    status_of,
 )
 from records import Records, Sample
 from refused import refused
@@ -64,6 +65,14 @@ from tolerances import SIGNIFICANCE, as_often_as
 PAY = fn.Amount(0, 1000, step=10, missing={"none": ["N"], "unknown": [-9]}, if_missing="unknown", if_outside="none")
 DOMAIN = fn.Domain(sex=fn.Categorical(["f", "m"]), pay=PAY)
 TOPS = replace(PAY, ceilings=[200, 500])
+
+
+MEANS = Message("report.section.means")
+
+
+def coded(attribute):
+    """Return the coding of an attribute in English."""
+    return english(*rule_messages(attribute.coding_rules))
 
 
 def moments(domain, cells, margin):
@@ -165,8 +174,8 @@ def test_equal_amounts_have_equal_documents():
     assert attribute_document(fn.Amount(0, 1.0)) == attribute_document(fn.Amount(0, 1))
     ones = [fn.Amount(0, 1), fn.Amount(0, 2), fn.Amount(0, 1, step=0.5), fn.Amount(0, 1, valid=(0, 1)), PAY, TOPS]
     assert len({json.dumps(attribute_document(a)) for a in ones}) == len(set(map(repr, ones))) == len(ones)
-    assert fn.Amount(-1, 0.5, step=0.25).coded == "below -1 as -1, above 0.5 as 0.5, in steps of 0.25"
-    assert PAY.coded.endswith("but for codes of missing values")
+    assert coded(fn.Amount(-1, 0.5, step=0.25)) == "below -1 as -1, above 0.5 as 0.5; in steps of 0.25"
+    assert coded(PAY).endswith("; codes of missing values are read as such")
     assert fn.Amount(0, 1, step=0.5, ceilings=()) == fn.Amount(0, 1, step=0.5)
     assert "ceilings" not in attribute_document(PAY)
     assert fn.Amount(np.int64(0), np.float64(2.5), step=0.5).declared()["high"] == 2.5
@@ -1100,7 +1109,7 @@ def test_several_amounts_of_many_steps_are_measured_singly_with_their_rests(amou
     tables = [fn.table(sum=f"p{i}", variance=1e12) for i in range(amounts)]
     plan = planned_pure(domain, fn.table(variance=1), *tables)
     assert float(plan.exact_epsilon) == pytest.approx(cost, rel=1e-4)
-    assert "cells and sums by what is asked" in plan.status
+    assert "family_request_sums" in status_of(plan)
     assert {len(m) for m in plan.table_part.design.margins()} <= {0, 1}  # no joint cells of amounts are counted
 
 
@@ -1177,7 +1186,7 @@ def test_kinds_of_noise_are_compared_for_amounts_as_for_counts():
     assert fn.plan(fn.Workload(domain, tables), privacy="auto").exact_epsilon == comparison.plan.exact_epsilon
     several = fn.compare(fn.Workload(domain, [*tables, fn.table("state", sum="hours", margin=900)]), all_families=True)
     pure_ones = {a.family for a in several.alternatives if a.privacy is fn.Privacy.PURE}
-    assert {"every cell on its own", "cells and sums by margin", "cells and sums by what is asked"} <= pure_ones
+    assert {"every cell on its own", "cells and sums by margin", "cells and sums by request"} <= pure_ones
 
 
 @pytest.mark.parametrize("row", [0, -1])
@@ -1337,7 +1346,7 @@ def test_sums_up_to_each_ceiling_are_released_and_no_others(people, without_nois
     assert list(release[name]["pay"]) == ["sum up to 200"] * 3
     np.testing.assert_allclose(release[name]["value"], pay.clip(upper=200).groupby(people["state"]).sum(), rtol=1e-9)
     content = json.loads((tmp_path / "out" / "release.json").read_text())["tables"]
-    cut = "below 0 as 0, above {0} as {0}, in steps of 10, but for codes of missing values"
+    cut = "below 0 as 0, above {0} as {0}; in steps of 10; codes of missing values are read as such"
     assert [t["coded"]["pay"] for t in content] == [cut.format(t) for t in (200, 1000, 1000)]
     assert fn.verify(tmp_path / "out").ok
     by_command("ask", str(tmp_path / "out"), 'total("pay", ceiling=200) / total("pay")')
@@ -1400,7 +1409,7 @@ def test_products_are_requested_by_both_names(without_noise):
     product = (weight * records["pay"].clip(0, 1000)).groupby(records["sex"]).sum()
     product_sum = release.total(["pay", "weight"], by="sex")
     np.testing.assert_allclose(product_sum.value, product, rtol=1e-9)
-    cut = f"(pay: {PAY.coded}; weight: {domain['weight'].coded})"
+    cut = f"(pay: {coded(PAY)}; weight: {coded(domain['weight'])})"
     assert product_sum.universe == f"all records but those with pay none, unknown {cut}"
     weighted = expressions.ask('total(["weight", "pay"], sex="m") / total("weight", sex="m")', release)
     assert weighted.value == pytest.approx(product["m"] / weight[records["sex"] == "m"].sum(), rel=1e-9)
@@ -1460,9 +1469,10 @@ def test_attributes_say_whether_a_range_cuts_numbers_off():
         True,
         True,
     )
-    assert (exact.coded, capped.coded) == ("in steps of 100", "below 0 as 0, above 1000 as 1000, in steps of 100")
+    assert (coded(exact), coded(capped)) == ("in steps of 100", "below 0 as 0, above 1000 as 1000; in steps of 100")
     top = fn.Amount(0, 1000, step=100, valid=(0, 1000), ceilings=[500])
-    assert top.coded_up_to(500) == "below 0 as 0, above 500 as 500, in steps of 100"
+    stated = english(*rule_messages(top.coding_rules_up_to(500)))
+    assert stated == "below 0 as 0, above 500 as 500; in steps of 100"
     assert [fn.Ordered(0, 9, clip=x).is_capped for x in (True, False)] == [True, False]
     assert not fn.Categorical(["a"]).is_capped
 
@@ -1471,7 +1481,7 @@ def test_files_say_what_was_cut_and_who_is_not_counted_and_are_verified(plan, pe
     fn.release(plan, people, ledger=tmp_path / "ledger.sqlite", directory=tmp_path / "out")
     assert fn.verify(tmp_path / "out").ok
     tables = json.loads((tmp_path / "out" / "release.json").read_text())["tables"]
-    assert tables[1]["coded"] == {"pay": PAY.coded}
+    assert tables[1]["coded"] == {"pay": coded(PAY)}
     assert tables[1]["not_counted"] == {"pay": ["none", "unknown"]}
     assert tables[1]["columns"] == {"pay": "the sum of it over the records, in its own units"}
     assert tables[3]["columns"] == {
@@ -1482,13 +1492,13 @@ def test_files_say_what_was_cut_and_who_is_not_counted_and_are_verified(plan, pe
         "high": "the upper end of the interval of the mean",
     }
     by_command("tables", str(tmp_path / "out"))
-    assert re.search(r"^means +margins are for so many records.* state by pay mean 200$", capsys.readouterr().out, re.M)
+    assert re.search(r"state by pay mean: margins hold for 200 records; for four", capsys.readouterr().out)
     by_command("tables", str(tmp_path / "out"), "state by pay mean")
     assert capsys.readouterr().out.startswith("state,value,low,high\n")
     by_command("ask", str(tmp_path / "out"), 'total("pay") / total("hours")', "--by", "state")
     output = capsys.readouterr().out
     assert re.search(r"^a +[0-9.]+ ", output, re.MULTILINE)
-    top, bottom = (f"({name}: {plan.publication.workload.domain[name].coded})" for name in ("pay", "hours"))
+    top, bottom = (f"({name}: {coded(plan.publication.workload.domain[name])})" for name in ("pay", "hours"))
     assert f"records    all records but those with pay none, unknown {top}, over all records {bottom}\n" in output
 
 
@@ -1530,8 +1540,8 @@ def test_readers_are_shown_sums_as_sums_and_means_as_means(plan, people, tmp_pat
     pd.testing.assert_frame_equal(
         pd.read_csv(folder / "tables" / "state_by_pay_mean.csv"), release["state by pay mean"], atol=1e-6
     )
-    sentence = " ".join(x for s in plan_report(plan).sections if s.name == "means" for x in s.words)
-    assert "state by pay mean 200" in sentence
+    sentence = english(*(m for s in plan_report(plan).sections if s.title == MEANS for m in s.messages))
+    assert "state by pay mean: margins hold for 200 records" in sentence
 
 
 def _end(i):

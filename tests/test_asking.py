@@ -15,6 +15,7 @@ from scipy import stats
 import fitnoise as fn
 import zoo
 from conftest import zoo_plan
+from fitnoise import messages
 from fitnoise.errors import ReleaseError
 from fitnoise.mechanisms import rebuilding
 from fitnoise.mechanisms.gaussian import planning
@@ -47,6 +48,8 @@ TABLES = [
     fn.table(groups={"age": {"young": [0, 2], "old": [8, 9]}}, margin=4),
 ]
 COUNTS = np.random.default_rng(5).integers(0, 9, PEOPLE.shape)
+
+PLAIN = messages.translator("en", typeset=False)
 
 
 @cache
@@ -452,7 +455,9 @@ def test_numbers_are_printed_with_their_margins(monkeypatch):
     for summary, number in compared.items():
         low, high = number.interval()
         assert (number.summary, len(str(number).splitlines())) == (summary, 1)
-        assert f" from {ValueKind.NUMBER.words(low)} to {ValueKind.NUMBER.words(high)} at 95 %>" in str(number)
+        assert f" from {PLAIN.kind(ValueKind.NUMBER, low)} to {PLAIN.kind(ValueKind.NUMBER, high)} at 95 %>" in str(
+            number
+        )
     head, *rows = str(release.count(by=("sex", "age"))).splitlines()
     assert head == f"{len(rows) - 1} estimates by sex, age, each interval at 95 %:"
     frame = release.count(by=("sex", "age")).frame()

@@ -36,6 +36,7 @@ from fitnoise.kernel.designs._base import CellStructure
 from fitnoise.kernel.domain import attribute_document
 from fitnoise.kernel.order import Order, axis_key
 from fitnoise.kernel.units import NO_PATTERN, DataSource, OutsideDomain, PrivacyUnit, RecordBound
+from fitnoise.messages import english, rule_messages
 from fitnoise.planning.examples import examples
 from fitnoise.reading.registry import registry_record
 from laws import leaks_nothing, released
@@ -72,9 +73,10 @@ def test_a_number_is_read_in_the_range_of_its_class():
     ]  # fmt: skip
     assert read({"sales": "-9", "size": "small"}) == {"sales": 3, "size": 0, "sex": None}
     assert (DOMAIN["sales"].size, DOMAIN["sales"].steps, DOMAIN["sales"].by) == (3, (2,), "size")
-    assert DOMAIN["sales"].coded == (
-        "by size, and beyond as the ends: small 0 to 2 in steps of 1; middle 0 to 20 in steps of 10; large 0 to 100 in "
-        "steps of 50; none 0 to 4 in steps of 2, but for codes of missing values"
+    assert english(*rule_messages(DOMAIN["sales"].coding_rules)) == (
+        "the range depends on size; values outside it count as its ends; small: 0 to 2 in steps of 1; "
+        "middle: 0 to 20 in steps of 10; large: 0 to 100 in steps of 50; none: 0 to 4 in steps of 2; "
+        "codes of missing values are read as such"
     )
     assert [DOMAIN["sales"].largest(None), DOMAIN["sales"].upper_limit(None)] == [100, 2]
     with pytest.raises(AssertionError):
@@ -594,7 +596,7 @@ def test_sums_and_means_by_class_of_a_release(spec, tmp_path):
     total = release.total("turnover")
     assert total.value == pytest.approx(sums["value"].sum())
     text = (tmp_path / "out" / "release.json").read_text(encoding="utf-8")
-    range_text = "by size, and beyond as the ends: small 0 to 1000 in steps of 1; large 0 to 1000000 in steps of 1000"
+    range_text = "small: 0 to 1000 in steps of 1; large: 0 to 1000000 in steps of 1000"
     assert range_text in text
     assert range_text in str(registry_record(release))
 

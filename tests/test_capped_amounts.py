@@ -14,16 +14,16 @@ import fitnoise as fn
 from fitnoise.interfaces.exports import latex
 from fitnoise.interfaces.pages import report
 from fitnoise.interfaces.pages.fragments import caption
-from fitnoise.interfaces.pages.translation import translator
 from fitnoise.interfaces.render import document, lines
 from fitnoise.interfaces.reports.plans import plan_report
+from fitnoise.messages import english, translator
 from fitnoise.planning import ranges
 from fitnoise.reading.layouts import layout
 from laws import by_command, released
 
 AREAS = ["A", "B", "C", "D", "E", "F"]
 HIGH = 200_000
-CUT = "values of income count below 0 as 0, above 200000 as 200000, in steps of 100"
+CUT = "values of income count below 0 as 0, above 200000 as 200000; in steps of 100"
 NOT_INCLUDED = "no margin or interval includes what the range cuts off"
 NOT_INCLUDED_ON_PAGES = "No margin or interval includes the amounts that the range cuts off."
 
@@ -72,7 +72,7 @@ def test_everything_that_shows_a_capped_amount_says_what_its_intervals_are_for(r
     table = layout(release, name)
     for language, amount_rows in {
         "en": f"V{CUT[1:]}. {NOT_INCLUDED_ON_PAGES}",
-        "de": "Werte von income zählen unter 0 als 0, über 200000 als 200000, in Schritten von 100. Keine Fehlerspanne "
+        "de": "Werte von income zählen unter 0 als 0, über 200000 als 200000; in Schritten von 100. Keine Fehlerspanne "
         "und kein Intervall enthält, was der Bereich von Beträgen abschneidet.",
     }.items():
         assert caption(table, translator(language)).endswith(amount_rows)
@@ -102,7 +102,7 @@ def test_the_command_line_says_what_intervals_are_for(people, tmp_path, capsys):
     for question in ('mean("income")', 'total("income")', 'total("income") - total("income", area="A")'):
         by_command("ask", str(tmp_path / "r"), question)
         output = capsys.readouterr().out
-        assert "they are for values as they were read: none includes what a range cuts off" in output
+        assert "the intervals are for values as they were read; they do not include the bias of the range" in output
 
 
 def test_frames_of_estimates_state_what_intervals_are_for(release):
@@ -206,7 +206,8 @@ def test_no_warning_if_nothing_is_cut_off_or_ceilings_were_requested():
     exact = planned(SUM, valid=(0, HIGH))
     assert not any(kappa.warned for kappa in ranges.kappas(exact))
     table = layout(released(exact, pd.DataFrame({"area": ["A"], "income": [100.0]})), "area by income sum")
-    assert table.counted == ({"income": "in steps of 100"}, False)
+    (rule,) = table.counted[0]["income"]
+    assert (english(rule), table.counted[1]) == ("in steps of 100", False)
     assert NOT_INCLUDED_ON_PAGES not in caption(table, translator("en"))
     assert "Werte von income zählen in Schritten von 100" in caption(table, translator("de"))
     up_to = planned(fn.table("area", sum="income", ceiling=50_000, margin=50_000), ceilings=[50_000])
@@ -226,5 +227,5 @@ def test_the_warning_of_ranges_by_class_names_the_class_that_is_nearest():
     margins = fn.ByAttribute("size", {"small": 20, "large": 500})
     plan = fn.plan(fn.Workload(sales_domain, [fn.table("size", sum="sales", margin=margins)]))
     assert [k.label for k in ranges.kappas(plan)] == ["small", "large"]
-    (section,) = ranges.warnings(plan)
-    assert "5 records at twice 100 behind one number suffice" in section.words[0]
+    (warning,) = ranges.warnings(plan)
+    assert "5 records at twice 100 behind one number suffice" in english(warning)

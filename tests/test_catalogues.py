@@ -41,9 +41,39 @@ def test_languages_have_equal_ids_and_parameters(language):
 
 def test_every_id_is_in_use():
     text = "".join([*sources(".py").values(), *sources(".html").values()])
-    used = {*re.findall(r"""["']((?:page|studio)\.[a-z_.]+)["']""", text)}
-    ids = {text_id for text_id in messages.catalogue("en") if text_id.startswith(("page.", "studio."))}
-    assert not ids - used
+    used = {*re.findall(r"""["']((?:page|studio|report)\.[a-z_.]+)["']""", text)}
+    assert not messages.catalogue("en").keys() - used
+
+
+def test_every_message_has_a_text():
+    """Also the message of a plan that no request of the tests makes: ids are written out, never joined."""
+    written = {x for text in sources(".py").values() for x in re.findall(r'"(report\.[a-z_]+\.[a-z_]+)"', text)}
+    assert written == {text_id for text_id in messages.catalogue("en") if text_id.startswith("report.")}
+
+
+def test_messages_are_not_made_of_texts():
+    """An id is a text that is written out, or a variable: no id is put together, and no text is a message."""
+    calls = 0
+    for path, text in sources(".py").items():
+        for call in ast.walk(ast.parse(text)):
+            if isinstance(call, ast.Call) and getattr(call.func, "id", "") in ("Message", "status_message"):
+                calls += 1
+                text_id = call.args[0]
+                parts = (ast.Name, ast.Attribute, ast.Constant, ast.IfExp, ast.Subscript, ast.Call)
+                assert isinstance(text_id, parts), (path.name, ast.unparse(call))
+                assert not [x for x in ast.walk(text_id) if isinstance(x, ast.JoinedStr | ast.BinOp)], path.name
+    assert calls > 300
+
+
+def test_sections_hold_messages_and_no_texts():
+    """A section has no text of its own: what it says is a message, and so are its title and its headings."""
+    for path, text in sources(".py").items():
+        for call in ast.walk(ast.parse(text)):
+            if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Section":
+                assert not any(isinstance(x, ast.Constant) and x.value is not None for x in call.args[:2]), path.name
+            if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "ReportColumn":
+                heading = call.args[1] if len(call.args) > 1 else None
+                assert not isinstance(heading, ast.Constant) or heading.value in ("", None), path.name
 
 
 def calls_of_templates():

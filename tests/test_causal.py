@@ -15,15 +15,16 @@ import pytest
 import fitnoise as fn
 from fitnoise.errors import DataError, LedgerError, ReleaseError
 from fitnoise.interfaces.cli import main
-from fitnoise.interfaces.pages import translation as languages
 from fitnoise.interfaces.pages.report import page
 from fitnoise.interfaces.render import document, lines
 from fitnoise.interfaces.reports.ledgers import ledger_report
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import periods_report, release_report
 from fitnoise.mechanisms.gaussian.series import PartialSeries, refuse_out_of_time
+from fitnoise.messages import english, translator
 from fitnoise.planning.plan import Plan
 from fitnoise.reading import estimates
+from fitnoise.reading.description import between_draws
 from fitnoise.reading.expressions import ask
 from fitnoise.reading.layouts import layout
 from fitnoise.reading.registry import registry_record
@@ -90,8 +91,8 @@ def year(tmp_path_factory):
     return folder, released(folder, 3)
 
 
-STAYS = "from draw to draw of a series every record stays in its cells, and is counted in one period"
-ONE_ID = "from draw to draw of a series one id stands for one unit"
+STAYS = "between the draws of a series every record stays in its cells and counts in one period"
+ONE_ID = "one id stands for one unit in all draws of a series"
 ASSUMED = {
     "records": (fn.PrivacyUnit(), STAYS),
     "persons": (UNIT, STAYS),
@@ -103,12 +104,12 @@ ASSUMED = {
 def test_assumptions_between_the_draws_are_stated_with_every_guarantee(name, tmp_path):
     """Reports state it for every unit, also a record, in both languages, and not for plans released at once."""
     unit, assumed = ASSUMED[name]
-    assumption = f"{assumed}: promised, not checked"
+    assumption = f"assumed, not checked: {assumed}"
     series_plan = plan(unit=unit)
     once = plan(unit=unit, series=None)
     units = document(plan_report(series_plan))["records_of_units"]
-    assert assumption == unit.between_draws == units[-1].rpartition("; ")[2]
-    assert (len(units), "from draw to draw" in json.dumps(document(plan_report(once)))) == (1, False)
+    assert assumption == english(between_draws(unit)) == units[-1]
+    assert (units.count(assumption), "of a series" in json.dumps(document(plan_report(once)))) == (1, False)
     assert any(line.endswith(assumption) for line in lines(plan_report(series_plan)))
     data = records([1]).assign(pid=range(len(records([1]))))
     release = fn.release(series_plan, data, period=MONTHS[0], directory=tmp_path / "1", **ways(tmp_path))
@@ -116,19 +117,20 @@ def test_assumptions_between_the_draws_are_stated_with_every_guarantee(name, tmp
     assert charge["records"].endswith(assumption)
     assert f"{assumption[0].upper()}{assumption[1:]}" in json.dumps(registry_record(release))
     assert assumption in " ".join(lines(release_report(release)))
-    english, german = (page(release, language=language) for language in ("en", "de"))
-    assert "from draw to draw" in english
-    assert ". The publisher states this; fitnoise does not check it." in english
+    page_in_english, german = (page(release, language=language) for language in ("en", "de"))
+    assert "from draw to draw" in page_in_english
+    assert ". The publisher states this; fitnoise does not check it." in page_in_english
     assert "von Ziehung zu Ziehung" in german
     assert "from draw to draw" not in page(once)
     with fn.Ledger(tmp_path / "ledger.db") as ledger:
         ledger.charge(fn.Account("other", fn.PrivacyUnit()), plan(series=None).loss, {})
         report = ledger_report(ledger.entries(), (), ledger.head())
     assert document(report)["series"] == [{"entries": [1], "assumption": assumption}]
-    assert any(line.endswith(f"entry 1: {assumption}") for line in lines(report))
-    assert "Buchung 1: Von Ziehung zu Ziehung einer Reihe" in " ".join(
-        units.text for section in report.sections for units in languages.translator("de").section(section)
-    )
+    assert "entry 1" in " ".join(lines(report))
+    assert any(line.endswith(assumption) for line in lines(report))
+    in_german = " ".join(lines(report, language=translator("de")))
+    assert "Buchung 1" in in_german
+    assert "zugesagt, nicht geprüft" in in_german
     check_report(report)
 
 
@@ -579,18 +581,16 @@ def test_frozen_counts_that_are_not_as_they_were_are_named(tmp_path, what):
         path.write_bytes(path.read_bytes()[:-1] + b"?")
     periods = fn.list_periods(plan(), **ways(tmp_path))
     assert [(one.has_answers, one.frozen) for one in periods] == [(True, True), (True, False), (False, True)]
-    text = " ".join(periods_report(plan(), periods).sections[0].words)
-    assert "the frozen counts of 2026-02 are not as they were" in text
-    assert "next" not in text
+    text = english(*periods_report(plan(), periods).sections[0].messages)
+    assert "the frozen counts of 2026-02 have changed" in text
+    assert "next: " not in text
 
 
 def test_a_series_that_was_not_begun_is_not_reported_as_charged(tmp_path):
     with fn.Ledger(tmp_path / "ledger.db"):
         pass
-    (sentence,) = {
-        s for x in periods_report(plan(), fn.list_periods(plan(), **ways(tmp_path))).sections for s in x.sentences[:1]
-    }
-    assert sentence.startswith("none of {all} periods was drawn")
+    (section,) = periods_report(plan(), fn.list_periods(plan(), **ways(tmp_path))).sections
+    assert section.messages[0].id == "report.periods.none"
 
 
 def failing(real):
@@ -643,15 +643,15 @@ def test_a_series_on_the_command_line(tmp_path, monkeypatch, capsys):
         records([t]).to_csv(f"{t}.csv", index=False)
     options = ["--series", "state", "--ledger", "ledger.db"]
     main(["plan", "spec.toml", "-o", "plan.json"])
-    line = "series     3 periods of month, from 2026-01 to 2026-03, released one by one; all charged with the first\n"
+    line = "series     3 periods of month, from 2026-01 to 2026-03, released one by one\n"
     assert line in capsys.readouterr().out
     main(["release", "plan.json", "1.csv", "--period", "2026-01", *options, "-o", "1"])
-    assert "for all periods of the series\n" in capsys.readouterr().out
+    assert "for all periods of the series, with the first\n" in capsys.readouterr().out
     main(["release", "plan.json", "2.csv", "--period", "2026-02", *options, "-o", "2"])
-    assert "at the first of them; now nothing was" in capsys.readouterr().out
+    assert "with the first; this period was charged nothing" in capsys.readouterr().out
     main(["series", "status", "plan.json", *options])
     out = capsys.readouterr().out
-    assert "2 of 3 periods were drawn, and all were charged at the first" in out
+    assert "2 of 3 periods were drawn; the first draw was charged for all" in out
     assert "next: 2026-03" in out
     main(["series", "write", "plan.json", "--period", "2026-02", *options, "-o", "again"])
     assert fn.Release.read("again") == fn.Release.read("2")

@@ -75,7 +75,7 @@ def test_the_demo_says_what_everything_costs(demo_output):
     value, bound = map(float, re.search(r"cost ([\d.]+) ≥ bound ([\d.]+): no mechanism of its kind", out).groups())
     assert bound <= value <= bound * (1 + 1e-6)
     assert value / 2 == pytest.approx(RHO, rel=1e-5)
-    assert f"noise added to each number on its own would cost rho = {SEPARATE}" in out
+    assert f"independent noise on each number would cost rho = {SEPARATE}" in out
     for table, numbers, margin in (
         ("state by status", 204, 15), ("state by wages", 408, 20), ("status by kids by wages", 128, 15),
         ("status by age cumulative", 344, 30), ("state by selfemp", 102, 15),
@@ -94,7 +94,7 @@ def test_the_demo_speaks_of_its_data_as_they_are(demo_output):
     assert out.count("\nverified   ") == 11
     assert re.search(r"^California +200,000 or more +[\d.]+ +20\.0$", out, re.MULTILINE)
     assert re.search(r"all states, 200,000 or more: [\d,.]+ ± 57\.1\n\(as if the 51 errors .* ± 142\.8\)", out)
-    assert re.search(r"ledger .*rho 0\.0356209 spent of 0\.0500000, 0\.0143791 left", out)
+    assert re.search(r"rho 0\.0356209 spent\n +the cap is 0\.0500000; 0\.0143791 is left", out)
 
 
 def test_the_document_of_the_demo_has_the_same_numbers(counted):

@@ -15,6 +15,7 @@ from fitnoise.kernel.counting import HistogramCounter
 from fitnoise.kernel.domain import Amount, Binned, Categorical, Domain, Ordered, attribute_document
 from fitnoise.kernel.order import axis_key
 from fitnoise.kernel.units import DataSource, RecordBound
+from fitnoise.messages import english, rule_messages
 from fitnoise.request.attributes import KINDS
 from fitnoise.request.documents import Spec
 from laws import check_attribute
@@ -180,9 +181,11 @@ def test_missing_values_have_cells_in_addition_to_the_others():
     assert (pairs, hash(pairs), pairs.missing) == (age, hash(age), age.missing)
     assert hash(age) == hash(replace(age))
     clipped = "below 0 as 0, above 2 as 2"
-    assert (age.coded, replace(age, clip=True).coded) == (None, f"{clipped}, but for codes of missing values")
-    assert Ordered(0, 2, True).coded == Ordered(0, 2, True, missing={"none": ["N"]}).coded == clipped
-    assert Categorical(["f"]).coded is None
+    assert age.coding_rules == Categorical(["f"]).coding_rules == ()
+    coded = english(*rule_messages(replace(age, clip=True).coding_rules))
+    assert coded == f"{clipped}; codes of missing values are read as such"
+    for ordered in (Ordered(0, 2, True), Ordered(0, 2, True, missing={"none": ["N"]})):
+        assert english(*rule_messages(ordered.coding_rules)) == clipped
     domain = Domain(age=age, sex=Categorical(["f"]))
     assert (domain.shape, domain.sizes) == ((5, 1), {"age": 5, "sex": 1})
 

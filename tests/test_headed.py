@@ -13,15 +13,15 @@ import pytest
 
 import fitnoise as fn
 from charges import loss
+from fitnoise import messages
 from fitnoise.interfaces.exports import latex
 from fitnoise.interfaces.pages import fragments
 from fitnoise.interfaces.pages.report import content
-from fitnoise.interfaces.pages.translation import translator
 from fitnoise.interfaces.render import document, lines
 from fitnoise.interfaces.reports.releases import asked_report
 from fitnoise.interfaces.studio import page_parts
 from fitnoise.kernel.domain import DERIVED, RESERVED
-from fitnoise.messages import ValueKind
+from fitnoise.messages import ValueKind, translator
 from fitnoise.planning import what_if
 from fitnoise.reading.layouts import layout
 from fitnoise.reporting import Report, ReportColumn, ReportTable, Section
@@ -34,6 +34,8 @@ from test_pages import RULE, small
 VISIBLE = {"bold": True, "quiet": False, "loud": True, "hushed": False, "last": True}
 """Columns by name, and whether people see them: a hidden one stands before, between and behind those that are seen."""
 
+PLAIN = messages.translator("en", typeset=False)
+
 
 def columns_of(*names):
     return tuple(ReportColumn(n, f"head {n}" if VISIBLE[n] else None, spoken=n == "loud") for n in names)
@@ -44,7 +46,7 @@ def test_a_cell_stands_under_its_heading_whatever_is_hidden(order):
     rows = [{n: f"{n}-{i}" for n in VISIBLE} for i in range(3)]
     table = ReportTable.of("rows", columns_of(*order), rows[:2])
     table = ReportTable(table.key, table.columns, table.rows, foot=(tuple(rows[2][n] for n in order),))
-    report = Report("", (Section("", tables=(table,)),))
+    report = Report("", (Section(tables=(table,)),))
     expected = {f"head {n}": [f"{n}-{i}" for i in range(3)] for n in order if VISIBLE[n]}
     assert terminal_columns(lines(report), expected) == expected
     for language in ("en", "de"):
@@ -180,9 +182,9 @@ def test_answers_stand_under_their_headings(moves):
     expected = {
         "from": frame["from"].tolist(),
         "to": frame["to"].tolist(),
-        "value": [ValueKind.ESTIMATE.words(x) for x in frame["value"]],
-        "standard error": [ValueKind.PEOPLE.words(x) for x in frame["std_error"]],
-        "margin ±": [ValueKind.PEOPLE.words(x) for x in frame["moe"]],
+        "value": [PLAIN.kind(ValueKind.ESTIMATE, x) for x in frame["value"]],
+        "standard error": [PLAIN.kind(ValueKind.PEOPLE, x) for x in frame["std_error"]],
+        "margin ±": [PLAIN.kind(ValueKind.PEOPLE, x) for x in frame["moe"]],
     }
     assert terminal_columns(lines(report), expected) == expected
     columns = {k: [x.replace("-", "−") for x in v] for k, v in expected.items()}
@@ -192,7 +194,7 @@ def test_answers_stand_under_their_headings(moves):
     (table,) = html_columns(fragments.report(report))
     assert [*table] == ["from", "to", "value", "from (value)", "to (value)"]
     assert table["from"] == frame["from"].tolist()
-    assert table["to (value)"] == [ValueKind.NUMBER.words(x).replace("-", "−") for x in shares.frame()["high"]]
+    assert table["to (value)"] == [PLAIN.kind(ValueKind.NUMBER, x).replace("-", "−") for x in shares.frame()["high"]]
 
 
 def test_a_notebook_says_ends_under_their_headings(moves):

@@ -53,7 +53,7 @@ from fitnoise.solving import budgets as best_budgets
 from fitnoise.solving import trees, weighted_trees
 from fitnoise.solving.certificates import Evidence, lower_bound
 from fitnoise.solving.sectors import decompose
-from laws import check_mechanism, measured, released
+from laws import check_mechanism, measured, released, status_of
 from refused import refused
 from replayed_noise import Replay
 from tolerances import EXACT, GAP, LOOSE
@@ -1177,7 +1177,7 @@ def test_budgets_by_hand_are_of_one_tree_shown_value_by_value(monkeypatch):
 def test_levels_of_many_places_are_compared_and_changed_in_what_if():
     both = compare(zoo.many_places())
     assert [(a.privacy.value, a.family) for a in both.alternatives] == [("zcdp", "levels and sectors")]
-    assert "pure noise was not looked for: there are many places" in both.plan.status
+    assert "pure_not_searched" in status_of(both.plan)
     assert both.total_error is None
     (ways,) = separate_budgets(both).tables
     rhos = [row[1] for row in ways.rows]
@@ -1551,6 +1551,6 @@ def test_a_margin_among_different_ones_is_not_reported_as_that_of_all(tmp_path):
     release = fn.release(plan, np.array([100, 200]), ledger=tmp_path / "ledger.db")
     listed = "\n".join(lines(release_report(release)))
     assert "±20 to 60" in listed
-    assert "margin ± nearest to it" in listed
+    assert "margin ± nearest to the target" in listed
     assert "widest ±" in listed
     assert f"{release['town']['moe'].max():.4g}" in listed

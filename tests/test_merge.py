@@ -26,6 +26,8 @@ from fitnoise.kernel.counting import engine_check, open_counter, sql, statements
 from fitnoise.kernel.counting.dialects import DIALECTS, SPARK, ColumnKind
 from fitnoise.kernel.counting.persons import PersonSelector
 from fitnoise.kernel.units import NO_PATTERN, DataSource, Pattern, RecordBound
+from fitnoise.messages import Message, english
+from fitnoise.reading.description import bound_on_records, merged_records
 from fitnoise.reading.registry import as_yaml, registry_record
 from laws import DROP, REFUSE, leaks_nothing, same_counts
 from records import Records
@@ -448,15 +450,16 @@ BY_ID = fn.PrivacyUnit("customer", id="card", sum_within_unit=["turnover", "fee"
 
 
 def test_a_unit_says_what_is_added_up():
-    sentence = 'records of one customer alike in all else are one, with their "fee" and "turnover" added up'
+    sentence = "records of one customer that agree in all else become one, with their fee, turnover added up"
     assert BY_ID.sum_within_unit == BOTH
-    assert BY_ID.merge_text == sentence
+    assert english(*merged_records(BY_ID)) == sentence
     assert BY_ID.bound == RecordBound("card", 1, NO_PATTERN, BOTH)
     text = """one customer (at most 1 record, enforced by column 'card', with "fee" and "turnover" added up), add-"""
     assert BY_ID.describe() == str(BY_ID) == f"{text}or-remove-one"
-    assert f"enforced, column 'card'; {sentence}; of one with more, a rule chooses" in BY_ID.enforcement_text
+    bound = english(*bound_on_records(BY_ID, Message("report.records.unknown_left_out")))
+    assert f"by the column 'card'; {sentence}; for a customer with more, a rule chooses" in bound
     unmerged = replace(BY_ID, sum_within_unit=())
-    assert unmerged.merge_text is None
+    assert merged_records(unmerged) == ()
     assert BY_ID.account == unmerged.account == replace(BY_ID, max_records=12).account
 
 
@@ -582,13 +585,13 @@ def test_transactions_become_customers_in_a_release_that_verifies(plan, sealed, 
     np.testing.assert_allclose(release["shop by turnover sum"]["value"], [200 * 150 + 1000, 200 * 150], rtol=1e-9)
     assert fn.verify(tmp_path / "r").ok
     document = json.loads((tmp_path / "r" / "release.json").read_text())
-    sentence = 'records of one customer alike in all else are one, with their "turnover" added up'
+    sentence = "records of one customer that agree in all else become one, with their turnover added up"
     assert """enforced by column 'card', with "turnover" added up)""" in document["charge"]["privacy_unit"]
     assert sentence in document["charge"]["records"]
     assert all(sentence in t["universe"][2] for t in document["tables"])
     for report in (plan_report(plan), release_report(release)):
         assert sentence in "\n".join(lines(report))
-    assert sentence.replace('"', '\\"') in as_yaml(registry_record(release))
+    assert sentence[1:] in as_yaml(registry_record(release))
     on_page = 'Records of one customer that agree in everything else become one record, with their "turnover" added up.'
     german = "die sonst in allem übereinstimmen, werden zu einem Fall, mit der Summe ihrer Werte von „turnover“."
     for source in (plan, release):
@@ -604,7 +607,10 @@ def test_a_release_that_claims_other_sums_does_not_verify(plan, tmp_path):
     fn.release(plan, transactions(), ledger=tmp_path / "l.db", directory=tmp_path / "r")
     path = tmp_path / "r" / "release.json"
     text = path.read_text()
-    for old, new in (('\\"turnover\\" added up', '\\"shop\\" added up'), ("; records of one customer alike", "; x")):
+    for old, new in (
+        ('\\"turnover\\" added up', '\\"shop\\" added up'),
+        ("; records of one customer that agree", "; x"),
+    ):
         assert old in text
         path.write_text(text.replace(old, new))
         assert not fn.verify(tmp_path / "r").ok

@@ -1,9 +1,7 @@
 """Pages: complete, without scripts, escaped, in every language; with the numbers of the release and no others."""
 
-import ast
 import base64
 import hashlib
-import inspect
 import itertools
 import json
 import math
@@ -22,20 +20,11 @@ import zoo
 from fitnoise import data
 from fitnoise.interfaces.pages import fragments, notebook, report
 from fitnoise.interfaces.pages.charts import MAX_STRIP_ROWS, Lines, Scale, Strips, chart, curve
-from fitnoise.interfaces.pages.translation import TranslatedText, translator
-from fitnoise.interfaces.reports import costs, plans
 from fitnoise.kernel.conditions import conditions
-from fitnoise.mechanisms.gaussian import report as gaussian
-from fitnoise.mechanisms.gaussian import separate_periods
-from fitnoise.mechanisms.laplace import planning as pure
-from fitnoise.mechanisms.laplace import report as laplace
-from fitnoise.mechanisms.projection import report as projection
-from fitnoise.messages import LANGUAGES, Value, ValueKind
+from fitnoise.messages import LANGUAGES, Message, Value, ValueKind, rule_messages, translator
 from fitnoise.reading.bands import Band
 from fitnoise.reading.layouts import layout
-from fitnoise.reporting import Section
-from fitnoise.solving import ky_fan
-from fitnoise.solving._base import Status
+from fitnoise.reporting import Report, Section
 from laws import answered, by_command, released
 from refused import refused
 
@@ -281,80 +270,15 @@ def test_a_report_says_how_to_cite_and_to_verify(tmp_path):
 # --- languages -------------------------------------------------------------------------------------------------------
 
 
-OTHERS = [x for x in LANGUAGES if x != "en"]
-NOT_ON_PAGES = {"free_report", "bounds_section", "whom", "_price", "_GUESS", "explained", "whole", "charged"}
+def test_a_report_is_a_page_in_every_language():
+    values = (Value("count", 1, ValueKind.COUNT), Value("size", 1234, ValueKind.COUNT), Value("attribute", "<b>"))
+    message = Message("report.unused.value", values)
+    made = Report("", (Section(Message("report.section.values"), (message,)),))
+    assert "<dt>values</dt><dd><p>1 of 1,234 values of &lt;b&gt; has paid but unused" in fragments.report(made)
+    assert "<dt>Werte</dt><dd><p>für 1 von 1\u202f234 Werten von &lt;b&gt; ist" in fragments.report(made, "de")
 
 
-def sentences_of_reports():
-    """Return the sentences of the modules of reports: those with values in braces, or with four words or more."""
-
-    def walk(node):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            return  # a docstring
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "ReportColumn":
-            return
-        names = [getattr(node, "name", None), getattr(node, "arg", None)]
-        names += [getattr(x, "id", None) for x in getattr(node, "targets", ())]
-        if NOT_ON_PAGES & {x for x in names if isinstance(x, str)}:
-            return
-        text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
-        if re.search(r"\{\w*\}", text) or text.count(" ") > 2:
-            yield text
-        for inner in ast.iter_child_nodes(node):
-            yield from walk(inner)
-
-    rooms = (plans, costs, gaussian, separate_periods, laplace, projection)
-    return {text for room in rooms for text in walk(ast.parse(inspect.getsource(room)))}
-
-
-@pytest.mark.parametrize("language", OTHERS)
-def test_a_language_says_all_that_plans_say_of_themselves(language):
-    """Detects a sentence that no plan of the zoo brings about; those that one does are found on its page."""
-    translate = translator(language)
-    assert len(sentences_of_reports()) > 30
-    assert sentences_of_reports() <= translate.sentences.keys()
-    families = ast.walk(ast.parse(inspect.getsource(pure._families)))
-    yielded = [n.value.elts[0] for n in families if isinstance(n, ast.Yield) and isinstance(n.value, ast.Tuple)]
-    yields = [n.value if isinstance(n, ast.Constant) else getattr(pure, n.id) for n in yielded]
-    for text in [*Status, *ky_fan.KyFanStatus, *fn.ErrorWeights, *yields]:
-        assert translate.phrase(str(text)).code == language, text
-    for english, other in translate.sentences.items():
-        assert sorted(re.findall(r"\{\w+\}", english)) == sorted(re.findall(r"\{\w+\}", other)), english
-
-
-@pytest.mark.parametrize("language", OTHERS)
-def test_requests_of_every_mechanism_say_it_all_in_a_language(any_request, language):
-    (_, plan), translate = any_request, translator(language)
-    for section in report.content(plan)["told"].sections:
-        sentences = [*translate.section(section), *([translate.phrase(section.name)] if section.sentences else ())]
-        assert {x.code for x in sentences} <= {language}, section
-
-
-def test_what_a_language_does_not_say_is_marked_as_english():
-    german, request = (
-        translator("de"),
-        Value("status", "k = 10 of 1,018, temperature 2.5e-07; as asked for", ValueKind.WORDS),
-    )
-    counts = (Value("answers", 1234, ValueKind.COUNT), Value("numbers", 5, ValueKind.COUNT))
-    pattern = "({status}; noisy answers: {answers}, for numbers: {numbers})"
-    how = "k = 10 von 1\u202f018, Temperatur 2,5 · 10⁻⁷; wie verlangt"
-    expected = TranslatedText(f"({how}; verrauschte Antworten: 1\u202f234, für Zahlen: 5)", "de")
-    assert german.sentence(pattern, (request, *counts)) == expected
-    strange = replace(request, given="{as asked for}; <b>")
-    assert german.sentence(pattern, (strange, *counts)).code == "en"
-    assert german.sentence("rho = {new}", (Value("new", 0.5, ValueKind.COST),)) == TranslatedText(
-        "rho = 0.5000000", "en"
-    )
-    assert german.phrase("part 12") == TranslatedText("Teil 12", "de")
-    assert german.phrase("{kept}") == TranslatedText("{kept}", "en")
-    section = Section("values", ("{name} is new",), (Value("name", "uniform"),))
-    assert '<span lang="en">uniform is new</span>' in fragments.report(_report(section), "de")
-    assert "<dt>Werte</dt>" in fragments.report(_report(section), "de")
-    assert translator("en").section(section) == (TranslatedText("uniform is new", "en"),)
-
-
-def _report(*sections):
-    return fragments.Report("", sections)
+MISSING_CODES = "Schlüssel für fehlende Werte werden als solche gelesen"
 
 
 @pytest.mark.parametrize(
@@ -363,19 +287,18 @@ def _report(*sections):
         (fn.Ordered(-1, 9, clip=True), "unter −1 als −1, über 9 als 9"),
         (
             fn.Ordered(0, 9, clip=True, missing={"unknown": [99]}),
-            "unter 0 als 0, über 9 als 9, außer Schlüsseln für fehlende Werte",
+            f"unter 0 als 0, über 9 als 9; {MISSING_CODES}",
         ),
-        (fn.Amount(0, 1000, step=100), "unter 0 als 0, über 1000 als 1000, in Schritten von 100"),
+        (fn.Amount(0, 1000, step=100), "unter 0 als 0, über 1000 als 1000; in Schritten von 100"),
         (
             fn.Amount(0, 1000, step=100, missing={"unknown": [9999]}),
-            "unter 0 als 0, über 1000 als 1000, in Schritten von 100, außer Schlüsseln für fehlende Werte",
+            f"unter 0 als 0, über 1000 als 1000; in Schritten von 100; {MISSING_CODES}",
         ),
         (fn.Categorical(["x"], lookup={"a": "x", "b": "x"}), "zugeordnet aus 2 Werten der Daten"),
     ],
 )
 def test_the_coding_of_values_is_translated_into_german(attribute, expected):
-    assert translator("de").phrase(attribute.coded) == TranslatedText(expected, "de")
-    assert translator("en").phrase(attribute.coded) == TranslatedText(attribute.coded, "en")
+    assert "; ".join(map(translator("de").write, rule_messages(attribute.coding_rules))) == expected
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.measure import _count_margins, _exact_answers, _required_margins
 from fitnoise.kernel.order import account
 from fitnoise.kernel.units import Account, Adjacency, DataSource, Pattern, RecordBound
+from fitnoise.messages import Message
+from fitnoise.reading.description import bound_on_records
 from refused import refused
 from test_order import SECTORS, order
 from test_persons import measured
@@ -584,16 +586,14 @@ def test_a_unit_says_what_it_is_once_per():
         == promised.account
         == ('one person (at most 12 records, once per "a0" and "o"), add-or-remove-one')
     )
-    assert (
-        promised.enforcement_text == 'at most 12 records of each person, once per "a0" and "o": promised, not checked'
-    )
+    left_out = Message("report.records.unknown_left_out")
+    rules = ["report.records.at_most", "report.records.once_per"]
+    assert [m.id for m in bound_on_records(promised, left_out)] == [*rules, "report.records.assumed"]
     assert enforced.describe() == (
         'one person (at most 12 records, once per "a0" and "o", enforced by column \'pid\'), add-or-remove-one'
     )
     assert enforced.account == person(1, column="pid").account == "one person (by 'pid'), add-or-remove-one"
-    assert enforced.enforcement_text.startswith(
-        'at most 12 records of each person, once per "a0" and "o": enforced, column'
-    )
+    assert [m.id for m in bound_on_records(enforced, left_out)][:3] == [*rules, "report.records.enforced"]
     assert not Adjacency(person(1, "o")).pattern  # who has one record is once per anything
 
 

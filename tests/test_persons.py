@@ -21,7 +21,7 @@ import fitnoise as fn
 import zoo
 from engines import ENGINES, POSTGRESQL, SLOW, connected, postgresql
 from fitnoise.interfaces.cli import _run
-from fitnoise.interfaces.render import lines
+from fitnoise.interfaces.render import document, lines
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
 from fitnoise.kernel import measure as measuring
@@ -779,11 +779,11 @@ def test_a_person_with_ten_thousand_records_counts_as_three(tmp_path, monkeypatc
     ]
     charge = document["charge"]
     assert charge["privacy_unit"] == "one person (at most 3 records, enforced by column 'pid'), add-or-remove-one"
-    assert "enforced, column 'pid'" in charge["records"]
+    assert "fitnoise enforces this by the column 'pid'" in charge["records"]
     for report in (plan_report(plan), release_report(release)):
         text = "\n".join(lines(report))
-        assert "enforced, column 'pid'" in text
-        assert "records of clinic, as many of one unit as are counted" in text
+        assert "fitnoise enforces this by the column 'pid'" in text
+        assert "records of clinic, up to the bound on the records of one unit" in text
     for language, sentence in (("en", "of each person: at most 3"), ("de", "jeder Einheit („person“): höchstens 3")):
         page = fn.report(release, tmp_path / f"{language}.html", language=language).read_text(encoding="utf-8")
         assert f"{sentence}." in page
@@ -840,8 +840,8 @@ def test_a_person_with_ten_thousand_records_counts_once_a_month(tmp_path, capsys
     charge = json.loads(path.read_text())["charge"]
     unit = "one person (at most 12 records, once per \"month\", enforced by column 'pid'), add-or-remove-one"
     assert charge["privacy_unit"] == unit
-    assert "at most 12 records of each person, once per \"month\": enforced, column 'pid'" in charge["records"]
-    assert 'once per "month": enforced' in "\n".join(lines(release_report(release)))
+    assert "at most one record of each person in each cell of month; fitnoise enforces this by" in charge["records"]
+    assert "in each cell of month" in "\n".join(lines(release_report(release)))
     with fn.Ledger(tmp_path / "l.db") as ledger:
         assert [a.sentence for a in ledger.accounts()] == ["one person (by 'pid'), add-or-remove-one"]
         assert ledger.entries()[0].rho >= plan.exact_rho
@@ -924,10 +924,14 @@ def test_a_pattern_goes_from_a_specification_to_a_release_that_verifies(tmp_path
     assert abs(men.iloc[-1] - counted) < 40
     assert fn.verify(tmp_path / "r").ok
     records_text = json.loads((tmp_path / "r" / "release.json").read_text())["charge"]["records"]
-    pattern_text = 'at most 12 records of each person, 2 for each "clinic", 3 apart in "month", alike in "sex": '
-    assert records_text.startswith(f"{pattern_text}enforced, column 'pid'")
+    pattern_text = (
+        "at most 12 records of each person; at most 2 records of each person for each value of clinic; "
+        "records of one person are at least 3 apart in month; all records of one person agree in sex; "
+    )
+    assert records_text.startswith(f"{pattern_text}fitnoise enforces this by the column 'pid'")
     promised = replace(publication, unit=replace(publication.unit, id=None))
-    assert f"{pattern_text}promised, not checked" in "\n".join(lines(plan_report(fn.plan(promised))))
+    records = document(plan_report(fn.plan(promised)))["records_of_units"]
+    assert "; ".join(records) == f"{pattern_text}this is assumed, not checked"
     assert fn.plan(promised).exact_rho == plan.exact_rho
 
 
@@ -963,14 +967,14 @@ def test_each_unchecked_assumption_is_stated(tmp_path):
     plan = fn.plan(fn.Workload(CELLS, [fn.table("o", margin=9)]), unit=PERSON, other_units=[fn.PrivacyUnit("home", 9)])
     release = fn.release(plan, np.zeros((2, 3), dtype=int), ledger=tmp_path / "l.db", directory=tmp_path / "r")
     charge = json.loads((tmp_path / "r" / "release.json").read_text())["charge"]
-    assert charge["records"] == "at most 3 records of each person: promised, not checked"
-    assert charge["other_units"][0]["records"] == "at most 9 records of each home: promised, not checked"
+    assert charge["records"] == "at most 3 records of each person; this is assumed, not checked"
+    assert charge["other_units"][0]["records"] == "at most 9 records of each home; this is assumed, not checked"
     for report in (plan_report(plan), release_report(release)):
         text = "\n".join(lines(report))
-        assert "of each person: promised, not checked" in text
-        assert "of each home: promised, not checked" in text
+        assert re.search(r"of each person\n +this is assumed, not checked\n", text)
+        assert re.search(r"of each home\n +this is assumed, not checked", text)
     single = fn.plan(fn.Workload(CELLS, [fn.table("o", margin=9)]))
-    assert "promised" not in "\n".join(lines(plan_report(single)))
+    assert "assumed" not in "\n".join(lines(plan_report(single)))
 
 
 @pytest.mark.parametrize(
@@ -1063,8 +1067,8 @@ def test_of_how_many_persons_records_are_left_out_goes_to_a_release_that_verifie
     assert 0 <= release.finite["persons with more"].value <= 1000
     assert fn.verify(tmp_path / "r").ok
     charge = json.loads((tmp_path / "r" / "release.json").read_text())["charge"]
-    assert charge["records"].endswith("of how many some are left out, tells 'persons with more'")
-    assert "tells 'persons with more'" in "\n".join(lines(plan_report(plans[1])))
+    assert charge["records"].endswith("the question 'persons with more' estimates the number of records left out")
+    assert "the question 'persons with more' estimates" in "\n".join(lines(plan_report(plans[1])))
     with Ledger(":memory:") as ledger:
         with refused("data.left-out-not-counted"):
             measuring.measure(plans[1].order, ByPerson(plans[1].publication.unit.bound, (2,)), ledger)

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 import fitnoise as fn
+from fitnoise.messages import english, rule_messages
 from fitnoise.reading import quantiles
 from fitnoise.reading.laws import law, single_noises
 from fitnoise.reading.quantiles import confidence_set, find_first
@@ -229,7 +230,7 @@ def test_the_universe_of_a_mean_is_stated():
     ).universe == "what was computed of several counts"
     domain = fn.Domain(age=fn.Ordered(0, 3, clip=True))
     clipped = released(fn.plan(fn.Workload(domain, [fn.table("age", margin=3)])), np.arange(4))
-    assert clipped.mean("age").universe == f"all records (age: {domain['age'].coded})"
+    assert clipped.mean("age").universe == f"all records (age: {english(*rule_messages(domain['age'].coding_rules))})"
 
 
 @pytest.mark.parametrize("privacy", PROMISES)

@@ -14,7 +14,7 @@ from fitnoise.algebra import operators as op
 from fitnoise.errors import FitnoiseError, WorkloadError
 from fitnoise.interfaces.exports import packages
 from fitnoise.interfaces.pages.fragments import PLAIN_HEADINGS, heading, meaning
-from fitnoise.interfaces.pages.translation import translator
+from fitnoise.messages import translator
 from fitnoise.planning.plan import Plan, read_back
 from fitnoise.reading import description
 from fitnoise.reading.layouts import Heading

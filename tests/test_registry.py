@@ -149,7 +149,7 @@ def test_a_record_says_which_records_count_and_who_is_left_out():
     record = registry_record(release)
     details = record["deployment"]["privacy_loss"]["privacy_unit_details"]
     assert people.describe() in details
-    assert "at most 2 records of each person: promised, not checked" in details
+    assert "t most 2 records of each person. This is assumed, not checked" in details
     assert "For one home (at most 6 records), add-or-remove-one, rho is" in details
     assert record["url_slug"] == "who-and-where"
     assert "age (4 cells), sex (2 cells)" in record["deployment"]["dp_variant"]["data_domain"]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fitnoise.interfaces.render import document, lines
-from fitnoise.messages import NOTHING, Value, ValueKind
+from fitnoise.messages import NOTHING, Message, Value, ValueKind, english, translator
 from fitnoise.reporting import Report, ReportColumn, ReportTable, Section, aligned
 from laws import check_report
 
@@ -17,7 +17,7 @@ from laws import check_report
     [
         (ValueKind.TEXT, "as it is", "as it is"),
         (ValueKind.TEXT, 7, "7"),
-        (ValueKind.WORDS, "as it is", "as it is"),
+        (ValueKind.WORDS, Message("report.heading.rho"), "rho"),
         (ValueKind.TEXT, True, "True"),
         (ValueKind.TEXT, (1, "two", 0.5), "1, two, 0.5"),
         (ValueKind.TEXT, None, NOTHING),
@@ -49,7 +49,7 @@ from laws import check_report
     ],
 )
 def test_kinds_round_for_people(kind, number, text):
-    assert kind.words(number) == text
+    assert translator("en", typeset=False).kind(kind, number) == text
     assert kind.numeric == (kind not in (ValueKind.TEXT, ValueKind.WORDS, ValueKind.CHECK))
     assert kind.meaning
 
@@ -67,14 +67,14 @@ UNMARKED = [{k: v for k, v in row.items() if k != "mark"} for row in ROWS]
 
 def test_a_table_is_seen_by_people_and_read_by_programs():
     assert TABLE.headings == ("who", "how many", "")
-    assert TABLE.words == (("a", "1,000", "*"), ("bc", "2", ""))
-    report = Report("", (Section("", tables=(replace(TABLE, foot=(("all", 1002, None, ""),)),)),))
+    assert [[x for _, x in row] for row in TABLE.cells] == [["a", 1000, "*"], ["bc", 2, ""]]
+    report = Report("", (Section(tables=(replace(TABLE, foot=(("all", 1002, None, ""),)),)),))
     assert lines(report) == ["who  how many", "a       1,000  *", "bc          2", "all     1,002"]
-    assert document(report) == {"rows": UNMARKED}
-    silent = Report("", (Section("", tables=(TABLE.silent(),)),))
-    assert (lines(silent), document(silent)) == ([], {"rows": UNMARKED})
-    empty = Report("", (Section("", tables=(replace(TABLE, rows=()),)),))
-    assert (lines(empty), document(empty)) == ([], {"rows": []})
+    assert document(report) == {"rows": UNMARKED, "sentences": []}
+    silent = Report("", (Section(tables=(TABLE.silent(),)),))
+    assert (lines(silent), document(silent)) == ([], {"rows": UNMARKED, "sentences": []})
+    empty = Report("", (Section(tables=(replace(TABLE, rows=()),)),))
+    assert (lines(empty), document(empty)) == ([], {"rows": [], "sentences": []})
 
 
 def test_columns_line_up_whatever_is_seen():
@@ -83,28 +83,54 @@ def test_columns_line_up_whatever_is_seen():
     assert wide[1] == "a" + " " * 4 + "  " + " " * 6 + "1,000" + "  " + "(star)"
 
 
-def test_sentences_have_the_values_of_their_section():
-    values = (Value("rho", 0.5, ValueKind.COST), Value("what", "{rho}", spoken=True))
-    section = Section("price", ("rho = {rho}", "of {what}"), values)
-    assert section.words == ("rho = 0.5000000", "of {rho}")
-    report = Report("", (section,))
-    assert lines(report) == ["price      rho = 0.5000000", "           of {rho}"]
-    assert document(report) == {"rho": 0.5}
+def message(text_id, *values):
+    return Message(text_id, tuple(Value(key, x, kind) for key, x, kind in values))
 
 
-def test_sections_of_one_name_are_joined():
-    extra = ReportTable.of("rows", COLUMNS, ROWS[:1])
+TITLE = Message("report.section.price")
+RHO = message("report.charged.rho", ("rho", 0.5, ValueKind.COST))
+PLACE = message("report.receipt.directory", ("directory", "{rho}", ValueKind.TEXT))
+
+
+def test_messages_have_their_values():
+    report = Report("", (Section(TITLE, (RHO, PLACE), (Value("rho", 0.5, ValueKind.COST),)),))
+    assert lines(report) == ["price      rho = 0.5000000", "           {rho}"]
+    assert lines(report, language=translator("de")) == ["Preis      rho = 0,5000000", "           {rho}"]
+    assert document(report) == {
+        "rho": 0.5,
+        "sentences": [
+            {"id": "report.charged.rho", "text": "rho = 0.5000000"},
+            {"id": "report.receipt.directory", "text": "{rho}"},
+        ],
+    }
+
+
+def test_a_message_can_be_a_value():
+    label = message("report.label.pattern", ("name", "a by b", ValueKind.TEXT), ("tables", 1234, ValueKind.COUNT))
+    values = (Value("table", label, ValueKind.WORDS), Value("records", 10, ValueKind.RESULT))
+    section = Section(None, (Message("report.means.reference", values),), values)
+    assert document(Report("", (section,)))["table"] == "a by b (1,234 tables)"
+    assert lines(Report("", (section,)))[0].startswith("a by b (1,234 tables): margins hold for 10 records")
+
+
+def test_a_missing_id_is_an_error():
+    with pytest.raises(KeyError, match=r"report\.unknown"):
+        english(Message("report.unknown"))
+
+
+def test_sections_of_one_title_are_joined():
+    more = ReportTable.of("rows", COLUMNS, ROWS[:1])
     other = ReportTable.of("rows", COLUMNS[:1], ROWS[:1])
-    one = Section("price", ("a {x}",), (Value("x", 1),), (TABLE,))
-    second = Section("price", ("b {y}",), (Value("y", 2),), (extra, other))
-    report = Report("", (one, Section("", ("between",)))).adding(second, Section("", ("after",)))
+    first = Section(TITLE, (RHO,), (Value("x", 1),), (TABLE,))
+    second = Section(TITLE, (PLACE,), (Value("y", 2),), (more, other))
+    report = Report("", (first, Section(None, (RHO,)))).adding(second, Section(None, (PLACE,)))
     price, middle, after = report.sections
-    assert price.words == ("a 1", "b 2")
+    assert price.messages == (RHO, PLACE)
     assert [len(t.rows) for t in price.tables] == [3, 1]
-    assert (middle.words, after.words) == (("between",), ("after",))
+    assert (middle.messages, after.messages) == ((RHO,), (PLACE,))
     assert [r["name"] for r in document(report)["rows"]] == ["a", "bc", "a", "a"]
     assert [line for line in lines(report) if line.startswith("who")] == ["who  how many", "who"]
-    assert lines(report)[-2:] == ["between", "after"]
+    assert lines(report)[-2:] == ["rho = 0.5000000", "{rho}"]
 
 
 def test_places_make_documents():
@@ -112,43 +138,46 @@ def test_places_make_documents():
     report = Report(
         "",
         (
-            Section("one", values=value, place=("one",)),
-            Section("two", values=(Value("z", None),), place=("one",)),
-            Section("many", values=value, place=("many", 0, "inner")),
-            Section("many", values=(Value("x", 2),), place=("many", 1)),
-            Section("rows", tables=(TABLE.silent(),), place=("many", 1)),
+            Section(Message("report.section.plan"), values=value, place=("one",)),
+            Section(Message("report.section.price"), values=(Value("z", None),), place=("one",)),
+            Section(Message("report.section.means"), values=value, place=("many", 0, "inner")),
+            Section(Message("report.section.means"), values=(Value("x", 2),), place=("many", 1)),
+            Section(Message("report.section.tables"), tables=(TABLE.silent(),), place=("many", 1)),
         ),
     )
     assert document(report) == {
         "one": {"x": [1, {"y": [2]}], "z": None},
         "many": [{"inner": {"x": [1, {"y": [2]}]}}, {"x": 2, "rows": UNMARKED}],
+        "sentences": [],
     }
     assert lines(report) == []
 
 
 def test_tables_are_set_off_by_empty_lines():
-    tables = Section("", tables=(TABLE, TABLE))
-    both = Report("", (Section("a", ("one",)), tables, Section("", values=(Value("x", 1),)), Section("b", ("two",))))
+    tables = Section(tables=(TABLE, TABLE))
+    empty = Section(values=(Value("x", 1),))
+    both = Report("", (Section(TITLE, (RHO,)), tables, empty, Section(Message("report.section.plan"), (PLACE,))))
     assert [line for line in lines(both) if not line.startswith(("a ", "bc"))] == [
+        "price      rho = 0.5000000",
         "",
         "who  how many",
         "",
         "who  how many",
         "",
-        "b          two",
+        "plan       {rho}",
     ]
 
 
 @pytest.mark.parametrize(
     "section",
     [
-        Section("", values=(Value("x", np.int64(1)),)),
-        Section("", values=(Value("x", float("nan")),)),
-        Section("", values=(Value("x", [Fraction(1, 3)]),)),
-        Section("", values=(Value("x", 1), Value("x", 2))),
-        Section("", ("{y}",)),
-        Section("", ("rho = 0.5",)),
-        Section("", values=(Value("rows", 3),), tables=(ReportTable("rows", (ReportColumn("x", "x"),), ((1,),)),)),
+        Section(values=(Value("x", np.int64(1)),)),
+        Section(values=(Value("x", float("nan")),)),
+        Section(values=(Value("x", [Fraction(1, 3)]),)),
+        Section(values=(Value("x", 1), Value("x", 2))),
+        Section(None, (Message("report.charged.rho"),)),
+        Section(None, (Message("report.unknown"),)),
+        Section(values=(Value("rows", 3),), tables=(ReportTable("rows", (ReportColumn("x", "x"),), ((1,),)),)),
     ],
 )
 def test_the_law_finds_what_breaks_it(section):

@@ -32,6 +32,8 @@ from fitnoise.kernel.periods import Series
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.kernel.units import SHARES_PER_RECORD, Adjacency, CountBasis, DataSource
 from fitnoise.mechanisms.finite.ranks import by_ranks
+from fitnoise.messages import english
+from fitnoise.reading.description import describe_enforcement
 from fitnoise.reading.layouts import layout
 from fitnoise.reading.registry import as_yaml, registry_record
 from laws import leaks_nothing, released, same_counts
@@ -338,7 +340,6 @@ def test_other_units_pay_as_where_one_record_of_each_person_is_counted():
 def test_a_unit_says_that_its_records_are_shares():
     assert BY_SHARES.describe() == "one person (all records, in shares of one, by column 'pid'), add-or-remove-one"
     assert BY_SHARES.account == fn.PrivacyUnit("person", 12, id="pid").account
-    assert BY_SHARES.enforcement_text == "all records of each person, in equal shares of one: enforced, column 'pid'"
     assert BY_SHARES.bound.max_records is None
     assert BY_SHARES.cost_factor() == 1
 
@@ -434,13 +435,13 @@ def test_shares_go_from_a_specification_to_a_release_that_verifies(plan, sealed,
     document = json.loads((tmp_path / "r" / "release.json").read_text())
     assert document["answers_per_record"] == SHARES_PER_RECORD
     assert document["spec"]["privacy"]["count"] == "shares"
-    assert document["charge"]["records"] == publication.unit.enforcement_text
+    assert document["charge"]["records"] == english(*describe_enforcement(plan, publication.unit))
     assert document["shares"] == "each person counts one, by equal shares of all records of one"
     for report in (plan_report(plan), release_report(release)):
         text = "\n".join(lines(report))
-        assert "in equal shares of one: enforced, column 'pid'" in text
-        assert "each person counts one, by equal shares of all records of one: numbers are of shares, not of" in text
-    assert "Counted are all records of each person, in equal shares of one" in as_yaml(registry_record(release))
+        assert "in equal shares of one, and enforces this by the column 'pid'" in text
+        assert "each person counts one, by equal shares of all its records: numbers are of shares, not of" in text
+    assert "itnoise counts all records of each person in equal shares of one" in as_yaml(registry_record(release))
     for language, sentence in (
         ("en", "Each person counts as one, in equal shares"),
         ("de", "Jede Einheit („person“) zählt eins, zu"),

@@ -28,6 +28,7 @@ from fitnoise.solving.certificates import Evidence
 from fitnoise.solving.ky_fan import dual_norm
 from fitnoise.solving.row_space import row_space
 from fitnoise.solving.sectors import decompose
+from laws import status_of
 from refused import refused
 from replayed_noise import Replay
 
@@ -184,13 +185,13 @@ def test_the_noise_of_a_plan_has_the_variances_it_states():
 
 def test_the_choice_is_stated_and_the_same_every_time():
     plan = planned("marginals")
-    assert "least regret in public simulation" in plan.status
+    assert "least_regret" in status_of(plan)
     assert fn.plan(plan.publication).hash == plan.hash
     fixed = planned("marginals", index=3, temperature=0.05)
     assert fixed.setting == Setting(3, 0.05)
-    assert "as asked for" in fixed.status
+    assert "given_setting" in status_of(fixed)
     rank = planned("marginals", index=len(RowSpaceView(plan.table_part).space.rows), temperature=0.0)
-    assert "least total variance before projection" in rank.status
+    assert "rank" in status_of(rank)
 
 
 def test_everything_near_the_uniform_guess_is_warned_of():

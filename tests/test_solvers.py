@@ -13,6 +13,7 @@ from fitnoise.solving import geometric_mean
 from fitnoise.solving._base import Status
 from fitnoise.solving.certificates import ObjectiveTerms, lower_bound
 from fitnoise.solving.sectors import decompose
+from laws import status_of
 from refused import refused
 from tolerances import EXACT, LOOSE
 
@@ -85,7 +86,7 @@ def test_a_starved_solver_admits_it():
     assert s.status is Status.ITERATIONS
     assert s.gap > 1e-6
     plan = fn.plan(fn.matrix_workload(ref.ranges(32), variances=1), max_iterations=3)
-    assert "iteration limit" in plan.status
+    assert "iterations" in status_of(plan)
     assert plan.gap == pytest.approx(s.gap, rel=1e-3)
     with refused("plan.gap-not-reached"):
         fn.plan(fn.matrix_workload(ref.ranges(32), variances=1), gap=1e-6, max_iterations=3)

@@ -26,6 +26,8 @@ from fitnoise.kernel.units import (
     PrivacyUnit,
     RecordBound,
 )
+from fitnoise.messages import Message, english
+from fitnoise.reading.description import between_draws, bound_on_records, describe_pattern, merged_records
 from refused import refused
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE
@@ -100,6 +102,7 @@ def test_a_unit_has_as_many_records_as_either_promise_says():
         assert Adjacency(persons, drops=drops).for_unit(person, PrivacyUnit("person", 9), persons).records == 9
 
 
+LEFT_OUT = Message("report.records.unknown_left_out")
 BY_ID = PrivacyUnit("person", 3, id="pid")
 
 
@@ -133,13 +136,12 @@ def test_accounts_say_the_pattern_that_is_promised(name, pattern):
         account = Account("s", unit, tuple((a, "0" * 64) for a in unit.pattern.names))
         assert Account.parse("s", json.loads(account.key)) == account
         assert account.sentence == f"{unit.account} [{account.digits}]"
-        assert unit.enforcement_text is not None
-        assert unit.enforcement_text.endswith("promised, not checked")
+        stated = english(*bound_on_records(unit, LEFT_OUT))
+        assert stated.endswith("this is assumed, not checked")
         assert all(f'"{a}"' in unit.account for a in unit.pattern.names)
-        assert (unit.pattern.describe in unit.enforcement_text, unit.pattern.describe in unit.describe()) == (
-            True,
-            True,
-        )
+        assert all(a in english(*describe_pattern(unit)) for a in unit.pattern.names)
+        assert english(*describe_pattern(unit)) in stated
+        assert unit.pattern.describe in unit.describe()
         enforced = PrivacyUnit("person", 12, neighbours, "pid", **pattern)
         assert enforced.account == PrivacyUnit("person", 1, neighbours, "pid").account
         assert enforced.bound == RecordBound("pid", 12, unit.pattern)
@@ -272,14 +274,18 @@ def test_an_id_says_whose_a_record_is(name):
 
 
 def test_the_enforcement_of_the_record_limit_is_stated():
-    assert PrivacyUnit().enforcement_text is None
-    assert PrivacyUnit("record", 2).enforcement_text == "at most 2 records of each record: promised, not checked"
-    assert PrivacyUnit("person").enforcement_text == "at most 1 record of each person: promised, not checked"
-    assert "at most 3 records of each person: enforced, column 'pid'; " in BY_ID.enforcement_text
+    assert bound_on_records(PrivacyUnit(), LEFT_OUT) == ()
+    assumed = "; this is assumed, not checked"
+    assert (
+        english(*bound_on_records(PrivacyUnit("record", 2), LEFT_OUT)) == f"at most 2 records of each record{assumed}"
+    )
+    assert english(*bound_on_records(PrivacyUnit("person"), LEFT_OUT)) == f"at most 1 record of each person{assumed}"
+    enforced = "at most 3 records of each person; fitnoise enforces this by the column 'pid'; "
+    assert english(*bound_on_records(BY_ID, LEFT_OUT)).startswith(enforced)
     for unit in (PrivacyUnit(), PrivacyUnit("person", 12, once_per=["m"])):
-        assert unit.between_draws.startswith("from draw to draw of a series every record stays in its cells, and is")
-    assert BY_ID.between_draws.startswith("from draw to draw of a series one id stands for one unit")
-    assert all(x.between_draws.endswith(": promised, not checked") for x in (PrivacyUnit(), BY_ID))
+        assert between_draws(unit).id == "report.records.draws_by_cell"
+    assert between_draws(BY_ID).id == "report.records.draws_by_id"
+    assert all(english(between_draws(x)).startswith("assumed, not checked: ") for x in (PrivacyUnit(), BY_ID))
 
 
 def test_a_person_by_an_id_comes_or_goes_even_where_one_is_replaced():
@@ -389,7 +395,7 @@ def test_shares_are_counted_of_all_records_by_an_id():
     unit = PrivacyUnit("person", id="pid", count="shares")
     assert (unit.count, unit.parts, unit.bound) == (CountBasis.SHARES, SHARES_PER_RECORD, RecordBound("pid", None))
     assert unit.describe() == "one person (all records, in shares of one, by column 'pid'), add-or-remove-one"
-    assert unit.enforcement_text == "all records of each person, in equal shares of one: enforced, column 'pid'"
+    assert [m.id for m in bound_on_records(unit, LEFT_OUT)] == ["report.records.shares"]
     assert unit.account == "one person (by 'pid'), add-or-remove-one"
     plain_unit = PrivacyUnit("person", id="pid", count=CountBasis.RECORDS)
     assert (plain_unit.count, plain_unit.parts, plain_unit.bound) == (CountBasis.RECORDS, 1, RecordBound("pid", 1))
@@ -411,12 +417,14 @@ def test_merged_records_are_described():
     assert PrivacyUnit("person", 3, id="pid").bound == RecordBound("pid", 3)
     assert 'enforced by column \'pid\', with "pay" and "tax" added up)' in unit.describe()
     assert "added up" not in PrivacyUnit("person", 3, id="pid").describe()
-    merged = 'records of one person alike in all else are one, with their "pay" and "tax" added up'
-    assert unit.merge_text == merged
-    assert f"enforced, column 'pid'; {merged}; of one with more, a rule" in unit.enforcement_text
+    merged = "records of one person that agree in all else become one, with their pay, tax added up"
+    assert english(*merged_records(unit)) == merged
+    assert f"by the column 'pid'; {merged}; for a person with more, a rule" in english(
+        *bound_on_records(unit, LEFT_OUT)
+    )
     plain_unit = PrivacyUnit("person", 3, id="pid")
-    assert plain_unit.merge_text is None
-    assert "enforced, column 'pid'; of one with more, a rule" in plain_unit.enforcement_text
+    assert merged_records(plain_unit) == ()
+    assert "by the column 'pid'; for a person with more, a rule" in english(*bound_on_records(plain_unit, LEFT_OUT))
     with refused("spec.sum-within-unit-needs-id"):
         PrivacyUnit("person", 3, sum_within_unit=["pay"])
 

@@ -17,10 +17,10 @@ from dense import merging, table_matrix
 from fitnoise.interfaces.cli import main
 from fitnoise.interfaces.exports.export import export
 from fitnoise.interfaces.pages import fragments
-from fitnoise.interfaces.pages.translation import translator
 from fitnoise.interfaces.reports.releases import verification_report
 from fitnoise.interfaces.studio.planner import proof
 from fitnoise.kernel.domain import Binned, Ordered
+from fitnoise.messages import translator
 from fitnoise.reading.layouts import layout
 from fitnoise.request.coverage import list_values, uncounted
 from fitnoise.request.workloads import Family, Sum

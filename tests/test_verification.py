@@ -762,7 +762,7 @@ def test_a_changed_plan_file_is_reported_or_is_another_plan_that_keeps_its_word(
                 check_plan(other, gap=other.publication.gap or 1e-5)
                 assert other.hash != PLAN.hash
                 accepted.add(".".join(map(str, place)))
-    assert {"tables.0.status", "spec.title"} <= accepted
+    assert "spec.title" in accepted
     for part in (
         "tables.0.cost",
         "tables.0.strategy.0.scale",

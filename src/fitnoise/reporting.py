@@ -1,11 +1,11 @@
-"""The content of reports as data: sentences, tables and values. An interface determines only their form.
+"""The content of reports as data: messages, tables and values. An interface determines only their form.
 
-    Report ── Section ── sentences, which name values in braces: "rho = {rho}"
+    Report ── Section ── messages, each with an id and typed values
                       ── values ── a key for programs, a plain JSON value, a kind
                       ── tables ── columns ── a name for programs, a heading for people, a kind
 
 Values are stored in full; their kind states the number of digits for people. So people and programs get equal numbers,
-on a terminal, as JSON or on a page.
+on a terminal, as JSON or on a page, in every language.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, final
 
-from fitnoise.messages import Plain, Value, ValueKind
+from fitnoise.messages import Content, Message, Translator, Value, ValueKind, translator
 
 
 class HtmlDisplay:
@@ -35,12 +35,12 @@ class HtmlDisplay:
 class ReportColumn:
     """A column of a table.
 
-    name: The name of the column for programs. heading: The heading for people; None if they do not see the column.
-    spoken: True if only people see it, and documents do not have it.
+    name: The name of the column for programs. heading: The heading for people: a message, or the name of an attribute;
+    None if they do not see the column. spoken: True if only people see it, and documents do not have it.
     """
 
     name: str
-    heading: str | None = None
+    heading: Message | str | None = None
     kind: ValueKind = ValueKind.TEXT
     spoken: bool = False
 
@@ -62,8 +62,8 @@ class ReportTable:
 
     key: str
     columns: tuple[ReportColumn, ...]
-    rows: tuple[tuple[Plain, ...], ...]
-    foot: tuple[tuple[Plain, ...], ...] = ()
+    rows: tuple[tuple[Content, ...], ...]
+    foot: tuple[tuple[Content, ...], ...] = ()
 
     def __post_init__(self) -> None:
         for what, used in (("named", [c.name for c in self.columns]), ("headed", [h for h in self.headings if h])):
@@ -80,22 +80,17 @@ class ReportTable:
         return cls(key, asked, tuple(tuple(row[c.name] for c in asked) for row in rows))
 
     @property
-    def headings(self) -> tuple[str, ...]:
+    def headings(self) -> tuple[Message | str, ...]:
         """The headings of the columns that people see."""
         return tuple(c.heading for c in self.columns if c.heading is not None)
 
     @property
-    def cells(self) -> tuple[tuple[tuple[ReportColumn, Plain], ...], ...]:
+    def cells(self) -> tuple[tuple[tuple[ReportColumn, Content], ...], ...]:
         """The values that people see, row by row and then the foot, each with its column."""
         return tuple(
             tuple((c, x) for c, x in zip(self.columns, row, strict=True) if c.heading is not None)
             for row in (*self.rows, *self.foot)
         )
-
-    @property
-    def words(self) -> tuple[tuple[str, ...], ...]:
-        """The texts that people read below the headings, row by row."""
-        return tuple(tuple(c.kind.words(x) for c, x in row) for row in self.cells)
 
     def silent(self) -> ReportTable:
         """Return the table for documents only."""
@@ -107,22 +102,15 @@ class ReportTable:
 class Section:
     """The statements about one subject.
 
-    name: The title of its sentences; empty if they need no title. sentences: Sentences with the keys of values in
-    braces; all their other text is from this project. `place`: The path of its values and tables in a document: keys,
-    and indices of lists; empty for the document itself.
+    title: The title of its messages; None if they need no title. messages: Its sentences. `place`: The path of its
+    values and tables in a document: keys, and indices of lists; empty for the document itself.
     """
 
-    name: str
-    sentences: tuple[str, ...] = ()
+    title: Message | None = None
+    messages: tuple[Message, ...] = ()
     values: tuple[Value, ...] = ()
     tables: tuple[ReportTable, ...] = ()
     place: tuple[str | int, ...] = ()
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The sentences with their values."""
-        told = {v.key: v.kind.words(v.given) for v in self.values}
-        return tuple(sentence.format_map(told) for sentence in self.sentences)
 
     def __add__(self, more: Section) -> Section:
         """Return both sections as one: tables of one key with equal columns become one table."""
@@ -134,14 +122,14 @@ class Section:
                 tables[same[0]] = replace(own, rows=own.rows + table.rows, foot=own.foot + table.foot)
             else:
                 tables.append(table)
-        sentences, values = self.sentences + more.sentences, self.values + more.values
-        return replace(self, sentences=sentences, values=values, tables=tuple(tables))
+        messages, values = self.messages + more.messages, self.values + more.values
+        return replace(self, messages=messages, values=values, tables=tuple(tables))
 
 
 @final
 @dataclass(frozen=True)
 class Report:
-    """All statements about a plan, a release, a comparison or an account. Sections of one name and place are joined."""
+    """All statements about a plan, a release, a comparison or an account. Sections of one title and place are one."""
 
     title: str
     sections: tuple[Section, ...]
@@ -149,7 +137,7 @@ class Report:
     def __post_init__(self) -> None:
         found: dict[Any, Section] = {}
         for i, section in enumerate(self.sections):
-            own = (section.name, section.place) if section.name else i
+            own = (section.title, section.place) if section.title else i
             found[own] = found[own] + section if own in found else section
         object.__setattr__(self, "sections", tuple(found.values()))
 
@@ -172,7 +160,10 @@ def heading_beside(heading: str, names: Collection[str], number: str = "value") 
 
 
 def aligned(
-    table: ReportTable, format_cell: Callable[[str], str] = str, width: Callable[[str], int] = len
+    table: ReportTable,
+    format_cell: Callable[[str], str] = str,
+    width: Callable[[str], int] = len,
+    language: Translator | None = None,
 ) -> list[str]:
     """Return a table as lines of text, in columns, never cut.
 
@@ -180,9 +171,13 @@ def aligned(
         table: The table, of which people see a column.
         format_cell: A function that writes a cell where some letters are not available.
         width: A function that returns the width of a text, in letters of one width.
+        language: The language; None for English.
     """
+    language = language or translator("en", typeset=False)
     right = [c.kind.numeric for c in table.columns if c.heading is not None]
-    cells = [[format_cell(text) for text in row] for row in (table.headings, *table.words)]
+    texts = [[language.heading(x) for x in table.headings]]
+    texts += [[language.kind(c.kind, x) for c, x in row] for row in table.cells]
+    cells = [[format_cell(text) for text in row] for row in texts]
     widths = [max(map(width, column)) for column in zip(*cells, strict=True)]
     lines = []
     for row in cells:

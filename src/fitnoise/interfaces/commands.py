@@ -21,7 +21,6 @@ from fitnoise.interfaces.exports.export import contents, export
 from fitnoise.interfaces.exports.manifests import check_export
 from fitnoise.interfaces.pages.report import report as write_report
 from fitnoise.interfaces.pages.report import same
-from fitnoise.interfaces.pages.translation import translator
 from fitnoise.interfaces.reports.comparisons import answers_report, comparison_report, settings_report
 from fitnoise.interfaces.reports.ledgers import accounts_epsilon, ledger_report, more_section
 from fitnoise.interfaces.reports.plans import bounds_section, plan_report
@@ -41,7 +40,7 @@ from fitnoise.kernel.order import account
 from fitnoise.kernel.profiles import ChargedPlan, ceil_dyadic
 from fitnoise.kernel.units import Account, Privacy
 from fitnoise.mechanisms.projection import planning as projection
-from fitnoise.messages import Value
+from fitnoise.messages import Message, Value, translator
 from fitnoise.planning.accounting import Curve, curve
 from fitnoise.planning.comparison import assembled, compare, mechanisms_of
 from fitnoise.planning.comparison import plan as make_plan
@@ -382,7 +381,7 @@ def release_command(
         answers = done.finite.values() if plan.finite else ()
         receipt = receipt_report(plan, answers, output, to_write(plan, chosen), rise, balance)
         values = tuple(Value(key, x) for key, x in _dropped(found).items())
-        _print_report(replace(receipt, sections=(*receipt.sections, Section("", values=values))), as_json)
+        _print_report(replace(receipt, sections=(*receipt.sections, Section(values=values))), as_json)
 
 
 def series_status_command(plan_file: Path, series: Path, ledger_file: Path, as_json: bool) -> None:
@@ -663,7 +662,7 @@ def verify_command(
     return checked.ok
 
 
-def _with(checked: Verification, what: str, checks: Iterable[Check]) -> Verification:
+def _with(checked: Verification, what: Message, checks: Iterable[Check]) -> Verification:
     """Return a verification with further checks, of a thing that it did not cover before."""
     return Verification((*checked.checks, *checks), tuple(x for x in checked.unchecked if x != what))
 
@@ -790,7 +789,7 @@ def _print_report(report: Report, as_json: bool) -> None:
 
 def _file(output: Path | None) -> Section:
     """Return the section that names the file of a plan."""
-    return Section("", values=(Value("plan", None if output is None else str(output)),))
+    return Section(values=(Value("plan", None if output is None else str(output)),))
 
 
 def _check_names(result: Release, names: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ from fitnoise.interfaces.render import document
 from fitnoise.interfaces.reports.ledgers import balance_section
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel.ledger import Ledger
-from fitnoise.messages import Value, ValueKind
+from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.planning.comparison import plan as make_plan
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import release
@@ -67,15 +67,15 @@ def run(directory: Path | None, *, as_json: bool) -> dict[str, Any]:
             "Check the installation, and report this fault.",
             "The release stays in its directory.",
         )
-    spent = balance_section("ledger", balance)
+    spent = balance_section(Message("report.section.ledger"), balance)
     if not as_json:
         _print_release(folder, result, checked)
-        second_release = replace(spent, sentences=("(a second release like this one would be refused)",))
+        second_release = replace(spent, messages=(Message("report.demo.refused"),))
         show(Report("", (spent, second_release)))
         emit()
         emit(f"To move its margins: fitnoise studio {folder} (pip install 'fitnoise[studio]'), pages of this machine.")
     done = (Value("directory", str(folder / "release")), Value("verified", checked.ok))
-    return document(report.adding(Section("", values=done), spent))
+    return document(report.adding(Section(values=done), spent))
 
 
 def _free(base: Path) -> Path:
@@ -97,8 +97,8 @@ def _separate_cost(plan: Plan) -> Section:
     """Return the section with the cost of separate plans, each the best for its table."""
     w = plan.publication.workload
     rho = sum(make_plan(Workload(w.domain, [t], w.confidence)).rho for t in w.tables)
-    sentence = "each table planned as well as possible, but alone: rho = {separately_planned_rho}"
-    return Section("otherwise", (sentence,), (Value("separately_planned_rho", rho, ValueKind.COMPARED),))
+    values = (Value("separately_planned_rho", rho, ValueKind.COMPARED),)
+    return Section(Message("report.section.comparison"), (Message("report.demo.separate_plans", values),), values)
 
 
 def _print_plan(plan: Plan, report: Report) -> None:
@@ -120,12 +120,11 @@ def _print_release(folder: Path, result: Release, checked: Verification) -> None
     rows = result[name].iloc[32:40]
     emit(f"A few lines of the table {name!r} (95 % margins; negative values are kept, so that sums stay unbiased):")
     columns = (
-        ReportColumn("state", "state"),
-        ReportColumn("wages", "wages"),
-        ReportColumn("value", "value", ValueKind.ESTIMATE),
-        ReportColumn("moe", "± margin", ValueKind.ESTIMATE),
+        *(ReportColumn(attribute, attribute) for attribute in ("state", "wages")),
+        ReportColumn("value", Message("report.heading.value"), ValueKind.ESTIMATE),
+        ReportColumn("moe", Message("report.heading.moe"), ValueKind.ESTIMATE),
     )
-    show(Report("", (Section("", tables=(ReportTable.of(name, columns, rows.to_dict("records")),)),)))
+    show(Report("", (Section(tables=(ReportTable.of(name, columns, rows.to_dict("records")),)),)))
     top = result[name].query("wages == '200,000 or more'")
     total = result.sum(name, wages="200,000 or more")
     emit(f"Computed from it: all states, 200,000 or more: {total.value:,.1f} ± {total.moe:.1f}")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fitnoise.errors import ReleaseError
-from fitnoise.messages import translator
+from fitnoise.messages import english, translator
 from fitnoise.planning.accounting import FIXED_IN_ADVANCE, Curve
 from fitnoise.planning.plan import Plan
 from fitnoise.planning.what_if import FACTORS, Sweep, SweepProgress, privacy_curve, sweeps
@@ -139,7 +139,7 @@ def account_figure(curves: Mapping[str, Curve], delta: float) -> Figure:
         here = axes.axvline(delta, color="#333333", linestyle=":", linewidth=1.4)
         axes.set_xscale("log")
         axes.set_ylim(bottom=0)
-        axes.set_title(_text("page.figure.together") + f"\n{FIXED_IN_ADVANCE}")
+        axes.set_title(_text("page.figure.together") + f"\n{english(FIXED_IN_ADVANCE)}")
         axes.set_xlabel(_text("page.figure.delta"))
         axes.set_ylabel(_text("page.figure.epsilon"))
         _legend(axes, [*lines, here], [*names, _text("page.figure.delta_of_table")])

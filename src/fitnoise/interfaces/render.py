@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from rich.cells import cell_len
 
-from fitnoise.messages import Plain
+from fitnoise.messages import Content, Message, Translator, english, translator
 from fitnoise.reporting import Report, ReportTable, Section, aligned
 
 NAME_COLUMN_CHARACTERS = 11
@@ -42,30 +42,39 @@ def readable(text: str, encoding: str = "utf-8") -> str:
     return line
 
 
-def lines(report: Report, encoding: str = "utf-8") -> list[str]:
-    """Return a report for people: tables in columns, with sentences next to them. Empty lines separate tables."""
+def lines(report: Report, encoding: str = "utf-8", language: Translator | None = None) -> list[str]:
+    """Return a report for people: tables in columns, with sentences next to them. Empty lines separate tables.
+
+    Args:
+        report: The report.
+        encoding: The encoding of the stream that shows the lines.
+        language: The language; None for English.
+    """
+    language = language or translator("en", typeset=False)
     out: list[str] = []
     table_before = False
     for section in report.sections:
         tables = [t for t in section.tables if t.rows and t.headings]
-        if out and (tables or (table_before and section.sentences)):
+        if out and (tables or (table_before and section.messages)):
             out.append("")
-        out += [readable(line, encoding) for line in _introduced(section)]
+        out += [readable(line, encoding) for line in _introduced(section, language)]
         for i, table in enumerate(tables):
-            out += [""] * (i > 0) + aligned(table, lambda text: readable(text, encoding), cell_len)
-        if tables or section.sentences:
+            out += [""] * (i > 0) + aligned(table, lambda text: readable(text, encoding), cell_len, language)
+        if tables or section.messages:
             table_before = bool(tables)
     return out
 
 
-def _introduced(section: Section) -> list[str]:
-    if not section.name:
-        return list(section.words)
-    return [f"{'' if i else section.name:<{NAME_COLUMN_CHARACTERS}}{words}" for i, words in enumerate(section.words)]
+def _introduced(section: Section, language: Translator) -> list[str]:
+    texts = map(language.write, section.messages)
+    if section.title is None:
+        return list(texts)
+    title = language.write(section.title)
+    return [f"{'' if i else title:<{NAME_COLUMN_CHARACTERS - 1}} {text}" for i, text in enumerate(texts)]
 
 
 def document(report: Report) -> dict[str, Any]:
-    """Return a report for programs: plain JSON values, all numbers in full."""
+    """Return a report for programs: plain JSON values, all numbers in full, and all sentences with their ids."""
     whole: dict[str | int, Any] = {}
     for section in report.sections:
         own = whole
@@ -74,16 +83,19 @@ def document(report: Report) -> dict[str, Any]:
         own.update({v.key: v.given for v in section.values if not v.spoken})
         for table in section.tables:
             own[table.key] = [*own.get(table.key, ()), *_rows(table)]
-    return cast("dict[str, Any]", _listed(whole))
+    sentences = [{"id": m.id, "text": english(m)} for section in report.sections for m in section.messages]
+    return cast("dict[str, Any]", _listed(whole | {"sentences": sentences}))
 
 
-def _rows(table: ReportTable) -> Iterator[dict[str, Plain]]:
+def _rows(table: ReportTable) -> Iterator[dict[str, Content]]:
     for row in table.rows:
         yield {c.name: x for c, x in zip(table.columns, row, strict=True) if not c.spoken}
 
 
 def _listed(value: Any) -> Any:
     """Return the value in lists and dictionaries, as JSON is read back. Keys numbered from 0 make a list."""
+    if isinstance(value, Message):
+        return english(value)
     if isinstance(value, Mapping):
         inner = {key: _listed(x) for key, x in value.items()}
         return [*inner.values()] if inner and [*inner] == [*range(len(inner))] else inner

@@ -20,7 +20,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, TypeAlias, final
 
 import numpy as np
 
@@ -72,6 +72,12 @@ RESERVED = (
 
 DERIVED = ("low", "high", "told", "simulated_bias", "reliability")
 """Column names of tables made of a release: intervals, simulated bias, reliability. No attribute may take them."""
+
+CodingRule: TypeAlias = "tuple[str, Mapping[str, float | str]]"
+"""A rule for the reading of values: the id of its message, with the values of the message."""
+
+_MISSING_CODES: CodingRule = ("report.coding.missing_codes", {})
+"""The rule that codes of missing values are read as such, also outside the range."""
 
 
 Missing = Mapping[str, Iterable[Code]] | tuple[tuple[str, tuple[Code, ...]], ...]
@@ -152,9 +158,9 @@ class Attribute(abc.ABC):
         return self.own_position(value)
 
     @property
-    def coded(self) -> str | None:
-        """The sentence about the reading of values that differ from those of the cells; `None` where none do."""
-        return None
+    def coding_rules(self) -> tuple[CodingRule, ...]:
+        """The rules for the reading of values that differ from those of the cells; empty where none do."""
+        return ()
 
     @property
     def is_capped(self) -> bool:
@@ -502,9 +508,9 @@ class Categorical(Attribute):
         raise unknown_value(repr(value), "It must be a code or a label of the attribute.")
 
     @property
-    def coded(self) -> str | None:
-        """The sentence about the lookup; `None` without one."""
-        return None if self.lookup is None else f"looked up from {len(self.lookup):,} values of the data"
+    def coding_rules(self) -> tuple[CodingRule, ...]:
+        """The rule of the lookup; empty without one."""
+        return () if self.lookup is None else (("report.coding.lookup", {"count": len(self.lookup)}),)
 
     def declared(self) -> dict[str, Any]:
         """Return codes, and labels and a lookup where there are any."""
@@ -629,11 +635,13 @@ class Ordered(Attribute):
         return tuple(range(self.low, self.high + 1))
 
     @property
-    def coded(self) -> str | None:
-        """The sentence about clipped values; `None` without clipping."""
-        apart = any(isinstance(code, int) for codes in dict(self.missing or ()).values() for code in codes)
-        but = ", but for codes of missing values" if apart else ""
-        return f"below {self.low} as {self.low}, above {self.high} as {self.high}{but}" if self.clip else None
+    def coding_rules(self) -> tuple[CodingRule, ...]:
+        """The rules for clipped values; empty without clipping."""
+        if not self.clip:
+            return ()
+        codes = any(isinstance(code, int) for codes in dict(self.missing or ()).values() for code in codes)
+        clipped: CodingRule = ("report.coding.range", {"low": self.low, "high": self.high})
+        return (clipped, *([_MISSING_CODES] if codes else []))
 
     @property
     def is_capped(self) -> bool:
@@ -951,9 +959,9 @@ class Amount(Attribute):
         return knots
 
     @property
-    def coded(self) -> str | None:
-        """The sentence about cut values, and the steps in which amounts are read."""
-        return self.coded_up_to(self.upper_limit(None))
+    def coding_rules(self) -> tuple[CodingRule, ...]:
+        """The rules for cut values, and the steps in which amounts are read."""
+        return self.coding_rules_up_to(self.upper_limit(None))
 
     @property
     def is_capped(self) -> bool:
@@ -994,26 +1002,27 @@ class Amount(Attribute):
         ends = [(x.low, x.high) for x in parts] if parts else [(self.exact.low, Fraction(self.upper_limit(ceiling)))]
         return _short(max(abs(x) for pair in ends for x in pair))
 
-    def coded_up_to(self, top: float) -> str:
-        """Return the sentence about cut values for amounts up to a ceiling, and the steps in which they are read.
+    def coding_rules_up_to(self, top: float) -> tuple[CodingRule, ...]:
+        """Return the rules for cut values of amounts up to a ceiling, and the steps in which they are read.
 
         Args:
             top: The ceiling.
         """
         codes = any(isinstance(code, int) for codes in dict(self.missing or ()).values() for code in codes)
-        but = ", but for codes of missing values" if codes else ""
+        missing = [_MISSING_CODES] if codes else []
+        steps: CodingRule = ("report.coding.steps", {"step": _short(self.exact.step)})
         if not self.is_capped and top == self.upper_limit(None):
-            return f"in steps of {self.step}"
+            return (steps,)
         if self.by is None:
-            return f"below {self.low} as {self.low}, above {top} as {top}, in steps of {self.step}{but}"
-        told: dict[Steps, list[str]] = {}
-        for label, own in zip(self._labels, self.exact.classes, strict=False):
-            told.setdefault(own, []).append(label)
-        ranges = (
-            f"{', '.join(labels)} {_short(own.low)} to {_short(own.high)} in steps of {_short(own.step)}"
-            for own, labels in told.items()
-        )
-        return f"by {self.by}, and beyond as the ends: {'; '.join(ranges)}{but}"
+            return (("report.coding.range", {"low": _short(self.exact.low), "high": top}), steps, *missing)
+        classes: dict[Steps, list[str]] = {}
+        for label, scale in zip(self._labels, self.exact.classes, strict=False):
+            classes.setdefault(scale, []).append(label)
+        ranges: list[CodingRule] = []
+        for scale, labels in classes.items():
+            numbers = {"low": _short(scale.low), "high": _short(scale.high), "step": _short(scale.step)}
+            ranges.append(("report.coding.class", {"classes": ", ".join(labels), **numbers}))
+        return (("report.coding.by_class", {"attribute": self.by}), *ranges, *missing)
 
     def own_position(self, value: object) -> int:
         """Raise: records lie between the cells of an amount.

@@ -33,9 +33,6 @@ SHARES_PER_RECORD: Final = 2**20
 
 _DIGITS_SHOWN: Final = 12
 
-UNKNOWN_LEFT_OUT_TEXT: Final = "how many that leaves out is not said"
-"""The sentence about the number of records left out, where no question asks for it."""
-
 
 class Neighbours(enum.StrEnum):
     """The neighbour relation of two databases, for a unit that holds one record.
@@ -398,58 +395,13 @@ class PrivacyUnit:
         return RecordBound(self.id, self.max_records if self.parts == 1 else None, self.pattern, self.sum_within_unit)
 
     @property
-    def merge_text(self) -> str | None:
-        """The sentence about merged records of a unit; None where none are merged."""
-        if not self.sum_within_unit:
-            return None
-        return f"records of one {self.name} alike in all else are one, with their {self._added} added up"
-
-    @property
     def _added(self) -> str:
         return " and ".join(f'"{a}"' for a in self.sum_within_unit)
 
     @property
-    def enforcement_text(self) -> str | None:
-        """The sentence about the way in which the bound on records holds; None for a record, which is one.
-
-        **Guarantees**
-
-        - A bound that is not enforced is called a promise that is not checked.
-        """
-        if (self.name, self.max_records) == ("record", 1):
-            return None
-        if self.parts > 1:
-            return f"all records of each {self.name}, in equal shares of one: enforced, column '{self.id}'"
-        plural = "record" if self.max_records == 1 else "records"
-        what = f"at most {self.max_records} {plural} of each {self.name}{self.pattern.describe}"
-        if self.id is None:
-            return f"{what}: promised, not checked"
-        return (
-            f"{what}: enforced, column '{self.id}'; {'' if self.merge_text is None else f'{self.merge_text}; '}of one "
-            f"with "
-            f"more, a rule chooses from its own records which are counted, and {UNKNOWN_LEFT_OUT_TEXT}"
-        )
-
-    @property
-    def between_draws(self) -> str:
-        """The assumption about the records of a unit between two draws of a series, as a sentence.
-
-        Each period is drawn from frozen counts of earlier periods (:mod:`fitnoise.kernel.series`). All draws together
-        have the price of the records that were counted in them. A record that moves to another period between two draws
-        is counted twice. A record that moves to another cell of an attribute breaks the pattern of its unit. Both
-        hazards exist for every unit, also for a single record. With an id each period enforces the bound on its own
-        records, and earlier periods do not change that. An id must then stand for one unit in all periods.
-
-        **Guarantees**
-
-        - The sentence states that the assumption is not checked.
-        """
-        if self.id is not None:
-            return "from draw to draw of a series one id stands for one unit: promised, not checked"
-        return (
-            "from draw to draw of a series every record stays in its cells, and is counted in one period: promised, "
-            "not checked"
-        )
+    def is_record(self) -> bool:
+        """True if the unit is one record, so that no bound on its records has to hold."""
+        return (self.name, self.max_records) == ("record", 1)
 
     def cost_factor(self) -> int:
         """Return the ratio of the cost of one unit to the cost of one record: g², with g = `max_records`.

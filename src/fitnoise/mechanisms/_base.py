@@ -17,7 +17,7 @@ from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.order import CostLimit, DeclaredSize
 from fitnoise.kernel.units import Privacy
 from fitnoise.mechanisms.gaussian.rounding import variances_of
-from fitnoise.messages import Value
+from fitnoise.messages import Message, Value
 from fitnoise.reporting import Section
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import exchangeable_attributes
@@ -123,7 +123,8 @@ class SectorTablesPart(Protocol):
         """The rule that estimates the sectors."""
 
 
-UNBIASED_TEXT = "unbiased estimates; they may be negative and are not rounded"
+UNBIASED = Message("report.values.unbiased")
+"""The description of values without bias."""
 
 
 UNBIASED_ROUNDING = 1e-12
@@ -171,10 +172,10 @@ class TableMechanism(abc.ABC):
     unbiased: bool
     """True if the released values are unbiased."""
 
-    price_label: str
+    price_heading: Message
     """The quantity to which the shares of tables refer."""
 
-    equal_cost_text: str = "every record pays the same"
+    equal_cost: Message = Message("report.profile.equal")
     """The statement for a profile in which all cells have the same cost."""
 
     normal: bool
@@ -315,15 +316,15 @@ class TableMechanism(abc.ABC):
         del part
         return ()
 
-    def bias_text(self, part: TablePart) -> str:
+    def describe_bias(self, part: TablePart) -> tuple[Message, ...]:
         """Return the description of the values."""
         del part
-        return UNBIASED_TEXT
+        return (UNBIASED,)
 
     def report_setting(self, part: TablePart) -> Section:
         """Return the report's section on a small database."""
         del part
-        return Section("database", values=(Value("setting", None),))
+        return Section(Message("report.section.database"), values=(Value("setting", None),))
 
     @abc.abstractmethod
     def report_proof(self, part: TablePart) -> Iterator[Section]:
@@ -332,7 +333,7 @@ class TableMechanism(abc.ABC):
     def report_universal_bound(self, part: TablePart) -> Section:
         """Return the report's section on mechanisms of any kind."""
         del part
-        return Section("unbiased", values=(Value("unbiased_bound", None),))
+        return Section(Message("report.section.unbiased"), values=(Value("unbiased_bound", None),))
 
     def synthetic(self, part: TablePart) -> bool:
         """Return True if the mechanism releases a synthetic histogram."""

@@ -19,11 +19,13 @@ from fitnoise.mechanisms._base import Estimation, PlanPart, TableMechanism
 from fitnoise.mechanisms.documents import evidence_document, read_evidence, read_setting
 from fitnoise.mechanisms.gaussian.terms import terms, weighted_cost
 from fitnoise.mechanisms.summaries import TableSummary, target_text
+from fitnoise.messages import Message
 from fitnoise.request.publication import MAX_TEMPERATURE, Publication, Setting
 from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import Family, LazySequence
 from fitnoise.solving.certificates import Certificate, Evidence, ObjectiveTerms
 from fitnoise.solving.sectors import Decomposition
+from fitnoise.solving.statuses import read_status, write_status
 
 MAX_RHO = Fraction(10**100)
 """The largest ρ for which an ε is computed."""
@@ -35,8 +37,8 @@ class TablePart(PlanPart):
     """Tables, and the certified design that answers them.
 
     mechanism: The mechanism that answers the tables. publication: The request for these tables. strategy: The integers
-    to measure, with their noise scales. evidence: Dual weights that prove the bound. status: One sentence on the end
-    of the optimisation. setting: The index and the temperature of a small database; None for other tables.
+    to measure, with their noise scales. evidence: Dual weights that prove the bound. status: The sentences on the
+    end of the optimisation. setting: The index and the temperature of a small database; None for other tables.
 
     **Guarantees**
         * `exact_cost` is the exact cost of `strategy` for one protected unit.
@@ -51,7 +53,7 @@ class TablePart(PlanPart):
     publication: Publication
     strategy: Any
     evidence: Evidence
-    status: str
+    status: tuple[Message, ...]
     setting: Setting | None = None
 
     def __post_init__(self) -> None:
@@ -69,14 +71,6 @@ class TablePart(PlanPart):
             raise PlanError(
                 "mechanism-of-another-privacy",
                 "The mechanism of the plan gives another privacy than its publication states.",
-                "",
-                "Use the plan as fitnoise wrote it, or plan again.",
-                "Nothing was measured.",
-            )
-        if not self.status.isprintable():
-            raise PlanError(
-                "status-not-one-line",
-                "The status of the plan is not one line of printable text.",
                 "",
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was measured.",
@@ -362,7 +356,7 @@ class TablePart(PlanPart):
         return {
             "strategy": self.mechanism.write(self),
             "weights": evidence_document(self.evidence),
-            "status": self.status,
+            "status": write_status(self.status),
             **({} if self.setting is None else {"setting": vars(self.setting)}),
             "cost": {"cost_squared": str(self.exact_cost), "bound": stated},
         }
@@ -380,7 +374,7 @@ class TablePart(PlanPart):
             publication,
             mechanism.read(document["strategy"], mechanism.cell_structure(publication)),
             read_evidence(document["weights"]),
-            str(document["status"]),
+            read_status(document["status"]),
             read_setting(document.get("setting")),
         )
         if str(part.exact_cost) != stated:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -24,9 +24,11 @@ from fitnoise.errors import ReleaseError
 Plain: TypeAlias = "bool | int | float | str | Sequence[Plain] | Mapping[str, Plain] | None"
 """A value that JSON can hold. NaN and infinite numbers are excluded."""
 
+Content: TypeAlias = "Plain | Message | Sequence[Content] | Mapping[str, Content]"
+"""A value of a report: documents have a message in it as its English text."""
+
 NOTHING = "–"
 """The text that people read for a missing value."""
-
 
 _SIGNS: dict[str, dict[str, str]] = {"en": {"-": "−"}, "de": {"-": "−", ",": "\u202f", ".": ","}}
 """The signs of written numbers, from Python's: German groups digits by a narrow space (DIN 1333)."""
@@ -40,7 +42,7 @@ class ValueKind(enum.Enum):
     """The kind of a value, which determines the number of digits that people read (:func:`format`)."""
 
     TEXT = ("a text, or a number without rounding", "")
-    WORDS = ("a text of the catalogues, named by its id", "")
+    WORDS = ("a text of the catalogues, named by its message", "")
     CHECK = ("the outcome of a check", "")
     COUNT = ("a count", ",")
     NUMBER = ("a chosen number", ".6g")
@@ -70,33 +72,18 @@ class ValueKind(enum.Enum):
         """True if columns of this kind are flush right."""
         return self not in (ValueKind.TEXT, ValueKind.WORDS, ValueKind.CHECK)
 
-    def words(self, value: Plain) -> str:
-        """Return the text that people read. Text is printed unchanged in a column of any kind."""
-        if value is None or isinstance(value, str):
-            return NOTHING if value is None else value
-        if self is ValueKind.CHECK:
-            return "ok" if value else "FAILS"
-        if self is ValueKind.SIMULATED and isinstance(value, Sequence):
-            mean, deviation = value
-            return f"{format(mean, self.rounding)} ± {format(deviation, '.2g')}"
-        if isinstance(value, Sequence):
-            return ", ".join(self.words(x) for x in value)
-        if self is ValueKind.LEVEL and isinstance(value, int | float):
-            return f"{format(100 * value, self.rounding)} %"
-        return format(value, self.rounding)
-
 
 @final
 @dataclass(frozen=True)
 class Value:
     """A value with a name.
 
-    key: The name of the value for programs, and for sentences of its section. `given`: The value in full. spoken: True
-    if only sentences have it, and documents do not.
+    key: The name of the value for programs, and for texts. `given`: The value in full. spoken: True if only sentences
+    have it, and documents do not.
     """
 
     key: str
-    given: Plain
+    given: Content
     kind: ValueKind = ValueKind.TEXT
     spoken: bool = False
 
@@ -111,6 +98,21 @@ class Message:
 
     id: str
     values: tuple[Value, ...] = ()
+
+
+def rule_messages(rules: Iterable[tuple[str, Mapping[str, float | str]]]) -> tuple[Message, ...]:
+    """Return the messages of rules of the kernel, which names ids and values and imports no messages.
+
+    Args:
+        rules: For each rule the id of its message, and the values of the message.
+    """
+    return tuple(Message(text, tuple(Value(k, x, _kind(k, x)) for k, x in values.items())) for text, values in rules)
+
+
+def _kind(key: str, value: float | str) -> ValueKind:
+    if isinstance(value, str):
+        return ValueKind.TEXT
+    return ValueKind.COUNT if key == "count" else ValueKind.RESULT
 
 
 @dataclass(frozen=True)
@@ -130,24 +132,43 @@ class Translator:
         return self.texts[text_id].format_map(values)
 
     def write(self, message: Message) -> str:
-        """Return the sentence of a message, with its values."""
-        return self.texts[message.id].format_map({v.key: self.kind(v.kind, v.given) for v in message.values})
+        """Return the text of a message, with its values."""
+        text = self.texts[message.id]
+        return text.format_map({v.key: self.kind(v.kind, v.given) for v in message.values if f"{{{v.key}}}" in text})
+
+    def heading(self, heading: Message | str) -> str:
+        """Return the heading of a column: the text of a message, or the name of an attribute as it is."""
+        return heading if isinstance(heading, str) else self.write(heading)
 
     def number(self, x: float, decimals: int = 0) -> str:
         """Return a number with this many decimals."""
         text = f"{x:,.{decimals}f}"
         return self.format_digits(text[1:] if text.startswith("-") and not text.strip("-0.,") else text)
 
-    def kind(self, kind: ValueKind, value: Plain) -> str:
-        """Return a value of a report, as people read it."""
-        number = kind.numeric and isinstance(value, int | float) and not isinstance(value, bool)
-        return self.format_digits(kind.words(value)) if number and self.typeset else kind.words(value)
+    def kind(self, kind: ValueKind, value: Content) -> str:
+        """Return a value of a report, as people read it. Text is printed unchanged in a column of any kind."""
+        if isinstance(value, Message):
+            return self.write(value)
+        if value is None or isinstance(value, str):
+            return NOTHING if value is None else value
+        if kind is ValueKind.CHECK:
+            return self.texts["report.check.passed" if value else "report.check.failed"]
+        if isinstance(value, Sequence):
+            if kind is not ValueKind.SIMULATED:
+                return ", ".join(self.kind(kind, x) for x in value)
+            mean, deviation = value
+            return f"{self._digits(mean, kind.rounding)} ± {self._digits(deviation, '.2g')}"
+        return self._digits(value, kind.rounding) if kind.numeric else format(value)
+
+    def _digits(self, number: Any, rounding: str) -> str:
+        level = rounding == ValueKind.LEVEL.rounding
+        digits = f"{format(100 * number, rounding)} %" if level else format(number, rounding)
+        return self.format_digits(digits) if self.typeset else digits
 
     def format_digits(self, digits: str) -> str:
         """Return a number of Python's form in the form of this language: 1.7e-07 as 1.7 · 10⁻⁷."""
-        text = re.sub(r" ?%", "\u202f%", digits).translate(
-            {ord(sign): other for sign, other in _SIGNS[self.code].items()}
-        )
+        signs = {ord(sign): other for sign, other in _SIGNS[self.code].items()}
+        text = re.sub(r" ?%", "\u202f%", digits).translate(signs)
         return re.sub(r"(?:(?<!\d)1|(\d[\d.,]*))e([+−]?)0*(\d+)", _powered, text)
 
 
@@ -201,3 +222,8 @@ def translator(language: str, *, typeset: bool = True) -> Translator:
             place="language",
         )
     return Translator(language, catalogue(language), typeset)
+
+
+def english(*messages: Message) -> str:
+    """Return messages in English, with the letters of every terminal, separated by semicolons."""
+    return "; ".join(map(translator("en", typeset=False).write, messages))

@@ -36,8 +36,9 @@ from fitnoise.errors import LedgerError
 from fitnoise.kernel import privacy
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.units import Account
+from fitnoise.messages import Message
 
-FIXED_IN_ADVANCE: Final = "if all plans were fixed in advance, none after an answer of another one"
+FIXED_IN_ADVANCE: Final = Message("report.together.fixed_in_advance")
 """The condition under which a curve holds: it is printed wherever a number of the curve is."""
 
 _POINTS = 2**14

@@ -26,10 +26,12 @@ from fitnoise.mechanisms.gaussian import planning as fit_for_use
 from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.mechanisms.registry import mechanism_for
 from fitnoise.mechanisms.tables import TablePart
+from fitnoise.messages import Message, english
 from fitnoise.planning.plan import Plan
 from fitnoise.reporting import HtmlDisplay
 from fitnoise.request.publication import Budget, CellBudgets, Goal, Objective, Publication, SmallDatabase
 from fitnoise.request.workloads import Workload
+from fitnoise.solving.statuses import status_message
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -203,17 +205,22 @@ class Comparison(HtmlDisplay):
 
     Attributes:
         plan: The plan of the best alternative.
-        why: The cost of the other kind of noise.
+        reason: The cost of the other kind of noise, as a message.
         alternatives: All alternatives, the best one first.
         gaussian: The part for Gaussian noise, also where it is not the best.
         finite: The alternatives for the mechanism of each finite question.
     """
 
     plan: Plan
-    why: str
+    reason: Message
     alternatives: tuple[Alternative, ...]
     gaussian: TablePart
     finite: tuple[ChosenMechanism, ...] = ()
+
+    @property
+    def why(self) -> str:
+        """The cost of the other kind of noise, in English."""
+        return english(self.reason)
 
     @cached_property
     def total_error(self) -> float | None:
@@ -349,20 +356,25 @@ def compare(
     best = both[chosen.privacy]
     other = next((a for a in lines if a.privacy is not chosen.privacy), None)
     if other is None:
-        cannot = "cannot be planned" if sought else "was not looked for: there are many places, or joint cells"
-        why = f"pure noise takes epsilon = {min_pure:.4g} at least" if hopeless else f"pure noise {cannot}"
+        reason = status_message("report.status.pure_impossible" if sought else "report.status.pure_not_searched")
+        reason = status_message("report.status.pure_least", epsilon=min_pure) if hopeless else reason
     else:
-        noise_text = _NOISE_TEXTS[other.privacy].format(delta=delta)
-        ratio = other.epsilon / chosen.epsilon if request.budget is None else other.error / chosen.error
-        why = f"{noise_text} would take {ratio:.4g} times the {'epsilon' if request.budget is None else 'margins'}"
-    gaussian_or_pure = replace(best, status=f"{best.status}; {why}")
+        reason = _cost_of_other(chosen, other, delta, targets=request.budget is None)
+    gaussian_or_pure = replace(best, status=(*best.status, reason))
     plan = assembled(
         replace(gaussian_or_pure.publication, questions=publication.questions), [gaussian_or_pure], mechanisms
     )
-    return Comparison(plan, why, tuple(lines), gaussian, mechanisms)
+    return Comparison(plan, reason, tuple(lines), gaussian, mechanisms)
 
 
-_NOISE_TEXTS = {Privacy.PURE: "pure noise", Privacy.ZCDP: "Gaussian noise at delta = {delta:g}"}
+def _cost_of_other(chosen: Alternative, other: Alternative, delta: float, *, targets: bool) -> Message:
+    """Return the cost of the other kind of noise: its ε at equal targets, or its margins at an equal budget."""
+    times = other.epsilon / chosen.epsilon if targets else other.error / chosen.error
+    at_targets, at_budget, numbers = {
+        Privacy.PURE: ("report.status.pure_epsilon", "report.status.pure_margins", {}),
+        Privacy.ZCDP: ("report.status.gaussian_epsilon", "report.status.gaussian_margins", {"delta": delta}),
+    }[other.privacy]
+    return status_message(at_targets if targets else at_budget, times=times, **numbers)
 
 
 def _is_within_cap(plan: Plan | TablePart) -> bool:

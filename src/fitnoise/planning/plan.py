@@ -33,6 +33,7 @@ from fitnoise.mechanisms.gaussian.series import cut, past, refuse_out_of_time
 from fitnoise.mechanisms.registry import mechanism_by_name
 from fitnoise.mechanisms.summaries import FiniteSummary, TableSummary
 from fitnoise.mechanisms.tables import TablePart, refuse_boundless
+from fitnoise.messages import Message
 from fitnoise.reporting import HtmlDisplay
 from fitnoise.request.documents import Spec
 from fitnoise.request.publication import Publication, Setting
@@ -208,9 +209,9 @@ class Plan(HtmlDisplay):
         return self.table_part.evidence
 
     @property
-    def status(self) -> str:
-        """The outcome of the optimisation, as a sentence."""
-        return "; ".join(p.status for p in self.groups)
+    def status(self) -> tuple[Message, ...]:
+        """The outcome of the optimisation, as messages."""
+        return tuple(message for p in self.groups for message in p.status)
 
     @property
     def setting(self) -> Setting | None:

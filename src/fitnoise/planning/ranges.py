@@ -19,9 +19,8 @@ import numpy as np
 from fitnoise.kernel.domain import Amount, Domain, Ordered
 from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart
-from fitnoise.messages import Value, ValueKind
+from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.planning.plan import Plan
-from fitnoise.reporting import Section
 from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import EACH, Family, Sum, Table
 
@@ -30,16 +29,6 @@ FEW_RECORDS = 10.0
 
 FEW_SHARE = 1e-3
 """The fraction of a mean's records below which a warning is due."""
-
-RECORDS_WARNING = (
-    "Warning: the range may cut off more of {amount} than the margin of {table}: {records} records at twice {largest} "
-    "behind one number suffice, and no interval includes what is cut off"
-)
-
-SHARE_WARNING = (
-    "Warning: the range may cut off more of {amount} than the margin of {table}: {share} of its records at twice "
-    "{largest} suffice, and no interval includes what is cut off"
-)
 
 
 @final
@@ -119,14 +108,14 @@ def kappas(plan: Plan) -> Iterator[Kappa]:
             )
 
 
-def warnings(plan: Plan) -> Iterator[Section]:
+def warnings(plan: Plan) -> Iterator[Message]:
     """Yield a warning for each table whose range may cut off more than its margin.
 
     Args:
         plan: The plan; no data are read.
 
     Returns:
-        Sections of one sentence each. If the range depends on classes, the section is for the class with the least κ.
+        Messages. If the range depends on classes, the message is for the class with the least κ.
     """
     smallest: dict[str, Kappa] = {}
     for kappa in kappas(plan):
@@ -135,13 +124,13 @@ def warnings(plan: Plan) -> Iterator[Section]:
             smallest[name] = kappa
     for name, kappa in smallest.items():
         values = (
-            Value("amount", " × ".join(kappa.terms), spoken=True),
-            Value("table", f'"{name}"', spoken=True),
-            Value("largest", kappa.largest, ValueKind.RESULT, spoken=True),
-            Value("records", kappa.achieved, ValueKind.PEOPLE, spoken=True),
-            Value("share", kappa.fraction, ValueKind.CHANCE, spoken=True),
+            Value("amount", " × ".join(kappa.terms)),
+            Value("table", name),
+            Value("largest", kappa.largest, ValueKind.RESULT),
+            Value("records", kappa.achieved, ValueKind.PEOPLE),
+            Value("share", kappa.fraction, ValueKind.CHANCE),
         )
-        yield Section("", (SHARE_WARNING if kappa.fraction < FEW_SHARE else RECORDS_WARNING,), values)
+        yield Message("report.range.share" if kappa.fraction < FEW_SHARE else "report.range.records", values)
 
 
 def _cuts(domain: Domain, names: tuple[str, ...]) -> bool:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import abc
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, Self, final
 
 import numpy as np
@@ -31,12 +31,12 @@ from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arguments import describe_value
 from fitnoise.kernel.arrays import Floats, Indices
 from fitnoise.kernel.checks import is_integer, is_real
-from fitnoise.messages import ValueKind
+from fitnoise.messages import Message, Value, ValueKind, english, translator
 from fitnoise.reading.laws import law, level
 from fitnoise.reading.questions import MIXED_UNIVERSE_TEXT
 from fitnoise.reading.refusals import UNCOMPUTED
 from fitnoise.reading.similar_tests import BOX_ERROR_SHARE, difference, product, quotient, ranges
-from fitnoise.reporting import HtmlDisplay, ReportColumn, ReportTable, aligned, heading_beside
+from fitnoise.reporting import HtmlDisplay, ReportColumn, ReportTable, aligned
 from fitnoise.request.targets import checked_confidence, z_score
 
 if TYPE_CHECKING:
@@ -48,6 +48,24 @@ ROWS_PRINTED = 20
 
 MAX_PRINTED = 5_000
 """The largest number of intervals that are computed for a console; for more numbers, it shows none."""
+
+
+_HEADINGS = {
+    "value": Message("report.heading.value"),
+    "std_error": Message("report.heading.std_error"),
+    "moe": Message("report.heading.moe"),
+    "low": Message("report.heading.low"),
+    "high": Message("report.heading.high"),
+}
+"""The headings of the columns of numbers."""
+
+
+def _heading(name: str, labels: Collection[str]) -> Message:
+    """Return the heading of a column of numbers, different from the names of all attributes in the table."""
+    heading = _HEADINGS[name]
+    while english(heading) in labels:
+        heading = Message("report.heading.distinct", (Value("heading", heading, ValueKind.WORDS),))
+    return heading
 
 
 def _open(x: object) -> bool:
@@ -133,11 +151,10 @@ class LabelledNumbers(HtmlDisplay, abc.ABC):
         kinds = {"value": self._kind, "std_error": ValueKind.PEOPLE, "moe": ValueKind.PEOPLE} | dict.fromkeys(
             ("low", "high"), ValueKind.NUMBER
         )
-        headings = {"value": "value", "std_error": "standard error", "moe": "margin ±", "low": "from", "high": "to"}
         labels = [*self._rows.labels]
         columns = [ReportColumn(name, name) for name in labels]
         for name in frame.columns.drop(labels):
-            heading = heading_beside(headings[name], labels) if name in headings else None
+            heading = _heading(name, labels) if name in _HEADINGS else None
             columns.append(ReportColumn(name, heading, kinds.get(name, ValueKind.TEXT)))
         rows = ({k: None if _open(x) else x for k, x in row.items()} for row in frame.to_dict("records"))
         return ReportTable.of("rows", columns, rows)
@@ -150,10 +167,11 @@ class LabelledNumbers(HtmlDisplay, abc.ABC):
             frame = self.frame()
         except ReleaseError as error:  # a combination with a release in it has no interval
             return f"<{self.summary}: {error}>"
-        level = ValueKind.LEVEL.words(self.confidence)
+        language = translator("en", typeset=False)
+        level = language.kind(ValueKind.LEVEL, self.confidence)
         table = self.table(frame.head(ROWS_PRINTED))
         if not self._rows.labels:
-            texts = {column.name: column.kind.words(x) for column, x in table.cells[0]}
+            texts = {column.name: language.kind(column.kind, x) for column, x in table.cells[0]}
             interval = f"± {texts['moe']}" if "moe" in texts else f"from {texts['low']} to {texts['high']}"
             return f"<{self.summary}: {texts['value']} {interval} at {level}>"
         remaining = len(frame) - len(table.rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Self, final
@@ -13,10 +13,11 @@ from fitnoise.kernel.arguments import describe_value
 from fitnoise.kernel.designs.questions import QuestionKind
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.losses import Loss, rounded_up
-from fitnoise.kernel.units import UNKNOWN_LEFT_OUT_TEXT, PrivacyUnit
+from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.mechanisms.summaries import FiniteSummary
+from fitnoise.messages import Message, Value, ValueKind, english
+from fitnoise.planning import protection
 from fitnoise.planning.plan import Plan
-from fitnoise.planning.protection import warning_words
 from fitnoise.request.coverage import uncounted, uncounted_by_question
 from fitnoise.request.documents import Spec
 from fitnoise.request.publication import Publication
@@ -127,7 +128,7 @@ def describe(plan: Plan, table_names: Sequence[str], entry: EntryReference | Non
             "privacy_unit": unit.describe(),
             **_describe_enforcement(plan, unit),
             **({} if not plan.other_losses else {"other_units": [_other(plan, *x) for x in plan.other_losses]}),
-            **({"warnings": warned} if (warned := warning_words(plan)) else {}),
+            **({"warnings": warned} if (warned := [*map(english, protection.warnings(plan))]) else {}),
         },
         **({} if entry is None else {"ledger": entry.document()}),
         "tables": [
@@ -157,7 +158,7 @@ def describe(plan: Plan, table_names: Sequence[str], entry: EntryReference | Non
             else {}
         ),
         "written": "all" if has_all_files else list(table_names),
-        **_by_part(plan, [p.mechanism.bias_text(p) for p in plan.groups], "values"),
+        **_by_part(plan, [english(*p.mechanism.describe_bias(p)) for p in plan.groups], "values"),
         **_so_far(plan),
         "spec": Spec.from_publication((plan.full_series or plan).publication).document(),
         "versions": {name: metadata.version(name) for name in ("fitnoise", "numpy", "duckdb")},
@@ -183,7 +184,8 @@ def universe(part: Table | Family, domain: Domain) -> dict[str, dict[str, Any]]:
     """Return the values that a table does not count, by attribute, and the values as which others are read."""
     table = part if isinstance(part, Table) else part.template
     not_counted = {missing.name: missing.items for missing in uncounted(table, domain)}
-    values: dict[str, dict[str, Any]] = {"not_counted": not_counted, "coded": {**part.coded(domain)}}
+    coded = {a: english(*messages) for a, messages in part.coded(domain).items()}
+    values: dict[str, dict[str, Any]] = {"not_counted": not_counted, "coded": coded}
     return {key: entries for key, entries in values.items() if entries}
 
 
@@ -191,7 +193,7 @@ NOT_CUT_OFF = "no margin or interval includes what the range cuts off"
 """The sentence about sums and means of values that a range cuts."""
 
 
-def counted_as(table: Table, domain: Domain) -> tuple[dict[str, str], bool]:
+def counted_as(table: Table, domain: Domain) -> tuple[dict[str, tuple[Message, ...]], bool]:
     """Return the reading of the values that a table sums or averages, by attribute, and True if a range cuts them.
 
     Args:
@@ -200,7 +202,7 @@ def counted_as(table: Table, domain: Domain) -> tuple[dict[str, str], bool]:
     """
     names = table.summed or (() if table.averaged is None else table.averaged[:1])
     ceilings = any(isinstance(view, Sum) and view.ceiling is not None for _, view in table.views)
-    coded = {a: reading for a, reading in table.coded(domain).items() if a in names}
+    coded = {a: messages for a, messages in table.coded(domain).items() if a in names}
     return coded, ceilings or any(domain[a].is_capped for a in names)
 
 
@@ -215,7 +217,7 @@ def statistic(table: Table, domain: Domain) -> str:
     what = f"sum of {' × '.join(table.terms)}" if table.terms else what
     what = f"change of the {what}" if any(view.signed for _, view in table.views) else what
     coded, capped = counted_as(table, domain)
-    values = (f"values of {a} count {reading}" for a, reading in coded.items())
+    values = (f"values of {a} count {english(*messages)}" for a, messages in coded.items())
     return "; ".join([what, *values, *([NOT_CUT_OFF] if capped else [])])
 
 
@@ -236,7 +238,7 @@ def universe_text(plan: Plan, part: Table | Family) -> list[str]:
     if unit.bound is not None and unit.bound.max_records is not None:
         plural = "record" if unit.max_records == 1 else "records"
         counted.append(f"at most {unit.max_records} {plural} of each {unit.name}{unit.pattern.describe}")
-    counted += [] if unit.merge_text is None else [unit.merge_text]
+    counted += map(english, merged_records(unit))
     return [
         *(f"counted: {text}" for text in counted),
         *([f"left out: records whose value is dropped, by {', '.join(dropped)}"] if dropped else []),
@@ -263,24 +265,84 @@ def shares(plan: Plan) -> dict[str, str]:
     return {} if unit.parts == 1 else {"shares": f"each {unit.name} counts one, by equal shares of all records of one"}
 
 
-def enforcement_text(plan: Plan, unit: PrivacyUnit) -> str | None:
+def describe_enforcement(plan: Plan, unit: PrivacyUnit) -> tuple[Message, ...]:
     """Return how the bound on the records of a unit is kept, and for a series the assumption between its draws.
 
-    None if the unit is a record, and the plan is released at once.
+    Empty if the unit is a record, and the plan is released at once.
+
+    **Guarantees**
+        * A bound that is not enforced is called an assumption that is not checked.
     """
-    questions = [f"{q.name!r}" for q in plan.publication.questions if q.question is QuestionKind.LEFT_OUT]
-    sentence = unit.enforcement_text
-    if sentence is not None and unit.id is not None and questions:
-        sentence = sentence.replace(UNKNOWN_LEFT_OUT_TEXT, f"of how many some are left out, tells {questions[0]}")
-    if plan.publication.series is None:
-        return sentence
-    return unit.between_draws if sentence is None else f"{sentence}; {unit.between_draws}"
+    draws = () if plan.publication.series is None else (between_draws(unit),)
+    asked = [q.name for q in plan.publication.questions if q.question is QuestionKind.LEFT_OUT]
+    left_out = Message("report.records.unknown_left_out")
+    if asked:
+        left_out = Message("report.records.left_out", (Value("question", asked[0]),))
+    return (*bound_on_records(unit, left_out), *draws)
+
+
+def bound_on_records(unit: PrivacyUnit, left_out: Message) -> tuple[Message, ...]:
+    """Return how the bound on the records of a unit is kept; empty if the unit is one record.
+
+    Args:
+        unit: The unit.
+        left_out: The statement about the number of records that the bound leaves out.
+    """
+    if unit.is_record:
+        return ()
+    name, column = Value("unit", unit.name), Value("column", unit.id)
+    if unit.parts > 1:
+        return (Message("report.records.shares", (name, column)),)
+    most = Value("records", unit.max_records, ValueKind.COUNT)
+    bound = Message("report.records.at_most_one" if unit.max_records == 1 else "report.records.at_most", (name, most))
+    pattern = tuple(describe_pattern(unit))
+    if unit.id is None:
+        return (bound, *pattern, Message("report.records.assumed"))
+    merged = merged_records(unit)
+    chosen = Message("report.records.chosen", (name,))
+    return (bound, *pattern, Message("report.records.enforced", (column,)), *merged, chosen, left_out)
+
+
+def merged_records(unit: PrivacyUnit) -> tuple[Message, ...]:
+    """Return the statement about merged records of a unit; empty where none are merged."""
+    values = (Value("unit", unit.name), Value("amounts", unit.sum_within_unit))
+    return (Message("report.records.merged", values),) if unit.sum_within_unit else ()
+
+
+def describe_pattern(unit: PrivacyUnit) -> Iterator[Message]:
+    """Yield the rules of the pattern that the records of a unit keep to, one message for each rule."""
+    name, pattern = Value("unit", unit.name), unit.pattern
+    if pattern.once_per:
+        yield Message("report.records.once_per", (name, Value("attributes", pattern.once_per)))
+    for attribute, most in pattern.per_value:
+        values = (name, Value("attribute", attribute), Value("records", most, ValueKind.COUNT))
+        yield Message("report.records.one_per_value" if most == 1 else "report.records.per_value", values)
+    for attribute, steps in pattern.separation:
+        values = (name, Value("attribute", attribute), Value("steps", steps, ValueKind.COUNT))
+        yield Message("report.records.separation", values)
+    if pattern.fixed:
+        yield Message("report.records.fixed", (name, Value("attributes", pattern.fixed)))
+
+
+def between_draws(unit: PrivacyUnit) -> Message:
+    """Return the assumption about the records of a unit between two draws of a series.
+
+    Each period is drawn from frozen counts of earlier periods (:mod:`fitnoise.kernel.series`). All draws together have
+    the price of the records that were counted in them. A record that moves to another period between two draws is
+    counted twice. A record that moves to another cell of an attribute breaks the pattern of its unit. Both hazards
+    exist for every unit, also for a single record. With an id each period enforces the bound on its own records, and
+    earlier periods do not change that. An id must then stand for one unit in all periods.
+
+    **Guarantees**
+        * The message states that the assumption is not checked.
+    """
+    return Message("report.records.draws_by_cell" if unit.id is None else "report.records.draws_by_id")
 
 
 def _describe_enforcement(plan: Plan, unit: PrivacyUnit) -> dict[str, str]:
-    """Return the sentence of :func:`enforcement_text` as an entry of release.json; empty without a sentence."""
-    sentence = enforcement_text(plan, unit)
-    return {} if sentence is None else {"records": sentence}
+    """Return the text of :func:`describe_enforcement` as an entry of release.json; empty without a message."""
+    messages = describe_enforcement(plan, unit)
+    return {"records": english(*messages)} if messages else {}
 
 
 def _other(plan: Plan, unit: PrivacyUnit, loss: Loss) -> dict[str, Any]:

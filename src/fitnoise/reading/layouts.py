@@ -22,6 +22,7 @@ import scipy.sparse as sp
 
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.domain import Amount, Attribute, Categorical, Domain, Ordered
+from fitnoise.messages import Message
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.combining import Combination
 from fitnoise.reading.derived_tables import DerivedTables
@@ -109,7 +110,7 @@ class TableLayout:
     biased: bool
     summed: tuple[str, ...]
     averaged: str | None
-    counted: tuple[dict[str, str], bool]
+    counted: tuple[dict[str, tuple[Message, ...]], bool]
     signed: bool
 
     @property

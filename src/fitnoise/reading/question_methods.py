@@ -11,6 +11,7 @@ import numpy as np
 from fitnoise.errors import DomainError, ReleaseError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.domain import Amount, Domain, Ordered
+from fitnoise.messages import english, rule_messages
 from fitnoise.reading.estimates import Estimates, Ratios, RowLabels
 from fitnoise.reading.linear_forms import AnswerSource
 from fitnoise.reading.quantiles import Quantiles
@@ -324,5 +325,8 @@ class QuestionMixin(abc.ABC):
 
 def _cut(name: str, attribute: Amount | Ordered, ceiling: float | None) -> tuple[str, ...]:
     """Return the cuts of an attribute's values in words; empty if there are none."""
-    text = attribute.coded_up_to(attribute.upper_limit(ceiling)) if isinstance(attribute, Amount) else attribute.coded
-    return () if text is None else (f"{name}: {text}",)
+    if isinstance(attribute, Amount):
+        rules = attribute.coding_rules_up_to(attribute.upper_limit(ceiling))
+    else:
+        rules = attribute.coding_rules
+    return (f"{name}: {english(*rule_messages(rules))}",) if rules else ()

@@ -18,8 +18,9 @@ from fitnoise.kernel.domain import Amount, Domain
 from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.units import Neighbours, PrivacyUnit
 from fitnoise.mechanisms.tables import TablePart
+from fitnoise.messages import english, rule_messages
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.description import describe
+from fitnoise.reading.description import describe, describe_enforcement
 from fitnoise.reading.release import Release
 from fitnoise.request.record import RecordSpec
 
@@ -97,7 +98,7 @@ def _declared(domain: Domain, name: str) -> str:
     if not isinstance(attribute, Amount):
         return f"{domain.sizes[name]:,} cells"
     if attribute.by is not None:
-        return ", or ".join([str(attribute.coded), *attribute.missing_cells])
+        return ", or ".join([english(*rule_messages(attribute.coding_rules)), *attribute.missing_cells])
     range_text = f"{attribute.low:,} to {attribute.high:,} in steps of {attribute.step:,}"
     return ", or ".join([range_text, *attribute.missing_cells])
 
@@ -115,10 +116,9 @@ def _neighbours(plan: Plan, unit: PrivacyUnit) -> Iterator[str]:
     replaces = unit.neighbours is Neighbours.REPLACE_ONE
     how = f"in what the records of one {unit.name} say" if replaces else f"in whether one {unit.name} is there at all"
     yield f"Two data sets are adjacent if they differ {how}"
-    if unit.enforcement_text is not None:
-        yield f"That there are {unit.enforcement_text}" if unit.parts == 1 else f"Counted are {unit.enforcement_text}"
-    if plan.publication.series is not None:
-        yield f"{unit.between_draws[0].upper()}{unit.between_draws[1:]}"
+    for message in describe_enforcement(plan, unit):
+        text = english(message)
+        yield f"{text[0].upper()}{text[1:]}"
     for other, loss in plan.other_losses:
         yield f"For {other.describe()}, rho is {float(loss.rho):.6g}"
 
@@ -143,7 +143,9 @@ def _details(charge: dict[str, Any]) -> Iterator[str]:
 
 
 def _post_processing(part: TablePart) -> str:
-    return f"Tables are rebuilt from the noisy answers so that they agree: {part.mechanism.bias_text(part)}"
+    return (
+        f"Tables are rebuilt from the noisy answers so that they agree: {english(*part.mechanism.describe_bias(part))}"
+    )
 
 
 def _composition(release: Release) -> Iterator[str]:

@@ -30,6 +30,7 @@ from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.kernel.units import Account
 from fitnoise.mechanisms.documents import ROUNDING, disagreements, parse
 from fitnoise.mechanisms.tables import TablePart
+from fitnoise.messages import Message
 from fitnoise.planning.accounting import LedgerLine, UnitPrice
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.combining import Combination, check_tables, read_combination
@@ -93,12 +94,12 @@ class Verification:
 
     Attributes:
         checks: One for each claim.
-        unchecked: Things that no check covers, in words: the charge where no ledger was given, and files made from the
+        unchecked: Things that no check covers: the charge where no ledger was given, and files made from the
             release that lie elsewhere.
     """
 
     checks: tuple[Check, ...]
-    unchecked: tuple[str, ...] = ()
+    unchecked: tuple[Message, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -106,15 +107,15 @@ class Verification:
         return all(c.holds for c in self.checks)
 
 
-CHARGE = "the charge, without the ledger (--ledger)"
+CHARGE = Message("report.unchecked.charge")
 
-DERIVED = "integer tables and combinations made of the release (--integers, --combination)"
+DERIVED = Message("report.unchecked.derived")
 
-REPORT = "reports of the release (--report)"
+REPORT = Message("report.unchecked.report")
 
-EXPORT = "workbooks, LaTeX files and data packages of the release (--export)"
+EXPORT = Message("report.unchecked.export")
 
-RECORD = "records for a registry, figures, answers to questions: make these again and compare"
+RECORD = Message("report.unchecked.record")
 
 UNCHECKED = (CHARGE, DERIVED, REPORT, EXPORT, RECORD)
 """Things that the checks of a release directory do not cover, each with the option that checks it."""

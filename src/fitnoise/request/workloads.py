@@ -26,8 +26,9 @@ from fitnoise.errors import DomainError, WorkloadError
 from fitnoise.kernel.arguments import checked, describe_value
 from fitnoise.kernel.checks import is_integer, is_real
 from fitnoise.kernel.codings import EXACT_FLOAT_LIMIT
-from fitnoise.kernel.domain import RESERVED, Amount, Attribute, Categorical, Domain, Hierarchy, Ordered
+from fitnoise.kernel.domain import RESERVED, Amount, Attribute, Categorical, CodingRule, Domain, Hierarchy, Ordered
 from fitnoise.kernel.selections import Form, Selection
+from fitnoise.messages import Message, rule_messages
 from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal, Target, TargetKind, checked_confidence
 
 QUERY = "query"
@@ -91,9 +92,9 @@ class View(abc.ABC):
         del attribute
         return ()
 
-    def coded(self, attribute: Attribute) -> str | None:
-        """Return in words the coding of values that are not shown; None if there are no such values."""
-        return attribute.coded
+    def coding_rules(self, attribute: Attribute) -> tuple[CodingRule, ...]:
+        """Return the rules for the coding of values that are not shown; empty if there are no such values."""
+        return attribute.coding_rules
 
     def scale(self, attribute: Attribute) -> float:
         """Return the accuracy that the queries need for a target of 1."""
@@ -412,13 +413,11 @@ class Sum(View):
         """The word, with the ceiling if the view has one."""
         return self.word if self.ceiling is None else f"{self.word} up to {self.ceiling}"
 
-    def coded(self, attribute: Attribute) -> str | None:
-        """Return in words that amounts are cut to the ceiling."""
-        return (
-            attribute.coded_up_to(attribute.upper_limit(self.ceiling))
-            if isinstance(attribute, Amount)
-            else attribute.coded
-        )
+    def coding_rules(self, attribute: Attribute) -> tuple[CodingRule, ...]:
+        """Return the rules by which amounts are cut to the ceiling."""
+        if isinstance(attribute, Amount):
+            return attribute.coding_rules_up_to(attribute.upper_limit(self.ceiling))
+        return attribute.coding_rules
 
     def operator(self, attribute: Attribute) -> op.Operator:
         """Return the amount that each cell adds: whole numbers, in units of their own."""
@@ -699,14 +698,14 @@ class Table:
                 left[a] = cells
         return left
 
-    def coded(self, domain: Domain) -> dict[str, str]:
-        """Return in words the coding of values that are not shown, by attribute.
+    def coded(self, domain: Domain) -> dict[str, tuple[Message, ...]]:
+        """Return the coding of values that are not shown, by attribute.
 
         Args:
             domain: The domain of the table.
         """
         names = domain if self.matrix is not None else self.attributes
-        return {a: words for a in names if (words := self.view(a).coded(domain[a])) is not None}
+        return {a: rule_messages(rules) for a in names if (rules := self.view(a).coding_rules(domain[a]))}
 
     def labels(self, domain: Domain) -> dict[str, tuple[str | int, ...]]:
         """Return the row labels for each column of the released table.
@@ -1335,13 +1334,13 @@ class Family(LazySequence[Table]):
     def __len__(self) -> int:
         return math.comb(len(self.pattern_attributes), self.order)
 
-    def coded(self, domain: Domain) -> dict[str, str]:
-        """Return in words the coding of values that are not shown, by attribute of any of the tables.
+    def coded(self, domain: Domain) -> dict[str, tuple[Message, ...]]:
+        """Return the coding of values that are not shown, by attribute of any of the tables.
 
         Args:
             domain: The domain of the tables.
         """
-        among = {a: words for a in self.pattern_attributes if (words := domain[a].coded) is not None}
+        among = {a: rule_messages(rules) for a in self.pattern_attributes if (rules := domain[a].coding_rules)}
         return among | self.template.coded(domain)
 
     def _build(self, i: int) -> Table:

@@ -21,11 +21,11 @@ Progress = Callable[[int, float], None]
 
 
 class Status(StrEnum):
-    """The reason why a solve ended, as a sentence with the step to take."""
+    """The reason why a solve ended, as the id of its sentence."""
 
-    CONVERGED = "the requested gap was reached"
-    ITERATIONS = "stopped at the iteration limit; the plan is valid at the gap stated, more iterations may narrow it"
-    STALLED = "no further progress in floating point; the plan is valid at the gap stated"
+    CONVERGED = "report.status.converged"
+    ITERATIONS = "report.status.iterations"
+    STALLED = "report.status.stalled"
 
 
 @final

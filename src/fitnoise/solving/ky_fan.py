@@ -115,13 +115,13 @@ RITZ = 1e-9
 
 
 class KyFanStatus(StrEnum):
-    """The reason why a search ended, as a sentence with the step to take."""
+    """The reason why a search ended, as the id of its sentence."""
 
-    CONVERGED = "the requested gap was reached"
-    CLOSED_FORM = "the optimum is known in closed form"
-    EVALUATIONS = "stopped at the limit of evaluations; the design is valid at the gap stated, more may narrow it"
-    TIME = "stopped at the time limit; the design is valid at the gap stated, more time may narrow it"
-    STALLED = "no further progress in floating point; the design is valid at the gap stated"
+    CONVERGED = "report.status.converged"
+    CLOSED_FORM = "report.status.closed_form"
+    EVALUATIONS = "report.status.evaluations"
+    TIME = "report.status.time"
+    STALLED = "report.status.stalled"
 
 
 @final

@@ -37,9 +37,11 @@ from fitnoise.algebra import rules
 from fitnoise.algebra.backends import NUMPY
 from fitnoise.errors import PlanError
 from fitnoise.kernel.arrays import Floats
+from fitnoise.messages import Message
 from fitnoise.solving import interior_point, solver
 from fitnoise.solving._base import Progress, Solution, Weights
 from fitnoise.solving.problems import Block, Problem, QuerySource
+from fitnoise.solving.statuses import status_message
 
 STAGES = 24
 """The largest number of reductions."""
@@ -75,14 +77,14 @@ class RefinedSolution:
     profile: The profile of every cell.
     levels: The largest profile decided by each stage.
     complete: True if the profile is the lexicographically least.
-    status: The same fact as a sentence.
+    status: The same fact as a message.
     """
 
     factors: list[Floats]
     profile: Floats
     levels: tuple[float, ...]
     complete: bool
-    status: str
+    status: Message
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,25 +184,25 @@ class _Recursion:
     def run(self, weights: Weights) -> RefinedSolution:
         start: Weights | None = weights
         best: RefinedSolution | None = None
-        why = f"stopped after {STAGES} stages"
+        why, numbers = "report.status.refined_stages", {"stages": STAGES}
         for _ in range(STAGES):
             stage = _Stage(self, start)
             if start is not None and not stage.is_final and stage.active is None:  # now without start weights
                 stage = _Stage(self, None)
             level = stage.level
             if self.levels and level > self.levels[-1] * (1 + MAX_RELATIVE_RISE):
-                why = "a level rose"
+                why, numbers = "report.status.refined_rise", {}
                 break
             self.levels.append(level)
             outcome = self._outcome_of(stage)
             if outcome is None:
-                why = "precision was lost"
+                why, numbers = "report.status.refined_precision", {}
                 break
             best = outcome
             if stage.is_final:
                 return best
             if not stage.reduce():
-                why = "what is active cannot be told in floating point"
+                why, numbers = "report.status.refined_active", {}
                 break
             start = None
         if best is None:
@@ -211,8 +213,7 @@ class _Recursion:
                 "Plan without refinement.",
                 "No plan was made.",
             )
-        status = f"profile lexicographically least to level {len(best.levels)}, then any: {why}"
-        return replace(best, complete=False, status=status)
+        return replace(best, complete=False, status=status_message(why, levels=len(best.levels), **numbers))
 
     def free_squares(self) -> Floats:
         """Return Σ ‖l_j‖² over the free part: 0 for numbers that are finished, (M,)."""
@@ -246,10 +247,10 @@ class _Recursion:
         if profile.max() > self.levels[0] * (1 + MAX_RELATIVE_RISE):
             return None
         n = len(self.levels)
-        status = f"profile lexicographically least ({n} {'level' if n == 1 else 'levels'})"
+        outcome = status_message("report.status.refined_level" if n == 1 else "report.status.refined_levels", levels=n)
         rest = iter(factors)
         stacks = [np.stack([next(rest) for _ in range(count)]) for count in self.counts]
-        return RefinedSolution(stacks, profile, tuple(self.levels), True, status)
+        return RefinedSolution(stacks, profile, tuple(self.levels), True, outcome)
 
 
 def _written_out(b: Block) -> list[_Flat]:

@@ -21,8 +21,8 @@ from fitnoise.interfaces.exports.latex import latex
 from fitnoise.interfaces.exports.manifests import IN_FOLDER, check_export, manifest, manifest_place, versions_for
 from fitnoise.interfaces.exports.packages import package
 from fitnoise.interfaces.exports.workbooks import workbook
-from fitnoise.interfaces.pages.translation import translator
 from fitnoise.kernel.arguments import checked
+from fitnoise.messages import translator
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.derived_tables import DerivedTables
 from fitnoise.reading.layouts import Tabled, layout, publication_of

@@ -17,8 +17,8 @@ from fitnoise.interfaces.pages.fragments import (
     numbers,
     title,
 )
-from fitnoise.interfaces.pages.translation import Translator
 from fitnoise.interfaces.render import readable
+from fitnoise.messages import Translator
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.layouts import Label, Tabled, TableLayout
 

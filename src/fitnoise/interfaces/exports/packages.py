@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from fitnoise.interfaces.pages.fragments import caption, notes
-from fitnoise.interfaces.pages.translation import translator
 from fitnoise.kernel.codings import Code
 from fitnoise.kernel.domain import RESERVED, Attribute, Categorical
+from fitnoise.messages import translator
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.description import describe
 from fitnoise.reading.integer_tables import SIMULATED

@@ -10,8 +10,8 @@ from typing import Any
 
 from fitnoise import __version__
 from fitnoise.interfaces.pages.fragments import MARKS, caption, hashes, heading, labelled, notes, numbers, title
-from fitnoise.interfaces.pages.translation import Translator
 from fitnoise.interfaces.render import readable
+from fitnoise.messages import Translator
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.layouts import Tabled, TableLayout, releases
 from fitnoise.reading.refusals import missing_package

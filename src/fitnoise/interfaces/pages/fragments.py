@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial, reduce
 from importlib import resources
@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Any, final
 
 from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.pages.charts import Lines, Strips, chart
-from fitnoise.interfaces.pages.translation import Translator, translator
 from fitnoise.interfaces.render import readable
 from fitnoise.interfaces.reports.plans import table_label, warned
 from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.units import Pattern, PrivacyUnit
-from fitnoise.messages import ValueKind
+from fitnoise.messages import Message, Translator, ValueKind, translator
 from fitnoise.planning.ranges import summarised_tables
 from fitnoise.reading.bands import Band, Bands
 from fitnoise.reading.description import left_out
@@ -320,8 +319,8 @@ def caption(table: TableLayout, language: Translator) -> str:
         sentences.append(language.translate("page.caption.common_margin", margin=margin, level=level))
     coded, capped = table.counted
     sentences += [
-        language.translate("page.caption.coded", name=readable(name), coded=language.phrase(words).text)
-        for name, words in coded.items()
+        language.translate("page.caption.coded", name=readable(name), coded=_list(language, rules))
+        for name, rules in coded.items()
     ]
     sentences += [language.translate("page.caption.cut")] if capped else []
     return " ".join(sentences)
@@ -372,7 +371,7 @@ def notes(table: TableLayout, language: Translator, tabled: Tabled, bands: Bands
     method = [language.translate(way, plan=plans), *filter(None, (meaning(language, h) for h in columns))]
     if table.biased:
         group = plan.group(table.name)
-        method.append(language.sentence(group.mechanism.bias_text(group)).text)
+        method += map(language.write, group.mechanism.describe_bias(group))
     yield " ".join(method)
     if bands is not None and table.bands is not None:
         care, wide = (language.kind(ValueKind.LEVEL, x) for x in (bands.reliable, bands.care))
@@ -405,14 +404,19 @@ def _universe(workload: Workload, name: str, plan: Plan, language: Translator) -
     for values in left:
         yield language.translate("page.universe.uncounted", values=listed(values, language))
     for attribute, coded in table.coded(workload.domain).items():
-        yield language.translate("page.universe.coded", name=attribute, coded=language.phrase(coded).text)
+        yield language.translate("page.universe.coded", name=attribute, coded=_list(language, coded))
 
 
 def uncounted_by_table(plan: Plan, language: Translator) -> list[tuple[str, str]]:
     """Return the tables that leave values out, each with these values in a language."""
     domain = plan.publication.workload.domain
     found = ((table_label(s.name, s.tables), uncounted(table, domain)) for s, table in summarised_tables(plan))
-    return [(name, "; ".join(listed(x, language) for x in left)) for name, left in found if left]
+    return [(language.heading(name), "; ".join(listed(x, language) for x in left)) for name, left in found if left]
+
+
+def _list(language: Translator, messages: Sequence[Message]) -> str:
+    """Return messages in a language, separated by semicolons."""
+    return "; ".join(map(language.write, messages))
 
 
 def listed(values: ValueList, language: Translator) -> str:

@@ -13,9 +13,8 @@ import pandas as pd
 from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.pages.charts import Mark, Scale
 from fitnoise.interfaces.pages.fragments import environment, fragment, render_table, report, style
-from fitnoise.interfaces.pages.translation import translator
 from fitnoise.interfaces.reports.comparisons import comparison_report
-from fitnoise.messages import NOTHING
+from fitnoise.messages import NOTHING, translator
 from fitnoise.planning.comparison import Comparison
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.comparisons import LabelledNumbers

@@ -16,10 +16,10 @@ from typing import Any
 from fitnoise import __version__
 from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.pages.fragments import RenderedTable, digest, environment, render_table, style, title
-from fitnoise.interfaces.pages.translation import Translator, translator
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import answers_digest
+from fitnoise.messages import Message, Translator, translator
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.derived_tables import DerivedTables
@@ -42,8 +42,13 @@ REQUEST_KEYS = ("language", "bands", "totals", "tables")
 
 CLAIM = "the report is that of what was verified"
 
-SECTIONS_SHOWN_ELSEWHERE = ("price", "records", "counted")
-"""The sections of a plan's report that a page states in its own words."""
+SECTIONS_SHOWN_ELSEWHERE = (
+    None,
+    Message("report.section.price"),
+    Message("report.section.records"),
+    Message("report.section.counted"),
+)
+"""The titles of sections of a plan's report that a page states in its own words, or leaves out."""
 
 
 @checked(ReleaseError, "No file was written.")
@@ -147,9 +152,7 @@ def content(
     plan, release = (what, None) if isinstance(what, Plan) else (what.plan, what)
     views = [] if release is None else _views(release, _names(release, chosen), told, bands, totals=totals)
     count = sum(len(p.publication.workload.tables) for p in plan.groups)
-    own = (
-        replace(s, tables=()) for s in plan_report(plan).sections if s.name and s.name not in SECTIONS_SHOWN_ELSEWHERE
-    )
+    own = (replace(s, tables=()) for s in plan_report(plan).sections if s.title not in SECTIONS_SHOWN_ELSEWHERE)
     return {
         **beside(),
         "plan": plan,

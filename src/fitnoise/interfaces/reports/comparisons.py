@@ -9,7 +9,7 @@ from fitnoise.mechanisms.finite.selection import ChosenMechanism
 from fitnoise.mechanisms.gaussian import budgets
 from fitnoise.mechanisms.projection import report as projection
 from fitnoise.mechanisms.projection.simulation import SettingChoice
-from fitnoise.messages import Value, ValueKind
+from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.planning.comparison import Comparison
 from fitnoise.planning.plan import Plan
 from fitnoise.reporting import Report, ReportColumn, ReportTable, Section
@@ -20,39 +20,42 @@ def comparison_report(publication: Publication, comparison: Comparison, delta: f
     """Return both kinds of noise for the same tables, Gaussian noise at δ; and the mechanisms for questions."""
     budget = publication.budget
     columns = (
-        ReportColumn("privacy", "privacy"),
-        ReportColumn("family", "strategies"),
-        ReportColumn("epsilon", "epsilon" if budget is None else None, ValueKind.COMPARED),
-        ReportColumn("error", None if budget is None else "margins ×", ValueKind.COMPARED),
-        ReportColumn("ratio", "ratio to bound", ValueKind.RATIO),
-        ReportColumn("answers", "noisy answers", ValueKind.COUNT),
-        ReportColumn("seconds", "seconds", ValueKind.SECONDS),
+        ReportColumn("privacy", Message("report.heading.privacy")),
+        ReportColumn("family", Message("report.heading.strategies")),
+        ReportColumn("epsilon", Message("report.heading.epsilon") if budget is None else None, ValueKind.COMPARED),
+        ReportColumn("error", None if budget is None else Message("report.heading.margin_factor"), ValueKind.COMPARED),
+        ReportColumn("ratio", Message("report.heading.ratio_to_bound"), ValueKind.RATIO),
+        ReportColumn("answers", Message("report.heading.noisy_answers"), ValueKind.COUNT),
+        ReportColumn("seconds", Message("report.heading.seconds"), ValueKind.SECONDS),
     )
     rows = ({**vars(a), "privacy": a.privacy.value} for a in comparison.alternatives)
     chosen = comparison.plan.publication.privacy.value
-    spent = "at the targets" if budget is None else "at epsilon = {spent}"
-    total = "meeting every target takes {total_error} times the least sum of variances at its cost, by Gaussian noise"
-    values = (
-        Value("delta", delta, ValueKind.NUMBER),
-        Value("spent", 0.0 if budget is None else float(budget.epsilon or 0), ValueKind.NUMBER, spoken=True),
-    )
+    delta_value = Value("delta", delta, ValueKind.NUMBER)
+    terms = [Message("report.comparison.delta", (delta_value,))]
+    if budget is None:
+        terms.insert(0, Message("report.comparison.targets"))
+    else:
+        spent = Value("epsilon", float(budget.epsilon or 0), ValueKind.NUMBER)
+        terms.insert(0, Message("report.comparison.budget", (spent,)))
+    choice = (Value("privacy", chosen), Value("why", comparison.reason))
+    total = Value("total_error", comparison.total_error, ValueKind.RATIO)
     return Report(
         publication.title,
         (
-            Section("", values=(Value("hash", comparison.plan.hash),)),
-            Section("", tables=(ReportTable.of("alternatives", columns, rows),)),
+            Section(values=(Value("hash", comparison.plan.hash),)),
+            Section(tables=(ReportTable.of("alternatives", columns, rows),)),
             separate_budgets(comparison),
-            Section("", (f"{spent}; delta = {{delta}} for Gaussian noise, none for pure",), values),
+            Section(None, tuple(terms), (delta_value,)),
             Section(
-                "choice",
-                ("{privacy}; {why}",),
-                (Value("privacy", chosen), Value("why", comparison.why)),
+                Message("report.section.choice"),
+                (Message("report.comparison.choice", choice), comparison.reason),
+                choice,
                 place=("choice",),
             ),
             Section(
-                "total",
-                () if comparison.total_error is None else (total,),
-                (Value("total_error", comparison.total_error, ValueKind.RATIO),),
+                Message("report.section.total"),
+                () if comparison.total_error is None else (Message("report.comparison.total_error", (total,)),),
+                (total,),
             ),
             *choices(publication.questions, comparison.finite),
         ),
@@ -63,19 +66,19 @@ def separate_budgets(comparison: Comparison) -> Section:
     """Return the cost of manually chosen budgets of levels; empty if it is unknown."""
     own, others = comparison.gaussian.rho, budgets.separate_budgets_rho(comparison.gaussian)
     columns = (
-        ReportColumn("way", "of levels by hand"),
-        ReportColumn("rho", "rho", ValueKind.COMPARED),
-        ReportColumn("ratio", "times ours", ValueKind.RATIO),
+        ReportColumn("way", Message("report.heading.manual_budgets")),
+        ReportColumn("rho", Message("report.heading.rho"), ValueKind.COMPARED),
+        ReportColumn("ratio", Message("report.heading.times_plan"), ValueKind.RATIO),
     )
     rows = ({"way": way, "rho": rho, "ratio": rho / own} for way, rho in others.items())
-    return Section("", tables=(ReportTable.of("by_hand", columns, rows),) if others else ())
+    return Section(tables=(ReportTable.of("by_hand", columns, rows),) if others else ())
 
 
 def answers_report(plan: Plan, answers: Sequence[ChosenMechanism]) -> Report:
     """Return the mechanisms for questions alone."""
     return Report(
         plan.publication.title,
-        (Section("", values=(Value("hash", plan.hash),)), *choices(plan.publication.questions, answers)),
+        (Section(values=(Value("hash", plan.hash),)), *choices(plan.publication.questions, answers)),
     )
 
 
@@ -87,7 +90,7 @@ def settings_report(
     return Report(
         publication.title,
         (
-            Section("", values=(Value("hash", plan.hash),)),
+            Section(values=(Value("hash", plan.hash),)),
             projection.chosen(setting),
             projection.tried(choice),
             projection.explained(choice, plan.status),

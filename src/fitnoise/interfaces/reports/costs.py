@@ -1,4 +1,4 @@
-"""The wording of a cost: as ρ with its ε at δ, or, if all noise is pure, as ε alone."""
+"""The messages of a cost: ρ with its ε at δ, or, if all noise is pure, ε alone."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fitnoise.messages import Value, ValueKind
 
 @final
 @dataclass(frozen=True)
-class CostSentences:
-    """The sentences of a cost, to be filled with values of the report.
+class CostMessages:
+    """The ids of the messages of a cost, and the values that they need.
 
     `whole`: For the total of a plan.
     part: For a part, with its tables.
@@ -32,33 +32,27 @@ class CostSentences:
     pure: tuple[Value, Value] = (Value("epsilon_exact", None), Value("epsilon", None, ValueKind.COST, spoken=True))
 
 
-_GUESS = "a guess between two neighbouring data sets, equally likely before, is right at most {best_guess} of the time"
-
-_CONCENTRATED = CostSentences(
-    whole=(
-        "rho = {rho}   mu = {mu}   for {privacy_unit}",
-        "epsilon = {epsilon} at delta = {delta}, guaranteed",
-        _GUESS,
-    ),
-    part="{tables}: {mechanism}, rho = {rho}",
-    charged="rho = {rho}",
+_CONCENTRATED = CostMessages(
+    whole=("report.price.rho", "report.price.epsilon_at_delta", "report.price.best_guess"),
+    part="report.part.rho",
+    charged="report.charged.rho",
     measure="rho",
     epsilon=ValueKind.COMPARED,
     by_cell=True,
 )
 
-_PURE = CostSentences(
-    whole=("epsilon = {epsilon}, pure, for {privacy_unit}", "which implies rho = {rho} and mu = {mu}", _GUESS),
-    part="{tables}: {mechanism}, epsilon = {epsilon}, pure",
-    charged="epsilon = {epsilon}, rho = {rho}",
+_PURE = CostMessages(
+    whole=("report.price.pure", "report.price.implied", "report.price.best_guess"),
+    part="report.part.pure",
+    charged="report.charged.pure",
     measure="epsilon",
     epsilon=ValueKind.COST,
     by_cell=False,
 )
 
 
-def sentences_for(loss: Loss) -> CostSentences:
-    """Return the wording of a loss."""
+def messages_for(loss: Loss) -> CostMessages:
+    """Return the messages of a loss."""
     exact = loss.epsilon
     if exact is None:
         return _CONCENTRATED

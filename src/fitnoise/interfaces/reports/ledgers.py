@@ -9,9 +9,10 @@ from fitnoise.kernel import privacy
 from fitnoise.kernel.ledger import LedgerEntry, Quote
 from fitnoise.kernel.losses import Loss, best_guess
 from fitnoise.kernel.units import Account
-from fitnoise.messages import Plain, Value, ValueKind
+from fitnoise.messages import Content, Message, Value, ValueKind
 from fitnoise.planning.accounting import FIXED_IN_ADVANCE
 from fitnoise.planning.protection import ALMOST_CERTAIN_GUESS
+from fitnoise.reading.description import between_draws
 from fitnoise.reporting import Report, ReportColumn, ReportTable, Section
 
 
@@ -24,36 +25,34 @@ def ledger_report(
     """
     pure = any(e.epsilon is not None for e in entries)
     columns = (
-        ReportColumn("sequence", "entry", ValueKind.COUNT),
-        ReportColumn("time", "time"),
+        ReportColumn("sequence", Message("report.heading.entry"), ValueKind.COUNT),
+        ReportColumn("time", Message("report.heading.time")),
         ReportColumn("kind"),
-        ReportColumn("said", "kind", spoken=True),
-        ReportColumn("source", "account"),
-        ReportColumn("privacy_unit", "unit"),
+        ReportColumn("said", Message("report.heading.kind"), ValueKind.WORDS, spoken=True),
+        ReportColumn("source", Message("report.heading.account")),
+        ReportColumn("privacy_unit", Message("report.heading.unit")),
         ReportColumn("rho"),
-        ReportColumn("cost", "rho", ValueKind.COST, spoken=True),
+        ReportColumn("cost", Message("report.heading.rho"), ValueKind.COST, spoken=True),
         ReportColumn("rho_exact"),
         ReportColumn("epsilon"),
-        ReportColumn("paid", "epsilon" if pure else None, ValueKind.COST, spoken=True),
+        ReportColumn("paid", Message("report.heading.epsilon") if pure else None, ValueKind.COST, spoken=True),
         ReportColumn("plan"),
-        ReportColumn("named", "plan", spoken=True),
+        ReportColumn("named", Message("report.heading.plan"), ValueKind.WORDS, spoken=True),
         ReportColumn("composed_with"),
         ReportColumn("digest"),
     )
-    rest, told = (
-        (Value("leftovers", leftovers),),
-        ("{leftovers}: left by processes that were killed",) if leftovers else (),
-    )
+    rest = (Value("leftovers", leftovers),)
+    remains = (Message("report.ledger.leftovers", rest),) if leftovers else ()
     last = (Value("sequence", head[0], ValueKind.COUNT), Value("digest", head[1]))
-    accounts = [balance_section("", b, ("balances", i)) for i, b in enumerate(balances)]
+    accounts = [balance_section(None, b, ("balances", i)) for i, b in enumerate(balances)]
     return Report(
         "",
         (
-            *(accounts or [Section("", values=(Value("balances", []),))]),
-            Section("", tables=(ReportTable.of("entries", columns, map(_row, entries)),)),
+            *(accounts or [Section(values=(Value("balances", []),))]),
+            Section(tables=(ReportTable.of("entries", columns, map(_row, entries)),)),
             *_series(entries),
-            Section("", values=last, place=("head",)),
-            Section("unfinished" if leftovers else "", told, rest),
+            Section(values=last, place=("head",)),
+            Section(Message("report.section.unfinished") if leftovers else None, remains, rest),
         ),
     )
 
@@ -61,27 +60,19 @@ def ledger_report(
 def _series(entries: Sequence[LedgerEntry]) -> Iterator[Section]:
     """Yield the assumption between the draws of the charged series, for every unit."""
     begun = [e for e in entries if e.kind == "charge" and e.drawn_period is not None and e.drawn_period.period == 1]
-    said = dict.fromkeys(e.account.unit.between_draws for e in begun)
-    for i, assumption in enumerate(said):
-        own = [e.sequence for e in begun if e.account.unit.between_draws == assumption]
+    found = dict.fromkeys(between_draws(e.account.unit) for e in begun)
+    for i, assumption in enumerate(found):
+        own = [e.sequence for e in begun if between_draws(e.account.unit) == assumption]
         values = (Value("entries", own), Value("assumption", assumption))
-        yield Section("" if i else "series", (f"entry {{entries}}: {assumption}",), values, place=("series", i))
+        messages = (Message("report.series.entry" if len(own) == 1 else "report.series.entries", values), assumption)
+        yield Section(None if i else Message("report.section.series"), messages, values, place=("series", i))
 
 
-def balance_section(name: str, balance: Quote, location: tuple[str | int, ...] = ("balance",)) -> Section:
+def balance_section(title: Message | None, balance: Quote, location: tuple[str | int, ...] = ("balance",)) -> Section:
     """Return the spent cost of an account, and the rest of its cap."""
     cap, spent, limit = balance.cap, balance.epsilon_spent, balance.epsilon_cap
     unspent = balance.remaining
-    told = "more than any rho spent" if balance.spent is None else "rho {spent} spent"
-    told += " (epsilon {pure_spent}, pure)" if spent else ""
-    told += ", no cap is set" if cap is None else " of {cap}, {remaining} left"
-    if limit is not None:
-        told = "epsilon {pure_spent} spent of {pure_cap}, pure, {pure_left} left"
-        told = told if spent is not None else told.replace("epsilon {pure_spent}", "more than any epsilon")
     mu, most = balance.mu_squared_spent, balance.mu_squared_cap
-    if most is not None:
-        told = "{spoken_mu} spent of mu = {mu_cap} (squares add), {remaining} left as rho"
-        told = told.replace("{spoken_mu}", "more than any mu" if mu is None else "mu = {mu_spent}")
     pure_left = 0.0 if spent is None or limit is None else max(float(limit - spent), 0.0)
     values = (
         Value("source", balance.account.source),
@@ -101,29 +92,47 @@ def balance_section(name: str, balance: Quote, location: tuple[str | int, ...] =
         Value("pure_left", pure_left, ValueKind.COST, spoken=True),
     )
     warned, guesses = _warned(balance)
-    return Section(name, (f"{{source}} ({{privacy_unit}}): {told}", *warned), (*values, *guesses), place=location)
+    named = ("report.balance.account", _spent_text(balance), _left_text(balance))
+    return Section(title, (*(Message(text, values) for text in named), *warned), (*values, *guesses), place=location)
 
 
-def _warned(balance: Quote) -> tuple[list[str], tuple[Value, ...]]:
+def _spent_text(balance: Quote) -> str:
+    """Return the id of the message about the spent cost, in the measure of the cap."""
+    if balance.mu_squared_cap is not None:
+        return "report.balance.unbounded_mu" if balance.mu_squared_spent is None else "report.balance.mu"
+    if balance.epsilon_cap is not None:
+        return "report.balance.unbounded_epsilon" if balance.epsilon_spent is None else "report.balance.epsilon"
+    if balance.epsilon_spent:
+        return "report.balance.unbounded_rho_pure" if balance.spent is None else "report.balance.rho_pure"
+    return "report.balance.unbounded_rho" if balance.spent is None else "report.balance.rho"
+
+
+def _left_text(balance: Quote) -> str:
+    """Return the id of the message about the cap and the rest of it."""
+    if balance.mu_squared_cap is not None:
+        return "report.balance.mu_cap"
+    if balance.epsilon_cap is not None:
+        return "report.balance.epsilon_cap"
+    return "report.balance.no_cap" if balance.cap is None else "report.balance.rho_cap"
+
+
+def _warned(balance: Quote) -> tuple[list[Message], tuple[Value, ...]]:
     """Return the warnings about the spent cost of an account and about its cap, and the best guesses that they name.
 
     A cap on ρ is judged by the Gaussian release that fits it, μ² = 2ρ: such a release reaches its best guess.
     """
     pure, mu_squared, cap = balance.epsilon_cap, balance.mu_squared_cap, balance.cap
-    most = {
-        "spent_guess": best_guess(balance.spent, balance.mu_squared_spent),
-        "cap_guess": 0.5
-        if cap is None
-        else best_guess(None, privacy.pure_mu_squared(pure) if pure is not None else mu_squared or 2 * cap),
-    }
-    told = {
-        "spent_guess": "Warning: the releases so far protect almost no one: a guess between two neighbouring data sets "
-        "can be right in up to {spent_guess} of cases",
-        "cap_guess": "Warning: this cap protects almost no one: after a release within it a guess between two "
-        "neighbouring data sets can be right in {cap_guess} of cases",
-    }
-    warned = [sentence for key, sentence in told.items() if most[key] > ALMOST_CERTAIN_GUESS]
-    return warned, tuple(Value(key, guess, ValueKind.CHANCE) for key, guess in most.items())
+    spent = best_guess(balance.spent, balance.mu_squared_spent)
+    capped = 0.5
+    if cap is not None:
+        capped = best_guess(None, privacy.pure_mu_squared(pure) if pure is not None else mu_squared or 2 * cap)
+    guesses = (Value("spent_guess", spent, ValueKind.CHANCE), Value("cap_guess", capped, ValueKind.CHANCE))
+    texts = []
+    if spent > ALMOST_CERTAIN_GUESS:
+        texts.append("report.protected.spent")
+    if capped > ALMOST_CERTAIN_GUESS:
+        texts.append("report.protected.cap")
+    return [Message(text, guesses) for text in texts], guesses
 
 
 def more_section(quote: Quote, loss: Loss, delta: float) -> Section:
@@ -132,16 +141,14 @@ def more_section(quote: Quote, loss: Loss, delta: float) -> Section:
     loss: The cost of one release.
     delta: The δ at which the caps promise the same ε.
     """
+    title = Message("report.section.plan")
     if quote.more is None:
-        none = Value("more", None)
-        return Section("plan", ("no cap is set: any number of releases of this plan fits",), (none,), place=("plan",))
-    told = ["{more} more releases of this plan fit" if quote.more != 1 else "one more release of this plan fits"]
+        return Section(title, (Message("report.more.no_cap"),), (Value("more", None),), place=("plan",))
     values = [Value("more", quote.more, ValueKind.COUNT)]
+    messages = [Message("report.more.release" if quote.more == 1 else "report.more.releases", tuple(values))]
     other = _instead(quote, loss, delta)
     if other is not None:
         kind, (promised, size, more) = "rho" if quote.mu_squared_cap is not None else "mu", other
-        told.append(f"a cap of {kind} = {{instead}} promises the same epsilon = {{promised}} at delta = {{delta}}")
-        told.append("and leaves room for {more_instead} more")
         values += [
             Value("promised", promised, ValueKind.COMPARED),
             Value("delta", delta, ValueKind.NUMBER),
@@ -149,7 +156,10 @@ def more_section(quote: Quote, loss: Loss, delta: float) -> Section:
             Value("instead", size, ValueKind.COST, spoken=True),
             Value("more_instead", more, ValueKind.COUNT),
         ]
-    return Section("plan", tuple(told), tuple(values), place=("plan",))
+        equivalent = "report.more.rho_cap" if kind == "rho" else "report.more.mu_cap"
+        room = "report.more.release_instead" if more == 1 else "report.more.releases_instead"
+        messages += [Message(equivalent, tuple(values)), Message(room, tuple(values))]
+    return Section(title, tuple(messages), tuple(values), place=("plan",))
 
 
 def accounts_epsilon(
@@ -163,18 +173,20 @@ def accounts_epsilon(
         whom = (Value("source", balance.account.source), Value("privacy_unit", balance.account.sentence))
         found = epsilons[balance.account]
         if isinstance(found, str):
-            sentence, values = "{why}", [Value("epsilon", None), Value("why", found)]
+            values = [Value("epsilon", None), Value("why", found)]
+            texts = ["report.together.unknown"]
         else:
-            capped = balance.cap is not None
-            kept = "the cap holds whatever is chosen next" if capped else "no cap: bookkeeping, no promise"
-            sentence = f"epsilon = {{epsilon}} at delta = {{delta}}, {{assumption}}; {kept}"
             values = [
                 Value("epsilon", found, ValueKind.COMPARED),
                 Value("delta", delta, ValueKind.NUMBER),
                 Value("assumption", FIXED_IN_ADVANCE),
             ]
-        sentence = f"{{source}} ({{privacy_unit}}): {sentence}"
-        yield Section("" if i else "together", (sentence,), (*whom, *values), place=("together", i))
+            capped = "report.together.uncapped" if balance.cap is None else "report.together.capped"
+            texts = ["report.together.epsilon", FIXED_IN_ADVANCE.id, capped]
+        everything = (*whom, *values)
+        messages = tuple(Message(text, everything) for text in ("report.balance.account", *texts))
+        title = None if i else Message("report.section.together")
+        yield Section(title, messages, everything, place=("together", i))
 
 
 def _instead(quote: Quote, loss: Loss, delta: float) -> tuple[float, float, int] | None:
@@ -193,27 +205,42 @@ def _instead(quote: Quote, loss: Loss, delta: float) -> tuple[float, float, int]
     return promised, size, max(0, int(left / each)) if each else 0
 
 
-def _row(entry: LedgerEntry) -> dict[str, Plain]:
-    plan, others = entry.detail.get("plan"), ", ".join(plan[:12] for plan in entry.composed_plans)
-    own = "" if plan is None else str(plan)[:12]
+_ENTRY_KINDS = {
+    "cap": Message("report.entry.cap"),
+    "charge": Message("report.entry.charge"),
+    "refusal": Message("report.entry.refusal"),
+    "period": Message("report.entry.period"),
+    "answers": Message("report.entry.answers"),
+}
+"""The words for the kinds of entries."""
+
+
+def _row(entry: LedgerEntry) -> dict[str, Content]:
+    plan = entry.detail.get("plan")
+    own = Value("plan", "" if plan is None else str(plan)[:12])
+    others = Value("plans", [x[:12] for x in entry.composed_plans])
+    named = Message("report.label.composed_plan", (own, others)) if entry.composed_plans else own.given
     kind, most = entry.limit if entry.kind == "cap" else ("rho", entry.rho)
-    other = {"rho": "", "epsilon": f" on epsilon = {float(most):g}", "mu_squared": f" on mu = {privacy.mu(most):g}"}[
-        kind
-    ]
+    if kind == "rho":
+        said = _ENTRY_KINDS[entry.kind]
+    elif kind == "epsilon":
+        said = Message("report.entry.epsilon_cap", (Value("most", float(most), ValueKind.NUMBER),))
+    else:
+        said = Message("report.entry.mu_cap", (Value("most", privacy.mu(most), ValueKind.NUMBER),))
     return {
         "sequence": entry.sequence,
         "time": entry.time,
         "kind": entry.kind,
-        "said": f"{entry.kind}{other}",
+        "said": said,
         "source": entry.account.source,
         "privacy_unit": entry.account.sentence,
         "rho": float(entry.rho),
-        "cost": "" if other else float(entry.rho),
+        "cost": float(entry.rho) if kind == "rho" else "",
         "rho_exact": str(entry.rho),
         "epsilon": None if entry.epsilon is None else str(entry.epsilon),
         "paid": "" if entry.epsilon is None else float(entry.epsilon),
         "plan": plan,
-        "named": f"{own} beside {others}" if others else own,
+        "named": named,
         "composed_with": entry.composed_plans,
         "digest": entry.digest,
     }

@@ -1,10 +1,11 @@
 """The report of a plan: the accuracy of every table and question, the cost, and the proof.
 
-The sentences of single mechanisms are in `mechanisms/*/report.py`.
+The messages of single mechanisms are in `mechanisms/*/report.py`.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fitnoise.interfaces.reports.costs import sentences_for
+from fitnoise.interfaces.reports.costs import messages_for
 from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.domain import Hierarchy
 from fitnoise.kernel.losses import Loss, rounded_up
@@ -22,11 +23,11 @@ from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.mechanisms.gaussian import report as gaussian
 from fitnoise.mechanisms.summaries import TableSummary
 from fitnoise.mechanisms.tables import TablePart
-from fitnoise.messages import Value, ValueKind
+from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.planning import protection, ranges
 from fitnoise.planning.free_queries import free_counts, profile_of_plan
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.description import condition_texts, enforcement_text, left_out, shares, universe
+from fitnoise.reading.description import condition_texts, describe_enforcement, left_out, universe
 from fitnoise.reporting import Report, ReportColumn, ReportTable, Section
 from fitnoise.request.coverage import uncounted_by_question
 from fitnoise.request.publication import Goal
@@ -40,7 +41,7 @@ def plan_report(plan: Plan) -> Report:
     """Return the accuracy, cost and proof of a plan: of several parts, part by part; of a series, of all of it."""
     parts = (plan.full_series or plan).groups
     promised = (tables(plan.summaries, *_promised(plan.groups)), _questions(plan))
-    own = Section("", values=(Value("hash", plan.hash),), tables=(*promised, *_levels(plan)))
+    own = Section(values=(Value("hash", plan.hash),), tables=(*promised, *_levels(plan)))
     said = (s for i, p in enumerate(parts) for s in (_of_tables(p) if len(parts) == 1 else _of_several(i, p)))
     sections = (
         *warning_sections(plan),
@@ -61,7 +62,7 @@ def plan_report(plan: Plan) -> Report:
     return Report(plan.publication.title, sections)
 
 
-def warned(plan: Plan) -> Iterator[Section]:
+def warned(plan: Plan) -> Iterator[Message]:
     """Yield the warnings about a plan: that it protects almost no one, or that a range can cut off much."""
     yield from protection.warnings(plan)
     yield from ranges.warnings(plan)
@@ -69,9 +70,8 @@ def warned(plan: Plan) -> Iterator[Section]:
 
 def warning_sections(plan: Plan) -> Iterator[Section]:
     """Yield the warnings about a plan, and their list for documents."""
-    told = [*warned(plan)]
-    yield from told
-    yield Section("", values=(Value("warnings", [sentence for section in told for sentence in section.words]),))
+    messages = tuple(warned(plan))
+    yield Section(None, messages, (Value("warnings", messages),))
 
 
 def free_report(plan: Plan) -> Report:
@@ -82,16 +82,16 @@ def free_report(plan: Plan) -> Report:
 def _of_tables(part: TablePart) -> Iterator[Section]:
     """Yield the sections of tables: the meaning of their targets, their mechanism, and the proof."""
     yield _targets(part)
-    by_cell = sentences_for(part.loss).by_cell
+    by_cell = messages_for(part.loss).by_cell
     yield gaussian.profile(
         part.profile,
         part.slack,
         part.publication.unit,
         for_people=by_cell,
-        equal_cost_text=part.mechanism.equal_cost_text,
+        equal_cost=part.mechanism.equal_cost,
     )
     yield part.mechanism.report_setting(part)
-    yield Section("values", (part.mechanism.bias_text(part),))
+    yield Section(Message("report.section.values"), part.mechanism.describe_bias(part))
     yield from part.mechanism.report_proof(part)
     yield _search_outcome(part)
     yield part.mechanism.report_universal_bound(part)
@@ -106,9 +106,10 @@ def _of_several(i: int, part: TablePart) -> Iterator[Section]:
         Value("tables", [s.name for s in part.summaries]),
         Value("mechanism", part.mechanism.name),
         Value("rho", part.rho, ValueKind.COST),
-        *sentences_for(part.loss).pure,
+        *messages_for(part.loss).pure,
     )
-    yield Section(f"part {i + 1}", (sentences_for(part.loss).part,), values, place=place)
+    title = Message("report.section.part", (Value("part", i + 1, ValueKind.COUNT),))
+    yield Section(title, (Message(messages_for(part.loss).part, values),), values, place=place)
     for section in _of_tables(part):
         yield replace(section, place=(*place, *section.place))
 
@@ -120,27 +121,35 @@ def tables(
     names = (
         ReportColumn("name"),
         ReportColumn("tables", kind=ValueKind.COUNT),
-        ReportColumn("called", "table", spoken=True),
+        ReportColumn("called", Message("report.heading.table"), ValueKind.WORDS, spoken=True),
     )
     rows = ({"called": table_label(s.name, s.tables), **vars(s), **(more or {}).get(s.name, {})} for s in summaries)
-    return ReportTable.of("tables", (*names, ReportColumn("numbers", "numbers", ValueKind.COUNT), *columns), rows)
+    return ReportTable.of(
+        "tables", (*names, ReportColumn("numbers", Message("report.heading.numbers"), ValueKind.COUNT), *columns), rows
+    )
 
 
-def table_label(name: str, tables: int) -> str:
-    """Return a table by its name; a pattern in words, with the number of its tables."""
-    return name if tables == 1 else f"{name} ({tables:,} tables)"
+def table_label(name: str, tables: int) -> Message | str:
+    """Return a table by its name; a pattern as a message with the number of its tables."""
+    if tables == 1:
+        return name
+    return Message("report.label.pattern", (Value("name", name), Value("tables", tables, ValueKind.COUNT)))
 
 
 def _promised(parts: Sequence[TablePart]) -> Iterator[ReportColumn]:
     goals = {p.publication.objective.goal for p in parts}
     total = goals == {Goal.TOTAL_ERROR}
-    shares = {"value" if p.publication.objective.goal is Goal.HYBRID else p.mechanism.price_label for p in parts}
-    share = shares.pop() if len(shares) == 1 else "part"
-    yield ReportColumn("target", "target on average" if total else "target")
+    hybrid = Message("report.heading.share_of_objective")
+    headings = {hybrid if p.publication.objective.goal is Goal.HYBRID else p.mechanism.price_heading for p in parts}
+    price = headings.pop() if len(headings) == 1 else Message("report.heading.share_of_part")
+    target, achieved = "report.heading.target", "report.heading.achieved_moe"
+    if total:
+        target, achieved = "report.heading.target_on_average", "report.heading.worst_moe"
+    yield ReportColumn("target", Message(target))
     yield ReportColumn("confidence", kind=ValueKind.LEVEL)
-    yield ReportColumn("target_moe", "asked ±", ValueKind.PEOPLE)
-    yield ReportColumn("achieved_moe", "worst ±" if total else "achieved ±", ValueKind.PEOPLE)
-    yield ReportColumn("price", f"share of {share}", ValueKind.SHARE)
+    yield ReportColumn("target_moe", Message("report.heading.requested_moe"), ValueKind.PEOPLE)
+    yield ReportColumn("achieved_moe", Message(achieved), ValueKind.PEOPLE)
+    yield ReportColumn("price", price, ValueKind.SHARE)
 
 
 def _levels(plan: Plan) -> Iterator[ReportTable]:
@@ -168,16 +177,16 @@ def _levels(plan: Plan) -> Iterator[ReportTable]:
         if len(by_level) < 2 or len(by_level) == len(part.summaries):
             continue
         columns = (
-            ReportColumn("level", f"level of {name}"),
-            ReportColumn("places", "places", ValueKind.COUNT),
-            ReportColumn("tables", "tables", ValueKind.COUNT),
-            ReportColumn("least_moe", "from ±", ValueKind.PEOPLE),
-            ReportColumn("most_moe", "to ±", ValueKind.PEOPLE),
-            ReportColumn("price", "share of price", ValueKind.SHARE),
+            ReportColumn("level", Message("report.heading.level", (Value("attribute", name),)), ValueKind.WORDS),
+            ReportColumn("places", Message("report.heading.places"), ValueKind.COUNT),
+            ReportColumn("tables", Message("report.heading.tables"), ValueKind.COUNT),
+            ReportColumn("least_moe", Message("report.heading.least_moe"), ValueKind.PEOPLE),
+            ReportColumn("most_moe", Message("report.heading.most_moe"), ValueKind.PEOPLE),
+            ReportColumn("price", Message("report.heading.share_of_price"), ValueKind.SHARE),
         )
         rows = (
             {
-                "level": "all places" if depth < 0 else home.levels[depth],
+                "level": Message("report.label.all_places") if depth < 0 else home.levels[depth],
                 "places": 1 if depth < 0 else home.views[depth].size,
                 "tables": sum(s.tables for s, _ in own),
                 "least_moe": min(float(x.min()) for _, x in own),
@@ -192,19 +201,19 @@ def _levels(plan: Plan) -> Iterator[ReportTable]:
 def _questions(plan: Plan) -> ReportTable:
     """Return the accuracy of each question with finitely many answers."""
     columns = (
-        ReportColumn("name", "question"),
+        ReportColumn("name", Message("report.heading.question")),
         ReportColumn("question"),
-        ReportColumn("results", "results", ValueKind.COUNT),
-        ReportColumn("family", "mechanism"),
-        ReportColumn("epsilon", "epsilon", ValueKind.NUMBER),
+        ReportColumn("results", Message("report.heading.results"), ValueKind.COUNT),
+        ReportColumn("family", Message("report.heading.mechanism")),
+        ReportColumn("epsilon", Message("report.heading.epsilon"), ValueKind.NUMBER),
         ReportColumn("epsilon_exact"),
-        ReportColumn("hit_rate", "hit rate", ValueKind.CHANCE),
+        ReportColumn("hit_rate", Message("report.heading.hit_rate"), ValueKind.CHANCE),
         ReportColumn("confidence", kind=ValueKind.LEVEL),
-        ReportColumn("moe", "margin ±", ValueKind.RESULT),
-        ReportColumn("rank_moe", "rank margin ±", ValueKind.PEOPLE),
-        ReportColumn("mae", "MAE", ValueKind.PEOPLE),
-        ReportColumn("rmse", "RMSE", ValueKind.PEOPLE),
-        ReportColumn("leakage", "leakage (bits)", ValueKind.BITS),
+        ReportColumn("moe", Message("report.heading.moe"), ValueKind.RESULT),
+        ReportColumn("rank_moe", Message("report.heading.rank_moe"), ValueKind.PEOPLE),
+        ReportColumn("mae", Message("report.heading.mae"), ValueKind.PEOPLE),
+        ReportColumn("rmse", Message("report.heading.rmse"), ValueKind.PEOPLE),
+        ReportColumn("leakage", Message("report.heading.leakage_bits"), ValueKind.BITS),
     )
     promised = zip(plan.finite_summaries, plan.finite_epsilons, strict=True)
     return ReportTable.of("finite", columns, ({"epsilon_exact": str(e), **vars(s)} for s, e in promised))
@@ -213,34 +222,26 @@ def _questions(plan: Plan) -> ReportTable:
 def _targets(part: TablePart) -> Section:
     """Return the meaning of the targets, if they are not simply met one by one."""
     objective, relaxation = part.publication.objective, 1.0
-    total, told = objective.goal is Goal.TOTAL_ERROR, ""
+    total, text = objective.goal is Goal.TOTAL_ERROR, None
     if part.publication.budget is not None:
         relaxation = float(part.relaxation)
-        told = (
-            "relative: the budget buys {factor} times the margins asked for; it is spent whole (privacy.cap is what "
-            "they may cost at most)"
-        )
-        if total:
-            told = (
-                "relative: the budget buys {factor} times the margins asked for, on average of all variances "
-                "({weights} weights); it is spent whole (privacy.cap is what they may cost at most)"
-            )
+        text = "report.targets.budget_on_average" if total else "report.targets.budget"
     elif total:
-        told = "met on average of all variances ({weights} weights), not by each number"
+        text = "report.targets.on_average"
     values = (
-        Value("goal", objective.goal.value),
-        Value("relaxation", relaxation),
-        Value("factor", relaxation**0.5, ValueKind.FACTOR, spoken=True),
-        Value("weights", objective.weights.value, ValueKind.WORDS, spoken=True),
+        Value("factor", relaxation**0.5, ValueKind.FACTOR),
+        Value("weights", gaussian.WEIGHTS[objective.weights], ValueKind.WORDS),
     )
-    return Section("targets", (told,) if told else (), values)
+    messages = [] if text is None else [Message(text, values)]
+    if part.publication.budget is not None:
+        messages.append(Message("report.targets.spent"))
+    document = (Value("goal", objective.goal.value), Value("relaxation", relaxation))
+    return Section(Message("report.section.targets"), tuple(messages), document)
 
 
 def _price(plan: Plan) -> Section:
     """Return the total cost, and the unit that it protects."""
-    publication, words, paid = plan.publication, sentences_for(plan.loss), sum(plan.finite_epsilons)
-    what = "one finite answer" if len(plan.finite) == 1 else "{questions} finite answers"
-    of_it = (f"of it {what}: epsilon = {{paid}}, pure",) if plan.finite else ()
+    publication, words, paid = plan.publication, messages_for(plan.loss), sum(plan.finite_epsilons)
     values = (
         Value("privacy", " + ".join(dict.fromkeys(p.publication.privacy.value for p in plan.groups)) or "pure"),
         Value("privacy_unit", publication.unit.describe()),
@@ -252,10 +253,13 @@ def _price(plan: Plan) -> Section:
         Value("epsilon", plan.epsilon(), words.epsilon),
         words.pure[0],
         Value("best_guess", plan.best_guess, ValueKind.CHANCE),
-        Value("questions", len(plan.finite), ValueKind.COUNT, spoken=True),
-        Value("paid", float(paid), ValueKind.NUMBER, spoken=True),
     )
-    return Section("price", (*words.whole, *of_it), values)
+    messages = [Message(text, values) for text in words.whole]
+    if plan.finite:
+        asked = Value("questions", len(plan.finite), ValueKind.COUNT)
+        text = "report.price.finite_answer" if len(plan.finite) == 1 else "report.price.finite_answers"
+        messages.append(Message(text, (asked, Value("epsilon", float(paid), ValueKind.NUMBER))))
+    return Section(Message("report.section.price"), tuple(messages), values)
 
 
 def whom(plan: Plan, *, show_all: bool = True) -> Section:
@@ -280,44 +284,44 @@ def whom(plan: Plan, *, show_all: bool = True) -> Section:
             name = query.name if len(lists) == 1 else f"{query.name} {i}"
             rows += [{"table": name, "attribute": x.name, "not_counted": x.items, "coded": None} for x in own]
     columns = (
-        ReportColumn("table", "table"),
-        ReportColumn("attribute", "attribute"),
-        ReportColumn("not_counted", "not counted"),
-        ReportColumn("coded", "coded"),
+        ReportColumn("table", Message("report.heading.table"), ValueKind.WORDS),
+        ReportColumn("attribute", Message("report.heading.attribute")),
+        ReportColumn("not_counted", Message("report.heading.not_counted")),
+        ReportColumn("coded", Message("report.heading.coded")),
     )
-    unit, source = plan.publication.unit, plan.publication.source
-    sentences = {
-        "every": "all records of {every}",
-        "kept_of": "records of {kept_of}, as many of one unit as are counted",
-        "some_of": "records of {some_of}; what single tables do not count is listed for each of them",
-        "dropping_of": "records of {dropping_of}",
-        "shares": "{shares}: numbers are of shares, not of records",
-        "counted": "records are counted of which {counted}; others are as if they were not there",
-        "left_out": (
-            "records whose value is dropped (if_missing, if_outside, outside_domain) are left out of all tables: by "
-            "{left_out}"
-        ),
-    }
-    said: dict[str, Any] = shares(plan) | condition_texts(plan)
-    dropped = left_out(plan)
-    if show_all and plan.summaries and not said:
-        whole = "dropping_of" if dropped else "every"
-        said = {"kept_of" if unit.bound is not None else "some_of" if some else whole: source.name}
-    said |= dropped
-    values = tuple(Value(key, found) for key, found in said.items())
+    publication = plan.publication
+    conditions, dropped = condition_texts(plan), left_out(plan)
+    values = [Value(key, texts) for key, texts in (conditions | dropped).items()]
+    messages = [Message("report.counted.conditions", tuple(values))] if conditions else []
+    if publication.unit.parts > 1:
+        messages.insert(0, Message("report.counted.shares", (Value("unit", publication.unit.name),)))
+    elif show_all and plan.summaries and not conditions:
+        source = Value("source", publication.source.name, spoken=True)
+        whole = "report.counted.some_records" if some or dropped else "report.counted.all_records"
+        text = "report.counted.kept_records" if publication.unit.bound is not None else whole
+        messages.append(Message(text, (source,)))
+        if some and publication.unit.bound is None:
+            messages.append(Message("report.counted.listed"))
+    if dropped:
+        messages.append(Message("report.counted.dropped", tuple(values)))
     tables = (ReportTable.of("universe", columns, rows),) if rows else ()
-    return Section("counted", tuple(sentences[key] for key in said), values, tables)
+    return Section(Message("report.section.counted"), tuple(messages), tuple(values), tables)
 
 
 def means(plan: Plan) -> Section:
     """Return the numbers of records to which margins of means refer."""
-    told = [
-        f"{table_label(s.name, s.tables)} {t.averaged[1].reference:,.15g}"
+    told = tuple(
+        Message(
+            "report.means.reference",
+            (
+                Value("table", table_label(s.name, s.tables), ValueKind.WORDS),
+                Value("records", t.averaged[1].reference, ValueKind.RESULT),
+            ),
+        )
         for s, t in ranges.summarised_tables(plan)
         if t.averaged is not None
-    ]
-    sentence = "margins are for so many records, and of four times as many a quarter: {references}"
-    return Section("means", (sentence,) if told else (), (Value("references", told),) if told else ())
+    )
+    return Section(Message("report.section.means"), told, (Value("references", told),) if told else ())
 
 
 def _amounts(plan: Plan) -> Section:
@@ -326,7 +330,7 @@ def _amounts(plan: Plan) -> Section:
         {
             "table": table_label(k.summary.name, k.summary.tables)
             if k.label is None
-            else f"{k.summary.name}: {k.label}",
+            else Message("report.label.value", (Value("name", k.summary.name), Value("value", k.label))),
             "largest": k.largest,
             "reference": k.reference,
             "asked_kappa": k.requested,
@@ -335,52 +339,60 @@ def _amounts(plan: Plan) -> Section:
         for k in ranges.kappas(plan)
     ]
     columns = (
-        ReportColumn("table", "table"),
-        ReportColumn("largest", "largest amount", ValueKind.NUMBER),
+        ReportColumn("table", Message("report.heading.table")),
+        ReportColumn("largest", Message("report.heading.largest_amount"), ValueKind.NUMBER),
         ReportColumn(
-            "reference", "records of the mean" if any(row["reference"] for row in rows) else None, ValueKind.NUMBER
+            "reference",
+            Message("report.heading.reference") if any(row["reference"] for row in rows) else None,
+            ValueKind.NUMBER,
         ),
-        ReportColumn("asked_kappa", "asked ± in records of it", ValueKind.PEOPLE),
-        ReportColumn("achieved_kappa", "achieved ±", ValueKind.PEOPLE),
+        ReportColumn("asked_kappa", Message("report.heading.requested_kappa"), ValueKind.PEOPLE),
+        ReportColumn("achieved_kappa", Message("report.heading.achieved_moe"), ValueKind.PEOPLE),
     )
-    return Section("amounts", tables=(ReportTable.of("amounts", columns, rows),) if rows else ())
+    return Section(
+        Message("report.section.amounts"), tables=(ReportTable.of("amounts", columns, rows),) if rows else ()
+    )
 
 
 def records(plan: Plan) -> Section:
     """Return the ways in which units are kept to the number of records that they are priced for."""
-    told = list(dict.fromkeys(filter(None, (enforcement_text(plan, unit) for unit, _ in _charged_for(plan)))))
-    return Section("records", tuple(told), (Value("records_of_units", told),) if told else ())
+    by_unit = dict.fromkeys(describe_enforcement(plan, unit) for unit, _ in _charged_for(plan))
+    told = tuple(itertools.chain.from_iterable(by_unit))
+    return Section(Message("report.section.records"), told, (Value("records_of_units", told),) if told else ())
 
 
 def charged_to(plan: Plan) -> Iterator[Section]:
     """Yield the account of a plan as a ledger prints it, for a plan with a pattern: its digits stand for the cells."""
     account = plan.order.account
     if account.digits is not None:
-        told = "{account}; the digits stand for the cells that the promise is about"
-        yield Section("account", (told,), (Value("account", f"{account.source} ({account.sentence})"),))
+        values = (Value("account", f"{account.source} ({account.sentence})"),)
+        messages = (Message("report.account.name", values), Message("report.account.digits"))
+        yield Section(Message("report.section.account"), messages, values)
 
 
 def _series(plan: Plan) -> Iterator[Section]:
     """Yield the statement that a plan is released period by period, for a series."""
     if plan.periods:
-        told = "{count} periods of {attribute}, from {first} to {last}, released one by one; all charged with the first"
         values = (
             Value("attribute", plan.publication.series),
             Value("count", len(plan.periods), ValueKind.COUNT),
             Value("first", str(plan.periods[0]), spoken=True),
             Value("last", str(plan.periods[-1]), spoken=True),
         )
-        yield Section("series", (told,), values, place=("series",))
+        text = "report.series.period" if len(plan.periods) == 1 else "report.series.periods"
+        messages = (Message(text, values), Message("report.series.charged_first"))
+        yield Section(Message("report.section.series"), messages, values, place=("series",))
 
 
 def bounds_section(plans: Sequence[Plan]) -> Section:
     """Return the costs for units of other numbers of records; with a budget, the factor of the margins."""
+    factor = Message("report.heading.margin_factor")
     columns = (
-        ReportColumn("max_records", "records of one", ValueKind.COUNT),
-        ReportColumn("rho", "rho", ValueKind.COST),
-        ReportColumn("mu", "mu", ValueKind.FINE),
-        ReportColumn("epsilon", "epsilon", ValueKind.COMPARED),
-        ReportColumn("factor", "margins ×" if any(p.publication.budget for p in plans) else None, ValueKind.FACTOR),
+        ReportColumn("max_records", Message("report.heading.records_of_unit"), ValueKind.COUNT),
+        ReportColumn("rho", Message("report.heading.rho"), ValueKind.COST),
+        ReportColumn("mu", Message("report.heading.mu"), ValueKind.FINE),
+        ReportColumn("epsilon", Message("report.heading.epsilon"), ValueKind.COMPARED),
+        ReportColumn("factor", factor if any(p.publication.budget for p in plans) else None, ValueKind.FACTOR),
     )
     rows = (
         {
@@ -392,7 +404,7 @@ def bounds_section(plans: Sequence[Plan]) -> Section:
         }
         for plan in plans
     )
-    return Section("", tables=(ReportTable.of("bounds", columns, rows),))
+    return Section(tables=(ReportTable.of("bounds", columns, rows),))
 
 
 def _charged_for(plan: Plan) -> tuple[tuple[PrivacyUnit, Loss], ...]:
@@ -402,12 +414,13 @@ def _charged_for(plan: Plan) -> tuple[tuple[PrivacyUnit, Loss], ...]:
 
 def units(plan: Plan) -> Iterator[Section]:
     """Yield the costs of the other units, if any; the first in the table is the protected one."""
+    delta = Value("delta", plan.publication.delta, ValueKind.NUMBER)
     columns = (
-        ReportColumn("privacy_unit", "costs"),
-        ReportColumn("rho", "rho", ValueKind.COST),
-        ReportColumn("mu", "mu", ValueKind.FINE),
-        ReportColumn("epsilon", f"epsilon at {plan.publication.delta:g}", ValueKind.COMPARED),
-        ReportColumn("best_guess", "best guess", ValueKind.CHANCE),
+        ReportColumn("privacy_unit", Message("report.heading.protected_unit")),
+        ReportColumn("rho", Message("report.heading.rho"), ValueKind.COST),
+        ReportColumn("mu", Message("report.heading.mu"), ValueKind.FINE),
+        ReportColumn("epsilon", Message("report.heading.epsilon_at", (delta,)), ValueKind.COMPARED),
+        ReportColumn("best_guess", Message("report.heading.best_guess"), ValueKind.CHANCE),
     )
     losses = _charged_for(plan)
     if len(losses) > 1:
@@ -421,8 +434,8 @@ def units(plan: Plan) -> Iterator[Section]:
             }
             for unit, loss in losses
         )
-        yield Section("units", ("each is charged to an account of its own, all or none",))
-        yield Section("", tables=(ReportTable.of("units", columns, rows),))
+        yield Section(Message("report.section.units"), (Message("report.units.accounts"),))
+        yield Section(tables=(ReportTable.of("units", columns, rows),))
 
 
 def _cap(plan: Plan) -> Section:
@@ -430,86 +443,77 @@ def _cap(plan: Plan) -> Section:
     cap = plan.publication.cap
     said = {k: float(v) for k in ("rho", "mu", "epsilon", "delta") if (v := getattr(cap, k, None)) is not None}
     if not said:
-        return Section("")
-    told = (
-        "{measure} = {most} at most, of this plan alone: what all releases of an account cost is capped in a ledger "
-        "(fitnoise ledger)"
-    )
-    if "delta" in said:
-        told = (
-            "{measure} = {most} at delta = {delta} at most, of this plan alone: what all releases of an account cost "
-            "is capped in a ledger (fitnoise ledger)"
-        )
+        return Section()
     measure, most = next(iter(said.items()))
-    values = (
-        *(Value(k, v, ValueKind.NUMBER) for k, v in said.items()),
-        Value("measure", measure, spoken=True),
-        Value("most", most, ValueKind.NUMBER, spoken=True),
-    )
-    return Section("cap", (told,), values, place=("cap",))
+    limit = (Value("most", most, ValueKind.NUMBER), Value("delta", said.get("delta"), ValueKind.NUMBER))
+    text = {"rho": "report.cap.rho", "mu": "report.cap.mu", "epsilon": "report.cap.epsilon"}[measure]
+    text = "report.cap.epsilon_at_delta" if "delta" in said else text
+    messages = (Message(text, limit), Message("report.cap.ledger"))
+    values = tuple(Value(k, v, ValueKind.NUMBER) for k, v in said.items())
+    return Section(Message("report.section.cap"), messages, values, place=("cap",))
 
 
 def _composition_section(plan: Plan) -> Section:
-    beside = plan.publication.composed_with
-    told = ("{names}, on the same records: costs add up cell by cell, so the balance may rise by less",)
-    names = Value("names", [name[:12] for name in beside], spoken=True)
-    return Section("beside", told if beside else (), (Value("composed_with", beside), names))
+    names = plan.publication.composed_with
+    shown = Value("plans", [name[:12] for name in names])
+    messages = (Message("report.composed.plans", (shown,)), Message("report.composed.cells")) if names else ()
+    return Section(Message("report.section.composed"), messages, (Value("composed_with", names),))
 
 
 def _free(plan: Plan) -> Iterator[Section]:
     """Yield further tables of the same records without cost."""
-    confidence = plan.publication.confidence
-    told = (
-        "{count} of {size} values of {attribute} have privacy paid for and not used: counts of their records cost "
-        "nothing more, within ±{moe} people or more ({shown}; fitnoise plan-free)"
-    )
+    confidence, title = plan.publication.confidence, Message("report.section.unused")
     profile = profile_of_plan(plan) if plan.groups else None
     found = () if profile is None else free_counts(plan)
     less = profile is not None and min(profile.values) < (1 - gaussian.EQUAL_COST_TOLERANCE) * max(profile.values)
     for i, left in enumerate(found):
+        moe = NormalDist().inv_cdf((1 + confidence) / 2) * min(left.std_errors)
         values = (
             Value("attribute", left.attribute),
             Value("values", left.values),
             Value("std_errors", left.std_errors),
-            Value("count", len(left.values), ValueKind.COUNT, spoken=True),
-            Value("size", plan.publication.workload.domain[left.attribute].size, ValueKind.COUNT, spoken=True),
-            Value(
-                "moe", NormalDist().inv_cdf((1 + confidence) / 2) * min(left.std_errors), ValueKind.PEOPLE, spoken=True
-            ),
-            Value("shown", reprlib.repr(list(left.values)), spoken=True),
         )
-        yield Section("free", (told,), values, place=("free", i))
+        sizes = (
+            values[0],
+            Value("count", len(left.values), ValueKind.COUNT),
+            Value("size", plan.publication.workload.domain[left.attribute].size, ValueKind.COUNT),
+            Value("moe", moe, ValueKind.PEOPLE),
+            Value("shown", reprlib.repr(list(left.values))),
+        )
+        text = "report.unused.value" if len(left.values) == 1 else "report.unused.values"
+        messages = (Message(text, sizes), Message("report.unused.moe", sizes), Message("report.unused.shown", sizes))
+        yield Section(title, messages, values, place=("free", i))
     if less and not found:
-        yield Section("free", ("nothing by any attribute: what cheaper cells pay less is too little, or scattered",))
+        yield Section(title, (Message("report.unused.none"),))
 
 
 def _search_outcome(part: TablePart) -> Section:
     """Return the reason why the search ended, and its result."""
     values = (
         Value("cost_squared", rounded_up(part.exact_cost), ValueKind.OPTIMUM),
-        Value("status", part.status, ValueKind.WORDS),
+        Value("status", part.status),
         Value("answers", part.noisy_answers, ValueKind.COUNT),
         Value("numbers", part.numbers, ValueKind.COUNT),
     )
-    return Section("proof", ("({status}; noisy answers: {answers}, for numbers: {numbers})",), values)
+    messages = (*part.status, Message("report.proof.answers", values))
+    return Section(Message("report.section.proof"), messages, values)
 
 
 def _otherwise(part: TablePart) -> Section:
     """Return the cost of the usual alternative."""
-    told = "noise added to each number on its own would cost {measure} = {separate}"
-    if part.publication.objective.goal is Goal.TOTAL_ERROR:
-        told = "noise added to each number on its own, to its own target, would cost {measure} = {separate}"
-    measure = sentences_for(part.loss).measure
-    separate = part.separate_rho if measure == "rho" else math.sqrt(2 * part.separate_rho)
-    values = (
-        Value("separate_rho", part.separate_rho, ValueKind.COMPARED),
-        Value("measure", measure, spoken=True),
-        Value("separate", separate, ValueKind.COMPARED, spoken=True),
-    )
-    return Section("otherwise", (told,), values)
+    total = part.publication.objective.goal is Goal.TOTAL_ERROR
+    if messages_for(part.loss).measure == "rho":
+        cost = Value("cost", part.separate_rho, ValueKind.COMPARED)
+        text = "report.separate.rho_by_target" if total else "report.separate.rho"
+    else:
+        cost = Value("cost", math.sqrt(2 * part.separate_rho), ValueKind.COMPARED)
+        text = "report.separate.epsilon_by_target" if total else "report.separate.epsilon"
+    values = (Value("separate_rho", part.separate_rho, ValueKind.COMPARED),)
+    return Section(Message("report.section.comparison"), (Message(text, (cost,)),), values)
 
 
 def _note(part: TablePart) -> Section:
     shift = part.decomposition.query_shift
-    told = ("queries are answered to within {query_shift} per record",) if shift > ROUNDING_SHIFT else ()
-    return Section("note", told, (Value("query_shift", shift, ValueKind.GAP),))
+    values = (Value("query_shift", shift, ValueKind.GAP),)
+    messages = (Message("report.precision.queries", values),) if shift > ROUNDING_SHIFT else ()
+    return Section(Message("report.section.precision"), messages, values)

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from fitnoise.interfaces.reports.costs import sentences_for
+from fitnoise.interfaces.reports.costs import messages_for
 from fitnoise.interfaces.reports.ledgers import balance_section
 from fitnoise.interfaces.reports.plans import means, records, table_label, tables, units, warning_sections, whom
 from fitnoise.kernel.ledger import Quote
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.mechanisms.summaries import TableSummary
-from fitnoise.messages import Value, ValueKind
+from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import PeriodStatus
 from fitnoise.reading.combining import Combination
@@ -63,7 +63,6 @@ def receipt_report(
         Value("plan", plan.hash),
         Value("written", "all" if every else written),
     )
-    lacking = "{files} of {all} tables; `fitnoise tables` rebuilds each of them"
     counts = (
         Value("files", len(written), ValueKind.COUNT, spoken=True),
         Value("all", known, ValueKind.COUNT, spoken=True),
@@ -72,25 +71,29 @@ def receipt_report(
     return Report(
         plan.publication.title,
         (
-            Section("directory", ("{directory}",), where),
+            Section(Message("report.section.directory"), (Message("report.receipt.directory", where),), where),
             Section(
-                "tables",
-                ("{named}",) if known else (),
-                (
-                    _names(plan),
-                    Value("named", tables_line([p.workload.tables for p in plan.publication.groups]), spoken=True),
-                ),
+                Message("report.section.tables"),
+                tables_messages([p.workload.tables for p in plan.publication.groups]),
+                (_names(plan),),
             ),
-            Section("files", () if every else (lacking,), counts),
             Section(
-                "answers", ("{asked} (in finite.csv)",) * bool(plan.finite), (asked,), (_answers(answers).silent(),)
+                Message("report.section.files"),
+                () if every else (Message("report.receipt.files", counts), Message("report.receipt.rebuilt")),
+                counts,
+            ),
+            Section(
+                Message("report.section.answers"),
+                (Message("report.receipt.answers", (asked,)),) if plan.finite else (),
+                (),
+                (_answers(answers).silent(),),
             ),
             whom(plan),
             _charged(plan, rise),
             *warning_sections(plan),
             records(plan),
             *units(plan),
-            *([] if balance is None else [balance_section("ledger", balance)]),
+            *([] if balance is None else [balance_section(Message("report.section.ledger"), balance)]),
         ),
     )
 
@@ -98,26 +101,17 @@ def receipt_report(
 def periods_report(plan: Plan, periods: Sequence[PeriodStatus]) -> Report:
     """Return the state of each period of a series."""
     columns = (
-        ReportColumn("period", "period"),
-        ReportColumn("sequence", "entry", ValueKind.COUNT),
-        ReportColumn("time", "drawn"),
-        ReportColumn("kept", "kept", ValueKind.CHECK),
-        ReportColumn("frozen", "counts", ValueKind.CHECK),
-        ReportColumn("price", "again, rho", ValueKind.COST),
+        ReportColumn("period", Message("report.heading.period")),
+        ReportColumn("sequence", Message("report.heading.entry"), ValueKind.COUNT),
+        ReportColumn("time", Message("report.heading.drawn")),
+        ReportColumn("kept", Message("report.heading.kept"), ValueKind.CHECK),
+        ReportColumn("frozen", Message("report.heading.counts"), ValueKind.CHECK),
+        ReportColumn("price", Message("report.heading.repeat_rho"), ValueKind.COST),
     )
     drawn = sum(p.sequence is not None for p in periods)
     lost = [str(p.period) for p in periods if p.sequence is not None and not p.has_answers]
     touched = [str(p.period) for p in periods if not p.frozen]
     following = str(periods[drawn].period) if drawn < len(periods) else None
-    sentences = (
-        "{drawn} of {all} periods were drawn, and all were charged at the first"
-        if drawn
-        else "none of {all} periods was drawn, as this ledger knows this very plan; all are charged at the first",
-        *("the answers of {lost} are lost: draw again (fitnoise series write --redraw)",) * bool(lost),
-        *("the frozen counts of {touched} are not as they were: bring their files back, or no later period is drawn",)
-        * bool(touched),
-        *("next: {next}",) * (following is not None and not lost and not touched),
-    )
     values = (
         Value("plan", plan.hash),
         Value("drawn", drawn, ValueKind.COUNT),
@@ -126,6 +120,14 @@ def periods_report(plan: Plan, periods: Sequence[PeriodStatus]) -> Report:
         Value("touched", touched),
         Value("next", following),
     )
+    texts = ["report.periods.drawn" if drawn else "report.periods.none"]
+    if lost:
+        texts.append("report.periods.lost")
+    if touched:
+        texts.append("report.periods.changed")
+    if following is not None and not lost and not touched:
+        texts.append("report.periods.next")
+    messages = tuple(Message(text, values) for text in texts)
     rows = [
         vars(p)
         | {"period": str(p.period)}
@@ -133,7 +135,8 @@ def periods_report(plan: Plan, periods: Sequence[PeriodStatus]) -> Report:
         for p in periods
     ]
     return Report(
-        plan.publication.title, (Section("series", sentences, values, (ReportTable.of("periods", columns, rows),)),)
+        plan.publication.title,
+        (Section(Message("report.section.series"), messages, values, (ReportTable.of("periods", columns, rows),)),),
     )
 
 
@@ -141,23 +144,24 @@ def release_report(release: Release, *, show_all: bool = False) -> Report:
     """Return the tables and the finite answers of a release; with `show_all`, the tables of patterns one by one."""
     summaries = release.plan.tables if show_all else release.plan.summaries
     varied = any(" to " in s.target for s in summaries)  # then one margin is not that of all numbers
+    margin = "report.heading.nearest_moe" if varied else "report.heading.moe"
     columns = (
-        *(ReportColumn("target", "target"),) * varied,
-        ReportColumn("achieved_moe", "margin ± nearest to it" if varied else "margin ±", ValueKind.PEOPLE),
-        *(ReportColumn("widest_moe", "widest ±", ValueKind.PEOPLE),) * varied,
-        ReportColumn("confidence", "confidence", ValueKind.LEVEL),
+        *(ReportColumn("target", Message("report.heading.target")),) * varied,
+        ReportColumn("achieved_moe", Message(margin), ValueKind.PEOPLE),
+        *(ReportColumn("widest_moe", Message("report.heading.widest_moe"), ValueKind.PEOPLE),) * varied,
+        ReportColumn("confidence", Message("report.heading.confidence"), ValueKind.LEVEL),
     )
     widest = dict(_widest(release, summaries)) if varied else None
     sections = [
         *warning_sections(release.plan),
-        Section("", values=(Value("plan", release.plan.hash),)),
-        Section("", tables=(tables(summaries, *columns, more=widest),) if summaries else ()),
+        Section(values=(Value("plan", release.plan.hash),)),
+        Section(tables=(tables(summaries, *columns, more=widest),) if summaries else ()),
         whom(release.plan),
         means(release.plan),
         records(release.plan),
     ]
     if release.finite:
-        sections.append(Section("", tables=(_answers(release.finite.values()),)))
+        sections.append(Section(tables=(_answers(release.finite.values()),)))
     return Report(release.plan.publication.title, tuple(sections))
 
 
@@ -187,29 +191,28 @@ def asked_report(
     """
     table = result.table(frame)
     open_ones = any(x is None for row in table.rows for x in row)
-    together = "all intervals hold at once" if simultaneous else "each interval holds"
+    holds = "report.intervals.simultaneous" if simultaneous else "report.intervals.single"
     values = (
         Value("plan", release.plan.hash),
         Value("asked", question),
         Value("confidence", result.confidence, ValueKind.LEVEL),
         Value("simultaneous", simultaneous),
     )
-    sentences = (
-        f"{together} {{confidence}} of the time",
-        *("– is an end that is open: b of a/b may be 0",) * open_ones,
-    )
+    messages = [Message(holds, values)]
+    if open_ones:
+        messages.append(Message("report.intervals.open_end"))
     if any(attribute.is_capped for attribute in release.plan.publication.domain.values()):
-        sentences += ("they are for values as they were read: none includes what a range cuts off",)
-    said = Section(
-        "records", ("{records}",) * (result.universe != MIXED_UNIVERSE_TEXT), (Value("records", result.universe),)
-    )
+        messages.append(Message("report.intervals.range"))
+    records = (Value("records", result.universe),)
+    named = () if result.universe == MIXED_UNIVERSE_TEXT else (Message("report.records.counted", records),)
+    said = Section(Message("report.section.records"), named, records)
     return Report(
         release.plan.publication.title,
         (
-            Section("", tables=(table,)),
+            Section(tables=(table,)),
             said,
             replace(whom(release.plan, show_all=False), tables=()),
-            Section("intervals", sentences, values),
+            Section(Message("report.section.intervals"), tuple(messages), values),
         ),
     )
 
@@ -227,13 +230,16 @@ def whole_report(result: IntegerTables, directory: Path) -> Report:
         Value("reach", result.reach, ValueKind.PEOPLE),
         Value("simulations", result.simulations, ValueKind.COUNT),
     )
-    tables = "table" if len(result) == 1 else "tables"
-    sentences = (
-        f"{{numbers}} numbers in {{count}} {tables}, at most {{reach}} from the nearest that are not negative",
-        "proven to {residual} standard errors that none are nearer",
-        "biased: {simulations} simulations say beside each number by how much" if result.simulations else "biased",
+    texts = [
+        "report.integers.table" if len(result) == 1 else "report.integers.tables",
+        "report.integers.reach",
+        "report.integers.proof",
+        "report.integers.simulated" if result.simulations else "report.integers.biased",
+    ]
+    messages = tuple(Message(text, values) for text in texts)
+    return Report(
+        result.release.plan.publication.title, (Section(Message("report.section.integers"), messages, values),)
     )
-    return Report(result.release.plan.publication.title, (Section("whole", sentences, values),))
 
 
 def combination_report(combination: Combination, directory: Path | None) -> Report:
@@ -251,41 +257,45 @@ def combination_report(combination: Combination, directory: Path | None) -> Repo
         margin = float((own["moe"] if "moe" in own else (own["high"] - own["low"]) / 2).max())
         rows.append({"table": name, "numbers": len(own), "moe": margin, "std_error": together, "gain": gain})
     columns = (
-        ReportColumn("table", "table"),
-        ReportColumn("numbers", "numbers", ValueKind.COUNT),
-        ReportColumn("moe", "worst margin ±", ValueKind.PEOPLE),
-        ReportColumn("std_error", "worst standard error", ValueKind.PEOPLE),
-        ReportColumn("gain", "error of the best alone, so many times", ValueKind.RATIO),
+        ReportColumn("table", Message("report.heading.table")),
+        ReportColumn("numbers", Message("report.heading.numbers"), ValueKind.COUNT),
+        ReportColumn("moe", Message("report.heading.worst_moe"), ValueKind.PEOPLE),
+        ReportColumn("std_error", Message("report.heading.worst_std_error"), ValueKind.PEOPLE),
+        ReportColumn("gain", Message("report.heading.gain_over_best"), ValueKind.RATIO),
     )
     values = (
         Value("releases", [r.plan.hash for r in combination.releases]),
         Value("count", len(combination.releases), ValueKind.COUNT, spoken=True),
         Value("directory", None if directory is None else str(directory)),
     )
-    sentences = ("{count} releases as one estimate of least variance", "their records are the same, as was said here")
-    return Report("", (Section("combined", sentences, values, (ReportTable.of("tables", columns, rows),)),))
+    messages = (Message("report.combined.estimate", values), Message("report.combined.same_records"))
+    table = ReportTable.of("tables", columns, rows)
+    return Report("", (Section(Message("report.section.combined"), messages, values, (table,)),))
 
 
 def verification_report(checked: Verification) -> Report:
     """Return the checks and their results."""
     columns = (
         ReportColumn("holds", "", ValueKind.CHECK),
-        ReportColumn("claim", "claim"),
-        ReportColumn("found", "found"),
+        ReportColumn("claim", Message("report.heading.claim")),
+        ReportColumn("found", Message("report.heading.found")),
     )
     table = ReportTable.of("checks", columns, map(vars, checked.checks))
-    left = Section("unchecked", checked.unchecked, (Value("unchecked", list(checked.unchecked)),))
-    return Report("", (Section("", values=(Value("ok", checked.ok, ValueKind.CHECK),), tables=(table,)), left))
+    left = Section(Message("report.section.unchecked"), checked.unchecked, (Value("unchecked", checked.unchecked),))
+    return Report("", (Section(values=(Value("ok", checked.ok, ValueKind.CHECK),), tables=(table,)), left))
 
 
-def tables_line(groups: Sequence[TableSequence]) -> str:
+def tables_messages(groups: Sequence[TableSequence]) -> tuple[Message, ...]:
     """Return tables in a line, patterns in words; of many, the first and the number of all."""
-    words = [t.name if isinstance(t, Asked) else table_label(t.describe(), len(t)) for g in groups for t in g.parts]
-    return (
-        ", ".join(words)
-        if len(words) <= MAX_NAMES_PER_LINE
-        else f"{', '.join(words[:MAX_NAMES_PER_LINE])}, … ({sum(map(len, groups)):,} in all)"
-    )
+    parts = [t for g in groups for t in g.parts]
+    if not parts:
+        return ()
+    labels = [t.name if isinstance(t, Asked) else table_label(t.describe(), len(t)) for t in parts[:MAX_NAMES_PER_LINE]]
+    named = Message("report.receipt.tables", (Value("tables", labels, ValueKind.WORDS),))
+    if len(parts) <= MAX_NAMES_PER_LINE:
+        return (named,)
+    every = Value("count", sum(map(len, groups)), ValueKind.COUNT)
+    return (named, Message("report.receipt.more_tables", (every,)))
 
 
 def _names(plan: Plan) -> Value:
@@ -294,26 +304,27 @@ def _names(plan: Plan) -> Value:
 
 def _answers(answers: Iterable[FiniteAnswer]) -> ReportTable:
     columns = (
-        ReportColumn("name", "answer"),
+        ReportColumn("name", Message("report.heading.answer")),
         ReportColumn("output", kind=ValueKind.COUNT),
-        ReportColumn("value", "value"),
-        ReportColumn("moe", "margin ±", ValueKind.RESULT),
-        ReportColumn("rank_moe", "rank margin ±", ValueKind.PEOPLE),
-        ReportColumn("confidence", "confidence", ValueKind.LEVEL),
-        ReportColumn("hit_rate", "hit rate", ValueKind.CHANCE),
+        ReportColumn("value", Message("report.heading.value")),
+        ReportColumn("moe", Message("report.heading.moe"), ValueKind.RESULT),
+        ReportColumn("rank_moe", Message("report.heading.rank_moe"), ValueKind.PEOPLE),
+        ReportColumn("confidence", Message("report.heading.confidence"), ValueKind.LEVEL),
+        ReportColumn("hit_rate", Message("report.heading.hit_rate"), ValueKind.CHANCE),
     )
     return ReportTable.of("finite", columns, map(vars, answers))
 
 
 def _charged(plan: Plan, rise: Fraction) -> Section:
     """Return the charge, and the reason for another rise of the balance."""
-    publication, words = plan.publication, sentences_for(plan.loss)
-    sentences = [words.charged]
+    publication, words = plan.publication, messages_for(plan.loss)
+    texts = [words.charged]
     if plan.full_series is not None:
-        sentences.append("for all periods of the series" + ("" if rise else ", at the first of them; now nothing was"))
+        texts.append("report.charged.series" if rise else "report.charged.series_before")
     elif rise != ceil_dyadic(plan.exact_rho):
-        turn = f"{'rose' if rise > 0 else 'fell'} by {{turn}}" if rise else "did not rise"
-        sentences.append(f"composed with what it stands beside: rho spent {turn}")
+        texts.append("report.charged.rose" if rise > 0 else "report.charged.fell")
+        if not rise:
+            texts[-1] = "report.charged.unchanged"
     values = (
         Value("rho", plan.rho, ValueKind.COST),
         Value("mu", plan.mu, ValueKind.FINE),
@@ -323,4 +334,5 @@ def _charged(plan: Plan, rise: Fraction) -> Section:
         Value("increase", float(rise), ValueKind.COST),
         Value("turn", float(abs(rise)), ValueKind.COST, spoken=True),
     )
-    return Section("charged", tuple(sentences), values)
+    messages = tuple(Message(text, values) for text in texts)
+    return Section(Message("report.section.charged"), messages, values)

@@ -21,7 +21,6 @@ from typing import Any, TextIO, final
 from fitnoise.errors import FitnoiseError
 from fitnoise.interfaces.pages.charts import curve as drawn_curve
 from fitnoise.interfaces.pages.fragments import fragment, report, uncounted_by_table
-from fitnoise.interfaces.pages.translation import translator
 from fitnoise.interfaces.reports.comparisons import comparison_report
 from fitnoise.interfaces.reports.plans import free_report
 from fitnoise.interfaces.reports.releases import verification_report, whole_report
@@ -29,6 +28,7 @@ from fitnoise.interfaces.studio.folder import DraftChanged, Folder, publication_
 from fitnoise.interfaces.studio.page_parts import render_part
 from fitnoise.interfaces.studio.workers import error_document
 from fitnoise.kernel.ledger import Ledger
+from fitnoise.messages import translator
 from fitnoise.planning import what_if
 from fitnoise.planning.comparison import compare
 from fitnoise.planning.comparison import plan as make_plan

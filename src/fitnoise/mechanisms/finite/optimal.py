@@ -44,7 +44,7 @@ from fitnoise.mechanisms.finite.exact import hops, kernel
 from fitnoise.mechanisms.finite.families import columns_and_rest, from_probabilities
 from fitnoise.mechanisms.finite.priors import SimilarityQuotient, checked_prior, hit_bound, quotient, singleton_cells
 from fitnoise.mechanisms.finite.programs import minimise
-from fitnoise.messages import ValueKind
+from fitnoise.messages import Message, Value, ValueKind, english
 from fitnoise.reporting import ReportColumn, ReportTable, aligned
 
 PROGRAM_LIMIT = 100
@@ -296,14 +296,19 @@ class MechanismChoice:
     Attributes:
         mechanism: The mechanism.
         guesses: The best remap for the prior and the gain, (outputs,).
-        why: One sentence.
+        reason: The reason for the choice, as a message.
         candidates: The comparison.
     """
 
     mechanism: FiniteMechanism
     guesses: Integers
-    why: str
+    reason: Message
     candidates: tuple[MechanismCandidate, ...]
+
+    @property
+    def why(self) -> str:
+        """The reason for the choice, in English."""
+        return english(self.reason)
 
     def table(self) -> str:
         """Return the comparison as lines of text."""
@@ -313,15 +318,15 @@ class MechanismChoice:
 def compared(candidates: Sequence[MechanismCandidate]) -> ReportTable:
     """Return the comparison, a row for each mechanism."""
     columns = (
-        ReportColumn("family", "family"),
-        ReportColumn("gain", "gain", ValueKind.FINE),
-        ReportColumn("hit_rate", "hit rate", ValueKind.FINE),
-        ReportColumn("mae", "MAE", ValueKind.FINE),
-        ReportColumn("rmse", "RMSE", ValueKind.FINE),
-        ReportColumn("leakage", "leakage", ValueKind.FINE),
-        ReportColumn("bound", "bound", ValueKind.FINE),
-        ReportColumn("gap", "gap", ValueKind.GAP),
-        ReportColumn("seconds", "seconds", ValueKind.SECONDS),
+        ReportColumn("family", Message("report.heading.family")),
+        ReportColumn("gain", Message("report.heading.gain"), ValueKind.FINE),
+        ReportColumn("hit_rate", Message("report.heading.hit_rate"), ValueKind.FINE),
+        ReportColumn("mae", Message("report.heading.mae"), ValueKind.FINE),
+        ReportColumn("rmse", Message("report.heading.rmse"), ValueKind.FINE),
+        ReportColumn("leakage", Message("report.heading.leakage"), ValueKind.FINE),
+        ReportColumn("bound", Message("report.heading.bound"), ValueKind.FINE),
+        ReportColumn("gap", Message("report.heading.gap"), ValueKind.GAP),
+        ReportColumn("seconds", Message("report.heading.seconds"), ValueKind.SECONDS),
         ReportColumn("remark", ""),
     )
     return ReportTable.of("candidates", columns, map(vars, candidates))
@@ -419,25 +424,23 @@ def best_mechanism(
     rows = tuple(_bounded(c, bound) for c, _ in candidates)
     reason = _reason(chosen, bound)
     if chosen.gain is not None and chosen.gain < top - _SAME * max(1e-3, abs(top)):
-        reason = (
-            f"{chosen.family}: an expected gain of {chosen.gain:.6g}, and of those near the largest, {top:.6g}, the "
-            "least mean squared error."
-        )
+        reason = Message("report.finite.least_squared_error", (*_gain(chosen), Value("most", top, ValueKind.NUMBER)))
     return MechanismChoice(mechanism, accuracy(mechanism).remap(pi, worth), reason, rows)
 
 
-def _reason(chosen: MechanismCandidate, bound: float | None) -> str:
-    gain = chosen.gain or 0.0
+def _reason(chosen: MechanismCandidate, bound: float | None) -> Message:
+    values, gain = _gain(chosen), chosen.gain or 0.0
     if bound is None:
-        return f"{chosen.family}: the largest expected gain of those that could be made, {gain:.6g}; no bound is known."
+        return Message("report.finite.no_bound", values)
     gap = max(0.0, bound - gain)
     if gap <= 1e-9 * max(1e-3, abs(bound)):
-        attained = "attains the bound for all mechanisms that see only the true answer"
-        return f"{chosen.family}: its expected gain of {gain:.6g} {attained}."
-    return (
-        f"{chosen.family}: the largest expected gain, {gain:.6g}; no mechanism that sees only the true answer gains "
-        f"{gap:.2g} more ({bound:.6g})."
-    )
+        return Message("report.finite.attained", values)
+    proven = (Value("gap", gap, ValueKind.GAP), Value("bound", bound, ValueKind.NUMBER))
+    return Message("report.finite.near_bound", (*values, *proven))
+
+
+def _gain(chosen: MechanismCandidate) -> tuple[Value, Value]:
+    return Value("family", chosen.family), Value("gain", chosen.gain or 0.0, ValueKind.NUMBER)
 
 
 def gain_not_square(n: int, columns: int) -> WorkloadError:

@@ -7,15 +7,16 @@ from collections.abc import Iterator, Sequence
 from fitnoise.kernel.designs.questions import FiniteQuery
 from fitnoise.mechanisms.finite.optimal import compared
 from fitnoise.mechanisms.finite.selection import ChosenMechanism
-from fitnoise.messages import Value
+from fitnoise.messages import Message, Value
 from fitnoise.reporting import Section
 
 
 def choices(questions: Sequence[FiniteQuery], mechanisms: Sequence[ChosenMechanism]) -> Iterator[Section]:
     """Yield the comparison behind the mechanism of each question."""
     if not questions:
-        yield Section("", values=(Value("finite", []),))
+        yield Section(values=(Value("finite", []),))
     for i, (question, m) in enumerate(zip(questions, mechanisms, strict=True)):
-        values = (Value("name", question.name), Value("why", m.why))
+        name = Value("name", question.name)
         table = compared(m.choice.candidates if m.choice else ())
-        yield Section("", ("{name}: {why}",), values, (table,), place=("finite", i))
+        reasons = (Message("report.finite.question", (name,)), *m.reasons)
+        yield Section(None, reasons, (name, Value("reasons", m.reasons)), (table,), place=("finite", i))

@@ -21,6 +21,7 @@ from fitnoise.mechanisms.finite.box import clamped_staircase, lazy_tight_constra
 from fitnoise.mechanisms.finite.optimal import MechanismChoice, best_mechanism
 from fitnoise.mechanisms.finite.priors import checked_prior, uniform
 from fitnoise.mechanisms.finite.ranks import by_ranks
+from fitnoise.messages import Message, Value, ValueKind
 
 MAX_HIT_RATE_LOSS = 0.02
 """Part of the best hit rate that may be lost for a smaller mean squared error. Below the ε of tight constraints, a
@@ -35,12 +36,12 @@ MAX_RESULTS_ALL_TRIED = 800
 class ChosenMechanism:
     """A mechanism for a question, and the comparison behind it.
 
-    mechanism: Its answers are the best guesses for its outputs under the prior. why: One or two sentences. choice: The
-    comparison; None if there are too many results, or if the mechanism uses more than the true answer.
+    mechanism: Its answers are the best guesses for its outputs under the prior. reasons: The reason for the choice.
+    choice: The comparison; None if there are too many results, or if the mechanism uses more than the true answer.
     """
 
     mechanism: Mechanism
-    why: str
+    reasons: tuple[Message, ...]
     choice: MechanismChoice | None
 
 
@@ -57,12 +58,9 @@ def choose(query: FiniteQuery, domain: Domain, adjacency: Adjacency) -> ChosenMe
     query.check(domain)
     ranks = query.ranks(adjacency)
     if ranks is not None and query.prior is None and query.aim is Aim.HIT_RATE:
-        why = (
-            "ranks: a value is the less likely, by powers of e, the more records would have to come or go before it "
-            "were the answer"
-        )
+        ranked = (Message("report.finite.ranks"),)
         return ChosenMechanism(
-            by_ranks(query.graph(domain, adjacency), query.record_epsilon(adjacency), ranks), why, None
+            by_ranks(query.graph(domain, adjacency), query.record_epsilon(adjacency), ranks), ranked, None
         )
     return _chosen(query.shape(domain, adjacency), query.record_epsilon(adjacency), query.prior, query.aim)
 
@@ -100,16 +98,15 @@ def _chosen(shape: tuple[Any, ...], epsilon: Fraction, prior: tuple[float, ...] 
     read = FiniteMechanism(
         graph, choice.mechanism.epsilon, choice.mechanism.family, choice.mechanism.weights, choice.guesses
     )
-    return ChosenMechanism(read, choice.why, choice)
+    return ChosenMechanism(read, (choice.reason,), choice)
 
 
 def _without_table(graph: QueryGraph, epsilon: Fraction) -> ChosenMechanism:
     try:
-        why = (
-            "tight constraints: no mechanism that sees only the true answer is right more often where all results are "
-            "equally likely"
-        )
-        return ChosenMechanism(lazy_tight_constraints(graph, epsilon), why, None)
+        reason = Message("report.finite.tight_constraints")
+        return ChosenMechanism(lazy_tight_constraints(graph, epsilon), (reason,), None)
     except PlanError as error:
         noise = clamped_staircase(graph, epsilon)
-        return ChosenMechanism(noise, f"staircase noise, clamped, for {graph.n:,} results. {error.given}", None)
+        size = Value("results", graph.n, ValueKind.COUNT)
+        failed = Message("report.finite.error", (Value("error", error.given),))
+        return ChosenMechanism(noise, (Message("report.finite.staircase", (size,)), failed), None)

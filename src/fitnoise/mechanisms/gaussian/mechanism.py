@@ -22,6 +22,7 @@ from fitnoise.mechanisms.gaussian.report import proof, unbiased
 from fitnoise.mechanisms.gaussian.separate_periods import gained
 from fitnoise.mechanisms.gaussian.terms import relaxation, traded
 from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums, by_sector, sums_by_sector
+from fitnoise.messages import Message
 from fitnoise.reporting import Section
 from fitnoise.request.targets import z_score
 from fitnoise.solving.certificates import Certificate, check_evidence, lower_bound
@@ -155,7 +156,7 @@ class GaussianMechanism(SectorMechanism):
 
     name = "fit-for-use"
     unbiased = True
-    price_label = "price"
+    price_heading = Message("report.heading.share_of_price")
     family = "sectors, optimal"
     optimal = True
 

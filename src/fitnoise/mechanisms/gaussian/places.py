@@ -31,6 +31,7 @@ from fitnoise.mechanisms.gaussian.estimate import gains, uncentre
 from fitnoise.mechanisms.gaussian.levels import ByLevel, LevelMechanism, Margin, TreeEstimation, is_supported, problem
 from fitnoise.mechanisms.gaussian.mechanism import other_sectors
 from fitnoise.mechanisms.gaussian.rounding import MIN_EXPONENT, cut, out_of_reach
+from fitnoise.messages import Message
 from fitnoise.request.publication import Publication
 from fitnoise.solving.sectors import Decomposition, decompose
 from fitnoise.solving.trees import LevelProblem, TreeQuotient
@@ -267,7 +268,7 @@ class PlaceMechanism(LevelMechanism):
 
     name = "fit-for-use by place"
     family = "places and sectors"
-    equal_cost_text = "every record counts as one of the dearest place"
+    equal_cost = Message("report.profile.as_costliest_place")
 
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless the tables are by levels of a tree, and the strategy measures their sectors."""

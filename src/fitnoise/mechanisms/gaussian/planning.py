@@ -53,6 +53,7 @@ from fitnoise.mechanisms.gaussian.rounding import rescale, round_strategy, varia
 from fitnoise.mechanisms.gaussian.series import in_time
 from fitnoise.mechanisms.gaussian.terms import relaxation, terms, traded, weighted_cost
 from fitnoise.mechanisms.tables import TablePart, refuse_pointless
+from fitnoise.messages import Message, english
 from fitnoise.request.publication import Publication
 from fitnoise.solving import cores, joint_bases, lexicographic, mirrored, solver, trees, weighted_trees
 from fitnoise.solving._base import Solution, Status, Weights
@@ -61,6 +62,7 @@ from fitnoise.solving.costly_sets import STARTING_SETS, CostlyMovingSets, Costly
 from fitnoise.solving.joint_bases import RealJointStrategy
 from fitnoise.solving.product_form import ProductProblem, RealProductStrategy, solve
 from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS, Decomposition, decompose, decompose_by_axis
+from fitnoise.solving.statuses import status_message
 from fitnoise.solving.trees import LevelProblem
 from fitnoise.solving.weighted_trees import TreeWeights
 
@@ -252,11 +254,10 @@ def plan(
     elif objective.distinct is not None and objective.distinct.max_records > 1:
         part = _plan_record_sets(decomposition, objective, publication, part, solved)
     elif publication.adjacency.pattern:
-        remark = "planned for single records, of which alone the bound is; charged for all that one unit may have"
-        part = replace(part, status=f"{part.status}; {remark}")
+        part = replace(part, status=(*part.status, status_message("report.status.single_records")))
     refuse_pointless(part.exact_cost)
     if part.gap > goal and ideal_strategy.gap <= goal and not publication.adjacency.pattern:
-        part = replace(part, status=f"{part.status} by the solver; the plan's own is the one stated")
+        part = replace(part, status=(*part.status, status_message("report.status.solver_gap")))
     return _check_gap_and_cap(part, gap, allowance(decomposition), ", allow more iterations")
 
 
@@ -297,8 +298,8 @@ def _plan_record_sets(
     mean_records = _highest(lambda m: bound(m, 0.0), 1.0, float(max_records), sections)
     p_equal = _highest(lambda x: bound(mean_records, x), 0.0, 1.0, sections)
     _highest(lambda m: bound(m, p_equal), 1.0, float(max_records), sections)
-    status = f"the best of {1 + 3 * sections} optima, for other numbers of records of one unit"
-    return replace(best, evidence=proven.evidence, status=status)
+    outcome = status_message("report.status.best_optimum", optima=1 + 3 * sections)
+    return replace(best, evidence=proven.evidence, status=(outcome,))
 
 
 def _in_sets(
@@ -351,19 +352,25 @@ def _in_sets(
         start = np.concatenate([0.9 * p, np.full(len(new), 0.1 / max(len(new), 1))]), q
         kinds += new
     evidence = form.evidence(sets, solution.dual[0], _evidence_weights(terms, form, solution.dual[1]))
-    ideal = RealStrategy(form.precision_factors(*solution.primal), evidence, solution.gap, str(solution.status))
+    ideal = RealStrategy(form.precision_factors(*solution.primal), evidence, solution.gap, ())
     strategy = _rounded(decomposition, terms, ideal, publication, goal)
     means = _symmetrise(decomposition, terms, ideal, publication)
     best = min((strategy, *means, part.strategy), key=lambda x: _achieved_value(decomposition, terms, x, publication))
     bounds = [lower_bound(decomposition, x, terms) for x in (evidence, part.evidence)]
+    sets_solved = "report.status.record_set" if len(kinds) == 1 else "report.status.record_sets"
     result = replace(
         part,
         strategy=best,
         evidence=evidence if bounds[0] > bounds[1] else part.evidence,
-        status=f"{solution.status}, for {len(kinds)} sets of records of one unit{', too few of them' if new else ''}",
+        status=(
+            status_message(str(solution.status)),
+            status_message("report.status.few_record_sets" if new else sets_solved, sets=len(kinds)),
+        ),
     )
     exceeds_goal = solution.status is Status.CONVERGED and result.gap > goal
-    return replace(result, status=f"{result.status}; the plan's own is the one stated") if exceeds_goal else result
+    return (
+        replace(result, status=(*result.status, status_message("report.status.solver_gap"))) if exceeds_goal else result
+    )
 
 
 def _symmetrise(
@@ -410,19 +417,22 @@ def _highest(f: Callable[[float], float], low: float, high: float, places: int) 
     return lower if at_lower >= at_upper else upper
 
 
-def gap_not_reached(part: TablePart, gap: float, status: str, reason: str, alternative: str = "") -> GapNotReached:
+def gap_not_reached(
+    part: TablePart, gap: float, outcome: Sequence[Message], reason: str, alternative: str = ""
+) -> GapNotReached:
     """Return the error for a plan whose certified gap is above the requested one.
 
     Args:
         part: Plan that would be returned without a requested gap.
         gap: Requested gap.
-        status: State in which the solver stopped.
+        outcome: The status in which the solver stopped.
         reason: Sentence that says why no smaller gap may be possible; empty where none is known.
         alternative: Further way to a smaller gap, as a part of a sentence.
     """
+    ended = english(*outcome)
     return GapNotReached(
         "gap-not-reached",
-        f"The requested gap is {gap:.1e}, and the certified gap of the plan is {part.gap:.1e} ({status}).",
+        f"The requested gap is {gap:.1e}, and the certified gap of the plan is {part.gap:.1e} ({ended}).",
         reason,
         f"Request a larger gap{alternative}, or leave gap out to take the plan as it is.",
         "No plan was made.",
@@ -471,8 +481,8 @@ def _by_level(publication: Publication, goal: float, enough: float, *, refine: b
         strategy = round_strategy(decomposition, factors, BITS[0])
         achieved = LevelEstimation(level_problem, strategy, decomposition).worst
         strategy = scale_noise(decomposition, terms(publication, decomposition), strategy, publication, achieved)
-        status = "one noise scale for each level and margin; the bound is for all mechanisms of its kind"
-        part = TablePart(LEVELS, publication, strategy, evidence, status)
+        outcome = (status_message("report.status.level_scales"), status_message("report.status.bound_for_all"))
+        part = TablePart(LEVELS, publication, strategy, evidence, outcome)
         refuse_pointless(part.exact_cost)
     max_gap = 2 * LEVEL_GAP if level_problem.replaced else enough  # costs by place of replaced records are only a bound
     if part is None or (part.gap > max_gap and not publication.adjacency.pattern):
@@ -522,9 +532,9 @@ def _by_place(
             factor = relaxation(decomposition, terms(publication, decomposition), achieved) ** -0.5 * (1 - 1e-12)
             strategy = by_place.rescaled(strategy, factor, up=False)
         strategies.append(strategy)
-    status = "noise scales by class of place, and weighted sums of places; the bound is for all mechanisms of its kind"
+    outcome = (status_message("report.status.place_scales"), status_message("report.status.bound_for_all"))
     return min(
-        (TablePart(PLACES, publication, x, evidence, status) for x in strategies),
+        (TablePart(PLACES, publication, x, evidence, outcome) for x in strategies),
         key=lambda x: x.objective_value * x.relaxation,
     )
 
@@ -553,17 +563,17 @@ def _by_axis(publication: Publication, *, refine: bool, progress: Callable[[int,
         joint = (
             joint_bases.solve(product_problem, evidence, form) if joint_bases.is_supported(product_problem) else None
         )
-    remark = "; the bound is for all mechanisms of its kind"
+    outcome = [status_message("report.status.bound_for_all")]
     if publication.unit.neighbours is Neighbours.REPLACE_ONE:
-        remark += "; planned for records that come or go; charged and proven for those replaced"
+        outcome.append(status_message("report.status.planned_for_presence"))
     strategy = _in_integers(publication, product_problem, decomposition, form)
-    status = "in product form, one matrix for each kind of attribute"
-    part = TablePart(PRODUCTS, publication, strategy, evidence, status + remark)
+    in_form = status_message("report.status.product_matrices")
+    part = TablePart(PRODUCTS, publication, strategy, evidence, (in_form, *outcome))
     if joint is not None:
         with contextlib.suppress(PlanError, SingularStrategy):
             strategy = _in_integers(publication, product_problem, decomposition, joint)
-            status = "in product form, one basis for each kind of attribute, and a noise scale for each product of rows"
-            other = TablePart(PRODUCTS, publication, strategy, evidence, status + remark)
+            in_form = status_message("report.status.product_bases")
+            other = TablePart(PRODUCTS, publication, strategy, evidence, (in_form, *outcome))
             part = min(part, other, key=lambda x: x.objective_value * x.relaxation)
     refuse_pointless(part.exact_cost)
     return part
@@ -632,13 +642,13 @@ class RealStrategy:
     """The result of the solver.
 
     factors: F_S with F_SᵀF_S = Σ_S⁻¹ in the integer bases, (K, k, k) by group. evidence: The dual weights. gap: The gap
-    of the solver. status: One sentence on the end of the search.
+    of the solver. status: The sentences on the end of the search.
     """
 
     factors: list[Floats]
     evidence: Evidence
     gap: float
-    status: str
+    status: tuple[Message, ...]
 
 
 def ideal(
@@ -685,18 +695,19 @@ def ideal(
     weights = _evidence_weights(terms, form, q)
     evidence = Evidence(p, weights, distinct_weights=record_kinds) if pairs is None else pairs.evidence(p, weights)
     personal = terms.relative is not None and terms.weights is None  # otherwise the charge would not be unique
-    status = str(solution.status)
+    outcome = [status_message(str(solution.status))]
     if refine or (personal and lexicographic.affordable(form.problem)):
         try:
             refined = lexicographic.refine(form.problem, solution, progress=progress)
-            return RealStrategy(form.in_basis(refined.factors), evidence, solution.gap, f"{status}; {refined.status}")
+            outcome.append(refined.status)
+            return RealStrategy(form.in_basis(refined.factors), evidence, solution.gap, tuple(outcome))
         except PlanError:
             if refine:
                 raise
-            status += "; profile not lexicographically least: precision was lost"
+            outcome.append(status_message("report.status.not_refined"))
     if pairs is not None and not pairs.complete:
-        status += " among the kinds of pairs considered, which are not all"
-    return RealStrategy(form.precision_factors(*solution.primal), evidence, solution.gap, status)
+        outcome.append(status_message("report.status.some_pairs"))
+    return RealStrategy(form.precision_factors(*solution.primal), evidence, solution.gap, tuple(outcome))
 
 
 def _evidence_weights(terms: ObjectiveTerms, formulation: Formulation, q: Floats) -> Floats:

@@ -38,6 +38,7 @@ from fitnoise.mechanisms.gaussian.mechanism import GaussianMechanism, other_sect
 from fitnoise.mechanisms.gaussian.rounding import MIN_EXPONENT, cut, out_of_reach
 from fitnoise.mechanisms.gaussian.terms import terms
 from fitnoise.mechanisms.numbers import SUM_OF_ALL, TableNumbers, WeightedSums, agreement, dots, mean_weight, with_sums
+from fitnoise.messages import Message
 from fitnoise.request.publication import Goal, Publication
 from fitnoise.request.targets import ByAttribute, z_score
 from fitnoise.request.workloads import Table, Workload, exchangeable_attributes, used_attributes
@@ -534,7 +535,7 @@ class ProductMechanism(GaussianMechanism):
     """The least cost, in product form, that meets every target."""
 
     name = "fit-for-use by axis"
-    equal_cost_text = "every record counts as the dearest"
+    equal_cost = Message("report.profile.as_costliest")
     family = "product form"
     optimal = False
 

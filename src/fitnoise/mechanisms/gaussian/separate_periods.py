@@ -8,7 +8,7 @@ import numpy as np
 
 from fitnoise.algebra.backends import one_thread
 from fitnoise.mechanisms.gaussian.formulation import Formulation
-from fitnoise.messages import Value, ValueKind
+from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.reporting import Section
 from fitnoise.solving import solver
 from fitnoise.solving.certificates import RecordSets
@@ -30,19 +30,14 @@ EQUIVALENT_COST_TOLERANCE = 1e-3
 
 def gained(part: TablePart) -> Section:
     """Return the section on the saving of a joint plan over one plan for each period."""
-    rho = separate_periods_rho(part)
+    rho, title = separate_periods_rho(part), Message("report.section.series")
     if rho is None:
-        return Section("series", values=(Value("periods_rho", None),))
-    values = (Value("periods_rho", rho, ValueKind.COMPARED),)
+        return Section(title, values=(Value("periods_rho", None),))
+    least = Value("periods_rho", rho, ValueKind.COMPARED)
     if rho <= part.rho * (1 + EQUIVALENT_COST_TOLERANCE):
-        sentence = "periods planned each on its own are as good: a target over many of them binds"
-        return Section("series", (sentence,), values)
-    ratio = Value("times", rho / part.rho, ValueKind.FACTOR, spoken=True)
-    sentence = (
-        "periods planned each on its own, as well as can be, would cost rho = {periods_rho} at least, {times} times as "
-        "much"
-    )
-    return Section("series", (sentence,), (*values, ratio))
+        return Section(title, (Message("report.series.equal_cost"),), (least,))
+    times = Value("times", rho / part.rho, ValueKind.FACTOR)
+    return Section(title, (Message("report.series.separate_cost", (least, times)),), (least,))
 
 
 def separate_periods_rho(part: TablePart) -> float | None:

@@ -135,7 +135,7 @@ class PartialSeries(SectorMechanism):
     full_part: TablePart
     name = GAUSSIAN.name
     unbiased = True
-    price_label = GAUSSIAN.price_label
+    price_heading = GAUSSIAN.price_heading
 
     def complete(self, part: TablePart) -> TablePart:
         """Return the tables of all periods."""

@@ -21,6 +21,7 @@ from fitnoise.mechanisms.laplace.estimate import PureEstimation
 from fitnoise.mechanisms.laplace.margins import pure_margins, pure_relaxation
 from fitnoise.mechanisms.laplace.report import proof, unbiased
 from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums, by_sector, sums_by_sector
+from fitnoise.messages import Message
 from fitnoise.reporting import Section
 from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.sectors import Decomposition, TableGroup, decompose
@@ -36,7 +37,7 @@ class LaplaceMechanism(TableMechanism):
     name = "pure-fit-for-use"
     privacy = Privacy.PURE
     unbiased = True
-    price_label = "bound"
+    price_heading = Message("report.heading.share_of_bound")
     normal = False
 
     def check(self, part: TablePart) -> None:

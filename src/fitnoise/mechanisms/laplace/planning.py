@@ -51,6 +51,7 @@ from fitnoise.mechanisms.laplace.hierarchies import covariances, height, hierarc
 from fitnoise.mechanisms.laplace.margins import pure_relaxation, target_margins
 from fitnoise.mechanisms.laplace.mechanism import LAPLACE
 from fitnoise.mechanisms.tables import TablePart, refuse_pointless
+from fitnoise.messages import Message
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import Workload, exchangeable_attributes
 from fitnoise.solving import margin_weights, mixed_margins, p_identity
@@ -58,6 +59,7 @@ from fitnoise.solving.certificates import ObjectiveTerms
 from fitnoise.solving.fixed_random import FixedGenerator
 from fitnoise.solving.p_identity import Queries
 from fitnoise.solving.sectors import Decomposition, decompose, ways_out
+from fitnoise.solving.statuses import status_message
 
 BITS = 20
 """Bits of the integer strategy: twelve bits cost up to 0.04 % of the worst variance, and twenty no visible share."""
@@ -102,7 +104,17 @@ ALTERNATING_ROUNDS = 2
 
 CELLS_FAMILY = "every cell on its own"
 
-AMOUNTS_FAMILY = "cells and sums by what is asked"
+AMOUNTS_FAMILY = "cells and sums by request"
+
+FAMILIES = {
+    CELLS_FAMILY: "report.status.family_cells",
+    "best hierarchy": "report.status.family_hierarchy",
+    "cells and sums": "report.status.family_sums",
+    "cells and sums by margin": "report.status.family_margin_sums",
+    AMOUNTS_FAMILY: "report.status.family_request_sums",
+    "margins": "report.status.family_margins",
+}
+"""The id of the sentence on a plan of each family of strategies."""
 
 BRANCHES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
 """Numbers of children of a node in the hierarchies of the search."""
@@ -260,9 +272,12 @@ def search(
     at_unit = squared_epsilon / spent if spent else None
     with one_thread():
         scaled = _improved(publication, problem, family, _scale_to_targets(publication, d, strategy, at_unit)).strategy
-    note = f"; the search was left after {seconds:g} s, as asked" if clock.is_over else ""
-    status = f"{family}{note}; the bound is proven to {proof.gap:.1e} of its optimum"
-    part = TablePart(LAPLACE, publication, scaled, proof.evidence, status)
+    outcome = (
+        status_message(FAMILIES[family]),
+        *_stopped(seconds, clock),
+        status_message("report.status.bound_gap", gap=proof.gap),
+    )
+    part = TablePart(LAPLACE, publication, scaled, proof.evidence, outcome)
     refuse_pointless(part.exact_cost)
     _check_cap(part)
     lines: dict[str, StrategyCandidate] = {}
@@ -271,6 +286,13 @@ def search(
         line = StrategyCandidate(name, part.epsilon() * math.sqrt(fraction), part.ratio * fraction, s.answers, took)
         lines.setdefault(name, line)
     return StrategySearch(part, tuple(lines.values()))
+
+
+def _stopped(seconds: float | None, clock: p_identity.TimeLimit) -> tuple[Message, ...]:
+    """Return the sentence about a search that ended at its time limit; empty if it ended before."""
+    if seconds is None or not clock.is_over:
+        return ()
+    return (status_message("report.status.search_time", seconds=seconds),)
 
 
 def _tried(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fitnoise.messages import Value, ValueKind
+from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.reporting import Section
 from fitnoise.solving.certificates import Certificate
 
@@ -14,33 +14,23 @@ def proof(certificate: Certificate, *, are_separated: bool) -> Section:
 
     are_separated: True if an assumption separates records of one unit.
     """
-    sentence = (
-        "epsilon^2/2 = {value}, {ratio} times a bound: no linear mechanism with Laplace noise has these variances "
-        "below epsilon = {least}"
+    values = (
+        Value("value", certificate.value, ValueKind.OPTIMUM),
+        Value("bound", certificate.bound, ValueKind.OPTIMUM),
+        Value("gap", certificate.gap, ValueKind.GAP),
     )
-    gains = ("(where noise is pure, what keeps records of one unit apart saves nothing: their costs add up)",)
-    return Section(
-        "proof",
-        (sentence, "(how near to that any pure mechanism can come is not known)", *(gains if are_separated else ())),
-        (
-            Value("value", certificate.value, ValueKind.OPTIMUM),
-            Value("bound", certificate.bound, ValueKind.OPTIMUM),
-            Value("gap", certificate.gap, ValueKind.GAP),
-            Value("ratio", certificate.value / certificate.bound, ValueKind.FACTOR, spoken=True),
-            Value("least", math.sqrt(2 * certificate.bound), ValueKind.NUMBER, spoken=True),
-        ),
-    )
+    ratio = Value("ratio", certificate.value / certificate.bound, ValueKind.FACTOR)
+    least = Value("least", math.sqrt(2 * certificate.bound), ValueKind.NUMBER)
+    limits = [Message("report.proof.laplace_nearest")]
+    if are_separated:
+        limits.append(Message("report.proof.laplace_pattern"))
+    bound = Message("report.proof.laplace", (*values, ratio, least))
+    return Section(Message("report.section.proof"), (bound, *limits), values)
 
 
 def unbiased(minimum: float, epsilon: float) -> Section:
     """Return the section on the least ε of any unbiased pure mechanism. epsilon: The ε of the plan."""
-    sentence = (
-        "no unbiased pure mechanism, linear or not, has these variances below epsilon = {pure_least}; this one takes "
-        "{times} times that"
-    )
-    values = (
-        Value("unbiased_bound", minimum),
-        Value("pure_least", minimum, ValueKind.COST, spoken=True),
-        Value("times", epsilon / minimum, ValueKind.FACTOR, spoken=True),
-    )
-    return Section("unbiased", (sentence,), values)
+    least = Value("least", minimum, ValueKind.COST)
+    times = Value("times", epsilon / minimum, ValueKind.FACTOR)
+    bound = Message("report.unbiased.pure", (least, times))
+    return Section(Message("report.section.unbiased"), (bound,), (Value("unbiased_bound", minimum),))

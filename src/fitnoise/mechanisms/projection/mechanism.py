@@ -15,6 +15,7 @@ from fitnoise.mechanisms.gaussian.mechanism import SectorMechanism
 from fitnoise.mechanisms.projection import report
 from fitnoise.mechanisms.projection.estimator import ProjectedTables
 from fitnoise.mechanisms.projection.row_space_view import RowSpaceView
+from fitnoise.messages import Message
 from fitnoise.reporting import Section
 from fitnoise.request.publication import Publication
 from fitnoise.solving.certificates import Certificate, ky_fan_certificate
@@ -29,7 +30,7 @@ class ProjectionMechanism(SectorMechanism):
 
     name = "projection"
     unbiased = False
-    price_label = "variance"
+    price_heading = Message("report.heading.share_of_variance")
 
     def is_default_for(self, request: Publication) -> bool:
         """Return True for tables of a small database."""
@@ -68,7 +69,7 @@ class ProjectionMechanism(SectorMechanism):
         shares = part.variances / part.decomposition.variances
         return np.asarray(shares / shares.sum())
 
-    def bias_text(self, part: TablePart) -> str:
+    def describe_bias(self, part: TablePart) -> tuple[Message, ...]:
         """Return the statement on the bias of the values."""
         return report.values(RowSpaceView(part).small)
 

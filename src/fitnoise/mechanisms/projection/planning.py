@@ -38,11 +38,13 @@ from fitnoise.mechanisms.projection import simulation as small
 from fitnoise.mechanisms.projection.mechanism import PROJECTION
 from fitnoise.mechanisms.projection.row_space_view import RowSpaceView
 from fitnoise.mechanisms.tables import TablePart, refuse_pointless
+from fitnoise.messages import Message
 from fitnoise.request.publication import Publication, Setting, SmallDatabase, Variant
 from fitnoise.solving.certificates import Evidence, ky_fan_certificate
 from fitnoise.solving.ky_fan import KyFanDesign, ky_fan_design
 from fitnoise.solving.row_space import RowSpace, row_space
 from fitnoise.solving.sectors import Decomposition, decompose
+from fitnoise.solving.statuses import status_message
 
 
 @final
@@ -113,12 +115,12 @@ def choose(
     report(3, design.gap)
     strategy, achieved_gap = _rounded(d, space, design, goal)
     scaled = scale_noise(d, terms(publication, d), strategy, publication)
-    status = _status(database, setting, choice, space, design)
-    part = TablePart(PROJECTION, publication, scaled, Evidence(design.weights, np.zeros(0)), status, setting)
+    outcome = _status(database, setting, choice, space, design)
+    part = TablePart(PROJECTION, publication, scaled, Evidence(design.weights, np.zeros(0)), outcome, setting)
     refuse_pointless(part.exact_cost)
     report(4, achieved_gap)
     if required_gap is not None and part.gap > required_gap:
-        raise gap_not_reached(part, required_gap, design.status, allowance(d))
+        raise gap_not_reached(part, required_gap, (status_message(str(design.status)),), allowance(d))
     return ChosenPart(part, choice)
 
 
@@ -187,22 +189,25 @@ def _rounded(d: Decomposition, space: RowSpace, design: KyFanDesign, goal: float
 
 def _status(
     request: SmallDatabase, setting: Setting, choice: small.SettingChoice | None, space: RowSpace, design: KyFanDesign
-) -> str:
-    """Return the status of the plan, in one line."""
+) -> tuple[Message, ...]:
+    """Return the status of the plan."""
     rank = len(space.rows)
-    sentences = [f"k = {setting.index} of {rank}, temperature {setting.temperature:g}"]
+    sentences = [
+        status_message("report.status.setting", index=setting.index, rank=rank, temperature=setting.temperature)
+    ]
     if request.variant is Variant.PAPER:
-        sentences.append("Algorithm 1 as printed, which the full estimate is better than")
+        sentences.append(status_message("report.status.printed"))
     elif choice is None:
-        sentences.append("as asked for")
+        sentences.append(status_message("report.status.given_setting"))
     else:
         errors, guesses = choice.errors, choice.comparison.guesses
-        sentences.append(
-            f"least regret in public simulation: mean squared errors of {errors.min():.3g} to {errors.max():.3g} "
-            f"people² per number, unprojected {choice.comparison.unprojected[choice.position]:.3g}, uniform guess "
-            f"{guesses.min():.3g} to {guesses.max():.3g}"
-        )
-        sentences += [w.rstrip(".") for w in choice.warnings]
+        simulated = {"least": errors.min(), "most": errors.max()}
+        unprojected = choice.comparison.unprojected[choice.position]
+        sentences += [
+            status_message("report.status.least_regret", **simulated, unprojected=unprojected),
+            status_message("report.status.uniform_guess", guess_least=guesses.min(), guess_most=guesses.max()),
+            *choice.warnings,
+        ]
     if choice is None and setting.index >= rank:
-        sentences.append("k is the rank: least total variance before projection")
-    return "; ".join([*sentences, str(design.status)])
+        sentences.append(status_message("report.status.rank", rank=rank))
+    return (*sentences, status_message(str(design.status)))

@@ -52,17 +52,28 @@ from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.checks import checked_integer, checked_positive
 from fitnoise.kernel.units import Region
 from fitnoise.mechanisms.projection.regions import Estimator, entropy_weight
-from fitnoise.messages import Plain, ValueKind
+from fitnoise.messages import Content, Message, Value, ValueKind
 from fitnoise.reporting import ReportColumn, ReportTable, aligned
 from fitnoise.request.publication import MAX_TEMPERATURE, Setting
 from fitnoise.solving.fixed_random import FixedGenerator
 from fitnoise.solving.ky_fan import KyFanDesign, ky_fan_design
+from fitnoise.solving.statuses import status_message
 
 KINDS = ("uniform", "Dirichlet 0.2", "Dirichlet 0.02", "few cells")
 """Kinds of public histograms, from flat to spiked."""
 
 FLAT_KINDS = KINDS[:3]
 """Kinds that fill many cells; on the other kind the uniform guess is poor at any n."""
+
+KIND_HEADINGS = {
+    "uniform": Message("report.heading.kind_uniform"),
+    "few cells": Message("report.heading.kind_few_cells"),
+    **{
+        f"Dirichlet {alpha:g}": Message("report.heading.kind_dirichlet", (Value("alpha", alpha, ValueKind.NUMBER),))
+        for alpha in (0.2, 0.02)
+    },
+}
+"""The headings of the kinds."""
 
 SPIKE_CELLS = (1, 4, 16, 64)
 """Numbers of cells of the last kind, one number for each draw."""
@@ -517,15 +528,14 @@ class SettingChoice:
     """The chosen setting, and the comparison behind the choice.
 
     setting: k and τ. position: Its index in the comparison. regret: Its largest regret over kinds of histograms.
-    why: One sentence. warnings: Sentences; possibly none.
+    warnings: Messages; possibly none.
     """
 
     comparison: SettingComparison
     setting: Setting
     position: int
     regret: float
-    why: str
-    warnings: tuple[str, ...]
+    warnings: tuple[Message, ...]
 
     @property
     def errors(self) -> Floats:
@@ -549,21 +559,21 @@ class SettingChoice:
         c = self.comparison
         columns = (
             ReportColumn("chosen", "", spoken=True),
-            ReportColumn("index", "k", ValueKind.COUNT),
-            ReportColumn("spikes", "t", ValueKind.COUNT, spoken=True),
-            ReportColumn("temperature", "temperature", ValueKind.NUMBER),
+            ReportColumn("index", Message("report.heading.index"), ValueKind.COUNT),
+            ReportColumn("spikes", Message("report.heading.spikes"), ValueKind.COUNT, spoken=True),
+            ReportColumn("temperature", Message("report.heading.temperature"), ValueKind.NUMBER),
             ReportColumn("errors"),
-            *(ReportColumn(kind, kind, ValueKind.SIMULATED, spoken=True) for kind in c.kinds),
-            ReportColumn("regret", "regret", ValueKind.RATIO, spoken=True),
-            ReportColumn("plain", "plain", ValueKind.PEOPLE, spoken=True),
-            ReportColumn("bound", "bound", ValueKind.PEOPLE, spoken=True),
-            ReportColumn("split at k", "split at k", ValueKind.PEOPLE, spoken=True),
-            ReportColumn("split at t", "split at t", ValueKind.PEOPLE, spoken=True),
+            *(ReportColumn(kind, KIND_HEADINGS[kind], ValueKind.SIMULATED, spoken=True) for kind in c.kinds),
+            ReportColumn("regret", Message("report.heading.regret"), ValueKind.RATIO, spoken=True),
+            ReportColumn("plain", Message("report.heading.unprojected"), ValueKind.PEOPLE, spoken=True),
+            ReportColumn("bound", Message("report.heading.bound"), ValueKind.PEOPLE, spoken=True),
+            ReportColumn("split at k", Message("report.heading.split_at_index"), ValueKind.PEOPLE, spoken=True),
+            ReportColumn("split at t", Message("report.heading.split_at_spikes"), ValueKind.PEOPLE, spoken=True),
         )
-        guess = ("", "", "", "uniform guess", None, *c.guesses.tolist(), *[None] * 5)
+        guess = ("", "", "", Message("report.label.uniform_guess"), None, *c.guesses.tolist(), *[None] * 5)
         return ReportTable("settings", columns, tuple(map(self._row, range(len(c.settings)))), foot=(guess,))
 
-    def _row(self, i: int) -> tuple[Plain, ...]:
+    def _row(self, i: int) -> tuple[Content, ...]:
         c, setting, proven = self.comparison, self.comparison.settings[i], self.comparison.bounds[i]
         mark, regret, errors = "*" if i == self.position else "", float(c.regrets[i].max()), c.errors[i].tolist()
         head = (mark, setting.index, proven.spikes, setting.temperature, dict(zip(c.kinds, errors, strict=True)))
@@ -591,36 +601,26 @@ def choose(comparison: SettingComparison) -> SettingChoice:
     worst = comparison.regrets.max(axis=1)
     position = int(np.argmin(worst))
     setting, regret = comparison.settings[position], float(worst[position])
-    estimate = "the nearest answers" if setting.temperature == 0 else f"temperature {setting.temperature:g}"
-    why = (
-        f"k = {setting.index} with {estimate}: on no kind of public histogram is its simulated error more than "
-        f"{regret:.3f} times that of the best of {len(comparison.settings)} settings."
-    )
-    return SettingChoice(comparison, setting, position, regret, why, tuple(_warnings(comparison, position)))
+    return SettingChoice(comparison, setting, position, regret, tuple(_warnings(comparison, position)))
 
 
-def _warnings(comparison: SettingComparison, position: int) -> Iterator[str]:
-    errors = dict(zip(comparison.kinds, comparison.errors[position], strict=True))
+def _warnings(comparison: SettingComparison, position: int) -> Iterator[Message]:
+    own = dict(zip(comparison.kinds, comparison.errors[position], strict=True))
     guess = dict(zip(comparison.kinds, comparison.guesses, strict=True))
-    kinds = [kind for kind in FLAT_KINDS if errors[kind] >= UNIFORM_ERROR_FRACTION * guess[kind]]
-    if len(kinds) == len(FLAT_KINDS):
-        yield (
-            f"everything is near the uniform guess: unless most records are in a few cells, the simulated error is not "
-            f"below {UNIFORM_ERROR_FRACTION:g} of that of spreading {comparison.size:,} records evenly over all "
-            f"cells, which reads no "
-            "data. Ask for fewer queries, spend more, or answer uniformly."
-        )
-    elif kinds:
-        yield (
-            f"on histograms like {' and '.join(kinds)} the simulated error is not below {UNIFORM_ERROR_FRACTION:g} of "
-            f"that of spreading "
-            f"{comparison.size:,} records evenly over all cells, which reads no data."
-        )
+    near = [kind for kind in FLAT_KINDS if own[kind] >= UNIFORM_ERROR_FRACTION * guess[kind]]
+    simulated = {"limit": UNIFORM_ERROR_FRACTION, "size": comparison.size}
+    if len(near) == len(FLAT_KINDS):
+        yield status_message("report.status.near_all", **simulated)
+        yield status_message("report.status.near_all_advice")
+        near = []
+    for kind in near:
+        _, _, alpha = kind.partition(" ")
+        if alpha:
+            yield status_message("report.status.near_dirichlet", alpha=float(alpha), **simulated)
+        else:
+            yield status_message("report.status.near_uniform", **simulated)
     if comparison.settings[position].index >= comparison.rank:
-        yield (
-            f"k = {comparison.rank} is the rank of the queries: before projection this is the plain mechanism of least "
-            "total variance."
-        )
+        yield status_message("report.status.rank", rank=comparison.rank)
 
 
 # --- the mechanism as printed -------------------------------------------------------------------------------------
