@@ -216,7 +216,7 @@ class Ranges(View):
                 )
             return tuple((i, j) for i in range(n) for j in range(i, n))
         cells = (Selection(Form.RANGE, (a, b)).cells(attribute) for a, b in self.bounds)
-        return tuple((own[0], own[-1]) for own in cells)
+        return tuple((positions[0], positions[-1]) for positions in cells)
 
     def unshown(self, attribute: Attribute) -> tuple[int, ...]:
         """Return the cells that no range counts.
@@ -226,7 +226,7 @@ class Ranges(View):
         """
         if self.bounds is None:
             return ()
-        return _others(attribute, (i for first, last in self._cells(attribute) for i in range(first, last + 1)))
+        return _others(attribute, (i for start, end in self._cells(attribute) for i in range(start, end + 1)))
 
     def operator(self, attribute: Attribute) -> op.Operator:
         """Return interval sums."""
@@ -256,19 +256,19 @@ class Recode(View):
 
     def left_out(self, attribute: Attribute) -> tuple[int, ...]:
         """Return the cells for missing values that no group names."""
-        named = {i for group in self._cells(attribute) for i in group}
-        return tuple(i for i in range(attribute.own_size, attribute.size) if i not in named)
+        grouped = {i for group in self._cells(attribute) for i in group}
+        return tuple(i for i in range(attribute.own_size, attribute.size) if i not in grouped)
 
     def _cells(self, attribute: Attribute) -> tuple[tuple[int, ...], ...]:
-        found = []
+        cells = []
         for name, values in self.groups:
             try:
-                found.append(values.cells(attribute))
+                cells.append(values.cells(attribute))
             except DomainError as error:
                 raise error.with_place(f"groups.{name}") from None
-        spans = [(own[0], -own[-1], g) for g, own in zip(self.groups, found, strict=True) if g[1].is_range(attribute)]
+        spans = [(c[0], -c[-1], g) for g, c in zip(self.groups, cells, strict=True) if g[1].is_range(attribute)]
         _refuse_overlap(attribute, sorted(spans, key=lambda span: span[:2]))
-        return tuple(found)
+        return tuple(cells)
 
     def unshown(self, attribute: Attribute) -> tuple[int, ...]:
         """Return the cells that no group counts.
@@ -422,7 +422,7 @@ class Sum(View):
     def operator(self, attribute: Attribute) -> op.Operator:
         """Return the amount that each cell adds: whole numbers, in units of their own."""
         if isinstance(attribute, Amount):
-            values, unit = _whole_knots(attribute, attribute.upper_limit(self.ceiling))
+            values, unit = _integer_knots(attribute, attribute.upper_limit(self.ceiling))
         elif self.ceiling is not None:
             raise WorkloadError(
                 "ceiling-needs-amount",
@@ -527,8 +527,8 @@ class Mean(View):
             return op.Groups(attribute.size, ((0,), (1,)))
         passed = np.cumsum((0, *attribute.steps))
         rows = np.stack([passed[-1] - passed, passed]) // math.gcd(*passed.tolist())
-        beside = np.zeros((2, len(attribute.missing_cells)), dtype=np.int64)
-        return op.Scaled(op.Dense(np.hstack([rows, beside])), np.full(2, 1 / int(rows.max())))
+        zeros = np.zeros((2, len(attribute.missing_cells)), dtype=np.int64)
+        return op.Scaled(op.Dense(np.hstack([rows, zeros])), np.full(2, 1 / int(rows.max())))
 
     def labels(self, attribute: Attribute) -> tuple[str | int, ...]:
         """Return the ends."""
@@ -541,7 +541,7 @@ class Mean(View):
         return self.reference / (float(high) - float(low))
 
 
-def _whole_knots(attribute: Amount, top: float) -> tuple[list[int], float]:
+def _integer_knots(attribute: Amount, top: float) -> tuple[list[int], float]:
     """Return an amount's knots up to a ceiling as whole numbers, and their unit: the largest that divides them all."""
     exact = attribute.exact
     parts = [x for x in (exact.low, exact.high, exact.step) if x]
@@ -556,11 +556,11 @@ def _weighted(queries: op.Operator, weights: Sequence[Fraction]) -> op.Operator:
     """Return the queries with a weight for each cell, as whole numbers in units of their own."""
     below = math.lcm(*(x.denominator for x in weights))
     above = math.gcd(*(int(x * below) for x in weights))
-    unit, whole = Fraction(above, below), np.array([int(x * below) // above for x in weights], dtype=object)
+    unit, factors = Fraction(above, below), np.array([int(x * below) // above for x in weights], dtype=object)
     scales = np.full(queries.shape[0], float(unit))
     if isinstance(queries, op.Averages):
         scales, queries = scales / queries.widths, queries.unscaled
-    rows = rules.dense(queries).astype(object) * whole
+    rows = rules.dense(queries).astype(object) * factors
     if np.abs(rows).max() >= EXACT_FLOAT_LIMIT:
         raise WorkloadError(
             "class-ranges-too-far-apart",
@@ -587,27 +587,27 @@ def _refuse_one_label(labels: tuple[str, ...], names: tuple[str, ...]) -> None:
 
 def _others(attribute: Attribute, counted: Iterable[int]) -> tuple[int, ...]:
     """Return the cells of values that are not counted."""
-    known = set(counted)
-    return tuple(i for i in range(attribute.own_size) if i not in known)
+    excluded = set(counted)
+    return tuple(i for i in range(attribute.own_size) if i not in excluded)
 
 
 def _refuse_overlap(attribute: Attribute, spans: Sequence[tuple[int, int, tuple[str, Selection]]]) -> None:
     """Raise WorkloadError if two ranges overlap and neither contains the other; `spans` are sorted, longest first."""
     around: list[tuple[int, str]] = []
-    for first, last, (name, _) in spans:
-        while around and around[-1][0] < first:
+    for start, end, (name, _) in spans:
+        while around and around[-1][0] < start:
             around.pop()
-        if around and around[-1][0] < -last:
+        if around and around[-1][0] < -end:
             raise WorkloadError(
                 "groups-overlap",
-                f"The groups {around[-1][1]!r} and {name!r} both count {attribute.values[first]!r}, and "
+                f"The groups {around[-1][1]!r} and {name!r} both count {attribute.values[start]!r}, and "
                 "neither lies within the other.",
                 "Two ranges among the groups are disjoint, or one lies within the other.",
                 "Let each range start after the one before it ends, or use ranges instead of groups.",
                 "Nothing was planned.",
                 place="groups",
             )
-        around.append((-last, name))
+        around.append((-end, name))
 
 
 EACH = EachValue()
@@ -634,8 +634,8 @@ class Table:
     @property
     def default_name(self) -> str:
         """The name of a table without a given name: its attributes, each with its view."""
-        words = (f"{a} {self.view(a).name_suffix}".rstrip() for a in self.attributes)
-        return " by ".join(words) or "total"
+        labels = (f"{a} {self.view(a).name_suffix}".rstrip() for a in self.attributes)
+        return " by ".join(labels) or "total"
 
     def view(self, attribute: str) -> View:
         """Return the view of one of the table's attributes.
@@ -677,13 +677,13 @@ class Table:
         Args:
             domain: The domain of the table.
         """
-        found: dict[str, tuple[Fraction, ...]] = {}
+        by_attribute: dict[str, tuple[Fraction, ...]] = {}
         for amount in map(domain.get, self.summed):
             if isinstance(amount, Amount) and amount.by is not None:
-                own = tuple(steps.step for steps in amount.exact.classes)
-                before = found.get(amount.by, (Fraction(1),) * len(own))
-                found[amount.by] = tuple(x * y for x, y in zip(own, before, strict=True))
-        return found
+                class_steps = tuple(steps.step for steps in amount.exact.classes)
+                factors = by_attribute.get(amount.by, (Fraction(1),) * len(class_steps))
+                by_attribute[amount.by] = tuple(x * y for x, y in zip(class_steps, factors, strict=True))
+        return by_attribute
 
     def left_out(self, domain: Domain) -> dict[str, tuple[int, ...]]:
         """Return the cells that no number of the table counts, by attribute; for a matrix, no cells.
@@ -691,12 +691,12 @@ class Table:
         Args:
             domain: The domain of the table.
         """
-        left = {}
+        excluded = {}
         for a, view in self.views:
-            beside = () if view.missing else view.left_out(domain[a])
-            if cells := (*view.unshown(domain[a]), *beside):
-                left[a] = cells
-        return left
+            missing = () if view.missing else view.left_out(domain[a])
+            if cells := (*view.unshown(domain[a]), *missing):
+                excluded[a] = cells
+        return excluded
 
     def coded(self, domain: Domain) -> dict[str, tuple[Message, ...]]:
         """Return the coding of values that are not shown, by attribute.
@@ -756,8 +756,8 @@ class Table:
                 place=number.attribute,
             )
         axis = list(labels).index(number.attribute)
-        along = np.array(number.for_labels(labels[number.attribute]), dtype=np.float64)
-        return np.broadcast_to(along.reshape([-1 if i == axis else 1 for i in range(len(shape))]), shape)
+        numbers = np.array(number.for_labels(labels[number.attribute]), dtype=np.float64)
+        return np.broadcast_to(numbers.reshape([-1 if i == axis else 1 for i in range(len(shape))]), shape)
 
     def variances(self, domain: Domain, confidence: float) -> NDArray[np.float64]:
         """Return the target variance of each number, in people² or squared units of a sum, in the table's shape.
@@ -767,8 +767,8 @@ class Table:
             confidence: The confidence level of margins that have none of their own, between 0 and 1.
         """
         shape = self.shape(domain)
-        wanted = self.target.variance(_varying(self.targets(domain)), confidence, math.prod(shape))
-        return np.broadcast_to(wanted * self.scale(domain) ** 2, shape)
+        required = self.target.variance(_varying(self.targets(domain)), confidence, math.prod(shape))
+        return np.broadcast_to(required * self.scale(domain) ** 2, shape)
 
     def scale(self, domain: Domain) -> float:
         """Return the accuracy needed for a target of 1: for a mean, the records at each end of the amount; otherwise 1.
@@ -877,18 +877,18 @@ class Table:
             axis: The attribute, or the level, whose cells the queries count.
             attribute: The name under which the table shows it; None if the table does not show it.
         """
-        found = op.Total(domain[axis].size) if attribute is None else self._operator(domain, attribute, axis)
+        queries = op.Total(domain[axis].size) if attribute is None else self._operator(domain, attribute, axis)
         weights = self.weights(domain).get(axis)
-        return found if weights is None else _weighted(found, weights)
+        return queries if weights is None else _weighted(queries, weights)
 
     def _operator(self, domain: Domain, attribute: str, axis: str) -> op.Operator:
-        asked = self.view(attribute).operator(domain[attribute])
+        queries = self.view(attribute).operator(domain[attribute])
         hierarchy = domain[domain.attribute_of(axis)]
         if not isinstance(hierarchy, Hierarchy) or domain.depth(attribute) == domain.depth(axis):
-            return asked
+            return queries
         above = hierarchy.tree.above(domain.depth(attribute), domain.depth(axis))
         cells = np.split(np.arange(len(above)), np.flatnonzero(np.diff(above)) + 1)  # of every place
-        places = asked.groups if isinstance(asked, op.Groups) else tuple((i,) for i in range(len(cells)))
+        places = queries.groups if isinstance(queries, op.Groups) else tuple((i,) for i in range(len(cells)))
         groups = (tuple(np.concatenate([cells[i] for i in group]).tolist()) for group in places)
         return op.Groups(len(above), tuple(groups))
 
@@ -911,9 +911,9 @@ class LazySequence(Sequence[_T]):
 
 def _refuse_two_levels(domain: Domain, attributes: Sequence[str]) -> None:
     """Raise WorkloadError where two of a table's attributes are levels of one hierarchy."""
-    shown: dict[str, str] = {}
+    level_of: dict[str, str] = {}
     for a in attributes:
-        other = shown.setdefault(domain.attribute_of(a), a)
+        other = level_of.setdefault(domain.attribute_of(a), a)
         if other != a:
             deeper = max(a, other, key=domain.depth)
             raise WorkloadError(
@@ -951,9 +951,9 @@ def _underscored(text: str) -> str:
 def _listed(value: str | Iterable[str] | None) -> tuple[str, ...]:
     if value is None:
         return ()
-    found = (value,) if isinstance(value, str) else tuple(value)
-    _refuse_no_names(found)
-    return found
+    names = (value,) if isinstance(value, str) else tuple(value)
+    _refuse_no_names(names)
+    return names
 
 
 def _refuse_no_names(names: Iterable[object]) -> None:
@@ -1119,26 +1119,26 @@ def table(
             "Nothing was planned.",
             place=twice,
         )
-    said = {
+    numbers = {
         kind: number
         for kind, number in zip(
             TargetKind, (margin, std_error, variance, max_deviation, relative_std_error), strict=True
         )
         if number is not None
     }
-    if len(said) != 1:
-        given = " and ".join(k.value for k in said) or "none"
+    if len(numbers) != 1:
+        kinds = " and ".join(k.value for k in numbers) or "none"
         raise WorkloadError(
             "not-one-target",
-            f"The table has {given} of the targets {', '.join(k.value for k in TargetKind)}.",
+            f"The table has {kinds} of the targets {', '.join(k.value for k in TargetKind)}.",
             "A table needs exactly one target.",
             "Give one; if several must hold, give the strictest.",
             "Nothing was planned.",
         )
-    ((kind, number),) = said.items()
+    ((kind, number),) = numbers.items()
     target = Target(kind, number, confidence, None if averaged else reference)
-    made = Table(name or "", columns, target, tuple(views.items()))
-    return replace(made, name=made.default_name) if name is None else made
+    new_table = Table(name or "", columns, target, tuple(views.items()))
+    return replace(new_table, name=new_table.default_name) if name is None else new_table
 
 
 def _bounds(attribute: str, ranges: Iterable[Any]) -> tuple[tuple[Any, Any], ...]:
@@ -1158,10 +1158,10 @@ def _bounds(attribute: str, ranges: Iterable[Any]) -> tuple[tuple[Any, Any], ...
 
 def _groups(attribute: str, groups: Mapping[str, Any]) -> tuple[tuple[str, Selection], ...]:
     """Return the groups, as they were written."""
-    found = []
+    selections = []
     for name, values in groups.items():
         try:
-            found.append((str(name), Selection.parse(values)))
+            selections.append((str(name), Selection.parse(values)))
         except DomainError as error:
             raise WorkloadError(
                 "group-unusable",
@@ -1171,7 +1171,7 @@ def _groups(attribute: str, groups: Mapping[str, Any]) -> tuple[tuple[str, Selec
                 "Nothing was planned.",
                 place=f"groups.{attribute}.{name}",
             ) from None
-    return tuple(found)
+    return tuple(selections)
 
 
 def _counts(what: str, counts: Mapping[str, int] | None, minimum: int) -> Iterator[tuple[str, int]]:
@@ -1274,9 +1274,9 @@ class Family(LazySequence[Table]):
                 "Nothing was planned.",
                 place="pattern_attributes",
             )
-        given = [*self.pattern_attributes, *self.template.attributes]
-        if len(set(given)) != len(given):
-            twice = next(a for i, a in enumerate(given) if a in given[:i])
+        attributes = [*self.pattern_attributes, *self.template.attributes]
+        if len(set(attributes)) != len(attributes):
+            twice = next(a for i, a in enumerate(attributes) if a in attributes[:i])
             raise WorkloadError(
                 "pattern-attribute-twice",
                 f"The attribute {twice!r} appears twice in a pattern of tables.",
@@ -1344,10 +1344,10 @@ class Family(LazySequence[Table]):
         return among | self.template.coded(domain)
 
     def _build(self, i: int) -> Table:
-        shown = tuple(self.pattern_attributes[a] for a in self.combinations[i])
+        attributes = tuple(self.pattern_attributes[a] for a in self.combinations[i])
         t = self.template
         target = t.target if self.numbers is None else replace(t.target, number=self.numbers[i])
-        return Table(self._named(shown), shown + t.attributes, target, t.views)
+        return Table(self._named(attributes), attributes + t.attributes, target, t.views)
 
     @cached_property
     def combinations(self) -> NDArray[np.intp]:
@@ -1374,8 +1374,8 @@ class Family(LazySequence[Table]):
     def names(self) -> list[str]:
         """Return the names of all tables."""
         head, tail = self._around
-        words = np.array(self.pattern_attributes, dtype=object)[self.combinations].tolist()
-        return [f"{head}{' by '.join(w)}{tail}" for w in words]
+        combinations = np.array(self.pattern_attributes, dtype=object)[self.combinations].tolist()
+        return [f"{head}{' by '.join(w)}{tail}" for w in combinations]
 
     def slugs(self) -> list[str]:
         """Return the names of all tables' files, without their endings, as :func:`slug` makes them."""
@@ -1384,8 +1384,8 @@ class Family(LazySequence[Table]):
         if not all(re.search(r"[^\W_]", a) for a in self.pattern_attributes):
             return [slug(name) for name in self.names()]
         before, after = _underscored(head), _underscored(tail)
-        words = np.array(parts, dtype=object)[self.combinations].tolist()
-        return [_fitting(f"{before}{'_by_'.join(w)}{after}") for w in words]
+        combinations = np.array(parts, dtype=object)[self.combinations].tolist()
+        return [_fitting(f"{before}{'_by_'.join(w)}{after}") for w in combinations]
 
     def cells(self, domain: Domain) -> NDArray[np.float64]:
         """Return the number of numbers of each table, (T,).
@@ -1403,14 +1403,14 @@ class Family(LazySequence[Table]):
             domain: The domain of the tables.
         """
         number = self.template.target.number
-        beside = self.template.shape(domain)
+        shape = self.template.shape(domain)
         if self.numbers is not None:
             each = np.array(self.numbers, dtype=np.float64)
         elif isinstance(number, ByTableSize):
             each = number.evaluate(self.cells(domain))
         else:
-            return np.broadcast_to(self.template.targets(domain), (len(self), *beside))
-        return np.broadcast_to(each.reshape(-1, *(1,) * len(beside)), (len(self), *beside))
+            return np.broadcast_to(self.template.targets(domain), (len(self), *shape))
+        return np.broadcast_to(each.reshape(-1, *(1,) * len(shape)), (len(self), *shape))
 
     def variances(self, domain: Domain, confidence: float) -> NDArray[np.float64]:
         """Return the target variance of each number, in people², in the shape of `targets`.
@@ -1421,8 +1421,10 @@ class Family(LazySequence[Table]):
         """
         numbers = self.targets(domain)
         cells = self.cells(domain).reshape(-1, *(1,) * (numbers.ndim - 1))
-        wanted = self.template.target.variance(_varying(numbers), confidence, cells) * self.template.scale(domain) ** 2
-        return np.broadcast_to(wanted, numbers.shape)
+        required = (
+            self.template.target.variance(_varying(numbers), confidence, cells) * self.template.scale(domain) ** 2
+        )
+        return np.broadcast_to(required, numbers.shape)
 
     def check(self, domain: Domain) -> None:
         """Raise WorkloadError or DomainError if the tables do not fit this domain.
@@ -1446,9 +1448,11 @@ class Family(LazySequence[Table]):
 
 def _each_number(numbers: Iterable[Any], target: Target) -> tuple[float, ...]:
     """Return the targets of several tables as floats. Raise WorkloadError for the first that is not a target."""
-    said = tuple(numbers)
-    plain = all(type(x) is float for x in said) and bool(np.isfinite(said).all() and (np.array(said) > 0).all())
-    for x in () if plain else said:
+    values = tuple(numbers)
+    are_valid = all(type(x) is float for x in values) and bool(
+        np.isfinite(values).all() and (np.array(values) > 0).all()
+    )
+    for x in () if are_valid else values:
         if isinstance(x, (ByAttribute, ByTableSize)):
             raise WorkloadError(
                 "pattern-target-not-a-number",
@@ -1458,7 +1462,7 @@ def _each_number(numbers: Iterable[Any], target: Target) -> tuple[float, ...]:
                 "Nothing was planned.",
             )
         replace(target, number=x)
-    return tuple(float(x) for x in said)
+    return tuple(float(x) for x in values)
 
 
 def _varying(x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -1540,12 +1544,12 @@ def all_tables(
             place="pattern_attributes",
         )
     numbers = None
-    said: dict[str, Any] = {}
+    target_numbers: dict[str, Any] = {}
     for kind, number in zip(TargetKind, (margin, std_error, variance, max_deviation, relative_std_error), strict=True):
-        said[kind.value] = number
+        target_numbers[kind.value] = number
         if isinstance(number, (list, tuple, range, np.ndarray)):
             numbers = tuple(np.atleast_1d(number).tolist() if isinstance(number, np.ndarray) else number)
-            said[kind.value] = 1.0  # for now: each table has its own
+            target_numbers[kind.value] = 1.0  # for now: each table has its own
     template = table(
         *attributes,
         cumulative=cumulative,
@@ -1558,7 +1562,7 @@ def all_tables(
         sum=sum,
         ceiling=ceiling,
         mean=mean,
-        **said,
+        **target_numbers,
         reference=reference,
         confidence=confidence,
         name=name or "",
@@ -1579,9 +1583,9 @@ class TableSequence(LazySequence[Table]):
         return int(self.starts[-1])
 
     def _build(self, i: int) -> Table:
-        place = int(np.searchsorted(self.starts, i, side="right")) - 1
-        part = self.parts[place]
-        return part if isinstance(part, Table) else part[i - int(self.starts[place])]
+        part_index = int(np.searchsorted(self.starts, i, side="right")) - 1
+        part = self.parts[part_index]
+        return part if isinstance(part, Table) else part[i - int(self.starts[part_index])]
 
     def __iter__(self) -> Iterator[Table]:
         return itertools.chain.from_iterable([p] if isinstance(p, Table) else p for p in self.parts)
@@ -1636,7 +1640,7 @@ class Workload:
             tables = (tables,)
         if not isinstance(tables, Iterable):
             raise _not_a_table(describe_value(tables))
-        items = _told_apart(TableSequence(tables.parts if isinstance(tables, TableSequence) else tables))
+        items = _with_distinct_names(TableSequence(tables.parts if isinstance(tables, TableSequence) else tables))
         if not isinstance(domain, Domain):
             raise WorkloadError(
                 "not-a-domain",
@@ -1659,8 +1663,8 @@ class Workload:
                     place="name",
                 )
             t.check(domain)
-            wanted = _varying(t.variances(domain, checked_confidence(confidence)))
-            if not ((wanted >= MIN_VARIANCE) & (wanted <= 1 / MIN_VARIANCE)).all():
+            variances = _varying(t.variances(domain, checked_confidence(confidence)))
+            if not ((variances >= MIN_VARIANCE) & (variances <= 1 / MIN_VARIANCE)).all():
                 which = f"table {t.name!r}" if isinstance(t, Table) else t.describe()
                 raise WorkloadError(
                     "target-out-of-range",
@@ -1717,20 +1721,20 @@ def some(names: Sequence[str], max_names: int = 12) -> str:
     return f"{len(names):,} tables, the first of them {list(names[:max_names])}"
 
 
-def _told_apart(tables: TableSequence) -> TableSequence:
+def _with_distinct_names(tables: TableSequence) -> TableSequence:
     """Return the tables; one with the default name of an earlier table and other views has a number in its name."""
-    named: dict[str, list[Any]] = {p.name: [] for p in tables.parts if isinstance(p, Table)}
+    views_of: dict[str, list[Any]] = {p.name: [] for p in tables.parts if isinstance(p, Table)}
     parts: list[Table | Family] = []
     for p in tables.parts:
         parts.append(p)
         if isinstance(p, Table) and p.matrix is None and p.name == p.default_name:
-            asked = named[p.name]
-            if asked and p.views not in asked:
-                numbers = (f"{p.name} {i}" for i in itertools.count(len(asked) + 1))
-                free = next(name for name in numbers if name not in named)
-                named[free] = []
+            known_views = views_of[p.name]
+            if known_views and p.views not in known_views:
+                numbers = (f"{p.name} {i}" for i in itertools.count(len(known_views) + 1))
+                free = next(name for name in numbers if name not in views_of)
+                views_of[free] = []
                 parts[-1] = replace(p, name=free)
-            asked.append(p.views)
+            known_views.append(p.views)
     return TableSequence(parts)
 
 
@@ -1776,7 +1780,7 @@ def matrix_workload(
     """
     dense = op.Dense(np.asarray(matrix))
     m, d = dense.shape
-    said = [
+    target_numbers = [
         (kind, x)
         for kind, x in (
             (TargetKind.VARIANCE, variances),
@@ -1785,7 +1789,7 @@ def matrix_workload(
         )
         if x is not None
     ]
-    if len(said) != 1:
+    if len(target_numbers) != 1:
         raise WorkloadError(
             "matrix-not-one-target",
             "The matrix workload does not have exactly one of variances, std_errors and margins.",
@@ -1793,7 +1797,7 @@ def matrix_workload(
             "Give one of them.",
             "Nothing was planned.",
         )
-    ((kind, numbers),) = said
+    ((kind, numbers),) = target_numbers
     values = np.asarray(numbers)
     if values.dtype.kind not in "iuf" or values.shape not in ((), (m,)):
         raise WorkloadError(
@@ -1844,12 +1848,12 @@ def exchangeable_attributes(workload: Workload, apart: Iterable[str] = ()) -> tu
     free: list[str] = []
     bound: list[str] = []
     for home in domain:
-        if own := by_home.get(home):
-            axes = _chain(domain, home, own)
-            alike = not own & structured and all(a in domain.sizes for a in axes)
-            deepest = max(own, key=domain.depth)
+        if levels := by_home.get(home):
+            axes = _chain(domain, home, levels)
+            is_exchangeable = not levels & structured and all(a in domain.sizes for a in axes)
+            deepest = max(levels, key=domain.depth)
             leaves = domain.depth(deepest) == domain.depth(home)
-            (free if alike else bound).extend(axes if alike else [home if leaves else deepest])
+            (free if is_exchangeable else bound).extend(axes if is_exchangeable else [home if leaves else deepest])
     return free, bound
 
 
@@ -1863,9 +1867,9 @@ def uneven_levels(workload: Workload) -> list[str]:
     if len(bound) != 1 or any(isinstance(p, Table) and p.matrix is not None for p in workload.tables.parts):
         return []
     home = domain.attribute_of(bound[0])
-    own = {a for a in used_attributes(workload) if domain.attribute_of(a) == home}
-    alike = isinstance(domain[home], Hierarchy) and not own & _structured(workload, targets=False)
-    return _path(domain, home, own) if alike else []
+    levels = {a for a in used_attributes(workload) if domain.attribute_of(a) == home}
+    is_regular = isinstance(domain[home], Hierarchy) and not levels & _structured(workload, targets=False)
+    return _path(domain, home, levels) if is_regular else []
 
 
 def levels_of_one_tree(workload: Workload) -> list[str]:
@@ -1888,18 +1892,18 @@ def levels_of_one_tree(workload: Workload) -> list[str]:
 def attributes_by_level(workload: Workload) -> tuple[list[str], list[str]]:
     """Return the (exchangeable, structured) attributes in domain order, each of `levels_of_one_tree` as one of them."""
     domain, levels = workload.domain, levels_of_one_tree(workload)
-    places, own = list(domain), {domain.attribute_of(a) for a in levels}
-    free, bound = ([a for a in x if domain.attribute_of(a) not in own] for x in exchangeable_attributes(workload))
+    places, trees = list(domain), {domain.attribute_of(a) for a in levels}
+    free, bound = ([a for a in x if domain.attribute_of(a) not in trees] for x in exchangeable_attributes(workload))
     return sorted([*free, *levels], key=lambda a: places.index(domain.attribute_of(a))), bound
 
 
 def _structured(workload: Workload, *, targets: bool = True) -> set[str]:
     """Return the attributes that a table does not show by value; with `targets`, also those of targets by value."""
     templates = [p if isinstance(p, Table) else p.template for p in workload.tables.parts]
-    shown = {a for t in templates for a in t.attributes if t.view(a) is not EACH}
-    shown |= {a for t in templates for a in t.weights(workload.domain)}
+    attributes = {a for t in templates for a in t.attributes if t.view(a) is not EACH}
+    attributes |= {a for t in templates for a in t.weights(workload.domain)}
     by_value = {t.target.number.attribute for t in templates if isinstance(t.target.number, ByAttribute)}
-    return shown | by_value if targets else shown
+    return attributes | by_value if targets else attributes
 
 
 def _path(domain: Domain, home: str, levels: Iterable[str]) -> list[str]:
