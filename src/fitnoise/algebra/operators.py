@@ -370,7 +370,7 @@ class Differences(Operator):
 @final
 @dataclass(frozen=True)
 class Groups(Operator):
-    """Sums over named groups of cells ; groups may overlap and may leave cells out."""
+    """Sums over named groups of cells. Groups may overlap and may leave cells out."""
 
     n: int
     groups: tuple[tuple[int, ...], ...]

@@ -51,7 +51,7 @@ class CountBasis(enum.StrEnum):
     """The rule that decides how the records of one unit count.
 
     RECORDS: Each record counts as one, up to a limit for each unit.
-    SHARES: All records of a unit count, in equal parts. Each of k records counts ⌊PARTS/k⌋/PARTS. The records of one
+    SHARES: All records of a unit count, in equal parts. Each of k records counts ⌊SHARES_PER_RECORD/k⌋/SHARES_PER_RECORD. The records of one
     unit count as one record at most.
     """
 
@@ -347,7 +347,7 @@ class PrivacyUnit:
 
     @property
     def parts(self) -> int:
-        """The number of parts that a record is counted in: 1, or PARTS where shares are counted."""
+        """The number of parts that a record is counted in: 1, or SHARES_PER_RECORD where shares are counted."""
         return SHARES_PER_RECORD if self.count is CountBasis.SHARES else 1
 
     @property

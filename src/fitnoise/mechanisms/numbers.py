@@ -33,7 +33,7 @@ SUM_OF_ALL = -1
 class TableNumbers:
     """P numbers of one table, or sums of such numbers.
 
-    part: The tables. table: The index of the table in the workload. indices: The row along each of its columns, or ALL,
+    part: The tables. table: The index of the table in the workload. indices: The row along each of its columns, or SUM_OF_ALL,
     (columns, P).
     """
 
@@ -75,7 +75,7 @@ class TableNumbers:
 
     @property
     def axes(self) -> dict[int, Indices]:
-        """The value of each exchangeable attribute of the table, or ALL, (P,)."""
+        """The value of each exchangeable attribute of the table, or SUM_OF_ALL, (P,)."""
         return self._unfolded[0]
 
     @cached_property

@@ -466,7 +466,7 @@ class IntegerTables(DerivedTables):
         return csv_text(self[name], fixed=SIMULATED)
 
     def document(self) -> dict[str, Any]:
-        """Return the content of `make_integer_tables.json`: the release, and the proof of the tables."""
+        """Return the content of `whole.json`: the release, and the proof of the tables."""
         tables = []
         for name in self:
             part = self._part_by_table[name]

@@ -141,7 +141,7 @@ def refine(problem: Problem, solution: Solution, *, progress: Progress | None = 
         PlanError: A table is too tall to be written out, or the optimum cannot be refined in floating point.
 
     **Guarantees**
-        * The largest profile is that of the optimum, up to a share of RISE, for any status.
+        * The largest profile is that of the optimum, up to a share of MAX_RELATIVE_RISE, for any status.
         * If `complete`, the profile is unique: it does not depend on the basis, order or multiplicity of the queries.
     """
     return _Recursion(problem, progress).run(solution.dual)
@@ -322,7 +322,7 @@ class _Stage:
     def covariances(self, primal: Floats) -> list[Floats | None]:
         """Return Σ of the free part, scaled to meet the remaining targets; None for sectors that were finished before.
 
-        primal: The final weights, or weights `near` them. At the end, weights that are not active are nearly 0, and the
+        primal: The final weights, or weights near them. At the end, weights that are not active are nearly 0, and the
             free part can be rounding. Shortly before the end it is not.
         """
         factors = iter(self.problem.covariance_factors(*np.split(primal, [len(self.cells)])))

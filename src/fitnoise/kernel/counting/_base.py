@@ -121,7 +121,7 @@ class Counter(abc.ABC):
           every margin the contribution of at most g records, the same records for all margins.
         * With a bound in shares (`None`), all counts are in parts of a record. One more unit, with any number of
           records, adds equal parts for each of its records inside, each to one cell of every margin. The sum of these
-          parts is at most PARTS in each margin.
+          parts is at most SHARES_PER_RECORD in each margin.
         * Nothing stays open or locked between calls, which may come in any order and repeatedly.
     """
 

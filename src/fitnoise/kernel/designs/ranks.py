@@ -194,7 +194,7 @@ class RankMechanism:
         return tuple(min(u, len(self.levels) - 1) for u in self.ranks.scores(records))
 
     def row(self, point: Sequence[int]) -> tuple[int, ...]:
-        """Return the probabilities of all values for their levels, as integers with the sum TOTAL.
+        """Return the probabilities of all values for their levels, as integers with the sum ROW_SUM.
 
         Args:
             point: The levels of all values.

@@ -182,7 +182,7 @@ def _shrunk(
                 f"{float(MAX_LOSS):.1g}.",
                 "The linear system or program behind the mechanism was solved too inaccurately.",
                 "Choose another mechanism or another ε.",
-                "No mechanism was build_columns.",
+                "No mechanism was made.",
             )
 
 
@@ -260,7 +260,7 @@ def _box(graph: Graph) -> tuple[Integers, Integers, Integers]:
             "The results are not integers, nor tuples of integers.",
             "This mechanism adds integer noise to the result.",
             "Choose a mechanism that needs only the graph.",
-            "No mechanism was build_columns.",
+            "No mechanism was made.",
         )
     x = coordinates.astype(np.int64)
     low, high = x.min(axis=0), x.max(axis=0)
@@ -271,7 +271,7 @@ def _box(graph: Graph) -> tuple[Integers, Integers, Integers]:
             f"The question has {graph.n} results in a box of {outputs} points.",
             f"The mechanism has a number for every pair of them, for at most {DENSE_LIMIT} of each.",
             "Choose a coarser question.",
-            "No mechanism was build_columns.",
+            "No mechanism was made.",
         )
     return x, low, high
 
@@ -282,9 +282,9 @@ def _refuse_many(n: int) -> None:
         raise PlanError(
             "too-many-results-for-table",
             f"The question has {n} results.",
-            f"A table of probabilities is build_columns for at most {DENSE_LIMIT} results.",
+            f"A table of probabilities is made for at most {DENSE_LIMIT} results.",
             "Choose a coarser question.",
-            "No mechanism was build_columns.",
+            "No mechanism was made.",
         )
 
 
@@ -408,7 +408,7 @@ def distance_kernel(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
             "The results fall into components without a path between them.",
             "",
             "Make one mechanism for each component.",
-            "No mechanism was build_columns.",
+            "No mechanism was made.",
         )
     edges = np.asarray(graph.edges).reshape(-1, 2)
     counts = np.stack([np.bincount(row, minlength=int(steps.max()) + 1) for row in steps]).astype(np.float64)

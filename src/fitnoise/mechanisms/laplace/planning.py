@@ -789,7 +789,7 @@ def _float_above(x: Fraction) -> float:
 
 
 def _rescaled(strategy: PureStrategy, scale: float, *, up: bool) -> PureStrategy:
-    """Return the strategy at another scale, cut to 32 bits, with integers shifted so that it is ≥ LEAST_SCALE."""
+    """Return the strategy at another scale, cut to 32 bits, with integers shifted so that it is ≥ MIN_NOISE_SCALE."""
     try:
         shift = max(0, math.frexp(MIN_NOISE_SCALE)[1] - math.frexp(scale)[1])
         if max(largest_entry(m.rows) for m in strategy.measured) << shift > MAX_NOISE_SCALE:

@@ -7,7 +7,7 @@ biased, and their error adapts to n. The unbiased answers of the same measuremen
 
     1. R: the queries in row space, targets as weights (`row_space`)
     2. k and τ: by simulation on public histograms (`small`), unless the publication gives them
-    3. Σ: least sum of the k largest variances at sensitivity 1, with a certificate (`solvers.ky_fan`)
+    3. Σ: least sum of the k largest variances at sensitivity 1, with a certificate (`solving.ky_fan`)
     4. integers for Σ^−½, and a scale that spends the budget (`rounding`)
 
 The planner reads no data. The measurement is that of any Gaussian plan: it depends on integers and scales only.

@@ -226,7 +226,7 @@ def penalty(rows: Floats, design: KyFanDesign, multiplier: float, temperature: f
     s (b_eᵀ Σ b_e)^½ is the standard deviation of b_eᵀ w, the noise in the slope at cell e.
 
     Raises:
-        WorkloadError: τ is not from 0 to WARMEST, or s is not positive.
+        WorkloadError: τ is not from 0 to MAX_TEMPERATURE, or s is not positive.
     """
     _warm(temperature)
     return entropy_weight(rows, _multiplier(multiplier) * design.factor, temperature)
@@ -372,7 +372,7 @@ def simulate(
         designs: One design for each k, for these rows.
         size: n.
         multiplier: s.
-        temperatures: τ, from 0 to WARMEST; only 0 on HULL.
+        temperatures: τ, from 0 to MAX_TEMPERATURE; only 0 on HULL.
         region: The set of the projection.
         repeats: Number of noises for each histogram.
 
@@ -588,8 +588,8 @@ def choose(comparison: SettingComparison) -> SettingChoice:
     The regret of a setting on a kind of histogram is its simulated error over the least simulated error of any setting
     on that kind. A warning states one of these:
 
-        * The noise gains nothing: on no kind of FLAT is the error below NEAR times that of the uniform guess.
-        * The kinds of FLAT without a gain, if the error is below that limit on some other kind of FLAT.
+        * The noise gains nothing: on no kind of FLAT_KINDS is the error below UNIFORM_ERROR_FRACTION times that of the uniform guess.
+        * The kinds of FLAT_KINDS without a gain, if the error is below that limit on some other kind of FLAT_KINDS.
         * k ≥ r is the plain mechanism of least total variance, before projection.
 
     Args:
