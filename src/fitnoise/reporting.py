@@ -26,8 +26,8 @@ class HtmlDisplay:
     """
 
     def _repr_html_(self) -> str | None:
-        found: str | None = import_module("fitnoise.interfaces.pages.notebook").html(self)
-        return found
+        page: str | None = import_module("fitnoise.interfaces.pages.notebook").html(self)
+        return page
 
 
 @final
@@ -76,8 +76,8 @@ class ReportTable:
     @classmethod
     def of(cls, key: str, columns: Iterable[ReportColumn], rows: Iterable[Mapping[Any, Any]]) -> ReportTable:
         """Return the table of some rows, with the values that the columns name."""
-        asked = tuple(columns)
-        return cls(key, asked, tuple(tuple(row[c.name] for c in asked) for row in rows))
+        shown_columns = tuple(columns)
+        return cls(key, shown_columns, tuple(tuple(row[c.name] for c in shown_columns) for row in rows))
 
     @property
     def headings(self) -> tuple[Message | str, ...]:
@@ -112,17 +112,19 @@ class Section:
     tables: tuple[ReportTable, ...] = ()
     place: tuple[str | int, ...] = ()
 
-    def __add__(self, more: Section) -> Section:
+    def __add__(self, other: Section) -> Section:
         """Return both sections as one: tables of one key with equal columns become one table."""
         tables = list(self.tables)
-        for table in more.tables:
+        for table in other.tables:
             same = [i for i, t in enumerate(tables) if (t.key, t.columns) == (table.key, table.columns)]
             if same:
-                own = tables[same[0]]
-                tables[same[0]] = replace(own, rows=own.rows + table.rows, foot=own.foot + table.foot)
+                known_table = tables[same[0]]
+                tables[same[0]] = replace(
+                    known_table, rows=known_table.rows + table.rows, foot=known_table.foot + table.foot
+                )
             else:
                 tables.append(table)
-        messages, values = self.messages + more.messages, self.values + more.values
+        messages, values = self.messages + other.messages, self.values + other.values
         return replace(self, messages=messages, values=values, tables=tuple(tables))
 
 
@@ -135,18 +137,18 @@ class Report:
     sections: tuple[Section, ...]
 
     def __post_init__(self) -> None:
-        found: dict[Any, Section] = {}
+        merged: dict[Any, Section] = {}
         for i, section in enumerate(self.sections):
-            own = (section.title, section.place) if section.title else i
-            found[own] = found[own] + section if own in found else section
-        object.__setattr__(self, "sections", tuple(found.values()))
+            key = (section.title, section.place) if section.title else i
+            merged[key] = merged[key] + section if key in merged else section
+        object.__setattr__(self, "sections", tuple(merged.values()))
 
     def adding(self, *sections: Section) -> Report:
         """Return the report with further sections."""
         return replace(self, sections=self.sections + sections)
 
 
-def heading_beside(heading: str, names: Collection[str], number: str = "value") -> str:
+def distinct_heading(heading: str, names: Collection[str], number: str = "value") -> str:
     """Return the heading of a column of numbers, different from the names of all attributes in the table.
 
     Args:

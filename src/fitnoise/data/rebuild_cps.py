@@ -120,11 +120,11 @@ def _source(sdist: Path) -> bytes:
 
 
 def _check(content: bytes, needed: str, what: str, hint: str) -> None:
-    given = hashlib.sha256(content).hexdigest()
-    if given != needed:
+    lines = hashlib.sha256(content).hexdigest()
+    if lines != needed:
         raise DataError(
             "checksum-differs",
-            f"{what} has the SHA-256 {given}.",
+            f"{what} has the SHA-256 {lines}.",
             f"It must have {needed}.",
             f"{hint}",
             "Nothing was written.",

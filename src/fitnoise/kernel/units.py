@@ -51,8 +51,8 @@ class CountBasis(enum.StrEnum):
     """The rule that decides how the records of one unit count.
 
     RECORDS: Each record counts as one, up to a limit for each unit.
-    SHARES: All records of a unit count, in equal parts. Each of k records counts ⌊SHARES_PER_RECORD/k⌋/SHARES_PER_RECORD. The records of one
-    unit count as one record at most.
+    SHARES: All records of a unit count, in equal parts. Of k records, each counts ⌊s/k⌋/s, for s =
+    `SHARES_PER_RECORD`. The records of one unit count as one record at most.
     """
 
     RECORDS = "records"

@@ -33,8 +33,8 @@ SUM_OF_ALL = -1
 class TableNumbers:
     """P numbers of one table, or sums of such numbers.
 
-    part: The tables. table: The index of the table in the workload. indices: The row along each of its columns, or SUM_OF_ALL,
-    (columns, P).
+    part: The tables. table: The index of the table in the workload. indices: The row along each of its columns, or
+    SUM_OF_ALL, (columns, P).
     """
 
     part: SectorTablesPart

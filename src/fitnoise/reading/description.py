@@ -274,10 +274,10 @@ def describe_enforcement(plan: Plan, unit: PrivacyUnit) -> tuple[Message, ...]:
         * A bound that is not enforced is called an assumption that is not checked.
     """
     draws = () if plan.publication.series is None else (between_draws(unit),)
-    asked = [q.name for q in plan.publication.questions if q.question is QuestionKind.LEFT_OUT]
+    questions = [q.name for q in plan.publication.questions if q.question is QuestionKind.LEFT_OUT]
     left_out = Message("report.records.unknown_left_out")
-    if asked:
-        left_out = Message("report.records.left_out", (Value("question", asked[0]),))
+    if questions:
+        left_out = Message("report.records.left_out", (Value("question", questions[0]),))
     return (*bound_on_records(unit, left_out), *draws)
 
 
@@ -293,8 +293,10 @@ def bound_on_records(unit: PrivacyUnit, left_out: Message) -> tuple[Message, ...
     name, column = Value("unit", unit.name), Value("column", unit.id)
     if unit.parts > 1:
         return (Message("report.records.shares", (name, column)),)
-    most = Value("records", unit.max_records, ValueKind.COUNT)
-    bound = Message("report.records.at_most_one" if unit.max_records == 1 else "report.records.at_most", (name, most))
+    records = Value("records", unit.max_records, ValueKind.COUNT)
+    bound = Message(
+        "report.records.at_most_one" if unit.max_records == 1 else "report.records.at_most", (name, records)
+    )
     pattern = tuple(describe_pattern(unit))
     if unit.id is None:
         return (bound, *pattern, Message("report.records.assumed"))
@@ -314,9 +316,9 @@ def describe_pattern(unit: PrivacyUnit) -> Iterator[Message]:
     name, pattern = Value("unit", unit.name), unit.pattern
     if pattern.once_per:
         yield Message("report.records.once_per", (name, Value("attributes", pattern.once_per)))
-    for attribute, most in pattern.per_value:
-        values = (name, Value("attribute", attribute), Value("records", most, ValueKind.COUNT))
-        yield Message("report.records.one_per_value" if most == 1 else "report.records.per_value", values)
+    for attribute, max_records in pattern.per_value:
+        values = (name, Value("attribute", attribute), Value("records", max_records, ValueKind.COUNT))
+        yield Message("report.records.one_per_value" if max_records == 1 else "report.records.per_value", values)
     for attribute, steps in pattern.separation:
         values = (name, Value("attribute", attribute), Value("steps", steps, ValueKind.COUNT))
         yield Message("report.records.separation", values)

@@ -232,7 +232,7 @@ def refuse_shared_noise(sources: Collection[AnswerSource]) -> None:
 
 
 def _unfolded(source: AnswerSource, table: int, flat: npt.NDArray[np.integer[Any]]) -> Indices:
-    """Return the row along each column, or SUM_OF_ALL, of numbers in the order of `AnswerSource.shape`, (columns, P)."""
+    """Return the row along each column, or SUM_OF_ALL, of numbers in the order of `source.shape`, (columns, P)."""
     shape = source.shape(table)
     if not shape:
         return np.zeros((0, len(flat)), dtype=np.intp)

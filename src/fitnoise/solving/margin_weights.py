@@ -494,8 +494,8 @@ def minimise_total(
         weights: w (tables,), positive: Σ over the table's rows of weight times row factor.
         orders: The number of attributes of each candidate (candidates,); used to choose starts only.
         rng: The generator that chooses the random starts.
-        starts: The number of random covers and subsets, in addition to the starts by order. Default: 256 up to MANY_CANDIDATES
-            candidates, 64 above.
+        starts: The number of random covers and subsets, in addition to the starts by order. Default: 256 up to
+            MANY_CANDIDATES candidates, 64 above.
         max_seconds: The time limit in seconds, checked between iterations; one start is always tried.
         progress: The function called after every descent.
 
@@ -504,7 +504,8 @@ def minimise_total(
 
     **Guarantees**
         * `value` is the value of `weights`, and these cover every sector that a table uses.
-        * The result is never worse than any start; the starts include the MAX_SINGLE_CANDIDATES single candidates that cover most.
+        * The result is never worse than any start. The starts include the MAX_SINGLE_CANDIDATES single candidates that
+          cover most.
 
     The function proves no bound.
 
@@ -534,8 +535,8 @@ def minimise_worst(
         targets: c (tables,), positive: the least over the table's rows of target over row factor.
         orders: The number of attributes of each candidate (candidates,); used to choose starts only.
         rng: The generator that chooses the random starts.
-        starts: The number of random covers and subsets, in addition to the starts by order. Default: 256 up to MANY_CANDIDATES
-            candidates, 64 above.
+        starts: The number of random covers and subsets, in addition to the starts by order. Default: 256 up to
+            MANY_CANDIDATES candidates, 64 above.
         max_seconds: The time limit in seconds, checked between iterations; one start is always tried.
         progress: The function called after every descent.
 

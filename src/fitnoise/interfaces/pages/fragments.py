@@ -29,7 +29,7 @@ from fitnoise.reading.bands import Band, Bands
 from fitnoise.reading.description import left_out
 from fitnoise.reading.layouts import Heading, Label, Tabled, TableLayout, publication_of, releases
 from fitnoise.reading.refusals import missing_package
-from fitnoise.reporting import Report, heading_beside
+from fitnoise.reporting import Report, distinct_heading
 from fitnoise.request.coverage import ValueList, uncounted
 from fitnoise.request.workloads import Workload
 
@@ -136,7 +136,7 @@ def environment(language: str, also: str = "") -> Environment:
         "of_records": of_records,
         "references": references,
         "warnings": warned,
-        "heading_beside": heading_beside,
+        "distinct_heading": distinct_heading,
         "pattern": partial(pattern, told),
         "merged": partial(merged, told),
         "MARKS": MARKS,
@@ -347,7 +347,7 @@ def numbers(table: TableLayout, language: Translator) -> str:
     else:
         names = readable(" × ".join(table.summed))
         own = language.translate("page.table.sum", names=names) if names else language.translate("page.table.records")
-    return heading_beside(own, stubs, language.translate("page.table.value"))
+    return distinct_heading(own, stubs, language.translate("page.table.value"))
 
 
 def title(source: Tabled) -> str:

@@ -28,9 +28,9 @@ category, or both have a value. The amount of the merged record is the sum of th
 zero, each cut to ±2³¹ steps. The sum is a whole number, for any number of records, and is then cut to the declared
 range. One record remains of those without a value. The rule above then applies to the merged records.
 
-**Statement: shares.** Where shares are counted there is no line. Each of k records that are inside counts ⌊SHARES_PER_RECORD/k⌋
-parts of a record. The records of a person add up to at most SHARES_PER_RECORD parts, and to at least SHARES_PER_RECORD − (k − 1). A person with
-more than SHARES_PER_RECORD records counts nothing.
+**Statement: shares.** Where shares are counted there is no line. Let s be `SHARES_PER_RECORD`. Each of k records that
+are inside counts ⌊s/k⌋ parts of a record. The records of a person add up to at most s parts, and to at least
+s − (k − 1). A person with more than s records counts nothing.
 
 **Proof of the bound.** The counted records of a person depend only on the records of that person. They depend on no
 other record, no order of rows, no collation or engine, and not on the requested tables. Records with equal cells are

@@ -588,7 +588,8 @@ def choose(comparison: SettingComparison) -> SettingChoice:
     The regret of a setting on a kind of histogram is its simulated error over the least simulated error of any setting
     on that kind. A warning states one of these:
 
-        * The noise gains nothing: on no kind of FLAT_KINDS is the error below UNIFORM_ERROR_FRACTION times that of the uniform guess.
+        * The noise gains nothing: on no kind of FLAT_KINDS is the error below UNIFORM_ERROR_FRACTION times that of the
+          uniform guess.
         * The kinds of FLAT_KINDS without a gain, if the error is below that limit on some other kind of FLAT_KINDS.
         * k ≥ r is the plain mechanism of least total variance, before projection.
 
