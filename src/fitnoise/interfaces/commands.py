@@ -494,7 +494,7 @@ def integers_command(
 ) -> None:
     """Compute integer tables, write them, and print their distance from the release."""
     _check_outside(directory, output)
-    with progress("making whole"):
+    with progress("making integers"):
         found = make_integer_tables(Release.read(directory), names or None, simulations=simulations)
         _write_made(found, output)
     say(f"wrote {output}")
