@@ -535,7 +535,7 @@ def test_from_a_specification_to_a_verified_release(register, capsys):
     by_command("tables", "release", "sex", "--json")
     assert json.loads(capsys.readouterr().out)["tables"][0]["counted"] == texts
     by_command("ask", "release", "count(sex='f')")
-    assert f"records are counted of which {', '.join(texts)}" in capsys.readouterr().out
+    assert f"fitnoise counts the records for which {', '.join(texts)}" in capsys.readouterr().out
     by_command("ask", "release", "count(sex='f')", "--json")
     assert json.loads(capsys.readouterr().out)["counted"] == texts
     for claim in (texts[:2], []):
@@ -562,7 +562,7 @@ def test_a_specification_and_python_say_the_same(register):
     assert Spec.from_toml(spec.to_toml()).publication() == publication
     plan = fn.plan(publication)
     assert fn.Plan.from_json(plan.to_json()).hash == plan.hash
-    assert "records are counted of which 'country' is 'SI'" in "\n".join(lines(plan_report(plan)))
+    assert "fitnoise counts the records for which 'country' is 'SI'" in "\n".join(lines(plan_report(plan)))
     unfiltered = fn.plan(replace(publication, source=replace(publication.source, where={})))
     other = fn.plan(replace(publication, source=replace(publication.source, where=where | {"country": "AT"})))
     assert len({p.hash for p in (plan, unfiltered, other)}) == 3

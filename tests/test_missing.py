@@ -313,7 +313,7 @@ def test_a_release_says_who_is_left_out_and_how_values_are_coded(census, capsys)
     output = "".join(capsys.readouterr())
     assert all(sentence in output for sentence in universe)
     by_command("tables", "r")
-    assert "left out of all tables: by age, income" in "".join(capsys.readouterr())
+    assert "(if_missing, if_outside, outside_domain) of age, income" in "".join(capsys.readouterr())
     del document["left_out"]
     path.write_text(to_json(document), encoding="utf-8")
     assert not fn.verify(census / "r").ok

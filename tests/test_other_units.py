@@ -175,7 +175,7 @@ def test_a_plan_shows_them_in_a_table(plan):
     from fitnoise.interfaces.reports.plans import plan_report
 
     text = "\n".join(lines(plan_report(plan)))
-    assert "each is charged to an account of its own, all or none" in text
+    assert "each unit is charged to its own account, all units or none" in text
     for unit in (PERSON, HOUSEHOLD, SWAP):
         assert unit.describe() in text
     (_, household), _ = plan.other_losses

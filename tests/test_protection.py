@@ -16,13 +16,14 @@ from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
 from fitnoise.interfaces.studio.page_parts import render_part
 from fitnoise.kernel.losses import best_guess
-from fitnoise.planning.protection import ALMOST_CERTAIN_GUESS, warning_words
+from fitnoise.messages import english
+from fitnoise.planning.protection import ALMOST_CERTAIN_GUESS, warnings
 from fitnoise.reading.registry import registry_record
 from fitnoise.reading.verification import verify
 from laws import answered
 
 PRESENCE = (
-    "Warning: this plan protects almost no one: whether one record is in the data can be guessed right in up to "
+    "Warning: this plan protects almost no one. An attacker can guess the presence of one record in the data in up to "
     "100.00% of cases"
 )
 
@@ -35,6 +36,11 @@ def planned(rho, **options):
     return fn.plan(fn.Workload(sides, [fn.table("side", variance=1 / (2 * rho))]), **options)
 
 
+def warning_texts(plan):
+    """Return the warnings about the protection of a plan in English."""
+    return [*map(english, warnings(plan))]
+
+
 def texts(what):
     return " ".join(lines(what))
 
@@ -43,7 +49,7 @@ def test_a_plan_of_rho_1_9_million_is_warned_of_everywhere(tmp_path):
     """Detects a surface without the warning: screen, documents, release, report in both languages, notebook."""
     plan = planned(1.9e6)
     assert plan.rho == pytest.approx(1.9e6, rel=1e-3)
-    assert warning_words(plan) == [PRESENCE]
+    assert warning_texts(plan) == [PRESENCE]
     released = fn.release(plan, np.array([3, 4]), ledger=tmp_path / "ledger.sqlite", directory=tmp_path / "r")
     for what in (plan_report(plan), release_report(released)):
         assert texts(what).count(PRESENCE) == 1
@@ -54,8 +60,8 @@ def test_a_plan_of_rho_1_9_million_is_warned_of_everywhere(tmp_path):
     assert PRESENCE in registry_record(released)["deployment"]["privacy_loss"]["privacy_parameters_details"]
     for what in (plan, released):
         assert f'<p class="warning">{ON_PAGES}.</p>' in report.page(what)
-        german = "Warnung: Dieser Plan schützt fast niemanden: Ob eine Einheit („record“) in den Daten vorkommt"
-        assert f'<p class="warning">{german}, ist in bis zu 100,00\u202f% der Fälle richtig zu erraten.</p>' in (
+        german = "Warnung: Dieser Plan schützt fast niemanden. Ein Angreifer errät in bis zu 100,00\u202f% der Fälle"
+        assert f'<p class="warning">{german}, ob eine Einheit („record“) in den Daten vorkommt.</p>' in (
             report.page(what, language="de")
         )
         assert ON_PAGES in what._repr_html_()
@@ -76,7 +82,7 @@ def test_the_threshold_is_that_of_the_best_guess():
     assert edge == pytest.approx(10.824, abs=1e-3)
     below, above = planned(edge * 0.999), planned(edge * 1.001)
     assert below.best_guess <= ALMOST_CERTAIN_GUESS < above.best_guess
-    assert (warning_words(below), len(warning_words(above))) == ([], 1)
+    assert (warning_texts(below), len(warning_texts(above))) == ([], 1)
     assert document(plan_report(below))["warnings"] == []
     assert 'class="warning"' not in report.page(below)
     assert document(release_report(answered(below)))["warnings"] == []
@@ -85,11 +91,11 @@ def test_the_threshold_is_that_of_the_best_guess():
 def test_replaced_records_and_other_units_are_warned_of_in_their_own_words():
     """A person is protected, and a household of many is not: the warning names the household alone."""
     replaced = planned(1e4, unit=fn.PrivacyUnit("person", 1, neighbours=fn.Neighbours.REPLACE_ONE))
-    (warning,) = warning_words(replaced)
-    assert "which of two possible answers one person gave can be guessed right in up to 100.00% of cases" in warning
+    (warning,) = warning_texts(replaced)
+    assert "can guess the answer of one person, from two possible ones, in up to 100.00% of cases" in warning
     several = planned(1.0, unit=fn.PrivacyUnit("person", 1), other_units=[fn.PrivacyUnit("household", 9)])
-    (warning,) = warning_words(several)
-    assert "whether one household is in the data" in warning
+    (warning,) = warning_texts(several)
+    assert "the presence of one household in the data" in warning
 
 
 def test_pure_plans_are_warned_of_by_their_epsilon():
@@ -98,7 +104,7 @@ def test_pure_plans_are_warned_of_by_their_epsilon():
         table = fn.table("side", std_error=math.sqrt(2) / epsilon)
         plan = fn.plan(fn.Workload(sides, [table]), privacy="pure")
         assert plan.epsilon() == pytest.approx(epsilon, rel=1e-2)
-        assert len(warning_words(plan)) == warned
+        assert len(warning_texts(plan)) == warned
 
 
 def test_accounts_and_caps_are_warned_of(tmp_path):

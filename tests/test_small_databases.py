@@ -20,6 +20,7 @@ from fitnoise.mechanisms.projection import planning as projection
 from fitnoise.mechanisms.projection.errors import simulated_errors
 from fitnoise.mechanisms.projection.estimator import ProjectedTables
 from fitnoise.mechanisms.projection.row_space_view import RowSpaceView
+from fitnoise.messages import english
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.release_files import write_parquet
 from fitnoise.request.documents import Spec
@@ -196,7 +197,7 @@ def test_the_choice_is_stated_and_the_same_every_time():
 
 def test_everything_near_the_uniform_guess_is_warned_of():
     few = fn.plan(marginals(), budget=fn.Budget(rho=Fraction(1, 1000)), small_database=SmallDatabase(10))
-    assert "spreading 10 records evenly" in few.status
+    assert "spreading 10 records evenly" in english(*few.status)
 
 
 def test_targets_weigh_tables():
@@ -378,7 +379,7 @@ def test_every_file_says_that_answers_are_biased(released_small):
     assert (folder / "histogram.csv").read_text().splitlines()[0] == "o,c,synthetic_records"
     document = json.loads((folder / "release.json").read_text())
     assert "biased_value: biased" in document["values"]
-    assert "a guide and no promise" in document["values"]
+    assert "a guide, not a guarantee" in document["values"]
     assert document["mechanism"]["name"] == "projection"
     assert document["mechanism"]["size"] == SIZE
     assert (release["c"]["moe"] > release["c"]["std_error"]).all()
@@ -484,7 +485,7 @@ def test_the_paper_is_released_as_printed(tmp_path, rng):
     """K = ⌊ε n⌋, the first k directions as measured, the rest in the hull; no histogram, and files that say so."""
     plan = fn.plan(marginals(6), budget=BUDGET, small_database=SmallDatabase(20, variant="paper"))
     assert plan.setting == Setting(20, 0.0)
-    assert "as printed" in plan.status
+    assert "printed" in status_of(plan)
     assert Plan.from_json(plan.to_json()).hash == plan.hash
     data = people(rng, plan.publication.workload.domain, 20)
     release = fn.release(plan, data, ledger=tmp_path / "l.sqlite", directory=tmp_path / "r")
