@@ -1707,7 +1707,8 @@ def _quotes(chain: list[LedgerEntry], request: _ChargeRequest) -> list[Quote]:
 
     Raises:
         LedgerError: The account does not exist, and its name has a cap or looks like another.
-        LedgerError: The charge cannot use the records of the plans that it names.
+        LedgerError: A plan named as being on the same records was not charged, was released twice, has no profile, or
+            is a series.
     """
     charged, stated = request.account, list(request.prices)
     for i, account in enumerate(stated):

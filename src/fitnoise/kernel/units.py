@@ -64,7 +64,7 @@ class Privacy(enum.StrEnum):
 
     ZCDP: ρ-zero-concentrated differential privacy, by discrete Gaussian noise.
     PURE: ε-differential privacy without any δ, by discrete Laplace noise.
-    AUTO: The more accurate of both at (ε, δ). Only a request uses it.
+    AUTO: The more accurate of both at (ε, δ); without an ε, the one with the smaller ε at δ. Only a request uses it.
     """
 
     ZCDP = "zcdp"

@@ -3,16 +3,16 @@
 Each one is a factorisation W = R A. It measures A x with independent unit Gaussian noise, and publishes R times the
 answers. Its profile is the squared norms of the columns of A, and its variances those of the rows of R. All are scaled
 so that the worst number meets its target exactly. `cost` is then the Δ² at which every target is met. The paper fixes
-the cost instead, and prints the ratio of the worst variance to its target. This is the ratio of `cost` to the optimum
-(Theorem 5).
+the cost at the optimum and prints the worst variance over its target. This equals `cost` over the optimum (Theorem 5).
 
 | function | strategy A | of the paper |
 |---|---|---|
 | :func:`input_perturbation` | the cells | IP |
-| :func:`gaussian` | the queries themselves | named, and left out |
+| :func:`gaussian` | the queries themselves | named, without numbers |
 | :func:`hierarchical` | a tree over the cells | HM |
 | :func:`total_error` | that of the least total error | CA; weighted: wCA-I, wCA-II |
 | :func:`least_squares` | any | |
+| :func:`of_covariance` | any, by its covariance | |
 
 :func:`optimality_gap` compares the cost of any of them with the certified optimum. :func:`refined_order` compares the
 costs of records in two mechanisms or plans.

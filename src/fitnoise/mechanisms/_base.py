@@ -37,9 +37,10 @@ SectorIndex = tuple[int, int]
 class SearchOptions:
     """The effort of a search for a plan, and the callback that receives its progress.
 
-    gap: Relative distance value/bound − 1 that the plan must certify. refine: True to choose, among the plans of least
-    cost, the one whose other records cost least. start: A part for similar tables, as a start. device: The device for
-    dense matrices. seconds: Time limit of a search that proves no optimum; it then keeps the best plan found.
+    gap: Relative distance value/bound − 1 that the plan must certify; None aims at 1e-6 and reports what was reached.
+    refine: True to choose, among the plans of least cost, one whose records below the highest cost also cost least.
+    start: Part of an earlier plan for similar tables, where the search starts. device: The device for dense matrices.
+    seconds: Time limit of the search for Laplace noise, which keeps the best plan found; other plans refuse it.
     """
 
     gap: float | None = None

@@ -46,7 +46,8 @@ class Bands:
     **Guarantees**
         * bands depend on published numbers only, so they cost nothing; they state the width of numbers, and suppress
           none;
-        * a number that is 0 or less is too wide for any margin, because no part of it is wide enough.
+        * a number below 0 is too wide; a number of 0 is too wide for every margin above 0, and reliable for a margin of
+          0. Callers give the absolute values of changes and losses.
 
     Many offices set their rule for the standard error: a part c for standard errors is a part 1.96 c for margins at 95
     %.
@@ -88,7 +89,7 @@ class Bands:
         return cls(*(float(x) / 100 for x in match.groups()))
 
     def classify(self, values: Floats, margins: Floats) -> npt.NDArray[Any]:
-        """Return the :class:`Band` of each number, in the shape of the values; both arguments are in people.
+        """Return the :class:`Band` of each number, in the shape of the values; both arguments are in one unit.
 
         Args:
             values: The estimates.

@@ -287,16 +287,16 @@ class Estimates(LabelledNumbers):
 
     @property
     def value(self) -> Any:
-        """The unbiased estimates, in people, by label: an array, or a number where there are no labels."""
+        """The unbiased estimates, in records or units of the amount, by label: an array, or a number without labels."""
         return self._values.reshape(self._rows.shape)[()]
 
     @property
     def std_error(self) -> Any:
-        """The standard errors of the estimates, in people: an array, or a number where there are no labels."""
+        """The standard errors of the estimates, in their unit: an array, or a number where there are no labels."""
         return np.sqrt(self._law.covariances[:, 0, 0]).reshape(self._rows.shape)[()]
 
     def moe(self, confidence: float | None = None, *, simultaneous: bool = False) -> Any:
-        """Return the half-widths of intervals, in people: an array, or a number where there are no labels.
+        """Return the half-widths of intervals, in the unit of the estimates: an array, or a number without labels.
 
         Args:
             confidence: The confidence of each interval; default the release's.

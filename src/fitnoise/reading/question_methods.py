@@ -46,11 +46,11 @@ class QuestionMixin(abc.ABC):
         having: str | Sequence[str] | None = None,
         **columns: Any,
     ) -> Estimates:
-        """Return the number of records under conditions and by a breakdown: unbiased, with exact errors.
+        """Return the number of records under conditions and by a breakdown: unbiased, with exact standard errors.
 
-        A release is consistent, so the tables need not be named: each table that shows the attributes gives an equal
-        estimate. The count sums over attributes that are not named, and then includes missing-value categories like all
-        records.
+        No table is named. Tables with joint noise give equal estimates. If several parts of the release show the
+        attributes, the part with the smallest errors answers. The count sums over attributes that are not named. This
+        sum includes records with missing values.
 
         Args:
             where: For some attributes, or levels of hierarchies, a value. For an attribute with an order, a range
@@ -59,20 +59,22 @@ class QuestionMixin(abc.ABC):
                 whose union is counted. Or it is several such lists by name, which break the numbers down.
             by: Attributes or levels whose values break the numbers down: all remaining values, and missing-value
                 categories where a table shows them.
-            having: Attributes, such as an amount: only records with a value of them count.
+            having: Attributes, such as an amount. Only records with a value of each of them count.
             columns: Conditions like `where`, for names that are Python identifiers.
 
         Returns:
-            One number, or one for each combination of values, in people.
+            One number, or one for each combination of values, in records. Records are people only if each person has
+            one, or shares count.
 
         Raises:
-            ReleaseError: An attribute or value is unknown, no table shows the attributes jointly, or no rows of tables
-                make the values.
+            ReleaseError: An attribute or value is unknown, a name occurs twice, or conditions exclude each other. Or an
+                amount is a condition, no table shows the attributes jointly, or the number is not a combination of
+                published rows.
 
         **Guarantees**
             The estimates keep the guarantees of :class:`~fitnoise.reading.estimates.Estimates`. For a small database
-            they are the unbiased columns. The biased columns have no interval, because none with proven coverage is
-            known.
+            they are those of `unbiased_value`. The biased columns have no interval, because none with proven coverage
+            is known.
 
         Example:
             `release.count(status="joint", by="state") / release.count(by="state")`; `release.count(age=(0, 17))`;

@@ -1,6 +1,7 @@
 """Linear forms of published tables for a reader's question, which names attributes.
 
-A release is consistent, so every table that shows the attributes gives equal numbers: this module takes the smallest.
+Tables of one part of a release are consistent, so each of them that shows the attributes gives equal numbers: this
+module takes the smallest.
 """
 
 from __future__ import annotations

@@ -184,7 +184,8 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         * for a pure plan, `moe` comes from the exact distribution of sums of Laplace noise, and is never too small;
         * a table of means has the means, each with the ends of its interval, `low` and `high`. `counts_at_ends` gives
           the counts of records at the ends of the range, from which the means are made;
-        * any two tables agree on their shared sums, up to floating point;
+        * any two tables of one part agree on their shared sums, up to floating point; further tables have noise of
+          their own;
         * `read` of a directory equals the release that `write` wrote there: an equal plan and equal noisy answers.
     """
 

@@ -717,7 +717,9 @@ def _value_cell(coding: Values | Interval, i: int, *, csv: bool, held: _ColumnCo
 
 
 def _number(column: str, held: _ColumnContents) -> str:
-    """Return SQL for a column as a double, NULL if it holds no number, by the rule of `codings.number`.
+    """Return SQL for a column as a double, NULL if it holds no number.
+
+    NaN and infinities remain, and callers refuse them.
 
     The engine itself would also read digits that are grouped by underscores, and a minus after a plus.
     """

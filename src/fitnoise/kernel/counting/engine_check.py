@@ -188,7 +188,7 @@ def refuse_unless_right(
     Args:
         fetch: The function that runs a statement in the session that will count.
         d: The dialect of the engine.
-        what: The owner of the engine, for the message.
+        what: The database in words, for the message.
         drop: True if records outside the domain will be dropped, and not reported.
         with_missing: True if absent values will be distinguished from those outside.
         amounts: True if amounts will be summed.
@@ -217,15 +217,16 @@ def refuse_unless_bounded(
     shares: bool = False,
     merge: bool = False,
 ) -> None:
-    """Raise DataError if an engine counts other records of known persons than is declared (`persons`).
+    """Raise DataError if an engine counts other records of made-up persons than is declared (see `persons`).
 
     Args:
         fetch: The function that runs a statement in the session that will count.
         d: The dialect of the engine.
-        what: The owner of the engine, for the message.
+        what: The database in words, for the message.
         kind: The kind of the column of ids.
         drop: True if records outside the domain will be dropped, and not reported.
-        pattern: The pattern to which the counted records of one person keep; the trial uses rules of its kinds.
+        pattern: The pattern to which the counted records of one person keep; the trial uses sample rules of the same
+            kinds.
         uncounted: True if the engine will also return the number of persons with records left out.
         shares: True if all records are counted in shares; persons of the trial have different numbers of records then.
         merge: True if amounts of records that agree in everything else are added up.
@@ -329,7 +330,7 @@ def refuse_unless_dated(fetch: Fetch, d: Dialect, what: str, read: DateField, *,
     Args:
         fetch: The function that runs a statement in the session that will count.
         d: The dialect of the engine.
-        what: The owner of the engine, for the message.
+        what: The database in words, for the message.
         read: The part that is read.
         timed: True if the dates have a time.
     """

@@ -66,8 +66,9 @@ _ADVICE = {
 class SqlRecords(Records):
     """Files, or a table of a DuckDB file: `reader` is SQL, run after the statements of `setup`.
 
-    texts: Positions of the columns that are text, where others are not.
-    moving: Columns that a random function or the clock generates. paths: Files that others may write to meanwhile.
+    texts: Positions of text columns, in tables with columns of other types; for CSV, only columns from folder names.
+    moving: Positions of columns that a random function or the clock generates. paths: Files whose change during
+    counting is refused.
     """
 
     what: str

@@ -753,7 +753,9 @@ def _attribute_not_taken(question: QuestionKind) -> WorkloadError:
         "question-takes-no-attribute",
         f"A {question} question has an attribute.",
         "",
-        "Remove the attribute, or state it as a condition.",
+        "Remove the attribute."
+        if question is QuestionKind.LEFT_OUT
+        else "Remove the attribute, or state it as a condition.",
         "No question was made.",
         place="attribute",
     )
