@@ -39,6 +39,11 @@ def sync_names(folder: Path) -> None:
 def lock(handle: int) -> None:
     """Lock an open file or folder until it is closed, or the process ends, in any way.
 
+    The lock is exclusive. The function does not wait for it.
+
+    Args:
+        handle: The file descriptor.
+
     Raises:
         OSError: Another process holds the lock (BlockingIOError), or the platform has no such locks.
     """
@@ -48,10 +53,10 @@ def lock(handle: int) -> None:
 
 
 def hold(path: Path) -> int:
-    """Open and lock a file or folder.
+    """Open and lock a file or folder, without waiting.
 
     Returns:
-        The handle: the lock ends when it is closed.
+        The file descriptor. Close it to unlock.
 
     Raises:
         OSError: There is no such file; or see :func:`lock`.

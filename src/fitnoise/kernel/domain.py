@@ -1138,8 +1138,8 @@ class Hierarchy(Attribute):
             `frame[levels].itertuples(index=False)` of a pandas frame. A frame has a column for each level, and may have
             others. Tables show places in the order of their first appearance, the places within one place together.
         file: The CSV file with the places, as :meth:`from_file` reads it; replaces `places`.
-        children: The number of places in each place; replaces `places`. fitnoise makes codes as :meth:`regular`
-            describes.
+        children: One number for each level: the number of its places in each place above. It replaces `places`.
+            fitnoise makes codes as :meth:`regular` describes.
         column: The column of the data that holds the codes of leaves, when it is not named as the attribute.
 
     Raises:
@@ -1190,8 +1190,8 @@ class Hierarchy(Attribute):
             raise DomainError(
                 "places-not-given",
                 "The hierarchy has no places.",
-                f"It needs a row for each {names[-1]!r}, a CSV file of these rows, or the number of places in each "
-                "place.",
+                f"It needs a row for each {names[-1]!r}, a CSV file of these rows, or one number for each level: the "
+                "number of its places in each place above.",
                 "Give places, file or children.",
                 "No hierarchy was made.",
             )
@@ -1261,7 +1261,7 @@ class Hierarchy(Attribute):
 
     @property
     def children(self) -> tuple[int, ...] | None:
-        """The number of places in each place, if it is declared."""
+        """For each level, the number of its places in each place above; None if it is not declared."""
         return self.tree.children if isinstance(self.tree, RegularTree) else None
 
     @property
@@ -1270,13 +1270,13 @@ class Hierarchy(Attribute):
         return self.views[-1].values
 
     def own_position(self, value: object) -> int:
-        """Return the cell of a leaf's code.
+        """Return the position of a leaf's code among the declared leaves.
 
         Args:
             value: The code of a place of the last level.
 
         Returns:
-            The position of the cell, from 0.
+            The position, from 0. Cells for missing values are not included.
 
         Raises:
             DomainError: The value is not such a code.

@@ -44,8 +44,8 @@ rules below are its constitution: no version may ever change them.
 
 13. **A charge has one set of answers.** Before answers are published, an entry of cost 0 names their SHA-256. It names
     the charge, or the period of a series, for which they were drawn. No charge has two such entries. So at most one of
-    several draws for one charge is published (:mod:`fitnoise.kernel.measure` gives the proof), and invented answers are
-    recognised.
+    several draws for one charge is published (:mod:`fitnoise.kernel.measure` gives the proof). Answers that the
+    ledger does not name are recognised.
 
 **Symbols.**
 

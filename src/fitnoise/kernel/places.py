@@ -1,4 +1,4 @@
-"""Trees of places, given by their leaves or by the number of places in each place. Part of the trust kernel."""
+"""Trees of places, given by their leaves or by one number of places for each level. Part of the trust kernel."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def rho(cost_squared: Fraction) -> Fraction:
     """Return ρ of the zero-concentrated DP of a Gaussian release: ρ = Δ²/2.
 
     Args:
-        cost_squared: The squared sensitivity Δ² in units of the noise, at least 0.
+        cost_squared: The squared sensitivity divided by the noise variance, Δ², at least 0.
 
     Raises:
         TypeError: The cost is not a fraction or a whole number.
@@ -133,7 +133,7 @@ def mu(cost_squared: Fraction) -> float:
     """Return μ of the Gaussian DP of a continuous Gaussian release: μ = Δ, the square root of the cost.
 
     Args:
-        cost_squared: The squared sensitivity Δ² in units of the noise, at least 0.
+        cost_squared: The squared sensitivity divided by the noise variance, Δ², at least 0.
 
     Raises:
         TypeError: The cost is not a fraction or a whole number.

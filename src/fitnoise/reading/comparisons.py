@@ -221,11 +221,12 @@ class RatioExpression(LabelledNumbers):
         """Return the labels with the columns value, low and high. The arguments are those of `interval`.
 
         Args:
-            confidence: The confidence of each interval; default the release's.
+            confidence: The confidence of each interval, or of all jointly if `simultaneous`; default the release's.
             simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            WorkloadError: The confidence is not in (0, 1).
+            ReleaseError: One of the ratios is from a combination and from a release in it. WorkloadError: The
+                confidence is not in (0, 1).
         """
         ends = self.interval(confidence, simultaneous=simultaneous)
         columns = {"value": self.value, "low": ends[0], "high": ends[1]}
@@ -335,7 +336,7 @@ class ComparedRatios(RatioExpression):
         """Return the ends (low, high) of the interval.
 
         Args:
-            confidence: The confidence of each interval; default the release's.
+            confidence: The confidence of each interval, or of all jointly if `simultaneous`; default the release's.
             simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
@@ -429,7 +430,7 @@ class CombinedRatios(RatioExpression):
         """Return the ends (low, high) of the interval.
 
         Args:
-            confidence: The confidence of each interval; default the release's.
+            confidence: The confidence of each interval, or of all jointly if `simultaneous`; default the release's.
             simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:

@@ -296,10 +296,12 @@ class Estimates(LabelledNumbers):
         return np.sqrt(self._law.covariances[:, 0, 0]).reshape(self._rows.shape)[()]
 
     def moe(self, confidence: float | None = None, *, simultaneous: bool = False) -> Any:
-        """Return the half-widths of intervals, in the unit of the estimates: an array, or a number without labels.
+        """Return the margins of error, in the unit of the estimates: an array, or a number without labels.
+
+        A margin of error is the half-width of an interval.
 
         Args:
-            confidence: The confidence of each interval; default the release's.
+            confidence: The confidence of each interval, or of all jointly if `simultaneous`; default the release's.
             simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
@@ -310,27 +312,31 @@ class Estimates(LabelledNumbers):
         return self._law.half_widths(np.ones((len(self), 1)), gamma).reshape(self._rows.shape)[()]
 
     def interval(self, confidence: float | None = None, *, simultaneous: bool = False) -> tuple[Any, Any]:
-        """Return (low, high): value ∓ moe.
+        """Return (low, high): the value minus and plus its margin of error.
 
         Args:
-            confidence: The confidence of each interval; default the release's.
+            confidence: The confidence of each interval, or of all jointly if `simultaneous`; default the release's.
             simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            WorkloadError: The confidence is not in (0, 1).
+            ReleaseError: Some numbers are from a combination, and others from a release in it. WorkloadError: The
+                confidence is not in (0, 1).
         """
         moe = self.moe(confidence, simultaneous=simultaneous)
         return self.value - moe, self.value + moe
 
     def frame(self, confidence: float | None = None, *, simultaneous: bool = False) -> pd.DataFrame:
-        """Return the labels with the columns value, std_error and moe. The arguments are those of `moe`.
+        """Return the labels with the columns value, std_error and moe (the margin of error).
+
+        The arguments are those of `moe`.
 
         Args:
-            confidence: The confidence of each interval; default the release's.
+            confidence: The confidence of each interval, or of all jointly if `simultaneous`; default the release's.
             simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            WorkloadError: The confidence is not in (0, 1).
+            ReleaseError: Some numbers are from a combination, and others from a release in it. WorkloadError: The
+                confidence is not in (0, 1).
         """
         moe = self.moe(confidence, simultaneous=simultaneous)
         columns = {"value": self._values, "std_error": np.asarray(self.std_error), "moe": np.asarray(moe)}
@@ -705,7 +711,7 @@ class Ratios(RatioExpression):
         """Return (low, high): the ends of all ratios that are not rejected.
 
         Args:
-            confidence: The confidence of each interval; default the release's.
+            confidence: The confidence of each interval, or of all jointly if `simultaneous`; default the release's.
             simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
@@ -721,11 +727,12 @@ class Ratios(RatioExpression):
         The arguments are those of `interval`.
 
         Args:
-            confidence: The confidence of each interval; default the release's.
+            confidence: The confidence of each interval, or of all jointly if `simultaneous`; default the release's.
             simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            WorkloadError: The confidence is not in (0, 1).
+            ReleaseError: Some numbers are from a combination, and others from a release in it. WorkloadError: The
+                confidence is not in (0, 1).
         """
         low, high, is_significant = self._ends(confidence, simultaneous=simultaneous)
         ends = self._transform_ends(low, high)

@@ -122,7 +122,7 @@ class Quantiles(LabelledNumbers):
         """Return (low, high): values or bins of the attribute, ends included.
 
         Args:
-            confidence: The confidence of each interval; default the release's.
+            confidence: The confidence of each interval, or of all jointly if `simultaneous`; default the release's.
             simultaneous: True if the confidence is that of all intervals at once (Bonferroni).
 
         Raises:
@@ -135,7 +135,7 @@ class Quantiles(LabelledNumbers):
         """Return the labels with the columns value, low and high. The arguments are those of `interval`.
 
         Args:
-            confidence: The confidence of each interval; default the release's.
+            confidence: The confidence of each interval, or of all jointly if `simultaneous`; default the release's.
             simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:

@@ -532,10 +532,12 @@ def write_parquet(table: Columns | pd.DataFrame, path: Path, **metadata: str) ->
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush all files below a folder to the disk after all are written: a flush for each file takes many times longer.
+    """Flush every file below a folder to the disk, and then the folder and every folder below it.
+
+    Call it after all files are written: a flush of each file while others are written is many times slower.
 
     Raises:
-        OSError: One of the files cannot be flushed.
+        OSError: A file or a folder cannot be flushed, or the disk is full.
     """
     folders = [folder]
     for path in folder.rglob("*"):

@@ -57,7 +57,7 @@ def checked_confidence(confidence: float | Fraction) -> float:
             f"The confidence is {confidence!r}.",
             "It must lie strictly between 0 and 1.",
             "Give such a number, such as 0.95.",
-            "Nothing was planned.",
+            "Nothing was computed.",
             place="confidence",
         )
     return float(confidence)

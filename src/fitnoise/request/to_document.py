@@ -59,7 +59,7 @@ def table_document(part: Table | Family) -> dict[str, Any]:
     """Return a table, or a pattern of tables.
 
     Raises:
-        SpecError, WorkloadError: The table has a view or a target that no specification can say.
+        SpecError, WorkloadError: A view or a target of the table is one that no specification can state.
     """
     family = part if isinstance(part, Family) else None
     t = part.template if isinstance(part, Family) else part

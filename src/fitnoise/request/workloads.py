@@ -789,7 +789,8 @@ class Table:
             if type(view) not in VIEWS:
                 raise WorkloadError(
                     "view-class-unknown",
-                    f"The table {self.name!r} has a view {type(view).__name__} of {a!r}, which no plan file can hold.",
+                    f"The table {self.name!r} shows {a!r} through {type(view).__name__}, a view that no plan file can "
+                    "hold.",
                     "",
                     "Build the table with fitnoise.table, from its cumulative, ranges, groups, change, average, "
                     "to_date, count, sum or mean.",
@@ -799,7 +800,7 @@ class Table:
             if a not in self.attributes or a in dict(self.views[:i]):
                 raise WorkloadError(
                     "view-misplaced",
-                    f"The table {self.name!r} has a view of {a!r}, and shows that attribute never or with two views.",
+                    f"The table {self.name!r} has a view for {a!r}, which it does not show or shows through two views.",
                     "",
                     "Give each attribute of the table at most one view.",
                     "Nothing was planned.",

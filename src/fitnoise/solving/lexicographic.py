@@ -320,10 +320,13 @@ class _Stage:
         return bool(cells.all()) or all(_rank(b.columns[:, cells].T) == b.rank for b in self.blocks)
 
     def covariances(self, primal: Floats) -> list[Floats | None]:
-        """Return Σ of the free part, scaled to meet the remaining targets; None for sectors that were finished before.
+        """Return Σ of the free part of each sector; None for sectors that were finished before.
 
-        primal: The final weights, or weights near them. At the end, weights that are not active are nearly 0, and the
-            free part can be rounding. Shortly before the end it is not.
+        All Σ are multiplied by one factor, with which the remaining targets are met.
+
+        primal: The weights of the cells, then those of the numbers: the final ones, or those shortly before the end. At
+            the end, weights that are not active are nearly 0, and the free part can be rounding. Shortly before the end
+            it is not.
         """
         factors = iter(self.problem.covariance_factors(*np.split(primal, [len(self.cells)])))
         return [(lambda y: y.T @ y)(next(factors)[0][0]) if s.rank else None for s in self.recursion.sectors]

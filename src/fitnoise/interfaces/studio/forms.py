@@ -385,7 +385,7 @@ def _cost(out: Document, path: Sequence[str], form: SubmittedForm, name: str) ->
         raise SpecError(
             "form-mu-not-decimal",
             f"The value of {name} is {_short(text)}, a fraction.",
-            "The measure mu needs a decimal number.",
+            "A cost in mu must be a decimal number, not a fraction.",
             "Enter a decimal number such as 0.5.",
             "Nothing was changed.",
             place=name,

@@ -229,10 +229,10 @@ class DeclaredCounter(Counter):
 
 @final
 class ProgressFilter:
-    """A gauge that passes on the counted fraction when it has risen by a hundredth; it passes on 1 once, at the end.
+    """A gauge that forwards the counted fraction when it has risen by 0.01; `finish` forwards 1.
 
     Args:
-        tell: The function that receives the fraction; `None` for none.
+        report_progress: The function that receives the fraction; with `None`, nothing is forwarded.
     """
 
     STEP = 0.01
@@ -242,13 +242,13 @@ class ProgressFilter:
         self._reported = 0.0
 
     def __call__(self, fraction: float) -> None:
-        """Pass on the fraction, as a rough figure: it neither falls nor reaches 1."""
+        """Forward the fraction, as a rough figure: it neither falls nor reaches 1."""
         fraction = min(fraction, 1 - self.STEP)
         if self._report_progress is not None and fraction >= self._reported + self.STEP:
             self._reported = fraction
             self._report_progress(fraction)
 
     def finish(self) -> None:
-        """Pass on 1: all records are counted."""
+        """Forward 1: all records are counted."""
         if self._report_progress is not None:
             self._report_progress(1.0)

@@ -1,18 +1,33 @@
 r"""Define mechanisms with finitely many results and outputs: a table of exact probabilities, and its privacy cost.
 
-A mechanism gives result i the output o with probability P(o | i) = w_io / N, integers with one row sum N. It is
+A *result* i is a possible true answer of the query, and an *output* o is a value that the mechanism publishes. A
+mechanism gives result i the output o with probability P(o | i) = w_io / N, integers with one row sum N. It is
 ε-differentially private for the query graph iff P(o | i) ≤ e^ε P(o | j) for all edges i, j and all outputs o. The
-module decides this in integers when the mechanism is made, and refuses a table that is not private enough.
+module tests a stronger condition in integers when the mechanism is made: no ratio exceeds `exp_below(ε)`, a rational
+just below e^ε. It refuses every other table, also one with a ratio between the two.
+
+| symbol | meaning |
+|---|---|
+| α | e^−ε |
+| d(i,k) | steps from result i to result k in the graph |
+| Φ | matrix of all pairs of results, Φ_ik = α^d(i,k) |
+| z_k, d_k | coefficient of column k, at least 0; z solves Φ z = 1 |
+| κ | base of the kernel, from e^−ε to e^(−ε/2) |
+| ε-regular prior | prior π with π = y Φ for some y ≥ 0 |
 
 | made by | table | for |
 |---|---|---|
 | `tight_constraints` | α^d(i,k) z_k, Φ z = 1 | graphs where z ≥ 0; best for every ε-regular prior |
 | `residual_column` | α^d(i,k) d_k, and one output more for the rest | every graph, ε, prior; near the bound |
 | `staircase` | noise ∝ α^⌈\|x\|/v⌉, clamped | numbers, pairs of numbers, … |
-| `geometric` | noise ∝ e^(−ε\|x\|/v), clamped | numbers, pairs of numbers, …; the usual choice |
-| `distance_kernel` | ∝ κ^d(i,o), the best κ that is private | every graph |
+| `geometric` | noise ∝ e^(−ε\|x\|/v) on each component, clamped | numbers, pairs of numbers, …; the usual choice |
+| `distance_kernel` | ∝ κ^d(i,o), the smallest private κ found | every connected graph |
 | `randomised_response` | the truth, or any other result | every graph; complete ones |
 | `optimal` | a linear program in n × outputs variables | up to 100 results, any gain |
+
+`residual_column` needs at most 1000 cells of equivalent results. For `staircase`, |x| is the largest component of
+the noise, and v the largest change of one component along an edge. For `geometric`, the noise of each component x is
+independent, and v is the largest sum of the changes of all components along an edge.
 
 The guess that a reader makes from an output is a *remap*: post-processing, free of charge
 (`fitnoise.mechanisms.finite.accuracy`).

@@ -104,8 +104,8 @@ class Factor:
         if rows.ndim != 2 or rows.dtype != np.int64 or not rows.size or largest_entry(rows) >= INT64_SAFE_LIMIT:
             raise PlanError(
                 "factor-not-integers",
-                "A factor of a product is not a matrix of whole numbers of at most 62 bits.",
-                "",
+                "A factor of a product has another type or shape, or an entry of 2^62 or more.",
+                "It must be a 64-bit integer matrix with entries below 2^62 and at least one row and one column.",
                 "Give such a matrix.",
                 "No strategy was made.",
             )

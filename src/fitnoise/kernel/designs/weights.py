@@ -180,11 +180,12 @@ class IntegerWeights:
 
 
 def row_sums(values: Sequence[int], codes: Integers, columns: Sequence[int]) -> list[int]:
-    """Return Σ_o values[codes_io] columns_o for every row i, exactly.
+    """Return Σ_o values[codes_io] columns_o for every row i, exactly, for values and columns of at least 0.
 
-    The columns are cut into pieces of 30 bits, so that sums over the outputs of one code fit in 64 bits. The values are
-    cut into pieces of `short` bits. The sums of column pieces, times the pieces of values, then fit as well: they are
-    below 2^30 n_out 2^short.
+    The columns are cut into pieces of 30 bits. `np.bincount` adds doubles. Its sum of pieces over the outputs of one
+    code is below 2^30 n_out. So it fits in 53 bits, and is exact, for n_out ≤ 2^23. The values are cut into pieces of
+    `short` bits. The sums of column pieces times value pieces are below 2^30 n_out 2^short. `short` is chosen so that
+    they fit in 62 bits.
     """
     if len(values) > codes.shape[1]:  # About one code for every entry: there is nothing to collect.
         return [sum(map(mul, map(values.__getitem__, row), columns)) for row in codes.tolist()]

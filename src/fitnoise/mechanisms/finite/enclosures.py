@@ -203,6 +203,10 @@ class DistanceQuotient:
 def exact_solve(matrix: Wholes, rhs: Wholes) -> list[Fraction] | None:
     """Return the solution of a square system of integers, exactly; None if the matrix is singular.
 
+    Args:
+        matrix: The matrix, (m, m), an object array of Python integers; products in an int64 array would overflow.
+        rhs: The right-hand side, (m,), an object array of Python integers.
+
     **Source.** Bareiss 1968: every division has remainder 0.
     """
     m = len(matrix)

@@ -237,10 +237,11 @@ class PlaceEstimation(TreeEstimation):
 
 
 def classes(strategy: TreeStrategy) -> TreeQuotient:
-    """Return the tree of a strategy by its classes.
+    """Return the tree of a strategy with one node for each class of places.
 
     Raises:
-        PlanError: Places of one class contain different places, or classes are not in the order of those above.
+        PlanError: Places of one class contain different places, or lie in places of different classes. Or classes are
+            not in the order of those above.
     """
     above, copies = [], []
     for up, class_of, parents in zip(strategy.classes, strategy.classes[1:], strategy.above, strict=False):
@@ -252,7 +253,8 @@ def classes(strategy: TreeStrategy) -> TreeQuotient:
         if len(kinds) != pairs or (count != each[kinds % len(first_places)]).any() or (np.diff(lies) < 0).any():
             raise PlanError(
                 "place-classes-differ",
-                "Places of one class in the plan contain places of different classes, or in another order.",
+                "In the plan, places of one class contain different places or lie in places of different classes, or "
+                "the classes are not in the order of those above.",
                 "",
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was measured.",
