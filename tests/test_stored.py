@@ -124,7 +124,7 @@ def test_an_altered_integer_in_a_plan_is_refused(name, tmp_path):
         fn.Plan.from_json(altered)
     path = tmp_path / "plan.json"
     path.write_text(altered, encoding="utf-8", newline="")
-    assert "the plan is whole, and its integers cost what it says" in failed_claims(fn.verify(path))
+    assert "the plan is complete, and its noise design costs what it states" in failed_claims(fn.verify(path))
 
 
 # --- releases ---------------------------------------------------------------------------------------------------

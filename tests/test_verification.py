@@ -96,7 +96,7 @@ def test_a_release_and_its_plan_are_accepted(good):
     verification = fn.verify(str(good))
     assert verification.ok
     assert [c.claim for c in verification.checks] == [
-        "the plan is whole, and its integers cost what it says",
+        "the plan is complete, and its noise design costs what it states",
         "the document says what its parts imply",
         "the dual weights prove the bound and the gap",
         "the targets are met",
@@ -160,7 +160,7 @@ def test_nothing_to_verify_is_an_error(tmp_path):
     (tmp_path / "plan.json").write_bytes(b"\xff")
     assert list(failing(tmp_path)) == ["the release holds a plan"]
     (tmp_path / "plan.json").write_text("[" * 100_000)
-    assert list(failing(tmp_path)) == ["the plan is whole, and its integers cost what it says"]
+    assert list(failing(tmp_path)) == ["the plan is complete, and its noise design costs what it states"]
     (tmp_path / "plan.json").write_text("{}")
     assert failing(tmp_path / "plan.json") == failing(tmp_path)
 
@@ -788,7 +788,7 @@ def test_a_changed_plan_file_is_reported_or_is_another_plan_that_keeps_its_word(
         (
             ("tables", 0, "status"),
             "fine\x1b[2J",
-            "the plan is whole, and its integers cost what it says",
+            "the plan is complete, and its noise design costs what it states",
             "not one line of printable text",
         ),
         (
@@ -800,7 +800,7 @@ def test_a_changed_plan_file_is_reported_or_is_another_plan_that_keeps_its_word(
         (
             ("tables", 0, "cost", "cost_squared"),
             "1/3",
-            "the plan is whole, and its integers cost what it says",
+            "the plan is complete, and its noise design costs what it states",
             "another privacy cost than the plan states",
         ),
         (

@@ -227,7 +227,8 @@ def _refuse_call(
             "period-again",
             "A period of a series is to be measured again.",
             "A series counts each period once.",
-            "Draw its noise again with fitnoise.period, or `fitnoise series write --redraw`.",
+            "If its answers are lost, draw them again: fitnoise.read_period with redraw, or `fitnoise series write "
+            "--redraw`.",
             _NOTHING,
             place="again",
         )
@@ -471,9 +472,8 @@ class PeriodStatus:
         period: The label of the period in tables.
         sequence: The number of the ledger's entry for its draw; None if it was not drawn.
         time: The time of the draw, in UTC.
-        `has_answers`: True if its answers are stored. The answers of a period that was drawn and has none are lost. It
-        is then
-            drawn again (:func:`period`), at a price, before the next period.
+        has_answers: True if its answers are stored. If a period has an entry and no answers, draw it again before the
+            next period, at the cost `price` (:func:`read_period` with `redraw`).
         price: The cost ρ of drawing it again, rounded up; 0 if the ledger names no answers of the period.
         frozen: True if its frozen counts exist unchanged; without them no later period is drawn.
     """

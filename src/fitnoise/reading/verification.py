@@ -3,6 +3,8 @@
 Verification has limits. A plan file carries no signature, so another *valid* plan is accepted, too; compare its SHA-256
 with the ledger. Anyone who can write all files of a release can write another release. The versions named in
 release.json are unchecked statements of the maker. So is the ledger entry named there, if no ledger is given.
+A ledger shows only that the answers are those that it names. No check shows that they were drawn honestly, or that no
+other ledger was kept.
 
 Trust: a mistake here can accept a release whose numbers or charge are false.
 """
@@ -286,7 +288,7 @@ def _verify_plan(text: str) -> tuple[Verification, Plan | None]:
     """Return the claims of a plan document, and the plan if it can be read."""
     log = _Checklist()
     read: list[Plan] = []
-    claim = "the plan is whole, and its integers cost what it says"
+    claim = "the plan is complete, and its noise design costs what it states"
     if not log.add(claim, lambda: read.append(Plan.from_json(text)), lambda: "recomputed exactly"):
         return log.done(), None
     (plan,) = read
