@@ -268,7 +268,7 @@ def test_places_from_a_frame():
     for columns, number in ((["county"], 0), (["state", "county", "state"], 2)):
         with refused("domain.places-frame-columns") as caught:
             fn.Hierarchy(levels, frame[columns])
-        assert f"{number} of them are named 'state'" in str(caught.value)
+        assert f"It has {number} columns named 'state', and needs exactly one." in str(caught.value)
 
 
 # --- trees by numbers -------------------------------------------------------------------------------------

@@ -239,7 +239,7 @@ class Intervals(Operator):
             if not 0 <= lo <= hi < self.n:
                 raise WorkloadError(
                     "range-outside-cells",
-                    f"The range from cell {lo + 1} to cell {hi + 1} is empty, or leaves the {self.n} cells of "
+                    f"The range from cell {lo + 1} to cell {hi + 1} is empty, or goes beyond the {self.n} cells of "
                     "its attribute.",
                     "",
                     "Give a first and a last cell of the attribute, in this order.",
@@ -334,8 +334,8 @@ class Differences(Operator):
             if one == other or not (0 <= one < self.n and 0 <= other < self.n):
                 raise WorkloadError(
                     "difference-outside-cells",
-                    f"The difference of cells {one + 1} and {other + 1} is of one cell, or leaves the {self.n} "
-                    "cells of its attribute.",
+                    f"The difference of cells {one + 1} and {other + 1} names one cell twice, or goes beyond the "
+                    f"{self.n} cells of its attribute.",
                     "",
                     "Give two different cells of the attribute.",
                     "Nothing was planned.",
@@ -389,7 +389,7 @@ class Groups(Operator):
             if not group or len(set(group)) != len(group) or not all(0 <= i < self.n for i in group):
                 raise WorkloadError(
                     "group-cells-unusable",
-                    f"Group {number + 1} of the table is empty, repeats a cell, or leaves the {self.n} cells of "
+                    f"Group {number + 1} of the table is empty, repeats a cell, or goes beyond the {self.n} cells of "
                     "its attribute.",
                     "",
                     "Give each group different cells of the attribute.",

@@ -221,10 +221,10 @@ def compare_command(**options: Any) -> None:
 @click.option("-o", "--output", type=_FILE, help="File for the plan.")
 @_AS_JSON
 def plan_free_command(**options: Any) -> None:
-    """Plan the most accurate further tables that add no cost to plans on the same records. Reads no data.
+    """Plan the most accurate further tables that do not raise the joint cost of plans on the same records.
 
     The targets of SPEC state the accuracy of its tables relative to each other. Release the plan with the same ledger:
-    the spent cost does not rise.
+    the spent cost does not rise. Reads no data.
     """
     from fitnoise.interfaces import commands
 

@@ -98,7 +98,7 @@ def cost_curve(sweeps: Sequence[Sweep]) -> Figure:
 
 
 def privacy_figure(plan: Plan) -> Figure:
-    """Draw ε of a plan against δ on a logarithmic axis, and mark the publication's δ.
+    """Draw ε of a plan against δ, with δ on a logarithmic axis, and mark the publication's δ.
 
     Raises:
         ReleaseError: Matplotlib is not installed.
@@ -110,7 +110,7 @@ def privacy_figure(plan: Plan) -> Figure:
 
 
 def account_figure(curves: Mapping[str, Curve], delta: float) -> Figure:
-    """Draw ε against δ on a logarithmic axis, and mark δ.
+    """Draw ε against δ, with δ on a logarithmic axis, and mark the given δ.
 
     Each account has one line, for all its releases together.
 

@@ -454,12 +454,18 @@ class Categorical(Attribute):
     def from_file(cls, path: str | Path, *, column: str | None = None, **options: Any) -> Categorical:
         """Read codes from a CSV file with a column `code` and, optionally, a column `label`.
 
-        `options` holds the options about missing values, as for the class.
+        Codes are text, unless every one of them is written as a whole number. A whole number is written as 0, 12 or
+        -12, without plus sign, decimal point or leading zeros.
 
-        Codes are text, unless every one of them is a plain whole number without leading zeros.
+        Args:
+            path: The CSV file.
+            column: The column of the data that holds the codes, when it is not named as the attribute.
+            options: Further arguments of the class: `missing`, `if_missing`, `if_outside`, `date_part` and `lookup`.
 
         Raises:
-            DomainError: The file cannot be read or has no column `code`.
+            DomainError: The file cannot be read, has no column `code` or no code, or has a code or a label twice.
+            DomainError: A label is empty, or a whole number is 2^53 or more in size.
+            DomainError: The class refuses the codes or the options.
         """
         path = Path(path)
         header, rows = read_rows(path, "the file of codes")
@@ -1116,7 +1122,7 @@ def read_rows(path: Path, what: str, kind: type[FitnoiseError] = DomainError) ->
 
 
 def _codes(texts: Sequence[str]) -> list[Code]:
-    """Return texts as codes: whole numbers if every one of them is a plain one without leading zeros."""
+    """Return texts as codes: whole numbers if every one is written as 0, 12 or -12, otherwise the texts."""
     is_integer = all(t is not None and re.fullmatch("0|-?[1-9][0-9]*", t) for t in texts)
     return [int(t) for t in texts] if is_integer else list(texts)
 
@@ -1205,8 +1211,8 @@ class Hierarchy(Attribute):
     def from_file(cls, path: str | Path, levels: Sequence[str], *, column: str | None = None) -> Hierarchy:
         """Read places from a CSV file with one row for each leaf and one column for each level.
 
-        Codes are text, unless all codes of a level are plain whole numbers without leading zeros. Other columns are
-        ignored.
+        Codes are text, unless all codes of a level are written as whole numbers. A whole number is written as 0, 12 or
+        -12, without plus sign, decimal point or leading zeros. Other columns are ignored.
 
         Raises:
             DomainError: The file cannot be read, or lacks the column of a level; or see the class.
@@ -1315,8 +1321,8 @@ def _rows_of_frame(frame: Any, levels: tuple[str, ...]) -> list[tuple[Code, ...]
         if header.count(name) != 1:
             raise DomainError(
                 "places-frame-columns",
-                f"The frame of places has the columns {header}; {header.count(name)} of them are named {name!r}.",
-                "It needs one column for each level.",
+                f"The frame of places has the columns {header}.",
+                f"It has {header.count(name)} columns named {name!r}, and needs exactly one.",
                 "Add, rename or remove columns.",
                 "No hierarchy was made.",
                 place=name,

@@ -75,7 +75,8 @@ class Measurement:
     """The noisy answers: all that is ever published about the counts.
 
     Attributes:
-        answers: The answers of every design, in its own order; where shares of records are counted, in parts of one.
+        answers: The integer answers of every design, in its own order. Where shares are counted, the unit is 2⁻²⁰ of
+            a record.
         charge: The ledger's entry of the charge.
     """
 

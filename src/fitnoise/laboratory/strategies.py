@@ -824,9 +824,11 @@ def augment(strategy: Matrix) -> Array:
 @final
 @dataclass(frozen=True, eq=False)
 class SingularValueBound:
-    """Bounds of the total error of a workload from its singular values, at ε = 1.
+    """Bounds on the total error of a workload from the singular values δ of W, for Laplace noise at ε = 1.
 
-    values: The singular values δ of W, (n,), rising.
+    `lower` is 2 (Σδ)²/n, and `upper` is 2 (Σδ)², with n the number of cells.
+
+    values: δ, (n,), in increasing order.
     strategy: diag(√δ) Pᵀ without its zero rows, (rank, n): the optimum of the singular value bound approximation.
     """
 

@@ -1,4 +1,4 @@
-"""Queries for free: further answers that add no privacy cost to earlier releases on the same records.
+"""Free queries: further answers that do not raise the joint cost of earlier releases on the same records.
 
 The joint cost of releases is the largest value of their summed profiles over the joint cells. A cell whose records cost
 less has slack, which other cells determine and no release uses. A further release with prof_i ≤ slack_i everywhere

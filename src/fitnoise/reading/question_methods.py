@@ -309,11 +309,11 @@ class QuestionMixin(abc.ABC):
     def _estimates(
         self, question: ReaderQuestion, among: Sequence[AnswerSource] | None = None, *, counts: bool = True
     ) -> Estimates:
-        """Return the answers to a question from the part with the smallest errors.
+        """Return the answers to a question from the part of the release whose largest variance is smallest.
 
-        The errors follow from the plan, so the choice does not depend on the answers.
+        The variances follow from the plan, so the choice does not depend on the answers.
 
-        counts: True if the question counts records.
+        among: The parts to choose from; None for all. counts: True if the question counts records.
         """
         sources = among or self._sources
         answers = [x for x in map(question.forms, sources) if x is not None]

@@ -923,10 +923,10 @@ def _refuse_overlap(column: str, view: View, attribute: Attribute, chosen: Float
 
 
 def drawn_digest(release: Release) -> str:
-    """Return the SHA-256 by which a ledger names the answers of a release; for a series, those of its last period.
+    """Return the SHA-256 by which a ledger names the noisy answers and the outputs of finite questions of a release.
 
     Args:
-        release: The release with these answers.
+        release: The release. Of a series, the function returns the digest of the last period.
     """
     if release.plan.full_series is not None:
         return period_digests(release)[-1]
@@ -934,10 +934,10 @@ def drawn_digest(release: Release) -> str:
 
 
 def period_digests(release: Release) -> list[str]:
-    """Return the SHA-256 by which a ledger names the answers of each period of a release of a series.
+    """Return the SHA-256 by which a ledger names the noisy answers of each period of a series, first period first.
 
     Args:
-        release: The release with these answers.
+        release: The release of the series, for its periods so far.
     """
     periods = parted(release.plan.table_part, release.answers, len(release.plan.periods))
     return [answers_digest(answers) for answers in periods]

@@ -388,16 +388,23 @@ class ObjectiveTerms:
 
 
 def lower_bound(decomposition: Decomposition, evidence: Evidence, terms: ObjectiveTerms) -> float:
-    """Return the bound that the evidence proves.
+    """Return a lower bound, proven by the evidence, on the objective of every mechanism of its kind.
+
+    The module head lists the objectives. ν is rounded down: the function subtracts an allowance for rounding (SLACK)
+    from its norms.
 
     Args:
         decomposition: The problem.
-        evidence: Weights of at least 0. The function normalises p, and q unless it is that of a hybrid.
+        evidence: Weights of at least 0. The function divides p by its sum, and q by its sum unless it is that of a
+            hybrid. The q of a hybrid may be all zero. q is empty for total error.
         terms: The quantity that is minimised.
 
     Raises:
-        PlanError: Weights are negative, not finite, of the wrong shape or all zero. Or targets or budgets leave double
-        precision.
+        PlanError: Weights are negative, not finite or of the wrong shape. Or all of p are 0, or all of a q that is
+            divided by its sum.
+        PlanError: The evidence uses a cell, a pair or a set of records that does not exist, or the weights of its sets
+            prove nothing. Or it uses a single record or sets of records where neighbours do not differ in them.
+        PlanError: Targets or budgets are too small for double precision, so that the bound is not finite.
     """
     d = decomposition
     check_evidence(d, evidence, terms)
@@ -441,7 +448,10 @@ def _bound_not_finite() -> PlanError:
 
 
 def check_evidence(d: Decomposition, evidence: Evidence, terms: ObjectiveTerms) -> None:
-    """Raise PlanError for weights that prove nothing: negative, not finite, of the wrong shape or all zero."""
+    """Raise PlanError for evidence that proves nothing, with the causes that :func:`lower_bound` lists.
+
+    The function does not check that the bound is finite.
+    """
     kinds = evidence.pairs if evidence.sets is None else evidence.sets
     cells = d.cells if kinds is None else len(kinds)
     _check("p", evidence.cells, cells, positive=True)

@@ -119,9 +119,9 @@ class Counter(abc.ABC):
         * With a bound g, the counted records of each unit are a function of its own records. They are at most g of
           them, or of the merged records where amounts are added up. One more unit, with any number of records, adds to
           every margin the contribution of at most g records, the same records for all margins.
-        * With a bound in shares (`None`), all counts are in parts of a record. One more unit, with any number of
-          records, adds equal parts for each of its records inside, each to one cell of every margin. The sum of these
-          parts is at most SHARES_PER_RECORD in each margin.
+        * With a bound in shares (`None`), the unit of all counts is 2⁻²⁰ of a record, a part. One more unit, with any
+          number of records, adds equal parts for each of its records inside, each to one cell of every margin. The sum
+          of these parts is at most SHARES_PER_RECORD in each margin.
         * Nothing stays open or locked between calls, which may come in any order and repeatedly.
     """
 

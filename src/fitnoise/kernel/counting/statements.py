@@ -159,8 +159,8 @@ def count(
     """Return the counts over margins of these fields, and for every attribute the number of records outside.
 
     With a `person`, only the first records of each person count, of those that are inside in all fields. Or all of them
-    count in shares: then counts are in parts of a record. All records outside an attribute are reported where a margin
-    of that attribute is requested; `ID_KEY` stands for the id.
+    count in shares: the unit of counts is then 2⁻²⁰ of a record. All records outside an attribute are reported where a
+    margin of that attribute is requested; `ID_KEY` stands for the id.
 
     Records that are dropped in any field are left out of all margins, and not reported. With `drop` that is most
     records outside. Other records without a cell are left out of the margins of the attributes that they are outside

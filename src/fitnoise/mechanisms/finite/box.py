@@ -382,13 +382,14 @@ def lazy_tight_constraints(graph: QueryGraph, epsilon: float | Fraction) -> Impl
 
     Raises:
         PlanError: The results are not a box, or too many. The mechanism does not exist at this ε, or no proof
-            decides its existence. Privacy is not proven, or a draw would take too many attempts. No weight is clipped.
+            decides its existence. Privacy is not proven, or a draw would take too many attempts.
         WorkloadError: ε is out of range.
 
     **Guarantees**
 
-    - The mechanism is ε-private, exactly. Its probabilities are those of `tight_constraints` to about 1e-12, entry by
-      entry.
+    - The mechanism is ε-private, exactly. For the ε of the tests, its probabilities differ from those of
+      `tight_constraints` by at most 1e-12, in absolute size.
+    - No weight that is proven negative is set to 0.
 
     **Source.** Definition 7, section 5.
     """

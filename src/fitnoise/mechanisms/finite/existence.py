@@ -3,14 +3,26 @@
 The mechanism exists if and only if Φ z = 1 has a solution z ≥ 0. A tolerance answers another question: a weight of
 −10⁻⁴ is a negative probability, and clipping it changes the privacy loss. Three facts make strict answers possible.
 
+**Symbols.**
+
+    | letter | meaning                                                                                  |
+    | ------ | ---------------------------------------------------------------------------------------- |
+    | d(i,j) | steps between the results i and j in the graph                                           |
+    | α, Φ   | e^(−ε), and the matrix of the α^d(i,j), (n, n)                                           |
+    | z, z̃   | the solution of Φ z = 1, and a computed approximation                                    |
+    | cells  | classes of results, to which a solution gives equal weights (`partitions`)               |
+    | B, w   | the system B w = 1 on the cells: w has one weight for each cell                          |
+    | λ      | a proven lower bound of the least eigenvalue of Φ                                        |
+
 **Every rational ε > 0 has a strict answer.** Then α = e^(−ε) is transcendental. The determinant of Φ and the numerators
 of all z_i are polynomials in α with rational coefficients. At α = 0 Φ is the identity and z = 1, so no such polynomial
 is zero, and none vanishes at a transcendental α. Hence **Φ is not singular and no z_i is 0**: enough digits decide
 every sign. Every float is rational. Only for an α that is given as a fraction can z_i be 0, or Φ singular.
 
-**Signs are enclosed** in fixed point (`enclosures`) on the cells of the graph, without loss (`cells`). Larger boxes
-use ‖z − z̃‖ ≤ ‖1 − Φ z̃‖ / λ. Here λ is a proven bound of the least eigenvalue, and z̃ has multiples of 2⁻ᵏ. Sums of
-integers give the residual: α^max = (1 − α) Σ_m α^m [max ≤ m].
+**Signs are enclosed** in fixed point (`enclosures`) on the cells: z ≥ 0 exists if and only if w ≥ 0 does
+(`partitions`). Boxes with too many cells for that (CELLS_PROVEN, ENTRIES_PROVEN) use ‖z − z̃‖ ≤ ‖1 − Φ z̃‖ / λ. The
+entries of z̃ are multiples of 2⁻ᵏ. In a box, d is the largest number of steps along an axis, and
+α^d = (1 − α) Σ_{m ≥ d} α^m. So sums of integers over the boxes d ≤ m around each result give the residual 1 − Φ z̃.
 
 **Above some ε the mechanism always exists.** Let s be the largest row sum of Φ without its diagonal. If s < 1, then
 z > 0. Suppose that z_k = −t ≤ 0 is the least entry and z_l the largest. Then 1 + t ≤ s z_l by row k and z_l ≤ 1 + s t
@@ -646,11 +658,14 @@ class _ThresholdSearch:
 
 @dataclass(frozen=True, eq=False)
 class _Tangent:
-    """The tangent z + t z′ of z at ε + t, t ≥ 0, with a proven bound on its error.
+    """The tangent w̃ = w + t w′ of the weights of the cells at ε + t, t ≥ 0, with a proven bound on its error.
 
-    Let B(ε + t) = B − t B₁ + Q with 0 ≤ Q ≤ ½ t² B₂ (moments of d), R ≈ B⁻¹ and w̃ = w + t w′. The residual
-    1 − B(ε + t) w̃ is r + t r₁ + t² (B₁ w′) − Q w̃, with r₁ = B₁ w − B w′. Let β = ‖I − R B(ε + t)‖ < 1, with β_i the
-    sums of rows, and g = |R| |residual|. Then the error of w̃ is |e_i| ≤ g_i + β_i max g / (1 − β).
+    B is the system on the cells at ε. B₁ and B₂ are its moments: the sums of B with each term times d, and times d².
+    The computed solution at ε is w, with the residual r = 1 − B w. Its slope is w′, with the residual r₁ = B₁ w − B w′.
+
+    Let B(ε + t) = B − t B₁ + Q with 0 ≤ Q ≤ ½ t² B₂, and R ≈ B⁻¹. The residual 1 − B(ε + t) w̃ is
+    r + t r₁ + t² (B₁ w′) − Q w̃. Let β = ‖I − R B(ε + t)‖ < 1, with β_i the sums of rows, and g = |R| |residual|. Then
+    the error of w̃ is |e_i| ≤ g_i + β_i max g / (1 − β).
     """
 
     inverse: Floats
@@ -690,8 +705,9 @@ class _Tangent:
 
         `is_proven_at_start`: z ≥ 0 at ε is proven by other means.
 
-        The lower bound is concave in t, so its ends suffice. If z ≥ 0 is known at ε, w is the exact z there and r = 0.
-        Then entries whose bound grows are ≥ 0 on the complete interval.
+        The lower bound of an entry is concave in t. So the entry is ≥ 0 on the complete interval if both ends of the
+        bound are. If z ≥ 0 is known at ε, w stands for the exact solution there: r = 0, and the error of r₁ is added.
+        Entries whose bound at ε + h is then at least that at ε are ≥ 0 on the complete interval, too.
         """
         rounding = 1 + 1e-6
         rest, linear_rest, curved = self.remainder

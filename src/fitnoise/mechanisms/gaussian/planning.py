@@ -376,10 +376,15 @@ def _in_sets(
 def _symmetrise(
     decomposition: Decomposition, terms: ObjectiveTerms, ideal: RealStrategy, publication: Publication
 ) -> Iterator[Strategy]:
-    """Yield the strategy averaged over exchanges of periods within blocks, and of blocks, that preserve the tables.
+    """Yield means of the strategy over exchanges of cells, one for each length of blocks that divides n, if it fits.
 
-    Covariances form a convex set, and so do costs. The mean therefore costs no more, and its charge is bounded by
-    blocks. If the exchanges change the tables, the mean misses targets, and it is left out.
+    The mean is that of the covariances over all exchanges of cells within a block, and of blocks. It fits if it meets
+    the targets, as it does if the exchanges preserve the tables and their targets. The function yields nothing unless
+    a single attribute is structured and every basis has all n dimensions.
+
+    Cost is convex in the covariance. If the exchanges preserve the possible sets of records, the mean therefore costs
+    no more. The bound by blocks (`kernel.designs.relaxations`) is then its exact charge, before rounding. The caller
+    takes the strategy of least value, so that a mean that costs more does no harm.
     """
     n = decomposition.cells
     if any(len(g.basis) < n for g in decomposition.groups) or np.prod(decomposition.shape) != max(decomposition.shape):

@@ -107,8 +107,8 @@ def refuse_out_of_time(part: TablePart) -> None:
     if part.mechanism is not GAUSSIAN:
         raise PlanError(
             "series-without-sectors",
-            "The plan of a series has a mechanism that does not measure each sector separately.",
-            "",
+            "The tables of the series have another mechanism than Gaussian noise for each sector.",
+            "The tables of a series need Gaussian noise for each sector.",
             "Use the plan as fitnoise wrote it, or plan again.",
             "Nothing was measured.",
         )

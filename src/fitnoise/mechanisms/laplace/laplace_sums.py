@@ -253,7 +253,7 @@ def _inputs(
             "noise-scale-out-of-range",
             f"The scale is not a number from {1 / _RANGE:.0e} to {_RANGE:.0e}.",
             "",
-            "Divide the scale and the results by one factor.",
+            "Give a scale in this range. Divide a larger scale and m by a factor, and multiply half-widths by it.",
             "Nothing was computed.",
         )
     if multiplicities is None:
