@@ -152,7 +152,7 @@ def test_the_reference_documents_what_exists():
         for line in path.read_text("utf-8").splitlines():
             if chosen := re.match(r"\s*\.\. currentmodule:: (\S+)", line):
                 module = importlib.import_module(chosen[1])
-            elif named := re.match(r"\s*\.\. auto(?:class|function):: (\S+)", line):
-                assert operator.attrgetter(named[1].removeprefix("fitnoise."))(module), line
+            elif entry := re.match(r"\s*\.\. auto(?:class|function):: (\S+)", line):
+                assert operator.attrgetter(entry[1].removeprefix("fitnoise."))(module), line
                 documented += 1
     assert documented > 50
