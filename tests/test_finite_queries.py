@@ -1095,13 +1095,13 @@ def test_the_command_line_plans_compares_releases_and_verifies(tmp_path, rng, ca
     out = capsys.readouterr().out
     assert "question" in out
     assert "tight constraints" in out
-    assert "of it 2 finite answers: epsilon = 3, pure" in out
+    assert "2 finite answers take epsilon = 3 of it, pure" in out
     main(["plan", "spec.toml", "--json"])
     output = json.loads(capsys.readouterr().out)
     assert [x["name"] for x in output["finite"]] == ["kids", "two"]
     main(["compare", "spec.toml"])
     out = capsys.readouterr().out
-    assert "kids: tight constraints" in out
+    assert "question kids\ntight constraints: its expected gain" in out
     assert "randomised response" in out
     main(["compare", "spec.toml", "--json"])
     output = json.loads(capsys.readouterr().out)
