@@ -244,7 +244,7 @@ MAKERS = {
     "table": (lambda **x: fn.Workload(domain(), [fn.table("a", **x)]), {}),
     "table with a target": (lambda **x: fn.Workload(domain(), [fn.table("a", **{"margin": 5, **x})]), {}),
     "all_tables": (
-        lambda order, among, **x: fn.Workload(domain(), [fn.all_tables(order, among, **x)]),
+        lambda order, pattern_attributes, **x: fn.Workload(domain(), [fn.all_tables(order, pattern_attributes, **x)]),
         {"order": 1, "pattern_attributes": ["a", "b"], "margin": 5},
     ),
     "matrix_workload": (fn.matrix_workload, {"matrix": np.eye(2), "variances": [1, 1]}),
@@ -268,7 +268,7 @@ MAKERS = {
 
 EXTRA = {
     "Publication": "unit source delta gap cap budget title objective cell_budgets composed_with must_be_free "
-    "privacy finite small_database "
+    "privacy questions small_database "
     "further_tables other_units",
     "Objective": "goal weights total_error_weight",
     "Budget": "rho mu epsilon delta",

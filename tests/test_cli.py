@@ -241,12 +241,18 @@ GOALS = {
     "hybrid": (
         'objective = { goal = "hybrid", weights = "inverse-std-error", total_error_weight = 1e-2 }',
         {"goal": "hybrid"},
-        ["achieved ±  share of value", " = cost ", " + 0.01 × ", "(inverse-std-error weights)", "be better by more"],
+        [
+            "achieved ±  share of objective",
+            " = cost ",
+            " + 0.01 × ",
+            "(inverse-std-error weights)",
+            "be better by more",
+        ],
     ),
     "cell budgets": (
         'privacy = { cell_budgets = { attributes = ["area"], values = { North = 0.25 }, default = 1 } }',
         {"goal": "fit-for-use"},
-        ["budgets    by area: a cell pays at most 0.25 to 1 times ", "proof      cost relative to budgets "],
+        ["budgets    by area: a cell costs at most 0.25 to 1 times ", "proof      cost relative to budgets "],
     ),
     "cell budgets of a hybrid": (
         (
@@ -255,7 +261,7 @@ GOALS = {
         ),
         {"goal": "hybrid"},
         [
-            "budgets    by area: a cell pays at most 0.5 to 1 times ",
+            "budgets    by area: a cell costs at most 0.5 to 1 times ",
             " = cost relative to budgets ",
             "proof      value ",
         ],

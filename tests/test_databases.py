@@ -508,7 +508,7 @@ FLAWS = {
     ("range", "truth"): {
         "cut numbers": {"double": "CAST(trunc(CAST({c} AS DOUBLE)) AS DOUBLE)"},
         "missing truth": {"truth": "CASE WHEN {c} THEN 1 ELSE 0 END"},
-        "short integers": {"whole": "CAST(CAST({x} AS BIGINT) % 8 AS BIGINT)"},
+        "short integers": {"int64": "CAST(CAST({x} AS BIGINT) % 8 AS BIGINT)"},
         "counts": {"count": "CAST(COUNT(*) > 0 AS BIGINT)"},
     },
 }

@@ -114,10 +114,10 @@ def test_the_document_of_the_demo_has_the_same_numbers(counted):
     assert fn.verify(counted["directory"]).ok
 
 
-@pytest.mark.parametrize("run", ["told", "counted"])
+@pytest.mark.parametrize("run", ["demo_output", "counted"])
 def test_released_values_are_near_the_truth(run, truth, request):
     got = request.getfixturevalue(run)
-    release = fn.Release.read(got[2] / "release" if run == "told" else got["directory"])
+    release = fn.Release.read(got[2] / "release" if run == "demo_output" else got["directory"])
     errors = []
     for name, frame in release.items():
         z = (frame["value"].to_numpy() - truth[name]) / frame["std_error"].to_numpy()

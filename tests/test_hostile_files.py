@@ -40,7 +40,7 @@ ROOM, PATIENCE = 700.0, 10.0
     ("kind", "numbers"),
     [
         ("plan", range(25)),
-        ("release", range(8)),
+        ("release", range(24)),
         ("ledger", range(25)),
         pytest.param(None, (37158, 37206, 37735), id="many results, weights beyond doubles"),
         *(pytest.param(None, range(n, n + 40), marks=pytest.mark.slow) for n in (1000, 1500)),

@@ -315,8 +315,8 @@ FLAWS = {
     "largest": {"added": "MAX({x})"},
     "one of each": {"added": "SUM(DISTINCT {x})"},
     "means": {"added": "AVG({x})"},
-    "two by two": {"whole": "CAST(({x}) // 2 * 2 AS BIGINT)"},
-    "other ids": {"apart": "lower(CAST({c} AS VARCHAR))"},
+    "two by two": {"int64": "CAST(({x}) // 2 * 2 AS BIGINT)"},
+    "other ids": {"person_key": "lower(CAST({c} AS VARCHAR))"},
 }
 
 

@@ -749,6 +749,9 @@ def test_one_margin_is_not_printed_as_that_of_all_where_targets_vary(tmp_path):
     domain = fn.Domain(area=fn.Categorical(["n", "s"]), sex=fn.Categorical(["f", "m"]))
     for margin, varies in ((20, False), (fn.ByAttribute("area", {"n": 20}, default=60), True)):
         plan = fn.plan(fn.Workload(domain, [fn.table("area", "sex", margin=margin)]))
-        for language, note in (("en", "where targets vary, others can be wider"), ("de", "können andere Zahlen breitere haben")):
+        for language, note in (
+            ("en", "where targets vary, others can be wider"),
+            ("de", "können andere Zahlen breitere haben"),
+        ):
             page = fn.report(plan, tmp_path / f"{language} {varies}.html", language=language)
             assert (note in page.read_text(encoding="utf-8")) is varies

@@ -720,7 +720,7 @@ def test_an_accident_while_writing_leaves_the_charge_and_nothing_else(tmp_path, 
     finish(tmp_path)
 
 
-@pytest.mark.parametrize("moment", ["_write", "write_parquet", "csv_pieces", "settle"])
+@pytest.mark.parametrize("moment", ["_write", "write_parquet", "csv_pieces", "sync_folder"])
 def test_a_disk_that_is_full_is_found_out_before_the_charge(tmp_path, monkeypatch, moment):
     def full(*_args, **_kwargs):
         raise OSError(28, "No space left on device")

@@ -608,7 +608,7 @@ def test_the_command_line_plans_compares_releases_and_verifies(tmp_path, rng, ca
     main(["compare", "spec.toml", "-o", "again.json"])
     out = capsys.readouterr().out
     assert "uniform guess" in out
-    assert "o in all: " in out
+    assert "question o in all\n" in out
     assert (tmp_path / "again.json").read_text() == (tmp_path / "plan.json").read_text()
     main(["compare", "spec.toml", "--json"])
     document = json.loads(capsys.readouterr().out)

@@ -789,7 +789,7 @@ def test_a_changed_plan_file_is_reported_or_is_another_plan_that_keeps_its_word(
             ("tables", 0, "status"),
             "fine\x1b[2J",
             "the plan is complete, and its noise design costs what it states",
-            "not one line of printable text",
+            "not a list of ids with their numbers",
         ),
         (
             ("tables", 0, "cost", "bound"),

@@ -390,7 +390,7 @@ class Estimates(LabelledNumbers):
         question = None if self._question is None else self._question.picked(picked)
         return Estimates(self._forms.take(where), rows, self.confidence, question, counts=self._counts)
 
-    @checked(ReleaseError, "Nothing was computed.", "along")
+    @checked(ReleaseError, "Nothing was computed.", "axis")
     def change(self, axis: str, lag: int = 1) -> Estimates:
         """Return each number minus an earlier number: changes, or seasonal differences if the lag is a year.
 
@@ -410,7 +410,7 @@ class Estimates(LabelledNumbers):
         n, k = self._steps(axis, lag, less=1)
         return self._combine_along(axis, sp.eye_array(n - k, n, k=k) - sp.eye_array(n - k, n), k, counts=False)
 
-    @checked(ReleaseError, "Nothing was computed.", "along")
+    @checked(ReleaseError, "Nothing was computed.", "axis")
     def average(self, axis: str, width: int) -> Estimates:
         """Return moving averages: the mean of each number and the `width` − 1 numbers before it.
 
@@ -429,7 +429,7 @@ class Estimates(LabelledNumbers):
         window = sum((sp.eye_array(n - k + 1, n, k=i) for i in range(1, k)), start=sp.eye_array(n - k + 1, n))
         return self._combine_along(axis, window / k, k - 1, counts=self._counts)
 
-    @checked(ReleaseError, "Nothing was computed.", "along")
+    @checked(ReleaseError, "Nothing was computed.", "axis")
     def to_date(self, axis: str, season: int | None = None) -> Estimates:
         """Return the sum of each number and all numbers before it, from the start of its season if there are seasons.
 
