@@ -5,9 +5,8 @@ python check_plan.py plan.json [SHA-256 that a release, a ledger or a publisher 
 Exit status 0: the charge is as stated, and so is what else was computed. 1: something is not as stated. 2: the charge
 could not be computed, and why. It shares a format with fitnoise and no code: if they disagree, one of them is wrong.
 
-Beside it lie `check_cells.py` (which cells there are), `check_products.py` (what is measured axis by axis),
-`check_places.py` (place by place), `check_sets.py`, `check_many_sets.py` and `check_ways.py` (units in a pattern),
-`check_answers.py` (single answers), `check_tables.py` and `check_bound.py` (what is asked, and costs no less).
+Copy into its folder: `check_cells.py` (cells), `check_products.py` (axis by axis), `check_places.py` (places), and
+`check_sets.py`, `check_many_sets.py`, `check_ways.py`, `check_answers.py`, `check_tables.py`, `check_bound.py`.
 """
 
 import hashlib

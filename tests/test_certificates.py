@@ -148,7 +148,7 @@ def test_the_bound_is_one_for_the_requested_queries(relation, rng):
             return np.linalg.norm(np.sqrt(w)[:, None] * queries @ root, "nuc") ** 2
 
         proven, answered = lower_bound(d, evidence, terms), squared(d.layout(0).queries)
-        assert squared(requested) * (1 - 1e-6) < proven <= squared(requested) * (1 + 1e-14)
+        assert squared(requested) * (1 - 1e-6) <= proven <= squared(requested) * (1 + 1e-14)
         above += answered > squared(requested)
     assert above
 

@@ -200,9 +200,9 @@ TEXTS = {
         gap_out_of_reach,
         (
             "The requested gap is 1.0e-08, and the certified gap of the plan is GAP (the search reached the "
-            "requested gap; this is the gap of the solver; the gap of the plan is the stated one). The queries are real "
-            "numbers of deficient rank, answered to 26 bits, and the gap includes this error. Request a larger gap, allow more "
-            "iterations, or leave gap out to take the plan as it is. No plan was made."
+            "requested gap; this is the gap of the solver; the gap of the plan is the stated one). The queries are "
+            "real numbers of deficient rank, answered to 26 bits, and the gap includes this error. Request a larger "
+            "gap, allow more iterations, or leave gap out to take the plan as it is. No plan was made."
         ),
     ),
     "plan.singular-sector": (
