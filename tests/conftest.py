@@ -47,11 +47,12 @@ KERNEL = {
     "test_domain", "test_exact", "test_exact_curve", "test_finite_graphs", "test_finite_lazy", "test_finite_mechanisms",
     "test_finite_queries", "test_hierarchies", "test_immutable", "test_kept",
     "test_ledger", "test_ledger_steps", "test_losses",
-    "test_margins", "test_measure", "test_merge", "test_noise", "test_order", "test_parts", "test_paths",
+    "test_margins", "test_measure", "test_merge", "test_moving_records",
+    "test_noise", "test_order", "test_parts", "test_paths",
     "test_patterns", "test_periods", "test_persons", "test_privacy",
     "test_products", "test_promises", "test_ranks", "test_relaxations", "test_sealed", "test_selections", "test_sets",
     "test_shares", "test_spark", "test_statistical",
-    "test_strategy", "test_trees", "test_units", "test_ways",
+    "test_strategy", "test_trees", "test_units",
 }  # fmt: skip
 """Whose fast tests take every branch of the kernel; all others run untraced, at full speed. So do those of them that
 are marked `no_cover`: tracing takes as long as the test, and others take the same branches."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import fitnoise
+from conftest import KERNEL
 
 ROOMS = [
     "errors", "messages", "reporting", "kernel", "algebra", "request", "solving", "mechanisms", "planning", "reading",
@@ -246,3 +247,8 @@ def test_nobody_changes_what_others_in_the_process_see():
             targets = node.targets if isinstance(node, ast.Assign | ast.Delete) else []
             changes |= {(name, x) for t in targets if ASSIGNED.fullmatch(x := ast.unparse(t))}
     assert changes == set(ALLOWED)
+
+
+def test_the_files_that_are_traced_exist():
+    """A name of before would leave branches of the kernel untraced."""
+    assert {path.stem for path in Path(__file__).parent.glob("test_*.py")} >= KERNEL
