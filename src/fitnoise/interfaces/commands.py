@@ -80,8 +80,8 @@ from fitnoise.request.workloads import slug
 def init_command(names: Sequence[str], output: Path | None, as_json: bool) -> None:
     """Write a starter specification."""
     attributes: dict[str, str] = {}
-    for given in names:
-        name, _, kind = given.partition("=")
+    for declaration in names:
+        name, _, kind = declaration.partition("=")
         if name in attributes or (kind or "categorical") not in KINDS:
             wrong = f"{name!r} is named twice." if name in attributes else f"There is no type {kind!r}."
             raise click.UsageError(
@@ -113,7 +113,7 @@ def plan_command(
     as_json: bool,
 ) -> None:
     """Make a plan, draw its costs, write it and show it, with the cost of other bounds on request."""
-    asked = _numbers(bounds)
+    other_bounds = _numbers(bounds)
     publication = load_spec(spec)
     if gap is not None:
         publication = replace(publication, gap=gap)
@@ -121,23 +121,24 @@ def plan_command(
         _check_replaceable(output)
     if plot is not None:
         plots.check_place(plot)
-    with progress("planning") as tell:
-        far = _ProgressText(publication)
+    with progress("planning") as report_progress:
+        progress_text = _ProgressText(publication)
         plan = make_plan(
             publication,
             refine=refine,
             device=device,
             seconds=seconds,
-            progress=lambda i, g: tell(f"step {i}, {far.text(g)}"),
+            progress=lambda i, g: report_progress(f"step {i}, {progress_text.text(g)}"),
         )
     if plot is not None:
-        with progress("drawing") as tell:
+        with progress("drawing") as report_progress:
             figure = plots.report_figure(
-                plan, progress=lambda k, n, i, g: tell(f"plan {k} of {n}, step {i}, gap {g:.1e}")
+                plan, progress=lambda k, n, i, g: report_progress(f"plan {k} of {n}, step {i}, gap {g:.1e}")
             )
             plots.save(figure, plot)
         say(f"wrote {plot}")
-    _hand_out(plan, output, as_json, *([bounds_section(_bounded(publication, asked, refine, device))] if asked else []))
+    sections = [bounds_section(_bounded(publication, other_bounds, refine, device))] if other_bounds else []
+    _hand_out(plan, output, as_json, *sections)
 
 
 def _numbers(text: str | None) -> list[int]:
@@ -154,78 +155,75 @@ def _numbers(text: str | None) -> list[int]:
 
 def _bounded(publication: Publication, sizes: Sequence[int], refine: bool, device: str | None) -> list[Plan]:
     """Return one plan for each requested bound on the records of a unit, without a cap on the cost."""
-    own, found = publication.unit, []
-    with progress("planning for other bounds") as tell:
-        for most in sizes:
-            units = [replace(u, max_records=most) if u.name == own.name else u for u in publication.other_units]
-            parts = tuple(replace(p, unit=replace(own, max_records=most)) for p in publication.further_tables)
-            wanted = replace(
+    unit, plans = publication.unit, []
+    with progress("planning for other bounds") as report_progress:
+        for max_records in sizes:
+            units = [replace(u, max_records=max_records) if u.name == unit.name else u for u in publication.other_units]
+            parts = tuple(replace(p, unit=replace(unit, max_records=max_records)) for p in publication.further_tables)
+            bounded = replace(
                 publication,
-                unit=replace(own, max_records=most),
+                unit=replace(unit, max_records=max_records),
                 other_units=tuple(units),
                 further_tables=parts,
                 cap=None,
             )
-            tell(f"at most {most}")
-            found.append(make_plan(wanted, refine=refine, device=device))
-    return found
+            report_progress(f"at most {max_records}")
+            plans.append(make_plan(bounded, refine=refine, device=device))
+    return plans
 
 
 def compare_command(
     spec: Path, epsilon: float | None, delta: float | None, every: bool, output: Path | None, as_json: bool
 ) -> None:
     """Plan with every kind of noise, and show them in a table."""
-    given = load_spec(spec)
+    specified = load_spec(spec)
     if output is not None:
         _check_replaceable(output)
-    if not given.groups:
+    if not specified.groups:
         if epsilon is not None or delta is not None:
             raise click.UsageError(
                 "--epsilon or --delta is given, and each question has its own epsilon. Change it in the specification. "
                 "Nothing was planned."
             )
-        _compare_answers(given, output, as_json)
+        _compare_answers(specified, output, as_json)
         return
-    if given.small_database is not None:
+    if specified.small_database is not None:
         if epsilon is not None or delta is not None:
             raise click.UsageError(
                 "--epsilon or --delta is given, and a small database is compared at the budget of its specification. "
                 "Change the budget there. Nothing was planned."
             )
-        _compare_settings(given, output, as_json)
+        _compare_settings(specified, output, as_json)
         return
-    publication = _with_auto_privacy(given, epsilon, delta)
-    at = publication.delta if publication.budget is None or not publication.budget.delta else publication.budget.delta
-    with progress("planning") as tell:
-        far = _ProgressText(publication)
-        found = compare(publication, all_families=every, progress=lambda i, g: tell(f"step {i}, {far.text(g)}"))
-    if output is not None:
-        replace_file(output, found.plan.to_json().encode())
-        say(f"wrote {output}")
-    _print_report(comparison_report(publication, found, at).adding(_file(output)), as_json)
+    publication = _with_auto_privacy(specified, epsilon, delta)
+    budget = publication.budget
+    compared_delta = publication.delta if budget is None or not budget.delta else budget.delta
+    with progress("planning") as report_progress:
+        progress_text = _ProgressText(publication)
+        comparison = compare(
+            publication, all_families=every, progress=lambda i, g: report_progress(f"step {i}, {progress_text.text(g)}")
+        )
+    _write_plan(comparison.plan, output)
+    _print_report(comparison_report(publication, comparison, compared_delta).adding(_file(output)), as_json)
 
 
 def _compare_settings(publication: Publication, output: Path | None, as_json: bool) -> None:
     """Show every index and temperature that was simulated for a small database."""
-    with progress("planning") as tell:
+    with progress("planning") as report_progress:
         (tables,) = publication.groups
-        chosen = projection.choose(tables, progress=lambda i, _: tell(f"stage {i} of 4"))
+        chosen = projection.choose(tables, progress=lambda i, _: report_progress(f"stage {i} of 4"))
         answers = mechanisms_of(publication)
-    made = assembled(publication, [chosen.part], answers)
-    if output is not None:
-        replace_file(output, made.to_json().encode())
-        say(f"wrote {output}")
-    _print_report(settings_report(made, chosen.setting, chosen.choice, answers), as_json)
+    plan = assembled(publication, [chosen.part], answers)
+    _write_plan(plan, output)
+    _print_report(settings_report(plan, chosen.setting, chosen.choice, answers), as_json)
 
 
 def _compare_answers(publication: Publication, output: Path | None, as_json: bool) -> None:
     """Show the mechanisms for a publication that has only questions."""
     answers = mechanisms_of(publication)
-    made = assembled(publication, [], answers)
-    if output is not None:
-        replace_file(output, made.to_json().encode())
-        say(f"wrote {output}")
-    _print_report(answers_report(made, answers).adding(_file(output)), as_json)
+    plan = assembled(publication, [], answers)
+    _write_plan(plan, output)
+    _print_report(answers_report(plan, answers).adding(_file(output)), as_json)
 
 
 def _with_auto_privacy(publication: Publication, epsilon: float | None, delta: float | None) -> Publication:
@@ -233,25 +231,25 @@ def _with_auto_privacy(publication: Publication, epsilon: float | None, delta: f
 
     An `epsilon` replaces budget and cap. A `delta` applies to budget and cap where these state an epsilon.
     """
-    at = publication.delta if delta is None else delta
+    given_delta = publication.delta if delta is None else delta
 
     def limit(b: Budget | None) -> Budget | None:
         if b is None or b.epsilon is None:
             return b
-        return Budget(epsilon=float(b.epsilon), delta=at if delta is not None or b.delta is None else b.delta)
+        return Budget(epsilon=float(b.epsilon), delta=given_delta if delta is not None or b.delta is None else b.delta)
 
     budget, cap = limit(publication.budget), limit(publication.cap)
     if epsilon is not None:
-        budget, cap = Budget(epsilon=epsilon, delta=at), None
-    return replace(publication, privacy=Privacy.AUTO, gap=None, delta=at, budget=budget, cap=cap)
+        budget, cap = Budget(epsilon=epsilon, delta=given_delta), None
+    return replace(publication, privacy=Privacy.AUTO, gap=None, delta=given_delta, budget=budget, cap=cap)
 
 
 class _ProgressText:
     """The progress of a search as text. For pure noise it includes the improvement over the first answer."""
 
     def __init__(self, publication: Publication) -> None:
-        told = {Privacy.ZCDP: "gap {:.1e}", Privacy.PURE: "epsilon {:.4g}, {:.1%} below the first answer"}
-        self._told, self._first = told.get(publication.privacy, "reached {:.4g}"), 0.0
+        formats = {Privacy.ZCDP: "gap {:.1e}", Privacy.PURE: "epsilon {:.4g}, {:.1%} below the first answer"}
+        self._told, self._first = formats.get(publication.privacy, "reached {:.4g}"), 0.0
 
     def text(self, x: float) -> str:
         """Return the text for the current gap or ε."""
@@ -266,23 +264,22 @@ def plan_free_command(
     if bool(files) == (ledger_file is not None):
         raise click.UsageError(
             "--composed-with or --ledger is needed, and only one of them. Give the plans (--composed-with), or the "
-            "ledger that they "
-            "were charged to (--ledger). Nothing was planned."
+            "ledger that they were charged to (--ledger). Nothing was planned."
         )
     publication = load_spec(spec)
-    beside: list[Plan | ChargedPlan]
+    composed_with: list[Plan | ChargedPlan]
     if ledger_file is None:
-        beside = [Plan.from_json(read_text(f)) for f in files]
+        composed_with = [Plan.from_json(read_text(f)) for f in files]
     else:
         if not ledger_file.exists():
             raise missing_ledger(ledger_file, "Nothing was planned.")
         with Ledger(ledger_file) as ledger:
-            own = account(publication.source, publication.unit, publication.workload.domain)
-            beside = [*ledger.charged(own)]
+            charged_account = account(publication.source, publication.unit, publication.workload.domain)
+            composed_with = [*ledger.charged(charged_account)]
     if output is not None:
         _check_replaceable(output)
-    with progress("planning") as tell:
-        plan = plan_free(publication, beside, progress=lambda i, g: tell(f"step {i}, gap {g:.1e}"))
+    with progress("planning") as report_progress:
+        plan = plan_free(publication, composed_with, progress=lambda i, g: report_progress(f"step {i}, gap {g:.1e}"))
     _hand_out(plan, output, as_json)
 
 
@@ -306,7 +303,7 @@ def count_command(
     """Count for a plan; of the counts nothing is shown."""
     plan = Plan.from_json(read_text(plan_file))
     found: list[Dropped] = []
-    with progress("counting") as tell:
+    with progress("counting") as report_progress:
         count(
             plan,
             _data(data),
@@ -314,7 +311,7 @@ def count_command(
             public_key=public_key,
             unsealed=unsealed,
             table=table,
-            progress=tell,
+            progress=report_progress,
             notice=say,
             dropped=found.append,
         )
@@ -356,7 +353,7 @@ def release_command(
     price = ceil_dyadic(plan.exact_rho)
     before = _spent(ledger_file, plan.order.account) if plan.publication.composed_with else None
     found: list[Dropped] = []
-    with progress("releasing") as tell:
+    with progress("releasing") as report_progress:
         done = release(
             plan,
             _data(data),
@@ -368,7 +365,7 @@ def release_command(
             period=period,
             series=series,
             again=again,
-            progress=tell,
+            progress=report_progress,
             notice=say,
             dropped=found.append,
         )
@@ -456,14 +453,14 @@ def ask_command(
     if as_csv and as_json:
         raise click.UsageError("--csv and --json are both given. Give one of them. Nothing was estimated.")
     with progress("estimating"):
-        own = Release.read(directory)
-        told = None if areas is None else read_areas(areas, own.plan.publication.domain)
-        found = ask(expression, own, None if other is None else Release.read(other), by=by, areas=told)
-        frame = found.frame(simultaneous=simultaneous)
+        release = Release.read(directory)
+        place_areas = None if areas is None else read_areas(areas, release.plan.publication.domain)
+        result = ask(expression, release, None if other is None else Release.read(other), by=by, areas=place_areas)
+        frame = result.frame(simultaneous=simultaneous)
     if as_csv:
         emit_csv(csv_text(frame, fixed=()))
     else:
-        _print_report(asked_report(own, expression, found, frame, simultaneous=simultaneous), as_json)
+        _print_report(asked_report(release, expression, result, frame, simultaneous=simultaneous), as_json)
 
 
 def combine_command(
@@ -476,17 +473,17 @@ def combine_command(
     if not same_records:
         raise records_not_stated("--same-records", "fitnoise ask --other")
     with progress("combining"):
-        found = combine(*map(Release.read, directories), same_records=same_records)
-        if name is not None and name not in found:
-            raise unknown_table(name, list(found), "No table was printed and nothing was written.")
+        combination = combine(*map(Release.read, directories), same_records=same_records)
+        if name is not None and name not in combination:
+            raise unknown_table(name, list(combination), "No table was printed and nothing was written.")
         if output is not None:
-            _write_made(found, output)
+            _write_made(combination, output)
     if output is not None:
         say(f"wrote {output}")
     if name is not None and not as_json:
-        emit_csv(csv_text(found[name]))
+        emit_csv(csv_text(combination[name]))
     else:
-        _print_report(combination_report(found, output), as_json)
+        _print_report(combination_report(combination, output), as_json)
 
 
 def integers_command(
@@ -495,10 +492,10 @@ def integers_command(
     """Compute integer tables, write them, and print their distance from the release."""
     _check_outside(directory, output)
     with progress("making integers"):
-        found = make_integer_tables(Release.read(directory), names or None, simulations=simulations)
-        _write_made(found, output)
+        tables = make_integer_tables(Release.read(directory), names or None, simulations=simulations)
+        _write_made(tables, output)
     say(f"wrote {output}")
-    _print_report(whole_report(found, output), as_json)
+    _print_report(whole_report(tables, output), as_json)
 
 
 def _write_made(tables: DerivedTables, output: Path) -> None:
@@ -513,18 +510,18 @@ def _write_made(tables: DerivedTables, output: Path) -> None:
 
 def registry_record_command(directory: Path, record_text: Path | None, output: Path | None, as_json: bool) -> None:
     """Describe a release for the registry of deployments."""
-    found = registry.registry_record(Release.read(directory), None if record_text is None else load_words(record_text))
-    left = registry.missing(found)
+    record = registry.registry_record(Release.read(directory), None if record_text is None else load_words(record_text))
+    to_fill = registry.missing(record)
     if output is not None:
         _check_outside(directory, output)
-        replace_file(output, registry.as_yaml(found).encode())
+        replace_file(output, registry.as_yaml(record).encode())
         say(f"wrote {output}")
     if as_json:
-        emit_json({"record": registry.filled(found), "to_be_filled": left})
+        emit_json({"record": registry.filled(record), "to_be_filled": to_fill})
     elif output is None:
-        emit_csv(registry.as_yaml(found))
-    if left:
-        say(f"to be filled: {', '.join(left)}")
+        emit_csv(registry.as_yaml(record))
+    if to_fill:
+        say(f"to be filled: {', '.join(to_fill)}")
 
 
 def report_command(
@@ -542,11 +539,11 @@ def report_command(
     """Write the report of a plan, of a release, or of tables derived from a release."""
     rule = None if bands is None else Bands.parse(bands)
     with progress("writing"):
-        own, what = _read_source(path, output, integers_folder, combination, with_release)
+        source, what = _read_source(path, output, integers_folder, combination, with_release)
         write_report(what, output, language=language, bands=rule, totals=totals, tables=names or None)
     say(f"wrote {output}")
     if as_json:
-        emit_json({"plan": (own if isinstance(own, Plan) else own.plan).hash, "file": str(output)})
+        emit_json({"plan": (source if isinstance(source, Plan) else source.plan).hash, "file": str(output)})
 
 
 def _read(path: Path) -> Plan | Release:
@@ -557,31 +554,29 @@ def _derived_tables(
     source: Plan | Release, integers_folder: Path | None, combination: Path | None, with_release: Sequence[Path]
 ) -> list[DerivedTables]:
     """Return the tables derived from a release, read from their folders."""
-    made: list[DerivedTables] = []
+    derived: list[DerivedTables] = []
     if isinstance(source, Release) and integers_folder is not None:
-        made.append(read_integer_tables(source, integers_folder))
+        derived.append(read_integer_tables(source, integers_folder))
     if isinstance(source, Release) and combination is not None:
-        made.append(read_combination([source, *map(Release.read, with_release)], combination))
-    return made
+        derived.append(read_combination([source, *map(Release.read, with_release)], combination))
+    return derived
 
 
 def _read_source(
     path: Path, output: Path, integers_folder: Path | None, combination: Path | None, with_release: Sequence[Path]
 ) -> tuple[Plan | Release, Plan | Release | DerivedTables]:
     """Return a plan or a release, and the object to write: the same object, or tables derived from the release."""
-    made = [x for x in (integers_folder, combination) if x is not None]
-    if len(made) > 1 or (with_release and combination is None) or (made and path.is_file()):
+    folders = [x for x in (integers_folder, combination) if x is not None]
+    if len(folders) > 1 or (with_release and combination is None) or (folders and path.is_file()):
         raise click.UsageError(
             "The options --integers, --combination and --with-release do not fit together. Of a release one thing is "
-            "written: the "
-            "release, its --integers tables, or a --combination with --with-release. A plan takes none of these "
-            "options. "
-            f"Remove some of them. {UNWRITTEN}"
+            "written: the release, its --integers tables, or a --combination with --with-release. A plan takes none "
+            f"of these options. Remove some of them. {UNWRITTEN}"
         )
-    for folder in (path, *made, *with_release):
+    for folder in (path, *folders, *with_release):
         _check_outside(folder, output)
-    own = _read(path)
-    (what,) = _derived_tables(own, integers_folder, combination, with_release) or (own,)
+    source = _read(path)
+    (what,) = _derived_tables(source, integers_folder, combination, with_release) or (source,)
     if isinstance(what, IntegerTables) and (problem := what.check() or what.check_rounded()) is not None:
         raise ReleaseError(
             "integer-tables-wrong",
@@ -590,7 +585,7 @@ def _read_source(
             "Make them again (`fitnoise integers`).",
             UNWRITTEN,
         )
-    return own, what
+    return source, what
 
 
 def export_command(
@@ -609,8 +604,8 @@ def export_command(
     """Write tables for other programs."""
     rule = None if bands is None else Bands.parse(bands)
     with progress("writing"):
-        own, what = _read_source(directory, output, integers_folder, combination, with_release)
-        if isinstance(own, Plan) or isinstance(what, Plan):
+        source, what = _read_source(directory, output, integers_folder, combination, with_release)
+        if isinstance(source, Plan) or isinstance(what, Plan):
             raise ReleaseError(
                 "plan-has-no-tables",
                 f"{directory.name!r} is a plan, which has no tables.",
@@ -622,7 +617,7 @@ def export_command(
         export(what, output, language=language, bands=rule, totals=totals, tables=chosen, licence=licence, notice=say)
     say(f"wrote {output}")
     if as_json:
-        emit_json({"plan": own.plan.hash, "file": str(output)})
+        emit_json({"plan": source.plan.hash, "file": str(output)})
 
 
 def verify_command(
@@ -649,13 +644,13 @@ def verify_command(
             path, ledger=ledger, integers=integers_folder, combination=combination, with_releases=with_release
         )
         if report_file is not None and checked.ok:
-            own = _read(path)
-            verified = [own, *_derived_tables(own, integers_folder, combination, with_release)]
+            source = _read(path)
+            verified = [source, *_derived_tables(source, integers_folder, combination, with_release)]
             checked = _with(checked, REPORT, [same(verified, report_file)])
         if export_place is not None and checked.ok:
             own_release = Release.read(path)
-            made = _derived_tables(own_release, integers_folder, combination, with_release)
-            checked = _with(checked, EXPORT, check_export([own_release, *made], export_place, contents))
+            derived = _derived_tables(own_release, integers_folder, combination, with_release)
+            checked = _with(checked, EXPORT, check_export([own_release, *derived], export_place, contents))
     _print_report(verification_report(checked), as_json)
     if not checked.ok:
         say("at least one claim does not hold")
@@ -682,8 +677,8 @@ def ledger_command(
     as_json: bool,
 ) -> None:
     """Set a cap, if one is given; show the balances and the entries."""
-    given = {"rho": cap, "epsilon": epsilon_cap, "mu_squared": None if mu_cap is None else mu_cap**2}
-    caps = {kind: most for kind, most in given.items() if most is not None}
+    given_caps = {"rho": cap, "epsilon": epsilon_cap, "mu_squared": None if mu_cap is None else mu_cap**2}
+    caps = {kind: limit for kind, limit in given_caps.items() if limit is not None}
     if delta is not None and not 0 < delta < 1:
         raise click.UsageError(
             f"--delta is {delta!r}. It needs a number between 0 and 1. Give one, such as 1e-6. Nothing was changed."
@@ -717,27 +712,32 @@ def _show_ledger(file: Path, plan_file: Path | None, delta: float | None, plot: 
         balances = [ledger.balance(a) for a in ledger.accounts()]
         entries = ledger.entries()
         head = ledger.head()
-        more = None if plan_file is None else _remaining_releases(ledger, Plan.from_json(read_text(plan_file)))
+        releases_section = (
+            None if plan_file is None else _remaining_releases(ledger, Plan.from_json(read_text(plan_file)))
+        )
         groups = (
             {b.account: ledger.groups(b.account) for b in balances} if delta is not None or plot is not None else {}
         )
-    left = leftovers(file.absolute().parent)
-    report = ledger_report(entries, balances, head, left)
-    if more is not None:
-        report = report.adding(more)
+    leftover_files = leftovers(file.absolute().parent)
+    report = ledger_report(entries, balances, head, leftover_files)
+    if releases_section is not None:
+        report = report.adding(releases_section)
     if delta is not None or plot is not None:
-        at = 1e-6 if delta is None else delta
+        given_delta = 1e-6 if delta is None else delta
         with progress("adding up losses"):
-            curves, told = _curves(groups, at)
-            report = report.adding(*accounts_epsilon(balances, told, at))
+            curves, epsilons = _curves(groups, given_delta)
+            report = report.adding(*accounts_epsilon(balances, epsilons, given_delta))
             if plot is not None:
-                plots.save(plots.account_figure({f"{a.source} ({a.sentence})": c for a, c in curves.items()}, at), plot)
+                plots.save(
+                    plots.account_figure({f"{a.source} ({a.sentence})": c for a, c in curves.items()}, given_delta),
+                    plot,
+                )
         if plot is not None:
             say(f"wrote {plot}")
     _print_report(report, as_json)
     if not as_json:
-        said = f"{count} {'entry' if count == 1 else 'entries'}"
-        say(f"{said}, chain unbroken, head {head[1][:12] if count else 'empty'}")
+        count_text = f"{count} {'entry' if count == 1 else 'entries'}"
+        say(f"{count_text}, chain unbroken, head {head[1][:12] if count else 'empty'}")
 
 
 def studio_command(folder: Path, language: str, data: tuple[str, ...], as_json: bool) -> None:
@@ -774,11 +774,16 @@ def schema_command(spec: Path | None, example: int | None, as_json: bool) -> Non
         emit_csv(text)
 
 
-def _hand_out(plan: Plan, output: Path | None, as_json: bool, *more: Section) -> None:
-    """Write a plan, and show it with further sections."""
+def _write_plan(plan: Plan, output: Path | None) -> None:
+    """Write a plan, and print its place, if a place is given."""
     if output is not None:
         replace_file(output, plan.to_json().encode())
         say(f"wrote {output}")
+
+
+def _hand_out(plan: Plan, output: Path | None, as_json: bool, *more: Section) -> None:
+    """Write a plan, and show it with further sections."""
+    _write_plan(plan, output)
     _print_report(plan_report(plan).adding(*more, _file(output)), as_json)
 
 
@@ -793,7 +798,7 @@ def _file(output: Path | None) -> Section:
 
 
 def _check_names(result: Release, names: Sequence[str]) -> None:
-    known = result.plan.publication.workload.tables
+    tables = result.plan.publication.workload.tables
     for i, name in enumerate(names):
         if name in result.finite:
             raise ReleaseError(
@@ -804,7 +809,7 @@ def _check_names(result: Release, names: Sequence[str]) -> None:
                 UNWRITTEN,
             )
         if name not in result:
-            raise unknown_table(name, known.names, UNWRITTEN)
+            raise unknown_table(name, tables.names, UNWRITTEN)
         if name in names[:i]:
             raise repeated_table(UNWRITTEN)
 
@@ -815,13 +820,13 @@ def _table_document(result: Release, name: str) -> dict[str, Any]:
     confidence = w[name].target.level(w.confidence)
     asked = result.plan.group(name).publication.workload[name]
     table = {**universe(asked, w.domain), "universe": universe_text(result.plan, asked)}
-    said = condition_texts(result.plan) | shares(result.plan)
+    statements = condition_texts(result.plan) | shares(result.plan)
     words = statistic(asked, w.domain)
     return {
         "name": name,
         "statistic": words,
         "confidence": confidence,
-        **said,
+        **statements,
         **table,
         "rows": frame.to_dict("records"),
     }
@@ -829,9 +834,9 @@ def _table_document(result: Release, name: str) -> dict[str, Any]:
 
 def _universe(result: Release, name: str) -> list[str]:
     """Return the lines below a table: the records that it counts, and the coding of values."""
-    asked = result.plan.group(name).publication.workload[name]
-    words = statistic(asked, result.plan.publication.domain)
-    return [*universe_text(result.plan, asked), f"margins or intervals are for: {words}"]
+    table = result.plan.group(name).publication.workload[name]
+    words = statistic(table, result.plan.publication.domain)
+    return [*universe_text(result.plan, table), f"margins or intervals are for: {words}"]
 
 
 def _check_outside(release: Path, path: Path) -> None:
@@ -850,7 +855,7 @@ def _pieces(result: Release, name: str, by: str | None) -> Iterator[tuple[str, p
     if by is None:
         yield from ((file, pd.DataFrame(columns)) for _, file, columns in result.files([name]))
     else:
-        yield from ((slug(f"{name} {place}"), frame) for place, frame in result.tables_by_place(name, by))
+        yield from ((slug(f"{name} {label}"), frame) for label, frame in result.tables_by_place(name, by))
 
 
 def _write_tables(result: Release, names: Sequence[str], folder: Path, directory: Path, by: str | None) -> list[str]:
@@ -866,8 +871,8 @@ def _write_tables(result: Release, names: Sequence[str], folder: Path, directory
                 folder.mkdir(parents=True)
                 undo.callback(folder.rmdir)
             for name in names:
-                for made, frame in _pieces(result, name, by):
-                    file = f"{made}.csv"
+                for stem, frame in _pieces(result, name, by):
+                    file = f"{stem}.csv"
                     if file in files:
                         raise ReleaseError(
                             "two-files-of-one-name",
@@ -929,15 +934,15 @@ def _curves(
     The reason as text takes the place of an ε that is not known.
     """
     curves: dict[Account, Curve] = {}
-    told: dict[Account, float | str] = {}
+    epsilons: dict[Account, float | str] = {}
     for whose, charged in groups.items():
         try:
-            found = curve(charged, whose)
-            told[whose] = found.epsilon(delta)
-            curves[whose] = found
+            joint_curve = curve(charged, whose)
+            epsilons[whose] = joint_curve.epsilon(delta)
+            curves[whose] = joint_curve
         except (LedgerError, ValueError) as error:
-            told[whose] = error.given if isinstance(error, LedgerError) else str(error)
-    return curves, told
+            epsilons[whose] = error.given if isinstance(error, LedgerError) else str(error)
+    return curves, epsilons
 
 
 def _remaining_releases(ledger: Ledger, plan: Plan) -> Section:
@@ -964,18 +969,17 @@ def _set_cap(
     if not file.exists() and not is_new:
         raise click.UsageError(
             f"There is no ledger {file.name!r}. Give --open-account and --plan: they make one with the account of the "
-            f"plan. "
-            "Nothing was changed."
+            "plan. Nothing was changed."
         )
     if not file.exists():
         choose(())  # what names no account leaves no file
     with Ledger(file) as ledger:
-        known = ledger.accounts()
-        account = choose(known)
-        if is_new == (account in known):
+        accounts = ledger.accounts()
+        account = choose(accounts)
+        if is_new == (account in accounts):
             raise click.UsageError(
                 f"The ledger {'has' if is_new else 'has no'} account {account.source!r} ({account.sentence}). "
-                f"Its accounts are: {_listed(known)}. "
+                f"Its accounts are: {_listed(accounts)}. "
                 f"{'Remove --open-account' if is_new else 'Open the account with --open-account'}. "
                 "Nothing was changed."
             )
@@ -1000,19 +1004,17 @@ def _account_chooser(
         order = Plan.from_json(read_text(plan_file)).order
         if unit is None:
             return lambda _: order.account
-        own = [order.account, *(account(order.source, u, order.domain) for u in order.units)]
-        return lambda _: _chosen(own, order.account.source, unit)
+        accounts = [order.account, *(account(order.source, u, order.domain) for u in order.units)]
+        return lambda _: _chosen(accounts, order.account.source, unit)
     if is_new:
         raise click.UsageError(
             "--open-account is given without --plan. It opens the account of a plan, whose guarantees are about the "
-            "attributes "
-            "of the plan. Give --plan, and --unit for a further unit of the plan. Nothing was changed."
+            "attributes of the plan. Give --plan, and --unit for a further unit of the plan. Nothing was changed."
         )
     if source is None:
         raise click.UsageError(
             "A cap is given without --account and --plan. It belongs to an account. Give --account, the data source, "
-            "or "
-            "--plan, a plan of the account. Nothing was changed."
+            "or --plan, a plan of the account. Nothing was changed."
         )
     return lambda known: _chosen(known, source, unit)
 
@@ -1022,25 +1024,24 @@ def _chosen(accounts: Sequence[Account], source: str, unit: str | None) -> Accou
 
     The unit may have the digits of its cells, or be these digits.
     """
-    own = [a for a in accounts if a.source == source]
-    found = [a for a in own if unit in {None, a.sentence, a.unit.account, a.digits}]
-    if len(found) == 1:
-        return found[0]
+    candidates = [a for a in accounts if a.source == source]
+    matches = [a for a in candidates if unit in {None, a.sentence, a.unit.account, a.digits}]
+    if len(matches) == 1:
+        return matches[0]
     if unit is None:
         reason = (
-            f"A cap is given without --unit. There are {len(own)} privacy units for {source!r}: {_listed(own)}. Give "
-            "--unit"
+            f"A cap is given without --unit. There are {len(candidates)} privacy units for {source!r}: "
+            f"{_listed(candidates)}. Give --unit"
         )
-    elif not found:
+    elif not matches:
         reason = (
             f"There is no account {source!r} ({unit}). The accounts are: {_listed(accounts)}. Name one of them, or "
-            f"open "
-            "one with --open-account and --plan"
+            "open one with --open-account and --plan"
         )
     else:
         reason = (
-            f"{len(found)} accounts have the unit {unit!r}, and their guarantees are about different cells: "
-            f"{_listed(found)}. Give --plan, or as --unit the digits in brackets"
+            f"{len(matches)} accounts have the unit {unit!r}, and their guarantees are about different cells: "
+            f"{_listed(matches)}. Give --plan, or as --unit the digits in brackets"
         )
     raise click.UsageError(f"{reason}. Nothing was changed.")
 

@@ -1731,8 +1731,7 @@ def _quotes(chain: list[LedgerEntry], request: _ChargeRequest) -> list[Quote]:
             f"{charged.sentence!r}{_otherwise(accounts, charged)}.",
             "A cap covers all accounts of a name, so a new account needs a decision of its own.",
             "Plan for a unit in the ledger, or open an account with its own cap: fitnoise ledger … --cap … "
-            "--open-account "
-            "--plan ….",
+            "--open-account --plan ….",
             "Nothing was charged and nothing was changed.",
         )
     return [_quote(chain, request, account) for account in (charged, *(a for a in accounts if a != charged))]

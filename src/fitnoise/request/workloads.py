@@ -587,8 +587,8 @@ def _refuse_one_label(labels: tuple[str, ...], names: tuple[str, ...]) -> None:
 
 def _others(attribute: Attribute, counted: Iterable[int]) -> tuple[int, ...]:
     """Return the cells of values that are not counted."""
-    excluded = set(counted)
-    return tuple(i for i in range(attribute.own_size) if i not in excluded)
+    counted_cells = set(counted)
+    return tuple(i for i in range(attribute.own_size) if i not in counted_cells)
 
 
 def _refuse_overlap(attribute: Attribute, spans: Sequence[tuple[int, int, tuple[str, Selection]]]) -> None:
