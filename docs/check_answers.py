@@ -8,7 +8,7 @@ from math import comb
 import numpy as np
 from check_plan import Unknown, need
 
-FORMULAS = {"staircase", "geometric", "randomised response"}
+FORMULAS = {"staircase", "geometric", "randomised-response"}
 BITS = 512
 
 

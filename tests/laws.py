@@ -496,6 +496,70 @@ def status_of(plan):
     return [message.id.removeprefix("report.status.") for message in plan.status]
 
 
+KINDS_BY_KEY = {
+    "factors": messages.ValueKind.PRODUCT,
+    "rules": messages.ValueKind.SENTENCES,
+    "guess": messages.ValueKind.CHANCE,
+}
+"""The kinds of values of stored statements that are neither text nor numbers to six digits."""
+
+KINDS_OF_CONDITIONS = dict.fromkeys(("column", "value", "values"), messages.ValueKind.CODE)
+"""The kinds of values of the conditions on records."""
+
+
+def is_statement(stated):
+    """Return True if a part of a stored document names a message."""
+    return isinstance(stated, dict) and str(stated.get("id")).startswith("report.")
+
+
+def message_of(stated):
+    """Return the message that a stored document names by its id and values."""
+    if isinstance(stated, list):
+        return [message_of(x) for x in stated]
+    if not is_statement(stated):
+        return stated
+    number = messages.ValueKind.NUMBER
+    kinds = {k: number if type(x) in (int, float) else messages.ValueKind.TEXT for k, x in stated.items()}
+    kinds |= KINDS_OF_CONDITIONS if stated["id"].startswith("report.condition.") else KINDS_BY_KEY
+    values = (messages.Value(k, message_of(x), kinds[k]) for k, x in stated.items() if k != "id")
+    return messages.Message(stated["id"], tuple(values))
+
+
+def in_words(stated):
+    """Return a stored document with the English text in place of each statement."""
+    if is_statement(stated):
+        return messages.english(message_of(stated))
+    if isinstance(stated, dict):
+        return {key: in_words(x) for key, x in stated.items()}
+    return [in_words(x) for x in stated] if isinstance(stated, list) else stated
+
+
+NAMES_OF_PUBLISHER = {"name", "names", "title", "source", "account", "unit", "written", "series"}
+"""Keys of stored documents whose texts the publisher chose, besides the specification."""
+
+VALUES_OF_PUBLISHER = {"attribute", "attributes", "amounts", "cells", "classes", "column", "question", "factors"}
+VALUES_OF_PUBLISHER |= {"value", "values", "unit", "source"}
+"""Keys of statements whose texts the publisher chose: names and values of the data."""
+
+
+def check_no_sentences(stored, key=""):
+    """A stored document holds ids and numbers: no text has two words, except names and titles of the publisher."""
+    if is_statement(stored):
+        check_in_every_language(message_of(stored))
+        texts = messages.catalogue("en")
+        assert stored.keys() - {"id"} == set(re.findall(r"\{(\w+)\}", texts[stored["id"]])), stored
+    if isinstance(stored, dict):
+        for inner_key, inner in stored.items():
+            free = inner_key in ("spec", "not_counted") or (is_statement(stored) and inner_key in VALUES_OF_PUBLISHER)
+            if not free and inner_key not in NAMES_OF_PUBLISHER:
+                check_no_sentences(inner, inner_key)
+    elif isinstance(stored, list):
+        for inner in stored:
+            check_no_sentences(inner, key)
+    else:
+        assert not isinstance(stored, str) or len(stored.split()) < 2, (key, stored)
+
+
 def check_in_every_language(message):
     """Each value that a text names is a value of its message, and no text is joined from parts."""
     for code in messages.LANGUAGES:

@@ -51,6 +51,7 @@ from laws import (
     check_part,
     check_price,
     check_variances,
+    in_words,
     leaks_nothing,
     planned_quickly,
     released,
@@ -859,7 +860,7 @@ def test_the_mean_of_so_many_records_costs_what_both_ends_do():
     plan = planned(domain, fn.table(mean="pay", margin=50, reference=2000))
     assert float(plan.cost_squared) == pytest.approx((z * 4000 / (50 * 2000)) ** 2, rel=1e-5)
     (summary,) = plan.summaries
-    assert summary.target == "±50"
+    assert english(summary.target) == "±50"
     assert summary.achieved_moe == pytest.approx(50, rel=1e-6)
     count = fn.table(margin=math.sqrt(2) * 50 * 2000 / 4000)
     both = planned(domain, fn.table(mean="pay", margin=50, reference=2000), count)
@@ -1347,7 +1348,8 @@ def test_sums_up_to_each_ceiling_are_released_and_no_others(people, without_nois
     np.testing.assert_allclose(release[name]["value"], pay.clip(upper=200).groupby(people["state"]).sum(), rtol=1e-9)
     content = json.loads((tmp_path / "out" / "release.json").read_text())["tables"]
     cut = "below 0 as 0, above {0} as {0}; in steps of 10; codes of missing values are read as such"
-    assert [t["coded"]["pay"] for t in content] == [cut.format(t) for t in (200, 1000, 1000)]
+    cuts = ["; ".join(in_words(t["coded"]["pay"])) for t in content]
+    assert cuts == [cut.format(t) for t in (200, 1000, 1000)]
     assert fn.verify(tmp_path / "out").ok
     by_command("ask", str(tmp_path / "out"), 'total("pay", ceiling=200) / total("pay")')
     output = capsys.readouterr().out
@@ -1481,15 +1483,14 @@ def test_files_say_what_was_cut_and_who_is_not_counted_and_are_verified(plan, pe
     fn.release(plan, people, ledger=tmp_path / "ledger.sqlite", directory=tmp_path / "out")
     assert fn.verify(tmp_path / "out").ok
     tables = json.loads((tmp_path / "out" / "release.json").read_text())["tables"]
-    assert tables[1]["coded"] == {"pay": coded(PAY)}
+    assert "; ".join(in_words(tables[1]["coded"]["pay"])) == coded(PAY)
     assert tables[1]["not_counted"] == {"pay": ["none", "unknown"]}
-    assert tables[1]["columns"] == {"pay": "the sum of it over the records, in its own units"}
+    assert tables[1]["columns"] == {"pay": {"id": "report.column.sum"}}
     assert tables[3]["columns"] == {
-        "pay": "in the file of counts: how many records at each end of its range make the same number of records, "
-        "and mean",
-        "value": "the mean of pay over the records with a value of it",
-        "low": "the lower end of the interval of the mean",
-        "high": "the upper end of the interval of the mean",
+        "pay": {"id": "report.column.mean"},
+        "value": {"id": "report.column.mean_value", "attribute": "pay"},
+        "low": {"id": "report.column.mean_low"},
+        "high": {"id": "report.column.mean_high"},
     }
     by_command("tables", str(tmp_path / "out"))
     assert re.search(r"state by pay mean: margins hold for 200 records; for four", capsys.readouterr().out)

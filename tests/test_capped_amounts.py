@@ -19,7 +19,11 @@ from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.messages import english, translator
 from fitnoise.planning import ranges
 from fitnoise.reading.layouts import layout
-from laws import by_command, released
+from laws import (
+    by_command,
+    in_words,
+    released,
+)
 
 AREAS = ["A", "B", "C", "D", "E", "F"]
 HIGH = 200_000
@@ -84,7 +88,7 @@ def test_everything_that_shows_a_capped_amount_says_what_its_intervals_are_for(r
     assert dict(release.frames())[name].attrs == release[name].attrs
     folder = release.write(tmp_path / "release")
     tables = {x["name"]: x for x in json.loads((folder / "release.json").read_text("utf-8"))["tables"]}
-    assert tables[name]["statistic"] == statistic
+    assert "; ".join(in_words(tables[name]["statistic"])) == statistic
     package = json.loads((fn.export(release, tmp_path / "package") / "datapackage.json").read_text("utf-8"))
     (resource,) = (x for x in package["resources"] if x["title"] == name)
     assert f"V{CUT[1:]}. {NOT_INCLUDED_ON_PAGES}" in resource["description"]

@@ -30,8 +30,19 @@ from fitnoise.kernel.counting.statements import Field, PersonColumn, _real, prep
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.measure import measure
 from fitnoise.kernel.units import Account, Adjacency, DataSource, RecordBound
+from fitnoise.messages import english
+from fitnoise.reading.description import condition_message
 from fitnoise.request.documents import Spec
-from laws import DROP, REFUSE, by_command, counted, leaks_nothing, same_counts
+from laws import (
+    DROP,
+    REFUSE,
+    by_command,
+    check_no_sentences,
+    counted,
+    in_words,
+    leaks_nothing,
+    same_counts,
+)
 from records import SECRET, Records, Sample
 from refused import refused
 from test_databases import DUCKDB, GOLDEN_FILES, in_duckdb, post  # noqa: F401 - fixtures too
@@ -465,12 +476,24 @@ def test_one_meaning_has_one_form_and_words():
     assert one == two
     assert hash(one) == hash(two)
     assert replace(one) == one
-    assert [c.describe for c in one.conditions] == ["'a' is 'x' or 'y'", "'b' is 3", "'c' is at least 0 and below 2.5"]
+    stated = [english(condition_message(c)) for c in one.conditions]
+    assert stated == ["'a' is one of 'x', 'y'", "'b' is 3", "'c' is at least 0 and below 2.5"]
     assert [c.document for c in one.conditions] == [["x", "y"], 3, {"at_least": 0, "below": 2.5}]
     assert type(one.conditions[2].at_least) is int
-    long = DataSource(where={"\x1b": [str(i) for i in range(100, 130)]}).conditions[0].describe
-    assert long == "'\\x1b' is " + " or ".join(f"'{i}'" for i in range(100, 108)) + ", or one of 22 more"
-    assert DataSource(where={"t": True}).conditions[0].describe == "'t' is true"
+    (long,) = DataSource(where={"\x1b": [str(i) for i in range(100, 130)]}).conditions
+    shown = ", ".join(f"'{i}'" for i in range(100, 108))
+    assert english(condition_message(long)) == f"'\\x1b' is one of {shown}, or one of 22 more"
+    (logical,) = DataSource(where={"t": True}).conditions
+    assert english(condition_message(logical)) == "'t' is true"
+
+
+def test_each_choice_of_bounds_is_stated_in_words():
+    words = {"at_least": "at least 1", "above": "above 1", "at_most": "at most 9", "below": "below 9"}
+    choices = [(x,) for x in words] + [(x, y) for x in ("at_least", "above") for y in ("at_most", "below")]
+    for names in choices:
+        bounds = {name: int(words[name].split()[-1]) for name in names}
+        (condition,) = DataSource(where={"c": bounds}).conditions
+        assert english(condition_message(condition)) == f"'c' is {' and '.join(words[x] for x in names)}"
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, max_value=1e308), st.floats())
@@ -522,13 +545,14 @@ def test_from_a_specification_to_a_verified_release(register, capsys):
     by_command("verify", "release", "--ledger", "ledger.db")
     output = "".join(capsys.readouterr())
     assert "FAILS" not in output
-    texts = ["'country' is 'SI'", "'kind' is 'a' or 'b'", "'year' is at least 2020 and below 2022"]
+    texts = ["'country' is 'SI'", "'kind' is one of 'a', 'b'", "'year' is at least 2020 and below 2022"]
     assert all(x in output for x in texts)
     release = fn.Release.read("release")
     assert (release["sex"]["value"] - 200).abs().max() < 40  # 5 is the margin of 95 %
     path = register / "release" / "release.json"
     document = json.loads(path.read_text(encoding="utf-8"))
-    assert document["counted"] == texts
+    assert in_words(document["counted"]) == texts
+    check_no_sentences(document)
     by_command("tables", "release", "sex")
     output = "".join(capsys.readouterr())
     assert all(f"counted: {x}" in output for x in texts)
@@ -538,7 +562,7 @@ def test_from_a_specification_to_a_verified_release(register, capsys):
     assert f"fitnoise counts the records for which {', '.join(texts)}" in capsys.readouterr().out
     by_command("ask", "release", "count(sex='f')", "--json")
     assert json.loads(capsys.readouterr().out)["counted"] == texts
-    for claim in (texts[:2], []):
+    for claim in (document["counted"][:2], [], texts):
         path.write_text(json.dumps(document | {"counted": claim}), encoding="utf-8")
         assert not fn.verify("release").ok
 

@@ -29,6 +29,8 @@ from fitnoise.kernel.counting.statements import Field, prepared
 from fitnoise.kernel.dates import DateField, DatePart, read
 from fitnoise.kernel.order import axis_key
 from fitnoise.kernel.units import DataSource, RecordBound
+from fitnoise.messages import english
+from fitnoise.reading.description import condition_message
 from fitnoise.request.documents import Spec
 from laws import DROP, leaks_nothing, same_counts
 from records import SECRET, Records, Sample
@@ -489,7 +491,7 @@ def test_conditions_on_dates_have_one_form():
     one = DataSource(where={"d": {"at_least": datetime.date(2024, 1, 1), "below": "2025-01-01"}})
     assert one == DataSource(where={"d": {"at_least": "2024-01-01", "below": datetime.date(2025, 1, 1)}})
     (condition,) = one.conditions
-    assert condition.describe == "'d' is at least 2024-01-01 and below 2025-01-01"
+    assert english(condition_message(condition)) == "'d' is at least 2024-01-01 and below 2025-01-01"
     assert condition.document == {"at_least": "2024-01-01", "below": "2025-01-01"}
     assert DataSource(where={"d": datetime.date(2024, 1, 1)}).conditions[0].document == {
         "at_least": "2024-01-01",

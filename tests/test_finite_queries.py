@@ -530,7 +530,7 @@ def test_altered_mechanisms_are_refused(name):
         {"form": "box", "alpha": "1e100000000", "weights": [[1, 37]]},
         {"form": "clamped", "family": "staircase", "alpha": "1e-100000000"},
         {"form": "clamped", "family": "staircase", "alpha": 0.5},
-        {"form": "clamped", "family": "tight constraints", "alpha": "1/2"},
+        {"form": "clamped", "family": "tight-constraints", "alpha": "1/2"},
         {"form": "clamped", "family": "staircase", "alpha": f"{2**62 - 1}/{2**62}"},
         {"family": "optimal by a miracle"},
         {"form": "ranks", "alpha": "1/2"},

@@ -44,6 +44,7 @@ from fitnoise.mechanisms.gaussian import budgets
 from fitnoise.mechanisms.gaussian import levels as level_plans
 from fitnoise.mechanisms.gaussian import places as by_place_plans
 from fitnoise.mechanisms.gaussian import planning as gaussian_planning
+from fitnoise.messages import english
 from fitnoise.planning import what_if
 from fitnoise.planning.comparison import compare
 from fitnoise.request.documents import Spec
@@ -906,7 +907,7 @@ def test_targets_that_vary_by_place():
     assert loose.bound <= plan.bound <= tight.bound * (1 + 1e-3)
     assert plan.bound < tight.bound * 0.999  # what is proven is of the targets as they are
     (county,) = (t for t in plan.tables if t.name == "county")
-    assert (county.target, county.target_moe) == ("±10 to 40", pytest.approx(10))
+    assert (english(county.target), county.target_moe) == ("±10 to 40", pytest.approx(10))
     assert county.achieved_moe <= 10
     assert plan.groups[0].separate_rho == pytest.approx(tight.groups[0].separate_rho)
     assert fn.Plan.from_json(plan.to_json()).bound == plan.bound

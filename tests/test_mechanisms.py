@@ -13,6 +13,7 @@ import zoo
 from fitnoise.errors import GapNotReached
 from fitnoise.kernel import privacy
 from fitnoise.mechanisms.gaussian import formulation
+from fitnoise.messages import english
 from fitnoise.planning.plan import Plan
 from fitnoise.request.targets import Target
 from laws import check_plan, status_of
@@ -76,7 +77,7 @@ def test_a_publication_says_everything_once():
 def test_summaries_of_varying_targets():
     w = zoo.WORKLOADS["by value"]()
     summary = fn.plan(w).tables[0]
-    assert summary.target == "±2 to 6"
+    assert english(summary.target) == "±2 to 6"
     assert summary.achieved_moe <= summary.target_moe * (1 + LOOSE)
 
 

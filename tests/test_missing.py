@@ -15,7 +15,11 @@ from fitnoise.kernel.counting import open_counter
 from fitnoise.reading.description import FORMAT
 from fitnoise.reading.release_files import to_json
 from fitnoise.request.documents import Spec
-from laws import by_command
+from laws import (
+    by_command,
+    check_no_sentences,
+    in_words,
+)
 from refused import refused
 
 AGE = fn.Ordered(0, 2, missing={"not applicable": ["N"], "unknown": [-9]}, if_missing="unknown", if_outside="refuse")
@@ -231,7 +235,7 @@ def test_a_file_with_incomes_that_are_not_applicable_keeps_its_children(census, 
     assert abs(release["income cumulative"]["value"].iloc[-1] - 150) < 25
     document = json.loads((census / "release" / "release.json").read_text(encoding="utf-8"))
     assert document["fitnoise_release"] == FORMAT
-    assert document["tables"][0]["coded"] == {"age": "below 0 as 0, above 20 as 20"}
+    assert in_words(document["tables"][0]["coded"]) == {"age": ["below 0 as 0, above 20 as 20"]}
     assert document["tables"][1]["not_counted"] == {"income": ["not applicable", "unknown"]}
     assert "left_out" not in document
     by_command("tables", "release", "income cumulative")
@@ -306,8 +310,9 @@ def test_a_release_says_who_is_left_out_and_how_values_are_coded(census, capsys)
     path = census / "r" / "release.json"
     document = json.loads(path.read_text(encoding="utf-8"))
     assert document["left_out"] == ["age", "income"]
+    check_no_sentences(document)
     universe = ["counted: records of default", "left out: records whose value is dropped, by age, income"]
-    assert document["tables"][0]["universe"] == [*universe, "coded: age below 0 as 0, above 20 as 20"]
+    assert in_words(document["tables"][0]["universe"]) == [*universe, "coded: age below 0 as 0, above 20 as 20"]
     assert fn.verify(census / "r").ok
     by_command("tables", "r", "age")
     output = "".join(capsys.readouterr())

@@ -10,6 +10,8 @@ import fitnoise as fn
 from fitnoise.kernel import noise
 from fitnoise.kernel.designs.questions import FiniteQuery, QuestionKind
 from fitnoise.kernel.profiles import ceil_dyadic
+from fitnoise.messages import document
+from fitnoise.reading.description import unit_message
 from fitnoise.request.documents import Spec
 from refused import refused
 
@@ -161,7 +163,7 @@ def test_a_release_states_what_each_unit_pays_and_is_verified(plan, tmp_path):
         assert fn.verify(tmp_path / "r", ledger=ledger).ok
     path = tmp_path / "r" / "release.json"
     stated = json.loads(path.read_text())["charge"]["other_units"]
-    assert [x["privacy_unit"] for x in stated] == [HOUSEHOLD.describe(), SWAP.describe()]
+    assert [x["privacy_unit"] for x in stated] == [document(unit_message(x)) for x in (HOUSEHOLD, SWAP)]
     (_, household), _ = plan.other_losses
     assert (stated[0]["rho"], stated[0]["epsilon"]) == (str(household.rho), household.epsilon_at(1e-6))
     text = path.read_text()

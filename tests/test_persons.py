@@ -40,13 +40,22 @@ from fitnoise.mechanisms.finite import geometric
 from fitnoise.planning.free_queries import free_counts
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
-from laws import DROP, REFUSE, leaks_nothing, same_counts
+from laws import (
+    DROP,
+    REFUSE,
+    in_words,
+    leaks_nothing,
+    same_counts,
+)
 from records import Records
 from refused import refused
 from replayed_noise import Replay, law
 from test_databases import DUCKDB, in_duckdb
 from test_order import MARGINS as PURE
 from test_order import SECTORS, order
+
+ENFORCED = "fitnoise enforces this by the column 'pid'"
+"""The statement on the enforced bound of persons."""
 
 FEW = (
     "p7",
@@ -773,13 +782,13 @@ def test_a_person_with_ten_thousand_records_counts_as_three(tmp_path, monkeypatc
     assert (abs(release["sex"]["value"] - [4, 1]) < 40).all()
     assert fn.verify(tmp_path / "r").ok
     document = json.loads((tmp_path / "r" / "release.json").read_text())
-    assert document["tables"][0]["universe"] == [
+    assert in_words(document["tables"][0]["universe"]) == [
         "counted: records of clinic",
         "counted: at most 3 records of each person",
     ]
     charge = document["charge"]
-    assert charge["privacy_unit"] == "one person (at most 3 records, enforced by column 'pid'), add-or-remove-one"
-    assert "fitnoise enforces this by the column 'pid'" in charge["records"]
+    assert charge["privacy_unit"] == {"id": "report.unit.add_or_remove_one", "unit": "person"}
+    assert in_words(charge["records"])[:2] == ["at most 3 records of each person", ENFORCED]
     for report in (plan_report(plan), release_report(release)):
         text = "\n".join(lines(report))
         assert "fitnoise enforces this by the column 'pid'" in text
@@ -838,14 +847,14 @@ def test_a_person_with_ten_thousand_records_counts_once_a_month(tmp_path, capsys
     assert fn.verify(tmp_path / "r").ok
     path = tmp_path / "r" / "release.json"
     charge = json.loads(path.read_text())["charge"]
-    unit = "one person (at most 12 records, once per \"month\", enforced by column 'pid'), add-or-remove-one"
-    assert charge["privacy_unit"] == unit
-    assert "at most one record of each person in each cell of month; fitnoise enforces this by" in charge["records"]
+    assert charge["privacy_unit"] == {"id": "report.unit.add_or_remove_one", "unit": "person"}
+    limits = ["at most 12 records of each person", "at most one record of each person in each cell of month"]
+    assert in_words(charge["records"])[:3] == [*limits, ENFORCED]
     assert "in each cell of month" in "\n".join(lines(release_report(release)))
     with fn.Ledger(tmp_path / "l.db") as ledger:
         assert [a.sentence for a in ledger.accounts()] == ["one person (by 'pid'), add-or-remove-one"]
         assert ledger.entries()[0].rho >= plan.exact_rho
-    for old, new in (('once per \\"month\\"', 'once per \\"sex\\"'), ("at most 12 records", "at most 1 record")):
+    for old, new in (("report.records.once_per", "report.records.fixed"), ('"records": 12', '"records": 1')):
         text = path.read_text()
         assert old in text
         path.write_text(text.replace(old, new))
@@ -923,15 +932,17 @@ def test_a_pattern_goes_from_a_specification_to_a_release_that_verifies(tmp_path
     men = release["sex by month cumulative"].query("sex == 'm'")["value"]
     assert abs(men.iloc[-1] - counted) < 40
     assert fn.verify(tmp_path / "r").ok
-    records_text = json.loads((tmp_path / "r" / "release.json").read_text())["charge"]["records"]
-    pattern_text = (
-        "at most 12 records of each person; at most 2 records of each person for each value of clinic; "
-        "records of one person are at least 3 apart in month; all records of one person agree in sex; "
-    )
-    assert records_text.startswith(f"{pattern_text}fitnoise enforces this by the column 'pid'")
+    stated_records = json.loads((tmp_path / "r" / "release.json").read_text())["charge"]["records"]
+    limits = [
+        "at most 12 records of each person",
+        "at most 2 records of each person for each value of clinic",
+        "records of one person are at least 3 apart in month",
+        "all records of one person agree in sex",
+    ]
+    assert in_words(stated_records)[:5] == [*limits, ENFORCED]
     promised = replace(publication, unit=replace(publication.unit, id=None))
     records = document(plan_report(fn.plan(promised)))["records_of_units"]
-    assert "; ".join(records) == f"{pattern_text}this is assumed, not checked"
+    assert records == [*limits, "this is assumed, not checked"]
     assert fn.plan(promised).exact_rho == plan.exact_rho
 
 
@@ -967,8 +978,9 @@ def test_each_unchecked_assumption_is_stated(tmp_path):
     plan = fn.plan(fn.Workload(CELLS, [fn.table("o", margin=9)]), unit=PERSON, other_units=[fn.PrivacyUnit("home", 9)])
     release = fn.release(plan, np.zeros((2, 3), dtype=int), ledger=tmp_path / "l.db", directory=tmp_path / "r")
     charge = json.loads((tmp_path / "r" / "release.json").read_text())["charge"]
-    assert charge["records"] == "at most 3 records of each person; this is assumed, not checked"
-    assert charge["other_units"][0]["records"] == "at most 9 records of each home; this is assumed, not checked"
+    assumed = "this is assumed, not checked"
+    assert in_words(charge["records"]) == ["at most 3 records of each person", assumed]
+    assert in_words(charge["other_units"][0]["records"]) == ["at most 9 records of each home", assumed]
     for report in (plan_report(plan), release_report(release)):
         text = "\n".join(lines(report))
         assert re.search(r"of each person\n +this is assumed, not checked\n", text)
@@ -1067,7 +1079,7 @@ def test_of_how_many_persons_records_are_left_out_goes_to_a_release_that_verifie
     assert 0 <= release.finite["persons with more"].value <= 1000
     assert fn.verify(tmp_path / "r").ok
     charge = json.loads((tmp_path / "r" / "release.json").read_text())["charge"]
-    assert charge["records"].endswith("the question 'persons with more' estimates the number of records left out")
+    assert charge["records"][-1] == {"id": "report.records.left_out", "question": "persons with more"}
     assert "the question 'persons with more' estimates" in "\n".join(lines(plan_report(plans[1])))
     with Ledger(":memory:") as ledger:
         with refused("data.left-out-not-counted"):

@@ -460,7 +460,7 @@ def test_from_specification_to_verified_tables(tmp_path):
     assert fn.Release.read(tmp_path / "release") == released
     document = json.loads((tmp_path / "release" / "release.json").read_text())
     assert document["charge"]["pure_epsilon"] == str(plan.exact_epsilon)
-    assert document["mechanism"]["noise"] == "independent discrete Laplace on integers"
+    assert document["mechanism"]["noise"] == {"id": "report.noise.laplace"}
     for name in released:
         assert (released[name]["moe"] > stats.norm.isf(0.025) * released[name]["std_error"]).all()
     joint = released.sum("sex by age cumulative", age=9)

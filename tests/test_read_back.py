@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import json
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -18,12 +19,13 @@ from fitnoise.messages import translator
 from fitnoise.planning.plan import Plan, read_back
 from fitnoise.reading import description
 from fitnoise.reading.layouts import Heading
+from fitnoise.reading.release_files import to_json
 from fitnoise.request import workloads
 from fitnoise.request.documents import Spec
 from fitnoise.request.publication import Publication
 from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal, Target, TargetKind
 from fitnoise.request.workloads import VIEWS, AtMost, EachValue, Family, Table, View, Workload
-from laws import answered
+from laws import answered, check_no_sentences
 from refused import refused
 
 DOMAIN = fn.Domain(sex=fn.Categorical(["f", "m"]), age=fn.Ordered(0, 9))
@@ -280,6 +282,26 @@ def test_every_plan_of_the_zoo_is_read_back_as_it_is(any_plan):
     assert read.hash == any_plan.hash
     assert all(getattr(read.publication, f.name) == getattr(any_plan.publication, f.name) for f in fields(Publication))
     assert read.order.loss == any_plan.order.loss
+
+
+def test_every_plan_of_the_zoo_and_its_release_are_stored_without_sentences(any_plan):
+    check_no_sentences(json.loads(any_plan.to_json()))
+    check_no_sentences(json.loads(to_json(description.describe(any_plan, []))))
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {"charge": {"records": "at most one record"}},
+        {"values": ["not rounded"]},
+        {"noise": {"id": "report.noise.gaussian", "scale": 2}},
+        {"target": {"id": "report.target.margin"}},
+        {"rules": [{"id": "report.records.assumed", "text": "not checked"}]},
+    ],
+)
+def test_the_law_of_stored_documents_finds_sentences_and_other_values(stored):
+    with pytest.raises(AssertionError):
+        check_no_sentences(stored)
 
 
 # --- unknown kinds ------------------------------------------------------------------------------------------------

@@ -109,7 +109,7 @@ def test_a_record_has_the_fields_of_the_registry_and_says_what_the_release_says(
         assert Fraction(parameters["rho"]) >= Fraction(stated["charge"]["rho"])
         assert parameters["rho"] == pytest.approx(float(Fraction(stated["charge"]["rho"])))
         assert parameters["delta"] == stated["charge"]["delta"]
-    assert stated["charge"]["privacy_unit"] in loss["privacy_unit_details"]
+    assert stated["charge"]["privacy_unit"]["unit"] == loss["privacy_unit"]
     assert stated["plan"] in record["deployment"]["implementation"]["mechanisms"]
 
 

@@ -29,7 +29,11 @@ from fitnoise.reading.release_files import clear_leftovers, read_parquet, staged
 from fitnoise.request import workloads
 from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import SLUG_BYTES, slug
-from laws import by_command, released
+from laws import (
+    by_command,
+    in_words,
+    released,
+)
 from refused import refused
 from replayed_noise import Replay
 from tolerances import EXACT
@@ -264,7 +268,7 @@ def test_tables_are_readable_by_other_programs(small_release, tmp_path):
         assert header == list(frame.columns)
         for row, *numbers in zip(rows, *(frame[c] for c in ("value", "std_error", "moe")), strict=True):
             np.testing.assert_allclose([float(x) for x in row[-3:]], numbers, atol=0.51e-6)
-    assert described["ages, cumulated"]["columns"] == {"age": "counts records with at most this value"}
+    assert described["ages, cumulated"]["columns"] == {"age": {"id": "report.column.at_most"}}
 
 
 def test_release_json_says_what_was_done_exactly(small_release, tmp_path):
@@ -447,13 +451,15 @@ def test_a_release_writes_the_requested_tables(tmp_path, monkeypatch):
 
 def test_release_json_states_patterns_as_requested(many, tmp_path):
     document = json.loads((many.write(tmp_path / "r") / "release.json").read_text(encoding="utf-8"))
-    stated = [(t["name"], t["tables"], t["numbers"], t["target"], t["confidence"]) for t in document["tables"]]
+    stated = [
+        (t["name"], t["tables"], t["numbers"], in_words(t["target"]), t["confidence"]) for t in document["tables"]
+    ]
     assert stated == [
         ("all pairs of 3 attributes", 3, 15 + 10 + 6, "±4 to 6", 0.95),
         ("total", 1, 1, "±5", 0.95),
         ("cumulated: each of 2 attributes by age cumulative", 2, 15 + 10, "±6", 0.9),
     ]
-    columns = {"age": "counts records with at most this value"}
+    columns = {"age": {"id": "report.column.at_most"}}
     assert [t["columns"] for t in document["tables"]] == [{}, {}, columns]
     assert document["spec"]["tables"][0]["pattern"] == "pairs"
 

@@ -32,11 +32,11 @@ from fitnoise.kernel.periods import Series
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.kernel.units import SHARES_PER_RECORD, Adjacency, CountBasis, DataSource
 from fitnoise.mechanisms.finite.ranks import by_ranks
-from fitnoise.messages import english
+from fitnoise.messages import document as stored_form
 from fitnoise.reading.description import describe_enforcement
 from fitnoise.reading.layouts import layout
 from fitnoise.reading.registry import as_yaml, registry_record
-from laws import leaks_nothing, released, same_counts
+from laws import check_no_sentences, leaks_nothing, released, same_counts
 from refused import refused
 from replayed_noise import Replay
 from test_databases import in_duckdb
@@ -435,8 +435,9 @@ def test_shares_go_from_a_specification_to_a_release_that_verifies(plan, sealed,
     document = json.loads((tmp_path / "r" / "release.json").read_text())
     assert document["answers_per_record"] == SHARES_PER_RECORD
     assert document["spec"]["privacy"]["count"] == "shares"
-    assert document["charge"]["records"] == english(*describe_enforcement(plan, publication.unit))
-    assert document["shares"] == "each person counts one, by equal shares of all records of one"
+    assert document["charge"]["records"] == [*map(stored_form, describe_enforcement(plan, publication.unit))]
+    assert document["shares"] == {"id": "report.counted.shares", "unit": "person"}
+    check_no_sentences(document)
     for report in (plan_report(plan), release_report(release)):
         text = "\n".join(lines(report))
         assert "in equal shares of one, and enforces this by the column 'pid'" in text

@@ -378,8 +378,11 @@ def test_every_file_says_that_answers_are_biased(released_small):
         assert path.read_text().splitlines()[0].split(",")[-5:] == columns
     assert (folder / "histogram.csv").read_text().splitlines()[0] == "o,c,synthetic_records"
     document = json.loads((folder / "release.json").read_text())
-    assert "biased_value: biased" in document["values"]
-    assert "a guide, not a guarantee" in document["values"]
+    assert [x["id"].removeprefix("report.values.") for x in document["values"]] == [
+        "biased",
+        "simulated",
+        "unbiased_columns",
+    ]
     assert document["mechanism"]["name"] == "projection"
     assert document["mechanism"]["size"] == SIZE
     assert (release["c"]["moe"] > release["c"]["std_error"]).all()
@@ -499,7 +502,7 @@ def test_the_paper_is_released_as_printed(tmp_path, rng):
         _ = release.histogram
     document = json.loads((tmp_path / "r" / "release.json").read_text())
     assert document["mechanism"]["variant"] == "paper"
-    assert "Algorithm 1" in document["values"]
+    assert document["values"][0] == {"id": "report.values.biased_printed"}
     assert fn.verify(tmp_path / "r").ok
     assert fn.Release.read(tmp_path / "r") == release
     full = fn.plan(marginals(6), budget=BUDGET, small_database=SmallDatabase(20))

@@ -40,7 +40,7 @@ from fitnoise.kernel.order import account
 from fitnoise.kernel.profiles import ChargedPlan, ceil_dyadic
 from fitnoise.kernel.units import Account, Privacy
 from fitnoise.mechanisms.projection import planning as projection
-from fitnoise.messages import Message, Value, translator
+from fitnoise.messages import Message, Value, english, map_messages, translator
 from fitnoise.planning.accounting import Curve, curve
 from fitnoise.planning.comparison import assembled, compare, mechanisms_of
 from fitnoise.planning.comparison import plan as make_plan
@@ -54,7 +54,7 @@ from fitnoise.reading.areas import read_areas
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.combining import combine, read_combination, records_not_stated
 from fitnoise.reading.derived_tables import DerivedTables
-from fitnoise.reading.description import condition_texts, shares, statistic, universe, universe_text
+from fitnoise.reading.description import condition_messages, shares, statistic, universe, universe_messages
 from fitnoise.reading.expressions import ask
 from fitnoise.reading.integer_tables import IntegerTables, make_integer_tables, read_integer_tables
 from fitnoise.reading.refusals import (
@@ -819,24 +819,23 @@ def _table_document(result: Release, name: str) -> dict[str, Any]:
     w, frame = result.plan.publication.workload, result[name]
     confidence = w[name].target.level(w.confidence)
     asked = result.plan.group(name).publication.workload[name]
-    table = {**universe(asked, w.domain), "universe": universe_text(result.plan, asked)}
-    statements = condition_texts(result.plan) | shares(result.plan)
-    words = statistic(asked, w.domain)
-    return {
+    content = {
         "name": name,
-        "statistic": words,
+        "statistic": english(*statistic(asked, w.domain)),
         "confidence": confidence,
-        **statements,
-        **table,
-        "rows": frame.to_dict("records"),
+        **condition_messages(result.plan),
+        **shares(result.plan),
+        **universe(asked, w.domain),
+        "universe": universe_messages(result.plan, asked),
     }
+    return {**map_messages(content, english), "rows": frame.to_dict("records")}
 
 
 def _universe(result: Release, name: str) -> list[str]:
     """Return the lines below a table: the records that it counts, and the coding of values."""
-    table = result.plan.group(name).publication.workload[name]
-    words = statistic(table, result.plan.publication.domain)
-    return [*universe_text(result.plan, table), f"margins or intervals are for: {words}"]
+    asked = result.plan.group(name).publication.workload[name]
+    words = english(*statistic(asked, result.plan.publication.domain))
+    return [*map(english, universe_messages(result.plan, asked)), f"margins or intervals are for: {words}"]
 
 
 def _check_outside(release: Path, path: Path) -> None:

@@ -18,9 +18,6 @@ from fitnoise.kernel.checks import is_plain
 from fitnoise.kernel.codings import EXACT_FLOAT_LIMIT, Code, Codes, Interval, as_python, encodable
 from fitnoise.kernel.dates import DateField, DatePart, as_day, day_number
 
-_MAX_CODES_IN_TEXT = 8
-"""The largest number of codes that a sentence lists."""
-
 _CONDITION_HELP = "a value, a list of texts, { values = [1, 2] }, or bounds such as { at_least = 2020, below = 2025 }"
 """The forms of a condition."""
 
@@ -134,16 +131,6 @@ class Condition:
         bounds = {name: x.isoformat() if isinstance(x, date) else x for name, x in self.bounds.items()}
         several = {"values": codes} if all(map(_is_number, codes)) else codes
         return bounds or (codes[0] if len(codes) == 1 else several)
-
-    @property
-    def describe(self) -> str:
-        """The condition, for a report: "'year' is at least 2020 and below 2025"."""
-        text = " and ".join(f"{name.replace('_', ' ')} {x}" for name, x in self.bounds.items())
-        if not text:
-            codes = [repr(c) if isinstance(c, str) else str(c).lower() for c in self.codes[:_MAX_CODES_IN_TEXT]]
-            hidden = len(self.codes) - len(codes)
-            text = " or ".join(codes) + (f", or one of {hidden} more" if hidden else "")
-        return f"{self.column!r} is {text}"
 
 
 def conditions(stated: object) -> tuple[Condition, ...]:

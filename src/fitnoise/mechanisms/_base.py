@@ -351,4 +351,4 @@ class TableMechanism(abc.ABC):
 
     @abc.abstractmethod
     def describe_noise(self, part: TablePart) -> dict[str, Any]:
-        """Return the description of the noise in release.json."""
+        """Return the description of the noise, which release.json has with ids in place of messages."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import final
 
 from fitnoise.kernel.arrays import Floats
+from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.request.targets import TargetKind
 
 
@@ -25,12 +26,17 @@ class TableSummary:
 
     name: str
     numbers: int
-    target: str
+    target: Message
     confidence: float
     target_moe: float
     achieved_moe: float
     price: float
     tables: int = 1
+
+    @property
+    def has_several_targets(self) -> bool:
+        """True if the numbers of the table have different targets."""
+        return len(self.target.values) > 1
 
 
 @final
@@ -63,14 +69,20 @@ class FiniteSummary:
     rank_moe: float | None = None
 
 
-def target_text(kind: TargetKind, numbers: Floats) -> str:
-    """Return a target in the publisher's own kind: one number, or smallest to largest."""
+_TARGETS = {
+    TargetKind.MARGIN: ("report.target.margin", "report.target.margins"),
+    TargetKind.STD_ERROR: ("report.target.std_error", "report.target.std_errors"),
+    TargetKind.VARIANCE: ("report.target.variance", "report.target.variances"),
+    TargetKind.MAX_DEVIATION: ("report.target.max_deviation", "report.target.max_deviations"),
+    TargetKind.RELATIVE_STD_ERROR: ("report.target.relative_std_error", "report.target.relative_std_errors"),
+}
+"""The ids of a target for each kind: for one number, and for the smallest and the largest of several."""
+
+
+def target_message(kind: TargetKind, numbers: Floats) -> Message:
+    """Return a target in the publisher's own kind: one number, or the smallest and the largest."""
     low, high = float(numbers.min()), float(numbers.max())
-    text = f"{low:g}" if low == high else f"{low:g} to {high:g}"
-    return {
-        TargetKind.MARGIN: f"±{text}",
-        TargetKind.STD_ERROR: f"standard error {text}",
-        TargetKind.VARIANCE: f"variance {text}",
-        TargetKind.MAX_DEVIATION: f"all within ±{text}",
-        TargetKind.RELATIVE_STD_ERROR: f"relative standard error {text}",
-    }[kind]
+    one, several = _TARGETS[kind]
+    if low == high:
+        return Message(one, (Value("number", low, ValueKind.NUMBER),))
+    return Message(several, (Value("least", low, ValueKind.NUMBER), Value("most", high, ValueKind.NUMBER)))

@@ -18,7 +18,7 @@ from fitnoise.kernel.order import CostLimit, DeclaredSize
 from fitnoise.mechanisms._base import Estimation, PlanPart, TableMechanism
 from fitnoise.mechanisms.documents import evidence_document, read_evidence, read_setting
 from fitnoise.mechanisms.gaussian.terms import terms, weighted_cost
-from fitnoise.mechanisms.summaries import TableSummary, target_text
+from fitnoise.mechanisms.summaries import TableSummary, target_message
 from fitnoise.messages import Message
 from fitnoise.request.publication import MAX_TEMPERATURE, Publication, Setting
 from fitnoise.request.targets import z_score
@@ -257,7 +257,7 @@ class TablePart(PlanPart):
                     summary,
                     name=part.describe(),
                     numbers=_total(part.cells(w.domain)),
-                    target=target_text(part.template.target.kind, part.targets(w.domain)),
+                    target=target_message(part.template.target.kind, part.targets(w.domain)),
                     price=float(self.price_shares[start:stop].sum()),
                     tables=len(part),
                 )
@@ -285,7 +285,7 @@ class TablePart(PlanPart):
         return TableSummary(
             name=t.name,
             numbers=math.prod(t.shape(w.domain)),
-            target=target_text(t.target.kind, t.targets(w.domain)),
+            target=target_message(t.target.kind, t.targets(w.domain)),
             confidence=gamma,
             target_moe=z_score(gamma) * math.sqrt(targets[worst]) / t.scale(w.domain),
             achieved_moe=float(margin[0]) / t.scale(w.domain),

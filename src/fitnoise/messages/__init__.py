@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -43,6 +43,9 @@ class ValueKind(enum.Enum):
 
     TEXT = ("a text, or a number without rounding", "")
     WORDS = ("a text of the catalogues, named by its message", "")
+    SENTENCES = ("texts of the catalogues, separated by semicolons", "")
+    PRODUCT = ("the factors of a product", "")
+    CODE = ("a value or a name in the data, quoted as in a specification", "")
     CHECK = ("the outcome of a check", "")
     COUNT = ("a count", ",")
     NUMBER = ("a chosen number", ".6g")
@@ -70,7 +73,23 @@ class ValueKind(enum.Enum):
     @property
     def numeric(self) -> bool:
         """True if columns of this kind are flush right."""
-        return self not in (ValueKind.TEXT, ValueKind.WORDS, ValueKind.CHECK)
+        return self not in _UNNUMBERED
+
+
+_UNNUMBERED = frozenset(
+    {
+        ValueKind.TEXT,
+        ValueKind.WORDS,
+        ValueKind.SENTENCES,
+        ValueKind.PRODUCT,
+        ValueKind.CODE,
+        ValueKind.CHECK,
+    }
+)
+"""The kinds of values that are no numbers."""
+
+_SEPARATORS = {ValueKind.SENTENCES: "; ", ValueKind.PRODUCT: " × "}
+"""The signs between the values of a list, for kinds with signs other than a comma."""
 
 
 @final
@@ -149,16 +168,21 @@ class Translator:
         """Return a value of a report, as people read it. Text is printed unchanged in a column of any kind."""
         if isinstance(value, Message):
             return self.write(value)
-        if value is None or isinstance(value, str):
+        if value is None or (isinstance(value, str) and kind is not ValueKind.CODE):
             return NOTHING if value is None else value
         if kind is ValueKind.CHECK:
             return self.texts["report.check.passed" if value else "report.check.failed"]
-        if isinstance(value, Sequence):
-            if kind is not ValueKind.SIMULATED:
-                return ", ".join(self.kind(kind, x) for x in value)
-            mean, deviation = value
-            return f"{self._digits(mean, kind.rounding)} ± {self._digits(deviation, '.2g')}"
+        if isinstance(value, Sequence) and not isinstance(value, str):
+            return self._list(kind, value)
+        if kind is ValueKind.CODE:
+            return repr(value) if isinstance(value, str) else format(value).lower()
         return self._digits(value, kind.rounding) if kind.numeric else format(value)
+
+    def _list(self, kind: ValueKind, values: Sequence[Any]) -> str:
+        if kind is not ValueKind.SIMULATED:
+            return _SEPARATORS.get(kind, ", ").join(self.kind(kind, x) for x in values)
+        mean, deviation = values
+        return f"{self._digits(mean, kind.rounding)} ± {self._digits(deviation, '.2g')}"
 
     def _digits(self, number: Any, rounding: str) -> str:
         level = rounding == ValueKind.LEVEL.rounding
@@ -227,3 +251,24 @@ def translator(language: str, *, typeset: bool = True) -> Translator:
 def english(*messages: Message) -> str:
     """Return messages in English, with the letters of every terminal, separated by semicolons."""
     return "; ".join(map(translator("en", typeset=False).write, messages))
+
+
+def map_messages(content: Any, write: Callable[[Message], Any]) -> Any:
+    """Return a document with the result of a function in place of each message.
+
+    Args:
+        content: A plain value, a message, or lists and mappings of these.
+        write: The function, such as :func:`document` or :func:`english`.
+    """
+    if isinstance(content, Message):
+        return write(content)
+    if isinstance(content, Mapping):
+        return {key: map_messages(x, write) for key, x in content.items()}
+    if isinstance(content, Sequence) and not isinstance(content, str):
+        return [map_messages(x, write) for x in content]
+    return content
+
+
+def document(message: Message) -> dict[str, Any]:
+    """Return a message as stored documents have it: its id, then its values by their keys, without a text."""
+    return {"id": message.id, **{v.key: map_messages(v.given, document) for v in message.values}}

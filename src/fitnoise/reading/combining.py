@@ -44,6 +44,8 @@ from fitnoise.mechanisms.documents import parse
 from fitnoise.mechanisms.gaussian.estimate import apply_covariance, covariance
 from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums, by_sector, sums_by_sector
 from fitnoise.mechanisms.rebuilding import RebuiltTables
+from fitnoise.messages import Message
+from fitnoise.messages import document as message_document
 from fitnoise.reading.derived_tables import DerivedTables, Texts
 from fitnoise.reading.estimates import Estimate, Estimates, RowLabels, added
 from fitnoise.reading.linear_forms import AnswerSource, Forms, refuse_shared_noise
@@ -606,7 +608,7 @@ class Combination(DerivedTables, QuestionMixin):
         """Return the content of combination.json: the plans and answers of the releases, the tables, and statements."""
         identities = [_identity(r) for r in self.releases]
         tables = [{"name": name, "file": f"{slug(name)}.csv", "numbers": len(self._counted(name))} for name in self]
-        stated = "the releases are of the same records, as was said by whoever combined them"
+        stated = [message_document(Message("report.combined.same_records"))]
         return {"fitnoise_combination": FORMAT, "releases": identities, "stated": stated, "tables": tables}
 
     def estimate(self, combination: Mapping[str, Floats], confidence: float | None = None) -> Estimate:

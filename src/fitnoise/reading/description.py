@@ -1,21 +1,24 @@
-"""The content of release.json."""
+"""The content of release.json: ids of messages, values and numbers, without sentences."""
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Any, Self, final
+from typing import Any, Self, cast, final
 
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arguments import describe_value
+from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.designs.questions import QuestionKind
 from fitnoise.kernel.domain import Domain
 from fitnoise.kernel.losses import Loss, rounded_up
-from fitnoise.kernel.units import PrivacyUnit
-from fitnoise.mechanisms.summaries import FiniteSummary
-from fitnoise.messages import Message, Value, ValueKind, english
+from fitnoise.kernel.units import Neighbours, PrivacyUnit
+from fitnoise.mechanisms.finite.documents import stored_family
+from fitnoise.mechanisms.summaries import FiniteSummary, TableSummary
+from fitnoise.messages import Message, Value, ValueKind, document, map_messages
 from fitnoise.planning import protection
 from fitnoise.planning.plan import Plan
 from fitnoise.request.coverage import uncounted, uncounted_by_question
@@ -105,64 +108,90 @@ class EntryReference:
 
 
 def describe(plan: Plan, table_names: Sequence[str], entry: EntryReference | None = None) -> dict[str, Any]:
-    """Return release.json, made from the plan, the names of the tables that have files, and the ledger's entry."""
-    publication = plan.publication
-    unit, delta, rho = publication.unit, publication.delta, plan.exact_rho
+    """Return release.json, made from the plan, the names of the tables that have files, and the ledger's entry.
+
+    **Guarantees**
+        * The document holds no sentences: each statement is the id of a message with its values.
+    """
+    publication, domain = plan.publication, plan.publication.workload.domain
     universes = _question_universes(publication)
     has_all_files = len(table_names) == sum(len(p.workload.tables) for p in publication.groups)
-    return {
+    content = {
         "fitnoise_release": FORMAT,
         "title": publication.title,
         "plan": plan.hash,
         **_by_part(plan, [p.mechanism.describe_noise(p) for p in plan.groups], "mechanism"),
-        "charge": {
-            "rho": str(rho),
-            "rho_decimal": rounded_up(rho),
-            **_pure(plan.loss),
-            "mu": plan.mu,
-            "mu_squared": str(plan.loss.mu_squared),
-            "delta": delta,
-            "epsilon": plan.loss.epsilon_at(delta),
-            "source": publication.source.name,
-            **({} if publication.source.account is None else {"account": publication.source.account}),
-            "privacy_unit": unit.describe(),
-            **_describe_enforcement(plan, unit),
-            **({} if not plan.other_losses else {"other_units": [_other(plan, *x) for x in plan.other_losses]}),
-            **({"warnings": warned} if (warned := [*map(english, protection.warnings(plan))]) else {}),
-        },
+        "charge": charge(plan),
         **({} if entry is None else {"ledger": entry.document()}),
         "tables": [
             {
                 "name": s.name,
                 "tables": s.tables,
-                "statistic": _statistic(part, publication.workload.domain),
-                "columns": _explain_columns(part if isinstance(part, Table) else part.template),
+                "statistic": statistic(_template(part), domain),
+                "columns": _explain_columns(_template(part)),
                 "numbers": s.numbers,
                 "target": s.target,
                 "confidence": s.confidence,
                 "achieved_moe": s.achieved_moe,
-                **universe(part, publication.workload.domain),
-                "universe": universe_text(plan, part),
+                **universe(part, domain),
+                "universe": universe_messages(plan, part),
             }
-            for s, part in zip(
-                plan.summaries, (x for p in plan.groups for x in p.publication.workload.tables.parts), strict=True
-            )
+            for s, part in summarised_parts(plan)
         ],
-        **condition_texts(plan),
+        **condition_messages(plan),
         **left_out(plan),
         **shares(plan),
-        **({} if unit.parts == 1 else {"answers_per_record": unit.parts}),
+        **({} if publication.unit.parts == 1 else {"answers_per_record": publication.unit.parts}),
         **(
             {"questions": [_describe_finite(s) | universes.get(s.name, {}) for s in plan.finite_summaries]}
             if plan.finite
             else {}
         ),
         "written": "all" if has_all_files else list(table_names),
-        **_by_part(plan, [english(*p.mechanism.describe_bias(p)) for p in plan.groups], "values"),
+        **_by_part(plan, [p.mechanism.describe_bias(p) for p in plan.groups], "values"),
         **_so_far(plan),
         "spec": Spec.from_publication((plan.full_series or plan).publication).document(),
         "versions": {name: metadata.version(name) for name in ("fitnoise", "numpy", "duckdb")},
     }
+    return cast("dict[str, Any]", map_messages(content, document))
+
+
+def charge(plan: Plan) -> dict[str, Any]:
+    """Return the charge of a release, with messages for its statements."""
+    publication = plan.publication
+    unit, delta, rho = publication.unit, publication.delta, plan.exact_rho
+    return {
+        "rho": str(rho),
+        "rho_decimal": rounded_up(rho),
+        **_pure(plan.loss),
+        "mu": plan.mu,
+        "mu_squared": str(plan.loss.mu_squared),
+        "delta": delta,
+        "epsilon": plan.loss.epsilon_at(delta),
+        "source": publication.source.name,
+        **({} if publication.source.account is None else {"account": publication.source.account}),
+        "privacy_unit": unit_message(unit),
+        **_describe_enforcement(plan, unit),
+        **({} if not plan.other_losses else {"other_units": [_other(plan, *x) for x in plan.other_losses]}),
+        **({"warnings": warned} if (warned := [*protection.warnings(plan)]) else {}),
+    }
+
+
+def unit_message(unit: PrivacyUnit) -> Message:
+    """Return the protected unit and its neighbour relation; :func:`bound_on_records` has the bound on its records."""
+    replaced = unit.neighbours is Neighbours.REPLACE_ONE
+    text = "report.unit.replace_one" if replaced else "report.unit.add_or_remove_one"
+    return Message(text, (Value("unit", unit.name),))
+
+
+def summarised_parts(plan: Plan) -> Iterator[tuple[TableSummary, Table | Family]]:
+    """Yield each summary of the plan's tables, with the table or the pattern of tables that it summarises."""
+    return zip(plan.summaries, (x for p in plan.groups for x in p.publication.workload.tables.parts), strict=True)
+
+
+def _template(part: Table | Family) -> Table:
+    """Return a table, or the template of the tables of a family."""
+    return part if isinstance(part, Table) else part.template
 
 
 def _so_far(plan: Plan) -> dict[str, Any]:
@@ -181,16 +210,10 @@ def _so_far(plan: Plan) -> dict[str, Any]:
 
 
 def universe(part: Table | Family, domain: Domain) -> dict[str, dict[str, Any]]:
-    """Return the values that a table does not count, by attribute, and the values as which others are read."""
-    table = part if isinstance(part, Table) else part.template
-    not_counted = {missing.name: missing.items for missing in uncounted(table, domain)}
-    coded = {a: english(*messages) for a, messages in part.coded(domain).items()}
-    values: dict[str, dict[str, Any]] = {"not_counted": not_counted, "coded": coded}
+    """Return the values that a table does not count, by attribute, and the rules that code other values."""
+    not_counted = {missing.name: missing.items for missing in uncounted(_template(part), domain)}
+    values: dict[str, dict[str, Any]] = {"not_counted": not_counted, "coded": part.coded(domain)}
     return {key: entries for key, entries in values.items() if entries}
-
-
-NOT_CUT_OFF = "no margin or interval includes what the range cuts off"
-"""The sentence about sums and means of values that a range cuts."""
 
 
 def counted_as(table: Table, domain: Domain) -> tuple[dict[str, tuple[Message, ...]], bool]:
@@ -206,51 +229,76 @@ def counted_as(table: Table, domain: Domain) -> tuple[dict[str, tuple[Message, .
     return coded, ceilings or any(domain[a].is_capped for a in names)
 
 
-def statistic(table: Table, domain: Domain) -> str:
-    """Return the statistic that the margins and intervals of a table are for, in words.
+def statistic(table: Table, domain: Domain) -> tuple[Message, ...]:
+    """Return the statistic that the margins and intervals of a table are for.
 
     Args:
         table: The table.
         domain: The domain of the table.
     """
-    what = "number of records" if table.averaged is None else f"mean of {table.averaged[0]}"
-    what = f"sum of {' × '.join(table.terms)}" if table.terms else what
-    what = f"change of the {what}" if any(view.signed for _, view in table.views) else what
+    changes = any(view.signed for _, view in table.views)
     coded, capped = counted_as(table, domain)
-    values = (f"values of {a} count {english(*messages)}" for a, messages in coded.items())
-    return "; ".join([what, *values, *([NOT_CUT_OFF] if capped else [])])
+    if table.averaged is not None:
+        first = Message("report.statistic.mean", (Value("attribute", table.averaged[0]),))
+    elif table.terms:
+        text = "report.statistic.change_of_sum" if changes else "report.statistic.sum"
+        first = Message(text, (Value("factors", table.terms, ValueKind.PRODUCT),))
+    else:
+        first = Message("report.statistic.change_of_records" if changes else "report.statistic.records")
+    values = (Message("report.statistic.coded", _coding_values(a, rules)) for a, rules in coded.items())
+    return (first, *values, *([Message("report.statistic.cut")] if capped else []))
 
 
-def _statistic(part: Table | Family, domain: Domain) -> str:
-    """Return the statistic of a table, or of each table of a family."""
-    return statistic(part if isinstance(part, Table) else part.template, domain)
+def _coding_values(attribute: str, rules: Sequence[Message]) -> tuple[Value, Value]:
+    return Value("attribute", attribute), Value("rules", rules, ValueKind.SENTENCES)
 
 
-def universe_text(plan: Plan, part: Table | Family) -> list[str]:
-    """Return the universe of a table in words: its records and units, its left-out records, its coding of values."""
+def universe_messages(plan: Plan, part: Table | Family) -> tuple[Message, ...]:
+    """Return the universe of a table: its records and units, its left-out records, its coding of values."""
     unit, source = plan.publication.unit, plan.publication.source
     values = universe(part, plan.publication.workload.domain)
     dropped = left_out(plan).get("left_out")
-    scope = "" if "not_counted" in values or dropped or unit.bound is not None else "all "
-    counted = [*shares(plan).values(), *condition_texts(plan).get("counted", [])] or [
-        f"{scope}records of {source.name}"
-    ]
+    rules = [*shares(plan).values(), *condition_messages(plan).get("counted", ())]
+    if not rules:
+        partial = "not_counted" in values or dropped or unit.bound is not None
+        text = "report.counted.some_records" if partial else "report.counted.all_records"
+        rules = [Message(text, (Value("source", source.name),))]
     if unit.bound is not None and unit.bound.max_records is not None:
-        plural = "record" if unit.max_records == 1 else "records"
-        counted.append(f"at most {unit.max_records} {plural} of each {unit.name}{unit.pattern.describe}")
-    counted += map(english, merged_records(unit))
-    return [
-        *(f"counted: {text}" for text in counted),
-        *([f"left out: records whose value is dropped, by {', '.join(dropped)}"] if dropped else []),
-        *(f"not counted: {a} {', '.join(cells)}" for a, cells in values.get("not_counted", {}).items()),
-        *(f"coded: {a} {text}" for a, text in values.get("coded", {}).items()),
-    ]
+        rules += [_records_of_unit(unit), *describe_pattern(unit)]
+    rules += merged_records(unit)
+    left = Value("attributes", dropped)
+    return (
+        *(Message("report.universe.counted", (Value("rule", rule, ValueKind.WORDS),)) for rule in rules),
+        *([Message("report.universe.left_out", (left,))] if dropped else []),
+        *(
+            Message("report.universe.not_counted", (Value("attribute", a), Value("cells", cells)))
+            for a, cells in values.get("not_counted", {}).items()
+        ),
+        *(Message("report.universe.coded", _coding_values(a, x)) for a, x in values.get("coded", {}).items()),
+    )
 
 
-def condition_texts(plan: Plan) -> dict[str, list[str]]:
-    """Return the conditions that counted records meet, in words; empty without conditions."""
+def condition_messages(plan: Plan) -> dict[str, tuple[Message, ...]]:
+    """Return the conditions that counted records meet; empty without conditions."""
     conditions = plan.publication.source.conditions
-    return {"counted": [c.describe for c in conditions]} if conditions else {}
+    return {"counted": tuple(map(condition_message, conditions))} if conditions else {}
+
+
+def condition_message(condition: Condition) -> Message:
+    """Return a condition on the records: bounds in full, or the first MAX_CODES values and the number of the others."""
+    column = Value("column", condition.column, ValueKind.CODE)
+    if condition.bounds:
+        bounds = (
+            Value(name, x.isoformat() if isinstance(x, datetime.date) else x) for name, x in condition.bounds.items()
+        )
+        return Message(_BOUNDS[tuple(condition.bounds)], (column, *bounds))
+    hidden = len(condition.codes) - MAX_CODES
+    if len(condition.codes) == 1:
+        return Message("report.condition.is_value", (column, Value("value", condition.codes[0], ValueKind.CODE)))
+    values = Value("values", condition.codes[:MAX_CODES], ValueKind.CODE)
+    if hidden > 0:
+        return Message("report.condition.first_values", (column, values, Value("count", hidden, ValueKind.COUNT)))
+    return Message("report.condition.values", (column, values))
 
 
 def left_out(plan: Plan) -> dict[str, list[str]]:
@@ -259,10 +307,10 @@ def left_out(plan: Plan) -> dict[str, list[str]]:
     return {"left_out": list(names)} if names else {}
 
 
-def shares(plan: Plan) -> dict[str, str]:
-    """Return the statistic that numbers count if it is not records, in words; empty otherwise."""
+def shares(plan: Plan) -> dict[str, Message]:
+    """Return the statistic that numbers count if it is not records; empty otherwise."""
     unit = plan.publication.unit
-    return {} if unit.parts == 1 else {"shares": f"each {unit.name} counts one, by equal shares of all records of one"}
+    return {} if unit.parts == 1 else {"shares": Message("report.counted.shares", (Value("unit", unit.name),))}
 
 
 def describe_enforcement(plan: Plan, unit: PrivacyUnit) -> tuple[Message, ...]:
@@ -293,16 +341,19 @@ def bound_on_records(unit: PrivacyUnit, left_out: Message) -> tuple[Message, ...
     name, column = Value("unit", unit.name), Value("column", unit.id)
     if unit.parts > 1:
         return (Message("report.records.shares", (name, column)),)
-    records = Value("records", unit.max_records, ValueKind.COUNT)
-    bound = Message(
-        "report.records.at_most_one" if unit.max_records == 1 else "report.records.at_most", (name, records)
-    )
+    bound = _records_of_unit(unit)
     pattern = tuple(describe_pattern(unit))
     if unit.id is None:
         return (bound, *pattern, Message("report.records.assumed"))
     merged = merged_records(unit)
     chosen = Message("report.records.chosen", (name,))
     return (bound, *pattern, Message("report.records.enforced", (column,)), *merged, chosen, left_out)
+
+
+def _records_of_unit(unit: PrivacyUnit) -> Message:
+    """Return the largest number of counted records of a unit."""
+    values = (Value("unit", unit.name), Value("records", unit.max_records, ValueKind.COUNT))
+    return Message("report.records.at_most_one" if unit.max_records == 1 else "report.records.at_most", values)
 
 
 def merged_records(unit: PrivacyUnit) -> tuple[Message, ...]:
@@ -341,17 +392,17 @@ def between_draws(unit: PrivacyUnit) -> Message:
     return Message("report.records.draws_by_cell" if unit.id is None else "report.records.draws_by_id")
 
 
-def _describe_enforcement(plan: Plan, unit: PrivacyUnit) -> dict[str, str]:
-    """Return the text of :func:`describe_enforcement` as an entry of release.json; empty without a message."""
+def _describe_enforcement(plan: Plan, unit: PrivacyUnit) -> dict[str, tuple[Message, ...]]:
+    """Return the messages of :func:`describe_enforcement` as an entry of the charge; empty without a message."""
     messages = describe_enforcement(plan, unit)
-    return {"records": english(*messages)} if messages else {}
+    return {"records": messages} if messages else {}
 
 
 def _other(plan: Plan, unit: PrivacyUnit, loss: Loss) -> dict[str, Any]:
     """Return the cost of the release for another unit."""
     epsilon, enforcement = loss.epsilon_at(plan.publication.delta), _describe_enforcement(plan, unit)
     return {
-        "privacy_unit": unit.describe(),
+        "privacy_unit": unit_message(unit),
         **enforcement,
         "rho": str(loss.rho),
         **_pure(loss),
@@ -369,7 +420,7 @@ def _describe_finite(s: FiniteSummary) -> dict[str, Any]:
     return {
         "name": s.name,
         "query": s.question,
-        "mechanism": s.family,
+        "mechanism": stored_family(s.family),
         "results": s.results,
         "pure_epsilon": s.epsilon,
         "hit_rate": s.hit_rate,
@@ -399,30 +450,52 @@ def _by_part(plan: Plan, each: list[Any], key: str) -> dict[str, Any]:
     return {key: each[0]} if len(plan.groups) == 1 else {f"{key}s" if key == "mechanism" else key: each}
 
 
+MAX_CODES = 8
+"""The largest number of values of a condition that its message lists; the specification has all of them."""
+
+
+_BOUNDS = {
+    ("at_least",): "report.condition.at_least",
+    ("above",): "report.condition.above",
+    ("at_most",): "report.condition.at_most",
+    ("below",): "report.condition.below",
+    ("at_least", "at_most"): "report.condition.at_least_at_most",
+    ("at_least", "below"): "report.condition.at_least_below",
+    ("above", "at_most"): "report.condition.above_at_most",
+    ("above", "below"): "report.condition.above_below",
+}
+"""The id of a condition for each choice of its bounds."""
+
+
 _COLUMNS: dict[type[View], str] = {
-    AtMost: "counts records with at most this value",
-    Ranges: Ranges.word,
-    Recode: Recode.word,
-    Change: "how many more records than with the value {n} before it, which may be negative",
-    Average: "records, on average over this value and those before it, {n} in all",
-    ToDate: "counts records from the beginning of its season, of {n} values, up to this one",
-    NonMissing: "counts records with a value of it, and none in the cells for missing ones",
-    Sum: "the sum of it over the records, in its own units",
-    Mean: "in the file of counts: how many records at each end of its range make the same number of records, and mean",
+    AtMost: "report.column.at_most",
+    Ranges: "report.column.ranges",
+    Recode: "report.column.groups",
+    Change: "report.column.change",
+    Average: "report.column.average",
+    ToDate: "report.column.to_date",
+    NonMissing: "report.column.non_missing",
+    Sum: "report.column.sum",
+    Mean: "report.column.mean",
 }
-"""The meaning of the numbers of a column, for each view that a table can have."""
+"""The id of the meaning of a column, for each view that a table can have."""
 
 
-_MEAN = {
-    "value": "the mean of {a} over the records with a value of it",
-    "low": "the lower end of the interval of the mean",
-    "high": "the upper end of the interval of the mean",
-}
-"""The meaning of the columns of a table of means."""
+_MEAN = {"value": "report.column.mean_value", "low": "report.column.mean_low", "high": "report.column.mean_high"}
+"""The ids of the meaning of the columns of a table of means."""
 
 
-def _explain_columns(table: Table) -> dict[str, str]:
+def _explain_columns(table: Table) -> dict[str, Message]:
+    """Return the meaning of the columns of a table whose numbers are not counts of single values."""
     views = dict(table.views)
-    explanations = {a: _COLUMNS[type(views[a])] for a in table.attributes if a in views}
-    ends = {} if table.averaged is None else {x: text.replace("{a}", table.averaged[0]) for x, text in _MEAN.items()}
-    return {a: explanations[a].replace("{n}", str(views[a].steps)) for a in explanations} | ends
+    columns = {a: _column(views[a]) for a in table.attributes if a in views}
+    if table.averaged is None:
+        return columns
+    attribute = Value("attribute", table.averaged[0])
+    ends = {"value": (attribute,), "low": (), "high": ()}
+    return columns | {name: Message(text, ends[name]) for name, text in _MEAN.items()}
+
+
+def _column(view: View) -> Message:
+    steps = (Value("count", view.steps, ValueKind.COUNT),) if isinstance(view, (Change, Average, ToDate)) else ()
+    return Message(_COLUMNS[type(view)], steps)

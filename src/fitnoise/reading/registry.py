@@ -19,8 +19,9 @@ from fitnoise.kernel.losses import rounded_up
 from fitnoise.kernel.units import Neighbours, PrivacyUnit
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.messages import english, rule_messages
+from fitnoise.planning import protection
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.description import describe, describe_enforcement
+from fitnoise.reading.description import condition_messages, describe, describe_enforcement, summarised_parts, universe
 from fitnoise.reading.release import Release
 from fitnoise.request.record import RecordSpec
 
@@ -68,7 +69,7 @@ def registry_record(release: Release, record_spec: RecordSpec | None = None) -> 
                 "privacy_unit": unit.name,
                 "privacy_unit_details": ". ".join(_neighbours(plan, unit)),
                 "privacy_parameters": _parameters(description["charge"]),
-                "privacy_parameters_details": ". ".join(_details(description["charge"])),
+                "privacy_parameters_details": ". ".join(_details(plan, description["charge"])),
             },
             "deployment_model": {
                 "model_name": "Central",
@@ -83,7 +84,7 @@ def registry_record(release: Release, record_spec: RecordSpec | None = None) -> 
                 "composition": ". ".join(_composition(release)),
             },
             "implementation": {
-                "preprocessing_and_hyperparameter_tuning": ". ".join(_before(description)),
+                "preprocessing_and_hyperparameter_tuning": ". ".join(_before(plan, description)),
                 "mechanisms": ". ".join(_mechanisms(plan, description)),
                 "justification": texts.justification,
             },
@@ -129,7 +130,7 @@ def _parameters(charge: dict[str, Any]) -> dict[str, float]:
     return {"rho": rounded_up(Fraction(charge["rho"])), "epsilon": charge["epsilon"], "delta": charge["delta"]}
 
 
-def _details(charge: dict[str, Any]) -> Iterator[str]:
+def _details(plan: Plan, charge: dict[str, Any]) -> Iterator[str]:
     pure = "pure_epsilon" in charge
     name, exact = ("epsilon", charge["pure_epsilon"]) if pure else ("rho", charge["rho"])
     fraction = f"{exact}, a fraction" if len(exact) <= MAX_FRACTION_DIGITS else "a fraction, here rounded up"
@@ -139,7 +140,7 @@ def _details(charge: dict[str, Any]) -> Iterator[str]:
             f"epsilon at delta = {charge['delta']:g} follows by the exact curve of Gaussian noise, or the conversion "
             "of rho-zCDP, whichever is less; both are proven for the discrete noise that was drawn"
         )
-    yield from charge.get("warnings", ())
+    yield from map(english, protection.warnings(plan))
 
 
 def _post_processing(part: TablePart) -> str:
@@ -159,10 +160,10 @@ def _composition(release: Release) -> Iterator[str]:
         yield f"It stands beside releases on the same records, of the plans {', '.join(publication.composed_with)}"
 
 
-def _before(description: dict[str, Any]) -> Iterator[str]:
+def _before(plan: Plan, description: dict[str, Any]) -> Iterator[str]:
     yield "No data are read while planning: targets, domain and unit are declared in public"
-    if "counted" in description:
-        yield f"Counted are records of which {' and '.join(description['counted'])}"
+    for conditions in condition_messages(plan).values():
+        yield f"Counted are records of which {' and '.join(map(english, conditions))}"
     if "left_out" in description:
         yield f"Records without a declared value are left out by {', '.join(description['left_out'])}"
     uncounted = {
@@ -172,17 +173,19 @@ def _before(description: dict[str, Any]) -> Iterator[str]:
     }
     if uncounted:
         yield f"Some tables do not count all values: {'; '.join(sorted(uncounted))}"
-    coded = {name: text for table in description["tables"] for name, text in table.get("coded", {}).items()}
+    domain = plan.publication.workload.domain
+    coded = {a: x for _, part in summarised_parts(plan) for a, x in universe(part, domain).get("coded", {}).items()}
     if coded:
-        yield f"Values are coded: {'; '.join(f'{name} {text}' for name, text in coded.items())}"
+        yield f"Values are coded: {'; '.join(f'{a} {english(*rules)}' for a, rules in coded.items())}"
 
 
 def _mechanisms(plan: Plan, description: dict[str, Any]) -> Iterator[str]:
     for part in plan.groups:
-        noise, gap_text = part.mechanism.describe_noise(part)["noise"], part.mechanism.gap_text(part.certificate)
+        noise = english(part.mechanism.describe_noise(part)["noise"])
+        gap_text = part.mechanism.gap_text(part.certificate)
         yield f"Tables by {part.mechanism.name}: {noise}, with a proof of how near the least cost it is ({gap_text})"
-    for query in description.get("questions", ()):
-        yield f"A {query['query']} by {query['mechanism']}, of exact chances, pure epsilon {query['pure_epsilon']:.6g}"
+    for s in plan.finite_summaries:
+        yield f"A {s.question} by {s.family}, of exact chances, pure epsilon {s.epsilon:.6g}"
     yield (
         "Noise is drawn exactly, in integers, from the random bytes of the operating system: no floating-point number "
         "touches a count before the noise does, and there is no seed"

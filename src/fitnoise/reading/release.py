@@ -57,8 +57,9 @@ from fitnoise.mechanisms.finite.accuracy import accuracy
 from fitnoise.mechanisms.finite.priors import uniform
 from fitnoise.mechanisms.gaussian.series import parted
 from fitnoise.mechanisms.tables import TablePart
+from fitnoise.messages import english
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.description import EntryReference, describe, statistic, universe_text
+from fitnoise.reading.description import EntryReference, describe, statistic, universe_messages
 from fitnoise.reading.estimates import Estimate, added
 from fitnoise.reading.laws import level
 from fitnoise.reading.linear_forms import AnswerSource
@@ -313,9 +314,9 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         frame, workload = pd.DataFrame(columns), self.plan.group(name).publication.workload
         table = workload[name]
         frame.attrs = {
-            "statistic": statistic(table, workload.domain),
+            "statistic": english(*statistic(table, workload.domain)),
             "confidence": table.target.level(workload.confidence),
-            "universe": universe_text(self.plan, table),
+            "universe": [*map(english, universe_messages(self.plan, table))],
         }
         return frame
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from fitnoise.errors import PlanError
 from fitnoise.messages import Message, Value, ValueKind, catalogue
+from fitnoise.messages import document as message_document
 
 MAX_STATUS_NUMBER = 2**63
 """The largest absolute value of a number in a status."""
@@ -48,7 +49,7 @@ def status_message(text_id: str, **numbers: float) -> Message:
 
 def write_status(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Return a status as the document of a plan has it."""
-    return [{"id": m.id, **{v.key: v.given for v in m.values}} for m in messages]
+    return [*map(message_document, messages)]
 
 
 def read_status(document: Any) -> tuple[Message, ...]:

@@ -13,9 +13,9 @@ import numpy as np
 from fitnoise.interfaces.pages.fragments import caption, notes
 from fitnoise.kernel.codings import Code
 from fitnoise.kernel.domain import RESERVED, Attribute, Categorical
-from fitnoise.messages import translator
+from fitnoise.messages import english, map_messages, translator
 from fitnoise.reading.bands import Bands
-from fitnoise.reading.description import describe
+from fitnoise.reading.description import charge
 from fitnoise.reading.integer_tables import SIMULATED
 from fitnoise.reading.layouts import Tabled, TableLayout, layout, publication_of, releases
 from fitnoise.reading.release_files import csv_text, field, to_json
@@ -85,7 +85,7 @@ def package(source: Tabled, names: list[str], bands: Bands | None, licence: str 
 
 def _privacy(source: Tabled) -> dict[str, Any]:
     """Return the privacy charge; for several releases, a list with the charge of each."""
-    charged = [{"plan": r.plan.hash, **describe(r.plan, list(r), r.entry)["charge"]} for r in releases(source)]
+    charged = [{"plan": r.plan.hash, **map_messages(charge(r.plan), english)} for r in releases(source)]
     return {"privacy": charged[0]} if len(charged) == 1 else {"releases": charged}
 
 

@@ -14,7 +14,7 @@ from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.pages.charts import Mark, Scale
 from fitnoise.interfaces.pages.fragments import environment, fragment, render_table, report, style
 from fitnoise.interfaces.reports.comparisons import comparison_report
-from fitnoise.messages import NOTHING, translator
+from fitnoise.messages import NOTHING, english, translator
 from fitnoise.planning.comparison import Comparison
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.comparisons import LabelledNumbers
@@ -87,7 +87,7 @@ def _tables(source: Tabled) -> str:
     if not views and len(source) and "value" in (frame := source[name]):
         level = publication.workload[name].target.level(publication.workload.confidence)
         labels = [str(x) for x in frame.columns[: frame.columns.get_loc("value")]]
-        rows = _numbers(frame, labels, level, name, statistic(publication.workload[name], publication.domain))
+        rows = _numbers(frame, labels, level, name, english(*statistic(publication.workload[name], publication.domain)))
     return fragment("folded", tables=views, rows=rows, names=[*source])
 
 

@@ -27,7 +27,7 @@ from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.planning import protection, ranges
 from fitnoise.planning.free_queries import free_counts, profile_of_plan
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.description import condition_texts, describe_enforcement, left_out, universe
+from fitnoise.reading.description import condition_messages, describe_enforcement, left_out, universe
 from fitnoise.reporting import Report, ReportColumn, ReportTable, Section
 from fitnoise.request.coverage import uncounted_by_question
 from fitnoise.request.publication import Goal
@@ -145,7 +145,7 @@ def _promised(parts: Sequence[TablePart]) -> Iterator[ReportColumn]:
     target, achieved = "report.heading.target", "report.heading.achieved_moe"
     if total:
         target, achieved = "report.heading.target_on_average", "report.heading.worst_moe"
-    yield ReportColumn("target", Message(target))
+    yield ReportColumn("target", Message(target), ValueKind.WORDS)
     yield ReportColumn("confidence", kind=ValueKind.LEVEL)
     yield ReportColumn("target_moe", Message("report.heading.requested_moe"), ValueKind.PEOPLE)
     yield ReportColumn("achieved_moe", Message(achieved), ValueKind.PEOPLE)
@@ -171,7 +171,7 @@ def _levels(plan: Plan) -> Iterator[ReportTable]:
             }
             if len(depths) > 1:
                 return
-            varied = summary.tables == 1 and " to " in summary.target
+            varied = summary.tables == 1 and summary.has_several_targets
             margins = part.table_margins(summary.name) if varied else np.array([summary.achieved_moe])
             by_level.setdefault(depths.pop(), []).append((summary, margins))
         if len(by_level) < 2 or len(by_level) == len(part.summaries):
@@ -287,10 +287,10 @@ def whom(plan: Plan, *, show_all: bool = True) -> Section:
         ReportColumn("table", Message("report.heading.table"), ValueKind.WORDS),
         ReportColumn("attribute", Message("report.heading.attribute")),
         ReportColumn("not_counted", Message("report.heading.not_counted")),
-        ReportColumn("coded", Message("report.heading.coded")),
+        ReportColumn("coded", Message("report.heading.coded"), ValueKind.SENTENCES),
     )
     publication = plan.publication
-    conditions, dropped = condition_texts(plan), left_out(plan)
+    conditions, dropped = condition_messages(plan), left_out(plan)
     values = [Value(key, texts) for key, texts in (conditions | dropped).items()]
     messages = [Message("report.counted.conditions", tuple(values))] if conditions else []
     if publication.unit.parts > 1:

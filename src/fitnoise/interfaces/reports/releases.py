@@ -143,10 +143,10 @@ def periods_report(plan: Plan, periods: Sequence[PeriodStatus]) -> Report:
 def release_report(release: Release, *, show_all: bool = False) -> Report:
     """Return the tables and the finite answers of a release; with `show_all`, the tables of patterns one by one."""
     summaries = release.plan.tables if show_all else release.plan.summaries
-    varied = any(" to " in s.target for s in summaries)  # then one margin is not that of all numbers
+    varied = any(s.has_several_targets for s in summaries)  # then one margin is not that of all numbers
     margin = "report.heading.nearest_moe" if varied else "report.heading.moe"
     columns = (
-        *(ReportColumn("target", Message("report.heading.target")),) * varied,
+        *(ReportColumn("target", Message("report.heading.target"), ValueKind.WORDS),) * varied,
         ReportColumn("achieved_moe", Message(margin), ValueKind.PEOPLE),
         *(ReportColumn("widest_moe", Message("report.heading.widest_moe"), ValueKind.PEOPLE),) * varied,
         ReportColumn("confidence", Message("report.heading.confidence"), ValueKind.LEVEL),
@@ -169,7 +169,9 @@ def _widest(release: Release, summaries: Sequence[TableSummary]) -> Iterator[tup
     """Yield by name the widest margin of tables and patterns; None if there are too many tables."""
 
     def widest(t: TableSummary) -> float:
-        return float(release.plan.group(t.name).table_margins(t.name).max()) if " to " in t.target else t.achieved_moe
+        if t.has_several_targets:
+            return float(release.plan.group(t.name).table_margins(t.name).max())
+        return t.achieved_moe
 
     few = sum(s.tables for s in summaries) <= MAX_TABLES_SEARCHED
     tables = iter(release.plan.tables if few else ())

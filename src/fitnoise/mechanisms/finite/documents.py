@@ -43,7 +43,17 @@ _FORMULAS: dict[str, Callable[[QueryGraph, Fraction], FiniteMechanism]] = {
     "randomised response": families.randomised_response,
 }
 
-_FAMILIES = {*_FORMULAS, "tight constraints", "residual column", "linear program", "distance kernel", "ranks"}
+
+def stored_family(family: str) -> str:
+    """Return the name of a family of mechanisms in stored documents, with hyphens in place of blanks."""
+    return family.replace(" ", "-")
+
+
+_FAMILIES = {
+    stored_family(family): family
+    for family in (*_FORMULAS, "tight constraints", "residual column", "linear program", "distance kernel", "ranks")
+}
+"""The families by their names in stored documents."""
 
 _RATIO = re.compile(r"\d{1,20}/\d{1,20}", re.ASCII)
 
@@ -60,7 +70,7 @@ def document(mechanism: Mechanism) -> dict[str, Any]:
 
     - `read(graph, epsilon, document(m))` draws from the same integers as m.
     """
-    out: dict[str, Any] = {"family": mechanism.family}
+    out: dict[str, Any] = {"family": stored_family(mechanism.family)}
     if isinstance(mechanism, ImplicitMechanism):
         return out | {
             "form": "box",
@@ -101,9 +111,9 @@ def read(
     Raises:
         PlanError: The document is not valid, or its mechanism is not ε-private for the graph.
     """
-    form, family = document["form"], document["family"]
+    form, family = document["form"], _FAMILIES.get(document["family"])
     odd = (form, family) in (("clamped", "tight constraints"), ("box", "staircase"))
-    if family not in _FAMILIES or odd or (form == "ranks") != (family == "ranks"):
+    if family is None or odd or (form == "ranks") != (family == "ranks"):
         raise PlanError(
             "unknown-family",
             "A mechanism of the plan has a family that fitnoise does not know, or the form of another family.",

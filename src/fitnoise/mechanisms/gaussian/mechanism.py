@@ -134,7 +134,7 @@ class SectorMechanism(TableMechanism):
         return {
             "name": self.name,
             **self.release_entries(part),
-            "noise": "independent discrete Gaussian on integers",
+            "noise": Message("report.noise.gaussian"),
             "scales": [
                 {
                     "attributes": names[g.attributes].tolist(),

@@ -325,7 +325,7 @@ class PlaceMechanism(LevelMechanism):
         names = strategy.structure.names
         return {
             "name": self.name,
-            "noise": "independent discrete Gaussian on integers",
+            "noise": Message("report.noise.gaussian"),
             "scales": [
                 {
                     "attributes": [

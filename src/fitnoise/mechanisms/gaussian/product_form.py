@@ -694,7 +694,7 @@ class ProductMechanism(GaussianMechanism):
         names = np.array(part.decomposition.exchangeable, dtype=object)
         return {
             "name": self.name,
-            "noise": "independent discrete Gaussian on integers",
+            "noise": Message("report.noise.gaussian"),
             "scales": [
                 {
                     "attributes": names[g.attributes].tolist(),

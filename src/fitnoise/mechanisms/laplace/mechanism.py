@@ -147,7 +147,7 @@ class LaplaceMechanism(TableMechanism):
         pairs = zip(part.strategy.measured, part.strategy.lengths, strict=True)
         return {
             "name": self.name,
-            "noise": "independent discrete Laplace on integers",
+            "noise": Message("report.noise.laplace"),
             "scale": scales_document(np.array([part.strategy.scale]))[0],
             "margins": [{"attributes": [str(names[a]) for a in m.attributes], "answers": n} for m, n in pairs],
         }
