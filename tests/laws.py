@@ -534,8 +534,8 @@ def in_words(stated):
     return [in_words(x) for x in stated] if isinstance(stated, list) else stated
 
 
-NAMES_OF_PUBLISHER = {"name", "names", "title", "source", "account", "unit", "written", "series"}
-"""Keys of stored documents whose texts the publisher chose, besides the specification."""
+NAMES_OF_PUBLISHER = {"name", "title", "source", "account", "written", "series", "attributes"}
+"""Keys of stored documents with names of the publisher, such as the share "county in state" of two levels."""
 
 VALUES_OF_PUBLISHER = {"attribute", "attributes", "amounts", "cells", "classes", "column", "question", "factors"}
 VALUES_OF_PUBLISHER |= {"value", "values", "unit", "source"}
