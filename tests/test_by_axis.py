@@ -248,7 +248,7 @@ def dense_norm(workload, x, weights):
 def test_pairs_by_prefix(always, count, n, orders, upper, lower, best):
     """The reference table: upper values may fall, lower ones may rise."""
     plan = fn.plan(by_prefix(count, n, orders))
-    assert plan.mechanism == "fit-for-use by axis"
+    assert plan.mechanism == "fit-for-use-by-axis"
     assert lower <= plan.bound <= (best or plan.bound) <= plan.cost_squared <= upper
     assert 0.999999 < plan.relaxation <= 1
 
@@ -354,7 +354,7 @@ def test_what_joint_bases_measure_is_released_and_verified(always, tmp_path, rng
 def test_total_error_of_pairs_by_prefix(always, count, n, orders, upper, lower):
     """Sum of all variances at Δ² = 1; of 10²⁰ cells its root mean: QuerySmasher has 461.5 and 17.978."""
     plan = fn.plan(by_prefix(count, n, orders), objective=TOTAL)
-    assert plan.mechanism == "fit-for-use by axis"
+    assert plan.mechanism == "fit-for-use-by-axis"
     numbers = plan.table_part.decomposition.numbers_per_row
     total = float(plan.variances @ numbers)
     assert plan.relaxation == pytest.approx(total / numbers.sum())
@@ -377,7 +377,7 @@ def test_records_that_are_replaced_are_charged_what_pairs_of_them_cost():
 def test_replaced_records_of_more_cells_than_dense_matrices_hold():
     """10¹⁰ joint cells: the number of records is public, and measured almost exactly."""
     plan = fn.plan(by_prefix(10, 10), unit=REPLACED)
-    assert plan.mechanism == "fit-for-use by axis"
+    assert plan.mechanism == "fit-for-use-by-axis"
     assert "planned_for_presence" in status_of(plan)
     assert 180 <= plan.bound <= plan.cost_squared <= 206
     assert Plan.from_json(plan.to_json()).hash == plan.hash
@@ -397,7 +397,7 @@ def test_one_table_is_a_product_of_its_axes():
     domain = fn.Domain(a=fn.Ordered(1, 40), b=fn.Ordered(1, 40))
     joint = fn.plan(fn.Workload(domain, [fn.table(cumulative=["a", "b"], variance=1)]))
     axis = fn.plan(fn.Workload(domain, [fn.table(cumulative="a", variance=1)]), gap=1e-6)
-    assert joint.mechanism == "fit-for-use by axis"
+    assert joint.mechanism == "fit-for-use-by-axis"
     assert joint.cost_squared == pytest.approx(axis.cost_squared**2, rel=2e-3)
     assert joint.bound == pytest.approx(axis.cost_squared**2, rel=2e-3)
 
@@ -421,7 +421,7 @@ def test_regular_places_are_further_attributes(always, rng):
         fn.table(cumulative="u", variance=1),
     ]
     plan = fn.plan(fn.Workload(domain, tables))
-    assert plan.mechanism == "fit-for-use by axis"
+    assert plan.mechanism == "fit-for-use-by-axis"
     check_mechanism(plan, rng)
 
 
@@ -431,7 +431,7 @@ def test_places_of_different_numbers_are_structured_cells(always, rng):
     )
     tables = [fn.table("state", cumulative="o", variance=4), fn.table("county", variance=3)]
     plan = fn.plan(fn.Workload(domain, tables))
-    assert plan.mechanism == "fit-for-use by axis"
+    assert plan.mechanism == "fit-for-use-by-axis"
     check_mechanism(plan, rng)
 
 
@@ -469,7 +469,7 @@ def test_values_that_no_table_distinguishes_are_counted_jointly(always, rng):
     plan = fn.plan(
         fn.Workload(domain, [fn.table(groups=groups, cumulative="u", variance=2), fn.table("u", variance=3)])
     )
-    assert plan.mechanism == "fit-for-use by axis"
+    assert plan.mechanism == "fit-for-use-by-axis"
     factor = next(f.rows for f, a in zip(plan.strategy.factors, plan.strategy.structure.names, strict=True) if a == "o")
     assert (factor[:, [0, 0, 3]] == factor[:, [1, 2, 4]]).all()
     check_mechanism(plan, rng)
@@ -504,7 +504,7 @@ def test_an_unreachable_gap_is_refused_or_planned_densely():
 
 
 def test_a_smaller_gap_is_planned_with_dense_matrices(always):
-    assert fn.plan(by_prefix(3, 3)).mechanism == "fit-for-use by axis"
+    assert fn.plan(by_prefix(3, 3)).mechanism == "fit-for-use-by-axis"
     exact = fn.plan(by_prefix(3, 3), gap=1e-5)
     assert (exact.mechanism, exact.gap <= 1e-5) == ("fit-for-use", True)
     assert fn.plan(by_prefix(3, 3), refine=True).mechanism == "fit-for-use"
@@ -522,9 +522,9 @@ def test_where_product_form_loses_much_some_axes_are_planned_jointly(monkeypatch
     monkeypatch.setattr(planning, "PRODUCT_GAP", 0.01)
     assert planned(mixed).gap > planning.PRODUCT_GAP
     assert fn.plan(mixed).mechanism == "fit-for-use"
-    assert fn.plan(mixed, gap=0.2).mechanism == "fit-for-use by axis"
+    assert fn.plan(mixed, gap=0.2).mechanism == "fit-for-use-by-axis"
     monkeypatch.setattr(planning, "MAX_DENSE_CELLS_SLOW", 0)
-    assert fn.plan(mixed).mechanism == "fit-for-use by axis"
+    assert fn.plan(mixed).mechanism == "fit-for-use-by-axis"
 
 
 def test_pure_noise_is_still_looked_for_where_it_was():
@@ -533,7 +533,7 @@ def test_pure_noise_is_still_looked_for_where_it_was():
     domain = fn.Domain(a=fn.Ordered(1, 40), b=fn.Ordered(1, 30))
     tables = [fn.table(groups={x: g}, variance=2, name=x) for x, g in groups.items()]
     compared = fn.compare(fn.Publication(fn.Workload(domain, tables)))
-    assert compared.gaussian.mechanism.name == "fit-for-use by axis"
+    assert compared.gaussian.mechanism.name == "fit-for-use-by-axis"
     assert compared.plan.epsilon() == pytest.approx(2**0.5, rel=1e-6)
     assert compared.why == "Gaussian noise at delta = 1e-06 would take 2.888 times the epsilon"
 
@@ -653,7 +653,7 @@ def plan():
 
 
 def test_the_zoo_s_own(plan):
-    assert plan.mechanism == "fit-for-use by axis"
+    assert plan.mechanism == "fit-for-use-by-axis"
     check_part(plan.table_part)
     assert Plan.from_json(plan.to_json()).hash == plan.hash
     assert plan.separate_rho > plan.rho
@@ -798,7 +798,7 @@ def test_from_a_specification_on_the_command_line(tmp_path, monkeypatch, capsys,
     main(["release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "out"])
     main(["verify", "out"])
     assert all(check.holds for check in fn.verify(tmp_path / "out").checks)
-    assert json.loads((tmp_path / "out" / "release.json").read_text())["mechanism"]["name"] == "fit-for-use by axis"
+    assert json.loads((tmp_path / "out" / "release.json").read_text())["mechanism"]["name"] == "fit-for-use-by-axis"
 
 
 def test_in_memory_too(plan, rng):

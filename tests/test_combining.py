@@ -116,7 +116,7 @@ def test_releases_planned_by_axis_and_by_level_are_combined(monkeypatch):
         here.setattr(planning, "MAX_DENSE_CELLS_SLOW", 0)
         axes = fn.plan(fn.Workload(domain, tables))
     other = fn.plan(fn.Workload(domain, [fn.table("a", "c", margin=5)]))
-    assert axes.mechanism == "fit-for-use by axis"
+    assert axes.mechanism == "fit-for-use-by-axis"
     check(*(released(p, np.ones(domain.shape, int)) for p in (axes, other)))
     places = fn.Hierarchy(["state", "county"], [("A", "A1"), ("B", "B1"), ("B", "B2"), ("C", "C1")])
     domain = fn.Domain(geo=places, b=fn.Ordered(0, 1))
@@ -125,7 +125,7 @@ def test_releases_planned_by_axis_and_by_level_are_combined(monkeypatch):
         here.setattr(planning, "MAX_DENSE_LEAVES_SLOW", 0)
         tree = fn.plan(fn.Workload(domain, [fn.table("state", "b", margin=3), fn.table("county", margin=4)]))
     other = fn.plan(fn.Workload(domain, [fn.table("county", "b", margin=6)]))
-    assert tree.mechanism == "fit-for-use by level"
+    assert tree.mechanism == "fit-for-use-by-level"
     check(*(released(p, np.ones(domain.shape, int)) for p in (tree, other)))
 
 

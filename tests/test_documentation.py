@@ -20,7 +20,7 @@ PYTHON = (
     {"proven": True, "epsilon": 0.72, "verified": True, "code": "domain.range-reversed"},
 )
 FILES = ("files", {"by_year": [40.0, 60.0]})
-AXES = ("mathematics/product_form", {"kind": "fit-for-use by axis", "close": True, "near": True})
+AXES = ("mathematics/product_form", {"kind": "fit-for-use-by-axis", "close": True, "near": True})
 REPORTED = (
     "report",
     {"first": "reliable", "kept": ["area_by_age.csv", "datapackage.json", "manifest.json"]},

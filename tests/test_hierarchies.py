@@ -660,7 +660,7 @@ def check_by_level(plan, rng):
     rows = rows @ cell_order(plan).astype(object)  # of the cells of the domain
     each = sum((rows[scales == s] ** 2).sum(axis=0) / Fraction(s) ** 2 for s in set(scales.tolist()))
     cost = plan.exact_cost / plan.publication.unit.cost_factor()
-    if plan.mechanism == "fit-for-use by level":
+    if plan.mechanism == "fit-for-use-by-level":
         assert set(each.tolist()) == {cost}  # every record has the same cost
     else:  # scales are rounded up where they are many
         assert max(each.tolist()) <= cost <= max(each.tolist()) * (1 + Fraction(1, 2**80))
@@ -744,7 +744,7 @@ def test_levels_of_uneven_trees_against_dense_algebra(by_class, workload, seed):
     """The less costly one of one scale a level and scales by class, never more than noise on every number."""
     assume(uneven_levels(workload))
     plan = fn.plan(workload)
-    assert plan.mechanism in ("fit-for-use by level", "fit-for-use by place")
+    assert plan.mechanism in ("fit-for-use-by-level", "fit-for-use-by-place")
     assert plan.rho <= plan.table_part.separate_rho * (1 + 1e-8)
     check_by_level(plan, np.random.default_rng(seed))
     best = fn.plan(fn.matrix_workload(workload_matrix(workload), variances=workload_variances(workload)), gap=GAP)
@@ -805,7 +805,7 @@ def test_replaced_records_of_uneven_trees_against_dense_algebra(by_class, worklo
     assume(uneven_levels(workload))
     assume(np.ptp(workload_matrix(workload), axis=1).any())  # no replacement changes the total alone
     plan = fn.plan(workload, unit=fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE))
-    assert plan.mechanism in ("fit-for-use by level", "fit-for-use by place")
+    assert plan.mechanism in ("fit-for-use-by-level", "fit-for-use-by-place")
     check_mechanism(plan, np.random.default_rng(seed))
     rows, scales = strategy_matrix(plan)
     rows = rows @ cell_order(plan).astype(object)
@@ -826,7 +826,7 @@ def test_levels_of_little_information_need_no_noise_that_cannot_be_drawn(by_clas
     tables += [fn.table(a, variance=fn.ByAttribute(a, [1] * n)) for a, n in (("county", 3), ("state", 2))]
     tables += [fn.table("b", "tract", variance=fn.ByAttribute("tract", [1, 1, 1, 400, 1]))]
     plan = fn.plan(fn.Workload(domain, tables))
-    assert plan.mechanism == "fit-for-use by place"
+    assert plan.mechanism == "fit-for-use-by-place"
     assert plan.gap < 1e-2
     check_by_level(plan, rng)
 
@@ -839,7 +839,7 @@ def test_weights_of_places_known_from_others_stay_above_rounding(by_class, rng):
     tables += [fn.table("b", "tract", variance=fn.ByAttribute("tract", [1] * 7 + [400] * 2))]
     tables += [fn.table("tract", variance=fn.ByAttribute("tract", [1] * 8 + [30]))]
     plan = fn.plan(fn.Workload(domain, tables))
-    assert plan.mechanism == "fit-for-use by place"
+    assert plan.mechanism == "fit-for-use-by-place"
     assert plan.rho < plan.table_part.separate_rho
     check_by_level(plan, rng)
 
@@ -856,7 +856,7 @@ def test_levels_of_uneven_trees_with_further_options(by_level, options, rng):
     tables = [fn.table(*a, margin=9), fn.table("county", "b", margin=4), fn.table("tract", margin=3)]
     tables += [fn.all_tables(1, a, "state", margin=7)]
     plan = fn.plan(fn.Workload(domain, tables), **options)
-    assert plan.mechanism in ("fit-for-use by level", "fit-for-use by place")
+    assert plan.mechanism in ("fit-for-use-by-level", "fit-for-use-by-place")
     check_by_level(plan, rng)
     if "unit" not in options:
         assert plan.rho == pytest.approx(float(plan.publication.budget.gaussian_rho), rel=1e-6)
@@ -898,7 +898,7 @@ def test_targets_that_vary_by_place():
     size = dict(zip([row[1] for row in geo.places], COUNTED[geo.tree.above(0)].tolist(), strict=True))
     targets = {code: 10.0 if n < 10 else 25.0 if n < 60 else 40.0 for code, n in size.items()}
     plan = fn.plan(by_place(fn.ByAttribute("county", targets)))
-    assert plan.mechanism in ("fit-for-use by level", "fit-for-use by place")
+    assert plan.mechanism in ("fit-for-use-by-level", "fit-for-use-by-place")
     assert [len(x) for x in plan.estimation.problem.tree.counts] == [1, 8, 8]  # two states are equal
     margins = plan.table_margins("county", 0.95)
     assert (margins <= np.array(list(targets.values())) * (1 + EXACT)).all()
@@ -1090,7 +1090,7 @@ def test_levels_with_very_different_targets(variances):
         fn.table("county", "b", variance=county),
     ]
     plan = fn.plan(fn.Workload(domain, tables))
-    assert (plan.mechanism, plan.relaxation <= 1) == ("fit-for-use by level", True)
+    assert (plan.mechanism, plan.relaxation <= 1) == ("fit-for-use-by-level", True)
     assert plan.gap <= 1e-3  # one level decides
 
 
@@ -1116,7 +1116,7 @@ def test_what_budgets_by_hand_cost(by_level, margins, is_uniform):
     tables += [] if county_total is None else [fn.table("county", margin=county_total)]
     domain = fn.Domain(geo=geo, age=fn.Ordered(0, 9), sex=fn.Ordered(0, 1))
     plan = fn.plan(fn.Workload(domain, tables)).groups[0]
-    assert plan.mechanism.name == ("fit-for-use" if is_uniform else "fit-for-use by level")
+    assert plan.mechanism.name == ("fit-for-use" if is_uniform else "fit-for-use-by-level")
     rho, *times = BY_HAND[margins]
     assert plan.rho == pytest.approx(rho, rel=1e-4)
     assert [x / plan.rho for x in budgets.separate_budgets_rho(plan).values()] == pytest.approx(times, rel=1e-3)
@@ -1198,7 +1198,7 @@ def test_what_is_not_planned_by_level():
     workload = fn.Workload(fn.Domain(many), tables)
     with refused("plan.gaussian-plan-exceeds-cap"):
         fn.plan(workload, cap=fn.Budget(rho=1e-5))
-    assert fn.plan(workload).mechanism == "fit-for-use by level"
+    assert fn.plan(workload).mechanism == "fit-for-use-by-level"
     wide = fn.Workload(fn.Domain(geo=uneven([[900, 1], [400]], LEVELS)), tables)
     with refused("plan.gap-not-reached"):
         fn.plan(wide, gap=1e-6)
@@ -1251,7 +1251,7 @@ def test_replaced_records_of_many_places():
     tables = [fn.table("age", "sex", margin=60), fn.table("state", "age", "sex", margin=50)]
     tables += [fn.table("county", "sex", margin=30), fn.table("tract", margin=20)]
     plan = fn.plan(fn.Workload(domain, tables), unit=SWAP)
-    assert plan.mechanism == "fit-for-use by level"
+    assert plan.mechanism == "fit-for-use-by-level"
     assert plan.gap < 0.1
     added = fn.plan(fn.Workload(domain, tables))
     assert 1.8 * added.bound < plan.bound <= plan.cost_squared < 2.2 * added.cost_squared
@@ -1270,7 +1270,7 @@ def test_replaced_records_of_places_with_targets_of_their_own(by_level):
         fn.table("county", "sex", margin=targets),
     ]
     plan = fn.plan(fn.Workload(fn.Domain(geo=geo, sex=TWO), tables), unit=SWAP)
-    assert plan.mechanism == "fit-for-use by place"
+    assert plan.mechanism == "fit-for-use-by-place"
     assert plan.gap < 0.1
     parsed = fn.Plan.from_json(plan.to_json())
     assert (parsed.bound, parsed.exact_cost) == (plan.bound, plan.exact_cost)
@@ -1324,7 +1324,7 @@ def test_where_one_weight_a_level_is_costly_places_are_planned_jointly():
         plan = fn.plan(workload, gap=gap)
         assert plan.mechanism == "fit-for-use"
         assert plan.rho < by_level_plan.rho / 1.05
-    assert fn.plan(workload, gap=0.2).mechanism == "fit-for-use by level"
+    assert fn.plan(workload, gap=0.2).mechanism == "fit-for-use-by-level"
 
 
 def test_too_many_different_places_are_refused(by_class, monkeypatch):
@@ -1347,9 +1347,9 @@ def test_too_many_different_places_are_refused(by_class, monkeypatch):
     ],
 )
 def test_plans_by_place_that_measure_something_else_are_refused(change):
-    plan = fn.plan(zoo.REQUESTS["fit-for-use by place"]())
+    plan = fn.plan(zoo.REQUESTS["fit-for-use-by-place"]())
     (part,) = plan.groups
-    assert part.mechanism.name == "fit-for-use by place"
+    assert part.mechanism.name == "fit-for-use-by-place"
     with pytest.raises(PlanError):
         replace(part, strategy=change(part.strategy))
 

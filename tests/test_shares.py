@@ -467,7 +467,7 @@ def test_wide_and_narrow_integers_say_the_same(plan, tmp_path, without_noise):
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("name", ["fit-for-use", "fit-for-use by level", "fit-for-use by place", "fit-for-use by axis"])
+@pytest.mark.parametrize("name", ["fit-for-use", "fit-for-use-by-level", "fit-for-use-by-place", "fit-for-use-by-axis"])
 def test_every_kind_of_gaussian_noise_releases_shares(name, rng):
     """Noise drawn in parts of records gives the tables of a release in records with correspondingly fewer."""
     request = zoo.REQUESTS[name]()
@@ -481,10 +481,10 @@ def test_every_kind_of_gaussian_noise_releases_shares(name, rng):
 
 def test_sums_of_places_stay_in_64_bits_where_there_are_few_records_in_public(tmp_path):
     """Weighted sums have the bits that the parts of the records leave: as exact as for more records."""
-    request = zoo.REQUESTS["fit-for-use by place"]()
+    request = zoo.REQUESTS["fit-for-use-by-place"]()
     few = replace(request.source, max_records=10**6, outside_domain="drop")
     plan, usual = (fn.plan(replace(request, unit=BY_SHARES, source=x)) for x in (few, request.source))
-    assert (plan.mechanism, usual.mechanism) == ("fit-for-use by place",) * 2
+    assert (plan.mechanism, usual.mechanism) == ("fit-for-use-by-place",) * 2
     assert plan.rho == pytest.approx(usual.rho, rel=1e-6)
     assert any((k > 1).any() for g in plan.strategy.groups for k in g.factors)
     data = pa.table({"pid": ["x", "x"], "b": [0, 1], "geo": ["1-3", "2-7"]})

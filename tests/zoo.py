@@ -709,9 +709,9 @@ QUESTIONS = {
 
 REQUESTS = {
     "fit-for-use": lambda: fn.Publication(WORKLOADS["crossed"]()),
-    "fit-for-use by level": lambda: fn.Publication(many_places()),
-    "fit-for-use by place": lambda: fn.Publication(many_places(has_targets=True)),
-    "fit-for-use by axis": lambda: fn.Publication(many_cells()),
+    "fit-for-use-by-level": lambda: fn.Publication(many_places()),
+    "fit-for-use-by-place": lambda: fn.Publication(many_places(has_targets=True)),
+    "fit-for-use-by-axis": lambda: fn.Publication(many_cells()),
     "pure-fit-for-use": lambda: fn.Publication(WORKLOADS["marginals"](), privacy="pure"),
     "projection": lambda: fn.Publication(
         WORKLOADS["marginals"](), small_database=fn.SmallDatabase(40), budget=fn.Budget(epsilon=1.0, delta=1e-6)

@@ -21,12 +21,11 @@ from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.pages.charts import Lines, Strips, chart
 from fitnoise.interfaces.render import readable
 from fitnoise.interfaces.reports.plans import table_label, warned
-from fitnoise.kernel.conditions import Condition
 from fitnoise.kernel.units import Pattern, PrivacyUnit
 from fitnoise.messages import Message, Translator, ValueKind, translator
 from fitnoise.planning.ranges import summarised_tables
 from fitnoise.reading.bands import Band, Bands
-from fitnoise.reading.description import left_out
+from fitnoise.reading.description import condition_message, left_out
 from fitnoise.reading.layouts import Heading, Label, Tabled, TableLayout, publication_of, releases
 from fitnoise.reading.refusals import missing_package
 from fitnoise.reporting import Report, distinct_heading
@@ -46,22 +45,11 @@ MARKS = {Band.RELIABLE: "", Band.CARE: "†", Band.WIDE: "‡"}
 BANDS = {Band.RELIABLE: "page.band.reliable", Band.CARE: "page.band.care", Band.WIDE: "page.band.wide"}
 """The id of the name of each band."""
 
-BOUNDS = {
-    "at_least": "page.condition.at_least",
-    "above": "page.condition.above",
-    "at_most": "page.condition.at_most",
-    "below": "page.condition.below",
-}
-"""The id of the text of each bound of a condition."""
-
 FIGURE_SPACE = "\u2007"
 """A space as wide as a digit: padding before the margins of a column, so that all of them are equally wide."""
 
 PLAIN_HEADINGS = ("each", "query", "ranges", "groups", "count", "sum", "mean")
 """Views whose columns are headed by the attribute's name alone: their labels say the rest."""
-
-MAX_CODES_IN_TEXT = 8
-"""The largest number of codes of a condition that are written out."""
 
 WRITTEN = "fitnoise.interfaces.pages"
 
@@ -243,19 +231,6 @@ def merged(language: Translator, unit: PrivacyUnit) -> str:
     return language.translate("page.universe.merged", unit=unit.name, names=quoted(language, unit.sum_within_unit))
 
 
-def condition(language: Translator, record_condition: Condition) -> str:
-    """Return the condition of counted records in a language; values as the specification has them."""
-    bounds = [language.translate(BOUNDS[key], value=x) for key, x in record_condition.bounds.items()]
-    if bounds:
-        values = join(language, "page.list.and", bounds)
-    else:
-        shown = [repr(c) if isinstance(c, str) else str(c).lower() for c in record_condition.codes[:MAX_CODES_IN_TEXT]]
-        more = len(record_condition.codes) - len(shown)
-        values = join(language, "page.list.or", shown)
-        values = language.translate("page.condition.more", values=values, n=language.number(more)) if more else values
-    return language.translate("page.condition.is", name=repr(record_condition.column), values=values)
-
-
 def fragment(name: str, language: str = "en", **context: Any) -> Markup:
     """Return one of the fragments, filled in.
 
@@ -381,7 +356,7 @@ def notes(table: TableLayout, language: Translator, tabled: Tabled, bands: Bands
 def _universe(workload: Workload, name: str, plan: Plan, language: Translator) -> Iterator[str]:
     """Yield the sentences about the records that a table counts."""
     source, unit = plan.publication.source, plan.publication.unit
-    conditions = [condition(language, c) for c in source.conditions]
+    conditions = [language.write(condition_message(c)) for c in source.conditions]
     dropped = left_out(plan).get("left_out")
     table = workload[name]
     left = uncounted(table, workload.domain)

@@ -473,7 +473,7 @@ class LevelEstimation(TreeEstimation):
 class LevelMechanism(GaussianMechanism):
     """The least cost of one noise scale for each level and margin that meets every target."""
 
-    name = "fit-for-use by level"
+    name = "fit-for-use-by-level"
     family = "levels and sectors"
     optimal = False
 

@@ -268,7 +268,7 @@ def classes(strategy: TreeStrategy) -> TreeQuotient:
 class PlaceMechanism(LevelMechanism):
     """The least cost of noise scales by class of place that meets every target."""
 
-    name = "fit-for-use by place"
+    name = "fit-for-use-by-place"
     family = "places and sectors"
     equal_cost = Message("report.profile.as_costliest_place")
 

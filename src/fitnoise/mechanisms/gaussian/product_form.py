@@ -534,7 +534,7 @@ def rescaled(strategy: ProductStrategy, factor: float, *, up: bool) -> ProductSt
 class ProductMechanism(GaussianMechanism):
     """The least cost, in product form, that meets every target."""
 
-    name = "fit-for-use by axis"
+    name = "fit-for-use-by-axis"
     equal_cost = Message("report.profile.as_costliest")
     family = "product form"
     optimal = False
