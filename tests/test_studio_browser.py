@@ -186,6 +186,11 @@ def load(path):
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
+FINISHED = """() => !document.querySelector("[id^=stop-]")
+    && (!document.querySelector("#where dl") || document.querySelector("#where a, #where .wrong"))"""
+"""No job of the page runs, and its release has ended."""
+
+
 @pytest.mark.slow
 def test_the_tutorial_is_done_as_it_is_written(page, tmp_path):
     """And its pictures are of what there is now."""
@@ -198,8 +203,11 @@ def test_the_tutorial_is_done_as_it_is_written(page, tmp_path):
     old = []
 
     def compared(name):
+        page.wait_for_function(FINISHED, timeout=120_000)
         picture_path = TUTORIAL.parent / name
         if os.environ.get("FITNOISE_PICTURES") == "anew":
+            page.wait_for_timeout(5_000)  # for the reply to the last button
+            page.wait_for_function(FINISHED, timeout=120_000)
             picture_path.write_bytes(picture(page))
             return
         for _ in range(50):  # what the server still sends may come a little later
