@@ -14,8 +14,9 @@ from fitnoise.kernel.codings import as_python
 class ByValue:
     """A number that depends on the value of one attribute.
 
-    attribute: The name of the attribute. values: One number per value, in order; or a mapping value → number. default:
-    The number for values that the mapping leaves out.
+    attribute: The name of the attribute.
+    values: One number per value, in order; or a mapping value → number.
+    default: The number for values that the mapping leaves out.
     """
 
     attribute: str

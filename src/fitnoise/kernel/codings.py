@@ -432,7 +432,7 @@ class Steps:
                 "too-many-ranges",
                 f"The amount has {len(set(self.classes))} different ranges, by the values of {self.attribute!r}.",
                 f"It may have at most {MAX_RANGES} different ranges.",
-                "Give classes of similar size one range.",
+                f"Give one range to values of {self.attribute!r} whose amounts are of similar size.",
                 "No attribute was made.",
             )
         for steps in self.classes:

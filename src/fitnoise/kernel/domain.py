@@ -1336,7 +1336,8 @@ def _rows_of_frame(frame: Any, levels: tuple[str, ...]) -> list[tuple[Code, ...]
 class HierarchyLevel(Attribute):
     """One level of a hierarchy: a record lies in the place that holds its leaf. Domains make it; see `Domain`.
 
-    hierarchy: The hierarchy. depth: The depth of the level, 0 at the top.
+    hierarchy: The hierarchy.
+    depth: The depth of the level, 0 at the top.
     """
 
     kind: ClassVar[str] = "level"

@@ -571,7 +571,8 @@ class Quote:
 class _Chain(list[LedgerEntry]):
     """Verified entries, oldest first, with two indices: a ledger of many answers is read in linear time.
 
-    by_digest: each entry by its digest. answers: each entry of answers by the digest of its charge.
+    by_digest: each entry by its digest.
+    answers: each entry of answers by the digest of its charge.
     """
 
     def __init__(self) -> None:

@@ -227,7 +227,7 @@ def _refuse_other(order: Order, ledger: Ledger, entry: LedgerEntry) -> None:
             "entry-not-unfinished",
             f"Entry {entry.sequence} is not an unfinished charge of this plan.",
             "It is for another plan or another price, or its answers were drawn.",
-            "Release without an unfinished charge, or give the entry of this plan that has no answers.",
+            "Repeat the release, or give measure the entry of this plan that has no answers.",
             "Nothing was measured and nothing was charged.",
         )
 

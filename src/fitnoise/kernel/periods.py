@@ -35,7 +35,8 @@ _NOTHING: Final = "Nothing was drawn and nothing was charged."
 class Series:
     """An order that is measured period by period.
 
-    order: The complete order, which is charged. attribute: The attribute whose cells are the periods, in order of time.
+    order: The complete order, which is charged.
+    attribute: The attribute whose cells are the periods, in order of time.
 
     Raises:
         PlanError: The order is not one strategy of sectors in which the attribute is structured.

@@ -23,9 +23,10 @@ from fitnoise.kernel.codings import MAX_RANGE_CELLS, Code, Codes, as_python, ref
 class ListedTree:
     """Nested levels of places: every place lies in one place of the level above.
 
-    levels: The names of the levels, from the top down. rows: The code of every leaf on every level. Leaves of one place
-    are consecutive, on every level, so that a place is a slice of leaves. codes: The codes of the places of every
-    level.
+    levels: The names of the levels, from the top down.
+    rows: The code of every leaf on every level. Leaves of one place are consecutive, on every level, so that a place is
+    a slice of leaves.
+    codes: The codes of the places of every level.
     """
 
     levels: tuple[str, ...]
@@ -117,9 +118,9 @@ class ListedTree:
 class RegularTree:
     """A tree with equally many places in all places of a level: it stores these numbers, and lists nothing.
 
-    levels: See `ListedTree`. children: The number of places of the first level, then the number in each place of the
-    level above. The code of a place is that of the place above, and its number there. Numbers start at 1, in as many
-    digits as the last one needs.
+    levels: See `ListedTree`.
+    children: The number of places of the first level, then the number in each place of the level above. The code of a
+    place is that of the place above, and its number there. Numbers start at 1, in as many digits as the last one needs.
     """
 
     levels: tuple[str, ...]

@@ -37,7 +37,8 @@ class Form(StrEnum):
 class Selection:
     """Values of an attribute, as they were written; their cells depend on the attribute.
 
-    form: The notation. items: The values; for a range its two ends.
+    form: The notation.
+    items: The values; for a range its two ends.
     """
 
     form: Form

@@ -629,7 +629,7 @@ class DataSource:
         where: The condition on records to be counted, by their own columns: {column: value, values or bounds}. An
             example is {"country": "SI", "year": {"at_least": 2020, "below": 2025}, "kind": ["a", "b"]}. A record must
             meet all of it; a missing value meets nothing. The condition does not change the people that the data
-            describe: the account stays.
+            describe, so the account stays.
 
     Raises:
         SpecError: One of these values breaks its rule.

@@ -53,8 +53,9 @@ _MAX_TABLES_IN_MESSAGE = 20
 class Database:
     """A database, and the way to connect to it.
 
-    what: The description for messages, without the database's address or its user. shared: True if a connection goes
-    back to other users, who must not find a changed session.
+    engine: The caller's engine of SQLAlchemy, or the one that an address makes.
+    dialect: The differences of the engine from others.
+    shared: True if the engine is the caller's. Its other users must not get a connection whose session was changed.
     """
 
     engine: sa.Engine
@@ -63,7 +64,7 @@ class Database:
 
     @property
     def what(self) -> str:
-        """The database, for messages."""
+        """The database, for messages, without its address or its user."""
         return f"the {self.dialect.label} database"
 
     @contextlib.contextmanager
@@ -106,9 +107,10 @@ class Database:
 class DatabaseSession(Columns):
     """A connection, and the table whose records are counted: its columns, and their contents, by the schema.
 
-    kinds: The kind and the schema's name of each type; the kind is `None` for another type. relation: The table, in
-    SQL. pages: The approximate number of pages, where the table can be read in pieces. location: Its schema and its
-    name.
+    kinds: The kind and the schema's name of each type; the kind is `None` for another type.
+    relation: The table, in SQL.
+    pages: The approximate number of pages, where the table can be read in pieces.
+    location: Its schema and its name.
     """
 
     connection: sa.Connection

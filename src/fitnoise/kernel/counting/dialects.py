@@ -8,7 +8,7 @@ collation, session, sample or time. So every expression here obeys four rules:
 * It reads numbers only from columns of numbers, and infinite numbers and NaN are outside the domain.
 * It names columns with their table, so that no alias hides one.
 
-An engine is admitted by a trial in its own session (`trial`), not by its entry here.
+An engine is admitted by a trial in its own session (`refuse_unless_right`), not by its entry here.
 """
 
 from __future__ import annotations
@@ -87,40 +87,56 @@ They were measured on PostgreSQL, whose groups above some hundred thousand go to
 class Dialect:
     """The form in which one engine states each expression that every engine can compute.
 
-    name: The name in SQLAlchemy; also: the names that further packages have for it. label: The name in messages.
+    name: The name in SQLAlchemy; also: the names that further packages have for it.
+    label: The name in messages.
     marks: The marks around names; the second is doubled inside.
 
     Templates, {c} a column, {x} an expression, {v} a number, {h} bytes and {u} characters in hexadecimal:
 
-    text: A column of texts, to be compared byte by byte. code: The text to compare it with. letters: A text.
-    truth: 1, 0 or NULL. int64: An integer of 64 bits. double, decimal: A column as a double; NULL without a double.
-    nothing: The condition that a column of decimals holds no number. constant: A double. count: The number of records,
-    as 64 bits.
+    text: A column of texts, to be compared byte by byte.
+    code: The text to compare it with.
+    letters: A text.
+    truth: 1, 0 or NULL.
+    int64: An integer of 64 bits.
+    double, decimal: A column as a double; NULL without a double.
+    nothing: The condition that a column of decimals holds no number.
+    constant: A double.
+    count: The number of records, as 64 bits.
     added: The exact sum of any number of integers of 64 bits. An engine whose sum has 64 bits uses a longer type.
 
-    types: The types to which a column of each kind can be cast, for the trial. odd: Numbers for the trial, by kind,
-    with their description. They are not finite, or would not survive a cast. dual: The source of a row of literals.
+    types: The types to which a column of each kind can be cast, for the trial.
+    odd: Numbers for the trial, by kind, with their description. They are not finite, or would not survive a cast.
+    dual: The source of a row of literals.
 
-    digits: An integer as a text. joined: Two texts, {a} and {b}, as one. digest: The MD5 of the output of `text`, in
-    hexadecimal. It is empty where the engine has none of UTF-8. bytes: The length of the output of `text`. person_key:
-    The expression that distinguishes persons, where an engine sorts long texts badly. start: The first {n} bytes of the
-    output of `text`, for the same purpose. longest: The length in bytes that every code must be below. integral: A
-    finite number without its fraction, or the nearest integer.
+    digits: An integer as a text.
+    joined: Two texts, {a} and {b}, as one.
+    digest: The MD5 of the output of `text`, in hexadecimal. It is empty where the engine has none of UTF-8.
+    bytes: The length of the output of `text`.
+    person_key: The expression that distinguishes persons, where an engine sorts long texts badly.
+    start: The first {n} bytes of the output of `text`, for the same purpose.
+    longest: The length in bytes that every code must be below.
+    integral: A finite number without its fraction, or the nearest integer.
 
-    part: The part {p}, by name, that is read off a date. hour: The part of a date with a time. dated, stamped: A date,
-    and a date with a time, for the trial. finest: The digits after the second in the text of the last moment of a day.
-    days: The first and the last date that exists. stamps: The names of types that have a time and no zone. texts: The
-    names of types of texts that SQLAlchemy does not recognise as such.
+    part: The part {p}, by name, that is read off a date.
+    hour: The part of a date with a time.
+    dated, stamped: A date, and a date with a time, for the trial.
+    finest: The digits after the second in the text of the last moment of a day.
+    days: The first and the last date that exists.
+    stamps: The names of types that have a time and no zone.
+    texts: The names of types of texts that SQLAlchemy does not recognise as such.
 
-    empty: True if the engine has an empty text. sets: True if one scan counts several tables (GROUPING SETS). listed:
-    True if rows of literals are one list (VALUES); otherwise the engine would plan each SELECT for itself. streams:
-    True if records are read out and coded here. Engines in the own process that sort in order to group need this.
+    empty: True if the engine has an empty text.
+    sets: True if one scan counts several tables (GROUPING SETS).
+    listed: True if rows of literals are one list (VALUES); otherwise the engine would plan each SELECT for itself.
+    streams: True if records are read out and coded here. Engines in the own process that sort in order to group need
+    this.
     at_once: True if the rows, which are counts, are handed over in one piece: one processor would serve a cursor.
-    located: The column with the position of a record. page: The position at which page {n} begins, where an engine can
-    read some pages of a table. pages: A query, with :schema and :name, for the number of pages of a table; 0 if it is
-    read completely.
-    isolation: The isolation level, in SQLAlchemy's terms. session: Statements that run first. ending: The end of the
-    statement.
+    located: The column with the position of a record.
+    page: The position at which page {n} begins, where an engine can read some pages of a table.
+    pages: A query, with :schema and :name, for the number of pages of a table; 0 if it is read completely.
+    isolation: The isolation level, in SQLAlchemy's terms.
+    session: Statements that run first.
+    ending: The end of the statement.
     columns: A query, with :schema and :name, for the names of the columns in order, where SQLAlchemy mistakes some.
     state: A query, with :schema and :name, whose answer changes when records change. It is for engines whose statement
     may see several states of a table.

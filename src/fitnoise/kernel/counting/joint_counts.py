@@ -260,7 +260,7 @@ def joint_tables(
 class _JointTableSearch:
     """The state of `joint_tables`. Attributes are numbers; sets of them are bits of an integer.
 
-    left: The sets that no table holds yet.
+    uncovered: The sets that no table holds yet.
     beyond: For every set of attributes, the attributes by which it becomes one of these.
     """
 
@@ -280,7 +280,7 @@ class _JointTableSearch:
                     self.beyond.setdefault(s ^ 1 << a, set()).add(a)
 
     def grow(self, start: int, attributes: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Return the attributes of a table around a set, and the sets that it holds, which are removed from `left`."""
+        """Return the attributes of a table around a set, and the sets that it holds, removed from `uncovered`."""
         if not 0 < len(attributes) <= _MAX_MARGIN_ATTRIBUTES:
             self.uncovered.remove(start)
             return list(attributes), [start]

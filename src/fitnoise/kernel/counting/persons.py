@@ -117,7 +117,7 @@ class PersonSelector:
     """The records of persons in any order, and the choice of the counted ones.
 
     Args:
-        most: The largest number of counted records of each person; `None` for all, in shares.
+        max_records: The largest number of counted records of each person; `None` for all, in shares.
         names: The attributes of the first cells of a record, by which records are put in order.
         pattern: The pattern to which the counted records of a person keep.
         merge: The amounts that are added up, with their codings; records come with the cells of `uncut` ones.

@@ -67,8 +67,8 @@ class SqlRecords(Records):
     """Files, or a table of a DuckDB file: `reader` is SQL, run after the statements of `setup`.
 
     texts: Positions of text columns, in tables with columns of other types; for CSV, only columns from folder names.
-    moving: Positions of columns that a random function or the clock generates. paths: Files whose change during
-    counting is refused.
+    moving: Positions of columns that a random function or the clock generates.
+    paths: Files whose change during counting is refused.
     """
 
     what: str

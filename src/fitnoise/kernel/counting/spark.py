@@ -220,7 +220,8 @@ class Spark:
 class SparkTable(Columns):
     """The counted records: their columns, and the contents of these, by the schema.
 
-    kinds: The kind and the schema's name of each type; the kind is `None` for another type. name: The table, in SQL.
+    kinds: The kind and the schema's name of each type; the kind is `None` for another type.
+    name: The table, in SQL.
     frame: The DataFrame that is stored under that name when it is needed, with columns c0, c1, …; `None` for a table.
     """
 

@@ -86,8 +86,9 @@ Fetch = Callable[[str], Iterable[Sequence[Sequence[Any]]]]
 @final
 @dataclass(frozen=True)
 class Field:
-    """A column as an attribute reads it. column: SQL for it, in a relation called `source`.
+    """A column as an attribute reads it.
 
+    column: SQL for it, in a relation called `source`.
     read: The part that is read off its dates; `None` for its values.
     """
 

@@ -27,7 +27,7 @@ Products are rounded down, and the cut parts are added to the bound. So are the 
 **Drawing** is `fitnoise.kernel.noise.by_distance`, by rejection: no row is ever formed. A try succeeds with probability
 N_i / (T max Z), T = Σ_x α^d(0,x) over all integer points x. Of two results the larger probability is at most max N /
 min N times the other. If Φ Z is constant, this factor is proven to be 1 except for some 10⁻¹⁴. Then the number of tries
-reveals nothing about i beyond this (`even`). A question takes no mechanism for which `even` is False.
+reveals nothing about i beyond this (`is_constant_time`). A question takes no mechanism for which that is False.
 
 **Source.** ElSalamouny, Chatzikokolakis, Palamidessi, POST 2013, definition 7. The form without a table is of this
 project.
@@ -61,7 +61,8 @@ TRIES_LIMIT = 1000
 """The largest average number of tries of one answer."""
 
 MAX_ROW_SUM_RATIO = 1 + Fraction(1, 2**30)
-"""The largest ratio of row sums, and so of the average numbers of tries of two results, for which `even` is True."""
+"""The largest ratio of row sums, and so of the average numbers of tries of two results, for which
+`is_constant_time` is True."""
 
 MAX_ALPHA = 1 - Fraction(1, 2**40)
 
