@@ -2,7 +2,7 @@
 
 An operator is a real m × n matrix known by its structure: `shape`, `mv` (apply to a vector) and `T` (its adjoint). All
 other quantities (`dense`, `gram`, `column_norms`, …) are rules in :mod:`fitnoise.algebra.rules`. Classes here are final
-and frozen. They hold integers if the queries are counts. A new class costs three lines in the test zoo.
+and frozen. They hold integers if the queries are counts. A new class costs three lines in the examples of the tests.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fitnoise.kernel.arrays import Array
 class Operator(abc.ABC):
     """A real m × n matrix, by structure.
 
-    **Guarantees** (checked for every member of the zoo)
+    **Guarantees** (the tests check them for an example of every class)
         * `mv` is linear and agrees with `rules.dense`.
         * ⟨y, A x⟩ = ⟨Aᵀ y, x⟩ for all x and y.
         * `A.T.T` acts as `A`, and `A.T.shape` is `A.shape` reversed.

@@ -232,7 +232,7 @@ class ObjectivePoint:
     def start(
         cls, basis: Floats, scaled: Floats, covariance: Floats, reading: AlgorithmVariant
     ) -> ObjectivePoint | None:
-        """Return the objective at Σ for t₁ = t₂ = 1; None if `moved` returns None."""
+        """Return the objective at Σ for t₁ = t₂ = 1; None if `at_covariance` returns None."""
         eye = np.eye(len(basis))
         return cls(basis, scaled, eye, 1.0, 1.0, reading).at_covariance(covariance)
 

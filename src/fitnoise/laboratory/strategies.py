@@ -242,13 +242,13 @@ def profile(strategy: Matrix) -> Array:
 
 
 def profile_equivalent(a: Matrix, b: Matrix) -> bool:
-    """Return True if two strategies have one profile; the one of lower sensitivity is then better for every query.
+    """Return True if two strategies have equal profiles AᵀA; the one of lower sensitivity is better for every query.
 
-    The comparison is exact for whole numbers, and to a relative 1e-9 otherwise. Strategies of different numbers of rows
-    can be equivalent.
+    The comparison is exact for whole numbers whose profile fits 64 bits, and to a relative 1e-9 otherwise. Strategies
+    of different numbers of rows can be equivalent.
 
     Raises:
-        WorkloadError: One is not a matrix of finite numbers, or they are about different numbers of cells.
+        WorkloadError: One is not a matrix of finite numbers, or they have different numbers of cells (columns).
 
     Source: Definition 4.10.
     """
@@ -613,7 +613,7 @@ class _NodeSums:
         self.counts, self.gram = self._above(np.ones(len(gram)), gram)
 
     def _above(self, s: Floats, g: Floats) -> tuple[Floats, Floats]:
-        """Return sums over the children of each node."""
+        """Return s and G summed over the children of each node."""
         starts = np.arange(0, len(s), self.branching)
         return np.add.reduceat(s, starts), np.add.reduceat(np.add.reduceat(g, starts, axis=0), starts, axis=1)
 

@@ -39,7 +39,8 @@ class SearchOptions:
 
     gap: Relative distance value/bound − 1 that the plan must certify; None aims at 1e-6 and reports what was reached.
     refine: True to choose, among the plans of least cost, one whose records below the highest cost also cost least.
-    start: Part of an earlier plan for similar tables, where the search starts. device: The device for dense matrices.
+    start: Part of an earlier plan for similar tables, where the search starts.
+    device: The device for dense matrices.
     seconds: Time limit of the search for Laplace noise, which keeps the best plan found; other plans refuse it.
     """
 
@@ -77,7 +78,7 @@ class PlanPart(abc.ABC):
 
     @abc.abstractmethod
     def limits(self, index: int) -> tuple[CostLimit, ...]:
-        """Return the limits on the privacy cost of this part alone. place: The index of its design in the order."""
+        """Return the limits on the privacy cost of this part alone. index: The index of its design in the order."""
 
 
 class Estimation(Protocol):

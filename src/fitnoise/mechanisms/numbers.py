@@ -33,8 +33,9 @@ SUM_OF_ALL = -1
 class TableNumbers:
     """P numbers of one table, or sums of such numbers.
 
-    part: The tables. table: The index of the table in the workload. indices: The row along each of its columns, or
-    SUM_OF_ALL, (columns, P).
+    part: The tables.
+    table: The index of the table in the workload.
+    indices: The row along each of its columns, or SUM_OF_ALL, (columns, P).
     """
 
     part: SectorTablesPart
@@ -159,7 +160,9 @@ def by_sector(left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats
 class WeightedSums:
     """Weighted sums of numbers of one table: P numbers in J sums.
 
-    numbers: The numbers, (P,). sums: The index of the sum that contains each number, (P,). factors: The weights, (P,).
+    numbers: The numbers, (P,).
+    sums: The index of the sum that contains each number, (P,).
+    factors: The weights, (P,).
     """
 
     numbers: TableNumbers

@@ -130,7 +130,7 @@ class SectorTables(RebuiltTables):
     Args:
         part: The tables and their sectors.
         thetas: The values of each sector, (n_a for a in S…, k); absent sectors are 0.
-        known: A cache of routes, for repeated use with the same tables.
+        known_sectors: A cache of routes, for repeated use with the same tables.
     """
 
     def __init__(

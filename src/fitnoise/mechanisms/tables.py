@@ -36,9 +36,12 @@ MAX_RHO = Fraction(10**100)
 class TablePart(PlanPart):
     """Tables, and the certified design that answers them.
 
-    mechanism: The mechanism that answers the tables. publication: The request for these tables. strategy: The integers
-    to measure, with their noise scales. evidence: Dual weights that prove the bound. status: The sentences on the
-    end of the optimisation. setting: The index and the temperature of a small database; None for other tables.
+    mechanism: The mechanism that answers the tables.
+    publication: The request for these tables.
+    strategy: The integers to measure, with their noise scales.
+    evidence: Dual weights that prove the bound.
+    status: The messages on the end of the optimisation.
+    setting: The index and the temperature of a small database; None for other tables.
 
     **Guarantees**
         * `exact_cost` is the exact cost of `strategy` for one protected unit.

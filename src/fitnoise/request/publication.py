@@ -194,7 +194,7 @@ class Objective:
     Attributes:
         goal: Fit-for-use (default) minimises the privacy cost Δ² at which every number meets its own target. Total
             error minimises the cost at which only the weighted total does, Σ ω var ≤ Σ ω c. This is as in the matrix
-            mechanism: CA, wCA-I and wCA-II are the three weights. The hybrid minimises Δ² + λ Σ ω var while every
+            mechanism, whose CA, wCA-I and wCA-II are the three weights. The hybrid minimises Δ² + λ Σ ω var while every
             number meets its target.
         weights: ω; every published number counts.
         total_error_weight: λ > 0, for a hybrid and only for it: the value of a unit of weighted variance, in people²,

@@ -768,7 +768,7 @@ def ky_fan_upper(queries: Floats, factor: Floats, k: int) -> float:
             "noise-factor-singular",
             "The factor of the noise is singular.",
             "",
-            "Give a factor with independent columns.",
+            "Give a factor of full rank.",
             "Nothing was proven.",
         )
     inside = axes.T @ queries

@@ -443,7 +443,7 @@ def _drop_duplicates(candidates: list[tuple[float, Floats]]) -> list[tuple[float
 def _checked(
     information: sp.csr_array, shares: sp.csr_array, numbers: ArrayLike
 ) -> tuple[sp.csr_array, sp.csr_array, Floats]:
-    """Return the matrices without the sectors that no table uses."""
+    """Return information and shares without the sectors that no table uses, and the numbers."""
     n, u = sp.csr_array(information).astype(np.float64), sp.csr_array(shares).astype(np.float64)
     c = np.asarray(numbers, dtype=np.float64)
     if n.shape[0] != u.shape[1] or c.shape != u.shape[:1] or not c.size:

@@ -120,7 +120,8 @@ class PIdentityStatus(StrEnum):
 class Queries:
     """Tables of queries about the same n cells, with a positive number for every query.
 
-    operators: R_i (m_i, n). numbers: (m_i,) each, the weights of a total or the targets of a worst ratio.
+    operators: R_i (m_i, n).
+    numbers: (m_i,) each, the weights of a total or the targets of a worst ratio.
     """
 
     operators: tuple[Operator, ...]

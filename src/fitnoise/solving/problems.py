@@ -324,7 +324,7 @@ class Evaluation:
 class _Heavy:
     """Blocks of rank k > 1 on a backend, as stacks of K matrices.
 
-    plain: True if the columns are unit vectors, then 0.
+    has_diagonal_cells: True if the first k columns are the unit vectors and the others are 0.
     """
 
     def __init__(self, block: Block, backend: Backend) -> None:

@@ -397,10 +397,12 @@ def _masses(tree: TreeQuotient, p: Floats) -> list[Floats]:
 def _balanced(
     problem: LevelProblem, evidence: Evidence, weights: TreeWeights, steps: int, enough: float
 ) -> tuple[TreeWeights, float]:
-    """Return the best weights on the way to a fixed point of weights, costs and variances.
+    """Return the best weights on the way to a fixed point of weights, costs and variances, and their cost.
 
-    In a subtree whose costs and variances all have room, the dual weights fade together. Its best weights depend on the
-    ratio of the dual weights alone. The search therefore holds them at a tenth of their even share.
+    The search takes at most `steps` steps, and ends at a cost of `enough` or less.
+
+    In a subtree whose costs and variances are all below their limits, the dual weights fade together. Its best weights
+    depend on the ratio of the dual weights alone. The search therefore holds them at a tenth of an even share.
     """
     tree, counts, levels = problem.tree, problem.tree.counts, problem.level.tolist()
     uniform = problem.start

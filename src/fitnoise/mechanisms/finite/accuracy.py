@@ -34,7 +34,7 @@ _TIE = 1e-12
 @final
 @dataclass(frozen=True, eq=False)
 class TableAccuracy:
-    """The accuracy of a mechanism with a table of probabilities. mechanism: The mechanism."""
+    """The accuracy of a mechanism with a table of probabilities."""
 
     mechanism: FiniteMechanism
 

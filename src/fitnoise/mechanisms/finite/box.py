@@ -64,7 +64,7 @@ _RESERVE_SLOW = Fraction(1, 2**55)
 @final
 @dataclass(frozen=True, eq=False)
 class BoxAccuracy:
-    """The accuracy of a mechanism P(o | i) ∝ α^d(i,o) Z_o. mechanism: The mechanism."""
+    """The accuracy of a mechanism P(o | i) ∝ α^d(i,o) Z_o."""
 
     mechanism: ImplicitMechanism
 

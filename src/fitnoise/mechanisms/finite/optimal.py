@@ -131,9 +131,11 @@ def residual_column(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLik
 
 
 def _largest(rows: _CellProgram, small: SimilarityQuotient, pi: Floats) -> tuple[Floats, int]:
-    """Return d of the largest value found, and the cell r that the last output is read as.
+    """Return the d of the program with the largest value, and the cell r as which the last output is read.
 
-    For few results, every r is tried. Otherwise r is the likeliest cell for the last output of the previous program.
+    The first program has no r; in its solution, r is the likeliest cell for the last output. With at most
+    SINGLE_CELLS_LIMIT results, further programs try every r. With more, each takes the r of the program before, as long
+    as the value grows, up to `_ROUNDS` programs.
     """
     single = pi[small.first_results]
     mass = small.sizes * single
@@ -265,15 +267,17 @@ class MechanismCandidate:
 
     Attributes:
         family: The family of the mechanism.
-        gain: The expected gain with the best remap for it; None if the mechanism does not exist.
+        gain: The expected gain with the best remap for it.
         hit_rate: The probability of a right guess, with the best remap for it.
         mae: The mean absolute error of the answers with the remap for the gain; None if results are not numbers.
-        rmse: The root of their mean squared error; None if results are not numbers.
+        rmse: The root of the mean squared error of these answers; None if results are not numbers.
         leakage: Min-entropy leakage about the result, in bits.
         bound: Bound on the gain of any mechanism that uses only the true answer; None if none is known for this gain.
-        gap: The bound less the gain.
+        gap: The bound less the gain, at least 0; None without a bound.
         seconds: Time of its construction.
-        remark: The reason against the mechanism, or empty.
+        remark: The reason for which the mechanism was not made, or empty.
+
+    A mechanism that was not made has only its family, the time and the remark; all other numbers are None.
     """
 
     family: str

@@ -36,7 +36,8 @@ MAX_RESULTS_ALL_TRIED = 800
 class ChosenMechanism:
     """A mechanism for a question, and the comparison behind it.
 
-    mechanism: Its answers are the best guesses for its outputs under the prior. reasons: The reason for the choice.
+    mechanism: Its answers are the best guesses for its outputs under the prior.
+    reasons: The reason for the choice.
     choice: The comparison; None if there are too many results, or if the mechanism uses more than the true answer.
     """
 

@@ -54,9 +54,11 @@ class IndexPartition:
 class EquitablePartition:
     """Classes of equivalent tables and sectors, which share one weight and one covariance.
 
-    tables, sectors: The classes, group by group. number: The class of every row of every table, (M,).
-    representatives: A row of each class. counts: The number of rows of each class. trivial: True if every class has one
-    row.
+    tables, sectors: The classes, group by group.
+    number: The class of every row of every table, (M,).
+    representatives: A row of each class.
+    counts: The number of rows of each class.
+    trivial: True if every class has one row.
     """
 
     tables: tuple[IndexPartition, ...]

@@ -51,7 +51,7 @@ class AllPairs:
 
     Args:
         d: The decomposition.
-        alone: True if a single record may also come or go.
+        allows_add_or_remove: True if a single record may also come or go.
 
     Raises:
         WorkloadError: There are too many sectors.
@@ -109,9 +109,9 @@ class Formulation:
         decomposition: The workload in sectors, with its targets.
         terms: The objective, the relative budgets and the unit.
         pairs: The kinds of pairs for replace-one neighbours; None for add-or-remove-one.
-        together: Sets of records of one unit, if the terms state the attributes by which they differ. A sector in which
-            they cost f times as much as one record has the weight √f. With its covariance divided by √f, both costs
-            and variances are those of a problem on single records.
+        record_kinds: Sets of records of one unit, if the terms state the attributes by which they differ. A sector in
+            which they cost f times as much as one record has the weight √f. With its covariance divided by √f, both
+            costs and variances are those of a problem on single records.
         sets: Sets of records of one unit, if the terms state the possible ones. They are then the problem's cells. In
             a sector in which all records of a set have equal values, its column is the sum of theirs. In other sectors
             each record has its own column.
@@ -120,7 +120,7 @@ class Formulation:
     Attributes:
         problem: The problem of the solvers. Its numbers are classes of equivalent numbers, with the sum of their
             weights.
-        `alike`: The classes.
+        partition: The classes.
     """
 
     def __init__(

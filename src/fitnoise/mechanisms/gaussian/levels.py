@@ -99,7 +99,8 @@ def problem(request: Publication, decomposition: Decomposition) -> LevelProblem:
 class Margin:
     """A sector T of attributes outside the tree, with every level that the tables show with it.
 
-    places: The sector T ∪ {ℓ} by level, and T itself at the top. known: The information of the answers on all places.
+    places: The sector T ∪ {ℓ} by level, and T itself at the top.
+    information: The information of the answers on all places.
     factor: The product of (1 − 1/n_a) n_a² over T.
     """
 
@@ -116,7 +117,9 @@ ByLevel = Mapping[int, Floats]
 class TreeEstimation(abc.ABC):
     """The estimation of every sector from the answers of all levels.
 
-    problem: The tables. strategy: The measured strategy. decomposition: The workload in sectors, by level.
+    problem: The tables.
+    strategy: The measured strategy.
+    decomposition: The workload in sectors, by level.
     """
 
     problem: LevelProblem

@@ -232,7 +232,8 @@ def other_sectors() -> PlanError:
 def _costliest_pair(queries: Any, precision: Floats, *, allows_add_or_remove: bool) -> float:
     """Return the cost of independent noise on one table's numbers if the records of a pair differ in structured cells.
 
-    It is the largest squared distance of two columns. With `alone`, it is at least that of one column to 0.
+    It is the largest squared distance of two columns. With `allows_add_or_remove`, it is at least that of one
+    column to 0.
     """
     gram = _gram(np.unique(queries, axis=1) if isinstance(queries, np.ndarray) else queries, precision)
     norms = gram.diagonal()

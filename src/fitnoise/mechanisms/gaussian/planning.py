@@ -516,7 +516,8 @@ def _by_place(
 ) -> TablePart:
     """Return the plan of tables by levels with scales by class of place, at most the cost of noise on every number.
 
-    weights: One weight a level, as a start, if known. near: Gap at which the search for better scales ends.
+    weights: One weight a level, as a start, if known.
+    target_gap: Gap at which the search for better scales ends.
     """
     cells = np.sqrt(problem.relative / decomposition.variances)
     with one_thread():
@@ -646,8 +647,10 @@ def planned(request: Publication, effort: SearchOptions) -> TablePart:
 class RealStrategy:
     """The result of the solver.
 
-    factors: F_S with F_SᵀF_S = Σ_S⁻¹ in the integer bases, (K, k, k) by group. evidence: The dual weights. gap: The gap
-    of the solver. status: The sentences on the end of the search.
+    factors: F_S with F_SᵀF_S = Σ_S⁻¹ in the integer bases, (K, k, k) by group.
+    evidence: The dual weights.
+    gap: The gap of the solver.
+    status: The sentences on the end of the search.
     """
 
     factors: list[Floats]

@@ -204,7 +204,9 @@ class _AxisRows:
 class ProductEstimation:
     """The estimation of every sector from its own answers, axis by axis.
 
-    problem: The tables. strategy: The measured strategy. decomposition: The workload in sectors, by axis.
+    problem: The tables.
+    strategy: The measured strategy.
+    decomposition: The workload in sectors, by axis.
     """
 
     problem: ProductProblem

@@ -129,7 +129,7 @@ def refuse_out_of_time(part: TablePart) -> None:
 class PartialSeries(SectorMechanism):
     """The mechanism of a series after some periods: the tables so far, with the cost and the proof of all periods.
 
-    `whole`: The tables of all periods.
+    full_part: The tables of all periods.
     """
 
     full_part: TablePart

@@ -38,8 +38,10 @@ Below this ratio, 0 need not stay 0."""
 class _MergedCells:
     """Structured cells that some margins distinguish. Cells that they ignore, or treat equally, are merged.
 
-    first_cells: A cell of each class, (u,). class_of: The class of every cell, −1 for ignored cells, (n_o,).
-    rows: A_b over the classes, by margin, (m_b, u). squares: A_bᵀA_b, (u, u).
+    first_cells: A cell of each class, (u,).
+    class_of: The class of every cell, −1 for ignored cells, (n_o,).
+    rows: A_b over the classes, by margin, (m_b, u).
+    squares: A_bᵀA_b, (u, u).
     """
 
     first_cells: Indices
@@ -276,7 +278,7 @@ def integer_margins(
 ) -> tuple[MeasuredMargin, ...]:
     """Return real queries A_b, (m, n_o), by set of attributes, as integers with a largest column sum near 2^bits.
 
-    Queries that round to 0 are left out. over: The attributes, if some are amounts. Then all queries are integers
+    Queries that round to 0 are left out. With `structure`, the attributes if some are amounts, all queries are integers
     between their knots too. If their steps raise a column sum to 2^40 or more, fewer bits are used.
     """
     largest = float(np.asarray(sum(np.abs(a).sum(axis=0) for a in weights.values())).max())
@@ -291,8 +293,9 @@ def integer_margins(
 def filled(margins: Sequence[MeasuredMargin], structure: CellStructure | None = None) -> tuple[MeasuredMargin, ...]:
     """Return the margins with smaller columns raised to the largest, if a query is on one class of equal cells alone.
 
-    No record costs more than before, and no number is less accurate (Theorem 5.27), because more is measured. over: The
-    attributes, if some are amounts. Columns are then raised only as far as all queries are integers between knots.
+    No record costs more than before, and no number is less accurate (Theorem 5.27), because more is measured. With
+    `structure`, the attributes if some are amounts, columns are raised only as far as all queries are integers between
+    knots.
     """
     out = [m.rows.copy() for m in margins]
     which = np.unique(np.concatenate(out), axis=1, return_inverse=True)[1].ravel()

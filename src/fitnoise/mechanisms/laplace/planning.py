@@ -125,8 +125,11 @@ BRANCHES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
 class StrategyCandidate:
     """One family of strategies, evaluated without data.
 
-    family: Its name. epsilon: The ε at which it meets every target. ratio: ε²/2 over the proven bound. answers: Number
-    of noisy answers. seconds: Time of its search.
+    family: Its name.
+    epsilon: The ε at which it meets every target.
+    ratio: ε²/2 over the proven bound.
+    answers: Number of noisy answers.
+    seconds: Time of its search.
     """
 
     family: str
@@ -543,7 +546,7 @@ class _MarginProblem:
         return tuple(rows)
 
     def _plan_cells(self, posed: Queries, *, is_partial: bool = False) -> p_identity.PIdentity:
-        """Return cells and sums for the worst ratio, or the total. some: True if these are not all queries."""
+        """Return cells and sums for the worst ratio, or the total. is_partial: True if these are not all queries."""
         solve = p_identity.minimise_worst if self.omega is None else p_identity.minimise_total
         report, starts = self._report, KIND_STARTS if self.mixes else None
         progress: p_identity.Progress | None = None
@@ -578,8 +581,10 @@ class _MarginProblem:
 class _Margins:
     """The weights θ of margins over sets of exchangeable attributes, as arrays.
 
-    of_cells: F_A if every cell is measured, (tables,). shares: U, (tables, sectors). names: The candidates. shown: The
-    attributes of every table.
+    of_cells: F_A if every cell is measured, (tables,).
+    shares: U, (tables, sectors).
+    names: The candidates.
+    table_attributes: The attributes of every table.
     """
 
     def __init__(self, d: Decomposition, free: tuple[int, ...], inner: int, *, total: bool) -> None:

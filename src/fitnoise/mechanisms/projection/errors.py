@@ -25,7 +25,8 @@ NOISES_PER_HISTOGRAM = 8
 class SimulatedErrors:
     """Root mean squared errors of released numbers on public histograms, in people, by table row.
 
-    worst: the largest over the kinds of histograms (M,). mean: over all of them, root of the mean square (M,).
+    worst: the largest over the kinds of histograms (M,).
+    mean: over all of them, root of the mean square (M,).
     """
 
     worst: Floats

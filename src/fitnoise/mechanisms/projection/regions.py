@@ -141,8 +141,11 @@ class ProjectedPoint:
     """A point of the region, with a bound on its distance from the nearest one.
 
     weights: x (N,); for AT_MOST and EXACTLY a histogram of nonnegative numbers, for HULL signed, Σ|x| ≤ n.
-    answers: z = A x (m,). gap: At least ‖z − z*‖², squared counts. distance: ‖z − y‖².
-    iterations: Number of steps. status: The end of the search.
+    answers: z = A x (m,).
+    gap: At least ‖z − z*‖², squared counts.
+    distance: ‖z − y‖².
+    iterations: Number of steps.
+    status: The end of the search.
     """
 
     weights: Floats
@@ -158,7 +161,8 @@ class ProjectedPoint:
 class SplitProjection:
     """Answers with a projected tail only. They are A x for no x, so there is no histogram.
 
-    answers: Π y + z (m,). tail: The projection z of (I − Π) y; its weights apply to the tail only.
+    answers: Π y + z (m,).
+    tail: The projection z of (I − Π) y; its weights apply to the tail only.
     """
 
     answers: Floats
@@ -180,9 +184,14 @@ class SplitProjection:
 class EntropicProjection:
     """A positive histogram close to y in its answers and close to a reference in entropy.
 
-    weights: x (N,), positive, Σx = n. answers: z = A x (m,). multipliers: ν (m,), which prove the gap.
-    objective: ½‖z − y‖² + λ KL(x ‖ nρ). gap: Objective less the dual value at ν. distance: ‖z − y‖².
-    iterations: Evaluations of the dual. status: The end of the search.
+    weights: x (N,), positive, Σx = n.
+    answers: z = A x (m,).
+    multipliers: ν (m,), which prove the gap.
+    objective: ½‖z − y‖² + λ KL(x ‖ nρ).
+    gap: Objective less the dual value at ν.
+    distance: ‖z − y‖².
+    iterations: Evaluations of the dual.
+    status: The end of the search.
     """
 
     weights: Floats
@@ -416,7 +425,8 @@ class _Plane:
     """Affinely independent atoms with positive weights, and the plane through them.
 
     lifted: The atoms (s, m + 1), each with one more entry, equal for all. They are independent if the atoms are
-    affinely independent. root: R (s, s), upper triangular, with RᵀR = lifted · liftedᵀ.
+    affinely independent.
+    root: R (s, s), upper triangular, with RᵀR = lifted · liftedᵀ.
     """
 
     def __init__(self, problem: _AtomProblem) -> None:

@@ -113,7 +113,9 @@ FIRST_INDEX = 5
 class PublicHistogram:
     """A histogram that anyone can draw.
 
-    kind: One of KINDS. draw: Its number. counts: x ≥ 0 (N,), integers, Σx = n.
+    kind: One of KINDS.
+    draw: Its number.
+    counts: x ≥ 0 (N,), integers, Σx = n.
     """
 
     kind: str
@@ -240,10 +242,11 @@ def penalty(rows: Floats, design: KyFanDesign, multiplier: float, temperature: f
 class Bounds:
     """Upper bounds of the expected mean squared error per query of the nearest answers, for any database allowed.
 
-    region: The set of the projection. index, spikes: k and t of the design.
+    region: The set of the projection.
+    index, spikes: k and t of the design.
     head: s² Σ_{i≤j} σ_i/m for j = 0, …, r (r + 1,), the error of the first j directions if they stay unchanged.
     split: Bound for the estimate that keeps them and projects the others (r + 1,).
-    `whole`: Bounds for the estimate that projects all (r + 1,). Each is valid, since that estimate has no split.
+    unsplit: Bounds for the estimate that projects all (r + 1,). Each is valid, since that estimate has no split.
     """
 
     region: Region
@@ -322,10 +325,15 @@ def bounds(
 class SettingComparison:
     """Simulated errors of every setting on every kind of histogram.
 
-    m, rank, size, multiplier, region: The arguments of the simulation. kinds: Kinds of histograms (h,). settings: The
-    settings (c,). errors: Mean squared error per query (c, h). deviations: Their standard errors (c, h).
-    samples: Number of simulated databases for each error. guesses: Errors of the uniform guess A (n/N) 1, which reads
-    no data (h,). plain: s² tr Σ/m of each setting, before projection (c,). bounds: Bounds of each design (c,).
+    m, rank, size, multiplier, region: The arguments of the simulation.
+    kinds: Kinds of histograms (h,).
+    settings: The settings (c,).
+    errors: Mean squared error per query (c, h).
+    deviations: Their standard errors (c, h).
+    samples: Number of simulated databases for each error.
+    guesses: Errors of the uniform guess A (n/N) 1, which reads no data (h,).
+    unprojected: s² tr Σ/m of each setting, before projection (c,).
+    bounds: Bounds of each design (c,).
     """
 
     m: int
@@ -527,7 +535,9 @@ class _PreparedSetting:
 class SettingChoice:
     """The chosen setting, and the comparison behind the choice.
 
-    setting: k and τ. position: Its index in the comparison. regret: Its largest regret over kinds of histograms.
+    setting: k and τ.
+    position: Its index in the comparison.
+    regret: Its largest regret over kinds of histograms.
     warnings: Messages; possibly none.
     """
 
