@@ -182,9 +182,10 @@ class Alternative:
     Attributes:
         privacy: The kind of guarantee.
         family: The family of its strategies.
-        epsilon: The ε that meets the targets: pure, or guaranteed at δ.
-        error: The factor that multiplies the requested margins at the budget; at most 1 without a budget.
-        ratio: Value over the proven bound of its kind.
+        epsilon: The ε at which the targets are met, or the ε of the plan under a budget. It is pure for Laplace noise,
+            and guaranteed at δ for Gaussian noise.
+        error: The factor by which the budget multiplies the requested margins; at most 1 without a budget.
+        ratio: The objective of the plan over the proven bound for mechanisms of its kind of noise.
         answers: The number of noisy answers.
         seconds: The time of the search.
     """

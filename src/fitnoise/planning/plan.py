@@ -317,8 +317,8 @@ class Plan(HtmlDisplay):
     def mu(self) -> float:
         """μ = Δ of the continuous Gaussian mechanism as private as this plan.
 
-        For a pure plan it is the μ that its ε implies. Finite answers add the μ² that their ε
-        implies: the result is the root of the sum of squares.
+        For a pure plan it is at most the μ that its ε implies, and smaller if it has several numbers. Finite answers
+        add the μ² that their ε implies: the result is the root of the sum of squares.
         """
         return self.loss.mu
 

@@ -25,8 +25,10 @@ AREA = "area"
 class Areas:
     """Some unions of leaves of one hierarchy; a leaf may be in several.
 
-    home: The hierarchy. names: The name of each area, empty for one area without a breakdown. leaves: 1 where a leaf is
-    in an area, (areas, leaves). depth: The depth of the first level down whose places make all the areas.
+    home: The hierarchy.
+    names: The name of each area, empty for one area without a breakdown.
+    leaves: 1 where a leaf is in an area, (areas, leaves).
+    depth: The depth of the first level down whose places make all the areas.
     """
 
     home: str

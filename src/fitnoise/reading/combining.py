@@ -569,10 +569,15 @@ class Combination(DerivedTables, QuestionMixin):
         return [r[table_name] for r, table_name in pairs]
 
     def publication(self, name: str) -> Publication:
-        """Return a publication of all tables and the attributes of all releases, otherwise that of the first.
+        """Return the publication of the combination, which is the same for each of its tables.
+
+        It has all tables and all attributes of the releases, and the unit, source, δ and title of the first.
 
         Args:
             name: The name of a table.
+
+        Raises:
+            KeyError: There is no such table.
         """
         if name not in self:
             raise KeyError(f"no table {name!r}; there are {some(list(self))}")

@@ -202,7 +202,7 @@ class RatioExpression(LabelledNumbers):
 
     @abc.abstractmethod
     def _box(self, each: float) -> tuple[Any, Any]:
-        """Return the range of the result where each of its ratios is in its interval at a confidence."""
+        """Return (low, high) of the result where each of its ratios is in its interval at a confidence."""
 
     @abc.abstractmethod
     def _taken(self, rows: RowLabels, where: Indices) -> Self:
@@ -225,8 +225,8 @@ class RatioExpression(LabelledNumbers):
             simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            ReleaseError: One of the ratios is from a combination and from a release in it. WorkloadError: The
-                confidence is not in (0, 1).
+            ReleaseError: One of the ratios is from a combination and from a release in it.
+            WorkloadError: The confidence is not in (0, 1).
         """
         ends = self.interval(confidence, simultaneous=simultaneous)
         columns = {"value": self.value, "low": ends[0], "high": ends[1]}
@@ -340,8 +340,8 @@ class ComparedRatios(RatioExpression):
             simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            ReleaseError: One of the ratios is from a combination and from a release in it. WorkloadError: The
-                confidence is not in (0, 1).
+            ReleaseError: One of the ratios is from a combination and from a release in it.
+            WorkloadError: The confidence is not in (0, 1).
         """
         gamma = checked_confidence(self.confidence if confidence is None else confidence)
         operands, count = (self._one, self._other), len(self) if simultaneous else 1
@@ -434,8 +434,8 @@ class CombinedRatios(RatioExpression):
             simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            ReleaseError: One of the ratios is from a combination and from a release in it. WorkloadError: The
-                confidence is not in (0, 1).
+            ReleaseError: One of the ratios is from a combination and from a release in it.
+            WorkloadError: The confidence is not in (0, 1).
         """
         gamma = checked_confidence(self.confidence if confidence is None else confidence)
         tests = len(self._leaves) * (len(self) if simultaneous else 1)

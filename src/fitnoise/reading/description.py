@@ -48,8 +48,8 @@ FORMAT = 7
 class EntryReference:
     """The entry of a ledger that charged a release.
 
-    sequence: The number of the entry in the ledger, from 1. digest: Its SHA-256, in hexadecimal digits, over all its
-    content and the entries before it.
+    sequence: The number of the entry in the ledger, from 1.
+    digest: Its SHA-256, in hexadecimal digits, over all its content and the entries before it.
 
     Raises:
         ReleaseError: The values are not the number and digest of an entry.

@@ -62,7 +62,7 @@ class Estimate:
     """A number computed from a release, with its error: value ± moe at `confidence`.
 
     An estimate can be added, subtracted, multiplied and divided like :class:`Estimates`, with results of the same
-    classes: `release.sum(…) / release.count()` is a ratio with an interval of its own.
+    classes. So `release.sum(…) / release.count()` is a ratio with an interval of its own.
     """
 
     value: float
@@ -305,8 +305,8 @@ class Estimates(LabelledNumbers):
             simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            ReleaseError: Some numbers are from a combination, and others from a release in it. WorkloadError: The
-                confidence is not in (0, 1).
+            ReleaseError: Some numbers are from a combination, and others from a release in it.
+            WorkloadError: The confidence is not in (0, 1).
         """
         gamma = level(self._own_confidence(confidence), len(self), normal=self._law.normal, simultaneous=simultaneous)
         return self._law.half_widths(np.ones((len(self), 1)), gamma).reshape(self._rows.shape)[()]
@@ -319,8 +319,8 @@ class Estimates(LabelledNumbers):
             simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            ReleaseError: Some numbers are from a combination, and others from a release in it. WorkloadError: The
-                confidence is not in (0, 1).
+            ReleaseError: Some numbers are from a combination, and others from a release in it.
+            WorkloadError: The confidence is not in (0, 1).
         """
         moe = self.moe(confidence, simultaneous=simultaneous)
         return self.value - moe, self.value + moe
@@ -335,8 +335,8 @@ class Estimates(LabelledNumbers):
             simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            ReleaseError: Some numbers are from a combination, and others from a release in it. WorkloadError: The
-                confidence is not in (0, 1).
+            ReleaseError: Some numbers are from a combination, and others from a release in it.
+            WorkloadError: The confidence is not in (0, 1).
         """
         moe = self.moe(confidence, simultaneous=simultaneous)
         columns = {"value": self._values, "std_error": np.asarray(self.std_error), "moe": np.asarray(moe)}
@@ -708,15 +708,17 @@ class Ratios(RatioExpression):
         return self._ends(None, simultaneous=False)[2].reshape(self._rows.shape)[()]
 
     def interval(self, confidence: float | None = None, *, simultaneous: bool = False) -> tuple[Any, Any]:
-        """Return (low, high): the ends of all ratios that are not rejected.
+        """Return (low, high): the least and the largest ratio that the test does not reject, which may be infinite.
+
+        Where the test rejects every possible ratio, both ends are the possible one nearest to the estimate.
 
         Args:
             confidence: The confidence of each interval, or of all jointly if `simultaneous`; default the release's.
             simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            ReleaseError: Some numbers are from a combination, and others from a release in it. WorkloadError: The
-                confidence is not in (0, 1).
+            ReleaseError: Some numbers are from a combination, and others from a release in it.
+            WorkloadError: The confidence is not in (0, 1).
         """
         low, high, _ = self._ends(confidence, simultaneous=simultaneous)
         return self._transform_ends(low, high)
@@ -731,8 +733,8 @@ class Ratios(RatioExpression):
             simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            ReleaseError: Some numbers are from a combination, and others from a release in it. WorkloadError: The
-                confidence is not in (0, 1).
+            ReleaseError: Some numbers are from a combination, and others from a release in it.
+            WorkloadError: The confidence is not in (0, 1).
         """
         low, high, is_significant = self._ends(confidence, simultaneous=simultaneous)
         ends = self._transform_ends(low, high)

@@ -97,8 +97,10 @@ class Normal:
 class IdenticalNoiseLaw:
     """Rows whose forms have equal noise, except for an exchange of values.
 
-    rows: The indices of the rows. normal: The covariances of the normal noise in the forms, (q, q). sums: For each pure
-    source, the coefficients of single noises in the forms, (q, D), and the number of noises with each of these, (D,).
+    rows: The indices of the rows.
+    normal: The covariances of the normal noise in the forms, (q, q).
+    sums: For each pure source, the coefficients of single noises in the forms, (q, D), and the number of noises with
+    each of these, (D,).
     """
 
     rows: Indices

@@ -43,7 +43,11 @@ MAX_VALUES_ACROSS = 8
 @final
 @dataclass(frozen=True)
 class Label:
-    """The label of a row or column. text: None for a total. code: The code in the data, if it differs from the text."""
+    """The label of a row or column.
+
+    text: None for a total.
+    code: The code in the data, if it differs from the text.
+    """
 
     text: str | None
     code: str = ""

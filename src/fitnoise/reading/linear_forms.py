@@ -43,7 +43,9 @@ MAX_ROWS_TIMES_CELLS = 2**26
 class AnswerSource:
     """The noisy answers of one part of a release: those of equal digests are one noise, others are independent.
 
-    digest: The digest of all answers of the release. part_index: The index of the part. rebuilt: Its tables.
+    digest: The digest of all answers of the release.
+    part_index: The index of the part.
+    rebuilt: Its tables.
 
     A subclass has the answers of several parts jointly (:mod:`fitnoise.reading.combining`).
     """

@@ -489,8 +489,8 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
             Columns `result` and `probability`, in the order of the results.
 
         Raises:
-            ReleaseError: There is no such question. WorkloadError: The prior is not one, or the answer is by ranks and
-                depends on all records.
+            ReleaseError: There is no such question.
+            WorkloadError: The prior is not one, or the answer is by ranks and depends on all records.
         """
         names = [q.name for q in self.plan.publication.questions]
         if name not in names:

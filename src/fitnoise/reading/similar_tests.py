@@ -73,8 +73,9 @@ _ALONG_X, _ALONG_G = map(_to_bernstein, DEGREES)
 class _Rectangles:
     """M rectangles of (x, g) of some of J problems, where x is p or r.
 
-    row: The problem of each rectangle. is_p: True where x is p. ends: A and B ≥ 0 of the ends A/B along both axes,
-    (M, axes, ends, 2).
+    row: The problem of each rectangle.
+    is_p: True where x is p.
+    ends: A and B ≥ 0 of the ends A/B along both axes, (M, axes, ends, 2).
     """
 
     row: Indices

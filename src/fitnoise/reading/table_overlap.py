@@ -193,8 +193,8 @@ Sums = frozenset[tuple[str, LeafPartition]]
 class TableOverlap:
     """The shared sums of some tables of counts.
 
-    tables: The columns of each table. having: For all sums that tables show, the tables with each sum, finest sums
-    first.
+    tables: The columns of each table.
+    having: For all sums that tables show, the tables with each sum, finest sums first.
     """
 
     tables: Sequence[tuple[CountColumn, ...]]
