@@ -142,7 +142,10 @@ class WorkloadError(FitnoiseError, ValueError):
 
 
 class SpecError(FitnoiseError, ValueError):
-    """The specification cannot be understood. problems: Where there are several, each with its code and place."""
+    """The specification cannot be understood.
+
+    problems: Where there are several, each with its code and place.
+    """
 
     area = "spec"
     exit_code = 3

@@ -237,7 +237,10 @@ def _refuse_call(
 @final
 @dataclass(frozen=True)
 class _Call:
-    """The data of a release, and the recipients of its notices. `turn`: For a series, the next period."""
+    """The data of a release, and the recipients of its notices.
+
+    `turn`: For a series, the next period.
+    """
 
     plan: Plan
     data: Any
@@ -587,7 +590,10 @@ def read_period(
 @final
 @dataclass(frozen=True)
 class _PeriodTurn:
-    """The next period of a series. labels: The labels of all periods."""
+    """The next period of a series.
+
+    labels: The labels of all periods.
+    """
 
     series: Series
     period: int

@@ -35,8 +35,9 @@ class HtmlDisplay:
 class ReportColumn:
     """A column of a table.
 
-    name: The name of the column for programs. heading: The heading for people: a message, or the name of an attribute;
-    None if they do not see the column. spoken: True if only people see it, and documents do not have it.
+    name: The name of the column for programs.
+    heading: The heading for people: a message, or the name of an attribute; None if they do not see the column.
+    spoken: True if only people see it, and documents do not have it.
     """
 
     name: str
@@ -50,7 +51,8 @@ class ReportColumn:
 class ReportTable:
     """Rows of values, one for each column.
 
-    key: The name of the list of rows in documents. foot: Rows below the others, for people only.
+    key: The name of the list of rows in documents.
+    foot: Rows below the others, for people only.
 
     Raises:
         ValueError: Two columns have one name or one heading, or a row has not one value for each column.
@@ -102,8 +104,9 @@ class ReportTable:
 class Section:
     """The statements about one subject.
 
-    title: The title of its messages; None if they need no title. messages: Its sentences. `place`: The path of its
-    values and tables in a document: keys, and indices of lists; empty for the document itself.
+    title: The title of its messages; None if they need no title.
+    messages: Its sentences.
+    `place`: The path of its values and tables in a document: keys, and indices of lists; empty for the document itself.
     """
 
     title: Message | None = None

@@ -97,8 +97,9 @@ _SEPARATORS = {ValueKind.SENTENCES: "; ", ValueKind.PRODUCT: " × "}
 class Value:
     """A value with a name.
 
-    key: The name of the value for programs, and for texts. `given`: The value in full. spoken: True if only sentences
-    have it, and documents do not.
+    key: The name of the value for programs, and for texts.
+    `given`: The value in full.
+    spoken: True if only sentences have it, and documents do not.
     """
 
     key: str
@@ -112,7 +113,8 @@ class Value:
 class Message:
     """A sentence for readers.
 
-    id: The id of its text in the catalogues. `values`: The values that the text may name; it need not name all.
+    id: The id of its text in the catalogues.
+    `values`: The values that the text may name; it need not name all.
     """
 
     id: str
@@ -138,8 +140,9 @@ def _kind(key: str, value: float | str) -> ValueKind:
 class Translator:
     """One language.
 
-    code: The code of BCP 47. texts: The texts by their ids. `typeset`: True to write numbers with the signs of print;
-    False to write them with the letters of every terminal.
+    code: The code of BCP 47.
+    texts: The texts by their ids.
+    `typeset`: True to write numbers with the signs of print; False to write them with the letters of every terminal.
     """
 
     code: str

@@ -94,7 +94,8 @@ def head_of(folder: Folder, ledger: str) -> tuple[int, str]:
     """Return the number of the last entry, and the identity of this ledger in its present state; 0 for a new one.
 
     Raises:
-        ReleaseError: The path leads out of the folder, or no ledger can be made there. LedgerError: It cannot be read.
+        ReleaseError: The path leads out of the folder, or no ledger can be made there.
+        LedgerError: It cannot be read.
     """
     if not os.path.lexists(folder.root / ledger):
         folder.target(ledger)
