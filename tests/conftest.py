@@ -1,4 +1,7 @@
-"""Shared by all tests: one BLAS thread (many are slower on two cores), plans of the zoo made once."""
+"""Shared by all tests: one BLAS thread (many are slower on two cores), plans of the zoo made once.
+
+Fixtures import what they need themselves, so that a file of tests imports only what its own tests ask for.
+"""
 
 import os
 
@@ -18,24 +21,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-import fitnoise as fn
-import laws
 import zoo
-from fitnoise import kernel
-from fitnoise.kernel import ledger as ledgers
-from fitnoise.kernel import measure as measuring
-from fitnoise.kernel import noise
-from fitnoise.kernel.counting import databases, duck, engine_check, frames, record_files, sources, sql, statements
-from fitnoise.kernel.counting.dialects import DIALECTS
-from replayed_noise import Replay
 
 settings.register_profile(  # how long an example takes, or is drawn, says how busy the machine is
     "fitnoise", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("fitnoise")
-
-for module in pkgutil.walk_packages(kernel.__path__, f"{kernel.__name__}."):
-    importlib.import_module(module.name)  # here, where lines that run once are traced
 
 KERNEL = {
     "test_accounting", "test_amounts", "test_arguments", "test_arrays", "test_by_class",
@@ -60,12 +51,21 @@ are marked `no_cover`: tracing takes as long as the test, and others take the sa
 
 def trace(config, *, on):
     """Trace the code from here on, or stop tracing; traced code, pytest too, takes several times as long."""
-    if controller := getattr(config.pluginmanager.getplugin("_cov"), "cov_controller", None):
+    if controller := coverage_controller(config):
         (controller.resume if on else controller.pause)()
+
+
+def coverage_controller(config):
+    return getattr(config.pluginmanager.getplugin("_cov"), "cov_controller", None)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionstart(session):
+    if coverage_controller(session.config):
+        kernel = importlib.import_module("fitnoise.kernel")
+        modules = [module.name for module in pkgutil.walk_packages(kernel.__path__, f"{kernel.__name__}.")]
+        for name in (*modules, *(f"zoo.{file}" for file in zoo.ROOMS)):
+            importlib.import_module(name)  # here, where lines that run once are traced
     trace(session.config, on=False)
 
 
@@ -120,11 +120,16 @@ def pytest_runtest_call(item):
 @pytest.fixture
 def without_noise(monkeypatch):
     """Releases with Gaussian noise say the truth."""
+    from fitnoise.kernel import noise
+    from replayed_noise import Replay
+
     monkeypatch.setattr(noise, "discrete_gaussians", Replay().discrete_gaussians)
 
 
 @pytest.fixture(scope="session")
 def started():
+    from fitnoise.kernel.counting import sources
+
     with sources.engine() as connection:
         connection.execute("SET threads = 1")
         yield connection
@@ -133,6 +138,9 @@ def started():
 @pytest.fixture
 def in_pieces(monkeypatch):
     """PostgreSQL reads tables of a few records in pieces, as it does large ones: by lines, where those have pages."""
+    from fitnoise.kernel.counting import databases, statements
+    from fitnoise.kernel.counting.dialects import DIALECTS
+
     postgresql = DIALECTS["postgresql"]
     pages = postgresql.pages.replace("pg_relation_size(c.oid) / CAST(current_setting('block_size') AS int)", "5")
     lines = replace(postgresql, page="CAST('(0,{n})' AS tid)", pages=pages)
@@ -144,6 +152,7 @@ def in_pieces(monkeypatch):
 @pytest.fixture
 def one_duckdb(started, monkeypatch):
     """Starting DuckDB takes ten times longer than counting a few records: tests may share one."""
+    from fitnoise.kernel.counting import duck, frames, record_files
 
     @contextmanager
     def engine(_=None):
@@ -159,12 +168,16 @@ def one_duckdb(started, monkeypatch):
 @pytest.fixture
 def one_engine(one_duckdb, in_pieces, monkeypatch):
     """Trying an engine takes ten times longer, too."""
+    from fitnoise.kernel.counting import sql
+
     monkeypatch.setattr(sql, "refuse_unless_right", lambda *_, **__: None)
 
 
 @pytest.fixture
 def counted_once(monkeypatch):
     """Count each set of margins once for tests that release it many times, because they examine the noise alone."""
+    from fitnoise.kernel.counting import duck
+
     counts, count = {}, duck.DuckCounter.count
 
     def counted(self, margins, progress=None):
@@ -180,7 +193,9 @@ def counted_once(monkeypatch):
 @pytest.fixture
 def hardly_searched():
     """For tests of what is done with plans, and not of how good those for pure noise are."""
-    with laws.hardly_searched():
+    from laws.plans import hardly_searched
+
+    with hardly_searched():
         yield
 
 
@@ -193,6 +208,7 @@ def right():
 @pytest.fixture
 def tried_once(right, monkeypatch):
     """An engine that was right is not tried again: Spark takes ten seconds for it, and 60 MB for a minute more."""
+    from fitnoise.kernel.counting import engine_check, sql
 
     def tried(fetch, d, what, **how):
         if (key := (d.name, *sorted(how.items()))) not in right:
@@ -205,26 +221,40 @@ def tried_once(right, monkeypatch):
 @pytest.fixture
 def standing_still(monkeypatch):
     """The clock and the salt of a charge, which the digest in a release covers: the same for all releases of a test."""
+    from fitnoise.kernel import ledger as ledgers
+    from fitnoise.kernel import measure as measuring
+
     monkeypatch.setattr(measuring, "token_hex", lambda n: "00" * n)
     monkeypatch.setattr(ledgers, "datetime", SimpleNamespace(now=lambda zone: datetime(2026, 1, 1, tzinfo=zone)))
 
 
+def pytest_generate_tests(metafunc):
+    """Give each member of the zoo to the tests that ask for one."""
+    for name, members in (("any_plan", "WORKLOADS"), ("any_request", "REQUESTS")):
+        if name in metafunc.fixturenames:
+            metafunc.parametrize(name, list(getattr(zoo, members)), indirect=True)
+
+
 @cache
 def zoo_plan(name):
+    import fitnoise as fn
+
     return fn.plan(zoo.WORKLOADS[name](), gap=1e-6)
 
 
-@pytest.fixture(params=zoo.WORKLOADS)
+@pytest.fixture
 def any_plan(request):
     return zoo_plan(request.param)
 
 
 @cache
 def request_plan(name):
+    import fitnoise as fn
+
     return fn.plan(zoo.REQUESTS[name]())
 
 
-@pytest.fixture(params=zoo.REQUESTS)
+@pytest.fixture
 def any_request(request):
     return request.param, request_plan(request.param)
 

@@ -25,7 +25,7 @@ from fitnoise.interfaces.reports.releases import release_report
 from fitnoise.kernel import ledger as ledgers
 from fitnoise.kernel.losses import Loss
 from fitnoise.reading.release_files import read_text
-from laws import places
+from laws.documents import places
 from peak import forget_peak, peak_memory
 
 SAMPLES = Path(__file__).parent / "data" / "stored"

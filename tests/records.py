@@ -26,7 +26,6 @@ from fitnoise.kernel.codings import classified_by
 from fitnoise.kernel.domain import Attribute
 from fitnoise.planning.examples import held
 
-SECRET = "Xk7secret"  # noqa: S105 - a value that no message may repeat
 UGLY = "select * from \"people\"; drop table 'people' -- ü, ;|"
 QUOTED = "ü'\";--\n,|"
 TEXT = "str" if pd.__version__ >= "3" else "string[python]"  # what pandas makes of text on its own

@@ -9,6 +9,8 @@ import pytest
 
 from fitnoise.errors import FitnoiseError
 
+SECRET = "Xk7secret"  # noqa: S105 - a value found in the data, which no message may repeat
+
 
 @contextlib.contextmanager
 def refused(*codes: str | tuple[str, ...], key: str | None = None) -> Iterator[pytest.ExceptionInfo[FitnoiseError]]:

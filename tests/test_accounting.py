@@ -23,7 +23,7 @@ from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import Account, Adjacency
 from fitnoise.planning import accounting
 from fitnoise.planning.accounting import Curve, ReleasedCharge, curve
-from laws import planned_quickly
+from laws.plans import planned_quickly
 from refused import refused
 
 RECORD = Account("default", fn.PrivacyUnit())

@@ -44,19 +44,11 @@ from fitnoise.reading.combining import check_tables
 from fitnoise.reading.layouts import layout
 from fitnoise.request.documents import Spec
 from fitnoise.request.to_document import table_document
-from laws import (
-    by_command,
-    check_accuracy,
-    check_design,
-    check_part,
-    check_price,
-    check_variances,
-    in_words,
-    leaks_nothing,
-    planned_quickly,
-    released,
-    status_of,
-)
+from laws.counting import leaks_nothing
+from laws.designs import check_design
+from laws.plans import check_accuracy, check_part, check_price, check_variances, planned_quickly, status_of
+from laws.releases import by_command, released
+from laws.reports import in_words
 from records import Records, Sample
 from refused import refused
 from replayed_noise import Replay

@@ -29,7 +29,8 @@ from fitnoise.reading.laws import LaplaceSums, Normal, law
 from fitnoise.reading.linear_forms import AnswerSource, Forms, joined
 from fitnoise.request.targets import z_score
 from headed import terminal_columns
-from laws import answered, planned_quickly, released
+from laws.plans import planned_quickly
+from laws.releases import answered, released
 from refused import refused
 from tolerances import EXACT, LOOSE, SIGNIFICANCE, as_often_as
 

@@ -13,7 +13,7 @@ from fitnoise.algebra import backends
 from fitnoise.algebra.backends import NUMPY, torch_backend
 from fitnoise.mechanisms.gaussian.formulation import Formulation
 from fitnoise.request.publication import CellBudgets, Goal, Objective
-from laws import check_plan
+from laws.plans import check_plan
 from refused import refused
 from tolerances import EXACT, GAP
 

@@ -27,7 +27,8 @@ from fitnoise.solving import cores, joint_bases
 from fitnoise.solving.certificates import Evidence
 from fitnoise.solving.product_form import DualWeights, ProductSearch
 from fitnoise.solving.sectors import decompose_by_axis
-from laws import check_accuracy, check_mechanism, check_part, released, status_of
+from laws.plans import check_accuracy, check_mechanism, check_part, status_of
+from laws.releases import released
 from refused import refused
 from tolerances import LOOSE
 

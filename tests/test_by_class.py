@@ -40,7 +40,8 @@ from fitnoise.kernel.units import NO_PATTERN, DataSource, OutsideDomain, Privacy
 from fitnoise.messages import english, rule_messages
 from fitnoise.planning.examples import examples
 from fitnoise.reading.registry import registry_record
-from laws import leaks_nothing, released
+from laws.counting import leaks_nothing
+from laws.releases import released
 from records import Records
 from refused import refused
 from test_amounts import moments, shift

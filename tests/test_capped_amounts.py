@@ -19,11 +19,8 @@ from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.messages import english, translator
 from fitnoise.planning import ranges
 from fitnoise.reading.layouts import layout
-from laws import (
-    by_command,
-    in_words,
-    released,
-)
+from laws.releases import by_command, released
+from laws.reports import in_words
 
 AREAS = ["A", "B", "C", "D", "E", "F"]
 HIGH = 200_000

@@ -30,10 +30,7 @@ from fitnoise.reading.layouts import layout
 from fitnoise.reading.registry import registry_record
 from fitnoise.request.documents import Spec
 from fitnoise.request.publication import Publication
-from laws import (
-    check_report,
-    in_words,
-)
+from laws.reports import check_report, in_words
 from refused import refused
 
 pytestmark = pytest.mark.usefixtures("one_duckdb")

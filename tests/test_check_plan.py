@@ -26,7 +26,8 @@ from fitnoise.mechanisms.documents import margins_document, products_document, s
 from fitnoise.mechanisms.finite import documents
 from fitnoise.mechanisms.gaussian import planning
 from fitnoise.request.documents import Spec
-from laws import alterations, places, planned_quickly, put
+from laws.documents import alterations, places, put
+from laws.plans import planned_quickly
 
 DOCS = Path(__file__).parent.parent / "docs"
 SAMPLES = Path(__file__).parent / "data" / "stored" / "plans"

@@ -17,7 +17,8 @@ from fitnoise.mechanisms.gaussian import planning
 from fitnoise.reading import combining
 from fitnoise.reading.linear_forms import Forms, joined
 from fitnoise.request.targets import z_score
-from laws import by_command, planned_quickly, released
+from laws.plans import planned_quickly
+from laws.releases import by_command, released
 from refused import refused
 from tolerances import EXACT, LOOSE, as_often_as
 

@@ -13,7 +13,8 @@ from fitnoise.reading.comparisons import CombinedRatios, ComparedRatios
 from fitnoise.reading.estimates import Ratios, inverted
 from fitnoise.reading.similar_tests import BOX_ERROR_SHARE, difference, product, quotient, ranges
 from fitnoise.request.targets import z_score
-from laws import planned_quickly, released
+from laws.plans import planned_quickly
+from laws.releases import released
 from refused import refused
 from tolerances import EXACT, SIGNIFICANCE
 

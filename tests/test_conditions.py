@@ -33,18 +33,11 @@ from fitnoise.kernel.units import Account, Adjacency, DataSource, RecordBound
 from fitnoise.messages import english
 from fitnoise.reading.description import condition_message
 from fitnoise.request.documents import Spec
-from laws import (
-    DROP,
-    REFUSE,
-    by_command,
-    check_no_sentences,
-    counted,
-    in_words,
-    leaks_nothing,
-    same_counts,
-)
-from records import SECRET, Records, Sample
-from refused import refused
+from laws.counting import DROP, REFUSE, counted, leaks_nothing, same_counts
+from laws.releases import by_command
+from laws.reports import check_no_sentences, in_words
+from records import Records, Sample
+from refused import SECRET, refused
 from test_databases import DUCKDB, GOLDEN_FILES, in_duckdb, post  # noqa: F401 - fixtures too
 
 HOSTILE = "we\"ir`d [c]; --%s' {x} é"

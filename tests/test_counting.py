@@ -44,9 +44,9 @@ from fitnoise.kernel.counting import (
     sources,
 )
 from fitnoise.kernel.units import DataSource
-from laws import DROP, REFUSE, check_counter, counted, in_cells, leaks_nothing, same_counts
-from records import SECRET, Records, Sample, csv_text, write_file
-from refused import refused
+from laws.counting import DROP, REFUSE, check_counter, counted, in_cells, leaks_nothing, same_counts
+from records import Records, Sample, csv_text, write_file
+from refused import SECRET, refused
 
 NAMES = {
     "sex": "texts",

@@ -33,7 +33,7 @@ from fitnoise.kernel.counting import (
 from fitnoise.kernel.counting.streams import iter_batches
 from fitnoise.kernel.counting.windows import Window
 from fitnoise.kernel.units import DataSource
-from laws import DROP, REFUSE, counted, in_cells, same_counts
+from laws.counting import DROP, REFUSE, counted, in_cells, same_counts
 from records import Stream, sliced
 from refused import refused
 from test_counting import DOMAIN, MARGINS, open_files, people

@@ -14,7 +14,7 @@ from fitnoise.kernel import noise
 from fitnoise.mechanisms import rebuilding as reconstruct
 from fitnoise.request.documents import load_spec
 from fitnoise.request.targets import z_score
-from laws import released
+from laws.releases import released
 from tolerances import SIGNIFICANCE, as_often_as
 
 

@@ -25,9 +25,9 @@ from fitnoise.kernel.counting.dialects import DIALECTS, SQLITE, ColumnKind, Dial
 from fitnoise.kernel.counting.persons import ID_KEY
 from fitnoise.kernel.dates import DateField, DatePart
 from fitnoise.kernel.units import NO_PATTERN, DataSource, Pattern, RecordBound
-from laws import DROP, REFUSE, by_command, counted, in_cells, leaks_nothing, same_counts
-from records import SECRET
-from refused import refused
+from laws.counting import DROP, REFUSE, counted, in_cells, leaks_nothing, same_counts
+from laws.releases import by_command
+from refused import SECRET, refused
 from test_counting import DOMAIN, MARGINS, NAMES, people
 
 needs_postgresql = pytest.mark.skipif(not POSTGRESQL, reason="there is no wheel with PostgreSQL for this platform")

@@ -32,9 +32,9 @@ from fitnoise.kernel.units import DataSource, RecordBound
 from fitnoise.messages import english
 from fitnoise.reading.description import condition_message
 from fitnoise.request.documents import Spec
-from laws import DROP, leaks_nothing, same_counts
-from records import SECRET, Records, Sample
-from refused import refused
+from laws.counting import DROP, leaks_nothing, same_counts
+from records import Records, Sample
+from refused import SECRET, refused
 from test_databases import DUCKDB, GOLDEN_FILES, in_duckdb, post  # noqa: F401 - a fixture
 
 AGE = {"age_on": "2023-02-28"}

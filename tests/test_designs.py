@@ -14,7 +14,7 @@ from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.designs import linear, margins, questions, sectors
 from fitnoise.kernel.designs._base import CellStructure
 from fitnoise.kernel.designs.graphs import Box, Complete, QueryGraph, Simplex
-from laws import check_design, check_loss
+from laws.designs import check_design, check_loss
 from refused import refused
 
 ANSWERS = sorted(set(zoo.DESIGNS) - set(zoo.TABLES))

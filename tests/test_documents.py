@@ -2,7 +2,7 @@
 
 import pytest
 
-from laws import check_document
+from laws.documents import check_document
 from zoo import DOCUMENTS
 
 

@@ -18,7 +18,7 @@ from fitnoise.kernel.units import DataSource, RecordBound
 from fitnoise.messages import english, rule_messages
 from fitnoise.request.attributes import KINDS
 from fitnoise.request.documents import Spec
-from laws import check_attribute
+from laws.counting import check_attribute
 from refused import refused
 
 

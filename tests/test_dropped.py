@@ -17,7 +17,7 @@ from fitnoise.kernel.ledger import Ledger
 from fitnoise.kernel.units import DataSource, RecordBound
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
-from laws import DROP
+from laws.counting import DROP
 from records import Records
 from refused import refused
 

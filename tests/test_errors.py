@@ -24,19 +24,17 @@ sys.path.insert(0, str(DOCS))
 
 from error_sites import CLASSES, SENTENCES, SOURCE, error_sites  # noqa: E402 - a module of the documentation
 
-SITES = error_sites()
-
 
 def test_the_source_has_errors_of_every_class():
-    classes = {site.kind.__name__ for site in SITES}
+    classes = {site.kind.__name__ for site in error_sites()}
     assert classes == set(CLASSES)
-    assert len(SITES) > 500
+    assert len(error_sites()) > 500
 
 
 def test_every_error_has_a_slug_and_four_sentences():
     """The slug is in the source, so that the page of codes has it; only the sentence on what is needed may be empty."""
     wrong = []
-    for site in SITES:
+    for site in error_sites():
         right = site.slug is not None and re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", site.slug) is not None
         right &= len(site.sentences) == len(SENTENCES)
         for name, sentence in zip(SENTENCES, site.sentences, strict=False):
@@ -49,7 +47,7 @@ def test_every_error_has_a_slug_and_four_sentences():
 
 def test_a_code_is_made_at_one_place():
     places = {}
-    for site in SITES:
+    for site in error_sites():
         places.setdefault(site.code, []).append(f"{site.file}:{site.line}")
     assert {code: where for code, where in places.items() if len(where) > 1} == {}
 
@@ -264,5 +262,5 @@ def test_an_error_of_each_class_has_a_complete_text(code, tmp_path):
 
 
 def test_a_complete_text_of_each_class_is_compared():
-    classes = {site.kind for site in SITES if site.code in TEXTS}
+    classes = {site.kind for site in error_sites() if site.code in TEXTS}
     assert classes == set(CLASSES.values()) - {FitnoiseError}

@@ -13,7 +13,7 @@ from fitnoise.kernel.codings import cell_of
 from fitnoise.kernel.counting import open_counter
 from fitnoise.planning.examples import examples, held
 from fitnoise.request.documents import load_spec
-from laws import by_command
+from laws.releases import by_command
 from refused import refused
 
 SPEC = """

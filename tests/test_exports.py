@@ -22,7 +22,7 @@ from fitnoise.reading import verification
 from fitnoise.reading.layouts import layout
 from fitnoise.reading.release_files import to_json
 from fitnoise.reading.verification import UNCHECKED
-from laws import answered, by_command
+from laws.releases import answered, by_command
 from refused import refused
 from test_pages import DERIVED, RULE, demo, small
 

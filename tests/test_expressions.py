@@ -8,7 +8,7 @@ import pytest
 import fitnoise as fn
 from fitnoise.reading import expressions
 from fitnoise.reading.expressions import ask
-from laws import released
+from laws.releases import released
 from refused import refused
 
 DOMAIN = fn.Domain({"sex": fn.Categorical(["f", "m"]), "age": fn.Ordered(0, 3), "born in": fn.Categorical(["x", "y"])})

@@ -41,7 +41,7 @@ from fitnoise.planning.plan import Plan
 from fitnoise.reading import release as releases
 from fitnoise.reading.release_files import write_parquet
 from fitnoise.request.documents import Spec, json_schema
-from laws import answered
+from laws.releases import answered
 from refused import refused
 from replayed_noise import Replay
 

@@ -25,7 +25,7 @@ from fitnoise.kernel.profiles import ChargedPlan, Profile, joint
 from fitnoise.messages import Message
 from fitnoise.planning import free_queries as room
 from fitnoise.planning.plan import Plan
-from laws import check_mechanism, check_plan, status_of
+from laws.plans import check_mechanism, check_plan, status_of
 from refused import refused
 from replayed_noise import Replay
 from tolerances import EXACT, GAP

@@ -26,7 +26,8 @@ from fitnoise.planning import what_if
 from fitnoise.reading.layouts import layout
 from fitnoise.reporting import Report, ReportColumn, ReportTable, Section
 from headed import html_columns, html_tables, terminal_columns, under
-from laws import answered, by_command, check_report
+from laws.releases import answered, by_command
+from laws.reports import check_report
 from refused import refused
 from studios import SPEC, filled, opened
 from test_pages import RULE, small

@@ -54,7 +54,8 @@ from fitnoise.solving import budgets as best_budgets
 from fitnoise.solving import trees, weighted_trees
 from fitnoise.solving.certificates import Evidence, lower_bound
 from fitnoise.solving.sectors import decompose
-from laws import check_mechanism, measured, released, status_of
+from laws.plans import check_mechanism, status_of
+from laws.releases import measured, released
 from refused import refused
 from replayed_noise import Replay
 from tolerances import EXACT, GAP, LOOSE

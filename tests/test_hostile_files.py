@@ -29,7 +29,7 @@ from fitnoise.reading import parquet
 from fitnoise.reading.parquet import MIN_ALLOWED_BYTES
 from fitnoise.reading.parquet import read as read_columns
 from fitnoise.reading.release_files import read_text, write_parquet
-from laws import answered
+from laws.releases import answered
 from refused import refused
 
 ROOM, PATIENCE = 700.0, 10.0

@@ -22,7 +22,7 @@ from fitnoise.solving import lexicographic, sectors, solver
 from fitnoise.solving.certificates import ObjectiveTerms
 from fitnoise.solving.sectors import decompose
 from fitnoise.solving.statuses import status_message
-from laws import check_mechanism, check_plan, status_of
+from laws.plans import check_mechanism, check_plan, status_of
 from refused import refused
 from tolerances import EXACT, GAP
 

@@ -18,7 +18,7 @@ from fitnoise.mechanisms.laplace.hierarchies import hierarchy
 from fitnoise.messages import english
 from fitnoise.solving.fixed_random import FixedGenerator, scrambled
 from fitnoise.solving.sectors import decompose
-from laws import status_of
+from laws.plans import status_of
 from refused import refused
 from tolerances import EXACT, SIGNIFICANCE
 

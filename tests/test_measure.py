@@ -33,7 +33,7 @@ from fitnoise.kernel.order import CostLimit, DeclaredSize, Order, axis_key
 from fitnoise.kernel.profiles import ceil_dyadic, joint
 from fitnoise.kernel.units import DataSource, OutsideDomain
 from fitnoise.planning.plan import Plan
-from laws import counter_of_counts
+from laws.counting import counter_of_counts
 from records import frame_of
 from refused import refused
 from replayed_noise import Replay

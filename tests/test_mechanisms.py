@@ -16,7 +16,7 @@ from fitnoise.mechanisms.gaussian import formulation
 from fitnoise.messages import english
 from fitnoise.planning.plan import Plan
 from fitnoise.request.targets import Target
-from laws import check_plan, status_of
+from laws.plans import check_plan, status_of
 from refused import refused
 from tolerances import LOOSE
 

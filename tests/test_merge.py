@@ -29,14 +29,8 @@ from fitnoise.kernel.units import NO_PATTERN, DataSource, Pattern, RecordBound
 from fitnoise.messages import Message, english
 from fitnoise.reading.description import bound_on_records, merged_records
 from fitnoise.reading.registry import as_yaml, registry_record
-from laws import (
-    DROP,
-    REFUSE,
-    check_no_sentences,
-    in_words,
-    leaks_nothing,
-    same_counts,
-)
+from laws.counting import DROP, REFUSE, leaks_nothing, same_counts
+from laws.reports import check_no_sentences, in_words
 from records import Records
 from refused import refused
 from replayed_noise import Replay

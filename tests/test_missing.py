@@ -15,11 +15,8 @@ from fitnoise.kernel.counting import open_counter
 from fitnoise.reading.description import FORMAT
 from fitnoise.reading.release_files import to_json
 from fitnoise.request.documents import Spec
-from laws import (
-    by_command,
-    check_no_sentences,
-    in_words,
-)
+from laws.releases import by_command
+from laws.reports import check_no_sentences, in_words
 from refused import refused
 
 AGE = fn.Ordered(0, 2, missing={"not applicable": ["N"], "unknown": [-9]}, if_missing="unknown", if_outside="refuse")

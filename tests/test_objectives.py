@@ -17,7 +17,7 @@ from designs import remade
 from fitnoise.mechanisms.gaussian import formulation
 from fitnoise.request.publication import CellBudgets, ErrorWeights, Goal, Objective
 from fitnoise.solving import sectors
-from laws import check_mechanism, check_plan
+from laws.plans import check_mechanism, check_plan
 from refused import refused
 from tolerances import EXACT, GAP
 

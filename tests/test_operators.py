@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import zoo
 from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
-from laws import check_operator
+from laws.operators import check_operator
 from refused import refused
 from tolerances import EXACT
 

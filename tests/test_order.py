@@ -24,7 +24,7 @@ from fitnoise.kernel.order import CostLimit, DeclaredSize, Order, axis_key
 from fitnoise.kernel.units import Account, Adjacency, DataSource, OutsideDomain
 from fitnoise.mechanisms.finite.families import tight_constraints
 from fitnoise.mechanisms.finite.ranks import by_ranks
-from laws import poisoned, same
+from laws.designs import poisoned, same
 from refused import refused
 from replayed_noise import Replay
 

@@ -26,7 +26,7 @@ from fitnoise.reading.bands import Band
 from fitnoise.reading.description import condition_message
 from fitnoise.reading.layouts import layout
 from fitnoise.reporting import Report, Section
-from laws import answered, by_command, released
+from laws.releases import answered, by_command, released
 from refused import refused
 
 pytestmark = pytest.mark.usefixtures("one_duckdb")

@@ -18,7 +18,7 @@ from fitnoise.interfaces.cli import _run
 from fitnoise.kernel.counting import open_counter
 from fitnoise.kernel.counting.paths import find
 from fitnoise.kernel.units import DataSource, RecordBound
-from laws import DROP
+from laws.counting import DROP
 from records import write_file
 from refused import refused
 

@@ -40,13 +40,8 @@ from fitnoise.mechanisms.finite import geometric
 from fitnoise.planning.free_queries import free_counts
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
-from laws import (
-    DROP,
-    REFUSE,
-    in_words,
-    leaks_nothing,
-    same_counts,
-)
+from laws.counting import DROP, REFUSE, leaks_nothing, same_counts
+from laws.reports import in_words
 from records import Records
 from refused import refused
 from replayed_noise import Replay, law

@@ -18,7 +18,7 @@ from fitnoise.planning.free_queries import free_counts
 from fitnoise.planning.plan import Plan
 from fitnoise.solving.certificates import SINGLE_RECORDS, DistinctRecords, Evidence, ObjectiveTerms, lower_bound
 from fitnoise.solving.sectors import decompose
-from laws import status_of
+from laws.plans import status_of
 from refused import refused
 from test_patterns import admissible, form, person, sets_of
 

@@ -2,7 +2,7 @@ import pytest
 
 import fitnoise as fn
 from fitnoise.mechanisms.registry import MECHANISMS
-from laws import check_answer, check_mechanism, check_plan
+from laws.plans import check_answer, check_mechanism, check_plan
 from zoo import QUESTIONS, REQUESTS
 
 

@@ -17,7 +17,7 @@ from fitnoise.kernel.designs import linear, products
 from fitnoise.kernel.designs.linear import MAX_SCALE
 from fitnoise.kernel.designs.products import Factor, ProductGroup
 from fitnoise.kernel.units import Neighbours
-from laws import check_design
+from laws.designs import check_design
 from refused import refused
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE

@@ -20,10 +20,8 @@ from fitnoise.messages import english
 from fitnoise.planning.protection import ALMOST_CERTAIN_GUESS, warnings
 from fitnoise.reading.registry import registry_record
 from fitnoise.reading.verification import verify
-from laws import (
-    answered,
-    in_words,
-)
+from laws.releases import answered
+from laws.reports import in_words
 
 PRESENCE = (
     "Warning: this plan protects almost no one. An attacker can guess the presence of one record in the data in up to "

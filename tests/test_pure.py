@@ -27,7 +27,7 @@ from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.mechanisms.laplace.estimate import filled, integer_margins, min_multiples, nearest
 from fitnoise.planning.plan import Plan
 from fitnoise.solving import p_identity
-from laws import check_mechanism, check_plan, planned_quickly, status_of
+from laws.plans import check_mechanism, check_plan, planned_quickly, status_of
 from refused import refused
 from tolerances import EXACT, SIGNIFICANCE, as_often_as
 

@@ -12,7 +12,8 @@ from fitnoise.messages import english, rule_messages
 from fitnoise.reading import quantiles
 from fitnoise.reading.laws import law, single_noises
 from fitnoise.reading.quantiles import confidence_set, find_first
-from laws import planned_quickly, released
+from laws.plans import planned_quickly
+from laws.releases import released
 from refused import refused
 from tolerances import SIGNIFICANCE, as_often_as
 

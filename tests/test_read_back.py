@@ -25,7 +25,8 @@ from fitnoise.request.documents import Spec
 from fitnoise.request.publication import Publication
 from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal, Target, TargetKind
 from fitnoise.request.workloads import VIEWS, AtMost, EachValue, Family, Table, View, Workload
-from laws import answered, check_no_sentences
+from laws.releases import answered
+from laws.reports import check_no_sentences
 from refused import refused
 
 DOMAIN = fn.Domain(sex=fn.Categorical(["f", "m"]), age=fn.Ordered(0, 9))

@@ -11,7 +11,7 @@ import pytest
 import fitnoise as fn
 from fitnoise.reading import release_files
 from fitnoise.reading.release_files import csv_text
-from laws import released
+from laws.releases import released
 from refused import refused
 from tolerances import EXACT
 

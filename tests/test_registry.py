@@ -12,7 +12,7 @@ import fitnoise as fn
 from fitnoise.reading.registry import as_yaml, filled, missing, registry_record
 from fitnoise.request.documents import Spec
 from fitnoise.request.record import RecordSpec, load_words
-from laws import by_command, released
+from laws.releases import by_command, released
 from refused import refused
 from zoo import WORKLOADS
 

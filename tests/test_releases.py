@@ -29,11 +29,8 @@ from fitnoise.reading.release_files import clear_leftovers, read_parquet, staged
 from fitnoise.request import workloads
 from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import SLUG_BYTES, slug
-from laws import (
-    by_command,
-    in_words,
-    released,
-)
+from laws.releases import by_command, released
+from laws.reports import in_words
 from refused import refused
 from replayed_noise import Replay
 from tolerances import EXACT

@@ -9,7 +9,7 @@ import pytest
 from fitnoise.interfaces.render import document, lines
 from fitnoise.messages import NOTHING, Message, Value, ValueKind, english, translator
 from fitnoise.reporting import Report, ReportColumn, ReportTable, Section, aligned
-from laws import check_report
+from laws.reports import check_report
 
 
 @pytest.mark.parametrize(

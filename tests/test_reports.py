@@ -18,7 +18,8 @@ from fitnoise.mechanisms.projection import planning as projection
 from fitnoise.messages import english
 from fitnoise.reading.verification import Check, Verification
 from fitnoise.reporting import Report
-from laws import answered, check_report
+from laws.releases import answered
+from laws.reports import check_report
 
 DOMAIN = fn.Domain(area=fn.Categorical(["n", "s"]), age=fn.Ordered(0, 3))
 WORKLOAD = fn.Workload(DOMAIN, [fn.table("area", margin=4), fn.table("area", cumulative="age", margin=9)])

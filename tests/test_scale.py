@@ -29,7 +29,7 @@ from fitnoise.mechanisms.gaussian.formulation import Formulation
 from fitnoise.solving import lexicographic, sectors, solver
 from fitnoise.solving.certificates import ObjectiveTerms
 from fitnoise.solving.sectors import decompose
-from laws import check_mechanism, check_plan
+from laws.plans import check_mechanism, check_plan
 from refused import refused
 from replayed_noise import Replay
 from tolerances import SIGNIFICANCE

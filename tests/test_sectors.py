@@ -11,7 +11,7 @@ from fitnoise.kernel.arrays import physical_memory
 from fitnoise.request.workloads import exchangeable_attributes
 from fitnoise.solving import sectors
 from fitnoise.solving.sectors import decompose, integer_basis, lift
-from laws import check_mechanism, check_plan
+from laws.plans import check_mechanism, check_plan
 from refused import refused
 
 

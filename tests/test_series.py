@@ -20,7 +20,7 @@ from fitnoise.planning.plan import Plan
 from fitnoise.solving import costly_sets as oracle
 from fitnoise.solving.certificates import AdmissibleSets, Evidence, ObjectiveTerms, RecordSets, lower_bound
 from fitnoise.solving.costly_sets import CostlySets
-from laws import status_of
+from laws.plans import status_of
 from refused import refused
 from test_patterns import admissible, form
 

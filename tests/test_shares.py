@@ -36,7 +36,9 @@ from fitnoise.messages import document as stored_form
 from fitnoise.reading.description import describe_enforcement
 from fitnoise.reading.layouts import layout
 from fitnoise.reading.registry import as_yaml, registry_record
-from laws import check_no_sentences, leaks_nothing, released, same_counts
+from laws.counting import leaks_nothing, same_counts
+from laws.releases import released
+from laws.reports import check_no_sentences
 from refused import refused
 from replayed_noise import Replay
 from test_databases import in_duckdb

@@ -29,7 +29,7 @@ from fitnoise.solving.certificates import Evidence
 from fitnoise.solving.ky_fan import dual_norm
 from fitnoise.solving.row_space import row_space
 from fitnoise.solving.sectors import decompose
-from laws import status_of
+from laws.plans import status_of
 from refused import refused
 from replayed_noise import Replay
 

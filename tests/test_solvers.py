@@ -13,7 +13,7 @@ from fitnoise.solving import geometric_mean
 from fitnoise.solving._base import Status
 from fitnoise.solving.certificates import ObjectiveTerms, lower_bound
 from fitnoise.solving.sectors import decompose
-from laws import status_of
+from laws.plans import status_of
 from refused import refused
 from tolerances import EXACT, LOOSE
 

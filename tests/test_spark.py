@@ -25,9 +25,8 @@ from fitnoise.kernel.counting import Dropped, open_counter, spark
 from fitnoise.kernel.counting.dialects import DIALECTS, ColumnKind
 from fitnoise.kernel.counting.sources import not_counted, quietly
 from fitnoise.kernel.units import DataSource, RecordBound
-from laws import DROP, leaks_nothing
-from records import SECRET
-from refused import refused
+from laws.counting import DROP, leaks_nothing
+from refused import SECRET, refused
 from test_databases import DUCKDB, GOLDEN_FILES, golden
 
 needs_spark = pytest.mark.skipif(not SPARK, reason="`make engines` tries it, where there is Java")

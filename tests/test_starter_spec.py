@@ -12,7 +12,7 @@ from fitnoise.errors import DomainError, FitnoiseError
 from fitnoise.request import attributes
 from fitnoise.request.documents import load_spec
 from fitnoise.request.starter_spec import FILL_IN_MARK, KINDS, begun
-from laws import by_command
+from laws.releases import by_command
 
 NAMES = {"sex": "categorical", "age": "ordered", "in come": "binned", "geo é's": "hierarchy", "pay": "amount"}
 PLACES = "state,county,tract\nn,n1,t1\nn,n2,t2\ns,s1,t3\n"

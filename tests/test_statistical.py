@@ -14,7 +14,7 @@ import fitnoise as fn
 import zoo
 from fitnoise.kernel.counting import open_counter
 from fitnoise.kernel.units import DataSource, RecordBound
-from laws import DROP, check_counter
+from laws.counting import DROP, check_counter
 from records import WRITERS, Records, program, write_file
 from refused import refused
 

@@ -19,7 +19,7 @@ from fitnoise.kernel.designs.linear import MAX_SCALE
 from fitnoise.kernel.designs.trees import MeasuredTree
 from fitnoise.kernel.order import Order
 from fitnoise.kernel.units import Neighbours
-from laws import check_design
+from laws.designs import check_design
 from refused import refused
 
 ADD, REPLACE = Neighbours.ADD_OR_REMOVE_ONE, Neighbours.REPLACE_ONE

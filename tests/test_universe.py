@@ -24,7 +24,7 @@ from fitnoise.messages import translator
 from fitnoise.reading.layouts import layout
 from fitnoise.request.coverage import list_values, uncounted
 from fitnoise.request.workloads import Family, Sum
-from laws import in_words
+from laws.reports import in_words
 
 TREE = fn.Hierarchy(["state", "county"], [(s, f"{s}{i}") for s in "abc" for i in range(12)])
 WIDE = fn.Domain(

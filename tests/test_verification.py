@@ -27,7 +27,8 @@ from fitnoise.planning.plan import Plan
 from fitnoise.reading import release as releases
 from fitnoise.reading import verification
 from fitnoise.reading.release_files import write_parquet
-from laws import check_plan, released
+from laws.plans import check_plan
+from laws.releases import released
 from records import frame_of
 from refused import refused
 from replayed_noise import Replay

@@ -20,7 +20,8 @@ from fitnoise.reading.release_files import read_text
 from fitnoise.solving import nearest_integers as rounding
 from fitnoise.solving.nearest_integers import SumConstraints, adjacent, check_adjacent
 from fitnoise.solving.nonnegative import nearest
-from laws import by_command, measured, planned_quickly
+from laws.plans import planned_quickly
+from laws.releases import by_command, measured
 from refused import refused
 from replayed_noise import Replay
 from test_combining import numbers

@@ -1,7 +1,5 @@
 """The one tolerance policy: minimisers are never compared, only values, gaps and residuals."""
 
-from scipy import stats
-
 GAP = 1e-6
 """Relative gap a plan must certify."""
 EXACT = 1e-9
@@ -17,6 +15,8 @@ def as_often_as(outcomes, probability, slack=0.0):
 
     Exact binomial quantiles: a normal approximation of few misses (4 expected of 4,000 at 99.9 %) fails once in 50,000.
     """
+    from scipy import stats
+
     trials, hits = len(outcomes), outcomes.sum(axis=0)
     each = SIGNIFICANCE / 2 / hits.size
     low, high = (
