@@ -41,14 +41,15 @@ def test_languages_have_equal_ids_and_parameters(language):
 
 def test_every_id_is_in_use():
     text = "".join([*sources(".py").values(), *sources(".html").values()])
-    used = {*re.findall(r"""["']((?:page|studio|report)\.[a-z_.]+)["']""", text)}
+    used = {*re.findall(r"""["']((?:page|studio|report|terminal)\.[a-z_.]+)["']""", text)}
     assert not messages.catalogue("en").keys() - used
 
 
 def test_every_message_has_a_text():
     """Also the message of a plan that no request of the tests makes: ids are written out, never joined."""
-    written = {x for text in sources(".py").values() for x in re.findall(r'"(report\.[a-z_]+\.[a-z_]+)"', text)}
-    assert written == {text_id for text_id in messages.catalogue("en") if text_id.startswith("report.")}
+    ids = r'"((?:report|terminal)\.[a-z_]+\.[a-z_]+)"'
+    written = {x for text in sources(".py").values() for x in re.findall(ids, text)}
+    assert written == {text_id for text_id in messages.catalogue("en") if text_id.startswith(("report.", "terminal."))}
 
 
 def test_messages_are_not_made_of_texts():
@@ -112,3 +113,68 @@ def test_templates_have_no_words_of_their_own():
         constant = "".join(value for _, kind, value in tokens if kind == "data")
         visible = re.sub(r' [\w-]+="[^"]*"|<[^<>]*>', " ", constant)
         assert {*re.findall(r"[A-Za-zÄÖÜäöüß]{2,}", visible)} <= WORDS_OF_TEMPLATES, path.name
+
+
+LINE_FUNCTIONS = {"say", "say_line", "emit", "echo", "secho", "print", "progress", "notice"}
+LINE_FUNCTIONS |= {"report_progress", "report_stage", "report_step", "stage_notice", "sentence_notice"}
+"""The functions that show a line or a stage in the terminal, by the names that modules give them."""
+
+
+def called_name(call):
+    """Return the name of a called function, without the object that has it."""
+    return getattr(call.func, "attr", getattr(call.func, "id", ""))
+
+
+def constant_texts(node):
+    """Return the texts with letters in an expression, except those in calls: ids and values are not sentences."""
+    if isinstance(node, ast.Call):
+        return []
+    if isinstance(node, ast.FormattedValue):  # its format is no text
+        return constant_texts(node.value)
+    own = [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
+    inner = [text for child in ast.iter_child_nodes(node) for text in constant_texts(child)]
+    return [text for text in own if re.search("[^\\W\\d_]", text)] + inner
+
+
+def lines_with_texts(source):
+    """Return the calls in a module that show a text of the module itself."""
+    calls = (x for x in ast.walk(ast.parse(source)) if isinstance(x, ast.Call) and called_name(x) in LINE_FUNCTIONS)
+    return [ast.unparse(x) for x in calls if any(map(constant_texts, x.args))]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        'say("one line")',
+        'emit(f"wrote {file}")',
+        'click.echo("done" if ok else line)',
+        'say("no " + line)',
+        'progress("planning")',
+        'report_progress(f"step {i}")',
+    ],
+)
+def test_the_law_of_lines_finds_texts(call):
+    assert lines_with_texts(call) == [ast.unparse(ast.parse(call))]
+
+
+def test_lines_of_the_terminal_are_messages():
+    calls = 0
+    for path, text in sources(".py").items():
+        if "interfaces" in path.parts:
+            assert not lines_with_texts(text), path.name
+            calls += sum(called_name(x) in LINE_FUNCTIONS for x in ast.walk(ast.parse(text)) if isinstance(x, ast.Call))
+    assert calls > 60
+
+
+def test_functions_give_terminal_messages_the_values_that_they_name():
+    """Each function that makes a message of the terminal also makes the values of its text, under the same keys."""
+    checked = set()
+    for path, text in sources(".py").items():
+        for function in (x for x in ast.walk(ast.parse(text)) if isinstance(x, ast.FunctionDef)):
+            calls = [x for x in ast.walk(function) if isinstance(x, ast.Call) and called_name(x) == "Value"]
+            keys = {call.args[0].value for call in calls if isinstance(call.args[0], ast.Constant)}
+            texts = {x.value for x in ast.walk(function) if isinstance(x, ast.Constant) and isinstance(x.value, str)}
+            for text_id in {x for x in texts if x.startswith("terminal.")}:
+                checked.add(text_id)
+                assert parameters(messages.catalogue("en")[text_id]) <= keys, (path.name, function.name, text_id)
+    assert checked == {text_id for text_id in messages.catalogue("en") if text_id.startswith("terminal.")}

@@ -29,7 +29,7 @@ from fitnoise.kernel.privacy import pure_mu
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.mechanisms.laplace import planning as matrix
-from fitnoise.messages import ValueKind, english
+from fitnoise.messages import Message, ValueKind, english
 from fitnoise.planning.accounting import FIXED_IN_ADVANCE, curve
 from fitnoise.reading import release as releases
 from fitnoise.reading.release_files import csv_text, staged
@@ -996,7 +996,7 @@ def test_progress_on_a_terminal_shows_the_stage_as_it_is(monkeypatch):
     stream = io.StringIO()
     screen = console.Console(file=stream, force_terminal=True, width=80)
     monkeypatch.setattr(console, "Console", lambda **_: screen)
-    with console.progress("planning") as show_stage:
+    with console.progress(Message("terminal.progress.planning")) as show_stage:
         show_stage("[red]step 1[/red]")
         time.sleep(0.3)
     assert "planning: [red]step 1[/red]" in stream.getvalue()
@@ -1058,7 +1058,7 @@ def test_columns_line_up_for_wide_letters_and_are_never_cut(capsys, monkeypatch)
 def test_progress_is_plain_and_rare_away_from_a_terminal(capsys, monkeypatch):
     clock = iter(range(100))
     monkeypatch.setattr(console.time, "monotonic", lambda: next(clock) / 2)
-    with console.progress("planning") as show_stage:
+    with console.progress(Message("terminal.progress.planning")) as show_stage:
         for i in range(30):
             show_stage(f"step {i}")
     out, err = capsys.readouterr()

@@ -905,7 +905,7 @@ def test_the_next_release_of_that_name_removes_what_a_killed_one_left_and_says_s
         assert extra == ["entry 1 charged this before: it is finished, at no further charge."] * is_charged(original)
         assert repr(folder.name) in removed
         assert not folder.exists()  # also the complete one: it is in place now
-        assert ("holds a whole release" in removed) == is_complete
+        assert ("holds a complete release" in removed) == is_complete
         assert ("was charged, its ledger says" in removed) != is_complete
         assert (folder_of / f"{folder.name}0").exists()
         assert fn.verify(folder_of / "r").ok

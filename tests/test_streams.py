@@ -169,7 +169,7 @@ def test_what_a_killed_command_left_of_a_folder_is_named_and_removed(run, comman
     code, _, err = run(*FOLDERS[command])
     assert (code, unfinished.exists(), charged.exists()) == (0, False, True)
     assert f"removed '{unfinished}', which a killed process left of 'made'." in err.splitlines()
-    assert f"'{charged}' holds a whole release" in err
+    assert f"'{charged}' holds a complete release" in err
 
 
 def test_what_a_killed_process_left_of_a_release_that_is_written_again_is_removed(run, tmp_path):

@@ -29,6 +29,7 @@ from fitnoise.kernel.periods import Series
 from fitnoise.kernel.series import draw, read_answers, touched
 from fitnoise.kernel.series import redraw as draw_again
 from fitnoise.mechanisms.gaussian.series import joined
+from fitnoise.messages import Message, Value, ValueKind, english
 from fitnoise.planning.plan import Plan, read_back
 from fitnoise.reading import verification
 from fitnoise.reading.refusals import UNWRITTEN, existing_place, missing_folder
@@ -156,7 +157,8 @@ def release(
         if target is not None and book is not None:
             ready = _in_place(plan, turn, book, target, tables)
             if ready is not None:
-                call.notice(f"{target.name!r} holds this release already, and was left as it is.")
+                name = Value("directory", target.name, ValueKind.CODE)
+                call.notice(english(Message("terminal.notice.in_place", (name,))))
                 return ready
         with contextlib.nullcontext() if target is None else staged(target, course.is_charged) as stage:
             for leftover in () if target is None else clear_leftovers(target):
@@ -175,9 +177,8 @@ def release(
                 book = book or _opened_ledger(ledger, stack)
                 measured = call.measured(counter, book, course.stages, unfinished)
             if unfinished is not None:
-                call.notice(
-                    f"entry {measured.charge.sequence} charged this before: it is finished, at no further charge."
-                )
+                entry = Value("entry", measured.charge.sequence)
+                call.notice(english(Message("terminal.notice.charged_before", (entry,))))
             assert book is not None  # noqa: S101 - a ledger was opened before any draw, or the drawn answers are in it
             stack.enter_context(AnswerFolder(book).holding(measured.charge))
             result = (

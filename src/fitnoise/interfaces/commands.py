@@ -16,7 +16,17 @@ import pandas as pd
 
 from fitnoise.errors import FitnoiseError, LedgerError, ReleaseError, is_interruption
 from fitnoise.interfaces import demo, plots
-from fitnoise.interfaces.console import emit, emit_csv, emit_json, progress, say, show, show_document
+from fitnoise.interfaces.console import (
+    emit,
+    emit_csv,
+    emit_json,
+    gap_message,
+    progress,
+    say,
+    show,
+    show_document,
+    wrote,
+)
 from fitnoise.interfaces.exports.export import contents, export
 from fitnoise.interfaces.exports.manifests import check_export
 from fitnoise.interfaces.pages.report import report as write_report
@@ -40,7 +50,7 @@ from fitnoise.kernel.order import account
 from fitnoise.kernel.profiles import ChargedPlan, ceil_dyadic
 from fitnoise.kernel.units import Account, Privacy
 from fitnoise.mechanisms.projection import planning as projection
-from fitnoise.messages import Message, Value, english, map_messages, translator
+from fitnoise.messages import Message, Value, ValueKind, english, map_messages, translator
 from fitnoise.planning.accounting import Curve, curve
 from fitnoise.planning.comparison import assembled, compare, mechanisms_of
 from fitnoise.planning.comparison import plan as make_plan
@@ -94,7 +104,7 @@ def init_command(names: Sequence[str], output: Path | None, as_json: bool) -> No
         if output.exists():
             raise existing_place(output.name, UNWRITTEN)
         replace_file(output, text.encode())
-        say(f"wrote {output}; say what is marked in it, then: fitnoise plan {output}")
+        say(Message("terminal.wrote.specification", (Value("file", str(output)),)))
     if as_json:
         emit_json({"specification": text})
     elif output is None:
@@ -121,22 +131,20 @@ def plan_command(
         _check_replaceable(output)
     if plot is not None:
         plots.check_place(plot)
-    with progress("planning") as report_progress:
-        progress_text = _ProgressText(publication)
+    with progress(Message("terminal.progress.planning")) as report_progress:
+        step_messages = _StepMessages(publication.privacy)
         plan = make_plan(
             publication,
             refine=refine,
             device=device,
             seconds=seconds,
-            progress=lambda i, g: report_progress(f"step {i}, {progress_text.text(g)}"),
+            progress=lambda i, x: report_progress(step_messages.message(i, x)),
         )
     if plot is not None:
-        with progress("drawing") as report_progress:
-            figure = plots.report_figure(
-                plan, progress=lambda k, n, i, g: report_progress(f"plan {k} of {n}, step {i}, gap {g:.1e}")
-            )
+        with progress(Message("terminal.progress.drawing")) as report_progress:
+            figure = plots.report_figure(plan, progress=lambda *state: report_progress(_sweep_message(*state)))
             plots.save(figure, plot)
-        say(f"wrote {plot}")
+        say(wrote(plot))
     sections = [bounds_section(_bounded(publication, other_bounds, refine, device))] if other_bounds else []
     _hand_out(plan, output, as_json, *sections)
 
@@ -156,7 +164,7 @@ def _numbers(text: str | None) -> list[int]:
 def _bounded(publication: Publication, sizes: Sequence[int], refine: bool, device: str | None) -> list[Plan]:
     """Return one plan for each requested bound on the records of a unit, without a cap on the cost."""
     unit, plans = publication.unit, []
-    with progress("planning for other bounds") as report_progress:
+    with progress(Message("terminal.progress.planning_bounds")) as report_progress:
         for max_records in sizes:
             units = [replace(u, max_records=max_records) if u.name == unit.name else u for u in publication.other_units]
             parts = tuple(replace(p, unit=replace(unit, max_records=max_records)) for p in publication.further_tables)
@@ -167,7 +175,7 @@ def _bounded(publication: Publication, sizes: Sequence[int], refine: bool, devic
                 further_tables=parts,
                 cap=None,
             )
-            report_progress(f"at most {max_records}")
+            report_progress(Message("terminal.stage.bound", (Value("max_records", max_records),)))
             plans.append(make_plan(bounded, refine=refine, device=device))
     return plans
 
@@ -198,10 +206,10 @@ def compare_command(
     publication = _with_auto_privacy(specified, epsilon, delta)
     budget = publication.budget
     compared_delta = publication.delta if budget is None or not budget.delta else budget.delta
-    with progress("planning") as report_progress:
-        progress_text = _ProgressText(publication)
+    with progress(Message("terminal.progress.planning")) as report_progress:
+        step_messages = _StepMessages(publication.privacy)
         comparison = compare(
-            publication, all_families=every, progress=lambda i, g: report_progress(f"step {i}, {progress_text.text(g)}")
+            publication, all_families=every, progress=lambda i, x: report_progress(step_messages.message(i, x))
         )
     _write_plan(comparison.plan, output)
     _print_report(comparison_report(publication, comparison, compared_delta).adding(_file(output)), as_json)
@@ -209,9 +217,9 @@ def compare_command(
 
 def _compare_settings(publication: Publication, output: Path | None, as_json: bool) -> None:
     """Show every index and temperature that was simulated for a small database."""
-    with progress("planning") as report_progress:
+    with progress(Message("terminal.progress.planning")) as report_progress:
         (tables,) = publication.groups
-        chosen = projection.choose(tables, progress=lambda i, _: report_progress(f"stage {i} of 4"))
+        chosen = projection.choose(tables, progress=lambda i, _: report_progress(_simulation_message(i)))
         answers = mechanisms_of(publication)
     plan = assembled(publication, [chosen.part], answers)
     _write_plan(plan, output)
@@ -244,17 +252,31 @@ def _with_auto_privacy(publication: Publication, epsilon: float | None, delta: f
     return replace(publication, privacy=Privacy.AUTO, gap=None, delta=given_delta, budget=budget, cap=cap)
 
 
-class _ProgressText:
-    """The progress of a search as text. For pure noise it includes the improvement over the first answer."""
+class _StepMessages:
+    """The messages of the steps of a search. For pure noise they have the improvement over the first answer."""
 
-    def __init__(self, publication: Publication) -> None:
-        formats = {Privacy.ZCDP: "gap {:.1e}", Privacy.PURE: "epsilon {:.4g}, {:.1%} below the first answer"}
-        self._told, self._first = formats.get(publication.privacy, "reached {:.4g}"), 0.0
+    def __init__(self, privacy: Privacy) -> None:
+        self._privacy, self._first = privacy, 0.0
 
-    def text(self, x: float) -> str:
-        """Return the text for the current gap or ε."""
+    def message(self, step: int, x: float) -> Message:
+        """Return the message of a step with the current gap or ε."""
         self._first = self._first or x
-        return self._told.format(x, 1 - x / self._first)
+        if self._privacy is Privacy.ZCDP:
+            return gap_message(step, x)
+        count = Value("step", step)
+        if self._privacy is Privacy.PURE:
+            share = Value("share", 1 - x / self._first, ValueKind.SHARE)
+            return Message("terminal.stage.pure", (count, Value("epsilon", x, ValueKind.PEOPLE), share))
+        return Message("terminal.stage.reached", (count, Value("reached", x, ValueKind.PEOPLE)))
+
+
+def _sweep_message(plan: int, plans: int, step: int, gap: float) -> Message:
+    values = (Value("plan", plan), Value("plans", plans), Value("step", step), Value("gap", gap, ValueKind.GAP))
+    return Message("terminal.stage.plan_gap", values)
+
+
+def _simulation_message(stage: int) -> Message:
+    return Message("terminal.stage.simulation", (Value("stage", stage),))
 
 
 def plan_free_command(
@@ -278,15 +300,15 @@ def plan_free_command(
             composed_with = [*ledger.charged(charged_account)]
     if output is not None:
         _check_replaceable(output)
-    with progress("planning") as report_progress:
-        plan = plan_free(publication, composed_with, progress=lambda i, g: report_progress(f"step {i}, gap {g:.1e}"))
+    with progress(Message("terminal.progress.planning")) as report_progress:
+        plan = plan_free(publication, composed_with, progress=lambda i, gap: report_progress(gap_message(i, gap)))
     _hand_out(plan, output, as_json)
 
 
 def keys_command(file: Path, as_json: bool) -> None:
     """Make a pair of keys."""
     private, public = new_keys(file)
-    say(f"wrote {private}, which stays here, and {public}, for which counts are sealed (fitnoise count --public-key)")
+    say(Message("terminal.wrote.keys", (Value("private", str(private)), Value("public", str(public)))))
     if as_json:
         emit_json({"private": str(private), "public": str(public)})
 
@@ -303,7 +325,7 @@ def count_command(
     """Count for a plan; of the counts nothing is shown."""
     plan = Plan.from_json(read_text(plan_file))
     found: list[Dropped] = []
-    with progress("counting") as report_progress:
+    with progress(Message("terminal.progress.counting")) as report_progress:
         count(
             plan,
             _data(data),
@@ -315,7 +337,8 @@ def count_command(
             notice=say,
             dropped=found.append,
         )
-    say(f"wrote {output}, which holds exact counts{': keep it as the data are kept' if unsealed else ', sealed'}")
+    text_id = "terminal.wrote.unsealed" if unsealed else "terminal.wrote.sealed"
+    say(Message(text_id, (Value("file", str(output)),)))
     if as_json:
         emit_json({"plan": plan.hash, "file": str(output), "sealed": not unsealed, **_dropped(found)})
 
@@ -353,7 +376,7 @@ def release_command(
     price = ceil_dyadic(plan.exact_rho)
     before = _spent(ledger_file, plan.order.account) if plan.publication.composed_with else None
     found: list[Dropped] = []
-    with progress("releasing") as report_progress:
+    with progress(Message("terminal.progress.releasing")) as report_progress:
         done = release(
             plan,
             _data(data),
@@ -370,7 +393,8 @@ def release_command(
             dropped=found.append,
         )
     with _after("The release is in place, and its charge is in the ledger."):
-        say(f"already released: {output}" if done.charge is None else f"wrote {output}")
+        already = Message("terminal.release.already", (Value("directory", str(output)),))
+        say(already if done.charge is None else wrote(output))
         balance = _balance(ledger_file, plan.order.account)
         rise = price if before is None or balance is None or balance.spent is None else balance.spent - before
         if period is not None:
@@ -392,13 +416,14 @@ def series_write_command(
 ) -> None:
     """Write the release of a period that was drawn."""
     plan = Plan.from_json(read_text(plan_file))
-    with progress("writing"):
+    with progress(Message("terminal.progress.writing")):
         done = drawn_period(
             plan, period, ledger=ledger_file, series=series, directory=output, redraw=redraw, notice=say
         )
-    say(f"wrote {output}")
+    say(wrote(output))
     if redraw and done.charge is not None:
-        say(f"charged rho = {rounded_up(done.charge.rho):.7f}, for drawing {period} once more")
+        rho = Value("rho", rounded_up(done.charge.rho), ValueKind.COST)
+        say(Message("terminal.series.redrawn", (rho, Value("period", period))))
     _print_report(release_report(done), as_json)
 
 
@@ -420,13 +445,13 @@ def tables_command(
         raise click.UsageError(
             f"{len(names)} tables are named. A CSV file holds one table. Give a folder (-o), or --json. {UNWRITTEN}"
         )
-    with progress("rebuilding"):
+    with progress(Message("terminal.progress.rebuilding")):
         result = Release.read(directory)
         _check_names(result, names)
         files = [] if output is None else _write_tables(result, names, output, directory, by)
     if output is not None:
         for file in files:
-            say(f"wrote {output / file}")
+            say(wrote(output / file))
         if as_json:
             emit_json({"plan": result.plan.hash, "directory": str(output), "files": files})
     elif not names:
@@ -452,7 +477,7 @@ def ask_command(
     """Compute the requested numbers from a release, and show them with their intervals."""
     if as_csv and as_json:
         raise click.UsageError("--csv and --json are both given. Give one of them. Nothing was estimated.")
-    with progress("estimating"):
+    with progress(Message("terminal.progress.estimating")):
         release = Release.read(directory)
         place_areas = None if areas is None else read_areas(areas, release.plan.publication.domain)
         result = ask(expression, release, None if other is None else Release.read(other), by=by, areas=place_areas)
@@ -472,14 +497,14 @@ def combine_command(
             _check_outside(directory, output)
     if not same_records:
         raise records_not_stated("--same-records", "fitnoise ask --other")
-    with progress("combining"):
+    with progress(Message("terminal.progress.combining")):
         combination = combine(*map(Release.read, directories), same_records=same_records)
         if name is not None and name not in combination:
             raise unknown_table(name, list(combination), "No table was printed and nothing was written.")
         if output is not None:
             _write_made(combination, output)
     if output is not None:
-        say(f"wrote {output}")
+        say(wrote(output))
     if name is not None and not as_json:
         emit_csv(csv_text(combination[name]))
     else:
@@ -491,10 +516,10 @@ def integers_command(
 ) -> None:
     """Compute integer tables, write them, and print their distance from the release."""
     _check_outside(directory, output)
-    with progress("making integers"):
+    with progress(Message("terminal.progress.making_integers")):
         tables = make_integer_tables(Release.read(directory), names or None, simulations=simulations)
         _write_made(tables, output)
-    say(f"wrote {output}")
+    say(wrote(output))
     _print_report(whole_report(tables, output), as_json)
 
 
@@ -515,13 +540,13 @@ def registry_record_command(directory: Path, record_text: Path | None, output: P
     if output is not None:
         _check_outside(directory, output)
         replace_file(output, registry.as_yaml(record).encode())
-        say(f"wrote {output}")
+        say(wrote(output))
     if as_json:
         emit_json({"record": registry.filled(record), "to_be_filled": to_fill})
     elif output is None:
         emit_csv(registry.as_yaml(record))
     if to_fill:
-        say(f"to be filled: {', '.join(to_fill)}")
+        say(Message("terminal.registry.to_fill", (Value("fields", to_fill),)))
 
 
 def report_command(
@@ -538,10 +563,10 @@ def report_command(
 ) -> None:
     """Write the report of a plan, of a release, or of tables derived from a release."""
     rule = None if bands is None else Bands.parse(bands)
-    with progress("writing"):
+    with progress(Message("terminal.progress.writing")):
         source, what = _read_source(path, output, integers_folder, combination, with_release)
         write_report(what, output, language=language, bands=rule, totals=totals, tables=names or None)
-    say(f"wrote {output}")
+    say(wrote(output))
     if as_json:
         emit_json({"plan": (source if isinstance(source, Plan) else source.plan).hash, "file": str(output)})
 
@@ -603,7 +628,7 @@ def export_command(
 ) -> None:
     """Write tables for other programs."""
     rule = None if bands is None else Bands.parse(bands)
-    with progress("writing"):
+    with progress(Message("terminal.progress.writing")):
         source, what = _read_source(directory, output, integers_folder, combination, with_release)
         if isinstance(source, Plan) or isinstance(what, Plan):
             raise ReleaseError(
@@ -615,7 +640,7 @@ def export_command(
             )
         chosen = names or None
         export(what, output, language=language, bands=rule, totals=totals, tables=chosen, licence=licence, notice=say)
-    say(f"wrote {output}")
+    say(wrote(output))
     if as_json:
         emit_json({"plan": source.plan.hash, "file": str(output)})
 
@@ -638,7 +663,7 @@ def verify_command(
         )
     if ledger_file is not None and not ledger_file.exists():
         raise missing_ledger(ledger_file, "Nothing was verified.")
-    with progress("verifying"), contextlib.ExitStack() as stack:
+    with progress(Message("terminal.progress.verifying")), contextlib.ExitStack() as stack:
         ledger = None if ledger_file is None else stack.enter_context(Ledger(ledger_file))
         checked = verify(
             path, ledger=ledger, integers=integers_folder, combination=combination, with_releases=with_release
@@ -653,7 +678,7 @@ def verify_command(
             checked = _with(checked, EXPORT, check_export([own_release, *derived], export_place, contents))
     _print_report(verification_report(checked), as_json)
     if not checked.ok:
-        say("at least one claim does not hold")
+        say(Message("terminal.verify.failed"))
     return checked.ok
 
 
@@ -707,7 +732,7 @@ def ledger_command(
 
 def _show_ledger(file: Path, plan_file: Path | None, delta: float | None, plot: Path | None, as_json: bool) -> None:
     """Show the balances and the entries of a ledger."""
-    with progress("checking the chain"), Ledger(file) as ledger:
+    with progress(Message("terminal.progress.checking_chain")), Ledger(file) as ledger:
         count = ledger.verify()
         balances = [ledger.balance(a) for a in ledger.accounts()]
         entries = ledger.entries()
@@ -724,7 +749,7 @@ def _show_ledger(file: Path, plan_file: Path | None, delta: float | None, plot: 
         report = report.adding(releases_section)
     if delta is not None or plot is not None:
         given_delta = 1e-6 if delta is None else delta
-        with progress("adding up losses"):
+        with progress(Message("terminal.progress.adding_losses")):
             curves, epsilons = _curves(groups, given_delta)
             report = report.adding(*accounts_epsilon(balances, epsilons, given_delta))
             if plot is not None:
@@ -733,11 +758,12 @@ def _show_ledger(file: Path, plan_file: Path | None, delta: float | None, plot: 
                     plot,
                 )
         if plot is not None:
-            say(f"wrote {plot}")
+            say(wrote(plot))
     _print_report(report, as_json)
     if not as_json:
-        count_text = f"{count} {'entry' if count == 1 else 'entries'}"
-        say(f"{count_text}, chain unbroken, head {head[1][:12] if count else 'empty'}")
+        text_id = "terminal.ledger.entry" if count == 1 else "terminal.ledger.entries"
+        values = (Value("count", count), Value("head", head[1][:12]))
+        say(Message(text_id, values) if count else Message("terminal.ledger.empty"))
 
 
 def studio_command(folder: Path, language: str, data: tuple[str, ...], as_json: bool) -> None:
@@ -778,7 +804,7 @@ def _write_plan(plan: Plan, output: Path | None) -> None:
     """Write a plan, and print its place, if a place is given."""
     if output is not None:
         replace_file(output, plan.to_json().encode())
-        say(f"wrote {output}")
+        say(wrote(output))
 
 
 def _hand_out(plan: Plan, output: Path | None, as_json: bool, *more: Section) -> None:
@@ -831,11 +857,11 @@ def _table_document(result: Release, name: str) -> dict[str, Any]:
     return {**map_messages(content, english), "rows": frame.to_dict("records")}
 
 
-def _universe(result: Release, name: str) -> list[str]:
+def _universe(result: Release, name: str) -> list[Message]:
     """Return the lines below a table: the records that it counts, and the coding of values."""
-    asked = result.plan.group(name).publication.workload[name]
-    words = english(*statistic(asked, result.plan.publication.domain))
-    return [*map(english, universe_messages(result.plan, asked)), f"margins or intervals are for: {words}"]
+    requested = result.plan.group(name).publication.workload[name]
+    rules = Value("statistic", statistic(requested, result.plan.publication.domain), ValueKind.SENTENCES)
+    return [*universe_messages(result.plan, requested), Message("terminal.tables.statistic", (rules,))]
 
 
 def _check_outside(release: Path, path: Path) -> None:
@@ -913,7 +939,7 @@ def _balance(file: Path, account: Account) -> Quote | None:
             return ledger.balance(account)
     except (FitnoiseError, OSError) as error:
         reason = error.reason if isinstance(error, FitnoiseError) else str(error)
-        say(f"the release is done; the balance cannot be read now: {reason}")
+        say(Message("terminal.release.unread_balance", (Value("reason", reason),)))
         return None
 
 
@@ -987,8 +1013,14 @@ def _set_cap(
         with _after("The cap is set, and in the ledger."):
             spent = ledger.balance(account).spent
     if earlier and spent is not None:
-        releases = "release" if earlier == 1 else f"{earlier} releases"
-        say(f"the {releases} of {account.source!r} before cost {account.sentence!r} at most rho {float(spent):.6g}")
+        text_id = "terminal.ledger.earlier_release" if earlier == 1 else "terminal.ledger.earlier_releases"
+        values = (
+            Value("count", earlier),
+            Value("source", account.source, ValueKind.CODE),
+            Value("account", account.sentence, ValueKind.CODE),
+            Value("rho", float(spent), ValueKind.NUMBER),
+        )
+        say(Message(text_id, values))
 
 
 def _account_chooser(

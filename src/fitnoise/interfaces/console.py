@@ -14,20 +14,30 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from fitnoise.interfaces.render import document, lines, readable
 from fitnoise.interfaces.streams import say_line
+from fitnoise.messages import Message, Value, ValueKind, english
 from fitnoise.reporting import Report
 
 PROGRESS_INTERVAL_SECONDS = 5.0
 """Seconds between two lines of progress away from a terminal."""
 
 
-def say(text: str = "") -> None:
-    """Write a message to stderr. If that fails the command goes on (see `streams`)."""
-    say_line(readable(text, _encoding(sys.stderr)))
+def say(line: Message | str = "") -> None:
+    """Write a message, or the text of an error, to stderr. If that fails the command goes on (see `streams`)."""
+    say_line(readable(_text(line), _encoding(sys.stderr)))
 
 
-def emit(text: str = "") -> None:
-    """Write a line of data to stdout."""
-    sys.stdout.write(readable(text, _encoding(sys.stdout)) + "\n")
+def emit(line: Message | str = "") -> None:
+    """Write a message, or a line of data, to stdout."""
+    sys.stdout.write(readable(_text(line), _encoding(sys.stdout)) + "\n")
+
+
+def _text(line: Message | str) -> str:
+    return line if isinstance(line, str) else english(line)
+
+
+def wrote(file: object) -> Message:
+    """Return the message that names a written file or folder."""
+    return Message("terminal.wrote.file", (Value("file", str(file)),))
 
 
 def emit_json(document: Any) -> None:
@@ -61,27 +71,39 @@ def _encoding(stream: TextIO) -> str:
     return stream.encoding or "utf-8"
 
 
+def gap_message(step: int, gap: float) -> Message:
+    """Return the message of a step of a search, with the current gap."""
+    return Message("terminal.stage.gap", (Value("step", step), Value("gap", gap, ValueKind.GAP)))
+
+
 @contextlib.contextmanager
-def progress(what: str) -> Iterator[Callable[[str], None]]:
+def progress(task: Message) -> Iterator[Callable[[Message | str], None]]:
     """Show a spinner with the current stage on a terminal, plain lines elsewhere. Yield the function that sets it."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _plain_progress(what)
+        yield _plain_progress(task)
         return
     columns = (SpinnerColumn("line"), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(what)
-        yield lambda stage: bar.update(task, description=readable(f"{what}: {stage}", _encoding(sys.stderr)))
+        bar_task = bar.add_task(english(task))
+        yield lambda stage: bar.update(
+            bar_task, description=readable(english(_stage(task, stage)), _encoding(sys.stderr))
+        )
 
 
-def _plain_progress(what: str) -> Callable[[str], None]:
-    told = time.monotonic()
-    say(f"{what} …")
+def _plain_progress(task: Message) -> Callable[[Message | str], None]:
+    last_time = time.monotonic()
+    say(Message("terminal.progress.start", (Value("task", task, ValueKind.WORDS),)))
 
-    def tell(stage: str) -> None:
-        nonlocal told
-        if time.monotonic() - told >= PROGRESS_INTERVAL_SECONDS:
-            told = time.monotonic()
-            say(f"{what}: {stage}")
+    def report(stage: Message | str) -> None:
+        nonlocal last_time
+        if time.monotonic() - last_time >= PROGRESS_INTERVAL_SECONDS:
+            last_time = time.monotonic()
+            say(_stage(task, stage))
 
-    return tell
+    return report
+
+
+def _stage(task: Message, stage: Message | str) -> Message:
+    kind = ValueKind.WORDS
+    return Message("terminal.progress.stage", (Value("task", task, kind), Value("stage", stage, kind)))

@@ -15,7 +15,7 @@ from typing import Any
 
 from fitnoise import data
 from fitnoise.errors import ReleaseError
-from fitnoise.interfaces.console import emit, progress, show
+from fitnoise.interfaces.console import emit, gap_message, progress, show
 from fitnoise.interfaces.render import document
 from fitnoise.interfaces.reports.ledgers import balance_section
 from fitnoise.interfaces.reports.plans import plan_report
@@ -34,6 +34,9 @@ from fitnoise.request.workloads import Workload
 CAP = Fraction(1, 20)
 """The office's budget for this data source, as ρ."""
 
+RECORDS = 103_589
+"""The number of records of the packaged data."""
+
 
 def run(directory: Path | None, *, as_json: bool) -> dict[str, Any]:
     """Run the demonstration, and return the document that `fitnoise demo --json` prints.
@@ -45,15 +48,18 @@ def run(directory: Path | None, *, as_json: bool) -> dict[str, Any]:
     if folder.exists():
         raise existing_place(folder.name, "Nothing was measured.")
     publication = load_spec(data.path(data.DEMO))
-    with progress("planning") as report_step:
-        plan = make_plan(publication, progress=lambda i, gap: report_step(f"step {i}, gap {gap:.1e}"))
+    with progress(Message("terminal.progress.planning")) as report_stage:
+        plan = make_plan(publication, progress=lambda i, gap: report_stage(gap_message(i, gap)))
         report = plan_report(plan).adding(_separate_cost(plan))
     if not as_json:
         _print_plan(plan, report)
-    with progress("releasing") as report_step, Ledger(_make_folder(folder) / "ledger.sqlite") as ledger:
+    with (
+        progress(Message("terminal.progress.releasing")) as report_stage,
+        Ledger(_make_folder(folder) / "ledger.sqlite") as ledger,
+    ):
         ledger.set_cap(plan.order.account, CAP, reason="the office's budget for this source")
-        result = release(plan, data.path(data.CPS), ledger=ledger, directory=folder / "release", progress=report_step)
-        report_step("verifying what was written")
+        result = release(plan, data.path(data.CPS), ledger=ledger, directory=folder / "release", progress=report_stage)
+        report_stage(Message("terminal.stage.verifying"))
         checked = verify(folder / "release")
         balance = ledger.balance(plan.order.account)
     for name, copy_name in ((data.DEMO, "spec.toml"), (data.STATES, data.STATES), (data.CPS, data.CPS)):
@@ -73,7 +79,7 @@ def run(directory: Path | None, *, as_json: bool) -> dict[str, Any]:
         second_release = replace(spent, messages=(Message("report.demo.refused"),))
         show(Report("", (spent, second_release)))
         emit()
-        emit(f"To move its margins: fitnoise studio {folder} (pip install 'fitnoise[studio]'), pages of this machine.")
+        emit(Message("terminal.demo.studio", (Value("folder", str(folder)),)))
     done = (Value("directory", str(folder / "release")), Value("verified", checked.ok))
     return document(report.adding(Section(values=done), spent))
 
@@ -102,23 +108,22 @@ def _separate_cost(plan: Plan) -> Section:
 
 
 def _print_plan(plan: Plan, report: Report) -> None:
-    w = plan.publication.workload
-    emit("A state tax-statistics office will publish five tables about tax filing units.")
-    emit(f"The domain has {w.domain.size:,} cells. It says how accurate each table must be; no data are read yet.")
+    emit(Message("terminal.demo.office"))
+    emit(Message("terminal.demo.domain", (Value("cells", plan.publication.workload.domain.size, ValueKind.COUNT),)))
     emit()
     show(report)
     emit()
 
 
 def _print_release(folder: Path, result: Release, checked: Verification) -> None:
-    emit("measured   103,589 tax filing units, once: built from the public-use March CPS, an unweighted sample;")
-    emit(f"           no tax return is involved; written to {folder / 'release'}")
+    emit(Message("terminal.demo.measured", (Value("records", RECORDS, ValueKind.COUNT),)))
+    emit(Message("terminal.demo.written", (Value("directory", str(folder / "release")),)))
     for check in checked.checks:
-        emit(f"verified   {check.claim}: {check.found}")
+        emit(Message("terminal.demo.verified", (Value("claim", check.claim), Value("found", check.found))))
     emit()
     name = "state by wages"
     rows = result[name].iloc[32:40]
-    emit(f"A few lines of the table {name!r} (95 % margins; negative values are kept, so that sums stay unbiased):")
+    emit(Message("terminal.demo.rows", (Value("table", name, ValueKind.CODE),)))
     columns = (
         *(ReportColumn(attribute, attribute) for attribute in ("state", "wages")),
         ReportColumn("value", Message("report.heading.value"), ValueKind.ESTIMATE),
@@ -127,6 +132,8 @@ def _print_release(folder: Path, result: Release, checked: Verification) -> None
     show(Report("", (Section(tables=(ReportTable.of(name, columns, rows.to_dict("records")),)),)))
     top = result[name].query("wages == '200,000 or more'")
     total = result.sum(name, wages="200,000 or more")
-    emit(f"Computed from it: all states, 200,000 or more: {total.value:,.1f} ± {total.moe:.1f}")
-    emit(f"(as if the {len(top)} errors were independent it would be ± {(top['moe'] ** 2).sum() ** 0.5:.1f})")
+    values = (Value("total", total.value, ValueKind.ESTIMATE), Value("moe", total.moe, ValueKind.ESTIMATE))
+    emit(Message("terminal.demo.total", values))
+    independent = Value("moe", float((top["moe"] ** 2).sum() ** 0.5), ValueKind.ESTIMATE)
+    emit(Message("terminal.demo.independent", (Value("count", len(top), ValueKind.COUNT), independent)))
     emit()

@@ -24,6 +24,7 @@ from fitnoise.kernel.arrays import Exact
 from fitnoise.kernel.disk import hold, lock, sync_names
 from fitnoise.kernel.domain import RESERVED
 from fitnoise.mechanisms.documents import MAX_DOCUMENT_BYTES
+from fitnoise.messages import Message, Value, ValueKind, english
 from fitnoise.reading.parquet import pieces
 from fitnoise.reading.parquet import read as read_columns
 from fitnoise.reading.refusals import UNWRITTEN, existing_place, unreadable_file, unwritable_place
@@ -242,7 +243,7 @@ def clear_leftovers(directory: Path, *, release: bool = True, digest: str | None
     """
     directory = directory.resolve()
     leftovers = _leftovers(directory.parent, re.escape(directory.name))
-    return [_cleared(stage, directory, digest, release=release) for stage in leftovers if stage.is_dir()]
+    return [english(_cleared(stage, directory, digest, release=release)) for stage in leftovers if stage.is_dir()]
 
 
 def leftovers(folder: Path) -> list[str]:
@@ -317,22 +318,16 @@ def new_file(path: Path, content: bytes) -> None:
             os.close(held)
 
 
-def _cleared(stage: Path, directory: Path, digest: str | None, *, release: bool) -> str:
+def _cleared(stage: Path, directory: Path, digest: str | None, *, release: bool) -> Message:
+    """Remove a leftover folder, and return the notice of the outcome."""
+    folder, name = Value("folder", stage.name, ValueKind.CODE), Value("directory", directory.name, ValueKind.CODE)
     if (stage / DESCRIPTION).exists() and not (digest and _charged_by(stage) == digest):
-        return (
-            f"{stage.name!r} holds a whole release, whose process was killed before it was in its place. It was left "
-            "alone: give it another name to use it, or remove it."
-        )
+        return Message("terminal.notice.complete_release", (folder,))
     release |= (stage / PLAN).exists()
     shutil.rmtree(stage, ignore_errors=True)
     if stage.exists():
-        return f"{stage.name!r} is what a killed process left of a release, and cannot be removed: remove it."
-    if not release:
-        return f"removed {stage.name!r}, which a killed process left of {directory.name!r}."
-    return (
-        f"removed {stage.name!r}, which a killed process left of a release to {directory.name!r}; whether that one was "
-        "charged, its ledger says."
-    )
+        return Message("terminal.notice.unremovable", (folder,))
+    return Message("terminal.notice.removed_release" if release else "terminal.notice.removed", (folder, name))
 
 
 def _charged_by(stage: Path) -> object:
