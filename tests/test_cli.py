@@ -136,8 +136,8 @@ def test_the_complete_path_for_programs(run, here):
     code, out, _ = run("verify", "release", "--ledger", "budget.db", "--json")
     checks = json.loads(out)["checks"]
     assert code == 0
-    claims = ["the ledger says that it was charged", "the ledger names these answers"]
-    assert [c["claim"] for c in checks if c not in verified["checks"]] == claims
+    claims = ["report.claim.charge", "report.claim.ledger_answers"]
+    assert [c["claim"]["id"] for c in checks if c not in verified["checks"]] == claims
 
     code, out, _ = run("ledger", "budget.db", "--json")
     ledger = json.loads(out)

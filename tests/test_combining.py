@@ -14,6 +14,7 @@ from dense import rebuilt_releases, workload_matrix
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel import noise
 from fitnoise.mechanisms.gaussian import planning
+from fitnoise.messages import english
 from fitnoise.reading import combining
 from fitnoise.reading.linear_forms import Forms, joined
 from fitnoise.request.targets import z_score
@@ -456,7 +457,7 @@ def test_a_combination_is_verified_with_its_releases(two_on_disk, combined, caps
     by_command("verify", one, "--combination", str(combined), "--with-release", other)
     output = capsys.readouterr().out
     assert "release1: the dual weights prove the bound" in output
-    assert "the word of whoever combined them" in output
+    assert "the person who combined them states" in output
     assert not fn.verify(one, combination=combined).ok  # one of the two is not given
     assert not fn.verify(one, combination=combined, with_releases=[other, other]).ok
     value = fn.combine(*map(fn.Release.read, (one, other)), same_records=True)["sex"]["value"][0]
@@ -497,7 +498,7 @@ def test_what_was_altered_in_a_combination_is_noticed(two_on_disk, combined, wha
             stated["tables"].pop()
         document.write_text(json.dumps(stated), encoding="utf-8")
     checks = fn.verify(one, combination=combined, with_releases=[other]).checks
-    assert [c.holds for c in checks if c.claim.startswith(("the combination", "its tables"))][-1] is False
+    assert [c.holds for c in checks if english(c.claim).startswith(("the combination", "its tables"))][-1] is False
 
 
 def test_other_releases_are_verified_only_with_a_combination(two_on_disk):

@@ -16,6 +16,7 @@ from dense import table_matrix
 from fitnoise import data
 from fitnoise.interfaces import demo
 from fitnoise.interfaces.cli import main
+from fitnoise.messages import Message
 from fitnoise.reading.verification import Check, Verification
 from refused import refused
 
@@ -159,6 +160,10 @@ def test_places_are_never_overwritten(tmp_path, monkeypatch):
 
 
 def test_a_release_that_does_not_verify_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "verify", lambda _: Verification((Check("all is well", False, "it is not"),)))
+    monkeypatch.setattr(
+        demo,
+        "verify",
+        lambda _: Verification((Check(Message("report.claim.targets"), False, Message("report.fault.sums")),)),
+    )
     with refused("release.demo-not-verified"):
         demo.run(tmp_path / "demo", as_json=True)

@@ -21,7 +21,7 @@ from fitnoise import data
 from fitnoise.interfaces.pages import fragments, notebook, report
 from fitnoise.interfaces.pages.charts import MAX_STRIP_ROWS, Lines, Scale, Strips, chart, curve
 from fitnoise.kernel.conditions import conditions
-from fitnoise.messages import LANGUAGES, Message, Value, ValueKind, rule_messages, translator
+from fitnoise.messages import LANGUAGES, Message, Value, ValueKind, english, rule_messages, translator
 from fitnoise.reading.bands import Band
 from fitnoise.reading.description import condition_message
 from fitnoise.reading.layouts import layout
@@ -588,13 +588,13 @@ def test_a_report_is_verified_by_writing_it_again(tmp_path, capsys):
     assert report.same([release.plan], fn.report(release.plan, tmp_path / "b.html")).holds
     other = fn.Release(release.plan, [y + 10**6 for y in release.answers])
     check = report.same([other], path)
-    assert (check.holds, check.found) == (False, "written again, it differs from this file")
+    assert (check.holds, english(check.found)) == (False, "written again, it differs from this file")
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace("fitnoise 0.", "fitnoise 7."), encoding="utf-8")
-    assert "which fitnoise 7." in report.same([release], path).found
+    assert "which fitnoise 7." in english(report.same([release], path).found)
     by_command("verify", str(folder), "--report", str(path), "--json")
     document = json.loads(capsys.readouterr().out)
-    assert [c["claim"] for c in document["checks"] if not c["holds"]] == [report.CLAIM]
+    assert [c["claim"]["id"] for c in document["checks"] if not c["holds"]] == [report.CLAIM.id]
     assert not document["ok"]
 
 
@@ -619,12 +619,12 @@ def test_pages_of_what_was_made_of_a_release_are_verified_with_it(tmp_path, caps
         by_command("verify", r, *arguments, "--report", str(path), "--json")
         document = json.loads(capsys.readouterr().out)
         assert document["ok"]
-        assert document["checks"][-1]["claim"] == report.CLAIM
+        assert document["checks"][-1]["claim"]["id"] == report.CLAIM.id
         path.write_text(re.sub(r"(<td[^>]*>)([0-9])", r"\g<1>9\2", page, count=1), encoding="utf-8")
         by_command("verify", r, *arguments, "--report", str(path), "--json")
-        assert "differs from this file" in json.loads(capsys.readouterr().out)["checks"][-1]["found"]
+        assert "differs from this file" in json.loads(capsys.readouterr().out)["checks"][-1]["found"]["text"]
         by_command("verify", r, "--report", str(path), "--json")
-        assert "is of other tables" in json.loads(capsys.readouterr().out)["checks"][-1]["found"]
+        assert "is of other tables" in json.loads(capsys.readouterr().out)["checks"][-1]["found"]["text"]
         by_command("export", r, *arguments, "-o", str(tmp_path / f"{name}_package"), "--table", "state by status")
         described = json.loads((tmp_path / f"{name}_package" / "datapackage.json").read_text(encoding="utf-8"))
         assert [x["name"] for x in described["resources"]] == ["state_by_status"]
@@ -663,8 +663,8 @@ def test_a_file_that_says_no_report_is_none(options, tmp_path):
     path.write_text(f'<meta name="fitnoise-report" content="{options.replace(chr(34), "&quot;")}">\n')
     assert not report.same([small()], path).holds
     path.write_text("nothing")
-    assert report.same([small()], path).found.startswith("The file does not state the options of a report.")
-    assert "missing or unreadable" in report.same([small()], tmp_path / "none.html").found
+    assert english(report.same([small()], path).found).startswith("The file does not state the options of a report.")
+    assert "missing or unreadable" in english(report.same([small()], tmp_path / "none.html").found)
 
 
 # --- files and mistakes ----------------------------------------------------------------------------------------------

@@ -48,6 +48,7 @@ class Wall:
 sys.meta_path.insert(0, Wall())
 
 import fitnoise as fn
+from fitnoise.messages import english
 from fitnoise.reading.release_files import csv_text
 from fitnoise.reading.verification import verify
 
@@ -59,7 +60,7 @@ for folder in sys.argv[1:]:
         "sum": [total.value, total.std_error, total.moe],
         "posteriors": [release.posterior(x)["probability"].tolist() for x, a in release.finite.items() if a.hit_rate],
         "histogram": release.histogram.to_numpy().tolist() if release.plan.setting else None,
-        "failing": [f"{c.claim}: {c.found}" for c in verify(folder).checks if not c.holds],
+        "failing": [f"{english(c.claim)}: {english(c.found)}" for c in verify(folder).checks if not c.holds],
         "charge": release.charge,
     }))
 

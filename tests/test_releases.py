@@ -22,6 +22,7 @@ from fitnoise import publishing
 from fitnoise.errors import BudgetExceeded, DataError, LedgerError, ReleaseError
 from fitnoise.kernel import noise
 from fitnoise.kernel.profiles import ceil_dyadic
+from fitnoise.messages import english
 from fitnoise.reading import release as releases
 from fitnoise.reading import release_files as folders
 from fitnoise.reading.description import FORMAT
@@ -874,7 +875,7 @@ def test_what_a_killed_process_leaves_is_no_release_whatever_it_is_called(killed
     is_complete = []
     for folder_of in killed:
         for folder in leftovers(folder_of):
-            assert [c.claim for c in fn.verify(folder).checks if not c.holds] == ["the release is finished"]
+            assert [english(c.claim) for c in fn.verify(folder).checks if not c.holds] == ["the release is finished"]
             with refused("release.unfinished-release"):
                 fn.Release.read(folder)
             renamed = Path(shutil.copytree(folder, tmp_path / folder_of.name))

@@ -99,8 +99,8 @@ def test_messages_have_their_values():
     assert document(report) == {
         "rho": 0.5,
         "sentences": [
-            {"id": "report.charged.rho", "text": "rho = 0.5000000"},
-            {"id": "report.receipt.directory", "text": "{rho}"},
+            {"id": "report.charged.rho", "values": {"rho": 0.5}, "text": "rho = 0.5000000"},
+            {"id": "report.receipt.directory", "values": {"directory": "{rho}"}, "text": "{rho}"},
         ],
     }
 

@@ -15,7 +15,7 @@ from fitnoise.interfaces.reports.plans import _of_tables, plan_report
 from fitnoise.interfaces.reports.releases import receipt_report, release_report, verification_report
 from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.mechanisms.projection import planning as projection
-from fitnoise.messages import english
+from fitnoise.messages import Message, Value, ValueKind, english, translator
 from fitnoise.reading.verification import Check, Verification
 from fitnoise.reporting import Report
 from laws.releases import answered
@@ -212,7 +212,27 @@ def test_settings_are_reported(size):
 
 
 def test_verifications_are_reported():
-    report = verification_report(Verification((Check("all is well", False, "it is not"), Check("so", True, "yes"))))
+    value = Value("factor", 2.0, ValueKind.FINE)
+    broken = Check(Message("report.claim.targets"), False, Message("report.fault.target", (value,)))
+    good = Check(Message("report.claim.plan"), True, Message("report.finding.exactly"))
+    report = verification_report(Verification((broken, good)))
     check_report(report)
-    assert lines(report) == ["       claim        found", "FAILS  all is well  it is not", "ok     so           yes"]
+    claims = ["the targets are met", "the plan is complete, and its noise design costs what it states"]
+    assert lines(report) == [
+        f"       {'claim':63}  found",
+        f"FAILS  {claims[0]:63}  a variance is 2.000000 times its target",
+        f"ok     {claims[1]:63}  recomputed exactly",
+    ]
     assert document(report)["ok"] is False
+    assert document(report)["checks"][0] == {
+        "holds": False,
+        "claim": {"id": "report.claim.targets", "values": {}, "text": claims[0]},
+        "found": {
+            "id": "report.fault.target",
+            "values": {"factor": 2.0},
+            "text": "a variance is 2.000000 times its target",
+        },
+    }
+    german = lines(report, language=translator("de"))
+    assert "Die Ziele" not in german[1]
+    assert german[1].endswith("eine Varianz beträgt das 2,000000-Fache ihres Ziels")

@@ -13,6 +13,7 @@ import pytest
 
 import fitnoise as fn
 from fitnoise.errors import PlanError
+from fitnoise.messages import english
 from stored import STORED
 from tolerances import EXACT
 
@@ -43,7 +44,7 @@ def optional(text):
 
 def failed_claims(verification):
     """The claims that do not hold."""
-    return {c.claim: c.found for c in verification.checks if not c.holds}
+    return {english(c.claim): english(c.found) for c in verification.checks if not c.holds}
 
 
 def file_of(table):

@@ -23,6 +23,7 @@ from fitnoise.errors import BudgetExceeded, ReleaseError
 from fitnoise.kernel import noise
 from fitnoise.kernel.ledger import Price
 from fitnoise.kernel.profiles import ceil_dyadic
+from fitnoise.messages import english
 from fitnoise.planning.plan import Plan
 from fitnoise.reading import release as releases
 from fitnoise.reading import verification
@@ -87,7 +88,7 @@ def failing(path, ledger=None):
     """The claims that do not hold."""
     verification = fn.verify(path, ledger=ledger)
     assert verification.ok == all(c.holds for c in verification.checks)
-    return {c.claim: c.found for c in verification.checks if not c.holds}
+    return {english(c.claim): english(c.found) for c in verification.checks if not c.holds}
 
 
 # --- what is good ---------------------------------------------------------------------------------------------
@@ -96,7 +97,7 @@ def failing(path, ledger=None):
 def test_a_release_and_its_plan_are_accepted(good):
     verification = fn.verify(str(good))
     assert verification.ok
-    assert [c.claim for c in verification.checks] == [
+    assert [english(c.claim) for c in verification.checks] == [
         "the plan is complete, and its noise design costs what it states",
         "the document says what its parts imply",
         "the dual weights prove the bound and the gap",
@@ -143,7 +144,7 @@ def test_plans_under_a_budget_and_for_other_units_are_accepted(tmp_path):
     for plan in plans:
         released(plan, np.ones((3, 2, 4), dtype=int), directory=tmp_path / plan.hash)
         assert failing(tmp_path / plan.hash) == {}
-    assert "relative to the budget" in fn.verify(tmp_path / plans[0].hash).checks[3].found
+    assert "relative to the budget" in english(fn.verify(tmp_path / plans[0].hash).checks[3].found)
 
 
 @pytest.mark.parametrize("kernel", ["Prescott", "Haswell"])
@@ -174,9 +175,9 @@ CHARGED = "the ledger says that it was charged"
 def charge_of(folder, ledger):
     """Return the verdict on the charge and its finding, and check that nothing else is wrong."""
     checks = fn.verify(folder, ledger=ledger).checks
-    assert [c.claim for c in checks if not c.holds] in ([], [CHARGED])
-    (check,) = (c for c in checks if c.claim == CHARGED)
-    return check.holds, check.found
+    assert [english(c.claim) for c in checks if not c.holds] in ([], [CHARGED])
+    (check,) = (c for c in checks if english(c.claim) == CHARGED)
+    return check.holds, english(check.found)
 
 
 def test_a_release_is_found_in_the_ledger_that_charged_it(good, ledger):
@@ -280,8 +281,8 @@ def test_invented_answers_are_not_those_that_the_ledger_names(good, ledger, tmp_
     fn.Release(PLAN, invented, entry=real.entry).write(tmp_path / "r")
     assert fn.verify(tmp_path / "r").ok
     (wrong,) = (c for c in fn.verify(tmp_path / "r", ledger=ledger).checks if not c.holds)
-    assert wrong.claim == "the ledger names these answers"
-    assert wrong.found == "the answers are not those that the ledger names for their charge"
+    assert english(wrong.claim) == "the ledger names these answers"
+    assert english(wrong.found) == "the answers are not those that the ledger names for their charge"
 
 
 def test_a_pure_release_is_found_in_its_ledger(tmp_path):
@@ -533,7 +534,7 @@ def test_releases_with_files_for_some_tables_are_accepted(pattern_releases, name
     verification = fn.verify(pattern_releases[name])
     assert verification.ok
     count = {"all": 6, "some": 2, "none": 0}[name]
-    reasons = {c.claim: c.found for c in verification.checks}
+    reasons = {english(c.claim): english(c.found) for c in verification.checks}
     assert reasons[NAMES_CLAIM] == f"{count} of 6 tables"
     assert reasons[FILES] == f"{3 + 2 * count} files"
     assert reasons["the Parquet tables follow from the noisy answers"] == f"{count} tables rebuilt"
@@ -593,7 +594,7 @@ def test_a_missing_file_or_one_too_many_is_reported(pattern_releases, tmp_path, 
     for path in sorted((folder / "tables").glob(f"*.{ending}")):
         content = path.read_bytes()
         path.unlink()
-        assert f"missing: ['tables/{path.name}']" in failing(folder)[FILES]
+        assert f"missing: 'tables/{path.name}'" in failing(folder)[FILES]
         path.write_bytes(content)
     assert not failing(folder)
     # the true file of a table that was not written is one too many, too
@@ -784,7 +785,7 @@ def test_a_changed_plan_file_is_reported_or_is_another_plan_that_keeps_its_word(
             "the price is within budget and cap",
             "exceeds the cap 0.001",
         ),
-        (("spec", "accuracy", "gap"), 1e-10, "the dual weights prove the bound and the gap", "1.0e-10 was asked for"),
+        (("spec", "accuracy", "gap"), 1e-10, "the dual weights prove the bound and the gap", "1.0e-10 was requested"),
         (("spec", "tables", 0, "margin"), 3.9, "the targets are met", "times its target"),
         (
             ("tables", 0, "status"),

@@ -14,6 +14,7 @@ import fitnoise as fn
 import zoo
 from dense import table_matrix, workload_matrix
 from fitnoise.mechanisms import rebuilding
+from fitnoise.messages import english
 from fitnoise.reading import integer_tables as making
 from fitnoise.reading.integer_tables import possible
 from fitnoise.reading.release_files import read_text
@@ -359,14 +360,16 @@ def test_what_the_rounding_does_not_define_is_named():
     halves = SumConstraints(rows([1, 1, -1]), nothing, nothing)
     for stated in ([1, 0, 1], [0, 1, 1]):
         assert check_adjacent(values, np.array(stated), halves, 9.0) is None
-    assert "nearer: by 0.4" in check_adjacent(values, np.array([1, 1, 2]), halves, 9.0)
-    assert "next to that" in check_adjacent(values, np.array([0, 0, 0]), halves, 9.0)
-    assert "in no sum" in check_adjacent(values, np.array([1, 1, 2]), SumConstraints(nothing, nothing, nothing), 9.0)
+    assert "nearer: by 0.4" in english(check_adjacent(values, np.array([1, 1, 2]), halves, 9.0))
+    assert "next to that" in english(check_adjacent(values, np.array([0, 0, 0]), halves, 9.0))
+    assert "in no sum" in english(
+        check_adjacent(values, np.array([1, 1, 2]), SumConstraints(nothing, nothing, nothing), 9.0)
+    )
     loose_sum = SumConstraints(nothing, nothing, rows([1, 1, 1]))
-    assert "further from that" in check_adjacent(values, np.array([1, 1, 2]), loose_sum, 9.0)
+    assert "further from that" in english(check_adjacent(values, np.array([1, 1, 2]), loose_sum, 9.0))
     further = SumConstraints(rows([5, 0, -1]), nothing, nothing)
     assert check_adjacent(np.array([0.45, 0.0, 2.25]), np.array([0, 0, 0]), further, 9.0) is None
-    assert "nearer" in check_adjacent(np.array([0.45, 0.0, 2.25]), np.array([1, 0, 5]), further, 9.0)
+    assert "nearer" in english(check_adjacent(np.array([0.45, 0.0, 2.25]), np.array([1, 0, 5]), further, 9.0))
 
 
 def test_what_has_nothing_to_do_with_each_other_is_rounded_in_batches(monkeypatch):
@@ -417,7 +420,7 @@ def test_of_many_tables_the_sums_in_common_are_rounded_first(tables, monkeypatch
     if problem is None:
         assert other == pytest.approx(one, abs=rounding.allowance(len(target)))
     else:
-        assert "nearer" in problem
+        assert "nearer" in english(problem)
     for failed in (1, 2):  # no sums, or no tables with them: then all at once
         calls = iter(range(1, 4))
 
@@ -453,7 +456,7 @@ def test_no_other_integers_are_accepted(monkeypatch):
                 assert problem is not None or excess <= rounding.allowance(len(target)), (k, excess)
     assert tried > 50
     monkeypatch.setattr(rounding, "_rounding_moves", lambda *_: None)
-    assert "not solved again in time" in check_adjacent(target, integers, space.sums, 60.0)
+    assert "not solved again in time" in english(check_adjacent(target, integers, space.sums, 60.0))
 
 
 def test_many_numbers_are_simulated_less_often(monkeypatch):
@@ -469,13 +472,13 @@ def test_many_numbers_are_simulated_less_often(monkeypatch):
 def test_what_is_written_is_verified(folder):
     checked = fn.verify(folder / "release", integers=folder / "whole")
     assert checked.ok
-    claims = [c.claim for c in checked.checks][-5:]
+    claims = [english(c.claim) for c in checked.checks][-5:]
     assert claims == [
-        "the whole tables are of this release",
-        "none are nearer, and they add up",
-        "no other whole numbers that add up are nearer",
-        "their errors are simulated so",
-        "their files are theirs",
+        "the integer tables are of this release",
+        "no non-negative tables are nearer, and the numbers add up",
+        "no other integers that add up are nearer",
+        "simulation gives the stated errors again",
+        "the files are those of the integer tables",
     ]
     stored = making.read_integer_tables(fn.Release.read(folder / "release"), folder / "whole")
     computed = fn.make_integer_tables(fn.Release.read(folder / "release"), simulations=2)
@@ -499,16 +502,16 @@ def alter_entry(key, change):
 
 
 ALTERED = {
-    "a multiplier": (alter_entry("multipliers", lambda x: 1.001 * x), "none are nearer", "off by"),
+    "a multiplier": (alter_entry("multipliers", lambda x: 1.001 * x), "tables are nearer", "off by"),
     "a negative multiplier": (alter_entry("multipliers", lambda x: -x), "of this release", "does not describe"),
     "a place": (alter_entry("at", lambda x: 10**6), "of this release", "does not describe"),
-    "a number": (alter_entry("values", lambda x: x + 1), "none are nearer", "do not add up"),
+    "a number": (alter_entry("values", lambda x: x + 1), "tables are nearer", "do not add up"),
     "a fraction": (alter_entry("values", lambda x: x + 0.5), "of this release", "does not describe"),
     "a truth value": (alter_entry("values", lambda x: True), "of this release", "does not describe"),
     "a text": (alter_entry("simulated_bias", lambda x: "0"), "of this release", "does not describe"),
     "no number": (alter_entry("simulated_bias", lambda x: math.nan), "of this release", "does not describe"),
-    "a bias": (alter_entry("simulated_bias", lambda x: x + 1), "simulated so", "differs by 1"),
-    "an error": (alter_entry("simulated_rmse", lambda x: x + 1), "simulated so", "differs by"),
+    "a bias": (alter_entry("simulated_bias", lambda x: x + 1), "stated errors", "differs by 1"),
+    "an error": (alter_entry("simulated_rmse", lambda x: x + 1), "stated errors", "differs by"),
     "another plan": (lambda said: said.update(plan="0" * 64), "of this release", "another release"),
     "other answers": (lambda said: said.update(answers="0" * 64), "of this release", "another release"),
     "another version": (lambda said: said.update(fitnoise_whole=2), "of this release", "another version"),
@@ -516,7 +519,7 @@ ALTERED = {
     "no tables": (lambda said: said.update(tables=[]), "of this release", "no tables"),
     "a table twice": (lambda said: said["tables"].append(said["tables"][0]), "of this release", "does not describe"),
     "a list": (lambda said: said.update(tables=3), "of this release", "does not describe"),
-    "a table less": (lambda said: said["tables"].pop(), "files", "not of the whole tables: ['age_groups.csv']"),
+    "a table less": (lambda said: said["tables"].pop(), "files", "not expected: 'age_groups.csv'"),
     "too few numbers": (lambda said: said["tables"][0]["values"].pop(), "of this release", "does not describe"),
     "more words": (lambda said: said.update(more=1), "files", "'whole.json' says something else"),
 }
@@ -534,7 +537,7 @@ def test_what_was_altered_is_noticed(what, folder):
         wrong = [c for c in fn.verify(folder / "release", integers=folder / "whole").checks if not c.holds]
     finally:
         file.write_text(text)
-    assert any(claim in c.claim and text_found in c.found for c in wrong), wrong
+    assert any(claim in english(c.claim) and text_found in english(c.found) for c in wrong), wrong
 
 
 def test_other_files_are_noticed(folder):
@@ -547,10 +550,11 @@ def test_other_files_are_noticed(folder):
     other.write_text(text)
     checked = fn.verify(folder / "release", integers=folder / "whole")
     other.unlink()
-    assert "not of the whole tables: ['other.csv']" in checked.checks[-1].found
+    assert "not expected: 'other.csv'" in english(checked.checks[-1].found)
     file.rename(folder / "elsewhere.csv")
     file.symlink_to(folder / "elsewhere.csv")
-    assert "links: ['age_groups.csv']" in fn.verify(folder / "release", integers=folder / "whole").checks[-1].found
+    checked = fn.verify(folder / "release", integers=folder / "whole")
+    assert "links: 'age_groups.csv'" in english(checked.checks[-1].found)
     file.unlink()
     (folder / "elsewhere.csv").rename(file)
     assert not fn.verify(folder / "release", integers=folder / "nowhere").ok

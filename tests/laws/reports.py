@@ -25,7 +25,9 @@ def check_report(report):
     for section in report.sections:
         inner = functools.reduce(lambda here, step: here[step], section.place, content)
         for message in section.messages:
-            assert next(texts) == {"id": message.id, "text": messages.english(message)}
+            printed = next(texts)
+            assert (printed["id"], printed["text"]) == (message.id, messages.english(message))
+            assert {*printed["values"]} == {*re.findall(r"{(\w+)}", messages.catalogue("en")[message.id])}
             assert any(line.endswith(readable(messages.english(message))) for line in text)
             check_in_every_language(message)
         for value in section.values:

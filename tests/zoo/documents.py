@@ -12,6 +12,7 @@ from fitnoise.errors import ReleaseError
 from fitnoise.kernel.designs.questions import FiniteQuery
 from fitnoise.kernel.domain import attribute_document
 from fitnoise.kernel.profiles import Profile
+from fitnoise.messages import english
 from fitnoise.reading.verification import check_description
 from fitnoise.request.documents import Spec
 from zoo.workloads import UNEVEN
@@ -75,7 +76,7 @@ def _described(folder):
     def verified(document):
         if wrong := check_description(plan, text, json.dumps(document, indent=1) + "\n", names):
             raise ReleaseError(
-                "altered", f"The description was altered: {wrong}.", "", "Bring it back.", "Nothing was read."
+                "altered", f"The description was altered: {english(wrong)}.", "", "Bring it back.", "Nothing was read."
             )
         return document
 

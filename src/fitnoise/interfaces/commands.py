@@ -605,7 +605,7 @@ def _read_source(
     if isinstance(what, IntegerTables) and (problem := what.check() or what.check_rounded()) is not None:
         raise ReleaseError(
             "integer-tables-wrong",
-            f"The integer tables are not as they state: {problem}.",
+            f"The integer tables are not as they state: {english(problem)}.",
             "",
             "Make them again (`fitnoise integers`).",
             UNWRITTEN,

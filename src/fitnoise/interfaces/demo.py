@@ -20,7 +20,7 @@ from fitnoise.interfaces.render import document
 from fitnoise.interfaces.reports.ledgers import balance_section
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel.ledger import Ledger
-from fitnoise.messages import Message, Value, ValueKind
+from fitnoise.messages import Message, Value, ValueKind, english
 from fitnoise.planning.comparison import plan as make_plan
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import release
@@ -68,8 +68,8 @@ def run(directory: Path | None, *, as_json: bool) -> dict[str, Any]:
         broken = next(c for c in checked.checks if not c.holds)
         raise ReleaseError(
             "demo-not-verified",
-            f"The release does not verify: {broken.claim}.",
-            f"The check found this: {broken.found.rstrip('.')}.",
+            f"The release does not verify: {english(broken.claim)}.",
+            f"The check found this: {english(broken.found).rstrip('.')}.",
             "Check the installation, and report this fault.",
             "The release stays in its directory.",
         )
@@ -118,8 +118,10 @@ def _print_plan(plan: Plan, report: Report) -> None:
 def _print_release(folder: Path, result: Release, checked: Verification) -> None:
     emit(Message("terminal.demo.measured", (Value("records", RECORDS, ValueKind.COUNT),)))
     emit(Message("terminal.demo.written", (Value("directory", str(folder / "release")),)))
+    words = ValueKind.WORDS
     for check in checked.checks:
-        emit(Message("terminal.demo.verified", (Value("claim", check.claim), Value("found", check.found))))
+        values = (Value("claim", check.claim, words), Value("found", check.found, words))
+        emit(Message("terminal.demo.verified", values))
     emit()
     name = "state by wages"
     rows = result[name].iloc[32:40]
@@ -132,8 +134,8 @@ def _print_release(folder: Path, result: Release, checked: Verification) -> None
     show(Report("", (Section(tables=(ReportTable.of(name, columns, rows.to_dict("records")),)),)))
     top = result[name].query("wages == '200,000 or more'")
     total = result.sum(name, wages="200,000 or more")
-    values = (Value("total", total.value, ValueKind.ESTIMATE), Value("moe", total.moe, ValueKind.ESTIMATE))
-    emit(Message("terminal.demo.total", values))
+    numbers = (Value("total", total.value, ValueKind.ESTIMATE), Value("moe", total.moe, ValueKind.ESTIMATE))
+    emit(Message("terminal.demo.total", numbers))
     independent = Value("moe", float((top["moe"] ** 2).sum() ** 0.5), ValueKind.ESTIMATE)
     emit(Message("terminal.demo.independent", (Value("count", len(top), ValueKind.COUNT), independent)))
     emit()

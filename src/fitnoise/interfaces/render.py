@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from rich.cells import cell_len
 
-from fitnoise.messages import Content, Message, Translator, english, translator
+from fitnoise.messages import Content, Message, Translator, ValueKind, english, statement, translator
 from fitnoise.reporting import Report, ReportTable, Section, aligned
 
 NAME_COLUMN_CHARACTERS = 11
@@ -83,13 +83,18 @@ def document(report: Report) -> dict[str, Any]:
         own.update({v.key: v.given for v in section.values if not v.spoken})
         for table in section.tables:
             own[table.key] = [*own.get(table.key, ()), *_rows(table)]
-    sentences = [{"id": m.id, "text": english(m)} for section in report.sections for m in section.messages]
+    sentences = [statement(m) for section in report.sections for m in section.messages]
     return cast("dict[str, Any]", _listed(whole | {"sentences": sentences}))
 
 
 def _rows(table: ReportTable) -> Iterator[dict[str, Content]]:
     for row in table.rows:
-        yield {c.name: x for c, x in zip(table.columns, row, strict=True) if not c.spoken}
+        pairs = zip(table.columns, row, strict=True)
+        yield {c.name: _statement(x) if c.kind is ValueKind.STATEMENT else x for c, x in pairs if not c.spoken}
+
+
+def _statement(content: Content) -> Content:
+    return statement(content) if isinstance(content, Message) else content
 
 
 def _listed(value: Any) -> Any:

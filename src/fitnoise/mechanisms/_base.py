@@ -17,7 +17,7 @@ from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.order import CostLimit, DeclaredSize
 from fitnoise.kernel.units import Privacy
 from fitnoise.mechanisms.gaussian.rounding import variances_of
-from fitnoise.messages import Message, Value
+from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.reporting import Section
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import exchangeable_attributes
@@ -309,9 +309,9 @@ class TableMechanism(abc.ABC):
         del part
         return None
 
-    def gap_text(self, certificate: Certificate) -> str:
-        """Return the distance from the bound, in words."""
-        return f"gap {certificate.gap:.1e}"
+    def describe_gap(self, certificate: Certificate) -> Message:
+        """Return the distance from the bound."""
+        return Message("report.gap.relative", (Value("gap", certificate.gap, ValueKind.GAP),))
 
     def sizes(self, part: TablePart) -> tuple[DeclaredSize, ...]:
         """Return the declared numbers of records on which the answers rely."""

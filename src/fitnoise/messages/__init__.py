@@ -43,6 +43,7 @@ class ValueKind(enum.Enum):
 
     TEXT = ("a text, or a number without rounding", "")
     WORDS = ("a text of the catalogues, named by its message", "")
+    STATEMENT = ("a sentence of the catalogues; documents have its id and values, too", "")
     SENTENCES = ("texts of the catalogues, separated by semicolons", "")
     PRODUCT = ("the factors of a product", "")
     CODE = ("a value or a name in the data, quoted as in a specification", "")
@@ -55,6 +56,8 @@ class ValueKind(enum.Enum):
     SIMULATED = ("a mean of draws, and its standard error", ".4g")
     COST = ("a charged cost", ".7f")
     COMPARED = ("an epsilon at a delta, or the cost of an alternative", ".4f")
+    RECOMPUTED = ("a cost or a bound that was recomputed", ".9g")
+    SHARE_OF_TARGET = ("a variance divided by its target", ".9f")
     OPTIMUM = ("an optimum, to its proven digits", ".8g")
     FINE = ("a number with six decimals", ".6f")
     GAP = ("a distance from a bound", ".1e")
@@ -80,6 +83,7 @@ _UNNUMBERED = frozenset(
     {
         ValueKind.TEXT,
         ValueKind.WORDS,
+        ValueKind.STATEMENT,
         ValueKind.SENTENCES,
         ValueKind.PRODUCT,
         ValueKind.CODE,
@@ -270,6 +274,13 @@ def map_messages(content: Any, write: Callable[[Message], Any]) -> Any:
     if isinstance(content, Sequence) and not isinstance(content, str):
         return [map_messages(x, write) for x in content]
     return content
+
+
+def statement(message: Message) -> dict[str, Any]:
+    """Return a message as programs read it: its id, the values that its text names, and its text in English."""
+    text = catalogue("en")[message.id]
+    values = {v.key: map_messages(v.given, english) for v in message.values if f"{{{v.key}}}" in text}
+    return {"id": message.id, "values": values, "text": english(message)}
 
 
 def document(message: Message) -> dict[str, Any]:

@@ -481,7 +481,7 @@ class Combination(DerivedTables, QuestionMixin):
     """
 
     description = DESCRIPTION
-    noun = "the combination"
+    kind = "combination"
 
     def __init__(self, releases: Sequence[Release]) -> None:
         _check_records(releases)
@@ -748,7 +748,7 @@ def _csv(frame: Callable[[], pd.DataFrame]) -> str:
     return csv_text(frame())
 
 
-def check_tables(combination: Combination, directory: Path) -> str | None:
+def check_tables(combination: Combination, directory: Path) -> Message | None:
     """Return the first fault of the files in a folder as those of a combination; None if there is no fault.
 
     The function recomputes the numbers, so the last of their digits may differ; everything else must be as written.

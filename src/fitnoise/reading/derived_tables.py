@@ -12,8 +12,9 @@ from typing import Any
 
 import pandas as pd
 
+from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.reading.release import Release
-from fitnoise.reading.release_files import links, says, to_json, write_texts
+from fitnoise.reading.release_files import files_fault, links, says, to_json, write_texts
 from fitnoise.reporting import HtmlDisplay
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import slug
@@ -35,8 +36,8 @@ class DerivedTables(Mapping[str, pd.DataFrame], HtmlDisplay, abc.ABC):
     description: str
     """The name of the document in the folder of the tables."""
 
-    noun: str
-    """The noun for all the tables jointly."""
+    kind: str
+    """The kind of the tables, for programs."""
 
     releases: tuple[Release, ...]
 
@@ -87,7 +88,7 @@ class DerivedTables(Mapping[str, pd.DataFrame], HtmlDisplay, abc.ABC):
         texts = ((name, text()) for name, text in self._texts().items())
         return write_texts(Path(directory), texts, notice)
 
-    def check_files(self, folder: Path, texts_of: Callable[[str], Texts] | None = None) -> str | None:
+    def check_files(self, folder: Path, texts_of: Callable[[str], Texts] | None = None) -> Message | None:
         """Return the first fault of a folder with these tables, digit by digit; None if there is no fault.
 
         Args:
@@ -101,7 +102,7 @@ class DerivedTables(Mapping[str, pd.DataFrame], HtmlDisplay, abc.ABC):
         if problem := links(folder, paths):
             return problem
         there = {p.name for p in paths}
-        if there != texts.keys():
-            return f"missing: {sorted(texts.keys() - there)}; not of {self.noun}: {sorted(there - texts.keys())}"
+        if problem := files_fault(texts.keys(), there):
+            return problem
         wrong = [name for name, text in texts.items() if not says(folder / name, text())]
-        return f"{wrong[0]!r} says something else" if wrong else None
+        return Message("report.fault.file", (Value("file", wrong[0], ValueKind.CODE),)) if wrong else None

@@ -38,6 +38,7 @@ from fitnoise.mechanisms._base import SectorIndex
 from fitnoise.mechanisms.documents import parse
 from fitnoise.mechanisms.rebuilding import RebuiltTables, SectorTables
 from fitnoise.mechanisms.tables import TablePart
+from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.reading.derived_tables import DerivedTables
 from fitnoise.reading.estimates import RowLabels
 from fitnoise.reading.refusals import UNMADE, UNREAD, repeated_table, unknown_table
@@ -351,7 +352,7 @@ class IntegerTables(DerivedTables):
     """
 
     description = DESCRIPTION
-    noun = "the whole tables"
+    kind = "integer_tables"
 
     def __init__(self, release: Release, parts: Sequence[_IntegerPart], simulations: int) -> None:
         self.releases, self._parts, self.simulations = (release,), tuple(parts), simulations
@@ -405,15 +406,16 @@ class IntegerTables(DerivedTables):
         part = self._part_by_table[name]
         return part.space.split(getattr(part, what))[name]
 
-    def check(self) -> str | None:
+    def check(self) -> Message | None:
         """Return the first guarantee that these tables break; None if they keep all."""
         if not self.residual <= PROOF_TOLERANCE:
-            return f"the multipliers prove nothing: they are off by {self.residual:.1e} standard errors"
+            return Message("report.fault.multipliers", (Value("residual", self.residual, ValueKind.GAP),))
         if not all(m.space.satisfies(m.integers) for m in self._parts):
-            return "a number is negative, or tables do not add up"
-        return None if self.reach <= MAX_DISTANCE else f"a number is {self.reach:.3g} away from the nearest tables"
+            return Message("report.fault.sums")
+        reach = Value("reach", self.reach, ValueKind.PEOPLE)
+        return None if self.reach <= MAX_DISTANCE else Message("report.fault.far", (reach,))
 
-    def check_rounded(self) -> str | None:
+    def check_rounded(self) -> Message | None:
         """Return the fault of integers that are not the defined rounding, or None; the solver runs again."""
         for part in self._parts:
             problem = check_adjacent(part.nearest, part.integers, part.space.sums, MAX_SECONDS_PER_PART)
@@ -421,7 +423,7 @@ class IntegerTables(DerivedTables):
                 return problem
         return None
 
-    def check_simulated(self) -> str | None:
+    def check_simulated(self) -> Message | None:
         """Return the fault of the simulated columns, or None; they are simulated again for this."""
         for part in self._parts:
             tables = part.space.tables_at(part.multipliers)
@@ -430,7 +432,8 @@ class IntegerTables(DerivedTables):
             ):
                 off = np.abs(stated - simulated)
                 if not (off <= RESIMULATION_TOLERANCE * (1 + part.rmse)).all():
-                    return f"simulated anew, an error differs by {off.max():.3g} records"
+                    difference = Value("difference", float(off.max()), ValueKind.PEOPLE)
+                    return Message("report.fault.simulation", (difference,))
         return None
 
     def __getitem__(self, name: str) -> pd.DataFrame:
@@ -453,7 +456,7 @@ class IntegerTables(DerivedTables):
         return len(self._part_by_table)
 
     def __repr__(self) -> str:
-        return f"<Whole tables, {len(self)}: {some(list(self))}>"
+        return f"<Integer tables, {len(self)}: {some(list(self))}>"
 
     # --- on disk ------------------------------------------------------------------------------------
 

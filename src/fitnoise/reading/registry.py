@@ -182,7 +182,7 @@ def _before(plan: Plan, description: dict[str, Any]) -> Iterator[str]:
 def _mechanisms(plan: Plan, description: dict[str, Any]) -> Iterator[str]:
     for part in plan.groups:
         noise = english(part.mechanism.describe_noise(part)["noise"])
-        gap_text = part.mechanism.gap_text(part.certificate)
+        gap_text = english(part.mechanism.describe_gap(part.certificate))
         yield f"Tables by {part.mechanism.name}: {noise}, with a proof of how near the least cost it is ({gap_text})"
     for s in plan.finite_summaries:
         yield f"A {s.question} by {s.family}, of exact chances, pure epsilon {s.epsilon:.6g}"

@@ -487,10 +487,19 @@ def read_text(path: Path) -> str:
         raise unreadable_file(path) from None
 
 
-def links(folder: Path, paths: Iterable[Path]) -> str | None:
-    """Return the problem where some of the paths in a folder are symbolic links, else None."""
+def files_fault(expected: Collection[str], there: Collection[str]) -> Message | None:
+    """Return the fault of a folder whose files and folders are not the expected ones, else None."""
+    missing, extra = sorted({*expected} - {*there}), sorted({*there} - {*expected})
+    values = (Value("missing", missing, ValueKind.CODE), Value("extra", extra, ValueKind.CODE))
+    if missing:
+        return Message("report.fault.files" if extra else "report.fault.missing_files", values)
+    return Message("report.fault.extra_files", values) if extra else None
+
+
+def links(folder: Path, paths: Iterable[Path]) -> Message | None:
+    """Return the fault of a folder where some of the paths are symbolic links, else None."""
     names = sorted(p.relative_to(folder).as_posix() for p in paths if p.is_symlink())
-    return f"links: {names}; a file elsewhere could change what was verified" if names else None
+    return Message("report.fault.links", (Value("links", names, ValueKind.CODE),)) if names else None
 
 
 def says(path: Path, text: str | Iterable[str]) -> bool:

@@ -32,7 +32,7 @@ from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.kernel.units import Account
 from fitnoise.mechanisms.documents import ROUNDING, disagreements, parse
 from fitnoise.mechanisms.tables import TablePart
-from fitnoise.messages import Message
+from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.planning.accounting import LedgerLine, UnitPrice
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.combining import Combination, check_tables, read_combination
@@ -61,6 +61,7 @@ from fitnoise.reading.release_files import (
     Columns,
     csv_pieces,
     extent,
+    files_fault,
     links,
     number_columns,
     read_text,
@@ -84,9 +85,9 @@ SIMULATED = 0.01
 class Check:
     """One claim, with its name, its result and the finding."""
 
-    claim: str
+    claim: Message
     holds: bool
-    found: str
+    found: Message
 
 
 @final
@@ -256,14 +257,29 @@ def verify(
     )
 
 
+def error_fault(error: FitnoiseError) -> Message:
+    """Return the fault of a claim whose check raised an error, in the words of the error."""
+    return Message("report.fault.error", (Value("reason", error.reason),))
+
+
+def _count(text: str, count: int) -> Message:
+    """Return a message with one count."""
+    return Message(text, (Value("count", count, ValueKind.COUNT),))
+
+
+def _cost(text: str, rho: float | Fraction, *values: Value) -> Message:
+    """Return a message with a recomputed cost, and more values."""
+    return Message(text, (Value("rho", float(rho), ValueKind.RECOMPUTED), *values))
+
+
 class _Checklist:
     def __init__(self) -> None:
         self.checks: list[Check] = []
 
-    def add(self, claim: str, test: Callable[[], str | None], good: Callable[[], str]) -> bool:
+    def add(self, claim: str, test: Callable[[], Message | None], good: Callable[[], Message]) -> bool:
         """Record a claim and return its result.
 
-        test: Returns None if the claim holds, or the fault; its errors count as failures.
+        claim: The id of the claim. test: Returns None if the claim holds, or the fault; its errors count as failures.
         good: Returns the finding of a claim that holds.
         """
         try:
@@ -271,10 +287,10 @@ class _Checklist:
                 problem = test()
                 finding = good() if problem is None else problem
         except FitnoiseError as error:
-            problem = finding = error.reason
+            problem = finding = error_fault(error)
         except Exception as error:  # an altered document can break any computation
-            problem = finding = f"it cannot be checked ({type(error).__name__})"
-        self.checks.append(Check(claim, problem is None, finding))
+            problem = finding = Message("report.fault.uncheckable", (Value("error", type(error).__name__),))
+        self.checks.append(Check(Message(claim), problem is None, finding))
         return problem is None
 
     def done(self) -> Verification:
@@ -288,84 +304,100 @@ def _verify_plan(text: str) -> tuple[Verification, Plan | None]:
     """Return the claims of a plan document, and the plan if it can be read."""
     log = _Checklist()
     read: list[Plan] = []
-    claim = "the plan is complete, and its noise design costs what it states"
-    if not log.add(claim, lambda: read.append(Plan.from_json(text)), lambda: "recomputed exactly"):
+    exactly = Message("report.finding.exactly")
+    if not log.add("report.claim.plan", lambda: read.append(Plan.from_json(text)), lambda: exactly):
         return log.done(), None
     (plan,) = read
     log.add(
-        "the document says what its parts imply",
+        "report.claim.document",
         lambda: _check_document(plan, text),
-        lambda: f"SHA-256 {_sha256(text)}",
+        lambda: Message("report.finding.hash", (Value("hash", _sha256(text)),)),
     )
     for part in plan.groups:
-        log.add("the dual weights prove the bound and the gap", partial(_check_gap, part), partial(_describe_gap, part))
-        log.add("the targets are met", partial(_check_targets, part), partial(_describe_targets, part))
+        log.add("report.claim.gap", partial(_check_gap, part), partial(_describe_gap, part))
+        log.add("report.claim.targets", partial(_check_targets, part), partial(_describe_targets, part))
     if plan.finite:
         log.add(
-            "the finite answers cost what they say",
+            "report.claim.finite",
             lambda: _check_finite(plan),
-            lambda: (
-                f"mechanisms proven anew: {len(plan.finite)}; epsilon in all: {float(sum(plan.finite_epsilons)):.9g}"
-            ),
+            lambda: _describe_finite(plan),
         )
-    log.add("the price is within budget and cap", lambda: _check_price(plan), lambda: f"rho = {plan.rho:.9g}")
+    log.add("report.claim.price", lambda: _check_price(plan), lambda: _cost("report.finding.price", plan.rho))
     return log.done(), plan
 
 
-def _check_document(plan: Plan, text: str) -> str | None:
+def _check_document(plan: Plan, text: str) -> Message | None:
     stated = parse(text)
     other = disagreements(stated, plan.document())
     if other:
-        return f"this plan would say otherwise on {', '.join(other[:5])}"
+        return _disagreement("report.fault.document", other)
     canonical = json.dumps(stated, separators=(",", ":"), allow_nan=False) + "\n"
-    return None if canonical == text else "the text is not in the form in which plans are written"
+    return None if canonical == text else Message("report.fault.plan_form")
 
 
-def _check_gap(part: TablePart) -> str | None:
+def _disagreement(text: str, places: Sequence[str]) -> Message:
+    """Return the fault of a document that differs at these places; it names the first ones."""
+    return Message(text, (Value("places", places[:5]),))
+
+
+def _check_gap(part: TablePart) -> Message | None:
     requested, proven = part.publication.gap, part.gap
     if requested is not None and proven > requested + 1e-12:  # allowed difference of the sums of a bound
-        return f"a gap of {requested:.1e} was asked for; {proven:.1e} is proven"
+        values = (Value("requested", requested, ValueKind.GAP), Value("proven", proven, ValueKind.GAP))
+        return Message("report.fault.gap", values)
     return None
 
 
-def _describe_gap(part: TablePart) -> str:
-    unbiased = part.unbiased_bound
-    cost = "rho" if part.mechanism.normal else "epsilon"
-    anything = "" if not unbiased else f"; any unbiased mechanism: {cost} ≥ {unbiased:.6g}"
-    gap = part.mechanism.gap_text(part.certificate)
-    return f"{part.objective_value:.9g} reached ≥ bound {part.bound:.9g}, {gap}{anything}"
+def _describe_gap(part: TablePart) -> Message:
+    values = [
+        Value("value", part.objective_value, ValueKind.RECOMPUTED),
+        Value("bound", part.bound, ValueKind.RECOMPUTED),
+        Value("gap", part.mechanism.describe_gap(part.certificate), ValueKind.WORDS),
+    ]
+    if not part.unbiased_bound:
+        return Message("report.finding.gap", tuple(values))
+    values.append(Value("least", part.unbiased_bound, ValueKind.NUMBER))
+    is_rho = part.mechanism.normal
+    return Message("report.finding.gap_and_rho" if is_rho else "report.finding.gap_and_epsilon", tuple(values))
 
 
-def _check_finite(plan: Plan) -> str | None:
+def _check_finite(plan: Plan) -> Message | None:
     """Return the fault if a mechanism costs more than its question allows. Reading the plan proved each mechanism."""
     for part in plan.questions:
         if part.exact_epsilon > part.query.epsilon:
-            return f"the answer to {part.query.name!r} costs more than its epsilon"
+            return Message("report.fault.finite_cost", (Value("question", part.query.name, ValueKind.CODE),))
     return None
 
 
-def _check_targets(part: TablePart) -> str | None:
+def _describe_finite(plan: Plan) -> Message:
+    epsilon = Value("epsilon", float(sum(plan.finite_epsilons)), ValueKind.RECOMPUTED)
+    return Message("report.finding.finite", (Value("count", len(plan.finite), ValueKind.COUNT), epsilon))
+
+
+def _check_targets(part: TablePart) -> Message | None:
     if part.publication.budget is None and not part.relaxation <= 1 + ROUNDING:
-        return f"a variance is {part.relaxation:.6f} times its target"
+        return Message("report.fault.target", (Value("factor", part.relaxation, ValueKind.FINE),))
     return None
 
 
-def _describe_targets(part: TablePart) -> str:
-    total = part.publication.objective.goal is Goal.TOTAL_ERROR
-    what = "the weighted total of all variances" if total else "the worst variance"
+def _describe_targets(part: TablePart) -> Message:
+    is_total = part.publication.objective.goal is Goal.TOTAL_ERROR
     if part.publication.budget is not None:
-        return f"relative to the budget: {what} is {part.relaxation:.6g} times its target"
-    return f"{what} is {part.relaxation:.9f} of its target"
+        factor = Value("factor", part.relaxation, ValueKind.NUMBER)
+        return Message("report.finding.budget_total" if is_total else "report.finding.budget_worst", (factor,))
+    share = Value("factor", part.relaxation, ValueKind.SHARE_OF_TARGET)
+    return Message("report.finding.target_total" if is_total else "report.finding.target_worst", (share,))
 
 
-def _check_price(plan: Plan) -> str | None:
+def _check_price(plan: Plan) -> Message | None:
     for limit, loss in plan.order.against_limits():
         counted = limit.relative_cost(loss)
         spent = counted.rho if limit.epsilon is None else (counted.epsilon or Fraction(0)) ** 2 / 2
+        most = Value("most", float(limit.rho), ValueKind.RECOMPUTED)
         if not limit.allows(loss):
-            return f"rho = {float(spent):.9g} exceeds the {limit.name} {float(limit.rho):.9g}"
+            return _cost("report.fault.over_budget" if limit.name == "budget" else "report.fault.over_cap", spent, most)
         if limit.name == "budget" and spent < limit.rho * (1 - Fraction(1, 10**6)):
-            return f"rho = {float(spent):.9g} leaves a part of the budget {float(limit.rho):.9g} unspent"
+            return _cost("report.fault.unspent", spent, most)
     return None
 
 
@@ -378,11 +410,11 @@ def _sha256(text: str) -> str:
 
 def _verify_release(folder: Path, entries: Sequence[VerifiableEntry] | None) -> Verification:
     if problem := unfinished(folder):
-        return Verification((Check("the release is finished", False, problem.reason),))
+        return Verification((Check(Message("report.claim.finished"), False, error_fault(problem)),))
     try:
         text = read_text(folder / "plan.json")
     except ReleaseError as error:
-        return Verification((Check("the release holds a plan", False, error.reason),))
+        return Verification((Check(Message("report.claim.has_plan"), False, error_fault(error)),))
     of_plan, planned = _verify_plan(text)
     if planned is None:
         return of_plan
@@ -392,9 +424,9 @@ def _verify_release(folder: Path, entries: Sequence[VerifiableEntry] | None) -> 
     if planned.publication.series is None:
         plans.append(planned)
     elif not log.add(
-        "release.json says how far the series goes",
+        "report.claim.series",
         lambda: plans.append(as_drawn(planned, read_text(folder / DESCRIPTION))),
-        lambda: f"{len(plans[0].periods)} of {len(planned.periods)} periods",
+        lambda: _part("report.finding.periods", len(plans[0].periods), len(planned.periods)),
     ):
         return log.done()
     (plan,) = plans
@@ -402,62 +434,64 @@ def _verify_release(folder: Path, entries: Sequence[VerifiableEntry] | None) -> 
     same: set[str] = set()
     table_lists: list[tuple[str, ...]] = []
     log.add(
-        "release.json names the tables that have files",
+        "report.claim.written",
         lambda: table_lists.append(_written_tables(plan, folder)),
-        lambda: f"{len(table_lists[0])} of {sum(len(p.workload.tables) for p in plan.publication.groups)} tables",
+        lambda: _part(
+            "report.finding.written", len(table_lists[0]), sum(len(p.workload.tables) for p in plan.publication.groups)
+        ),
     )
     names = [name for tables in table_lists for name in tables]
     bases = {file: folder / "tables" / file for name in names for file in _extents(plan, name)}
     log.add(
-        "its files are those of a release",
+        "report.claim.files",
         lambda: _check_files(plan, folder, bases.values()),
-        lambda: f"{len(_expected(plan, bases.values())) - 1} files",
+        lambda: _count("report.finding.files", len(_expected(plan, bases.values())) - 1),
     )
     log.add(
-        "release.json says what the plan implies",
+        "report.claim.description",
         lambda: check_description(plan, text, read_text(folder / DESCRIPTION), names),
-        lambda: "plan, price, scales and tables agree",
+        lambda: Message("report.finding.description"),
     )
     is_charged = False
     if entries is not None:
-        charged: list[str] = []
+        charged: list[Message] = []
         is_charged = log.add(
-            "the ledger says that it was charged",
+            "report.claim.charge",
             lambda: _check_charge(plan, read_text(folder / DESCRIPTION), entries, charged.append),
             lambda: charged[0],
         )
     if log.add(
-        "the noisy answers are the plan's, unaltered",
+        "report.claim.answers",
         lambda: read.append(Release.read(folder)),
-        lambda: f"{plan.noisy_answers:,} integers",
+        lambda: _count("report.finding.integers", plan.noisy_answers),
     ):
         if entries is not None and is_charged:
             log.add(
-                "the ledger names these answers",
+                "report.claim.ledger_answers",
                 lambda: _check_answers(read[0], entries),
-                lambda: "their digest is that of what was drawn",
+                lambda: Message("report.finding.digest"),
             )
         log.add(
-            "the Parquet tables follow from the noisy answers",
+            "report.claim.parquet",
             lambda: _check_parquet(read[0], names, bases, same),
-            lambda: f"{len(names)} tables rebuilt",
+            lambda: _count("report.finding.rebuilt", len(names)),
         )
         for i in histograms(plan):
             log.add(
-                "the synthetic histogram is the best for the noisy answers",
+                "report.claim.histogram",
                 partial(_check_histogram, folder, read[0], i),
                 partial(_describe_histogram, read[0], i),
             )
         if plan.finite:
             log.add(
-                "the finite answers are what was drawn",
-                lambda: None if says(folder / ANSWERS, finite_csv(read[0])) else f"{ANSWERS} says otherwise",
-                lambda: f"answers: {len(plan.finite)}",
+                "report.claim.outputs",
+                lambda: None if says(folder / ANSWERS, finite_csv(read[0])) else _file_fault(ANSWERS),
+                lambda: _count("report.finding.outputs", len(plan.finite)),
             )
     log.add(
-        "the CSV tables are the Parquet tables",
+        "report.claim.csv",
         lambda: _check_csv(plan, names, {n: b for n, b in bases.items() if n not in same}),
-        lambda: f"{len(names)} tables, digit by digit",
+        lambda: _count("report.finding.csv", len(names)),
     )
     return log.done()
 
@@ -466,26 +500,31 @@ def _verify_integer_tables(release: Release, folder: Path) -> Verification:
     """Return the claims of integer tables."""
     log, read = _Checklist(), list[IntegerTables]()
     if log.add(
-        "the whole tables are of this release",
+        "report.claim.integers",
         lambda: read.append(read_integer_tables(release, folder)),
-        lambda: f"{len(read[0])} tables",
+        lambda: _count("report.finding.tables", len(read[0])),
     ):
         (tables,) = read
         log.add(
-            "none are nearer, and they add up",
+            "report.claim.integers_nearest",
             tables.check,
-            lambda: f"proven to {tables.residual:.1e} standard errors, at most {tables.reach:.3g} rounded",
+            lambda: Message(
+                "report.finding.nearest",
+                (Value("residual", tables.residual, ValueKind.GAP), Value("reach", tables.reach, ValueKind.PEOPLE)),
+            ),
         )
-        log.add(
-            "no other whole numbers that add up are nearer",
-            tables.check_rounded,
-            lambda: "solved again, with the same squared distance",
-        )
+        log.add("report.claim.integers_rounded", tables.check_rounded, lambda: Message("report.finding.rounded"))
         if tables.simulations:
             log.add(
-                "their errors are simulated so", tables.check_simulated, lambda: f"{tables.simulations:,} simulations"
+                "report.claim.integers_errors",
+                tables.check_simulated,
+                lambda: _count("report.finding.simulations", tables.simulations),
             )
-        log.add("their files are theirs", lambda: tables.check_files(folder), lambda: f"{len(tables) + 1} files")
+        log.add(
+            "report.claim.integers_files",
+            lambda: tables.check_files(folder),
+            lambda: _count("report.finding.files", len(tables) + 1),
+        )
     return log.done()
 
 
@@ -493,32 +532,52 @@ def _verify_combined(verification: Verification, folders: Sequence[Path], folder
     """Return the claims of further releases, and of the combination of all."""
     checks = list(verification.checks)
     for other in folders[1:]:
-        checks += (replace(c, claim=f"{other.name}: {c.claim}") for c in _verify_release(other, None).checks)
+        checks += (replace(c, claim=_claim_of(other, c.claim)) for c in _verify_release(other, None).checks)
     if not all(c.holds for c in checks):
         return Verification(tuple(checks))
     log, combinations = _Checklist(), list[Combination]()
     log.checks.extend(checks)
     if log.add(
-        "the combination is of these releases",
+        "report.claim.combination",
         lambda: combinations.append(read_combination([Release.read(x) for x in folders], folder)),
-        lambda: f"{len(folders)} releases; that their records are the same is the word of whoever combined them",
+        lambda: _count("report.finding.releases", len(folders)),
     ):
         log.add(
-            "its tables are those of least variance",
+            "report.claim.combined_tables",
             lambda: check_tables(combinations[0], folder),
-            lambda: f"{len(combinations[0])} tables computed anew, {len(combinations[0]) + 1} files",
+            lambda: Message(
+                "report.finding.recomputed",
+                (
+                    Value("tables", len(combinations[0]), ValueKind.COUNT),
+                    Value("count", len(combinations[0]) + 1, ValueKind.COUNT),
+                ),
+            ),
         )
     return log.done()
 
 
-def _check_files(plan: Plan, folder: Path, bases: Iterable[Path]) -> str | None:
+def _claim_of(folder: Path, claim: Message) -> Message:
+    """Return a claim about the release in a folder, which the message names."""
+    return Message("report.claim.of_release", (Value("release", folder.name), Value("claim", claim, ValueKind.WORDS)))
+
+
+def _part(text: str, count: int, total: int) -> Message:
+    """Return a message with a count and the number of all."""
+    return Message(text, (Value("count", count, ValueKind.COUNT), Value("all", total, ValueKind.COUNT)))
+
+
+def _file_fault(name: str) -> Message:
+    """Return the fault of a file that differs from what fitnoise writes."""
+    return Message("report.fault.file", (Value("file", name, ValueKind.CODE),))
+
+
+def _check_files(plan: Plan, folder: Path, bases: Iterable[Path]) -> Message | None:
     expected = _expected(plan, bases)
     paths = list(itertools.islice(folder.rglob("*"), len(expected) + MAX_FILES_IN_MESSAGE))
     there = {p.relative_to(folder).as_posix() for p in paths}
     if problem := links(folder, paths):
         return problem
-    missing, extra = sorted(expected - there), sorted(there - expected)
-    return None if not missing and not extra else f"missing: {missing}; not part of a release: {extra}"
+    return files_fault(expected, there)
 
 
 def _expected(plan: Plan, bases: Iterable[Path]) -> set[str]:
@@ -547,7 +606,7 @@ def _written_tables(plan: Plan, folder: Path) -> tuple[str, ...]:
     return names
 
 
-def check_description(plan: Plan, text: str, document: str, table_names: Sequence[str]) -> str | None:
+def check_description(plan: Plan, text: str, document: str, table_names: Sequence[str]) -> Message | None:
     """Return the fault of the text of a release.json, given the text of its plan and the tables that have files."""
     stated = parse(document)
     implied = {**describe(plan, table_names, EntryReference.parse(stated)), "plan": _sha256(text)}
@@ -555,33 +614,34 @@ def check_description(plan: Plan, text: str, document: str, table_names: Sequenc
         implied["versions"] = _versions(stated["versions"], implied["versions"])
     other = disagreements(stated, implied)
     if other:
-        return f"release.json and the plan disagree on {', '.join(other[:5])}"
-    return None if to_json(stated) == document else "release.json is not in the form in which releases are written"
+        return _disagreement("report.fault.description", other)
+    return None if to_json(stated) == document else Message("report.fault.description_form")
 
 
 def _check_charge(
-    plan: Plan, document: str, entries: Sequence[VerifiableEntry], report: Callable[[str], None]
-) -> str | None:
+    plan: Plan, document: str, entries: Sequence[VerifiableEntry], report: Callable[[Message], None]
+) -> Message | None:
     """Return the fault of the charge of a release, from the text of its release.json; report a correct one."""
     stated = EntryReference.parse(parse(document))
     if stated is None:
-        return "release.json names no entry of a ledger"
+        return Message("report.fault.no_entry")
+    named = Value("entry", stated.sequence)
     if stated.sequence > len(entries):
-        return f"release.json names entry {stated.sequence}; the ledger has {len(entries)}"
+        return Message("report.fault.entry_absent", (named, Value("count", len(entries))))
     entry = entries[stated.sequence - 1]
     if entry.digest != stated.digest:
-        return f"entry {stated.sequence} of the ledger has another digest than release.json says: it is another entry"
+        return Message("report.fault.entry_digest", (named,))
     if plan.full_series is None:
-        report(f"entry {entry.sequence}, rho = {float(entry.rho):.9g}")
+        report(_cost("report.finding.entry", entry.rho, named))
         return _other_charge(plan, entry)
     start = next((e for e in entries if _is_series_charge(plan, e)), None)
     if start is None or start.sequence > entry.sequence:
-        return f"no entry of the ledger before entry {entry.sequence} is the charge of this series"
-    report(f"entry {entry.sequence}; charged whole by entry {start.sequence}, rho = {float(start.rho):.9g}")
+        return Message("report.fault.no_series_charge", (named,))
+    report(_cost("report.finding.series_entry", start.rho, named, Value("start", start.sequence)))
     return _other_charge(plan.full_series, start) or _other_period(plan, entry)
 
 
-def _check_answers(release: Release, entries: Sequence[VerifiableEntry]) -> str | None:
+def _check_answers(release: Release, entries: Sequence[VerifiableEntry]) -> Message | None:
     """Return why the answers of a release are not those that a ledger names for its charge; None if they are.
 
     Every period of a series has a charge, or an entry that states its draw. A period that was drawn again has several.
@@ -596,8 +656,9 @@ def _check_answers(release: Release, entries: Sequence[VerifiableEntry]) -> str 
         if release.entry is not None and period == len(digests):
             charges = [e for e in charges if e.digest == release.entry.digest]
         if digest not in {stated.get(e.digest) for e in charges}:
-            which = "the answers" if plan.full_series is None else f"the answers of {plan.periods[period - 1]}"
-            return f"{which} are not those that the ledger names for their charge"
+            if plan.full_series is None:
+                return Message("report.fault.answers")
+            return Message("report.fault.period_answers", (Value("period", plan.periods[period - 1]),))
     return None
 
 
@@ -607,29 +668,32 @@ def _is_series_charge(plan: Plan, entry: VerifiableEntry) -> bool:
     return is_charge and entry.detail.get("series", {}).get("period") == 1
 
 
-def _other_period(plan: Plan, entry: VerifiableEntry) -> str | None:
+def _other_period(plan: Plan, entry: VerifiableEntry) -> Message | None:
     """Return why an entry does not state the draw of the last period of a series; None if it does."""
     statement = entry.detail.get("plan"), entry.account, entry.detail.get("series", {}).get("period")
     if entry.kind not in ("charge", "period") or statement != (plan.hash, plan.order.account, len(plan.periods)):
-        return f"entry {entry.sequence} of the ledger does not say that period {plan.periods[-1]} was drawn"
+        period = Value("period", plan.periods[-1])
+        return Message("report.fault.period_undrawn", (Value("entry", entry.sequence), period))
     return None
 
 
-def _other_charge(plan: Plan, entry: VerifiableEntry) -> str | None:
+def _other_charge(plan: Plan, entry: VerifiableEntry) -> Message | None:
     """Return why an entry is not the charge of a release of this plan; None if it is."""
-    which = f"entry {entry.sequence} of the ledger"
+    named = Value("entry", entry.sequence)
     if entry.kind != "charge":
-        return f"{which} is of kind {entry.kind!r}, and no charge"
+        return Message("report.fault.entry_kind", (named, Value("kind", entry.kind, ValueKind.CODE)))
     if entry.detail.get("plan") != plan.hash:
-        return f"{which} is the charge of another plan"
+        return Message("report.fault.other_plan", (named,))
     if entry.account != plan.order.account:
-        return f"{which} was charged to {entry.account.source!r} ({entry.account.sentence})"
+        source = Value("source", entry.account.source, ValueKind.CODE)
+        return Message("report.fault.other_account", (named, source, Value("account", entry.account.sentence)))
     if entry.epsilon != plan.exact_epsilon or entry.rho != ceil_dyadic(plan.loss.rho):
-        return f"{which} charged rho = {float(entry.rho):.9g}, and the plan costs {plan.rho:.9g}"
+        return _cost("report.fault.other_cost", entry.rho, named, Value("cost", plan.rho, ValueKind.RECOMPUTED))
     for account, price in list(entry.prices.items())[1:]:
         cost = plan.order.cost(account.unit)
         if cost is None or price.rho < ceil_dyadic(cost.rho):  # a bound may be charged, which is more than the cost
-            return f"{which} charged rho = {price.rho} for {account.sentence!r}, and the plan costs it more"
+            unit = Value("account", account.sentence, ValueKind.CODE)
+            return _cost("report.fault.unit_cost", price.rho, named, unit)
     return None
 
 
@@ -638,7 +702,7 @@ def _versions(stated: Mapping[str, Any], versions: Mapping[str, str]) -> dict[st
     return {k: stated[k] if isinstance(stated.get(k), str) else versions[k] for k in versions}
 
 
-def _check_parquet(release: Release, names: Sequence[str], bases: Mapping[str, Path], same: set[str]) -> str | None:
+def _check_parquet(release: Release, names: Sequence[str], bases: Mapping[str, Path], same: set[str]) -> Message | None:
     """Return the fault of the Parquet files; add to `same` the files whose CSV file is equal.
 
     A CSV file in `same` is not read again.
@@ -650,48 +714,54 @@ def _check_parquet(release: Release, names: Sequence[str], bases: Mapping[str, P
         with contextlib.suppress(ReleaseError):  # the checks below report this error
             if says(base.with_suffix(".csv"), csv_pieces(columns)):
                 same.add(file)
-        problem = _difference(columns, rebuilt) or ("words that no release writes" if metadata else None)
+        problem = _difference(columns, rebuilt) or (Message("report.fault.metadata") if metadata else None)
         if problem:
-            return f"table {name!r}: {problem}"
+            table = Value("table", name, ValueKind.CODE)
+            return Message("report.fault.table", (table, Value("problem", problem, ValueKind.WORDS)))
     return None
 
 
-def _describe_histogram(release: Release, i: int) -> str:
+def _describe_histogram(release: Release, i: int) -> Message:
     synthesis, cells = release.biased[i], release.plan.groups[i].decomposition.cells
-    return "" if synthesis is None else f"of {cells:,} cells, up to {synthesis.gap:.1e} people²"
+    gap = Value("gap", 0.0 if synthesis is None else synthesis.gap, ValueKind.GAP)
+    return Message("report.finding.histogram", (Value("cells", cells, ValueKind.COUNT), gap))
 
 
-def _check_histogram(folder: Path, release: Release, i: int) -> str | None:
+def _check_histogram(folder: Path, release: Release, i: int) -> Message | None:
     """Return the fault if another histogram is much better. Reading proved that it is one for the database size."""
     synthesis, base = release.biased[i], histograms(release.plan)[i]
     if synthesis is None:
-        return "there is none"
+        return Message("report.fault.no_histogram")
     if synthesis.gap > GAP * (synthesis.distance + GAP * float(synthesis.noisy @ synthesis.noisy)):
-        return f"another histogram is nearer, by up to {synthesis.gap:.3g} people²"
+        return Message("report.fault.histogram", (Value("gap", synthesis.gap, ValueKind.PEOPLE),))
     if read_columns(folder / f"{base}.parquet", *extent(cell_labels(release.plan.groups[i])))[1]:
-        return "its Parquet file holds words that no release writes"
+        return Message("report.fault.metadata")
     same = says(folder / f"{base}.csv", csv_pieces(release.synthetic(i)))
-    return None if same else "its CSV file differs from its Parquet file"
+    return None if same else Message("report.fault.histogram_csv")
 
 
-def _difference(read: Columns, columns: Columns) -> str | None:
+def _difference(read: Columns, columns: Columns) -> Message | None:
     if list(read) != list(columns) or any(len(read[column]) != len(b) for column, b in columns.items()):
-        return "other columns or another number of rows"
+        return Message("report.fault.shape")
     for column, b in columns.items():
-        a = read[column]
+        a, named = read[column], Value("column", column, ValueKind.CODE)
         if a.dtype.kind != b.dtype.kind:
-            return f"column {column!r} is of another type"
+            return Message("report.fault.column_type", (named,))
         if column not in number_columns(columns):
             same = np.array_equal(a, b) if b.dtype.kind in "bi" else a.tolist() == b.tolist()
             if not same:
-                return f"column {column!r} has other labels"
+                return Message("report.fault.column_labels", (named,))
         elif column in ("simulated_rmse", "biased_value"):  # iterations can end differently on another machine
             allowed = SIMULATED * b if column == "simulated_rmse" else ITERATIVE_TOLERANCE * columns["std_error"]
             if not (np.abs(a - b) <= allowed).all():
-                return f"column {column!r} differs by up to {np.abs(a - b).max():.3g}"
+                return _number_fault(named, np.abs(a - b))
         elif not (np.abs(a - b) <= ROUNDING * (np.abs(b) + _width(columns))).all():
-            return f"column {column!r} differs by up to {np.abs(a - b).max():.3g}"
+            return _number_fault(named, np.abs(a - b))
     return None
+
+
+def _number_fault(column: Value, differences: Floats) -> Message:
+    return Message("report.fault.column", (column, Value("difference", float(differences.max()), ValueKind.PEOPLE)))
 
 
 def _width(columns: Columns) -> Floats:
@@ -705,12 +775,12 @@ def _extents(plan: Plan, name: str) -> dict[str, tuple[int, int]]:
     return {file: extent(labels) for file, labels in file_labels(workload[name], workload.domain).items()}
 
 
-def _check_csv(plan: Plan, names: Sequence[str], bases: Mapping[str, Path]) -> str | None:
+def _check_csv(plan: Plan, names: Sequence[str], bases: Mapping[str, Path]) -> Message | None:
     for name in names:
         for file, size in _extents(plan, name).items():
             if file not in bases:
                 continue
             table, _ = read_columns(bases[file].with_suffix(".parquet"), *size)
             if not says(bases[file].with_suffix(".csv"), csv_pieces(table)):
-                return f"table {name!r} differs from its Parquet file"
+                return Message("report.fault.csv", (Value("table", name, ValueKind.CODE),))
     return None

@@ -22,6 +22,7 @@ from scipy import optimize
 from scipy.sparse.csgraph import connected_components
 
 from fitnoise.kernel.arrays import Floats, Indices, Integers
+from fitnoise.messages import Message, Value, ValueKind
 
 INTEGER_TOLERANCE = 1e-7
 """The amount by which a number can be below an integer and count as this integer."""
@@ -99,7 +100,7 @@ def adjacent(values: Floats, sums: SumConstraints, seconds: float) -> Integers |
     return _rounded(values, [(sums.zero, 0.0, 0.0), *limits], until)
 
 
-def check_adjacent(values: Floats, stated: Integers, sums: SumConstraints, seconds: float) -> str | None:
+def check_adjacent(values: Floats, stated: Integers, sums: SumConstraints, seconds: float) -> Message | None:
     """Return the reason why integers are not those that :func:`adjacent` defines, or None if they are.
 
     The function solves the program again, and trusts the solver on its least distance. It compares no integers: two
@@ -180,7 +181,7 @@ def _rounded(values: Floats, constraints: SumLimits, until: float) -> Integers |
     return out
 
 
-def _check(values: Floats, constraints: SumLimits, stated: Integers, until: float) -> str | None:
+def _check(values: Floats, constraints: SumLimits, stated: Integers, until: float) -> Message | None:
     """Return the reason why numbers are not the result of `_rounded`, or None if they are."""
     is_single = np.ones(len(values), dtype=bool)
     for part in _parts(values, constraints):
@@ -188,19 +189,19 @@ def _check(values: Floats, constraints: SumLimits, stated: Integers, until: floa
         steps = stated[part.here] - part.low
         sums = part.rows @ steps
         if not ((sums >= part.ends[0]) & (sums <= part.ends[1])).all():
-            return "a sum of whole numbers is further from that of the nearest tables than it must be"
+            return Message("report.fault.rounded_sum")
         moves = _rounding_moves(part, until)
         if moves is None:
-            return "the rounding was not solved again in time, so that it is not known whether it is the nearest"
+            return Message("report.fault.rounding_time")
         best, further = moves
         low_step, high_step = (-MAX_DISTANCE, MAX_DISTANCE) if further else (0, 1)
         if not ((steps >= low_step) & (steps <= high_step)).all():
-            return "a number is not next to that of the nearest tables, and there are such that add up"
+            return Message("report.fault.rounded_step")
         longer = part.distance(steps) - part.distance(best)
         if longer > allowance(len(steps)):
-            return f"other whole numbers that add up are nearer: by {longer:.3g} in squared distance"
+            return Message("report.fault.rounding", (Value("difference", longer, ValueKind.PEOPLE),))
     if is_single.any() and np.abs(stated - values)[is_single].max() > 0.5 + INTEGER_TOLERANCE:
-        return "a number that is in no sum is not the nearest whole one"
+        return Message("report.fault.rounded_single")
     return None
 
 

@@ -18,12 +18,13 @@ from fitnoise import __version__
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import answers_digest
 from fitnoise.mechanisms.documents import parse
+from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.derived_tables import MAX_FILES_IN_MESSAGE, DerivedTables
 from fitnoise.reading.layouts import Tabled, releases
 from fitnoise.reading.release import outputs_digest
-from fitnoise.reading.release_files import links, read_text, to_json
-from fitnoise.reading.verification import Check
+from fitnoise.reading.release_files import files_fault, links, read_text, to_json
+from fitnoise.reading.verification import Check, error_fault
 
 FORMAT = 1
 """Version of a manifest."""
@@ -38,10 +39,17 @@ KEYS = ("fitnoise_export", "of", "releases", "options", "files", "versions")
 """Keys of a manifest, in this order."""
 
 CLAIMS = (
-    "the files of the export are those of its manifest",
-    "the export is of what was verified",
-    "the export, written again, is the same",
+    Message("report.claim.export_files"),
+    Message("report.claim.export_source"),
+    Message("report.claim.export_again"),
 )
+
+SOURCES = {
+    "release": "report.finding.export_release",
+    "integer_tables": "report.finding.export_integers",
+    "combination": "report.finding.export_combination",
+}
+"""For each kind of exported tables the id of the finding that names it."""
 
 Contents = Callable[..., Iterator[tuple[str, bytes]]]
 """Function that writes the files of an export, from tables, a place and options."""
@@ -88,31 +96,32 @@ def check_export(verified: Sequence[Tabled], export: Path, contents: Contents) -
     """
     checks: list[Check] = []
 
-    def add(problem: str | None, good: str) -> bool:
-        checks.append(Check(CLAIMS[len(checks)], problem is None, good if problem is None else problem))
+    def add(problem: Message | None, good: Message | None = None) -> bool:
+        found = problem or good or Message("report.finding.export_again")
+        checks.append(Check(CLAIMS[len(checks)], problem is None, found))
         return problem is None
 
     try:
         text = read_text(manifest_place(export))
         stated, options, files = _parsed(text)
-        count = "1 file, with its hash" if len(files) == 1 else f"{len(files)} files, with their hashes"
-        if not add(_check_files(export, files), count):
+        text_id = "report.finding.export_file" if len(files) == 1 else "report.finding.export_files"
+        if not add(_check_files(export, files), Message(text_id, (Value("count", len(files), ValueKind.COUNT),))):
             return tuple(checks)
         source = next((x for x in verified if _states(stated, x)), None)
-        problem = None if source is not None else "it is of another release, or of other tables than are given"
-        if not add(problem, stated["of"]) or source is None:
+        problem = None if source is not None else Message("report.fault.export_source")
+        if not add(problem, Message(SOURCES.get(stated["of"], SOURCES["release"]))) or source is None:
             return tuple(checks)
-        add(_check_again(source, export, text, options, stated["versions"], contents), "every file, byte for byte")
+        add(_check_again(source, export, text, options, stated["versions"], contents))
     except ReleaseError as error:
-        add(error.reason, "")
+        add(error_fault(error))
     except OSError as error:
-        add(f"a file of the export cannot be read ({error.strerror})", "")
+        add(Message("report.fault.export_unreadable", (Value("reason", error.strerror),)))
     return tuple(checks)
 
 
 def _kind(source: Tabled) -> str:
-    """Return the kind of the exported tables, in words."""
-    return source.noun if isinstance(source, DerivedTables) else "the release"
+    """Return the kind of the exported tables."""
+    return source.kind if isinstance(source, DerivedTables) else "release"
 
 
 def _identity(release: Any) -> dict[str, Any]:
@@ -168,7 +177,7 @@ def _parsed(text: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, tuple[
     return stated, options, files
 
 
-def _check_files(export: Path, files: Mapping[str, tuple[str, int]]) -> str | None:
+def _check_files(export: Path, files: Mapping[str, tuple[str, int]]) -> Message | None:
     """Return the problem where files are missing, not listed, links, or have another hash, else None."""
     folder = export if not export.suffix else export.parent
     parents = {p.as_posix() for name in files for p in Path(name).parents} - {"."}
@@ -177,12 +186,12 @@ def _check_files(export: Path, files: Mapping[str, tuple[str, int]]) -> str | No
     if problem := links(folder, paths):
         return problem
     there = {p.relative_to(folder).as_posix() for p in paths if p.exists()}
-    if there != listed:
-        return f"missing: {sorted(listed - there)}; not in the manifest: {sorted(there - listed)}"
+    if problem := files_fault(listed, there):
+        return problem
     for name, (digest, size) in files.items():
         path = folder / name
         if not path.is_file() or path.stat().st_size != size or _sha256(path) != digest:  # a pipe would wait
-            return f"{name!r} has another hash"
+            return Message("report.fault.export_hash", (Value("file", name, ValueKind.CODE),))
     return None
 
 
@@ -193,7 +202,7 @@ def _sha256(path: Path) -> str:
 
 def _check_again(
     source: Tabled, export: Path, text: str, options: Mapping[str, Any], versions: Mapping[str, str], contents: Contents
-) -> str | None:
+) -> Message | None:
     """Return the problem where an export differs from one that is written again, else None."""
     folder = export if not export.suffix else export.parent
     files, differs = [], False
@@ -208,5 +217,13 @@ def _check_again(
     if not differs and expected == text:
         return None
     here = versions_for(export)
-    other = {name: versions.get(name, "of no stated version") for name, x in here.items() if versions.get(name) != x}
-    return "; ".join(["it differs", *(f"{name} {x} wrote it, and this is {here[name]}" for name, x in other.items())])
+    other = [_other_version(name, versions.get(name), x) for name, x in here.items() if versions.get(name) != x]
+    if not other:
+        return Message("report.fault.export")
+    return Message("report.fault.export_versions", (Value("versions", other, ValueKind.SENTENCES),))
+
+
+def _other_version(name: str, version: str | None, installed: str) -> Message:
+    """Return the message that an export was written by a version of a program that is not the installed one."""
+    values = (Value("program", name), Value("version", version), Value("installed", installed))
+    return Message("report.fault.unknown_version" if version is None else "report.fault.other_version", values)

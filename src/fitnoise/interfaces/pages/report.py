@@ -19,7 +19,7 @@ from fitnoise.interfaces.pages.fragments import RenderedTable, digest, environme
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.kernel.arguments import checked
 from fitnoise.kernel.arrays import answers_digest
-from fitnoise.messages import Message, Translator, translator
+from fitnoise.messages import Message, Translator, Value, ValueKind, translator
 from fitnoise.planning.plan import Plan
 from fitnoise.reading.bands import Bands
 from fitnoise.reading.derived_tables import DerivedTables
@@ -28,7 +28,7 @@ from fitnoise.reading.layouts import Tabled, layout, publication_of
 from fitnoise.reading.refusals import UNWRITTEN, existing_place, repeated_table, too_many_numbers, unknown_table
 from fitnoise.reading.release import Release
 from fitnoise.reading.release_files import read_text, replace_file
-from fitnoise.reading.verification import Check
+from fitnoise.reading.verification import Check, error_fault
 from fitnoise.reporting import Report
 
 MAX_TABLES = 100
@@ -40,7 +40,7 @@ MAX_NUMBERS = 100_000
 REQUEST_KEYS = ("language", "bands", "totals", "tables")
 """The arguments of a report, as it states them; for tables made of releases also their kind, as `of`."""
 
-CLAIM = "the report is that of what was verified"
+CLAIM = Message("report.claim.report")
 
 SECTIONS_SHOWN_ELSEWHERE = (
     None,
@@ -169,7 +169,7 @@ def content(
 
 def _derived_content(what: Plan | Release | DerivedTables) -> dict[str, str]:
     """Return the kind of tables that were made of releases; empty for others."""
-    return {"of": what.noun} if isinstance(what, DerivedTables) else {}
+    return {"of": what.kind} if isinstance(what, DerivedTables) else {}
 
 
 def parse_request(text: str) -> tuple[dict[str, Any], dict[str, str]]:
@@ -214,12 +214,17 @@ def same(verified: Sequence[Plan | Release | DerivedTables], path: str | os.Path
             )
         again = page(what, **asked)
     except ReleaseError as error:
-        return Check(CLAIM, holds=False, found=error.reason)
+        return Check(CLAIM, holds=False, found=error_fault(error))
     if text == again:
-        return Check(CLAIM, holds=True, found=f"written again, {len(text.encode()):,} bytes are the same")
+        return Check(CLAIM, holds=True, found=_bytes(len(text.encode())))
     made = re.search(r'name="generator" content="fitnoise ([^"]*)"', text)
-    other = f", which fitnoise {made[1]} wrote, and this is {__version__}" if made and made[1] != __version__ else ""
-    return Check(CLAIM, holds=False, found=f"written again, it differs from this file{other}")
+    values = (Value("version", "" if made is None else made[1]), Value("installed", __version__))
+    other = made is not None and made[1] != __version__
+    return Check(CLAIM, False, Message("report.fault.report_version" if other else "report.fault.report", values))
+
+
+def _bytes(count: int) -> Message:
+    return Message("report.finding.report", (Value("count", count, ValueKind.COUNT),))
 
 
 def _views(

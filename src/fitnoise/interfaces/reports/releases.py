@@ -279,8 +279,8 @@ def verification_report(checked: Verification) -> Report:
     """Return the checks and their results."""
     columns = (
         ReportColumn("holds", "", ValueKind.CHECK),
-        ReportColumn("claim", Message("report.heading.claim")),
-        ReportColumn("found", Message("report.heading.found")),
+        ReportColumn("claim", Message("report.heading.claim"), ValueKind.STATEMENT),
+        ReportColumn("found", Message("report.heading.found"), ValueKind.STATEMENT),
     )
     table = ReportTable.of("checks", columns, map(vars, checked.checks))
     left = Section(Message("report.section.unchecked"), checked.unchecked, (Value("unchecked", checked.unchecked),))

@@ -28,7 +28,7 @@ from fitnoise.interfaces.studio.folder import DraftChanged, Folder, publication_
 from fitnoise.interfaces.studio.page_parts import render_part
 from fitnoise.interfaces.studio.workers import error_document
 from fitnoise.kernel.ledger import Ledger
-from fitnoise.messages import translator
+from fitnoise.messages import english, translator
 from fitnoise.planning import what_if
 from fitnoise.planning.comparison import compare
 from fitnoise.planning.comparison import plan as make_plan
@@ -115,7 +115,7 @@ def certify(request: dict[str, Any], report_progress: ReportStep, root: Path) ->
         broken = next(c for c in checked.checks if not c.holds)
         raise FitnoiseError(
             "plan-not-verified",
-            f"The plan does not verify: {broken.claim}: {broken.found}.",
+            f"The plan does not verify: {english(broken.claim)}: {english(broken.found)}.",
             "",
             "Certify again; report this fault if it remains.",
             "The plan was not kept.",

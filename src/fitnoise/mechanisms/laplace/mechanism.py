@@ -21,7 +21,7 @@ from fitnoise.mechanisms.laplace.estimate import PureEstimation
 from fitnoise.mechanisms.laplace.margins import pure_margins, pure_relaxation
 from fitnoise.mechanisms.laplace.report import proof, unbiased
 from fitnoise.mechanisms.numbers import TableNumbers, WeightedSums, by_sector, sums_by_sector
-from fitnoise.messages import Message
+from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.reporting import Section
 from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.sectors import Decomposition, TableGroup, decompose
@@ -75,9 +75,9 @@ class LaplaceMechanism(TableMechanism):
         """Return the certificate of Gaussian noise of equal variance: ℓ1 distances are at least ℓ2 distances."""
         return GAUSSIAN.certificate(part)
 
-    def gap_text(self, certificate: Certificate) -> str:
-        """Return the ratio to the bound in words: no known bound is near."""
-        return f"{certificate.value / certificate.bound:.4g} times it"
+    def describe_gap(self, certificate: Certificate) -> Message:
+        """Return the ratio to the bound: no known bound is near."""
+        return Message("report.gap.ratio", (Value("ratio", certificate.value / certificate.bound, ValueKind.FACTOR),))
 
     def unbiased_bound(self, part: TablePart) -> float:
         """Return the bound ε ≥ 2 asinh(ν/2)."""
