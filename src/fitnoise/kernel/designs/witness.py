@@ -1,0 +1,456 @@
+"""Prove a claimed price of the records of one unit from a witness, in whole numbers. Part of the trust kernel.
+
+Planning searches for a claim and its witness. The kernel only checks them, so no search and no floating point enters
+a price.
+
+| symbol | meaning |
+|---|---|
+| i, j | nodes: a cell, with values of the attributes in which records of the unit may differ |
+| T | a unit's records: nodes in different places, at most g of them, any two compatible |
+| X (n, n) | integer cost of two records by their nodes; X_ii is that of one record |
+| v(T), b | Σ_{i,j∈T} X_ij; the claim v(T) ≤ b |
+| k | the number of records that a set may still gain |
+
+**Statement.** If a check returns True, v(T) ≤ b for every T, for any integers in the witness. A check refuses
+anything but integers of the stated shapes.
+
+**Proof by multipliers.** Let t ∈ {0, 1}ⁿ be the indicator of T, and z = (1, t). For any integers y and ℓ ≥ 0, as
+t_i² = t_i,
+
+    tᵀXt = Σ y + ℓ (2 Σ t − n) − zᵀNz,    N = [[Σ y − ℓn, (ℓ − 2y)ᵀ], [ℓ − 2y, 4 diag(y) − X]].
+
+Σ y has a term y₀ of its own. For any integer matrix L, zᵀNz ≥ zᵀ(N − LLᵀ)z ≥ −Σ |N − LLᵀ|, as LLᵀ is positive
+semidefinite and |z_i| ≤ 1. And Σ t ≤ g. So v(T) ≤ Σ y + ℓ (2g − n) + Σ |N − LLᵀ|. No T holds an incompatible pair, so
+its X_ij may have any value; the check takes −(X_ii + X_jj).
+
+**Proof by blocks.** For any γ, and any β of each block of consecutive nodes, let R = X − γ 11ᵀ − ⊕_b β_b 11ᵀ. Then
+
+    v(T) ≤ γ m² + Σ_b (β_b m_b² + the m_b largest a_i of b),    a_i = R_ii + Σ_{j≠i} max(R_ij, 0),
+
+with m_b nodes in block b and m in all. The check takes the exact maximum over all m_b.
+
+**Proof by closed sets.** Sets are built up in the order of places. A set C is closed if
+
+    v(C) + the k largest, over later places p, of max(0, max_{j∈p} a_j + s_p) ≤ b,    a_j = X_jj + 2 Σ_{c∈C} X_jc.
+
+s_p is the sum of the k − 1 largest max(X_jl, 0) between p and other later places. No set that begins with a closed C
+costs more than b. Every T is reached from ∅ node by node. So it begins with a closed set, or the check looks at T
+itself. The cost depends on values only through agreement, by the form of `RecordProblem`. So values may be renamed, and
+of those that no record of C has, only the first is tried.
+
+**Rounding.** All coefficients of X in v(T) are 1 and b is an integer. So v(T) ≤ b follows for X from the same statement
+for ⌈X/2^s⌉ and ⌊b/2^s⌋. The closed sets are found in 40 bits, and sets within rounding of the claim are added up
+exactly.
+
+**Trust.** A check that accepts a false claim lets a plan charge less than its records cost. The limits below bound the
+memory and the time that any claim takes, before arrays are made. A claim beyond a limit is not proven.
+"""
+
+from __future__ import annotations
+
+import abc
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fitnoise.errors import PlanError
+from fitnoise.kernel.arrays import Exact, Indices, Integers
+
+MAX_NODES = 2**10
+"""The largest number of nodes of a problem."""
+
+MAX_PLACES = 2**7
+"""The largest number of places in which sets are built up: 64 bits hold all their sums."""
+
+MAX_MULTIPLIERS = 2**8
+"""The largest number of nodes for which multipliers are checked."""
+
+MAX_BITS = 2**12
+"""The largest number of bits of an integer of a witness."""
+
+MAX_SHIFT = 2**13
+"""The largest shift: costs have fewer bits."""
+
+MIN_SHIFT = -(2**7)
+"""The smallest shift: a smaller one would make the integers of a problem long."""
+
+MAX_SETS = 2**20
+"""The largest number of sets that are opened for all problems of a claim together."""
+
+MAX_NUMBERS = 2**27
+"""The largest number of integers that are computed for all problems of a claim together: 1 GB, if all were held."""
+
+DIGITS = 40
+"""The number of bits of the integers of which sets are built up."""
+
+FORBIDDEN = -(2**60)
+"""The gain of a node that is incompatible with a set; no sum of further gains makes up for it."""
+
+NUMBERS_PER_BATCH = 2**17
+"""The largest number of gains that are computed at once."""
+
+
+class _NotProvenError(Exception):
+    """A set that costs more than the claim, or a check that would take more than its budget."""
+
+
+@final
+class Budget:
+    """The sets and numbers that the checks of one claim may still compute."""
+
+    def __init__(self) -> None:
+        self.sets, self.numbers = MAX_SETS, MAX_NUMBERS
+
+    def take(self, sets: int, numbers: int) -> None:
+        """Take these numbers from the budget; end the check if less is left."""
+        self.sets, self.numbers = self.sets - sets, self.numbers - numbers
+        if min(self.sets, self.numbers) < 0:
+            raise _NotProvenError
+
+
+class _Nodes(NamedTuple):
+    """X, compatible pairs, places and values of all nodes, in the order of places."""
+
+    x: Exact
+    compatible: NDArray[np.bool_]
+    places: Indices
+    values: Indices
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RecordProblem:
+    """The records that one unit can have, and their costs.
+
+    Attributes:
+        joint_costs: The cost of two records by the attributes in which they agree and by their cells, (2^f, n, n). The
+            first axis has the a-th attribute in bit a. Python integers, symmetric; entries of incompatible pairs are
+            ignored.
+        compatible: True for pairs that may occur together, of the same shape, symmetric. No two records share a place.
+        costs: The cost of one record in each cell, (n,), Python integers.
+        places: The place of each cell, (n,), from 0 on, not decreasing, and no place without a cell.
+        sizes: The number of values of each attribute in which records may differ, (f,), at least 1.
+        max_size: The largest number of records, at least 1.
+
+    Raises:
+        PlanError: A field has another type, form or range, or there are more than `MAX_NODES` nodes.
+    """
+
+    joint_costs: Exact
+    compatible: NDArray[np.bool_]
+    costs: tuple[int, ...]
+    places: tuple[int, ...]
+    sizes: tuple[int, ...]
+    max_size: int
+
+    def __post_init__(self) -> None:
+        n, x = len(self.costs), self.joint_costs
+        lists = (self.costs, self.places, self.sizes)
+        integers = all(type(row) is tuple and all(type(v) is int for v in row) for row in lists)
+        if not integers or type(self.max_size) is not int or min(*self.sizes, self.max_size, n) < 1:
+            raise _invalid_problem()
+        if self.node_count > MAX_NODES:
+            raise PlanError(
+                "claim-too-large",
+                f"The records of a unit have {self.node_count:,} cells and values, too many to check the price.",
+                f"A check takes at most {MAX_NODES:,}.",
+                "Claim no price for this cap.",
+                "Nothing was measured.",
+            )
+        shape = (2 ** len(self.sizes), n, n)
+        if x.shape != shape or x.dtype != object or self.compatible.shape != shape or self.compatible.dtype != bool:
+            raise _invalid_problem()
+        steps = np.diff(self.places, prepend=-1)
+        symmetric = all((a == a.transpose(0, 2, 1)).all() for a in (np.where(self.compatible, x, 0), self.compatible))
+        if len(steps) != n or steps[0] != 1 or not set(steps.tolist()) <= {0, 1} or not symmetric:
+            raise _invalid_problem()
+        if not all(type(v) is int for v in x.flat):
+            raise _invalid_problem()
+
+    @property
+    def _room(self) -> list[int]:
+        """The number of values of each attribute that records can use, at most one for each record."""
+        return [min(size, self.max_size) for size in self.sizes]
+
+    @property
+    def node_count(self) -> int:
+        """The number of nodes: cells, each with all values."""
+        return len(self.costs) * math.prod(self._room)
+
+    @cached_property
+    def nodes(self) -> _Nodes:
+        """The nodes."""
+        choices = np.array(list(itertools.product(*map(range, self._room))), dtype=np.intp)
+        cells, values = np.arange(len(self.costs)).repeat(len(choices)), np.tile(choices, (len(self.costs), 1))
+        agreeing = np.zeros((len(cells),) * 2, dtype=np.intp)
+        for a, column in enumerate(values.T):
+            agreeing += (column[:, None] == column).astype(np.intp) << a
+        where, places = (agreeing, cells[:, None], cells), np.array(self.places, dtype=np.intp)[cells]
+        compatible = self.compatible[where] & (places[:, None] != places)
+        x = np.where(compatible, self.joint_costs[where], 0)
+        np.fill_diagonal(x, np.array(self.costs, dtype=object)[cells])
+        return _Nodes(x, compatible, places, values)
+
+    @property
+    def relaxed(self) -> Exact:
+        """X with −(X_ii + X_jj) for incompatible pairs, (n, n)."""
+        x, compatible, _, _ = self.nodes
+        costs = x.diagonal()
+        return np.asarray(np.where(compatible | np.eye(len(x), dtype=bool), x, -(costs[:, None] + costs)))
+
+
+class Witness(abc.ABC):
+    """Integers that may prove a claim."""
+
+    @final
+    def proves(self, problem: RecordProblem, bound: int, budget: Budget) -> bool:
+        """Return True if the witness proves that no set of records costs more than `bound`.
+
+        Args:
+            problem: The records that a unit can have.
+            bound: The claim.
+            budget: The sets and numbers that the check may compute. The check takes the ones that it computes, and
+                proves nothing beyond them.
+        """
+        try:
+            return bound >= 0 and self._proves(problem, bound, budget)
+        except _NotProvenError:
+            return False
+
+    @abc.abstractmethod
+    def _proves(self, problem: RecordProblem, bound: int, budget: Budget) -> bool:
+        """Return True if the witness proves a claim of at least 0."""
+
+
+@final
+@dataclass(frozen=True)
+class Multipliers(Witness):
+    """A proof by multipliers, for X in units of 2^shift.
+
+    Attributes:
+        y: y₀ and y, (n + 1,).
+        free: ℓ, at least 0.
+        root: The rows of L, a lower triangle: row i has i + 1 integers, i = 0 … n.
+        shift: s, of either sign.
+    """
+
+    y: tuple[int, ...]
+    free: int
+    root: tuple[tuple[int, ...], ...]
+    shift: int
+
+    def _proves(self, problem: RecordProblem, bound: int, budget: Budget) -> bool:
+        n, y, free = problem.node_count, self.y, self.free
+        if not (_are_integers(y, n + 1) and _are_integers((free,), 1) and free >= 0 and _is_shift(self.shift)):
+            return False
+        if type(self.root) is not tuple or len(self.root) != n + 1 or n > MAX_MULTIPLIERS:
+            return False
+        if not all(_are_integers(row, i) for i, row in enumerate(self.root, 1)):
+            return False
+        budget.take(0, (n + 1) ** 3)
+        form = np.diag(np.array([sum(y) - free * n, *(4 * v for v in y[1:])], dtype=object))
+        form[1:, 1:] -= _rounded_up(problem.relaxed, self.shift)
+        form[0, 1:] = form[1:, 0] = [free - 2 * v for v in y[1:]]
+        root = np.array([[*row, *[0] * (n + 1 - len(row))] for row in self.root], dtype=object)
+        proven = sum(y) + free * (2 * min(problem.max_size, n) - n) + int(abs(form - root @ root.T).sum())
+        return _scaled_back(proven, self.shift) <= bound
+
+
+@final
+@dataclass(frozen=True)
+class Blocks(Witness):
+    """A proof by blocks of equal length, for X in units of 2^shift.
+
+    Attributes:
+        length: The number of nodes of a block; it divides the number of nodes.
+        across: γ.
+        levels: β of each block.
+        shift: s, of either sign.
+    """
+
+    length: int
+    across: int
+    levels: tuple[int, ...]
+    shift: int
+
+    def _proves(self, problem: RecordProblem, bound: int, budget: Budget) -> bool:
+        n, length = problem.node_count, self.length
+        if not (_are_integers((length, self.across), 2) and _is_shift(self.shift)) or not 0 < length <= n:
+            return False
+        if n % length or not _are_integers(self.levels, n // length):
+            return False
+        max_size = min(problem.max_size, n)
+        budget.take(0, 2 * n * (n + max_size))
+        rest = _rounded_up(problem.relaxed, self.shift) - self.across
+        for b, level in enumerate(self.levels):
+            here = slice(b * length, (b + 1) * length)
+            rest[here, here] -= level
+        costs = np.where(np.eye(n, dtype=bool), rest, np.maximum(rest, 0)).sum(axis=1).reshape(-1, length)
+        best = {0: 0}
+        for level, block in zip(self.levels, costs.tolist(), strict=True):
+            joined: dict[int, int] = {}
+            for i, cost in enumerate(itertools.accumulate(sorted(block, reverse=True), initial=0)):
+                for m, value in best.items():
+                    total = value + cost + level * i * i
+                    joined[m + i] = max(total, joined.get(m + i, total))
+            best = {m: value for m, value in joined.items() if m <= max_size}
+        return _scaled_back(max(self.across * m * m + v for m, v in best.items() if m), self.shift) <= bound
+
+
+class _Opened(NamedTuple):
+    """Sets of one size, each with its cost, the gains of all nodes, the first later place and the next new values."""
+
+    sets: Indices
+    costs: Integers
+    gains: Integers
+    begin: Indices
+    used: Indices
+
+    def select(self, which: NDArray[Any]) -> _Opened:
+        """Return some of the sets."""
+        return _Opened(*(column[which] for column in self))
+
+
+@final
+@dataclass(frozen=True)
+class Closed(Witness):
+    """A proof by closed sets: the claim itself closes them."""
+
+    def _proves(self, problem: RecordProblem, bound: int, budget: Budget) -> bool:
+        count = problem.places[-1] + 1
+        if count > MAX_PLACES:
+            return False
+        budget.take(0, problem.node_count**2 + count**3)
+        _ClosedSets(problem, bound, budget).close_all()
+        return True
+
+
+@final
+class _ClosedSets:
+    """The check of :class:`Closed` for one problem."""
+
+    def __init__(self, problem: RecordProblem, bound: int, budget: Budget) -> None:
+        self.x, self.compatible, self.places, self.values = problem.nodes
+        self.bound, self.budget = bound, budget
+        count = problem.places[-1] + 1
+        self.max_size = min(problem.max_size, count)
+        shift = max(int(abs(self.x).max()).bit_length() - DIGITS, 0)
+        # Sums stay below 2⁵⁷, so a larger claim means the same.
+        self.top = min(bound >> shift, -FORBIDDEN)
+        rounded = _rounded_up(self.x, shift)
+        self.costs = rounded.diagonal().astype(np.int64)
+        self.pair_gains = np.where(self.compatible, rounded, FORBIDDEN).astype(np.int64)
+        self.starts = np.flatnonzero(np.diff(self.places, prepend=-1))
+        self.later = np.arange(count) >= np.arange(count + 1)[:, None]
+        pairs = self._pairs(self.pair_gains)
+        self.partner_sums = np.zeros((count + 1, count, count), dtype=np.int64)
+        self.partner_sums[:, :, 1:] = np.cumsum(-np.sort(-pairs * self.later[:, None, :], axis=2), axis=2)[:, :, :-1]
+        self.exact_partner_sums = cache(self._exact_partner_sums)
+
+    def close_all(self) -> None:
+        """Raise _NotProvenError unless every set is closed, or is looked at and costs at most the claim."""
+        none = np.zeros((1, 0), dtype=np.intp)
+        root = _Opened(none, np.zeros(1, np.int64), self.costs[None], none.sum(axis=1), 0 * self.values[:1])
+        pending = [self._longer(root, self.max_size)]
+        while pending:
+            batch = next(pending[-1], None)
+            if batch is None:
+                pending.pop()
+            else:
+                pending.append(self._longer(*batch))
+
+    def _longer(self, opened: _Opened, k: int) -> Iterator[tuple[_Opened, int]]:
+        """Yield the sets with one node more, in batches, each with the number of records that it may still gain.
+
+        Closed sets get no further node. Every longer set is looked at before the first batch.
+        """
+        limits = opened.costs + self._max_gain(opened.gains, self.partner_sums[opened.begin, :, k - 1], opened.begin, k)
+        alive = limits > self.top
+        for i in np.flatnonzero(alive & (limits <= self.top + self.max_size**2)).tolist():
+            self.budget.take(len(self.starts), len(self.starts) * len(self.x))
+            alive[i] = self._exact_limit(opened.sets[i], int(opened.begin[i]), k) > self.bound
+        opened = opened.select(alive)
+        unused = (opened.used[:, None] >= self.values).all(axis=2)
+        free = self.later[opened.begin][:, self.places] & (opened.gains > FORBIDDEN >> 1) & unused
+        parents, nodes = np.nonzero(free)
+        self.budget.take(len(parents), len(parents) * len(self.x))
+        costs = opened.costs[parents] + opened.gains[parents, nodes]
+        for i in np.flatnonzero(costs > self.top).tolist():
+            chosen = [*opened.sets[parents[i]].tolist(), int(nodes[i])]
+            self.budget.take(len(chosen), 0)
+            if self.x[np.ix_(chosen, chosen)].sum() > self.bound:
+                raise _NotProvenError
+        step = max(NUMBERS_PER_BATCH // len(self.x), 1)
+        for i in range(0, len(parents) if k > 1 else 0, step):
+            p, j = parents[i : i + step], nodes[i : i + step]
+            gains = np.maximum(opened.gains[p] + 2 * self.pair_gains[j], FORBIDDEN)
+            sets, used = np.column_stack([opened.sets[p], j]), np.maximum(opened.used[p], self.values[j] + 1)
+            yield _Opened(sets, costs[i : i + step], gains, self.places[j] + 1, used), k - 1
+
+    def _max_gain(self, gains: Exact, partner_sums: Exact, begin: Indices, k: int) -> Exact:
+        """Return a bound on what k records in later places add to each set, (N,)."""
+        best = np.maximum.reduceat(gains, self.starts, axis=1) + partner_sums
+        best = np.where(self.later[begin], np.maximum(best, 0), 0)
+        return np.asarray(-np.sort(-best, axis=1)[:, :k].sum(axis=1))
+
+    def _exact_limit(self, chosen: Indices, begin: int, k: int) -> int:
+        """Return the exact bound on a set with what it may gain."""
+        partner_sums = self.exact_partner_sums(begin, k)
+        gains = self.x.diagonal() + 2 * self.x[chosen].sum(axis=0)
+        # So low a gain of an incompatible node counts as 0.
+        gains = np.where(self.compatible[chosen].all(axis=0), gains, -abs(gains) - partner_sums.max())
+        gained = self._max_gain(gains[None], partner_sums[None], np.array([begin]), k)
+        return int(self.x[np.ix_(chosen, chosen)].sum() + gained[0])
+
+    def _exact_partner_sums(self, begin: int, k: int) -> Exact:
+        """Return the sums of the k − 1 largest exact entries between each place and later ones, (places,)."""
+        pairs = self._pairs(self.x) * self.later[begin]
+        return np.asarray(-np.sort(-pairs, axis=1)[:, : k - 1].sum(axis=1))
+
+    def _pairs(self, x: Exact) -> Exact:
+        """Return the largest entry between nodes of each two places, at least 0, and 0 of a place and itself."""
+        by_row = np.maximum.reduceat(np.maximum(x, 0), self.starts, axis=0)
+        pairs = np.maximum.reduceat(by_row, self.starts, axis=1)
+        np.fill_diagonal(pairs, 0)
+        return np.asarray(pairs)
+
+
+def _are_integers(row: Any, length: int) -> bool:
+    """Return True for a tuple of `length` Python integers of at most `MAX_BITS` bits.
+
+    A float would lose digits, and a tuple in it would become an axis of an array.
+    """
+    if type(row) is not tuple or len(row) != length:
+        return False
+    return all(type(v) is int and v.bit_length() <= MAX_BITS for v in row)
+
+
+def _is_shift(value: Any) -> bool:
+    """Return True for a Python integer in the range of shifts."""
+    return type(value) is int and MIN_SHIFT <= value <= MAX_SHIFT
+
+
+def _rounded_up(x: Exact, shift: int) -> Exact:
+    """Return ⌈x/2^shift⌉, exact for a negative shift."""
+    return np.asarray(-(-x >> shift) if shift > 0 else x << -shift)
+
+
+def _scaled_back(proven: int, shift: int) -> int:
+    """Return the largest integer v with v ≤ proven · 2^shift."""
+    return proven << shift if shift > 0 else proven >> -shift
+
+
+def _invalid_problem() -> PlanError:
+    return PlanError(
+        "record-problem-invalid",
+        "The costs of the records of a unit have another form than a check takes.",
+        "They are symmetric arrays of whole numbers for cells in the order of places.",
+        "Give such costs.",
+        "Nothing was measured.",
+    )
