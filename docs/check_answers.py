@@ -1,4 +1,4 @@
-"""Check what questions with finitely many answers cost: section 7 of docs/plan_format.md. `check_plan.py` calls it."""
+"""Check the costs of questions with finitely many answers: section 7 of docs/plan_format.md, for `check_plan.py`."""
 
 from decimal import Decimal, localcontext
 from fractions import Fraction as Q
@@ -13,31 +13,31 @@ BITS = 512
 
 
 def exp_below(x):
-    """A fraction below e^x, by less than a part of 10^-90."""
+    """Return a fraction below e^x, by less than a part of 10^-90."""
     with localcontext(prec=100):
         return Q((Decimal(x.numerator) / x.denominator).exp()) * (1 - Q(1, 10**90))
 
 
 def log_above(x):
-    """A fraction above log x, by less than 10^-80."""
+    """Return a fraction above log x, by less than 10^-80."""
     with localcontext(prec=100):
         return Q((Decimal(x.numerator) / x.denominator).ln()) + Q(1, 10**80)
 
 
 def unrun(runs):
-    """Numbers written as runs of equal ones."""
+    """Return the numbers that are written as runs of equal ones."""
     return np.array([int(x) for x, n in runs for _ in range(n)], dtype=object)
 
 
 def cell_of(a, value):
-    """Which cell of an attribute a value means: a code, a label, a number, a bin, or a cell for missing values."""
+    """Return the cell that a value of an attribute means: a code, label, number, bin or cell for missing values."""
     if value in a.get("missing", {}):
         return "missing", value
     if "cuts" in a:
         text = [str(int(x)) if x == int(x) and abs(x) < 2**53 else repr(float(x)) for x in a["cuts"]]
         middle = [f"{one} to under {next_one}" for one, next_one in pairwise(text)]
         bins = [f"under {text[0]}", *middle, f"{text[-1]} or more"]
-        need(value in bins, "a bin is named by another text than its own")
+        need(value in bins, "a condition names a bin that the attribute does not have")
         return bins.index(value)
     if "codes" in a:
         pairs = enumerate(zip(a["codes"], a.get("labels") or a["codes"], strict=True))
@@ -48,23 +48,23 @@ def cell_of(a, value):
 
 
 def selected(a, condition):
-    """Section 2: the cells that one value, a range with both ends, or several values mean."""
+    """Return the cells that one value, a range with both ends, or several values mean: section 2."""
     if isinstance(condition, dict) and "values" in condition:
         return {cell_of(a, v) for v in condition["values"]}
     ends = [condition["first"], condition["last"]] if isinstance(condition, dict) else condition
     if not isinstance(ends, list):
         return {cell_of(a, ends)}
     if "codes" in a:
-        need(ends is condition, "a range is of an attribute without an order")
+        need(ends is condition, "a range is given for an attribute without an order")
         return {cell_of(a, v) for v in ends}
-    need(len(ends) == 2, "a list is no range of an attribute with an order")
+    need(len(ends) == 2, "a list does not have the two ends of a range")
     start, last = (cell_of(a, v) for v in ends)
-    need(isinstance(start, int) and isinstance(last, int) and start <= last, "a range has no two ends in order")
+    need(isinstance(start, int) and isinstance(last, int) and start <= last, "a range has not two cells in order")
     return set(range(start, last + 1))
 
 
 class Graph:
-    """The answers there are, and how many records turn one into another: `distances`."""
+    """The possible answers; `distances` gives the number of records that turn one answer into another."""
 
     def __init__(self, q, spec, size, unit):
         people, kind, self.shape, self.step = q["people"], q["query"], None, 1
@@ -87,12 +87,12 @@ class Graph:
             self.shape, self.n = (people * self.step + 1,), people * self.step + 1
 
     def are_disjoint(self, where, domain):
-        """Whether no record meets two conditions."""
+        """Return True if no record meets two conditions."""
         conditions = [{a: selected(domain[a], values) for a, values in x.items()} for x in where]
         return all(any(not x[a] & y[a] for a in x if a in y) for i, x in enumerate(conditions) for y in conditions[:i])
 
     def distances(self, i):
-        """From one answer to all."""
+        """Return the distances from answer i to all answers."""
         if self.shape is not None:
             coordinates = np.array(np.unravel_index(np.arange(self.n), self.shape))
             return (-(-abs(coordinates - coordinates[:, i : i + 1]) // self.step)).max(axis=0)
@@ -100,25 +100,26 @@ class Graph:
 
 
 def by_distance(graph, m, max_ratio):
-    """A value for every distance times a column for every output, and the rest to one of them."""
+    """Return True if a mechanism of the form `distance` is private: section 7."""
     values, columns = ([int(x) for x in m[k]] for k in ("values", "columns"))
     total, rest_column, steps, gathering = int(m["total"]), m["rest_to"], 0, []
-    need(min(*values, *columns) >= 0 and len(columns) == graph.n, "chances are none")
+    need(min(*values, *columns) >= 0 and len(columns) == graph.n, "probabilities are negative or too few")
     columns, held = np.array(columns, dtype=object), np.array(values, dtype=object)
     for i in range(graph.n):
         d = np.minimum(graph.distances(i), len(values) - 1)
         weights, steps = held[d] * columns, max(steps, d.max())
         gathering.append(total - weights.sum() + (weights[rest_column] if rest_column < graph.n else 0))
-    need(min(gathering) >= 0, "chances are none")
+    need(min(gathering) >= 0, "a probability is negative")
     pairs = [(values[k], values[k + 1]) for k in range(steps)]
     pairs += [(gathering[i], gathering[j]) for i in range(graph.n) for j in np.flatnonzero(graph.distances(i) == 1)]
     return all(max(x) * max_ratio.denominator <= min(x) * max_ratio.numerator for x in pairs)
 
 
 def by_rows(graph, m, max_ratio):
-    """Every row."""
+    """Return True if a mechanism of the form `rows` is private: section 7."""
     rows = [[int(x) for x in row] for row in m["rows"]]
-    need(len(rows) == graph.n and min(map(min, rows)) >= 0 and len({sum(r) for r in rows}) == 1, "chances are none")
+    need(len(rows) == graph.n and min(map(min, rows)) >= 0, "probabilities are negative or too few")
+    need(len({sum(r) for r in rows}) == 1, "rows of probabilities have different sums")
     neighbours = ((i, j) for i in range(graph.n) for j in np.flatnonzero(graph.distances(i) == 1))
     return all(
         x * max_ratio.denominator <= y * max_ratio.numerator
@@ -128,14 +129,14 @@ def by_rows(graph, m, max_ratio):
 
 
 def box(graph, m, max_ratio, alpha):
-    """α^d times a weight for every output: largest over least row sum, times 1/α."""
+    """Return True if a mechanism of the form `box` is private: largest over least row sum, times 1/α."""
     layers, power, reach = [], 1 << BITS, max(-(-(n - 1) // graph.step) for n in graph.shape)
     while len(layers) < reach and power >> BITS - 160:
         layers.append(power)
         power = power * alpha.numerator // alpha.denominator
     need(len(layers) * graph.n <= 10**8, "a mechanism without a table is too large to be summed up here", Unknown)
     z = unrun(m["weights"]).reshape(graph.shape)
-    need(z.min() >= 0, "chances are none")
+    need(z.min() >= 0, "a probability is negative")
     sums = np.full(graph.shape, power * z.sum() * alpha.denominator, dtype=object)
     for k, weight in enumerate(layers):
         inside = z
@@ -151,7 +152,7 @@ def box(graph, m, max_ratio, alpha):
 
 
 def ranks(graph, q, m, epsilon, unit):
-    """Levels that fall by no more than α for each step of a score."""
+    """Return True if a mechanism of the form `ranks` is private: section 7."""
     rank, alpha = Q(q.get("quantile", "1/2")), Q(m["alpha"])
     step = rank.denominator if unit.replaces else max(rank.numerator, rank.denominator - rank.numerator)
     min_weight = 2**256 // (graph.n * 2**96)
@@ -159,14 +160,14 @@ def ranks(graph, q, m, epsilon, unit):
 
 
 def check(q, m, spec, size, unit):
-    """Why an answer costs one unit its ε at most, in words; Wrong where it does not."""
-    records = 1 if q["query"] == "left_out" else unit.records  # a person moves that by one, whatever she has
+    """Return the reason why an answer costs one unit at most its ε; raise Wrong where it costs more."""
+    records = 1 if q["query"] == "left_out" else unit.records  # one person changes this number by at most one
     graph, epsilon, form = Graph(q, spec, size, unit), Q(q["epsilon"]) / records, m["form"]
     max_ratio, alpha = exp_below(epsilon), Q(m.get("alpha", 1))
-    need(0 < alpha <= 1 and (form not in ("box", "clamped") or graph.shape), "it is no mechanism for its question")
+    need(0 < alpha <= 1 and (form not in ("box", "clamped") or graph.shape), "the mechanism does not fit its question")
     if form == "formula":
-        need(m["family"] in FORMULAS, "no such formula is known")
-        return "private by its formula, of which the plan holds no integers"
+        need(m["family"] in FORMULAS, "the family of a formula is unknown")
+        return "private by its formula; the plan has no integers to check"
     if form == "distance":
         private = by_distance(graph, m, max_ratio)
     elif form == "rows":

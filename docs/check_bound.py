@@ -1,6 +1,6 @@
 """Check the bound that a plan states, and that its targets are met: section 8 of docs/plan_format.md.
 
-`check_plan.py` calls it: what is not computed here is said, and what is as stated; Wrong where something is not.
+`check_plan.py` calls it. The text names the numbers that are as stated, and those that are not computed here.
 """
 
 from itertools import combinations
@@ -13,19 +13,19 @@ from check_tables import tables_of
 
 
 def check(part, request, spec, size, unit):
-    """What is found, in words."""
+    """Return the result as text; raise Wrong if a number is not as stated."""
     try:
         bound, worst = computed(part, request, spec, size, unit)
     except Unknown as error:
         return f"  its bound was not computed: {error}"
-    need(abs(bound / part["cost"]["bound"] - 1) < 1e-5, f"the weights prove {bound:.9g}, and the plan says otherwise")
+    need(abs(bound / part["cost"]["bound"] - 1) < 1e-5, f"the weights prove {bound:.9g}, not as stated")
     need(worst is None or "budget" in request or worst <= 1 + 1e-9, "a variance is above its target")
     accuracy = "" if worst is None else f", variances at most {worst:.9g} times their targets"
     return f"  bound as stated, {bound:.9g}{accuracy}"
 
 
 def computed(part, request, spec, size, unit):
-    """What the plan's weights prove that nothing costs less than; and the largest variance over its target."""
+    """Return the lower bound on the cost that the plan's weights prove, and the largest variance over its target."""
     sets, pairs, several = (part["weights"].get(k) for k in ("sets", "pairs", "together"))
     need(sets or not (unit.caps or several), "records of one unit keep to a pattern", Unknown)
     need(part["mechanism"] in ("fit-for-use", "pure-fit-for-use"), f"it is one of {part['mechanism']}", Unknown)
@@ -35,8 +35,8 @@ def computed(part, request, spec, size, unit):
     omega = cells * c ** {"inverse-variance": -1, "inverse-std-error": -0.5}.get(goal.get("weights"), 0)
     total, hybrid = (goal.get("goal") == kind for kind in ("total-error", "hybrid"))
     p, q = (np.array(part["weights"][k], dtype=float) for k in ("cells", "numbers"))
-    need(np.isfinite([*p, *q]).all() and min([*p, *q]) >= 0 and p.sum() > 0, "a weight is a number from 0 on")
-    need(len(q) == (0 if total else len(c)), "there is a weight for each number")
+    need(np.isfinite([*p, *q]).all() and min([*p, *q]) >= 0 and p.sum() > 0, "weights are not valid")
+    need(len(q) == (0 if total else len(c)), "the plan does not have one weight for each number")
     w = omega / (omega @ c) if total else q / c + goal["total_error_weight"] * omega if hybrid else q / c / q.sum()
     unit = grid.unit(unit)
     d = (of_sets if sets else moments)(p / p.sum() * (1 if sets else unit.records**2), sets or pairs, grid, unit)
@@ -50,13 +50,13 @@ def computed(part, request, spec, size, unit):
     if "margins" not in part["strategy"]:
         achieved_variances = np.concatenate(achieved(tables, part["strategy"], size))
         worst = omega @ achieved_variances / (omega @ c) if total else max(achieved_variances / c)
-    need("budget" not in request or worst is not None, "what a budget buys of pure noise", Unknown)
+    need("budget" not in request or worst is not None, "the accuracy of Laplace noise under a budget", Unknown)
     return bound / (worst if "budget" in request else 1), worst
 
 
 def moments(p, pairs, grid, unit):
-    """By sector the root of what the weights of cells are, or of pairs of records."""
-    need((pairs is not None) == unit.replaces, "weights of pairs go with records that are replaced")
+    """Return a function that gives the root of D_S of a sector, from weights of cells or of pairs of records."""
+    need((pairs is not None) == unit.replaces, "pairs need replaced records, and replaced records need pairs")
     if pairs is None:
         if budgets := grid.said.get("cell_budgets"):
             names = [a for a in grid.axes if a in budgets["attributes"]]
@@ -74,7 +74,7 @@ def moments(p, pairs, grid, unit):
         d = np.zeros((cells, cells))
         for weight, (agree, i, j) in zip(p, pairs, strict=True):
             d[i, i] += weight
-            need(i >= 0 and (j >= 0 or (j == -1 and unit.alone)), "no such record comes or goes")
+            need(i >= 0 and (j >= 0 or (j == -1 and unit.alone)), "no such record can be added or removed")
             if j >= 0:
                 d[j, j] += weight
                 chi = prod(1 if agree >> grid.free.index(a) & 1 else -1 / (grid.size[a] - 1) for a in sector)
@@ -86,7 +86,7 @@ def moments(p, pairs, grid, unit):
 
 
 def achieved(tables, groups, size):
-    """The variance of every number of every table, from the integers."""
+    """Return the variance of every number of every table, from the integers."""
     out = [np.zeros(len(t.queries)) for t in tables]
     for g in groups:
         basis = integer_matrix(g["basis"]).astype(float)
@@ -96,7 +96,7 @@ def achieved(tables, groups, size):
             noise = np.linalg.inv(integer_matrix(mixing).astype(float)) * (int(above) / int(below or 1))
             for i, (t, lift) in enumerate(zip(tables, lifts, strict=True)):
                 if t.free.issuperset(names):
-                    need(np.abs(lift @ basis - t.queries).max() < 1e-6, "a table does not follow from what is measured")
+                    need(np.abs(lift @ basis - t.queries).max() < 1e-6, "a table does not follow from the integers")
                     centring = prod(0.25 if size[a] == 2 else (size[a] - 1) / size[a] ** 3 for a in names)
                     out[i] += (
                         ((lift @ noise) ** 2).sum(axis=1) * centring / prod(size[a] for a in t.free - {*names}) ** 2
@@ -105,26 +105,26 @@ def achieved(tables, groups, size):
 
 
 def of_sets(p, sets, grid, unit):
-    """By sector the root of what the weights of sets of records are."""
+    """Return a function that gives the root of D_S of a sector, from weights of sets of records."""
     need(
         all(max_records == 1 and names <= {*grid.axes} for names, max_records in unit.caps),
-        "several records of a unit alike",
+        "several records of a unit may be equal",
         Unknown,
     )
-    need(not unit.replaces and len(p) == len(sets), "there is a weight for each set of records")
+    need(not unit.replaces and len(p) == len(sets), "the plan does not have one weight for each set of records")
     coordinates = dict(zip(grid.axes, np.indices(grid.shape).reshape(len(grid.shape), -1), strict=True))
     free = [a for a in grid.free if a not in unit.fixed]
     for way, *cells in sets:
         is_valid = type(way) is bool or (type(way) is list and [len(free)] * len(cells) == [len(v) for v in way])
-        need(is_valid and 0 < len(cells) <= unit.records, "a set of records is none of one unit")
+        need(is_valid and 0 < len(cells) <= unit.records, "one unit cannot have a set of records of the plan")
         agreed = [x for v in ([] if type(way) is bool else way) for x in zip(free, v, strict=True)]
-        need(all(type(v) is int and 0 <= v < grid.size[a] for a, v in agreed), "a value is none of its attribute")
-        need(min(cells) >= 0 and len({*cells}) == len(cells), "a set of records is none of cells")
+        need(all(type(v) is int and 0 <= v < grid.size[a] for a, v in agreed), "an attribute lacks a value")
+        need(min(cells) >= 0 and len({*cells}) == len(cells), "a set of records does not name different cells")
         for i, j in combinations(cells, 2):
             differ = {a for a, x in coordinates.items() if x[i] != x[j]}
             is_one_unit = not differ & unit.fixed and all(differ & names for names, _ in unit.caps)
             is_separated = all(abs(coordinates[a][i] - coordinates[a][j]) >= n for a, n in unit.far.items())
-            need(is_one_unit and is_separated, "records that the evidence puts together are not one unit's")
+            need(is_one_unit and is_separated, "one unit cannot have the records of a set of the plan")
 
     def moment(sector):
         d = np.zeros((prod(grid.shape), prod(grid.shape)))

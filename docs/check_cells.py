@@ -1,6 +1,6 @@
-"""Which cells there are, and which attributes are alike by value: section 2 of docs/plan_format.md.
+"""The cells of a domain, and the exchangeable attributes: section 2 of docs/plan_format.md.
 
-Used by `check_plan.py` and `check_bound.py`, beside it.
+The other programs of this folder use this file.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from check_plan import need
 
 
 def cells_of(domain):
-    """Section 2: how many cells attributes have, levels of places, and shares of levels."""
+    """Return the numbers of cells of attributes, of levels of places, and of shares of levels: section 2."""
     out = {}
     for name, a in domain.items():
         cells = len(a["cuts"]) + 1 if "cuts" in a else len(a.get("codes", ()))
@@ -32,7 +32,7 @@ def cells_of(domain):
 
 
 def rows_of(a):
-    """Section 2: the codes of every leaf of nested places, level by level, which are made where `children` are said."""
+    """Return the codes of every leaf of nested places, level by level, from `places` or `children`: section 2."""
     rows = [()]
     for n in a.get("children", ()):
         codes = [str(i).zfill(len(str(n))) for i in range(1, n + 1)]
@@ -41,7 +41,7 @@ def rows_of(a):
 
 
 class Places(dict):
-    """A level of nested places: its `codes`, and the `rows` of all leaves, listed when they are asked for."""
+    """A level of nested places; the lists `codes` and `rows` are computed at each access."""
 
     def __init__(self, a, depth):
         super().__init__(codes=None, rows=None)
@@ -53,12 +53,12 @@ class Places(dict):
 
 
 def class_of(a):
-    """Section 2: the attribute by which the range of an amount goes; None where there is one range."""
+    """Return the attribute on which the range of an amount depends, or None for one range: section 2."""
     return next((x["by"] for x in (a.get("high"), a.get("low")) if isinstance(x, dict)), None)
 
 
 def ranges(a):
-    """Section 2: low, high and step of an amount in every class, exactly; of one range these."""
+    """Return low, high and step of an amount for every class, exactly: section 2."""
     ends = [x["values"] if isinstance(x, dict) else [x] for x in (a["low"], a["high"])]
     many = max(map(len, ends))
     pairs = [tuple(Q(str(x)) for x in pair) for pair in zip(*(x * (many // len(x)) for x in ends), strict=True)]
@@ -67,16 +67,16 @@ def ranges(a):
 
 
 def knots(a):
-    """Section 2: the numbers of an amount between which records lie, exactly; of several ranges in steps."""
+    """Return the knots of an amount, exactly; in steps if there are several ranges: section 2."""
     if not class_of(a):
         return [Q(str(x)) for x in (a["low"], *a.get("ceilings", ()), a["high"])]
     steps = {(low / step, high / step) for low, high, step in ranges(a)}
-    need(len(steps) == 1, "the ranges of an amount by class are not alike in steps")
+    need(len(steps) == 1, "the ranges of an amount by class differ in steps")
     return list(*steps)
 
 
 def between_knots(measured, grid):
-    """Section 2: what is measured, in matrices of whole numbers, is whole for every step of an amount."""
+    """Check that measured integers stay integers at every step of an amount: section 2."""
     amounts = [(i, d) for i, d in enumerate((grid.domain[a] for a in grid.axes), 1) if d.get("type") == "amount"]
     for matrix in measured if amounts else ():
         rows = matrix.reshape(-1, *grid.shape)
@@ -85,12 +85,12 @@ def between_knots(measured, grid):
             for s in range(len(t) - 1, 0, -1):
                 k = int((t[s] - t[s - 1]) / Q(str(1 if class_of(d) else d.get("step", 1))))
                 rise = rows.take([s], i) - rows.take([s - 1], i)
-                need(not (rise % k).any(), "what is measured is no whole number between two knots")
+                need(not (rise % k).any(), "a measured number is not an integer between two knots")
                 rows = np.concatenate([rows.take(range(s), i), rise // k, rows.take(range(s + 1, rows.shape[i]), i)], i)
 
 
 class Grid:
-    """The attributes and levels of a domain: `free` ones, which are alike by value, and `axes`, the others."""
+    """The attributes and levels of a domain: `free` holds the exchangeable ones, `axes` the structured ones."""
 
     def __init__(self, strategy, request, spec, size):
         self.domain, self.size, self.depth, self.home = {}, size, {}, {}
@@ -119,7 +119,7 @@ class Grid:
         self.shape = [size[a] for a in self.axes]
 
     def cells_per_joint_cell(self, home, names):
-        """How many cells of an attribute share one joint cell of some of its levels and shares at most."""
+        """Return the largest number of cells of an attribute in one joint cell of some of its levels and shares."""
         if home in names or not names or "rows" not in self.domain[home]:
             return 1 if home in names else self.size[home]
         above = {n: [x for x in self.depth if n not in self.domain and n.endswith(f" in {x}")] for n in names}
@@ -136,7 +136,7 @@ class Grid:
         return max(Counter(tuple(place_in(row, x) for x in names) for row in rows).values())
 
     def unit(self, unit):
-        """A unit whose pattern goes by what is measured of attributes: levels and shares of places."""
+        """Return the unit with a pattern in terms of the measured levels and shares of places."""
         copied, all_names = copy(unit), {*self.free, *self.axes}
         pieces = {home: frozenset(x for x in all_names if self.home[x] == home) for home in self.home.values()}
         copied.fixed = frozenset().union(*(pieces[a] for a in unit.fixed))
@@ -150,7 +150,7 @@ class Grid:
         return copied
 
     def shown_axes(self, names):
-        """Of some names the exchangeable attributes that they show, and by axis the name that lies along it."""
+        """Return the exchangeable attributes that some names show, and for each axis the name that lies along it."""
         deepest = {self.home[x]: x for x in sorted(names, key=self.depth.get)}
         free = {x for x in self.free if self.depth[x] <= self.depth.get(deepest.get(self.home[x]), -1)}
         return free, {a: deepest.get(self.home[a]) for a in self.axes}

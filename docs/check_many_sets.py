@@ -1,16 +1,17 @@
-"""What no set of places exceeds, where there are too many to look at: section 4 of docs/plan_format.md.
+"""Bounds that no set of places exceeds, where sets are too many: section 4 of docs/plan_format.md.
 
-Used by `check_sets.py`, beside it.
+`check_sets.py` uses this file.
 """
 
 import numpy as np
 
 
 def at_most(x, places, max_records, stated):
-    """What no set of places exceeds, where there are too many to look at: by blocks, or else by Shor's relaxation.
+    """Return a bound that no set of places exceeds: by blocks, or else by Shor's relaxation.
 
-    That is proven here from other numbers than fitnoise's. So what is stated is right if it is what is proven, or up to
-    one part in 10⁴ more: then it is returned. Where it is more than the dearest set costs, what is returned is no more.
+    The relaxation starts from other numbers than fitnoise's. So the stated bound is right, and is returned, if it is
+    the proven one or at most one part in 10⁴ more. If few enough sets are built, and none costs more than the stated
+    bound, the result is at most the stated bound.
     """
     n, max_records = len(places), min(max_records, len(places))
     diagonal = [x[p, p] for p in places]
@@ -30,9 +31,9 @@ def at_most(x, places, max_records, stated):
 
 
 def built_up(x, max_records, known_cost):
-    """What the dearest set costs, of those that cost no less than is known; nothing where there are too many.
+    """Return the cost of the costliest set that costs at least `known_cost`, or 0 if too many sets are built.
 
-    Less than is known only where all sets cost less.
+    The result is below `known_cost` only if all sets cost less.
     """
     n, off_diagonal = len(x), np.maximum(x - np.diag(x.diagonal()), 0)
     sets, best = [(0, x.diagonal(), 0)], 0
@@ -55,7 +56,7 @@ def built_up(x, max_records, known_cost):
 
 
 def by_blocks(x, k, max_records):
-    """m² times the mean of what is across blocks of k places, and more for what is within them, the rest by rows."""
+    """Return the bound by blocks of k places: section 4, the first item."""
     n, diagonal = len(x), x.diagonal()
     within_blocks = x.reshape(n // k, k, n // k, k).sum(axis=(1, 3)).diagonal() - diagonal.reshape(-1, k).sum(axis=1)
     across = (x.sum() - diagonal.sum() - within_blocks.sum()) // max(n * (n - k), 1)
@@ -75,10 +76,10 @@ def by_blocks(x, k, max_records):
 
 
 def relaxed(x, max_records):
-    """Σ y + l (2g − n) + Σ |N − LLᵀ|, for y and l from Newton's method, and N and L as the format says.
+    """Return Σ y + l (2g − n) + Σ |N − LLᵀ|, for y and l from Newton's method: section 4, the second item.
 
-    Its equations are told from singular ones as long as the weight of the barrier is well above what doubles lose; at
-    the last one the bound is less than 10⁻⁷ above the least, of entries up to 1.
+    The equations are not singular while the weight of the barrier is well above the rounding errors of doubles.
+    At the last weight the bound is less than 10⁻⁷ above the least bound, for entries up to 1.
     """
     n, unit = len(x), 2.0**80
     q, k = np.zeros((2, n + 1, n + 1))

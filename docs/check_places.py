@@ -1,4 +1,4 @@
-"""What weighted sums of nested places cost: section 6 of docs/plan_format.md, for `check_plan.py`."""
+"""The cost of weighted sums of nested places: section 6 of docs/plan_format.md, for `check_plan.py`."""
 
 from collections import Counter
 from fractions import Fraction as Q
@@ -10,7 +10,7 @@ from check_plan import inverse_squares, need
 
 
 def by_place(strategy, spec, size, unit):
-    """Section 6: twice ρ of weighted sums of nested places."""
+    """Return twice ρ of weighted sums of nested places: section 6."""
     part, inverse = inverse_squares([s for g in strategy["trees"] for _, entry in g["scales"] for s in entry])
     names = [x["level"] for x in strategy["levels"]]
     (tree,) = (a for a in spec["domain"].values() if names[0] in a.get("levels", ()))
@@ -74,12 +74,12 @@ def by_place(strategy, spec, size, unit):
 
 
 def subsets(used):
-    """All sets of some attributes."""
+    """Return all sets of some attributes."""
     return chain.from_iterable(combinations(used, n) for n in range(len(used) + 1))
 
 
 def differing_cost(costs_by_set, paths, differing, m):
-    """Half of what two records cost that differ in these attributes, and meet in a place of level m."""
+    """Return half of the cost of two records that differ in these attributes, and meet in a place of level m."""
     chi = [prod((Q(-1, n - 1) for a, n in sizes if a in differing), start=Q(1)) for sizes in costs_by_set]
     return max(
         sum(y - x * parts[min(m, len(parts) - 1)][x > 0] for x, (y, *parts) in zip(chi, sizes, strict=True))

@@ -1,9 +1,9 @@
-"""Check what a plan of fitnoise charges without fitnoise: Python, numpy and docs/plan_format.md are all it takes.
+"""Check the charge of a plan of fitnoise without fitnoise, with Python, numpy and docs/plan_format.md alone.
 
 python check_plan.py plan.json [SHA-256 that a release, a ledger or a publisher names]
 
-Exit status 0: the charge is as stated, and so is what else was computed. 1: something is not as stated. 2: the charge
-could not be computed, and why. It shares a format with fitnoise and no code: if they disagree, one of them is wrong.
+Exit status 0: the charge and all other computed numbers are as stated. 1: something is not as stated. 2: the charge
+could not be computed; the output says why. The program shares no code with fitnoise: if they disagree, one is wrong.
 
 Copy into its folder: `check_cells.py` (cells), `check_products.py` (axis by axis), `check_places.py` (places), and
 `check_sets.py`, `check_many_sets.py`, `check_ways.py`, `check_answers.py`, `check_tables.py`, `check_bound.py`.
@@ -23,11 +23,11 @@ import numpy as np
 
 
 class Wrong(Exception):
-    """The plan is not what it says."""
+    """A number of the plan is not as the plan states it."""
 
 
 class Unknown(Exception):
-    """This program cannot say."""
+    """This program cannot compute the number."""
 
 
 def need(true, what, kind=Wrong):
@@ -37,18 +37,18 @@ def need(true, what, kind=Wrong):
 
 
 def integer_matrix(rows):
-    """A matrix of Python's integers, which never overflow."""
+    """Return a matrix of Python's integers, which never overflow."""
     need(all(type(x) is int for row in rows for x in row), "a design is made of whole numbers")
     return np.array(rows, dtype=object).reshape(len(rows), -1)
 
 
 def subsets(items):
-    """All of them."""
+    """Return all subsets."""
     return (frozenset(x) for k in range(len(items) + 1) for x in combinations(items, k))
 
 
 class Unit:
-    """Section 3: what one protected unit can change."""
+    """The records that one protected unit can change: section 3."""
 
     def __init__(self, spec, size):
         privacy, data = spec.get("privacy", {}), spec.get("data", {})
@@ -68,7 +68,7 @@ class Unit:
 
 
 def inverse_squares(scales):
-    """A unit, and in it 1/s² of noise scales: exact, or rounded up where there are more than 64."""
+    """Return a unit, and in it 1/s² of noise scales: exact, or rounded up where there are more than 64."""
     values = {text: Q(text) for text in scales}
     need(min(values.values()) > 0, "a noise scale is above 0")
     unit = lcm(*(s.numerator**2 for s in values.values()))
@@ -78,14 +78,14 @@ def inverse_squares(scales):
 
 
 class Sectors:
-    """Section 4: integers measured in sectors, with Gaussian noise."""
+    """Integers measured in sectors with Gaussian noise: section 4."""
 
     def __init__(self, groups, size, axes):
         self.unit, inverse = inverse_squares([s for g in groups for s in g["scales"]])
         self.size, self.axes, self.cells, self.parts = size, axes, prod(size[a] for a in axes), []
         for g in groups:
             basis = integer_matrix(g["basis"])
-            need(basis.shape[1] == self.cells, "what is measured has a number for each structured cell")
+            need(basis.shape[1] == self.cells, "a basis does not have a number for each structured cell")
             for names, mixing, scale in zip(g["attributes"], g["mixing"], g["scales"], strict=True):
                 self.parts.append((frozenset(names), integer_matrix(mixing) @ basis, inverse[scale]))
         need(len({s for s, *_ in self.parts}) == len(self.parts), "a sector is measured twice")
@@ -93,40 +93,40 @@ class Sectors:
         self.own = sum(self.weight(s, s) * x * (m * m).sum(axis=0) for s, m, x in self.parts)
 
     def weight(self, sector, same):
-        """What the centrings of a sector make of two records that agree on some attributes."""
+        """Return w_S(T) of section 4: the sector is S, and two records agree on the attributes T."""
         n = {a: self.size[a] for a in sector}
         return prod((1 if k == 2 else k * (k - 1)) if a in same else (-1 if k == 2 else -k) for a, k in n.items())
 
     @cached_property
     def grams(self):
-        """By sector the products of every two columns."""
+        """The products of every two columns, sector by sector."""
         return [(s, x * (m.T @ m)) for s, m, x in self.parts]
 
     def products(self, same):
-        """X of every two cells, for records that agree on these exchangeable attributes and no other."""
+        """Return X of every two cells, for records that agree on these exchangeable attributes and no other."""
         return sum(self.weight(s, same) * g for s, g in self.grams)
 
     def lower_bound(self):
-        """What no X is below, for records that agree on whatever they like."""
+        """Return a lower bound on X, for records that agree on any attributes."""
         weights = {s: [self.weight(s, s), *(self.weight(s, s - {a}) for a in s)] for s, *_ in self.parts}
         return sum(np.minimum(max(weights[s]) * g, min(weights[s]) * g) for s, g in self.grams)
 
     def cost(self, unit, stated):
-        """Twice ρ of one unit."""
+        """Return twice ρ of one unit."""
         own_costs, replaced, single_cost = self.own, 0, max(self.own) * unit.records**2
         if unit.replaces:
             products = map(self.products, subsets(self.free)) if len(self.free) <= 14 else [self.lower_bound()]
             replaced = max(np.max(own_costs[:, None] + own_costs - 2 * x) for x in products) * unit.records**2
         cost = max(replaced, single_cost if unit.alone else 0)
         if unit.caps:
-            times = 4 if unit.replaces else 1  # what goes, and what comes
+            times = 4 if unit.replaces else 1  # the removed records, and the added ones
             by_sets = min(single_cost, *import_module("check_sets").set_costs(self, unit, stated * self.unit / times))
             cost = min(cost, 4 * by_sets) if unit.replaces else by_sets
         return Q(int(cost), self.unit)
 
 
 def dense(margin, cells):
-    """Section 5: what is asked of a margin, with a number for every structured cell."""
+    """Return the matrix of a margin, with a number for every structured cell: section 5."""
     rows = np.zeros((len(margin["rows"]), cells), dtype=object)
     for row, (where, values) in zip(rows, margin["rows"], strict=True):
         row[where] = integer_matrix([values])[0]
@@ -134,7 +134,7 @@ def dense(margin, cells):
 
 
 def margins(strategy, size, axes, unit):
-    """Section 5: ε² of margins measured with Laplace noise."""
+    """Return ε² of margins measured with Laplace noise: section 5."""
     one, two = 0, 0
     for m in strategy["margins"]:
         rows = dense(m, prod(size[a] for a in axes))
@@ -147,7 +147,7 @@ def margins(strategy, size, axes, unit):
 
 
 def charge(strategy, request, spec, size, unit, stated):
-    """Twice ρ of some tables, or their ε². Stated: what it may be."""
+    """Return twice ρ of some tables, or their ε²; `stated` is the cost that the plan states."""
     if "trees" in strategy:
         return import_module("check_places").by_place(strategy, spec, size, unit)
     if "sets" in strategy:
@@ -161,10 +161,10 @@ def charge(strategy, request, spec, size, unit, stated):
 
 
 def check(text, expected_digest=None):
-    """What is found of a plan, line by line; Wrong or Unknown where it is not right."""
+    """Yield the result for a plan, line by line; raise Wrong or Unknown where a number fails."""
     digest, plan = hashlib.sha256(text).hexdigest(), json.loads(text)
     yield f"SHA-256 {digest}"
-    need(expected_digest in (None, digest), "this is not the plan that was named")
+    need(expected_digest in (None, digest), "the plan has another SHA-256 than the given one")
     need(plan["fitnoise_plan"] == 3, "a plan of another format", Unknown)
     spec, parts = plan["spec"], plan["tables"]
     unit = Unit(spec, size := import_module("check_cells").cells_of(spec["domain"]))
@@ -183,7 +183,7 @@ def check(text, expected_digest=None):
 
 
 def main(path, *digest):
-    """Print what is found, and return the exit status."""
+    """Print the result, and return the exit status."""
     try:
         for line in check(Path(path).read_bytes(), *digest):
             print(line)

@@ -1,4 +1,4 @@
-"""What products of what is measured of each attribute cost: section 6 of docs/plan_format.md, for `check_plan.py`."""
+"""The cost of products of measurements of attributes: section 6 of docs/plan_format.md, for `check_plan.py`."""
 
 from fractions import Fraction as Q
 from itertools import product as choices
@@ -8,16 +8,16 @@ import numpy as np
 from check_plan import integer_matrix, inverse_squares, need
 
 MAX_CHOICES = 1024
-"""Of what two records differ in, of which each is looked at."""
+"""Sets of attributes in which two records differ: more are not enumerated."""
 
 MAX_JOINT_CELLS, BALANCING_ROUNDS = 10**7, 40
-"""Joint cells that are all looked at where rows have scales of their own, and how often costs are evened out beyond."""
+"""Joint cells enumerated if rows have scales of their own; rounds that balance costs if there are more cells."""
 
 
 def axis_by_axis(strategy, size, unit):
-    """Section 6: twice ρ of products of what is measured of each attribute."""
+    """Return twice ρ of products of measurements of attributes: section 6."""
     part, inverse = inverse_squares([s for g in strategy["sets"] for s in g["scales"]])
-    square = {a: 1 if n == 2 else n * (n - 1) for a, n in size.items()}  # of what is centred
+    square = {a: 1 if n == 2 else n * (n - 1) for a, n in size.items()}  # for the centring
     nearest = {a: {1: 0, 2: -1}.get(n, -n) for a, n in size.items()}
     factor, squares = {a: (n, None) for a, n in size.items()}, {a: integer_matrix([[x]]) for a, x in square.items()}
     for f in strategy["factors"]:
@@ -41,12 +41,12 @@ def axis_by_axis(strategy, size, unit):
 
 
 def by_row(groups, squares, inverse):
-    """What a record costs at most where some sets have a scale for each product of rows."""
+    """Return a bound on the cost of a record, if some sets have a scale for each product of rows."""
     costs = []
     for g in groups:
         remaining, fine = iter(g["scales"]), len(g["scales"]) != len(g["attributes"])
         shapes = [[len(squares[a]) if fine else 1 for a in names] for names in g["attributes"]]
-        need(sum(map(prod, shapes)) == len(g["scales"]), "a set has one scale, or one for each product of rows")
+        need(sum(map(prod, shapes)) == len(g["scales"]), "a set has neither one scale nor one for each product of rows")
         for names, m, shape in zip(g["attributes"], g["multiples"], shapes, strict=True):
             x = np.array([inverse[next(remaining)] * m**2 for _ in range(prod(shape))], dtype=object).reshape(shape)
             for i, a in enumerate(names):
@@ -71,7 +71,7 @@ def by_row(groups, squares, inverse):
 
 
 def evened(costs, size):
-    """A bound on the largest sum, by the largest sets, between which is evened out what each value costs."""
+    """Return a bound on the largest sum; it balances the cost of each value between the largest sets."""
     larger = {axes[:i] + axes[i + 1 :]: axes for axes, _ in costs for i in range(len(axes))}
     homes = [axes for axes, _ in costs]
     while any(home in larger for home in homes):
@@ -90,7 +90,7 @@ def evened(costs, size):
 
 
 def replaced(weights, square, nearest, *groupings):
-    """Half of what a record pays that is replaced: by the first grouping that is small enough, or set by set."""
+    """Return half of the cost of a replaced record: by the first small enough grouping, or set by set."""
     separate = sum(
         x * (prod(square[a] for a in t) - min(map(prod, choices(*({square[a], nearest[a]} for a in t)))))
         for t, x in weights.items()

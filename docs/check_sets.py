@@ -1,6 +1,6 @@
-"""Sets of records of one unit: what they cost, and what they prove. Sections 4 and 8 of docs/plan_format.md.
+"""The costs of sets of records of one unit: section 4 of docs/plan_format.md.
 
-Used by `check_plan.py` and `check_bound.py`, beside it.
+`check_plan.py` uses this file.
 """
 
 from itertools import accumulate
@@ -15,7 +15,7 @@ MAX_SETS = 2**20
 
 
 def partners(sectors, unit):
-    """By cap its attributes, their joint cell in each cell, and k; by place the dearest X beside a cell; and all X."""
+    """Yield for each cap its attributes, their joint cell in each cell, k, the largest X for each place, and all X."""
     low, shape = -2 * max(sectors.own) - 1, [sectors.size[a] for a in sectors.axes]
     few = (
         len(sectors.parts) * sectors.cells**2 << len(sectors.free) <= MAX_SETS
@@ -46,11 +46,11 @@ def partners(sectors, unit):
 
 
 def set_costs(sectors, unit, stated):
-    """What a unit's records cost of which at most so many share a cell, by each bound."""
+    """Yield each bound on the cost of the records of a unit that keeps to a cap: section 4."""
     g = unit.records
     for names, joint_cells, max_records, best, all_ in partners(sectors, unit):
         sums, room, upper_bounds = [], max_records * prod(sectors.size[a] for a in names), [0]
-        for o, v in enumerate(joint_cells.tolist()):  # R of m records: one in cell o, and the m − 1 dearest beside it
+        for o, v in enumerate(joint_cells.tolist()):  # R of m records: one in cell o, and the m − 1 costliest others
             partner_products = [
                 (
                     x[o],
@@ -81,10 +81,11 @@ def set_costs(sectors, unit, stated):
 
 
 def prices(sectors, unit, joint_cells, max_records, partner_products, all_products, stated):
-    """What a unit's records cost by the joint cells they lie in: one number, or nothing where sets are too many.
+    """Yield the third bound of a cap, or nothing if there are too many sets: section 4.
 
-    joint_cells: for every cell. max_records: in each. partner_products: by joint cell the dearest X beside a cell.
-    all_products: X by the attributes in which two agree, and its value where they do not go together.
+    joint_cells: the joint cell of every cell. max_records: the largest number of records in a joint cell.
+    partner_products: the largest X of a cell and a joint cell. all_products: X by the attributes in which two records
+    agree, and the value that stands for two records that do not go together.
     """
     shape, slots = [sectors.size[a] for a in sectors.axes], min(max_records, unit.records)
     places = [(c, j) for c in sorted(partner_products) for j in range(slots)]
@@ -117,13 +118,13 @@ def prices(sectors, unit, joint_cells, max_records, partner_products, all_produc
 
 
 def all_of(x, places, max_records):
-    """The sum of all, where all go together and nothing is below 0."""
+    """Return the sum of all, if all places go together and no number is below 0; otherwise None."""
     is_complete = len(places) <= max_records and len(x) == len(places) ** 2 and min(x.values()) >= 0
     return sum(x.values()) if is_complete else None
 
 
 def one_by_one(x, places, max_records, room):
-    """The largest sum over all sets of places of which any two go together; None of more than there is room for."""
+    """Return the largest sum over all sets of places that go together, or None if there are more sets than `room`."""
     n, is_complete = len(places), len(x) == len(places) ** 2
     if n > min(256, room) or (is_complete and sum(comb(n, m) for m in range(1, min(max_records, n) + 1)) > room):
         return None

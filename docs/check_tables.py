@@ -1,4 +1,4 @@
-"""What tables ask, and how exactly: section 8 of docs/plan_format.md. Used by `check_bound.py`, beside it."""
+"""The queries and targets of tables: section 8 of docs/plan_format.md, for `check_bound.py`."""
 
 from itertools import combinations
 from math import log, prod
@@ -45,26 +45,26 @@ class Table:
 
 
 def view(t, name, axis, grid):
-    """What a table shows of an attribute or level, as rows over the cells of an axis."""
+    """Return the rows that a table shows of an attribute or level, over the cells of an axis."""
     d, n, axis_of = grid.domain[name], grid.size[name], np.eye(grid.size[name])
-    if "rows" in d:  # which place each cell of the axis lies in
+    if "rows" in d:  # the place in which each cell of the axis lies
         above = {row[grid.depth[axis]]: row[grid.depth[name]] for row in d["rows"]}
         codes = grid.domain[axis]["codes"]
         axis_of = np.array([[above[code] == own_code for code in codes] for own_code in d["codes"]], dtype=float)
     missing = list(d.get("missing", ()))
-    own = n - len(missing)
+    valued = n - len(missing)
     shows = next((v for v in SPANS if name in t.get(v, ())), None)
     if shows:
         k = shows == "cumulative" or t[shows][name]
-        spans = [(cell_of(d, i), cell_of(d, j) + 1) for i, j in k] if isinstance(k, list) else SPANS[shows](own, k)
-        rows = np.array([[i <= o < j for o in range(own)] for i, j in spans], dtype=float)
-        rows = np.eye(own)[k:] - rows if shows == "change" else rows / (k if shows == "average" else 1)
+        spans = [(cell_of(d, i), cell_of(d, j) + 1) for i, j in k] if isinstance(k, list) else SPANS[shows](valued, k)
+        rows = np.array([[i <= o < j for o in range(valued)] for i, j in spans], dtype=float)
+        rows = np.eye(valued)[k:] - rows if shows == "change" else rows / (k if shows == "average" else 1)
     elif name in t.get("groups", {}):
         cells = [selected(d, group) for group in t["groups"][name].values()]
-        cells = [{own + missing.index(c[1]) if isinstance(c, tuple) else c for c in group} for group in cells]
+        cells = [{valued + missing.index(c[1]) if isinstance(c, tuple) else c for c in group} for group in cells]
         rows = np.array([[o in group for o in range(n)] for group in cells], dtype=float)
     elif name in t.get("count", ()):
-        rows = np.ones((1, own))
+        rows = np.ones((1, valued))
     elif name in t.get("sum", ()):
         each = list(map(float, knots(d))) if d["type"] == "amount" else range(d["low"], d["high"] + 1)
         rows = np.minimum(each, t.get("ceiling", np.inf))[None]
@@ -74,12 +74,12 @@ def view(t, name, axis, grid):
     else:
         return axis_of
     rows = np.hstack([rows, np.zeros((len(rows), n - rows.shape[1]))])
-    missing_rows = [o for o in range(own, n) if t.get("missing") and not rows[:, o].any()]
+    missing_rows = [o for o in range(valued, n) if t.get("missing") and not rows[:, o].any()]
     return np.vstack([rows, np.eye(n)[missing_rows]]) @ axis_of
 
 
 def row_targets(x, t, grid):
-    """A target for every row along an attribute."""
+    """Return a target for every row along an attribute."""
     if isinstance(x["values"], list):
         return x["values"]
     d, name = grid.domain[x["by"]], x["by"]
@@ -91,7 +91,7 @@ def row_targets(x, t, grid):
 
 
 def variance(t, x, many, confidence):
-    """The variance that a target asks for: section 8."""
+    """Return the variance that a target requests: section 8."""
     kind, sure = next(k for k in KINDS if k in t), t.get("confidence", confidence)
     if isinstance(x, dict):
         x = x["coefficient"] * many ** x["power"]
@@ -106,7 +106,7 @@ def variance(t, x, many, confidence):
 
 
 def tables_of(request, spec, grid):
-    """All tables, of patterns each one."""
+    """Yield all tables; a pattern yields each of its tables."""
     sure = spec.get("accuracy", {}).get("confidence", 0.95)
     sure = sure if request is spec else request.get("confidence", sure)
     for t in request["tables"]:

@@ -1,6 +1,6 @@
-"""What no way of a unit through places exceeds, where its records may move: section 4 of docs/plan_format.md.
+"""The cost of the ways of a unit through places, if its records may move: section 4 of docs/plan_format.md.
 
-Used by `check_sets.py`, beside it.
+`check_sets.py` uses this file.
 """
 
 from itertools import product
@@ -10,10 +10,10 @@ import numpy as np
 
 
 def by_ways(sectors, all_products, low, joint_cells, cells, max_records, stated):
-    """What the dearest way costs, through the places of these cells; infinite where there are too many to build up.
+    """Return the cost of the costliest way through the places of these cells, or infinity if there are too many ways.
 
-    every: X by the exchangeable attributes in which two records agree, `low` where they do not go together. What is
-    stated takes the place of a known way: where all cost less, what is returned is no more than it.
+    all_products: X by the exchangeable attributes in which two records agree; `low` if they do not go together.
+    `stated` takes the place of the cost of a known way. If all ways cost less, the result is at most `stated`.
     """
     free = sorted(frozenset.union(*all_products) - (held := frozenset.intersection(*all_products)))
     places, place_numbers = np.unique(joint_cells[cells], return_inverse=True)
@@ -46,7 +46,7 @@ def by_ways(sectors, all_products, low, joint_cells, cells, max_records, stated)
 
 
 def longest(own_costs, x, same, values, place_numbers, pairs, max_records, known_cost):
-    """The largest cost of a way, or less than what is known; None of more than 2²⁰ ways."""
+    """Return the largest cost of a way, or less than `known_cost` if all cost less; None above 2²⁰ ways."""
     best, seen = 0, 0
     ways = [(0, np.tile(own_costs, (len(values), 1)), -1, dict.fromkeys(values[0], 0))]
     for remaining in reversed(range(max_records)):
