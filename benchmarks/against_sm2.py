@@ -77,7 +77,7 @@ def compare(name, w, c, tables, limit):
         excess = solution.cost_squared / fine.bound - 1
         same, seconds = ours(w, c, tables, min(max(excess, FINEST), 10.0))
         if same.cost_squared > max(solution.cost_squared, fine.bound * (1 + FINEST)):
-            raise RuntimeError("our plan is not as good as SM-II's: the comparison would be unfair")
+            raise RuntimeError("fitnoise's plan is less accurate than SM-II's: the comparison would be unfair")
         clock, costs = solution.history.T
         then = np.minimum.accumulate(costs)[max(np.searchsorted(clock, seconds, side="right") - 1, 0)] / fine.bound - 1
         time_mark = "over " if solution.ending is SoftMaxStatus.TIME else ""
@@ -91,7 +91,7 @@ def compare(name, w, c, tables, limit):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Ours against SM-II as printed, ratios of one run.")
+    parser = argparse.ArgumentParser(description="Compare fitnoise with SM-II as printed, by ratios of one run.")
     parser.add_argument("--seconds", type=float, default=900.0, metavar="S", help="limit of each SM-II, default 900")
     limit = parser.parse_args().seconds
     print("| workload | basis | SM-II, s | excess | fitnoise, s | ratio | SM-II's excess then | fitnoise at its time |")

@@ -202,7 +202,7 @@ def in_subprocess(name, *arguments):
 
 
 def growth():
-    print("All tables of up to 2 or 3 of so many attributes of 10 values; gap 1e-6 asked; set-up included.\n")
+    print("All tables of up to 2 or 3 attributes of 10 values; gap 1e-6 requested; set-up included.\n")
     print("| attributes | order | targets | tables | numbers | gap | s | peak MB |\n|---|---|---|---|---|---|---|---|")
     for order, kind in itertools.product((2, 3), ("uniform", "by order", "random")):
         for n in (10, 20, 50, 100):
@@ -212,8 +212,8 @@ def growth():
                 f"| {r['seconds']:.2f} | {r['megabytes']:.0f} |",
                 flush=True,
             )
-    print("\nThe same up to order 3, of which 3 ordered attributes are asked by prefix and meet in pairs (1,000 joint")
-    print("cells; the largest sectors have rank 271):\n")
+    print("\nThe same up to order 3, of which 3 ordered attributes are published by prefix and meet in pairs (1,000")
+    print("joint cells; the largest sectors have rank 271):\n")
     print("| attributes | targets | tables | gap | seconds | peak MB |\n|---|---|---|---|---|---|")
     for n, kind in ((20, "uniform"), (100, "uniform"), (20, "random"), (100, "random")):
         r = in_subprocess("mixed", n, kind)
@@ -224,9 +224,7 @@ def growth():
 
 
 def by_stage():
-    print(
-        "\nFrom targets to tables, seconds of each stage (variance 100 asked of every number; RMSE of one release):\n"
-    )
+    print("\nFrom targets to tables, seconds of each stage (variance 100 for every number; RMSE of one release):\n")
     print("| attributes | order | rows | noisy answers | plan | count | noise | other | rebuild all | RMSE | peak MB |")
     print("|---|---|---|---|---|---|---|---|---|---|---|")
     for n, order, rows in ((20, 2, 10**6), (100, 2, 10**5), (40, 3, 10**5)):
@@ -240,7 +238,7 @@ def by_stage():
 
 def of_adult(folder):
     print("\nAdult (14 attributes), marginals at unit cost (Δ² = 1):\n")
-    print("Root of the mean variance beside the figure published, the largest standard error, and one release:\n")
+    print("Root of the mean variance, the figure published, the largest standard error, and one release:\n")
     print("| orders | goal | expected | published | largest | RMSE by order | gap | plan s | release s |")
     print("|---|---|---|---|---|---|---|---|---|")
     for r in in_subprocess("adult", folder):

@@ -140,7 +140,7 @@ def cases():
 
 
 def main():
-    print("Δ² of the certified optimum, and that of each baseline as a multiple of it.\n")
+    print("Δ² of the certified optimum, and the Δ² of each baseline as a multiple of the optimum.\n")
     print("| workload | optimum | " + " | ".join(BASELINES) + " |")
     print("|---" * (len(BASELINES) + 2) + "|")
     for name, w, c in cases():

@@ -297,7 +297,7 @@ def run(privacy, releases, name_start, plans, data, counters, get_numbers, truth
             value = (low + high) / 2
             cut = possible(value, (high - low) / 2, np.maximum(np.rint(value), 0).astype(np.int64), is_integer=True)
             inside = ((cut[0] <= true) & (true <= cut[1])).mean()
-            print(f"| the same, whole | {true:.4g} | {inside:.4f} | {np.median(cut[1] - cut[0]):.4g} |", flush=True)
+            print(f"| the same, integers | {true:.4g} | {inside:.4f} | {np.median(cut[1] - cut[0]):.4g} |", flush=True)
     joint_quantiles([x for x in requested if isinstance(x[1], Quantiles) and " 0.5," in x[0]], real, values, releases)
     joint_shares(
         [number for name, number, _ in requested if isinstance(number, Ratios) and name.startswith("share")],

@@ -49,7 +49,7 @@ def both_steps(problem, allowed):
 
 
 def main():
-    print(f"Gap asked for: {GAP:g}; 40 problems.\n")
+    print(f"Gap requested: {GAP:g}; 40 problems.\n")
     print("| solver | allowance | claimed | claimed and true | worst gap admitted | stated − recomputed, worst |")
     print("|---|---|---|---|---|---|")
     honest = True

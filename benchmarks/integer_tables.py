@@ -100,7 +100,7 @@ def errors(plan, counts, releases):
     ends = (("all", 0, np.inf), ("0", 0, 1), ("1 to 9", 1, 10), ("10 to 99", 10, 100), ("100 or more", 100, np.inf))
     sizes = {name: (truth >= low) & (truth < high) for name, low, high in ends}
     print(f"{len(truth):,} numbers, {releases} releases; RMSE, and bias in brackets; coverage of low to high")
-    print("truth        numbers  unbiased          whole             cut          coverage  width  stated: bias  RMSE")
+    print("truth        numbers  unbiased          integers          cut          coverage  width  stated: bias  RMSE")
     for name, here in sizes.items():
         if not here.any():
             continue
@@ -151,7 +151,7 @@ if __name__ == "__main__":
     if arguments.data:
         errors(*plan_of_data(pd.read_csv(arguments.data), arguments.tables, arguments.margin), arguments.releases)
     else:
-        print("  numbers   nearest     whole  a simulation  GiB at most  steps  residual (seconds)")
+        print("  numbers   nearest  integers  a simulation  GiB at most  steps  residual (seconds)")
         for places in (20, 200, 2_000, 20_000):
             if places * 52 <= 1.1 * arguments.largest:
                 timed(places)

@@ -58,7 +58,7 @@ def steps(folder, path, other):
         "export: xlsx": lambda release: fn.export(release, folder / "tables.xlsx"),
         "export: package": lambda release: fn.export(release, folder / "package"),
         "verify": lambda release: verified(),
-        "verify: whole": lambda release: verified(whole=folder / "whole"),
+        "verify: integer tables": lambda release: verified(whole=folder / "whole"),
     }
 
 

@@ -454,7 +454,7 @@ TABLES = [
     Table(
         "8",
         "Random signs, random targets, B = I",
-        "The print agrees with fair coins and whole targets 1 … 10, not with P(heads) = 0.2 and U(1, 10); wCA-I and "
+        "The print agrees with fair coins and integer targets 1 … 10, not with P(heads) = 0.2 and U(1, 10); wCA-I and "
         "wCA-II are 1/c² and 1/c, as in Table 6.",
         random_table(
             8,
@@ -476,8 +476,8 @@ TABLES = [
         "One-way and two-way marginals of three attributes, unit targets, B = I",
         "IP costs t², so that the printed ratios imply where SM-II stopped, 0.7 to 1.6 % above the certified optimum: "
         "those of IP are too small by that much. Those of CA imply a Δ² up to 7 % above that of the least total error "
-        "found here. No tree we tried gives what is printed for HM at t = 2. Ours and CA are by sectors; HM and SM-II "
-        "are run up to --largest cells.",
+        "found here. No tree we tried gives what is printed for HM at t = 2. fitnoise and CA are by sectors; HM and "
+        "SM-II are run up to --largest cells.",
         cubes,
     ),
     Table(
@@ -518,8 +518,8 @@ def make(table, options):
     """The rows of the CSV, and the Markdown."""
     names = ("ours", *table.mechanisms)
     totals = PRINTED_TOTALS.get(table.key)
-    extra_column = " total error, ours over CA |" if totals else ""
-    head = "ours, s (Δ², gap)" if table.quantity == "seconds" else "ours: Δ² (gap)"
+    extra_column = " total error, fitnoise over CA |" if totals else ""
+    head = "fitnoise, s (Δ², gap)" if table.quantity == "seconds" else "fitnoise: Δ² (gap)"
     lines = [
         f"| | | {head} | {' | '.join(table.mechanisms)} |{extra_column}",
         "|---" * (len(names) + 2 + bool(extra_column)) + "|",
@@ -706,7 +706,7 @@ def positive(text):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description="The tables and figures of the fit-for-use paper, beside ours.")
+    parser = argparse.ArgumentParser(description="The tables and figures of the fit-for-use paper, and fitnoise's.")
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="where to write; default: only print")
     parser.add_argument("--only", nargs="+", choices=ORDER, default=ORDER, metavar="TABLE", help=" ".join(ORDER))
     parser.add_argument("--largest", type=integer, default=128, metavar="D", help="cells of the largest, default 128")

@@ -431,14 +431,14 @@ ITEMS = [
     Item(
         "5.22",
         "Theorem 5.22: Gaussian noise for sensitivity 1",
-        "Exact: the least σ that is (ε, δ)-DP. Last column: with the best pure strategy so many times above the lower "
+        "Exact: the least σ that is (ε, δ)-DP. Last column: with the best pure strategy this factor above the lower "
         "bound (twice the L2 optimum, over ε²), both have the same total error; below it Laplace noise has less.",
         theorem_5_22,
     ),
     Item(
         "5.2",
         "Program 5.2: the L2 approximation",
-        "In units of ‖A‖₂² tr(W (AᵀA)⁻¹Wᵀ), but for the last column, an error under pure DP. With AᵀA = WᵀXW the "
+        "In units of ‖A‖₂² tr(W (AᵀA)⁻¹Wᵀ), except for the last column, an error under pure DP. With AᵀA = WᵀXW the "
         "program's objective and constraint are the problem's; with AᵀA = X, as the text says, they are not.",
         l2_approximation,
     ),
@@ -465,7 +465,7 @@ ITEMS = [
     Item(
         "5.3",
         "Program 5.3 by convex iteration",
-        "A demonstration: with little weight on the rank it does not close, with much the start hardly moves.",
+        "A demonstration: little weight on the rank does not close the gap; much weight moves the start only slightly.",
         program_3,
     ),
     Item(
@@ -529,7 +529,7 @@ def produce(item, options):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description="The matrix mechanism paper, beside what is found here.")
+    parser = argparse.ArgumentParser(description="Results of the matrix mechanism paper, and of fitnoise.")
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="where to write; default: only print")
     parser.add_argument("--only", nargs="+", choices=ORDER, default=ORDER, metavar="ITEM", help=" ".join(ORDER))
     parser.add_argument("--largest", type=integer, default=1024, metavar="N", help="cells of the largest, default 1024")

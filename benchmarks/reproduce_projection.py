@@ -513,7 +513,7 @@ def flat(key, runs, results):
             "mechanism": name,
             "mean squared error": result.mean,
             "standard error": result.deviation,
-            "over ours": result.ratio,
+            "over fitnoise": result.ratio,
             "standard error of that": result.ratio_error,
             "runs": 0 if result.deviation is None else runs,
             "chosen": result.note,
@@ -552,7 +552,7 @@ def produce(key, options):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description="The projection mechanism for small databases, beside others.")
+    parser = argparse.ArgumentParser(description="Compare the projection mechanism for small databases with others.")
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="where to write; default: only print")
     parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS), help="default: all")
     parser.add_argument("--sizes", nargs="+", type=integer, default=list(SIZES), metavar="N", help="numbers of records")

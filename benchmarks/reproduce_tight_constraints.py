@@ -447,7 +447,7 @@ ITEMS = [
     ),
     Item(
         "compare",
-        "Beside other mechanisms, uniform prior",
+        "Comparison with other mechanisms, uniform prior",
         "Hit rate and leakage with the best guess for each output. MAE and RMSE of outputs as they are read, summed "
         "over both counts where there are two; then MAE with the guess that is best for it. – where there is no such "
         "mechanism. **Tight constraints are optimal for the probability of a hit, not for the mean error: for sums "
@@ -479,7 +479,7 @@ def produce(item, options):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description="The tight-constraints paper, beside what is found here.")
+    parser = argparse.ArgumentParser(description="Results of the tight-constraints paper, and of fitnoise.")
     parser.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="where to write; default: only print")
     parser.add_argument("--only", nargs="+", choices=ORDER, default=ORDER, metavar="ITEM", help=" ".join(ORDER))
     max_results = 1_002_001

@@ -84,7 +84,7 @@ def main(sizes):
                 f"memory ~ k^{exponent([(k, m) for k, _, m in late]):.2f}."
             )
         print(flush=True)
-    print("| case | gap asked | gap | seconds |\n|---|---|---|---|")
+    print("| case | gap requested | gap | seconds |\n|---|---|---|---|")
     for name, k, gap in (
         ("prefix", 1024, 1e-4),
         ("prefix", 1024, 1e-6),

@@ -60,13 +60,13 @@ import json, sys
 import jax, jax.numpy as jnp
 jax.config.update("jax_enable_x64", True)
 from jax_privacy.matrix_factorization import dense, toeplitz
-asked, most = json.load(sys.stdin)
-asked = jnp.array(asked)
-n = asked.shape[1]
-bands = max(n // most, 1)
+queries, max_periods = json.load(sys.stdin)
+queries = jnp.array(queries)
+n = queries.shape[1]
+bands = max(n // max_periods, 1)
 column = toeplitz.optimize_banded_toeplitz(n, bands=max(bands, 2), reduction_fn=jnp.max)
 band = toeplitz.materialize_lower_triangular(column, n)
-best = dense.optimize(n, epochs=most, bands=bands, equal_norm=True, A=asked, max_optimizer_steps=1000)
+best = dense.optimize(n, epochs=max_periods, bands=bands, equal_norm=True, A=queries, max_optimizer_steps=1000)
 json.dump([band.tolist(), best.tolist()], sys.stdout)
 """
 

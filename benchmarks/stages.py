@@ -162,7 +162,7 @@ def plan(_: Path) -> Iterator[tuple[str, Way, Way]]:
     domain = fn.Domain(age=fn.Ordered(0, 255))
     prefixes = fn.Workload(domain, [fn.table(cumulative="age", margin=10)])
     matrix = np.tril(np.ones((256, 256))) + np.eye(256)
-    yield "prefixes of 256, to 1e-6, beside one SVD", lambda: fn.plan(prefixes), lambda: np.linalg.svd(matrix)
+    yield "prefixes of 256, to 1e-6, compared with one SVD", lambda: fn.plan(prefixes), lambda: np.linalg.svd(matrix)
     yield "the same with pure ε", lambda: fn.plan(prefixes, privacy="pure"), lambda: fn.plan(prefixes)
     yield (
         "its first answer, with its proof",
@@ -170,12 +170,16 @@ def plan(_: Path) -> Iterator[tuple[str, Way, Way]]:
         lambda: fn.plan(prefixes),
     )
     ranges = fn.Workload(domain, [fn.table(ranges="age", margin=10)])
-    yield "all ranges of 256, to 1e-6, beside one SVD", lambda: fn.plan(ranges), lambda: np.linalg.svd(matrix)
+    yield "all ranges of 256, to 1e-6, compared with one SVD", lambda: fn.plan(ranges), lambda: np.linalg.svd(matrix)
     people = fn.Domain(age=fn.Ordered(0, 59), sex=fn.Categorical(["f", "m"]), region=fn.Categorical([*"abcdefgh"]))
     tables = [fn.table("sex", "region", margin=15), fn.table("sex", cumulative="age", margin=30)]
     workload = fn.Workload(people, tables)
     replaced = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
-    yield "replaced records, beside added ones", lambda: fn.plan(workload, unit=replaced), lambda: fn.plan(workload)
+    yield (
+        "replaced records, compared with added ones",
+        lambda: fn.plan(workload, unit=replaced),
+        lambda: fn.plan(workload),
+    )
 
 
 def answer(_: Path) -> Iterator[tuple[str, Way, Way]]:
@@ -184,7 +188,7 @@ def answer(_: Path) -> Iterator[tuple[str, Way, Way]]:
     query = finite.sum_query(people=800, largest=5)
     kernel = np.exp(-np.ceil(np.abs(np.subtract.outer(np.arange(query.n), np.arange(query.n))) / 5))
     yield (
-        f"tight constraints, {query.n:,} results, proven, beside one linear system",
+        f"tight constraints, {query.n:,} results, proven, compared with one linear system",
         lambda: finite.tight_constraints(query, 1),
         lambda: np.linalg.solve(kernel, np.ones(query.n)),
     )
@@ -195,7 +199,7 @@ def measure(_: Path) -> Iterator[tuple[str, Way, Way]]:
 
     draw = np.random.default_rng(0)
     yield (
-        "1,000,000 draws, beside floats",
+        "1,000,000 draws, compared with floats",
         lambda: discrete_gaussians(np.array([37.0]), np.array([10**6])),
         lambda: draw.normal(0, 37, 10**6),
     )
