@@ -594,9 +594,9 @@ def _read_source(
     folders = [x for x in (integers_folder, combination) if x is not None]
     if len(folders) > 1 or (with_release and combination is None) or (folders and path.is_file()):
         raise click.UsageError(
-            "The options --integers, --combination and --with-release do not fit together. Of a release one thing is "
-            "written: the release, its --integers tables, or a --combination with --with-release. A plan takes none "
-            f"of these options. Remove some of them. {UNWRITTEN}"
+            "The options --integers, --combination and --with-release do not fit together. A release takes "
+            "--integers alone, or --combination with or without --with-release, or none of them. A plan takes none. "
+            f"Remove some of them. {UNWRITTEN}"
         )
     for folder in (path, *folders, *with_release):
         _check_outside(folder, output)

@@ -686,7 +686,7 @@ def combine(release: Release, *others: Release, same_records: bool = False) -> C
         raise ReleaseError(
             "repeated-release",
             "A release is given twice.",
-            "Its noise counts once.",
+            "A combination needs different releases.",
             "Give each release once.",
             UNCOMBINED,
         )

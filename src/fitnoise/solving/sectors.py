@@ -848,7 +848,7 @@ def integer_basis(rows: Array) -> NDArray[np.int64]:
     zero = np.asarray(~unique.any(axis=0))
     distinct = np.unique(unique[:, ~zero], axis=0)
     distinct = distinct[distinct.any(axis=1)]
-    normalised = distinct / np.abs(distinct).max(axis=1, keepdims=True)  # how queries are scaled must not matter
+    normalised = distinct / np.abs(distinct).max(axis=1, keepdims=True)  # the scale of queries must not matter
     rank = _rank(normalised)
     if rank == distinct.shape[1]:
         merged = np.eye(rank, dtype=np.int64)
