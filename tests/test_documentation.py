@@ -1,9 +1,11 @@
 """The Python code of the documents runs, block after block."""
 
+import ast
 import importlib
 import inspect
 import operator
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -156,3 +158,33 @@ def test_the_reference_documents_what_exists():
                 assert operator.attrgetter(entry[1].removeprefix("fitnoise."))(module), line
                 documented += 1
     assert documented > 50
+
+
+@cache
+def kernel_functions(name):
+    """Return the functions and methods of a file of the kernel by name."""
+    module = ast.parse((DOCS.parent / f"src/fitnoise/kernel/{name}.py").read_text("utf-8"))
+    classes = [node for node in module.body if isinstance(node, ast.ClassDef)]
+    nodes = [("", node) for node in module.body] + [(f"{c.name}.", node) for c in classes for node in c.body]
+    return [(prefix + node.name, node) for prefix, node in nodes if isinstance(node, ast.FunctionDef)]
+
+
+@cache
+def statements(name, function):
+    """Return the lines of these functions of a file, as the list of mutants writes them; … stands for any name."""
+    pattern = re.escape(function).replace("…", ".*")
+    nodes = [node for f, node in kernel_functions(name) if re.fullmatch(pattern, f)]
+    return [line.strip() for node in nodes for line in ast.unparse(node).splitlines()]
+
+
+def test_each_listed_mutant_changes_a_statement_of_the_kernel():
+    """A line of the list names a file, a function and a change ⟦old → new⟧; … stands for anything."""
+    page = (DOCS / "developers" / "mutation_testing.md").read_text("utf-8")
+    listed = [re.fullmatch(r"- `(.+?)` `(.+?)` `(.+)`", x) for x in page.splitlines() if x.startswith("- `")]
+    assert len(listed) > 400
+    assert all(listed)
+    for line in listed:
+        name, function, change = line.groups()
+        old = re.escape(re.sub("⟦(.*?) → .*⟧", r"\1", change)).replace("…", ".*")
+        lines = statements("designs/implicit_mechanisms" if name == "…" else name, function)  # any file would do
+        assert any(re.fullmatch(old, x) for x in lines), line[0]
