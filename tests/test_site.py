@@ -64,7 +64,10 @@ EXPECTED = {
         "near": True,
         "leap": [24, 23, None],
         "cells": [1, 0, None],
-        "said": ["'country' is 'SI'", "'year' is at least 2020 and below 2025"],
+        "stated": [
+            {"id": "report.condition.is_value", "column": "country", "value": "SI"},
+            {"id": "report.condition.at_least_below", "column": "year", "at_least": 2020, "below": 2025},
+        ],
     },
     "howto/release_a_series": {
         "same_price": True,
