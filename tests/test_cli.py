@@ -294,8 +294,8 @@ def test_every_goal_is_reported(run, here, case):
     document = json.loads(run("plan", "spec.toml", "--json")[1])
     assert document["hash"] == plan.hash
     assert {k: document[k] for k in keys} == keys
-    for key in ("value", "cost_squared", "bound", "rho"):
-        assert document[key] == getattr(plan, "objective_value" if key == "value" else key)
+    for key in ("objective_value", "cost_squared", "bound", "rho"):
+        assert document[key] == getattr(plan, key)
     if "profile" in keys:
         assert "profile  " not in out
     else:
@@ -1687,11 +1687,11 @@ def test_the_complete_pure_path_for_programs(run, here, promised):
     assert epsilon == parsed.exact_epsilon
     assert plan["epsilon"] == parsed.epsilon()
     assert 0 <= plan["epsilon"] - float(epsilon) <= 1e-15
-    assert plan["value"] == pytest.approx(float(epsilon) ** 2 / 2)
-    assert 0 < plan["rho"] < plan["value"]
+    assert plan["objective_value"] == pytest.approx(float(epsilon) ** 2 / 2)
+    assert 0 < plan["rho"] < plan["objective_value"]
     assert plan["cost_squared"] == pytest.approx(float(epsilon) ** 2)
     assert plan["mu"] == parsed.mu < pure_mu(epsilon)
-    assert plan["gap"] == pytest.approx(plan["value"] / plan["bound"] - 1)
+    assert plan["gap"] == pytest.approx(plan["objective_value"] / plan["bound"] - 1)
     assert 1 < parsed.ratio < 10
     for table in plan["tables"]:
         assert 0 < table["achieved_moe"] <= table["target_moe"] * (1 + 1e-9)
@@ -1918,7 +1918,7 @@ def test_both_kinds_of_noise_are_compared_for_programs(run, here, promised):
     assert (document["delta"], document["plan"], document["hash"]) == (1e-6, "plan.json", plan.hash)
     assert plan.publication.privacy is fn.Privacy.PURE
     assert plan.publication.budget == fn.Budget(epsilon=Fraction(1, 2))
-    keys = {"privacy", "family", "epsilon", "error", "ratio", "answers", "seconds"}
+    keys = {"privacy", "family", "epsilon", "error", "ratio", "noisy_answers", "seconds"}
     assert all(set(a) == keys for a in document["alternatives"])
     errors = [a["error"] for a in document["alternatives"]]
     assert errors == sorted(errors)

@@ -104,7 +104,7 @@ def test_the_document_of_the_demo_has_the_same_numbers(counted):
     assert counted["separate_rho"] / counted["rho"] == pytest.approx(6.0, abs=0.01)
     assert counted["rho"] < counted["separately_planned_rho"] < counted["separate_rho"]
     assert counted["gap"] <= 1e-6
-    assert (counted["numbers"], counted["answers"], counted["delta"]) == (1186, 1365, 1e-6)
+    assert (counted["numbers"], counted["noisy_answers"], counted["delta"]) == (1186, 1365, 1e-6)
     assert counted["epsilon"] == pytest.approx(1.13837, abs=1e-5)
     assert sum(t["price"] for t in counted["tables"]) == pytest.approx(1)
     for t in counted["tables"]:

@@ -78,8 +78,8 @@ def test_every_kind_of_plan_is_reported(plan):
     printed = document(report)
     assert report.title == "People"
     assert printed.pop("status") == [english(m) for m in plan.status]
-    for key in ("hash", "rho", "mu", "value", "bound", "gap", "numbers", "answers", "cost_squared"):
-        assert printed[key] == getattr(plan, {"value": "objective_value", "answers": "noisy_answers"}.get(key, key))
+    for key in ("hash", "rho", "mu", "objective_value", "bound", "gap", "numbers", "noisy_answers", "cost_squared"):
+        assert printed[key] == getattr(plan, key)
     assert (printed["epsilon"], printed["best_guess"]) == (plan.epsilon(), plan.best_guess)
     assert [t["achieved_moe"] for t in printed["tables"]] == [s.achieved_moe for s in plan.summaries]
     assert [q["epsilon_exact"] for q in printed["finite"]] == [str(e) for e in plan.finite_epsilons]
@@ -113,13 +113,17 @@ def test_a_plan_of_several_parts_is_reported_part_by_part():
     check_report(report)
     check_report(release_report(answered(plan)))
     printed, text = document(report), lines(report)
-    assert "value" not in printed
+    assert "objective_value" not in printed
     assert [p["tables"] for p in printed["parts"]] == [["area"], ["area by age cumulative"], ["{by age}"]]
     for stated, part in zip(printed["parts"], plan.groups, strict=True):
         single = document(Report("", tuple(_of_tables(part))))
         del single["sentences"]
         assert {k: stated[k] for k in single} == single
-        assert (stated["value"], stated["bound"], stated["rho"]) == (part.objective_value, part.bound, part.rho)
+        assert (stated["objective_value"], stated["bound"], stated["rho"]) == (
+            part.objective_value,
+            part.bound,
+            part.rho,
+        )
     assert [p["setting"] for p in printed["parts"]] == [None, None, vars(plan.groups[2].setting)]
     assert [line.split()[0] for line in text if line.startswith(("part", "proof"))] == ["part", "proof"] * 3
     second = plan.groups[1]

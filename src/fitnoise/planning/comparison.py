@@ -186,7 +186,7 @@ class Alternative:
             and guaranteed at δ for Gaussian noise.
         error: The factor by which the budget multiplies the requested margins; at most 1 without a budget.
         ratio: The objective of the plan over the proven bound for mechanisms of its kind of noise.
-        answers: The number of noisy answers.
+        noisy_answers: The number of noisy answers.
         seconds: The time of the search.
     """
 
@@ -195,7 +195,7 @@ class Alternative:
     epsilon: float
     error: float
     ratio: float
-    answers: int
+    noisy_answers: int
     seconds: float
 
 

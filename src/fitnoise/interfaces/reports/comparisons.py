@@ -25,7 +25,7 @@ def comparison_report(publication: Publication, comparison: Comparison, delta: f
         ReportColumn("epsilon", Message("report.heading.epsilon") if budget is None else None, ValueKind.COMPARED),
         ReportColumn("error", None if budget is None else Message("report.heading.margin_factor"), ValueKind.COMPARED),
         ReportColumn("ratio", Message("report.heading.ratio_to_bound"), ValueKind.RATIO),
-        ReportColumn("answers", Message("report.heading.noisy_answers"), ValueKind.COUNT),
+        ReportColumn("noisy_answers", Message("report.heading.noisy_answers"), ValueKind.COUNT),
         ReportColumn("seconds", Message("report.heading.seconds"), ValueKind.SECONDS),
     )
     rows = ({**vars(a), "privacy": a.privacy.value} for a in comparison.alternatives)

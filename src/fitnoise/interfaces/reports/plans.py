@@ -492,7 +492,7 @@ def _search_outcome(part: TablePart) -> Section:
     values = (
         Value("cost_squared", rounded_up(part.exact_cost), ValueKind.OPTIMUM),
         Value("status", part.status),
-        Value("answers", part.noisy_answers, ValueKind.COUNT),
+        Value("noisy_answers", part.noisy_answers, ValueKind.COUNT),
         Value("numbers", part.numbers, ValueKind.COUNT),
     )
     messages = (*part.status, Message("report.proof.answers", values))

@@ -63,7 +63,7 @@ def proof(
     there are any. max_cost: Δ². error: The total of all variances, for a hybrid objective.
     """
     objective, budgets = publication.objective, publication.cell_budgets
-    value = Value("value", certificate.value, ValueKind.OPTIMUM)
+    value = Value("objective_value", certificate.value, ValueKind.OPTIMUM)
     paid = Value("cost", cost, ValueKind.OPTIMUM)
     if budgets is not None:
         limits = (

@@ -15,7 +15,7 @@ def proof(certificate: Certificate, *, are_separated: bool) -> Section:
     are_separated: True if an assumption separates records of one unit.
     """
     values = (
-        Value("value", certificate.value, ValueKind.OPTIMUM),
+        Value("objective_value", certificate.value, ValueKind.OPTIMUM),
         Value("bound", certificate.bound, ValueKind.OPTIMUM),
         Value("gap", certificate.gap, ValueKind.GAP),
     )

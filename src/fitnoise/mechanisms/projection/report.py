@@ -43,7 +43,7 @@ def database(small: SmallDatabase, setting: Setting) -> Section:
 def proof(certificate: Certificate, setting: Setting) -> Section:
     """Return the section on the sum of the largest variances, and on its bound for any noise."""
     proven = (
-        Value("value", certificate.value, ValueKind.OPTIMUM),
+        Value("objective_value", certificate.value, ValueKind.OPTIMUM),
         Value("bound", certificate.bound, ValueKind.OPTIMUM),
         Value("gap", certificate.gap, ValueKind.GAP),
     )
