@@ -242,6 +242,8 @@ def test_a_strategy_of_the_user_compared_with_the_optimum():
     assert baselines.optimality_gap(w, 1.0, twice).ratio == pytest.approx(gap.ratio, rel=EXACT)
     with refused("workload.query-outside-strategy"):
         baselines.least_squares(w, 1.0, tree[:15])
+    with refused("workload.query-outside-strategy"):
+        baselines.of_covariance(w, 1.0, tree[:15], np.eye(15))
     with refused("workload.strategy-columns"):
         baselines.least_squares(w, 1.0, np.ones(16))
     with refused("workload.mechanism-of-other-queries"):

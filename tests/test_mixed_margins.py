@@ -42,7 +42,7 @@ def test_gradients_by_finite_differences(sharpness):
         step[i, j] = 1e-6
         up, down = (posed.value_and_gradient(theta + s)[0] for s in (step, -step))
         assert gradient[i, j] == pytest.approx((up - down) / 2e-6, rel=1e-5, abs=1e-7)
-    assert (gradient * theta).sum() == pytest.approx(0, abs=1e-8)  # multiples have equal value, except for FAINT
+    assert (gradient * theta).sum() == pytest.approx(0, abs=1e-8)  # multiples have equal value up to `_FAINT`
 
 
 def test_variances_are_those_of_dense_least_squares():

@@ -89,7 +89,7 @@ def test_sectors(workload, reference):
 
 
 def test_pivoted_basis():
-    """sectors_measured section 7: 1.389193."""
+    """The optimum is 1.389193."""
     domain = fn.Domain(a=fn.Categorical([0, 1, 2]), b=fn.Categorical([0, 1]), o=fn.Ordered(0, 3))
     plan = fn.plan(
         fn.Workload(
@@ -114,7 +114,7 @@ def test_pivoted_basis():
 
 
 def test_replace_one_costs_less_than_the_plan_for_single_records():
-    """sectors_measured section 7: the best plan for single records costs replace-one neighbours 4.73521 (20 bits)."""
+    """The best plan for single records costs replace-one neighbours 4.73521 (20 bits)."""
     replace_one = fn.Neighbours.REPLACE_ONE
     charged = float(fn.plan(zoo.five_cells()).strategy.cost_squared(replace_one))
     assert charged == pytest.approx(4.73521, rel=1e-5)

@@ -190,10 +190,15 @@ def report_figure(plan: Plan, *, progress: SweepProgress | None = None) -> Figur
 
 
 def check_place(path: str | Path, *, replace: bool = False) -> str:
-    """Return the format of a figure that can be written here: "png", "svg" or "pdf".
+    """Return the format of a figure by the ending of its path, "png", "svg" or "pdf", if the path can be written.
+
+    Args:
+        path: The path of the figure.
+        replace: True if an existing file may be replaced.
 
     Raises:
-        ReleaseError: The name has another ending, the file exists and may not be replaced, or no folder is writable.
+        ReleaseError: The name has another ending. The path is a folder, or a file that may not be replaced. Or the
+            folder of the path is missing or not writable.
     """
     target = Path(path)
     kind = target.suffix[1:].lower()
@@ -225,8 +230,8 @@ def save(figure: Figure, path: str | Path, *, replace: bool = False) -> Path:
         The path.
 
     Raises:
-        ReleaseError: The name has another ending, the file exists and may not be replaced, or the place cannot be
-            written.
+        ReleaseError: The name has another ending. The path is a folder, or a file that may not be replaced. Or the
+            path cannot be written.
 
     **Guarantees**
         * The file is complete or absent: the function draws it in memory, writes it next to its place and moves it.

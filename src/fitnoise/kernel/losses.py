@@ -127,7 +127,8 @@ class Loss:
 
         Args:
             rho: The exact ρ.
-            precision: For discrete Gaussian noise, the largest 1/σ²; 1 if nothing is known.
+            precision: For discrete Gaussian noise, the largest 1/σ². It is 1 if the noise is unknown: then the loss
+                claims only ρ.
         """
         return cls((), (rho,), (Fraction(0),), (), by_cell=False, precision=precision)
 
@@ -137,8 +138,9 @@ class Loss:
 
         Args:
             axes: The attributes of the cells.
-            costs: The exact ρ of each joint cell, in C order.
-            precision: For discrete Gaussian noise, the largest 1/σ²; 1 if nothing is known.
+            costs: The exact ρ of each joint cell, in C order: an upper bound for a unit with all records in that cell.
+            precision: For discrete Gaussian noise, the largest 1/σ². It is 1 if the noise is unknown: then the loss
+                claims only ρ.
         """
         rho = tuple(costs)
         return cls(tuple(axes), rho, (Fraction(0),) * len(rho), (), by_cell=True, precision=precision)

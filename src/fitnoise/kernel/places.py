@@ -100,10 +100,13 @@ class ListedTree:
         return int(counts[0]) if (counts == counts[0]).all() else None
 
     def max_leaves_sharing(self, levels: Iterable[tuple[int, int]]) -> int:
-        """Return the largest number of leaves in one joint cell.
+        """Return the largest number of leaves in one joint cell of some axes.
 
-        levels: For each axis two levels (upper, lower). The axis is the position of a leaf's lower place in its upper
-        place; among all places where upper is −1.
+        A leaf lies in one place of the lower level and one of the upper level. Its cell on the axis is the position of
+        the lower place in the upper place. If upper is −1, the position counts all places of the lower level.
+
+        Args:
+            levels: The two levels (upper, lower) of each axis.
         """
         cells = [self.above(lower) - self._first_leaves(upper, lower) for upper, lower in levels]
         return int(np.unique(np.stack(cells), axis=1, return_counts=True)[1].max())

@@ -88,30 +88,25 @@ def least_squares(w: npt.ArrayLike, c: npt.ArrayLike, strategy: npt.ArrayLike) -
             f"Give finite numbers in a matrix with one column for each of the {queries.shape[1]} cells.",
             "Nothing was computed.",
         )
-    recovery = queries @ np.linalg.pinv(rows)
-    if (np.abs(recovery @ rows - queries) > RECOVERY_TOLERANCE * np.abs(queries).max(axis=1, keepdims=True)).any():
-        raise WorkloadError(
-            "query-outside-strategy",
-            "A query is not a linear combination of the strategy's rows.",
-            "No unbiased answer follows from these rows.",
-            "Add rows that span the query.",
-            "Nothing was computed.",
-        )
-    return _scaled(recovery, rows, targets)
+    return _scaled(_recovery(queries, rows), rows, targets)
 
 
 def of_covariance(w: npt.ArrayLike, c: npt.ArrayLike, basis: npt.ArrayLike, covariance: npt.ArrayLike) -> Mechanism:
-    """Return noise of covariance Σ on B x, scaled: A = F⁻¹B and R = (W B⁺) F for Σ = F Fᵀ. B has full row rank.
+    """Return the mechanism that answers B x with noise of covariance Σ: A = F⁻¹B and R = (W B⁺) F for Σ = F Fᵀ.
 
     Args:
         w: The queries W, (m, N).
-        c: The target variances, (m,).
-        basis: B (r, N).
-        covariance: Σ (r, r), positive definite.
+        c: The target variances, (m,) or one for all. Σ is scaled so that the worst number meets its target exactly.
+        basis: B (r, N), of full row rank.
+        covariance: Σ (r, r), positive definite; its scale does not matter.
+
+    Raises:
+        WorkloadError: The queries and the targets do not fit together, a target is not positive, or a query is no
+            combination of rows of B.
     """
     queries, targets = _as_floats(w, c)
     rows, factor = np.asarray(basis, dtype=np.float64), np.linalg.cholesky(np.asarray(covariance, dtype=np.float64))
-    recovery, strategy = queries @ np.linalg.pinv(rows) @ factor, np.linalg.solve(factor, rows)
+    recovery, strategy = _recovery(queries, rows) @ factor, np.linalg.solve(factor, rows)
     return _scaled(np.asarray(recovery, dtype=np.float64), np.asarray(strategy, dtype=np.float64), targets)
 
 
@@ -120,7 +115,7 @@ def input_perturbation(w: npt.ArrayLike, c: npt.ArrayLike) -> Mechanism:
 
     Args:
         w: The queries W, (m, N).
-        c: The target variances, (m,).
+        c: The target variances, (m,) or one for all.
     """
     queries, targets = _as_floats(w, c)
     return _scaled(queries, np.eye(queries.shape[1]), targets)
@@ -135,7 +130,7 @@ def gaussian(w: npt.ArrayLike, c: npt.ArrayLike) -> Mechanism:
 
     Args:
         w: The queries W, (m, N).
-        c: The target variances, (m,).
+        c: The target variances, (m,) or one for all.
     """
     queries, targets = _as_floats(w, c)
     return Mechanism(np.diag(np.sqrt(targets)), queries / np.sqrt(targets)[:, None])
@@ -146,7 +141,7 @@ def hierarchical(w: npt.ArrayLike, c: npt.ArrayLike, branching: int | None = Non
 
     Args:
         w: The queries W, (m, N).
-        c: The target variances, (m,).
+        c: The target variances, (m,) or one for all.
         branching: The number of children of a node; None takes the `branching_factor` of the number of cells. The
             paper's numbers for ranges and marginals agree with ⌈√n⌉, two levels below the root.
     """
@@ -165,7 +160,7 @@ def total_error(w: npt.ArrayLike, c: npt.ArrayLike, power: float = 0.0, gap: flo
 
     Args:
         w: The queries W, (m, N).
-        c: The target variances, (m,).
+        c: The target variances, (m,) or one for all.
         power: The power of the target variances in the weights.
         gap: The certified gap of the total. The optimal covariance is unique, but single variances are only as near to
             theirs as the square root of the gap.
@@ -274,6 +269,20 @@ BASELINES = {
     "CA, 1/c²": lambda w, c: total_error(w, c, 2.0),
 }
 """The baselines of the paper's tables, and GM, which it leaves out. For wCA-I and wCA-II see :func:`total_error`."""
+
+
+def _recovery(queries: Floats, rows: Floats) -> Floats:
+    """Return W A⁺; raise WorkloadError unless W A⁺ A = W."""
+    recovery = queries @ np.linalg.pinv(rows)
+    if (np.abs(recovery @ rows - queries) > RECOVERY_TOLERANCE * np.abs(queries).max(axis=1, keepdims=True)).any():
+        raise WorkloadError(
+            "query-outside-strategy",
+            "A query is not a linear combination of the strategy's rows.",
+            "No unbiased answer follows from these rows.",
+            "Add rows that span the query.",
+            "Nothing was computed.",
+        )
+    return np.asarray(recovery)
 
 
 def _scaled(recovery: Floats, strategy: Floats, targets: Floats) -> Mechanism:

@@ -129,8 +129,8 @@ class ReleasedCharge:
     """The releases of one charge, or of several charges on the same records.
 
     mu_squared: μ′² of the Gaussian noise.
-    tables: For each table with Laplace noise, the laws of its units. Of two units, neither has the smaller cost in all
-    numbers.
+    tables: For each table with Laplace noise, the laws of its units. No unit has a smaller cost than another one in all
+        numbers.
     answers: ε of the answers of which only ε is known.
     total: μ² and ρ of the charge, if they are known.
     """

@@ -94,7 +94,7 @@ def missing_package(purpose: str, package: str, extra: str, outcome: str) -> Rel
     """Return the error for a package that is not installed.
 
     Args:
-        purpose: Plural noun at the start of the sentence.
+        purpose: Subject of the sentence: a plural noun with a capital letter, such as "Figures".
         package: Name of the package.
         extra: Name of the extra of fitnoise that installs it.
         outcome: Sentence that says what did not happen.

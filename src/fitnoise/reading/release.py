@@ -927,7 +927,7 @@ def drawn_digest(release: Release) -> str:
     """Return the SHA-256 by which a ledger names the noisy answers and the outputs of finite questions of a release.
 
     Args:
-        release: The release. Of a series, the function returns the digest of the last period.
+        release: The release. For a series, the digest is that of the last period.
     """
     if release.plan.full_series is not None:
         return period_digests(release)[-1]

@@ -52,8 +52,8 @@ MAX_SHARED_PATTERNS = 32
 """The number of patterns of agreement up to which kinds with equal cells are preconditioned together."""
 
 TOTAL_RECORDS_WEIGHT = 1e-15
-"""Weight of the total relative to the pairs. Where the number of records costs nothing, its precision would be infinite
-without this weight. Its precision is about WHISPER^-½, and the cost of the plan rises by about a share of WHISPER^½."""
+"""Weight w of the total relative to the pairs. Where the number of records costs nothing, its precision would be
+infinite without this weight. Its precision is about w^-½, and the cost of the plan rises by about a share of w^½."""
 
 
 @final
@@ -119,8 +119,10 @@ class QuerySource:
 class PairKinds:
     """All kinds of pairs of records as the cells of a problem: patterns of agreement × pairs of structured cells.
 
+    A pattern is the set of exchangeable attributes in which two records agree. The pairs of cells are unordered.
+
     patterns: The number of patterns.
-    cells: n_o.
+    cells: n_o, the number of structured cells.
     has_single_records: True if single records are added and removed too; they are the last n_o kinds.
     """
 

@@ -109,12 +109,14 @@ class AttributeKind:
 @final
 @dataclass(frozen=True, eq=False)
 class ProductTableFamily:
-    """A family of tables that differ only in the attributes of their kinds that they show.
+    """Tables of one target that show attributes of the same kinds in the same views.
 
-    slots: Kind and view of each of their attributes of two values or more.
-    tables: The numbers of the tables, (T,).
-    axes: The attributes by slot, (T, s).
-    variance: The target of each table.
+    A slot is one of these pairs of a kind and a view. The tables differ in the attribute that fills a slot.
+
+    slots: The kind and the view of each of the s slots, by number. Attributes of one value have no slot.
+    tables: The numbers of the T tables, (T,).
+    axes: The attribute in each slot of each table, (T, s).
+    variance: The target variance, one for all tables.
     """
 
     slots: tuple[tuple[int, int], ...]

@@ -24,17 +24,18 @@ def solve(
     max_iterations: int = 2000,
     progress: Progress | None = None,
 ) -> Solution:
-    """Minimise the problem until upper/lower − 1 ≤ gap.
+    """Minimise the problem until the bounds on the optimum meet upper/lower − 1 ≤ gap, or the iterations are used up.
 
     Args:
         problem: The problem.
         start: The weights (p, q) of a similar problem; None for equal weights.
         gap: The relative gap at which the function stops.
-        max_iterations: The largest number of evaluations and Newton steps together.
+        max_iterations: The largest number of evaluations of the fixed point and of Newton steps together.
         progress: The function called with the iteration and the gap so far.
 
     Returns:
-        The best weights seen by any of the three. Their status is CONVERGED exactly if `gap` was reached.
+        The best bounds of up to three searches: fixed point, interior point, fixed point. Each bound has its own
+        weights. The status is CONVERGED exactly if `gap` was reached.
 
     Raises:
         PlanError: The problem cannot be evaluated in floating point at all.

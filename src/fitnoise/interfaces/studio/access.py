@@ -1,20 +1,24 @@
 """The guard of the studio: every request passes here first, and every reply last.
 
-It protects against other web sites in the same browser, and against other users of the machine. In this order:
+It protects against other web sites in the same browser, and against other users of the machine. It checks each request
+in this order, and refuses it with the status in brackets:
 
-1. `Host` is exactly the studio's: a name that was rebound to this machine is refused (421).
-2. A change (any method except GET and HEAD) has the studio's `Origin` (403). Only the opening page, a file, has none
-("null").
-3. The address lies below the root, 256 random bits, and the cookie is the studio's (403). Both are compared in constant
-time. Only `/open` needs neither: it takes the one-use code, and its answer alone names the root.
+1. `Host` is the studio's address. A name of another site that leads to this machine is refused (421).
+2. A change (any method except GET and HEAD) has the studio's `Origin` (403). At `/open` the origin may also be "null",
+   because the opening page is a file.
+3. The path lies below the root, a name of 256 random bits, and the cookie is the studio's (403). Both are compared in
+   constant time.
 4. A change carries the header `X-Studio: 1`, which no form of another site can set (403).
-5. A body is a form as browsers encode it, never a file (415). No byte was read before this step. It has at most
-:data:`MAX_BODY_BYTES` bytes, or, at `/open`, :data:`MAX_CODE_BODY_BYTES` (413). It arrives within
-:data:`BODY_TIMEOUT_SECONDS` seconds (408). 6. The form has the token of its address (403).
+5. The body is an encoded form, never a file (415). It has at most :data:`MAX_BODY_BYTES` bytes (413), arrives within
+   :data:`BODY_TIMEOUT_SECONDS` seconds (408), and can be decoded (400). No byte is read before this step.
+6. The form has the token that the studio gave for its path (403).
 
-Browsers send a cookie to every port of a machine, and treat all its ports as one site. Without more, another server on
-the machine, visited in the same browser, would receive the cookie. The cookie is therefore for paths below the root.
-Only the studio and its browser know the root, and no request to another server has such a path.
+A POST to `/open` takes steps 1, 2 and 5, with at most :data:`MAX_CODE_BODY_BYTES` bytes. In place of the other steps,
+its form has the code, which works once. Only the answer to it names the root and gives the cookie.
+
+Browsers send a cookie to every port of a machine, and treat all its ports as one site. With a cookie for all paths,
+another server on the machine, visited in the same browser, would receive it. The cookie is therefore for paths below
+the root. Only the studio and its browser know the root, and no request to another server has such a path.
 
 Replies carry :data:`HEADERS`, word for word. Only the replies of uvicorn itself, which come before this module, carry
 none. These are to requests that are not HTTP (400), and to requests above the limit of connections (503). They hold

@@ -13,14 +13,14 @@ from fitnoise.interfaces.studio.workers import QuestionReplaced
 
 @final
 class Refused(SpecError):
-    """Refused values of a form: the first error, and the errors of all fields.
+    """The error for a form with refused values: it reads as the first of their errors, and holds all of them.
 
     Args:
         errors: The error of each refused field, by the name of the field; at least one.
 
     **Guarantees**
 
-    * The code, the sentences and the place are those of the first error.
+    * The code, the sentences and the place are those of the first error of `errors`.
     """
 
     def __init__(self, errors: Mapping[str, FitnoiseError]) -> None:
@@ -37,7 +37,7 @@ class Refused(SpecError):
 
 @final
 class Refusals:
-    """All values of one form that are refused: what follows the first is looked at, too."""
+    """The collector of all refused values of a form: after a refused value the form checks the later ones, too."""
 
     def __init__(self) -> None:
         self._errors: dict[str, FitnoiseError] = {}
@@ -51,7 +51,10 @@ class Refusals:
 
     @contextlib.contextmanager
     def for_field(self, field: str) -> Iterator[None]:
-        """Take an error for one of a field, unless it names its own, or is about the complete draft."""
+        """Collect an error under the name of a field.
+
+        A :class:`Refused` keeps the fields that it names. An error about the complete draft is raised at once.
+        """
         try:
             yield
         except (DraftChanged, QuestionReplaced):
@@ -63,10 +66,10 @@ class Refusals:
 
 @contextlib.contextmanager
 def refused_at(field: str) -> Iterator[None]:
-    """Raise an error as one of a field.
+    """Raise an error as a :class:`Refused` with the name of a field.
 
     Raises:
-        Refused: the error.
+        Refused: The statements under this context raise an error.
     """
     with Refusals() as refusals, refusals.for_field(field):
         yield

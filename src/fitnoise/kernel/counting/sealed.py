@@ -206,10 +206,15 @@ def key_pair() -> tuple[str, str]:
 
 
 def read_key(path: str | PathLike[str], kind: str) -> bytes:
-    """Return the key in a file, of the kind with this prefix.
+    """Return the 32 bytes of the key in a file.
+
+    Args:
+        path: The file.
+        kind: The prefix of the kind of key: `PRIVATE` or `PUBLIC`.
 
     Raises:
-        DataError: The file has no such key, or has a private key that others can read.
+        DataError: The file cannot be read, or holds no key of this kind. Or it holds a private key, and other users
+            than its owner have access to the file (not checked on Windows).
     """
     path = Path(path)
     what, other = ("private", "public") if kind == PRIVATE else ("public", "private")

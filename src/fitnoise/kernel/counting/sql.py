@@ -215,8 +215,8 @@ def _refuse_blanks(coding: Coding, kind: ColumnKind, type_name: str, column: str
         raise DataError(
             "code-with-final-blank",
             f"The column {column!r} is of the type {type_name}, and {who} declares a code that ends in a blank.",
-            "Texts of this type do not end in a blank.",
-            "Remove these blanks from the codes.",
+            "fitnoise reads texts of this type without their final blanks.",
+            "Remove the final blanks from the codes.",
             "Nothing was counted.",
             place=column,
         )

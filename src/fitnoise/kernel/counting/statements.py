@@ -440,7 +440,7 @@ def _selected_records(
 ) -> tuple[str, str]:
     """Return SQL for records, and the condition of those that count or are reported (`persons`).
 
-    Of the records inside, the first of each person meet it. Records outside meet it if they are reported. The columns
+    The first records of each person inside the domain meet it. Records outside meet it if they are reported. Columns
     k0, k1, … are the cells of all fields. Records are put in order by cells, and not by the values read. Column p is
     the id, and turn a position in line. totals: True to add the number of the person's records that are inside. Where
     shares are counted there is no line. Column share is then the count of a record: 1 for a record outside.

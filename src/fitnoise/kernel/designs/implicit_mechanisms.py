@@ -412,7 +412,7 @@ def one_side(box: Box, alpha: Fraction, weights: Integers) -> EnclosedIntegers:
     if top * v >= 1 << WORD_BITS:
         raise PlanError(
             "weight-sums-too-large",
-            f"Weights of up to {top} in steps of {v} have sums above 2^{WORD_BITS}.",
+            f"Weights of up to {top} have sums over {v} results of 2^{WORD_BITS} or more.",
             "",
             "Give smaller weights.",
             "No mechanism was made.",
@@ -424,7 +424,7 @@ def one_side(box: Box, alpha: Fraction, weights: Integers) -> EnclosedIntegers:
     if largest >= 2.0 ** (WORD_BITS - 1):
         raise PlanError(
             "weight-rows-too-large",
-            f"Weights of up to {top} have rows above 2^{WORD_BITS - 1}.",
+            f"Weights of up to {top} have row sums of 2^{WORD_BITS - 1} or more.",
             "",
             "Give smaller weights.",
             "No mechanism was made.",
