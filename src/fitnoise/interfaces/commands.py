@@ -990,7 +990,7 @@ def _set_cap(
     is_new: bool,
     reason: str,
 ) -> None:
-    """Set a cap on the account that is chosen from those that are there."""
+    """Set a cap on the account of the ledger that `choose` returns."""
     if not file.exists() and not is_new:
         raise click.UsageError(
             f"There is no ledger {file.name!r}. Give --open-account and --plan: they make one with the account of the "

@@ -132,7 +132,7 @@ _TAYLOR = (1 / 720, -1 / 120, 1 / 24, -1 / 6, 1 / 2, -1.0, 1.0)
 
 @dataclass(frozen=True)
 class _Law:
-    """The parameters in which the two laws differ.
+    """The parameters in which the discrete Gaussian and the discrete Laplace law differ.
 
     Attributes:
         steepness: A staircase of width w serves scales up to w times this number.

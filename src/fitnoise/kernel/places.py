@@ -131,7 +131,7 @@ class RegularTree:
 
     @classmethod
     def from_sizes(cls, levels: Sequence[str], children: Collection[int]) -> Self:
-        """Return the tree of such numbers.
+        """Return the tree with these numbers of places.
 
         Raises:
             DomainError: There are fewer than two levels, or two of one name.

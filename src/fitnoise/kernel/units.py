@@ -378,12 +378,12 @@ class PrivacyUnit:
 
     @property
     def account(self) -> str:
-        """The printed sentence of the accounts of such units; the key identifies an account (:class:`Account`).
+        """The printed sentence of the accounts to which releases of this unit are charged (:class:`Account`).
 
         With an id it is "one person (by 'person_id'), add-or-remove-one", for any number of counted records and any
         pattern. Releases of one record each and of twelve protect the same persons, and add up in one account. A bound
-        without an id is part of the account. A unit that does not keep such a promise is another unit. Its cost is that
-        of a unit with as many records anywhere.
+        without an id is part of the account. A unit that breaks the bound is another unit. It costs as much as any unit
+        with its number of records.
         """
         return self.describe() if self.id is None else f"one {self.name} (by '{self.id}'), {self.neighbours}"
 
@@ -427,7 +427,7 @@ class PrivacyUnit:
 
 
 def _attributes(names: Sequence[object]) -> bool:
-    """Return True if these name different attributes."""
+    """Return True if all names are names of attributes, and no name is repeated."""
     return all(isinstance(a, str) and is_name(a) and '"' not in a for a in names) and len(set(names)) == len(names)
 
 

@@ -907,7 +907,7 @@ def added(parts: Iterable[tuple[Forms, Table, npt.ArrayLike]], confidence: float
 def _crossing(excess: Callable[[Floats], Floats], start: tuple[Floats, Floats], stop: tuple[Floats, Floats]) -> Floats:
     """Return a root of a function between two points, from the side where it is above 0 (regula falsi, Illinois).
 
-    one, other: Each a point with its function value, above 0 for `start` and at most 0 for `stop`.
+    start, stop: Each a point with its function value, above 0 for `start` and at most 0 for `stop`.
     """
     (out, above), (inner, below) = start, stop
     last = np.zeros(len(out))

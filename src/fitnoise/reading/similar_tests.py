@@ -122,7 +122,7 @@ def ranges(values: Floats, covariances: Floats, boxes: Box, z: float, *, divided
 
 @final
 class _RangeProblems:
-    """Ranges that are computed at once, for p and r in units of those of p."""
+    """Problems whose ranges are computed at once, for p and r in units of p."""
 
     def __init__(self, values: Floats, covariances: Floats, boxes: Box, z: float, divided: bool) -> None:
         deviation = np.sqrt(np.einsum("jii->ji", covariances))

@@ -63,7 +63,10 @@ class LeafPartition:
         return bool((self.group_index >= 0).all())
 
     def map_groups(self, groups: Indices) -> Indices | None:
-        """Return the group here of each group of another numbering, −1 without one; None unless these are unions."""
+        """Return, for each group of `groups`, the group of this partition that contains it, −1 for none.
+
+        The result is None unless every group of this partition is a union of groups of `groups`.
+        """
         inside = self.group_index >= 0
         if (groups[inside] < 0).any():
             return None
@@ -348,7 +351,7 @@ def _closed(partitions: dict[LeafPartition, None]) -> list[LeafPartition]:
 
 
 def _finer(fine: Sums, coarse: Sums) -> bool:
-    """Return True if the other sums are sums of these."""
+    """Return True if the coarse sums are sums of the fine ones."""
     mine, theirs = dict(fine), dict(coarse)
     inside = all(home in mine and p.map_groups(mine[home].group_index) is not None for home, p in theirs.items())
     return inside and all(p.covers for home, p in mine.items() if home not in theirs)

@@ -129,7 +129,7 @@ class CostlyMovingSets:
 
     @property
     def few(self) -> bool:
-        """True if such sets are searched: there are several joint values, and not too many."""
+        """True if the search takes place: there are several joint values, and not too many."""
         return 1 < self.kinds <= MAX_CELLS_TIMES_VALUES // self._n
 
     @cached_property

@@ -268,7 +268,7 @@ class LevelProblem:
         *,
         replaced: bool = False,
     ) -> LevelProblem:
-        """Return the problem of a workload in sectors `by_level`.
+        """Return the problem of a workload in sectors by level.
 
         Args:
             d: The workload in sectors.

@@ -132,7 +132,7 @@ def _identity(release: Any) -> dict[str, Any]:
 
 
 def _states(stated: Mapping[str, Any], source: Tabled) -> bool:
-    """Return True if a manifest says that it is of these tables."""
+    """Return True if a manifest states that it belongs to the tables of the source."""
     return bool(stated["of"] == _kind(source) and stated["releases"] == [_identity(r) for r in releases(source)])
 
 

@@ -118,7 +118,7 @@ class Connection(H11Protocol):
 
 
 def protocol_of(registry: Connections) -> type[Connection]:
-    """Return the protocol of a server whose connections these are; uvicorn makes one for each connection."""
+    """Return the class of which uvicorn makes one object for each connection of the server with this registry."""
     return type("StudioConnection", (Connection,), {"registry": registry})
 
 

@@ -557,7 +557,7 @@ _RIGHT: set[_Tried] = set()
 
 
 def _refuse_unless_right(connection: duckdb.DuckDBPyConnection, tried: _Tried) -> None:
-    """Raise DataError if the engine codes known values of such a column otherwise than is declared."""
+    """Raise DataError if the engine codes known values, in a column of the tried kind, against the declaration."""
     if tried in _RIGHT:
         return
     described, held, csv, kind, read = tried

@@ -481,7 +481,7 @@ def _selected_records(
 
 
 def _numbered(size: int) -> Coding:
-    """Return a coding for one of this number of cells; a range may have fewer cells than an amount has steps."""
+    """Return a coding with `size` cells: a range, or the steps of an amount if a range cannot have so many."""
     return Range(0, size - 1) if size < MAX_RANGE_CELLS else Steps(Fraction(0), Fraction(size - 1), Fraction(1))
 
 

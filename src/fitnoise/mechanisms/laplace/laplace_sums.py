@@ -701,7 +701,7 @@ class _Integral:
 
 
 def _lines(rows: _ScaledRows, m: Floats, log_p: Floats, aim: float) -> _Line:
-    """Return, for each row, the line with fewer nodes of the two."""
+    """Return, for each row, the one of two lines that has fewer nodes."""
     line = _line(rows, m, log_p, 0, aim)
     if rows.squares.shape[1] < 2:
         return line
