@@ -167,9 +167,12 @@ DENSE = {
 class Case:
     """One row of a table.
 
-    draw: seed ↦ W, c. basis: of :func:`soft_max.bases`, or "workload" for B = W. printed: by column. tables: the same
-    workload as tables, for fitnoise and CA. random: True if the seed matters. always: True for all sizes, despite
-    --largest.
+    draw: seed ↦ W, c.
+    basis: of :func:`soft_max.bases`, or "workload" for B = W.
+    printed: by column.
+    tables: the same workload as tables, for fitnoise and CA.
+    random: True if the seed matters.
+    always: True for all sizes, despite --largest.
     """
 
     label: str

@@ -46,7 +46,9 @@ def sizes(options, max_size=1024):
 class L2Optimum:
     """The solution of Problem 5.19: min ‖A‖₂² tr(W (AᵀA)⁻¹ Wᵀ).
 
-    value: reached. bound: certified from below. profile: AᵀA of the optimum, its largest diagonal entry 1, (n, n).
+    value: reached.
+    bound: certified from below.
+    profile: AᵀA of the optimum, its largest diagonal entry 1, (n, n).
     """
 
     value: float
@@ -97,7 +99,8 @@ def program_5_2(w):
 class Iterated:
     """The end of a convex iteration.
 
-    strategy: A. residual: the sum of the eigenvalues of [I A; Aᵀ Z] that the rank constraint sets to 0.
+    strategy: A.
+    residual: the sum of the eigenvalues of [I A; Aᵀ Z] that the rank constraint sets to 0.
     inaccurate: number of solves that the solver reported as inaccurate.
     """
 

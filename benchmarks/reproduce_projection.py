@@ -77,9 +77,13 @@ PGM_STEPS = 1000
 class Workload:
     """Queries with entries 0 and 1.
 
-    rows: R (r, N) with RᵀR = AᵀA. m: queries. answers: x ↦ A x. rows_of: the rows of A of given numbers.
+    rows: R (r, N) with RᵀR = AᵀA.
+    m: queries.
+    answers: x ↦ A x.
+    rows_of: the rows of A of given numbers.
     tables: lists of queries of which a record is in one at most, one list a table; none where there are no tables.
-    draw: n and a generator to a histogram (N,). title: for the tables.
+    draw: n and a generator to a histogram (N,).
+    title: for the tables.
     """
 
     title: str
@@ -265,7 +269,9 @@ def shaped(design, z):
 class Cell:
     """A workload and a size, and what was decided without data.
 
-    multiplier: s. nearest, warm: settings chosen among temperature 0, and among all. paper: index as printed.
+    multiplier: s.
+    nearest, warm: settings chosen among temperature 0, and among all.
+    paper: index as printed.
     """
 
     workload: Workload

@@ -82,8 +82,9 @@ class Records:
 class Source:
     """A kind of source.
 
-    make: what `open_counter` takes, of records and a folder. holds: a value as the source holds it, of a sample;
-    ValueError when it cannot. table: which one of a DuckDB file.
+    make: what `open_counter` takes, of records and a folder.
+    holds: a value as the source holds it, of a sample; ValueError when it cannot.
+    table: which one of a DuckDB file.
     """
 
     make: Callable[[Records, Any], Any]

@@ -11,7 +11,8 @@ def follow(page, folder, run):
     In what is shown, … stands for anything, and for any lines where it stands alone. Return the names that its Python
     defines.
 
-    page: its text. run: what a command says in a folder.
+    page: its text.
+    run: what a command says in a folder.
     """
     names, printed = {}, ""
     for kind, block in re.findall(r"^```(toml|console|python|text)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE):

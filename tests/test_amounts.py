@@ -501,7 +501,8 @@ def test_designs_are_for_the_steps_of_the_domain_and_no_others(rng):
 def pure(rng, steps, extra=0, sizes=(2, 3), rows=2, scale=8.0):
     """Draw margins over exchangeable attributes and amounts, with integer values between knots; and the domain.
 
-    steps: of each amount how many there are from each knot to the next. extra: cells of the first without a knot.
+    steps: of each amount how many there are from each knot to the next.
+    extra: cells of the first without a knot.
     """
     like, domain = random_design(rng, steps, extra, sizes)
     measured = []

@@ -283,8 +283,10 @@ def golden(
 ):
     """Three tables of four attributes, in the words of an engine, a line each layer; of persons by an id.
 
-    pages: Number of pages; records are counted in pieces of them. uncounted: or how many persons have more records
-    than are counted. max_records: how many are; None: all, in shares. merge: amounts that are added up before.
+    pages: Number of pages; records are counted in pieces of them.
+    uncounted: or how many persons have more records than are counted.
+    max_records: how many are; None: all, in shares.
+    merge: amounts that are added up before.
     """
     d = DIALECTS[name]
     fields = {a: statements.Field(domain[a].coding, k, f"source.{d.quoted(a)}") for a, k in GOLDEN_KINDS.items()}

@@ -876,7 +876,10 @@ def _check_outside(release: Path, path: Path) -> None:
 
 
 def _pieces(result: Release, name: str, by: str | None) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Return the files of a table, without endings, and their rows. by: A level with a file for each place."""
+    """Return the files of a table, without endings, and their rows.
+
+    by: A level with a file for each place.
+    """
     if by is None:
         yield from ((file, pd.DataFrame(columns)) for _, file, columns in result.files([name]))
     else:

@@ -633,7 +633,10 @@ def without_cell(coding: Coding) -> set[int]:
 
 
 def dropped(coding: Coding, *, drop: bool) -> set[int]:
-    """Return those of OUTSIDE, DROPPED and REFUSED that are left out. drop: True if the source drops values outside."""
+    """Return those of OUTSIDE, DROPPED and REFUSED that are left out.
+
+    drop: True if the source drops values outside.
+    """
     return without_cell(coding) & ({OUTSIDE, DROPPED} if drop else {DROPPED})
 
 

@@ -1503,8 +1503,9 @@ def _changes(
 ) -> int | None:
     """Return the number of changes of one unit that make one change of another, in data declared for a third unit.
 
-    The result is `None` if that number is unknown. stated: Units for which the number of records may have been
-    promised; the largest number is the safe one.
+    The result is `None` if that number is unknown.
+
+    stated: Units for which the number of records may have been promised; the largest number is the safe one.
     """
     counted = Adjacency(declared)
     one, other = counted.for_unit(declared_unit), counted.for_unit(unit, *([] if unit.id is not None else stated))

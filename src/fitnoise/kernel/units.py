@@ -132,8 +132,10 @@ class RecordBound(NamedTuple):
 
     The column `id` identifies the unit of each record. `max_records` is the largest number of counted records of a
     unit. Where it is `None`, all records count, in equal shares of one record (`CountBasis.SHARES`). The pattern
-    decides which records can count jointly. merge: Amounts. Records of a unit that agree in everything else are first
-    merged into one, with these amounts added up.
+    decides which records can count jointly.
+
+    merge: Amounts. Records of a unit that agree in everything else are first merged into one, with these amounts added
+        up.
     """
 
     id: str

@@ -44,7 +44,9 @@ class TableSummary:
 class FiniteSummary:
     """The accuracy and the cost that a plan states for one question with finitely many answers.
 
-    family: The family of its mechanism. results: Number of possible results. epsilon: Cost of the answer to one unit.
+    family: The family of its mechanism.
+    results: Number of possible results.
+    epsilon: Cost of the answer to one unit.
     rank_moe: Margin of a median or quantile by ranks, in records; None for other answers. The published value has at
         most this many records too many below it, and at most this many too few at or below it. Both hold jointly with
         probability `confidence` or more. No other accuracy is guaranteed, because it depends on the data.

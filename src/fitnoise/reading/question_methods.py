@@ -313,7 +313,8 @@ class QuestionMixin(abc.ABC):
 
         The variances follow from the plan, so the choice does not depend on the answers.
 
-        among: The parts to choose from; None for all. counts: True if the question counts records.
+        among: The parts to choose from; None for all.
+        counts: True if the question counts records.
         """
         sources = among or self._sources
         answers = [x for x in map(question.forms, sources) if x is not None]

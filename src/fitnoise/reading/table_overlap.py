@@ -63,9 +63,10 @@ class LeafPartition:
         return bool((self.group_index >= 0).all())
 
     def map_groups(self, groups: Indices) -> Indices | None:
-        """Return, for each group of `groups`, the group of this partition that contains it, −1 for none.
+        """Return, for each group of `groups`, the group of this partition that contains it.
 
-        The result is None unless every group of this partition is a union of groups of `groups`.
+        Without a group that contains it the result is −1. If some group here is not a union of groups of `groups`, the
+        method returns None.
         """
         inside = self.group_index >= 0
         if (groups[inside] < 0).any():

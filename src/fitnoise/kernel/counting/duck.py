@@ -431,7 +431,8 @@ class DuckCounter(DeclaredCounter):
     ) -> tuple[str, dict[str, str], dict[str, Any]]:
         """Return SQL for the cells of all records and the id; the columns of cells, by attribute; named parameters.
 
-        relation, held: See `_relation`. windows: Attributes whose numbers, not cells, are returned.
+        relation, held: See `_relation`.
+        windows: Attributes whose numbers, not cells, are returned.
         """
         codings = self._codings(used)
         fields, conditions = [], []

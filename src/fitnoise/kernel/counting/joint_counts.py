@@ -209,8 +209,8 @@ def sum_up(
 
     J_s = min(max(j − K_1 − … − K_{s−1}, 0), K_s): with two knots it is j.
 
-    counts: The counts, with an axis for each column. columns: The step, or K + 1 and so on for the cells after the
-    knots; or the cell, where `steps` has no K_s.
+    counts: The counts, with an axis for each column.
+    columns: The step, or K + 1 and so on for the cells after the knots; or the cell, where `steps` has no K_s.
     """
     table = counts.reshape(-1)
     for start in range(0, len(records), _BLOCK):

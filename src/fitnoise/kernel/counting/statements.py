@@ -300,8 +300,9 @@ def prepared(
 ) -> tuple[str, dict[str, Field], PersonColumn | None]:
     """Return the records of a relation that meet all conditions, with the parts read off dates; and its columns.
 
-    Without conditions and dates, return the relation itself. pages: The number of its pages; if given, the position of
-    a record is read too.
+    Without conditions and dates, return the relation itself.
+
+    pages: The number of its pages; if given, the position of a record is read too.
     """
     dated = {a: f for a, f in fields.items() if f.read is not None and not d.streams}
     if not conditions and not dated:
@@ -442,8 +443,10 @@ def _selected_records(
 
     The first records of each person inside the domain meet it. Records outside meet it if they are reported. Columns
     k0, k1, … are the cells of all fields. Records are put in order by cells, and not by the values read. Column p is
-    the id, and turn a position in line. totals: True to add the number of the person's records that are inside. Where
-    shares are counted there is no line. Column share is then the count of a record: 1 for a record outside.
+    the id, and turn a position in line. Where shares are counted there is no line: column share is then the count of a
+    record, 1 for a record outside.
+
+    totals: True to add the number of the person's records that are inside.
     """
     totals = totals or person.cap is None
     codings = {a: fields[a].coding for a in person.merge}
@@ -481,7 +484,7 @@ def _selected_records(
 
 
 def _numbered(size: int) -> Coding:
-    """Return a coding with `size` cells: a range, or the steps of an amount if a range cannot have so many."""
+    """Return a coding with `size` cells: a range, or the steps of an amount above the limit of a range."""
     return Range(0, size - 1) if size < MAX_RANGE_CELLS else Steps(Fraction(0), Fraction(size - 1), Fraction(1))
 
 

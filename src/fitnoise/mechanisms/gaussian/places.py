@@ -75,8 +75,10 @@ def refuse_endless_classes(problem: LevelProblem) -> None:
 def rounded(problem: LevelProblem, d: Decomposition, weights: TreeWeights, records: int, parts: int) -> TreeStrategy:
     """Return integers for the weights of classes, with enough bits to lose almost nothing.
 
-    records: Most records that are counted. parts: Number of parts of each record. Rounding changes costs and variances,
-    so x is optimised once more for the rounded k.
+    records: Most records that are counted.
+    parts: Number of parts of each record.
+
+    Rounding changes costs and variances, so x is optimised once more for the rounded k.
 
     Raises:
         PlanError: A scale is outside the range of the exact sampler.

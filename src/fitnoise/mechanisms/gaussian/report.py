@@ -26,8 +26,10 @@ def profile(prices: Floats, slack: Floats, unit: PrivacyUnit, *, for_people: boo
     """Return the section on the cost of one record by its cell: Δ² as a value, and ρ in the text.
 
     Under replace-one neighbours pairs have costs, so cells have none. If records of one unit keep to a pattern, no
-    single cell determines the cost of several records, and the text is left out. `for_people`: True to include the
-    text. equal_cost: The statement for a profile in which all cells have the same cost.
+    single cell determines the cost of several records, and the text is left out.
+
+    `for_people`: True to include the text.
+    equal_cost: The statement for a profile in which all cells have the same cost.
     """
     title = Message("report.section.profile")
     if unit.neighbours is Neighbours.REPLACE_ONE:
@@ -59,8 +61,11 @@ def proof(
 ) -> Iterator[Section]:
     """Yield the sections on the objective, its value, and its bound.
 
-    publication: The requested publication. certificate: The value and its bound. cost: Δ², relative to cell budgets if
-    there are any. max_cost: Δ². error: The total of all variances, for a hybrid objective.
+    publication: The requested publication.
+    certificate: The value and its bound.
+    cost: Δ², relative to cell budgets if there are any.
+    max_cost: Δ².
+    error: The total of all variances, for a hybrid objective.
     """
     objective, budgets = publication.objective, publication.cell_budgets
     value = Value("objective_value", certificate.value, ValueKind.OPTIMUM)
@@ -93,7 +98,10 @@ def proof(
 
 
 def unbiased(minimum: float, rho: float, *, hybrid: bool) -> Section:
-    """Return the section on the least ρ of any unbiased mechanism. rho: The ρ of the plan."""
+    """Return the section on the least ρ of any unbiased mechanism.
+
+    rho: The ρ of the plan.
+    """
     values = (
         Value("least", minimum, ValueKind.COST),
         Value("more", rho / minimum - 1 if minimum else None, ValueKind.SHARE),

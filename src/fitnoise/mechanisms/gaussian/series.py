@@ -189,8 +189,9 @@ class PartialSeries(SectorMechanism):
 def past(full_part: TablePart, publication: Publication, periods: int) -> TablePart:
     """Return the tables of a series after the given number of periods.
 
-    full_part: The tables of all periods. publication: The publication, cut to these periods (:func:`cut`). periods: The
-    number of periods.
+    full_part: The tables of all periods.
+    publication: The publication, cut to these periods (:func:`cut`).
+    periods: The number of periods.
     """
     structure = GAUSSIAN.cell_structure(publication)
     period_of_cell = _period_of_cells(full_part.strategy.structure, str(publication.series))

@@ -364,9 +364,10 @@ class _MarginProblem:
     ) -> None:
         """Pose the problem of the tables in `d`.
 
-        omega: The weights of a total error; None for the worst ratio. before: A similar problem with its results, as a
-        start. clock: The clock that ends the search. `report_progress`: A callback for the best result so far, as a
-        share of the squared cost of noise on every cell.
+        omega: The weights of a total error; None for the worst ratio.
+        before: A similar problem with its results, as a start.
+        clock: The clock that ends the search.
+        `report_progress`: A callback for the best result so far, as a share of the squared cost of noise on every cell.
         """
         self.d, self.omega, self.before, self._report = d, omega, before, report_progress
         self.clock = clock or p_identity.TimeLimit(None)
@@ -657,7 +658,9 @@ def _bits(structure: CellStructure, records: int, epsilon: float | None) -> int:
     """Return the bits of the integers: with amounts, additional bits for the products of K_s in their queries.
 
     The noise has a largest scale, which limits the bits: the unit's shift of the answers over ε is the scale.
-    records: Number of records of a unit. epsilon: The ε of that unit, if known.
+
+    records: Number of records of a unit.
+    epsilon: The ε of that unit, if known.
     """
     if not structure.steps:
         return BITS

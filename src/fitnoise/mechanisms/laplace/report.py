@@ -29,7 +29,10 @@ def proof(certificate: Certificate, *, are_separated: bool) -> Section:
 
 
 def unbiased(minimum: float, epsilon: float) -> Section:
-    """Return the section on the least ε of any unbiased pure mechanism. epsilon: The ε of the plan."""
+    """Return the section on the least ε of any unbiased pure mechanism.
+
+    epsilon: The ε of the plan.
+    """
     least = Value("least", minimum, ValueKind.COST)
     times = Value("times", epsilon / minimum, ValueKind.FACTOR)
     bound = Message("report.unbiased.pure", (least, times))

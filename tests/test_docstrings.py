@@ -1,0 +1,83 @@
+"""Docstrings name the parameters and fields that the code has."""
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import fitnoise
+
+PACKAGE = Path(fitnoise.__file__).parent
+ENTRY = re.compile(r"^(?: {4})?`?([a-z_]\w*`?(?:, `?[a-z_]\w*`?)*): (?=[^a-z`])", re.MULTILINE)
+INSIDE = re.compile(r"[.;)] ([a-z_]\w*): [A-Z]")
+SECTION = re.compile(r"^(?:Raises|Returns|Source|\*\*Guarantees\*\*).*?(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
+
+
+def parameters(function):
+    """Return the names of the parameters of a function."""
+    signature = function.args
+    nodes = [*signature.posonlyargs, *signature.args, *signature.kwonlyargs, signature.vararg, signature.kwarg]
+    return {x.arg for x in nodes if x is not None}
+
+
+def names_of(node):
+    """Return the names that a docstring may explain: parameters of a function; fields and attributes of a class."""
+    if isinstance(node, ast.FunctionDef):
+        return parameters(node)
+    out = set()
+    for part in node.body:
+        if isinstance(part, ast.FunctionDef):
+            out |= {part.name} | (parameters(part) if part.name in {"__init__", "__new__"} else set())
+            out |= {x.attr for x in ast.walk(part) if isinstance(x, ast.Attribute)}
+        else:
+            out |= {x.id for x in ast.walk(part) if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Store)}
+    return out
+
+
+def entries(document):
+    """Return the names that a docstring explains, and those that it explains inside a paragraph."""
+    text = SECTION.sub("", document)
+    at_start = {name.strip("`") for group in ENTRY.findall(text) for name in group.split(", ")}
+    return at_start, set(INSIDE.findall(text))
+
+
+def faults(code):
+    """Return the names of code whose docstring explains a name that is not there, or two names in one paragraph."""
+    out = []
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and (document := ast.get_docstring(node)):
+            names, (explained, inside) = names_of(node), entries(document)
+            upper = {name for name in explained if name.isupper()}
+            out += [(node.name, name) for name in sorted(explained - names - upper)]
+            out += [(node.name, name) for name in sorted(inside & names)]
+    return out
+
+
+def test_docstrings_explain_names_that_exist_one_a_line():
+    wrong = [
+        (str(path.relative_to(PACKAGE)), *fault)
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for fault in faults(path.read_text("utf-8"))
+    ]
+    assert wrong == []
+
+
+def test_renamed_and_joined_entries_are_found():
+    code = inspect.cleandoc('''
+        def f(index, size):
+            """Return a number.
+
+            Args:
+                place: The index.
+            """
+
+        class A:
+            """A pair.
+
+            one: The first. two: The second.
+            """
+
+            one: int
+            two: int
+    ''')
+    assert faults(code) == [("f", "place"), ("A", "two")]
