@@ -249,21 +249,6 @@ def test_nobody_changes_what_others_in_the_process_see():
     assert changes == set(ALLOWED)
 
 
-def test_docstring_of_a_class_describes_only_what_the_class_has():
-    """An entry `name: text` is of a field, an argument or a property: after a renaming it would describe nothing."""
-    wrong = []
-    for name, path in FILES.items():
-        for node in nodes(path):
-            if isinstance(node, ast.ClassDef) and (text := ast.get_docstring(node)):
-                names = {x.attr for x in ast.walk(node) if isinstance(x, ast.Attribute)}
-                names |= {x.arg for x in ast.walk(node) if isinstance(x, ast.arg)}
-                names |= {ast.unparse(x.target) for x in node.body if isinstance(x, ast.AnnAssign)}
-                names |= {x.name for x in node.body if isinstance(x, ast.FunctionDef)}
-                entries = re.findall(r"^ *`?([a-z_]\w*(?:, [a-z_]\w*)*)`?: ", text, re.MULTILINE)
-                wrong += [f"{name}.{node.name}: {x}" for entry in entries for x in entry.split(", ") if x not in names]
-    assert wrong == []
-
-
 def test_the_files_that_are_traced_exist():
     """A name of before would leave branches of the kernel untraced."""
     assert {path.stem for path in Path(__file__).parent.glob("test_*.py")} >= KERNEL

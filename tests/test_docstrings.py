@@ -8,7 +8,7 @@ from pathlib import Path
 import fitnoise
 
 PACKAGE = Path(fitnoise.__file__).parent
-ENTRY = re.compile(r"^(?: {4})?`?([a-z_]\w*`?(?:, `?[a-z_]\w*`?)*): (?=[^a-z`])", re.MULTILINE)
+ENTRY = re.compile(r"^(?: {4})?`?([a-z_]\w*`?(?:, `?[a-z_]\w*`?)*): (.)", re.MULTILINE)
 INSIDE = re.compile(r"[.;)] ([a-z_]\w*): [A-Z]")
 SECTION = re.compile(r"^(?:Raises|Returns|Source|\*\*Guarantees\*\*).*?(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
 
@@ -34,10 +34,14 @@ def names_of(node):
     return out
 
 
-def entries(document):
-    """Return the names that a docstring explains, and those that it explains inside a paragraph."""
+def entries(document, *, is_class):
+    """Return the names that a docstring explains, and those that it explains inside a paragraph.
+
+    In functions the text of an entry starts with a capital letter or a sign; a line of prose may have a word and a colon.
+    """
     text = SECTION.sub("", document)
-    at_start = {name.strip("`") for group in ENTRY.findall(text) for name in group.split(", ")}
+    groups = [names for names, letter in ENTRY.findall(text) if is_class or not re.match("[a-z`]", letter)]
+    at_start = {name.strip("`") for names in groups for name in names.split(", ")}
     return at_start, set(INSIDE.findall(text))
 
 
@@ -46,7 +50,8 @@ def faults(code):
     out = []
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and (document := ast.get_docstring(node)):
-            names, (explained, inside) = names_of(node), entries(document)
+            names = names_of(node)
+            explained, inside = entries(document, is_class=isinstance(node, ast.ClassDef))
             upper = {name for name in explained if name.isupper()}
             out += [(node.name, name) for name in sorted(explained - names - upper)]
             out += [(node.name, name) for name in sorted(inside & names)]

@@ -13,7 +13,8 @@ def check_document(document, read, write, *, covered=(), is_sole=False):
     One leaf of every kind, without regard to its place in lists, is altered in several ways. So nothing in a document
     is ignored or mistaken for something else, and damage raises an error of fitnoise.
 
-    covered: Leaves that other checks cover. is_sole: True if only this document is correct in its place.
+    covered: Leaves that other checks cover.
+    is_sole: True if only this document is correct in its place.
     """
     value = copy.deepcopy(document)
     assert same_json(write(read(value)), document)

@@ -2,7 +2,7 @@
 
 An operator is a real m × n matrix known by its structure: `shape`, `mv` (apply to a vector) and `T` (its adjoint). All
 other quantities (`dense`, `gram`, `column_norms`, …) are rules in :mod:`fitnoise.algebra.rules`. Classes here are final
-and frozen. They hold integers if the queries are counts. A new class costs three lines in the examples of the tests.
+and frozen. They hold integers if the queries are counts. A new class needs three lines in `tests/zoo/operators.py`.
 """
 
 from __future__ import annotations

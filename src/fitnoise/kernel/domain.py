@@ -98,7 +98,7 @@ class Attribute(abc.ABC):
     other values that are not declared.
 
     A new kind is a subclass with one of the four codings, a model of its document in `request.attributes`, and a line
-    of `tests/zoo.py`. Counting, planning and releasing need nothing else.
+    of `tests/zoo/attributes.py`. Counting, planning and releasing need nothing else.
     """
 
     kind: ClassVar[str]

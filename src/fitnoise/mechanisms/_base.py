@@ -56,7 +56,7 @@ class SearchOptions:
 class PlanPart(abc.ABC):
     """The answer to one request of a publication: a design and its properties that need no data.
 
-    **Guarantees** (`check_mechanism` tests them for every mechanism)
+    **Guarantees** (`tests/laws/plans.py` checks them for every mechanism)
         * No attribute depends on data.
         * `read(document())` of its mechanism returns an equal part.
     """
@@ -78,7 +78,10 @@ class PlanPart(abc.ABC):
 
     @abc.abstractmethod
     def limits(self, index: int) -> tuple[CostLimit, ...]:
-        """Return the limits on the privacy cost of this part alone. index: The index of its design in the order."""
+        """Return the limits on the privacy cost of this part alone.
+
+        index: The index of its design in the order.
+        """
 
 
 class Estimation(Protocol):

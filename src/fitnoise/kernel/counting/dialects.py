@@ -87,7 +87,8 @@ They were measured on PostgreSQL, whose groups above some hundred thousand go to
 class Dialect:
     """The form in which one engine states each expression that every engine can compute.
 
-    name: The name in SQLAlchemy; also: the names that further packages have for it.
+    name: The name in SQLAlchemy.
+    also: the names that further packages have for it.
     label: The name in messages.
     marks: The marks around names; the second is doubled inside.
 
@@ -461,7 +462,9 @@ _MONTH_SHIFTS = (0, 3, 2, 5, 0, 3, 5, 1, 4, 6, 2, 4)
 def interval_sql(coding: Interval, x: str, constant: Callable[[float], str], *, is_integer: bool = False) -> str:
     """Return SQL that is true for a number in an interval: false or unknown for NULL, NaN and infinities.
 
-    The engine may order NaN anywhere. is_integer: True if, of these, only NULL is possible.
+    The engine may order NaN anywhere.
+
+    is_integer: True if, of these, only NULL is possible.
     """
     lower = [(">=", coding.low)] if math.isfinite(coding.low) else [] if is_integer else [(">=", -MAX_FINITE_FLOAT)]
     upper = [("<", coding.high)] if math.isfinite(coding.high) else [] if is_integer else [("<=", MAX_FINITE_FLOAT)]

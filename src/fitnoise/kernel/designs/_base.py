@@ -3,7 +3,7 @@
 A design is a set of integers, and the noise added to their answers. The kernel computes the price of a design, its
 margins, its exact answers and its draws from these integers. No result of an optimiser enters.
 
-**Trust.** A price below the true one breaks the privacy promise. `tests/laws.py` checks the guarantees of each design.
+**Trust.** A price below the true one breaks the privacy promise. `tests/laws/designs.py` checks all guarantees.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ def unknown_result(outcome: str) -> WorkloadError:
 class Design(abc.ABC):
     """Integers to measure, and the noise added to their answers.
 
-    **Guarantees**, which `tests/laws.py` checks for every design
+    **Guarantees**, which `tests/laws/designs.py` checks for every design
         * For data that are neighbours under an adjacency, the exact answers differ by at most the price that `loss`
           states. The unit is the noise that `draw` adds.
         * Nothing else in the result of `draw` depends on the data, nor does the width of integers.

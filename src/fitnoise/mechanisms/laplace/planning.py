@@ -547,7 +547,10 @@ class _MarginProblem:
         return tuple(rows)
 
     def _plan_cells(self, posed: Queries, *, is_partial: bool = False) -> p_identity.PIdentity:
-        """Return cells and sums for the worst ratio, or the total. is_partial: True if these are not all queries."""
+        """Return cells and sums for the worst ratio, or the total.
+
+        is_partial: True if these are not all queries.
+        """
         solve = p_identity.minimise_worst if self.omega is None else p_identity.minimise_total
         report, starts = self._report, KIND_STARTS if self.mixes else None
         progress: p_identity.Progress | None = None
