@@ -37,7 +37,7 @@ def names_of(node):
 def entries(document, *, is_class):
     """Return the names that a docstring explains, and those that it explains inside a paragraph.
 
-    In functions the text of an entry starts with a capital letter or a sign; a line of prose may have a word and a colon.
+    In functions the text of an entry starts with a capital letter or a sign: prose may have a word and a colon, too.
     """
     text = SECTION.sub("", document)
     groups = [names for names, letter in ENTRY.findall(text) if is_class or not re.match("[a-z`]", letter)]

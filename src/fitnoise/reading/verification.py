@@ -279,7 +279,8 @@ class _Checklist:
     def add(self, claim: str, test: Callable[[], Message | None], good: Callable[[], Message]) -> bool:
         """Record a claim and return its result.
 
-        claim: The id of the claim. test: Returns None if the claim holds, or the fault; its errors count as failures.
+        claim: The id of the claim.
+        test: Returns None if the claim holds, or the fault; its errors count as failures.
         good: Returns the finding of a claim that holds.
         """
         try:
