@@ -794,7 +794,7 @@ def test_from_a_specification_on_the_command_line(tmp_path, monkeypatch, capsys,
     main(["plan", "spec.toml", "-o", "plan.json"])
     output = capsys.readouterr().out
     assert "in product form" in output
-    assert "no mechanism of its kind can be cheaper by more than" in output
+    assert "no mechanism of its kind costs less by more than" in output
     assert "every record counts as the costliest one" in output
     main(["release", "plan.json", "people.csv", "--ledger", "budget.db", "-o", "out"])
     main(["verify", "out"])

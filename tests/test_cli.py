@@ -203,7 +203,7 @@ def test_a_budget_and_a_matrix_are_reported(run, here):
         matrix.format('[domain.x]\ntype = "categorical"\ncodes = [0, 1]\n'), encoding="utf-8"
     )
     _, out, _ = run("plan", "spec.toml")
-    assert "targets    relative: the budget buys " in out
+    assert "targets    relative: the budget allows " in out
     _, out, _ = run("plan", "spec.toml", "--json")
     document = json.loads(out)
     assert document["rho"] <= 0.02
@@ -332,7 +332,7 @@ def test_a_refined_plan_has_a_low_cost_for_every_record(run, here):
     assert code == 0
     assert "profile    rho from 0.1" in out
     assert "by the cell of a record; 2 of 3 cells cost less than the costliest" in out
-    assert "unused     2 of 3 values of x have paid but unused privacy" in out
+    assert "unused     2 of 3 values of x have charged but unused privacy" in out
     assert "with margins of ±2.191 people or more\n           these are [1, 2] (fitnoise plan-free)" in out
     plan = fn.Plan.from_json((here / "plan.json").read_text(encoding="utf-8"))
     assert plan.profile == pytest.approx([1, 0.5, 0.2], rel=1e-5)
@@ -1118,7 +1118,7 @@ def test_a_narrow_terminal_shows_everything(here):
     screen = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text).replace("\r", "")
     assert re.search(r"^table +numbers +target .*share of price$", screen, re.MULTILINE)
     assert re.search(r"^area by age cumulative +8 +±8 to 9 .*%$", screen, re.MULTILINE)
-    assert re.search(r"^proof      cost .* cheaper by more than \S+$", screen, re.MULTILINE)
+    assert re.search(r"^proof      cost .* costs less by more than \S+$", screen, re.MULTILINE)
 
 
 def test_colour_forced_on_never_reaches_stdout(here):
@@ -1762,7 +1762,7 @@ def test_the_complete_pure_path_for_people(run, here, promised):
     [
         (
             'privacy = "pure"\nbudget = { epsilon = "1/3" }',
-            ["targets    relative: the budget buys ", "epsilon = 0.3333333, pure"],
+            ["targets    relative: the budget allows ", "epsilon = 0.3333333, pure"],
         ),
         (
             'privacy = "pure"\nobjective = { goal = "total-error" }',

@@ -1096,7 +1096,7 @@ def test_the_command_line_plans_compares_releases_and_verifies(tmp_path, rng, ca
     out = capsys.readouterr().out
     assert "question" in out
     assert "tight constraints" in out
-    assert "2 finite answers take epsilon = 3 of it, pure" in out
+    assert "2 finite answers take epsilon = 3 of this cost, pure" in out
     main(["plan", "spec.toml", "--json"])
     output = json.loads(capsys.readouterr().out)
     assert [x["name"] for x in output["finite"]] == ["kids", "two"]

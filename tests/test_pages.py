@@ -275,7 +275,7 @@ def test_a_report_is_a_page_in_every_language():
     values = (Value("count", 1, ValueKind.COUNT), Value("size", 1234, ValueKind.COUNT), Value("attribute", "<b>"))
     message = Message("report.unused.value", values)
     made = Report("", (Section(Message("report.section.values"), (message,)),))
-    assert "<dt>values</dt><dd><p>1 of 1,234 values of &lt;b&gt; has paid but unused" in fragments.report(made)
+    assert "<dt>values</dt><dd><p>1 of 1,234 values of &lt;b&gt; has charged but unused" in fragments.report(made)
     assert "<dt>Werte</dt><dd><p>für 1 von 1\u202f234 Werten von &lt;b&gt; ist" in fragments.report(made, "de")
 
 
@@ -329,10 +329,17 @@ def test_notes_say_how_values_are_read_in_german():
 
 def test_a_pattern_of_records_is_translated_into_every_language():
     unit = fn.PrivacyUnit("person", 3, once_per=["a", "b"], per_value={"c": 2}, separation={"d": 4}, fixed=["e", "f"])
-    english = 'once per "a" and "b", 2 for each "c", separated by 4 in "d", equal in "e" and "f"'
-    assert fragments.pattern(translator("en"), unit.pattern) == english
-    german = "einmal je „a“ und „b“, 2 je „c“, um 4 auseinander in „d“, gleich in „e“ und „f“"
-    assert fragments.pattern(translator("de"), unit.pattern) == german
+    assert fragments.rules(translator("en"), unit) == (
+        "at most one record of each person in each cell of a, b; at most 2 records of each person for each value of c; "
+        "records of one person are at least 4 steps from each other in d; all records of one person agree in e, f"
+    )
+    assert fragments.rules(translator("de"), unit) == (
+        "höchstens ein Fall jeder Einheit („person“) in jeder Zelle von a, b; "
+        "höchstens 2 Fälle jeder Einheit („person“) je Wert von c; "
+        "Fälle einer Einheit („person“) liegen in d mindestens 4 auseinander; "
+        "alle Fälle einer Einheit („person“) stimmen überein in e, f"
+    )
+    assert fragments.rules(translator("de"), fn.PrivacyUnit("person")) == ""
 
 
 @pytest.mark.parametrize(

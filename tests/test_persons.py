@@ -931,7 +931,7 @@ def test_a_pattern_goes_from_a_specification_to_a_release_that_verifies(tmp_path
     limits = [
         "at most 12 records of each person",
         "at most 2 records of each person for each value of clinic",
-        "records of one person are at least 3 apart in month",
+        "records of one person are at least 3 steps from each other in month",
         "all records of one person agree in sex",
     ]
     assert in_words(stated_records)[:5] == [*limits, ENFORCED]

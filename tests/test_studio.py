@@ -403,7 +403,7 @@ def test_a_proof_shows_what_is_free_next_to_it(client):
     client.certified()
     told = " ".join(Page(client.page("/prove")).texts)
     assert "Further queries at no cost" in told
-    assert "3 of 4 values of age have paid but unused privacy" in told
+    assert "3 of 4 values of age have charged but unused privacy" in told
 
 
 def test_a_plan_of_an_earlier_server_is_verified_again(tmp_path, monkeypatch):

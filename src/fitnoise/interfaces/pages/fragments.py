@@ -9,9 +9,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache, partial, reduce
+from functools import cache, partial
 from importlib import resources
 from itertools import groupby
 from math import ceil, floor
@@ -21,11 +21,11 @@ from fitnoise.errors import ReleaseError
 from fitnoise.interfaces.pages.charts import Lines, Strips, chart
 from fitnoise.interfaces.render import readable
 from fitnoise.interfaces.reports.plans import table_label, warned
-from fitnoise.kernel.units import Pattern, PrivacyUnit
+from fitnoise.kernel.units import PrivacyUnit
 from fitnoise.messages import Message, Translator, ValueKind, translator
 from fitnoise.planning.ranges import summarised_tables
 from fitnoise.reading.bands import Band, Bands
-from fitnoise.reading.description import condition_message, left_out
+from fitnoise.reading.description import condition_message, describe_pattern, left_out, merged_records
 from fitnoise.reading.layouts import Heading, Label, Tabled, TableLayout, publication_of, releases
 from fitnoise.reading.refusals import missing_package
 from fitnoise.reporting import Report, distinct_heading
@@ -125,8 +125,7 @@ def environment(language: str, also: str = "") -> Environment:
         "references": references,
         "warnings": warned,
         "distinct_heading": distinct_heading,
-        "pattern": partial(pattern, told),
-        "merged": partial(merged, told),
+        "rules": partial(rules, told),
         "MARKS": MARKS,
         "BANDS": BANDS,
         "style": style(),
@@ -201,34 +200,9 @@ def meaning(language: Translator, heading: Heading) -> str:
     raise _unknown_view(heading)
 
 
-def join(language: Translator, joiner: str, texts: Iterable[str]) -> str:
-    """Return a list of texts; the joiner is the id of a text with `first` and `last`."""
-    return reduce(lambda first, last: language.translate(joiner, first=first, last=last), texts)
-
-
-def quoted(language: Translator, names: Iterable[str]) -> str:
-    """Return a list of names in quotes."""
-    return join(language, "page.list.and", (language.translate("page.list.quoted", name=x) for x in names))
-
-
-def pattern(language: Translator, unit_pattern: Pattern) -> str:
-    """Return the pattern of the records of one unit; empty if none is known."""
-    once, fixed = unit_pattern.once_per, unit_pattern.fixed
-    texts = [language.translate("page.pattern.once", names=quoted(language, once))] if once else []
-    for text_id, counts in (
-        ("page.pattern.each", unit_pattern.per_value),
-        ("page.pattern.apart", unit_pattern.separation),
-    ):
-        texts += [
-            language.translate(text_id, n=language.number(n), names=quoted(language, [name])) for name, n in counts
-        ]
-    texts += [language.translate("page.pattern.fixed", names=quoted(language, fixed))] if fixed else []
-    return ", ".join(texts)
-
-
-def merged(language: Translator, unit: PrivacyUnit) -> str:
-    """Return the rule by which records of one unit are merged, if amounts are added up."""
-    return language.translate("page.universe.merged", unit=unit.name, names=quoted(language, unit.sum_within_unit))
+def rules(language: Translator, unit: PrivacyUnit) -> str:
+    """Return the pattern of the records of one unit and the rule that merges them; empty if there are none."""
+    return _list(language, (*describe_pattern(unit), *merged_records(unit)))
 
 
 def fragment(name: str, language: str = "en", **context: Any) -> Markup:
@@ -370,10 +344,8 @@ def _universe(workload: Workload, name: str, plan: Plan, language: Translator) -
         yield language.translate("page.universe.shares", unit=unit.name)
     elif unit.bound is not None:
         yield language.translate("page.universe.bound", unit=unit.name, n=language.number(unit.max_records))
-        if unit.pattern:
-            yield language.translate("page.universe.pattern", unit=unit.name, pattern=pattern(language, unit.pattern))
-        if unit.sum_within_unit:
-            yield merged(language, unit)
+        if text := rules(language, unit):
+            yield language.translate("page.universe.rules", unit=unit.name, rules=text)
     if dropped:
         yield language.translate("page.universe.dropped", names=", ".join(dropped))
     for values in left:
@@ -389,7 +361,7 @@ def uncounted_by_table(plan: Plan, language: Translator) -> list[tuple[str, str]
     return [(language.heading(name), "; ".join(listed(x, language) for x in left)) for name, left in found if left]
 
 
-def _list(language: Translator, messages: Sequence[Message]) -> str:
+def _list(language: Translator, messages: Iterable[Message]) -> str:
     """Return messages in a language, separated by semicolons."""
     return "; ".join(map(language.write, messages))
 
