@@ -46,6 +46,13 @@ class Loose:
     x: int = 1
 
 
+class Undecorated:
+    """A class of the kernel that is no dataclass."""
+
+    def __init__(self):
+        self.x = 1
+
+
 def copied(x):
     """Return a deep copy, and one that went through pickle."""
     return copy.deepcopy(x), pickle.loads(pickle.dumps(x))  # noqa: S301 - just written
@@ -106,11 +113,12 @@ def test_what_can_change_or_is_a_strangers_is_named(name):
     assert changeable(value) == kind
 
 
-def test_a_class_of_the_kernel_that_is_not_frozen_is_named(monkeypatch):
-    monkeypatch.setattr("fitnoise.kernel.immutable.Loose", Loose, raising=False)
-    monkeypatch.setattr(Loose, "__module__", "fitnoise.kernel.immutable")
-    assert is_of_kernel(Loose)
-    assert changeable((Loose(),)) == "Loose"
+@pytest.mark.parametrize("kind", [Loose, Undecorated])
+def test_a_class_of_the_kernel_that_is_not_frozen_is_named(kind, monkeypatch):
+    monkeypatch.setattr(f"fitnoise.kernel.immutable.{kind.__name__}", kind, raising=False)
+    monkeypatch.setattr(kind, "__module__", "fitnoise.kernel.immutable")
+    assert is_of_kernel(kind)
+    assert changeable((kind(),)) == kind.__name__
 
 
 @pytest.mark.parametrize("name", ["Stranger", "FixedMapping"])

@@ -70,14 +70,13 @@ def is_of_kernel(kind: type) -> bool:
 def changeable(value: Any) -> str | None:
     """Return the name of the first type inside a value that can change or is foreign to the kernel, or `None`.
 
-    The walk accepts plain values, tuples, fixed mappings, arrays that cannot be written to, and the kernel's frozen
-    dataclasses and enumerations. Everything inside them must be accepted too. An array of objects holds whole numbers
-    of Python only.
+    The walk accepts plain values (`VALUE_TYPES`), tuples, a :class:`FixedMapping`, arrays that cannot be written to,
+    and the kernel's frozen dataclasses and enumerations. Everything inside them must be accepted too. The objects in an
+    array must be whole numbers of Python.
 
     **Guarantees**
         * The walk refuses a subclass of an accepted type, unless the kernel defines the subclass.
-        * The walk looks at the fields that an object was made of, and not at values that were computed from it and
-          cached.
+        * The walk looks at the fields of an object, and not at the values of its cached properties.
     """
     waiting, seen = [value], {id(value)}
     while waiting:
@@ -87,7 +86,7 @@ def changeable(value: Any) -> str | None:
             if item.flags.writeable or not (item.dtype.kind in "biuf" or {int} >= set(map(type, item.flat))):
                 return "ndarray"
         elif kind is tuple or is_of_kernel(kind):
-            if is_dataclass(kind) and not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+            if not (issubclass(kind, (tuple, Enum, FixedMapping)) or _is_frozen(kind)):
                 return kind.__name__
             inner = [x for x in _parts(item) if id(x) not in seen]
             seen.update(map(id, inner))
@@ -95,6 +94,10 @@ def changeable(value: Any) -> str | None:
         elif kind not in VALUE_TYPES:
             return kind.__name__
     return None
+
+
+def _is_frozen(kind: type) -> bool:
+    return is_dataclass(kind) and bool(kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
 
 
 def _parts(item: Any) -> Iterator[Any]:
