@@ -4,27 +4,30 @@
 charge. It uses the stored answers, or new ones if none were stored.
 
     LEDGER.answers/: a folder next to the ledger, for its owner alone; gone when nothing is stored.
-        SALT-RANDOM.unfinished: room for the answers, made before the charge and locked by its process.
-        DIGEST.answers: the answers to the charge with this digest, as JSON, filled up with blanks.
+        SALT-RANDOM.unfinished: room for the answers, made before the charge and locked by its process. SALT is the
+            salt of the charge.
+        DIGEST.answers: the answers, as JSON, filled up with blanks. DIGEST is the digest of the charge.
 
 **Order.** Make room, charge, draw, and write the answers into the room. Then, in one transaction of the ledger, give
 the file its name and write the entry of the answers (:meth:`fitnoise.kernel.ledger.Ledger.answer`). A file is believed
-only if its digest is that of the entry. A file without an entry is of a killed process: no release has used it, and the
-next draw replaces it.
+only if the digest of its answers is the digest in this entry. A file without an entry is of a killed process: no
+release has used it, and the next draw replaces it.
 
-**Statement.** For each charge one output of the mechanism is published at most, and the failure of an earlier draw does
-not depend on that draw.
+**Statement.** For each charge one output of the mechanism is published at most. If earlier draws for the charge failed,
+their failure did not depend on the drawn numbers.
 
-**Proof.** The ledger takes one entry of answers for each charge, and :func:`measure` returns answers only after their
-own entry. Between the draw and the entry a process writes a file, syncs it and renames it. The length of the file is
-fixed before the draw, and its room is written before the charge. So a full disk, an error of the disk or a signal
-strikes independently of the drawn numbers. Given that a draw is published, its law is that of the mechanism.
+**Proof.** The ledger takes one entry of answers for each charge, and :func:`fitnoise.kernel.measure.measure` returns
+answers only after their own entry. Between the draw and the entry a process writes a file, syncs it and renames it.
+The length of the file is fixed before the draw, and its room is written before the charge. So a full disk, an error of
+the disk or a signal strikes independently of the drawn numbers. Given that a draw is published, its law is that of the
+mechanism.
 
 **Limits.** A file system that compresses files needs more room for answers with more digits. On such a file system, a
 disk that is nearly full may refuse some draws and not others: keep ledgers on another.
 
-Answers may be longer than their room only where they have more than 64 bits. They are then more than 10^60 times as
-large as the exact ones. With exact discrete noise that does not happen.
+Answers of 64-bit integers always fit their room. Wider integers have room for 60 digits more than the largest exact
+answer has. So they exceed it only if the noise is more than 10^60 times as large as that answer. With exact discrete
+noise that does not happen.
 """
 
 from __future__ import annotations

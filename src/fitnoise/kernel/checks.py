@@ -33,7 +33,7 @@ def is_real(x: object) -> TypeGuard[int | float | np.integer | np.floating]:
 def is_name(x: object) -> TypeGuard[str]:
     """Return True if it is a printable text in composed Unicode (NFC), not empty, without spaces around it.
 
-    A name under which numbers are summed has one spelling.
+    Costs are summed by name. So two spellings that look the same must not be two names.
     """
     return isinstance(x, str) and x.isprintable() and x == x.strip() != "" and unicodedata.is_normalized("NFC", x)
 

@@ -17,9 +17,9 @@ rules below are its constitution: no version may ever change them.
    releases that those plans name. Each record has the same cell in all of them. Nothing checks this promise; the ledger
    keeps it. Without it, ρ adds.
 
-8. **A pure promise stays pure.** A charge may state its ε. The square of ε is at least twice its ρ, which is the cost
-   of its numbers one by one. Under a cap on ε only such charges fit, and their ε add up to at most the cap. A charge
-   with a δ counts there as infinite.
+8. **A pure promise stays pure.** A charge may state its ε. Its ρ is the cost of its numbers one by one, and at most
+   ε²/2, rounded up to a multiple of 2⁻⁶⁴. Under a cap on ε only such charges fit, and their ε add up to at most the
+   cap. A charge with a δ counts there as infinite.
 
 9. **All accounts of a name are charged for every release.** The accounts of one name, for several units and relations,
    are about the same people. A charge to one is a charge to all. The cost for each is the stated exact cost of its
@@ -162,7 +162,7 @@ class Price:
     Args:
         rho: ρ, a multiple of 2⁻⁶⁴.
         profile: The ρ by cell, if it is known; its largest value is ρ.
-        epsilon: The ε of a pure release: ρ is at most half its square, rounded up.
+        epsilon: The ε of a pure release: ρ is at most ε²/2, rounded up to a multiple of 2⁻⁶⁴.
         mu_squared: μ², a multiple of 2⁻⁶⁴; `None` if it is not known.
         mu_rate: An upper bound on the ratio of μ² to ρ in every cell; given if and only if μ² is.
 
@@ -197,7 +197,7 @@ class Price:
             raise LedgerError(
                 "price-epsilon-too-small",
                 "The ε of a price is too small for its ρ.",
-                "The square of ε is at least twice the ρ, after rounding up.",
+                "ρ is at most ε²/2, rounded up to a multiple of 2⁻⁶⁴.",
                 "Give the ε and the ρ of one release.",
                 "Nothing was charged and nothing was changed.",
             )
@@ -536,21 +536,25 @@ class Quote:
     Args:
         account: The protected population and unit.
         rho: The cost of the charge on its own, rounded up to a multiple of 2⁻⁶⁴; `None` where nothing bounds it.
-        spent: The ρ of the charges so far to all accounts of the name, those on the same records jointly. It is `None`
-            where nothing bounds the cost of one of them for this unit.
-        cap: The cap in force, the last one set; `None` without a cap.
-        remaining: max(cap − spent, 0), exactly, and 0 where spent has no bound; `None` without a cap. The largest
-            fitting charge that names no other plans is ``remaining`` rounded *down* to a multiple of 2⁻⁶⁴. Under a cap
-            on ε, half the square of the remaining ε; under a cap on μ², half the remaining μ².
-        fits: True if there is no cap, or spent + increase ≤ cap. `epsilon_cap` and `mu_squared_cap` state the rule for
-            a cap on ε or μ².
+        spent: The ρ of all charges so far to the accounts of this name (`account.source`), for this unit. The cost of
+            charges on the same records is their joint cost. `None` where nothing bounds the cost of one of them.
+        cap: The cap in force, the last one set, as ρ; `None` without a cap. A cap on ε is here ε²/2, and a cap on μ² is
+            μ²/2.
+        remaining: The amount that is left under the cap, as ρ; `None` without a cap, and 0 where the spent amount has
+            no bound. Under a cap on ρ it is max(cap − spent, 0), exactly. The largest fitting charge that names no
+            other plans is then ``remaining`` rounded *down* to a multiple of 2⁻⁶⁴. Under a cap on ε it is half the
+            square of the remaining ε, and under a cap on μ² half the remaining μ².
+        fits: True if there is no cap. Under a cap on ρ, True if spent + increase ≤ cap. `epsilon_cap` and
+            `mu_squared_cap` state the rule for a cap on ε or μ².
         increase: The growth of spent: ρ for a charge that names no other plans. It is often less for a charge on the
             records of other plans, even 0 or negative. `None` where nothing bounds it.
         epsilon_spent: Σ ε of the charges so far, where every one of them is pure; `None` where one is not.
         epsilon_cap: The cap in force, if it limits ε: then fits ⟺ all charges are pure and Σ ε ≤ cap.
-        mu_squared_spent: μ² of the charges so far, those on the same records jointly; `None` where one is not known.
+        mu_squared_spent: μ² of the charges so far, for charges on the same records their joint μ²; `None` where one is
+            not known.
         mu_squared_cap: The cap in force, if it limits μ²: then fits ⟺ μ² with the charge ≤ cap.
-        more: The number of equal charges that fit one after the other, each without other plans; `None` without a cap.
+        more: The number of charges like this one that still fit, this one included, each without other plans. 0 for a
+            charge of cost 0 or without a bound; `None` without a cap.
     """
 
     account: Account

@@ -214,7 +214,10 @@ class Loss:
         return Profile.from_rho(self.axes, self._rho_by_cell)
 
     def group_loss(self, times: int) -> Loss:
-        """Return a bound on the cost of k = `times` changes of the unit: k²ρ and kε (:meth:`Adjacency.changes`)."""
+        """Return a bound on the cost of k = `times` changes of the unit: k²ρ and kε.
+
+        For the number of changes see :meth:`fitnoise.kernel.units.Adjacency.changes`.
+        """
         pure = tuple(times * e for e in self.pure_epsilons)
         costs, implied = (times**2 * self.max_cell_rho,), (times**2 * max(self.implied_rho),)
         return Loss((), costs, implied, pure, by_cell=False, precision=self.precision)
@@ -334,7 +337,11 @@ class Loss:
 
     @property
     def mu(self) -> float:
-        """μ of the continuous Gaussian mechanism that the integers imitate, with the μ that pure answers imply."""
+        """μ, for continuous instead of discrete Gaussian noise: the smaller of two values.
+
+        One adds the squared `pure_mu` of each pure ε to Δ² of the Gaussian noise. The other adds π times the ρ of the
+        pure numbers in each cell, as each of these numbers has μ² ≤ π/2 ε².
+        """
         pairs = zip(self.costs, self.implied_rho, strict=True)
         by_number = privacy.mu(2 * max(c + privacy.HALF_PI * i for c, i in pairs))
         return min(by_number, math.hypot(privacy.mu(2 * self.max_cell_rho), *map(privacy.pure_mu, self.pure_epsilons)))

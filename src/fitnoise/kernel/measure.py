@@ -122,7 +122,7 @@ def measure(
 
     **Guarantees**
         * For neighbouring data, the exact answers of every design differ by at most its loss. The unit is the noise
-          that is added to them (:class:`Design`).
+          that is added to them (:class:`fitnoise.kernel.designs._base.Design`).
         * The charge is the sum of these losses, computed here from the integers that are used. This holds for the
           order's own unit and for every other unit that its account knows.
         * Every draw is independent of all others, and exact.
@@ -191,9 +191,9 @@ def sealed(
         PlanError: The order cannot be measured, as in :func:`measure`.
 
     **Guarantees**
-        * `measure` takes the file (:class:`SealedCounter`) for the same order, and for no other. Orders are the same if
-          plan, domain, conditions, bound, rule for values outside, and margins agree. It then charges and draws as it
-          does for the data.
+        * `measure` takes the file (:class:`fitnoise.kernel.counting.sealed.SealedCounter`) for the same order, and for
+          no other. Orders are the same if plan, domain, conditions, bound, rule for values outside, and margins agree.
+          It then charges and draws as it does for the data.
         * Without the private key, the file reveals nothing about the counts except what follows from the plan, such as
           its length.
     """

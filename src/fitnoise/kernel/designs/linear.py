@@ -40,7 +40,7 @@ class LinearDesign(Design):
     """Integer queries of counted tables, with independent noise on every answer.
 
     Attributes:
-        structure: The attributes.
+        structure: The attributes of the tables, split into those with interchangeable values and the others.
     """
 
     structure: CellStructure

@@ -157,7 +157,7 @@ class PureStrategy(LinearDesign):
     """Margins that are measured together, with pure ε.
 
     Attributes:
-        structure: The attributes.
+        structure: The attributes of the tables, split into those with interchangeable values and the others.
         measured: The measured margins, no set of attributes twice.
         scale: t > 0, a float (hence dyadic), the scale of every answer.
 

@@ -279,7 +279,7 @@ class Strategy(GaussianDesign):
     """All sectors that are measured together.
 
     Attributes:
-        structure: The attributes.
+        structure: The attributes of the tables, split into those with interchangeable values and the others.
         groups: The sectors by group, none twice.
 
     **Guarantees**
