@@ -732,6 +732,15 @@ def test_a_factor_may_not_distinguish_more_than_tables_do(always):
         replace(part, strategy=replace(part.strategy, factors=tuple(factors)))
 
 
+def test_a_part_of_a_publication_without_product_form_states_the_reason(plan):
+    """Detects a message that always names the targets."""
+    part = plan.table_part
+    hybrid = fn.Objective("hybrid", total_error_weight=0.1)
+    with refused("plan.product-form-not-possible") as caught:
+        replace(part, publication=replace(part.publication, objective=hybrid))
+    assert caught.value.needed == "Product form is not possible because the goal is a hybrid."
+
+
 def test_searches_improve_and_say_so(always):
     steps = []
     fn.plan(by_prefix(3, 4), progress=lambda step, gap: steps.append((step, gap)))

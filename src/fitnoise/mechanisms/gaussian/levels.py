@@ -486,7 +486,7 @@ class LevelMechanism(GaussianMechanism):
         return False
 
     def supports(self, request: Publication) -> bool:
-        """Return True for targets for levels of a tree."""
+        """Return True for a publication with Gaussian noise that `is_supported`."""
         return super().is_default_for(request) and is_supported(request)
 
     def check(self, part: TablePart) -> None:
@@ -494,8 +494,9 @@ class LevelMechanism(GaussianMechanism):
         if not is_supported(part.publication):
             raise PlanError(
                 "levels-without-tree",
-                "The plan is by levels, and its targets are not for levels of one hierarchy.",
-                "",
+                "The plan states that it is by levels, and its publication cannot be planned by levels.",
+                "It needs goal fit-for-use, no cell budgets, and one hierarchy whose places differ in their numbers of "
+                "places or in their targets.",
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was measured.",
             )

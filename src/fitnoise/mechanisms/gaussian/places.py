@@ -279,8 +279,9 @@ class PlaceMechanism(LevelMechanism):
         if not is_supported(part.publication) or not isinstance(part.strategy, TreeStrategy):
             raise PlanError(
                 "places-without-tree",
-                "The plan is by place, and its targets are not for levels of one hierarchy.",
-                "",
+                "The plan states that it is by place, and its publication or its strategy is not.",
+                "It needs a strategy by place, goal fit-for-use, no cell budgets, and one hierarchy whose places "
+                "differ in their numbers of places or in their targets.",
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was measured.",
             )

@@ -83,7 +83,7 @@ def obstacle(request: Publication) -> str | None:
         (bool(set(request.workload.domain.steps) & used_attributes(request.workload)), "amounts are requested"),
         (
             bool(varying) and request.objective.goal is not Goal.FIT_FOR_USE,
-            f"table {varying[0] if varying else None!r} has targets that vary by value, and their sum is requested",
+            f"table {varying[0] if varying else None!r} has targets that vary by value, and total error is minimised",
         ),
     )
     return next((why for there, why in reasons if there), None) or _too_large(request.workload)
@@ -547,7 +547,7 @@ class ProductMechanism(GaussianMechanism):
         return False
 
     def supports(self, request: Publication) -> bool:
-        """Return True for targets of one number for each table, or for the sum of all variances."""
+        """Return True for a publication with Gaussian noise that :func:`obstacle` does not exclude."""
         return super().is_default_for(request) and obstacle(request) is None
 
     def is_dense(self, request: Publication) -> bool:
@@ -556,11 +556,12 @@ class ProductMechanism(GaussianMechanism):
 
     def check(self, part: TablePart) -> None:
         """Raise PlanError unless the factors measure the sets that the tables need."""
-        if not isinstance(part.strategy, ProductStrategy) or obstacle(part.publication) is not None:
+        why = obstacle(part.publication)
+        if not isinstance(part.strategy, ProductStrategy) or why is not None:
             raise PlanError(
                 "product-form-not-possible",
-                "The plan is in product form, and its publication does not allow product form.",
-                "Product form needs one target for each table, or the total error.",
+                "The plan states that it is in product form.",
+                f"Product form is not possible because {why or 'its strategy has another form'}.",
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was measured.",
             )
