@@ -27,15 +27,15 @@ REPORTED = (
     "report",
     {"first": "reliable", "kept": ["area_by_age.csv", "datapackage.json", "manifest.json"]},
 )
-SEALED = ("sealed_counts", {"kept": True, "near": 20_000.0})
+SEALED = ("sealed_counts", {"is_verified": True, "near": 20_000.0})
 SPARKED = pytest.param(
     "spark",
-    {"kept": True, "half": 10_000.0},
+    {"is_verified": True, "half": 10_000.0},
     marks=pytest.mark.skipif(not SPARK, reason="`make engines` runs it, where there is Java"),
 )
 POST = pytest.param(
     "postgresql",
-    {"kept": True, "children": 6000.0},
+    {"is_verified": True, "children": 6000.0},
     marks=pytest.mark.skipif(not POSTGRESQL, reason="there is no wheel with PostgreSQL for this platform"),
 )
 SLOW = pytest.param("mathematics/tight_constraints", {}, marks=pytest.mark.slow)
@@ -46,7 +46,7 @@ SLOW = pytest.param("mathematics/tight_constraints", {}, marks=pytest.mark.slow)
     ("name", "expected"),
     [
         ("mathematics/fit_for_use", {"order": -1}),
-        ("databases", {"kept": True}),
+        ("databases", {"is_verified": True}),
         PYTHON,
         AXES,
         FILES,

@@ -38,7 +38,7 @@ EXPECTED = {
         "labels": {"state": ("Iowa", "Ohio", "Utah")},
         "code": "release.attributes-not-crossed",
     },
-    "howto/publish_integer_tables": {"nothing_below_0": True, "same": True, "kept": True},
+    "howto/publish_integer_tables": {"nothing_below_0": True, "same": True, "is_verified": True},
     "howto/combine_releases": {"narrower": True, "code": "release.different-records"},
     "howto/keep_missing_values": {
         "kept": True,
@@ -47,7 +47,7 @@ EXPECTED = {
         "left": [],
     },
     "howto/count_people_with_several_rows": {
-        "kept": True,
+        "is_verified": True,
         "counted": 2000.0,
         "ratio": 64,
         "many": 1000,
