@@ -123,7 +123,9 @@ class OperatorGram(Gram):
 def ky_fan_gram(
     gram: Gram, k: int, *, tolerance: float = 1e-6, evaluations: int = 1000, seconds: float | None = None
 ) -> GramDesign:
-    """Return the design of :func:`ky_fan_design` from products with AᵀA, for any number of queries.
+    """Return the Ky Fan design from products with AᵀA, for any number of queries.
+
+    It is the design of :func:`fitnoise.solving.ky_fan.ky_fan_design`, which needs the matrix A.
 
     Only the k largest eigenvalues of M and its trace matter. The function finds them by iteration, N k numbers at a
     time.
@@ -147,7 +149,8 @@ def ky_fan_gram(
         * a_eᵀ Σ⁻¹ a_e ≤ 1 and ‖Σ‖_(k) ≤ value hold, to `residual`: they need orthonormal spikes only.
         * No step is random: every iteration starts from fixed vectors of its own.
 
-    Source: see :func:`ky_fan_design`; the use of the largest eigenvalues only is from this project.
+    Source: see :func:`fitnoise.solving.ky_fan.ky_fan_design`; the use of the largest eigenvalues only is this
+    project's.
     """
     k = checked_integer("the index of a Ky Fan norm", k)
     _limits(tolerance, evaluations, seconds)

@@ -12,7 +12,7 @@ is small, dense and deterministic: no randomness, no data, no planner. Matrices 
 
 | topic | functions |
 |---|---|
-| strategies | :func:`identity`, :func:`hierarchy`, :func:`weighted_hierarchy`, :func:`haar` |
+| strategies | :func:`identity`, :func:`weighted_hierarchy`, :func:`haar` |
 | the best tree | :func:`branching_factor`, :func:`best_tree`, :func:`weighted_tree` |
 | properties of a strategy | :func:`sensitivity`, :func:`profile`, :func:`profile_equivalent`, :func:`reconstruction` |
 | errors | :func:`query_error`, :func:`total_error`, :func:`range_errors`, :func:`predicate_errors` |
@@ -86,7 +86,9 @@ def identity(n: int) -> Integers:
 
 
 def weighted_hierarchy(n: int, branching: int, weights: Sequence[float]) -> Floats:
-    """Return the rows of :func:`hierarchy`, those of each level multiplied by its weight, (nodes, n).
+    """Return the rows of a tree over the cells, those of each level multiplied by its weight, (nodes, n).
+
+    The rows are those of :func:`fitnoise.mechanisms.laplace.hierarchies.hierarchy`.
 
     Args:
         n: The number of cells.

@@ -223,7 +223,7 @@ class TableMechanism(abc.ABC):
 
     @abc.abstractmethod
     def objective_value(self, part: TablePart) -> float:
-        """Return the objective at the integers."""
+        """Return the value of the minimised objective, computed from the integers of the strategy."""
 
     @abc.abstractmethod
     def certificate(self, part: TablePart) -> Certificate:

@@ -25,7 +25,7 @@ from fitnoise.mechanisms._base import SectorTablesPart
 from fitnoise.solving.sectors import Members, TableGroup
 
 SUM_OF_ALL = -1
-"""Mark for the sum over all rows of a column, in place of a row."""
+"""Mark for the sum over all positions of an attribute, in place of a position."""
 
 
 @final
@@ -33,9 +33,10 @@ SUM_OF_ALL = -1
 class TableNumbers:
     """P numbers of one table, or sums of such numbers.
 
-    part: The tables.
-    table: The index of the table in the workload.
-    indices: The row along each of its columns, or SUM_OF_ALL, (columns, P).
+    part: The part of the plan that has the table.
+    table: The index of the table in the workload of this part.
+    indices: For each attribute of the table and each number, the position of the value or range that the table shows,
+        or SUM_OF_ALL, (attributes, P).
     """
 
     part: SectorTablesPart

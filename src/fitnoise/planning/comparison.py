@@ -88,7 +88,7 @@ def plan(
         other_units: Further units. The report states the cost of each, and each has an account of its own.
         series: The attribute whose values are periods, for tables that are released period by period
             (docs/howto/release_a_series.md).
-        refine: As in :func:`fit_for_use.plan`; Gaussian noise only.
+        refine: As in :func:`fitnoise.mechanisms.gaussian.planning.plan`; Gaussian noise only.
         start: A plan for similar tables, whose weights are the starting point. Changes the time taken, not the result.
         device: The place of dense matrices: None for NumPy, otherwise a PyTorch device such as "cuda".
         max_iterations: The largest number of iterations of the solver.
@@ -111,7 +111,7 @@ def plan(
         * every variance, recomputed from the integers, is at most its target, and so is every margin of a pure plan;
         * the cost is computed from the integers, the bound from the problem; neither comes from the solver.
 
-    Source: :mod:`fit_for_use` and :mod:`matrix`.
+    Source: see :mod:`fitnoise.mechanisms.gaussian.planning` and :mod:`fitnoise.mechanisms.laplace.planning`.
     """
     publication = _publication(
         workload,

@@ -315,10 +315,12 @@ class Plan(HtmlDisplay):
 
     @property
     def mu(self) -> float:
-        """μ = Δ of the continuous Gaussian mechanism as private as this plan.
+        """The μ of Gaussian differential privacy, for continuous instead of discrete Gaussian noise.
 
-        For a pure plan it is at most the μ that its ε implies, and smaller if it has several numbers. Finite answers
-        add the μ² that their ε implies: the result is the root of the sum of squares.
+        For Gaussian noise alone it is Δ. Discrete noise has a slightly larger μ (docs/mathematics/exact_curve.md).
+        Pure tables and answers to questions add μ². It is the smaller of two values. One is the sum of the squares of
+        :func:`fitnoise.kernel.privacy.pure_mu`, at the ε of all pure tables and at the ε of each question. The other is
+        π/2 Σ ε_k² over their single numbers.
         """
         return self.loss.mu
 
@@ -366,7 +368,7 @@ class Plan(HtmlDisplay):
 
     @property
     def objective_value(self) -> float:
-        """The value of the minimised objective that the integers reach (:attr:`TablePart.objective_value`)."""
+        """The value of the minimised objective, computed from the integers (:attr:`TablePart.objective_value`)."""
         return self.table_part.objective_value
 
     @property
@@ -517,8 +519,8 @@ class Plan(HtmlDisplay):
 
         Raises:
             PlanError: The text is not a plan, or has an unknown version. Or its parts contradict each other, or it has
-                more or fewer entries than the plan that was read. Only its bound is left to :func:`verify`, which
-                recomputes it.
+                more or fewer entries than the plan that was read. Only its bound is left to :func:`fitnoise.verify`,
+                which recomputes it.
             SpecError, WorkloadError: The specification of the plan cannot be used.
         """
         try:

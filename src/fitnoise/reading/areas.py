@@ -25,10 +25,10 @@ AREA = "area"
 class Areas:
     """Some unions of leaves of one hierarchy; a leaf may be in several.
 
-    home: The hierarchy.
-    names: The name of each area, empty for one area without a breakdown.
+    home: The name of the hierarchy.
+    names: The name of each area; None for a single area without a name.
     leaves: 1 where a leaf is in an area, (areas, leaves).
-    depth: The depth of the first level down whose places make all the areas.
+    depth: The depth of the uppermost level on which every area is a union of complete places.
     """
 
     home: str
@@ -157,7 +157,7 @@ class _PlaceIndex:
         return next(iter(level_by_range))
 
     def depth(self, areas: sp.csr_array) -> int:
-        """Return the depth of the first level down whose places make the areas."""
+        """Return the depth of the uppermost level on which every area is a union of complete places."""
         for depth, ends in enumerate(self._ends[:-1]):
             sums = sp.csr_array(areas @ self._gathered(depth))
             if (sums.data == np.diff(ends)[sums.indices]).all():

@@ -212,8 +212,8 @@ class JointTables:
 class CombinedSource(AnswerSource):
     """The noisy answers of several parts as one source of numbers.
 
-    union: The tables of the parts.
-    sources: The parts.
+    union: The tables of all parts.
+    sources: The answers of each part.
     pieces: Their information about every sector.
     """
 
@@ -518,7 +518,7 @@ class Combination(DerivedTables, QuestionMixin):
         return self._counted(name)
 
     def counts_at_ends(self, name: str) -> pd.DataFrame:
-        """Return the counts that a table of means is made of, as :meth:`fitnoise.Release.counts_at_ends`.
+        """Return the counts from which a table of means is made (:meth:`fitnoise.Release.counts_at_ends`).
 
         Args:
             name: The table of means.
@@ -531,7 +531,7 @@ class Combination(DerivedTables, QuestionMixin):
         return self._counted(name)
 
     def _counted(self, name: str) -> pd.DataFrame:
-        """Return the numbers of a table as they were measured; for means, the counts at the ends of the range."""
+        """Return the numbers of a table as they were measured; for means, the counts of `counts_at_ends`."""
         table = self._workload[name]
         labels = table.labels(self._domain)
         form = self._combined.form(name, np.ones(table.shape(self._domain)))
@@ -557,7 +557,7 @@ class Combination(DerivedTables, QuestionMixin):
         return f"<Combination of {len(self.releases)} releases, {len(self)} tables: {some(list(self))}>"
 
     def tables_by_release(self, name: str) -> list[pd.DataFrame]:
-        """Return a table as it is in each release that has it; for means, the counts at the ends of the range.
+        """Return a table as it is in each release that has it; for means, the counts of `counts_at_ends`.
 
         Args:
             name: The name of the table in the combination.
@@ -595,8 +595,10 @@ class Combination(DerivedTables, QuestionMixin):
     def frames(self, name: str) -> dict[str, Callable[[], pd.DataFrame]]:
         """Return the files of a table: for each file name a function that makes its frame.
 
+        A table of means has a second file, with the counts of :meth:`counts_at_ends`.
+
         Args:
-            name: The table; for means, a second file has the counts at the ends of the range.
+            name: The name of the table.
         """
         files = (f"{file}.csv" for file in file_labels(self._workload[name], self._domain))
         return dict(zip(files, (partial(self.__getitem__, name), partial(self._counted, name)), strict=False))

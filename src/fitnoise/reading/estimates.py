@@ -602,8 +602,8 @@ class Ratios(RatioExpression):
           and no guarantee;
         * where b is not distinguished from 0 (`is_significant` is false), ratios of any size may remain, and an end may
           be infinite;
-        * a part of b's records is from 0 to 1, and no ratio of counts is below 0. A mean is between the least and the
-          largest possible value.
+        * a part of b's records is from 0 to 1, and no ratio of counts is below 0. A mean is at least the least, and at
+          most the largest possible value. The same holds for `low` and `high`.
 
     Source: Fieller, J. R. Stat. Soc. B 16 (1954) for Gaussian noise. For sums of Laplace noise this project applies
     Fieller's test.
@@ -625,12 +625,13 @@ class Ratios(RatioExpression):
 
     @classmethod
     def mean(cls, total: Estimates, count: Estimates, possible: tuple[float, float], universe: str) -> Ratios:
-        """Return the mean of a number that each counted record has, from the least to the largest possible value.
+        """Return the means of a number over records: sums divided by counts.
 
         Args:
-            total: The sum of the values, by groups of records.
-            count: The number of records with a value, by the groups of `total`.
-            possible: The least and the largest possible value.
+            total: The sum of the number, for each group of records.
+            count: The number of records that have the number, for the groups of `total`.
+            possible: The least and the largest possible value of the number. The means and the ends of their intervals
+                are moved to this range.
             universe: The records of the mean, in words.
         """
         rows, a, b = total._aligned_with(count)

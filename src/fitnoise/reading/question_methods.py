@@ -145,8 +145,8 @@ class QuestionMixin(abc.ABC):
             ReleaseError: The values are not numbers, or the counts are unavailable, as for `count`.
 
         **Guarantees**
-            The means keep the guarantees of :class:`~fitnoise.reading.estimates.Ratios`; a mean is from the least to
-            the largest requested value.
+            The means keep the guarantees of :class:`~fitnoise.reading.estimates.Ratios`. A mean and the ends of its
+            interval are at least the least, and at most the largest requested value.
 
         Example:
             `release.mean("age", by="status").frame()`

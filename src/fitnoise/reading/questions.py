@@ -67,7 +67,7 @@ def whose_ratio(top: ReaderQuestion | None, bottom: ReaderQuestion | None) -> st
 class AxisSelection:
     """The part of a question along one attribute, or along the levels of one hierarchy, by leaf.
 
-    home: The attribute.
+    home: The name of the attribute or hierarchy.
     depth: The depth of the deepest named level.
     is_counted: True where records are counted, (leaves,).
     weights: The weight of each leaf.

@@ -184,7 +184,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         * `std_error` is exact for Gaussian noise of the stated scales, and at least that of the discrete noise;
         * for a pure plan, `moe` comes from the exact distribution of sums of Laplace noise, and is never too small;
         * a table of means has the means, each with the ends of its interval, `low` and `high`. `counts_at_ends` gives
-          the counts of records at the ends of the range, from which the means are made;
+          the counts from which the means are made;
         * any two tables of one part agree on their shared sums, up to floating point; further tables have noise of
           their own;
         * `read` of a directory equals the release that `write` wrote there: an equal plan and equal noisy answers.
@@ -293,7 +293,10 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         return self._framed(name, self._mean(i, number) or self._table(i, name, self._rebuilt[i].table(name)))
 
     def counts_at_ends(self, name: str) -> pd.DataFrame:
-        """Return the counts from which a table of means is made: the number of records at each end of the range.
+        """Return the counts from which a table of means is made.
+
+        They are the numbers of records at the two ends of the range that would give the same count and the same sum. A
+        record between the ends counts in part at both. So they are no counts of records with these values.
 
         Args:
             name: The table of means.

@@ -199,7 +199,7 @@ def verify(
         * a folder in which a release is still being written, or was when its process was killed, is not accepted.
 
     Files made from the release that lie elsewhere are not covered, nor is the charge where no ledger is given.
-    `Verification.unchecked` names them. :func:`verify_export` checks workbooks, LaTeX files and data packages.
+    `Verification.unchecked` names them. :func:`fitnoise.verify_export` checks workbooks, LaTeX files and data packages.
     """
     path = Path(path)
     others = [with_releases] if isinstance(with_releases, str | os.PathLike) else list(with_releases)

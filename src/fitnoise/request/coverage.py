@@ -26,7 +26,7 @@ MAX_PIECES = 8
 class ValueList:
     """Values of an attribute, or of several, in few words.
 
-    name: The attribute.
+    name: The name of the attribute, or of several.
     pieces: Runs of ordered values as "1–13", and single values.
     more: The number of values that the pieces leave out.
     """

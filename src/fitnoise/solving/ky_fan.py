@@ -37,8 +37,8 @@ gradients. These are scaled by √p, with the active set of Bertsekas. The resul
 course of the search.
 
 The problem has three forms. The queries are a matrix (:func:`ky_fan_design`). Or only products with AᵀA are known, for
-workloads of millions of queries (:func:`ky_fan_gram`). Or they are tables of all marginals, where q is uniform by
-symmetry (:func:`ky_fan_marginals`).
+workloads of millions of queries. Or the queries are tables of all marginals, where q is uniform by symmetry. For the
+last two see :mod:`fitnoise.laboratory.ky_fan_marginals`.
 
 **Source.** A. Nikolov, "An improved private mechanism for small databases", ICALP 2015, Theorems 4.1 and 4.2 and Lemmas
 4.2.1 to 4.2.3. The paper prints μ² = max h_k², a square too many: for one column A = [a], both μ and h_1² are a². It

@@ -69,7 +69,7 @@ class MixedMargins:
 
     information: 1/n_{b∖S} where S ⊆ b, else 0, (sectors, margins).
     grams: G_k, (kinds, n, n).
-    rows: The tables.
+    rows: The tables, in groups with equal queries.
     sharpness: t; None for the weighted total.
     """
 

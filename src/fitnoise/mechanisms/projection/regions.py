@@ -111,7 +111,7 @@ class ProjectionStatus(StrEnum):
 
 @runtime_checkable
 class QueryProducts(Protocol):
-    """Queries with their products, as an :class:`Operator` has them; a method `column(e)` is optional."""
+    """Queries with the products of :class:`fitnoise.algebra.operators.Operator`; a method `column(e)` is optional."""
 
     @property
     def shape(self) -> tuple[int, int]:

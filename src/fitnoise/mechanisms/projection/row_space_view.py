@@ -19,7 +19,7 @@ from fitnoise.solving.row_space import RowSpace, row_space
 @final
 @dataclass(frozen=True, eq=False)
 class RowSpaceView:
-    """A part for a small database in row space.
+    """A part of a plan for a small database, in row space.
 
     Raises:
         PlanError: The part is not for a small database.

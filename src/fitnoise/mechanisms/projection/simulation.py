@@ -76,10 +76,10 @@ KIND_HEADINGS = {
 """The headings of the kinds."""
 
 SPIKE_CELLS = (1, 4, 16, 64)
-"""Numbers of cells of the last kind, one number for each draw."""
+"""Numbers of drawn cells of the last kind, one number for each histogram."""
 
 DRAWS = len(SPIKE_CELLS)
-"""Number of histograms of each kind."""
+"""Number of histograms of each of the four kinds."""
 
 TEMPERATURES = (0.0, 0.01, 0.03, 0.1)
 """Temperatures τ in the comparison; from a thousand records on it needs the smallest positive one."""
@@ -129,13 +129,15 @@ class PublicHistogram:
 
 
 def public_histograms(cells: int, size: int) -> tuple[PublicHistogram, ...]:
-    """Return histograms of n records on N cells, DRAWS of each kind; no data, no randomness.
+    """Return DRAWS histograms of n records on N cells for each of the KINDS, the same in every call.
+
+    The draws come from fixed pseudorandom numbers, never from data.
 
     | kind | records |
     |---|---|
     | uniform | n, each in a cell that is drawn uniformly |
     | Dirichlet α | n, each in cell e with probability p_e, p drawn from the symmetric Dirichlet law of parameter α |
-    | few cells | n, spread evenly over 1, 4, 16, 64 cells that are drawn uniformly |
+    | few cells | n, spread evenly over k cells that are drawn with repetition; each of the DRAWS has another k |
 
     Args:
         cells: N, at least 1.
