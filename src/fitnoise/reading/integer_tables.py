@@ -311,8 +311,8 @@ class _IntegerPart:
     """The integer tables of one part: all numbers, table by table.
 
     multipliers: λ ≥ 0, in standard errors.
-    nearest: t.
-    integers: n.
+    nearest: t, the nonnegative tables nearest to the noisy ones.
+    integers: The integers close to t.
     bias, rmse: The simulated errors, or empty arrays.
     """
 

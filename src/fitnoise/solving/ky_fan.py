@@ -178,7 +178,7 @@ class KyFanDesign:
 class GramDesign:
     """A design for queries known by AᵀA only: Σ = tail · I + V diag(variances − tail) Vᵀ on the row space.
 
-    index: k.
+    index: k of the norm ‖·‖_(k).
     weights: q (N,).
     variances: The variances of the spikes (t,), falling.
     tail: The variance of every other direction.
@@ -227,7 +227,7 @@ class MarginalsDesign:
     eigenvalues: The eigenvalue of A Aᵀ/N on each sector (sectors,).
     variances: The variance of Σ on each sector (sectors,).
     value: μ = ‖Σ‖_(k) = h_k².
-    spikes: t.
+    spikes: t, the number of spikes.
     """
 
     index: int
@@ -304,9 +304,9 @@ def dual_norm(eigenvalues: ArrayLike, k: int) -> float:
 class _Shape(NamedTuple):
     """The results for a spectrum.
 
-    spikes: t.
-    alpha: α.
-    height: h_k.
+    spikes: t, the number of spikes.
+    alpha: α = (Σ_{i>t} λ_i)/(k − t).
+    height: h_k of the spectrum.
     norm: ‖X₀⁻¹‖_(k), equal to h_k unless rounding raised α.
     """
 

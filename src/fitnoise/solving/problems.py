@@ -296,7 +296,7 @@ class Block:
 class Evaluation:
     """The problem at weights (p, q), Σp = 1.
 
-    nu: ν.
+    nu: ν, as in the head of this file.
     profile: prof of every cell.
     ratios: Σ ω var of every constraint.
     total: Σ λ var.

@@ -45,7 +45,7 @@ class LevelInformation:
     r: The weight of each place in the sum above it; that of the top has no meaning.
     gamma, slope, rest: γ, f and ρ.
     below: Var u_g from the measurements strictly below g; the deepest level has no entry.
-    total_gamma: Γ.
+    total_gamma: Γ, Var u_g from all measurements.
     """
 
     tree: TreeQuotient

@@ -375,7 +375,7 @@ def lazy_tight_constraints(graph: QueryGraph, epsilon: float | Fraction) -> Impl
 
     Args:
         graph: The graph of a sum, of independent counts, or of another box.
-        epsilon: ε.
+        epsilon: The ε of the mechanism.
 
     Returns:
         The mechanism; draw with `fitnoise.kernel.noise.by_distance`.

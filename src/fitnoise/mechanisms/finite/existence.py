@@ -772,7 +772,7 @@ def without_tight_constraints(epsilon: Fraction, minimum: float | None, number: 
     """Return the error for an ε at which the tight-constraints mechanism does not exist.
 
     Args:
-        epsilon: ε.
+        epsilon: The given ε.
         minimum: Least entry of z, which is negative; None if it is not known.
         number: Number of the result with this entry, from 1; None if it is not known.
     """
@@ -791,7 +791,7 @@ def tight_constraints_undecided(epsilon: Fraction, why: str) -> PlanError:
     """Return the error for an ε at which neither existence nor its opposite is proven.
 
     Args:
-        epsilon: ε.
+        epsilon: The given ε.
         why: Reason, as the end of a sentence.
     """
     return PlanError(

@@ -71,7 +71,7 @@ def tight_constraints(graph: Graph, epsilon: float | Fraction, certify: Certify 
 
     Args:
         graph: The graph of the query.
-        epsilon: ε.
+        epsilon: The ε of the mechanism.
         certify: Function that decides existence; None for the error bound of the solution found here, and
             `existence.existence` if that leaves a sign open.
 
@@ -209,7 +209,7 @@ def staircase(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
 
     Args:
         graph: A query whose results are integers, or tuples of them.
-        epsilon: ε.
+        epsilon: The ε of the mechanism.
 
     Returns:
         The mechanism. Outputs are all points of the smallest box around the results, the last component fastest. Each

@@ -93,7 +93,7 @@ def residual_column(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLik
 
     Args:
         graph: The graph of the query.
-        epsilon: ε.
+        epsilon: The ε of the mechanism.
         prior: π, (n,).
 
     Returns:
@@ -200,7 +200,7 @@ def optimal(
 
     Args:
         graph: The graph of the query.
-        epsilon: ε.
+        epsilon: The ε of the mechanism.
         prior: π, (n,).
         gain: g, (n, n): the gain of each guess (column) for each result (row); losses are negative gains. None for 1 if
             the guess is right, and 0 otherwise.
@@ -355,7 +355,7 @@ def best_mechanism(
 
     Args:
         graph: The graph of the query.
-        epsilon: ε.
+        epsilon: The ε of the mechanism.
         prior: π, (n,).
         gain: g, (n, n); None for 1 if the guess is right, and 0 otherwise.
         certify: Function that decides existence, as for `families.tight_constraints`.

@@ -158,7 +158,7 @@ def regularity(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLike) ->
 
     Args:
         graph: The graph of the query.
-        epsilon: ε.
+        epsilon: The ε of the mechanisms.
         prior: π, (n,).
 
     Raises:
@@ -240,7 +240,7 @@ def shortfall(
 
     Args:
         graph: The graph of the query.
-        epsilon: ε.
+        epsilon: The ε of the mechanisms.
         coefficients: y with y Φ = π, (n,).
         diagonal: The probability of a right answer for every result, remap included, (n,).
 
@@ -291,7 +291,7 @@ def hit_bound(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLike) -> 
 
     Args:
         graph: The graph of the query.
-        epsilon: ε.
+        epsilon: The ε of the mechanisms.
         prior: π, (n,).
 
     Raises:
@@ -413,7 +413,7 @@ def database_leakage_bound(
     Args:
         people: u, an integer of at least 1.
         values: m, an integer of at least 2.
-        epsilon: ε.
+        epsilon: The ε of the mechanisms.
         prior_of_one: p, (m,); None for any prior on tables.
 
     Raises:

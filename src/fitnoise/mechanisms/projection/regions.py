@@ -704,7 +704,7 @@ def split_project(
     Args:
         queries: A (m, N), as in :func:`project`.
         y: The noisy answers (m,).
-        size: n.
+        size: n, the number of records, or a bound on it (`region`).
         head: Orthonormal directions V (m, t), t from 0 on, of Π = V Vᵀ: those of the largest variances of the noise.
         region: The set of allowed x; the tail is sought among (I − Π) A x.
         tolerance: The gap of the tail, as in :func:`project`.
@@ -754,7 +754,7 @@ def nearest_gap(queries: Queries, y: ArrayLike, weights: Floats, size: float, re
         queries: A (m, N).
         y: The noisy answers (m,).
         weights: x (N,), of the region.
-        size: n.
+        size: n, the number of records, or a bound on it (`region`).
         region: The region of x.
 
     Raises:
@@ -773,7 +773,7 @@ def entropic_gap(queries: Queries, y: ArrayLike, weights: Floats, size: float, t
         queries: A (m, N).
         y: The noisy answers (m,).
         weights: x (N,), of sum n.
-        size: n.
+        size: n, the sum of x.
         temperature: λ; the reference is the uniform distribution over the cells.
 
     Raises:
@@ -953,7 +953,7 @@ def entropy_weight(rows: Floats, factor: Floats, temperature: float) -> float:
     Args:
         rows: R (r, N), columns b_e.
         factor: F (r, s).
-        temperature: τ.
+        temperature: τ, the amount of entropy; 0 for the nearest answers.
     """
     return temperature * float(np.sqrt(((factor.T @ rows) ** 2).sum(axis=0)).mean()) if temperature else 0.0
 
@@ -964,7 +964,7 @@ class Estimator:
 
     Args:
         rows: R (r, N), the queries in row space.
-        size: n.
+        size: n, the number of records, or a bound on it (`region`).
         region: At most, or exactly, n records.
         weight: λ of the entropic estimate; 0 for the nearest answers.
         head: Directions (r, k) that stay unchanged, while the others are projected on the hull (Algorithm 1); None for

@@ -189,9 +189,9 @@ def indices(rank: int, cells: int, size: int, multiplier: float) -> tuple[int, .
 
     Args:
         rank: r, at least 1.
-        cells: N.
-        size: n.
-        multiplier: s.
+        cells: N, the number of cells.
+        size: n, the number of records.
+        multiplier: s, the noise multiplier.
 
     Raises:
         WorkloadError: A number is not positive.
@@ -288,10 +288,10 @@ def bounds(
     number of Gaussians in that maximum: N + 1 for AT_MOST, with 0 among them, N for EXACTLY, and 2N for HULL.
 
     Args:
-        design: Σ.
+        design: The design with the covariance Σ.
         rows: R (r, N).
-        size: n.
-        multiplier: s.
+        size: n, the number of records.
+        multiplier: s, the noise multiplier.
         m: The number of queries.
         region: The set of the projection.
 
@@ -380,8 +380,8 @@ def simulate(
         rows: R (r, N).
         m: The number of queries.
         designs: One design for each k, for these rows.
-        size: n.
-        multiplier: s.
+        size: n, the number of records.
+        multiplier: s, the noise multiplier.
         temperatures: τ, from 0 to MAX_TEMPERATURE; only 0 on HULL.
         region: The set of the projection.
         repeats: Number of noises for each histogram.
@@ -448,10 +448,10 @@ def error_samples(
 
     Args:
         rows: R (r, N).
-        design: Σ.
-        size: n.
-        multiplier: s.
-        temperature: τ.
+        design: The design with the covariance Σ.
+        size: n, the number of records.
+        multiplier: s, the noise multiplier.
+        temperature: τ, the amount of entropy; 0 for the nearest answers.
         region: The set of the projection.
         repeats: Number of noises for each histogram.
         head: Directions (r, k) that stay as measured, while the others are projected on the hull, as in the paper; None
