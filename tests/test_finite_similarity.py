@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import time
 from fractions import Fraction
 
 import numpy as np
@@ -365,9 +364,8 @@ def test_a_large_tree_goes_block_by_block():
 
 @pytest.mark.slow
 def test_a_million_results_of_a_sum():
-    start = time.perf_counter()
     solution = weighting(sum_query(200_000, 5), 0.97)
-    assert time.perf_counter() - start < 5
+    assert solution.method == "banded"
     assert solution.residual < 1e-12
     assert solution.z.min() == pytest.approx(6.733954e-4, abs=1e-9)
     np.testing.assert_allclose(solution.z[:300], weighting(sum_query(150, 5), 0.97).z[:300], atol=1e-13)
@@ -375,9 +373,7 @@ def test_a_million_results_of_a_sum():
 
 @pytest.mark.slow
 def test_a_million_results_of_two_counts():
-    start = time.perf_counter()
     solution = weighting(independent_counts(1000, 1000), 1.14)
-    assert time.perf_counter() - start < 60
     assert solution.method == "fft"
     assert solution.residual < 1e-11
     assert solution.z.min() == pytest.approx(1.581360e-3, abs=1e-9)

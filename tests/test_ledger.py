@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from contextlib import closing, contextmanager, suppress
 from dataclasses import FrozenInstanceError
 from datetime import UTC, datetime, timedelta
@@ -843,11 +842,12 @@ def test_there_is_no_entry_that_no_ledger_writes(kind: str, rho: Fraction) -> No
 
 
 def test_an_entry_says_when_it_was_written() -> None:
+    before = datetime.now(UTC)
     with Ledger(":memory:") as ledger:
-        now = datetime.fromisoformat(ledger.charge(SURVEY, loss(UNIT), {}).time)
-    assert now.utcoffset() == timedelta(0)
-    assert abs(datetime.now(UTC) - now) < timedelta(minutes=1)
-    assert now.microsecond == 0
+        moment = datetime.fromisoformat(ledger.charge(SURVEY, loss(UNIT), {}).time)
+    assert moment.utcoffset() == timedelta(0)
+    assert before.replace(microsecond=0) <= moment <= datetime.now(UTC)
+    assert moment.microsecond == 0
 
 
 def test_anyone_can_recompute_the_chain_from_the_bare_columns(path: Path) -> None:
@@ -1814,8 +1814,7 @@ def test_a_process_killed_at_any_moment_forgets_no_charge_it_made(tmp_path: Path
     runs = [(tmp_path / f"{number}.db", start(SPENDER, str(tmp_path / f"{number}.db"))) for number in range(6)]
     for number, (path, process) in enumerate(runs):
         assert process.stdout is not None
-        acknowledged = [process.stdout.readline() for _ in range(number + 1)]
-        time.sleep(0.003 * number)
+        acknowledged = [process.stdout.readline() for _ in range(3 * number + 1)]
         process.kill()
         acknowledged += process.stdout.read().split()
         process.communicate()

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import tomllib
 from fractions import Fraction
 from pathlib import Path
@@ -30,6 +29,7 @@ from fitnoise.request.documents import Spec
 from refused import refused
 from studios import SPEC, Here, base_of, filled, opened
 from test_pages import HOSTILE, Page
+from waiting import wait_until
 
 
 @pytest.fixture
@@ -629,13 +629,13 @@ def test_a_release_in_its_own_process_stops_before_the_charge_or_not_at_all(tmp_
         with refused("release.another-release-running"):
             releases.confirm(client.intend(out="other"), "people", client.folder.certified())
         waiting.go.touch()
-        wait(lambda: all(x.where(number).state != "releasing" for x in (releases, second)))
+        wait_until(lambda: all(x.where(number).state != "releasing" for x in (releases, second)))
         where = releases.where(number)
         assert (where.state, where.has_ended, where.entry) == ("refused", True, None)
-        wait(lambda: "The operator stopped the release" in releases.where(number).text)
+        wait_until(lambda: "The operator stopped the release" in releases.where(number).text)
         number = client.intend()
         releases.confirm(number, "people", client.folder.certified())
-        wait(lambda: releases.where(number).state != "releasing")
+        wait_until(lambda: releases.where(number).state != "releasing")
         assert releases.where(number).state == "released"
         assert releases.running() is None
 
@@ -661,13 +661,6 @@ class Waiting:
         until = "import os, sys, time\nwhile not os.path.exists(sys.argv[1]):\n    time.sleep(0.05)\n"
         start = "os.execv(sys.argv[2], sys.argv[2:])"
         return [sys.executable, "-c", until + start, str(self.go), *self.real(*arguments)]
-
-
-def wait(until, seconds=60):
-    end = time.monotonic() + seconds
-    while not until():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -702,7 +695,7 @@ def test_a_planning_process_answers_and_is_replaced_when_it_is_killed(worker, tm
 
     long = threading.Thread(target=ask)
     long.start()
-    wait(lambda: worker.step)
+    wait_until(lambda: worker.step)
     worker.stop()
     long.join(60)
     assert codes == ["fitnoise.newer-question"]
@@ -775,7 +768,7 @@ def test_a_server_listens_only_here_and_ends(tmp_path, monkeypatch):
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", server.address)
         assert server.page.is_file()
         browser = httpx2.Client(base_url=server.session.origin + server.session.home, trust_env=False)
-        wait(lambda: answers(browser))
+        wait_until(lambda: answers(browser))
         assert browser.get("/").status_code == browser.get(server.address).status_code == 403
         code = {"code": server.code}
         assert browser.post(f"{server.address}open", data=code, headers={"origin": "null"}).status_code == 200
@@ -786,7 +779,7 @@ def test_a_server_listens_only_here_and_ends(tmp_path, monkeypatch):
         token = re.search(r'/quit"[^>]*><input type="hidden" name="token" value="(\w+)"', reply.text)[1]
         sent = {"origin": server.session.origin, "x-studio": "1"}
         assert browser.post("/quit", data={"token": token}, headers=sent).status_code == 200
-        wait(lambda: not answers(browser))
+        wait_until(lambda: not answers(browser))
         browser.close()
 
 
@@ -803,11 +796,11 @@ def test_a_server_that_nobody_asks_ends(tmp_path, monkeypatch):
     now = [0.0]
     server = serve.Server(Folder(filled(tmp_path / "f")), clock=lambda: now[0])
     monkeypatch.setattr(serve, "POLL_SECONDS", 0.01)
-    server._server.run = lambda sockets: wait(lambda: server._server.should_exit)
+    server._server.run = lambda sockets: wait_until(lambda: server._server.should_exit)
     now[0] = serve.CODE_LIFETIME_SECONDS + 1
     thread = threading.Thread(target=server.run)
     thread.start()
-    wait(lambda: not server.page.exists())
+    wait_until(lambda: not server.page.exists())
     assert thread.is_alive()
     now[0] = serve.IDLE_TIMEOUT_SECONDS + 1
     thread.join(20)
@@ -827,7 +820,7 @@ def test_a_signal_ends_a_server_and_its_opening_page(tmp_path, monkeypatch, name
         browser = httpx2.Client(base_url=server.address, trust_env=False)
 
         def send():
-            wait(lambda: answers(browser))
+            wait_until(lambda: answers(browser))
             signal.pthread_kill(threading.main_thread().ident, number)
 
         thread = threading.Thread(target=send)

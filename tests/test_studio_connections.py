@@ -5,7 +5,6 @@ import http.client
 import itertools
 import re
 import socket
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from fitnoise.interfaces.studio import access, connections, serve, state, workers
 from fitnoise.interfaces.studio.folder import Folder
 from studios import Here, filled
+from waiting import wait_until
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -95,13 +95,6 @@ def is_received(link, text):
     return text in received
 
 
-def wait(true):
-    end = time.monotonic() + BOUND
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 def trickle(link, byte):
     with contextlib.suppress(OSError):
         link.send(byte)
@@ -126,9 +119,9 @@ def test_connections_of_the_owner_outlive_a_flood(owner, dialled):
     listening = dialled(owner.head(path="events?on=ledger"))
     assert is_received(listening, b'id="state"')
     open_link = dialled(owner.head())
-    wait(lambda: len(owner.server._server._registry.strangers) == 0)
+    wait_until(lambda: len(owner.server._server._registry.strangers) == 0)
     flood = [dialled(b"GET") for _ in range(3 * connections.MAX_STRANGERS)]
-    wait(lambda: sum(map(is_closed, flood)) >= 2 * connections.MAX_STRANGERS)
+    wait_until(lambda: sum(map(is_closed, flood)) >= 2 * connections.MAX_STRANGERS)
     assert not is_closed(listening)
     open_link.setblocking(True)
     open_link.settimeout(BOUND)
@@ -143,7 +136,7 @@ def test_a_cookie_that_is_not_the_owner_s_makes_no_owner(owner, dialled):
         assert link.recv(12) == b"HTTP/1.1 403"
         assert len(owner.server._server._registry.strangers) == 1
         link.close()
-        wait(lambda: not owner.server._server._registry.all)
+        wait_until(lambda: not owner.server._server._registry.all)
 
 
 @pytest.mark.parametrize("cookie", [True, False])
@@ -159,7 +152,7 @@ def test_a_head_that_comes_byte_by_byte_is_given_up(owner, dialled, monkeypatch,
         assert owner.is_answered()
         return all(map(is_closed, held))
 
-    wait(closed)
+    wait_until(closed)
     complete = dialled(head)
     assert complete.recv(12) == (b"HTTP/1.1 200" if cookie else b"HTTP/1.1 403")
 
@@ -173,7 +166,7 @@ def test_the_head_of_a_later_request_has_its_time_as_well(owner, dialled, monkey
         trickle(link, b"G")
         return is_closed(link)
 
-    wait(closed)
+    wait_until(closed)
     assert owner.is_answered()
 
 
@@ -196,7 +189,7 @@ def test_a_body_that_comes_byte_by_byte_is_given_up(owner, dialled, monkeypatch,
         gone = [is_closed(link, received) for link, received in held.items()]  # every one is read
         return all(gone)
 
-    wait(closed)
+    wait_until(closed)
     replies = {b"".join(received)[:12] for received in held.values()} - {b""}  # a reset drops what was not read yet
     assert replies == {b"HTTP/1.1 403" if path == "change" else b"HTTP/1.1 408"}
 
@@ -212,8 +205,8 @@ def test_an_answer_that_nobody_reads_is_given_up(owner, dialled, monkeypatch, co
         assert owner.is_answered()
         return [gone for link in held if (gone := is_refused(link, requests))] == [True] * len(held)
 
-    wait(closed)
-    wait(lambda: len(owner.server._server._registry.all) == 0)
+    wait_until(closed)
+    wait_until(lambda: len(owner.server._server._registry.all) == 0)
     assert owner.is_answered()
 
 

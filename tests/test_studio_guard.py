@@ -229,7 +229,7 @@ def sent_in_pieces(door, path, headers, *, forever):
 
     async def receive():
         if not pieces:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()  # the client sends no more
         read.append(pieces.pop(0))
         return {"type": "http.request", "body": b"a" * read[-1], "more_body": True}
 

@@ -1,0 +1,55 @@
+"""Name the test files of a package: `python tests/rooms.py reading` prints those of `reading`.
+
+A test file belongs to the last package of `PACKAGES` among those that it imports. Imports decide this, so no list of
+files needs care.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import fitnoise
+
+PACKAGES = (
+    "errors", "messages", "reporting", "kernel", "algebra", "request", "solving", "mechanisms", "planning", "reading",
+    "publishing", "laboratory", "data", "interfaces",
+)  # fmt: skip
+"""From the lowest up; a package may import only itself and packages named before it."""
+
+TESTS = Path(__file__).parent
+
+
+@cache
+def packages_of(path: Path) -> set[str]:
+    """Return the packages of fitnoise that a file of tests imports."""
+    return {module.partition(".")[0] for module in _modules_of(path)} & {*PACKAGES}
+
+
+def _modules_of(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module == "fitnoise":
+            yield from (fitnoise._ROOM_OF.get(name.name, name.name) for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("fitnoise."):
+            yield node.module.removeprefix("fitnoise.")
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "fn":
+            yield fitnoise._SHORT.get(node.attr) or fitnoise._ROOM_OF.get(node.attr, "")
+
+
+def room_of(path: Path) -> str | None:
+    """Return the package that a file of tests belongs to; None if it imports none."""
+    return max(packages_of(path), key=PACKAGES.index, default=None)
+
+
+def files_of(room: str) -> list[Path]:
+    """Return the test files of a package."""
+    return [path for path in sorted(TESTS.glob("test_*.py")) if room_of(path) == room]
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or not (files := files_of(sys.argv[1])):
+        sys.exit(f"Name one of {', '.join(room for room in PACKAGES if files_of(room))}.")
+    sys.stdout.write(" ".join(path.relative_to(TESTS.parent).as_posix() for path in files) + "\n")
