@@ -270,7 +270,7 @@ GOALS = {
     "replace one": (
         'privacy = { neighbours = "replace-one" }',
         {"goal": "fit-for-use", "profile": None},
-        ["for one record, replace-one", "proof      cost "],
+        ["for one record, replaced by another one", "proof      cost "],
     ),
     "beside": (
         f'privacy = {{ composed_with = ["{"ab" * 32}"] }}',
@@ -1731,7 +1731,7 @@ def test_the_complete_pure_path_for_people(run, here, promised):
     assert code == 0
     assert (err.splitlines()[0], err.splitlines()[-1]) == ("planning …", "wrote plan.json")
     assert "share of bound" in out.splitlines()[0]
-    assert f"\nprice      epsilon = {plan.epsilon():.7f}, pure, for {UNIT}\n" in out
+    assert f"\nprice      epsilon = {plan.epsilon():.7f}, pure, for one record, added or removed\n" in out
     assert f"           this implies rho = {plan.rho:.7f} and mu = {plan.mu:.6f}\n" in out
     assert re.search(
         rf"\nproof      epsilon\^2/2 = {plan.objective_value:.8g}, {plan.ratio:.4g} times a bound: no .* Laplace", out
@@ -1772,8 +1772,14 @@ def test_the_complete_pure_path_for_people(run, here, promised):
                 "to its own target, would cost epsilon = ",
             ],
         ),
-        ('privacy = { definition = "pure", neighbours = "replace-one" }', [", pure, for one record, replace-one"]),
-        ('privacy = { definition = "pure", max_records = 3, unit = "person" }', [", pure, for one person (at most 3"]),
+        (
+            'privacy = { definition = "pure", neighbours = "replace-one" }',
+            [", pure, for one record, replaced by another one"],
+        ),
+        (
+            'privacy = { definition = "pure", max_records = 3, unit = "person" }',
+            [", pure, for one person, added or removed"],
+        ),
     ],
 )
 def test_every_pure_goal_is_reported(run, here, promised, head, lines):

@@ -10,8 +10,8 @@ import fitnoise as fn
 from fitnoise.kernel import noise
 from fitnoise.kernel.designs.questions import FiniteQuery, QuestionKind
 from fitnoise.kernel.profiles import ceil_dyadic
-from fitnoise.messages import document
-from fitnoise.reading.description import unit_message
+from fitnoise.messages import document, english
+from fitnoise.reading.description import unit_and_bound, unit_message
 from fitnoise.request.documents import Spec
 from refused import refused
 
@@ -179,6 +179,6 @@ def test_a_plan_shows_them_in_a_table(plan):
     text = "\n".join(lines(plan_report(plan)))
     assert "each unit is charged to its own account, all units or none" in text
     for unit in (PERSON, HOUSEHOLD, SWAP):
-        assert unit.describe() in text
+        assert english(*unit_and_bound(unit)) in text
     (_, household), _ = plan.other_losses
     assert f"{float(household.rho):.7f}" in text

@@ -184,6 +184,11 @@ def unit_message(unit: PrivacyUnit) -> Message:
     return Message(text, (Value("unit", unit.name),))
 
 
+def unit_and_bound(unit: PrivacyUnit) -> tuple[Message, ...]:
+    """Return the protected unit with its neighbour relation, then the bound on its records, unless it is a record."""
+    return (unit_message(unit), *bound_on_records(unit, Message("report.records.unknown_left_out"))[:1])
+
+
 def summarised_parts(plan: Plan) -> Iterator[tuple[TableSummary, Table | Family]]:
     """Yield each summary of the plan's tables, with the table or the pattern of tables that it summarises."""
     return zip(plan.summaries, (x for p in plan.groups for x in p.publication.workload.tables.parts), strict=True)

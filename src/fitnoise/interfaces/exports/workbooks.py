@@ -13,6 +13,7 @@ from fitnoise.interfaces.pages.fragments import MARKS, caption, hashes, heading,
 from fitnoise.interfaces.render import readable
 from fitnoise.messages import Translator
 from fitnoise.reading.bands import Bands
+from fitnoise.reading.description import unit_and_bound
 from fitnoise.reading.layouts import Tabled, TableLayout, releases
 from fitnoise.reading.refusals import missing_package
 
@@ -53,10 +54,10 @@ def workbook(source: Tabled, tables: Iterable[TableLayout], language: Translator
             row += 1
             numbers = book.add_format({"num_format": "#,##0" + "." * (table.decimals > 0) + "0" * table.decimals})
             _sheet(book.add_worksheet(name), table, looks | {"number": numbers}, language, source, bands)
-        unit = readable(releases(source)[0].plan.publication.unit.describe())
+        unit = map(language.write, unit_and_bound(releases(source)[0].plan.publication.unit))
         front.write_string(row + 1, 0, language.translate("page.subject.release"), looks["soft"])
         charged = " + ".join(f"{r.plan.rho:.7g}" for r in releases(source))
-        front.write_string(row + 2, 0, f"ρ = {charged}, {unit}", looks["soft"])
+        front.write_string(row + 2, 0, f"ρ = {charged}, {readable('; '.join(unit))}", looks["soft"])
         front.write_string(row + 3, 0, f"fitnoise {__version__}, {hashes(source)}", looks["soft"])
     return held.getvalue()
 

@@ -27,7 +27,14 @@ from fitnoise.messages import Message, Value, ValueKind
 from fitnoise.planning import protection, ranges
 from fitnoise.planning.free_queries import free_counts, profile_of_plan
 from fitnoise.planning.plan import Plan
-from fitnoise.reading.description import condition_messages, describe_enforcement, left_out, universe
+from fitnoise.reading.description import (
+    condition_messages,
+    describe_enforcement,
+    left_out,
+    unit_and_bound,
+    unit_message,
+    universe,
+)
 from fitnoise.reporting import Report, ReportColumn, ReportTable, Section
 from fitnoise.request.coverage import uncounted_by_question
 from fitnoise.request.publication import Goal
@@ -244,7 +251,7 @@ def _price(plan: Plan) -> Section:
     publication, words, paid = plan.publication, messages_for(plan.loss), sum(plan.finite_epsilons)
     values = (
         Value("privacy", " + ".join(dict.fromkeys(p.publication.privacy.value for p in plan.groups)) or "pure"),
-        Value("privacy_unit", publication.unit.describe()),
+        Value("privacy_unit", unit_message(publication.unit), ValueKind.WORDS),
         Value("source", publication.source.name),
         Value("account", publication.source.population),
         Value("rho", plan.rho, ValueKind.COST),
@@ -416,7 +423,7 @@ def units(plan: Plan) -> Iterator[Section]:
     """Yield the costs of the other units, if any; the first in the table is the protected one."""
     delta = Value("delta", plan.publication.delta, ValueKind.NUMBER)
     columns = (
-        ReportColumn("privacy_unit", Message("report.heading.protected_unit")),
+        ReportColumn("privacy_unit", Message("report.heading.protected_unit"), ValueKind.SENTENCES),
         ReportColumn("rho", Message("report.heading.rho"), ValueKind.COST),
         ReportColumn("mu", Message("report.heading.mu"), ValueKind.FINE),
         ReportColumn("epsilon", Message("report.heading.epsilon_at", (delta,)), ValueKind.COMPARED),
@@ -426,7 +433,7 @@ def units(plan: Plan) -> Iterator[Section]:
     if len(losses) > 1:
         rows = (
             {
-                "privacy_unit": unit.describe(),
+                "privacy_unit": unit_and_bound(unit),
                 "rho": rounded_up(loss.rho),
                 "mu": loss.mu,
                 "epsilon": loss.epsilon_at(plan.publication.delta),
