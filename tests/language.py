@@ -22,6 +22,8 @@ An *area* is a package of `src/fitnoise`, or its other files (top). The tests, t
 * `text`: another string of two words or more;
 * `page`: Markdown outside code, or a text of the English catalogue.
 
+`data/language/public_keys.tsv` lists the names that stay, because they are keys of specifications or documents.
+
 The program does not read code in backticks, nor formulas.
 """
 
@@ -44,6 +46,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 REFUSED = ROOT / "tests" / "data" / "language" / "refused.tsv"
+PUBLIC_KEYS = ROOT / "tests" / "data" / "language" / "public_keys.tsv"
 ALLOWANCES = ROOT / "tests" / "data" / "language" / "allowances.tsv"
 BASE = "1bf35360a988ac05fadbd498c49d32972de8a233"
 """The last commit whose subject is history; later subjects follow the rules."""
@@ -117,6 +120,7 @@ class Counts:
     openings: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
     lengths: list[int] = field(default_factory=list)
+    public_keys: set[tuple[str, str]] = field(default_factory=set)
 
     def add(self, other: Counts) -> None:
         for name in ("files", "lines", "comments", "docstrings"):
@@ -124,6 +128,7 @@ class Counts:
         self.openings += other.openings
         self.kinds += other.kinds
         self.lengths += other.lengths
+        self.public_keys |= other.public_keys
 
     @property
     def allowances(self) -> dict[str, int]:
@@ -134,9 +139,11 @@ class Counts:
 
 
 class RefusedWords:
-    """The table of refused words, by kind and mark."""
+    """The table of refused words, by kind and mark, and the public keys that stay, each with its file."""
 
-    def __init__(self, path: Path = REFUSED) -> None:
+    def __init__(self, path: Path = REFUSED, public_keys: Path = PUBLIC_KEYS) -> None:
+        rows = [line.split("\t") for line in public_keys.read_text("utf-8").splitlines() if not line.startswith("#")]
+        self.public_keys = {(key, file) for key, files, _ in rows for file in files.split()}
         self.words: dict[tuple[str, str, str], Word] = {}
         for line in path.read_text("utf-8").splitlines():
             if not line or line.startswith("#"):
@@ -325,9 +332,13 @@ def measure(path: Path, refused: RefusedWords) -> tuple[Counts, list[Use]]:
         counts.lines = source.count("\n")
     else:
         pieces = pieces_of_page(path, source)
+    file = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else path.name
     uses = []
     for piece in pieces:
         for line, word, context in refused.find(piece):
+            if piece.kind == "name" and (piece.text, file) in refused.public_keys:
+                counts.public_keys.add((piece.text, file))
+                continue
             counts.kinds[piece.kind] += 1
             uses.append(Use(line, "words", piece.kind, word.text, f"{word.advice} | {context}"))
         if piece.is_docstring:
@@ -410,6 +421,12 @@ def compare(areas: dict[str, Counts], allowed: dict[str, dict[str, int]]) -> lis
     return complaints
 
 
+def unused_keys(areas: dict[str, Counts], refused: RefusedWords) -> list[str]:
+    """Return a complaint for each public key that excuses no name of its file."""
+    unused = refused.public_keys - set().union(*(counts.public_keys for counts in areas.values()))
+    return [f"{PUBLIC_KEYS.name}: {file} has no refused name {key}: remove it." for key, file in sorted(unused)]
+
+
 def lower(areas: dict[str, Counts], path: Path = ALLOWANCES) -> None:
     """Write each count that is below its allowance; a higher count leaves the allowance as it is."""
     allowed = read_allowances(path, merging=True)
@@ -468,7 +485,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.lower:
         lower(areas)
     if options.check or options.lower:
-        complaints = compare(areas, read_allowances())
+        complaints = compare(areas, read_allowances()) + unused_keys(areas, refused)
         sys.stdout.writelines(f"language: {complaint}\n" for complaint in complaints)
         return int(bool(complaints))
     sys.stdout.write(table_of(areas))

@@ -74,7 +74,7 @@ def test_a_number_is_read_in_the_range_of_its_class():
         2, 0, 0, None, 1, None, None
     ]  # fmt: skip
     assert read({"sales": "-9", "size": "small"}) == {"sales": 3, "size": 0, "sex": None}
-    assert (DOMAIN["sales"].size, DOMAIN["sales"].steps, DOMAIN["sales"].by) == (3, (2,), "size")
+    assert (DOMAIN["sales"].size, DOMAIN["sales"].steps, DOMAIN["sales"].range_attribute) == (3, (2,), "size")
     assert english(*rule_messages(DOMAIN["sales"].coding_rules)) == (
         "the range depends on size; values outside it count as its ends; small: 0 to 2 in steps of 1; "
         "middle: 0 to 20 in steps of 10; large: 0 to 100 in steps of 50; none: 0 to 4 in steps of 2; "
@@ -182,7 +182,7 @@ def test_codes_of_missing_values_next_to_ends_that_no_double_equals():
 
 def test_before_it_is_in_a_domain_an_amount_has_its_cells_and_no_ranges():
     amount = fn.Amount(0, fn.ByAttribute("size", {"small": 1}), missing={"gone": [-9]})
-    assert (amount.size, amount.by, amount.values) == (3, "size", (0, 1, "gone"))
+    assert (amount.size, amount.range_attribute, amount.values) == (3, "size", (0, 1, "gone"))
     assert class_coding(fn.Ordered(0, 3).coding, 7) == fn.Ordered(0, 3).coding
 
 

@@ -62,10 +62,31 @@ def test_planted_word_of_a_page_is_found_outside_code(tmp_path, name, page, line
         f"def price():\n    '''Return the price.\n\n    >>> {WORD}(1)\n    1\n    '''\n",
         "def price(at_most, solve_least_squares): ...\n",
         "of_tables = 1\n",
+        "class AtMost: ...\n",
     ],
 )
 def test_right_use_is_not_reported(tmp_path, source):
     assert uses_of(tmp_path, source) == []
+
+
+def test_public_key_is_right_in_its_file_only(tmp_path, monkeypatch):
+    monkeypatch.setattr(language, "ROOT", tmp_path)
+    keys = tmp_path / "public_keys.tsv"
+    keys.write_text(f"# name, files, reason\n{WORD}\ta.py b.py\ta key\n")
+    refused = RefusedWords(public_keys=keys)
+    counts = {}
+    for name in ("a.py", "b.py", "c.py"):
+        text = f"def price():\n    {WORD} = 1\n" if name == "b.py" else f"class Price:\n    {WORD}: int\n"
+        (tmp_path / name).write_text(text)
+        counts[name] = language.measure(tmp_path / name, refused)[0]
+    assert [x.kinds.total() for x in counts.values()] == [0, 1, 1]  # a local variable is no key
+    assert language.unused_keys(counts, refused) == [f"public_keys.tsv: b.py has no refused name {WORD}: remove it."]
+
+
+def test_every_public_key_excuses_a_name():
+    files = {file for _, file in REFUSED.public_keys}
+    counts = {file: language.measure(language.ROOT / file, REFUSED)[0] for file in files}
+    assert language.unused_keys(counts, REFUSED) == []
 
 
 def test_complete_name_is_refused_where_its_part_is_not(tmp_path):

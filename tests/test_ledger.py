@@ -201,9 +201,11 @@ def test_a_quote_says_all_there_is_with_a_cap_and_without() -> None:
         }
         assert ledger.quote(SURVEY, price) == Quote(**expected, cap=None, remaining=None, fits=True)
         ledger.set_cap(SURVEY, half)
-        assert ledger.quote(SURVEY, price) == Quote(**expected, cap=half, remaining=half - eighth, fits=False, more=0)
+        assert ledger.quote(SURVEY, price) == Quote(
+            **expected, cap=half, remaining=half - eighth, fits=False, further_releases=0
+        )
         ledger.set_cap(SURVEY, epsilon=Fraction(3, 2))
-        capped = {"cap": Fraction(9, 8), "epsilon_cap": Fraction(3, 2), "remaining": half, "fits": True, "more": 1}
+        capped = {"cap": Fraction(9, 8), "epsilon_cap": Fraction(3, 2), "remaining": half, "fits": True, "further_releases": 1}
         assert ledger.quote(SURVEY, price) == Quote(**expected, **capped)
         ledger.set_cap(SURVEY, half)
         ledger.charge(SURVEY, loss(eighth), {})
@@ -373,7 +375,7 @@ def test_pure_prices_with_profiles_add_up_in_mu_where_no_rate_is_stated() -> Non
 def test_the_rest_of_a_cap_on_epsilon_is_stated_in_rho() -> None:
     with Ledger(":memory:") as ledger:
         ledger.set_cap(SURVEY, epsilon=Fraction(1, 2))
-        assert (ledger.balance(SURVEY).remaining, ledger.balance(SURVEY).more) == (Fraction(1, 8), 0)
+        assert (ledger.balance(SURVEY).remaining, ledger.balance(SURVEY).further_releases) == (Fraction(1, 8), 0)
 
 
 def test_accounts_are_those_of_units_that_charges_state_and_not_of_what_was_refused() -> None:
@@ -460,10 +462,10 @@ def test_groups_of_a_name_cost_every_unit_of_it_what_is_known() -> None:
 def test_as_many_charges_fit_as_fit_under_every_cap_of_the_name() -> None:
     with Ledger(":memory:") as ledger:
         quote = partial(ledger.quote, SURVEY, loss(Fraction(1, 8)), also={PERSON: loss(Fraction(1, 2))})
-        assert quote().more is None
+        assert quote().further_releases is None
         for account, number in ((SURVEY, 9), (PERSON, 2)):
             ledger.set_cap(account, Fraction(9, 8))
-            assert quote().more == number
+            assert quote().further_releases == number
 
 
 def test_changes_one_after_the_other_cost_their_square_and_rounding_once() -> None:
@@ -1850,7 +1852,7 @@ def test_under_a_cap_on_mu_it_is_mu_squared_that_adds_up() -> None:
         assert balance.mu_squared_spent == entry.mu_squared + pure.mu_squared
         assert (balance.remaining, balance.mu_squared_cap) == ((3 - balance.mu_squared_spent) / 2, 3)
         price = gaussian(half)
-        assert (ledger.quote(SURVEY, price).fits, ledger.quote(SURVEY, price).more) == (True, 1)
+        assert (ledger.quote(SURVEY, price).fits, ledger.quote(SURVEY, price).further_releases) == (True, 1)
         ledger.charge(SURVEY, price, {})
         error = refusal(lambda: ledger.charge(SURVEY, price, {}))
         assert error.code == "ledger.over-mu-cap"

@@ -123,12 +123,17 @@ PATTERNS = [
     {"per_value": {"b": 1, "a": 10**12}, "once_per": ["d", "c"]},
     {"separation": {"month": 3, "a": 2}},
     {"fixed": ["sex", "birth_year"]},
-    {"once_per": ["a and b"], "per_value": {"3 apart in": 3}, "separation": {"4 for each": 4}, "fixed": ["alike in"]},
+    {
+        "once_per": ["a and b"],
+        "per_value": {"separated by 3 in": 3},
+        "separation": {"4 for each": 4},
+        "fixed": ["equal in"],
+    },
 ]
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=str)
-@pytest.mark.parametrize("name", ["person", "one (by x)", "a (at most 3 records, alike in x)"])
+@pytest.mark.parametrize("name", ["person", "one (by x)", "a (at most 3 records, equal in x)"])
 def test_accounts_say_the_pattern_that_is_promised(name, pattern):
     """A pattern that is only assumed is part of the name. An enforced one is not, or persons would be split."""
     for neighbours in Neighbours:
@@ -152,7 +157,7 @@ def test_a_pattern_is_described_in_words():
     pattern = {"once_per": ["b", "a"], "per_value": {"m": 3}, "separation": {"t": 2}, "fixed": ["sex"]}
     unit = PrivacyUnit("person", 12, **pattern)
     assert unit.describe() == (
-        'one person (at most 12 records, once per "a" and "b", 3 for each "m", 2 apart in "t", alike in "sex"), '
+        'one person (at most 12 records, once per "a" and "b", 3 for each "m", separated by 2 in "t", equal in "sex"), '
         "add-or-remove-one"
     )
     assert unit == PrivacyUnit("person", 12, ADD, None, ("a", "b"), (("m", 3),), (("t", 2),), ("sex",))

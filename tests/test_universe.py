@@ -111,7 +111,7 @@ def counted_by_text(table, domain):
     """Return a mask (cells,) of the cells that the text does not exclude, and True if it names all it excludes."""
     there, exact = np.ones(domain.shape, dtype=bool), True
     for gap in uncounted(table, domain):
-        exact &= gap.more == 0
+        exact &= gap.omitted_count == 0
         if table.matrix is not None and len(domain) > 1:
             pairs = [tuple(map(str, pair)) for pair in itertools.product(*(a.values for a in domain.values()))]
             missing_cells = np.isin([" × ".join(pair) for pair in pairs], gap.pieces)
@@ -121,7 +121,9 @@ def counted_by_text(table, domain):
         home, attribute = domain.attribute_of(gap.name), domain[gap.name]
         cells = named_cells(attribute, gap.pieces)
         assert len(set(cells)) == len(cells)
-        assert len(cells) + gap.more == len(table.left_out(domain).get(gap.name, ())) or table.matrix is not None
+        assert (
+            len(cells) + gap.omitted_count == len(table.left_out(domain).get(gap.name, ())) or table.matrix is not None
+        )
         missing_cells = merging(domain, home, gap.name)[cells].any(axis=0)
         axis = list(domain).index(home)
         there &= ~missing_cells.reshape([-1 if i == axis else 1 for i in range(len(domain))])
@@ -175,11 +177,11 @@ SHORT = {
 @pytest.mark.parametrize("name", SHORT)
 def test_lists_of_values_are_short(name):
     (gap,) = uncounted(fn.table(**VIEWS[name], margin=5), WIDE)
-    assert gap.words == SHORT[name]
+    assert gap.text == SHORT[name]
 
 
 def test_all_bins_and_one_piece_too_many():
-    assert list_values("pay", WIDE["pay"], range(5)).words == "pay all"
+    assert list_values("pay", WIDE["pay"], range(5)).text == "pay all"
     assert list_values("job", WIDE["job"], range(3), max_pieces=2).items == ["j0", "j1", "j2"]
     assert list_values("job", WIDE["job"], range(4), max_pieces=2).items == ["j0", "j1", "and 2 more"]
 
@@ -187,11 +189,11 @@ def test_all_bins_and_one_piece_too_many():
 def test_a_matrix_says_which_cells_no_query_is_about():
     domain = fn.Domain(a=fn.Ordered(0, 1), b=fn.Categorical(["x", "y"]))
     workload = fn.matrix_workload(np.array([[1, 0, -1, 0]]), variances=1, domain=domain)
-    assert [x.words for x in uncounted(workload.tables[0], domain)] == ["a × b 0 × y, 1 × y"]
+    assert [x.text for x in uncounted(workload.tables[0], domain)] == ["a × b 0 × y, 1 × y"]
     wide = fn.matrix_workload(np.eye(1, 24, dtype=int), variances=1, domain=fn.Domain(a=fn.Ordered(0, 11), b=SEX))
     assert uncounted(wide.tables[0], wide.domain)[0].items[-1] == "and 15 more"
     line = fn.matrix_workload(np.array([[0, 1, 1, 0, 0]]), variances=1)
-    assert [x.words for x in uncounted(line.tables[0], line.domain)] == ["cell 0, 3–4"]
+    assert [x.text for x in uncounted(line.tables[0], line.domain)] == ["cell 0, 3–4"]
 
 
 SEX = fn.Categorical(["f", "m"])

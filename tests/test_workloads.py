@@ -16,7 +16,7 @@ from fitnoise.kernel.selections import Selection
 from fitnoise.planning import what_if
 from fitnoise.request import workloads
 from fitnoise.request.targets import TargetKind
-from fitnoise.request.workloads import SLUG_BYTES, Family, Recode, TableSequence, slug, some
+from fitnoise.request.workloads import SLUG_BYTES, Family, Recode, TableSequence, list_names, slug
 from refused import refused
 from tolerances import EXACT
 
@@ -605,9 +605,9 @@ def test_the_tables_of_a_workload_are_a_sequence_of_its_parts():
 
 def test_of_very_many_names_an_error_says_the_first():
     names = [f"x{i}" for i in range(13)]
-    assert some(names[:12]) == str(names[:12])
-    assert some(names) == f"13 tables, the first of them {names[:12]}"
-    assert some(names, 2) == "13 tables, the first of them ['x0', 'x1']"
+    assert list_names(names[:12]) == str(names[:12])
+    assert list_names(names) == f"13 tables, the first of them {names[:12]}"
+    assert list_names(names, 2) == "13 tables, the first of them ['x0', 'x1']"
     w = fn.Workload(fn.Domain({n: fn.Ordered(0, 1) for n in names}), [fn.all_tables(2, names, margin=1)])
     with refused("workload.table-unknown"):
         w["x1"]

@@ -35,7 +35,7 @@ from fitnoise.reading import verification
 from fitnoise.reading.refusals import UNWRITTEN, existing_place, missing_folder
 from fitnoise.reading.release import Release, drawn_digest, to_write
 from fitnoise.reading.release_files import DESCRIPTION, clear_leftovers, read_text, replace_file, reserved, staged
-from fitnoise.request.workloads import some
+from fitnoise.request.workloads import list_names
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -628,7 +628,7 @@ def _turn(plan: Plan, period: str | int | None, series: str | os.PathLike[str] |
             "unknown-period",
             f"{str(period)!r} is no period of the series.",
             "",
-            f"Choose one of {some(labels)}.",
+            f"Choose one of {list_names(labels)}.",
             "Nothing was measured.",
             place="period",
         )
@@ -637,7 +637,7 @@ def _turn(plan: Plan, period: str | int | None, series: str | os.PathLike[str] |
             "period-or-folder-missing",
             f"The plan is a series, and {'no period' if period is None else 'no folder of its counts'} is given.",
             "A series is released period by period, and its counts stay in a folder.",
-            f"Give --period and --series. The periods are {some(labels)}.",
+            f"Give --period and --series. The periods are {list_names(labels)}.",
             "Nothing was measured.",
             place="period" if period is None else "series",
         )

@@ -925,7 +925,7 @@ class Amount(Attribute):
         Raises:
             DomainError: The attribute cannot give classes, some cells have no range, or a range has no cell.
         """
-        attribute, ends = self.by, {"low": self.low, "high": self.high}
+        attribute, ends = self.range_attribute, {"low": self.low, "high": self.high}
         if attribute is None:
             return self
         if not isinstance(by_attribute, (Categorical, Ordered, Binned)):
@@ -953,7 +953,7 @@ class Amount(Attribute):
         return values
 
     @property
-    def by(self) -> str | None:
+    def range_attribute(self) -> str | None:
         """The attribute by which its range goes; None where it is one for all."""
         return self.exact.attribute
 
@@ -972,7 +972,7 @@ class Amount(Attribute):
     @property
     def is_capped(self) -> bool:
         """True if there are valid numbers outside the range: not if `valid` is the range."""
-        return self.by is not None or self.valid != (_short(self.exact.low), _short(self.exact.high))
+        return self.range_attribute is not None or self.valid != (_short(self.exact.low), _short(self.exact.high))
 
     def upper_limit(self, ceiling: float | None) -> float:
         """Return a ceiling as it is declared; `None` gives the largest amount, in steps for a range by class.
@@ -986,7 +986,7 @@ class Amount(Attribute):
         tops = [*(self.ceilings or ()), _short(self.exact.high)]
         if ceiling is None:
             return tops[-1]
-        if self.by is not None or not is_real(ceiling) or ceiling not in tops:
+        if self.range_attribute is not None or not is_real(ceiling) or ceiling not in tops:
             raise DomainError(
                 "ceiling-not-declared",
                 f"The ceiling is {describe_value(ceiling)}.",
@@ -1019,7 +1019,7 @@ class Amount(Attribute):
         steps: CodingRule = ("report.coding.steps", {"step": _short(self.exact.step)})
         if not self.is_capped and top == self.upper_limit(None):
             return (steps,)
-        if self.by is None:
+        if self.range_attribute is None:
             return (("report.coding.range", {"low": _short(self.exact.low), "high": top}), steps, *missing)
         classes: dict[Steps, list[str]] = {}
         for label, scale in zip(self._labels, self.exact.classes, strict=False):
@@ -1028,7 +1028,7 @@ class Amount(Attribute):
         for scale, labels in classes.items():
             numbers = {"low": _short(scale.low), "high": _short(scale.high), "step": _short(scale.step)}
             ranges.append(("report.coding.class", {"classes": ", ".join(labels), **numbers}))
-        return (("report.coding.by_class", {"attribute": self.by}), *ranges, *missing)
+        return (("report.coding.by_class", {"attribute": self.range_attribute}), *ranges, *missing)
 
     def own_position(self, value: object) -> int:
         """Raise: records lie between the cells of an amount.
@@ -1440,7 +1440,8 @@ class Domain(Mapping[str, Attribute]):
                     place=home,
                 )
         items = {
-            name: a.for_classes(items.get(a.by or name)) if isinstance(a, Amount) else a for name, a in items.items()
+            name: a.for_classes(items.get(a.range_attribute or name)) if isinstance(a, Amount) else a
+            for name, a in items.items()
         }
         for home, attribute in items.items():
             _check_coding(home, attribute.coding)

@@ -553,8 +553,8 @@ class Quote:
         mu_squared_spent: μ² of the charges so far, for charges on the same records their joint μ²; `None` where one is
             not known.
         mu_squared_cap: The cap in force, if it limits μ²: then fits ⟺ μ² with the charge ≤ cap.
-        more: The number of charges like this one that still fit, this one included, each without other plans. 0 for a
-            charge of cost 0 or without a bound; `None` without a cap.
+        further_releases: The number of charges like this one that still fit, this one included, each without other
+            plans. 0 for a charge of cost 0 or without a bound; `None` without a cap.
     """
 
     account: Account
@@ -568,7 +568,7 @@ class Quote:
     epsilon_cap: Fraction | None = None
     mu_squared_spent: Fraction | None = None
     mu_squared_cap: Fraction | None = None
-    more: int | None = None
+    further_releases: int | None = None
 
 
 @final
@@ -682,8 +682,8 @@ class Ledger:
         request = _ChargeRequest.from_loss(account, loss, also or {}, composed_with)
         with self._transaction("BEGIN") as chain:
             quotes = _quotes(chain, request)
-        further = min((q.more for q in quotes if q.more is not None), default=None)
-        return replace(quotes[0], fits=all(q.fits for q in quotes), more=further)
+        further = min((q.further_releases for q in quotes if q.further_releases is not None), default=None)
+        return replace(quotes[0], fits=all(q.fits for q in quotes), further_releases=further)
 
     def balance(self, account: Account) -> Quote:
         """Return the quote of a zero charge, also for an account that does not exist.
@@ -1814,7 +1814,7 @@ def _quote(chain: list[LedgerEntry], request: _ChargeRequest, account: Account) 
         fits=spent is not None and increase is not None and spent + increase <= limit,
         epsilon_cap=cap.epsilon,
         mu_squared_cap=cap.mu_squared,
-        more=int(remaining / single) if single else 0,
+        further_releases=int(remaining / single) if single else 0,
     )
 
 

@@ -117,8 +117,8 @@ class Pattern(NamedTuple):
         both = '" and "'
         once = f', once per "{both.join(self.once_per)}"' if self.once_per else ""
         each = "".join(f', {n} for each "{a}"' for a, n in self.per_value)
-        separated = "".join(f', {n} apart in "{a}"' for a, n in self.separation)
-        fixed = f', alike in "{both.join(self.fixed)}"' if self.fixed else ""
+        separated = "".join(f', separated by {n} in "{a}"' for a, n in self.separation)
+        fixed = f', equal in "{both.join(self.fixed)}"' if self.fixed else ""
         return once + each + separated + fixed
 
 

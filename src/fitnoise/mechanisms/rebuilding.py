@@ -23,7 +23,7 @@ import numpy as np
 from fitnoise.errors import ReleaseError
 from fitnoise.kernel.arrays import Exact, Floats, Indices, equal_rows
 from fitnoise.mechanisms._base import AxisEstimation, SectorIndex, SectorTablesPart
-from fitnoise.request.workloads import some
+from fitnoise.request.workloads import list_names
 from fitnoise.solving.sectors import Members, TableGroup
 
 NUMBERS_PER_BATCH = 2**22
@@ -215,7 +215,7 @@ def coefficients(part: SectorTablesPart, name: str, values: Floats) -> Floats:
         raise ReleaseError(
             "coefficients-for-unknown-table",
             f"There is no table {name!r}.",
-            f"The release has {some(workload.tables.names)}.",
+            f"The release has {list_names(workload.tables.names)}.",
             "Name one of these tables.",
             "Nothing was computed.",
         )

@@ -84,7 +84,9 @@ def kappas(plan: Plan) -> Iterator[Kappa]:
         amounts = [a for a in attributes if isinstance(a, Amount | Ordered)]
         if not amounts:
             continue
-        classifier = next((a.by for a in amounts if isinstance(a, Amount) and a.by is not None), None)
+        classifier = next(
+            (a.range_attribute for a in amounts if isinstance(a, Amount) and a.range_attribute is not None), None
+        )
         rows: list[tuple[str | None, int | None, float, float]] = [(None, None, s.target_moe, s.achieved_moe)]
         if classifier in table.attributes and table.view(classifier) is EACH and s.tables == 1:
             rows = [*_by_class(plan.group(s.name), s, table, classifier)]

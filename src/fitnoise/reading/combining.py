@@ -56,7 +56,7 @@ from fitnoise.reading.release import Release
 from fitnoise.reading.release_files import csv_text, label_frame, number_columns, read_text
 from fitnoise.request.publication import Publication
 from fitnoise.request.targets import ByAttribute
-from fitnoise.request.workloads import Table, Workload, slug, some
+from fitnoise.request.workloads import Table, Workload, list_names, slug
 from fitnoise.solving.sectors import Decomposition, decompose
 
 FORMAT = 1
@@ -512,7 +512,7 @@ class Combination(DerivedTables, QuestionMixin):
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         if name not in self:
-            raise KeyError(f"no table {name!r}; there are {some(list(self))}")
+            raise KeyError(f"no table {name!r}; there are {list_names(list(self))}")
         if self._workload[name].averaged is not None:
             return pd.DataFrame(mean_columns(self._combined, self._workload.number(name)))
         return self._counted(name)
@@ -554,7 +554,7 @@ class Combination(DerivedTables, QuestionMixin):
         return len(self._workload.tables)
 
     def __repr__(self) -> str:
-        return f"<Combination of {len(self.releases)} releases, {len(self)} tables: {some(list(self))}>"
+        return f"<Combination of {len(self.releases)} releases, {len(self)} tables: {list_names(list(self))}>"
 
     def tables_by_release(self, name: str) -> list[pd.DataFrame]:
         """Return a table as it is in each release that has it; for means, the counts of `counts_at_ends`.
@@ -580,7 +580,7 @@ class Combination(DerivedTables, QuestionMixin):
             KeyError: There is no such table.
         """
         if name not in self:
-            raise KeyError(f"no table {name!r}; there are {some(list(self))}")
+            raise KeyError(f"no table {name!r}; there are {list_names(list(self))}")
         publication: Publication = self._combined.part.publication
         return publication
 

@@ -46,7 +46,7 @@ from fitnoise.reading.release import Release
 from fitnoise.reading.release_files import csv_text, read_text
 from fitnoise.reading.table_overlap import LeafPartition, TableOverlap
 from fitnoise.request.publication import Publication
-from fitnoise.request.workloads import some
+from fitnoise.request.workloads import list_names
 from fitnoise.solving.fixed_random import FixedGenerator
 from fitnoise.solving.nearest_integers import MAX_DISTANCE, SharedSums, SumConstraints, adjacent, check_adjacent
 from fitnoise.solving.nonnegative import nearest
@@ -438,7 +438,7 @@ class IntegerTables(DerivedTables):
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         if name not in self._part_by_table:
-            raise KeyError(f"there is no integer table {name!r}; there are {some(list(self))}")
+            raise KeyError(f"there is no integer table {name!r}; there are {list_names(list(self))}")
         part = self._part_by_table[name]
         workload, value = part.space.part.publication.workload, self._split(name, "integers")
         parts = part.space.part.publication.unit.parts
@@ -456,7 +456,7 @@ class IntegerTables(DerivedTables):
         return len(self._part_by_table)
 
     def __repr__(self) -> str:
-        return f"<Integer tables, {len(self)}: {some(list(self))}>"
+        return f"<Integer tables, {len(self)}: {list_names(list(self))}>"
 
     # --- on disk ------------------------------------------------------------------------------------
 

@@ -158,11 +158,15 @@ class QuestionMixin(abc.ABC):
         question = question.with_value(attribute).weighted(attribute, np.ones(numeric.size))
         here = values[question.selections[attribute].is_counted]
         # its values are in steps: each class has the ends of its own range
-        if isinstance(numeric, Amount) and numeric.by is not None:
+        if isinstance(numeric, Amount) and numeric.range_attribute is not None:
             ends = np.array(
                 [[float(income_class.low), float(income_class.high)] for income_class in numeric.exact.classes]
             )
-            here = ends[question.selections[numeric.by].is_counted] if numeric.by in question.selections else ends
+            here = (
+                ends[question.selections[numeric.range_attribute].is_counted]
+                if numeric.range_attribute in question.selections
+                else ends
+            )
         total = self._estimates(question.weighted(attribute, values), counts=False)
         everyone = isinstance(numeric, Amount) and not numeric.missing_cells  # all counted records are between the ends
         try:

@@ -247,7 +247,7 @@ class ReaderQuestion:
             attribute = self.domain[home]
             n = attribute.own_size
             if not part.is_counted[:n].all():
-                chosen.append(self._values(home, part).words)
+                chosen.append(self._values(home, part).text)
             elif not part.is_counted[n:].all():
                 missing = [
                     x for x, there in zip(attribute.missing_cells, part.is_counted[n:], strict=True) if not there

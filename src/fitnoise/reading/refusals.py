@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from fitnoise.errors import ReleaseError
-from fitnoise.request.workloads import some
+from fitnoise.request.workloads import list_names
 
 UNESTIMATED = "Nothing was estimated."
 
@@ -31,7 +31,7 @@ def unknown_table(name: str, names: Sequence[str], outcome: str) -> ReleaseError
         "unknown-table",
         f"There is no table {name!r}.",
         "",
-        f"Choose one of {some(list(names))}." if names else "Use a release that has tables.",
+        f"Choose one of {list_names(list(names))}." if names else "Use a release that has tables.",
         outcome,
     )
 

@@ -98,7 +98,7 @@ def _declared(domain: Domain, name: str) -> str:
     attribute = domain[name]
     if not isinstance(attribute, Amount):
         return f"{domain.sizes[name]:,} cells"
-    if attribute.by is not None:
+    if attribute.range_attribute is not None:
         return ", or ".join([english(*rule_messages(attribute.coding_rules)), *attribute.missing_cells])
     range_text = f"{attribute.low:,} to {attribute.high:,} in steps of {attribute.step:,}"
     return ", or ".join([range_text, *attribute.missing_cells])

@@ -88,7 +88,7 @@ from fitnoise.reading.release_files import (
     write_parquet,
 )
 from fitnoise.reporting import HtmlDisplay
-from fitnoise.request.workloads import EACH, Ranges, Recode, View, Workload, some
+from fitnoise.request.workloads import EACH, Ranges, Recode, View, Workload, list_names
 from fitnoise.request.workloads import table as ask
 
 MEASUREMENTS = "measurements.parquet"
@@ -288,7 +288,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
     def __getitem__(self, name: str) -> pd.DataFrame:
         i = self._part(name)
         if i is None:
-            raise KeyError(f"no table {name!r}; the release has {some(list(self))}")
+            raise KeyError(f"no table {name!r}; the release has {list_names(list(self))}")
         number = self.plan.groups[i].publication.workload.number(name)
         return self._framed(name, self._mean(i, number) or self._table(i, name, self._rebuilt[i].table(name)))
 
@@ -422,7 +422,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
     def _stacks(self, names: Sequence[str] | None) -> Iterator[tuple[int, int, Floats]]:
         """Yield some tables, or all: the index of the part, the index of the table in it, and its numbers."""
         if wrong := [name for name in names or () if name not in self]:
-            raise KeyError(f"no table {wrong[0]!r}; the release has {some(list(self))}")
+            raise KeyError(f"no table {wrong[0]!r}; the release has {list_names(list(self))}")
         for i, rebuilt in enumerate(self._rebuilt):
             tables = rebuilt.part.publication.workload.tables
             among = None if names is None else [tables.numbered[x] for x in names if x in tables.numbered]
@@ -450,7 +450,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         return hash(self.plan.hash)
 
     def __repr__(self) -> str:
-        return f"<Release of {len(self)} tables, rho = {self.plan.rho:.6g}: {some(list(self))}>"
+        return f"<Release of {len(self)} tables, rho = {self.plan.rho:.6g}: {list_names(list(self))}>"
 
     @cached_property
     def finite(self) -> Mapping[str, FiniteAnswer]:
@@ -501,7 +501,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
                 "unknown-question",
                 f"The release has no question {name!r}.",
                 "",
-                f"Choose one of {some(names)}." if names else "Use a release that answers questions.",
+                f"Choose one of {list_names(names)}." if names else "Use a release that answers questions.",
                 "Nothing was computed.",
             )
         i = names.index(name)

@@ -50,7 +50,7 @@ class _WithMissing(SpecSection):
     )
 
     @property
-    def _beside(self) -> dict[str, Any]:
+    def _reading_options(self) -> dict[str, Any]:
         date_part = self.date_part.model_dump(mode="json") if isinstance(self.date_part, AgeSpec) else self.date_part
         return {
             "missing": self.missing,
@@ -122,10 +122,10 @@ class CategoricalSpec(_WithMissing):
 
     def build(self, folder: Path | None) -> Attribute:
         """Return the attribute. Raise SpecError if its codes are in a file and the folder is not known."""
-        lookup = self.lookup if self.lookup_file is None else file_beside(folder, "lookup_file", self.lookup_file)
-        options: dict[str, Any] = {"column": self.column, "lookup": lookup, **self._beside}
+        lookup = self.lookup if self.lookup_file is None else resolve_file(folder, "lookup_file", self.lookup_file)
+        options: dict[str, Any] = {"column": self.column, "lookup": lookup, **self._reading_options}
         if self.codes_file is not None:
-            return Categorical.from_file(file_beside(folder, "codes_file", self.codes_file), **options)
+            return Categorical.from_file(resolve_file(folder, "codes_file", self.codes_file), **options)
         codes = self.codes or []
         if self.labels is None:
             return Categorical(codes, **options)
@@ -146,7 +146,7 @@ class OrderedSpec(_WithMissing):
 
     def build(self, folder: Path | None) -> Attribute:
         """Return the attribute."""
-        return Ordered(self.low, self.high, self.clip, self.column, **self._beside)
+        return Ordered(self.low, self.high, self.clip, self.column, **self._reading_options)
 
 
 class BinnedSpec(_WithMissing):
@@ -160,7 +160,7 @@ class BinnedSpec(_WithMissing):
 
     def build(self, folder: Path | None) -> Attribute:
         """Return the attribute."""
-        return Binned(self.cuts, column=self.column, **self._beside)
+        return Binned(self.cuts, column=self.column, **self._reading_options)
 
 
 class BySpec(SpecSection):
@@ -220,7 +220,7 @@ class AmountSpec(_WithMissing):
 
     def build(self, folder: Path | None) -> Attribute:
         """Return the attribute."""
-        missing_options = {name: x for name, x in self._beside.items() if name != "date_part"}
+        missing_options = {name: x for name, x in self._reading_options.items() if name != "date_part"}
         valid = None if self.valid is None else (self.valid[0], self.valid[1])
         amount_options = {"step": self.step, "column": self.column, "valid": valid, "ceilings": self.ceilings}
         low, high = (x.build() if isinstance(x, BySpec) else x for x in (self.low, self.high))
@@ -258,11 +258,11 @@ class HierarchySpec(_WithMissing):
     )
 
     @model_validator(mode="after")
-    def _no_cells_beside(self) -> Self:
-        if any(x is not None for x in self._beside.values()):
+    def _no_reading_options(self) -> Self:
+        if any(x is not None for x in self._reading_options.values()):
             raise SpecError(
                 "hierarchy-unsupported-keys",
-                f"The hierarchy has {' and '.join(x for x, value in self._beside.items() if value is not None)}.",
+                f"The hierarchy has {' and '.join(x for x, y in self._reading_options.items() if y is not None)}.",
                 "A hierarchy has no missing, if_missing, if_outside or date_part.",
                 "Remove them, and give records without a place a row of their own, such as 'unknown' on every level.",
                 "No data were read.",
@@ -286,10 +286,10 @@ class HierarchySpec(_WithMissing):
         """Return the attribute. Raise SpecError if its places are in a file and the folder is not known."""
         if self.file is None:
             return Hierarchy(self.levels, self.places, children=self.children, column=self.column)
-        return Hierarchy.from_file(file_beside(folder, "file", self.file), self.levels, column=self.column)
+        return Hierarchy.from_file(resolve_file(folder, "file", self.file), self.levels, column=self.column)
 
 
-def file_beside(folder: Path | None, key: str, name: str) -> Path:
+def resolve_file(folder: Path | None, key: str, name: str) -> Path:
     """Return the path of a file next to the specification."""
     if any(ord(c) < ord(" ") for c in name):  # what \n and \t in "C:\new\table.csv" are
         raise SpecError(

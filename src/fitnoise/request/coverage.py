@@ -28,20 +28,20 @@ class ValueList:
 
     name: The name of the attribute, or of several.
     pieces: Runs of ordered values as "1–13", and single values.
-    more: The number of values that the pieces leave out.
+    omitted_count: The number of values that the pieces leave out.
     """
 
     name: str
     pieces: tuple[str, ...]
-    more: int = 0
+    omitted_count: int = 0
 
     @property
     def items(self) -> list[str]:
         """The pieces, and the number of further values as the last one."""
-        return [*self.pieces, *([f"and {self.more:,} more"] if self.more else [])]
+        return [*self.pieces, *([f"and {self.omitted_count:,} more"] if self.omitted_count else [])]
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """The list in English: "age 1–13, 15–85"."""
         return f"{self.name} {', '.join(self.items)}"
 
@@ -96,7 +96,7 @@ def uncounted(table: Table, domain: Domain) -> tuple[ValueList, ...]:
         domain: The domain of the records.
 
     **Guarantees**
-        * A record is counted, or its amount added up, if and only if none of its values is listed or among the `more`.
+        * A record is counted, or its amount added up, if and only if none of its values is listed or omitted.
     """
     if table.matrix is None:
         return tuple(list_values(a, domain[a], cells) for a, cells in table.left_out(domain).items())

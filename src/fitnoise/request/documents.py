@@ -41,7 +41,7 @@ from fitnoise.kernel.units import (
     PrivacyUnit,
     Region,
 )
-from fitnoise.request.attributes import AttributeSpec, BySpec, file_beside
+from fitnoise.request.attributes import AttributeSpec, BySpec, resolve_file
 from fitnoise.request.publication import (
     Budget,
     CellBudgets,
@@ -100,7 +100,7 @@ class ByFileSpec(SpecSection):
     def build(self, folder: Path | None) -> ByAttribute:
         """Return the rule. Raise SpecError if the folder of its file is not known."""
         return ByAttribute.from_file(
-            file_beside(folder, "file", self.file), self.by, self.column, self.values, self.default
+            resolve_file(folder, "file", self.file), self.by, self.column, self.values, self.default
         )
 
 
@@ -607,8 +607,8 @@ class UnitSpec(SpecSection):
         description="The neighbour relation of the further unit. If absent, it is the relation of the protected unit.",
     )
 
-    def build(self, first: PrivacyUnit) -> PrivacyUnit:
-        """Return the unit, given the first one."""
+    def build(self, protected_unit: PrivacyUnit) -> PrivacyUnit:
+        """Return the unit, given the protected one."""
         if (self.persons is None) == (self.max_records is None):
             raise SpecError(
                 "further-unit-size",
@@ -627,28 +627,30 @@ class UnitSpec(SpecSection):
                 "No data were read.",
                 place="persons",
             )
-        if self.persons is not None and first.id is not None:
+        if self.persons is not None and protected_unit.id is not None:
             raise SpecError(
                 "persons-with-id",
-                f"The further unit {self.unit!r} has persons, and the unit {first.name!r} has an id.",
+                f"The further unit {self.unit!r} has persons, and the unit {protected_unit.name!r} has an id.",
                 "There is no price yet for several units with an id.",
                 f"State max_records of one {self.unit}, as an assumption, or remove the further unit.",
                 "No data were read.",
                 place="persons",
             )
-        same = self.unit == first.name
+        same = self.unit == protected_unit.name
         unit_id, pattern, counted = (
-            (first.id, first.pattern, first.count) if same else (None, Pattern(), CountBasis.RECORDS)
+            (protected_unit.id, protected_unit.pattern, protected_unit.count)
+            if same
+            else (None, Pattern(), CountBasis.RECORDS)
         )
-        records = self.max_records if self.persons is None else self.persons * first.max_records
+        records = self.max_records if self.persons is None else self.persons * protected_unit.max_records
         return PrivacyUnit(
             self.unit,
             records or 0,
-            first.neighbours if self.neighbours is None else self.neighbours,
+            protected_unit.neighbours if self.neighbours is None else self.neighbours,
             unit_id,
             *pattern,
             count=counted,
-            sum_within_unit=first.sum_within_unit if same else (),
+            sum_within_unit=protected_unit.sum_within_unit if same else (),
         )
 
 
@@ -963,23 +965,21 @@ class FurtherTablesSpec(SpecSection):
         "them.",
     )
 
-    def build(self, domain: Domain, first: Publication, folder: Path | None) -> Publication:
-        """Return the tables, with the unit, the source and the δ of the first ones."""
+    def build(self, domain: Domain, main: Publication, folder: Path | None) -> Publication:
+        """Return the tables, with the unit, the source and the δ of the main publication."""
         tables = [t.build(domain, folder) for t in self.tables]
         for t in tables:
             t.check(domain)
-        confidence = first.confidence if self.confidence is None else self.confidence
+        confidence = main.confidence if self.confidence is None else self.confidence
         checked_confidence(confidence)
         promised = Privacy(self.privacy)
         return Publication(
             Workload(domain, tables, confidence),
-            first.unit,
-            first.source,
-            delta=first.delta,
+            main.unit,
+            main.source,
+            delta=main.delta,
             gap=self.gap,
-            budget=None
-            if self.budget is None
-            else self.budget.build(None if promised is Privacy.PURE else first.delta),
+            budget=None if self.budget is None else self.budget.build(None if promised is Privacy.PURE else main.delta),
             objective=Objective(self.objective.goal, self.objective.weights, self.objective.total_error_weight),
             cell_budgets=None if self.cell_budgets is None else self.cell_budgets.build(domain),
             privacy=promised,
@@ -1055,7 +1055,7 @@ class Spec(SpecSection):
 
     @model_validator(mode="before")
     @classmethod
-    def _promise_alone(cls, document: Any) -> Any:
+    def _definition_as_table(cls, document: Any) -> Any:
         """Replace `privacy = "pure"` by [privacy] definition = "pure"."""
         if isinstance(document, Mapping) and isinstance(document.get("privacy"), str):
             return {**document, "privacy": {"definition": document["privacy"]}}
@@ -1155,15 +1155,15 @@ class Spec(SpecSection):
             budget = None if self.budget is None else self.budget.build(implied)
         if len(attributes) < len(self.domain):
             wrong.refuse()
-        with _place("domain"):
+        with _located_at("domain"):
             domain = Domain(attributes)
 
-        def asked_for(table: TableSpec) -> Table | Family:
+        def build_table(table: TableSpec) -> Table | Family:
             built = table.build(domain, folder_path)
             built.check(domain)
             return built
 
-        tables = wrong.each(self.tables, "tables", asked_for)
+        tables = wrong.each(self.tables, "tables", build_table)
 
         def question(spec: FiniteSpec) -> FiniteQuery:
             built = spec.build(domain)
@@ -1177,9 +1177,9 @@ class Spec(SpecSection):
         with wrong.located_at("privacy.cell_budgets"):
             cells = None if p.cell_budgets is None else p.cell_budgets.build(domain)
         wrong.refuse()
-        with _place("tables"):
+        with _located_at("tables"):
             workload = Workload(domain, tables, self.accuracy.confidence)
-        with _place(""):
+        with _located_at(""):
             request = Publication(
                 workload,
                 unit,
@@ -1201,9 +1201,9 @@ class Spec(SpecSection):
             )
         further = []
         for i, group in enumerate(self.further_tables):
-            with _place(f"further_tables[{i}]"):
+            with _located_at(f"further_tables[{i}]"):
                 further.append(group.build(domain, request, folder_path))
-        with _place("further_tables"):
+        with _located_at("further_tables"):
             return replace(request, further_tables=tuple(further)) if further else request
 
     @classmethod
@@ -1303,7 +1303,7 @@ class _SpecErrors:
 
 
 @contextlib.contextmanager
-def _place(where: str) -> Iterator[None]:
+def _located_at(where: str) -> Iterator[None]:
     """Give an error its place in the document, and say that no data were read."""
     try:
         yield
@@ -1331,14 +1331,14 @@ def located(error: FitnoiseError, where: str) -> SpecError:
     return (problem if path is None else problem.with_place(path)).with_outcome(OUTCOME)
 
 
-def _path_of(where: str, place: str | None) -> str | None:
+def _path_of(where: str, key: str | None) -> str | None:
     """Return the path of a key in a part of the document; a column or a name, which is no key, is left out."""
-    if place is None or not where:
-        return place or where or None
-    first = re.split(r"[.\[]", place, maxsplit=1)[0]
-    if first in Spec.model_fields and not where.startswith("further_tables["):
-        return place
-    return f"{where}.{place}" if first in _keys(SpecSection) else where
+    if key is None or not where:
+        return key or where or None
+    first_key = re.split(r"[.\[]", key, maxsplit=1)[0]
+    if first_key in Spec.model_fields and not where.startswith("further_tables["):
+        return key
+    return f"{where}.{key}" if first_key in _keys(SpecSection) else where
 
 
 def _keys(part: type[SpecSection]) -> set[str]:

@@ -870,7 +870,7 @@ class Publication:
                     )
         for a, _ in pattern.separation:
             if not domain[a].ordered or domain[a].missing_cells:
-                why = "has cells beside its order" if domain[a].ordered else "has no order"
+                why = "has cells for missing values" if domain[a].ordered else "has no order"
                 raise SpecError(
                     "separation-needs-order",
                     f"The key separation names {a!r}, which {why}.",

@@ -13,25 +13,25 @@ from fitnoise.errors import SpecError
 from fitnoise.request.spec_errors import complaints, not_toml, several_problems, unreadable_file
 from fitnoise.request.spec_section import SpecSection
 
-_Words = Annotated[str, Field(min_length=1)]
+_Text = Annotated[str, Field(min_length=1)]
 
-_People = Annotated[list[_Words], Field(min_length=1)]
+_People = Annotated[list[_Text], Field(min_length=1)]
 
 
 class RecordSpec(SpecSection):
     """Texts for the record of a registry of deployments; its keys are those of the registry."""
 
-    url_slug: _Words | None = Field(
+    url_slug: _Text | None = Field(
         None, description="The end of the address of the record. If absent, fitnoise makes it from the title."
     )
     data_curators: _People | None = Field(None, description="The publishers. If absent, the record has a gap to fill.")
-    intended_use: _Words | None = Field(
+    intended_use: _Text | None = Field(
         None, description="The purpose of the tables. If absent, the record has a gap to fill."
     )
-    description: _Words | None = Field(
+    description: _Text | None = Field(
         None, description="A short description of the tables. If absent, the record has a gap to fill."
     )
-    data_product_region: _Words | None = Field(
+    data_product_region: _Text | None = Field(
         None, description="The region that the data describe. If absent, the record has a gap to fill."
     )
     data_product_sector: Literal["Technology", "Healthcare", "Education", "Government", "Energy", "Finance"] | None = (
@@ -40,16 +40,16 @@ class RecordSpec(SpecSection):
     publication_date: date | None = Field(
         None, strict=False, description="The date of publication. If absent, the record has a gap to fill."
     )
-    actors: _Words | None = Field(
+    actors: _Text | None = Field(
         None,
         description="The people and systems that see data, and the trust placed in each. If absent, the record has a "
         "gap to fill.",
     )
-    justification: _Words | None = Field(
+    justification: _Text | None = Field(
         None,
         description="The reasons for the targets, the budget and the unit. If absent, the record has a gap to fill.",
     )
-    sources: _Words | None = Field(
+    sources: _Text | None = Field(
         None, description="Further documents, and the place of the tables. If absent, the record has a gap to fill."
     )
     registry_authors: _People | None = Field(

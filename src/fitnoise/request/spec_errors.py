@@ -151,7 +151,7 @@ def complaints(errors: Sequence[ErrorDetails], document: Any) -> list[SpecError]
         problems.append(
             SpecError(
                 "wrong-type",
-                f"{_subject(location)} is {_shown(value)}.",
+                f"{_subject(location)} is {_value_text(value)}.",
                 f"It must be {one_of}.",
                 advice,
                 OUTCOME,
@@ -250,7 +250,7 @@ def _subject(location: tuple[str | int, ...]) -> str:
     )
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, Mapping):
         return "a table of keys"
     try:

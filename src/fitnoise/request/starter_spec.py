@@ -14,7 +14,7 @@ FILL_IN_MARK = "fill in: "
 _TOP = """\
 # Who is protected, which tables are published, and how accurate each must be.
 # Say what is marked "fill in", without the "#" before it. Take it from what is publicly known, such as a questionnaire
-# or a code book, never from the data: which values occur is something that data about people must not tell.
+# or a code book, never from the data: which values occur is something that data about people must not reveal.
 # Then: fitnoise plan spec.toml. All keys: fitnoise schema.
 """
 
@@ -38,7 +38,7 @@ _UNIT = {
 
 _COLUMN = {"column": ('"COLUMN"', "of the data, where it has another name")}
 
-_APART = "a cell beside the others, with the codes of what is no value"
+_MISSING_HELP = "a cell of its own for missing values, with their codes"
 
 KINDS = {
     "categorical": (
@@ -46,7 +46,7 @@ KINDS = {
         {
             "codes": ('["a", "b"]', FILL_IN_MARK + "every code there may be, as it stands in the data"),
             "labels": ('["first", "second"]', "what tables show instead, one for each code"),
-            "missing": ('{ unknown = ["9"] }', _APART),
+            "missing": ('{ unknown = ["9"] }', _MISSING_HELP),
         },
     ),
     "ordered": (
@@ -55,14 +55,14 @@ KINDS = {
             "low": ("0", FILL_IN_MARK + "the least there may be"),
             "high": ("99", FILL_IN_MARK + "the largest"),
             "clip": ("true", "count smaller and larger ones at the ends"),
-            "missing": ("{ unknown = [-1] }", _APART),
+            "missing": ("{ unknown = [-1] }", _MISSING_HELP),
         },
     ),
     "binned": (
         "numbers in bins, the lower end of each included",
         {
             "cuts": ("[20, 40, 65]", FILL_IN_MARK + "where a bin ends and the next begins; those at the ends are open"),
-            "missing": ("{ unknown = [-1] }", _APART),
+            "missing": ("{ unknown = [-1] }", _MISSING_HELP),
         },
     ),
     "amount": (
@@ -71,10 +71,10 @@ KINDS = {
             "low": ("0", FILL_IN_MARK + "smaller ones count as this"),
             "high": (
                 "200_000",
-                FILL_IN_MARK + "larger ones count as this: the sum of one record is what privacy is paid for",
+                FILL_IN_MARK + "larger ones count as this; privacy is charged for one record of this size",
             ),
             "step": ("100", "in which they are read; it divides the range"),
-            "missing": ("{ unknown = [-9] }", _APART),
+            "missing": ("{ unknown = [-9] }", _MISSING_HELP),
         },
     ),
     "hierarchy": (
@@ -101,7 +101,7 @@ _TARGET = {
 _SUM = {"margin": ("5_000_000", FILL_IN_MARK + "in units of the amount")}
 
 _QUESTION = """\
-# [[questions]]  # beside the tables or alone: one answer of finitely many, for an epsilon of its own
+# [[questions]]  # with or without tables: one answer of finitely many, for an epsilon of its own
 # name = "how many"
 # query = "count"
 # people = 1000

@@ -147,24 +147,24 @@ class ByAttribute(ByValue):
         return cls(attribute, numbers, default)
 
 
-def _number(path: Path, whose: str, said: str, classes: Mapping[str, float] | None) -> float:
+def _number(path: Path, whose: str, text: str, classes: Mapping[str, float] | None) -> float:
     """Return the number that a file of targets has for a value."""
     if classes is not None:
-        if said not in classes:
+        if text not in classes:
             raise WorkloadError(
                 "target-class-missing",
-                f"The file of targets {path.name!r} has {whose} in the class {said!r}, which has no number.",
+                f"The file of targets {path.name!r} has {whose} in the class {text!r}, which has no number.",
                 f"The classes with a number are {sorted(classes)}.",
                 "Add the class to values, or correct the file.",
                 "Nothing was planned.",
                 place="values",
             )
-        return classes[said]
-    result = number(said)
+        return classes[text]
+    result = number(text)
     if result is None:
         raise WorkloadError(
             "target-not-a-number",
-            f"The file of targets {path.name!r} has {said!r} for {whose}, which is not a number.",
+            f"The file of targets {path.name!r} has {text!r} for {whose}, which is not a number.",
             "",
             "Give numbers in the file, or a number for each class in values.",
             "Nothing was planned.",

@@ -147,17 +147,17 @@ def toml(document: Mapping[str, Any]) -> str:
     mark = next(m for i in itertools.count() if (m := f"groups-{i}-") not in text)
     held: list[str] = []
 
-    def kept(x: Any) -> Any:
+    def without_groups(x: Any) -> Any:
         if isinstance(x, Mapping):
-            return {key: held_back(y) if key == "groups" and _mixed(y) else kept(y) for key, y in x.items()}
-        return [kept(y) for y in x] if isinstance(x, list) else x
+            return {key: held_back(y) if key == "groups" and _mixed(y) else without_groups(y) for key, y in x.items()}
+        return [without_groups(y) for y in x] if isinstance(x, list) else x
 
     def held_back(groups: Any) -> str:
         inline = tomli_w.dumps({"x": [0, groups]}).split("0,", 1)[1]  # a list of tables alone is written otherwise
         held.append(inline.strip().removesuffix("]").strip().removesuffix(","))
         return f"{mark}{len(held) - 1}-"
 
-    marked = kept(document)
+    marked = without_groups(document)
     if held:
         text = tomli_w.dumps(marked)
         for i, inline in enumerate(held):
@@ -174,8 +174,9 @@ def _mixed(groups: Any) -> bool:
 def _number_document(number: float | ByAttribute | ByTableSize) -> Any:
     """Return a target: one number, or a rule for it."""
     if type(number) is ByTableSize:
-        least, most = (None if x is None else float(x) for x in (number.least, number.most))
-        return {"coefficient": float(number.coefficient), "power": float(number.power), "least": least, "most": most}
+        limits = {"least": number.least, "most": number.most}
+        numbers = {"coefficient": number.coefficient, "power": number.power, **limits}
+        return {key: None if x is None else float(x) for key, x in numbers.items()}
     return _by_document(number) if type(number) is ByAttribute else _plain_number(number)
 
 
@@ -197,11 +198,11 @@ def _plain_number(number: Any) -> float:
     return float(number)
 
 
-def _by_document(by: ByAttribute) -> dict[str, Any]:
-    values: Any = [float(v) for v in by.values if not isinstance(v, tuple)]
-    if by.is_by_name:
-        values = {str(v[0]): float(v[1]) for v in by.values if isinstance(v, tuple)}
-    return {"by": by.attribute, "values": values, "default": None if by.default is None else float(by.default)}
+def _by_document(rule: ByAttribute) -> dict[str, Any]:
+    values: Any = [float(v) for v in rule.values if not isinstance(v, tuple)]
+    if rule.is_by_name:
+        values = {str(v[0]): float(v[1]) for v in rule.values if isinstance(v, tuple)}
+    return {"by": rule.attribute, "values": values, "default": None if rule.default is None else float(rule.default)}
 
 
 def _as_python(values: Sequence[Any]) -> list[Any]:

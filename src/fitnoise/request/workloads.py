@@ -36,7 +36,7 @@ QUERY = "query"
 
 _T = TypeVar("_T")
 
-_NAMED = ("cumulative", "ranges", "groups", "change", "average", "to_date", "count", "sum")
+_DESCRIBED_ARGUMENTS = ("cumulative", "ranges", "groups", "change", "average", "to_date", "count", "sum")
 """The arguments that the errors of this module describe in words of their own."""
 
 SLUG_BYTES = 120
@@ -514,10 +514,10 @@ class Mean(View):
                 "Nothing was planned.",
                 place="mean",
             )
-        if attribute.by is not None:
+        if attribute.range_attribute is not None:
             raise WorkloadError(
                 "mean-of-ranges-by-class",
-                f"The range of the amount depends on {attribute.by!r}.",
+                f"The range of the amount depends on {attribute.range_attribute!r}.",
                 "No target of its mean has one meaning for all of these ranges.",
                 "Publish its sum and the number of records: Release.mean computes the mean from them.",
                 "Nothing was planned.",
@@ -679,10 +679,10 @@ class Table:
         """
         by_attribute: dict[str, tuple[Fraction, ...]] = {}
         for amount in map(domain.get, self.summed):
-            if isinstance(amount, Amount) and amount.by is not None:
+            if isinstance(amount, Amount) and amount.range_attribute is not None:
                 class_steps = tuple(steps.step for steps in amount.exact.classes)
-                factors = by_attribute.get(amount.by, (Fraction(1),) * len(class_steps))
-                by_attribute[amount.by] = tuple(x * y for x, y in zip(class_steps, factors, strict=True))
+                factors = by_attribute.get(amount.range_attribute, (Fraction(1),) * len(class_steps))
+                by_attribute[amount.range_attribute] = tuple(x * y for x, y in zip(class_steps, factors, strict=True))
         return by_attribute
 
     def left_out(self, domain: Domain) -> dict[str, tuple[int, ...]]:
@@ -970,7 +970,7 @@ def _refuse_no_names(names: Iterable[object]) -> None:
             )
 
 
-@checked(WorkloadError, "Nothing was planned.", *_NAMED, "name")
+@checked(WorkloadError, "Nothing was planned.", *_DESCRIBED_ARGUMENTS, "name")
 def table(
     *attributes: str,
     cumulative: str | Sequence[str] | None = None,
@@ -1348,7 +1348,7 @@ class Family(LazySequence[Table]):
         attributes = tuple(self.pattern_attributes[a] for a in self.combinations[i])
         t = self.template
         target = t.target if self.numbers is None else replace(t.target, number=self.numbers[i])
-        return Table(self._named(attributes), attributes + t.attributes, target, t.views)
+        return Table(self._member_name(attributes), attributes + t.attributes, target, t.views)
 
     @cached_property
     def combinations(self) -> NDArray[np.intp]:
@@ -1362,7 +1362,7 @@ class Family(LazySequence[Table]):
         t = self.template
         return f"{t.name}: " if t.name else "", "".join(f" by {_described(t, a)}" for a in t.attributes)
 
-    def _named(self, attributes: Iterable[str]) -> str:
+    def _member_name(self, attributes: Iterable[str]) -> str:
         head, tail = self._around
         return f"{head}{' by '.join(attributes)}{tail}"
 
@@ -1476,7 +1476,7 @@ def _described(t: Table, attribute: str) -> str:
     return f"{attribute} {word}" if word else attribute
 
 
-@checked(WorkloadError, "Nothing was planned.", *_NAMED, "name")
+@checked(WorkloadError, "Nothing was planned.", *_DESCRIBED_ARGUMENTS, "name")
 def all_tables(
     order: int,
     pattern_attributes: Iterable[str],
@@ -1697,7 +1697,7 @@ class Workload:
             raise WorkloadError(
                 "table-unknown",
                 f"There is no table {name!r}.",
-                f"The workload has {some(self.tables.names)}.",
+                f"The workload has {list_names(self.tables.names)}.",
                 "Name one of its tables.",
                 "Nothing was computed.",
             )
@@ -1715,7 +1715,7 @@ def _not_a_table(value: str) -> WorkloadError:
     )
 
 
-def some(names: Sequence[str], max_names: int = 12) -> str:
+def list_names(names: Sequence[str], max_names: int = 12) -> str:
     """Return names as a list, for an error; if they are more than `max_names`, the first of them."""
     if len(names) <= max_names:
         return str(list(names))
@@ -1829,8 +1829,10 @@ def used_attributes(workload: Workload) -> set[str]:
     return used | {a for p in parts if isinstance(p, Family) for a in p.pattern_attributes}
 
 
-def exchangeable_attributes(workload: Workload, apart: Iterable[str] = ()) -> tuple[list[str], list[str]]:
-    """Return (exchangeable, structured) attributes that some table uses, in domain order; those `apart` are structured.
+def exchangeable_attributes(workload: Workload, also_structured: Iterable[str] = ()) -> tuple[list[str], list[str]]:
+    """Return (exchangeable, structured) attributes that some table uses, in domain order.
+
+    The attributes of `also_structured` are structured.
 
     A hierarchy is one structured attribute: its deepest level used, or itself for its leaves. It is several
     exchangeable attributes instead if each of its levels used meets three conditions. The tables show the level value
@@ -1842,9 +1844,9 @@ def exchangeable_attributes(workload: Workload, apart: Iterable[str] = ()) -> tu
     templates = [p if isinstance(p, Table) else p.template for p in parts]
     if any(t.matrix is not None for t in templates):
         return [], list(domain)
-    structured = set(apart) | _structured(workload)
+    structured = set(also_structured) | _structured(workload)
     by_home: dict[str, set[str]] = {}
-    for a in used_attributes(workload) | set(apart):
+    for a in used_attributes(workload) | set(also_structured):
         by_home.setdefault(domain.attribute_of(a), set()).add(a)
     free: list[str] = []
     bound: list[str] = []

@@ -97,7 +97,7 @@ Progress = Callable[[int, float], None]
 class MarginSearchStatus(StrEnum):
     """The reason why a search ended. None of these states how far from optimal the result is."""
 
-    LOCAL_OPTIMUM = "all starts were tried; the best is a local optimum, and nothing is proven of it"
+    LOCAL_OPTIMUM = "all starts were tried; the best is a local optimum, and nothing is proven about it"
     TIME = "stopped at the time limit with the best weights seen so far"
 
 

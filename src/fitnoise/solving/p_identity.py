@@ -107,7 +107,7 @@ Progress = Callable[[int, float], None]
 class PIdentityStatus(StrEnum):
     """The reason why a search ended. None of these states how far from optimal the result is."""
 
-    LOCAL_OPTIMUM = "all starts were tried; the best is a local optimum, and nothing is proven of it"
+    LOCAL_OPTIMUM = "all starts were tried; the best is a local optimum, and nothing is proven about it"
     CELLS = "all starts were tried; none was better than the cells on their own"
     TIME = "stopped at the time limit with the best strategy seen so far"
 
@@ -978,7 +978,7 @@ def minimise_total(
     """
     n = _asking(queries)
     limits = _Limits.from_arguments(n, starts, iterations, max_seconds)
-    size = checked_integer("sums beside the cells", max(1, n // 16) if size is None else size)
+    size = checked_integer("number of sums", max(1, n // 16) if size is None else size)
     objective = _TotalVariance(queries)
     return _search(queries, [objective], total, _starts(queries, objective, size, rng), limits, progress)
 
@@ -1020,7 +1020,7 @@ def minimise_worst(
     """
     n = _asking(queries)
     limits = _Limits.from_arguments(n, starts, iterations, max_seconds)
-    size = checked_integer("sums beside the cells", max(1, n // 8 if n <= 64 else n // 16) if size is None else size)
+    size = checked_integer("number of sums", max(1, n // 8 if n <= 64 else n // 16) if size is None else size)
     sharp = _worst_objectives(queries)
 
     def begin() -> Iterator[Floats]:

@@ -369,7 +369,11 @@ def _list(language: Translator, messages: Iterable[Message]) -> str:
 def listed(values: ValueList, language: Translator) -> str:
     """Return a list of values in a language."""
     text = f"{values.name} {', '.join(values.pieces)}"
-    return language.translate("page.list.more", values=text, n=language.number(values.more)) if values.more else text
+    return (
+        language.translate("page.list.more", values=text, n=language.number(values.omitted_count))
+        if values.omitted_count
+        else text
+    )
 
 
 def margin_text(table: TableLayout, language: Translator, i: int, j: int, width: int = 0) -> str:

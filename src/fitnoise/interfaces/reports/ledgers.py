@@ -142,10 +142,12 @@ def more_section(quote: Quote, loss: Loss, delta: float) -> Section:
     delta: The δ at which the caps promise the same ε.
     """
     title = Message("report.section.plan")
-    if quote.more is None:
+    if quote.further_releases is None:
         return Section(title, (Message("report.more.no_cap"),), (Value("more", None),), place=("plan",))
-    values = [Value("more", quote.more, ValueKind.COUNT)]
-    messages = [Message("report.more.release" if quote.more == 1 else "report.more.releases", tuple(values))]
+    values = [Value("more", quote.further_releases, ValueKind.COUNT)]
+    messages = [
+        Message("report.more.release" if quote.further_releases == 1 else "report.more.releases", tuple(values))
+    ]
     other = _instead(quote, loss, delta)
     if other is not None:
         kind, (promised, size, more) = "rho" if quote.mu_squared_cap is not None else "mu", other

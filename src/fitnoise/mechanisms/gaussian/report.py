@@ -36,11 +36,11 @@ def profile(prices: Floats, slack: Floats, unit: PrivacyUnit, *, for_people: boo
         return Section(title, values=(Value("profile", None),))
     lowest, highest = float(prices.min()), float(prices.max())
     less, half = int((slack > EQUAL_COST_TOLERANCE * highest).sum()), unit.cost_factor() / 2
-    cheaper = Value("cells_with_slack", less, ValueKind.COUNT)
+    cells_with_slack = Value("cells_with_slack", less, ValueKind.COUNT)
     values = (
         Value("lowest", lowest, ValueKind.OPTIMUM),
         Value("highest", highest, ValueKind.OPTIMUM),
-        cheaper,
+        cells_with_slack,
     )
     by_cell = Message(
         "report.profile.by_cell",
@@ -48,7 +48,7 @@ def profile(prices: Floats, slack: Floats, unit: PrivacyUnit, *, for_people: boo
             Value("low", lowest * half, ValueKind.COST),
             Value("high", highest * half, ValueKind.COST),
             Value("cells", len(prices), ValueKind.COUNT),
-            cheaper,
+            cells_with_slack,
         ),
     )
     for_people = for_people and not unit.pattern
@@ -69,18 +69,18 @@ def proof(
     """
     objective, budgets = publication.objective, publication.cell_budgets
     value = Value("objective_value", certificate.value, ValueKind.OPTIMUM)
-    paid = Value("cost", cost, ValueKind.OPTIMUM)
+    cost_value = Value("cost", cost, ValueKind.OPTIMUM)
     if budgets is not None:
         limits = (
             Value("attributes", budgets.attributes),
             Value("least", min(budgets.values), ValueKind.NUMBER),
             Value("largest", max_cost, ValueKind.OPTIMUM),
         )
-        yield Section(Message("report.section.budgets"), (Message("report.budgets.shares", (*limits, paid)),))
+        yield Section(Message("report.section.budgets"), (Message("report.budgets.shares", (*limits, cost_value)),))
     if error is not None:
         terms = (
             value,
-            paid,
+            cost_value,
             Value("total_error_weight", objective.total_error_weight, ValueKind.NUMBER),
             Value("error", error, ValueKind.NUMBER),
             Value("weights", WEIGHTS[objective.weights], ValueKind.WORDS),

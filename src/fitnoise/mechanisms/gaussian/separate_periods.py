@@ -33,11 +33,11 @@ def gained(part: TablePart) -> Section:
     rho, title = separate_periods_rho(part), Message("report.section.series")
     if rho is None:
         return Section(title, values=(Value("periods_rho", None),))
-    least = Value("periods_rho", rho, ValueKind.COMPARED)
+    separate_rho = Value("periods_rho", rho, ValueKind.COMPARED)
     if rho <= part.rho * (1 + EQUIVALENT_COST_TOLERANCE):
-        return Section(title, (Message("report.series.equal_cost"),), (least,))
+        return Section(title, (Message("report.series.equal_cost"),), (separate_rho,))
     times = Value("times", rho / part.rho, ValueKind.FACTOR)
-    return Section(title, (Message("report.series.separate_cost", (least, times)),), (least,))
+    return Section(title, (Message("report.series.separate_cost", (separate_rho, times)),), (separate_rho,))
 
 
 def separate_periods_rho(part: TablePart) -> float | None:

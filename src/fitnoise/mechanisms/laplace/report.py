@@ -20,11 +20,11 @@ def proof(certificate: Certificate, *, are_separated: bool) -> Section:
         Value("gap", certificate.gap, ValueKind.GAP),
     )
     ratio = Value("ratio", certificate.value / certificate.bound, ValueKind.FACTOR)
-    least = Value("least", math.sqrt(2 * certificate.bound), ValueKind.NUMBER)
+    min_epsilon = Value("least", math.sqrt(2 * certificate.bound), ValueKind.NUMBER)
     limits = [Message("report.proof.laplace_nearest")]
     if are_separated:
         limits.append(Message("report.proof.laplace_pattern"))
-    bound = Message("report.proof.laplace", (*values, ratio, least))
+    bound = Message("report.proof.laplace", (*values, ratio, min_epsilon))
     return Section(Message("report.section.proof"), (bound, *limits), values)
 
 
@@ -33,7 +33,7 @@ def unbiased(minimum: float, epsilon: float) -> Section:
 
     epsilon: The ε of the plan.
     """
-    least = Value("least", minimum, ValueKind.COST)
+    min_epsilon = Value("least", minimum, ValueKind.COST)
     times = Value("times", epsilon / minimum, ValueKind.FACTOR)
-    bound = Message("report.unbiased.pure", (least, times))
+    bound = Message("report.unbiased.pure", (min_epsilon, times))
     return Section(Message("report.section.unbiased"), (bound,), (Value("unbiased_bound", minimum),))

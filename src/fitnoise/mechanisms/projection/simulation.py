@@ -618,15 +618,15 @@ def choose(comparison: SettingComparison) -> SettingChoice:
 
 
 def _warnings(comparison: SettingComparison, position: int) -> Iterator[Message]:
-    own = dict(zip(comparison.kinds, comparison.errors[position], strict=True))
+    errors = dict(zip(comparison.kinds, comparison.errors[position], strict=True))
     guess = dict(zip(comparison.kinds, comparison.guesses, strict=True))
-    near = [kind for kind in FLAT_KINDS if own[kind] >= UNIFORM_ERROR_FRACTION * guess[kind]]
+    without_gain = [kind for kind in FLAT_KINDS if errors[kind] >= UNIFORM_ERROR_FRACTION * guess[kind]]
     simulated = {"limit": UNIFORM_ERROR_FRACTION, "size": comparison.size}
-    if len(near) == len(FLAT_KINDS):
+    if len(without_gain) == len(FLAT_KINDS):
         yield status_message("report.status.near_all", **simulated)
         yield status_message("report.status.near_all_advice")
-        near = []
-    for kind in near:
+        without_gain = []
+    for kind in without_gain:
         _, _, alpha = kind.partition(" ")
         if alpha:
             yield status_message("report.status.near_dirichlet", alpha=float(alpha), **simulated)
