@@ -218,7 +218,7 @@ def spark():
 def spark_table(records, _=None):
     """A table of its own; and its address."""
     session, name = spark(), f"people{next(_NUMBER)}"
-    folder = Path(session.conf.get("spark.sql.warehouse.dir").removeprefix("file:")) / f"{name} of it's"
+    folder = Path(session.conf.get("spark.sql.warehouse.dir").removeprefix("file:")) / f"{name} that's new"
     folder.mkdir(parents=True)
     pq.write_table(records.arrow(), folder / "part-0.parquet")
     session.sql(f'CREATE TABLE {name} USING parquet LOCATION "{folder}"')

@@ -49,15 +49,15 @@ TESTS = {
     "exact_powers": "exact finite_priors -k 'test_exact or exponentials or alpha or logarithms or powers or epsilons'",
     "profiles": "composition",
     "ledger": "ledger ledger_steps periods "
-    "-k 'not killed and not race and not damaged and (ledger or is_drawn or beside)'",
+    "-k 'not killed and not race and not damaged and (ledger or is_drawn or composed)'",
     "periods": "periods",
     "series": "periods",
     "designs/_base": "margins order parts",
     "designs/linear": "strategy designs trees products -k 'not server'",
     "designs/sectors": "strategy patterns ways sets relaxations shares amounts designs "
-    "-k 'strategy or patterns or ways or sectors or scales or charge or prices or whole_between'",
+    "-k 'strategy or patterns or ways or sectors or scales or charge or prices or integer_between'",
     "designs/margins": "margins designs amounts by_class accounting "
-    "-k 'margin or amounts_cost or sums or ends or pays or law'",
+    "-k 'margin or amounts_cost or sums or ends or own_range or law'",
     "designs/answers": "order designs persons -k 'test_order or count_by or sum or ranks or left_out_records'",
     "designs/query_blocks": "parts amounts designs strategy -k 'not intervals and not server'",
     "designs/products": "products shares -k 'test_products or (costs_as_much and product)'",

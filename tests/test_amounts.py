@@ -1244,8 +1244,9 @@ def test_intervals_of_pure_sums_and_means_hold_as_often_as_they_say(
 ):
     """Independent releases with the real sampler: sums hold at the stated rate, means at least at that rate.
 
-    Detects, of 300, coverage of 95 % intervals of sums below 0.87, and of 1,500 below 0.92, at 1e-6 for each test; of
-    means, whose intervals take longest, of 8 that most do not hold, and of 50 coverage below 0.75.
+    Each test has significance 1e-6. With 300 releases it detects coverage of 95 % intervals of sums below 0.87, and
+    with 1,500 below 0.92. Intervals of means take longer: 8 releases detect that most do not hold, and 50 detect
+    coverage below 0.75.
     """
     monkeypatch.setattr(noise, "discrete_laplaces", Replay().discrete_laplaces)
     measured_release, strategy = released(pure_plan, people), pure_plan.table_part.strategy

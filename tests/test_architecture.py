@@ -76,12 +76,15 @@ ALLOWED = {
     ("interfaces.streams", "os.dup2"): "the command is the process, and it ends",
     ("interfaces.cli", "signal.getsignal"): "looks, and changes nothing",
     ("interfaces.cli", "signal.signal"): "the command is the process; in its main thread, and put back",
-    ("interfaces.plots", "style.context"): "Matplotlib has settings of the process only: a lock keeps threads apart",
+    ("interfaces.plots", "style.context"): "Matplotlib has settings of the process only: a lock separates threads",
     ("interfaces.studio.planner", "os.dup2"): "a process of its own, whose lines others read",
     ("interfaces.studio.serve", "signal.signal"): "the command is the process; in its main thread, and put back",
     ("kernel.counting.spark", "PySparkLogger.getLogger"): "PySpark's own loggers alone",
-    ("kernel.counting.spark", "PySparkLogger.getLogger(name).addFilter"): "passes on all but what calls that count log",
-    ("reading.expressions", "warnings.catch_warnings"): "Python's parser warns of a text; a lock keeps threads apart",
+    (
+        "kernel.counting.spark",
+        "PySparkLogger.getLogger(name).addFilter",
+    ): "passes all messages except those of counting",
+    ("reading.expressions", "warnings.catch_warnings"): "Python's parser warns of a text; a lock separates threads",
     ("reading.expressions", "warnings.simplefilter"): "within the same lock, and put back",
 }
 """Allowed uses of these, each with the reason that makes it safe. The list may only shrink."""
@@ -130,7 +133,7 @@ def imports(path, *, loaded=False):
                     yield room
         elif isinstance(node, ast.Import):
             names = [a.name for a in node.names]
-            assert "fitnoise" not in names, f"{path.name} imports all rooms at once: their names are loaded when used"
+            assert "fitnoise" not in names, f"{path.name} imports all packages: their names are loaded when used"
             yield from (x.removeprefix("fitnoise.") for x in names if x.startswith("fitnoise."))
 
 

@@ -80,7 +80,7 @@ def test_a_function_that_fits_is_called_as_it_is():
     [
         ((3,), {}, "The value of text is 3. It must be a text."),
         (("a", 1, "x"), {}, "The value of others is 'x'. It must be a whole number."),
-        (("a",), {"twice": None}, "The value of twice is None. It must be True or False."),
+        (("a",), {"twice": None}, f"The value of twice is {None}. It must be True or False."),
         (("a",), {"b": HUGE}, f"The value of numbers is 1{'0' * 39}…. It must be a number."),
         ((["secret"],), {}, "The value of text is an object of type list. It must be a text."),
     ],

@@ -50,7 +50,7 @@ TABLES = [
 ]
 COUNTS = np.random.default_rng(5).integers(0, 9, PEOPLE.shape)
 
-PLAIN = messages.translator("en", typeset=False)
+TERMINAL = messages.translator("en", typeset=False)
 
 
 @cache
@@ -72,7 +72,7 @@ def quiet(without_noise):
 def many_plans():
     """Every kind of design that tables are rebuilt from."""
     yield from (zoo_plan(name) for name in zoo.WORKLOADS)
-    pure = ("marginals", "crossed", "all ranges", "regular tree", "tree beside structure", "missing values")
+    pure = ("marginals", "crossed", "all ranges", "regular tree", "tree and structure", "missing values")
     yield from (planned_quickly(zoo.WORKLOADS[name]()) for name in pure)
     yield fn.plan(zoo.many_places())
     yield fn.plan(zoo.many_cells())
@@ -456,8 +456,9 @@ def test_numbers_are_printed_with_their_margins(monkeypatch):
     for summary, number in compared.items():
         low, high = number.interval()
         assert (number.summary, len(str(number).splitlines())) == (summary, 1)
-        assert f" from {PLAIN.kind(ValueKind.NUMBER, low)} to {PLAIN.kind(ValueKind.NUMBER, high)} at 95 %>" in str(
-            number
+        assert (
+            f" from {TERMINAL.kind(ValueKind.NUMBER, low)} to {TERMINAL.kind(ValueKind.NUMBER, high)} at 95 %>"
+            in str(number)
         )
     head, *rows = str(release.count(by=("sex", "age"))).splitlines()
     assert head == f"{len(rows) - 1} estimates by sex, age, each interval at 95 %:"

@@ -35,7 +35,7 @@ def browser():
         chromium.close()
 
 
-REPORTS = {"en": small, "de": small, "de whole": integer_tables, "en combination": both, "de sums": summed}
+REPORTS = {"en": small, "de": small, "de integers": integer_tables, "en combination": both, "de sums": summed}
 
 
 @pytest.fixture(scope="module", params=REPORTS)

@@ -234,7 +234,7 @@ def test_every_source_reads_amounts_in_the_range_of_their_class(source, tmp_path
 
 CLASSES = {
     "whole numbers": (fn.Ordered(0, 3), [0, 1, 2, 3, 4, None], [2, 20, 100, 4]),
-    "many whole codes": (fn.Categorical([*range(70)]), [0, 1, 69, 70], [2] * 30 + [20] * 39 + [100]),
+    "many integer codes": (fn.Categorical([*range(70)]), [0, 1, 69, 70], [2] * 30 + [20] * 39 + [100]),
     "many texts": (fn.Categorical([f"c{i}" for i in range(70)]), ["c0", "c69", "x"], [2] * 30 + [20] * 39 + [100]),
     "truth": (fn.Categorical([True, False]), [True, False, None], [2, 20]),
     "bins of the amount": (fn.Binned([1, 10], column="sales"), None, [2, 20, 100]),
@@ -548,8 +548,8 @@ codes = ["small", "large"]
 type = "amount"
 low = 0
 high = { by = "size", values = { small = 1_000, large = 1_000_000 } }
-missing = { "not said" = [-1] }
-if_missing = "not said"
+missing = { "not stated" = [-1] }
+if_missing = "not stated"
 [[tables]]
 attributes = ["size"]
 sum = "turnover"

@@ -48,8 +48,10 @@ def test_every_id_is_in_use():
 def test_every_message_has_a_text():
     """Also the message of a plan that no request of the tests makes: ids are written out, never joined."""
     ids = r'"((?:report|terminal)\.[a-z_]+\.[a-z_]+)"'
-    written = {x for text in sources(".py").values() for x in re.findall(ids, text)}
-    assert written == {text_id for text_id in messages.catalogue("en") if text_id.startswith(("report.", "terminal."))}
+    ids_in_source = {x for text in sources(".py").values() for x in re.findall(ids, text)}
+    assert ids_in_source == {
+        text_id for text_id in messages.catalogue("en") if text_id.startswith(("report.", "terminal."))
+    }
 
 
 def test_messages_are_not_made_of_texts():
@@ -131,9 +133,9 @@ def constant_texts(node):
         return []
     if isinstance(node, ast.FormattedValue):  # its format is no text
         return constant_texts(node.value)
-    own = [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
+    texts = [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
     inner = [text for child in ast.iter_child_nodes(node) for text in constant_texts(child)]
-    return [text for text in own if re.search("[^\\W\\d_]", text)] + inner
+    return [text for text in texts if re.search("[^\\W\\d_]", text)] + inner
 
 
 def lines_with_texts(source):

@@ -314,7 +314,7 @@ def test_changes_averages_and_seasons_are_released_when_their_periods_are_and_ne
         fn.make_integer_tables(tables)
 
 
-@pytest.mark.parametrize("further", [[], [fn.table("month", margin=99)]], ids=["alone", "beside totals"])
+@pytest.mark.parametrize("further", [[], [fn.table("month", margin=99)]], ids=["alone", "with totals"])
 def test_a_series_of_nothing_but_changes_is_refused(further):
     """Estimates of a period are never revised, and changes alone do not determine the first period."""
     tables = [*further, fn.table("region", change="month", margin=30)]

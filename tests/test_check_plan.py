@@ -260,7 +260,7 @@ def test_plans_of_places_by_numbers_are_right_whatever_their_number(verdict, che
         [fn.table(groups={"county": {"some": ["101", "210"], "one": ["105"]}}, margin=3)],
         [fn.table("county", margin=fn.ByAttribute("county", {"101": 2.0}, default=9.0))],
     ],
-    ids=["beside structure", "recoded", "by place"],
+    ids=["with structure", "recoded", "by place"],
 )
 @pytest.mark.parametrize("limit", [128, 0], ids=["together", "by level"])
 def test_plans_that_name_places_by_numbers_are_right(verdict, tables, limit, monkeypatch):
@@ -399,7 +399,7 @@ def test_products_are_charged_for_replaced_records_as_the_kernel_says(checker, m
 
 
 def test_places_cost_what_the_kernel_says(checker):
-    design = zoo.TREES["a tree beside an attribute"]
+    design = zoo.TREES["a tree and an attribute"]
     rows = [("x", "1"), ("x", "2"), ("x", "3"), ("y", "4")]
     domain = fn.Domain(a0=fn.Ordered(0, 2), geo=fn.Hierarchy(["a1", "a2"], rows))
     strategy = json.loads(json.dumps(trees_document(design)))
@@ -460,7 +460,7 @@ ALTERED = {
     "a bound that is lower": ("prefixes", ("tables", 0, "cost", "bound"), lambda x: x / 1.001),
     "a target that is not met": ("prefixes", ("spec", "tables", 1, "margin"), lambda x: x * 0.999),
     "weights that prove less": ("prefixes", ("tables", 0, "weights", "cells", 0), lambda x: x * 2),
-    "an answer that is said to be cheaper": ("pure_finite", ("spec", "questions", 0, "epsilon"), lambda _: "33/100"),
+    "an answer of understated cost": ("pure_finite", ("spec", "questions", 0, "epsilon"), lambda _: "33/100"),
     "an answer without a table": ("large_finite", ("spec", "questions", 0, "epsilon"), lambda _: "299/100"),
     "an answer with added noise": ("large_finite", ("spec", "questions", 2, "epsilon"), lambda _: "33/100"),
     "a part without a whole number": ("matrix", ("tables", 0, "strategy", 0, "basis", 0, 0), float),

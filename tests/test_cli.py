@@ -682,22 +682,22 @@ def broken(here, name, content):
 
 ERRORS = {
     "no specification": (3, ["plan", "nowhere.toml"], "cannot be read: No such file"),
-    "a specification that is none": (3, ["plan", "people.csv"], "not valid TOML"),
-    "a gap that is none": (3, ["plan", "spec.toml", "--gap", "-1"], "[spec.gap-out-of-range]"),
-    "a goal that is none": (
+    "an invalid specification": (3, ["plan", "people.csv"], "not valid TOML"),
+    "an invalid gap": (3, ["plan", "spec.toml", "--gap", "-1"], "[spec.gap-out-of-range]"),
+    "an invalid goal": (
         3,
         ["plan", "goal.toml"],
         "[spec.wrong-type]",
     ),
-    "a promise that is none": (3, ["plan", "promise.toml"], "[spec.wrong-type]"),
+    "an invalid promise": (3, ["plan", "promise.toml"], "[spec.wrong-type]"),
     "a comparison of nothing": (3, ["compare", "nowhere.toml"], "cannot be read: No such file"),
     "an epsilon of nothing": (
         3,
         ["compare", "spec.toml", "--epsilon", "0"],
         "[spec.cost-not-positive]",
     ),
-    "an epsilon that is none": (3, ["compare", "spec.toml", "--epsilon", "0"], "[spec.cost-not-positive]"),
-    "a delta that is none": (3, ["compare", "spec.toml", "--delta", "1"], "[spec.delta-out-of-range]"),
+    "an invalid epsilon": (3, ["compare", "spec.toml", "--epsilon", "0"], "[spec.cost-not-positive]"),
+    "an invalid delta": (3, ["compare", "spec.toml", "--delta", "1"], "[spec.delta-out-of-range]"),
     "a comparison by rho": (
         3,
         ["compare", "rho.toml"],
@@ -725,16 +725,16 @@ ERRORS = {
     "a plan into nowhere": (8, ["plan", "spec.toml", "-o", "nowhere/plan.json"], "[release.folder-not-writable]"),
     "a plan below a file": (8, ["plan", "spec.toml", "-o", "people.csv/plan.json"], "[release.folder-not-writable]"),
     "no plan": (8, ["release", "nowhere.json", *RELEASE[2:]], "[release.file-not-readable]"),
-    "a plan that is none": (4, ["release", "people.csv", *RELEASE[2:]], "[plan.plan-not-json]"),
+    "an invalid plan": (4, ["release", "people.csv", *RELEASE[2:]], "[plan.plan-not-json]"),
     "no data": (6, ["release", "plan.json", "nowhere.csv", *RELEASE[3:]], "[data.data-file-missing]"),
     "data of no known kind": (6, ["release", "plan.json", "spec.toml", *RELEASE[3:]], "Nothing was "),
-    "a ledger that is none": (7, [*RELEASE[:4], "people.csv", *RELEASE[5:]], "[ledger.not-a-ledger]"),
+    "an invalid ledger": (7, [*RELEASE[:4], "people.csv", *RELEASE[5:]], "[ledger.not-a-ledger]"),
     "a ledger in no folder": (7, [*RELEASE[:4], "nowhere/l.db", *RELEASE[5:]], "[ledger.folder-missing]"),
     "a release onto a file": (8, [*RELEASE[:6], "people.csv"], "[release.place-exists]"),
     "a release below a file": (8, [*RELEASE[:6], "people.csv/r"], "[release.place-not-writable]"),
     "no ledger": (7, ["ledger", "nowhere.db"], "[ledger.file-missing]"),
     "a ledger that is something else": (7, ["ledger", "people.csv"], "[ledger.not-a-ledger]"),
-    "a table to write that is none": (
+    "an invalid table to write": (
         8,
         [*RELEASE, "--tables", "area", "--tables", "age"],
         "Nothing was measured and nothing was charged. [release.unknown-table]",
@@ -745,7 +745,7 @@ ERRORS = {
         "Nothing was measured and nothing was charged. [release.repeated-table]",
     ),
     "no release": (8, ["tables", "nowhere"], "[release.file-not-readable]"),
-    "a release that is none": (8, ["tables", "."], "[release.file-not-readable]"),
+    "an invalid release": (8, ["tables", "."], "[release.file-not-readable]"),
     "nothing to verify": (8, ["verify", "nowhere"], "[release.nothing-to-verify]"),
     "no ledger to verify with": (
         7,
@@ -1472,13 +1472,13 @@ def test_tables_are_written_for_every_place_of_a_level(run, here):
     geo = fn.Hierarchy(["state", "county"], [("RI", 1), ("CT", 2), ("CT", 3)])
     plan = fn.plan(fn.Workload(fn.Domain(geo=geo), [fn.table("county", margin=5), fn.table("state", margin=3)]))
     fn.release(plan, np.array([10, 20, 30]), ledger="places.db", directory="places")
-    code, _, err = run("tables", "places", "county", "state", "--by", "state", "-o", "apart")
+    code, _, err = run("tables", "places", "county", "state", "--by", "state", "-o", "by_place")
     assert (code, err.splitlines()[1:]) == (
         0,
-        [f"wrote apart/{name}.csv" for name in ("county_ri", "county_ct", "state_ri", "state_ct")],
+        [f"wrote by_place/{name}.csv" for name in ("county_ri", "county_ct", "state_ri", "state_ct")],
     )
     complete = (here / "places" / "tables" / "county.csv").read_text(encoding="utf-8").splitlines()
-    pieces = [(here / "apart" / f"county_{x}.csv").read_text(encoding="utf-8").splitlines() for x in ("ri", "ct")]
+    pieces = [(here / "by_place" / f"county_{x}.csv").read_text(encoding="utf-8").splitlines() for x in ("ri", "ct")]
     assert pieces == [complete[:2], [complete[0], *complete[2:]]]
     code, _, err = run("tables", "places", "state", "--by", "county", "-o", "other")
     assert (code, (here / "other").exists()) == (8, False)
@@ -1659,7 +1659,7 @@ def test_a_line_names_the_first_of_many_tables():
     )
     triples = fn.all_tables(3, list(domain), margin=1)
     assert line(triples) == "all triples of 20 attributes (1,140 tables)"
-    assert line(fn.all_tables(20, list(domain), margin=1, name="whole")) == "whole: all sets of 20 of 20 attributes"
+    assert line(fn.all_tables(20, list(domain), margin=1, name="all")) == "all: all sets of 20 of 20 attributes"
 
 
 # --- pure epsilon, and either kind of noise -------------------------------------------------------------------

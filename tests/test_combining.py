@@ -254,7 +254,7 @@ def draws(plan, count):
 
 
 @pytest.mark.parametrize("count", [1000, pytest.param(20_000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("privacy", [None, "pure"], ids=["Gaussian", "pure beside Gaussian"])
+@pytest.mark.parametrize("privacy", [None, "pure"], ids=["Gaussian", "pure and Gaussian"])
 def test_intervals_hold_as_often_as_they_say(privacy, count):
     """Over many pairs of releases: 20,000 detect a coverage of 94.2 %."""
     releases = release_of("one"), release_of("two", privacy)

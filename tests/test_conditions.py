@@ -114,8 +114,8 @@ SOURCES = [s for s in zoo.COUNTERS if not s.startswith("histogram")]
 def trapped(source, cases, counter):
     """Records of which one condition each decides, as they meet all others: what is where, and which meets them all.
 
-    Every value stands in two records, one of which is outside: so a value that is read otherwise than declared is one
-    number too many or too few, in a cell of its own.
+    Every value stands in two records, one of which is outside. A value that is read in another way than declared adds
+    or removes one in a cell of its own.
     """
     traps, where, seen = [], {}, set()
     for name, kind in ((a, kind) for a in cases for kind in column_types(a)):
@@ -474,19 +474,19 @@ def test_one_meaning_has_one_form_and_words():
     assert [c.document for c in one.conditions] == [["x", "y"], 3, {"at_least": 0, "below": 2.5}]
     assert type(one.conditions[2].at_least) is int
     (long,) = DataSource(where={"\x1b": [str(i) for i in range(100, 130)]}).conditions
-    shown = ", ".join(f"'{i}'" for i in range(100, 108))
-    assert english(condition_message(long)) == f"'\\x1b' is one of {shown}, or one of 22 more"
+    printed_values = ", ".join(f"'{i}'" for i in range(100, 108))
+    assert english(condition_message(long)) == f"'\\x1b' is one of {printed_values}, or one of 22 more"
     (logical,) = DataSource(where={"t": True}).conditions
     assert english(condition_message(logical)) == "'t' is true"
 
 
 def test_each_choice_of_bounds_is_stated_in_words():
-    words = {"at_least": "at least 1", "above": "above 1", "at_most": "at most 9", "below": "below 9"}
-    choices = [(x,) for x in words] + [(x, y) for x in ("at_least", "above") for y in ("at_most", "below")]
+    texts = {"at_least": "at least 1", "above": "above 1", "at_most": "at most 9", "below": "below 9"}
+    choices = [(x,) for x in texts] + [(x, y) for x in ("at_least", "above") for y in ("at_most", "below")]
     for names in choices:
-        bounds = {name: int(words[name].split()[-1]) for name in names}
+        bounds = {name: int(texts[name].split()[-1]) for name in names}
         (condition,) = DataSource(where={"c": bounds}).conditions
-        assert english(condition_message(condition)) == f"'c' is {' and '.join(words[x] for x in names)}"
+        assert english(condition_message(condition)) == f"'c' is {' and '.join(texts[x] for x in names)}"
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, max_value=1e308), st.floats())

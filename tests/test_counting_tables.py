@@ -63,8 +63,9 @@ def questions(draw):
 @example(({"a": 1, "b": 1}, [("b", "a"), ("a", "b"), (), ("a",)], [3]), 1, 1, 0)
 @example(({"a": 2, "b": 3}, [("b", "a"), ("a", "b")], [100]), 10**6, 2**16, 0)
 def test_any_margins_are_counted_as_one_by_one(question, batch, block, seed):
-    """Detects a record lost or counted twice at the border of a chunk, batch or block; axes mixed up in a joint table;
-    a margin left out if others hold it, or if it is requested in two orders.
+    """Detects a record lost or counted twice at the border of a chunk, batch or block.
+
+    Also axes mixed up in a joint table, and a margin left out because others hold it or it is requested in two orders.
     """
     sizes, margins, chunks = question
     with pytest.MonkeyPatch.context() as patch:

@@ -55,13 +55,15 @@ KINDS = {
     "range": lambda **options: fn.Ordered(-1, 30, column="d", **options),
     "clipped": lambda **options: fn.Ordered(0, 22, True, "d", **options),
     "bins": lambda **options: fn.Binned([1, 4.5, 22, 1900, 2001], column="d", **options),
-    "absent apart": lambda **options: fn.Ordered(
+    "missing dates": lambda **options: fn.Ordered(
         1, 22, True, "d", missing={"absent": [], "other": [23]}, if_missing="absent", if_outside="other", **options
     ),
-    "coded apart": lambda **options: fn.Categorical(
+    "codes of missing dates": lambda **options: fn.Categorical(
         [1, 2, 4], column="d", missing={"a": [7, 22]}, if_missing="a", **options
     ),
-    "bins apart": lambda **options: fn.Binned([1, 22], column="d", missing={"a": []}, if_outside="a", **options),
+    "bins, missing dates": lambda **options: fn.Binned(
+        [1, 22], column="d", missing={"a": []}, if_outside="a", **options
+    ),
 }
 
 
@@ -268,7 +270,7 @@ def test_the_last_nanosecond_of_january_is_in_january(source, tmp_path):
 
 def test_times_outside_the_calendar_are_outside(one_engine):
     """Seconds and milliseconds of 64 bits reach further than any date does: no error, and no cell."""
-    attribute = KINDS["absent apart"](date_part="year")
+    attribute = KINDS["missing dates"](date_part="year")
     for unit in ("s", "ms"):
         extreme = pa.table({"d": pa.array([0, 10**15, -(10**15), None], pa.int64()).cast(pa.timestamp(unit))})
         times = [datetime.datetime(1970, 1, 1), "x", "x", None]  # noqa: DTZ001
@@ -321,7 +323,7 @@ def test_infinite_and_early_dates_of_duckdb_are_outside(tmp_path):
                    "DATE '12000-01-01', DATE '2001-01-01', NULL]) AS d")  # fmt: skip
         db.execute("CREATE TABLE times AS SELECT CAST(d AS TIMESTAMP) AS d FROM people")
     for part in READS:
-        attribute = KINDS["absent apart"](date_part=part)
+        attribute = KINDS["missing dates"](date_part=part)
         good = [datetime.datetime(2001, 1, 1), None, *["x"] * 4]  # noqa: DTZ001 - without a zone
         same_counts(counts(path, attribute, table="times"), expected_counts(attribute, good))
         if part != "hour":
@@ -338,7 +340,7 @@ def test_every_engine_reads_and_compares_dates_as_declared(engine, stamps, tmp_p
     dates = {"people": [*days, *early], "times": [*stamps, None, None]}
     data = {k: dated(source_case, {"d": v, "y": [0] * len(v)}, tmp_path) for k, v in dates.items()}
     timed = engine != "clickhouse"  # all of whose times have a zone
-    for kind, part in itertools.product(["codes", "absent apart", "bins apart"], READS):
+    for kind, part in itertools.product(["codes", "missing dates", "bins, missing dates"], READS):
         attribute = KINDS[kind](date_part=part)
         if part != "hour":
             same_counts(

@@ -28,9 +28,9 @@ cap = { rho = 1 }
 [domain.sex]
 type = "categorical"
 codes = ["f", "m"]
-missing = { unknown = ["9"], "not asked" = [] }
+missing = { unknown = ["9"], "not applicable" = [] }
 if_missing = "unknown"
-if_outside = "not asked"
+if_outside = "not applicable"
 [domain.example]
 type = "ordered"
 low = 0

@@ -421,7 +421,7 @@ def old():
 DROP = fn.DataSource(outside_domain=fn.OutsideDomain.DROP)
 SWAP = fn.PrivacyUnit(neighbours=fn.Neighbours.REPLACE_ONE)
 REFUSED = {
-    "nothing beside": (lambda: ([later(), []]), "plan.free-without-plan"),
+    "no further tables": (lambda: ([later(), []]), "plan.free-without-plan"),
     "charges alone": (lambda: (later().workload, [charge(steps())]), "plan.free-without-publication"),
     "a plan twice": (lambda: (later(), [steps(), steps()]), "plan.plan-given-twice"),
     "a plan and its charge": (lambda: (later(), [steps(), charge(steps())]), "plan.plan-given-twice"),
@@ -430,7 +430,7 @@ REFUSED = {
         "plan.nothing-free",
     ),
     "a plan without structure": (lambda: (zoo.WORKLOADS["total"](), zoo_plan("total")), "plan.nothing-free"),
-    "hardly a slope": (
+    "almost no slope": (
         lambda: (later(), fn.plan(fn.matrix_workload(EYE, variances=[1, 1.00005, 1.00009]), refine=True)),
         "plan.nothing-free",
     ),

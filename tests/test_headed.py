@@ -35,7 +35,7 @@ from test_pages import RULE, small
 VISIBLE = {"bold": True, "quiet": False, "loud": True, "hushed": False, "last": True}
 """Columns by name, and whether people see them: a hidden one stands before, between and behind those that are seen."""
 
-PLAIN = messages.translator("en", typeset=False)
+TERMINAL = messages.translator("en", typeset=False)
 
 
 def columns_of(*names):
@@ -183,9 +183,9 @@ def test_answers_stand_under_their_headings(moves):
     expected = {
         "from": frame["from"].tolist(),
         "to": frame["to"].tolist(),
-        "value": [PLAIN.kind(ValueKind.ESTIMATE, x) for x in frame["value"]],
-        "standard error": [PLAIN.kind(ValueKind.PEOPLE, x) for x in frame["std_error"]],
-        "margin ±": [PLAIN.kind(ValueKind.PEOPLE, x) for x in frame["moe"]],
+        "value": [TERMINAL.kind(ValueKind.ESTIMATE, x) for x in frame["value"]],
+        "standard error": [TERMINAL.kind(ValueKind.PEOPLE, x) for x in frame["std_error"]],
+        "margin ±": [TERMINAL.kind(ValueKind.PEOPLE, x) for x in frame["moe"]],
     }
     assert terminal_columns(lines(report), expected) == expected
     columns = {k: [x.replace("-", "−") for x in v] for k, v in expected.items()}
@@ -195,7 +195,7 @@ def test_answers_stand_under_their_headings(moves):
     (table,) = html_columns(fragments.report(report))
     assert [*table] == ["from", "to", "value", "from (value)", "to (value)"]
     assert table["from"] == frame["from"].tolist()
-    assert table["to (value)"] == [PLAIN.kind(ValueKind.NUMBER, x).replace("-", "−") for x in shares.frame()["high"]]
+    assert table["to (value)"] == [TERMINAL.kind(ValueKind.NUMBER, x).replace("-", "−") for x in shares.frame()["high"]]
 
 
 def test_a_notebook_says_ends_under_their_headings(moves):

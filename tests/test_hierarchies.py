@@ -340,7 +340,7 @@ TWICE = {
         fn.table("county", variance=4),
         fn.table("tract", variance=1),
     ],
-    "beside structure": [fn.table("state", cumulative="age", variance=3), fn.table("county", "age", variance=4)],
+    "with structure": [fn.table("state", cumulative="age", variance=3), fn.table("county", "age", variance=4)],
     "by place": [
         fn.table("state", variance=fn.ByAttribute("state", {"2": 1}, default=3)),
         fn.table("county", variance=2),
@@ -546,7 +546,7 @@ def test_prefixes_by_nation_and_state_with_counties():
 SMALL = {  # how many places each has; variances by level, from the top; ρ of the optimum
     "states of 1 2 4 counties": ([1, 2, 4], (4, 2, 1), 0.57142857),
     "tracts": ([[1, 2], [3], [2, 2, 4]], (9, 4, 2, 1), 0.57142856),
-    "tracts, all alike": ([[1, 2], [3], [2, 2, 4]], (1, 1, 1, 1), 1.12957133),
+    "tracts, all equal": ([[1, 2], [3], [2, 2, 4]], (1, 1, 1, 1), 1.12957133),
 }
 
 
@@ -756,8 +756,8 @@ def test_levels_of_uneven_trees_against_dense_algebra(by_class, workload, seed):
 def proven_densely(plan):
     """Return the bound from the plan's dual weights for replaced records, by dense algebra over all cells.
 
-    The mean over two records drawn independently, their places from p; and over two of one place that differ in some
-    attributes, and in all of these.
+    The mean is over two records drawn independently, with places from p. It is also over two records of one place that
+    differ in some attributes, and in all of these.
     """
     workload, evidence = plan.publication.workload, plan.table_part.evidence
     domain, level_problem = workload.domain, plan.estimation.problem

@@ -205,7 +205,13 @@ def test_a_quote_says_all_there_is_with_a_cap_and_without() -> None:
             **expected, cap=half, remaining=half - eighth, fits=False, further_releases=0
         )
         ledger.set_cap(SURVEY, epsilon=Fraction(3, 2))
-        capped = {"cap": Fraction(9, 8), "epsilon_cap": Fraction(3, 2), "remaining": half, "fits": True, "further_releases": 1}
+        capped = {
+            "cap": Fraction(9, 8),
+            "epsilon_cap": Fraction(3, 2),
+            "remaining": half,
+            "fits": True,
+            "further_releases": 1,
+        }
         assert ledger.quote(SURVEY, price) == Quote(**expected, **capped)
         ledger.set_cap(SURVEY, half)
         ledger.charge(SURVEY, loss(eighth), {})

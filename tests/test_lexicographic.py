@@ -79,11 +79,11 @@ PREFIX_3 = 1.5705033843573  # a conic solver finds 1.57050338
 CLOSED_FORMS = {
     "every cell its own target": (np.eye(3), [1, 2, 5], [1, 0.5, 0.2], 3),
     "two blocks": (sl.block_diag(zoo.lower(3), np.eye(2)), 1, [PREFIX_3] * 3 + [1, 1], 2),
-    "a cell nobody counts": (np.eye(3, 4), [1, 2, 4], [1, 0.5, 0.25, 0], 3),
-    "prefixes and a cell nobody counts": (np.tri(3, 4), [1, 2, 4], [1, 1, 0.5, 0], 3),
+    "a cell in no count": (np.eye(3, 4), [1, 2, 4], [1, 0.5, 0.25, 0], 3),
+    "prefixes and a cell in no count": (np.tri(3, 4), [1, 2, 4], [1, 1, 0.5, 0], 3),
     "targets that grow tenfold": (zoo.lower(4), [1, 10, 100, 1000], [1, 1 / 9, 1 / 90, 1 / 900], 4),
     "identity and sum": (np.vstack([np.eye(5), np.ones(5)]), 1, [5 / 3] * 5, 1),
-    "cells alike": (np.ones((1, 3)), 4, [1 / 4] * 3, 1),
+    "equal cells": (np.ones((1, 3)), 4, [1 / 4] * 3, 1),
     "weighted cells": (np.array([[3, 0, -1]]), 1, [9, 0, 1], 1),
     "one cell": (np.array([[2]]), 8, [1 / 2], 1),
 }  # fmt: skip

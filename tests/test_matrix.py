@@ -122,17 +122,17 @@ def test_a_single_sum_needs_no_more_than_its_own_noise():
 
 
 @pytest.mark.parametrize(("name", "goal"), LINES, ids=lambda x: x if isinstance(x, str) else x.goal.value)
-def test_the_plan_is_the_cheapest_of_all_that_was_tried(name, goal):
-    found = search_line(name, goal)
-    first = found.candidates[0]
-    assert (first.epsilon, first.ratio) == (found.part.epsilon(), found.part.ratio)
-    assert found.part.status[0].id == matrix.FAMILIES[first.family]
-    epsilons = [c.epsilon for c in found.candidates]
+def test_plan_has_the_lowest_cost_of_all_tried(name, goal):
+    result = search_line(name, goal)
+    best = result.candidates[0]
+    assert (best.epsilon, best.ratio) == (result.part.epsilon(), result.part.ratio)
+    assert result.part.status[0].id == matrix.FAMILIES[best.family]
+    epsilons = [c.epsilon for c in result.candidates]
     assert epsilons == sorted(epsilons)
-    assert "every cell on its own" in {c.family for c in found.candidates}
-    assert len({c.family for c in found.candidates}) == len(found.candidates)
-    for c in found.candidates:
-        assert c.ratio == pytest.approx(found.part.ratio * (c.epsilon / first.epsilon) ** 2)
+    assert "every cell on its own" in {c.family for c in result.candidates}
+    assert len({c.family for c in result.candidates}) == len(result.candidates)
+    for c in result.candidates:
+        assert c.ratio == pytest.approx(result.part.ratio * (c.epsilon / best.epsilon) ** 2)
         assert c.answers > 0
         assert c.seconds >= 0
 
@@ -155,19 +155,19 @@ QUERIES = {
 def test_cells_and_hierarchies_cost_what_linear_algebra_says(name, goal):
     w = QUERIES[name].astype(float)
     n = w.shape[1]
-    found = search_line(name, goal) if (name, goal) in LINES else searched(ranges(n), goal)
-    by_name = {c.family: c.epsilon for c in found.candidates}
+    result = search_line(name, goal) if (name, goal) in LINES else searched(ranges(n), goal)
+    by_name = {c.family: c.epsilon for c in result.candidates}
     assert by_name["every cell on its own"] == pytest.approx(dense_epsilon(np.eye(n), w, goal), rel=1e-5)
     trees = [hierarchy(n, b).astype(float) for b in matrix.BRANCHES if b < n]
     best = min(dense_epsilon(a, w, goal) for t in trees for a in (t, t[1:]))
     # cells below the largest cost are raised to it, so it may be better than the tree itself
     assert by_name["best hierarchy"] <= best * (1 + 1e-5)
     assert by_name["best hierarchy"] >= 0.8 * best
-    assert found.part.epsilon() <= min(best, dense_epsilon(np.eye(n), w, goal)) * (1 + 1e-5)
+    assert result.part.epsilon() <= min(best, dense_epsilon(np.eye(n), w, goal)) * (1 + 1e-5)
 
 
 @pytest.mark.parametrize(("name", "goal"), [("prefix 64", TOTAL), ("prefix 64", WORST), ("ranges 64", TOTAL)])
-def test_every_cell_pays_as_much_as_the_dearest(name, goal):
+def test_every_cell_has_the_largest_cost(name, goal):
     """Rounding to integers leaves some cells below the largest cost; they are raised for nothing."""
     assert len(set(search_line(name, goal).part.strategy.profile())) == 1
 
@@ -193,12 +193,12 @@ def test_what_is_tried_depends_on_the_tables():
     assert families(ordered(2, fn.table(cumulative="o", variance=1))) == {cells, sums}
     assert families(ordered(5, fn.table(cumulative="o", variance=1))) == {cells, sums, tree}
     assert families(ordered(5, fn.table("o", variance=1))) == {cells, "margins"}
-    beside = fn.Domain(o=fn.Ordered(0, 4), c=fn.Categorical(["x", "y"]))
-    mixed = fn.Workload(beside, [fn.table("c", cumulative="o", variance=1)])
+    domain = fn.Domain(o=fn.Ordered(0, 4), c=fn.Categorical(["x", "y"]))
+    mixed = fn.Workload(domain, [fn.table("c", cumulative="o", variance=1)])
     assert families(mixed) == {f"{sums} by margin"}
-    every = matrix.search(fn.Publication(mixed, privacy="pure"), all_families=True)
-    assert {c.family for c in every.candidates} == {cells, sums, tree, f"{sums} by margin"}
-    assert every.part.epsilon() == pytest.approx(searched(mixed).part.epsilon(), rel=1e-3)
+    exhaustive = matrix.search(fn.Publication(mixed, privacy="pure"), all_families=True)
+    assert {c.family for c in exhaustive.candidates} == {cells, sums, tree, f"{sums} by margin"}
+    assert exhaustive.part.epsilon() == pytest.approx(searched(mixed).part.epsilon(), rel=1e-3)
     two = fn.Workload(
         fn.Domain(a=fn.Ordered(0, 2), b=fn.Ordered(0, 2)), [fn.table(cumulative=["a", "b"], variance=1)]
     )  # no order of all cells
@@ -211,21 +211,21 @@ def test_what_is_tried_depends_on_the_tables():
 @pytest.mark.parametrize("n", [4, 9, 16])
 def test_asking_twice_changes_nothing(n):
     """Worst case: the same question needs the same accuracy."""
-    again = ordered(n, fn.table(cumulative="o", variance=1.0), fn.table(cumulative="o", variance=1.0, name="again"))
-    assert searched(again).part.epsilon() == pytest.approx(searched(prefix(n)).part.epsilon(), rel=1e-3)
+    repeated = ordered(n, fn.table(cumulative="o", variance=1.0), fn.table(cumulative="o", variance=1.0, name="again"))
+    assert searched(repeated).part.epsilon() == pytest.approx(searched(prefix(n)).part.epsilon(), rel=1e-3)
 
 
 def test_asking_twice_for_marginals_changes_nothing():
     domain = fn.Domain(a=fn.Ordered(0, 2), b=fn.Ordered(0, 3))
     once = [fn.table("a", variance=1.0), fn.table("a", "b", variance=3.0)]
     twice = [*once, fn.table("a", variance=1.0, name="again")]
-    epsilon, again = (searched(fn.Workload(domain, tables)).part.epsilon() for tables in (once, twice))
-    assert again == pytest.approx(epsilon, rel=1e-3)
+    epsilon, repeated_epsilon = (searched(fn.Workload(domain, tables)).part.epsilon() for tables in (once, twice))
+    assert repeated_epsilon == pytest.approx(epsilon, rel=1e-3)
 
 
 @pytest.mark.parametrize("goal", [TOTAL, WORST], ids=["total", "worst"])
 @pytest.mark.parametrize("factor", [4.0, 1 / 9])
-def test_epsilon_is_the_inverse_of_the_standard_errors_asked_for(goal, factor):
+def test_epsilon_is_the_inverse_of_the_requested_standard_errors(goal, factor):
     plan = searched(prefix(16, factor), goal).part
     assert plan.epsilon() * math.sqrt(factor) == pytest.approx(search_line("prefix 16", goal).part.epsilon(), rel=1e-5)
     assert plan.ratio == pytest.approx(search_line("prefix 16", goal).part.ratio, rel=1e-3)
@@ -233,7 +233,7 @@ def test_epsilon_is_the_inverse_of_the_standard_errors_asked_for(goal, factor):
 
 @pytest.mark.parametrize("goal", [TOTAL, WORST], ids=["total", "worst"])
 @pytest.mark.parametrize("n", [4, 8, 12])
-def test_cells_that_no_query_tells_apart_cost_nothing(n, goal):
+def test_cells_that_no_query_distinguishes_cost_nothing(n, goal):
     few = searched(prefix(n), goal).part
     steps = fn.table(ranges={"o": [(0, 4 * i + 3) for i in range(n)]}, variance=1.0)
     many = searched(ordered(4 * n, steps), goal).part
@@ -255,7 +255,7 @@ def test_domains_are_reduced_without_loss(case, rng):
     assert large.bound == pytest.approx(small.bound, rel=1e-3)
 
 
-def test_a_looser_target_is_never_dearer():
+def test_a_looser_target_never_costs_more():
     tables = [fn.table(cumulative="o", variance=1.0), fn.table("o", variance=0.5)]
     looser = [tables[0], fn.table("o", variance=0.7)]
     strict, loose = (searched(ordered(8, *t)).part for t in (tables, looser))

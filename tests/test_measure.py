@@ -585,9 +585,9 @@ VARIANTS = [
     fn.Binned([1, 2.5]),
     fn.Binned([1, 2], column="years"),
     *(
-        replace(a, **said) if isinstance(a, fn.Ordered) else type(a)(made, **said)
-        for a, made in ((fn.Ordered(0, 2), None), (fn.Categorical([0, 1, 2]), [0, 1, 2]), (fn.Binned([1, 2]), [1, 2]))
-        for said in (
+        replace(a, **options) if isinstance(a, fn.Ordered) else type(a)(codes, **options)
+        for a, codes in ((fn.Ordered(0, 2), None), (fn.Categorical([0, 1, 2]), [0, 1, 2]), (fn.Binned([1, 2]), [1, 2]))
+        for options in (
             {"if_missing": "drop"},
             {"if_outside": "drop"},
             {"missing": {"none": [9]}},
@@ -849,13 +849,13 @@ def test_a_question_is_answered_for_whom_the_order_is(question, neighbours, rng)
     people = answer.query.people if adjacency.fixes_size else answer.query.people - 1
     np.add.at(counts.reshape(-1), rng.integers(counts.size, size=people), 1)
     counter = HistogramCounter(counts, answer.domain, drops=adjacency.drops)
-    order = Order(answer.domain, source, adjacency.unit, (answer,), "0" * 64, "by hand")
+    order = Order(answer.domain, source, adjacency.unit, (answer,), "0" * 64, "test design")
     (truth,) = answer.exact_answers(Tally(counter.count(list(answer.margins()))), adjacency, 2**40)
-    door = Replay(5)
-    result = run(order, counter, source=door)
+    noise_source = Replay(5)
+    result = run(order, counter, source=noise_source)
     (noisy,) = answer.draw((truth,), repeated := Replay(5))
     assert result.answers[0][0].tolist() == noisy.tolist()
-    assert door.laws == repeated.laws  # of the same row
+    assert noise_source.laws == repeated.laws  # of the same row
     assert result.charge.epsilon == answer.loss(adjacency).epsilon
 
 
@@ -1032,7 +1032,7 @@ def test_what_travels_is_what_is_counted_for_the_order(monkeypatch):
         return {("margin",): 1}, 9
 
     monkeypatch.setattr(measuring, "_count_margins", counted)
-    monkeypatch.setattr(measuring, "file_of_counts", lambda *given: given)
+    monkeypatch.setattr(measuring, "file_of_counts", lambda *inputs: inputs)
     sealed = measuring.sealed(order, counter, "own.key.pub", progress=calls.append)
     assert sealed == (measuring._counts_fingerprint(order), {("margin",): 1}, 9, "own.key.pub")
     ((fresh, margins, counts_of, progress),) = calls
@@ -1077,7 +1077,7 @@ def small(unit=RECORD, source=PEOPLE, margin=5.0):
     ],
 )
 def test_no_other_name_passes_a_cap(unit, source, spent):
-    """Another name of a unit, relation, number of records or source does not pass: only charges that fit are made."""
+    """Another name of a unit, relation, number of records or source does not pass: only charges that fit are codes."""
     one, plan = small(), small(unit, source)
     cap = ceil_dyadic(one.exact_rho) if spent else Fraction(1, 10**6)
     with Ledger(":memory:") as ledger:

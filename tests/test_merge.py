@@ -43,7 +43,7 @@ ADD, REPLACE = fn.Neighbours
 
 DOMAIN = fn.Domain(
     shop=fn.Categorical(["a", "b"]),
-    age=fn.Ordered(0, 1, missing={"not said": [-1]}),
+    age=fn.Ordered(0, 1, missing={"not stated": [-1]}),
     turnover=fn.Amount(-2, 30, step=0.5, ceilings=[10], missing={"none": [-9], "kept": [99]}, if_missing="none"),
     fee=fn.Amount(2, 8, valid=(-100, 1000), missing={"waived": [0]}),
 )
@@ -434,9 +434,9 @@ def test_no_person_moves_what_is_measured_by_more_than_is_charged(max_records, t
     base, silent = measured(rest)
     for _ in range(12):
         records = [(*record(rng), "someone") for _ in range(int(rng.integers(1, 40)))]
-        more, door = measured([*records, *rest])
-        assert (door.requests, door.drawn) == (silent.requests, silent.drawn)
-        shift_size = sum((Fraction(int(a - b)) / s) ** 2 for a, b, s in zip(more, base, scales, strict=True))
+        shifted, noise_source = measured([*records, *rest])
+        assert (noise_source.requests, noise_source.drawn) == (silent.requests, silent.drawn)
+        shift_size = sum((Fraction(int(a - b)) / s) ** 2 for a, b, s in zip(shifted, base, scales, strict=True))
         counted = everybody(counted_records(records, max_records))
         assert shift_size == shift(design, DOMAIN, counted) <= charged
         max_shift = max(max_shift, shift_size)

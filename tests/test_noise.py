@@ -1,9 +1,10 @@
 """The samplers' battery, proof that the battery can fail, and the exactness of every decision.
 
 A *check* turns a sample and a law into a p-value under that law. Each rejects below `ALPHA`: SIGNIFICANCE = 1e-6,
-shared out (Bonferroni) over both laws, the at most 8 checks at each of the 11 scales of the 4 ways to draw in `WAYS`,
-and over as many again for the comparisons of samplers and of runs. Correct samplers fail one run of the fast tests, or
-of the slow ones, with probability at most 1e-6. The tests of exactness have no randomness.
+shared out (Bonferroni) over all checks. There are at most 8 checks for each law, each of 11 scales and each of the 4
+ways to draw in `WAYS`. The comparisons of samplers and of runs count as the same number again. Correct samplers fail
+one run of the fast tests, or of the slow ones, with probability at most 1e-6. The
+tests of exactness have no randomness.
 """
 
 from __future__ import annotations
@@ -60,8 +61,10 @@ ALWAYS = 2**41
 
 @dataclass(frozen=True)
 class Gaussian:
-    """N_Z(0, scale²): exact sums up to scale 2000; beyond, the normal with a continuity correction, whose
-    probabilities differ by 1/(24 scale²) < 1e-8 relative near the centre, far below what a sample can show."""
+    """N_Z(0, scale²): exact sums up to scale 2000, and the normal with a continuity correction above.
+
+    Near the centre the probabilities of that normal differ by 1/(24 scale²) < 1e-8 relative, which no sample can show.
+    """
 
     one: ClassVar = staticmethod(discrete_gaussian)
     many: ClassVar = staticmethod(discrete_gaussians)

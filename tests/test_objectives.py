@@ -119,7 +119,7 @@ def test_total_error_mechanisms(name, rng):
 
 @pytest.mark.parametrize("objective", TOTALS, ids=lambda o: o.weights)
 def test_total_error_of_the_identity_has_a_closed_form(objective):
-    """At Δ = 1 every cell has variance 1 at least, so the least Σ ω var is Σ ω, and Δ² = Σ ω / Σ ω c."""
+    """At Δ = 1 every variance is 1 or more: the least Σ ω var is Σ ω, and Δ² = Σ ω / Σ ω c."""
     c = np.array([1.0, 2.0, 5.0, 11.0])
     omega = objective.weights.for_targets(c)
     plan = fn.plan(fn.matrix_workload(np.eye(4, dtype=int), variances=c), objective=objective)

@@ -37,7 +37,7 @@ DOMAIN = fn.Domain(o=fn.Ordered(0, 1), a0=fn.Ordered(1, 3))
 
 def order(*designs, unit=None, **options):
     source = options.pop("source", DataSource("homes"))
-    options = {"plan": "0" * 64, "mechanism": "by hand"} | options
+    options = {"plan": "0" * 64, "mechanism": "test design"} | options
     return Order(DOMAIN, source, unit or fn.PrivacyUnit("person", 2), designs, **options)
 
 
@@ -98,7 +98,7 @@ ANOTHER_TYPE = {
     "unit": [Freely("person", 2), None, "person"],
     "designs": [[SECTORS], SECTORS, (SECTORS, "another"), (Lying(SECTORS.structure, SECTORS.groups),), None],
     "plan": [None, b"0" * 64, 5, Text("0" * 64)],
-    "mechanism": [None, 5, Text("by hand")],
+    "mechanism": [None, 5, Text("test design")],
     "limits": [None, [CostLimit("cap", ONE)], ("cap",)],
     "sizes": [None, [DeclaredSize(5, exactly=False)], (5,)],
     "composed_with": [None, [HASH], (5,), (Text(HASH),), HASH],
@@ -344,7 +344,7 @@ def test_an_answer_is_proven_and_reported_for_the_unit_of_the_order(neighbours):
     adjacency = adjacency if adjacency.pattern.names <= {"o"} else adjacency.without_pattern
     answer = zoo.DESIGNS["sum by tight constraints"](adjacency)
     source = DataSource("homes", outside_domain=OutsideDomain.DROP if adjacency.drops else OutsideDomain.REFUSE)
-    fresh = Order(answer.domain, source, adjacency.unit, (answer,), "0" * 64, "by hand").without_cache()
+    fresh = Order(answer.domain, source, adjacency.unit, (answer,), "0" * 64, "test design").without_cache()
     assert same(fresh.designs, (answer,))
     assert fresh.detail()["questions"][0]["epsilon"] == str(fresh.loss.epsilon) == str(answer.loss(adjacency).epsilon)
 
@@ -492,7 +492,7 @@ def test_what_a_pattern_saves_another_unit_is_not_believed_and_what_is_promised_
 def test_a_ledger_entry_has_every_design_in_order():
     base = order(SECTORS, MARGINS, TOTALS)
     detail = base.detail()
-    assert (detail["plan"], detail["mechanism"], detail["rho"]) == ("0" * 64, "by hand", str(base.loss.rho))
+    assert (detail["plan"], detail["mechanism"], detail["rho"]) == ("0" * 64, "test design", str(base.loss.rho))
     details = [d.ledger_detail(base.adjacency) for d in base.designs]
     assert detail["sectors"] == details[0]["sectors"] + details[2]["sectors"]
     assert detail["margins"] == details[1]["margins"]

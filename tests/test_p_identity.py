@@ -276,7 +276,7 @@ def restored(queries, reduced, classes):
 REDUCIBLE = {
     # queries, classes there are
     "ranges": (lambda: Queries.from_pairs((op.Intervals(9, ((1, 3), (2, 6), (1, 6))), 1.0)), 3),
-    "one far apart": (lambda: Queries.from_pairs((op.Intervals(5, ((0, 4), (2, 2))), 1.0)), 2),
+    "one distant pair": (lambda: Queries.from_pairs((op.Intervals(5, ((0, 4), (2, 2))), 1.0)), 2),
     "groups": (lambda: Queries.from_pairs((op.Groups(6, ((0, 4), (1, 2, 5))), 1.0)), 2),
     "sum": (lambda: Queries.from_pairs((op.Total(6), 1.0)), 1),
     "matrix": (lambda: Queries.from_pairs((np.array([[1, 0, 1, 2, 0.0], [3, 0, 3, 3, -0.0]]), 1.0)), 2),

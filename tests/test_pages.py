@@ -274,9 +274,9 @@ def test_a_report_says_how_to_cite_and_to_verify(tmp_path):
 def test_a_report_is_a_page_in_every_language():
     values = (Value("count", 1, ValueKind.COUNT), Value("size", 1234, ValueKind.COUNT), Value("attribute", "<b>"))
     message = Message("report.unused.value", values)
-    made = Report("", (Section(Message("report.section.values"), (message,)),))
-    assert "<dt>values</dt><dd><p>1 of 1,234 values of &lt;b&gt; has charged but unused" in fragments.report(made)
-    assert "<dt>Werte</dt><dd><p>für 1 von 1\u202f234 Werten von &lt;b&gt; ist" in fragments.report(made, "de")
+    report = Report("", (Section(Message("report.section.values"), (message,)),))
+    assert "<dt>values</dt><dd><p>1 of 1,234 values of &lt;b&gt; has charged but unused" in fragments.report(report)
+    assert "<dt>Werte</dt><dd><p>für 1 von 1\u202f234 Werten von &lt;b&gt; ist" in fragments.report(report, "de")
 
 
 MISSING_CODES = "Schlüssel für fehlende Werte werden als solche gelesen"

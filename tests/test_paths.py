@@ -87,10 +87,10 @@ def test_wherever_the_writer_puts_a_record_it_counts_once(tmp_path_factory, rows
     folder = tmp_path_factory.mktemp("lake")
     for (p, q), n in Counter((p, q) for p, q, _ in rows).items():
         values = [x for a, b, x in rows if (a, b) == (p, q)]
-        place = folder / f"p={p}" / f"q={q}"
-        place.mkdir(parents=True, exist_ok=True)
-        pq.write_table(pa.table({"x": values[: n // 2]}, schema=pa.schema([("x", pa.int64())])), place / "1.parquet")
-        pq.write_table(pa.table({"x": values[n // 2 :]}, schema=pa.schema([("x", pa.int64())])), place / "2.parquet")
+        leaf = folder / f"p={p}" / f"q={q}"
+        leaf.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"x": values[: n // 2]}, schema=pa.schema([("x", pa.int64())])), leaf / "1.parquet")
+        pq.write_table(pa.table({"x": values[n // 2 :]}, schema=pa.schema([("x", pa.int64())])), leaf / "2.parquet")
     domain = fn.Domain(p=fn.Categorical([*"abc"]), q=fn.Categorical([*"AB c"]), x=fn.Ordered(0, 9))
     expected = np.zeros((3, 4, 10), dtype=int)
     for p, q, x in rows:

@@ -294,10 +294,10 @@ def test_where_each_record_has_its_place_the_costliest_records_are_charged(name,
 def costs_with_others(x, cells, pattern, axes, max_records):
     """R_1, R_2, … of every record, by its place: its cost with its costliest partners."""
     places = [tuple(cell[a] for a in axes) for cell in cells]
-    for i, own in enumerate(cells):
+    for i, first_cell in enumerate(cells):
         max_products = {}
         for j, other in enumerate(cells):
-            if keeps([own, other], pattern):
+            if keeps([first_cell, other], pattern):
                 max_products[places[j]] = max(max_products.get(places[j], x[i, j]), x[i, j])
         others = [v for position, v in max_products.items() for _ in range(max_records - (position == places[i]))]
         yield places[i], list(itertools.accumulate(sorted(others, reverse=True), initial=x[i, i]))

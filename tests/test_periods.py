@@ -48,7 +48,7 @@ STRATEGY = of_sectors(
 
 
 def order(*designs, unit=None, **options):
-    options = {"plan": "5" * 64, "mechanism": "by hand", "source": DataSource("people")} | options
+    options = {"plan": "5" * 64, "mechanism": "test design", "source": DataSource("people")} | options
     return Order(
         DOMAIN, options.pop("source"), unit or fn.PrivacyUnit("person", 3, once_per=["o0"]), designs, **options
     )
@@ -122,11 +122,11 @@ def test_the_rows_of_all_periods_are_those_of_the_strategy_and_touch_no_later_pe
 
 def test_a_period_is_drawn_of_its_own_records_and_those_frozen_before(book, folder):
     """Records of other periods in the data, and corrections of earlier ones, change nothing."""
-    first = draw(SERIES, 1, counter(), book, folder, noise=Replay(3))
-    second = draw(SERIES, 2, counter(COUNTS * [[7], [1], [0]]), book, folder, noise=Replay(3))
+    first_period = draw(SERIES, 1, counter(), book, folder, noise=Replay(3))
+    second_period = draw(SERIES, 2, counter(COUNTS * [[7], [1], [0]]), book, folder, noise=Replay(3))
     with Ledger(folder.parent / "other.db") as other:
         separate = draw_periods(SERIES, other, folder.parent / "other", 2, Replay(3))
-    for one, two in zip((first, second), separate, strict=True):
+    for one, two in zip((first_period, second_period), separate, strict=True):
         assert [x.tolist() for x in one.answers[0]] == [x.tolist() for x in two.answers[0]]
 
 
@@ -536,7 +536,7 @@ def test_an_attribute_with_levels_is_no_period():
     strategy = of_sectors(
         cells_over((), 3), (np.eye(3, dtype=int).tolist(), {(): (np.eye(3, dtype=int).tolist(), 9.0)})
     )
-    base = Order(domain, DataSource(), fn.PrivacyUnit(), (strategy,), plan="1" * 64, mechanism="by hand")
+    base = Order(domain, DataSource(), fn.PrivacyUnit(), (strategy,), plan="1" * 64, mechanism="test design")
     with refused("plan.series-period-has-levels"):
         Series(base, "o")
 

@@ -75,7 +75,7 @@ FEW = (
 
 DOMAIN = fn.Domain(
     sex=fn.Categorical(["f", "m"]),
-    age=fn.Ordered(0, 3, clip=True, missing={"not said": [-1], "else": []}, if_outside="else"),
+    age=fn.Ordered(0, 3, clip=True, missing={"not stated": [-1], "else": []}, if_outside="else"),
     place=fn.Hierarchy(["region", "town"], [("n", "a"), ("n", "b"), ("s", "c")]),
 )
 STORED = fn.Domain({**{a: DOMAIN[a] for a in DOMAIN}, "person": fn.Categorical(["p"]), "unused": fn.Ordered(0, 1)})
@@ -1115,8 +1115,8 @@ def test_the_answer_on_left_out_records_differs_by_what_is_charged():
         lhs, right = max_ratio.denominator * sum(other), max_ratio.numerator * sum(one)
         assert all(x * lhs <= y * right for x, y in zip(one, other, strict=True))
     with refused("plan.left-out-needs-id"):
-        Order(DOMAIN, DataSource(), PERSON, (design,), "0" * 64, "by hand")
-    base = Order(DOMAIN, DataSource(), by_id(7), (design,), "0" * 64, "by hand")
+        Order(DOMAIN, DataSource(), PERSON, (design,), "0" * 64, "test design")
+    base = Order(DOMAIN, DataSource(), by_id(7), (design,), "0" * 64, "test design")
     assert base.cost(by_id(7, REPLACE)).epsilon == base.loss.epsilon == design.mechanism.log_ratio()
     assert base.cost(fn.PrivacyUnit()).epsilon == base.loss.epsilon
     assert base.cost(fn.PrivacyUnit("home", 9)).epsilon == 9 * base.loss.epsilon  # of as many persons

@@ -435,10 +435,10 @@ def hardships():
         "small": (1e-8 * a, y, 50),
         "one cell": (a[:, :1], y, 5),
         "one query": (a[:1], y[:1], 5),
-        "nothing asked": (np.zeros((3, 4)), np.ones(3), 5),
+        "no queries": (np.zeros((3, 4)), np.ones(3), 5),
         "answers orthogonal": (tall, 4 * np.eye(16)[15], 5),
         "all the same": (np.tile(a[:, :1], (1, 1000)), y, 5),
-        "alike in groups": (np.repeat(a, 25, axis=1), y + rng.normal(size=15), 50),
+        "equal in groups": (np.repeat(a, 25, axis=1), y + rng.normal(size=15), 50),
         "ill conditioned": (hilbert, rng.normal(size=12), 3),
     }
 
@@ -481,7 +481,7 @@ def test_no_answers_but_zero():
 def test_pairwise_steps_follow_a_large_support(monkeypatch):
     monkeypatch.setattr(projections, "MAX_ACTIVE_ATOMS", 5)
     monkeypatch.setattr(projections, "MAX_CACHED_NUMBERS", 100)  # two columns remembered
-    a, y, n = HARD["alike in groups"]
+    a, y, n = HARD["equal in groups"]
     for region in Region:
         result = project(a, y, n, region)
         assert result.status is ProjectionStatus.CONVERGED
@@ -497,7 +497,7 @@ def test_a_lost_plane_is_left_to_pairwise_steps(monkeypatch):
 
 
 def test_the_same_input_gives_the_same_point():
-    a, y, n = HARD["alike in groups"]
+    a, y, n = HARD["equal in groups"]
     one, two = project(a, y, n), project(a, y, n)
     assert (one.weights == two.weights).all()
 

@@ -143,7 +143,7 @@ ATTRIBUTES = {
     "outside refused": fn.Ordered(1, 12, if_outside="refuse"),
     "bins": fn.Binned(list(range(2, 13))),
     "other bins": fn.Binned([4, 7, 10]),
-    "whole codes": fn.Categorical(list(range(1, 13))),
+    "integer codes": fn.Categorical(list(range(1, 13))),
     "codes backwards": fn.Categorical(list(range(12, 0, -1))),
     "texts": fn.Categorical(CODES),
     "a lookup": fn.Categorical(CODES, lookup=LOOKED_UP),

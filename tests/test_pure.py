@@ -70,7 +70,7 @@ def test_pure_plans_obey_the_laws(name):
 @pytest.mark.parametrize(("records", "outside"), [(1, "refuse"), (3, "refuse"), (1, "drop")])
 def test_units_of_several_records_and_replaced_ones_are_charged_exactly(neighbours, records, outside, monkeypatch):
     plan = planned(
-        "patterns beside structure",
+        "patterns and structure",
         unit=fn.PrivacyUnit("person", records, neighbours),
         source=fn.DataSource(outside_domain=outside),
     )
@@ -115,8 +115,8 @@ def test_what_each_number_is_made_of_is_what_dense_least_squares_makes_of_it(nam
     done = 0
     for i, t in enumerate(workload.tables):
         shape = t.shape(workload.domain)
-        own = dense[done : done + int(np.prod(shape))]
-        done += len(own)
+        block = dense[done : done + int(np.prod(shape))]
+        done += len(block)
         group, position = d.group_of(i)
         layout = group.layout(position)
         values, counts = plan.estimation.coefficients(group, position)
@@ -126,13 +126,17 @@ def test_what_each_number_is_made_of_is_what_dense_least_squares_makes_of_it(nam
             each.reshape((1,) * len(outer) + layout.inner_shape + (-1,)), outer + layout.inner_shape + each.shape[1:]
         ).transpose([*layout.transpose, len(shape)])
         np.testing.assert_allclose(
-            expanded.reshape(own.shape), np.sort(np.abs(own), axis=1), atol=1e-9 * np.abs(own).max()
+            expanded.reshape(block.shape),
+            np.sort(np.abs(block), axis=1),
+            atol=1e-9 * np.abs(block).max(),
         )
         variances = NOISE_VARIANCE * plan.strategy.scale**2 * (each**2).sum(axis=1)
         np.testing.assert_allclose(variances, plan.variances[layout.rows], rtol=1e-7)
         combination = np.random.default_rng(i).normal(size=shape)
         single = plan.estimation.noise_coefficients(reconstruct.adjoint(plan, {t.name: combination}))
-        np.testing.assert_allclose(single, combination.ravel() @ own, atol=1e-9 * np.abs(own).max() * combination.size)
+        np.testing.assert_allclose(
+            single, combination.ravel() @ block, atol=1e-9 * np.abs(block).max() * combination.size
+        )
 
 
 @pytest.mark.parametrize("name", ["marginals", "crossed", "by value"])

@@ -239,12 +239,12 @@ def test_the_universe_of_a_mean_is_stated():
 def test_true_means_are_rejected_as_rarely_as_promised(privacy, case, rng):
     """20,000 draws of the test of the true mean, which decides whether it is in the interval."""
     counts, values = TRUE[case][0], np.arange(AGES)
-    found = released_counts(privacy).mean("age", sex="f")
+    estimate = released_counts(privacy).mean("age", sex="f")
     mean = counts @ values / counts.sum()
-    tested = found._parts[0].plus(found._parts[1].scale(-mean))
+    tested = estimate._parts[0].plus(estimate._parts[1].scale(-mean))
     mixing, draw = factors(law(tested))
     errors = draw(rng, (20_000, mixing.shape[1])) @ mixing[0]
-    width = found._law.half_widths(np.array([[1.0, -mean]]), 0.95)[0]
+    width = estimate._law.half_widths(np.array([[1.0, -mean]]), 0.95)[0]
     assert as_often_as((np.abs(errors) <= width)[:, None], 0.95, slack=0.001)
 
 

@@ -99,26 +99,26 @@ class Ask(Publication):
     """A publication of one's own."""
 
 
-def asked(view=None, *, target=MARGIN, domain=DOMAIN, attributes=("sex", "age"), kind=Table, **options):
+def create(view=None, *, target=MARGIN, domain=DOMAIN, attributes=("sex", "age"), kind=Table, **options):
     return fn.Publication(Workload(domain, [kind("t", attributes, target, view or ())]), **options)
 
 
 UNKNOWN = {
-    "a view": lambda: asked((("age", Odd()),)),
-    "a view like another": lambda: asked((("age", Less()),)),
-    "every value, as a view": lambda: asked((("age", EachValue()),)),
-    "a view of what is not shown": lambda: asked((("age", AtMost()),), attributes=("sex",)),
-    "two views of one attribute": lambda: asked((("age", AtMost()), ("age", workloads.Ranges()))),
-    "a matrix beside attributes": lambda: Workload(
+    "a view": lambda: create((("age", Odd()),)),
+    "a view like another": lambda: create((("age", Less()),)),
+    "every value, as a view": lambda: create((("age", EachValue()),)),
+    "a view of what is not shown": lambda: create((("age", AtMost()),), attributes=("sex",)),
+    "two views of one attribute": lambda: create((("age", AtMost()), ("age", workloads.Ranges()))),
+    "a matrix and attributes": lambda: Workload(
         DOMAIN, [Table("t", ("sex",), MARGIN, matrix=op.Dense(np.ones((1, 20))))]
     ),
     "a view in a pattern": lambda: Workload(
         DOMAIN, [Family(Table("", ("age",), MARGIN, (("age", Odd()),)), ("sex",), 1)]
     ),
-    "a view in a pattern that shows nothing beside": lambda: Workload(
+    "a view in a pattern without other attributes": lambda: Workload(
         DOMAIN, [Family(Table("", (), MARGIN, (("age", AtMost()),)), ("sex",), 1)]
     ),
-    "a table": lambda: asked(kind=Wide),
+    "a table": lambda: create(kind=Wide),
 }
 
 
@@ -130,20 +130,23 @@ def test_tables_that_no_document_can_say_are_refused_when_they_are_made(name):
 
 UNWRITTEN = {
     "an attribute": (
-        lambda: asked(domain=fn.Domain(sex=DOMAIN["sex"], age=Years(0, 9))),
+        lambda: create(domain=fn.Domain(sex=DOMAIN["sex"], age=Years(0, 9))),
         "spec.attribute-class-unknown",
     ),
     "an attribute of no engine": (
-        lambda: asked(domain=fn.Domain(sex=DOMAIN["sex"], age=zoo.Months())),
+        lambda: create(domain=fn.Domain(sex=DOMAIN["sex"], age=zoo.Months())),
         "spec.attribute-class-unknown",
     ),
     "a rule by value": (
-        lambda: asked(target=Target(TargetKind.MARGIN, Classes("sex", [9, 10]))),
+        lambda: create(target=Target(TargetKind.MARGIN, Classes("sex", [9, 10]))),
         "spec.target-class-unknown",
     ),
-    "a rule by size": (lambda: asked(target=Target(TargetKind.MARGIN, Larger(1.0, 0.0))), "spec.target-class-unknown"),
+    "a rule by size": (
+        lambda: create(target=Target(TargetKind.MARGIN, Larger(1.0, 0.0))),
+        "spec.target-class-unknown",
+    ),
     "a public total": (
-        lambda: asked(target=Target(TargetKind.RELATIVE_STD_ERROR, 0.1, reference=Everyone(1000))),
+        lambda: create(target=Target(TargetKind.RELATIVE_STD_ERROR, 0.1, reference=Everyone(1000))),
         "spec.target-class-unknown",
     ),
 }
@@ -166,10 +169,10 @@ def test_documents_refuse_a_view_that_was_put_in_later():
 
 
 READ_OTHERWISE = {
-    "a target": (lambda: asked(target=OwnTarget(TargetKind.MARGIN, 10.0)), "workload"),
-    "a domain": (lambda: asked(domain=World(DOMAIN)), "workload"),
-    "a unit": (lambda: asked(unit=Household("household")), "unit"),
-    "a source": (lambda: asked(source=Rows("people")), "source"),
+    "a target": (lambda: create(target=OwnTarget(TargetKind.MARGIN, 10.0)), "workload"),
+    "a domain": (lambda: create(domain=World(DOMAIN)), "workload"),
+    "a unit": (lambda: create(unit=Household("household")), "unit"),
+    "a source": (lambda: create(source=Rows("people")), "source"),
     "a publication": (lambda: Ask(Workload(DOMAIN, [Table("t", ("sex", "age"), MARGIN)])), "class"),
 }
 
@@ -347,8 +350,8 @@ def test_every_view_is_described_in_a_data_package():
     }
     assert {view.word for view in VIEWS} == set(views)
     domain = fn.Domain(age=fn.Ordered(0, 9), grade=fn.Ordered(0, 3, missing={"none": [-1]}), pay=fn.Amount(0, 100))
-    for word, said in views.items():
+    for word, view_options in views.items():
         options = {"reference": 1000} if word == "mean" else {}
-        done = answered(fn.plan(Workload(domain, [fn.table(name="t", **said, margin=10, **options)])), 5)
+        done = answered(fn.plan(Workload(domain, [fn.table(name="t", **view_options, margin=10, **options)])), 5)
         assert word == next(view.word for _, view in done.plan.publication.workload["t"].views)
         assert "datapackage.json" in dict(packages.package(done, ["t"], None, None))

@@ -829,8 +829,9 @@ for moment in itertools.count():
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory):
-    """A folder for each moment in which a release was killed: before the 1st, 2nd, 3rd … time that it opens, makes,
-    moves or removes something on the disk; the last was not killed.
+    """A folder for each moment in which a release was killed; the last was not killed.
+
+    The moments are before the 1st, 2nd, 3rd … time that it opens, makes, moves or removes something on the disk.
     """
     if not hasattr(os, "fork"):
         pytest.skip("needs fork")

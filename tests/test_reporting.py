@@ -89,11 +89,11 @@ def message(text_id, *values):
 
 TITLE = Message("report.section.price")
 RHO = message("report.charged.rho", ("rho", 0.5, ValueKind.COST))
-PLACE = message("report.receipt.directory", ("directory", "{rho}", ValueKind.TEXT))
+DIRECTORY = message("report.receipt.directory", ("directory", "{rho}", ValueKind.TEXT))
 
 
 def test_messages_have_their_values():
-    report = Report("", (Section(TITLE, (RHO, PLACE), (Value("rho", 0.5, ValueKind.COST),)),))
+    report = Report("", (Section(TITLE, (RHO, DIRECTORY), (Value("rho", 0.5, ValueKind.COST),)),))
     assert lines(report) == ["price      rho = 0.5000000", "           {rho}"]
     assert lines(report, language=translator("de")) == ["Preis      rho = 0,5000000", "           {rho}"]
     assert document(report) == {
@@ -119,15 +119,15 @@ def test_a_missing_id_is_an_error():
 
 
 def test_sections_of_one_title_are_joined():
-    more = ReportTable.of("rows", COLUMNS, ROWS[:1])
+    further_rows = ReportTable.of("rows", COLUMNS, ROWS[:1])
     other = ReportTable.of("rows", COLUMNS[:1], ROWS[:1])
-    first = Section(TITLE, (RHO,), (Value("x", 1),), (TABLE,))
-    second = Section(TITLE, (PLACE,), (Value("y", 2),), (more, other))
-    report = Report("", (first, Section(None, (RHO,)))).adding(second, Section(None, (PLACE,)))
+    first_section = Section(TITLE, (RHO,), (Value("x", 1),), (TABLE,))
+    second_section = Section(TITLE, (DIRECTORY,), (Value("y", 2),), (further_rows, other))
+    report = Report("", (first_section, Section(None, (RHO,)))).adding(second_section, Section(None, (DIRECTORY,)))
     price, middle, after = report.sections
-    assert price.messages == (RHO, PLACE)
+    assert price.messages == (RHO, DIRECTORY)
     assert [len(t.rows) for t in price.tables] == [3, 1]
-    assert (middle.messages, after.messages) == ((RHO,), (PLACE,))
+    assert (middle.messages, after.messages) == ((RHO,), (DIRECTORY,))
     assert [r["name"] for r in document(report)["rows"]] == ["a", "bc", "a", "a"]
     assert [line for line in lines(report) if line.startswith("who")] == ["who  how many", "who"]
     assert lines(report)[-2:] == ["rho = 0.5000000", "{rho}"]
@@ -156,7 +156,7 @@ def test_places_make_documents():
 def test_tables_are_set_off_by_empty_lines():
     tables = Section(tables=(TABLE, TABLE))
     empty = Section(values=(Value("x", 1),))
-    both = Report("", (Section(TITLE, (RHO,)), tables, empty, Section(Message("report.section.plan"), (PLACE,))))
+    both = Report("", (Section(TITLE, (RHO,)), tables, empty, Section(Message("report.section.plan"), (DIRECTORY,))))
     assert [line for line in lines(both) if not line.startswith(("a ", "bc"))] == [
         "price      rho = 0.5000000",
         "",

@@ -134,10 +134,10 @@ def test_a_plan_of_several_parts_is_reported_part_by_part():
 def test_reports_of_releases_do_not_depend_on_the_data_but_in_answers(plan):
     one, other = answered(plan), answered(plan, 1)
     for shows_all in (False, True):
-        first, second = release_report(one, show_all=shows_all), release_report(other, show_all=shows_all)
-        check_report(first)
-        assert (first == second) == (not plan.finite)
-        assert without_answers(first) == without_answers(second)
+        one_report, other_report = release_report(one, show_all=shows_all), release_report(other, show_all=shows_all)
+        check_report(one_report)
+        assert (one_report == other_report) == (not plan.finite)
+        assert without_answers(one_report) == without_answers(other_report)
 
 
 def cut(row, positions):

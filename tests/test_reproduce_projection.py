@@ -353,10 +353,10 @@ def subgradient_violation(sigma, k, kept_directions, rng):
 def test_subgradients_need_k_directions_and_the_largest(rng):
     """Lemma 4.2.1 as printed allows every S ⊆ [r]: also none, all, and k without the largest. None of these is one."""
     equal, spiked = np.ones(3), np.array([3.0, 1.0, 1.0])
-    for kept in ({0, 1}, {0, 2}, {1, 2}):
-        assert subgradient_violation(equal, 2, kept, rng) <= 1e-9
-    for kept in (set(), {0}, {0, 1, 2}):
-        assert subgradient_violation(equal, 2, kept, rng) > 1e-3
+    for directions in ({0, 1}, {0, 2}, {1, 2}):
+        assert subgradient_violation(equal, 2, directions, rng) <= 1e-9
+    for directions in (set(), {0}, {0, 1, 2}):
+        assert subgradient_violation(equal, 2, directions, rng) > 1e-3
     assert subgradient_violation(spiked, 2, {0, 1}, rng) <= 1e-9
     assert subgradient_violation(spiked, 2, {1, 2}, rng) > 1e-3
 

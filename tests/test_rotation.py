@@ -93,7 +93,7 @@ def test_the_same_seed_gives_the_same_strategy():
 def test_random_numbers_are_drawn_only_from_the_third_start():
     class Never:
         def __getattr__(self, name):
-            raise AssertionError(f"{name} was asked for")
+            raise AssertionError(f"{name} was used")
 
     check(minimum_sensitivity(strategies.haar(8), Never(), starts=2), strategies.haar(8))
 

@@ -76,7 +76,7 @@ def test_the_cube_of_16():
 # --- patterns are their tables ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["patterns", "uneven patterns", "patterns beside structure"])
+@pytest.mark.parametrize("name", ["patterns", "uneven patterns", "patterns and structure"])
 def test_a_pattern_plans_as_its_tables_written_out(name):
     joint, single = (fn.plan(w, gap=1e-8) for w in (zoo.WORKLOADS[name](), written_out(zoo.WORKLOADS[name]())))
     assert joint.bound == pytest.approx(single.bound, rel=3e-8)
@@ -160,7 +160,7 @@ def test_equal_targets_leave_as_many_classes_as_orders():
     assert partition.counts.tolist() == [7, 21, 35]
 
 
-@pytest.mark.parametrize("name", ["patterns", "uneven patterns", "patterns beside structure", "marginals", "crossed"])
+@pytest.mark.parametrize("name", ["patterns", "uneven patterns", "patterns and structure", "marginals", "crossed"])
 def test_classes_change_the_size_of_the_problem_and_not_its_optimum(name, monkeypatch):
     d = decompose(zoo.WORKLOADS[name]())
     short = solver.solve(Formulation(d, ObjectiveTerms()).problem, gap=1e-10)

@@ -41,9 +41,9 @@ NOTATIONS = {
     "an array": (AGE, np.array([0, 14]), range(15)),
     "a range in words": (AGE, {"first": 0, "last": np.int64(14)}, range(15)),
     "single values": (AGE, {"values": [0, 14]}, [0, 14]),
-    "single values, and a cell beside": (AGE, {"values": ["unknown", 14]}, [21, 14]),
+    "single values, and a missing cell": (AGE, {"values": ["unknown", 14]}, [21, 14]),
     "a range of Python": (AGE, range(0, 15, 7), [0, 7, 14]),
-    "a cell beside": (AGE, "unknown", [21]),
+    "a missing cell": (AGE, "unknown", [21]),
     "bins": (PAY, ["under 10", "20 to under 30"], range(3)),
     "codes": (SEX, ["f", "x"], [0, 2]),
     "a tuple of codes": (SEX, ("f", "x"), [0, 2]),
@@ -180,9 +180,9 @@ def test_ranges_that_overlap_in_part_are_refused_and_totals_are_not():
 
     groups(young=[0, 14], working=[15, 17], old=[18, 20], adult=[15, 20], everyone=[0, 20], again=[0, 20], one=3)
     groups(odd={"values": [1, 3]}, some=[2, 4], others={"values": [3, 4]})  # single values may overlap in any way
-    for own in ({"young": [0, 15], "old": [15, 20]}, {"old": [15, 20], "a": [3, 4], "young": [0, 15]}):
+    for overlapping in ({"young": [0, 15], "old": [15, 20]}, {"old": [15, 20], "a": [3, 4], "young": [0, 15]}):
         with refused("workload.groups-overlap"):
-            groups(**own)
+            groups(**overlapping)
     with refused("workload.groups-overlap"):
         groups(a=[0, 20], b=[5, 8], c=[8, 9])
 

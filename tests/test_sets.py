@@ -63,14 +63,14 @@ def test_integers_of_any_size_add_up(n):
 
 def test_compatible_places_without_negative_products_need_no_search():
     x = object_array([[2, 1, 0], [1, 3, 5], [0, 5, 7]])
-    all_pairs, most_pairs = np.ones((3, 3), dtype=bool), np.ones((3, 3), dtype=bool)
-    most_pairs[0, 2] = most_pairs[2, 0] = False
+    all_pairs, two_pairs = np.ones((3, 3), dtype=bool), np.ones((3, 3), dtype=bool)
+    two_pairs[0, 2] = two_pairs[2, 0] = False
     assert max_cost_set(x, all_pairs, 3, 0) == x.sum() == 24
     assert max_cost_set(x, ~np.eye(3, dtype=bool), 99, 0) == 24
     assert max_cost_set(x, all_pairs, 2, 0) is None
-    assert max_cost_set(x, most_pairs, 3, 0) is None
+    assert max_cost_set(x, two_pairs, 3, 0) is None
     assert max_cost_set(x - 1, all_pairs, 3, 0) is None
-    assert max_cost_set(x, all_pairs, 2) == max_cost_set(x, most_pairs, 3) == 20
+    assert max_cost_set(x, all_pairs, 2) == max_cost_set(x, two_pairs, 3) == 20
 
 
 def test_above_the_limit_of_places_no_cost_is_returned(monkeypatch):

@@ -210,8 +210,8 @@ SEEN_BEFORE = """known => {
     const bare = x => (x.getAttribute('class') ?? '').replace(/\\bcurrent(-page)?\\b/g, '').trim();
     const sidebar = document.querySelector('.sidebar-drawer');
     const parts = [...sidebar.querySelectorAll('*')].map(x => `${x.tagName} ${x.role} ${bare(x)}`);
-    const told = parts.join() + sidebar.innerText;
-    if (told === known) sidebar.remove();
+    const seen = parts.join() + sidebar.innerText;
+    if (seen === known) sidebar.remove();
     const colours = new Set();
     for (const x of document.querySelectorAll('pre span[class], dt.sig span[class]')) {
         const own = [];
@@ -219,10 +219,11 @@ SEEN_BEFORE = """known => {
         if (!x.childElementCount && colours.size < colours.add(own.join()).size) continue;
         if (!x.childElementCount) x.replaceWith(x.textContent);
     }
-    return told;
+    return seen;
 }"""
-"""Takes from a page what was looked at already: the list of all pages, where it is the same as on one before, and code
-of a colour that the page has had. Looking at these took half as long as looking at all else."""
+"""Removes the parts of a page that were checked already, which took a third of the time.
+
+These are a list of all pages that equals an earlier one, and code of a colour that the page has had."""
 
 
 @there_is_a_browser

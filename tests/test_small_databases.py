@@ -129,9 +129,9 @@ def test_the_bound_is_one_for_the_requested_queries(rng):
     """
     above = 0
     for k in (1, 1, 1, 1, 2, 2, 2, 2):
-        asked = rng.normal(size=(6, 2)) @ rng.normal(size=(2, 5)) * 10.0 ** rng.integers(-3, 3, size=(6, 1))
-        c = (asked**2).sum(axis=1)
-        workload = fn.matrix_workload(asked, variances=c)
+        requested = rng.normal(size=(6, 2)) @ rng.normal(size=(2, 5)) * 10.0 ** rng.integers(-3, 3, size=(6, 1))
+        c = (requested**2).sum(axis=1)
+        workload = fn.matrix_workload(requested, variances=c)
         single = fn.plan(workload, budget=BUDGET, small_database=SmallDatabase(9, index=k, temperature=0)).table_part
         w, q = (1 / c) / (1 / c).mean(), single.evidence.cells / single.evidence.cells.sum()
 
@@ -139,8 +139,8 @@ def test_the_bound_is_one_for_the_requested_queries(rng):
             values = np.linalg.svd(np.sqrt(w)[:, None] * queries * np.sqrt(q), compute_uv=False)
             return dual_norm(values**2, k) ** 2
 
-        assert squared(asked) * (1 - 1e-6) < single.bound <= squared(asked) * (1 + 1e-14)
-        above += squared(single.decomposition.layout(0).queries) > squared(asked) * (1 + 1e-10)
+        assert squared(requested) * (1 - 1e-6) < single.bound <= squared(requested) * (1 + 1e-14)
+        above += squared(single.decomposition.layout(0).queries) > squared(requested) * (1 + 1e-10)
     assert above
 
 

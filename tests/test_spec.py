@@ -35,7 +35,7 @@ chances = st.floats(min_value=1e-12, max_value=1 - 1e-9)
 columns = st.none() | printable
 limits = st.none() | st.floats(0.5, 2)
 sizes = st.builds(
-    lambda c, p, least, more: fn.ByTableSize(c, p, least, None if more is None else (least or 1) * (1 + more)),
+    lambda c, p, low, excess: fn.ByTableSize(c, p, low, None if excess is None else (low or 1) * (1 + excess)),
     positive,
     st.floats(-2, 2),
     limits,
@@ -895,7 +895,7 @@ REFUSED = {
         pattern("cumulative = 'age'\nattributes = ['sex']\nmargin = 1"),
         "workload.pattern-order-out-of-range",
     ),
-    "among and beside": (
+    "among and next to a pattern": (
         pattern("pattern_attributes = ['age', 'sex']\nattributes = ['age']\nmargin = 1"),
         "workload.pattern-attribute-twice",
     ),
@@ -1060,7 +1060,7 @@ REFUSED = {
         table("margin = 1") + "[domain.x]\ntype = 'ordered'\nlow = 1\nhigh = 2\ncodes = [1]\n",
         "spec.unknown-key",
     ),
-    "a key that is said elsewhere": (
+    "a key of another section": (
         f"[data.lookups.region]\n{REST}",
         "spec.unknown-key",
     ),
@@ -1083,7 +1083,7 @@ REFUSED = {
         f"{DOMAIN}[[tables]]\nattributes = ['agee']\nmargin = 1",
         "domain.unknown-attribute",
     ),
-    "an order where there is none": (table("margin = 1\ncumulative = 'sex'"), "workload.cumulative-needs-order"),
+    "an order of an unordered attribute": (table("margin = 1\ncumulative = 'sex'"), "workload.cumulative-needs-order"),
     "a range of one end": (
         table("margin = 1\nranges = { age = [[1]] }"),
         "spec.wrong-length",
@@ -1177,7 +1177,7 @@ REFUSED = {
         "privacy.definition = 'pure'\nprivacy.cell_budgets = { attributes = ['sex'], values = [1, 0.5] }\n" + REST,
         "spec.zcdp-only",
     ),
-    "a pure plan beside another": (
+    "a pure plan with composition": (
         composed_with(["0" * 64], ", definition = 'pure'"),
         "spec.zcdp-only",
     ),
@@ -1185,7 +1185,7 @@ REFUSED = {
         composed_with(["0" * 64], ", definition = 'pure', must_be_free = true"),
         "spec.zcdp-only",
     ),
-    "a choice beside another": (
+    "a choice with composition": (
         composed_with(["0" * 64], ", definition = 'auto'"),
         "spec.zcdp-only",
     ),
@@ -1333,7 +1333,7 @@ REFUSED = {
         budget(["age"], "{ 0 = 1 }"),
         "spec.budget-value-missing",
     ),
-    "a default beside a list": (budget(["sex"], [1, 1], "default = 1"), "spec.default-with-list"),
+    "a default with a list": (budget(["sex"], [1, 1], "default = 1"), "spec.default-with-list"),
     "a default above one": (budget(["sex"], "{ f = 1 }", "default = 2"), "spec.cell-budget-out-of-range"),
     "an unknown key of budgets": (
         budget(["sex"], [1, 1], "defualt = 1"),
@@ -1344,15 +1344,15 @@ REFUSED = {
         "privacy.neighbours = 'replace-one'\nprivacy.cell_budgets = { attributes = ['sex'], values = [1, 1] }\n" + REST,
         "spec.single-record-options",
     ),
-    "plans beside for pairs of records": (
+    "composition for pairs of records": (
         composed_with(["0" * 64], ", neighbours = 'replace-one'"),
         "spec.single-record-options",
     ),
-    "a plan beside by another name": (composed_with(["plan"]), "spec.plan-hash-malformed"),
-    "a plan beside in capitals": (composed_with(["A" * 64]), "spec.plan-hash-malformed"),
-    "a plan beside twice": (composed_with(["0" * 64] * 2), "spec.plan-twice"),
-    "a plan beside out of a list": (composed_with(f"'{'0' * 64}'"), "spec.wrong-type"),
-    "a plan beside as a number": (composed_with([1]), "spec.wrong-type"),
+    "a composed plan of another name": (composed_with(["plan"]), "spec.plan-hash-malformed"),
+    "a composed plan in capitals": (composed_with(["A" * 64]), "spec.plan-hash-malformed"),
+    "a composed plan twice": (composed_with(["0" * 64] * 2), "spec.plan-twice"),
+    "a composed plan out of a list": (composed_with(f"'{'0' * 64}'"), "spec.wrong-type"),
+    "a number as a plan": (composed_with([1]), "spec.wrong-type"),
     "a matrix beyond 64 bits": (f"{DOMAIN}[[tables]]\nmatrix = [[{2**63}]]\nmargin = 1", "spec.matrix-entry-too-long"),
 }
 
@@ -1422,7 +1422,12 @@ def test_the_schema_accepts_what_is_read_and_refuses_what_is_not():
     }
     refused |= {"unknown key in a target", "an unknown policy", "an unknown type", "an end as a decimal", "no domain"}
     refused |= {"an unknown goal", "unknown weights", "an unknown key of the objective", "a trade as text"}
-    refused |= {"budgets without values", "budgets that are a number", "a budget as text", "a plan beside as a number"}
+    refused |= {
+        "budgets without values",
+        "budgets that are a number",
+        "a budget as text",
+        "a number as a plan",
+    }
     refused |= {
         "an empty list",
         "no pattern attributes",

@@ -182,7 +182,7 @@ def test_a_release_gives_the_histogram_of_its_file(name):
     np.testing.assert_allclose(frame["synthetic_records"], counts, atol=PRINTED)
 
 
-@pytest.mark.parametrize("name", [name for name, told in RELEASES.items() if told["finite"]])
+@pytest.mark.parametrize("name", [name for name, document in RELEASES.items() if document["finite"]])
 def test_a_release_gives_its_finite_answers(name):
     release = fn.Release.read(STORED / "releases" / name)
     answers = {

@@ -110,8 +110,8 @@ def test_errors_of_the_examples(matrix, cell, total, all_ranges, prefixes, all_p
 def test_proposition_4_4_by_simulation(name, rng):
     """200,000 draws of all ten ranges: variances are those of the formula, the answers unbiased.
 
-    A variance of k draws of excess kurtosis at most 3 (that of one Laplace variable) has a relative standard error of
-    at most √((3 + 2)/k); ten ranges and two statistics share the significance.
+    The draws have excess kurtosis at most 3, that of one Laplace variable. A variance of k such draws has a relative
+    standard error of at most √((3 + 2)/k). Ten ranges and two statistics share the significance.
     """
     draws, a, w = 200_000, strategy(name, 4), ranges(4)
     errors = strategies.query_errors(a, w)
@@ -358,8 +358,8 @@ def test_theorem_6_29(k):
     ratios = values["Y"] / values["H"]
     assert (ratios.min(), ratios.max()) == (pytest.approx(n / (2 * n - 1)), pytest.approx(2))
     queries = np.random.default_rng(k).normal(size=(200, n))
-    found = strategies.query_errors(strategy("H", n), queries) / strategies.query_errors(strategy("Y", n), queries)
-    assert n / (2 * n - 1) < found.min() < found.max() < 2
+    quotients = strategies.query_errors(strategy("H", n), queries) / strategies.query_errors(strategy("Y", n), queries)
+    assert n / (2 * n - 1) < quotients.min() < quotients.max() < 2
 
 
 THEOREM_6_30 = {
@@ -752,8 +752,8 @@ def test_operators_are_matrices():
 def test_the_inverse_in_the_proof_of_program_5_1(rng):
     """[2I, −AW⁻¹; ·, W⁻ᵗAᵀAW⁻¹]⁻¹ has (2I − AA⁺)⁻¹ above, where W(2I − AA⁺)⁻¹Wᵗ is printed, and 2W(AᵀA)⁻¹Wᵗ below."""
     a, w = regular(rng, 7, 4), rng.normal(size=(4, 4)) + 3 * np.eye(4)
-    over = np.linalg.inv(w)
-    x = np.block([[2 * np.eye(7), -a @ over], [-(a @ over).T, over.T @ a.T @ a @ over]])
+    w_inverse = np.linalg.inv(w)
+    x = np.block([[2 * np.eye(7), -a @ w_inverse], [-(a @ w_inverse).T, w_inverse.T @ a.T @ a @ w_inverse]])
     inverse = np.linalg.inv(x)
     upper = np.linalg.inv(2 * np.eye(7) - a @ strategies.reconstruction(a))
     assert np.abs(inverse[:7, :7] - upper).max() < LOOSE

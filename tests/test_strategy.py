@@ -376,8 +376,8 @@ def test_a_singular_mixing_is_refused():
     "mixing", [[[4]], [[-3]], [[2, 1], [1, 1]], [[0, 1], [1, 0]], [[1, 2, 3], [0, 4, 5], [0, 0, 6]]]
 )
 def test_a_mixing_is_inverted(mixing):
-    own = sector(mixing, np.eye(len(mixing), dtype=int))
-    np.testing.assert_allclose(inverse(own), [np.linalg.inv(mixing)], atol=1e-15)
+    mixed_sector = sector(mixing, np.eye(len(mixing), dtype=int))
+    np.testing.assert_allclose(inverse(mixed_sector), [np.linalg.inv(mixing)], atol=1e-15)
 
 
 def test_a_mixing_of_nothing_is_singular():

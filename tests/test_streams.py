@@ -129,7 +129,7 @@ def test_a_full_disk_under_a_stream_ends_with_an_exit_code_and_no_traceback(run,
         if which == "stderr" and code == 0:
             assert not as_json or json.loads(sentence)
         new_files = {p.name.replace(which, "*") for p in Path().iterdir()} - {p.name for p in Path().iterdir()}
-        assert new_files == before, "what was asked for was done"
+        assert new_files == before, "every requested file was written"
 
 
 @needs_full

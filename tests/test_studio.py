@@ -76,17 +76,17 @@ def test_the_path_from_a_description_to_a_question(client, at_once):
     release_path = client.folder.root / "release"
     with fn.Ledger(client.folder.root / "budget.sqlite") as ledger:
         assert fn.verify(release_path, ledger=ledger).ok
-    place = client.number("release")
-    report = client.page(f"/report/{place}")
+    release_number = client.number("release")
+    report = client.page(f"/report/{release_number}")
     assert "North" in report
-    answer = client.post(f"/report/{place}/ask", question="count() / 2", by="area")
+    answer = client.post(f"/report/{release_number}/ask", question="count() / 2", by="area")
     assert "South" in answer.text
     for kind, name in (
         ("html", "release-report.html"),
         ("xlsx", "release-tables.xlsx"),
         ("package", "release-package"),
     ):
-        assert name in client.post(f"/report/{place}/write", kind=kind, language="de").text
+        assert name in client.post(f"/report/{release_number}/write", kind=kind, language="de").text
         assert (client.folder.root / name).exists()
     ledger = " ".join(Page(client.page("/ledger")).texts)
     assert "people" in ledger
@@ -349,8 +349,8 @@ def test_page_and_file_give_equal_plans(any_plan, tmp_path, monkeypatch):
 def test_a_draft_without_a_plan_says_that_nothing_was_planned(client):
     client.post("/file", text="title = 'people'\n")
     client.studio.price()
-    shown = " ".join(Page(client.page("/protect")).texts)
-    assert "This cannot be planned yet: The key domain is missing. Add the key. Nothing was planned." in shown
+    page_text = " ".join(Page(client.page("/protect")).texts)
+    assert "This cannot be planned yet: The key domain is missing. Add the key. Nothing was planned." in page_text
 
 
 def test_jobs_queue_and_are_shown(client):
@@ -401,9 +401,9 @@ def test_a_proof_shows_what_is_free_next_to_it(client):
     text = SPEC.replace('cumulative = "age"\nmargin = 9.5', "groups = { age = { young = 0 } }\nmargin = 2")
     client.post("/file", text=text)
     client.certified()
-    told = " ".join(Page(client.page("/prove")).texts)
-    assert "Further queries at no cost" in told
-    assert "3 of 4 values of age have charged but unused privacy" in told
+    page_text = " ".join(Page(client.page("/prove")).texts)
+    assert "Further queries at no cost" in page_text
+    assert "3 of 4 values of age have charged but unused privacy" in page_text
 
 
 def test_a_plan_of_an_earlier_server_is_verified_again(tmp_path, monkeypatch):

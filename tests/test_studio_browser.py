@@ -1,6 +1,6 @@
 """The studio in a browser of this system: complete paths, by keyboard too; accessible; no requests elsewhere.
 
-`FITNOISE_PICTURES=anew` takes the pictures of the tutorial again.
+`FITNOISE_PICTURES=new` takes the pictures of the tutorial again.
 """
 
 import json
@@ -204,7 +204,7 @@ def test_the_tutorial_is_done_as_it_is_written(page, tmp_path):
     def compared(name):
         page.wait_for_function(FINISHED, timeout=120_000)
         picture_path = TUTORIAL.parent / name
-        if os.environ.get("FITNOISE_PICTURES") == "anew":
+        if os.environ.get("FITNOISE_PICTURES") == "new":
             page.wait_for_timeout(5_000)  # for the reply to the last button
             page.wait_for_function(FINISHED, timeout=120_000)
             picture_path.write_bytes(picture(page))
@@ -217,7 +217,7 @@ def test_the_tutorial_is_done_as_it_is_written(page, tmp_path):
 
     pressed(text, page, compared)
     follow(after, tmp_path, run)
-    assert old == [], "FITNOISE_PICTURES=anew makes them"
+    assert old == [], "FITNOISE_PICTURES=new makes them"
     assert page.told == []
 
 

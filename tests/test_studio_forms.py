@@ -546,13 +546,13 @@ def test_what_is_not_deep_nor_long_nor_a_code_is_taken():
 
 
 def test_tables_are_called_by_what_they_show():
-    def words(table, language="en"):
+    def label(table, language="en"):
         return forms.table_words(table, translator(language))
 
-    assert [words(t) for t in tomllib.loads(RICH)["tables"]] == ["code", "all pairs of attributes"]
-    assert [words(t) for t in empty()["tables"]] == ["area", "area × age, at most"]
-    assert words({"attributes": 3, "ranges": {"age": "all"}, "sum": "x"}) == "3 × age: ranges × x: sum"
-    assert words({"sum": "x", "ceiling": 50.0}) == "x: sum × up to 50"
-    assert (words({}), words(7), words({"pattern": 7})) == ("all records", "?", "all: 7")
-    assert (words({}, "de"), words({"cumulative": "age"}, "de")) == ("alle Fälle", "age, höchstens")
+    assert [label(t) for t in tomllib.loads(RICH)["tables"]] == ["code", "all pairs of attributes"]
+    assert [label(t) for t in empty()["tables"]] == ["area", "area × age, at most"]
+    assert label({"attributes": 3, "ranges": {"age": "all"}, "sum": "x"}) == "3 × age: ranges × x: sum"
+    assert label({"sum": "x", "ceiling": 50.0}) == "x: sum × up to 50"
+    assert (label({}), label(7), label({"pattern": 7})) == ("all records", "?", "all: 7")
+    assert (label({}, "de"), label({"cumulative": "age"}, "de")) == ("alle Fälle", "age, höchstens")
     assert forms.levels_of(tomllib.loads(RICH)) == ["state", "county"]

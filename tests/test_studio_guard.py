@@ -29,7 +29,7 @@ class Clock:
 
 
 @pytest.fixture
-def door():
+def client():
     """A guarded application, whose one change says what it was given."""
     clock = Clock()
     session = StudioSession(4321, clock)
@@ -48,25 +48,25 @@ def door():
     return client
 
 
-def enter(door):
-    assert opens(door, door.session.code()).status_code == 200
+def enter(client):
+    assert opens(client, client.session.code()).status_code == 200
 
 
-def opens(door, code, origin="null"):
-    return door.post(f"{door.session.origin}/open", data={"code": code}, headers={"origin": origin})
+def opens(client, code, origin="null"):
+    return client.post(f"{client.session.origin}/open", data={"code": code}, headers={"origin": origin})
 
 
-def post(door, path="/x", *, headers=None, **fields):
-    sent = {"origin": door.session.origin, "x-studio": "1", **(headers or {})}
-    request_data = {"token": door.session.token(path), **fields}
-    return door.post(path, data=request_data, headers={k: v for k, v in sent.items() if v is not None})
+def post(client, path="/x", *, headers=None, **fields):
+    sent = {"origin": client.session.origin, "x-studio": "1", **(headers or {})}
+    request_data = {"token": client.session.token(path), **fields}
+    return client.post(path, data=request_data, headers={k: v for k, v in sent.items() if v is not None})
 
 
-def test_a_change_from_our_own_page_is_made(door):
-    enter(door)
-    assert door.get("/").text == "shown"
-    assert post(door, a="1").text == "changed"
-    assert [x["a"] for x in door.seen] == ["1"]
+def test_a_change_from_our_own_page_is_made(client):
+    enter(client)
+    assert client.get("/").text == "shown"
+    assert post(client, a="1").text == "changed"
+    assert [x["a"] for x in client.seen] == ["1"]
 
 
 @pytest.mark.parametrize(
@@ -91,88 +91,93 @@ def test_a_change_from_our_own_page_is_made(door):
         ({"content-type": "application/json"}, 415),
     ],
 )
-def test_what_another_site_could_send_is_refused(door, headers, status):
-    enter(door)
-    assert post(door, headers=headers).status_code == status
-    assert door.seen == []
+def test_what_another_site_could_send_is_refused(client, headers, status):
+    enter(client)
+    assert post(client, headers=headers).status_code == status
+    assert client.seen == []
 
 
 @pytest.mark.parametrize("token", ["", "x", "é"])
-def test_a_change_needs_the_token_of_its_own_form(door, token):
-    enter(door)
-    assert post(door, token=token).status_code == 403
-    assert post(door, token=door.session.token("/y")).status_code == 403
-    assert door.seen == []
+def test_a_change_needs_the_token_of_its_own_form(client, token):
+    enter(client)
+    assert post(client, token=token).status_code == 403
+    assert post(client, token=client.session.token("/y")).status_code == 403
+    assert client.seen == []
 
 
-def test_reading_needs_the_cookie_and_our_name(door):
-    assert door.get("/").status_code == 403
-    enter(door)
-    assert door.get("/").status_code == 200
-    assert door.get("/", headers={"host": "rebound.example:4321"}).status_code == 421
-    (cookie,) = door.cookies.jar
-    assert cookie.name == door.session.cookie
-    door.cookies.clear()
+def test_reading_needs_the_cookie_and_our_name(client):
+    assert client.get("/").status_code == 403
+    enter(client)
+    assert client.get("/").status_code == 200
+    assert client.get("/", headers={"host": "rebound.example:4321"}).status_code == 421
+    (cookie,) = client.cookies.jar
+    assert cookie.name == client.session.cookie
+    client.cookies.clear()
     for value in ("", "x", cookie.value[:-1], cookie.value + "x"):
-        assert door.get("/", headers={"cookie": f"{cookie.name}={value}"}).status_code == 403
-        assert door.get("/", headers={"cookie": f"other={cookie.value}"}).status_code == 403
-    assert door.get("/", headers={"cookie": f"{cookie.name}={cookie.value}"}).status_code == 200
+        assert client.get("/", headers={"cookie": f"{cookie.name}={value}"}).status_code == 403
+        assert client.get("/", headers={"cookie": f"other={cookie.value}"}).status_code == 403
+    assert client.get("/", headers={"cookie": f"{cookie.name}={cookie.value}"}).status_code == 200
 
 
-def test_the_cookie_is_only_for_this_site_and_no_script_reads_it(door):
-    header = opens(door, door.session.code()).headers["set-cookie"]
-    expected = {"httponly", "samesite=strict", f"path={door.session.home}"}
+def test_the_cookie_is_only_for_this_site_and_no_script_reads_it(client):
+    header = opens(client, client.session.code()).headers["set-cookie"]
+    expected = {"httponly", "samesite=strict", f"path={client.session.home}"}
     assert {x.strip().lower() for x in header.split(";")[1:]} == expected
-    assert re.fullmatch("/[0-9a-f]{64}/", door.session.home)  # 256 bits
+    assert re.fullmatch("/[0-9a-f]{64}/", client.session.home)  # 256 bits
     assert StudioSession(4321).cookie != StudioSession(4321).cookie
     assert StudioSession(4321).home != StudioSession(4321).home
 
 
-def test_the_cookie_goes_to_no_other_server_of_the_machine(door):
+def test_the_cookie_goes_to_no_other_server_of_the_machine(client):
     """Cookies know no ports: to what is below the root alone they are sent, which only the opening reply names."""
-    enter(door)
-    (cookie,) = door.cookies.jar
-    for path, sent in ((door.session.home, True), ("/", False), ("/open", False), (f"/x{door.session.home}", False)):
+    enter(client)
+    (cookie,) = client.cookies.jar
+    for path, sent in (
+        (client.session.home, True),
+        ("/", False),
+        ("/open", False),
+        (f"/x{client.session.home}", False),
+    ):
         for port in (4321, 8000):
             request = urllib.request.Request(f"http://127.0.0.1:{port}{path}")
-            door.cookies.jar.add_cookie_header(request)
+            client.cookies.jar.add_cookie_header(request)
             assert request.has_header("Cookie") == sent
     request_data = {"cookie": f"{cookie.name}={cookie.value}"}
-    root = door.session.token.root
+    root = client.session.token.root
     for path in ("/", "/x", root, root.upper() + "/", f"/{'0' * 64}/", f"{root[:-1]}/", f"/x{root}/", "/open"):
-        refused = door.get(door.session.origin + path, headers=request_data)
+        refused = client.get(client.session.origin + path, headers=request_data)
         assert refused.status_code == 403
         assert "paste the code" in refused.text
         assert root not in refused.text + str(refused.headers)
-    headers = {**request_data, "origin": door.session.origin, "x-studio": "1"}
-    sent = {"token": door.session.token("/x")}
-    assert door.post(f"{door.session.origin}/x", data=sent, headers=headers).status_code == 403
-    assert door.post("/x", data=sent, headers=headers).text == "changed"
-    assert f'url={door.session.home}"' in opens(door, door.session.code()).text
+    headers = {**request_data, "origin": client.session.origin, "x-studio": "1"}
+    sent = {"token": client.session.token("/x")}
+    assert client.post(f"{client.session.origin}/x", data=sent, headers=headers).status_code == 403
+    assert client.post("/x", data=sent, headers=headers).text == "changed"
+    assert f'url={client.session.home}"' in opens(client, client.session.code()).text
 
 
-def test_a_code_opens_once_and_for_five_minutes(door):
-    code = door.session.code()
-    wrong = opens(door, "x")
+def test_a_code_opens_once_and_for_five_minutes(client):
+    code = client.session.code()
+    wrong = opens(client, "x")
     assert (wrong.status_code, "set-cookie" in wrong.headers) == (403, False)
-    assert opens(door, code, "https://evil.example").status_code == 403
-    assert opens(door, code).status_code == 200
-    repeated = opens(door, code)
+    assert opens(client, code, "https://evil.example").status_code == 403
+    assert opens(client, code).status_code == 200
+    repeated = opens(client, code)
     assert (repeated.status_code, "set-cookie" in repeated.headers) == (403, False)
-    late = door.session.code()
-    door.clock.now += access.CODE_LIFETIME_SECONDS
-    assert opens(door, late).status_code == 403
-    older, second = door.session.code(), door.session.code()
-    assert not door.session.opens(older)
-    assert door.session.opens(second)
+    late = client.session.code()
+    client.clock.now += access.CODE_LIFETIME_SECONDS
+    assert opens(client, late).status_code == 403
+    older, second = client.session.code(), client.session.code()
+    assert not client.session.opens(older)
+    assert client.session.opens(second)
     assert len(second) >= 43  # 256 bits
-    assert not door.session.opens("")
+    assert not client.session.opens("")
 
 
-def test_every_reply_carries_the_headers_word_for_word(door):
-    replies = [door.get("/"), door.get("/", headers={"host": "x"}), door.post("/x"), opens(door, "x")]
-    enter(door)
-    replies += [door.get("/"), door.get("/nothing"), post(door), door.delete("/x")]
+def test_every_reply_carries_the_headers_word_for_word(client):
+    replies = [client.get("/"), client.get("/", headers={"host": "x"}), client.post("/x"), opens(client, "x")]
+    enter(client)
+    replies += [client.get("/"), client.get("/nothing"), post(client), client.delete("/x")]
     for reply in replies:
         assert {name: reply.headers.get_list(name) for name in HEADERS} == {n: [v] for n, v in HEADERS.items()}
     assert HEADERS["content-security-policy"] == (
@@ -181,45 +186,45 @@ def test_every_reply_carries_the_headers_word_for_word(door):
     )
 
 
-def test_a_long_body_and_one_that_is_no_form_are_refused(door, monkeypatch):
+def test_a_long_body_and_one_that_is_no_form_are_refused(client, monkeypatch):
     monkeypatch.setattr(access, "MAX_BODY_BYTES", 1000)
-    enter(door)
-    assert post(door, a="x" * 800).status_code == 200
-    assert post(door, a="x" * 1000).status_code == 413
-    form = {"content-type": "application/x-www-form-urlencoded", "origin": door.session.origin, "x-studio": "1"}
+    enter(client)
+    assert post(client, a="x" * 800).status_code == 200
+    assert post(client, a="x" * 1000).status_code == 413
+    form = {"content-type": "application/x-www-form-urlencoded", "origin": client.session.origin, "x-studio": "1"}
     for body in (b"\xff=1", b"a=%ff", b"novalue", b"&" * 100):
-        assert door.post("/x", content=body, headers=form).status_code == 400
+        assert client.post("/x", content=body, headers=form).status_code == 400
     monkeypatch.setattr(access, "MAX_FIELDS", 3)
-    assert post(door, a="1", b="1", c="1").status_code == 400
-    assert len(door.seen) == 1
+    assert post(client, a="1", b="1", c="1").status_code == 400
+    assert len(client.seen) == 1
 
 
 @pytest.mark.parametrize(
     ("form_name", "max_bytes"), [("x", access.MAX_BODY_BYTES), ("open", access.MAX_CODE_BODY_BYTES)]
 )
-def test_of_a_body_no_more_is_read_than_may_be_sent(door, form_name, max_bytes, monkeypatch):
+def test_of_a_body_no_more_is_read_than_may_be_sent(client, form_name, max_bytes, monkeypatch):
     """Without the cookie nothing but a short code; and what never ends is given up."""
     monkeypatch.setattr(access, "BODY_TIMEOUT_SECONDS", 0.05)
-    enter(door)
-    (cookie,) = door.cookies.jar
-    path = "/open" if form_name == "open" else f"{door.session.home}x"
+    enter(client)
+    (cookie,) = client.cookies.jar
+    path = "/open" if form_name == "open" else f"{client.session.home}x"
     with_cookie = {"cookie": f"{cookie.name}={cookie.value}"}
-    assert sent_in_pieces(door, path, with_cookie, forever=max_bytes) == (413, max_bytes + 1)
+    assert sent_in_pieces(client, path, with_cookie, forever=max_bytes) == (413, max_bytes + 1)
     for without in ({}, {"cookie": f"{cookie.name}=x"}):
-        assert sent_in_pieces(door, path, without, forever=max_bytes) == (
+        assert sent_in_pieces(client, path, without, forever=max_bytes) == (
             (403, 0) if form_name == "x" else (413, max_bytes + 1)
         )
-    assert sent_in_pieces(door, path, {**with_cookie, "x-studio": "0"}, forever=max_bytes)[1] == (
+    assert sent_in_pieces(client, path, {**with_cookie, "x-studio": "0"}, forever=max_bytes)[1] == (
         0 if form_name == "x" else max_bytes + 1
     )
-    assert sent_in_pieces(door, path, with_cookie, forever=0) == (408, 0)
+    assert sent_in_pieces(client, path, with_cookie, forever=0) == (408, 0)
 
 
-def sent_in_pieces(door, path, headers, *, forever):
+def sent_in_pieces(client, path, headers, *, forever):
     """The status of the reply, and how many bytes were read of a body that comes in two pieces and does not end."""
     defaults = {
-        "host": door.session.host,
-        "origin": door.session.origin,
+        "host": client.session.host,
+        "origin": client.session.origin,
         "x-studio": "1",
         "content-type": "application/x-www-form-urlencoded",
     }
@@ -236,7 +241,7 @@ def sent_in_pieces(door, path, headers, *, forever):
     async def send(message):
         statuses.append(message.get("status"))
 
-    asyncio.run(door.app(scope, receive, send))
+    asyncio.run(client.app(scope, receive, send))
     return statuses[0], sum(read)
 
 
@@ -246,14 +251,14 @@ def test_a_field_that_is_there_often_has_all_its_values():
     assert access.form_of(b"") == {}
 
 
-def test_the_opening_page_posts_its_code_and_nothing_else(door):
-    text = opening_page(door.session)
+def test_the_opening_page_posts_its_code_and_nothing_else(client):
+    text = opening_page(client.session)
     policy = html.unescape(re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1])
-    assert f"form-action {door.session.origin}" in policy
+    assert f"form-action {client.session.origin}" in policy
     assert "default-src 'none'" in policy
     code = re.search(r'name="code" value="([^"]*)"', text)[1]
-    assert f'action="{door.session.origin}/open"' in text
-    assert door.session.opens(code)
+    assert f'action="{client.session.origin}/open"' in text
+    assert client.session.opens(code)
 
 
 def test_pages_without_a_cookie_are_in_the_language_of_the_studio():

@@ -1,9 +1,9 @@
 """A release that is killed, or meets an error, at any system call that writes, inside the libraries too.
 
-After each the same call finishes the release, with one charge in all, and leaves nothing behind; and an error says of
-the charge what the ledger says. `strace` steps through the calls and strikes at the n-th. Without it, or where no one
+After each the same call finishes the release, with one charge in all, and leaves nothing behind. An error states the
+charge as the ledger does. `strace` steps through the calls and strikes at the n-th. Without it, or where no one
 may trace, this is left out, and the moments of `tests/test_releases.py` remain, which are those that Python sees.
-FITNOISE_FAULTS=every strikes at every write, rename and sync, and prints what came of it.
+FITNOISE_FAULTS=every strikes at every write, rename and sync, and prints the outcomes.
 """
 
 import collections
@@ -48,9 +48,9 @@ import numpy as np, fitnoise as fn
 plan = fn.Plan.from_json(open(sys.argv[1], encoding="utf-8").read())
 release, counts = fn.release, np.arange(6).reshape(3, 2)
 shared = open(sys.argv[2], "r+b")
-said = mmap.mmap(shared.fileno(), 4096)
+shared_text = mmap.mmap(shared.fileno(), 4096)
 while place := sys.stdin.readline().rstrip():
-    said[:] = bytes(4096)
+    shared_text[:] = bytes(4096)
     child = os.fork()
     if not child:
         os.kill(os.getpid(), signal.SIGSTOP)
@@ -58,7 +58,7 @@ while place := sys.stdin.readline().rstrip():
             release(plan, counts, ledger=place + "/ledger.db", directory=place + "/r")
         except BaseException as error:
             text = " ".join([type(error).__name__, str(error), *getattr(error, "__notes__", [])]).encode()[:4000]
-            said[: len(text)] = text  # without a system call
+            shared_text[: len(text)] = text  # without a system call
             os._exit(3)
         os._exit(0)
     os.waitpid(child, os.WUNTRACED)
@@ -86,8 +86,8 @@ class Server:
     def __init__(self, plan, folder: Path) -> None:
         self.folder, self.plan = folder, plan
         (folder / "plan.json").write_text(plan.to_json(), encoding="utf-8")
-        (folder / "said").write_bytes(bytes(MESSAGE_BYTES))
-        command = [sys.executable, "-c", RELEASE, str(folder / "plan.json"), str(folder / "said")]
+        (folder / "shared_text").write_bytes(bytes(MESSAGE_BYTES))
+        command = [sys.executable, "-c", RELEASE, str(folder / "plan.json"), str(folder / "shared_text")]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def __enter__(self):
@@ -119,7 +119,7 @@ class Server:
             os.kill(child, signal.SIGCONT)
             ended = int(self._process.stdout.readline())
             tracer.stderr.read()
-        with (self.folder / "said").open("r+b") as file, mmap.mmap(file.fileno(), MESSAGE_BYTES) as message:
+        with (self.folder / "shared_text").open("r+b") as file, mmap.mmap(file.fileno(), MESSAGE_BYTES) as message:
             text = message[:].rstrip(b"\0").decode()
         return ended, text
 

@@ -59,7 +59,7 @@ def test_what_is_lost_is_what_neighbours_differ_by(name, neighbours, rng):
 
 def test_in_small_pieces_it_is_the_same(rng, monkeypatch):
     monkeypatch.setattr(linear, "NUMBERS_PER_BATCH", 3)
-    check_design(zoo.TREES["a tree beside an attribute"], zoo.ADJACENCIES["add or remove"], rng)
+    check_design(zoo.TREES["a tree and an attribute"], zoo.ADJACENCIES["add or remove"], rng)
 
 
 @st.composite
@@ -240,7 +240,7 @@ def test_answers_stand_by_class_and_in_a_class_as_the_places_do():
 
 
 def test_a_ledger_entry_names_what_is_measured_and_its_price():
-    design = zoo.TREES["a tree beside an attribute"]
+    design = zoo.TREES["a tree and an attribute"]
     assert design.ledger_detail(zoo.ADJACENCIES["add or remove"])["sectors"] == [
         {"count": 4, "of": ["a2"], "cost_squared": str(design.group_costs[0])},
         {"count": 5, "of": ["a0", "a1", "a2"], "cost_squared": str(design.group_costs[1])},
@@ -248,7 +248,7 @@ def test_a_ledger_entry_names_what_is_measured_and_its_price():
 
 
 def test_a_price_is_recomputed_for_trees():
-    design = zoo.TREES["a tree beside an attribute"]
+    design = zoo.TREES["a tree and an attribute"]
     fresh = design.without_cache(zoo.ADJACENCIES["add or remove"])
     assert all(mine is not theirs for mine, theirs in zip(fresh.groups, design.groups, strict=True))
 
@@ -330,7 +330,7 @@ def test_what_is_no_tree_is_refused(change):
 
 
 def test_what_is_measured_stays_what_was_priced():
-    design = zoo.TREES["a tree beside an attribute"].without_cache(zoo.ADJACENCIES["add or remove"])
+    design = zoo.TREES["a tree and an attribute"].without_cache(zoo.ADJACENCIES["add or remove"])
     arrays = [x for g in design.groups for x in (*g.factors, *g.scales.values())]
     for held in (*arrays, *design.above, *design.classes):
         with pytest.raises(ValueError, match="read-only"):
@@ -344,7 +344,7 @@ def test_what_is_measured_stays_what_was_priced():
 
 def test_a_price_of_nested_places_is_for_those_of_the_domain():
     """Levels that are counted separately are priced together: detects a tree of others, with too low a price."""
-    design = zoo.TREES["a tree beside an attribute"]
+    design = zoo.TREES["a tree and an attribute"]
     rows = [("x", 1), ("x", 2), ("x", 3), ("y", 4)]
     right = fn.Domain(a0=fn.Ordered(0, 2), geo=fn.Hierarchy(["a1", "a2"], rows))
     options = {"source": fn.DataSource(), "unit": fn.PrivacyUnit(), "plan": "0" * 64, "mechanism": "m"}

@@ -214,8 +214,8 @@ def test_a_promise_binds_the_cells_of_its_attributes():
         ONE.sentence
         == f"{unit.account} [{hashlib.sha256(json.dumps(ONE.cells, separators=(',', ':')).encode()).hexdigest()[:12]}]"
     )
-    every = PrivacyUnit("person", 12, per_value={"m": 3}, separation={"m": 2}, fixed=["a"])
-    account = Account("s", every, (("m", "0" * 64), ("a", "1" * 64)))
+    full_unit = PrivacyUnit("person", 12, per_value={"m": 3}, separation={"m": 2}, fixed=["a"])
+    account = Account("s", full_unit, (("m", "0" * 64), ("a", "1" * 64)))
     assert {what: account.document[what] for what in ("per_value", "separation", "fixed")} == {
         "per_value": [["m", "0" * 64, 3]],
         "separation": [["m", "0" * 64, 2]],
@@ -241,29 +241,29 @@ def test_an_account_says_the_cells_of_its_promise_and_of_nothing_else(unit, cell
         Account("s", unit, cells)
 
 
-SAID = {"name": "person", "neighbours": "replace-one", "records": 2}
+BASE = {"name": "person", "neighbours": "replace-one", "records": 2}
 
 
 @pytest.mark.parametrize(
     "document",
     [
         None, 7, "person", [], {}, [["name", "person"]],
-        {**SAID, "name": " "}, {**SAID, "name": None}, {**SAID, "neighbours": "swap"}, {**SAID, "records": 0},
-        {**SAID, "records": True}, {**SAID, "records": 2.0}, {**SAID, "more": 1}, {**SAID, "id": "pid"},
-        {**SAID, "once_per": []}, {**SAID, "once_per": [["a"]]}, {**SAID, "once_per": [["a", "0" * 63]]},
-        {**SAID, "once_per": [["b", "0" * 64], ["a", "0" * 64]]}, {**SAID, "once_per": [["a", "0" * 64, 1]]},
-        {**SAID, "once_per": [["a", "0" * 64]], "fixed": [["a", "1" * 64]]},
-        {**SAID, "once_per": 3}, {**SAID, "per_value": [["a", "0" * 64]]}, {**SAID, "per_value": [["a", "0" * 64, 0]]},
-        {**SAID, "once_per": [[["a"], "0" * 64]]}, {**SAID, "once_per": [["a", 7]]},
+        {**BASE, "name": " "}, {**BASE, "name": None}, {**BASE, "neighbours": "swap"}, {**BASE, "records": 0},
+        {**BASE, "records": True}, {**BASE, "records": 2.0}, {**BASE, "more": 1}, {**BASE, "id": "pid"},
+        {**BASE, "once_per": []}, {**BASE, "once_per": [["a"]]}, {**BASE, "once_per": [["a", "0" * 63]]},
+        {**BASE, "once_per": [["b", "0" * 64], ["a", "0" * 64]]}, {**BASE, "once_per": [["a", "0" * 64, 1]]},
+        {**BASE, "once_per": [["a", "0" * 64]], "fixed": [["a", "1" * 64]]},
+        {**BASE, "once_per": 3}, {**BASE, "per_value": [["a", "0" * 64]]}, {**BASE, "per_value": [["a", "0" * 64, 0]]},
+        {**BASE, "once_per": [[["a"], "0" * 64]]}, {**BASE, "once_per": [["a", 7]]},
         {"name": "person", "neighbours": "replace-one"}, {"name": "record", "neighbours": "replace-one", "id": "pid"},
     ],
 )  # fmt: skip
 def test_what_no_account_writes_is_no_account(document):
-    assert Account.parse("s", SAID) == Account("s", PrivacyUnit("person", 2, REPLACE))
+    assert Account.parse("s", BASE) == Account("s", PrivacyUnit("person", 2, REPLACE))
     with refused("ledger.account-document-invalid"):
         Account.parse("s", document)
     with refused("ledger.account-document-invalid"):
-        Account.parse(" ", SAID)
+        Account.parse(" ", BASE)
 
 
 @pytest.mark.parametrize("column", UNNAMED)

@@ -754,16 +754,16 @@ def test_a_changed_plan_file_is_reported_or_is_another_plan_that_keeps_its_word(
     original = json.loads((good / "plan.json").read_text(encoding="utf-8"))
     path = tmp_path / "plan.json"
     accepted = set()
-    for i, place in enumerate(leaves(original)):
-        values = mutations(entry_at(original, place))
+    for i, changed_path in enumerate(leaves(original)):
+        values = mutations(entry_at(original, changed_path))
         for value in {repr(v): v for v in (values[0], values[i % len(values)])}.values():
-            text = as_text("plan.json", changed(original, place, value))
+            text = as_text("plan.json", changed(original, changed_path, value))
             path.write_text(text, encoding="utf-8")
             if text != as_text("plan.json", original) and not failing(path):
                 other = Plan.from_json(text)
                 check_plan(other, gap=other.publication.gap or 1e-5)
                 assert other.hash != PLAN.hash
-                accepted.add(".".join(map(str, place)))
+                accepted.add(".".join(map(str, changed_path)))
     assert "spec.title" in accepted
     for part in (
         "tables.0.cost",
@@ -773,7 +773,7 @@ def test_a_changed_plan_file_is_reported_or_is_another_plan_that_keeps_its_word(
         "spec.tables.0.margin",
         "tables.0.mechanism",
     ):
-        assert not any(place.startswith(part) for place in accepted), part
+        assert not any(changed_path.startswith(part) for changed_path in accepted), part
 
 
 @pytest.mark.parametrize(

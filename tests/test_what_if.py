@@ -92,7 +92,7 @@ def patterns_of_every_kind():
             fn.all_tables(1, list("abc"), margin=[3, 4, 5], confidence=0.9, name="margins"),
             fn.all_tables(2, list("abc"), std_error=fn.ByTableSize(2, 0.5, most=7)),
             fn.table(margin=9),
-            fn.all_tables(1, list("ab"), "c", variance=6, name="beside c"),
+            fn.all_tables(1, list("ab"), "c", variance=6, name="with c"),
             fn.all_tables(2, list("ac"), cumulative="b", max_deviation=15),
             fn.all_tables(3, list("abc"), relative_std_error=0.1, reference=fn.PublicTotal(900)),
             fn.table("c", cumulative="a", margin=fn.ByTableSize(4, 0.5, least=1, most=20)),

@@ -470,7 +470,7 @@ REFUSED = {
     "an order as true": (lambda: fn.all_tables(True, ["a", "b"], margin=1), "workload.pattern-order-out-of-range"),
     "an order as a word": (lambda: fn.all_tables("pairs", ["a", "b"], margin=1), "workload.pattern-order-out-of-range"),
     "an attribute twice": (lambda: fn.all_tables(2, ["a", "b", "a"], margin=1), "workload.pattern-attribute-twice"),
-    "an attribute among and beside": (
+    "an attribute among and next to a pattern": (
         lambda: fn.all_tables(1, ["a", "b"], "b", margin=1),
         "workload.pattern-attribute-twice",
     ),
@@ -519,7 +519,7 @@ REFUSED = {
         lambda: fn.Workload(WIDE, [fn.all_tables(1, ["sex", "age"], margin=fn.ByTableSize(1, -900))]),
         "workload.target-out-of-range",
     ),
-    "a pattern beside a table of the same name": (
+    "a pattern and a table of one name": (
         lambda: fn.Workload(
             WIDE, [fn.all_tables(2, ["sex", "age", "one"], margin=1), fn.table(margin=1, name="Sex by One")]
         ),
@@ -531,13 +531,13 @@ REFUSED = {
         ),
         "workload.file-name-twice",
     ),
-    "two patterns alike": (
+    "two equal patterns": (
         lambda: fn.Workload(
             WIDE, [fn.all_tables(1, ["sex", "age"], margin=1), fn.all_tables(1, ["one", "age"], margin=2)]
         ),
         "workload.file-name-twice",
     ),
-    "attributes of one pattern alike": (
+    "equal attributes of one pattern": (
         lambda: fn.Workload(
             fn.Domain({"a b": fn.Ordered(0, 1), "a_b": fn.Ordered(0, 1)}), [fn.all_tables(1, ["a b", "a_b"], margin=1)]
         ),
@@ -628,7 +628,7 @@ PLANNED = {
         fn.all_tables(2, NAMES, relative_std_error=0.1, reference=fn.PublicTotal(900)),
         fn.table(margin=2),
     ],
-    "a list beside a size": [
+    "a list and a size": [
         fn.all_tables(2, ["d", "a", "c"], variance=[3, 9, 1]),
         fn.all_tables(3, NAMES, std_error=fn.ByTableSize(0.5, 0.5)),
     ],
@@ -658,7 +658,7 @@ PLANNED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", [*PLANNED, "patterns", "uneven patterns", "patterns beside structure"])
+@pytest.mark.parametrize("case", [*PLANNED, "patterns", "uneven patterns", "patterns and structure"])
 def test_a_pattern_costs_what_its_tables_written_out_cost(case):
     """Cost, bound, prices and every variance: nothing of the plan but its document knows the pattern."""
     short = fn.Workload(LETTERS, PLANNED[case]) if case in PLANNED else zoo.WORKLOADS[case]()

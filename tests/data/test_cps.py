@@ -95,8 +95,8 @@ def test_the_states_are_in_order_of_code_and_of_name(states: dict[int, str]) -> 
     assert len(states) == len(set(states.values())) == 51
     assert list(states) == sorted(states)
     assert list(states.values()) == sorted(states.values())  # FIPS numbered the states by name
-    some = {1: "Alabama", 11: "District of Columbia", 36: "New York", 48: "Texas", 56: "Wyoming"}
-    assert some.items() <= states.items()
+    expected_states = {1: "Alabama", 11: "District of Columbia", 36: "New York", 48: "Texas", 56: "Wyoming"}
+    assert expected_states.items() <= states.items()
 
 
 def test_only_packaged_files_have_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,14 +142,14 @@ def test_a_record_is_coded_as_documented(record: tuple[str, ...], row: tuple[int
 
 def test_a_rebuild_keeps_the_rows_of_2014_in_order_and_repeats_to_the_byte(tmp_path: Path) -> None:
     sdist = tarball(tmp_path / "sdist.tar.gz", SOURCE)
-    first, second = tmp_path / "first.csv.gz", tmp_path / "second.csv.gz"
-    second.write_bytes(b"old")
-    for out in (first, second):
+    first_out, second_out = tmp_path / "first.csv.gz", tmp_path / "second.csv.gz"
+    second_out.write_bytes(b"old")
+    for out in (first_out, second_out):
         rebuild_cps.rebuild(sdist, out, source_sha256=sha256(SOURCE), csv_sha256=sha256(EXPECTED))
-    assert gzip.decompress(first.read_bytes()) == EXPECTED
-    assert first.read_bytes() == second.read_bytes()
-    assert first.read_bytes()[3:8] == bytes(5)
-    assert sorted(tmp_path.iterdir()) == [first, sdist, second]
+    assert gzip.decompress(first_out.read_bytes()) == EXPECTED
+    assert first_out.read_bytes() == second_out.read_bytes()
+    assert first_out.read_bytes()[3:8] == bytes(5)
+    assert sorted(tmp_path.iterdir()) == [first_out, sdist, second_out]
 
 
 REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -180,13 +180,13 @@ def test_a_refused_rebuild_writes_nothing(tmp_path: Path, case: str) -> None:
     assert sorted(tmp_path.iterdir()) == before
 
 
-@pytest.mark.parametrize("place", ["absent/out.csv.gz", "sdist.tar.gz/out.csv.gz", "folder"])
-def test_an_output_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize("out_name", ["absent/out.csv.gz", "sdist.tar.gz/out.csv.gz", "folder"])
+def test_an_output_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path, out_name: str) -> None:
     sdist = tarball(tmp_path / "sdist.tar.gz", SOURCE)
     (tmp_path / "folder").mkdir()
     before = sorted(tmp_path.rglob("*"))
     with refused("data.output-not-written"):
-        rebuild_cps.rebuild(sdist, tmp_path / place, source_sha256=sha256(SOURCE), csv_sha256=sha256(EXPECTED))
+        rebuild_cps.rebuild(sdist, tmp_path / out_name, source_sha256=sha256(SOURCE), csv_sha256=sha256(EXPECTED))
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -203,9 +203,9 @@ def test_the_command_refuses_another_source_and_says_so(tmp_path: Path, capsys: 
 def test_the_command_reports_what_it_wrote(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written: list[tuple[Path, Path]] = []
-    monkeypatch.setattr(rebuild_cps, "rebuild", lambda sdist, out: written.append((sdist, out)))
+    rebuilds: list[tuple[Path, Path]] = []
+    monkeypatch.setattr(rebuild_cps, "rebuild", lambda sdist, out: rebuilds.append((sdist, out)))
     sdist, out = tmp_path / "a", tmp_path / "b"
     assert rebuild_cps.main([str(sdist), str(out)]) == 0
-    assert written == [(sdist, out)]
+    assert rebuilds == [(sdist, out)]
     assert capsys.readouterr().out == f"wrote {out}: the CSV inside has SHA-256 {CSV_SHA256}\n"

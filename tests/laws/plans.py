@@ -277,8 +277,8 @@ def check_mechanism(plan, rng):
     # biased numbers come in addition to the unbiased ones, and are declared as biased
     biased = plan.table_part.mechanism.biased(plan.table_part, noisy.answers[0])
     says = plan.table_part.mechanism.describe_bias(plan.table_part)
-    words = messages.english(*says).split()
-    assert plan.table_part.mechanism.unbiased == (biased is None) == (says == (UNBIASED,)) == ("biased" not in words)
+    stated = messages.english(*says).split()
+    assert plan.table_part.mechanism.unbiased == (biased is None) == (says == (UNBIASED,)) == ("biased" not in stated)
 
 
 def check_part(part):

@@ -31,12 +31,12 @@ def check_report(report):
             assert any(line.endswith(readable(messages.english(message))) for line in text)
             check_in_every_language(message)
         for value in section.values:
-            assert value.spoken or inner[value.key] == as_read(plain(value.given))
+            assert value.spoken or inner[value.key] == as_read(as_document(value.given))
         for table in section.tables:
             assert {len(row) for row in (*table.rows, *table.foot)} <= {len(table.columns)}
             rows = [[ENGLISH_OF_TERMINALS.kind(c.kind, x) for c, x in row] for row in table.cells]
             seen = [[*map(ENGLISH_OF_TERMINALS.heading, table.headings)], *rows] if table.rows and rows[0] else []
-            assert all(any(in_order(words, line) for line in text) for words in seen)
+            assert all(any(in_order(expected_words, line) for line in text) for expected_words in seen)
             assert len(inner[table.key]) >= len(table.rows)
     check_headings(report)
 
@@ -114,21 +114,21 @@ def check_in_every_language(message):
     """Each value that a text names is a value of its message, and no text is joined from parts."""
     for code in messages.LANGUAGES:
         language = messages.translator(code)
-        named = set(re.findall(r"\{(\w+)\}", language.texts[message.id]))
-        assert named <= {v.key for v in message.values}, message.id
+        keys_in_text = set(re.findall(r"\{(\w+)\}", language.texts[message.id]))
+        assert keys_in_text <= {v.key for v in message.values}, message.id
         assert language.write(message)
     for value in message.values:
         if isinstance(value.given, messages.Message):
             check_in_every_language(value.given)
 
 
-def plain(given):
+def as_document(value):
     """A value as documents have it: messages in English."""
-    if isinstance(given, messages.Message):
-        return messages.english(given)
-    if isinstance(given, Mapping):
-        return {key: plain(x) for key, x in given.items()}
-    return [plain(x) for x in given] if isinstance(given, list | tuple) else given
+    if isinstance(value, messages.Message):
+        return messages.english(value)
+    if isinstance(value, Mapping):
+        return {key: as_document(x) for key, x in value.items()}
+    return [as_document(x) for x in value] if isinstance(value, list | tuple) else value
 
 
 def check_headings(report):

@@ -26,7 +26,7 @@ ADJACENCIES = {
     "add or remove 3, once per a0": Adjacency(fn.PrivacyUnit("person", 3, once_per=["a0"])),
     "add or remove 3, once per o": Adjacency(fn.PrivacyUnit("person", 3, once_per=["o"])),
     "add or remove 3, 2 for each a0": Adjacency(fn.PrivacyUnit("person", 3, per_value={"a0": 2})),
-    "add or remove 2, apart in o, alike in a0": Adjacency(
+    "add or remove 2, separated in o, equal in a0": Adjacency(
         fn.PrivacyUnit("person", 2, separation={"o": 2}, fixed=["a0"])
     ),
     "replace 2, once per a0 and o": Adjacency(fn.PrivacyUnit("person", 2, _REPLACE, once_per=["a0", "o"])),
@@ -52,10 +52,10 @@ TABLES = {
         ([[1, 0], [0, 1]], {(0,): ([[1, 0], [0, 3]], 7), (1,): ([[2, 1], [1, 1]], 3)}),
         ([[1, -1]], {(0, 1): ([[2]], 2)}),
     ),
-    "sectors beside an attribute of one value": of_sectors(
+    "sectors with an attribute of one value": of_sectors(
         cells_over((1, 3), 2), ([[1, 0], [0, 1]], {(): ([[1, 1], [0, 2]], 4)}), ([[1, 2]], {(1,): ([[3]], 2)})
     ),
-    "sectors of cells alike, and of none": of_sectors(cells_over((), 5), ([[1, 1, 0, 2, 2]], {(): ([[3]], 2)})),
+    "sectors of equal cells, and of none": of_sectors(cells_over((), 5), ([[1, 1, 0, 2, 2]], {(): ([[3]], 2)})),
     "the total": of_sectors(cells_over((2,), 2), ([[2, 2]], {(): ([[5]], 4)})),
     "sectors of integers beyond 64 bits": of_sectors(
         cells_over((3,), 2),
@@ -93,7 +93,7 @@ TABLES = {
     "margins of an amount with ceilings": of_margins(
         with_steps(cells_over((2,), 4), o=(2, 1)), 6.25, ((), [[1, 3, 0, 5], [2, 0, 1, 0]]), ((0,), [[-2, 2, 3, 0]])
     ),
-    "margins of amounts beside others": of_margins(
+    "margins of amounts and others": of_margins(
         with_steps(cells_over((), 2, 2, 2), o1=(2,), o2=(3,)),
         8.0,
         ((), [[1, 4, 3, 12, 0, 3, 2, 5], [0, 6, 0, 6, 1, 1, 1, 1], [6, 0, 0, 0, 0, 0, 0, 0], [2, 2, 0, 0, 2, 2, 4, 4]]),
@@ -159,7 +159,7 @@ CHAINED = of_products(
 """Sets of which each holds the one before, in numbers of many bits."""
 
 TREES = {
-    "a tree beside an attribute": of_trees(
+    "a tree and an attribute": of_trees(
         cells_over((3, 2, 4)),
         (1, 2),
         ([0, 0], [0, 0, 0, 1]),

@@ -68,8 +68,8 @@ BOTH = [*((name, "zcdp") for name in COUNTED), *((name, "pure") for name in PURE
 def test_integer_tables_keep_their_guarantees(name, privacy):
     """Over the zoo: proven nearest, integer, not negative, made of one vector of counts as tables, in their margins.
 
-    Tables agree on all that they share, and prefixes do not fall, where they are M x for one vector x, by matrices that
-    share nothing with how this is made sure.
+    Tables that are M x for one vector x agree on all that they share, and their prefixes do not fall. The matrices here
+    share no code with the package.
     """
     release = noisy(name, privacy)
     integers, workload = fn.make_integer_tables(release, simulations=1), release.plan.publication.workload
@@ -82,8 +82,8 @@ def test_integer_tables_keep_their_guarantees(name, privacy):
     x = np.linalg.lstsq(matrix, values, rcond=None)[0]
     assert matrix @ x == pytest.approx(values, abs=1e-6)
     for table in workload.tables:
-        own = table_matrix(table, workload.domain)
-        parts = np.unique(own[:, own.any(axis=0)], axis=1)  # the groups it distinguishes, each 0 or more
+        table_rows = table_matrix(table, workload.domain)
+        parts = np.unique(table_rows[:, table_rows.any(axis=0)], axis=1)  # the groups it distinguishes, each 0 or more
         if np.linalg.matrix_rank(parts) == parts.shape[1]:
             atoms = np.linalg.lstsq(parts, np.ravel(integers[table.name]["value"]), rcond=None)[0]
             assert atoms == pytest.approx(np.rint(atoms), abs=1e-6)
@@ -200,7 +200,7 @@ def test_it_is_the_same_every_time():
     assert one.document() == other.document()
     assert list(one) == list(small())
     assert len(one) == 3
-    assert repr(one) == "<Whole tables, 3: ['sex by job', 'sex by age cumulative', 'age groups']>"
+    assert repr(one) == "<Integer tables, 3: ['sex by job', 'sex by age cumulative', 'age groups']>"
 
 
 def test_some_tables_are_made_integers_separately():
@@ -224,21 +224,21 @@ def test_of_a_small_database_the_unbiased_numbers_are_made_integers():
     workload = fn.Workload(DOMAIN, [fn.table("sex", "job", margin=9)])
     plan = fn.plan(workload, small_database=fn.SmallDatabase(60), budget=fn.Budget(epsilon=1.0, delta=1e-6))
     release = fn.Release(plan, measured(plan, np.minimum(COUNTS, 1), Replay(2)).answers[0])
-    found = fn.make_integer_tables(release, simulations=2)
-    assert found.check() is None
+    integers = fn.make_integer_tables(release, simulations=2)
+    assert integers.check() is None
     noisy = release["sex by job"]
-    middle = (found["sex by job"]["low"] + found["sex by job"]["high"]) / 2
+    middle = (integers["sex by job"]["low"] + integers["sex by job"]["high"]) / 2
     wide = noisy["unbiased_value"] > noisy["moe"] + 1
     assert (np.abs(middle - noisy["unbiased_value"])[wide] <= 1).all()
 
 
-def test_parts_of_a_release_are_made_whole_each():
+def test_each_part_of_a_release_is_made_integers():
     one, other = (fn.Workload(DOMAIN, [fn.table(name, margin=8)]) for name in ("sex", "job"))
     plan = fn.plan(fn.Publication(one, further_tables=(fn.Publication(other),)))
     answers = [x for part in measured(plan, COUNTS, Replay(2)).answers for x in part]
-    found = fn.make_integer_tables(fn.Release(plan, answers), simulations=1)
-    assert list(found) == ["sex", "job"]
-    assert found.check() is None
+    integers = fn.make_integer_tables(fn.Release(plan, answers), simulations=1)
+    assert list(integers) == ["sex", "job"]
+    assert integers.check() is None
 
 
 def test_an_interval_is_cut_to_what_is_possible_and_holds_the_count():
@@ -255,7 +255,7 @@ def test_an_interval_is_cut_to_what_is_possible_and_holds_the_count():
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_groups_that_do_not_tell_what_they_share_are_refused(name):
+def test_groups_of_unknown_overlap_are_refused(name):
     with refused("release.integer-table-of-overlaps"):
         fn.make_integer_tables(noisy(name, "zcdp"))
 
@@ -263,11 +263,11 @@ def test_groups_that_do_not_tell_what_they_share_are_refused(name):
 def test_what_is_no_count_is_refused():
     with refused("release.integer-table-of-queries"):
         fn.make_integer_tables(noisy("prefix", "zcdp"))
-    for name, words in (
+    for name, error_code in (
         ("a by month change", "release.integer-table-of-changes"),
         ("a by o cumulative by month average 3", "release.integer-table-of-averages"),
     ):
-        with refused(words):
+        with refused(error_code):
             fn.make_integer_tables(noisy("changes", "zcdp"), [name])
     assert fn.make_integer_tables(noisy("changes", "zcdp"), ["a by month to date 2"], simulations=0).check() is None
     domain = fn.Domain(a=fn.Categorical(["x", "y"]), income=fn.Amount(0, 10, step=1))
@@ -280,7 +280,7 @@ def test_what_is_no_count_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("given", "more", "told"),
+    ("release", "options", "error_code"),
     [
         ("nothing", {}, "release.wrong-type"),
         (None, {"tables": "job"}, "release.unknown-table"),
@@ -291,9 +291,9 @@ def test_what_is_no_count_is_refused():
         (None, {"simulations": True}, "release.wrong-type"),
     ],
 )
-def test_bad_input_is_refused_in_words(given, more, told):
-    with refused(told):
-        fn.make_integer_tables(given or small(), **more)
+def test_bad_input_is_refused_in_words(release, options, error_code):
+    with refused(error_code):
+        fn.make_integer_tables(release or small(), **options)
 
 
 def test_too_much_is_refused(monkeypatch):
@@ -321,17 +321,17 @@ def test_nearest_points_meet_their_conditions(n):
         factor = draw.normal(size=(n, rank)) * 10.0 ** draw.uniform(-2, 0, size=rank)
         factor /= np.linalg.norm(factor, axis=1)[:, None]
         matrix = factor @ factor.T
-        given = factor @ draw.normal(size=rank) * 5 + draw.exponential(size=n)
-        found = nearest(matrix.__matmul__, given, 1e-10, 20_000)
-        assert found.point == pytest.approx(given + matrix @ found.values, abs=1e-8)
-        assert found.values.min() >= 0
-        assert np.abs(np.minimum(found.values, found.point)).max() <= 1e-9
+        start = factor @ draw.normal(size=rank) * 5 + draw.exponential(size=n)
+        result = nearest(matrix.__matmul__, start, 1e-10, 20_000)
+        assert result.point == pytest.approx(start + matrix @ result.values, abs=1e-8)
+        assert result.values.min() >= 0
+        assert np.abs(np.minimum(result.values, result.point)).max() <= 1e-9
     hard = -np.ones(60)
     assert nearest(np.diag(np.geomspace(1e-6, 1, 60)).__matmul__, hard, 1e-12, 30).max_violation > 1e-12
 
 
-def rows(*given):
-    return sp.csr_array(np.array(given, dtype=float).reshape(len(given), -1))
+def rows(*entries):
+    return sp.csr_array(np.array(entries, dtype=float).reshape(len(entries), -1))
 
 
 def test_numbers_move_further_only_where_they_must(monkeypatch):
@@ -407,7 +407,7 @@ def test_of_many_tables_the_sums_in_common_are_rounded_first(tables, monkeypatch
     at_once = adjacent(target, space.sums, 60.0)
     calls_made, rounded = [], rounding._rounded
     monkeypatch.setattr(rounding, "MAX_CONNECTED_NUMBERS", 10)
-    monkeypatch.setattr(rounding, "_rounded", lambda *given: calls_made.append(rounded(*given)) or calls_made[-1])
+    monkeypatch.setattr(rounding, "_rounded", lambda *inputs: calls_made.append(rounded(*inputs)) or calls_made[-1])
     in_steps = adjacent(target, space.sums, 60.0)
     assert len(calls_made) == 2  # sums, and with them all tables
     assert space.satisfies(at_once)
@@ -512,16 +512,16 @@ ALTERED = {
     "no number": (alter_entry("simulated_bias", lambda x: math.nan), "of this release", "does not describe"),
     "a bias": (alter_entry("simulated_bias", lambda x: x + 1), "stated errors", "differs by 1"),
     "an error": (alter_entry("simulated_rmse", lambda x: x + 1), "stated errors", "differs by"),
-    "another plan": (lambda said: said.update(plan="0" * 64), "of this release", "another release"),
-    "other answers": (lambda said: said.update(answers="0" * 64), "of this release", "another release"),
-    "another version": (lambda said: said.update(fitnoise_whole=2), "of this release", "another version"),
-    "too many simulations": (lambda said: said.update(simulations=10**9), "of this release", "does not describe"),
-    "no tables": (lambda said: said.update(tables=[]), "of this release", "no tables"),
-    "a table twice": (lambda said: said["tables"].append(said["tables"][0]), "of this release", "does not describe"),
-    "a list": (lambda said: said.update(tables=3), "of this release", "does not describe"),
-    "a table less": (lambda said: said["tables"].pop(), "files", "not expected: 'age_groups.csv'"),
-    "too few numbers": (lambda said: said["tables"][0]["values"].pop(), "of this release", "does not describe"),
-    "more words": (lambda said: said.update(more=1), "files", "'whole.json' says something else"),
+    "another plan": (lambda x: x.update(plan="0" * 64), "of this release", "another release"),
+    "other answers": (lambda x: x.update(answers="0" * 64), "of this release", "another release"),
+    "another version": (lambda x: x.update(fitnoise_whole=2), "of this release", "another version"),
+    "too many simulations": (lambda x: x.update(simulations=10**9), "of this release", "does not describe"),
+    "no tables": (lambda x: x.update(tables=[]), "of this release", "no tables"),
+    "a table twice": (lambda x: x["tables"].append(x["tables"][0]), "of this release", "does not describe"),
+    "a list": (lambda x: x.update(tables=3), "of this release", "does not describe"),
+    "a table less": (lambda x: x["tables"].pop(), "files", "not expected: 'age_groups.csv'"),
+    "too few numbers": (lambda x: x["tables"][0]["values"].pop(), "of this release", "does not describe"),
+    "more words": (lambda x: x.update(more=1), "files", "'whole.json' says something else"),
 }
 
 
