@@ -746,6 +746,7 @@ class Ledger:
         request = _ChargeRequest.from_loss(account, loss, also or {}, composed_with, drawn_period)
         full_detail = request.detailed(detail)
         with self._transaction("BEGIN IMMEDIATE") as chain:
+            # The write lock is held since before the chain was read, so no other process spends in between.
             full = _full(chain, request, at_most)
             _in_turn(chain, "refusal" if full else "charge", account, full_detail)
             before = [e for e in _charges(chain, account) if once and e.detail.get("plan") == full_detail.get("plan")]
@@ -1015,6 +1016,8 @@ class Ledger:
                 self._refuse_replaced()
                 committing = True
                 self._db.execute("COMMIT")
+                # The entry is committed to the file that was open. If another file is at the path now, success would
+                # mislead.
                 if self._has_changed():
                     raise LedgerError(
                         "replaced-while-writing",
@@ -1045,6 +1048,7 @@ class Ledger:
             )
         for row in self._db.execute("SELECT * FROM entries ORDER BY sequence"):
             self._follow(chain, row)
+        # A file that was cut or exchanged does not pass through the last head that this ledger saw.
         self._passes(chain, self._seen)
         return chain
 
@@ -1498,6 +1502,7 @@ def _price(declared: Account, prices: Mapping[Account, Price], for_account: Acco
     changes = [
         (price, _changes(declared.unit, account.unit, for_account.unit, stated)) for account, price in prices.items()
     ]
+    # Rule 9: every stated price can give a bound, and the least of them holds. Without any, the cost is infinite.
     bounds = (price.repeated(times) for price, times in changes if times is not None)
     return min(bounds, key=lambda p: (p.rho, p.epsilon or Fraction(0), p.mu_squared or Fraction(0)), default=None)
 
@@ -1590,6 +1595,7 @@ def _in_turn(chain: list[LedgerEntry], kind: str, account: Account, detail: Mapp
     if "series" not in detail or kind == "refusal":
         return
     requested, entries = DrawnPeriod.parse(detail["series"]), _periods(chain, account, detail.get("plan"))
+    # Rule 11: a period that was drawn before can be drawn again only as a charge of its own.
     is_repeat = kind == "charge" and requested.period <= len(entries)
     if not is_repeat and requested.period != len(entries) + 1:
         last = f"period {len(entries)} was drawn last" if entries else "no period was drawn"
@@ -1631,6 +1637,7 @@ def _answers_once(chain: _Chain, kind: str, account: Account, detail: Mapping[st
             "Name the charge that the answers were drawn for.",
             "The answers were not recorded.",
         )
+    # Rule 13: a second set of answers would publish two draws at the price of one.
     other = chain.answers.get(charge.digest)
     if other is not None:
         raise LedgerError(
@@ -1674,6 +1681,7 @@ def _groups(charges: list[LedgerEntry]) -> list[list[LedgerEntry]]:
         united = _holding(groups, entry.account, entry.composed_plans) if entry.composed_plans else []
         if united:
             groups = [group for group in groups if group not in united]
+        # Rule 7: a charge unites the groups of the plans that it names. Without such a plan it is a group of its own.
         groups.append([*(e for group in united for e in group), entry])
     return groups
 
@@ -1684,6 +1692,7 @@ def _joint_cost(prices: list[Price | None]) -> Fraction | None:
     if len(bounded) < len(prices):
         return None
     profiles = [price.profile for price in bounded if price.profile is not None]
+    # Only profiles can be summed cell by cell. If one is missing, ρ adds (rule 7).
     joined = len(bounded) > 1 and len(profiles) == len(bounded)
     return joint(profiles) if joined else sum((price.rho for price in bounded), Fraction(0))
 
@@ -1698,13 +1707,16 @@ def _joint_mu(prices: list[Price | None]) -> Fraction | None:
         return None
     total = sum((mu for _, mu in bounded), Fraction(0))
     cells = [(p.mu_rate, p.profile) for p, _ in bounded if p.profile is not None and p.mu_rate is not None]
+    # For one charge, or for one without a profile, only the sum of the μ² is proven (rule 10).
     if len(cells) < max(2, len(bounded)):
         return total
+    # In every cell μ² is at most the rate times ρ, so the largest rate bounds μ² by the joint ρ.
     return min(total, ceil_dyadic(max(rate for rate, _ in cells) * joint(profile for _, profile in cells)))
 
 
 def _joint_epsilon(prices: list[Price | None]) -> Fraction | None:
     """Return Σ ε; `None` where one charge is not pure."""
+    # Rule 8: ε adds up, also on the same records, and a charge with a δ counts as infinite.
     return _total([None if price is None else price.epsilon for price in prices])
 
 
@@ -1730,6 +1742,7 @@ def _quotes(chain: list[LedgerEntry], request: _ChargeRequest) -> list[Quote]:
     _check_composed(chain, charged, request.composed_with)
     accounts = _accounts(chain, charged)
     capped = next((e for e in chain if e.kind == "cap" and e.account in accounts), None)
+    # Rule 9: a new account would have no cap, although its name has one.
     if charged not in accounts and capped is not None:
         raise LedgerError(
             "account-beside-cap",
@@ -1777,6 +1790,7 @@ def _full(chain: list[LedgerEntry], request: _ChargeRequest, at_most: Fraction |
 
 def _quote(chain: list[LedgerEntry], request: _ChargeRequest, account: Account) -> Quote:
     """Compute the quote: spent = Σ groups; cap = the last one; fits ⟺ spent + increase ≤ cap, in ρ, ε or μ²."""
+    # Rule 9: the charges to all accounts of the name count, each at its price for this account.
     charges = [entry for entry in chain if entry.kind == "charge" and entry.account.source == account.source]
     groups, price = _groups(charges), _price(request.account, request.prices, account)
     united = _holding(groups, request.account, request.composed_with) if request.composed_with else []
@@ -1801,6 +1815,7 @@ def _quote(chain: list[LedgerEntry], request: _ChargeRequest, account: Account) 
         epsilon_spent=amounts["epsilon"][0],
         mu_squared_spent=amounts["mu_squared"][0],
     )
+    # The last cap is in force: the publisher can replace it by a new promise.
     cap = next((entry for entry in reversed(chain) if entry.kind == "cap" and entry.account == account), None)
     if cap is None:
         return quote

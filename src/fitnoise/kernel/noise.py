@@ -43,9 +43,9 @@ provided floating point errs by less than 32 times its proven bound.
 
 **Further assumptions and limits:**
 
-- **The scale.** A float is a dyadic rational, so the scale sampled with is the scale given, to the last bit.
+- **The scale.** The scale sampled with is the scale given, to the last bit.
 - **The bits.** They come from `os.urandom`, the operating system's generator, which every round of tries reads again.
-  Nothing is kept for later, so a fork cannot repeat it.
+  Nothing is kept for later.
 - **The range.** Integers here stay below 2^61 or are unbounded. Only the very end, in `_wrapped`, makes 64 bits of
   them, modulo 2^64. With σ ≤ 2^55 a draw of N_Z needs more with probability < 2 exp(−2^15) < 10^-14000. A Laplace draw
   does so with probability 2 q^(2^63)/(1 + q) < 2 exp(−2^63/t): 10^-110 for t = 2^55, 10^-200000 for t = 2^44. Clamping
@@ -329,6 +329,7 @@ def categoricals(weights: Sequence[int] | npt.NDArray[Any], size: int) -> Intege
             for i in np.flatnonzero(lowest < indices):  # A first word equals that of an end, so the other words decide.
                 u = int.from_bytes(random_bits[i].astype(">u8").tobytes(), "big")
                 indices[i] = lowest[i] + sum(end <= u for end in ends[lowest[i] : indices[i]])
+        # u ≥ N gives no draw. The try is repeated, so no index is favoured.
         good = indices[indices < len(sums)]
         draws[done : done + good.size] = good
         done += good.size
@@ -410,6 +411,7 @@ def by_distance(
     points = _points(stream, alpha, axes, centre)
     while True:
         x = next(points)
+        # A weight is read for every x, also outside the box, so that a try does the same for all places.
         inside = tuple(min(max(k, 0), s - 1) for k, s in zip(x, weights.shape, strict=True))
         weight = int(weights[inside])
         if not 0 <= weight <= top:
@@ -455,6 +457,7 @@ def _points(stream: Iterator[int], alpha: Fraction, axes: list[int], centre: lis
     counts = [math.prod(2 * m * v + 1 for v in axes) for m in range(len(axes) + 1)]
     mixture = []
     for j in range(len(counts)):
+        # c_j α^j / (1 − α)^(j + 1) with α = p/q, times (q − p)^(axes + 1) / q, which is the same for all j.
         mixture.append(counts[0] * p**j * (q - p) ** (len(axes) - j))
         counts = [after - before for before, after in itertools.pairwise(counts)]
     sums = list(itertools.accumulate(mixture))
@@ -545,8 +548,10 @@ def _draw(law: _Law, scales: Floats, sizes: Integers) -> Integers:
             places = np.concatenate([places, np.arange(begun, until)])
             runs = np.concatenate([runs, _runs(ends, sizes, begun, until)])
             begun = until
+        # Every round reads new bits and keeps none of them, so a fork cannot repeat noise.
         bits = _random_words(2 * places.size).reshape(2, -1)
         values, accepted, open_ = _try(law, bits[0], bits[1], scales[runs], widths[runs])
+        # Floating point may not decide these tries. Integers repeat the same try, so the law stays exact.
         for i in np.flatnonzero(open_):
             run = runs[i]
             decided = _decide_exactly(law, int(bits[0, i]), int(bits[1, i]), float(scales[run]), int(widths[run]))
@@ -617,6 +622,7 @@ def _uniform(stream: Iterator[int], count: int) -> int:
         for _ in range(length):
             u = u << 64 | next(stream)
         u >>= 64 * length - bits
+        # A remainder would favour small numbers, so u is drawn again instead.
         if u < count:
             return u
 
@@ -649,8 +655,10 @@ def _try(
     with np.errstate(over="ignore"):
         gamma = law.gamma(x.astype(np.float64), scales)
     gap = _threshold(gamma, v) - units  # p − u lies in (gap − 1, gap] / 2^40, to within half a unit
+    # Zero with both signs would have twice its probability.
     once = x + sign >= 0  # not a negative zero
     is_settled = v < _V_BITS
+    # The margin is 32 times the proven error of the threshold, so no rounding decides.
     accepted = (gap >= 1 + _MARGIN) & once & is_settled
     refused = ((gap <= -_MARGIN) | ~once) & is_settled
     return (x ^ sign) - sign, accepted, ~(accepted | refused)
@@ -707,9 +715,12 @@ def _decide_exactly(law: _Law, first_word: int, second_word: int, scale: float, 
     low = first_word & ((1 << _V_BITS) - 1)
     v = _zeros(low) if low else _V_BITS + _more_zeros()
     x = v * width + (second_word & (width - 1))
+    # A float is a dyadic rational, so this is the given scale, to the last bit.
     gamma = law.ratio(x, *scale.as_integer_ratio())
     if (first_word < 0 and x == 0) or not _below((first_word >> _V_BITS) & ((1 << _U_BITS) - 1), v, *gamma):
         return None
+    # Only this integer can need more than 64 bits. It is reduced as sums of int64 are. Clamping would be an exception
+    # from pure differential privacy.
     return _wrapped(-x if first_word < 0 else x)
 
 
@@ -752,6 +763,7 @@ def _exp_bounds(numerator: int, denominator: int, bits: int) -> tuple[int, int]:
     """
     if numerator >= bits * denominator:
         return 0, 1
+    # 2^(q − 3) is above γ, hence s < 1/8.
     q = (numerator // denominator).bit_length() + 3
     precision = bits + 2 * q + _GUARD
     one = 1 << precision
@@ -763,7 +775,9 @@ def _exp_bounds(numerator: int, denominator: int, bits: int) -> tuple[int, int]:
         k += 1
         term_low = term_low * s_low // (k * one)
         term_high = -(-term_high * s_high // (k * one))
+        # The upper end of a subtracted term belongs to the lower bound.
         low, high = (low - term_high, high - term_low) if k % 2 else (low + term_low, high + term_high)
+    # The omitted part is at most the next term, which is no larger than the last one.
     low, high = low - term_high, high + term_high
     for _ in range(q):
         low, high = low * low // one, -(-high * high // one)

@@ -2,9 +2,8 @@
 
 **Purpose.** The records with one id are those of one person, and the bound limits their counted number. Ids are texts
 and integers, compared byte by byte in UTF-8, an integer by its decimal text. An empty text is not an id, as in a CSV
-file. A text of more than 1,024 bytes is not an id, because not every engine compares it to its end. A truth value is
-not an id. A number with a point is not an id, even 1.0, because it is written in many ways. A record without an id is
-outside, as one with a value outside the domain is.
+file. A text of more than 1,024 bytes is not an id. A truth value is not an id. A number with a point is not an id, even
+1.0. A record without an id is outside, as one with a value outside the domain is.
 
 **Statement: the rule.** The rule considers the records of a person that are inside the domain, over the cells of *all*
 its attributes c₁, c₂, …, counted from 1:
@@ -19,8 +18,8 @@ that do not keep to it:
     per_value:   attribute by attribute: all except the first n in each cell, n the stated limit
     separation:  all except the first of each cell; then those too near to the one before, along the attribute
 
-The remaining records keep to the pattern, as removing records breaks none. A person who keeps to it anyway loses
-nothing. The rule compares cells. If it compared the values read, different texts in one cell would each keep a record.
+The remaining records keep to the pattern. A person who keeps to it anyway loses nothing. The rule compares cells. If it
+compared the values read, different texts in one cell would each keep a record.
 
 **Statement: added amounts.** With `RecordBound.merge`, the rule first merges records of a person. Records merge if they
 agree in the cells of all other attributes. For each amount to add up they must also agree in the missing-value
@@ -41,8 +40,6 @@ record of its own joint cell, whose place or an earlier one it takes, or the las
 fixed attribute or a separation, one more record may change all. Where amounts are added up, one more record may change
 the amount of one. That is one record removed and another added in the joint cell of everything else, so at most one
 counted record is replaced.
-
-The digest is no secret and needs to be none; it only favours no cell.
 """
 
 from __future__ import annotations
@@ -100,14 +97,17 @@ def counted_by(
 
 def person_id(value: object) -> str | None:
     """Return the id that a value is; `None` if it is not an id."""
+    # Not every engine compares longer texts to their end.
     if isinstance(value, str):
         return value if encodable(value) and 0 < len(value.encode()) <= MAX_ID_BYTES else None
+    # A number with a point is written in many ways, so the same person could have several ids.
     is_integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     return as_csv_text(value) if is_integer else None
 
 
 def place_in_line(person: bytes, cells: Iterable[int]) -> bytes:
     """Return the digest by which records of a person are put in order, before their cells."""
+    # The digest is no secret and needs to be none; it only favours no cell.
     text = "".join(f"{c + 1}/" for c in cells).encode() + person
     return hashlib.md5(text, usedforsecurity=False).digest()
 
@@ -164,9 +164,11 @@ class PersonSelector:
         last = 2 * MAX_STEPS_FROM_ZERO
         sums_by_kind: dict[Cells, dict[int, int]] = {}
         for cells, n in records:
+            # Amounts with a value merge with each other, and missing ones only within their category.
             kind = tuple(-1 if i in self._ranges and c <= last else c for i, c in enumerate(cells))
             sums = sums_by_kind.setdefault(kind, dict.fromkeys(self._ranges, 0))
             for i in self._ranges:
+                # Python's integers hold the sum of any number of records; the range is applied once, to the sum.
                 sums[i] += n * (cells[i] - MAX_STEPS_FROM_ZERO)
         out: list[_RecordGroup] = []
         for kind, sums in sums_by_kind.items():
@@ -178,22 +180,26 @@ class PersonSelector:
 
     def _select(self, person: bytes, records: list[_RecordGroup]) -> list[_RecordGroup]:
         if self._limit is None:
+            # Rounded down, so that the records of a person add up to at most one record.
             return [(cells, n * (SHARES_PER_RECORD // _records(records))) for cells, n in records]
         if not self._pattern and _records(records) <= self._limit:
             return records
         width = len(self._names)
+        # Digest and cells alone set the order: no order of rows, collation or engine matters.
         line = sorted(records, key=lambda r: (place_in_line(person, r[0][:width]), r[0]))
         return _capped(self._apply_pattern(line), (), self._limit)
 
     def _apply_pattern(self, line: list[_RecordGroup]) -> list[_RecordGroup]:
         """Return the records of a line that keep to the pattern."""
         pattern, index_of = self._pattern, self._names.index
+        # Removing records breaks no rule, so each rule still holds after the later ones.
         for i in map(index_of, pattern.fixed):
             line = [r for r in line if r[0][i] == line[0][0][i]]
         for names, limit in pattern.caps:
             line = _capped(line, [index_of(a) for a in names], limit)
         for i, distance in ((index_of(a), n) for a, n in pattern.separation):
             sorted_cells = sorted(cells[i] for cells, _ in line)
+            # Each cell is compared with the one before it, even if that one is left out too.
             too_close = {cell for before, cell in itertools.pairwise(sorted_cells) if cell - before < distance}
             line = [r for r in line if r[0][i] not in too_close]
         return line

@@ -17,9 +17,8 @@ clusters C that contain them, and take any λ_{C,a} with Σ_C λ_{C,a}(i_a) = 0 
 
     max_i Σ_T f_T = max_i Σ_C (Σ_{T in C} f_T + Σ_{a∈C} λ_{C,a}) ≤ Σ_C max (Σ_{T in C} f_T + Σ_{a∈C} λ_{C,a}).
 
-Up to `MAX_JOINT_CELLS` joint cells there is one cluster, and its maximum is that of all cells. Costs rounded up to 61
-bits select the cells that may be costliest, and the module compares these exactly. Beyond that number, clusters are the
-largest sets, and λ balances the largest cost of each value between them. The rounded result is a bound.
+Up to `MAX_JOINT_CELLS` joint cells there is one cluster, and the result is exact. Beyond that number, clusters are the
+largest sets, λ balances the largest cost of each value between them, and the rounded result is a bound.
 
 **A record that is replaced.** Give column i of H_a one entry more, (G_a − g_a(i))^½, G_a = max g_a, in a row of its
 own. Then all columns have the square G_a, and two of them keep the product they had. No distance becomes smaller, as
@@ -140,6 +139,7 @@ class Factor:
         if self.rows is None:
             return {1: 0, 2: -1}.get(n, -n)
         products = exact_matmul(self.rows.T, self.rows)
+        # κ is over pairs of two values, so no column may count with itself.
         np.fill_diagonal(products, products.max())
         return int(products.min())
 
@@ -363,8 +363,10 @@ class ProductStrategy(GaussianDesign):
         varying = {axes: tuple(a for a, n in zip(axes, x.shape, strict=True) if n > 1) for axes, x in costs.items()}
         all_axes = tuple(sorted({a for axes in varying.values() for a in axes}))
         if math.prod(self.sizes[a] for a in all_axes) <= MAX_JOINT_CELLS:
+            # One cluster: its maximum is that of all cells.
             larger = dict.fromkeys(set(varying.values()) - {all_axes}, all_axes)
         else:
+            # The clusters are the largest sets. A sum of their maxima is a bound.
             larger = {axes[:i] + axes[i + 1 :]: axes for axes in varying.values() for i in range(len(axes))}
         clusters: dict[tuple[int, ...], NDArray[np.int64]] = {}
         homes = {}
@@ -378,9 +380,11 @@ class ProductStrategy(GaussianDesign):
         max_costs = [int(x.max()) for x in costs.values()]
         shift = max(0, (sum(max_costs) * len(clusters)).bit_length() - 61)
         for axes, x in costs.items():
+            # Rounded up, so that the sum stays an upper bound.
             rounded = np.asarray(-(-x >> shift)).astype(np.int64)
             clusters[homes[axes]] += rounded.reshape([self.sizes[a] if a in varying[axes] else 1 for a in homes[axes]])
         listed = [a for axes in varying.values() for a in axes]
+        # λ moves the cost of each value between the clusters, and leaves its sum over them as it is.
         for a in list(dict.fromkeys(listed)) * (BALANCING_ROUNDS if len(clusters) > 1 else 0):
             here = [(x, cluster.index(a)) for cluster, x in clusters.items() if a in cluster]
             tops = [x.max(axis=tuple(i for i in range(x.ndim) if i != axis)) for x, axis in here]
@@ -388,10 +392,12 @@ class ProductStrategy(GaussianDesign):
             for j, ((x, axis), top) in enumerate(zip(here, tops, strict=True)):
                 np.add(x, (mean + (j < rest) - top).reshape([-1 if i == axis else 1 for i in range(x.ndim)]), out=x)
         if len(clusters) > 1:
+            # The rounded maxima are a bound, and so is the sum of every set's own maximum.
             return min(sum(max_costs), sum(int(x.max()) for x in clusters.values()) << shift)
         (rounded,) = clusters.values()
         # Each of the costs was rounded up by less than 1, so a cell further below the maximum cannot be costliest.
         best = dict(zip(all_axes, np.nonzero(np.atleast_1d(rounded > rounded.max() - len(costs))), strict=False))
+        # The costliest of these cells is found with the exact costs.
         cells = [x[tuple(best[a] if a in varying[axes] else 0 for a in axes)] for axes, x in costs.items()]
         return int(np.max(sum(cells)))
 
@@ -434,6 +440,7 @@ class ProductStrategy(GaussianDesign):
         for axes, x in weights.items():
             low = high = 1
             for a in axes:
+                # The distance is affine in every x_a, so it is largest where each x_a is at one of its ends.
                 ends = [y * z for y in (low, high) for z in (self._max_column_norms[a], nearest[a])]
                 low, high = min(ends), max(ends)
             total += x * (math.prod(self._max_column_norms[a] for a in axes) - low)
@@ -447,6 +454,8 @@ class ProductStrategy(GaussianDesign):
         types: dict[tuple[tuple[int, int], ...], int] = {}
         for axes, x in weights.items():
             key = tuple(sorted(Counter(kind[a] for a in axes).items()))
+            # Attributes with one factor are exchanged: each of the sets that become identical is charged as the
+            # costliest.
             types[key] = max(x, types.get(key, 0))
 
         def product(k: int, differ: int, count: int) -> int:

@@ -137,6 +137,7 @@ class RankMechanism:
                 "No mechanism was made.",
             )
         min_weight = ROW_SUM // (self.graph.n * self.levels[0])
+        # `min_weight` is M of the module head: rounding changes no ratio by more than (M + m)/(M − 1).
         rounding = log_above(Fraction(min_weight + self.graph.n, min_weight - 1))
         if 2 * self.ranks.step * log_above(1 / self.alpha) + rounding > self.epsilon:
             raise PlanError(
@@ -152,6 +153,7 @@ class RankMechanism:
         """The levels w_0, w_1, …: one for each possible score, or until they fall no more."""
         weights: list[int] = []
         for weight in itertools.islice(falling(self.alpha), LEVELS_LIMIT + 1):
+            # Where the levels fall no more, all larger scores share the last one.
             if len(weights) > self.ranks.largest or weights[-1:] == [weight]:
                 return tuple(weights)
             weights.append(weight)

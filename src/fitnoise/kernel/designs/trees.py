@@ -296,6 +296,7 @@ class TreeStrategy(GaussianDesign):
             )
             y = [by_level.get(0, np.array([0], dtype=object))]
             for level, k in enumerate(g.factors, 1):
+                # y_T(g) = 1/σ_Tg² + k_g² y_T(place above g), where 1/σ² is 0 if nothing is measured.
                 y.append(y[-1][self._above[level - 1]] * k.astype(object) ** 2 + by_level.get(level, 0))
             out.append(y)
         return unit, out
@@ -347,6 +348,7 @@ class TreeStrategy(GaussianDesign):
         used = sorted({a for g in self.groups for a in g.attributes})
         levels, leaves = range(self._deepest + 1), len(self._prices[1][0])
         if (len(levels) * len(self.groups) * leaves) << len(used) > MAX_MEETINGS:
+            # There are too many D to look at each. The second bound holds for all of them.
             return self._largest(replaced=True)
         unit, charged = self._charged
         shared = [self._shared(g, y) for g, y in zip(self.groups, charged, strict=True)]
@@ -356,6 +358,8 @@ class TreeStrategy(GaussianDesign):
             for level in levels:
                 total = np.zeros(leaves, dtype=object)
                 for g, parts, factors in zip(self.groups, shared, kinds, strict=True):
+                    # χ_T is negative for an odd number of differing attributes. Then U² bounds the term, and elsewhere
+                    # U V does.
                     added, less = parts[min(level, g.deep)]
                     times = math.prod(factors)  # h_T contains it, so these are integers.
                     total = total + parts[-1][0] + (added // times if len(factors) % 2 else -(less // times))
@@ -368,6 +372,7 @@ class TreeStrategy(GaussianDesign):
         min_factors = [np.ones(len(y[-1]), dtype=object)]
         for level in range(g.deep, 0, -1):
             products = k[level - 1] * min_factors[0]
+            # V: the least product of factors from a place of the class down to a leaf.
             minima = np.full(len(y[level - 1]), products.max(), dtype=object)
             np.minimum.at(minima, self._above[level - 1], products)
             min_factors.insert(0, minima)
