@@ -533,9 +533,11 @@ def _nu(
                 norms[i] = norm_by_key[key]
         if distinct is not None:
             factors = distinct[0].factors(distinct[1], group)
+            # A mean cost over sets of records multiplies diag(p), so its root multiplies the norm.
             norms, max_factor = norms * np.sqrt(factors) * (1 - SLACK), max(max_factor, float(factors.max()))
         nu += float(group.multiplicity @ np.maximum(norms, 0.0))
     trace = p.sum() * max_factor if pairs is None else 2 * pairs.reach(p, d.cells).sum()
+    # Over a rounded basis, the largest contribution of E leaves a bound for the requested queries.
     return max(nu - _perturbation_norm(d, w, float(trace)), 0.0)
 
 
@@ -638,6 +640,7 @@ def _sum_of_roots(values: NDArray[Any], steps: int, size: float = 0.0) -> float:
     Sums of terms ≥ 0 have an error of one ε a term. A symmetric eigenproblem has one of about n ε of the norm.
     """
     off = steps * EPS * max(size, float(values.max()))
+    # A bound must be too low rather than too high, so each eigenvalue is taken at its lower end.
     return float(np.sqrt(np.maximum(values - off, 0)).sum())
 
 
@@ -781,6 +784,7 @@ def ky_fan_upper(queries: Floats, factor: Floats, k: int) -> float:
             "Give a factor whose columns span all queries.",
             "Nothing was proven.",
         )
+    # a_eᵀ Σ⁻¹ a_e from the singular vectors of F. Σ itself would have the square of its condition number.
     sensitivity = float(((inside / s[:, None]) ** 2).sum(axis=0).max())
     rounding = SLACK + 8 * len(s) * EPS * float(s[0] / s[-1])
     return float((s[:k] ** 2).sum()) * sensitivity * (1 + rounding)

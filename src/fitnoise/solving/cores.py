@@ -176,6 +176,7 @@ class _Cores:
             self.bases.append(basis)
             for (i, v), (absolute, polar) in polars.items():
                 core = basis.T @ absolute @ basis
+                # Below 0 only by rounding; τ = 0 if the basis is invariant.
                 tau = max(float(np.trace(absolute) - np.trace(core)), 0.0)
                 self.parts[i][k, v] = _Axis(core, tau, absolute, polar)
         self.ranks = [b.shape[1] for b in self.bases]
@@ -212,6 +213,8 @@ class _Cores:
                 core = self.parts[i][s].core
                 gram = np.asarray(np.kron(gram, core.T @ core), dtype=np.float64)
             stack.gram[np.ix_(where.ravel(), where.ravel())] += sum(v for _, _, v in factors) * gram
+        # √p is the first column of all cores. For replaced records it is left out of the stack of H = ∅, and of no
+        # other.
         if self.x.replaced and not high:
             stack.gram[places[()]] = stack.gram[:, places[()]] = 0.0
         return stack

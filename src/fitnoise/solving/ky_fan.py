@@ -369,6 +369,7 @@ def _shape(values: Floats, k: int, total: float | None) -> _Shape:
     else:
         before = np.concatenate([[0.0], np.cumsum(values[: k - 1])])
         rest = np.maximum(total - before, 0.0) / np.arange(k, 0, -1)
+    # t is the smallest number with α ≥ λ_{t+1}.
     enough = rest >= values[:k] * (1 - EIGENVALUE_TOLERANCE)
     t = int(np.argmax(enough)) if enough.any() else k - 1
     rounded = float(rest[t])
@@ -491,6 +492,7 @@ class _KyFanSearch:
             raise _SearchDone(KyFanStatus.TIME)
         self.evaluations += 1
         point = self.problem.point_at(p)
+        # Every q proves a bound and gives a covariance, so the best of each may come from different weights.
         if self.primal is None or point.upper < self.primal.upper:
             self.primal = point
         if self.dual is None or point.lower > self.dual.lower:
@@ -558,6 +560,7 @@ class _KyFanSearch:
             largest = float(p.max())
             scale = np.maximum(p, 1e-6 * largest)
             displacement = float(np.abs(p - np.maximum(p - slope * scale, 0)).max())
+            # Bertsekas: cells near 0 with a positive slope go to 0; the Newton step is for the others.
             active = (p <= min(1e-3 * largest, displacement)) & (slope > 0)
             free = ~active
             if not free.any():

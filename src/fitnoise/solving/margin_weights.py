@@ -28,9 +28,8 @@ Here φ is the weighted total, or the t-norm of v/c for t = 4, 16, …, 1024 in 
 
 **Limits.** At θ_b = 0 the slope is 2/Σθ > 0 in every direction. The set of measured margins is therefore a
 combinatorial choice, and random starts alone are poor. Starts are single candidates, all candidates of one order or of
-two, random subsets, and random covers. A cover is a few candidates that together contain every table; with many
-attributes, covers are the best starts. The search then adds or removes one margin at a time from the best results. It
-proves no bound.
+two, random subsets, and random covers. A cover is a few candidates that together contain every table. The search then
+adds or removes one margin at a time from the best results. It proves no bound.
 
 **Source.** This project. The split into sectors is that of margins under Gaussian noise in the rest of this package.
 Only the cost Σθ, in place of a sum of squares, is that of pure ε-DP.
@@ -317,6 +316,7 @@ class _WeightSearch:
     def _one(self, objective: _MarginObjective, start: Floats, steps: int) -> Floats:
         import scipy.optimize as so  # takes as long as a small plan
 
+        # At θ_b = 0 the slope is positive in every direction, so a weight of 0 would stay 0.
         varied = np.flatnonzero(start)
         part = _MarginObjective(objective.information[:, varied], objective.shares, objective.numbers, objective.t)
 
@@ -387,6 +387,8 @@ class _Shapes:
         for b in np.argsort(-reach, kind="stable")[:MAX_SINGLE_CANDIDATES]:
             yield np.eye(1, k, int(b)).ravel()
         for turn in range(number):
+            # Three of four starts are covers: with many attributes these are the best, and random subsets alone are
+            # poor.
             if turn % 4:
                 here = int(self._rng.integers(0, len(self._levels), size=(1,))[0])
                 then = min(here + turn % 2, len(self._levels) - 1)

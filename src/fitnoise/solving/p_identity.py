@@ -895,6 +895,7 @@ def _search(
     """Search from all starts a little with the first objective, from the best further, and from fewer to the end."""
     clock = limits.clock
     cells_only = measure(queries, np.zeros((0, queries.cells)))
+    # T = 0 is a strict local minimum: the search compares with it and never starts near it.
     best, best_sums = cells_only, np.zeros((0, queries.cells))
     tried = descents = 0
     screened: list[tuple[float, Floats]] = []

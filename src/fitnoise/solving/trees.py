@@ -392,6 +392,7 @@ def _kinds(d: Decomposition, axes: Indices) -> list[set[int]]:
 
 def _neighbour_factors(d: Decomposition, factors: Sequence[int], kinds: Sequence[set[int]]) -> Floats:
     """Return the cost of each kind of neighbours in a sector, as a multiple of one record's; the far kind is first."""
+    # χ_T: attributes of T in which the records agree contribute the factor 1.
     agreement = (math.prod(-1 / (d.sizes[a] - 1) for a in factors if a in differ) for differ in kinds)
     return np.array([UNRELATED_PAIR_FACTOR, *(2 * (1 - chi) for chi in agreement)])
 

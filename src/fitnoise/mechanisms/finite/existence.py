@@ -169,6 +169,7 @@ def existence(  # noqa: PLR0911
         return _of_quotient(graph, quotient, privacy, [Fraction(1)] * parts.m)
     if isinstance(s, Box):
         return _of_box(graph, s, privacy)
+    # The largest row sum of Φ without its diagonal is at most (n − 1) α. Below 1, it proves z > 0.
     if (graph.n - 1) * math.exp(-float(privacy)) < 1 - 1e-9:
         return Decision(Verdict.YES, None, weighting(graph, float(privacy)).z, math.inf, "(n − 1) α < 1")
     return Decision(Verdict.UNDECIDED, None, None, math.inf, f"{parts.m} unlike results are too many to enclose")
@@ -309,6 +310,7 @@ def _of_quotient(graph: QueryGraph, quotient: DistanceQuotient, level: PrivacyLe
         decided = _signs(graph, enclosed, cell_of, "the system on its cells, solved with a proven error")
         if decided is not None:
             return decided
+    # For a rational ε no weight is 0 and enough digits decide. Only for a fraction α can a weight be 0, or Φ singular.
     if level.alpha is not None and quotient.cells.m <= FRACTIONS_LIMIT:
         return _in_fractions(graph, quotient, level.alpha, rhs)
     reason = "the matrix is singular or close to it" if enclosed is None else "a weight is too close to 0"
@@ -320,6 +322,7 @@ def _signs(graph: QueryGraph, enclosure: Enclosure, rows: Integers, reason: str)
     """Return the verdict of an enclosure; None if an entry may have either sign."""
     low = int(enclosure.values.argmin())
     weights, width = _expand(enclosure.floats, rows), enclosure.width + 2 * UNIT * float(np.abs(enclosure.floats).max())
+    # A sign counts only if the enclosure excludes the other one: no tolerance decides.
     if enclosure.values[low] < -enclosure.radius:
         result = graph.results[int(np.flatnonzero(rows == low)[0])]
         return Decision(Verdict.NO, result, weights, width, "a weight is negative: " + reason)
@@ -407,6 +410,7 @@ def _of_box(graph: QueryGraph, box: Box, level: PrivacyLevel) -> Decision:
     wholes = np.rint(np.ldexp(solution.z, shift)).astype(np.int64)
     residual, off = _residual(box, float(level), wholes, shift)
     norm = (float(np.linalg.norm(residual)) * (1 + 4 * graph.n * UNIT) + math.sqrt(graph.n) * off) * (1 + 1e-9)
+    # The second term is the rounding of z̃ to multiples of 2^−shift.
     radius = norm / min_eigenvalue + 2.0**-shift
     low = int(solution.z.argmin())
     reason = f"a residual of {norm:.1e} in norm, and the least eigenvalue at least {min_eigenvalue:.3g}"
@@ -546,6 +550,7 @@ class _ThresholdSearch:
         epsilons = [top, *(-np.log(alphas[1:])).tolist()]
         exists = [True, *(self._leasts(np.array(epsilons[1:])) >= 0).tolist()]
         steps = zip(epsilons[:-1], epsilons[1:], exists[:-1], exists[1:], strict=True)
+        # Existence is not monotone in ε, so every change of the verdict is narrowed, not only the first.
         ends = [self._switch(e, f, a) for e, f, a, b in steps if a != b]
         if not ends:
             proven = self._climb(epsilons[-1], top, is_proven_at_start=False)
@@ -560,6 +565,7 @@ class _ThresholdSearch:
         """Return an ε from which on s < 1."""
         from scipy import optimize  # takes as long as a small plan
 
+        # The diagonal of Φ adds 1 to each row sum, so s < 1 is a row sum below 2.
         def excess(e: float) -> float:
             return float(self.quotient.floats(e).sum(axis=1).max()) - 2 + 1e-6
 

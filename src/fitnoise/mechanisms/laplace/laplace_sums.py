@@ -159,6 +159,7 @@ def half_width(
 
     def solve(rows: _ScaledRows, block: Indices) -> tuple[Floats, npt.NDArray[np.bool_]]:
         shift, loss = _lattice(rows, t)
+        # P(|X_D| > m) ≤ 2 P(X_L > m − δ) / (1 − ρ), with δ = `shift` and ρ = `loss`.
         target = np.log(misses[block] / 2) + np.log1p(-loss) - 1e-14
         m, done = _quantiles(rows, target)
         return (m * t + shift) * _MARGIN, done
@@ -449,6 +450,7 @@ def _spans(total: int, step: int) -> Iterator[tuple[int, int]]:
 
 def _lattice(rows: _ScaledRows, t: float) -> tuple[Floats, Floats]:
     """Return δ and ρ of the step to continuous noise, in units of the largest coefficient, (R,) each."""
+    # ρ = exp(−3δ²/Σa²) gives δ. For δ = Σ|a| even ρ = 0 holds.
     loss = 1 / (12 * max(t, 1.0))
     shift = np.sqrt(rows.norms * -np.log(loss) / 3)
     covers_all = rows.lengths <= shift
@@ -546,6 +548,7 @@ class _Line:
 
 def _line(rows: _ScaledRows, m: Floats, log_p: Floats, skip: int, aim: float) -> _Line:
     """Return a good line for a tail near exp(log_p) beyond m: left of all poles, or (skip = 1) past the first."""
+    # In units of 1/b₁: the line lies between 0 and the pole at 1, or past the pole and below 1/b₂.
     top = np.ones(len(rows)) if not skip else np.minimum(1 / np.sqrt(rows.squares[:, 1]), _FARTHEST)
     top = np.minimum(top * (1 - 1e-9), np.sqrt(_REACH / np.maximum(rows.ceiling, 1e-300)))
 
@@ -575,6 +578,7 @@ def _line(rows: _ScaledRows, m: Floats, log_p: Floats, skip: int, aim: float) ->
                 left_u, left_log = np.where(better, u, left_u), np.where(better, log_u, left_log)
             else:
                 right_u, right_log = np.where(better, u, right_u), np.where(better, log_u, right_log)
+    # Chernoff's inequality bounds the terms j ≠ 0 on both sides, so the longer period serves both.
     period = np.maximum(periods[0], periods[1])
     end, fits = _height(rows, c, width, m, goal, top)
     nodes = np.where(fits, np.ceil(end * period / (2 * np.pi)), np.inf)
@@ -688,6 +692,7 @@ class _Integral:
             off = (np.maximum(np.abs(terms), 1e-300) * allowance).sum(axis=1)
             value = terms.real.sum(axis=1)
             density = (terms * self.z).real.sum(axis=1)
+            # A bound on the truncated nodes, with q at the end of the line.
             cut = _exp(self.cut - m * line.c - log_p)
             period = 2 * np.pi / self.step
             wraps = sum(
@@ -695,7 +700,9 @@ class _Integral:
                 for u, log_u in ((line.left_u, line.left_log), (line.right_u, line.right_log))
             )
             is_past = np.isfinite(line.base)
+            # Past the pole, A is the residue, and −R(m) is the integral along the line.
             residue = np.where(is_past, np.exp(np.where(is_past, line.base, 0.0) - m - log_p), 0.0) * (1 + 1e-12)
+            # Before the pole the terms j ≠ 0 are nonnegative, so the sum is a bound without them.
             upper = residue + value + np.where(is_past, wraps, 0.0) + cut + off
         return upper, np.maximum(residue + density, 0), wraps + 2 * (cut + off) + 1e-12 * residue
 
@@ -769,6 +776,7 @@ def _solved(integral: _Integral, m: Floats, log_p: Floats, sigma: Floats) -> tup
             break
         m = np.where(late, m * (1 + 1e-6 * 4**lift) + 1e-9 * sigma, m)
         upper, _, off = integral(m, log_p)
+    # Only an m whose proven bound holds is returned; Newton's steps prove nothing.
     return np.where(upper <= 1, m, np.inf), off
 
 

@@ -403,6 +403,7 @@ class _AtomProblem:
         if self.region is Region.HULL:
             best = float(np.abs(c).max())
             return float((np.abs(x) * best + x * c).sum()) + max(self.size - float(np.abs(x).sum()), 0.0) * best
+        # The minimum over the region is at one of its few atoms: n a_e, or 0.
         best = -float(c.min())
         if self.region is Region.EXACTLY:
             return float(x @ (c + best))
@@ -515,6 +516,7 @@ def _active_set(problem: _AtomProblem, watch: _StopRule, support: float) -> tupl
         ending = watch.reason_to_stop(gap, float(residual @ residual))
         if ending is not None:
             return best, ending
+        # Pairwise steps follow from here: each costs less, and there are many more.
         if len(plane.atoms) > support:
             return plane.all_weights(), None
         if atom not in plane.atoms:
