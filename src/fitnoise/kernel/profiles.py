@@ -227,6 +227,7 @@ def joint(profiles: Iterable[Profile], *, max_cells: int = MAX_CELLS) -> Fractio
         # The order of axes depends on keys and sizes alone, so the result does not depend on the order of profiles.
         axis = min(axes, key=lambda a: (len(ranked[a]) > 1, _cells(_union(ranked[a]), sizes), a))
         axes.remove(axis)
+        # max(a + b) ≤ max a + max b: one part gives the exact maximum, and several parts an upper bound.
         for part in _parts(ranked[axis], sizes, max_cells):
             union = _union(part)
             total = _added([(f, factors.pop(f)) for f in part], union, sizes)

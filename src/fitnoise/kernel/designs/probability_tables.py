@@ -101,6 +101,7 @@ class FiniteMechanism:
                 "No mechanism was made.",
             )
         ratio = self.largest_ratio
+        # A rational just below e^ε, so that integers prove it. A ratio between the two is refused as well.
         if ratio is None or ratio > exp_below(self.epsilon):
             raise ratio_above_epsilon(self.epsilon, ratio)
 

@@ -109,8 +109,10 @@ def at_most(x: Exact, compatible: NDArray[np.bool_], max_size: int) -> int | Non
         return None
     here = np.eye(n, dtype=bool)
     diagonal = x.diagonal()
+    # No set has two incompatible places, so their entries may have any value. Low ones keep the bound low.
     x = np.where(compatible | here, x, -(diagonal[:, None] + diagonal))
     shift = int(abs(x).max()).bit_length() - BITS
+    # Fewer digits, rounded up, so that the result stays a bound.
     scaled = -(-x >> shift) if shift > 0 else x << -shift
     bound = min(*_by_blocks(scaled, max_size), _relaxed(scaled, max_size))
     if n <= MAX_BRANCHED_PLACES:
@@ -161,6 +163,7 @@ def _branched(x: Integers, max_size: int, lower_bound: int) -> int | None:
             gains = gains[parents] + 2 * x[last]
             potential = np.where(later[last + 1], np.maximum(gains + top[last + 1, :, remaining - 1], 0), 0)
             largest = -np.sort(-potential, axis=1)[:, :remaining]
+            # A set that cannot become the costliest is discarded, with everything beyond.
             alive = value + largest.sum(axis=1) > lower_bound
             value, gains, begin = value[alive], gains[alive], last[alive] + 1
     return lower_bound
@@ -196,6 +199,7 @@ def _relaxed(x: Exact, max_size: int) -> int:
     n = len(x)
     with np.errstate(all="ignore"):
         multipliers = _finite(_multipliers(x.astype(np.float64) * 2.0**-BITS, max_size))
+    # Floating point only proposes y, ℓ and L. Any values are right, and exact integers give their bound.
     *y, free = (int(v * 2**BITS) for v in multipliers.tolist())
     free = max(free // 2, 0)
     matrix = np.diag(np.array([sum(y) - free * n, *(4 * v for v in y[1:])], dtype=object))
