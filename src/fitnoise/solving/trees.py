@@ -512,6 +512,7 @@ def root(problem: LevelProblem, evidence: Evidence, grid: tuple[float, float]) -
         kinds += sector.weight * norm / excess * sector.neighbour_costs / (2 * sector.scale**2)
         if sector.is_total and problem.replaced:
             common = sum(float(n @ (a * m**2)) for n, a, m in zip(counts, w, mass, strict=False))
+            # Subtracting p pᵀ lowers the sum of this sector by at most (pᵀ A p)^½, of which `common` is the square.
             nu -= sector.scale * math.sqrt(common) * (1 + ROUNDING_ALLOWANCE)
         for level in range(sector.deep + 1, len(counts)):
             leaves = tree.down(leaves, level)
@@ -533,6 +534,7 @@ def _root(
     high = math.log(_max_eigenvalue(tree, w, mass))
     u = np.arange(float(low.min()) - margin, high + margin + step, step)
     grid_factors = np.exp(u / 2)
+    # The first and the last term take over the geometric series of the terms left out, which only lowers the sum.
     grid_factors[[0, -1]] /= 1 - math.exp(-step / 2)
     grid_factors *= step / math.pi
     sums, leaves = [np.zeros(len(x)) for x in w], np.zeros(len(p))
@@ -654,6 +656,7 @@ def solve(problem: LevelProblem) -> list[Floats]:
     for norm in SHARPNESS:
         y = so.minimize(smoothed, y, args=(norm,), jac=True, method="L-BFGS-B", options={"maxiter": steps}).x
     worst = max(float(v.max()) for v, _ in relative(y))
+    # The search minimises norms. This scale makes the largest relative variance itself 1.
     return [x * worst for x in weights(y)]
 
 
