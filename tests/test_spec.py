@@ -5,6 +5,7 @@ import math
 import re
 import unicodedata
 from dataclasses import replace
+from datetime import date
 from fractions import Fraction
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from fitnoise.request.attributes import OrderedSpec
 from fitnoise.request.documents import Spec, exact_number, json_schema, load_spec
 from fitnoise.request.targets import TargetKind
 from fitnoise.request.workloads import TableSequence
+from laws.documents import put
 from refused import refused
 
 # --- random publications ----------------------------------------------------------------------------------
@@ -847,19 +849,10 @@ def composed_with(plans, extra=""):
 
 REST = DOMAIN + TABLE
 REFUSED = {
-    "a number as text": (
-        table('margin = "15"'),
-        "spec.wrong-type",
-    ),
-    "a number as true": (
-        table("margin = true"),
-        "spec.wrong-type",
-    ),
     "a number as a list": (
         table("margin = [1]"),
         ("spec.target-list-needs-pattern"),
     ),
-    "an empty list": (table("margin = []"), "spec.wrong-length"),
     "a list for a matrix": (
         f"{DOMAIN}[[tables]]\nmatrix = [[1]]\nmargin = [1]",
         "spec.target-list-needs-pattern",
@@ -884,9 +877,6 @@ REFUSED = {
         pattern("pattern_attributes = ['age', 'age']\nmargin = 1"),
         "workload.pattern-attribute-twice",
     ),
-    "pattern attributes that is no list": (pattern("pattern_attributes = 'age'\nmargin = 1"), "spec.wrong-type"),
-    "pattern attributes of numbers": (pattern("pattern_attributes = [1, 2]\nmargin = 1"), "spec.several-problems"),
-    "no pattern attributes": (pattern("pattern_attributes = []\nmargin = 1"), "spec.wrong-length"),
     "nothing left among": (
         pattern("attributes = ['age', 'sex', 'area']\nmargin = 1"),
         "spec.pattern-left-empty",
@@ -909,18 +899,6 @@ REFUSED = {
     ),
     "an order of zero": (pattern("margin = 1", 0), "workload.pattern-order-out-of-range"),
     "an order below": (pattern("margin = 1", -1), "workload.pattern-order-out-of-range"),
-    "an order as true": (
-        pattern("margin = 1", "true"),
-        "spec.wrong-type",
-    ),
-    "an order as a decimal": (
-        pattern("margin = 1", "2.0"),
-        "spec.wrong-type",
-    ),
-    "an order by another word": (
-        pattern("margin = 1", "'quadruples'"),
-        "spec.wrong-type",
-    ),
     "too few targets of a pattern": (
         pattern("margin = [1, 2]"),
         "workload.pattern-targets-misfit",
@@ -929,7 +907,6 @@ REFUSED = {
         pattern("margin = [1, 2, 3, 4]"),
         "workload.pattern-targets-misfit",
     ),
-    "no targets of a pattern": (pattern("margin = []"), "spec.wrong-length"),
     "a target of zero in a list": (
         pattern("margin = [1, 0, 2]"),
         "workload.target-not-positive",
@@ -941,14 +918,6 @@ REFUSED = {
     "an infinite target in a list": (
         pattern("margin = [1, 1, inf]"),
         "workload.target-not-positive",
-    ),
-    "a text in a list": (
-        pattern("margin = [1, '2', 3]"),
-        "spec.wrong-type",
-    ),
-    "true in a list": (
-        pattern("margin = [1, true, 3]"),
-        "spec.wrong-type",
     ),
     "two targets of a pattern": (pattern("margin = [1, 2, 3]\nrelative_std_error = 1"), "workload.not-one-target"),
     "a target by what is among": (
@@ -963,25 +932,9 @@ REFUSED = {
         table("margin = { coefficient = 0, power = 1 }"),
         "workload.size-target-not-positive",
     ),
-    "a coefficient as true": (
-        table("margin = { coefficient = true, power = 1 }"),
-        "spec.wrong-type",
-    ),
-    "a coefficient misspelt": (
-        table("margin = { coeficient = 1, power = 1 }"),
-        "spec.unknown-key",
-    ),
-    "no power": (
-        table("margin = { coefficient = 1 }"),
-        "spec.key-missing",
-    ),
     "an infinite power": (
         table("margin = { coefficient = 1, power = inf }"),
         "workload.size-power-not-finite",
-    ),
-    "a power as text": (
-        table("margin = { coefficient = 1, power = '1' }"),
-        "spec.wrong-type",
     ),
     "a least of zero": (
         table("margin = { coefficient = 1, power = 1, least = 0 }"),
@@ -991,14 +944,6 @@ REFUSED = {
         table("margin = { coefficient = 1, power = 1, least = 3, most = 2 }"),
         "workload.size-limits-reversed",
     ),
-    "a target by value and by size": (
-        table("margin = { by = 'age', values = [1], power = 2 }"),
-        "spec.unknown-key",
-    ),
-    "an empty rule": (
-        table("margin = { }"),
-        "spec.several-problems",
-    ),
     "a total without a relative error": (
         table("margin = 1\nreference = { total = 5 }"),
         "workload.reference-misfit",
@@ -1006,19 +951,6 @@ REFUSED = {
     "a total of zero": (
         table("relative_std_error = 1\nreference = { total = 0 }"),
         "workload.public-total-not-positive",
-    ),
-    "a total as text": (
-        table("relative_std_error = 1\nreference = { total = '5' }"),
-        "spec.wrong-type",
-    ),
-    "a total by another word": (
-        table("relative_std_error = 1\nreference = { totl = 5 }"),
-        "spec.unknown-key",
-    ),
-    "no total": (table("relative_std_error = 1\nreference = { }"), "spec.key-missing"),
-    "a reference as a list": (
-        table("relative_std_error = 1\nreference = [5]"),
-        "spec.wrong-type",
     ),
     "a pattern and a table of one name": (
         pattern("margin = 1") + "[[tables]]\nname = 'Age by SEX'\nmargin = 1",
@@ -1045,33 +977,6 @@ REFUSED = {
     "no target": (table(""), "workload.not-one-target"),
     "a relative error without reference": (table("relative_std_error = 0.1"), "workload.reference-misfit"),
     "reference without a relative error": (table("margin = 1\nreference = 5"), "workload.reference-misfit"),
-    "unknown key": (table("margn = 1"), "spec.unknown-key"),
-    "unknown key, like no other": (
-        table("margin = 1\nzzz = 1"),
-        "spec.unknown-key",
-    ),
-    "unknown keys, several": (table("margn = 1\nprefx = 1"), "spec.several-problems"),
-    "unknown key at the top": ("[privcy]\n" + REST, "spec.unknown-key"),
-    "unknown key in a target": (
-        table("margin = { by = 'age', vals = [1] }"),
-        "spec.unknown-key",
-    ),
-    "a key of another kind of attribute": (
-        table("margin = 1") + "[domain.x]\ntype = 'ordered'\nlow = 1\nhigh = 2\ncodes = [1]\n",
-        "spec.unknown-key",
-    ),
-    "a key of another section": (
-        f"[data.lookups.region]\n{REST}",
-        "spec.unknown-key",
-    ),
-    "missing key": (
-        table("margin = { by = 'age' }"),
-        "spec.key-missing",
-    ),
-    "wrong number deep inside": (
-        table("margin = { by = 'age', values = [1, '2'] }"),
-        "spec.wrong-type",
-    ),
     "a target by another attribute": (
         table("margin = { by = 'sex', values = [1, 2] }"),
         "workload.target-attribute-not-shown",
@@ -1084,25 +989,11 @@ REFUSED = {
         "domain.unknown-attribute",
     ),
     "an order of an unordered attribute": (table("margin = 1\ncumulative = 'sex'"), "workload.cumulative-needs-order"),
-    "a range of one end": (
-        table("margin = 1\nranges = { age = [[1]] }"),
-        "spec.wrong-length",
-    ),
-    "an unknown word for ranges": (
-        table("margin = 1\nranges = { age = 'al' }"),
-        "spec.wrong-type",
-    ),
-    "a date": (
-        table("margin = 1\ngroups = { age = { g = [2000-01-01] } }"),
-        "spec.wrong-type",
-    ),
     "a table name twice": (
         table("margin = 1\nname = 't'") + "[[tables]]\nname = 'T'\nmargin = 1",
         "workload.file-name-twice",
     ),
     "no tables": ("tables = []\n" + DOMAIN, "spec.nothing-to-publish"),
-    "tables that are one table": (DOMAIN + "[tables]\nmargin = 1", "spec.wrong-type"),
-    "no domain": ("[domain]\n" + TABLE, "spec.wrong-length"),
     "a cap and a budget": ("budget = { rho = 1 }\nprivacy = { cap = { rho = 1 } }\n" + REST, "spec.cap-and-budget"),
     "two budgets": ("budget = { rho = 1, mu = 1 }\n" + REST, "spec.cost-not-one-measure"),
     "an empty budget": ("budget = { }\n" + REST, "spec.cost-not-one-measure"),
@@ -1110,26 +1001,6 @@ REFUSED = {
     "a budget that is no number": ("budget = { rho = '1/0' }\n" + REST, "spec.not-an-exact-number"),
     "a cap of nothing": ("privacy = { cap = { mu = -1 } }\n" + REST, "spec.cost-not-positive"),
     "a δ without ε": ("budget = { rho = 1, delta = 0.1 }\n" + REST, "spec.delta-without-epsilon"),
-    "a promise of another word": (
-        "privacy = 'laplace'\n" + REST,
-        "spec.wrong-type",
-    ),
-    "a promise in capitals": ("privacy = 'Pure'\n" + REST, "spec.wrong-type"),
-    "an empty promise": ("privacy = ''\n" + REST, "spec.wrong-type"),
-    "a promise that is a number": ("privacy = 1\n" + REST, "spec.wrong-type"),
-    "a promise in a list": ("privacy = ['pure']\n" + REST, "spec.wrong-type"),
-    "a definition of another word": (
-        "privacy = { definition = 'approximate' }\n" + REST,
-        "spec.wrong-type",
-    ),
-    "a definition that is a number": (
-        "privacy = { definition = 1 }\n" + REST,
-        "spec.wrong-type",
-    ),
-    "a definition misspelt": (
-        "privacy = { defnition = 'pure' }\n" + REST,
-        "spec.unknown-key",
-    ),
     "a pure budget with a δ": (
         "privacy = 'pure'\nbudget = { epsilon = 1, delta = 1e-6 }\n" + REST,
         "spec.pure-needs-epsilon",
@@ -1156,10 +1027,6 @@ REFUSED = {
     ),
     "an ε over zero": ("privacy = 'pure'\nbudget = { epsilon = '1/0' }\n" + REST, "spec.not-an-exact-number"),
     "an ε that is infinite": ("privacy = 'pure'\nbudget = { epsilon = inf }\n" + REST, "spec.not-an-exact-number"),
-    "an ε as true": (
-        "privacy = 'pure'\nbudget = { epsilon = true }\n" + REST,
-        "spec.wrong-type",
-    ),
     "a negative ε": ("privacy = 'pure'\nbudget = { epsilon = -1 }\n" + REST, "spec.not-an-exact-number"),
     "a pure gap": (
         "privacy = 'pure'\naccuracy = { gap = 1e-3 }\n" + REST,
@@ -1193,34 +1060,11 @@ REFUSED = {
     "a gap that is no number": ("accuracy = { gap = nan }\n" + REST, "spec.gap-out-of-range"),
     "a confidence in percent": ("accuracy = { confidence = 95 }\n" + REST, "workload.confidence-out-of-range"),
     "a confidence of a table": (table("margin = 1\nconfidence = 1.0"), "workload.confidence-out-of-range"),
-    "records as a decimal": ("privacy = { max_records = 1.0 }\n" + REST, "spec.wrong-type"),
-    "records as true": ("privacy = { max_records = true }\n" + REST, "spec.wrong-type"),
     "no records": ("privacy = { max_records = 0 }\n" + REST, "spec.max-records-per-unit-invalid"),
-    "an unknown relation": (
-        "privacy = { neighbours = 'swap' }\n" + REST,
-        "spec.wrong-type",
-    ),
-    "an unknown policy": ("data = { outside_domain = 'drp' }\n" + REST, "spec.wrong-type"),
     "a nameless source": ("data = { source = ' ' }\n" + REST, "spec.source-name-invalid"),
-    "an unknown type": (
-        TABLE + "[domain.age]\ntype = 'ordinal'",
-        "spec.attribute-type-unknown",
-    ),
-    "no type": (
-        TABLE + "[domain.age]\nlow = 1",
-        "spec.attribute-type-unknown",
-    ),
-    "an attribute named like a type": (
-        TABLE + "[domain.categorical]\ntype = 'categorical'\ncodes = 3",
-        "spec.wrong-type",
-    ),
     "codes of two kinds": (
         TABLE + "[domain.age]\ntype = 'categorical'\ncodes = [1, 'a']",
         "domain.codes-of-several-types",
-    ),
-    "codes that are decimals": (
-        TABLE + "[domain.age]\ntype = 'categorical'\ncodes = [1.0]",
-        "spec.wrong-type",
     ),
     "a code twice": (
         TABLE + "[domain.age]\ntype = 'categorical'\ncodes = [1, 1]\nlabels = ['a', 'b']",
@@ -1235,10 +1079,6 @@ REFUSED = {
     "labels for a file": (
         TABLE + "[domain.age]\ntype = 'categorical'\ncodes_file = 'f'\nlabels = ['a']",
         "spec.labels-misfit",
-    ),
-    "an end as a decimal": (
-        TABLE + "[domain.age]\ntype = 'ordered'\nlow = 0\nhigh = 9.0",
-        "spec.wrong-type",
     ),
     "ends in the wrong order": (
         TABLE + "[domain.age]\ntype = 'ordered'\nlow = 9\nhigh = 0",
@@ -1262,23 +1102,6 @@ REFUSED = {
         f"{DOMAIN}[[tables]]\nmatrix = [[1, 2]]\nmargin = 1",
         "workload.matrix-width-wrong",
     ),
-    "a matrix of texts": (
-        f"{DOMAIN}[[tables]]\nmatrix = [['1']]\nmargin = 1",
-        "spec.wrong-type",
-    ),
-    "an unknown goal": (
-        objective("goal = 'least'"),
-        "spec.wrong-type",
-    ),
-    "a goal that is no text": (objective("goal = 1"), "spec.wrong-type"),
-    "unknown weights": (
-        objective("goal = 'total-error', weights = 'inverse'"),
-        "spec.wrong-type",
-    ),
-    "an unknown key of the objective": (
-        objective("gaol = 'hybrid'"),
-        "spec.unknown-key",
-    ),
     "weights without a sum": (objective("weights = 'inverse-variance'"), "spec.weights-without-sum"),
     "a hybrid without a trade": (objective("goal = 'hybrid'"), "spec.total-error-weight-misfit"),
     "a trade without a hybrid": (objective("total_error_weight = 1"), "spec.total-error-weight-misfit"),
@@ -1291,8 +1114,6 @@ REFUSED = {
         objective("goal = 'hybrid', total_error_weight = nan"),
         "spec.total-error-weight-not-positive",
     ),
-    "a trade as true": (objective("goal = 'hybrid', total_error_weight = true"), "spec.wrong-type"),
-    "a trade as text": (objective("goal = 'hybrid', total_error_weight = '1'"), "spec.wrong-type"),
     "a hybrid with a budget": (
         "budget = { rho = 1 }\n" + objective("goal = 'hybrid', total_error_weight = 1"),
         "spec.budget-with-hybrid",
@@ -1300,21 +1121,6 @@ REFUSED = {
     "budgets by nothing": (budget([], [1]), "spec.cell-budget-attributes-unusable"),
     "budgets by one attribute twice": (budget(["sex", "sex"], [1, 1, 1, 1]), "spec.cell-budget-attributes-unusable"),
     "budgets by an unknown attribute": (budget(["sx"], [1]), "domain.unknown-attribute"),
-    "budgets by what is no list": (budget("'sex'", [1, 1]), "spec.wrong-type"),
-    "budgets without attributes": (
-        "[privacy.cell_budgets]\nvalues = [1]\n" + REST,
-        "spec.key-missing",
-    ),
-    "budgets without values": (
-        "[privacy.cell_budgets]\nattributes = ['sex']\n" + REST,
-        "spec.key-missing",
-    ),
-    "budgets that are a number": (
-        budget(["sex"], 1),
-        "spec.wrong-type",
-    ),
-    "a budget as text": (budget(["sex"], [1, "1"]), "spec.wrong-type"),
-    "a budget as true": (budget(["sex"], "[1, true]"), "spec.wrong-type"),
     "a budget above one": (budget(["sex"], [1, 2]), "spec.cell-budget-out-of-range"),
     "a budget below zero": (budget(["sex"], [1, -1]), "spec.cell-budget-out-of-range"),
     "a cell budget that is no number": (budget(["sex"], "[1, nan]"), "spec.cell-budget-out-of-range"),
@@ -1335,11 +1141,6 @@ REFUSED = {
     ),
     "a default with a list": (budget(["sex"], [1, 1], "default = 1"), "spec.default-with-list"),
     "a default above one": (budget(["sex"], "{ f = 1 }", "default = 2"), "spec.cell-budget-out-of-range"),
-    "an unknown key of budgets": (
-        budget(["sex"], [1, 1], "defualt = 1"),
-        "spec.unknown-key",
-    ),
-    "budgets that are no table": ("privacy = { cell_budgets = 1 }\n" + REST, "spec.wrong-type"),
     "budgets for pairs of records": (
         "privacy.neighbours = 'replace-one'\nprivacy.cell_budgets = { attributes = ['sex'], values = [1, 1] }\n" + REST,
         "spec.single-record-options",
@@ -1351,8 +1152,6 @@ REFUSED = {
     "a composed plan of another name": (composed_with(["plan"]), "spec.plan-hash-malformed"),
     "a composed plan in capitals": (composed_with(["A" * 64]), "spec.plan-hash-malformed"),
     "a composed plan twice": (composed_with(["0" * 64] * 2), "spec.plan-twice"),
-    "a composed plan out of a list": (composed_with(f"'{'0' * 64}'"), "spec.wrong-type"),
-    "a number as a plan": (composed_with([1]), "spec.wrong-type"),
     "a matrix beyond 64 bits": (f"{DOMAIN}[[tables]]\nmatrix = [[{2**63}]]\nmargin = 1", "spec.matrix-entry-too-long"),
 }
 
@@ -1380,13 +1179,15 @@ def test_a_mistake_made_many_times_is_reported_briefly():
 def accepts(schema, value, root):
     """A validator for the part of JSON Schema that pydantic writes; an unknown keyword fails the test."""
     explained = {"title", "description", "default", "$defs", "$schema", "discriminator"}
+    texts_here = (str, date) if schema.get("format") == "date" else str
     kinds = {
-        "object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool,
+        "object": dict, "array": list, "string": texts_here, "integer": int, "number": (int, float), "boolean": bool,
         "null": type(None),
     }  # fmt: skip
     rules = {
         "$ref": lambda name: accepts(root["$defs"][name.removeprefix("#/$defs/")], value, root),
         "type": lambda kind: isinstance(value, kinds[kind]) and (kind == "boolean" or not isinstance(value, bool)),
+        "format": lambda kind: isinstance(value, date) or re.fullmatch(r"\d{4}-\d\d-\d\d", value),
         "anyOf": lambda options: any(accepts(o, value, root) for o in options),
         "oneOf": lambda options: sum(accepts(o, value, root) for o in options) == 1,
         "const": lambda constant: value == constant,
@@ -1401,47 +1202,119 @@ def accepts(schema, value, root):
         "items": lambda each: all(accepts(each, v, root) for v in value),
         "minItems": lambda n: len(value) >= n,
         "maxItems": lambda n: len(value) <= n,
+        "minLength": lambda n: len(value) >= n,
         "minProperties": lambda n: len(value) >= n,
     }
     order = ["type", *sorted(set(schema) - explained - {"type"})]
     return all(rules[k](schema[k]) for k in order if k in schema)
 
 
-def test_the_schema_accepts_what_is_read_and_refuses_what_is_not():
+def test_the_schema_is_json_and_accepts_the_demonstration():
     schema = json_schema()
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert json.loads(json.dumps(schema)) == schema
     good = room.tomllib.loads(data.path(data.DEMO).read_text(encoding="utf-8"))
     assert accepts(schema, good, schema)
-    refused = {
-        "a number as text",
-        "unknown key",
-        "unknown key at the top",
-        "missing key",
-        "a range of one end",
-    }
-    refused |= {"unknown key in a target", "an unknown policy", "an unknown type", "an end as a decimal", "no domain"}
-    refused |= {"an unknown goal", "unknown weights", "an unknown key of the objective", "a trade as text"}
-    refused |= {
-        "budgets without values",
-        "budgets that are a number",
-        "a budget as text",
-        "a number as a plan",
-    }
-    refused |= {
-        "an empty list",
-        "no pattern attributes",
-        "pattern attributes that is no list",
-        "pattern attributes of numbers",
-        "no targets of a pattern",
-    }
-    refused |= {"an order as true", "an order as a decimal", "an order by another word", "a text in a list", "no power"}
-    refused |= {"a coefficient as true", "a coefficient misspelt", "a power as text", "a target by value and by size"}
-    refused |= {"a promise of another word", "a promise that is a number", "an ε as true", "a definition misspelt"}
-    refused |= {"a definition of another word", "a definition that is a number", "an empty promise"}
-    refused |= {"an empty rule", "a total as text", "a total by another word", "no total", "a reference as a list"}
-    for case in refused:
-        assert not accepts(schema, room.tomllib.loads(REFUSED[case][0]), schema), case
+
+
+WRONG = [True, 7, 7.0, 2.5, "", "zzz", [], ["zzz"], [7], {}, {"zzz": 1}, date(2000, 1, 1)]
+"""Values of every kind that TOML has. No key of a specification allows all of them."""
+
+STRUCTURAL = {
+    f"spec.{slug}"
+    for slug in (
+        "wrong-type", "unknown-key", "key-missing", "wrong-length", "attribute-type-unknown", "value-unusable"
+    )
+}  # fmt: skip
+"""The codes of refusals that follow from the schema."""
+
+
+def branches(schema, root):
+    """Return the schemas that a value may follow, without references, unions and null, which TOML does not have."""
+    while "$ref" in schema:
+        schema = root["$defs"][schema["$ref"].removeprefix("#/$defs/")]
+    if options := schema.get("anyOf") or schema.get("oneOf"):
+        return [branch for option in options for branch in branches(option, root)]
+    return [] if schema.get("type") == "null" else [schema]
+
+
+def smallest(schema, root):
+    """Return a value with the required keys alone."""
+    schema = branches(schema, root)[0]
+    if "const" in schema or "enum" in schema:
+        return schema.get("const") or schema["enum"][0]
+    if schema["type"] == "object":
+        keys = {key: schema["properties"][key] for key in schema.get("required", [])}
+        keys |= {"x": schema["additionalProperties"]} if schema.get("minProperties") else {}
+        return {key: smallest(part, root) for key, part in keys.items()}
+    if schema["type"] == "array":
+        return [smallest(schema["items"], root)] * schema.get("minItems", 0)
+    if schema.get("format") == "date":
+        return date(2000, 1, 1)
+    return {"string": "x", "integer": 1, "number": 1.5, "boolean": True}[schema["type"]]
+
+
+def every_place(schema, root):
+    """Yield a document that has a key, and the path of the key, for each key of the schema and each branch."""
+    yield smallest(schema, root), ()
+    for branch in branches(schema, root):
+        around = smallest(branch, root)
+        if branch.get("type") == "object":
+            parts = dict(branch.get("properties", {}))
+            parts |= {"x": rest} if (rest := branch.get("additionalProperties")) else {}
+            for key, part in parts.items():
+                yield from (({**around, key: inner}, (key, *path)) for inner, path in every_place(part, root))
+        elif branch.get("type") == "array":
+            yield from (([inner, *around[1:]], (0, *path)) for inner, path in every_place(branch["items"], root))
+
+
+def place_of(path):
+    """Return a path as errors show it."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+
+
+def wrong_documents(document, path):
+    """Yield documents that differ at one place, and this place: every kind of value, a key too many, and no key."""
+    yield from ((put(document, path, value), place_of(path)) for value in WRONG)
+    here = document
+    for step in path:
+        here = here[step]
+    if isinstance(here, dict):
+        yield put(document, (*path, "zzz"), 1), place_of(path)
+    if isinstance(path[-1], str):  # without a key that says which form is meant, other keys may be missing
+        yield put(document, path, None, drop=True), place_of(path[:-1])
+
+
+def refusals_by_schema(document):
+    """Return the error of reading a document, and the places of its refusals that follow from the schema."""
+    try:
+        Spec.parse(document)
+    except SpecError as error:
+        return error, [x.place for x in error.problems or (error,) if x.code in STRUCTURAL]
+    return None, []
+
+
+@pytest.mark.parametrize("section", Spec.model_fields)
+def test_a_value_is_refused_where_it_stands_if_and_only_if_the_schema_refuses_it(section):
+    """Every key, with every kind of value, with a key too many, and without it."""
+    schema, read_count, refused_count = json_schema(), 0, 0
+    for document, path in every_place(schema, schema):
+        if path[:1] != (section,):
+            continue
+        assert accepts(schema, document, schema), path
+        assert refusals_by_schema(document)[1] == [], path
+        for altered, place in wrong_documents(document, path):
+            error, places = refusals_by_schema(altered)
+            if accepts(schema, altered, schema):
+                assert places == [], altered
+                read_count += 1
+                continue
+            assert any(x.startswith(place) for x in places), altered
+            assert str(error).endswith("No data were read.")
+            assert "\n" not in str(error)
+            assert error.exit_code == 3
+            refused_count += 1
+    assert refused_count > read_count > 0
 
 
 @pytest.mark.parametrize("privacy", list(fn.Privacy))
