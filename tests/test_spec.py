@@ -1303,13 +1303,13 @@ def test_a_value_is_refused_where_it_stands_if_and_only_if_the_schema_refuses_it
             continue
         assert accepts(schema, document, schema), path
         assert refusals_by_schema(document)[1] == [], path
-        for altered, place in wrong_documents(document, path):
+        for altered, location in wrong_documents(document, path):
             error, places = refusals_by_schema(altered)
             if accepts(schema, altered, schema):
                 assert places == [], altered
                 read_count += 1
                 continue
-            assert any(x.startswith(place) for x in places), altered
+            assert any(x.startswith(location) for x in places), altered
             assert str(error).endswith("No data were read.")
             assert "\n" not in str(error)
             assert error.exit_code == 3
