@@ -594,7 +594,6 @@ def test_a_specification_and_python_say_the_same(register):
         ("{ a = { at_last = 3 } }", "spec.several-problems"),
         ("{ a = { at_least = 3, below = 3 } }", "spec.condition-values-invalid"),
         ("{ a = 07:00:00 }", "spec.value-unusable"),
-        ("3", "spec.wrong-type"),
     ],
 )
 def test_errors_about_bad_specifications_name_the_place(condition, code):

@@ -1444,7 +1444,6 @@ def test_from_a_specification_to_a_verified_release(tmp_path):
         ("[2, 3]", 'places = [["x", "y"]]\n', "spec.places-source"),
         ("[2]", "", "domain.children-invalid"),
         ("[2, 0]", "", "domain.children-number-invalid"),
-        ("[2, true]", "", "spec.wrong-type"),
     ):
         with refused(code):
             Spec.from_toml(numbers.format(wrong, suffix)).publication()

@@ -135,7 +135,6 @@ def test_a_specification_says_what_python_does():
         ('["", -9]', '["N"]', "domain.name-repeated"),
         ('["", -9]', "[4]", "domain.missing-code-is-value"),
         ('if_missing = "unknown"', 'if_missing = "gone"', "domain.missing-cell-unknown"),
-        ('["", -9]', '""', "spec.wrong-type"),
         ('type = "ordered"\nlow = 0\nhigh = 4', 'type = "hierarchy"\nlevels = ["a", "b"]\nplaces = [["x", "y"]]',
          "spec.hierarchy-unsupported-keys"),
         ('attributes = ["age"]', 'attributes = ["age"]\nmissing = true', "workload.missing-without-views"),

@@ -385,7 +385,6 @@ REFUSED = [
     ('count = "shares"', 'count = "shares"\ndefinition = "pure"', "spec.shares-unsupported"),
     ('count = "shares"', 'count = "shares"\ndefinition = "auto"', "spec.shares-unsupported"),
     ('count = "shares"', 'count = "shares"\nmax_records = 2', "spec.shares-count-all-records"),
-    ('count = "shares"', 'count = "halves"', "spec.wrong-type"),
     (
         "[[tables]]",
         '[domain.pay]\ntype = "amount"\nlow = 0\nhigh = 10\nstep = 1\n[[tables]]',

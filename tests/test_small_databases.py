@@ -581,12 +581,9 @@ def test_specifications_say_the_mechanism_and_say_it_again():
     [
         ("size = 120\n", "", "spec.projection-needs-size"),
         ('mechanism = "projection"\n', "", "spec.size-without-projection"),
-        ('"projection"', '"projections"', "spec.wrong-type"),
         ("size = 120", "size = 0", "spec.small-number-unusable"),
         ("[budget]\nepsilon = 1\n", "", "spec.projection-needs-budget"),
         ("[budget]", '[projection]\nregion = "exactly"\n[budget]', "spec.exact-size-not-fixed"),
-        ("[budget]", '[projection]\nregion = "hull"\n[budget]', "spec.wrong-type"),
-        ("[budget]", "[projection]\nk = 3\n[budget]", "spec.unknown-key"),
     ],
 )
 def test_specifications_are_refused_where_they_are_wrong(old, new, error):
