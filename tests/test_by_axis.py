@@ -1,6 +1,7 @@
 """Product form: many structured attributes in one table are planned, priced, measured and rebuilt axis by axis."""
 
 import contextlib
+import functools
 import itertools
 import json
 from dataclasses import replace
@@ -137,6 +138,19 @@ def test_it_is_what_dense_matrices_say(data, options, summed, seed):
     assert dense.bound <= plan.cost_squared * (1 + 1e-12)
     separate_costs = [x.separate_rho * x.relaxation for x in (plan, dense)]
     assert separate_costs[0] == pytest.approx(separate_costs[1], rel=1e-9)
+
+
+def test_the_costliest_pair_of_records_is_that_of_all_pairs():
+    rng = np.random.default_rng(1)
+    for _ in range(400):
+        grams = []
+        for _ in range(rng.integers(1, 4)):
+            queries = rng.integers(-1, 3, (rng.integers(1, 5), rng.integers(1, 4)))
+            grams.append((queries.T * rng.choice([1, 2 / 3, 2], len(queries))) @ queries)
+        joint = functools.reduce(np.kron, grams)
+        norms = np.diag(joint)
+        largest = (norms[:, None] + norms - 2 * joint).max()
+        assert by_axis._max_pair_distance(grams) == pytest.approx(largest, rel=1e-12, abs=1e-12)
 
 
 @pytest.mark.slow

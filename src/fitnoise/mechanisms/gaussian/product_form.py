@@ -726,12 +726,19 @@ def _gram(
 
 
 def _max_pair_distance(grams: Sequence[Floats]) -> float:
-    """Return the largest squared distance of two records in a table, at a maximum along each single axis."""
+    """Return the largest squared distance of two records in a table, the best of several local searches."""
     pairs = []
     for x in grams:
         g = np.diag(x)
         pairs.append((np.broadcast_to(g, x.shape).ravel(), np.repeat(g, len(g)), x.ravel()))
-    best = [int(np.argmax(one + other - 2 * both)) for one, other, both in pairs]
+    apart = [int(np.argmax(one + other - 2 * both)) for one, other, both in pairs]
+    equal = [int(np.argmax(np.where(one + other == 2 * both, both, -1))) for one, other, both in pairs]
+    starts = [[*equal[:i], apart[i], *equal[i + 1 :]] for i in range(len(pairs))]
+    return max(_climb(pairs, start) for start in [apart, *starts])
+
+
+def _climb(pairs: Sequence[tuple[Floats, Floats, Floats]], best: list[int]) -> float:
+    """Return a squared distance that no change of a single axis makes larger."""
     distance = -1.0
     while True:
         entries = [[part[i] for part in axis_pairs] for axis_pairs, i in zip(pairs, best, strict=True)]
