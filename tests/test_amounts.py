@@ -1596,7 +1596,7 @@ def test_files_of_means_are_recomputed_by_verification(plan, people, tmp_path, f
     assert not fn.verify(out).ok
     path.unlink()
     (files,) = (c for c in fn.verify(out).checks if english(c.claim) == "its files are those of a release")
-    assert f"missing: 'tables/{path.name}'" in english(files.found)
+    assert f"missing: 'tables/{path.name}'" in english(files.finding)
 
 
 @pytest.mark.parametrize(("releases", "min_coverage"), [(6, 0.7), pytest.param(200, 0.915, marks=pytest.mark.slow)])

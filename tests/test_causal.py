@@ -359,7 +359,7 @@ def test_a_series_is_verified_with_its_ledger(year, tmp_path):
         for t in (1, 2, 3):
             report = fn.verify(folder / str(t), ledger=ledger)
             assert report.ok, [c for c in report.checks if not c.holds]
-            findings = {english(c.claim): english(c.found) for c in report.checks}
+            findings = {english(c.claim): english(c.finding) for c in report.checks}
             assert findings["release.json says how far the series goes"] == f"{t} of 3 periods"
             assert "entry 1 charged all periods" in findings["the ledger says that it was charged"]
         other = tmp_path / "other"
@@ -373,12 +373,12 @@ def test_a_series_is_verified_with_its_ledger(year, tmp_path):
         lied = text.replace('"sequence": 3', '"sequence": 1').replace(ledger.entries()[2].digest, entry.digest)
         (other / "release.json").write_text(lied)
         failed = [c for c in fn.verify(other, ledger=ledger).checks if not c.holds]
-        assert [english(c.found) for c in failed] == [
+        assert [english(c.finding) for c in failed] == [
             "entry 1 of the ledger does not say that period 2026-02 was drawn"
         ]
     with fn.Ledger(tmp_path / "empty.db") as empty:
         failed = [c for c in fn.verify(folder / "1", ledger=empty).checks if not c.holds]
-        assert "the ledger has 0" in english(failed[0].found)
+        assert "the ledger has 0" in english(failed[0].finding)
 
 
 def test_a_release_says_whether_it_is_of_a_series(year, tmp_path):

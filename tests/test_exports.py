@@ -215,7 +215,7 @@ def a_copy(exported, tmp_path):
 
 def wrong(what, path):
     """The claims that do not hold."""
-    return {english(c.claim): english(c.found) for c in fn.verify_export(what, path).checks if not c.holds}
+    return {english(c.claim): english(c.finding) for c in fn.verify_export(what, path).checks if not c.holds}
 
 
 FILES, SOURCE, REBUILT = map(english, CLAIMS)

@@ -610,7 +610,7 @@ def test_plans_are_read_back_and_verified(privacy, tmp_path):
     assert parsed.finite_summaries == stored.finite_summaries
     checked = fn.verify(path)
     assert checked.ok, checked
-    assert any("mechanisms proven again: 3" in english(c.found) for c in checked.checks)
+    assert any("mechanisms proven again: 3" in english(c.finding) for c in checked.checks)
 
 
 def test_margins_of_several_answers_hold_at_once(plan):

@@ -18,7 +18,7 @@ from fitnoise.interfaces.exports import latex
 from fitnoise.interfaces.pages import fragments
 from fitnoise.interfaces.pages.report import content
 from fitnoise.interfaces.render import document, lines
-from fitnoise.interfaces.reports.releases import asked_report
+from fitnoise.interfaces.reports.releases import answer_report
 from fitnoise.interfaces.studio import page_parts
 from fitnoise.kernel.domain import DERIVED, RESERVED
 from fitnoise.messages import ValueKind, translator
@@ -45,7 +45,7 @@ def columns_of(*names):
 @pytest.mark.parametrize("order", [VISIBLE, sorted(VISIBLE), sorted(VISIBLE, key=VISIBLE.get)], ids=str)
 def test_a_cell_stands_under_its_heading_whatever_is_hidden(order):
     rows = [{n: f"{n}-{i}" for n in VISIBLE} for i in range(3)]
-    table = ReportTable.of("rows", columns_of(*order), rows[:2])
+    table = ReportTable.from_rows("rows", columns_of(*order), rows[:2])
     table = ReportTable(table.key, table.columns, table.rows, foot=(tuple(rows[2][n] for n in order),))
     report = Report("", (Section(tables=(table,)),))
     expected = {f"head {n}": [f"{n}-{i}" for i in range(3)] for n in order if VISIBLE[n]}
@@ -178,7 +178,7 @@ def test_numbers_of_a_release_stand_under_their_labels(moves, language):
 def test_answers_stand_under_their_headings(moves):
     result = moves.count(by=("from", "to"))
     frame = result.frame()
-    report = asked_report(moves, "count()", result, frame, simultaneous=False)
+    report = answer_report(moves, "count()", result, frame, simultaneous=False)
     check_report(report)
     expected = {
         "from": frame["from"].tolist(),
@@ -191,7 +191,7 @@ def test_answers_stand_under_their_headings(moves):
     columns = {k: [x.replace("-", "−") for x in v] for k, v in expected.items()}
     assert html_columns(fragments.report(report)) == [columns]
     shares = result / moves.count()
-    report = asked_report(moves, "a/b", shares, shares.frame(), simultaneous=False)
+    report = answer_report(moves, "a/b", shares, shares.frame(), simultaneous=False)
     (table,) = html_columns(fragments.report(report))
     assert [*table] == ["from", "to", "value", "from (value)", "to (value)"]
     assert table["from"] == frame["from"].tolist()
@@ -278,7 +278,7 @@ def test_a_plan_and_its_report_say_the_summary_under_its_headings():
         "requested ±": [language.kind(ValueKind.PEOPLE, s.target_moe) for s in plan.summaries],
         "achieved ±": [language.kind(ValueKind.PEOPLE, s.achieved_moe) for s in plan.summaries],
         "confidence": [language.kind(ValueKind.LEVEL, s.confidence) for s in plan.summaries],
-        "share of price": [language.kind(ValueKind.SHARE, s.price) for s in plan.summaries],
+        "share of price": [language.kind(ValueKind.PROPORTION, s.price) for s in plan.summaries],
     }
     ((heads, rows),) = html_tables(plan._repr_html_())
     assert heads == [*margins, ""]  # the last is above two columns: the share, and its bar
@@ -292,7 +292,7 @@ def test_a_plan_and_its_report_say_the_summary_under_its_headings():
         "margin ±": [language.kind(ValueKind.RESULT, s.moe) for s in plan.finite_summaries],
         "margin in ranks ±": [language.kind(ValueKind.PEOPLE, s.rank_moe) for s in plan.finite_summaries],
         "confidence": [language.kind(ValueKind.LEVEL, s.confidence) for s in plan.finite_summaries],
-        "exactly right": [language.kind(ValueKind.CHANCE, s.hit_rate) for s in plan.finite_summaries],
+        "exactly right": [language.kind(ValueKind.PROBABILITY, s.hit_rate) for s in plan.finite_summaries],
         "ε": [language.kind(ValueKind.NUMBER, s.epsilon) for s in plan.finite_summaries],
     }
     assert columns == expected
@@ -315,7 +315,7 @@ def test_the_studio_says_curves_and_sweeps_under_their_headings(tmp_path, monkey
         "ρ": [language.kind(ValueKind.COMPARED, x.rho) for x in result.points],
         "ε": [language.kind(ValueKind.COMPARED, x.epsilon) for x in result.points],
         "relative to the present cost": [
-            language.kind(ValueKind.SHARE, x.rho / result.current.rho) for x in result.points
+            language.kind(ValueKind.PROPORTION, x.rho / result.current.rho) for x in result.points
         ],
     }
 

@@ -399,8 +399,8 @@ def test_links_in_a_release_are_refused(tmp_path):
     table_file.symlink_to(tmp_path / "elsewhere.csv")
     (check,) = (c for c in fn.verify(folder).checks if english(c.claim) == FILES)
     assert not check.holds
-    assert "links" in english(check.found)
-    assert "tables/a.csv" in english(check.found)
+    assert "links" in english(check.finding)
+    assert "tables/a.csv" in english(check.finding)
     table_file.unlink()
     (tmp_path / "elsewhere.csv").rename(table_file)
     (folder / "tables").rename(tmp_path / "tables")
@@ -471,7 +471,7 @@ def test_a_folder_with_many_other_files_is_described_briefly(tmp_path):
     for i in range(200):
         (folder / f"other {i}").touch()
     (message,) = (
-        english(c.found) for c in fn.verify(folder).checks if english(c.claim) == "its files are those of a release"
+        english(c.finding) for c in fn.verify(folder).checks if english(c.claim) == "its files are those of a release"
     )
     assert "not expected: " in message
     assert message.count("other") < 50

@@ -537,7 +537,7 @@ def test_what_was_altered_is_noticed(what, folder):
         wrong = [c for c in fn.verify(folder / "release", integers=folder / "whole").checks if not c.holds]
     finally:
         file.write_text(text)
-    assert any(claim in english(c.claim) and text_found in english(c.found) for c in wrong), wrong
+    assert any(claim in english(c.claim) and text_found in english(c.finding) for c in wrong), wrong
 
 
 def test_other_files_are_noticed(folder):
@@ -550,11 +550,11 @@ def test_other_files_are_noticed(folder):
     other.write_text(text)
     checked = fn.verify(folder / "release", integers=folder / "whole")
     other.unlink()
-    assert "not expected: 'other.csv'" in english(checked.checks[-1].found)
+    assert "not expected: 'other.csv'" in english(checked.checks[-1].finding)
     file.rename(folder / "elsewhere.csv")
     file.symlink_to(folder / "elsewhere.csv")
     checked = fn.verify(folder / "release", integers=folder / "whole")
-    assert "links: 'age_groups.csv'" in english(checked.checks[-1].found)
+    assert "links: 'age_groups.csv'" in english(checked.checks[-1].finding)
     file.unlink()
     (folder / "elsewhere.csv").rename(file)
     assert not fn.verify(folder / "release", integers=folder / "nowhere").ok

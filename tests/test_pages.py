@@ -355,7 +355,7 @@ def test_a_pattern_of_records_is_translated_into_every_language():
         ("en", ValueKind.NUMBER, 1.1e-6, "1.1 · 10⁻⁶"),
         ("en", ValueKind.NUMBER, 2.1e-6, "2.1 · 10⁻⁶"),
         ("en", ValueKind.NUMBER, 1e21, "10²¹"),
-        ("de", ValueKind.SHARE, 0.167, "16,7\u202f%"),
+        ("de", ValueKind.PROPORTION, 0.167, "16,7\u202f%"),
         ("en", ValueKind.LEVEL, 0.95, "95\u202f%"),
         ("de", ValueKind.TEXT, "a-1.5e-7%", "a-1.5e-7%"),
         ("de", ValueKind.PEOPLE, None, "–"),
@@ -595,10 +595,10 @@ def test_a_report_is_verified_by_writing_it_again(tmp_path, capsys):
     assert report.same([release.plan], fn.report(release.plan, tmp_path / "b.html")).holds
     other = fn.Release(release.plan, [y + 10**6 for y in release.answers])
     check = report.same([other], path)
-    assert (check.holds, english(check.found)) == (False, "written again, it differs from this file")
+    assert (check.holds, english(check.finding)) == (False, "written again, it differs from this file")
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace("fitnoise 0.", "fitnoise 7."), encoding="utf-8")
-    assert "which fitnoise 7." in english(report.same([release], path).found)
+    assert "which fitnoise 7." in english(report.same([release], path).finding)
     by_command("verify", str(folder), "--report", str(path), "--json")
     document = json.loads(capsys.readouterr().out)
     assert [c["claim"]["id"] for c in document["checks"] if not c["holds"]] == [report.CLAIM.id]
@@ -629,9 +629,9 @@ def test_pages_of_what_was_made_of_a_release_are_verified_with_it(tmp_path, caps
         assert document["checks"][-1]["claim"]["id"] == report.CLAIM.id
         path.write_text(re.sub(r"(<td[^>]*>)([0-9])", r"\g<1>9\2", page, count=1), encoding="utf-8")
         by_command("verify", r, *arguments, "--report", str(path), "--json")
-        assert "differs from this file" in json.loads(capsys.readouterr().out)["checks"][-1]["found"]["text"]
+        assert "differs from this file" in json.loads(capsys.readouterr().out)["checks"][-1]["finding"]["text"]
         by_command("verify", r, "--report", str(path), "--json")
-        assert "is of other tables" in json.loads(capsys.readouterr().out)["checks"][-1]["found"]["text"]
+        assert "is of other tables" in json.loads(capsys.readouterr().out)["checks"][-1]["finding"]["text"]
         by_command("export", r, *arguments, "-o", str(tmp_path / f"{name}_package"), "--table", "state by status")
         described = json.loads((tmp_path / f"{name}_package" / "datapackage.json").read_text(encoding="utf-8"))
         assert [x["name"] for x in described["resources"]] == ["state_by_status"]
@@ -670,8 +670,8 @@ def test_a_file_that_says_no_report_is_none(options, tmp_path):
     path.write_text(f'<meta name="fitnoise-report" content="{options.replace(chr(34), "&quot;")}">\n')
     assert not report.same([small()], path).holds
     path.write_text("nothing")
-    assert english(report.same([small()], path).found).startswith("The file does not state the options of a report.")
-    assert "missing or unreadable" in english(report.same([small()], tmp_path / "none.html").found)
+    assert english(report.same([small()], path).finding).startswith("The file does not state the options of a report.")
+    assert "missing or unreadable" in english(report.same([small()], tmp_path / "none.html").finding)
 
 
 # --- files and mistakes ----------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ for folder in sys.argv[1:]:
         "sum": [total.value, total.std_error, total.moe],
         "posteriors": [release.posterior(x)["probability"].tolist() for x, a in release.finite.items() if a.hit_rate],
         "histogram": release.histogram.to_numpy().tolist() if release.plan.setting else None,
-        "failing": [f"{english(c.claim)}: {english(c.found)}" for c in verify(folder).checks if not c.holds],
+        "failing": [f"{english(c.claim)}: {english(c.finding)}" for c in verify(folder).checks if not c.holds],
         "charge": release.charge,
     }))
 

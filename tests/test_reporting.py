@@ -17,7 +17,7 @@ from laws.reports import check_report
     [
         (ValueKind.TEXT, "as it is", "as it is"),
         (ValueKind.TEXT, 7, "7"),
-        (ValueKind.WORDS, Message("report.heading.rho"), "rho"),
+        (ValueKind.MESSAGE, Message("report.heading.rho"), "rho"),
         (ValueKind.TEXT, True, "True"),
         (ValueKind.TEXT, (1, "two", 0.5), "1, two, 0.5"),
         (ValueKind.TEXT, None, NOTHING),
@@ -40,8 +40,8 @@ from laws.reports import check_report
         (ValueKind.GAP, 1.7e-7, "1.7e-07"),
         (ValueKind.RATIO, 1, "1.000"),
         (ValueKind.FACTOR, 1.50999, "1.51"),
-        (ValueKind.SHARE, 0.1666, "16.7%"),
-        (ValueKind.CHANCE, 0.39236, "39.24%"),
+        (ValueKind.PROPORTION, 0.1666, "16.7%"),
+        (ValueKind.PROBABILITY, 0.39236, "39.24%"),
         (ValueKind.LEVEL, 0.95, "95 %"),
         (ValueKind.LEVEL, 0.999999, "99.9999 %"),
         (ValueKind.BITS, 3.86, "3.860"),
@@ -50,7 +50,7 @@ from laws.reports import check_report
 )
 def test_kinds_round_for_people(kind, number, text):
     assert translator("en", typeset=False).kind(kind, number) == text
-    assert kind.numeric == (kind not in (ValueKind.TEXT, ValueKind.WORDS, ValueKind.CHECK))
+    assert kind.numeric == (kind not in (ValueKind.TEXT, ValueKind.MESSAGE, ValueKind.CHECK))
     assert kind.meaning
 
 
@@ -61,7 +61,7 @@ COLUMNS = (
     ReportColumn("mark", "", spoken=True),
 )
 ROWS = [{"name": "a", "n": 1000, "exact": "1/3", "mark": "*"}, {"name": "bc", "n": 2, "exact": "1/7", "mark": ""}]
-TABLE = ReportTable.of("rows", COLUMNS, ROWS)
+TABLE = ReportTable.from_rows("rows", COLUMNS, ROWS)
 UNMARKED = [{k: v for k, v in row.items() if k != "mark"} for row in ROWS]
 
 
@@ -107,7 +107,7 @@ def test_messages_have_their_values():
 
 def test_a_message_can_be_a_value():
     label = message("report.label.pattern", ("name", "a by b", ValueKind.TEXT), ("tables", 1234, ValueKind.COUNT))
-    values = (Value("table", label, ValueKind.WORDS), Value("records", 10, ValueKind.RESULT))
+    values = (Value("table", label, ValueKind.MESSAGE), Value("records", 10, ValueKind.RESULT))
     section = Section(None, (Message("report.means.reference", values),), values)
     assert document(Report("", (section,)))["table"] == "a by b (1,234 tables)"
     assert lines(Report("", (section,)))[0].startswith("a by b (1,234 tables): margins hold for 10 records")
@@ -119,8 +119,8 @@ def test_a_missing_id_is_an_error():
 
 
 def test_sections_of_one_title_are_joined():
-    further_rows = ReportTable.of("rows", COLUMNS, ROWS[:1])
-    other = ReportTable.of("rows", COLUMNS[:1], ROWS[:1])
+    further_rows = ReportTable.from_rows("rows", COLUMNS, ROWS[:1])
+    other = ReportTable.from_rows("rows", COLUMNS[:1], ROWS[:1])
     first_section = Section(TITLE, (RHO,), (Value("x", 1),), (TABLE,))
     second_section = Section(TITLE, (DIRECTORY,), (Value("y", 2),), (further_rows, other))
     report = Report("", (first_section, Section(None, (RHO,)))).adding(second_section, Section(None, (DIRECTORY,)))
@@ -138,11 +138,11 @@ def test_places_make_documents():
     report = Report(
         "",
         (
-            Section(Message("report.section.plan"), values=value, place=("one",)),
-            Section(Message("report.section.price"), values=(Value("z", None),), place=("one",)),
-            Section(Message("report.section.means"), values=value, place=("many", 0, "inner")),
-            Section(Message("report.section.means"), values=(Value("x", 2),), place=("many", 1)),
-            Section(Message("report.section.tables"), tables=(TABLE.silent(),), place=("many", 1)),
+            Section(Message("report.section.plan"), values=value, path=("one",)),
+            Section(Message("report.section.price"), values=(Value("z", None),), path=("one",)),
+            Section(Message("report.section.means"), values=value, path=("many", 0, "inner")),
+            Section(Message("report.section.means"), values=(Value("x", 2),), path=("many", 1)),
+            Section(Message("report.section.tables"), tables=(TABLE.silent(),), path=("many", 1)),
         ),
     )
     assert document(report) == {

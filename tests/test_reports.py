@@ -231,7 +231,7 @@ def test_verifications_are_reported():
     assert document(report)["checks"][0] == {
         "holds": False,
         "claim": {"id": "report.claim.targets", "values": {}, "text": claims[0]},
-        "found": {
+        "finding": {
             "id": "report.fault.target",
             "values": {"factor": 2.0},
             "text": "a variance is 2.000000 times its target",

@@ -44,7 +44,7 @@ def optional(text):
 
 def failed_claims(verification):
     """The claims that do not hold."""
-    return {english(c.claim): english(c.found) for c in verification.checks if not c.holds}
+    return {english(c.claim): english(c.finding) for c in verification.checks if not c.holds}
 
 
 def file_of(table):

@@ -88,7 +88,7 @@ def failing(path, ledger=None):
     """The claims that do not hold."""
     verification = fn.verify(path, ledger=ledger)
     assert verification.ok == all(c.holds for c in verification.checks)
-    return {english(c.claim): english(c.found) for c in verification.checks if not c.holds}
+    return {english(c.claim): english(c.finding) for c in verification.checks if not c.holds}
 
 
 # --- what is good ---------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def test_plans_under_a_budget_and_for_other_units_are_accepted(tmp_path):
     for plan in plans:
         released(plan, np.ones((3, 2, 4), dtype=int), directory=tmp_path / plan.hash)
         assert failing(tmp_path / plan.hash) == {}
-    assert "relative to the budget" in english(fn.verify(tmp_path / plans[0].hash).checks[3].found)
+    assert "relative to the budget" in english(fn.verify(tmp_path / plans[0].hash).checks[3].finding)
 
 
 @pytest.mark.parametrize("kernel", ["Prescott", "Haswell"])
@@ -177,7 +177,7 @@ def charge_of(folder, ledger):
     checks = fn.verify(folder, ledger=ledger).checks
     assert [english(c.claim) for c in checks if not c.holds] in ([], [CHARGED])
     (check,) = (c for c in checks if english(c.claim) == CHARGED)
-    return check.holds, english(check.found)
+    return check.holds, english(check.finding)
 
 
 def test_a_release_is_found_in_the_ledger_that_charged_it(good, ledger):
@@ -282,7 +282,7 @@ def test_invented_answers_are_not_those_that_the_ledger_names(good, ledger, tmp_
     assert fn.verify(tmp_path / "r").ok
     (wrong,) = (c for c in fn.verify(tmp_path / "r", ledger=ledger).checks if not c.holds)
     assert english(wrong.claim) == "the ledger names these answers"
-    assert english(wrong.found) == "the answers are not those that the ledger names for their charge"
+    assert english(wrong.finding) == "the answers are not those that the ledger names for their charge"
 
 
 def test_a_pure_release_is_found_in_its_ledger(tmp_path):
@@ -534,7 +534,7 @@ def test_releases_with_files_for_some_tables_are_accepted(pattern_releases, name
     verification = fn.verify(pattern_releases[name])
     assert verification.ok
     count = {"all": 6, "some": 2, "none": 0}[name]
-    reasons = {english(c.claim): english(c.found) for c in verification.checks}
+    reasons = {english(c.claim): english(c.finding) for c in verification.checks}
     assert reasons[NAMES_CLAIM] == f"{count} of 6 tables"
     assert reasons[FILES] == f"{3 + 2 * count} files"
     assert reasons["the Parquet tables follow from the noisy answers"] == f"{count} tables rebuilt"

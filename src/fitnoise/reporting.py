@@ -76,7 +76,7 @@ class ReportTable:
             raise ValueError(f"a row of the table {self.key!r} has not one value for each of its columns")
 
     @classmethod
-    def of(cls, key: str, columns: Iterable[ReportColumn], rows: Iterable[Mapping[Any, Any]]) -> ReportTable:
+    def from_rows(cls, key: str, columns: Iterable[ReportColumn], rows: Iterable[Mapping[Any, Any]]) -> ReportTable:
         """Return the table of some rows, with the values that the columns name."""
         shown_columns = tuple(columns)
         return cls(key, shown_columns, tuple(tuple(row[c.name] for c in shown_columns) for row in rows))
@@ -106,14 +106,14 @@ class Section:
 
     title: The title of its messages; None if they need no title.
     messages: Its sentences.
-    `place`: The path of its values and tables in a document: keys, and indices of lists; empty for the document itself.
+    `path`: The path of its values and tables in a document: keys, and indices of lists; empty for the document itself.
     """
 
     title: Message | None = None
     messages: tuple[Message, ...] = ()
     values: tuple[Value, ...] = ()
     tables: tuple[ReportTable, ...] = ()
-    place: tuple[str | int, ...] = ()
+    path: tuple[str | int, ...] = ()
 
     def __add__(self, other: Section) -> Section:
         """Return both sections as one: tables of one key with equal columns become one table."""
@@ -134,7 +134,7 @@ class Section:
 @final
 @dataclass(frozen=True)
 class Report:
-    """All statements about a plan, a release, a comparison or an account. Sections of one title and place are one."""
+    """All statements about a plan, a release, a comparison or an account. Sections of one title and path are one."""
 
     title: str
     sections: tuple[Section, ...]
@@ -142,7 +142,7 @@ class Report:
     def __post_init__(self) -> None:
         merged: dict[Any, Section] = {}
         for i, section in enumerate(self.sections):
-            key = (section.title, section.place) if section.title else i
+            key = (section.title, section.path) if section.title else i
             merged[key] = merged[key] + section if key in merged else section
         object.__setattr__(self, "sections", tuple(merged.values()))
 

@@ -23,7 +23,7 @@ def check_report(report):
     assert "" not in text[:1] + text[-1:]
     texts = iter(content["sentences"])
     for section in report.sections:
-        inner = functools.reduce(lambda here, step: here[step], section.place, content)
+        inner = functools.reduce(lambda here, step: here[step], section.path, content)
         for message in section.messages:
             printed = next(texts)
             assert (printed["id"], printed["text"]) == (message.id, messages.english(message))
@@ -31,7 +31,7 @@ def check_report(report):
             assert any(line.endswith(readable(messages.english(message))) for line in text)
             check_in_every_language(message)
         for value in section.values:
-            assert value.spoken or inner[value.key] == as_read(as_document(value.given))
+            assert value.spoken or inner[value.key] == as_read(as_document(value.content))
         for table in section.tables:
             assert {len(row) for row in (*table.rows, *table.foot)} <= {len(table.columns)}
             rows = [[ENGLISH_OF_TERMINALS.kind(c.kind, x) for c, x in row] for row in table.cells]
@@ -48,7 +48,7 @@ ENGLISH_OF_TERMINALS = messages.translator("en", typeset=False)
 KINDS_BY_KEY = {
     "factors": messages.ValueKind.PRODUCT,
     "rules": messages.ValueKind.SENTENCES,
-    "guess": messages.ValueKind.CHANCE,
+    "guess": messages.ValueKind.PROBABILITY,
 }
 """The kinds of values of stored statements that are neither text nor numbers to six digits."""
 
@@ -118,8 +118,8 @@ def check_in_every_language(message):
         assert keys_in_text <= {v.key for v in message.values}, message.id
         assert language.write(message)
     for value in message.values:
-        if isinstance(value.given, messages.Message):
-            check_in_every_language(value.given)
+        if isinstance(value.content, messages.Message):
+            check_in_every_language(value.content)
 
 
 def as_document(value):

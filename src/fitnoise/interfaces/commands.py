@@ -35,13 +35,13 @@ from fitnoise.interfaces.reports.comparisons import answers_report, comparison_r
 from fitnoise.interfaces.reports.ledgers import accounts_epsilon, ledger_report, more_section
 from fitnoise.interfaces.reports.plans import bounds_section, plan_report
 from fitnoise.interfaces.reports.releases import (
-    asked_report,
+    answer_report,
     combination_report,
+    integers_report,
     periods_report,
     receipt_report,
     release_report,
     verification_report,
-    whole_report,
 )
 from fitnoise.kernel.counting import Dropped
 from fitnoise.kernel.ledger import ChargeGroup, Ledger, Quote
@@ -261,13 +261,15 @@ class _StepMessages:
     def message(self, step: int, x: float) -> Message:
         """Return the message of a step with the current gap or ε."""
         self._first = self._first or x
-        if self._privacy is Privacy.ZCDP:
-            return gap_message(step, x)
-        count = Value("step", step)
-        if self._privacy is Privacy.PURE:
-            share = Value("share", 1 - x / self._first, ValueKind.SHARE)
-            return Message("terminal.stage.pure", (count, Value("epsilon", x, ValueKind.PEOPLE), share))
-        return Message("terminal.stage.reached", (count, Value("reached", x, ValueKind.PEOPLE)))
+        text_ids = {Privacy.ZCDP: "terminal.stage.gap", Privacy.PURE: "terminal.stage.pure"}
+        values = (
+            Value("step", step),
+            Value("gap", x, ValueKind.GAP),
+            Value("epsilon", x, ValueKind.PEOPLE),
+            Value("reached", x, ValueKind.PEOPLE),
+            Value("share", 1 - x / self._first, ValueKind.PROPORTION),
+        )
+        return Message(text_ids.get(self._privacy, "terminal.stage.reached"), values)
 
 
 def _sweep_message(plan: int, plans: int, step: int, gap: float) -> Message:
@@ -324,7 +326,7 @@ def count_command(
 ) -> None:
     """Count for a plan; of the counts nothing is shown."""
     plan = Plan.from_json(read_text(plan_file))
-    found: list[Dropped] = []
+    dropped_records: list[Dropped] = []
     with progress(Message("terminal.progress.counting")) as report_progress:
         count(
             plan,
@@ -335,12 +337,12 @@ def count_command(
             table=table,
             progress=report_progress,
             notice=say,
-            dropped=found.append,
+            dropped=dropped_records.append,
         )
     text_id = "terminal.wrote.unsealed" if unsealed else "terminal.wrote.sealed"
     say(Message(text_id, (Value("file", str(output)),)))
     if as_json:
-        emit_json({"plan": plan.hash, "file": str(output), "sealed": not unsealed, **_dropped(found)})
+        emit_json({"plan": plan.hash, "file": str(output), "sealed": not unsealed, **_dropped(dropped_records)})
 
 
 def _dropped(dropped: Sequence[Dropped]) -> dict[str, Any]:
@@ -375,7 +377,7 @@ def release_command(
     plan = Plan.from_json(read_text(plan_file))
     price = ceil_dyadic(plan.exact_rho)
     before = _spent(ledger_file, plan.order.account) if plan.publication.composed_with else None
-    found: list[Dropped] = []
+    dropped_records: list[Dropped] = []
     with progress(Message("terminal.progress.releasing")) as report_progress:
         done = release(
             plan,
@@ -390,7 +392,7 @@ def release_command(
             again=again,
             progress=report_progress,
             notice=say,
-            dropped=found.append,
+            dropped=dropped_records.append,
         )
     with _after("The release is in place, and its charge is in the ledger."):
         already = Message("terminal.release.already", (Value("directory", str(output)),))
@@ -401,7 +403,7 @@ def release_command(
             plan, rise = done.plan, Fraction(0) if done.charge is None else done.charge.rho
         answers = done.finite.values() if plan.finite else ()
         receipt = receipt_report(plan, answers, output, to_write(plan, chosen), rise, balance)
-        values = tuple(Value(key, x) for key, x in _dropped(found).items())
+        values = tuple(Value(key, x) for key, x in _dropped(dropped_records).items())
         _print_report(replace(receipt, sections=(*receipt.sections, Section(values=values))), as_json)
 
 
@@ -485,7 +487,7 @@ def ask_command(
     if as_csv:
         emit_csv(csv_text(frame, fixed=()))
     else:
-        _print_report(asked_report(release, expression, result, frame, simultaneous=simultaneous), as_json)
+        _print_report(answer_report(release, expression, result, frame, simultaneous=simultaneous), as_json)
 
 
 def combine_command(
@@ -520,7 +522,7 @@ def integers_command(
         tables = make_integer_tables(Release.read(directory), names or None, simulations=simulations)
         _write_made(tables, output)
     say(wrote(output))
-    _print_report(whole_report(tables, output), as_json)
+    _print_report(integers_report(tables, output), as_json)
 
 
 def _write_made(tables: DerivedTables, output: Path) -> None:
@@ -807,10 +809,10 @@ def _write_plan(plan: Plan, output: Path | None) -> None:
         say(wrote(output))
 
 
-def _hand_out(plan: Plan, output: Path | None, as_json: bool, *more: Section) -> None:
+def _hand_out(plan: Plan, output: Path | None, as_json: bool, *further_sections: Section) -> None:
     """Write a plan, and show it with further sections."""
     _write_plan(plan, output)
-    _print_report(plan_report(plan).adding(*more, _file(output)), as_json)
+    _print_report(plan_report(plan).adding(*further_sections, _file(output)), as_json)
 
 
 def _print_report(report: Report, as_json: bool) -> None:
@@ -844,15 +846,15 @@ def _table_document(result: Release, name: str) -> dict[str, Any]:
     """Return the document of one table, with its numbers in full."""
     w, frame = result.plan.publication.workload, result[name]
     confidence = w[name].target.level(w.confidence)
-    asked = result.plan.group(name).publication.workload[name]
+    requested = result.plan.group(name).publication.workload[name]
     content = {
         "name": name,
-        "statistic": english(*statistic(asked, w.domain)),
+        "statistic": english(*statistic(requested, w.domain)),
         "confidence": confidence,
         **condition_messages(result.plan),
         **shares(result.plan),
-        **universe(asked, w.domain),
-        "universe": universe_messages(result.plan, asked),
+        **universe(requested, w.domain),
+        "universe": universe_messages(result.plan, requested),
     }
     return {**map_messages(content, english), "rows": frame.to_dict("records")}
 
@@ -875,21 +877,21 @@ def _check_outside(release: Path, path: Path) -> None:
         )
 
 
-def _pieces(result: Release, name: str, by: str | None) -> Iterator[tuple[str, pd.DataFrame]]:
+def _pieces(result: Release, name: str, level: str | None) -> Iterator[tuple[str, pd.DataFrame]]:
     """Return the files of a table, without endings, and their rows.
 
-    by: A level with a file for each place.
+    level: A level with a file for each place.
     """
-    if by is None:
+    if level is None:
         yield from ((file, pd.DataFrame(columns)) for _, file, columns in result.files([name]))
     else:
-        yield from ((slug(f"{name} {label}"), frame) for label, frame in result.tables_by_place(name, by))
+        yield from ((slug(f"{name} {label}"), frame) for label, frame in result.tables_by_place(name, level))
 
 
-def _write_tables(result: Release, names: Sequence[str], folder: Path, directory: Path, by: str | None) -> list[str]:
+def _write_tables(result: Release, names: Sequence[str], folder: Path, directory: Path, level: str | None) -> list[str]:
     """Write tables as CSV files, all or none; over no other file, and not into the release itself.
 
-    by: a level of places, each of which has files of its own.
+    level: a level of places, each of which has files of its own.
     """
     _check_outside(directory, folder)
     files: list[str] = []
@@ -899,7 +901,7 @@ def _write_tables(result: Release, names: Sequence[str], folder: Path, directory
                 folder.mkdir(parents=True)
                 undo.callback(folder.rmdir)
             for name in names:
-                for stem, frame in _pieces(result, name, by):
+                for stem, frame in _pieces(result, name, level):
                     file = f"{stem}.csv"
                     if file in files:
                         raise ReleaseError(
@@ -1050,7 +1052,7 @@ def _account_chooser(
             "A cap is given without --account and --plan. It belongs to an account. Give --account, the data source, "
             "or --plan, a plan of the account. Nothing was changed."
         )
-    return lambda known: _chosen(known, source, unit)
+    return lambda accounts_of_ledger: _chosen(accounts_of_ledger, source, unit)
 
 
 def _chosen(accounts: Sequence[Account], source: str, unit: str | None) -> Account:

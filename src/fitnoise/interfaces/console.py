@@ -93,7 +93,7 @@ def progress(task: Message) -> Iterator[Callable[[Message | str], None]]:
 
 def _plain_progress(task: Message) -> Callable[[Message | str], None]:
     last_time = time.monotonic()
-    say(Message("terminal.progress.start", (Value("task", task, ValueKind.WORDS),)))
+    say(Message("terminal.progress.start", (Value("task", task, ValueKind.MESSAGE),)))
 
     def report(stage: Message | str) -> None:
         nonlocal last_time
@@ -105,5 +105,5 @@ def _plain_progress(task: Message) -> Callable[[Message | str], None]:
 
 
 def _stage(task: Message, stage: Message | str) -> Message:
-    kind = ValueKind.WORDS
+    kind = ValueKind.MESSAGE
     return Message("terminal.progress.stage", (Value("task", task, kind), Value("stage", stage, kind)))

@@ -69,7 +69,7 @@ def run(directory: Path | None, *, as_json: bool) -> dict[str, Any]:
         raise ReleaseError(
             "demo-not-verified",
             f"The release does not verify: {english(broken.claim)}.",
-            f"The check found this: {english(broken.found).rstrip('.')}.",
+            f"The check found this: {english(broken.finding).rstrip('.')}.",
             "Check the installation, and report this fault.",
             "The release stays in its directory.",
         )
@@ -118,9 +118,9 @@ def _print_plan(plan: Plan, report: Report) -> None:
 def _print_release(folder: Path, result: Release, checked: Verification) -> None:
     emit(Message("terminal.demo.measured", (Value("records", RECORDS, ValueKind.COUNT),)))
     emit(Message("terminal.demo.written", (Value("directory", str(folder / "release")),)))
-    words = ValueKind.WORDS
+    kind = ValueKind.MESSAGE
     for check in checked.checks:
-        values = (Value("claim", check.claim, words), Value("found", check.found, words))
+        values = (Value("claim", check.claim, kind), Value("found", check.finding, kind))
         emit(Message("terminal.demo.verified", values))
     emit()
     name = "state by wages"
@@ -131,7 +131,7 @@ def _print_release(folder: Path, result: Release, checked: Verification) -> None
         ReportColumn("value", Message("report.heading.value"), ValueKind.ESTIMATE),
         ReportColumn("moe", Message("report.heading.moe"), ValueKind.ESTIMATE),
     )
-    show(Report("", (Section(tables=(ReportTable.of(name, columns, rows.to_dict("records")),)),)))
+    show(Report("", (Section(tables=(ReportTable.from_rows(name, columns, rows.to_dict("records")),)),)))
     top = result[name].query("wages == '200,000 or more'")
     total = result.sum(name, wages="200,000 or more")
     numbers = (Value("total", total.value, ValueKind.ESTIMATE), Value("moe", total.moe, ValueKind.ESTIMATE))

@@ -75,16 +75,16 @@ def _introduced(section: Section, language: Translator) -> list[str]:
 
 def document(report: Report) -> dict[str, Any]:
     """Return a report for programs: plain JSON values, all numbers in full, and all sentences with their ids."""
-    whole: dict[str | int, Any] = {}
+    content: dict[str | int, Any] = {}
     for section in report.sections:
-        own = whole
-        for step in section.place:
-            own = own.setdefault(step, {})
-        own.update({v.key: v.given for v in section.values if not v.spoken})
+        inner = content
+        for step in section.path:
+            inner = inner.setdefault(step, {})
+        inner.update({v.key: v.content for v in section.values if not v.spoken})
         for table in section.tables:
-            own[table.key] = [*own.get(table.key, ()), *_rows(table)]
+            inner[table.key] = [*inner.get(table.key, ()), *_rows(table)]
     sentences = [statement(m) for section in report.sections for m in section.messages]
-    return cast("dict[str, Any]", _listed(whole | {"sentences": sentences}))
+    return cast("dict[str, Any]", _listed(content | {"sentences": sentences}))
 
 
 def _rows(table: ReportTable) -> Iterator[dict[str, Content]]:

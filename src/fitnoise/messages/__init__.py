@@ -21,10 +21,10 @@ from typing import Any, TypeAlias, final
 
 from fitnoise.errors import ReleaseError
 
-Plain: TypeAlias = "bool | int | float | str | Sequence[Plain] | Mapping[str, Plain] | None"
+JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 """A value that JSON can hold. NaN and infinite numbers are excluded."""
 
-Content: TypeAlias = "Plain | Message | Sequence[Content] | Mapping[str, Content]"
+Content: TypeAlias = "JsonValue | Message | Sequence[Content] | Mapping[str, Content]"
 """A value of a report: documents have a message in it as its English text."""
 
 NOTHING = "–"
@@ -42,7 +42,7 @@ class ValueKind(enum.Enum):
     """The kind of a value, which determines the number of digits that people read (:func:`format`)."""
 
     TEXT = ("a text, or a number without rounding", "")
-    WORDS = ("a text of the catalogues, named by its message", "")
+    MESSAGE = ("a text of the catalogues, named by its message", "")
     STATEMENT = ("a sentence of the catalogues; documents have its id and values, too", "")
     SENTENCES = ("texts of the catalogues, separated by semicolons", "")
     PRODUCT = ("the factors of a product", "")
@@ -63,8 +63,8 @@ class ValueKind(enum.Enum):
     GAP = ("a distance from a bound", ".1e")
     RATIO = ("a ratio of two numbers", ".3f")
     FACTOR = ("a multiple of a target", ".4g")
-    SHARE = ("a proportion", ".1%")
-    CHANCE = ("a probability", ".2%")
+    PROPORTION = ("a proportion", ".1%")
+    PROBABILITY = ("a probability", ".2%")
     LEVEL = ("the probability that an interval is right", ".7g")
     BITS = ("an amount of information", ".3f")
     SECONDS = ("a duration", ".2f")
@@ -82,7 +82,7 @@ class ValueKind(enum.Enum):
 _UNNUMBERED = frozenset(
     {
         ValueKind.TEXT,
-        ValueKind.WORDS,
+        ValueKind.MESSAGE,
         ValueKind.STATEMENT,
         ValueKind.SENTENCES,
         ValueKind.PRODUCT,
@@ -102,12 +102,12 @@ class Value:
     """A value with a name.
 
     key: The name of the value for programs, and for texts.
-    `given`: The value in full.
+    content: The value in full.
     spoken: True if only sentences have it, and documents do not.
     """
 
     key: str
-    given: Content
+    content: Content
     kind: ValueKind = ValueKind.TEXT
     spoken: bool = False
 
@@ -160,7 +160,7 @@ class Translator:
     def write(self, message: Message) -> str:
         """Return the text of a message, with its values."""
         text = self.texts[message.id]
-        return text.format_map({v.key: self.kind(v.kind, v.given) for v in message.values if f"{{{v.key}}}" in text})
+        return text.format_map({v.key: self.kind(v.kind, v.content) for v in message.values if f"{{{v.key}}}" in text})
 
     def heading(self, heading: Message | str) -> str:
         """Return the heading of a column: the text of a message, or the name of an attribute as it is."""
@@ -279,10 +279,10 @@ def map_messages(content: Any, write: Callable[[Message], Any]) -> Any:
 def statement(message: Message) -> dict[str, Any]:
     """Return a message as programs read it: its id, the values that its text names, and its text in English."""
     text = catalogue("en")[message.id]
-    values = {v.key: map_messages(v.given, english) for v in message.values if f"{{{v.key}}}" in text}
+    values = {v.key: map_messages(v.content, english) for v in message.values if f"{{{v.key}}}" in text}
     return {"id": message.id, "values": values, "text": english(message)}
 
 
 def document(message: Message) -> dict[str, Any]:
     """Return a message as stored documents have it: its id, then its values by their keys, without a text."""
-    return {"id": message.id, **{v.key: map_messages(v.given, document) for v in message.values}}
+    return {"id": message.id, **{v.key: map_messages(v.content, document) for v in message.values}}

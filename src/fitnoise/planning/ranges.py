@@ -130,7 +130,7 @@ def warnings(plan: Plan) -> Iterator[Message]:
             Value("table", name),
             Value("largest", kappa.largest, ValueKind.RESULT),
             Value("records", kappa.achieved, ValueKind.PEOPLE),
-            Value("share", kappa.fraction, ValueKind.CHANCE),
+            Value("share", kappa.fraction, ValueKind.PROBABILITY),
         )
         yield Message("report.range.share" if kappa.fraction < FEW_SHARE else "report.range.records", values)
 

@@ -64,7 +64,7 @@ def _heading(name: str, labels: Collection[str]) -> Message:
     """Return the heading of a column of numbers, different from the names of all attributes in the table."""
     heading = _HEADINGS[name]
     while english(heading) in labels:
-        heading = Message("report.heading.distinct", (Value("heading", heading, ValueKind.WORDS),))
+        heading = Message("report.heading.distinct", (Value("heading", heading, ValueKind.MESSAGE),))
     return heading
 
 
@@ -157,7 +157,7 @@ class LabelledNumbers(HtmlDisplay, abc.ABC):
             heading = _heading(name, labels) if name in _HEADINGS else None
             columns.append(ReportColumn(name, heading, kinds.get(name, ValueKind.TEXT)))
         rows = ({k: None if _open(x) else x for k, x in row.items()} for row in frame.to_dict("records"))
-        return ReportTable.of("rows", columns, rows)
+        return ReportTable.from_rows("rows", columns, rows)
 
     def __repr__(self) -> str:
         """Return the numbers with their margins or intervals at the confidence of the release; of many, the first."""

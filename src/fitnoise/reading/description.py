@@ -244,14 +244,14 @@ def statistic(table: Table, domain: Domain) -> tuple[Message, ...]:
     changes = any(view.signed for _, view in table.views)
     coded, capped = counted_as(table, domain)
     if table.averaged is not None:
-        first = Message("report.statistic.mean", (Value("attribute", table.averaged[0]),))
+        subject = Message("report.statistic.mean", (Value("attribute", table.averaged[0]),))
     elif table.terms:
         text = "report.statistic.change_of_sum" if changes else "report.statistic.sum"
-        first = Message(text, (Value("factors", table.terms, ValueKind.PRODUCT),))
+        subject = Message(text, (Value("factors", table.terms, ValueKind.PRODUCT),))
     else:
-        first = Message("report.statistic.change_of_records" if changes else "report.statistic.records")
+        subject = Message("report.statistic.change_of_records" if changes else "report.statistic.records")
     values = (Message("report.statistic.coded", _coding_values(a, rules)) for a, rules in coded.items())
-    return (first, *values, *([Message("report.statistic.cut")] if capped else []))
+    return (subject, *values, *([Message("report.statistic.cut")] if capped else []))
 
 
 def _coding_values(attribute: str, rules: Sequence[Message]) -> tuple[Value, Value]:
@@ -271,10 +271,10 @@ def universe_messages(plan: Plan, part: Table | Family) -> tuple[Message, ...]:
     if unit.bound is not None and unit.bound.max_records is not None:
         rules += [_records_of_unit(unit), *describe_pattern(unit)]
     rules += merged_records(unit)
-    left = Value("attributes", dropped)
+    left_out_names = Value("attributes", dropped)
     return (
-        *(Message("report.universe.counted", (Value("rule", rule, ValueKind.WORDS),)) for rule in rules),
-        *([Message("report.universe.left_out", (left,))] if dropped else []),
+        *(Message("report.universe.counted", (Value("rule", rule, ValueKind.MESSAGE),)) for rule in rules),
+        *([Message("report.universe.left_out", (left_out_names,))] if dropped else []),
         *(
             Message("report.universe.not_counted", (Value("attribute", a), Value("cells", cells)))
             for a, cells in values.get("not_counted", {}).items()

@@ -87,7 +87,7 @@ class Check:
 
     claim: Message
     holds: bool
-    found: Message
+    finding: Message
 
 
 @final
@@ -353,7 +353,7 @@ def _describe_gap(part: TablePart) -> Message:
     values = [
         Value("value", part.objective_value, ValueKind.RECOMPUTED),
         Value("bound", part.bound, ValueKind.RECOMPUTED),
-        Value("gap", part.mechanism.describe_gap(part.certificate), ValueKind.WORDS),
+        Value("gap", part.mechanism.describe_gap(part.certificate), ValueKind.MESSAGE),
     ]
     if not part.unbiased_bound:
         return Message("report.finding.gap", tuple(values))
@@ -386,19 +386,21 @@ def _describe_targets(part: TablePart) -> Message:
     if part.publication.budget is not None:
         factor = Value("factor", part.relaxation, ValueKind.NUMBER)
         return Message("report.finding.budget_total" if is_total else "report.finding.budget_worst", (factor,))
-    share = Value("factor", part.relaxation, ValueKind.SHARE_OF_TARGET)
-    return Message("report.finding.target_total" if is_total else "report.finding.target_worst", (share,))
+    ratio = Value("factor", part.relaxation, ValueKind.SHARE_OF_TARGET)
+    return Message("report.finding.target_total" if is_total else "report.finding.target_worst", (ratio,))
 
 
 def _check_price(plan: Plan) -> Message | None:
     for limit, loss in plan.order.against_limits():
         counted = limit.relative_cost(loss)
         spent = counted.rho if limit.epsilon is None else (counted.epsilon or Fraction(0)) ** 2 / 2
-        most = Value("most", float(limit.rho), ValueKind.RECOMPUTED)
+        limit_value = Value("most", float(limit.rho), ValueKind.RECOMPUTED)
         if not limit.allows(loss):
-            return _cost("report.fault.over_budget" if limit.name == "budget" else "report.fault.over_cap", spent, most)
+            return _cost(
+                "report.fault.over_budget" if limit.name == "budget" else "report.fault.over_cap", spent, limit_value
+            )
         if limit.name == "budget" and spent < limit.rho * (1 - Fraction(1, 10**6)):
-            return _cost("report.fault.unspent", spent, most)
+            return _cost("report.fault.unspent", spent, limit_value)
     return None
 
 
@@ -559,7 +561,7 @@ def _verify_combined(verification: Verification, folders: Sequence[Path], folder
 
 def _claim_of(folder: Path, claim: Message) -> Message:
     """Return a claim about the release in a folder, which the message names."""
-    return Message("report.claim.of_release", (Value("release", folder.name), Value("claim", claim, ValueKind.WORDS)))
+    return Message("report.claim.of_release", (Value("release", folder.name), Value("claim", claim, ValueKind.MESSAGE)))
 
 
 def _part(text: str, count: int, total: int) -> Message:
@@ -626,19 +628,19 @@ def _check_charge(
     stated = EntryReference.parse(parse(document))
     if stated is None:
         return Message("report.fault.no_entry")
-    named = Value("entry", stated.sequence)
+    entry_value = Value("entry", stated.sequence)
     if stated.sequence > len(entries):
-        return Message("report.fault.entry_absent", (named, Value("count", len(entries))))
+        return Message("report.fault.entry_absent", (entry_value, Value("count", len(entries))))
     entry = entries[stated.sequence - 1]
     if entry.digest != stated.digest:
-        return Message("report.fault.entry_digest", (named,))
+        return Message("report.fault.entry_digest", (entry_value,))
     if plan.full_series is None:
-        report(_cost("report.finding.entry", entry.rho, named))
+        report(_cost("report.finding.entry", entry.rho, entry_value))
         return _other_charge(plan, entry)
     start = next((e for e in entries if _is_series_charge(plan, e)), None)
     if start is None or start.sequence > entry.sequence:
-        return Message("report.fault.no_series_charge", (named,))
-    report(_cost("report.finding.series_entry", start.rho, named, Value("start", start.sequence)))
+        return Message("report.fault.no_series_charge", (entry_value,))
+    report(_cost("report.finding.series_entry", start.rho, entry_value, Value("start", start.sequence)))
     return _other_charge(plan.full_series, start) or _other_period(plan, entry)
 
 
@@ -680,21 +682,21 @@ def _other_period(plan: Plan, entry: VerifiableEntry) -> Message | None:
 
 def _other_charge(plan: Plan, entry: VerifiableEntry) -> Message | None:
     """Return why an entry is not the charge of a release of this plan; None if it is."""
-    named = Value("entry", entry.sequence)
+    entry_value = Value("entry", entry.sequence)
     if entry.kind != "charge":
-        return Message("report.fault.entry_kind", (named, Value("kind", entry.kind, ValueKind.CODE)))
+        return Message("report.fault.entry_kind", (entry_value, Value("kind", entry.kind, ValueKind.CODE)))
     if entry.detail.get("plan") != plan.hash:
-        return Message("report.fault.other_plan", (named,))
+        return Message("report.fault.other_plan", (entry_value,))
     if entry.account != plan.order.account:
         source = Value("source", entry.account.source, ValueKind.CODE)
-        return Message("report.fault.other_account", (named, source, Value("account", entry.account.sentence)))
+        return Message("report.fault.other_account", (entry_value, source, Value("account", entry.account.sentence)))
     if entry.epsilon != plan.exact_epsilon or entry.rho != ceil_dyadic(plan.loss.rho):
-        return _cost("report.fault.other_cost", entry.rho, named, Value("cost", plan.rho, ValueKind.RECOMPUTED))
+        return _cost("report.fault.other_cost", entry.rho, entry_value, Value("cost", plan.rho, ValueKind.RECOMPUTED))
     for account, price in list(entry.prices.items())[1:]:
         cost = plan.order.cost(account.unit)
         if cost is None or price.rho < ceil_dyadic(cost.rho):  # a bound may be charged, which is more than the cost
             unit = Value("account", account.sentence, ValueKind.CODE)
-            return _cost("report.fault.unit_cost", price.rho, named, unit)
+            return _cost("report.fault.unit_cost", price.rho, entry_value, unit)
     return None
 
 
@@ -718,7 +720,7 @@ def _check_parquet(release: Release, names: Sequence[str], bases: Mapping[str, P
         problem = _difference(columns, rebuilt) or (Message("report.fault.metadata") if metadata else None)
         if problem:
             table = Value("table", name, ValueKind.CODE)
-            return Message("report.fault.table", (table, Value("problem", problem, ValueKind.WORDS)))
+            return Message("report.fault.table", (table, Value("problem", problem, ValueKind.MESSAGE)))
     return None
 
 
@@ -745,19 +747,19 @@ def _difference(read: Columns, columns: Columns) -> Message | None:
     if list(read) != list(columns) or any(len(read[column]) != len(b) for column, b in columns.items()):
         return Message("report.fault.shape")
     for column, b in columns.items():
-        a, named = read[column], Value("column", column, ValueKind.CODE)
+        a, column_value = read[column], Value("column", column, ValueKind.CODE)
         if a.dtype.kind != b.dtype.kind:
-            return Message("report.fault.column_type", (named,))
+            return Message("report.fault.column_type", (column_value,))
         if column not in number_columns(columns):
             same = np.array_equal(a, b) if b.dtype.kind in "bi" else a.tolist() == b.tolist()
             if not same:
-                return Message("report.fault.column_labels", (named,))
+                return Message("report.fault.column_labels", (column_value,))
         elif column in ("simulated_rmse", "biased_value"):  # iterations can end differently on another machine
             allowed = SIMULATED * b if column == "simulated_rmse" else ITERATIVE_TOLERANCE * columns["std_error"]
             if not (np.abs(a - b) <= allowed).all():
-                return _number_fault(named, np.abs(a - b))
+                return _number_fault(column_value, np.abs(a - b))
         elif not (np.abs(a - b) <= ROUNDING * (np.abs(b) + _width(columns))).all():
-            return _number_fault(named, np.abs(a - b))
+            return _number_fault(column_value, np.abs(a - b))
     return None
 
 

@@ -97,8 +97,8 @@ def check_export(verified: Sequence[Tabled], export: Path, contents: Contents) -
     checks: list[Check] = []
 
     def add(problem: Message | None, good: Message | None = None) -> bool:
-        found = problem or good or Message("report.finding.export_again")
-        checks.append(Check(CLAIMS[len(checks)], problem is None, found))
+        finding = problem or good or Message("report.finding.export_again")
+        checks.append(Check(CLAIMS[len(checks)], problem is None, finding))
         return problem is None
 
     try:

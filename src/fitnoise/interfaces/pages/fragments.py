@@ -51,7 +51,7 @@ FIGURE_SPACE = "\u2007"
 PLAIN_HEADINGS = ("each", "query", "ranges", "groups", "count", "sum", "mean")
 """Views whose columns are headed by the attribute's name alone: their labels say the rest."""
 
-WRITTEN = "fitnoise.interfaces.pages"
+PAGES_PACKAGE = "fitnoise.interfaces.pages"
 
 
 @final
@@ -72,7 +72,7 @@ class Cell:
 class RowGroup:
     """Rows that share all their labels except the last."""
 
-    over: tuple[Label, ...]
+    outer_labels: tuple[Label, ...]
     rows: tuple[tuple[Label, tuple[Cell, ...]], ...]
 
 
@@ -85,10 +85,10 @@ class RenderedTable:
     notes: The records that they count, and how.
     """
 
-    place: int
+    number: int
     layout: TableLayout
     groups: tuple[RowGroup, ...]
-    drawn: Strips | Lines | None
+    chart: Strips | Lines | None
     caption: str
     notes: tuple[str, ...]
 
@@ -104,34 +104,40 @@ def environment(language: str, also: str = "") -> Environment:
     Raises:
         ReleaseError: Jinja2 is not installed, or the language is unknown.
     """
-    told = translator(language)
+    page_language = translator(language)
     try:
         from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
     except ModuleNotFoundError:
         raise missing_package("Pages", "Jinja2", "report", "Nothing was written.") from None
-    made = Environment(
-        loader=ChoiceLoader([PackageLoader(x) for x in (WRITTEN, also) if x]),
+    templates = Environment(
+        loader=ChoiceLoader([PackageLoader(x) for x in (PAGES_PACKAGE, also) if x]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_plain,
+        finalize=_printable,
     )
-    made.globals |= {"language": told, "t": told.translate, "number": told.number, "kind": told.kind, "Kind": ValueKind}
-    made.globals |= {
-        "heading": partial(heading, told),
-        "numbers_of": lambda table: numbers(table, told),
+    templates.globals |= {
+        "language": page_language,
+        "t": page_language.translate,
+        "number": page_language.number,
+        "kind": page_language.kind,
+        "Kind": ValueKind,
+    }
+    templates.globals |= {
+        "heading": partial(heading, page_language),
+        "numbers_of": lambda table: numbers(table, page_language),
         "of_records": of_records,
         "references": references,
         "warnings": warned,
         "distinct_heading": distinct_heading,
-        "rules": partial(rules, told),
+        "rules": partial(rules, page_language),
         "MARKS": MARKS,
         "BANDS": BANDS,
         "style": style(),
         "type_of": _type,
     }
-    return made
+    return templates
 
 
 def of_records(plan: Plan) -> list[TableSummary]:
@@ -144,9 +150,9 @@ def references(plan: Plan) -> dict[str, float]:
     return {s.name: table.averaged[1].reference for s, table in summarised_tables(plan) if table.averaged is not None}
 
 
-def _plain(x: object) -> object:
+def _printable(x: object) -> object:
     """Return an inserted value; texts with the characters that can be shown, and the spaces of fitnoise."""
-    return re.sub("[^\u00a0\u2007\u202f]+", lambda found: readable(found[0]), x) if type(x) is str else x
+    return re.sub("[^\u00a0\u2007\u202f]+", lambda content: readable(content[0]), x) if type(x) is str else x
 
 
 def _type(x: object) -> str:
@@ -216,8 +222,8 @@ def fragment(name: str, language: str = "en", **context: Any) -> Markup:
     Raises:
         ReleaseError: :func:`environment` refuses the language, or Jinja2 is not installed.
     """
-    made = environment(language).get_template("fragments.html")
-    return getattr(made.module, name)(**context)  # type: ignore[no-any-return]  # macros return what is escaped
+    pages = environment(language).get_template("fragments.html")
+    return getattr(pages.module, name)(**context)  # type: ignore[no-any-return]  # macros return what is escaped
 
 
 @cache
@@ -225,7 +231,7 @@ def style() -> Markup:
     """Return the sheet that all fragments share; its rules are for elements of class "fitnoise"."""
     from markupsafe import Markup
 
-    text = (resources.files(WRITTEN) / "templates" / "style.css").read_text(encoding="utf-8")
+    text = (resources.files(PAGES_PACKAGE) / "templates" / "style.css").read_text(encoding="utf-8")
     return Markup(text.strip())  # noqa: S704 - a file of fitnoise, without anything put in
 
 
@@ -244,10 +250,10 @@ def render_table(
 ) -> RenderedTable:
     """Return a table with its numbers as people read them, its caption and its notes."""
     return RenderedTable(
-        place=index,
+        number=index,
         layout=table,
         groups=tuple(_groups(table, language)),
-        drawn=chart(table),
+        chart=chart(table),
         caption=caption(table, language),
         notes=tuple(notes(table, language, source, bands)),
     )
@@ -292,11 +298,13 @@ def numbers(table: TableLayout, language: Translator) -> str:
     """Return the heading of the numbers of a table with one column of them; no column of labels has it."""
     stubs = [readable(heading(language, stub)) for stub in table.stubs]
     if table.averaged is not None:
-        own = language.translate("page.table.mean", name=readable(table.averaged))
+        group_numbers = language.translate("page.table.mean", name=readable(table.averaged))
     else:
         names = readable(" × ".join(table.summed))
-        own = language.translate("page.table.sum", names=names) if names else language.translate("page.table.records")
-    return distinct_heading(own, stubs, language.translate("page.table.value"))
+        group_numbers = (
+            language.translate("page.table.sum", names=names) if names else language.translate("page.table.records")
+        )
+    return distinct_heading(group_numbers, stubs, language.translate("page.table.value"))
 
 
 def title(source: Tabled) -> str:
@@ -333,10 +341,10 @@ def _universe(workload: Workload, name: str, plan: Plan, language: Translator) -
     conditions = [language.write(condition_message(c)) for c in source.conditions]
     dropped = left_out(plan).get("left_out")
     table = workload[name]
-    left = uncounted(table, workload.domain)
+    uncounted_values = uncounted(table, workload.domain)
     if conditions:
         yield language.translate("page.universe.conditions", source=source.name, conditions=", ".join(conditions))
-    elif left or dropped or (unit.parts == 1 and unit.bound is not None):
+    elif uncounted_values or dropped or (unit.parts == 1 and unit.bound is not None):
         yield language.translate("page.universe.some", source=source.name)
     else:
         yield language.translate("page.universe.all", source=source.name)
@@ -348,7 +356,7 @@ def _universe(workload: Workload, name: str, plan: Plan, language: Translator) -
             yield language.translate("page.universe.rules", unit=unit.name, rules=text)
     if dropped:
         yield language.translate("page.universe.dropped", names=", ".join(dropped))
-    for values in left:
+    for values in uncounted_values:
         yield language.translate("page.universe.uncounted", values=listed(values, language))
     for attribute, coded in table.coded(workload.domain).items():
         yield language.translate("page.universe.coded", name=attribute, coded=_list(language, coded))
@@ -357,8 +365,10 @@ def _universe(workload: Workload, name: str, plan: Plan, language: Translator) -
 def uncounted_by_table(plan: Plan, language: Translator) -> list[tuple[str, str]]:
     """Return the tables that leave values out, each with these values in a language."""
     domain = plan.publication.workload.domain
-    found = ((table_label(s.name, s.tables), uncounted(table, domain)) for s, table in summarised_tables(plan))
-    return [(language.heading(name), "; ".join(listed(x, language) for x in left)) for name, left in found if left]
+    value_lists = ((table_label(s.name, s.tables), uncounted(table, domain)) for s, table in summarised_tables(plan))
+    return [
+        (language.heading(name), "; ".join(listed(x, language) for x in lists)) for name, lists in value_lists if lists
+    ]
 
 
 def _list(language: Translator, messages: Iterable[Message]) -> str:
@@ -387,10 +397,10 @@ def margin_text(table: TableLayout, language: Translator, i: int, j: int, width:
         return (
             f"{language.number(low, table.decimals)}{'–' if low >= 0 else ' – '}{language.number(high, table.decimals)}"
         )
-    said = table.common_margin is None or bool(table.totals[i, j])
+    is_printed = table.common_margin is None or bool(table.totals[i, j])
     return (
         f"± {language.number(float(table.rounded_margins[i, j]), table.decimals).rjust(width, FIGURE_SPACE)}"
-        if said
+        if is_printed
         else ""
     )
 
@@ -404,9 +414,11 @@ def _groups(table: TableLayout, language: Translator) -> Iterator[RowGroup]:
         margin = margin_text(table, language, i, j, widths[j])
         return Cell(texts[i][j], margin, None if table.bands is None else table.bands[i, j])
 
-    for over, rows in groupby(enumerate(table.rows), key=lambda row: row[1][:-1]):
-        made = ((row[-1] if row else Label(None), i) for i, row in rows)
-        yield RowGroup(over, tuple((x, tuple(cell(i, j) for j in range(len(table.columns)))) for x, i in made))
+    for outer_labels, rows in groupby(enumerate(table.rows), key=lambda row: row[1][:-1]):
+        numbered_rows = ((row[-1] if row else Label(None), i) for i, row in rows)
+        yield RowGroup(
+            outer_labels, tuple((x, tuple(cell(i, j) for j in range(len(table.columns)))) for x, i in numbered_rows)
+        )
 
 
 def report(report: Report, language: str = "en") -> Markup:

@@ -59,19 +59,19 @@ def _(release: Release) -> str:
 
 
 @_inner.register
-def _(found: Comparison) -> str:
-    publication = found.plan.publication
-    return report(comparison_report(publication, found, publication.delta))
+def _(comparison: Comparison) -> str:
+    publication = comparison.plan.publication
+    return report(comparison_report(publication, comparison, publication.delta))
 
 
 @_inner.register
-def _(asked: LabelledNumbers) -> str:
-    return _numbers(asked.frame(), list(asked.labels), asked.confidence, asked.summary, asked.universe)
+def _(numbers: LabelledNumbers) -> str:
+    return _numbers(numbers.frame(), list(numbers.labels), numbers.confidence, numbers.summary, numbers.universe)
 
 
 @_inner.register
-def _(found: DerivedTables) -> str:
-    return _tables(found)
+def _(tables: DerivedTables) -> str:
+    return _tables(tables)
 
 
 def _tables(source: Tabled) -> str:
@@ -98,19 +98,19 @@ def _numbers(frame: pd.DataFrame, names: list[str], confidence: float, what: str
     numbers = low.dtype == np.float64
     scale = _scale(low, high) if numbers else None
     digits = decimals((high - low) / 2) if numbers else 0
-    told = translator("en")
+    language = translator("en")
 
     def text(x: Any) -> str:
         if not isinstance(x, float):
             return str(x)
-        return told.number(x, digits) if math.isfinite(x) else {math.inf: "∞", -math.inf: "−∞"}.get(x, NOTHING)
+        return language.number(x, digits) if math.isfinite(x) else {math.inf: "∞", -math.inf: "−∞"}.get(x, NOTHING)
 
     lines = []
     for i, (value, *ends) in enumerate(zip(rows["value"].tolist(), low.tolist(), high.tolist(), strict=True)):
         mark = None
         if scale is not None and math.isfinite(value):
-            at, zero, *places = (scale.percent_of(min(max(x, scale.low), scale.high)) for x in (value, 0.0, *ends))
-            mark = Mark(at, zero, (places[0], places[1]))
+            cell, zero, *places = (scale.percent_of(min(max(x, scale.low), scale.high)) for x in (value, 0.0, *ends))
+            mark = Mark(cell, zero, (places[0], places[1]))
         labels = [str(rows[name].iloc[i]) for name in names]
         lines.append((labels, text(value), [text(x) for x in ends], mark))
     return fragment(
@@ -127,5 +127,5 @@ def _ends(rows: pd.DataFrame) -> tuple[Any, Any]:
 
 def _scale(low: Any, high: Any) -> Scale:
     ends = np.concatenate([low, high])
-    known = ends[np.isfinite(ends)]
-    return Scale.from_range(known, known) if known.size else Scale(0.0, 1.0)
+    known_margins = ends[np.isfinite(ends)]
+    return Scale.from_range(known_margins, known_margins) if known_margins.size else Scale(0.0, 1.0)

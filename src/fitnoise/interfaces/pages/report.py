@@ -87,20 +87,20 @@ def report(
         * Texts of a specification are escaped: none can add to the page, or be taken for a part of it.
         * The file is written completely or not at all.
     """
-    place = Path(path)
-    if place.suffix != ".html":
+    target = Path(path)
+    if target.suffix != ".html":
         raise ReleaseError(
             "report-not-html",
-            f"The report is to be written as {place.name!r}.",
+            f"The report is to be written as {target.name!r}.",
             "A report is an HTML file.",
             "Choose a name that ends in .html.",
             UNWRITTEN,
-            place=place.name,
+            place=target.name,
         )
-    if place.exists():
-        raise existing_place(place.name, UNWRITTEN)
-    replace_file(place, page(what, language=language, bands=bands, totals=totals, tables=tables).encode())
-    return place
+    if target.exists():
+        raise existing_place(target.name, UNWRITTEN)
+    replace_file(target, page(what, language=language, bands=bands, totals=totals, tables=tables).encode())
+    return target
 
 
 def page(
@@ -112,11 +112,11 @@ def page(
     tables: str | Iterable[str] | None = None,
 ) -> str:
     """Return the text of a report; arguments and errors as for :func:`report`."""
-    given = content(what, language=language, bands=bands, totals=totals, tables=tables)
+    page_input = content(what, language=language, bands=bands, totals=totals, tables=tables)
     return (
         environment(language)
         .get_template("made.html" if isinstance(what, DerivedTables) else "report.html")
-        .render(**given)
+        .render(**page_input)
     )
 
 
@@ -131,39 +131,47 @@ def content(
     """Return the input of the template of a report; arguments and errors as for :func:`report`."""
     chosen = None if tables is None else [tables] if isinstance(tables, str) else list(tables)
     rule = None if bands is None else [bands.reliable, bands.care]
-    told = translator(language)
+    page_language = translator(language)
 
-    def beside() -> dict[str, Any]:
+    def common_input() -> dict[str, Any]:
         """Return the input of every page, once its tables are known to exist."""
-        said = dict(zip(REQUEST_KEYS, (language, rule, totals, chosen), strict=True)) | _derived_content(what)
-        asked = json.dumps(said)
-        return {"version": __version__, "sheet": style(), "digest": digest(style()), "asked": asked, "bands": bands}
+        request = dict(zip(REQUEST_KEYS, (language, rule, totals, chosen), strict=True)) | _derived_content(what)
+        request_text = json.dumps(request)
+        return {
+            "version": __version__,
+            "sheet": style(),
+            "digest": digest(style()),
+            "asked": request_text,
+            "bands": bands,
+        }
 
     if isinstance(what, DerivedTables):
-        made = _views(what, _names(what, chosen), told, bands, totals=totals)
+        views_of_tables = _views(what, _names(what, chosen), page_language, bands, totals=totals)
         return {
-            **beside(),
-            "title": title(what) or told.translate("page.label.untitled"),
+            **common_input(),
+            "title": title(what) or page_language.translate("page.label.untitled"),
             "whole": isinstance(what, IntegerTables),
             "releases": [(r.plan, answers_digest(r.answers)) for r in what.releases],
-            "tables": made,
+            "tables": views_of_tables,
             "count": len(what),
         }
     plan, release = (what, None) if isinstance(what, Plan) else (what.plan, what)
-    views = [] if release is None else _views(release, _names(release, chosen), told, bands, totals=totals)
+    views = [] if release is None else _views(release, _names(release, chosen), page_language, bands, totals=totals)
     count = sum(len(p.publication.workload.tables) for p in plan.groups)
-    own = (replace(s, tables=()) for s in plan_report(plan).sections if s.title not in SECTIONS_SHOWN_ELSEWHERE)
+    shown_sections = (
+        replace(s, tables=()) for s in plan_report(plan).sections if s.title not in SECTIONS_SHOWN_ELSEWHERE
+    )
     return {
-        **beside(),
+        **common_input(),
         "plan": plan,
         "release": release,
-        "title": plan.publication.title or told.translate("page.label.untitled"),
+        "title": plan.publication.title or page_language.translate("page.label.untitled"),
         "tables": views,
         "count": count,
         "linked": len(views) == len(plan.summaries) == count,
         "biased": all(x.layout.biased for x in views) and bool(views),
         "answers": answers_digest(release.answers) if release is not None and release.answers else "",
-        "told": Report("", tuple(own)),
+        "told": Report("", tuple(shown_sections)),
     }
 
 
@@ -179,12 +187,12 @@ def parse_request(text: str) -> tuple[dict[str, Any], dict[str, str]]:
         ReleaseError: The text does not state them.
     """
     try:
-        (found,) = re.findall(r'^<meta name="fitnoise-report" content="([^"]*)">$', text, re.MULTILINE)
-        said = json.loads(html.unescape(found))
-        language, bands, totals, tables = (said[key] for key in REQUEST_KEYS)
-        known = isinstance(language, str) and isinstance(totals, bool)
-        if not known or not (tables is None or all(isinstance(x, str) for x in tables)):
-            raise ValueError(found)
+        (content_text,) = re.findall(r'^<meta name="fitnoise-report" content="([^"]*)">$', text, re.MULTILINE)
+        stated = json.loads(html.unescape(content_text))
+        language, bands, totals, tables = (stated[key] for key in REQUEST_KEYS)
+        has_types = isinstance(language, str) and isinstance(totals, bool)
+        if not has_types or not (tables is None or all(isinstance(x, str) for x in tables)):
+            raise ValueError(content_text)
         rule = None if bands is None else Bands(*bands)
     except (ValueError, TypeError, KeyError, RecursionError):
         raise ReleaseError(
@@ -194,16 +202,16 @@ def parse_request(text: str) -> tuple[dict[str, Any], dict[str, str]]:
             "Bring the file back as it was written.",
             "The report was not verified.",
         ) from None
-    asked = {"language": language, "bands": rule, "totals": totals, "tables": tables}
-    return asked, {"of": said["of"]} if "of" in said else {}
+    options = {"language": language, "bands": rule, "totals": totals, "tables": tables}
+    return options, {"of": stated["of"]} if "of" in stated else {}
 
 
 def same(verified: Sequence[Plan | Release | DerivedTables], path: str | os.PathLike[str]) -> Check:
     """Return the check that a file is the report of one of some things, byte for byte, by writing it again."""
     try:
         text = read_text(Path(path))
-        asked, of = parse_request(text)
-        what = next((x for x in verified if _derived_content(x) == of), None)
+        options, stated_kind = parse_request(text)
+        what = next((x for x in verified if _derived_content(x) == stated_kind), None)
         if what is None:
             raise ReleaseError(
                 "report-of-other-tables",
@@ -212,14 +220,14 @@ def same(verified: Sequence[Plan | Release | DerivedTables], path: str | os.Path
                 "Name this folder, or verify a report of the release.",
                 "The report was not verified.",
             )
-        again = page(what, **asked)
+        rewritten = page(what, **options)
     except ReleaseError as error:
-        return Check(CLAIM, holds=False, found=error_fault(error))
-    if text == again:
-        return Check(CLAIM, holds=True, found=_bytes(len(text.encode())))
-    made = re.search(r'name="generator" content="fitnoise ([^"]*)"', text)
-    values = (Value("version", "" if made is None else made[1]), Value("installed", __version__))
-    other = made is not None and made[1] != __version__
+        return Check(CLAIM, holds=False, finding=error_fault(error))
+    if text == rewritten:
+        return Check(CLAIM, holds=True, finding=_bytes(len(text.encode())))
+    generator = re.search(r'name="generator" content="fitnoise ([^"]*)"', text)
+    values = (Value("version", "" if generator is None else generator[1]), Value("installed", __version__))
+    other = generator is not None and generator[1] != __version__
     return Check(CLAIM, False, Message("report.fault.report_version" if other else "report.fault.report", values))
 
 
@@ -231,7 +239,7 @@ def _views(
     source: Tabled, names: list[str], language: Translator, bands: Bands | None, *, totals: bool
 ) -> list[RenderedTable]:
     laid = (layout(source, name, totals=totals, bands=bands) for name in names)
-    return [render_table(table, language, source, place, bands) for place, table in enumerate(laid, 1)]
+    return [render_table(table, language, source, number, bands) for number, table in enumerate(laid, 1)]
 
 
 def _names(source: Tabled, names: list[str] | None) -> list[str]:

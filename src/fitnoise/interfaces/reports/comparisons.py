@@ -43,14 +43,14 @@ def comparison_report(publication: Publication, comparison: Comparison, delta: f
         publication.title,
         (
             Section(values=(Value("hash", comparison.plan.hash),)),
-            Section(tables=(ReportTable.of("alternatives", columns, rows),)),
+            Section(tables=(ReportTable.from_rows("alternatives", columns, rows),)),
             separate_budgets(comparison),
             Section(None, tuple(terms), (delta_value,)),
             Section(
                 Message("report.section.choice"),
                 (Message("report.comparison.choice", choice), comparison.reason),
                 choice,
-                place=("choice",),
+                path=("choice",),
             ),
             Section(
                 Message("report.section.total"),
@@ -64,14 +64,14 @@ def comparison_report(publication: Publication, comparison: Comparison, delta: f
 
 def separate_budgets(comparison: Comparison) -> Section:
     """Return the cost of manually chosen budgets of levels; empty if it is unknown."""
-    own, others = comparison.gaussian.rho, budgets.separate_budgets_rho(comparison.gaussian)
+    plan_rho, others = comparison.gaussian.rho, budgets.separate_budgets_rho(comparison.gaussian)
     columns = (
         ReportColumn("way", Message("report.heading.manual_budgets")),
         ReportColumn("rho", Message("report.heading.rho"), ValueKind.COMPARED),
         ReportColumn("ratio", Message("report.heading.times_plan"), ValueKind.RATIO),
     )
-    rows = ({"way": way, "rho": rho, "ratio": rho / own} for way, rho in others.items())
-    return Section(tables=(ReportTable.of("by_hand", columns, rows),) if others else ())
+    rows = ({"way": way, "rho": rho, "ratio": rho / plan_rho} for way, rho in others.items())
+    return Section(tables=(ReportTable.from_rows("by_hand", columns, rows),) if others else ())
 
 
 def answers_report(plan: Plan, answers: Sequence[ChosenMechanism]) -> Report:

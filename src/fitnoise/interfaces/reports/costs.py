@@ -14,7 +14,7 @@ from fitnoise.messages import Value, ValueKind
 class CostMessages:
     """The ids of the messages of a cost, and the values that they need.
 
-    `whole`: For the total of a plan.
+    total: For the total of a plan.
     part: For a part, with its tables.
     charged: For a charge.
     measure: The measure by which costs are compared.
@@ -23,7 +23,7 @@ class CostMessages:
     pure: The ε of a pure cost, exact and to be spoken.
     """
 
-    whole: tuple[str, ...]
+    total: tuple[str, ...]
     part: str
     charged: str
     measure: str
@@ -33,7 +33,7 @@ class CostMessages:
 
 
 _CONCENTRATED = CostMessages(
-    whole=("report.price.rho", "report.price.epsilon_at_delta", "report.price.best_guess"),
+    total=("report.price.rho", "report.price.epsilon_at_delta", "report.price.best_guess"),
     part="report.part.rho",
     charged="report.charged.rho",
     measure="rho",
@@ -42,7 +42,7 @@ _CONCENTRATED = CostMessages(
 )
 
 _PURE = CostMessages(
-    whole=("report.price.pure", "report.price.implied", "report.price.best_guess"),
+    total=("report.price.pure", "report.price.implied", "report.price.best_guess"),
     part="report.part.pure",
     charged="report.charged.pure",
     measure="epsilon",

@@ -28,7 +28,7 @@ def ledger_report(
         ReportColumn("sequence", Message("report.heading.entry"), ValueKind.COUNT),
         ReportColumn("time", Message("report.heading.time")),
         ReportColumn("kind"),
-        ReportColumn("said", Message("report.heading.kind"), ValueKind.WORDS, spoken=True),
+        ReportColumn("said", Message("report.heading.kind"), ValueKind.MESSAGE, spoken=True),
         ReportColumn("source", Message("report.heading.account")),
         ReportColumn("privacy_unit", Message("report.heading.unit")),
         ReportColumn("rho"),
@@ -37,7 +37,7 @@ def ledger_report(
         ReportColumn("epsilon"),
         ReportColumn("paid", Message("report.heading.epsilon") if pure else None, ValueKind.COST, spoken=True),
         ReportColumn("plan"),
-        ReportColumn("named", Message("report.heading.plan"), ValueKind.WORDS, spoken=True),
+        ReportColumn("named", Message("report.heading.plan"), ValueKind.MESSAGE, spoken=True),
         ReportColumn("composed_with"),
         ReportColumn("digest"),
     )
@@ -49,9 +49,9 @@ def ledger_report(
         "",
         (
             *(accounts or [Section(values=(Value("balances", []),))]),
-            Section(tables=(ReportTable.of("entries", columns, map(_row, entries)),)),
+            Section(tables=(ReportTable.from_rows("entries", columns, map(_row, entries)),)),
             *_series(entries),
-            Section(values=last, place=("head",)),
+            Section(values=last, path=("head",)),
             Section(Message("report.section.unfinished") if leftovers else None, remains, rest),
         ),
     )
@@ -60,19 +60,22 @@ def ledger_report(
 def _series(entries: Sequence[LedgerEntry]) -> Iterator[Section]:
     """Yield the assumption between the draws of the charged series, for every unit."""
     begun = [e for e in entries if e.kind == "charge" and e.drawn_period is not None and e.drawn_period.period == 1]
-    found = dict.fromkeys(between_draws(e.account.unit) for e in begun)
-    for i, assumption in enumerate(found):
-        own = [e.sequence for e in begun if between_draws(e.account.unit) == assumption]
-        values = (Value("entries", own), Value("assumption", assumption))
-        messages = (Message("report.series.entry" if len(own) == 1 else "report.series.entries", values), assumption)
-        yield Section(None if i else Message("report.section.series"), messages, values, place=("series", i))
+    assumptions = dict.fromkeys(between_draws(e.account.unit) for e in begun)
+    for i, assumption in enumerate(assumptions):
+        sequences = [e.sequence for e in begun if between_draws(e.account.unit) == assumption]
+        values = (Value("entries", sequences), Value("assumption", assumption))
+        messages = (
+            Message("report.series.entry" if len(sequences) == 1 else "report.series.entries", values),
+            assumption,
+        )
+        yield Section(None if i else Message("report.section.series"), messages, values, path=("series", i))
 
 
 def balance_section(title: Message | None, balance: Quote, location: tuple[str | int, ...] = ("balance",)) -> Section:
     """Return the spent cost of an account, and the rest of its cap."""
     cap, spent, limit = balance.cap, balance.epsilon_spent, balance.epsilon_cap
     unspent = balance.remaining
-    mu, most = balance.mu_squared_spent, balance.mu_squared_cap
+    mu, mu_squared_limit = balance.mu_squared_spent, balance.mu_squared_cap
     pure_left = 0.0 if spent is None or limit is None else max(float(limit - spent), 0.0)
     values = (
         Value("source", balance.account.source),
@@ -84,16 +87,20 @@ def balance_section(title: Message | None, balance: Quote, location: tuple[str |
         Value("epsilon_spent", None if spent is None else str(spent)),
         Value("epsilon_cap", None if limit is None else str(limit)),
         Value("mu_squared_spent", None if mu is None else str(mu)),
-        Value("mu_squared_cap", None if most is None else str(most)),
+        Value("mu_squared_cap", None if mu_squared_limit is None else str(mu_squared_limit)),
         Value("mu_spent", None if mu is None else privacy.mu(mu), ValueKind.COST, spoken=True),
-        Value("mu_cap", None if most is None else privacy.mu(most), ValueKind.COST, spoken=True),
+        Value(
+            "mu_cap", None if mu_squared_limit is None else privacy.mu(mu_squared_limit), ValueKind.COST, spoken=True
+        ),
         Value("pure_spent", None if spent is None else float(spent), ValueKind.COST, spoken=True),
         Value("pure_cap", None if limit is None else float(limit), ValueKind.COST, spoken=True),
         Value("pure_left", pure_left, ValueKind.COST, spoken=True),
     )
     warned, guesses = _warned(balance)
-    named = ("report.balance.account", _spent_text(balance), _left_text(balance))
-    return Section(title, (*(Message(text, values) for text in named), *warned), (*values, *guesses), place=location)
+    message_ids = ("report.balance.account", _spent_text(balance), _left_text(balance))
+    return Section(
+        title, (*(Message(text, values) for text in message_ids), *warned), (*values, *guesses), path=location
+    )
 
 
 def _spent_text(balance: Quote) -> str:
@@ -126,7 +133,7 @@ def _warned(balance: Quote) -> tuple[list[Message], tuple[Value, ...]]:
     capped = 0.5
     if cap is not None:
         capped = best_guess(None, privacy.pure_mu_squared(pure) if pure is not None else mu_squared or 2 * cap)
-    guesses = (Value("spent_guess", spent, ValueKind.CHANCE), Value("cap_guess", capped, ValueKind.CHANCE))
+    guesses = (Value("spent_guess", spent, ValueKind.PROBABILITY), Value("cap_guess", capped, ValueKind.PROBABILITY))
     texts = []
     if spent > ALMOST_CERTAIN_GUESS:
         texts.append("report.protected.spent")
@@ -143,7 +150,7 @@ def more_section(quote: Quote, loss: Loss, delta: float) -> Section:
     """
     title = Message("report.section.plan")
     if quote.further_releases is None:
-        return Section(title, (Message("report.more.no_cap"),), (Value("more", None),), place=("plan",))
+        return Section(title, (Message("report.more.no_cap"),), (Value("more", None),), path=("plan",))
     values = [Value("more", quote.further_releases, ValueKind.COUNT)]
     messages = [
         Message("report.more.release" if quote.further_releases == 1 else "report.more.releases", tuple(values))
@@ -161,7 +168,7 @@ def more_section(quote: Quote, loss: Loss, delta: float) -> Section:
         equivalent = "report.more.rho_cap" if kind == "rho" else "report.more.mu_cap"
         room = "report.more.release_instead" if more == 1 else "report.more.releases_instead"
         messages += [Message(equivalent, tuple(values)), Message(room, tuple(values))]
-    return Section(title, tuple(messages), tuple(values), place=("plan",))
+    return Section(title, tuple(messages), tuple(values), path=("plan",))
 
 
 def accounts_epsilon(
@@ -173,13 +180,13 @@ def accounts_epsilon(
     """
     for i, balance in enumerate(balances):
         whom = (Value("source", balance.account.source), Value("privacy_unit", balance.account.sentence))
-        found = epsilons[balance.account]
-        if isinstance(found, str):
-            values = [Value("epsilon", None), Value("why", found)]
+        known_epsilon = epsilons[balance.account]
+        if isinstance(known_epsilon, str):
+            values = [Value("epsilon", None), Value("why", known_epsilon)]
             texts = ["report.together.unknown"]
         else:
             values = [
-                Value("epsilon", found, ValueKind.COMPARED),
+                Value("epsilon", known_epsilon, ValueKind.COMPARED),
                 Value("delta", delta, ValueKind.NUMBER),
                 Value("assumption", FIXED_IN_ADVANCE),
             ]
@@ -188,7 +195,7 @@ def accounts_epsilon(
         everything = (*whom, *values)
         messages = tuple(Message(text, everything) for text in ("report.balance.account", *texts))
         title = None if i else Message("report.section.together")
-        yield Section(title, messages, everything, place=("together", i))
+        yield Section(title, messages, everything, path=("together", i))
 
 
 def _instead(quote: Quote, loss: Loss, delta: float) -> tuple[float, float, int] | None:
@@ -199,12 +206,12 @@ def _instead(quote: Quote, loss: Loss, delta: float) -> tuple[float, float, int]
     if quote.mu_squared_cap is None:
         promised = privacy.zcdp_epsilon(quote.cap, delta)
         size = privacy.lattice_mu(promised, delta)
-        left, each = Fraction(size) ** 2 - (mu_spent or 0), mu_squared
+        remaining, each = Fraction(size) ** 2 - (mu_spent or 0), mu_squared
     else:
         promised = privacy.lattice_epsilon(privacy.mu(quote.mu_squared_cap), delta)
         size = privacy.zcdp_rho(promised, delta)
-        left, each = Fraction(size) - (spent or 0), loss.rho
-    return promised, size, max(0, int(left / each)) if each else 0
+        remaining, each = Fraction(size) - (spent or 0), loss.rho
+    return promised, size, max(0, int(remaining / each)) if each else 0
 
 
 _ENTRY_KINDS = {
@@ -219,21 +226,23 @@ _ENTRY_KINDS = {
 
 def _row(entry: LedgerEntry) -> dict[str, Content]:
     plan = entry.detail.get("plan")
-    own = Value("plan", "" if plan is None else str(plan)[:12])
+    plan_prefix = Value("plan", "" if plan is None else str(plan)[:12])
     others = Value("plans", [x[:12] for x in entry.composed_plans])
-    named = Message("report.label.composed_plan", (own, others)) if entry.composed_plans else own.given
-    kind, most = entry.limit if entry.kind == "cap" else ("rho", entry.rho)
+    plan_label = (
+        Message("report.label.composed_plan", (plan_prefix, others)) if entry.composed_plans else plan_prefix.content
+    )
+    kind, largest = entry.limit if entry.kind == "cap" else ("rho", entry.rho)
     if kind == "rho":
-        said = _ENTRY_KINDS[entry.kind]
+        kind_message = _ENTRY_KINDS[entry.kind]
     elif kind == "epsilon":
-        said = Message("report.entry.epsilon_cap", (Value("most", float(most), ValueKind.NUMBER),))
+        kind_message = Message("report.entry.epsilon_cap", (Value("most", float(largest), ValueKind.NUMBER),))
     else:
-        said = Message("report.entry.mu_cap", (Value("most", privacy.mu(most), ValueKind.NUMBER),))
+        kind_message = Message("report.entry.mu_cap", (Value("most", privacy.mu(largest), ValueKind.NUMBER),))
     return {
         "sequence": entry.sequence,
         "time": entry.time,
         "kind": entry.kind,
-        "said": said,
+        "said": kind_message,
         "source": entry.account.source,
         "privacy_unit": entry.account.sentence,
         "rho": float(entry.rho),
@@ -242,7 +251,7 @@ def _row(entry: LedgerEntry) -> dict[str, Content]:
         "epsilon": None if entry.epsilon is None else str(entry.epsilon),
         "paid": "" if entry.epsilon is None else float(entry.epsilon),
         "plan": plan,
-        "named": named,
+        "named": plan_label,
         "composed_with": entry.composed_plans,
         "digest": entry.digest,
     }

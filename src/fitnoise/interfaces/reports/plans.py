@@ -48,11 +48,11 @@ def plan_report(plan: Plan) -> Report:
     """Return the accuracy, cost and proof of a plan: of several parts, part by part; of a series, of all of it."""
     parts = (plan.full_series or plan).groups
     promised = (tables(plan.summaries, *_promised(plan.groups)), _questions(plan))
-    own = Section(values=(Value("hash", plan.hash),), tables=(*promised, *_levels(plan)))
-    said = (s for i, p in enumerate(parts) for s in (_of_tables(p) if len(parts) == 1 else _of_several(i, p)))
+    plan_section = Section(values=(Value("hash", plan.hash),), tables=(*promised, *_levels(plan)))
+    part_sections = (s for i, p in enumerate(parts) for s in (_of_tables(p) if len(parts) == 1 else _of_several(i, p)))
     sections = (
         *warning_sections(plan),
-        own,
+        plan_section,
         _price(plan),
         whom(plan),
         _amounts(plan),
@@ -63,7 +63,7 @@ def plan_report(plan: Plan) -> Report:
         *_series(plan.full_series or plan),
         _cap(plan),
         _composition_section(plan),
-        *said,
+        *part_sections,
         *_free(plan),
     )
     return Report(plan.publication.title, sections)
@@ -107,8 +107,8 @@ def _of_tables(part: TablePart) -> Iterator[Section]:
 
 
 def _of_several(i: int, part: TablePart) -> Iterator[Section]:
-    """Yield the sections of one part of several, in a place of its own, with its cost."""
-    place = ("parts", i)
+    """Yield the sections of one part of several, at its path in a document, with its cost."""
+    part_path = ("parts", i)
     values = (
         Value("tables", [s.name for s in part.summaries]),
         Value("mechanism", part.mechanism.name),
@@ -116,22 +116,27 @@ def _of_several(i: int, part: TablePart) -> Iterator[Section]:
         *messages_for(part.loss).pure,
     )
     title = Message("report.section.part", (Value("part", i + 1, ValueKind.COUNT),))
-    yield Section(title, (Message(messages_for(part.loss).part, values),), values, place=place)
+    yield Section(title, (Message(messages_for(part.loss).part, values),), values, path=part_path)
     for section in _of_tables(part):
-        yield replace(section, place=(*place, *section.place))
+        yield replace(section, path=(*part_path, *section.path))
 
 
 def tables(
-    summaries: Iterable[TableSummary], *columns: ReportColumn, more: Mapping[str, Mapping[str, Any]] | None = None
+    summaries: Iterable[TableSummary],
+    *columns: ReportColumn,
+    further_values: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> ReportTable:
     """Return a row for each table or pattern of tables: name, further columns of its summary, and further values."""
     names = (
         ReportColumn("name"),
         ReportColumn("tables", kind=ValueKind.COUNT),
-        ReportColumn("called", Message("report.heading.table"), ValueKind.WORDS, spoken=True),
+        ReportColumn("called", Message("report.heading.table"), ValueKind.MESSAGE, spoken=True),
     )
-    rows = ({"called": table_label(s.name, s.tables), **vars(s), **(more or {}).get(s.name, {})} for s in summaries)
-    return ReportTable.of(
+    rows = (
+        {"called": table_label(s.name, s.tables), **vars(s), **(further_values or {}).get(s.name, {})}
+        for s in summaries
+    )
+    return ReportTable.from_rows(
         "tables", (*names, ReportColumn("numbers", Message("report.heading.numbers"), ValueKind.COUNT), *columns), rows
     )
 
@@ -152,11 +157,11 @@ def _promised(parts: Sequence[TablePart]) -> Iterator[ReportColumn]:
     target, achieved = "report.heading.target", "report.heading.achieved_moe"
     if total:
         target, achieved = "report.heading.target_on_average", "report.heading.worst_moe"
-    yield ReportColumn("target", Message(target), ValueKind.WORDS)
+    yield ReportColumn("target", Message(target), ValueKind.MESSAGE)
     yield ReportColumn("confidence", kind=ValueKind.LEVEL)
     yield ReportColumn("target_moe", Message("report.heading.requested_moe"), ValueKind.PEOPLE)
     yield ReportColumn("achieved_moe", Message(achieved), ValueKind.PEOPLE)
-    yield ReportColumn("price", price, ValueKind.SHARE)
+    yield ReportColumn("price", price, ValueKind.PROPORTION)
 
 
 def _levels(plan: Plan) -> Iterator[ReportTable]:
@@ -170,8 +175,8 @@ def _levels(plan: Plan) -> Iterator[ReportTable]:
         if part is None or not isinstance(home, Hierarchy):
             continue
         by_level: dict[int, list[tuple[TableSummary, Floats]]] = {}
-        for summary, asked in zip(part.summaries, part.publication.workload.tables.parts, strict=True):
-            tables = asked if isinstance(asked, Family) else [asked]
+        for summary, table_or_family in zip(part.summaries, part.publication.workload.tables.parts, strict=True):
+            tables = table_or_family if isinstance(table_or_family, Family) else [table_or_family]
             depths = {
                 max((domain.depth(a) for a in t.attributes if domain.attribute_of(a) == name), default=-1)
                 for t in tables
@@ -184,25 +189,25 @@ def _levels(plan: Plan) -> Iterator[ReportTable]:
         if len(by_level) < 2 or len(by_level) == len(part.summaries):
             continue
         columns = (
-            ReportColumn("level", Message("report.heading.level", (Value("attribute", name),)), ValueKind.WORDS),
+            ReportColumn("level", Message("report.heading.level", (Value("attribute", name),)), ValueKind.MESSAGE),
             ReportColumn("places", Message("report.heading.places"), ValueKind.COUNT),
             ReportColumn("tables", Message("report.heading.tables"), ValueKind.COUNT),
             ReportColumn("least_moe", Message("report.heading.least_moe"), ValueKind.PEOPLE),
             ReportColumn("most_moe", Message("report.heading.most_moe"), ValueKind.PEOPLE),
-            ReportColumn("price", Message("report.heading.share_of_price"), ValueKind.SHARE),
+            ReportColumn("price", Message("report.heading.share_of_price"), ValueKind.PROPORTION),
         )
         rows = (
             {
                 "level": Message("report.label.all_places") if depth < 0 else home.levels[depth],
                 "places": 1 if depth < 0 else home.views[depth].size,
-                "tables": sum(s.tables for s, _ in own),
-                "least_moe": min(float(x.min()) for _, x in own),
-                "most_moe": max(float(x.max()) for _, x in own),
-                "price": sum(s.price for s, _ in own),
+                "tables": sum(s.tables for s, _ in entries),
+                "least_moe": min(float(x.min()) for _, x in entries),
+                "most_moe": max(float(x.max()) for _, x in entries),
+                "price": sum(s.price for s, _ in entries),
             }
-            for depth, own in sorted(by_level.items())
+            for depth, entries in sorted(by_level.items())
         )
-        yield ReportTable.of("levels", columns, rows)
+        yield ReportTable.from_rows("levels", columns, rows)
 
 
 def _questions(plan: Plan) -> ReportTable:
@@ -214,7 +219,7 @@ def _questions(plan: Plan) -> ReportTable:
         ReportColumn("family", Message("report.heading.mechanism")),
         ReportColumn("epsilon", Message("report.heading.epsilon"), ValueKind.NUMBER),
         ReportColumn("epsilon_exact"),
-        ReportColumn("hit_rate", Message("report.heading.hit_rate"), ValueKind.CHANCE),
+        ReportColumn("hit_rate", Message("report.heading.hit_rate"), ValueKind.PROBABILITY),
         ReportColumn("confidence", kind=ValueKind.LEVEL),
         ReportColumn("moe", Message("report.heading.moe"), ValueKind.RESULT),
         ReportColumn("rank_moe", Message("report.heading.rank_moe"), ValueKind.PEOPLE),
@@ -223,7 +228,7 @@ def _questions(plan: Plan) -> ReportTable:
         ReportColumn("leakage", Message("report.heading.leakage_bits"), ValueKind.BITS),
     )
     promised = zip(plan.finite_summaries, plan.finite_epsilons, strict=True)
-    return ReportTable.of("finite", columns, ({"epsilon_exact": str(e), **vars(s)} for s, e in promised))
+    return ReportTable.from_rows("finite", columns, ({"epsilon_exact": str(e), **vars(s)} for s, e in promised))
 
 
 def _targets(part: TablePart) -> Section:
@@ -237,7 +242,7 @@ def _targets(part: TablePart) -> Section:
         text = "report.targets.on_average"
     values = (
         Value("factor", relaxation**0.5, ValueKind.FACTOR),
-        Value("weights", gaussian.WEIGHTS[objective.weights], ValueKind.WORDS),
+        Value("weights", gaussian.WEIGHTS[objective.weights], ValueKind.MESSAGE),
     )
     messages = [] if text is None else [Message(text, values)]
     if part.publication.budget is not None:
@@ -248,24 +253,24 @@ def _targets(part: TablePart) -> Section:
 
 def _price(plan: Plan) -> Section:
     """Return the total cost, and the unit that it protects."""
-    publication, words, paid = plan.publication, messages_for(plan.loss), sum(plan.finite_epsilons)
+    publication, cost_messages, finite_epsilon = plan.publication, messages_for(plan.loss), sum(plan.finite_epsilons)
     values = (
         Value("privacy", " + ".join(dict.fromkeys(p.publication.privacy.value for p in plan.groups)) or "pure"),
-        Value("privacy_unit", unit_message(publication.unit), ValueKind.WORDS),
+        Value("privacy_unit", unit_message(publication.unit), ValueKind.MESSAGE),
         Value("source", publication.source.name),
         Value("account", publication.source.population),
         Value("rho", plan.rho, ValueKind.COST),
         Value("mu", plan.mu, ValueKind.FINE),
         Value("delta", publication.delta, ValueKind.NUMBER),
-        Value("epsilon", plan.epsilon(), words.epsilon),
-        words.pure[0],
-        Value("best_guess", plan.best_guess, ValueKind.CHANCE),
+        Value("epsilon", plan.epsilon(), cost_messages.epsilon),
+        cost_messages.pure[0],
+        Value("best_guess", plan.best_guess, ValueKind.PROBABILITY),
     )
-    messages = [Message(text, values) for text in words.whole]
+    messages = [Message(text, values) for text in cost_messages.total]
     if plan.finite:
-        asked = Value("questions", len(plan.finite), ValueKind.COUNT)
+        question_count = Value("questions", len(plan.finite), ValueKind.COUNT)
         text = "report.price.finite_answer" if len(plan.finite) == 1 else "report.price.finite_answers"
-        messages.append(Message(text, (asked, Value("epsilon", float(paid), ValueKind.NUMBER))))
+        messages.append(Message(text, (question_count, Value("epsilon", float(finite_epsilon), ValueKind.NUMBER))))
     return Section(Message("report.section.price"), tuple(messages), values)
 
 
@@ -278,20 +283,25 @@ def whom(plan: Plan, *, show_all: bool = True) -> Section:
     parts = zip(plan.summaries, (x for p in plan.groups for x in p.publication.workload.tables.parts), strict=True)
     rows = []
     for s, part in parts:
-        told = universe(part, domain)
-        left, coded = told.get("not_counted", {}), told.get("coded", {})
+        table_universe = universe(part, domain)
+        uncounted, coded = table_universe.get("not_counted", {}), table_universe.get("coded", {})
         rows += [
-            {"table": table_label(s.name, s.tables), "attribute": a, "not_counted": left.get(a), "coded": coded.get(a)}
-            for a in {**left, **coded}
+            {
+                "table": table_label(s.name, s.tables),
+                "attribute": a,
+                "not_counted": uncounted.get(a),
+                "coded": coded.get(a),
+            }
+            for a in {**uncounted, **coded}
         ]
-    some = any(row["not_counted"] for row in rows)
+    has_uncounted = any(row["not_counted"] for row in rows)
     for query in plan.publication.questions:
         lists = uncounted_by_question(query, domain)
-        for i, own in enumerate(lists, 1):
+        for i, value_lists in enumerate(lists, 1):
             name = query.name if len(lists) == 1 else f"{query.name} {i}"
-            rows += [{"table": name, "attribute": x.name, "not_counted": x.items, "coded": None} for x in own]
+            rows += [{"table": name, "attribute": x.name, "not_counted": x.items, "coded": None} for x in value_lists]
     columns = (
-        ReportColumn("table", Message("report.heading.table"), ValueKind.WORDS),
+        ReportColumn("table", Message("report.heading.table"), ValueKind.MESSAGE),
         ReportColumn("attribute", Message("report.heading.attribute")),
         ReportColumn("not_counted", Message("report.heading.not_counted")),
         ReportColumn("coded", Message("report.heading.coded"), ValueKind.SENTENCES),
@@ -304,31 +314,33 @@ def whom(plan: Plan, *, show_all: bool = True) -> Section:
         messages.insert(0, Message("report.counted.shares", (Value("unit", publication.unit.name),)))
     elif show_all and plan.summaries and not conditions:
         source = Value("source", publication.source.name, spoken=True)
-        whole = "report.counted.some_records" if some or dropped else "report.counted.all_records"
-        text = "report.counted.kept_records" if publication.unit.bound is not None else whole
+        text_of_all = "report.counted.some_records" if has_uncounted or dropped else "report.counted.all_records"
+        text = "report.counted.kept_records" if publication.unit.bound is not None else text_of_all
         messages.append(Message(text, (source,)))
-        if some and publication.unit.bound is None:
+        if has_uncounted and publication.unit.bound is None:
             messages.append(Message("report.counted.listed"))
     if dropped:
         messages.append(Message("report.counted.dropped", tuple(values)))
-    tables = (ReportTable.of("universe", columns, rows),) if rows else ()
+    tables = (ReportTable.from_rows("universe", columns, rows),) if rows else ()
     return Section(Message("report.section.counted"), tuple(messages), tuple(values), tables)
 
 
 def means(plan: Plan) -> Section:
     """Return the numbers of records to which margins of means refer."""
-    told = tuple(
+    references = tuple(
         Message(
             "report.means.reference",
             (
-                Value("table", table_label(s.name, s.tables), ValueKind.WORDS),
+                Value("table", table_label(s.name, s.tables), ValueKind.MESSAGE),
                 Value("records", t.averaged[1].reference, ValueKind.RESULT),
             ),
         )
         for s, t in ranges.summarised_tables(plan)
         if t.averaged is not None
     )
-    return Section(Message("report.section.means"), told, (Value("references", told),) if told else ())
+    return Section(
+        Message("report.section.means"), references, (Value("references", references),) if references else ()
+    )
 
 
 def _amounts(plan: Plan) -> Section:
@@ -357,15 +369,17 @@ def _amounts(plan: Plan) -> Section:
         ReportColumn("achieved_kappa", Message("report.heading.achieved_moe"), ValueKind.PEOPLE),
     )
     return Section(
-        Message("report.section.amounts"), tables=(ReportTable.of("amounts", columns, rows),) if rows else ()
+        Message("report.section.amounts"), tables=(ReportTable.from_rows("amounts", columns, rows),) if rows else ()
     )
 
 
 def records(plan: Plan) -> Section:
     """Return the ways in which units are kept to the number of records that they are priced for."""
     by_unit = dict.fromkeys(describe_enforcement(plan, unit) for unit, _ in _charged_for(plan))
-    told = tuple(itertools.chain.from_iterable(by_unit))
-    return Section(Message("report.section.records"), told, (Value("records_of_units", told),) if told else ())
+    statements = tuple(itertools.chain.from_iterable(by_unit))
+    return Section(
+        Message("report.section.records"), statements, (Value("records_of_units", statements),) if statements else ()
+    )
 
 
 def charged_to(plan: Plan) -> Iterator[Section]:
@@ -388,7 +402,7 @@ def _series(plan: Plan) -> Iterator[Section]:
         )
         text = "report.series.period" if len(plan.periods) == 1 else "report.series.periods"
         messages = (Message(text, values), Message("report.series.charged_first"))
-        yield Section(Message("report.section.series"), messages, values, place=("series",))
+        yield Section(Message("report.section.series"), messages, values, path=("series",))
 
 
 def bounds_section(plans: Sequence[Plan]) -> Section:
@@ -411,7 +425,7 @@ def bounds_section(plans: Sequence[Plan]) -> Section:
         }
         for plan in plans
     )
-    return Section(tables=(ReportTable.of("bounds", columns, rows),))
+    return Section(tables=(ReportTable.from_rows("bounds", columns, rows),))
 
 
 def _charged_for(plan: Plan) -> tuple[tuple[PrivacyUnit, Loss], ...]:
@@ -427,7 +441,7 @@ def units(plan: Plan) -> Iterator[Section]:
         ReportColumn("rho", Message("report.heading.rho"), ValueKind.COST),
         ReportColumn("mu", Message("report.heading.mu"), ValueKind.FINE),
         ReportColumn("epsilon", Message("report.heading.epsilon_at", (delta,)), ValueKind.COMPARED),
-        ReportColumn("best_guess", Message("report.heading.best_guess"), ValueKind.CHANCE),
+        ReportColumn("best_guess", Message("report.heading.best_guess"), ValueKind.PROBABILITY),
     )
     losses = _charged_for(plan)
     if len(losses) > 1:
@@ -442,28 +456,28 @@ def units(plan: Plan) -> Iterator[Section]:
             for unit, loss in losses
         )
         yield Section(Message("report.section.units"), (Message("report.units.accounts"),))
-        yield Section(tables=(ReportTable.of("units", columns, rows),))
+        yield Section(tables=(ReportTable.from_rows("units", columns, rows),))
 
 
 def _cap(plan: Plan) -> Section:
     """Return the cap of the plan, if it has one, and the limits of this cap."""
     cap = plan.publication.cap
-    said = {k: float(v) for k in ("rho", "mu", "epsilon", "delta") if (v := getattr(cap, k, None)) is not None}
-    if not said:
+    limits = {k: float(v) for k in ("rho", "mu", "epsilon", "delta") if (v := getattr(cap, k, None)) is not None}
+    if not limits:
         return Section()
-    measure, most = next(iter(said.items()))
-    limit = (Value("most", most, ValueKind.NUMBER), Value("delta", said.get("delta"), ValueKind.NUMBER))
+    measure, largest = next(iter(limits.items()))
+    limit = (Value("most", largest, ValueKind.NUMBER), Value("delta", limits.get("delta"), ValueKind.NUMBER))
     text = {"rho": "report.cap.rho", "mu": "report.cap.mu", "epsilon": "report.cap.epsilon"}[measure]
-    text = "report.cap.epsilon_at_delta" if "delta" in said else text
+    text = "report.cap.epsilon_at_delta" if "delta" in limits else text
     messages = (Message(text, limit), Message("report.cap.ledger"))
-    values = tuple(Value(k, v, ValueKind.NUMBER) for k, v in said.items())
-    return Section(Message("report.section.cap"), messages, values, place=("cap",))
+    values = tuple(Value(k, v, ValueKind.NUMBER) for k, v in limits.items())
+    return Section(Message("report.section.cap"), messages, values, path=("cap",))
 
 
 def _composition_section(plan: Plan) -> Section:
     names = plan.publication.composed_with
-    shown = Value("plans", [name[:12] for name in names])
-    messages = (Message("report.composed.plans", (shown,)), Message("report.composed.cells")) if names else ()
+    plan_prefixes = Value("plans", [name[:12] for name in names])
+    messages = (Message("report.composed.plans", (plan_prefixes,)), Message("report.composed.cells")) if names else ()
     return Section(Message("report.section.composed"), messages, (Value("composed_with", names),))
 
 
@@ -471,26 +485,26 @@ def _free(plan: Plan) -> Iterator[Section]:
     """Yield further tables of the same records without cost."""
     confidence, title = plan.publication.confidence, Message("report.section.unused")
     profile = profile_of_plan(plan) if plan.groups else None
-    found = () if profile is None else free_counts(plan)
+    free_tables = () if profile is None else free_counts(plan)
     less = profile is not None and min(profile.values) < (1 - gaussian.EQUAL_COST_TOLERANCE) * max(profile.values)
-    for i, left in enumerate(found):
-        moe = NormalDist().inv_cdf((1 + confidence) / 2) * min(left.std_errors)
+    for i, free_table in enumerate(free_tables):
+        moe = NormalDist().inv_cdf((1 + confidence) / 2) * min(free_table.std_errors)
         values = (
-            Value("attribute", left.attribute),
-            Value("values", left.values),
-            Value("std_errors", left.std_errors),
+            Value("attribute", free_table.attribute),
+            Value("values", free_table.values),
+            Value("std_errors", free_table.std_errors),
         )
         sizes = (
             values[0],
-            Value("count", len(left.values), ValueKind.COUNT),
-            Value("size", plan.publication.workload.domain[left.attribute].size, ValueKind.COUNT),
+            Value("count", len(free_table.values), ValueKind.COUNT),
+            Value("size", plan.publication.workload.domain[free_table.attribute].size, ValueKind.COUNT),
             Value("moe", moe, ValueKind.PEOPLE),
-            Value("shown", reprlib.repr(list(left.values))),
+            Value("shown", reprlib.repr(list(free_table.values))),
         )
-        text = "report.unused.value" if len(left.values) == 1 else "report.unused.values"
+        text = "report.unused.value" if len(free_table.values) == 1 else "report.unused.values"
         messages = (Message(text, sizes), Message("report.unused.moe", sizes), Message("report.unused.shown", sizes))
-        yield Section(title, messages, values, place=("free", i))
-    if less and not found:
+        yield Section(title, messages, values, path=("free", i))
+    if less and not free_tables:
         yield Section(title, (Message("report.unused.none"),))
 
 

@@ -42,7 +42,7 @@ def receipt_report(
     plan: Plan,
     answers: Iterable[FiniteAnswer],
     directory: Path,
-    written: Sequence[str],
+    table_names: Sequence[str],
     rise: Fraction,
     balance: Quote | None,
 ) -> Report:
@@ -52,22 +52,22 @@ def receipt_report(
         plan: The plan that was measured.
         answers: The answers to questions with finitely many results.
         directory: The directory of the release.
-        written: The names of the tables that have files.
+        table_names: The names of the tables that have files.
         rise: The increase of the spent cost.
         balance: The spent cost and the rest; None if the ledger could not be read.
     """
-    known = sum(len(p.workload.tables) for p in plan.publication.groups)
-    every = len(written) == known
+    table_count = sum(len(p.workload.tables) for p in plan.publication.groups)
+    has_all_files = len(table_names) == table_count
     where = (
         Value("directory", str(directory)),
         Value("plan", plan.hash),
-        Value("written", "all" if every else written),
+        Value("written", "all" if has_all_files else table_names),
     )
     counts = (
-        Value("files", len(written), ValueKind.COUNT, spoken=True),
-        Value("all", known, ValueKind.COUNT, spoken=True),
+        Value("files", len(table_names), ValueKind.COUNT, spoken=True),
+        Value("all", table_count, ValueKind.COUNT, spoken=True),
     )
-    asked = Value("asked", [q.name for q in plan.publication.questions], spoken=True)
+    question_names = Value("asked", [q.name for q in plan.publication.questions], spoken=True)
     return Report(
         plan.publication.title,
         (
@@ -79,12 +79,12 @@ def receipt_report(
             ),
             Section(
                 Message("report.section.files"),
-                () if every else (Message("report.receipt.files", counts), Message("report.receipt.rebuilt")),
+                () if has_all_files else (Message("report.receipt.files", counts), Message("report.receipt.rebuilt")),
                 counts,
             ),
             Section(
                 Message("report.section.answers"),
-                (Message("report.receipt.answers", (asked,)),) if plan.finite else (),
+                (Message("report.receipt.answers", (question_names,)),) if plan.finite else (),
                 (),
                 (_answers(answers).silent(),),
             ),
@@ -108,19 +108,19 @@ def periods_report(plan: Plan, periods: Sequence[PeriodStatus]) -> Report:
         ReportColumn("frozen", Message("report.heading.counts"), ValueKind.CHECK),
         ReportColumn("price", Message("report.heading.repeat_rho"), ValueKind.COST),
     )
-    drawn = sum(p.sequence is not None for p in periods)
+    drawn_count = sum(p.sequence is not None for p in periods)
     lost = [str(p.period) for p in periods if p.sequence is not None and not p.has_answers]
     touched = [str(p.period) for p in periods if not p.frozen]
-    following = str(periods[drawn].period) if drawn < len(periods) else None
+    following = str(periods[drawn_count].period) if drawn_count < len(periods) else None
     values = (
         Value("plan", plan.hash),
-        Value("drawn", drawn, ValueKind.COUNT),
+        Value("drawn", drawn_count, ValueKind.COUNT),
         Value("all", len(periods), ValueKind.COUNT),
         Value("lost", lost),
         Value("touched", touched),
         Value("next", following),
     )
-    texts = ["report.periods.drawn" if drawn else "report.periods.none"]
+    texts = ["report.periods.drawn" if drawn_count else "report.periods.none"]
     if lost:
         texts.append("report.periods.lost")
     if touched:
@@ -136,7 +136,11 @@ def periods_report(plan: Plan, periods: Sequence[PeriodStatus]) -> Report:
     ]
     return Report(
         plan.publication.title,
-        (Section(Message("report.section.series"), messages, values, (ReportTable.of("periods", columns, rows),)),),
+        (
+            Section(
+                Message("report.section.series"), messages, values, (ReportTable.from_rows("periods", columns, rows),)
+            ),
+        ),
     )
 
 
@@ -146,7 +150,7 @@ def release_report(release: Release, *, show_all: bool = False) -> Report:
     varied = any(s.has_several_targets for s in summaries)  # then one margin is not that of all numbers
     margin = "report.heading.nearest_moe" if varied else "report.heading.moe"
     columns = (
-        *(ReportColumn("target", Message("report.heading.target"), ValueKind.WORDS),) * varied,
+        *(ReportColumn("target", Message("report.heading.target"), ValueKind.MESSAGE),) * varied,
         ReportColumn("achieved_moe", Message(margin), ValueKind.PEOPLE),
         *(ReportColumn("widest_moe", Message("report.heading.widest_moe"), ValueKind.PEOPLE),) * varied,
         ReportColumn("confidence", Message("report.heading.confidence"), ValueKind.LEVEL),
@@ -155,7 +159,7 @@ def release_report(release: Release, *, show_all: bool = False) -> Report:
     sections = [
         *warning_sections(release.plan),
         Section(values=(Value("plan", release.plan.hash),)),
-        Section(tables=(tables(summaries, *columns, more=widest),) if summaries else ()),
+        Section(tables=(tables(summaries, *columns, further_values=widest),) if summaries else ()),
         whom(release.plan),
         means(release.plan),
         records(release.plan),
@@ -179,7 +183,7 @@ def _widest(release: Release, summaries: Sequence[TableSummary]) -> Iterator[tup
         yield s.name, {"widest_moe": max(map(widest, islice(tables, s.tables))) if few else None}
 
 
-def asked_report(
+def answer_report(
     release: Release,
     question: str,
     result: Estimates | Ratios | ComparedRatios | CombinedRatios | Quantiles,
@@ -206,20 +210,22 @@ def asked_report(
     if any(attribute.is_capped for attribute in release.plan.publication.domain.values()):
         messages.append(Message("report.intervals.range"))
     records = (Value("records", result.universe),)
-    named = () if result.universe == MIXED_UNIVERSE_TEXT else (Message("report.records.counted", records),)
-    said = Section(Message("report.section.records"), named, records)
+    messages_of_records = (
+        () if result.universe == MIXED_UNIVERSE_TEXT else (Message("report.records.counted", records),)
+    )
+    records_section = Section(Message("report.section.records"), messages_of_records, records)
     return Report(
         release.plan.publication.title,
         (
             Section(tables=(table,)),
-            said,
+            records_section,
             replace(whom(release.plan, show_all=False), tables=()),
             Section(Message("report.section.intervals"), tuple(messages), values),
         ),
     )
 
 
-def whole_report(result: IntegerTables, directory: Path) -> Report:
+def integers_report(result: IntegerTables, directory: Path) -> Report:
     """Return the integer tables, their distance from the release, and the number of simulations."""
     numbers = sum(len(result.nearest(name).ravel()) for name in result)
     values = (
@@ -248,16 +254,16 @@ def combination_report(combination: Combination, directory: Path | None) -> Repo
     """Return the tables of several releases as one, with the gain in width over the best of these."""
     rows = []
     for name in combination:
-        own = combination[name]
-        measured = own if "std_error" in own else combination.counts_at_ends(name)
-        together = float(measured["std_error"].max())
+        frame = combination[name]
+        measured = frame if "std_error" in frame else combination.counts_at_ends(name)
+        joint_error = float(measured["std_error"].max())
         gain = (
-            min(float(x["std_error"].max()) for x in combination.tables_by_release(name)) / together
-            if together
+            min(float(x["std_error"].max()) for x in combination.tables_by_release(name)) / joint_error
+            if joint_error
             else None
         )
-        margin = float((own["moe"] if "moe" in own else (own["high"] - own["low"]) / 2).max())
-        rows.append({"table": name, "numbers": len(own), "moe": margin, "std_error": together, "gain": gain})
+        margin = float((frame["moe"] if "moe" in frame else (frame["high"] - frame["low"]) / 2).max())
+        rows.append({"table": name, "numbers": len(frame), "moe": margin, "std_error": joint_error, "gain": gain})
     columns = (
         ReportColumn("table", Message("report.heading.table")),
         ReportColumn("numbers", Message("report.heading.numbers"), ValueKind.COUNT),
@@ -271,7 +277,7 @@ def combination_report(combination: Combination, directory: Path | None) -> Repo
         Value("directory", None if directory is None else str(directory)),
     )
     messages = (Message("report.combined.estimate", values), Message("report.combined.same_records"))
-    table = ReportTable.of("tables", columns, rows)
+    table = ReportTable.from_rows("tables", columns, rows)
     return Report("", (Section(Message("report.section.combined"), messages, values, (table,)),))
 
 
@@ -280,11 +286,13 @@ def verification_report(checked: Verification) -> Report:
     columns = (
         ReportColumn("holds", "", ValueKind.CHECK),
         ReportColumn("claim", Message("report.heading.claim"), ValueKind.STATEMENT),
-        ReportColumn("found", Message("report.heading.found"), ValueKind.STATEMENT),
+        ReportColumn("finding", Message("report.heading.found"), ValueKind.STATEMENT),
     )
-    table = ReportTable.of("checks", columns, map(vars, checked.checks))
-    left = Section(Message("report.section.unchecked"), checked.unchecked, (Value("unchecked", checked.unchecked),))
-    return Report("", (Section(values=(Value("ok", checked.ok, ValueKind.CHECK),), tables=(table,)), left))
+    table = ReportTable.from_rows("checks", columns, map(vars, checked.checks))
+    unchecked = Section(
+        Message("report.section.unchecked"), checked.unchecked, (Value("unchecked", checked.unchecked),)
+    )
+    return Report("", (Section(values=(Value("ok", checked.ok, ValueKind.CHECK),), tables=(table,)), unchecked))
 
 
 def tables_messages(groups: Sequence[TableSequence]) -> tuple[Message, ...]:
@@ -293,11 +301,11 @@ def tables_messages(groups: Sequence[TableSequence]) -> tuple[Message, ...]:
     if not parts:
         return ()
     labels = [t.name if isinstance(t, Asked) else table_label(t.describe(), len(t)) for t in parts[:MAX_NAMES_PER_LINE]]
-    named = Message("report.receipt.tables", (Value("tables", labels, ValueKind.WORDS),))
+    names_message = Message("report.receipt.tables", (Value("tables", labels, ValueKind.MESSAGE),))
     if len(parts) <= MAX_NAMES_PER_LINE:
-        return (named,)
-    every = Value("count", sum(map(len, groups)), ValueKind.COUNT)
-    return (named, Message("report.receipt.more_tables", (every,)))
+        return (names_message,)
+    total = Value("count", sum(map(len, groups)), ValueKind.COUNT)
+    return (names_message, Message("report.receipt.more_tables", (total,)))
 
 
 def _names(plan: Plan) -> Value:
@@ -312,15 +320,15 @@ def _answers(answers: Iterable[FiniteAnswer]) -> ReportTable:
         ReportColumn("moe", Message("report.heading.moe"), ValueKind.RESULT),
         ReportColumn("rank_moe", Message("report.heading.rank_moe"), ValueKind.PEOPLE),
         ReportColumn("confidence", Message("report.heading.confidence"), ValueKind.LEVEL),
-        ReportColumn("hit_rate", Message("report.heading.hit_rate"), ValueKind.CHANCE),
+        ReportColumn("hit_rate", Message("report.heading.hit_rate"), ValueKind.PROBABILITY),
     )
-    return ReportTable.of("finite", columns, map(vars, answers))
+    return ReportTable.from_rows("finite", columns, map(vars, answers))
 
 
 def _charged(plan: Plan, rise: Fraction) -> Section:
     """Return the charge, and the reason for another rise of the balance."""
-    publication, words = plan.publication, messages_for(plan.loss)
-    texts = [words.charged]
+    publication, cost_messages = plan.publication, messages_for(plan.loss)
+    texts = [cost_messages.charged]
     if plan.full_series is not None:
         texts.append("report.charged.series" if rise else "report.charged.series_before")
     elif rise != ceil_dyadic(plan.exact_rho):
@@ -330,7 +338,7 @@ def _charged(plan: Plan, rise: Fraction) -> Section:
     values = (
         Value("rho", plan.rho, ValueKind.COST),
         Value("mu", plan.mu, ValueKind.FINE),
-        Value("epsilon", plan.epsilon(), words.epsilon),
+        Value("epsilon", plan.epsilon(), cost_messages.epsilon),
         Value("delta", publication.delta, ValueKind.NUMBER),
         Value("composed_with", publication.composed_with),
         Value("increase", float(rise), ValueKind.COST),

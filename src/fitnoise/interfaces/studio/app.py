@@ -31,7 +31,7 @@ from fitnoise.interfaces.pages.fragments import style
 from fitnoise.interfaces.pages.report import content
 from fitnoise.interfaces.pages.report import report as write_report
 from fitnoise.interfaces.reports.ledgers import ledger_report
-from fitnoise.interfaces.reports.releases import asked_report
+from fitnoise.interfaces.reports.releases import answer_report
 from fitnoise.interfaces.studio import forms
 from fitnoise.interfaces.studio.access import SubmittedForm
 from fitnoise.interfaces.studio.folder import SPEC, DraftChanged, Folder, digest, named_files
@@ -265,7 +265,7 @@ def question(studio: Studio, request: Request, form: SubmittedForm) -> Response:
         answer = ask(text, read, by=form.all("by"))
     is_simultaneous = "simultaneous" in form
     frame = answer.frame(simultaneous=is_simultaneous)
-    answer_html = report_html(asked_report(read, text, answer, frame, simultaneous=is_simultaneous), studio.language)
+    answer_html = report_html(answer_report(read, text, answer, frame, simultaneous=is_simultaneous), studio.language)
     return HTMLResponse(
         render_part("answer", studio.language, shown=answer_html, question=text)
         + render_part("alert", studio.language, why="")

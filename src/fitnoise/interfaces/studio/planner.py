@@ -23,7 +23,7 @@ from fitnoise.interfaces.pages.charts import curve as drawn_curve
 from fitnoise.interfaces.pages.fragments import fragment, report, uncounted_by_table
 from fitnoise.interfaces.reports.comparisons import comparison_report
 from fitnoise.interfaces.reports.plans import free_report
-from fitnoise.interfaces.reports.releases import verification_report, whole_report
+from fitnoise.interfaces.reports.releases import integers_report, verification_report
 from fitnoise.interfaces.studio.folder import DraftChanged, Folder, publication_of
 from fitnoise.interfaces.studio.page_parts import render_part
 from fitnoise.interfaces.studio.workers import error_document
@@ -115,7 +115,7 @@ def certify(request: dict[str, Any], report_progress: ReportStep, root: Path) ->
         broken = next(c for c in checked.checks if not c.holds)
         raise FitnoiseError(
             "plan-not-verified",
-            f"The plan does not verify: {english(broken.claim)}: {english(broken.found)}.",
+            f"The plan does not verify: {english(broken.claim)}: {english(broken.finding)}.",
             "",
             "Certify again; report this fault if it remains.",
             "The plan was not kept.",
@@ -180,7 +180,7 @@ def write_integer_tables(request: dict[str, Any], report_progress: ReportStep, r
     integer_tables = make_integer_tables(Release.read(folder.inside(request["release"])))
     report_progress("")  # what was stopped meanwhile writes nothing
     target = integer_tables.write(folder.target(request["out"]))
-    return {"html": str(report(whole_report(integer_tables, Path(target.name)), request["language"]))}
+    return {"html": str(report(integers_report(integer_tables, Path(target.name)), request["language"]))}
 
 
 TASKS: dict[str, Callable[[dict[str, Any], ReportStep, Path], dict[str, Any]]] = {

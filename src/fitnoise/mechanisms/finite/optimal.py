@@ -333,7 +333,7 @@ def compared(candidates: Sequence[MechanismCandidate]) -> ReportTable:
         ReportColumn("seconds", Message("report.heading.seconds"), ValueKind.SECONDS),
         ReportColumn("remark", ""),
     )
-    return ReportTable.of("candidates", columns, map(vars, candidates))
+    return ReportTable.from_rows("candidates", columns, map(vars, candidates))
 
 
 def best_mechanism(

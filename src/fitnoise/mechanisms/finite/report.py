@@ -19,4 +19,4 @@ def choices(questions: Sequence[FiniteQuery], mechanisms: Sequence[ChosenMechani
         name = Value("name", question.name)
         table = compared(m.choice.candidates if m.choice else ())
         reasons = (Message("report.finite.question", (name,)), *m.reasons)
-        yield Section(None, reasons, (name, Value("reasons", m.reasons)), (table,), place=("finite", i))
+        yield Section(None, reasons, (name, Value("reasons", m.reasons)), (table,), path=("finite", i))

@@ -53,7 +53,7 @@ def profile(prices: Floats, slack: Floats, unit: PrivacyUnit, *, for_people: boo
     )
     for_people = for_people and not unit.pattern
     messages = (by_cell if less else equal_cost,) if for_people else ()
-    return Section(title, messages, values, place=("profile",))
+    return Section(title, messages, values, path=("profile",))
 
 
 def proof(
@@ -83,7 +83,7 @@ def proof(
             cost_value,
             Value("total_error_weight", objective.total_error_weight, ValueKind.NUMBER),
             Value("error", error, ValueKind.NUMBER),
-            Value("weights", WEIGHTS[objective.weights], ValueKind.WORDS),
+            Value("weights", WEIGHTS[objective.weights], ValueKind.MESSAGE),
         )
         text = "report.objective.cost" if budgets is None else "report.objective.relative_cost"
         yield Section(Message("report.section.objective"), (Message(text, terms),), (value,))
@@ -104,7 +104,7 @@ def unbiased(minimum: float, rho: float, *, hybrid: bool) -> Section:
     """
     values = (
         Value("least", minimum, ValueKind.COST),
-        Value("more", rho / minimum - 1 if minimum else None, ValueKind.SHARE),
+        Value("more", rho / minimum - 1 if minimum else None, ValueKind.PROPORTION),
     )
     bound = Message("report.unbiased.hybrid" if hybrid else "report.unbiased.targets", values)
     title = Message("report.section.unbiased")

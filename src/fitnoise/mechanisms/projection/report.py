@@ -36,7 +36,7 @@ def database(small: SmallDatabase, setting: Setting) -> Section:
             Message("report.database.margins"),
         ),
         _setting_values(setting),
-        place=("setting",),
+        path=("setting",),
     )
 
 
@@ -54,7 +54,7 @@ def proof(certificate: Certificate, setting: Setting) -> Section:
 
 def chosen(setting: Setting) -> Section:
     """Return the section with the setting only."""
-    return Section(values=_setting_values(setting), place=("setting",))
+    return Section(values=_setting_values(setting), path=("setting",))
 
 
 def tried(choice: SettingChoice | None) -> Section:
