@@ -155,6 +155,12 @@ def test_ranges_that_cannot_be_are_refused(make, why):
         make()
 
 
+def test_a_ceiling_of_a_range_by_class_is_refused_without_offering_one():
+    with refused("domain.ceiling-not-declared") as caught:
+        DOMAIN["sales"].upper_limit(DOMAIN["sales"].upper_limit(None))
+    assert "has no ceilings. Remove the ceiling, or declare one range for all." in str(caught.value)
+
+
 def one_range(max_steps, ceilings=()):
     return Steps(Fraction(0), Fraction(max_steps), Fraction(1), ceilings=ceilings)
 

@@ -51,6 +51,7 @@ def test_data_of_another_size_are_refused_without_saying_theirs(records, exactly
     with refused("data.size-misfits-data") as caught:
         size.refuse(records)
     assert f"{'exactly' if exactly else 'at most'} 5 records" in str(caught.value)
+    assert ("the data have another number." if exactly else "the data have more.") in str(caught.value)
     assert str(records) not in str(caught.value)
 
 

@@ -978,10 +978,10 @@ class Amount(Attribute):
         """Return a ceiling as it is declared; `None` gives the largest amount, in steps for a range by class.
 
         Args:
-            ceiling: The amount up to which amounts count.
+            ceiling: The amount up to which amounts count; `None` for a range by class.
 
         Raises:
-            DomainError: The ceiling is neither declared nor `high`.
+            DomainError: The ceiling is neither declared nor `high`, or the range is by class.
         """
         tops = [*(self.ceilings or ()), _short(self.exact.high)]
         if ceiling is None:
@@ -990,8 +990,12 @@ class Amount(Attribute):
             raise DomainError(
                 "ceiling-not-declared",
                 f"The ceiling is {describe_value(ceiling)}.",
-                f"It must be a declared ceiling or high, one of {tops}.",
-                "Declare the ceiling with the amount (ceilings = …) before you plan.",
+                f"It must be a declared ceiling or high, one of {tops}."
+                if self.range_attribute is None
+                else "An amount with ranges by class has no ceilings.",
+                "Declare the ceiling with the amount (ceilings = …) before you plan."
+                if self.range_attribute is None
+                else "Remove the ceiling, or declare one range for all.",
                 "Nothing was planned.",
                 place="ceiling",
             )

@@ -110,8 +110,8 @@ def measure(
         noise: The source of noise.
 
     Raises:
-        DataError: The data do not fit the domain or the order's policy, or have another number of records than
-            declared; nothing was charged.
+        DataError: The data do not fit the domain or the order's policy, or have more records than declared. Or an exact
+            number is declared, and the data have another one. Nothing was charged.
         CapExceeded: The designs cost more than a limit of the order; nothing was read.
         PlanError: The cost of the order is 0, or nothing is proven about its cost. Or it names other plans on the same
             records, and it has an id or its neighbours replace a record. Nothing was read.

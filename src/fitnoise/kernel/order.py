@@ -163,7 +163,7 @@ class DeclaredSize:
             raise DataError(
                 "size-misfits-data",
                 f"The plan is for {'exactly' if self.exactly else 'at most'} {self.records:,} records, and the data "
-                "have another number.",
+                f"have {'another number' if self.exactly else 'more'}.",
                 "",
                 "Correct size, if the number is public, and plan again.",
                 "Nothing was measured and nothing was charged.",

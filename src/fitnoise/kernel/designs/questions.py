@@ -664,17 +664,17 @@ class FiniteQuery:
         """Return the counts of the cells that meet each condition.
 
         Raises:
-            DataError: The data have another number of records than declared.
+            DataError: There are more records than declared or, where neighbours replace one, another number.
         """
         records = int(counts[0].sum())
         # A true answer outside the graph has no row, so such data are refused before the charge.
         if records > self.people or (records != self.people and adjacency.fixes_size):
-            bound = "exactly" if adjacency.fixes_size else "at most"
+            bound, excess = ("exactly", "another number") if adjacency.fixes_size else ("at most", "more")
             raise DataError(
                 "people-misfits-data",
                 f"The question {self.name!r} is declared for {bound} {self.people:,} records, and the data have "
-                "another number.",
-                "Only for the declared number is the answer among the results of the question.",
+                f"{excess}.",
+                f"For {bound} the declared number, the answer is among the results of the question.",
                 "Correct people, if the number is public, and plan again.",
                 "Nothing was measured and nothing was charged.",
                 place="people",
