@@ -264,7 +264,7 @@ class AdmissibleSets:
                     "The evidence uses values that the records of no unit can have.",
                     "",
                     "Verify an unaltered plan, or plan again.",
-                    "The plan proves nothing.",
+                    "No bound was proven.",
                 )
             inside = 1 <= len(cells) <= self.max_records and cells[0] >= 0 and cells[-1] < n
             grown = all(a < b for a, b in itertools.pairwise(cells))
@@ -274,7 +274,7 @@ class AdmissibleSets:
                     "The evidence uses a set of records that no unit can have.",
                     "",
                     "Verify an unaltered plan, or plan again.",
-                    "The plan proves nothing.",
+                    "No bound was proven.",
                 )
 
 
@@ -325,7 +325,7 @@ class DistinctRecords:
                 "The evidence uses more records than a unit can have, or a weight that is not a number of at least 0.",
                 "",
                 "Verify an unaltered plan, or plan again.",
-                "The plan proves nothing.",
+                "No bound was proven.",
             )
         if not 0 < sum(weights) < math.inf:
             raise PlanError(
@@ -333,7 +333,7 @@ class DistinctRecords:
                 "The weights of all sets of records in the evidence add up to 0, or to no finite number.",
                 "",
                 "Verify an unaltered plan, or plan again.",
-                "The plan proves nothing.",
+                "No bound was proven.",
             )
 
 
@@ -443,7 +443,7 @@ def _bound_not_finite() -> PlanError:
         "Targets or budgets are too small for double precision.",
         "",
         "Choose larger targets or budgets.",
-        "The plan proves nothing.",
+        "No bound was proven.",
     )
 
 
@@ -463,7 +463,7 @@ def check_evidence(d: Decomposition, evidence: Evidence, terms: ObjectiveTerms) 
             "The evidence uses sets of records in different cells, and this plan has no such units.",
             "",
             "Verify an unaltered plan, or plan again.",
-            "The plan proves nothing.",
+            "No bound was proven.",
         )
     if evidence.sets is not None:
         if terms.sets is None or evidence.pairs is not None:
@@ -472,7 +472,7 @@ def check_evidence(d: Decomposition, evidence: Evidence, terms: ObjectiveTerms) 
                 "The evidence uses sets of records, and this plan has no such units.",
                 "",
                 "Verify an unaltered plan, or plan again.",
-                "The plan proves nothing.",
+                "No bound was proven.",
             )
         terms.sets.check(evidence.sets)
     total_only = terms.weights is not None and terms.trade is None
@@ -488,7 +488,7 @@ def check_evidence(d: Decomposition, evidence: Evidence, terms: ObjectiveTerms) 
                 "A pair of records in the evidence names a cell that does not exist.",
                 "",
                 "Verify an unaltered plan, or plan again.",
-                "The plan proves nothing.",
+                "No bound was proven.",
             )
         if not terms.allows_add_or_remove and (second_cells == NO_RECORD).any():
             raise PlanError(
@@ -496,7 +496,7 @@ def check_evidence(d: Decomposition, evidence: Evidence, terms: ObjectiveTerms) 
                 "The evidence uses a single record, and neighbours differ here in a pair of records.",
                 "",
                 "Verify an unaltered plan, or plan again.",
-                "The plan proves nothing.",
+                "No bound was proven.",
             )
 
 
@@ -507,7 +507,7 @@ def _check(name: str, w: Floats, n: int, *, positive: bool) -> None:
             f"The dual weights {name} are not {n} finite numbers of at least 0, or all of them are 0.",
             "",
             "Verify an unaltered plan, or plan again.",
-            "The plan proves nothing.",
+            "No bound was proven.",
         )
 
 

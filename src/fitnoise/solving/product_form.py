@@ -368,7 +368,7 @@ class DualWeights:
                 "and at least 0.",
                 "",
                 "Verify an unaltered plan, or plan again.",
-                "The plan proves nothing.",
+                "No bound was proven.",
             )
         parts = np.split(stated, np.cumsum([len(v) for v in uniform])[:-1]) if uniform else []
         if (chosen and theta.sum() <= 0) or any(v.sum() <= 0 for v in parts if len(v)):
@@ -377,7 +377,7 @@ class DualWeights:
                 "The dual weights of the tables, or those of one factor, are all 0.",
                 "",
                 "Verify an unaltered plan, or plan again.",
-                "The plan proves nothing.",
+                "No bound was proven.",
             )
         normalised = iter([v / v.sum() if len(v) else v for v in parts])
         p = [next(normalised) for _ in out.p]

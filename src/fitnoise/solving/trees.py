@@ -440,7 +440,7 @@ def bound(problem: LevelProblem, evidence: Evidence) -> float:
             "The dual weights differ too much in size for floating point.",
             "",
             "Verify an unaltered plan, or plan again.",
-            "The plan proves nothing.",
+            "No bound was proven.",
         )
     return proven
 
@@ -469,7 +469,7 @@ def check(problem: LevelProblem, evidence: Evidence) -> None:
                 f"The dual weights {name} are not {len(required)} numbers above 0 of comparable size.",
                 "",
                 "Verify an unaltered plan, or plan again.",
-                "The plan proves nothing.",
+                "No bound was proven.",
             )
     kinds, expected = evidence.kinds, like.kinds
     same = kinds is None and expected is None
@@ -481,7 +481,7 @@ def check(problem: LevelProblem, evidence: Evidence) -> None:
             "The dual weights of the kinds of neighbours are not one positive number for each kind.",
             "",
             "Verify an unaltered plan, or plan again.",
-            "The plan proves nothing.",
+            "No bound was proven.",
         )
 
 
