@@ -117,7 +117,7 @@ def draft_too_deep() -> SpecError:
         "draft-too-deep",
         "The draft has too many tables or lists inside one another.",
         f"They may be at most {DEEPEST} deep.",
-        "Correct the draft in the file.",
+        "Correct the draft on the page File.",
         "Nothing was changed.",
     )
 
@@ -137,7 +137,7 @@ def _checked(document: Document) -> None:
                 "draft-integer-too-long",
                 "The draft has a whole number with too many digits.",
                 f"A whole number may have at most {MAX_INTEGER_DIGITS} digits.",
-                "Correct the draft in the file.",
+                "Correct the draft on the page File.",
                 "Nothing was changed.",
             )
         elif coded and isinstance(x, date | time):
@@ -145,7 +145,7 @@ def _checked(document: Document) -> None:
                 "draft-date-among-codes",
                 f"The draft has a date or time among codes, {str(x)!r}.",
                 "A code is a whole number, a text, true or false.",
-                "Correct the draft in the file.",
+                "Correct the draft on the page File.",
                 "Nothing was changed.",
             )
         elif isinstance(x, str) and "\0" in x:
@@ -153,7 +153,7 @@ def _checked(document: Document) -> None:
                 "draft-text-with-null",
                 "A text of the draft has a null character.",
                 "The studio cannot write such a text.",
-                "Correct the draft in the file.",
+                "Correct the draft on the page File.",
                 "Nothing was changed.",
             )
 
@@ -188,7 +188,7 @@ def put(document: Document, path: Sequence[str], value: Any) -> None:
                 "draft-key-not-a-table",
                 f"The key {key} of the draft is not a table of keys.",
                 "",
-                "Correct the draft in the file.",
+                "Correct the draft on the page File.",
                 "Nothing was changed.",
                 place=key,
             )
@@ -497,7 +497,7 @@ def describe(document: Document, name: str, form: SubmittedForm, files: Sequence
             "draft-attribute-not-a-table",
             f"The attribute domain.{name} of the draft is not a table of keys.",
             "",
-            "Correct the draft in the file.",
+            "Correct the draft on the page File.",
             "Nothing was changed.",
             place=f"domain.{name}",
         )
@@ -841,9 +841,9 @@ def add_table(document: Document, form: SubmittedForm) -> Document:
     if not isinstance(listed, list):
         raise SpecError(
             "draft-tables-not-a-list",
-            "The value of tables in the draft is not a list.",
-            "",
-            "Correct the draft in the file.",
+            "The key tables of the draft holds no list.",
+            "Tables are a list: each has a section [[tables]].",
+            "Correct the draft on the page File.",
             "Nothing was changed.",
             place="tables",
         )
