@@ -771,8 +771,8 @@ class AccuracySpec(SpecSection):
     confidence: float = Field(0.95, description="The confidence level of the margins.")
     gap: float | None = Field(
         None,
-        description="The largest relative distance of the cost from its lower bound; fitnoise refuses a plan that does "
-        "not prove it. If absent, fitnoise aims at 1e-6 and reports the distance that it reached.",
+        description="The largest allowed value of cost/bound − 1, with the proven lower bound of the cost. fitnoise "
+        "refuses a plan above it. If absent, fitnoise aims at 1e-6 and reports the value that it reached.",
     )
 
 
@@ -935,8 +935,8 @@ class FurtherTablesSpec(SpecSection):
     )
     gap: float | None = Field(
         None,
-        description="The largest relative distance of the cost from its lower bound. If absent, fitnoise aims at 1e-6 "
-        "and reports the distance that it reached.",
+        description="The largest allowed value of cost/bound − 1, with the proven lower bound of the cost. If absent, "
+        "fitnoise aims at 1e-6 and reports the value that it reached.",
     )
     objective: ObjectiveSpec = Field(
         ObjectiveSpec(),

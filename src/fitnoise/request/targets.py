@@ -75,10 +75,11 @@ class ByAttribute(ByValue):
     """A number that depends on the value of one attribute: a target, or the range of an amount.
 
     Args:
-        attribute: For a target, one of the table's attributes. It becomes *structured*: its values are no longer
-            interchangeable.
-        values: One number for each row that the table has along that attribute, or a mapping value → number.
-        default: The number for values that the mapping leaves out.
+        attribute: For a target, one of the table's attributes, and for a range, another attribute of the domain. It
+            becomes *structured*: its values are no longer interchangeable.
+        values: A mapping value → number, or numbers in order. A target has one for each row that the table has along
+            the attribute, and a range one for each of the attribute's values.
+        default: The number for values that the mapping leaves out; None if it names all.
 
     Example:
         `table("state", margin=ByAttribute("state", {"Wyoming": 5}, default=20))`;

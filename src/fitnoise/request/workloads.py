@@ -93,7 +93,7 @@ class View(abc.ABC):
         return ()
 
     def coding_rules(self, attribute: Attribute) -> tuple[CodingRule, ...]:
-        """Return the rules for the coding of values that are not shown; empty if there are no such values."""
+        """Return the rules that read values that are not in the cells, such as cut ones; empty without such rules."""
         return attribute.coding_rules
 
     def scale(self, attribute: Attribute) -> float:
@@ -686,7 +686,9 @@ class Table:
         return by_attribute
 
     def left_out(self, domain: Domain) -> dict[str, tuple[int, ...]]:
-        """Return the cells that no number of the table counts, by attribute; for a matrix, no cells.
+        """Return, for each attribute, the positions of the values that no number of the table counts.
+
+        Attributes without such values have no entry. For a matrix, the dictionary is empty.
 
         Args:
             domain: The domain of the table.
@@ -699,7 +701,7 @@ class Table:
         return excluded
 
     def coded(self, domain: Domain) -> dict[str, tuple[Message, ...]]:
-        """Return the coding of values that are not shown, by attribute.
+        """Return how values that are not in the cells are read, for each attribute that has such a rule.
 
         Args:
             domain: The domain of the table.
@@ -1336,7 +1338,7 @@ class Family(LazySequence[Table]):
         return math.comb(len(self.pattern_attributes), self.order)
 
     def coded(self, domain: Domain) -> dict[str, tuple[Message, ...]]:
-        """Return the coding of values that are not shown, by attribute of any of the tables.
+        """Return how values that are not in the cells are read, for each attribute of the tables that has such a rule.
 
         Args:
             domain: The domain of the tables.
