@@ -2,13 +2,14 @@
 
 An attribute is exchangeable in the union of the tables if all tables show it value by value, in one form. All other
 attributes are structured. Within a sector S, every release r has information about the same unknowns θ_S over the joint
-structured cells. For each of its tables A ⊇ S this is the part that varies along S only,
+structured cells. Each of its tables A ⊇ S contributes the part that varies along S only: the sums over A∖S, centred
+along every attribute of S. The statistic t_r has these parts of linearly independent rows of all tables:
 
-    t_r = L_r θ_S + noise of covariance V_r,  (⊗_{a∈S} (I − J/n_a)) ⊗ V_r
+    t_r = L_r θ_S + noise of covariance (⊗_{a∈S} (I − J/n_a)) ⊗ V_r.
 
-for independent rows L_r of all its tables. Any statistic that is invariant under exchange of an attribute's values has
-this form. For the same reason the noise of different sectors is uncorrelated (Schur's lemma). So information adds up,
-sector by sector, and generalised least squares is
+Any statistic that is invariant under exchange of an attribute's values has this form. For the same reason the noise of
+different sectors is uncorrelated (Schur's lemma). So information adds up, sector by sector, and generalised least
+squares is
 
     M_S = Σ_r L_rᵀ V_r⁻¹ L_r,   θ̂_S = M_S⁻¹ Σ_r L_rᵀ V_r⁻¹ t_r,   cov θ̂_S = (⊗ (I − J/n_a)) ⊗ M_S⁻¹.
 

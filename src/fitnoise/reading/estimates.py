@@ -644,7 +644,8 @@ class Ratios(RatioExpression):
 
         Args:
             top: The numerators.
-            bottom: The denominators; a label that only one of the two has is repeated for the other.
+            bottom: The denominators. If only one of the two is broken down by an attribute, the numbers of the other
+                are repeated for each value. An attribute of both must have equal values.
         """
         rows, a, b = top._aligned_with(bottom)
         n, low, high = a.length, -math.inf, math.inf

@@ -486,7 +486,8 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
 
         Args:
             name: The name of the question.
-            prior: The reader's probabilities before the release, one for every result; default the question's own.
+            prior: The reader's probabilities before the release, one for every result. The default is the prior of
+                the question, or equal probabilities if it has none.
 
         Returns:
             Columns `result` and `probability`, in the order of the results.

@@ -351,9 +351,15 @@ def _amounts(structure: CellStructure) -> list[tuple[int, tuple[int, ...]]]:
 
 
 def _round_steps(rows: Floats, amounts: Sequence[tuple[int, tuple[int, ...]]]) -> Floats:
-    """Return queries, (m, …), rounded to integers between the knots of some amounts along their axes.
+    """Return queries, (m, …), rounded so that they are integers at every step between the knots of amounts, too.
 
-    The error of an entry is at most half the product of those K_s that lead to the entry.
+    K_s is the number of steps from knot s − 1 to knot s of an amount. Between these knots, entries rise by a multiple
+    of K_s. So the error of an entry is at most half the product of one factor for each amount. The factor is K_s at
+    knot s, and 1 at knot 0 and in cells after the knots.
+
+    Args:
+        rows: The queries.
+        amounts: For each amount its axis, and K_1, K_2 and so on.
     """
     if not amounts:
         return np.asarray(np.rint(rows))

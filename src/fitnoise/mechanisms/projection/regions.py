@@ -145,7 +145,7 @@ class ProjectedPoint:
     gap: At least ‖z − z*‖², squared counts.
     distance: ‖z − y‖².
     iterations: Number of steps.
-    status: The end of the search.
+    status: The reason why the search ended.
     """
 
     weights: Floats
@@ -182,16 +182,16 @@ class SplitProjection:
 @final
 @dataclass(frozen=True, eq=False)
 class EntropicProjection:
-    """A positive histogram close to y in its answers and close to a reference in entropy.
+    """A positive histogram close to y in its answers and close to a reference in entropy (:func:`entropic`).
 
     weights: x (N,), positive, Σx = n.
     answers: z = A x (m,).
-    multipliers: ν (m,), which prove the gap.
-    objective: ½‖z − y‖² + λ KL(x ‖ nρ).
+    multipliers: ν (m,), at which the dual value bounds the least objective from below.
+    objective: ½‖z − y‖² + λ KL(x ‖ nρ), λ the temperature and ρ the reference.
     gap: Objective less the dual value at ν.
     distance: ‖z − y‖².
     iterations: Evaluations of the dual.
-    status: The end of the search.
+    status: The reason why the search ended.
     """
 
     weights: Floats

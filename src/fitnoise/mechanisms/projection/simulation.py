@@ -379,10 +379,10 @@ def simulate(
     Args:
         rows: R (r, N).
         m: The number of queries.
-        designs: One design for each k, for these rows.
+        designs: One design for each Ky Fan index k, for these rows; Σ is its covariance.
         size: n, the number of records.
         multiplier: s, the noise multiplier.
-        temperatures: τ, from 0 to MAX_TEMPERATURE; only 0 on HULL.
+        temperatures: τ, from 0 (nearest answers) to MAX_TEMPERATURE (above 0, warm estimates); only 0 on HULL.
         region: The set of the projection.
         repeats: Number of noises for each histogram.
 
