@@ -731,10 +731,10 @@ def _max_pair_distance(grams: Sequence[Floats]) -> float:
     for x in grams:
         g = np.diag(x)
         pairs.append((np.broadcast_to(g, x.shape).ravel(), np.repeat(g, len(g)), x.ravel()))
-    apart = [int(np.argmax(one + other - 2 * both)) for one, other, both in pairs]
+    distant = [int(np.argmax(one + other - 2 * both)) for one, other, both in pairs]
     equal = [int(np.argmax(np.where(one + other == 2 * both, both, -1))) for one, other, both in pairs]
-    starts = [[*equal[:i], apart[i], *equal[i + 1 :]] for i in range(len(pairs))]
-    return max(_climb(pairs, start) for start in [apart, *starts])
+    starts = [[*equal[:i], distant[i], *equal[i + 1 :]] for i in range(len(pairs))]
+    return max(_climb(pairs, start) for start in [distant, *starts])
 
 
 def _climb(pairs: Sequence[tuple[Floats, Floats, Floats]], best: list[int]) -> float:
