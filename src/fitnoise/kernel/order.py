@@ -372,17 +372,17 @@ class Order:
             )
 
     def max_records(self, times: int = 1) -> int | None:
-        """Return the largest number of records that is counted exactly; None if every number is.
+        """Return the largest number of records that a release accepts; None if every number is counted exactly.
 
-        A record adds at most the product of the steps of the amounts in a margin to a count. Where shares are counted,
-        this number is multiplied by the parts of a record. Counts are 64-bit integers. The number follows from the plan
-        and from `max_records` of the source. Data with more records are refused.
+        The result is `max_records` of the source, or the largest number of records whose counts fit into 64-bit
+        integers, if that is less. A record adds at most the product of the steps of all amounts in a margin to a count.
+        For shares of records, this product is multiplied by the parts of a record. Data with more records are refused.
 
         Args:
             times: The number of periods whose counts are added up; at least 1.
 
         Raises:
-            PlanError: The number is below both `max_records` and `ENOUGH`.
+            PlanError: The largest number whose counts fit is below both `max_records` and `ENOUGH`.
         """
         steps, parts = self.domain.steps, self.unit.parts
         if not steps and parts == 1:

@@ -46,14 +46,18 @@ class Selection:
 
     @classmethod
     def parse(cls, value: Any) -> Self:
-        """Read what was written.
+        """Return the selection that one of the four notations writes.
 
         Args:
-            value: A value, a list or tuple of values, {"first": …, "last": …} or {"values": […]}. A `range` of Python
-                is a list of single values.
+            value: A value, a list or tuple, {"first": …, "last": …} or {"values": […]}; or a selection, which is
+                returned. A `range` of Python means the single values in it, like {"values": […]}.
 
         Raises:
-            DomainError: It is a mapping with other keys, or a set, whose order is not fixed.
+            DomainError: The value is a mapping with other keys or without a list of values, or a set, whose order is
+                not fixed.
+
+        **Guarantees**
+            * A list or tuple becomes a range only where the attribute has an order (`is_range`).
         """
         if isinstance(value, cls):
             return value
@@ -96,7 +100,7 @@ class Selection:
         """Return True if the selection is a range of this attribute.
 
         Args:
-            attribute: Whose values are named.
+            attribute: The attribute of the values.
         """
         return self.form is Form.RANGE or (self.form is Form.LIST and attribute.ordered)
 
@@ -104,7 +108,7 @@ class Selection:
         """Return the cells of the values, in the order in which they are named; of a range from first to last.
 
         Args:
-            attribute: Whose values are named.
+            attribute: The attribute of the values.
 
         Raises:
             DomainError: A value is not declared; or what is written along an order is no range with two ends in order.

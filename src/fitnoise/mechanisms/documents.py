@@ -363,7 +363,7 @@ def _read_sets(document: Any) -> RecordSets:
             raise PlanError(
                 "evidence-places-form",
                 "A set of records in the plan's evidence does not state its places in the form of fitnoise.",
-                "A truth value or the values of each record come first, then its structured cells.",
+                "A set is a list: first true, false or the values of each record, then its structured cells.",
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was measured.",
             )

@@ -225,7 +225,8 @@ class RatioExpression(LabelledNumbers):
             simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            ReleaseError: One of the ratios is from a combination and from a release in it.
+            ReleaseError: Two numbers share noise: they are of a combination and of a release in it, or of two periods
+                of one series. Numbers of different ratios may share noise, except in a comparison under Gaussian noise.
             WorkloadError: The confidence is not in (0, 1).
         """
         ends = self.interval(confidence, simultaneous=simultaneous)
@@ -340,7 +341,8 @@ class ComparedRatios(RatioExpression):
             simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            ReleaseError: One of the ratios is from a combination and from a release in it.
+            ReleaseError: Two numbers of one ratio are of a combination and of a release in it, or of two periods of one
+                series. Under Gaussian noise, the same holds for numbers of the two ratios.
             WorkloadError: The confidence is not in (0, 1).
         """
         gamma = checked_confidence(self.confidence if confidence is None else confidence)
@@ -434,7 +436,8 @@ class CombinedRatios(RatioExpression):
             simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            ReleaseError: One of the ratios is from a combination and from a release in it.
+            ReleaseError: Two numbers of one ratio are of a combination and of a release in it, or of two periods of one
+                series.
             WorkloadError: The confidence is not in (0, 1).
         """
         gamma = checked_confidence(self.confidence if confidence is None else confidence)

@@ -6,12 +6,16 @@ is known exactly. So each test has its level for any data, without a linear appr
     sum, difference     |f·x − v| ≤ m(f)
     ratio r = a/b       |(a − r b)·x| ≤ m(a − r b): closed for Gaussian noise (Fieller 1954), step by step for others
 
+Here x are the noisy answers with covariance V. The coefficients of a sum are f, and those of the two numbers of a ratio
+are a and b. The tested value of the sum is v.
+
 m(f) is the half-width of the noise of f at the confidence, and a norm of f. For normal noise it is a number times
 √(fᵀVf). Sums of Laplace noise are symmetric with a log-concave density. For all such noise, m is a norm by Meyer and
 Reisner (1991) and Bobkov (2010). So {(s, t): m(s a − t b) < (s a − t b)·x} is a convex cone: **of all directions (s, t)
 one arc is rejected**. The accepted ratios t/s are an interval, or all ratios except an interval, and always include the
-estimate. So every ratio on the far side of a rejected ratio, seen from the estimate, is rejected. The module can
-therefore search for an end step by step.
+estimate. On one side of the estimate, let a ratio and the end of the possible ratios be rejected. Then every ratio
+between these two is rejected. So the module can search for the end of the interval, from a rejected end of the possible
+ratios towards the estimate. An accepted end of the possible ratios is itself an end of the interval.
 
 The intervals leave out impossible values: counts are not negative, and a part of b's records is at most all of them. An
 interval keeps its coverage when it is cut to the possible values.
@@ -305,7 +309,8 @@ class Estimates(LabelledNumbers):
             simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            ReleaseError: Some numbers are from a combination, and others from a release in it.
+            ReleaseError: Some numbers are from a combination, and others from a release in it. Or they are from two
+                periods of one series.
             WorkloadError: The confidence is not in (0, 1).
         """
         gamma = level(self._own_confidence(confidence), len(self), normal=self._law.normal, simultaneous=simultaneous)
@@ -319,7 +324,8 @@ class Estimates(LabelledNumbers):
             simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            ReleaseError: Some numbers are from a combination, and others from a release in it.
+            ReleaseError: Some numbers are from a combination, and others from a release in it. Or they are from two
+                periods of one series.
             WorkloadError: The confidence is not in (0, 1).
         """
         moe = self.moe(confidence, simultaneous=simultaneous)
@@ -335,7 +341,8 @@ class Estimates(LabelledNumbers):
             simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            ReleaseError: Some numbers are from a combination, and others from a release in it.
+            ReleaseError: Some numbers are from a combination, and others from a release in it. Or they are from two
+                periods of one series.
             WorkloadError: The confidence is not in (0, 1).
         """
         moe = self.moe(confidence, simultaneous=simultaneous)
@@ -719,7 +726,8 @@ class Ratios(RatioExpression):
             simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            ReleaseError: Some numbers are from a combination, and others from a release in it.
+            ReleaseError: Some numbers are from a combination, and others from a release in it. Or they are from two
+                periods of one series.
             WorkloadError: The confidence is not in (0, 1).
         """
         low, high, _ = self._ends(confidence, simultaneous=simultaneous)
@@ -735,7 +743,8 @@ class Ratios(RatioExpression):
             simultaneous: True if the confidence is that of all intervals at once.
 
         Raises:
-            ReleaseError: Some numbers are from a combination, and others from a release in it.
+            ReleaseError: Some numbers are from a combination, and others from a release in it. Or they are from two
+                periods of one series.
             WorkloadError: The confidence is not in (0, 1).
         """
         low, high, is_significant = self._ends(confidence, simultaneous=simultaneous)
@@ -854,9 +863,10 @@ def _bisected(
 ) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
     """Return the result of `_fieller` for any noise whose half-widths are a norm, up to `law.slack`.
 
-    The search is over the angle whose tangent is the ratio. It rejects a ratio only if its excess exceeds the slack,
-    and each end that it returns is such a rejected ratio. The norm itself rejects every ratio on the far side, since
-    the rejected directions are one arc.
+    The search is over the angle whose tangent is the ratio. It rejects a ratio only if its excess exceeds the slack.
+    Each end that it returns is such a rejected ratio, or an end of the possible ratios. The norm itself rejects every
+    ratio between a returned rejected ratio and the end of the possible ratios, since the rejected directions are one
+    arc.
     """
     a, b = values
     unit = np.sqrt(law.covariances[:, [0, 1], [0, 1]]).T

@@ -43,7 +43,8 @@ def law(*forms: Forms) -> Law:
     """Return the law of some forms, row by row.
 
     Raises:
-        ReleaseError: Some forms are from a combination of releases, and others from a release in it.
+        ReleaseError: Some forms are from a combination of releases, and others from a release in it. Or they are from
+            two periods of one series.
     """
     sources = {s for f in forms for s in f.sources}
     refuse_shared_noise(sources)

@@ -70,11 +70,12 @@ class AxisSelection:
     home: The name of the attribute or hierarchy.
     depth: The depth of the deepest named level.
     is_counted: True where records are counted, (leaves,).
-    weights: The weight of each leaf.
-    label_name: The name that breaks the numbers down.
-    labels: The remaining values of that name.
+    weights: The weight of each leaf, (leaves,).
+    label_name: The attribute, level or area list that breaks the numbers down; None without a breakdown.
+    labels: The values of `label_name` with a counted leaf.
     label_index: The index of each leaf's label, (leaves,); −1 without a label.
-    areas: If a leaf may have several labels, 1 where it has one, (labels, leaves), instead of `label_index`.
+    areas: Used instead of `label_index` if a leaf may have several labels: 1 where the leaf has the label, (labels,
+        leaves).
     """
 
     home: str

@@ -38,7 +38,11 @@ def cell_budgets_document(b: CellBudgets | None) -> dict[str, Any] | None:
 
 
 def named_attribute_document(name: str, a: Attribute) -> dict[str, Any]:
-    """Return all that is declared of an attribute.
+    """Return the declaration of an attribute, without its name.
+
+    Args:
+        name: The name of the attribute, for the error only.
+        a: The attribute.
 
     Raises:
         SpecError: The attribute is of none of the kinds that a specification can declare, such as a subclass of one.

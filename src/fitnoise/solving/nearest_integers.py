@@ -109,7 +109,7 @@ def check_adjacent(values: Floats, stated: Integers, sums: SumConstraints, secon
     Args:
         values: The numbers before rounding, (N,).
         stated: The integers; E n = 0, L n ≥ 0 and n ≥ 0 were checked before.
-        sums: E and L.
+        sums: E and L, the matrices of the conditions.
         seconds: The time in seconds after which the check gives up, and returns this as the reason.
 
     **Guarantees**

@@ -406,10 +406,10 @@ def _reaching(d: Decomposition, group: SectorGroup, k: int) -> Indices:
 @final
 @dataclass(frozen=True, eq=False)
 class RootBound:
-    """The optimum over all mechanisms at some dual weights, almost exactly.
+    """The bound ν² at some dual weights, and the costs and variances of the best mechanism there, almost exactly.
 
-    lower: At most ν², for any weights.
-    profile: The profile of a record in each class of leaves, times ν.
+    lower: At most ν² for any dual weights, so a lower bound on Δ².
+    profile: The cost of a record in each class of leaves, times ν.
     variances: The variances of the numbers of each class relative to their targets, times ν.
     kinds: The mean cost of each kind of neighbours, times ν.
     """

@@ -38,12 +38,14 @@ from fitnoise.solving.trees import LevelProblem, TreeQuotient, incomparable_leve
 @final
 @dataclass(frozen=True, eq=False)
 class LevelInformation:
-    """The knowledge of the sums of places of each class, by level from the top down to the deepest level measured.
+    """The knowledge of the weighted sums u_g of places, by class, by level from the top to the deepest one measured.
 
     tree: The tree by classes.
-    x: The weights.
+    x: The weight of the measurement of each place.
     r: The weight of each place in the sum above it; that of the top has no meaning.
-    gamma, slope, rest: γ, f and ρ.
+    gamma: γ, Var u_g from the measurements at and below g.
+    slope: f, the regression coefficient Cov(1_g, u_g)/γ.
+    rest: ρ, Var(1_g − f u_g), which no measurement outside of g changes.
     below: Var u_g from the measurements strictly below g; the deepest level has no entry.
     total_gamma: Γ, Var u_g from all measurements.
     """

@@ -225,8 +225,7 @@ def _file_format(path: Path) -> str:
         raise DataError(
             "data-format-unknown",
             f"The name {path.name!r} does not show a known format.",
-            "Known endings are .csv, .tsv, .txt (also with .gz), .parquet, .duckdb, .sav, .zsav, .por, .sas7bdat, "
-            ".xpt, .dta and .xlsx.",
+            f"Known endings are {', '.join(_FORMS)}; .gz may follow those of CSV files.",
             "Rename the file, or convert it to one of these formats.",
             "Nothing was read.",
         )

@@ -83,7 +83,7 @@ class MeasuredTree:
 
     Attributes:
         attributes: The positions of the further attributes among all, increasing.
-        multiple: m_T ≥ 1.
+        multiple: m_T ≥ 1, the integer that multiplies all counts.
         factors: k ≥ 1 of the places of each class, 64-bit integers, by level from the one below the top to the deepest.
         scales: σ > 0 by class, floats, by measured level; the deepest level is measured.
     """

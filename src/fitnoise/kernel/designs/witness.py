@@ -269,8 +269,8 @@ class Blocks(Witness):
 
     Attributes:
         length: The number of nodes of a block; it divides the number of nodes.
-        across: γ.
-        levels: β of each block.
+        across: γ, the number that is subtracted from all entries of X.
+        levels: β, the number that is subtracted from all entries within each block.
         shift: s, of either sign.
     """
 

@@ -416,7 +416,7 @@ def best_mechanism(
         raise PlanError(
             "no-finite-mechanism",
             f"No mechanism could be made for the question ({', '.join(c.family for c, _ in candidates)}).",
-            f"The first one failed for this reason: {candidates[0][0].remark}",
+            f"The first family of mechanisms failed for this reason: {candidates[0][0].remark}",
             "Choose another ε, or a coarser question.",
             "No mechanism was made.",
         )

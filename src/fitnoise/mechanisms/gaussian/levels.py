@@ -516,7 +516,8 @@ class LevelMechanism(GaussianMechanism):
         ):
             raise PlanError(
                 "level-margin-too-small",
-                "The plan is by levels, and it measures a margin with less precision than its levels.",
+                "The plan is by levels, and it measures a margin with less precision than the counts by level of the "
+                "same margin imply.",
                 "",
                 "Use the plan as fitnoise wrote it, or plan again.",
                 "Nothing was measured.",

@@ -64,7 +64,7 @@ def proof(
     publication: The requested publication.
     certificate: The value and its bound.
     cost: Δ², relative to cell budgets if there are any.
-    max_cost: Δ².
+    max_cost: Δ², the largest cost of a record.
     error: The total of all variances, for a hybrid objective.
     """
     objective, budgets = publication.objective, publication.cell_budgets

@@ -25,7 +25,7 @@ from fitnoise.solving.ky_fan import KyFanDesign
 class SpectralBound:
     """A set of cells with columns that are far from linearly dependent.
 
-    index: k.
+    index: k, the number of eigenvalues in the Ky Fan norm of the design.
     subset: S, in rising order (|S|,), at most k cells.
     value: √(|S|/m) σ_min(A_S), rounded down.
     ratio: (μ/m)^½ over the value, at least 1, with ‖Σ‖_(k) of the design for μ.

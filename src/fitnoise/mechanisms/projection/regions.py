@@ -601,17 +601,20 @@ def project(
     iterations: int = 100_000,
     seconds: float | None = None,
 ) -> ProjectedPoint:
-    """Find the point A x of a region that is nearest to the noisy answers y, to a certified gap.
+    """Find the x of a region whose answers z = A x are nearest to the noisy answers y, to a certified gap.
+
+    Here z* are the exact nearest answers, and a_e is column e of A.
 
     Args:
         queries: A (m, N): a matrix, sparse or not, an operator, or an object with `shape`, `mv` and `rmv`. The search
-            needs products with A and Aᵀ; it keeps m times the support of x numbers.
+            needs products with A and Aᵀ. It stores one column of A for each entry of x other than 0.
         y: The noisy answers (m,).
         size: n, a public bound on the records, or with EXACTLY their public number.
         region: The set of allowed x.
         tolerance: The gap to reach, in squared counts: ‖z − z*‖² is at most as much. None for 10⁻⁶ of ‖z − y‖², or
             10⁻¹¹ of ‖y‖² if that is more.
-        method: "active-set", "pairwise", or "auto": the first, and the second after it if the support is large.
+        method: "active-set", "pairwise" or "auto". With "auto", pairwise steps follow the active set if it has too many
+            atoms or stalls.
         iterations: Most steps. A step of the active set is one product with Aᵀ and one column of A.
         seconds: Time limit; None for no limit. With a limit, the result depends on the machine.
 
@@ -620,7 +623,8 @@ def project(
 
     Raises:
         WorkloadError: Queries, answers or their products are not finite or do not fit each other. The size is not
-            positive and finite, the region or method is unknown, or the limits are not positive.
+            positive and finite, or the region or method is unknown. The tolerance is negative or not finite, or another
+            limit is not positive.
 
     **Guarantees**
         * x ≥ 0 exactly and Σx ≤ n with AT_MOST, x ≥ 0 and Σx = n with EXACTLY, Σ|x| ≤ n with HULL: sums to 10⁻¹² n.

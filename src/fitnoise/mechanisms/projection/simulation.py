@@ -537,7 +537,7 @@ class _PreparedSetting:
 class SettingChoice:
     """The chosen setting, and the comparison behind the choice.
 
-    setting: k and τ.
+    setting: The chosen k and temperature τ.
     position: Its index in the comparison.
     regret: Its largest regret over kinds of histograms.
     warnings: Messages; possibly none.
