@@ -151,13 +151,13 @@ def _post_processing(part: TablePart) -> str:
 
 def _composition(release: Release) -> Iterator[str]:
     publication = release.plan.publication
-    yield "All tables and answers of the release are priced together, for the unit that pays most"
+    yield "All tables and answers of the release are priced together, for the unit with the highest cost"
     entry = "" if release.entry is None else f", here as entry {release.entry.sequence}"
     yield f"What releases about the same units cost adds up in a ledger, a chain of entries by hashes{entry}"
     if publication.series is not None:
         yield "All releases of the series are priced as one and charged at the first of them; the others add nothing"
     if publication.composed_with:
-        yield f"It stands beside releases on the same records, of the plans {', '.join(publication.composed_with)}"
+        yield f"It is composed with releases on the same records, of the plans {', '.join(publication.composed_with)}"
 
 
 def _before(plan: Plan, description: dict[str, Any]) -> Iterator[str]:

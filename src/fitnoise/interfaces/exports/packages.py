@@ -25,7 +25,7 @@ MAX_LISTED_VALUES = 1_000
 """Values of a column that are listed in a data package."""
 
 COLUMN_DESCRIPTIONS = {
-    "value": "Estimated {what}: unbiased, and therefore possibly negative or not whole.",
+    "value": "Estimated {what}: unbiased, and therefore possibly negative or fractional.",
     "std_error": "Standard error of the value, in {unit}, of the noise alone.",
     "moe": "Margin of error, in {unit}: at the confidence the exact {what}, of values as they were read, is within it.",
     "biased_value": "Estimated number of records, biased, as some database of the size has them.",
@@ -34,7 +34,7 @@ COLUMN_DESCRIPTIONS = {
     "low": "Lower end of the interval for the exact {what}, of values as they were read, at the confidence.",
     "high": "Upper end of the interval for the exact {what}, of values as they were read, at the confidence.",
     "simulated_bias": "By how much such a number is too large on average, in records, simulated without data.",
-    "reliability": "How wide the margin is beside the value, by the publisher's rule.",
+    "reliability": "Reliability class of the value, from its margin by the publisher's rule.",
 }
 """Descriptions of the columns of numbers."""
 
@@ -102,8 +102,8 @@ def _field(source: Tabled, table: TableLayout, name: str) -> dict[str, Any]:
     view, codes = ("", None) if query.matrix is not None else (query.view(name).word, _codes(workload.domain[name]))
     meanings = {
         "cumulative": "Of records with at most this value.",
-        "count": "Of records with a value of it.",
-        "sum": "The numbers are sums of it.",
+        "count": "Of records with a value of this attribute.",
+        "sum": "The numbers are sums of this attribute.",
         "": "",
     }
     meanings |= {word: f"Values by {word}." for word in ("ranges", "groups", "change", "average", "to date", "mean")}

@@ -115,7 +115,7 @@ def _spent_text(balance: Quote) -> str:
 
 
 def _left_text(balance: Quote) -> str:
-    """Return the id of the message about the cap and the rest of it."""
+    """Return the id of the message about the cap and its unspent part."""
     if balance.mu_squared_cap is not None:
         return "report.balance.mu_cap"
     if balance.epsilon_cap is not None:
@@ -157,16 +157,16 @@ def more_section(quote: Quote, loss: Loss, delta: float) -> Section:
     ]
     other = _instead(quote, loss, delta)
     if other is not None:
-        kind, (promised, size, more) = "rho" if quote.mu_squared_cap is not None else "mu", other
+        kind, (promised, size, further_count) = "rho" if quote.mu_squared_cap is not None else "mu", other
         values += [
             Value("promised", promised, ValueKind.COMPARED),
             Value("delta", delta, ValueKind.NUMBER),
             Value(f"{kind}_instead", size),
             Value("instead", size, ValueKind.COST, spoken=True),
-            Value("more_instead", more, ValueKind.COUNT),
+            Value("more_instead", further_count, ValueKind.COUNT),
         ]
         equivalent = "report.more.rho_cap" if kind == "rho" else "report.more.mu_cap"
-        room = "report.more.release_instead" if more == 1 else "report.more.releases_instead"
+        room = "report.more.release_instead" if further_count == 1 else "report.more.releases_instead"
         messages += [Message(equivalent, tuple(values)), Message(room, tuple(values))]
     return Section(title, tuple(messages), tuple(values), path=("plan",))
 

@@ -221,7 +221,7 @@ class Guard:
         changes = scope["method"] not in _SAFE
         origins = headers.getlist("origin")
         if changes and origins != [session.origin] and not (opening and origins == ["null"]):
-            return _refused(403, "Another site asked for a change. Nothing was changed.")
+            return _refused(403, "The request for a change came from another site. Nothing was changed.")
         if opening and scope["method"] == "POST":
             return await _body(scope, receive, headers, MAX_CODE_BODY_BYTES) or self._open(scope["form"])
         below = _same(scope["path"][: len(session.home)], session.home)
