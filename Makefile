@@ -24,13 +24,11 @@ studio: $(VENV)/.dev
 test: check
 	$(PYTEST) -n 2 --dist worksteal -rfEs --cov
 
-# Style, types, words, and one case of each fast test. With ROOM, such as reading: style, types by a daemon that checks
-# what changed, and the tests of that package.
+# Style, types, words, and one case of each fast test; with ROOM, such as reading: style and the tests of that package.
 ifdef ROOM
 quick: $(VENV)/.dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/dmypy run --timeout 3600
 	files=$$($(BIN)/python tests/rooms.py $(ROOM)) && $(PYTEST) -n 2 --dist worksteal -m "not slow" --sample $$files
 else
 quick: check
