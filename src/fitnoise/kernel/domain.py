@@ -1545,7 +1545,7 @@ class Domain(Mapping[str, Attribute]):
         """Return the column of the data that holds this attribute.
 
         Args:
-            name: The name of an attribute, a level, or a share of one.
+            name: The name of an attribute, a level or a share (`county in state`).
 
         Raises:
             DomainError: There is no such attribute.
@@ -1554,10 +1554,10 @@ class Domain(Mapping[str, Attribute]):
         return self[home].column or home
 
     def attribute_of(self, name: str) -> str:
-        """Return the attribute to which a level, or a share of one, belongs; an attribute itself.
+        """Return the attribute to which a level or a share belongs; for the name of an attribute, this name.
 
         Args:
-            name: The name of an attribute, a level, or a share of one.
+            name: The name of an attribute, a level or a share (`county in state`).
 
         Raises:
             DomainError: There is no such attribute.
@@ -1582,7 +1582,7 @@ class Domain(Mapping[str, Attribute]):
         A share has the depth of its lower level, and a hierarchy that of its leaves.
 
         Args:
-            name: The name of an attribute, a level, or a share of one. The result is 0 without a hierarchy.
+            name: The name of an attribute, a level or a share (`county in state`). The result is 0 without a hierarchy.
 
         Raises:
             DomainError: There is no such attribute.

@@ -968,7 +968,7 @@ class Ledger:
         return [ChargeGroup(tuple(group)) for group in _groups(charges)]
 
     def head(self) -> tuple[int, str]:
-        """Return sequence and digest of the last entry; (0, :data:`GENESIS`) for an empty ledger. Write it down."""
+        """Return sequence number and digest of the last entry; (0, :data:`GENESIS`) without one. Write them down."""
         with self._transaction("BEGIN") as chain:
             return _head(chain)
 

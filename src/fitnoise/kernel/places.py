@@ -88,9 +88,7 @@ class ListedTree:
     def above(self, depth: int, lower_level: int = -1) -> Indices:
         """Return the place above, on the level `depth`, of each place of the level `lower_level`.
 
-        By default of each leaf.
-
-        The levels may be equal.
+        The default of `lower_level` is the level of the leaves. Both levels may be equal.
         """
         return np.asarray(self._above[depth][_starts(self._above[lower_level])])
 
@@ -197,9 +195,7 @@ class RegularTree:
     def above(self, depth: int, lower_level: int = -1) -> Indices:
         """Return the place above, on the level `depth`, of each place of the level `lower_level`.
 
-        By default of each leaf.
-
-        The levels may be equal.
+        The default of `lower_level` is the level of the leaves. Both levels may be equal.
         """
         return np.arange(self.sizes[lower_level]) // (self.sizes[lower_level] // self.sizes[depth])
 
@@ -219,9 +215,10 @@ Tree = ListedTree | RegularTree
 
 @final
 class LeafCodes(Codes):
-    """The codes of a tree's leaves, which it has checked, each in the cell of its place on one level.
+    """The codes of a tree's leaves, and for each leaf its cell: the place on one level that contains the leaf.
 
-    They are made at the first access, because plans need only the number of cells.
+    The tree has checked the codes. Codes and cells are made at the first access, because plans need only the number of
+    cells.
     """
 
     def __init__(self, tree: Tree, depth: int) -> None:

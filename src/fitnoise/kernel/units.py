@@ -64,7 +64,8 @@ class Privacy(enum.StrEnum):
 
     ZCDP: ρ-zero-concentrated differential privacy, by discrete Gaussian noise.
     PURE: ε-differential privacy without any δ, by discrete Laplace noise.
-    AUTO: The more accurate of both at (ε, δ); without an ε, the one with the smaller ε at δ. Only a request uses it.
+    AUTO: Under a budget, the one with smaller errors: PURE at its ε, or ZCDP at its (ε, δ). Without a budget, the one
+    that meets the targets at the smaller ε. For ZCDP this is ε at δ. Only a request uses AUTO.
     """
 
     ZCDP = "zcdp"

@@ -11,23 +11,23 @@ just below e^ε. It refuses every other table, also one with a ratio between the
 | α | e^−ε |
 | d(i,k) | steps from result i to result k in the graph |
 | Φ | matrix of all pairs of results, Φ_ik = α^d(i,k) |
-| z_k, d_k | coefficient of column k, at least 0; z solves Φ z = 1 |
+| z_k, d_k | coefficient of column k, at least 0; z solves Φ z = 1, the vector of ones; a solver chooses d_k |
 | κ | base of the kernel, from e^−ε to e^(−ε/2) |
 | ε-regular prior | prior π with π = y Φ for some y ≥ 0 |
 
 | made by | table | for |
 |---|---|---|
-| `tight_constraints` | α^d(i,k) z_k, Φ z = 1 | graphs where z ≥ 0; best for every ε-regular prior |
-| `residual_column` | α^d(i,k) d_k, and one output more for the rest | every graph, ε, prior; near the bound |
-| `staircase` | noise ∝ α^⌈\|x\|/v⌉, clamped | numbers, pairs of numbers, … |
-| `geometric` | noise ∝ e^(−ε\|x\|/v) on each component, clamped | numbers, pairs of numbers, …; the usual choice |
+| `tight_constraints` | α^d(i,k) z_k, Φ z = 1 | graphs where z ≥ 0; the best hit rate for every ε-regular prior |
+| `residual_column` | α^d(i,k) d_k, and one output more for the rest | every graph, ε, prior; hit rate near its bound |
+| `staircase` | noise ∝ α^⌈\|x\|/v⌉, clamped | integers, tuples of them |
+| `geometric` | noise ∝ e^(−ε\|x\|/v) on each component, clamped | integers, tuples of them; usual for a count |
 | `distance_kernel` | ∝ κ^d(i,o), the smallest private κ found | every connected graph |
-| `randomised_response` | the truth, or any other result | every graph; complete ones |
+| `randomised_response` | the truth, or any other result | every graph; the best one on complete graphs |
 | `optimal` | a linear program in n × outputs variables | up to 100 results, any gain |
 
-`residual_column` needs at most 1000 cells of equivalent results. For `staircase`, |x| is the largest component of
-the noise, and v the largest change of one component along an edge. For `geometric`, the noise of each component x is
-independent, and v is the largest sum of the changes of all components along an edge.
+`residual_column` needs at most 1000 classes of results that graph and prior do not distinguish. For `staircase`, |x|
+is the largest component of the noise, and v the largest change of one component along an edge. For `geometric`, the
+noise of each component x is independent, and v is the largest sum of the changes of all components along an edge.
 
 The guess that a reader makes from an output is a *remap*: post-processing, free of charge
 (`fitnoise.mechanisms.finite.accuracy`).
