@@ -22,7 +22,7 @@ MAX_TABLES = 100
 def best(problem: LevelProblem, d: Decomposition) -> Floats:
     """Return the precisions of the numbers of each table of least cost, up to one common factor, (J,).
 
-    As in `trees.solve`, a series of norms that approach the largest relative variance replaces it.
+    As in `trees.solve`, the search replaces the largest relative variance by norms with a growing exponent.
 
     Args:
         problem: The tables by levels of a tree.

@@ -609,9 +609,10 @@ def _sector_norm(
     """Return ‖ diag(w)^½ R_S D_S^½ ‖_*, less an allowance for rounding.
 
     `parts` are the queries, (m, n_o), and their weights, (m,). D_S is `moment`, the sum of `summed` terms, with D_S ≼ 2
-    diag(reach). Without a moment, D_S is diag(reach) itself. If the queries are matrices and D_S is diagonal, the norm
-    is computed from the matrix itself. Otherwise it is computed from the eigenvalues of N^½ D_S N^½, N = R_Sᵀ diag(w)
-    R_S. Both factors are scaled by the weight on each cell first, so that no cell hides another's rounding.
+    diag(reach). Without a moment, D_S is diag(reach) itself. Then the norm of matrices is computed from their singular
+    values. In all other cases it is computed from the eigenvalues of N^½ D_S N^½, N = R_Sᵀ diag(w) R_S. First the
+    columns of R_S are multiplied by the roots of `reach`, and rows and columns of D_S divided by them. So no cell hides
+    another's rounding.
     """
     scale, n = np.sqrt(reach), len(reach)
     if all(isinstance(q, np.ndarray) for q, _ in parts):
@@ -635,9 +636,14 @@ def _sector_norm(
 
 
 def _sum_of_roots(values: NDArray[Any], steps: int, size: float = 0.0) -> float:
-    """Return Σ √λ of a positive semidefinite matrix, rounded down; `steps` ε of its norm bound the eigenvalues' errors.
+    """Return Σ √λ over the computed eigenvalues of a positive semidefinite matrix, rounded down.
 
-    Sums of terms ≥ 0 have an error of one ε a term. A symmetric eigenproblem has one of about n ε of the norm.
+    The error of each eigenvalue is at most `steps` · EPS times the norm of the matrix. Sums of terms ≥ 0 have a
+    relative error of one EPS a term. A symmetric eigenproblem has an error of about n EPS times the norm.
+
+    values: The computed eigenvalues.
+    steps: The number of rounding steps in one eigenvalue.
+    size: A bound on the norm, if the largest eigenvalue may be below it.
     """
     off = steps * EPS * max(size, float(values.max()))
     # A bound must be too low rather than too high, so each eigenvalue is taken at its lower end.

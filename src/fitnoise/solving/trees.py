@@ -595,9 +595,11 @@ def _mix_with_uniform(weights: Floats, ends: Indices, floor: Floats) -> Floats:
 
 
 def solve(problem: LevelProblem) -> list[Floats]:
-    """Return the best weights by level: y_ℓ for each merged sector, (deep + 1,), and 0 if no table reaches a level.
+    """Return the best weights of each merged sector: y_ℓ for the levels from 0 to its deepest one, (deep + 1,).
 
-    A series of norms that approach the largest relative variance replaces it. The result is then scaled to make it 1.
+    y_ℓ is 0 for a level below the top without a table. The search replaces the largest relative variance by norms of
+    all relative variances, and their exponent grows (SHARPNESS). The result is scaled: its largest relative variance is
+    1.
     """
     tree = problem.tree
     targets: dict[tuple[int, bytes], tuple[Floats, list[int]]] = {}

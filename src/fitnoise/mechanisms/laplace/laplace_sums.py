@@ -64,7 +64,7 @@ HALF_WIDTH_TOLERANCE = 1e-4
 """Part of the relative tolerance of `half_width` that does not fall with the scale, for a confidence of at least ½."""
 
 LATTICE = 5.0
-"""The tolerance of `half_width` is TOLERANCE + LATTICE / scale, for a confidence of at least ½."""
+"""The relative tolerance of `half_width` is HALF_WIDTH_TOLERANCE + LATTICE / scale, for a confidence of at least ½."""
 
 MAX_MULTIPLICITY = 1e12
 
@@ -138,9 +138,9 @@ def half_width(
     **Guarantees**
         * m_j is never below the smallest m with P(|X_j| ≤ m) ≥ confidence_j. The module head proves this for the given
           floating-point numbers, rounding included.
-        * For a confidence of at least ½, m_j exceeds it by a part of at most TOLERANCE + LATTICE / scale. Tests check
-          this; the first part rests on the bracket of the tail (see "Tightness"). Below ½ it holds relative to the
-          standard deviation of X.
+        * For a confidence of at least ½, m_j exceeds it by a part of at most HALF_WIDTH_TOLERANCE + LATTICE / scale.
+          Tests check this; the first part rests on the bracket of the tail (see "Tightness"). Below ½ it holds relative
+          to the standard deviation of X.
         * Up to that part, m_j grows with the confidence, and the order and the signs of a row do not change it.
         * The function uses about 50 MB of memory beyond the arguments, for any J.
         * A row of one noise has its exact quantile, and a row of zeros has 0.

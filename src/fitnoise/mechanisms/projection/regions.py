@@ -423,11 +423,13 @@ class _AtomProblem:
 
 @final
 class _Plane:
-    """Affinely independent atoms with positive weights, and the plane through them.
+    """Affinely independent atoms with their weights, and the plane through the atoms.
 
-    lifted: The atoms (s, m + 1), each with one more entry, equal for all. They are independent if the atoms are
-    affinely independent.
-    root: R (s, s), upper triangular, with RᵀR = lifted · liftedᵀ.
+    atoms: The indices of the s atoms.
+    weights: The weights of the atoms (s,). They are positive; an added atom has weight 0 until the next move.
+    lifted: The images of the atoms (s, m + 1), each with one more entry, equal for all. The rows are linearly
+    independent because the atoms are affinely independent.
+    root: R (s, s), upper triangular, with RᵀR = lifted · liftedᵀ up to rounding.
     """
 
     def __init__(self, problem: _AtomProblem) -> None:
