@@ -19,9 +19,13 @@ from fitnoise.reporting import Report, ReportColumn, ReportTable, Section
 def ledger_report(
     entries: Sequence[LedgerEntry], balances: Sequence[Quote], head: tuple[int, str], leftovers: Sequence[str] = ()
 ) -> Report:
-    """Return the accounts and the entries of a ledger, with the sequence and digest of the last.
+    """Return the report of a ledger: its accounts, its entries, and its head.
 
-    leftovers: The names of files that killed processes left next to the ledger.
+    Args:
+        entries: The entries to list, the first one first.
+        balances: One quote for each account: its spent cost and the rest of its cap.
+        head: The sequence number and the digest of the last entry (`Ledger.head`).
+        leftovers: The names of files that killed processes left next to the ledger.
     """
     pure = any(e.epsilon is not None for e in entries)
     columns = (

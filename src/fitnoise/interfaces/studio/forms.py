@@ -685,8 +685,8 @@ def _unquoted(text: str) -> str:
         raise SpecError(
             "form-quotes-invalid",
             f"The quoted text {_short(text)} cannot be read.",
-            "",
-            "Correct the quotes.",
+            "A text that starts with a quotation mark is read as a JSON string.",
+            'End it with a quotation mark, and write \\" for such a mark and \\\\ for a backslash in it.',
             "Nothing was changed.",
         ) from None
 
