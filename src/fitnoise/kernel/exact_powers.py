@@ -21,7 +21,7 @@ DENSE_LIMIT = 4096
 """The largest number of results for which a matrix with an entry for every pair of results is made."""
 
 ALPHA_POWER_BITS = 96
-"""The exponent of the integer that stands for 1: powers of e^−ε are integers in units of 2^−BITS."""
+"""The exponent of the integer that stands for 1: powers of e^−ε are integers in units of 2^−ALPHA_POWER_BITS."""
 
 _ALPHA_BITS = 64
 

@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from fitnoise.errors import LedgerError
 
 FRACTION_BITS = 64
-"""The number of binary digits after the point: values are multiples of 2^−BITS."""
+"""The number of binary digits after the point: values are multiples of 2^−FRACTION_BITS."""
 
 MAX_CELLS = 2**20
 """The largest number of joint cells that one array adds up (about 0.1 s and 0.1 GB); above it, the result is an upper

@@ -131,8 +131,8 @@ def _assembled(
 def _of_use(x: Sequence[Floats], k: Sequence[NDArray[np.int64]]) -> dict[int, Floats]:
     """Return weights of integer sums by level, without levels that carry no information.
 
-    A search approaches the weight 0, which would need unbounded noise. Weights are raised to NOTHING times the largest,
-    both for sums whose largest entry is 1. Such a weight costs no measurable privacy.
+    A search approaches the weight 0, which would need unbounded noise. Weights are raised to NEGLIGIBLE_WEIGHT
+    times the largest, both for sums whose largest entry is 1. Such a weight costs no measurable privacy.
     """
     deep = len(x) - 1
     sizes = [math.prod(int(factors.max()) for factors in k[level:]) ** 2 for level in range(len(x))]

@@ -92,7 +92,8 @@ LEVEL_WORK = 10_000_000
 run, because the bound can rise again after dozens without progress."""
 
 CLASS_SCALES_GAP, CLASS_SCALES_GAP_SHARE, MANY_CLASSES = 2e-4, 0.4, 1000
-"""CLOSE: gap at which the search for scales by class of place ends. Above MANY classes: NEAR times the target gap."""
+"""The gap at which the search for scales by class of place ends. Above MANY_CLASSES classes it ends at
+CLASS_SCALES_GAP_SHARE times the target gap, if this is larger."""
 
 SIMPLE_LEVELS_GAP = 3e-3
 """Largest gap for one noise scale for each level and margin, which is the simplest plan."""
