@@ -663,8 +663,9 @@ def combine(release: Release, *others: Release, same_records: bool = False) -> C
 
     Raises:
         ReleaseError: `same_records` is not true. Or the releases state that they count different records, or define an
-            attribute differently. Or a release is given twice or has no tables. Or jointly they have too many joint
-            cells of structured attributes (at most 20,000, of which one release may have 1,500).
+            attribute differently. Or a release is given twice or has no tables. Or two releases are periods of one
+            series. Or jointly they have too many joint cells of structured attributes (at most 20,000, of which one
+            release may have 1,500).
 
     **Guarantees**
         The result keeps the guarantees of :class:`Combination`.

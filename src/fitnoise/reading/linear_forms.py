@@ -178,6 +178,10 @@ class Forms:
         """Return the covariances of the rows of both, one by one, (J,), in people².
 
         They are exact for Gaussian noise, and at least those of the discrete noise.
+
+        Raises:
+            ReleaseError: Some rows are from a combination, and others from a release in it. Or they are from two
+                periods of one series.
         """
         refuse_shared_noise({*self.sources, *other.sources})
         out = np.zeros(self.length)

@@ -95,7 +95,7 @@ def head_of(folder: Folder, ledger: str) -> tuple[int, str]:
 
     Raises:
         ReleaseError: The path leads out of the folder, or no ledger can be made there.
-        LedgerError: It cannot be read.
+        LedgerError: The ledger cannot be read.
     """
     if not os.path.lexists(folder.root / ledger):
         folder.target(ledger)
