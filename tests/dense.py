@@ -49,7 +49,7 @@ def counting_for(table, domain):
     """
     out = np.ones(domain.shape)
     for a in table.summed:
-        if getattr(domain[a], "by", None) is not None:
+        if getattr(domain[a], "range_attribute", None) is not None:
             axis = list(domain).index(domain[a].range_attribute)
             size = np.array([(x.high - x.low) / x.max_step for x in domain[a].exact.classes], dtype=float)
             out = out * size.reshape([-1 if i == axis else 1 for i in range(len(domain))])
