@@ -637,9 +637,9 @@ def test_pages_of_what_was_made_of_a_release_are_verified_with_it(tmp_path, caps
         assert [x["name"] for x in described["resources"]] == ["state_by_status"]
     capsys.readouterr()
     for command, document in (
-        (["report", r, *sources["whole"], *sources["combination"]], "one thing is written"),
-        (["export", r, "--with-release", later], "one thing is written"),
-        (["report", str(tmp_path / "r" / "plan.json"), *sources["whole"]], "A plan takes none of these options"),
+        (["report", r, *sources["whole"], *sources["combination"]], "or none of them. A plan takes none"),
+        (["export", r, "--with-release", later], "or none of them. A plan takes none"),
+        (["report", str(tmp_path / "r" / "plan.json"), *sources["whole"]], "A plan takes none"),
         (["export", str(tmp_path / "r" / "plan.json")], "[release.plan-has-no-tables]"),
         (["report", r, "--combination", combined], "[release.foreign-combination]"),
     ):
