@@ -37,10 +37,13 @@ SectorIndex = tuple[int, int]
 class SearchOptions:
     """The effort of a search for a plan, and the callback that receives its progress.
 
-    gap: Relative distance value/bound − 1 that the plan must certify; None aims at 1e-6 and reports what was reached.
+    gap: Relative distance value/bound − 1 that the plan must certify. None takes the publication's gap. Without one,
+        the planner chooses its aim, 1e-6 for most tables, and reports the gap it reached.
     refine: True to choose, among the plans of least cost, one whose records below the highest cost also cost least.
     start: Part of an earlier plan for similar tables, where the search starts.
     device: The device for dense matrices.
+    max_iterations: Most iterations of the solver for Gaussian noise.
+    progress: The callback: it receives the number of a step, and the gap so far, or ε so far for Laplace noise.
     seconds: Time limit of the search for Laplace noise, which keeps the best plan found; other plans refuse it.
     """
 
@@ -85,7 +88,7 @@ class PlanPart(abc.ABC):
 
 
 class Estimation(Protocol):
-    """The rule that estimates the sectors of tables from noisy answers."""
+    """The rule that estimates the sectors of tables from noisy answers: θ_S is the vector of sector S."""
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -193,7 +196,7 @@ class TableMechanism(abc.ABC):
     """True if it searches all strategies, and not only those of one form."""
 
     def is_default_for(self, request: Publication) -> bool:
-        """Return True if this mechanism is the default for these tables: by its privacy, unless they request more."""
+        """Return True if the mechanism is the default for these tables: they have its privacy and no small database."""
         return request.privacy is self.privacy and request.small_database is None
 
     def supports(self, request: Publication) -> bool:
@@ -231,7 +234,7 @@ class TableMechanism(abc.ABC):
 
     @abc.abstractmethod
     def relaxation(self, part: TablePart) -> float:
-        """Return the largest ratio of achieved variance to target, or of squared margins."""
+        """Return the largest ratio of achieved variance, or squared margin, to target; for total error of totals."""
 
     @abc.abstractmethod
     def half_widths(
@@ -268,7 +271,7 @@ class TableMechanism(abc.ABC):
 
     @abc.abstractmethod
     def prices(self, part: TablePart) -> Floats:
-        """Return −d log(value) / d log c_j of every table row j, (M,)."""
+        """Return −d log(value) / d log c_j of every table row j, (M,), where c_j is its target variance."""
 
     @abc.abstractmethod
     def separate_rho(self, part: TablePart) -> float:

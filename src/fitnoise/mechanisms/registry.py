@@ -48,10 +48,10 @@ MECHANISMS = {
 
 
 def mechanism_for(request: Publication) -> RegisteredMechanism:
-    """Return the mechanism that answers a publication of tables.
+    """Return the default mechanism for a publication of tables; its planner may choose another form of the design.
 
     Raises:
-        PlanError: Not exactly one mechanism answers these tables.
+        PlanError: Not exactly one mechanism is the default for these tables.
     """
     defaults = [x for x in MECHANISMS.values() if x.mechanism.is_default_for(request)]
     if len(defaults) != 1:

@@ -16,8 +16,9 @@ class TableSummary:
     """The accuracy and the cost that a plan states for one table.
 
     target: The target in the publisher's own kind: one number, or the smallest and the largest.
-    target_moe, achieved_moe: Margins of error at the confidence, in people, of the number whose error is largest
-        relative to its target. Under a budget, that error can be above the target.
+    numbers: Number of published numbers.
+    target_moe, achieved_moe: Margins of error at the confidence, in the unit of the target, of the number whose error
+        is largest relative to its target. Under a budget, that error can be above the target.
     price: This table's share of the marginal privacy cost, from the dual weights. If all its variances grow by 1 %, ρ
         falls by price × 1 %; if its margins grow by 1 %, ρ falls by twice that. Shares add to 1. For a hybrid
         objective they refer to the objective and add to less than 1. For a pure plan they refer to its proven bound.

@@ -181,7 +181,7 @@ class TablePart(PlanPart):
         """Achieved variances, in people²: (m,) for a matrix workload.
 
         In general, one for each distinct row of each table, tables in order; see :meth:`table_variances`. Rows that
-        differ only in exchangeable values have the same variance, or at most it if the numbers of places differ.
+        differ only in exchangeable values share one entry: their variance, or the largest if numbers of places differ.
         """
         return self.mechanism.variances(self)
 
@@ -190,7 +190,8 @@ class TablePart(PlanPart):
         """The largest ratio of achieved variance to target: at most 1 without a budget.
 
         For total error it compares the weighted totals. Pure tables keep their margins as well, which are wider than
-        those of Gaussian noise of the same variance. For them it is also the largest squared margin over its target.
+        those of Gaussian noise of the same variance. For pure tables that are fit for use it is at least the
+        largest ratio of a squared margin to its squared target.
         """
         return self.mechanism.relaxation(self)
 
@@ -332,7 +333,7 @@ class TablePart(PlanPart):
 
     @property
     def unbiased_bound(self) -> float | None:
-        """Least cost of any unbiased mechanism with these variances: its ρ, or its ε for pure tables.
+        """Lower bound on the cost of any unbiased mechanism with these variances: on ρ, or on ε for pure tables.
 
         The mechanism may be linear or not, with any noise. ρ ≥ ½ log(1 + ν²) under ρ-zCDP and ε ≥ 2 asinh(ν/2) under
         pure ε, for ν² the `bound` (under a budget: for the targets times `relaxation`). For a hybrid objective it

@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 
 def separate_budgets_rho(part: TablePart) -> dict[str, float]:
-    """Return ρ at which separate noise on each number meets the targets of a plan; empty if no such ρ is known.
+    """Return each ρ at which separate noise on each number meets a plan's targets, by name; empty if none is known.
 
     The first entry is for the tables as they are. The other entries make the tables consistent by least squares, with
-    budgets by the targets, equal budgets, and the best budgets. The comparison needs levels of one tree of places,
-    shown value by value, with targets for every number. The neighbours add or remove a record, or all of a unit.
-    Budgets are compared only if no other assumption separates records of a unit.
+    budgets by the targets, equal budgets, and (up to MAX_TABLES tables) the best budgets. The comparison needs two or
+    more levels of one tree of places, shown value by value, with targets for every number. It does not cover cell
+    budgets and series. The neighbours add or remove a record, or all of a unit. Budgets are compared only if no other
+    assumption separates records of a unit.
 
     Args:
         part: A part with Gaussian noise, from any planner.

@@ -4,7 +4,8 @@
 equally many tables of each class. All tables of a class have equally many sectors of each class. Some optimum is
 constant on the classes of an equitable partition that separates targets and sizes.
 
-**Proof.** Averaging weights over the classes commutes with the incidence of tables and sectors, and ν is concave. ∎
+**Proof.** Averaging dual weights over the classes commutes with the incidence of tables and sectors, and the bound ν is
+concave in the weights. ∎
 
 **Trust.** The coarsest such partition decides the size of the problem, and nothing else. Certificates are recomputed
 from the complete problem.
@@ -74,6 +75,8 @@ class EquitablePartition:
     ) -> EquitablePartition:
         """Return the coarsest equitable partition that separates targets, sizes and the numbers' weights.
 
+        If no two tables of a group agree in these, every table and every sector is a class of its own.
+
         multiplicity: The weights of the sectors of each group, if they differ from the group's own.
         """
         weight_columns = np.zeros((d.rows, 0)) if weights is None else weights[:, None]
@@ -126,7 +129,7 @@ class EquitablePartition:
         return cls(tuple(tables), tuple(sectors), number, np.concatenate(chosen), np.concatenate(counts), trivial)
 
     def reduced(self, i: int, m: Members) -> sp.csr_array:
-        """Return the weight of a class of tables in a class of sectors: tables in one sector, over all its tables."""
+        """Return, for classes of sectors and of tables, the share of the table class that has one of the sectors."""
         rows, classes = self.sectors[i], self.tables[m.tables]
         incidence = m.incidence[rows.heads]
         class_of = classes.class_of

@@ -95,7 +95,7 @@ class SectorEstimation:
 
     @cached_property
     def whiteners(self) -> list[NDArray[np.float64]]:
-        """σ_S Π g_a^(−½) A_S⁻¹ by group, (K, k, k): the squares of a row of L times it sum to the sector's variance."""
+        """W_S = σ_S Π g_a^(−½) A_S⁻¹ by group, (K, k, k): cov θ_S is W_S W_Sᵀ ⊗ the centring of every a in S."""
         return [
             np.asarray(inverse(g) * (g.scales / np.sqrt(gains(g.sizes)))[:, None, None]) for g in self.strategy.groups
         ]

@@ -87,7 +87,7 @@ class AllPairs:
         return self._shapes.chi(attributes, sizes)
 
     def evidence(self, p: Floats, q: Floats) -> Evidence:
-        """Return the evidence with the pairs that have weight."""
+        """Return the evidence with the pairs that have weight, less those of MAX_DROPPED_WEIGHT in all."""
         first_cells, second_cells = self.kinds.pairs
         order = np.argsort(p)
         support = np.sort(order[np.cumsum(p[order]) > MAX_DROPPED_WEIGHT * p.sum()])
@@ -275,7 +275,7 @@ class Formulation:
         return out
 
     def evidence(self, sets: RecordSets, p: Floats, q: Floats) -> Evidence:
-        """Return the evidence with the sets that have weight."""
+        """Return the evidence with the sets that have weight, less those of MAX_DROPPED_WEIGHT in all."""
         order = np.argsort(p)
         support = np.sort(order[np.cumsum(p[order]) > MAX_DROPPED_WEIGHT * p.sum()]).tolist()
         weighted_sets = RecordSets(tuple(sets.cells[i] for i in support), tuple(sets.agreements[i] for i in support))

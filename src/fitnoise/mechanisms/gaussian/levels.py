@@ -134,7 +134,7 @@ class TreeEstimation(abc.ABC):
     @property
     @abc.abstractmethod
     def whiteners(self) -> list[Floats]:
-        """Whiteners of every sector from its own answers; their variance exceeds that of the estimates."""
+        """Whiteners of every sector, (K, 1, 1): their variance is at least that of the estimates."""
 
     @property
     @abc.abstractmethod
@@ -438,7 +438,7 @@ class LevelEstimation(TreeEstimation):
 
     @property
     def whiteners(self) -> list[Floats]:
-        """Whiteners of every sector from its own answers; their variance exceeds that of the estimates."""
+        """Whiteners of every sector from its own answers; their variance is at least that of the estimates."""
         return self.separate_estimates.whiteners
 
     def precisions(self, attributes: tuple[int, ...]) -> dict[int, float]:

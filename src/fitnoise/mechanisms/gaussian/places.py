@@ -131,8 +131,9 @@ def _assembled(
 def _of_use(x: Sequence[Floats], k: Sequence[NDArray[np.int64]]) -> dict[int, Floats]:
     """Return weights of integer sums by level, without levels that carry no information.
 
-    A search approaches the weight 0, which would need unbounded noise. Weights are raised to NEGLIGIBLE_WEIGHT
-    times the largest, both for sums whose largest entry is 1. Such a weight costs no measurable privacy.
+    The deepest level always stays. A search approaches the weight 0, which would need unbounded noise. Weights are
+    raised to NEGLIGIBLE_WEIGHT times the largest, both for sums whose largest entry is 1. Such a weight costs no
+    measurable privacy.
     """
     deep = len(x) - 1
     sizes = [math.prod(int(factors.max()) for factors in k[level:]) ** 2 for level in range(len(x))]
@@ -144,7 +145,7 @@ def _of_use(x: Sequence[Floats], k: Sequence[NDArray[np.int64]]) -> dict[int, Fl
 def _integers(
     tree: TreeQuotient, x: Sequence[Floats], r: Sequence[Floats], bits: int
 ) -> tuple[list[Floats], tuple[Any, ...]]:
-    """Return weights of integer sums, by level, and k: in each place the largest k has `bits` bits, or all are 1."""
+    """Return weights of integer sums, by level, and k: in each place the largest k is 2^bits, or all are 1."""
     deep = len(x) - 1
     size, out, factors = np.ones(len(x[deep])), [x[deep]], list[Any]()
     for level in range(deep, 0, -1):

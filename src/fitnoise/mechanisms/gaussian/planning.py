@@ -88,8 +88,8 @@ LEVEL_ITERATIONS = 200
 """Most iterations of the ascent to its bound."""
 
 LEVEL_WORK = 10_000_000
-"""Largest product of classes of places, over all sectors, and these iterations: about ten seconds. All iterations are
-run, because the bound can rise again after dozens without progress."""
+"""Largest product of classes of places, over all sectors, and these iterations: about ten seconds. At least 20 are run.
+The ascent does not end for lack of progress, because the bound can rise again after dozens of iterations without."""
 
 CLASS_SCALES_GAP, CLASS_SCALES_GAP_SHARE, MANY_CLASSES = 2e-4, 0.4, 1000
 """The gap at which the search for scales by class of place ends. Above MANY_CLASSES classes it ends at
@@ -102,7 +102,7 @@ Solve = Callable[[Formulation, Weights | None, float], Solution]
 """Function that solves a problem to a gap, from starting weights if they are given."""
 
 MIXTURE_STEPS = 8
-"""Number of plans for different numbers of records of one unit, and for mixtures."""
+"""Number of plans in each of three searches, over numbers of records of one unit and over mixtures."""
 
 SETS_GAP = 1e-4
 """Target gap if records of one unit lie in different structured cells: each further digit needs more sets of them."""
@@ -120,7 +120,7 @@ SETS_GAP_FACTOR = 4
 """Ratio of the excess cost of the found sets to the next gap of the solver."""
 
 SYMMETRY_TOLERANCE = 1e-4
-"""Largest relative violation of targets by a strategy that is averaged over exchanges of periods."""
+"""Largest relative violation of targets by a strategy that is averaged over exchanges of cells."""
 
 SETS_ADDED_PER_ROUND = 20
 """Number of sets of records to add in one round."""
@@ -161,24 +161,27 @@ def plan(
     Args:
         publication: A publication with ρ-zCDP as its privacy.
         gap: Relative distance value/bound − 1 that the plan must certify. Default: the publication's gap. Without one,
-            the planner aims at 1e-6 and reports the gap it reached.
+            the planner reports the gap it reached. It aims at 1e-6, or at more for sets of records, product form and
+            levels of many places.
         refine: True to choose, among the plans of least cost, the one of lexicographically least privacy profile
             (Theorem 11). Every record is then as private as the targets allow. It helps if `slack` is not 0, and takes
             some more solves.
-        start: A plan for similar tables, whose weights are the start. It changes the time, not the result.
+        start: A plan for similar tables, whose weights are the start. It changes the time, and the result only within
+            the gap.
         device: The device of dense matrices: None for NumPy, otherwise a PyTorch device such as "cuda".
         max_iterations: Most iterations of the solver.
         progress: A callback with the iteration and the relative gap so far.
 
     Returns:
-        A plan whose integer strategy meets all targets. Under a budget, one common factor relaxes the targets. For the
-        total-error objective, the total meets its target.
+        A plan whose integer strategy meets all targets. Under a budget, it meets the targets times one common factor.
+        For the total-error objective, the total meets its target.
 
     Raises:
         GapNotReached: The certified gap exceeds the requested gap.
         CapExceeded: The plan costs more than the cap.
         WorkloadError, SpecError: The request cannot be planned.
-        PlanError: Exact 64-bit noise cannot meet the targets, or the device does not exist.
+        PlanError: Exact 64-bit noise cannot meet the targets, they cost nothing or more than all limits, or the device
+            does not exist. It is also raised if `refine` is not possible for this request.
 
     **Guarantees**
         * The planner reads no data.
@@ -272,8 +275,8 @@ def _plan_record_sets(
     """Return the strategy of least charge among optima for sets of records of one unit, with the best bound of all.
 
     The sets are m records in m cells of the attributes by which they differ. Their other values are all equal, or
-    differ independently. A golden-section search runs over m, and then over the mixture of both kinds. A real m stands
-    for a mixture of the two neighbouring integers. The search starts with the plan for single records.
+    differ independently. A golden-section search runs over m, then over the mixture of both kinds, then over m again.
+    A real m stands for a mixture of the two neighbouring integers. The search starts with the plan for single records.
     """
     max_records, best, proven = (terms.distinct.max_records if terms.distinct else 1), part, part
     sections = MIXTURE_STEPS if sum(map(len, decomposition.groups)) <= MANY_SECTORS else 2
@@ -314,8 +317,8 @@ def _in_sets(
     """Return a plan for the sets of records that one unit can have, charged for the costliest of them.
 
     The plan is solved for some sets. Sets that then cost more than all of these are added, and the plan is solved
-    again, until no such set is found. The plan `part` for single records keeps its strategy if that costs less, and its
-    evidence if that proves more.
+    again, until no such set is found. It is solved at most SETS_ROUNDS times. The plan `part` for single records keeps
+    its strategy if that costs less, and its evidence if that proves more.
     """
     if terms.sets is None:
         return part
@@ -377,11 +380,11 @@ def _in_sets(
 def _symmetrise(
     decomposition: Decomposition, terms: ObjectiveTerms, ideal: RealStrategy, publication: Publication
 ) -> Iterator[Strategy]:
-    """Yield means of the strategy over exchanges of cells, one for each length of blocks that divides n, if it fits.
+    """Yield means of the strategy over exchanges of cells, one for each block length ≥ 2 that divides n, if it fits.
 
     The mean is that of the covariances over all exchanges of cells within a block, and of blocks. It fits if it meets
-    the targets, as it does if the exchanges preserve the tables and their targets. The function yields nothing unless
-    a single attribute is structured and every basis has all n dimensions.
+    the targets to SYMMETRY_TOLERANCE, as it does if the exchanges preserve the tables and their targets. The function
+    yields nothing unless a single attribute is structured and every basis has all n dimensions.
 
     Cost is convex in the covariance. If the exchanges preserve the possible sets of records, the mean therefore costs
     no more. The bound by blocks (`kernel.designs.relaxations`) is then its exact charge, before rounding. The caller
@@ -740,7 +743,10 @@ def _weights_of(plan: TablePart | None, formulation: Formulation) -> tuple[Float
 def _rounded(
     decomposition: Decomposition, terms: ObjectiveTerms, ideal: RealStrategy, publication: Publication, goal: float
 ) -> Strategy:
-    """Return the integer strategy of the fewest bits that reaches at most 1 + goal times the bound, or of most bits."""
+    """Return the integer strategy of the fewest bits that reaches at most 1 + goal times the bound, or of most bits.
+
+    If records of one unit follow a pattern, return the first strategy that is not singular.
+    """
     bound = lower_bound(decomposition, ideal.evidence, terms)
     strategy: Strategy | None = None
     for bits in [b for b in BITS[:-1] if 2.0**-b <= goal / 3] + [BITS[-1]]:

@@ -155,7 +155,7 @@ def _templates(workload: Workload) -> list[Table]:
 @final
 @dataclass(frozen=True, eq=False)
 class FactorInverse:
-    """The inverse [w, H^#] of a factor: w sums to 1 and H w = 0. w is 0 for an attribute that is always shown."""
+    """The inverse [w, H^#] of a factor: w sums to 1 and H w = 0, but is 0 for an attribute that all tables show."""
 
     w: Floats
     sharp: Floats
@@ -254,7 +254,7 @@ class ProductEstimation:
         }
 
     def value_weights(self, axis: int) -> Floats:
-        """Return w of the factor of an attribute."""
+        """Return w of the factor of an attribute, or 1/n for each value of an attribute without a factor."""
         n = self.strategy.sizes[axis]
         return self.inverses[axis].w if axis in self.inverses else np.full(n, 1 / n)
 
@@ -316,7 +316,7 @@ class ProductEstimation:
         return x
 
     def rows(self, axis: int, view: Operator | None) -> tuple[Floats, Floats]:
-        """Return (v, f²) of every row of a view along an axis."""
+        """Return v = ‖row of R H^#‖² and f² = (R w)² of every row of a view R along an axis."""
         n = self.strategy.sizes[axis]
         if axis not in self.inverses:  # the axis is shown value by value, or has one value
             gain = 2.0 if n == 2 else float(n * n)
@@ -551,7 +551,7 @@ class ProductMechanism(GaussianMechanism):
         return super().is_default_for(request) and obstacle(request) is None
 
     def is_dense(self, request: Publication) -> bool:
-        """Return True if joint cells can be planned jointly, though product form is as good and needs less memory."""
+        """Return True if the joint cells are few enough for a joint plan, which needs more memory than product form."""
         return joint_cells(request) <= MAX_STRUCTURED_CELLS
 
     def check(self, part: TablePart) -> None:
@@ -663,7 +663,10 @@ class ProductMechanism(GaussianMechanism):
         return np.asarray(part.evidence.numbers / part.evidence.numbers.sum())
 
     def separate_rho(self, part: TablePart) -> float:
-        """Return ρ of independent Gaussian noise with the target variances, with a separate plan for each table."""
+        """Return ρ of independent Gaussian noise with the target variances, with a separate plan for each table.
+
+        Under replace-one neighbours the costliest pair of records is searched, so ρ may be too small.
+        """
         replaced = part.publication.unit.neighbours is Neighbours.REPLACE_ONE
         gram_cache: dict[tuple[Operator | None, bytes, int], Floats] = {}
         sizes = np.array(part.decomposition.sizes)
@@ -726,7 +729,7 @@ def _gram(
 
 
 def _max_pair_distance(grams: Sequence[Floats]) -> float:
-    """Return the largest squared distance of two records in a table, the best of several local searches."""
+    """Return a squared distance of two records in a table, the largest that several local searches find."""
     pairs = []
     for x in grams:
         g = np.diag(x)

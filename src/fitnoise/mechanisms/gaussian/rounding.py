@@ -1,6 +1,7 @@
 """Rounding of the ideal covariances to an integer strategy.
 
-The ideal strategy of sector S has A_SᵀA_S/σ_S² = (n_S / Π g_a) Σ_S⁻¹. Its triangular factor is scaled by a power of two
+The ideal strategy of sector S has A_SᵀA_S/σ_S² = (n_S / Π g_a) Σ_S⁻¹, with n_S = Π_{a∈S} n_a and g_a of
+`estimate.gains`. Its triangular factor is scaled by a power of two
 and rounded. The largest entry then has `bits` bits, or more if rows of the basis differ much in size. All scales are
 then multiplied by one factor, so that the worst target holds (or the budget does). They are cut to 32 bits of mantissa
 so that exact prices stay short.
@@ -49,6 +50,8 @@ def round_strategy(
     decomposition: Decomposition, factors: Sequence[Floats], bits: int, *, in_time: bool = False
 ) -> Strategy:
     """Return integers for F_S with F_SᵀF_S = Σ_S⁻¹, (K, k, k) by group; the largest entry of each has `bits` bits.
+
+    It has more if rows of the basis differ much in size, fewer above _MAX_EXPONENT, and A_S = 1 for k = 1.
 
     in_time: True for lower triangles, so that no row uses a later part of a basis that is in order of time.
     """
@@ -109,7 +112,7 @@ def variances_of(decomposition: Decomposition, whiteners: Sequence[Floats]) -> F
 
 
 def rows_of(decomposition: Decomposition, factor: Floats) -> Floats:
-    """Return Σ_c (W F)_jc² for every table row j (M,), for a single sector and F (r, c) over its basis."""
+    """Return Σ_c (W F)_jc² for every table row j (M,): W is the tables over a single sector's basis, and F (r, c)."""
     out = np.zeros(decomposition.rows)
     (group,) = decomposition.groups
     for m in group.members:

@@ -43,9 +43,10 @@ def gained(part: TablePart) -> Section:
 def separate_periods_rho(part: TablePart) -> float | None:
     """Return a lower bound on ρ of independent, optimal noise for each period, at the same targets.
 
-    Running totals and changes are then sums over periods. The bound covers only the sets of records in the plan's
-    evidence and the first sets of the search. It is therefore at most the true cost. Return None if the plan is not for
-    a series with targets, or is too large.
+    A period is a joint value of the structured attributes of the caps. Running totals and changes are then sums over
+    periods. The bound covers only the sets of records in the plan's evidence and the first sets of the search. It is
+    therefore at most the true cost. Return None if the terms or the evidence have no sets, or if the goal is not
+    fit-for-use. Return None also under a budget, and above CELLS structured cells.
     """
     d, terms, sets = part.decomposition, part.terms, part.evidence.sets
     is_unrelaxed = part.publication.budget is None and terms.weights is None  # every target at its requested value

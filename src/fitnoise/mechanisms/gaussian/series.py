@@ -69,11 +69,10 @@ def _refuse_relative(publication: Publication, basis: NDArray[np.int64], period_
 def _own_rows(
     basis: NDArray[np.int64], period_of_cell: NDArray[np.intp], known_rows: list[NDArray[np.int64]]
 ) -> NDArray[np.int64]:
-    """Return the rows of a basis in each period, from `known_rows` if they span the same space.
+    """Return the rows of a basis in each period, those in `known_rows` that span the same space if there are some.
 
-    New rows are added to it.
-
-    Sectors that differ only by tables without rows in the first periods then form one group in these periods.
+    Otherwise the new rows are added to `known_rows`. Sectors that differ only by tables without rows in the first
+    periods then form one group in these periods.
     """
     new_rows = integer_basis(basis[:, period_of_cell == 0])
     for rows in known_rows:

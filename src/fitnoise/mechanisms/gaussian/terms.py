@@ -38,10 +38,11 @@ def terms(publication: Publication, decomposition: Decomposition) -> ObjectiveTe
 def _record_sets(publication: Publication, d: Decomposition) -> tuple[int, AdmissibleSets] | None:
     """Return k² for k records in each cell, and the sets of records of one unit that differ by structured attributes.
 
-    A cap of one record separates records if it is shown in full, along structured attributes only. For any other cap,
-    sets have no more records than agree in it. Without such a cap of one, but with one cap of several records, each
-    cell has as many as the cap allows. Return None if the caps are on exchangeable attributes only, or on attributes
-    that no table shows.
+    A cap of one record separates records if it is shown in full, along structured attributes only. Sets have no more
+    records than any other cap allows. Without such a cap of one, but with one cap of several records, each cell has as
+    many as the cap allows. Return None if no cap is shown in full along structured attributes only, or if there
+    are several caps and none of one separates. Return None also if sets have one record only, and unless neighbours add
+    or remove one.
     """
     adjacency, axes = publication.adjacency, (*d.exchangeable, *d.structured)
     caps = [(*adjacency.shared_axes(axes, names), names, limit) for names, limit in adjacency.pattern.caps]
@@ -66,12 +67,12 @@ def _record_sets(publication: Publication, d: Decomposition) -> tuple[int, Admis
 
 
 def _set_factors(publication: Publication, d: Decomposition) -> tuple[int, DistinctRecords | None]:
-    """Return the least charge of every strategy: k² for k records in one cell, and sets of them in different cells.
+    """Return a least charge of every strategy: k² for k records in one cell, and sets of them in different cells.
 
     Without caps, all g records are in one cell. Suppose that a cap allows k records in a joint cell of some attributes,
     and nothing else separates them. Then k records are in one cell, times the cells of those attributes that no table
-    shows. Sets of such records in different cells are known if the attributes of the cap are all exchangeable. In all
-    other cases, the charge is that of a single record.
+    shows. Sets of such records in different cells are known if the shown attributes of the cap are all exchangeable.
+    Otherwise the largest k of a cap counts. In all other cases, the charge is that of a single record.
     """
     adjacency, axes = publication.adjacency, (*d.exchangeable, *d.structured)
     pattern, best = adjacency.pattern, 1

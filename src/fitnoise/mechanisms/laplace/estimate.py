@@ -72,10 +72,8 @@ class PureEstimation:
 
         θ_S = B_S M_S⁺ Σ_b A_bᵀ C_S (Σ_{b∖S} y_b) / n_{b∖S},     cov θ_S = 2t² C_S ⊗ B_S M_S⁺ B_Sᵀ,
 
-    where C_S is the centring. Structured cells that no query distinguishes are merged first.
-
-    Raises:
-        SingularStrategy: The answers do not determine some published number.
+    where C_S is the centring. Structured cells that no query distinguishes are merged first. If the answers do not
+    determine a sector, :meth:`sector` and all that uses it raise SingularStrategy.
     """
 
     def __init__(self, strategy: PureStrategy, decomposition: Decomposition) -> None:
@@ -105,7 +103,10 @@ class PureEstimation:
         """Return the matrices of one sector.
 
         Returns:
-            G_b = B M⁻¹A_bᵀ / n_{b∖S}, (k, m_b), by margin b ⊇ S; and B M⁻¹Bᵀ, (k, k).
+            G_b = B M⁺A_bᵀ / n_{b∖S}, (k, m_b), by margin b ⊇ S; and B M⁺Bᵀ, (k, k).
+
+        Raises:
+            SingularStrategy: The answers do not determine the sector.
         """
         if (group, i) not in self._sector_cache:
             sectors = self.decomposition.groups[group]
@@ -323,7 +324,8 @@ def nearest(rows: Floats, structure: CellStructure) -> Floats:
 
     From knot to knot of an amount they rise by multiples of K_s; for several amounts by multiples of products. A query
     with a single value other than 0 becomes a multiple of its cells' count (`min_multiples`), or 0 if that is too
-    large. Other queries, if they are large enough, become multiples of all of these products, so that 0 stays 0.
+    large. Other queries, if they are large enough, become multiples of Π lcm(K_1, K_2, …), so that 0 stays 0.
+    The product is over the amounts along which the query varies.
     For the rest, every rise is computed from the entries that are already rounded (`_round_steps`).
     """
     nonzero = rows != 0

@@ -28,7 +28,7 @@ def hierarchy(n: int, branching: int = 2) -> Integers:
     """Return H_n: all nodes of the tree of b = `branching` children over n cells, from root to cells, (nodes, n).
 
     A node is the sum of the cells below it; a node of level k above the cells has b^k of them. If n is not a power of
-    b, the last node of a level is smaller. A node with a single child is a row on both levels.
+    b, the last node of a level can be smaller. A node with a single child is a row on both levels.
 
     Raises:
         WorkloadError: n is not an integer of at least 1, or the branching is not an integer of at least 2.

@@ -16,11 +16,11 @@ would be wrong for it: the tails are exponential. This module returns m for whic
 
 **From discrete to continuous.** A Laplace variable L of scale t is D + W. D is discrete Laplace of scale t, and W is
 independent of D, symmetric, with |W| < 1. The reason is that L is a difference of two exponentials, and that floor and
-fraction of an exponential are independent. With S(x) = sinh(x)/x,
-E exp(λW) = S((β+λ)/2) S((β−λ)/2) / S(β/2)² ≤ exp(λ²/12), because (log S)″ ≤ 1/3.
+fraction of an exponential are independent. With g(x) = sinh(x)/x,
+E exp(λW) = g((β+λ)/2) g((β−λ)/2) / g(β/2)² ≤ exp(λ²/12), because (log g)″ ≤ 1/3.
 So P(Σ a W < −δ) ≤ ρ = exp(−3δ²/Σa²), and for δ = Σ|a| even ρ = 0 holds. D and W are independent, hence
 P(X_L > m − δ) ≥ P(X_D > m) P(Σ a W ≥ −δ), that is P(|X_D| > m) ≤ 2 P(X_L > m − δ) / (1 − ρ). The module uses
-ρ = 1/(12 t).
+ρ = 1/(12 max(t, 1)), or δ = Σ|a| if that is smaller.
 
 **The continuous tail.** On a line Re z = c, 0 < c < 1/b₁, the sum with step h = 2π/T over all integers k is, by
 Poisson's formula,
@@ -132,8 +132,9 @@ def half_width(
         multiplicities: The multiplicities n, (N,), integers from 0 to 10¹²; None for all 1.
 
     Raises:
-        ReleaseError: Shapes do not fit, numbers are not finite, the scale is not positive, or the confidence is outside
-            (0, 1). Multiplicities that are not integers from 0 to 10¹² raise it too.
+        ReleaseError: Shapes do not fit, numbers are not finite, or the confidence is outside (0, 1). A scale, or a
+            row's largest coefficient other than 0, is not from 10⁻¹⁰⁰ to 10¹⁰⁰. Multiplicities that are not integers
+            from 0 to 10¹² raise it too.
 
     **Guarantees**
         * m_j is never below the smallest m with P(|X_j| ≤ m) ≥ confidence_j. The module head proves this for the given
@@ -143,7 +144,7 @@ def half_width(
           to the standard deviation of X.
         * Up to that part, m_j grows with the confidence, and the order and the signs of a row do not change it.
         * The function uses about 50 MB of memory beyond the arguments, for any J.
-        * A row of one noise has its exact quantile, and a row of zeros has 0.
+        * A row of one noise has its exact quantile, rounded up, and a row of zeros has 0.
     """
     a, n, t = _inputs(coefficients, scale, multiplicities)
     levels = _rowwise(confidence, len(a), "confidence")
@@ -516,7 +517,7 @@ def _sigmoid(v: Floats) -> Floats:
 
 
 def _saddle(rows: _ScaledRows, c: Floats) -> tuple[Floats, Floats]:
-    """Return the m whose integrand exp(−mz) M(z)/z has its saddle at c, and the saddle-point log P(X > m)."""
+    """Return the m whose integrand exp(−mz) M(z)/z has its saddle at c, and log P(X > m) by approximation there."""
     value, slope, curvature = _cumulants(rows, c, 0)
     m = slope - 1 / c
     return m, value - c * m - np.log(c) - np.log(2 * np.pi * (curvature + 1 / c**2)) / 2

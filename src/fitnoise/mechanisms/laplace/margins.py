@@ -34,6 +34,8 @@ def target_margins(
 ) -> tuple[Floats, Floats] | None:
     """Return, for a target that is a margin or a maximal deviation, the target and reached half-width of each row.
 
+    Return None for other targets.
+
     All of k numbers stay within ±m at γ if each does at γ^(1/k). *Proof* for continuous noise: exponential variances
     mix normals into Laplace noise. Given these variances, all numbers are jointly normal (Šidák). All probabilities
     fall with each variance, so they are associated. Discrete noise is continuous noise less an independent W with

@@ -80,7 +80,7 @@ class LaplaceMechanism(TableMechanism):
         return Message("report.gap.ratio", (Value("ratio", certificate.value / certificate.bound, ValueKind.FACTOR),))
 
     def unbiased_bound(self, part: TablePart) -> float:
-        """Return the bound ε ≥ 2 asinh(ν/2)."""
+        """Return 2 asinh(ν/2), a lower bound on ε, for ν² the `bound`."""
         return 2 * math.asinh(math.sqrt(part.bound) / 2) * (1 - UNBIASED_ROUNDING)
 
     def report_proof(self, part: TablePart) -> Iterator[Section]:

@@ -68,7 +68,8 @@ BOUND_GAP = 1e-3
 """Gap between the proven bound and its own optimum; the ratio of cost to bound is not near 1 anyway."""
 
 MAX_AMOUNT_BITS = 38
-"""Most bits with amounts: the rises of their queries from knot to knot are multiples of K_s, which take more bits."""
+"""Most bits with amounts. Their queries rise from knot s − 1 to knot s by multiples of K_s, the number of steps between
+these knots. This takes more bits."""
 
 MIN_JOINT_BITS = 4
 """Least bits for queries on joint cells of several amounts. With fewer, rounding raises the cost tenfold, and the
@@ -126,7 +127,7 @@ class StrategyCandidate:
     """One family of strategies, evaluated without data.
 
     family: Its name.
-    epsilon: The ε at which it meets every target.
+    epsilon: The ε of the plan, times the ratio of the least ε at which this family and the plan's meet the variances.
     ratio: ε²/2 over the proven bound.
     answers: Number of noisy answers.
     seconds: Time of its search.
@@ -217,10 +218,10 @@ def search(
         publication: A publication with `privacy` pure.
         all_families: True to search also the families that the last family dominates. It starts from their results, or
             they cost at least 10 % more in each of 36 problems (docs/mathematics/matrix_mechanism.md).
-        seconds: The time limit of the search, which then returns the best strategy found; default none. Families of low
-            cost come first. The bound and the first family are computed regardless of the limit.
+        seconds: The time limit of the search, which then returns the best strategy found; default none. Families that
+            take little time come first. The bound and the first family are computed regardless of the limit.
         progress: A callback with the number of steps and the least ε so far at which all variances meet their targets.
-            The first ε is that of noise on every cell, before the bound is proven; later ones are smaller.
+            The first ε comes before the bound is proven; it is that of noise on every cell if this family is searched.
 
     Raises:
         WorkloadError: There are too many structured cells, or too many noisy answers.
@@ -229,9 +230,11 @@ def search(
 
     **Guarantees**
         * The search reads no data. Without `seconds` the same publication gives the same plan.
-        * Every variance and every requested margin, recomputed from the integers, is at most its target.
+        * Every variance and every requested margin, recomputed from the integers, is at most its target. For total
+          error the total is, and under a budget all are times one common factor.
         * ε is computed from the integers and the bound from the problem. Neither comes from a solver.
-        * The plan costs no more than noise on every cell, and no more than any family of the search.
+        * By the variances alone, the plan costs no more than noise on every cell, and no more than any family of the
+          search.
     """
     domain, bound = publication.workload.domain, exchangeable_attributes(publication.workload)[1]
     cells = math.prod(domain[a].size for a in bound)
@@ -586,8 +589,8 @@ class _Margins:
     """The weights θ of margins over sets of exchangeable attributes, as arrays.
 
     of_cells: F_A if every cell is measured, (tables,).
-    shares: U, (tables, sectors).
-    names: The candidates.
+    shares: U, the factors of 1/Λ_S in F_A, (tables, sectors): F = U (1/Λ).
+    names: The candidates: sets b of exchangeable attributes.
     table_attributes: The attributes of every table.
     """
 
@@ -612,7 +615,7 @@ class _Margins:
 
     @property
     def information(self) -> Floats:
-        """N, (sectors, margins)."""
+        """N, the factors of θ_b² in Λ_S, (sectors, margins): Λ = N θ²."""
         return np.asarray(self._information.toarray())
 
     def solve(
@@ -713,7 +716,7 @@ def _scale_to_targets(
         ratio: Approximate ratio of its variances to the targets, if known.
 
     Raises:
-        PlanError: The scale is outside the range of the exact sampler.
+        PlanError: The scale is outside the range of the exact sampler, or ten steps do not meet the targets.
     """
     if publication.budget is not None and publication.budget.pure is not None:
         spent = strategy.unit_epsilon(publication.adjacency)
@@ -744,7 +747,7 @@ def _improved(
     """Search the same family once more for margins, if they are requested, and return the better strategy.
 
     A margin at 95 % is 1.96 to 2.12 standard errors; the factor is larger for numbers that depend on few noises. Once
-    there is a strategy, that number is known, and so is the variance that each margin needs. The second search starts
+    there is a strategy, that factor is known, and so is the variance that each margin needs. The second search starts
     from the first result.
     """
     d = problem.d

@@ -28,7 +28,7 @@ class SpectralBound:
     index: k, the number of eigenvalues in the Ky Fan norm of the design.
     subset: S, in rising order (|S|,), at most k cells.
     value: √(|S|/m) σ_min(A_S), rounded down.
-    ratio: (μ/m)^½ over the value, at least 1, with ‖Σ‖_(k) of the design for μ.
+    ratio: (‖Σ‖_(k)/m)^½ over the value, at least 1, with Σ of the design.
     """
 
     index: int
@@ -41,7 +41,8 @@ def spectral_bound_of(rows: Floats, m: int, subset: Sequence[int]) -> float:
     """Return √(|S|/m) σ_min(A_S) of a subset of cells, rounded down; 0 if its columns are dependent.
 
     Raises:
-        WorkloadError: The subset is empty, has a cell twice, or names a cell that does not exist.
+        WorkloadError: The subset is empty, has a cell twice, or names a cell that does not exist. The number m of
+            queries is not an integer of at least 1.
     """
     places = [int(e) for e in subset]
     if not places or len(set(places)) < len(places) or not all(0 <= e < rows.shape[1] for e in places):
@@ -80,10 +81,11 @@ def spectral_lower_bound(rows: Floats, m: int, design: KyFanDesign) -> SpectralB
         design: The design, for its k, weights and eigenvectors.
 
     Raises:
-        WorkloadError: There are no queries, or the design is for other queries.
+        WorkloadError: m is not an integer of at least 1, or the design is for other queries.
 
     **Guarantees**
-        * value² m ≤ μ ≤ ‖Σ‖_(k). The bound of the design with q uniform on S proves it.
+        * value² m ≤ μ ≤ ‖Σ‖_(k), where μ is the least ‖Σ‖_(k) of any noise. The bound of the design with q uniform on S
+          proves it.
         * The value is recomputed from the subset. A poor search makes it small, never wrong.
 
     **Source.** Theorem 2.1, corrected; the search is this project's.

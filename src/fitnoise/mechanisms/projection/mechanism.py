@@ -47,7 +47,7 @@ class ProjectionMechanism(SectorMechanism):
         return (DeclaredSize(small.size, small.region is Region.EXACTLY),)
 
     def objective_value(self, part: TablePart) -> float:
-        """Return ‖Σ‖_(k) times the sensitivity."""
+        """Return ‖Σ‖_(k) of the noise, scaled to sensitivity 1."""
         return part.certificate.value
 
     def certificate(self, part: TablePart) -> Certificate:

@@ -6,7 +6,7 @@ the nearest answers of some database of at most n records, or to those of an ent
 biased, and their error adapts to n. The unbiased answers of the same measurement are published with them.
 
     1. R: the queries in row space, targets as weights (`row_space`)
-    2. k and τ: by simulation on public histograms (`small`), unless the publication gives them
+    2. k and τ: by simulation on public histograms (`simulation`), unless the publication gives them
     3. Σ: least sum of the k largest variances at sensitivity 1, with a certificate (`solving.ky_fan`)
     4. integers for Σ^−½, and a scale that spends the budget (`rounding`)
 
@@ -80,7 +80,7 @@ def choose(
     """Choose k and τ for a small database, and return its plan.
 
     Args:
-        publication: A publication with `small` and a budget.
+        publication: A publication with a small database and a budget.
         gap: Relative distance of ‖Σ‖_(k) to its proven bound that the plan must certify; default the publication's.
             Without one, the planner aims at 1e-6 and reports the gap it reached.
         progress: A callback with the number of completed steps, of four, and the gap so far.
@@ -88,7 +88,7 @@ def choose(
     Raises:
         WorkloadError: There are more cells than a joint plan can have, or the index exceeds the rank.
         GapNotReached: The certified gap exceeds the requested gap.
-        PlanError: The targets differ too much for integers.
+        PlanError: The publication has no small database or no budget, or the targets differ too much for integers.
 
     **Guarantees**
         * The planner reads no data, and the choice is the same every time.

@@ -161,7 +161,7 @@ class ProjectedPoint:
 class SplitProjection:
     """Answers with a projected tail only. They are A x for no x, so there is no histogram.
 
-    answers: Π y + z (m,).
+    answers: Π y + z (m,), Π the projector on the kept directions.
     tail: The projection z of (I − Π) y; its weights apply to the tail only.
     """
 
@@ -387,7 +387,7 @@ class _AtomProblem:
         return -self.queries.column(atom - self.cells)
 
     def start(self) -> int:
-        """Return the first atom: 0, or the one of the largest product with y."""
+        """Return the first atom: with AT_MOST that of the point 0, otherwise that of the largest product with y."""
         return (
             self.cells if self.region is Region.AT_MOST else int(np.argmax(self.atom_slopes(self.queries.rmv(self.y))))
         )
@@ -724,7 +724,7 @@ def split_project(
         WorkloadError: An argument is refused as in :func:`project`, or the head is not orthonormal.
 
     **Guarantees**
-        * Π of the answers is Π y, to rounding. With no head the answers are those of :func:`project`.
+        * Π of the answers is Π y, to rounding. With no head the answers are those of :func:`project` on this region.
         * Feasibility and gap of the tail are those of :func:`project`.
 
     **Source.** Algorithm 1. The full projection, without a head, obeys the same bound up to a factor of 2 in one term.
@@ -973,7 +973,7 @@ class Estimator:
     Args:
         rows: R (r, N), the queries in row space.
         size: n, the number of records, or a bound on it (`region`).
-        region: At most, or exactly, n records.
+        region: The set of allowed x; not HULL for an entropic estimate.
         weight: λ of the entropic estimate; 0 for the nearest answers.
         head: Directions (r, k) that stay unchanged, while the others are projected on the hull (Algorithm 1); None for
             no such directions.

@@ -75,6 +75,7 @@ class RowSpaceView:
         """The first k directions of row space (r, k), which stay as measured in the paper's variant; None otherwise.
 
         They are the leading eigenvectors of R diag(q) Rᵀ, because those of Σ are not unique if its variances are equal.
+        The evidence has the cell weights q.
         """
         if self.small.variant is not Variant.PAPER:
             return None

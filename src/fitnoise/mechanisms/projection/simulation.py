@@ -82,7 +82,7 @@ DRAWS = len(SPIKE_CELLS)
 """Number of histograms of each of the four kinds."""
 
 TEMPERATURES = (0.0, 0.01, 0.03, 0.1)
-"""Temperatures τ in the comparison; from a thousand records on it needs the smallest positive one."""
+"""Temperatures τ in the comparison, which needs the smallest positive one from a thousand records on."""
 
 COMPARISON_GAP = 1e-4
 """Gap of designs that are only compared; the error changes by about as much."""
@@ -299,8 +299,8 @@ def bounds(
         WorkloadError: A number is not positive.
 
     **Guarantees**
-        * Each bound is at least the expected mean squared error of the nearest answers (τ = 0), up to rounding, for
-          every database of the region.
+        * Each bound is at least the expected mean squared error of its estimate, up to rounding, for every database of
+          the region: the nearest answers (τ = 0), all projected, or projected off the first j directions.
         * The bounds do not cover an entropic estimate, which has no such bound here.
         * All directions after the spikes have equal variance in Σ, and the split separates the ones that come first.
         * `unsplit` at j = r is the error of the noise itself, s² tr Σ/m: a projection never increases it.
@@ -387,7 +387,8 @@ def simulate(
         repeats: Number of noises for each histogram.
 
     Raises:
-        WorkloadError: There is no design or temperature, τ is out of range, or a number is not positive.
+        WorkloadError: There is no design or temperature, τ is out of range, or a number is not positive. It is also
+            raised for τ > 0 on HULL, and for a design of other queries.
 
     **Guarantees**
         * The function reads no data. With one version of NumPy and SciPy, the comparison is the same every time.
