@@ -172,7 +172,7 @@ class Translator:
         return self.format_digits(text[1:] if text.startswith("-") and not text.strip("-0.,") else text)
 
     def kind(self, kind: ValueKind, value: Content) -> str:
-        """Return a value of a report, as people read it. Text is printed unchanged in a column of any kind."""
+        """Return a value of a report, as people read it. Text is printed unchanged, in quotes if it is a `CODE`."""
         if isinstance(value, Message):
             return self.write(value)
         if value is None or (isinstance(value, str) and kind is not ValueKind.CODE):

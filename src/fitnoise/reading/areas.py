@@ -43,8 +43,8 @@ class Areas:
         A place is a code of any level, or a pair of a level and its code.
 
         Raises:
-            ReleaseError: There is not exactly one hierarchy. Or a code is of no place, or of different places of
-                several levels.
+            ReleaseError: There is not exactly one hierarchy. Or an area is no list of places, is empty or has no name.
+                Or a code is of no place, or of different places of several levels.
         """
         homes = [name for name in domain if isinstance(domain[name], Hierarchy)]
         if len(homes) != 1:
@@ -179,7 +179,8 @@ def read_areas(path: str | Path, domain: Domain) -> dict[str, list[Any]]:
     If the second column has the name of a level, its codes are of that level, otherwise of any level.
 
     Raises:
-        ReleaseError: The file cannot be read, or has other columns, or a row without both values.
+        ReleaseError: The file cannot be read, or has other columns, or a row without both values. Or a code is a text
+            on one level and a number on another.
     """
     path = Path(path)
     header, rows = read_rows(path, "the file of areas", ReleaseError)

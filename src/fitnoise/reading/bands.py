@@ -41,7 +41,7 @@ class Bands:
             wide for use without other numbers.
 
     Raises:
-        ReleaseError: The parts are not 0 < reliable < care.
+        ReleaseError: The parts are not finite numbers with 0 < reliable < care.
 
     **Guarantees**
         * bands depend on published numbers only, so they cost nothing; they state the width of numbers, and suppress

@@ -90,7 +90,7 @@ class SectorInformation:
 
     source: The release, or a part of it.
     rows: The table and structured row of each entry of t, by index in the union.
-    `adjoint_answers`: V⁻¹ L, (rows, k).
+    `adjoint_answers`: V⁻¹ L, (rows, k), for k unknowns θ at each combination of the sector's values.
     """
 
     source: AnswerSource
@@ -233,11 +233,11 @@ class CombinedSource(AnswerSource):
         return all(s.normal for s in self.sources)
 
     def covariance(self, left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats:
-        """Return the covariances of pairs of its numbers, (P,), in people²: sector by sector."""
+        """Return the covariances of pairs of its numbers, (P,), in products of their units: sector by sector."""
         return by_sector(left_numbers, right_numbers)
 
     def sums(self, left_sums: WeightedSums, right_sums: WeightedSums, length: int) -> Floats | None:
-        """Return the covariances of sums of many numbers, one by one, (J,), in people²; None to use pairs."""
+        """Return the covariances of sums of many numbers, one by one, (J,); None to use pairs."""
         return sums_by_sector(left_sums, right_sums, length)
 
     def traced(self, tensors: Mapping[str, Floats]) -> dict[AnswerSource, dict[str, Floats]]:
@@ -405,7 +405,7 @@ def _domain(domains: Sequence[Domain]) -> Domain:
     """Return all attributes of some domains.
 
     Raises:
-        ReleaseError: An attribute is not defined equally everywhere.
+        ReleaseError: An attribute is not defined equally everywhere, or the attributes do not fit into one domain.
     """
     attributes: dict[str, Attribute] = {}
     for domain in domains:
@@ -470,11 +470,11 @@ class Combination(DerivedTables, QuestionMixin):
     `estimate`.
 
     **Guarantees**
-        * every value is unbiased, and has the least variance of all linear unbiased combinations of the releases'
-          tables: no `std_error` is larger than in any single release;
+        * every value except a mean is unbiased. It has the least variance of all linear unbiased combinations of the
+          releases' tables: no `std_error` is larger than in any single release;
         * `std_error` and `covariance` are exact for Gaussian noise of the stated scales, and at least those of the
           discrete noise. Each kind of noise enters by its variance;
-        * intervals have at least their confidence. For Gaussian noise only, they use its quantiles. If a release is
+        * intervals have at least their confidence. If all noise is Gaussian, they use its quantiles. If a release is
           pure, each kind of noise has a part of the allowed error (Bonferroni), and sums of Laplace noise are exact;
         * any two tables agree on their shared sums, up to floating point; combining charges nothing.
 
@@ -613,7 +613,7 @@ class Combination(DerivedTables, QuestionMixin):
         return {file: partial(_csv, frame) for file, frame in self.frames(name).items()}
 
     def document(self) -> dict[str, Any]:
-        """Return the content of combination.json: the plans and answers of the releases, the tables, and statements."""
+        """Return the content of combination.json: digests of plans and answers of the releases, tables, a statement."""
         identities = [_identity(r) for r in self.releases]
         tables = [{"name": name, "file": f"{slug(name)}.csv", "numbers": len(self._counted(name))} for name in self]
         stated = [message_document(Message("report.combined.same_records"))]
@@ -627,7 +627,8 @@ class Combination(DerivedTables, QuestionMixin):
             confidence: The confidence of the margin; default that of the first release.
 
         Raises:
-            ReleaseError: A table is unknown, or its coefficients have another shape.
+            ReleaseError: A table is unknown, or its coefficients have another shape or are not finite.
+            WorkloadError: The confidence is not in (0, 1).
         """
         parts = ((self._combined.form(name, x), self._workload[name], x) for name, x in combination.items())
         return added(parts, self._confidence).to_estimate(confidence)
@@ -663,9 +664,9 @@ def combine(release: Release, *others: Release, same_records: bool = False) -> C
 
     Raises:
         ReleaseError: `same_records` is not true. Or the releases state that they count different records, or define an
-            attribute differently. Or a release is given twice or has no tables. Or two releases are periods of one
-            series. Or jointly they have too many joint cells of structured attributes (at most 20,000, of which one
-            release may have 1,500).
+            attribute differently, or have explicit queries and different domains. Or a release is given twice or has no
+            tables. Or two releases are periods of one series. Or jointly they have too many joint cells of structured
+            attributes (at most 20,000, of which one release may have 1,500).
 
     **Guarantees**
         The result keeps the guarantees of :class:`Combination`.

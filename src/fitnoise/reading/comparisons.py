@@ -11,8 +11,8 @@ noises are of different kinds. If n such intervals shall hold at once, 2n replac
 Two ratios of one b make one ratio again, (a₁ − a₂)/b or a₁/a₂: `Ratios` computes these.
 
 Products and results of more than two ratios, such as an index, have an interval, too. It is the range of the result
-where all m ratios are in their intervals. Each of these has level γ^(1/m) (Šidák 1967), because each test is of one
-number of normal noise. For other noise the level is 1 − (1 − γ)/m.
+where all m ratios are in their intervals. For normal noise each of these has level γ^(1/m) (Šidák 1967), because each
+test is of one number. For other noise the level is 1 − (1 − γ)/m.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class LabelledNumbers(HtmlDisplay, abc.ABC):
         return f"{len(self)} {noun}{'s' * (len(self) != 1)}{suffix}{breakdown}"
 
     def table(self, frame: pd.DataFrame) -> ReportTable:
-        """Return the rows of a frame of these numbers as a table for people and programs, with None for an open end."""
+        """Return the rows of a frame of these numbers as a table, with None for an infinite or undefined number."""
         kinds = {"value": self._kind, "std_error": ValueKind.PEOPLE, "moe": ValueKind.PEOPLE} | dict.fromkeys(
             ("low", "high"), ValueKind.NUMBER
         )
@@ -291,7 +291,7 @@ class RatioExpression(LabelledNumbers):
 
 @final
 class ComparedRatios(RatioExpression):
-    """Differences or ratios of two ratios each. A difference or quotient of `Ratios` makes them.
+    """Differences or ratios of two ratios each. A sum, difference or quotient of `Ratios` makes them.
 
     **Guarantees**
         * the exact difference or ratio, of the records as they were read, is from `low` to `high` with at least the

@@ -222,7 +222,7 @@ def universe(part: Table | Family, domain: Domain) -> dict[str, dict[str, Any]]:
 
 
 def counted_as(table: Table, domain: Domain) -> tuple[dict[str, tuple[Message, ...]], bool]:
-    """Return the reading of the values that a table sums or averages, by attribute, and True if a range cuts them.
+    """Return how a table's summed or averaged values are read, by attribute, and True if a range or ceiling cuts them.
 
     Args:
         table: The table, of counts or of sums or of means.

@@ -17,8 +17,8 @@ estimate. On one side of the estimate, let a ratio and the end of the possible r
 between these two is rejected. So the module can search for the end of the interval, from a rejected end of the possible
 ratios towards the estimate. An accepted end of the possible ratios is itself an end of the interval.
 
-The intervals leave out impossible values: counts are not negative, and a part of b's records is at most all of them. An
-interval keeps its coverage when it is cut to the possible values.
+The intervals of ratios leave out impossible values: counts are not negative, and a part of b's records is at most all
+of them. An interval keeps its coverage when it is cut to the possible values. Intervals of sums are not cut.
 """
 
 from __future__ import annotations
@@ -350,10 +350,11 @@ class Estimates(LabelledNumbers):
         return self._framed(columns, confidence)
 
     def covariance(self) -> Floats:
-        """Return the covariances of all pairs, (numbers, numbers), in people²: exact for Gaussian noise.
+        """Return the covariances of all pairs, (numbers, numbers), in squared units: exact for Gaussian noise.
 
         Raises:
-            ReleaseError: There are more than 2,000 numbers.
+            ReleaseError: There are more than 2,000 numbers. Or some are from a combination, and others from a release
+                in it, or they are from two periods of one series.
         """
         n = len(self)
         if n > MAX_COVARIANCES:
@@ -373,7 +374,8 @@ class Estimates(LabelledNumbers):
         """Return a single number with its error.
 
         Raises:
-            ReleaseError: There are several numbers.
+            ReleaseError: There are several numbers; or as for :meth:`moe`.
+            WorkloadError: The confidence is not in (0, 1).
         """
         if len(self) != 1:
             raise ReleaseError(
@@ -409,7 +411,8 @@ class Estimates(LabelledNumbers):
             Numbers for all labels except the first `lag` labels, which have no earlier number.
 
         Raises:
-            ReleaseError: The numbers are not broken down by this name, or the name has at most `lag` labels.
+            ReleaseError: The numbers are not broken down by this name. Or `lag` is below 1, or the name has at most
+                `lag` labels.
 
         Example:
             `release.count(by=["month", "region"]).change("month", 12).frame()`
@@ -446,7 +449,8 @@ class Estimates(LabelledNumbers):
                 starts again.
 
         Raises:
-            ReleaseError: As for :meth:`change`; or a sum has too many numbers.
+            ReleaseError: The numbers are not broken down by this name, or `season` is below 1. Or all sums together
+                have too many terms.
         """
         n, _ = self._steps(axis, 1, less=0)
         _, k = self._steps(axis, n if season is None else min(season, n) if type(season) is int else season, less=0)
@@ -600,8 +604,8 @@ class Ratios(RatioExpression):
 
     `universe` states their records, if one question does. Ratios can be multiplied or divided by numbers, and numbers
     can be added or subtracted: 1000 * a / b, a / b - 1. A sum, difference or quotient of two `Ratios` is
-    `ComparedRatios`; with the same b it is `Ratios` again. Products, and results of more than two ratios, are
-    `CombinedRatios`.
+    `ComparedRatios`. With the same b it is `Ratios` again, a quotient only if no number was added. Products, and
+    results of more than two ratios, are `CombinedRatios`.
 
     **Guarantees**
         * the exact ratio, of the records as they were read, is from `low` to `high` with at least the confidence, for
@@ -807,7 +811,9 @@ def _gap_range(minuend: Ratios, subtrahend: Ratios) -> Range:
 def inverted(
     law: Law, values: tuple[Floats, Floats], possible: Range, confidence: float
 ) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
-    """Return the ends of the hull of {r possible: |a − r b| ≤ m(a − r b)}, or the nearest end if it is empty.
+    """Return the ends of the hull of {r possible: |a − r b| ≤ m(a − r b)}, or the nearest possible end if it is empty.
+
+    A mask follows: True where b is distinguished from 0.
 
     Args:
         law: The law of the forms a and b, row by row.
@@ -841,6 +847,7 @@ def _fieller(
 ) -> tuple[Floats, Floats, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Return the roots of A r² − 2 B r + C in order, or (−∞, ∞) where all ratios are accepted.
 
+    With covariances V, A = b² − z² V_bb, B = a b − z² V_ab and C = a² − z² V_aa. The test accepts r at values up to 0.
     Two masks follow: True where the accepted ratios are between the ends, and True where A > 0.
     """
     (a, b), v = values, law.covariances
@@ -861,7 +868,7 @@ def _fieller(
 def _bisected(
     law: Law, values: tuple[Floats, Floats], possible: Range, confidence: float
 ) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
-    """Return the result of `_fieller` for any noise whose half-widths are a norm, up to `law.slack`.
+    """Return the result of `inverted` for any noise whose half-widths are a norm, up to `law.slack`.
 
     The search is over the angle whose tangent is the ratio. It rejects a ratio only if its excess exceeds the slack.
     Each end that it returns is such a rejected ratio, or an end of the possible ratios. The norm itself rejects every
@@ -917,7 +924,7 @@ def added(parts: Iterable[tuple[Forms, Table, npt.ArrayLike]], confidence: float
 
 
 def _crossing(excess: Callable[[Floats], Floats], start: tuple[Floats, Floats], stop: tuple[Floats, Floats]) -> Floats:
-    """Return a root of a function between two points, from the side where it is above 0 (regula falsi, Illinois).
+    """Return a point near a root of a function between two points, where it is above 0 (regula falsi, Illinois).
 
     start, stop: Each a point with its function value, above 0 for `start` and at most 0 for `stop`.
     """

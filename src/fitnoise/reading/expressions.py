@@ -44,7 +44,7 @@ CALLS = {"count": 0, "quantile": 2, "mean": 1, "total": 1}
 """The functions of a question: methods of `Release`, and the number of literals that come first."""
 
 SEQUENCE_METHODS = {"change": (1, 2), "average": (2, 2), "to_date": (1, 2)}
-"""The functions of numbers that follow one another: methods of `Estimates`."""
+"""The functions of numbers that follow one another: methods of `Estimates`, with the least and most arguments."""
 
 SECOND_RELEASE_NAME = "other"
 """The name of a second release."""

@@ -1,8 +1,8 @@
 """Nonnegative, consistent integer tables, made from the unbiased tables of a release. Post-processing without cost.
 
 1. *Nonnegative*: among all consistent tables with nonnegative atoms (:mod:`fitnoise.reading.table_overlap`), the tables
-   nearest to the noisy ones, in the metric of the noise. With V the covariance of all numbers and D the matrix from
-   numbers to atoms,
+   nearest to the noisy ones, t̂, in the metric of the noise. With V the covariance of all numbers and D the matrix from
+   numbers to atoms, they are the tables t with
 
        t = t̂ + V Dᵀλ,     λ ≥ 0,     D t ≥ 0,     λᵀD t = 0,
 
@@ -332,8 +332,10 @@ class IntegerTables(DerivedTables):
 
         value            an integer number of records, close to the nearest nonnegative consistent tables
         low, high        integers, the interval of the unbiased number cut to possible values
-        simulated_bias   the mean excess of such a value, in records, simulated
+        simulated_bias   the mean excess of such a value, in records, before rounding, simulated
         simulated_rmse   the root mean squared error, in records, before rounding, simulated
+
+    Without simulations the last two are absent.
 
     **Guarantees**
         * in each part of the release (`further_tables` in its plan makes several), any two tables agree exactly on
@@ -386,6 +388,9 @@ class IntegerTables(DerivedTables):
 
         Args:
             name: The name of the table.
+
+        Raises:
+            ReleaseError: There is no such table.
         """
         values: Floats = self._split(name, "nearest")
         return values
@@ -488,8 +493,9 @@ class IntegerTables(DerivedTables):
 
 
 def possible(value: Floats, moe: Floats, held: Integers, *, is_integer: bool) -> tuple[Floats, Floats]:
-    """Return integer ends of the nonnegative numbers within moe of a value, widened to hold other integers.
+    """Return integer ends of the nonnegative numbers within moe of a value, widened to include `held`.
 
+    held: The published integers.
     is_integer: True if the numbers are integers, as counts of records are; shares of records are not.
     """
     inwards, outwards = (np.ceil, np.floor) if is_integer else (np.floor, np.ceil)
@@ -512,7 +518,8 @@ def make_integer_tables(
 
     Raises:
         ReleaseError: A table is unknown or is not of counts, there are no tables or more than 5,000, or the number of
-            simulations is wrong. Or the solver found no integers in five minutes.
+            simulations is wrong. Or the nearest tables were not found in 20,000 steps, or the solver found no integers
+            in five minutes for a part of the release.
 
     **Guarantees**
         The result keeps the guarantees of :class:`IntegerTables`.

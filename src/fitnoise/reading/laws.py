@@ -52,7 +52,7 @@ def law(*forms: Forms) -> Law:
 
 
 def level(confidence: float, numbers: int, *, normal: bool, simultaneous: bool) -> float:
-    """Return the confidence of each interval for which all of them hold at once with `confidence`.
+    """Return the confidence of each interval: `confidence` itself, or if `simultaneous` one for which all hold at once.
 
     Šidák (1967): |Z_1| ≤ c_1, …, |Z_n| ≤ c_n hold jointly with at least the probability for independent normal Z. So
     γ^(1/n) for each is enough, for forms and for ratios, whose tests are tests of forms. For other noise the level is 1

@@ -86,8 +86,8 @@ class TableLayout:
         values: The published values, in people or in units of amounts, (rows, columns).
         margins: The margins of the values, (rows, columns). For biased values this is the simulated error; for integer
             tables and means, the distance to the farther end of the interval.
-        ends: The ends of the intervals of integer tables and means, two arrays (rows, columns); None if the intervals
-            are ± the margins.
+        ends: The ends of the intervals of integer tables and means, two arrays (rows, columns); None for other tables.
+            Their intervals are ± the margins, unless they are biased.
         bands: The reliability of the values, (rows, columns), as :class:`~fitnoise.reading.bands.Band`; None without a
             rule.
         totals: True where a value is a total, (rows, columns).
@@ -173,7 +173,7 @@ def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | No
     Args:
         tabled: The object with the table.
         name: The name of the table.
-        totals: True to add sums over the columns that are shown value by value.
+        totals: True to add sums over the columns that are shown value by value, unless the release's values are biased.
         bands: The rule for the reliability of numbers.
 
     Raises:

@@ -81,7 +81,7 @@ class AnswerSource:
         return (self,)
 
     def covariance(self, left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats:
-        """Return the covariances of pairs of its numbers, (P,), in people²."""
+        """Return the covariances of pairs of its numbers, (P,), in products of their units."""
         return self.with_measured_design.mechanism.covariance(left_numbers, right_numbers)
 
     def sums(self, left_sums: WeightedSums, right_sums: WeightedSums, length: int) -> Floats | None:
@@ -175,7 +175,7 @@ class Forms:
         return same and all(not sp.csr_array(x - other.pieces[key]).count_nonzero() for key, x in self.pieces.items())
 
     def covariances(self, other: Forms) -> Floats:
-        """Return the covariances of the rows of both, one by one, (J,), in people².
+        """Return the covariances of the rows of both, one by one, (J,), in products of their units.
 
         They are exact for Gaussian noise, and at least those of the discrete noise.
 
@@ -192,7 +192,7 @@ class Forms:
         return out
 
     def entries(self, row: int) -> Iterator[tuple[AnswerSource, int, Indices, Floats]]:
-        """Yield the content of a form: source, table, indices of its numbers along columns, and coefficients."""
+        """Yield the content of a form: source, table, indices of its numbers along columns (−1: sum), coefficients."""
         for (source, table), x in self.pieces.items():
             span = slice(x.indptr[row], x.indptr[row + 1])
             if x.indices[span].size:
@@ -238,7 +238,7 @@ def refuse_shared_noise(sources: Collection[AnswerSource]) -> None:
 
 
 def _unfolded(source: AnswerSource, table: int, flat: npt.NDArray[np.integer[Any]]) -> Indices:
-    """Return the row along each column, or SUM_OF_ALL, of numbers in the order of `source.shape`, (columns, P)."""
+    """Return the row along each column, or −1 for a sum, of numbers in the order of `source.shape`, (columns, P)."""
     shape = source.shape(table)
     if not shape:
         return np.zeros((0, len(flat)), dtype=np.intp)

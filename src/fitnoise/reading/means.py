@@ -64,6 +64,8 @@ def mean_columns(source: AnswerSource, number: int) -> Columns:
 def means(source: AnswerSource, number: int, sums: Sequence[bool], confidence: float) -> tuple[Floats, Floats, Floats]:
     """Return means and the ends of their intervals, in the shape of the table, of length 1 along the amount.
 
+    Where the estimated count is 0, the mean is the middle of its interval.
+
     Args:
         source: The noisy answers of the table.
         number: The index of the table in its workload, from 0.

@@ -1,6 +1,7 @@
 """Quantiles of an attribute with an order, from cumulative counts, with intervals of proven coverage.
 
 F(t) is the number of records with at most t, and N the number of all. The quantile at q is the first t with F(t) ≥ qN.
+The confidence is 1 − α.
 A candidate t is accepted if neither F(t) ≥ qN nor F(t−1) < qN is rejected. These two linear hypotheses make t the
 quantile, and each has a one-sided test at α/2.
 
@@ -36,7 +37,7 @@ MAX_CUMULATED_NUMBERS = 2**25
 
 @final
 class Quantiles(LabelledNumbers):
-    """Values below which a part of the records lies. `Release.quantile` makes them.
+    """Values at or below which a part of the records lies. `Release.quantile` makes them.
 
     **Guarantees**
         * the exact quantile of the records as they were read is from `low` to `high` with at least the confidence, for
@@ -51,7 +52,7 @@ class Quantiles(LabelledNumbers):
         """Make quantiles from counts of all values of an attribute, the last name of their breakdown.
 
         Raises:
-            ReleaseError: q is not between 0 and 1, or there are more values than are cumulated.
+            ReleaseError: q is not strictly between 0 and 1, or there are more values than are cumulated.
         """
         if isinstance(q, bool) or not isinstance(q, (int, float, np.floating)) or not 0 < q < 1:
             raise ReleaseError(
@@ -115,7 +116,7 @@ class Quantiles(LabelledNumbers):
 
     @property
     def value(self) -> Any:
-        """The first value where a non-decreasing fit to the cumulative counts has q of all, moved into the interval."""
+        """The first value where a non-decreasing fit to cumulative counts reaches q of all, moved into the interval."""
         return self._values(self._indices(None, simultaneous=False)[0])
 
     def interval(self, confidence: float | None = None, *, simultaneous: bool = False) -> tuple[Any, Any]:
@@ -147,7 +148,7 @@ class Quantiles(LabelledNumbers):
 
 
 def confidence_set(tested: Floats, half_widths: Floats) -> tuple[Indices, Indices]:
-    """Return the first and the last accepted value, (J,) each.
+    """Return the indices of the first and the last accepted value, (J,) each.
 
     Args:
         tested: The estimates of F(t) − qN, (J, values).
@@ -161,7 +162,7 @@ def confidence_set(tested: Floats, half_widths: Floats) -> tuple[Indices, Indice
 
 
 def find_first(counts: Floats, q: float) -> Indices:
-    """Return the first value that reaches q of all counts, or the last value.
+    """Return the index of the first value that reaches q of all counts, or of the last value, (J,).
 
     The counts are cumulated, and made non-decreasing by least squares.
 

@@ -94,18 +94,18 @@ class QuestionMixin(abc.ABC):
         by: str | Sequence[str] | None = None,
         **columns: Any,
     ) -> Quantiles:
-        """Return the value of an attribute with an order that a part q of the records reaches: 0.5 for the median.
+        """Return the first value of an attribute such that at least a part q of the records have at most this value.
 
         Args:
             attribute: An attribute with ordered values or bins, each of which tables distinguish or count cumulatively.
-            q: The part, between 0 and 1.
+            q: The part, strictly between 0 and 1; 0.5 for the median.
             where: Conditions as for `count`. Records without a value of the attribute are left out; see `universe`.
             by: Attributes or levels whose values break the numbers down.
             columns: Conditions like `where`, for names that are Python identifiers.
 
         Raises:
-            ReleaseError: The attribute has no order, q is not between 0 and 1, or the counts are unavailable, as for
-                `count`.
+            ReleaseError: The attribute has no order, q is not strictly between 0 and 1, or the counts are unavailable,
+                as for `count`.
 
         **Guarantees**
             The values keep the guarantees of :class:`~fitnoise.reading.quantiles.Quantiles`.
@@ -135,14 +135,15 @@ class QuestionMixin(abc.ABC):
                 values one by one or cumulatively, or in ranges that make their sum.
             where: Conditions as for `count`.
             by: Attributes or levels whose values break the numbers down.
-            ceiling: For an amount, the largest value that counts: the mean of min(x, t), as for `total`.
+            ceiling: For an amount, the largest value that counts: the mean of min(value, ceiling), as for `total`.
             columns: Conditions like `where`, for names that are Python identifiers.
 
         Returns:
             Σ value·count / count, in units of the attribute.
 
         Raises:
-            ReleaseError: The values are not numbers, or the counts are unavailable, as for `count`.
+            ReleaseError: The values are not numbers, the ceiling is not declared, or the counts are unavailable, as for
+                `count`.
 
         **Guarantees**
             The means keep the guarantees of :class:`~fitnoise.reading.estimates.Ratios`. A mean and the ends of its
@@ -204,8 +205,8 @@ class QuestionMixin(abc.ABC):
             by: Attributes or levels whose values break the numbers down.
             having: Further attributes: only records with a value of them count, as the weights of records with an
                 income.
-            ceiling: For a single amount, the largest value that counts, Σ min(x, t): one of its declared ceilings that
-                tables show. Default: the end of its range.
+            ceiling: For a single amount, the largest value that counts, Σ min(value, ceiling): one of its declared
+                ceilings that tables show. Default: the end of its range.
             columns: Conditions like `where`, for names that are Python identifiers.
 
         Returns:
@@ -213,7 +214,8 @@ class QuestionMixin(abc.ABC):
             sums is a rate, such as turnover by hours, or a weighted mean.
 
         Raises:
-            ReleaseError: The values are not numbers, or the sums are unavailable, as for `count`.
+            ReleaseError: The values are not numbers, an attribute is named twice, or a ceiling is not declared or is
+                for a product. Or the sums are unavailable, as for `count`.
 
         **Guarantees**
             The sums keep the guarantees of :class:`~fitnoise.reading.estimates.Estimates`.

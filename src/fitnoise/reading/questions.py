@@ -44,7 +44,7 @@ MAX_CHOSEN_PIECES = 4
 """The largest number of pieces of a list of chosen values that is printed."""
 
 COEFFICIENT_TOLERANCE = 1e-9
-"""The tolerance between a combination of a view's rows and the question."""
+"""The tolerance between a combination of a view's rows and the question, relative to its largest weight."""
 
 
 def append_cut(universe: str, cut: Sequence[str]) -> str:
@@ -53,7 +53,10 @@ def append_cut(universe: str, cut: Sequence[str]) -> str:
 
 
 def whose_ratio(top: ReaderQuestion | None, bottom: ReaderQuestion | None) -> str:
-    """Return the records of a ratio in words if some are left out or values are cut; equal ones for both only once."""
+    """Return the records of a ratio in words, equal ones for both only once.
+
+    If none are left out and no values are cut, the text is `MIXED_UNIVERSE_TEXT`.
+    """
     (a, cut), (b, other) = ((MIXED_UNIVERSE_TEXT, ()) if x is None else (x.who, x.cut) for x in (top, bottom))
     if _WITHOUT not in a + b and not cut and not other:
         return MIXED_UNIVERSE_TEXT
@@ -140,7 +143,8 @@ class ReaderQuestion:
         """Return the question with these conditions and this breakdown, by names.
 
         Raises:
-            ReleaseError: An attribute or value is unknown, or two levels of one hierarchy are in the breakdown.
+            ReleaseError: An attribute or value is unknown, or an amount is named. Or an attribute or two levels of one
+                hierarchy are twice in the breakdown, or conditions exclude each other.
         """
         columns = names(breakdown)
         areas = Areas.from_places(domain, where[AREA]) if AREA in where and AREA not in domain else None
@@ -293,9 +297,9 @@ class ReaderQuestion:
         return replace(self, selections=selections, breakdown=tuple(name for name, _, several in choices if several))
 
     def forms(self, source: AnswerSource) -> tuple[ReaderQuestion, Forms] | None:
-        """Return the numbers from the smallest table of a part that shows them; None if no table does.
+        """Return the answered question, and its numbers from the smallest table that shows them, or None without one.
 
-        The breakdown has missing-value categories where a table shows them, and leaves them out otherwise.
+        Its breakdown has missing-value categories where a table shows them, and leaves them out otherwise.
         """
         workload = source.part.publication.workload
         tables = list(_showing(workload, self.selections))
@@ -445,7 +449,7 @@ def _shows(domain: Domain, attributes: Sequence[str], selections: Mapping[str, A
 
 
 def _in_family(domain: Domain, family: Family, selections: Mapping[str, AxisSelection]) -> list[tuple[float, int]]:
-    """Return size and number of the smallest tables of a pattern that show all attributes."""
+    """Return size and index of the smallest table of a pattern that shows all attributes; empty if none does."""
     template_homes = {domain.attribute_of(a) for a in family.template.attributes}
     if not _shows(domain, family.template.attributes, {h: x for h, x in selections.items() if h in template_homes}):
         return []
@@ -465,7 +469,7 @@ def _in_family(domain: Domain, family: Family, selections: Mapping[str, AxisSele
 
 
 def row_coefficients(view: View, attribute: Attribute, rows: sp.csr_array) -> sp.csr_array | None:
-    """Return coefficients of a column's rows and of their sum for a question about its cells, or None."""
+    """Return coefficients of a column's rows and of their sum for a question about its cells; None if none exist."""
     n = rows.shape[1]
     if view is EACH:
         is_total = rows.shape[0] == 1 and rows.nnz == n and bool((rows.data == 1).all())
@@ -523,7 +527,7 @@ def _sets(operator: op.Operator) -> Iterator[tuple[int, ...]]:
 
 
 def _solved(operator: op.Operator, rows: sp.csr_array) -> sp.csr_array | None:
-    """Return the coefficients by least squares; None if the question is not in the span."""
+    """Return the coefficients by least squares; None if none are exact, or the matrix is too large."""
     m, n = operator.shape
     if m * n > MAX_MATRIX_ENTRIES:
         return None

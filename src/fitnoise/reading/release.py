@@ -179,15 +179,15 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
             Other histograms are computed from the answers.
 
     **Guarantees**
-        * each value is an unbiased estimate, and may be negative or not an integer. For a small database each
-          `unbiased_value` is unbiased, and the biased values are counts of one nonnegative histogram;
+        * each value except a mean is an unbiased estimate, and may be negative or not an integer. For a small database
+          each `unbiased_value` is unbiased, and the biased values are counts of one nonnegative histogram;
         * `std_error` is exact for Gaussian noise of the stated scales, and at least that of the discrete noise;
         * for a pure plan, `moe` comes from the exact distribution of sums of Laplace noise, and is never too small;
         * a table of means has the means, each with the ends of its interval, `low` and `high`. `counts_at_ends` gives
           the counts from which the means are made;
         * any two tables of one part agree on their shared sums, up to floating point; further tables have noise of
           their own;
-        * `read` of a directory equals the release that `write` wrote there: an equal plan and equal noisy answers.
+        * `read` of a directory equals the release that `write` wrote there: equal plan, noisy answers and outputs.
     """
 
     def __init__(
@@ -247,7 +247,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         """The synthetic records of a small database: a nonnegative number for every joint cell that tables show.
 
         Raises:
-            ReleaseError: The release is not for a small database, or is for several.
+            ReleaseError: The release has no synthetic histogram, or has several.
         """
         frames = [self.synthetic(i) for i in histograms(self.plan)]
         if len(frames) != 1:
@@ -522,7 +522,8 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
             confidence: The confidence of the margin; default the workload's.
 
         Raises:
-            ReleaseError: A table is unknown, or its coefficients have another shape.
+            ReleaseError: A table is unknown, or its coefficients have another shape or are not finite.
+            WorkloadError: The confidence is not in (0, 1).
         """
         for name in combination:
             if name not in self:
@@ -560,14 +561,15 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         Args:
             table: The name of the table.
             where: For some columns, a label, or a list of labels as shown in the table; the sum includes all rows of
-                other columns. For the values of an attribute with an order, (first, last) is a range that includes its
-                ends, and {"values": […]} are single values. If the table is by places, a level above it can be named,
-                whose places are then summed.
+                other columns. For the values of an attribute with an order, a list is a range (first, last) that
+                includes its ends, and {"values": […]} are single values. If the table is by places, a level above
+                their level can be named, whose places are then summed.
             confidence: The confidence of the margin; default the workload's.
             columns: Conditions like `where`, for columns whose names are Python identifiers.
 
         Raises:
             ReleaseError: A table, column or label is unknown, or the rows count a record more than once.
+            WorkloadError: The confidence is not in (0, 1).
 
         Example:
             `release.sum("state by wages", state=["Ohio", "Iowa"], wages="200,000 or more")`;
@@ -610,8 +612,8 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
                 directory. fitnoise removes these, except for folders in use and folders with a complete release.
 
         Raises:
-            ReleaseError: The directory exists and is not empty, or cannot be written; or there are too many tables for
-                files.
+            ReleaseError: The directory exists and is not empty, or cannot be written. Or a table is unknown or named
+                twice, or there are too many tables for files.
         """
         names = to_write(self.plan, tables)
         with staged(Path(directory)) as stage:
@@ -847,7 +849,7 @@ def to_write(plan: Plan, tables: Iterable[str] | None) -> tuple[str, ...]:
 
 
 def _listed(workload: Workload, table: str, column: str, labels: Any) -> Any:
-    """Return the requested labels, if they are given along an order."""
+    """Return the requested labels; along an order, the values that a range or {"values": […]} selects."""
     definition = workload[table]
     if definition.matrix is not None or isinstance(definition.view(column), (Ranges, Recode)):
         return labels
@@ -876,7 +878,7 @@ def _unknown_label(
 
 
 def _choose(labels_shown: Sequence[str | int], labels: Any) -> Floats:
-    """Return 1 at the requested labels and 0 elsewhere; true is not 1."""
+    """Return 1 at the requested labels and 0 elsewhere. The label True is not the label 1."""
     several = isinstance(labels, Iterable) and not isinstance(labels, str)
     chosen = np.zeros(len(labels_shown))
     places: dict[tuple[bool, object], list[int]] = {}

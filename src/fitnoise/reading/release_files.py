@@ -113,6 +113,9 @@ def staged(directory: Path, is_charged: Callable[[], bool] = lambda: False) -> I
         directory: The place.
         is_charged: True if the release was charged. A complete release that cannot be moved is then kept, and named.
             Any other folder is removed.
+
+    Raises:
+        ReleaseError: Another process holds the place, it is no empty folder, or it cannot be written.
     """
     with reserved(directory), _stage(directory, is_charged) as stage:
         yield stage
@@ -238,7 +241,7 @@ def clear_leftovers(directory: Path, *, release: bool = True, digest: str | None
 
     **Guarantees**
         * a folder that a living process holds is left as it is;
-        * so is a folder with a complete release, which was charged;
+        * so is a folder with a complete release, except one that the entry of `digest` charged;
         * where folders cannot be locked, all of them are left as they are.
     """
     directory = directory.resolve()

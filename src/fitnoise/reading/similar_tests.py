@@ -8,7 +8,7 @@ accepts the p and r where
     |w·e| ≤ z √(wᵀV w)   at level 1 − (α − η),   and both are in their own intervals (jointly at level 1 − η)
 
 Here 1 − α is the confidence, and η is the part of α for the two intervals. The number z is the normal quantile of the
-first level. The two ratios p and r are those of the numbers a_i and b_i.
+first level. The two ratios are p = p₁ and r = p₂, and a₁/b₁ and a₂/b₂ are their estimates.
 
 **Computation of the range.** Multiplied out, the first condition is f ≤ 0 for a polynomial f of degree 12 in p (or r)
 and 6 in g. On a rectangle, f is at least the smallest of its Bernstein coefficients. This proves that some rectangles

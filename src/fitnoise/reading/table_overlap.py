@@ -77,7 +77,7 @@ class LeafPartition:
         return out if np.array_equal(out[groups[there]], self.group_index[there]) else None
 
     def join(self, other: LeafPartition) -> LeafPartition:
-        """Return the smallest unions of groups of both."""
+        """Return the smallest unions of groups of both, without those that have a leaf without a group in one."""
         n, out = self.size + other.size, self.size + other.size
         mine = np.where(self.group_index < 0, out, self.group_index)
         theirs = np.where(other.group_index < 0, out, self.size + other.group_index)

@@ -161,11 +161,13 @@ def verify(
             ledger.
 
     Returns:
-        One check for each claim. A claim that fails raises nothing; only a missing file or directory raises.
+        One check for each claim. A claim that fails raises nothing. Integer tables and a combination are checked only
+        if every claim of the release holds.
 
     Raises:
         ReleaseError: There is no such file or directory. Or a ledger, integer tables or a combination are given for
-            something that is not a release. Or other releases are given without a combination.
+            something that is not a release. Or other releases are given without a combination, or an argument has
+            another type.
         LedgerError: The ledger cannot be read, or was altered.
 
     **Guarantees**
@@ -173,8 +175,8 @@ def verify(
           Every recomputed variance must be within its target (a relative excess of 1e-9 is allowed for floating point);
         * a release is accepted only if all of the following hold. It has the files of a release and no others. Its
           release.json follows from its plan. No noisy answer was altered since it was written. The Parquet tables
-          follow from the answers and the plan (up to 1e-9 of value and standard error). The CSV files are those tables,
-          digit by digit;
+          follow from the answers and the plan (up to 1e-9 of value and standard error). Biased values may differ by
+          1e-6 of the standard error, and simulated errors by 1 %. The CSV files are those tables, digit by digit;
         * a Parquet file is accepted only if its bytes are those that its columns imply. It then has no statistics,
           indexes or second copies of a page, from which readers could show other numbers;
         * a folder that contains a symbolic link is not accepted. A hard link is a file like any other;
@@ -191,7 +193,7 @@ def verify(
           by digit;
         * a combination is accepted only with all its releases, and only if all of the following hold. It is of these
           releases and no others, by their plans and answers. Its tables are the recomputed unbiased ones of least
-          variance (1e-9 of a number, or its last digit, is allowed). It has no other files. Only the publisher states
+          variance (1e-9 of a number, and its last digit, are allowed). It has no other files. Only the publisher states
           that the records were the same each time: no file can prove it;
         * a period of a series is accepted only if the complete plan is. All of the above must hold for its tables up to
           that period. With a ledger, the entry must state that this period was drawn, and the series must have been
@@ -624,7 +626,7 @@ def check_description(plan: Plan, text: str, document: str, table_names: Sequenc
 def _check_charge(
     plan: Plan, document: str, entries: Sequence[VerifiableEntry], report: Callable[[Message], None]
 ) -> Message | None:
-    """Return the fault of the charge of a release, from the text of its release.json; report a correct one."""
+    """Return the fault of the charge of a release, from the text of its release.json; report the entry it names."""
     stated = EntryReference.parse(parse(document))
     if stated is None:
         return Message("report.fault.no_entry")
