@@ -48,7 +48,7 @@ _FINEST_STEP = 2.0**-10
 """The distance of two grid points, where the grid then covers all losses."""
 
 _MAX_TOTAL_EPSILON = 500
-"""The largest sum of all ε. Above it, numbers leave floating point, and the curve is 1."""
+"""The largest sum of all ε. Above it, numbers leave floating point, and the curve of the grid is 1."""
 
 _TAIL = 1e-25
 """The largest probability of the tail of a sum that counts as certain loss."""
@@ -106,7 +106,7 @@ class CostedEntry(LedgerLine, Protocol):
         """The number of the entry."""
 
     def price(self, account: Account) -> UnitPrice | None:
-        """Return the cost of the entry for the unit of an account that has the name of the entry's account."""
+        """Return the cost of the entry for the unit of an account of its account's name; None if it states none."""
 
 
 class CostedGroup(Protocol):
@@ -276,7 +276,7 @@ def curve(groups: Iterable[CostedGroup], account: Account) -> Curve:
 
 
 def _released(group: CostedGroup, account: Account) -> Iterator[ReleasedCharge]:
-    """Yield the releases of a group: one if all of them are Gaussian, and otherwise one for each charge.
+    """Yield the releases of a group: one if all are Gaussian and their joint μ² is known, else one for each charge.
 
     Gaussian noise on the same records is as private as μ² in the costliest cell, summed cell by cell.
     """

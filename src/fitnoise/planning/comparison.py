@@ -108,7 +108,8 @@ def plan(
 
     **Guarantees**
         * planning reads no data;
-        * every variance, recomputed from the integers, is at most its target, and so is every margin of a pure plan;
+        * every variance, recomputed from the integers, is at most its target, and so is every margin of a pure plan.
+          Under a budget and for total error this holds as in Returns;
         * the cost is computed from the integers, the bound from the problem; neither comes from the solver.
 
     Source: see :mod:`fitnoise.mechanisms.gaussian.planning` and :mod:`fitnoise.mechanisms.laplace.planning`.
@@ -205,8 +206,8 @@ class Comparison(HtmlDisplay):
     """Both kinds of noise for one set of tables.
 
     Attributes:
-        plan: The plan of the best alternative.
-        reason: The cost of the other kind of noise, as a message.
+        plan: The plan of the best alternative within the cap.
+        reason: The cost of the other kind of noise, or the reason why it has no plan, as a message.
         alternatives: All alternatives, the best one first.
         gaussian: The part for Gaussian noise, also where it is not the best.
         finite: The alternatives for the mechanism of each finite question.
@@ -276,10 +277,13 @@ def compare(
         progress: As in :func:`plan`.
 
     Raises:
-        The errors of :func:`plan`, if neither kind can be planned.
+        PlanError: The publication is for a small database, or does not have exactly one group of tables.
+        SpecError: A budget or a cap is not an ε.
+        CapExceeded: Every alternative costs more than the cap.
+        The errors of :func:`plan`, if Gaussian noise cannot be planned.
 
     **Guarantees**
-        * the alternatives meet equal targets, up to one factor for all of them under a budget;
+        * the alternatives meet equal targets; under a budget each multiplies all margins by one factor, its `error`;
         * the plan is the best of the alternatives within the cap, if there is a cap;
         * ε of the Gaussian alternative is the guarantee of its discrete noise at δ.
     """
@@ -385,7 +389,7 @@ def _is_within_cap(plan: Plan | TablePart) -> bool:
 
 
 def _pure(request: Publication) -> Publication:
-    """Return the publication with a pure guarantee: its ε at δ becomes a pure ε."""
+    """Return the publication with a pure guarantee: the ε at δ of its budget and of its cap becomes a pure ε."""
     limits = {}
     for what, limit in (("budget", request.budget), ("cap", request.cap)):
         if limit is not None and limit.epsilon is None:

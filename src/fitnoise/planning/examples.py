@@ -62,7 +62,7 @@ def examples(publication: Publication, records: int) -> str:
         records: The number of records, at least 1.
 
     Raises:
-        SpecError: There is no common value for a column that several attributes or conditions read.
+        SpecError: In 10,000 tries no common value is found for a column that several attributes or conditions read.
 
     **Guarantees**
         * one specification always gives one set of records: they follow from public declarations alone;
@@ -92,8 +92,8 @@ def held(attribute: Attribute, cell: int, coded_cell: int = 0) -> Sequence[Any]:
 
     Args:
         attribute: The attribute with the coding.
-        cell: The index of the cell, from 0 to the size of the coding − 1. For an amount, 0 to K are its steps, and
-            larger indices are further cells.
+        cell: The index of the cell, from 0 to the size of the coding − 1. For an amount of K steps, 0 to K are its
+            values, and larger indices are further cells.
         coded_cell: For an amount whose range depends on another attribute, the cell of the record along that attribute.
 
     Returns:

@@ -48,9 +48,9 @@ class FreeValues:
 
     attribute: The name of the attribute.
     values: The values whose records all cost less than the costliest record, as tables show them.
-    std_errors: The standard error in people of a count of each value's records, if no other table is requested.
-    It is σ² = g²/(2 · the least slack of its cells), for units of g records. One request may ask for all these counts,
-    because no record is in two of them.
+    std_errors: The standard error σ in people of a count of each value's records, if no other table is requested.
+    For units of g records, σ² = g²/(2 · the least slack of the value's cells). One request may ask for all these
+    counts, because no record is in two of them.
     """
 
     attribute: str
@@ -127,7 +127,8 @@ def plan_free(
 
     Raises:
         PlanError: No slack is left, or a query counts records whose cells have no slack. Or the plans differ in unit,
-            source or attributes, or have replace-one neighbours.
+            source or attributes, or have replace-one neighbours. Or no plan is given, or one twice, or the unit has a
+            pattern. Or the publication has a budget, a cap, cell budgets or questions, or too many joint cells.
 
     **Guarantees**
         * the function reads no data;

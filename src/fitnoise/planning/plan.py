@@ -1,8 +1,8 @@
 """Plans: all decisions before the data are read, frozen, hashed and open to anyone's check.
 
 A plan holds its publication, and one part for every request in the publication. A part holds the integers that will be
-measured, and the dual weights that prove that no noise of lower cost meets the targets. Prices, errors and certificates
-are *properties*: a plan recomputes them each time, also after it was read from a file.
+measured, and for tables the dual weights. They prove a lower bound on the cost of meeting the targets. Prices, errors
+and certificates are *properties*: a plan recomputes them each time, also after it was read from a file.
 
 Trust: the order that a plan makes decides the noise and the charge, so a mistake here can charge less than a release
 costs.
@@ -52,16 +52,15 @@ class Plan(HtmlDisplay):
     Attributes:
         publication: The publication that the plan answers.
         parts: One part for each request, in order: tables (:class:`TablePart`), then questions.
-        `full_series`: The plan of the complete series, for a plan of its first periods (:meth:`truncate`); None for
-        other
-            plans.
+        `full_series`: The plan of the complete series, for a plan of its first periods (:meth:`truncate`); otherwise
+            None.
 
     The properties of *the tables* (`bound`, `variances`, …) exist for a plan whose tables are all in one part. A plan
     with several such parts raises PlanError; use the properties of each part.
 
     **Guarantees**
         * `cost_squared` is the exact cost of the tables' design for one protected unit, rounded up to a float;
-        * `exact_rho` and `exact_epsilon` are the cost of everything that is released;
+        * `exact_rho` and, for a pure plan, `exact_epsilon` are the cost of everything that is released;
         * `bound` and `variances` keep the guarantees of :class:`TablePart`;
         * `from_json(to_json())` is an equal plan with an equal `hash`.
     """
@@ -148,7 +147,7 @@ class Plan(HtmlDisplay):
             A plan whose document, hash, order and price equal those of this plan.
 
         Raises:
-            PlanError: The plan has no series, or has fewer periods.
+            PlanError: The plan has no series, has fewer periods or was truncated before, or `periods` is below 1.
         """
         if self.full_series is not None or not 1 <= periods <= len(self.periods):
             raise PlanError(
@@ -240,7 +239,7 @@ class Plan(HtmlDisplay):
 
     @property
     def mechanism(self) -> str:
-        """The name of the mechanism in documents; several names are joined by " + "."""
+        """The name of the mechanism in documents: several joined by " + "; without tables "finite"."""
         return " + ".join(dict.fromkeys(p.mechanism.name for p in self.groups)) or "finite"
 
     # --- price --------------------------------------------------------------------------------------
@@ -285,7 +284,7 @@ class Plan(HtmlDisplay):
 
     @property
     def exact_cost(self) -> Fraction:
-        """Twice ρ of the tables for one protected unit, exact, from the integers: Δ², or ε² for pure tables."""
+        """The cost of the tables for one protected unit, exact, from the integers: Δ² = 2ρ, or ε² for pure tables."""
         return self.table_part.exact_cost if self.full_series is None else self.full_series.exact_cost
 
     @property
@@ -300,7 +299,7 @@ class Plan(HtmlDisplay):
 
     @property
     def cost_squared(self) -> float:
-        """Δ² of the tables, rounded up."""
+        """`exact_cost`, rounded up: Δ² of the tables, or ε² for pure tables."""
         return rounded_up(self.exact_cost)
 
     @property
@@ -342,7 +341,7 @@ class Plan(HtmlDisplay):
 
     @property
     def best_guess(self) -> float:
-        """The largest probability that an attacker guesses which of two neighbouring databases was released.
+        """An upper bound on the probability that an attacker guesses which of two neighbouring databases was released.
 
         The attacker knows both databases, holds both for equally likely, and sees the complete release. A coin reaches
         ½.
@@ -351,7 +350,7 @@ class Plan(HtmlDisplay):
 
     @property
     def profile(self) -> Floats:
-        """Squared cost of one record in each structured cell (n_o,): the cells of a matrix workload, in C order."""
+        """Squared cost of one record in each structured cell, in C order (n_o,); for a matrix workload in all cells."""
         return self.table_part.profile
 
     @property
@@ -361,7 +360,7 @@ class Plan(HtmlDisplay):
 
     @property
     def exact_weighted_cost(self) -> Fraction:
-        """The largest prof_o/r_o for one protected unit, exact: Δ² where all cells have equal budgets, as r ≤ 1."""
+        """The largest cost in a cell over its budget r ≤ 1, for one unit, exact; `exact_cost` without cell budgets."""
         return self.table_part.exact_weighted_cost
 
     # --- accuracy and proof -------------------------------------------------------------------------
@@ -403,7 +402,7 @@ class Plan(HtmlDisplay):
 
     @property
     def unbiased_bound(self) -> float | None:
-        """The least cost of any unbiased mechanism with these variances (:attr:`TablePart.unbiased_bound`)."""
+        """A lower bound on the cost of unbiased mechanisms with these variances (:attr:`TablePart.unbiased_bound`)."""
         return self.table_part.unbiased_bound
 
     @property

@@ -71,7 +71,7 @@ def summarised_tables(plan: Plan) -> Iterator[tuple[TableSummary, Table]]:
 def kappas(plan: Plan) -> Iterator[Kappa]:
     """Yield κ of each table of sums or means.
 
-    If the table shows the attribute on which the range depends, there is one κ for each class.
+    If a single table shows each value of the attribute on which the range depends, there is one κ for each class.
 
     Args:
         plan: The plan.
@@ -149,7 +149,7 @@ def _largest(attribute: Amount | Ordered, ceiling: float | None, cell: int | Non
 
 
 def _by_class(part: TablePart, s: TableSummary, table: Table, name: str) -> Iterator[tuple[str, int, float, float]]:
-    """Yield name, index, requested margin and widest achieved margin for each value of an attribute in a table."""
+    """Yield name, index, smallest requested and widest achieved margin for each value of an attribute in a table."""
     domain, axis = part.publication.workload.domain, table.attributes.index(name)
     requested = np.sqrt(table.variances(domain, part.publication.workload.confidence)) * z_score(s.confidence)
     for i, (requested_here, achieved) in enumerate(

@@ -46,8 +46,9 @@ class SweepPoint:
         factor: The factor of the margins; variances are multiplied by its square.
         target_moe: The requested margin of error of the table's tightest number, at the table's confidence, in people.
         rho: ρ of the complete publication.
-        value: Half of the minimised value. It is ρ, except for hybrids and for plans relative to cell budgets. For
-            those the targets determine `value` but not `rho`: plans of equal value can differ in ρ.
+        value: Half of the minimised value of the tables. For Gaussian noise it is their ρ, except for hybrids and for
+            plans relative to cell budgets. For those the targets determine `value` but not `rho`: plans of equal value
+            can differ in ρ. For pure noise it is ε²/4.
         bound: The certified bound: no plan of its kind has a smaller value.
         gap: value / bound − 1.
         epsilon: The guaranteed ε at the publication's δ.
@@ -106,7 +107,8 @@ def scale_margins(publication: Publication, factors: Mapping[str, float]) -> Pub
         factors: Factors of margins, by name of table; the other tables keep their margins.
 
     Raises:
-        WorkloadError: There is no such table, a factor is not from 1e-9 to 1e9, or targets exceed double precision.
+        WorkloadError: There is no such table, a factor is not from 1e-9 to 1e9, or targets exceed double precision. Or
+            the table is in a pattern of tables with a target by value.
     """
     w = publication.workload
     for name in factors:
@@ -168,6 +170,7 @@ def sweep(
 
     Raises:
         WorkloadError: There is no such table. Or the factors are missing, not numbers from 1e-9 to 1e9, or given twice.
+            Or the table is in a pattern of tables with a target by value.
         SpecError: The publication has a budget, which fixes the price.
         GapNotReached: A plan's certified gap is above the requested gap.
         PlanError: A target is out of reach of exact 64-bit noise.
