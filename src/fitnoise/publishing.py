@@ -136,8 +136,10 @@ def release(
         LedgerError: The ledger cannot be used. Or it has a finished release of the plan, and `again` is not true. Or,
             for a series, another period is next, or the answers of an earlier one are lost.
         PlanError: The plan is a series, and no period or folder is given; or the plan is not a series, and one is
-            given. Or the plan in memory differs from its document.
-        ReleaseError: The directory cannot be written, or another process writes it.
+            given. Or the series has no such period. Or the plan in memory differs from its document.
+        CapExceeded: The plan costs more than a limit that it states; nothing was read.
+        ReleaseError: The directory is not empty or cannot be written, or another process writes it. Or a table to write
+            is unknown.
         KeyboardInterrupt: The process was interrupted.
 
     **Guarantees**
