@@ -90,7 +90,7 @@ def serialise(answers: Sequence[Answers], room: int) -> bytes:
 
 
 def read(path: Path, digest: str) -> tuple[Answers, ...] | None:
-    """Return the answers of a file, by design; `None` if there is no such file.
+    """Return the answers of a file, by design; `None` if there is no such file, or it cannot be read.
 
     Args:
         path: The file.

@@ -60,7 +60,7 @@ class ByValue:
             error: The class of the error.
 
         Raises:
-            WorkloadError, or the error: A number is missing, or too many are given.
+            WorkloadError, or the class `error`: A number is missing, or one is given for no label.
         """
         if not self.is_by_name:
             if len(self.values) != len(labels):

@@ -341,6 +341,7 @@ class Steps:
             from zero.
         DomainError: There are more than 100 different classes.
         DomainError: Classes differ in their number of steps, or in the number of steps from zero to low.
+        DomainError: A class has ceilings or classes of its own.
     """
 
     low: Fraction
@@ -743,7 +744,7 @@ def read_as(coding: Coding) -> type[Code]:
 
 
 def is_absent(text: str | None, kind: type[Code]) -> bool:
-    """Return True if the value is absent: missing, or a text with nothing in it."""
+    """Return True if the value is absent: missing, an empty text, or for numbers and truth values only spaces."""
     return not (text or "" if kind is str else (text or "").strip(SPACES))
 
 

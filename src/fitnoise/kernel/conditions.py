@@ -35,7 +35,8 @@ class Condition:
     at_least, above, at_most, below: Bounds on a number, or on a day for dates; for a time its day counts.
 
     Raises:
-        SpecError: There is no column, or there are neither codes nor bounds.
+        SpecError: There is no column, or there are neither codes nor bounds, or both.
+        SpecError: There are two lower or two upper bounds, or one bound is a day and another a number.
         SpecError: No column can hold all the codes, or no number lies between the bounds.
     """
 

@@ -43,7 +43,8 @@ class DateField:
     """A whole number that is read off a date.
 
     part: The age in completed years on the day `on`, the year, the quarter (1 to 4), or the month. Or the day of the
-    week, from 1 for Monday to 7, or the hour (0 to 23). Only conditions use the day itself, 20241231.
+    week, from 1 for Monday to 7, or the hour (0 to 23). A date without a time has no hour and is outside. Only
+    conditions use the day itself, 20241231.
     on: The day of an age.
 
     Let (y, m, d) be the date and (Y, M, D) the day `on`. The age is Y − y, less one where (M, D) is before (m, d) in
@@ -126,7 +127,7 @@ def day_number(day: date) -> int:
 
 
 def as_day(value: object) -> date | None:
-    """Return the day that a date, or a text such as "2024-12-31", is; `None` for anything else."""
+    """Return the day that a date, or a text such as "2024-12-31", is; `None` for anything else, such as a time."""
     if isinstance(value, str) and re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
         try:
             return date.fromisoformat(value)

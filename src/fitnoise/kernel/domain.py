@@ -152,7 +152,11 @@ class Attribute(abc.ABC):
 
     @final
     def position(self, value: object) -> int:
-        """Return the cell of a declared value, as users write it, or of a cell's name; raise DomainError for others."""
+        """Return the cell of a declared value, as users write it, or of a missing-value category by its name.
+
+        Raises:
+            DomainError: The value is neither.
+        """
         if isinstance(value, str) and value in self.missing_cells:
             return self.own_size + self.missing_cells.index(value)
         return self.own_position(value)
@@ -382,7 +386,7 @@ class Categorical(Attribute):
             "month", "weekday", "hour", or {"age_on": "2024-12-31"} (:mod:`fitnoise.kernel.dates`).
         lookup: The code for each value of the data, such as the region of a postcode: {value: code}, pairs, or a CSV
             file. The file has the columns `value` and `code`. A value that it does not name is not declared. The lookup
-            is public, and part of the plan. Values are kept in order. With `None` the data hold the codes themselves.
+            is public, and part of the plan. fitnoise sorts it by value. With `None` the data hold the codes themselves.
 
     Raises:
         DomainError: There are no codes, codes of mixed kinds, or codes or labels that repeat.
@@ -971,14 +975,14 @@ class Amount(Attribute):
 
     @property
     def is_capped(self) -> bool:
-        """True if there are valid numbers outside the range: not if `valid` is the range."""
+        """True if numbers may be cut to the range: always, except where one range is exactly `valid`."""
         return self.range_attribute is not None or self.valid != (_short(self.exact.low), _short(self.exact.high))
 
     def upper_limit(self, ceiling: float | None) -> float:
         """Return a ceiling as it is declared; `None` gives the largest amount, in steps for a range by class.
 
         Args:
-            ceiling: The amount up to which amounts count; `None` for a range by class.
+            ceiling: The amount up to which amounts count; `None` for the largest, and for a range by class.
 
         Raises:
             DomainError: The ceiling is neither declared nor `high`, or the range is by class.
@@ -1392,7 +1396,7 @@ class Domain(Mapping[str, Attribute]):
     levels.
 
     Raises:
-        DomainError: There are no attributes, or a name is empty or reserved.
+        DomainError: There are no attributes, or a name is empty or reserved, or two differ at most in case.
         DomainError: A value is not an attribute, or has a coding of a class that no counter knows.
     """
 
@@ -1566,7 +1570,7 @@ class Domain(Mapping[str, Attribute]):
         return part.home if part is not None else self._entry(name)[0]
 
     def is_nested(self, upper: str, lower: str, above: Indices) -> bool:
-        """Return True if the places of a level lie in these places of a level above it.
+        """Return True if `above` gives, for each place of the level `lower`, its place of the level `upper`.
 
         Raises:
             DomainError: There is no such attribute.

@@ -271,9 +271,9 @@ class Price:
         return self.mu_squared
 
     def repeated(self, times: int) -> Price:
-        """Return the price of this many consecutive changes: k²ρ, kε, k²μ².
+        """Return the price of k = `times` consecutive changes, without a profile: k²ρ, kε, k²μ².
 
-        See :meth:`fitnoise.kernel.units.Adjacency.changes`.
+        For a pure release ρ is at most (kε)²/2, rounded up. See :meth:`fitnoise.kernel.units.Adjacency.changes`.
         """
         epsilon = None if self.epsilon is None else times * self.epsilon
         rho, mu = times**2 * self.rho, None if self.mu_squared is None else times**2 * self.mu_squared
@@ -339,7 +339,7 @@ class LedgerEntry:
         rho: The cap, any ρ ≥ 0; a cap on ε as ε²/2, a cap on μ² as μ²/2. For a charge or refusal the cost, a positive
             multiple of 2⁻⁶⁴. For a period and for answers 0.
         time: UTC, ISO 8601, to the second, by the machine's clock: information, not evidence.
-        detail: A JSON object without floats. The ledger itself writes `"profile"`, `"composed_plans"`, `"epsilon"`,
+        detail: A JSON object without floats. The ledger itself writes `"profile"`, `"composed_with"`, `"epsilon"`,
             `"mu_squared"`, `"mu_rate"`, `"units"` and `"series"` to it.
         previous: The digest of the entry before; :data:`GENESIS` for the first.
         digest: The SHA-256 (hex) of the other columns as canonical JSON: sorted keys, no spaces, ASCII.
@@ -348,6 +348,7 @@ class LedgerEntry:
         LedgerError: The kind is unknown.
         LedgerError: ρ is not a value that the kind allows or that the profile implies.
         LedgerError: The entry names plans on the same records and has no profile.
+        LedgerError: The detail is not a JSON object, or has a key or value that the kind does not allow.
     """
 
     sequence: int
@@ -666,7 +667,7 @@ class Ledger:
         also: Mapping[Account, Loss] | None = None,
         composed_with: Sequence[str] = (),
     ) -> Quote:
-        """Return the effect of charging a loss now; `fits` covers all accounts of the name.
+        """Return the effect of charging a loss now; `fits` and `further_releases` cover all accounts of the name.
 
         Another process may charge before you do.
 
@@ -738,7 +739,8 @@ class Ledger:
             LedgerError: The period was drawn before, from other counts. So a series is started once.
             LedgerError: The period is not the first, and was not drawn before.
             LedgerError: A plan under `composed_with` was not charged to this account, was charged more than once, has
-                no profile, or is a series.
+                no profile, or is a series. Or the loss has no profile, or the charge is itself a series.
+            LedgerError: `also` has an account of another name, or two names of units look like one.
             LedgerError: The spent ρ would grow by more than `at_most`.
             LedgerError: The account does not exist, and its name has a cap or looks like another.
             LedgerError: `once` is set, and the account was charged for the plan before.
@@ -876,7 +878,7 @@ class Ledger:
         An account that does not exist is opened. Earlier charges under its name count (:meth:`balance`).
 
         Raises:
-            LedgerError: The cap is not a cap in exactly one currency.
+            LedgerError: The cap is not exactly one fraction ≥ 0, or is too long to be written.
             LedgerError: The account does not exist, and its name looks like another.
             LedgerError: The account does not exist, and nothing bounds earlier charges under its name: no release would
                 ever fit.
@@ -1272,8 +1274,8 @@ def _identity(path: Path | None) -> tuple[int, int]:
     """Return device and inode of the file at the path.
 
     Raises:
-        LedgerError: The file has a second name. A name left by a process that was killed while it made the ledger is
-            allowed.
+        LedgerError: The file has a second name. The function first removes a name left by a process that was killed
+            while it made the ledger.
     """
     if path is None:
         return (0, 0)
@@ -1351,7 +1353,7 @@ def _short(x: Fraction) -> bool:
 
 
 def _bounded(rho: Fraction, *, rounded: bool = True) -> Fraction:
-    """Return ρ ≥ 0, rounded up to a multiple of 2⁻⁶⁴ or exact, or raise if it is too long to be written."""
+    """Return ρ, rounded up to a multiple of 2⁻⁶⁴ or exact; raise if it is below 0 or too long to be written."""
     above = ceil_dyadic(rho)  # also refuses what is no Fraction
     amount = above if rounded else rho
     if rho < 0 or not _short(amount):
@@ -1510,10 +1512,9 @@ def _price(declared: Account, prices: Mapping[Account, Price], for_account: Acco
 def _changes(
     declared: PrivacyUnit, declared_unit: PrivacyUnit, unit: PrivacyUnit, stated: Sequence[PrivacyUnit]
 ) -> int | None:
-    """Return the number of changes of one unit that make one change of another, in data declared for a third unit.
+    """Return the number of changes of `declared_unit` that make one change of `unit`; `None` if it is unknown.
 
-    The result is `None` if that number is unknown.
-
+    declared: The unit for which the data were counted.
     stated: Units for which the number of records may have been promised; the largest number is the safe one.
     """
     counted = Adjacency(declared)
@@ -1650,7 +1651,7 @@ def _answers_once(chain: _Chain, kind: str, account: Account, detail: Mapping[st
 
 
 def _refuse_twin(chain: list[LedgerEntry], account: Account) -> None:
-    """Raise if the account's name is new, or its unit's is new to the account, and is read as one that is there."""
+    """Raise if a new name looks like an existing one: a new source, or a new name of a unit in an existing source."""
     units = {a.unit.name: a for a in _accounts(chain, account)}
     key, names = (account.unit.name, units) if units else (account.source, {e.account.source: e.account for e in chain})
     twin = None if key in names else next((a for name, a in names.items() if are_confusable(name, key)), None)

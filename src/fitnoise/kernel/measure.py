@@ -13,8 +13,8 @@
 It draws no noise before the charge. After the charge, the privacy is spent, even if a later step fails.
 
 **A charge that was not finished.** A process that is killed after its charge leaves an entry without answers. Another
-one may count and draw for that entry, at no further charge. The ledger takes one entry of answers for each charge, so
-at most one output is published. A draw fails independently of its values (:mod:`fitnoise.kernel.answer_files`). The
+process may count and draw for that entry, at no further charge. The ledger takes one entry of answers for each charge,
+so at most one output is published. A draw fails independently of its values (:mod:`fitnoise.kernel.answer_files`). The
 data may have changed since. The published answers are then one output of the mechanism on the data of that draw. No one
 has seen another output. So for every pair of neighbours the law of the published answers is that of one measurement.
 
@@ -104,14 +104,15 @@ def measure(
             to it (:class:`fitnoise.kernel.answer_files.AnswerFolder`) until the caller removes them.
         unfinished: A charge of this order whose answers are not named in the ledger. `measure` draws for it, at no
             further charge.
-        once: True to refuse a plan that was charged to the ledger before.
+        once: True to refuse a plan for which the ledger charged this account before.
         stages: The record of passed stages, which `measure` updates.
         progress: A callback for the share of the counting that is done, from 0 to 1.
         noise: The source of noise.
 
     Raises:
-        DataError: The data do not fit the domain or the order's policy, or have more records than declared. Or an exact
-            number is declared, and the data have another one. Nothing was charged.
+        DataError: The data do not fit the domain, or have more records than declared. Or an exact number is declared,
+            and the data have another one. Or a larger share was dropped than `max_dropped` allows. Or the counter has
+            another id, bound, condition or rule for values outside than the order. Nothing was charged.
         CapExceeded: The designs cost more than a limit of the order; nothing was read.
         PlanError: The cost of the order is 0, or nothing is proven about its cost. Or it names other plans on the same
             records, and it has an id or its neighbours replace a record. Nothing was read.
@@ -347,7 +348,7 @@ def _count_margins(
 
 
 def _refuse_dropped(order: Order, counter: Counter) -> None:
-    """Raise DataError if a larger share of the records was dropped than the source allows.
+    """Raise DataError if a larger share of the records was dropped than the source allows, or the share is unknown.
 
     Only the operator sees this refusal, which depends on the data. Sealed counts passed it where they were made.
     """

@@ -357,7 +357,8 @@ def by_distance(
 ) -> tuple[int, ...]:
     """Draw one point o of a box with a probability in proportion to α^d(place, o) · weights[o], exactly.
 
-    d(x, y) = max_k ⌈|x_k − y_k| / steps_k⌉. The row of probabilities is never formed. A try has three steps:
+    The place is `point`, and d(x, y) = max_k ⌈|x_k − y_k| / steps_k⌉. The row of probabilities is never formed. A try
+    has three steps:
 
     1. Draw m ≥ 0 with P(m) ∝ α^m B_m. Here B_m = Π_k (2 m steps_k + 1) is the number of integer points x with d(place,
        x) ≤ m. With B_m = Σ_j c_j C(m, j), where c_j ≥ 0 are its differences at 0, this is a mixture. Draw j with weight
@@ -374,12 +375,12 @@ def by_distance(
     Args:
         alpha: α, 0 < α < 1. Fastest where it is a multiple of 2^−64. A try reads on the order of 1/(1 − α) words.
         steps: One number of at least 1 for every axis.
-        weights: int64, an axis for every step; none below 0.
+        weights: int64, an axis for every step; none below 0, and one above 0. Without one above 0 the draw never ends.
         top: An upper bound on the largest weight, above 0.
         point: The true position in the box, from 0, one number for every axis.
 
     Returns:
-        A place in the box.
+        The drawn point o.
 
     Raises:
         TypeError: α is not a fraction, the weights are not an array of int64, or another argument is not an integer.
@@ -424,8 +425,8 @@ def by_distance(
 def clamped(alpha: Fraction, steps: Sequence[int], shape: Sequence[int], point: Sequence[int]) -> tuple[int, ...]:
     """Draw an integer point with a probability in proportion to α^d(place, o), and clamp it to a box.
 
-    d is the distance of :func:`by_distance`. This draw is the first try of that function, with every axis moved to the
-    nearest end where it is beyond one.
+    The place is `point`, and d is the distance of :func:`by_distance`. The draw takes steps 1 and 2 of that function
+    once. Each coordinate beyond an end of the box is then moved to that end.
 
     Args:
         alpha: α, 0 < α < 1.
@@ -452,7 +453,7 @@ def clamped(alpha: Fraction, steps: Sequence[int], shape: Sequence[int], point: 
 
 
 def _points(stream: Iterator[int], alpha: Fraction, axes: list[int], centre: list[int]) -> Iterator[list[int]]:
-    """Yield independent points x with P(x) ∝ α^d(own, x), over all integer points, without end: steps 1 and 2 above."""
+    """Yield independent points x without end, over all integer points: P(x) ∝ α^d(centre, x), steps 1 and 2 above."""
     p, q = alpha.numerator, alpha.denominator
     counts = [math.prod(2 * m * v + 1 for v in axes) for m in range(len(axes) + 1)]
     mixture = []

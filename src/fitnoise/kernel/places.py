@@ -39,7 +39,7 @@ class ListedTree:
         """Return the tree of some leaves in any order: on every level places are ordered by first appearance.
 
         Raises:
-            DomainError: There are fewer than two levels, or two of one name.
+            DomainError: There are fewer than two levels, or two of one name, or there are no rows.
             DomainError: A row lacks a code, codes are of mixed kinds, or a leaf appears twice.
             DomainError: A place lies in two places above it.
         """
@@ -217,8 +217,8 @@ Tree = ListedTree | RegularTree
 class LeafCodes(Codes):
     """The codes of a tree's leaves, and for each leaf its cell: the place on one level that contains the leaf.
 
-    The tree has checked the codes. Codes and cells are made at the first access, because plans need only the number of
-    cells.
+    The tree has checked the codes. The cells, and the codes of a regular tree, are made at the first access, because
+    plans need only the number of cells.
     """
 
     def __init__(self, tree: Tree, depth: int) -> None:

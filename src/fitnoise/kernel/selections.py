@@ -111,7 +111,8 @@ class Selection:
             attribute: The attribute of the values.
 
         Raises:
-            DomainError: A value is not declared; or what is written along an order is no range with two ends in order.
+            DomainError: A value is not declared, or the attribute of a range has no order.
+            DomainError: A list along an order is no range with two ends in order.
 
         **Guarantees**
             * A pair along an order is every cell from its first to its last value, and no cell for missing values.

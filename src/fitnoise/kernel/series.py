@@ -305,7 +305,7 @@ def _head(series: Series, period: int) -> bytes:
 
 
 def _freeze(series: Series, folder: Path, period: int, counts: Sequence[NDArray[Any]]) -> str:
-    """Keep the counts of a period; their digest."""
+    """Keep the counts of a period in a file, and return the SHA-256 of the file."""
     body = b"".join(x.astype("<i8").tobytes() for x in counts)
     content = FROZEN + token_bytes(_RANDOM) + _head(series, period) + body
     digest = hashlib.sha256(content).hexdigest()
@@ -328,7 +328,7 @@ def _thawed(series: Series, folder: Path, entry: LedgerEntry, margins: Sequence[
     """Return the frozen counts of a period.
 
     Raises:
-        DataError: The counts are lost or altered.
+        DataError: The counts are lost or altered, or were frozen for other counts or by another version.
     """
     drawn_period, path = entry.drawn_period, _path(folder, entry, "frozen")
     assert drawn_period is not None  # noqa: S101 - of an entry of a series

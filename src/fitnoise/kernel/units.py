@@ -173,11 +173,12 @@ class PrivacyUnit:
 
     Raises:
         SpecError: The name is empty, padded or not printable.
-        SpecError: `max_records` is not a whole number ≥ 1, or `neighbours` is not a `Neighbours`.
-        SpecError: `id` names no column, or the unit with an id is called a record.
-        SpecError: Shares are counted without an id, or of a bounded number of records.
+        SpecError: `max_records` is not a whole number from 1 to 10^12, or `neighbours` is not a `Neighbours`.
+        SpecError: `id` is no name of a column, or the unit with an id is called a record.
+        SpecError: `count` is neither "records" nor "shares".
+        SpecError: Shares are counted without an id, with `max_records` above 1, or with a pattern.
         SpecError: `once_per`, `fixed` or `sum_within_unit` is not a list of different names of attributes.
-        SpecError: `per_value` or `separation` gives no whole numbers ≥ 1 for such names.
+        SpecError: `per_value` or `separation` gives no whole numbers from 1 to 10^12 for such names.
         SpecError: The unit is a record and has a pattern.
         SpecError: Amounts are added up without an id, or for shares.
 
@@ -570,9 +571,10 @@ class Adjacency:
     def changes(self, adjacency: Adjacency) -> int | None:
         """Return a number of consecutive changes of this unit that is enough to make any one change of the other unit.
 
-        A change of the other is at most g' steps of one record. Where this unit can take each of these steps, it takes
-        g at a time: ⌈g'/g⌉ changes. It takes one at a time where its own pattern limits its records, which need not
-        limit the other's. Where this unit can add and remove records, replacing some is removing them and adding the
+        Let g be `records` of this unit, and g' that of the other. A change of the other is at most g' steps of one
+        record. Where this unit can take each of these steps, it takes g at a time: ⌈g'/g⌉ changes. Where this unit has
+        a pattern, it takes one step at a time, because the other's records need not keep to that pattern. Where this
+        unit can add and remove records but not replace them, replacing some is removing them and adding the
         new ones: twice this number. Where it can only replace records, their number stays. No number of its changes
         adds or removes one, and the result is `None`.
 

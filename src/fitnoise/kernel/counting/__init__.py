@@ -55,7 +55,7 @@ def open_counter(
         data: One of the following kinds of data.
             A path to CSV (also .csv.gz), Parquet, a pattern such as "parts/*.parquet", a folder, or a list of these.
             Folders in it called column=value hold a column.
-            A DuckDB or SQLite file.
+            A DuckDB, SQLite or Excel file, or a file of SPSS, SAS or Stata.
             A database: "env:NAME" with its URL in a variable of the environment, a URL without a password, or an Engine
                 or URL of SQLAlchemy.
             "spark:TABLE", a session of Spark (whose table the source names), or its DataFrame. The needed columns of a

@@ -114,8 +114,9 @@ class Counter(abc.ABC):
           other record's place.
         * Without a bound, one more record in the data adds one to exactly one cell of every margin. It adds to none if
           it is outside the domain and the source drops such records.
-        * Along an amount, a record adds 1 − j to the first end and j to the other, 0 ≤ j ≤ K, in products of several
-          amounts. All counts are whole numbers modulo 2⁶⁴ (:class:`fitnoise.kernel.domain.Amount`).
+        * Along an amount, a record at step j adds 1 − j to the first end and j to the other, 0 ≤ j ≤ K. Further knots
+          are counted as :func:`fitnoise.kernel.counting.joint_counts.sum_up` states. Several amounts multiply. All
+          counts are whole numbers modulo 2⁶⁴ (:class:`fitnoise.kernel.domain.Amount`).
         * With a bound g, the counted records of each unit are a function of its own records. They are at most g of
           them, or of the merged records where amounts are added up. One more unit, with any number of records, adds to
           every margin the contribution of at most g records, the same records for all margins.

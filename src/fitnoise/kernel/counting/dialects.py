@@ -95,8 +95,8 @@ class Dialect:
     Templates, {c} a column, {x} an expression, {v} a number, {h} bytes and {u} characters in hexadecimal:
 
     text: A column of texts, to be compared byte by byte.
-    code: The text to compare it with.
-    letters: A text.
+    code: A literal text, in the form of `text`, to compare a column with.
+    letters: A literal text.
     truth: 1, 0 or NULL.
     int64: An integer of 64 bits.
     double, decimal: A column as a double; NULL without a double.
@@ -238,9 +238,9 @@ class Dialect:
     # --- keys: what records are grouped by ---------------------------------------------------------------
 
     def key(self, coding: Coding, kind: ColumnKind, column: str) -> str:
-        """Return SQL for the key of a column: for codes the value read, for ranges and cuts the cell, from 1.
+        """Return SQL for the key of a column: for codes the value read, for other codings the cell, from 1.
 
-        The key of a range or cuts is 0 outside, and −1 for an absent value.
+        The key of other codings is 0 outside, and with missing-value categories −1 for an absent value.
         """
         if kind is ColumnKind.DERIVED:
             key = self.key(coding, ColumnKind.INTEGER, column)
@@ -262,7 +262,7 @@ class Dialect:
         return f"CASE WHEN {self._finite(x)} THEN {inner} ELSE 0 END"
 
     def key_by(self, coding: Coding, kind: ColumnKind, column: str, cell: str) -> str:
-        """Return the key of an amount whose range depends on the given cell: from 1, below for a missing cell.
+        """Return the key of an amount whose range depends on `cell`: SQL for a cell from 1, below 1 for a missing cell.
 
         The cell is written once, and not range by range: statements with many ranges are long, and engines limit the
         length.

@@ -1,7 +1,7 @@
 """Counting through DuckDB: files and frames, in one pass, streamed, with nothing on the disk. Part of the trust kernel.
 
 Each attribute becomes a small integer: its cell, or what `codings` has in place of one. The engine reads,
-understands and codes; the cells stream out of it and are counted in `tables`, so that neither holds the records. The
+understands and codes; the cells stream out of it, and `joint_counts` counts them. So neither holds the records. The
 code lists come from the declared domain, never from the data. Messages of the engine are not passed on: they quote
 values.
 
@@ -216,7 +216,7 @@ class DuckCounter(DeclaredCounter):
         bound: RecordBound | None = None,
         memory_limit: str | None = None,
     ) -> DuckCounter:
-        """Open CSV or Parquet files, or a DuckDB file; DataError when that fails."""
+        """Open files of any format that `record_files` reads; raise DataError when that fails."""
         return cls(from_path(data, source.table), domain, source, bound=bound, memory_limit=memory_limit)
 
     @classmethod
@@ -229,7 +229,7 @@ class DuckCounter(DeclaredCounter):
         bound: RecordBound | None = None,
         memory_limit: str | None = None,
     ) -> DuckCounter:
-        """Read an Arrow, Polars or pandas frame where it is; DataError when that fails."""
+        """Read an Arrow, Polars or pandas frame where it is; raise DataError when that fails."""
         return cls(from_frame(frame), domain, source, bound=bound, memory_limit=memory_limit)
 
     def check(self, attributes: Sequence[str]) -> None:

@@ -124,7 +124,7 @@ def from_frame(frame: Any) -> Records:
     """Return the records of a pandas, Polars or Arrow frame, or of another object that hands out an Arrow stream.
 
     Raises:
-        DataError: The frame is lazy, can be read only once, or cannot be read.
+        DataError: The frame is lazy, a relation of DuckDB, can be read only once, or cannot be read.
     """
     what = f"the {type(frame).__name__}"
     if isinstance(frame, pd.DataFrame):

@@ -110,8 +110,8 @@ class MarginCounts:
     def take(self, cells: Mapping[str, NDArray[Any]], records: int, read: float = 0.0, *, drop: bool) -> None:
         """Add records, as `add` does; those without a cell are left out of all, or only counted (`codings`).
 
-        OUTSIDE is left out with `drop`. From the first record that is only counted on, the tables need only the numbers
-        in `outside`.
+        OUTSIDE is left out with `drop`. After a record that is only counted, the tables take no more records: the
+        numbers in `outside` suffice to refuse the data.
         """
         if (out := self.lost.find(cells, records, drop=drop)) is not None:
             cells, records = {a: c[~out] for a, c in cells.items()}, int((~out).sum())
@@ -237,7 +237,8 @@ def joint_tables(
     """Return tables that hold each margin once, chosen so that counting this number of records takes little time.
 
     Each table starts as the first margin that has none yet. It grows by the attribute that lowers the time per margin
-    most, for as long as one does.
+    most, for as long as one does. It has at most 12 attributes and at most as many cells as there are records. A margin
+    of more than 6 attributes is a table of its own.
     """
     number = {a: i for i, a in enumerate(sizes)}
     margins_of: dict[int, list[Margin]] = {}  # sets of attributes as bits

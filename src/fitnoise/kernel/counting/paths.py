@@ -48,7 +48,8 @@ def find(data: FilePath | Sequence[FilePath]) -> Files:
         DataError: There are no files, or a file is there twice.
         DataError: The path is an address of a network.
         DataError: Another program keeps a log of the folder.
-        DataError: Folders are columns for some of the files only, or for a column that two of them name.
+        DataError: Folders are columns for some of the files only, or one path names a column twice.
+        DataError: A folder is a link or cannot be listed, or an entry in it is no file.
     """
     paths = [data] if isinstance(data, (str, PathLike)) else list(data)
     if not paths:

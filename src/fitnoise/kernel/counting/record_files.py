@@ -1,4 +1,4 @@
-"""Records in files: CSV, Parquet and DuckDB. Part of the trust kernel."""
+"""Records in files: CSV, Parquet, DuckDB, and through `statistical` other programs. Part of the trust kernel."""
 
 # ruff: noqa: S608 - SQL holds no text that `_literal` or `_quoted` has not quoted
 
@@ -66,7 +66,7 @@ _ADVICE = {
 class SqlRecords(Records):
     """Files, or a table of a DuckDB file: `reader` is SQL, run after the statements of `setup`.
 
-    texts: Positions of text columns, in tables with columns of other types; for CSV, only columns from folder names.
+    texts: Positions of text columns in tables; for CSV and Parquet files, only columns from folder names.
     moving: Positions of columns that a random function or the clock generates.
     paths: Files whose change during counting is refused.
     """
@@ -132,7 +132,9 @@ class SqlRecords(Records):
 
 
 def from_path(data: FilePath | Sequence[FilePath], table: str | None) -> Records:
-    """Return the records of CSV or Parquet files, by a path, a pattern, a folder or several; or of a DuckDB table.
+    """Return the records of CSV or Parquet files, by a path, a pattern, a folder or several; or of one other file.
+
+    The other file is a DuckDB file or an Excel file with its table or sheet, or a file of SPSS, SAS or Stata.
 
     Raises:
         DataError: There is no such file, or one that cannot be opened.

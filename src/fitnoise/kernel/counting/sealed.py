@@ -61,7 +61,8 @@ class SealedCounter(DeclaredCounter):
 
     Raises:
         DataError: The file or the key cannot be read.
-        DataError: The counts were altered, or sealed for another key.
+        DataError: The counts were altered, cut off, or sealed for another key.
+        DataError: Sealed counts come without a key, or other counts with one.
     """
 
     def __init__(
@@ -155,7 +156,7 @@ class SealedCounter(DeclaredCounter):
         return {m: parts[m].reshape(shapes[m]) for m in margins}
 
     def left_out(self) -> int:
-        """Return the stored number of units with records left out."""
+        """Return the stored number of units with records left out; raise DataError if none is stored."""
         return super().left_out() if self._counts[0] < 0 else int(self._counts[0])
 
 

@@ -6,7 +6,7 @@ others. So the module guesses nothing from the records:
 * The columns of a CSV file are text, and its delimiter is read off the header line.
 * Columns of Python objects become text value by value, because the engine would guess a type from a sample.
 * Several files are one source only when they agree on columns and types.
-* Parts of a path are never columns.
+* Parts of a path are columns only as :mod:`fitnoise.kernel.counting.paths` states.
 
 The module handles columns by position: names decide once, in `places`, the column of an attribute.
 """
@@ -54,7 +54,7 @@ class Columns:
 
     @final
     def places(self, column: str) -> list[int]:
-        """Return the columns of this name; without any, those that differ from it by capitals only."""
+        """Return the positions of the columns of this name; without any, of those that differ by capitals only."""
         exact = [i for i, name in enumerate(self.names) if name == column]
         return exact or [i for i, name in enumerate(self.names) if name.casefold() == column.casefold()]
 
@@ -210,7 +210,7 @@ class Records(Columns, abc.ABC):
 
 @contextlib.contextmanager
 def standing(what: str, state: Callable[[], object]) -> Iterator[None]:
-    """Raise DataError if records are others after what is done within than they were before."""
+    """Raise DataError if the state of the records differs before and after the body of the `with` statement."""
     before = state()
     yield
     if state() != before:
@@ -266,7 +266,7 @@ def quietly(action: Callable[[], _T], failed: DataError) -> _T:
         failed: The error for a failed action. The error that is raised adds the kind of the failure to it.
 
     Raises:
-        Unreadable: The action failed. The code, the given sentence and the outcome are those of `failed`.
+        UnreadableRecords: The action failed. The code, the given sentence and the outcome are those of `failed`.
         DataError: Memory was exhausted.
     """
     try:

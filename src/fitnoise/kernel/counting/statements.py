@@ -506,7 +506,7 @@ def merged(
     to keep may be added.
 
     Args:
-        records: A statement for their cells; for such amounts the cells of `uncut` ones, for no cell below the first.
+        records: A statement for their cells; for such amounts the cells of `uncut` ones. Below `start` is no cell.
         codings: The codings of these amounts.
         names: The columns of cells, by attribute.
         whose: The columns that distinguish records of one person from those of others.

@@ -99,7 +99,7 @@ def from_sheet(path: Path, sheet: str | None) -> Records:
     A line without any value is no record.
 
     Raises:
-        DataError: The file cannot be read, a sheet must be named, or cells hold formulas.
+        DataError: The file cannot be read, a sheet must be named, a column has no name, or cells hold formulas.
         DataError: The package that reads it is not installed.
     """
     return quietly(partial(_sheet, path, sheet), not_read_as(f"the file {path.name!r}", "Excel", _ADVICE))

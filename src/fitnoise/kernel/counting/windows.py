@@ -38,7 +38,7 @@ class Window:
     ones.
     absent: The cell of missing values.
 
-    **Guarantees**: Each number has the place that `codings.cell_of` gives it.
+    **Guarantees**: Each number has the cell that `codings.cell_of` gives it.
     """
 
     def __init__(self, low: int, cells: NDArray[Any], absent: int) -> None:

@@ -85,7 +85,7 @@ class GaussianDesign(LinearDesign):
 
     @abc.abstractmethod
     def profile(self) -> tuple[Fraction, ...]:
-        """Return the squared cost, in units of the noise, of a record in each structured cell, or of the costliest."""
+        """Return for each structured cell the squared cost, in units of the noise, of the costliest record in it."""
 
     @abc.abstractmethod
     def cost_squared(self, neighbours: Neighbours) -> Fraction:

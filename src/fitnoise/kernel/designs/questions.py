@@ -104,8 +104,8 @@ class FiniteQuery:
     Attributes:
         name: The name of the question in releases.
         question: The kind of the question.
-        people: The largest number of records; where neighbours replace one record, their exact number. For `left_out`
-            the largest answer, which also stands for more.
+        people: The largest number of records; where the number is public (`Adjacency.fixes_size`), their exact number.
+            For `left_out` the largest answer, which also stands for more.
         epsilon: The exact privacy cost of the answer for one protected unit.
         attribute: The attribute whose sum, median or quantile the question requests.
         where: The conditions: one for each count; at most one for a sum, a median or a quantile.
@@ -221,7 +221,7 @@ class FiniteQuery:
 
         Args:
             name: The name of the question.
-            people: The public bound on the number of records (their exact number, where neighbours replace one).
+            people: The public bound on the number of records (their exact number, where that is public).
             epsilon: The pure privacy cost of the answer for one unit; a Fraction is exact.
             where: The condition: name = value, [first, last] along an order, or codes without an order. {"values": […]}
                 gives single values. A record must meet all entries.
@@ -241,7 +241,7 @@ class FiniteQuery:
 
         Args:
             name: The name of the question.
-            people: The public bound on the number of records (their exact number, where neighbours replace one).
+            people: The public bound on the number of records (their exact number, where that is public).
             epsilon: The pure privacy cost of the answer for one unit; a Fraction is exact.
             where: One mapping for each count, as in :meth:`count`.
             rest: Further fields, such as `prior` and `aim`.
@@ -270,7 +270,7 @@ class FiniteQuery:
         Args:
             name: The name of the question.
             attribute: An ordered attribute; its range bounds the effect of one record.
-            people: The public bound on the number of records (their exact number, where neighbours replace one).
+            people: The public bound on the number of records (their exact number, where that is public).
             epsilon: The pure privacy cost of the answer for one unit; a Fraction is exact.
             where: The condition: name = value, [first, last] along an order, or codes without an order. {"values": […]}
                 gives single values. A record must meet all entries.
@@ -298,7 +298,7 @@ class FiniteQuery:
         Args:
             name: The name of the question.
             attribute: An attribute with an order.
-            people: The public bound on the number of records (their exact number, where neighbours replace one).
+            people: The public bound on the number of records (their exact number, where that is public).
             epsilon: The pure privacy cost of the answer for one unit; a Fraction is exact.
             where: The condition: name = value, [first, last] along an order, or codes without an order. {"values": […]}
                 gives single values. A record must meet all entries.
@@ -331,7 +331,7 @@ class FiniteQuery:
             name: The name of the question.
             attribute: An attribute with an order.
             quantile: The share, above 0 and below 1.
-            people: The public bound on the number of records (their exact number, where neighbours replace one).
+            people: The public bound on the number of records (their exact number, where that is public).
             epsilon: The pure privacy cost of the answer for one unit; a Fraction is exact.
             where: The condition: name = value, [first, last] along an order, or codes without an order. {"values": […]}
                 gives single values. A record must meet all entries.
@@ -487,8 +487,8 @@ class FiniteQuery:
 
         Args:
             domain: The domain of the records.
-            adjacency: The neighbour relation. Where it replaces one record, `people` is the number of records.
-                Otherwise, and where a unit may have fewer records or records are dropped, the number is at most
+            adjacency: The neighbour relation. Where it only replaces records (`fixes_size`), `people` is their number.
+                Otherwise, and where a unit has an id or several records, or records are dropped, the number is at most
                 `people`.
 
         Raises:
@@ -629,7 +629,7 @@ class FiniteQuery:
             counts: The counts of each margin; for `left_out` only the number of persons.
 
         Raises:
-            DataError: There are more records than `people` or, where neighbours replace one, another number. The
+            DataError: There are more records than `people` or, where their number is public, another number. The
                 message does not give their number.
         """
         if self.question is QuestionKind.LEFT_OUT:
@@ -664,7 +664,7 @@ class FiniteQuery:
         """Return the counts of the cells that meet each condition.
 
         Raises:
-            DataError: There are more records than declared or, where neighbours replace one, another number.
+            DataError: There are more records than declared or, where their number is public, another number.
         """
         records = int(counts[0].sum())
         # A true answer outside the graph has no row, so such data are refused before the charge.
