@@ -1,7 +1,8 @@
 """Backends of dense matrices: NumPy arrays by default, PyTorch tensors on an accelerator on request.
 
-Solvers see NumPy vectors of weights. Only the k × k and k × n_o matrices of a sector are on the backend. They are
-handled through the array API standard, so that one code serves both. The extra `fitnoise[gpu]` brings PyTorch.
+Solvers see NumPy vectors of weights. Only the matrices of a sector are on the backend: k × k and k × n_o for rank k and
+n_o structured cells. They are handled through the array API standard, so that one code serves both. The extra
+`fitnoise[gpu]` brings PyTorch.
 """
 
 from __future__ import annotations
@@ -82,8 +83,8 @@ class Backend:
         """Return (U, s, Vᵀ), thin, for each matrix of a stack.
 
         Large square matrices use the eigenvectors U of a aᵀ, a third of the work. s and V are the lengths and the
-        directions of the rows of Uᵀa. Rounding leaves these orthogonal up to ε (s₁/s_k)². Where that is too much, the
-        decomposition is recomputed.
+        directions of the rows of Uᵀa. Rounding leaves these orthogonal up to ε (s₁/s_k)². If that is too much for one
+        matrix of the stack, the function decomposes all of them in the usual way.
         """
         if a.shape[-2] == a.shape[-1] >= SQUARED:
             xp = self.xp
@@ -104,7 +105,7 @@ def torch_backend(device: str = "cuda") -> Backend:
     """Return PyTorch on a device such as "cuda", "cuda:1" or "cpu".
 
     Raises:
-        PlanError: The extra is not installed, or the device does not exist.
+        PlanError: The extra is not installed, or PyTorch cannot use the device.
     """
     try:
         import torch

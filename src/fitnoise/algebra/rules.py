@@ -17,7 +17,7 @@ from fitnoise.kernel.arrays import Array
 
 
 def no_rule(question: str, a: Operator) -> WorkloadError:
-    """Return the error for an operator of which a question has no answer.
+    """Return the error for a quantity of an operator that has no rule.
 
     Args:
         question: The missing quantity, such as "dense form".
@@ -64,15 +64,15 @@ def row_norms(a: Operator) -> Array:
 def weighted_gram(a: Operator, w: Array) -> Array:
     """Return Aᵀ diag(w) A = Σ_j w_j a_j a_jᵀ, shapes (m, ...) → (n, n, ...) in floating point.
 
-    The trailing axes of `w` number sets of weights. The map is the adjoint of :func:`row_variances`: ⟨Aᵀ diag(w) A, S⟩
-    = Σ_j w_j a_jᵀ S a_j.
+    a_j is the row of query j. The trailing axes of `w` number sets of weights. The map is the adjoint of
+    :func:`row_variances`: ⟨Aᵀ diag(w) A, S⟩ = Σ_j w_j a_jᵀ S a_j.
     """
     raise no_rule("weighted Gram matrix", a)
 
 
 @singledispatch
 def row_variances(a: Operator, s: Array) -> Array:
-    """Return a_jᵀ S a_j for each query j, shapes (n, n, ...) → (m, ...): the variances of A x for covariance S of x.
+    """Return a_jᵀ S a_j for each row a_j, shapes (n, n, ...) → (m, ...): the variances of A x for covariance S of x.
 
     The trailing axes of `s` number matrices. Only the symmetric part (S + Sᵀ)/2 of each counts. The rule subtracts no
     sum over cells outside a query, so the error is relative to Σ_ik |A_ji| |S_ik| |A_jk|.
@@ -123,7 +123,7 @@ def _mirrored(s: Array) -> Array:
 
 
 def _covering(starts: Array) -> Array:
-    """Return the sum over all intervals with lo ≤ min(i,j) and hi ≥ max(i,j) of the numbers at (lo, hi), for all i, j.
+    """Return the sum of the numbers at (first, last) with first ≤ min(i,j) and last ≥ max(i,j), for all i, j.
 
     The function works in place, row by row. This takes a third of the time of numpy's sums over the first axis, which
     go down the columns.
