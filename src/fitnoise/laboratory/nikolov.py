@@ -1,4 +1,4 @@
-"""The multiplier of the projection paper's Lemma."""
+"""The noise multiplier of the small-database paper: Nikolov, ICALP 2015, Theorem 2.2."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fitnoise.kernel.privacy import gaussian_mu
 def paper_multiplier(epsilon: float, delta: float) -> float:
     """Return C = (½ √ε + √(2 ln(1/δ)))/ε, the noise multiplier as printed.
 
-    It is usually 1.6 to 2.1 times the exact multiplier, 1/`privacy.gaussian_mu(ε, δ)`. The formula is meant for ε =
-    O(1), and fails for large ε and δ.
+    The exact multiplier is 1/`privacy.gaussian_mu(ε, δ)`. The square of C is usually 1.6 to 2.1 times its square. The
+    formula is meant for ε = O(1), and fails for large ε and δ.
 
     Raises:
         WorkloadError: ε or δ is out of range, or the multiplier would not be (ε, δ)-private by the exact curve.
@@ -20,7 +20,7 @@ def paper_multiplier(epsilon: float, delta: float) -> float:
     **Guarantees**
         * The result is at least the exact multiplier, up to 1e-10 relative: it is compared at every call.
 
-    Source: Theorem 2.2.
+    Source: Theorem 2.2 of Nikolov, "An improved private mechanism for small databases", ICALP 2015.
     """
     if not (0 < epsilon < math.inf and 0 < delta < 1):
         raise WorkloadError(
