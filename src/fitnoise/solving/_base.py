@@ -17,7 +17,7 @@ Weights = tuple[Floats, Floats]
 """The weights (p, q) of the cells, summing to 1, and of the constraints."""
 
 Progress = Callable[[int, float], None]
-"""A function called after each iteration with its number and the relative gap certified so far."""
+"""A function called after each step of a search, with its number and the relative gap of that search so far."""
 
 
 class Status(StrEnum):

@@ -1,8 +1,8 @@
 """The best budgets for tables by levels of places, with independent noise on every number.
 
-With precision w_j of the numbers of table j, its sectors have w_j/n_S more weight at its level. Every record costs w_j.
-The search minimises Σ_j w_j times the largest variance over its target. This is independent of scale, and a convex
-problem.
+Precision w_j of the numbers of table j adds w_j/n_S to the weight of its level in its sectors. Here n_S is the number
+of cells that each of its places splits into. Every record costs w_j. The search minimises Σ_j w_j times the largest
+variance over its target. This is independent of scale, and a convex problem.
 """
 
 from __future__ import annotations

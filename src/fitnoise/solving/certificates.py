@@ -5,7 +5,8 @@
     ν(p, w) = Σ_S mult_S ‖ diag(w)^½ R_S diag(p/r)^½ ‖_*
 
 proves a bound for every mechanism of its kind. Here ‖·‖_* is the sum of singular values. R_S has the stacked queries
-R_A / n_A of the tables that reach sector S.
+R_A / n_A of the tables that reach sector S. c_j is the target of number j, and r_o the relative budget of cell o. ω and
+λ are the weights of a total and of its trade against Δ². A unit has g records.
 
 | required | weights | proven |
 |---|---|---|
@@ -23,21 +24,22 @@ over pairs with structured cells o, o' that agree on the exchangeable attributes
 ∈ T else −1/(n_a − 1)). The sum is the mean of (e_i − e_j)(e_i − e_j)ᵀ over all pairs of that kind.
 
 **Rounded bases.** A rank-deficient matrix of real numbers is answered over a basis of integers, as queries R + E close
-to R. The function subtracts the largest contribution of E from the norm of R + E. The bound is then one for the
+to R. :func:`lower_bound` subtracts the largest contribution of E from the norm of R + E. The bound is then one for the
 requested queries:
 
     ‖diag(w)^½ E D^½‖_* ≤ (rank · Σ_j w_j max_o E_jo² · tr D)^½.
 
-**Ky Fan design.** It has its own pair of numbers. Let q be weights of the cells with Σq = 1, Σ any covariance of noise
-on the answers, and M = A diag(q) Aᵀ. With h_k as in :func:`ky_fan_lower`,
+**Ky Fan design.** It has its own pair of numbers. ‖Σ‖_(k) is the sum of the k largest eigenvalues. Let q be weights of
+the cells with Σq = 1, Σ any covariance of noise on the answers, and M = A diag(q) Aᵀ. With h_k as in
+:func:`ky_fan_lower`,
 
     h_k(M)² ≤ min { ‖Σ‖_(k) : a_eᵀ Σ⁻¹ a_e ≤ 1 } ≤ ‖Σ‖_(k) · max_e a_eᵀ Σ⁻¹ a_e.
 
 h_k is a norm of A diag(q)^½, so the contribution of E is subtracted there too: h_k(E diag(q)^½) ≤ √k (Σ_j max_e
 E_je²)^½.
 
-**Trust.** The bound holds for any weights: a solver can make it weak, never wrong. The module shares no code with the
-solvers except the meaning of a pair.
+**Trust.** The bound holds for any weights: a solver can make it weak, never wrong. The module shares with the solvers
+only the sectors, the rules of operators and the meaning of a pair.
 """
 
 from __future__ import annotations
@@ -78,7 +80,7 @@ class Certificate:
 
     value: The minimised quantity, computed from the integers of the strategy.
     bound: The bound, computed from the dual weights.
-    gap: value/bound − 1.
+    gap: value/bound − 1, at least 0.
     """
 
     value: float
@@ -129,7 +131,7 @@ class RecordPairs:
         return [(t, int(o), int(u)) for t, o, u in zip(self.agree, self.first_cells, self.second_cells, strict=True)]
 
     def chi(self, attributes: tuple[int, ...], sizes: tuple[int, ...]) -> Floats:
-        """Return χ_S of every pair, (n,)."""
+        """Return χ_S of every pair, (n,), for a sector S with these attributes, and their numbers of values."""
         chi: dict[int, float] = {}
         for t in set(self.agree):
             chi[t] = math.prod(1.0 if t >> a & 1 else -1 / (n - 1) for a, n in zip(attributes, sizes, strict=True))
@@ -220,7 +222,7 @@ class RecordSets:
         return out
 
     def reach(self, p: Floats, cells: int) -> Floats:
-        """Return Σ p m over the sets in each structured cell, m their records, (n_o,): at least the moment."""
+        """Return Σ p m over the sets in each structured cell, m their records, (n_o,): the moment is ≼ its diag."""
         v = self.indicator(cells)
         return np.asarray(v @ (p * v.sum(axis=0)))
 
@@ -560,7 +562,7 @@ def _nu_of_sets(d: Decomposition, p: Floats, w: Floats, sets: RecordSets, admiss
 
 
 def _perturbation_norm(d: Decomposition, w: Floats, trace: float) -> float:
-    """Return an upper bound of ‖ diag(w)^½ E D^½ ‖_* for the shift E of one table's queries in one sector.
+    """Return an upper bound of ‖ diag(w)^½ E D^½ ‖_* for the shifts E of all tables' queries, in their only sector.
 
     The trace of D is at most `trace`.
     """
@@ -816,7 +818,7 @@ def ky_fan_gram_certificate(
         k: The number of largest eigenvalues that the norm adds up, at least 1.
 
     Raises:
-        PlanError: Matrices, weights or variances are unusable.
+        PlanError: Matrices, weights, variances or k are unusable, or the spikes are dependent.
 
     **Guarantees**
         * The least ‖Σ‖_(k) at sensitivity 1, μ, satisfies bound ≤ μ ≤ value. The value counts k directions even if A

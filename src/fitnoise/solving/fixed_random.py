@@ -16,8 +16,8 @@ from fitnoise.kernel.arrays import Floats, Integers
 class FixedGenerator:
     """Numbers that look random and are always the same, for starts of searches and for noise that is only simulated.
 
-    They are SplitMix64 (Steele, Lea and Flood 2014) of s, s + 1, s + 2, …. Noise that protects anyone is never made of
-    them.
+    They are the first numbers of SplitMix64 (Steele, Lea and Flood 2014) from the states s, s + 1, s + 2, …. Noise that
+    protects anyone is never made of them.
 
     Args:
         start: s. Two sequences do not overlap while neither draws more numbers than lie between their starts.

@@ -1,9 +1,9 @@
 """The fixed point of matrix geometric means, with guarded Anderson acceleration.
 
-**Method.** The plain step is p_i ← p_i ((a_i + prof_i)/mean)^θ, renormalised, and q_j ← q_j (var_j)^θ. Both slopes are
-taken at the best scale of q. With θ = 1 and without offsets it is a minorise–maximise step (ν never falls). θ = 1.9 is
-about twice as fast. Anderson acceleration works on the weights themselves. On their logarithms, inactive weights run to
-−∞ and drag the extrapolation with them.
+**Method** (letters as in :mod:`fitnoise.solving.problems`). The plain step is p_i ← p_i ((a_i + prof_i)/mean)^θ,
+renormalised, and q_j ← q_j (var_j)^θ. Costs and variances are taken at the best scale of q. With θ = 1 and without
+offsets it is a minorise–maximise step (ν never falls). θ = 1.9 is about twice as fast. Anderson acceleration works on
+the weights themselves. On their logarithms, inactive weights run to −∞ and drag the extrapolation with them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FLOORS = (1e-9, 1e-12, 1e-7, 1e-14)
 """The least share of a weight. The first is right most often; about one problem in fifty stalls and needs another."""
 
 MAX_STALLED_ITERATIONS = 60
-"""The iterations without a fall of the gap by a fifth after which the floor changes."""
+"""The evaluations without a fall of the gap by a fifth after which the floor changes."""
 
 
 class Memory:
@@ -160,7 +160,8 @@ def solve(
         problem: The problem.
         start: The weights (p, q) to start from; None for equal weights.
         gap: The relative gap at which the function stops.
-        max_iterations: The largest number of evaluations; each costs one SVD per sector of rank > 1.
+        max_iterations: The limit of evaluations, which the last step can exceed by one; each costs one SVD per sector of
+            rank > 1.
         progress: The function called with the number of evaluations and the gap so far.
 
     Returns:

@@ -1,8 +1,9 @@
 """A primal–dual interior point on the dual problem: the second-order finish.
 
 **Statement.** Over w = (p, q) > 0 with Σp = 1, the function f(w) = (Σq − a·p − 2ν(w)) / u is convex. ν is concave as a
-minimum of linear functions. u, the bound at the start, scales f to size 1. The method is Newton's on ∇f(w) = z + κ 1_p,
-w∘z = τ, where τ falls tenfold once a step is centred:
+minimum of linear functions. u scales f to size 1: the bound at the start, at least 1/1000 of the value there. The
+method is Newton's on ∇f(w) = z + κ 1_p, w∘z = τ, where τ falls tenfold once a step is centred, and further for pairs of
+records:
 
     (∇²f + diag(z/w)) dw = τ/w − ∇f + κ 1_p,   Σdp = 0,      dz = τ/w − z − (z/w)∘dw.
 
@@ -44,12 +45,12 @@ TAU_FACTOR_PAIRS = 0.03
 """The factor of τ after a centred step for pairs."""
 
 CENTRING_FACTOR = 3.0
-"""The bound of a centred step: the mean over all weights of the difference of slopes and slacks, in multiples of τ. A
-bound on the worst weight would make a third of all steps only centre. The error that conjugate gradients leave in a
+"""The bound of a centred step, in multiples of the mean of w∘z: the mean over all weights of |slope − slack| · weight.
+A bound on the worst weight would make a third of all steps only centre. The error that conjugate gradients leave in a
 step exceeds τ at some of many weights."""
 
 MIN_START_WEIGHT = 1e-3
-"""The least share of all weights together that the start gives to its smallest weights."""
+"""Twice the part of the mean weight, of p and of q each, to which the start raises its smallest weights."""
 
 MAX_STEP_FRACTION = 0.99
 """The share of the way to the border that a step can go."""

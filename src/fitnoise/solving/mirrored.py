@@ -1,8 +1,8 @@
 """Problems that are invariant under reversal of the cells, such as all ranges, solved in halves.
 
-**Statement.** Let J reverse the cells. Let the numbers be in pairs with l_ρ(j) = J l_j and equal targets. ν is concave,
-so some optimum has p and q that J leaves unchanged. J then leaves Σ unchanged too, and Σ splits into an even and an odd
-part:
+**Statement.** Let J reverse the cells. Let each number j have a partner ρ(j) with l_ρ(j) = J l_j and an equal target. ν
+is concave, so some optimum has p and q that J leaves unchanged. J then leaves Σ unchanged too, and Σ splits into an
+even and an odd part:
 
     Σ = ½ (I + J) Σ ½ (I + J) + ½ (I − J) Σ ½ (I − J).
 

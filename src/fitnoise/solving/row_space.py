@@ -5,7 +5,7 @@ W = L B. The weights w_j = (1/c_j)/mean(1/c) count a number with a tight target 
 
     R = T B,   T triangular,   TᵀT = Lᵀ diag(w) L,   so that ‖R x‖² = Σ_j w_j (W x)_j² for every x.
 
-A weighted mean squared error per number is therefore a squared distance in row space over m.
+A weighted mean squared error of the m numbers is therefore a squared distance in row space over m.
 
 **Rounded bases.** Real numbers of deficient rank are answered as queries W + E, close to the requested W.
 `RowSpace.shift` is the root of Σ_j w_j max_e E_je², so that bounds can hold for the requested queries.

@@ -30,8 +30,9 @@ def solve(
         problem: The problem.
         start: The weights (p, q) of a similar problem; None for equal weights.
         gap: The relative gap at which the function stops.
-        max_iterations: The largest number of evaluations of the fixed point and of Newton steps together.
-        progress: The function called with the iteration and the gap so far.
+        max_iterations: The limit of evaluations of the fixed point plus Newton steps; each search of the fixed point can
+            exceed it by one.
+        progress: The function called by each search with its own iteration and gap.
 
     Returns:
         The best bounds of up to three searches: fixed point, interior point, fixed point. Each bound has its own
