@@ -160,8 +160,8 @@ def solve(
         problem: The problem.
         start: The weights (p, q) to start from; None for equal weights.
         gap: The relative gap at which the function stops.
-        max_iterations: The limit of evaluations, which the last step can exceed by one; each costs one SVD per sector of
-            rank > 1.
+        max_iterations: The limit of evaluations, which the last step can exceed by one; each costs one SVD per sector
+            of rank > 1.
         progress: The function called with the number of evaluations and the gap so far.
 
     Returns:

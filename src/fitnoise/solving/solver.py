@@ -30,8 +30,8 @@ def solve(
         problem: The problem.
         start: The weights (p, q) of a similar problem; None for equal weights.
         gap: The relative gap at which the function stops.
-        max_iterations: The limit of evaluations of the fixed point plus Newton steps; each search of the fixed point can
-            exceed it by one.
+        max_iterations: The limit of evaluations of the fixed point plus Newton steps; each search of the fixed point
+            can exceed it by one.
         progress: The function called by each search with its own iteration and gap.
 
     Returns:
