@@ -78,7 +78,8 @@ class DerivedTables(Mapping[str, pd.DataFrame], HtmlDisplay, abc.ABC):
         """Write every table as a CSV file, and a document that names the releases: all files or none.
 
         Args:
-            directory: The directory, which must not exist, or be empty, and not be in a release.
+            directory: The directory, which must not exist, or be empty. In the directory of a release it would make the
+                verification of the release fail.
             notice: A function that receives a sentence for each leftover folder that killed processes left for this
                 directory. fitnoise removes these, except for folders in use and folders with a complete release.
 

@@ -252,8 +252,8 @@ class Estimates(LabelledNumbers):
     """Unbiased estimates of linear statistics of a release, one or many: counts, and their sums and differences.
 
     `Release.count` makes them. They can be added, subtracted, and multiplied or divided by numbers; their quotients are
-    `Ratios`. Two sets that are broken down by the same name are matched by its labels. Names of only one of the sets
-    are combined with all labels of the other.
+    `Ratios`. Two sets that are broken down by the same name are matched by its labels, which must be equal in both.
+    Labels of a name of only one of the sets are combined with all labels of the other.
 
     **Guarantees**
         * `value` is unbiased, and `std_error` is exact for Gaussian noise (at least that of the discrete noise);
@@ -783,7 +783,7 @@ class Ratios(RatioExpression):
         return self._compared(-other, divided=False) if isinstance(other, Ratios) else super().__add__(other)
 
     def _compared(self, other: Ratios, *, divided: bool) -> Ratios | ComparedRatios:
-        """Return the comparison of two ratios each: one ratio if they have one b, otherwise of two intervals."""
+        """Return differences or quotients of two ratios each: as single ratios if all have one b and one is known."""
         rows, mine, theirs = self._rows.align(other._rows)
         one, another = self._taken(rows, mine), other._taken(rows, theirs)
         (a, b), (c, d) = one._parts, another._parts

@@ -349,8 +349,8 @@ class IntegerTables(DerivedTables):
         * values are biased; `count` and the other questions of a release never use them;
         * `value` is a rounding by :mod:`fitnoise.solving.nearest_integers`. No other integers that this module
           considers have a smaller squared distance, as far as the solver (HiGHS) proves it;
-        * the tables depend on published numbers only, and one version of SciPy always gives equal tables. Another
-          version may choose other integers of equal squared distance.
+        * the tables depend on published numbers only. One version of SciPy always gives equal tables, if its search
+          ends within the time limit. Another version may choose other integers of equal squared distance.
     """
 
     description = DESCRIPTION

@@ -59,7 +59,7 @@ class Heading:
     """A column of labels.
 
     name: The name of the attribute.
-    view: "each", "cumulative", "ranges", "groups", "change", "average", "to date" or "query".
+    view: "each", "cumulative", "ranges", "groups", "count", "change", "average", "to date" or "query".
     ordered: The number of its first labels that are values in an order.
     periods: True if the labels are the periods of a series.
     steps: The number of values in a change, an average or a season.

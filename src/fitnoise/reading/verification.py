@@ -189,7 +189,7 @@ def verify(
           standard error is allowed). The numbers are nonnegative integers that add up and agree. Each is the floor or
           the ceiling of its number before rounding (where the solver finds no such numbers, up to three away). Their
           squared distance is the least that a solver finds again (1e-7 for each number is allowed). The errors stated
-          as simulated are simulated again, to one part in a hundred. Their files are these tables and no others, digit
+          as simulated are simulated again, to 0.01 records plus 1 %. Their files are these tables and no others, digit
           by digit;
         * a combination is accepted only with all its releases, and only if all of the following hold. It is of these
           releases and no others, by their plans and answers. Its tables are the recomputed unbiased ones of least
