@@ -122,7 +122,7 @@ class TablePart(PlanPart):
 
     @property
     def exact_cost(self) -> Fraction:
-        """Twice ρ of the tables for one protected unit, exact, from the integers: Δ², or ε² for pure tables."""
+        """The cost of the tables for one protected unit, exact, from the integers: Δ² = 2ρ, or ε² for pure tables."""
         return self.loss.cost_squared
 
     @property

@@ -104,7 +104,8 @@ def plan(
         GapNotReached: The certified gap is above the requested gap.
         CapExceeded: The plan costs more than the cap.
         WorkloadError, SpecError: The request cannot be planned.
-        PlanError: The targets are out of reach of exact 64-bit noise, or the device does not exist.
+        PlanError: The targets are out of reach of exact 64-bit noise, or the device does not exist. Or `gap` or
+            `refine` is given for pure or "auto" privacy, or a publication with arguments that describe it.
 
     **Guarantees**
         * planning reads no data;
