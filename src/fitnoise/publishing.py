@@ -122,6 +122,7 @@ def release(
         series: The folder with the counts of a series, as confidential as the data. The first period makes it, for its
             owner only.
         again: True to measure a plan a second time, for a second charge, even if the ledger has its finished release.
+            If `directory` holds that release, the call returns it without a measurement.
         progress: A function, called with the name of each stage.
         notice: A function that receives a sentence for each leftover folder of killed releases to this directory, and
             for a release that is finished here. Leftovers are removed, except for folders in use and folders with a
