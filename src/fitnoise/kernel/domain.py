@@ -274,7 +274,8 @@ class Attribute(abc.ABC):
         **Guarantees**
             * The result depends only on the value and the declaration: not on other records, nor on the source of the
               value.
-            * The result is `None` or from 0 to `coding.size` − 1, and no input raises an error.
+            * The result is `None` or from 0 to `coding.size` − 1. No input raises an error, except for an amount with a
+              range by another attribute.
             * Every counter counts a record in exactly the cells of its values, or in none when one of them is outside.
         """
         return self.coding.cell(value if self.derived is None else self.derived.number(value))
@@ -778,8 +779,8 @@ class Amount(Attribute):
     Args:
         low: The least amount.
         high: The largest amount. With `ByAttribute("size", {"small": 1_000, "large": 1_000_000})` there is a range for
-            each value of another attribute of the domain, also for its missing-value categories. `low` is then 0, or
-            has values by class too, as many steps above zero in each.
+            each value of another attribute of the domain, also for its missing-value categories. `low` must then be
+            equally many steps above zero in each class: it is 0, or has values by class too.
         step: The step in which amounts are read. It must divide the range, into at most 2^30 steps. With several ranges
             it is the step of the smallest; the others are read in as many steps.
         column: The column of the data to read, when it is not named as the attribute.
@@ -793,7 +794,8 @@ class Amount(Attribute):
 
     Raises:
         DomainError: The numbers are not finite decimals of at most 15 places.
-        DomainError: The range is empty, or is not a whole number of steps.
+        DomainError: The range is empty, is not a whole number of steps or has more than 2^30, or `valid` does not
+            contain it.
         DomainError: The ceilings are not between the ends, or not whole numbers of steps.
         DomainError: Two cells cannot be distinguished.
         DomainError: Ranges by class differ in more than the size of a step.

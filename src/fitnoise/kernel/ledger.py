@@ -736,6 +736,7 @@ class Ledger:
                 nothing was charged.
             LedgerError: The loss is not a Loss, or costs nothing.
             LedgerError: ``detail`` is not a JSON object without floats, or has a key that only the ledger writes.
+            LedgerError: A period is given, and the detail names no plan.
             LedgerError: The period was drawn before, from other counts. So a series is started once.
             LedgerError: The period is not the first, and was not drawn before.
             LedgerError: A plan under `composed_with` was not charged to this account, was charged more than once, has

@@ -49,7 +49,7 @@ class Window:
 
     @classmethod
     def from_coding(cls, coding: Coding) -> Self | None:
-        """Return the window of a coding; `None` for values that are not numbers, or for too wide a range."""
+        """Return the window of a range, of whole-number codes or of cuts; `None` for others, or too wide a range."""
         values = values_of(coding)
         codes = coding.numbers if isinstance(coding, CodingWithMissing) else {}
         ends: list[float] = []  # the least and the largest number that is unlike its neighbours

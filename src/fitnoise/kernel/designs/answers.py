@@ -83,7 +83,11 @@ class AnswerDesign(Design):
         return self.query.question is QuestionKind.LEFT_OUT
 
     def loss(self, adjacency: Adjacency) -> Loss:
-        """Return pure ε: the cost of one step of the graph, times the number of steps of a unit."""
+        """Return pure ε: the cost of one step of the graph, times the number of steps of a unit.
+
+        Raises:
+            PlanError: The mechanism was made for another question.
+        """
         if not self.query.bounds(self.domain, adjacency, self.mechanism):
             raise foreign_mechanism()
         return Loss.of_epsilon(self.query.steps(adjacency) * self.mechanism.log_ratio(), by_cell=adjacency.by_cell)

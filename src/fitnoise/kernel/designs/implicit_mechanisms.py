@@ -9,8 +9,8 @@ mechanism is a rational α, and one integer Z_o ≥ 0 for every result, with
 
     P(o | i) / P(o | j) = α^(d(i,o) − d(j,o)) N_j / N_i ≤ (1/α) · max N / min N.
 
-If Φ Z is constant, the last factor is 1. The module does not trust this: it bounds all N_i, in integers, when a
-mechanism is made. α = A/2^62 is slightly above e^−ε, by the width of the bounds: some 10⁻¹⁴ of ε.
+If Φ Z is constant, where Φ_io = α^d(i,o), the last factor is 1. The module does not trust this: it bounds all N_i, in
+integers, when a mechanism is made. α = A/2^62 is slightly above e^−ε, by the width of the bounds: some 10⁻¹⁴ of ε.
 
 **Bounds of N, one axis.** N_i = Z_i + F_i + G_i, where F collects the terms right of i, and G the terms left of i. With
 v the step, W_i = Z_{i+1} + … + Z_{i+v} and F = 0 beyond the end,
@@ -360,10 +360,10 @@ def _as_python(result: Hashable) -> Hashable:
 @final
 @dataclass(frozen=True, eq=False)
 class EnclosedIntegers:
-    """Numbers known to be within `off` of integers, all times 2^unit.
+    """Bounds on numbers x: |2^unit x − v| ≤ off, for an integer v of each.
 
     Attributes:
-        values: The integers, of the shape of the box.
+        values: The integers v, of the shape of the box.
         off: The largest distance, an integer.
         unit: The exponent; may be negative.
     """

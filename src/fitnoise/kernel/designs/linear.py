@@ -98,7 +98,7 @@ class GaussianDesign(LinearDesign):
 
     @abc.abstractmethod
     def ledger_rows(self) -> list[tuple[int, list[int]]]:
-        """Return for each group the number of queries of one scale and the positions of their attributes."""
+        """Return for each group the number of its sectors, sets or classes, and the positions of their attributes."""
 
     def unit_cost(self, adjacency: Adjacency) -> Fraction:
         """Return Δ² for one protected unit of up to g records.
@@ -132,7 +132,7 @@ class GaussianDesign(LinearDesign):
     def ledger_detail(self, adjacency: Adjacency) -> dict[str, list[Any]]:
         """Return the entry of a ledger.
 
-        For each group, it has the number of queries, their attributes, and their cost for one added or removed record.
+        For each group, it has the number and the attributes of `ledger_rows`, and the cost of `group_costs`.
         """
         del adjacency
         names = self.structure.names

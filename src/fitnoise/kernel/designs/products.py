@@ -417,7 +417,7 @@ class ProductStrategy(GaussianDesign):
         """The bound in the head of this module, by sets D.
 
         Up to MAX_CHOICES, D runs over sets of attributes, else over numbers of attributes of each factor. If these
-        are more than MAX_CHOICES as well, the result is the sum of every set's own maximum. It is never above it.
+        are more than MAX_CHOICES as well, the result is the sum of every set's own maximum. It never exceeds that sum.
         """
         unit, groups = self._weighed
         weights = {axes: int(x.item()) for sets in groups for axes, x in sets.items()}

@@ -70,7 +70,7 @@ def max_cost_set(x: Exact, compatible: NDArray[np.bool_], max_size: int, limit: 
 
     **Guarantees**
         * The result is the maximum itself, for integers of any size. The function returns None if it would have to
-          compare more sets than `limit`, or sets of more places than `MAX_PLACES`.
+          compare more sets than `limit`, or if there are more than `MAX_PLACES` places.
     """
     here = np.eye(len(x), dtype=bool)
     if len(x) <= max_size and (compatible | here).all() and (x >= 0).all():

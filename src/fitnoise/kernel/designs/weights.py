@@ -45,7 +45,8 @@ class IntegerWeights:
         values: The integers that codes stand for, at least 0.
         codes: The positions in `values`, (n_in, n_out).
         columns: The factors of the outputs, (n_out,), at least 0.
-        residual: The integers added to one output, (n_in,). One may be negative, if the sum is not.
+        residual: The integers added to the entries of one output, (n_in,). One may be negative, if its entry with it is
+            not.
         sink: The output to which the residual is added.
 
     Raises:
