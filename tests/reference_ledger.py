@@ -159,8 +159,11 @@ class Reference:
         """Return the effect of a charge on its account; it fits if it fits all accounts of the name."""
         new_charge = Charge(account, cost, None, self._places(account, composed), dict(also))
         effect, *others = (self.under(a, new_charge) for a in dict.fromkeys([account, *self.accounts(account)]))
-        repeats = [x["more"] for x in (effect, *others) if x["more"] is not None]
-        return effect | {"fits": effect["fits"] and all(x["fits"] for x in others), "more": min(repeats, default=None)}
+        repeats = [x["further_releases"] for x in (effect, *others) if x["further_releases"] is not None]
+        return effect | {
+            "fits": effect["fits"] and all(x["fits"] for x in others),
+            "further_releases": min(repeats, default=None),
+        }
 
     def balance(self, account):
         """Return the balance of an account: a quote for a charge of nothing."""
@@ -200,7 +203,7 @@ class Reference:
             "epsilon_cap": epsilon,
             "mu_squared_spent": ways["mu"][0],
             "mu_squared_cap": mu,
-            "more": repeats,
+            "further_releases": repeats,
         }
 
     def accounts(self, account):
