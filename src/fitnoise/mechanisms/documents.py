@@ -25,7 +25,7 @@ ROUNDING = 1e-9
 """Allowed relative difference of two computations of one number: another machine sums in another order."""
 
 MAX_DOCUMENT_BYTES = 2**28
-"""Largest size of a document, in bytes."""
+"""Largest size of a document: of its file in bytes, of its text in characters."""
 
 MAX_QUOTES_AND_BRACKETS = 2**24
 """Most quotes and opening brackets of a document. An empty list takes some fifty bytes of memory, and a number not much

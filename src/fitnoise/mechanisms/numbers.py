@@ -5,7 +5,8 @@ A number of table A at values v is Σ_{S⊆A} θ_S[v_S] / Π_{a∈A∖S} n_a. In
 
     Σ_{S⊆A∩B} Π_{a∈S} ([v_a = w_a] − 1/n_a) · Π_{a∈A∖S} 1/n_a · Π_{a∈B∖S} 1/n_a · (L_A W_S)_r · (L_B W_S)_q.
 
-Along an attribute that a number sums over, the first factor is 0, and the number's factor 1/n_a is 1.
+Here L_A is the lift of A, and W_S the whitener of the sector (`Estimation.whiteners`), for sectors with independent
+estimates. Along an attribute that a number sums over, the first factor is 0, and the number's factor 1/n_a is 1.
 """
 
 from __future__ import annotations

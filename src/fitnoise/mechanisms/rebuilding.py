@@ -7,7 +7,7 @@ plan and a vector of noisy integers.
 
     table A = Σ_{S⊆A} lift of θ_S, / Π_{a∈A∖S} n_a, L_{A,S}    so common margins of tables agree by construction.
 
-    cov(f, h) = Σ_S ⟨p_S(f), cov(θ_S) p_S(h)⟩               for any linear combinations f, h of published numbers.
+    cov(f, h) = Σ_S ⟨p_S(f), (cov(θ) p(h))_S⟩               for any linear combinations f, h of published numbers.
 
 A table needs the sectors of its own attributes and no others. Sectors and tables of equal shape are handled as stacks.
 """
@@ -256,8 +256,7 @@ def gathered(
 ) -> dict[SectorIndex, Floats]:
     """Return `adjoint` for many tables.
 
-    Numbers of tables of one group with coefficients, as `RebuiltTables.stacks` yields.
-
+    stacks: Indices of tables of one group, with their coefficients, as `RebuiltTables.stacks` yields them.
     known_sectors: A cache of routes, for repeated use with the same tables.
     """
     out: dict[SectorIndex, Floats] = {}

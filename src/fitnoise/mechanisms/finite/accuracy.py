@@ -79,7 +79,7 @@ class TableAccuracy:
         return chosen.astype(np.int64)
 
     def expected_gain(self, prior: npt.ArrayLike, gain: npt.ArrayLike | None = None) -> float:
-        """Return Σ_o max_g Σ_i π_i P(o | i) g(i, guess): the expected gain of the best remap.
+        """Return Σ_o max_guess Σ_i π_i P(o | i) g(i, guess): the expected gain of the best remap.
 
         Raises:
             WorkloadError: The prior or the gain is not valid.

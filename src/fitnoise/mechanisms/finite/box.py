@@ -1,8 +1,7 @@
 """Finite mechanisms without a table, for sums and counts with millions of results: construction and accuracy.
 
 **Trust.** The proofs of privacy are in :mod:`fitnoise.kernel.designs.implicit_mechanisms` and `clamped`. A mistake here
-costs accuracy
-only: the existence of tight constraints, the weights of the search, and the accuracy of the answers.
+costs accuracy only: the existence of tight constraints, the weights of the search, and the accuracy of the answers.
 """
 
 from __future__ import annotations
@@ -69,7 +68,10 @@ class BoxAccuracy:
     mechanism: ImplicitMechanism
 
     def hits(self) -> Floats:
-        """Return the probability of the right answer for every result, (n,): Z_i / N_i, each within a part of 10⁻¹³."""
+        """Return the probability of the right answer for every result, (n,), each within a part of 10⁻¹³.
+
+        It is Z_i / N_i, with the row sum N_i = Σ_o α^d(i,o) Z_o.
+        """
         return np.asarray((self.mechanism.weights / self.mechanism.sums).ravel())
 
     def hit_rate(self, prior: npt.ArrayLike) -> float:
@@ -100,7 +102,7 @@ class BoxAccuracy:
         return math.sqrt(checked_prior(self.mechanism.graph.n, prior) @ self.squared_errors())
 
     def _mean(self, error: Callable[[Integers], Integers]) -> Floats:
-        """Return Σ_o α^d(i,o) Z_o Σ_k of(i_k − o_k) / N_i: a convolution, on a ring that is long enough."""
+        """Return Σ_o α^d(i,o) Z_o Σ_k error(i_k − o_k) / N_i: a convolution, on a ring that is long enough."""
         sizes = [fft.next_fast_len(2 * s - 1, real=True) for s in self.mechanism.weights.shape]
         distances: Any = 0
         size: Any = 0
@@ -203,7 +205,7 @@ class _Tails:
 
     With q = ⌊h/v⌋ and e = (q + 1) v, the sum of α^d(i,o) Z_o over all o > i + h is
 
-    α^(q+1) (Z_{i+h+1} + … + Z_{i+e} + F_{i+e}).
+    α^(q+1) (Z_{i+h+1} + … + Z_{i+e} + F_{i+e}),    F_j = Σ_{o > j} α^d(j,o) Z_o.
     """
 
     box: Box
@@ -290,7 +292,8 @@ class StaircaseAccuracy:
     def margin(self, confidence: float) -> int:
         """Return h with P(every axis of the answer is within h of the truth | i) ≥ confidence for every result i.
 
-        It is the smallest such h, unless every result is within h of an end of its range: clamping helps there.
+        It is the smallest such h for the confidence plus MARGIN_ERROR, unless every result is within h of an end of its
+        range: clamping helps there.
 
         Raises:
             WorkloadError: The confidence is not strictly between 0 and 1.
@@ -381,8 +384,9 @@ def lazy_tight_constraints(graph: QueryGraph, epsilon: float | Fraction) -> Impl
         The mechanism; draw with `fitnoise.kernel.noise.by_distance`.
 
     Raises:
-        PlanError: The results are not a box, or too many. The mechanism does not exist at this ε, or no proof
-            decides its existence. Privacy is not proven, or a draw would take too many attempts.
+        PlanError: The results are not a box, or too many, or results times steps exceed BAND_LIMIT on a single axis.
+            The mechanism does not exist at this ε, or no proof decides its existence. A weight is too close to 0.
+            Privacy is not proven, or a draw would take too many attempts.
         WorkloadError: ε is out of range.
 
     **Guarantees**

@@ -1,7 +1,7 @@
-"""Proven rounding: exponentials and logarithms in integers, linear systems in floats with a bound on the error.
+"""Proven rounding: powers in integers, and linear systems in floats with a bound on the error.
 
-**Trust.** The first half determines the charge for a release: rationals with e^ε between them, in integer arithmetic
-alone. The second half determines statements on accuracy: a solution of Φ x = b, with a proven bound on its error.
+**Trust.** A mistake here costs no privacy: each mechanism proves its charge from its own integers. The solutions of
+Φ x = b, with a proven bound on their error, determine the existence of mechanisms and statements on accuracy.
 """
 
 from __future__ import annotations

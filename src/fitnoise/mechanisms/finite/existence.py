@@ -486,8 +486,8 @@ def threshold(graph: QueryGraph) -> Threshold:
     on [ε, ε + h], z is within a proven distance of its tangent.
 
     Raises:
-        WorkloadError: The graph has too many cells, or a change of the verdict could not be proven. Thresholds settle
-            quickly as people are added, so try a smaller number of people.
+        WorkloadError: The graph has too many results or cells, or no proof decides a change of the verdict. Thresholds
+            settle quickly as people are added, so try a smaller number of people.
 
     **Guarantees**
         * The ends of the bracket are proven. Their distance is at most 4 · 10⁻¹³ max(1, ε*). It is larger only if Φ is

@@ -384,7 +384,7 @@ def _points_at(radius: int, t: int, ends: int) -> int:
 
 
 def randomised_response(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
-    """Return the truth with a probability e^ε times that of any other result: P(i | i) = e^ε / (n − 1 + e^ε).
+    """Return the mechanism with P(i | i) = e^ε / (n − 1 + e^ε) for the truth, e^ε times that of any other result.
 
     It is the mechanism of tight constraints on a complete graph; on other graphs it wastes most of ε.
 
@@ -460,7 +460,7 @@ def from_probabilities(
     by θ, and the rest of the rows goes to the likeliest output.
 
     Raises:
-        PlanError: The result would lose a probability of more than MAX_LOSS.
+        PlanError: The mechanism would lose a probability of more than MAX_LOSS, or has more than DENSE_LIMIT results.
     """
     n = graph.n
     steps = hops(graph)

@@ -102,12 +102,14 @@ def residual_column(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLik
     Raises:
         WorkloadError: The prior is not valid, or ε is out of range.
         PlanError: There are more than CELLS_LIMIT cells of equivalent results (as many as results, if the prior
-            distinguishes all), or the solver failed.
+            distinguishes all). It is also raised for more than DENSE_LIMIT results, if rounding costs too much, or if
+            the solver failed.
 
     **Guarantees**
 
     - The mechanism is ε-private, exactly, for every ε; the proof uses no float.
-    - The bound is proven. That the gap is minimal with one more column rests on the solver.
+    - The bound is proven. That the gap is minimal with one more column rests on the solver. Above SINGLE_CELLS_LIMIT
+      results it also rests on the search for the reading r of the last output.
     """
     exact, pi = rational(epsilon), checked_prior(graph.n, prior)
     steps = hops(graph)
@@ -210,12 +212,12 @@ def optimal(
 
     Raises:
         WorkloadError: The prior or the gain is not valid, or ε is out of range.
-        PlanError: There are more than PROGRAM_LIMIT results, or the solver failed.
+        PlanError: There are more than PROGRAM_LIMIT results, rounding costs too much, or the solver failed.
 
     **Guarantees**
 
     - The mechanism is ε-private, exactly. The bound is proven from the solver's multipliers, for any multipliers.
-    - At the limit the program takes minutes: 2 seconds for 49 results, 40 for 101, on one core.
+    - The program takes 2 seconds for 49 results and about 40 at the limit, on one core.
     """
     exact, pi = rational(epsilon), checked_prior(graph.n, prior)
     n = graph.n

@@ -195,7 +195,7 @@ class NearestRegular:
 
 
 def nearest_regular(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLike) -> NearestRegular:
-    """Find the ε-regular prior nearest to π in total variation, by a linear program in 2n variables.
+    """Find the ε-regular prior nearest to π in total variation, by a linear program in 3n variables.
 
     A mechanism that is optimal for it loses at most twice the distance for π; `hit_bound` gives a much smaller loss.
 
@@ -251,6 +251,7 @@ def shortfall(
 
     Raises:
         WorkloadError: An array is not n numbers, or ε is out of range.
+        PlanError: There are more than DENSE_LIMIT results.
     """
     y, d = (np.asarray(v, dtype=np.float64) for v in (coefficients, diagonal))
     if y.shape != (graph.n,) or d.shape != (graph.n,):
@@ -369,7 +370,8 @@ def regular_leakage_bound(graph: Graph, epsilon: float | Fraction, prior: npt.Ar
     """Return log2(Σ y / max π), y Φ = π: proposition 6 of the paper, for ε-regular priors only.
 
     Raises:
-        PlanError: The prior is not proven to be ε-regular: the formula could be too small. Use `leakage_bound`.
+        PlanError: The prior is not proven to be ε-regular: the formula could be too small. Use `leakage_bound`. It is
+            also raised for more than DENSE_LIMIT results.
         WorkloadError: The prior is not valid, or ε is out of range.
     """
     regular, pi = regularity(graph, epsilon, prior), checked_prior(graph.n, prior)
@@ -466,8 +468,8 @@ class SimilarityQuotient:
 def quotient(graph: Graph, phi: Floats, prior: Floats) -> SimilarityQuotient:
     """Return the cells of a graph and a prior: equivalent results have equal values in some optimal solution.
 
-    With a uniform prior the cells use all symmetry of the graph. Otherwise results of different probability are in
-    different cells.
+    With a uniform prior the cells are those of `partitions.cells`. Otherwise results of different probability are in
+    different cells. Every result is a cell if all probabilities differ, or if the graph is no QueryGraph.
     """
     same = np.unique(prior, return_inverse=True)[1].ravel()
     if same.max() + 1 == graph.n or not isinstance(graph, QueryGraph):

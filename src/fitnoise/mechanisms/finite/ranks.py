@@ -26,7 +26,9 @@ def by_ranks(graph: QueryGraph, epsilon: float | Fraction, ranks: RankScores) ->
 
 
 def rank_margin(mechanism: RankMechanism, confidence: float) -> Fraction:
-    """Return the smallest h, a multiple of 1/s, that is proven here for data of any number of records, in records.
+    """Return the smallest h, in records, that is proven here for data of any number of records.
+
+    h is a multiple of 1/s, for s the denominator of the quantile's level q. The question has m values.
 
     With at least this probability the answer has at most qn + h of n records below it, and at least qn − h at or below
     it: with h records more or less it would be the quantile.

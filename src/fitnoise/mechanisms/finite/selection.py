@@ -49,8 +49,8 @@ class ChosenMechanism:
 def choose(query: FiniteQuery, domain: Domain, adjacency: Adjacency) -> ChosenMechanism:
     """Choose the mechanism for a question, with the best guesses for its outputs. Reads no data; always the same.
 
-    Medians and quantiles are answered by ranks. If the question has a prior of the answer, or another aim on average
-    over a prior, its answer uses the true answer alone. The answers to all other questions do so too.
+    Medians and quantiles are answered by ranks, unless the question has a prior or another aim than the hit rate. All
+    other mechanisms use the true answer alone.
 
     Raises:
         WorkloadError: The question, or its prior, cannot be used.

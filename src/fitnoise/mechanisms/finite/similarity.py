@@ -330,10 +330,10 @@ class Similarity:
 
     Attributes:
         graph: The query graph.
-        epsilon: ε > 0.
+        epsilon: ε > 0, at most `enclosures.LARGEST_EPSILON`.
 
     Raises:
-        WorkloadError: ε is not a number above 0, or the graph has no structure and more than DENSE_LIMIT results.
+        WorkloadError: ε is not a number in this range, or the graph has no structure and more than DENSE_LIMIT results.
 
     **Guarantees**
         * Φ is symmetric, 1 on the diagonal, and 0 between components. Every method agrees with the dense matrix.
@@ -412,7 +412,8 @@ def weighting(graph: QueryGraph, epsilon: float | Fraction) -> GraphWeighting:
     """Return a solution z of Φ z = 1, by the fastest method that the structure of the graph allows.
 
     Raises:
-        WorkloadError: ε is not a number above 0, the graph is too large for its methods, or Φ is singular.
+        WorkloadError: ε is not a number above 0 and at most `enclosures.LARGEST_EPSILON`, the graph is too large for
+            its methods, or Φ is singular.
 
     **Guarantees**
         * z agrees with the dense solution, up to rounding times the condition number of Φ. The residual is measured

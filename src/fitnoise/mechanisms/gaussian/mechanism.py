@@ -178,7 +178,7 @@ class GaussianMechanism(SectorMechanism):
         return dual_certificate(part)
 
     def unbiased_bound(self, part: TablePart) -> float:
-        """Return ½ log(1 + ν²), a bound on ρ relative to cell budgets: ν² is `bound`, less the error for a hybrid."""
+        """Return ½ log(1 + ν²), a bound on ρ relative to cell budgets: ν² is `bound`, less λ Σ ω var if hybrid."""
         proven = part.bound
         if part.terms.trade is not None:
             proven = max(0.0, proven - traded(part.terms, part.variances))

@@ -233,8 +233,8 @@ def search(
         * Every variance and every requested margin, recomputed from the integers, is at most its target. For total
           error the total is, and under a budget all are times one common factor.
         * ε is computed from the integers and the bound from the problem. Neither comes from a solver.
-        * By the variances alone, the plan costs no more than noise on every cell, and no more than any family of the
-          search.
+        * By the variances alone, the plan costs no more than any family of the search. Noise on every cell is one of
+          them, unless the last families alone are searched.
     """
     domain, bound = publication.workload.domain, exchangeable_attributes(publication.workload)[1]
     cells = math.prod(domain[a].size for a in bound)
