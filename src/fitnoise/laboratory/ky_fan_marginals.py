@@ -132,17 +132,19 @@ def ky_fan_gram(
 
     Args:
         gram: G = AᵀA of N cells.
-        k: The number of summed variances, at least 1, below N, and at most the rank of A.
+        k: The number of summed variances, at least 1, below the number of cells with queries, and at most the rank of
+            A.
         tolerance: The relative gap to be certified, positive.
         evaluations: The largest number of evaluations of h_k.
         seconds: The time limit in seconds; None for no limit.
 
     Returns:
-        The design. Its bound holds if the iteration found the k largest eigenvalues. A last iteration on their
-        orthogonal complement searches for a missed one. If it finds one, the status is STALLED.
+        The design. Its bound holds if the iteration found the k largest eigenvalues. After a search that converged, a
+        last iteration on their orthogonal complement looks for a missed one. If it finds one, the status is STALLED.
 
     Raises:
-        WorkloadError: k is not a whole number from 1 to N − 1, no cell has a query, or the limits are not positive.
+        WorkloadError: k is not a whole number of at least 1, or not below the number of cells with queries. Or a column
+        is not finite, or the limits are not positive.
         PlanError: The queries cannot be evaluated in floating point.
 
     **Guarantees**
@@ -233,8 +235,8 @@ def ky_fan_marginals(sizes: Sequence[int], tables: Iterable[Sequence[int]], k: i
         k: The number of summed variances, at least 1; the rank if larger.
 
     Raises:
-        WorkloadError: k is not a whole number of at least 1, there is no table, or a table repeats or invents an
-        attribute.
+        WorkloadError: k or a size is not a whole number of at least 1. Or there is no table, or a table repeats or
+        invents an attribute.
 
     **Guarantees**
         * The value is μ up to rounding, with no gap.

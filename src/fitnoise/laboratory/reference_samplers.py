@@ -30,6 +30,8 @@ dp.enable_features("contrib")  # OpenDP keeps its samplers among code that is no
 def reference_gaussian(scale: float, size: int) -> Integers:
     """Return draws of the law of `discrete_gaussian` from OpenDP, with its arguments and errors, about 10 µs a draw.
 
+    A failure of OpenDP raises `FitnoiseError`.
+
     **Guarantees**
 
     - The distribution is exact: OpenDP's sampler is Algorithm 3 of CKS20 in exact integer and rational arithmetic.
@@ -41,7 +43,7 @@ def reference_gaussian(scale: float, size: int) -> Integers:
 def reference_laplace(scale: float, size: int) -> Integers:
     """Return draws of the law of `discrete_laplace` from OpenDP, with its arguments and errors, about 6 µs a draw.
 
-    OpenDP would clamp a draw outside int64.
+    A failure of OpenDP raises `FitnoiseError`. OpenDP would clamp a draw outside int64.
 
     **Guarantees**
 

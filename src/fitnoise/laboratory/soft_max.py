@@ -275,7 +275,7 @@ class ObjectivePoint:
 
     @property
     def value(self) -> float:
-        """F(Σ), equation (8)."""
+        """F(Σ), equation (8); in CODE with its two factors."""
         return self._maxima[0]
 
     @property
@@ -353,8 +353,8 @@ def _line_search(
 ) -> tuple[Floats, ObjectivePoint] | None:
     """Return by Algorithm 3 the first Σ + βʲs that is positive definite and lowers F enough.
 
-    None means that rounding hides the change. F is convex, so along a direction of ascent, δ > 0, no step meets
-    line 6. As printed, the search then has no end.
+    None means that rounding hides the change, or that no step was accepted within MAXLS halvings. F is convex, so along
+    a direction of ascent, δ > 0, no step meets line 6. As printed, the search then has no end.
     """
     alpha = 1.0
     for _ in range(MAXLS):
@@ -422,8 +422,8 @@ def solve(
         The last Σ, as the paper does, scaled to meet every target.
 
     Raises:
-        WorkloadError: Shapes disagree, an entry is not finite, a query is zero, or a target is not positive. Or the
-        start is not a covariance, or the factor is not above 1.
+        WorkloadError: Shapes disagree, an entry is not finite, a query or the basis is zero, or a target is not
+        positive. Or the start is not a covariance, or the factor is not above 1.
 
     **Guarantees**
         * Every v_jΣv_jᵀ ≤ c_j up to rounding, with equality for some j, for any ending.

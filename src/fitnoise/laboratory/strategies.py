@@ -522,7 +522,8 @@ def best_tree(
         branchings: The branchings to try; default all, 2 … n. Each takes O(n²).
 
     Raises:
-        WorkloadError: Not exactly one of workload and gram is given, or there is no branching to try.
+        WorkloadError: Not exactly one of workload and gram is given. Or there is no branching to try, or one is not a
+        whole number of at least 2.
 
     **Guarantees**
         * `total_error` is that of the matrix, to rounding.
