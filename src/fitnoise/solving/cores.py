@@ -7,7 +7,7 @@
 | p, q_t, θ | weights p = ⊗p_a of cells, q_t = ⊗q_{t,a} of rows and θ of tables, each of mass 1 |
 | M_{a,t} | diag(q)^½ R diag(p)^½, for attribute a of table t |
 | M | the stack over t of √(θ_t/c_t) ⊗_{a∈t} M_{a,t} ⊗_{a∉t} √p_aᵀ |
-| P | the matrix of absolute value abs(M_{a,t}) |
+| P | the matrix of absolute value abs(M_{a,t}) = (MᵀM)^½ of M_{a,t} |
 | L_a | an orthonormal basis: its first column is √p_a, then comes the block Krylov space of the P of attribute a |
 | P_L, τ | LᵀPL, and τ = tr P − tr P_L ≥ 0 |
 | H | a set of attributes that a table shows |
@@ -26,7 +26,7 @@ polar factor of the stack of H. Take
 The columns of different H are orthogonal. Within H, ΣY_tᵀY_t ⪯ ΣZᵀZ ⪯ I. The traces are the terms.
 
 **Replaced records.** Draw pairs of cells independently from p, given that they differ. Δ² is at least their mean
-squared distance tr(X L). Here L = 2 (diag p − ppᵀ)/(1 − Σp²), and X is the measured precision. It follows that
+squared distance tr(X D). Here D = 2 (diag p − ppᵀ)/(1 − Σp²), and X is the measured precision. It follows that
 
     Δ² ≥ 2 ‖M (I − √p √pᵀ)‖_*² / (1 − Πₐ Σ p_a²).
 

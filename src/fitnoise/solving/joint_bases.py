@@ -4,7 +4,8 @@
 is far from the best of both. This module therefore uses a basis F_a of the measured contrasts without the total. In
 this basis, the best K of every view is almost diagonal.
 
-**Statement.** Sector T measures ⊗_{a∈T} F_a⁻¹ Eᵀ(I − w 1ᵀ) at a precision s_T(r) for each product of basis vectors r:
+**Statement** (letters as in :mod:`fitnoise.solving.product_form`). Sector T measures ⊗_{a∈T} F_a⁻¹ Eᵀ(I − w 1ᵀ) at a
+precision s_T(r) for each product of basis vectors r:
 
     f_T(i) = Σ_r s_T(r) Π_{a∈T} D_a(r_a, i_a),            D_a = (F⁻¹ Eᵀ (e_i − w))²  entry by entry,
 
@@ -86,7 +87,10 @@ class _JointTable:
 
 
 def is_supported(x: ProductProblem) -> bool:
-    """Return True if some attribute has several views and meets other structured attributes, within the limits."""
+    """Return True if some attribute has several views and meets other structured attributes.
+
+    The problem must also be within the limits, and its neighbours must add or remove a record.
+    """
     wide = [not kind.is_exchangeable for kind in x.kinds]
     several = any(
         len(x.kinds[k].views) > 1 and sum(wide[other] for other, _ in f.slots) > 1
@@ -222,7 +226,7 @@ class _AscentSearch:
         return self._max_cost() * missed
 
     def _max_cost(self) -> float:
-        """Return the largest cost of one record, or the sum over sectors of its largest cost in each."""
+        """Return the largest cost of one record; above CELLS, the sum over sectors of its largest cost in each."""
         sizes = [self.cells[k].shape[1] if k >= 0 else 1 for k in self.x.kind]
         joint = math.prod(sizes) <= CELLS
         total = np.zeros(sizes if joint else ())

@@ -9,7 +9,7 @@
 | ‖Σ‖_(k) | the sum of the k largest eigenvalues of Σ; k counts as r if it is larger |
 | q | weights ≥ 0 of the cells with Σq = 1 |
 | λ_i, V | the eigenvalues λ₁ ≥ λ₂ ≥ … of M = A diag(q) Aᵀ, and its eigenvectors |
-| t, α | the smallest number with α = (Σ_{i>t} λ_i)/(k − t) ≥ λ_{t+1} |
+| t, α | the smallest number t, and its α, with α = (Σ_{i>t} λ_i)/(k − t) ≥ λ_{t+1} |
 
 **Statement.** The design solves
 
@@ -31,10 +31,10 @@ k = 1 gives equal noise in all directions, and k = r the least total variance. W
 The certified gap is therefore max_e g_e / h_k − 1. It is 0 at the optimum, and only there. Σ has t ≤ k − 1 large
 eigenvalues, the *spikes*; all others are equal. The directions of "the first k" are therefore not determined.
 
-**Search.** F(p) = Σp − 2 h_k(A diag(p) Aᵀ) over p ≥ 0 is convex. Its least value is −h², at p = h² q. Three
-multiplicative steps q ← q g² / Σ q g² never lower h_k. Then L-BFGS-B runs, and then projected Newton steps by conjugate
-gradients. These are scaled by √p, with the active set of Bertsekas. The result is valid at the stated gap, for any
-course of the search.
+**Search.** F(p) = Σp − 2 h_k(A diag(p) Aᵀ) over p ≥ 0 is convex. Its least value is −h² for h² = μ, at p = h² q for the
+best q. Three multiplicative steps q ← q g² / Σ q g² never lower h_k. Then L-BFGS-B runs, and then projected Newton
+steps by conjugate gradients. These are scaled by √p, with the active set of Bertsekas. The result is valid at the
+stated gap, for any course of the search.
 
 The problem has three forms. The queries are a matrix (:func:`ky_fan_design`). Or only products with AᵀA are known, for
 workloads of millions of queries. Or the queries are tables of all marginals, where q is uniform by symmetry. For the
@@ -131,9 +131,10 @@ class KyFanDesign:
 
     index: k, at most the rank.
     rank: r of the queries.
-    weights: q ≥ 0 of the cells (N,), Σq = 1, for the bound. A cell whose column is 0 or repeats another has weight 0.
+    weights: q ≥ 0 of the cells (N,), Σq = 1, for the bound. A cell whose column is 0 or repeats an earlier
+        one, up to sign, has weight 0.
     spikes: t, the number of eigenvalues of Σ above the equal rest.
-    variances: The eigenvalues of Σ (r,), falling; equal from the t-th on.
+    variances: The eigenvalues of Σ (r,), falling; all after the first t are equal.
     basis: Their directions (m, r), orthonormal.
     value: ‖Σ‖_(k).
     bound: h_k(A diag(q) Aᵀ)²; no covariance of sensitivity 1 is below it.
@@ -484,7 +485,7 @@ class _KyFanSearch:
         """Evaluate the problem at weights.
 
         Raises:
-            _Stop: The gap is closed, or a limit is reached.
+            _SearchDone: The gap is closed, or a limit is reached.
         """
         if self.evaluations >= self.limit:
             raise _SearchDone(KyFanStatus.EVALUATIONS)
@@ -606,7 +607,7 @@ class _EvaluationLimit(Exception):
 
 
 def multiplicative_step(weights: ArrayLike, slopes: ArrayLike) -> Floats:
-    """Return q ← q g² / Σ q g² (N,), from weights q (N,) and slopes g (N,).
+    """Return q ← q g² / Σ q g² (N,), none below FLOOR of the mean, from weights q (N,) and slopes g (N,).
 
     **Guarantees**
         * h_k does not fall: h_k(q') ≥ (Σ q g²)^½ ≥ h_k(q) for Σq = 1.
@@ -686,7 +687,8 @@ def ky_fan_design(
 
     Raises:
         WorkloadError: k is not a whole number of at least 1, or the limits are not positive. Or the queries are not a
-        matrix of finite numbers, all 0, or of a rank that is unclear in floating point.
+        matrix of finite numbers, all 0, or too large or small for floating point. Or rounding hides their rank or the
+        direction of a column.
         PlanError: The queries cannot be evaluated in floating point.
 
     **Guarantees**

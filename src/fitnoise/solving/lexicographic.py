@@ -63,7 +63,7 @@ MAX_SECTORS = 2000
 """The largest number of sectors that refinement writes out one by one."""
 
 MAX_ENTRIES = 20_000_000
-"""The largest number of entries of a table's matrix that refinement writes out."""
+"""The largest number of entries of the lifts of one block that refinement writes out."""
 
 Mask = NDArray[np.bool_]
 
@@ -138,7 +138,7 @@ def refine(problem: Problem, solution: Solution, *, progress: Progress | None = 
         cannot break a tie, the stages so far stand, and the status names the reason.
 
     Raises:
-        PlanError: A table is too tall to be written out, or the optimum cannot be refined in floating point.
+        PlanError: The problem is not `affordable`, or the optimum cannot be refined in floating point.
 
     **Guarantees**
         * The largest profile is that of the optimum, up to a share of MAX_RELATIVE_RISE, for any status.
@@ -148,7 +148,7 @@ def refine(problem: Problem, solution: Solution, *, progress: Progress | None = 
 
 
 def affordable(problem: Problem) -> bool:
-    """Return True if every sector's matrix is small enough to be written out."""
+    """Return True if the sectors are few, and the lifts of every block small, enough to be written out."""
     few = sum(len(b.multiplicity) for b in problem.blocks) <= MAX_SECTORS
     return few and all(sum(_entries(s) for s in b.sources) * b.rank <= MAX_ENTRIES for b in problem.blocks)
 

@@ -27,9 +27,9 @@ which is equal for all multiples of θ, with
 Here φ is the weighted total, or the t-norm of v/c for t = 4, 16, …, 1024 in turn.
 
 **Limits.** At θ_b = 0 the slope is 2/Σθ > 0 in every direction. The set of measured margins is therefore a
-combinatorial choice, and random starts alone are poor. Starts are single candidates, all candidates of one order or of
-two, random subsets, and random covers. A cover is a few candidates that together contain every table. The search then
-adds or removes one margin at a time from the best results. It proves no bound.
+combinatorial choice, and random starts alone are poor. Starts are all candidates, those of one order (number of
+attributes) or of two, single ones, random subsets, and random covers. A cover is a few candidates that together contain
+every table. The search then adds or removes one margin at a time from the best results. It proves no bound.
 
 **Source.** This project. The split into sectors is that of margins under Gaussian noise in the rest of this package.
 Only the cost Σθ, in place of a sum of squares, is that of pure ε-DP.
@@ -75,7 +75,7 @@ ROUNDS = 10
 results, and keeps the best."""
 
 MAX_MIXED_COVERS = 8
-"""The bound of the number of candidates of the higher order in covers of two orders."""
+"""The number of candidates of the higher order, in covers of two orders, is below this bound."""
 
 MIN_SHARE = 1e-9
 """The share of Σθ below which a weight is dropped."""
@@ -506,8 +506,8 @@ def minimise_total(
 
     **Guarantees**
         * `value` is the value of `weights`, and these cover every sector that a table uses.
-        * The result is never worse than any start. The starts include the MAX_SINGLE_CANDIDATES single candidates that
-          cover most.
+        * The result is never worse than any start that was tried. Without a time limit, these include the
+          MAX_SINGLE_CANDIDATES single candidates that cover most, each with small weights that cover the rest.
 
     The function proves no bound.
 

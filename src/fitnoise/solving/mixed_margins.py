@@ -6,8 +6,9 @@ G_k = A_kᵀA_k,
 
     M_S = Σ_k (Σ_{b⊇S} θ_bk²/n_{b∖S}) G_k,   v_Aj = Σ_{S⊆A} u_AS l_j M_S⁻¹ l_jᵀ
 
-is the variance of row j of table A for unit noise. The search minimises (Σθ)² φ(v), which is equal for all multiples of
-θ. φ is the weighted total, or the t-norm of v over its targets for t = 4, 16, …, 1024 in turn. With q = ∂φ/∂v,
+is the variance of row j of table A for unit noise. Here l_j is row j, L_A has all rows, and u_AS = Π_{a∈S} (1 − 1/n_a)
+/ n_{A∖S}². The search minimises (Σθ)² φ(v), which is equal for all multiples of θ. φ is the weighted total, or the
+t-norm of v over its targets for t = 4, 16, …, 1024 in turn. With q = ∂φ/∂v,
 
     H_S = M_S⁻¹ (Σ_{A⊇S} u_AS L_Aᵀ diag(q_A) L_A) M_S⁻¹,   ∂φ/∂θ_bk = −2 θ_bk Σ_{S⊆b} ⟨G_k, H_S⟩ / n_{b∖S}.
 
@@ -46,15 +47,17 @@ MAX_LOG_COST = 1e6
 """The log of a value worse than any other: a step that leads there is cut short."""
 
 MIN_SHARE = 1e-7
-"""The share of Σθ below which a weight is dropped, if the remaining ones answer everything as well."""
+"""The share of Σθ below which a weight is dropped, if the value rises by at most this share too."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class EqualQueryTables:
-    """Tables with equal queries: (m, n), with u_AS (tables, sectors), and their numbers (tables, m).
+    """Tables with equal queries.
 
-    numbers: Targets, or weights of a total.
+    queries: The queries, (m, n).
+    shares: u_AS, (tables, sectors).
+    numbers: Targets, or weights of a total, (tables, m).
     """
 
     queries: Operator
@@ -147,7 +150,7 @@ def solve(
         max_seconds: The time limit in seconds, checked between iterations.
 
     **Guarantees**
-        * The result is never worse than any of the starts.
+        * The result is never worse than any of the starts by more than a share of MIN_SHARE.
         * The value is that of the weights.
     """
     stages = [problem] if problem.sharpness is None else [replace(problem, sharpness=t) for t in sharpness]

@@ -1,8 +1,8 @@
 """Integers next to numbers that add up, which add up as well: controlled rounding (Cox 1987), as a program.
 
-**Statement.** Among all integers n with E n = 0 and L n ≥ 0, the program finds those of least squared distance from the
-given numbers. It first tries the floor or the ceiling of each number. If no such integers exist, it tries up to
-`MAX_DISTANCE` away. E and L have integer entries.
+**Statement.** Among all integers n ≥ 0 with E n = 0 and L n ≥ 0, the program finds those of least squared distance from
+the given numbers. Further sums go to the floor or the ceiling of their values. It first tries the floor or the ceiling
+of each number. If no such integers exist, it tries up to `MAX_DISTANCE` from the floors. E and L have integer entries.
 
 **Method.** Many tables with common sums make one program, which can take hours. 45 tables of pairs of attributes took
 24 s, 190 more than 300 s. The module therefore rounds the common sums of large programs first. It then rounds every
@@ -38,10 +38,10 @@ NUMBERS_PER_PROGRAM = 5_000
 """
 
 MAX_CONNECTED_NUMBERS = 3_000
-"""The number of numbers and rows that share sums and are solved together."""
+"""The largest number of numbers and rows that share sums and are solved together."""
 
 MAX_DISTANCE = 3
-"""The largest distance of integers that the program tries, if there are none within one."""
+"""The largest distance from the floors that the program tries, if there are no integers within one of the numbers."""
 
 
 @final
@@ -70,7 +70,7 @@ class SumConstraints:
 
     zero: E, (rows, N).
     nonnegative: L, (rows, N).
-    within_one: Rows whose sums stay within one.
+    within_one: Rows whose sums go to the floor or the ceiling of their values.
     common: A function that returns the sums by which tables are separated.
     """
 
@@ -114,7 +114,7 @@ def check_adjacent(values: Floats, stated: Integers, sums: SumConstraints, secon
 
     **Guarantees**
         * None means that every number is the floor or the ceiling of its value, or the solver finds no such
-          numbers. In that case each number is at most `MAX_DISTANCE` away.
+          numbers. In that case each number is at most `MAX_DISTANCE` from the floor of its value.
         * None means that the squared distance is the least that the solver finds, up to `allowance`. For numbers
           that are rounded in steps, this holds for each step.
     """

@@ -136,7 +136,7 @@ class Queries:
 
         Raises:
             WorkloadError: There is no table, or tables have different numbers of cells. Or the numbers are not
-            positive, finite and one for each query.
+            positive, finite and one for each query. Or :class:`Dense` refuses a matrix.
         """
         operators = [r if isinstance(r, Operator) else op.from_matrix(np.asarray(r)) for r, _ in tables]
         if len({r.shape[1] for r in operators}) != 1:
@@ -242,7 +242,8 @@ def reduce_cells(queries: Queries) -> tuple[Queries, Indices]:
 
     Returns:
         The same queries and numbers for classes of cells, in the order of their first cells. And the class of each cell
-        (n,), −1 for cells that no query counts.
+        (n,), −1 for cells that no query counts. If nothing can be merged or dropped, the queries as given, and each
+        cell as its own class.
 
     **Guarantees**
         * Cells of one class have equal columns in every R_i, compared entry by entry.
@@ -461,7 +462,7 @@ class _Slopes(NamedTuple):
 class _StrategyObjective(abc.ABC):
     @abc.abstractmethod
     def evaluate(self, point: _StrategyPoint) -> _Slopes:
-        """Return the value at the point, and its derivatives with respect to all variances."""
+        """Return the value at the point, and the products of which its gradient is made."""
 
     def value_and_gradient(self, point: _StrategyPoint) -> tuple[_Slopes, Floats]:
         """Return the value at the point and its gradient (p, n)."""
@@ -1000,8 +1001,8 @@ def minimise_worst(
         queries: R_i (m_i, n) with targets c_i.
         rng: The generator that chooses the starts.
         size: About the number p of sums in addition to the cells. Default: n/8 up to 64 cells, n/16 above, at least 1.
-        starts: The number of starts; the second is the strategy of the least total Σ v/c. Default: 16 up to SMALL
-            cells, 4 above LARGE, 8 between.
+        starts: The number of starts; the second comes from a short search for the least total Σ v/c. Default: 16 up to
+            SMALL cells, 4 above LARGE, 8 between.
         iterations: The iterations of L-BFGS for each t.
         max_seconds: The time limit in seconds, checked between iterations.
         progress: The function called after every descent.

@@ -7,7 +7,9 @@
 | Σ_S | the covariance of the noise in sector S |
 | prof_i, var_j | the squared cost of cell i, and the variance of number j |
 | p, q | dual weights ≥ 0 of cells, with Σp = 1, and of constraints |
-| w_j | λ_j + q_{g(j)} ω_j |
+| a_i, r_i, λ_j, ω_j | offset and relative budget of cell i; price and weight of the variance of number j |
+| w_j | λ_j + q_{g(j)} ω_j, for number j of constraint g(j) |
+| C_S, N_S | Σ_i p_i b_i b_iᵀ / r_i over the cells, and Σ_j w_j l_j l_jᵀ over the numbers, in sector S |
 | ν | Σ_S mult_S tr(Σ_S N_S), concave in (p, q) and homogeneous of degree ½ in w |
 
 **Statement.**
@@ -23,7 +25,7 @@ bound
 
     p·a + 2ν − Σq  ≤  optimum.
 
-For λ = 0 the best scale of q gives p·a + ν²/Σq. Any Σ, scaled to meet the worst constraint, gives an upper bound.
+For λ = 0 the best scale of q gives p·a + ν²/Σq. Any Σ, scaled to meet all constraints, gives an upper bound.
 
 **Source.** Fit-for-use (Xiao et al. 2021), sections 3–5, for the problem. The dual and the geometric mean are from this
 project.
@@ -86,12 +88,12 @@ class SharedWeights:
 @final
 @dataclass(frozen=True, eq=False)
 class QuerySource:
-    """Numbers that K blocks of equal form answer: those of T tables of m rows.
+    """Numbers that the K sectors of a block answer: those of T tables of m rows.
 
     lifts: l of each row, (m, k); or an operator with these rows, up to the block's frame.
     numbers: The places of the numbers, (T, m).
     scale: The factor of the square of each number's lift, (T, m).
-    incidence: The weight of table t in block K, (K, T); None is one block with one table.
+    incidence: The weight of each table in each sector, (K, T); None is one sector with one table.
     """
 
     lifts: Floats | Operator
@@ -100,7 +102,7 @@ class QuerySource:
     incidence: sp.csr_array | None = None
 
     def gather(self, w: Floats) -> Floats:
-        """Return the weight of each row in each block if number j has the weight w_j, (K, m)."""
+        """Return the weight of each row in each sector if number j has the weight w_j, (K, m)."""
         weights = w[self.numbers] * self.scale
         return weights if self.incidence is None else np.asarray(self.incidence @ weights)
 
@@ -242,7 +244,7 @@ class Block:
 
     @property
     def rank(self) -> int:
-        """K, the size of each Σ_S."""
+        """k, the size of each Σ_S."""
         return len(self.columns)
 
     @property
@@ -297,7 +299,7 @@ class Evaluation:
     """The problem at weights (p, q), Σp = 1.
 
     nu: ν, as in the head of this file.
-    profile: prof of every cell.
+    profile: prof/r of every cell, without the offset.
     ratios: Σ ω var of every constraint.
     total: Σ λ var.
     lower, upper: Bounds on the optimum.
@@ -393,7 +395,7 @@ class _Heavy:
         return out[0] if len(out) == 1 else xp.concat(out, axis=0)
 
     def change(self, dp: Floats, dw: Floats, grams: Floats | None, curved: _Curved) -> Matrix:
-        """Return Z dC Zᵀ − Y dN Yᵀ, (K, k, k); grams as in `curved`, for dw."""
+        """Return Z dC Zᵀ − Y dN Yᵀ, (K, k, k); grams as in `normalise`, for dw."""
         b, block = self.backend, self.block
         if block.pairwise is not None:
             e = curved.z @ b.put(block.pairwise.kinds.moments(dp, block.pairwise.chi)) @ _turned(curved.z)
@@ -416,7 +418,7 @@ def _turned(a: Matrix) -> Matrix:
 class _Curved:
     """Blocks in coordinates where Σ_S = I: half_z and half_y (K, k, k), singular values s (K, k).
 
-    z: of every cell, (1, k, n), of a single block; of every structured cell, (K, k, n_o), for pairs.
+    z: of every cell, (1, k, n), for a single sector; of every structured cell, (K, k, n_o), for pairs.
     y: (K, m, k) for the numbers of each source given row by row.
     """
 

@@ -100,7 +100,7 @@ class AttributeKind:
 
     @property
     def contrasts(self) -> Floats:
-        """E, an orthonormal basis of the measured contrasts without the total, (n', n' − 1); with it, (n', n')."""
+        """E (n', n' − 1), an orthonormal basis of the complement of 1; I for `always`, empty if exchangeable."""
         if self.is_exchangeable:
             return np.zeros((0, 0))
         return np.eye(self.size) if self.always else np.asarray(sl.helmert(self.size).T)
@@ -340,7 +340,7 @@ class DualWeights:
         return cls(p, q, [theta[f.tables] for f in x.families])
 
     def evidence(self, x: ProductProblem) -> Evidence:
-        """Return the weights in a plan's order: θ by table, then others by kind and family; for a sum, p alone."""
+        """Return evidence: `cells` has p by kind, then q by family; `numbers` has θ by table. A sum has p alone."""
         if x.shares is not None:
             return Evidence(np.concatenate([np.zeros(0), *self.p]), np.zeros(0))
         theta = np.empty(x.tables)

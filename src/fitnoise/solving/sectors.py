@@ -47,8 +47,8 @@ MAX_MARGINS = 2**26
 """The largest number of pairs of a table and one of its margins that are planned together: about 100 bytes each."""
 
 MAX_ROWS_PER_CELL = 4
-"""The number of rows per structured cell above which a table is kept by structure, if its operator has one. Its matrix
-would be larger than all that planning needs."""
+"""The number of rows per structured cell, of at least 64, above which a table without amounts is kept by structure. Its
+matrix would be larger than all that planning needs."""
 
 MAX_MULTIPLE = 2**20
 """The bound of integers for rows of real numbers: a row of smaller multiples of its least entry is stored as integers.
@@ -299,19 +299,21 @@ def decompose(
 
     Args:
         workload: The tables.
-        separate: Attributes whose values are not interchangeable for another reason, such as budgets of their own.
+        separate: Attributes whose values are not interchangeable for another reason, such as budgets of their own. They
+            do not count with `by_level`.
         bases: One integer basis for each group of sectors, as stored in a plan; None lets the function choose them.
         by_level: True to treat each level of `levels_of_one_tree` as an attribute. Sectors of different levels then
             contain the same records. They are estimated and bounded together (:mod:`fitnoise.solving.trees`).
 
     Raises:
-        WorkloadError: The structured attributes have too many joint cells for dense arrays, or the tables have too many
-        margins. Or the queries are not combinations of the given bases.
+        WorkloadError: The structured attributes have too many joint cells for dense arrays or for the memory. Or the
+        tables have too many margins, or the amounts too many steps. Or the bases are too few or too many. Or the
+        queries are not combinations of the bases, or nearly dependent.
 
     **Guarantees**
         * The identity R_A = L_{A,S} B_S holds for every table and every sector it reaches, to 1e-7 of each row's
           largest entry.
-        * Every basis is integer and of full row rank.
+        * Every basis that the function chooses is integer and of full row rank.
         * The rows of different sectors, as released, are orthogonal, except for sectors `by_level`.
 
     Time and memory grow with the number of pairs of a table and one of its margins, not with the cells of the domain.
@@ -417,7 +419,7 @@ def _showing(group: SectorGroup, always: set[int]) -> SectorGroup:
 
 
 def ways_out(domain: Domain, bound: Sequence[str]) -> str:
-    """Return advice for amounts, and for places with different numbers of places: both are structured cells."""
+    """Return advice for structured amounts, or for levels with different numbers of places; "" without either."""
     amounts = [a for a in bound if a in domain.steps]
     if amounts:
         return (
@@ -839,9 +841,9 @@ def integer_basis(rows: Array) -> NDArray[np.int64]:
     """Return an integer basis B of the row space, shape (rank, n_o).
 
     Equal columns are merged first. If the distinct non-zero columns are as many as the rank, B has their 0/1
-    indicators, in order of appearance. It is the identity if all columns differ. Otherwise B has k pivoted rows, scaled
-    to integers: exactly if their binary fractions allow 26 bits. Rounding a strategy entry by entry without an integer
-    basis would move the row space and bias the answers.
+    indicators, in order of appearance. It is the identity if all columns differ and none is 0. Otherwise B has as many
+    pivoted rows as the rank, scaled to integers: exactly if their binary fractions allow 26 bits. Rounding a strategy
+    entry by entry without an integer basis would move the row space and bias the answers.
     """
     unique, where = np.unique(_integer_rows(rows), axis=1, return_inverse=True)
     where = where.ravel()
@@ -869,7 +871,8 @@ def lift(rows: Array, basis: NDArray[np.int64]) -> tuple[Floats, float]:
     The shift is 0 for a basis of indicators.
 
     Raises:
-        WorkloadError: A row differs from every combination of the basis by more than 1e-7 of its largest entry.
+        WorkloadError: The basis does not have one column for each cell. Or a row differs from the combination found by
+        more than 1e-7 of its largest entry.
     """
     if basis.ndim != 2 or basis.shape[1] != rows.shape[1]:
         raise WorkloadError(

@@ -14,6 +14,8 @@ of the matrices below takes two passes through the tree. Places that a symmetry 
 | U_ℓ | the sums over the places of level ℓ |
 | y_0, y_ℓ | the weight of the total, and of level ℓ |
 | 1_g | the indicator of the leaves in place g |
+| n_S | the number of cells that each place of table j splits into: the product of its sizes outside the tree |
+| q_jg, c_j | the dual weight of place g in table j, and the target variance |
 | p, q | dual weights of leaves and of numbers, each of sum 1; P = diag p |
 
 **Statement.**
@@ -75,7 +77,7 @@ FLOOR = 1e-12
 """The smallest dual weight, as a share of its start value."""
 
 UNRELATED_PAIR_FACTOR, MAX_DIFFERING = 2.0, 8
-"""The cost of two records that differ in everything, as a multiple of one record's cost. Then the number of attributes
+"""The mean cost of two records drawn independently, as a multiple of one record's cost. Then the number of attributes
 outside the tree up to which all sets of differing attributes are enumerated."""
 
 MIN_DUAL_SHARE = 1e-100
@@ -86,7 +88,8 @@ SHARPNESS = (20.0, 100.0, 500.0, 3000.0, 20_000.0)
 
 
 STEPS_WORK, MIN_STEPS = 400_000, 5
-"""The largest number of classes of places in all sectors times steps for each norm, and the smallest number of steps.
+"""The largest number of classes of places in all sectors times steps for each norm, ten times as many for replaced
+records. Then the smallest number of steps.
 The search then takes a second or two. With very many classes, its result is only the start of weights by class."""
 
 
@@ -187,7 +190,7 @@ class TreeQuotient:
         return out, v, s
 
     def slopes(self, weights: Floats) -> tuple[list[Floats], list[Floats]]:
-        """Return V by level, and its derivatives by each weight, (ℓ, n), for one weight a level."""
+        """Return V by level, and its derivatives by each weight, (deep + 1, n), for one weight a level."""
         deep = len(weights) - 1
         value, v, s = self.variances(list(weights))
         derivatives = np.zeros((deep + 1, len(v[deep])))
@@ -342,12 +345,12 @@ class LevelProblem:
     def replaced(self) -> bool:
         """True if neighbours replace a record.
 
-        The first kind of neighbours then differ in everything; the others share a place.
+        In the first kind of neighbours, two records are drawn independently; in the others, they share a place.
         """
         return bool(self.sectors[0].neighbour_costs[0] == UNRELATED_PAIR_FACTOR)
 
     def mixed(self, kinds: Floats | None) -> LevelProblem:
-        """Return the problem for a record that costs √c_T times as much in each sector T, and carries as much more."""
+        """Return the problem with M √c_T in place of M, c_T for these weights of kinds; this problem without kinds."""
         if kinds is None:
             return self
         shares = (
@@ -391,7 +394,7 @@ def _kinds(d: Decomposition, axes: Indices) -> list[set[int]]:
 
 
 def _neighbour_factors(d: Decomposition, factors: Sequence[int], kinds: Sequence[set[int]]) -> Floats:
-    """Return the cost of each kind of neighbours in a sector, as a multiple of one record's; the far kind is first."""
+    """Return the cost of each kind of neighbours in a sector, as a multiple of one record's; independent ones first."""
     # χ_T: attributes of T in which the records agree contribute the factor 1.
     agreement = (math.prod(-1 / (d.sizes[a] - 1) for a in factors if a in differ) for differ in kinds)
     return np.array([UNRELATED_PAIR_FACTOR, *(2 * (1 - chi) for chi in agreement)])
@@ -688,7 +691,8 @@ def separate_noise_cost(problem: LevelProblem, d: Decomposition, precisions: Flo
 def factors(problem: LevelProblem, d: Decomposition, weights: Sequence[Floats]) -> list[Floats]:
     """Return F with F² = 1/var θ_S of each sector, (K,) by group, from weights by level of each merged sector.
 
-    ξ_S = n_T y_ℓ; for T itself, ξ_T = n_T (y_0 + Σ_ℓ y_ℓ/N_ℓ). F² = ξ_S/n_S.
+    S is T with level ℓ of N_ℓ places: n_S = n_T N_ℓ and ξ_S = n_T y_ℓ. For T itself, ξ_T = n_T (y_0 + Σ_ℓ y_ℓ/N_ℓ). F²
+    = ξ_S/n_S.
     """
     weights_by_home = {home: weights[i] / problem.sectors[i].scale for home, i in problem.homes.items()}
     levels = [problem.axes[g.attributes] for g in d.groups]

@@ -4,7 +4,7 @@
 
 | letter | meaning |
 |---|---|
-| x_g | the weight of place g |
+| x_g | the precision of the measurement of u_g |
 | u_g | the weighted sum at g; for a leaf, the leaf itself |
 | r_h | the weight of place h in the sum above it |
 | γ | Var u_g from the measurements at and below g |
@@ -41,7 +41,7 @@ class LevelInformation:
     """The knowledge of the weighted sums u_g of places, by class, by level from the top to the deepest one measured.
 
     tree: The tree by classes.
-    x: The weight of the measurement of each place.
+    x: The precision of the measurement of each u_g.
     r: The weight of each place in the sum above it; that of the top has no meaning.
     gamma: γ, Var u_g from the measurements at and below g.
     slope: f, the regression coefficient Cov(1_g, u_g)/γ.
@@ -164,7 +164,7 @@ class TreeWeights:
 
     @classmethod
     def independent(cls, problem: LevelProblem, cells: Floats) -> TreeWeights:
-        """Return the information of noise of target variance on all numbers; cells: n_S of each without places."""
+        """Return the information of noise of target variance on all numbers; cells: n_S of each table."""
         out = []
         for sector in problem.sectors:
             x = [np.zeros(len(n)) for n in problem.tree.counts[: sector.deep + 1]]
@@ -248,15 +248,15 @@ class AchievedErrors:
 
 
 STEPS, FEW_CLASSES = 40, 2000
-"""The steps of the fixed point for each level of the tree; each norm after it takes three fifths of them. Up to FEW
-classes of places in all sectors, the steps are four times as many."""
+"""The steps of the fixed point for each level of the tree; each norm after it takes three fifths of them. Up to
+FEW_CLASSES of places in all sectors, the steps are four times as many."""
 
 MAX_CLASS_STEPS = 12_000_000
 """The largest number of classes of places in all sectors times steps: they take some ten seconds."""
 
 LOOK, MIN_GAIN_PER_LOOK = 10, 1e-4
-"""With more than FEW classes, the number of steps between two evaluations. And the smallest relative gain
-between two evaluations with which the search goes on."""
+"""With more than FEW_CLASSES numbers x and r, the number of steps between two evaluations. And the smallest relative
+gain between two evaluations with which the search goes on."""
 
 NORMS = (500.0, 3000.0, 20_000.0)
 """The norms of costs and of relative variances that replace the largest of each."""
