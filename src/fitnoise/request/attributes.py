@@ -114,14 +114,14 @@ class CategoricalSpec(_WithMissing):
                 "labels-misfit",
                 "The labels are not one for each of the codes.",
                 "",
-                "Give codes with as many labels, in the same order.",
+                "Give codes with as many labels, in the same order, or a codes_file with a column label.",
                 "No data were read.",
                 place="labels",
             )
         return self
 
     def build(self, folder: Path | None) -> Attribute:
-        """Return the attribute. Raise SpecError if its codes are in a file and the folder is not known."""
+        """Return the attribute. Raise SpecError if its codes or lookup are in a file and the folder is not known."""
         lookup = self.lookup if self.lookup_file is None else resolve_file(folder, "lookup_file", self.lookup_file)
         options: dict[str, Any] = {"column": self.column, "lookup": lookup, **self._reading_options}
         if self.codes_file is not None:
@@ -295,7 +295,7 @@ def resolve_file(folder: Path | None, key: str, name: str) -> Path:
         raise SpecError(
             "file-name-unusable",
             f"The key {key} = {name!r} is not the name of a file.",
-            "",
+            "It has a control character, such as a tab or a line break.",
             BACKSLASH,
             "No data were read.",
             place=key,
@@ -306,7 +306,7 @@ def resolve_file(folder: Path | None, key: str, name: str) -> Path:
             f"The key {key} = {name!r} names a file next to the specification, and the folder of the "
             "specification is unknown.",
             "",
-            "Give the folder, or write the codes into the specification.",
+            "Give the folder, or write the content of the file into the specification.",
             "No data were read.",
             place=key,
         )

@@ -53,7 +53,8 @@ def list_values(name: str, attribute: Attribute, cells: Iterable[int], max_piece
         name: The name of the attribute.
         attribute: The attribute of the values.
         cells: Their cells, each once.
-        max_pieces: The number of pieces to print of the values in order; one more is printed if it is the last.
+        max_pieces: The number of pieces to print of the declared values; one more is printed if it is the last. The
+            cells for missing values are all printed.
     """
     cells, values = sorted(cells), attribute.values
     own_cells = [i for i in cells if i < attribute.own_size]
@@ -96,7 +97,8 @@ def uncounted(table: Table, domain: Domain) -> tuple[ValueList, ...]:
         domain: The domain of the records.
 
     **Guarantees**
-        * A record is counted, or its amount added up, if and only if none of its values is listed or omitted.
+        * A record is counted, or its amount added up, if and only if none of its values is listed or omitted. For a
+          matrix of several attributes, its combination of values is neither.
     """
     if table.matrix is None:
         return tuple(list_values(a, domain[a], cells) for a, cells in table.left_out(domain).items())

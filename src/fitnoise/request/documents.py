@@ -333,7 +333,7 @@ class TableSpec(SpecSection):
         if not among:
             raise SpecError(
                 "pattern-left-empty",
-                "Every attribute is named next to the pattern.",
+                "Every attribute is an amount, or is named by another key of the table.",
                 "The pattern needs attributes to choose from.",
                 "Name fewer attributes, or list those of the pattern in pattern_attributes.",
                 "No data were read.",
@@ -422,7 +422,7 @@ class CostSpec(SpecSection):
     delta: float | None = Field(None, description="The δ of epsilon. If absent, privacy.delta applies.")
 
     def build(self, delta: float | None) -> Budget:
-        """Return the budget; `delta` completes an epsilon without its own; None, a pure one."""
+        """Return the budget. An epsilon without its own δ gets `delta`, or stays pure without one."""
         implied = delta if self.epsilon is not None else None
         epsilon = None if self.epsilon is None else _exact("epsilon", self.epsilon)
         return Budget(
@@ -444,7 +444,8 @@ def exact_number(text: str, outcome: str = OUTCOME) -> Fraction:
         outcome: The sentence that says what did not happen if the text is not a number.
 
     Raises:
-        SpecError: The text is not such a number, or has an exponent of more than three digits.
+        SpecError: The text is not such a number, or divides by 0. Or its exponent has more than three digits, or it has
+            more digits than Python reads.
     """
     try:
         if _EXACT_NUMBER.fullmatch(text):
@@ -1113,8 +1114,8 @@ class Spec(SpecSection):
                 plan opens no other file.
 
         Raises:
-            SpecError: Something cannot be meant as written. The error lists all mistakes that do not follow from
-            others, with their places in the document.
+            SpecError: Something cannot be meant as written. The error lists all mistakes within single parts, with
+            their places in the document. Without such mistakes, it is the first in which parts do not fit together.
         """
         folder_path, p, d = None if folder is None else Path(folder), self.privacy, self.data
         unit, source, small, objective = PrivacyUnit(), DataSource(), None, Objective()
@@ -1320,7 +1321,8 @@ def located(error: FitnoiseError, where: str) -> SpecError:
 
     **Guarantees**
         * The code and the sentences stay, except for the outcome.
-        * A place that is a path of the document stays, and one that is a key of the part follows `where`.
+        * A place that is a path of the document stays, and one that is a key of the part follows `where`. Any other
+          place, such as a column, becomes `where`, unless `where` is empty.
     """
     if isinstance(error, SpecError):
         problem = error

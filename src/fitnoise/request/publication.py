@@ -80,7 +80,8 @@ class Budget:
         delta: The δ of `epsilon`; no other cost has one. An ε without δ is pure: only plans with pure ε-DP can keep it.
 
     Raises:
-        SpecError: Not exactly one of the three is given, or a number is not positive and finite.
+        SpecError: Not exactly one of the first three is given, or it is not positive and finite. Or δ is given without
+            ε, or does not lie strictly between 0 and 1.
     """
 
     rho: Fraction | None = None
@@ -251,12 +252,12 @@ class CellBudgets:
 
     Attributes:
         attributes: The names of the attributes; they become structured.
-        values: One number from 0 to 1 for every combination of their values, in C order; the largest is 1. The plan
-            minimises max_o prof_o / r_o. The cost of a unit whose records lie in cells of budget r is at most r times
-            this. No query can count a cell of budget 0.
+        values: r_o, one number from 0 to 1 for every combination o of their values, in C order; the largest is 1. The
+            plan minimises max_o prof_o / r_o, with the cost prof_o of a record in cell o. The cost of a unit with
+            records in cells of budget r is at most r times this maximum. No query can count a cell of budget 0.
 
     Raises:
-        SpecError: Numbers lie outside [0, 1], none is 1, no attribute is given, or one is given twice.
+        SpecError: A number is neither 0 nor from 1e-6 to 1, none is 1, no attribute is given, or one is given twice.
     """
 
     attributes: tuple[str, ...]
@@ -297,9 +298,9 @@ class CellBudgets:
         if not self.values or max(self.values) != 1:
             raise SpecError(
                 "cell-budget-without-one",
-                "The largest of the relative budgets of cells is not 1.",
-                "Cell budgets are relative to the largest one.",
-                "Divide all of them by the largest.",
+                "None of the relative budgets of cells is 1.",
+                "Cell budgets are relative to the largest one, which is 1.",
+                "Give each budget as a share of the largest.",
                 "No plan was made.",
                 place="privacy.cell_budgets.values",
             )
@@ -352,7 +353,8 @@ class SmallDatabase:
     Args:
         size: n, public: the largest number of records, or the exact number if the region is "exactly". fitnoise refuses
             data that break it, before anything is charged.
-        region: "at-most" (default), or "exactly", which needs neighbours that replace one record.
+        region: "at-most" (default), or "exactly". The latter needs neighbours with equally many records: replace-one
+            neighbours, units of one record, and no dropped record.
         index: k of the Ky Fan noise, from 1; None chooses it by public simulation.
         temperature: τ of the estimate, 0 for the nearest answers, at most 0.1; None chooses it by public simulation.
         variant: "full" (default) estimates all answers. "paper" is Algorithm 1 as printed, for comparison. Its index is
@@ -360,7 +362,8 @@ class SmallDatabase:
             times the hull of plus and minus all columns. Its answers are those of no histogram.
 
     Raises:
-        SpecError: The size is not a whole number from 1, or another argument is out of range.
+        SpecError: The size is not a whole number from 1, or another argument is out of range. Or the variant "paper"
+            has the region "exactly" or a temperature above 0.
     """
 
     size: int
@@ -395,7 +398,7 @@ class SmallDatabase:
         if self.variant is Variant.PAPER and (self.region is not Region.AT_MOST or self.temperature):
             raise SpecError(
                 "paper-variant-with-own-settings",
-                "The variant 'paper' has a region or a temperature.",
+                "The variant 'paper' has the region 'exactly' or 'hull', or a temperature above 0.",
                 "This variant fixes the region and uses no temperature.",
                 "Remove region and temperature, or choose the variant 'full'.",
                 "No plan was made.",
@@ -415,8 +418,8 @@ class SmallDatabase:
                 raise SpecError(
                     "small-number-unusable",
                     f"The {what} of the small database is {describe_value(number)}.",
-                    f"It must be a whole number from 1 to {MAX_PEOPLE:,}, and public: fitnoise does not look "
-                    "it up in the data.",
+                    f"It must be a whole number from 1 to {MAX_PEOPLE:,}, from public knowledge: fitnoise does not "
+                    "look it up in the data.",
                     "Give such a number.",
                     "No plan was made.",
                     place={"size": "size", "index": "projection.index"}[what],
@@ -528,7 +531,7 @@ class Publication:
         self._check_series()
 
     def _check_amounts(self) -> None:
-        """Raise SpecError if an amount is used for anything except sums and means."""
+        """Raise SpecError if the pattern, cell budgets or a small database use an amount."""
         table_attributes = used_attributes(self.workload) if self.workload.tables else set()
         budgets = () if self.cell_budgets is None or self.must_be_free else self.cell_budgets.attributes
         uses = {

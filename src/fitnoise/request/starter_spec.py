@@ -115,7 +115,7 @@ def begun(attributes: Mapping[str, str]) -> str:
         attributes: The type of each attribute, a key of KINDS, by name.
 
     Raises:
-        DomainError: An attribute cannot have some name.
+        DomainError: There is no attribute, or one cannot have its name.
 
     **Guarantees**
         * With the examples of the marked keys, the specification can be planned.

@@ -5,7 +5,7 @@
 | margin of error m at confidence γ | (m / z)², z = Φ⁻¹((1 + γ)/2) |
 | standard error s | s² |
 | variance v | v |
-| coefficient of variation r at a reference count n | (r n)² |
+| relative standard error r at a reference count n | (r n)² |
 | max deviation m over a table of k numbers at γ | (m / z)², z at the confidence γ^(1/k) |
 
 For max deviations, the probability that *every* number of the table is within ±m is then at least γ, for any
@@ -271,11 +271,12 @@ class Target:
         number: One positive number for the complete table, :class:`ByAttribute` one attribute, or :class:`ByTableSize`
             of the table.
         confidence: The confidence level of margins and max deviations; None takes the workload's.
-        reference: The count to which a coefficient of variation refers: one number, or a :class:`PublicTotal` spread
+        reference: The count to which a relative standard error refers: one number, or a :class:`PublicTotal` spread
             over the table.
 
     Raises:
-        WorkloadError: The kind, a number, the confidence or the reference count is not one of these.
+        WorkloadError: The kind, a number, the confidence or the reference count is not one of these. Or a relative
+            standard error has no reference count, or another kind has one.
     """
 
     kind: TargetKind

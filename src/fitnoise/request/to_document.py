@@ -196,7 +196,7 @@ def _plain_number(number: Any) -> float:
             "target-class-unknown",
             f"A target or a reference count has the class {type(number).__name__}, which no specification can declare.",
             "",
-            "Give a number, By, BySize or PublicTotal.",
+            "Give a number, ByAttribute, ByTableSize or PublicTotal.",
             "No data were read.",
         )
     return float(number)

@@ -1,6 +1,6 @@
 """The tables that will be published, each with a name and a target.
 
-A table has one *view* of each of its attributes: every value, "at most", ranges, groups. It publishes every
+A table has one *view* of each of its attributes, such as every value, "at most", ranges or groups. It publishes every
 combination of them. A matrix workload publishes any linear queries about the cells of a domain.
 """
 
@@ -59,7 +59,7 @@ class View(abc.ABC):
     """The queries of a table along one attribute, with a label each.
 
     The cells for missing values are in no order and in no range. Only a view by value, or one that names these cells,
-    shows them. Other views show them with `missing`: each such cell then has a row of its own.
+    shows them. Cumulative counts, ranges and groups show the others with `missing`: each then has a row of its own.
     """
 
     word: str
@@ -494,8 +494,9 @@ class Mean(View):
     """The mean of an amount, measured as counts at both ends of its range.
 
     A record of x counts (high − x)/(high − low) at the lower end, and the rest at the upper end. A mean r is least
-    certain at an end of the range. There the error of S − r N is high − low times the error of the count at that end. A
-    margin t for every possible mean of n records therefore needs the margin t n/(high − low) of both counts.
+    certain at an end of the range. For the sum S and the number N of records, S − r N has high − low times the error
+    of the count at that end. A margin t for every possible mean of n records therefore needs the margin
+    t n/(high − low) of both counts.
 
     reference: The public number n of records to which the target refers.
     """
@@ -542,7 +543,7 @@ class Mean(View):
 
 
 def _integer_knots(attribute: Amount, top: float) -> tuple[list[int], float]:
-    """Return an amount's knots up to a ceiling as whole numbers, and their unit: the largest that divides them all."""
+    """Return an amount's knots, cut to a ceiling, as whole numbers, and the largest unit that divides them all."""
     exact = attribute.exact
     parts = [x for x in (exact.low, exact.high, exact.step) if x]
     below = math.lcm(*(x.denominator for x in parts))
@@ -658,7 +659,7 @@ class Table:
 
     @property
     def averaged(self) -> tuple[str, Mean] | None:
-        """The amount whose mean the table publishes, and the view of this amount."""
+        """The amount whose mean the table publishes, and the view of this amount; None if it publishes no mean."""
         return next(((a, view) for a, view in self.views if isinstance(view, Mean)), None)
 
     @property
@@ -672,7 +673,9 @@ class Table:
         return any(view.missing for _, view in self.views)
 
     def weights(self, domain: Domain) -> dict[str, tuple[Fraction, ...]]:
-        """Return the weights of records by cell of an attribute: the step of each amount whose range depends on it.
+        """Return the weights of records by cell of each attribute that sets the range of a summed amount.
+
+        A weight is the step of the amount in this cell; for several amounts, the product of their steps.
 
         Args:
             domain: The domain of the table.
@@ -785,7 +788,7 @@ class Table:
 
         Raises:
             WorkloadError: A view is of a class that is not in `VIEWS`, such as a subclass of one of them. Or it belongs
-                to an attribute that the table does not show, or that has another view.
+                to an attribute that the table does not show, or that has another view. Or a matrix has attributes.
         """
         for i, (a, view) in enumerate(self.views):
             if type(view) not in VIEWS:
@@ -1022,8 +1025,7 @@ def table(
         max_deviation: A bound on the error of *all* numbers of the table at once, at `confidence`, in people.
         relative_std_error: The relative standard error (0.05 is 5 %) at the count given as `reference`.
         reference: The public count to which a `relative_std_error` or the target of a `mean` refers. For a relative
-            error it can be a
-            :class:`PublicTotal` spread over the table.
+            error it can be a :class:`PublicTotal` spread over the table.
         confidence: The confidence level of this table, in place of the workload's.
         name: The name of the table; default: the attributes joined by "by". Tables of one workload that group equal
             attributes in other ways are numbered from the second on.
@@ -1032,7 +1034,7 @@ def table(
 
     Raises:
         WorkloadError: The table has no target or several, an attribute twice, or a target that is not a positive finite
-            number.
+            number. Or arguments do not fit together, such as `sum` and `mean`.
 
     Example:
         `table("status", cumulative="age", margin=30)` publishes, for each status, every "age at most a" to ±30.
@@ -1249,7 +1251,8 @@ class Family(LazySequence[Table]):
             all.
 
     Raises:
-        WorkloadError: The order is out of range, an attribute appears twice, or the numbers are not one for each table.
+        WorkloadError: The order is out of range, there is no attribute or one twice, or the numbers are not one for
+            each table. Or there are more than 2²¹ tables, a matrix, or a target by an attribute outside the template.
     """
 
     template: Table
@@ -1626,12 +1629,13 @@ class Workload:
 
     Args:
         domain: The attributes.
-        tables: One or more tables, or patterns of them (:func:`all_tables`), with names that differ.
+        tables: One or more tables, or patterns of them (:func:`all_tables`), with names whose :func:`slug` differs.
         confidence: The confidence level of every margin that has none of its own, and of the margins printed with the
             results, between 0 and 1.
 
     Raises:
-        WorkloadError: Two names are equal, or a table does not fit this domain.
+        WorkloadError, DomainError: A name is empty, two tables would have one file name, or a table does not fit this
+            domain. Or a target variance is too small or too large for double precision.
     """
 
     domain: Domain
@@ -1779,7 +1783,8 @@ def matrix_workload(
         name: The name of the one table.
 
     Raises:
-        WorkloadError: Shapes disagree, an entry is not finite, a query is zero, or a target is not positive.
+        WorkloadError: Shapes disagree, an entry is not finite, a query is zero, or a target is not positive. Or not
+            exactly one kind of target is given, or the domain has an amount or an attribute `query`.
     """
     dense = op.Dense(np.asarray(matrix))
     m, d = dense.shape
@@ -1834,7 +1839,9 @@ def used_attributes(workload: Workload) -> set[str]:
 def exchangeable_attributes(workload: Workload, also_structured: Iterable[str] = ()) -> tuple[list[str], list[str]]:
     """Return (exchangeable, structured) attributes that some table uses, in domain order.
 
-    The attributes of `also_structured` are structured.
+    The attributes of `also_structured` are structured. If a table is a matrix, all attributes of the domain are. An
+    attribute without levels is exchangeable under two conditions. The tables show it value by value or not at all, with
+    one target for all its values. It sets no range of a summed amount.
 
     A hierarchy is one structured attribute: its deepest level used, or itself for its leaves. It is several
     exchangeable attributes instead if each of its levels used meets three conditions. The tables show the level value
