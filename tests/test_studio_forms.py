@@ -464,6 +464,8 @@ def test_what_is_not_there_is_refused():
         forms.parse("a = ")
     with refused("spec.draft-key-not-a-table"):
         forms.protect({"privacy": 3}, SubmittedForm([("privacy.unit", "x")]))
+    with refused("spec.draft-key-not-a-table"):
+        forms.add_attribute({"domain": 3}, "x", "ordered")
     with refused("spec.draft-attribute-not-a-table"):
         forms.describe({"domain": {"x": 3}}, "x", SubmittedForm())
 

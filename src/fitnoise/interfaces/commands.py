@@ -891,7 +891,7 @@ def _pieces(result: Release, name: str, level: str | None) -> Iterator[tuple[str
 def _write_tables(result: Release, names: Sequence[str], folder: Path, directory: Path, level: str | None) -> list[str]:
     """Write tables as CSV files, all or none; over no other file, and not into the release itself.
 
-    level: a level of places, each of which has files of its own.
+    level: A level of places; each table then has one file for each place.
     """
     _check_outside(directory, folder)
     files: list[str] = []

@@ -147,7 +147,9 @@ def account_figure(curves: Mapping[str, Curve], delta: float) -> Figure:
 
 
 def plan_figure(plan: Plan, sweeps: Sequence[Sweep]) -> Figure:
-    """Both pictures side by side under the publication's title; without sweeps, the privacy alone.
+    """Draw costs and privacy side by side, under the publication's title if it has one.
+
+    Without sweeps the figure shows the privacy alone, without a title.
 
     Raises:
         ReleaseError: Matplotlib is not installed.

@@ -52,7 +52,7 @@ def export(
     Args:
         what: Release, integer tables or combination with the tables.
         path: Place of the export: a name in .xlsx or .tex, or a name without an ending for the folder of a data
-            package. Nothing may exist there.
+            package. Nothing may exist there; for a file, neither may NAME.manifest.json.
         language: Language of workbooks and LaTeX, "en" or "de".
         bands: Rule that classes numbers as reliable, to be used with care, or too wide.
         totals: True if workbooks and LaTeX have sums over columns that are shown value by value.
@@ -65,8 +65,8 @@ def export(
         The path.
 
     Raises:
-        ReleaseError: The name has another ending, XlsxWriter is not installed, or the language or a table is unknown.
-            Or there are more than a million numbers, or the place cannot be written.
+        ReleaseError: The name has another ending, XlsxWriter is not installed, the language or a table is unknown, or a
+            table is named twice. Or there are more than a million numbers, or the place exists or cannot be written.
 
     **Guarantees**
         * The export depends on the data only through the noisy answers, and is the same whenever it is written.
@@ -83,7 +83,7 @@ def export(
             "unknown-export-format",
             f"The tables are to be written as {target.name!r}.",
             "They are written as .xlsx, as .tex, or as a data package, a folder without an ending.",
-            "Choose a name with one of these endings.",
+            "Choose a name that ends in .xlsx or .tex, or a name without an ending.",
             UNWRITTEN,
             place=target.name,
         )
@@ -130,7 +130,7 @@ def verify_export(what: Release | DerivedTables, path: str | os.PathLike[str]) -
         path: The workbook or the LaTeX file, whose manifest lies next to it, or the folder of a data package.
 
     Returns:
-        One check per claim. Nothing is raised for a claim that fails.
+        One check for each claim, up to the first that fails. Nothing is raised for a claim that fails.
 
     **Guarantees**
         * An accepted export has the files of its manifest with their hashes, no other files, and no links.

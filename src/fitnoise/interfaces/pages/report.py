@@ -72,14 +72,15 @@ def report(
         language: "en" or "de".
         bands: The rule by which numbers of a release are called reliable, to be used with care, or too wide.
         totals: True if tables of a release have sums over columns that are shown value by value, with their margins.
-        tables: The names of the tables to show, or the name of one; default all, of many the first 100.
+        tables: The names of the tables to show, or the name of one. Default: of the first 100, as many as have no more
+            numbers together than a report may have.
 
     Returns:
         The path.
 
     Raises:
-        ReleaseError: Jinja2 is not installed, the language or a table is unknown, there are too many numbers, or the
-        place cannot be written.
+        ReleaseError: The name has another ending, Jinja2 is not installed, the language or a table is unknown, or a
+            table is named twice. Or the named tables have too many numbers, or the place exists or cannot be written.
 
     **Guarantees**
         * Nothing in the report depends on the data except the noisy answers.

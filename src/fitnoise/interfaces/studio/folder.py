@@ -165,15 +165,16 @@ class Folder:
         """Return the path of a name of the folder.
 
         Raises:
-            ReleaseError: The path does not exist, or it or something in it leads out of the folder.
+            ReleaseError: The path does not exist, or it or something in it leads out of the folder. Or it is a folder
+                with more names than the studio checks.
         """
         path = self.root / name
         if not self._is_within(path) or (path.is_dir() and not self._all_within(path)):
             raise ReleaseError(
                 "path-outside-folder",
-                f"The path {name!r} does not exist, or leads out of the folder.",
+                f"The path {name!r} does not exist, leads out of the folder, or holds more than {MAX_FILES:,} names.",
                 "The studio opens files inside its folder only.",
-                "Move the files into the folder.",
+                "Move the files into the folder, and spread more names over several folders.",
                 "Nothing was opened.",
                 place=name,
             )
@@ -231,7 +232,8 @@ class Folder:
             raise ReleaseError(
                 "new-name-invalid",
                 f"The new name is {name!r}.",
-                "A name may have the letters a to z, digits, hyphens, underscores, dots and inner spaces.",
+                "A name has at most 100 letters a to z, digits, underscores, hyphens, dots and inner spaces. It starts "
+                "with one of the first three kinds, and does not end in a dot.",
                 "Choose another name.",
                 "Nothing was written.",
             )
@@ -315,7 +317,7 @@ class Folder:
             base: The digest of the draft that the text was made from.
 
         Raises:
-            Changed: The base is not the digest of the present draft.
+            DraftChanged: The base is not the digest of the present draft.
         """
         with self._lock:
             if digest(self.text()) != base:
@@ -334,7 +336,7 @@ class Folder:
         """Make the draft the specification.
 
         Raises:
-            Changed: spec.toml is not the one from which the draft was started. Both stay unchanged.
+            DraftChanged: spec.toml is not the one from which the draft was started. Both stay unchanged.
         """
         with self._lock:
             if not self._draft.exists():

@@ -177,6 +177,18 @@ def value_at(document: Any, path: Sequence[str]) -> Any:
     return document
 
 
+def _key_not_a_table(key: str) -> SpecError:
+    """Return the error for a key of a draft with another value than keys."""
+    return SpecError(
+        "draft-key-not-a-table",
+        f"The key {key} of the draft is not a table of keys.",
+        "",
+        "Correct the draft on the page File.",
+        "Nothing was changed.",
+        place=key,
+    )
+
+
 def put(document: Document, path: Sequence[str], value: Any) -> None:
     """Set the value at a place of a document; None removes it."""
     *above, last = path
@@ -184,14 +196,7 @@ def put(document: Document, path: Sequence[str], value: Any) -> None:
     for key in above:
         inner = inner.setdefault(key, {})
         if not isinstance(inner, MutableMapping):
-            raise SpecError(
-                "draft-key-not-a-table",
-                f"The key {key} of the draft is not a table of keys.",
-                "",
-                "Correct the draft on the page File.",
-                "Nothing was changed.",
-                place=key,
-            )
+            raise _key_not_a_table(key)
     if value is None:
         inner.pop(last, None)
     else:
@@ -251,13 +256,13 @@ def parse_integer(text: str, what: str) -> int:
     """Return a whole number.
 
     Raises:
-        SpecError: The text is not a whole number.
+        SpecError: The text is not a whole number of at most 18 digits.
     """
     if not re.fullmatch(r"-?[0-9]{1,18}", text.strip()):
         raise SpecError(
             "form-integer-invalid",
             f"The value of {what} is {_short(text)}.",
-            "It must be a whole number.",
+            "It must be a whole number of at most 18 digits.",
             "Enter a whole number such as 1.",
             "Nothing was changed.",
         )
@@ -409,7 +414,9 @@ def add_attribute(document: Document, name: str, kind: str) -> Document:
     with Refusals() as refusals:
         with refusals.for_field("name"):
             checked_name(name)
-            if not isinstance(domain, MutableMapping) or name in domain:
+            if not isinstance(domain, MutableMapping):
+                raise _key_not_a_table("domain")
+            if name in domain:
                 raise SpecError(
                     "form-attribute-exists",
                     f"The draft has an attribute {name!r} already.",

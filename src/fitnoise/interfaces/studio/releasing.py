@@ -59,7 +59,7 @@ class Intent:
     table: The table of a database.
     ledger, out: Names in the folder.
     source: The text that the operator has to type.
-    head: The last entry of the ledger.
+    head: The number of the last entry of the ledger.
     book: The identity of the ledger, and the digest of that entry.
     finishes: The digest of an earlier charge whose release is finished; empty if a charge is made.
     is_repeat: True if the charge is a second one for the plan.
@@ -110,7 +110,10 @@ def head_of(folder: Folder, ledger: str) -> tuple[int, str]:
 def released_before(folder: Folder, ledger: str, plan: Plan) -> tuple[LedgerEntry | None, bool]:
     """Return the charge of a plan in a ledger, and True if its release waits to be finished.
 
+    Without such a charge, and for a series, return None and False.
+
     Raises:
+        ReleaseError: The path of the ledger leads out of the folder.
         LedgerError: The ledger cannot be read.
     """
     if not os.path.lexists(folder.root / ledger):
@@ -162,9 +165,6 @@ def ledger_changed() -> DraftChanged:
     )
 
 
-"""The reason for which a release without data is refused."""
-
-
 @final
 class Releases:
     """The intents and releases of a folder. clock: seconds, for tests."""
@@ -184,7 +184,9 @@ class Releases:
         """Make an intent to release, to be confirmed within ten minutes, and return its number.
 
         Raises:
-            ReleaseError: The place is taken, or the data do not exist or are one of the files of codes.
+            ReleaseError: A name is invalid or taken, no data are given, or the data do not exist or are one of the
+                files of codes.
+            LedgerError: The ledger cannot be read.
         """
         self._folder.target(out)
         if not data:
@@ -228,7 +230,7 @@ class Releases:
             certified: The plan that is certified now.
 
         Raises:
-            Changed: The draft was edited, or the ledger changed, since the request.
+            DraftChanged: The draft was edited, or the ledger changed, since the request.
             ReleaseError: The intent is unknown or too old, another name was typed, or another release is under way.
         """
         with self._lock:

@@ -74,9 +74,11 @@ class Server:
         self.page.unlink(missing_ok=True)
 
     def run(self, ready: Callable[[], None] = lambda: None) -> None:
-        """Listen until it ends; what plans ends with it, the opening page is gone, and a release goes on.
+        """Listen until the server ends. The planning processes then end, too, and a release in progress goes on.
 
-        ready: called once signals end it.
+        The opening page is removed.
+
+        ready: Function that is called as soon as signals can end the server.
         """
         try:
             with self._signals():
@@ -122,7 +124,8 @@ def serve(folder: Path, others: tuple[str, ...], language: str, *, as_json: bool
     """Serve a folder, and print how to open it.
 
     Raises:
-        ReleaseError: The folder, the language or the data do not exist, or Jinja2 is not installed.
+        ReleaseError: The folder does not exist or cannot hold drafts. Or an address of data is neither env:NAME nor
+            spark:TABLE, the language is unknown, or Jinja2 is not installed.
     """
     server = Server(Folder(folder, others), language)
 

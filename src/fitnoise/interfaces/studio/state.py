@@ -66,8 +66,8 @@ class Studio:
 
         Raises:
             SpecError: The draft cannot be changed in this way.
-            Changed: The page does not show the present draft, because another page changed it.
-            Replaced: A later change of the same page came first.
+            DraftChanged: The page does not show the present draft, because another page changed it.
+            QuestionReplaced: A later change of the same page came first.
         """
         self.write(form, lambda text: _rewritten(text, make))
 
@@ -79,7 +79,11 @@ class Studio:
             order = int(turn) if turn.isascii() and turn.isdigit() and len(turn) < 10 else 0
             if tab and tab_state is not None and order <= tab_state[0]:
                 raise QuestionReplaced(
-                    "later-change-first", "A later change came first.", "", "Reload the page.", "Nothing was changed."
+                    "later-change-first",
+                    "A later change of this page was made before this one.",
+                    "The changes of a page are made in their order.",
+                    "Reload the page, and make the change again.",
+                    "Nothing was changed.",
                 )
             base = now if tab_state is not None and tab_state[1] == now else form.get("base", "")
             new = make(text)
@@ -111,7 +115,7 @@ class Studio:
         """Compute the cost of the draft, and wait for it.
 
         Raises:
-            Replaced: A newer question came.
+            QuestionReplaced: A newer question came.
         """
         text = self.folder.text()
         key = self.folder.key(text)

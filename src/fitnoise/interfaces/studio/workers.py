@@ -151,7 +151,7 @@ class Worker:
         """Return the answer to a question.
 
         Raises:
-            Replaced: A newer question came, or this one was stopped.
+            QuestionReplaced: A newer question came, or this one was stopped.
             FitnoiseError: The question was refused, or the process ended over it twice.
         """
         with self._heard:
@@ -185,7 +185,11 @@ class Worker:
         while n not in process.answers:
             if self._newest != n:
                 raise QuestionReplaced(
-                    "newer-question", "A newer question came.", "", "Wait for its answer.", "Nothing was planned."
+                    "newer-question",
+                    "A newer question replaced this one.",
+                    "",
+                    "Wait for the answer to the newer question.",
+                    "Nothing was planned.",
                 )
             if process.gone or self._closed:
                 return None
