@@ -268,7 +268,7 @@ class RatioExpression(LabelledNumbers):
         raise ReleaseError(
             "number-divided-by-ratio",
             "A number is to be divided by a ratio a/b.",
-            "No interval is made so.",
+            "No interval is computed for such a quotient.",
             "Ask for b/a, and multiply it by the number.",
             UNCOMPUTED,
         )

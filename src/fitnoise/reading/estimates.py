@@ -592,8 +592,8 @@ class Estimates(LabelledNumbers):
         raise ReleaseError(
             "number-divided-by-estimate",
             "A number is to be divided by an estimate.",
-            "No interval is made so.",
-            "Divide the estimate by the number, and take the reciprocal of value and both ends.",
+            "No interval is computed for such a quotient.",
+            "Divide the estimate by the number; if the interval excludes 0, take reciprocals of value and both ends.",
             UNCOMPUTED,
         )
 

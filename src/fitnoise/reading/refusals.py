@@ -57,7 +57,7 @@ def missing_folder(path: Path, outcome: str) -> ReleaseError:
         "folder-not-writable",
         f"{path.name!r} cannot be written.",
         f"It needs an existing, writable folder {path.parent.name!r}.",
-        "Make the folder writable, or choose another place.",
+        "Make this folder if it is missing, or make it writable, or choose another place.",
         outcome,
     )
 

@@ -255,7 +255,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
                 "not-one-histogram",
                 f"The release has {len(frames)} synthetic histograms.",
                 "Each part for a small database has one, except the variant of the paper.",
-                "Name the part: release.synthetic(i).",
+                "If it has several, name the part: release.synthetic(i).",
                 "No histogram was made.",
             )
         return frames[0]
