@@ -1717,7 +1717,7 @@ def _check_name(name: object, lowered: dict[str, str]) -> None:
         raise DomainError(
             "attribute-name-invalid",
             f"An attribute is named {name!r}.",
-            "Its name must be a plain, non-empty text.",
+            "Its name must be a text with visible characters, without line breaks, tabs and double quotes.",
             "Rename the attribute.",
             "No domain was made.",
         )

@@ -70,7 +70,7 @@ class Selection:
                 raise DomainError(
                     "selection-keys-invalid",
                     f"The values are written as {reprlib.repr(dict(value))}.",
-                    "Values need the key values, and a range needs the keys first and last.",
+                    "Values need the one key values with a list, and a range needs the keys first and last.",
                     "Write { values = […] } or { first = …, last = … }.",
                     "Nothing was selected.",
                 )

@@ -249,7 +249,7 @@ class PrivacyUnit:
             raise SpecError(
                 "id-needs-unit-name",
                 f"The id {self.id!r} is set, and the privacy unit is named {self.name!r}.",
-                "An id stands for a unit other than a record.",
+                "An id stands for a unit other than a record, and the unit's name may not contain \" (by '\".",
                 'Name the unit that an id stands for, such as unit = "person".',
                 "Nothing was planned.",
                 place="privacy.unit",
