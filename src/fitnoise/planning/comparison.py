@@ -398,7 +398,7 @@ def _pure(request: Publication) -> Publication:
                 "auto-needs-epsilon",
                 f"The {what} is not an epsilon with its delta.",
                 "Laplace and Gaussian noise can be compared only for such a limit.",
-                f"Set {what}.epsilon and delta, or set privacy.",
+                f"Set {what}.epsilon and delta, or set privacy = 'zcdp'.",
                 "Nothing was planned.",
                 place=what,
             )
