@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
 
 MAX_PAIRS_DIRECT = 2**6
-"""The number of pairs of coefficients of two forms above which shared noise is summed, if it is known."""
+"""The number of pairs of coefficients of two forms above which `AnswerSource.sums` is used, if it gives a result."""
 
 MAX_PAIRS_SPARSE = 2**12
 """The number of pairs of coefficients of two forms above which all numbers of their tables are used instead."""

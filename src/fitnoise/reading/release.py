@@ -162,7 +162,7 @@ class Charge(Protocol):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the entry, which holds that of the one before."""
+        """SHA-256 of the entry, which contains the digest of the entry before it."""
 
 
 @final
