@@ -372,7 +372,7 @@ class Plan(HtmlDisplay):
 
     @property
     def variances(self) -> Floats:
-        """Achieved variances, in people² (:attr:`TablePart.variances`)."""
+        """Achieved variances, in people² or squared units of a sum (:attr:`TablePart.variances`)."""
         return self.table_part.variances
 
     @property
