@@ -258,7 +258,7 @@ def refuse_unless_bounded(
     columns = ", ".join(["id", *fields])
     relation = f"(SELECT {columns} FROM ({ids}) ids CROSS JOIN ({rows}) own WHERE nth < many)"  # noqa: S608 - literals
     counts, outside = count(
-        fetch, d, relation, fields, margins, ProgressFilter(None), drop=drop, person=person, report_outside=True
+        fetch, d, relation, fields, margins, ProgressFilter(None), drop=drop, person=person, is_trial=True
     )
     persons = PersonSelector(limit, person.cells, tried, {"z": _ADDED} if merge else {})
     trial_cells = [(x, x % 2, *((cell_of(uncut(_ADDED), z),) if merge else ())) for x, _, z in trials]
@@ -341,7 +341,7 @@ def refuse_unless_dated(fetch: Fetch, d: Dialect, what: str, read: DateField, *,
     low = _FIRST_DAY if read.part is DatePart.DAY else 0
     fields = {"x": Field(Range(low, low + _LAST), ColumnKind.DATE, "source.x", read)}
     relation, fields, _ = prepared(d, f"({rows})", [], fields, None)
-    counts, _ = count(fetch, d, relation, fields, [("x",)], ProgressFilter(None), drop=True, report_outside=True)
+    counts, _ = count(fetch, d, relation, fields, [("x",)], ProgressFilter(None), drop=True, is_trial=True)
     expected = [n - low for day in days if (n := read.number(day)) is not None and 0 <= n - low <= _LAST]
     if not np.array_equal(counts["x",], np.bincount(np.array(expected, dtype=int), minlength=_LAST + 1)):
         raise DataError(
@@ -360,7 +360,7 @@ def _right(fetch: Fetch, d: Dialect, codings: Mapping[str, Coding], *, drop: boo
     relation = _relation(d, fields, [sql for sql, _ in records])
     counted = {a: f for a, f in fields.items() if REFUSED not in without_cell(f.coding)}
     margins: list[Margin] = [*((a,) for a in counted), *pairwise(counted), ()]
-    counts, _ = count(fetch, d, relation, counted, margins, ProgressFilter(None), drop=True, report_outside=True)
+    counts, _ = count(fetch, d, relation, counted, margins, ProgressFilter(None), drop=True, is_trial=True)
     inside = np.all([cells[a] >= 0 for a in counted], axis=0)
     right = True
     for m in margins:
@@ -373,7 +373,7 @@ def _right(fetch: Fetch, d: Dialect, codings: Mapping[str, Coding], *, drop: boo
         right &= np.array_equal(counts[m], expected)
     if right and reported(fields, drop=drop):
         _, outside = count(
-            fetch, d, relation, fields, [(a,) for a in fields], ProgressFilter(None), drop=drop, report_outside=True
+            fetch, d, relation, fields, [(a,) for a in fields], ProgressFilter(None), drop=drop, is_trial=True
         )
         is_kept = ~np.any([np.isin(c, [DROPPED, *([OUTSIDE] if drop else [])]) for c in cells.values()], axis=0)
         right = outside == {a: int((c[is_kept] < 0).sum()) for a, c in cells.items()}

@@ -154,7 +154,7 @@ def count(
     drop: bool,
     person: PersonColumn | None = None,
     pages: int = 0,
-    report_outside: bool = False,
+    is_trial: bool = False,
     lost: Lost | None = None,
 ) -> tuple[Margins, dict[str, int]]:
     """Return the counts over margins of these fields, and for every attribute the number of records outside.
@@ -171,13 +171,13 @@ def count(
 
     All joint tables are of the same records. So they have equal totals, and equal counts in each cell of an attribute
     that they share, except for amounts. Where an engine reads several times, a write meanwhile mostly breaks this
-    equality. `report_outside` records are literals of the statement. A difference would then be a fault of the engine,
-    and the caller checks the result itself.
+    equality. With `is_trial`, the records are literals of the statement. A difference would then be a fault of the
+    engine, and the caller checks the result itself.
 
     lost: The counter of dropped records: while they are read, or by a statement of its own.
 
     Raises:
-        DataError: More joint tables are needed than `MAX_TABLES_PER_STATEMENT`, or one has more than 2⁶³ places;
+        DataError: More joint tables are needed than `MAX_TABLES_PER_STATEMENT`, or one has 2⁶³ places or more;
             nothing was read.
         DataError: The joint tables are not of the same records.
     """
@@ -225,7 +225,7 @@ def count(
                     sum_up(counts[m], index, [steps[a] for a in m], n[inside])
                 else:
                     np.add.at(counts[m], index, n[inside] if m else n[inside].sum())
-    if not report_outside and (
+    if not is_trial and (
         any(x != records[0] for x in records) or any((x != seen[a, unseen[a]]).any() for (a, _), x in seen.items())
     ):
         raise DataError(
