@@ -400,8 +400,8 @@ def one_side(box: Box, alpha: Fraction, weights: Integers) -> EnclosedIntegers:
 
     The function solves F_i = α (W_i + F_{i+v}).
 
-    In units of 2^−g the right-hand side is ⌊α 2^g W_i⌋ + ⌊α F̃_{i+v}⌋ and less than 2 more. So with r the largest
-    difference in integers, the error of F̃ is at most (r + 2)/(1 − α).
+    In units of 2^−g, with g the unit of the result, the right-hand side is ⌊α 2^g W_i⌋ + ⌊α F̃_{i+v}⌋ and less than 2
+    more. With r the largest difference in integers, the error of F̃ is at most (r + 2)/(1 − α).
 
     Raises:
         PlanError: The weights are too large for sums of 62 bits.
