@@ -150,6 +150,7 @@ def test_the_ends_of_ranges_are_made_once_and_frozen():
         (lambda: op.Dense(np.array([["a"]])), "workload.matrix-not-real"),
         (lambda: op.Dense(np.array([[2**53, 1]])), "workload.matrix-entry-too-large"),
         (lambda: op.Dense(np.array([[-(2**63), 1]])), "workload.matrix-entry-too-large"),
+        (lambda: op.Dense(np.array([[2**64 - 1]], dtype=np.uint64)), "workload.matrix-entry-too-large"),
         (lambda: op.Dense(np.array([[1j]])), "workload.matrix-not-real"),
         (lambda: op.Intervals(3, ()), "workload.no-ranges"),
         (lambda: op.Intervals(3, ((1, 3),)), ("workload.group-cells-unusable", "workload.range-outside-cells")),

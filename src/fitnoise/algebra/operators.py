@@ -111,8 +111,8 @@ class Dense(Operator):
                 "Nothing was planned.",
                 place="matrix",
             )
-        a = a.astype(np.int64 if a.dtype.kind in "biu" else np.float64)
-        if a.dtype.kind == "i" and max(int(a.max()), -int(a.min())) >= 2**53:
+        # Before the cast: 2^64 − 1 of an unsigned type would become −1.
+        if a.dtype.kind in "biu" and max(int(a.max()), -int(a.min())) >= 2**53:
             raise WorkloadError(
                 "matrix-entry-too-large",
                 "The matrix of queries has a whole number of 2^53 or more in size.",
@@ -121,6 +121,7 @@ class Dense(Operator):
                 "Nothing was planned.",
                 place="matrix",
             )
+        a = a.astype(np.int64 if a.dtype.kind in "biu" else np.float64)
         a.setflags(write=False)
         object.__setattr__(self, "matrix", a)
 
