@@ -1,5 +1,6 @@
 """The projection mechanism from the specification to the release: small databases, biased answers that say so."""
 
+import itertools
 import json
 import math
 from fractions import Fraction
@@ -111,6 +112,19 @@ def test_row_space_has_the_weighted_gram_matrix(name, rng):
         answers[d.tables[m.tables].numbers] = m.answers(d.groups[0].basis @ x)
     assert (space.rows @ x) @ (space.rows @ x) == pytest.approx((weights * answers**2).sum(), rel=1e-10)
     assert np.allclose(np.tril(space.triangle, -1), 0)
+
+
+def test_row_space_with_a_tall_table_of_few_cells_has_the_gram_matrix():
+    domain = fn.Domain(age=fn.Ordered(0, 79))
+    ranges = list(itertools.combinations(range(31), 2))  # more rows than are written out, and none counts cells above
+    parts = [fn.table("age", variance=1.0), fn.table(ranges={"age": ranges}, variance=1.0)]
+    d = decompose(fn.Workload(domain, parts))
+    assert any(not isinstance(m.lift, np.ndarray) for m in d.groups[0].members)
+    gram = np.eye(80)
+    for low, high in ranges:
+        gram[low : high + 1, low : high + 1] += 1
+    rows = row_space(d).rows
+    assert np.allclose(rows.T @ rows, gram, rtol=1e-12, atol=1e-9)
 
 
 def test_row_space_refuses_sectors_and_large_domains():

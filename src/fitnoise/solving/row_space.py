@@ -21,6 +21,7 @@ import numpy as np
 import scipy.linalg as sl
 
 from fitnoise.algebra import rules
+from fitnoise.algebra.backends import NUMPY
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats
 from fitnoise.solving.sectors import Decomposition
@@ -85,7 +86,7 @@ def row_space(decomposition: Decomposition) -> RowSpace:
             step = max(1, CHUNK // scaled.shape[1])
             parts = [scaled[i : i + step] for i in range(0, len(scaled), step)]
         else:
-            parts = [sl.cholesky(rules.weighted_gram(m.lift, weights))]
+            parts = [_root(rules.weighted_gram(m.lift, weights))]
         for part in parts:
             triangle = np.atleast_2d(sl.qr(np.concatenate([triangle, part]), mode="r")[0][: len(basis)])
     sizes = np.abs(triangle.diagonal())
@@ -98,3 +99,11 @@ def row_space(decomposition: Decomposition) -> RowSpace:
             "Nothing was planned.",
         )
     return RowSpace(triangle @ basis, triangle, decomposition.rows, math.sqrt(squared_shift))
+
+
+def _root(gram: Floats) -> Floats:
+    """Return T with TᵀT = a Gram matrix, which is singular if a table alone does not determine every cell."""
+    try:
+        return np.asarray(sl.cholesky(gram))
+    except sl.LinAlgError:
+        return np.asarray(NUMPY.root(gram))
