@@ -50,7 +50,7 @@ COLUMNS = ("fips", "status", "age", "kids", "wages", "selfemp")
 
 YEAR = "2014"
 
-MOST_KIDS = 3
+MAX_KIDS = 3
 
 WAGE_CUTS = (1, 10_000, 25_000, 50_000, 75_000, 100_000, 200_000)
 
@@ -61,7 +61,7 @@ def coded(record: Mapping[str, str]) -> tuple[int, ...]:
         int(record["fips"]),
         int(record["MARS"]),
         int(record["age_head"]),
-        min(int(record["nu18"]), MOST_KIDS),
+        min(int(record["nu18"]), MAX_KIDS),
         bisect_right(WAGE_CUTS, int(record["e00200"])),
         int(int(record["e00900"]) != 0),
     )
@@ -172,13 +172,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("sdist", type=Path, metavar="SDIST.tar.gz", help="source tarball of taxcalc 6.8.0")
     parser.add_argument("out", type=Path, metavar="OUT.csv.gz", help="file to write")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        rebuild(given.sdist, given.out)
+        rebuild(options.sdist, options.out)
     except DataError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-    sys.stdout.write(f"wrote {given.out}: the CSV inside has SHA-256 {CSV_SHA256}\n")
+    sys.stdout.write(f"wrote {options.out}: the CSV inside has SHA-256 {CSV_SHA256}\n")
     return 0
 
 

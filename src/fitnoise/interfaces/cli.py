@@ -188,7 +188,7 @@ def plan_command(**options: Any) -> None:
 )
 @click.option("--delta", type=_FLOAT, help="Delta of the Gaussian alternative (default: privacy.delta of SPEC).")
 @click.option(
-    "--all", "every", is_flag=True, help="Also try strategies for Laplace noise that other strategies dominate."
+    "--all", "show_all", is_flag=True, help="Also try strategies for Laplace noise that other strategies dominate."
 )
 @click.option("-o", "--output", type=_FILE, help="File for the plan of the best alternative.")
 @_AS_JSON
@@ -373,7 +373,7 @@ def series_write_command(**options: Any) -> None:
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("-o", "--output", type=_FILE, help="Folder for the named tables, as CSV files.")
 @click.option("--by", metavar="LEVEL", help="Level of a hierarchy: write one file for each of its places.")
-@click.option("--all", "every", is_flag=True, help="List the tables of a pattern one by one.")
+@click.option("--all", "show_all", is_flag=True, help="List the tables of a pattern one by one.")
 @_AS_JSON
 def tables_command(**options: Any) -> None:
     """List the tables and finite answers of RELEASE, or print a table as CSV.

@@ -181,7 +181,7 @@ def _bounded(publication: Publication, sizes: Sequence[int], refine: bool, devic
 
 
 def compare_command(
-    spec: Path, epsilon: float | None, delta: float | None, every: bool, output: Path | None, as_json: bool
+    spec: Path, epsilon: float | None, delta: float | None, show_all: bool, output: Path | None, as_json: bool
 ) -> None:
     """Plan with every kind of noise, and show them in a table."""
     specified = load_spec(spec)
@@ -209,7 +209,7 @@ def compare_command(
     with progress(Message("terminal.progress.planning")) as report_progress:
         step_messages = _StepMessages(publication.privacy)
         comparison = compare(
-            publication, all_families=every, progress=lambda i, x: report_progress(step_messages.message(i, x))
+            publication, all_families=show_all, progress=lambda i, x: report_progress(step_messages.message(i, x))
         )
     _write_plan(comparison.plan, output)
     _print_report(comparison_report(publication, comparison, compared_delta).adding(_file(output)), as_json)
@@ -430,7 +430,7 @@ def series_write_command(
 
 
 def tables_command(
-    directory: Path, names: tuple[str, ...], output: Path | None, by: str | None, every: bool, as_json: bool
+    directory: Path, names: tuple[str, ...], output: Path | None, by: str | None, show_all: bool, as_json: bool
 ) -> None:
     """List tables, or write or print those that are named."""
     if output is not None and not names:
@@ -439,7 +439,7 @@ def tables_command(
         raise click.UsageError(
             f"--by is given without -o. It makes a file for every place. Give a folder for them (-o). {UNWRITTEN}"
         )
-    if every and names:
+    if show_all and names:
         raise click.UsageError(
             f"--all and names are given. --all lists all tables. Remove --all or the names. {UNWRITTEN}"
         )
@@ -457,7 +457,7 @@ def tables_command(
         if as_json:
             emit_json({"plan": result.plan.hash, "directory": str(output), "files": files})
     elif not names:
-        _print_report(release_report(result, show_all=every), as_json)
+        _print_report(release_report(result, show_all=show_all), as_json)
     elif as_json:
         emit_json({"plan": result.plan.hash, "tables": [_table_document(result, name) for name in names]})
     else:
