@@ -28,8 +28,8 @@ import time
 import numpy as np
 
 import fitnoise as fn
-from fitnoise.kernel.designs.record_sets import max_cost_set
-from fitnoise.kernel.designs.relaxations import at_most
+from fitnoise.solving.record_sets import max_cost_set
+from fitnoise.solving.relaxations import bounds
 
 DIGITS = 2.0**40
 
@@ -52,7 +52,7 @@ def charged(x, max_records):
     integers = np.array([[int(v) for v in row] for row in np.rint(x * DIGITS).astype(object)], dtype=object)
     all_allowed = np.ones(x.shape, dtype=bool)
     cost = max_cost_set(integers, all_allowed, max_records)
-    return (at_most(integers, all_allowed, max_records) if cost is None else cost) / DIGITS
+    return (bounds(integers, all_allowed, max_records)[0][0] if cost is None else cost) / DIGITS
 
 
 PEER = """

@@ -3,13 +3,12 @@
 `check_plan.py` uses this file.
 """
 
-from itertools import accumulate
-from math import comb, prod
+from itertools import accumulate, product
+from math import prod
 
 import numpy as np
-from check_many_sets import at_most
 from check_plan import Unknown, need, subsets
-from check_ways import by_ways
+from check_witness import proven
 
 MAX_SETS = 2**20
 
@@ -45,10 +44,10 @@ def partners(sectors, unit):
         yield *cap, {k: [x if x > low else None for x in products] for k, products in best.items()}, (all_products, low)
 
 
-def set_costs(sectors, unit, stated):
-    """Yield each bound on the cost of the records of a unit that keeps to a cap: section 4."""
-    g = unit.records
-    for names, joint_cells, max_records, best, all_ in partners(sectors, unit):
+def set_costs(sectors, unit, claim, proofs):
+    """Yield each bound on the cost of the records of a unit in a pattern: section 4."""
+    g, results = unit.records, [*partners(sectors, unit)]
+    for names, joint_cells, max_records, best, _ in results:
         sums, room, upper_bounds = [], max_records * prod(sectors.size[a] for a in names), [0]
         for o, v in enumerate(joint_cells.tolist()):  # R of m records: one in cell o, and the m − 1 costliest others
             partner_products = [
@@ -74,70 +73,63 @@ def set_costs(sectors, unit, stated):
                 sum(x * max(0, min(room, m - i * room)) for i, x in enumerate(sorted(top.values())[::-1]))
             )
         yield max(upper_bounds)
-        if not names:
-            yield from prices(
-                sectors, unit, joint_cells, max_records, {c: x for (_, c), x in best.items()}, all_, stated
-            )
+    if claim is not None:
+        need(0 <= claim["cap"] < len(unit.caps), "the claim names a cap that the pattern does not have")
+        yield claimed(sectors, unit, results[claim["cap"]], claim, proofs)
 
 
-def prices(sectors, unit, joint_cells, max_records, partner_products, all_products, stated):
-    """Yield the third bound of a cap, or nothing if there are too many sets: section 4.
-
-    joint_cells: the joint cell of every cell. max_records: the largest number of records in a joint cell.
-    partner_products: the largest X of a cell and a joint cell. all_products: X by the attributes in which two records
-    agree, and the value that stands for two records that do not go together.
-    """
+def claimed(sectors, unit, cap, claim, proofs):
+    """Return the cost that the plan claims for a cap; raise Wrong unless its proofs prove it."""
+    names, joint_cells, max_records, partner_products, (all_products, low) = cap
+    need(not names, "the claim is for a cap of exchangeable attributes")
     shape, slots = [sectors.size[a] for a in sectors.axes], min(max_records, unit.records)
-    places = [(c, j) for c in sorted(partner_products) for j in range(slots)]
-    if len(places) ** 2 > MAX_SETS:
-        return
     common = np.zeros(sectors.cells, int)
     for a, i in zip(sectors.axes, np.indices(shape).reshape(len(shape), sectors.cells), strict=True):
         common = common * sectors.size[a] + i if a in unit.fixed else common
-    room, costs = MAX_SETS // prod(sectors.size[a] for a in unit.fixed.intersection(sectors.axes)), []
-    for group in sorted({*common.tolist()}):
-        cells = {c: np.flatnonzero((common == group) & (joint_cells == c)).tolist() for c in partner_products}
-        max_pairs = {
-            (c, d): [partner_products[d][o] for o in cells[c] if partner_products[d][o] is not None]
-            for c in cells
-            for d in cells
-        }
-        max_pairs = {pair: max(x) for pair, x in max_pairs.items() if x}
-        x = {(p, q): max_pairs[p[0], q[0]] for p in places for q in places if p != q and (p[0], q[0]) in max_pairs}
-        x |= {(p, p): max(sectors.own[o] for o in cells[p[0]]) for p in places}
-        largest = all_of(x, places, unit.records) or one_by_one(x, places, unit.records, room)
-        if largest is None and len(places) > 256:
-            return
-        largest = largest or at_most(x, places, unit.records, stated)
-        if slots == 1 and largest > stated:
-            max_pairs = np.flatnonzero(common == group)
-            max_pairs = max_pairs[np.argsort(joint_cells[max_pairs], kind="stable")]
-            largest = min(largest, by_ways(sectors, *all_products, joint_cells, max_pairs, unit.records, int(stated)))
-        costs.append(largest)
-    yield max(costs)
+    need(
+        max(common) + 1 == len(claim["groups"]) == len(proofs),
+        "the claim does not have one price for each group of cells",
+    )
+    costs = []
+    for group, (stated, proof) in enumerate(zip(claim["groups"], proofs, strict=True)):
+        cells = np.flatnonzero(common == group)
+        cells = cells[np.argsort(joint_cells[cells], kind="stable")]
+        if stated["of"] == "places":
+            problem = by_place(sectors, joint_cells, cells, slots, {c: x for (_, c), x in partner_products.items()})
+        else:
+            need(stated["of"] == "moving" and slots == 1, "the claim is for records of an unknown kind")
+            problem = by_node(sectors, joint_cells, cells, unit.records, all_products, low)
+        costs.append(int(stated["at"]))
+        need(proven(problem, unit.records, costs[-1], proof), "the claimed price is not proven")
+    return max(costs)
 
 
-def all_of(x, places, max_records):
-    """Return the sum of all, if all places go together and no number is below 0; otherwise None."""
-    is_complete = len(places) <= max_records and len(x) == len(places) ** 2 and min(x.values()) >= 0
-    return sum(x.values()) if is_complete else None
+def by_place(sectors, joint_cells, cells, slots, partner_products):
+    """Return the problem of places: a node for each record of a joint cell, and the largest X of two nodes."""
+    cells_of = {c: [o for o in cells.tolist() if joint_cells[o] == c] for c in sorted({*joint_cells[cells].tolist()})}
+    nodes = [(c, j) for c in cells_of for j in range(slots)]
+    x, compatible = np.zeros((len(nodes),) * 2, dtype=object), np.zeros((len(nodes),) * 2, dtype=bool)
+    for (i, p), (j, q) in product(enumerate(nodes), enumerate(nodes)):
+        pairs = [v for o in cells_of[p[0]] if (v := partner_products[q[0]][o]) is not None]
+        if i == j:
+            x[i, j] = max(sectors.own[o] for o in cells_of[p[0]])
+        elif pairs:
+            x[i, j], compatible[i, j] = max(pairs), True
+    return x, compatible, [*range(len(nodes))], [()] * len(nodes)
 
 
-def one_by_one(x, places, max_records, room):
-    """Return the largest sum over all sets of places that go together, or None if there are more sets than `room`."""
-    n, is_complete = len(places), len(x) == len(places) ** 2
-    if n > min(256, room) or (is_complete and sum(comb(n, m) for m in range(1, min(max_records, n) + 1)) > room):
-        return None
-    best, sets, seen = 0, [((), 0, places)], 0
-    for _ in range(max_records):
-        longer = []
-        for chosen, total, free in sets:
-            seen += len(free)
-            if seen > room:
-                return None
-            for i, p in enumerate(free):
-                value = total + x[p, p] + 2 * sum(x[p, q] for q in chosen)
-                best = max(best, value)
-                longer.append(((*chosen, p), value, [q for q in free[i + 1 :] if (p, q) in x]))
-        sets = longer
-    return best
+def by_node(sectors, joint_cells, cells, max_records, all_products, low):
+    """Return the problem of moving records: a node for each cell and all values in which records may differ."""
+    free = sorted(frozenset.union(*all_products) - (held := frozenset.intersection(*all_products)))
+    where = np.unique(joint_cells[cells], return_inverse=True)[1]
+    room = [min(sectors.size[a], max_records) for a in free]
+    nodes = [(o, p, v) for o, p in zip(cells, where.tolist(), strict=True) for v in product(*map(range, room))]
+    need(len(nodes) <= 2**10, "moving records have too many cells and values", Unknown)
+    x, compatible = np.zeros((len(nodes),) * 2, dtype=object), np.zeros((len(nodes),) * 2, dtype=bool)
+    for (i, (o, p, v)), (j, (u, q, w)) in product(enumerate(nodes), enumerate(nodes)):
+        same = held | {a for a, b, c in zip(free, v, w, strict=True) if b == c}
+        if i == j:
+            x[i, j] = sectors.own[o]
+        elif p != q and all_products[same][o, u] > low:
+            x[i, j], compatible[i, j] = all_products[same][o, u], True
+    return x, compatible, [p for _, p, _ in nodes], [v for *_, v in nodes]

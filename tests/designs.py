@@ -18,6 +18,17 @@ from fitnoise.mechanisms.finite.ranks import by_ranks
 from fitnoise.mechanisms.registry import mechanism_for
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.plan import Plan
+from fitnoise.solving.witnesses import claimed
+
+
+def unit_cost(design, adjacency):
+    """Return the cost of one unit, at the smallest price that planning finds and the kernel proves."""
+    return claimed(design, adjacency).unit_cost(adjacency)
+
+
+def unit_profile(design, adjacency):
+    """Return the cost of one unit by cell, at the smallest price that planning finds and the kernel proves."""
+    return claimed(design, adjacency).unit_profile(adjacency)
 
 
 def cells_over(sizes, *cells):

@@ -62,9 +62,7 @@ TESTS = {
     "designs/query_blocks": "parts amounts designs strategy -k 'not intervals and not server'",
     "designs/products": "products shares -k 'test_products or (costs_as_much and product)'",
     "designs/trees": "trees shares -k 'test_trees or (costs_as_much and tree)'",
-    "designs/record_sets": "sets",
-    "designs/relaxations": "relaxations",
-    "designs/moving_records": "ways",
+    "designs/witness": "witness claims",
     "noise": "noise finite_lazy -k 'not battery and not agree and not draws_have and not margins and not everywhere and"
     " (test_noise or draw or point or words or numpy or uniform or successes or more_than_one)'",
     "designs/questions": "finite_queries ranks "

@@ -22,17 +22,25 @@ from fitnoise.kernel.designs.margins import PureStrategy
 from fitnoise.kernel.designs.products import ProductStrategy
 from fitnoise.kernel.designs.sectors import Strategy
 from fitnoise.kernel.units import Adjacency
-from fitnoise.mechanisms.documents import margins_document, products_document, sectors_document, trees_document
+from fitnoise.mechanisms.documents import (
+    claim_document,
+    margins_document,
+    products_document,
+    proofs_document,
+    sectors_document,
+    trees_document,
+)
 from fitnoise.mechanisms.finite import documents
 from fitnoise.mechanisms.gaussian import planning
 from fitnoise.request.documents import Spec
+from fitnoise.solving.witnesses import claimed
 from laws.documents import alterations, places, put
 from laws.plans import planned_quickly
 
 DOCS = Path(__file__).parent.parent / "docs"
 SAMPLES = Path(__file__).parent / "data" / "stored" / "plans"
 PROGRAMS = (
-    "check_plan", "check_cells", "check_products", "check_places", "check_sets", "check_many_sets", "check_ways",
+    "check_plan", "check_cells", "check_products", "check_places", "check_sets", "check_witness",
     "check_tables", "check_bound", "check_answers",
 )  # fmt: skip
 RIGHT, WRONG, UNKNOWN = 0, 1, 2
@@ -166,8 +174,7 @@ def test_a_plan_of_several_parts_is_right_part_by_part(verdict):
 
 
 @pytest.mark.parametrize("tables", [{"prefix": 1}, {"month": 1, "prefix": 4}, {"prefix": 1, "most": 18}], ids=str)
-def test_charges_of_series_too_long_to_enumerate_are_proven_again(verdict, tables):
-    """From other numbers than fitnoise's; what is a little less is not proven, what is more is charged."""
+def test_charges_of_series_too_long_to_enumerate_are_proven_by_their_witnesses(verdict, tables):
     tables_of_series = [fn.table("month", std_error=1)] if "month" in tables else []
     tables_of_series += [fn.table(cumulative="month", std_error=tables["prefix"])]
     domain, unit = (
@@ -175,26 +182,41 @@ def test_charges_of_series_too_long_to_enumerate_are_proven_again(verdict, table
         fn.PrivacyUnit("person", tables.get("most", 22), once_per=["month"]),
     )
     plan = json.loads(fn.plan(fn.Workload(domain, tables_of_series), unit=unit).to_json())
-    status, lines = verdict(plan)
+    status, lines = verdict(serialised(plan))
     assert (status, "bound as stated" in lines) == (RIGHT, True), lines
-    for times, right in ((1 - 1e-5, WRONG), (1 + 1e-3, RIGHT)):
+    assert ("claim" in plan["tables"][0]["cost"]) == ("month" not in tables)
+    refuse_other_prices(verdict, plan)
+
+
+def serialised(plan):
+    return json.dumps(plan, separators=(",", ":")) + "\n"
+
+
+def refuse_other_prices(verdict, plan):
+    """A price that is not the claimed one is wrong, and so is a claim below what its witness proves."""
+    table = ("tables", 0)
+    for times in (1 - 1e-5, 1 + 1e-5):
         stated = str(Fraction(plan["tables"][0]["cost"]["cost_squared"]) * Fraction(times))
-        status, lines = verdict(put(plan, ("tables", 0, "cost", "cost_squared"), stated))
-        assert (status, "charge as stated, or less" in lines) == (right, right == RIGHT), lines
+        assert verdict(serialised(put(plan, (*table, "cost", "cost_squared"), stated)))[0] == WRONG
+    claim = plan["tables"][0]["cost"].get("claim")
+    if claim is None:  # the bound by different cells is as small
+        return
+    less = str(int(claim["groups"][0]["at"]) * 99999 // 100000)
+    status, lines = verdict(serialised(put(plan, (*table, "cost", "claim", "groups", 0, "at"), less)))
+    assert (status, "not proven" in lines) == (WRONG, True), lines
 
 
 @pytest.mark.parametrize("moves", [False, True])
 def test_less_than_replaced_sets_of_records_cost_is_wrong(verdict, moves):
-    """Detects sets given up for what was taken for four times their cost: of too many months, and of who may move."""
+    """Detects a price of replaced records that is not four times that of their claim."""
     domain = fn.Domain(month=fn.Ordered(1, 6 if moves else 22), region=fn.Categorical(["a", "b"]))
     requested = [fn.table("month", "region", std_error=2), fn.table("region", change="month", std_error=1)]
     requested = requested if moves else [fn.table("month", std_error=1), fn.table(cumulative="month", std_error=10)]
     unit = fn.PrivacyUnit("person", 6, once_per=["month"], neighbours=fn.Neighbours.REPLACE_ONE)
     plan = json.loads(fn.plan(fn.Workload(domain, requested), unit=unit).to_json())
-    for times, right in ((1, RIGHT), (Fraction(11, 10), RIGHT), (Fraction(9, 10), WRONG), (Fraction(3, 4), WRONG)):
-        stated = str(Fraction(plan["tables"][0]["cost"]["cost_squared"]) * times)
-        status, lines = verdict(put(plan, ("tables", 0, "cost", "cost_squared"), stated))
-        assert (status, "charge as stated" in lines) == (right, right == RIGHT), (times, lines)
+    status, lines = verdict(serialised(plan))
+    assert (status, "charge as stated" in lines) == (RIGHT, True), lines
+    refuse_other_prices(verdict, plan)
 
 
 @pytest.mark.slow
@@ -349,6 +371,7 @@ def test_designs_cost_what_the_kernel_says(checker, name):
         if adjacency.unit.pattern.names <= set(domain):
             source = fn.DataSource(outside_domain="drop" if adjacency.drops else "refuse")
             publication = fn.Publication(fn.Workload(domain, tables), adjacency.unit, source)
+            priced = claimed(design, publication.adjacency)
             spec = json.loads(json.dumps(Spec.from_publication(publication).document()))
             size = cells.cells_of(spec["domain"]) | dict(design.structure.structured)  # of amounts their knots
             unit = checker.Unit(spec, size)
@@ -359,8 +382,10 @@ def test_designs_cost_what_the_kernel_says(checker, name):
             else:
                 grid = cells.Grid(strategy, spec, spec, size)
                 grid.axes, grid.free = axes, [a for a, _ in design.structure.exchangeable]
-                cost = checker.Sectors(strategy, size, grid.axes).cost(grid.unit(unit), 0)
-            assert cost == design.loss(publication.adjacency).cost_squared, adjacency
+                claim = priced.claim and [claim_document(priced.claim), proofs_document(priced.claim)]
+                claim = json.loads(json.dumps(claim)) or [None, []]
+                cost = checker.Sectors(strategy, size, grid.axes).cost(grid.unit(unit), *claim)
+            assert cost == priced.loss(publication.adjacency).cost_squared, adjacency
             checked += 1
     assert checked >= 8
 
@@ -530,7 +555,7 @@ def test_a_plan_that_was_named_by_its_hash_is_that_plan(verdict):
 
 
 def test_unknown_documents_are_reported_as_unknown(verdict):
-    version = put(sample("women"), ("fitnoise_plan",), 2)
+    version = put(sample("women"), ("fitnoise_plan",), 3)
     assert verdict(version)[0] == UNKNOWN
     many = put(
         sample("drop"), ("spec", "privacy"), {"unit": "visit", "max_records": 10**9, "per_value": {"age": 10**8}}
@@ -540,7 +565,7 @@ def test_unknown_documents_are_reported_as_unknown(verdict):
     assert "cannot say: records of a unit keep to a pattern" in lines
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", '{"fitnoise_plan": 3}', '{"fitnoise_plan": 3, "spec": {"domain": {}}}'])
+@pytest.mark.parametrize("text", ["{}", "[]", '{"fitnoise_plan": 4}', '{"fitnoise_plan": 4, "spec": {"domain": {}}}'])
 def test_what_is_no_plan_is_not_right(verdict, text):
     assert verdict(text)[0] == WRONG
 

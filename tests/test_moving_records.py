@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import fitnoise as fn
-from designs import cells_over, domain_of, of_sectors
-from fitnoise.kernel.designs import moving_records, sectors
-from fitnoise.kernel.designs.moving_records import DIGITS, max_cost_path
+from designs import cells_over, domain_of, of_sectors, unit_cost
 from fitnoise.kernel.units import Adjacency
+from fitnoise.solving import moving_records, witnesses
+from fitnoise.solving.moving_records import DIGITS, max_cost_path
 from test_patterns import admissible, form
 
 HUGE = 2**400
@@ -237,15 +237,15 @@ def test_a_unit_that_may_move_is_charged_the_cost_of_the_costliest_path(max_reco
         for v in itertools.product(*(by_month[month] for month in months)):
             if all(len({cells[i][a] for i in v}) == 1 for a in fixed):
                 worst = max(worst, x[np.ix_(v, v)].sum())
-    assert design.unit_cost(adjacency) == worst
+    assert unit_cost(design, adjacency) == worst
 
 
 def test_the_costliest_pairs_cost_more_than_any_path(monkeypatch):
     design = moving()
     adjacency = Adjacency(fn.PrivacyUnit("person", 4, once_per=["o0"]), grid=domain_of(design))
-    exact = design.unit_cost(adjacency)
-    monkeypatch.setattr(sectors, "max_cost_path", lambda *_: None)
-    assert exact < design.unit_cost(adjacency)
+    exact = unit_cost(design, adjacency)
+    monkeypatch.setattr(witnesses, "max_cost_path", lambda *_: None)
+    assert exact < unit_cost(design, adjacency)
 
 
 def test_two_records_a_month_are_bounded_by_pairs():
@@ -254,7 +254,7 @@ def test_two_records_a_month_are_bounded_by_pairs():
     x, cells = form(design)
     unit = fn.PrivacyUnit("person", 2, per_value={"o0": 2})
     worst = max(x[np.ix_(v, v)].sum() for v in admissible(cells, unit.pattern, 2))
-    assert worst <= design.unit_cost(Adjacency(unit, grid=domain_of(design)))
+    assert worst <= unit_cost(design, Adjacency(unit, grid=domain_of(design)))
 
 
 def test_running_totals_by_region_cost_those_who_move_what_they_cost_who_stay():

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import fitnoise as fn
-from fitnoise.kernel.designs import moving_records
 from fitnoise.kernel.units import Adjacency
 from fitnoise.mechanisms.gaussian import planning
 from fitnoise.mechanisms.gaussian.separate_periods import gained, separate_periods_rho
 from fitnoise.messages import english
 from fitnoise.planning.plan import Plan
 from fitnoise.solving import costly_sets as oracle
+from fitnoise.solving import moving_records
 from fitnoise.solving.certificates import AdmissibleSets, Evidence, ObjectiveTerms, RecordSets, lower_bound
 from fitnoise.solving.costly_sets import CostlySets
 from laws.plans import status_of
@@ -320,8 +320,9 @@ def test_what_no_set_of_records_is_known_of_is_planned_as_before(unit):
 def test_programs_without_fitnoise_compute_the_same_charge_and_bound(pattern, monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "docs"))
     checker = importlib.import_module("check_plan")
-    document = json.loads(small(3, pattern).to_json())
-    lines = "\n".join(checker.check(json.dumps(document).encode()))
+    text = small(3, pattern).to_json()
+    document = json.loads(text)
+    lines = "\n".join(checker.check(text.encode()))
     assert "charge as stated" in lines
     is_known = '"per_value": {"t"' not in pattern and '"per_value": {"a"' not in pattern
     assert ("bound as stated" in lines) == is_known
@@ -331,7 +332,7 @@ def test_programs_without_fitnoise_compute_the_same_charge_and_bound(pattern, mo
                       [[[0]] * 9, 0]):  # fmt: skip
             document["tables"][0]["weights"]["sets"] = [wrong, *sets[1:]]
             with pytest.raises(checker.Wrong):
-                list(checker.check(json.dumps(document).encode()))
+                list(checker.check(json.dumps(document, separators=(",", ":")).encode() + b"\n"))
 
 
 # --- evidence -------------------------------------------------------------------------------------------------------

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import fitnoise as fn
-from designs import cells_over, domain_of, of_sectors
-from fitnoise.kernel.designs import record_sets, sectors
-from fitnoise.kernel.designs.record_sets import DIGIT, max_cost_set, sets_of
+from designs import cells_over, domain_of, of_sectors, unit_cost
 from fitnoise.kernel.units import Adjacency
+from fitnoise.solving import record_sets, witnesses
+from fitnoise.solving.record_sets import DIGIT, max_cost_set, sets_of
 from test_patterns import admissible, form
 
 
@@ -118,16 +118,16 @@ def test_in_an_order_the_charge_is_that_of_the_costliest_records(design, pattern
     unit = fn.PrivacyUnit("person", max_records, **pattern)
     adjacency = Adjacency(unit, grid=domain_of(design))
     worst = max(x[np.ix_(v, v)].sum() for v in admissible(cells, unit.pattern, min(max_records, 6)))
-    assert adjacency.records > 6 or design.unit_cost(adjacency) == worst
-    assert design.unit_cost(adjacency) <= adjacency.records**2 * max(design.profile())
+    assert adjacency.records > 6 or unit_cost(design, adjacency) == worst
+    assert unit_cost(design, adjacency) <= adjacency.records**2 * max(design.profile())
 
 
 @pytest.mark.parametrize(("design", "pattern"), EXACT, ids=lambda x: str(x) if isinstance(x, dict) else "")
 def test_of_too_many_sets_no_less_is_charged(design, pattern, monkeypatch):
     adjacency = Adjacency(fn.PrivacyUnit("person", 3, **pattern), grid=domain_of(design))
-    exact = design.unit_cost(adjacency)
-    monkeypatch.setattr(sectors, "MAX_SETS", 1)
-    assert exact <= design.unit_cost(adjacency) <= adjacency.records**2 * max(design.profile())
+    exact = unit_cost(design, adjacency)
+    monkeypatch.setattr(witnesses, "MAX_SETS", 1)
+    assert exact <= unit_cost(design, adjacency) <= adjacency.records**2 * max(design.profile())
 
 
 def test_a_unit_that_may_move_is_charged_for_the_costliest_pairs():
@@ -135,19 +135,19 @@ def test_a_unit_that_may_move_is_charged_for_the_costliest_pairs():
     x, cells = form(REGIONS)
     unit = fn.PrivacyUnit("person", 3, once_per=["o"])
     worst = max(x[np.ix_(v, v)].sum() for v in admissible(cells, unit.pattern, 3))
-    moving = REGIONS.unit_cost(Adjacency(unit))
-    staying = REGIONS.unit_cost(Adjacency(fn.PrivacyUnit("person", 3, once_per=["o"], fixed=["a0"])))
+    moving = unit_cost(REGIONS, Adjacency(unit))
+    staying = unit_cost(REGIONS, Adjacency(fn.PrivacyUnit("person", 3, once_per=["o"], fixed=["a0"])))
     assert staying <= worst <= moving < 9 * max(REGIONS.profile())
 
 
 def test_a_year_of_running_totals_is_charged_exactly_and_a_day_of_too_many_records_as_before():
     """Separate months, each with the same noise: the totals of a year are theirs, a person in all costs 12."""
     months = of_sectors(cells_over((), 12), (np.eye(12, dtype=int).tolist(), {(): (np.eye(12, dtype=int).tolist(), 2)}))
-    assert months.unit_cost(Adjacency(fn.PrivacyUnit("person", 12, once_per=["o"]))) == 3
+    assert unit_cost(months, Adjacency(fn.PrivacyUnit("person", 12, once_per=["o"]))) == 3
     totals = of_sectors(cells_over((), 12), (np.eye(12, dtype=int).tolist(), {(): (np.tri(12, dtype=int).tolist(), 1)}))
     year = Adjacency(fn.PrivacyUnit("person", 12, once_per=["o"]))
-    assert totals.unit_cost(year) == sum(k * k for k in range(1, 13))
+    assert unit_cost(totals, year) == sum(k * k for k in range(1, 13))
     twice = Adjacency(fn.PrivacyUnit("person", 24, per_value={"o": 2}))
-    assert totals.unit_cost(twice) == 4 * totals.unit_cost(year)
+    assert unit_cost(totals, twice) == 4 * unit_cost(totals, year)
     many = Adjacency(fn.PrivacyUnit("person", 10**6, per_value={"o": 10**5}))
-    assert totals.unit_cost(year) * 10**10 < totals.unit_cost(many) < 12 * 10**12
+    assert unit_cost(totals, year) * 10**10 < unit_cost(totals, many) < 12 * 10**12

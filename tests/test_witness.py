@@ -264,16 +264,16 @@ def test_a_problem_of_another_form_is_refused(key, value):
 
 
 def test_too_many_nodes_are_refused_from_their_sizes(monkeypatch):
-    """No array of nodes is made: 2⁴⁰ of them would be values of one attribute."""
-    huge = GOOD | {"sizes": (2**40,), "max_size": 2**40}
-    with pytest.raises(PlanError) as refused:
-        RecordProblem(**huge)
-    assert refused.value.code == "plan.claim-too-large"
+    """No array of nodes is made: two cells and two values of each of ten attributes are 2¹¹ nodes."""
+    many = {"joint_costs": GOOD["joint_costs"].repeat(2**10, 0), "compatible": GOOD["compatible"].repeat(2**10, 0)}
+    huge = RecordProblem(**(GOOD | many | {"sizes": (2**40,) * 10, "max_size": 2**40}))
+    assert huge.node_count == 2**11
+    for proof in (Closed(), Blocks(1, 0, (0,), 0), Multipliers((0,), 0, ((0,),), 0)):
+        assert not proves(proof, huge, 2**99)
     monkeypatch.setattr(witness, "MAX_NODES", 2)
     assert proves(Closed(), RecordProblem(**GOOD), 8)
     monkeypatch.setattr(witness, "MAX_NODES", 1)
-    with pytest.raises(PlanError):
-        RecordProblem(**GOOD)
+    assert not proves(Closed(), RecordProblem(**GOOD), 8)
 
 
 def test_incompatible_pairs_and_pairs_in_one_place_are_in_no_set():
@@ -306,7 +306,7 @@ def test_each_limit_is_the_number_that_is_checked(monkeypatch):
     """Three records that gain nothing have three sets, three pairs and all; the claim closes the last of them."""
     problem = places_problem(np.eye(3, dtype=int))
     assert proves(Closed(), problem, 3)
-    for limit, smallest in (("MAX_PLACES", 3), ("MAX_NUMBERS", 3**2 + 3**3)):
+    for limit, smallest in (("MAX_PLACES", 3), ("MAX_NUMBERS", 4 * 3**2 + 3**3)):
         monkeypatch.setattr(witness, limit, smallest)
         assert proves(Closed(), problem, 3)
         monkeypatch.setattr(witness, limit, smallest - 1)
@@ -314,16 +314,38 @@ def test_each_limit_is_the_number_that_is_checked(monkeypatch):
         monkeypatch.undo()
     ones = Multipliers((0, 1, 1, 1), 0, ((0,), (0, 0), (0, 0, 0), (0, 0, 0, 0)), 0)
     assert proves(ones, problem, 99)
-    for limit, smallest in (("MAX_MULTIPLIERS", 3), ("MAX_NUMBERS", 4**3)):
+    for limit, smallest in (("MAX_MULTIPLIERS", 3), ("MAX_NUMBERS", 4 * 3**2 + 4**3)):
         monkeypatch.setattr(witness, limit, smallest)
         assert proves(ones, problem, 99)
         monkeypatch.setattr(witness, limit, smallest - 1)
         assert not proves(ones, problem, 99)
         monkeypatch.undo()
-    monkeypatch.setattr(witness, "MAX_NUMBERS", 2 * 3 * (3 + 3))
+    monkeypatch.setattr(witness, "MAX_NUMBERS", 4 * 3**2 + 2 * 3 * (3 + 3))
     assert proves(Blocks(1, 0, (0, 0, 0), 0), problem, 3)
-    monkeypatch.setattr(witness, "MAX_NUMBERS", 2 * 3 * (3 + 3) - 1)
+    monkeypatch.setattr(witness, "MAX_NUMBERS", 4 * 3**2 + 2 * 3 * (3 + 3) - 1)
     assert not proves(Blocks(1, 0, (0, 0, 0), 0), problem, 3)
+
+
+def test_long_integers_take_more_of_the_budget(monkeypatch):
+    """Memory and time grow with the length of integers: costs of 65 bits count twice, and so do entries of L."""
+    long, short = (
+        places_problem(np.diag([2**64] * 3).astype(object)),
+        places_problem(np.diag([2**64 - 1] * 3).astype(object)),
+    )
+    assert (long.cost_length, short.cost_length) == (2, 1)
+    zero = ((0,), (0, 0), (0, 0, 0), (0, 0, 0, 0))
+    for problem, root, min_numbers in (
+        (short, zero, 4 * 3**2 + 4**3),
+        (long, zero, 2 * 4 * 3**2 + 4**3),
+        (short, (*zero[:3], (0, 0, 0, -(2**64))), 4 * 3**2 + 2 * 4**3),
+    ):
+        proof = Multipliers((0, 1, 1, 1), 0, root, 0)
+        monkeypatch.setattr(witness, "MAX_NUMBERS", min_numbers)
+        assert proves(proof, problem, 2**200)
+        monkeypatch.setattr(witness, "MAX_NUMBERS", min_numbers - 1)
+        assert not proves(proof, problem, 2**200)
+    incompatible = np.zeros((2, 2), dtype=bool)
+    assert places_problem([[1, 2**99], [2**99, 1]], incompatible).cost_length == 1
 
 
 def swinging(n):
@@ -359,7 +381,7 @@ def test_a_claim_that_is_refused_takes_little_memory(monkeypatch):
         wide[None], compatible[None], (2**33,) * 400, tuple(np.arange(100).repeat(4).tolist()), (), 9
     )
     assert problem.nodes
-    monkeypatch.setattr(witness, "MAX_NUMBERS", 2**23 + 400**2 + 100**3)
+    monkeypatch.setattr(witness, "MAX_NUMBERS", 2**23 + 4 * 400**2 + 100**3)
     tracemalloc.start()
     assert not proves(Closed(), problem, int(2**33 * 9 * 1.2))
     held = tracemalloc.get_traced_memory()[1]

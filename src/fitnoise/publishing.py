@@ -36,6 +36,7 @@ from fitnoise.reading.refusals import UNWRITTEN, existing_place, missing_folder
 from fitnoise.reading.release import Release, drawn_digest, to_write
 from fitnoise.reading.release_files import DESCRIPTION, clear_leftovers, read_text, replace_file, reserved, staged
 from fitnoise.request.workloads import list_names
+from fitnoise.solving.witnesses import claimed
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -521,7 +522,7 @@ def list_periods(
         one = draws[i] if i < len(draws) else None
         entry = one.charge if isinstance(one, Measurement) else one
         waits = entry is not None and entry.digest in waiting
-        price = 0.0 if waits else rounded_up(design.loss(plan.order.adjacency).rho)
+        price = 0.0 if waits else rounded_up(claimed(design, plan.order.adjacency).loss(plan.order.adjacency).rho)
         number, time = (None, None) if entry is None else (entry.sequence, entry.time)
         frozen = entry is None or entry.digest not in others
         out.append(PeriodStatus(label, number, time, isinstance(one, Measurement), price, frozen))
@@ -574,7 +575,8 @@ def read_period(
         released_plan = plan.truncate(turn.period)
         table_names = () if stage is None else to_write(released_plan, tables)
         if redraw:
-            draw_again(turn.series, turn.period, book, turn.folder, stages=course.stages)
+            rows = claimed(turn.series.designs[turn.period - 1], turn.series.order.adjacency)
+            draw_again(turn.series, turn.period, book, turn.folder, claim=rows.claim, stages=course.stages)
         draws = _before(_PeriodTurn(turn.series, turn.period + 1, turn.folder, turn.labels), book)
         if len(draws) < turn.period:
             raise LedgerError(

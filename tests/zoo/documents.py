@@ -74,7 +74,7 @@ def _described(folder):
     names = [name for part in plan.groups for name in part.publication.workload.tables.names]
 
     def verified(document):
-        if wrong := check_description(plan, text, json.dumps(document, indent=1) + "\n", names):
+        if wrong := check_description(plan, json.dumps(document, indent=1) + "\n", names):
             raise ReleaseError(
                 "altered", f"The description was altered: {english(wrong)}.", "", "Bring it back.", "Nothing was read."
             )

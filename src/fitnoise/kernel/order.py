@@ -227,6 +227,7 @@ class Order:
         for design in self.designs:
             # A price holds only for the domain whose attributes and amounts the design was made for.
             design.check(self.domain.sizes, self.domain.steps)
+            design.check_claim(self.adjacency)
             for upper, lower, above in design.nested:
                 if not self.domain.is_nested(upper, lower, above):
                     raise PlanError(

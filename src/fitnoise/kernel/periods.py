@@ -24,6 +24,7 @@ import numpy as np
 from fitnoise.errors import PlanError
 from fitnoise.kernel.designs.query_blocks import INT64_SAFE_LIMIT, largest_entry
 from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
+from fitnoise.kernel.designs.witness import Claim
 from fitnoise.kernel.order import Order
 from fitnoise.kernel.units import Neighbours
 
@@ -152,6 +153,14 @@ class Series:
         """Return a series with equal integers, and without cached computations."""
         return replace(self, order=self.order.without_cache())
 
-    def redraw_order(self, period: int) -> Order:
-        """Return the order of the rows of one period alone, which prices another draw of them."""
-        return replace(self.order, designs=(self.designs[period - 1],))
+    def redraw_order(self, period: int, claim: Claim | None = None) -> Order:
+        """Return the order of the rows of one period alone, which prices another draw of them.
+
+        Args:
+            period: The number of the period, from 1.
+            claim: The claimed price of these rows for the records of one unit, which the order proves.
+
+        Raises:
+            PlanError: The claim is not proven.
+        """
+        return replace(self.order, designs=(replace(self.designs[period - 1], claim=claim),))

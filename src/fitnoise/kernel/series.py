@@ -39,6 +39,7 @@ from fitnoise.kernel import noise
 from fitnoise.kernel.answer_files import Room, read, room_for
 from fitnoise.kernel.counting import Counter, Margin, Margins, Progress, maximal
 from fitnoise.kernel.designs._base import Answers, NoiseSource
+from fitnoise.kernel.designs.witness import Claim
 from fitnoise.kernel.disk import Draft, sync_names
 from fitnoise.kernel.ledger import DrawnPeriod, Ledger, LedgerEntry
 from fitnoise.kernel.measure import (
@@ -140,6 +141,7 @@ def redraw(
     ledger: Ledger,
     folder: Path,
     *,
+    claim: Claim | None = None,
     stages: Stages | None = None,
     noise: NoiseSource = noise,
 ) -> Measurement:
@@ -152,10 +154,12 @@ def redraw(
         period: The number of the period, from 1.
         ledger: The ledger that charges the cost of the rows of this period on their own.
         folder: The folder of the counts.
+        claim: The claimed price of these rows for the records of one unit, which is proven before it is charged.
         stages: The object that records the stages passed.
         noise: The noise source.
 
     Raises:
+        PlanError: The claim is not proven; nothing was drawn.
         LedgerError: The period was not drawn before, or its answers exist; nothing was drawn.
         DataError, BudgetExceeded: See :func:`draw`.
     """
@@ -170,7 +174,7 @@ def redraw(
             "Draw the next period, or publish the answers that are kept.",
             "Nothing was drawn and nothing was charged.",
         )
-    order = series.redraw_order(period)
+    order = series.redraw_order(period, claim).without_cache()  # The walk refuses a claim of a foreign class.
     _refuse_folder(folder, order, ledger, is_first=False)
     required = _required_axes(series)
     frozen = [_thawed(series, folder, entry, _counter_margins(required)) for entry in entries[:period]]

@@ -18,6 +18,7 @@ from fitnoise.kernel.designs.products import Factor, ProductGroup, ProductStrate
 from fitnoise.kernel.designs.query_blocks import INT64_SAFE_LIMIT, largest_entry
 from fitnoise.kernel.designs.sectors import Strategy, StrategyGroup
 from fitnoise.kernel.designs.trees import MeasuredTree, TreeStrategy
+from fitnoise.kernel.designs.witness import Blocks, Claim, Closed, Multipliers, Witness
 from fitnoise.request.publication import Setting
 from fitnoise.solving.certificates import SINGLE_RECORDS, Evidence, RecordPairs, RecordSets, Values
 
@@ -89,6 +90,64 @@ def read_sectors(document: Sequence[Mapping[str, Any]], structure: CellStructure
         mixing = flat.reshape(len(rows), len(basis), len(basis))
         groups.append(StrategyGroup(attributes, each[attributes], basis, mixing, scales))
     return Strategy(structure, tuple(groups))
+
+
+def claim_document(claim: Claim) -> dict[str, Any]:
+    """Return the claimed price of the records of a unit, without its proofs."""
+    places = {False: "places", True: "moving"}
+    return {
+        "cap": claim.cap,
+        "groups": [{"of": places[m], "at": str(b)} for m, b in zip(claim.moving, claim.bounds, strict=True)],
+    }
+
+
+def proofs_document(claim: Claim) -> list[dict[str, Any]]:
+    """Return the proofs of a claimed price, one for each group."""
+    return [{"kind": _PROOFS[type(w)], **{name: _as_lists(x) for name, x in vars(w).items()}} for w in claim.witnesses]
+
+
+def read_claim(document: Any, proofs: Any) -> Claim:
+    """Return the claim of `claim_document`, with its proofs, or raise PlanError for another document.
+
+    The kernel looks at the integers of the proofs when it checks the claim.
+    """
+    groups = document["groups"]
+    if not all(type(g["at"]) is str and _DECIMAL.fullmatch(g["at"]) for g in groups):
+        raise claim_damaged()
+    moving = tuple({"places": False, "moving": True}[g["of"]] for g in groups)
+    kinds = {name: kind for kind, name in _PROOFS.items()}
+    witnesses = []
+    for proof in proofs:
+        kind = kinds[proof["kind"]]
+        entries = {name: _as_tuples(x) for name, x in proof.items() if name != "kind"}
+        witnesses.append(kind(**entries))
+    return Claim(document["cap"], moving, tuple(int(g["at"]) for g in groups), tuple(witnesses))
+
+
+def claim_damaged() -> PlanError:
+    """Return the error for a claimed price that is not in the form in which plans are written."""
+    return PlanError(
+        "claim-not-decimal",
+        "The price that the plan claims for the records of a unit is not written as whole numbers.",
+        "",
+        "Use the plan as fitnoise wrote it, or plan again.",
+        "Nothing was measured.",
+    )
+
+
+_DECIMAL = re.compile("0|[1-9][0-9]*", re.ASCII)
+
+_PROOFS: dict[type[Witness], str] = {Closed: "closed", Blocks: "blocks", Multipliers: "multipliers"}
+
+
+def _as_lists(value: Any) -> Any:
+    """Return tuples as lists."""
+    return [_as_lists(x) for x in value] if isinstance(value, tuple) else value
+
+
+def _as_tuples(value: Any) -> Any:
+    """Return lists as tuples."""
+    return tuple(_as_tuples(x) for x in value) if isinstance(value, list) else value
 
 
 def products_document(strategy: ProductStrategy) -> dict[str, Any]:

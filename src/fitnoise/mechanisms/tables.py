@@ -16,7 +16,14 @@ from fitnoise.kernel.arrays import Floats
 from fitnoise.kernel.losses import Loss, rounded_up
 from fitnoise.kernel.order import CostLimit, DeclaredSize
 from fitnoise.mechanisms._base import Estimation, PlanPart, TableMechanism
-from fitnoise.mechanisms.documents import evidence_document, read_evidence, read_setting
+from fitnoise.mechanisms.documents import (
+    claim_document,
+    evidence_document,
+    proofs_document,
+    read_claim,
+    read_evidence,
+    read_setting,
+)
 from fitnoise.mechanisms.gaussian.terms import terms, weighted_cost
 from fitnoise.mechanisms.summaries import TableSummary, target_message
 from fitnoise.messages import Message
@@ -360,12 +367,18 @@ class TablePart(PlanPart):
         bound: The stated bound; None computes it.
         """
         stated = float(f"{self.bound:.9e}") if bound is None else bound
+        claim = self.strategy.claim
         return {
             "strategy": self.mechanism.write(self),
             "weights": evidence_document(self.evidence),
             "status": write_status(self.status),
             **({} if self.setting is None else {"setting": vars(self.setting)}),
-            "cost": {"cost_squared": str(self.exact_cost), "bound": stated},
+            "cost": {
+                "cost_squared": str(self.exact_cost),
+                "bound": stated,
+                **({} if claim is None else {"claim": claim_document(claim)}),
+            },
+            **({} if claim is None else {"proofs": proofs_document(claim)}),
         }
 
     @classmethod
@@ -375,11 +388,15 @@ class TablePart(PlanPart):
         Raises:
             PlanError: its parts contradict each other, or the integers do not cost what it says.
         """
-        stated = str(document["cost"]["cost_squared"])
+        stated, claim = str(document["cost"]["cost_squared"]), document["cost"].get("claim")
+        strategy = mechanism.read(document["strategy"], mechanism.cell_structure(publication))
+        if claim is not None:
+            strategy = replace(strategy, claim=read_claim(claim, document.get("proofs", [])))
+            strategy.check_claim(publication.adjacency)
         part = cls(
             mechanism,
             publication,
-            mechanism.read(document["strategy"], mechanism.cell_structure(publication)),
+            strategy,
             read_evidence(document["weights"]),
             read_status(document["status"]),
             read_setting(document.get("setting")),

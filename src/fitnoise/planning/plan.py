@@ -40,7 +40,7 @@ from fitnoise.request.publication import Publication, Setting
 from fitnoise.solving.certificates import Certificate, Evidence, ObjectiveTerms
 from fitnoise.solving.sectors import Decomposition
 
-FORMAT = 3
+FORMAT = 4
 """The version of the plan document. A reader refuses every other version."""
 
 
@@ -504,12 +504,17 @@ class Plan(HtmlDisplay):
 
     @cached_property
     def _text(self) -> str:
-        return json.dumps(self.document(), separators=(",", ":"), allow_nan=False) + "\n"
+        return _canonical(self.document())
 
     @cached_property
     def hash(self) -> str:
-        """SHA-256 of the canonical JSON, hexadecimal."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()
+        """SHA-256 of the canonical JSON without the proofs of claimed prices, hexadecimal.
+
+        The hash covers every claim. A proof adds nothing to its claim, and several proofs prove one claim.
+        """
+        document = self.document()
+        hashed = [{key: x for key, x in entry.items() if key != "proofs"} for entry in document["tables"]]
+        return hashlib.sha256(_canonical(document | {"tables": hashed}).encode()).hexdigest()
 
     @classmethod
     @checked(PlanError, "Nothing was measured.")
@@ -606,6 +611,11 @@ class Plan(HtmlDisplay):
                 "Nothing was measured.",
             )
         return plan, bounds
+
+
+def _canonical(document: Mapping[str, Any]) -> str:
+    """Return the one text of a plan document."""
+    return json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n"
 
 
 def parts_of_another_publication() -> PlanError:

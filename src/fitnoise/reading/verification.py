@@ -12,7 +12,6 @@ Trust: a mistake here can accept a release whose numbers or charge are false.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import json
 import os
@@ -314,7 +313,7 @@ def _verify_plan(text: str) -> tuple[Verification, Plan | None]:
     log.add(
         "report.claim.document",
         lambda: _check_document(plan, text),
-        lambda: Message("report.finding.hash", (Value("hash", _sha256(text)),)),
+        lambda: Message("report.finding.hash", (Value("hash", plan.hash),)),
     )
     for part in plan.groups:
         log.add("report.claim.gap", partial(_check_gap, part), partial(_describe_gap, part))
@@ -406,10 +405,6 @@ def _check_price(plan: Plan) -> Message | None:
     return None
 
 
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 # --- releases -------------------------------------------------------------------------------------------
 
 
@@ -454,7 +449,7 @@ def _verify_release(folder: Path, entries: Sequence[VerifiableEntry] | None) -> 
     )
     log.add(
         "report.claim.description",
-        lambda: check_description(plan, text, read_text(folder / DESCRIPTION), names),
+        lambda: check_description(plan, read_text(folder / DESCRIPTION), names),
         lambda: Message("report.finding.description"),
     )
     is_charged = False
@@ -611,10 +606,10 @@ def _written_tables(plan: Plan, folder: Path) -> tuple[str, ...]:
     return names
 
 
-def check_description(plan: Plan, text: str, document: str, table_names: Sequence[str]) -> Message | None:
-    """Return the fault of the text of a release.json, given the text of its plan and the tables that have files."""
+def check_description(plan: Plan, document: str, table_names: Sequence[str]) -> Message | None:
+    """Return the fault of the text of a release.json, given its plan and the tables that have files."""
     stated = parse(document)
-    implied = {**describe(plan, table_names, EntryReference.parse(stated)), "plan": _sha256(text)}
+    implied = describe(plan, table_names, EntryReference.parse(stated))
     if isinstance(stated, dict) and isinstance(stated.get("versions"), dict):
         implied["versions"] = _versions(stated["versions"], implied["versions"])
     other = disagreements(stated, implied)

@@ -16,9 +16,9 @@ from typing import final
 import numpy as np
 
 from fitnoise.kernel.arrays import Floats, Indices
-from fitnoise.kernel.designs.record_sets import sets_of
 from fitnoise.solving.certificates import AdmissibleSets, Free, Values, agreement
 from fitnoise.solving.fixed_random import scrambled
+from fitnoise.solving.record_sets import sets_of
 
 Chosen = tuple[int, ...]
 """Structured cells, in increasing order."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Exact, Floats, Indices, Integers
+from fitnoise.kernel.designs.witness import Claim
 from fitnoise.kernel.losses import Axes, Loss
 from fitnoise.kernel.units import Adjacency
 
@@ -273,6 +274,17 @@ class Design(abc.ABC):
         Raises:
             PlanError: Nothing is proven for this adjacency, so the cost is infinite.
         """
+
+    claim: Claim | None = None
+    """The claimed price of the records of a unit; None for a design without one."""
+
+    def check_claim(self, adjacency: Adjacency) -> None:
+        """Raise PlanError unless the proofs of a claimed price hold; most designs claim none.
+
+        Args:
+            adjacency: The neighbour relation of the plan.
+        """
+        del adjacency
 
     def fixes_size(self, adjacency: Adjacency) -> bool:
         """Return True if the design refuses data with another number of records than declared.

@@ -45,7 +45,6 @@ from fitnoise.kernel.designs._base import (
     noise_out_of_range,
 )
 from fitnoise.kernel.designs.linear import MAX_SCALE, GaussianDesign, axis_rows, centre, exact_precisions
-from fitnoise.kernel.designs.moving_records import max_cost_path
 from fitnoise.kernel.designs.query_blocks import (
     INT64_SAFE_LIMIT,
     QueryBlock,
@@ -55,8 +54,7 @@ from fitnoise.kernel.designs.query_blocks import (
     multiply,
     split,
 )
-from fitnoise.kernel.designs.record_sets import MAX_SETS, max_cost_set
-from fitnoise.kernel.designs.relaxations import at_most
+from fitnoise.kernel.designs.witness import MAX_NODES, Claim, RecordProblem, invalid_claim
 from fitnoise.kernel.units import Adjacency, Neighbours
 
 ENTRIES_PER_BATCH = 2**20
@@ -73,7 +71,7 @@ differ in some attributes. It counts all sectors; with agreement patterns, it li
 
 _Cost = TypeVar("_Cost", int, Fraction)
 
-_Partners = list[tuple[int, int]]
+_Additions = list[tuple[int, int]]
 """The amounts that further records add next to one record, each with the number of records that add this amount."""
 
 
@@ -83,6 +81,24 @@ class _Cap(NamedTuple):
 
     axes: frozenset[str]
     limit: int
+
+
+@final
+class _Partners(NamedTuple):
+    """The X_ij of a record with one that may occur next to it.
+
+    Attributes:
+        unit: The unit in which the X_ij are integers.
+        products: The X_ij by the exchangeable attributes on which the two records agree, (n_o, n_o).
+        by_cap: For every cap, the largest X_ij by its attributes on which the two agree, (n_o, joint cells of its
+            structured attributes).
+        lowest: A number below all X_ij, which marks pairs that cannot occur.
+    """
+
+    unit: int
+    products: dict[frozenset[int], Exact]
+    by_cap: list[dict[frozenset[int], Exact]]
+    lowest: int
 
 
 @final
@@ -281,6 +297,7 @@ class Strategy(GaussianDesign):
     Attributes:
         structure: The attributes of the tables, split into those with interchangeable values and the others.
         groups: The sectors by group, none twice.
+        claim: The claimed price of records that keep to a pattern, with witnesses; None without a claim.
 
     **Guarantees**
         * `profile()` equals the squared column norms of the dense integer strategy divided by σ², exactly. With more
@@ -291,8 +308,11 @@ class Strategy(GaussianDesign):
 
     structure: CellStructure
     groups: tuple[StrategyGroup, ...]
+    claim: Claim | None = None
 
     def __post_init__(self) -> None:
+        if self.claim is not None and type(self.claim) is not Claim:  # A subclass could prove anything.
+            raise invalid_claim()
         sizes = np.array(self.sizes, dtype=np.int64)
         for g in self.groups:
             if self.structure.steps and g.basis.shape[1] == self.cells:
@@ -412,65 +432,148 @@ class Strategy(GaussianDesign):
         Σ_i R_m(o_i) is also at most the sum of the m largest R_m of records in different joint cells, k in each. This
         sum is the h of all cells where it is less.
 
-        **Sets of places.** Let the joint cells c be those of structured attributes, with k places in each. Let Q_cc' be
-        the largest X_ij of a record i in c and a record j in c' that may occur together. Q_cc in one place is the
-        largest X_ii. The records of a unit take the places τ, each its own place. So vᵀXv = Σ_i Σ_j X_ij ≤ Σ_{c,c'∈τ}
-        Q_cc'. The largest of these sums, over all sets of at most g places that are pairwise compatible, is therefore
-        the h of all cells. It is exactly the cost of a unit where Q has one X_ij in each entry (`max_cost_set`). If
-        there are too many sets, `at_most` gives a number that no sum exceeds. As the records agree in the fixed
-        attributes, the maximum for o runs over the cells that agree with o in the fixed structured attributes.
+        **A claim.** The plan may claim a smaller h for one cap of structured attributes. The claim has one number for
+        all cells that agree in the fixed structured attributes. It counts only if its witnesses prove it
+        (:meth:`check_claim`).
 
-        **Ways through places.** Let k = 1, where a record in c may be in one of several cells, or differ from others in
-        exchangeable attributes. Then X_ij depends on the cells of i and j and on the attributes in which they agree.
-        The records of a unit form a way through places, each with a cell and values. The cost of the costliest way
-        (`max_cost_path`) is the h of all cells where it is less.
+        *Places.* Let the joint cells c be those of the cap, with k places in each. Let Q_cc' be the largest X_ij of a
+        record i in c and a record j in c' that may occur together. Q_cc in one place is the largest X_ii. The records
+        of a unit take the places τ, each its own place. So vᵀXv = Σ_i Σ_j X_ij ≤ Σ_{c,c'∈τ} Q_cc'.
+
+        *Cells with values.* Let k = 1. Then X_ij depends on the cells of i and j, in different places, and on the
+        exchangeable attributes in which they agree.
+
+        Both are a `RecordProblem`. A bound on all of its sets is the h of all cells of the group.
 
         **Result.** The method returns the h whose largest value is least. Its bound is attained where one set of
         records fits all pairs. Means add: several designs on the same records cost together at most the largest value
         of the sum of their h.
         """
         best = super().unit_profile(adjacency)
-        names = [a for a, _ in (*self.structure.exchangeable, *self.structure.structured)]
-        shared = ((adjacency.shared_axes(names, attributes), limit) for attributes, limit in adjacency.pattern.caps)
-        caps = [_Cap(frozenset(axes), limit * copies) for (axes, copies), limit in shared if copies is not None]
-        for prices in self._in_pattern(caps, adjacency) if caps else ():
+        caps = self._caps(adjacency)
+        for prices in self._in_pattern(caps, adjacency) if any(caps) else ():
             best = min(best, prices, key=max)
         return best
 
-    def _in_pattern(self, caps: Sequence[_Cap], adjacency: Adjacency) -> Iterator[tuple[Fraction, ...]]:
+    def check_claim(self, adjacency: Adjacency) -> None:
+        """Raise PlanError unless the witnesses prove the claim for this adjacency."""
+        if self.claim is not None and self._claimed(adjacency) is None:
+            raise PlanError(
+                "price-not-proven",
+                "The plan claims a price for the records of a unit that its proofs do not prove.",
+                "",
+                "Use the plan as fitnoise wrote it, or plan again.",
+                "Nothing was measured.",
+            )
+
+    def _caps(self, adjacency: Adjacency) -> list[_Cap | None]:
+        """Return the caps of the pattern along the axes; None for one that gives no bound."""
+        names = [a for a, _ in (*self.structure.exchangeable, *self.structure.structured)]
+        shared = ((adjacency.shared_axes(names, attributes), limit) for attributes, limit in adjacency.pattern.caps)
+        return [None if copies is None else _Cap(frozenset(axes), limit * copies) for (axes, copies), limit in shared]
+
+    @property
+    def _is_large(self) -> bool:
+        """True if pairs of records are too many to examine."""
+        return sum(map(len, self.groups)) * self.cells**2 << sum(n > 1 for n in self.sizes) > MAX_PRODUCTS
+
+    def _in_pattern(self, all_caps: Sequence[_Cap | None], adjacency: Adjacency) -> Iterator[tuple[Fraction, ...]]:
         """Yield the h of all cells by each cap and each method of :meth:`unit_profile`."""
-        base, records = self.profile(), adjacency.records
-        if sum(map(len, self.groups)) * self.cells**2 << sum(n > 1 for n in self.sizes) > MAX_PRODUCTS:
+        base, records, caps = self.profile(), adjacency.records, [cap for cap in all_caps if cap is not None]
+        if self._is_large:
             sizes = dict((*self.structure.exchangeable, *self.structure.structured))
             for cap in caps:  # Two records that share their joint cell cost at most the mean of both.
                 rest = math.prod(sizes[a] for a in cap.axes) - 1
                 product = min(max(base), self.largest_product(cap.axes)) if rest else max(base)
                 yield tuple(_max_set_cost(x, [(x, cap.limit - 1), (product, cap.limit * rest)], records) for x in base)
             return
-        unit, products, by_cap, lowest = self._partner_products(caps, adjacency)
-        costs = [int(x * unit) for x in base]
-        for cap, kinds in zip(caps, by_cap, strict=True):
-            others = self._partners(cap, kinds, lowest)
+        partners = self._partner_products(caps, adjacency)
+        costs, claimed = [int(x * partners.unit) for x in base], self._claimed(adjacency, partners)
+        for cap, kinds in zip(caps, partners.by_cap, strict=True):
+            others = self._partners(cap, kinds, partners.lowest)
             prices = [_max_set_cost(x, partners, records) for x, partners in zip(costs, others, strict=True)]
-            yield tuple(Fraction(x, unit) for x in prices)
+            yield tuple(Fraction(x, partners.unit) for x in prices)
             if self.cells * records <= MAX_PRODUCTS:
-                yield (Fraction(self._different(cap, costs, others, records), unit),) * self.cells
-            sets = self._in_sets(cap, costs, kinds, products, lowest, adjacency)
-            if sets is not None:
-                yield tuple(Fraction(x, unit) for x in sets)
+                yield (Fraction(self._different(cap, costs, others, records), partners.unit),) * self.cells
+            if claimed is not None and self.claim is not None and cap is all_caps[self.claim.cap]:
+                yield claimed
 
-    def _partner_products(
-        self, caps: Sequence[_Cap], adjacency: Adjacency
-    ) -> tuple[int, dict[frozenset[int], Exact], list[dict[frozenset[int], Exact]], int]:
-        """Return the X_ij of a record with one that may occur next to it.
+    def _claimed(self, adjacency: Adjacency, partners: _Partners | None = None) -> tuple[Fraction, ...] | None:
+        """Return the h of all cells that is claimed, or None unless it is proven for this adjacency."""
+        claim, caps = self.claim, self._caps(adjacency)
+        if claim is None or self._is_large or claim.cap >= len(caps):
+            return None
+        groups = self.fixed_groups(adjacency)
+        if len(claim.bounds) != max(groups) + 1:
+            return None
+        problems = self.record_problems(adjacency, claim.cap, claim.moving, partners)
+        if not claim.proves(problems):
+            return None
+        unit = self._precisions[0]
+        return tuple(Fraction(claim.bounds[group], unit) for group in groups)
 
-        Returns:
-            * A unit, in which the X_ij are integers.
-            * The X_ij by the exchangeable attributes on which the two records agree, (n_o, n_o).
-            * For every cap, the largest X_ij by its attributes on which the two agree, (n_o, joint cells of its
-              structured attributes).
-            * A number below all X_ij, which marks pairs that cannot occur.
+    def record_problems(
+        self, adjacency: Adjacency, number: int, moving: Sequence[bool], partners: _Partners | None = None
+    ) -> Iterator[RecordProblem | None]:
+        """Yield the problem of each group of cells that agree in the fixed attributes; None for a group without one.
+
+        Args:
+            adjacency: The neighbour relation, with a pattern.
+            number: The index of the cap among those of the pattern.
+            moving: For each group, True for records in cells with values, and False for places.
+            partners: The products of records, if they were computed before.
         """
+        all_caps = self._caps(adjacency)
+        cap, caps = all_caps[number], [x for x in all_caps if x is not None]
+        if cap is None or self._is_large or self._inside(cap):
+            yield from (None for _ in moving)
+            return
+        partners = self._partner_products(caps, adjacency) if partners is None else partners
+        groups, positions = np.array(self.fixed_groups(adjacency)), np.array(self._place_along(self._axes(cap)))
+        slots = min(cap.limit, adjacency.records)
+        costs = np.array([int(x * partners.unit) for x in self.profile()], dtype=object)
+        kinds = partners.by_cap[caps.index(cap)][frozenset()]
+        for group, moves in enumerate(moving):
+            cells = np.flatnonzero(groups == group)
+            cells = cells[np.argsort(positions[cells], kind="stable")]
+            places, place_of = np.unique(positions[cells], return_inverse=True)
+            if moves:
+                yield self._moving_problem(cells, place_of, costs, partners, adjacency) if slots == 1 else None
+            elif len(places) * slots > MAX_NODES:
+                yield None
+            else:
+                starts = np.flatnonzero(np.diff(place_of, prepend=-1))
+                x = np.maximum.reduceat(kinds[cells][:, places], starts, axis=0).repeat(slots, 0).repeat(slots, 1)
+                compatible = (x > partners.lowest) & ~np.eye(len(x), dtype=bool)
+                largest = tuple(np.maximum.reduceat(costs[cells], starts).repeat(slots).tolist())
+                x = np.where(compatible, x, 0)
+                yield RecordProblem(x[None], compatible[None], largest, tuple(range(len(x))), (), adjacency.records)
+
+    def _moving_problem(
+        self,
+        cells: NDArray[np.intp],
+        place_of: NDArray[np.intp],
+        costs: Exact,
+        partners: _Partners,
+        adjacency: Adjacency,
+    ) -> RecordProblem:
+        """Return the problem of records in these cells, with the values of attributes in which they may differ."""
+        held = frozenset.intersection(*partners.products)
+        free = sorted(frozenset.union(*partners.products) - held)
+        agreements = (frozenset(a for i, a in enumerate(free) if code >> i & 1) for code in range(2 ** len(free)))
+        x = np.stack([partners.products[held | same][np.ix_(cells, cells)] for same in agreements])
+        compatible = (x > partners.lowest) & (place_of[:, None] != place_of)
+        sizes = tuple(self.sizes[a] for a in free)
+        places = tuple(place_of.tolist())
+        return RecordProblem(x, compatible, tuple(costs[cells].tolist()), places, sizes, adjacency.records)
+
+    def fixed_groups(self, adjacency: Adjacency) -> list[int]:
+        """Return the group of every structured cell: its joint cell along the fixed structured attributes."""
+        fixed, _ = adjacency.shared_axes([a for a, _ in self.structure.structured], adjacency.pattern.fixed)
+        return self._place_along([i for i, (a, _) in enumerate(self.structure.structured) if a in fixed])
+
+    def _partner_products(self, caps: Sequence[_Cap], adjacency: Adjacency) -> _Partners:
+        """Return the X_ij of a record with one that may occur next to it."""
         unit, grams = self._grams()
         axes = (*self.structure.exchangeable, *self.structure.structured)
         fixed, _ = adjacency.shared_axes([a for a, _ in axes], adjacency.pattern.fixed)
@@ -498,7 +601,7 @@ class Strategy(GaussianDesign):
                 rest = tuple(1 + i for i in range(len(self.structure.shape)) if i not in self._axes(cap))
                 costliest = x.max(axis=rest).reshape(self.cells, -1)
                 kinds[agreeing] = np.maximum(kinds.get(agreeing, costliest), costliest)
-        return unit, products, by_cap, lowest
+        return _Partners(unit, products, by_cap, lowest)
 
     def _inside(self, cap: _Cap) -> frozenset[int]:
         """Return the exchangeable attributes of a cap that have two values or more."""
@@ -508,7 +611,7 @@ class Strategy(GaussianDesign):
         """Return the structured attributes of a cap."""
         return [i for i, (a, _) in enumerate(self.structure.structured) if a in cap.axes]
 
-    def _partners(self, cap: _Cap, kinds: Mapping[frozenset[int], Exact], lowest: int) -> list[_Partners]:
+    def _partners(self, cap: _Cap, kinds: Mapping[frozenset[int], Exact], lowest: int) -> list[_Additions]:
         """Return, for every structured cell, the amounts that further records of a unit add under a cap."""
         axes = self._inside(cap)
         return [
@@ -520,76 +623,6 @@ class Strategy(GaussianDesign):
             ]
             for o, index in enumerate(self._place_along(self._axes(cap)))
         ]
-
-    def _in_sets(
-        self,
-        cap: _Cap,
-        costs: Sequence[int],
-        kinds: Mapping[frozenset[int], Exact],
-        products: Mapping[frozenset[int], Exact],
-        lowest: int,
-        adjacency: Adjacency,
-    ) -> list[int] | None:
-        """Return, for every structured cell, a bound on the cost of any set of joint cells with records of one unit.
-
-        Records that may share a joint cell have a number each, and so a place of their own. A record in a place may be
-        in one of several cells, or have any value of other attributes. The bound also holds for every way through these
-        places.
-
-        Returns:
-            The bounds; None if the cap has an exchangeable attribute of two values or more, or if there are too many
-            places.
-        """
-        slots, positions = min(cap.limit, adjacency.records), np.array(self._place_along(self._axes(cap)))
-        places = int(positions.max()) + 1
-        if self._inside(cap) or (places * slots) ** 2 > MAX_PRODUCTS:
-            return None
-        fixed, _ = adjacency.shared_axes([a for a, _ in self.structure.structured], adjacency.pattern.fixed)
-        common = np.array(self._place_along([i for i, (a, _) in enumerate(self.structure.structured) if a in fixed]))
-        limit, cell_costs = MAX_SETS // (int(common.max()) + 1), np.array(costs, dtype=object)
-        prices: list[int] = []
-        for group in range(int(common.max()) + 1):
-            cells = [(common == group) & (positions == position) for position in range(places)]
-            x = np.array([kinds[frozenset()][here].max(axis=0) for here in cells]).repeat(slots, 0).repeat(slots, 1)
-            compatible = x > lowest
-            np.fill_diagonal(x, np.array([cell_costs[here].max() for here in cells], dtype=object).repeat(slots))
-            bound = max_cost_set(x, compatible, adjacency.records, limit)
-            bound = at_most(x, compatible, adjacency.records) if bound is None else bound
-            if bound is None:
-                return None
-            if slots == 1:
-                way = self._in_ways(
-                    np.flatnonzero(common == group), positions, costs, products, lowest, adjacency.records, bound
-                )
-                bound = bound if way is None else min(bound, way)
-            prices.append(bound)
-        return [prices[group] for group in common]
-
-    def _in_ways(
-        self,
-        cells: NDArray[np.intp],
-        positions: NDArray[np.intp],
-        costs: Sequence[int],
-        products: Mapping[frozenset[int], Exact],
-        lowest: int,
-        max_size: int,
-        above: int,
-    ) -> int | None:
-        """Return a bound on the cost of every way of a unit through places, with one record in each place.
-
-        Returns:
-            The bound; None if the unit has no choice there: then `above` already bounds all ways. None, too, if
-            `max_cost_path` gives no bound.
-        """
-        held = frozenset.intersection(*products)
-        free = sorted(frozenset.union(*products) - held)
-        here = cells[np.argsort(positions[cells], kind="stable")]
-        if not free and len(np.unique(positions[here])) == len(here):
-            return None
-        agreements = (frozenset(a for i, a in enumerate(free) if code >> i & 1) for code in range(2 ** len(free)))
-        x = np.stack([products[held | same][np.ix_(here, here)] for same in agreements])
-        sizes = [self.sizes[a] for a in free]
-        return max_cost_path(x, x > lowest, [costs[o] for o in here], positions[here].tolist(), sizes, max_size, above)
 
     def _count_differing(self, differing: Collection[int]) -> int:
         """Return the number of joint exchangeable cells that differ from one cell in exactly these attributes."""
@@ -606,7 +639,7 @@ class Strategy(GaussianDesign):
         """Return the index of every structured cell along one axis."""
         return np.asarray(np.indices(self.structure.shape)[axis].ravel())
 
-    def _different(self, cap: _Cap, costs: Sequence[int], partners: Sequence[_Partners], max_size: int) -> int:
+    def _different(self, cap: _Cap, costs: Sequence[int], partners: Sequence[_Additions], max_size: int) -> int:
         """Return the largest sum, for m = 1, …, `max_size`, of the m largest R_m under the cap on each joint cell."""
         axes = [i for i, (a, _) in enumerate(self.structure.structured) if a in cap.axes]
         slots = cap.limit * math.prod(n for a, n in self.structure.exchangeable if a in cap.axes)
@@ -726,7 +759,7 @@ class Strategy(GaussianDesign):
 
         vᵀXv is convex in v, and v, in records, is a mean of unit vectors and of 0.
         """
-        return replace(self, groups=tuple(replace(g, scales=g.scales * parts) for g in self.groups))
+        return replace(self, groups=tuple(replace(g, scales=g.scales * parts) for g in self.groups), claim=None)
 
     @cached_property
     def _parts(self) -> tuple[tuple[QueryBlock, ...], ...]:

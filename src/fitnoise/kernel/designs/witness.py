@@ -51,7 +51,7 @@ from __future__ import annotations
 import abc
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, NamedTuple, final
@@ -84,7 +84,7 @@ MAX_SETS = 2**20
 """The largest number of sets that are opened for all problems of a claim together."""
 
 MAX_NUMBERS = 2**27
-"""The largest number of integers that are computed for all problems of a claim together: 1 GB, if all were held."""
+"""The largest number of 64-bit words that are computed for all problems of a claim together: 1 GB, if all were held."""
 
 DIGITS = 40
 """The number of bits of the integers of which sets are built up."""
@@ -139,7 +139,7 @@ class RecordProblem:
         max_size: The largest number of records, at least 1.
 
     Raises:
-        PlanError: A field has another type, form or range, or there are more than `MAX_NODES` nodes.
+        PlanError: A field has another type, form or range.
     """
 
     joint_costs: Exact
@@ -155,14 +155,6 @@ class RecordProblem:
         integers = all(type(row) is tuple and all(type(v) is int for v in row) for row in lists)
         if not integers or type(self.max_size) is not int or min(*self.sizes, self.max_size, n) < 1:
             raise _invalid_problem()
-        if self.node_count > MAX_NODES:
-            raise PlanError(
-                "claim-too-large",
-                f"The records of a unit have {self.node_count:,} cells and values, too many to check the price.",
-                f"A check takes at most {MAX_NODES:,}.",
-                "Claim no price for this cap.",
-                "Nothing was measured.",
-            )
         shape = (2 ** len(self.sizes), n, n)
         if x.shape != shape or x.dtype != object or self.compatible.shape != shape or self.compatible.dtype != bool:
             raise _invalid_problem()
@@ -175,13 +167,19 @@ class RecordProblem:
 
     @property
     def _room(self) -> list[int]:
-        """The number of values of each attribute that records can use, at most one for each record."""
-        return [min(size, self.max_size) for size in self.sizes]
+        """The number of values of each attribute that records can use, at most one for each place and record."""
+        return [min(size, self.max_size, self.places[-1] + 1) for size in self.sizes]
 
     @property
     def node_count(self) -> int:
         """The number of nodes: cells, each with all values."""
         return len(self.costs) * math.prod(self._room)
+
+    @cached_property
+    def cost_length(self) -> int:
+        """The number of 64-bit words of the longest cost."""
+        largest = np.where(self.compatible, abs(self.joint_costs), 0).max(initial=max(map(abs, self.costs)))
+        return _max_length([int(largest)])
 
     @cached_property
     def nodes(self) -> _Nodes:
@@ -218,8 +216,12 @@ class Witness(abc.ABC):
             budget: The sets and numbers that the check may compute. The check takes the ones that it computes, and
                 proves nothing beyond them.
         """
+        if bound < 0 or problem.node_count > MAX_NODES:
+            return False
         try:
-            return bound >= 0 and self._proves(problem, bound, budget)
+            # Some four arrays of as many integers as X, and as long ones, are held at once.
+            budget.take(0, 4 * problem.node_count**2 * problem.cost_length)
+            return self._proves(problem, bound, budget)
         except _NotProvenError:
             return False
 
@@ -253,7 +255,7 @@ class Multipliers(Witness):
             return False
         if not all(_are_integers(row, i) for i, row in enumerate(self.root, 1)):
             return False
-        budget.take(0, (n + 1) ** 3)
+        budget.take(0, (n + 1) ** 3 * _max_length([v for row in self.root for v in row]))
         form = np.diag(np.array([sum(y) - free * n, *(4 * v for v in y[1:])], dtype=object))
         form[1:, 1:] -= _rounded_up(problem.relaxed, self.shift)
         form[0, 1:] = form[1:, 0] = [free - 2 * v for v in y[1:]]
@@ -326,7 +328,7 @@ class Closed(Witness):
         count = problem.places[-1] + 1
         if count > MAX_PLACES:
             return False
-        budget.take(0, problem.node_count**2 + count**3)
+        budget.take(0, count**3)
         _ClosedSets(problem, bound, budget).close_all()
         return True
 
@@ -337,7 +339,7 @@ class _ClosedSets:
 
     def __init__(self, problem: RecordProblem, bound: int, budget: Budget) -> None:
         self.x, self.compatible, self.places, self.values = problem.nodes
-        self.bound, self.budget = bound, budget
+        self.bound, self.budget, self.cost_length = bound, budget, problem.cost_length
         count = problem.places[-1] + 1
         self.max_size = min(problem.max_size, count)
         shift = max(int(abs(self.x).max()).bit_length() - DIGITS, 0)
@@ -373,7 +375,7 @@ class _ClosedSets:
         limits = opened.costs + self._max_gain(opened.gains, self.partner_sums[opened.begin, :, k - 1], opened.begin, k)
         alive = limits > self.top
         for i in np.flatnonzero(alive & (limits <= self.top + self.max_size**2)).tolist():
-            self.budget.take(len(self.starts), len(self.starts) * len(self.x))
+            self.budget.take(len(self.starts), len(self.starts) * len(self.x) * self.cost_length)
             alive[i] = self._exact_limit(opened.sets[i], int(opened.begin[i]), k) > self.bound
         opened = opened.select(alive)
         unused = (opened.used[:, None] >= self.values).all(axis=2)
@@ -383,7 +385,7 @@ class _ClosedSets:
         costs = opened.costs[parents] + opened.gains[parents, nodes]
         for i in np.flatnonzero(costs > self.top).tolist():
             chosen = [*opened.sets[parents[i]].tolist(), int(nodes[i])]
-            self.budget.take(len(chosen), 0)
+            self.budget.take(len(chosen), len(chosen) ** 2 * self.cost_length)
             if self.x[np.ix_(chosen, chosen)].sum() > self.bound:
                 raise _NotProvenError
         step = max(NUMBERS_PER_BATCH // len(self.x), 1)
@@ -421,6 +423,46 @@ class _ClosedSets:
         return np.asarray(pairs)
 
 
+@final
+@dataclass(frozen=True)
+class Claim:
+    """The price that a plan claims for the records of a unit under one cap of its pattern, with witnesses.
+
+    Records of one unit agree in what is fixed. So all of them lie in cells of one group, and each group has a bound.
+
+    Attributes:
+        cap: The index of the cap among those of the pattern.
+        moving: For each group, True if the bound is on records in cells with values, and False if it is on places.
+        bounds: The claimed bound of each group, at least 0, in the unit of the design.
+        witnesses: The witness of each bound.
+
+    Raises:
+        PlanError: A field has another type, or there is not one entry for each group.
+    """
+
+    cap: int
+    moving: tuple[bool, ...]
+    bounds: tuple[int, ...]
+    witnesses: tuple[Witness, ...]
+
+    def __post_init__(self) -> None:
+        lists = ((self.moving, {bool}), (self.bounds, {int}), (self.witnesses, {Multipliers, Blocks, Closed}))
+        good = all(type(row) is tuple and set(map(type, row)) <= kinds for row, kinds in lists)
+        good = good and type(self.cap) is int and self.cap >= 0
+        if not good or not 0 < len(self.bounds) == len(self.moving) == len(self.witnesses) or min(self.bounds) < 0:
+            raise invalid_claim()
+
+    def proves(self, problems: Iterable[RecordProblem | None]) -> bool:
+        """Return True if the witnesses prove the bounds of all groups.
+
+        Args:
+            problems: The problem of each group, in order; None for a group without one.
+        """
+        budget = Budget()
+        pairs = zip(problems, self.bounds, self.witnesses, strict=True)
+        return all(p is not None and proof.proves(p, bound, budget) for p, bound, proof in pairs)
+
+
 def _are_integers(row: Any, length: int) -> bool:
     """Return True for a tuple of `length` Python integers of at most `MAX_BITS` bits.
 
@@ -429,6 +471,11 @@ def _are_integers(row: Any, length: int) -> bool:
     if type(row) is not tuple or len(row) != length:
         return False
     return all(type(v) is int and v.bit_length() <= MAX_BITS for v in row)
+
+
+def _max_length(integers: list[int]) -> int:
+    """Return the number of 64-bit words of the longest integer, at least 1."""
+    return max(1, *(-(-v.bit_length() // 64) for v in integers))
 
 
 def _is_shift(value: Any) -> bool:
@@ -444,6 +491,17 @@ def _rounded_up(x: Exact, shift: int) -> Exact:
 def _scaled_back(proven: int, shift: int) -> int:
     """Return the largest integer v with v ≤ proven · 2^shift."""
     return proven << shift if shift > 0 else proven >> -shift
+
+
+def invalid_claim() -> PlanError:
+    """Return the error for a claim of another form or class."""
+    return PlanError(
+        "claim-invalid",
+        "The price that the plan claims for the records of a unit has another form than a check takes.",
+        "It has one whole number of at least 0 and one proof for each group of cells.",
+        "Use the plan as fitnoise wrote it, or plan again.",
+        "Nothing was measured.",
+    )
 
 
 def _invalid_problem() -> PlanError:

@@ -65,6 +65,7 @@ from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS, Decomposition, decomp
 from fitnoise.solving.statuses import status_message
 from fitnoise.solving.trees import LevelProblem
 from fitnoise.solving.weighted_trees import TreeWeights
+from fitnoise.solving.witnesses import claimed
 
 DEFAULT_GAP = 1e-6
 
@@ -244,6 +245,7 @@ def plan(
 
     ideal_strategy = solved(SINGLE_RECORDS)
     strategy = _rounded(decomposition, objective, ideal_strategy, publication, goal)
+    strategy = claimed(strategy, publication.adjacency)
     part = TablePart(GAUSSIAN, publication, strategy, ideal_strategy.evidence, ideal_strategy.status)
     if objective.sets is not None and decomposition.cells <= SETS_CELLS:
         aim = SETS_GAP if gap is None else goal
@@ -296,7 +298,7 @@ def _plan_record_sets(
         strategy = _rounded(decomposition, terms, solution, publication, DEFAULT_GAP)
         achieved = _achieved_value(decomposition, terms, strategy, publication)
         if achieved < charged:
-            charged, best = achieved, replace(part, strategy=strategy)
+            charged, best = achieved, replace(part, strategy=claimed(strategy, publication.adjacency))
         return value
 
     mean_records = _highest(lambda m: bound(m, 0.0), 1.0, float(max_records), sections)
@@ -364,7 +366,7 @@ def _in_sets(
     sets_solved = "report.status.record_set" if len(kinds) == 1 else "report.status.record_sets"
     result = replace(
         part,
-        strategy=best,
+        strategy=claimed(best, publication.adjacency),
         evidence=evidence if bounds[0] > bounds[1] else part.evidence,
         status=(
             status_message(str(solution.status)),
@@ -387,7 +389,7 @@ def _symmetrise(
     yields nothing unless a single attribute is structured and every basis has all n dimensions.
 
     Cost is convex in the covariance. If the exchanges preserve the possible sets of records, the mean therefore costs
-    no more. The bound by blocks (`kernel.designs.relaxations`) is then its exact charge, before rounding. The caller
+    no more. The bound by blocks (`solving.relaxations`) is then its exact charge, before rounding. The caller
     takes the strategy of least value, so that a mean that costs more does no harm.
     """
     n = decomposition.cells
@@ -774,7 +776,7 @@ def _achieved_value(
     decomposition: Decomposition, terms: ObjectiveTerms, strategy: Strategy, publication: Publication
 ) -> float:
     """Return the objective of a strategy at the requested targets; 0 for a strategy without cost."""
-    cost = float(weighted_cost(publication, strategy))
+    cost = float(_claimed_cost(publication, strategy))
     if terms.trade is None and publication.budget is None:
         return cost
     achieved = variances(decomposition, strategy)
@@ -798,7 +800,7 @@ def scale_noise(
         stretch = 1 / relaxation(decomposition, terms, achieved)
         error = traded(terms, achieved)
         if error > 0:
-            cost = float(weighted_cost(publication, strategy))
+            cost = float(_claimed_cost(publication, strategy))
             stretch = min(stretch, (cost / error) ** 0.5)
         return rescale(strategy, stretch**0.5 * (1 - 1e-12), up=False)
     scaled = rescale(strategy, _spending(publication, strategy, publication.budget.gaussian_rho), up=True)
@@ -808,14 +810,19 @@ def scale_noise(
 
 def _spending(publication: Publication, strategy: Design, allowed: Fraction) -> float:
     """Return the factor of the noise that spends a budget, and no more."""
-    spent = weighted_cost(publication, strategy) / 2
+    spent = _claimed_cost(publication, strategy) / 2
     refuse_pointless(2 * spent)
     return math.sqrt(spent / allowed) * (1 + 1e-12)
 
 
+def _claimed_cost(publication: Publication, strategy: Design) -> Fraction:
+    """Return the cost of a strategy with the smallest price that is found and proven (`weighted_cost`)."""
+    return weighted_cost(publication, claimed(strategy, publication.adjacency))
+
+
 def _refuse_spent(publication: Publication, strategy: Design) -> None:
     """Raise PlanError for a strategy above its budget."""
-    if publication.budget is not None and weighted_cost(publication, strategy) / 2 > publication.budget.gaussian_rho:
+    if publication.budget is not None and _claimed_cost(publication, strategy) / 2 > publication.budget.gaussian_rho:
         raise PlanError(
             "rounding-exceeds-budget",
             "Rounding put the plan above its budget.",

@@ -31,6 +31,7 @@ from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import Workload
 from fitnoise.solving.certificates import Certificate
 from fitnoise.solving.sectors import Decomposition, decompose, integer_basis
+from fitnoise.solving.witnesses import claimed
 
 
 def in_time(publication: Publication, decomposition: Decomposition) -> Decomposition:
@@ -215,7 +216,7 @@ def past(full_part: TablePart, publication: Publication, periods: int) -> TableP
         full_part,
         mechanism=PartialSeries(full_part),
         publication=publication,
-        strategy=Strategy(structure, tuple(groups)),
+        strategy=claimed(Strategy(structure, tuple(groups)), publication.adjacency),
     )
 
 

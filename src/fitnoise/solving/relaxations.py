@@ -1,4 +1,4 @@
-"""Bound the cost of every set of places where there are too many sets to compare. Part of the trust kernel.
+"""Bound the cost of every set of places where there are too many sets to compare, with witnesses of the bounds.
 
 **Symbols.** A set of at most g places is x ∈ {0, 1}ⁿ. Its cost is xᵀXx, X a symmetric integer matrix.
 
@@ -10,9 +10,9 @@
 
     xᵀXx ≤ Σ y + ℓ (2g − n) + Σ_ij |N − LLᵀ|_ij.
 
-The least such bound is Shor's relaxation, with LLᵀ = N. Floating point finds y, ℓ and L, and need not be trusted: any
-values are right, and exact integers give their bound. The module adds the 2²⁰-th part of the bound, so that others who
-search for such numbers prove the same bound.
+The least such bound is Shor's relaxation, with LLᵀ = N. Floating point finds y, ℓ and L. Any values prove
+their bound, which the kernel checks (`kernel.designs.witness`). The module adds the 2²⁰-th part of the bound, so that
+others who search for such numbers prove the same bound.
 
 **Bound by blocks.** For any γ, and any β of each block of places,
 
@@ -43,8 +43,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fitnoise.kernel.arrays import Exact, Floats, Integers
-from fitnoise.kernel.designs.moving_records import tops
 from fitnoise.kernel.designs.query_blocks import exact_matmul
+from fitnoise.kernel.designs.witness import Blocks, Closed, Multipliers, Witness
+from fitnoise.solving.moving_records import tops
 
 MAX_PLACES = 2**8
 """The largest number of places whose sets are bounded, in seconds."""
@@ -89,8 +90,8 @@ STEP_FACTORS = tuple(2.0**-i for i in range(12))
 """The parts of a step that are tried, so that the step stays inside the barrier."""
 
 
-def at_most(x: Exact, compatible: NDArray[np.bool_], max_size: int) -> int | None:
-    """Return a bound on Σ_{i,j∈τ} x_ij for all sets τ of 1 to `max_size` pairwise compatible places.
+def bounds(x: Exact, compatible: NDArray[np.bool_], max_size: int) -> list[tuple[int, Witness]]:
+    """Return bounds on Σ_{i,j∈τ} x_ij for all sets τ of 1 to `max_size` pairwise compatible places, with witnesses.
 
     Args:
         x: The costs, symmetric (n, n), n ≥ 1, Python integers. Entries of incompatible places are ignored.
@@ -98,30 +99,34 @@ def at_most(x: Exact, compatible: NDArray[np.bool_], max_size: int) -> int | Non
         max_size: The largest number of places in a set, at least 1.
 
     Returns:
-        The bound; None above `MAX_PLACES`.
+        The bounds, smallest first; none above `MAX_PLACES`.
 
     **Guarantees**
         * No set costs more, for any result of floating point.
-        * Every machine returns the same number.
+        * Every machine returns the same numbers.
     """
     n, max_size = len(x), min(max_size, len(x))
     if n > MAX_PLACES:
-        return None
-    here = np.eye(n, dtype=bool)
+        return []
     diagonal = x.diagonal()
     # No set has two incompatible places, so their entries may have any value. Low ones keep the bound low.
-    x = np.where(compatible | here, x, -(diagonal[:, None] + diagonal))
+    x = np.where(compatible | np.eye(n, dtype=bool), x, -(diagonal[:, None] + diagonal))
     shift = int(abs(x).max()).bit_length() - BITS
     # Fewer digits, rounded up, so that the result stays a bound.
     scaled = -(-x >> shift) if shift > 0 else x << -shift
-    bound = min(*_by_blocks(scaled, max_size), _relaxed(scaled, max_size))
+    results: list[tuple[int, Witness]] = [
+        (bound, Blocks(length, across, levels, shift))
+        for bound, (length, across, levels) in _by_blocks(scaled, max_size)
+    ]
+    bound, (y, free, root) = _relaxed(scaled, max_size)
+    results.append((bound, Multipliers(y, free, root, shift)))
     if n <= MAX_BRANCHED_PLACES:
         few = (-(-scaled >> BITS - DIGITS)).astype(np.int64)
         lower_bound = _climbed(few, max_size)
-        if lower_bound + (lower_bound >> MIN_GAIN_BITS) < bound >> BITS - DIGITS:
+        if lower_bound + (lower_bound >> MIN_GAIN_BITS) < min(b for b, _ in results) >> BITS - DIGITS:
             branched = _branched(few, max_size, lower_bound)
-            bound = bound if branched is None else min(bound, branched << BITS - DIGITS)
-    return bound << shift if shift > 0 else bound >> -shift
+            results += [] if branched is None else [(branched << BITS - DIGITS, Closed())]
+    return sorted(((b << shift if shift > 0 else b >> -shift, w) for b, w in results), key=lambda pair: pair[0])
 
 
 def _climbed(x: Integers, max_size: int) -> int:
@@ -169,8 +174,11 @@ def _branched(x: Integers, max_size: int, lower_bound: int) -> int | None:
     return lower_bound
 
 
-def _by_blocks(x: Exact, max_size: int) -> Iterator[int]:
-    """Yield the bounds by blocks of consecutive places, for every length that divides the places into equal blocks."""
+def _by_blocks(x: Exact, max_size: int) -> Iterator[tuple[int, tuple[int, int, tuple[int, ...]]]]:
+    """Yield the bounds by blocks of consecutive places, for every length that divides the places into equal blocks.
+
+    Each bound comes with the length, γ and all β.
+    """
     n, here = len(x), np.eye(len(x), dtype=bool)
     total = int(x.sum() - x.trace())
     for length in (k for k in range(1, n + 1) if n % k == 0):
@@ -184,7 +192,8 @@ def _by_blocks(x: Exact, max_size: int) -> Iterator[int]:
         for beta, costs in zip(level.tolist(), np.sort(row_costs, axis=1)[:, ::-1].tolist(), strict=True):
             sums = [0, *itertools.accumulate(costs)]
             best = _joined(best, [beta * m * m + s for m, s in enumerate(sums)], max_size)
-        yield max(across * m * m + value for m, value in enumerate(best) if m)
+        bound = max(across * m * m + value for m, value in enumerate(best) if m)
+        yield bound, (length, across, tuple(level.tolist()))
 
 
 def _joined(one: list[int], other: list[int], max_size: int) -> list[int]:
@@ -194,8 +203,14 @@ def _joined(one: list[int], other: list[int], max_size: int) -> list[int]:
     return [max(one[m - k] + other[k] for k in sizes) for m, sizes in enumerate(places)]
 
 
-def _relaxed(x: Exact, max_size: int) -> int:
-    """Return Shor's bound, proven for integers of `BITS` bits; it also bounds the empty set, so it is at least 0."""
+_Rows = tuple[tuple[int, ...], ...]
+
+
+def _relaxed(x: Exact, max_size: int) -> tuple[int, tuple[tuple[int, ...], int, _Rows]]:
+    """Return Shor's bound, proven for integers of `BITS` bits, with y, ℓ and the rows of L.
+
+    It also bounds the empty set, so it is at least 0.
+    """
     n = len(x)
     with np.errstate(all="ignore"):
         multipliers = _finite(_multipliers(x.astype(np.float64) * 2.0**-BITS, max_size))
@@ -210,7 +225,8 @@ def _relaxed(x: Exact, max_size: int) -> int:
     root = np.rint(triangle * 2.0 ** (BITS // 2)).astype(np.int64)
     bound = sum(y) + free * (2 * max_size - n) + int(abs(matrix - _square(root)).sum())
     # A search that ends at slightly different numbers still proves this bound.
-    return bound + (bound >> SURCHARGE_BITS)
+    rows = tuple(tuple(row[: i + 1]) for i, row in enumerate(root.tolist()))
+    return bound + (bound >> SURCHARGE_BITS), (tuple(y), free, rows)
 
 
 def _square(root: NDArray[np.int64]) -> Exact:

@@ -1,4 +1,4 @@
-"""Find the costliest set of places that are pairwise compatible, exactly. Part of the trust kernel.
+"""Find the costliest set of places that are pairwise compatible, exactly.
 
 | symbol | meaning |
 |---|---|

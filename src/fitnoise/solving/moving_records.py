@@ -1,4 +1,4 @@
-"""Find the costliest way of one unit through places, where its records may move. Part of the trust kernel.
+"""Find the costliest way of one unit through places, where its records may move.
 
 Records of one unit lie in different places, such as months. In each place a record has one of some cells, and values of
 attributes that may differ there, such as a region. The joint cost x_ij of two records depends on their cells, and on
