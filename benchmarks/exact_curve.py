@@ -19,6 +19,8 @@ from fitnoise.kernel import privacy
 from fitnoise.kernel.losses import Loss
 from fitnoise.laboratory import gallery
 from fitnoise.planning.accounting import Curve, ReleasedCharge
+from fitnoise.request import curves
+from fitnoise.request.curves import epsilon_at
 from fitnoise.request.documents import load_spec
 
 DRAWS = 2**64
@@ -43,8 +45,8 @@ def compare(count: int, seed: int) -> None:
         delta = float(10 ** rng.uniform(-15, -0.5))
         if cost == 0:
             continue
-        epsilon = Loss.concentrated(cost / 2, precision).epsilon_at(delta)
-        if epsilon >= privacy.zcdp_epsilon(cost / 2, delta):
+        epsilon = epsilon_at(Loss.concentrated(cost / 2, precision), delta)
+        if epsilon >= curves.zcdp_epsilon(cost / 2, delta):
             continue
         by_curve += 1
         delta_at_epsilon = allowed(cost, precision, epsilon)
@@ -57,7 +59,7 @@ def gains() -> None:
     """Print the reduction of margins of error at (ε, δ), and of ε of plans."""
     print("\n| epsilon | delta | ρ by the curve / ρ by zCDP | margins narrower by |\n|---|---|---|---|")
     for epsilon, delta in ((1, 1e-6), (0.5, 1e-6), (1, 1e-9), (3, 1e-6)):
-        new, old = fn.Budget(epsilon=epsilon, delta=delta).gaussian_rho, privacy.zcdp_rho(epsilon, delta)
+        new, old = fn.Budget(epsilon=epsilon, delta=delta).gaussian_rho, curves.zcdp_rho(epsilon, delta)
         print(f"| {epsilon} | {delta:g} | {float(new) / old:.4f} | {1 - math.sqrt(old / float(new)):.1%} |")
     domain = fn.Domain(age=fn.Ordered(0, 255))
     plans = {
@@ -67,8 +69,8 @@ def gains() -> None:
     }
     print("\n| plan | ρ | ε at 1e-6 by the curve | by zCDP | margins narrower at that ε |\n|---|---|---|---|---|")
     for name, plan in plans.items():
-        ours, theirs = plan.epsilon(1e-6), privacy.zcdp_epsilon(plan.exact_rho, 1e-6)
-        narrower = 1 - math.sqrt(privacy.zcdp_rho(ours, 1e-6) / plan.rho)
+        ours, theirs = plan.epsilon(1e-6), curves.zcdp_epsilon(plan.exact_rho, 1e-6)
+        narrower = 1 - math.sqrt(curves.zcdp_rho(ours, 1e-6) / plan.rho)
         print(f"| {name} | {plan.rho:.6f} | {ours:.5f} | {theirs:.5f} | {narrower:.1%} |")
     print("\n| pure plan, ±50 | ε | ε²/2 | ρ by its numbers | times less |\n|---|---|---|---|---|")
     for n in (64, 256):
@@ -102,9 +104,9 @@ def accounts() -> None:
         total_rho = loss.max_cell_rho + sum(e**2 / 2 for e in loss.pure_epsilons)
         mu = math.sqrt(loss.mu_squared) * (1 + 1e-12)
         figures = (
-            privacy.zcdp_epsilon(total_rho, 1e-6),
-            privacy.zcdp_epsilon(loss.rho, 1e-6),
-            privacy.lattice_epsilon(mu, 1e-6),
+            curves.zcdp_epsilon(total_rho, 1e-6),
+            curves.zcdp_epsilon(loss.rho, 1e-6),
+            curves.lattice_epsilon(mu, 1e-6),
             Curve(tuple(x for _, x in each)).epsilon(1e-6),
         )
         print(f"| {name} | {' | '.join(f'{x:.3f}' for x in figures)} |")

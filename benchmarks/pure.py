@@ -23,10 +23,10 @@ import scipy.linalg as sl
 import fitnoise as fn
 from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
-from fitnoise.kernel import privacy
 from fitnoise.laboratory import strategies
 from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.mechanisms.laplace.hierarchies import hierarchy
+from fitnoise.request import curves
 
 EPSILON, DELTA = 1.0, 1e-6
 BRANCHES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20, 24, 32)
@@ -70,8 +70,8 @@ def line(kind, n, total):
     bound = plan.bound * (rows if total else 1)  # the total of unit targets is their number
     tree, b, root = best_hierarchy(kind, n, total)
     others = [cost(kind, n, a, total) for a in (np.eye(n), hierarchy(n, 2), strategies.haar(n))]
-    converted = privacy.zcdp_rho(EPSILON, DELTA)
-    exact = privacy.lattice_mu(EPSILON, DELTA) ** 2 / 2
+    converted = curves.zcdp_rho(EPSILON, DELTA)
+    exact = curves.lattice_mu(EPSILON, DELTA) ** 2 / 2
     gaussian = [EPSILON**2 / 2 / rho / plan.ratio for rho in (2 * exact, 2 * converted)]
     return [
         f"{kind} {n}",

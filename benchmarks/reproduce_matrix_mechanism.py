@@ -24,10 +24,10 @@ from reproduce_fit_for_use import draw, integer, write
 
 import fitnoise as fn
 from fitnoise.algebra import operators as op
-from fitnoise.kernel import privacy
 from fitnoise.laboratory import strategies
 from fitnoise.laboratory.rotation import minimum_sensitivity
 from fitnoise.mechanisms.laplace.hierarchies import hierarchy
+from fitnoise.request import curves
 from fitnoise.request.publication import Goal, Objective
 
 SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -271,7 +271,7 @@ def theorem_6_30(options):
 
 def theorem_5_22(_):
     for epsilon, delta in ((0.1, 1e-6), (0.5, 1e-6), (1, 1e-3), (1, 1e-6), (1, 1e-9), (5, 1e-6)):
-        paper, exact = 2 * math.sqrt(2 * math.log(2 / delta)) / epsilon, 1 / privacy.gaussian_mu(epsilon, delta)
+        paper, exact = 2 * math.sqrt(2 * math.log(2 / delta)) / epsilon, 1 / curves.gaussian_mu(epsilon, delta)
         yield {
             "ε": epsilon,
             "δ": f"{delta:g}",

@@ -54,11 +54,11 @@ import numpy as np
 from reproduce_fit_for_use import integer, write
 
 from fitnoise import data
-from fitnoise.kernel import privacy
 from fitnoise.kernel.units import Region
 from fitnoise.laboratory.nikolov import paper_multiplier
 from fitnoise.mechanisms.projection import simulation as small
 from fitnoise.mechanisms.projection.regions import entropic, project, split_project
+from fitnoise.request import curves
 from fitnoise.request.publication import Setting
 from fitnoise.solving.ky_fan import ky_fan_design
 
@@ -360,7 +360,7 @@ def at_temperature_0(comparison):
 
 def decided(workload, size):
     """Return a cell of the table: the settings that are chosen for a size without data."""
-    s = 1 / privacy.gaussian_mu(EPSILON, DELTA)
+    s = 1 / curves.gaussian_mu(EPSILON, DELTA)
     designs = workload.candidates(small.indices(len(workload.rows), workload.cells, size, s))
     comparison = small.simulate(workload.rows, workload.m, designs, size, s, small.TEMPERATURES, Region.EXACTLY)
     nearest, warm = small.choose(at_temperature_0(comparison)), small.choose(comparison)
@@ -418,7 +418,7 @@ def measured(cell, runs, rounds=ROUNDS, *, pgm=False):
     rank = len(workload.rows)
     longest = float((workload.rows**2).sum(axis=0).max())
     errors = {}
-    rho = privacy.zcdp_rho(EPSILON, DELTA)
+    rho = curves.zcdp_rho(EPSILON, DELTA)
     singles = tuple(np.arange(workload.m)[:, None])
     kinds = {"": singles} | ({", tables": workload.tables} if workload.tables else {})
     for run in range(runs):

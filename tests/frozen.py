@@ -70,6 +70,7 @@ from fitnoise.kernel.selections import Form, Selection
 from fitnoise.kernel.units import Region
 from fitnoise.mechanisms.tables import TablePart
 from fitnoise.planning.examples import examples
+from fitnoise.request.curves import epsilon_at
 from fitnoise.request.publication import Variant
 from fitnoise.request.targets import ByTableSize
 
@@ -562,7 +563,7 @@ def price(loss: Loss) -> dict[str, Any]:
         "by cell": exact([*loss.costs, *loss.implied_rho]),
         "pure": exact(loss.pure_epsilons),
         "finest": exact([loss.precision]),
-        "at delta": close([loss.epsilon_at(1e-6), loss.mu, loss.best_guess]),
+        "at delta": close([epsilon_at(loss, 1e-6), loss.mu, loss.best_guess]),
     }
 
 

@@ -23,6 +23,8 @@ from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.units import Account, Adjacency
 from fitnoise.planning import accounting
 from fitnoise.planning.accounting import Curve, ReleasedCharge, curve
+from fitnoise.request import curves
+from fitnoise.request.curves import epsilon_at
 from laws.plans import planned_quickly
 from refused import refused
 
@@ -56,7 +58,7 @@ def test_known_values(released, epsilon):
     for x in released:
         mu_squared += sum(n * privacy.pure_mu_squared(e) for laws in x.tables for e, n in laws[0])
         mu_squared += sum(map(privacy.pure_mu_squared, x.answers))
-    assert joint.epsilon(1e-6) <= privacy.lattice_epsilon(math.sqrt(mu_squared) * (1 + 1e-12), 1e-6) * (1 + 1e-6)
+    assert joint.epsilon(1e-6) <= curves.lattice_epsilon(math.sqrt(mu_squared) * (1 + 1e-12), 1e-6) * (1 + 1e-6)
 
 
 @pytest.mark.no_cover
@@ -144,7 +146,7 @@ def test_where_the_grid_is_coarse_or_losses_are_large_the_sums_say_less():
     tiny = Fraction(1, 10**4)
     mu_squared, rho = 1000 * privacy.pure_mu_squared(tiny), 1000 * tiny**2 / 2
     by_law, with_sums = table([(tiny, 1000)]), replace(table([(tiny, 1000)]), total=(mu_squared, rho))
-    assert Curve((with_sums,)).epsilon(1e-6) <= privacy.zcdp_epsilon(rho, 1e-6) * (1 + 1e-8)
+    assert Curve((with_sums,)).epsilon(1e-6) <= curves.zcdp_epsilon(rho, 1e-6) * (1 + 1e-8)
     assert Curve((with_sums,)).epsilon(1e-6) < 0.5 * Curve((by_law,)).epsilon(1e-6)
     huge = table([(800, 1)])
     assert (Curve((huge,)).delta(3.0), Curve((huge,)).delta(800.0)) == (1.0, 0.0)
@@ -283,7 +285,7 @@ def test_what_the_ledger_keeps_is_what_was_released(plans, tmp_path):
     joint = curve(single_groups(entries), RECORD)
     assert tuple(replace(x, total=None) for x in joint.released) == (gaussian, pure, both, question)
     loss_sum = sum((p.loss for p in released_plans), Loss.zero())
-    assert 0 < joint.epsilon(1e-6) < loss_sum.epsilon_at(1e-6)
+    assert 0 < joint.epsilon(1e-6) < epsilon_at(loss_sum, 1e-6)
     for plan, entry in zip(released_plans, entries, strict=True):  # alone, it is no more than what the plan says
         assert curve(single_groups([entry]), RECORD).epsilon(1e-6) <= plan.epsilon(1e-6) * (1 + 1e-4)
 

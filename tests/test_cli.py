@@ -23,7 +23,7 @@ import fitnoise as fn
 from fitnoise.interfaces import cli, commands, console
 from fitnoise.interfaces.cli import main
 from fitnoise.interfaces.reports.releases import tables_messages
-from fitnoise.kernel import noise, privacy
+from fitnoise.kernel import noise
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.privacy import pure_mu
 from fitnoise.kernel.profiles import ceil_dyadic
@@ -34,6 +34,8 @@ from fitnoise.planning.accounting import FIXED_IN_ADVANCE, curve
 from fitnoise.reading import release as releases
 from fitnoise.reading.release_files import csv_text, staged
 from fitnoise.reporting import Report, ReportColumn, ReportTable, Section
+from fitnoise.request import curves
+from fitnoise.request.curves import epsilon_at
 from fitnoise.request.documents import json_schema
 from fitnoise.request.workloads import slug
 from people import AREAS, DATA
@@ -1990,9 +1992,9 @@ def test_a_cap_on_mu_is_set_and_enforced_and_says_how_much_still_fits(run, here,
     assert balance["cap"] == balance["remaining"] == pytest.approx(float(cap) ** 2 / 2)
     plan_json = json.loads(run(*command, "--json")[1])["plan"]
     assert plan_json["more"] == 2
-    promise = privacy.lattice_epsilon(float(cap), plan.publication.delta)
+    promise = curves.lattice_epsilon(float(cap), plan.publication.delta)
     assert plan_json["promised"] == pytest.approx(promise, rel=1e-9)
-    assert privacy.zcdp_epsilon(plan_json["rho_instead"], plan.publication.delta) == pytest.approx(promise, rel=1e-6)
+    assert curves.zcdp_epsilon(plan_json["rho_instead"], plan.publication.delta) == pytest.approx(promise, rel=1e-6)
     assert plan_json["more_instead"] == int(plan_json["rho_instead"] / plan.rho) <= 2
     release = ("people.csv", "--ledger", "budget.db", "-o")
     code, out, _ = run("release", "plan.json", *release, "first")
@@ -2048,7 +2050,7 @@ def test_all_that_was_released_is_added_up_to_one_curve(run, here, promised):
     assert english(FIXED_IN_ADVANCE) in (here / "curve.svg").read_text()
     with fn.Ledger("budget.db") as ledger:
         assert total["epsilon"] == curve(ledger.groups(gaussian.order.account), gaussian.order.account).epsilon(1e-9)
-    assert total["epsilon"] < (gaussian.loss + pure.loss + gaussian.loss).epsilon_at(1e-9)
+    assert total["epsilon"] < epsilon_at((gaussian.loss + pure.loss + gaussian.loss), 1e-9)
     assert f"people ({UNIT}): ε = {total['epsilon']:.3g} at δ = 1e-09" in (here / "curve.svg").read_text()
     text = run("ledger", "budget.db", "--delta", "1e-9")[1]
     assert f"epsilon = {total['epsilon']:.4f} at delta = 1e-09\n" in text

@@ -181,7 +181,7 @@ def test_each_listed_mutant_changes_a_statement_of_the_kernel():
     """A line of the list names a file, a function and a change ⟦old → new⟧; … stands for anything."""
     page = (DOCS / "developers" / "mutation_testing.md").read_text("utf-8")
     listed = [re.fullmatch(r"- `(.+?)` `(.+?)` `(.+)`", x) for x in page.splitlines() if x.startswith("- `")]
-    assert len(listed) > 350
+    assert len(listed) > 300
     assert all(listed)
     for line in listed:
         name, function, change = line.groups()

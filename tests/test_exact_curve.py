@@ -14,7 +14,9 @@ import zoo
 from conftest import zoo_plan
 from fitnoise.kernel import privacy
 from fitnoise.kernel.losses import Loss, best_guess
-from fitnoise.kernel.privacy import gaussian_delta, gaussian_epsilon, lattice_delta, lattice_epsilon, lattice_mu
+from fitnoise.kernel.privacy import gaussian_delta, lattice_delta
+from fitnoise.request import curves
+from fitnoise.request.curves import epsilon_at, gaussian_epsilon, lattice_epsilon, lattice_mu
 
 
 def curve(mu, epsilon):
@@ -108,8 +110,8 @@ def test_the_constants_cover_any_number_of_draws():
     r, b = constants(2)
     assert r < mpmath.mpf("1.1e-34")
     assert 2 * 2**64 * b < 1e-14
-    assert 50 * 2 * 2**64 * float(b) < privacy._SHIFT
-    assert 2 * (1e-10 + 2**64 * float(b)) < privacy._FACTOR - 1
+    assert 50 * 2 * 2**64 * float(b) < privacy.LATTICE_SHIFT
+    assert 2 * (1e-10 + 2**64 * float(b)) < privacy.LATTICE_FACTOR - 1
 
 
 costs = st.fractions(Fraction(1, 10**9), 2000, max_denominator=10**12)
@@ -134,8 +136,8 @@ def test_nothing_is_rounded_inwards(cost, precision, delta):
     """ε at δ and δ at ε of a loss are allowed by the theorem in 60 digits, for 2⁶⁴ draws; and only slightly more."""
     mu, (_, b) = smoothed(cost, precision), constants(2)
     loss = Loss.concentrated(cost / 2, precision)
-    epsilon = loss.epsilon_at(delta)
-    if epsilon < privacy.zcdp_epsilon(cost / 2, delta):
+    epsilon = epsilon_at(loss, delta)
+    if epsilon < curves.zcdp_epsilon(cost / 2, delta):
         assert mpmath.exp(2**64 * b) * curve(mu, epsilon - 2**65 * b) <= delta
         nearest = gaussian_epsilon(float(mu), delta * (1 - 3e-9))
         assert epsilon <= nearest * (1 + 1e-9) + 1e-11 * max(1, float(cost))
@@ -164,7 +166,7 @@ def test_of_coarse_lattices_and_enormous_costs_nothing_but_rho_is_claimed():
     assert lattice_delta(0.0, 0.0) == lattice_epsilon(0.0, 0.1) == 0
     for precision in (Fraction(1, 255), Fraction(1)):
         loss = Loss.concentrated(Fraction(1, 32), precision)
-        assert loss.epsilon_at(1e-6) == privacy.zcdp_epsilon(Fraction(1, 32), 1e-6)
+        assert epsilon_at(loss, 1e-6) == curves.zcdp_epsilon(Fraction(1, 32), 1e-6)
         assert loss.delta_at(0.5) == privacy.zcdp_delta(Fraction(1, 32), 0.5)
 
 
@@ -187,7 +189,7 @@ def test_a_budget_buys_what_it_allows(epsilon, delta):
     mu = lattice_mu(epsilon, delta)
     for m in (mu, mu * (1 - 1e-12), mu / 2):
         assert lattice_delta(m, epsilon) <= delta
-    max_mu = min(privacy.gaussian_mu(epsilon, delta), 50.0) * (1 - 1e-8)
+    max_mu = min(curves.gaussian_mu(epsilon, delta), 50.0) * (1 - 1e-8)
     assert mu >= max_mu or (mu == 0 and max_mu < 1e-6)
 
 
@@ -245,4 +247,4 @@ def test_plans_know_their_lattices(name):
     min_variance = min(Fraction(float(g.scales.min())) for g in plan.strategy.groups)
     assert plan.loss.precision == 1 / min_variance**2 <= privacy.MAX_PRECISION
     assert plan.epsilon(1e-6) == pytest.approx(gaussian_epsilon(plan.mu, 1e-6), rel=4e-6)
-    assert plan.epsilon(1e-6) < privacy.zcdp_epsilon(plan.exact_rho, 1e-6)
+    assert plan.epsilon(1e-6) < curves.zcdp_epsilon(plan.exact_rho, 1e-6)

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from fitnoise.kernel import losses, privacy
 from fitnoise.kernel.losses import Loss
 from fitnoise.kernel.profiles import ceil_dyadic
+from fitnoise.request import curves
+from fitnoise.request.curves import epsilon_at
 from refused import refused
 
 AXES = {"a": 2, "b": 3, "c": 1}
@@ -103,9 +105,9 @@ def test_pure_answers_add_their_epsilon(epsilons, by_cell):
     assert loss.epsilon == sum(epsilons)
     assert loss.rho == sum(e**2 for e in epsilons) / 2
     assert (loss.profile is None) == (not by_cell)
-    assert Fraction(loss.epsilon_at(1e-6)) >= loss.epsilon
-    assert loss.epsilon_at(1e-6) == loss.epsilon_at(0.5)
-    assert loss.delta_at(loss.epsilon_at(1e-6)) == 0 < loss.delta_at(float(loss.epsilon) / 2)
+    assert Fraction(epsilon_at(loss, 1e-6)) >= loss.epsilon
+    assert epsilon_at(loss, 1e-6) == epsilon_at(loss, 0.5)
+    assert loss.delta_at(epsilon_at(loss, 1e-6)) == 0 < loss.delta_at(float(loss.epsilon) / 2)
     assert loss.mu == math.hypot(*map(privacy.pure_mu, epsilons)) <= privacy.pure_mu(loss.epsilon) * (1 + 1e-12)
 
 
@@ -119,10 +121,10 @@ def test_with_gaussian_noise_each_epsilon_adds_half_its_square_to_rho(epsilons, 
     assert loss.epsilon is None
     assert loss.rho == rho + implied
     assert loss.profile.values == tuple(-(-x * 2**64 // 1) for x in (rho + implied, implied))
-    joined = privacy.zcdp_epsilon(loss.rho, 1e-6)
-    separate = Fraction(privacy.zcdp_epsilon(rho, 1e-6)) + sum(epsilons)
-    assert loss.epsilon_at(1e-6) <= joined
-    assert loss.epsilon_at(1e-6) == joined or Fraction(loss.epsilon_at(1e-6)) >= separate
+    joined = curves.zcdp_epsilon(loss.rho, 1e-6)
+    separate = Fraction(curves.zcdp_epsilon(rho, 1e-6)) + sum(epsilons)
+    assert epsilon_at(loss, 1e-6) <= joined
+    assert epsilon_at(loss, 1e-6) == joined or Fraction(epsilon_at(loss, 1e-6)) >= separate
     assert loss.mu == pytest.approx(math.hypot(math.sqrt(2 * rho), *(privacy.pure_mu(e) for e in epsilons)))
 
 
@@ -154,8 +156,8 @@ def test_mu_squared_bounds_every_cell(pure, gaussian, bits):
     by_number = (smoothed + 2 * privacy.HALF_PI * everywhere(loss, "implied_rho")).max()
     separate = smoothed.max() + sum((privacy.pure_mu_squared(e) for e in loss.pure_epsilons), Fraction(0))
     assert loss.mu_squared == min(by_number, separate)
-    assert loss.epsilon is not None or privacy.lattice_epsilon(math.sqrt(loss.mu_squared), 1e-6) >= (
-        loss.epsilon_at(1e-6) * (1 - 1e-9)
+    assert loss.epsilon is not None or curves.lattice_epsilon(math.sqrt(loss.mu_squared), 1e-6) >= (
+        epsilon_at(loss, 1e-6) * (1 - 1e-9)
     )
 
 
@@ -224,12 +226,12 @@ def test_delta_is_the_smallest_proven_bound():
     loss = Loss.concentrated(Fraction(1, 32)) + Loss.of_epsilon(Fraction(3), by_cell=False)  # of an unknown lattice
     assert loss.delta_at(4.0) == privacy.zcdp_delta(Fraction(1, 32), 1.0) < privacy.zcdp_delta(loss.rho, 4.0)
     fine = Loss.concentrated(Fraction(1, 32), Fraction(1, 2**20)) + Loss.of_epsilon(Fraction(3), by_cell=False)
-    assert fine.delta_at(4.0) == privacy.lattice_delta(fine._smoothed, 1.0) < loss.delta_at(4.0)
+    assert fine.delta_at(4.0) == privacy.lattice_delta(fine.gaussian_mu_above, 1.0) < loss.delta_at(4.0)
     pure = Loss.of_epsilon(HALF, by_cell=False)
     assert pure.delta_at(0.5) == pure.delta_at(0.75) == 0 < pure.delta_at(0.49)
-    assert pure.epsilon_at(1e-6) == 0.5
-    assert Loss.of_epsilon(Fraction(1, 10), by_cell=False).epsilon_at(1e-6) == 0.1
-    assert Loss.of_epsilon(Fraction(2, 3), by_cell=False).epsilon_at(1e-6) == math.nextafter(2 / 3, 1)
+    assert epsilon_at(pure, 1e-6) == 0.5
+    assert epsilon_at(Loss.of_epsilon(Fraction(1, 10), by_cell=False), 1e-6) == 0.1
+    assert epsilon_at(Loss.of_epsilon(Fraction(2, 3), by_cell=False), 1e-6) == math.nextafter(2 / 3, 1)
 
 
 def test_mu_is_the_less_of_two_by_hand():
@@ -293,10 +295,10 @@ def test_the_coarsest_lattice_counts():
     assert finer.relative_to_budgets((), ()).precision == finer.precision
     assert finer.relative_to_budgets((("a", 1),), (0.5,)).precision == finer.precision
     assert (finer + pure).relative_to_budgets((("a", 1),), (0.5,)).precision == 1
-    assert (finer + fine).group_loss(2).epsilon_at(1e-6) < 0.95 * privacy.zcdp_epsilon(Fraction(1, 4), 1e-6)
-    assert (fine + unknown).epsilon_at(1e-6) == privacy.zcdp_epsilon(Fraction(1, 16), 1e-6)
-    assert (fine + finer).epsilon_at(1e-6) < 0.95 * privacy.zcdp_epsilon(Fraction(1, 16), 1e-6)
-    assert Loss.zero().epsilon_at(1e-6) == Loss.zero().delta_at(0.0) == 0
+    assert epsilon_at((finer + fine).group_loss(2), 1e-6) < 0.95 * curves.zcdp_epsilon(Fraction(1, 4), 1e-6)
+    assert epsilon_at((fine + unknown), 1e-6) == curves.zcdp_epsilon(Fraction(1, 16), 1e-6)
+    assert epsilon_at((fine + finer), 1e-6) < 0.95 * curves.zcdp_epsilon(Fraction(1, 16), 1e-6)
+    assert epsilon_at(Loss.zero(), 1e-6) == Loss.zero().delta_at(0.0) == 0
 
 
 def test_what_is_pure_is_put_on_the_curve_or_added_to_it():
@@ -305,10 +307,10 @@ def test_what_is_pure_is_put_on_the_curve_or_added_to_it():
     for each, count in ((Fraction(1, 50), 20), (Fraction(3), 1)):
         loss = sum((Loss.of_epsilon(each, by_cell=False) for _ in range(count)), gaussian)
         curve = math.hypot(0.25, *[privacy.pure_mu(each)] * count)
-        joined, separate = privacy.gaussian_epsilon(curve, 1e-6), privacy.gaussian_epsilon(0.25, 1e-6) + count * each
+        joined, separate = curves.gaussian_epsilon(curve, 1e-6), curves.gaussian_epsilon(0.25, 1e-6) + count * each
         assert (joined < separate) == (count > 1)
-        assert loss.epsilon_at(1e-6) == pytest.approx(min(joined, separate), rel=1e-5)
-        assert loss.delta_at(loss.epsilon_at(1e-6)) == pytest.approx(1e-6, rel=1e-6)
+        assert epsilon_at(loss, 1e-6) == pytest.approx(min(joined, separate), rel=1e-5)
+        assert loss.delta_at(epsilon_at(loss, 1e-6)) == pytest.approx(1e-6, rel=1e-6)
 
 
 def test_axes_may_be_renamed():

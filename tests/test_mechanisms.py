@@ -11,10 +11,10 @@ import fitnoise as fn
 import reference as ref
 import zoo
 from fitnoise.errors import GapNotReached
-from fitnoise.kernel import privacy
 from fitnoise.mechanisms.gaussian import formulation
 from fitnoise.messages import english
 from fitnoise.planning.plan import Plan
+from fitnoise.request import curves
 from fitnoise.request.targets import Target
 from laws.plans import check_plan, status_of
 from refused import refused
@@ -34,7 +34,7 @@ def test_a_budget_is_spent_and_never_exceeded(name, budget):
     free = fn.plan(zoo.WORKLOADS[name]())
     assert plan.relaxation == pytest.approx(free.cost_squared / plan.cost_squared, rel=1e-6)
     if budget.epsilon is not None:
-        assert plan.epsilon(1e-6) <= 1.0 < privacy.zcdp_epsilon(plan.exact_rho, 1e-6)
+        assert plan.epsilon(1e-6) <= 1.0 < curves.zcdp_epsilon(plan.exact_rho, 1e-6)
         assert plan.epsilon(1e-6) == pytest.approx(1.0, rel=3e-6)  # a budget is spent as for lattices of σ = 2¹⁰
 
 
@@ -165,7 +165,7 @@ def test_the_first_steps_of_a_newcomer(tmp_path):
     assert plan.bound <= plan.cost_squared
     assert plan.gap <= 1e-6
     assert plan.rho == pytest.approx(plan.mu**2 / 2)
-    assert privacy.zcdp_epsilon(plan.exact_rho, 1e-6) > 1.05 * plan.epsilon(delta=1e-6) > 0
+    assert curves.zcdp_epsilon(plan.exact_rho, 1e-6) > 1.05 * plan.epsilon(delta=1e-6) > 0
     rng = np.random.default_rng(0)
     people = pd.DataFrame(
         {

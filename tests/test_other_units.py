@@ -12,6 +12,7 @@ from fitnoise.kernel.designs.questions import FiniteQuery, QuestionKind
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.messages import document, english
 from fitnoise.reading.description import unit_and_bound, unit_message
+from fitnoise.request.curves import epsilon_at
 from fitnoise.request.documents import Spec
 from refused import refused
 
@@ -165,7 +166,7 @@ def test_a_release_states_what_each_unit_pays_and_is_verified(plan, tmp_path):
     stated = json.loads(path.read_text())["charge"]["other_units"]
     assert [x["privacy_unit"] for x in stated] == [document(unit_message(x)) for x in (HOUSEHOLD, SWAP)]
     (_, household), _ = plan.other_losses
-    assert (stated[0]["rho"], stated[0]["epsilon"]) == (str(household.rho), household.epsilon_at(1e-6))
+    assert (stated[0]["rho"], stated[0]["epsilon"]) == (str(household.rho), epsilon_at(household, 1e-6))
     text = path.read_text()
     path.unlink()
     path.write_text(text.replace(stated[0]["rho"], stated[1]["rho"]))

@@ -17,22 +17,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fitnoise.kernel import privacy
-from fitnoise.kernel.privacy import (
-    gaussian_delta,
-    gaussian_epsilon,
-    gaussian_mu,
-    lattice_delta,
-    lattice_epsilon,
-    lattice_mu,
-    mu,
-    pure_mu,
-    pure_mu_squared,
-    rho,
-    zcdp_delta,
-    zcdp_epsilon,
-    zcdp_rho,
-)
+from fitnoise.kernel.privacy import gaussian_delta, lattice_delta, mu, pure_mu, pure_mu_squared, rho, zcdp_delta
 from fitnoise.kernel.units import DataSource, Neighbours, OutsideDomain, Privacy, PrivacyUnit
+from fitnoise.request.curves import gaussian_epsilon, gaussian_mu, lattice_epsilon, lattice_mu, zcdp_epsilon, zcdp_rho
 from refused import refused
 from tolerances import EXACT
 
@@ -297,10 +284,10 @@ def test_zcdp_epsilon_and_rho_are_inverse_on_the_safe_side(rho, delta):
 
 def test_roots_are_found_where_an_interval_is_halved_many_times():
     for root in (1e-250, 0.3):
-        result = privacy._increasing_root(lambda x, root=root: -1.0 if x < root else 1.0, 0.0, 1.0)
+        result = privacy.increasing_root(lambda x, root=root: -1.0 if x < root else 1.0, 0.0, 1.0)
         assert result == pytest.approx(root, rel=1e-14)
-    assert privacy._increasing_root(lambda x: x + 1, 0.0, 2.0) == 0
-    assert privacy._increasing_root(lambda x: x - 3, 0.0, 2.0) == 2
+    assert privacy.increasing_root(lambda x: x + 1, 0.0, 2.0) == 0
+    assert privacy.increasing_root(lambda x: x - 3, 0.0, 2.0) == 2
 
 
 def test_mu_of_hardly_any_epsilon_is_found():

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fitnoise.kernel import privacy
 from fitnoise.kernel.units import Region
 from fitnoise.mechanisms.projection import simulation as small
 from fitnoise.mechanisms.projection.regions import project, split_project
+from fitnoise.request import curves
 from fitnoise.solving.ky_fan import dual_norm, ky_fan_design, split
 from tolerances import EXACT
 
@@ -23,7 +23,7 @@ import reproduce_projection as reproduce
 
 from fitnoise.mechanisms.projection.bounds import spectral_lower_bound
 
-S = 1 / privacy.gaussian_mu(1.0, 1e-6)
+S = 1 / curves.gaussian_mu(1.0, 1e-6)
 
 
 @functools.cache
@@ -80,11 +80,11 @@ def test_the_workloads_of_the_table():
 
 @pytest.mark.parametrize("rounds", reproduce.ROUNDS)
 def test_rounds_spend_what_there_is(rounds):
-    rho = privacy.zcdp_rho(1.0, 1e-6)
+    rho = curves.zcdp_rho(1.0, 1e-6)
     spent = rounds * reproduce.divided(rho, rounds).rho
     assert spent <= rho
     assert spent == pytest.approx(rho)
-    assert privacy.zcdp_epsilon(spent, 1e-6) <= 1
+    assert curves.zcdp_epsilon(spent, 1e-6) <= 1
     each = reproduce.divided(rho, rounds)
     assert each.epsilon**2 / 8 == pytest.approx(1 / (2 * each.sigma**2))  # half for selection
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fitnoise.kernel.privacy import gaussian_mu
 from fitnoise.kernel.units import Region
 from fitnoise.laboratory.nikolov import paper_multiplier
 from fitnoise.mechanisms.projection import bounds as bounds_room
@@ -18,6 +17,7 @@ from fitnoise.mechanisms.projection import simulation as small
 from fitnoise.mechanisms.projection.bounds import SpectralBound, spectral_bound_of, spectral_lower_bound
 from fitnoise.mechanisms.projection.regions import project, split_project, with_absent
 from fitnoise.mechanisms.projection.simulation import SettingComparison
+from fitnoise.request.curves import gaussian_mu
 from fitnoise.request.publication import Setting
 from fitnoise.solving.fixed_random import FixedGenerator
 from fitnoise.solving.ky_fan import ky_fan_design

@@ -180,7 +180,7 @@ class Loss:
     @property
     def epsilon(self) -> Fraction | None:
         """The exact ε if all measurements are pure; None if one is not, or if nothing is measured."""
-        return self._added_epsilon if self.pure_epsilons and not self.max_cell_rho else None
+        return self.added_epsilon if self.pure_epsilons and not self.max_cell_rho else None
 
     @cached_property
     def rho(self) -> Fraction:
@@ -198,7 +198,8 @@ class Loss:
         return (c + i for c, i in zip(self.costs, self.implied_rho, strict=True))
 
     @property
-    def _added_epsilon(self) -> Fraction:
+    def added_epsilon(self) -> Fraction:
+        """The sum of ε of all pure measurements, exact."""
         return sum(self.pure_epsilons, Fraction(0))
 
     @cached_property
@@ -258,35 +259,21 @@ class Loss:
 
     # --- as ε at a δ, and as μ --------------------------------------------------------------------------
 
-    def epsilon_at(self, delta: float) -> float:
-        """Return ε at δ, a guarantee for the noise that is used.
-
-        If all measurements are pure, it is the sum of ε, for every δ. Otherwise it is the least proven value. One proof
-        uses the curve of continuous Gaussian noise, on fine lattices. Another converts ρ-zCDP. Each covers either all
-        measurements, or those that are not pure with every ε added.
-
-        Args:
-            delta: δ in (0, 1).
-        """
-        if self.epsilon is not None:
-            return rounded_up(self.epsilon)
-        by_cell = min(privacy.zcdp_epsilon(self.max_cell_rho, delta), privacy.lattice_epsilon(self._smoothed, delta))
-        joined = min(privacy.zcdp_epsilon(self.rho, delta), privacy.lattice_epsilon(self._smoothed_all, delta))
-        return min(joined, rounded_up(Fraction(by_cell) + self._added_epsilon))
-
     def delta_at(self, epsilon: float) -> float:
         """Return δ at ε, a guarantee for the noise that is used; 0 if all measurements are pure and cost at most ε.
 
         Args:
             epsilon: ε ≥ 0.
         """
-        rest = Fraction(epsilon) - self._added_epsilon
-        joined = min(privacy.zcdp_delta(self.rho, epsilon), privacy.lattice_delta(self._smoothed_all, epsilon))
+        rest = Fraction(epsilon) - self.added_epsilon
+        joined = min(privacy.zcdp_delta(self.rho, epsilon), privacy.lattice_delta(self.mu_above, epsilon))
         if rest < 0:
             return joined
         # Rounded down: δ falls with ε, so a larger ε would understate δ.
         below = math.nextafter(float(rest), 0.0) if Fraction(float(rest)) > rest else float(rest)
-        return min(joined, privacy.zcdp_delta(self.max_cell_rho, below), privacy.lattice_delta(self._smoothed, below))
+        return min(
+            joined, privacy.zcdp_delta(self.max_cell_rho, below), privacy.lattice_delta(self.gaussian_mu_above, below)
+        )
 
     @property
     def best_guess(self) -> float:
@@ -326,12 +313,12 @@ class Loss:
         return privacy.smoothed_cost(Fraction(2), self.precision) or Fraction(2)
 
     @property
-    def _smoothed(self) -> float:
+    def gaussian_mu_above(self) -> float:
         """μ′ of the measurements that are not pure, rounded up; above every bound if their lattices are unknown."""
         return _root_above(self.gaussian_mu_squared)
 
     @cached_property
-    def _smoothed_all(self) -> float:
+    def mu_above(self) -> float:
         """μ of all measurements, rounded up; above every bound if their lattices are unknown."""
         return _root_above(self.mu_squared)
 

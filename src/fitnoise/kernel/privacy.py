@@ -12,11 +12,11 @@ in the covariance of the noise. Costs of separate releases add.
 | μ′ | δ(ε) | the same curve, slightly further out | discrete, σ ≥ 16 |
 | ρ | δ(ε) | optimal conversion of zCDP | both, at any σ |
 
-**Three curves.** fitnoise adds discrete Gaussian noise. It satisfies ρ-zCDP exactly, which gives `zcdp_delta` and its
-inverses. Unless σ is small, it is also a post-processing of slightly less continuous noise, up to factors nearer to 1
-than doubles can show. This gives `lattice_delta` and its inverses (docs/mathematics/exact_curve.md): 5 to 7 % more
-accuracy for the same (ε, δ). Both are guarantees, rounded to the safe side. They rely on the `gaussian_*` curve, which
-is accurate to 1e-10 relative and rounded to nearest.
+**Three curves.** fitnoise adds discrete Gaussian noise. It satisfies ρ-zCDP exactly, which gives `zcdp_delta`. Unless σ
+is small, it is also a post-processing of slightly less continuous noise, up to factors nearer to 1 than doubles can
+show. This gives `lattice_delta` (docs/mathematics/exact_curve.md): 5 to 7 % more accuracy for the same (ε, δ). Both are
+guarantees, rounded to the safe side. They rely on the `gaussian_*` curve, which is accurate to 1e-10 relative and
+rounded to nearest. The inverses of the curves are outside the kernel (`request/curves.py`).
 
 **Symbols.** ε ≥ 0 is a natural logarithm of odds, δ in (0, 1) is a probability, μ and ρ have no unit. The file is
 longer than most because each relation states its own guarantees.
@@ -44,11 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "gaussian_delta",
-    "gaussian_epsilon",
-    "gaussian_mu",
     "lattice_delta",
-    "lattice_epsilon",
-    "lattice_mu",
     "mu",
     "mu_above",
     "pure_mu",
@@ -56,8 +52,6 @@ __all__ = [
     "rho",
     "smoothed_cost",
     "zcdp_delta",
-    "zcdp_epsilon",
-    "zcdp_rho",
 ]
 
 HALF_PI = Fraction(1570796326794897, 10**15)
@@ -66,25 +60,28 @@ HALF_PI = Fraction(1570796326794897, 10**15)
 MAX_PARAMETER = 1e100
 """The largest accepted μ, ρ or ε: squares stay finite, and every release is far below it."""
 
-_ROUNDING = 16 * 2.0**-53
+ROUNDING = 16 * 2.0**-53
 """A bound on the relative error of each sum of four terms below (each term is right to a few 2^-53)."""
 
 _NEGLIGIBLE = 39.0
 """The number of deviations beyond which δ is 0 in floating point: Φ(−39) < 2^-1074, the smallest positive float."""
 
 
-def _nonnegative(name: str, value: float | Fraction) -> float:
+def check_nonnegative(name: str, value: float | Fraction) -> float:
+    """Return a number as a float, or raise ValueError unless it is from 0 to `MAX_PARAMETER`."""
     if not 0 <= value <= MAX_PARAMETER:  # also refuses NaN
         raise ValueError(f"{name} is {value!r}; it needs a finite number from 0 to {MAX_PARAMETER:g}")
     return float(value)
 
 
-def _rounded_up(name: str, value: float | Fraction) -> float:
-    nearest = _nonnegative(name, value)
+def rounded_up(name: str, value: float | Fraction) -> float:
+    """Return the least float that is at least the number, or raise ValueError as `check_nonnegative` does."""
+    nearest = check_nonnegative(name, value)
     return nearest if nearest >= value else math.nextafter(nearest, math.inf)
 
 
-def _probability(value: float) -> float:
+def check_probability(value: float) -> float:
+    """Return δ as a float, or raise ValueError unless it is strictly between 0 and 1."""
     if not 0 < value < 1:
         raise ValueError(f"delta is {value!r}; it needs a number strictly between 0 and 1")
     return float(value)
@@ -98,7 +95,7 @@ def _exact_cost(value: Fraction) -> Fraction:
     return Fraction(value)
 
 
-def _increasing_root(function: Callable[[float], float], low: float, high: float) -> float:
+def increasing_root(function: Callable[[float], float], low: float, high: float) -> float:
     """Return the zero of an increasing function, or the end of [low, high] nearest to it."""
     if function(low) >= 0:
         return low
@@ -176,7 +173,7 @@ def pure_mu(epsilon: Fraction) -> float:
     - The result is √(π/2) ε for small ε: priced as Gaussian noise, the release seems to cost a quarter more than it
       does.
     """
-    x = _nonnegative("epsilon", _exact_cost(epsilon))
+    x = check_nonnegative("epsilon", _exact_cost(epsilon))
     if x < 1:
         return 2 * math.sqrt(2) * float(special.erfinv(math.tanh(x / 2)))  # 2Φ(μ/2) − 1 = tanh(ε/2)
     return float(-2 * special.ndtri_exp(-float(np.logaddexp(0.0, x))))
@@ -214,7 +211,7 @@ def _mills(x: float) -> float:
     return _SQRT_HALF_PI * float(special.erfcx(x * math.sqrt(0.5)))
 
 
-def _log_gaussian_delta(mu: float, epsilon: float) -> float:
+def log_gaussian_delta(mu: float, epsilon: float) -> float:
     """Return the logarithm of δ(ε) for μ > 0; −inf where δ is below every positive float.
 
     Let a = ε/μ − μ/2 and b = ε/μ + μ/2. Then e^ε φ(b) = φ(a), so both terms of the curve carry the same tiny factor: δ
@@ -257,60 +254,8 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     - The result is in [0, 1]. It is 0 exactly if μ = 0 or if δ is smaller than every positive float.
     - δ(0) = 2 Φ(μ/2) − 1.
     """
-    mu, epsilon = _nonnegative("mu", mu), _nonnegative("epsilon", epsilon)
-    return math.exp(_log_gaussian_delta(mu, epsilon)) if mu > 0 else 0.0
-
-
-def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Return the smallest ε ≥ 0 at which a μ-Gaussian-DP release is (ε, δ)-DP: `gaussian_delta` inverted in ε.
-
-    Args:
-        mu: μ ≥ 0, at most 1e100.
-        delta: The granted probability δ in (0, 1).
-
-    Raises:
-        ValueError: μ is negative, not finite or larger than 1e100, or δ is not in (0, 1).
-
-    **Guarantees**
-
-    - The result is 0 if δ ≥ gaussian_delta(μ, 0).
-    - Otherwise the relative error is below 1e-10 for μ from 1e-6 to 50, δ from 1e-300 to 0.9 and ε ≥ 1e-4 μ.
-    - Nearer to its zero, ε is a difference of larger numbers: there the *absolute* error is below 1e-14 max(μ, μ²).
-    """
-    mu, delta = _nonnegative("mu", mu), _probability(delta)
-    if delta >= gaussian_delta(mu, 0.0):  # also where μ = 0
-        return 0.0
-    target = math.log(delta)
-    # δ(ε) < Φ(−a), so a at the answer is at most z with Φ(−z) = δ.
-    high = mu * (mu / 2 + max(0.0, -float(special.ndtri(delta))))
-    return _increasing_root(lambda epsilon: target - _log_gaussian_delta(mu, epsilon), 0.0, high)
-
-
-def gaussian_mu(epsilon: float, delta: float) -> float:
-    """Return the largest μ whose release is (ε, δ)-DP: the inverse of `gaussian_delta` in μ.
-
-    Args:
-        epsilon: ε ≥ 0, at most 1e100.
-        delta: The granted probability δ in (0, 1).
-
-    Raises:
-        ValueError: ε is negative, not finite or larger than 1e100, or δ is not in (0, 1).
-
-    **Guarantees**
-
-    - The relative error is below 1e-10 for ε from 0 to 1000 and δ from 1e-300 to 0.9.
-    - The result is positive.
-    """
-    epsilon, delta = _nonnegative("epsilon", epsilon), _probability(delta)
-    target = math.log(delta)
-    # Two lower bounds: δ ≤ δ(0) = erf(μ / 2√2), and δ ≤ Φ(μ/2 − ε/μ), a quadratic in μ (stable form).
-    quantile = float(special.ndtri(delta))
-    size = math.hypot(quantile, math.sqrt(2 * epsilon))
-    tail = 2 * epsilon / (size - quantile) if quantile < 0 else size + quantile
-    low = high = max(2 * math.sqrt(2) * float(special.erfinv(delta)), tail)
-    while _log_gaussian_delta(high, epsilon) < target:
-        high *= 2  # δ → 1 as μ grows, and δ < 1: this ends
-    return _increasing_root(lambda mu: _log_gaussian_delta(mu, epsilon) - target, low, high)
+    mu, epsilon = check_nonnegative("mu", mu), check_nonnegative("epsilon", epsilon)
+    return math.exp(log_gaussian_delta(mu, epsilon)) if mu > 0 else 0.0
 
 
 # --- The same curve for discrete noise --------------------------------------------------------------------
@@ -321,11 +266,11 @@ MAX_PRECISION = Fraction(1, 2**20)
 _MAX_CURVE_PRECISION = Fraction(1, 16**2)
 """The largest 1/σ² for which discrete noise is claimed to keep the curve of continuous noise."""
 
-_SHIFT, _FACTOR = 1e-12, 1 + 1e-9
+LATTICE_SHIFT, LATTICE_FACTOR = 1e-12, 1 + 1e-9
 """The shift of ε and factor of δ for discrete noise: above the needs of docs/mathematics/exact_curve.md and rounding.
 """
 
-_MIN_MU, _MAX_MU = 1e-6, 50.0
+MIN_MU, MAX_MU = 1e-6, 50.0
 """The range in which `gaussian_delta` is right to 1e-10."""
 
 
@@ -375,75 +320,17 @@ def lattice_delta(mu: float, epsilon: float) -> float:
       δ from 1e-300 up.
     - The result is 0 if μ′ = 0, and 1 if μ′ > 50: nothing is claimed there.
     """
-    mu, epsilon = _nonnegative("mu", mu), _nonnegative("epsilon", epsilon)
+    mu, epsilon = check_nonnegative("mu", mu), check_nonnegative("epsilon", epsilon)
     return _lattice_delta(mu, epsilon) if mu > 0 else 0.0
 
 
 def _lattice_delta(mu: float, epsilon: float) -> float:
-    if mu > _MAX_MU:
+    if mu > MAX_MU:
         return 1.0
     # below ε = 1e-12 the curve goes on to ε < 0, where δ_G(μ, −t) ≤ δ_G(μ, 0) + t
-    short = max(0.0, _SHIFT - epsilon)
-    delta = gaussian_delta(max(mu, _MIN_MU), max(0.0, epsilon - _SHIFT))
-    return min(1.0, math.nextafter((delta + short) * _FACTOR, 2.0))
-
-
-def lattice_epsilon(mu: float, delta: float) -> float:
-    """Return an ε at which discrete Gaussian noise of smoothed cost μ′² is (ε, δ)-DP.
-
-    This is the inverse of `lattice_delta` in ε.
-
-    Args:
-        mu: μ′ ≥ 0, at most 1e100, rounded up.
-        delta: δ in (0, 1).
-
-    Raises:
-        ValueError: μ′ is negative, not finite or larger than 1e100, or δ is not in (0, 1).
-
-    **Guarantees**
-
-    - lattice_delta(μ′, ε) ≤ δ for the returned ε, as computed and therefore in truth.
-    - Up to errors of 1e-9 relative and 1e-11 max(1, μ′²), the result is at most that of `gaussian_epsilon` at δ (1 −
-      3e-9). This holds for μ′ from 1e-3 to 50 and δ from 1e-300 to 0.9.
-    - The result is 0 if μ′ = 0, and infinite if μ′ > 50, where nothing is claimed.
-    """
-    mu, delta = _nonnegative("mu", mu), _probability(delta)
-    if mu == 0:
-        return 0.0
-    if mu > _MAX_MU:
-        return math.inf
-    epsilon = gaussian_epsilon(max(mu, _MIN_MU), delta / _FACTOR) + _SHIFT
-    step = max(_SHIFT, 1e-10 * epsilon)
-    while _lattice_delta(mu, epsilon) > delta:
-        epsilon += step
-        step *= 2
-    return epsilon
-
-
-def lattice_mu(epsilon: float, delta: float) -> float:
-    """Return a μ′ whose discrete Gaussian noise is (ε, δ)-DP: the inverse of `lattice_delta` in μ′.
-
-    Args:
-        epsilon: ε ≥ 0, at most 1e100.
-        delta: δ in (0, 1).
-
-    Raises:
-        ValueError: ε is negative, not finite or larger than 1e100, or δ is not in (0, 1).
-
-    **Guarantees**
-
-    - lattice_delta(m, ε) ≤ δ for every m up to the returned μ′, as computed.
-    - The result is below `gaussian_mu` by at most 1e-8 relative, if that is from 1e-6 to 50. This holds for ε from 1e-3
-      to 50 and δ from 1e-300 to 0.9. Larger values become 50, and smaller ones 0.
-    """
-    epsilon, delta = _nonnegative("epsilon", epsilon), _probability(delta)
-    mu = min(gaussian_mu(epsilon, delta), _MAX_MU)
-    step = 1e-9
-    while mu > _MIN_MU and _lattice_delta(mu, epsilon) > delta:
-        mu *= 1 - step
-        step *= 2
-    mu *= 1 - 1e-9  # Rounding must not reverse the order of two values of δ.
-    return mu if mu > _MIN_MU else 0.0
+    short = max(0.0, LATTICE_SHIFT - epsilon)
+    delta = gaussian_delta(max(mu, MIN_MU), max(0.0, epsilon - LATTICE_SHIFT))
+    return min(1.0, math.nextafter((delta + short) * LATTICE_FACTOR, 2.0))
 
 
 # --- The curve of zero-concentrated DP ---------------------------------------------------------
@@ -458,7 +345,7 @@ def lattice_mu(epsilon: float, delta: float) -> float:
 # quadratic in the error of s. Roots are sought in log s.
 
 
-def _zcdp_delta(rho: float, epsilon: float) -> float:
+def zcdp_delta_bound(rho: float, epsilon: float) -> float:
     """Return `zcdp_delta` for ρ > 0, unchecked: an upper bound on exp L(s) at a nearly optimal s."""
     gap = rho - epsilon  # Computed first: 1 + s would lose s < 2^-53, which matters if ρ is large.
 
@@ -469,34 +356,11 @@ def _zcdp_delta(rho: float, epsilon: float) -> float:
     # Ends where the slope certainly has a sign; the caps keep s and its square within floats.
     low = max(-690.0, min(0.0, epsilon - 3 * rho) - 1)
     high = min(340.0, max(0.0, math.log((epsilon + 1) / 2) - math.log(rho)))
-    s = math.exp(_increasing_root(slope, low, high))
+    s = math.exp(increasing_root(slope, low, high))
     terms = (s * gap, s * s * rho, -s * math.log1p(1 / s), -math.log1p(s))
-    bound = sum(terms) + _ROUNDING * (1 + sum(map(abs, terms)))
+    bound = sum(terms) + ROUNDING * (1 + sum(map(abs, terms)))
     # The next float up covers the rounding of exp below 2^-1022, and makes 0 the smallest positive float.
     return min(1.0, math.nextafter(math.exp(min(bound, 0.0)), 2.0))
-
-
-def _zcdp_epsilon(rho: float, delta: float) -> float:
-    """Return `zcdp_epsilon` for ρ > 0, unchecked.
-
-    ε(s) = (1+s)ρ − log(1 + 1/s) + (ℓ − log(1+s)) / s with ℓ = −log δ is least where ρs² + log(1+s) = ℓ.
-    """
-    ell = -math.log(delta)
-
-    def excess(log_s: float) -> float:
-        s = math.exp(log_s)
-        return rho * s * s + math.log1p(s) - ell
-
-    low = min(math.sqrt(ell / 2 / rho), ell / 2)  # each term is at most ℓ/2
-    high = min(math.sqrt(ell / rho), math.expm1(min(ell, 700.0)))  # one term is ℓ
-    s = math.exp(_increasing_root(excess, math.log(low), math.log(high)))
-    epsilon = max(0.0, (1 + s) * rho - math.log1p(1 / s) + (ell - math.log1p(s)) / s)
-    # Rounding may leave ε slightly too small, so it rises until the bound of zcdp_delta proves it.
-    step = max(math.ulp(epsilon), _ROUNDING * ((1 + s) * rho + math.log1p(1 / s) + (1 + ell) / s))
-    while _zcdp_delta(rho, epsilon) > delta:
-        epsilon += step
-        step *= 2
-    return epsilon
 
 
 def zcdp_delta(rho: float | Fraction, epsilon: float) -> float:
@@ -518,61 +382,5 @@ def zcdp_delta(rho: float | Fraction, epsilon: float) -> float:
     - The result is 0 if ρ = 0, and otherwise in (0, 1].
     - The result is never below gaussian_delta(√(2ρ), ε), of which it is a bound.
     """
-    rho, epsilon = _rounded_up("rho", rho), _nonnegative("epsilon", epsilon)
-    return _zcdp_delta(rho, epsilon) if rho > 0 else 0.0
-
-
-def zcdp_epsilon(rho: float | Fraction, delta: float) -> float:
-    """Return the smallest ε ≥ 0 at which every ρ-zCDP release is (ε, δ)-DP, by the optimal conversion.
-
-    Args:
-        rho: ρ ≥ 0, at most 1e100; a `Fraction` is rounded up.
-        delta: The granted probability δ in (0, 1).
-
-    Raises:
-        ValueError: ρ is negative, not finite or larger than 1e100, or δ is not in (0, 1).
-
-    **Guarantees**
-
-    - zcdp_delta(ρ, ε) ≤ δ for the returned ε, as computed and therefore in truth.
-    - The result is at most 1e-9 relative above the smallest such ε, for ρ from 1e-6 to 1000 and δ from 1e-300 to 0.9.
-      Where ε is nearly 0, the two differ by at most 1e-12.
-    - The result is 0 if ρ = 0.
-    """
-    rho, delta = _rounded_up("rho", rho), _probability(delta)
-    return _zcdp_epsilon(rho, delta) if rho > 0 else 0.0
-
-
-def zcdp_rho(epsilon: float, delta: float) -> float:
-    """Return the largest ρ for which every ρ-zCDP release is (ε, δ)-DP, by the optimal conversion.
-
-    ρ(s) = (ε + log(1 + 1/s) − (ℓ − log(1+s)) / s) / (1+s) with ℓ = −log δ is greatest where log(1+s) + s² (ε + log(1 +
-    1/s)) / (1+2s) = ℓ.
-
-    Args:
-        epsilon: ε ≥ 0, at most 1e100.
-        delta: The granted probability δ in (0, 1).
-
-    Raises:
-        ValueError: ε is negative, not finite or larger than 1e100, or δ is not in (0, 1).
-
-    **Guarantees**
-
-    - zcdp_epsilon(ρ, δ) ≤ ε for the returned ρ: it is rounded down.
-    - The result is at most 1e-9 relative below the largest such ρ, for ε from 0 to 1000 and δ from 1e-300 to 0.9.
-    """
-    epsilon, delta = _nonnegative("epsilon", epsilon), _probability(delta)
-    ell = -math.log(delta)
-
-    def excess(log_s: float) -> float:
-        s = math.exp(log_s)
-        return math.log1p(s) + s / (2 + 1 / s) * (epsilon + math.log1p(1 / s)) - ell
-
-    low = min(ell / 4, math.sqrt(ell / 2) / math.sqrt(max(epsilon, 1e-300)))
-    s = math.exp(_increasing_root(excess, math.log(low), math.log(math.expm1(min(ell, 700.0)))))
-    rho = max(0.0, (epsilon + math.log1p(1 / s) - (ell - math.log1p(s)) / s) / (1 + s))
-    step = max(math.ulp(rho), _ROUNDING * (epsilon + math.log1p(1 / s) + (1 + ell) / s) / (1 + s))
-    while rho > 0 and _zcdp_epsilon(rho, delta) > epsilon:
-        rho = max(0.0, rho - step)
-        step *= 2
-    return rho
+    rho, epsilon = rounded_up("rho", rho), check_nonnegative("epsilon", epsilon)
+    return zcdp_delta_bound(rho, epsilon) if rho > 0 else 0.0

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 from fitnoise.errors import WorkloadError
-from fitnoise.kernel.privacy import gaussian_mu
+from fitnoise.request.curves import gaussian_mu
 
 
 def paper_multiplier(epsilon: float, delta: float) -> float:
     """Return C = (½ √ε + √(2 ln(1/δ)))/ε, the noise multiplier as printed.
 
-    The exact multiplier is 1/`privacy.gaussian_mu(ε, δ)`. The square of C is usually 1.6 to 2.1 times its square. The
+    The exact multiplier is 1/`curves.gaussian_mu(ε, δ)`. The square of C is usually 1.6 to 2.1 times its square. The
     formula is meant for ε = O(1), and fails for large ε and δ.
 
     Raises:

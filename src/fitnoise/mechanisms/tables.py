@@ -27,6 +27,7 @@ from fitnoise.mechanisms.documents import (
 from fitnoise.mechanisms.gaussian.terms import terms, weighted_cost
 from fitnoise.mechanisms.summaries import TableSummary, target_message
 from fitnoise.messages import Message
+from fitnoise.request.curves import epsilon_at
 from fitnoise.request.publication import MAX_TEMPERATURE, Publication, Setting
 from fitnoise.request.targets import z_score
 from fitnoise.request.workloads import Family, LazySequence
@@ -149,7 +150,7 @@ class TablePart(PlanPart):
 
     def epsilon(self, delta: float | None = None) -> float:
         """Return a guaranteed ε at δ (default: the publication's δ)."""
-        return self.loss.epsilon_at(self.publication.delta if delta is None else delta)
+        return epsilon_at(self.loss, self.publication.delta if delta is None else delta)
 
     @property
     def profile(self) -> Floats:

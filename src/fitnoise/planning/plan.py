@@ -35,6 +35,7 @@ from fitnoise.mechanisms.summaries import FiniteSummary, TableSummary
 from fitnoise.mechanisms.tables import TablePart, refuse_boundless
 from fitnoise.messages import Message
 from fitnoise.reporting import HtmlDisplay
+from fitnoise.request.curves import epsilon_at
 from fitnoise.request.documents import Spec
 from fitnoise.request.publication import Publication, Setting
 from fitnoise.solving.certificates import Certificate, Evidence, ObjectiveTerms
@@ -337,7 +338,7 @@ class Plan(HtmlDisplay):
         Raises:
             PlanError, ValueError: δ is outside this range, or ε exceeds floating point.
         """
-        return self.loss.epsilon_at(self.publication.delta if delta is None else delta)
+        return epsilon_at(self.loss, self.publication.delta if delta is None else delta)
 
     @property
     def best_guess(self) -> float:

@@ -22,6 +22,7 @@ from fitnoise.messages import Message, Value, ValueKind, document, map_messages
 from fitnoise.planning import protection
 from fitnoise.planning.plan import Plan
 from fitnoise.request.coverage import uncounted, uncounted_by_question
+from fitnoise.request.curves import epsilon_at
 from fitnoise.request.documents import Spec
 from fitnoise.request.publication import Publication
 from fitnoise.request.workloads import (
@@ -167,7 +168,7 @@ def charge(plan: Plan) -> dict[str, Any]:
         "mu": plan.mu,
         "mu_squared": str(plan.loss.mu_squared),
         "delta": delta,
-        "epsilon": plan.loss.epsilon_at(delta),
+        "epsilon": epsilon_at(plan.loss, delta),
         "source": publication.source.name,
         **({} if publication.source.account is None else {"account": publication.source.account}),
         "privacy_unit": unit_message(unit),
@@ -405,7 +406,7 @@ def _describe_enforcement(plan: Plan, unit: PrivacyUnit) -> dict[str, tuple[Mess
 
 def _other(plan: Plan, unit: PrivacyUnit, loss: Loss) -> dict[str, Any]:
     """Return the cost of the release for another unit."""
-    epsilon, enforcement = loss.epsilon_at(plan.publication.delta), _describe_enforcement(plan, unit)
+    epsilon, enforcement = epsilon_at(loss, plan.publication.delta), _describe_enforcement(plan, unit)
     return {
         "privacy_unit": unit_message(unit),
         **enforcement,

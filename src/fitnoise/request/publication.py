@@ -24,6 +24,7 @@ from fitnoise.kernel.domain import Categorical, Domain, HierarchyLevel, Ordered
 from fitnoise.kernel.losses import Axes
 from fitnoise.kernel.order import CostLimit
 from fitnoise.kernel.units import Adjacency, DataSource, Neighbours, Privacy, PrivacyUnit, Region
+from fitnoise.request import curves
 from fitnoise.request.targets import ByAttribute, ByTableSize, PublicTotal, TargetKind
 from fitnoise.request.workloads import EACH, AtMost, Average, Change, Table, ToDate, Workload, used_attributes
 
@@ -137,14 +138,14 @@ class Budget:
             return self.pure**2 / 2
         if self.epsilon is None or self.delta is None:  # excluded on construction
             raise _not_one_measure([])
-        return Fraction(privacy.zcdp_rho(float(self.epsilon), self.delta))
+        return Fraction(curves.zcdp_rho(float(self.epsilon), self.delta))
 
     @property
     def gaussian_rho(self) -> Fraction:
         """The largest ρ allowed for Gaussian noise as plans use it, exact: on lattices with σ ≥ 2¹⁰."""
         if self.epsilon is None or self.delta is None:
             return self.as_rho()
-        mu = Fraction(privacy.lattice_mu(float(self.epsilon), self.delta))
+        mu = Fraction(curves.lattice_mu(float(self.epsilon), self.delta))
         return max(self.as_rho(), mu**2 / 2 * (1 - 4 * privacy.MAX_PRECISION))
 
     def limit(

@@ -14,6 +14,7 @@ from fitnoise.planning.accounting import FIXED_IN_ADVANCE
 from fitnoise.planning.protection import ALMOST_CERTAIN_GUESS
 from fitnoise.reading.description import between_draws
 from fitnoise.reporting import Report, ReportColumn, ReportTable, Section
+from fitnoise.request import curves
 
 
 def ledger_report(
@@ -208,12 +209,12 @@ def _instead(quote: Quote, loss: Loss, delta: float) -> tuple[float, float, int]
     if quote.epsilon_cap is not None or quote.cap is None or None in (spent, mu_spent, mu_squared):
         return None
     if quote.mu_squared_cap is None:
-        promised = privacy.zcdp_epsilon(quote.cap, delta)
-        size = privacy.lattice_mu(promised, delta)
+        promised = curves.zcdp_epsilon(quote.cap, delta)
+        size = curves.lattice_mu(promised, delta)
         remaining, each = Fraction(size) ** 2 - (mu_spent or 0), mu_squared
     else:
-        promised = privacy.lattice_epsilon(privacy.mu(quote.mu_squared_cap), delta)
-        size = privacy.zcdp_rho(promised, delta)
+        promised = curves.lattice_epsilon(privacy.mu(quote.mu_squared_cap), delta)
+        size = curves.zcdp_rho(promised, delta)
         remaining, each = Fraction(size) - (spent or 0), loss.rho
     return promised, size, max(0, int(remaining / each)) if each else 0
 

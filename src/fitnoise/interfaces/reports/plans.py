@@ -37,6 +37,7 @@ from fitnoise.reading.description import (
 )
 from fitnoise.reporting import Report, ReportColumn, ReportTable, Section
 from fitnoise.request.coverage import uncounted_by_question
+from fitnoise.request.curves import epsilon_at
 from fitnoise.request.publication import Goal
 from fitnoise.request.workloads import Family
 
@@ -450,7 +451,7 @@ def units(plan: Plan) -> Iterator[Section]:
                 "privacy_unit": unit_and_bound(unit),
                 "rho": rounded_up(loss.rho),
                 "mu": loss.mu,
-                "epsilon": loss.epsilon_at(plan.publication.delta),
+                "epsilon": epsilon_at(loss, plan.publication.delta),
                 "best_guess": loss.best_guess,
             }
             for unit, loss in losses
