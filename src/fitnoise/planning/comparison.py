@@ -281,7 +281,7 @@ def compare(
         PlanError: The publication is for a small database, or does not have exactly one group of tables.
         SpecError: A budget or a cap is not an ε.
         CapExceeded: Every alternative costs more than the cap.
-        The errors of :func:`plan`, if Gaussian noise cannot be planned.
+        FitnoiseError: Gaussian noise cannot be planned; the errors are those of :func:`plan`.
 
     **Guarantees**
         * the alternatives meet equal targets; under a budget each multiplies all margins by one factor, its `error`;
