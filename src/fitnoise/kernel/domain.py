@@ -925,11 +925,14 @@ class Amount(Attribute):
     def for_classes(self, by_attribute: Attribute | None) -> Amount:
         """Return the amount in a domain: a range for every cell of the attribute of its classes, in order.
 
+        An amount with one range is returned as it is.
+
         Args:
-            by_attribute: The attribute of the classes; `None` if it does not exist.
+            by_attribute: The attribute of the classes; `None` if the domain has no attribute of this name.
 
         Raises:
-            DomainError: The attribute cannot give classes, some cells have no range, or a range has no cell.
+            DomainError: The attribute is missing, or is not categorical, ordered or binned. Or some cells have no
+                range, or a range has no cell.
         """
         attribute, ends = self.range_attribute, {"low": self.low, "high": self.high}
         if attribute is None:
@@ -960,7 +963,7 @@ class Amount(Attribute):
 
     @property
     def range_attribute(self) -> str | None:
-        """The attribute by which its range goes; None where it is one for all."""
+        """The attribute whose cells have their own ranges; None if the amount has one range."""
         return self.exact.attribute
 
     @property

@@ -222,7 +222,7 @@ class PrivacyUnit:
                 place="privacy.max_records",
             )
         if type(self.neighbours) is not Neighbours:  # the equal string is refused: others compare by identity
-            choices = " or ".join(f'"{choice}"' for choice in Neighbours)
+            choices = " or ".join(f"Neighbours.{choice.name}" for choice in Neighbours)
             raise SpecError(
                 "neighbours-invalid",
                 f"The neighbour relation is {self.neighbours!r}.",

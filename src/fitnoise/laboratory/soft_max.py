@@ -122,8 +122,8 @@ class SoftMaxStatus(StrEnum):
 class Factors(NamedTuple):
     """The factors of W = L B.
 
-    basis: B (k, d).
-    lifts: L (m, k).
+    basis: B, (k, d).
+    lifts: L, (m, k).
     """
 
     basis: Floats
@@ -182,10 +182,10 @@ def cost_squared(basis: Floats, lifts: Floats, variances: Floats, covariance: Fl
     """Return Δ² of Σ scaled to meet all targets: max_i b_iᵀΣ⁻¹b_i · max_j v_jΣv_jᵀ/c_j.
 
     Args:
-        basis: B (k, d).
-        lifts: L (m, k).
-        variances: c (m,).
-        covariance: Σ (k, k), symmetric.
+        basis: B, (k, d).
+        lifts: L, (m, k).
+        variances: c, (m,).
+        covariance: Σ, (k, k), symmetric.
 
     Raises:
         numpy.linalg.LinAlgError: Σ is not positive definite.
@@ -214,8 +214,8 @@ def _soft_max(a: Floats, t: float) -> tuple[float, Floats]:
 class ObjectivePoint:
     """The objective (8) at one Σ.
 
-    basis: B (k, d).
-    scaled: The rows v_j/√c_j (m, k).
+    basis: B, (k, d).
+    scaled: The rows v_j/√c_j, (m, k).
     root: The lower Cholesky factor of Σ.
     t1, t2: The sharpness of the two soft maxima.
     reading: The account that is followed; CODE minimises t₁ and t₂ times the two parts.
@@ -308,7 +308,7 @@ class ObjectivePoint:
         """Apply ∇²F(Σ) to a symmetric P (k, k), without forming it (HessTimesVec), by (A ⊗ B) vec(C) = vec(B C Aᵀ).
 
         Args:
-            p: P (k, k), symmetric.
+            p: P, (k, k), symmetric.
             hessian: The true second derivative, or equation (14) as printed; the module says how they differ.
         """
         _, w, u = self._maxima
@@ -371,12 +371,12 @@ def _line_search(
 class SoftMaxSolution:
     """The result of SM-II.
 
-    covariance: Σ (k, k), scaled so that the worst target is met exactly.
+    covariance: Σ, (k, k), scaled so that the worst target is met exactly.
     cost_squared: Its Δ², recomputed from Σ alone.
     ending: The reason why it stopped.
     iterations: The iterations of Algorithm 1, those that only raise t included.
     sharpness: t₁ at the end.
-    history: (n, 2), seconds since the start and Δ² of the scaled Σ, at the start and after every step.
+    history: (n, 2), seconds since the start and Δ² of the scaled Σ, at the start and after every change of Σ.
     """
 
     covariance: Floats

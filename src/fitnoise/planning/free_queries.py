@@ -64,8 +64,8 @@ class FreeValues:
 def profile_of_plan(plan: Plan) -> Profile | None:
     """Return the cost of a plan by cell, or None if fitnoise does not compute its free queries.
 
-    Units with an id or a pattern have no such cost. Neither has a plan that uses the slack of other plans, because it
-    may have used all of that slack.
+    It computes none for units with an id or a pattern, nor if costs are not known by cell, as under replace-one
+    neighbours. It computes none for a plan that uses the slack of other plans, because that slack may be used up.
     """
     unit = plan.publication.unit
     if unit.id is not None or unit.pattern or plan.publication.composed_with:

@@ -173,7 +173,8 @@ def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | No
     Args:
         tabled: The object with the table.
         name: The name of the table.
-        totals: True to add sums over the columns that are shown value by value, unless the release's values are biased.
+        totals: True to add totals over each attribute that the table shows value by value, unless the release's values
+            are biased.
         bands: The rule for the reliability of numbers.
 
     Raises:

@@ -112,7 +112,7 @@ def too_many_numbers(limit: int, outcome: str) -> ReleaseError:
     """Return the error for tables with more numbers than one page or file shows.
 
     Args:
-        limit: Largest count of numbers.
+        limit: Largest count of numbers, added up over the tables.
         outcome: Sentence that says what did not happen.
     """
     return ReleaseError(

@@ -610,11 +610,17 @@ def _sector_norm(
 ) -> float:
     """Return ‖ diag(w)^½ R_S D_S^½ ‖_*, less an allowance for rounding.
 
-    `parts` are the queries, (m, n_o), and their weights, (m,). D_S is `moment`, the sum of `summed` terms, with D_S ≼ 2
-    diag(reach). Without a moment, D_S is diag(reach) itself. Then the norm of matrices is computed from their singular
-    values. In all other cases it is computed from the eigenvalues of N^½ D_S N^½, N = R_Sᵀ diag(w) R_S. First the
-    columns of R_S are multiplied by the roots of `reach`, and rows and columns of D_S divided by them. So no cell hides
-    another's rounding.
+    D_S is `moment`, or diag(reach) without a moment. In both cases the columns of R_S are first multiplied by the roots
+    of `reach`, and rows and columns of D_S divided by them. So no cell hides another's rounding.
+
+    Without a moment, and if all queries are matrices, the norm is the sum of singular values. Otherwise it is computed
+    from the eigenvalues of N^½ D_S N^½, N = R_Sᵀ diag(w) R_S.
+
+    Args:
+        parts: The queries, (m, n_o), with their weights, (m,).
+        reach: The bound on D_S, (n_o,): D_S ≼ 2 diag(reach).
+        moment: D_S, (n_o, n_o); None for diag(reach).
+        summed: The number of terms added up in `moment`, for its rounding.
     """
     scale, n = np.sqrt(reach), len(reach)
     if all(isinstance(q, np.ndarray) for q, _ in parts):
@@ -670,9 +676,9 @@ def ky_fan_certificate(queries: Floats, weights: Floats, factor: Floats, k: int,
     """Return the ‖Σ‖_(k) that a covariance of noise reaches at sensitivity 1, and the lower bound that weights prove.
 
     Args:
-        queries: A (m, N).
-        weights: q (N,).
-        factor: F (m, s), Σ = F Fᵀ.
+        queries: A, (m, N).
+        weights: q, (N,).
+        factor: F, (m, s), Σ = F Fᵀ.
         k: The number of largest eigenvalues that the norm adds up, at least 1.
         shift: The shift of the queries, see :func:`ky_fan_lower`.
 
@@ -697,8 +703,8 @@ def ky_fan_lower(queries: Floats, weights: Floats, k: int, shift: float = 0.0) -
     factor is at most 1. The first is at most ‖Σ‖_(k)^½, since 0 ≼ Z Zᵀ ≼ I and its trace is at most k.
 
     Args:
-        queries: A (m, N), finite.
-        weights: q ≥ 0 (N,), normalised by the function.
+        queries: A, (m, N), finite.
+        weights: q ≥ 0, (N,), normalised by the function.
         k: The number of largest eigenvalues that the norm adds up, at least 1.
         shift: At least (Σ_j max_e E_je²)^½ if the requested queries are A − E.
 
@@ -752,8 +758,8 @@ def ky_fan_upper(queries: Floats, factor: Floats, k: int) -> float:
     The product is the cost of Σ scaled to sensitivity 1. Everything is computed from singular vectors of F.
 
     Args:
-        queries: A (m, N), finite.
-        factor: F (m, s), finite.
+        queries: A, (m, N), finite.
+        factor: F, (m, s), finite.
         k: The number of largest eigenvalues that the norm adds up, at least 1.
 
     Raises:
@@ -810,10 +816,10 @@ def ky_fan_gram_certificate(
     I + Lᵀ diag(variances − tail) L, and tail.
 
     Args:
-        gram: G (N, N).
-        weights: q (N,).
-        mixes: The mixture of columns of each spike (N, t), t ≤ k.
-        variances: The variances of the spikes (t,), at least the tail.
+        gram: G, (N, N).
+        weights: q, (N,).
+        mixes: The mixture of columns of each spike, (N, t), t ≤ k.
+        variances: The variances of the spikes, (t,), at least the tail.
         tail: The variance of every other direction.
         k: The number of largest eigenvalues that the norm adds up, at least 1.
 

@@ -71,7 +71,7 @@ class CostlySets:
         """Return the largest Σ_{i,j∈τ} x_ij found with their sets, costliest first, at most `count` of them.
 
         Args:
-            x: The cost of each pair of cells, symmetric (n_o, n_o).
+            x: The cost of each pair of cells, symmetric, (n_o, n_o).
             starts: The sets from which the search starts if there are too many sets to enumerate.
             count: The largest number of sets to return, at least 1.
         """

@@ -131,11 +131,11 @@ class KyFanDesign:
 
     index: k, at most the rank.
     rank: r of the queries.
-    weights: q ≥ 0 of the cells (N,), Σq = 1, for the bound. A cell whose column is 0 or repeats an earlier
+    weights: q ≥ 0 of the cells, (N,), Σq = 1, for the bound. A cell whose column is 0 or repeats an earlier
         one, up to sign, has weight 0.
     spikes: t, the number of eigenvalues of Σ above the equal rest.
-    variances: The eigenvalues of Σ (r,), falling; all after the first t are equal.
-    basis: Their directions (m, r), orthonormal.
+    variances: The eigenvalues of Σ, (r,), falling; all after the first t are equal.
+    basis: Their directions, (m, r), orthonormal.
     value: ‖Σ‖_(k).
     bound: h_k(A diag(q) Aᵀ)²; no covariance of sensitivity 1 is below it.
     evaluations: The number of evaluations of h_k.
@@ -180,8 +180,8 @@ class GramDesign:
     """A design for queries known by AᵀA only: Σ = tail · I + V diag(variances − tail) Vᵀ on the row space.
 
     index: k of the norm ‖·‖_(k).
-    weights: q (N,).
-    variances: The variances of the spikes (t,), falling.
+    weights: q, (N,).
+    variances: The variances of the spikes, (t,), falling.
     tail: The variance of every other direction.
     mixes: T (N, t) with V = A T, orthonormal to `residual`.
     value, bound: See :class:`KyFanDesign`; both rest on eigenvectors found by iteration.
@@ -225,8 +225,8 @@ class MarginalsDesign:
     rank: Σ multiplicities, a Python integer of any size.
     sectors: S as sorted attribute numbers, by falling eigenvalue.
     multiplicities: The number of directions of each sector.
-    eigenvalues: The eigenvalue of A Aᵀ/N on each sector (sectors,).
-    variances: The variance of Σ on each sector (sectors,).
+    eigenvalues: The eigenvalue of A Aᵀ/N on each sector, (sectors,).
+    variances: The variance of Σ on each sector, (sectors,).
     value: μ = ‖Σ‖_(k) = h_k².
     spikes: t, the number of spikes.
     """
@@ -253,7 +253,7 @@ def split(eigenvalues: ArrayLike, k: int) -> tuple[int, float]:
     """Return the smallest t with α = (Σ_{i>t} λ_i)/(k − t) ≥ λ_{t+1}, and α.
 
     Args:
-        eigenvalues: λ (n,), at least 0, in any order.
+        eigenvalues: λ, (n,), at least 0, in any order.
         k: The number of summed eigenvalues, at least 1; it counts as n if larger.
 
     Returns:
@@ -323,7 +323,7 @@ class _KyFanPoint:
     """The results at weights p (N,), not normalised.
 
     shape: The results for the spectrum.
-    slopes: g (N,).
+    slopes: g, (N,).
     values, vectors: The eigenvalues and eigenvectors of M, for later use.
     """
 
@@ -673,7 +673,7 @@ def ky_fan_design(
     """Return the covariance Σ of least ‖Σ‖_(k) among those with a_eᵀ Σ⁻¹ a_e ≤ 1 for every column a_e of the queries.
 
     Args:
-        queries: A (m, N), a matrix of finite numbers or an operator, which is written out. Only its row space counts.
+        queries: A, (m, N), a matrix of finite numbers or an operator, which is written out. Only its row space counts.
             Columns that are 0, or that repeat another up to sign, are left out of the search. 1024 × 4096 takes
             seconds.
         k: The number of largest variances that are summed, at least 1; the rank if it is larger.

@@ -4,8 +4,11 @@
 
 | letter | meaning |
 |---|---|
+| S, mult_S | a sector, and the number of its equal copies |
 | Σ_S | the covariance of the noise in sector S |
 | prof_i, var_j | the squared cost of cell i, and the variance of number j |
+| b_i, l_j | in each sector: prof_i = Σ_S mult_S b_iᵀ Σ_S⁻¹ b_i and var_j = Σ_S mult_S l_jᵀ Σ_S l_j |
+| c_j | the target, an upper bound on var_j |
 | p, q | dual weights ≥ 0 of cells, with Σp = 1, and of constraints |
 | a_i, r_i, λ_j, ω_j | offset and relative budget of cell i; price and weight of the variance of number j |
 | w_j | λ_j + q_{g(j)} ω_j, for number j of constraint g(j) |
@@ -20,8 +23,8 @@ Fit-for-use has a = 0, r = 1, λ = 0 and one constraint var_j / c_j ≤ 1 for ea
 for all numbers. The hybrid has λ > 0. For replace-one neighbours the cells are kinds of pairs of records. A later stage
 of the lexicographic refinement has offsets a.
 
-The Σ that minimises the Lagrangian is the matrix geometric mean Σ_S = C_S # N_S⁻¹ in every sector. It gives the dual
-bound
+The Σ that minimises the Lagrangian is the matrix geometric mean Σ_S = C_S # N_S⁻¹ in every sector, which solves
+Σ_S N_S Σ_S = C_S. It gives the dual bound
 
     p·a + 2ν − Σq  ≤  optimum.
 

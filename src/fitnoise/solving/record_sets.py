@@ -39,7 +39,7 @@ def sets_of(compatible: NDArray[np.bool_], max_size: int, limit: int = MAX_SETS)
     """Return all sets of 1 to `max_size` pairwise compatible places; None above `limit` sets, or for too many places.
 
     Args:
-        compatible: True for compatible places, symmetric (n, n), n ≥ 1; the diagonal is ignored.
+        compatible: True for compatible places, symmetric, (n, n), n ≥ 1; the diagonal is ignored.
         max_size: The largest number of places in a set, at least 1.
         limit: The largest number of sets, at least 0.
     """
@@ -63,8 +63,8 @@ def max_cost_set(x: Exact, compatible: NDArray[np.bool_], max_size: int, limit: 
     """Return the largest Σ_{i,j∈τ} x_ij over sets τ of 1 to `max_size` pairwise compatible places.
 
     Args:
-        x: The costs, symmetric (n, n), n ≥ 1, Python integers. Entries of incompatible places are ignored.
-        compatible: True for compatible places, symmetric (n, n).
+        x: The costs, symmetric, (n, n), n ≥ 1, Python integers. Entries of incompatible places are ignored.
+        compatible: True for compatible places, symmetric, (n, n).
         max_size: The largest number of places in a set, at least 1.
         limit: The largest number of sets to compare.
 

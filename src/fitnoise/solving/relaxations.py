@@ -94,8 +94,8 @@ def bounds(x: Exact, compatible: NDArray[np.bool_], max_size: int) -> list[tuple
     """Return bounds on Σ_{i,j∈τ} x_ij for all sets τ of 1 to `max_size` pairwise compatible places, with witnesses.
 
     Args:
-        x: The costs, symmetric (n, n), n ≥ 1, Python integers. Entries of incompatible places are ignored.
-        compatible: True for compatible places, symmetric (n, n).
+        x: The costs, symmetric, (n, n), n ≥ 1, Python integers. Entries of incompatible places are ignored.
+        compatible: True for compatible places, symmetric, (n, n).
         max_size: The largest number of places in a set, at least 1.
 
     Returns:
@@ -146,7 +146,7 @@ def _branched(x: Integers, max_size: int, lower_bound: int) -> int | None:
     """Return the largest Σ_{i,j∈τ} x_ij over all sets τ of 1 to `max_size` places, or `lower_bound` if that is larger.
 
     Args:
-        x: The costs, symmetric (n, n), below 2⁴⁰ in size.
+        x: The costs, symmetric, (n, n), below 2⁴⁰ in size.
         max_size: The largest number of places in a set.
         lower_bound: The cost of some set.
 

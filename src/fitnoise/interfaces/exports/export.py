@@ -55,7 +55,7 @@ def export(
             package. Nothing may exist there; for a file, neither may NAME.manifest.json.
         language: Language of workbooks and LaTeX, "en" or "de".
         bands: Rule that classes numbers as reliable, to be used with care, or too wide.
-        totals: True if workbooks and LaTeX have sums over columns that are shown value by value.
+        totals: True if workbooks and LaTeX have totals over each attribute that a table shows value by value.
         tables: Names of the tables to write, or the name of one; default all.
         licence: Licence of a data package, such as "CC-BY-4.0".
         notice: Receives a sentence for each folder that killed processes left of this data package. They are removed,

@@ -71,7 +71,7 @@ def report(
         path: The path of the new file; its name ends in .html.
         language: "en" or "de".
         bands: The rule by which numbers of a release are called reliable, to be used with care, or too wide.
-        totals: True if tables of a release have sums over columns that are shown value by value, with their margins.
+        totals: True if tables of a release have totals over each attribute that they show value by value, with margins.
         tables: The names of the tables to show, or the name of one. Default: of the first 100, as many as have no more
             numbers together than a report may have.
 

@@ -91,7 +91,7 @@ def open_counter(
                 "sum-within-unit-attribute-not-amount",
                 f"The records of one unit are merged by adding up {a!r}, which is not an amount of the domain.",
                 f"The amounts of the domain are {list(domain.steps)}.",
-                "Name these amounts, or remove sum_within_unit.",
+                "Name amounts of the domain in sum_within_unit, or remove the key.",
                 "Nothing was read and nothing was charged.",
                 place="privacy.sum_within_unit",
             )

@@ -298,11 +298,12 @@ def prepared(
     person: PersonColumn | None,
     pages: int = 0,
 ) -> tuple[str, dict[str, Field], PersonColumn | None]:
-    """Return the records of a relation that meet all conditions, with the parts read off dates; and its columns.
+    """Return SQL for the records that meet all conditions, with the fields and the id in the columns of this SQL.
 
-    Without conditions and dates, return the relation itself.
+    The SQL also reads parts off dates, except for a dialect that streams: its records are coded in Python. Without
+    conditions and parts to read, return the arguments.
 
-    pages: The number of its pages; if given, the position of a record is read too.
+    pages: The number of pages of the table. Unless it is 0, the SQL also has the position of each record.
     """
     dated = {a: f for a, f in fields.items() if f.read is not None and not d.streams}
     if not conditions and not dated:

@@ -2,8 +2,8 @@
 
 **Purpose.** The module reads such a file value by value as a CSV file would hold it. All its numbers are in double
 precision, and 7.0 is the text "7". Labels of values, formats and dates are not applied: codes are the content of the
-file. The system's missing values are missing. In SPSS, values that a user declared missing are read as their codes. An
-empty cell of a sheet is empty text, as it is in CSV.
+file. The system's missing values are missing. Values that a user of SPSS declared missing are read as their codes in
+`.sav` and `.zsav` files. In `.por` files they are missing. An empty cell of a sheet is empty text, as it is in CSV.
 
 Every value must be the record's own. A cell with a formula may depend on other records, so it is refused.
 """

@@ -292,8 +292,8 @@ class StaircaseAccuracy:
     def margin(self, confidence: float) -> int:
         """Return h with P(every axis of the answer is within h of the truth | i) ≥ confidence for every result i.
 
-        It is the smallest such h for the confidence plus MARGIN_ERROR, unless every result is within h of an end of its
-        range: clamping helps there.
+        It is the smallest such h for the confidence plus MARGIN_ERROR, unless on some axis every result is within h of
+        an end: clamping helps there, and a smaller h may do.
 
         Raises:
             WorkloadError: The confidence is not strictly between 0 and 1.

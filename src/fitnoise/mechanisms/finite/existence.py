@@ -672,6 +672,14 @@ class _Tangent:
     Let B(ε + t) = B − t B₁ + Q with 0 ≤ Q ≤ ½ t² B₂, and R ≈ B⁻¹. The residual 1 − B(ε + t) w̃ is
     r + t r₁ + t² (B₁ w′) − Q w̃. Let β = ‖I − R B(ε + t)‖ < 1, with β_i the sums of rows, and g = |R| |residual|. Then
     the error of w̃ is |e_i| ≤ g_i + β_i max g / (1 − β).
+
+    inverse: R.
+    solution: w.
+    slope: w′.
+    fixed: |R| |r|, where r has an allowance for rounding.
+    linear: |R| |r₁|, where r₁ has one, too.
+    square: The factors of t² and of t³ in the bound on g.
+    remainder: The factors of 1, t and t² in the bound on β_i.
     """
 
     inverse: Floats

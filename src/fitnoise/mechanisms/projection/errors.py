@@ -25,8 +25,8 @@ NOISES_PER_HISTOGRAM = 8
 class SimulatedErrors:
     """Root mean squared errors of released numbers on public histograms, in people, by table row.
 
-    worst: the largest over the kinds of histograms (M,).
-    mean: over all of them, root of the mean square (M,).
+    worst: The largest error over the kinds of histograms, for each row of the table, (M,).
+    mean: The root of the mean square over these kinds, for each row of the table, (M,).
     """
 
     worst: Floats

@@ -140,8 +140,8 @@ Queries = ArrayLike | QueryProducts | sp.sparray | sp.spmatrix | ssl.LinearOpera
 class ProjectedPoint:
     """A point of the region, with a bound on its distance from the nearest one.
 
-    weights: x (N,); for AT_MOST and EXACTLY a histogram of nonnegative numbers, for HULL signed, Σ|x| ≤ n.
-    answers: z = A x (m,).
+    weights: x, (N,); for AT_MOST and EXACTLY a histogram of nonnegative numbers, for HULL signed, Σ|x| ≤ n.
+    answers: z = A x, (m,).
     gap: At least ‖z − z*‖², squared counts.
     distance: ‖z − y‖².
     iterations: Number of steps.
@@ -161,7 +161,7 @@ class ProjectedPoint:
 class SplitProjection:
     """Answers with a projected tail only. They are A x for no x, so there is no histogram.
 
-    answers: Π y + z (m,), Π the projector on the kept directions.
+    answers: Π y + z, (m,), Π the projector on the kept directions.
     tail: The projection z of (I − Π) y; its weights apply to the tail only.
     """
 
@@ -184,9 +184,9 @@ class SplitProjection:
 class EntropicProjection:
     """A positive histogram close to y in its answers and close to a reference in entropy (:func:`entropic`).
 
-    weights: x (N,), positive, Σx = n.
-    answers: z = A x (m,).
-    multipliers: ν (m,), at which the dual value bounds the least objective from below.
+    weights: x, (N,), positive, Σx = n.
+    answers: z = A x, (m,).
+    multipliers: ν, (m,), at which the dual value bounds the least objective from below.
     objective: ½‖z − y‖² + λ KL(x ‖ nρ), λ the temperature and ρ the reference.
     gap: Objective less the dual value at ν.
     distance: ‖z − y‖².
@@ -426,10 +426,10 @@ class _Plane:
     """Affinely independent atoms with their weights, and the plane through the atoms.
 
     atoms: The indices of the s atoms.
-    weights: The weights of the atoms (s,). They are positive; an added atom has weight 0 until the next move.
+    weights: The weights of the atoms, (s,). They are positive; an added atom has weight 0 until the next move.
     lifted: The images of the atoms (s, m + 1), each with one more entry, equal for all. The rows are linearly
     independent because the atoms are affinely independent.
-    root: R (s, s), upper triangular, with RᵀR = lifted · liftedᵀ up to rounding.
+    root: R, (s, s), upper triangular, with RᵀR = lifted · liftedᵀ up to rounding.
     """
 
     def __init__(self, problem: _AtomProblem) -> None:
@@ -610,7 +610,7 @@ def project(
     Args:
         queries: A (m, N): a matrix, sparse or not, an operator, or an object with `shape`, `mv` and `rmv`. The search
             needs products with A and Aᵀ. It stores one column of A for each entry of x other than 0.
-        y: The noisy answers (m,).
+        y: The noisy answers, (m,).
         size: n, a public bound on the records, or with EXACTLY their public number.
         region: The set of allowed x.
         tolerance: The gap to reach, in squared counts: ‖z − z*‖² is at most as much. None for 10⁻⁶ of ‖z − y‖², or
@@ -710,10 +710,10 @@ def split_project(
     """Keep noisy answers in some directions, and project them in all others: Π y + the nearest to (I − Π) y.
 
     Args:
-        queries: A (m, N), as in :func:`project`.
-        y: The noisy answers (m,).
+        queries: A, (m, N), as in :func:`project`.
+        y: The noisy answers, (m,).
         size: n, the number of records, or a bound on it (`region`).
-        head: Orthonormal directions V (m, t), t from 0 on, of Π = V Vᵀ: those of the largest variances of the noise.
+        head: Orthonormal directions V, (m, t), t from 0 on, of Π = V Vᵀ: those of the largest variances of the noise.
         region: The set of allowed x; the tail is sought among (I − Π) A x.
         tolerance: The gap of the tail, as in :func:`project`.
         method: The method, as in :func:`project`.
@@ -759,9 +759,9 @@ def nearest_gap(queries: Queries, y: ArrayLike, weights: Floats, size: float, re
     """Return the gap of any histogram of a region, in squared counts: at least ‖A x − z*‖² for the nearest answers z*.
 
     Args:
-        queries: A (m, N).
-        y: The noisy answers (m,).
-        weights: x (N,), of the region.
+        queries: A, (m, N).
+        y: The noisy answers, (m,).
+        weights: x, (N,), of the region.
         size: n, the number of records, or a bound on it (`region`).
         region: The region of x.
 
@@ -778,9 +778,9 @@ def entropic_gap(queries: Queries, y: ArrayLike, weights: Floats, size: float, t
     """Return a bound on the excess of the objective of any x > 0: its value, less the dual value of y − A x.
 
     Args:
-        queries: A (m, N).
-        y: The noisy answers (m,).
-        weights: x (N,), of sum n.
+        queries: A, (m, N).
+        y: The noisy answers, (m,).
+        weights: x, (N,), of sum n.
         size: n, the sum of x.
         temperature: λ; the reference is the uniform distribution over the cells.
 
@@ -865,11 +865,11 @@ def entropic(
     in it.
 
     Args:
-        queries: A (m, N), as in :func:`project`. The dual has m variables, so give UᵀA and Uᵀy if r is far below m.
-        y: The noisy answers (m,).
+        queries: A, (m, N), as in :func:`project`. The dual has m variables, so give UᵀA and Uᵀy if r is far below m.
+        y: The noisy answers, (m,).
         size: n, the public number of records.
         temperature: λ, positive, in squared counts: a doubling of one record's density costs as much as λ log 2.
-        reference: ρ (N,), positive; only the proportions count. None for the uniform distribution.
+        reference: ρ, (N,), positive; only the proportions count. None for the uniform distribution.
         tolerance: The gap to reach, in squared counts; None as in :func:`project`.
         iterations: Most evaluations of D, each a product with Aᵀ and one with A.
         seconds: Time limit; None for no limit.
@@ -950,7 +950,7 @@ def with_absent(rows: Floats) -> Floats:
     is left out. Otherwise it would force n records on a database that has fewer.
 
     Args:
-        rows: R (r, N), a factor of the queries.
+        rows: R, (r, N), a factor of the queries.
     """
     return np.concatenate([rows, np.zeros((len(rows), 1))], axis=1)
 
@@ -959,8 +959,8 @@ def entropy_weight(rows: Floats, factor: Floats, temperature: float) -> float:
     """Return λ = τ mean_e ‖Fᵀ b_e‖ for noise of covariance F Fᵀ; ‖Fᵀ b_e‖ is its standard deviation along column e.
 
     Args:
-        rows: R (r, N), columns b_e.
-        factor: F (r, s).
+        rows: R, (r, N), columns b_e.
+        factor: F, (r, s).
         temperature: τ, the amount of entropy; 0 for the nearest answers.
     """
     return temperature * float(np.sqrt(((factor.T @ rows) ** 2).sum(axis=0)).mean()) if temperature else 0.0
@@ -971,7 +971,7 @@ class Estimator:
     """The rule that turns the noisy answers of a small database into answers that one of its size can give.
 
     Args:
-        rows: R (r, N), the queries in row space.
+        rows: R, (r, N), the queries in row space.
         size: n, the number of records, or a bound on it (`region`).
         region: The set of allowed x; not HULL for an entropic estimate.
         weight: λ of the entropic estimate; 0 for the nearest answers.
@@ -999,8 +999,8 @@ class Estimator:
         """Return a histogram's gap to the best one, by :func:`nearest_gap` or :func:`entropic_gap`.
 
         Args:
-            noisy: The answers y (m,).
-            histogram: x (N,), from the region.
+            noisy: The answers y, (m,).
+            histogram: x, (N,), from the region.
         """
         if not self.weight:
             return nearest_gap(self.rows, noisy, histogram, self.size, self.region)

@@ -115,7 +115,7 @@ class PublicHistogram:
 
     kind: One of KINDS.
     draw: Its number.
-    counts: x ≥ 0 (N,), integers, Σx = n.
+    counts: x ≥ 0, (N,), integers, Σx = n.
     """
 
     kind: str
@@ -211,7 +211,7 @@ def candidate_designs(rows: Floats, ks: Sequence[int], *, tolerance: float = COM
     A design after the first that has no spikes is left out: it is equal noise in all directions, that of k = 1.
 
     Args:
-        rows: R (r, N).
+        rows: R, (r, N).
         ks: Indices, rising from 1, as from :func:`indices`.
         tolerance: Relative gap.
 
@@ -246,9 +246,9 @@ class Bounds:
 
     region: The set of the projection.
     index, spikes: k and t of the design.
-    head: s² Σ_{i≤j} σ_i/m for j = 0, …, r (r + 1,), the error of the first j directions if they stay unchanged.
-    split: Bound for the estimate that keeps them and projects the others (r + 1,).
-    unsplit: Bounds for the estimate that projects all (r + 1,). Each is valid, since that estimate has no split.
+    head: s² Σ_{i≤j} σ_i/m for j = 0, …, r, (r + 1,), the error of the first j directions if they stay unchanged.
+    split: Bound for the estimate that keeps them and projects the others, (r + 1,).
+    unsplit: Bounds for the estimate that projects all, (r + 1,). Each is valid, since that estimate has no split.
     """
 
     region: Region
@@ -289,7 +289,7 @@ def bounds(
 
     Args:
         design: The design with the covariance Σ.
-        rows: R (r, N).
+        rows: R, (r, N).
         size: n, the number of records.
         multiplier: s, the noise multiplier.
         m: The number of queries.
@@ -328,14 +328,14 @@ class SettingComparison:
     """Simulated errors of every setting on every kind of histogram.
 
     m, rank, size, multiplier, region: The arguments of the simulation.
-    kinds: Kinds of histograms (h,).
-    settings: The settings (c,).
-    errors: Mean squared error per query (c, h).
-    deviations: Their standard errors (c, h).
+    kinds: Kinds of histograms, (h,).
+    settings: The settings, (c,).
+    errors: Mean squared error per query, (c, h).
+    deviations: Their standard errors, (c, h).
     samples: Number of simulated databases for each error.
-    guesses: Errors of the uniform guess A (n/N) 1, which reads no data (h,).
-    unprojected: s² tr Σ/m of each setting, before projection (c,).
-    bounds: Bounds of each design (c,).
+    guesses: Errors of the uniform guess A (n/N) 1, which reads no data, (h,).
+    unprojected: s² tr Σ/m of each setting, before projection, (c,).
+    bounds: Bounds of each design, (c,).
     """
 
     m: int
@@ -377,7 +377,7 @@ def simulate(
     a bound, nearest answers are at least about as accurate for smaller databases, and warm estimates less accurate.
 
     Args:
-        rows: R (r, N).
+        rows: R, (r, N).
         m: The number of queries.
         designs: One design for each Ky Fan index k, for these rows; Σ is its covariance.
         size: n, the number of records.
@@ -448,7 +448,7 @@ def error_samples(
     guarantee.
 
     Args:
-        rows: R (r, N).
+        rows: R, (r, N).
         design: The design with the covariance Σ.
         size: n, the number of records.
         multiplier: s, the noise multiplier.
