@@ -11,8 +11,8 @@
     xᵀXx ≤ Σ y + ℓ (2g − n) + Σ_ij |N − LLᵀ|_ij.
 
 The least such bound is Shor's relaxation, with LLᵀ = N. Floating point finds y, ℓ and L. Any values prove
-their bound, which the kernel checks (`kernel.designs.witness`). The module adds the 2²⁰-th part of the bound, so that
-others who search for such numbers prove the same bound.
+their bound. The module adds the 2²⁰-th part of the bound, so that others who search for such numbers prove the same
+bound.
 
 **Bound by blocks.** For any γ, and any β of each block of places,
 
@@ -21,13 +21,17 @@ others who search for such numbers prove the same bound.
 with m_b places in block b and m in all of them. The module finds the largest value over all m_b exactly, one block
 after the other. If the places of a block are interchangeable, and blocks are, R is diagonal, and the bound is attained.
 
-**Branch and bound.** If both bounds are above a known set, the module builds sets place by place. It discards a set as
-soon as the set cannot be the costliest. A set of places C, with at most k later places D, costs
+**Branch and bound.** The module builds sets place by place if both bounds exceed the cost of a known set by more than
+its 2¹²-th part. There may be up to `MAX_BRANCHED_PLACES` places. It discards a set as soon as the set cannot be the
+costliest. A set of places C, with at most k later places D, costs
 
     v(C) + Σ_{j∈D} (a_j + Σ_{l∈D∖j} X_jl) ≤ v(C) + the k largest max(b_j, 0),    a_j = X_jj + 2 Σ_{c∈C} X_jc.
 
 b_j is a_j plus the k − 1 largest max(X_jl, 0) of l ≠ j after C. If this bound is at most the cost of a known set, the
 module examines nothing beyond C. The result is the cost of the costliest set, exact for X in fewer digits, rounded up.
+There is no result if too many sets would be built (`BRANCHES`, `MAX_NUMBERS_HELD`).
+
+**Trust.** The kernel checks each of the three bounds again (`kernel.designs.witness`).
 
 **Portability.** Floating point works entry by entry, never by a library's sums. So every machine computes the same
 numbers and the same price.

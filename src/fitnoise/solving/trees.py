@@ -386,7 +386,8 @@ def _by_class(values: Floats, class_of: Indices) -> Floats:
 def _kinds(d: Decomposition, axes: Indices) -> list[set[int]]:
     """Return the sets of attributes outside the tree in which records of one place differ.
 
-    They are all sets if the attributes are at most `MAX_DIFFERING`, and otherwise each attribute and the set of all.
+    For at most `MAX_DIFFERING` such attributes, the result has all their nonempty sets. For more it has each attribute
+    alone, and the set of all.
     """
     used = {a for g in d.groups for a in np.unique(g.attributes).tolist() if not axes[a]}
     sizes = range(1, len(used) + 1) if len(used) <= MAX_DIFFERING else sorted({1, len(used)})
