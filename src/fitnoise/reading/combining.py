@@ -562,6 +562,9 @@ class Combination(DerivedTables, QuestionMixin):
 
         Args:
             name: The name of the table in the combination.
+
+        Raises:
+            WorkloadError: There is no such table.
         """
         union, number = self._combined.union, self._workload.number(name)
         pairs = [(r, union.name(s, number)) for r in self.releases for s in r._sources if (s, number) in union.where]
@@ -590,6 +593,9 @@ class Combination(DerivedTables, QuestionMixin):
 
         Args:
             name: The name of the table.
+
+        Raises:
+            KeyError: There is no such table.
         """
         return csv_text(self[name])
 
@@ -600,6 +606,9 @@ class Combination(DerivedTables, QuestionMixin):
 
         Args:
             name: The name of the table.
+
+        Raises:
+            WorkloadError: There is no such table.
         """
         files = (f"{file}.csv" for file in file_labels(self._workload[name], self._domain))
         return dict(zip(files, (partial(self.__getitem__, name), partial(self._counted, name)), strict=False))
@@ -608,7 +617,10 @@ class Combination(DerivedTables, QuestionMixin):
         """Return the files of a table: for each file name a function that makes its text.
 
         Args:
-            name: The table.
+            name: The name of the table.
+
+        Raises:
+            WorkloadError: There is no such table.
         """
         return {file: partial(_csv, frame) for file, frame in self.frames(name).items()}
 

@@ -65,7 +65,7 @@ class DerivedTables(Mapping[str, pd.DataFrame], HtmlDisplay, abc.ABC):
         """Return the files of a table: for each file name a function that makes its text.
 
         Args:
-            name: The table.
+            name: The name of the table.
         """
         return {f"{slug(name)}.csv": partial(self.csv, name)}
 
