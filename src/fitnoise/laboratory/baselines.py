@@ -307,7 +307,7 @@ def _as_floats(w: npt.ArrayLike, c: npt.ArrayLike) -> tuple[Floats, Floats]:
     if targets.shape not in ((), (len(queries),)) or not ((targets > 0) & np.isfinite(targets)).all():
         raise WorkloadError(
             "target-variances",
-            f"The targets have the shape {targets.shape}, or one that is not positive and finite.",
+            f"The targets have the shape {targets.shape}, or a target that is not positive and finite.",
             "",
             f"Give positive variances: one for all queries, or one for each of the {len(queries)} queries.",
             "Nothing was computed.",

@@ -790,7 +790,7 @@ def equal_noise(strategy: Matrix, scales: ArrayLike) -> Floats:
     if b.shape != (len(a),) or not np.isfinite(b).all() or (b <= 0).any():
         raise WorkloadError(
             "row-scales",
-            f"The scales have the shape {b.shape}, or one that is not positive and finite.",
+            f"The scales have the shape {b.shape}, or a scale that is not positive and finite.",
             "",
             f"Give a positive finite scale for each of the {len(a)} rows.",
             "No strategy was made.",

@@ -205,7 +205,12 @@ def _pairs(
 
 
 def coefficients(part: SectorTablesPart, name: str, values: Floats) -> Floats:
-    """Return one coefficient for each number of a table, in its shape.
+    """Check the coefficients of a table's numbers, and return them as floats.
+
+    Args:
+        part: The tables.
+        name: The name of the table.
+        values: One coefficient for each number, in the table's shape.
 
     Raises:
         ReleaseError: There is no such table, or the coefficients have another shape or are not finite.
@@ -224,7 +229,7 @@ def coefficients(part: SectorTablesPart, name: str, values: Floats) -> Floats:
     if numbers.shape != expected or not np.isfinite(numbers).all():
         raise ReleaseError(
             "coefficients-shape",
-            f"The coefficients of table {name!r} have the shape {numbers.shape}, or one that is not finite.",
+            f"The coefficients of table {name!r} have the shape {numbers.shape}, or a coefficient that is not finite.",
             f"A table of the shape {expected} needs a coefficient for each of its numbers.",
             "Give finite coefficients of that shape.",
             "Nothing was computed.",

@@ -975,8 +975,8 @@ class Estimator:
         size: n, the number of records, or a bound on it (`region`).
         region: The set of allowed x; not HULL for an entropic estimate.
         weight: λ of the entropic estimate; 0 for the nearest answers.
-        head: Directions (r, k) that stay unchanged, while the others are projected on the hull (Algorithm 1); None for
-            no such directions.
+        head: Orthonormal directions (r, k) that stay unchanged. The others are projected on the hull (Algorithm 1), for
+            any region and weight. None for no such directions.
     """
 
     def __init__(

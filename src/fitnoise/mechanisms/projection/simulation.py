@@ -455,11 +455,11 @@ def error_samples(
         temperature: τ, the amount of entropy; 0 for the nearest answers.
         region: The set of the projection.
         repeats: Number of noises for each histogram.
-        head: Directions (r, k) that stay as measured, while the others are projected on the hull, as in the paper; None
-            for no such directions.
+        head: Orthonormal directions (r, k) that stay as measured. The others are projected on the hull, as in Algorithm
+            1, for any region and temperature. None for no such directions.
 
     Raises:
-        WorkloadError: An argument is refused as in :func:`simulate`.
+        WorkloadError: An argument is refused as in :func:`simulate`, or the head is not orthonormal.
 
     **Guarantees**
         * The function reads no data, and returns the same numbers every time, as :func:`simulate` does.
