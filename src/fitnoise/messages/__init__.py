@@ -126,7 +126,7 @@ class Message:
 
 
 def rule_messages(rules: Iterable[tuple[str, Mapping[str, float | str]]]) -> tuple[Message, ...]:
-    """Return the messages of rules of the kernel, which names ids and values and imports no messages.
+    """Return a message for each rule of the kernel. The kernel gives ids and values only: it imports no messages.
 
     Args:
         rules: For each rule the id of its message, and the values of the message.

@@ -744,11 +744,11 @@ class PrivacySpec(SpecSection):
     )
     composed_with: list[str] = Field(
         [],
-        description="The SHA-256 of plans measured on the same records; the ledger composes this plan with them cell "
+        description="The hashes of plans measured on the same records; the ledger composes this plan with them cell "
         "by cell. If absent, the ledger adds the costs.",
     )
     must_be_free: bool = Field(
-        False, description="True to refuse the release if it would raise the spent cost; needs the SHA-256 of a plan."
+        False, description="True to refuse the release if it would raise the spent cost; needs the hash of a plan."
     )
     other_units: list[UnitSpec] = Field(
         [],

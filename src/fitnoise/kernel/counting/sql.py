@@ -36,6 +36,8 @@ class SqlCounter(DeclaredCounter):
 
     Raises:
         DataError: The database cannot be reached, has no such table, or cannot distinguish persons by an id.
+        DataError: A column of an attribute that drops records, of a condition or of the id is missing, ambiguous, or of
+            the wrong type. With a bound, so is the column of any attribute.
     """
 
     def __init__(
