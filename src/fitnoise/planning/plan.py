@@ -427,7 +427,7 @@ class Plan(HtmlDisplay):
             Half-widths in people (or units of a sum), in the table's shape.
 
         Raises:
-            WorkloadError: There is no such table.
+            WorkloadError: There is no such table, or the confidence is not between 0 and 1.
         """
         return self.group(name).table_margins(name, confidence)
 

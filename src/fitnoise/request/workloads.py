@@ -1034,7 +1034,8 @@ def table(
 
     Raises:
         WorkloadError: The table has no target or several, an attribute twice, or a target that is not a positive finite
-            number. Or arguments do not fit together, such as `sum` and `mean`.
+            number. Or arguments do not fit together, such as `sum` and `mean`, or the confidence is not between
+            0 and 1.
 
     Example:
         `table("status", cumulative="age", margin=30)` publishes, for each status, every "age at most a" to ±30.
@@ -1784,7 +1785,8 @@ def matrix_workload(
 
     Raises:
         WorkloadError: Shapes disagree, an entry is not finite, a query is zero, or a target is not positive. Or not
-            exactly one kind of target is given, or the domain has an amount or an attribute `query`.
+            exactly one kind of target is given, or the domain has an amount or an attribute `query`. Or the confidence
+            is not between 0 and 1, or the name is empty.
     """
     dense = op.Dense(np.asarray(matrix))
     m, d = dense.shape

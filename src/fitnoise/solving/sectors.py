@@ -611,9 +611,10 @@ class _TableGrouper:
 def _moments(factors: Sequence[op.Operator], steps: Sequence[tuple[int, ...]]) -> Exact:
     """Return queries as combinations of (1, …, 1) and, for each s, (−K_s before knot s, K_s from it on).
 
-    These rows replace the knots. The first is the number of records. Each other row is the amount above the middle
-    between two knots less the amount below it. With two knots the rows are (1, 1) and (−K, K). Each query is multiplied
-    by the number that makes it integer, and divided by the common factor of its entries.
+    K_s is the number of steps from knot s − 1 to knot s. These rows replace the knots. The first is the number of
+    records. Each other row is the amount above the middle between two knots less the amount below it. With two knots
+    the rows are (1, 1) and (−K, K). Each query is multiplied by the number that makes it integer, and divided by the
+    common factor of its entries.
     """
     out = np.ones((1, 1), dtype=object)
     for factor, pieces in zip(factors, steps, strict=True):
@@ -634,7 +635,7 @@ class _Knots:
     """The structured cells.
 
     shape: The sizes of the attributes.
-    steps: K_s of each amount, empty for other attributes.
+    steps: K_s of each amount, the numbers of steps from each knot to the next; empty for other attributes.
     """
 
     shape: tuple[int, ...]

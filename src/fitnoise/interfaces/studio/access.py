@@ -88,7 +88,7 @@ class StudioSession:
 
     port: The port of the server.
     clock: Seconds, for tests.
-    language: The language of the pages without a cookie.
+    language: The language of the pages that take the code. At first its code is given, such as "en".
     home: The path of its pages, once it is open.
     """
 

@@ -321,6 +321,6 @@ class Design(abc.ABC):
 
         Args:
             sizes: The number of values of each attribute.
-            steps: K_s of each amount. The method refuses a design with other steps, or one that takes an amount for
-                another kind of attribute.
+            steps: For each attribute that is an amount, the numbers of steps from each knot to the next. The method
+                refuses a design with other steps, or one that takes an amount for another kind of attribute.
         """

@@ -97,7 +97,7 @@ class AnswerDesign(Design):
         return adjacency.fixes_size
 
     def exact_answers(self, counts: Counts, adjacency: Adjacency, records: int) -> Answers:
-        """Return the position of the true result among all results; by ranks, the level of every value.
+        """Return the position of the true result among all results; by ranks, for every value that of its level.
 
         It is looked up, and data that do not fit are refused, before anything is charged.
         """

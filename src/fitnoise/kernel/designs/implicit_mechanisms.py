@@ -304,8 +304,8 @@ def checked_box(graph: QueryGraph, alpha: Fraction) -> Box:
         raise PlanError(
             "results-not-a-box",
             "The results of the query are not a box.",
-            "A mechanism without a table needs a box: a sum, counts that do not restrict each other, or a bundle of "
-            "them.",
+            "A mechanism that stores no table of probabilities needs a box: a sum, counts that do not restrict each "
+            "other, or a bundle of them.",
             "Use tight_constraints or the residual-column mechanism for up to 4,096 results.",
             "No mechanism was made.",
         )
@@ -313,7 +313,7 @@ def checked_box(graph: QueryGraph, alpha: Fraction) -> Box:
         raise PlanError(
             "too-many-results-without-table",
             f"The query has {full.n} results.",
-            f"A mechanism without a table needs at most {RESULTS_LIMIT} results.",
+            f"A mechanism that stores no table of probabilities has at most {RESULTS_LIMIT} results.",
             "Ask a coarser query.",
             "No mechanism was made.",
         )

@@ -188,7 +188,7 @@ class RankMechanism:
         return self.graph.n
 
     def index_of(self, records: Sequence[int]) -> tuple[int, ...]:
-        """Return the level of every value, from the number of records at each, in order.
+        """Return for every value the position of its level in `levels`, from the number of records at each, in order.
 
         Args:
             records: The number of records at each value.
@@ -196,10 +196,10 @@ class RankMechanism:
         return tuple(min(u, len(self.levels) - 1) for u in self.ranks.scores(records))
 
     def row(self, point: Sequence[int]) -> tuple[int, ...]:
-        """Return the probabilities of all values for their levels, as integers with the sum ROW_SUM.
+        """Return the probabilities of all values, as integers with the sum ROW_SUM.
 
         Args:
-            point: The levels of all values.
+            point: For every value the position of its level in `levels`, as `index_of` returns them.
         """
         weights = [self.levels[level] for level in point]
         total = sum(weights)
@@ -209,10 +209,10 @@ class RankMechanism:
         return tuple(row)
 
     def draw_output(self, point: tuple[int, ...], noise: NoiseSource) -> int:
-        """Return one drawn value, as a position from 0, for the levels of all values.
+        """Return one drawn value, as a position from 0 among the values.
 
         Args:
-            point: The levels of all values.
+            point: For every value the position of its level in `levels`, as `index_of` returns them.
             noise: The source of noise.
         """
         return noise.categorical(self.row(point))

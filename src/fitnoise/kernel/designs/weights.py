@@ -84,10 +84,10 @@ class IntegerWeights:
         if not shapes or codes.min() < 0 or codes.max() >= len(self.values):
             raise PlanError(
                 "weights-parts-misfit",
-                "The codes, columns and residual of weights do not fit together.",
-                "The residual has one number for each row, the columns have one for each output, and each code "
-                "names a value.",
-                "Give parts of these lengths.",
+                "The codes, columns, residual and sink of weights do not fit together.",
+                "The residual has one number for each row, and the columns have one for each output. Each code is a "
+                "position among the values, and the sink is a position among the outputs.",
+                "Give parts of these lengths, and such positions.",
                 "No mechanism was made.",
             )
         narrow = next(x for x in (np.int16, np.int32, np.int64) if len(self.values) <= np.iinfo(x).max)

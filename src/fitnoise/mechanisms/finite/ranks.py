@@ -15,7 +15,10 @@ _EPSILON_FRACTION = 1 - Fraction(1, 2**40)
 
 
 def by_ranks(graph: QueryGraph, epsilon: float | Fraction, ranks: RankScores) -> RankMechanism:
-    """Return the mechanism of probability proportional to e^(−ε u / (2 step)), u the distance from the quantile.
+    """Return the mechanism that draws a value in proportion to e^(−ε u / (2 step)), u its score.
+
+    The score is the distance from the quantile, in parts 1/s of a record (:class:`RankScores`). `step` is the largest
+    change of a score by one record.
 
     Raises:
         PlanError: The mechanism is refused as in :class:`RankMechanism`.

@@ -1,17 +1,18 @@
 """The matrix Φ of a query graph, Φ_ij = α^d(i,j) with α = e^(−ε), as an operator; and its weighting, Φ z = 1.
 
-The mechanism of tight constraints has P(o | i) = α^d(i,o) z_o. Its rows sum to 1 if and only if Φ z = 1, and it is
-private if and only if z ≥ 0. Such a z is called a *weighting* of Φ. The structure of the graph determines the solver:
+The mechanism of tight constraints has P(o | i) = α^d(i,o) z_o. Its rows sum to 1 if and only if Φ z = 1. Its entries
+are probabilities if and only if z ≥ 0, and then it is ε-private. Such a z is called a *weighting* of Φ. The structure
+of the graph determines the solver:
 
 | structure | method | work |
 |---|---|---|
 | ring, complete graph | closed form | n |
 | results in a row with steps of v: counts and sums | an exact banded factorisation | n v² |
-| box, one step may change all axes | FFT and conjugate gradients, or a quotient | n log n |
+| box of more than 4,096 results, one step may change all axes | FFT and iterations, or a quotient | n log n a step |
 | Cartesian product | one factor after the other | that of the factors |
 | a graph with cut results, a tree, several components | one block after the other | that of the blocks |
 | many symmetries | dense on the cells of :mod:`fitnoise.mechanisms.finite.partitions` | m³ |
-| any other graph | dense LU | n³ |
+| any other graph, and any smaller box | dense LU | n³ |
 
 **The banded factorisation.** Let S shift by v and P = I − α S. Then P Φ Pᵀ = B has no entry farther than v − 1 from
 its diagonal. The diagonal is 1 − α² and the other entries are α(1 − α), but 1 and α among the first v results. So

@@ -48,7 +48,7 @@ MIN_MARGIN_REDUCTION = 2.0**-10
 """Relative shortfall of a margin's precision to its levels that is allowed, so that none cancels; rounding is 2⁻²⁰."""
 
 MAX_DENSE_LEAVES = 2_000
-"""Most leaves for other objectives and neighbours, which use one structured attribute; planning takes hours."""
+"""Most leaves for other goals and for cell budgets, which use one structured attribute; planning takes hours."""
 
 
 def is_supported(request: Publication) -> bool:
