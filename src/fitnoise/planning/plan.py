@@ -501,11 +501,16 @@ class Plan(HtmlDisplay):
 
         Keys keep their order, because the order of the domain matters.
         """
-        return self._text
+        return self._text_and_hash[0]
 
     @cached_property
-    def _text(self) -> str:
-        return _canonical(self.document())
+    def _text_and_hash(self) -> tuple[str, str]:
+        document = self.document()
+        text = hashed_text = _canonical(document)
+        if any("proofs" in entry for entry in document["tables"]):
+            tables = [{key: x for key, x in entry.items() if key != "proofs"} for entry in document["tables"]]
+            hashed_text = _canonical(document | {"tables": tables})
+        return text, hashlib.sha256(hashed_text.encode()).hexdigest()
 
     @cached_property
     def hash(self) -> str:
@@ -513,9 +518,7 @@ class Plan(HtmlDisplay):
 
         The hash covers every claim. A proof adds nothing to its claim, and several proofs prove one claim.
         """
-        document = self.document()
-        hashed = [{key: x for key, x in entry.items() if key != "proofs"} for entry in document["tables"]]
-        return hashlib.sha256(_canonical(document | {"tables": hashed}).encode()).hexdigest()
+        return self._text_and_hash[1]
 
     @classmethod
     @checked(PlanError, "Nothing was measured.")
