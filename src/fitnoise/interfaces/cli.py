@@ -372,7 +372,7 @@ def series_write_command(**options: Any) -> None:
 @click.argument("directory", metavar="RELEASE", type=_FILE)
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("-o", "--output", type=_FILE, help="Folder for the named tables, as CSV files.")
-@click.option("--by", metavar="LEVEL", help="Level of a hierarchy: write one file for each of its places.")
+@click.option("--by", "level", metavar="LEVEL", help="Level of a hierarchy: write one file for each of its places.")
 @click.option("--all", "show_all", is_flag=True, help="List the tables of a pattern one by one.")
 @_AS_JSON
 def tables_command(**options: Any) -> None:

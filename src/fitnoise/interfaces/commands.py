@@ -430,12 +430,12 @@ def series_write_command(
 
 
 def tables_command(
-    directory: Path, names: tuple[str, ...], output: Path | None, by: str | None, show_all: bool, as_json: bool
+    directory: Path, names: tuple[str, ...], output: Path | None, level: str | None, show_all: bool, as_json: bool
 ) -> None:
     """List tables, or write or print those that are named."""
     if output is not None and not names:
         raise click.UsageError(f"-o is given, and no table is named. Name one or more. {UNWRITTEN}")
-    if by is not None and output is None:
+    if level is not None and output is None:
         raise click.UsageError(
             f"--by is given without -o. It makes a file for every place. Give a folder for them (-o). {UNWRITTEN}"
         )
@@ -450,7 +450,7 @@ def tables_command(
     with progress(Message("terminal.progress.rebuilding")):
         result = Release.read(directory)
         _check_names(result, names)
-        files = [] if output is None else _write_tables(result, names, output, directory, by)
+        files = [] if output is None else _write_tables(result, names, output, directory, level)
     if output is not None:
         for file in files:
             say(wrote(output / file))
