@@ -24,9 +24,9 @@ from playwright.sync_api import sync_playwright
 
 import fitnoise as fn
 from fitnoise import data
-from fitnoise.interfaces.studio import serve
-from fitnoise.interfaces.studio.folder import Folder, publication_of
-from fitnoise.interfaces.studio.planner import LIVE_PRICE_GAP
+from fitnoise_studio import serve
+from fitnoise_studio.folder import Folder, publication_of
+from fitnoise_studio.planner import LIVE_PRICE_GAP
 
 PRICE_CELL = "#price tbody tr:nth-child(2) td:nth-child(3)"
 """The margin that the price on the page is for."""

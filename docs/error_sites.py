@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import fitnoise as fn
+import fitnoise_studio
 from fitnoise import errors
 
-SOURCE = Path(fn.__file__).parent
+SOURCES = (Path(fn.__file__).parent, Path(fitnoise_studio.__file__).parent)
+"""The folders of the two packages."""
 
 CLASSES = {
     name: member
@@ -59,7 +61,9 @@ class ErrorSite(NamedTuple):
 @cache
 def error_sites() -> tuple[ErrorSite, ...]:
     """Return every constructor call of an error in the source, in the order of files and lines."""
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py"))}
+    trees = {
+        path: ast.parse(path.read_text(encoding="utf-8")) for folder in SOURCES for path in sorted(folder.rglob("*.py"))
+    }
     classes = CLASSES | _further_classes(trees.values())
     return tuple(site for path, tree in trees.items() for site in _sites(path, tree, classes))
 
@@ -85,7 +89,7 @@ def _sites(path: Path, tree: ast.Module, classes: Mapping[str, type[errors.Fitno
             slug, *sentences = (_text(x) for x in node.args) if node.args else (None,)
             keywords = {keyword.arg: _text(keyword.value) for keyword in node.keywords}
             sentences += [keywords[name] for name in SENTENCES[len(sentences) :] if name in keywords]
-            file, kind = path.relative_to(SOURCE).as_posix(), classes.get(name, errors.FitnoiseError)
+            file, kind = path.relative_to(SOURCES[0].parent).as_posix(), classes.get(name, errors.FitnoiseError)
             yield ErrorSite(file, node.lineno, kind, is_general, slug, tuple(sentences))
 
 

@@ -10,8 +10,8 @@ Start it as `python tests/language.py MODE`:
 
 `make check` runs `--check` and `--subjects`. The exit status is 1 if a check failed, and otherwise 0.
 
-An *area* is a package of `src/fitnoise`, or its other files (top). The tests, the benchmarks and the documentation
-(docs) are areas too, and so are the Markdown files next to the Makefile (pages).
+An *area* is a package of `src/fitnoise`, its other files (top), or the studio. The tests, the benchmarks and the
+documentation (docs) are areas too, and so are the Markdown files next to the Makefile (pages).
 
 `data/language/refused.tsv` lists the refused words, each with the kinds of text that refuse it:
 
@@ -54,7 +54,8 @@ BASE = "1bf35360a988ac05fadbd498c49d32972de8a233"
 KINDS = ("name", "local", "doc", "error", "text", "page")
 MEASURES = ("words", "openings", "sentences")
 PACKAGES = (
-    "kernel", "algebra", "request", "solving", "mechanisms", "planning", "reading", "laboratory", "interfaces"
+    "kernel", "algebra", "request", "solving", "mechanisms", "planning", "reading", "laboratory",
+    "interfaces", "studio",
 )  # fmt: skip
 AREAS = (*PACKAGES, "top", "tests", "benchmarks", "docs", "pages")
 SUBJECT_AREAS = (*PACKAGES, "docs", "tests", "build")
@@ -307,6 +308,8 @@ def area_of(path: Path) -> str | None:
     if not is_read or not path.is_relative_to(ROOT):
         return None
     parts = path.relative_to(ROOT).parts
+    if parts[:2] == ("src", "fitnoise_studio"):
+        return "studio"
     if parts[:2] == ("src", "fitnoise"):
         return parts[2] if parts[2] in PACKAGES else "top"
     if parts[0] in ("tests", "benchmarks", "docs"):

@@ -48,7 +48,7 @@ EXTRAS = {
     "statistics": ["python -c 'import fitnoise.kernel.counting.statistical, openpyxl, pyreadstat'"],
     "spark": ["python -c 'import fitnoise.kernel.counting.spark, pyspark'"],
     "sealed": ["fitnoise keys my.key"],
-    "studio": ["python -c 'import fitnoise.interfaces.studio.serve'"],
+    "studio": ["python -c 'import fitnoise_studio.serve'"],
 }
 """Commands that use each extra. The extra `gpu` has two gigabytes; `make test` covers it."""
 

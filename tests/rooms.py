@@ -1,7 +1,7 @@
 """Name the test files of a package: `python tests/rooms.py reading` prints those of `reading`.
 
 A test file belongs to the last package of `PACKAGES` among those that it imports. Imports decide this, so no list of
-files needs care.
+files needs care. The studio (`fitnoise_studio`) is a package of its own on top of them.
 """
 
 from __future__ import annotations
@@ -13,14 +13,35 @@ from functools import cache
 from pathlib import Path
 
 import fitnoise
+import fitnoise_studio
 
 PACKAGES = (
     "errors", "messages", "reporting", "kernel", "algebra", "request", "solving", "mechanisms", "planning", "reading",
-    "publishing", "laboratory", "data", "interfaces",
+    "publishing", "laboratory", "data", "interfaces", "studio",
 )  # fmt: skip
 """From the lowest up; a package may import only itself and packages named before it."""
 
 TESTS = Path(__file__).parent
+
+FITNOISE, STUDIO = Path(fitnoise.__file__).parent, Path(fitnoise_studio.__file__).parent
+
+
+def product_files(ending: str) -> list[Path]:
+    """Return the files of both packages whose names have an ending."""
+    return [path for folder in (FITNOISE, STUDIO) for path in sorted(folder.rglob(f"*{ending}"))]
+
+
+def module_name(path: Path) -> str:
+    """Return the name of a module without `fitnoise.`; the modules of the studio start with `studio`."""
+    root, names = (STUDIO, ["studio"]) if path.is_relative_to(STUDIO) else (FITNOISE, [])
+    parts = [*names, *path.relative_to(root).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_module(module: str | None) -> str | None:
+    """Return the name (see `module_name`) of a module that an import names; None if it is of another package."""
+    package, _, name = (module or "").partition(".")
+    return {"fitnoise": name, "fitnoise_studio": f"studio.{name}".rstrip(".")}.get(package) or None
 
 
 @cache
@@ -33,8 +54,8 @@ def _modules_of(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module == "fitnoise":
             yield from (fitnoise._ROOM_OF.get(name.name, name.name) for name in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("fitnoise."):
-            yield node.module.removeprefix("fitnoise.")
+        elif isinstance(node, ast.ImportFrom) and (name := imported_module(node.module)):
+            yield name
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "fn":
             yield fitnoise._SHORT.get(node.attr) or fitnoise._ROOM_OF.get(node.attr, "")
 

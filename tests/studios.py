@@ -6,10 +6,10 @@ from pathlib import Path
 
 from starlette.testclient import TestClient
 
-from fitnoise.interfaces.studio import planner, state, workers
-from fitnoise.interfaces.studio.access import Guard, StudioSession
-from fitnoise.interfaces.studio.app import application
-from fitnoise.interfaces.studio.folder import Folder, digest
+from fitnoise_studio import planner, state, workers
+from fitnoise_studio.access import Guard, StudioSession
+from fitnoise_studio.app import application
+from fitnoise_studio.folder import Folder, digest
 from people import AREAS, DATA
 
 SPEC = f"""title = "People"

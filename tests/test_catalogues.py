@@ -3,13 +3,12 @@
 import ast
 import re
 from functools import cache
-from pathlib import Path
 
 import jinja2
 import pytest
 
-import fitnoise
 from fitnoise import messages
+from rooms import product_files
 
 WORDS_OF_TEMPLATES = {"doctype", "html", "fitnoise", "studio", "plan", "spec", "toml", "verify", "plans", "json"}
 WORDS_OF_TEMPLATES |= {"schema", "DIR", "LaTeX", "report", "ask", "SHA", "nbsp"}
@@ -20,9 +19,8 @@ TEMPLATES = jinja2.Environment(autoescape=True)
 
 @cache
 def sources(ending):
-    """Return the texts of the files of the package with an ending of their names, by path."""
-    paths = Path(fitnoise.__file__).parent.rglob(f"*{ending}")
-    return {path: path.read_text(encoding="utf-8") for path in paths}
+    """Return the texts of the files of the product with an ending of their names, by path."""
+    return {path: path.read_text(encoding="utf-8") for path in product_files(ending)}
 
 
 def parameters(text):

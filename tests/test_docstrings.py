@@ -3,11 +3,9 @@
 import ast
 import inspect
 import re
-from pathlib import Path
 
-import fitnoise
+from rooms import product_files
 
-PACKAGE = Path(fitnoise.__file__).parent
 ENTRY = re.compile(r"^(?: {4})?`?([a-z_]\w*`?(?:, `?[a-z_]\w*`?)*): (.)", re.MULTILINE)
 INSIDE = re.compile(r"[.;)] ([a-z_]\w*): [A-Z]")
 SECTION = re.compile(r"^(?:Raises|Returns|Source|\*\*Guarantees\*\*).*?(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
@@ -59,11 +57,7 @@ def faults(code):
 
 
 def test_docstrings_explain_names_that_exist_one_a_line():
-    wrong = [
-        (str(path.relative_to(PACKAGE)), *fault)
-        for path in sorted(PACKAGE.rglob("*.py"))
-        for fault in faults(path.read_text("utf-8"))
-    ]
+    wrong = [(path.as_posix(), *fault) for path in product_files(".py") for fault in faults(path.read_text("utf-8"))]
     assert wrong == []
 
 

@@ -22,7 +22,7 @@ from refused import refused
 DOCS = Path(__file__).parents[1] / "docs"
 sys.path.insert(0, str(DOCS))
 
-from error_sites import CLASSES, SENTENCES, SOURCE, error_sites  # noqa: E402 - a module of the documentation
+from error_sites import CLASSES, SENTENCES, SOURCES, error_sites  # noqa: E402 - a module of the documentation
 
 
 def test_the_source_has_errors_of_every_class():
@@ -55,7 +55,7 @@ def test_a_code_is_made_at_one_place():
 def test_no_code_splits_the_text_of_an_error():
     """An operation replaces the outcome of an error; it does not search its text."""
     wrong = []
-    for path in SOURCE.rglob("*.py"):
+    for path in (path for folder in SOURCES for path in folder.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 text = ast.unparse(node.func.value)

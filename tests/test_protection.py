@@ -14,12 +14,12 @@ from fitnoise.interfaces.render import document, lines
 from fitnoise.interfaces.reports.ledgers import ledger_report
 from fitnoise.interfaces.reports.plans import plan_report
 from fitnoise.interfaces.reports.releases import release_report
-from fitnoise.interfaces.studio.page_parts import render_part
 from fitnoise.kernel.losses import best_guess
 from fitnoise.messages import english
 from fitnoise.planning.protection import ALMOST_CERTAIN_GUESS, warnings
 from fitnoise.reading.registry import registry_record
 from fitnoise.reading.verification import verify
+from fitnoise_studio.page_parts import render_part
 from laws.releases import answered
 from laws.reports import in_words
 

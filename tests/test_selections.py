@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 
 import fitnoise as fn
-from fitnoise.interfaces.studio import forms
 from fitnoise.kernel.designs.questions import FiniteQuery
 from fitnoise.kernel.selections import Form, Selection
 from fitnoise.reading.expressions import ask
 from fitnoise.request.documents import Spec
 from fitnoise.request.to_document import toml
+from fitnoise_studio import forms
 from refused import refused
 
 AGE = fn.Ordered(0, 20, missing={"unknown": [99]}, if_missing="unknown")

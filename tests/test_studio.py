@@ -19,13 +19,13 @@ import uvicorn
 import fitnoise as fn
 from fitnoise import data
 from fitnoise.interfaces import commands
-from fitnoise.interfaces.studio import app, planner, releasing, serve, workers
-from fitnoise.interfaces.studio import state as states
-from fitnoise.interfaces.studio.folder import Folder, publication_of
-from fitnoise.interfaces.studio.releasing import Releases
 from fitnoise.messages import LANGUAGES
 from fitnoise.planning.plan import Plan
 from fitnoise.request.documents import Spec
+from fitnoise_studio import app, planner, releasing, serve, workers
+from fitnoise_studio import state as states
+from fitnoise_studio.folder import Folder, publication_of
+from fitnoise_studio.releasing import Releases
 from refused import refused
 from studios import SPEC, Here, base_of, filled, opened
 from test_pages import HOSTILE, Page
@@ -537,7 +537,7 @@ KILLED = """
 import os, signal, sys
 from fractions import Fraction
 from pathlib import Path
-from fitnoise.interfaces.studio import releasing
+from fitnoise_studio import releasing
 
 real = releasing.release
 
@@ -858,7 +858,7 @@ def test_the_command_says_what_it_lacks_and_how_to_open_it(tmp_path, monkeypatch
     assert "paste the code" in capsys.readouterr().err
     with refused("release.unknown-language"):
         commands.studio_command(tmp_path, "fr", (), as_json=False)
-    monkeypatch.delitem(sys.modules, "fitnoise.interfaces.studio.serve")
+    monkeypatch.delitem(sys.modules, "fitnoise_studio.serve")
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with refused("release.package-missing"):
         commands.studio_command(tmp_path, "en", (), as_json=False)

@@ -16,8 +16,8 @@ from axe_playwright_python.sync_playwright import Axe
 import fitnoise as fn
 from browser_actions import picture, pressed, read, readable
 from fitnoise import data
-from fitnoise.interfaces.studio import serve
-from fitnoise.interfaces.studio.folder import Folder
+from fitnoise_studio import serve
+from fitnoise_studio.folder import Folder
 from run_pages import follow
 from studios import filled
 from test_browser import browser, pytestmark  # noqa: F401 - where there is one

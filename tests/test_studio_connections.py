@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fitnoise.interfaces.studio import access, connections, serve, state, workers
-from fitnoise.interfaces.studio.folder import Folder
+from fitnoise_studio import access, connections, serve, state, workers
+from fitnoise_studio.folder import Folder
 from studios import Here, filled
 from waiting import wait_until
 

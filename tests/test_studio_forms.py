@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 
 from fitnoise import data
-from fitnoise.interfaces.studio import forms
-from fitnoise.interfaces.studio.access import SubmittedForm
-from fitnoise.interfaces.studio.folder import DraftChanged
-from fitnoise.interfaces.studio.refusals import Refused, refused_at
-from fitnoise.interfaces.studio.state import Studio
-from fitnoise.interfaces.studio.workers import QuestionReplaced
 from fitnoise.messages import translator
 from fitnoise.request import attributes
 from fitnoise.request.documents import Spec
+from fitnoise_studio import forms
+from fitnoise_studio.access import SubmittedForm
+from fitnoise_studio.folder import DraftChanged
+from fitnoise_studio.refusals import Refused, refused_at
+from fitnoise_studio.state import Studio
+from fitnoise_studio.workers import QuestionReplaced
 from refused import refused
 from studios import SPEC, base_of, filled, opened
 

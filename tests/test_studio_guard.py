@@ -14,9 +14,9 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from fitnoise.interfaces.studio import access
-from fitnoise.interfaces.studio.access import HEADERS, Guard, StudioSession, opening_page
-from fitnoise.interfaces.studio.folder import Folder, digest, publication_of
+from fitnoise_studio import access
+from fitnoise_studio.access import HEADERS, Guard, StudioSession, opening_page
+from fitnoise_studio.folder import Folder, digest, publication_of
 from refused import refused
 from studios import SPEC, filled
 

@@ -18,12 +18,12 @@ from fitnoise.interfaces.cli import main
 from fitnoise.interfaces.exports.export import export
 from fitnoise.interfaces.pages import fragments
 from fitnoise.interfaces.reports.releases import verification_report
-from fitnoise.interfaces.studio.planner import proof
 from fitnoise.kernel.domain import Binned, Ordered
 from fitnoise.messages import translator
 from fitnoise.reading.layouts import layout
 from fitnoise.request.coverage import list_values, uncounted
 from fitnoise.request.workloads import Family, Sum
+from fitnoise_studio.planner import proof
 from laws.reports import in_words
 
 TREE = fn.Hierarchy(["state", "county"], [(s, f"{s}{i}") for s in "abc" for i in range(12)])

@@ -772,7 +772,7 @@ def studio_command(folder: Path, language: str, data: tuple[str, ...], as_json: 
     """Serve a folder."""
     translator(language)
     try:
-        from fitnoise.interfaces.studio.serve import serve
+        from fitnoise_studio.serve import serve
     except ModuleNotFoundError as error:
         raise missing_package("Pages of the studio", str(error.name), "studio", "Nothing was opened.") from None
     serve(folder, data, language, as_json=as_json, show=emit if as_json else say)

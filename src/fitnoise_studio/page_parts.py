@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from fitnoise.interfaces.pages.fragments import environment
 
-TEMPLATE_PACKAGE = "fitnoise.interfaces.studio"
+TEMPLATE_PACKAGE = "fitnoise_studio"
 
 
 def render_part(name: str, language: str, /, **context: Any) -> Markup:

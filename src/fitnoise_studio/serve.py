@@ -14,18 +14,18 @@ from typing import final
 
 import uvicorn
 
-from fitnoise.interfaces.studio.access import CODE_LIFETIME_SECONDS, Guard, StudioSession, opening_page
-from fitnoise.interfaces.studio.app import application
-from fitnoise.interfaces.studio.connections import (
+from fitnoise.messages import translator
+from fitnoise_studio.access import CODE_LIFETIME_SECONDS, Guard, StudioSession, opening_page
+from fitnoise_studio.app import application
+from fitnoise_studio.connections import (
     ACCEPTED,
     MAX_STRANGERS,
     Connections,
     SweepingServer,
     protocol_of,
 )
-from fitnoise.interfaces.studio.folder import Folder
-from fitnoise.interfaces.studio.state import Studio
-from fitnoise.messages import translator
+from fitnoise_studio.folder import Folder
+from fitnoise_studio.state import Studio
 
 IDLE_TIMEOUT_SECONDS = 8 * 3600.0
 """Seconds without a request after which it ends."""

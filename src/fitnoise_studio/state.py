@@ -10,12 +10,12 @@ from typing import Any, final
 from markupsafe import Markup
 
 from fitnoise.errors import FitnoiseError
-from fitnoise.interfaces.studio import forms
-from fitnoise.interfaces.studio.access import StudioSession, SubmittedForm
-from fitnoise.interfaces.studio.folder import Folder, digest
-from fitnoise.interfaces.studio.page_parts import render_part
-from fitnoise.interfaces.studio.releasing import STAGES, Releases
-from fitnoise.interfaces.studio.workers import Jobs, QuestionReplaced, Worker
+from fitnoise_studio import forms
+from fitnoise_studio.access import StudioSession, SubmittedForm
+from fitnoise_studio.folder import Folder, digest
+from fitnoise_studio.page_parts import render_part
+from fitnoise_studio.releasing import STAGES, Releases
+from fitnoise_studio.workers import Jobs, QuestionReplaced, Worker
 
 STALE_PRICE_SECONDS = 2.0
 """The seconds for which a page shows the last price; after them it shows the progress of planning."""

@@ -24,9 +24,6 @@ from fitnoise.interfaces.pages.fragments import fragment, report, uncounted_by_t
 from fitnoise.interfaces.reports.comparisons import comparison_report
 from fitnoise.interfaces.reports.plans import free_report
 from fitnoise.interfaces.reports.releases import integers_report, verification_report
-from fitnoise.interfaces.studio.folder import DraftChanged, Folder, publication_of
-from fitnoise.interfaces.studio.page_parts import render_part
-from fitnoise.interfaces.studio.workers import error_document
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.messages import english, translator
 from fitnoise.planning import what_if
@@ -39,6 +36,9 @@ from fitnoise.reading.release import Release
 from fitnoise.reading.release_files import replace_file
 from fitnoise.reading.verification import Verification, verify
 from fitnoise.request.publication import Publication
+from fitnoise_studio.folder import DraftChanged, Folder, publication_of
+from fitnoise_studio.page_parts import render_part
+from fitnoise_studio.workers import error_document
 
 LIVE_PRICE_GAP = 1e-2
 """The gap of a price that is shown while margins move."""

@@ -9,7 +9,7 @@ places that the server has. So:
 3. At most :data:`MAX_STRANGERS` connections have not shown the owner's cookie. One more closes the oldest of them.
    A connection that has shown it once belongs to the owner, and no stranger closes it.
 
-The time for a body is in :mod:`fitnoise.interfaces.studio.access`; that for the next request on an open connection is
+The time for a body is in :mod:`fitnoise_studio.access`; that for the next request on an open connection is
 uvicorn's. Between the arrival of a connection and its first request lie two turns of the event loop. In each turn at
 most :data:`ACCEPTED` connections arrive, and both turns together bring fewer than :data:`MAX_STRANGERS`. So a flood
 does not close the connection of the owner before its cookie is read.
@@ -25,7 +25,7 @@ import uvicorn
 from starlette.requests import cookie_parser
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from fitnoise.interfaces.studio.access import StudioSession
+from fitnoise_studio.access import StudioSession
 
 HEAD_SECONDS = 10.0
 """Seconds within which the head of a request is complete."""

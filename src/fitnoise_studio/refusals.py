@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Self, final
 
 from fitnoise.errors import FitnoiseError, SpecError
-from fitnoise.interfaces.studio.folder import DraftChanged
-from fitnoise.interfaces.studio.workers import QuestionReplaced
+from fitnoise_studio.folder import DraftChanged
+from fitnoise_studio.workers import QuestionReplaced
 
 
 @final

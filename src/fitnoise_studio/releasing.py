@@ -23,18 +23,18 @@ from pathlib import Path
 from typing import Any, final
 
 from fitnoise.errors import FitnoiseError, ReleaseError
-from fitnoise.interfaces.studio.folder import REMOTE_PREFIXES, DraftChanged, Folder, digest
-from fitnoise.interfaces.studio.workers import command
 from fitnoise.kernel.disk import hold
 from fitnoise.kernel.ledger import Ledger, LedgerEntry
 from fitnoise.planning.plan import Plan
 from fitnoise.publishing import charged_before, release
 from fitnoise.reading.release_files import DESCRIPTION, read_text, replace_file, to_json
+from fitnoise_studio.folder import REMOTE_PREFIXES, DraftChanged, Folder, digest
+from fitnoise_studio.workers import command
 
 INTENT_LIFETIME_SECONDS = 600.0
 """The seconds within which an intent can be used."""
 
-PROGRAM = "fitnoise.interfaces.studio.releasing"
+PROGRAM = "fitnoise_studio.releasing"
 
 FIRST_STAGE_AFTER_CHARGE = "writing the tables"
 """The stage after the charge: from this stage on, nothing is stopped."""

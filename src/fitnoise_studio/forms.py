@@ -17,15 +17,15 @@ from datetime import date, time
 from typing import Any
 
 from fitnoise.errors import SpecError
-from fitnoise.interfaces.studio.access import SubmittedForm
-from fitnoise.interfaces.studio.folder import checked_name
-from fitnoise.interfaces.studio.refusals import Refusals, refused_at
 from fitnoise.kernel.checks import is_plain
 from fitnoise.kernel.codings import number
 from fitnoise.messages import Translator
 from fitnoise.request.documents import exact_number
 from fitnoise.request.spec_errors import not_toml, number_advice
 from fitnoise.request.to_document import toml
+from fitnoise_studio.access import SubmittedForm
+from fitnoise_studio.folder import checked_name
+from fitnoise_studio.refusals import Refusals, refused_at
 
 Document = dict[str, Any]
 

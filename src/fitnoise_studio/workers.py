@@ -21,7 +21,7 @@ from fitnoise.errors import FitnoiseError
 UNRESPONSIVE_SECONDS = 5.0
 """The seconds after which a process that does not turn to a newer question is ended."""
 
-PLANNER = "fitnoise.interfaces.studio.planner"
+PLANNER = "fitnoise_studio.planner"
 
 
 @final

@@ -32,14 +32,6 @@ from fitnoise.interfaces.pages.report import content
 from fitnoise.interfaces.pages.report import report as write_report
 from fitnoise.interfaces.reports.ledgers import ledger_report
 from fitnoise.interfaces.reports.releases import answer_report
-from fitnoise.interfaces.studio import forms
-from fitnoise.interfaces.studio.access import SubmittedForm
-from fitnoise.interfaces.studio.folder import SPEC, DraftChanged, Folder, digest, named_files
-from fitnoise.interfaces.studio.page_parts import page, render_part
-from fitnoise.interfaces.studio.refusals import Refusals, Refused, refused_at
-from fitnoise.interfaces.studio.releasing import head_of, no_data, released_before
-from fitnoise.interfaces.studio.state import Studio
-from fitnoise.interfaces.studio.workers import QuestionReplaced
 from fitnoise.kernel.ledger import Ledger
 from fitnoise.messages import LANGUAGES, translator
 from fitnoise.planning.plan import Plan
@@ -47,6 +39,14 @@ from fitnoise.reading.expressions import ask
 from fitnoise.reading.release import Release
 from fitnoise.reading.release_files import DESCRIPTION, leftovers, read_text
 from fitnoise.request.documents import exact_number
+from fitnoise_studio import forms
+from fitnoise_studio.access import SubmittedForm
+from fitnoise_studio.folder import SPEC, DraftChanged, Folder, digest, named_files
+from fitnoise_studio.page_parts import page, render_part
+from fitnoise_studio.refusals import Refusals, Refused, refused_at
+from fitnoise_studio.releasing import head_of, no_data, released_before
+from fitnoise_studio.state import Studio
+from fitnoise_studio.workers import QuestionReplaced
 
 PAGES = ("protect", "describe", "tables", "prove", "release", "report", "ledger", "file")
 """The pages, in the order of work."""
