@@ -158,16 +158,17 @@ class ReleasedCharge:
                 "Nothing was changed.",
             )
         is_same_account, total = entry.account == account, (mu_squared, price.rho)
+        # None in `numbers`: a design with Laplace noise states no laws for this unit, or has too many numbers for them.
         numbers, margins = entry.detail.get("numbers", []), entry.detail.get("margins", [])
+        # The laws hold for the unit of the plan. For the unit of another account, only the price is converted.
         if is_same_account and "gaussian" in entry.detail and None not in numbers and (numbers or not margins):
             laws = tuple(tuple(tuple((Fraction(e), n) for e, n in law) for law in table) for table in numbers)
             answers = tuple(Fraction(x["epsilon"]) for x in entry.detail.get("questions", []))
             return cls(Fraction(entry.detail["gaussian"]), laws, answers, total)
         epsilon = price.epsilon
         if epsilon is not None and privacy.pure_mu_squared(epsilon) <= mu_squared * (1 + Fraction(1, 10**9)):
-            return cls(
-                answers=(epsilon,), total=total
-            )  # the curve of ε is below that of the Gaussian noise that ε implies
+            # μ² follows from ε here, and the curve of ε is below that of the Gaussian noise that ε implies.
+            return cls(answers=(epsilon,), total=total)
         return cls(mu_squared, total=total)
 
 
@@ -192,6 +193,7 @@ class Curve:
         """
         if not 0 <= epsilon < math.inf:
             raise ValueError(f"epsilon is {epsilon!r}; it needs a finite number of at least 0")
+        # Each curve is proven, so the least one holds at every ε.
         return min(1.0, self._added_up(epsilon), *(x(epsilon) for x in self._sums))
 
     @cached_property
@@ -207,7 +209,9 @@ class Curve:
         losses, chances, unbounded = self._law
         mu = self._mu
         if mu > 0:
+            # A smaller ε has a larger δ, so the shift covers the rounding of ε − l.
             parts = _gaussian_delta(mu, epsilon - losses - _SHIFT)
+        # Without Gaussian noise no loss exceeds the sum of all ε.
         elif Fraction(epsilon) >= self._pure:
             return 0.0
         else:
@@ -231,6 +235,7 @@ class Curve:
                 raise ValueError(f"delta is {delta!r}; what was released is beyond what is resolved there")
         while high - low > 1e-9 * high:
             middle = (low + high) / 2
+            # `high` keeps δ(high) ≤ δ, so the returned end is a guarantee.
             low, high = (middle, high) if self.delta(middle) > delta else (low, middle)
         return high
 
@@ -248,10 +253,12 @@ class Curve:
     @cached_property
     def _law(self) -> tuple[Floats, Floats, float]:
         """Losses of everything except Gaussian noise, their probabilities, and the probability of an unbounded loss."""
+        # All probability is an unbounded loss: δ = 1 here, and the curves of the sums remain.
         if self._pure > _MAX_TOTAL_EPSILON:
             return np.zeros(1), np.zeros(1), 1.0
         step = max(_FINEST_STEP, float(self._pure) / _POINTS)
         total = _LossSum(step)
+        # Equal laws are added by squaring, in log n steps instead of n.
         for e, n in Counter(e for x in self.released for e in x.answers).items():
             total = total + _response(float(e), step).times(n)
         for table, n in Counter(table for x in self.released for table in x.tables).items():
@@ -280,12 +287,14 @@ def _released(group: CostedGroup, account: Account) -> Iterator[ReleasedCharge]:
 
     Gaussian noise on the same records is as private as μ² in the costliest cell, summed cell by cell.
     """
+    # The cost of a group is at most the sum of its charges, and less if their costliest cells differ.
     first_charge, *further = (ReleasedCharge.from_entry(entry, account) for entry in group.entries)
     rho, mu_squared = group.rho(account), group.mu_squared(account)
     total = None if rho is None or mu_squared is None else (mu_squared, rho)
     if further and total is not None and not any(x.tables or x.answers for x in (first_charge, *further)):
         yield ReleasedCharge(total[0], total=total)
     else:
+        # The first charge carries the total of the group, so that a sum over charges counts it once.
         yield replace(first_charge, total=total)
         yield from (replace(x, total=(Fraction(0), Fraction(0))) for x in further)
 
@@ -331,6 +340,7 @@ class _LossSum:
         keep = np.flatnonzero((above > _TAIL) & (below > _TAIL))
         low, high = int(keep[0]), int(keep[-1]) + 1
         chances = self.chances[low:high].copy()
+        # Both moves raise losses, so the curve of the law does not fall.
         chances[0] += float(self.chances[:low].sum())
         return _LossSum(self.step, chances, self.start + low, self.unbounded + float(self.chances[high:].sum()))
 
@@ -338,6 +348,7 @@ class _LossSum:
         """Return δ at these ε, which are points of the grid in increasing order."""
         above = np.append(np.cumsum(self.chances[::-1])[::-1], 0.0)
         weighed = np.append(np.cumsum((self.chances * np.exp(-self.losses))[::-1])[::-1], 0.0)
+        # Only losses above ε contribute to δ(ε), so the sums start one point further.
         positions = np.clip(np.rint(points / self.step).astype(int) - self.start + 1, 0, len(self.chances))
         return np.asarray(above[positions] - np.exp(points) * weighed[positions] + self.unbounded)
 
@@ -349,9 +360,9 @@ def _response(epsilon: float, step: float) -> _LossSum:
     chances = np.zeros(2 * high + 1)
     truth = 1 / (1 + math.exp(-epsilon))
     for j, part in ((high, fraction), (high - 1, 1 - fraction)):
-        chances[high + j] += (
-            truth * part
-        )  # this preserves the mean of e^(−loss), and with it the probability under the other neighbour
+        # ε lies between two grid points. The weights preserve the mean of e^(−loss), and with it the probability under
+        # the other neighbour.
+        chances[high + j] += truth * part
         chances[high - j] += truth * part * math.exp(-j * step)
     return _LossSum(step, chances, -high)
 
@@ -366,13 +377,15 @@ def _laplace(epsilon: float, step: float) -> _LossSum:
     x = np.arange(-1, high + 1) * step
     u, t = np.exp(x / 2), np.exp(x)
     slopes = scale / (u[1:] + u[:-1])
-    slopes[-1] = max(0.0, -math.expm1((x[-2] - epsilon) / 2)) / (t[-1] - t[-2])  # to the last point δ falls to 0
-    other = slopes - np.append(slopes[1:], 0.0)  # at 0, 1, …, high
+    # δ is 0 from ε on, so the last chord falls to 0 at the first grid point that is not below ε.
+    slopes[-1] = max(0.0, -math.expm1((x[-2] - epsilon) / 2)) / (t[-1] - t[-2])
+    # At the grid points 0, 1, …, `high`; the law is symmetric, and the negative points follow below.
+    other = slopes - np.append(slopes[1:], 0.0)
     inner = u[2:-1] - u[:-3], (u[1:-2] + u[:-3]) * (u[2:-1] + u[1:-2])
-    other[: high - 1] = (
-        scale * inner[0] / inner[1]
-    )  # equal to the line above, without a difference of nearly equal numbers
-    if high == 1:  # only 0 lies between the two ends
+    # Equal to the differences of slopes, without a difference of nearly equal numbers.
+    other[: high - 1] = scale * inner[0] / inner[1]
+    # Only 0 lies between the two ends, and the probabilities sum to 1.
+    if high == 1:
         other[0] = 1 - other[1] * (1 + t[-1])
     return _LossSum(step, np.concatenate([other[:0:-1], other[:1], other[1:] * t[2:]]), -high)
 
@@ -396,14 +409,17 @@ def _dominating_law(laws: Sequence[_LossSum], step: float) -> _LossSum:
     t = np.exp(points)
     unbounded = float(top[-1])
     slopes = np.append(np.maximum(-np.diff(top), 0.0) / np.diff(t), 0.0)
-    slopes = np.maximum.accumulate(slopes[::-1])[::-1]  # convex, except for rounding
+    # A maximum of convex curves is convex; this removes the rounding that would give negative probabilities.
+    slopes = np.maximum.accumulate(slopes[::-1])[::-1]
     before = np.append(1.0, slopes[:-1])
     chances = np.maximum(before - slopes, 0.0) * t
+    # Probability that rounding lost counts as an unbounded loss.
     short = 1.0 - unbounded - float(chances.sum())
     return _LossSum(step, chances, low, unbounded + max(0.0, short) + _SLACK)
 
 
 def _gaussian_delta(mu: float, epsilon: Floats) -> Floats:
     """Return a number that is at least δ_G(μ, ε), at ε of any sign."""
+    # The logarithm of the second term: e^ε alone would overflow. Both factors exceed the rounding of the functions.
     high, low = special.ndtr(mu / 2 - epsilon / mu), special.log_ndtr(-mu / 2 - epsilon / mu)
     return np.asarray(np.maximum(high * (1 + 1e-12) - np.exp(epsilon + low) * (1 - 1e-12), 0.0))

@@ -104,8 +104,10 @@ def plan(
         GapNotReached: The certified gap is above the requested gap.
         CapExceeded: The plan costs more than the cap.
         WorkloadError, SpecError: The request cannot be planned.
-        PlanError: The targets are out of reach of exact 64-bit noise, or the device does not exist. Or `gap` or
-            `refine` is given for pure or "auto" privacy, or a publication with arguments that describe it.
+        PlanError: The targets are out of reach of exact 64-bit noise, or the device does not exist. Or an argument does
+            not apply: `gap` or `refine` to pure or "auto" privacy, `seconds` to Gaussian noise, `start`, `device`,
+            `seconds` or `refine` to a small database. Or a publication is given with arguments that describe it, or a
+            `start` with several groups of tables.
 
     **Guarantees**
         * planning reads no data;
@@ -242,6 +244,7 @@ class Comparison(HtmlDisplay):
         except (WorkloadError, PlanError):
             return None
         error, best = (
+            # Variance times cost does not depend on the noise scale, so both plans are compared at one cost.
             float(p.variances @ p.decomposition.numbers_per_row) * float(p.exact_weighted_cost)
             for p in (self.gaussian, optimum)
         )
@@ -249,7 +252,8 @@ class Comparison(HtmlDisplay):
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table with one row for each alternative, the best one first."""
-        import pandas as pd  # the import takes longer than a small plan
+        # The import takes longer than a small plan.
+        import pandas as pd
 
         return pd.DataFrame([{**vars(a), "privacy": a.privacy.value} for a in self.alternatives])
 
@@ -317,13 +321,16 @@ def compare(
     (request,) = publication.groups
     posed = {Privacy.ZCDP: replace(request, privacy=Privacy.ZCDP), Privacy.PURE: _pure(request)}
     begun = time.perf_counter()
+    # The cap is checked at the end, where the other kind of noise may still be within it.
     gaussian = fit_for_use.plan(replace(posed[Privacy.ZCDP], cap=None), device=device, progress=progress)
     took = time.perf_counter() - begun
     both = {Privacy.ZCDP: replace(gaussian, publication=posed[Privacy.ZCDP])}
     search: matrix.StrategySearch | None = None
     min_pure = math.sqrt(2 * gaussian.bound)
+    # No plan with Laplace noise can have a smaller ε than this bound.
     hopeless = request.budget is request.cap is None and min_pure > gaussian.epsilon() and not all_families
-    sought = gaussian.mechanism.is_dense(gaussian.publication)  # for pure noise all places of a tree are cells
+    # For pure noise all places of a tree are cells.
+    sought = gaussian.mechanism.is_dense(gaussian.publication)
     if sought and not hopeless:
         # the tables are too large for the search, or the targets out of reach of its noise
         with contextlib.suppress(WorkloadError, PlanError):
@@ -346,8 +353,11 @@ def compare(
         best_epsilon, error = search.candidates[0].epsilon, math.sqrt(search.part.relaxation)
         for c in search.candidates:
             epsilon = c.epsilon if request.budget is None else search.part.epsilon()
+            # Errors of Laplace noise are proportional to 1/ε, so a family that needs more ε has larger errors at the
+            # budget.
             factor = 1.0 if request.budget is None else c.epsilon / best_epsilon
             lines.append(Alternative(Privacy.PURE, c.family, epsilon, error * factor, c.ratio, c.answers, c.seconds))
+    # At equal targets ε decides; at an equal budget the margins do.
     lines.sort(key=lambda a: a.epsilon if request.budget is None else a.error)
     chosen = next((a for a in lines if _is_within_cap(both[a.privacy])), None)
     if chosen is None:

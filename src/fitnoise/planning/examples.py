@@ -47,25 +47,27 @@ OPEN_CONDITION_SPAN = 100
 YEARS = (2000, 2023)
 """The years of dates for which no declaration states a year."""
 
+# A fixed start: the examples are no data, and the same in every call.
 START = 0
 
 
 def examples(publication: Publication, records: int) -> str:
     """Return records of the domain as CSV. Each value is drawn from all declared values, and no two values are related.
 
-    Every cell of an attribute has equal probability, and so has every value within a cell. The values are every step of
-    an amount, some numbers of a bin, and every leaf of a hierarchy. Codes of missing values have cells, too. If several
-    attributes or conditions read one column, the value is one that all of them accept. Each record has a different id.
+    If one attribute reads a column, each of its cells has equal probability, and so has each value within a cell. All
+    steps of an amount are equally likely. The values are every step of an amount, some numbers of a bin, and every leaf
+    of a hierarchy. Codes of missing values have cells, too. If several attributes or conditions read one column, all of
+    them accept the value. Each record has a different id.
 
     Args:
         publication: The publication with the domain, the conditions and the unit.
         records: The number of records, at least 1.
 
     Raises:
-        SpecError: In 10,000 tries no common value is found for a column that several attributes or conditions read.
+        SpecError: In 10,000 tries no value is found that all attributes and conditions of a column accept.
 
     **Guarantees**
-        * one specification always gives one set of records: they follow from public declarations alone;
+        * a specification and a number of records always give the same records, from public declarations alone;
         * every record is in the domain, and meets all conditions.
     """
     draw = FixedGenerator(START)
@@ -77,6 +79,7 @@ def examples(publication: Publication, records: int) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([mark, *(c.name for c in columns)])
     classes = {classifier for a in domain if (classifier := classified_by(domain[a].coding)) is not None}
+    # Columns of classes come first: the range of an amount can depend on the cell that they draw.
     ordered = sorted(columns, key=lambda c: classes.isdisjoint(c.attributes))
     for i in range(1, records + 1):
         record, places = dict[str, Any](), dict[str, int | None]()
@@ -88,7 +91,7 @@ def examples(publication: Publication, records: int) -> str:
 
 
 def held(attribute: Attribute, cell: int, coded_cell: int = 0) -> Sequence[Any]:
-    """Return values that the data may have in one cell of a coding: dates where it reads dates, some numbers of a bin.
+    """Return values that the coding puts into one of its cells, such as some numbers of a bin.
 
     Args:
         attribute: The attribute with the coding.
@@ -100,6 +103,7 @@ def held(attribute: Attribute, cell: int, coded_cell: int = 0) -> Sequence[Any]:
         At least one value, which may be None for a missing value. The result is empty if the cell is.
     """
     coding = class_coding(attribute.coding, coded_cell)
+    # A number of a bin can be the code of a missing value, which has a cell of its own.
     return [x for x in _candidates(coding, cell) if coding.cell(x) == cell]
 
 
@@ -116,6 +120,7 @@ def _candidates(coding: Coding, cell: int) -> Sequence[Any]:
         return (values.low + cell,)
     if isinstance(values, Cuts):
         low, high = _ends(values.cuts)[cell : cell + 2]
+        # Beyond the limit, not every integer is a float, and the ends of the bin serve.
         integers = range(math.ceil(low), math.ceil(high)) if max(abs(low), abs(high)) < EXACT_FLOAT_LIMIT else range(0)
         return integers[:: max(len(integers) // IN_BIN, 1)] or (low, math.nextafter(high, -math.inf))
     assert isinstance(values, Steps)  # noqa: S101 - only conditions have intervals
@@ -185,7 +190,8 @@ class _Column:
         cell, steps = draw.below(attribute.size), attribute.steps
         if cell < attribute.own_size and attribute.derived is not None:
             return self._dates(draw)
-        if steps:  # all steps of an amount belong to one knot, and its further cells follow
+        # A cell at a knot stands for any step of the amount; the cells after the knots are those of missing values.
+        if steps:
             knots, total_steps = len(steps) + 1, sum(steps)
             cell = draw.below(total_steps + 1) if cell < knots else cell - knots + total_steps + 1
         classifier = classified_by(attribute.coding)
@@ -205,6 +211,7 @@ class _Column:
     def _dates(self, draw: FixedGenerator) -> Sequence[str]:
         """Return a day that may meet all conditions, with a time if an hour is read; empty if there is no such day."""
         days = [window for a in self.attributes.values() if (window := _years(a)) is not None]
+        # A limit that excludes its day is treated as inclusive: a rejected day is drawn again.
         for bounds in (c.bounds for c in self.conditions if c.read is not None):
             ends = {name: x.toordinal() for name, x in bounds.items() if isinstance(x, date)}
             start, end = (next((ends[k] for k in ks if k in ends), None) for ks in _BOUNDS)
@@ -219,6 +226,7 @@ class _Column:
         return (f"{day} {draw.below(24):02}:{draw.below(60):02}:00" if timed else day,)
 
 
+# The last day is before the first, so no day is in the window.
 _NEVER = (1, 0)
 
 _BOUNDS = (("at_least", "above"), ("at_most", "below"))
@@ -230,6 +238,7 @@ def _years(attribute: Attribute) -> tuple[int, int] | None:
     if off is None or off.part not in {DatePart.YEAR, DatePart.AGE}:
         return None
     low, high = _extent(values_of(attribute.coding))
+    # Of an age of `high` on the day, the birthday of the last year can be ahead: born one year earlier.
     first_year, last_year = (low, high) if off.on is None else (off.on.year - high - 1, off.on.year - low)
     start, end = max(first_year, date.min.year), min(last_year, date.max.year)
     return (date(start, 1, 1).toordinal(), date(end, 12, 31).toordinal()) if start <= end else _NEVER
@@ -240,6 +249,7 @@ def _extent(values: Values | Interval) -> tuple[int, int]:
     if isinstance(values, Codes):
         integers = [int(c) for c in values.codes]
         return min(integers), max(integers)
+    # The first and the last of the ends, one more on each side than cuts.
     low, high = _ends(values.cuts)[:: len(values.cuts) + 1] if isinstance(values, Cuts) else (values.low, values.high)
     return math.floor(max(low, -EXACT_FLOAT_LIMIT)), math.ceil(min(high, EXACT_FLOAT_LIMIT))
 

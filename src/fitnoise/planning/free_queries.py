@@ -34,11 +34,13 @@ from fitnoise.request.publication import Budget, CellBudgets, Publication, align
 from fitnoise.request.workloads import Family, Workload
 from fitnoise.solving.sectors import MAX_STRUCTURED_CELLS
 
+# Such a slack allows only answers of a hundred times the noise: the variance grows as one over the slack.
 MIN_SLACK_FRACTION = 1e-4
-"""The part of the joint cost below which slack counts as 0: it would allow answers of a hundred times the noise."""
+"""The part of the joint cost up to which slack counts as 0."""
 
+# The ledger rounds each profile up to multiples of 2⁻⁶⁴, so a stored profile exceeds that of its plan.
 RESERVED_SLACK = Fraction(1, 2**56)
-"""The amount subtracted from every cell's slack. It exceeds the ledger's rounding up to multiples of 2⁻⁶⁴."""
+"""The amount of ρ subtracted from every cell's slack."""
 
 
 @final
@@ -82,7 +84,8 @@ def free_counts(plan: Plan) -> tuple[FreeValues, ...]:
         return _remaining_budget(
             plan.publication.workload.domain, plan.publication.unit, [ChargedPlan(plan.hash, profile)]
         )
-    except PlanError:  # too many joint cells
+    # There are too many joint cells.
+    except PlanError:
         return ()
 
 
@@ -91,8 +94,10 @@ def _remaining_budget(domain: Domain, unit: PrivacyUnit, charges: list[ChargedPl
     cells = np.array(slack, dtype=object).reshape([domain[a].size for a in names])
     max_cost, free_values = joint([c.profile for c in charges]), []
     for i, a in enumerate(names):
+        # A count over the other attributes includes each of their cells, so the least slack limits it.
         min_slack = np.asarray(np.min(cells, axis=tuple(j for j in range(len(names)) if j != i)))
-        skipped = domain[a].own_size if domain[a].steps else 0  # no table counts records at the knots of an amount
+        # No table counts records at the knots of an amount.
+        skipped = domain[a].own_size if domain[a].steps else 0
         rows = [*zip(domain[a].values, min_slack, strict=True)][skipped:]
         free_rows = [(v, float(x)) for v, x in rows if x > MIN_SLACK_FRACTION * max_cost]
         if free_rows:
@@ -169,6 +174,7 @@ def plan_free(
             "Nothing was planned.",
         )
     free_slack = [x if x > MIN_SLACK_FRACTION * max_cost else Fraction(0) for x in slack]
+    # Rounded down: a share above x/largest would let the plan spend more than the slack of the cell.
     shares = [1.0 if x == largest else float(x / largest) * (1 - 1e-12) for x in free_slack]
     request = replace(
         publication,
@@ -186,8 +192,10 @@ def plan_free(
         )
 
     _check_cells(publication.workload, names, np.array(shares) == 0, rest)
+    # The cell budgets are the slack, so the plan of least relaxation is the most accurate free one.
     plan = make_plan(request, max_iterations=max_iterations, progress=progress)
     profile = plan.order.ledger_loss().profile
+    # Checked on the profile that the ledger will store: the solver is not trusted to have kept the slack.
     if profile is None or joint([*(c.profile for c in charges), profile]) > max_cost:
         raise PlanError(
             "free-tables-with-many-cells",
@@ -282,6 +290,7 @@ def _charged(x: Plan | ChargedPlan, publication: Publication) -> ChargedPlan:
 def _slack(domain: Domain, charges: list[ChargedPlan]) -> tuple[list[str], list[Fraction]]:
     """Return the attributes of the charges' profiles, and the slack of ρ in their joint cells, in C order."""
     keys = {axis_key(domain, a): a for a in domain}
+    # A key contains the complete definition: attributes of one name with other cells cannot be added.
     used = {key for c in charges for key, _ in c.profile.axes}
     if not used <= set(keys):
         odd = sorted(key.rpartition(":")[0] for key in used - set(keys))
@@ -302,6 +311,7 @@ def _slack(domain: Domain, charges: list[ChargedPlan]) -> tuple[list[str], list[
             "Give plans with fewer structured attributes.",
             "Nothing was planned.",
         )
+    # Python integers in units of 2⁻⁶⁴: the sums of profiles are exact.
     total = np.full(shape, 0, dtype=object)
     for c in charges:
         plan_names = [keys[key] for key, _ in c.profile.axes]

@@ -74,10 +74,12 @@ class Plan(HtmlDisplay):
         object.__setattr__(self, "parts", tuple(self.parts))
         tables = [p.publication for p in self.groups]
         queries = [p.query for p in self.questions]
+        # The lengths are compared below, with an error of their own.
         mine = zip(tables, self.publication.groups, strict=False)
         same = len(tables) == len(self.publication.groups) and all(_is_same_request(a, b) for a, b in mine)
         if not same or tuple(queries) != self.publication.questions or len(tables) + len(queries) != len(self.parts):
             raise parts_of_another_publication()
+        # A plan from a file can name any mechanism, also one that ignores an option of the request.
         if any(not p.mechanism.supports(p.publication) for p in self.groups):
             raise PlanError(
                 "mechanism-does-not-suit",
@@ -89,11 +91,14 @@ class Plan(HtmlDisplay):
         if self.publication.series is not None and self.full_series is None:
             refuse_out_of_time(self.table_part)
             _ = self.series
+        # Each part is below the limit, and their sum can still exceed it.
         refuse_boundless(2 * self.loss.rho)
         if self.publication.unit.parts > 1 or self.publication.domain.steps:
-            _ = self.order  # raises if the plan cannot be drawn in parts, or if sums over `max_records` are not exact
+            # Raises if the plan cannot be drawn in parts, or if sums over `max_records` are not exact.
+            _ = self.order
         if self.publication.other_units:
-            self.order.losses_of_units(())  # raises if the cost of one of these units has no bound
+            # Raises if the cost of one of these units has no bound.
+            self.order.losses_of_units(())
 
     def __repr__(self) -> str:
         tables = sum(len(p.workload.tables) for p in self.publication.groups)
@@ -113,7 +118,8 @@ class Plan(HtmlDisplay):
             questions: One mechanism for each of its finite questions, in their order.
 
         Raises:
-            PlanError: There are more or fewer mechanisms than questions.
+            PlanError: There are more or fewer mechanisms than questions. Or the parts do not belong to the publication,
+                or the cost of a unit is too large or has no bound.
         """
         if len(questions) != len(publication.questions):
             raise other_question_count()
@@ -195,7 +201,8 @@ class Plan(HtmlDisplay):
         candidates = (p for p in self.groups if table in p.publication.workload.tables.numbered)
         part = next(candidates, None)
         if part is None:
-            self.publication.workload.number(table)  # raises an error that names the tables
+            # Raises an error that names the tables.
+            self.publication.workload.number(table)
         return part or self.table_part
 
     @property
@@ -248,6 +255,7 @@ class Plan(HtmlDisplay):
     @cached_property
     def order(self) -> Order:
         """The order that measuring follows: the designs, the unit and the limits."""
+        # The first release charges the complete series, so every truncation has that order and price.
         if self.full_series is not None:
             return self.full_series.order
         request = self.publication
@@ -508,16 +516,14 @@ class Plan(HtmlDisplay):
         document = self.document()
         text = hashed_text = _canonical(document)
         if any("proofs" in entry for entry in document["tables"]):
+            # The hash covers every claim; a proof adds nothing to its claim, and several proofs prove one claim.
             tables = [{key: x for key, x in entry.items() if key != "proofs"} for entry in document["tables"]]
             hashed_text = _canonical(document | {"tables": tables})
         return text, hashlib.sha256(hashed_text.encode()).hexdigest()
 
     @cached_property
     def hash(self) -> str:
-        """SHA-256 of the canonical JSON without the proofs of claimed prices, hexadecimal.
-
-        The hash covers every claim. A proof adds nothing to its claim, and several proofs prove one claim.
-        """
+        """SHA-256 of the canonical JSON without the proofs of claimed prices, hexadecimal."""
         return self._text_and_hash[1]
 
     @classmethod
@@ -562,10 +568,12 @@ class Plan(HtmlDisplay):
             )
         try:
             plan, bounds = cls._read(document)
+            # The stated bounds are copied: they depend on the processor in the last digits and take long to recompute.
             implied = plan._document([p.document(b) for p, b in zip(plan.groups, bounds, strict=True)])
             odd = disagreements(document, implied)
         except FitnoiseError:
             raise
+        # The document is untrusted: its values may have any type, and each of these errors means another form.
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError) as error:
             raise PlanError(
                 "plan-damaged",
@@ -596,6 +604,7 @@ class Plan(HtmlDisplay):
     def _read(cls, document: Mapping[str, Any]) -> tuple[Self, list[float]]:
         """Return the plan, and the bounds that its document states, part by part."""
         tables, finite = document["tables"], document["questions"]
+        # The names come first, so that a plan of a newer fitnoise is refused for its mechanism.
         mechanisms = [mechanism_by_name(t["mechanism"]) for t in tables]
         publication = Spec.parse(document["spec"]).publication()
         if not isinstance(finite, list) or len(finite) != len(publication.questions):
@@ -606,6 +615,7 @@ class Plan(HtmlDisplay):
         pairs = zip(publication.questions, finite, strict=True)
         plan = cls(publication, (*parts, *(AnswerPart.read(publication, q, m) for q, m in pairs)))
         bounds = [t["cost"]["bound"] for t in tables]
+        # A bound is copied into the implied document, so the comparison with that document cannot find a wrong type.
         if not all(type(b) is float for b in bounds):
             raise PlanError(
                 "bound-not-float",
@@ -619,6 +629,7 @@ class Plan(HtmlDisplay):
 
 def _canonical(document: Mapping[str, Any]) -> str:
     """Return the one text of a plan document."""
+    # allow_nan=False: NaN and infinity are not JSON, and other readers refuse them.
     return json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n"
 
 
@@ -671,7 +682,8 @@ def read_back(plan: Plan) -> Plan:
             "Give the plan of all periods.",
             "Nothing was measured.",
         )
-    text = replace(plan).to_json()  # a new object, so that no cached property of the plan is used
+    # A new object, so that no cached property of the plan is used.
+    text = replace(plan).to_json()
     if not within_limits(text):
         raise ReleaseError(
             "plan-too-long",
@@ -682,6 +694,7 @@ def read_back(plan: Plan) -> Plan:
         )
     read = Plan.from_json(text)
     mine, its = plan.publication, read.publication
+    # Equal hashes are not enough: the order also uses fields of the publication that a subclass could change.
     odd = [f.name for f in fields(Publication) if getattr(mine, f.name) != getattr(its, f.name)]
     odd += [] if type(mine) is Publication else ["class"]
     if odd or read.hash != plan.hash:

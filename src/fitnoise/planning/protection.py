@@ -27,6 +27,7 @@ def warnings(plan: Plan) -> Iterator[Message]:
     """
     for unit, loss in ((plan.publication.unit, plan.loss), *plan.other_losses):
         if loss.best_guess > ALMOST_CERTAIN_GUESS:
+            # Replaced records are present in both databases: the attacker guesses an answer, not the presence.
             replaced = unit.neighbours is Neighbours.REPLACE_ONE
             values = (Value("unit", unit.name), Value("guess", loss.best_guess, ValueKind.PROBABILITY))
             yield Message("report.protected.answer" if replaced else "report.protected.presence", values)

@@ -44,7 +44,7 @@ class Kappa:
         requested: The requested margin, in records at `largest`.
         achieved: The achieved margin, in records at `largest`.
         reference: For means, the number of records that the margin refers to; None for sums.
-        warned: True if so few records suffice that a warning is due.
+        warned: True if a warning is due: few records suffice, and neither amount nor table declares a ceiling.
     """
 
     summary: TableSummary
@@ -87,12 +87,15 @@ def kappas(plan: Plan) -> Iterator[Kappa]:
         classifier = next(
             (a.range_attribute for a in amounts if isinstance(a, Amount) and a.range_attribute is not None), None
         )
+        # A pattern (s.tables > 1) has one summary for all its tables, so its classes are not separated.
         rows: list[tuple[str | None, int | None, float, float]] = [(None, None, s.target_moe, s.achieved_moe)]
         if classifier in table.attributes and table.view(classifier) is EACH and s.tables == 1:
             rows = [*_by_class(plan.group(s.name), s, table, classifier)]
+        # The ceiling of a table is a declared cut; its reports state it, so it needs no warning.
         tops = [view.ceiling if isinstance(view, Sum) else None for view in map(table.view, names)]
         reference = None if mean is None else mean[1].reference
         for label, class_index, target, achieved in rows:
+            # A product of amounts is largest where each factor is.
             largest = math.prod(_largest(a, t, class_index) for a, t in zip(amounts, tops, strict=True))
             records = (reference or 1.0) / largest
             few = achieved * records < FEW_RECORDS or (reference is not None and achieved / largest < FEW_SHARE)
@@ -119,6 +122,7 @@ def warnings(plan: Plan) -> Iterator[Message]:
     Returns:
         Messages. If the range depends on classes, the message is for the class with the least κ.
     """
+    # One message for each table: the class in which fewest records suffice.
     smallest: dict[str, Kappa] = {}
     for kappa in kappas(plan):
         name = kappa.summary.name

@@ -73,7 +73,7 @@ class Sweep:
         confidence: The confidence of the margins.
         delta: The δ at which ε is stated.
         current: The publication as it is (factor 1), also if factor 1 was not requested.
-        points: One point for each factor, in increasing order.
+        points: One point for each requested factor, in increasing order of the factors.
     """
 
     table: str
@@ -112,11 +112,13 @@ def scale_margins(publication: Publication, factors: Mapping[str, float]) -> Pub
     """
     w = publication.workload
     for name in factors:
+        # Raises for an unknown table before anything is computed.
         w[name]
     factor_by_number = {w.number(name): _factors([factor])[0] for name, factor in factors.items()}
     parts: list[Table | Family] = []
     for start, part in zip(w.tables.starts.tolist(), w.tables.parts, strict=False):
         count = len(part) if isinstance(part, Family) else 1
+        # A pattern is one part with many tables, numbered from `start`.
         inside = {i - start: f for i, f in factor_by_number.items() if start <= i < start + count}
         if not inside:
             parts.append(part)
@@ -138,6 +140,7 @@ def _eased(family: Family, domain: Domain, factors: Mapping[int, float]) -> Fami
             "Name the table in question as a table of its own.",
             "Nothing was planned.",
         )
+    # Without a target by value, all numbers of a table have one target.
     numbers = family.targets(domain).reshape(len(family), -1)[:, 0].copy()
     for i, factor in factors.items():
         numbers[i] *= factor**2 if target.kind is TargetKind.VARIANCE else factor
@@ -225,7 +228,9 @@ def sweeps(
         )
     names = publication.workload.tables.names if tables is None else _names(publication.workload, tables)
     factors_used = _factors(factors)
+    # The curve shows the prices above a cap, too.
     walk = _SweepPlanner(replace(publication, cap=None, gap=gap), device, max_iterations, progress)
+    # Factor 1 is planned once for all tables.
     walk.remaining = len(names) * sum(f != 1 for f in factors_used)
     if isinstance(what, Plan) and (gap is None or what.gap <= gap):
         current = what
@@ -251,6 +256,7 @@ def privacy_curve(plan: Plan, deltas: ArrayLike | None = None) -> PrivacyCurve:
     """
     if deltas is None:
         plan_delta = plan.publication.delta
+        # The last limit stays below 1 for a δ of the publication close to 1.
         low, high = min(1e-12, max(plan_delta / 10, 1e-300)), max(1e-2, min(10 * plan_delta, (1 + plan_delta) / 2))
         delta = np.union1d(np.geomspace(low, high, 61), plan_delta)
     else:
@@ -301,6 +307,7 @@ def _swept(walk: _SweepPlanner, current: Plan, name: str, factors: list[float]) 
     confidence = table.target.level(workload.confidence)
     moe = z_score(confidence) * math.sqrt(table.variances(workload.domain, workload.confidence).min())
     points = {1.0: _point(current, 1.0, moe)}
+    # Neighbours on the curve are similar, so the weights of one plan are close to those of the next.
     for side in ([f for f in reversed(factors) if f < 1], [f for f in factors if f > 1]):
         neighbour = current
         for factor in side:
