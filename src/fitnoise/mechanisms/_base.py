@@ -234,13 +234,13 @@ class TableMechanism(abc.ABC):
 
     @abc.abstractmethod
     def relaxation(self, part: TablePart) -> float:
-        """Return the largest ratio of achieved variance, or squared margin, to target; for total error of totals."""
+        """Return the largest ratio of variance, or squared margin, to its target; for total error, of the totals."""
 
     @abc.abstractmethod
     def half_widths(
         self, part: TablePart, group: TableGroup, i: int, confidence: float, row: int | None = None
     ) -> Floats:
-        """Return half-widths of intervals for every row of the i-th table of a group, or for one row."""
+        """Return half-widths of intervals for every row of the i-th table of a group, (rows,), or for one row, (1,)."""
 
     def worst(self, part: TablePart, i: int) -> tuple[float, float] | None:
         """Return target and achieved variance of the number of the i-th table with the largest ratio of the two.
@@ -290,7 +290,7 @@ class TableMechanism(abc.ABC):
         """
 
     def cell_structure(self, request: Publication) -> CellStructure:
-        """Return the attributes as its design names them."""
+        """Return the exchangeable and the structured attributes, and the amounts, as its design names them."""
         sizes = request.workload.domain.sizes
         free, bound = exchangeable_attributes(request.workload, request.structured_attributes)
         steps = request.workload.domain.steps
@@ -325,7 +325,7 @@ class TableMechanism(abc.ABC):
         return ()
 
     def describe_bias(self, part: TablePart) -> tuple[Message, ...]:
-        """Return the description of the values."""
+        """Return the description of the bias of the values."""
         del part
         return (UNBIASED,)
 

@@ -1,4 +1,8 @@
-"""The parts of a plan as plain JSON values, and their readers."""
+"""The parts of a plan as plain JSON values, and their readers.
+
+A reader raises PlanError for values out of range. For a document of another form it raises LookupError, TypeError,
+ValueError, ArithmeticError or AttributeError, which :meth:`fitnoise.planning.plan.Plan.from_json` reports.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +32,13 @@ ROUNDING = 1e-9
 MAX_DOCUMENT_BYTES = 2**28
 """Largest size of a document: of its file in bytes, of its text in characters."""
 
+# An empty list takes some fifty bytes of memory, and a number not much more than its text.
 MAX_QUOTES_AND_BRACKETS = 2**24
-"""Most quotes and opening brackets of a document. An empty list takes some fifty bytes of memory, and a number not much
-more than its text."""
+"""Most quotes and opening brackets of a document."""
 
+# Python writes integers of at most 4,300 digits, so the product of two can still be written.
 MAX_NUMBER_DIGITS = 2_000
-"""Most digits of a number in a document: the product of two can still be written."""
+"""Most digits of a number in a document."""
 
 
 def parse(text: str) -> Any:
@@ -45,6 +50,7 @@ def parse(text: str) -> Any:
     if not within_limits(text):
         raise ValueError("a document beyond the limits")
     try:
+        # Only the depth of the document is not limited before it is parsed.
         return json.loads(text)
     except RecursionError:
         raise ValueError("a document nested too deeply") from None
@@ -59,6 +65,7 @@ def within_limits(text: str) -> bool:
     )
 
 
+# The lookbehind starts at the first digit of a run only; otherwise a run of n digits would take n² steps.
 _LONG = re.compile(rf"(?<![0-9])[0-9]{{{MAX_NUMBER_DIGITS + 1}}}")
 
 
@@ -77,7 +84,7 @@ def sectors_document(strategy: Strategy) -> list[dict[str, Any]]:
 
 
 def read_sectors(document: Sequence[Mapping[str, Any]], structure: CellStructure) -> Strategy:
-    """Return the strategy that `sectors_document` wrote, or raise PlanError for another document."""
+    """Return the strategy that `sectors_document` wrote."""
     positions = {a: i for i, a in enumerate(structure.names)}
     each = np.array(structure.sizes, dtype=np.int64)
     groups = []
@@ -86,6 +93,7 @@ def read_sectors(document: Sequence[Mapping[str, Any]], structure: CellStructure
         rows = [[positions[a] for a in names] for names in g["attributes"]]
         attributes = np.array(rows, dtype=np.intp).reshape(len(rows), -1)
         scales = _scales(g["scales"])
+        # One check for the rows of all matrices: a plan can have many small ones.
         flat = _integers([row for matrix in g["mixing"] for row in matrix])
         mixing = flat.reshape(len(rows), len(basis), len(basis))
         groups.append(StrategyGroup(attributes, each[attributes], basis, mixing, scales))
@@ -107,10 +115,7 @@ def proofs_document(claim: Claim) -> list[dict[str, Any]]:
 
 
 def read_claim(document: Any, proofs: Any) -> Claim:
-    """Return the claim of `claim_document`, with its proofs, or raise PlanError for another document.
-
-    The kernel looks at the integers of the proofs when it checks the claim.
-    """
+    """Return the claim that `claim_document` wrote, with its proofs."""
     groups = document["groups"]
     if not all(type(g["at"]) is str and _DECIMAL.fullmatch(g["at"]) for g in groups):
         raise claim_damaged()
@@ -118,6 +123,7 @@ def read_claim(document: Any, proofs: Any) -> Claim:
     kinds = {name: kind for kind, name in _PROOFS.items()}
     witnesses = []
     for proof in proofs:
+        # The kernel checks the numbers of the proofs when it checks the claim.
         kind = kinds[proof["kind"]]
         entries = {name: _as_tuples(x) for name, x in proof.items() if name != "kind"}
         witnesses.append(kind(**entries))
@@ -153,6 +159,7 @@ def _as_tuples(value: Any) -> Any:
 def products_document(strategy: ProductStrategy) -> dict[str, Any]:
     """Return a strategy of products: every factor once with its attributes, and the measured sets."""
     names = np.array(strategy.structure.names, dtype=object)
+    # Equal bytes can be matrices of different shapes, so the shape is in the key.
     shared: dict[bytes | None, list[int]] = {}
     for i, f in enumerate(strategy.factors):
         shared.setdefault(None if f.rows is None else f.rows.tobytes() + bytes(str(f.rows.shape), "ascii"), []).append(
@@ -176,12 +183,13 @@ def products_document(strategy: ProductStrategy) -> dict[str, Any]:
 
 
 def read_products(document: Mapping[str, Any], structure: CellStructure) -> ProductStrategy:
-    """Return the strategy that `products_document` wrote, or raise PlanError for another document."""
+    """Return the strategy that `products_document` wrote."""
     positions = {a: i for i, a in enumerate(structure.names)}
     factors: dict[int, Factor] = {}
     for f in document["factors"]:
         factor = Factor(None if f["rows"] is None else _integers(f["rows"]))
         factors.update({positions[a]: factor for a in f["attributes"]})
+    # Both conditions together: no attribute has two factors, and none has no factor.
     if sum(len(f["attributes"]) for f in document["factors"]) != len(structure.sizes) or len(factors) != len(
         structure.sizes
     ):
@@ -224,12 +232,13 @@ def trees_document(strategy: TreeStrategy) -> dict[str, Any]:
 
 
 def read_trees(document: Mapping[str, Any], structure: CellStructure) -> TreeStrategy:
-    """Return the strategy that `trees_document` wrote, or raise PlanError for another document."""
+    """Return the strategy that `trees_document` wrote."""
     positions = {a: i for i, a in enumerate(structure.names)}
     above, classes = [], [np.zeros(1, dtype=np.intp)]
     for x in document["levels"]:
         in_each = _integers([x["in_each"]])[0]
         n = structure.sizes[positions[x["level"]]]
+        # Python adds these integers: a sum of 64-bit integers could wrap around to n.
         if (in_each < 1).any() or int(in_each.astype(object).sum()) != n:
             raise PlanError(
                 "tree-places",
@@ -244,6 +253,7 @@ def read_trees(document: Mapping[str, Any], structure: CellStructure) -> TreeStr
     for g in document["trees"]:
         factors = tuple(_integers([k])[0] for k in g["factors"])
         scales = {level: _scales(texts) for level, texts in g["scales"]}
+        # A dictionary keeps the last of two equal levels, so the lengths show a level given twice.
         if not all(type(level) is int for level in scales) or len(scales) != len(g["scales"]):
             raise PlanError(
                 "tree-levels",
@@ -270,7 +280,7 @@ def margins_document(strategy: PureStrategy) -> dict[str, Any]:
 
 
 def read_margins(document: Mapping[str, Any], structure: CellStructure) -> PureStrategy:
-    """Return the strategy that `margins_document` wrote, or raise PlanError for another document."""
+    """Return the strategy that `margins_document` wrote."""
     positions = {a: i for i, a in enumerate(structure.names)}
     margins = []
     for m in document["margins"]:
@@ -285,6 +295,7 @@ def read_margins(document: Mapping[str, Any], structure: CellStructure) -> PureS
         rows = np.zeros((len(m["rows"]), structure.size), dtype=np.int64)
         for row, (where, values) in zip(rows, m["rows"], strict=True):
             is_integer_row = all(type(x) is int for x in (*where, *values)) and len(where) == len(values)
+            # Each row has one text: its cells increase, and none of its integers is 0.
             if not is_integer_row or where != sorted(set(where)) or 0 in values:
                 raise PlanError(
                     "margin-row-form",
@@ -328,6 +339,7 @@ def _scales(texts: Sequence[str]) -> Floats:
             "Nothing was measured.",
         )
     out = np.array([_ratio(x) for x in texts], dtype=np.float64)
+    # Each scale has one text, so equal plans have equal hashes. Fractions such as "2/4" and "1/3" have none.
     if scales_document(out) != list(texts):
         raise PlanError(
             "scale-not-float",
@@ -344,6 +356,7 @@ _FRACTION = re.compile(r"\d{1,400}(/\d{1,400})?", re.ASCII)
 
 def _ratio(text: str) -> float:
     above, _, below = text.partition("/")
+    # Python rounds this quotient of integers correctly, however long they are.
     return int(above) / int(below or "1")
 
 
@@ -437,6 +450,7 @@ def disagreements(stated: Any, implied: Any, path: str = "") -> list[str]:
     Numbers with a fraction may differ by rounding; other values must be equal.
     """
     if isinstance(stated, dict) and isinstance(implied, dict):
+        # Lists, not sets: the order of the keys is part of the hashed text.
         if list(stated) != list(implied):
             odd = sorted(set(stated) ^ set(implied)) or ["the order of keys"]
             return [f"{path}.{k}".removeprefix(".") for k in odd]
@@ -445,6 +459,7 @@ def disagreements(stated: Any, implied: Any, path: str = "") -> list[str]:
         pairs = enumerate(zip(stated, implied, strict=True))
         return [d for i, (a, b) in pairs for d in disagreements(a, b, f"{path}[{i}]")]
     if type(stated) is float and type(implied) is float:
+        # Only values that both sides state as floats may differ: integers, truth values and texts are exact.
         same = math.isclose(stated, implied, rel_tol=ROUNDING)
     else:
         same = type(stated) is type(implied) and stated == implied
@@ -452,6 +467,7 @@ def disagreements(stated: Any, implied: Any, path: str = "") -> list[str]:
 
 
 def _integers(rows: Any) -> Any:
+    # A truth value is an instance of int, and 1.0 equals 1; neither is accepted.
     if not all(type(x) is int for row in rows for x in row):
         raise PlanError(
             "strategy-not-integers",
@@ -469,4 +485,5 @@ def _integers(rows: Any) -> Any:
             "Use the plan as fitnoise wrote it, or plan again.",
             "Nothing was measured.",
         )
+    # Larger integers stay Python integers, which do not overflow.
     return a.astype(np.int64) if largest_entry(a) < INT64_SAFE_LIMIT else a

@@ -66,12 +66,14 @@ class TableNumbers:
         axes = self.group.axes[self.i].tolist()
         sizes = [self.part.decomposition.sizes[a] for a in axes]
         for k, view in enumerate(self.group.views):
+            # A table by axis is indexed by the ranges that it shows, not by the values of the attribute.
             sizes[k] = sizes[k] if view is None else view.shape[0]
         lengths = [*sizes, *self.group.inner_shape]
         cuts = np.cumsum([0, *self.group.spans])
         indices: dict[int, Indices] = {}
         for row, (start, stop) in zip(self.indices, itertools.pairwise(cuts), strict=True):
             dims = self.group.transpose[start:stop]
+            # SUM_OF_ALL is negative. It is replaced by 0 for the division, and restored in all parts of the index.
             inside = np.unravel_index(np.maximum(row, 0), tuple(lengths[d] for d in dims))
             indices.update({d: np.where(row == SUM_OF_ALL, SUM_OF_ALL, x) for d, x in zip(dims, inside, strict=True)})
         return {a: indices[k] for k, a in enumerate(axes)}, [indices[d] for d in range(len(axes), len(lengths))]
@@ -93,6 +95,7 @@ class TableNumbers:
     def sectors(self) -> Iterator[tuple[tuple[int, int], Members]]:
         """Yield the sectors that the table reaches, each by its group and its index there."""
         d = self.part.decomposition
+        # Groups hold arrays, so they are compared by identity.
         number = next(i for i, g in enumerate(d.tables) if g is self.group)
         for group_index, sectors in enumerate(d.groups):
             for m in sectors.members:
@@ -106,7 +109,7 @@ class TableNumbers:
 
 
 def with_sums(x: Floats, axes: int) -> Floats:
-    """Return an array that has, along each of its first axes, the sum over the axis as last entry."""
+    """Return x with the sum over each of its first `axes` axes as a further, last entry of that axis."""
     for axis in range(axes):
         x = np.concatenate([x, x.sum(axis=axis, keepdims=True)], axis=axis)
     return x
@@ -123,7 +126,8 @@ def mean_weight(v: Indices, n: int) -> Floats:
 
 
 def dots(x: Floats, y: Floats, v: Indices, w: Indices) -> Floats:
-    """Return ⟨x_v, y_w⟩ for pairs of rows (P,)."""
+    """Return ⟨x_v, y_w⟩ for P pairs of rows of x and y, (P,); v and w are the indices of the rows, (P,)."""
+    # At most 2²² numbers of each factor are in memory at once.
     step = max(1, 2**22 // x.shape[1])
     spans = (slice(k, k + step) for k in range(0, len(v), step))
     return np.concatenate([np.zeros(0), *(np.einsum("pk,pk->p", x[v[s]], y[w[s]]) for s in spans)])
@@ -135,6 +139,7 @@ def by_sector(left_numbers: TableNumbers, right_numbers: TableNumbers) -> Floats
     agree = {a: agreement(v, theirs[a], sizes[a]) for a, v in mine.items() if a in theirs}
     shares = [(a, mean_weight(v, sizes[a])) for axes in (mine, theirs) for a, v in axes.items()]
     width = int(right_numbers.inner.max(initial=0)) + 1
+    # Many numbers share a pair of structured rows, and each such pair is multiplied once.
     pairs, which = np.unique(left_numbers.inner * width + right_numbers.inner, return_inverse=True)
     rows, columns = np.divmod(pairs, width)
     right_sectors, total = dict(right_numbers.sectors()), np.zeros(len(left_numbers))
@@ -175,7 +180,10 @@ class WeightedSums:
     def from_coefficients(
         cls, part: SectorTablesPart, table: int, numbers: Indices, rows: sp.csr_array
     ) -> WeightedSums:
-        """Return the sums from coefficients by row; `numbers` are their numbers, (columns, P)."""
+        """Return the sums whose coefficients are the J rows of a sparse matrix.
+
+        numbers: The position of each of the P stored coefficients, as `TableNumbers.indices`, (attributes, P).
+        """
         sums = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
         return cls(TableNumbers(part, table, numbers), sums, rows.data)
 
@@ -225,13 +233,16 @@ def sums_by_sector(left_sums: WeightedSums, right_sums: WeightedSums, length: in
         whitener = part.estimation.whiteners[group][s]
         x = left_sums.numbers.rows(members, whitener)[0]
         y = right_sums.numbers.rows(right_sectors[group, s], whitener)[0]
+        # Without structured attributes, each table has one row in the sector.
         scale = float((x * y).sum())
         attributes = part.decomposition.groups[group].attributes[s].tolist()
         for subset, sign in alternating(attributes, part.decomposition.sizes):
+            # A key is sum · cells + values, so its quotient by `cells` is the sum.
             cells = math.prod(part.decomposition.sizes[a] for a in subset)
             _, key, factor = left_sums.in_sector(mine, attributes, subset)
             _, right_key, counter = right_sums.in_sector(theirs, attributes, subset)
             keys, which = np.unique(np.concatenate([key, right_key]), return_inverse=True)
+            # Equal keys are numbers of one sum with equal values in the subset: these are the pairs with [v_a = w_a].
             f = np.bincount(which[: len(key)], factor, minlength=len(keys))
             h = np.bincount(which[len(key) :], counter, minlength=len(keys))
             total += np.bincount(keys // cells, sign * scale * f * h, minlength=length)

@@ -5,7 +5,7 @@ plan and a vector of noisy integers.
 
     θ_S                                                 sector estimates, by the `estimation` of the strategy.
 
-    table A = Σ_{S⊆A} lift of θ_S, / Π_{a∈A∖S} n_a, L_{A,S}    so common margins of tables agree by construction.
+    table A = Σ_{S⊆A} L_{A,S} θ_S / Π_{a∈A∖S} n_a       L_{A,S}: the lift. Common margins agree by construction.
 
     cov(f, h) = Σ_S ⟨p_S(f), (cov(θ) p(h))_S⟩               for any linear combinations f, h of published numbers.
 
@@ -72,6 +72,7 @@ class RebuiltTables:
         if tuple(len(y) for y in answers) != self._estimation.lengths:
             raise answers_of_another_plan()
         parts = part.publication.unit.parts
+        # With one part the integers stay as drawn; otherwise each record counts `parts` in them.
         self._answers = tuple(answers) if parts == 1 else tuple(y.astype(np.float64) / parts for y in answers)
 
     def estimates(self, group: int, sectors: Indices) -> Floats:
@@ -95,6 +96,7 @@ class RebuiltTables:
             sizes = np.array(self.part.decomposition.sizes)[group.axes[rows]]
             for shape, which in equal_rows(sizes):
                 here = rows[which]
+                # One stack of all tables of a group can exceed the memory.
                 step = max(1, NUMBERS_PER_BATCH // (math.prod(shape) * group.variances.shape[1]))
                 for i in range(0, len(here), step):
                     batch = here[i : i + step]
@@ -111,7 +113,8 @@ class RebuiltTables:
         for number, members, pairs in self._routes(group, here):
             for axes, tables, sectors in pairs:
                 inner = members.answers(self.estimates(number, sectors))
-                order = np.argsort(axes)  # from the order of the sector's attributes to that of the table's axes
+                # From the order of the sector's attributes to that of the table's axes.
+                order = np.argsort(axes)
                 ordered = inner.transpose([0, *(1 + order), inner.ndim - 1])
                 shared_axes = sorted(axes)
                 lengths = [n if a in shared_axes else 1 for a, n in enumerate(sizes)]
@@ -144,6 +147,7 @@ class SectorTables(RebuiltTables):
     def estimates(self, group: int, sectors: Indices) -> Floats:
         """Return θ_S of the given sectors of a group, all of the same sizes, (K, n_a for a in S…, k)."""
         sector_group = self.part.decomposition.groups[group]
+        # An absent sector has the value 0, so its tables need no special case.
         nothing = np.zeros((*sector_group.sizes[sectors[0]].tolist(), len(sector_group.basis)))
         return np.stack([self._thetas.get((group, s), nothing) for s in sectors.tolist()])
 
@@ -180,6 +184,7 @@ def _routes(
     )
     if known_sectors is None:
         return ((number, members, list(pairs)) for number, members, pairs in routes)
+    # The routes depend on the workload alone, and the first table identifies its group.
     key = int(group.tables[0]), here.tobytes()
     if key not in known_sectors:
         known_sectors[key] = [(number, members, list(pairs)) for number, members, pairs in routes]
@@ -240,6 +245,8 @@ def coefficients(part: SectorTablesPart, name: str, values: Floats) -> Floats:
 def adjoint(part: SectorTablesPart, combination: Mapping[str, Floats]) -> dict[SectorIndex, Floats]:
     """Return p_S(f) = C_S Lᵀf for the combination f = Σ_A ⟨f_A, table_A⟩, so that f is Σ_S ⟨p_S, θ_S⟩.
 
+    C_S subtracts the mean along each attribute of S. It is left out for tables by axis.
+
     Args:
         part: The tables and their design.
         combination: A coefficient for each number of some tables, in the table's shape.
@@ -292,6 +299,7 @@ def _pull(
         for axes, tables, sectors in pairs:
             away = tuple(1 + a for a in range(len(sizes)) if a not in axes)
             summed = (arranged[tables] * _shares(part, group, here[tables], sorted(axes))).sum(axis=away)
+            # The inverse of the order in `_stack`: from the table's axes back to the order of the sector.
             order = 1 + np.argsort(np.argsort(axes))
             thetas = members.adjoint(summed.transpose([0, *order, summed.ndim - 1]))
             for s, x in zip(sectors.tolist(), thetas, strict=True):
@@ -299,6 +307,7 @@ def _pull(
 
 
 def _finished(part: SectorTablesPart, out: dict[SectorIndex, Floats]) -> dict[SectorIndex, Floats]:
+    # θ_S sums to 0 along each attribute of S, so only the centred part of its weights counts. By axis it need not.
     by_axis = any(g.views for g in part.decomposition.tables)
     return out if by_axis else {key: _centred(total) for key, total in out.items()}
 
@@ -311,9 +320,10 @@ def _centred(x: Floats) -> Floats:
 
 
 def covariance(part: SectorTablesPart, f: Mapping[str, Floats], h: Mapping[str, Floats]) -> float:
-    """Return the covariance of two combinations in people², exact for Gaussian noise.
+    """Return the covariance of two combinations in people², for continuous noise of the design.
 
     cov(f, f) bounds the variance under discrete noise.
     """
+    # Both sides of a variance have one adjoint, the longer part of the work.
     adjoint_f = adjoint(part, f)
     return part.estimation.covariance(adjoint_f, adjoint_f if h is f else adjoint(part, h))

@@ -52,11 +52,11 @@ class FiniteSummary:
     rank_moe: Margin of a median or quantile by ranks, in records; None for other answers. The published value has at
         most this many records too many below it, and at most this many too few at or below it. Both hold jointly with
         probability `confidence` or more. No other accuracy is guaranteed, because it depends on the data.
-    hit_rate: Probability of the true answer, on average over the prior of the question.
+    hit_rate: Probability of the true answer, on average over the prior of the question; None for a median or quantile.
     mae, rmse: Mean absolute and root mean squared error, on average over the prior; None if results are not numbers.
     moe: Margin of error for every true answer, with probability `confidence` or more; None if results are not numbers.
         Several counts lie within it jointly.
-    leakage: Min-entropy leakage about the answer under the prior, in bits.
+    leakage: Min-entropy leakage about the answer under the prior, in bits; None for a median or quantile.
     """
 
     name: str

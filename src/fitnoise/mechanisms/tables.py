@@ -70,6 +70,7 @@ class TablePart(PlanPart):
     def __post_init__(self) -> None:
         _own_setting(self.publication, self.setting)
         self.mechanism.check(self)
+        # A plan from a file can name any strategy, so its form and its domain are compared with the request.
         if self.strategy.structure != self.decomposition.cell_structure:
             raise PlanError(
                 "strategy-of-another-domain",
@@ -160,6 +161,7 @@ class TablePart(PlanPart):
     @property
     def slack(self) -> Floats:
         """Saving of one record in each structured cell relative to the costliest record, (n_o,): charged and unused."""
+        # Differences of exact prices: the costliest cell has a slack of exactly 0.
         prices = self.strategy.profile()
         max_price = max(prices)
         return np.array([float(max_price - x) for x in prices])
@@ -227,6 +229,7 @@ class TablePart(PlanPart):
         number = self.table_index(name)
         layout, t = self.decomposition.layout(number), self.publication.workload.tables[number]
         outer = tuple(self.decomposition.sizes[a] for a in layout.axes)
+        # Numbers of one row differ only in exchangeable values, and share its entry.
         inner = rows.reshape(layout.inner_shape)
         array = np.broadcast_to(inner, outer + layout.inner_shape).transpose(layout.transpose)
         return array.reshape(t.shape(self.publication.workload.domain))
@@ -287,13 +290,15 @@ class TablePart(PlanPart):
         gamma = t.target.level(w.confidence)
         group, index = self.decomposition.group_of(i)
         worst_pair = self.mechanism.worst(self, i)
+        # Targets or variances of this form differ within a row, so a row does not determine its worst number.
         if worst_pair is not None:
             targets, worst = np.array([worst_pair[0]]), 0
             margin = np.array([z_score(gamma) * math.sqrt(worst_pair[1])])
         elif self.mechanism.normal:
             worst = int(np.argmax(achieved / targets))
             margin = self.mechanism.half_widths(self, group, index, gamma, row=worst)
-        else:  # of two numbers of one variance, one can have the wider margin
+        else:
+            # Of two numbers of one variance, one can have the wider margin, so all margins are compared.
             margins = self.mechanism.half_widths(self, group, index, gamma)
             worst = int(np.argmax(margins / np.sqrt(targets)))
             margin = margins[worst:]
@@ -364,9 +369,9 @@ class TablePart(PlanPart):
     def document(self, bound: float | None = None) -> dict[str, Any]:
         """Return the plan's document of these tables, without the request.
 
-        The document states the bound to ten digits: its last digits differ between processors, and the hash must not.
-        bound: The stated bound; None computes it.
+        bound: The bound to state; None computes it and rounds it to ten digits.
         """
+        # The last digits of the bound differ between processors, and the hash must not.
         stated = float(f"{self.bound:.9e}") if bound is None else bound
         claim = self.strategy.claim
         return {
@@ -387,12 +392,14 @@ class TablePart(PlanPart):
         """Return the part that `document` wrote.
 
         Raises:
-            PlanError: its parts contradict each other, or the integers do not cost what it says.
+            PlanError: The document's parts contradict each other, or the integers have another cost than it states.
+            LookupError, TypeError, ValueError, ArithmeticError, AttributeError: The document has another form.
         """
         stated, claim = str(document["cost"]["cost_squared"]), document["cost"].get("claim")
         strategy = mechanism.read(document["strategy"], mechanism.cell_structure(publication))
         if claim is not None:
             strategy = replace(strategy, claim=read_claim(claim, document.get("proofs", [])))
+            # The kernel proves the claim before any price of the plan is computed with it.
             strategy.check_claim(publication.adjacency)
         part = cls(
             mechanism,
@@ -402,6 +409,7 @@ class TablePart(PlanPart):
             read_status(document["status"]),
             read_setting(document.get("setting")),
         )
+        # A reader may trust the stated cost, so the integers must have exactly this cost.
         if str(part.exact_cost) != stated:
             raise PlanError(
                 "integers-of-another-cost",
@@ -429,6 +437,7 @@ class _Summaries(LazySequence[TableSummary]):
 
 def _total(cells: Floats) -> int:
     """Return the sum of integers held in doubles, as an integer."""
+    # A sum of doubles is rounded above 2⁵³. Python adds the integers exactly, and few of them differ.
     values, counts = np.unique(cells, return_counts=True)
     return sum(int(x) * n for x, n in zip(values.tolist(), counts.tolist(), strict=True))
 
@@ -446,6 +455,7 @@ def _own_setting(publication: Publication, setting: Setting | None) -> None:
         )
     if small is None or setting is None:
         return
+    # The publication may leave the choice of both to the planner (None).
     fits = setting.index >= 1 and 0 <= setting.temperature <= MAX_TEMPERATURE
     fits = fits and small.index in (None, setting.index) and small.temperature in (None, setting.temperature)
     if not fits:
@@ -473,6 +483,7 @@ def refuse_pointless(cost: Fraction) -> None:
 
 def refuse_boundless(cost: Fraction) -> None:
     """Raise PlanError for a cost at which nothing is protected, so that no ε is computed."""
+    # The comparison is exact: a float of such a cost can be infinite.
     if cost / 2 > MAX_RHO:
         raise PlanError(
             "cost-without-protection",

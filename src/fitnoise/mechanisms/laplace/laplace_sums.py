@@ -100,14 +100,16 @@ _GAP = 0.95
 
 _RANGE = 1e100
 
+# Smaller coefficients are raised to it: this only widens X, and their squares do not underflow.
 _MIN_COEFFICIENT = 1e-30
-"""Least coefficient relative to the largest of its row. Smaller ones are raised to it, which only widens X."""
+"""Least coefficient other than 0, relative to the largest of its row."""
 
 _FARTHEST = 1e6
 """Largest distance of a line past the first pole, in units of 1/b₁."""
 
+# P(|X| > m) grows with every |a_i|, so a larger m covers smaller coefficients.
 _MARGIN = 1 + 2.0**-40
-"""Covers the rounding of the coefficients' scaling: P(|X| > m) grows with every |a_i|."""
+"""A factor above the rounding of the coefficients' scaling."""
 
 _UNIT = 2.0**-52
 
@@ -161,14 +163,18 @@ def half_width(
     def solve(rows: _ScaledRows, block: Indices) -> tuple[Floats, npt.NDArray[np.bool_]]:
         shift, loss = _lattice(rows, t)
         # P(|X_D| > m) ≤ 2 P(X_L > m − δ) / (1 − ρ), with δ = `shift` and ρ = `loss`.
+        # 1 − γ is exact for γ ≥ ½. The last term covers the rounding of the logarithms.
         target = np.log(misses[block] / 2) + np.log1p(-loss) - 1e-14
         m, done = _quantiles(rows, target)
+        # m is in units of the largest |a| t, and the shift in units of the largest |a|.
         return (m * t + shift) * _MARGIN, done
 
     def single(size: Floats, block: Indices) -> Floats:
+        # P(|Z| > k) = 2 exp(−(k + 1)/t) / (1 + exp(−1/t)), solved for k without cancellation at a large t.
         needed = -np.log1p(np.expm1(-1 / t) / 2) - np.log1p(-levels[block])
         steps = np.ceil(t * needed * (1 + 8 * _UNIT) - 1)
         product, below = _product(size, np.maximum(steps, 0))
+        # The exact product is above its float, so the next float is the quantile rounded up.
         return np.where(below > 0, np.nextafter(product, np.inf), product)
 
     return _by_blocks(a, n, solve, single, scaled=True)
@@ -188,7 +194,7 @@ def tail(
     **Guarantees**
         * The bound is never below the true probability, and at most 1. For a row of one noise it is exact, up to
           rounding.
-        * It is P(|X_L| > m − δ)(1 + 1/(12 t)) up to a part of about 5·10⁻⁵; the module head defines δ.
+        * It is P(|X_L| > m − δ)/(1 − ρ) up to a part of about 5·10⁻⁵; the module head defines δ and ρ.
     """
     a, n, t = _inputs(coefficients, scale, multiplicities)
     limits = _rowwise(m, len(a), "m")
@@ -204,6 +210,7 @@ def tail(
     def solve(rows: _ScaledRows, block: Indices) -> tuple[Floats, npt.NDArray[np.bool_]]:
         shift, loss = _lattice(rows, t)
         with np.errstate(over="ignore"):
+            # A smaller limit has a larger tail, so all rounding goes down.
             limit = np.minimum((limits[block] / rows.unit / _MARGIN - shift) / t, 1e100)
         bound, done = _tails(rows, limit)
         return np.minimum(2 * np.exp(np.minimum(bound, 0)) / (1 - loss) * (1 + 1e-10) + _MIN_POSITIVE_FLOAT, 1), done
@@ -213,10 +220,12 @@ def tail(
         with np.errstate(over="ignore"):
             steps = np.minimum(np.floor(limit / size), 2.0**60)
         steps = np.maximum(steps + 1, 0)
+        # The largest k with k |a| ≤ m exactly; the start is at most two above it.
         for _ in range(3):
             product, below = _product(size, steps)
             steps = np.where((product > limit) | ((product == limit) & (below > 0)), np.maximum(steps - 1, 0), steps)
         with np.errstate(over="ignore"):
+            # exp(−740) is still above 0.
             late = np.minimum((steps + 1) / t, 740)
         bound: Floats = 2 / (1 + np.exp(-1 / t)) * np.exp(-late) * (1 + 8 * _UNIT * (1 + late)) + _MIN_POSITIVE_FLOAT
         return np.minimum(bound, 1)
@@ -329,7 +338,7 @@ def _product(x: Floats, y: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class _ScaledRows:
-    """Rows in units of their own largest |a| t: squares b² ≤ 1, the largest one by one and the rest as power sums."""
+    """R rows, each in units of its own largest |a|: squares b² ≤ 1, the largest one by one, the rest as power sums."""
 
     unit: Floats
     """The largest |a| of each row, (R,)."""
@@ -378,6 +387,7 @@ def _reduced(unit: Floats, x: Floats, n: Floats | None, k: int) -> _ScaledRows:
         y = rest / np.where(ceiling > 0, ceiling, 1)[:, None]
         power = y.copy() if weights is None else y * weights
         sums[:, 0] = power.sum(axis=1)
+        # High powers of these squares underflow; `_remainder` bounds them by their first power.
         y[y < _NEGLIGIBLE] = 0
         for p in range(1, _POWERS):
             power *= y
@@ -396,9 +406,10 @@ def _by_blocks(
 ) -> Floats:
     """Return one number per row, (J,): zeros and single noises in closed form, the others by `solve`, in blocks.
 
-    `solve` marks the rows with a tight answer. The others are reduced again, with four times as many single columns.
+    `solve` marks rows with a tight answer. The others are reduced again, with four times as many squares one by one.
     """
     out = np.full(len(a), zero)
+    # A column of multiplicity 0 is no noise, and must not set the unit of its row.
     if n is not None and (n == 0).any():
         a, n = a[:, n > 0], n[n > 0]
     if not a.shape[1]:
@@ -436,6 +447,7 @@ def _by_blocks(
                 relative = np.where(support[part], np.maximum(x[part] / unit[part, None], _MIN_COEFFICIENT), 0)
                 rows = _reduced(unit[part], relative, n, k)
                 values, done[i:j] = solve(rows, start + part)
+                # Every value is proven, so the least of them is.
                 best[part] = np.minimum(best[part], values)
             out[start + todo] = best[todo] * unit[todo] if scaled else best[todo]
             if k >= x.shape[1]:
@@ -464,6 +476,7 @@ def _lattice(rows: _ScaledRows, t: float) -> tuple[Floats, Floats]:
 def _log_moment(rows: _ScaledRows, u: Floats, skip: int) -> Floats:
     """Return an upper bound of log M(u), without the `skip` largest columns, (R,)."""
     value, slope, _ = _cumulants(rows, u, skip)
+    # Covers the rounding of the sum, and of u next to the pole, where log M is steep.
     value = value + 1e-14 * (rows.squares.shape[1] + np.abs(value) + u * slope)
     return np.asarray(value + _remainder(rows, rows.ceiling * u * u, _POWERS), dtype=np.float64)
 
@@ -472,6 +485,7 @@ def _cumulants(rows: _ScaledRows, u: Floats, skip: int) -> tuple[Floats, Floats,
     """Return approximations of log M(u) and two derivatives, without the `skip` largest columns, (R,) each."""
     w = u * u
     x, n = rows.squares[:, skip:], rows.counts[:, skip:]
+    # At the pole of the largest column, rounding would leave the range of the logarithm.
     v = np.minimum(x * w[:, None], 1 - 1e-15)
     away = 1 - v
     terms = n * x / away
@@ -551,6 +565,7 @@ def _line(rows: _ScaledRows, m: Floats, log_p: Floats, skip: int, aim: float) ->
     """Return a good line for a tail near exp(log_p) beyond m: left of all poles, or (skip = 1) past the first."""
     # In units of 1/b₁: the line lies between 0 and the pole at 1, or past the pole and below 1/b₂.
     top = np.ones(len(rows)) if not skip else np.minimum(1 / np.sqrt(rows.squares[:, 1]), _FARTHEST)
+    # Short of the pole, and within reach of the power sums.
     top = np.minimum(top * (1 - 1e-9), np.sqrt(_REACH / np.maximum(rows.ceiling, 1e-300)))
 
     def point(v: Floats) -> Floats:
@@ -558,6 +573,7 @@ def _line(rows: _ScaledRows, m: Floats, log_p: Floats, skip: int, aim: float) ->
 
     def below(v: Floats) -> npt.NDArray[np.bool_]:
         c = point(v)
+        # The integrand has its saddle where this slope is 0; past the pole, the factor 1/(1 − c²) of b₁ adds a term.
         slope: Floats = _cumulants(rows, c, skip)[1] - m - 1 / c
         return (slope - 2 * c / (c * c - 1) if skip else slope) < 0
 
@@ -567,6 +583,7 @@ def _line(rows: _ScaledRows, m: Floats, log_p: Floats, skip: int, aim: float) ->
     left_u, right_u, left_log, right_log = c * 0, c * 0, c * 0, c * 0
     periods = [np.full(len(rows), np.inf), np.full(len(rows), np.inf)]
     goal = log_p + np.log(aim)
+    # Chernoff points at several distances from the line, in units of its width.
     for eta in (1.5, 3.0, 5.0, 8.0, 16.0):
         for side in (0, 1):
             step = eta / width
@@ -646,6 +663,7 @@ class _Integral:
         self.z = line.c[:, None] + 1j * (self.step[:, None] * np.arange(nodes + 1))
         w = self.z * self.z
         log_m = np.zeros_like(w)
+        # One logarithm for 16 factors, which stay far from overflow. Multiples of 2πi vanish in the exponential.
         pending = np.ones_like(w)
         lone = (rows.counts == 1).all(axis=0)
         gathered = 0
@@ -659,6 +677,7 @@ class _Integral:
                     pending[:] = 1
                     gathered = 0
             else:
+                # log|1 − v| by log1p: a large multiplicity magnifies the rounding of 1 − v.
                 distance = np.log1p(v.real * (v.real - 2) + v.imag**2) / 2
                 log_m -= rows.counts[:, i, None] * (distance + 1j * np.arctan2(-v.imag, 1 - v.real))
         if gathered:
@@ -667,9 +686,11 @@ class _Integral:
         x = rows.squares
         slope = np.einsum("rk,rk->r", rows.counts * x, 1 / np.abs(1 - x * (line.c**2)[:, None]))
         self.rounding = np.zeros_like(size)
-        pole_terms = np.where(lone, 0.0, rows.counts) * x / (1 - x * (line.c**2)[:, None]) ** 2  # log1p, next to a pole
+        # The rounding of log1p next to a pole.
+        pole_terms = np.where(lone, 0.0, rows.counts) * x / (1 - x * (line.c**2)[:, None]) ** 2
         if rows.ceiling.any():
             ratio = rows.ceiling[:, None] * size
+            # The powers left out are below e⁻³², the rounding of double precision.
             powers = int(np.clip(np.ceil(-32 / np.log(np.clip(ratio.max(), 1e-16, 0.9))), 1, _POWERS))
             log_m += _series(rows, w, powers)
             left_out = _remainder(rows, ratio, powers)
@@ -687,9 +708,11 @@ class _Integral:
         line = self.line
         with np.errstate(over="ignore", under="ignore"):
             terms = np.exp(self.exponent - m[:, None] * self.z - log_p[:, None])
+            # The terms of k and −k are conjugate, so their sum is twice the real part.
             terms[:, 1:] *= 2
             terms *= (self.step / (2 * np.pi))[:, None]
             allowance = self.rounding + 8 * _UNIT * m[:, None] * np.abs(self.z)
+            # A term that underflows keeps an allowance.
             off = (np.maximum(np.abs(terms), 1e-300) * allowance).sum(axis=1)
             value = terms.real.sum(axis=1)
             density = (terms * self.z).real.sum(axis=1)
@@ -714,6 +737,7 @@ def _lines(rows: _ScaledRows, m: Floats, log_p: Floats, aim: float) -> _Line:
     if rows.squares.shape[1] < 2:
         return line
     second = rows.squares[:, 1]
+    # Only a simple pole has this residue, and the line needs room before the next pole.
     has_gap = (rows.counts[:, 0] == 1) & (second < _GAP) & (second > 0) & (rows.ceiling < 0.9 * _REACH)
     which = np.flatnonzero(has_gap & (line.nodes > 6))
     if which.size:
@@ -728,6 +752,7 @@ def _lines(rows: _ScaledRows, m: Floats, log_p: Floats, aim: float) -> _Line:
 
 def _grouped(rows: _ScaledRows, line: _Line) -> Iterator[tuple[Indices, _Integral]]:
     """Yield the rows with a usable line, grouped by number of nodes, with their integrals."""
+    # Rows are evaluated with rounded-up numbers of nodes, so that few different arrays are built.
     sizes = [4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, _MAX_NODES]
     classes = np.searchsorted(sizes, np.minimum(line.nodes, _MAX_NODES))
     for number in np.unique(classes):
@@ -742,11 +767,13 @@ def _quantiles(rows: _ScaledRows, log_p: Floats) -> tuple[Floats, npt.NDArray[np
     c = _sigmoid(_bisected(-32, 24, len(rows), 20, lambda v: _saddle(rows, _sigmoid(v))[1] > log_p))
     m = np.maximum(_saddle(rows, c)[0], 0.01 * np.sqrt(rows.norms))
     safe = _safe(rows, c)
+    # Chernoff's m is proven, and stays if no line gives a smaller one.
     best = (_log_moment(rows, safe, 0) - log_p) / safe
     wrong = np.full(len(rows), np.inf)
     todo = np.arange(len(rows))
     for attempt in range(_ROUNDS):
         subset = rows.take(todo)
+        # Each round allots less to wraps and truncation, for the rows whose bracket is too wide.
         line = _lines(subset, m[todo], log_p[todo], _LOSS * 0.3**attempt)
         for part, integral in _grouped(subset, line):
             which = todo[part]
@@ -802,6 +829,7 @@ def _tails(rows: _ScaledRows, m: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]
     log_p = np.minimum(log_p, best)
     wrong = np.full(len(rows), np.inf)
     todo = np.flatnonzero(usable & (best > -800))
+    # The exponential of such a bound is 0 in floating point, so a tighter one changes nothing.
     wrong[best <= -800] = 0
     for attempt in range(_ROUNDS):
         subset = rows.take(todo)

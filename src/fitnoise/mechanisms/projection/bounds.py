@@ -40,6 +40,11 @@ class SpectralBound:
 def spectral_bound_of(rows: Floats, m: int, subset: Sequence[int]) -> float:
     """Return √(|S|/m) σ_min(A_S) of a subset of cells, rounded down; 0 if its columns are dependent.
 
+    Args:
+        rows: The queries R (r, N), with the singular values of A.
+        m: The number of queries.
+        subset: The indices of the cells in S.
+
     Raises:
         WorkloadError: The subset is empty, has a cell twice, or names a cell that does not exist. The number m of
             queries is not an integer of at least 1.
@@ -53,9 +58,11 @@ def spectral_bound_of(rows: Floats, m: int, subset: Sequence[int]) -> float:
             f"Give at least one of the {rows.shape[1]} cells, each once.",
             "Nothing was computed.",
         )
+    # More columns than dimensions are dependent.
     if len(places) > len(rows):
         return 0.0
     values = sl.svdvals(rows[:, places])
+    # Rounded down: the backward error of singular values is a small multiple of ε times the largest one.
     rounding = 8 * max(len(rows), len(places)) * float(np.finfo(np.float64).eps) * float(values[0])
     return math.sqrt(len(places) / checked_integer("m", m)) * max(float(values[-1]) - rounding, 0.0)
 
@@ -128,6 +135,7 @@ class _Subsets:
     def update(self, places: list[int]) -> bool:
         """Record a set, and return True, if it is better than all sets before."""
         score = len(places) * self.min_eigenvalue(places)
+        # Exchanges end, as each one raises the score by a fixed factor.
         if score <= self.score * (1 + MIN_RELATIVE_GAIN):
             return False
         self.best, self.score = list(places), score
@@ -137,6 +145,7 @@ class _Subsets:
         """Drop columns from the first pivots of a part of the queries, each the nearest to the span of the others."""
         triangle, order = sl.qr(part, mode="r", pivoting=True, check_finite=False)
         steps = np.abs(np.diagonal(triangle))
+        # Columns beyond the numerical rank have no inverse Gram matrix.
         rank = int((steps > 1e-9 * steps[0]).sum())
         for count in sorted({min(self.k, rank), min(2 * self.k, rank)}):
             places = order[:count].tolist()
@@ -147,10 +156,12 @@ class _Subsets:
             while places:
                 # 1/(G⁻¹)_jj is the squared distance of column j to the span of the others, at least σ_min².
                 closest = int(np.argmax(inverse.diagonal()))
+                # |S| over the entry bounds the score of S from above, so only sets that can win are evaluated.
                 if len(places) <= self.k and len(places) > self.score * float(inverse[closest, closest]):
                     self.update(places)
                 rest = np.arange(len(places)) != closest
                 column = inverse[rest, closest]
+                # The inverse without one column, in place of a new factorisation.
                 inverse = inverse[np.ix_(rest, rest)] - np.outer(column, column) / inverse[closest, closest]
                 del places[closest]
 
@@ -162,6 +173,7 @@ class _Subsets:
     def _weakened(self) -> Iterator[list[int]]:
         """Yield the best set less one of OUT columns, the weakest first."""
         places = self.best
+        # Large entries of the eigenvector of σ_min belong to the columns that cause it.
         weak = sl.eigh(self.gram[np.ix_(places, places)], subset_by_index=[0, 0], check_finite=False)[1][:, 0] ** 2
         for j in np.argsort(-weak, kind="stable")[:OUT].tolist():
             yield places[:j] + places[j + 1 :]
@@ -172,5 +184,6 @@ class _Subsets:
         if columns:
             across = self.gram[columns]
             distances -= (across * sl.cho_solve(sl.cho_factor(self.gram[np.ix_(columns, columns)]), across)).sum(axis=0)
+        # The kept columns themselves.
         distances[columns] = -1.0
         return [e for e in np.argsort(-distances, kind="stable")[:IN].tolist() if distances[e] > 0]

@@ -25,14 +25,15 @@ NOISES_PER_HISTOGRAM = 8
 class SimulatedErrors:
     """Root mean squared errors of released numbers on public histograms, in people, by table row.
 
-    worst: The largest error over the kinds of histograms, for each row of the table, (M,).
-    mean: The root of the mean square over these kinds, for each row of the table, (M,).
+    worst: The largest error over the kinds of histograms, for each of the M distinct rows of all tables, (M,).
+    mean: The root of the mean square over these kinds, for each of these rows, (M,).
     """
 
     worst: Floats
     mean: Floats
 
 
+# Every table of a release asks for these errors. Parts are compared by identity.
 @lru_cache(maxsize=4)
 def simulated_errors(part: TablePart) -> SimulatedErrors:
     """Return the error of each released number of a small database on public histograms: a guide, and no guarantee.
@@ -45,12 +46,14 @@ def simulated_errors(part: TablePart) -> SimulatedErrors:
     """
     view = RowSpaceView(part)
     database, setting = view.small, view.setting
+    # The noise of the integers in the plan, not that of the design before rounding.
     basis, s, _ = np.linalg.svd(view.noise_factor)
     rank = len(s)
     design = KyFanDesign(
         index=setting.index,
         rank=rank,
         weights=part.evidence.cells,
+        # The simulation reads the basis and the variances only.
         spikes=0,
         variances=s**2,
         basis=basis,
@@ -63,12 +66,14 @@ def simulated_errors(part: TablePart) -> SimulatedErrors:
         view.space.rows,
         design,
         size=database.size,
+        # The factor of the noise has its scale in it.
         multiplier=1.0,
         temperature=setting.temperature,
         region=database.region,
         repeats=NOISES_PER_HISTOGRAM,
         head=view.head,
     )
-    inverse = np.linalg.inv(view.space.triangle)  # maps row space to the basis of the queries
+    # The inverse maps row space to the basis of the queries.
+    inverse = np.linalg.inv(view.space.triangle)
     squares = [rows_of(part.decomposition, (x @ inverse.T / math.sqrt(len(x))).T) for x in samples.values()]
     return SimulatedErrors(np.sqrt(np.max(squares, axis=0)), np.sqrt(np.mean(squares, axis=0)))

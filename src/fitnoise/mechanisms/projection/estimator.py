@@ -39,7 +39,8 @@ class ProjectedTables(RebuiltTables):
         ReleaseError: The answers are not the plan's, or the histogram does not fit a database of that size.
 
     **Guarantees**
-        * Every table is that of the histogram, so that tables agree on common margins, and no count is negative.
+        * Except for the paper's variant, every table is that of the histogram. So tables agree on common margins, and
+          no count is negative.
         * The result depends on noisy answers and public numbers only, so it is post-processing.
     """
 
@@ -52,6 +53,8 @@ class ProjectedTables(RebuiltTables):
         self._size, self._region = float(small.size), small.region
         self._estimate = Estimator(view.space.rows, self._size, small.region, view.penalty, view.head)
         if histogram is None or view.head is not None:
+            # An entropic estimate is solved to a part of ‖y‖², the nearest answers to the default tolerance of a
+            # projection.
             tolerance = ENTROPIC_GAP * float(self.noisy @ self.noisy) if view.penalty else None
             nearest, self._answers_there = self._estimate(self.noisy, tolerance)
             self.histogram = np.zeros(0) if nearest is None else nearest
@@ -63,6 +66,7 @@ class ProjectedTables(RebuiltTables):
         total, n = float(x.sum()), self._size
         exact = self._region is Region.EXACTLY
         fits = x.shape == (self.part.decomposition.cells,) and bool(np.isfinite(x).all()) and bool((x >= 0).all())
+        # The histogram comes from a file; its sum was rounded when it was written.
         if not fits or total > n * (1 + SUM_TOLERANCE) or (exact and total < n * (1 - SUM_TOLERANCE)):
             raise ReleaseError(
                 "histogram-of-another-size",

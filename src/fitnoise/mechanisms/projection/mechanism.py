@@ -53,6 +53,7 @@ class ProjectionMechanism(SectorMechanism):
     def certificate(self, part: TablePart) -> Certificate:
         """Return the value, and the lower bound for all noise, in row space."""
         cells = part.evidence.cells
+        # The evidence comes from the document, and the certificate of a Ky Fan design reads cell weights only.
         if part.evidence.numbers.size or part.evidence.pairs is not None or cells.shape != (part.decomposition.cells,):
             raise PlanError(
                 "evidence-not-cell-weights",

@@ -86,9 +86,11 @@ def choose(
         progress: A callback with the number of completed steps, of four, and the gap so far.
 
     Raises:
-        WorkloadError: There are more cells than a joint plan can have, or the index exceeds the rank.
+        WorkloadError: There are more cells than a joint plan can have, or the index exceeds the rank. Or ε n is below
+            1 for the paper's variant.
         GapNotReached: The certified gap exceeds the requested gap.
-        PlanError: The publication has no small database or no budget, or the targets differ too much for integers.
+        PlanError: The publication has no small database or no budget, the targets differ too much for integers, or the
+            tables have no privacy cost.
 
     **Guarantees**
         * The planner reads no data, and the choice is the same every time.
@@ -111,6 +113,7 @@ def choose(
     report(1, math.inf)
     setting, choice = _setting(publication, database, space)
     report(2, math.inf)
+    # The rest of the gap is left for the rounding to integers.
     design = ky_fan_design(space.rows, setting.index, tolerance=goal / 4)
     report(3, design.gap)
     strategy, achieved_gap = _rounded(d, space, design, goal)
@@ -144,14 +147,14 @@ def _setting(
             small.paper_index(epsilon, request.size) if request.index is None and epsilon is not None else request.index
         )
         assert index is not None  # noqa: S101 - a publication has one of the two
+        # An index above the rank means all directions.
         return Setting(min(index, rank), 0.0), None
     if request.index is not None and request.temperature is not None:
         return Setting(request.index, float(request.temperature)), None
     assert publication.budget is not None  # noqa: S101 - checked when made
     unit = publication.unit
-    pairs = (
-        2 if unit.neighbours is Neighbours.REPLACE_ONE else 1
-    )  # two columns differ by up to about √2 of their length
+    # Two columns differ by up to about √2 of their length.
+    pairs = 2 if unit.neighbours is Neighbours.REPLACE_ONE else 1
     multiplier = math.sqrt(pairs * unit.cost_factor() / (2 * float(publication.budget.gaussian_rho)))
     ks = small.indices(rank, cells, request.size, multiplier) if request.index is None else (request.index,)
     warm = small.TEMPERATURES if request.temperature is None else (float(request.temperature),)
@@ -165,14 +168,16 @@ def _rounded(d: Decomposition, space: RowSpace, design: KyFanDesign, goal: float
     """Return integers of the fewest bits whose certificate is within the goal, or of the most bits; and their gap."""
     factor = (design.basis.T @ space.triangle) / np.sqrt(design.variances)[:, None]
     best: tuple[Strategy, float] | None = None
+    # Rounding to fewer bits misses the goal by itself, and the fewest bits that reach it make the smallest plan.
     for bits in [b for b in BITS[:-1] if 2.0**-b <= goal / 3] + [BITS[-1]]:
         try:
             strategy = round_strategy(d, [factor[None]], bits)
             ((whitener,),) = SectorEstimation(strategy).whiteners
             noise = space.triangle @ whitener
             certificate = ky_fan_certificate(space.rows, design.weights, noise, design.index, space.shift)
+        # There are too few bits for the smallest direction.
         except SingularStrategy:
-            continue  # too few bits for the smallest direction
+            continue
         best = strategy, certificate.gap
         if certificate.gap <= goal:
             break

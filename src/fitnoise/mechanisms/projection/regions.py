@@ -63,17 +63,20 @@ from fitnoise.kernel.units import Region
 
 Method = Literal["auto", "active-set", "pairwise"]
 
+# The gap bounds a squared distance, so z is within a thousandth of its distance from y.
 RELATIVE = 1e-6
-"""Default tolerance, as part of the distance ‖A x − y‖²: z is then within a thousandth of its distance from y."""
+"""Default tolerance, as part of the distance ‖A x − y‖²."""
 
+# The distance of a y in the region is 0, and no gap is below a part of it.
 ABSOLUTE = 1e-11
-"""Least default tolerance, as part of ‖y‖², for a y in the region, whose distance is 0."""
+"""Least default tolerance, as part of ‖y‖²."""
 
 MAX_ACTIVE_ATOMS = 500
 """Most atoms for the active set."""
 
+# Squares of entries are summed and must stay finite and above 0.
 LARGEST, SMALLEST = 1e100, 1e-100
-"""Size of the largest entry of queries and answers, whose squares are summed."""
+"""Limits of the largest entry, other than 0, of a matrix of queries; products and answers have the upper limit only."""
 
 MIN_PLANE_DISTANCE = 1e-11
 """Least relative distance of an atom from the plane of the others; smaller distances are raised to it."""
@@ -260,6 +263,7 @@ class _FloatQueries:
 
     @staticmethod
     def _checked(product: Floats, length: int) -> Floats:
+        # A copy: an operator may return one buffer for all its products.
         out = np.array(product, dtype=np.float64).reshape(-1)
         if len(out) != length:
             raise WorkloadError(
@@ -269,6 +273,7 @@ class _FloatQueries:
                 "Correct the shape of the queries or their products.",
                 "Nothing was computed.",
             )
+        # Written so that NaN is refused, too.
         if not float(np.abs(out).max(initial=0.0)) <= LARGEST:
             raise WorkloadError(
                 "query-product-not-finite",
@@ -291,6 +296,7 @@ def _answers(y: ArrayLike, m: int) -> Floats:
             "Nothing was computed.",
         )
     out = raw.astype(np.float64)
+    # Written so that NaN is refused, too.
     bad = np.flatnonzero(~(np.abs(out) <= LARGEST))
     if len(bad):
         raise WorkloadError(
@@ -340,11 +346,13 @@ class _StopRule:
         """Return the end of the search, corrected by the last gap and distance."""
         if self.enough(gap, distance):
             return ProjectionStatus.CONVERGED
+        # A search that ended by its own numbers, and misses the gap after recomputation, lost it by rounding.
         return ProjectionStatus.STALLED if ending is ProjectionStatus.CONVERGED else ending
 
     def reason_to_stop(self, gap: float, distance: float) -> ProjectionStatus | None:
         """Return the reason to stop, or None if one more step follows."""
         self.idle += 1
+        # The gap can fall at an equal distance, so each of the two counts as progress.
         if distance < self.least_distance * (1 - STALL_TOLERANCE) or gap < 0.99 * self.least_gap:
             self.idle = 0
         self.least_gap, self.least_distance = min(gap, self.least_gap), min(distance, self.least_distance)
@@ -352,6 +360,7 @@ class _StopRule:
             return ProjectionStatus.CONVERGED
         if self.iterations >= self.limit:
             return ProjectionStatus.ITERATIONS
+        # At least one step is taken, however short the time limit.
         if self.iterations and time.monotonic() > self.deadline:
             return ProjectionStatus.TIME
         if self.idle > self.patience:
@@ -402,6 +411,7 @@ class _AtomProblem:
         """Return ⟨c, x⟩ − min ⟨c, s⟩, as a sum of nonnegative numbers."""
         if self.region is Region.HULL:
             best = float(np.abs(c).max())
+            # Sums of nonnegative numbers: the difference of the two products would cancel near the optimum.
             return float((np.abs(x) * best + x * c).sum()) + max(self.size - float(np.abs(x).sum()), 0.0) * best
         # The minimum over the region is at one of its few atoms: n a_e, or 0.
         best = -float(c.min())
@@ -438,7 +448,10 @@ class _Plane:
         image = problem.image(start)
         b, y = problem.queries.rmv(problem.y), problem.y
         length = math.sqrt(float(y @ y))
-        reach = float(np.abs(b).max()) / length if length else 0.0  # at most the length of the longest column
+        # |⟨a_e, y⟩|/‖y‖ is at most the length of the longest column.
+        reach = float(np.abs(b).max()) / length if length else 0.0
+        # The further entry makes affine independence linear independence; at the length of a column it keeps R well
+        # scaled.
         lift = max(math.sqrt(float(image @ image)), reach)
         self.lift = lift if lift > SMALLEST else 1.0
         self.atoms, self.weights = [start], np.array([problem.size])
@@ -461,11 +474,13 @@ class _Plane:
         new = np.append(self.problem.image(atom), self.lift)
         mix = sl.cho_solve((self.root, False), self.lifted @ new, check_finite=False)
         off = new - mix @ self.lifted
+        # The second round removes the rounding of the first, which the squared condition of RᵀR magnifies.
         mix += sl.cho_solve((self.root, False), self.lifted @ off, check_finite=False)
         off = new - mix @ self.lifted
         s = len(self.atoms)
         root = np.zeros((s + 1, s + 1))
         root[:s, :s], root[:s, s] = self.root, self.root @ mix
+        # An atom in the plane of the others would make R singular.
         root[s, s] = max(math.sqrt(float(off @ off)), MIN_PLANE_DISTANCE * math.sqrt(float(new @ new)))
         self.root, self.lifted = root, np.vstack([self.lifted, new])
         self.atoms.append(atom)
@@ -473,6 +488,7 @@ class _Plane:
 
     def drop(self, which: NDArray[np.intp]) -> None:
         """Drop some atoms; rotations make R triangular again."""
+        # From the last on, so that the earlier indices stay valid.
         for k in which[::-1]:
             s = len(self.atoms)
             self.root = sl.qr_delete(np.eye(s), self.root, int(k), which="col", check_finite=False)[1][: s - 1]
@@ -488,9 +504,11 @@ class _Plane:
             both = np.column_stack([slopes, np.ones_like(slopes)])
             steep, flat = sl.cho_solve((self.root, False), both, check_finite=False).T
             total = float(flat.sum())
-            if not total > 0:  # rounding error; the search makes no move and reports that it stalled
+            # A rounding error; the search makes no move and reports that it stalled.
+            if not total > 0:
                 return
-            step = float(steep.sum()) / total * flat - steep  # of sum 0
+            # The weights keep their sum n, so the step has the sum 0.
+            step = float(steep.sum()) / total * flat - steep
             target = self.weights + step
             out = np.flatnonzero(target <= NEGLIGIBLE_WEIGHT * size)
             if not len(out) or len(target) == 1:
@@ -499,6 +517,7 @@ class _Plane:
             lengths = self.weights[out] / np.maximum(self.weights[out] - target[out], np.finfo(float).tiny)
             part = min(float(lengths.min()), 1.0)
             self.weights = np.maximum(self.weights + part * step, 0.0)
+            # Set to 0 exactly: each repetition drops at least one atom, so the loop ends.
             self.weights[out[np.argmin(lengths)]] = 0.0
             self.drop(np.flatnonzero(self.weights <= NEGLIGIBLE_WEIGHT * size))
             self.weights *= size / float(self.weights.sum())
@@ -512,6 +531,7 @@ def _active_set(problem: _AtomProblem, watch: _StopRule, support: float) -> tupl
         residual = plane.residual
         slopes = problem.atom_slopes(problem.queries.rmv(residual))
         atom = int(np.argmin(slopes))
+        # This gap steers the search only; the result recomputes it from x.
         gap = float(plane.weights @ (slopes[plane.atoms] - slopes[atom]))
         if gap < min_gap:
             min_gap, best = gap, plane.all_weights()
@@ -542,10 +562,12 @@ class _GramColumns:
         sign = 1.0 if atom < self.problem.cells else -1.0
         if sign < 0 and self.problem.region is Region.AT_MOST:
             return np.zeros(self.problem.cells)
+        # With HULL, atom N + e is −a_e: one column serves both.
         cell = atom % self.problem.cells
         products = self.cache.pop(cell, None)
         if products is None:
             products = self.problem.queries.rmv(self.problem.queries.column(cell))
+            # A dictionary keeps the order of insertion, so its first key was used least recently.
             if len(self.cache) >= self.room:
                 del self.cache[next(iter(self.cache))]
         self.cache[cell] = products
@@ -560,6 +582,7 @@ def _pairwise(problem: _AtomProblem, watch: _StopRule, weights: Floats) -> tuple
     while True:
         fresh = due <= 0
         if fresh:
+            # Rounding in the steps changes the sum; c is computed again, so that its rounding does not add up.
             weights *= problem.size / float(weights.sum())
             residual = queries.mv(problem.histogram(weights)) - problem.y
             c, distance, due = queries.rmv(residual), float(residual @ residual), REFRESH
@@ -572,6 +595,7 @@ def _pairwise(problem: _AtomProblem, watch: _StopRule, weights: Floats) -> tuple
             ending = watch.reason_to_stop(gap, distance)
             if ending is not None:
                 return best, ending
+        # c and the distance are updated ones: they only decide that a fresh computation is due.
         elif watch.enough(gap, distance) or watch.iterations >= watch.limit or time.monotonic() > watch.deadline:
             due = 0
             continue
@@ -581,8 +605,10 @@ def _pairwise(problem: _AtomProblem, watch: _StopRule, weights: Floats) -> tuple
         away = int(used[np.argmax(slopes[used])])
         change = gram.column(atom) - gram.column(away)
         change_slopes = problem.atom_slopes(change)
-        bend = float(change_slopes[atom] - change_slopes[away])  # the squared distance of the two
+        # The squared distance of the two atoms.
+        bend = float(change_slopes[atom] - change_slopes[away])
         slope = float(slopes[away] - slopes[atom])
+        # Compared without a division, as `bend` is 0 for two equal columns.
         is_full_step = slope >= bend * weights[away]
         step = float(weights[away]) if is_full_step else slope / bend
         weights[atom] += step
@@ -665,6 +691,7 @@ def project(
         weights[problem.start()] = size
     else:
         weights, ending = _active_set(problem, watch, MAX_ACTIVE_ATOMS if method == "auto" else math.inf)
+    # Pairwise steps solve no linear systems, so they can go on where the active set stalls.
     if ending is None or (method == "auto" and ending is ProjectionStatus.STALLED):
         watch.idle = 0
         weights, ending = _pairwise(problem, watch, weights)
@@ -749,6 +776,7 @@ def split_project(
     projection = project(
         tail, rest, size, region, tolerance=tolerance, method=method, iterations=iterations, seconds=seconds
     )
+    # answers − rest is Π y.
     return SplitProjection(answers - rest + projection.answers, projection)
 
 
@@ -794,6 +822,7 @@ def entropic_gap(queries: Queries, y: ArrayLike, weights: Floats, size: float, t
     reference = np.full(float_queries.shape[1], 1 / float_queries.shape[1])
     nu = answers - float_queries.mv(weights)
     value = 0.5 * float(nu @ nu) + temperature * float(ss.rel_entr(weights, size * reference).sum())
+    # The logarithm of the sum, as its terms leave floating point for small λ.
     log = float(ss.logsumexp(float_queries.rmv(nu) / temperature + np.log(reference)))
     return value - (float(nu @ answers) - 0.5 * float(nu @ nu) - size * temperature * log)
 
@@ -816,6 +845,7 @@ class _Dual:
 
     def histogram(self, nu: Floats) -> tuple[Floats, float]:
         """Return x_e = n ρ_e exp(a_eᵀν/λ) / Σ, and the logarithm of that sum."""
+        # A line search may try a ν so long that exponents overflow; the search then ends with the best ν so far.
         with np.errstate(over="ignore"):
             exponents = self.logs + self.queries.rmv(nu) / self.temperature
         shift = float(exponents.max())
@@ -823,6 +853,7 @@ class _Dual:
             raise _ProjectionDone
         parts = np.exp(exponents - shift)
         total = float(parts.sum())
+        # Every weight is above 0, as the entropy needs; all that is added is far below the rounding of n.
         return np.maximum(parts * (self.size / total), np.finfo(float).tiny), shift + math.log(total)
 
     def evaluate(self, nu: Floats) -> tuple[float, Floats]:
@@ -900,18 +931,21 @@ def entropic(
             f"Give a positive finite number for each of the {cells} cells.",
             "Nothing was computed.",
         )
+    # First by the largest entry: the sum of large entries could overflow.
     rho = rho / rho.max()
     rho /= rho.sum()
     watch = _StopRule(float(answers @ answers), tolerance, iterations, seconds, math.inf)
     dual = _Dual(float_queries, answers, size, temperature, np.log(rho), watch)
     off = float_queries.mv(size * rho) - answers
+    # In units of the first residual, so that the first step of L-BFGS has a useful length.
     unit = math.sqrt(float(off @ off)) or 1.0
 
     def value(scaled: Floats) -> tuple[float, Floats]:
         height, gradient = dual.evaluate(scaled * unit)
         return height / unit**2, gradient / unit
 
-    import scipy.optimize as so  # takes as long as a small plan
+    # The import takes as long as a small plan.
+    import scipy.optimize as so
 
     with contextlib.suppress(_ProjectionDone):
         so.minimize(
@@ -919,8 +953,10 @@ def entropic(
             np.zeros(m),
             jac=True,
             method="L-BFGS-B",
+            # Its own stopping rules are off: `_StopRule` ends the search.
             options={"maxcor": MEMORY, "maxiter": 10**6, "maxfun": 10**6, "ftol": 0.0, "gtol": 0.0},
         )
+    # The optimiser's result is not used: all numbers follow from the best ν that was evaluated.
     x, _ = dual.histogram(dual.multipliers)
     z = float_queries.mv(x)
     residual = z - answers
@@ -999,11 +1035,12 @@ class Estimator:
         """Return a histogram's gap to the best one, by :func:`nearest_gap` or :func:`entropic_gap`.
 
         Args:
-            noisy: The answers y, (m,).
+            noisy: The answers y, (r,).
             histogram: x, (N,), from the region.
         """
         if not self.weight:
             return nearest_gap(self.rows, noisy, histogram, self.size, self.region)
+        # The weight of the absent records, which the release leaves out; the entropy needs it above 0.
         absent = [max(self.size - float(histogram.sum()), np.finfo(np.float64).tiny)]
         x = np.append(histogram, absent) if self.region is Region.AT_MOST else histogram
         return entropic_gap(self._cells, noisy, x, self.size, self.weight)

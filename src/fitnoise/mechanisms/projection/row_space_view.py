@@ -72,14 +72,11 @@ class RowSpaceView:
 
     @cached_property
     def head(self) -> Floats | None:
-        """The first k directions of row space (r, k), which stay as measured in the paper's variant; None otherwise.
-
-        They are the leading eigenvectors of R diag(q) Rᵀ, because those of Σ are not unique if its variances are equal.
-        The evidence has the cell weights q.
-        """
+        """The first k directions of row space (r, k), which stay as measured in the paper's variant; None otherwise."""
         if self.small.variant is not Variant.PAPER:
             return None
         q = self.part.evidence.cells / self.part.evidence.cells.sum()
+        # The eigenvectors of R diag(q) Rᵀ, q the cell weights: those of Σ are not unique if its variances are equal.
         vectors = np.linalg.eigh((self.space.rows * q) @ self.space.rows.T)[1]
         return np.asarray(vectors[:, ::-1][:, : self.index])
 

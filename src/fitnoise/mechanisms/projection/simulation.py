@@ -62,8 +62,9 @@ from fitnoise.solving.statuses import status_message
 KINDS = ("uniform", "Dirichlet 0.2", "Dirichlet 0.02", "few cells")
 """Kinds of public histograms, from flat to spiked."""
 
+# On the other kind the uniform guess is poor at any n, so a comparison with it says nothing.
 FLAT_KINDS = KINDS[:3]
-"""Kinds that fill many cells; on the other kind the uniform guess is poor at any n."""
+"""Kinds that fill many cells."""
 
 KIND_HEADINGS = {
     "uniform": Message("report.heading.kind_uniform"),
@@ -81,11 +82,13 @@ SPIKE_CELLS = (1, 4, 16, 64)
 DRAWS = len(SPIKE_CELLS)
 """Number of histograms of each of the four kinds."""
 
+# The smallest positive one is needed from a thousand records on.
 TEMPERATURES = (0.0, 0.01, 0.03, 0.1)
-"""Temperatures τ in the comparison, which needs the smallest positive one from a thousand records on."""
+"""Temperatures τ in the comparison."""
 
+# The simulated error changes by about as much as the gap.
 COMPARISON_GAP = 1e-4
-"""Gap of designs that are only compared; the error changes by about as much."""
+"""Gap of designs that are only compared."""
 
 UNIFORM_ERROR_FRACTION = 0.8
 """Ratio to the error of the uniform guess above which the noise gains too little for its privacy cost."""
@@ -93,11 +96,12 @@ UNIFORM_ERROR_FRACTION = 0.8
 ESTIMATE_TOLERANCE = 1e-4
 """Squared distance of a simulated estimate from the exact one, over the expected squared length of the noise."""
 
+# The streams do not overlap, since each needs fewer than 2⁴⁰ numbers.
 NOISES, HISTOGRAMS = 2**40, 0
-"""Starts of the two number streams. They do not overlap, since each needs fewer than 2⁴⁰ numbers."""
+"""Starts of the two number streams."""
 
 OUT, IN = 3, 8
-"""Numbers of columns to try in an exchange."""
+"""Numbers of columns that an exchange tries to drop, and to add."""
 
 MIN_RELATIVE_GAIN = 1e-3
 """Relative gain of a set of columns below which it is treated as zero, so that exchanges end."""
@@ -144,7 +148,7 @@ def public_histograms(cells: int, size: int) -> tuple[PublicHistogram, ...]:
         size: n, at least 1.
 
     Raises:
-        WorkloadError: One of them is not an integer of at least 1.
+        WorkloadError: `cells` or `size` is not an integer of at least 1.
 
     **Guarantees**
         * The counts are integers of sum n, equal in every call.
@@ -166,8 +170,10 @@ def public_histograms(cells: int, size: int) -> tuple[PublicHistogram, ...]:
 
 
 def _dirichlet(rng: FixedGenerator, cells: int, alpha: float) -> Floats:
-    """Return weights (N,): Gamma(α) is Gamma(1 + α) U^(1/α), in logarithms, as it underflows for small α."""
+    """Return a draw of the symmetric Dirichlet law of parameter α: weights of sum 1, (N,)."""
+    # Never 0, whose logarithm is infinite.
     u = rng.uniform(2.0**-54, 1.0, (2, cells))
+    # Gamma(α) is Gamma(1 + α) U^(1/α). In logarithms, as it underflows for small α.
     logs = np.log(gammaincinv(1 + alpha, u[0])) + np.log(u[1]) / alpha
     weights = np.exp(logs - logs.max())
     return np.asarray(weights / weights.sum())
@@ -175,6 +181,7 @@ def _dirichlet(rng: FixedGenerator, cells: int, alpha: float) -> Floats:
 
 def _sample_cells(weights: Floats, uniform: Floats) -> NDArray[np.int64]:
     """Return the cell of each record, by inversion."""
+    # The rounded sum of the weights can be below a drawn number close to 1.
     return np.minimum(np.searchsorted(np.cumsum(weights), uniform, side="right"), len(weights) - 1)
 
 
@@ -194,7 +201,8 @@ def indices(rank: int, cells: int, size: int, multiplier: float) -> tuple[int, .
         multiplier: s, the noise multiplier.
 
     Raises:
-        WorkloadError: A number is not positive.
+        WorkloadError: `rank`, `cells` or `size` is not an integer of at least 1, or `multiplier` is not positive and
+            finite.
     """
     r, n, s = checked_integer("rank", rank), checked_integer("size", size), _multiplier(multiplier)
     limit = min(0.8 * r, 2 * n * _root_log(2 * checked_integer("cells", cells)) / s)
@@ -302,7 +310,7 @@ def bounds(
         * Each bound is at least the expected mean squared error of its estimate, up to rounding, for every database of
           the region: the nearest answers (τ = 0), all projected, or projected off the first j directions.
         * The bounds do not cover an entropic estimate, which has no such bound here.
-        * All directions after the spikes have equal variance in Σ, and the split separates the ones that come first.
+        * All directions after the spikes have equal variance in Σ; a split takes them in the order of the basis.
         * `unsplit` at j = r is the error of the noise itself, s² tr Σ/m: a projection never increases it.
 
     **Source.** Lemma 3.0.2, whose 4 W is W here. The other regions, and the bound without a split, are this project's.
@@ -312,6 +320,7 @@ def bounds(
     cells = rows.shape[1]
     count = {Region.AT_MOST: cells + 1, Region.EXACTLY: cells, Region.HULL: 2 * cells}[region]
     contributions = design.variances[:, None] * (design.basis.T @ rows) ** 2
+    # From the end: row j is the largest b_eᵀ (I − Π_j) Σ b_e over all cells e.
     tails = np.cumsum(contributions[::-1], axis=0)[::-1].max(axis=1)
     width = n * s * _root_log(count) * np.sqrt(np.append(tails, 0.0))
     head = s**2 * np.append(0.0, np.cumsum(design.variances))
@@ -356,6 +365,7 @@ class SettingComparison:
     def regrets(self) -> Floats:
         """Error over the least error on that kind of histogram, at least 1 (c, h)."""
         min_errors = self.errors.min(axis=0)
+        # Where the least error is 0, a setting of error 0 has no regret, and any other an infinite one.
         limit = np.where(self.errors > 0, math.inf, 1.0)
         return np.asarray(np.divide(self.errors, min_errors, out=limit, where=min_errors > 0))
 
@@ -525,6 +535,7 @@ class _PreparedSetting:
     def error(self, truth: Floats, z: Floats) -> Floats:
         """Return estimate less truth (r,)."""
         noisy = truth + self.noise(z)
+        # The squared distance of entropic answers is at most twice the gap.
         tolerance = self.enough / 2 if self.estimate.weight else self.enough
         _, answers = self.estimate(noisy, tolerance)
         return np.asarray(answers - truth)
@@ -623,6 +634,7 @@ def _warnings(comparison: SettingComparison, position: int) -> Iterator[Message]
     guess = dict(zip(comparison.kinds, comparison.guesses, strict=True))
     without_gain = [kind for kind in FLAT_KINDS if errors[kind] >= UNIFORM_ERROR_FRACTION * guess[kind]]
     simulated = {"limit": UNIFORM_ERROR_FRACTION, "size": comparison.size}
+    # One warning in place of one for each kind.
     if len(without_gain) == len(FLAT_KINDS):
         yield status_message("report.status.near_all", **simulated)
         yield status_message("report.status.near_all_advice")
@@ -657,6 +669,7 @@ def paper_index(epsilon: float | Fraction, size: int) -> int:
             "Give a positive finite ε.",
             "Nothing was planned.",
         )
+    # 0.3 as a float is below 3/10, so that ⌊ε n⌋ of the float would be 2 for n = 10.
     exact = epsilon if isinstance(epsilon, Fraction) else Fraction(repr(float(epsilon)))
     k = math.floor(exact * n)
     if k == 0:
