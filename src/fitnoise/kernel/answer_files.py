@@ -25,9 +25,8 @@ mechanism.
 **Limits.** A file system that compresses files needs more room for answers with more digits. On such a file system, a
 disk that is nearly full may refuse some draws and not others: keep ledgers on another.
 
-Answers of 64-bit integers always fit their room. Wider integers have room for 60 digits more than the largest exact
-answer has. So they exceed it only if the noise is more than 10^60 times as large as that answer. With exact discrete
-noise that does not happen.
+Answers of 64-bit integers always fit their room. Wider integers exceed it only if the noise is more than 10^60 times as
+large as the largest exact answer (`_width`). With exact discrete noise that does not happen.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _WIDTH: Final = 22
 _WIDER: Final = 64
 """The extra bytes for wider numbers, and again for every started 64 digits of the exact answers.
 
-The length of a file reveals nothing else about them.
+The length of a file reveals nothing else about the exact answers.
 """
 
 _UNRECORDED: Final = "The charge stays in the ledger, and its answers are not recorded."
@@ -61,12 +60,13 @@ _UNRECORDED: Final = "The charge stays in the ledger, and its answers are not re
 
 
 def room_for(exact: Sequence[Answers]) -> int:
-    """Return the bytes that hold noisy answers with certainty, or almost certainly above 64 bits.
+    """Return the number of bytes that hold noisy answers: certainly those of 64 bits, almost certainly wider ones.
 
     Args:
         exact: The exact answers of every design.
     """
     arrays = [x for part in exact for x in part]
+    # Each list has two brackets. The commas between lists fit the bytes that the numbers leave of their width.
     return 2 + sum(2 + len(x) * _width(x) for x in arrays) + 2 * len(exact)
 
 
@@ -75,6 +75,7 @@ def _width(x: Exact) -> int:
     if x.dtype != object:
         return _WIDTH
     digits = max((len(str(y)) for y in x.tolist()), default=0)
+    # The first 64 bytes are spare: a noisy answer may have at least 60 digits more than the largest exact one.
     return _WIDTH + _WIDER * (1 + -(-digits // _WIDER))
 
 
@@ -97,7 +98,7 @@ def read(path: Path, digest: str) -> tuple[Answers, ...] | None:
         digest: The digest of the answers in the ledger.
 
     Raises:
-        LedgerError: The file was altered.
+        LedgerError: The file holds other answers than those of the digest, or none.
     """
     try:
         content = path.read_bytes()
@@ -118,6 +119,7 @@ def read(path: Path, digest: str) -> tuple[Answers, ...] | None:
 
 def _numbers(values: list[int]) -> Exact:
     """Return an array of whole numbers, of 64 bits where all of them fit."""
+    # In JSON, `true` becomes a Boolean, which is an int of Python.
     if not all(type(x) is int for x in values):
         raise TypeError
     small = all(-(2**63) <= x < 2**63 for x in values)
@@ -152,7 +154,7 @@ class Room:
             raise self._failed(error, "This process charged nothing.") from None
 
     def make(self, length: int) -> None:
-        """Write blanks, so that the answers have room.
+        """Write `length` blanks, so that the answers have room on the disk.
 
         Raises:
             LedgerError: Nothing can be written there, or the disk is full.
@@ -177,6 +179,7 @@ class Room:
         Raises:
             LedgerError: The answers cannot be stored, or another process recorded its answers first.
         """
+        # The bytes are on the disk before the ledger names them. The name of the file is given inside its transaction.
         self._write(serialise(answers, length), _UNRECORDED)
         return ledger.answer(charge, _digest(answers), lambda: self._move_to(path))
 
@@ -227,7 +230,7 @@ class AnswerFolder:
 
     @contextlib.contextmanager
     def room(self, salt: str) -> Iterator[Room | None]:
-        """Hold a place for the answers to a charge; yield `None` for a ledger in memory.
+        """Hold a place for the answers to a charge inside a `with` statement; it is `None` for a ledger in memory.
 
         Args:
             salt: The salt of the charge.
@@ -242,6 +245,7 @@ class AnswerFolder:
             with self._make_room(self._folder, salt) as room:
                 yield room
         finally:
+            # No empty folder stays where no answers were stored.
             self.forget(None)
 
     def _make_room(self, folder: Path, salt: str) -> Room:
@@ -306,7 +310,7 @@ class AnswerFolder:
 
         Args:
             charge: The entry of the charge.
-            answers: The entry that names them.
+            answers: The entry that names the stored answers.
 
         Raises:
             LedgerError: The file was altered.
@@ -327,4 +331,5 @@ class AnswerFolder:
         if self._folder is not None:
             clear_drafts(self._folder, "")
             with contextlib.suppress(OSError):
+                # `rmdir` refuses a folder that is not empty.
                 self._folder.rmdir()

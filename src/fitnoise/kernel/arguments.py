@@ -38,7 +38,7 @@ MAX_TEXT_SHOWN = 40
 _VAR_POSITIONAL, _VAR_KEYWORD = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 
 Argument = tuple[str, Any, Any]
-"""A name, what is given under it, and an annotation."""
+"""The name of an argument, its value and its annotation."""
 
 
 def checked(
@@ -72,6 +72,7 @@ def checked(
                     "Give each required argument once.",
                     fate,
                 ) from None
+            # Annotations are read at the first call. At import, the names in them may not be defined yet.
             hints = _hints(function)
             for name, value in bound.items():
                 if names and name not in names:
@@ -114,14 +115,14 @@ def _refuse_unknown(
 
 
 def refuse_unless_fields_fit(record: Any, error: type[FitnoiseError], fate: str) -> None:
-    """Compare the fields of a dataclass with their annotations."""
+    """Compare the fields of a dataclass with their annotations; raise the error for the first that does not fit."""
     kind: Any = type(record)
     hints = _hints(kind)
     refuse_unless_fit(((x.name, getattr(record, x.name), hints[x.name]) for x in fields(record)), error, fate)
 
 
 def refuse_unless_fit(arguments: Iterable[Argument], error: type[FitnoiseError], fate: str) -> None:
-    """Raise the error for the first that does not fit."""
+    """Raise the error for the first argument whose value does not fit its annotation; return if all fit."""
     for name, value, hint in arguments:
         if not matches_hint(value, hint):
             raise error(
@@ -138,12 +139,14 @@ def matches_hint(value: Any, hint: Any) -> bool:
     """Return True if a value is of the kind of an annotation; an unknown annotation fits any value."""
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
+        # A text that cannot name a file would fail later, in `open`, with a ValueError.
         paths = isinstance(value, str) and any((typing.get_origin(x) or x) in (os.PathLike, Path) for x in parts)
         return any(matches_hint(value, part) for part in parts) and not (paths and not _nameable(value))
     if origin is not None:
         return _container(value, origin, parts)
     if hint is None:
         return value is None
+    # `isinstance` raises TypeError for most protocols.
     if hint is Any or not isinstance(hint, type) or getattr(hint, "_is_protocol", False):
         return True
     if issubclass(hint, enum.Enum):
@@ -157,7 +160,7 @@ def _container(value: Any, origin: Any, parts: tuple[Any, ...]) -> bool:
         return isinstance(value, str) and value in parts
     if issubclass(origin, collections.abc.Mapping):
         inner = parts[1]
-        nested = typing.get_origin(inner) is not None  # numbers are many
+        nested = typing.get_origin(inner) is not None  # plain values can be many, and are checked where they are used
         return isinstance(value, origin) and not (nested and not all(matches_hint(x, inner) for x in value.values()))
     if issubclass(origin, collections.abc.Iterable):
         return _listed(value, parts)
@@ -173,21 +176,25 @@ def _nameable(path: str) -> bool:
 
 
 def _listed(value: Any, parts: tuple[Any, ...]) -> bool:
-    """Return True if it is a list of something, not a text, which lists letters.
+    """Return True if a value can be iterated over and is not a text, whose elements would be letters.
 
-    Where the annotation names classes of fitnoise, each element is of one of them.
+    Where the annotation names classes of fitnoise, each element of a collection must be of one of them.
     """
     if isinstance(value, (str, bytes)) or not isinstance(value, collections.abc.Iterable):
         return False
     types = [x for part in parts for x in (typing.get_args(part) or (part,)) if isinstance(x, type)]
     mine = types and all(x.__module__.startswith("fitnoise") for x in types)
+    # An iterator is not looked into, because that would use it up.
     return not (mine and isinstance(value, collections.abc.Collection)) or all(
         isinstance(x, tuple(types)) for x in value
     )
 
 
 def _number(value: Any, hint: type) -> bool:
-    """Return True if it is a Boolean, a whole number, or a number that doubles hold, as the annotation requires."""
+    """Return True if a value fits the annotation `hint`: bool, int, or a type of numbers in the range of doubles.
+
+    A Boolean fits only bool.
+    """
     truth = isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")  # this module does not import NumPy
     if hint is bool or truth:
         return truth and hint is bool
@@ -200,7 +207,7 @@ def _number(value: Any, hint: type) -> bool:
 
 
 def describe_value(value: Any) -> str:
-    """Return a text or a number as it is, as far as a line holds it; for anything else, the type."""
+    """Return a text or a number as it is, up to `MAX_TEXT_SHOWN` characters; for anything else, the type."""
     kind = type(value)
     if value is None:
         return "None"
@@ -253,7 +260,7 @@ class _Unknown(dict[str, Any]):
 
     def __missing__(self, name: str) -> Any:
         if name in self.module or hasattr(builtins, name):
-            raise KeyError(name)  # it is found there
+            raise KeyError(name)  # Python then looks in the module, where the name is
         return Any
 
 

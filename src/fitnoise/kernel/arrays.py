@@ -26,7 +26,7 @@ Exact = NDArray[Any]
 """An array of whole numbers: int64 if a public bound shows that this suffices, else Python integers (dtype object)."""
 
 _NOTHING = 2.0**-200
-"""A part of the largest number that no sum of doubles shows."""
+"""The weight from which on `discounted` leaves terms out, relative to the largest value."""
 
 
 def physical_memory() -> int:
@@ -38,40 +38,47 @@ def physical_memory() -> int:
 
 
 def equal_rows(rows: NDArray[Any]) -> list[tuple[tuple[int, ...], Indices]]:
-    """Return the different rows of whole numbers, sorted, and the positions of each of them."""
+    """Return the different rows of whole numbers, sorted, each with its positions in increasing order.
+
+    rows: Shape (rows, columns).
+    """
     if not len(rows):
         return []
     if (rows == rows[0]).all():
         return [(tuple(rows[0].tolist()), np.arange(len(rows)))]
     distinct, which = np.unique(rows, axis=0, return_inverse=True)
+    # `which` has the shape (rows, 1) in NumPy 2.0, and (rows,) before and after.
     order = np.argsort(which.ravel(), kind="stable")
     places = np.split(order, np.cumsum(np.bincount(which.ravel()))[:-1])
     return [(tuple(row), here) for row, here in zip(distinct.tolist(), places, strict=True)]
 
 
 def discounted(values: Floats, factor: float, step: int) -> Floats:
-    """Return the solution of e_i = values_i + factor · e_{i+step} along the first axis; 0 ≤ factor < 1.
+    """Return the solution e of e_i = values_i + factor · e_{i+step} along the first axis; 0 ≤ factor < 1.
 
-    e_i is 0 after the end of the axis. With S the shift by a step, Σ_j factor^j S^j = Π_k (1 + factor^(2^k) S^(2^k)):
-    every pass doubles the distance covered.
+    e has the shape of `values`, and e_i is 0 after the end of the axis. `step` is 1 or more. The loop stops at weights
+    of 2⁻²⁰⁰, far below the rounding of the largest term.
     """
+    # With S the shift by a step, Σ_j factor^j S^j = Π_k (1 + factor^(2^k) S^(2^k)): each pass doubles the reach.
     sums, reach = values.astype(np.float64), 1
     scratch = np.empty_like(sums)
     while reach * step < len(sums) and (weight := factor**reach) > _NOTHING:
         here, there = slice(None, -reach * step), slice(reach * step, None)
+        # `here` and `there` overlap. The complete product is in `scratch` before the sum changes any term.
         sums[here] += np.multiply(sums[there], weight, out=scratch[there])
         reach *= 2
     return sums
 
 
 def answers_digest(answers: Iterable[Exact]) -> str:
-    """Return the SHA-256 (hex) of noisy answers: their decimals, a line each, in the order of the designs.
+    """Return the SHA-256 (hex) of noisy answers: their decimals in the order of the designs, a line feed between two.
 
     Args:
         answers: Arrays of whole numbers, of shape (n,) each.
     """
     digest, is_first = hashlib.sha256(), True
     for y in answers:
+        # The text of 65,536 numbers at a time bounds the memory.
         for i in range(0, len(y), 2**16):
             text = "\n".join(map(str, y[i : i + 2**16].tolist()))
             digest.update((text if is_first else "\n" + text).encode("ascii"))

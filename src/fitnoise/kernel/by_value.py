@@ -16,7 +16,10 @@ class ByValue:
 
     attribute: The name of the attribute.
     values: One number per value, in order; or a mapping value → number.
-    default: The number for values that the mapping leaves out.
+    default: The number for values that the mapping leaves out; `None` if the mapping names all values.
+
+    Raises:
+        WorkloadError: A mapping names a value twice, such as 1 and "1".
     """
 
     attribute: str
@@ -26,6 +29,7 @@ class ByValue:
     def __init__(
         self, attribute: str, values: Sequence[float] | Mapping[Any, float], default: float | None = None
     ) -> None:
+        # Keys are compared as texts, because the keys of TOML and JSON are texts: 1 and "1" are one value.
         if isinstance(values, Mapping) and len({str(k) for k in values}) != len(values):
             raise WorkloadError(
                 "by-value-repeated",
@@ -52,10 +56,10 @@ class ByValue:
     def for_labels(
         self, labels: Sequence[str | int], what: str = "target", error: type[FitnoiseError] = WorkloadError
     ) -> tuple[float, ...]:
-        """Return the number for each label.
+        """Return the number for each label, in the order of the labels.
 
         Args:
-            labels: The values that exist.
+            labels: The labels of all values of the attribute.
             what: The description of the numbers, in messages.
             error: The class of the error.
 

@@ -14,27 +14,26 @@ from fitnoise.errors import WorkloadError
 
 
 def is_integer(x: object) -> TypeGuard[int | np.integer]:
-    """Return True if it is a whole number, of Python or NumPy."""
+    """Return True if `x` is a whole number of Python or NumPy."""
     return isinstance(x, int | np.integer) and not isinstance(x, bool)
 
 
 def is_plain(x: object) -> TypeGuard[int | float]:
-    """Return True if it is a number of Python, as documents hold them; it may be infinite or NaN."""
+    """Return True if `x` is a number of Python, as documents hold numbers; `x` may be infinite or NaN."""
     return isinstance(x, int | float) and not isinstance(x, bool)
 
 
 def is_real(x: object) -> TypeGuard[int | float | np.integer | np.floating]:
-    """Return True if it is a number that floats can represent, of Python or NumPy; it may be infinite or NaN."""
+    """Return True if `x` is a number of Python or NumPy in the range of doubles; a float may be infinite or NaN."""
     if isinstance(x, int):
+        # A larger integer would raise OverflowError where it becomes a float.
         return not isinstance(x, bool) and abs(x) <= sys.float_info.max
     return isinstance(x, float | np.integer | np.floating)
 
 
 def is_name(x: object) -> TypeGuard[str]:
-    """Return True if it is a printable text in composed Unicode (NFC), not empty, without spaces around it.
-
-    Costs are summed by name. So two spellings that look the same must not be two names.
-    """
+    """Return True if `x` is a printable text in composed Unicode (NFC), not empty, without spaces around it."""
+    # Costs are summed by name, so two spellings that look the same must not be two names: NFC has one "é".
     return isinstance(x, str) and x.isprintable() and x == x.strip() != "" and unicodedata.is_normalized("NFC", x)
 
 
@@ -62,8 +61,8 @@ def are_confusable(name: str, other_name: str) -> bool:
 
     Such names differ at most in case, width, spaces, dashes, or look-alike letters. The function compares two
     skeletons, of which one suffices. The first is Unicode's compatibility form (NFKC) in folded case. In the second,
-    the letters of other scripts, and digits within words, are replaced by the Latin letters that they look like. Each
-    skeleton is an equivalence.
+    the letters of other scripts, and digits within words, are replaced by the Latin letters that they look like. To
+    have equal first skeletons is an equivalence relation, and so it is for the second.
 
     Source: Unicode Technical Standard 39, section 4, whose skeletons keep case.
     """
@@ -71,14 +70,15 @@ def are_confusable(name: str, other_name: str) -> bool:
 
 
 def _skeletons(name: str) -> tuple[str, str]:
-    """Return the name as it is read aloud, and as it looks."""
+    """Return two texts that replace the name in comparisons: the name as it is read aloud, and as it looks."""
     normal = " ".join(unicodedata.normalize("NFKC", name).split())
     seen = _DIGITS_AS_LETTERS.sub(lambda match: match[0].translate(_LETTERS), normal.translate(_LOOK_ALIKES))
+    # Case is folded last: the Greek capital Η looks like H, and its lower case η like n.
     return normal.casefold(), seen.casefold()
 
 
 def checked_integer(name: str, value: object, minimum: int = 1) -> int:
-    """Return a whole number, at least the least; raise WorkloadError otherwise."""
+    """Return `value` as an int if it is a whole number of `minimum` or more; raise WorkloadError otherwise."""
     if not is_integer(value) or value < minimum:
         raise WorkloadError(
             "not-a-whole-number",

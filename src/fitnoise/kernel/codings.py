@@ -14,7 +14,8 @@ is tested against the definitions here.
   ignored.
 * Absent values are null, NaN, and empty text unless "" is a declared code. For numbers and truth values, text of
   nothing but spaces is absent too. In CSV all of these are texts, and the empty text is the missing value. A value that
-  is not a text, number or truth value, such as a list, is absent too. Infinite numbers are outside every domain.
+  is not a text, number or truth value, such as a list, is absent too. So is a text that UTF-8 cannot write. Infinite
+  numbers are outside every domain.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ refused.
 """
 
 MAX_SCALED_NUMBER = 2**50
-"""The bound on ends and steps of amounts, in units of their last decimal place."""
+"""The bound below which ends and steps of amounts are, in units of their last decimal place."""
 
 MAX_RANGE_CELLS = 10**7
 """The largest number of cells of a range."""
@@ -79,11 +80,12 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?
 class Codes:
     """A cell for each code; codes are all text, all whole numbers or all true/false.
 
-    shared: For each code its cell, where several codes have one cell; `None` gives each code a cell.
+    shared: For each code its cell, from 0, where several codes have one cell; `None` gives each code a cell.
     kind: The type of the codes, which decides how the data are read.
 
     Raises:
         DomainError: There are no codes, codes of mixed or other kinds, codes that no data can hold, or repeated codes.
+        DomainError: A whole number is 2^53 or more in size.
     """
 
     codes: tuple[Code, ...]
@@ -148,6 +150,7 @@ class Codes:
         if text is None:
             return None
         read = text if self.kind is str else truth(text) if self.kind is bool else number(text)
+        # A float is found as the whole number that it equals: 1.0 and 1 have one hash.
         return self._cells.get(read)
 
 
@@ -159,6 +162,7 @@ class Range:
     Raises:
         DomainError: The bounds are not whole numbers below 2^53 in size, `low > high`, or there are more than
             ten million cells.
+        DomainError: `clip` is not True or False.
     """
 
     low: int
@@ -213,8 +217,12 @@ class Range:
         return self.high - self.low + 1
 
     def cell(self, value: object) -> int | None:
-        """Return the difference of a whole number and `low`; `None` outside the range, or for any other value."""
+        """Return the cell of a whole number, its difference from `low`; `None` for any other value.
+
+        A number outside the range is clipped first; without `clip` the result is `None`.
+        """
         x = number(as_csv_text(value))
+        # Only whole numbers are clipped: 85.5 has no cell in a range up to 85.
         if x is None or x != math.floor(x):
             return None
         if self.clip:
@@ -256,7 +264,8 @@ class Cuts:
                     place="cuts",
                 )
             refuse_inexact("a cut point", c)
-        cuts = tuple(float(c) + 0.0 for c in points)  # there is one zero
+        # −0.0 + 0.0 is 0.0: equal cuts have one form in documents, and so one hash.
+        cuts = tuple(float(c) + 0.0 for c in points)
         if any(a >= b for a, b in itertools.pairwise(cuts)):
             raise DomainError(
                 "cuts-not-increasing",
@@ -285,13 +294,14 @@ class Interval:
     """One cell, for numbers x with low ≤ x < high: the numbers that meet a condition (`conditions`).
 
     Raises:
-        DomainError: No finite number is between them.
+        DomainError: There is no finite number x with low ≤ x < high.
     """
 
     low: float = -math.inf
     high: float = math.inf
 
     def __post_init__(self) -> None:
+        # −∞ is no finite number, so an interval from −∞ begins at the least double.
         if not max(self.low, -sys.float_info.max) < self.high:
             raise DomainError(
                 "bounds-exclude-all", "No number lies within the bounds.", "", "Change the bounds.", "Nothing was made."
@@ -313,20 +323,17 @@ class Interval:
 class Steps:
     """The step of a number: the j from 0 to K = (high − low)/step for which low + j · step is nearest.
 
-    A number outside `low` and `high` is cut to them first; half-way it is the larger j.
+    A number outside `low` and `high` is cut to them first. Half-way between two steps the larger j counts.
 
     *Arithmetic.* In doubles, with the decimals low = a/10ᵏ and step = p/10ᵏ, j = ⌊(10ᵏ x − (a − p/2))/p⌋. x is cut
     before, and j after. Every operation is one of IEEE 754, rounded to nearest, so that every computer obtains the same
-    j. The dividend is no smaller than p/4, so that nothing underflows. At either end 10ᵏ x is within ¼ of a whole
-    number. The reason is that a/10ᵏ and 10ᵏ x each have a relative error of 2⁻⁵³ at most. So j is from 0 to K even if
-    it is not cut.
+    j.
 
     low, high, step: Decimal numbers.
     valid: The least and the largest valid number; numbers outside are not amounts. `None`: All are.
     ceilings: Values of steps between low and high. With low and high they are the knots, between which records lie.
     uncut: True if numbers are to be added up before they are cut (`uncut`). They are cut to 2³¹ steps from zero
-    instead, and there is a cell for each of these: that of n steps is n + 2³¹. They are rounded as before. All computed
-    numbers are below 2³³ p, so their error is 2⁻¹⁸ p at most, and no j at either end changes.
+    instead, and there is a cell for each of these: that of n steps is n + 2³¹. They are rounded as before.
     attribute: Another attribute, on whose cell the size of a step depends. Then low and high are whole numbers of
     steps, each 1.
     classes: For each cell of that attribute the steps there, all with this K, and low equally many steps from zero. A
@@ -341,7 +348,7 @@ class Steps:
             from zero.
         DomainError: There are more than 100 different classes.
         DomainError: Classes differ in their number of steps, or in the number of steps from zero to low.
-        DomainError: A class has ceilings or classes of its own.
+        DomainError: A class has ceilings or classes of its own, or is uncut where the amount is not, or the reverse.
     """
 
     low: Fraction
@@ -355,9 +362,9 @@ class Steps:
     digits: int = field(init=False, repr=False, compare=False)
     """The number of decimal places, k."""
     max_step: int = field(init=False, repr=False, compare=False)
-    """The largest j, K."""
+    """The largest j, K; for `uncut` the largest cell, 2³²."""
     pieces: tuple[int, ...] = field(init=False, repr=False, compare=False)
-    """The numbers of steps from each knot to the next, K_s: K in all."""
+    """The numbers of steps from each knot to the next, K_s, whose sum is `max_step`."""
 
     def __post_init__(self) -> None:
         places = [_places(x) for x in (self.low, self.high, self.step)]
@@ -420,6 +427,7 @@ class Steps:
                     "Nothing was added up.",
                     place="sum_within_unit",
                 )
+            # Cells run from −2³¹ to 2³¹ steps from zero, for any low and high.
             steps, pieces = Fraction(2 * MAX_STEPS_FROM_ZERO), [Fraction(2 * MAX_STEPS_FROM_ZERO)]
         self._check_classes(int(steps))
         object.__setattr__(self, "digits", digits)
@@ -427,7 +435,10 @@ class Steps:
         object.__setattr__(self, "pieces", tuple(map(int, pieces)))
 
     def _check_classes(self, max_steps: int) -> None:
-        """Raise DomainError for ranges of classes that are not the same number of steps, from as many above zero."""
+        """Raise DomainError unless each class has `max_steps` steps, from as many above zero as the amount itself.
+
+        It also raises for more than 100 different classes, and for a class with ceilings or classes of its own.
+        """
         if len(set(self.classes)) > MAX_RANGES:
             raise DomainError(
                 "too-many-ranges",
@@ -462,12 +473,17 @@ class Steps:
 
     @property
     def arithmetic(self) -> tuple[float, float, float, float, float]:
-        """The doubles that j is computed with: low, high, 10ᵏ, a − p/2 and p. Of one range: see `class_coding`."""
+        """The doubles from which j is computed: low, high, 10ᵏ, a − p/2 and p.
+
+        For `uncut`, low and high are 2³¹ steps below and above zero. An amount with classes has no doubles of its own:
+        take one class (`class_coding`).
+        """
         assert self.attribute is None  # noqa: S101 - every caller takes the range of the record's class first
         unit, start = 10**self.digits, self.low - self.step / 2
         low, high = (
             (-MAX_STEPS_FROM_ZERO * self.step, MAX_STEPS_FROM_ZERO * self.step) if self.uncut else (self.low, self.high)
         )
+        # Only low and high are rounded here. The others are multiples of ½ below 2⁵², so doubles hold them exactly.
         return float(low), float(high), float(unit), float(start * unit), float(self.step * unit)
 
     @property
@@ -477,15 +493,18 @@ class Steps:
 
     @property
     def zero(self) -> int:
-        """The number of steps from zero to `low`, for numbers to be added up: there it is a whole number."""
+        """The number of steps from zero to `low`; defined for numbers to be added up, where it is a whole number."""
         return int(self.low / self.step)
 
     def cell(self, value: object) -> int | None:
-        """Return the cell of j; `None` for a value that is not a number, or not a valid one."""
+        """Return the cell of a number's step j; `None` for a value that is not a number, or not a valid one."""
         x = number(as_csv_text(value))
         if x is None or (self.valid is not None and not self.valid[0] <= x <= self.valid[1]):
             return None
         low, high, unit, start, stride = self.arithmetic
+        # a/10ᵏ and 10ᵏ x have a relative error of 2⁻⁵³ each, and a < 2⁵⁰. So at an end 10ᵏ x is within ¼ of a whole
+        # number, the dividend is p/4 or more, nothing underflows, and j is from 0 to K even before it is cut.
+        # With `uncut` all numbers are below 2³³ p. Their error is 2⁻¹⁸ p at most, and no j at either end changes.
         j = math.floor((min(max(x, low), high) * unit - start) / stride)
         return min(max(j + self.cell_offset, 0), self.max_step)
 
@@ -604,7 +623,7 @@ class CodingWithMissing:
         text = as_csv_text(value)
         coded = None if text is None else self.texts.get(text)
         if coded is None and (x := number(text)) is not None:
-            coded = self.numbers.get(x)  # -9.0 is found as -9
+            coded = self.numbers.get(x)  # −9.0 is found as −9: both have one hash
         cell = self.base.cell(value) if coded is None else coded
         if cell is not None:
             return cell
@@ -650,6 +669,7 @@ def uncut(coding: Coding) -> Coding:
     if isinstance(coding, CodingWithMissing):
         values = uncut(coding.base)
         assert isinstance(values, Steps)  # noqa: S101 - made so
+        # Missing-value categories follow all steps. There are more steps now, so the numbers of these cells grow.
         added = values.size - coding.base.size
         absent, outside = (x + added if x >= 0 else x for x in (coding.absent, coding.outside))
         return CodingWithMissing(values, coding.codes, absent, outside)
@@ -666,7 +686,10 @@ def uncut(coding: Coding) -> Coding:
 
 
 def range_of(coding: Coding) -> tuple[int, int]:
-    """Return `low`, in steps from zero, and K, for an amount that is added up."""
+    """Return `low`, in steps from zero, and the number of steps K from there to `high`, for an amount to be added up.
+
+    coding: The coding in which the sum is read, not its `uncut` form.
+    """
     values = values_of(coding)
     assert isinstance(values, Steps)  # noqa: S101 - nothing else is (`uncut`)
     return values.zero, values.max_step
@@ -686,8 +709,8 @@ def classified_by(coding: Coding) -> str | None:
 def class_coding(coding: Coding, cell: int) -> Coding:
     """Return the coding for a record in a cell of the attribute on which an amount depends.
 
-    A coding that depends on no attribute is returned itself. A record without such a cell is not counted: it is read as
-    one in the first.
+    A coding that depends on no attribute is returned itself. A negative `cell` gives the coding of the first cell: the
+    record has no cell there and is not counted.
     """
     if classified_by(coding) is None:
         return coding
@@ -726,13 +749,16 @@ def is_value(values: Values, code: object) -> bool:
 
 
 def steps_of(coding: Coding) -> tuple[int, ...]:
-    """Return K_s of an amount, from each of its knots to the next; empty for other codings."""
+    """Return the number of steps K_s of an amount from each of its knots to the next; empty for other codings."""
     values = values_of(coding)
     return values.pieces if isinstance(values, Steps) else ()
 
 
 def cells_of(coding: Coding) -> int:
-    """Return the number of cells in which records are counted: for an amount its knots, and the cells after them."""
+    """Return the number of cells in which records are counted.
+
+    For an amount these are its knots and the missing-value categories, because a record lies between two knots.
+    """
     pieces = steps_of(coding)
     return coding.size - sum(pieces) + len(pieces)
 
@@ -749,13 +775,16 @@ def is_absent(text: str | None, kind: type[Code]) -> bool:
 
 
 def as_csv_text(value: object) -> str | None:
-    """Return a value as CSV would hold it; `None` if it is missing, or is not a text, number or truth value."""
+    """Return a value as CSV would hold it; `None` for a missing value, and for any that CSV cannot hold.
+
+    CSV holds texts that UTF-8 can write, numbers and truth values.
+    """
     if isinstance(value, str):
         return value if encodable(value) else None
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     if isinstance(value, numbers.Integral):
-        return str(Decimal(int(value)))  # of an integer itself, Python refuses to write more than 4,300 digits
+        return str(Decimal(int(value)))  # `str` of an integer refuses more than 4,300 digits
     if isinstance(value, Decimal):
         return None if value.is_nan() else str(value)
     if isinstance(value, numbers.Real):
@@ -766,6 +795,7 @@ def as_csv_text(value: object) -> str | None:
 
 def number(text: str | None) -> float | None:
     """Return a decimal number, in double precision; `None` for other texts, and for numbers that are too large."""
+    # `float` alone would also read "1_000", "nan", "infinity" and the digits of other scripts.
     digits = (text or "").strip(SPACES)
     x = float(digits) if _NUMBER.fullmatch(digits) else math.inf
     return x if math.isfinite(x) else None
@@ -784,7 +814,7 @@ def as_python(code: object) -> Code:
 
 
 def encodable(text: str) -> bool:
-    """Return True if a text can be encoded: half of a surrogate pair cannot."""
+    """Return True if UTF-8 can write a text: it cannot write half of a surrogate pair."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -826,7 +856,7 @@ def _is_number(text: str) -> bool:
 
 
 def _double(x: float | numbers.Real) -> float:
-    """Return a number in double precision; infinite when it is too large."""
+    """Return a number in double precision; infinity when its size is too large, also for a negative number."""
     try:
         return float(x)
     except OverflowError:

@@ -37,6 +37,7 @@ class Condition:
     Raises:
         SpecError: There is no column, or there are neither codes nor bounds, or both.
         SpecError: There are two lower or two upper bounds, or one bound is a day and another a number.
+        SpecError: A code is not a text, whole number or truth value, or a bound is not a finite number or a date.
         SpecError: No column can hold all the codes, or no number lies between the bounds.
     """
 
@@ -59,9 +60,11 @@ class Condition:
             )
         try:
             codes = tuple(_code(self.column, code) for code in self.codes)
+            # The order of the codes must not change the hash of the plan. Codes of mixed types are refused below.
             object.__setattr__(self, "codes", tuple(sorted(codes)) if len({type(c) for c in codes}) == 1 else codes)
             for name, x in self.bounds.items():
                 object.__setattr__(self, name, _bound(self.column, x))
+            # To make the coding checks all else.
             _ = self.coding
         except DomainError as error:
             raise SpecError(
@@ -115,6 +118,7 @@ class Condition:
             )
         ends = {name: day_number(x) if isinstance(x, date) else x for name, x in self.bounds.items()}
         low_default, high_default = (0, _LAST) if any(days) else (-math.inf, math.inf)
+        # Numbers of the data are doubles, so "above a" is "at least the next double", and "at most a" is "below" it.
         return Interval(
             max(ends.get("at_least", low_default), _next(ends.get("above", -math.inf))),
             min(ends.get("below", high_default), _next(ends.get("at_most", math.inf))),
@@ -122,7 +126,7 @@ class Condition:
 
     @property
     def read(self) -> DateField | None:
-        """The part that is read off the column, where it holds dates."""
+        """The day that is read off a date in the column; `None` if no bound is a date."""
         return DateField(DatePart.DAY) if any(isinstance(x, date) for x in self.bounds.values()) else None
 
     @property
@@ -130,6 +134,7 @@ class Condition:
         """The entry of the column in a specification."""
         codes = list(self.codes)
         bounds = {name: x.isoformat() if isinstance(x, date) else x for name, x in self.bounds.items()}
+        # A bare list of numbers is refused where it is read (`_condition`), because it could be a range.
         several = {"values": codes} if all(map(_is_number, codes)) else codes
         return bounds or (codes[0] if len(codes) == 1 else several)
 
@@ -206,7 +211,7 @@ def _is_number(code: object) -> bool:
 
 
 def _code(column: str, code: object) -> Code:
-    """Return a code of Python; 7.0 as 7."""
+    """Return a code as a plain value of Python, 7.0 as 7; raise SpecError for anything but a text, integer or bool."""
     item: object = as_python(code)
     if isinstance(item, float) and item.is_integer():
         return int(item)
@@ -223,6 +228,7 @@ def _code(column: str, code: object) -> Code:
 
 
 def _bound(column: str, x: object) -> float | date:
+    """Return a bound as a day, an int or a float; raise SpecError for anything else and for numbers out of range."""
     if (day := as_day(x)) is not None:
         return day
     number: object = as_python(x)
@@ -240,9 +246,9 @@ def _bound(column: str, x: object) -> float | date:
             place="where",
         )
     is_integer = float(number).is_integer() and abs(number) < EXACT_FLOAT_LIMIT
-    return int(number) if is_integer else number  # of one number one form
+    return int(number) if is_integer else number  # 2020.0 and 2020 are one bound, so the document has one form
 
 
 def _next(x: float) -> float:
-    """Return the next number in double precision; an infinite number itself."""
+    """Return the next larger double; for an infinite `x`, `x` itself."""
     return x if math.isinf(x) else math.nextafter(x, math.inf)

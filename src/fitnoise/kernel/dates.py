@@ -45,23 +45,25 @@ class DateField:
     part: The age in completed years on the day `on`, the year, the quarter (1 to 4), or the month. Or the day of the
     week, from 1 for Monday to 7, or the hour (0 to 23). A date without a time has no hour and is outside. Only
     conditions use the day itself, 20241231.
-    on: The day of an age.
+    on: The day of an age; `None` for every other part.
 
     Let (y, m, d) be the date and (Y, M, D) the day `on`. The age is Y − y, less one where (M, D) is before (m, d) in
     the year. A person born on 29 February completes a year on 1 March where there is no such day. Before birth there is
-    no age: such a value is outside, and is never clipped.
+    no age: such a value is outside, and no range clips it.
     """
 
     part: DatePart
     on: date | None = None
 
     def number(self, value: object) -> float | None:
-        """Return the number; `None` for an absent value, and infinity, which no domain has, without a number."""
+        """Return the number; `None` for an absent value, and infinity for any other value without this number."""
+        # No domain has infinity, so such a value is outside, not absent: the two can have different cells.
         text = dated(value)
         if text is None or is_absent(text, int):
             return None
         match = re.fullmatch(DATE_PATTERN, text.strip(SPACES))
         try:
+            # The pattern admits 2023-02-30 and the year 0000, which are no days.
             day = date(*map(int, match.groups()[:3])) if match else None
         except ValueError:
             day = None
@@ -92,12 +94,15 @@ class DateField:
 def dated(value: object) -> str | None:
     """Return a date of Python as text, and any other value as `as_csv_text` returns it."""
     if isinstance(value, date):
+        # A time with a zone is written with its offset. It matches no pattern, so it is outside.
         return str(value) if value == value else None  # noqa: PLR0124 - that of pandas may be none
     return as_csv_text(value)
 
 
 def read(value: object) -> DateField | None:
-    """Return the part of a date that users state: "year", or {"age_on": "2024-12-31"}; `None` for the value itself.
+    """Return the part of a date that users state: "year", or {"age_on": "2024-12-31"}.
+
+    `None`, for a column whose values are read as they are, and a `DateField` are returned unchanged.
 
     Raises:
         DomainError: The given value is anything else.
@@ -133,6 +138,7 @@ def as_day(value: object) -> date | None:
             return date.fromisoformat(value)
         except ValueError:
             return None
+    # A `datetime` is a `date` of Python, too.
     if isinstance(value, datetime) or not isinstance(value, date):
         return None
     return date(value.year, value.month, value.day)

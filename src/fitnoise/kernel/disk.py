@@ -39,16 +39,17 @@ def sync_names(folder: Path) -> None:
 def lock(handle: int) -> None:
     """Lock an open file or folder until it is closed, or the process ends, in any way.
 
-    The lock is exclusive. The function does not wait for it.
+    The lock is exclusive, also against other descriptors of this process. The function does not wait for it.
 
     Args:
         handle: The file descriptor.
 
     Raises:
-        OSError: Another process holds the lock (BlockingIOError), or the platform has no such locks.
+        OSError: Another descriptor holds the lock (BlockingIOError), or the platform has no such locks.
     """
     if sys.platform == "win32":
         raise OSError("files cannot be locked")
+    # Not `lockf`: its lock ends as soon as the process closes any descriptor of the file.
     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
@@ -101,12 +102,13 @@ class Draft:
         while True:
             self.path = folder / f"{stem}-{secrets.token_hex(8)}{_SUFFIX}"
             self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            # Lock first, then look: `clear_drafts` removes a file only while it holds the lock.
             if _is_own(self._handle) and self.path.exists():
                 return
             os.close(self._handle)  # another process took it for a leftover before it was locked
 
     def write(self, content: bytes) -> None:
-        """Write the file from its beginning, and sync it.
+        """Write `content` from the beginning of the file, and sync it; bytes behind it stay.
 
         Raises:
             OSError: The disk failed, or is full.
@@ -114,20 +116,23 @@ class Draft:
         os.lseek(self._handle, 0, os.SEEK_SET)
         remaining = memoryview(content)
         while remaining:
+            # `write` may write a part only.
             remaining = remaining[os.write(self._handle, remaining) :]
         os.fsync(self._handle)
 
     def move_to(self, path: Path) -> None:
-        """Give the file its final name, over another of that name, and sync that.
+        """Give the file its final name, in place of another file of that name, and sync the name.
 
         Raises:
             OSError: The name cannot be given, or the disk failed.
         """
+        # One step for readers: they see the old file or the complete new one.
         self.path.replace(path)
         sync_names(path.parent)
 
     def close(self) -> None:
         """Remove the file unless it is in its place, and end the lock."""
+        # After `move_to`, no file has the name of the draft.
         with contextlib.suppress(OSError):
             self.path.unlink()
         os.close(self._handle)
@@ -159,6 +164,7 @@ def clear_drafts(folder: Path, stem: str) -> bool:
             except OSError:
                 continue
             else:
+                # Remove it before the lock ends: the maker of a draft locks it first and then looks whether it exists.
                 path.unlink(missing_ok=True)
                 os.close(handle)
     return held

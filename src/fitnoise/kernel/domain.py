@@ -179,7 +179,10 @@ class Attribute(abc.ABC):
 
     @final
     def _with_read(self, value: object, kind: type[Code]) -> None:
-        """Keep what is read off a date; for constructors of subclasses."""
+        """Keep the part that is read off a date; raise DomainError if it is invalid. For constructors of subclasses.
+
+        kind: The type of the codes, which must be whole numbers for a part of a date.
+        """
         if value is not None and kind is not int:
             raise DomainError(
                 "date-part-needs-whole-numbers",
@@ -201,7 +204,10 @@ class Attribute(abc.ABC):
     def _with_missing(
         self, coding: Values, missing: Missing | None, if_missing: str | None, if_outside: str | None
     ) -> None:
-        """Keep the coding, and what is declared of missing values; for constructors of subclasses, at their end."""
+        """Keep the coding and the missing-value categories; raise DomainError if these are invalid.
+
+        Constructors of subclasses call it at their end, because it calls `own_position`.
+        """
         if isinstance(missing, Mapping) and not missing:
             raise DomainError(
                 "missing-empty",
@@ -250,6 +256,7 @@ class Attribute(abc.ABC):
                 place="missing",
             )
         taken = name in others or is_value(values, name)
+        # A label is a name of a cell, and not a value of the data: `is_value` does not know it.
         with contextlib.suppress(DomainError):
             self.own_position(name)
             taken = True
@@ -303,7 +310,10 @@ class Attribute(abc.ABC):
 
 
 def _pairs(missing: Missing) -> tuple[tuple[str, tuple[Code, ...]], ...]:
-    """Return the cells with their codes, from a mapping or pairs, with whole numbers in one form."""
+    """Return the cells with their codes, from a mapping or pairs, with whole numbers in one form (9.0 as 9).
+
+    It raises DomainError if the form is neither, or if a name or a list of codes is invalid.
+    """
     pairs: object = tuple(missing.items()) if isinstance(missing, Mapping) else missing
     if not isinstance(pairs, tuple) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
         raise DomainError(
@@ -391,7 +401,9 @@ class Categorical(Attribute):
 
     Raises:
         DomainError: There are no codes, codes of mixed kinds, or codes or labels that repeat.
-        DomainError: Two cells cannot be distinguished.
+        DomainError: A whole number is 2^53 or more in size, or a label is not a text that UTF-8 can write.
+        DomainError: Two cells cannot be distinguished, or a part of `missing` is invalid.
+        DomainError: The date part is unknown, or the codes that it gives are not whole numbers.
         DomainError: The lookup has a value twice, values of mixed kinds, a code that is not declared, or lacks a
             declared code.
     """
@@ -445,11 +457,14 @@ class Categorical(Attribute):
         object.__setattr__(self, "codes", coding.codes)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "column", column)
-        pairs = (*enumerate(labels or ()), *enumerate(coding.codes))  # true/false are no numbers
+        # Codes come last: a text that is the label of one cell and the code of another means the code.
+        # Keys say if a name is a Boolean, because True and 1 have one hash.
+        pairs = (*enumerate(labels or ()), *enumerate(coding.codes))
         positions: dict[tuple[bool, object], int] = {(isinstance(name, bool), name): i for i, name in pairs}
         object.__setattr__(self, "_positions", FixedMapping(positions))
         object.__setattr__(self, "lookup", None if lookup is None else _lookup(lookup, coding))
         if self.lookup is not None:
+            # True and 1 are equal in Python, and are different codes.
             places = {(type(c), c): i for i, c in enumerate(coding.codes)}
             coding = Codes(tuple(v for v, _ in self.lookup), tuple(places[type(c), c] for _, c in self.lookup))
         self._with_read(date_part, coding.kind)
@@ -503,10 +518,10 @@ class Categorical(Attribute):
         return self.labels if self.labels is not None else self.codes
 
     def own_position(self, value: object) -> int:
-        """Return the cell of a code, or of a label.
+        """Return the cell of a code, or of a label; a text that is both means the code.
 
         Args:
-            value: A code as the data hold it, or a label as tables show it.
+            value: A declared code, or a label as tables show it.
 
         Returns:
             The position of the cell, from 0.
@@ -530,7 +545,7 @@ class Categorical(Attribute):
 
 
 def _lookup(stated_values: object, codes: Codes) -> tuple[tuple[Code, Code], ...]:
-    """Return values of the data with their codes, in order; raise DomainError for an invalid lookup."""
+    """Return values of the data with their codes, sorted by value; raise DomainError for an invalid lookup."""
     if isinstance(stated_values, (str, Path)):
         header, rows = read_rows(Path(stated_values), "the file of a lookup")
         if not {"value", "code"} <= set(header):
@@ -542,6 +557,7 @@ def _lookup(stated_values: object, codes: Codes) -> tuple[tuple[Code, Code], ...
                 "No attribute was made.",
                 place=Path(stated_values).name,
             )
+        # A file holds texts: its codes get the type of the declared ones. Unknown ones stay texts, and are refused.
         code_of = {str(c).lower() if isinstance(c, bool) else str(c): c for c in codes.codes}
         stated_values = [
             (v, code_of.get(row["code"], row["code"]))
@@ -595,6 +611,7 @@ def _lookup(stated_values: object, codes: Codes) -> tuple[tuple[Code, Code], ...
             "No attribute was made.",
             place="lookup",
         )
+    # The order of the lookup has no meaning, and must not change the hash of the plan.
     order = sorted(range(len(pairs)), key=lambda i: values.codes[i])
     return tuple(pairs[i] for i in order)
 
@@ -616,6 +633,7 @@ class Ordered(Attribute):
     Raises:
         DomainError: The bounds are not whole numbers below 2^53 in size, `low > high`, or there are more than
             ten million cells.
+        DomainError: `clip`, the column, the date part or a part of `missing` is invalid.
     """
 
     kind: ClassVar[str] = "ordered"
@@ -691,7 +709,8 @@ class Binned(Attribute):
 
     Raises:
         DomainError: There are no cuts, or they are not finite numbers, or not strictly increasing.
-        DomainError: Two cells cannot be distinguished.
+        DomainError: A cut is a whole number that double precision does not hold.
+        DomainError: Two cells cannot be distinguished, or the column, the date part or a part of `missing` is invalid.
     """
 
     kind: ClassVar[str] = "binned"
@@ -760,18 +779,19 @@ class Binned(Attribute):
 class Amount(Attribute):
     """A quantity to be summed, such as an income or hours: `Amount(0, 200_000, step=100)`.
 
-    Its two cells are the ends of its range, and a record lies *between* them. Let K = (high − low)/step and x be read
-    as low + j · step, j = 0 … K. The record counts 1 − j/K in the first cell and j/K in the second. Every query
-    on an amount is a sum of whole numbers. A record costs most at one of the ends, so the charge holds for every
-    value of the declared range (:mod:`fitnoise.kernel.designs.query_blocks`).
+    Its two cells are the ends of its range, and a record lies *between* them. Let K = (high − low)/step and let x, the
+    amount of the record, be read as low + j · step, j = 0 … K. The record counts 1 − j/K in the first cell and j/K in
+    the second. Every query on an amount is a sum of whole numbers. A record costs most at one of the ends, so the
+    charge holds for every value of the declared range (:mod:`fitnoise.kernel.designs.query_blocks`).
 
-    With `ceilings` between low and high, one plan also gives sums up to each of them, Σ min(x, t). Then there is a cell
-    for each of the knots low < t_1 < … < high. A record lies between two consecutive knots, and costs most at a knot.
+    With `ceilings` t_1, t_2, … between low and high, one plan also gives sums up to each of them, Σ min(x, t). Then
+    there is a cell for each of the knots low < t_1 < … < high. A record lies between two consecutive knots, and costs
+    most at a knot.
 
     A range by class is `high=ByAttribute("size", {"small": 1_000, "large": 1_000_000})`. Each record is then read in
-    the range of its class, in as many steps as in all other classes. For turnover by size of the firm, x is low_c + j ·
-    step_c. A record costs the maximum at the ends of its own class. The range of large firms does not raise the cost of
-    small ones.
+    the range of its class, in as many steps as in all other classes. For turnover by size c of the firm, x is read as
+    low_c + j · step_c. A record costs most at one of the ends of its own class. The range of large firms does not raise
+    the cost of small ones.
 
     Numbers below `low` count as `low`, those above `high` as `high`, and all as the nearest step. This is a declared
     coding of the data. Choose `high` from public facts, never from the data: a law, an older publication.
@@ -787,7 +807,7 @@ class Amount(Attribute):
         valid: The least and the largest valid number. Numbers outside are not amounts and are outside the domain; by
             default all numbers are amounts. Otherwise a code such as 9999999 for "not stated" would count as `high`.
         ceilings: Further amounts up to which sums can be requested, increasing, between low and high. Each is a whole
-            number of steps above low; `high` is always a ceiling. `None` with a range by class.
+            number of steps above low; `high` is always a ceiling, and the only one with `None` or a range by class.
         missing: Missing-value categories, as for :class:`Categorical`; codes come before anything is cut.
         if_missing: See :class:`Categorical`.
         if_outside: See :class:`Categorical`.
@@ -796,10 +816,12 @@ class Amount(Attribute):
         DomainError: The numbers are not finite decimals of at most 15 places.
         DomainError: The range is empty, is not a whole number of steps or has more than 2^30, or `valid` does not
             contain it.
-        DomainError: The ceilings are not between the ends, or not whole numbers of steps.
-        DomainError: Two cells cannot be distinguished.
-        DomainError: Ranges by class differ in more than the size of a step.
-        DomainError: In a domain, a class has no range, or an attribute has no classes.
+        DomainError: The ceilings do not increase between the ends, are not whole numbers of steps above low, or stand
+            with ranges by class.
+        DomainError: Two cells cannot be distinguished, or the column or a part of `missing` is invalid.
+        DomainError: Ranges by class differ in more than the size of a step, depend on two attributes, or are more than
+            100 different ones.
+        DomainError: In a domain, a class has no range, or the attribute of the classes is missing.
     """
 
     kind: ClassVar[str] = "amount"
@@ -882,6 +904,7 @@ class Amount(Attribute):
         values = [x.values if isinstance(x, ByValue) else None for x in (self.low, self.high)]
         count = max(len(x) for x in values if x is not None)
         if is_by_name or not count or not all(x is None or len(x) == count for x in values):
+            # A placeholder, which `for_classes` replaces: it knows the labels, and refuses lists of a wrong length.
             return Steps(Fraction(0), Fraction(1), Fraction(1), attribute=attribute)
         ends = [
             [_decimal(name, v) for v in (x if x is not None else [getattr(self, name)] * count)]
@@ -896,6 +919,7 @@ class Amount(Attribute):
                 "Change low, high or step.",
                 "No attribute was made.",
             )
+        # All classes have the number of steps K of the narrowest, so that j/K means one share of the range everywhere.
         max_steps = min(widths) / step
         try:
             classes = tuple(Steps(low, high, (high - low) / max_steps, valid) for low, high in zip(*ends, strict=True))
@@ -908,6 +932,7 @@ class Amount(Attribute):
                 f"{error.action} A step of {float(min(widths) / 1000)} makes a thousand of each.",
                 "No attribute was made.",
             ) from None
+        # low_c + j · step_c is then (zero + j) · step_c: a whole number of steps in every class.
         zeros = {steps.low / steps.step for steps in classes}
         zero = next(iter(zeros))
         if len(zeros) > 1 or zero.denominator != 1:
@@ -933,6 +958,7 @@ class Amount(Attribute):
         Raises:
             DomainError: The attribute is missing, or is not categorical, ordered or binned. Or some cells have no
                 range, or a range has no cell.
+            DomainError: The ranges are not those of one amount (see the class).
         """
         attribute, ends = self.range_attribute, {"low": self.low, "high": self.high}
         if attribute is None:
@@ -970,7 +996,7 @@ class Amount(Attribute):
     def own_values(self) -> tuple[str | int, ...]:
         """The knots: both ends, and the ceilings between them; for a range by class, in steps."""
         exact = self.exact
-        knots: tuple[Any, ...] = tuple(map(_short, (exact.low, *exact.ceilings, exact.high)))  # some are not integers
+        knots: tuple[Any, ...] = tuple(map(_short, (exact.low, *exact.ceilings, exact.high)))  # some may be floats
         return knots
 
     @property
@@ -1014,8 +1040,11 @@ class Amount(Attribute):
         """Return the largest absolute value that a record can add to a sum up to a ceiling.
 
         Args:
-            ceiling: See `upper_limit`.
-            cell: The cell of the attribute of its classes; `None` for the largest of all.
+            ceiling: See `upper_limit`; ignored with ranges by class.
+            cell: The cell of the attribute of its classes; `None` for the largest value of all classes.
+
+        Raises:
+            DomainError: The ceiling is not declared.
         """
         parts = self.exact.classes if cell is None else self.exact.classes[cell : cell + 1]
         ends = [(x.low, x.high) for x in parts] if parts else [(self.exact.low, Fraction(self.upper_limit(ceiling)))]
@@ -1069,7 +1098,7 @@ class Amount(Attribute):
 
 
 def _end_document(x: float | ByValue) -> Any:
-    """Return an end of a range; for a range by class, the end of each class in order."""
+    """Return an end of a range as documents state it; for a range by class, the ends of all classes in order."""
     if not isinstance(x, ByValue):
         return float(x)
     return {"by": x.attribute, "values": [float(v) for v in x.values if not isinstance(v, tuple)]}
@@ -1092,6 +1121,7 @@ def _decimal(name: str, value: object) -> Fraction:
             "No attribute was made.",
             place=name,
         )
+    # The shortest decimals of the double: 0.1 is one tenth here, and not the double nearest to it.
     return Fraction(repr(x) if isinstance(x, float) else x)
 
 
@@ -1116,6 +1146,9 @@ def read_rows(path: Path, what: str, kind: type[FitnoiseError] = DomainError) ->
         what: The description of the file, for the error.
         kind: The class of the error.
 
+    Returns:
+        The header, and a mapping column → text for each row. A field that a short row lacks is `None`.
+
     Raises:
         FitnoiseError: The file cannot be read, or is no CSV file in UTF-8. The class is `kind`.
     """
@@ -1123,7 +1156,7 @@ def read_rows(path: Path, what: str, kind: type[FitnoiseError] = DomainError) ->
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file, strict=True)
             return list(reader.fieldnames or ()), list(reader)
-    except (OSError, ValueError, csv.Error) as error:  # no text in UTF-8, or no name of a file
+    except (OSError, ValueError, csv.Error) as error:  # ValueError: no text in UTF-8, or no name of a file
         raise kind(
             "csv-file-unreadable",
             f"Reading {what} {path.name!r} failed: {getattr(error, 'strerror', None) or error}.",
@@ -1141,6 +1174,7 @@ def _codes(texts: Sequence[str]) -> list[Code]:
 
 
 def _number(x: float) -> str:
+    """Return a cut as labels show it: 10000 for 10000.0, any other number in its shortest decimals."""
     return str(int(x)) if x == int(x) and abs(x) < EXACT_FLOAT_LIMIT else repr(x)
 
 
@@ -1295,7 +1329,7 @@ class Hierarchy(Attribute):
             value: The code of a place of the last level.
 
         Returns:
-            The position, from 0. Cells for missing values are not included.
+            The position, from 0. A hierarchy has no cells for missing values.
 
         Raises:
             DomainError: The value is not such a code.
@@ -1347,7 +1381,7 @@ def _rows_of_frame(frame: Any, levels: tuple[str, ...]) -> list[tuple[Code, ...]
 @final
 @dataclass(frozen=True)
 class HierarchyLevel(Attribute):
-    """One level of a hierarchy: a record lies in the place that holds its leaf. Domains make it; see `Domain`.
+    """One level of a hierarchy: a record lies in the place that holds its leaf. `Hierarchy` makes its levels.
 
     hierarchy: The hierarchy.
     depth: The depth of the level, 0 at the top.
@@ -1379,8 +1413,9 @@ class HierarchyLevel(Attribute):
         return {code: i for i, code in enumerate(self.own_values)}
 
     def own_position(self, value: object) -> int:
-        """Return the cell of a place's code."""
+        """Return the cell of a place's code; raise DomainError for any other value."""
         value = as_python(value)
+        # The code 1 equals True and 1.0, which are no codes of places.
         position = self._positions.get(value) if type(value) is type(self.values[0]) else None
         if position is None:
             raise unknown_value(repr(value), f"It must be a place of the level {self.name!r}.")
@@ -1401,8 +1436,10 @@ class Domain(Mapping[str, Attribute]):
     levels.
 
     Raises:
-        DomainError: There are no attributes, or a name is empty or reserved, or two differ at most in case.
+        DomainError: There are no attributes, or two names differ at most in case.
+        DomainError: A name is empty, reserved (`RESERVED`, `DERIVED`), or holds a line break, a tab or a double quote.
         DomainError: A value is not an attribute, or has a coding of a class that no counter knows.
+        DomainError: The classes of an amount do not fit the attribute on which its range depends (`Amount`).
     """
 
     attributes: tuple[tuple[str, Attribute], ...]
@@ -1452,6 +1489,7 @@ class Domain(Mapping[str, Attribute]):
                     "No domain was made.",
                     place=home,
                 )
+        # Ends by name get their order here: only the domain knows the attribute on whose labels they depend.
         items = {
             name: a.for_classes(items.get(a.range_attribute or name)) if isinstance(a, Amount) else a
             for name, a in items.items()
@@ -1521,6 +1559,7 @@ class Domain(Mapping[str, Attribute]):
             by another attribute, the step in the range of the record's cell there. It is `None` if the record has no
             cell there.
         """
+        # Amounts with ranges by class come last, because they need the cell of their class.
         values = {name: record.get(self.column(name)) for name, _ in self.attributes}
         cells = {name: a.cell(values[name]) for name, a in self.attributes if classified_by(a.coding) is None}
         for name, a in self.attributes:
@@ -1576,6 +1615,13 @@ class Domain(Mapping[str, Attribute]):
 
     def is_nested(self, upper: str, lower: str, above: Indices) -> bool:
         """Return True if `above` gives, for each place of the level `lower`, its place of the level `upper`.
+
+        The result is False for attributes that are no hierarchy, or two different ones.
+
+        Args:
+            upper: The name of the upper level.
+            lower: The name of the lower level.
+            above: Positions of places of the upper level, of shape (places of the lower level,).
 
         Raises:
             DomainError: There is no such attribute.
@@ -1655,6 +1701,7 @@ class Domain(Mapping[str, Attribute]):
 
     def _path(self, home: str, names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
         """Return the level by which levels and shares of a hierarchy are counted, and the axes along which it lies."""
+        # Shares follow one another if the levels at which they start and end, in order, make exactly the given names.
         parts = [self._shares[name] for name in names if name in self._shares]
         depths = {self.depth(name) for name in names if name in self._by_name}
         depths.update(depth for part in parts for depth in (part.upper, part.lower))
@@ -1674,7 +1721,13 @@ class Domain(Mapping[str, Attribute]):
 @final
 @dataclass(frozen=True)
 class HierarchyShare:
-    """The position of a place of a lower level in its upper place; all upper places have equally many lower ones."""
+    """The position of a place of a lower level in its upper place; all upper places have equally many lower ones.
+
+    home: The name of the hierarchy.
+    levels: The names of all its levels, from the top down.
+    upper, lower: The depths of the two levels, 0 at the top.
+    size: The number of lower places in each upper place.
+    """
 
     home: str
     levels: tuple[str, ...]

@@ -64,6 +64,7 @@ class FixedMapping(Mapping[K, V]):
 def is_of_kernel(kind: type) -> bool:
     """Return True for a class that a module of the kernel defines under this name."""
     is_inside = kind.__module__.startswith("fitnoise.kernel.")
+    # A foreign class can claim a module of the kernel as its own. Only the object under that name there counts.
     return is_inside and vars(sys.modules[kind.__module__]).get(kind.__qualname__) is kind
 
 
@@ -78,11 +79,13 @@ def changeable(value: Any) -> str | None:
         * The walk refuses a subclass of an accepted type, unless the kernel defines the subclass.
         * The walk looks at the fields of an object, and not at the values of its cached properties.
     """
+    # Ids stay valid during the walk, because `value` keeps all parts alive.
     waiting, seen = [value], {id(value)}
     while waiting:
         item = waiting.pop()
         kind = type(item)
         if kind is np.ndarray:
+            # The types of an object array are compared exactly: a subclass of int can replace its arithmetic.
             if item.flags.writeable or not (item.dtype.kind in "biuf" or {int} >= set(map(type, item.flat))):
                 return "ndarray"
         elif kind is tuple or is_of_kernel(kind):
@@ -109,10 +112,13 @@ def _parts(item: Any) -> Iterator[Any]:
     elif isinstance(item, tuple):
         parts = item
     elif "__dataclass_fields__" in vars(type(item)):
+        # Fields are read by name: a frozen dataclass with cached properties has their values in `vars` too.
         parts = [getattr(item, f.name) for f in fields(item)]
     else:
+        # A subclass that is no dataclass itself (`LeafCodes`) can hold more than the inherited fields.
         parts = [x for name, x in vars(item).items() if not isinstance(getattr(type(item), name, 0), cached_property)]
     kinds = set(map(type, parts))
+    # One pass over the types, without a Python loop: a list of places can have millions of rows.
     if kinds == {tuple} and set(map(type, chain.from_iterable(parts))) <= VALUE_TYPES:
         return
     if not kinds <= VALUE_TYPES:

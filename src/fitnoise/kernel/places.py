@@ -26,7 +26,8 @@ class ListedTree:
     levels: The names of the levels, from the top down.
     rows: The code of every leaf on every level. Leaves of one place are consecutive, on every level, so that a place is
     a slice of leaves.
-    codes: The codes of the places of every level.
+    codes: The codes of the places of every level, in the order of the leaves.
+    _above: For each level the place of every leaf, shape (leaves,); increasing, as leaves of a place are consecutive.
     """
 
     levels: tuple[str, ...]
@@ -57,6 +58,7 @@ class ListedTree:
         ranks = [_ranks(list(map(itemgetter(depth), leaves))) for depth in range(len(names))]
         for depth in range(1, len(names)):
             _refuse_two_parents(names, leaves, ranks, depth)
+        # `lexsort` sorts by its last key first: here by the top level.
         order = np.lexsort(ranks[::-1])
         twice = np.flatnonzero(np.diff(ranks[-1][order]) == 0)
         if len(twice):
@@ -71,13 +73,15 @@ class ListedTree:
             )
         above = [np.cumsum(np.diff(rank[order], prepend=0) != 0) for rank in ranks]  # the first leaf has rank 0
         for indices in above:
+            # A tree is priced and used again later: nothing may write to it meanwhile (`immutable`).
             indices.setflags(write=False)
         leaves = list(map(leaves.__getitem__, order.tolist()))
         codes = (tuple(leaves[i][depth] for i in _starts(indices).tolist()) for depth, indices in enumerate(above))
         return cls(names, tuple(leaves), tuple(codes), tuple(above))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how to make it again: the arrays of a plain copy could be written to."""
+        """Return the call that pickle makes to build the tree again."""
+        # Pickled arrays would come back writeable.
         return ListedTree.from_rows, (self.levels, self.rows)
 
     @property
@@ -94,6 +98,7 @@ class ListedTree:
 
     def children_per_place(self, upper: int, lower: int) -> int | None:
         """Return the number of places of a lower level in each place of an upper one; `None` if the numbers differ."""
+        # Every place has a leaf below it, so no count is 0.
         counts = np.bincount(self.above(upper, lower))
         return int(counts[0]) if (counts == counts[0]).all() else None
 
@@ -104,13 +109,13 @@ class ListedTree:
         the lower place in the upper place. If upper is −1, the position counts all places of the lower level.
 
         Args:
-            levels: The two levels (upper, lower) of each axis.
+            levels: The depths (upper, lower) of the two levels of each axis, at least one axis.
         """
         cells = [self.above(lower) - self._first_leaves(upper, lower) for upper, lower in levels]
         return int(np.unique(np.stack(cells), axis=1, return_counts=True)[1].max())
 
     def _first_leaves(self, upper: int, lower: int) -> Indices | int:
-        """Return, for every leaf, the first place of a lower level in its place of an upper one."""
+        """Return, for every leaf, the first place of a lower level in its place of an upper one; 0 if `upper` is −1."""
         return 0 if upper < 0 else _starts(self.above(upper, lower))[self.above(upper)]
 
 
@@ -133,7 +138,8 @@ class RegularTree:
 
         Raises:
             DomainError: There are fewer than two levels, or two of one name.
-            DomainError: A level has no whole number of 1 or more, or there are more than ten million leaves.
+            DomainError: The children are not a list of one whole number of 1 or more for each level.
+            DomainError: There are more than ten million leaves.
         """
         names = level_names(levels)
         listed = isinstance(children, Collection) and not isinstance(children, (str, bytes, Set, Mapping))
@@ -181,6 +187,7 @@ class RegularTree:
         codes: list[tuple[Code, ...]] = []
         above: tuple[str, ...] = ("",)
         for n in self.children:
+            # Leading zeros give all codes of a level one length, so that two different places never have one code.
             numbers = [f"{i:0{len(str(n))}}" for i in range(1, n + 1)]
             above = tuple(code + number for code in above for number in numbers)
             codes.append(above)
@@ -197,6 +204,7 @@ class RegularTree:
 
         The default of `lower_level` is the level of the leaves. Both levels may be equal.
         """
+        # Places of a level are numbered across the tree, and each upper place has equally many consecutive lower ones.
         return np.arange(self.sizes[lower_level]) // (self.sizes[lower_level] // self.sizes[depth])
 
     def children_per_place(self, upper: int, lower: int) -> int:
@@ -205,6 +213,7 @@ class RegularTree:
 
     def max_leaves_sharing(self, levels: Iterable[tuple[int, int]]) -> int:
         """Return the number of leaves in one joint cell, which is equal for all; see `ListedTree`."""
+        # A cell of the axis (upper, lower) fixes the number of the place on each level below `upper`, down to `lower`.
         fixed = {depth for upper, lower in levels for depth in range(upper + 1, lower + 1)}
         return math.prod(n for depth, n in enumerate(self.children) if depth not in fixed)
 
@@ -217,10 +226,11 @@ Tree = ListedTree | RegularTree
 class LeafCodes(Codes):
     """The codes of a tree's leaves, and for each leaf its cell: the place on one level that contains the leaf.
 
-    The tree has checked the codes. The cells, and the codes of a regular tree, are made at the first access, because
-    plans need only the number of cells.
+    The cells, and the codes of a regular tree, are made at the first access, because plans need only the number of
+    cells.
     """
 
+    # The checks of `Codes` do not run again: the tree has checked its codes.
     def __init__(self, tree: Tree, depth: int) -> None:
         object.__setattr__(self, "_tree", tree)
         object.__setattr__(self, "_depth", depth)
@@ -257,7 +267,7 @@ def level_names(levels: Sequence[str]) -> tuple[str, ...]:
         levels: The names, from the top down.
 
     Raises:
-        DomainError: There are fewer than two, or two of one name.
+        DomainError: There are fewer than two, two of one name, or one that is not a non-empty text.
     """
     listed = isinstance(levels, Collection) and not isinstance(levels, (str, bytes))
     if not listed or not all(isinstance(x, str) and x for x in levels) or len(levels) < 2:
@@ -275,6 +285,7 @@ def level_names(levels: Sequence[str]) -> tuple[str, ...]:
 
 
 def _row(levels: tuple[str, ...], row: Sequence[Code]) -> tuple[Code, ...]:
+    """Return the codes of a leaf, one for each level; raise DomainError if one is missing or the row is not a list."""
     if isinstance(row, (str, bytes)) or not isinstance(row, Collection) or len(row) != len(levels):
         raise DomainError(
             "place-row-invalid",
@@ -304,6 +315,7 @@ def _leaves(levels: tuple[str, ...], rows: Iterable[Sequence[Code]]) -> list[tup
     listed_rows = list(rows)
     listed = all(issubclass(kind, (tuple, list)) for kind in set(map(type, listed_rows)))
     if listed and set(map(len, listed_rows)) <= {len(levels)}:
+        # These checks run over all rows without a Python loop. Only if they fail, `_row` looks for the row at fault.
         kinds = set(map(type, chain.from_iterable(listed_rows)))
         if kinds <= {str, int, bool} and "" not in chain.from_iterable(listed_rows):
             return list(map(tuple, listed_rows))
@@ -312,6 +324,7 @@ def _leaves(levels: tuple[str, ...], rows: Iterable[Sequence[Code]]) -> list[tup
 
 def _ranks(codes: Sequence[Code]) -> Indices:
     """Return, for each code of a level, its rank by first appearance, (leaves,); raise DomainError for mixed kinds."""
+    # Of mixed kinds, one code each suffices for the error of `Codes`. As keys, 1 and True would be one code.
     kinds = dict(zip(map(type, codes), codes, strict=True))
     different = Codes(tuple(dict.fromkeys(codes) if len(kinds) == 1 else kinds.values())).codes
     rank = {code: i for i, code in enumerate(different)}
@@ -319,15 +332,16 @@ def _ranks(codes: Sequence[Code]) -> Indices:
 
 
 def _starts(numbers: Indices) -> Indices:
-    """Return the first position of each number, for numbers from 0 that increase by 1 at most."""
+    """Return the first position of each number, for numbers from 0 in which each is equal to the last or 1 more."""
     return np.flatnonzero(np.diff(numbers, prepend=-1))
 
 
 def _refuse_two_parents(
     levels: tuple[str, ...], rows: Sequence[tuple[Code, ...]], ranks: Sequence[Indices], depth: int
 ) -> None:
+    """Raise DomainError for the first place of the level `depth` that lies in two places of the level above."""
     here, above = ranks[depth], ranks[depth - 1]
-    firsts = _starts(np.maximum.accumulate(here))  # by rank, as places are ranked by where they first appear
+    firsts = _starts(np.maximum.accumulate(here))  # each new rank exceeds all before it by 1 (`_ranks`)
     wrong = np.flatnonzero(above[firsts[here]] != above)
     if len(wrong):
         row, parent = rows[wrong[0]], rows[firsts[here[wrong[0]]]][depth - 1]

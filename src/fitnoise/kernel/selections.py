@@ -64,6 +64,7 @@ class Selection:
         form, items = Form.LIST, value
         if isinstance(value, Mapping):
             if set(value) == {"first", "last"}:
+                # Mappings come before lists: iterating over a mapping would yield its keys.
                 return cls(Form.RANGE, (as_python(value["first"]), as_python(value["last"])))
             form, items = Form.VALUES, value.get("values")
             if set(value) != {"values"} or not _is_list(items):
@@ -74,6 +75,7 @@ class Selection:
                     "Write { values = […] } or { first = …, last = … }.",
                     "Nothing was selected.",
                 )
+        # `range(0, 15)` excludes its end, so it must not become a pair of ends that includes both.
         elif isinstance(value, range):
             form = Form.VALUES
         elif isinstance(value, Set):
@@ -90,7 +92,7 @@ class Selection:
 
     @property
     def document(self) -> Any:
-        """The notation of a specification that reads back as the same."""
+        """The notation of a specification from which `parse` returns an equal selection."""
         if self.form is Form.RANGE:
             return {"first": self.items[0], "last": self.items[1]}
         items = list(self.items)
@@ -113,10 +115,11 @@ class Selection:
         Raises:
             DomainError: A value is not declared, or the attribute of a range has no order.
             DomainError: A list along an order is no range with two ends in order.
+            DomainError: An end of a range is `None` or a missing-value category.
 
         **Guarantees**
-            * A pair along an order is every cell from its first to its last value, and no cell for missing values.
-            * `values` and lists of attributes without an order are the cells of the items, one each.
+            * A pair along an order gives every cell from its first to its last value, and no cell for missing values.
+            * `values`, and a list without an order, give one cell for each item, in the order of the items.
         """
         if not self.is_range(attribute):
             return tuple(attribute.position(x) for x in self.items)
@@ -145,6 +148,7 @@ class Selection:
                     "Write both ends, the least and the largest value.",
                     "Nothing was selected.",
                 )
+            # Missing-value categories have no place in the order, although their cells follow those of the values.
             if isinstance(x, str) and x in attribute.missing_cells:
                 raise DomainError(
                     "range-of-missing-cell",

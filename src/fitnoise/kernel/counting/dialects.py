@@ -42,7 +42,7 @@ MAX_FINITE_FLOAT: Final = 1.7976931348623157e308
 """The largest finite double; no finite number exceeds it in size."""
 
 _INTEGER_TEXT = re.compile("0|-?[1-9][0-9]{0,19}")
-"""The decimal text of a whole number, as far as columns hold it."""
+"""The decimal text of a whole number of at most 20 digits, the length of the largest unsigned 64-bit integer."""
 
 
 class ColumnKind(StrEnum):
@@ -61,7 +61,7 @@ class ColumnKind(StrEnum):
 
 
 NO_DATE: Final = 2**53
-"""The number read off a date that has a value but no such number."""
+"""The number read off a value that is present and has no such number; every code is below it."""
 
 _NUMBERS = frozenset({ColumnKind.INTEGER, ColumnKind.DOUBLE, ColumnKind.DECIMAL, ColumnKind.ANY})
 
@@ -72,7 +72,7 @@ READABLE_COLUMN_KINDS: Final[Mapping[type[Code], tuple[frozenset[ColumnKind], st
         bool: (frozenset({ColumnKind.TRUTH, ColumnKind.ANY}), "true/false"),
     }
 )
-"""The columns from which codes of a kind are read without guessing, and what to call them."""
+"""For each type of codes, the kinds of columns from which they are read without guessing, and a word for the values."""
 
 
 _PRICES: Final = CountingTimes(record=300, table=1e6, cell=2e4)
@@ -88,9 +88,11 @@ class Dialect:
     """The form in which one engine states each expression that every engine can compute.
 
     name: The name in SQLAlchemy.
-    also: the names that further packages have for it.
+    also: The names that further packages have for the engine.
     label: The name in messages.
-    marks: The marks around names; the second is doubled inside.
+    marks: The opening and the closing mark around names; the second is doubled inside.
+    encoding: The encoding of the bytes of `code` and `letters`.
+    prices: The times by which the joint tables of a statement are chosen.
 
     Templates, {c} a column, {x} an expression, {v} a number, {h} bytes and {u} characters in hexadecimal:
 
@@ -106,7 +108,8 @@ class Dialect:
     added: The exact sum of any number of integers of 64 bits. An engine whose sum has 64 bits uses a longer type.
 
     types: The types to which a column of each kind can be cast, for the trial.
-    odd: Numbers for the trial, by kind, with their description. They are not finite, or would not survive a cast.
+    odd: Numbers for the trial: the kind of the column, the literal, and the double as which it must be read. They are
+    not finite, or would not survive a cast.
     dual: The source of a row of literals.
 
     digits: An integer as a text.
@@ -115,7 +118,7 @@ class Dialect:
     bytes: The length of the output of `text`.
     person_key: The expression that distinguishes persons, where an engine sorts long texts badly.
     start: The first {n} bytes of the output of `text`, for the same purpose.
-    longest: The length in bytes that every code must be below.
+    longest: The length in bytes that every code must be below; `None` without a limit.
     integral: A finite number without its fraction, or the nearest integer.
 
     part: The part {p}, by name, that is read off a date.
@@ -229,7 +232,12 @@ class Dialect:
         return f"{self.bytes.format(c=person)} BETWEEN 1 AND {MAX_ID_BYTES}"
 
     def place_in_line(self, person: str, cells: Sequence[str]) -> str:
-        """Return SQL for the digest that orders the records of a person, before their cells, which are from 1."""
+        """Return SQL for the digest that orders the records of a person; records of equal digest follow their cells.
+
+        Args:
+            person: SQL for the id, as `person` returns it.
+            cells: SQL for each cell, from 1.
+        """
         text = "''"
         for cell in cells:
             text = self.joined.format(a=text, b=self.joined.format(a=self.digits.format(x=cell), b="'/'"))
@@ -243,6 +251,7 @@ class Dialect:
         The key of other codings is 0 outside, and with missing-value categories −1 for an absent value.
         """
         if kind is ColumnKind.DERIVED:
+            # `NO_DATE` would be clipped to the end of a range, or fall into the last bin.
             key = self.key(coding, ColumnKind.INTEGER, column)
             listed = isinstance(values_of(coding), Codes)
             return key if listed else f"CASE WHEN {column} = {NO_DATE} THEN 0 ELSE {key} END"
@@ -264,9 +273,13 @@ class Dialect:
     def key_by(self, coding: Coding, kind: ColumnKind, column: str, cell: str) -> str:
         """Return the key of an amount whose range depends on `cell`: SQL for a cell from 1, below 1 for a missing cell.
 
-        The cell is written once, and not range by range: statements with many ranges are long, and engines limit the
-        length.
+        Args:
+            coding: The coding of the amount.
+            kind: The kind of the amount's column.
+            column: SQL for the amount.
+            cell: SQL for the cell of the attribute by which the ranges differ.
         """
+        # The cell is written once, and not range by range, because engines limit the length of a statement.
         (default, _), *others = ranges_of(coding)
         key = self.key(default, kind, column)
         if not others:
@@ -281,13 +294,14 @@ class Dialect:
         if isinstance(values, Codes):
             read = self._value(values, kind, column, _longest(coding))
             if values.kind is bool:
+                # Any key but 0, 1 and NULL is outside: a column of truth values can hold other numbers on some engines.
                 return f"COALESCE({read}, CASE WHEN {column} IS NOT NULL THEN 2 END)"
             if values.kind is str or kind is ColumnKind.INTEGER:
                 return read
             zero = self.number(0)
             return (
                 f"CASE WHEN {self._finite(x)} THEN {x} + {zero} WHEN NOT {self._absent(kind, column)} "
-                f"THEN {self.number(MAX_FINITE_FLOAT)} END"  # an infinity: as far from any code as can be
+                f"THEN {self.number(MAX_FINITE_FLOAT)} END"  # an infinity is outside, and no code is this large
             )
         coded = " ".join(
             f"WHEN {x} = {n if kind is ColumnKind.INTEGER else self.number(n)} THEN {cell + 1}"
@@ -298,11 +312,16 @@ class Dialect:
     def _absent(self, kind: ColumnKind, column: str) -> str:
         """Return SQL that is true if a column of numbers holds NULL or NaN; some engines order NaN above infinity."""
         if kind is ColumnKind.DOUBLE:
+            # −NaN is NaN. So neither NaN nor −NaN is below the least number, in any order that the engine has for NaN.
             x, low = self._double(kind, column), self.number(-MAX_FINITE_FLOAT)
             return f"({column} IS NULL OR NOT ({self._finite(x)} OR {x} < {low} OR -{x} < {low}))"
         return f"({self.nothing.format(c=column)})" if kind is ColumnKind.DECIMAL else f"({column} IS NULL)"
 
     def _value(self, coding: Codes, kind: ColumnKind, column: str, longest: int) -> str:
+        """Return SQL for the value read, in the form of `codes`: truth as 1 or 0, an integer, bytes or a double.
+
+        longest: The number of bytes of the longest code.
+        """
         if coding.kind is bool:
             return self.truth.format(c=column)
         if kind is ColumnKind.INTEGER:
@@ -311,7 +330,8 @@ class Dialect:
             text = self.text.format(c=f"RTRIM({column})" if kind is ColumnKind.FIXED else column)
             return self.start.format(c=text, n=longest + 1)  # a longer text is not a code
         x = self._double(kind, column)
-        return f"CASE WHEN {self._finite(x)} THEN {x} + {self.number(0)} END"  # of two zeros one: lists hold bits
+        # −0.0 + 0.0 is 0.0: an engine that groups doubles by their bits would have two zeros.
+        return f"CASE WHEN {self._finite(x)} THEN {x} + {self.number(0)} END"
 
     def _double(self, kind: ColumnKind, column: str) -> str:
         return (self.decimal if kind is ColumnKind.DECIMAL else self.double).format(c=column)
@@ -321,6 +341,7 @@ class Dialect:
         return f"{x} BETWEEN {self.number(-MAX_FINITE_FLOAT)} AND {self.number(MAX_FINITE_FLOAT)}"
 
     def _range(self, coding: Range, x: str) -> str:
+        # Only numbers inside the range reach the cast to 64 bits, which would fail for larger ones.
         low, high = self.number(coding.low), self.number(coding.high)
         lowest, highest = (1, coding.size) if coding.clip else (0, 0)
         cell = f"{self.int64.format(x=f'{x} - {low}')} + 1"
@@ -345,10 +366,8 @@ class Dialect:
         return f"CASE {bins} ELSE {coding.size} END"
 
     def _integer_cuts(self, coding: Cuts, column: str) -> str:
-        """Return SQL for the cell of an integer: it is below a cut if it is below the next integer.
-
-        Large integers are rounded to doubles.
-        """
+        """Return SQL for the cell of an integer, from 1, and 0 for NULL."""
+        # An integer is below a cut c if it is below ⌈c⌉. Beyond 2⁵³ numbers are read as doubles, and may be rounded.
         if max(map(abs, coding.cuts)) >= 2**53:
             x = self._double(ColumnKind.INTEGER, column)
             return f"CASE WHEN {column} IS NOT NULL THEN {self._cuts(coding, x)} ELSE 0 END"
@@ -362,6 +381,7 @@ class Dialect:
         if kind in {ColumnKind.INTEGER, ColumnKind.DERIVED} and all(
             abs(end) < 2**53 for end in (coding.low, coding.high) if math.isfinite(end)
         ):
+            # Rounding to a double moves no integer across an end below 2⁵³, so the column is compared as it is.
             return interval_sql(coding, column, lambda end: str(math.ceil(end)), is_integer=True)
         return interval_sql(coding, self._double(kind, column), self.number)
 
@@ -398,6 +418,7 @@ class Dialect:
         return f"{days} - 7 * {self._floor(days, 7)} + 1"
 
     def _floor(self, x: str, n: int) -> str:
+        # Engines differ in the division of two integers: 7 / 2 is 3 or 3.5.
         return f"FLOOR(({x}) / {self.number(n)})"
 
     # --- codes: which cell a group is ------------------------------------------------------------------------
@@ -410,6 +431,7 @@ class Dialect:
             return key
         codes = self.codes(coding, kind)
         if not codes:
+            # No code fits the type of the column, and CASE needs a WHEN.
             return "0"
         when = " ".join(f"WHEN {key} = {code} THEN {coding.cells[i] + 1}" for i, code in codes.items())
         return f"CASE {when} ELSE 0 END"
@@ -464,7 +486,8 @@ def interval_sql(coding: Interval, x: str, constant: Callable[[float], str], *, 
 
     The engine may order NaN anywhere.
 
-    is_integer: True if, of these, only NULL is possible.
+    constant: The function that returns SQL for an end.
+    is_integer: True if `x` is an integer or NULL, so that an infinite end needs no comparison.
     """
     lower = [(">=", coding.low)] if math.isfinite(coding.low) else [] if is_integer else [(">=", -MAX_FINITE_FLOAT)]
     upper = [("<", coding.high)] if math.isfinite(coding.high) else [] if is_integer else [("<=", MAX_FINITE_FLOAT)]
@@ -489,7 +512,7 @@ def _longest(coding: CodingWithMissing | Codes) -> int:
 
 
 def as_integer(code: Code) -> int | None:
-    """Return the integer of 64 bits whose value, or whose decimal text, is the code."""
+    """Return the integer from −2⁶³ to 2⁶⁴ − 1 whose value or decimal text is the code; `None` without one."""
     if isinstance(code, str) and not _INTEGER_TEXT.fullmatch(code):
         return None
     n = int(code)
@@ -510,6 +533,7 @@ _UNDER = f"{5**1075}e-1075"
 """The largest number that is nearest to zero, 2⁻¹⁰⁷⁵, exactly; PostgreSQL refuses to cast such numbers."""
 
 _CASTABLE = f"CASE WHEN {{c}} > -{_OVERFLOW} AND {{c}} < {_OVERFLOW} THEN "
+"""The beginning of a CASE that keeps decimals beyond all doubles from the cast, where they are an error."""
 
 _FOREIGN_PARTS = (
     "WITH RECURSIVE parts AS (SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
@@ -524,7 +548,7 @@ POSTGRESQL = Dialect(
     "postgresql",
     "PostgreSQL",
     text='CAST({c} AS TEXT) COLLATE "C"',
-    code="U&'{u}'",  # a constant, where a function of one is called for every record
+    code="U&'{u}'",  # a constant: a function such as `convert_from` would be called for every record
     letters="convert_from('\\x{h}', 'UTF8')",
     truth="CASE WHEN {c} THEN 1 WHEN NOT {c} THEN 0 END",
     digits="CAST({x} AS TEXT)",
@@ -548,7 +572,7 @@ POSTGRESQL = Dialect(
     ),
     located="ctid",
     page="CAST('({n},0)' AS tid)",
-    pages=(  # of a table that is no part of others; before 14 all is read for each piece
+    pages=(  # pages of a plain table without children; before version 14, each piece would read the complete table
         "SELECT CASE WHEN CAST(current_setting('server_version_num') AS int) >= 140000 AND c.relkind = 'r' "
         "AND NOT c.relhassubclass AND a.amname = 'heap' "
         "THEN pg_relation_size(c.oid) / CAST(current_setting('block_size') AS int) ELSE 0 END "

@@ -62,7 +62,7 @@ MAX_TABLES_PER_STATEMENT: Final = 256
 """The largest number of tables in one statement. More take too long: a file, which streams, is better."""
 
 _MAX_ATTRIBUTES_PER_SCAN: Final = 30
-"""The number of attributes of one scan, whose bits are a plain integer on every engine."""
+"""The largest number of attributes of one scan: one bit for each makes an integer on every engine."""
 
 _PIECES: Final = (4, 24)
 """The least and the largest number of pieces of a table in one statement.
@@ -74,7 +74,7 @@ _PAGES: Final = 2**10
 """The least number of pages of a piece."""
 
 _PLACES: Final = 2**5
-"""The number of places for every page, over all pieces: mostly fewer than there are records."""
+"""The largest number of places for every page, over all pieces: mostly fewer than there are records."""
 
 _GROUPS: Final = 2**21
 """The largest number of places over all pieces: an engine may hold all groups to the end."""
@@ -88,8 +88,10 @@ Fetch = Callable[[str], Iterable[Sequence[Sequence[Any]]]]
 class Field:
     """A column as an attribute reads it.
 
-    column: SQL for it, in a relation called `source`.
-    read: The part that is read off its dates; `None` for its values.
+    coding: The coding of the attribute or condition.
+    kind: The kind of values in the column.
+    column: SQL for the column, in a relation called `source`.
+    read: The part that is read off dates in the column; `None` where the values themselves are read.
     """
 
     coding: Coding
@@ -98,7 +100,7 @@ class Field:
     read: DateField | None = None
 
     def cells(self, values: Sequence[bytes | float | None], classes: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Return the cells of values as they are read, below 0 for a value without a cell.
+        """Return the cell of each value that was read, shape (values,); below 0 for a value without a cell.
 
         classes: For an amount with a range by an attribute, the cells of that attribute.
         """
@@ -119,11 +121,12 @@ class Field:
 class PersonColumn:
     """The column that identifies the unit of a record (`persons`), and the number of counted records of a unit.
 
+    kind: The kind of values in the column.
     column: SQL for the column, as for a field.
     cap: The largest number of counted records of a person; `None` for shares of all.
     cells: The attributes by which records of a person are put in order.
     pattern: The pattern that the counted records of a person keep to.
-    merge: Amounts that are added up before.
+    merge: Amounts that are added up for each person before records are selected.
     """
 
     kind: ColumnKind
@@ -163,9 +166,9 @@ def count(
     count in shares: the unit of counts is then 2⁻²⁰ of a record. All records outside an attribute are reported where a
     margin of that attribute is requested; `ID_KEY` stands for the id.
 
-    Records that are dropped in any field are left out of all margins, and not reported. With `drop` that is most
-    records outside. Other records without a cell are left out of the margins of the attributes that they are outside
-    of.
+    Records that are dropped in any field are left out of all margins, and not reported. `drop` says if records outside
+    a field are dropped where the field states no action. Other records without a cell are left out of the margins of
+    the attributes that they are outside of.
 
     A relation of this number of `pages` is read in pieces, which changes no count (`statement`).
 
@@ -224,6 +227,7 @@ def count(
                 if any(steps[a] for a in m):
                     sum_up(counts[m], index, [steps[a] for a in m], n[inside])
                 else:
+                    # A table without axes has one cell, and its index () takes one number.
                     np.add.at(counts[m], index, n[inside] if m else n[inside].sum())
     if not is_trial and (
         any(x != records[0] for x in records) or any((x != seen[a, unseen[a]]).any() for (a, _), x in seen.items())
@@ -241,7 +245,7 @@ def count(
 
 
 def _lose(fetch: Fetch, d: Dialect, relation: str, fields: Mapping[str, Field], lost: Lost, *, drop: bool) -> None:
-    """Add up the records that are dropped, by a statement of its own: of fields of which one drops, at least."""
+    """Add the number of dropped records to `lost`, by a statement of its own; at least one field drops records."""
     read, keys, _ = _keyed(d, fields, drop=drop)
     tests = {a: c for a, f in fields.items() if (c := d.is_counted_sql(f.coding, f.kind, keys[a], drop=drop))}
     flags = ", ".join(f"CASE WHEN {c} THEN 0 ELSE 1 END AS l{i}" for i, c in enumerate(tests.values()))
@@ -274,10 +278,18 @@ def left_out(
 
 
 def _integers(rows: Sequence[Sequence[Any]], places: Sequence[int]) -> NDArray[np.int64]:
-    """Return rows (table, place, count) as columns; raise DataError for values that no correct engine returns."""
+    """Return rows (table, place, count) as columns, shape (3, rows).
+
+    places: The number of places of each table.
+
+    Raises:
+        DataError: A row is not three integers, or they are negative, or no table or place.
+    """
+    # −1 stands for an answer that is no list of three integers.
     numbers = np.full((3, 1), -1, dtype=np.int64)
     with contextlib.suppress(TypeError, ValueError, OverflowError):
         numbers = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+    # A number of no table gets the end 0, below which no place is.
     ends = np.append(np.array(places, dtype=np.int64), 0)
     if (numbers < 0).any() or (numbers[1] >= ends[np.minimum(numbers[0], len(places))]).any():
         raise DataError(
@@ -417,7 +429,8 @@ def _uncounted(d: Dialect, relation: str, fields: Mapping[str, Field], person: P
 
 def _keyed(d: Dialect, fields: Mapping[str, Field], *, drop: bool) -> tuple[str, dict[str, str], str]:
     """Return the values read from records, the key of each field by name, and the condition of records to keep."""
-    names: dict[str, str] = {}  # of each key, one: an engine may take two that are the same for each other
+    # Equal keys share one column: in GROUPING SETS, an engine may take two equal expressions for each other.
+    names: dict[str, str] = {}
     keys = {a: _key(d, fields, f) for a, f in fields.items()}
     keys = {a: names.setdefault(key, f"k{len(names)}") for a, key in keys.items()}
     read = ", ".join(f"{key} AS {name}" for key, name in names.items()) or "0 AS k0"
@@ -459,11 +472,13 @@ def _selected_records(
     cells = {a: d.cell(f.coding, f.kind, keys[a]) for a, f in fields.items()}
     names = {a: f"c{i}" for i, a in enumerate(fields)}
     coded = ", ".join(f"{cells[a]} AS {name}" for a, name in names.items())
+    # Without records to report, the selection by `good` leaves out the dropped ones, too.
     where = f" WHERE {condition}" if condition and outside else ""
     rows = f"SELECT {coded}, p, CASE WHEN {inside} THEN 1 ELSE 0 END AS good FROM ({records}) records{where}"
     whose = ", ".join(["good", d.person_key.format(c="p")])
     if codings:
         rows, names = merged(rows, codings, names, whose, "good", "p, good", added=d.added, integer=d.int64, start=1)
+        # Records outside are reported one by one, so none of them may vanish in a merge.
         rows += " OR good = 0"
     columns = [names[a] for a in person.cells]
     order = ", ".join([d.place_in_line("p", columns), *columns])
@@ -518,6 +533,7 @@ def merged(
         start: The number of the first cell.
     """
     last = 2 * MAX_STEPS_FROM_ZERO + start
+    # Records with any amounts merge; those in different missing-value categories do not.
     kinds = {a: f"CASE WHEN {names[a]} <= {last} THEN {start} ELSE {names[a]} END" for a in codings}
     group = ", ".join([whose, *(kinds.get(a, c) for a, c in names.items())])
     sums, columns, cells = [], dict(names), dict(names)
@@ -566,7 +582,11 @@ def reported(fields: Mapping[str, Field], *, drop: bool) -> list[str]:
 
 
 def _batches(d: Dialect, keys: Mapping[str, str], joint: Sequence[Margin]) -> Iterator[dict[int, Margin]]:
-    """Yield the tables, by number, that are counted in one scan; their keys, which are few, distinguish them."""
+    """Yield, for each scan, the tables that it counts, by number.
+
+    No two tables of a scan have the same keys, and the tables of a scan have at most `_MAX_ATTRIBUTES_PER_SCAN` keys in
+    all, if there are several. Without `d.sets` each scan counts one table.
+    """
     batch: dict[int, Margin] = {}
     sets: list[set[str]] = []
     for j, table in enumerate(joint):
@@ -600,6 +620,7 @@ def _scan(
         return f"SELECT {j} AS j, {index} AS place, n FROM ({coded}) coded"
     members = {j: list(dict.fromkeys(keys[a] for a in t)) for j, t in tables.items()}
     sets = ", ".join(f"({', '.join(ks)})" for ks in members.values())
+    # The number g of a group shows its table: bit i is 1 if column i is no key of the table.
     rolled = " + ".join(f"GROUPING({k}) * {2**i}" for i, k in enumerate(columns))
     counted = f"SELECT {', '.join(columns)}, {rolled} AS g, {each} AS n FROM ({records}) keyed"
     grouped = f"{counted} GROUP BY GROUPING SETS ({sets})"
@@ -614,6 +635,7 @@ def _cell_index(d: Dialect, fields: Mapping[str, Field], used: Sequence[str], ta
     """Return SQL for the place of the cells of a table."""
     index = d.int64.format(x="0")
     for i, a in enumerate(table):
+        # Each factor has 64 bits. A product of an engine's smaller integers could overflow.
         cell = d.int64.format(x=f"c{used.index(a)}")
         index = f"({index}) * {fields[a].coding.size + 1} + {cell}" if i else cell
     return index
@@ -664,6 +686,7 @@ _DAY = (
 
 def _real(x: float) -> str:
     """Return SQL for a double, exactly: SQLite may read a decimal as a neighbouring double."""
+    # A double is an integer of at most 53 bits and a power of 2. Products with powers of 2 are exact.
     numerator, denominator = x.as_integer_ratio()
     zeros, ones = max(0, numerator.bit_length() - 62), denominator.bit_length() - 1
     times = [f" * CAST({2 ** min(62, zeros - i)} AS REAL)" for i in range(0, zeros, 62)]
@@ -736,6 +759,7 @@ def _read_persons(
     for rows in fetch(f"SELECT {read}, {_TEXT.format(c=person.column)} FROM {relation} AS source"):
         *columns, ids = zip(*rows, strict=True)
         cells = _coded(fields, dict(zip(order, columns, strict=True)))
+        # An integer is its decimal text, as in all other engines. An empty id is a missing one.
         names = [x if isinstance(x, bytes) else b"" if x is None else str(x).encode() for x in ids]
         cells[ID_KEY] = np.array([0 if 0 < len(x) <= MAX_ID_BYTES else OUTSIDE for x in names])
         yield names, cells
@@ -744,7 +768,7 @@ def _read_persons(
 def _add(
     persons: PersonSelector, names: Sequence[bytes], cells: Mapping[str, NDArray[Any]], order: Sequence[str]
 ) -> None:
-    """Add the records that are inside in all fields."""
+    """Add to `persons` the records that are inside in all fields, with their cells in the given order of fields."""
     inside = np.flatnonzero(np.all([c >= 0 for c in cells.values()], axis=0))
     persons.add([names[int(i)] for i in inside], zip(*(cells[a][inside].tolist() for a in order), strict=True))
 
@@ -770,6 +794,7 @@ def cells_of(coding: Coding, values: Sequence[bytes | float | None]) -> NDArray[
     if coding.valid is not None:
         good &= (x >= coding.valid[0]) & (x <= coding.valid[1])
     low, high, unit, start, stride = coding.arithmetic
+    # Numbers without a cell become `low`: NaN would reach the cast to integers.
     j = np.floor((np.clip(np.where(good, x, low), low, high) * unit - start) / stride)
     return np.where(good, np.clip(j + coding.cell_offset, 0, coding.max_step), -1).astype(np.int64)
 
@@ -779,6 +804,7 @@ def _places(coding: Codes) -> dict[object, int]:
     places: dict[object, int] = {}
     for i, code in zip(coding.cells, coding.codes, strict=True):
         places[code.encode() if isinstance(code, str) else code] = i
+        # SQLite can hold an integer in a column of texts, where its decimal text counts.
         if isinstance(code, str) and (n := as_integer(code)) is not None:
             places[n] = i
     return places
@@ -800,6 +826,7 @@ def _cells_with_missing(coding: CodingWithMissing, values: Sequence[bytes | floa
         codes |= {n: i for c, i in coding.texts.items() if (n := as_integer(c)) is not None}
 
     def cell_of(v: bytes | float | None, cell: int) -> int:
+        # A float among texts or truth values is no code, and is not absent.
         if kind is not int and isinstance(v, float):
             return coding.outside
         blank = v is None or (isinstance(v, bytes) and not v.strip(spaces))
