@@ -584,8 +584,8 @@ def reported(fields: Mapping[str, Field], *, drop: bool) -> list[str]:
 def _batches(d: Dialect, keys: Mapping[str, str], joint: Sequence[Margin]) -> Iterator[dict[int, Margin]]:
     """Yield, for each scan, the tables that it counts, by number.
 
-    No two tables of a scan have the same keys, and the tables of a scan have at most `_MAX_ATTRIBUTES_PER_SCAN` keys in
-    all, if there are several. Without `d.sets` each scan counts one table.
+    No two tables of a scan have the same keys. Several tables of a scan have at most `_MAX_ATTRIBUTES_PER_SCAN` keys
+    together. Without `d.sets` each scan counts one table.
     """
     batch: dict[int, Margin] = {}
     sets: list[set[str]] = []
