@@ -11,11 +11,10 @@ from fitnoise.errors import PlanError, WorkloadError
 from fitnoise.kernel.arrays import Floats, Integers
 
 MIN_EPSILON = Fraction(1, 2**20)
+"""The least ε of a question: below it, an answer is useless."""
 
 MAX_EPSILON = Fraction(50)
-"""The largest ε of a question. Below the least ε, 2⁻²⁰, an answer is useless; above the largest, it protects almost
-no one.
-"""
+"""The largest ε of a question: above it, an answer protects almost no one."""
 
 DENSE_LIMIT = 4096
 """The largest number of results for which a matrix with an entry for every pair of results is made."""
@@ -23,10 +22,13 @@ DENSE_LIMIT = 4096
 ALPHA_POWER_BITS = 96
 """The exponent of the integer that stands for 1: powers of e^−ε are integers in units of 2^−ALPHA_POWER_BITS."""
 
+# Bits of precision of α, relative to e^−ε.
 _ALPHA_BITS = 64
 
+# Binary digits after the point in bounds of e^x: 2⁻¹⁹² is far below every other rounding in a proof.
 _WORK = 192
 
+# Further digits of the working precision of `exp_bounds`: they absorb the roundings of the series and the squarings.
 _GUARD = 32
 
 
@@ -83,21 +85,23 @@ def rational(epsilon: float | Fraction) -> Fraction:
 def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
     """Return integers with low ≤ 2^bits e^x ≤ high, for x ≥ 0, whose difference is a few units.
 
-    The function uses interval arithmetic, with lower ends rounded down and upper ends up. With y = x/2^q < 1/2 the
-    Taylor series of e^y has positive terms, each at most half the one before it. So the omitted terms add up to at most
-    the last term taken. The sum is squared q times.
+    The function uses interval arithmetic, with lower ends rounded down and upper ends up. It squares the Taylor series
+    of e^y, y = x/2^q < 1/2, q times.
     """
     q = (x.numerator // x.denominator).bit_length() + 1
+    # Each squaring doubles the relative error, and e^x has x/ln 2 < x/0.69 bits before the point.
     precision = bits + 2 * q + math.ceil(x / Fraction(69, 100)) + _GUARD
     one = 1 << precision
     y_low = (x.numerator << precision) // (x.denominator << q)
     low = high = term_low = term_high = one
     k = 0
+    # Upper ends are rounded up, so `term_high` never falls below 1.
     while term_high > 1:
         k += 1
         term_low = term_low * y_low // (k << precision)
         term_high = -(-term_high * (y_low + 1) // (k << precision))
         low, high = low + term_low, high + term_high
+    # y < 1/2: each omitted term is at most half the one before, so together they are at most the last term taken.
     high += term_high
     for _ in range(q):
         low, high = low * low >> precision, -(-high * high >> precision)
@@ -119,12 +123,16 @@ def falling(alpha: Fraction, bits: int = ALPHA_POWER_BITS) -> Iterator[int]:
 
 
 def exp_below(x: Fraction) -> Fraction:
-    """Return a rational at most e^x, x ≥ 0, and at most 2⁻¹⁹⁰ below it."""
+    """Return a rational number that is at most e^x, x ≥ 0, and at least e^x − 2⁻¹⁹⁰."""
     return Fraction(exp_bounds(x, _WORK)[0], 1 << _WORK)
 
 
 def alpha_above(epsilon: Fraction) -> Fraction:
-    """Return a dyadic rational below 1 that is at least e^−ε, and exceeds it by a part of at most 2⁻⁶³."""
+    """Return a dyadic rational below 1 that is at least e^−ε, and exceeds it by at most 2⁻⁶³ relative.
+
+    Args:
+        epsilon: ε, from 2⁻²⁰ to 50.
+    """
     low = exp_bounds(epsilon, _WORK)[0]
     bits = _ALPHA_BITS + low.bit_length() - _WORK  # low ≥ 2^_WORK
     return Fraction(-(-(1 << bits + _WORK) // low), 1 << bits)
@@ -135,10 +143,7 @@ _MIN_STEP = Fraction(1, 2**190)
 
 
 def log_above(ratio: Fraction) -> Fraction:
-    """Return a rational at least log(ratio), ratio ≥ 1, that exceeds it by a part of at most about 10⁻¹⁵.
-
-    A float gives the first guess, and `exp_below` decides: e^x ≥ ratio is proven for the returned x.
-    """
+    """Return a rational number x that is at least log(ratio), ratio ≥ 1, and exceeds it by some 10⁻¹⁵ relative."""
     if ratio == 1:
         return Fraction(0)
     excess = ratio - 1
@@ -146,6 +151,7 @@ def log_above(ratio: Fraction) -> Fraction:
     x = Fraction(guess)
     # A step is about one unit in the last place of the guess, so few steps are needed.
     step = max(x / 2**52, _MIN_STEP)
+    # The float only guesses: the loop ends when a lower bound of e^x proves e^x ≥ ratio.
     while exp_below(x) < ratio:
         x += step
         step *= 2

@@ -65,10 +65,10 @@ class Loss:
             that is not known exactly counts as infinite.
 
     **Guarantees**
-        * `+` is associative and, except for the order of axes, commutative, while all joint cells are at most
-          `PROFILE_CELLS`. Beyond, the sum is an upper bound. `Loss.zero()` changes nothing.
-        * (a + b).rho ≤ a.rho + b.rho while all joint cells are at most `PROFILE_CELLS`: cells are added up before the
-          maximum is taken.
+        * `+` is associative and, except for the order of axes, commutative. This holds for losses with one value of
+          `by_cell`, while all joint cells are at most `PROFILE_CELLS`. Otherwise the sum is an upper bound.
+          `Loss.zero()` changes nothing.
+        * (a + b).rho ≤ a.rho + b.rho under the same conditions: cells are added up before the maximum is taken.
         * pure + pure is pure, and its ε is the sum. Its ρ is at most the sum of both ρ, and at most half the square of
           its ε.
         * `profile.largest` is ρ, rounded up, wherever there is a profile.
@@ -165,6 +165,7 @@ class Loss:
     def __add__(self, other: Loss) -> Loss:
         by_cell = self.by_cell and other.by_cell
         axes = _union(self.axes, other.axes)  # losses not known by cell have no axes
+        # A loss that has all the axes already is added to at any size: the sum has no more cells.
         if not (by_cell and (set(axes) in (set(self.axes), set(other.axes)) or _cells(axes) <= PROFILE_CELLS)):
             axes = ()
         costs = _added((self.axes, self.costs), (other.axes, other.costs), axes)
@@ -212,6 +213,7 @@ class Loss:
             return None
         if len(self.costs) > PROFILE_CELLS:
             return Profile.from_rho([], [self.rho])
+        # The two parts of a cell are added before they are rounded, so `largest` is ρ itself, rounded up.
         return Profile.from_rho(self.axes, self._rho_by_cell)
 
     def group_loss(self, times: int) -> Loss:
@@ -219,6 +221,7 @@ class Loss:
 
         For the number of changes see :meth:`fitnoise.kernel.units.Adjacency.changes`.
         """
+        # The changes can be in different cells, so the costliest cell stands for all.
         pure = tuple(times * e for e in self.pure_epsilons)
         costs, implied = (times**2 * self.max_cell_rho,), (times**2 * max(self.implied_rho),)
         return Loss((), costs, implied, pure, by_cell=False, precision=self.precision)
@@ -230,7 +233,7 @@ class Loss:
     def relative_to_budgets(self, axes: Axes, shares: Sequence[float]) -> Loss:
         """Return the loss whose ρ is the largest ρ/r over cells, for relative budgets r ≤ 1 of joint cells.
 
-        Without axes, the loss itself is returned.
+        If `axes` is empty, the loss itself is returned.
 
         Args:
             axes: The attributes with relative budgets.
@@ -238,6 +241,7 @@ class Loss:
 
         Raises:
             PlanError: The loss of a cell with budget 0 is above 0.
+            LedgerError: The loss gives one of the axes another size.
         """
         if not axes:
             return self
@@ -255,6 +259,7 @@ class Loss:
                 "Nothing was measured.",
             )
         worst = max((Fraction(x / r) for x, r in zip(spent, allowed, strict=True) if r > 0), default=Fraction(0))
+        # The ρ of pure noise is not that of Gaussian noise: with precision 1, only ρ is claimed for the sum.
         return Loss.concentrated(worst, Fraction(1) if self.pure_epsilons else self.precision)
 
     # --- as ε at a δ, and as μ --------------------------------------------------------------------------
@@ -335,7 +340,7 @@ class Loss:
 
 
 def _union(own_axes: Axes, further_axes: Axes) -> Axes:
-    """Return the axes of both, in order of appearance."""
+    """Return the axes of both, in order of appearance; raise LedgerError if they give one name two sizes."""
     axes = tuple(dict.fromkeys((*own_axes, *further_axes)))
     if len({name for name, _ in axes}) != len(axes):
         raise LedgerError(
@@ -379,6 +384,7 @@ def best_guess(rho: Fraction | None, mu_squared: Fraction | None) -> float:
     """
     by_rho = 1.0 if rho is None or rho > privacy.MAX_PARAMETER else privacy.zcdp_delta(rho, 0.0)
     delta = min(by_rho, privacy.lattice_delta(_root_above(mu_squared), 0.0))
+    # 1 + δ is rounded to nearest, by at most half a unit in its last place: the next float covers this.
     return min(1.0, math.nextafter((1 + delta) / 2, 2.0))
 
 

@@ -139,6 +139,7 @@ def measure(
     if unfinished is not None:
         _refuse_other(order, ledger, unfinished)
         stages.charge = unfinished
+    # A free order may raise the spent ρ of its account by 0, which the ledger checks with the charge.
     charge = partial(
         ledger.charge,
         also=order.losses_of_units(ledger.accounts()),
@@ -218,6 +219,7 @@ def is_unfinished(ledger: Ledger, entry: LedgerEntry) -> bool:
 def _refuse_other(order: Order, ledger: Ledger, entry: LedgerEntry) -> None:
     """Raise unless an entry is the unfinished charge of this order, at its current price for every unit."""
     costs = {entry.account: order.ledger_loss()} | order.losses_of_units(a for a in entry.prices if a != entry.account)
+    # A charge at another price, or in other accounts, would not cover this draw.
     same = entry in ledger.charges(order.account, order.plan) and entry.composed_plans == order.composed_with
     if (
         not same
@@ -261,6 +263,7 @@ def _refuse(order: Order, counter: Counter) -> None:
             "Nothing was read and nothing was charged.",
             place="where",
         )
+    # Only counts from a file have a fingerprint: they are used for the plan for which they were counted.
     if counter.fingerprint is not None and counter.fingerprint != _counts_fingerprint(order):
         raise DataError(
             "counts-of-another-plan",
@@ -309,12 +312,16 @@ def _refuse(order: Order, counter: Counter) -> None:
 def _count_margins(
     order: Order, required: _RequiredAxes, counter: Counter, progress: Progress | None, times: int = 1
 ) -> tuple[Margins, int | None]:
-    """Return the margins of all designs; and the number of units with left-out records, if a design requests it.
+    """Return the margins of all designs; and the number of units with left-out records, None if no design requests it.
 
     Counts stay exact if the counts of `times` periods are added up.
+
+    Raises:
+        DataError: The data do not fit their declaration, as in :func:`measure`.
     """
     sizes, needed = order.domain.sizes, _counter_margins(required)
     counter.check(sorted({a for m in needed for a in m}))
+    # Sealed counts passed the check of dropped records where they were made.
     drops = order.domain.drops_values(order.source, order.unit.bound) and counter.fingerprint is None
     # Without a table, the counter still needs one count, so that it reports dropped records.
     margins = counter.count(needed or [()] * drops, progress)
@@ -329,6 +336,7 @@ def _count_margins(
     if drops:
         _refuse_dropped(order, counter)
     margins = {m: margins[m] for m in needed}
+    # Every margin adds up to the number of records; along an amount, 1 − j and all J_s of a record add up to 1.
     records = int(next(iter(margins.values())).sum()) if margins else 0
     for size in order.sizes:
         # The error states the declared number only, because the true number is data.
@@ -350,7 +358,7 @@ def _count_margins(
 def _refuse_dropped(order: Order, counter: Counter) -> None:
     """Raise DataError if a larger share of the records was dropped than the source allows, or the share is unknown.
 
-    Only the operator sees this refusal, which depends on the data. Sealed counts passed it where they were made.
+    Only the operator sees this refusal, which depends on the data.
     """
     limit, dropped = order.source.max_dropped, counter.dropped
     if limit is None:
@@ -388,12 +396,13 @@ def _exact_answers(
     counted = Tally(margins)
     margin_counts = {m: _margin_counts(counted, axes, m, order.domain.sizes) for m, axes in required.items()}
     tally = Tally(margin_counts, left_out)
+    # In parts of records: the designs choose the width of their integers by it.
     max_records = times * order.unit.parts * order.source.max_records
     return [d.exact_answers(tally, order.adjacency, max_records) for d in order.designs]
 
 
 def _counts_fingerprint(order: Order) -> str:
-    """Return the identity of counts for an order: SHA-256 of the plan and of all that determines the counts."""
+    """Return the identity of counts: the SHA-256, in hex, of the plan and of all that determines the counts."""
     document = {
         "plan": order.plan,
         "cells": [axis_key(order.domain, a) for a in order.domain],

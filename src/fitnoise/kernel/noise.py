@@ -99,9 +99,10 @@ _BLOCK = 2**14
 """The number of tries at once: the arrays of a round fit in a processor's cache."""
 
 _V_BITS = 23
+"""The number of bits of V in a try."""
 
 _U_BITS = 40
-"""The number of bits of u in a try. Its first word of 64 bits is a sign, the first bits of u, and the bits of V; its
+"""The number of bits of u in a try. The first of its two words of 64 bits is a sign, 40 bits of u and 23 bits of V; the
 second holds R.
 """
 
@@ -471,7 +472,7 @@ def _points(stream: Iterator[int], alpha: Fraction, axes: list[int], centre: lis
 def _checked_box(
     alpha: Fraction, steps: Sequence[int], shape: Sequence[int], point: Sequence[int]
 ) -> tuple[list[int], list[int]]:
-    """Return the place and the steps as Python's integers; raise an error for invalid arguments."""
+    """Return the place and the steps as Python's integers; raise TypeError or ValueError as `clamped` does."""
     if not isinstance(alpha, Fraction):
         raise TypeError(f"alpha is a {type(alpha).__name__}; it needs to be a Fraction; no noise was drawn")
     if not all(is_integer(n) for n in (*steps, *point, *shape)):
@@ -482,6 +483,7 @@ def _checked_box(
         raise ValueError("steps, place and box need equally many axes; no noise was drawn")
     if not all(0 <= i < s for i, s in zip(point, shape, strict=True)):
         raise ValueError("the place is not in the box; no noise was drawn")
+    # Python's integers do not overflow in products of steps and of draws of any size.
     return [int(i) for i in point], [int(v) for v in steps]
 
 
@@ -500,13 +502,14 @@ def _several(law: _Law, scales: Floats, sizes: npt.NDArray[np.integer]) -> Integ
     if scales.size != sizes.size:
         raise ValueError("there need to be as many scales as sizes; no noise was drawn")
     checked = np.array(scales)  # The checked array is the one that is used, and no subclass.
+    # Python's integers: a sum of int64 sizes could wrap around to a small total.
     counts = np.array(sizes).astype(object)
     _check(checked.min(initial=1.0), checked.max(initial=1.0), counts.min(initial=0), counts.sum())
     return _draw(law, checked, counts.astype(np.int64))
 
 
 def checked_run(scale: float, size: int) -> tuple[float, int]:
-    """Return a scale and a size as the sampler uses them; raise an error for invalid ones."""
+    """Return a scale and a size as the sampler uses them; raise TypeError or ValueError as `discrete_gaussian` does."""
     if isinstance(scale, bool) or not isinstance(scale, float | int):
         raise TypeError(f"the scale is a {type(scale).__name__}; it needs to be a float; no noise was drawn")
     if not is_integer(size):

@@ -118,11 +118,15 @@ class CostLimit:
                 )
 
     def relative_cost(self, loss: Loss) -> Loss:
-        """Return the loss relative to the budgets of cells (:meth:`Loss.relative_to_budgets`)."""
+        """Return the loss relative to the budgets of cells, with the errors of :meth:`Loss.relative_to_budgets`."""
         return loss.relative_to_budgets(self.axes, self.shares)
 
     def allows(self, loss: Loss) -> bool:
-        """Return True if a loss is within the limit."""
+        """Return True if a loss is within the limit, which may be equal to it.
+
+        Raises:
+            PlanError: The limit is not on pure ε, and the loss of a cell with budget 0 is above 0.
+        """
         if self.epsilon is not None:
             return loss.epsilon is not None and loss.epsilon <= self.epsilon
         counts = self.relative_cost(loss)
@@ -193,13 +197,14 @@ class Order:
 
     Raises:
         PlanError: A field has another type, a subclass of its type, or a part that can change. There is no design, or
-            one for another domain or another nesting of places. A design requests the number of units with left-out
-            records, and there is no id. A further unit has an id of its own. The pattern of a unit names something that
-            is not an attribute of the domain, or an amount. The key `sum_within_unit` names something that is not an
-            amount of the domain. A limit names designs or cells that do not exist. There is an exact size, and
-            neighbours can have different numbers of records. A plan is not a hash, is named twice, or names itself
-            among the plans on the same records. The mechanism has no printable name. Records are counted in parts and
-            `scaled_designs` fails. Or counts of the declared number of records would not be exact (`max_records`).
+            one for another domain or another nesting of places. The claimed price of a design is not proven. A design
+            requests the number of units with left-out records, and there is no id. A further unit has an id of its own.
+            The pattern of a unit names something that is not an attribute of the domain, or an amount. The key
+            `sum_within_unit` names something that is not an amount of the domain. A limit names designs or cells that
+            do not exist. There is an exact size, and neighbours can have different numbers of records. A plan is not a
+            hash, is named twice, or names itself among the plans on the same records. The mechanism has no printable
+            name. Records are counted in parts and `scaled_designs` fails. Or counts of the declared number of records
+            would not be exact (`max_records`).
     """
 
     domain: Domain
@@ -227,6 +232,7 @@ class Order:
         for design in self.designs:
             # A price holds only for the domain whose attributes and amounts the design was made for.
             design.check(self.domain.sizes, self.domain.steps)
+            # An order with an unproven claim cannot exist, so no data are read for one.
             design.check_claim(self.adjacency)
             for upper, lower, above in design.nested:
                 if not self.domain.is_nested(upper, lower, above):
@@ -287,6 +293,7 @@ class Order:
                 place="sum_within_unit",
             )
         self._check_limits()
+        # Computed for their errors: they refuse the order here, and not only while data are counted.
         _ = self.scaled_designs, self.max_records()
 
     def _check_kinds(self) -> None:
@@ -305,6 +312,7 @@ class Order:
             "composed_with": str,
             "units": PrivacyUnit,
         }
+        # The exact types: a subclass could return other values after the check.
         wrong = [name for name, kind in kinds.items() if type(getattr(self, name)) is not kind]
         for name, kind in lists.items():
             value = getattr(self, name)
@@ -388,6 +396,7 @@ class Order:
         steps, parts = self.domain.steps, self.unit.parts
         if not steps and parts == 1:
             return None
+        # A record adds at most Σ_s K_s steps of an amount to a count, and 1 along any other attribute.
         products = (math.prod(sum(steps.get(a, (1,))) for a in m) for d in self.designs for m in d.margins())
         largest, declared = max(products, default=1), self.source.max_records
         exact = (INT64_SAFE_BOUND - 1) // (largest * parts * times)
@@ -441,6 +450,7 @@ class Order:
         """
         designs = tuple(d.without_cache(self.adjacency) for d in self.designs)
         _refuse_changeable("designs", designs)
+        # `replace` calls the constructor, so every check of an order runs on these designs.
         return replace(self, designs=designs)
 
     @cached_property
@@ -464,8 +474,7 @@ class Order:
         has no relation, for example for an id by which these data are not counted. The third: nothing is proven of a
         design for the other unit, and no number of changes is enough or the design requests left-out records.
 
-        The pattern of another unit counts only where it is enforced here. Otherwise its attributes may be others of the
-        same names.
+        The pattern of another unit counts only where it is enforced here.
 
         Args:
             unit: The other unit.
@@ -473,6 +482,7 @@ class Order:
         other = self.adjacency.for_unit(unit, *self.units)
         if other is None:
             return None
+        # A pattern that the counting does not enforce may be about other attributes of the same names.
         other = other if other.unit.id is not None else other.without_pattern
         fixes_size = any(s.exactly for s in self.sizes) or any(d.fixes_size(self.adjacency) for d in self.designs)
         losses = [self._cost(i, other) for i in range(len(self.designs))]
@@ -496,6 +506,7 @@ class Order:
         others = [a for a in dict.fromkeys([*accounts, *ours]) if a.source == self.account.source and a != self.account]
         costs = {a: self.cost(a.unit) for a in others}
         for a in ours:
+            # A unit whose account is the order's own is not in `costs`: the order's loss bounds it.
             if costs.get(a, self.loss) is None:
                 raise PlanError(
                     "cost-of-unit-unbounded",
@@ -509,6 +520,7 @@ class Order:
 
     def _cost(self, i: int, adjacency: Adjacency) -> Loss | None:
         """Return the cost of a design for a unit of another kind; None if nothing bounds it."""
+        # A design raises PlanError where nothing is proven for a relation. Then group privacy bounds its cost.
         with contextlib.suppress(FitnoiseError):
             return self.designs[i].loss(adjacency)
         base = self.adjacency.without_pattern  # A change of another unit does not keep to the pattern.
@@ -544,20 +556,20 @@ class Order:
 def axis_key(domain: Domain, name: str) -> str:
     """Return an attribute's name with the SHA-256 of its complete definition.
 
-    Two plans with the same key have the same cells. Cells for missing values are numbered in the order of their
-    declaration. They are written as pairs, whose order no sorting changes. The cell of an amount may depend on another
-    attribute, which then belongs to its definition. The column is that of the data: two hierarchies in two columns may
-    have levels of one name.
+    Two plans with the same key have the same cells.
 
     Args:
         domain: The domain of the attribute.
         name: The name of the attribute.
     """
     a = domain[name]
+    # Cells for missing values are numbered in the order of their declaration: as pairs, no sorting changes this order.
+    # The column belongs to the definition, as two hierarchies in two columns may have levels of one name.
     definition = (
         attribute_document(a) | ({"missing": a.missing} if a.missing_cells else {}) | {"column": domain.column(name)}
     )
     classifier = classified_by(a.coding)
+    # The cell of an amount may depend on another attribute, which then belongs to its definition.
     definition |= {} if classifier is None else {"class": axis_key(domain, classifier)}
     # Sorted keys and no spaces: equal definitions give equal bytes, and so equal keys.
     document = json.dumps(definition, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -602,6 +614,7 @@ def cell_key(domain: Domain, name: str) -> str:
     a = domain[name]
     definition = attribute_document(a) | {"labels": None, "column": domain.column(name)}
     if a.missing_cells:
+        # Positions instead of names: a corrected name of a cell keeps the hash.
         positions = {
             what: a.missing_cells.index(cell)
             for what in ("if_missing", "if_outside")

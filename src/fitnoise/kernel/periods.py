@@ -42,9 +42,11 @@ class Series:
     Raises:
         PlanError: The order is not one strategy of sectors in which the attribute is structured.
         PlanError: Neighbours do not add or remove a unit.
-        PlanError: The order names other orders on its records, or is about a number of records.
+        PlanError: The order names other orders on its records, is declared free, or declares a number of records.
+        PlanError: The attribute has levels.
         PlanError: The order draws nothing in some period.
         PlanError: An id bounds the counted records of a unit, and not in each period on its own.
+        PlanError: The sum of the counts of all periods would not be exact (`Order.max_records`).
 
     **Guarantees**
         * The rows of all periods are those of the strategy, each once.
@@ -110,7 +112,9 @@ class Series:
         """True if, for a unit by an id, its counted records of each period depend on its records there alone."""
         pattern, sizes = self.order.unit.pattern, self.order.domain.sizes
         limits = [n * math.prod(sizes[a] for a in names) for names, n in pattern.caps]
+        # A separation or a fixed attribute relates records of different periods, which no period knows alone.
         only_caps = not pattern.fixed and not pattern.separation and all(self.attribute in a for a, _ in pattern.caps)
+        # A cap with at most `max_records` records in all its cells: `max_records` then leaves out no further record.
         return only_caps and min(limits, default=math.inf) <= self.order.unit.max_records
 
     @property
@@ -122,7 +126,7 @@ class Series:
 
     @cached_property
     def designs(self) -> tuple[Strategy, ...]:
-        """The rows that are drawn in each period, in order, sector by sector."""
+        """The strategy of the rows that are drawn in each period, one for each period in order, sector by sector."""
         structure = self.strategy.structure
         axis = [a for a, _ in structure.structured].index(self.attribute)
         period_of = np.indices(structure.shape)[axis].ravel()
@@ -130,6 +134,7 @@ class Series:
         for g in self.strategy.groups:
             for i in range(len(g)):
                 rows = g.sector(i).rows
+                # A row is drawn as soon as the records of the last period that it touches are known.
                 last = np.where(rows != 0, period_of, 0).max(axis=1)
                 for t in np.unique(last).tolist():
                     part = np.asarray(rows[last == t])
@@ -150,14 +155,14 @@ class Series:
         return str(labels[period - 1]) if 1 <= period <= len(labels) else f"number {period}"
 
     def without_cache(self) -> Self:
-        """Return a series with equal integers, and without cached computations."""
+        """Return a series of equal integers, without cached results; the order is checked again."""
         return replace(self, order=self.order.without_cache())
 
     def redraw_order(self, period: int, claim: Claim | None = None) -> Order:
         """Return the order of the rows of one period alone, which prices another draw of them.
 
         Args:
-            period: The number of the period, from 1.
+            period: The number of a period of the series, from 1.
             claim: The claimed price of these rows for the records of one unit, which the order proves.
 
         Raises:

@@ -96,7 +96,7 @@ def _exact_cost(value: Fraction) -> Fraction:
 
 
 def increasing_root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Return the zero of an increasing function, or the end of [low, high] nearest to it."""
+    """Return the zero of an increasing function, to about 2⁻⁵⁰ relative, or the end of [low, high] nearest to it."""
     if function(low) >= 0:
         return low
     if function(high) <= 0:
@@ -176,6 +176,7 @@ def pure_mu(epsilon: Fraction) -> float:
     x = check_nonnegative("epsilon", _exact_cost(epsilon))
     if x < 1:
         return 2 * math.sqrt(2) * float(special.erfinv(math.tanh(x / 2)))  # 2Φ(μ/2) − 1 = tanh(ε/2)
+    # tanh(ε/2) is 1 as a float for large ε. The logarithm of Φ(−μ/2) = 1/(1 + e^ε) keeps all digits there.
     return float(-2 * special.ndtri_exp(-float(np.logaddexp(0.0, x))))
 
 
@@ -214,18 +215,17 @@ def _mills(x: float) -> float:
 def log_gaussian_delta(mu: float, epsilon: float) -> float:
     """Return the logarithm of δ(ε) for μ > 0; −inf where δ is below every positive float.
 
-    Let a = ε/μ − μ/2 and b = ε/μ + μ/2. Then e^ε φ(b) = φ(a), so both terms of the curve carry the same tiny factor: δ
-    = φ(a) (M(a) − M(b)). Nothing underflows, and the remaining difference is one of numbers of ordinary size.
-
-    For small μ these numbers are nearly equal. Then M(a) − M(b) = ∫ (1 − x M(x)) dx over [a, b], as M' = x M − 1, and
-    the integrand is positive. Over a width ≤ 1/2 eight Gauss–Legendre nodes integrate it to 1e-20 relative (M is
-    entire). At a ≤ 39 the difference for larger μ, and the integrand, keep at least twelve digits, because 1 − x M(x) ≈
-    1/x².
+    Let φ be the normal density, M the Mills ratio, a = ε/μ − μ/2 and b = ε/μ + μ/2. Then e^ε φ(b) = φ(a), so both
+    terms of the curve carry the same tiny factor: δ = φ(a) (M(a) − M(b)). Nothing underflows, and the remaining
+    difference is one of numbers of ordinary size. At a ≤ 39 it keeps at least twelve digits, because 1 − x M(x) ≈ 1/x².
     """
     centre, half = epsilon / mu, mu / 2
     a, b = centre - half, centre + half
     if a > _NEGLIGIBLE:
         return -math.inf
+    # For small μ the two numbers are nearly equal. M' = x M − 1 gives M(a) − M(b) = ∫ (1 − x M(x)) dx over [a, b], and
+    # the integrand is positive and keeps twelve digits too. M is entire: over a width ≤ 1/2, eight Gauss–Legendre nodes
+    # are right to 1e-20 relative.
     if mu <= 0.5:
         points = ((centre + half * x, w) for x, w in _NODES)
         mean = 0.5 * sum(w * (1 - x * _mills(x)) for x, w in points)

@@ -135,6 +135,9 @@ class Profile:
     def from_rho(cls, axes: Iterable[tuple[str, int]], rho: Iterable[Fraction]) -> Self:
         """Return a profile with the exact ρ of each cell rounded up to a multiple of 2⁻⁶⁴.
 
+        Raises:
+            LedgerError: A cost is not a Fraction of at least 0, or the costs do not fit the axes.
+
         **Guarantees**: Every value is at least its ρ, and `largest` is the largest ρ rounded up.
         """
         exact = tuple(rho)
@@ -165,6 +168,7 @@ class Profile:
             LedgerError: The document does not have the form that `document` writes.
         """
         has_keys = isinstance(document, Mapping) and document.keys() == {"axes", "values"}
+        # A ledger is a file that others can edit, so nothing about the form of the document is assumed.
         parts = (document["axes"], document["values"]) if isinstance(document, Mapping) and has_keys else (None, None)
         axes, values = parts
         if not isinstance(axes, list) or not isinstance(values, list) or not all(isinstance(a, list) for a in axes):
@@ -190,9 +194,9 @@ class ChargedPlan:
 def joint(profiles: Iterable[Profile], *, max_cells: int = MAX_CELLS) -> Fraction:
     """Return ρ of all releases on the same records: the maximum over the joint cells of all axes of Σ_k values_k.
 
-    Axes are maximised out one by one, those of a single profile first. All functions of an axis are added up before its
-    maximum is taken, which is exact. Where a sum would need more than `max_cells` cells, it is split into several
-    parts. The maximum of each part is taken: max(a + b) ≤ max a + max b, an upper bound.
+    Axes are maximised out one by one. All functions of an axis are added up before its maximum is taken, which is
+    exact. Where a sum would need more than `max_cells` cells, it is split into several parts, and the maximum of each
+    part is taken.
 
     Args:
         profiles: The profiles of the releases; without any, the cost is 0.
@@ -218,12 +222,14 @@ def joint(profiles: Iterable[Profile], *, max_cells: int = MAX_CELLS) -> Fractio
                 "Compose only releases with the same cells of this axis.",
                 "Nothing was charged.",
             )
+    # Python integers: sums of values in units of 2⁻⁶⁴ exceed 64 bits.
     factors: _Factors = {(): np.array(0, dtype=object)}
     for p in listed:
         _include(factors, *_factor(p))
     axes = {key for key, n in sizes.items() if n > 1}
     while axes:
         ranked = {a: [f for f in factors if a in f] for a in axes}
+        # An axis of one function goes first: its maximum is exact, and makes later sums smaller.
         # The order of axes depends on keys and sizes alone, so the result does not depend on the order of profiles.
         axis = min(axes, key=lambda a: (len(ranked[a]) > 1, _cells(_union(ranked[a]), sizes), a))
         axes.remove(axis)
@@ -244,7 +250,7 @@ def _factor(p: Profile) -> tuple[_Axes, NDArray[Any]]:
 
 
 def _include(factors: _Factors, axes: _Axes, values: object) -> None:
-    """Add a function to a sum of functions."""
+    """Add a function to a sum of functions, in place."""
     factors[axes] = np.asarray(factors[axes] + values if axes in factors else values, dtype=object)
 
 

@@ -75,7 +75,7 @@ def draw(
     progress: Progress | None = None,
     noise: NoiseSource = noise,
 ) -> Measurement:
-    """Draw the next period of a series: of the data only its records count.
+    """Draw the next period of a series: of the data, only the records of this period count.
 
     Args:
         series: The series.
@@ -93,8 +93,8 @@ def draw(
 
     Raises:
         DataError: See :func:`fitnoise.kernel.measure.measure`.
-        DataError: The folder is open to others, of another series, newer than the ledger, or has altered files. Nothing
-            was drawn, and nothing was charged.
+        DataError: The folder does not exist, is open to others, of another series, or newer than the ledger. Or frozen
+            counts are missing or altered, or cannot be written. Nothing was drawn, and nothing was charged.
         CapExceeded, PlanError, BudgetExceeded: See :func:`fitnoise.kernel.measure.measure`.
         LedgerError: It is not the turn of the period, another process draws it, or the ledger cannot be used.
 
@@ -115,17 +115,21 @@ def draw(
     frozen = [_thawed(series, folder, entry, margins) for entry in entries]
     request = order.account, order.ledger_loss(), order.detail() | {"salt": token_hex(16)}
     if period == 1:
+        # Checked before counting, so that data are not read for a charge that cannot fit.
         ledger.admit(*request, also=order.losses_of_units(ledger.accounts()))
     counts, _ = _count_margins(order, required, counter, progress, series.periods)
+    # Counts of other periods in the data are dropped here: those of earlier periods are frozen.
     period_counts = {m: np.take(counts[m], period - 1, m.index(series.attribute)) for m in margins}
     with Room(folder, f"{period:04}d") as room:
         exact, length = _room(series, required, [*frozen, [period_counts[m] for m in margins]], room)
+        # On the disk before the entry that names them: an entry without counts would end the series.
         digest = _freeze(series, folder, period, [period_counts[m] for m in margins])
         drawn_period = DrawnPeriod(period, digest)
         stages.salt = digest
         if period == 1:
             entry = ledger.charge(*request, also=order.losses_of_units(ledger.accounts()), drawn_period=drawn_period)
         else:
+            # The charge at period 1 covers all periods; this entry costs nothing.
             entry = ledger.period(order.account, order.plan, drawn_period)
         stages.charge = entry
         measurement = _noisy(
@@ -147,24 +151,29 @@ def redraw(
 ) -> Measurement:
     """Draw the rows of a period again, from its frozen counts, where the earlier answers are lost.
 
-    A period whose entry names no answers costs nothing: none of its answers were published.
+    A period for whose entry the ledger names no answers costs nothing. Any other costs its rows on their own.
 
     Args:
         series: The series.
-        period: The number of the period, from 1.
+        period: The number of a drawn period, from 1.
         ledger: The ledger that charges the cost of the rows of this period on their own.
         folder: The folder of the counts.
         claim: The claimed price of these rows for the records of one unit, which is proven before it is charged.
         stages: The object that records the stages passed.
         noise: The noise source.
 
+    Returns:
+        The answers of the period's own design, and the entry that charges this draw.
+
     Raises:
         PlanError: The claim is not proven; nothing was drawn.
-        LedgerError: The period was not drawn before, or its answers exist; nothing was drawn.
+        LedgerError: The period was not drawn before, its answers exist, another process draws it, or the ledger cannot
+            be used. Nothing was drawn.
         DataError, BudgetExceeded: See :func:`draw`.
     """
     series, stages = series.without_cache(), stages or Stages()
     entries = ledger.series(series.order.account, series.order.plan)
+    # Without answers in the ledger none were published, so a draw for the first charge is the only one.
     waits = 1 <= period <= len(entries) and ledger.answered(entries[period - 1]) is None
     if not waits and (not 1 <= period <= len(entries) or _path(folder, entries[period - 1], "drawn").exists()):
         raise LedgerError(
@@ -229,7 +238,10 @@ def touched(series: Series, ledger: Ledger, folder: Path) -> list[LedgerEntry]:
 
 
 def _required_axes(series: Series) -> _RequiredAxes:
-    """Return the margins of all periods, each with the attributes and levels by which it is counted."""
+    """Return the margins of all periods, each with the attributes and levels by which it is counted.
+
+    Every margin has the attribute of the periods, and the margins are the same for all periods.
+    """
     domain = series.order.domain
     position_of = {a: i for i, a in enumerate(domain.sizes)}
     needed = {m for d in (series.strategy, *series.designs) for m in d.margins()}
@@ -264,6 +276,7 @@ def _refuse_folder(folder: Path, order: Order, ledger: Ledger, *, is_first: bool
     with contextlib.suppress(OSError):
         if is_first:
             folder.mkdir(mode=0o700)
+            # The folder's own name must be on the disk, or a crash could lose the counts with the folder.
             sync_names(folder.parent)
     if not folder.is_dir():
         raise DataError(
@@ -297,20 +310,25 @@ def _refuse_folder(folder: Path, order: Order, ledger: Ledger, *, is_first: bool
 
 
 def _path(folder: Path, entry: LedgerEntry, what: str) -> Path:
-    """Return the path of a file of a period."""
+    """Return the path of a file of a period: "frozen" for its counts, "drawn" for its answers."""
     drawn_period = entry.drawn_period
     assert drawn_period is not None  # noqa: S101 - of an entry of a series
     return folder / f"{drawn_period.period:04}-{drawn_period.frozen if what == 'frozen' else entry.digest}.{what}"
 
 
 def _head(series: Series, period: int) -> bytes:
-    """Return the bytes between the random bytes and the counts."""
+    """Return the 40 bytes between the random bytes and the counts: what was counted, and the number of the period."""
     return bytes.fromhex(_counts_fingerprint(series.order)) + period.to_bytes(8, "little")
 
 
 def _freeze(series: Series, folder: Path, period: int, counts: Sequence[NDArray[Any]]) -> str:
-    """Keep the counts of a period in a file, and return the SHA-256 of the file."""
+    """Keep the counts of a period in a file, and return the SHA-256 of the file, in hexadecimal digits.
+
+    Raises:
+        DataError: The file cannot be written.
+    """
     body = b"".join(x.astype("<i8").tobytes() for x in counts)
+    # The ledger shows the digest. With 256 random bits in the file, no one can find counts by guessing.
     content = FROZEN + token_bytes(_RANDOM) + _head(series, period) + body
     digest = hashlib.sha256(content).hexdigest()
     try:
@@ -329,7 +347,7 @@ def _freeze(series: Series, folder: Path, period: int, counts: Sequence[NDArray[
 
 
 def _thawed(series: Series, folder: Path, entry: LedgerEntry, margins: Sequence[Margin]) -> list[NDArray[np.int64]]:
-    """Return the frozen counts of a period.
+    """Return the frozen counts of a period: one array for each margin, without the axis of the periods.
 
     Raises:
         DataError: The counts are lost or altered, or were frozen for other counts or by another version.
@@ -366,9 +384,17 @@ def _thawed(series: Series, folder: Path, entry: LedgerEntry, margins: Sequence[
 def _room(
     series: Series, required: _RequiredAxes, counts: Sequence[Sequence[NDArray[np.int64]]], room: Room
 ) -> tuple[Answers, int]:
-    """Return the exact answers of the last period with counts, and the length of the room made for them."""
+    """Return the exact answers of the last period with counts, and the length in bytes of the room made for them.
+
+    Args:
+        series: The series.
+        required: The margins of all periods.
+        counts: For every period up to the one to be drawn, the counts of each margin.
+        room: The file that keeps the answers.
+    """
     order, margins = series.order, _counter_margins(required)
     design = series.designs[len(counts) - 1]
+    # Rows of this period touch no later one, so zeros stand for later counts.
     none = [np.zeros_like(x) for x in counts[0]]
     periods = [*counts, *([none] * (series.periods - len(counts)))]
     axis_of = {m: m.index(series.attribute) for m in margins}
@@ -412,6 +438,7 @@ def _clear(folder: Path, entries: Collection[LedgerEntry]) -> None:
     names = {_path(folder, entry, what).name for entry in entries for what in ("frozen", "drawn")}
     for path in folder.iterdir():
         name = _NAME.fullmatch(path.name)
+        # An `.unfinished` file has no name[1]: another process may be writing it.
         if name is not None and name[1] and int(name[1]) <= len(entries) and path.name not in names:
             with contextlib.suppress(OSError):
                 path.unlink()

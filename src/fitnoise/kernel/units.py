@@ -166,7 +166,7 @@ class PrivacyUnit:
             part of one, so that units are counted. `max_records` is 1 then, and the unit has no pattern.
         sum_within_unit: Amounts of the domain to add up, such as the transactions of a customer in one branch. Records
             of one unit with an id that agree in everything else become one record, before any are chosen. Each amount
-            is a whole number of steps from zero, of at most 2^31. The range of the amount cuts the sum.
+            counts as a whole number of steps from zero, cut to ±2^31. The sum is then cut to the range of the amount.
 
     The pattern and `sum_within_unit` are held in alphabetical order, for any order given. `per_value` and `separation`
     are held as pairs.
@@ -174,7 +174,7 @@ class PrivacyUnit:
     Raises:
         SpecError: The name is empty, padded or not printable.
         SpecError: `max_records` is not a whole number from 1 to 10^12, or `neighbours` is not a `Neighbours`.
-        SpecError: `id` is no name of a column, or the unit with an id is called a record.
+        SpecError: `id` is no name of a column, or the unit with an id is called a record or has " (by '" in its name.
         SpecError: `count` is neither "records" nor "shares".
         SpecError: Shares are counted without an id, with `max_records` above 1, or with a pattern.
         SpecError: `once_per`, `fixed` or `sum_within_unit` is not a list of different names of attributes.
@@ -245,6 +245,7 @@ class PrivacyUnit:
                 "Nothing was planned.",
                 place="privacy.id",
             )
+        # `account` appends the id to the name as " (by 'id')": a name with these characters could imitate it.
         if are_confusable(self.name, "record") or " (by '" in self.name:
             raise SpecError(
                 "id-needs-unit-name",
@@ -268,6 +269,7 @@ class PrivacyUnit:
                     "Nothing was planned.",
                     place=f"privacy.{what}",
                 )
+            # Sorted, so that units with equal rules compare equal and hash equal, for any order given.
             object.__setattr__(self, what, tuple(sorted(names)))
         for what in ("per_value", "separation"):
             value = getattr(self, what)
@@ -432,15 +434,22 @@ class PrivacyUnit:
 
 def _attributes(names: Sequence[object]) -> bool:
     """Return True if all names are names of attributes, and no name is repeated."""
+    # `Pattern.describe` quotes the names: with a quote in a name, two patterns could have one description.
     return all(isinstance(a, str) and is_name(a) and '"' not in a for a in names) and len(set(names)) == len(names)
 
 
 def _is_count(n: object) -> bool:
+    # The exact type: True is an `int` in Python, and no number of records.
     return type(n) is int and 1 <= n <= MAX_RECORDS_PER_UNIT
 
 
 class Region(StrEnum):
-    """The set of allowed count vectors x, for n records."""
+    """The set of allowed count vectors x, for n records.
+
+    AT_MOST: x ≥ 0 and Σ x ≤ n.
+    EXACTLY: x ≥ 0 and Σ x = n.
+    HULL: Σ |x| ≤ n, which also allows negative counts.
+    """
 
     AT_MOST = "at-most"
     EXACTLY = "exactly"
@@ -502,16 +511,26 @@ class Adjacency:
         if self.grid is not None:
             sizes = self.grid.sizes
             limits += [n * math.prod(sizes[a] for a in names) for names, n in pattern.caps]
+            # Of any n consecutive cells, at most one has a record.
             limits += [-(-sizes[a] // n) for a, n in pattern.separation if a not in pattern.fixed]
         return min(limits)
 
     def shared_axes(self, axes: Iterable[str], names: Collection[str]) -> tuple[list[str], int | None]:
         """Return the axes along which attributes lie, and the largest number of their joint cells in one place.
 
-        The number is `None` where one of the attributes lies along no axis and its number of cells is unknown.
+        A place is one position along each of the returned axes.
+
+        Args:
+            axes: The names of the axes of a design: attributes, their levels and shares of these.
+            names: The names of attributes, for example those of one rule of the pattern.
+
+        Returns:
+            The axes that belong to one of `names`, in the order of `axes`; and the number. It is `None` where the grid
+            is unknown and one of the attributes is not itself an axis.
         """
         axes = list(axes)
         if self.grid is None:
+            # An attribute that is an axis has one cell in each place; of any other, the number of cells is unknown.
             there = [a for a in axes if a in names]
             return there, 1 if len(there) == len(set(names)) else None
         homes = {a: self.grid.attribute_of(a) for a in axes}
@@ -523,10 +542,10 @@ class Adjacency:
         """The relations of which a step of one record can be.
 
         Under replace-one neighbours, a record can also be added or removed in three cases. Records outside the domain
-        are dropped, a unit may have fewer records than g, or an id identifies the unit. A person with more or fewer
-        records than before has another number of counted records.
+        are dropped, a unit may have fewer records than g, or an id identifies the unit.
         """
         relation = self.unit.neighbours
+        # With an id, a person with more or fewer records than before has another number of counted records.
         varies = self.drops or self.unit.max_records > 1 or self.unit.id is not None
         both = relation is Neighbours.REPLACE_ONE and varies
         return (relation, Neighbours.ADD_OR_REMOVE_ONE) if both else (relation,)
@@ -543,15 +562,13 @@ class Adjacency:
 
         * If the counting enforces the bound of the other unit, at most that number of its records is added or removed.
         * If the counting enforces the bound of this unit only, one more record may push out another of the same person.
-          Each of the other's records is then added, is removed or replaces one. A record that is replaced, with its id,
-          affects two persons. Two caps, a separation or a fixed attribute can also choose the records of a person. One
-          record may then push out all of them, for equally many others. Where shares are counted, one record changes
-          all records of its person. These changes are jointly a mean of such replacements.
+          Each of the other's records is then added, is removed or replaces one. Where shares are counted, one record
+          changes all records of its person. These changes are jointly a mean of such replacements.
         * If the counting enforces no bound, the numbers are promises. For a unit by an id only the promises of other
           units count.
 
         A pattern is enforced with the bound, or else it is the promise of the other unit. Only the plan of that unit
-        knows the attributes that it names.
+        knows the attributes that it names, so the result then has no `grid`.
         """
         same = are_confusable(unit.name, self.unit.name) and unit.id in {None, self.unit.id}
         if self.unit.id is not None and same:
@@ -559,8 +576,11 @@ class Adjacency:
         declared = [u.max_records for u in (self.unit, *promised) if u.id is None and are_confusable(unit.name, u.name)]
         records = max(declared + ([unit.max_records] if unit.id is None else []), default=MAX_RECORDS_PER_UNIT + 1)
         if self.unit.id is not None:
+            # A record that is replaced, with its id, affects two persons.
             records *= 1 if unit.neighbours is Neighbours.ADD_OR_REMOVE_ONE else 2
             pattern = self.unit.pattern
+            # Under two caps, a separation or a fixed attribute, one record may push out all counted records of its
+            # person, for equally many others.
             records *= 1 if len(pattern.caps) <= 1 and not pattern.separation and not pattern.fixed else self.records
             unit = replace(unit, neighbours=Neighbours.REPLACE_ONE)
         if records > MAX_RECORDS_PER_UNIT:
@@ -573,18 +593,19 @@ class Adjacency:
 
         Let g be `records` of this unit, and g' that of the other. A change of the other is at most g' steps of one
         record. Where this unit can take each of these steps, it takes g at a time: ⌈g'/g⌉ changes. Where this unit has
-        a pattern, it takes one step at a time, because the other's records need not keep to that pattern. Where this
-        unit can add and remove records but not replace them, replacing some is removing them and adding the
-        new ones: twice this number. Where it can only replace records, their number stays. No number of its changes
-        adds or removes one, and the result is `None`.
+        a pattern, it takes one step at a time: g' changes. Where this unit can add and remove records but not replace
+        them, the number is twice as large. Where it can only replace records and the other's can be added or removed,
+        the result is `None`.
 
         A release that costs this unit ρ, or pure ε, costs the other at most k²ρ, or kε, for the k returned. ε adds up,
         and for ρ that is group privacy of concentrated differential privacy (Bun and Steinke 2016, Proposition 1.9).
-        Records are removed first, so no database in between has more of them than the larger of both.
         """
+        # The other's records need not keep to this unit's pattern; one record at a time does.
         times = -(-adjacency.records // (1 if self.pattern else self.records))
         if set(adjacency.step_relations) <= set(self.step_relations):
             return times
+        # To replace records is to remove them and to add the new ones. Records are removed first, so no database in
+        # between has more of them than the larger of both. Replacements alone never change the number of records.
         return 2 * times if Neighbours.ADD_OR_REMOVE_ONE in self.step_relations else None
 
     @property
@@ -685,6 +706,7 @@ class DataSource:
                     "Nothing was planned.",
                     place=key,
                 )
+        # An account of the source's own name is the default, so that both spellings compare equal.
         object.__setattr__(self, "account", None if self.account == self.name else self.account)
         if type(self.max_records) is not int or not 1 <= self.max_records <= LARGEST_BOUND:
             raise SpecError(
@@ -738,7 +760,7 @@ class Account:
     **Guarantees**
 
     - Two accounts are equal if and only if their sources and their `key` are.
-    - `parse` reads what `key` writes, and nothing else.
+    - `parse` reads the JSON values of `document`, which `key` writes, and nothing else.
     """
 
     source: str
@@ -800,7 +822,7 @@ class Account:
 
     @cached_property
     def digits(self) -> str | None:
-        """The first digits of a SHA-256 of its cells; None where no pattern is promised."""
+        """The first 12 hexadecimal digits of a SHA-256 of its cells; None where no pattern is promised."""
         return hashlib.sha256(_json(self.cells).encode("ascii")).hexdigest()[:_DIGITS_SHOWN] if self.cells else None
 
     @property
@@ -829,6 +851,7 @@ class Account:
             unit = PrivacyUnit(parts["name"], max_records, relation, parts.get("id"))
             unit = replace(unit, once_per=once, per_value=each, separation=separated, fixed=fixed)
             account = cls(source, unit, tuple({x[0]: x[1] for x in itertools.chain(*lists.values())}.items()))
+        # Written again and compared: further keys, and lists in another order, are refused.
         if account is None or account.document != document:
             raise LedgerError(
                 "account-document-invalid",

@@ -29,7 +29,7 @@ Pieces = tuple[tuple[str, tuple[int, ...]], ...]
 """Each amount by name with its K_s: the numbers of steps from each knot to the next."""
 
 Answers = tuple[Exact, ...]
-"""The numbers that a design measures, in the design's own order: exact, or with noise."""
+"""The numbers that a design measures, one array for each of its groups, in its own order: exact, or with noise."""
 
 INT64_SAFE_BOUND = 2**62
 """The bound on entries, for the declared number of records, below which int64 computes them.
@@ -50,7 +50,7 @@ class Counts(Protocol):
         """The number of units some of whose records are not counted; None if no design requests it."""
 
     def __getitem__(self, margin: Margin, /) -> NDArray[Any]:
-        """Return the counts over these attributes, in the given order."""
+        """Return the counts, with one axis for each of these attributes, in the given order."""
 
 
 class NoiseSource(Protocol):
@@ -60,21 +60,24 @@ class NoiseSource(Protocol):
     """
 
     def discrete_gaussians(self, scales: Floats, sizes: Integers) -> Integers:
-        """Draw N_Z(0, σ²): for each scale the given number of draws, one run after the other."""
+        """Draw N_Z(0, σ²): for each scale σ the given number of draws, one run after the other, as one int64 array."""
 
     def discrete_laplaces(self, scales: Floats, sizes: Integers) -> Integers:
-        """Draw discrete Laplace noise: for each scale the given number of draws, one run after the other."""
+        """Draw discrete Laplace noise as `discrete_gaussians` draws the Gaussian."""
 
     def categorical(self, weights: Sequence[int]) -> int:
-        """Draw one index in proportion to integer weights."""
+        """Draw one index, from 0, in proportion to integer weights."""
 
     def by_distance(
         self, alpha: Any, steps: Sequence[int], weights: Integers, top: int, point: Sequence[int]
     ) -> tuple[int, ...]:
-        """Draw a place of a box, in proportion to α^d times the weight of the place."""
+        """Draw a place of a box, in proportion to α^d times its weight, d its distance from `point` in steps.
+
+        `top` bounds the weights from above.
+        """
 
     def clamped(self, alpha: Any, steps: Sequence[int], shape: Sequence[int], point: Sequence[int]) -> tuple[int, ...]:
-        """Return a place plus staircase noise, clamped to a box."""
+        """Return the place `point` plus staircase noise P(x) ∝ α^d, clamped to a box of this shape."""
 
 
 @final
@@ -86,10 +89,11 @@ class CellStructure:
         exchangeable: The attributes whose values are interchangeable, in order, each with its number of values.
         structured: The attributes by whose joint cells queries differ, in C order, each with its number of values.
         steps: For each structured attribute that is an amount, K_s: the numbers of steps from each knot to the next.
-            The first cells of the attribute are these knots, including the ends of the range (`parts`).
+            The first cells of the attribute are these knots, including the ends of the range (`query_blocks`).
 
     Raises:
-        PlanError: An attribute appears twice, or an amount is not structured or has no ends.
+        PlanError: An attribute or an amount appears twice. An amount is not structured, has no steps or a step below 1,
+            or has fewer cells than knots.
     """
 
     exchangeable: Axes

@@ -41,7 +41,7 @@ class AnswerDesign(Design):
     **Guarantees**
         * The loss is at least the largest log-ratio of two rows that a unit can turn into each other. The graph is
           derived again from the question, and a mechanism for another graph is refused.
-        * By ranks, the two rows are those of neighbouring data, as they are scored for the question.
+        * For a mechanism by ranks, the two rows are those of neighbouring data, as they are scored for the question.
         * A mechanism for another ε is not measured.
         * The answer is one exact draw.
     """
@@ -54,14 +54,19 @@ class AnswerDesign(Design):
         """Return these integers on the question's own graph, proven again.
 
         Raises:
-            PlanError: The integers were made for another ε than the question's.
+            PlanError: The integers were made for another ε than the question's, or are not private on its graph.
         """
         if self.mechanism.epsilon != self.query.record_epsilon(adjacency):
             raise foreign_mechanism()
         return replace(self, mechanism=self.mechanism.on_graph(self.query.graph(self.domain, adjacency)))
 
     def check(self, sizes: Mapping[str, int], steps: Mapping[str, tuple[int, ...]]) -> None:
-        """Raise PlanError unless the domain has these numbers of values, and no attribute used is an amount."""
+        """Raise PlanError unless the domain has these numbers of values and steps, and no attribute used is an amount.
+
+        Args:
+            sizes: The number of values of each attribute.
+            steps: For each attribute that is an amount, the numbers of steps from each knot to the next.
+        """
         if self.domain.sizes != sizes or self.domain.steps != steps:
             raise other_domain("question")
         if any(a in steps for m in self.margins() for a in m):
@@ -97,10 +102,12 @@ class AnswerDesign(Design):
         return adjacency.fixes_size
 
     def exact_answers(self, counts: Counts, adjacency: Adjacency, records: int) -> Answers:
-        """Return the position of the true result among all results; by ranks, for every value that of its level.
+        """Return the true result as one int64 array with one axis.
 
-        It is looked up, and data that do not fit are refused, before anything is charged.
+        The array is the position of the result among all results: one number, or one for each axis of a box. For a
+        mechanism by ranks it has for every value the position of its level.
         """
+        # `measure` calls this before the charge: data that do not fit the question are refused at no cost.
         del records  # the question declares its own bound
         counted = [counts[m] for m in self.query.margins(self.domain)]
         if self.asks_left_out:
@@ -113,7 +120,7 @@ class AnswerDesign(Design):
         return (np.atleast_1d(np.array(index, dtype=np.int64)),)
 
     def draw(self, exact: Answers, noise: NoiseSource) -> Answers:
-        """Return the output that the mechanism draws, from 0."""
+        """Return the output that the mechanism draws, from 0, as one array of one number."""
         ((indices),) = exact
         return (np.array([self.mechanism.draw_output(tuple(indices.tolist()), noise)], dtype=np.int64),)
 

@@ -34,7 +34,7 @@ from fitnoise.kernel.designs.implicit_mechanisms import RESULTS_LIMIT, checked_a
 from fitnoise.kernel.exact_powers import exp_below, log_above, rational
 
 MAX_EXPONENT = 45.0
-"""The size of the exponent below which terms are left out: α^m below e^−45."""
+"""The exponent beyond which terms are left out: those with α^m below e^−45."""
 
 TERMS_LIMIT, WORK_LIMIT = 2**20, 2**32
 """The largest number of terms, which allows ε of 2⁻¹⁴ and more; and the largest number of terms times results of an
@@ -81,6 +81,7 @@ class ClampedMechanism:
                 "Choose another mechanism, or ask a coarser query.",
                 "No mechanism was made.",
             )
+        # Compared in fractions with a lower bound of e^ε: no rounding can let a larger ratio pass.
         if 1 / self.alpha > exp_below(self.epsilon):
             raise PlanError(
                 "alpha-above-epsilon",
@@ -116,6 +117,7 @@ class ClampedMechanism:
 
     def log_ratio(self) -> Fraction:
         """Return the cost of one answer: at least log(1/α), and at most ε."""
+        # Both are upper bounds: the constructor proved 1/α ≤ e^ε, and `log_above` rounds up.
         return min(self.epsilon, log_above(1 / self.alpha))
 
     @property
@@ -164,4 +166,5 @@ class ClampedMechanism:
     @property
     def terms(self) -> int:
         """The number of terms that count in a sum over m; it follows from 1/α."""
+        # α is at most 1 − 2⁻⁴⁰ (`checked_alpha`), so its logarithm is not 0 as a float.
         return math.ceil(MAX_EXPONENT / -math.log(self.alpha)) + 2

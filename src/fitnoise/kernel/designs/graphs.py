@@ -69,10 +69,14 @@ TABLES_LIMIT = 2_000_000
 @final
 @dataclass(frozen=True, eq=False, init=False)
 class LabelTuples(Sequence[Hashable]):
-    """All tuples of one label of each factor, the last factor fastest; made at access.
+    """A sequence of all tuples of one label of each factor, the last factor fastest; tuples are made at access.
+
+    Attributes:
+        factors: The labels of each factor, distinct within a factor.
+        shape: The number of labels of each factor.
 
     **Guarantees**
-        * grid[i] and grid.index(label) are inverse to each other.
+        * For labels = LabelTuples(…), labels[i] and labels.index(label) are inverse to each other.
     """
 
     factors: tuple[Sequence[Hashable], ...]
@@ -185,7 +189,7 @@ class Box:
 
     Attributes:
         shape: The number of points of every axis.
-        steps: The largest distance by which one person can move every axis.
+        steps: The largest change of each coordinate by one person, at least 1.
     """
 
     shape: tuple[int, ...]
@@ -198,6 +202,7 @@ class Box:
 
     def edges(self) -> Integers:
         """Return the edges (:class:`Structure`)."""
+        # Of two opposite moves one is enough: m > 0 in lexicographic order.
         reach = [min(v, s - 1) for v, s in zip(self.steps, self.shape, strict=True)]
         moves = [m for m in itertools.product(*(range(-r, r + 1) for r in reach)) if m > (0,) * len(reach)]
         pairs_of = [math.prod(s - abs(m) for s, m in zip(self.shape, move, strict=True)) for move in moves]
@@ -273,7 +278,7 @@ class Simplex:
     """Distributions of people over bins, with d(x, y) = ½ Σ_k |x_k − y_k|, the people who changed their bin.
 
     Attributes:
-        bins: The people of every bin, (n, K), K ≥ 2; every row has the same sum.
+        bins: The people of every bin, (n, K), K ≥ 2: all rows with one sum, in lexicographic order.
     """
 
     bins: Integers
@@ -286,7 +291,7 @@ class Simplex:
     def edges(self) -> Integers:
         """Return the edges (:class:`Structure`)."""
         people, k = int(self.bins[0].sum()), self.bins.shape[1]
-        # Two bins, and the distributions of the other people.
+        # An edge is two bins between which one person moves, and a distribution of the other people.
         _check_edges(math.comb(k, 2) * math.comb(people + k - 2, k - 1))
         base = people + 1
         if base**k >= 2**63:
@@ -351,6 +356,7 @@ class Product:
                 np.concatenate([e, e[:, ::-1], np.repeat(np.arange(g.n)[:, None], 2, axis=1)])
                 for e, g in zip(sets, self.factors, strict=True)
             ]
+            # All pairs in both directions, without the n results that no factor moves.
             _check_edges((math.prod(len(e) for e in both) - self.n) // 2)
             lower = upper = np.zeros(1, dtype=np.int64)
             for e, g in zip(both, self.factors, strict=True):
@@ -372,6 +378,7 @@ class Product:
         here, everywhere = np.unravel_index(rows, self.shape), np.unravel_index(np.arange(self.n), self.shape)
         for g, x, y in zip(self.factors, here, everywhere, strict=True):
             used, inverse = np.unique(x, return_inverse=True)
+            # Each result of a factor occurs in many rows; its distances are computed once.
             d = g.distances_from(used)[inverse][:, y]
             result = np.maximum(result, d) if self.is_joint else result + d
         return result
@@ -527,8 +534,8 @@ def from_edges(n: int, edges: ArrayLike, results: Sequence[Hashable] | None = No
         results: The labels; None for 0 … n − 1.
 
     Raises:
-        WorkloadError: n is not a whole number of at least 1. An edge is not a pair of two different whole numbers from
-            0 to n − 1. The number of labels is not n, or two labels are equal.
+        WorkloadError: n is not a whole number from 1 to RESULTS_LIMIT. An edge is not a pair of two different whole
+            numbers from 0 to n − 1. The number of labels is not n, or two labels are equal.
 
     **Guarantees**
         * The graph depends on the set of edges only, not on their order or direction.
@@ -600,9 +607,13 @@ def from_sparse(
 ) -> QueryGraph:
     """Return a graph from a symmetric matrix, (n, n): i and j are neighbours where the entry is not 0.
 
+    Args:
+        adjacency: The matrix, dense or sparse.
+        results: The labels; None for 0 … n − 1.
+
     Raises:
         WorkloadError: The matrix is not square, has nonzero entries in an asymmetric pattern, or has one on its
-            diagonal.
+            diagonal. Or the number of labels is not n, or two labels are equal.
     """
     a = sparse.coo_array(adjacency if sparse.issparse(adjacency) else np.asarray(adjacency))
     if a.ndim != 2 or a.shape[0] != a.shape[1]:
@@ -613,6 +624,7 @@ def from_sparse(
             "Give a square matrix.",
             "No graph was made.",
         )
+    # A sparse matrix may store zeros, which are no neighbours.
     nonzero = a.data != 0
     i, j = (np.asarray(x, dtype=np.int64)[nonzero] for x in a.coords)
     n = int(a.shape[0])
@@ -787,6 +799,7 @@ def _product(graphs: tuple[QueryGraph, ...], *, is_joint: bool) -> QueryGraph:
         )
     labels = LabelTuples([g.results for g in graphs])
     boxes = [g.structure for g in graphs if isinstance(g.structure, Box)]
+    # The largest of the distances of boxes is the distance of one box; their sum is not.
     if len(boxes) == len(graphs) and (is_joint or len(graphs) == 1):
         shape, steps = sum((b.shape for b in boxes), ()), sum((b.steps for b in boxes), ())
         return QueryGraph(labels, Box(shape, steps))
@@ -851,6 +864,7 @@ def derive(
     for size in [people] if replace else range(people + 1):
         for table in itertools.combinations_with_replacement(range(len(domain)), size):
             answers[table] = function(tuple(domain[k] for k in table))
+    # Neighbours share a table `rest`: both are `rest` with one record more, or one of them is `rest` itself.
     pairs: set[tuple[Hashable, Hashable]] = set()
     for size in [people - 1] if replace else range(people):
         for rest in itertools.combinations_with_replacement(range(len(domain)), size):
@@ -879,6 +893,7 @@ def _sorted_pairs(pairs: Integers) -> Integers:
         return pairs
     low, high = pairs.min(axis=1), pairs.max(axis=1)
     width = int(high.max()) + 1
+    # A graph has fewer than 2³¹ results, so the code of a pair fits in 62 bits.
     codes = np.unique(low * width + high)
     return np.stack(np.divmod(codes, width), axis=1)
 

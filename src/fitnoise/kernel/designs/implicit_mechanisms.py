@@ -64,6 +64,7 @@ MAX_ROW_SUM_RATIO = 1 + Fraction(1, 2**30)
 """The largest ratio of row sums, and so of the average numbers of tries of two results, for which
 `is_constant_time` is True."""
 
+# 1 − α stays far above 2⁻⁵³, the rounding of a double, and above 2⁻⁶², the unit of α.
 MAX_ALPHA = 1 - Fraction(1, 2**40)
 
 ALPHA_BITS = 62
@@ -72,6 +73,7 @@ ALPHA_BITS = 62
 WORD_BITS = 62
 """The number of bits of integers that are multiplied: they stay below 2^62."""
 
+# Products of two halves of 31 bits, and the sums of them in `_product`, fit in int64.
 _HALF = 31
 
 _POWER_BITS = 256
@@ -193,6 +195,9 @@ class ImplicitMechanism:
 
         Args:
             graph: A graph with as many results.
+
+        Raises:
+            PlanError: The integers are not proven private on this graph.
         """
         return replace(self, graph=graph)
 
@@ -219,6 +224,7 @@ class ImplicitMechanism:
 
         If `is_constant_time`, it is that of every result, within a part of 10⁻⁹.
         """
+        # Σ_m α^m C(m, j) = α^j/(1 − α)^(j + 1), so the sum below is T = (1 − α) Σ_m α^m Π_k (2 m v_k + 1).
         odds = self.alpha / (1 - self.alpha)
         padded = sum(c * odds**j for j, c in enumerate(_differences(self.steps)))
         return float(padded * self.max_weight) / float(self.sums.min())
@@ -318,6 +324,7 @@ def checked_box(graph: QueryGraph, alpha: Fraction) -> Box:
             "No mechanism was made.",
         )
     box = Box(full.shape, tuple(min(v, max(s - 1, 1)) for v, s in zip(full.steps, full.shape, strict=True)))
+    # Layers end at the last that reaches a new result, or where all that follow have too little weight.
     count = min(max(_reaches(box, None)), _DEEPEST / -math.log(alpha)) + 1
     if len(box.shape) > 1 and count * box.n > WORK_LIMIT:
         raise PlanError(
@@ -360,12 +367,12 @@ def _as_python(result: Hashable) -> Hashable:
 @final
 @dataclass(frozen=True, eq=False)
 class EnclosedIntegers:
-    """Bounds on numbers x: |2^unit x − v| ≤ off, for an integer v of each.
+    """Bounds on numbers x: |2^unit x − v| ≤ off, with one integer v for each x.
 
     Attributes:
         values: The integers v, of the shape of the box.
-        off: The largest distance, an integer.
-        unit: The exponent; may be negative.
+        off: The bound on all distances, an integer of at least 0.
+        unit: The exponent of the formula, an integer that may be negative.
     """
 
     values: Integers
@@ -390,6 +397,7 @@ def row_sums(box: Box, alpha: Fraction, weights: Integers) -> EnclosedIntegers:
         return layers(box, alpha, weights)
     above, below = one_side(box, alpha, weights), one_side(box, alpha, weights[::-1])
     unit = min(above.unit, below.unit)
+    # Both shifts round down, each by less than 1: hence 2 more.
     parts = [(r.values >> r.unit - unit, (r.off >> r.unit - unit) + 2) for r in (above, below)]
     values = parts[0][0] + parts[1][0][::-1] + (weights << unit)
     return EnclosedIntegers(values, parts[0][1] + parts[1][1], unit)
@@ -436,6 +444,7 @@ def one_side(box: Box, alpha: Fraction, weights: Integers) -> EnclosedIntegers:
     unit = ours + theirs
     fixed = _product(scaled << ours, window << theirs)
     sums = np.rint(np.ldexp(guess, unit)).astype(np.int64)
+    # Refined twice, as floats alone leave errors of some 2⁻⁵³ of the sums. The integers `rest` decide, for any floats.
     for attempt in range(3):
         rest = sums - fixed
         rest[:-v] -= _product(scaled, sums[v:])
@@ -456,8 +465,7 @@ def _window(weights: Integers, v: int) -> Integers:
 def layers(box: Box, alpha: Fraction, weights: Integers, reach: int | None = None) -> EnclosedIntegers:
     """Return N_i by Σ_m of layers; with `reach`, only over outputs at most that far from i on every axis.
 
-    Let r_k(m) be the smaller of m v_k and the limit on axis k, and S_m(i) the sum of Z over |o_k − i_k| ≤ r_k(m). From
-    m = M on S_m does not change, and (1 − α) Σ_{m ≥ M} α^m = α^M. For m < M the weight is (1 − α) α^m.
+    Let r_k(m) be the smaller of m v_k and the limit on axis k, and S_m(i) the sum of Z over |o_k − i_k| ≤ r_k(m).
 
     Results are in units of 2^−g, and below 2⁶⁰. g comes from N ≤ Σ_m of weights times P_m max Z, or Σ Z if that is
     less, with P_m the number of points. Z is cut by s bits, so that sums have 62 bits. This takes at most P_m 2^s off
@@ -471,17 +479,16 @@ def layers(box: Box, alpha: Fraction, weights: Integers, reach: int | None = Non
     bounds = [s - 1 if reach is None else min(reach, s - 1) for s in box.shape]
     last = max(_reaches(box, reach))
     terms: list[tuple[list[int], int, int]] = []
-    power, largest, left_out = (
-        1 << _POWER_BITS,
-        0,
-        0,
-    )  # α^m is at least `power`, and above it by at most m, in units of 2^−256
+    # α^m is at least `power`, and above it by at most m, in units of 2^−256: each step rounds down.
+    power, largest, left_out = 1 << _POWER_BITS, 0, 0
     for m in range(last + 1):
         if power * total < largest >> _LAYER_CUTOFF_BITS:
             left_out = (power + m) * total
             break
         radii = [min(m * v, b) for v, b in zip(box.steps, bounds, strict=True)]
         points = math.prod(min(2 * r + 1, s) for r, s in zip(radii, box.shape, strict=True))
+        # From m = `last` on S_m does not change, and (1 − α) Σ_{m ≥ last} α^m = α^last. Before, the weight of a layer
+        # is (1 − α) α^m.
         weight = power if m == last else power - (power * ahead >> ALPHA_BITS) - 1
         terms.append((radii, points, max(weight, 0)))
         largest += (weight + _MAX_LAYER_ERROR) * min(points * top, total)
@@ -505,13 +512,14 @@ def _reaches(box: Box, reach: int | None) -> list[int]:
 
 
 def _box_sums(values: Integers, radii: list[int]) -> Integers:
-    """Return sums over all points within the radius of every axis: exact where below 2⁶³, though others wrap around."""
+    """Return sums over all points within the radius of every axis, of the shape of the values: exact below 2⁶³."""
     out = values.astype(np.uint64)
     for axis, r in enumerate(radii):
         if r:
             sums = np.moveaxis(np.cumsum(out, axis=axis, dtype=np.uint64), axis, 0)
             out = np.empty_like(out)
             along_axis = np.moveaxis(out, axis, 0)
+            # Cumulative sums wrap around modulo 2⁶⁴; their difference is right where the sum itself fits.
             along_axis[: len(along_axis) - r] = sums[r:]
             along_axis[len(along_axis) - r :] = sums[-1:]
             along_axis[r + 1 :] -= sums[: len(along_axis) - r - 1]

@@ -118,6 +118,7 @@ class GaussianDesign(LinearDesign):
 
     def loss(self, adjacency: Adjacency) -> Loss:
         """Return ρ = Δ²/2, by cell where neighbours add or remove a record."""
+        # The largest 1/σ² decides whether discrete noise may claim the curve of continuous noise (`smoothed_cost`).
         finest = max((1 / Fraction(float(x.min())) ** 2 for x, _ in self.runs if len(x)), default=Fraction(0))
         if not adjacency.by_cell:
             return Loss.concentrated(privacy.rho(self.unit_cost(adjacency)), finest)
@@ -150,7 +151,10 @@ def axis_rows(n: int) -> int:
 
 
 def centre(counts: Exact, axis: int) -> Exact:
-    """Apply H along one axis: nI − J, or the row (1, −1) for n = 2. Stays in the ring of the input."""
+    """Apply H along one axis of n values: nI − J, or for n = 2 the row (1, −1), which leaves one value.
+
+    The result stays in the ring of the input: Python integers, or int64 modulo 2⁶⁴.
+    """
     n = counts.shape[axis]
     if n == 2:
         one, other = np.split(counts, 2, axis=axis)
@@ -159,17 +163,19 @@ def centre(counts: Exact, axis: int) -> Exact:
 
 
 def exact_precisions(scales: Sequence[Floats]) -> tuple[int, list[Exact]]:
-    """Return a unit u, and u/σ² of every scale as Python integers.
+    """Return a unit u, and for each array of scales the array of all u/σ² as Python integers.
 
-    Both are exact for up to EXACT_SCALES different scales. For more scales u/σ² is rounded up.
+    Each u/σ² is exact for up to EXACT_SCALES different scales, and rounded up for more.
     """
     distinct = [np.unique(x, return_inverse=True) for x in scales]
     ratios = {x: x.as_integer_ratio() for x in np.concatenate([x for x, _ in distinct]).tolist()}
     if len(ratios) > EXACT_SCALES:
+        # The largest scale is below 2^e, so its u/σ² keeps at least `_GUARD` bits, and all others keep more.
         unit = 1 << max(0, 2 * math.frexp(max(ratios))[1] + _GUARD)
     else:
         unit = math.lcm(*(n**2 for n, _ in ratios.values()))
-    exact = {x: -(-unit * d * d // (n * n)) for x, (n, d) in ratios.items()}  # rounded up, or exact
+    # Rounded up, never down: a smaller 1/σ² would understate the cost.
+    exact = {x: -(-unit * d * d // (n * n)) for x, (n, d) in ratios.items()}
     out = [np.array([exact[x] for x in values.tolist()], dtype=object)[which.ravel()] for values, which in distinct]
     return unit, out
 

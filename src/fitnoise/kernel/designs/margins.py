@@ -12,16 +12,16 @@ over t². No result of an optimiser enters.
 
 **Amounts.** The entries of every row of every A_b are integers between the knots of amounts. So a record moves each
 answer by an integer a_k. This a_k is affine, from each knot to the next, in each amount of the record separately
-(`parts`). Every price here is the largest value of one of the following, over records, or over a record and its
+(`query_blocks`). Every price here is the largest value of one of the following, over records, or over a record and its
 replacement:
 
     Σ_k |a_k|,   Σ_k a_k²,   Σ_k |a_k − a'_k|,   Σ_k (a_k − a'_k)²,   or sums of them over some answers k each.
 
 *Proof.* Each of them is convex in (a, a'). Hence, with all else fixed (including exchangeable values), it is convex
 from each knot to the next, in each amount of each of both records. Sums over several releases are convex, too. So the
-theorem of `parts` holds for each. The price is computed over cells, and every knot is a cell. So it is the cost of the
-costliest record, for any amounts. :meth:`laws` proves the corresponding result for the complete law of a record's
-effect, which is not a sum. ∎
+theorem of `query_blocks` holds for each. The price is computed over cells, and every knot is a cell. So it is the cost
+of the costliest record, for any amounts. :meth:`laws` proves the corresponding result for the complete law of a
+record's effect, which is not a sum. ∎
 
 **Source.** Li, Hay, Rastogi, Miklau, McGregor, PODS 2010, Propositions 2.4 and 4.2. Here integers replace real numbers,
 and exact noise replaces continuous noise.
@@ -102,7 +102,10 @@ class MeasuredMargin:
 
     Attributes:
         attributes: The positions among the exchangeable attributes, increasing.
-        rows: A_b, int64, (m, n_o), no row zero.
+        rows: A_b, int64, (m, n_o), no row zero, every entry below 2⁴⁰ in size.
+
+    Raises:
+        PlanError: The rows are not such a matrix, or the attributes are not increasing.
     """
 
     attributes: tuple[int, ...]
@@ -162,12 +165,13 @@ class PureStrategy(LinearDesign):
         scale: t > 0, a float (hence dyadic), the scale of every answer.
 
     Raises:
-        PlanError: Margins do not fit the attributes, or one appears twice. Rows have no integers between the knots of
-            an amount. Or the exact sampler cannot draw the scale.
+        PlanError: There are no margins, they do not fit the attributes, or one appears twice. Rows have no integers
+            between the knots of an amount. Or the scale is not a float above 0 and at most `MAX_NOISE_SCALE`.
 
     **Guarantees**
         * `step(neighbours)` is the largest ℓ1 distance by which one neighbouring pair can move the exact answers.
-        * `unit_epsilon` is the distance for one protected unit over the scale, an exact fraction.
+        * `unit_epsilon` is an exact fraction, at least the distance for one protected unit over the scale. It is equal
+          to this where the unit can have its largest number of records in any one cell.
         * The guarantee is pure ε, for answers of more than 64 bits except for the event that `MAX_NOISE_SCALE` states.
     """
 
@@ -223,6 +227,9 @@ class PureStrategy(LinearDesign):
         Add or remove one: max_o Σ_b ‖A_b,o‖₁. Replace one, from cell (z, o) to (z', o'): where z and z' agree on all of
         b the distance is ‖A_b,o − A_b,o'‖₁. Elsewhere it is ‖A_b,o‖₁ + ‖A_b,o'‖₁, which is no less. So the worst pair
         agrees on no attribute of two values or more. The method takes the maximum over pairs of structured cells.
+
+        Raises:
+            PlanError: For replaced records, the integers are too large for sums of 62 bits.
         """
         if neighbours is Neighbours.ADD_OR_REMOVE_ONE:
             return int(self._columns.max())
@@ -323,6 +330,7 @@ class PureStrategy(LinearDesign):
         out = np.empty((cells, len(margin.rows)), dtype=dtype)
         for part in parts:
             (needed,) = self._block_margins(margin, part)
+            # A margin has the measured attributes first, so its rows are their joint cells.
             held = counts[needed].reshape(cells, -1)
             step = max(1, NUMBERS_PER_BATCH // max(held.shape[1], len(part.places)))
             for i in range(0, cells, step):
@@ -366,14 +374,15 @@ class PureStrategy(LinearDesign):
         knots may depend on ε: the composition of several releases takes such a curve of each of them.
 
         Returns:
-            One list for each cell that is not below another in all numbers, in order of size. If they are many, one
-            list that is above all. None if a unit is more than one added or removed record, or if there are too many
-            numbers to sort.
+            One list for each cell that is not below another in all numbers, in order of size. If these are more than
+            256 lists, or have more than `MAX_LEDGER_LAWS` entries, one list that is above all. None if a unit is more
+            than one added or removed record, or if there are more than `MAX_ENTRIES` numbers to sort.
         """
         size = self.cells * sum(len(m.rows) for m in self.measured)
         if adjacency.records > 1 or adjacency.step_relations != (Neighbours.ADD_OR_REMOVE_ONE,) or size > MAX_ENTRIES:
             return None
         excess, columns = self.rate**2 / 4, np.concatenate([np.abs(m.rows) for m in self.measured])
+        # Sorted by size within each cell, as a law does not depend on which number moves.
         ranked = np.unique(-np.sort(-columns, axis=0), axis=1)[:, ::-1].T
         maximal: list[NDArray[np.int64]] = []
         for moves in ranked:  # A law that is below another in all numbers comes after it.
@@ -392,7 +401,11 @@ class PureStrategy(LinearDesign):
 
 
 def _distances(rows: NDArray[np.int64]) -> Exact:
-    """Return the exact ℓ1 distances of all pairs of columns, (n_o, n_o); the time follows the nonzero entries."""
+    """Return the exact ℓ1 distances of all pairs of columns, (n_o, n_o); the time follows the nonzero entries.
+
+    Raises:
+        PlanError: A distance could need more than 62 bits.
+    """
     n = rows.shape[1]
     out = np.zeros((n, n), dtype=np.int64)
     if largest_entry(rows) * 2 * len(rows) >= INT64_SAFE_LIMIT:

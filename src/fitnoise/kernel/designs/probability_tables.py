@@ -122,7 +122,7 @@ class FiniteMechanism:
         **Guarantees**
 
         - e to the power of the cost is proven to be at least the exact ratio of integers.
-        - The cost is above the logarithm of the ratio by a part of at most 10⁻¹⁵.
+        - The cost is above the logarithm of the ratio by some 10⁻¹⁵ relative at most.
         """
         return self._charge
 
@@ -136,7 +136,11 @@ class FiniteMechanism:
 
         Args:
             graph: A graph with as many results.
+
+        Raises:
+            PlanError: The integers are not proven private on this graph.
         """
+        # The weights hold computed sums, so they too are replaced by a copy that computes and checks them again.
         return replace(self, graph=graph, weights=replace(self.weights))
 
     def draw_output(self, point: tuple[int, ...], noise: NoiseSource) -> int:

@@ -49,15 +49,14 @@ def largest_entry(a: Exact) -> int:
 
 
 def exact_matmul(a: Exact, b: Exact) -> Exact:
-    """Return A b over the integers: int64 if no entry and no partial sum can reach 2⁶², and Python integers otherwise.
+    """Return A b over the integers, (m, k) times (k, n), as (m, n).
 
-    Below 2⁵⁰ every product and every partial sum, in any order, is an integer that a double holds. Then the function
-    uses doubles, which are many times faster.
+    The result is int64 if no entry and no partial sum can reach 2⁶², and Python integers otherwise.
     """
     if a.size == 0 or b.size == 0:
         return np.zeros((a.shape[0], b.shape[1]), dtype=np.int64)
     largest = max(1, largest_entry(a)) * max(1, largest_entry(b)) * a.shape[1]
-    # No partial sum is rounded below 2⁵³, in any order of summation, so doubles are exact here.
+    # No partial sum is rounded below 2⁵³, in any order of summation: doubles are exact here, and many times faster.
     if largest < 2**50:
         return np.asarray(np.rint(a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64))
     if largest < INT64_SAFE_LIMIT:
@@ -66,7 +65,7 @@ def exact_matmul(a: Exact, b: Exact) -> Exact:
 
 
 def multiply(a: Exact, b: Exact, dtype: np.dtype[Any]) -> Exact:
-    """Return A b in the ring of the type: Python integers, or int64 modulo 2⁶⁴."""
+    """Return A b in the ring of `dtype`: Python integers for objects, and int64 modulo 2⁶⁴ for any other type."""
     if dtype.kind == "O":
         return exact_matmul(a, b).astype(object)
     return np.asarray(a.astype(np.int64) @ b.astype(np.int64))
@@ -79,7 +78,7 @@ class QueryBlock:
 
     Attributes:
         inner: The names of these attributes.
-        places: The indices of the queries.
+        places: The indices of these queries among the rows that `split` was given, in increasing order.
         queries: Integers, (len(places), joint cells of the inner attributes): the multipliers of the counts. Along an
             amount, these are the multipliers of 1 − j and of every J_s.
     """
@@ -92,7 +91,7 @@ class QueryBlock:
 def split(queries: Exact, structure: CellStructure) -> tuple[QueryBlock, ...]:
     """Split queries of the joint cells of structured attributes, (m, n_o), by the attributes on which they depend.
 
-    Only the margins that the queries show are then counted.
+    Only the margins that the queries show are then counted. Every query is in one block.
 
     Raises:
         PlanError: The queries have no integers between the knots of an amount, or multipliers of counts are too large.
@@ -103,6 +102,7 @@ def split(queries: Exact, structure: CellStructure) -> tuple[QueryBlock, ...]:
         if a in dict(structure.steps):
             shaped = _knot_factors(shaped, axis, dict(structure.steps)[a])
     if structure.steps:
+        # Larger integers would overflow in the conversion below, and give wrong queries.
         if largest_entry(shaped) >= INT64_SAFE_LIMIT:
             raise PlanError(
                 "amount-rows-too-large",

@@ -380,7 +380,8 @@ class FiniteQuery:
             domain: The domain with the attributes and values of the question.
 
         Raises:
-            WorkloadError: An attribute is missing or of another kind than the question needs.
+            WorkloadError: An attribute is missing, or of another kind than the question needs. The question is about
+                an attribute with categories for missing values. Or a margin has more than `MARGIN_CELLS` cells.
             DomainError: A value is not declared.
         """
         for a in self._attributes:
@@ -525,11 +526,14 @@ class FiniteQuery:
         return graph
 
     def shape(self, domain: Domain, adjacency: Adjacency) -> tuple[Any, ...]:
-        """Return the parameters of the graph: equal shapes give equal graphs.
+        """Return the parameters of the graph, for `graph_of`: equal shapes give equal graphs.
 
         Args:
-            domain: The domain of the records.
+            domain: The domain of the records, which the question fits (`check`).
             adjacency: The neighbour relation and its protected unit.
+
+        Raises:
+            WorkloadError: The answer follows from the public number of records.
         """
         if self.quantile_level is not None:
             return QuestionKind.MEDIAN, domain[self._queried_attributes].values
@@ -543,9 +547,8 @@ class FiniteQuery:
             attribute = domain[self._queried_attributes]
             assert isinstance(attribute, Ordered)  # noqa: S101 - checked before
             values, is_conditional = [attribute.low, attribute.high], bool(self.where)
-        adds = (
-            [*values, 0] if is_conditional or not adjacency.fixes_size else values
-        )  # 0: the value of a record that is not there
+        # 0 is the value of a record that is absent, or that the condition excludes.
+        adds = [*values, 0] if is_conditional or not adjacency.fixes_size else values
         low, high = min(adds), max(adds)
         if low == high:
             raise WorkloadError(
@@ -613,6 +616,7 @@ class FiniteQuery:
                 return False
             is_comparable = isinstance(graph.structure, Box | Complete)
             same = graph.structure == other.structure if is_comparable else np.array_equal(graph.edges, other.edges)
+            # Labels are compared too: the reader sees the label of an output, not its position.
             if not same or not all(a == b for a, b in zip(graph.results, other.results, strict=True)):
                 return False
         scored = not isinstance(mechanism, RankMechanism) or mechanism.ranks == self.ranks(adjacency)
@@ -703,13 +707,17 @@ class FiniteQuery:
 
 @lru_cache(maxsize=64)
 def graph_of(shape: tuple[Any, ...]) -> QueryGraph:
-    """Return the graph of a question of this shape (:meth:`FiniteQuery.shape`)."""
+    """Return the graph of a question of this shape (:meth:`FiniteQuery.shape`); raise WorkloadError if it is too large.
+
+    Equal shapes give one graph object, as long as it is among the last 64.
+    """
     kind, *parts = shape
     if kind is QuestionKind.MEDIAN:
         (values,) = parts
         return QueryGraph(values, complete(len(values)).structure)
     if kind is QuestionKind.COUNTS:
         people, counts, disjoint = parts
+        # A box has every edge of disjoint counts too: with more results it costs accuracy, and no privacy.
         if disjoint and math.comb(people + counts, counts) <= DENSE_LIMIT:
             return disjoint_counts(people, counts)
         if (people + 1) ** counts > RESULTS_LIMIT:
@@ -761,7 +769,12 @@ def _attribute_not_taken(question: QuestionKind) -> WorkloadError:
 
 
 def _exact_level(q: object) -> Fraction:
-    """Return the share of a quantile; for a float, the nearest fraction up to `MAX_QUANTILE_DENOMINATOR`."""
+    """Return the share of a quantile; for a float, the nearest fraction up to `MAX_QUANTILE_DENOMINATOR`.
+
+    Raises:
+        WorkloadError: The share is not a float or a Fraction above 0 and below 1, or its denominator is too large.
+    """
+    # 0.9 as a float is a fraction with the denominator 2⁵³; steps of a rank would be that large.
     exact = Fraction(q).limit_denominator(MAX_QUANTILE_DENOMINATOR) if isinstance(q, float) and 0 < q < 1 else q
     if not isinstance(exact, Fraction) or not 0 < exact < 1 or exact.denominator > MAX_QUANTILE_DENOMINATOR:
         raise WorkloadError(

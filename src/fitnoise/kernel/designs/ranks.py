@@ -90,6 +90,7 @@ class RankScores:
             records: The number of records at each value.
         """
         p, s = self.level.as_integer_ratio()
+        # Python's integers: s times a number of records of up to 2⁶² does not fit in 64 bits.
         upto = list(itertools.accumulate(records))
         required = p * upto[-1]
         return [max(0, s * (c - count) - required, required - s * c) for c, count in zip(upto, records, strict=True)]
@@ -136,6 +137,7 @@ class RankMechanism:
                 "Recode the attribute into fewer values.",
                 "No mechanism was made.",
             )
+        # w_0 is 2⁹⁶ and there are at most 2¹⁶ values, so M is at least 2¹⁴⁴.
         min_weight = ROW_SUM // (self.graph.n * self.levels[0])
         # `min_weight` is M of the module head: rounding changes no ratio by more than (M + m)/(M − 1).
         rounding = log_above(Fraction(min_weight + self.graph.n, min_weight - 1))
@@ -204,7 +206,8 @@ class RankMechanism:
         weights = [self.levels[level] for level in point]
         total = sum(weights)
         row = [w * ROW_SUM // total for w in weights]
-        # The rest goes to a value with u = 0, and the bound in the head of this file includes it.
+        # The rest goes to a value with u = 0, and the bound in the head of this file includes it. One exists: the least
+        # value with L + E ≥ qn.
         row[point.index(0)] += ROW_SUM - sum(row)
         return tuple(row)
 

@@ -83,9 +83,14 @@ class MeasuredTree:
 
     Attributes:
         attributes: The positions of the further attributes among all, increasing.
-        multiple: m_T ≥ 1, the integer that multiplies all counts.
-        factors: k ≥ 1 of the places of each class, 64-bit integers, by level from the one below the top to the deepest.
-        scales: σ > 0 by class, floats, by measured level; the deepest level is measured.
+        multiple: m_T ≥ 1, the integer that multiplies all counts, below 2⁶².
+        factors: k, from 1 to below 2⁶²: one int64 array for each level from the one below the top to the deepest. An
+            array has one number for each class of places.
+        scales: σ > 0, one float array by class for each measured level, from the top down. Level 0 is the top. The
+            deepest level, len(factors), is measured.
+
+    Raises:
+        PlanError: A field has another form, or the exact sampler cannot draw a scale.
     """
 
     attributes: tuple[int, ...]
@@ -147,10 +152,14 @@ class TreeStrategy(GaussianDesign):
     Attributes:
         structure: The attributes; each level of places is an attribute.
         levels: The positions of the levels among these, from the top down.
-        above: For each level, the place above every place, not decreasing. Above the first level there is one place,
-            the top.
-        classes: The class of every place, by level from the top on.
-        groups: The measurements by further attributes, none twice.
+        above: For each level an array with the place above every place, not decreasing. Above the first level there is
+            one place, the top.
+        classes: For the top and for each level an array with the class of every place, from 0.
+        groups: The measurements by further attributes, at least one, no set of attributes twice.
+
+    Raises:
+        PlanError: There is an amount or a structured attribute, or a field does not fit the others. Or places of one
+            class lie in places of different classes.
 
     **Guarantees**
         * `max_record_cost` is the largest squared column norm of the dense integer strategy divided by σ², exactly.
@@ -216,6 +225,7 @@ class TreeStrategy(GaussianDesign):
                     "Give them different classes, or give the places above them one class.",
                     "No strategy was made.",
                 )
+        # From here on each class of places has one class above it, so `_above` is right for all places of a class.
         for g in self.groups:
             self._check(g)
         if len({g.attributes for g in self.groups}) < len(self.groups):
@@ -248,7 +258,7 @@ class TreeStrategy(GaussianDesign):
         return out
 
     def rows(self, g: MeasuredTree) -> int:
-        """Return the number of answers for each place."""
+        """Return the number of answers of a group for each place."""
         return math.prod(axis_rows(self.sizes[a]) for a in g.attributes)
 
     @cached_property
@@ -407,13 +417,14 @@ class TreeStrategy(GaussianDesign):
         return {self._margin(g) for g in self.groups}
 
     def exact_answers(self, counts: Counts, adjacency: Adjacency, records: int) -> Answers:
-        """Return the exact answers by group, level from the top, and class of places."""
+        """Return one array for each group: its exact answers by level from the top, and by class of places."""
         del adjacency  # The integers do not depend on the protected unit.
         return tuple(self._transformed(g, counts, records) for g in self.groups)
 
     def _transformed(self, g: MeasuredTree, counts: Counts, records: int) -> Exact:
         """Return exact integers, modulo 2⁶⁴ where the factors and the public bound on records allow int64."""
         sizes = [self.sizes[a] for a in g.attributes]
+        # An entry of H_a is at most n_a − 1 in size, and 1 for n_a = 2: no query has a larger entry than this product.
         max_entry = g.multiple * math.prod(max(n - 1, 1) for n in sizes) * math.prod(int(x.max()) for x in g.factors)
         dtype: np.dtype[Any] = np.dtype(object) if records * max_entry >= INT64_SAFE_BOUND else np.dtype(np.int64)
         values = np.asarray(counts[self._margin(g)]).astype(dtype).reshape(*sizes, -1)

@@ -123,7 +123,7 @@ class IntegerWeights:
 
     @cached_property
     def gathering(self) -> tuple[int, ...]:
-        """The column of the output to which the residual is added, (n_in,)."""
+        """The weight w_io of every row i for the output o = `sink`, its residual included, (n_in,)."""
         z = self.columns[self.sink]
         return tuple(self.values[c] * z + r for c, r in zip(self.codes[:, self.sink], self.residual, strict=True))
 
@@ -134,7 +134,8 @@ class IntegerWeights:
         return tuple(weights)
 
     def probabilities(self) -> Floats:
-        """Return the entries w / N, (n_in, n_out), each within a part of 2⁻⁵⁰, or below 2⁻¹⁰⁰⁰."""
+        """Return the probabilities w / N, (n_in, n_out), each right to 2⁻⁵⁰ relative, or below 2⁻¹⁰⁰⁰."""
+        # Divided by the largest value first: quotients of Python integers are right at any size, floats could overflow.
         top = max(1, *self.values)
         values = np.array([v / top for v in self.values])
         columns = np.array([z * top / self.total for z in self.columns])
@@ -157,6 +158,7 @@ class IntegerWeights:
             low, high = (a, b) if a < b else (b, a)
             if high and not low:
                 return None
+            # Cross products are exact, and reduce no fraction for each of the many pairs.
             if high * best.denominator > best.numerator * low:
                 best = Fraction(high, low)
         return best
@@ -164,6 +166,7 @@ class IntegerWeights:
     def _pairs(self, edges: npt.NDArray[Any]) -> list[tuple[int, int]]:
         """Return the different pairs of values of two ends of an edge for one output, except the gathering one."""
         has_weight = np.array([z > 0 for z in self.columns])
+        # Two entries of one column have the ratio of their values; this fails where a residual is added.
         has_weight[self.sink] = False
         codes, size = self.codes[:, has_weight], len(self.values)
         step = max(1, _PAIRS // max(1, codes.shape[1]))
@@ -183,19 +186,19 @@ class IntegerWeights:
 def row_sums(values: Sequence[int], codes: Integers, columns: Sequence[int]) -> list[int]:
     """Return Σ_o values[codes_io] columns_o for every row i, exactly, for values and columns of at least 0.
 
-    The columns are cut into pieces of 30 bits. `np.bincount` adds doubles. Its sum of pieces over the outputs of one
-    code is below 2^30 n_out. So it fits in 53 bits, and is exact, for n_out ≤ 2^23. The values are cut into pieces of
-    `short` bits. The sums of column pieces times value pieces are below 2^30 n_out 2^short. `short` is chosen so that
-    they fit in 62 bits.
+    The columns are cut into pieces of 30 bits, and the values into pieces of `short` bits. Sums of products of pieces
+    are then exact in 62 bits, for n_out ≤ 2^23.
     """
     if len(values) > codes.shape[1]:  # About one code for every entry: there is nothing to collect.
         return [sum(map(mul, map(values.__getitem__, row), columns)) for row in codes.tolist()]
     pieces, size = _pieces(columns), len(values)
+    # Sums of column pieces times value pieces are below 2^30 n_out 2^short, hence below 2^62.
     short = 62 - 30 - codes.shape[1].bit_length()
     length = max(1, -(-max(values).bit_length() // short))
     limbs = np.array([[v >> short * p & (1 << short) - 1 for p in range(length)] for v in values], dtype=np.int64)
     totals = []
     for row in codes:
+        # `bincount` adds doubles: sums of pieces below 2^30 n_out fit in 53 bits, and are exact.
         of_codes = np.array([np.bincount(row, piece, size) for piece in pieces]).astype(np.int64)
         sums = (of_codes @ limbs).tolist()  # Whole numbers: no rounding, in any order.
         totals.append(sum(x << 30 * i + short * p for i, limb_sums in enumerate(sums) for p, x in enumerate(limb_sums)))
@@ -250,7 +253,11 @@ def from_rows(rows: Sequence[Sequence[int]]) -> IntegerWeights:
 
 
 def of_table(table: Sequence[Sequence[int]]) -> IntegerWeights:
-    """Return the weights of a table of integers whose rows have one sum, each value held once."""
+    """Return the weights of a table of integers whose rows have one sum, each value held once.
+
+    Raises:
+        PlanError: An entry is negative or not a Python integer, or the rows have different sums or the sum 0.
+    """
     places: dict[int, int] = {}
     codes = np.array([[places.setdefault(w, len(places)) for w in row] for row in table], dtype=np.int64)
     return IntegerWeights(tuple(places), codes, (1,) * codes.shape[1], (0,) * len(codes), 0)
