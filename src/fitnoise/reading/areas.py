@@ -43,8 +43,9 @@ class Areas:
         A place is a code of any level, or a pair of a level and its code.
 
         Raises:
-            ReleaseError: There is not exactly one hierarchy. Or an area is no list of places, is empty or has no name.
-                Or a code is of no place, or of different places of several levels.
+            ReleaseError: There is not exactly one hierarchy. Or the mapping is empty. Or an area is no list of places,
+                is empty or has no name. Or a pair names no level, or a code is of no place, or of different places of
+                several levels.
         """
         homes = [name for name in domain if isinstance(domain[name], Hierarchy)]
         if len(homes) != 1:
@@ -88,11 +89,19 @@ class _PlaceIndex:
         tree = hierarchy.tree
         self._hierarchy = hierarchy
         self._above = [tree.above(depth) for depth in range(len(hierarchy.levels))]
-        # a place is a slice of leaves
+        # leaves are in the order of the tree, so a place is a slice of them: these are its two ends
         self._ends = [np.searchsorted(above, np.arange(int(above[-1]) + 2)) for above in self._above]
 
     def leaves(self, places: Any, whose: str) -> Indices:
-        """Return the leaves of some places, increasing, each once."""
+        """Return the leaves of some places, increasing, each once.
+
+        Args:
+            places: The places of one area, as :meth:`Areas.from_places` takes them.
+            whose: Words that name the area in an error; empty without a name.
+
+        Raises:
+            ReleaseError: As for :meth:`Areas.from_places`.
+        """
         if isinstance(places, (str, bytes, Mapping)) or not isinstance(places, Iterable):
             raise ReleaseError(
                 "area-not-a-list",
@@ -135,6 +144,7 @@ class _PlaceIndex:
                 cell = self._hierarchy.views[depth].position(code)
             except DomainError:
                 continue
+            # a place with one child of its own code is one place: both levels give the same leaves
             level_by_range.setdefault((int(self._ends[depth][cell]), int(self._ends[depth][cell + 1])), name)
         if not level_by_range:
             raise ReleaseError(
@@ -159,6 +169,7 @@ class _PlaceIndex:
     def depth(self, areas: sp.csr_array) -> int:
         """Return the depth of the uppermost level on which every area is a union of complete places."""
         for depth, ends in enumerate(self._ends[:-1]):
+            # leaves of each area in each place that it meets: all or not all leaves of this place
             sums = sp.csr_array(areas @ self._gathered(depth))
             if (sums.data == np.diff(ends)[sums.indices]).all():
                 return depth
@@ -174,13 +185,13 @@ class _PlaceIndex:
 def read_areas(path: str | Path, domain: Domain) -> dict[str, list[Any]]:
     """Read areas from a CSV file of two columns: the name of an area, and the code of a place there.
 
-    Each place of an area has a row.
+    Each place of an area has a row. The result has a list of places for each area, for :meth:`Areas.from_places`.
 
     If the second column has the name of a level, its codes are of that level, otherwise of any level.
 
     Raises:
         ReleaseError: The file cannot be read, or has other columns, or a row without both values. Or a code is a text
-            on one level and a number on another.
+            on one level and a number on another, and the second column names no level.
     """
     path = Path(path)
     header, rows = read_rows(path, "the file of areas", ReleaseError)
@@ -193,6 +204,7 @@ def read_areas(path: str | Path, domain: Domain) -> dict[str, list[Any]]:
             UNESTIMATED,
             place=path.name,
         )
+    # a file has texts alone, and the codes of a domain are texts or whole numbers
     texts: dict[str, Any] = {}
     for code in (code for name in domain for code in _codes(domain, name, header[1])):
         if texts.setdefault(str(code), code) != code:

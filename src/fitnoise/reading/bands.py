@@ -95,4 +95,5 @@ class Bands:
             values: The estimates.
             margins: The margins of error, in the shape of the values.
         """
+        # 0 < reliable < care, so a number fails no limit, the first, or both. Products, because a number may be 0
         return np.asarray(_CHOICES[1 * (margins > self.reliable * values) + (margins > self.care * values)])

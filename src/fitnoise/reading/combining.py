@@ -1,9 +1,10 @@
 """Several releases of the same records as one estimate of least variance. Post-processing only.
 
-An attribute is exchangeable in the union of the tables if all tables show it value by value, in one form. All other
-attributes are structured. Within a sector S, every release r has information about the same unknowns θ_S over the joint
-structured cells. Each of its tables A ⊇ S contributes the part that varies along S only: the sums over A∖S, centred
-along every attribute of S. The statistic t_r has these parts of linearly independent rows of all tables:
+An attribute is exchangeable in the union of the tables if all tables show it value by value, in one form. In addition,
+no release may treat it as structured. All other attributes are structured. Within a sector S, every release r has
+information about the same unknowns θ_S over the joint structured cells. Each of its tables A ⊇ S contributes the part
+that varies along S only: the sums over A∖S, centred along every attribute of S. The statistic t_r has these parts of
+linearly independent rows of all tables. With n_a values of attribute a, and J the matrix of ones,
 
     t_r = L_r θ_S + noise of covariance (⊗_{a∈S} (I − J/n_a)) ⊗ V_r.
 
@@ -74,7 +75,7 @@ The covariances of all pairs of these rows are computed.
 """
 
 FILE_ROUNDING = 1.1e-6
-"""The absolute tolerance between numbers in a file and recomputed ones: one unit of the last of six decimals."""
+"""The absolute tolerance between numbers in a file and recomputed ones: 1.1 units of the last of six decimals."""
 
 RELATIVE_ROUNDING = 1e-9
 """The relative tolerance in addition to `FILE_ROUNDING`."""
@@ -88,9 +89,9 @@ DEPENDENCE_TOLERANCE = 1e-9
 class SectorInformation:
     """The information in one release about a sector: t = L θ + noise of covariance V.
 
-    source: The release, or a part of it.
-    rows: The table and structured row of each entry of t, by index in the union.
-    `adjoint_answers`: V⁻¹ L, (rows, k), for k unknowns θ at each combination of the sector's values.
+    source: The answers of one part of the release.
+    rows: For each entry of t, the index of its table in the union, and the index of its structured row there.
+    adjoint_answers: V⁻¹ L, (rows, k), for k unknowns θ at each combination of the sector's values.
     """
 
     source: AnswerSource
@@ -103,6 +104,8 @@ class SectorInformation:
 class TableUnion:
     """The tables of several releases as one set.
 
+    workload: The union: all their tables, those of equal statistics once.
+    decomposition: The sectors of the union.
     where: For each source and table of the union that it has, the table's index in the source.
     """
 
@@ -129,7 +132,13 @@ class TableUnion:
         return group.split_axes(source.rebuilt.table(self.name(source, table)), self.sizes(table))
 
     def forms(self, source: AnswerSource, sector: Sequence[int], rows: Sequence[tuple[int, int]]) -> Forms:
-        """Return forms for the parts of rows of tables that vary along a sector, at e₀ − e₁ of its attributes."""
+        """Return a form for each row: its part that varies along a sector, first value less second of each attribute.
+
+        Args:
+            source: The answers from which the forms are made.
+            sector: The axes of the sector.
+            rows: Table and structured row of each form, by index in the union.
+        """
         rows_by_table: dict[int, list[tuple[int, Indices, Floats]]] = {}
         for j, (table, row) in enumerate(rows):
             rows_by_table.setdefault(self.where[source, table], []).append((j, *self._row(table, sector, row)))
@@ -142,7 +151,7 @@ class TableUnion:
         return Forms(len(rows), pieces)
 
     def _row(self, table: int, sector: Sequence[int], row: int) -> tuple[Indices, Floats]:
-        """Return positions in a table, with a sum after the rows of each column, and the factors there."""
+        """Return a form's positions in a table in the order of `AnswerSource.shape`, and its factors there."""
         (group, _), axes = self.decomposition.group_of(table), self.axes(table)
         lengths = [*self.sizes(table), *group.inner_shape]
         inside = np.unravel_index(row, group.inner_shape) if group.inner_shape else ()
@@ -160,7 +169,7 @@ class TableUnion:
             rows = math.prod(lengths[x] for x in dims)
             block, block_factors = np.zeros(1, dtype=np.intp), np.ones(1)
             if all(x < len(axes) and axes[x] not in sector for x in dims):
-                block = np.array([rows])  # the sum of all rows
+                block = np.array([rows])  # a column outside the sector: its sum, one number, stands after its rows
             else:
                 for x in dims:
                     axis_rows, axis_factors = entries_along(x)
@@ -176,8 +185,9 @@ class TableUnion:
 class JointEstimation:
     """The estimates of sectors from all releases jointly.
 
-    whiteners: By group, W with W Wᵀ = M_S⁻¹, (K, k, k).
+    whiteners: By group of K sectors, W with W Wᵀ = M_S⁻¹ for each sector, (K, k, k).
     thetas: By sector, θ̂_S, (n_a for a in S…, k).
+    lengths: Empty: the estimates are made of `thetas`, and not of answers that a caller gives.
     """
 
     whiteners: list[Floats]
@@ -186,7 +196,7 @@ class JointEstimation:
 
     def estimates(self, answers: Sequence[Exact], group: int, sectors: Indices) -> Floats:
         """Return θ̂_S of some sectors of a group, all of equal sizes, (K, n_a for a in S…, k)."""
-        del answers
+        del answers  # `thetas` were estimated from the answers of all releases
         return np.stack([self.thetas[group, s] for s in sectors.tolist()])
 
     def covariance(self, f: Mapping[SectorIndex, Floats], h: Mapping[SectorIndex, Floats]) -> float:
@@ -247,6 +257,7 @@ class CombinedSource(AnswerSource):
         for (group, s), factors in rebuilding.adjoint(self.part, tensors).items():
             sector, whitener = d.groups[group].attributes[s].tolist(), self.part.estimation.whiteners[group][s]
             for piece in self.pieces[group, s]:
+                # θ̂ = W Wᵀ Σ_r (V_r⁻¹ L_r)ᵀ t_r, so the factors f of θ̂ are those of t_r times W Wᵀ (V_r⁻¹ L_r)ᵀ
                 answer_factors = factors @ whitener @ whitener.T @ piece.adjoint_answers.T
                 for j, (table, row) in enumerate(piece.rows):
                     key, axes = (piece.source, table), union.axes(table)
@@ -283,6 +294,11 @@ def _varying(x: Floats, sector: Sequence[int], axes: Sequence[int]) -> Floats:
 def _joined(
     union: TableUnion, sources: Sequence[AnswerSource]
 ) -> tuple[JointEstimation, dict[SectorIndex, list[SectorInformation]]]:
+    """Return the least-squares estimates of all sectors, and the information of each source about every sector.
+
+    Raises:
+        ReleaseError: A source has more independent rows of a sector than are combined.
+    """
     d = union.decomposition
     whiteners = [np.empty((len(g), len(g.basis), len(g.basis))) for g in d.groups]
     thetas: dict[SectorIndex, Floats] = {}
@@ -307,11 +323,11 @@ def _joined(
 
 
 _Lifts = Sequence[tuple[int, Floats]]
-"""Tables, each with its rows L over a sector's basis."""
+"""Tables by index in the union, each with its matrix L, (structured rows of the table, k)."""
 
 
 def _iterate_sectors(d: Decomposition) -> Iterator[tuple[SectorIndex, _Lifts]]:
-    """Return the sectors, with the tables that reach them."""
+    """Yield each sector, with the tables that reach it and their rows."""
     for number, group in enumerate(d.groups):
         lifted = [(m, m.answers(np.eye(len(group.basis))).T) for m in group.members]
         for s in range(len(group)):
@@ -322,7 +338,11 @@ def _iterate_sectors(d: Decomposition) -> Iterator[tuple[SectorIndex, _Lifts]]:
 def _information(
     union: TableUnion, source: AnswerSource, sector: Sequence[int], lifts: _Lifts
 ) -> tuple[SectorInformation, Floats]:
-    """Return the information of a source about a sector, and L."""
+    """Return the information of a source about a sector, and L, (rows, k).
+
+    Raises:
+        ReleaseError: There are more than MAX_COMBINED_ROWS independent rows.
+    """
     rows = [(t, j) for t, lift in lifts for j in range(len(lift))]
     all_lifts = np.concatenate([lift for _, lift in lifts])
     chosen = _independent(all_lifts)
@@ -336,6 +356,7 @@ def _information(
         )
     chosen_rows, lift = [rows[i] for i in chosen.tolist()], all_lifts[chosen]
     forms, (i, j) = union.forms(source, sector, chosen_rows), np.tril_indices(len(chosen_rows))
+    # a form takes e₀ − e₁ along each attribute of the sector, and (e₀ − e₁)ᵀ(I − J/n)(e₀ − e₁) = 2
     noise = np.empty((len(chosen_rows), len(chosen_rows)))
     noise[i, j] = noise[j, i] = forms.take(i).covariances(forms.take(j)) / 2 ** len(sector)
     sizes = np.sqrt(noise.diagonal())
@@ -344,7 +365,8 @@ def _information(
 
 
 def _independent(rows: Floats) -> Indices:
-    """Return rows of which all other rows are combinations; their sizes may differ as counts and large sums do."""
+    """Return the indices of independent rows of which all other rows are combinations."""
+    # scaled to 1, because counts and sums of large amounts differ by many powers of ten
     sizes = np.sqrt((rows * rows).sum(axis=1))
     triangle, order = sl.qr((rows / np.where(sizes > 0, sizes, 1.0)[:, None]).T, mode="r", pivoting=True)
     diagonal = np.abs(np.diagonal(triangle))
@@ -381,7 +403,9 @@ def _union_of_tables(releases: Sequence[Release]) -> tuple[Publication, TableUni
                 name = next(n for n in free if slug(n) not in names)
                 names.add(slug(name))
                 tables.append(replace(t, name=name))
+            # tables of one source are consistent: its second table of equal statistics adds nothing
             where.setdefault((source, number[key]), i)
+    # the noise of a source may differ between the values of these attributes, so they are not exchangeable
     numbers = (t.target.number for p in publications for t in p.workload.tables)
     separate = {x.attribute for x in numbers if isinstance(x, ByAttribute)} | {
         a for p in publications for a in p.structured_attributes
@@ -677,8 +701,9 @@ def combine(release: Release, *others: Release, same_records: bool = False) -> C
     Raises:
         ReleaseError: `same_records` is not true. Or the releases state that they count different records, or define an
             attribute differently, or have explicit queries and different domains. Or a release is given twice or has no
-            tables. Or two releases are periods of one series. Or jointly they have too many joint cells of structured
-            attributes (at most 20,000, of which one release may have 1,500).
+            tables. Or two releases are periods of one series. Or their attributes do not fit into one domain, or they
+            have too many tables. Or jointly they have too many joint cells of structured attributes (at most 20,000, of
+            which one release may have 1,500).
 
     **Guarantees**
         The result keeps the guarantees of :class:`Combination`.
@@ -723,7 +748,8 @@ def read_combination(releases: Sequence[Release], directory: Path) -> Combinatio
     """Read a combination from a folder, and recompute it from these releases in any order.
 
     Raises:
-        ReleaseError: There is no combination, or it is of other releases; or as for :func:`combine`.
+        ReleaseError: There is no combination. Or its document is damaged or altered, or is of another version or of
+            other releases. Or as for :func:`combine`.
     """
     text = read_text(directory / DESCRIPTION)
     try:
@@ -747,6 +773,7 @@ def read_combination(releases: Sequence[Release], directory: Path) -> Combinatio
             UNREAD,
             place=DESCRIPTION,
         ) from None
+    # in the order of the document, on which the tables' order and names depend
     combination = combine(*(by_identity[x] for x in identities), same_records=True)
     if stated != combination.document():
         raise ReleaseError(
@@ -769,6 +796,11 @@ def check_tables(combination: Combination, directory: Path) -> Message | None:
     """Return the first fault of the files in a folder as those of a combination; None if there is no fault.
 
     The function recomputes the numbers, so the last of their digits may differ; everything else must be as written.
+
+    Raises:
+        ReleaseError: A file cannot be read.
+        ValueError: A column of numbers has another text.
+        IndexError: A row is too short.
     """
 
     def texts_of(name: str) -> Texts:
@@ -784,7 +816,7 @@ def check_tables(combination: Combination, directory: Path) -> Message | None:
                 len(stated) == len(table)
                 and (np.abs(stated - table[column]) <= FILE_ROUNDING + RELATIVE_ROUNDING * np.abs(table[column])).all()
             ):
-                table[column] = stated
+                table[column] = stated  # so the comparison of the texts finds every other difference
         return csv_text(table)
 
     return combination.check_files(directory, texts_of)

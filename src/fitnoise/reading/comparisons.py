@@ -5,8 +5,9 @@ test:
 
 A ratio p = a/b is in its interval I at level c exactly where its linear hypothesis a − p b = 0 is not rejected. If both
 true ratios are in their intervals, a function of them is in its range over I₁ × I₂ (interval arithmetic). This uses no
-linear approximation, and only the two tests can fail. So both levels are 1 − (1 − γ)/2 (Bonferroni), also where the two
-noises are of different kinds. If n such intervals shall hold at once, 2n replaces 2.
+linear approximation, and only the two tests can fail. For a result at confidence γ, both levels are 1 − (1 − γ)/2
+(Bonferroni), also where the two noises are of different kinds. If n such intervals shall hold at once, 2n replaces 2; a
+single test of normal noise has the level 1 − (1 − γ)/n then. A ratio that was multiplied by 0 needs no test.
 
 Two ratios of one b make one ratio again, (a₁ − a₂)/b or a₁/a₂: `Ratios` computes these.
 
@@ -113,6 +114,7 @@ class LabelledNumbers(HtmlDisplay, abc.ABC):
     __array_ufunc__ = None  # NumPy numbers leave their multiplication to these classes
     confidence: float
     _rows: RowLabels
+    # the noun in the singular, and the words that follow the noun
     _noun: tuple[str, str] = ("number", "")
     _kind: ValueKind = ValueKind.NUMBER
 
@@ -160,7 +162,10 @@ class LabelledNumbers(HtmlDisplay, abc.ABC):
         return ReportTable.from_rows("rows", columns, rows)
 
     def __repr__(self) -> str:
-        """Return the numbers with their margins or intervals at the confidence of the release; of many, the first."""
+        """Return the numbers with their margins or intervals at the confidence of the release.
+
+        Of more than ROWS_PRINTED numbers the text has the first, of more than MAX_PRINTED none.
+        """
         if len(self) > MAX_PRINTED:
             return f"<{self.summary}: see frame()>"
         try:
@@ -347,6 +352,7 @@ class ComparedRatios(RatioExpression):
         """
         gamma = checked_confidence(self.confidence if confidence is None else confidence)
         operands, count = (self._one, self._other), len(self) if simultaneous else 1
+        # a ratio that was multiplied by 0 is known, so its test cannot fail
         tests = sum(ratio.is_random for ratio in operands)
         if tests == 2 and all(ratio._law.normal for ratio in operands):
             low, high = self._at_once(1 - (1 - gamma) / count)
@@ -359,6 +365,8 @@ class ComparedRatios(RatioExpression):
 
     def _at_once(self, confidence: float) -> tuple[Floats, Floats]:
         """Return intervals for normal noise: one test of both ratios, where both are in their own intervals."""
+        # Both ratios are in their own intervals with 1 − spared (Šidák 1967), and the joint test has the rest of the
+        # allowed error: spared + (1 − confidence − spared) = 1 − confidence.
         spared = BOX_ERROR_SHARE * (1 - confidence)
         separate_ends = [np.ravel(x) for ratio in (self._one, self._other) for x in ratio.interval((1 - spared) ** 0.5)]
         (forms, values), (others, their_values) = self._one.shifted_forms, self._other.shifted_forms
@@ -468,10 +476,12 @@ _SIGNS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator
 
 
 def _sum(low: Floats, high: Floats, other_low: Floats, other_high: Floats) -> tuple[Floats, Floats]:
+    # p + r = p − (−r), and −r is from −other_high to −other_low
     return difference(low, high, np.negative(other_high), np.negative(other_low))
 
 
 def _on_line(ends: tuple[Floats, Floats], factor: float, shift: float) -> tuple[Floats, Floats]:
     """Return the ends of factor·x + shift for x from end to end."""
+    # 0 times an infinite end is not a number, so a factor of 0 has its own case
     low, high = (factor * x + shift if factor else np.full(np.shape(x), shift) for x in ends)
     return (low, high) if factor >= 0 else (high, low)

@@ -99,6 +99,7 @@ class DerivedTables(Mapping[str, pd.DataFrame], HtmlDisplay, abc.ABC):
         texts = self._texts()
         if texts_of is not None:
             texts |= {file: text for name in self for file, text in texts_of(name).items()}
+        # a folder of a stranger may have any number of files: more than these are not listed
         paths = list(itertools.islice(folder.iterdir(), len(texts) + MAX_FILES_IN_MESSAGE))
         if problem := links(folder, paths):
             return problem

@@ -60,6 +60,7 @@ class EntryReference:
     digest: str
 
     def __post_init__(self) -> None:
+        # `isinstance` would accept `true` of JSON, which is an int in Python
         number = type(self.sequence) is int and self.sequence > 0
         if not number or not isinstance(self.digest, str) or not re.fullmatch("[0-9a-f]{64}", self.digest):
             raise ReleaseError(
@@ -77,7 +78,10 @@ class EntryReference:
 
     @classmethod
     def parse(cls, stated: Any) -> Self | None:
-        """Return the entry that a release.json names, or None for a release without a known charge.
+        """Return the entry that a release.json names, or None if it names none.
+
+        Args:
+            stated: The parsed content of release.json.
 
         Raises:
             ReleaseError: The document is not of this format, or its entry has another form.
@@ -96,6 +100,7 @@ class EntryReference:
         if "ledger" not in stated:
             return None
         entry = stated["ledger"]
+        # the keys are arguments below, so no other key may pass
         if not isinstance(entry, dict) or list(entry) != ["sequence", "digest"]:
             raise ReleaseError(
                 "entry-not-named",
@@ -151,6 +156,7 @@ def describe(plan: Plan, table_names: Sequence[str], entry: EntryReference | Non
         "written": "all" if has_all_files else list(table_names),
         **_by_part(plan, [p.mechanism.describe_bias(p) for p in plan.groups], "values"),
         **_so_far(plan),
+        # of a series the specification of all periods: the plan of the first ones has their tables only
         "spec": Spec.from_publication((plan.full_series or plan).publication).document(),
         "versions": {name: metadata.version(name) for name in ("fitnoise", "numpy", "duckdb")},
     }
@@ -201,7 +207,10 @@ def _template(part: Table | Family) -> Table:
 
 
 def _so_far(plan: Plan) -> dict[str, Any]:
-    """Return a series' attribute, its last drawn period, the number of drawn periods, and that of all periods."""
+    """Return a series' attribute, its last drawn period, the number of drawn periods, and that of all periods.
+
+    The result is empty if the plan is not of the first periods of a series.
+    """
     if plan.full_series is None:
         return {}
     periods = plan.periods
@@ -308,13 +317,13 @@ def condition_message(condition: Condition) -> Message:
 
 
 def left_out(plan: Plan) -> dict[str, list[str]]:
-    """Return the attributes whose values leave records out of all tables; empty if there are none."""
+    """Return the attributes whose values leave records out of all tables, by the key `left_out`; empty without any."""
     names = plan.publication.workload.domain.drops(plan.publication.source.drops)
     return {"left_out": list(names)} if names else {}
 
 
 def shares(plan: Plan) -> dict[str, Message]:
-    """Return the statistic that numbers count if it is not records; empty otherwise."""
+    """Return the statistic that numbers count if it is not records, by the key `shares`; empty otherwise."""
     unit = plan.publication.unit
     return {} if unit.parts == 1 else {"shares": Message("report.counted.shares", (Value("unit", unit.name),))}
 
@@ -453,6 +462,7 @@ def _by_part(plan: Plan, each: list[Any], key: str) -> dict[str, Any]:
     """Return a statement about all tables if they are in one part, else one for each part; empty without tables."""
     if not each:
         return {}
+    # several statements: the list of "mechanism" has the key "mechanisms"; "values" is a plural already
     return {key: each[0]} if len(plan.groups) == 1 else {f"{key}s" if key == "mechanism" else key: each}
 
 

@@ -52,7 +52,7 @@ MAX_COVARIANCES = 2_000
 """The largest number of estimates whose covariances are written as a matrix."""
 
 MAX_NUMBERS = 1_000_000
-"""The largest number of estimates that one combination of two breakdowns can make."""
+"""The largest number of estimates that one combination of two breakdowns makes, and of terms of all running sums."""
 
 BISECTION_STEPS = 16
 """The number of steps towards an end of an interval."""
@@ -156,6 +156,12 @@ class RowLabels:
     def chosen(self, key: Any) -> tuple[RowLabels, Indices, list[tuple[str, list[int], bool]]]:
         """Return some rows: the remaining labels, the indices of the rows, and the choice for each name.
 
+        The choice has the name, the indices of its chosen labels, and True if these were given as a list. A name whose
+        label was given alone does not remain.
+
+        Args:
+            key: A label or a list of labels; for several names a tuple with one of these for each name.
+
         Raises:
             ReleaseError: There is not one key for each name, or a label is unknown.
         """
@@ -194,6 +200,7 @@ class RowLabels:
                     UNCOMPUTED,
                     place=name,
                 )
+        # county 44001 and state 36 exclude each other, so most pairs of labels of two levels have no meaning
         if len({homes[name] for name in labels}) < len(labels):
             raise ReleaseError(
                 "two-levels-compared",
@@ -226,7 +233,9 @@ def _number_added() -> ReleaseError:
 
 
 def _label_index(name: str, labels: Sequence[Any], label: Any) -> int:
+    """Return the index of a label; raise ReleaseError if there is no such label."""
     for i, x in enumerate(labels):
+        # in Python 1 == True, but a code 1 and a truth value are different labels
         if x == label and isinstance(x, bool) == isinstance(label, (bool, np.bool_)):
             return i
     raise ReleaseError(
@@ -240,6 +249,7 @@ def _label_index(name: str, labels: Sequence[Any], label: Any) -> int:
 
 
 def _expand_rows(rows: RowLabels, both: RowLabels) -> Indices:
+    """Return for each row of `both` the index of the row of `rows` that has equal labels of the names of `rows`."""
     where = np.arange(math.prod(rows.shape)).reshape(rows.shape)
     names = [name for name in both.labels if name in rows.labels]
     ordered = where.transpose([list(rows.labels).index(name) for name in names])
@@ -273,6 +283,7 @@ class Estimates(LabelledNumbers):
         *,
         counts: bool = False,
     ) -> None:
+        # `counts` is True if no true number is negative: sums of records with coefficients of 0 or more
         self._forms, self._rows, self._question, self._counts = forms, rows, question, counts
         self.confidence = confidence
 
@@ -432,8 +443,8 @@ class Estimates(LabelledNumbers):
             Numbers for all labels except the first `width` − 1 labels.
 
         Raises:
-            ReleaseError: The numbers are not broken down by this name, or the name has too few labels, as in
-                :meth:`change`.
+            ReleaseError: The numbers are not broken down by this name. Or `width` is below 1, or the name has fewer
+                than `width` labels.
         """
         n, k = self._steps(axis, width, less=0)
         window = sum((sp.eye_array(n - k + 1, n, k=i) for i in range(1, k)), start=sp.eye_array(n - k + 1, n))
@@ -449,10 +460,11 @@ class Estimates(LabelledNumbers):
                 starts again.
 
         Raises:
-            ReleaseError: The numbers are not broken down by this name, or `season` is below 1. Or all sums together
-                have too many terms.
+            ReleaseError: The numbers are not broken down by this name, or `season` is below 1. Or the number of labels,
+                times the season or that number if it is smaller, exceeds 1,000,000.
         """
         n, _ = self._steps(axis, 1, less=0)
+        # a season that is no whole number goes to `_steps` as it is, which refuses it
         _, k = self._steps(axis, n if season is None else min(season, n) if type(season) is int else season, less=0)
         if n * k > MAX_NUMBERS:
             raise ReleaseError(
@@ -466,7 +478,12 @@ class Estimates(LabelledNumbers):
         return self._combine_along(axis, running_sums, 0, counts=self._counts)
 
     def _steps(self, axis: str, steps: object, *, less: int) -> tuple[int, int]:
-        """Return the number of labels of a name, and the number of steps, at most the number of labels minus `less`."""
+        """Return the number of labels of a name, and the number of steps.
+
+        Raises:
+            ReleaseError: The numbers are not broken down by this name. Or `steps` is no whole number, or is not from 1
+                to the number of labels minus `less`.
+        """
         labels = self._rows.labels.get(axis)
         if labels is None:
             names = list(self._rows.labels)
@@ -489,7 +506,10 @@ class Estimates(LabelledNumbers):
         return len(labels), steps
 
     def _combine_along(self, axis: str, matrix: Any, start: int, *, counts: bool) -> Estimates:
-        """Return combinations along a name, for its labels from an index on."""
+        """Return combinations along a name: one for each of its labels from the index `start` on.
+
+        The matrix has a row for each combination, and a column for each label.
+        """
         names = list(self._rows.labels)
         sides: list[Any] = [
             sp.eye_array(math.prod(len(self._rows.labels[x]) for x in other_names))
@@ -498,6 +518,7 @@ class Estimates(LabelledNumbers):
         combination = sp.csr_array(sp.kron(sp.kron(sides[0], matrix), sides[1]))
         labels = {x: values[start:] if x == axis else values for x, values in self._rows.labels.items()}
         rows = RowLabels(labels, self._rows.homes)
+        # without the question, which states the records of single numbers and not of their combinations
         return Estimates(self._forms.combined(combination), rows, self.confidence, counts=counts)
 
     def _scaled(self, factor: float) -> Estimates:
@@ -613,8 +634,9 @@ class Ratios(RatioExpression):
           and no guarantee;
         * where b is not distinguished from 0 (`is_significant` is false), ratios of any size may remain, and an end may
           be infinite;
-        * a part of b's records is from 0 to 1, and no ratio of counts is below 0. A mean is at least the least, and at
-          most the largest possible value. The same holds for `low` and `high`.
+        * a share of b's records is from 0 to 1, and no ratio of counts is below 0. A mean is at least the least, and at
+          most the largest possible value. The same holds for `low` and `high`. All of this is before numbers are
+          multiplied or added.
 
     Source: Fieller, J. R. Stat. Soc. B 16 (1954) for Gaussian noise. For sums of Laplace noise this project applies
     Fieller's test.
@@ -632,6 +654,7 @@ class Ratios(RatioExpression):
         universe: str = MIXED_UNIVERSE_TEXT,
     ) -> None:
         self._parts, self._rows, self.confidence, self._universe = parts, rows, confidence, universe
+        # the ratio is factor · a/b + shift; `possible` are the ends of a/b
         self._possible, (self._factor, self._shift) = possible, line
 
     @classmethod
@@ -644,6 +667,9 @@ class Ratios(RatioExpression):
             possible: The least and the largest possible value of the number. The means and the ends of their intervals
                 are moved to this range.
             universe: The records of the mean, in words.
+
+        Raises:
+            ReleaseError: The rows of the two do not match, as for :meth:`RowLabels.align`.
         """
         rows, a, b = total._aligned_with(count)
         low, high = (np.full(a.length, x) for x in possible)
@@ -657,11 +683,15 @@ class Ratios(RatioExpression):
             top: The numerators.
             bottom: The denominators. If only one of the two is broken down by an attribute, the numbers of the other
                 are repeated for each value. An attribute of both must have equal values.
+
+        Raises:
+            ReleaseError: The rows of the two do not match, as for :meth:`RowLabels.align`.
         """
         rows, a, b = top._aligned_with(bottom)
         n, low, high = a.length, -math.inf, math.inf
         if top._counts and bottom._counts:
             low = 0.0
+            # another release may count other records, so that a part has more of them than its total
             if top._question is not None and bottom._question is not None and a.digests == b.digests:
                 high = 1.0 if top._question.is_within(bottom._question) else math.inf
         possible = np.full(n, low), np.full(n, high)
@@ -683,7 +713,7 @@ class Ratios(RatioExpression):
 
     @property
     def shifted_forms(self) -> tuple[tuple[Forms, Forms], tuple[Floats, Floats]]:
-        """Two forms with the multiplied and shifted ratio, of which the second is b; and their estimates."""
+        """Two forms f and b whose ratio f/b is the multiplied and shifted one; and their estimates."""
         (a, b), (top, bottom) = self._parts, self._values
         forms = a.scale(self._factor).plus(b.scale(self._shift)) if self._shift else a.scale(self._factor)
         return (forms, b), (self._factor * top + self._shift * bottom, bottom)
@@ -783,13 +813,17 @@ class Ratios(RatioExpression):
         return self._compared(-other, divided=False) if isinstance(other, Ratios) else super().__add__(other)
 
     def _compared(self, other: Ratios, *, divided: bool) -> Ratios | ComparedRatios:
-        """Return differences or quotients of two ratios each: as single ratios if all have one b and one is known."""
+        """Return differences or quotients of two ratios each.
+
+        They are `Ratios` if all have one b and no factor of 0, and for quotients no added number.
+        """
         rows, mine, theirs = self._rows.align(other._rows)
         one, another = self._taken(rows, mine), other._taken(rows, theirs)
         (a, b), (c, d) = one._parts, another._parts
         shifts = (self._shift, other._shift)
         same = self._factor != 0 and other._factor != 0 and b.equals(d)
         if same and divided and shifts == (0.0, 0.0):
+            # if a/b and c/b are at least 0, so is their quotient a/c, for any sign of b
             signed = (one._possible[0] < 0) | (another._possible[0] < 0)
             possible = np.where(signed, -math.inf, 0.0), np.full(len(one), math.inf)
             return Ratios((a, c), rows, self.confidence, possible, (self._factor / other._factor, 0.0))
@@ -856,11 +890,14 @@ def _fieller(
     rest = a * a - z * z * v[:, 0, 0]
     is_bounded = square > 0
     discriminant = cross * cross - square * rest
+    # The root of larger size first: B and the square root have one sign there, so nothing cancels. The other is C
+    # divided by A times this root. For A > 0 the estimate a/b is accepted: only rounding makes a discriminant negative.
     with np.errstate(all="ignore"):
         numerator = cross + np.copysign(np.sqrt(np.maximum(discriminant, 0.0)), cross)
         one = np.where(numerator == 0, 0.0, numerator / square)
         other = np.where(numerator == 0, 0.0, rest / numerator)
     low, high = np.minimum(one, other), np.maximum(one, other)
+    # for A = 0 the accepted ratios are a half-line: the whole line contains it
     is_open = ~is_bounded & ((discriminant <= 0) | ~np.isfinite(low + high))
     return (np.where(is_open, -math.inf, low), np.where(is_open, math.inf, high), is_bounded | is_open, is_bounded)
 
@@ -870,7 +907,8 @@ def _bisected(
 ) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
     """Return the result of `inverted` for any noise whose half-widths are a norm, up to `law.slack`.
 
-    The search is over the angle whose tangent is the ratio. It rejects a ratio only if its excess exceeds the slack.
+    The search is over the angle whose tangent is the ratio, with a and b in units of their standard errors. It rejects
+    a ratio only if its excess exceeds the slack.
     Each end that it returns is such a rejected ratio, or an end of the possible ratios. The norm itself rejects every
     ratio between a returned rejected ratio and the end of the possible ratios, since the rejected directions are one
     arc.
@@ -879,6 +917,7 @@ def _bisected(
     unit = np.sqrt(law.covariances[:, [0, 1], [0, 1]]).T
     unit = np.where(unit > 0, unit, 1.0)
     a, b, ratio = a / unit[0], b / unit[1], unit[0] / unit[1]
+    # Half-widths are computed up to the slack. Only what exceeds the wider one is rejected by the norm itself.
     wide = 1 + 2 * law.slack
 
     def excess(angle: Floats) -> Floats:
@@ -903,6 +942,7 @@ def _bisected(
         ends.append(np.where((off <= 0) | ~(is_inner | there), end, crossed))
     none, nearest = ~(is_inner | at_low | at_high), _nearest(values, possible)
     ratio_ends = [np.where(np.abs(x) >= math.pi / 2, np.copysign(math.inf, x), np.tan(x) * ratio) for x in ends]
+    # the tangent of an arc tangent is rounded: an end of the possible ratios is given as it is
     exact = [
         np.where(x == limit, value, y)
         for x, y, limit, value in zip(ends, ratio_ends, (low, high), possible, strict=True)
@@ -933,9 +973,11 @@ def _crossing(excess: Callable[[Floats], Floats], start: tuple[Floats, Floats], 
     for _ in range(BISECTION_STEPS):
         with np.errstate(all="ignore"):
             fraction = above / (above - below)
+        # inside the bracket: a step to one of its ends would make no progress
         half = out + np.clip(np.where(np.isfinite(fraction), fraction, 0.5), 0.001, 0.999) * (inner - out)
         half_excess = excess(half)
         side = np.where(half_excess > 0, 1.0, -1.0)
+        # Illinois: an end that stays twice has its function value halved, or it could stay for ever
         repeat = side == last
         below, above = (
             np.where(repeat & (side > 0), below / 2, below),
@@ -944,4 +986,4 @@ def _crossing(excess: Callable[[Floats], Floats], start: tuple[Floats, Floats], 
         out, above = np.where(side > 0, half, out), np.where(side > 0, half_excess, above)
         inner, below = np.where(side > 0, inner, half), np.where(side > 0, below, half_excess)
         last = side
-    return out
+    return out  # the rejected side of the root, so that no interval is too short

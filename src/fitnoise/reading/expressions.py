@@ -32,19 +32,22 @@ if TYPE_CHECKING:
     from fitnoise.reading.release import Release
 
 MAX_CHARACTERS = 10_000
-"""The largest number of letters of an expression."""
+"""The largest number of characters of an expression."""
 
 MAX_DEPTH = 50
-"""The largest depth of nested nodes."""
+"""The largest number of levels of Python's tree of an expression."""
 
 MAX_CHARACTERS_SHOWN = 60
-"""The largest number of letters of a refused text that an error quotes."""
+"""The largest number of characters of a refused text that an error quotes."""
 
 CALLS = {"count": 0, "quantile": 2, "mean": 1, "total": 1}
 """The functions of a question: methods of `Release`, and the number of literals that come first."""
 
 SEQUENCE_METHODS = {"change": (1, 2), "average": (2, 2), "to_date": (1, 2)}
-"""The functions of numbers that follow one another: methods of `Estimates`, with the least and most arguments."""
+"""The functions of numbers that follow one another: methods of `Estimates`, with their least and most arguments.
+
+The numbers themselves, which come first in the text, are not among these arguments.
+"""
 
 SECOND_RELEASE_NAME = "other"
 """The name of a second release."""
@@ -75,8 +78,9 @@ def ask(
         areas: Lists of places by name, for all calls without an `area` of their own.
 
     Raises:
-        ReleaseError: The text has other parts than calls, numbers and the four operations. Or it is longer or deeper
-            than allowed, or a method refuses the call.
+        ReleaseError: The text has other parts than calls, numbers and the four operations, or no estimate. Or it is
+            longer or deeper than allowed, or a method refuses the call. Or it names another release and none is given.
+            Or areas are given, and a release has an attribute "area".
     """
     releases = {"": release, **({} if other is None else {SECOND_RELEASE_NAME: other})}
     if areas is not None and any(AREA in source._domain for source in releases.values()):
@@ -132,8 +136,9 @@ def _parsed(text: str) -> ast.expr:
             tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as error:
         raise _no_expression(text, f" ({error.msg})") from None
-    except (ValueError, RecursionError, MemoryError):
+    except (ValueError, RecursionError, MemoryError):  # a null character or deep nesting, by the version of Python
         raise _no_expression(text, "") from None
+    # `_computed` recurses, and a deep tree would exhaust its stack: this count does not recurse
     row: list[ast.AST] = [tree]
     for _ in range(MAX_DEPTH):
         row = [inner for node in row for inner in ast.iter_child_nodes(node)]
@@ -171,6 +176,7 @@ def _no_expression(text: str, reason: str) -> ReleaseError:
 
 def _computed(node: ast.expr, releases: Mapping[str, Release], common: Mapping[str, Any]) -> Any:
     match node:
+        # True is an int in Python, and no number of an expression
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             return _finite(node, lambda: float(number))
         case ast.UnaryOp(op=ast.UAdd() | ast.USub() as sign, operand=inner):
@@ -225,7 +231,7 @@ def _computed(node: ast.expr, releases: Mapping[str, Release], common: Mapping[s
 
 
 def _finite(node: ast.expr, computed: Callable[[], Any]) -> Any:
-    """Return the computed value; raise ReleaseError if numbers do not stay finite."""
+    """Return the computed value; raise ReleaseError if a number is not finite, or values cannot be combined so."""
     try:
         result = computed()
     except (ZeroDivisionError, OverflowError):
@@ -278,6 +284,7 @@ def _call_release(node: ast.Call, release: Release, name: str, common: Mapping[s
             'Name them, or write them as in count({"born in": "Ohio"}).',
             UNESTIMATED,
         )
+    # `name` is one of CALLS, so no other method is within reach; arguments of the call replace common ones
     return getattr(release, name)(*places, **{**common, **keywords})
 
 

@@ -97,9 +97,14 @@ SIMULATED = ("simulated_bias", "simulated_rmse")
 
 @final
 class _SimulatedNoise:
-    """Reproducible noise for simulations, with the laws of a release's noise. It protects no one."""
+    """Reproducible noise for simulations, close to the laws of a release's noise. It protects no one.
+
+    Args:
+        number: The number of the simulation, from 0.
+    """
 
     def __init__(self, number: int) -> None:
+        # no simulation draws 2⁴⁰ numbers, so no two simulations use a number of the other
         self._fixed = FixedGenerator(number << 40)
 
     def discrete_gaussians(self, scales: Floats, sizes: Integers) -> Integers:
@@ -109,6 +114,7 @@ class _SimulatedNoise:
 
     def discrete_laplaces(self, scales: Floats, sizes: Integers) -> Integers:
         """Return differences of geometric numbers."""
+        # ⌊−s·ln U⌋ is geometric with ratio e^(−1/s); from 2⁻⁵⁴ on, because U = 0 has no logarithm
         log_uniforms = np.log(self._fixed.uniform(2.0**-54, 1.0, size=(2, int(sizes.sum()))))
         one, other = np.floor(-log_uniforms * np.repeat(scales, sizes)).astype(np.int64)
         return np.asarray(one - other)
@@ -135,6 +141,8 @@ class _TableSpace:
         self._atom_matrices = {self.numbers[i]: self.shared.atoms(i) for i in self.shared.largest}
         self._shapes = {n: workload[name].shape(workload.domain) for n, name in zip(self.numbers, names, strict=True)}
         variances = {n: part.table_variances(workload.tables[n].name).ravel() for n in self.largest}
+        # Units for atoms, called standard errors here. They leave the covariances of a table's numbers out: any
+        # positive units are right, because λ and D t only change in inverse ratio.
         atom_variances = [x if (a := self._atom_matrices[n]) is None else abs(a) @ x for n, x in variances.items()]
         self._ends = np.cumsum([len(x) for x in atom_variances])[:-1]
         self._errors = np.sqrt(np.concatenate(atom_variances))
@@ -152,7 +160,7 @@ class _TableSpace:
         return _tables(rebuilt, self.numbers)
 
     def atoms(self, tables: Tables) -> Floats:
-        """Return the atoms of the largest tables, in standard errors."""
+        """Return D t, the atoms of the largest tables as one vector, in standard errors."""
         parts = []
         for n in self.largest:
             atom_matrix = self._atom_matrices[n]
@@ -192,7 +200,12 @@ class _TableSpace:
         return {names[n]: x for n, x in zip(self.largest, parts, strict=True)}
 
     def multipliers(self, stated: Mapping[str, Any]) -> Floats:
-        """Return the multipliers of all largest tables as one vector, from a document that has them by table."""
+        """Return the multipliers of all largest tables as one vector, from a document that has them by table.
+
+        Raises:
+            KeyError: The document lacks a table.
+            ValueError: A position is out of range, a multiplier is not above 0, or their numbers differ.
+        """
         out = np.zeros(len(self._errors))
         for name, view in self.by_table(out).items():
             index, values = _numbers(stated[name]["at"], int), _numbers(stated[name]["multipliers"], float)
@@ -211,9 +224,8 @@ class _TableSpace:
             zero_blocks.append({i: self._summed(i, key), j: -self._summed(j, key)})
         repeated_blocks = [{i: x} for i in range(len(self.numbers)) for x in self.shared.repeated(i)]
         atoms = ((i, self.shared.atoms(i)) for i in range(len(self.numbers)))
-        few = (
-            len(self.flat(self.estimates)) <= MANY_NUMBERS
-        )  # one row over all numbers would make one problem of all tables
+        # the total: of many numbers it is left out, because one row over all would make one problem of all tables
+        few = len(self.flat(self.estimates)) <= MANY_NUMBERS
         everyone = [i for i in self.shared.having.get(frozenset(), []) if i in self.shared.largest][: int(few)]
         close_blocks = [{i: self.shared.summed(i, frozenset())} for i in everyone]
         bounded_blocks = [{i: x} for i, x in atoms if x is not None]
@@ -254,7 +266,7 @@ class _TableSpace:
 
     def satisfies(self, integers: Integers) -> bool:
         """Return True if integers are nonnegative, add up and agree."""
-        n = integers.astype(np.float64)
+        n = integers.astype(np.float64)  # exact below 2⁵³, and sums of integers then, too
         return bool((n >= 0).all() and (self.sums.zero @ n == 0).all() and (self.sums.nonnegative @ n >= 0).all())
 
     # --- the cost -----------------------------------------------------------------------------------
@@ -264,21 +276,27 @@ class _TableSpace:
         n = len(self._errors)
         if n > DENSE:
             return self.apply_normal_matrix
+        # a simulation multiplies often: n products make the matrix once for all of them
         matrix = np.stack([self.apply_normal_matrix(unit) for unit in np.eye(n)])
         return matrix.__matmul__
 
     def simulated(self, tables: Tables, simulations: int) -> tuple[Floats, Floats]:
-        """Return bias and root mean squared error of every number, if the truth were these tables, from fixed draws."""
+        """Return bias and root mean squared error of every number, if the truth were these tables, from fixed draws.
+
+        Without simulations both are empty.
+        """
         point, nothing = self.atoms(tables), np.zeros(len(self.flat(tables)) if simulations else 0)
         total, squares, times = nothing, nothing, self._build_operator() if simulations else self.apply_normal_matrix
         parts = self.part.publication.unit.parts
         strategy = self.part.strategy if parts == 1 else self.part.strategy.scaled_by(parts)
         for number in range(simulations):
+            # answers of 0 with noise are the noise alone
             silent = tuple(np.zeros(n, dtype=np.int64) for n in self.part.estimation.lengths)
             noise = RebuiltTables(self.part, strategy.draw(silent, cast(NoiseSource, _SimulatedNoise(number))))
             off = self.tables(noise)
             solution = nearest(times, point + self.atoms(off), SIMULATION_TOLERANCE, STEPS)
             step = self.tables(self._sector_tables(solution.values))
+            # the nearest tables to truth + noise are truth + noise + V Dᵀλ: this is their error, before rounding
             error = self.flat({n: x + step[n] for n, x in off.items()})
             total, squares = total + error, squares + error**2
         return total / max(simulations, 1), np.sqrt(squares / max(simulations, 1))
@@ -310,10 +328,10 @@ def _tables(rebuilt: RebuiltTables, among: Sequence[int]) -> Tables:
 class _IntegerPart:
     """The integer tables of one part: all numbers, table by table.
 
-    multipliers: λ ≥ 0, in standard errors.
-    nearest: t, the nonnegative tables nearest to the noisy ones.
-    integers: The integers close to t.
-    bias, rmse: The simulated errors, or empty arrays.
+    multipliers: λ ≥ 0, (atoms,), in standard errors.
+    nearest: t, the nonnegative tables nearest to the noisy ones, (numbers,).
+    integers: The integers close to t, (numbers,).
+    bias, rmse: The simulated errors, (numbers,), or empty arrays without simulations.
     """
 
     space: _TableSpace
@@ -400,6 +418,9 @@ class IntegerTables(DerivedTables):
 
         Args:
             name: The name of the table.
+
+        Raises:
+            KeyError: There is no such table.
         """
         space = self._part_by_table[name].space
         number = space.part.publication.workload.number(name)
@@ -470,6 +491,9 @@ class IntegerTables(DerivedTables):
 
         Args:
             name: The name of the table.
+
+        Raises:
+            KeyError: There is no such table.
         """
         return csv_text(self[name], fixed=SIMULATED)
 
@@ -498,8 +522,9 @@ def possible(value: Floats, moe: Floats, held: Integers, *, is_integer: bool) ->
     held: The published integers.
     is_integer: True if the numbers are integers, as counts of records are; shares of records are not.
     """
-    inwards, outwards = (np.ceil, np.floor) if is_integer else (np.floor, np.ceil)
-    low, high = np.maximum(inwards(value - moe), 0.0), outwards(value + moe)
+    # an integer that is at least value − moe is at least the next integer above it; a share may lie between the two
+    at_low, at_high = (np.ceil, np.floor) if is_integer else (np.floor, np.ceil)
+    low, high = np.maximum(at_low(value - moe), 0.0), at_high(value + moe)
     return np.minimum(low, held), np.maximum(high, held)
 
 
@@ -517,9 +542,9 @@ def make_integer_tables(
             none. The default is 200, or 20 for more than 20,000 numbers. Simulations take most of the time.
 
     Raises:
-        ReleaseError: A table is unknown or is not of counts, there are no tables or more than 5,000, or the number of
-            simulations is wrong. Or the nearest tables were not found in 20,000 steps, or the solver found no integers
-            in five minutes for a part of the release.
+        ReleaseError: A table is unknown, is named twice or is not of counts. Or there are no tables or more than 5,000,
+            or the number of simulations is not from 0 to 10,000. Or the nearest tables were not found in 20,000 steps,
+            or the solver found no integers in five minutes for a part of the release.
 
     **Guarantees**
         The result keeps the guarantees of :class:`IntegerTables`.

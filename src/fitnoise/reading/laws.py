@@ -21,7 +21,7 @@ from fitnoise.request.targets import checked_confidence, z_score
 
 
 class Law(Protocol):
-    """The law of the noise of q forms a row, f_1 … f_q."""
+    """The law of the noise of q forms a row, f_1 … f_q, in J rows."""
 
     @property
     def normal(self) -> bool:
@@ -57,6 +57,15 @@ def level(confidence: float, numbers: int, *, normal: bool, simultaneous: bool) 
     Šidák (1967): |Z_1| ≤ c_1, …, |Z_n| ≤ c_n hold jointly with at least the probability for independent normal Z. So
     γ^(1/n) for each is enough, for forms and for ratios, whose tests are tests of forms. For other noise the level is 1
     − (1 − γ)/n (Bonferroni). It is also the level for tests that are not two-sided tests of centred normal noise.
+
+    Args:
+        confidence: γ, the confidence of one interval, or of all jointly if `simultaneous`.
+        numbers: n, the number of intervals or tests.
+        normal: True for two-sided tests of centred normal noise.
+        simultaneous: True if all hold at once.
+
+    Raises:
+        WorkloadError: The confidence is not in (0, 1).
     """
     gamma = checked_confidence(confidence)
     if not simultaneous or numbers < 2:
@@ -69,7 +78,7 @@ def _covariances(forms: Sequence[Forms]) -> Floats:
     for i, f in enumerate(forms):
         for j, h in enumerate(forms[: i + 1]):
             out[:, i, j] = out[:, j, i] = f.covariances(h)
-        out[:, i, i] = np.maximum(out[:, i, i], 0.0)
+        out[:, i, i] = np.maximum(out[:, i, i], 0.0)  # rounding can put a variance of 0 below 0
     return out
 
 
@@ -158,6 +167,7 @@ class LaplaceSums:
             varied += [[rebuilding.covariance(s.part, f.get(s, {}), h.get(s, {})) for h in tensors] for f in tensors]
         sums = []
         for s in pure:
+            # noises of equal coefficients have one law: a large table has few distinct columns
             noises = np.stack([single_noises(s, f.get(s, {}))[0] for f in tensors])
             columns, counts = np.unique(noises, axis=1, return_counts=True)
             sums.append((columns, counts.astype(np.float64)))
@@ -173,6 +183,7 @@ class LaplaceSums:
                 axes = {a: v.tolist() for a, v in numbers.axes.items()}
                 for i, (inner, factor) in enumerate(zip(numbers.inner.tolist(), factors.tolist(), strict=True)):
                     seen = ((source, a, v[i]) for a, v in axes.items())
+                    # −1 is a sum over all values, which no exchange of values changes
                     places = [x[2] if x[2] < 0 else numbering.setdefault(x, len(numbering)) for x in seen]
                     out.append((k, source, table, inner, factor, *places))
         return tuple(out)
@@ -180,6 +191,7 @@ class LaplaceSums:
     def half_widths(self, factors: Floats, confidence: float) -> Floats:
         """Return half-widths from exact sums of Laplace noise, and from normal quantiles for normal noise."""
         out, (normal, pure) = np.empty(len(factors)), self._origins
+        # one kind of noise for every pure part, one for all normal noise: each has its part of the allowed error
         each = level(confidence, len(pure) + bool(normal), normal=False, simultaneous=True)
         for noise_law in self._identical_laws:
             row_factors = factors[noise_law.rows]
@@ -191,7 +203,12 @@ class LaplaceSums:
 
 
 def single_noises(source: AnswerSource, tensors: Mapping[str, Floats]) -> tuple[Floats, float]:
-    """Return the coefficients of a pure part's single noises in a combination of its numbers, and their scale."""
+    """Return the coefficients of a pure part's single noises in a combination of its numbers, and their scale.
+
+    Args:
+        source: The answers of the part.
+        tensors: By table, a coefficient for each of its numbers, in the table's shape.
+    """
     part = source.with_measured_design
     noises = part.mechanism.noise_coefficients(part, rebuilding.adjoint(part, tensors))
     assert noises is not None  # noqa: S101 - the noise is not normal

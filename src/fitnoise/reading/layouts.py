@@ -1,6 +1,6 @@
 """Tables in the form that people read: rows, columns across, codes next to labels, totals; for pages and files.
 
-    table with columns a, b, c, value     rows by a and b, with the values of c across if these are few
+    table with columns a, b, c, value     rows by a and b, with the values of c across: the last column with few values
     table of sums of amounts              the same rows without the amounts, in units of the amounts
     table of means of an amount           the means, each with its interval
 
@@ -92,7 +92,8 @@ class TableLayout:
             rule.
         totals: True where a value is a total, (rows, columns).
         confidence: The confidence of the margins.
-        biased: True if the values are biased and so have no margin.
+        biased: True if the values are a release's biased ones, which have no margin. False for integer tables, which
+            have intervals.
         summed: The attributes that are summed, or the factors of the sum (`Table.terms`); empty for counts of records.
         averaged: The amount whose means are shown; None for other tables.
         counted: For each attribute whose values are changed on reading, how they enter sums and means. A flag follows:
@@ -125,6 +126,7 @@ class TableLayout:
     @cached_property
     def rounded_margins(self) -> Floats:
         """The margins as people read them, rounded up so that no printed margin is too small."""
+        # a margin that is a round number may be computed a little above: 1e-6 of the last digit is no reason to add one
         return np.asarray(np.ceil(self.margins * 10.0**self.decimals - 1e-6) / 10.0**self.decimals)
 
     @cached_property
@@ -148,7 +150,7 @@ class TableLayout:
 
 
 def decimals(margins: Floats) -> int:
-    """Return the digits after the point for these margins: to a tenth of the smallest margin's first digit."""
+    """Return the digits after the point that show two digits of the smallest finite margin above 0; 0 without one."""
     positive = margins[np.isfinite(margins) & (margins > 0)]
     return max(0, 1 - math.floor(math.log10(positive.min()))) if positive.size else 0
 
@@ -158,12 +160,12 @@ Tabled = Release | DerivedTables
 
 
 def releases(source: Tabled) -> tuple[Release, ...]:
-    """Return the releases from which it is made."""
+    """Return the release itself, or the releases from which tables are made."""
     return source.releases if isinstance(source, DerivedTables) else (source,)
 
 
 def publication_of(source: Tabled, name: str) -> Publication:
-    """Return the publication of one of its tables."""
+    """Return the publication of a table, by the object that has the table and the table's name."""
     return source.publication(name) if isinstance(source, DerivedTables) else source.plan.group(name).publication
 
 
@@ -207,6 +209,7 @@ def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | No
     sums = [h.view == "each" and totals and several and len(x) > 1 for h, x in zip(headings, labels, strict=True)]
     if held is not None:
         held = held.reshape(shape)
+        # integer tables are consistent, so their totals are plain sums
         for k in np.flatnonzero(sums).tolist():
             held = np.concatenate([held, held.sum(axis=k, keepdims=True)], axis=k)
     if any(sums):
@@ -223,6 +226,7 @@ def layout(tabled: Tabled, name: str, *, totals: bool = False, bands: Bands | No
         values, ends = held, [*possible(values, margins, held, is_integer=is_integer)]
     if ends:
         margins = np.maximum(ends[1] - values, values - ends[0])
+    # the amounts, which have one entry each here
     gone = [i for i, a in enumerate(row_labels) if a == averaged or a in table.summed]
     free_axes = [i for i in range(len(row_labels)) if i not in gone]
     small = [i for i in free_axes if shape[i] <= MAX_VALUES_ACROSS and not headings[i].periods]
@@ -299,6 +303,7 @@ def _with_totals(
     wide = source.shape(number)
     selected = np.ix_(*(range(n if s else n - 1) for n, s in zip(wide, sums, strict=True)))
     shape = tuple(n if s else n - 1 for n, s in zip(wide, sums, strict=True))
+    # True for totals: these alone are computed, because the other numbers are known
     added = np.ones(shape, dtype=bool)
     added[tuple(slice(n - 1) for n in wide)] = False
     flat = np.arange(math.prod(wide)).reshape(wide)[selected][added]

@@ -33,10 +33,10 @@ MAX_PAIRS_SPARSE = 2**12
 """The number of pairs of coefficients of two forms above which all numbers of their tables are used instead."""
 
 NUMBERS_PER_BATCH = 2**21
-"""The largest number of numbers, or of pairs of them, held at once."""
+"""The largest number of numbers, or of pairs of them, held at once; a single row of forms may need more."""
 
 MAX_ROWS_TIMES_CELLS = 2**26
-"""The number of structured rows times cells of a table above which they are not computed one by one."""
+"""The number of a table's structured rows times joint cells above which pairs of its numbers are not used."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ class AnswerSource:
     part_index: int
     rebuilt: RebuiltTables
 
+    # without the tables: answers of equal digests are equal, and the tables may be rebuilt twice
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AnswerSource) and (self.digest, self.part_index) == (other.digest, other.part_index)
 
@@ -112,7 +113,7 @@ class AnswerSource:
         """Return one combination of a table's numbers, by coefficients in its shape.
 
         Raises:
-            ReleaseError: There is no such table, or the coefficients have another shape.
+            ReleaseError: There is no such table, or the coefficients have another shape or are not finite.
         """
         factors = rebuilding.coefficients(self.part, name, coefficients)
         number = self.part.publication.workload.number(name)
@@ -158,12 +159,12 @@ class Forms:
         return Forms(int(matrix.shape[0]), {key: sp.csr_array(matrix @ x) for key, x in self.pieces.items()})
 
     def scale(self, factors: Floats | float) -> Forms:
-        """Return each form times a number."""
+        """Return each form times its factor, (J,), or all forms times one factor."""
         scale = sp.diags_array(np.broadcast_to(np.asarray(factors, dtype=np.float64), self.length))
         return Forms(self.length, {key: sp.csr_array(scale @ x) for key, x in self.pieces.items()})
 
     def plus(self, other: Forms) -> Forms:
-        """Return the sums row by row."""
+        """Return the sums row by row, of as many forms."""
         pieces = dict(self.pieces)
         for key, x in other.pieces.items():
             pieces[key] = sp.csr_array(pieces[key] + x) if key in pieces else x
@@ -187,7 +188,7 @@ class Forms:
         out = np.zeros(self.length)
         for (source, table), x in self.pieces.items():
             for (theirs, other_table), y in other.pieces.items():
-                if source == theirs:
+                if source == theirs:  # the noise of different sources is independent
                     out += _covariances(source, (table, x), (other_table, y))
         return out
 
@@ -223,6 +224,7 @@ def refuse_shared_noise(sources: Collection[AnswerSource]) -> None:
             "Take both numbers from the combination.",
             UNCOMPUTED,
         )
+    # two periods of one series have the same plan of all periods: the later answers contain the earlier ones
     wholes = (
         (p.with_measured_design, p.with_measured_design.mechanism.complete(p.with_measured_design)) for p in parts
     )
@@ -256,10 +258,15 @@ def _tensor(source: AnswerSource, table: int, x: sp.csr_array, row: int) -> Floa
 
 
 def _covariances(source: AnswerSource, mine: tuple[int, sp.csr_array], theirs: tuple[int, sp.csr_array]) -> Floats:
+    """Return the covariances of two tables' forms of one source, row by row, (J,).
+
+    mine, theirs: A table by its index, and the coefficients of its numbers, (J, numbers).
+    """
     (table, x), (other_table, y) = mine, theirs
     long, short = np.diff(x.indptr).astype(np.int64), np.diff(y.indptr).astype(np.int64)
     pairs, out = long * short, np.zeros(len(long))
     tall = any(_tall(source.part, t) for t in (table, other_table))
+    # three ways: sums that the mechanism computes at once, then all numbers by sector, then pair by pair
     for many in _pieces(np.flatnonzero(pairs > MAX_PAIRS_DIRECT), long + short):
         these, those = (
             WeightedSums.from_coefficients(source.part, t, _unfolded(source, t, z.indices), z)
@@ -268,12 +275,13 @@ def _covariances(source: AnswerSource, mine: tuple[int, sp.csr_array], theirs: t
         added = source.sums(these, those, len(many))
         if added is None:
             break
-        out[many], pairs[many] = added, 0
+        out[many], pairs[many] = added, 0  # these rows have no pairs left for the ways below
     heavy = pairs > (0 if tall else MAX_PAIRS_SPARSE)
     for row in np.flatnonzero(heavy).tolist():
         f, h = ({_name(source, t): _tensor(source, t, z, row)} for t, z in ((table, x), (other_table, y)))
         out[row] = rebuilding.covariance(source.part, f, h)
     for rows in _pieces(np.flatnonzero(~heavy & (pairs > 0)), pairs):
+        # the number of each pair within its row, which counts the entries of y fastest
         inside = np.arange(int(pairs[rows].sum())) - np.repeat(np.cumsum(pairs[rows]) - pairs[rows], pairs[rows])
         which = np.repeat(rows, pairs[rows])
         x_entry, y_entry = np.divmod(inside, short[which])
@@ -286,9 +294,10 @@ def _covariances(source: AnswerSource, mine: tuple[int, sp.csr_array], theirs: t
 
 
 def _pieces(rows: Indices, held: Indices) -> Iterator[Indices]:
-    """Yield rows in order, in groups that hold at most `NUMBERS_PER_BATCH` numbers.
+    """Yield rows in order, in groups that hold at most `NUMBERS_PER_BATCH` numbers, or in groups of one row.
 
-    `held`: The numbers held for each of all rows.
+    rows: The indices of the rows.
+    held: The count of numbers held for each row, also for rows that are not yielded.
     """
     ends, start = np.cumsum(held[rows]), 0
     while start < len(rows):

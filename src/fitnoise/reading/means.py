@@ -64,12 +64,14 @@ def mean_columns(source: AnswerSource, number: int) -> Columns:
 def means(source: AnswerSource, number: int, sums: Sequence[bool], confidence: float) -> tuple[Floats, Floats, Floats]:
     """Return means and the ends of their intervals, in the shape of the table, of length 1 along the amount.
 
-    Where the estimated count is 0, the mean is the middle of its interval.
+    An attribute with a mean of all its rows is longer by 1. Where the estimated count is 0, the mean is the middle of
+    its interval.
 
     Args:
         source: The noisy answers of the table.
         number: The index of the table in its workload, from 0.
-        sums: For each attribute, True if the mean of all its rows follows after the rows.
+        sums: For each attribute of the table, True if the mean of all its rows follows after the rows; False for the
+            amount.
         confidence: The confidence of each interval.
     """
     publication, wide = source.part.publication, source.shape(number)
@@ -81,6 +83,7 @@ def means(source: AnswerSource, number: int, sums: Sequence[bool], confidence: f
     places = np.arange(math.prod(wide)).reshape(wide)[selected]
     one, other = (places.take([i], axis) for i in (0, 1))
     low, high = map(float, table.labels(publication.domain)[name])
+    # entry by entry, a form has the count at the lower end and the count at the upper end
     indices = np.tile(np.arange(one.size), 2), np.concatenate([one.ravel(), other.ravel()])
 
     def form(at_one: float, at_other: float) -> Forms:

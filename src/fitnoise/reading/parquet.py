@@ -139,7 +139,7 @@ def read(path: Path, rows: int, longest: int) -> tuple[dict[str, NDArray[Any]], 
         * memory and time follow from rows and longest, for any content of the file.
     """
     try:
-        if not path.is_file():  # a pipe would wait
+        if not path.is_file():  # to open a pipe would wait for a writer
             raise OSError
         with path.open("rb") as file:
             leaves, metadata, size = _footer(file, rows, longest)
@@ -197,6 +197,7 @@ def _by_dictionary(values: NDArray[Any], kind: int) -> tuple[NDArray[Any], NDArr
     The function compares floats bit by bit, so that −0.0 is preserved.
     """
     if kind == _BYTE_ARRAY:
+        # no −1 for a missing value, which could not be packed
         codes, listed = pd.factorize(values, use_na_sentinel=False)
         return np.asarray(listed, dtype=object), codes
     bits = values.astype(_FORMATS[kind]).view("<i8")
@@ -234,11 +235,13 @@ def _packed(codes: NDArray[np.intp], listed: int) -> bytes:
 
 def _data_page(raw: bytes, rows: int, encoding: int) -> bytes:
     head = ((1, _INT, _int(rows)), (2, _INT, _int(encoding)), (3, _INT, _int(_LEVELS)), (4, _INT, _int(_LEVELS)))
+    # data page header: values, their encoding, and those of definition and repetition levels, which are absent
     return _page(0, raw, (5, _STRUCT, _fields(*head)))
 
 
 def _page(kind: int, raw: bytes, head: tuple[int, int, bytes]) -> bytes:
     size = _int(len(raw))
+    # page header: kind, size before and after compression (pages are not compressed), and the header of its kind
     return _fields((1, _INT, _int(kind)), (2, _INT, size), (3, _INT, size), head) + raw
 
 
@@ -247,6 +250,7 @@ def _page(kind: int, raw: bytes, head: tuple[int, int, bytes]) -> bytes:
 
 def _leaf(name: str, kind: int) -> bytes:
     """Return a column in the schema: required, with texts marked in both ways that readers know."""
+    # 6: converted type UTF8, which older readers know; 10: logical type STRING
     text = ((6, _INT, _int(0)), (10, _STRUCT, _fields((1, _STRUCT, _fields())))) if kind == _BYTE_ARRAY else ()
     return _fields((1, _INT, _int(kind)), (3, _INT, _int(0)), (4, _BINARY, _binary(name)), *text)
 
@@ -256,6 +260,7 @@ def _chunk(name: str, values: NDArray[Any], sizes: Sequence[int], offset: int) -
     *dictionary, _ = sizes
     encodings = [_PLAIN_VALUES, _INDICES] if dictionary else [_PLAIN_VALUES]
     total = _int(sum(sizes))
+    # type, encodings, path, codec (0: none), values, size before and after compression, place of the values' page
     fields = [
         (1, _INT, _int(_TYPES[values.dtype.kind])),
         (2, _LIST, _list(_INT, [*map(_int, (*encodings, _LEVELS))])),
@@ -266,15 +271,19 @@ def _chunk(name: str, values: NDArray[Any], sizes: Sequence[int], offset: int) -
         (7, _LONG, total),
         (9, _LONG, _int(offset + sum(dictionary))),
     ]
-    fields += [(11, _LONG, _int(offset))] if dictionary else []
+    fields += [(11, _LONG, _int(offset))] if dictionary else []  # place of the dictionary's page
+    # 2: a place of the metadata in the file, which is deprecated, and required by the format
     return _fields((2, _LONG, _int(0)), (3, _STRUCT, _fields(*fields)))
 
 
 def _fields(*fields: tuple[int, int, bytes]) -> bytes:
-    """Return a structure of Thrift's compact protocol, from number, kind and bytes of each field."""
+    """Return a structure of Thrift's compact protocol, from number, kind and bytes of each field.
+
+    The numbers grow, by at most 15 from field to field.
+    """
     out, before = [], 0
     for number, kind, raw in fields:
-        out += [bytes([(number - before) << 4 | kind]), raw]
+        out += [bytes([(number - before) << 4 | kind]), raw]  # the short form: four bits for the step
         before = number
     return b"".join((*out, b"\0"))
 
@@ -290,7 +299,7 @@ def _binary(text: str) -> bytes:
 
 
 def _int(number: int) -> bytes:
-    return _varint(number << 1)
+    return _varint(number << 1)  # zigzag, for numbers from 0 on
 
 
 def _varint(number: int) -> bytes:
@@ -345,6 +354,7 @@ class _ThriftReader:
         while head := self.byte():
             number = number + (head >> 4) if head >> 4 else self.zigzag()
             kind = head & 0xF
+            # the kind of a truth value in a structure is the value itself; in a list it takes a byte
             fields[number] = kind == _TRUE if kind in (_TRUE, _FALSE) else self.value(kind, depth)
         return fields
 
@@ -375,10 +385,12 @@ def _footer(file: BinaryIO, rows: int, longest: int) -> tuple[dict[str, int], di
     size = file.seek(0, os.SEEK_END)
     file.seek(max(size - 8, 0))
     length = int.from_bytes(file.read(4), "little")
+    # PAR1 twice and the length itself take 12 bytes; row groups add to a footer, fewer bytes than they have rows
     if length > min(MIN_ALLOWED_BYTES + rows, size - 12):
         raise ValueError
     file.seek(size - 8 - length)
     footer = _ThriftReader(memoryview(file.read(length))).struct()
+    # the schema after its root; row groups and offsets are not used, since `read` writes them again and compares
     leaves = {_text(leaf[4]): leaf[1] for leaf in footer[2][1:]}
     if len(leaves) > COLUMNS or size > length + len(leaves) * room(rows, longest):
         raise ValueError
@@ -404,7 +416,7 @@ def _values(pages: _ThriftReader, kind: int, rows: int, longest: int) -> NDArray
     listed: NDArray[Any] | None = None
     if head[1] == 2:
         number, raw = head[7][1], pages.skip(head[3])
-        if not 0 < number <= rows:
+        if not 0 < number <= rows:  # before memory is taken for as many values
             raise ValueError
         listed = _listed(raw, number, longest) if kind == _BYTE_ARRAY else _numbers(raw, kind, number)
         head = pages.struct()
@@ -416,6 +428,7 @@ def _values(pages: _ThriftReader, kind: int, rows: int, longest: int) -> NDArray
     run.varint()
     if width != _bits(len(listed)):
         raise ValueError
+    # an index beyond the dictionary is an IndexError, which `read` reports as a wrong file
     places = _unpacked(raw[run.position :], rows, width)
     values: NDArray[Any] = listed[np.left_shift(places, np.arange(width)[:, None], dtype=np.intp).sum(axis=0)]
     return values

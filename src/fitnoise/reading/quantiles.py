@@ -107,6 +107,7 @@ class Quantiles(LabelledNumbers):
             level(gamma, len(self), normal=False, simultaneous=simultaneous),
             (len(self), len(self._attribute_values)),
         )
+        # the noise is symmetric, so a two-sided width at 1 − α is that of a one-sided test at α/2
         widths = self._law.half_widths(np.ones((len(self._counts), 1)), row_confidence).reshape(shape)
         low, high = confidence_set(self._tested.values().reshape(shape), widths)
         return np.clip(find_first(np.ravel(self._counts.value).reshape(shape), self._q), low, high), low, high
@@ -116,7 +117,10 @@ class Quantiles(LabelledNumbers):
 
     @property
     def value(self) -> Any:
-        """The first value where a non-decreasing fit to cumulative counts reaches q of all, moved into the interval."""
+        """The first value where a non-decreasing fit to cumulative counts reaches q of all.
+
+        It is moved into the interval at the release's confidence; a frame of another confidence uses its own interval.
+        """
         return self._values(self._indices(None, simultaneous=False)[0])
 
     def interval(self, confidence: float | None = None, *, simultaneous: bool = False) -> tuple[Any, Any]:
@@ -156,7 +160,7 @@ def confidence_set(tested: Floats, half_widths: Floats) -> tuple[Indices, Indice
     """
     n = tested.shape[1]
     enough, before = tested >= -half_widths, tested <= half_widths
-    enough[:, -1] = True
+    enough[:, -1] = True  # F at the last value is N, and N ≥ qN; no record is below the first value
     below = np.concatenate([np.ones((len(tested), 1), dtype=bool), before[:, :-1]], axis=1)
     return enough.argmax(axis=1), n - 1 - below[:, ::-1].argmax(axis=1)
 

@@ -156,9 +156,10 @@ class QuestionMixin(abc.ABC):
         names((attribute,))
         unweighted = question
         numeric, values = self._numeric(attribute, ceiling)
+        # weights of 1 change no number: they make the attribute a part of the question
         question = question.with_value(attribute).weighted(attribute, np.ones(numeric.size))
         here = values[question.selections[attribute].is_counted]
-        # its values are in steps: each class has the ends of its own range
+        # the values of an amount with classes are in the range of their class, so chosen classes bound the mean
         if isinstance(numeric, Amount) and numeric.range_attribute is not None:
             ends = np.array(
                 [[float(income_class.low), float(income_class.high)] for income_class in numeric.exact.classes]
@@ -210,8 +211,8 @@ class QuestionMixin(abc.ABC):
             columns: Conditions like `where`, for names that are Python identifiers.
 
         Returns:
-            Σ value, one number or one for each combination of values, in units of the attribute. The quotient of two
-            sums is a rate, such as turnover by hours, or a weighted mean.
+            Σ value, one number or one for each combination of values, in units of the attribute, or in the product of
+            the attributes' units. The quotient of two sums is a rate, such as turnover by hours, or a weighted mean.
 
         Raises:
             ReleaseError: The values are not numbers, an attribute is named twice, or a ceiling is not declared or is
@@ -259,7 +260,13 @@ class QuestionMixin(abc.ABC):
         return question
 
     def _numeric(self, attribute: str, ceiling: float | None) -> tuple[Amount | Ordered, Floats]:
-        """Return an attribute of numbers, and the amount that each of its cells adds to their sum, up to a ceiling."""
+        """Return an attribute of numbers, and the amount that each of its cells adds to their sum, up to a ceiling.
+
+        Missing-value categories follow the values, and add 0.
+
+        Raises:
+            ReleaseError: The attribute is unknown or has no numbers, or the ceiling is not declared.
+        """
         names((attribute,))
         domain = self._domain
         if attribute not in domain or not isinstance(numeric := domain[attribute], (Amount, Ordered)):
@@ -321,6 +328,9 @@ class QuestionMixin(abc.ABC):
 
         among: The parts to choose from; None for all.
         counts: True if the question counts records.
+
+        Raises:
+            ReleaseError: No table of these parts has the numbers.
         """
         sources = among or self._sources
         answers = [x for x in map(question.forms, sources) if x is not None]

@@ -33,7 +33,7 @@ from fitnoise.request.workloads import EACH, AtMost, Family, Table, View, Worklo
 Mask = npt.NDArray[np.bool_]
 
 MAX_MATRIX_ENTRIES = 2**22
-"""The largest number of entries of a view's matrix that is solved with."""
+"""The largest number of entries of a view's matrix whose least-squares problem is solved."""
 
 MIXED_UNIVERSE_TEXT = "what was computed of several counts"
 """The universe of a result that has no single question."""
@@ -53,7 +53,7 @@ def append_cut(universe: str, cut: Sequence[str]) -> str:
 
 
 def whose_ratio(top: ReaderQuestion | None, bottom: ReaderQuestion | None) -> str:
-    """Return the records of a ratio in words, equal ones for both only once.
+    """Return the records of a ratio in words: of numerator and denominator, or once if they are equal.
 
     If none are left out and no values are cut, the text is `MIXED_UNIVERSE_TEXT`.
     """
@@ -69,6 +69,8 @@ def whose_ratio(top: ReaderQuestion | None, bottom: ReaderQuestion | None) -> st
 @dataclass(frozen=True, eq=False)
 class AxisSelection:
     """The part of a question along one attribute, or along the levels of one hierarchy, by leaf.
+
+    The leaves of an attribute without a hierarchy are its cells.
 
     home: The name of the attribute or hierarchy.
     depth: The depth of the deepest named level.
@@ -118,6 +120,7 @@ class AxisSelection:
             return replace(self, is_counted=chosen)
         there = np.unique(self.label_index[chosen])
         there = there[there >= 0]
+        # the index −1, of leaves without a label, finds the last entry, which stays −1
         new = np.full(len(self.labels) + 1, -1)
         new[there] = np.arange(len(there))
         return replace(
@@ -144,9 +147,11 @@ class ReaderQuestion:
 
         Raises:
             ReleaseError: An attribute or value is unknown, or an amount is named. Or an attribute or two levels of one
-                hierarchy are twice in the breakdown, or conditions exclude each other.
+                hierarchy are twice in the breakdown, or conditions exclude each other. Or areas are refused, as by
+                :meth:`Areas.from_places`.
         """
         columns = names(breakdown)
+        # an attribute called "area" comes first: its name selects its values
         areas = Areas.from_places(domain, where[AREA]) if AREA in where and AREA not in domain else None
         if areas is not None:
             where = {name: x for name, x in where.items() if name != AREA}
@@ -197,7 +202,7 @@ class ReaderQuestion:
         return cls(domain, selections, label_names)
 
     def weighted(self, name: str, weights: Floats) -> ReaderQuestion:
-        """Return the question with a weight for each cell of an attribute."""
+        """Return the question with these weights of an attribute's cells, (cells,), instead of those that it had."""
         home = self.domain.attribute_of(name)
         part = self.selections.get(home, _everyone(self.domain, home))
         return replace(
@@ -269,7 +274,11 @@ class ReaderQuestion:
         return list_values(name, self.domain[name], cells.tolist(), MAX_CHOSEN_PIECES)
 
     def is_within(self, question: ReaderQuestion) -> bool:
-        """Return True if, number by number in one breakdown, the records are a subset of those of another question."""
+        """Return True if, number by number, the records are a subset of those of another question.
+
+        Weights do not count. Numbers are matched by the labels of the other question's breakdown, which must be a part
+        of this one.
+        """
         mine = (
             (self.selections.get(home, _everyone(self.domain, home)), part)
             for home, part in question.selections.items()
@@ -311,6 +320,10 @@ class ReaderQuestion:
         return None
 
     def _by_known(self) -> ReaderQuestion:
+        """Return the question without the missing-value categories of a breakdown's attributes.
+
+        An attribute with a condition keeps them, because the reader may have chosen them.
+        """
         out = self
         for name in self.breakdown:
             out = (
@@ -321,7 +334,10 @@ class ReaderQuestion:
         return out
 
     def _forms_of_table(self, source: AnswerSource, number: int) -> Forms | None:
-        """Return the forms over the rows of one table; None if the rows cannot make them."""
+        """Return the forms over the rows of one table; None if the rows cannot make them.
+
+        number: The index of the table.
+        """
         domain, table = self.domain, source.part.publication.workload.tables[number]
         coefficients, order = sp.csr_array(np.ones((1, 1))), []
         for column in table.attributes:
@@ -333,6 +349,7 @@ class ReaderQuestion:
                 return None
             coefficients = sp.csr_array(sp.kron(coefficients, column_rows, format="csr"))
             order += [axis.label_name] if axis.label_name is not None else []
+        # numbers are in the order of the table's columns here, and in that of the breakdown in the result
         sizes = [len(self.labels[name]) for name in order]
         where = (
             np.arange(math.prod(sizes)).reshape(sizes).transpose([order.index(name) for name in self.breakdown]).ravel()
@@ -432,7 +449,10 @@ def _cells(domain: Domain, name: str, values: Any) -> Mask:
 
 
 def _showing(workload: Workload, selections: Mapping[str, AxisSelection]) -> Iterator[int]:
-    """Yield the tables that show all attributes at the required depth, the smallest first."""
+    """Yield the indices of tables that show all attributes at the required depth, the smallest first.
+
+    Of the tables of a pattern that do, it is the smallest one alone.
+    """
     domain, candidates = workload.domain, list[tuple[float, int]]()
     for start, part in zip(workload.tables.starts.tolist(), workload.tables.parts, strict=False):
         if isinstance(part, Table):
@@ -469,8 +489,18 @@ def _in_family(domain: Domain, family: Family, selections: Mapping[str, AxisSele
 
 
 def row_coefficients(view: View, attribute: Attribute, rows: sp.csr_array) -> sp.csr_array | None:
-    """Return coefficients of a column's rows and of their sum for a question about its cells; None if none exist."""
+    """Return coefficients of a column's rows and of their sum for a question about its cells; None if none exist.
+
+    Args:
+        view: The view of the column.
+        attribute: The attribute of the column.
+        rows: The weight of each cell in each number, (numbers, cells).
+
+    Returns:
+        One row for each number, (numbers, rows of the view and their sum).
+    """
     n = rows.shape[1]
+    # a sum over all cells is one coefficient, where single cells would be n
     if view is EACH:
         is_total = rows.shape[0] == 1 and rows.nnz == n and bool((rows.data == 1).all())
         total = sp.csr_array(([1.0], ([0], [n])), shape=(1, n + 1)) if is_total else None
@@ -485,11 +515,15 @@ def row_coefficients(view: View, attribute: Attribute, rows: sp.csr_array) -> sp
 
 
 def _cumulative(attribute: Attribute, operator: op.Operator, rows: sp.csr_array) -> sp.csr_array | None:
-    """Return coefficients for a cumulative view: x_i − x_{i+1} in row i; other cells have rows of their own or none."""
+    """Return coefficients for a cumulative view: x_i − x_{i+1} in row i, for weights x of the cells.
+
+    Missing-value categories have rows of their own or none; None if one with a weight has no row.
+    """
     x, n = rows.tocoo(), attribute.own_size
     width = operator.shape[0]
     if (x.col >= width).any():
         return None
+    # a cell's count is its row less the row before; the first cell and missing-value categories have none before
     before = (x.col > 0) & (x.col < n)
     data = np.concatenate([x.data, -x.data[before]])
     positions = np.concatenate([x.row, x.row[before]]), np.concatenate([x.col, x.col[before] - 1])
@@ -535,6 +569,7 @@ def _solved(operator: op.Operator, rows: sp.csr_array) -> sp.csr_array | None:
     matrix = operator.rmv(np.eye(m))
     solution = np.linalg.lstsq(matrix, targets, rcond=None)[0]
     rounded = np.rint(solution)
+    # whole numbers where they are meant: the check below is made with the coefficients that are used
     solution = np.asarray(np.where(np.abs(solution - rounded) < COEFFICIENT_TOLERANCE, rounded, solution))
     if not (np.abs(matrix @ solution - targets) <= COEFFICIENT_TOLERANCE * np.abs(targets).max()).all():
         return None

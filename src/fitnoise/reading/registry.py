@@ -26,7 +26,7 @@ from fitnoise.reading.release import Release
 from fitnoise.request.record import RecordSpec
 
 MAX_FRACTION_DIGITS = 60
-"""The largest number of digits of a fraction that is written out."""
+"""The largest number of characters of a fraction that is written out, its sign of division included."""
 
 
 def registry_record(release: Release, record_spec: RecordSpec | None = None) -> dict[str, Any]:
@@ -41,6 +41,7 @@ def registry_record(release: Release, record_spec: RecordSpec | None = None) -> 
         * ε, δ and ρ are the numbers in release.json, rounded up.
     """
     plan, texts = release.plan, record_spec or RecordSpec()
+    # without names of tables: they change only the list of written files, which no field of the record has
     publication, description = plan.publication, describe(plan, [], release.entry)
     unit, domain, pure = publication.unit, publication.domain, "pure_epsilon" in description["charge"]
     declared = ", ".join(f"{name} ({_declared(domain, name)})" for name in domain)

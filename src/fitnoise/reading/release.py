@@ -100,9 +100,9 @@ HISTOGRAM = "histogram"
 """The name of the files with the synthetic histogram of a small database."""
 
 GAP = 1e-5
-"""The gap up to which a histogram counts as the best, relative to a sum of two squares.
+"""The gap up to which a histogram counts as the best, relative to a sum of two terms.
 
-They are the squared distance from the noisy answers, and 1e-5 of the answers' squared length.
+The terms are its squared distance from the noisy answers, and GAP times the answers' squared length.
 """
 
 MAX_FILES = 5_000
@@ -117,6 +117,8 @@ class FiniteAnswer:
     """The published answer to a question with finitely many results.
 
     Attributes:
+        name: The name of the question.
+        confidence: The confidence of `moe` or `rank_moe`.
         value: The answer: a number, a tuple of several numbers, or a label.
         output: The index of the drawn output, from 0.
         moe: With a probability of `confidence` or more, every part of `value` is within this distance of the true
@@ -177,6 +179,9 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         outputs: The drawn output of each question with finitely many answers.
         histograms: The released histograms of parts for small databases, by index among the plan's parts for tables.
             Other histograms are computed from the answers.
+
+    Raises:
+        ReleaseError: The outputs are not one for each finite question of the plan, each an output of its mechanism.
 
     **Guarantees**
         * each value except a mean is an unbiased estimate, and may be negative or not an integer. For a small database
@@ -271,6 +276,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
 
         Raises:
             ReleaseError: The part is not for a small database, or keeps no histogram.
+            IndexError: There is no such part.
         """
         synthesis = self.biased[i]
         if synthesis is None or not synthesis.has_histogram:
@@ -355,20 +361,20 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
             names: The names of tables; None for all.
 
         Raises:
-            KeyError: There is no table of a name.
+            KeyError: There is no table of a name. The first item that is taken raises it, not the call.
         """
         return ((name, self._framed(name, table)) for name, table in self.columns(names))
 
     def tables_by_place(self, name: str, level: str) -> Iterator[tuple[str | int, pd.DataFrame]]:
-        """Yield a table place by place: the rows for each place of a level.
+        """Yield a table place by place: the code of each place of a level, and its rows, in the order of the places.
 
         Args:
             name: The name of a table.
             level: The hierarchy level to split by. The table must show this level or a lower one.
 
         Raises:
-            KeyError: There is no such table.
-            ReleaseError: The table shows no places of the level or of a lower one.
+            KeyError: There is no such table. The first item that is taken raises it, not the call.
+            ReleaseError: The table shows no places of the level or of a lower one; raised in the same way.
         """
         frame, domain = self[name], self.plan.publication.domain
         home = domain[domain.attribute_of(level)] if level in domain else None
@@ -420,7 +426,11 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
                 yield table.name, file, columns
 
     def _stacks(self, names: Sequence[str] | None) -> Iterator[tuple[int, int, Floats]]:
-        """Yield some tables, or all: the index of the part, the index of the table in it, and its numbers."""
+        """Yield some tables, or all: the index of the part, the index of the table in it, and its numbers.
+
+        Raises:
+            KeyError: There is no table of a name. The first item that is taken raises it.
+        """
         if wrong := [name for name in names or () if name not in self]:
             raise KeyError(f"no table {wrong[0]!r}; the release has {list_names(list(self))}")
         for i, rebuilt in enumerate(self._rebuilt):
@@ -442,6 +452,7 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Release):
             return NotImplemented
+        # as Python's integers: an answer is the same in an array of 64-bit integers and in one of objects
         mine, theirs = ([int(x) for y in r.answers for x in y.tolist()] for r in (self, other))
         same = self.plan.hash == other.plan.hash and self.outputs == other.outputs
         return same and mine == theirs
@@ -466,7 +477,8 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         Args:
             confidence: The confidence of each margin; default the release's.
             simultaneous: True if the confidence is that of all margins at once. Each of n answers with a margin then
-                has 1 − (1 − confidence)/n (Bonferroni), which holds for any dependence of the answers.
+                has 1 − (1 − confidence)/n (Bonferroni), which holds for any dependence of the answers. This is also the
+                `confidence` that each of them states.
 
         Raises:
             WorkloadError: The confidence is not in (0, 1).
@@ -623,7 +635,11 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
         return Path(directory)
 
     def _fill(self, stage: Path, names: Sequence[str], *, rehearsal: bool = False) -> None:
-        """Write all files, and release.json last; a rehearsal writes a placeholder of its length elsewhere."""
+        """Write all files, and release.json last; a rehearsal writes a placeholder of its length elsewhere.
+
+        Raises:
+            ReleaseError: The folder cannot be written.
+        """
         try:
             tables = stage / "tables"
             tables.mkdir(exist_ok=True)
@@ -643,9 +659,11 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
                 write_parquet(table, tables / f"{file}.parquet")
             entry = EntryReference(1, "0" * 64) if rehearsal else self.entry
             draft, text = stage / f"{DESCRIPTION}.draft", to_json(describe(self.plan, names, entry))
+            # a rehearsal needs as much room, and must leave nothing that could pass for a release
             _write(draft, " " * len(text) if rehearsal else text)
             sync_folder(stage)
             if not rehearsal:
+                # a rename, after all other files are on the disk: release.json is there completely or not at all
                 draft.rename(stage / DESCRIPTION)
                 sync_names(stage)
         except (OSError, UnicodeError) as error:
@@ -684,7 +702,11 @@ class Release(Mapping[str, pd.DataFrame], QuestionMixin, HtmlDisplay):
 
 
 def _read_entry(folder: Path) -> EntryReference | None:
-    """Return the ledger entry that release.json names; release.json only exists when all other files do."""
+    """Return the ledger entry that release.json names; None if it names none.
+
+    Raises:
+        ReleaseError: The file cannot be read, is no JSON document, is of another format, or names no proper entry.
+    """
     text = read_text(folder / DESCRIPTION)
     try:
         stated = parse(text)
@@ -701,6 +723,10 @@ def _read_entry(folder: Path) -> EntryReference | None:
 
 def as_drawn(plan: Plan, document: str) -> Plan:
     """Return the plan of a release; for a series, of the periods that the text of its release.json states as drawn.
+
+    Args:
+        plan: The plan, of all periods of a series.
+        document: The text of release.json, which :meth:`EntryReference.parse` has accepted.
 
     Raises:
         ReleaseError: The text does not state this, or states it for a plan without a series.
@@ -731,7 +757,11 @@ def as_drawn(plan: Plan, document: str) -> Plan:
 
 
 def _read_answers(plan: Plan, folder: Path) -> list[Exact]:
-    """Return the noisy answers of the tables, as they were written."""
+    """Return the noisy answers of the tables, as they were written.
+
+    Raises:
+        ReleaseError: The file is missing, was altered, or is of another plan.
+    """
     frame, metadata = read_parquet(folder / MEASUREMENTS, plan.noisy_answers, MAX_NUMBER_DIGITS)
     sector, row = _places(plan)
     if list(frame.columns) != ["sector", "row", "answer"] or not frame[["sector", "row"]].equals(
@@ -752,6 +782,7 @@ def _read_answers(plan: Plan, folder: Path) -> list[Exact]:
         ) from None
     lengths = [n for p in plan.groups for n in p.strategy.lengths]
     answers = np.split(numbers, np.cumsum(lengths)[:-1])
+    # Python reads 1_0 and +10 as integers, too: the column must be the one that is written for these numbers
     expected = _column(answers)
     same = expected.dtype == column.dtype and np.array_equal(expected, column)
     if not same or metadata != {"sha256": answers_digest(answers)}:
@@ -774,6 +805,7 @@ def histograms(plan: Plan) -> dict[int, str]:
 
 def cell_labels(part: TablePart) -> dict[str, tuple[str | int, ...]]:
     """Return the labels of the joint cells in which a small database is counted, by attribute."""
+    # a table that is never measured, so its target has no meaning
     return ask(*part.decomposition.structured, variance=1.0).labels(part.publication.domain)
 
 
@@ -826,7 +858,7 @@ def to_write(plan: Plan, tables: Iterable[str] | None) -> tuple[str, ...]:
     """Return the names of the tables that get files, in the workload's order.
 
     Raises:
-        ReleaseError: A table is unknown or occurs twice, or there are more tables than files make sense for.
+        ReleaseError: A table is unknown or occurs twice, or no names are given for more than 5,000 tables.
     """
     positions = {name: i for i, name in enumerate(n for p in plan.groups for n in p.publication.workload.tables.names)}
     if tables is None:
@@ -913,7 +945,7 @@ def _above(workload: Workload, table: str, level: str, places: Any) -> tuple[str
 
 def _refuse_overlap(column: str, view: View, attribute: Attribute, chosen: Floats) -> None:
     """Raise ReleaseError if some of the rows chosen count the same records."""
-    often = view.operator(attribute).rmv(chosen)
+    often = view.operator(attribute).rmv(chosen)  # the number of chosen rows that count each cell
     if (often > 1).any():
         labels = [str(x) for x, c in zip(view.labels(attribute), chosen, strict=True) if c]
         raise ReleaseError(

@@ -39,7 +39,7 @@ _UNFINISHED = r"\.{}\.unfinished-[0-9a-z_]{{8}}"
 """The name of the folder in which a release is written, after the name of its directory; also for files and ledgers."""
 
 DECIMALS = 6
-"""Decimals of a person in CSV files; Parquet files hold the full numbers."""
+"""The number of decimals of estimates and margins in CSV files; Parquet files hold the full numbers."""
 
 CSV_ROWS_PER_WRITE = 2**14
 """The number of rows of a CSV file that are written at once."""
@@ -76,6 +76,7 @@ def reserved(directory: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        # removed while it is locked: a process that opened it meanwhile finds that its name is gone, and tries again
         with contextlib.suppress(OSError):
             marker.unlink()
         os.close(handle)
@@ -91,6 +92,7 @@ def _hold_name(path: Path) -> int:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             lock(handle)
+            # between opening and locking the holder may have removed the file, and another made one of this name
             if os.path.samestat(os.fstat(handle), path.stat()):
                 return handle
         except FileNotFoundError:
@@ -123,7 +125,7 @@ def staged(directory: Path, is_charged: Callable[[], bool] = lambda: False) -> I
 
 @contextlib.contextmanager
 def _stage(directory: Path, is_charged: Callable[[], bool]) -> Iterator[Path]:
-    """Make a fresh folder next to a place that is held."""
+    """Make a fresh folder next to a place that is held, and move it there when the block ends well."""
     stage: Path | None = None
     held: int | None = None
     try:
@@ -285,6 +287,7 @@ def replace_file(path: Path, content: bytes, mode: int = 0o666) -> None:
     try:
         for leftover in filter(Path.is_file, _leftovers(path.parent, re.escape(path.name))):
             leftover.unlink()
+        # the empty file has the permissions already: the content cannot be read more widely before it has its name
         stage, held = _fresh(path, lambda p: p.touch(mode, exist_ok=False))
         stage.write_bytes(content)
         stage.replace(path)
@@ -397,7 +400,8 @@ def _column(answers: Sequence[Exact]) -> Exact:
 
 
 def to_json(document: Any) -> str:
-    """Return the text of release.json."""
+    """Return a document as the text of a JSON file, such as release.json."""
+    # NaN and Infinity are no JSON: a document with one is an error of fitnoise, and must not be written
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
 
@@ -434,6 +438,7 @@ def csv_pieces(table: Columns | pd.DataFrame, *, fixed: Collection[str] | None =
             how, cells = _fixed(x) if name in fixed else _fields(x.tolist())
             row.append(how)
             columns += [cells] if cells is not None else []
+        # labels fill the template and are never a part of it: a % in a label has no meaning
         many = min(CSV_ROWS_PER_WRITE, rows - start)
         yield (",".join(row) + "\n") * many % tuple(itertools.chain.from_iterable(zip(*columns, strict=True)))
 
@@ -442,6 +447,7 @@ def _fixed(x: NDArray[Any]) -> tuple[str, list[float] | None]:
     """Return a format with DECIMALS decimals, and the numbers without -0; if all are equal, their text and None."""
     how = f"%.{DECIMALS}f"
     x = x + 0.0  # this makes 0.0 of -0.0
+    # small numbers below 0 that are printed as -0.000000
     small = np.flatnonzero((x < 0) & (x > -(10.0**-DECIMALS)))
     x[[i for i in small.tolist() if how % x[i] == how % -0.0]] = 0
     return (how % x[0], None) if (x == x[0]).all() else (how, x.tolist())
@@ -474,7 +480,7 @@ def field(label: str | int) -> str:
 def read_text(path: Path) -> str:
     """Return a text file with its line ends, or raise ReleaseError if it is unreadable, or too large for a plan."""
     try:
-        if not path.is_file():  # a pipe would wait
+        if not path.is_file():  # to open a pipe would wait for a writer
             raise OSError
         if path.stat().st_size > MAX_DOCUMENT_BYTES:
             raise ReleaseError(
@@ -512,9 +518,10 @@ def says(path: Path, text: str | Iterable[str]) -> bool:
         ReleaseError: There is no such file, or it cannot be read.
     """
     try:
-        if not path.is_file():  # a pipe would wait
+        if not path.is_file():  # to open a pipe would wait for a writer
             raise OSError
         with path.open(encoding="utf-8", newline="") as file:
+            # piece by piece, so that neither a large table nor a larger file of a stranger fills the memory
             pieces = [text] if isinstance(text, str) else text
             return all(file.read(len(piece)) == piece for piece in pieces) and not file.read(1)
     except (OSError, UnicodeDecodeError):

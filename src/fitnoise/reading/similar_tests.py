@@ -58,6 +58,8 @@ Range = tuple[Floats, Floats]
 
 
 def _nodes(degree: int) -> Floats:
+    """Return the points from 0 to 1 where a polynomial of this degree is evaluated."""
+    # Chebyshev's points: for equally spaced ones the inverse in `_to_bernstein` enlarges rounding more
     return np.asarray((1 - np.cos(np.pi * np.arange(degree + 1) / degree)) / 2)
 
 
@@ -76,9 +78,9 @@ _ALONG_X, _ALONG_G = map(_to_bernstein, DEGREES)
 class _Rectangles:
     """M rectangles of (x, g) of some of J problems, where x is p or r.
 
-    row: The problem of each rectangle.
-    is_p: True where x is p.
-    ends: A and B ≥ 0 of the ends A/B along both axes, (M, axes, ends, 2).
+    row: The index of the problem of each rectangle, (M,).
+    is_p: True where x is p, (M,).
+    ends: A and B ≥ 0 of the ends A/B along x and along g, (M, axes, ends, 2).
     """
 
     row: Indices
@@ -90,13 +92,13 @@ class _Rectangles:
         return _Rectangles(self.row[keep], self.is_p[keep], self.ends[keep])
 
     def ends_along(self, axis: int) -> tuple[Floats, Floats]:
-        """Return the ends along an axis, in units of the problem."""
+        """Return the low and high ends along an axis, (M,) each, in units of the problem: 0 for x, 1 for g."""
         with np.errstate(divide="ignore"):
             low_end, high_end = (self.ends[:, axis, :, 0] / self.ends[:, axis, :, 1]).T
         return low_end, high_end
 
     def halved(self, axis: Indices) -> _Rectangles:
-        """Return halves of all rectangles, each along its axis."""
+        """Return halves of all rectangles, each along its axis: the first halves of all, then the second ones."""
         each, halves = np.arange(len(self.row)), []
         for side in (0, 1):
             ends = self.ends.copy()
@@ -112,7 +114,7 @@ def ranges(values: Floats, covariances: Floats, boxes: Box, z: float, *, divided
         values: The estimates a₁, b₁, a₂, b₂, (J, 4).
         covariances: Their covariances, (J, 4, 4).
         boxes: The ends of p and of r, (J,) each, which may be infinite.
-        z: The distance from which the test rejects, in standard errors.
+        z: The distance above which the test rejects, in standard errors.
         divided: True for p/r.
     """
     low, high = (np.empty(len(values)) for _ in range(2))
@@ -148,23 +150,27 @@ class _RangeProblems:
         inner = np.stack((quotient if self._divided else difference)(p, p, r, r))
         is_point = np.isfinite(inner).all(axis=0) & (inner[0] == inner[1])
         middle, inner = np.where(is_point, inner[0], 0.0), np.where(is_point, inner, [[math.inf], [-math.inf]])
+        # `inner` holds accepted points only, `outer` all that is not rejected: the result lies between them
         outer, remaining = inner.copy(), self._started()
         for _ in range(MAX_HALVINGS):
             others = self._others(remaining, remaining.ends_along(0), remaining.ends_along(1))
             remaining = remaining.select(self._inside(remaining, others, wholly=False))
             coefficients, size = self._coefficients(remaining)
+            # a smallest coefficient above 0, by more than rounding, proves f > 0: no point there is accepted
             open_ones = coefficients.min(axis=(1, 2)) <= ROUNDING * size
             remaining, coefficients = remaining.select(open_ones), coefficients[open_ones]
             self._accept(inner, remaining, coefficients)
             distances = np.abs(inner - middle)
             spare = np.where(np.isfinite(distances), END_TOLERANCE * distances, 0.0)
             low, high = remaining.ends_along(1)
+            # only rectangles that could move an end by more than its tolerance are worth halving
             is_split = (low < (inner[0] - spare[0])[remaining.row]) | (high > (inner[1] + spare[1])[remaining.row])
             is_split &= np.bincount(remaining.row, minlength=len(p))[remaining.row] <= MAX_RECTANGLES
             _widen(outer, remaining.select(~is_split))
             remaining, coefficients = remaining.select(is_split), coefficients[is_split]
             if not len(remaining.row):
                 break
+            # along the axis where the coefficients change more, so that their smallest one comes closer to f
             steps = [np.abs(np.diff(coefficients, axis=k)).max(axis=(1, 2)) for k in (1, 2)]
             remaining = remaining.halved((steps[1] > steps[0]).astype(np.intp))
         _widen(outer, remaining)
@@ -224,7 +230,7 @@ class _RangeProblems:
         for i in (0, 1):
             for j in (0, 1):
                 inside = self._inside(rectangles, self._others(rectangles, (x[i], x[i]), (g[j], g[j])), wholly=True)
-                taken = (coefficients[:, -i, -j] <= 0) & inside
+                taken = (coefficients[:, -i, -j] <= 0) & inside  # −0 is the first coefficient, −1 the last one
                 np.minimum.at(inner[0], rectangles.row[taken], g[j][taken])
                 np.maximum.at(inner[1], rectangles.row[taken], g[j][taken])
 
@@ -242,6 +248,7 @@ class _RangeProblems:
         else:
             p, s = np.where(is_p, x, x * h + g * y), np.where(is_p, y, y * h)
             r, t = np.where(is_p, x * h - g * y, x), np.where(is_p, y * h, y)
+        # The ratios are p/s and r/t from here on: with all denominators multiplied out, infinite ratios are finite
         values, v = self._values[rectangles.row][..., None, None], self._covariances[rectangles.row][..., None, None]
         one, other = s * values[:, 0] - p * values[:, 1], t * values[:, 2] - r * values[:, 3]
         # covariances of the residuals, and their covariances with b₁ and b₂
@@ -265,14 +272,16 @@ class _RangeProblems:
 
 
 def _segment(low: Floats, high: Floats) -> Floats:
-    """Return coordinates A and B of the ends, (J, ends, 2)."""
+    """Return coordinates A and B of the ends A/B, (J, ends, 2)."""
     ends = np.stack([low, high], axis=1)
+    # an infinite end is ±scale/0, of the size of the finite one: then a mean of coordinates lies well between them
     scale = np.maximum(1.0, np.where(np.isfinite(ends), np.abs(ends), 0.0).max(axis=1))
     finite = np.isfinite(ends)
     return np.stack([np.where(finite, ends, np.copysign(scale[:, None], ends)), finite.astype(np.float64)], axis=-1)
 
 
 def _widen(ends: Floats, rectangles: _Rectangles) -> None:
+    """Widen ranges, (2, J), in place to contain these rectangles along g."""
     low, high = rectangles.ends_along(1)
     np.minimum.at(ends[0], rectangles.row, low)
     np.maximum.at(ends[1], rectangles.row, high)

@@ -35,11 +35,17 @@ ATOM_TOLERANCE = 1e-9
 class LeafPartition:
     """Disjoint groups of the leaves of an attribute, compared by their leaves only.
 
-    `group_index`: The group of every leaf, −1 without a group, numbered in the order of their first leaves, (leaves,).
+    Args:
+        groups: The group of every leaf, in any numbering from 0 on; below 0 without a group, (leaves,).
+
+    Attributes:
+        group_index: The group of every leaf, in the order of the groups' first leaves; −1 without a group, (leaves,).
+        size: The number of groups.
     """
 
     def __init__(self, groups: Indices) -> None:
         codes, first_leaf, which = np.unique(groups, return_index=True, return_inverse=True)
+        # the code of leaves without a group goes last, so that it takes no number from a group
         order = np.argsort(np.where(codes < 0, len(groups), first_leaf))
         rank = np.empty(len(codes), dtype=np.intp)
         rank[order] = np.arange(len(codes))
@@ -67,6 +73,9 @@ class LeafPartition:
 
         Without a group that contains it the result is −1. If some group here is not a union of groups of `groups`, the
         method returns None.
+
+        Args:
+            groups: The group of every leaf, from 0 on; −1 without a group, (leaves,).
         """
         inside = self.group_index >= 0
         if (groups[inside] < 0).any():
@@ -78,6 +87,7 @@ class LeafPartition:
 
     def join(self, other: LeafPartition) -> LeafPartition:
         """Return the smallest unions of groups of both, without those that have a leaf without a group in one."""
+        # a graph of all groups, joined where they have a leaf in common, and of one node for leaves without a group
         n, out = self.size + other.size, self.size + other.size
         mine = np.where(self.group_index < 0, out, self.group_index)
         theirs = np.where(other.group_index < 0, out, self.size + other.group_index)
@@ -91,12 +101,12 @@ class LeafPartition:
 class CountColumn:
     """A column of a table of counts.
 
-    home: The attribute of the column.
-    `atom_index`: The atom of every leaf, −1 without an atom, (leaves,).
+    home: The attribute or hierarchy of the column.
+    atom_index: The atom of every leaf, −1 without an atom, (leaves,).
     atoms: The number of atoms.
     rows: The number of rows.
-    `atoms_from_rows`: The integers that make atoms of rows, (atoms, rows); None if rows are atoms.
-    `rows_from_atoms`: The rows as sums of atoms, (rows, atoms), if there are more rows than atoms.
+    atoms_from_rows: The integers that make atoms of rows, (atoms, rows); None if rows are atoms.
+    rows_from_atoms: The rows as sums of atoms, (rows, atoms); None if there are not more rows than atoms.
     """
 
     home: str
@@ -112,7 +122,7 @@ class CountColumn:
         return LeafPartition(self.atom_index)
 
     def summed(self, to: LeafPartition | None) -> sp.csr_array:
-        """Return the matrix from rows to sums of atoms: to groups, or to the sum of all."""
+        """Return the matrix from rows to sums of atoms: to groups, or without groups to the sum of all."""
         sums = _merged(self.atom_index, self.atoms, to)
         return sums if self.atoms_from_rows is None else sp.csr_array(sums @ self.atoms_from_rows)
 
@@ -123,6 +133,11 @@ _NAME = "Name only tables that can be made integer tables."
 
 
 def _column(domain: Domain, table: Table, name: str, view: View) -> CountColumn:
+    """Return a column of a table of counts.
+
+    Raises:
+        ReleaseError: The column shows sums, changes or averages, or overlapping groups whose intersections it does not.
+    """
     home, attribute, leaf_cells = domain.attribute_of(name), domain[name], leaves(domain, name)
     if isinstance(view, (Sum, Mean)):
         raise ReleaseError(
@@ -158,6 +173,7 @@ def _column(domain: Domain, table: Table, name: str, view: View) -> CountColumn:
     inside = np.flatnonzero(cells >= 0)
     sums = sp.csr_array((np.ones(len(inside)), (cells[inside], inside)), shape=(atoms, attribute.size))
     coefficients = row_coefficients(view, attribute, sums)
+    # coefficients that are no integers would not make integer atoms of integer rows
     if coefficients is None or np.abs(coefficients.data - np.rint(coefficients.data)).max() > ATOM_TOLERANCE:
         raise ReleaseError(
             "integer-table-of-overlaps",
@@ -239,6 +255,7 @@ class TableOverlap:
             choices = []
             for column in table_columns:
                 options: list[LeafPartition | None] = [p for p in coarser(column.home, column.parts) if _tells(p)]
+                # None sums over the attribute: only a column that counts every value can give this sum
                 choices.append([None, *options] if column.parts.covers else options)
             for choice in itertools.product(*choices):
                 key = frozenset((c.home, p) for c, p in zip(table_columns, choice, strict=True) if p is not None)
@@ -265,6 +282,7 @@ class TableOverlap:
         links: list[tuple[Sums, int, int]] = []
         for key, tables in self.having.items():
             if len(tables) > 1:
+                # Tables that agree on a finer sum agree on this one. A link joins each further group of tables.
                 above = dict(zip(tables, range(len(tables)), strict=True))
                 finer = [(above[i], above[j]) for k, i, j in links if i in above and j in above and _finer(k, key)]
                 ends = np.array(finer, dtype=np.intp).reshape(-1, 2).T
@@ -280,6 +298,7 @@ class TableOverlap:
         out = _product(c.summed(partitions.get(c.home)) for c in self.tables[i])
         names = [c.home for c in self.tables[i] if c.home in partitions]
         sizes = [partitions[name].size for name in names]
+        # the columns of two tables may be in different orders, and their sums are compared one by one
         order = np.arange(math.prod(sizes)).reshape(sizes).transpose(np.argsort(names)).ravel()
         return sp.csr_array(out[order])
 
@@ -331,6 +350,7 @@ def _merged(groups: Indices, size: int, to: LeafPartition | None) -> sp.csr_arra
 
 
 def _product(factors: Iterable[sp.sparray]) -> sp.csr_array:
+    """Return the Kronecker product of some matrices; without any, that of a table of one number."""
     head, *rest = [cast("sp.csr_array", x) for x in factors] or [sp.csr_array(np.ones((1, 1)))]
     return sp.csr_array(functools.reduce(lambda x, y: sp.kron(x, y, format="csr"), rest, sp.csr_array(head)))
 
@@ -343,7 +363,7 @@ def _tells(parts: LeafPartition) -> bool:
 def _closed(partitions: dict[LeafPartition, None]) -> list[LeafPartition]:
     """Return groups, with all their common unions."""
     out = list(partitions)
-    for i, one in enumerate(out):
+    for i, one in enumerate(out):  # the list grows meanwhile, so unions of unions have their turn
         for other in out[:i]:
             both = one.join(other)
             if both.size and both not in out:

@@ -171,7 +171,9 @@ def verify(
 
     **Guarantees**
         * a plan is accepted only if its integers have exactly the stated cost, and its weights prove its bound and gap.
-          Every recomputed variance must be within its target (a relative excess of 1e-9 is allowed for floating point);
+          Every recomputed variance must be within its target (a relative excess of 1e-9 is allowed for floating point).
+          With a budget, targets are weights instead. The cost must then be at most the budget, and at least the budget
+          less a millionth. A cap must be kept;
         * a release is accepted only if all of the following hold. It has the files of a release and no others. Its
           release.json follows from its plan. No noisy answer was altered since it was written. The Parquet tables
           follow from the answers and the plan (up to 1e-9 of value and standard error). Biased values may differ by
@@ -394,6 +396,7 @@ def _describe_targets(part: TablePart) -> Message:
 def _check_price(plan: Plan) -> Message | None:
     for limit, loss in plan.order.against_limits():
         counted = limit.relative_cost(loss)
+        # a limit of pure ε is stated as ρ = ε²/2, and so is the cost that is compared with it
         spent = counted.rho if limit.epsilon is None else (counted.epsilon or Fraction(0)) ** 2 / 2
         limit_value = Value("most", float(limit.rho), ValueKind.RECOMPUTED)
         if not limit.allows(loss):
@@ -440,6 +443,7 @@ def _verify_release(folder: Path, entries: Sequence[VerifiableEntry] | None) -> 
             "report.finding.written", len(table_lists[0]), sum(len(p.workload.tables) for p in plan.publication.groups)
         ),
     )
+    # no names if the claim above failed, and then the release is not accepted in any case
     names = [name for tables in table_lists for name in tables]
     bases = {file: folder / "tables" / file for name in names for file in _extents(plan, name)}
     log.add(
@@ -573,6 +577,7 @@ def _file_fault(name: str) -> Message:
 
 def _check_files(plan: Plan, folder: Path, bases: Iterable[Path]) -> Message | None:
     expected = _expected(plan, bases)
+    # the folder of a stranger may have any number of files: a few more than expected are enough for the fault
     paths = list(itertools.islice(folder.rglob("*"), len(expected) + MAX_FILES_IN_MESSAGE))
     there = {p.relative_to(folder).as_posix() for p in paths}
     if problem := links(folder, paths):
@@ -653,6 +658,7 @@ def _check_answers(release: Release, entries: Sequence[VerifiableEntry]) -> Mess
         charges = [
             e for e in plan_entries if plan.full_series is None or e.detail.get("series", {}).get("period") == period
         ]
+        # earlier periods may have been drawn again; of the last one, only the named entry stands for this release
         if release.entry is not None and period == len(digests):
             charges = [e for e in charges if e.digest == release.entry.digest]
         if digest not in {stated.get(e.digest) for e in charges}:
@@ -707,6 +713,14 @@ def _check_parquet(release: Release, names: Sequence[str], bases: Mapping[str, P
 
     A CSV file in `same` is not read again.
 
+    Args:
+        release: The release that was read.
+        names: The names of the tables with files.
+        bases: By name without ending, the path of each file without its ending.
+        same: A set to which names without endings are added.
+
+    Raises:
+        ReleaseError: A file is missing, or is no Parquet file of a release.
     """
     for name, file, rebuilt in release.files(names):
         base = bases[file]
@@ -741,6 +755,7 @@ def _check_histogram(folder: Path, release: Release, i: int) -> Message | None:
 
 
 def _difference(read: Columns, columns: Columns) -> Message | None:
+    """Return the first fault of the columns that were read as the rebuilt ones; None if they agree."""
     if list(read) != list(columns) or any(len(read[column]) != len(b) for column, b in columns.items()):
         return Message("report.fault.shape")
     for column, b in columns.items():
@@ -755,6 +770,7 @@ def _difference(read: Columns, columns: Columns) -> Message | None:
             allowed = SIMULATED * b if column == "simulated_rmse" else ITERATIVE_TOLERANCE * columns["std_error"]
             if not (np.abs(a - b) <= allowed).all():
                 return _number_fault(column_value, np.abs(a - b))
+        # `not … all()`, so that a number that is no number is a fault
         elif not (np.abs(a - b) <= ROUNDING * (np.abs(b) + _width(columns))).all():
             return _number_fault(column_value, np.abs(a - b))
     return None
@@ -776,6 +792,11 @@ def _extents(plan: Plan, name: str) -> dict[str, tuple[int, int]]:
 
 
 def _check_csv(plan: Plan, names: Sequence[str], bases: Mapping[str, Path]) -> Message | None:
+    """Return the fault of the CSV files at `bases`, each compared with the Parquet file of its name.
+
+    Raises:
+        ReleaseError: A file is missing, or is no Parquet file of a release.
+    """
     for name in names:
         for file, size in _extents(plan, name).items():
             if file not in bases:
