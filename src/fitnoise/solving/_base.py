@@ -35,6 +35,10 @@ class Solution:
 
     primal: (p, q) with the covariance of lowest cost.
     dual: (p, q) with the highest lower bound.
+    upper: The cost of `primal`, as the solver computed it.
+    lower: The bound of `dual`, as the solver computed it.
+    iterations: The number of steps.
+    status: The reason why the solver stopped.
     """
 
     primal: Weights
@@ -63,6 +67,7 @@ def attempt(problem: Problem, w: Floats) -> Linearisation | None:
     """Return the problem at w = (p, q); None if it cannot be evaluated in floating point."""
     try:
         point = problem.linearise(w[: problem.cells], w[problem.cells :])
+    # A step too far makes a Gram matrix singular in floating point; the caller then tries a shorter one.
     except np.linalg.LinAlgError:
         return None
     return point if point.value.finite else None

@@ -5,8 +5,9 @@
     ν(p, w) = Σ_S mult_S ‖ diag(w)^½ R_S diag(p/r)^½ ‖_*
 
 proves a bound for every mechanism of its kind. Here ‖·‖_* is the sum of singular values. R_S has the stacked queries
-R_A / n_A of the tables that reach sector S. c_j is the target of number j, and r_o the relative budget of cell o. ω and
-λ are the weights of a total and of its trade against Δ². A unit has g records.
+R_A / n_A of the tables A that reach sector S, with n_A joint values of A's exchangeable attributes. c_j is the target
+of number j, r_o the relative budget of cell o, and prof_o the privacy cost of a record there. ω and λ are the weights
+of a total and of its trade against Δ². A unit has g records.
 
 | required | weights | proven |
 |---|---|---|
@@ -87,6 +88,7 @@ class Certificate:
     bound: float
 
     def __post_init__(self) -> None:
+        # At the optimum both numbers agree, and their rounding may put the bound slightly above the value.
         if not (0 < self.bound <= self.value * (1 + 1e-9) < float("inf")):
             raise PlanError(
                 "certificate-contradicts-itself",
@@ -144,7 +146,10 @@ class RecordPairs:
         return np.asarray(out + np.bincount(self.second_cells[there], p[there], minlength=cells))
 
     def moment(self, p: Floats, chi: Floats, cells: int) -> Floats:
-        """Return Σ p (e eᵀ + u uᵀ − χ (e uᵀ + u eᵀ)), (n_o, n_o); a record that is added or removed alone has no u."""
+        """Return Σ p (e eᵀ + u uᵀ − χ (e uᵀ + u eᵀ)) over the pairs, (n_o, n_o).
+
+        e and u are the unit vectors of a pair's two cells. A record that is added or removed alone has no u.
+        """
         there = self.second_cells != NO_RECORD
         cross = np.zeros((cells, cells))
         np.add.at(cross, (self.first_cells[there], self.second_cells[there]), (p * chi)[there])
@@ -152,7 +157,9 @@ class RecordPairs:
 
 
 Free = tuple[tuple[int, int], ...]
-"""The exchangeable attributes of a sector that are not fixed: the position of each, and its number of values."""
+"""The exchangeable attributes of a sector that are not fixed, each with its position and its number of values.
+
+Positions count all exchangeable attributes that are not fixed."""
 
 Values = tuple[tuple[int, ...], ...]
 """The values of the exchangeable attributes that are not fixed, for each record of a set."""
@@ -191,7 +198,7 @@ class RecordSets:
         return out
 
     def parts(self, i: int) -> list[list[int]]:
-        """Return the records of a set in groups of equal values."""
+        """Return the positions of a set's records in its tuple of cells, grouped by equal values."""
         way, m = self.agreements[i], len(self.cells[i])
         values = ([0] * m if way else range(m)) if isinstance(way, bool) else way
         groups: dict[Any, list[int]] = {}
@@ -203,6 +210,7 @@ class RecordSets:
         """Return E χ of every two records of a set, in a sector with the attributes `free`, (m, m)."""
         way, m = self.agreements[i], len(self.cells[i])
         if isinstance(way, bool):
+            # χ of two independent uniform values has mean 0 in every sector with a free attribute.
             return np.ones((m, m)) if way or not free else np.eye(m)
         return agreement(np.array(way, dtype=np.intp).reshape(m, -1), free)
 
@@ -348,7 +356,7 @@ SINGLE_RECORDS: Kinds = ((1, True, 1.0),)
 class Evidence:
     """The dual weights that prove a bound.
 
-    cells: p, one for each structured cell, or for each pair.
+    cells: p, one for each structured cell, or for each pair or set.
     numbers: q, one for each number; empty for total error.
     pairs: The pairs that `cells` weighs, for replace-one neighbours.
     distinct_weights: The sets of records in each cell, if units have several records that differ.
@@ -427,9 +435,10 @@ def lower_bound(decomposition: Decomposition, evidence: Evidence, terms: Objecti
 
 
 def _weights(d: Decomposition, evidence: Evidence, terms: ObjectiveTerms) -> tuple[Floats, Floats]:
-    """Return p/r g² and w."""
+    """Return p g²/r, with p scaled to the sum 1, and w."""
     p = evidence.cells / evidence.cells.sum() * terms.factor
     if terms.relative is not None:
+        # A cell without a budget has no record: its weight counts nothing, which weakens the bound and keeps it true.
         p = np.divide(p, terms.relative, out=np.zeros_like(p), where=terms.relative > 0)
     if terms.weights is None:
         return p, evidence.numbers / evidence.numbers.sum() / d.variances
@@ -574,14 +583,12 @@ def _perturbation_norm(d: Decomposition, w: Floats, trace: float) -> float:
 
 
 def _stack(d: Decomposition, group: SectorGroup, w: Floats) -> list[tuple[Array | Operator, Floats]]:
-    """Return the different queries that reach a group's sectors, (m, n_o), and the weights of their rows, (K, m).
-
-    Rows that several tables share count once: √w₁ r over √w₂ r has the singular values of √(w₁ + w₂) r.
-    """
+    """Return the different queries that reach a group's K sectors, (m, n_o), and the weights of their rows, (K, m)."""
     stacked: dict[int, tuple[Array | Operator, Floats]] = {}
     for m in group.members:
         tables = d.tables[m.tables]
         row_weights = m.incidence @ (w[tables.numbers] / tables.cells[:, None] ** 2)
+        # Rows that several tables share count once: √w₁ r over √w₂ r has the singular values of √(w₁ + w₂) r.
         key = id(tables.queries)
         stacked[key] = tables.queries, (stacked[key][1] + row_weights if key in stacked else row_weights)
     return list(stacked.values())
@@ -594,6 +601,7 @@ def _group_norms(stacked: Sequence[tuple[Array | Operator, Floats]], p: Floats) 
     if count == 1 or len(matrices) < len(stacked):
         return np.array([_sector_norm([(q, u[i]) for q, u in stacked], p, None, 0) for i in range(count)])
     rows, roots = np.concatenate(matrices) * np.sqrt(p), np.sqrt(np.concatenate([u for _, u in stacked], axis=1))
+    # One row has one singular value, its length.
     if len(rows) == 1:
         return np.asarray((1 - SLACK) * roots[:, 0] * math.sqrt((rows**2).sum()))
     if rows.shape[1] > len(rows):  # an orthogonal change of the cells' coordinates leaves singular values as they are
@@ -611,7 +619,7 @@ def _sector_norm(
     """Return ‖ diag(w)^½ R_S D_S^½ ‖_*, less an allowance for rounding.
 
     D_S is `moment`, or diag(reach) without a moment. In both cases the columns of R_S are first multiplied by the roots
-    of `reach`, and rows and columns of D_S divided by them. So no cell hides another's rounding.
+    of `reach`, and rows and columns of D_S divided by them.
 
     Without a moment, and if all queries are matrices, the norm is the sum of singular values. Otherwise it is computed
     from the eigenvalues of N^½ D_S N^½, N = R_Sᵀ diag(w) R_S.
@@ -622,6 +630,7 @@ def _sector_norm(
         moment: D_S, (n_o, n_o); None for diag(reach).
         summed: The number of terms added up in `moment`, for its rounding.
     """
+    # Without this scale, the rounding of a cell of large weight would exceed all that a light cell adds.
     scale, n = np.sqrt(reach), len(reach)
     if all(isinstance(q, np.ndarray) for q, _ in parts):
         stacked = np.concatenate([np.sqrt(x)[:, None] * q for q, x in parts]) * scale
@@ -661,6 +670,7 @@ def _sum_of_roots(values: NDArray[Any], steps: int, size: float = 0.0) -> float:
 def _nuclear_norm(a: Floats) -> float:
     if min(a.shape) == 1:
         return float(np.sqrt((a**2).sum()))
+    # A triangular factor has the singular values of its matrix, and is the smaller of the two.
     tall = a if len(a) >= a.shape[1] else a.T
     return float(sl.svdvals(sl.qr(tall, mode="r")[0][: tall.shape[1]] if len(tall) > tall.shape[1] else tall).sum())
 
@@ -733,13 +743,14 @@ def _dual_ky_fan(s: Floats, k: int) -> float:
     k = min(k, len(s))
     squares = np.cumsum(s[::-1] ** 2)[::-1]
     t = 0
+    # At equality t and t + 1 give the same h_k, so the allowance for a tie changes h_k by rounding alone.
     while t < k - 1 and squares[t] < (k - t) * s[t] ** 2 * (1 - 4 * EPS):
         t += 1
     return float(s[:t].sum() + math.sqrt((k - t) * squares[t]))
 
 
 def _dual_ky_fan_squared(values: Floats, trace: float, k: int) -> float:
-    """Return h_k, rounded down, from computed eigenvalues, falling, and the trace: ⟨Z, Y⟩ for a Z surely allowed."""
+    """Return h_k, rounded down, from the computed eigenvalues of YᵀY, falling, and its trace."""
     n = len(values)
     off = 8 * n * EPS * float(values[0])
     rest = np.cumsum(np.maximum(values, 0)[::-1])[::-1]
@@ -748,6 +759,8 @@ def _dual_ky_fan_squared(values: Floats, trace: float, k: int) -> float:
         t += 1
     remaining = trace - float(values[:t].sum())
     slack = t * off + 2 * n * EPS * trace
+    # This is ⟨Z, Y⟩ for the Z with singular values 1, and √λ/√cap below. The cap keeps all of them at most 1 and the
+    # sum of their squares at most k, also at the worse ends of the errors.
     cap = max((remaining + slack) / (k - t), float(values[t]) + off)
     return float(np.sqrt(np.maximum(values[:t] - off, 0)).sum()) + max(remaining - slack, 0.0) / math.sqrt(cap)
 
@@ -810,10 +823,9 @@ def ky_fan_gram_certificate(
     """Return the certificate from G = AᵀA for a covariance with t spikes V, on the span of A.
 
     Σ = tail · I + V diag(variances − tail) Vᵀ with V = A · mixes. The eigenvalues λ of diag(q)^½ G diag(q)^½ are
-    computed to 8 N ε of the largest. Their sum τ is the trace. For any t < k, let β = max(λ_{t+1}, (Σ_{i>t} λ_i)/(k −
-    t)). The bound is Σ_{i≤t} √λ_i + (Σ_{i>t} λ_i)/√β, squared. Each number is taken at the worse end of its error, and
-    Σ_{i>t} λ_i is τ less the rest. V need not be orthonormal. With VᵀV = L Lᵀ, the eigenvalues of Σ are those of tail ·
-    I + Lᵀ diag(variances − tail) L, and tail.
+    computed to 8 N ε of the largest. Their sum τ is the trace. For any j < k, let β = max(λ_{j+1}, (Σ_{i>j} λ_i)/(k −
+    j)). The bound is Σ_{i≤j} √λ_i + (Σ_{i>j} λ_i)/√β, squared. Each number is taken at the worse end of its error, and
+    Σ_{i>j} λ_i is τ less the rest. V need not be orthonormal.
 
     Args:
         gram: G, (N, N).
@@ -856,6 +868,7 @@ def ky_fan_gram_certificate(
     lengths = gram.diagonal()
     worst, total = float(lengths.max()) / tail, k * tail
     if t:
+        # With VᵀV = L Lᵀ, the eigenvalues of Σ are tail + those of Lᵀ diag(variances − tail) L, and tail.
         images = gram @ mixes
         try:
             lower = sl.cholesky(mixes.T @ images, lower=True)
@@ -870,6 +883,7 @@ def ky_fan_gram_certificate(
         above, turns = sl.eigh((lower.T * (variances - tail)) @ lower)
         above = np.maximum(above, 0.0)
         inside = turns.T @ sl.solve_triangular(lower, images.T, lower=True)
+        # Σ⁻¹ is I/tail less a correction along the spikes alone, so a_eᵀ Σ⁻¹ a_e needs no matrix of the size of Σ.
         worst = float((lengths / tail - (1 / tail - 1 / (tail + above)) @ inside**2).max())
         total += float(above.sum())
     rounding = SLACK + 8 * k * EPS * float(lengths.max()) / (tail * worst)

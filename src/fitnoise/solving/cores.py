@@ -5,6 +5,7 @@
 | letter | meaning |
 |---|---|
 | p, q_t, θ | weights p = ⊗p_a of cells, q_t = ⊗q_{t,a} of rows and θ of tables, each of mass 1 |
+| R, c_t | the queries of table t about attribute a, and the table's target |
 | M_{a,t} | diag(q)^½ R diag(p)^½, for attribute a of table t |
 | M | the stack over t of √(θ_t/c_t) ⊗_{a∈t} M_{a,t} ⊗_{a∉t} √p_aᵀ |
 | P | the matrix of absolute value abs(M_{a,t}) = (MᵀM)^½ of M_{a,t} |
@@ -18,8 +19,8 @@
 
 over all sets H. The bound is exact if every L_a is invariant; the Krylov spaces converge after few columns.
 
-**Proof.** ‖M‖_* ≥ Σ_t tr(Y_tᵀM_t) for any Y_t with ΣY_tᵀY_t ⪯ I. Let Q be the polar factors, π = I − LLᵀ, and Z_H the
-polar factor of the stack of H. Take
+**Proof.** ‖M‖_* ≥ Σ_t tr(Y_tᵀM_t) for any Y_t with ΣY_tᵀY_t ⪯ I. Let Q be the polar factors of the M_{a,t}, π = I −
+LLᵀ, and Z_H the polar factor of the stack of H. Take
 
     Y_t = Σ_{H⊆t} (⊗_{a∈H} Qπ_a) ⊗ (⊗_{a∈t∖H} QL_a) Z_{t,H} (⊗_{a∉H} L_a)ᵀ.
 
@@ -109,6 +110,7 @@ def _distinct_factor(x: ProductProblem, weights: DualWeights) -> float:
         (1 / kind.size if kind.is_exchangeable else float(p @ p)) ** len(kind.axes)
         for kind, p in zip(x.kinds, weights.p, strict=True)
     )
+    # 2 is below every value of the quotient, and so a bound where 1 − Σp² is lost in rounding.
     return 2 * (1 - SLACK) / (1 - agreement) if agreement < 1 - SLACK else 2.0
 
 
@@ -140,7 +142,11 @@ def classes(x: ProductProblem, weights: DualWeights) -> list[tuple[frozenset[int
 
 
 def ranks(x: ProductProblem, room: int) -> list[int]:
-    """Return the columns of the cores of every kind: equally many, as far as there is room."""
+    """Return the number of columns of the core of every kind.
+
+    It is 1 for exchangeable kinds. For others, it is the largest number up to `MAX_RANK` whose stacks fit into `room`,
+    or 1 if 2 columns do not fit. It is at most the number of values.
+    """
     r = max((r for r in range(2, MAX_RANK + 1) if _dimension(x, r) <= room), default=1)
     return [1 if k.is_exchangeable else min(r, k.size) for k in x.kinds]
 
@@ -161,6 +167,7 @@ class _Cores:
         for k, kind in enumerate(x.kinds):
             if kind.is_exchangeable:
                 n = kind.size
+                # The weights of cells and rows are equal and the queries are the identity, so abs(M) is I/n.
                 one = np.full((1, 1), 1 / n)
                 for f, part in zip(x.families, self.parts, strict=True):
                     part.update({s: _Axis(one, (n - 1) / n, one, one) for s in f.slots if s[0] == k})
@@ -224,7 +231,10 @@ class _Cores:
         return [self.ranks[self.x.kind[a]] - 1 for a in axes]
 
     def _showing(self, high: frozenset[int]) -> dict[_Cored, list[tuple[int, int, float]]]:
-        """Return the tables that show all of some attributes, with factors, by the others of wide cores."""
+        """Return the tables that show all attributes of `high`, grouped by their others with a core of several columns.
+
+        Each table is (family, table, factor), where the factor multiplies the Gram matrix of its cores.
+        """
         out: dict[_Cored, list[tuple[int, int, float]]] = {}
         for i, f in enumerate(self.x.families):
             parts = self.parts[i]
@@ -272,7 +282,9 @@ class _Cores:
                 mass = np.einsum("ij,jk,ik->i", turned, marginals.rows[i][s], turned)
                 outside = part.polar @ _outside(part.absolute, basis)
                 mass += marginals.high[i][s] * np.einsum("ij,ij->i", outside, part.polar)
+                # The rows beyond are the zeros that make the polar factor an isometry.
                 rows_by_slot[s] = _followed(mass[: len(rows)], rows)
+        # Where the shares of the tables are fixed, q and θ are fixed with them, and only p moves.
         if x.shares is not None or not value > 0:
             return value, DualWeights(p, weights.q, weights.theta)
         theta = marginals.theta
@@ -286,6 +298,7 @@ class _Cores:
         x = self.x
         stack = self._stack(high)
         values, turn = np.linalg.eigh(stack.gram)
+        # The weights need no care for rounding: they are only proposed, and `lower_bound` recomputes the bound.
         positive = values > max(float(values[-1]), 0.0) * 1e-13
         value = _roots(values)
         if not positive.any():
@@ -375,6 +388,7 @@ def _krylov(start: Floats, matrices: list[Floats], rank: int) -> Floats:
             for m in matrices:
                 image = m @ column
                 y, known_columns = image, np.column_stack([basis, *new])
+                # A single pass of Gram–Schmidt leaves a part along the basis, by rounding.
                 for _ in range(2):
                     y = y - known_columns @ (known_columns.T @ y)
                 norm = float(np.linalg.norm(y))
@@ -386,10 +400,8 @@ def _krylov(start: Floats, matrices: list[Floats], rank: int) -> Floats:
 
 
 def _roots(values: Floats) -> float:
-    """Return Σ √λ of a Gram matrix's eigenvalues, less their rounding.
-
-    Without this, a zero computed as 1e-17 would count 3e-9.
-    """
+    """Return Σ √λ of a Gram matrix's eigenvalues, rising, less their rounding."""
+    # Without this, a zero computed as 1e-17 would count 3e-9.
     lowered = values - 4 * len(values) * EPS * max(float(values[-1]), 0.0)
     return float(np.sqrt(np.maximum(lowered, 0)).sum())
 

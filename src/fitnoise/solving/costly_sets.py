@@ -81,6 +81,8 @@ class CostlySets:
         twice, sums, out = np.where(np.eye(self._n, dtype=bool), x, 2 * x), np.zeros(self._n), []
         for parents, places in self._all_sets:
             last = places[:, -1]
+            # A set's sum is that of its parent, the diagonal entry of its last cell and twice the cell's entries with
+            # the others.
             sums = sums[parents] + sum(twice[i, last] for i in places.T)
             best = np.argsort(-sums, kind="stable")[:count]
             out += [(float(sums[i]), tuple(places[i].tolist())) for i in best]
@@ -91,11 +93,13 @@ class CostlySets:
         inside[list(start)] = True
         single_costs, compatible, max_records = x.diagonal(), self.admissible.compatible, self.admissible.max_records
         incompatible = ~compatible & ~np.eye(self._n, dtype=bool)
+        # Without a least gain, rounding could lead the climb in circles.
         min_gain = MIN_RELATIVE_GAIN * float(single_costs.max())
         for _ in range(STEPS):
             y = x @ inside
             # the number of cells of the set that are incompatible with each cell
             hit = incompatible @ inside.astype(np.intp)
+            # For a cell inside, y holds its own diagonal entry, so leaving gains x_oo − 2 y_o.
             gain = np.where(inside, single_costs - 2 * y, single_costs + 2 * y)
             gain[~inside & (hit > 0)] = -np.inf
             if inside.sum() >= max_records:
@@ -103,6 +107,7 @@ class CostlySets:
             if inside.sum() == 1:
                 gain[inside] = -np.inf
             on, off = np.flatnonzero(inside), np.flatnonzero(~inside)
+            # The pair that is exchanged is not together in the new set, so its entry leaves again.
             swap = (single_costs - 2 * y)[on][:, None] + (single_costs + 2 * y)[off] - 2 * x[np.ix_(on, off)]
             swap[hit[off] - incompatible[np.ix_(on, off)] > 0] = -np.inf
             flip = int(np.argmax(gain))
@@ -123,6 +128,7 @@ class CostlyMovingSets:
     def __init__(self, admissible: AdmissibleSets) -> None:
         self.admissible = admissible
         max_records, n = admissible.max_records, len(admissible.compatible)
+        # Only the equality of values matters, and m records show at most m different values.
         self._n, self._sizes = n, [min(admissible.sizes[a], max_records) for a in admissible.moving]
         self.kinds = math.prod(self._sizes)
         self._incompatible = ~admissible.compatible & ~np.eye(n, dtype=bool)
@@ -150,6 +156,7 @@ class CostlyMovingSets:
         costs = np.sum([*products.values()], axis=0)
         others = np.eye(self._n) == 0
         values = np.array(self._values)
+        # The costs of single records are in `costs`; values change the costs of pairs alone.
         parts = [(np.where(others, x, 0), agreement(values, free)) for free, x in products.items()]
         value_by_set: dict[ValuedSet, float] = {}
         for start in (*map(self._begun, starts), *map(self._scattered, range(EXTRA_SETS))):
@@ -158,7 +165,7 @@ class CostlyMovingSets:
         return sorted(((value, one) for one, value in value_by_set.items()), key=lambda x: -x[0])[:count]
 
     def _begun(self, starts: ValuedSet) -> Indices:
-        """Return the joint value of each cell of a set, and -1 for the other cells."""
+        """Return the number of each cell's joint value in a set, and -1 for the other cells, (n_o,)."""
         (way, cells), z = starts, np.full(self._n, -1)
         index = {v: w for w, v in enumerate(self._values)}
         if isinstance(way, bool):
@@ -168,7 +175,10 @@ class CostlyMovingSets:
         return z
 
     def _scattered(self, seed: int) -> Indices:
-        """Return a largest set of compatible cells with pseudorandom joint values. It is equal on every machine."""
+        """Return a set of compatible cells with pseudorandom joint values, in the form of `_begun`.
+
+        The set takes cells in a pseudorandom order until no other fits. It is equal on every machine.
+        """
         numbers = scrambled(np.arange(2 * self._n) + 2 * self._n * seed)
         z, remaining = np.full(self._n, -1), self.admissible.max_records
         for o in np.argsort(numbers[: self._n]).tolist():
@@ -185,7 +195,16 @@ class CostlyMovingSets:
         return (True if len(set(values)) == 1 else values), tuple(cells.tolist())
 
     def _climb(self, costs: Floats, parts: Sequence[tuple[Floats, Floats]], z: Indices) -> tuple[Indices, float]:
-        """Climb from a set to one that no record added, moved, removed or exchanged for another makes costlier."""
+        """Climb from a set to one that no record added, moved, removed or exchanged for another makes costlier.
+
+        Args:
+            costs: The cost of each single record, (n_o,).
+            parts: For each kind of sectors, the costs of pairs, (n_o, n_o), and χ of every two joint values.
+            z: The number of each cell's joint value, and -1 for cells outside the set, (n_o,).
+
+        Returns:
+            The set reached, in the form of `z`, and its cost.
+        """
         z, min_gain, incompatible = z.copy(), MIN_RELATIVE_GAIN * float(costs.max()), self._incompatible
         for _ in range(STEPS):
             on, off = np.flatnonzero(z >= 0), np.flatnonzero(z < 0)
@@ -205,6 +224,7 @@ class CostlyMovingSets:
             if len(on) > 1 and -mine.min() > min_gain:
                 z[on[mine.argmin()]] = -1
                 continue
+            # Exchanges cost the most to evaluate, so they are tried last.
             cross = sum(x[np.ix_(on, off)][:, :, None] * agree[z[on]][:, None, :] for x, agree in parts)
             swap = worth[off][None] - 2 * cross - mine[:, None, None]
             swap[hit[off][None] - incompatible[np.ix_(on, off)] > 0] = -np.inf

@@ -33,7 +33,7 @@ class FixedGenerator:
         return integers
 
     def uniform(self, low: float, high: float, /, size: tuple[int, ...]) -> Floats:
-        """Return numbers from low up to high."""
+        """Return uniform numbers in [low, high), up to rounding, an array of shape `size`."""
         return np.asarray(low + (high - low) * (self._integers(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53)
 
     def integers(self, low: int, high: int, /, size: tuple[int, ...]) -> NDArray[np.int64]:
@@ -45,7 +45,8 @@ class FixedGenerator:
         return int(self.integers(0, many, (1,))[0])
 
     def normal(self, loc: float, scale: float, /, size: tuple[int, ...]) -> Floats:
-        """Return normal numbers."""
+        """Return normal numbers with mean `loc` and standard deviation `scale`, an array of shape `size`."""
+        # The quantile function is infinite at 0, so the uniform numbers start above it.
         return np.asarray(loc + scale * ndtri(self.uniform(2.0**-54, 1.0, size)))
 
 
@@ -56,14 +57,14 @@ class Generator(Protocol):
         """Return whole numbers from low to high − 1."""
 
     def uniform(self, low: float, high: float, /, size: tuple[int, ...]) -> Floats:
-        """Return numbers from low up to high."""
+        """Return uniform numbers in [low, high), an array of shape `size`."""
 
     def normal(self, loc: float, scale: float, /, size: tuple[int, ...]) -> Floats:
-        """Return Gaussian numbers."""
+        """Return Gaussian numbers with mean `loc` and standard deviation `scale`, an array of shape `size`."""
 
 
 def scrambled(colours: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return colours as words of which no sums are likely to agree, modulo 2⁶⁴.
+    """Return one word for each colour; different collections of words rarely have equal sums modulo 2⁶⁴.
 
     This is the finaliser of SplitMix64 (Steele 2014). Sums that agree by chance could cost optimality, and the
     certificate would show it.

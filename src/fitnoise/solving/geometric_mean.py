@@ -48,13 +48,17 @@ class Memory:
         self.points.clear()
 
     def extrapolate(self, current: Floats, image: Floats) -> Floats | None:
-        """Return the combination of past steps with the least residual; None while there are too few."""
+        """Return the combination of past steps with the least residual, clipped to `CLIP` times the image.
+
+        None while there are fewer than 3 steps, and if the combination is not finite.
+        """
         self.steps.append(image - current)
         self.points.append(image)
         if len(self.steps) < 3:
             return None
         df = np.diff(np.stack(self.steps, axis=1), axis=1)
         dg = np.diff(np.stack(self.points, axis=1), axis=1)
+        # Steps become nearly parallel close to the optimum; the cutoff drops the directions that rounding made.
         gamma = np.linalg.lstsq(df, self.steps[-1], rcond=1e-8)[0]
         y = image - dg @ gamma
         return np.clip(y, CLIP[0] * image, CLIP[1] * image) if np.isfinite(y).all() else None
@@ -101,6 +105,7 @@ class _FixedPointSearch:
     def _image(self) -> Floats:
         n, w = self.problem.cells, self.weights
         slopes = self.problem.natural(w[n:], self.value)[1]
+        # At the optimum these multiples of the mean are 1 wherever p > 0.
         slopes[:n] /= float(w[:n] @ slopes[:n])
         return self._normalise(w * np.maximum(slopes, 1e-6) ** THETA)
 
@@ -116,6 +121,8 @@ class _FixedPointSearch:
             jump = self._normalise(jump)
             trial = attempt(self.problem, jump)
             self.evaluations += 1
+            # An extrapolated step may overshoot. The bound never falls at a plain step with θ = 1, so a fall rejects
+            # the jump.
             if trial is not None and trial.value.lower >= self.value.lower - 1e-12 * abs(self.value.lower):
                 self._accept(jump, trial.value)
                 return True

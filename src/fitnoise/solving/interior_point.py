@@ -1,9 +1,9 @@
 """A primal–dual interior point on the dual problem: the second-order finish.
 
-**Statement.** Over w = (p, q) > 0 with Σp = 1, the function f(w) = (Σq − a·p − 2ν(w)) / u is convex. ν is concave as a
-minimum of linear functions. u scales f to size 1: the bound at the start, at least 1/1000 of the value there. The
-method is Newton's on ∇f(w) = z + κ 1_p, w∘z = τ, where τ falls tenfold once a step is centred, and further for pairs of
-records:
+**Statement** (letters as in :mod:`fitnoise.solving.problems`). Over w = (p, q) > 0 with Σp = 1, the function f(w) = (Σq
+− a·p − 2ν(w)) / u is convex. ν is concave as a minimum of linear functions. u scales f to size 1: the bound at the
+start, at least 1/1000 of the value there. The method is Newton's on ∇f(w) = z + κ 1_p, w∘z = τ. Once a step is centred,
+τ falls tenfold, and further for pairs of records:
 
     (∇²f + diag(z/w)) dw = τ/w − ∇f + κ 1_p,   Σdp = 0,      dz = τ/w − z − (z/w)∘dw.
 
@@ -56,6 +56,7 @@ MAX_STEP_FRACTION = 0.99
 """The share of the way to the border that a step can go."""
 
 SHORTEST = 1e-6
+"""The shortest part of a step that is tried."""
 
 PRECONDITIONER_SHIFT = 1e-9
 """The relative amount that keeps a block of the preconditioner from being singular."""
@@ -112,6 +113,7 @@ class InteriorPointSearch:
         self.best = Incumbent()
         self.unit = max(evaluation.value.lower, 1e-3 * evaluation.value.upper)
         w = np.concatenate([p, q])
+        # z needs the gradient, and the gradient needs z for κ: the first pass takes z = 0.
         self.z = np.zeros_like(w)
         self._stand(w, evaluation)
         tau = max(0.5 * min(self.best.gap, 10.0) / len(w), 1e-14)
@@ -152,9 +154,12 @@ class InteriorPointSearch:
         slope = float((self.gradient - tau / w) @ dw)
         while length >= SHORTEST:
             trial = w + length * dw
+            # Conjugate gradients keep Σdp = 0 up to rounding only.
             trial[: self.problem.cells] /= trial[: self.problem.cells].sum()
             there = attempt(self.problem, trial)
+            # Near the optimum f falls by less than its rounding, which 1e-13 allows for.
             if there is not None and self._barrier(there, trial, tau) <= before + 1e-4 * length * slope + 1e-13:
+                # The clip keeps w∘z within a factor 100 of τ; otherwise z drifts when dw was cut short.
                 self.z = np.clip(z + _to_border(z, dz) * dz, 0.01 * tau / trial, 100 * tau / trial)
                 self._stand(trial, there)
                 return True
@@ -172,6 +177,7 @@ class InteriorPointSearch:
 
         def precondition(r: Floats) -> Floats:
             y = approximate(r)
+            # This projection, in the metric of the preconditioner, keeps every direction within Σdp = 0.
             y[:n] -= inverse * (float(y[:n].sum()) / inverse_sum)
             return y
 

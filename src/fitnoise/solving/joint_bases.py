@@ -12,9 +12,9 @@ precision s_T(r) for each product of basis vectors r:
     var_t(j) = Σ_{T⊆t} Σ_r s_T(r)⁻¹ Π_{a∈T} V_a(j_a, r_a) Π_{a∈t∖T} (R w)²_{j_a},     V_a = (R E F)²  entry by entry.
 
 **Method.** The weights are p of cells and, for each table, a tensor q_t of rows. s_T(r)² is the weight of the variances
-over the weight of the cells. F makes K of one view the identity and that of the others diagonal. With one view, both
-its moments are diagonal. Cells are no longer interchangeable: Δ² = max_i Σ_T f_T(i_T). The search computes this maximum
-up to `CELLS` joint cells. Above that, it takes the sum of maxima as a bound.
+over the weight of the cells. F makes K of one view the identity and that of the others diagonal. Cells are no longer
+interchangeable: Δ² = max_i Σ_T f_T(i_T). The search computes this maximum up to `CELLS` joint cells. Above that, it
+takes the sum of maxima as a bound.
 
 **Trust.** Nothing found here is believed: the kernel computes the cost from the integers.
 """
@@ -66,7 +66,7 @@ class RealJointStrategy:
     w, bases: For each kind, w (n',) and F (n' − 1, n' − 1). F is (n', n') if every table shows the kind. Both are empty
         for exchangeable kinds.
     precisions: s_T by set of attributes. Its axes have the vectors of each attribute's basis, or length 1.
-    value: Δ² with all targets met.
+    value: Δ² with all targets met, or the total; above `CELLS` joint cells an upper bound on Δ².
     """
 
     w: list[Floats]
@@ -77,7 +77,14 @@ class RealJointStrategy:
 
 @dataclass(eq=False)
 class _JointTable:
-    """A table: its attributes in order, their slots, its target, and q, (rows along each…); 1 for exchangeable ones."""
+    """A table in the search.
+
+    axes: Its attributes, rising.
+    slots: The kind and the view of each of them.
+    variance: Its target variance.
+    masks: The subsets of its slots that are sectors: all that contain every attribute that all tables show.
+    q: The weights of its rows, with one axis for each attribute, of length 1 for exchangeable ones.
+    """
 
     axes: list[int]
     slots: list[tuple[int, int]]
@@ -156,6 +163,7 @@ class _AscentSearch:
         for k, kind in enumerate(x.kinds):
             if kind.is_exchangeable:
                 self.bases.append(np.zeros((0, 0)))
+                # The centring of n values has g = v = 1 − 1/n, and f = 1/n.
                 self.cells.append(np.array([[1 - 1 / kind.size]]))
                 self.rows.append(
                     {v: (np.array([[1 - 1 / kind.size]]), np.array([kind.size**-2.0])) for v in self._used_views(k)}
@@ -280,15 +288,18 @@ class _AscentSearch:
             e, inverse = self.e[k], np.linalg.inv(self.bases[k])
             inner = inverse.T @ (self._weight(k)[:, None] * inverse) + e.T @ mean @ e
             best = self.p[k] + e @ np.linalg.solve(inner, -e.T @ (mean @ self.p[k]))
+            # `best` holds the bases fixed, which change with w.
             self.w[k] = (self.w[k] + best) / 2
 
 
 def _basis(cells: Floats, rows: Sequence[Floats]) -> Floats:
     """Return F with F Fᵀ the best K of one view, in which the sum of the others' best K is diagonal.
 
-    With one view, both its moments are diagonal.
+    cells: The moment of the contrasts over the cells, (n, n).
+    rows: The moment of the contrasts over the rows of each view, (n, n) each; the first is the view that F Fᵀ fits.
     """
     leading = geometric_mean(cells, rows[0])
+    # With one view, a diagonal moment C of the cells makes that of the rows diagonal too, since K N K = C.
     other = np.sum([geometric_mean(cells, n) for n in rows[1:]], axis=0) if len(rows) > 1 else cells
     root = np.linalg.cholesky(leading)
     half = sl.solve_triangular(root, sl.solve_triangular(root, other, lower=True).T, lower=True)

@@ -260,7 +260,7 @@ def split(eigenvalues: ArrayLike, k: int) -> tuple[int, float]:
         t, from 0 to k − 1, and α, at least 0.
 
     Raises:
-        WorkloadError: k is below 1, or there are no eigenvalues.
+        WorkloadError: k is not a whole number of at least 1, or there are no eigenvalues.
 
     Source: Lemma 4.2.2.
     """
@@ -352,6 +352,7 @@ class _KyFanPoint:
 
     @property
     def upper(self) -> float:
+        # Scaling p scales the norm by its root and the slopes by the inverse root.
         return self.shape.norm * float(self.slopes.max())
 
     @property
@@ -374,6 +375,7 @@ def _shape(values: Floats, k: int, total: float | None) -> _Shape:
     enough = rest >= values[:k] * (1 - EIGENVALUE_TOLERANCE)
     t = int(np.argmax(enough)) if enough.any() else k - 1
     rounded = float(rest[t])
+    # Rounding can leave α = 0, and the slopes divide by its root. A larger α makes Σ larger, never too small.
     alpha = max(rounded, EPS * float(values[0]))
     spikes = float(np.sqrt(values[:t]).sum())
     return _Shape(t, alpha, spikes + (k - t) * math.sqrt(rounded), spikes + (k - t) * math.sqrt(alpha))
@@ -407,6 +409,7 @@ class _RowSpaceQueries(_KyFanProblem):
         shape = _shape(values, k, None)
         t, alpha = shape.spikes, shape.alpha
         roots = np.sqrt(values[:t])
+        # The equal directions share one factor, so ‖a_e‖² replaces their coordinates.
         if 2 * t < len(values):
             coordinates = vectors[:, :t].T @ self.columns
             slopes = (1 / roots - 1 / math.sqrt(alpha)) @ coordinates**2 + self.squares / math.sqrt(alpha)
@@ -416,7 +419,7 @@ class _RowSpaceQueries(_KyFanProblem):
         return _KyFanPoint(p, shape, slopes, values, vectors)
 
     def hessian(self, point: _KyFanPoint, free: NDArray[np.bool_]) -> Callable[[Floats], Floats]:
-        """Return the product v ↦ F''(p) v on the free cells (n,), from the eigenvectors of p.
+        """Return the product v ↦ F''(p) v on the n cells with `free` True, v (n,), from the eigenvectors of p.
 
         Let C = VᵀB, with f' = ½ λ^−½ on the spikes and ½ α^−½ on the rest. Two directions i, j, of which one is a
         spike, have the divided difference d_ij = (f'_i − f'_j)/(λ_i − λ_j). The rest as a whole has −¼ α^(−3/2)/(k −
@@ -428,6 +431,7 @@ class _RowSpaceQueries(_KyFanProblem):
         head_columns, roots = head.T @ columns, np.sqrt(point.top)[:, None]
         squares = np.maximum(self.squares[free] - (head_columns**2).sum(axis=0), 0.0)
         head_factors = -0.5 / (roots * roots.T * (roots + roots.T))
+        # A spike may equal the rest within EIGENVALUE_TOLERANCE; the floor keeps the quotient finite.
         differences = np.maximum(
             point.top[:, None] - point.values[None, t:], EPS * max(float(point.values[0]), np.finfo(float).tiny)
         )
@@ -489,6 +493,7 @@ class _KyFanSearch:
         """
         if self.evaluations >= self.limit:
             raise _SearchDone(KyFanStatus.EVALUATIONS)
+        # The first evaluation always runs, for without it there is no design.
         if self.evaluations and time.monotonic() > self.deadline:
             raise _SearchDone(KyFanStatus.TIME)
         self.evaluations += 1
@@ -546,6 +551,8 @@ class _KyFanSearch:
                 jac=True,
                 method="L-BFGS-B",
                 bounds=bounds,
+                # Its own tests would end at a small slope, far from a small gap; only the gap and the limits count
+                # here.
                 options={"maxcor": MEMORY, "maxiter": 10**6, "maxfun": 10**6, "ftol": 0.0, "gtol": 0.0},
             )
         except _EvaluationLimit:
@@ -568,6 +575,7 @@ class _KyFanSearch:
                 return
             root = np.sqrt(scale[free])
             curve = rows.hessian(point, free)
+            # Active cells go to 0, where `_floored` keeps a trace of them.
             step = -p
             step[free] = root * _conjugate(curve, root, damping, -slope[free] * root)
             length, accepted = 1.0, None
@@ -584,10 +592,7 @@ class _KyFanSearch:
             point = accepted
 
     def _finished(self) -> None:
-        """Take multiplicative steps again while each `FINAL_STEPS` of them narrow the gap.
-
-        They ignore the scale of cells.
-        """
+        """Take multiplicative steps again while each `FINAL_STEPS` of them narrow the gap by more than a tenth."""
         point = self.best()[1]
         gap = math.inf
         while self.gap < 0.9 * gap:
@@ -610,7 +615,7 @@ def multiplicative_step(weights: ArrayLike, slopes: ArrayLike) -> Floats:
     """Return q ← q g² / Σ q g² (N,), none below FLOOR of the mean, from weights q (N,) and slopes g (N,).
 
     **Guarantees**
-        * h_k does not fall: h_k(q') ≥ (Σ q g²)^½ ≥ h_k(q) for Σq = 1.
+        * Before the floor, h_k does not fall: h_k(q') ≥ (Σ q g²)^½ ≥ h_k(q) for Σq = 1.
 
     Proof: For Z that attains h_k(q) in :func:`dual_norm`, h_k(q') ≥ Σ √(q'_e q_e) g_e, and q' maximises the right side.
 
@@ -744,10 +749,12 @@ def ky_fan_design(
     t = len(primal.top)
     variances = np.concatenate([np.sqrt(primal.top), np.full(rank - t, math.sqrt(primal.alpha))])
     rotated = primal.vectors.T @ rows.columns
+    # The sensitivity is computed again from the coordinates that the design states, so that it holds as computed.
     variances *= float((1 / variances @ rotated**2).max()) * (1 + MARGIN) * (size * scale) ** 2
     weights = np.zeros(a.shape[1])
     weights[distinct] = dual.weights / dual.weights.sum()
     value, bound = float(variances[:k].sum()), dual.lower * (size * scale) ** 2
+    # The final sensitivity and MARGIN can put the gap above the one that the search saw.
     if ending is KyFanStatus.CONVERGED and _gap(value, bound) > tolerance:
         ending = KyFanStatus.STALLED
     return KyFanDesign(
@@ -818,7 +825,8 @@ def _distinct(a: Floats) -> NDArray[np.intp]:
 
 
 def _column_space(a: Floats) -> Floats:
-    """Return an orthonormal basis (m, r) of the columns of a; never from AᵀA, which would lose half the digits."""
+    """Return an orthonormal basis (m, r) of the columns of a, or raise WorkloadError if their rank is unclear."""
+    # A basis from AᵀA would lose half the digits.
     m, n = a.shape
     if m <= n:
         triangle = sl.qr(a.T, mode="r", check_finite=False)[0][:m]
@@ -830,7 +838,11 @@ def _column_space(a: Floats) -> Floats:
 
 
 def _rank(values: Floats, longer: int) -> int:
-    """Return the number of singular values that are not rounding."""
+    """Return the number of singular values that are not rounding, or raise WorkloadError if one is unclear.
+
+    values: The singular values, falling.
+    longer: The longer side of the matrix.
+    """
     relative = values / values[0]
     unclear = relative[(relative > ROUNDING * longer) & (relative < RANK_GAP_TOLERANCE)]
     if len(unclear):
@@ -911,6 +923,7 @@ class _Products(_KyFanProblem):
         shape = _shape(values, k, float(p @ self.squares))
         t, alpha = shape.spikes, shape.alpha
         roots = np.sqrt(values[:t])
+        # The eigenvectors of M are A diag(√p) u / √λ for those u found here, so their products with a_e need G alone.
         images = self.product(np.sqrt(p)[:, None] * vectors[:, :t]) / roots
         slopes = images**2 @ (1 / roots - 1 / math.sqrt(alpha)) + self.squares / math.sqrt(alpha)
         return _KyFanPoint(p, shape, slopes, values, vectors)

@@ -190,6 +190,8 @@ class _Recursion:
             if start is not None and not stage.is_final and stage.active is None:  # now without start weights
                 stage = _Stage(self, None)
             level = stage.level
+            # A stage minimises over what the one before left free. A higher level is therefore a failure of floating
+            # point.
             if self.levels and level > self.levels[-1] * (1 + MAX_RELATIVE_RISE):
                 why, numbers = "report.status.refined_rise", {}
                 break
@@ -225,6 +227,8 @@ class _Recursion:
 
     def _outcome_of(self, stage: _Stage) -> RefinedSolution | None:
         """Return the outcome of the first of the stage's weights that costs no more than the optimum; else None."""
+        # At the end, weights that are not active are nearly 0, and the free part can be rounding. Shortly before the
+        # end it is not.
         for primal in (stage.primal, stage.rough_primal):
             pairs = zip(self.sectors, stage.covariances(primal), strict=True)
             outcome = self._outcome([s.sigma if m is None else s.with_free(m) for s, m in pairs])
@@ -299,6 +303,7 @@ class _Stage:
         self.level = search.best.upper
         self.primal = search.best.primal
         slack = np.maximum(search.gradient, search.z)
+        # Complementary slackness: as the gap closes, weight over slack grows for active ones and vanishes for others.
         self.cell_odds = self.p / self.p.max() / np.maximum(slack[:n], 1e-300)
         self.number_odds = self.q / self.q.max() / np.maximum(slack[n:] * search.unit, 1e-300)
         self.active: tuple[Mask, Mask] | None = None
@@ -324,9 +329,7 @@ class _Stage:
 
         All Σ are multiplied by one factor, with which the remaining targets are met.
 
-        primal: The weights of the cells, then those of the numbers: the final ones, or those shortly before the end. At
-            the end, weights that are not active are nearly 0, and the free part can be rounding. Shortly before the end
-            it is not.
+        primal: The weights of the cells, then those of the numbers: the final ones, or those shortly before the end.
         """
         factors = iter(self.problem.covariance_factors(*np.split(primal, [len(self.cells)])))
         return [(lambda y: y.T @ y)(next(factors)[0][0]) if s.rank else None for s in self.recursion.sectors]
@@ -354,8 +357,7 @@ class _Stage:
     def _decided(self, p: Floats, q: Floats) -> list[tuple[Floats, Floats]] | None:
         """Return (Y, Z) of every sector, with Σ = YᵀY where the active cells and numbers decide it.
 
-        None means that the weights lose one of these directions. Active parts that do not touch each other can
-        share their weight in any way. A search that goes on for too long drifts until one of them has no weight left.
+        None means that the weights lose one of these directions.
         """
         out = []
         for b in self.blocks:
@@ -363,6 +365,8 @@ class _Stage:
             rc = NUMPY.triangle(np.sqrt(p)[:, None] * b.columns.T)
             r = 0 if self.active is None else _rank(b.columns[:, self.active[0]].T)
             u, s, vt = NUMPY.svd(rn @ rc.T)
+            # Active parts that do not touch each other can share their weight in any way. A search that goes on for too
+            # long drifts until one of them has no weight left.
             if r and s[r - 1] <= RANK_TOLERANCE * s[0]:
                 return None
             out.append(((vt[:r] @ rc) / np.sqrt(s[:r, None]), (u[:, :r].T @ rn) / np.sqrt(s[:r, None])))
@@ -410,6 +414,7 @@ def _reduce_sector(s: _Sector, y: Floats, z: Floats, stretch: float) -> None:
     against = against @ np.linalg.inv(free.T @ against)
     columns, lifts = against.T @ s.columns, s.lifts @ free
     grown = np.linalg.norm(against, 2)
+    # A column or lift that is rounding would keep a finished cell or number in the next stage.
     columns[:, np.linalg.norm(columns, axis=0) <= RANK_TOLERANCE * grown * np.linalg.norm(s.columns, axis=0)] = 0
     lifts[np.linalg.norm(lifts, axis=1) <= RANK_TOLERANCE * np.linalg.norm(s.lifts, axis=1)] = 0
     s.columns, s.lifts, s.embedding = columns, lifts, s.embedding @ free

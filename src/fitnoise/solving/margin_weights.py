@@ -180,6 +180,7 @@ def matrices(tables: Sequence[int], margins: Sequence[int], sizes: Sequence[int]
     information = [
         (index[s], k, 1 / _size(int(b) ^ s, sizes))
         for k, b in enumerate(margins)
+        # A margin of many attributes has more subsets than there are sectors.
         for s in (_subsets(int(b)) if int(b).bit_count() < 12 else index)
         if s in index and s & ~int(b) == 0
     ]
@@ -221,7 +222,8 @@ class _MarginObjective:
         return float(objective) * float(weights.sum()) ** 2
 
     def value_and_gradient(self, weights: Floats) -> tuple[float, Floats]:
-        """Return the value at θ ≥ 0 and its gradient, from the multiple that sums to 1: any other might overflow."""
+        """Return the value at θ ≥ 0 and its gradient, (candidates,)."""
+        # Computed from the multiple of θ that sums to 1, since any other might overflow.
         price = float(weights.sum())
         if price <= 0:
             return UNCOVERED_LOG_COST, np.full(len(weights), -1.0)
@@ -283,9 +285,9 @@ class _WeightSearch:
         return value
 
     def descend(self, start: Floats, which: Sequence[_MarginObjective], steps: int) -> tuple[float, Floats]:
-        """Descend from a start through some objectives, each from the end of the last, and return the best found.
+        """Descend from a start through some objectives, each from the end of the last.
 
-        Weights of 0 stay 0 (the slope is positive there), so the search varies only the others.
+        Return the best value of `objectives[0].measure` found, and its weights. Weights of 0 stay 0.
         """
         best, best_weights, now = self.update(start), start, start
         for objective in which:
@@ -301,12 +303,16 @@ class _WeightSearch:
         return best, best_weights
 
     def climb(self, value: float, weights: Floats, shapes: _Shapes) -> None:
-        """Go to the best of the weights with one margin more or less, improved, until none is better."""
+        """Go to the best of the weights with one margin more or less, improved, until none is better.
+
+        The climb also ends after ROUNDS rounds, and when the time is up.
+        """
         for _ in range(ROUNDS):
             around = []
             for start in _neighbours(weights):
                 if self.is_over:
                     return
+                # The start is near an optimum, so the sharpest objectives are enough.
                 around.append(self.descend(shapes.covered(start), self.objectives[-2:], SCREENING))
             best, best_weights = min(around, key=lambda pair: pair[0], default=(math.inf, weights))
             if best > value * (1 - 1e-6):
@@ -322,6 +328,7 @@ class _WeightSearch:
 
         def check(xk: Floats) -> None:
             if self.is_over:
+                # SciPy then returns the weights so far.
                 raise StopIteration
 
         result = so.minimize(
@@ -376,7 +383,11 @@ class _Shapes:
         return out
 
     def all(self, number: int) -> Iterator[Floats]:
-        """Yield candidates by order, single ones by the sectors they cover, then random covers and subsets."""
+        """Yield the starts, (candidates,) each, not all of which cover every sector.
+
+        They are all candidates, those of one order or of two, and single ones by the number of sectors they cover. Then
+        come `number` random covers and subsets.
+        """
         k = len(self._orders)
         yield np.ones(k)
         for level in self._levels:
@@ -502,7 +513,8 @@ def minimise_total(
         progress: The function called after every descent.
 
     Raises:
-        WorkloadError: Shapes do not fit, numbers are not positive, or no candidate covers some sector.
+        WorkloadError: Shapes do not fit, or numbers are not positive and finite. Or an entry of N or U is below 0, or
+        no candidate covers some sector.
 
     **Guarantees**
         * `value` is the value of `weights`, and these cover every sector that a table uses.
@@ -543,7 +555,8 @@ def minimise_worst(
         progress: The function called after every descent.
 
     Raises:
-        WorkloadError: Shapes do not fit, numbers are not positive, or no candidate covers some sector.
+        WorkloadError: Shapes do not fit, or numbers are not positive and finite. Or an entry of N or U is below 0, or
+        no candidate covers some sector.
 
     **Guarantees**
         * The guarantees of :func:`minimise_total` hold.

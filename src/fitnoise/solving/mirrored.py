@@ -86,9 +86,11 @@ def halved(problem: Problem) -> MirroredProblem | None:
         sources_by_block.append([])
         for s in block.sources:
             other = _backwards(_sole_factor(s.lifts))
+            # A partner with another target would break the symmetry.
             if other is None or (s.scale[:, other] != s.scale).any():
                 return None
             there = mate[s.numbers]
+            # Several sources can answer one number, and must agree on its partner.
             if ((there >= 0) & (there != s.numbers[:, other])).any():
                 return None
             mate[s.numbers] = s.numbers[:, other]

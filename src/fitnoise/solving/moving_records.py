@@ -12,8 +12,8 @@ as soon as the way cannot be the costliest. A way C, with at most k later record
 
 Here a_j = x_jj + 2 Σ_{c∈C} x_jc. b_p has two terms: the largest a_j in p, and the k − 1 largest joint costs, from 0 on.
 A joint cost is that of a record of p and one of another place after C. If this bound is at most the cost of a known
-way, the module examines nothing beyond C. Values that no record of C has cost the same: of each attribute only the
-first of them is tried. The result is the cost of the costliest way, exact for x in fewer digits, rounded up.
+way, the module examines nothing beyond C. The result is the cost of the costliest way, exact for x in fewer digits,
+rounded up.
 """
 
 from __future__ import annotations
@@ -92,6 +92,7 @@ def max_cost_path(
     # Pairs that cannot occur must not set the number of digits.
     x = np.where(compatible, x, 0)
     bits = max(int(max(*costs, abs(x).max())).bit_length() - DIGITS, 0)
+    # Fewer digits, rounded up, so that the result stays a bound.
     single_costs = np.array([-(-v >> bits) for v in costs], dtype=np.int64)
     pair_gains = np.where(compatible, -(-x >> bits), FORBIDDEN_GAIN).astype(np.int64)
 
@@ -115,7 +116,9 @@ def max_cost_path(
     for remaining in reversed(range(max_size)):
         next_ways, held = [], 0
         for value, gains, begin, used in ways:
+            # Values that no record of the way has cost the same, so of each attribute only the first of them is tried.
             tried = np.asarray((used[:, None, :] >= values.T).all(axis=2))
+            # No sum of later gains lifts a forbidden record above half of FORBIDDEN_GAIN.
             free = tried[:, :, None] & later[begin][:, None, places] & (gains > FORBIDDEN_GAIN >> 1)
             parent, kind, cell = np.nonzero(free)
             budget -= len(parent)

@@ -71,7 +71,7 @@ class SumConstraints:
     zero: E, (rows, N).
     nonnegative: L, (rows, N).
     within_one: Rows whose sums go to the floor or the ceiling of their values.
-    common: A function that returns the sums by which tables are separated.
+    common: A function that returns the sums by which tables are separated; None if they are never separated.
     """
 
     zero: sp.csr_array
@@ -109,7 +109,7 @@ def check_adjacent(values: Floats, stated: Integers, sums: SumConstraints, secon
     Args:
         values: The numbers before rounding, (N,).
         stated: The integers; E n = 0, L n ≥ 0 and n ≥ 0 were checked before.
-        sums: E and L, the matrices of the conditions.
+        sums: The sums that the integers must keep.
         seconds: The time in seconds after which the check gives up, and returns this as the reason.
 
     **Guarantees**
@@ -275,8 +275,11 @@ def _rounding_moves(numbers: _Part, until: float) -> tuple[Floats, bool] | None:
     """
     low, part, n = numbers.low, numbers.part, len(numbers.low)
     one = sp.eye_array(n, format="csr")
+    # The step from k to k + 1 above the floor adds 2k + 1 − 2·part to the squared distance, and the step from −k down
+    # adds 2k + 1 + 2·part. These costs rise with k, so the program takes the steps of a number in order.
     ways = [(one, 1 - 2 * part, np.ones(n))]
     further = [(one, k - 2 * part, np.ones(n)) for k in (3, 5)]
+    # No number goes below 0.
     further += [(-one, 2 * k + 1 + 2 * part, np.clip(low - k, 0, 1)) for k in range(MAX_DISTANCE)]
     for extra in ([], further):
         ways += extra

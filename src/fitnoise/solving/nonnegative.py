@@ -65,6 +65,7 @@ def nearest(times: Callable[[Floats], Floats], gradient: Floats, tolerance: floa
         reduced = np.minimum(x / step, free)
         violation = max(float(np.abs(reduced).max()), -float(chopped.min()))
         if violation <= tolerance or steps >= max_steps:
+            # The gradient is updated step by step and drifts, so a fresh one confirms the end.
             if not age or steps >= max_steps:
                 return Multipliers(x, g, steps, violation)
             g, steps, age = gradient + times(x), steps + 1, 0
@@ -73,6 +74,7 @@ def nearest(times: Callable[[Floats], Floats], gradient: Floats, tolerance: floa
         if age >= STEPS_BETWEEN_GRADIENTS:
             g, steps, age = gradient + times(x), steps + 1, 0
             p = free = np.where(x > 0, g, 0.0)
+        # Where the violations outweigh what is left among the moved numbers, a step along the violations gains more.
         if chopped @ chopped > reduced @ free:
             p = chopped
         kp, steps, age = times(p), steps + 1, age + 1

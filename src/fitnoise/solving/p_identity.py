@@ -211,6 +211,7 @@ def inverse(a: Floats) -> Floats:
     lower, singular = (factor, True) if wrong else sl.lapack.dpotri(factor, lower=True, overwrite_c=True)
     if singular:
         raise np.linalg.LinAlgError
+    # LAPACK fills the lower half alone.
     half = np.tril(lower)
     half[np.diag_indices(len(half))] /= 2
     return np.asarray(half + half.T)
@@ -811,7 +812,7 @@ def _branches(n: int, branching: int) -> list[Floats]:
 
 
 def _tree(objective: _StrategyObjective, n: int, branching: int) -> tuple[float, Floats]:
-    """Return the tree of a branching with the best weights of its levels: its value, and T (nodes, n)."""
+    """Return the tree of a branching, with weights of its levels from a short search: its value, and T (nodes, n)."""
     import scipy.optimize as so  # takes as long as a small plan
 
     levels = _branches(n, branching)
@@ -847,7 +848,8 @@ def _uniform(n: int, size: int, rng: Generator) -> Floats:
 
 
 def _boxes(n: int, size: int, rng: Generator) -> Floats:
-    """Return random ranges of cells, of random weight, plus small random numbers: a sum at 0 would stay there."""
+    """Return random ranges of cells, of random weight, plus small random numbers, (size, n)."""
+    # A sum of exactly 0 in a cell would stay there.
     ends = np.sort(rng.integers(0, n, size=(size, 2)), axis=1)
     cells = np.arange(n)
     inside = (ends[:, :1] <= cells) & (cells <= ends[:, 1:])
@@ -855,7 +857,7 @@ def _boxes(n: int, size: int, rng: Generator) -> Floats:
 
 
 def _sample_queries(queries: Queries, size: int, rng: Generator) -> Floats:
-    """Return queries chosen at random, without their signs, plus small random numbers."""
+    """Return queries chosen at random, without their signs, plus small random numbers, (size, n)."""
     tables = rng.integers(0, len(queries.operators), size=(size,))
     chosen = []
     for i in tables:

@@ -169,7 +169,13 @@ class PairKinds:
         return np.concatenate([out.ravel(), diagonal]) if self.has_single_records else np.asarray(out.ravel())
 
     def squares(self, grams: Floats, chi: Floats, weights: Floats) -> Floats:
-        """Return Σ_K weight |M|² for the moment M of every kind, from products of structured cells, (K, n_o, n_o)."""
+        """Return Σ_K weight ‖M‖² for the moment M of every kind, (kinds,).
+
+        Args:
+            grams: The inner products of the structured cells in each of K sectors, (K, n_o, n_o).
+            chi: χ of each sector for every pattern, (K, patterns).
+            weights: The weight of each sector, (K,).
+        """
         zero, one, two = self._powers(grams, chi, weights)
         pair_squares = (zero + (2 * chi).T @ one + (chi**2).T @ two).ravel()
         diagonal = grams.reshape(len(grams), -1)[:, :: self.cells + 1]
@@ -180,7 +186,10 @@ class PairKinds:
         )
 
     def among(self, grams: Floats, chi: Floats, weights: Floats) -> Floats:
-        """Return Σ_K weight ⟨M, M'⟩ of kinds with equal cells and different patterns, (h, patterns, patterns)."""
+        """Return Σ_K weight ⟨M, M'⟩ of kinds with equal cells, for any two patterns, (h, patterns, patterns).
+
+        The arguments are those of `squares`, and h is the number of pairs of cells.
+        """
         zero, one, two = self._powers(grams, chi, weights)
         single = one.T @ chi
         double = two.T @ (chi[:, :, None] * chi[:, None, :]).reshape(len(chi), -1)
@@ -209,6 +218,7 @@ class PairKinds:
 class Pairwise:
     """The cell side of a block whose cells are kinds of pairs.
 
+    kinds: The kinds of pairs of the complete problem.
     chi: χ of each of the block's sectors for every pattern, (K, patterns).
     free: True if the block's first coordinate is the number of records, which is equal for both data sets of every
         pair.
@@ -292,7 +302,7 @@ class Block:
         return [(sign, x[:, :k, :k]) for sign, x in seen]
 
     def forms(self, matrices: Floats) -> list[tuple[QuerySource, Floats]]:
-        """Return a_jᵀ own a_j of the numbers given by structure, (K, m) each, for own (K, n, n)."""
+        """Return a_jᵀ X a_j of the numbers given by structure, (K, m) for each source, for matrices X (K, n, n)."""
         return [(s, rules.row_variances(a, np.moveaxis(matrices, 0, -1)).T) for s, a in self.structured]
 
 
@@ -344,8 +354,7 @@ class _Heavy:
     def normalise(self, p: Floats, w: Floats, grams: Floats | None) -> _Curved:
         """Return the blocks in coordinates where Σ_S = I: z_i = Z b_i and y_j = Y l_j with Σ = YᵀY, Σ⁻¹ = ZᵀZ.
 
-        With R_nᵀR_n = N, R_cᵀR_c = C and R_n R_cᵀ = U s Vᵀ: Z = s^-½ Uᵀ R_n and Y = s^-½ Vᵀ R_c. This takes no inverse,
-        and no division by a weight.
+        With R_nᵀR_n = N, R_cᵀR_c = C and R_n R_cᵀ = U s Vᵀ: Z = s^-½ Uᵀ R_n and Y = s^-½ Vᵀ R_c.
 
         Args:
             p: Weights of the columns.
@@ -357,6 +366,7 @@ class _Heavy:
         rn = self._roots(w, None if grams is None else b.put(grams))
         root_p = b.xp.sqrt(b.put(p[: self.block.rank])) if self.has_diagonal_cells else None  # C is diagonal
         rc = self._cell_roots(p) if root_p is None else None
+        # The product of the roots needs no inverse of C or N, which weights near 0 make nearly singular.
         u, s, vt = b.svd(rn @ _turned(rc) if root_p is None else rn * root_p)
         k = self.block.rank
         if s.shape[1] < k:  # fewer queries or cells than dimensions: Σ has no inverse, or no finite size
@@ -385,6 +395,7 @@ class _Heavy:
         b, block, xp = self.backend, self.block, self.backend.xp
         shares = [(lifts, np.sqrt(source.gather(w))) for source, lifts in self.sources]
         count, k = len(block.multiplicity), block.rank
+        # The roots of all sectors at once may exceed the memory.
         step = max(1, ENTRIES_PER_BATCH // (k * max(1, sum(len(lifts) for lifts, _ in shares))))
         out = []
         for i in range(0, count, step):
@@ -419,10 +430,12 @@ def _turned(a: Matrix) -> Matrix:
 
 
 class _Curved:
-    """Blocks in coordinates where Σ_S = I: half_z and half_y (K, k, k), singular values s (K, k).
+    """Blocks in coordinates where Σ_S = I.
 
-    z: of every cell, (1, k, n), for a single sector; of every structured cell, (K, k, n_o), for pairs.
-    y: (K, m, k) for the numbers of each source given row by row.
+    half_z, half_y: Z and Y of `_Heavy.normalise`, (K, k, k).
+    s: The singular values there, (K, k).
+    z: Z b of every cell, (1, k, n), for a single sector; of every structured cell, (K, k, n_o), for pairs; else None.
+    y: Y l of the numbers of each source given row by row, (K, m, k).
     """
 
     def __init__(self, heavy: _Heavy, s: Matrix, z: Matrix, y: Matrix) -> None:
@@ -454,6 +467,7 @@ class _Curved:
         weights = b.put(self.multiplicity)[:, None, None]
         if e is None:
             k = heavy.block.rank
+            # Σ mult ZᵀZ has one k × k root for all K sectors, so the columns are multiplied once.
             factor = b.triangle((b.xp.sqrt(weights) * self.half_z).reshape(-1, k)) @ heavy.columns
             return b.get((factor**2).sum(axis=0))
         middle = (weights * (_turned(self.half_z) @ e @ self.half_z)).sum(axis=0)
@@ -636,7 +650,7 @@ class Problem:
     Args:
         blocks: The sectors.
         numbers: M, the number of numbers with variances.
-        offsets: a, one for each cell; None is 0.
+        offsets: a, one for each cell; None is 0. A problem with `trade` has none.
         cells: Cells that share a weight and count with a factor 1/r; None gives every column of the blocks its own.
         constraints: Numbers bounded together; None bounds every number by 1 on its own.
         trade: λ, the cost of a unit of each number's variance, (M,); None is 0.
@@ -771,6 +785,8 @@ class Problem:
             else:
                 total = float(self.trade @ variances)
                 highest = float(profile.max())
+                # The sum highest/t + t·total is least at t = (highest/total)^½, and no t above 1/worst meets the
+                # constraints.
                 stretch = min(1 / worst if worst > 0 else math.inf, math.sqrt(highest / total))
                 lower = 2 * nu - float(q.sum())
                 upper = highest / stretch + stretch * total

@@ -170,7 +170,8 @@ class ProductProblem:
         Args:
             d: The decomposition, whose targets are those of the tightest row of every table.
             weights: ω of every table, if the target is the sum of all variances.
-            looser: For targets that vary along an attribute, by table: the place of its axis, and `looser` there.
+            looser: For targets that vary along an attribute, by table: the place of its axis among the table's axes.
+                Then the multiples of the rows along it, (m,), as in :attr:`looser`.
             replaced: True if records are replaced, so that their number is public.
 
         Raises:
@@ -186,6 +187,7 @@ class ProductProblem:
                 for position, view in enumerate(g.views):
                     relative = relative_targets if position == varies else np.ones(1)
                     views.append(numbered.setdefault((view, relative.tobytes()), len(numbered)))
+                    # A longer dictionary means that the view was new.
                     by_view += [relative] if len(numbered) > len(by_view) else []
                 axis_views = [(a, v) for a, v in zip(axes, views, strict=True) if d.sizes[a] > 1]
                 listed.append((t, c, axis_views))
@@ -195,10 +197,12 @@ class ProductProblem:
                 used[a].add(v)
         often = Counter(a for _, _, axis_views in listed for a, _ in axis_views)
         values = numbered.get((None, np.ones(1).tobytes()), -1)
+        # An attribute that is only shown value by value, with equal targets, has interchangeable values.
         exchangeable = [views_used <= {values} for views_used in used]
         always = [often[a] == len(listed) and not exchangeable[a] for a in range(len(d.sizes))]
         start = [(n, tuple(sorted(views_used)), x) for n, views_used, x in zip(d.sizes, used, always, strict=True)]
         colours = _refined(start, listed)
+        # Attributes of one value, or shown by no table, have no kind.
         order = sorted({c for c, n, views_used in zip(colours, d.sizes, used, strict=True) if n > 1 and views_used})
         kind = tuple(order.index(c) if c in order else -1 for c in colours)
         operators = [v for v, _ in numbered]
@@ -290,6 +294,7 @@ def _kind(
     if is_exchangeable:
         return AttributeKind(axes, is_exchangeable=True, always=False, merged=np.arange(n), views={})
     views = {
+        # Rows divided by the root of their multiple have equal relative targets.
         v: (np.eye(n) if x is None else rules.dense(x).astype(np.float64)) / np.sqrt(looser)[:, None]
         for v, (x, looser) in views_by_table.items()
     }
@@ -298,6 +303,7 @@ def _kind(
     order = np.argsort(cells)  # classes in the order of their first values
     merged = np.argsort(order)[merged.ravel()]
     cells = np.sort(cells)
+    # A table without the attribute adds up its values, which is one more query.
     queries = stacked[:, cells] if always else np.vstack([np.ones(len(cells)), stacked[:, cells]])
     if len(cells) == 1 or np.linalg.matrix_rank(queries) < len(cells):
         raise WorkloadError(
@@ -319,9 +325,10 @@ def _kind(
 @final
 @dataclass(eq=False)
 class DualWeights:
-    """Dual weights that are products: p by kind, q by family and slot, θ by family, all of mass 1.
+    """Dual weights that are products: p by kind, q by family and slot, each of mass 1, and θ by family.
 
-    The weights of exchangeable attributes are uniform, and not stored.
+    θ has one weight for each table, and all families together have mass 1. The weights of exchangeable attributes are
+    uniform, and not stored.
     """
 
     p: list[Floats]
@@ -353,7 +360,7 @@ class DualWeights:
         """Return the weights that a plan stores.
 
         Raises:
-            PlanError: Weights are negative, not finite, of the wrong number or of no mass.
+            PlanError: Weights are negative, not finite, of the wrong number or of no mass, or they weigh pairs.
         """
         out = cls.uniform(x)
         chosen = x.shares is None
@@ -413,7 +420,16 @@ class RealProductStrategy:
 
 @dataclass(eq=False)
 class _Family:
-    """A family in a search: the sectors of its tables, and its weights."""
+    """A family in a search: the sectors of its tables, and its weights.
+
+    table: The family.
+    masks: The subsets of its slots that are sectors: all that contain every attribute that all tables show.
+    inside: True if a mask contains a slot, (masks, slots).
+    sectors: The number of the sector of each table and mask, (tables, masks).
+    q: The weights of rows by slot, each of mass 1.
+    theta: The weight of each table, (tables,).
+    hi, lo: The averages of v and of f² over the rows of each slot, (slots,).
+    """
 
     table: ProductTableFamily
     masks: list[tuple[int, ...]]
@@ -467,6 +483,7 @@ class ProductSearch:
         ]
         self.k = [np.eye(e.shape[1]) for e in self.e]
         self.views = [{v: (r, r @ e) for v, r in k.views.items()} for k, e in zip(x.kinds, self.e, strict=True)]
+        # The sector without attributes is the total, which is public if records are replaced.
         self.free = np.where(self.count.any(axis=1) | (not x.replaced), 1.0, TOTAL_COST_WHEN_PUBLIC)
         self._measure()
         self._weigh()
@@ -627,6 +644,7 @@ def solve(
     x: ProductProblem, steps: int = 400, report_progress: Callable[[float, float], None] | None = None
 ) -> tuple[RealProductStrategy, DualWeights]:
     """Return a strategy in product form, and weights that prove a bound."""
+    # The weights of a mixture are no products, so the bound comes from the search with one product for each family.
     one = ProductSearch(x)
     form = one.run(steps, report_progress)
     if x.shares is None and one.nu**2 * (1 + STOP_RATIO_GAP) < form.value:
@@ -665,7 +683,7 @@ def outer(vectors: Sequence[Floats]) -> Floats:
 
 
 def pareto_front(v: Floats, f: Floats) -> tuple[Floats, Floats]:
-    """Return the pairs that no other pair exceeds in both numbers."""
+    """Return the pairs (v, f) that no other pair matches or exceeds in both numbers, each once."""
     order = np.lexsort((-v, -f))
     above = np.concatenate([[-1.0], np.maximum.accumulate(v[order])[:-1]])
     front = order[v[order] > above]
@@ -689,6 +707,7 @@ def _normalised(x: Floats) -> Floats:
 def geometric_mean(c: Floats, n: Floats) -> Floats:
     """Return C # N⁻¹, the geometric mean of two positive matrices."""
     values, turn = np.linalg.eigh((n + n.T) / 2)
+    # Rows that nothing weighs make N singular; the floor keeps K finite.
     values = np.sqrt(np.maximum(values, values[-1] * 1e-14))
     root, inverse = (turn * values) @ turn.T, (turn / values) @ turn.T
     middle, axes = np.linalg.eigh(root @ c @ root)

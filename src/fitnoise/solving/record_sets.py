@@ -73,6 +73,7 @@ def max_cost_set(x: Exact, compatible: NDArray[np.bool_], max_size: int, limit: 
           compare more sets than `limit`, or if there are more than `MAX_PLACES` places.
     """
     here = np.eye(len(x), dtype=bool)
+    # Without negative costs, no place lowers the sum.
     if len(x) <= max_size and (compatible | here).all() and (x >= 0).all():
         return int(x.sum())
     sets = sets_of(compatible, max_size, limit)
@@ -81,6 +82,7 @@ def max_cost_set(x: Exact, compatible: NDArray[np.bool_], max_size: int, limit: 
     digits, maxima = _digits(np.where(here, x, 2 * x)), []
     sums = np.zeros((len(digits), len(x)), dtype=np.int64)
     for parents, places in sets:
+        # A set costs as much as its parent, plus the entries of its last place with all places of the set.
         sums = sums[:, parents] + sum(digits[:, i, places[:, -1]] for i in places.T)
         maxima.append(_largest(sums))
     return max(maxima)

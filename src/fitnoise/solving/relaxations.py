@@ -188,6 +188,7 @@ def _by_blocks(x: Exact, max_size: int) -> Iterator[tuple[int, tuple[int, int, t
     for length in (k for k in range(1, n + 1) if n % k == 0):
         block_sums = x.reshape(n // length, length, n // length, length).sum(axis=(1, 3)).diagonal()
         block_sums = block_sums - x.diagonal().reshape(-1, length).sum(axis=1)
+        # Any γ and β prove a bound. Means of the entries leave small remainders R.
         across = (total - int(block_sums.sum())) // max(n * (n - length), 1)
         level = block_sums // max(length * (length - 1), 1) - across
         rest = x - across - np.kron(np.diag(level), np.ones((length, length), dtype=object))
@@ -261,6 +262,7 @@ def _multipliers(x: Floats, max_size: int) -> Floats:
         return bool(multipliers[-1] > 0 and _triangle(slack(multipliers)).diagonal().all())
 
     weight = max(float(abs(q).max()), RELATIVE_TOLERANCE)
+    # Diagonal dominance puts the start inside the barrier.
     point = np.append(_total(abs(q) + weight * k) + weight, weight)
     aim = np.append(np.ones(n + 1), max_size - n / 2)
     for _ in range(STEPS):
@@ -276,6 +278,7 @@ def _multipliers(x: Floats, max_size: int) -> Floats:
         part = next((x for x in STEP_FACTORS if inside(point + x * step)), 0.0)
         if part == 0 or (decrement < 1 and n * weight < RELATIVE_TOLERANCE):
             break
+        # The part stays short of the border, where Z is singular.
         point = point + 0.9 * part * step
         weight *= BARRIER_FACTOR if decrement < 1 else 1
     return point

@@ -88,6 +88,7 @@ def row_space(decomposition: Decomposition) -> RowSpace:
         else:
             parts = [_root(rules.weighted_gram(m.lift, weights))]
         for part in parts:
+            # A triangle of the rows so far replaces them, so that the memory holds one part at a time.
             triangle = np.atleast_2d(sl.qr(np.concatenate([triangle, part]), mode="r")[0][: len(basis)])
     sizes = np.abs(triangle.diagonal())
     if triangle.shape[0] < len(basis) or sizes.min() <= 1e-12 * sizes.max():

@@ -92,7 +92,7 @@ class TableGroup:
     queries, inner_shape, transpose, spans: See :class:`TablePlacement`.
     variances: The target variances, (T, m).
     starts: The place of each table's first row among the rows of all tables, (T,).
-    cells: n_A, (T,).
+    cells: n_A, (T,): the number of joint values of each table's exchangeable attributes; by axis, of all its numbers.
     row_shift: The largest entry of each row of the queries less the requested row, (m,). It exists for a rank-deficient
         matrix of real numbers, whose basis is rounded to integers. None means that the queries are the requested ones.
     views: In a workload by axis, the queries along each axis of the tables, None for value by value; otherwise empty.
@@ -383,6 +383,8 @@ def decompose_by_axis(workload: Workload) -> Decomposition:
         rows = [sizes[i] if view is None else view.shape[0] for i, view in zip(axes, views, strict=True)]
         spans = tuple(len(axes_of[a] or (0,)) for a in t.attributes)
         targets = t.variances(domain, workload.confidence)
+        # Along an axis of stride 0 all targets are one, and the first stands for them: a large table has too many to
+        # visit.
         target = float(targets[tuple(slice(None) if stride else 0 for stride in targets.strides)].min())
         forms.setdefault((tuple(views), spans), []).append((number, axes, target, math.prod(map(float, rows))))
     one = np.ones((1, 1), dtype=np.int64)
@@ -453,6 +455,7 @@ def afford(needed: float, what: str) -> None:
 
 def _min_along(variances: Floats, axes: Sequence[int]) -> Floats:
     """Return the least value along some axes, where values differ only for levels that are planned by tree."""
+    # Targets are broadcast: an axis of stride 0 repeats one value.
     varying = tuple(i for i in axes if variances.strides[i])
     minima = variances.min(axis=varying, keepdims=True) if varying else variances
     return minima[tuple(0 if i in axes else slice(None) for i in range(minima.ndim))]
@@ -553,6 +556,7 @@ class _TableGrouper:
         position = position[family.combinations]
         pattern = np.where(position < 0, family.combinations, -1)
         for codes, here in equal_rows(pattern):
+            # Names that start with a null stand for exchangeable attributes, which differ from table to table.
             unlike = {family.pattern_attributes[a] for a in codes if a >= 0}
             names = [f"\0{i}" if a < 0 else family.pattern_attributes[a] for i, a in enumerate(codes)] + list(
                 template.attributes
@@ -583,6 +587,7 @@ class _TableGrouper:
         on = {self.axis[domain.attribute_of(a)]: a for a in attributes}
         factors = [t.query_matrix(domain, a, on.get(a)) for a in self.bound]
         operator = op.Kronecker(tuple(factors)) if factors else op.Identity(1)
+        # Equal operators share one array: `_add` and `_sectors` recognise equal queries by its id.
         if operator not in self.queries:
             amounts = any(self.steps)
             tall = operator.shape[0] > MAX_ROWS_PER_CELL * max(operator.shape[1], 64) and not amounts
@@ -645,6 +650,9 @@ class _Knots:
         """Return an integer basis of the span of queries, from their moments.
 
         Its rows are integer between the knots too.
+
+        Raises:
+            WorkloadError: The integers are too large to be measured in 64 bits.
         """
         rows = np.concatenate(moments)
         small = int(np.abs(rows).max()) < 2**53
@@ -656,7 +664,8 @@ class _Knots:
                 widths = np.array(pieces, dtype=object).reshape([-1 if i == axis else 1 for i in range(out.ndim)])
                 start = count - (widths * centred).sum(axis=axis, keepdims=True)
                 out = np.concatenate([start, start + 2 * (widths * centred).cumsum(axis=axis), further], axis=axis)
-        growth = 3 ** sum(len(pieces) > 1 for pieces in self.steps)  # times as large is what multiplies counts there
+        # Between the knots, the multipliers of counts are larger by up to this factor.
+        growth = 3 ** sum(len(pieces) > 1 for pieces in self.steps)
         if not small or largest_entry(out) * growth >= INT64_SAFE_LIMIT:
             raise WorkloadError(
                 "too-many-amount-steps",
@@ -705,6 +714,7 @@ def _sectors(
         touched[number[id(g.queries)], pairs[0]] = True
     kind = order
     for row in touched:
+        # Numbering the kinds again for each query keeps the codes small, however many queries there are.
         kind = np.unique(2 * kind + row, return_inverse=True)[1].ravel()
     first_sectors = np.full(int(kind.max()) + 1, total, dtype=np.intp)
     np.minimum.at(first_sectors, kind, np.arange(total))
@@ -786,7 +796,9 @@ def _margins(
         codes = []
         for i, c in places:
             before, last = position[i][c[:-1]], rows[i][:, c[-1]]
+            # An attribute of one value has no contrast, and so no sector.
             real = (before >= 0) & (sizes[last] > 1)
+            # The number of the subset without its last attribute, and that attribute, identify a subset of any size.
             codes.append(np.where(real, before * len(sizes) + last, -1))
         keys = np.unique(np.concatenate([x[x >= 0] for x in codes])) if codes else np.zeros(0, dtype=np.intp)
         if not len(keys):
@@ -843,9 +855,9 @@ def integer_basis(rows: Array) -> NDArray[np.int64]:
 
     Equal columns are merged first. If the distinct non-zero columns are as many as the rank, B has their 0/1
     indicators, in order of appearance. It is the identity if all columns differ and none is 0. Otherwise B has as many
-    pivoted rows as the rank, scaled to integers: exactly if their binary fractions allow 26 bits. Rounding a strategy
-    entry by entry without an integer basis would move the row space and bias the answers.
+    pivoted rows as the rank, scaled to integers: exactly if their binary fractions allow 26 bits.
     """
+    # A strategy rounded entry by entry, without an integer basis, would leave the row space and bias the answers.
     unique, where = np.unique(_integer_rows(rows), axis=1, return_inverse=True)
     where = where.ravel()
     zero = np.asarray(~unique.any(axis=0))
@@ -862,6 +874,7 @@ def integer_basis(rows: Array) -> NDArray[np.int64]:
     full[:, ~zero] = merged
     expanded = full[:, where]
     if rank == distinct.shape[1]:
+        # `np.unique` sorted the columns; this restores their order of appearance.
         expanded = expanded[np.argsort(expanded.argmax(axis=1))]
     return np.ascontiguousarray(expanded)
 
@@ -891,6 +904,7 @@ def lift(rows: Array, basis: NDArray[np.int64]) -> tuple[Floats, float]:
             out = np.full((len(rows), len(basis)), math.nan)
             if r.shape[0] == r.shape[1] and r.diagonal().all():
                 out = np.asarray(np.linalg.solve(r, (rows @ q).T).T, dtype=np.float64)
+                # A step of refinement takes the error of an ill-conditioned basis down to rounding.
                 out += np.linalg.solve(r, ((rows - out @ basis) @ q).T).T
     off = np.abs(out @ basis - rows).max(axis=1)
     if not (off <= 1e-7 * np.abs(rows).max(axis=1)).all():

@@ -117,6 +117,7 @@ class TreeQuotient:
             colours: For each level from the top, the colour of each place; no symmetry exchanges two colours. None
                 gives all places of a level one colour.
         """
+        # From the bottom up, two places have one shape if their colours and the shapes below them agree.
         place_colours = colours or [np.zeros(n, dtype=np.intp) for n in (1, *map(len, above))]
         shapes = [place_colours[-1]]
         for parents, mine in zip(reversed(above), reversed(place_colours[:-1]), strict=True):
@@ -126,6 +127,7 @@ class TreeQuotient:
             pairs = zip(mine.tolist(), itertools.pairwise(ends.tolist()), strict=True)
             kinds = [numbering.setdefault((colour, below[i:j].tobytes()), len(numbering)) for colour, (i, j) in pairs]
             shapes.insert(0, np.array(kinds, dtype=np.intp))
+        # From the top down, two places are in one class if their shapes and the classes above them agree.
         class_of, out = [np.zeros(1, dtype=np.intp)], []
         copies = []
         for parents, shape in zip(above, shapes[1:], strict=True):
@@ -168,7 +170,7 @@ class TreeQuotient:
         """Return (V, v, s) of X = Σ_ℓ Σ_g x_g 1_g 1_gᵀ, by level down to the last of these weights.
 
         V_g = 1_gᵀ X⁻¹ 1_g. v_g is this variance if only g and places below it are measured, and s_g if only places
-        strictly below g are.
+        strictly below g are. The deepest level has an empty s.
 
         Raises:
             PlanError: X cannot be inverted in floating point.
@@ -290,6 +292,7 @@ class LevelProblem:
         sizes = np.array(d.sizes, dtype=np.float64)
         level, relative = np.zeros(d.rows, dtype=np.intp), np.zeros(d.rows)
         for g in d.tables:
+            # By level, all attributes are exchangeable, so each table is one row.
             level[g.numbers[:, 0]] = axes[g.axes].max(axis=1, initial=0)
             other_sizes = np.where(axes[g.axes] > 0, 1.0, sizes[g.axes]).prod(axis=1)
             relative[g.numbers[:, 0]] = g.variances[:, 0] * other_sizes**2
@@ -353,9 +356,8 @@ class LevelProblem:
         """Return the problem with M √c_T in place of M, c_T for these weights of kinds; this problem without kinds."""
         if kinds is None:
             return self
-        shares = (
-            kinds / kinds.sum()
-        )  # before they are multiplied: products of the smallest doubles are rounded to these
+        # Divide before multiplying: products of the smallest doubles would round to these.
+        shares = kinds / kinds.sum()
         pairs = ((x, math.sqrt(float(x.neighbour_costs @ shares))) for x in self.sectors)
         return replace(self, sectors=tuple(replace(x, weight=x.weight * root, scale=root) for x, root in pairs))
 
@@ -493,9 +495,8 @@ def root(problem: LevelProblem, evidence: Evidence, grid: tuple[float, float]) -
     """Return ν² and its slopes, with √z replaced by a sum of z/(z + t) that is nowhere above it.
 
     √z = (1/π) ∫ e^{u/2} z/(z + e^u) du. By Poisson summation, the sum over a grid of step h is at most C √z. Here C = 1
-    + 2 Σ sech(2π²k/h). The sum is cut at both ends. The terms left out form geometric series, which are added to the
-    first and the last term. This only lowers the sum. The sum is then divided by C. Each term is one inverse of weights
-    on the tree, with the weights of leaves increased by t/p.
+    + 2 Σ sech(2π²k/h). The sum is cut at both ends, in `_root`, and then divided by C. Each term is one inverse of
+    weights on the tree, with the weights of leaves increased by t/p.
     """
     tree, counts, problem = problem.tree, problem.tree.counts, problem.mixed(evidence.kinds)
     p = evidence.cells / evidence.cells.sum() / counts[-1]
@@ -503,6 +504,7 @@ def root(problem: LevelProblem, evidence: Evidence, grid: tuple[float, float]) -
     mass = [p]
     for level in range(len(counts) - 1, 0, -1):
         mass.insert(0, tree.up(mass[0], level))
+    # Of C, the terms beyond the eighth are below 1e-38 at both grids, far below the allowance for rounding.
     excess = 1 + 2 * sum(1 / math.cosh(2 * math.pi**2 * k / grid[0]) for k in range(1, 9))
     nu, profile, variances = 0.0, np.zeros(len(p)), [np.zeros(len(x)) for x in shares]
     kinds = np.zeros(len(problem.sectors[0].neighbour_costs))
@@ -531,20 +533,25 @@ def _root(
 ) -> tuple[float, list[Floats], Floats]:
     """Return the sum for tr (P^½ A P^½)^½, and those for the diagonals of P # A⁻¹ at all places and P⁻¹ # A at leaves.
 
-    The remaining share of a leaf, 1 − (t/p) V, is a sum of positive terms. As a difference it would cancel.
+    tree: The tree by classes.
+    w: The sum of q_jg/(c_j n_S²) over the tables of a place of each class, by level down to the deepest one.
+    mass: The sum of p over the leaves of a place of each class, at these levels.
+    grid: (h, margin), as in `ROUGH` and `FINE`.
     """
     deep, p, (step, margin) = len(w) - 1, mass[-1], grid
     low = np.log(w[-1]) + np.log(p)
     high = math.log(_max_eigenvalue(tree, w, mass))
     u = np.arange(float(low.min()) - margin, high + margin + step, step)
     grid_factors = np.exp(u / 2)
-    # The first and the last term take over the geometric series of the terms left out, which only lowers the sum.
+    # Each term left out exceeds the first or last term times a power of e^{−h/2}. So the geometric series of these
+    # powers, which the first and the last term take over, only lower the sum.
     grid_factors[[0, -1]] /= 1 - math.exp(-step / 2)
     grid_factors *= step / math.pi
     sums, leaves = [np.zeros(len(x)) for x in w], np.zeros(len(p))
     for batch in np.array_split(np.arange(len(u)), math.ceil(len(u) * len(p) / NUMBERS_PER_BATCH)):
         factors, t = grid_factors[batch], np.exp(u[batch])[:, None]
         values, v, s = tree.variances([*(x[None, :] for x in w[:-1]), w[-1] + t / p])
+        # The remaining share of a leaf, 1 − (t/p) V, is a sum of positive terms. As a difference it would cancel.
         lost = np.zeros((len(t), 1))
         for level in range(1, deep + 1):
             up = w[level - 1] * s[level - 1]
@@ -581,6 +588,7 @@ def ascend(problem: LevelProblem, gap: float, iterations: int) -> Evidence:
         gradients = [(p, bound.profile), (q, bound.variances), *((x, bound.kinds) for x in kinds)]
         if bound.lower == 0 or (bound.profile.max() * bound.variances.max() / bound.lower < 1 + gap and not kinds):
             break
+        # The jump lowered the bound: go back to the plain step.
         if bound.lower < before * (1 - 1e-9):
             weights, before = safe, 0.0
             memory.clear()
@@ -690,10 +698,10 @@ def separate_noise_cost(problem: LevelProblem, d: Decomposition, precisions: Flo
 
 
 def factors(problem: LevelProblem, d: Decomposition, weights: Sequence[Floats]) -> list[Floats]:
-    """Return F with F² = 1/var θ_S of each sector, (K,) by group, from weights by level of each merged sector.
+    """Return F with F² = ξ_S/n_S of each sector S, (K,) by group, from weights by level of each merged sector.
 
-    S is T with level ℓ of N_ℓ places: n_S = n_T N_ℓ and ξ_S = n_T y_ℓ. For T itself, ξ_T = n_T (y_0 + Σ_ℓ y_ℓ/N_ℓ). F²
-    = ξ_S/n_S.
+    ξ_S is 1/var θ_S of the sector from its own answers. S is T with level ℓ of N_ℓ places: n_S = n_T N_ℓ and ξ_S = n_T
+    y_ℓ. For T itself, ξ_T = n_T (y_0 + Σ_ℓ y_ℓ/N_ℓ).
     """
     weights_by_home = {home: weights[i] / problem.sectors[i].scale for home, i in problem.homes.items()}
     levels = [problem.axes[g.attributes] for g in d.groups]

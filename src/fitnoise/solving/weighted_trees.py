@@ -218,7 +218,7 @@ class AchievedErrors:
 
     @classmethod
     def from_weights(cls, problem: LevelProblem, weights: TreeWeights) -> AchievedErrors:
-        """Return the sum over all sectors.
+        """Return the cost and the variances of these weights, summed over all sectors.
 
         Raises:
             PlanError: Weights differ too much in size.
@@ -402,13 +402,11 @@ def _balanced(
     """Return the best weights on the way to a fixed point of weights, costs and variances, and their cost.
 
     The search takes at most `steps` steps, and ends at a cost of `enough` or less.
-
-    In a subtree whose costs and variances are all below their limits, the dual weights fade together. Its best weights
-    depend on the ratio of the dual weights alone. The search therefore holds them at a tenth of an even share.
     """
     tree, counts, levels = problem.tree, problem.tree.counts, problem.level.tolist()
     uniform = problem.start
     masses = _masses(tree, uniform.cells / counts[-1])
+    # A dual weight of 0 would stay 0.
     p = ((1 - _MIXED) * evidence.cells / evidence.cells.sum() + _MIXED * uniform.cells) / counts[-1]
     shares = (1 - _MIXED) * evidence.numbers / evidence.numbers.sum() + _MIXED * uniform.numbers
     q = [a / counts[level] for level, a in zip(levels, problem.split(shares), strict=True)]
@@ -427,6 +425,8 @@ def _balanced(
             sums[k], costs[k] = sums[k] + a, costs[k] + a * v
         for k in range(len(counts) - 1, 0, -1):
             sums[k - 1], costs[k - 1] = sums[k - 1] + tree.up(sums[k], k), costs[k - 1] + tree.up(costs[k], k)
+        # Where all costs and variances of a subtree are below their limits, its dual weights fade together. Its best
+        # weights depend on their ratio alone, so the search holds them at a tenth of an even share.
         held = []
         for m, n, e, a, b in zip(mass, _masses(tree, p * errors.profile), masses, sums, costs, strict=True):
             room = np.log(np.where(a > 0, b / np.maximum(a, 1e-300) / missed, 1.0) * n / m / spent)
