@@ -70,7 +70,7 @@ class Backend:
     def root(self, gram: Matrix) -> Matrix:
         """Return T with TᵀT = the positive semidefinite part of a symmetric matrix (…, k, k).
 
-        T is triangular if the matrix is definite.
+        With NumPy, T is triangular if all matrices of the stack are definite.
         """
         if self.xp is np:
             with contextlib.suppress(np.linalg.LinAlgError):
@@ -83,8 +83,8 @@ class Backend:
         """Return (U, s, Vᵀ), thin, for each matrix of a stack.
 
         Large square matrices use the eigenvectors U of a aᵀ, a third of the work. s and V are the lengths and the
-        directions of the rows of Uᵀa. Rounding leaves these orthogonal up to ε (s₁/s_k)². If that is too much for one
-        matrix of the stack, the function decomposes all of them in the usual way.
+        directions of the rows of Uᵀa. If these are not orthogonal enough for one matrix of the stack, the function
+        decomposes all of them in the usual way.
         """
         if a.shape[-2] == a.shape[-1] >= SQUARED:
             xp = self.xp
@@ -92,6 +92,7 @@ class Backend:
             rows = u.swapaxes(-1, -2) @ a
             s = xp.sqrt((rows**2).sum(axis=-1))
             largest, smallest = self.get(s).max(axis=-1), self.get(s).min(axis=-1)
+            # Rounding leaves the rows orthogonal up to ε (s₁/s_k)².
             if (smallest > WELL * largest).all():
                 return u, s, rows / s[..., None]
         u, s, vt = self.xp.linalg.svd(a, full_matrices=False)
@@ -120,6 +121,7 @@ def torch_backend(device: str = "cuda") -> Backend:
         ) from None
     try:
         target = torch.device(device)
+        # A device can be there and still lack double precision or this decomposition.
         torch.linalg.svd(torch.eye(2, dtype=torch.float64, device=target))[1].cpu().numpy()
     except Exception as error:  # each device has its own way to be absent
         why = (str(error).splitlines() or [type(error).__name__])[0][:120]
@@ -138,8 +140,9 @@ def one_thread() -> Iterator[None]:
     """Multiply and decompose matrices by one thread inside the context: for small matrices, several are slower.
 
     The libraries have one such number for the process. The first thread to enter sets it, and the last to leave
-    restores it. If each thread restored the number that it found, the number of another could stay.
+    restores it.
     """
+    # If each thread restored the number that it found, the limit of another could stay.
     with _LIMITING:
         if not _active:
             _limits.append(_libraries().limit(limits=1))
@@ -162,10 +165,8 @@ _limits: list[Any] = []
 """The limit, while a thread is inside the context."""
 
 
+# The search for the libraries takes some milliseconds, as long as a small plan, so it is done once.
 @cache
 def _libraries() -> ThreadpoolController:
-    """Return the controller of the libraries with threads.
-
-    The search for them takes some milliseconds, as long as a small plan, so it is done once.
-    """
+    """Return the controller of the libraries with threads."""
     return ThreadpoolController()

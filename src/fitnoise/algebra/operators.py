@@ -77,7 +77,12 @@ class Transpose(Operator):
 @final
 @dataclass(frozen=True, eq=False)
 class Dense(Operator):
-    """An explicit matrix of finite numbers (m, n); integers stay integers."""
+    """An explicit matrix of finite numbers (m, n); integers stay integers, and True and False become 1 and 0.
+
+    Raises:
+        WorkloadError: The matrix has no row, no column or not two axes. Or an entry is not a real and finite number, or
+            is a whole number of 2^53 or more in size.
+    """
 
     matrix: Array
 
@@ -111,7 +116,7 @@ class Dense(Operator):
                 "Nothing was planned.",
                 place="matrix",
             )
-        # Before the cast: 2^64 − 1 of an unsigned type would become −1.
+        # Doubles hold no larger whole numbers exactly. Before the cast: 2^64 − 1 of an unsigned type would become −1.
         if a.dtype.kind in "biu" and max(int(a.max()), -int(a.min())) >= 2**53:
             raise WorkloadError(
                 "matrix-entry-too-large",
@@ -286,6 +291,7 @@ class Averages(Operator):
     bounds: tuple[tuple[int, int], ...]
 
     def __post_init__(self) -> None:
+        # The sums check the bounds.
         _ = self.unscaled
 
     @cached_property
@@ -428,6 +434,7 @@ def from_matrix(matrix: Array) -> Operator:
     m, n = dense.shape
     ones = dense.matrix == 1
     steps = np.diff(ones.view(np.int8), prepend=0, append=0, axis=1)
+    # A row that is one run of ones has exactly two steps, one up and one down.
     if not (ones | (dense.matrix == 0)).all() or (np.abs(steps).sum(axis=1) != 2).any():
         return dense
     start, stop = steps.argmax(axis=1), steps.argmin(axis=1)
