@@ -94,6 +94,7 @@ class EquitablePartition:
             before = now
             codes, seen = [scrambled(c.class_of) for c in tables], [scrambled(c.class_of) for c in sectors]
             for i, t, x in links:
+                # A sum of words stands for the collection of the tables' colours, in any order.
                 seen[i] = scrambled(seen[i]) + x @ codes[t]
             sectors = [IndexPartition.from_colours(x) for x in seen]
             codes, seen = [scrambled(c.class_of) for c in sectors], [scrambled(c.class_of) for c in tables]

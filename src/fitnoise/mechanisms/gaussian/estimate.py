@@ -1,4 +1,8 @@
-"""Estimation of sectors from their own noisy answers. This module only post-processes."""
+"""Estimation of sectors from their own noisy answers. This module only post-processes.
+
+The letters are those of docs/mathematics/notation.md. H_a centres attribute a in integers, and A_S mixes the basis rows
+of sector S. σ_S is the sector's noise scale, and y_S are its noisy answers.
+"""
 
 from __future__ import annotations
 

@@ -147,6 +147,7 @@ class Formulation:
         ]
         counted = [g.multiplicity * root for g, root in zip(d.groups, self._roots, strict=True)]
         self._multiplicity = counted
+        # A complex number holds both parts: a sum of the two could be equal for unequal pairs.
         colours = [x + 1j * code for code, x in zip(codes, counted, strict=True)]
         self.partition = (
             EquitablePartition.from_decomposition(d, terms.weights, colours)
@@ -360,6 +361,7 @@ def _free_first(columns: Floats, triangle: Floats) -> tuple[Floats, Floats, bool
         return columns, triangle, False
     rotation = sl.qr(towards[:, None], mode="full")[0].T  # its first row is ±towards
     rotated = rotation @ columns
+    # Exact values: rounding here would give the free total a small cost.
     rotated[0] = rotated[0, 0]
     rotated[1:] -= rotated[1:].mean(axis=1, keepdims=True)
     return rotated, rotation @ triangle, True

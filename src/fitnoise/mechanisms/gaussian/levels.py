@@ -7,7 +7,7 @@ the module combines them by least squares (`solving/trees.py` lists the letters)
     X_T θ_T = Σ_ℓ ξ_Tℓ U_ℓᵀ θ̂_Tℓ + ξ_T 1 θ̂_T,     X_T = (ξ_T − Σ_ℓ ξ_Tℓ/N_ℓ) 11ᵀ + Σ_ℓ ξ_Tℓ U_ℓᵀU_ℓ.
 
 Here θ̂_Tℓ is the estimate from sector T ∪ {ℓ} only, centred along ℓ, and 1/ξ_Tℓ is its variance. All levels then agree,
-and cov θ_T = C_T ⊗ X_T⁻¹. Two passes through the tree compute it.
+and cov θ_T = C_T ⊗ X_T⁻¹, with C_T the centring of the attributes of T. Two passes through the tree compute it.
 
 **Trust.** This module is untrusted: a mistake here costs accuracy.
 """
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from fitnoise.mechanisms.tables import TablePart
 
 MIN_MARGIN_REDUCTION = 2.0**-10
-"""Relative shortfall of a margin's precision to its levels that is allowed, so that none cancels; rounding is 2⁻²⁰."""
+"""The share of a margin's precision by which its levels may exceed it, as rounding; in fact rounding is about 2⁻²⁰."""
 
 MAX_DENSE_LEAVES = 2_000
 """Most leaves for other goals and for cell budgets, which use one structured attribute; planning takes hours."""

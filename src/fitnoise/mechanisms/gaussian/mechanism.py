@@ -85,7 +85,7 @@ class SectorMechanism(TableMechanism):
         return sums_by_sector(left_sums, right_sums, length)
 
     def separate_rho(self, part: TablePart) -> float:
-        """Return ρ of independent Gaussian noise with the target variances, with a separate plan for each table.
+        """Return ρ of independent Gaussian noise of target variance times relaxation, a separate plan for each table.
 
         m records that differ in attributes of a table are in different cells, and cost m times as much as one record.
         In other tables they cost m² times as much. Among sets of records in different structured cells, the costliest
@@ -235,6 +235,7 @@ def _costliest_pair(queries: Any, precision: Floats, *, allows_add_or_remove: bo
     It is the largest squared distance of two columns. With `allows_add_or_remove`, it is at least that of one
     column to 0.
     """
+    # Two records in equal columns cost nothing, so each column is needed once.
     gram = _gram(np.unique(queries, axis=1) if isinstance(queries, np.ndarray) else queries, precision)
     norms = gram.diagonal()
     single = float(norms.max()) if allows_add_or_remove else 0.0

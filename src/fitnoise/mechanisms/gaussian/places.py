@@ -105,6 +105,7 @@ def _largest(strategy: TreeStrategy, room: int) -> int:
     """Return the largest entry of one record's contribution, times a reserve for later multiplication."""
     sizes = strategy.sizes
     return max(
+        # The entries of n I − J are at most n − 1 in size.
         room * math.prod(max(sizes[a] - 1, 1) for a in g.attributes) * math.prod(int(k.max()) for k in g.factors)
         for g in strategy.groups
     )
@@ -118,6 +119,7 @@ def _assembled(
     for outer_set, i in problem.homes.items():
         each, (x, k) = sizes[list(outer_set)], factors[i]
         gain, cells = float(gains(each)), math.prod(each.tolist())
+        # The weights of a mixed problem are too large by this factor.
         too_large = problem.sectors[i].scale
         scales = {level: np.sqrt(gain * too_large / (cells * w)) for level, w in _of_use(x, k).items()}
         highest, lowest = (f([f(s) for s in scales.values()]) for f in (np.max, np.min))
@@ -131,10 +133,10 @@ def _assembled(
 def _of_use(x: Sequence[Floats], k: Sequence[NDArray[np.int64]]) -> dict[int, Floats]:
     """Return weights of integer sums by level, without levels that carry no information.
 
-    The deepest level always stays. A search approaches the weight 0, which would need unbounded noise. Weights are
-    raised to NEGLIGIBLE_WEIGHT times the largest, both for sums whose largest entry is 1. Such a weight costs no
-    measurable privacy.
+    The deepest level always stays. Weights are raised to NEGLIGIBLE_WEIGHT times the largest, both for sums whose
+    largest entry is 1.
     """
+    # A search approaches the weight 0, which would need unbounded noise. The raised weight costs no measurable privacy.
     deep = len(x) - 1
     sizes = [math.prod(int(factors.max()) for factors in k[level:]) ** 2 for level in range(len(x))]
     threshold = NEGLIGIBLE_WEIGHT * max(float(w.max()) * size for w, size in zip(x, sizes, strict=True))
@@ -153,6 +155,7 @@ def _integers(
         starts = np.flatnonzero(np.diff(tree.above[level - 1], prepend=-1))
         largest = np.maximum.reduceat(part, starts)
         is_equal = bool((part > tree.down(largest, level) * (1 - 2.0 ** -(bits + 1))).all())
+        # Equal weights are exact as 1, and need no bits.
         step = largest if is_equal else largest / 2**bits
         k = np.maximum(np.rint(part / tree.down(step, level)), 1).astype(np.int64)
         factors.insert(0, k)

@@ -211,6 +211,7 @@ def plan(
         and not is_dense
         and obstacle(publication) is None
     ):
+        # Where a joint plan is possible too, it replaces a product form that fails.
         with contextlib.suppress(*((WorkloadError, PlanError) if can_be_joint else ())):
             product = _by_axis(publication, refine=refine, progress=progress)
             gap_limit = PRODUCT_GAP if cells <= MAX_DENSE_CELLS_SLOW else math.inf
@@ -290,6 +291,8 @@ def _plan_record_sets(
         low = min(int(m), max_records - 1)
         numbers = {low: low + 1 - m, low + 1: m - low}
         shares = [(n, kind, w * v) for n, w in numbers.items() for kind, v in ((True, p_equal), (False, 1 - p_equal))]
+        # With a record in every cell, sectors of the differing attributes would cost nothing. A little weight of single
+        # records keeps their noise finite.
         kinds = tuple(x for x in ((1, True, 1 / 1024), *shares) if x[0] and x[2] > 0)
         solution = solved(kinds)
         value = lower_bound(decomposition, solution.evidence, terms)
@@ -342,6 +345,8 @@ def _in_sets(
         pool: list[tuple[float, ValuedSet]] = []
         for way in (True,) if moving.few else ways:
             x = np.sum([x for f, x in products.items() if way or not f], axis=0)
+            # Records of different values cost together only in sectors without free attributes, and each alone in all
+            # sectors.
             np.fill_diagonal(x, np.sum([*products.values()], axis=0).diagonal())
             starts = [cells for same, cells in kinds if same is way]
             pool += [(value, (way, cells)) for value, cells in finder.find_costliest(x, starts, SETS_ADDED_PER_ROUND)]
@@ -355,6 +360,7 @@ def _in_sets(
             break
         solver_gap = min(solver_gap, (max_cost / largest - 1) / SETS_GAP_FACTOR) if new else 0.0
         p, q = solution.dual
+        # The solver multiplies weights, so a new set needs some to begin with.
         start = np.concatenate([0.9 * p, np.full(len(new), 0.1 / max(len(new), 1))]), q
         kinds += new
     evidence = form.evidence(sets, solution.dual[0], _evidence_weights(terms, form, solution.dual[1]))
@@ -469,7 +475,12 @@ def _check_gap_and_cap(part: TablePart, gap: float | None, reason: str, alternat
 
 
 def _by_level(publication: Publication, goal: float, enough: float, *, refine: bool) -> TablePart:
-    """Return the plan of tables by levels of a tree that has too many leaves for one structured attribute."""
+    """Return the plan of tables by levels of a tree that has too many leaves for one structured attribute.
+
+    goal: The gap that the search for the bound and for scales by class aims at.
+    enough: The gap above which scales by class of place are tried too; 2 · LEVEL_GAP under replace-one neighbours.
+    refine: True raises PlanError, since such plans cannot be refined.
+    """
     if refine:
         raise PlanError(
             "refine-by-level",
@@ -533,6 +544,7 @@ def _by_place(
         start = independent if weights is None else TreeWeights.equal_within_levels(weights, problem)
         best = weighted_trees.solve(problem, evidence, start, gap=target_gap, bound=bound)
     records, strategies = publication.source.max_records, list[TreeStrategy]()
+    # Rounding can cost the better weights more than even noise on every number, so both are tried.
     for x in (best, independent):
         strategy = by_place.rounded(problem, decomposition, x, records, publication.unit.parts)
         if publication.budget is not None:
@@ -748,6 +760,10 @@ def _rounded(
     """Return the integer strategy of the fewest bits that reaches at most 1 + goal times the bound, or of most bits.
 
     If records of one unit follow a pattern, return the first strategy that is not singular.
+
+    Raises:
+        PlanError: All strategies are singular, or the noise is outside the range of the exact sampler or above a
+            budget.
     """
     bound = lower_bound(decomposition, ideal.evidence, terms)
     strategy: Strategy | None = None
@@ -802,6 +818,7 @@ def scale_noise(
         if error > 0:
             cost = float(_claimed_cost(publication, strategy))
             stretch = min(stretch, (cost / error) ** 0.5)
+        # The root is rounded, and every target is to hold as computed.
         return rescale(strategy, stretch**0.5 * (1 - 1e-12), up=False)
     scaled = rescale(strategy, _spending(publication, strategy, publication.budget.gaussian_rho), up=True)
     _refuse_spent(publication, scaled)
@@ -812,6 +829,7 @@ def _spending(publication: Publication, strategy: Design, allowed: Fraction) -> 
     """Return the factor of the noise that spends a budget, and no more."""
     spent = _claimed_cost(publication, strategy) / 2
     refuse_pointless(2 * spent)
+    # The root is rounded, and a budget may not be exceeded by any amount.
     return math.sqrt(spent / allowed) * (1 + 1e-12)
 
 

@@ -155,7 +155,11 @@ def _templates(workload: Workload) -> list[Table]:
 @final
 @dataclass(frozen=True, eq=False)
 class FactorInverse:
-    """The inverse [w, H^#] of a factor: w sums to 1 and H w = 0, but is 0 for an attribute that all tables show."""
+    """The inverse [w, H^#] of a factor with k rows.
+
+    w: A vector with H w = 0 that sums to 1, (n,); 0 for an attribute that all tables show.
+    sharp: H^#, (n, k).
+    """
 
     w: Floats
     sharp: Floats
@@ -523,6 +527,7 @@ def rescaled(strategy: ProductStrategy, factor: float, *, up: bool) -> ProductSt
         counts = np.array([math.prod(grid) for grid in grids], dtype=np.int64)
         smallest = np.minimum.reduceat(scales, np.cumsum(counts) - counts)
         shift = np.maximum(MIN_EXPONENT - np.frexp(smallest)[1], 0)
+        # The multiples are 64-bit integers.
         if (shift + np.frexp(g.multiples)[1] > 61).any():
             raise out_of_reach()
         scales = np.ldexp(scales, np.repeat(shift, counts))
@@ -594,6 +599,7 @@ class ProductMechanism(GaussianMechanism):
                         "Use the plan as fitnoise wrote it, or plan again.",
                         "Nothing was measured.",
                     )
+        # A factor that cannot be inverted raises an error here.
         _ = _estimation(part).inverses
 
     def cell_structure(self, request: Publication) -> CellStructure:
@@ -663,7 +669,7 @@ class ProductMechanism(GaussianMechanism):
         return np.asarray(part.evidence.numbers / part.evidence.numbers.sum())
 
     def separate_rho(self, part: TablePart) -> float:
-        """Return ρ of independent Gaussian noise with the target variances, with a separate plan for each table.
+        """Return ρ of independent Gaussian noise of target variance times relaxation, a separate plan for each table.
 
         Under replace-one neighbours the costliest pair of records is searched, so ρ may be too small.
         """

@@ -64,6 +64,7 @@ def round_strategy(
             scales = 1 / (weight * np.abs(f[:, 0, 0]))
         else:
             scaled = weight[:, None, None] * f
+            # The upper triangle of the reversed columns is, reversed again, a lower triangle.
             triangles = np.asarray(np.linalg.qr(scaled[:, :, ::-1] if in_time else scaled, mode="r"))[:, :k]
             triangles = triangles[:, ::-1, ::-1] if in_time else triangles
             exponents = np.minimum(bits - _reach(triangles, group), _MAX_EXPONENT)
@@ -74,16 +75,14 @@ def round_strategy(
 
 
 def _reach(triangles: Floats, group: SectorGroup) -> NDArray[np.int64]:
-    """Return powers of two of the largest entries of A, (K,), reduced if the rounding of A changes A B more than A.
-
-    A row of the basis with large entries has small entries in A, and it multiplies their rounding. There A B needs the
-    bits.
-    """
+    """Return powers of two of the largest entries of A, (K,), reduced if the rounding of A changes A B more than A."""
     exponents = np.asarray(np.frexp(np.abs(triangles).max(axis=(1, 2)))[1], dtype=np.int64)
     largest = int(np.abs(group.basis).max())
     if group.is_identity or largest == 1:
         return exponents
     step = max(1, CHUNK // (len(group.basis) * group.basis.shape[1]))
+    # A row of the basis with large entries has small entries in A, and multiplies their rounding: there A B needs the
+    # bits.
     basis = group.basis.astype(np.float64) / largest
     products = [np.abs(triangles[i : i + step] @ basis).max(axis=(1, 2)) for i in range(0, len(group), step)]
     reach = np.asarray(np.frexp(np.concatenate(products))[1], dtype=np.int64)
@@ -150,6 +149,7 @@ def rescale(strategy: Strategy, factor: float, *, up: bool) -> Strategy:
         scales = np.ldexp(scales, shift)
         mixing = g.mixing
         if shift.any():
+            # Python integers: a shift can take entries beyond 64 bits.
             powers = np.array([1 << n for n in shift.tolist()], dtype=object)
             small = largest_entry(mixing) << int(shift.max()) < INT64_SAFE_LIMIT
             mixing = mixing * (powers.astype(np.int64) if small else powers)[:, None, None]
