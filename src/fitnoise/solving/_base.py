@@ -67,7 +67,7 @@ def attempt(problem: Problem, w: Floats) -> Linearisation | None:
     """Return the problem at w = (p, q); None if it cannot be evaluated in floating point."""
     try:
         point = problem.linearise(w[: problem.cells], w[problem.cells :])
-    # A step too far makes a Gram matrix singular in floating point; the caller then tries a shorter one.
+    # A step too far makes a Gram matrix singular in floating point; the caller then takes another one.
     except np.linalg.LinAlgError:
         return None
     return point if point.value.finite else None

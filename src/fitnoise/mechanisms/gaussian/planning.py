@@ -360,7 +360,7 @@ def _in_sets(
             break
         solver_gap = min(solver_gap, (max_cost / largest - 1) / SETS_GAP_FACTOR) if new else 0.0
         p, q = solution.dual
-        # The solver multiplies weights, so a new set needs some to begin with.
+        # The solver multiplies weights, so a new set needs one above 0.
         start = np.concatenate([0.9 * p, np.full(len(new), 0.1 / max(len(new), 1))]), q
         kinds += new
     evidence = form.evidence(sets, solution.dual[0], _evidence_weights(terms, form, solution.dual[1]))
