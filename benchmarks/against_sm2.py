@@ -27,8 +27,8 @@ import time
 import numpy as np
 
 import fitnoise as fn
-from fitnoise.laboratory import gallery, soft_max
-from fitnoise.laboratory.soft_max import AlgorithmVariant, Hessian, SoftMaxStatus
+from fitnoise_lab import gallery, soft_max
+from fitnoise_lab.soft_max import AlgorithmVariant, Hessian, SoftMaxStatus
 
 BASES = ("identity", "upper")
 FINEST = 1e-6

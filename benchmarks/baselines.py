@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import fitnoise as fn
-from fitnoise.laboratory import gallery
-from fitnoise.laboratory.baselines import BASELINES, Mechanism, of_covariance
+from fitnoise_lab import gallery
+from fitnoise_lab.baselines import BASELINES, Mechanism, of_covariance
 
 
 def targets(w, c):

@@ -17,11 +17,11 @@ import fitnoise as fn
 from fitnoise import data
 from fitnoise.kernel import privacy
 from fitnoise.kernel.losses import Loss
-from fitnoise.laboratory import gallery
 from fitnoise.planning.accounting import Curve, ReleasedCharge
 from fitnoise.request import curves
 from fitnoise.request.curves import epsilon_at
 from fitnoise.request.documents import load_spec
+from fitnoise_lab import gallery
 
 DRAWS = 2**64
 

@@ -23,10 +23,10 @@ import scipy.linalg as sl
 import fitnoise as fn
 from fitnoise.algebra import operators as op
 from fitnoise.algebra import rules
-from fitnoise.laboratory import strategies
 from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.mechanisms.laplace.hierarchies import hierarchy
 from fitnoise.request import curves
+from fitnoise_lab import strategies
 
 EPSILON, DELTA = 1.0, 1e-6
 BRANCHES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20, 24, 32)

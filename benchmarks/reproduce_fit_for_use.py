@@ -37,10 +37,10 @@ import fitnoise as fn
 from fitnoise.errors import GapNotReached
 from fitnoise.interfaces import plots
 from fitnoise.kernel import privacy
-from fitnoise.laboratory import baselines, gallery, soft_max
-from fitnoise.laboratory.soft_max import AlgorithmVariant, Hessian, SoftMaxStatus
-from fitnoise.laboratory.strategies import branching_factor
 from fitnoise.request.publication import Goal, Objective
+from fitnoise_lab import baselines, gallery, soft_max
+from fitnoise_lab.soft_max import AlgorithmVariant, Hessian, SoftMaxStatus
+from fitnoise_lab.strategies import branching_factor
 
 # --- what the paper prints ---------------------------------------------------------------------------------------
 

@@ -24,11 +24,11 @@ from reproduce_fit_for_use import draw, integer, write
 
 import fitnoise as fn
 from fitnoise.algebra import operators as op
-from fitnoise.laboratory import strategies
-from fitnoise.laboratory.rotation import minimum_sensitivity
 from fitnoise.mechanisms.laplace.hierarchies import hierarchy
 from fitnoise.request import curves
 from fitnoise.request.publication import Goal, Objective
+from fitnoise_lab import strategies
+from fitnoise_lab.rotation import minimum_sensitivity
 
 SIZES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 MAKE = {"I": strategies.identity, "H": hierarchy, "Y": strategies.haar}

@@ -55,12 +55,12 @@ from reproduce_fit_for_use import integer, write
 
 from fitnoise import data
 from fitnoise.kernel.units import Region
-from fitnoise.laboratory.nikolov import paper_multiplier
 from fitnoise.mechanisms.projection import simulation as small
 from fitnoise.mechanisms.projection.regions import entropic, project, split_project
 from fitnoise.request import curves
 from fitnoise.request.publication import Setting
 from fitnoise.solving.ky_fan import ky_fan_design
+from fitnoise_lab.nikolov import paper_multiplier
 
 EPSILON, DELTA = 1.0, 1e-6
 SIZES = (50, 200, 1000, 2000)

@@ -15,7 +15,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from fitnoise.kernel import noise
-from fitnoise.laboratory.reference_samplers import reference_gaussian, reference_laplace
+from fitnoise_lab.reference_samplers import reference_gaussian, reference_laplace
 from peak import peak_memory
 
 LAWS = {

@@ -17,9 +17,10 @@ from error_sites import CLASSES, ErrorSite, error_sites
 from numpy.typing import NDArray
 
 import fitnoise as fn
-from fitnoise import errors, gallery, strategies
+from fitnoise import errors
 from fitnoise.interfaces.cli import cli
 from fitnoise.request.documents import json_schema
+from fitnoise_lab import gallery, strategies
 
 _schema = cache(json_schema)
 

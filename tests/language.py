@@ -10,8 +10,8 @@ Start it as `python tests/language.py MODE`:
 
 `make check` runs `--check` and `--subjects`. The exit status is 1 if a check failed, and otherwise 0.
 
-An *area* is a package of `src/fitnoise`, its other files (top), or the studio. The tests, the benchmarks and the
-documentation (docs) are areas too, and so are the Markdown files next to the Makefile (pages).
+An *area* is a package of `src/fitnoise`, its other files (top), the studio, or the laboratory. The tests, the
+benchmarks and the documentation (docs) are areas too. The other Markdown files are the area pages.
 
 `data/language/refused.tsv` lists the refused words, each with the kinds of text that refuse it:
 
@@ -54,8 +54,8 @@ BASE = "1bf35360a988ac05fadbd498c49d32972de8a233"
 KINDS = ("name", "local", "doc", "error", "text", "page")
 MEASURES = ("words", "openings", "sentences")
 PACKAGES = (
-    "kernel", "algebra", "request", "solving", "mechanisms", "planning", "reading", "laboratory",
-    "interfaces", "studio",
+    "kernel", "algebra", "request", "solving", "mechanisms", "planning", "reading",
+    "interfaces", "studio", "laboratory",
 )  # fmt: skip
 AREAS = (*PACKAGES, "top", "tests", "benchmarks", "docs", "pages")
 SUBJECT_AREAS = (*PACKAGES, "docs", "tests", "build")
@@ -308,13 +308,14 @@ def area_of(path: Path) -> str | None:
     if not is_read or not path.is_relative_to(ROOT):
         return None
     parts = path.relative_to(ROOT).parts
-    if parts[:2] == ("src", "fitnoise_studio"):
-        return "studio"
+    for folder, area in (("fitnoise_studio", "studio"), ("fitnoise_lab", "laboratory")):
+        if folder in parts:
+            return area
     if parts[:2] == ("src", "fitnoise"):
         return parts[2] if parts[2] in PACKAGES else "top"
     if parts[0] in ("tests", "benchmarks", "docs"):
         return parts[0]
-    return "pages" if len(parts) == 1 and path.suffix == ".md" else None
+    return "pages" if (len(parts) == 1 or parts[0] == "packages") and path.suffix == ".md" else None
 
 
 def files_of(paths: list[Path]) -> Iterator[tuple[str, Path]]:
@@ -360,7 +361,8 @@ def measure(path: Path, refused: RefusedWords) -> tuple[Counts, list[Use]]:
 def count_areas(refused: RefusedWords) -> dict[str, Counts]:
     """Return the counts of every area of the project."""
     areas = {area: Counts() for area in AREAS}
-    roots = [ROOT / "src", ROOT / "tests", ROOT / "benchmarks", ROOT / "docs", *sorted(ROOT.glob("*.md"))]
+    folders = [ROOT / name for name in ("src", "packages", "tests", "benchmarks", "docs")]
+    roots = [*folders, *sorted(ROOT.glob("*.md"))]
     for area, file in files_of([path for path in roots if path.exists()]):
         areas[area].add(measure(file, refused)[0])
     return areas

@@ -52,6 +52,11 @@ EXTRAS = {
 }
 """Commands that use each extra. The extra `gpu` has two gigabytes; `make test` covers it."""
 
+DISTRIBUTIONS = {
+    "fitnoise-lab": "from fitnoise_lab import baselines, gallery; assert baselines.gaussian(gallery.prefix(4), 1.0)"
+}
+"""Code that uses each other distribution of the repository, with fitnoise installed."""
+
 PEOPLE = (
     "import sqlite3; db = sqlite3.connect('people.db'); db.execute('CREATE TABLE people (sex TEXT)'); "
     "db.executemany('INSERT INTO people VALUES (?)', [['f'], ['m']] * 50); db.commit()"
@@ -196,6 +201,18 @@ def package(wheel, folder):
     for extra in EXTRAS:
         try_extra(extra, base, folder)
         print(f"fitnoise[{extra}] alone does what it is for", flush=True)
+    for distribution, use in DISTRIBUTIONS.items():
+        env = extend(base, folder / distribution, built_wheel(folder / distribution, distribution))
+        done(env / "bin" / "python", "-c", use, cwd=folder, env=around(env))
+        print(f"{distribution} alone does what it is for", flush=True)
+
+
+def built_wheel(folder, distribution):
+    """The wheel of another distribution of the repository."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder]
+    done(*command, cwd=ROOT / "packages" / distribution, stdout=subprocess.DEVNULL)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
 
 
 if FOLLOW in sys.argv:

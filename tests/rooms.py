@@ -1,7 +1,8 @@
 """Name the test files of a package: `python tests/rooms.py reading` prints those of `reading`.
 
 A test file belongs to the last package of `PACKAGES` among those that it imports. Imports decide this, so no list of
-files needs care. The studio (`fitnoise_studio`) is a package of its own on top of them.
+files needs care. The studio (`fitnoise_studio`) and the laboratory (`fitnoise_lab`, a
+distribution of its own) are packages of their own on top of them.
 """
 
 from __future__ import annotations
@@ -13,35 +14,43 @@ from functools import cache
 from pathlib import Path
 
 import fitnoise
+import fitnoise_lab
 import fitnoise_studio
 
 PACKAGES = (
     "errors", "messages", "reporting", "kernel", "algebra", "request", "solving", "mechanisms", "planning", "reading",
-    "publishing", "laboratory", "data", "interfaces", "studio",
+    "publishing", "data", "interfaces", "studio", "laboratory",
 )  # fmt: skip
 """From the lowest up; a package may import only itself and packages named before it."""
 
 TESTS = Path(__file__).parent
 
-FITNOISE, STUDIO = Path(fitnoise.__file__).parent, Path(fitnoise_studio.__file__).parent
+FITNOISE = Path(fitnoise.__file__).parent
+
+FOLDERS = {
+    Path(package.__file__).parent: (package.__name__, prefix)
+    for package, prefix in ((fitnoise, ""), (fitnoise_studio, "studio"), (fitnoise_lab, "laboratory"))
+}
+"""The folder of each package; its name, and the first part of the names of its modules in tests (see `module_name`)."""
 
 
 def product_files(ending: str) -> list[Path]:
-    """Return the files of both packages whose names have an ending."""
-    return [path for folder in (FITNOISE, STUDIO) for path in sorted(folder.rglob(f"*{ending}"))]
+    """Return the files of all packages whose names have an ending."""
+    return [path for folder in FOLDERS for path in sorted(folder.rglob(f"*{ending}"))]
 
 
 def module_name(path: Path) -> str:
-    """Return the name of a module without `fitnoise.`; the modules of the studio start with `studio`."""
-    root, names = (STUDIO, ["studio"]) if path.is_relative_to(STUDIO) else (FITNOISE, [])
-    parts = [*names, *path.relative_to(root).with_suffix("").parts]
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    """Return the name of a module, such as `reading.release`, `studio.app` or `laboratory.gallery`."""
+    (root,) = (folder for folder in FOLDERS if path.is_relative_to(folder))
+    parts = [FOLDERS[root][1], *path.relative_to(root).with_suffix("").parts]
+    return ".".join(filter(None, parts[:-1] if parts[-1] == "__init__" else parts))
 
 
 def imported_module(module: str | None) -> str | None:
     """Return the name (see `module_name`) of a module that an import names; None if it is of another package."""
-    package, _, name = (module or "").partition(".")
-    return {"fitnoise": name, "fitnoise_studio": f"studio.{name}".rstrip(".")}.get(package) or None
+    package, _, others = (module or "").partition(".")
+    prefix = dict(FOLDERS.values()).get(package)
+    return None if prefix is None else ".".join(filter(None, (prefix, others))) or None
 
 
 @cache

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import fitnoise as fn
-from fitnoise.laboratory import baselines, gallery
 from fitnoise.request.publication import Goal, Objective
+from fitnoise_lab import baselines, gallery
 from refused import refused
 from tolerances import EXACT, GAP, LOOSE
 

@@ -13,6 +13,7 @@ import pytest
 import fitnoise as fn
 from engines import POSTGRESQL, SPARK, connected, postgresql, spark
 from fitnoise.interfaces.cli import cli
+from fitnoise_lab import baselines, gallery, strategies
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -75,7 +76,7 @@ def test_examples_run(name, expected, tmp_path, monkeypatch):
 
 
 SECTIONS = re.compile(r"^(Args|Returns|Raises)[:,]", re.MULTILINE)
-ROOMS = (fn.baselines, fn.finite, fn.gallery, fn.plots, fn.projections, fn.strategies, fn.what_if)
+ROOMS = (fn.finite, fn.plots, fn.projections, fn.what_if, baselines, gallery, strategies)
 
 
 def public():
@@ -89,7 +90,7 @@ def public():
             members = {key: getattr(x, "__func__", x) for key, x in vars(what).items() if not key.startswith("_")}
             names |= {f"{name}.{key}": x for key, x in members.items()}
     for name, what in names.items():
-        if inspect.isfunction(what) and what.__module__.startswith("fitnoise."):
+        if inspect.isfunction(what) and what.__module__.startswith(("fitnoise.", "fitnoise_lab.")):
             taken = [x for x in inspect.signature(what).parameters if x not in ("self", "cls")]
             if taken:
                 yield name, what

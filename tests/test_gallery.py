@@ -8,7 +8,7 @@ import pytest
 import fitnoise as fn
 import reference as ref
 from dense import workload_matrix
-from fitnoise.laboratory import gallery
+from fitnoise_lab import gallery
 from refused import refused
 from tolerances import GAP
 

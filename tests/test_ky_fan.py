@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import fitnoise as fn
 from fitnoise.algebra import operators as op
-from fitnoise.laboratory.ky_fan_marginals import AllRanges, Conjunctions, OperatorGram, ky_fan_gram, ky_fan_marginals
 from fitnoise.request.publication import Goal, Objective
 from fitnoise.solving import certificates, ky_fan
 from fitnoise.solving.ky_fan import KyFanStatus, ky_fan_design
+from fitnoise_lab.ky_fan_marginals import AllRanges, Conjunctions, OperatorGram, ky_fan_gram, ky_fan_marginals
 from refused import refused
 from tolerances import EXACT, GAP
 

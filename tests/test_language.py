@@ -206,7 +206,7 @@ def test_lower_resolves_a_merge_with_the_lower_numbers(allowances):
 
 def test_every_area_has_files_and_an_allowance():
     assert set(language.read_allowances()) == set(language.AREAS)
-    roots = [*(language.ROOT / name for name in ("src", "tests", "docs")), language.ROOT / "README.md"]
+    roots = [*(language.ROOT / name for name in ("src", "packages", "tests", "docs")), language.ROOT / "README.md"]
     assert {area for area, _ in language.files_of(roots)} >= set(language.AREAS) - {"benchmarks"}
 
 

@@ -11,13 +11,13 @@ from scipy import stats
 import fitnoise as fn
 from designs import remade
 from fitnoise.errors import PlanError, SpecError
-from fitnoise.laboratory import gallery
 from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.mechanisms.laplace.hierarchies import hierarchy
 from fitnoise.messages import english
 from fitnoise.request.curves import gaussian_mu
 from fitnoise.solving.fixed_random import FixedGenerator, scrambled
 from fitnoise.solving.sectors import decompose
+from fitnoise_lab import gallery
 from laws.plans import status_of
 from refused import refused
 from tolerances import EXACT, SIGNIFICANCE

@@ -42,8 +42,8 @@ from fitnoise.kernel.noise import (
     discrete_laplaces,
 )
 from fitnoise.kernel.privacy import rho
-from fitnoise.laboratory import reference_samplers
-from fitnoise.laboratory.reference_samplers import reference_gaussian, reference_laplace
+from fitnoise_lab import reference_samplers
+from fitnoise_lab.reference_samplers import reference_gaussian, reference_laplace
 from refused import refused
 from tolerances import SIGNIFICANCE
 
@@ -1015,7 +1015,7 @@ DRAW_AND_FORK = """
 import os
 import numpy as np
 from fitnoise.kernel import noise
-from fitnoise.laboratory.reference_samplers import reference_gaussian, reference_laplace
+from fitnoise_lab.reference_samplers import reference_gaussian, reference_laplace
 
 def draw(size):
     drawn = []

@@ -21,12 +21,12 @@ from fitnoise.kernel import noise
 from fitnoise.kernel.designs.margins import NOISE_VARIANCE, MeasuredMargin, PureStrategy
 from fitnoise.kernel.profiles import ceil_dyadic
 from fitnoise.kernel.units import Adjacency
-from fitnoise.laboratory import gallery
 from fitnoise.mechanisms import rebuilding as reconstruct
 from fitnoise.mechanisms.laplace import planning as matrix
 from fitnoise.mechanisms.laplace.estimate import filled, integer_margins, min_multiples, nearest
 from fitnoise.planning.plan import Plan
 from fitnoise.solving import p_identity
+from fitnoise_lab import gallery
 from laws.plans import check_mechanism, check_plan, planned_quickly, status_of
 from refused import refused
 from tolerances import EXACT, SIGNIFICANCE, as_often_as

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fitnoise.laboratory import gallery, strategies
+from fitnoise_lab import gallery, strategies
 from tolerances import EXACT
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))

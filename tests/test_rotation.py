@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fitnoise.laboratory import rotation, strategies
-from fitnoise.laboratory.rotation import minimum_sensitivity
 from fitnoise.mechanisms.laplace.hierarchies import hierarchy
+from fitnoise_lab import rotation, strategies
+from fitnoise_lab.rotation import minimum_sensitivity
 from refused import refused
 from tolerances import EXACT
 

@@ -11,7 +11,6 @@ import pytest
 from scipy import stats
 
 from fitnoise.kernel.units import Region
-from fitnoise.laboratory.nikolov import paper_multiplier
 from fitnoise.mechanisms.projection import bounds as bounds_room
 from fitnoise.mechanisms.projection import simulation as small
 from fitnoise.mechanisms.projection.bounds import SpectralBound, spectral_bound_of, spectral_lower_bound
@@ -22,6 +21,7 @@ from fitnoise.request.publication import Setting
 from fitnoise.solving.fixed_random import FixedGenerator
 from fitnoise.solving.ky_fan import ky_fan_design
 from fitnoise.solving.statuses import status_message
+from fitnoise_lab.nikolov import paper_multiplier
 from refused import refused
 from tolerances import EXACT, SIGNIFICANCE
 

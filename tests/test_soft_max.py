@@ -11,8 +11,14 @@ import fitnoise as fn
 import reference as ref
 import zoo
 from dense import sectors_of
-from fitnoise.laboratory import soft_max
-from fitnoise.laboratory.soft_max import (
+from fitnoise.mechanisms.gaussian.formulation import Formulation
+from fitnoise.request.publication import Goal, Objective
+from fitnoise.solving import solver
+from fitnoise.solving.certificates import ObjectiveTerms
+from fitnoise.solving.problems import Block, Problem
+from fitnoise.solving.sectors import decompose
+from fitnoise_lab import soft_max
+from fitnoise_lab.soft_max import (
     AlgorithmVariant,
     Factors,
     Hessian,
@@ -21,12 +27,6 @@ from fitnoise.laboratory.soft_max import (
     bases,
     cost_squared,
 )
-from fitnoise.mechanisms.gaussian.formulation import Formulation
-from fitnoise.request.publication import Goal, Objective
-from fitnoise.solving import solver
-from fitnoise.solving.certificates import ObjectiveTerms
-from fitnoise.solving.problems import Block, Problem
-from fitnoise.solving.sectors import decompose
 from refused import refused
 from tolerances import EXACT, GAP, LOOSE
 

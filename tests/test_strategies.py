@@ -12,8 +12,8 @@ from scipy import stats
 
 import fitnoise as fn
 from fitnoise.algebra import operators as op
-from fitnoise.laboratory import gallery, strategies
 from fitnoise.mechanisms.laplace.hierarchies import covariances, height, hierarchy
+from fitnoise_lab import gallery, strategies
 from refused import refused
 from tolerances import EXACT, LOOSE, SIGNIFICANCE
 

@@ -22,9 +22,6 @@ if TYPE_CHECKING:  # for type checkers and editors: name by name the content of 
     from fitnoise.kernel.domain import Amount, Binned, Categorical, Domain, Hierarchy, Ordered
     from fitnoise.kernel.ledger import Ledger
     from fitnoise.kernel.units import Account, CountBasis, DataSource, Neighbours, OutsideDomain, Privacy, PrivacyUnit
-    from fitnoise.laboratory import baselines as baselines
-    from fitnoise.laboratory import gallery as gallery
-    from fitnoise.laboratory import strategies as strategies
     from fitnoise.mechanisms import finite as finite
     from fitnoise.mechanisms.projection import regions
     from fitnoise.planning import what_if as what_if
@@ -158,12 +155,9 @@ _ROOMS = {
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
 _SHORT = {
-    "baselines": "laboratory.baselines",
     "finite": "mechanisms.finite",
-    "gallery": "laboratory.gallery",
     "plots": "interfaces.plots",
     "projections": "mechanisms.projection.regions",
-    "strategies": "laboratory.strategies",
     "what_if": "planning.what_if",
 }
 """Packages with a short name."""

@@ -5,7 +5,7 @@ generator, and there is no fallback. If the system's randomness fails, the modul
 Tests that need the same noise twice replace these functions from outside.
 
 Releases draw with `discrete_gaussians` and `discrete_laplaces`, whose every step is below. The tests compare them with
-the exact laws, and with other samplers (:mod:`fitnoise.laboratory.reference_samplers`). `categorical` chooses among
+the exact laws, and with other samplers (:mod:`fitnoise_lab.reference_samplers`). `categorical` chooses among
 finitely many results, with probabilities given as integers.
 
 **The laws.** Both give every integer x a probability in proportion to exp(−γ(|x|)):

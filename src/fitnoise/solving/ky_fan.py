@@ -38,7 +38,7 @@ stated gap, for any course of the search.
 
 The problem has three forms. The queries are a matrix (:func:`ky_fan_design`). Or only products with AᵀA are known, for
 workloads of millions of queries. Or the queries are tables of all marginals, where q is uniform by symmetry. For the
-last two see :mod:`fitnoise.laboratory.ky_fan_marginals`.
+last two see :mod:`fitnoise_lab.ky_fan_marginals`.
 
 **Source.** A. Nikolov, "An improved private mechanism for small databases", ICALP 2015, Theorems 4.1 and 4.2 and Lemmas
 4.2.1 to 4.2.3. The paper prints μ² = max h_k², a square too many: for one column A = [a], both μ and h_1² are a². It

@@ -32,11 +32,11 @@ import numpy.typing as npt
 
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats
-from fitnoise.laboratory.strategies import branching_factor
 from fitnoise.mechanisms.laplace.hierarchies import hierarchy
 from fitnoise.planning.comparison import plan
 from fitnoise.request.publication import ErrorWeights, Goal, Objective
 from fitnoise.request.workloads import matrix_workload
+from fitnoise_lab.strategies import branching_factor
 
 RECOVERY_TOLERANCE = 1e-7
 """The share of a query's largest entry by which a strategy's answer can differ from the query."""

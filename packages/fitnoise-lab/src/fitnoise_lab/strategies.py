@@ -16,7 +16,7 @@ is small, dense and deterministic: no randomness, no data, no planner. Matrices 
 | the best tree | :func:`branching_factor`, :func:`best_tree`, :func:`weighted_tree` |
 | properties of a strategy | :func:`sensitivity`, :func:`profile`, :func:`profile_equivalent`, :func:`reconstruction` |
 | errors | :func:`query_error`, :func:`total_error`, :func:`range_errors`, :func:`predicate_errors` |
-| other strategies of a profile | :func:`spectrum`, :func:`coarse_root`, and :mod:`fitnoise.laboratory.rotation` |
+| other strategies of a profile | :func:`spectrum`, :func:`coarse_root`, and :mod:`fitnoise_lab.rotation` |
 | better strategies | :func:`augment`, :func:`equal_noise`, :func:`singular_value_bound` |
 
 **Source.** Li, Hay, Rastogi, Miklau, McGregor: Optimizing linear counting queries under differential privacy, PODS

@@ -12,7 +12,7 @@ least maximum of their L1 norms within a trust region is therefore a linear prog
 step.
 
 **Trust.** The result proves only what can be computed from it: its profile, its sensitivity, and ‖A‖₂, a lower bound
-for every rotation. For large profiles see :func:`fitnoise.laboratory.strategies.coarse_root`.
+for every rotation. For large profiles see :func:`fitnoise_lab.strategies.coarse_root`.
 
 **Source.** Problem 5.16 of Li, Hay, Rastogi, Miklau, McGregor, PODS 2010, full version; the method is from this
 project. Program 5.3 of the paper states it with a rank constraint.
@@ -29,8 +29,8 @@ from scipy import optimize, sparse
 
 from fitnoise.errors import WorkloadError
 from fitnoise.kernel.arrays import Floats
-from fitnoise.laboratory import strategies
 from fitnoise.solving.fixed_random import Generator
+from fitnoise_lab import strategies
 
 LARGEST = 64
 """The number of cells above which a polishing step takes minutes."""
@@ -76,7 +76,7 @@ def minimum_sensitivity(
         rng: The generator of the starts, such as `np.random.default_rng(1)`; it chooses where to search, never the
             noise.
         starts: The number of starts. The first two are not random: the symmetric root of the profile, and its
-            eigenvectors. The closed forms of :func:`fitnoise.laboratory.strategies.coarse_root` are tried in addition
+            eigenvectors. The closed forms of :func:`fitnoise_lab.strategies.coarse_root` are tried in addition
             if they apply.
         rows: The number of rows of the result, at least n; default n. More rows have not helped in experiments.
         steps: The steps of the descent from each start.

@@ -1,1 +1,0 @@
-"""Definitions of the papers that the product does not use."""
