@@ -271,6 +271,7 @@ class Loss:
             epsilon: ε ≥ 0.
         """
         rest = Fraction(epsilon) - self.added_epsilon
+        # Two bounds hold, so the smaller one does: pure measurements count by ρ and μ, or their ε is taken off first.
         joined = min(privacy.zcdp_delta(self.rho, epsilon), privacy.lattice_delta(self.mu_above, epsilon))
         if rest < 0:
             return joined

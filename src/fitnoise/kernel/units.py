@@ -109,6 +109,7 @@ class Pattern(NamedTuple):
         A group leaves out the attributes of `fixed`, because they do not distinguish records of one unit.
         """
         once = ((self.once_per, 1),) if self.once_per else ()
+        # Records at a distance of at least one cell lie in different cells.
         caps = (*once, *(((a,), limit) for a, limit in self.per_value), *(((a,), 1) for a, _ in self.separation))
         return tuple((tuple(a for a in names if a not in self.fixed), limit) for names, limit in caps)
 

@@ -481,6 +481,7 @@ class FiniteQuery:
         order = {a: i for i, a in enumerate(domain.sizes)}
         queried = () if self.attribute is None else (self.attribute,)
         sets = [{*queried, *(a for a, _ in c)} for c in self.where or ((),)]
+        # Any attribute has all records; the count of all is then compared with `people`.
         return tuple(tuple(sorted(s or {next(iter(domain))}, key=order.__getitem__)) for s in sets)
 
     def graph(self, domain: Domain, adjacency: Adjacency) -> QueryGraph:
@@ -502,6 +503,7 @@ class FiniteQuery:
         """
         self.check(domain)
         graph = graph_of(self.shape(domain, adjacency))
+        # A mechanism would refuse this ε, too; only here does the error name its reason, the records of a unit.
         try:
             rational(self.record_epsilon(adjacency))
         except WorkloadError as error:
@@ -564,6 +566,7 @@ class FiniteQuery:
         """Return True if no record can meet two conditions."""
         cell_sets = [{a: {*values.cells(domain[a])} for a, values in c} for c in self.where]
         pairs = [(x, y) for i, x in enumerate(cell_sets) for y in cell_sets[:i]]
+        # Conditions without a common attribute can always meet in one record.
         return all(any(a in y and not x[a] & y[a] for a in x) for x, y in pairs)
 
     def steps(self, adjacency: Adjacency) -> int:
@@ -648,6 +651,7 @@ class FiniteQuery:
         values = domain[self._queried_attributes].values
         if self.quantile_level is None:
             return sum(c * int(v) for c, v in zip(by_value, values, strict=True))
+        # Without records the rank is 0, which the lowest value reaches.
         rank, below = math.ceil(self.quantile_level * sum(by_value)), itertools.accumulate(by_value)
         return next(v for c, v in zip(below, values, strict=True) if c >= rank)
 
