@@ -21,6 +21,7 @@ _Pair = Annotated[list[_Code], Field(min_length=2, max_length=2)]
 class AgeSpec(SpecSection):
     """An age in completed years, computed from a date of birth."""
 
+    # TOML has dates of its own, and JSON writes them as texts
     age_on: str | date = Field(description="The day on which the age is computed, such as 2024-12-31.")
 
 
@@ -121,7 +122,16 @@ class CategoricalSpec(_WithMissing):
         return self
 
     def build(self, folder: Path | None) -> Attribute:
-        """Return the attribute. Raise SpecError if its codes or lookup are in a file and the folder is not known."""
+        """Return the attribute.
+
+        Args:
+            folder: The folder of the specification, where its files lie; None if it is not known.
+
+        Raises:
+            SpecError: The codes or the lookup are in a file, and the folder is not known or the file has no usable
+                name.
+            DomainError: A file cannot be read, or the keys declare no such attribute.
+        """
         lookup = self.lookup if self.lookup_file is None else resolve_file(folder, "lookup_file", self.lookup_file)
         options: dict[str, Any] = {"column": self.column, "lookup": lookup, **self._reading_options}
         if self.codes_file is not None:
@@ -220,6 +230,7 @@ class AmountSpec(_WithMissing):
 
     def build(self, folder: Path | None) -> Attribute:
         """Return the attribute."""
+        # `_no_dates` refused a date_part, and the constructor has no such argument
         missing_options = {name: x for name, x in self._reading_options.items() if name != "date_part"}
         valid = None if self.valid is None else (self.valid[0], self.valid[1])
         amount_options = {"step": self.step, "column": self.column, "valid": valid, "ceilings": self.ceilings}
@@ -283,15 +294,32 @@ class HierarchySpec(_WithMissing):
         return self
 
     def build(self, folder: Path | None) -> Attribute:
-        """Return the attribute. Raise SpecError if its places are in a file and the folder is not known."""
+        """Return the attribute.
+
+        Args:
+            folder: The folder of the specification, where its files lie; None if it is not known.
+
+        Raises:
+            SpecError: The places are in a file, and the folder is not known or the file has no usable name.
+            DomainError: The file cannot be read, or the keys declare no hierarchy.
+        """
         if self.file is None:
             return Hierarchy(self.levels, self.places, children=self.children, column=self.column)
         return Hierarchy.from_file(resolve_file(folder, "file", self.file), self.levels, column=self.column)
 
 
 def resolve_file(folder: Path | None, key: str, name: str) -> Path:
-    """Return the path of a file next to the specification."""
-    if any(ord(c) < ord(" ") for c in name):  # what \n and \t in "C:\new\table.csv" are
+    """Return the path of a file next to the specification.
+
+    Args:
+        folder: The folder of the specification; None if it is not known.
+        key: The key that names the file.
+        name: The name of the file: a path relative to the folder, or an absolute one.
+
+    Raises:
+        SpecError: The folder is not known, or the name has a control character.
+    """
+    if any(ord(c) < ord(" ") for c in name):  # TOML reads \n and \t in "C:\new\table.csv" as such characters
         raise SpecError(
             "file-name-unusable",
             f"The key {key} = {name!r} is not the name of a file.",

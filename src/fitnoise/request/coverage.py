@@ -18,7 +18,7 @@ from fitnoise.kernel.selections import Selection
 from fitnoise.request.workloads import Table
 
 MAX_PIECES = 8
-"""The number of printed pieces of a list of values."""
+"""The number of printed pieces of a list of values; one more is printed if it is the last."""
 
 
 @final
@@ -59,6 +59,7 @@ def list_values(name: str, attribute: Attribute, cells: Iterable[int], max_piece
     cells, values = sorted(cells), attribute.values
     own_cells = [i for i in cells if i < attribute.own_size]
     runs = list(_runs(own_cells)) if attribute.ordered else [(i, i) for i in own_cells]
+    # a last piece takes no more room than the statement that one value is left out
     printed = runs if len(runs) <= max_pieces + 1 else runs[:max_pieces]
     texts = (_run_text(attribute, values, i, j) for i, j in printed)
     missing = (str(values[i]) for i in cells[len(own_cells) :])
@@ -66,6 +67,8 @@ def list_values(name: str, attribute: Attribute, cells: Iterable[int], max_piece
 
 
 def _runs(cells: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last cell of each run of consecutive cells; the cells are in order."""
+    # within a run, a cell and its position in the list grow by 1 together
     for _, run in groupby(enumerate(cells), key=lambda pair: pair[1] - pair[0]):
         places = [i for _, i in run]
         yield places[0], places[-1]
@@ -78,11 +81,12 @@ def _run_text(attribute: Attribute, values: tuple[str | int, ...], start: int, l
     if isinstance(attribute, Binned):
         return _bin_text(attribute, start, last)
     ends = f"{values[start]}", f"{values[last]}"
-    return (" – " if ends[0].startswith("-") else "–").join(ends)
+    return (" – " if ends[0].startswith("-") else "–").join(ends)  # -3 – -1, and not -3–-1
 
 
 def _bin_text(attribute: Binned, start: int, last: int) -> str:
     """Return the text of consecutive bins, as one bin."""
+    # bin i is from cut i − 1 up to cut i; the first and the last bin lack one of the two
     ends = attribute.cuts[max(start - 1, 0) : start] + attribute.cuts[last : last + 1]
     if not ends:
         return "all"
@@ -97,8 +101,8 @@ def uncounted(table: Table, domain: Domain) -> tuple[ValueList, ...]:
         domain: The domain of the records.
 
     **Guarantees**
-        * A record is counted, or its amount added up, if and only if none of its values is listed or omitted. For a
-          matrix of several attributes, its combination of values is neither.
+        * A record is counted, or its amount added up, if and only if none of its values is listed or omitted. With a
+          matrix of several attributes, it is counted if and only if its combination of values is neither.
     """
     if table.matrix is None:
         return tuple(list_values(a, domain[a], cells) for a, cells in table.left_out(domain).items())

@@ -40,7 +40,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     if delta >= privacy.gaussian_delta(mu, 0.0):  # also where μ = 0
         return 0.0
     target = math.log(delta)
-    # δ(ε) < Φ(−a), so a at the answer is at most z with Φ(−z) = δ.
+    # With a = ε/μ − μ/2, δ(ε) < Φ(−a): at the answer a is at most z with Φ(−z) = δ, so ε is at most μ (μ/2 + z).
     high = mu * (mu / 2 + max(0.0, -float(special.ndtri(delta))))
     return privacy.increasing_root(lambda epsilon: target - privacy.log_gaussian_delta(mu, epsilon), 0.0, high)
 
@@ -142,7 +142,7 @@ def _zcdp_epsilon(rho: float, delta: float) -> float:
         return rho * s * s + math.log1p(s) - ell
 
     low = min(math.sqrt(ell / 2 / rho), ell / 2)  # each term is at most ℓ/2
-    high = min(math.sqrt(ell / rho), math.expm1(min(ell, 700.0)))  # one term is ℓ
+    high = min(math.sqrt(ell / rho), math.expm1(min(ell, 700.0)))  # one term is ℓ; e^710 would overflow
     s = math.exp(privacy.increasing_root(excess, math.log(low), math.log(high)))
     epsilon = max(0.0, (1 + s) * rho - math.log1p(1 / s) + (ell - math.log1p(s)) / s)
     # Rounding may leave ε slightly too small, so it rises until the bound of zcdp_delta proves it.
@@ -199,9 +199,11 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
         s = math.exp(log_s)
         return math.log1p(s) + s / (2 + 1 / s) * (epsilon + math.log1p(1 / s)) - ell
 
+    # at `low`, log(1+s) ≤ s ≤ ℓ/4, s²ε ≤ ℓ/2 and s² log(1 + 1/s) ≤ s ≤ ℓ/4; at the other end log(1+s) is ℓ
     low = min(ell / 4, math.sqrt(ell / 2) / math.sqrt(max(epsilon, 1e-300)))
     s = math.exp(privacy.increasing_root(excess, math.log(low), math.log(math.expm1(min(ell, 700.0)))))
     rho = max(0.0, (epsilon + math.log1p(1 / s) - (ell - math.log1p(s)) / s) / (1 + s))
+    # Rounding may leave ρ slightly too large, so it falls until its conversion proves it.
     step = max(math.ulp(rho), privacy.ROUNDING * (epsilon + math.log1p(1 / s) + (1 + ell) / s) / (1 + s))
     while rho > 0 and _zcdp_epsilon(rho, delta) > epsilon:
         rho = max(0.0, rho - step)
@@ -220,6 +222,9 @@ def epsilon_at(loss: Loss, delta: float) -> float:
         loss: The loss of a release.
         delta: δ in (0, 1).
 
+    Raises:
+        ValueError: δ is not in (0, 1), and the loss is not pure.
+
     **Guarantees**
 
     - loss.delta_at(ε) ≤ δ for the returned ε, as the kernel computes it.
@@ -229,6 +234,7 @@ def epsilon_at(loss: Loss, delta: float) -> float:
     by_cell = min(zcdp_epsilon(loss.max_cell_rho, delta), lattice_epsilon(loss.gaussian_mu_above, delta))
     joined = min(zcdp_epsilon(loss.rho, delta), lattice_epsilon(loss.mu_above, delta))
     epsilon = min(joined, rounded_up(Fraction(by_cell) + loss.added_epsilon))
+    # The kernel rounds ε less the pure part once more than the sum above does. Beyond its limit it computes no δ.
     while epsilon <= privacy.MAX_PARAMETER and loss.delta_at(epsilon) > delta:
         epsilon = math.nextafter(epsilon, math.inf)
     return epsilon

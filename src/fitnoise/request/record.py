@@ -38,7 +38,9 @@ class RecordSpec(SpecSection):
         Field(None, description="The industry or domain of the data. If absent, the record has a gap to fill.")
     )
     publication_date: date | None = Field(
-        None, strict=False, description="The date of publication. If absent, the record has a gap to fill."
+        None,
+        strict=False,  # a date of TOML, or a text of the same form
+        description="The date of publication. If absent, the record has a gap to fill.",
     )
     actors: _Text | None = Field(
         None,

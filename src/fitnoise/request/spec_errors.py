@@ -104,6 +104,7 @@ def _toml_advice(text: str, error: ValueError) -> str:
     if position is None:
         return unknown
     line = text.split("\n")[int(position[1]) - 1]
+    # outside quotes: a comma in a text is right, and so is a backslash in a closed one
     if _ASSIGNED_COMMA.search(_TEXTS.sub("", line)):
         return DECIMAL_POINT
     return BACKSLASH if "\\" in _TEXTS.sub("", line[: int(position[2])]) else unknown
@@ -123,8 +124,7 @@ def complaints(errors: Sequence[ErrorDetails], document: Any) -> list[SpecError]
     """Return one error for each place of the document at which pydantic found something.
 
     Pydantic lists the expectations of every branch of a union. If the document follows one branch, the error names this
-    branch only: its problem lies deeper, or is not about the kind. Otherwise the error joins the expected kinds by
-    "or".
+    branch only. Otherwise the error joins the expected kinds by "or".
 
     Args:
         errors: The errors, as pydantic lists them.
@@ -136,6 +136,7 @@ def complaints(errors: Sequence[ErrorDetails], document: Any) -> list[SpecError]
     for location, e in placed:
         if e["type"] not in _EXPECTED_KINDS:
             problems.append(_explained(location, e))
+        # a problem at a deeper place, or of another kind at this one, shows the branch that the document follows
         elif not any(
             p[: len(location)] == location and (len(p) > len(location) or o["type"] not in _EXPECTED_KINDS)
             for p, o in placed
@@ -170,7 +171,7 @@ def _located(error: ErrorDetails, document: Any) -> tuple[str | int, ...]:
         if step in steps:
             here = here[step]
         elif error["type"] != "missing" or step != error["loc"][-1]:
-            continue
+            continue  # the name of a branch of a union; a missing key, which the document lacks as well, stays
         location.append(step)
     return tuple(location)
 

@@ -9,7 +9,7 @@ import tomli_w
 from fitnoise.kernel.domain import Domain, Ordered
 
 FILL_IN_MARK = "fill in: "
-"""The mark behind a key that the publisher has to state."""
+"""The mark in the comment of a key that the publisher has to state."""
 
 _TOP = """\
 # Who is protected, which tables are published, and how accurate each must be.
@@ -116,12 +116,13 @@ def begun(attributes: Mapping[str, str]) -> str:
 
     Raises:
         DomainError: There is no attribute, or one cannot have its name.
+        KeyError: A type is no key of KINDS.
 
     **Guarantees**
         * With the examples of the marked keys, the specification can be planned.
         * Without one of these keys, it is refused.
     """
-    Domain({name: Ordered(0, 1) for name in attributes})
+    Domain({name: Ordered(0, 1) for name in attributes})  # for the checks of the names alone
     lines = [_TOP]
     for table, keys in _UNIT.items():
         lines += [f"[{table}]", *_key_lines(keys), ""]

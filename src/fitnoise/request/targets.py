@@ -64,7 +64,12 @@ def checked_confidence(confidence: float | Fraction) -> float:
 
 
 def z_score(confidence: float) -> float:
-    """Return the two-sided normal quantile: P(|Z| ≤ z) = confidence."""
+    """Return the two-sided normal quantile: P(|Z| ≤ z) = confidence.
+
+    Raises:
+        WorkloadError: The confidence is not strictly between 0 and 1.
+    """
+    # the quantile of the small tail: (1 + γ)/2 would be rounded where γ is near 1
     tail = (1.0 - checked_confidence(confidence)) / 2.0
     return float(-ndtri(tail))
 
@@ -80,6 +85,10 @@ class ByAttribute(ByValue):
         values: A mapping value → number, or numbers in order. A target has one for each row that the table has along
             the attribute, and a range one for each of the attribute's values.
         default: The number for values that the mapping leaves out; None if it names all.
+
+    Raises:
+        WorkloadError: The mapping names a value twice, such as 1 and "1". Missing numbers are refused later, by the
+            table or the domain.
 
     Example:
         `table("state", margin=ByAttribute("state", {"Wyoming": 5}, default=20))`;
@@ -111,8 +120,8 @@ class ByAttribute(ByValue):
             default: The number for values that are not in the file, or have no number there.
 
         Raises:
-            WorkloadError: The file cannot be read, lacks a column, has an entry without a number, or two numbers for
-            one value.
+            WorkloadError: The file cannot be read, or lacks a column. Or it has an entry that is no number or no class
+                with a number, or two different numbers for one value.
 
         Example:
             `table("county", margin=ByAttribute.from_file("places.csv", "county", "size", {"small": 20, "large": 100}))`
@@ -149,7 +158,17 @@ class ByAttribute(ByValue):
 
 
 def _number(path: Path, whose: str, text: str, classes: Mapping[str, float] | None) -> float:
-    """Return the number that a file of targets has for a value."""
+    """Return the number that a file of targets has for a value.
+
+    Args:
+        path: The file, for the error.
+        whose: The value, as a noun phrase, for the error.
+        text: The entry for the value: the name of a class if `classes` are given, or else a number.
+        classes: The number for each class; None if the entries are numbers.
+
+    Raises:
+        WorkloadError: The entry is no number, or no class with a number.
+    """
     if classes is not None:
         if text not in classes:
             raise WorkloadError(
@@ -235,6 +254,7 @@ class ByTableSize:
         """
         with np.errstate(over="ignore", under="ignore"):
             free = self.coefficient * np.asarray(cells, dtype=np.float64) ** self.power
+        # limits are positive, so only None is false
         return np.clip(free, self.least, self.most) if self.least or self.most else free
 
 
@@ -298,6 +318,7 @@ class Target:
             object.__setattr__(self, "confidence", checked_confidence(self.confidence))
         numbers: list[Any]
         if isinstance(self.number, ByAttribute):
+            # by name a pair (value, number), by order the number alone
             numbers = [v[1] if isinstance(v, tuple) else v for v in self.number.values]
             numbers += [] if self.number.default is None else [self.number.default]
         else:
