@@ -40,7 +40,7 @@ def is_interruption(error: BaseException) -> bool:
         error: The raised error. DuckDB makes a RuntimeError or an InterruptException of a signal.
     """
     cause: BaseException | None = error
-    for _ in range(20):
+    for _ in range(20):  # a chain of causes can be a circle
         if cause is None:
             return False
         engine = isinstance(cause, RuntimeError) and "interrupted" in str(cause).lower()
@@ -69,6 +69,8 @@ class FitnoiseError(Exception):
     """
 
     exit_code: ClassVar[int] = 1
+    """Exit status of the command line for an error of this class."""
+
     area = "fitnoise"
     """Area of the code: that of the class, or of the error whose code this one takes."""
 
@@ -82,6 +84,7 @@ class FitnoiseError(Exception):
         *,
         place: str | None = None,
     ) -> None:
+        # pickle calls the class with these, and then restores the place, which is an attribute
         super().__init__(slug, given, needed, action, outcome)
         self.slug, self.given, self.needed, self.action, self.outcome = slug, given, needed, action, outcome
         self.place = place

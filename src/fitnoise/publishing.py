@@ -140,8 +140,9 @@ def release(
         PlanError: The plan is a series, and no period or folder is given; or the plan is not a series, and one is
             given. Or the series has no such period. Or the plan in memory differs from its document.
         CapExceeded: The plan costs more than a limit that it states; nothing was read.
+        SpecError, WorkloadError: No specification can state the plan's request; nothing was read.
         ReleaseError: The directory is not empty or cannot be written, or another process writes it. Or a table to write
-            is unknown.
+            is unknown or named twice, or tables are named without a directory.
         KeyboardInterrupt: The process was interrupted.
 
     **Guarantees**
@@ -150,13 +151,14 @@ def release(
         * of several processes that release to one directory one is charged, and the others are refused before a charge;
         * a release that was charged is not removed, and an equal call finishes it without a further charge.
     """
-    plan = read_back(plan)
+    plan = read_back(plan)  # the plan that readers will see, and not what an object in memory may hide
     turn = _turn(plan, period, series)
     _refuse_call(ledger, directory, tables, turn, is_repeat=again)
     stage_notice, sentence_notice = progress or (lambda _: None), notice or (lambda _: None)
     call = _Call(plan, data, turn, table, private_key, again, progress=stage_notice, notice=sentence_notice)
     target, course = None if directory is None else Path(directory), _Course(ledger)
     with course.stating_outcome(), contextlib.ExitStack() as stack:
+        # a new ledger is made after the rehearsal, so that no error before it leaves a file
         book = _opened_ledger(ledger, stack) if isinstance(ledger, Ledger) or Path(ledger).exists() else None
         if target is not None and book is not None:
             ready = _in_place(plan, turn, book, target, tables)
@@ -173,7 +175,7 @@ def release(
             if book is not None:
                 unfinished = _charged_before(call, target, book, course.stages)
             if isinstance(unfinished, Measurement):
-                measured = unfinished
+                measured = unfinished  # the stored answers: the data are not needed, and need not be there any more
             else:
                 counter = call.counter()
                 call.progress("rehearsing without data")
@@ -184,6 +186,7 @@ def release(
                 entry = Value("entry", measured.charge.sequence)
                 call.notice(english(Message("terminal.notice.charged_before", (entry,))))
             assert book is not None  # noqa: S101 - a ledger was opened before any draw, or the drawn answers are in it
+            # until the folder is in its place no other process may take this charge for an unfinished one
             stack.enter_context(AnswerFolder(book).holding(measured.charge))
             result = (
                 _released(plan, measured)
@@ -193,7 +196,7 @@ def release(
             if stage is not None:
                 call.progress("writing the tables")
                 result._fill(stage, table_names)
-        course.placed = True
+        course.placed = True  # the end of the block above has moved the folder
         _tidy(book, measured.charge, target)
     if counter is not None:
         _report_dropped(counter, notice, dropped)
@@ -244,7 +247,14 @@ def _refuse_call(
 class _Call:
     """The data of a release, and the recipients of its notices.
 
-    `turn`: For a series, the next period.
+    plan: The plan, of all periods of a series.
+    data: The data, as for :func:`release`.
+    turn: For a series, the next period; None for another plan.
+    table: The table of a database that replaces the plan's; None keeps the plan's.
+    key: The file with the key that opens sealed counts; None without a key.
+    is_repeat: True if the plan is to be measured again, for a second charge.
+    progress: A function that receives the name of each stage.
+    notice: A function that receives sentences for the operator.
     """
 
     plan: Plan
@@ -264,7 +274,7 @@ class _Call:
     def measured(self, counter: Counter, book: Ledger, stages: Stages, unfinished: LedgerEntry | None) -> Measurement:
         """Count, charge and measure; after an unfinished charge, count and measure."""
         if self.turn is not None:
-            _before(self.turn, book)
+            _before(self.turn, book)  # raises if the answers of an earlier period are lost: before any charge
         self.progress("counting, charging and measuring")
 
         def counted(fraction: float) -> None:
@@ -304,8 +314,9 @@ class _Course:
         """Replace the outcome of errors by the steps that were done, according to the ledger.
 
         Raises:
-            FitnoiseError: The raised error, with another outcome. KeyboardInterrupt: The interruption, with the outcome
-                as its text.
+            FitnoiseError: The raised error, with another outcome.
+            ReleaseError: The operating system refused a step.
+            KeyboardInterrupt: The interruption, with the outcome as its text.
         """
         try:
             yield
@@ -343,8 +354,9 @@ class _Course:
         return f"{stays}{'' if self.stages.answers is None else ', and the answers are kept'}. {_REPEAT}"
 
     def _charge(self) -> tuple[LedgerEntry | None, bool]:
-        """Return the charge of this release, and True if it is known."""
+        """Return the charge of this release or None without one, and True if this is known."""
         stages = self.stages
+        # without a salt no charge was tried; with one, the process may have been interrupted while it was written
         if stages.charge is not None or stages.salt is None:
             return stages.charge, True
         file = self._ledger.file if isinstance(self._ledger, Ledger) else Path(self._ledger)
@@ -369,7 +381,11 @@ def _tidy(book: Ledger, charge: LedgerEntry, path: Path | None) -> None:
 def _in_place(
     plan: Plan, turn: _PeriodTurn | None, book: Ledger, path: Path, tables: str | Iterable[str] | None
 ) -> Release | None:
-    """Return the release in a directory if it is the requested one, according to the ledger; None otherwise."""
+    """Return the release in a directory if it is the requested one, according to the ledger; None otherwise.
+
+    The requested one has the plan, the last period and the list of tables of the call. The ledger has its charge and
+    names its answers.
+    """
     if not (path / DESCRIPTION).is_file():
         return None
     try:
@@ -443,16 +459,21 @@ def charged_before(plan: Plan, book: Ledger) -> list[tuple[LedgerEntry, tuple[An
     for entry in book.charges(plan.order.account, plan.order.plan):
         answer_record = book.answered(entry)
         answers = None if answer_record is None else AnswerFolder(book).read(entry, answer_record)
+        # answers that the ledger names are stored until the release is in its place: without them it was finished
         charges.append((entry, answers, not is_unfinished(book, entry) if answer_record is None else answers is None))
     return charges
 
 
 def _drawn_before(turn: _PeriodTurn, path: Path | None, book: Ledger, stages: Stages) -> Measurement | None:
-    """Return the answers of the last charged period of a series, if its release is requested again."""
+    """Return the answers of the last charged period of a series, if its release is requested again.
+
+    None if another period is requested, if the answers are lost, or if no directory is given. The caller then draws a
+    period, which the kernel refuses unless it is the next one.
+    """
     charges = book.series(turn.series.order.account, turn.series.order.plan)
     if turn.period != len(charges):
         return None
-    if book.answered(charges[-1]) is None:
+    if book.answered(charges[-1]) is None:  # charged, and its process ended before the draw: drawn now, at no charge
         stages.charge = charges[-1]
         return draw_again(turn.series, turn.period, book, turn.folder, stages=stages)
     last_draw = None if path is None else _read_draws(turn.series, book, turn.folder)[-1]
@@ -596,8 +617,11 @@ def read_period(
 @final
 @dataclass(frozen=True)
 class _PeriodTurn:
-    """The next period of a series.
+    """A period of a series.
 
+    series: The designs of all periods.
+    period: The number of the period, from 1.
+    folder: The folder with the frozen counts and the answers of the series.
     labels: The labels of all periods.
     """
 
@@ -655,7 +679,11 @@ def _opened_ledger(ledger: str | os.PathLike[str] | Ledger, stack: contextlib.Ex
 
 
 def _there(ledger: str | os.PathLike[str] | Ledger, stack: contextlib.ExitStack) -> Ledger:
-    """Return an open ledger that exists."""
+    """Return an open ledger that exists.
+
+    Raises:
+        LedgerError: There is no such file, or it is not usable as a ledger.
+    """
     if isinstance(ledger, Ledger):
         return ledger
     if not Path(ledger).exists():
@@ -664,10 +692,12 @@ def _there(ledger: str | os.PathLike[str] | Ledger, stack: contextlib.ExitStack)
 
 
 def _read_draws(series: Series, book: Ledger, folder: Path) -> list[Measurement | LedgerEntry]:
-    """Return the draws of a series; a folder that does not exist, or that others own, is no loss.
+    """Return the draws of a series, in order: the answers with their charge, or the entry alone if these are lost.
+
+    Answers do not count as lost because the folder does not exist, or belongs to others: these are errors.
 
     Raises:
-        DataError: Periods were drawn, and there is no such folder; or it cannot be read.
+        DataError: Periods were drawn, and there is no such folder; or the folder cannot be read, or was altered.
     """
     if folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK):
         raise DataError(
@@ -692,10 +722,11 @@ def _read_draws(series: Series, book: Ledger, folder: Path) -> list[Measurement 
 
 
 def _before(turn: _PeriodTurn, book: Ledger) -> list[Measurement]:
-    """Return the draws before a period.
+    """Return the draws before a period, or all there are if these are fewer.
 
     Raises:
         LedgerError: The answers of one of these are lost.
+        DataError: As for `_read_draws`.
     """
     draws = _read_draws(turn.series, book, turn.folder)[: turn.period - 1]
     for label, one in zip(turn.labels, draws, strict=False):
@@ -721,7 +752,7 @@ def _before(turn: _PeriodTurn, book: Ledger) -> list[Measurement]:
 
 def _released(plan: Plan, measured: Measurement) -> Release:
     """Return the release of a plan that was measured at once."""
-    count = len(plan.groups)
+    count = len(plan.groups)  # answers of tables first, then one output for each question
     answers = [y for part in measured.answers[:count] for y in part]
     return Release(plan, answers, measured.charge, [int(x.item()) for (x,) in measured.answers[count:]])
 
@@ -781,7 +812,7 @@ def count(
         )
     _refuse_place(path)
     if public_key is not None:
-        read_key(public_key, PUBLIC)
+        read_key(public_key, PUBLIC)  # raises before the data are opened, which may take long
     report_stage("opening the data")
     counter = _opened(plan, data, table, None)
     report_stage("counting")
@@ -837,7 +868,11 @@ def _refuse_place(path: Path) -> None:
 
 
 def _opened(plan: Plan, data: Any, table: str | None, key: str | os.PathLike[str] | None) -> Counter:
-    """Return the opened data of a table."""
+    """Return the opened data, with `table` in place of the plan's table if it is given.
+
+    Raises:
+        DataError: The data cannot be opened or do not fit the domain, or a table is named for sealed counts.
+    """
     publication = plan.publication
     if table is not None and is_sealed(data):
         raise DataError(
@@ -861,7 +896,7 @@ def _rehearse(plan: Plan, stage: Path | None, table_names: Sequence[str]) -> Non
         _ = part.variances
         if biased is not None:
             _ = biased.simulated  # the simulation depends on the plan only, so it runs before the charge
-        for group in part.decomposition.tables:
+        for group in part.decomposition.tables:  # one table of each form takes the steps of all
             _ = blank[part.publication.workload.tables[int(group.tables[0])].name]
     if stage is not None:
         blank._fill(stage, table_names, rehearsal=True)

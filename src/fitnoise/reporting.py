@@ -37,6 +37,7 @@ class ReportColumn:
 
     name: The name of the column for programs.
     heading: The heading for people: a message, or the name of an attribute; None if they do not see the column.
+    kind: The kind of its values, which determines the digits that people read.
     spoken: True if only people see it, and documents do not have it.
     """
 
@@ -52,6 +53,8 @@ class ReportTable:
     """Rows of values, one for each column.
 
     key: The name of the list of rows in documents.
+    columns: The columns, also those that people do not see.
+    rows: For each row, one value for each column.
     foot: Rows below the others, for people only.
 
     Raises:
@@ -77,7 +80,17 @@ class ReportTable:
 
     @classmethod
     def from_rows(cls, key: str, columns: Iterable[ReportColumn], rows: Iterable[Mapping[Any, Any]]) -> ReportTable:
-        """Return the table of some rows, with the values that the columns name."""
+        """Return the table of some rows, with the values that the columns name.
+
+        Args:
+            key: The name of the list of rows in documents.
+            columns: The columns.
+            rows: For each row, the values by the names of columns; further values are left out.
+
+        Raises:
+            KeyError: A row has no value for a column.
+            ValueError: Two columns have one name or one heading.
+        """
         shown_columns = tuple(columns)
         return cls(key, shown_columns, tuple(tuple(row[c.name] for c in shown_columns) for row in rows))
 
@@ -106,7 +119,9 @@ class Section:
 
     title: The title of its messages; None if they need no title.
     messages: Its sentences.
-    `path`: The path of its values and tables in a document: keys, and indices of lists; empty for the document itself.
+    values: Single values, by their keys in documents.
+    tables: Its tables.
+    path: The path of its values and tables in a document: keys, and indices of lists; empty for the document itself.
     """
 
     title: Message | None = None
@@ -134,7 +149,12 @@ class Section:
 @final
 @dataclass(frozen=True)
 class Report:
-    """All statements about a plan, a release, a comparison or an account. Sections of one title and path are one."""
+    """All statements about a plan, a release, a comparison or an account.
+
+    title: The title of the report.
+    sections: Its sections. Those of one title and path become one, in the place of the first; those without a title
+        stay as they are.
+    """
 
     title: str
     sections: tuple[Section, ...]

@@ -90,7 +90,7 @@ def _source(sdist: Path) -> bytes:
     try:
         with tarfile.open(sdist) as tar:
             member = tar.extractfile(SOURCE)
-            if member is None:
+            if member is None:  # a folder of this name
                 raise KeyError(SOURCE)
             return member.read()
     except KeyError:
@@ -120,11 +120,11 @@ def _source(sdist: Path) -> bytes:
 
 
 def _check(content: bytes, needed: str, what: str, hint: str) -> None:
-    lines = hashlib.sha256(content).hexdigest()
-    if lines != needed:
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != needed:
         raise DataError(
             "checksum-differs",
-            f"{what} has the SHA-256 {lines}.",
+            f"{what} has the SHA-256 {digest}.",
             f"It must have {needed}.",
             f"{hint}",
             "Nothing was written.",
@@ -142,6 +142,7 @@ def _table(source: bytes) -> bytes:
 
 def _compressed(table: bytes) -> bytes:
     buffer = io.BytesIO()
+    # without a name and a time, which would differ from run to run
     with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=buffer, mtime=0) as file:
         file.write(table)
     return buffer.getvalue()

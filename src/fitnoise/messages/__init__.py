@@ -158,8 +158,13 @@ class Translator:
         return self.texts[text_id].format_map(values)
 
     def write(self, message: Message) -> str:
-        """Return the text of a message, with its values."""
+        """Return the text of a message, with its values.
+
+        Raises:
+            KeyError: No text has this id, or the text names a value that the message lacks.
+        """
         text = self.texts[message.id]
+        # a value that the text does not name may be a long list, and need not be written
         return text.format_map({v.key: self.kind(v.kind, v.content) for v in message.values if f"{{{v.key}}}" in text})
 
     def heading(self, heading: Message | str) -> str:
@@ -169,6 +174,7 @@ class Translator:
     def number(self, x: float, decimals: int = 0) -> str:
         """Return a number with this many decimals."""
         text = f"{x:,.{decimals}f}"
+        # a small number below 0 is rounded to -0, which people read as 0
         return self.format_digits(text[1:] if text.startswith("-") and not text.strip("-0.,") else text)
 
     def kind(self, kind: ValueKind, value: Content) -> str:
@@ -192,6 +198,7 @@ class Translator:
         return f"{self._digits(mean, kind.rounding)} ± {self._digits(deviation, '.2g')}"
 
     def _digits(self, number: Any, rounding: str) -> str:
+        # a level is a percentage with the digits that it was given: 0.999 is 99.9 %. Only LEVEL has this rounding
         level = rounding == ValueKind.LEVEL.rounding
         digits = f"{format(100 * number, rounding)} %" if level else format(number, rounding)
         return self.format_digits(digits) if self.typeset else digits
@@ -199,6 +206,7 @@ class Translator:
     def format_digits(self, digits: str) -> str:
         """Return a number of Python's form in the form of this language: 1.7e-07 as 1.7 · 10⁻⁷."""
         signs = {ord(sign): other for sign, other in _SIGNS[self.code].items()}
+        # signs first: the exponent's minus is then that of print, which the next pattern expects
         text = re.sub(r" ?%", "\u202f%", digits).translate(signs)
         return re.sub(r"(?:(?<!\d)1|(\d[\d.,]*))e([+−]?)0*(\d+)", _powered, text)
 
@@ -229,6 +237,7 @@ def catalogue(language: str) -> Mapping[str, str]:
 
 
 def _flat(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the id and the text of each entry of nested tables: the id is the path of keys, joined by dots."""
     for key, inner in document.items():
         if isinstance(inner, str):
             yield prefix + key, inner
