@@ -359,7 +359,10 @@ def _cells(axes: Axes) -> int:
 
 
 def _added(one: _Placed, other: _Placed, axes: Axes) -> tuple[Fraction, ...]:
-    """Return the sum of two functions of cells over axes with those of both; without axes, of their maxima."""
+    """Return the sum of two functions of cells, in C order of `axes`, which contain the axes of both.
+
+    If `axes` is empty, the sum of their two maxima is returned.
+    """
     if not axes:
         return (max(one[1]) + max(other[1]),)
     return tuple(np.ravel(np.add(_broadcast(*one, axes), _broadcast(*other, axes), dtype=object)).tolist())

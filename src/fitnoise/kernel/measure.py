@@ -217,7 +217,7 @@ def is_unfinished(ledger: Ledger, entry: LedgerEntry) -> bool:
 
 
 def _refuse_other(order: Order, ledger: Ledger, entry: LedgerEntry) -> None:
-    """Raise unless an entry is the unfinished charge of this order, at its current price for every unit."""
+    """Raise LedgerError unless an entry is the unfinished charge of this order, at its current price for every unit."""
     costs = {entry.account: order.ledger_loss()} | order.losses_of_units(a for a in entry.prices if a != entry.account)
     # A charge at another price, or in other accounts, would not cover this draw.
     same = entry in ledger.charges(order.account, order.plan) and entry.composed_plans == order.composed_with
@@ -236,7 +236,13 @@ def _refuse_other(order: Order, ledger: Ledger, entry: LedgerEntry) -> None:
 
 
 def _refuse(order: Order, counter: Counter) -> None:
-    """Raise before any data are read if the order cannot be measured, or not on these data."""
+    """Raise before any data are read if the order cannot be measured, or not on these data.
+
+    Raises:
+        DataError: The counter has another rule, id, bound or condition than the order, or counts of another plan.
+        PlanError: The cost is 0, or the order names other plans and has an id or replace-one neighbours.
+        CapExceeded: The designs cost more than a limit.
+    """
     if counter.drops != order.adjacency.drops:
         raise DataError(
             "drops-differ",
@@ -433,7 +439,14 @@ def _needed(order: Order) -> Collection[Margin]:
 def _margin_counts(
     counted: Counts, attributes: Sequence[tuple[str, tuple[str, ...]]], margin: Margin, sizes: Mapping[str, int]
 ) -> NDArray[Any]:
-    """Return counts over a margin, from counts over the attributes and levels by which records are counted for it."""
+    """Return counts over a margin, with one axis for each of its names.
+
+    Args:
+        counted: The counts over attributes, as the counter gave them.
+        attributes: The attributes that are counted for the margin, each with the axes to which its cells belong.
+        margin: The names of attributes, levels and shares.
+        sizes: The number of cells along each name.
+    """
     names = tuple(name for _, axes in attributes for name in axes)
     counts = counted[tuple(a for a, _ in attributes)].reshape([sizes[name] for name in names])
     return counts if names == margin else summed(counts, names, margin)

@@ -715,7 +715,7 @@ def _threshold(gamma: Floats, v: npt.NDArray[np.uint8]) -> Floats:
 
 
 def _decide_exactly(law: _Law, first_word: int, second_word: int, scale: float, width: int) -> int | None:
-    """Return the result of the try of these two words (as signed integers), without floating point: a draw, or None."""
+    """Return the draw of the try of these two words, as signed integers, or None if it fails, without any float."""
     low = first_word & ((1 << _V_BITS) - 1)
     v = _zeros(low) if low else _V_BITS + _more_zeros()
     x = v * width + (second_word & (width - 1))

@@ -519,7 +519,7 @@ class Order:
         return {a: loss for a, loss in costs.items() if loss is not None}
 
     def _cost(self, i: int, adjacency: Adjacency) -> Loss | None:
-        """Return the cost of a design for a unit of another kind; None if nothing bounds it."""
+        """Return the cost of design i for the neighbours of another unit; None if nothing bounds it."""
         # A design raises PlanError where nothing is proven for a relation. Then group privacy bounds its cost.
         with contextlib.suppress(FitnoiseError):
             return self.designs[i].loss(adjacency)

@@ -255,7 +255,7 @@ def _include(factors: _Factors, axes: _Axes, values: object) -> None:
 
 
 def _added(terms: list[tuple[_Axes, NDArray[Any]]], union: _Axes, sizes: Mapping[str, int]) -> NDArray[Any]:
-    """Return the sum of functions of some axes as a function of all of them."""
+    """Return the sum of functions, each given with its axes, as an array with one axis for each of `union`."""
     shaped = [values.reshape([sizes[a] if a in axes else 1 for a in union]) for axes, values in terms]
     return np.asarray(reduce(np.add, shaped), dtype=object)
 

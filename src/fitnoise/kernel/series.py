@@ -96,7 +96,8 @@ def draw(
         DataError: The folder does not exist, is open to others, of another series, or newer than the ledger. Or frozen
             counts are missing or altered, or cannot be written. Nothing was drawn, and nothing was charged.
         CapExceeded, PlanError, BudgetExceeded: See :func:`fitnoise.kernel.measure.measure`.
-        LedgerError: It is not the turn of the period, another process draws it, or the ledger cannot be used.
+        LedgerError: It is not the turn of the period, another process draws it, or the ledger cannot be used. Or the
+            answers cannot be stored: then the period is drawn, and :func:`redraw` gives its answers.
 
     **Guarantees**
         * Of a period one draw is returned, for any number of processes that try, and each only after its entry is on
@@ -167,8 +168,8 @@ def redraw(
 
     Raises:
         PlanError: The claim is not proven; nothing was drawn.
-        LedgerError: The period was not drawn before, its answers exist, another process draws it, or the ledger cannot
-            be used. Nothing was drawn.
+        LedgerError: The period was not drawn before, its answers exist, another process draws it, the ledger cannot be
+            used, or the answers cannot be stored.
         DataError, BudgetExceeded: See :func:`draw`.
     """
     series, stages = series.without_cache(), stages or Stages()
@@ -250,7 +251,7 @@ def _required_axes(series: Series) -> _RequiredAxes:
 
 
 def _refuse_turn(series: Series, period: int, drawn_periods: int) -> None:
-    """Raise LedgerError unless a period is next."""
+    """Raise LedgerError unless `period` is the one after the drawn periods, and in the series."""
     if 1 <= period <= drawn_periods:
         raise LedgerError(
             "period-drawn-before",
@@ -418,7 +419,20 @@ class _ChargedPeriod:
 def _noisy(
     series: Series, exact: Answers, length: int, room: Room, path: _ChargedPeriod, *, stages: Stages, noise: NoiseSource
 ) -> Measurement:
-    """Draw the rows of the period that an entry charged, and keep them."""
+    """Draw the rows of the period that an entry charged, keep the answers, and return them with the entry.
+
+    Args:
+        series: The series.
+        exact: The exact answers of the period.
+        length: The length in bytes of the room.
+        room: The room for the answers.
+        path: The ledger, the folder and the entry.
+        stages: The object that records the stages passed.
+        noise: The noise source.
+
+    Raises:
+        LedgerError: The answers cannot be stored, or another process recorded its answers first.
+    """
     entry = path.charge
     assert entry.drawn_period is not None  # noqa: S101 - of an entry of a series
     answers = series.designs[entry.drawn_period.period - 1].draw(exact, noise)

@@ -392,7 +392,16 @@ class EnclosedIntegers:
 
 
 def row_sums(box: Box, alpha: Fraction, weights: Integers) -> EnclosedIntegers:
-    """Return N_i = Σ_o α^d(i,o) Z_o for all i, in integers with a proven bound on their error."""
+    """Return N_i = Σ_o α^d(i,o) Z_o for all i, in integers with a proven bound on their error.
+
+    Args:
+        box: The box of the results.
+        alpha: α, a multiple of 2⁻⁶².
+        weights: Z, int64, of the shape of the box.
+
+    Raises:
+        PlanError: With one axis, the weights are too large for sums of 62 bits.
+    """
     if len(box.shape) > 1:
         return layers(box, alpha, weights)
     above, below = one_side(box, alpha, weights), one_side(box, alpha, weights[::-1])
@@ -456,7 +465,8 @@ def one_side(box: Box, alpha: Fraction, weights: Integers) -> EnclosedIntegers:
 
 
 def _window(weights: Integers, v: int) -> Integers:
-    """Return W_i = Z_{i+1} + … + Z_{i+v}: exact where all are below 2⁶³, though the cumulative sums wrap around."""
+    """Return W_i = Z_{i+1} + … + Z_{i+v}, (n,), with Z = 0 beyond the end: exact where all W are below 2⁶³."""
+    # The cumulative sums may wrap around modulo 2⁶⁴; their differences are right.
     sums = np.cumsum(weights.astype(np.uint64), dtype=np.uint64)
     ends = np.minimum(np.arange(len(weights)) + v, len(weights) - 1)
     return np.asarray((sums[ends] - sums).astype(np.int64))
@@ -506,7 +516,7 @@ def layers(box: Box, alpha: Fraction, weights: Integers, reach: int | None = Non
 
 
 def _reaches(box: Box, reach: int | None) -> list[int]:
-    """Return the numbers of steps along every axis beyond which there is no output."""
+    """Return, for every axis, the number of steps that cover its length, or the distance `reach` if that is less."""
     ends = [s - 1 if reach is None else min(reach, s - 1) for s in box.shape]
     return [-(-end // v) for end, v in zip(ends, box.steps, strict=True)]
 

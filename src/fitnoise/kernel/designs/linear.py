@@ -181,7 +181,14 @@ def exact_precisions(scales: Sequence[Floats]) -> tuple[int, list[Exact]]:
 
 
 def _add_noise(values: Exact, scales: Floats, counts: NDArray[np.int64], noise: NoiseSource) -> None:
-    """Add one independent draw of N_Z(0, σ²) to every value, a block of runs at a time."""
+    """Add one independent draw of N_Z(0, σ²) to every value, in place.
+
+    Args:
+        values: The answers, (Σ counts,).
+        scales: σ of each run, (R,).
+        counts: The number of consecutive answers of each run, (R,).
+        noise: The source of noise.
+    """
     starts, start = np.concatenate([[0], np.cumsum(counts)]), 0
     while start < len(scales):
         # A block holds at most NUMBERS_PER_BATCH answers, or one run: memory stays bounded for large tables.

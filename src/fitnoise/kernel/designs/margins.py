@@ -318,7 +318,7 @@ class PureStrategy(LinearDesign):
         return Loss.of_epsilon(epsilon, by_cell=False, implied=[square * factor])
 
     def exact_answers(self, counts: Counts, adjacency: Adjacency, records: int) -> Answers:
-        """Return the exact answers by measured margin, in C order of (attributes…, rows)."""
+        """Return one array for each measured margin: its exact answers in C order of (attributes…, rows)."""
         del adjacency  # The integers do not depend on the protected unit.
         dtype = np.dtype(object) if self.magnitude(records) >= INT64_SAFE_BOUND else np.dtype(np.int64)
         return tuple(self._margin_answers(m, p, counts, dtype) for m, p in zip(self.measured, self._parts, strict=True))

@@ -147,7 +147,7 @@ def _knot_factors(queries: Exact, axis: int, steps: tuple[int, ...]) -> Exact:
 def attribute_names(
     structure: CellStructure, attributes: NDArray[np.intp], inner: tuple[str, ...]
 ) -> list[tuple[str, ...]]:
-    """Return names of exchangeable attributes by their positions, (K, s), each row followed by the inner attributes."""
+    """Return K tuples of names: those of a row of positions of exchangeable attributes, (K, s), then the inner ones."""
     names = np.array([*structure.names, *inner], dtype=object)
     last = np.arange(len(names) - len(inner), len(names))
     rows = np.concatenate([attributes, np.tile(last, (len(attributes), 1))], axis=1)

@@ -691,14 +691,14 @@ class FiniteQuery:
         return [self._matching_counts(domain, margin, x, condition) for margin, x, condition in by_condition]
 
     def _by_value(self, domain: Domain, counted: NDArray[np.int64]) -> list[int]:
-        """Return counts summed over all attributes except the attribute of the question."""
+        """Return the count of each value of the attribute of the question, in order: summed over all others."""
         axis = self.margins(domain)[0].index(self._queried_attributes)
         return [int(c) for c in counted.sum(axis=tuple(i for i in range(counted.ndim) if i != axis))]
 
     def _matching_counts(
         self, domain: Domain, margin: Sequence[str], counts: NDArray[Any], condition: Condition
     ) -> NDArray[np.int64]:
-        """Return the counts with 0 in each cell that does not meet the condition."""
+        """Return the counts of the margin, in their shape, with 0 in each cell that does not meet the condition."""
         matching = np.asarray(counts, dtype=np.int64)
         for a, values in condition:
             indicator = np.zeros(domain[a].size, dtype=np.int64)

@@ -312,7 +312,13 @@ class TreeStrategy(GaussianDesign):
         return unit, out
 
     def _carried(self, values: Exact, level: int, factors: Sequence[Exact] = ()) -> Exact:
-        """Return the value of each leaf class: that of its place of a level, times the factors from there down."""
+        """Return the value of each leaf class: that of its place of a level, times the factors from there down.
+
+        Args:
+            values: One number for each class of places of the level.
+            level: The level, from 0 for the top.
+            factors: One array for each level below the top, as in `MeasuredTree`; beyond their end, factors are 1.
+        """
         for below in range(level, self._deepest):
             values = values[self._above[below]]
             if below < len(factors):
@@ -377,7 +383,15 @@ class TreeStrategy(GaussianDesign):
         return Fraction(best, unit)
 
     def _shared(self, g: MeasuredTree, y: Sequence[Exact]) -> list[tuple[Exact, Exact]]:
-        """Return h_T U_g(i)² y_T(g) and h_T U_g(i) V_g y_T(g) by level, for every leaf class i and its place g."""
+        """Return h_T U_g(i)² y_T(g) and h_T U_g(i) V_g y_T(g) of every leaf class i and its place g of a level.
+
+        Args:
+            g: The group, which measures the set T.
+            y: y_T of every class of places, by level down to the deepest of the group.
+
+        Returns:
+            One pair of arrays for each of these levels, from the top down.
+        """
         weight, k = self._weight(g, replaced=False), [x.astype(object) for x in g.factors]
         min_factors = [np.ones(len(y[-1]), dtype=object)]
         for level in range(g.deep, 0, -1):

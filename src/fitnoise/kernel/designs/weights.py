@@ -164,7 +164,13 @@ class IntegerWeights:
         return best
 
     def _pairs(self, edges: npt.NDArray[Any]) -> list[tuple[int, int]]:
-        """Return the different pairs of values of two ends of an edge for one output, except the gathering one."""
+        """Return the different pairs of values at the two ends of an edge, for any output other than the sink.
+
+        Outputs whose column is 0 do not count.
+
+        Args:
+            edges: Pairs of rows, (E, 2).
+        """
         has_weight = np.array([z > 0 for z in self.columns])
         # Two entries of one column have the ratio of their values; this fails where a residual is added.
         has_weight[self.sink] = False
