@@ -76,7 +76,7 @@ def least_squares(w: npt.ArrayLike, c: npt.ArrayLike, strategy: npt.ArrayLike) -
 
     Raises:
         WorkloadError: The arrays do not fit together, a target is not positive, or a query is no combination of rows of
-        A.
+            A.
     """
     queries, targets = _as_floats(w, c)
     rows = np.asarray(strategy, dtype=np.float64)
@@ -170,6 +170,7 @@ def total_error(w: npt.ArrayLike, c: npt.ArrayLike, power: float = 0.0, gap: flo
     if power in WEIGHTS:
         rows, weights = queries, WEIGHTS[power]
     else:
+        # Other weights enter as factors of the queries: the variance of √w W x is w times that of W x.
         rows, weights = queries * targets[:, None] ** (-power / 2), ErrorWeights.UNIFORM
     optimum = plan(matrix_workload(rows, variances=targets), objective=Objective(Goal.TOTAL_ERROR, weights), gap=gap)
     (sector,) = optimum.strategy.sectors
@@ -215,8 +216,10 @@ def optimality_gap(w: npt.ArrayLike, c: npt.ArrayLike, mechanism: Mechanism) -> 
             "Give a mechanism for these queries.",
             "Nothing was computed.",
         )
+    # Both are compared with targets that are just met, so that costs are comparable.
     candidate = _scaled(mechanism.recovery, mechanism.strategy, targets)
     best = plan(matrix_workload(queries, variances=targets))
+    # Variance times cost does not depend on the scale of the noise.
     total = candidate.cost * float(candidate.variances.sum()) / (best.cost_squared * float(best.variances.sum()))
     return OptimalityGap(candidate.cost, best.cost_squared, best.bound, total)
 
@@ -238,7 +241,7 @@ def refined_order(left_mechanism: PricedMechanism, right_mechanism: PricedMechan
 
     Args:
         left_mechanism: A mechanism of this package, or a :class:`fitnoise.Plan` for tables of one part.
-        right_mechanism: Another one, about as many cells.
+        right_mechanism: Another one, for the same cells.
         tolerance: The share of the largest cost below which a difference is ignored; plans are rounded to integers.
 
     Raises:

@@ -203,6 +203,10 @@ def marginals(sizes: Sequence[int], orders: Iterable[int] = (1, 2)) -> Integers:
         orders: The numbers of attributes that marginals show: 2 is all pairs. Marginals of one order are in the order
             of :func:`itertools.combinations`.
 
+    Raises:
+        WorkloadError: A size is not an integer of at least 1, or the orders are not different integers from 1 to the
+            number of attributes.
+
     Source: section 7.7, with three attributes of t values and the orders 1 and 2. The optimum for unit targets is
     2.182453, 3.471896, 4.119431 and 4.504424 for t = 2, 4, 6 and 8.
     """
@@ -221,6 +225,9 @@ def marginal_tables(sizes: Sequence[int], orders: Iterable[int] = (1, 2), varian
         sizes: The number of values of each attribute.
         orders: The numbers of attributes that marginals show.
         variance: The target of every number, in people².
+
+    Raises:
+        WorkloadError: The sizes or the orders are refused as in :func:`marginals`, or the target is not positive.
     """
     chosen = _orders(sizes, orders)
     domain = Domain({f"a{i}": Categorical(list(range(n))) for i, n in enumerate(sizes)})
@@ -265,6 +272,10 @@ def random_targets(m: int, rng: Generator, low: float = 1.0, high: float = 10.0,
         low: The smallest possible target.
         high: The largest possible target.
         is_integer: True for integers.
+
+    Raises:
+        WorkloadError: m is not an integer of at least 1, or the limits are not positive, finite and in order. Or one of
+            them is no integer with `is_integer`.
 
     Source: sections 7.4 and 7.5. The paper says uniform(1, 10); its table 8 agrees with whole numbers, 1 to 10.
     """

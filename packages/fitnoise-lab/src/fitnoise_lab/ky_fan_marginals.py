@@ -92,6 +92,7 @@ class Conjunctions(Gram):
 
     def product(self, x: Floats) -> Floats:
         """Return sums over supersets, then over subsets."""
+        # A sum over supersets or subsets goes along one attribute at a time: d N additions instead of N².
         t = x.reshape(*(2,) * self.attributes, -1).copy()
         for axis in range(self.attributes):
             zero, one = _halves(t, axis)
@@ -144,7 +145,7 @@ def ky_fan_gram(
 
     Raises:
         WorkloadError: k is not a whole number of at least 1, or not below the number of cells with queries. Or a column
-        is not finite, or the limits are not positive.
+            is not finite, or the limits are not positive.
         PlanError: The queries cannot be evaluated in floating point.
 
     **Guarantees**
@@ -167,7 +168,8 @@ def ky_fan_gram(
             "Nothing was made.",
         )
     unit = float(diagonal.max())
-    if k == 1:  # all the weight on a longest column
+    # With k = 1, all the weight is on a longest column.
+    if k == 1:
         weights = (np.arange(len(diagonal)) == int(np.argmax(diagonal))).astype(np.float64)
         mixes, tail = np.zeros((len(diagonal), 0)), unit * (1 + MARGIN)
         return GramDesign(
@@ -192,6 +194,7 @@ def ky_fan_gram(
     images = problem.product(inner)
     tail = math.sqrt(primal.alpha)
     slopes = images**2 @ (1 / roots - 1 / tail) + problem.squares / tail
+    # Enlarged until no cell costs more than 1, so the design is feasible for any quality of the search.
     enlarge = float(slopes.max()) * (1 + MARGIN) * unit
     variances, tail = roots * enlarge, tail * enlarge
     weights = np.zeros(problem.everything)
@@ -203,6 +206,7 @@ def ky_fan_gram(
         *(_residual(problem, point) for point in (primal, dual)),
     )
     value, bound = float(variances.sum()) + (k - t) * tail, dual.lower * unit
+    # A missed eigenvalue would make the bound wrong, so a converged search is checked for one.
     if ending is KyFanStatus.CONVERGED and (_gap(value, bound) > tolerance or _missed(problem, dual)):
         ending = KyFanStatus.STALLED
     return GramDesign(
@@ -235,8 +239,8 @@ def ky_fan_marginals(sizes: Sequence[int], tables: Iterable[Sequence[int]], k: i
         k: The number of summed variances, at least 1; the rank if larger.
 
     Raises:
-        WorkloadError: k or a size is not a whole number of at least 1. Or there is no table, or a table repeats or
-        invents an attribute.
+        WorkloadError: k or a size is not a whole number of at least 1. Or there is no table, or a table has an
+            attribute twice, or one that does not exist.
 
     **Guarantees**
         * The value is μ up to rounding, with no gap.
@@ -266,6 +270,7 @@ def ky_fan_marginals(sizes: Sequence[int], tables: Iterable[Sequence[int]], k: i
                 "Nothing was made.",
             )
         weight = 1 / math.prod(sizes[a] for a in attributes)
+        # An attribute of one value has no sector of its own.
         wide = [a for a in attributes if sizes[a] > 1]
         for width in range(len(wide) + 1):
             for sector in itertools.combinations(wide, width):

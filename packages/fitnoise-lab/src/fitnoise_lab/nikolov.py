@@ -11,7 +11,8 @@ from fitnoise.request.curves import gaussian_mu
 def paper_multiplier(epsilon: float, delta: float) -> float:
     """Return C = (½ √ε + √(2 ln(1/δ)))/ε, the noise multiplier as printed.
 
-    The exact multiplier is 1/`curves.gaussian_mu(ε, δ)`. The square of C is usually 1.6 to 2.1 times its square. The
+    The exact multiplier is 1/`curves.gaussian_mu(ε, δ)`. The square of C is usually 1.6 to 2.1 times the square of the
+    exact multiplier. The
     formula is meant for ε = O(1), and fails for large ε and δ.
 
     Raises:
@@ -31,6 +32,7 @@ def paper_multiplier(epsilon: float, delta: float) -> float:
             "Nothing was planned.",
         )
     c = (0.5 * math.sqrt(epsilon) + math.sqrt(2 * math.log(1 / delta))) / epsilon
+    # The paper's derivation holds for small ε and δ only, so the printed value is compared with the exact curve.
     if c * gaussian_mu(epsilon, delta) < 1:
         raise WorkloadError(
             "paper-multiplier-not-private",

@@ -21,10 +21,12 @@ from fitnoise.errors import FitnoiseError
 from fitnoise.kernel.arrays import Integers
 from fitnoise.kernel.noise import checked_run
 
+# A few MB of Python integers at a time, in calls of about a second.
 _CHUNK = 2**16
-"""The draws per call of OpenDP: a few MB of Python integers at a time, in calls of about a second."""
+"""The draws per call of OpenDP."""
 
-dp.enable_features("contrib")  # OpenDP keeps its samplers among code that is not fully vetted
+# OpenDP keeps its samplers among code that is not fully vetted.
+dp.enable_features("contrib")
 
 
 def reference_gaussian(scale: float, size: int) -> Integers:
@@ -70,7 +72,8 @@ def _opendp(make: Callable[..., Any], metric: Any, scale: float, size: int) -> I
         draws = make(dp.vector_domain(dp.atom_domain(T=dp.i64)), metric, scale=scale)([0] * size)
     except dp.OpenDPException as error:
         failure = error.variant
-    if failure is not None:  # raised out here: the message of OpenDP, which may name the scale, is not kept
+    # Raised out here: the message of OpenDP, which may name the scale, is not kept.
+    if failure is not None:
         raise FitnoiseError(
             "reference-sampler-failed",
             f"OpenDP's noise sampler failed ({failure}).",
@@ -78,4 +81,5 @@ def _opendp(make: Callable[..., Any], metric: Any, scale: float, size: int) -> I
             "Choose another noise scale.",
             "No noise was drawn.",
         )
-    return np.fromiter(draws, dtype=np.int64, count=size)  # refuses fewer draws than `size`
+    # The count refuses fewer draws than `size`.
+    return np.fromiter(draws, dtype=np.int64, count=size)

@@ -32,8 +32,9 @@ from fitnoise.kernel.arrays import Floats
 from fitnoise.solving.fixed_random import Generator
 from fitnoise_lab import strategies
 
+# Above it, a polishing step takes minutes.
 LARGEST = 64
-"""The number of cells above which a polishing step takes minutes."""
+"""The largest number of cells."""
 
 SOFTNESS = (5.0, 300.0)
 """The sharpness of the soft maximum at the first and at the last step, over the sensitivity at the start."""
@@ -56,7 +57,7 @@ PROGRAMS = 60
 class RotatedStrategy:
     """A strategy of a given profile.
 
-    strategy: The strategy, (rows, n).
+    strategy: The strategy, (rows, n); or the given A, (m, n), if no better one was found.
     sensitivity: Its sensitivity in norm 1.
     bound: ‖A‖₂, a lower bound of the sensitivity for every strategy of this profile.
     """
@@ -86,7 +87,7 @@ def minimum_sensitivity(
 
     Raises:
         WorkloadError: A is not a matrix of finite numbers, or has more than 64 columns. Or `rows` is below n, or
-        `starts` is below 1.
+            `starts` is below 1.
 
     **Guarantees**
         * The profile is that of A to a relative 1e-12.
@@ -112,8 +113,10 @@ def minimum_sensitivity(
     root = np.zeros((m, n))
     root[:n] = decomposition.strategy()
     rotations = _starts(decomposition.vectors, m, rng, starts) + _coarse(decomposition, m)
+    # The starts stay candidates: a closed form can be the optimum, and descent on a smoothed value can leave it.
     rotations += [_descended(q, root, steps) for q in rotations]
     rotations.sort(key=lambda q: _largest(q @ root))
+    # The given strategy is a candidate, so the result is never worse.
     candidates = [original, *(_polished(q, root) @ root for q in rotations[:POLISHED_STARTS])]
     best = min(candidates, key=_largest)
     return RotatedStrategy(best, float(strategies.sensitivity(best)), bound)
@@ -189,17 +192,21 @@ def _descended(q: Floats, root: Floats, steps: int) -> Floats:
         width = ROUNDING[0] * (ROUNDING[1] / ROUNDING[0]) ** progress * entry
         value, gradient = _soft(a, sharpness, width)
         slope = gradient @ a.T
-        skew = (slope.T - slope) / 2  # downhill: along Q ↦ cayley(t S) Q the value falls at the rate ‖S‖²
+        # Downhill: along Q ↦ cayley(t S) Q the value falls at the rate ‖S‖².
+        skew = (slope.T - slope) / 2
         rate = float((skew**2).sum())
+        # Flat at this sharpness, but not at the next.
         if rate < 1e-16 * value**2:
-            continue  # flat at this sharpness, but not at the next
+            continue
         while size > 1e-10:
             turn = _cayley(size * skew)
             if _soft(turn @ a, sharpness, width)[0] <= value - 1e-4 * size * rate:
                 q, a = turn @ q, turn @ a
                 break
             size /= 2
+        # The last accepted step, somewhat longer: the next one is similar.
         size = min(1.6 * max(size, 1e-8), 1.0)
+    # Many products of rotations lose orthogonality by rounding.
     return _nearest(q)
 
 
@@ -218,6 +225,7 @@ def _polished(q: Floats, root: Floats) -> Floats:
             q, a, best = turn @ q, turn @ a, value
             trust = min(1.5 * trust, max_trust)
         else:
+            # The linear program is exact to first order only, so a step without gain was too long.
             trust /= 4
         if trust < min_trust:
             break

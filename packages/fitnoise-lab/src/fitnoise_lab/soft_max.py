@@ -203,6 +203,7 @@ def cost_squared(basis: Floats, lifts: Floats, variances: Floats, covariance: Fl
 
 def _soft_max(a: Floats, t: float) -> tuple[float, Floats]:
     """Return 1/t log Σ exp(t a) and its gradient, without overflow."""
+    # Without this shift, exp(t a) overflows for the large t of the last rounds.
     top = a.max()
     e = np.exp(t * (a - top))
     total = e.sum()
@@ -243,6 +244,7 @@ class ObjectivePoint:
         except np.linalg.LinAlgError:
             return None
         point = replace(self, root=root)
+        # A factorisation can succeed for a matrix whose inverse overflows.
         return point if math.isfinite(point.value) else None
 
     def sharper(self, factor: float) -> ObjectivePoint:
@@ -314,7 +316,8 @@ class ObjectivePoint:
         _, w, u = self._maxima
         (a, h), (f1, f2) = self._parts, self._factors
         half = self._inverse @ p @ a
-        bend = -(half + half.T)  # Σ w_i ∇²g_i[P], equation (10)
+        # Σ w_i ∇²g_i[P], equation (10).
+        bend = -(half + half.T)
         curvature = (self._columns * (w * (self._columns * (p @ self._columns)).sum(axis=0))) @ self._columns.T
         numbers = (self.scaled.T * (u * ((self.scaled @ p) * self.scaled).sum(axis=1))) @ self.scaled
         if hessian is Hessian.PRINTED:
@@ -337,6 +340,7 @@ def direction(point: ObjectivePoint, hessian: Hessian) -> Floats:
     for _ in range(MAXCG):
         hp = point.hessian_times(p, hessian)
         curvature = float(np.vdot(p, hp))
+        # The printed Hessian can be indefinite; the paper guards against nothing else here.
         if curvature == 0:
             break
         a = old / curvature
@@ -353,15 +357,17 @@ def _line_search(
 ) -> tuple[Floats, ObjectivePoint] | None:
     """Return by Algorithm 3 the first Σ + βʲs that is positive definite and lowers F enough.
 
-    None means that rounding hides the change, or that no step was accepted within MAXLS halvings. F is convex, so along
-    a direction of ascent, δ > 0, no step meets line 6. As printed, the search then has no end.
+    None means that rounding hides the change, or that no step was accepted within MAXLS halvings. `delta` is
+    δ = ⟨s, ∇F⟩. F is convex, so along a direction of ascent, δ > 0, no step meets line 6. As printed, the search then
+    has no end.
     """
     alpha = 1.0
     for _ in range(MAXLS):
         new = covariance + alpha * s
         candidate = point.at_covariance(new)
         if candidate is not None and candidate.value <= point.value + alpha * DECREASE * delta:
-            return (new, candidate) if candidate.value < point.value else None  # equal: the step is lost in rounding
+            # Equal values mean that the step is lost in rounding.
+            return (new, candidate) if candidate.value < point.value else None
         alpha *= SHRINK
     return None
 
@@ -423,7 +429,7 @@ def solve(
 
     Raises:
         WorkloadError: Shapes disagree, an entry is not finite, a query or the basis is zero, or a target is not
-        positive. Or the start is not a covariance, or the factor is not above 1.
+            positive. Or the start is not a covariance, or the factor is not above 1.
 
     **Guarantees**
         * Every v_jΣv_jᵀ ≤ c_j up to rounding, with equality for some j, for any ending.
@@ -454,6 +460,8 @@ def solve(
         iteration += 1
         s = direction(point, hessian)
         delta = float(np.vdot(s, point.gradient))
+        # The published program takes the steepest descent where its direction does not descend; the paper has no such
+        # rule.
         if delta >= 0 and reading is AlgorithmVariant.CODE:
             s = -point.gradient
             delta = -float(np.vdot(s, s))
@@ -472,6 +480,7 @@ def solve(
         if progress is not None:
             progress(iteration, point.cost_squared)
     worst = float((np.einsum("jk,kl,jl->j", v, sigma, v, optimize=True) / c).max())
+    # Symmetric exactly, and scaled so that the worst target is met.
     sigma = (sigma + sigma.T) / (2 * worst)
     return SoftMaxSolution(sigma, cost_squared(b, v, c, sigma), ending, iteration, point.t1, np.array(history))
 
@@ -535,7 +544,8 @@ def _start(start: ArrayLike | None, scaled: Floats, reading: AlgorithmVariant) -
     """Return Σ₀ as a symmetric matrix."""
     k = scaled.shape[1]
     if start is None:
-        min_ratio = 1 / float((scaled**2).sum(axis=1).max())  # min_j c_j/‖v_j‖²
+        # min_j c_j/‖v_j‖².
+        min_ratio = 1 / float((scaled**2).sum(axis=1).max())
         return (START if reading is AlgorithmVariant.PAPER else k) * min_ratio * np.eye(k)
     sigma = np.array(start, dtype=np.float64)
     if sigma.shape != (k, k) or not np.isfinite(sigma).all() or not np.allclose(sigma, sigma.T):

@@ -57,9 +57,9 @@ EQUALITY_TOLERANCE = 1e-9
 OUTSIDE = 1e-8
 """The relative length of a query's part outside the row space above which a strategy does not answer it."""
 
+# Gram matrices in floating point resolve no more.
 OUTSIDE_GRAM = 1e-12
-"""The share of squared lengths outside the row space for a complete workload: Gram matrices in floating point resolve
-no more."""
+"""The share of squared lengths outside the row space above which a strategy does not answer a complete workload."""
 
 EXACT_FLOAT = 2**53
 """The bound below which sums of integers are exact in floating point."""
@@ -97,7 +97,7 @@ def weighted_hierarchy(n: int, branching: int, weights: Sequence[float]) -> Floa
 
     Raises:
         WorkloadError: The sizes are not whole numbers. Or the weights are not height + 1 numbers ≥ 0, one of them
-        positive.
+            positive.
 
     **Guarantees**
         * The sensitivity is Σ weights, since a cell is in one node of every level.
@@ -208,6 +208,7 @@ def sensitivity(strategy: Matrix, norm: int = 1, neighbours: str = ADD_OR_REMOVE
             f"Give {ADD_OR_REMOVE_ONE!r} or {REPLACE_ONE!r}.",
             "Nothing was computed.",
         )
+    # Differences of two columns can be twice an entry; their powers must not overflow.
     if a.dtype.kind == "i" and (2 * int(np.abs(a).max())) ** norm * len(a) >= LARGEST_INT:
         a = a.astype(object)
     if neighbours == ADD_OR_REMOVE_ONE:
@@ -239,7 +240,8 @@ def profile(strategy: Matrix) -> Array:
     a = _matrix(strategy)
     if a.dtype.kind == "i" and int(np.abs(a).max()) ** 2 * len(a) < EXACT_FLOAT:
         a = a.astype(np.float64)
-        return np.asarray(a.T @ a).astype(np.int64)  # exact, and much faster than in integers
+        # Exact below 2⁵³, and much faster than in integers.
+        return np.asarray(a.T @ a).astype(np.int64)
     return rules.gram(op.Dense(a))
 
 
@@ -329,7 +331,7 @@ def query_errors(strategy: Matrix, workload: Matrix, *, epsilon: float = 1.0) ->
     coordinates = w @ directions.T
     outside = np.linalg.norm(w - coordinates @ directions, axis=1) > OUTSIDE * np.linalg.norm(w, axis=1)
     if outside.any():
-        raise _unanswered(f"query {int(np.argmax(outside))}", len(values), a.shape[1])
+        raise _unanswered(f"query {int(np.argmax(outside)) + 1}", len(values), a.shape[1])
     return np.asarray(_unit(a, epsilon) * ((coordinates / values) ** 2).sum(axis=1))
 
 
@@ -346,7 +348,7 @@ def total_error(
 
     Raises:
         WorkloadError: Not exactly one of workload and gram is given, a shape is wrong, or ε is not positive. Or some
-        query is outside the row space of A.
+            query is outside the row space of A.
 
     **Guarantees**
         * A repeated query counts as one of weight 2.
@@ -394,7 +396,7 @@ def range_errors(strategy: Matrix, *, epsilon: float = 1.0) -> RangeErrors:
 
     Raises:
         WorkloadError: A is not a matrix of finite numbers, ε is not positive, or A lacks full column rank: single cells
-        are ranges.
+            are ranges.
 
     Source: section 6.2, Theorem 6.30 (W_R).
     """
@@ -402,6 +404,7 @@ def range_errors(strategy: Matrix, *, epsilon: float = 1.0) -> RangeErrors:
     sums = np.zeros((a.shape[1] + 1, a.shape[1] + 1))
     sums[1:, 1:] = np.cumsum(np.cumsum(_inverse(a), axis=0), axis=1)
     ends = sums.diagonal()
+    # Above the diagonal i < j; the diagonal, the empty range, is 0.
     errors = np.triu(ends[:, None] + ends - 2 * sums) * _unit(a, epsilon)
     i, j = np.unravel_index(int(np.argmax(errors)), errors.shape)
     return RangeErrors(a.shape[1], float(errors.sum()), float(errors[i, j]), (int(i), int(j)))
@@ -450,7 +453,7 @@ def maximum_predicate_error(strategy: Matrix, *, epsilon: float = 1.0) -> float:
 
     Raises:
         WorkloadError: n is not a power of 2, ε is not positive, A lacks full column rank, or its profile has other
-        eigenvectors.
+            eigenvectors.
 
     Source: Theorem 6.30; the recursion is from this project. The paper's 0101… attains the maximum for H_n, and for Y_n
     from n = 8 on.
@@ -460,7 +463,8 @@ def maximum_predicate_error(strategy: Matrix, *, epsilon: float = 1.0) -> float:
     if values.min() <= EQUALITY_TOLERANCE * values.max():
         raise _unanswered("some 0-1 query", int((values > EQUALITY_TOLERANCE * values.max()).sum()), len(values))
     n = len(values)
-    best = np.zeros((n, 2))  # of each node, by the number of ones below it
+    # The best of each node, by the number of ones below it.
+    best = np.zeros((n, 2))
     for j in range(_log2(n) - 1, -1, -1):
         left_best, right_best = best[0::2], best[1::2]
         half = n >> (j + 1)
@@ -523,7 +527,7 @@ def best_tree(
 
     Raises:
         WorkloadError: Not exactly one of workload and gram is given. Or there is no branching to try, or one is not a
-        whole number of at least 2.
+            whole number of at least 2.
 
     **Guarantees**
         * `total_error` is that of the matrix, to rounding.
@@ -543,6 +547,7 @@ def best_tree(
     trees = []
     for b in tried:
         sums, h = _NodeSums(g, b), height(n, b)
+        # A tree of one cell is its root.
         for root in (1.0, 0.0) if h else (1.0,):
             weights = (root,) + (1.0,) * h
             trees.append(Tree(n, b, weights, 2 * sums.cost(np.array(weights))))
@@ -562,7 +567,7 @@ def weighted_tree(workload: Matrix | None = None, *, gram: ArrayLike | None = No
 
     Raises:
         WorkloadError: Not exactly one of workload and gram is given, or the branching is not a whole number of at least
-        2.
+            2.
 
     **Guarantees**
         * `total_error` is that of the matrix, to rounding.
@@ -690,6 +695,7 @@ def spectrum(profile: ArrayLike) -> Spectrum:
     """
     g = _square(profile)
     values, vectors = np.linalg.eigh((g + g.T) / 2)
+    # Rounding can make an eigenvalue of 0 slightly negative.
     if values[0] < -EQUALITY_TOLERANCE * max(values[-1], 0.0):
         raise WorkloadError(
             "profile-negative",
@@ -739,6 +745,7 @@ def coarse_root(profile: ArrayLike, coarse: int = 0) -> Floats:
         )
     blocks = 2**coarse
     indicators = np.kron(np.eye(blocks), np.ones((1, n // blocks))) / math.sqrt(n // blocks)
+    # The blocks are orthonormal, so this is the profile on their span.
     restricted = spectrum(indicators @ g @ indicators.T)
     root = (restricted.vectors * np.sqrt(restricted.values)) @ restricted.vectors.T
     fine = np.sqrt(values[blocks:])[:, None] * _normal_haar(n)[blocks:]
@@ -877,6 +884,7 @@ def singular_value_bound(workload: Matrix | None = None, *, gram: ArrayLike | No
     else:
         turned = spectrum(_gram(workload, gram))
         values, vectors = np.sqrt(turned.values[::-1]), turned.vectors.T[::-1]
+    # Directions of rounding have no place in the strategy.
     keep = values > values[0] * len(values) * np.finfo(np.float64).eps
     values = np.where(keep, values, 0.0)
     root = np.sqrt(values[keep])[:, None] * vectors[: int(keep.sum())]
