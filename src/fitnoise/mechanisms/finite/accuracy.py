@@ -55,7 +55,9 @@ class TableAccuracy:
         scores = joint.T if gain is None else joint.T @ checked_gain(self.mechanism.graph.n, gain)
         best = scores.max(axis=1, keepdims=True)
         good = scores >= best - _TIE * np.abs(scores).max(axis=1, keepdims=True)
+        # With a gain, guesses need not be results, so an answer may have no column.
         answers = np.minimum(self.mechanism.answers, scores.shape[1] - 1)
+        # Ties keep the answer, so that rounding does not turn an identity into another remap.
         keeps_answer = good[np.arange(self.mechanism.outputs), answers] & (answers == self.mechanism.answers)
         return np.asarray(np.where(keeps_answer, answers, good.argmax(axis=1)), dtype=np.int64)
 
@@ -140,7 +142,7 @@ class TableAccuracy:
         return math.sqrt(checked_prior(self.mechanism.graph.n, prior) @ self.squared_errors(guesses))
 
     def margin(self, confidence: float, guesses: npt.ArrayLike | None = None) -> float:
-        """Return the smallest h such that the guess is within h of every truth with this probability.
+        """Return the smallest h such that the guess is within h of every truth with a probability of `confidence`.
 
         For tuples of numbers all components are within h jointly: h is the largest of their errors.
 
@@ -160,12 +162,14 @@ class TableAccuracy:
         required = checked_confidence(confidence)
         x = self._points()
         read = x[self._guesses(guesses)]
+        # The sum of up to `outputs` probabilities is rounded, and so are the probabilities.
         missed = 1 - required - (self.mechanism.outputs + 16) * 2.0**-53
         worst = 0.0
         for truth, row in zip(x, self.mechanism.probabilities(), strict=True):
             away = np.abs(read - truth).max(axis=1)[row > 0]
             order = np.argsort(away)
-            tails = np.cumsum(row[row > 0][order][::-1])[::-1]  # the probability of this error or a larger one
+            # The probability of this error or a larger one.
+            tails = np.cumsum(row[row > 0][order][::-1])[::-1]
             count = max(1, int((tails > missed).sum()))
             worst = max(worst, float(away[order[count - 1]]))
         return worst

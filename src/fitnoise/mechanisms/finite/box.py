@@ -94,7 +94,7 @@ class BoxAccuracy:
         return self._mean(np.square)
 
     def mae(self, prior: npt.ArrayLike) -> float:
-        """Return the mean absolute error under a prior."""
+        """Return the mean absolute error under a prior; for several axes the sum over them."""
         return float(checked_prior(self.mechanism.graph.n, prior) @ self.absolute_errors())
 
     def rmse(self, prior: npt.ArrayLike) -> float:
@@ -108,6 +108,7 @@ class BoxAccuracy:
         size: Any = 0
         for axis, (s, v) in enumerate(zip(sizes, self.mechanism.steps, strict=True)):
             axis_shape = [-1 if k == axis else 1 for k in range(len(sizes))]
+            # Distances beyond half the ring are negative ones. The ring is long enough for both signs.
             differences = np.minimum(np.arange(s), s - np.arange(s)).reshape(axis_shape)
             distances = np.maximum(distances, -(-differences // v))
             size = size + error(differences)
@@ -145,7 +146,8 @@ class BoxAccuracy:
 
         **Source.** Proposition 5.
         """
-        from scipy.ndimage import maximum_filter  # takes as long as a small plan
+        # The import takes as long as a small plan.
+        from scipy.ndimage import maximum_filter
 
         pi = checked_prior(self.mechanism.graph.n, prior)
         best = pi.reshape(self.mechanism.weights.shape) / (self.mechanism.sums / float(self.mechanism.max_weight))
@@ -160,7 +162,7 @@ class BoxAccuracy:
                 )
 
     def margin(self, confidence: float) -> int:
-        """Return the smallest h such that the answer is within h of every truth with this probability.
+        """Return the smallest h such that the answer is within h of every truth with a probability of `confidence`.
 
         For several axes all of them are within h jointly: h is the largest of their errors. In units of the axes.
 
@@ -182,8 +184,10 @@ class BoxAccuracy:
             if len(box.shape) == 1
             else self._tail_bound
         )
-        low, high = -1, max(box.shape) - 1  # no error exceeds `high`
+        # No error exceeds `high`.
+        low, high = -1, max(box.shape) - 1
         while high - low > 1:
+            # Doubling first: margins are small, and a test of a large h takes longer.
             middle = min(2 * low + 2, (low + high) // 2)
             low, high = (low, middle) if missed(middle) + MARGIN_ERROR <= 1 - required else (middle, high)
         return high
@@ -220,6 +224,7 @@ class _Tails:
         for weights in (self.weights, self.weights[::-1]):
             side = one_side(self.box, self.alpha, weights)
             above = np.ldexp((side.values + side.off).astype(np.float64), -side.unit)
+            # Modulo 2⁶⁴: only differences over at most v weights are used, and these fit into a word.
             sides.append((np.cumsum(weights.astype(np.uint64), dtype=np.uint64), above))
         return sides
 
@@ -232,6 +237,7 @@ class _Tails:
         for sums, above in self._sides:
             part = (sums[np.minimum(end, n - 1)] - sums[start]).astype(np.float64)
             sides.append(float(self.alpha) ** steps * (part + np.where(end < n, above[np.minimum(end, n - 1)], 0.0)))
+        # Divided by the lower bounds of the row sums: the probability of an error is rounded up.
         low = np.ldexp((self.rows.values - self.rows.off).astype(np.float64), -self.rows.unit)
         return float(((sides[0] + sides[1][::-1]) / low).max())
 
@@ -248,13 +254,13 @@ class StaircaseAccuracy:
 
     @cached_property
     def _series(self) -> Floats:
-        """(1 − α) α^m / T for every m."""
+        """The probability of each single noise from the box of radius m steps, for every m: proportional to α^m."""
         m = np.arange(self.mechanism.terms)
         weights = np.exp(m * math.log(self.mechanism.alpha))
         return np.asarray(weights / (weights @ self._product(range(len(self.mechanism.steps)))))
 
     def _product(self, axes: range | list[int]) -> Floats:
-        """Return Π (2 m v_k + 1) over some axes, for every m."""
+        """Return Π (2 m v_k + 1) over some axes k of step v_k, for every m: the points of the box of radius m steps."""
         m = np.arange(self.mechanism.terms)
         out = np.ones(len(m))
         for k in axes:
@@ -262,7 +268,7 @@ class StaircaseAccuracy:
         return out
 
     def _single(self, k: int) -> Floats:
-        """Return P(|x_k| = t) / (1 if t = 0 else 2) of one axis, for t = 0 … up to its last result."""
+        """Return P(x_k = t) of the noise x_k along one axis, (n_k,), for t from 0 to n_k − 1; it is symmetric."""
         rest = self._series * self._product([j for j in range(len(self.mechanism.steps)) if j != k])
         tails = np.append(np.cumsum(rest[::-1])[::-1], 0.0)
         t = np.arange(self.mechanism.shape[k])
@@ -273,6 +279,7 @@ class StaircaseAccuracy:
         m = np.arange(self.mechanism.terms)
         out = np.ones(())
         classes = [np.zeros(s, dtype=np.intp) for s in self.mechanism.shape]
+        # An answer at an end collects all noise beyond: classes count the ends (0, 1, or 2 for an axis of one result).
         for ends_reached in classes:
             ends_reached[0] += 1
             ends_reached[-1] += 1
@@ -327,7 +334,8 @@ class StaircaseAccuracy:
         total = 0.0
         for k, size in enumerate(self.mechanism.shape):
             probabilities = self._single(k)
-            tails = 0.5 - probabilities[0] / 2 - np.append(0.0, np.cumsum(probabilities[1:]))  # P(x ≥ t + 1), t = 0 …
+            # P(x ≥ t + 1), for t from 0.
+            tails = 0.5 - probabilities[0] / 2 - np.append(0.0, np.cumsum(probabilities[1:]))
             t = np.arange(1.0, size)
             reach = np.append(0.0, np.cumsum(growth(t) * np.maximum(tails[: size - 1], 0)))
             marginal = pi.sum(axis=tuple(j for j in range(pi.ndim) if j != k))
@@ -398,12 +406,14 @@ def lazy_tight_constraints(graph: QueryGraph, epsilon: float | Fraction) -> Impl
     **Source.** Definition 7, section 5.
     """
     exact = rational(epsilon)
+    # Privacy is proven with bounds of the rounded rows, and these need some room below ε.
     inner = exact - _RESERVE - _RESERVE_SLOW / min(exact, Fraction(1))
     alpha = alpha_just_above(inner)
     box = checked_box(graph, alpha)
     bits = _WEIGHT_BITS
     if len(box.shape) == 1:
         v = box.steps[0]
+        # Sums of v weights must fit into a word.
         bits = min(bits, WORD_BITS - 1 - v.bit_length())
         if v < box.n - 1 and v * box.n > BAND_LIMIT:
             raise PlanError(
@@ -415,8 +425,10 @@ def lazy_tight_constraints(graph: QueryGraph, epsilon: float | Fraction) -> Impl
             )
     z = _existing(graph, inner)
     weights = _wholes(z, bits)
+    # Rounding to integers changes the row sums; each round corrects the weights by the remaining residual.
     for _ in range(_ROUNDS):
         rows = row_sums(box, alpha, weights)
+        # Between neighbours, probabilities differ by α and by the ratio of their row sums.
         ratio = rows.ratio_bound
         if ratio is not None and ratio / alpha <= exp_below(exact):
             break

@@ -88,6 +88,7 @@ def document(mechanism: Mechanism) -> dict[str, Any]:
         return out | by_distance
     if mechanism.family in _FORMULAS and isinstance(mechanism.graph, QueryGraph):
         weights = _FORMULAS[mechanism.family](mechanism.graph, mechanism.epsilon).weights
+        # Only if the formula gives these very integers: a plan must not depend on the name of a family.
         if _same(weights, w):
             return out | {"form": "formula"}
     if mechanism.graph.n > ROWS_LIMIT:
@@ -110,8 +111,10 @@ def read(
 
     Raises:
         PlanError: The document is not valid, or its mechanism is not ε-private for the graph.
+        LookupError, TypeError, ArithmeticError: The document has another form.
     """
     form, family = document["form"], _FAMILIES.get(document["family"])
+    # Forms without a table exist for one family each.
     odd = (form, family) in (("clamped", "tight constraints"), ("box", "staircase"))
     if family is None or odd or (form == "ranks") != (family == "ranks"):
         raise PlanError(
@@ -184,6 +187,7 @@ def _alpha(document: Mapping[str, Any]) -> Fraction:
 
 def _lazy(graph: QueryGraph, epsilon: Fraction, family: str, document: Mapping[str, Any]) -> ImplicitMechanism:
     lazy = ImplicitMechanism(graph, epsilon, family, _alpha(document), _unrun(document["weights"], graph.n))
+    # The draw tries until it succeeds; the probability is equal for all results only if row sums are.
     if not lazy.is_constant_time:
         raise PlanError(
             "unequal-row-sums",
@@ -200,6 +204,7 @@ def _by_distance(mechanism: FiniteMechanism) -> dict[str, Any] | None:
     w, n = mechanism.weights, mechanism.graph.n
     if w.codes.shape[1] not in (n, n + 1) or len(w.values) > n + 1:
         return None
+    # The last value stands for all larger distances, those of other components included.
     steps = np.minimum(hops(mechanism.graph), len(w.values) - 1)
     if not np.array_equal(w.codes[:, :n], steps) or w.codes[:, n:].any() or w.columns[n:] not in ((), (0,)):
         return None
@@ -225,6 +230,7 @@ def _of_distances(graph: QueryGraph, document: Mapping[str, Any]) -> IntegerWeig
             "Nothing was measured.",
         )
     codes = np.minimum(hops(graph), len(values) - 1)
+    # The rest is not stored: it follows from the total, and is proven again.
     rest = tuple(total - s for s in row_sums(values, codes, columns))
     if rest_column == graph.n:
         codes, columns = np.column_stack([codes, np.zeros(graph.n, dtype=np.int64)]), (*columns, 0)
@@ -243,6 +249,7 @@ def _same(a: IntegerWeights, b: IntegerWeights) -> bool:
 
 def _runs(numbers: Sequence[int], step: int = 0) -> list[list[int | str]]:
     """Return [first, length] of every run in which each number is the previous number plus `step`."""
+    # Differences of 64-bit integers could overflow.
     x = np.array(numbers, dtype=object if max(map(abs, numbers), default=0) >= 2**62 else np.int64)
     breaks = np.flatnonzero(np.diff(x) != step) + 1
     starts = np.r_[0, breaks].astype(np.int64)
@@ -260,6 +267,7 @@ def _unrun(runs: Sequence[Sequence[Any]], count: int, step: int = 0) -> Integers
             "Nothing was measured.",
         )
     firsts, lengths = [_read_integer(run[0]) for run in runs], [run[1] for run in runs]
+    # Checked before anything is expanded: the document is untrusted, and a run could have any length.
     if not all(type(n) is int and n > 0 for n in lengths) or sum(lengths) != count:
         raise PlanError(
             "run-length",

@@ -78,7 +78,8 @@ class PrivacyLevel:
             for _ in range(count):
                 result.append(round(exact))
                 exact = Fraction(0) if exact < 1 else exact * self.alpha
-                if exact and exact.denominator.bit_length() > 4096:  # the cut changes it by less than 2⁻²⁵⁶
+                # The cut changes the power by less than 2⁻²⁵⁶, and keeps its fraction short.
+                if exact and exact.denominator.bit_length() > 4096:
                     exact = Fraction(int(exact * (1 << 256)), 1 << 256)
             return result
         assert self.epsilon is not None  # noqa: S101
@@ -142,6 +143,7 @@ def index_distances(distances: Floats) -> tuple[Integers, int]:
 def by_cell(matrix: NDArray[Any], cells: GraphPartition) -> NDArray[Any]:
     """Return sums of columns over the cells, (…, rows, m)."""
     order = np.argsort(cells.cell_of, kind="stable")
+    # No cell is empty, which `reduceat` would treat otherwise.
     starts = np.searchsorted(cells.cell_of[order], np.arange(cells.m))
     return np.asarray(np.add.reduceat(matrix[..., order], starts, axis=-1))
 
@@ -151,9 +153,7 @@ def by_cell(matrix: NDArray[Any], cells: GraphPartition) -> NDArray[Any]:
 class DistanceQuotient:
     """B of :mod:`fitnoise.mechanisms.finite.partitions` for every α.
 
-    B_CD = Σ_{j in D} α^d(i,j).
-
-    i is the first result of C.
+    B_CD = Σ_{j in D} α^d(i,j), for cells C and D and the first result i of C.
 
     Attributes:
         cells: The cells.
@@ -179,11 +179,13 @@ class DistanceQuotient:
         """Return Σ_{j in D} d^moment e^(−ε d), (m, m); for several ε (…,) a stack (…, m, m)."""
         d = np.arange(self.count)
         powers = d**moment * np.exp(-np.multiply.outer(epsilon, d))
-        powers[..., -1] = 0  # at distance ∞
+        # At distance ∞.
+        powers[..., -1] = 0
         return by_cell(powers[..., self.steps], self.cells)
 
     def fixed(self, level: PrivacyLevel) -> tuple[Wholes, Wholes]:
         """Return B in fixed point, (m, m), and the largest error of an entry of each column, in units, (m,)."""
+        # Each power errs by less than one unit, so a sum over a cell errs by less than its size.
         return self._sums([*level.powers(self.count - 1), 0]), np.bincount(self.cells.cell_of).astype(object)
 
     def integer_matrix(self, alpha: Fraction) -> tuple[Wholes, int]:
@@ -216,6 +218,7 @@ def exact_solve(matrix: Wholes, rhs: Wholes) -> list[Fraction] | None:
         pivots = np.flatnonzero(a[k:, k])
         if not len(pivots):
             return None
+        # Any pivot other than 0 serves: the arithmetic is exact.
         a[[k, k + int(pivots[0])]] = a[[k + int(pivots[0]), k]]
         a[k + 1 :] = (a[k + 1 :] * a[k, k] - a[k + 1 :, k : k + 1] * a[k : k + 1]) // last
         last = a[k, k]
@@ -265,11 +268,11 @@ def exact_solutions(matrix: Wholes, rhs: Wholes) -> tuple[list[Fraction], list[l
 @final
 @dataclass(frozen=True, eq=False)
 class Enclosure:
-    """A proven enclosure of w: |w_i − values_i · 2⁻¹⁹²| ≤ radius for every i.
+    """A proven enclosure of w: |w_i − values_i · 2⁻¹⁹²| ≤ radius · 2⁻¹⁹² for every i.
 
     Attributes:
         values: The midpoints in fixed point, (m,).
-        radius: The radius in fixed point, rounded up.
+        radius: The radius, one for all i, in fixed point, rounded up.
     """
 
     values: Wholes
@@ -316,6 +319,7 @@ def enclose(matrix: Wholes, off: Wholes, rhs: Wholes, rhs_off: int = 0) -> Enclo
     floats = np.array([[x / one for x in row] for row in matrix])
     inverse = _inverse(floats)
     if inverse is None:
+        # No float inverse: the matrix may still be regular by the digits that floats lack.
         return _enclose_exactly(matrix, off, rhs, rhs_off)
     entries_off = 2 * UNIT * np.abs(floats) + (off.astype(np.float64) * 2.0 ** (1 - BITS))[None, :]
     beta = float(contraction(inverse, floats, entries_off).max())
@@ -325,16 +329,19 @@ def enclose(matrix: Wholes, off: Wholes, rhs: Wholes, rhs_off: int = 0) -> Enclo
     residual, best = rhs.copy(), math.inf
     for _ in range(_ROUNDS):
         largest = max(abs(int(x)) for x in residual)
+        # Refinement ends when a round no longer halves the residual: rounding of the fixed point is reached.
         if largest >= best / 2:
             break
         best = largest
         if largest == 0:
             break
+        # The residual is scaled to the range of a double, whose relative precision is all that a round needs.
         shift = max(largest.bit_length() - 64, 0)
         step = inverse @ np.array([float(int(x) >> shift) for x in residual])
         w = w + np.array([_scaled(float(x), shift) for x in step], dtype=object)
         residual = rhs - np.array([int(x) >> BITS for x in matrix.dot(w)], dtype=object)
     largest_w = max(abs(int(x)) for x in w)
+    # What the residual in integers cannot see: errors of the entries, of b, and of the divisions by 2¹⁹².
     unseen = (int(sum(off)) * (largest_w + one)) // one + rhs_off + 3
     largest = max(abs(int(x)) for x in residual) + unseen
     norm = float(np.abs(inverse).sum(axis=1).max()) * (1 + 4 * m * UNIT)
@@ -366,6 +373,7 @@ def _enclose_exactly(matrix: Wholes, off: Wholes, rhs: Wholes, rhs_off: int) -> 
         columns.append(column)
     norm = max(sum((abs(c[i]) for c in columns), Fraction(0)) for i in range(m))
     beta = norm * int(sum(off))
+    # The bound needs β < 1, exactly.
     if beta >= 1:
         return None
     exact = [sum((c[i] * int(b) for c, b in zip(columns, rhs, strict=True)), Fraction(0)) for i in range(m)]

@@ -48,11 +48,13 @@ def hops(graph: Graph, limit: int = DENSE_LIMIT) -> Integers:
         )
     n = graph.n
     steps = np.full((n, n), n, dtype=np.int16 if n < 2**15 else np.int64)
-    rows = graph.distances_from if isinstance(graph, QueryGraph) and n > _SMALL else None  # small graphs cache them
+    # Small graphs cache their distances.
+    rows = graph.distances_from if isinstance(graph, QueryGraph) and n > _SMALL else None
     at_once = n if rows is None else max(1, _HELD // n)
     for start in range(0, n, at_once):
         stop = min(start + at_once, n)
         d = graph.distances() if rows is None else rows(np.arange(start, stop))
+        # n stays where the distance is infinite, which no integer can be.
         np.copyto(steps[start:stop], d, casting="unsafe", where=np.isfinite(d))
     return steps
 
@@ -110,15 +112,18 @@ def solve(matrix: Floats, right: Floats, relative: float) -> ExactSolution:
         return infinite
     x = inverse @ right
     with np.errstate(over="ignore", invalid="ignore"):
+        # One step of refinement: the residual enters the error bound.
         x = x + inverse @ (right - matrix @ x)
         slack = 1 + 8 * (n + 4) * _UNIT
-        loss = relative + 2 * (n + 4) * _UNIT  # error of a sum of products, relative to the sum of their sizes
+        # The error of a sum of products, relative to the sum of their sizes.
+        loss = relative + 2 * (n + 4) * _UNIT
         size, inverse_size = np.abs(matrix), np.abs(inverse)
         norm = np.abs(np.eye(n) - inverse @ matrix).sum(axis=1) + loss * (inverse_size @ size.sum(axis=1)) + n * _UNIT
         rest = np.abs(right - matrix @ x) + loss * (np.abs(right) + size @ np.abs(x))
         correction = inverse_size @ rest
         norm, correction = norm * slack, correction * slack
-        if not norm.max() < 0.5:  # also if a number overflowed
+        # Written so that NaN is refused, too, as a number may have overflowed.
+        if not norm.max() < 0.5:
             return infinite
         error = (correction + norm * (correction.max() / (1 - norm.max()))) * slack
     return ExactSolution(x, error + np.finfo(np.float64).tiny)

@@ -154,6 +154,7 @@ def existence(  # noqa: PLR0911
     """
     privacy = level(epsilon, alpha)
     s = graph.structure
+    # Factors are small: their weights prove those of a product that is far too large itself.
     if isinstance(s, Product) and not s.is_joint:
         return _of_product(graph, s, privacy)
     if _closed(graph):
@@ -277,6 +278,7 @@ def _of_blocks(graph: QueryGraph, s: ExplicitGraph, level: PrivacyLevel) -> Deci
     one = 1 << BITS
     z = np.array([one] * s.n, dtype=object)
     radius = np.array([0] * s.n, dtype=object)
+    # All blocks of two results are equal, so one solution serves them.
     pair: Enclosure | None = None
     for block in parts:
         if len(block.others) == 1 and pair is not None:
@@ -298,7 +300,8 @@ def _of_blocks(graph: QueryGraph, s: ExplicitGraph, level: PrivacyLevel) -> Deci
     enclosed = Enclosure(z, int(radius.max()))
     decided = _signs(graph, enclosed, np.arange(s.n), "its blocks, solved with a proven error")
     if level.alpha is not None and decided is not None and decided.verdict is Verdict.NO:
-        return None  # a block may be singular although the system on its cells is not: other solutions may exist
+        # A block may be singular although the system on its cells is not: other solutions may exist.
+        return None
     return decided
 
 
@@ -321,6 +324,7 @@ def _of_quotient(graph: QueryGraph, quotient: DistanceQuotient, level: PrivacyLe
 def _signs(graph: QueryGraph, enclosure: Enclosure, rows: Integers, reason: str) -> Decision | None:
     """Return the verdict of an enclosure; None if an entry may have either sign."""
     low = int(enclosure.values.argmin())
+    # The floats round the enclosed integers, so their rounding is added to the width.
     weights, width = _expand(enclosure.floats, rows), enclosure.width + 2 * UNIT * float(np.abs(enclosure.floats).max())
     # A sign counts only if the enclosure excludes the other one: no tolerance decides.
     if enclosure.values[low] < -enclosure.radius:
@@ -334,6 +338,7 @@ def _signs(graph: QueryGraph, enclosure: Enclosure, rows: Integers, reason: str)
 def _in_fractions(graph: QueryGraph, quotient: DistanceQuotient, alpha: Fraction, rhs: list[Fraction]) -> Decision:
     """Return the verdict in exact fractions; Φ may be singular on the cells."""
     cell_of = quotient.cells.cell_of
+    # Multiplied by common denominators, the system has integers only.
     matrix, scale = quotient.integer_matrix(alpha)
     common = math.lcm(*(b.denominator for b in rhs))
     solved = exact_solutions(matrix * common, np.array([int(b * common) * scale for b in rhs], dtype=object))
@@ -361,24 +366,28 @@ def _on_line(one: list[Fraction], direction: list[Fraction]) -> list[Fraction] |
     high = [-p / v for p, v in zip(one, direction, strict=True) if v < 0]
     if any(p < 0 for p, v in zip(one, direction, strict=True) if v == 0) or (low and high and max(low) > min(high)):
         return None
+    # Without an end on one side, the other end serves.
     t = (max(low) + min(high)) / 2 if low and high else (max(low) if low else min(high))
     return [p + t * v for p, v in zip(one, direction, strict=True)]
 
 
 def _inside(one: list[Fraction], basis: list[list[Fraction]]) -> list[Fraction] | None:
     """Return a non-negative point of a plane by a linear program, checked in fractions; None without success."""
-    from scipy import optimize  # takes as long as a small plan
+    # The import takes as long as a small plan.
+    from scipy import optimize
 
     directions = np.array([[float(x) for x in v] for v in basis]).T
     k = directions.shape[1]
     constraints = np.column_stack([-directions, np.ones(len(one))])
     cost = np.append(np.zeros(k), -1.0)
+    # The program maximises the least entry, up to 1: without this limit it could be unbounded.
     bounds = [(None, None)] * k + [(None, 1.0)]
     result = optimize.linprog(cost, A_ub=constraints, b_ub=_floats(one), bounds=bounds)
     if not result.success or result.x is None:
         return None
     steps = [Fraction(float(t)).limit_denominator(10**9) for t in result.x[:k]]
     point = [p + sum((t * v[i] for t, v in zip(steps, basis, strict=True)), Fraction(0)) for i, p in enumerate(one)]
+    # The solver only proposes; the fractions decide.
     return point if min(point) >= 0 else None
 
 
@@ -406,6 +415,7 @@ def _of_box(graph: QueryGraph, box: Box, level: PrivacyLevel) -> Decision:
     if not min_eigenvalue > 0:
         reason = "the matrix is not proven definite at this ε, and there are too many unlike results to enclose"
         return Decision(Verdict.UNDECIDED, None, solution.z, math.inf, reason)
+    # The sum of all |z̃| stays below 2⁶¹ in these units, so sums over boxes are exact 64-bit integers.
     shift = 61 - math.ceil(math.log2(float(np.abs(solution.z).sum()) + 1))
     wholes = np.rint(np.ldexp(solution.z, shift)).astype(np.int64)
     residual, off = _residual(box, float(level), wholes, shift)
@@ -428,6 +438,7 @@ def _residual(box: Box, epsilon: float, wholes: Integers, shift: int) -> tuple[F
     (m (ε + 5) + 10) · 2⁻⁵³. A sum of M terms has one of M · 2⁻⁵³. Terms beyond M are at most α^M Σ |z|.
     """
     total = float(np.abs(wholes).sum()) * 2.0**-shift
+    # The terms beyond are below e⁻⁴⁰; their bound is added to the error.
     levels = math.ceil((40 + math.log(total + 1)) / epsilon)
     result, size = np.zeros(box.n), 0.0
     for m in range(levels):
@@ -522,7 +533,9 @@ def _tree_threshold(s: ExplicitGraph) -> Threshold:
     degree = int(np.bincount(s.pairs.ravel(), minlength=1).max()) if len(s.pairs) else 0
     if degree <= 2:
         return _ALWAYS
+    # α (deg − 1) = 1.
     star = math.log(degree - 1)
+    # The rounding of the logarithm.
     width = 4 * UNIT * max(1.0, star)
     return Threshold(star, (star - width, star + width), proven=True, windows=())
 
@@ -548,6 +561,7 @@ class _ThresholdSearch:
         top = self._certain()
         alphas = np.linspace(math.exp(-top), 1, SCAN + 2)[:-1]
         epsilons = [top, *(-np.log(alphas[1:])).tolist()]
+        # The scan uses floats: it only finds the intervals whose ends are then proven.
         exists = [True, *(self._leasts(np.array(epsilons[1:])) >= 0).tolist()]
         steps = zip(epsilons[:-1], epsilons[1:], exists[:-1], exists[1:], strict=True)
         # Existence is not monotone in ε, so every change of the verdict is narrowed, not only the first.
@@ -556,6 +570,7 @@ class _ThresholdSearch:
             proven = self._climb(epsilons[-1], top, is_proven_at_start=False)
             return Threshold(0.0, (0.0, epsilons[-1] if proven else top), proven, ())
         low, high = ends[0]
+        # A scan that ends with existence has a window down to 0.
         below = [(a + b) / 2 for a, b in ends[1:]] + ([0.0] if exists[-1] else [])
         windows = tuple((below[k + 1], below[k]) for k in range(0, len(below) - 1, 2))[::-1]
         proven = self._climb(high, top, is_proven_at_start=True)
@@ -563,7 +578,8 @@ class _ThresholdSearch:
 
     def _certain(self) -> float:
         """Return an ε from which on s < 1."""
-        from scipy import optimize  # takes as long as a small plan
+        # The import takes as long as a small plan.
+        from scipy import optimize
 
         # The diagonal of Φ adds 1 to each row sum, so s < 1 is a row sum below 2.
         def excess(e: float) -> float:
@@ -575,6 +591,7 @@ class _ThresholdSearch:
         try:
             return np.asarray(np.linalg.solve(self.quotient.floats(epsilon), np.ones(self.quotient.cells.m)))
         except np.linalg.LinAlgError:
+            # A singular matrix counts as no existence in the scan; the verdict is then narrowed around it.
             return np.full(self.quotient.cells.m, -1.0)
 
     def _leasts(self, epsilons: Floats) -> Floats:
@@ -584,7 +601,8 @@ class _ThresholdSearch:
         for batch in np.split(epsilons, range(many, len(epsilons), many)):
             try:
                 z.append(np.linalg.solve(self.quotient.floats(batch), np.ones((self.quotient.cells.m, 1)))[..., 0])
-            except np.linalg.LinAlgError:  # one matrix of the batch is singular
+            # One matrix of the batch is singular.
+            except np.linalg.LinAlgError:
                 z.append(np.array([self._solution(e) for e in batch.tolist()]))
         return np.asarray(np.concatenate(z).min(axis=1))
 
@@ -596,17 +614,22 @@ class _ThresholdSearch:
 
         The first has the verdict of `lower`, the second that of `upper`.
         """
-        from scipy import optimize  # takes as long as a small plan
+        # The import takes as long as a small plan.
+        from scipy import optimize
 
         exists, not_ = (upper, lower) if above else (lower, upper)
         worst = int(self._solution(not_).argmin())
         ends = self._solution(exists)[worst], self._solution(not_)[worst]
+        # The entry that is negative on one side crosses 0 in between; its root is found faster than the verdict by
+        # bisection.
         if ends[0] > 0 > ends[1]:
             root = float(optimize.brentq(lambda e: self._solution(float(e))[worst], lower, upper, xtol=1e-14))
+            # Close to a singular matrix, the root in floats can be off by more than the bracket.
             root = self._polished(root, worst)
             width = DIGITS * max(1.0, root)
             if lower < root - width and root + width < upper:
                 want = (Verdict.NO, Verdict.YES) if above else (Verdict.YES, Verdict.NO)
+                # Only proven verdicts at both ends count; otherwise bisection decides.
                 if (self._decide(root - width), self._decide(root + width)) == want:
                     return root - width, root + width
         return self._bisected(lower, upper, above)
@@ -652,6 +675,7 @@ class _ThresholdSearch:
             return False
         position, step, is_proven_at_start = start, 1e-3, True
         while position < top:
+            # The proven radius of the last tangent suggests the next step; too long a step is halved.
             step = min(step * 2, 1.0)
             tangent = _Tangent.from_quotient(self.quotient, position)
             while tangent is None or not tangent.stays(step, is_proven_at_start=is_proven_at_start):
@@ -699,8 +723,10 @@ class _Tangent:
             inverse = np.asarray(np.linalg.inv(b), dtype=np.float64)
         except np.linalg.LinAlgError:
             return None
-        entry = UNIT * (8 + 750 + quotient.cells.cell_of.size)  # exp of −ε d and sums of a cell, relative
+        # The relative error of an entry of B: exp of −ε d, and the sums of a cell.
+        entry = UNIT * (8 + 750 + quotient.cells.cell_of.size)
         w: Floats = inverse @ np.ones(m)
+        # One step of refinement, as the residual is what the bound multiplies.
         w = w + inverse @ (1 - b @ w)
         slope: Floats = inverse @ (b1 @ w)
         slope = slope + inverse @ (b1 @ w - b @ slope)
@@ -737,7 +763,8 @@ class _Tangent:
         end = start + h * (self.slope - linear - h * squares)
         if (start >= 0).all():
             return bool((end >= 0).all())
-        inexact = 2 * float(fixed.max()) * float(linear_rest.max())  # error of r₁, since w is not the exact z
+        # The error of r₁, since w is not the exact z.
+        inexact = 2 * float(fixed.max()) * float(linear_rest.max())
         rising = self.slope - linear - inexact - h * squares >= 0
         return bool(is_proven_at_start and ((start >= 0) & (end >= 0) | rising).all())
 

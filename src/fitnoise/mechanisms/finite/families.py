@@ -44,8 +44,9 @@ from fitnoise.mechanisms.finite.existence import (
 MAX_LOSS = Fraction(1, 2**16)
 """Largest probability that a mechanism may lose to rounding for its privacy; above it the mechanism is refused."""
 
+# An inverse takes n³ steps, and six matrices of n² numbers.
 MAX_INVERTED_RESULTS = 3000
-"""Results of a box above which bands decide the existence of tight constraints: an inverse needs n³, six matrices."""
+"""Results of a box above which bands decide the existence of tight constraints."""
 
 _COLUMN_BITS = 64
 
@@ -99,6 +100,7 @@ def tight_constraints(graph: Graph, epsilon: float | Fraction, certify: Certify 
     exact = rational(epsilon)
     steps = hops(graph)
     z, error, exists = _solved(graph, exact, steps)
+    # The bound of the linear system is the quicker proof; the slower one decides what it leaves open.
     exists = exists if certify is None else certify(graph, exact)
     if exists is None and certify is None and isinstance(graph, QueryGraph):
         decision = existence(graph, exact)
@@ -146,16 +148,21 @@ def columns_and_rest(
 ) -> FiniteMechanism:
     """Return α^d(i,k) d_k, with s_i = 1 − Σ_k α^d(i,k) d_k added to the output `gather` or as an output of its own.
 
+    diagonal: d ≥ 0, (n,).
+    rest_read_as: The result as which an output of its own is read.
+
     Raises:
         PlanError: A loss of at most MAX_LOSS does not make the rest private.
     """
     n = graph.n
     alpha, growth = alpha_above(epsilon), exp_below(epsilon)
+    # The last value is for results in other components.
     values = (*powers(alpha, int(steps[steps < n].max()) + 1), 0)
     codes = np.where(steps < n, steps, len(values) - 1)
     total = 1 << ALPHA_POWER_BITS + _COLUMN_BITS
 
     def build_columns(loss: Fraction) -> tuple[tuple[int, ...], list[int]]:
+        # Rounded down, so that the rest of a row is not negative.
         columns = tuple(int(Fraction(d) * (1 - loss) * 2**_COLUMN_BITS) for d in diagonal.tolist())
         return columns, [total - s for s in row_sums(values, codes, columns)]
 
@@ -180,12 +187,14 @@ def _shrunk(
     loss = Fraction(0)
     while True:
         columns, rest = build(loss)
+        # Many edges have equal ends; their comparison uses integers of 160 bits.
         ends = {(rest[i], rest[j]) for i, j in edges.tolist()}
         p, q = growth.as_integer_ratio()
         excess = Fraction(max((max(q * a - p * b, q * b - p * a) for a, b in ends), default=0), q)
         needed = max(excess / (growth - 1), Fraction(-min(rest))) / total
         if needed <= 0:
             return columns, rest
+        # Twice the need, so that few rounds suffice: rounding changes with θ.
         loss += max(_MIN_LOSS, 2 * needed)
         if loss > MAX_LOSS:
             raise PlanError(
@@ -216,7 +225,7 @@ def staircase(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
         is read as the nearest result, of several the first.
 
     Raises:
-        WorkloadError: The results are not integers, or ε is out of range.
+        WorkloadError: The results are not integers from −2³¹ to 2³¹, or ε is out of range.
         PlanError: There are more than DENSE_LIMIT results or outputs.
 
     **Guarantees**
@@ -226,6 +235,7 @@ def staircase(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
     """
     exact = rational(epsilon)
     x, low, high = _box(graph)
+    # At least 1: a graph without edges has no moves.
     step = np.abs(_moves(graph, x)).max(initial=1)
     weights = _clamped(alpha_above(exact), int(step), x, low, high)
     return FiniteMechanism(graph, exact, "staircase", weights, _nearest(x, low, high))
@@ -251,6 +261,7 @@ def geometric(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
     exact = rational(epsilon)
     x, low, high = _box(graph)
     step = int(np.abs(_moves(graph, x)).sum(axis=1).max(initial=1))
+    # Independent noises add their losses, so each unit of the sum gets ε/v.
     alpha = alpha_above(exact / step)
     places = [_clamped(alpha, 1, x[:, k : k + 1], low[k : k + 1], high[k : k + 1]) for k in range(x.shape[1])]
     codes, values = places[0].codes, list(places[0].values)
@@ -311,6 +322,7 @@ def _nearest(x: Integers, low: Integers, high: Integers) -> Integers:
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
     away = np.abs(grid[:, None, :] - x[None, :, :])
     width = int(away.sum(axis=2).max()) + 1
+    # One number orders the pairs: the largest component counts before the sum, and argmin takes the first.
     return np.asarray(np.argmin(away.max(axis=2) * width + away.sum(axis=2), axis=1), dtype=np.int64)
 
 
@@ -337,6 +349,7 @@ def _clamped(alpha: Fraction, v: int, x: Integers, low: Integers, high: Integers
     code = np.zeros((len(x), *shape), dtype=np.int64)
     for k, axis in enumerate(axes):
         ends = (axis == low[k]).astype(np.int64) + (axis == high[k])
+        # The probability depends on distance and ends alone, so each combination is summed once.
         codes_on_axis = np.abs(x[:, k, None] - axis[None, :]) * 3 + ends[None, :]
         axis_shape = [len(x)] + [1] * places
         axis_shape[k + 1] = shape[k]
@@ -350,6 +363,7 @@ def _clamped(alpha: Fraction, v: int, x: Integers, low: Integers, high: Integers
         digits = [divmod(packed // base**k % base, 3) for k in range(places)]
         start = max([0, *(-(-(t - ends) // v) for t, ends in digits if ends < 2)])
         value = scale * sum(f * moment[start] for f, moment in zip(_points(digits, v), moments, strict=False))
+        # Differences of these values are the Δ^l f(M) of the tail.
         rest = [math.prod(_points_at(m * v, t, ends) for t, ends in digits) for m in range(reach, reach + places + 1)]
         for order in range(places + 1):
             value += boxes[-1] * rest[0] * a**order * (q - a) ** (places - order) * q
@@ -429,8 +443,10 @@ def distance_kernel(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
         logs = np.log(counts @ np.exp(-rate * np.arange(counts.shape[1])))
         return float(rate + np.abs(logs[edges[:, 0]] - logs[edges[:, 1]]).max(initial=0.0))
 
+    # The search is in floats; the reserve covers their rounding, and the kernel proves the integers.
     target = float(exact) * (1 - 2.0**-40)
-    low, high = target / 2, target  # `low` is private by the triangle inequality
+    # `low` is private by the triangle inequality.
+    low, high = target / 2, target
     if privacy_loss(high) <= target:
         low = high
     for _ in range(60):
@@ -440,8 +456,10 @@ def distance_kernel(graph: Graph, epsilon: float | Fraction) -> FiniteMechanism:
     sums = row_sums(values, steps, (1,) * graph.n)
     total = 1 << 2 * ALPHA_POWER_BITS
     names: dict[int, int] = {}
+    # Rows with equal sums share their weights, which keeps the table small.
     rank = np.array([names.setdefault(s, len(names)) for s in sums])
-    table = [v * total // s for s in names for v in values]  # rounded down; nearly all of the rest goes to the truth
+    # Rounded down, and what is left of each row goes to the truth.
+    table = [v * total // s for s in names for v in values]
     codes = rank[:, None] * len(values) + steps
     seen, codes = np.unique(codes, return_inverse=True)
     codes = codes.reshape(steps.shape)
@@ -473,6 +491,7 @@ def from_probabilities(
     def build_columns(loss: Fraction) -> tuple[list[list[int]], list[int]]:
         keep = float(1 - loss) * 2.0**_COLUMN_BITS
         columns = [
+            # The least private column above a column is the maximum over all results of what each one requires.
             np.max(factors * np.array([int(x * keep) for x in column], dtype=object), axis=1).tolist()
             for column in np.maximum(table, 0).T.tolist()
         ]

@@ -141,6 +141,7 @@ def _largest(rows: _CellProgram, small: SimilarityQuotient, pi: Floats) -> tuple
     """
     single = pi[small.first_results]
     mass = small.sizes * single
+    # The value counts the last output as its likeliest cell, for any r of the program.
     best, best_d, read = -math.inf, np.zeros(small.m), 0
     waiting: list[int | None] = [None, *range(small.m)] if len(pi) <= SINGLE_CELLS_LIMIT else [None]
     follow = len(pi) > SINGLE_CELLS_LIMIT
@@ -150,6 +151,7 @@ def _largest(rows: _CellProgram, small: SimilarityQuotient, pi: Floats) -> tuple
         likely = int(np.argmax(single * s))
         value = float(mass @ d + single[likely] * s[likely])
         rounds += 1
+        # A difference within the tolerance of the solver would only change the result with its version.
         if value > best + 1e-12:
             best, best_d, read = value, d, likely
             waiting += [likely] if follow and rounds < _ROUNDS else []
@@ -184,8 +186,10 @@ class _CellProgram:
             )
             x = minimise(cost, (below, np.zeros(len(used))), (rows, np.ones(m))).x
             d = np.maximum(x[:m], 0)
+            # Recomputed from d, as the solver meets its equations only up to a tolerance.
             s = 1 - self.matrix @ d
             excess = s[self.pairs[:, 0]] - self.growth * s[self.pairs[:, 1]]
+            # Edges in the program may be violated by the tolerance of the solver, and are not added again.
             new = (excess > 1e-11) & ~self.is_used
             if not new.any():
                 return d, s
@@ -243,6 +247,7 @@ def optimal(
     rows = sparse.kron(sparse.eye_array(n), np.ones((1, n)), format="csc")
     value = pi[:, None] * worth
     solution = minimise(-value.ravel(), (below, np.zeros(count)), (rows, np.ones(n)))
+    # Cut at 0, as the bound is proven for multipliers of at least 0 only.
     bound = _gain_bound(value, arcs, np.maximum(solution.below, 0).reshape(len(arcs), n), growth)
     mechanism = from_probabilities(graph, exact, solution.x.reshape(n, n), "linear program", np.arange(n))
     return Optimum(mechanism, accuracy(mechanism).expected_gain(pi, gain), bound)
@@ -255,6 +260,7 @@ def _gain_bound(value: Floats, arcs: Integers, multipliers: Floats, growth: floa
     np.add.at(reduced, arcs[:, 1], growth * multipliers)
     np.add.at(size, arcs[:, 0], multipliers)
     np.add.at(size, arcs[:, 1], growth * multipliers)
+    # The rounding of sums is a part of the sum of absolute values, which `size` collects.
     slack = 4 * (2 * len(value) + 8) * _UNIT
     return float((reduced + slack * size).max(axis=1).sum() + slack * size.max(axis=1).sum())
 
@@ -368,7 +374,7 @@ def best_mechanism(
 
     Raises:
         WorkloadError: The prior or the gain is not valid, or ε is out of range.
-        PlanError: No mechanism could be constructed.
+        PlanError: No mechanism could be constructed, or, without a gain, the bound cannot be computed (`hit_bound`).
 
     **Guarantees**
 
@@ -381,6 +387,7 @@ def best_mechanism(
     if worth is not None and worth.shape[1] != graph.n:
         raise gain_not_square(graph.n, worth.shape[1])
     bound = hit_bound(graph, exact, pi).upper if worth is None else None
+    # The order matters: of equal gains, the first mechanism is chosen.
     makers: list[tuple[str, Callable[[], FiniteMechanism | Optimum]]] = [
         ("tight constraints", lambda: families.tight_constraints(graph, exact, certify)),
         ("residual column", lambda: residual_column(graph, exact, pi)),
@@ -394,6 +401,7 @@ def best_mechanism(
     for family, make in makers:
         best = max((c.gain for c, _ in candidates if c.gain is not None), default=-math.inf)
         if family == "linear program":
+            # The program takes longest, and cannot gain more than a bound that is attained.
             attained = bound is not None and best >= bound - _SAME * abs(bound)
             if attained or graph.n > min(program_limit, PROGRAM_LIMIT):
                 candidates.append((_none(family, 0.0, "not needed" if attained else "too many results"), None))
@@ -404,12 +412,14 @@ def best_mechanism(
         begun = time.perf_counter()
         try:
             result = make()
+        # A family that does not exist for this question is a line of the comparison, not an error.
         except (PlanError, WorkloadError) as error:
             candidates.append((_none(family, time.perf_counter() - begun, error.given), None))
             continue
         seconds = time.perf_counter() - begun
         if isinstance(result, Optimum):
-            if worth is None or family == "linear program":  # the bound of the residual column is for hits
+            # The bound of the residual column is for hits.
+            if worth is None or family == "linear program":
                 bound = result.bound if bound is None else min(bound, result.bound)
             result = result.mechanism
         candidates.append((_measured(result, pi, worth, seconds), result))
@@ -426,6 +436,7 @@ def best_mechanism(
     good = [(c, m) for c, m in built if c.gain is not None and c.gain >= top - max(slack, _SAME) * max(1e-3, abs(top))]
     chosen, mechanism = good[0]
     if slack:
+        # Rounded, so that the order of the families decides between equal errors.
         chosen, mechanism = min(good, key=lambda x: round(x[0].rmse, 6) if x[0].rmse is not None else 0.0)
     rows = tuple(_bounded(c, bound) for c, _ in candidates)
     reason = _reason(chosen, bound)

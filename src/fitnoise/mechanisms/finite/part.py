@@ -36,6 +36,7 @@ class AnswerPart(PlanPart):
     mechanism: Mechanism
 
     def __post_init__(self) -> None:
+        # A mechanism from a file can be for any graph and any ε.
         if not self.query.accepts(self.publication.domain, self.publication.adjacency, self.mechanism):
             raise foreign_mechanism()
 

@@ -69,6 +69,7 @@ def cells(graph: QueryGraph, colours: NDArray[Any] | None = None) -> GraphPartit
         return _numbered(_rows(np.sort(structure.bins, axis=1)))
     if colours is None and isinstance(structure, Box):
         return _numbered(_folded(structure))
+    # Every result is a cell of its own: refinement sorts n² distances in each round.
     if n > REFINED_LIMIT:
         return _numbered(np.arange(n))
     return _numbered(_refined(graph, np.zeros(n, dtype=np.int64) if colours is None else _rows(colours[:, None])))
@@ -82,6 +83,7 @@ def _folded(box: Box) -> Integers:
     ]
     code = np.zeros(box.n, dtype=np.int64)
     for kind in dict.fromkeys(kinds):
+        # Sorting the folded coordinates identifies results that exchanges of equal axes map to each other.
         coordinates = np.sort(np.stack([x for x, k in zip(folded, kinds, strict=True) if k == kind]), axis=0)
         for x in coordinates:
             code = code * kind[0] + x
@@ -91,11 +93,14 @@ def _folded(box: Box) -> Integers:
 def _refined(graph: QueryGraph, colour: Integers) -> Integers:
     """Split cells by their distances to cells until no cell changes."""
     d = graph.distances()
+    # No finite distance reaches n, so unreachable results get a distance of their own.
     steps = np.where(np.isfinite(d), d, graph.n).astype(np.int64)
     count = int(colour.max()) + 1
     while True:
+        # The sorted pairs (distance, cell) of a result: equal rows see equally many results of each cell.
         seen = np.sort(steps * count + colour[None, :], axis=1)
         colour = _rows(np.column_stack([colour, seen]))
+        # Refinement only splits, so an equal number of cells means equal cells.
         if int(colour.max()) + 1 == count:
             return colour
         count = int(colour.max()) + 1
@@ -110,5 +115,6 @@ def _numbered(code: Integers) -> GraphPartition:
     _, first_results, inverse = np.unique(code, return_index=True, return_inverse=True)
     order = np.argsort(first_results)
     rank = np.empty_like(order)
+    # Numbers follow the first results, so that one partition has one numbering.
     rank[order] = np.arange(len(order))
     return GraphPartition(rank[inverse.ravel()], first_results[order])

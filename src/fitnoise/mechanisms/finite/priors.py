@@ -213,6 +213,7 @@ def nearest_regular(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLik
     cost = np.concatenate([np.zeros(n), np.ones(2 * n)])
     fit = sparse.hstack([sparse.csr_array(phi), sparse.eye_array(n), -sparse.eye_array(n)])
     total_mass = sparse.csr_array(np.concatenate([phi.sum(axis=1), np.zeros(2 * n)])[None, :])
+    # The solver may return small negative numbers; the distance below is that of the corrected prior.
     y = np.maximum(minimise(cost, equal=(sparse.vstack([fit, total_mass]), np.append(pi, 1.0))).x[:n], 0)
     y /= (y @ phi).sum()
     nearest: Floats = y @ phi
@@ -309,7 +310,8 @@ def hit_bound(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLike) -> 
     phi, loose = kernel(steps, exact), kernel_error(steps, exact)
     small = quotient(graph, phi, pi)
     mass = small.sizes * pi[small.first_results]
-    try:  # if both solutions are non-negative, they are optimal
+    # If both solutions are non-negative, they are optimal, and no linear program is needed.
+    try:
         tries = [(np.linalg.solve(small.matrix, np.ones(small.m)), np.linalg.solve(small.matrix.T, mass))]
     except np.linalg.LinAlgError:
         tries = []
@@ -338,9 +340,11 @@ def _proven(phi: Floats, loose: float, pi: Floats, d: Floats, y: Floats) -> HitB
     """
     slack = loose + 4 * (len(pi) + 8) * _UNIT
     d, y = np.maximum(d, 0), np.maximum(y, 0)
+    # Made feasible with rounding included: Φ d ≤ 1 is what the proof needs.
     d = d / max(1.0, float((phi @ d).max()) * (1 + slack)) * (1 - 4 * _UNIT)
     covered = y @ phi * (1 - slack)
     added: Floats = y + np.maximum(pi - covered, 0) * (1 + 4 * _UNIT)
+    # A factor exists only if y Φ is positive wherever the prior is.
     if covered[pi > 0].min() > 0:
         factor = float(np.max(pi[pi > 0] / covered[pi > 0])) * (1 + 4 * _UNIT)
         added = y * factor if factor * y.sum() < added.sum() else added
@@ -356,13 +360,15 @@ def leakage_bound(graph: Graph, epsilon: float | Fraction, prior: npt.ArrayLike)
     It holds **for any prior**.
 
     Raises:
-        As `hit_bound`.
+        WorkloadError: The prior is not valid, or ε is out of range.
+        PlanError: There are more than DENSE_LIMIT results, or the solver failed.
 
     **Guarantees**
 
     - The bound is never below the leakage of an ε-private mechanism. It is proposition 6 if the prior is ε-regular.
     """
     pi = checked_prior(graph.n, prior)
+    # Rounded up, past the rounding of the logarithm.
     return math.nextafter(math.log2(hit_bound(graph, epsilon, pi).upper / pi.max()), math.inf) + 2.0**-50
 
 
@@ -394,7 +400,8 @@ def leakage_capacity(graph: Graph, epsilon: float | Fraction) -> float:
     with B no such condition is needed.
 
     Raises:
-        As `hit_bound`.
+        WorkloadError: ε is out of range.
+        PlanError: There are more than DENSE_LIMIT results, or the solver failed.
     """
     return leakage_bound(graph, epsilon, uniform(graph))
 
@@ -420,6 +427,7 @@ def database_leakage_bound(
 
     Raises:
         WorkloadError: People, values, ε or the prior are out of range.
+        PlanError: The solver failed.
 
     **Guarantees**
 
@@ -435,6 +443,7 @@ def database_leakage_bound(
         p = checked_prior(values, prior_of_one)
         phi = np.where(np.eye(values, dtype=np.bool_), 1.0, math.exp(-exact))
         d, y = _program(phi, p)
+        # The relative error of the single exponential in Φ.
         bits = math.log2(_proven(phi, 16 * _UNIT, p, d, y).upper / p.max())
     return people * (bits + 2.0**-48)
 

@@ -37,10 +37,12 @@ def minimise(cost: Floats, below: tuple[Any, Floats] | None = None, equal: tuple
     Raises:
         PlanError: No method of the solver ended with an optimum.
     """
-    from scipy import optimize  # takes as long as a small plan
+    # The import takes as long as a small plan.
+    from scipy import optimize
 
     (a_ub, b_ub), (a_eq, b_eq) = below or (None, None), equal or (None, None)
     message = ""
+    # HiGHS chooses a method first; if that ends without an optimum, each method is tried by name.
     for method in _METHODS:
         result: Any = optimize.linprog(  # type: ignore[call-overload]
             cost, A_ub=a_ub, b_ub=b_ub, A_eq=a_eq, b_eq=b_eq, bounds=(0, None), method=method, options=_OPTIONS
@@ -49,6 +51,7 @@ def minimise(cost: Floats, below: tuple[Any, Floats] | None = None, equal: tuple
             x, low, same = (
                 np.asarray(v, np.float64) for v in (result.x, result.ineqlin.marginals, result.eqlin.marginals)
             )
+            # SciPy states derivatives of the optimum by b, which are at most 0 for upper bounds.
             return Program(x, -low, -same)
         message = str(result.message)
     raise PlanError(

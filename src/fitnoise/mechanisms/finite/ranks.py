@@ -10,8 +10,9 @@ from fitnoise.kernel.designs.ranks import RankMechanism, RankScores
 from fitnoise.kernel.exact_powers import rational
 from fitnoise.request.targets import checked_confidence
 
+# The rest covers the rounding of α and of the weights, with a reserve.
 _EPSILON_FRACTION = 1 - Fraction(1, 2**40)
-"""Part of ε for which α is computed; the rest covers rounding, with a reserve."""
+"""Part of ε for which α is computed."""
 
 
 def by_ranks(graph: QueryGraph, epsilon: float | Fraction, ranks: RankScores) -> RankMechanism:
@@ -33,8 +34,8 @@ def rank_margin(mechanism: RankMechanism, confidence: float) -> Fraction:
 
     h is a multiple of 1/s, for s the denominator of the quantile's level q. The question has m values.
 
-    With at least this probability the answer has at most qn + h of n records below it, and at least qn − h at or below
-    it: with h records more or less it would be the quantile.
+    With a probability of at least `confidence` the answer has at most qn + h of n records below it, and at least qn − h
+    at or below it: with h records more or less it would be the quantile.
 
     Raises:
         WorkloadError: The confidence is out of range.
@@ -46,5 +47,6 @@ def rank_margin(mechanism: RankMechanism, confidence: float) -> Fraction:
     """
     missed = 1 - Fraction(checked_confidence(confidence))
     levels, others = mechanism.levels, mechanism.graph.n - 1
+    # Integers and fractions: a float could accept a k whose bound is just above the limit.
     enough = (k for k, w in enumerate(levels[1:]) if others * w <= missed * (levels[0] + others * w))
     return Fraction(next(enough, mechanism.ranks.largest), mechanism.ranks.level.denominator)

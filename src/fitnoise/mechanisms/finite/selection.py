@@ -23,12 +23,13 @@ from fitnoise.mechanisms.finite.priors import checked_prior, uniform
 from fitnoise.mechanisms.finite.ranks import by_ranks
 from fitnoise.messages import Message, Value, ValueKind
 
+# Below the ε of tight constraints, a residual column has the best hit rate, with rare large errors.
 MAX_HIT_RATE_LOSS = 0.02
-"""Part of the best hit rate that may be lost for a smaller mean squared error. Below the ε of tight constraints, a
-residual column has the best hit rate, with rare large errors."""
+"""Part of the best hit rate that may be lost for a smaller mean squared error."""
 
+# Above it, mechanisms that take minutes are left out.
 MAX_RESULTS_ALL_TRIED = 800
-"""Most results for which all mechanisms are compared; above it, those that take minutes are left out."""
+"""Most results for which all mechanisms are compared."""
 
 
 @final
@@ -66,6 +67,7 @@ def choose(query: FiniteQuery, domain: Domain, adjacency: Adjacency) -> ChosenMe
     return _chosen(query.shape(domain, adjacency), query.record_epsilon(adjacency), query.prior, query.aim)
 
 
+# Questions can differ by name alone, and a comparison can take minutes.
 @lru_cache(maxsize=32)
 def _chosen(shape: tuple[Any, ...], epsilon: Fraction, prior: tuple[float, ...] | None, aim: Aim) -> ChosenMechanism:
     graph = graph_of(shape)
@@ -96,6 +98,7 @@ def _chosen(shape: tuple[Any, ...], epsilon: Fraction, prior: tuple[float, ...] 
     choice = best_mechanism(
         graph, epsilon, pi, gain, slow_limit=MAX_RESULTS_ALL_TRIED, slack=MAX_HIT_RATE_LOSS if gain is None else 0.0
     )
+    # The outputs of the chosen mechanism are read as the best guesses under the prior.
     read = FiniteMechanism(
         graph, choice.mechanism.epsilon, choice.mechanism.family, choice.mechanism.weights, choice.guesses
     )
@@ -107,6 +110,7 @@ def _without_table(graph: QueryGraph, epsilon: Fraction) -> ChosenMechanism:
         reason = Message("report.finite.tight_constraints")
         return ChosenMechanism(lazy_tight_constraints(graph, epsilon), (reason,), None)
     except PlanError as error:
+        # It exists for every ε, so the question has an answer where tight constraints have none.
         noise = clamped_staircase(graph, epsilon)
         size = Value("results", graph.n, ValueKind.COUNT)
         failed = Message("report.finite.error", (Value("error", error.given),))

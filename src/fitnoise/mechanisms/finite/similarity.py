@@ -45,8 +45,9 @@ from fitnoise.kernel.designs.graphs import Box, Complete, Cycle, ExplicitGraph, 
 from fitnoise.mechanisms.finite.enclosures import DistanceQuotient, by_cell, exact_solve, level
 from fitnoise.mechanisms.finite.partitions import ENTRIES_LIMIT, cells
 
+# Φ takes 0.5 GB at the limit.
 DENSE_LIMIT = 8192
-"""Most results, or results of a block, for a dense Φ (0.5 GB at the limit)."""
+"""Most results, or results of a block, for a dense Φ."""
 
 SMALL = 4096
 """Most results of a box with a dense Φ; larger boxes use the FFT."""
@@ -105,6 +106,7 @@ class _Cycle:
         return np.asarray(fft.irfft(fft.rfft(x, axis=0) * self.eigenvalues[:, None], self.n, axis=0))
 
     def solve(self, b: Floats) -> Floats:
+        # Φ of a ring is a circulant: the Fourier transform diagonalises it.
         return np.asarray(fft.irfft(fft.rfft(b, axis=0) / self.eigenvalues[:, None], self.n, axis=0))
 
 
@@ -125,6 +127,7 @@ class _Banded:
         k = min(v - 1, n - 1)
         bands = np.zeros((2 * k + 1, n))
         bands[k] = (1 - a) * (1 + a)
+        # P leaves the first v results as they are, so their part of B is that of Φ.
         bands[k, :v] = 1
         for m in range(1, k + 1):
             entries = np.full(n - m, a * (1 - a))
@@ -132,6 +135,7 @@ class _Banded:
             bands[k - m, m:] = entries
             bands[k + m, : n - m] = entries
         rhs = b.copy()
+        # P b, then B, then Pᵀ.
         rhs[v:] -= a * b[:-v]
         x = linalg.solve_banded((k, k), bands, rhs, overwrite_ab=True, overwrite_b=True, check_finite=False)
         result = x.copy()
@@ -156,6 +160,7 @@ class _Fourier:
 
     @cached_property
     def sizes(self) -> list[int]:
+        # Long enough that no distance within the box wraps around.
         return [fft.next_fast_len(2 * s - 1, real=True) for s in self.box.shape]
 
     @cached_property
@@ -178,6 +183,7 @@ class _Fourier:
 
     def solve(self, b: Floats) -> Floats:
         n = self.box.n
+        # Conjugate gradients need a definite matrix; without a proof, the slower method is used.
         definite = eigenvalue_bound(self.box, self.alpha) > 0
         phi = iterative.LinearOperator((n, n), matvec=lambda x: self.times(x.reshape(-1, 1)).ravel(), dtype=np.float64)
         columns = []
@@ -246,11 +252,13 @@ class _Blocks:
     def times(self, x: Floats) -> Floats:
         below, sent = x.copy(), []
         for block, phi in zip(self.blocks, self.matrices, strict=True):
+            # From the leaves to the roots first, as each block comes after those that meet its other results.
             sent.append(phi[0, 1:] @ below[block.others])
             below[block.top] += sent[-1]
         total = below.copy()
         for block, phi, up in zip(reversed(self.blocks), reversed(self.matrices), reversed(sent), strict=True):
             inside = below[block.members]
+            # What the block itself sent up must not come back to it.
             inside[0] = total[block.top] - up
             total[block.others] = phi[1:] @ inside
         return total
@@ -315,6 +323,7 @@ def _solver(graph: QueryGraph, alpha: float) -> _Solver:  # noqa: PLR0911
     if isinstance(s, ExplicitGraph):
         parts = blocks(s)
         if not (len(parts) == 1 and len(parts[0].others) == graph.n - 1):
+            # Blocks of two results are equal; a tree has no other blocks.
             pair = np.array([[1.0, alpha], [alpha, 1.0]])
             matrices = [pair if len(b.others) == 1 else _dense(b.graph(s), alpha) for b in parts]
             return _Blocks(s.n, parts, matrices)
@@ -454,6 +463,7 @@ def _weighting(graph: QueryGraph, epsilon: float) -> tuple[Floats, str]:
 
 def _row_weighting(box: Box, alpha: float) -> tuple[Floats, str]:
     n, v = box.n, box.steps[0]
+    # expm1 keeps the digits of 1 − α for an α close to 1.
     if v == 1:
         z = np.full(n, math.expm1(math.log(alpha)) / -(1 + alpha))
         z[[0, -1]] = 1 / (1 + alpha) if n > 1 else 1
@@ -465,6 +475,7 @@ def _row_weighting(box: Box, alpha: float) -> tuple[Floats, str]:
 
 def _symmetric_weighting(graph: QueryGraph, alpha: float) -> tuple[Floats, str]:
     s = graph.structure
+    # Reflections halve each axis, so a box of moderate size is solved on its cells.
     if isinstance(s, Box) and s.n > SMALL and math.prod(-(-x // 2) for x in s.shape) > CELLS_LIMIT:
         return _Fourier(s, alpha).solve(np.ones((s.n, 1)))[:, 0], "fft"
     parts = cells(graph)
@@ -487,6 +498,7 @@ def ring_sum(n: int, alpha: float) -> float:
     """Return the sum of a row of Φ for a ring of n results."""
     m, log = (n - 1) // 2, math.log(alpha)
     both_ways = 2 * alpha * math.expm1(m * log) / math.expm1(log)
+    # On a ring of even length, the opposite result is reached in both directions and counts once.
     return 1 + both_ways + (alpha ** (n // 2) if n % 2 == 0 else 0)
 
 
@@ -549,6 +561,7 @@ def blocks(graph: ExplicitGraph) -> list[GraphBlock]:
             continue
         seen[root] = low[root] = clock
         clock += 1
+        # A stack of its own: recursion would exceed Python's limit on long paths.
         way, waiting = [(root, -1, starts[root])], [root]
         while way:
             i, parent, edge = way.pop()
@@ -564,6 +577,7 @@ def blocks(graph: ExplicitGraph) -> list[GraphBlock]:
                     low[i] = min(low[i], seen[j])
             elif parent >= 0:
                 low[parent] = min(low[parent], low[i])
+                # No edge leads from the part below i to a result above its parent, so the parent cuts it off.
                 if low[i] >= seen[parent]:
                     cut = len(waiting) - 1
                     while waiting[cut] != i:
@@ -599,6 +613,7 @@ def eigenvalue_bound(box: Box, alpha: float) -> float:
     theta = np.linspace(0, np.pi, points)
     half = np.pi / (points - 1) / 2
     levels = math.ceil(40 / -math.log(alpha)) + 1
+    # A grid of this size takes too long; the caller then has no proof.
     if levels * points**axes > 10**9:
         return -math.inf
     total = np.zeros((points,) * axes)
@@ -610,6 +625,7 @@ def eigenvalue_bound(box: Box, alpha: float) -> float:
             term = term * _dirichlet(r, theta).reshape([-1 if k == axis else 1 for k in range(axes)])
         total += term
         members = math.prod(2.0 * r + 1 for r in radii)
+        # The sum of absolute values bounds the rounding of the sum.
         size += (1 - alpha) * alpha**m * members
         second += (1 - alpha) * alpha**m * members * sum(r * (r + 1) / 3 for r in radii) * axes
     tail = _tail(box.steps, alpha, levels)
@@ -622,7 +638,8 @@ def _row_bound(v: int, alpha: float) -> float:
         return (1 - alpha) / (1 + alpha) * (1 - 1e-12)
     points = 128 * v
     half = np.pi / points / 2
-    second = (v - 1) * v * (2 * v - 1) / 3  # 2 Σ j²
+    # 2 Σ j² for j below v bounds the second derivative.
+    second = (v - 1) * v * (2 * v - 1) / 3
     minimum = float(_dirichlet(v - 1, np.linspace(0, np.pi, points + 1)).min()) - second * half**2 / 2 - 1e-11 * v
     numerator = (1 - alpha) * (1 + alpha * minimum)
     return numerator / (1 + alpha) ** 2 * (1 - 1e-12) if numerator > 0 else -math.inf
@@ -630,6 +647,7 @@ def _row_bound(v: int, alpha: float) -> float:
 
 def _dirichlet(r: int, theta: Floats) -> Floats:
     half = np.sin(theta / 2)
+    # The limit of the quotient at 0.
     is_small = half < 1e-9
     return np.where(is_small, 2.0 * r + 1, np.sin((r + 0.5) * theta) / np.where(is_small, 1.0, half))
 

@@ -40,8 +40,8 @@ class _MergedCells:
 
     first_cells: A cell of each class, (u,).
     class_of: The class of every cell, −1 for ignored cells, (n_o,).
-    rows: A_b over the classes, by margin, (m_b, u).
-    squares: A_bᵀA_b, (u, u).
+    rows: The queries A_b of each margin b over the classes, (m_b, u).
+    squares: A_bᵀA_b of each margin, (u, u).
     """
 
     first_cells: Indices
@@ -67,6 +67,8 @@ class _MergedCells:
 class PureEstimation:
     """Generalised least squares from the answers of a pure strategy, sector by sector.
 
+    A_b are the queries of margin b on the structured cells, and y_b its noisy answers. Attribute a has n_a values, t is
+    the noise scale, and B_S the basis of sector S.
     Every margin b ⊇ S gives A_b x_S + noise for sector S, once it is summed down to S and centred. The sum multiplies
     the noise variance by n_{b∖S} = Π_{a∈b∖S} n_a. So with M_S = Σ_{b⊇S} A_bᵀA_b / n_{b∖S},
 
@@ -87,6 +89,7 @@ class PureEstimation:
         if attributes not in self._merged:
             rows = [self.strategy.measured[b].rows for b in attributes]
             stacked = np.concatenate(rows)
+            # Equal columns are cells that no query of these margins distinguishes; a column of zeros is ignored by all.
             _, first_cells, which = np.unique(stacked, axis=1, return_index=True, return_inverse=True)
             seen = stacked[:, first_cells].any(axis=0)
             class_of = np.where(seen, np.cumsum(seen) - 1, -1)[which.ravel()]
@@ -121,8 +124,10 @@ class PureEstimation:
                     "Nothing was rebuilt.",
                 )
             cells = self._merge(margins)
+            # A plan from a file can lack queries that its tables need.
             basis = cells.basis_over_classes(sectors.basis)
             shares = [math.prod(self.strategy.sizes[a] for a in self._sets[b] - attributes) for b in margins]
+            # Cholesky first: it is faster, and most strategies have full rank.
             parts = _solved(cells, basis, shares)
             if parts is None:
                 parts = _solved_by_pinv(cells, basis, shares)
@@ -140,7 +145,7 @@ class PureEstimation:
 
     @cached_property
     def whiteners(self) -> list[Floats]:
-        """W with W Wᵀ = 2t² B M⁻¹Bᵀ for every sector of each group, (K, k, k).
+        """For each group, W with W Wᵀ = 2t² B M⁺Bᵀ for every sector, (K, k, k).
 
         The squares of each row of L W sum to the sector's share of a variance.
         """
@@ -170,6 +175,7 @@ class PureEstimation:
             y = answers[b].astype(np.float64).reshape(*(sizes[a] for a in margin.attributes), len(margin.rows))
             y = y.sum(axis=tuple(j for j, a in enumerate(margin.attributes) if a not in attributes))
             for axis in range(len(attributes)):
+                # C_S: the sum of the answers also contains the sectors of the subsets of S.
                 y = y - y.mean(axis=axis, keepdims=True)
             total = total + y @ gain.T
         return np.asarray(total)
@@ -195,9 +201,11 @@ class PureEstimation:
             total = np.zeros((2,) * len(common) + (rows, m))
             for s, parts in lifted.items():
                 if s <= margin:
+                    # One slot for each subset of the common attributes: index 1 where the sector has the attribute.
                     total[tuple(int(a in s) for a in common)] = parts[b]
             times = np.ones((2,) * len(common))
             for axis, a in enumerate(common):
+                # Centring: a sector adds 1 − 1/n where the cell agrees with the number's cell, and −1/n elsewhere.
                 without, with_ = np.moveaxis(total, axis, 0)
                 total = np.stack([without - with_ / sizes[a], without + with_ * (1 - 1 / sizes[a])], axis=axis)
                 times *= np.array([sizes[a] - 1, 1]).reshape(-1, *(1,) * (len(common) - axis - 1))
@@ -206,7 +214,8 @@ class PureEstimation:
             columns.append(flat)
             counts.append(np.repeat(times.ravel() * rest, m))
         count = np.concatenate(counts)
-        used = count > 0  # no cell disagrees on an attribute of one value
+        # No cell disagrees on an attribute of one value.
+        used = count > 0
         return np.concatenate(columns, axis=1)[:, used], count[used]
 
     def _lifted(self, group: TableGroup, i: int, tables: list[int]) -> dict[frozenset[int], dict[int, Floats]]:
@@ -260,6 +269,7 @@ def _solved_by_pinv(cells: _MergedCells, basis: Floats, shares: list[int]) -> tu
 
     Return None if the basis is not in the span of the queries: then no estimate exists.
     """
+    # M = Σ A_bᵀA_b/n is the square of these scaled rows; their singular values lose fewer digits than M.
     roots = np.sqrt(np.array(shares, dtype=np.float64))
     scaled = np.concatenate([a / n for a, n in zip(cells.rows, roots, strict=True)])
     inverse = basis @ np.linalg.pinv(scaled, rcond=RANK_TOLERANCE)
@@ -269,7 +279,8 @@ def _solved_by_pinv(cells: _MergedCells, basis: Floats, shares: list[int]) -> tu
 
 
 def _unbiased(cells: _MergedCells, basis: Floats, gains: list[Floats]) -> bool:
-    """Return True if Σ G_b A_b is B: the last pivot of a singular matrix may be pure rounding error, and positive."""
+    """Return True if Σ G_b A_b is B."""
+    # The last pivot of a singular matrix may be pure rounding error, and positive: Cholesky then raises nothing.
     rebuilt = np.asarray(sum(g @ a for g, a in zip(gains, cells.rows, strict=True)))
     return bool((np.abs(rebuilt - basis).max(axis=1) <= UNBIASED_TOLERANCE * np.abs(basis).max(axis=1)).all())
 
@@ -294,9 +305,9 @@ def integer_margins(
 def filled(margins: Sequence[MeasuredMargin], structure: CellStructure | None = None) -> tuple[MeasuredMargin, ...]:
     """Return the margins with smaller columns raised to the largest, if a query is on one class of equal cells alone.
 
-    No record costs more than before, and no number is less accurate (Theorem 5.27), because more is measured. With
-    `structure`, the attributes if some are amounts, columns are raised only as far as all queries are integers between
-    knots.
+    No record costs more than before. No number is less accurate, because more is measured (Theorem 5.27,
+    docs/mathematics/matrix_mechanism.md). With `structure`, the attributes if some are amounts, columns are raised only
+    as far as all queries are integers between knots.
     """
     out = [m.rows.copy() for m in margins]
     which = np.unique(np.concatenate(out), axis=1, return_inverse=True)[1].ravel()
@@ -307,10 +318,12 @@ def filled(margins: Sequence[MeasuredMargin], structure: CellStructure | None = 
         for row in rows:
             cells = np.flatnonzero(row)
             kind = int(which[cells[0]])
+            # Raising any other query would also raise the cost of cells outside the class.
             if kind not in done and len(cells) == members[kind] and (which[cells] == kind).all():
                 done.add(kind)
                 value, short = int(row[cells[0]]), int(sums.max() - sums[cells[0]])
                 if structure:
+                    # The raised query must stay an integer at all points between the knots.
                     short -= short % int(min_multiples((which == kind)[None], structure)[0])
                 row[cells] = value + short if value > 0 else value - short
     return tuple(MeasuredMargin(m.attributes, rows) for m, rows in zip(margins, out, strict=True))
@@ -322,7 +335,8 @@ def filled(margins: Sequence[MeasuredMargin], structure: CellStructure | None = 
 def nearest(rows: Floats, structure: CellStructure) -> Floats:
     """Return integers near real queries of the structured cells, (m, n_o), that are integers between knots as well.
 
-    From knot to knot of an amount they rise by multiples of K_s; for several amounts by multiples of products. A query
+    K_s is the number of steps from knot s − 1 to knot s of an amount. The integers rise by multiples of K_s there, and
+    for several amounts by multiples of products. A query
     with a single value other than 0 becomes a multiple of its cells' count (`min_multiples`), or 0 if that is too
     large. Other queries, if they are large enough, become multiples of Π lcm(K_1, K_2, …), so that 0 stays 0.
     The product is over the amounts along which the query varies.
@@ -332,9 +346,11 @@ def nearest(rows: Floats, structure: CellStructure) -> Floats:
     sizes = np.abs(rows)
     largest = sizes.max(axis=1)
     out = np.empty_like(rows)
+    # Zeros are filled with the largest entry, so a row of one value other than 0 becomes constant.
     filled_rows = np.where(nonzero, rows, rows[np.arange(len(rows)), sizes.argmax(axis=1)][:, None])
     is_constant = (filled_rows == filled_rows[:, :1]).all(axis=1)
     unit = min_multiples(nonzero[is_constant], structure).astype(np.float64)[:, None]
+    # A count keeps its zeros: cells outside it must not be measured.
     out[is_constant] = unit * np.rint(rows[is_constant] / unit)
     shaped, amounts = rows.reshape(-1, *structure.shape), _amounts(structure)
     for i in np.flatnonzero(~is_constant).tolist():
@@ -381,6 +397,7 @@ def min_multiples(cells: NDArray[np.bool_], structure: CellStructure) -> Exact:
     amounts = _amounts(structure)
     times = math.prod(math.lcm(*pieces) for _, pieces in amounts)
     counted = (
+        # Each difference along an amount can double an entry.
         cells.reshape(-1, *structure.shape).astype(np.int64 if times << len(amounts) < INT64_SAFE_LIMIT else object)
         * times
     )

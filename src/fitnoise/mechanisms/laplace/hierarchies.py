@@ -19,6 +19,7 @@ def height(n: int, branching: int) -> int:
     checked_integer("cells", n)
     checked_integer("children of a node", branching, 2)
     h = 0
+    # A logarithm could be rounded to the wrong side of an integer.
     while branching**h < n:
         h += 1
     return h
@@ -55,13 +56,16 @@ def covariances(n: int, branching: int) -> Iterator[Floats]:
     cells upwards, C couples no cells of different nodes. So the work of a level is the number of pairs of cells in its
     nodes.
     """
+    # The cells of level 0, each a row of its own.
     c = np.eye(n)
     for k in range(1, height(n, branching) + 1):
         size = branching**k
+        # The last node is the root, which the first covariance lacks.
         if size >= n:
             yield c.copy()
         for start in range(0, n, size):
             block = c[start : start + size, start : start + size]
             towards = block.sum(axis=1)
+            # A view: this updates c.
             block -= np.multiply.outer(towards, towards / (1 + towards.sum()))
     yield c

@@ -25,6 +25,7 @@ def pure_margins(
 ) -> Floats:
     """Return half-widths of intervals for every row of the i-th of some tables, or for one row."""
     coefficients, counts = estimation.coefficients(group, i)
+    # All numbers of a row have one distribution of noise, so one row of coefficients serves them.
     chosen = coefficients if row is None else coefficients[row : row + 1]
     return laplace_sums.half_width(chosen, estimation.strategy.scale, confidence, counts)
 
@@ -47,6 +48,7 @@ def target_margins(
     gamma = table.target.level(workload.confidence)
     half_widths = z_score(gamma) * np.sqrt(group.variances[i])
     if table.target.kind is TargetKind.MAX_DEVIATION:
+        # 1 − γ^(1/k), without cancellation for a large k.
         tail = -math.expm1(math.log(gamma) / math.prod(table.shape(workload.domain)))
         half_widths = -ndtri(tail / 2) * np.sqrt(group.variances[i])
         gamma = 1 - tail * (1 - DISCRETE_TAIL_RESERVE)
@@ -56,6 +58,7 @@ def target_margins(
 def pure_relaxation(workload: Workload, terms: ObjectiveTerms, estimation: PureEstimation, achieved: Floats) -> float:
     """Return the largest ratio of variances, and for fit-for-use targets of squared margins, to the targets."""
     ratio = relaxation(estimation.decomposition, terms, achieved)
+    # A total error has no margins that must hold one by one.
     return ratio if terms.weights is not None else max(ratio, margin_relaxation(workload, estimation))
 
 

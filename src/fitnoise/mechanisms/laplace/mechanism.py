@@ -81,6 +81,7 @@ class LaplaceMechanism(TableMechanism):
 
     def unbiased_bound(self, part: TablePart) -> float:
         """Return 2 asinh(ν/2), a lower bound on ε, for ν² the `bound`."""
+        # Rounded down, past the rounding of the square root and asinh.
         return 2 * math.asinh(math.sqrt(part.bound) / 2) * (1 - UNBIASED_ROUNDING)
 
     def report_proof(self, part: TablePart) -> Iterator[Section]:
@@ -128,9 +129,11 @@ class LaplaceMechanism(TableMechanism):
         twice = unit.neighbours is Neighbours.REPLACE_ONE
         for group in part.decomposition.tables:
             rates = np.sqrt(NOISE_VARIANCE / (group.variances * part.relaxation))
-            sizes = abs(group.queries) if isinstance(group.queries, np.ndarray) else group.queries  # those are counts
+            # Queries that are no matrix are counts, with entries of at least 0.
+            sizes = abs(group.queries) if isinstance(group.queries, np.ndarray) else group.queries
             costs = rates @ sizes if isinstance(sizes, np.ndarray) else sizes.rmv(rates.T).T
             total += float(costs.max(axis=1).sum())
+        # A replaced record leaves one cell and enters another, each at this cost.
         return (total * part.publication.adjacency.records * (2 if twice else 1)) ** 2 / 2
 
     def write(self, part: TablePart) -> Any:

@@ -61,22 +61,25 @@ from fitnoise.solving.p_identity import Queries
 from fitnoise.solving.sectors import Decomposition, decompose, ways_out
 from fitnoise.solving.statuses import status_message
 
+# Twelve bits cost up to 0.04 % of the worst variance, and twenty no visible share.
 BITS = 20
-"""Bits of the integer strategy: twelve bits cost up to 0.04 % of the worst variance, and twenty no visible share."""
+"""Bits of the integer strategy."""
 
+# A tighter bound would not help the reader: the ratio of cost to bound is not near 1.
 BOUND_GAP = 1e-3
-"""Gap between the proven bound and its own optimum; the ratio of cost to bound is not near 1 anyway."""
+"""Gap between the proven bound and its own optimum."""
 
+# Queries rise from knot s − 1 to knot s by multiples of K_s, the number of steps in between: this takes more bits.
 MAX_AMOUNT_BITS = 38
-"""Most bits with amounts. Their queries rise from knot s − 1 to knot s by multiples of K_s, the number of steps between
-these knots. This takes more bits."""
+"""Most bits of the integer strategy with amounts."""
 
+# With fewer bits, rounding raises the cost tenfold.
 MIN_JOINT_BITS = 4
-"""Least bits for queries on joint cells of several amounts. With fewer, rounding raises the cost tenfold, and the
-search skips these queries."""
+"""Least bits for queries on joint cells of several amounts; with fewer, the search skips these queries."""
 
+# Strategies on the structured cells are dense matrices.
 MAX_CELLS = 4096
-"""Most structured cells: strategies on them are dense matrices."""
+"""Most structured cells."""
 
 MAX_ANSWERS = 2**24
 """Most noisy answers of a strategy in the search."""
@@ -90,18 +93,20 @@ STARTS = 64
 FEWER_STARTS = 4
 """Random subsets of margins if the search alternates with queries on structured cells."""
 
+# Half the starts, and one turn less, end within 0.2 % for 35 of 36 problems. One problem ends 0.7 to 1.3 % away; other
+# numbers of starts change it as much.
 KIND_STARTS = 8
-"""Starts for the cells and sums from which every margin then mixes its own. Half the starts, and one turn less, end
-within 0.2 % for 35 of 36 problems. One problem ends 0.7 to 1.3 % away; other numbers of starts change it as much."""
+"""Starts for the cells and sums from which every margin then mixes its own."""
 
 MAX_ENTRIES = 4 * 10**7
 """Most squared structured cells times sectors for which every margin can have its own queries on the cells."""
 
+# Each margin needs an integral.
 MANY_ROWS = 20_000
-"""Rows of tables above which the search is not repeated for margins: each margin needs an integral."""
+"""Rows of tables above which the search is not repeated for margins."""
 
 ALTERNATING_ROUNDS = 2
-"""Turns of the weights of margins and the queries on structured cells; one is enough if margins are mixed later."""
+"""Turns of the weights of margins and the queries on structured cells, if margins are not mixed later."""
 
 CELLS_FAMILY = "every cell on its own"
 
@@ -127,7 +132,8 @@ class StrategyCandidate:
     """One family of strategies, evaluated without data.
 
     family: Its name.
-    epsilon: The ε of the plan, times the ratio of the least ε at which this family and the plan's meet the variances.
+    epsilon: The ε of the plan times a ratio: the least ε at which this family meets the variances, over that of the
+        plan's family.
     ratio: ε²/2 over the proven bound.
     answers: Number of noisy answers.
     seconds: Time of its search.
@@ -226,7 +232,7 @@ def search(
     Raises:
         WorkloadError: There are too many structured cells, or too many noisy answers.
         CapExceeded: The plan costs more than the cap.
-        PlanError: Exact 64-bit noise cannot meet the targets.
+        PlanError: Exact 64-bit noise cannot meet the targets, or the tables have no privacy cost.
 
     **Guarantees**
         * The search reads no data. Without `seconds` the same publication gives the same plan.
@@ -254,27 +260,32 @@ def search(
             progress(next(steps), math.sqrt(min_squared))
 
     def report_fraction(fraction: float) -> None:
+        # The fractions refer to the cost of noise on every cell, which is known only if that family was searched.
         if candidates and candidates[0][1] == CELLS_FAMILY:
             report(fraction * candidates[0][0])
 
     problem = _MarginProblem(d, objective.weights, clock=clock, report_progress=report_fraction)
     families = list(_families(problem))
     if not all_families and (problem.coarse or (seconds is None and problem.mixes)):
+        # The last family dominates those before it; with several amounts, neither of the last two dominates the other.
         families = families[-2 if problem.amounts > 1 and not problem.coarse else -1 :]
     for family, make in families:
         if candidates and clock.is_over:
             break
         begun = time.perf_counter()
-        with one_thread():  # its matrices are tall and thin: two threads took five times as long on 1,024 cells
+        # Its matrices are tall and thin: two threads took five times as long on 1,024 cells.
+        with one_thread():
             candidates += [(*x, time.perf_counter() - begun) for x in _tried(publication, d, objective, family, make())]
         if candidates:
             report(min(x[0] for x in candidates))
+            # Once, after the first family: a time limit must not leave a plan without a bound.
             proof = proof or ideal(d, objective, publication, BOUND_GAP)
     if proof is None:
         raise too_many_answers(d)
     candidates.sort(key=lambda x: x[0])
     squared_epsilon, family, strategy, _ = candidates[0]
     spent = float(strategy.unit_epsilon(publication.adjacency) ** 2)
+    # `spent` is ε² at the least scale. It is 0 if the tables cost nothing, which `refuse_pointless` reports below.
     at_unit = squared_epsilon / spent if spent else None
     with one_thread():
         scaled = _improved(publication, problem, family, _scale_to_targets(publication, d, strategy, at_unit)).strategy
@@ -314,12 +325,14 @@ def _tried(
         for margins in _round_queries(weights, publication.unit, d.cell_structure, bits):
             strategy = PureStrategy(d.cell_structure, margins, MIN_NOISE_SCALE)
             cost = float(strategy.unit_epsilon(publication.adjacency) ** 2)
-            with contextlib.suppress(SingularStrategy):  # the targets differ too much for these bits
+            # The targets differ too much for these bits.
+            with contextlib.suppress(SingularStrategy):
                 squared_epsilon = cost * relaxation(d, terms, variances_of(d, PureEstimation(strategy, d).whiteners))
                 yield squared_epsilon, family, strategy
 
     bits = _bits(d.cell_structure, records, spent)
     initial = list(round_with(bits))
+    # The first rounding shows the ε, and with it the room for bits below the largest noise scale.
     fewer = _bits(d.cell_structure, records, spent or math.sqrt(min(x[0] for x in initial))) if initial else bits
     yield from initial if fewer == bits else round_with(fewer)
 
@@ -352,6 +365,7 @@ def _families(problem: _MarginProblem) -> Iterator[tuple[str, Callable[[], Weigh
 class _MarginProblem:
     """Weights θ of margins and queries A* on the structured cells, each with the other held fixed.
 
+    Table A has the query l_j on the structured cells in row j, n_a are the sizes of attributes, and S a sector.
     The variance of row j of table A, for unit noise, is F_A r_j with r_j = l_j(A*ᵀA*)⁻¹l_jᵀ and
 
         F_A = Σ_{S⊆A} [Π_{a∈S} (1 − 1/n_a)] n_{A∖S}⁻² / Λ_S,    Λ_S = Σ_{b⊇S} θ_b² / n_{b∖S}.
@@ -374,7 +388,8 @@ class _MarginProblem:
         """
         self.d, self.omega, self.before, self._report = d, omega, before, report_progress
         self.clock = clock or p_identity.TimeLimit(None)
-        self.mixed: dict[str, tuple[list[Floats], Floats]] = {}  # kinds of queries, and θ of each for each margin
+        # The kinds of queries, and θ of each for each margin.
+        self.mixed: dict[str, tuple[list[Floats], Floats]] = {}
         self.free = tuple(i for i, n in enumerate(d.sizes) if n > 1)
         self.queries: dict[int, op.Operator] = {}
         for g in d.tables:
@@ -384,6 +399,7 @@ class _MarginProblem:
                 )
         queries = Queries.from_pairs(*((q, 1.0) for q in self.queries.values()))
         self.reduced, self.which = p_identity.reduce_cells(queries)
+        # Cells that no query distinguishes are measured as one.
         self.merge = (self.which == np.arange(self.reduced.cells)[:, None]).astype(np.float64)
         self.rng = FixedGenerator()
         self.margins = _Margins(d, self.free, self.inner, total=omega is not None)
@@ -450,6 +466,7 @@ class _MarginProblem:
     def sums(self, factors: Floats) -> Floats:
         """Return cells and the best sums for the factors F_A of the tables, starting from an earlier search."""
         posed = self.posed(factors)
+        # The earlier sums are a good start, as only the targets changed.
         if self.before is None or self.omega is not None:
             return self._plan_cells(posed).matrix
         star = self.before.shared[0][2]
@@ -519,6 +536,7 @@ class _MarginProblem:
             for t, need in zip(self._tables[k - offset].tolist(), needs.tolist(), strict=True):
                 natural[positions[margins.table_attributes[t]], k] += math.sqrt(need)
         natural /= natural.sum()
+        # A weight of 0 stays 0 in the search, so every kind gets a small share in half of the starts.
         uniform = 0.02 / natural.size
         starts = [turned, natural, natural + uniform, turned + uniform] if parts else [natural, natural + uniform]
         return self._mixed(how, stars, starts, mixed_margins.SHARPNESS)
@@ -568,7 +586,8 @@ class _MarginProblem:
         """Return the best cells and sums for some of the queries; cells that these treat equally are summed."""
         fewer, which = p_identity.reduce_cells(Queries((queries,), (numbers,)))
         star = p_identity.expand_classes(self._plan_cells(fewer, is_partial=True).matrix, which)
-        if (which < 0).any():  # every column has the same cost, so a query on the other cells costs nothing
+        # Every column has the same cost, so a query on the other cells costs nothing.
+        if (which < 0).any():
             star = np.concatenate([star, (which < 0)[None].astype(np.float64)])
         return star
 
@@ -591,7 +610,7 @@ class _Margins:
     of_cells: F_A if every cell is measured, (tables,).
     shares: U, the factors of 1/Λ_S in F_A, (tables, sectors): F = U (1/Λ).
     names: The candidates: sets b of exchangeable attributes.
-    table_attributes: The attributes of every table.
+    table_attributes: The exchangeable attributes of every table that have more than one value.
     """
 
     def __init__(self, d: Decomposition, free: tuple[int, ...], inner: int, *, total: bool) -> None:
@@ -654,7 +673,8 @@ def _round_queries(
     """Yield integers for real queries, with raised columns; for replace-one also without, which may cost less."""
     stepped = structure if structure.steps else None
     margins = integer_margins(weights, bits, stepped)
-    if margins:  # all queries round to 0 if the ranges of amounts have more steps than there are bits
+    # All queries round to 0 if the ranges of amounts have more steps than there are bits.
+    if margins:
         yield filled(margins, stepped)
         if unit.neighbours is Neighbours.REPLACE_ONE:
             yield margins
@@ -720,6 +740,7 @@ def _scale_to_targets(
     """
     if publication.budget is not None and publication.budget.pure is not None:
         spent = strategy.unit_epsilon(publication.adjacency)
+        # Exact, and rounded up: the charge is at most the budget.
         scale = Fraction(strategy.scale) * spent / publication.budget.pure
         return _ScaledStrategy(publication, d, _rescaled(strategy, _float_above(scale), up=True))
     if ratio is None:
@@ -731,7 +752,8 @@ def _scale_to_targets(
         ratio = scaled.ratio
         if ratio <= 1:
             return scaled
-        less *= 16  # the margin of a single noise changes only in full steps of its lattice
+        # The margin of a single noise changes only in full steps of its lattice.
+        less *= 16
     raise PlanError(
         "laplace-noise-not-settled",
         "The noise does not reach the targets in ten steps.",
@@ -764,12 +786,14 @@ def _improved(
     bits = _bits(d.cell_structure, publication.adjacency.records, scaled.epsilon)
     candidates = [scaled]
     for margins in _round_queries(weights, publication.unit, d.cell_structure, bits):
-        with contextlib.suppress(SingularStrategy):  # of amounts with too many steps for these bits
+        # Amounts can have too many steps for these bits.
+        with contextlib.suppress(SingularStrategy):
             candidates.append(_replan_noise(scaled, margins))
 
     def cost(one: _ScaledStrategy) -> float:
         return one.ratio * float(one.strategy.unit_epsilon(publication.adjacency) ** 2)
 
+    # ε² at which the targets are just met, so strategies with other scales are comparable.
     return min(candidates, key=cost)
 
 
@@ -803,11 +827,13 @@ def _float_above(x: Fraction) -> float:
 
 
 def _rescaled(strategy: PureStrategy, scale: float, *, up: bool) -> PureStrategy:
-    """Return the strategy at another scale, cut to 32 bits, with integers shifted so that it is ≥ MIN_NOISE_SCALE."""
+    """Return the strategy at another scale of 32 bits, with queries shifted so that the scale is ≥ MIN_NOISE_SCALE."""
     try:
         shift = max(0, math.frexp(MIN_NOISE_SCALE)[1] - math.frexp(scale)[1])
         if max(largest_entry(m.rows) for m in strategy.measured) << shift > MAX_NOISE_SCALE:
             raise OverflowError
+        # Multiplying queries and scale by one power of 2 changes neither cost nor accuracy. Cut scales have short
+        # texts.
         scale = float(cut(np.array([math.ldexp(scale, shift)]), up=up)[0])
         margins = [MeasuredMargin(m.attributes, m.rows << shift) for m in strategy.measured]
         return replace(strategy, measured=tuple(margins), scale=scale)
